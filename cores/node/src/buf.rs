@@ -1,0 +1,135 @@
+//! Buffers that disks and sockets fill: aligned for direct IO, and used again.
+
+use bytes::Bytes;
+use std::cell::RefCell;
+use std::ops::{Deref, DerefMut};
+
+/// Alignment of every buffer, in bytes: what O_DIRECT asks for on every disk that we know.
+pub const ALIGN: usize = 4096;
+/// Buffers above this size go back to the system when they are dropped.
+const LARGEST_KEPT: usize = 8 << 20;
+/// Bytes that each thread keeps for the next taker.
+const KEPT: usize = 24 << 20;
+
+/// An owned buffer of bytes at an aligned address. [`Buf::freeze`] makes it shareable without a copy; when the last
+/// owner lets go, the memory is kept by that thread for the next buffer of its size.
+pub struct Buf {
+    memory: Vec<u8>,
+    start: usize,
+    len: usize,
+}
+
+#[derive(Default)]
+struct Kept {
+    by_class: [Vec<Vec<u8>>; 12],
+    bytes: usize,
+}
+
+thread_local! {
+    static POOL: RefCell<Kept> = RefCell::default();
+}
+
+/// Size classes are powers of two from 4 KiB to [`LARGEST_KEPT`].
+fn class(len: usize) -> Option<usize> {
+    let rounded = len.max(ALIGN).next_power_of_two();
+    (rounded <= LARGEST_KEPT).then(|| rounded.trailing_zeros() as usize - 12)
+}
+
+impl Buf {
+    /// A buffer of `len` bytes whose content is arbitrary (left over from an earlier use, or zero).
+    pub fn new(len: usize) -> Self {
+        let memory = match class(len) {
+            None => vec![0; len + ALIGN],
+            Some(class) => Self::kept(class).unwrap_or_else(|| vec![0; (ALIGN << class) + ALIGN]),
+        };
+        let start = memory.as_ptr().align_offset(ALIGN);
+        Self { memory, start, len }
+    }
+
+    /// A buffer of `len` zero bytes.
+    pub fn zeroed(len: usize) -> Self {
+        let mut buf = Self::new(len);
+        buf.fill(0);
+        buf
+    }
+
+    fn kept(class: usize) -> Option<Vec<u8>> {
+        POOL.with(|pool| {
+            let mut pool = pool.borrow_mut();
+            let memory = pool.by_class[class].pop()?;
+            pool.bytes -= memory.len();
+            Some(memory)
+        })
+    }
+
+    /// Cuts the buffer to its first `len` bytes.
+    pub fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+
+    /// Makes it shareable. The bytes stay where they are.
+    pub fn freeze(self) -> Bytes {
+        Bytes::from_owner(self)
+    }
+}
+
+impl Drop for Buf {
+    fn drop(&mut self) {
+        let memory = std::mem::take(&mut self.memory);
+        let Some(class) = class(memory.len().saturating_sub(ALIGN)) else { return };
+        if memory.len() != (ALIGN << class) + ALIGN {
+            return;
+        }
+        // A thread that ends has no pool any more; then the memory just goes.
+        let _ = POOL.try_with(|pool| {
+            let mut pool = pool.borrow_mut();
+            if pool.bytes + memory.len() <= KEPT {
+                pool.bytes += memory.len();
+                pool.by_class[class].push(memory);
+            }
+        });
+    }
+}
+
+impl Deref for Buf {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.memory[self.start..self.start + self.len]
+    }
+}
+
+impl DerefMut for Buf {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.memory[self.start..self.start + self.len]
+    }
+}
+
+impl AsRef<[u8]> for Buf {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl std::fmt::Debug for Buf {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Buf({} bytes)", self.len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_are_aligned_and_used_again() {
+        for len in [1, 4096, 4097, 65_536, 4 << 20, (8 << 20) + 1] {
+            let mut buf = Buf::new(len);
+            assert_eq!((buf.as_ptr() as usize % ALIGN, buf.len()), (0, len));
+            buf[len - 1] = 7;
+            let frozen = buf.freeze();
+            assert_eq!((frozen.as_ptr() as usize % ALIGN, frozen[len - 1]), (0, 7));
+        }
+        let first = Buf::new(5000).memory.as_ptr() as usize;
+        assert_eq!(Buf::new(8000).memory.as_ptr() as usize, first, "the same class gives the same memory");
+    }
+}

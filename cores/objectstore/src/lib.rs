@@ -1,0 +1,234 @@
+//! The language between a placement group and the store below it.
+//!
+//! A store holds *objects* (a sequence of bytes, extended attributes, an ordered map "omap", and a small record `info`
+//! that belongs to the placement group) and *meta keys* (each group's own ordered map: its log, its state, its snapshot index).
+//!
+//! **Reading** is synchronous over a view of the *submitted* state: later operations see earlier ones before those are
+//! durable. What is not in memory is not waited for: the read fails with [`Unread::Missing`] and a [`Wish`]; the caller passes
+//! the wish to [`ObjectStore::fetch`] under its [`Hold`], and runs again from the start when [`Event::Fetched`] names that
+//! hold. What was fetched for a hold stays in memory until [`ObjectStore::release`].
+//!
+//! **Writing** is by [`Transaction`]: all of its mutations or none. A submitted transaction is visible at once and
+//! [`Event::Committed`] tells when it is durable; commits of one scope are told in the order of submission. All that can be
+//! refused is refused by `submit` itself.
+
+#![forbid(unsafe_code)]
+
+use bytes::Bytes;
+use std::ops::Bound;
+use types::{EVersion, HObject, ReqId, Rope, SpgId};
+
+/// Names a running operation, under which what it fetched is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Hold(pub u64);
+
+/// Names a submitted transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub u64);
+
+/// What a read misses. Its meaning is the store's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wish(pub Vec<u64>);
+
+/// Why a read gave nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unread {
+    /// Not in memory: fetch this, and run again.
+    Missing(Wish),
+    /// On disk, but not what was written: EIO for the client, a line for the log.
+    Damaged(Damage),
+}
+
+/// What is wrong with bytes on disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// Object, or what metadata.
+    pub what: String,
+    /// Byte offset in the object, or on the device for metadata.
+    pub offset: u64,
+    /// Checksum that was recorded.
+    pub expected: u32,
+    /// Checksum of what is there; equal to `expected` if the device reported a read error instead.
+    pub found: u32,
+}
+
+/// Result of a read.
+pub type Read<T> = Result<T, Unread>;
+
+/// An object's fixed properties.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ObjectStat {
+    /// Length in bytes.
+    pub size: u64,
+    /// The placement group's record about the object; empty if it never set one.
+    pub info: Bytes,
+    /// Whether the omap may hold keys (false only when it certainly does not).
+    pub has_omap: bool,
+}
+
+/// Part of an ordered map.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Page {
+    /// Keys and values in order of keys.
+    pub entries: Vec<(Bytes, Bytes)>,
+    /// Whether more keys follow in the range asked for.
+    pub more: bool,
+}
+
+/// How much a scan may return: it stops at whichever is reached first, but returns at least one entry if there is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// Most entries.
+    pub entries: usize,
+    /// Most bytes of keys and values together.
+    pub bytes: usize,
+}
+
+/// A range of keys.
+pub type Range<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
+
+/// One change, with nothing left to decide: absolute offsets, no reads, no time. Any change of an object that does not
+/// exist creates it first, except `Remove`, the removals of keys, and `Clone` from it, which then do nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mutation {
+    /// The object exists.
+    Create(HObject),
+    /// Bytes at an offset; the object grows if it ends before. What lies between the old end and `offset` reads as zero.
+    Write(HObject, u64, Rope),
+    /// `offset, len` read as zero and take no space. The size does not change.
+    Zero(HObject, u64, u64),
+    /// Cut or grow to this size.
+    Truncate(HObject, u64),
+    /// The object, with all that belongs to it, is gone.
+    Remove(HObject),
+    /// The group's record.
+    SetInfo(HObject, Bytes),
+    /// Set one attribute.
+    SetXattr(HObject, Bytes, Bytes),
+    /// Remove one attribute.
+    RemoveXattr(HObject, Bytes),
+    /// Remove all attributes.
+    ClearXattrs(HObject),
+    /// Set the omap's header.
+    OmapHeader(HObject, Bytes),
+    /// Set keys.
+    OmapSet(HObject, Vec<(Bytes, Bytes)>),
+    /// Remove keys.
+    OmapRemove(HObject, Vec<Bytes>),
+    /// Remove all keys in `from..to` (from included, to excluded).
+    OmapRemoveRange(HObject, Bytes, Bytes),
+    /// Remove all keys and the header.
+    OmapClear(HObject),
+    /// The second becomes a copy of the first (data, attributes, omap, info), replacing what it was. Data is shared, not copied.
+    Clone(HObject, HObject),
+    /// Set a meta key of the transaction's scope.
+    MetaSet(Bytes, Bytes),
+    /// Remove a meta key.
+    MetaRemove(Bytes),
+    /// Remove all meta keys in `from..to` (from included, to excluded).
+    MetaRemoveRange(Bytes, Bytes),
+}
+
+/// Changes that happen together or not at all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Transaction {
+    /// Whose meta keys it changes, and whose order it keeps.
+    pub scope: SpgId,
+    /// The group's version that it makes; `0'0` if it is not a logged change.
+    pub version: EVersion,
+    /// The request that caused it.
+    pub reqid: ReqId,
+    /// In order.
+    pub mutations: Vec<Mutation>,
+}
+
+/// Why a transaction was refused. Nothing of it was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// There is no room for it; transactions that only remove are never refused so.
+    NoSpace,
+    /// The store has stopped after a failure of its disk.
+    Stopped,
+}
+
+/// What a store tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// What this hold wished is in memory (or failed: the read says so).
+    Fetched(Hold),
+    /// This transaction, and all of its scope before it, is durable.
+    Committed(Ticket),
+}
+
+/// How full a store is, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Space {
+    /// All there is.
+    pub total: u64,
+    /// What can still be written: the smaller of our own free space and the host's.
+    pub available: u64,
+    /// Taken by objects' data.
+    pub data: u64,
+    /// Taken by omap and its keys.
+    pub omap: u64,
+    /// Taken by everything else: journal, index, reserves.
+    pub meta: u64,
+}
+
+/// A store, as a placement group sees it. See the crate's text for the rules.
+pub trait ObjectStore {
+    /// Size and record of an object, `None` if it does not exist.
+    fn stat(&self, hold: Hold, object: &HObject) -> Read<Option<ObjectStat>>;
+
+    /// Bytes `offset..offset + len`, cut at the object's end; holes are zeros. Empty if the object does not exist.
+    fn read(&self, hold: Hold, object: &HObject, offset: u64, len: u64) -> Read<Rope>;
+
+    /// The parts of `offset..offset + len` that were written and not zeroed: `(offset, len)`, in order, merged where they touch.
+    /// A store may report more than was written (whole blocks), never less, and nothing beyond the object's end.
+    fn extents(&self, hold: Hold, object: &HObject, offset: u64, len: u64) -> Read<Vec<(u64, u64)>>;
+
+    /// One attribute.
+    fn xattr(&self, hold: Hold, object: &HObject, name: &[u8]) -> Read<Option<Bytes>>;
+
+    /// All attributes, in order of names.
+    fn xattrs(&self, hold: Hold, object: &HObject) -> Read<Vec<(Bytes, Bytes)>>;
+
+    /// The omap's header, empty if never set.
+    fn omap_header(&self, hold: Hold, object: &HObject) -> Read<Bytes>;
+
+    /// Omap entries of a range, in order.
+    fn omap_scan(&self, hold: Hold, object: &HObject, range: Range<'_>, limit: Limit) -> Read<Page>;
+
+    /// The entries of those `keys` that exist, in the order asked.
+    fn omap_get(&self, hold: Hold, object: &HObject, keys: &[Bytes]) -> Read<Vec<(Bytes, Bytes)>>;
+
+    /// Objects (clones included) from `from` (included) up to `to` (excluded), in order, at most `max`.
+    fn list(&self, hold: Hold, from: &HObject, to: &HObject, max: usize) -> Read<Vec<HObject>>;
+
+    /// One meta key of a scope.
+    fn meta_get(&self, hold: Hold, scope: &SpgId, key: &[u8]) -> Read<Option<Bytes>>;
+
+    /// Meta keys of a range, in order.
+    fn meta_scan(&self, hold: Hold, scope: &SpgId, range: Range<'_>, limit: Limit) -> Read<Page>;
+
+    /// Scopes that have meta keys, in order.
+    fn scopes(&self, hold: Hold) -> Read<Vec<SpgId>>;
+
+    /// Brings what a read missed into memory; ends with [`Event::Fetched`], never before this call returned.
+    fn fetch(&mut self, hold: Hold, wish: Wish);
+
+    /// The operation is over; what it fetched may go.
+    fn release(&mut self, hold: Hold);
+
+    /// Takes a transaction on. `Ok` is a promise that it will be durable if the disk lives; [`Event::Committed`] tells when.
+    fn submit(&mut self, transaction: Transaction, ticket: Ticket) -> Result<(), Refused>;
+
+    /// Whether callers should slow down: journal or memory is nearly used up.
+    fn congested(&self) -> bool;
+
+    /// The next thing that happened.
+    fn poll_event(&mut self) -> Option<Event>;
+
+    /// How full it is.
+    fn space(&self) -> Space;
+}

@@ -1,0 +1,24 @@
+//! The shared vocabulary: who (entities, addresses), when (epochs, versions, times), where (pools, placement groups),
+//! what (object names, snapshots, request ids), with Ceph's encodings and orders.
+//!
+//! Layouts are those of release 16.2, as `docs/format/wire.md` lists them.
+
+#![forbid(unsafe_code)]
+
+pub mod addr;
+pub mod errno;
+pub mod features;
+pub mod hash;
+pub mod ids;
+pub mod message;
+pub mod object;
+pub mod rope;
+pub mod time;
+
+pub use addr::{AddrType, EntityAddr, EntityAddrVec};
+pub use errno::Errno;
+pub use ids::{EVersion, EntityName, EntityType, Epoch, Fsid, OsdId, PgId, PoolId, ReqId, ShardId, SnapId, SpgId};
+pub use message::Message;
+pub use object::{HObject, Locator};
+pub use rope::Rope;
+pub use time::UTime;

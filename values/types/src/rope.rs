@@ -1,0 +1,152 @@
+//! A sequence of shared buffers that stands for their concatenation: payloads pass through without being copied.
+
+use bytes::Bytes;
+
+/// Bytes in pieces. Empty pieces are never kept.
+#[derive(Clone, Debug, Default)]
+pub struct Rope {
+    pieces: Vec<Bytes>,
+    len: usize,
+}
+
+impl Rope {
+    /// No bytes.
+    pub const fn new() -> Self {
+        Self { pieces: Vec::new(), len: 0 }
+    }
+
+    /// Total number of bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The pieces in order.
+    pub fn pieces(&self) -> &[Bytes] {
+        &self.pieces
+    }
+
+    /// Appends a piece.
+    pub fn push(&mut self, piece: impl Into<Bytes>) {
+        let piece = piece.into();
+        if !piece.is_empty() {
+            self.len += piece.len();
+            self.pieces.push(piece);
+        }
+    }
+
+    /// Appends `n` zero bytes, shared from one static page.
+    pub fn push_zeros(&mut self, mut n: usize) {
+        static ZEROS: [u8; 65_536] = [0; 65_536];
+        while n > 0 {
+            let step = n.min(ZEROS.len());
+            self.push(Bytes::from_static(&ZEROS[..step]));
+            n -= step;
+        }
+    }
+
+    /// Appends all pieces of `other`.
+    pub fn append(&mut self, other: Rope) {
+        self.len += other.len;
+        self.pieces.extend(other.pieces);
+    }
+
+    /// The part `from..from + len` (cut at the end), sharing the buffers.
+    pub fn slice(&self, from: usize, len: usize) -> Rope {
+        let mut out = Rope::new();
+        let (mut skip, mut left) = (from, len);
+        for piece in &self.pieces {
+            if left == 0 {
+                break;
+            }
+            if skip >= piece.len() {
+                skip -= piece.len();
+                continue;
+            }
+            let n = left.min(piece.len() - skip);
+            out.push(piece.slice(skip..skip + n));
+            left -= n;
+            skip = 0;
+        }
+        out
+    }
+
+    /// All bytes in one buffer; copies only if there is more than one piece.
+    pub fn contiguous(&self) -> Bytes {
+        match &self.pieces[..] {
+            [] => Bytes::new(),
+            [one] => one.clone(),
+            many => many.concat().into(),
+        }
+    }
+
+    /// All bytes, copied.
+    pub fn to_vec(&self) -> Vec<u8> {
+        self.pieces.concat()
+    }
+
+    /// Copies the bytes to the front of `out`, which must have room for them.
+    pub fn copy_to(&self, out: &mut [u8]) {
+        let mut at = 0;
+        for piece in &self.pieces {
+            out[at..at + piece.len()].copy_from_slice(piece);
+            at += piece.len();
+        }
+    }
+}
+
+impl From<Bytes> for Rope {
+    fn from(piece: Bytes) -> Self {
+        let mut rope = Rope::new();
+        rope.push(piece);
+        rope
+    }
+}
+
+impl From<Vec<u8>> for Rope {
+    fn from(piece: Vec<u8>) -> Self {
+        Bytes::from(piece).into()
+    }
+}
+
+impl From<&'static [u8]> for Rope {
+    fn from(piece: &'static [u8]) -> Self {
+        Bytes::from_static(piece).into()
+    }
+}
+
+impl FromIterator<Bytes> for Rope {
+    fn from_iter<I: IntoIterator<Item = Bytes>>(pieces: I) -> Self {
+        let mut rope = Rope::new();
+        pieces.into_iter().for_each(|p| rope.push(p));
+        rope
+    }
+}
+
+/// Equal if the bytes are, however they are cut.
+impl PartialEq for Rope {
+    fn eq(&self, other: &Self) -> bool {
+        self.len == other.len && self.pieces.iter().flatten().eq(other.pieces.iter().flatten())
+    }
+}
+
+impl Eq for Rope {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_cross_pieces() {
+        let rope: Rope = ["abc", "", "defg", "h"].into_iter().map(|s| Bytes::from_static(s.as_bytes())).collect();
+        assert_eq!(rope.len(), 8);
+        assert_eq!(rope.slice(2, 3).to_vec(), b"cde");
+        assert_eq!(rope.slice(6, 100).to_vec(), b"gh");
+        assert_eq!(rope.slice(8, 1), Rope::new());
+        assert_eq!(rope, Rope::from(b"abcdefgh".to_vec()));
+    }
+}

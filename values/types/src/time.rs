@@ -1,0 +1,79 @@
+//! Wall-clock times as Ceph encodes them.
+
+use std::time::Duration;
+
+/// Seconds and nanoseconds since 1970, 8 bytes on the wire. Also used for durations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UTime {
+    /// Whole seconds.
+    pub sec: u32,
+    /// Nanoseconds, below 10^9 when well formed.
+    pub nsec: u32,
+}
+denc::plain!(UTime { sec, nsec });
+
+impl UTime {
+    /// The moment zero, which stands for "never".
+    pub const ZERO: UTime = UTime { sec: 0, nsec: 0 };
+
+    /// From nanoseconds since 1970.
+    pub fn from_nanos(nanos: u64) -> Self {
+        Self { sec: (nanos / 1_000_000_000) as u32, nsec: (nanos % 1_000_000_000) as u32 }
+    }
+
+    /// Nanoseconds since 1970.
+    pub fn as_nanos(self) -> u64 {
+        u64::from(self.sec) * 1_000_000_000 + u64::from(self.nsec)
+    }
+
+    /// Whether this is the moment zero.
+    pub fn is_zero(self) -> bool {
+        self == Self::ZERO
+    }
+
+    /// This moment moved by `d`.
+    pub fn plus(self, d: Duration) -> Self {
+        Self::from_nanos(self.as_nanos().saturating_add(d.as_nanos() as u64))
+    }
+
+    /// Calendar fields in UTC: year, month (1–12), day, hour, minute, second.
+    pub fn utc(self) -> (i64, u32, u32, u32, u32, u32) {
+        // Civil date from days, after the era/day-of-era arithmetic of the proleptic Gregorian calendar.
+        let days = i64::from(self.sec / 86_400) + 719_468;
+        let era = days.div_euclid(146_097);
+        let doe = days.rem_euclid(146_097);
+        let yoe = (doe - doe / 1_460 + doe / 36_524 - doe / 146_096) / 365;
+        let doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
+        let mp = (5 * doy + 2) / 153;
+        let day = (doy - (153 * mp + 2) / 5 + 1) as u32;
+        let month = if mp < 10 { mp + 3 } else { mp - 9 } as u32;
+        let year = yoe + era * 400 + i64::from(month <= 2);
+        let s = self.sec % 86_400;
+        (year, month, day, s / 3_600, s / 60 % 60, s % 60)
+    }
+
+    /// `2026-11-20T21:05:09.123456+0000`, as Ceph 16 prints times.
+    pub fn iso(self) -> String {
+        let (y, mo, d, h, m, s) = self.utc();
+        format!("{y:04}-{mo:02}-{d:02}T{h:02}:{m:02}:{s:02}.{:06}+0000", self.nsec / 1_000)
+    }
+}
+
+impl std::fmt::Display for UTime {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.iso())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_dates() {
+        assert_eq!(UTime { sec: 0, nsec: 0 }.iso(), "1970-01-01T00:00:00.000000+0000");
+        assert_eq!(UTime { sec: 951_782_399, nsec: 5_000 }.iso(), "2000-02-28T23:59:59.000005+0000");
+        assert_eq!(UTime { sec: 951_782_400, nsec: 0 }.iso(), "2000-02-29T00:00:00.000000+0000");
+        assert_eq!(UTime { sec: 1_795_208_709, nsec: 0 }.iso(), "2026-11-20T21:05:09.000000+0000");
+    }
+}
