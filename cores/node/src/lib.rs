@@ -15,7 +15,7 @@
 
 mod buf;
 
-pub use buf::Buf;
+pub use buf::{ALIGN, Buf};
 
 use std::net::SocketAddr;
 use std::time::Duration;

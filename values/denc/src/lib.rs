@@ -64,7 +64,9 @@ impl fmt::Display for DecodeError {
         match self {
             Self::Truncated { need, have } => write!(f, "truncated: {need} bytes wanted, {have} left"),
             Self::CountTooLarge { count, have } => write!(f, "count {count} cannot fit the {have} bytes left"),
-            Self::TooNew { what, compat, known } => write!(f, "{what} needs a reader of version {compat}, this one knows {known}"),
+            Self::TooNew { what, compat, known } => {
+                write!(f, "{what} needs a reader of version {compat}, this one knows {known}")
+            }
             Self::TooOld { what, version, oldest } => write!(f, "{what} has version {version}, the oldest read is {oldest}"),
             Self::Invalid(what) => write!(f, "invalid {what}"),
             Self::Trailing(n) => write!(f, "{n} bytes too many"),

@@ -17,7 +17,7 @@ pub mod time;
 
 pub use addr::{AddrType, EntityAddr, EntityAddrVec};
 pub use errno::Errno;
-pub use ids::{EVersion, EntityName, EntityType, Epoch, Fsid, OsdId, PgId, PoolId, ReqId, ShardId, SnapId, SpgId};
+pub use ids::{EVersion, EntityName, EntityType, Epoch, Fsid, OsdId, PgId, PoolId, ReqId, SessionId, ShardId, SnapId, SpgId};
 pub use message::Message;
 pub use object::{HObject, Locator};
 pub use rope::Rope;
