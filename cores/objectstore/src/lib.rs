@@ -14,6 +14,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod memory;
+
 use bytes::Bytes;
 use std::ops::Bound;
 use types::{EVersion, HObject, ReqId, Rope, SpgId};

@@ -1,0 +1,433 @@
+//! A store in memory: the plain meaning of the language, against which real stores and placement groups are tested.
+//!
+//! It can be told to behave badly in all the ways that the language allows: to miss what was not fetched, to hold
+//! commits back, to lose at a crash what was not committed, to be full, to have damaged objects.
+
+use crate::{
+    Damage, Event, Hold, Limit, Mutation, ObjectStat, ObjectStore, Page, Range, Read, Refused, Space, Ticket, Transaction,
+};
+use crate::{Unread, Wish};
+use bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
+use types::{HObject, Rope, SpgId};
+
+/// An object in memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Object {
+    data: Vec<u8>,
+    /// Written ranges, `start → end`, never touching.
+    written: BTreeMap<u64, u64>,
+    info: Bytes,
+    xattrs: BTreeMap<Bytes, Bytes>,
+    omap_header: Bytes,
+    omap: BTreeMap<Bytes, Bytes>,
+}
+
+impl Object {
+    fn mark_written(&mut self, mut start: u64, mut end: u64) {
+        let touching: Vec<u64> = self.written.range(..=end).filter(|(_, e)| **e >= start).map(|(s, _)| *s).collect();
+        for s in touching {
+            if let Some(e) = self.written.remove(&s) {
+                start = start.min(s);
+                end = end.max(e);
+            }
+        }
+        if start < end {
+            self.written.insert(start, end);
+        }
+    }
+
+    fn mark_hole(&mut self, start: u64, end: u64) {
+        let cut: Vec<(u64, u64)> = self.written.range(..end).filter(|(_, e)| **e > start).map(|(s, e)| (*s, *e)).collect();
+        for (s, e) in cut {
+            self.written.remove(&s);
+            if s < start {
+                self.written.insert(s, start);
+            }
+            if end < e {
+                self.written.insert(end, e);
+            }
+        }
+    }
+
+    fn write(&mut self, offset: u64, data: &Rope) {
+        let (start, end) = (offset as usize, offset as usize + data.len());
+        if self.data.len() < end {
+            self.data.resize(end, 0);
+        }
+        data.copy_to(&mut self.data[start..end]);
+        self.mark_written(offset, end as u64);
+    }
+
+    fn zero(&mut self, offset: u64, len: u64) {
+        let end = offset.saturating_add(len).min(self.data.len() as u64);
+        if offset < end {
+            self.data[offset as usize..end as usize].fill(0);
+            self.mark_hole(offset, end);
+        }
+    }
+
+    fn truncate(&mut self, size: u64) {
+        self.mark_hole(size, u64::MAX);
+        self.data.resize(size as usize, 0);
+    }
+}
+
+/// Everything stored.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct State {
+    objects: BTreeMap<HObject, Object>,
+    meta: BTreeMap<SpgId, BTreeMap<Bytes, Bytes>>,
+}
+
+impl State {
+    fn object(&mut self, name: &HObject) -> &mut Object {
+        self.objects.entry(name.clone()).or_default()
+    }
+
+    fn apply(&mut self, transaction: &Transaction) {
+        for mutation in &transaction.mutations {
+            self.apply_one(&transaction.scope, mutation);
+        }
+    }
+
+    fn apply_one(&mut self, scope: &SpgId, mutation: &Mutation) {
+        match mutation {
+            Mutation::Create(o) => drop(self.object(o)),
+            Mutation::Write(o, offset, data) => self.object(o).write(*offset, data),
+            Mutation::Zero(o, offset, len) => self.object(o).zero(*offset, *len),
+            Mutation::Truncate(o, size) => self.object(o).truncate(*size),
+            Mutation::Remove(o) => drop(self.objects.remove(o)),
+            Mutation::SetInfo(o, info) => self.object(o).info = info.clone(),
+            Mutation::SetXattr(o, name, value) => drop(self.object(o).xattrs.insert(name.clone(), value.clone())),
+            Mutation::OmapHeader(o, header) => self.object(o).omap_header = header.clone(),
+            Mutation::OmapSet(o, entries) => self.object(o).omap.extend(entries.iter().cloned()),
+            Mutation::Clone(from, to) => {
+                if let Some(object) = self.objects.get(from).cloned() {
+                    self.objects.insert(to.clone(), object);
+                }
+            }
+            Mutation::RemoveXattr(..) | Mutation::ClearXattrs(_) => self.remove_xattrs(mutation),
+            Mutation::OmapRemove(..) | Mutation::OmapRemoveRange(..) | Mutation::OmapClear(_) => self.remove_omap(mutation),
+            Mutation::MetaSet(..) | Mutation::MetaRemove(_) | Mutation::MetaRemoveRange(..) => self.change_meta(scope, mutation),
+        }
+    }
+
+    fn remove_xattrs(&mut self, mutation: &Mutation) {
+        match mutation {
+            Mutation::RemoveXattr(o, name) => {
+                if let Some(object) = self.objects.get_mut(o) {
+                    object.xattrs.remove(name);
+                }
+            }
+            Mutation::ClearXattrs(o) => self.object(o).xattrs.clear(),
+            _ => unreachable!("only removals of attributes come here"),
+        }
+    }
+
+    fn remove_omap(&mut self, mutation: &Mutation) {
+        match mutation {
+            Mutation::OmapRemove(o, keys) => {
+                if let Some(object) = self.objects.get_mut(o) {
+                    object.omap.retain(|k, _| !keys.contains(k));
+                }
+            }
+            Mutation::OmapRemoveRange(o, from, to) => {
+                if let Some(object) = self.objects.get_mut(o) {
+                    object.omap.retain(|k, _| k < from || k >= to);
+                }
+            }
+            Mutation::OmapClear(o) => {
+                let object = self.object(o);
+                object.omap.clear();
+                object.omap_header = Bytes::new();
+            }
+            _ => unreachable!("only removals of omap come here"),
+        }
+    }
+
+    fn change_meta(&mut self, scope: &SpgId, mutation: &Mutation) {
+        let keys = self.meta.entry(*scope).or_default();
+        match mutation {
+            Mutation::MetaSet(key, value) => drop(keys.insert(key.clone(), value.clone())),
+            Mutation::MetaRemove(key) => drop(keys.remove(key)),
+            Mutation::MetaRemoveRange(from, to) => keys.retain(|k, _| k < from || k >= to),
+            _ => unreachable!("only meta keys come here"),
+        }
+        if keys.is_empty() {
+            self.meta.remove(scope);
+        }
+    }
+}
+
+/// A store in memory. See the module's text.
+#[derive(Debug, Default)]
+pub struct MemStore {
+    live: State,
+    durable: State,
+    pending: VecDeque<(Transaction, Ticket)>,
+    events: VecDeque<Event>,
+    /// Objects (and meta scopes, as their object-less names) in memory for each hold.
+    fetched: BTreeMap<Hold, BTreeSet<u64>>,
+    /// Every read of an object that its hold did not fetch is a miss.
+    pub miss: bool,
+    /// Commits wait for [`MemStore::commit`].
+    pub hold_commits: bool,
+    /// Reads of these objects' data fail.
+    pub damaged: BTreeSet<HObject>,
+    /// Transactions that do more than remove are refused.
+    pub full: bool,
+}
+
+impl MemStore {
+    /// An empty store that never misses and commits at once.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Makes the `n` oldest submitted transactions durable.
+    pub fn commit(&mut self, n: usize) {
+        for _ in 0..n {
+            let Some((transaction, ticket)) = self.pending.pop_front() else { return };
+            self.durable.apply(&transaction);
+            self.events.push_back(Event::Committed(ticket));
+        }
+    }
+
+    /// Transactions that are not durable yet.
+    pub fn uncommitted(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// What a restart after a crash finds: the durable state, no events, no holds.
+    pub fn crash(self) -> Self {
+        Self {
+            live: self.durable.clone(),
+            durable: self.durable,
+            miss: self.miss,
+            hold_commits: self.hold_commits,
+            ..Self::default()
+        }
+    }
+
+    /// All objects, in order.
+    pub fn objects(&self) -> impl Iterator<Item = &HObject> {
+        self.live.objects.keys()
+    }
+
+    /// Whether both hold the same.
+    pub fn same_content(&self, other: &Self) -> bool {
+        self.live == other.live
+    }
+
+    fn touch(&self, hold: Hold, object: &HObject) -> Read<()> {
+        // The place of an object in the wish: any number that names it will do.
+        let name = u64::from(object.hash) ^ (object.snap.0 << 17) ^ u64::from(types::hash::rjenkins(&object.name)) << 32;
+        self.touch_name(hold, name)
+    }
+
+    fn touch_name(&self, hold: Hold, name: u64) -> Read<()> {
+        let there = !self.miss || self.fetched.get(&hold).is_some_and(|names| names.contains(&name));
+        if there { Ok(()) } else { Err(Unread::Missing(Wish(vec![name]))) }
+    }
+
+    fn get(&self, hold: Hold, object: &HObject) -> Read<Option<&Object>> {
+        self.touch(hold, object)?;
+        Ok(self.live.objects.get(object))
+    }
+
+    fn meta(&self, hold: Hold, scope: &SpgId) -> Read<Option<&BTreeMap<Bytes, Bytes>>> {
+        self.touch_name(hold, u64::from(scope.pg.seed) ^ (scope.pg.pool as u64) << 40)?;
+        Ok(self.live.meta.get(scope))
+    }
+}
+
+/// Whether no key can lie in `range` (for which `BTreeMap::range` would panic).
+fn is_empty_range(range: Range<'_>) -> bool {
+    match range {
+        (Bound::Included(a), Bound::Included(b)) => a > b,
+        (Bound::Included(a) | Bound::Excluded(a), Bound::Included(b) | Bound::Excluded(b)) => a >= b,
+        _ => false,
+    }
+}
+
+fn scan(map: Option<&BTreeMap<Bytes, Bytes>>, range: Range<'_>, limit: Limit) -> Page {
+    let mut page = Page::default();
+    let Some(map) = map.filter(|_| !is_empty_range(range)) else { return page };
+    let mut bytes = 0;
+    for (key, value) in map.range::<[u8], _>(range) {
+        bytes += key.len() + value.len();
+        if !page.entries.is_empty() && (page.entries.len() >= limit.entries || bytes > limit.bytes) {
+            page.more = true;
+            break;
+        }
+        page.entries.push((key.clone(), value.clone()));
+    }
+    page
+}
+
+fn only_removes(transaction: &Transaction) -> bool {
+    transaction.mutations.iter().all(|m| match m {
+        Mutation::Create(_) | Mutation::SetXattr(..) | Mutation::OmapHeader(..) | Mutation::OmapSet(..) | Mutation::Clone(..) => {
+            false
+        }
+        Mutation::Write(_, _, data) => data.is_empty(),
+        _ => true,
+    })
+}
+
+impl ObjectStore for MemStore {
+    fn stat(&self, hold: Hold, object: &HObject) -> Read<Option<ObjectStat>> {
+        Ok(self.get(hold, object)?.map(|o| ObjectStat {
+            size: o.data.len() as u64,
+            info: o.info.clone(),
+            has_omap: !o.omap.is_empty(),
+        }))
+    }
+
+    fn read(&self, hold: Hold, object: &HObject, offset: u64, len: u64) -> Read<Rope> {
+        let Some(o) = self.get(hold, object)? else { return Ok(Rope::new()) };
+        if self.damaged.contains(object) {
+            return Err(Unread::Damaged(Damage { what: object.to_string(), offset, expected: 1, found: 2 }));
+        }
+        let size = o.data.len() as u64;
+        let (start, end) = (offset.min(size), offset.saturating_add(len).min(size));
+        Ok(Bytes::copy_from_slice(&o.data[start as usize..end as usize]).into())
+    }
+
+    fn extents(&self, hold: Hold, object: &HObject, offset: u64, len: u64) -> Read<Vec<(u64, u64)>> {
+        let Some(o) = self.get(hold, object)? else { return Ok(Vec::new()) };
+        let end = offset.saturating_add(len).min(o.data.len() as u64);
+        let cut = |(s, e): (&u64, &u64)| ((*s).max(offset), (*e).min(end));
+        Ok(o.written.iter().map(cut).filter(|(s, e)| s < e).map(|(s, e)| (s, e - s)).collect())
+    }
+
+    fn xattr(&self, hold: Hold, object: &HObject, name: &[u8]) -> Read<Option<Bytes>> {
+        Ok(self.get(hold, object)?.and_then(|o| o.xattrs.get(name).cloned()))
+    }
+
+    fn xattrs(&self, hold: Hold, object: &HObject) -> Read<Vec<(Bytes, Bytes)>> {
+        let object = self.get(hold, object)?;
+        Ok(object.map(|o| o.xattrs.iter().map(|(k, v)| (k.clone(), v.clone())).collect()).unwrap_or_default())
+    }
+
+    fn omap_header(&self, hold: Hold, object: &HObject) -> Read<Bytes> {
+        Ok(self.get(hold, object)?.map(|o| o.omap_header.clone()).unwrap_or_default())
+    }
+
+    fn omap_scan(&self, hold: Hold, object: &HObject, range: Range<'_>, limit: Limit) -> Read<Page> {
+        Ok(scan(self.get(hold, object)?.map(|o| &o.omap), range, limit))
+    }
+
+    fn omap_get(&self, hold: Hold, object: &HObject, keys: &[Bytes]) -> Read<Vec<(Bytes, Bytes)>> {
+        let Some(o) = self.get(hold, object)? else { return Ok(Vec::new()) };
+        Ok(keys.iter().filter_map(|k| o.omap.get(k).map(|v| (k.clone(), v.clone()))).collect())
+    }
+
+    fn list(&self, hold: Hold, from: &HObject, to: &HObject, max: usize) -> Read<Vec<HObject>> {
+        self.touch(hold, from)?;
+        if from >= to {
+            return Ok(Vec::new());
+        }
+        Ok(self.live.objects.range(from..to).take(max).map(|(name, _)| name.clone()).collect())
+    }
+
+    fn meta_get(&self, hold: Hold, scope: &SpgId, key: &[u8]) -> Read<Option<Bytes>> {
+        Ok(self.meta(hold, scope)?.and_then(|m| m.get(key).cloned()))
+    }
+
+    fn meta_scan(&self, hold: Hold, scope: &SpgId, range: Range<'_>, limit: Limit) -> Read<Page> {
+        Ok(scan(self.meta(hold, scope)?, range, limit))
+    }
+
+    fn scopes(&self, hold: Hold) -> Read<Vec<SpgId>> {
+        self.touch_name(hold, u64::MAX)?;
+        Ok(self.live.meta.keys().copied().collect())
+    }
+
+    fn fetch(&mut self, hold: Hold, wish: Wish) {
+        self.fetched.entry(hold).or_default().extend(wish.0);
+        self.events.push_back(Event::Fetched(hold));
+    }
+
+    fn release(&mut self, hold: Hold) {
+        self.fetched.remove(&hold);
+    }
+
+    fn submit(&mut self, transaction: Transaction, ticket: Ticket) -> Result<(), Refused> {
+        if self.full && !only_removes(&transaction) {
+            return Err(Refused::NoSpace);
+        }
+        self.live.apply(&transaction);
+        self.pending.push_back((transaction, ticket));
+        if !self.hold_commits {
+            self.commit(1);
+        }
+        Ok(())
+    }
+
+    fn congested(&self) -> bool {
+        false
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    fn space(&self) -> Space {
+        let data = self.live.objects.values().map(|o| o.written.iter().map(|(s, e)| e - s).sum::<u64>()).sum();
+        let omap = self.live.objects.values().flat_map(|o| &o.omap).map(|(k, v)| (k.len() + v.len()) as u64).sum();
+        let total = 1 << 40;
+        Space { total, available: total - data - omap, data, omap, meta: 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use types::Locator;
+
+    fn object(name: &'static str) -> HObject {
+        HObject::head(Bytes::from_static(name.as_bytes()), &Locator::pool(1))
+    }
+
+    fn write(offset: u64, data: &[u8]) -> Transaction {
+        Transaction { mutations: vec![Mutation::Write(object("a"), offset, data.to_vec().into())], ..Transaction::default() }
+    }
+
+    #[test]
+    fn a_crash_keeps_what_was_committed_and_nothing_else() {
+        let mut store = MemStore { hold_commits: true, ..MemStore::new() };
+        store.submit(write(0, b"one"), Ticket(1)).unwrap();
+        store.submit(write(0, b"two"), Ticket(2)).unwrap();
+        assert_eq!(store.read(Hold(0), &object("a"), 0, 9).unwrap().to_vec(), b"two", "later reads see submitted state");
+        store.commit(1);
+        assert_eq!((store.poll_event(), store.poll_event()), (Some(Event::Committed(Ticket(1))), None));
+        assert_eq!(store.crash().read(Hold(0), &object("a"), 0, 9).unwrap().to_vec(), b"one");
+    }
+
+    #[test]
+    fn holes_read_as_zero_and_extents_tell_them() {
+        let mut store = MemStore::new();
+        store.submit(write(10, b"xx"), Ticket(1)).unwrap();
+        store.submit(write(12, b"yy"), Ticket(2)).unwrap();
+        assert_eq!(store.extents(Hold(0), &object("a"), 0, 100).unwrap(), [(10, 4)]);
+        let zero = Transaction { mutations: vec![Mutation::Zero(object("a"), 11, 2)], ..Transaction::default() };
+        store.submit(zero, Ticket(3)).unwrap();
+        assert_eq!(store.extents(Hold(0), &object("a"), 0, 100).unwrap(), [(10, 1), (13, 1)]);
+        assert_eq!(store.read(Hold(0), &object("a"), 9, 9).unwrap().to_vec(), b"\0x\0\0y");
+    }
+
+    #[test]
+    fn a_miss_is_served_after_the_fetch_and_again_missed_after_the_release() {
+        let mut store = MemStore { miss: true, ..MemStore::new() };
+        store.submit(write(0, b"one"), Ticket(1)).unwrap();
+        let Err(Unread::Missing(wish)) = store.stat(Hold(7), &object("a")) else { panic!("must miss") };
+        store.fetch(Hold(7), wish);
+        assert_eq!(store.stat(Hold(7), &object("a")).unwrap().map(|s| s.size), Some(3));
+        assert!(store.stat(Hold(8), &object("a")).is_err());
+        store.release(Hold(7));
+        assert!(store.stat(Hold(7), &object("a")).is_err());
+    }
+}
