@@ -161,6 +161,8 @@ pub enum Output {
     Disk(DiskRequest),
     /// A line for the log.
     Log(LogLine),
+    /// From now on, lines that matter less than this are dropped.
+    LogLevel(Level),
     /// The answer to an [`Input::Call`].
     Answer {
         /// Whose.
