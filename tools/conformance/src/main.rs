@@ -1,0 +1,73 @@
+//! Runs the lists of cases against a cluster of ours, or against ours and a real one side by side.
+
+use anyhow::{Context, Result, bail};
+use clap::Parser;
+use conformance::cluster::{Cluster, Options};
+use conformance::run::{self, Oracle};
+use conformance::{cases, recordings};
+use std::path::{Path, PathBuf};
+
+/// Compare what stock clients print against a cluster of ours with what a real Ceph 16.2.15 makes them print.
+#[derive(Parser)]
+struct Args {
+    /// The nacre executable.
+    #[arg(long, default_value = "target/release/nacre")]
+    nacre: PathBuf,
+    /// Authentication of the cluster: none or cephx.
+    #[arg(long, default_value = "cephx")]
+    auth: String,
+    /// ceph.conf of a real cluster that runs now; without it, the recordings are the oracle.
+    #[arg(long)]
+    peer: Option<PathBuf>,
+    /// Write the table here (Markdown).
+    #[arg(long)]
+    report: Option<PathBuf>,
+    /// Lists of cases; all by default.
+    lists: Vec<PathBuf>,
+}
+
+fn main() -> Result<()> {
+    let args = Args::parse();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let recordings = recordings::load(&root.join("../../tests/data/recordings.tar.xz"))?;
+    let oracle = match &args.peer {
+        Some(conf) => Oracle::Live(&recordings, conf),
+        None => Oracle::Recorded(&recordings),
+    };
+    let lists = if args.lists.is_empty() { all_lists(&root.join("cases"))? } else { args.lists.clone() };
+    let (mut table, mut failed, mut passed) = (String::new(), 0, 0);
+    for list in lists {
+        let text = std::fs::read_to_string(&list).with_context(|| list.display().to_string())?;
+        let cases = cases::parse(&text).with_context(|| list.display().to_string())?;
+        let dir = tempfile::tempdir()?;
+        let options = Options { binary: args.nacre.clone(), osds: 1, auth: args.auth.clone(), more: Vec::new() };
+        let cluster = Cluster::start(&dir.path().join("cluster"), options)?;
+        let verdicts = run::run(&cases, &cluster.conf(), dir.path(), &oracle)?;
+        for v in &verdicts {
+            match &v.difference {
+                None => passed += 1,
+                Some(difference) => {
+                    failed += 1;
+                    println!("DIFFERS {}\n        {difference}", v.command);
+                }
+            }
+        }
+        let name = list.file_stem().and_then(|s| s.to_str()).unwrap_or("cases").to_owned();
+        table.push_str(&format!("## {name}\n\n{}\n", run::markdown(&verdicts)));
+    }
+    if let Some(report) = &args.report {
+        std::fs::write(report, table)?;
+    }
+    println!("conformance: {passed} passed, {failed} failed");
+    if failed > 0 {
+        bail!("{failed} commands differ");
+    }
+    Ok(())
+}
+
+fn all_lists(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut lists: Vec<PathBuf> = std::fs::read_dir(folder)?.map(|e| e.map(|e| e.path())).collect::<std::io::Result<_>>()?;
+    lists.retain(|p| p.extension().is_some_and(|e| e == "cases"));
+    lists.sort();
+    Ok(lists)
+}
