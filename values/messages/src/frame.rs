@@ -1,0 +1,164 @@
+//! How a struct becomes a message and back: header versions, the monitors' common front, names of kinds.
+
+use denc::{Decode, DecodeError, Encode, Reader, Result};
+use types::Message;
+
+/// A daemon or client instance by kind and number (`entity_name_t`: `client.4123`): for clients the number is the
+/// global id. Unlike [`types::EntityName`] this is not a name in the auth database.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EntityNum {
+    /// Kind as on the wire (1 mon, 2 mds, 4 osd, 8 client, 16 mgr; 0 none).
+    pub kind: u8,
+    /// Number.
+    pub num: i64,
+}
+denc::plain!(EntityNum { kind, num });
+
+impl EntityNum {
+    /// The client with this global id.
+    pub const fn client(global_id: u64) -> Self {
+        Self { kind: 8, num: global_id as i64 }
+    }
+}
+
+impl std::fmt::Display for EntityNum {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let kind = types::EntityType::from_wire(self.kind.into()).map_or("unknown", types::EntityType::name);
+        if self.num < 0 { write!(f, "{kind}.?") } else { write!(f, "{kind}.{}", self.num) }
+    }
+}
+
+/// Checks kind and header version of `m` and gives a reader over its front.
+pub(crate) fn open<'a>(m: &'a Message, what: &'static str, kind: u16, version: u16) -> Result<Reader<'a>> {
+    debug_assert_eq!(m.kind, kind, "{what} decoded from a message of another kind");
+    if m.kind != kind {
+        return Err(DecodeError::Invalid(what));
+    }
+    let short = |v: u16| u8::try_from(v).unwrap_or(u8::MAX);
+    if m.compat > version {
+        return Err(DecodeError::TooNew { what, compat: short(m.compat), known: short(version) });
+    }
+    if m.version < version {
+        return Err(DecodeError::TooOld { what, version: short(m.version), oldest: short(version) });
+    }
+    Ok(Reader::new(&m.front))
+}
+
+/// Refuses bytes after the front, unless a newer sender may have appended fields.
+pub(crate) fn close(m: &Message, version: u16, r: &Reader<'_>) -> Result<()> {
+    if m.version > version { Ok(()) } else { r.finish() }
+}
+
+/// A message with this head and front, and nothing else yet.
+pub(crate) fn build(kind: u16, version: u16, compat: u16, front: Vec<u8>) -> Message {
+    let priority = types::message::PRIORITY_DEFAULT;
+    Message { kind, version, compat, priority, front: front.into(), ..Message::default() }
+}
+
+/// The 18 bytes in front of most messages with monitors: a version (of what the sender has seen, or what the answer
+/// reflects), and two fields that have been -1 and 0 for long.
+pub(crate) struct PaxosHead(pub(crate) u64);
+
+impl Encode for PaxosHead {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.0.encode(out);
+        (-1i16).encode(out);
+        0u64.encode(out);
+    }
+}
+
+impl Decode for PaxosHead {
+    const MIN_SIZE: usize = 18;
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        let version = r.u64()?;
+        r.skip(10)?;
+        Ok(Self(version))
+    }
+}
+
+/// Gives a struct its `KIND`, `decode` and `encode`: the front is the listed fields in order, the data section one
+/// more field (a `Rope`). With `paxos`, the monitors' common head comes first and its version is the field `version`.
+macro_rules! message {
+    ($name:ident = $kind:literal v $version:literal / $compat:literal { $($field:ident),* $(,)? } $(data $data:ident)?) => {
+        $crate::frame::message!(@impl $name, $kind, $version, $compat, [], [], { $($field),* } { $($data)? });
+    };
+    ($name:ident = $kind:literal v $version:literal / $compat:literal paxos { $($field:ident),* $(,)? } $(data $data:ident)?) => {
+        $crate::frame::message!(@impl $name, $kind, $version, $compat, [version], [PaxosHead], { $($field),* } { $($data)? });
+    };
+    (@impl $name:ident, $kind:literal, $version:literal, $compat:literal, [$($pv:ident)?], [$($head:ident)?],
+     { $($field:ident),* } { $($data:ident)? }) => {
+        impl $name {
+            /// Message type number.
+            pub const KIND: u16 = $kind;
+            /// Header version of the layout written.
+            pub const VERSION: u16 = $version;
+
+            /// Reads it from a message.
+            pub fn decode(m: &types::Message) -> denc::Result<Self> {
+                #[allow(unused_mut)]
+                let mut r = $crate::frame::open(m, stringify!($name), Self::KIND, Self::VERSION)?;
+                $(let $pv = r.get::<$crate::frame::$head>()?.0;)?
+                $(let $field = r.get()?;)*
+                $crate::frame::close(m, Self::VERSION, &r)?;
+                Ok(Self { $($pv,)? $($field,)* $($data: m.data.clone(),)? })
+            }
+
+            /// Writes it as a message; the caller sets the transaction id.
+            pub fn encode(&self) -> types::Message {
+                #[allow(unused_mut)]
+                let mut front = Vec::new();
+                $(denc::Encode::encode(&$crate::frame::$head(self.$pv), &mut front);)?
+                $(denc::Encode::encode(&self.$field, &mut front);)*
+                #[allow(unused_mut)]
+                let mut m = $crate::frame::build(Self::KIND, Self::VERSION, $compat, front);
+                $(m.data = self.$data.clone();)?
+                m
+            }
+        }
+    };
+}
+pub(crate) use message;
+
+/// The name of a message type as logs print it; `None` for types that this cluster does not know.
+pub fn kind_name(kind: u16) -> Option<&'static str> {
+    Some(match kind {
+        2 => "ping",
+        4 => "mon_map",
+        5 => "mon_get_map",
+        13 => "statfs",
+        14 => "statfs_reply",
+        15 => "mon_subscribe",
+        17 => "auth",
+        18 => "auth_reply",
+        19 => "mon_get_version",
+        20 => "mon_get_version_reply",
+        41 => "osd_map",
+        42 => "osd_op",
+        43 => "osd_op_reply",
+        44 => "watch_notify",
+        48 => "pool_op_reply",
+        49 => "pool_op",
+        50 => "mon_command",
+        51 => "mon_command_ack",
+        52 => "log",
+        58 => "get_pool_stats",
+        59 => "get_pool_stats_reply",
+        61 => "osd_backoff",
+        62 => "config",
+        97 => "command",
+        98 => "command_reply",
+        0x700 => "mgr_open",
+        0x701 => "mgr_configure",
+        0x702 => "mgr_report",
+        0x704 => "mgr_map",
+        0x708 => "mgr_close",
+        0x709 => "mgr_command",
+        0x70a => "mgr_command_reply",
+        0x4e01 => "osd_boot",
+        0x4e02 => "osd_report",
+        0x4e03 => "service_keys",
+        0x4e04 => "osd_down",
+        0x4e05 => "osd_instruct",
+        _ => return None,
+    })
+}

@@ -1,0 +1,157 @@
+//! Messages between this cluster's own daemons. The encodings are plain and have no history: all daemons of a cluster
+//! run the same release while they exchange these, and a changed layout gets a new header version.
+
+use crate::frame::message;
+use crate::stats::ObjectStatSum;
+use std::collections::BTreeMap;
+use types::{EVersion, EntityAddrVec, Epoch, Fsid, OsdId, PgId, UTime};
+
+/// An OSD tells the monitors that it is up, who it is and where (osd → mon).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OsdBoot {
+    /// Cluster.
+    pub fsid: Fsid,
+    /// Number.
+    pub osd: OsdId,
+    /// The store's own identity: another store under the same number is refused.
+    pub uuid: [u8; 16],
+    /// Where clients reach it.
+    pub addrs: EntityAddrVec,
+    /// Size of the store.
+    pub total_bytes: u64,
+    /// What `osd metadata` prints.
+    pub metadata: BTreeMap<String, String>,
+    /// Newest OSD map it has.
+    pub newest_map: Epoch,
+}
+message!(OsdBoot = 0x4e01 v 1 / 1 { fsid, osd, uuid, addrs, total_bytes, metadata, newest_map });
+
+/// Space of an OSD's store, bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Space {
+    /// Size.
+    pub total: u64,
+    /// Free.
+    pub available: u64,
+    /// Taken by data.
+    pub data: u64,
+    /// Taken by omap.
+    pub omap: u64,
+    /// Taken by the store's own metadata.
+    pub meta: u64,
+}
+denc::plain!(Space { total, available, data, omap, meta });
+
+/// State and figures of one placement group, from its primary.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PgReport {
+    /// Which.
+    pub pg: PgId,
+    /// States joined by `+`, as `pg stat` prints them.
+    pub state: String,
+    /// Orders the reports of a group: epoch and a counter.
+    pub reported: EVersion,
+    /// Last write.
+    pub version: EVersion,
+    /// Entries in the log.
+    pub log_size: u32,
+    /// Version that the last scrub saw.
+    pub last_scrub: EVersion,
+    /// When it ended.
+    pub last_scrub_stamp: UTime,
+    /// Version that the last deep scrub saw.
+    pub last_deep_scrub: EVersion,
+    /// When it ended.
+    pub last_deep_scrub_stamp: UTime,
+    /// Epoch in which the group was created.
+    pub created: Epoch,
+    /// Totals, not differences.
+    pub stats: ObjectStatSum,
+    /// Removed snapshots still to be trimmed.
+    pub snap_trimq_len: u32,
+    /// Removed snapshots that are trimmed here: first and count.
+    pub purged_snaps: Vec<(u64, u64)>,
+    /// When the state last changed.
+    pub last_change: UTime,
+    /// When the group was last active.
+    pub last_active: UTime,
+}
+denc::plain!(PgReport {
+    pg,
+    state,
+    reported,
+    version,
+    log_size,
+    last_scrub,
+    last_scrub_stamp,
+    last_deep_scrub,
+    last_deep_scrub_stamp,
+    created,
+    stats,
+    snap_trimq_len,
+    purged_snaps,
+    last_change,
+    last_active,
+});
+
+/// An OSD's figures and its sign of life (osd → mon): every second if something changed, else every five.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OsdReport {
+    /// Number.
+    pub osd: OsdId,
+    /// Its OSD map.
+    pub epoch: Epoch,
+    /// Space.
+    pub space: Space,
+    /// Mean time to make a write durable, µs.
+    pub commit_latency_us: u32,
+    /// Mean time to make a write visible, µs.
+    pub apply_latency_us: u32,
+    /// Operations that take too long.
+    pub slow_ops: u32,
+    /// Findings for the cluster's health: code (`UPPER_CASE`) and text.
+    pub notes: Vec<(String, String)>,
+    /// Groups that this OSD leads and whose report changed.
+    pub pgs: Vec<PgReport>,
+}
+message!(OsdReport = 0x4e02 v 1 / 1 { osd, epoch, space, commit_latency_us, apply_latency_us, slow_ops, notes, pgs });
+
+/// One generation of a service's rotating key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ServiceKey {
+    /// Number that tickets name.
+    pub secret_id: u64,
+    /// AES-128 key.
+    pub key: [u8; 16],
+    /// When it was made.
+    pub created: UTime,
+    /// When tickets under it end.
+    pub expires: UTime,
+}
+denc::plain!(ServiceKey { secret_id, key, created, expires });
+
+/// The rotating keys of the OSD service (mon → osd): after boot and at each rotation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServiceKeys {
+    /// Previous, current, next.
+    pub keys: Vec<ServiceKey>,
+}
+message!(ServiceKeys = 0x4e03 v 1 / 1 { keys });
+
+/// An OSD is about to stop cleanly (osd → mon); the monitors mark it down and publish that.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OsdDown {
+    /// Number.
+    pub osd: OsdId,
+    /// Its OSD map.
+    pub epoch: Epoch,
+}
+message!(OsdDown = 0x4e04 v 1 / 1 { osd, epoch });
+
+/// The monitors ask an OSD to do something (mon → osd), for example `{"prefix":"scrub","pgid":"1.0","deep":false}`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OsdInstruct {
+    /// The instruction.
+    pub json: String,
+}
+message!(OsdInstruct = 0x4e05 v 1 / 1 { json });
