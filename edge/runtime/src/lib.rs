@@ -1,1 +1,130 @@
-//! (room under construction)
+//! Drives a machine ([`node::Node`]) on the calling thread: sockets, disks, time, and requests from other threads.
+//!
+//! ```no_run
+//! # fn machine() -> Box<dyn node::Node> { unimplemented!() }
+//! let listener = std::net::TcpListener::bind("127.0.0.1:3300")?;
+//! let disk = runtime::Device::open("store".as_ref(), &runtime::DeviceOptions::default()).expect("opens");
+//! let (caller, inbox) = runtime::mailbox()?;
+//! let mut setup = runtime::Setup::new();
+//! setup.listeners.push((node::ListenerId(0), listener));
+//! setup.devices.push((node::DeviceId(0), disk));
+//! setup.inbox = Some(inbox);
+//! let daemon = std::thread::spawn(move || runtime::run(machine(), setup));
+//! caller.stop();
+//! daemon.join().expect("no panic").expect("a clean end");
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! Two drivers do the work behind one small trait. *io_uring* has network and disk in one ring: one system call for each
+//! round. *epoll* does the network itself and gives the disk to threads; it is for systems that forbid io_uring, and
+//! for disks without direct IO. Both pass the same tests.
+//!
+//! A durable write is durable with everything that was completed before it on its device; see `device` for what that takes.
+
+mod chain;
+mod device;
+mod driver;
+mod epoll;
+mod job;
+mod mailbox;
+pub mod process;
+mod reactor;
+mod slab;
+mod sys;
+mod uring;
+
+pub use device::{Device, DeviceError, DeviceOptions};
+pub use mailbox::{Answer, CallError, Caller, Inbox, mailbox};
+pub use reactor::{RunError, drive, run};
+
+use node::{DeviceId, Level, ListenerId, LogLine};
+use std::net::TcpListener;
+use std::time::Duration;
+use types::UTime;
+
+/// Which driver.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Choice {
+    /// io_uring where it works and every device does direct IO, else epoll.
+    #[default]
+    Auto,
+    /// io_uring, or an error.
+    Uring,
+    /// epoll, and threads for the disks.
+    Epoll,
+}
+
+impl std::str::FromStr for Choice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Choice::Auto),
+            "uring" => Ok(Choice::Uring),
+            "epoll" => Ok(Choice::Epoll),
+            other => Err(format!("unknown driver '{other}': auto, uring or epoll")),
+        }
+    }
+}
+
+/// Takes the lines of a machine's log. Lines above the level are not given to it.
+pub trait LogSink: Send {
+    /// One line, said at `wall`.
+    fn line(&mut self, wall: UTime, line: &LogLine);
+}
+
+impl<F: FnMut(UTime, &LogLine) + Send> LogSink for F {
+    fn line(&mut self, wall: UTime, line: &LogLine) {
+        self(wall, line);
+    }
+}
+
+/// What a machine is run with.
+pub struct Setup {
+    /// Ports; they must listen already.
+    pub listeners: Vec<(ListenerId, TcpListener)>,
+    /// Disks.
+    pub devices: Vec<(DeviceId, Device)>,
+    /// Which driver.
+    pub driver: Choice,
+    /// Requests from other threads.
+    pub inbox: Option<Inbox>,
+    /// Where log lines go.
+    pub log: Box<dyn LogSink>,
+    /// Least important level that is logged, until the machine sets another.
+    pub level: Level,
+    /// How long to look for more work before sleeping, while there is work. Saves a wake-up, burns a processor.
+    pub spin: Duration,
+    /// Connections at most; further ones wait in the kernel's queue.
+    pub max_connections: usize,
+}
+
+impl Setup {
+    /// No ports, no disks, nothing logged.
+    pub fn new() -> Self {
+        Self {
+            listeners: Vec::new(),
+            devices: Vec::new(),
+            driver: Choice::Auto,
+            inbox: None,
+            log: Box::new(|_: UTime, _: &LogLine| {}),
+            level: Level::Info,
+            spin: Duration::ZERO,
+            max_connections: 8192,
+        }
+    }
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Whether io_uring works here, with all that the driver needs.
+///
+/// # Errors
+/// What the system says.
+pub fn uring_works() -> std::io::Result<()> {
+    uring::probe().map(drop)
+}

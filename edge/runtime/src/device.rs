@@ -1,0 +1,282 @@
+//! Disks: files and raw block devices, opened for direct IO and for this process alone.
+
+use crate::sys;
+use node::{ALIGN, Buf, DiskError, DiskStat};
+use std::fmt;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+
+/// How to open a [`Device`].
+#[derive(Clone, Debug)]
+pub struct DeviceOptions {
+    /// Bytes that a file may grow to. A block device has its own size.
+    pub capacity: u64,
+    /// Make the file if it is not there.
+    pub create: bool,
+    /// Try to go around the page cache.
+    pub direct: bool,
+}
+
+impl Default for DeviceOptions {
+    fn default() -> Self {
+        Self { capacity: u64::MAX, create: true, direct: true }
+    }
+}
+
+/// Why a device does not open. The texts name the path.
+#[derive(Debug)]
+pub enum DeviceError {
+    /// Another process that lives (or this one) has it open.
+    InUse {
+        /// What was to be opened.
+        path: PathBuf,
+        /// Who holds it, if the system tells.
+        pid: Option<u32>,
+    },
+    /// Neither a file nor a block device.
+    NotADisk(PathBuf),
+    /// The system refused.
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// How it was refused.
+        source: io::Error,
+    },
+}
+
+impl fmt::Display for DeviceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DeviceError::InUse { path, pid: Some(pid) } => write!(f, "{} is in use by process {pid}", path.display()),
+            DeviceError::InUse { path, pid: None } => write!(f, "{} is in use by another process", path.display()),
+            DeviceError::NotADisk(path) => write!(f, "{} is neither a file nor a block device", path.display()),
+            DeviceError::System { what, path, source } => write!(f, "cannot {what} {}: {source}", path.display()),
+        }
+    }
+}
+
+impl std::error::Error for DeviceError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            DeviceError::System { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
+
+/// A disk that is open and locked until it is dropped.
+#[derive(Debug)]
+pub struct Device {
+    inner: Arc<Inner>,
+}
+
+/// What the threads of a driver share of a device.
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) file: File,
+    path: PathBuf,
+    /// Capacity in bytes; `None` for a file without limit.
+    capacity: u64,
+    block_device: bool,
+    direct: bool,
+    /// One durable write also makes durable what was completed before it: see [`one_flush_covers_all`].
+    pub(crate) covering: bool,
+    /// The kernel knows durable writes (RWF_DSYNC).
+    dsync: AtomicBool,
+    /// Writes completed that did not ask to be durable.
+    completed: AtomicU64,
+    /// How many of those are durable.
+    flushed: AtomicU64,
+    /// Error number of the flush that failed; 0 if none did.
+    poison: AtomicI32,
+}
+
+impl Device {
+    /// Opens `path` and locks it.
+    ///
+    /// # Errors
+    /// See [`DeviceError`]. Nothing is changed on the disk, except that the file is made if `create` says so.
+    pub fn open(path: &Path, options: &DeviceOptions) -> Result<Self, DeviceError> {
+        let (file, direct) = open_file(path, options)?;
+        lock(&file, path)?;
+        let system = |what| move |source| DeviceError::System { what, path: path.to_owned(), source };
+        let meta = file.metadata().map_err(system("look at"))?;
+        let block_device = meta.file_type().is_block_device();
+        let capacity = match block_device {
+            true => sys::block_device_size(&file).map_err(system("get the size of"))?,
+            false => options.capacity,
+        };
+        let covering = direct && one_flush_covers_all(&file, block_device, if block_device { meta.rdev() } else { meta.dev() });
+        let inner = Inner {
+            file,
+            path: path.to_owned(),
+            capacity,
+            block_device,
+            direct,
+            covering,
+            dsync: AtomicBool::new(true),
+            completed: AtomicU64::new(0),
+            flushed: AtomicU64::new(0),
+            poison: AtomicI32::new(0),
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.inner.path
+    }
+
+    /// Whether it goes around the page cache.
+    pub fn is_direct(&self) -> bool {
+        self.inner.direct
+    }
+
+    /// Its sizes.
+    ///
+    /// # Errors
+    /// The system does not tell them.
+    pub fn stat(&self) -> io::Result<DiskStat> {
+        self.inner.stat()
+    }
+
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
+        &self.inner
+    }
+}
+
+impl Inner {
+    /// Sizes as the machine sees them.
+    pub(crate) fn stat(&self) -> io::Result<DiskStat> {
+        if self.block_device {
+            return Ok(DiskStat { len: self.capacity, capacity: self.capacity, host_free: u64::MAX });
+        }
+        let (free, _) = sys::file_system(&self.file)?;
+        Ok(DiskStat { len: self.file.metadata()?.len(), capacity: self.capacity, host_free: free })
+    }
+
+    /// Whether a write that ends at `end` is within what the device may hold.
+    pub(crate) fn holds(&self, end: u64) -> bool {
+        end <= self.capacity
+    }
+
+    /// Whether pieces must be at aligned addresses.
+    pub(crate) fn direct(&self) -> bool {
+        self.direct
+    }
+
+    /// Whether the kernel makes single writes durable.
+    pub(crate) fn dsync(&self) -> bool {
+        self.dsync.load(Ordering::Relaxed)
+    }
+
+    /// It does not: flushes have to do.
+    pub(crate) fn dsync_missing(&self) {
+        self.dsync.store(false, Ordering::Relaxed);
+    }
+
+    /// A write that did not ask to be durable is complete.
+    pub(crate) fn note_completed(&self) {
+        self.completed.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// What a flush that begins now will cover.
+    pub(crate) fn mark(&self) -> u64 {
+        self.completed.load(Ordering::Acquire)
+    }
+
+    /// A flush that began at `mark` is done.
+    pub(crate) fn note_flushed(&self, mark: u64) {
+        self.flushed.fetch_max(mark, Ordering::AcqRel);
+    }
+
+    /// Whether completed writes are not known to be durable.
+    pub(crate) fn dirty(&self) -> bool {
+        self.flushed.load(Ordering::Acquire) < self.completed.load(Ordering::Acquire)
+    }
+
+    /// A flush failed. The kernel forgets what it could not write, so that a later flush would succeed without it:
+    /// nothing on this device can be called durable any more.
+    pub(crate) fn note_poisoned(&self, errno: i32) {
+        self.poison.store(errno, Ordering::Release);
+    }
+
+    /// The error of the flush that failed.
+    pub(crate) fn poison(&self) -> Option<DiskError> {
+        match self.poison.load(Ordering::Acquire) {
+            0 => None,
+            errno => Some(DiskError::Io(errno)),
+        }
+    }
+}
+
+/// Opens with O_DIRECT if that works for reads, too; says whether it did.
+fn open_file(path: &Path, options: &DeviceOptions) -> Result<(File, bool), DeviceError> {
+    let system = |what| move |source| DeviceError::System { what, path: path.to_owned(), source };
+    let found = std::fs::metadata(path);
+    let is_device = match &found {
+        Ok(meta) if meta.file_type().is_block_device() => true,
+        Ok(meta) if !meta.is_file() => return Err(DeviceError::NotADisk(path.to_owned())),
+        _ => false,
+    };
+    let open = |direct: i32| {
+        // On a block device O_EXCL refuses one that is mounted or claimed.
+        let exclusive = if is_device { libc::O_EXCL } else { 0 };
+        let flags = libc::O_CLOEXEC | direct | exclusive;
+        OpenOptions::new().read(true).write(true).create(options.create && !is_device).mode(0o600).custom_flags(flags).open(path)
+    };
+    if options.direct
+        && let Ok(file) = open(libc::O_DIRECT)
+        && direct_reads_work(&file)
+    {
+        return Ok((file, true));
+    }
+    match open(0) {
+        Ok(file) => Ok((file, false)),
+        Err(e) if is_device && e.raw_os_error() == Some(libc::EBUSY) => {
+            Err(DeviceError::InUse { path: path.to_owned(), pid: None })
+        }
+        Err(e) => Err(system("open")(e)),
+    }
+}
+
+/// Some file systems take O_DIRECT at open and refuse it at the first read.
+fn direct_reads_work(file: &File) -> bool {
+    !matches!(file.read_at(&mut Buf::new(ALIGN), 0), Err(e) if e.raw_os_error() == Some(libc::EINVAL))
+}
+
+fn lock(file: &File, path: &Path) -> Result<(), DeviceError> {
+    match file.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => {
+            Err(DeviceError::InUse { path: path.to_owned(), pid: crate::process::lock_holder(file) })
+        }
+        Err(TryLockError::Error(source)) => Err(DeviceError::System { what: "lock", path: path.to_owned(), source }),
+    }
+}
+
+/// Whether a durable direct write ends with a flush of the whole disk and of the file's metadata, and so covers every write
+/// that was completed before. It does on a disk with a volatile cache and without forced unit access, under ext4, XFS
+/// or none: there the kernel commits the file's journal and flushes the cache. With forced unit access only the
+/// write's own blocks are made durable; other file systems are not known well enough.
+fn one_flush_covers_all(file: &File, block_device: bool, device: u64) -> bool {
+    const EXT4: i64 = 0xef53;
+    const XFS: i64 = 0x5846_5342;
+    let known = block_device || matches!(sys::file_system(file), Ok((_, EXT4 | XFS)));
+    if !known {
+        return false;
+    }
+    let node = format!("/sys/dev/block/{}:{}", libc::major(device), libc::minor(device));
+    // A partition has no queue of its own; its disk is the folder above.
+    let read = |name: &str| {
+        let own = std::fs::read_to_string(format!("{node}/queue/{name}"));
+        own.or_else(|_| std::fs::read_to_string(format!("{node}/../queue/{name}"))).unwrap_or_default()
+    };
+    read("fua").trim() == "0" && read("write_cache").trim() == "write back"
+}

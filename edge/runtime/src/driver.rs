@@ -1,0 +1,73 @@
+//! What the reactor asks of a driver, and the choice between the two.
+
+use crate::device::Device;
+use crate::sys::EventFd;
+use crate::{Choice, epoll, uring};
+use node::{Buf, ConnId, DeviceId, DiskRequest, Input, ListenerId, Mono};
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::Duration;
+use types::Rope;
+
+/// How long what was sent may take to get to the kernel after the machine closed the connection.
+pub(crate) const LINGER: Duration = Duration::from_secs(1);
+/// How long to leave a listener alone after the system had no descriptor for a connection.
+pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Inputs of one round at most, so that a round stays short; the rest follows in the next.
+pub(crate) const MOST_INPUTS: usize = 1024;
+
+/// What both drivers are made of.
+pub(crate) struct Parts {
+    pub(crate) listeners: Vec<(ListenerId, TcpListener)>,
+    pub(crate) devices: Vec<(DeviceId, Device)>,
+    /// Raised by other threads to end a wait.
+    pub(crate) wake: Option<Arc<EventFd>>,
+    pub(crate) max_connections: usize,
+    /// How long to look for completions before sleeping.
+    pub(crate) spin: Duration,
+}
+
+/// Carries the outputs of a machine out and brings its inputs in. A driver that is dropped takes every buffer back from the
+/// kernel first.
+pub(crate) trait Driver {
+    /// Opens a connection.
+    fn connect(&mut self, conn: ConnId, to: SocketAddr);
+    /// Receives into `buf`. The buffer of a connection that is gone is dropped.
+    fn receive(&mut self, conn: ConnId, buf: Buf);
+    /// Queues `data`; it goes out at the next [`Driver::wait`].
+    fn send(&mut self, conn: ConnId, data: Rope);
+    /// Closes, when what was queued is out.
+    fn close(&mut self, conn: ConnId);
+    /// Begins a disk request.
+    fn disk(&mut self, request: DiskRequest);
+    /// Carries out what is queued, waits for the first input, a wake-up or `until`, and appends the inputs that are there.
+    fn wait(&mut self, until: Mono, inputs: &mut Vec<Input>) -> io::Result<()>;
+    /// Whether something that was sent is not yet with the kernel.
+    fn unsent(&self) -> bool;
+}
+
+/// The moment now.
+pub(crate) fn now() -> Mono {
+    Mono(crate::sys::monotonic())
+}
+
+/// A driver, and a sentence about which one and why.
+pub(crate) fn choose(choice: Choice, parts: Parts) -> io::Result<(Box<dyn Driver>, String)> {
+    if choice == Choice::Epoll {
+        return Ok((Box::new(epoll::Epoll::new(parts)?), "driver: epoll and disk threads, as configured".into()));
+    }
+    let buffered = parts.devices.iter().find(|(_, d)| !d.is_direct()).map(|(_, d)| d.path().to_owned());
+    if let (Choice::Auto, Some(path)) = (choice, buffered) {
+        let why = format!("driver: epoll and disk threads, because {} does not do direct IO", path.display());
+        return Ok((Box::new(epoll::Epoll::new(parts)?), why));
+    }
+    match uring::probe() {
+        Ok(ring) => Ok((Box::new(uring::Uring::new(ring, parts)?), "driver: io_uring".into())),
+        Err(e) if choice == Choice::Uring => Err(io::Error::new(e.kind(), format!("io_uring does not work here: {e}"))),
+        Err(e) => {
+            let why = format!("driver: epoll and disk threads, because io_uring does not work here: {e}");
+            Ok((Box::new(epoll::Epoll::new(parts)?), why))
+        }
+    }
+}

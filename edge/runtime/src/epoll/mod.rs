@@ -1,0 +1,295 @@
+//! The driver without io_uring: readiness of sockets by epoll, disks by threads that block.
+//!
+//! Sockets are watched for edges from the beginning to the end of a connection, so that no system call changes what is
+//! watched: each connection remembers whether it may be readable and writable, and tries.
+
+mod conn;
+mod disk;
+
+use crate::driver::{ACCEPT_PAUSE, Driver, LINGER, MOST_INPUTS, Parts, now};
+use crate::job::{self, Devices};
+use crate::slab::Slab;
+use crate::sys::{self, EventFd};
+use conn::{Conn, Outcome};
+use disk::Disks;
+use node::{Buf, ConnId, DiskRequest, Input, ListenerId, Mono};
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::time::Duration;
+use types::Rope;
+
+const KEY_WAKE: u64 = 1 << 32;
+const KEY_DISKS: u64 = 2 << 32;
+const KEY_LISTENER: u64 = 3 << 32;
+const KEY_CONN: u64 = 4 << 32;
+
+struct Listener {
+    id: ListenerId,
+    socket: TcpListener,
+    /// Connections may be waiting.
+    ready: bool,
+}
+
+/// See the module.
+pub(crate) struct Epoll {
+    epoll: sys::Epoll,
+    wake: Option<Arc<EventFd>>,
+    listeners: Vec<Listener>,
+    /// No descriptors were left: accept again then.
+    accept_at: Mono,
+    conns: Slab<Conn>,
+    by_id: HashMap<ConnId, u32>,
+    /// Connections to try.
+    active: VecDeque<u32>,
+    /// Connections that the machine closed, with the moment when that is final.
+    lingering: VecDeque<(Mono, u32, ConnId)>,
+    next_conn: u64,
+    max_connections: usize,
+    devices: Devices,
+    disks: Disks,
+    /// Inputs that came up while outputs were carried out.
+    early: Vec<Input>,
+    ready: Vec<sys::Ready>,
+    spin: Duration,
+    /// When there was something to do last.
+    busy: Mono,
+}
+
+impl Epoll {
+    /// Takes listeners and devices over.
+    pub(crate) fn new(parts: Parts) -> io::Result<Self> {
+        let epoll = sys::Epoll::new()?;
+        let disks = Disks::new()?;
+        epoll.add(disks.wake().raw(), libc::EPOLLIN, KEY_DISKS)?;
+        if let Some(wake) = &parts.wake {
+            epoll.add(wake.raw(), libc::EPOLLIN, KEY_WAKE)?;
+        }
+        let mut listeners = Vec::new();
+        for (id, socket) in parts.listeners {
+            socket.set_nonblocking(true)?;
+            epoll.add(socket.as_raw_fd(), libc::EPOLLIN | libc::EPOLLET, KEY_LISTENER | listeners.len() as u64)?;
+            listeners.push(Listener { id, socket, ready: true });
+        }
+        Ok(Self {
+            epoll,
+            wake: parts.wake,
+            listeners,
+            accept_at: Mono(0),
+            conns: Slab::default(),
+            by_id: HashMap::new(),
+            active: VecDeque::new(),
+            lingering: VecDeque::new(),
+            next_conn: 2,
+            max_connections: parts.max_connections,
+            devices: parts.devices.iter().map(|(id, d)| (*id, d.inner().clone())).collect(),
+            disks,
+            early: Vec::new(),
+            ready: vec![sys::Ready { events: 0, u64: 0 }; 512],
+            spin: parts.spin,
+            busy: Mono(0),
+        })
+    }
+
+    fn activate(&mut self, index: u32) {
+        if let Some(conn) = self.conns.get_mut(index)
+            && !conn.active
+        {
+            conn.active = true;
+            self.active.push_back(index);
+        }
+    }
+
+    fn add(&mut self, conn: Conn) -> io::Result<u32> {
+        let (id, fd) = (conn.id, conn.stream.as_raw_fd());
+        let index = self.conns.insert(conn);
+        let events = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
+        if let Err(e) = self.epoll.add(fd, events, KEY_CONN | u64::from(index)) {
+            self.conns.remove(index);
+            return Err(e);
+        }
+        self.by_id.insert(id, index);
+        Ok(index)
+    }
+
+    fn remove(&mut self, index: u32) {
+        if let Some(conn) = self.conns.remove(index) {
+            self.by_id.remove(&conn.id);
+        }
+    }
+
+    /// Accepts what waits, as far as there is room.
+    fn accept(&mut self, inputs: &mut Vec<Input>) {
+        if now() < self.accept_at {
+            return;
+        }
+        for at in 0..self.listeners.len() {
+            while self.listeners[at].ready && self.conns.len() < self.max_connections && inputs.len() < MOST_INPUTS {
+                let listener = &mut self.listeners[at];
+                match listener.socket.accept() {
+                    Ok((stream, peer)) => {
+                        let id = listener.id;
+                        // A connection that cannot be set up is dropped, and the peer sees it close.
+                        let _ = self.accepted(id, stream, peer, inputs);
+                    }
+                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => listener.ready = false,
+                    Err(e) if matches!(e.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM)) => {
+                        self.accept_at = now().plus(ACCEPT_PAUSE);
+                        return;
+                    }
+                    // The connection that was to be accepted is gone again.
+                    Err(_) => {}
+                }
+            }
+        }
+    }
+
+    fn accepted(&mut self, listener: ListenerId, stream: TcpStream, peer: SocketAddr, inputs: &mut Vec<Input>) -> io::Result<()> {
+        stream.set_nonblocking(true)?;
+        stream.set_nodelay(true)?;
+        let local = stream.local_addr()?;
+        let conn = ConnId(self.next_conn);
+        self.add(Conn::new(conn, stream, false))?;
+        self.next_conn += 2;
+        inputs.push(Input::Accepted { listener, conn, peer, local });
+        Ok(())
+    }
+
+    /// Tries every active connection once.
+    fn serve(&mut self, inputs: &mut Vec<Input>) {
+        for _ in 0..self.active.len() {
+            if inputs.len() >= MOST_INPUTS {
+                return;
+            }
+            let Some(index) = self.active.pop_front() else { return };
+            let Some(conn) = self.conns.get_mut(index) else { continue };
+            conn.active = false;
+            match conn.serve(inputs) {
+                Outcome::Idle => {}
+                Outcome::Gone => self.remove(index),
+            }
+        }
+    }
+
+    fn note_ready(&mut self, count: usize, inputs: &mut Vec<Input>) {
+        for at in 0..count {
+            let sys::Ready { events, u64: key } = self.ready[at];
+            let index = key as u32;
+            match key & !0xffff_ffff {
+                KEY_WAKE => self.wake.iter().for_each(|wake| wake.clear()),
+                KEY_DISKS => self.disks.collect(inputs),
+                KEY_LISTENER => self.listeners[index as usize].ready = true,
+                _ => {
+                    if let Some(conn) = self.conns.get_mut(index) {
+                        conn.note(events as libc::c_int);
+                        self.activate(index);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Ends the connections whose time to send is over.
+    fn expire(&mut self) {
+        let now = now();
+        while let Some(&(at, index, id)) = self.lingering.front()
+            && at <= now
+        {
+            self.lingering.pop_front();
+            if self.conns.get_mut(index).is_some_and(|c| c.id == id) {
+                self.remove(index);
+            }
+        }
+    }
+
+    /// How long to sleep: not at all if there is something to do already.
+    fn timeout(&self, until: Mono, inputs: &[Input]) -> Option<Duration> {
+        if !inputs.is_empty() || !self.active.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        let mut until = until.min(self.lingering.front().map_or(Mono::NEVER, |l| l.0));
+        if self.listeners.iter().any(|l| l.ready) && self.conns.len() < self.max_connections {
+            until = until.min(self.accept_at);
+        }
+        let now = now();
+        if now.since(self.busy) < self.spin {
+            return Some(Duration::ZERO);
+        }
+        (until != Mono::NEVER).then(|| until.since(now))
+    }
+}
+
+impl Driver for Epoll {
+    fn connect(&mut self, conn: ConnId, to: SocketAddr) {
+        let begun = sys::tcp_socket(to, true).and_then(|fd| {
+            sys::connect(&fd, to)?;
+            let stream = TcpStream::from(fd);
+            stream.set_nodelay(true)?;
+            self.add(Conn::new(conn, stream, true))
+        });
+        if let Err(e) = begun {
+            self.early.push(Input::Closed { conn, why: format!("connect to {to}: {e}") });
+        }
+    }
+
+    fn receive(&mut self, conn: ConnId, buf: Buf) {
+        let Some(&index) = self.by_id.get(&conn) else { return };
+        if let Some(c) = self.conns.get_mut(index) {
+            c.receive(buf);
+            self.activate(index);
+        }
+    }
+
+    fn send(&mut self, conn: ConnId, data: Rope) {
+        let Some(&index) = self.by_id.get(&conn) else { return };
+        if let Some(c) = self.conns.get_mut(index) {
+            c.outbox.append(&data);
+            self.activate(index);
+        }
+    }
+
+    fn close(&mut self, conn: ConnId) {
+        let Some(index) = self.by_id.remove(&conn) else { return };
+        let Some(c) = self.conns.get_mut(index) else { return };
+        if c.close() {
+            self.lingering.push_back((now().plus(LINGER), index, conn));
+            self.activate(index);
+        } else {
+            self.remove(index);
+        }
+    }
+
+    fn disk(&mut self, request: DiskRequest) {
+        match job::begin(&self.devices, request) {
+            Ok(job) => self.disks.submit(job),
+            Err(done) => self.early.push(Input::Disk(done)),
+        }
+    }
+
+    fn wait(&mut self, until: Mono, inputs: &mut Vec<Input>) -> io::Result<()> {
+        inputs.append(&mut self.early);
+        self.serve(inputs);
+        loop {
+            let timeout = self.timeout(until, inputs);
+            let count = self.epoll.wait(&mut self.ready, timeout)?;
+            self.note_ready(count, inputs);
+            self.expire();
+            self.accept(inputs);
+            self.serve(inputs);
+            if count > 0 || !inputs.is_empty() {
+                self.busy = now();
+                return Ok(());
+            }
+            if timeout != Some(Duration::ZERO) || now() >= until {
+                return Ok(());
+            }
+        }
+    }
+
+    fn unsent(&self) -> bool {
+        self.by_id.values().any(|&index| self.conns.get(index).is_some_and(|c| !c.outbox.is_empty()))
+            || self.lingering.iter().any(|&(_, index, id)| self.conns.get(index).is_some_and(|c| c.id == id))
+    }
+}

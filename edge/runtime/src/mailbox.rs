@@ -1,0 +1,172 @@
+//! Requests from other threads of the process to a machine, and the answers.
+
+use crate::sys::EventFd;
+use node::{CallId, Input};
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+/// Requests that may wait; beyond that callers are told that the daemon is busy.
+const MOST_WAITING: usize = 1024;
+
+/// What a machine answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// 0, or a negative error number.
+    pub result: i32,
+    /// Text or JSON.
+    pub text: String,
+}
+
+/// Why there is no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallError {
+    /// Too many requests wait already.
+    Busy,
+    /// The daemon has ended.
+    Stopped,
+    /// It did not answer in time.
+    TimedOut,
+}
+
+impl std::fmt::Display for CallError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            CallError::Busy => "the daemon has too many requests waiting",
+            CallError::Stopped => "the daemon has ended",
+            CallError::TimedOut => "the daemon did not answer in time",
+        })
+    }
+}
+
+impl std::error::Error for CallError {}
+
+enum Posted {
+    Call { command: String, reply: SyncSender<Answer> },
+    Stop,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<Posted>,
+    /// The driver has ended: nobody will look any more.
+    closed: bool,
+}
+
+struct Shared {
+    queue: Mutex<Queue>,
+    wake: Arc<EventFd>,
+}
+
+impl Shared {
+    /// A thread that panicked while it held the queue cannot have left it half changed.
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn post(&self, posted: Posted) -> Result<(), CallError> {
+        let mut queue = self.queue();
+        if queue.closed {
+            return Err(CallError::Stopped);
+        }
+        if queue.waiting.len() >= MOST_WAITING {
+            return Err(CallError::Busy);
+        }
+        queue.waiting.push_back(posted);
+        drop(queue);
+        self.wake.raise();
+        Ok(())
+    }
+}
+
+/// The end for other threads. Clones lead to the same machine.
+#[derive(Clone)]
+pub struct Caller(Arc<Shared>);
+
+/// The end for the driver; goes into [`crate::Setup`].
+pub struct Inbox {
+    shared: Arc<Shared>,
+    open: HashMap<CallId, SyncSender<Answer>>,
+    next: u64,
+}
+
+/// Makes the two ends of a mailbox.
+///
+/// # Errors
+/// The system gives no more descriptors.
+pub fn mailbox() -> io::Result<(Caller, Inbox)> {
+    let shared = Arc::new(Shared { queue: Mutex::default(), wake: Arc::new(EventFd::new()?) });
+    Ok((Caller(shared.clone()), Inbox { shared, open: HashMap::new(), next: 1 }))
+}
+
+impl Caller {
+    /// Sends `command` (JSON) as an [`Input::Call`] and waits for the answer.
+    ///
+    /// # Errors
+    /// There is no answer: see [`CallError`].
+    pub fn call(&self, command: impl Into<String>, timeout: Duration) -> Result<Answer, CallError> {
+        let answer = self.begin(command)?;
+        answer.recv_timeout(timeout).map_err(|e| match e {
+            RecvTimeoutError::Timeout => CallError::TimedOut,
+            RecvTimeoutError::Disconnected => CallError::Stopped,
+        })
+    }
+
+    /// Sends `command` and gives where the answer will come; the channel is cut if the daemon ends before.
+    ///
+    /// # Errors
+    /// [`CallError::Busy`], [`CallError::Stopped`]
+    pub fn begin(&self, command: impl Into<String>) -> Result<Receiver<Answer>, CallError> {
+        let (reply, answer) = sync_channel(1);
+        self.0.post(Posted::Call { command: command.into(), reply })?;
+        Ok(answer)
+    }
+
+    /// Sends [`Input::Stop`]. A machine that has ended is stopped already.
+    pub fn stop(&self) {
+        let mut queue = self.0.queue();
+        queue.waiting.push_back(Posted::Stop);
+        drop(queue);
+        self.0.wake.raise();
+    }
+}
+
+impl Inbox {
+    /// What is raised when something was posted. The driver takes it down and then looks.
+    pub(crate) fn wake(&self) -> Arc<EventFd> {
+        self.shared.wake.clone()
+    }
+
+    /// Appends what waits to `inputs`.
+    pub(crate) fn drain(&mut self, inputs: &mut Vec<Input>) {
+        let mut queue = self.shared.queue();
+        for posted in queue.waiting.drain(..) {
+            match posted {
+                Posted::Stop => inputs.push(Input::Stop),
+                Posted::Call { command, reply } => {
+                    let call = CallId(self.next);
+                    self.next += 1;
+                    self.open.insert(call, reply);
+                    inputs.push(Input::Call { call, command });
+                }
+            }
+        }
+    }
+
+    /// Passes an answer on. The caller may have given up meanwhile.
+    pub(crate) fn answer(&mut self, call: CallId, result: i32, text: String) {
+        if let Some(reply) = self.open.remove(&call) {
+            let _ = reply.try_send(Answer { result, text });
+        }
+    }
+}
+
+impl Drop for Inbox {
+    fn drop(&mut self) {
+        let mut queue = self.shared.queue();
+        queue.closed = true;
+        queue.waiting.clear();
+    }
+}

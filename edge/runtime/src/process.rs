@@ -1,0 +1,60 @@
+//! What a daemon's process needs from the system around its machines.
+
+use crate::sys;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::time::Duration;
+
+pub use libc::{SIGINT, SIGTERM};
+
+/// SIGTERM and SIGINT as values instead of interruptions.
+#[derive(Debug)]
+pub struct Signals(());
+
+impl Signals {
+    /// Holds the signals back in this thread and those that it starts from now on: call it before any other thread exists.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn hold() -> io::Result<Self> {
+        sys::hold_signals()?;
+        Ok(Self(()))
+    }
+
+    /// Waits for the next one and gives its number.
+    pub fn next(&self) -> i32 {
+        sys::next_signal()
+    }
+}
+
+/// Raises the limit of open files as far as the process may; gives the limit.
+///
+/// # Errors
+/// The system refuses.
+pub fn raise_file_limit() -> io::Result<u64> {
+    sys::raise_file_limit()
+}
+
+/// Processor time of the calling thread.
+pub fn thread_cpu() -> Duration {
+    sys::thread_cpu()
+}
+
+/// Bytes that the file system of the open file or folder can still give.
+///
+/// # Errors
+/// The system does not tell.
+pub fn host_free(file: &File) -> io::Result<u64> {
+    sys::file_system(file).map(|(free, _)| free)
+}
+
+/// The process that holds a whole-file lock on `file`, if the kernel tells (`/proc/locks`).
+pub fn lock_holder(file: &File) -> Option<u32> {
+    let meta = file.metadata().ok()?;
+    let key = format!("{:02x}:{:02x}:{}", libc::major(meta.dev()), libc::minor(meta.dev()), meta.ino());
+    let locks = std::fs::read_to_string("/proc/locks").ok()?;
+    // `7: FLOCK  ADVISORY  WRITE 1234 fe:00:5678 0 EOF`
+    let holder = locks.lines().map(|l| l.split_whitespace().collect::<Vec<_>>()).find(|l| l.get(5) == Some(&key.as_str()))?;
+    holder.get(4)?.parse().ok().filter(|&pid: &u32| pid > 0)
+}

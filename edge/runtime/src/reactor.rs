@@ -1,0 +1,129 @@
+//! The rounds of a machine: inputs in, one turn, outputs out.
+
+use crate::driver::{self, Driver, Parts};
+use crate::mailbox::Inbox;
+use crate::{LogSink, Setup, sys};
+use node::{Input, Level, LogLine, Mono, Node, Now, Output, Outputs};
+use std::fmt;
+use std::io;
+use std::time::Duration;
+use types::UTime;
+
+/// How long a machine that has stopped may take to get its last words to the kernel.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Why a machine ended although nobody asked.
+#[derive(Debug)]
+pub enum RunError {
+    /// The system refuses what the driver needs.
+    Driver(io::Error),
+    /// The machine cannot go on, for the reason that it gave.
+    Fatal(String),
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RunError::Driver(e) => write!(f, "the driver failed: {e}"),
+            RunError::Fatal(text) => f.write_str(text),
+        }
+    }
+}
+
+impl std::error::Error for RunError {}
+
+impl From<io::Error> for RunError {
+    fn from(e: io::Error) -> Self {
+        RunError::Driver(e)
+    }
+}
+
+/// Runs `node` until it has stopped. When this returns, all sockets are closed, and no buffer is in the kernel's hands.
+///
+/// # Errors
+/// See [`RunError`].
+pub fn run(mut node: Box<dyn Node>, setup: Setup) -> Result<(), RunError> {
+    drive(&mut *node, setup)
+}
+
+/// The same for a machine that the caller keeps.
+///
+/// # Errors
+/// See [`RunError`].
+pub fn drive(node: &mut dyn Node, setup: Setup) -> Result<(), RunError> {
+    let Setup { listeners, devices, driver, inbox, mut log, level, spin, max_connections } = setup;
+    let parts = Parts { listeners, devices, wake: inbox.as_ref().map(Inbox::wake), max_connections, spin };
+    let (driver, why) = driver::choose(driver, parts)?;
+    if level >= Level::Info {
+        log.line(wall(), &LogLine { level: Level::Info, part: "runtime".into(), text: why });
+    }
+    Reactor { driver, inbox, log, level, end: None }.run(node)
+}
+
+struct Reactor {
+    driver: Box<dyn Driver>,
+    inbox: Option<Inbox>,
+    log: Box<dyn LogSink>,
+    level: Level,
+    end: Option<Result<(), RunError>>,
+}
+
+impl Reactor {
+    fn run(mut self, node: &mut dyn Node) -> Result<(), RunError> {
+        let (mut inputs, mut out) = (Vec::new(), Outputs::default());
+        loop {
+            node.turn(now(), &mut out);
+            out.0.drain(..).for_each(|output| self.carry_out(output));
+            if let Some(end) = self.end.take() {
+                self.last_words(&mut inputs);
+                return end;
+            }
+            self.driver.wait(node.deadline(), &mut inputs)?;
+            if let Some(inbox) = &mut self.inbox {
+                inbox.drain(&mut inputs);
+            }
+            inputs.drain(..).for_each(|input| node.handle(now(), input, &mut out));
+        }
+    }
+
+    fn carry_out(&mut self, output: Output) {
+        match output {
+            Output::Connect { conn, to } => self.driver.connect(conn, to),
+            Output::Receive { conn, buf } => self.driver.receive(conn, buf),
+            Output::Send { conn, data } => self.driver.send(conn, data),
+            Output::Close { conn } => self.driver.close(conn),
+            Output::Disk(request) => self.driver.disk(request),
+            Output::Log(line) if line.level <= self.level => self.log.line(wall(), &line),
+            Output::Log(_) => {}
+            Output::LogLevel(level) => self.level = level,
+            Output::Answer { call, result, text } => {
+                if let Some(inbox) = &mut self.inbox {
+                    inbox.answer(call, result, text);
+                }
+            }
+            Output::Stopped => self.end = self.end.take().or(Some(Ok(()))),
+            Output::Fatal(text) => self.end = Some(Err(RunError::Fatal(text))),
+        }
+    }
+
+    /// Lets what was sent last go out.
+    fn last_words(&mut self, inputs: &mut Vec<Input>) {
+        let until = driver::now().plus(LAST_WORDS);
+        loop {
+            // The first wait carries out what is queued, however little time is left.
+            let waited = self.driver.wait(if self.driver.unsent() { until } else { Mono(0) }, inputs);
+            inputs.clear();
+            if waited.is_err() || !self.driver.unsent() || driver::now() >= until {
+                return;
+            }
+        }
+    }
+}
+
+fn now() -> Now {
+    Now { mono: driver::now(), wall: wall() }
+}
+
+fn wall() -> UTime {
+    UTime::from_nanos(sys::realtime())
+}

@@ -1,0 +1,276 @@
+//! The few system calls that the standard library does not offer, behind safe functions.
+
+use std::fs::File;
+use std::io;
+use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::time::Duration;
+
+/// Turns a return value of -1 into the error that it stands for.
+fn check(value: libc::c_int) -> io::Result<libc::c_int> {
+    if value < 0 { Err(io::Error::last_os_error()) } else { Ok(value) }
+}
+
+/// The number of an error, EIO if it has none.
+pub(crate) fn errno(error: &io::Error) -> i32 {
+    error.raw_os_error().unwrap_or(libc::EIO)
+}
+
+/// A counter in the kernel that one thread waits for and others raise.
+#[derive(Debug)]
+pub(crate) struct EventFd(File);
+
+impl EventFd {
+    /// A new one, not raised.
+    pub(crate) fn new() -> io::Result<Self> {
+        // SAFETY: eventfd takes no pointers; the descriptor that it returns is owned by nobody else.
+        let fd = unsafe { OwnedFd::from_raw_fd(check(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK))?) };
+        Ok(Self(File::from(fd)))
+    }
+
+    /// Wakes the waiting thread. A counter that is full already wakes it as well, so errors do not matter.
+    pub(crate) fn raise(&self) {
+        let _ = io::Write::write(&mut &self.0, &1u64.to_ne_bytes());
+    }
+
+    /// Takes the counter back to zero.
+    pub(crate) fn clear(&self) {
+        let _ = io::Read::read(&mut &self.0, &mut [0; 8]);
+    }
+
+    /// For poll.
+    pub(crate) fn raw(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
+/// A socket address in the kernel's form.
+#[derive(Clone, Copy)]
+pub(crate) struct RawAddr {
+    storage: libc::sockaddr_storage,
+    len: libc::socklen_t,
+}
+
+impl RawAddr {
+    /// From an address.
+    pub(crate) fn new(addr: SocketAddr) -> Self {
+        // SAFETY: all-zero bytes are a valid sockaddr_storage.
+        let mut storage: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
+        let at = &raw mut storage;
+        let len = match addr {
+            SocketAddr::V4(v4) => {
+                // SAFETY: sockaddr_storage is large enough and aligned for every address family.
+                unsafe { at.cast::<libc::sockaddr_in>().write(ipv4(v4)) };
+                size_of::<libc::sockaddr_in>()
+            }
+            SocketAddr::V6(v6) => {
+                // SAFETY: as above.
+                unsafe { at.cast::<libc::sockaddr_in6>().write(ipv6(v6)) };
+                size_of::<libc::sockaddr_in6>()
+            }
+        };
+        Self { storage, len: len as libc::socklen_t }
+    }
+
+    /// Address and length for a system call; valid as long as `self` stays where it is.
+    pub(crate) fn parts(&self) -> (*const libc::sockaddr, libc::socklen_t) {
+        ((&raw const self.storage).cast(), self.len)
+    }
+}
+
+fn ipv4(addr: SocketAddrV4) -> libc::sockaddr_in {
+    libc::sockaddr_in {
+        sin_family: libc::AF_INET as libc::sa_family_t,
+        sin_port: addr.port().to_be(),
+        sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(addr.ip().octets()) },
+        sin_zero: [0; 8],
+    }
+}
+
+fn ipv6(addr: SocketAddrV6) -> libc::sockaddr_in6 {
+    libc::sockaddr_in6 {
+        sin6_family: libc::AF_INET6 as libc::sa_family_t,
+        sin6_port: addr.port().to_be(),
+        sin6_flowinfo: addr.flowinfo(),
+        sin6_addr: libc::in6_addr { s6_addr: addr.ip().octets() },
+        sin6_scope_id: addr.scope_id(),
+    }
+}
+
+/// An unconnected TCP socket of the family of `to`.
+pub(crate) fn tcp_socket(to: SocketAddr, nonblocking: bool) -> io::Result<OwnedFd> {
+    let family = if to.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | if nonblocking { libc::SOCK_NONBLOCK } else { 0 };
+    // SAFETY: socket takes no pointers; the descriptor that it returns is owned by nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(check(libc::socket(family, kind, 0))?) })
+}
+
+/// Begins to connect a nonblocking socket; the outcome shows when it becomes writable.
+pub(crate) fn connect(fd: &OwnedFd, to: SocketAddr) -> io::Result<()> {
+    let raw = RawAddr::new(to);
+    let (addr, len) = raw.parts();
+    // SAFETY: addr points to len bytes of `raw`, which outlives the call.
+    match check(unsafe { libc::connect(fd.as_raw_fd(), addr, len) }) {
+        Err(e) if e.raw_os_error() == Some(libc::EINPROGRESS) => Ok(()),
+        other => other.map(drop),
+    }
+}
+
+/// Writes `slices` at `offset`; durable before it returns if `dsync`.
+pub(crate) fn write_vectored_at(file: &File, slices: &[io::IoSlice<'_>], offset: u64, dsync: bool) -> io::Result<usize> {
+    let flags = if dsync { libc::RWF_DSYNC } else { 0 };
+    let (base, count) = (slices.as_ptr().cast::<libc::iovec>(), slices.len().min(libc::UIO_MAXIOV as usize));
+    // SAFETY: IoSlice is guaranteed to have the layout of iovec; base points to `count` of them, each to live memory.
+    let written = unsafe { libc::pwritev2(file.as_raw_fd(), base, count as libc::c_int, offset as libc::off_t, flags) };
+    if written < 0 { Err(io::Error::last_os_error()) } else { Ok(written as usize) }
+}
+
+/// Size of a block device, in bytes.
+pub(crate) fn block_device_size(file: &File) -> io::Result<u64> {
+    /// `_IOR(0x12, 114, size_t)` from linux/fs.h
+    const BLKGETSIZE64: libc::Ioctl = 0x8008_1272u32 as libc::Ioctl;
+    let mut size = 0u64;
+    // SAFETY: BLKGETSIZE64 writes one u64 to the address given.
+    check(unsafe { libc::ioctl(file.as_raw_fd(), BLKGETSIZE64, &raw mut size) })?;
+    Ok(size)
+}
+
+/// Bytes that an unprivileged process may still take in the file system of `file`, and the file system's magic number.
+pub(crate) fn file_system(file: &File) -> io::Result<(u64, i64)> {
+    // SAFETY: all-zero bytes are a valid statfs.
+    let mut out: libc::statfs = unsafe { std::mem::zeroed() };
+    // SAFETY: fstatfs fills one statfs at the address given.
+    check(unsafe { libc::fstatfs(file.as_raw_fd(), &raw mut out) })?;
+    #[allow(clippy::unnecessary_cast)] // the type of the field depends on the architecture
+    Ok(((out.f_bavail as u64).saturating_mul(out.f_bsize as u64), out.f_type as i64))
+}
+
+/// A moment of `clock` in nanoseconds.
+fn clock(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: clock_gettime fills one timespec at the address given; it cannot fail for the clocks used here.
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Nanoseconds on the monotonic clock.
+pub(crate) fn monotonic() -> u64 {
+    clock(libc::CLOCK_MONOTONIC)
+}
+
+/// Nanoseconds since 1970.
+pub(crate) fn realtime() -> u64 {
+    clock(libc::CLOCK_REALTIME)
+}
+
+/// Processor time of the calling thread.
+pub(crate) fn thread_cpu() -> Duration {
+    Duration::from_nanos(clock(libc::CLOCK_THREAD_CPUTIME_ID))
+}
+
+/// What epoll tells of one descriptor: the key it was added with, and its events.
+pub(crate) type Ready = libc::epoll_event;
+
+/// An epoll instance.
+pub(crate) struct Epoll(OwnedFd);
+
+impl Epoll {
+    /// A new one.
+    pub(crate) fn new() -> io::Result<Self> {
+        // SAFETY: epoll_create1 takes no pointers; the descriptor that it returns is owned by nobody else.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(check(libc::epoll_create1(libc::EPOLL_CLOEXEC))?) }))
+    }
+
+    /// Watches `fd` for `events`, to be told under `key`. It is forgotten when the descriptor is closed.
+    pub(crate) fn add(&self, fd: RawFd, events: libc::c_int, key: u64) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_ADD, fd, events, key)
+    }
+
+    /// Changes what `fd` is watched for.
+    pub(crate) fn modify(&self, fd: RawFd, events: libc::c_int, key: u64) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_MOD, fd, events, key)
+    }
+
+    fn control(&self, what: libc::c_int, fd: RawFd, events: libc::c_int, key: u64) -> io::Result<()> {
+        let mut event = libc::epoll_event { events: events as u32, u64: key };
+        // SAFETY: epoll_ctl reads one epoll_event at the address given.
+        check(unsafe { libc::epoll_ctl(self.0.as_raw_fd(), what, fd, &raw mut event) }).map(drop)
+    }
+
+    /// Waits at most `timeout` (for ever if `None`) and fills `ready`; gives how many.
+    pub(crate) fn wait(&self, ready: &mut [Ready], timeout: Option<Duration>) -> io::Result<usize> {
+        let result = match self.wait_precise(ready, timeout) {
+            Err(e) if matches!(e.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => self.wait_millis(ready, timeout),
+            other => other,
+        };
+        match result {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(0),
+            other => other,
+        }
+    }
+
+    /// epoll_pwait2 (Linux 5.11), with a timeout in nanoseconds.
+    fn wait_precise(&self, ready: &mut [Ready], timeout: Option<Duration>) -> io::Result<usize> {
+        let spec = timeout.map(|t| libc::timespec {
+            tv_sec: t.as_secs().min(1 << 40) as libc::time_t,
+            tv_nsec: t.subsec_nanos() as libc::c_long,
+        });
+        let spec = spec.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+        let (events, room) = (ready.as_mut_ptr(), ready.len().min(4096) as libc::c_int);
+        let no_mask = std::ptr::null::<libc::sigset_t>();
+        // SAFETY: the kernel fills at most `room` events at `events` and reads one timespec if it is not null.
+        let n = unsafe { libc::syscall(libc::SYS_epoll_pwait2, self.0.as_raw_fd(), events, room, spec, no_mask, 0usize) };
+        if n < 0 { Err(io::Error::last_os_error()) } else { Ok(n as usize) }
+    }
+
+    /// The older call, with milliseconds, rounded up so that no deadline is met too early.
+    fn wait_millis(&self, ready: &mut [Ready], timeout: Option<Duration>) -> io::Result<usize> {
+        let millis = timeout.map_or(-1, |t| t.as_nanos().div_ceil(1_000_000).min(i32::MAX as u128) as libc::c_int);
+        let (events, room) = (ready.as_mut_ptr(), ready.len().min(4096) as libc::c_int);
+        // SAFETY: the kernel fills at most `room` events at `events`.
+        Ok(check(unsafe { libc::epoll_wait(self.0.as_raw_fd(), events, room, millis) })? as usize)
+    }
+}
+
+/// Blocks SIGTERM and SIGINT in this thread and those that it starts, so that [`next_signal`] gets them.
+pub(crate) fn hold_signals() -> io::Result<()> {
+    let set = stop_signals();
+    // SAFETY: reads one sigset_t; a null pointer for the old set is allowed.
+    match unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) } {
+        0 => Ok(()),
+        e => Err(io::Error::from_raw_os_error(e)),
+    }
+}
+
+/// Waits for SIGTERM or SIGINT.
+pub(crate) fn next_signal() -> i32 {
+    let set = stop_signals();
+    let mut signal = 0;
+    // SAFETY: reads one sigset_t and writes one int. It fails only for an invalid set, which this is not.
+    unsafe { libc::sigwait(&raw const set, &raw mut signal) };
+    signal
+}
+
+fn stop_signals() -> libc::sigset_t {
+    // SAFETY: all-zero bytes are valid memory for sigemptyset, which initializes it; the signal numbers are valid.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, libc::SIGTERM);
+        libc::sigaddset(&raw mut set, libc::SIGINT);
+        set
+    }
+}
+
+/// Raises the soft limit of open files to the hard one; gives the limit.
+pub(crate) fn raise_file_limit() -> io::Result<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: fills one rlimit.
+    check(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) })?;
+    if limit.rlim_cur < limit.rlim_max {
+        limit.rlim_cur = limit.rlim_max;
+        // SAFETY: reads one rlimit.
+        check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) })?;
+    }
+    Ok(limit.rlim_cur)
+}
