@@ -1,0 +1,167 @@
+//! The monitors' and the manager's profiles: names for sets of grants.
+
+use crate::constraint::Constraint;
+use crate::mon::{Grant, Scope, may};
+use std::collections::BTreeMap;
+use types::EntityName;
+
+/// What a new RBD user's OSD caps may be: profiles of the RBD family, each perhaps limited to a pool.
+const RBD_USER_CAPS: &str = r#"([ ,]*profile(=|[ ]+)['"]?rbd[^ ,'"]*['"]?([ ]+pool(=|[ ]+)['"]?[^,'"]+['"]?)?)+"#;
+
+/// A client's address in the blocklist, with the instance: a whole host may not be blocked.
+const CLIENT_INSTANCE: &str = "[^/]+/[0-9]+";
+
+fn equal(value: &str) -> Constraint {
+    Constraint::Equal(value.into())
+}
+
+fn prefix(value: &str) -> Constraint {
+    Constraint::Prefix(value.into())
+}
+
+fn pattern(text: &str) -> Constraint {
+    Constraint::pattern(text).expect("the profiles' own patterns are well formed")
+}
+
+/// Read permission for each of `services`.
+fn read(services: &[&str]) -> Vec<Grant> {
+    services.iter().map(|name| Grant::service(name, may::READ)).collect()
+}
+
+/// What profile `name` gives `entity` at the monitors; nothing if there is no such profile.
+pub(crate) fn mon(name: &str, entity: &EntityName) -> Vec<Grant> {
+    match name {
+        "read-only" => vec![Grant::everything(may::READ)],
+        "read-write" => vec![Grant::everything(may::READ | may::WRITE)],
+        "mon" | "osd" | "mds" | "mgr" => daemon(name, entity),
+        _ if name.starts_with("bootstrap-") => bootstrap(name),
+        "fs-client" => read(&["mon", "mds", "osd", "pg"]),
+        "simple-rados-client" => read(&["mon", "osd", "pg"]),
+        "simple-rados-client-with-blocklist" | "rbd" => blocklisting_client(),
+        "rbd-mirror" => with(blocklisting_client(), [Grant::command("config-key get", [("key", prefix("rbd/mirror/"))])]),
+        "rbd-mirror-peer" => with(
+            blocklisting_client(),
+            [
+                Grant::command("config-key get", [("key", pattern("rbd/mirror/[^/]+"))]),
+                Grant::command("config-key set", [("key", prefix("rbd/mirror/peer/"))]),
+            ],
+        ),
+        "cephfs-mirror" => {
+            with(read(&["mon", "mds", "osd", "pg"]), [Grant::command("config-key get", [("key", prefix("cephfs/mirror/peer/"))])])
+        }
+        "crash" => read(&["mon"]),
+        "role-definer" => with(read(&["mon"]), [Grant::service("auth", may::ALL)]),
+        _ => Vec::new(),
+    }
+}
+
+fn with(mut grants: Vec<Grant>, more: impl IntoIterator<Item = Grant>) -> Vec<Grant> {
+    grants.extend(more);
+    grants
+}
+
+/// A client that reads maps and may fence another client that died with a lock in its hand.
+fn blocklisting_client() -> Vec<Grant> {
+    let fence = |prefix, op| Grant::command(prefix, [(op, equal("add")), ("addr", pattern(CLIENT_INSTANCE))]);
+    with(read(&["mon", "osd", "pg"]), [fence("osd blocklist", "blocklistop"), fence("osd blacklist", "blacklistop")])
+}
+
+/// Daemons: their own service, what they need of others, and secrets of their own.
+fn daemon(name: &str, entity: &EntityName) -> Vec<Grant> {
+    let rw = may::READ | may::WRITE;
+    let mut grants = match name {
+        "mon" => vec![Grant::service("mon", may::ALL), Grant::service("log", may::ALL)],
+        "osd" => vec![
+            Grant::service("osd", may::ALL),
+            Grant::service("mon", may::READ),
+            Grant::service("pg", rw),
+            Grant::service("log", may::WRITE),
+            Grant::command("config set", [("name", pattern("osd_mclock_max_capacity_iops_(hdd|ssd)"))]),
+        ],
+        "mds" => vec![
+            Grant::service("mds", may::ALL),
+            Grant::service("mon", may::READ),
+            Grant::service("osd", may::READ),
+            Grant::command("osd pool rmsnap", []),
+            Grant::command("osd blocklist", []),
+            Grant::command("osd blacklist", []),
+            Grant::service("log", may::WRITE),
+        ],
+        _ => with(
+            ["log", "mon", "mds", "fs", "osd", "config-key", "config"].map(|s| Grant::service(s, rw)).to_vec(),
+            [
+                Grant::service("mgr", may::ALL),
+                Grant::service("auth", may::READ | may::EXEC),
+                Grant::command("auth get-or-create", []),
+                Grant::command("auth caps", []),
+                Grant::command("auth rm", []),
+                Grant::command("smart", []),
+            ],
+        ),
+    };
+    let own = format!("daemon-private/{entity}/");
+    for verb in ["get", "put", "set", "exists", "delete"] {
+        grants.push(Grant::command(&format!("config-key {verb}"), [("key", prefix(&own))]));
+    }
+    grants
+}
+
+/// Keys that can only make keys of one kind.
+fn bootstrap(name: &str) -> Vec<Grant> {
+    let maps = || with(read(&["mon", "osd"]), [Grant::command("mon getmap", [])]);
+    let create = |constraints: Vec<(&'static str, Constraint)>| Grant::command("auth get-or-create", constraints);
+    match name {
+        "bootstrap-osd" => with(maps(), [Grant::command("osd new", []), Grant::command("osd purge-new", [])]),
+        "bootstrap-mds" => with(
+            maps(),
+            [create(vec![
+                ("entity", prefix("mds.")),
+                ("caps_mon", equal("allow profile mds")),
+                ("caps_osd", equal("allow rwx")),
+                ("caps_mds", equal("allow")),
+            ])],
+        ),
+        "bootstrap-mgr" => with(maps(), [create(vec![("entity", prefix("mgr.")), ("caps_mon", equal("allow profile mgr"))])]),
+        "bootstrap-rgw" => with(
+            maps(),
+            [create(vec![("entity", prefix("client.rgw.")), ("caps_mon", equal("allow rw")), ("caps_osd", equal("allow rwx"))])],
+        ),
+        "bootstrap-rbd" | "bootstrap-rbd-mirror" => {
+            let caps_mon = if name == "bootstrap-rbd" { "profile rbd" } else { "profile rbd-mirror" };
+            with(
+                read(&["mon"]),
+                [create(vec![
+                    ("entity", prefix("client.")),
+                    ("caps_mon", equal(caps_mon)),
+                    ("caps_osd", pattern(RBD_USER_CAPS)),
+                ])],
+            )
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// What profile `name` gives at the manager, under the profile's own arguments.
+pub(crate) fn mgr(name: &str, args: &BTreeMap<String, Constraint>) -> Vec<Grant> {
+    let rw = may::READ | may::WRITE;
+    let module = |bits| Grant { scope: Scope::Module("rbd_support".into(), args.clone()), bits, network: None };
+    match name {
+        "read-only" => vec![Grant::everything(may::READ)],
+        "read-write" => vec![Grant::everything(rw)],
+        "crash" => vec![Grant::command("crash post", [])],
+        // Documented, and without effect.
+        "osd" | "mds" => Vec::new(),
+        "rbd" => vec![module(rw)],
+        "rbd-read-only" => vec![module(may::READ)],
+        _ => Vec::new(),
+    }
+}
+
+/// Whether the manager has a profile `name` and it takes these arguments.
+pub(crate) fn mgr_accepts(name: &str, args: &BTreeMap<String, Constraint>) -> bool {
+    match name {
+        "read-only" | "read-write" | "crash" | "osd" | "mds" => true,
+        "rbd" | "rbd-read-only" => args.keys().all(|key| key == "pool" || key == "namespace"),
+        _ => false,
+    }
+}
