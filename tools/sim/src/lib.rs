@@ -2,6 +2,8 @@
 #![forbid(unsafe_code)]
 
 pub mod disk;
+pub mod history;
+pub mod model;
 pub mod net;
 pub mod rng;
 mod schedule;

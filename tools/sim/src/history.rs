@@ -1,0 +1,437 @@
+//! What clients asked for and what they were told, and the judgement over it.
+//!
+//! An object's history is *linearizable* if all its operations can be put in one order that keeps what came before what
+//! in real time (and, for one client, its order of submission) and in which the model gives the answers that were given.
+//! That takes in the rest: an acknowledged write that is lost, a retried append that happened twice, a transaction that
+//! happened in part, wrong bytes. The search is Wing and Gong's, with the states that were seen kept (Lowe).
+
+use crate::model::{Action, Object, Outcome, apply};
+use crate::trace::seconds;
+use std::collections::{BTreeMap, HashSet};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::rc::Rc;
+
+/// Answers that say nothing of what happened: EIO (the disk may be broken), ENOSPC.
+const UNTOLD: [i32; 1] = [-5];
+const ENOSPC: i32 = -28;
+const EDQUOT: i32 = -122;
+
+/// One operation.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// Who: a number for each life of each client.
+    pub client: u32,
+    /// On what.
+    pub object: String,
+    /// What.
+    pub action: Action,
+    /// When it was submitted, and as the how-manieth thing that happened to any client.
+    pub begun: (u64, u64),
+    /// When the answer came, and as the how-manieth thing.
+    pub ended: Option<(u64, u64)>,
+    /// The answer.
+    pub outcome: Option<Outcome>,
+    /// The version that the reply named; 0 if none.
+    pub version: u64,
+}
+
+/// All operations of a run.
+#[derive(Debug, Default)]
+pub struct History {
+    /// In order of submission.
+    pub entries: Vec<Entry>,
+    moments: u64,
+    /// Lives of clients so far.
+    pub clients: u32,
+}
+
+impl History {
+    /// A new life of a client.
+    pub fn new_client(&mut self) -> u32 {
+        self.clients += 1;
+        self.clients
+    }
+
+    /// An operation was submitted; gives its number.
+    pub fn begin(&mut self, client: u32, object: &str, action: Action, at: u64) -> usize {
+        self.moments += 1;
+        let begun = (at, self.moments);
+        let object = object.to_string();
+        self.entries.push(Entry { client, object, action, begun, ended: None, outcome: None, version: 0 });
+        self.entries.len() - 1
+    }
+
+    /// Its answer came.
+    pub fn end(&mut self, number: usize, outcome: Outcome, version: u64, at: u64) {
+        self.moments += 1;
+        let entry = &mut self.entries[number];
+        assert!(entry.ended.is_none(), "an operation ends once: {entry:?}");
+        entry.ended = Some((at, self.moments));
+        entry.outcome = Some(outcome);
+        entry.version = version;
+    }
+
+    /// Operations with an answer.
+    pub fn answered(&self) -> usize {
+        self.entries.iter().filter(|e| e.ended.is_some()).count()
+    }
+
+    /// Judges the whole history; the error says what cannot be.
+    pub fn check(&self) -> Result<(), String> {
+        let mut objects: BTreeMap<&str, Vec<&Entry>> = BTreeMap::new();
+        for entry in &self.entries {
+            objects.entry(&entry.object).or_default().push(entry);
+        }
+        for (name, entries) in objects {
+            check_order_of_replies(name, &entries)?;
+            check_versions(name, &entries)?;
+            linearize(name, &entries)?;
+        }
+        Ok(())
+    }
+}
+
+/// Answers to one client about one object come in the order of its questions.
+fn check_order_of_replies(name: &str, entries: &[&Entry]) -> Result<(), String> {
+    let mut last: BTreeMap<u32, &Entry> = BTreeMap::new();
+    for entry in entries {
+        let Some(ended) = entry.ended else { continue };
+        if let Some(before) = last.insert(entry.client, entry)
+            && before.ended.is_some_and(|earlier| earlier.1 > ended.1)
+        {
+            return Err(format!("object {name}: answers out of order:\n  {}\n  {}", line(before), line(entry)));
+        }
+    }
+    Ok(())
+}
+
+/// Every change has a version of its own, and versions grow with time.
+fn check_versions(name: &str, entries: &[&Entry]) -> Result<(), String> {
+    let mut writes: Vec<&&Entry> = entries
+        .iter()
+        .filter(|e| !e.action.is_read() && e.outcome == Some(Outcome::Done) && e.version > 0)
+        .filter(|e| !matches!(e.action, Action::Zero(..)))
+        .collect();
+    writes.sort_by_key(|e| e.version);
+    for pair in writes.windows(2) {
+        let (a, b) = (pair[0], pair[1]);
+        if a.version == b.version || b.ended.is_some_and(|end| end.1 < a.begun.1) {
+            return Err(format!("object {name}: versions do not follow time:\n  {}\n  {}", line(a), line(b)));
+        }
+    }
+    Ok(())
+}
+
+/// One line of a report.
+fn line(entry: &Entry) -> String {
+    let end = entry.ended.map_or("never".into(), |(at, _)| seconds(at));
+    let outcome = entry.outcome.as_ref().map_or("?".into(), |o| format!("{o:?}"));
+    let begin = seconds(entry.begun.0);
+    format!("{begin} to {end} client {}: {} -> {outcome} v{}", entry.client, entry.action.brief(), entry.version)
+}
+
+/// An operation as the search sees it.
+struct Item<'a> {
+    entry: &'a Entry,
+    /// Bit numbers of operations that must come first: the same client's earlier ones.
+    after: Option<usize>,
+    /// `None`: the answer is not known, anything is right.
+    expected: Option<&'a Outcome>,
+}
+
+/// What may be left out of the search, what is known of the rest.
+fn items<'a>(entries: &[&'a Entry]) -> Vec<Item<'a>> {
+    let mut items: Vec<Item<'a>> = Vec::new();
+    let mut last: BTreeMap<u32, usize> = BTreeMap::new();
+    for entry in entries {
+        let expected = match &entry.outcome {
+            Some(Outcome::Error(e)) if UNTOLD.contains(e) => None,
+            // What was refused for lack of room did not happen.
+            Some(Outcome::Error(e)) if *e == ENOSPC || *e == EDQUOT => continue,
+            other => other.as_ref(),
+        };
+        if expected.is_none() && entry.action.is_read() {
+            continue;
+        }
+        let after = last.insert(entry.client, items.len());
+        items.push(Item { entry, after, expected });
+    }
+    items
+}
+
+type Bits = Vec<u64>;
+
+struct Search<'a> {
+    items: Vec<Item<'a>>,
+    done: Bits,
+    /// Calls and returns in order of time, as `(item, is_return)`; unanswered ones return at the end of time.
+    moments: Vec<(usize, bool)>,
+    /// The moments of items that are not done, as a ring; the last place stands for both ends.
+    ring: Vec<(usize, usize)>,
+    /// Where in `moments` an item's call and return stand.
+    places: Vec<[usize; 2]>,
+    /// Which items were done in which states already.
+    seen: HashSet<(Bits, u64), BuildHasherDefault<DefaultHasher>>,
+    longest: Vec<usize>,
+    steps: u64,
+}
+
+/// Searches beyond this are given up: the history was made too wild to judge.
+const MOST_STEPS: u64 = 3_000_000;
+
+fn linearize(name: &str, entries: &[&Entry]) -> Result<(), String> {
+    let mut search = Search::new(items(entries));
+    match search.run() {
+        Some(true) => Ok(()),
+        Some(false) => Err(search.report(name)),
+        None => Err(format!("object {name}: no verdict after {MOST_STEPS} steps over {} operations", search.items.len())),
+    }
+}
+
+impl<'a> Search<'a> {
+    fn new(items: Vec<Item<'a>>) -> Self {
+        let mut times = Vec::new();
+        for (i, item) in items.iter().enumerate() {
+            let end = item.entry.ended.filter(|_| item.expected.is_some()).map_or(u64::MAX, |e| e.1);
+            times.extend([(item.entry.begun.1, i, false), (end, i, true)]);
+        }
+        times.sort_unstable();
+        let n = times.len() + 1;
+        let mut places = vec![[0; 2]; items.len()];
+        for (at, (_, i, is_return)) in times.iter().enumerate() {
+            places[*i][usize::from(*is_return)] = at;
+        }
+        Self {
+            done: vec![0; items.len().div_ceil(64)],
+            moments: times.into_iter().map(|(_, i, is_return)| (i, is_return)).collect(),
+            ring: (0..n).map(|at| ((at + n - 1) % n, (at + 1) % n)).collect(),
+            items,
+            places,
+            seen: HashSet::default(),
+            longest: Vec::new(),
+            steps: 0,
+        }
+    }
+
+    fn is_done(&self, i: usize) -> bool {
+        self.done[i / 64] >> (i % 64) & 1 == 1
+    }
+
+    fn take_out(&mut self, i: usize) {
+        for at in self.places[i] {
+            let (before, after) = self.ring[at];
+            self.ring[before].1 = after;
+            self.ring[after].0 = before;
+        }
+    }
+
+    /// Undoes the last `take_out`.
+    fn put_back(&mut self, i: usize) {
+        for at in self.places[i].into_iter().rev() {
+            let (before, after) = self.ring[at];
+            self.ring[before].1 = at;
+            self.ring[after].0 = at;
+        }
+    }
+
+    /// Depth first, without recursion: `stack` holds the chosen items with the state before each.
+    fn run(&mut self) -> Option<bool> {
+        let mut stack: Vec<(usize, Rc<Option<Object>>)> = Vec::new();
+        let mut state: Rc<Option<Object>> = Rc::new(None);
+        let end = self.moments.len();
+        let mut at = self.ring[end].1;
+        while at != end {
+            self.steps += 1;
+            if self.steps > MOST_STEPS {
+                return None;
+            }
+            let (i, is_return) = self.moments[at];
+            if is_return {
+                // It must have happened by now, and has not: the last choice was wrong.
+                let Some((i, before)) = stack.pop() else { return Some(false) };
+                self.done[i / 64] &= !(1 << (i % 64));
+                self.put_back(i);
+                state = before;
+                at = self.ring[self.places[i][0]].1;
+            } else if let Some(next) = self.try_item(i, &state) {
+                stack.push((i, std::mem::replace(&mut state, next)));
+                if stack.len() > self.longest.len() {
+                    self.longest = stack.iter().map(|(i, _)| *i).collect();
+                }
+                self.take_out(i);
+                at = self.ring[end].1;
+            } else {
+                at = self.ring[at].1;
+            }
+        }
+        Some(true)
+    }
+
+    /// The state after item `i`, if it may come next, gives the right answer, and leads somewhere new.
+    fn try_item(&mut self, i: usize, state: &Rc<Option<Object>>) -> Option<Rc<Option<Object>>> {
+        let item = &self.items[i];
+        if item.after.is_some_and(|before| !self.is_done(before)) {
+            return None;
+        }
+        let mut next = (**state).clone();
+        let outcome = apply(&mut next, &item.entry.action);
+        if item.expected.is_some_and(|expected| *expected != outcome) {
+            return None;
+        }
+        self.done[i / 64] |= 1 << (i % 64);
+        let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(&next);
+        if self.seen.insert((self.done.clone(), hash)) {
+            return Some(Rc::new(next));
+        }
+        self.done[i / 64] &= !(1 << (i % 64));
+        None
+    }
+
+    fn report(&self, name: &str) -> String {
+        let mut state = None;
+        let mut text = format!("object {name}: its history is not linearizable. The longest order that fits ends with:\n");
+        let from = self.longest.len().saturating_sub(8);
+        for (n, i) in self.longest.iter().enumerate() {
+            apply(&mut state, &self.items[*i].entry.action);
+            if n >= from {
+                text += &format!("  {}\n", line(self.items[*i].entry));
+            }
+        }
+        let now = state.as_ref().map_or("no object".into(), |o: &Object| {
+            format!("{:?}, xattrs {:?}, omap {:?}", Outcome::Data(o.data.clone()), o.xattrs, Outcome::Map(o.omap.clone()))
+        });
+        text += &format!("  which leaves {now}\nand none of these can come next:\n");
+        let rest = (0..self.items.len()).filter(|i| !self.longest.contains(i));
+        for i in rest.take(12) {
+            let mut after = state.clone();
+            let expected = apply(&mut after, &self.items[i].entry.action);
+            text += &format!("  {} (would be {expected:?})\n", line(self.items[i].entry));
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Script(History);
+
+    impl Script {
+        fn begin(&mut self, client: u32, action: Action) -> usize {
+            let at = self.0.entries.len() as u64 * 1_000_000_000;
+            self.0.begin(client, "o", action, at)
+        }
+        fn end(&mut self, n: usize, outcome: Outcome) {
+            self.0.end(n, outcome, 0, 1);
+        }
+        fn both(&mut self, client: u32, action: Action, outcome: Outcome) {
+            let n = self.begin(client, action);
+            self.end(n, outcome);
+        }
+    }
+
+    fn script() -> Script {
+        Script(History::default())
+    }
+    fn full(text: &str) -> Action {
+        Action::WriteFull(text.as_bytes().to_vec())
+    }
+    fn append(text: &str) -> Action {
+        Action::Append(text.as_bytes().to_vec())
+    }
+    fn data(text: &str) -> Outcome {
+        Outcome::Data(text.as_bytes().to_vec())
+    }
+
+    #[test]
+    fn what_can_be_is_accepted() {
+        let mut s = script();
+        let a = s.begin(1, full("a"));
+        let b = s.begin(2, full("b"));
+        s.both(3, Action::Read, data("b"));
+        s.end(a, Outcome::Done);
+        s.end(b, Outcome::Done);
+        s.both(3, Action::Read, data("a"));
+        // Never answered: may have happened, and may happen late.
+        s.begin(4, append("x"));
+        s.both(3, Action::Read, data("a"));
+        s.both(3, Action::Read, data("ax"));
+        s.both(3, Action::Delete, Outcome::Done);
+        s.both(3, Action::Read, Outcome::Error(-2));
+        s.0.check().expect("linearizable");
+    }
+
+    #[test]
+    fn a_lost_write_a_double_append_and_a_stale_read_are_found() {
+        let mut lost = script();
+        lost.both(1, full("a"), Outcome::Done);
+        lost.both(1, full("b"), Outcome::Done);
+        lost.both(2, Action::Read, data("a"));
+        assert!(lost.0.check().is_err_and(|e| e.contains("not linearizable")));
+
+        let mut twice = script();
+        twice.both(1, append("a"), Outcome::Done);
+        twice.begin(1, append("b"));
+        twice.both(2, Action::Read, data("abb"));
+        assert!(twice.0.check().is_err());
+
+        let mut flicker = script();
+        flicker.begin(1, full("a"));
+        flicker.both(2, Action::Read, data("a"));
+        flicker.both(2, Action::Read, Outcome::Error(-2));
+        assert!(flicker.0.check().is_err());
+    }
+
+    #[test]
+    fn one_clients_order_is_kept() {
+        let mut s = script();
+        let a = s.begin(1, full("a"));
+        let b = s.begin(1, full("b"));
+        s.end(a, Outcome::Done);
+        s.end(b, Outcome::Done);
+        s.both(2, Action::Read, data("a"));
+        assert!(s.0.check().is_err());
+
+        let mut s = script();
+        let a = s.begin(1, full("a"));
+        let b = s.begin(1, full("b"));
+        s.end(b, Outcome::Done);
+        s.end(a, Outcome::Done);
+        assert!(s.0.check().is_err_and(|e| e.contains("out of order")));
+    }
+
+    #[test]
+    fn half_a_transaction_is_found() {
+        let mut s = script();
+        s.begin(1, Action::AppendAndMark(b"a".to_vec(), "k".into()));
+        s.both(2, Action::Read, data("a"));
+        s.both(2, Action::OmapGet, Outcome::Map(BTreeMap::new()));
+        assert!(s.0.check().is_err());
+    }
+
+    #[test]
+    fn versions_must_follow_time() {
+        let mut h = History::default();
+        for version in [5, 4] {
+            let n = h.begin(1, "o", full("a"), 0);
+            h.end(n, Outcome::Done, version, 0);
+        }
+        assert!(h.check().is_err_and(|e| e.contains("versions")));
+    }
+
+    #[test]
+    fn long_histories_are_judged_fast() {
+        let mut s = script();
+        let mut text = String::new();
+        for i in 0..400 {
+            let open: Vec<usize> = (0..4).map(|c| s.begin(c, append(&format!("[{i}.{c}]")))).collect();
+            for (c, n) in open.into_iter().enumerate() {
+                text += &format!("[{i}.{c}]");
+                s.end(n, Outcome::Done);
+            }
+            s.both(9, Action::Read, data(&text));
+        }
+        s.0.check().expect("linearizable");
+    }
+}
