@@ -1,1 +1,32 @@
-//! (room under construction)
+//! The cluster's maps: who the monitors, OSDs and the manager are, which pools exist, and where each placement group
+//! lives.
+//!
+//! - [`OsdMap`] with its [`Incremental`]s: pools, OSDs, placement. [`OsdMap::placed`] answers "who serves this group"
+//!   from a cache; [`OsdMap::apply`] makes the next epoch; [`Incremental::seal`] encodes a step with its checksums.
+//! - [`MonMap`]: the monitors. [`MgrMap`]: the manager.
+//!
+//! Layouts are those that release 16.2 writes for a client of release 16.2. Fields have Ceph's names and are public:
+//! the monitor edits them. Who edits an [`OsdMap`] that was already asked for placements calls
+//! [`OsdMap::forget_placements`]; [`OsdMap::apply`] needs no such care.
+
+#![forbid(unsafe_code)]
+
+mod apply;
+mod incremental;
+mod intervals;
+mod mgrmap;
+mod monmap;
+mod osd;
+mod osdmap;
+mod placement;
+mod pool;
+
+pub use apply::ApplyError;
+pub use incremental::{Incremental, NewStretchMode, Sealed};
+pub use intervals::SnapIntervals;
+pub use mgrmap::{MgrMap, ModuleInfo, ModuleOption, StandbyInfo};
+pub use monmap::{ALL_MON_FEATURES, MonInfo, MonMap};
+pub use osd::{OsdInfo, OsdXInfo, state};
+pub use osdmap::{OsdMap, StretchMode, flags};
+pub use placement::{NO_OSD, UpActing};
+pub use pool::{HitSetParams, MergeMeta, OptValue, Pool, PoolSnap, cache_mode, opts, pool_flags, pool_type};

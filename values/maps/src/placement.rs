@@ -1,0 +1,188 @@
+//! Where a group lives: CRUSH, exceptions by hand, who is up, who acts meanwhile; and the cache of the answers.
+
+use crate::{OsdMap, Pool};
+use crush::{NONE, ONE, hash::hash2};
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+use types::{OsdId, PgId, PoolId};
+
+/// "No OSD" as a primary.
+pub const NO_OSD: OsdId = -1;
+
+/// Most groups of one pool for which answers are kept; above, every question is computed (such pools are forged).
+const MAX_CACHED: u32 = 1 << 20;
+
+/// Who serves a group. Positions matter in erasure-coded pools: [`crush::NONE`] is a hole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpActing {
+    /// Where the group belongs, of those that are up.
+    pub up: Vec<OsdId>,
+    /// First choice for the primary; [`NO_OSD`] if none.
+    pub up_primary: OsdId,
+    /// Who serves it now.
+    pub acting: Vec<OsdId>,
+    /// Who leads now; [`NO_OSD`] if none.
+    pub acting_primary: OsdId,
+}
+
+/// The answer for groups that do not exist.
+static NOWHERE: UpActing = UpActing { up: Vec::new(), up_primary: NO_OSD, acting: Vec::new(), acting_primary: NO_OSD };
+
+type Slots = Box<[OnceLock<UpActing>]>;
+
+/// Answers that were computed already, by pool and group. They belong to one state of a map: a clone starts empty.
+#[derive(Debug, Default)]
+pub(crate) struct Placements {
+    pools: OnceLock<Arc<BTreeMap<PoolId, Slots>>>,
+}
+
+impl Clone for Placements {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl Placements {
+    /// The answers of another map whose placement is the same.
+    pub(crate) fn share(&self) -> Self {
+        let shared = Self::default();
+        if let Some(pools) = self.pools.get() {
+            // The new lock is empty, so this cannot fail.
+            let _ = shared.pools.set(Arc::clone(pools));
+        }
+        shared
+    }
+}
+
+impl OsdMap {
+    /// Drops remembered placements. To be called after editing fields of a map that was asked for placements.
+    pub fn forget_placements(&mut self) {
+        self.placements = crate::placement::Placements::default();
+    }
+
+    /// Who serves a group; computed at the first question, then remembered. Nobody serves groups that do not exist.
+    #[inline]
+    pub fn placed(&self, pg: PgId) -> &UpActing {
+        let pools = self.placements.pools.get_or_init(|| Arc::new(self.empty_slots()));
+        match pools.get(&pg.pool).and_then(|slots| slots.get(pg.seed as usize)) {
+            Some(slot) => slot.get_or_init(|| self.compute_up_acting(pg)),
+            None => &NOWHERE,
+        }
+    }
+
+    /// As [`OsdMap::placed`], as a value of its own.
+    pub fn up_acting(&self, pg: PgId) -> UpActing {
+        self.placed(pg).clone()
+    }
+
+    fn empty_slots(&self) -> BTreeMap<PoolId, Slots> {
+        let slots = |pool: &Pool| (0..pool.pg_num.min(MAX_CACHED)).map(|_| OnceLock::new()).collect();
+        self.pools.iter().map(|(id, pool)| (*id, slots(pool))).collect()
+    }
+
+    /// Who serves a group, without the cache.
+    pub fn compute_up_acting(&self, pg: PgId) -> UpActing {
+        let Some(pool) = self.pools.get(&pg.pool).filter(|pool| pg.seed < pool.pg_num) else {
+            return NOWHERE.clone();
+        };
+        let pps = pool.placement_seed(pg.pool, pg.seed);
+        let mut up = self.raw_osds(pg.pool, pool, pps);
+        self.apply_upmap(pg, &mut up);
+        self.keep_up_only(pool, &mut up);
+        let mut up_primary = first_real(&up);
+        self.apply_primary_affinity(pps, pool, &mut up, &mut up_primary);
+        let (temp, temp_primary) = self.temp_osds(pool, pg);
+        let (acting, acting_primary) = if temp.is_empty() {
+            (up.clone(), if temp_primary == NO_OSD { up_primary } else { temp_primary })
+        } else {
+            (temp, temp_primary)
+        };
+        UpActing { up, up_primary, acting, acting_primary }
+    }
+
+    /// Where CRUSH puts a group, before exceptions and whether up or not. OSDs that do not exist are left out.
+    pub fn raw_placement(&self, pg: PgId) -> Vec<OsdId> {
+        match self.pools.get(&pg.pool) {
+            Some(pool) => self.raw_osds(pg.pool, pool, pool.placement_seed(pg.pool, pg.seed)),
+            None => Vec::new(),
+        }
+    }
+
+    fn raw_osds(&self, id: PoolId, pool: &Pool, pps: u32) -> Vec<OsdId> {
+        let Some(rule) = self.crush.find_rule(pool.crush_rule, pool.type_, pool.size) else {
+            return Vec::new();
+        };
+        let mut osds = self.crush.place(rule, pps, pool.size.into(), &self.osd_weight, Some(id));
+        self.close_or_mark(pool, &mut osds, |osd| self.exists(osd));
+        osds
+    }
+
+    /// Takes out those that fail the test: replicated sets close up, others keep a hole.
+    fn close_or_mark(&self, pool: &Pool, osds: &mut Vec<OsdId>, keep: impl Fn(OsdId) -> bool) {
+        if pool.can_shift_osds() {
+            osds.retain(|osd| keep(*osd));
+        } else {
+            osds.iter_mut().filter(|osd| !keep(**osd)).for_each(|osd| *osd = NONE);
+        }
+    }
+
+    fn keep_up_only(&self, pool: &Pool, osds: &mut Vec<OsdId>) {
+        self.close_or_mark(pool, osds, |osd| self.is_up(osd));
+    }
+
+    /// Whether an exception may not lead to `osd`, because it is marked out.
+    fn is_out_target(&self, osd: OsdId) -> bool {
+        osd != NONE && usize::try_from(osd).is_ok_and(|n| self.osd_weight.get(n) == Some(&0))
+    }
+
+    fn apply_upmap(&self, pg: PgId, osds: &mut Vec<OsdId>) {
+        if let Some(by_hand) = self.pg_upmap.get(&pg) {
+            if by_hand.iter().any(|osd| self.is_out_target(*osd)) {
+                return;
+            }
+            osds.clone_from(by_hand);
+        }
+        for (from, to) in self.pg_upmap_items.get(&pg).map_or(&[][..], |pairs| pairs) {
+            // An OSD that is in the set already must not come in twice.
+            if osds.contains(to) || self.is_out_target(*to) {
+                continue;
+            }
+            if let Some(at) = osds.iter().position(|osd| osd == from) {
+                osds[at] = *to;
+            }
+        }
+    }
+
+    /// Lets an unwilling first OSD pass leadership on.
+    fn apply_primary_affinity(&self, pps: u32, pool: &Pool, osds: &mut [OsdId], primary: &mut OsdId) {
+        let affinity = |osd: OsdId| {
+            let n = usize::try_from(osd).ok().filter(|_| osd != NONE)?;
+            self.osd_primary_affinity.get(n).copied()
+        };
+        if !osds.iter().any(|osd| affinity(*osd).is_some_and(|a| a != ONE)) {
+            return;
+        }
+        let declines = |osd: OsdId| affinity(osd).is_some_and(|a| a < ONE && hash2(pps, osd as u32) >> 16 >= a);
+        let real = || osds.iter().enumerate().filter(|(_, osd)| **osd != NONE);
+        // If all decline, the first is it after all.
+        let Some((at, _)) = real().find(|(_, osd)| !declines(**osd)).or_else(|| real().next()) else {
+            return;
+        };
+        *primary = osds[at];
+        if pool.can_shift_osds() {
+            osds[..=at].rotate_right(1);
+        }
+    }
+
+    /// Who acts instead, and who leads instead; empty and [`NO_OSD`] if nobody.
+    fn temp_osds(&self, pool: &Pool, pg: PgId) -> (Vec<OsdId>, OsdId) {
+        let mut osds = self.pg_temp.get(&pg).cloned().unwrap_or_default();
+        self.keep_up_only(pool, &mut osds);
+        let primary = self.primary_temp.get(&pg).copied().unwrap_or_else(|| first_real(&osds));
+        (osds, primary)
+    }
+}
+
+fn first_real(osds: &[OsdId]) -> OsdId {
+    osds.iter().copied().find(|osd| *osd != NONE).unwrap_or(NO_OSD)
+}
