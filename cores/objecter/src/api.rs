@@ -1,0 +1,157 @@
+//! What callers say and hear.
+
+use bytes::Bytes;
+use messages::osd::{Op, OsdOpReply};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use types::{EntityAddrVec, Epoch, Fsid, Locator, PgId, Rope, SnapId, UTime};
+
+/// How an objecter behaves.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The cluster, if it is known; otherwise the first monitor map tells.
+    pub fsid: Option<Fsid>,
+    /// Where monitors are, tried in turn. Empty for an embedded objecter whose owner brings the maps by [`crate::Objecter::set_map`].
+    pub monitors: Vec<EntityAddrVec>,
+    /// Told to the monitor with subscriptions.
+    pub hostname: String,
+    /// Most operations that are sent and not answered; more wait here (Ceph's `objecter_inflight_ops`).
+    pub max_ops: usize,
+    /// Most payload bytes of such operations (Ceph's `objecter_inflight_op_bytes`).
+    pub max_bytes: u64,
+    /// How long a connection is left alone after it broke, at first; doubles up to 16 times this.
+    pub retry_after: Duration,
+    /// Whether every new OSD map is wanted at once. Otherwise maps are asked for as stock clients do: once at the start, and
+    /// when something is stuck.
+    pub follow_maps: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            fsid: None,
+            monitors: Vec::new(),
+            hostname: "localhost".into(),
+            max_ops: 1024,
+            max_bytes: 100 << 20,
+            retry_after: Duration::from_millis(50),
+            follow_maps: false,
+        }
+    }
+}
+
+/// Names an operation; its transaction id on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OpId(pub u64);
+
+/// Names a watch; its cookie on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WatchId(pub u64);
+
+/// The snapshots that a write must preserve.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SnapContext {
+    /// Newest snapshot.
+    pub seq: u64,
+    /// All of them, newest first.
+    pub snaps: Vec<u64>,
+}
+
+/// An operation on one object.
+#[derive(Clone, Debug, Default)]
+pub struct OpRequest {
+    /// Where the object lives.
+    pub locator: Locator,
+    /// Its name.
+    pub oid: Bytes,
+    /// What to do.
+    pub ops: Vec<Op>,
+    /// For writes. Empty in a pool that has snapshots of its own: the OSD knows them.
+    pub snapc: SnapContext,
+    /// What reads see.
+    pub snapid: SnapId,
+    /// Message flags (`messages::osd::flags`), `READ` or `WRITE` at least; the objecter adds `ONDISK`, `RETRY` and `KNOWN_REDIR`.
+    pub flags: u32,
+    /// Modification time that a write leaves.
+    pub mtime: UTime,
+    /// The group itself instead of the object's (listings).
+    pub pg: Option<PgId>,
+}
+
+/// Why an operation ended without a reply of an OSD.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpError {
+    /// Its pool does not exist in the newest map.
+    NoPool,
+    /// The caller gave it up; it may have been executed or not.
+    Cancelled,
+}
+
+/// A notification that reached a watch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotifyEvent {
+    /// Names the notification in [`crate::Objecter::notify_ack`].
+    pub notify_id: u64,
+    /// Who notifies: a global id.
+    pub notifier: u64,
+    /// What it says.
+    pub payload: Bytes,
+}
+
+/// What an objecter tells.
+#[derive(Debug)]
+pub enum Event {
+    /// An operation ended. A reply's `result` and the results of its single operations are the caller's to look at.
+    Done {
+        /// Which.
+        id: OpId,
+        /// The OSD's reply.
+        result: Result<Box<OsdOpReply>, OpError>,
+    },
+    /// The watch stands (first told when it is made, again after each reconnection).
+    Watching {
+        /// Which.
+        watch: WatchId,
+    },
+    /// A notification for a watch; it wants [`crate::Objecter::notify_ack`].
+    WatchNotify {
+        /// Which.
+        watch: WatchId,
+        /// What.
+        notify: NotifyEvent,
+    },
+    /// The watch is gone: the object was removed, or the OSD gave it up.
+    WatchLost {
+        /// Which; it is forgotten.
+        watch: WatchId,
+        /// A negative error number.
+        result: i32,
+    },
+    /// A notification that we sent is complete.
+    NotifyDone {
+        /// The id that [`crate::Objecter::notify`] gave.
+        id: OpId,
+        /// 0, or -110 if somebody did not answer in time.
+        result: i32,
+        /// Answers and missing watchers, as in a `WATCH_NOTIFY` message.
+        replies: Rope,
+    },
+    /// A monitor answered a command.
+    CommandDone {
+        /// The id that [`crate::Objecter::command`] gave.
+        id: OpId,
+        /// 0, or a negative error number.
+        result: i32,
+        /// What people read.
+        status: String,
+        /// What programs read.
+        output: Rope,
+    },
+    /// There is a new OSD map.
+    Map {
+        /// Its epoch.
+        epoch: Epoch,
+    },
+    /// The monitor's configuration for us.
+    Config(BTreeMap<String, String>),
+}

@@ -1,0 +1,97 @@
+//! A whole client as a machine.
+
+use crate::{Config, Event, Objecter};
+use msgr::Messenger;
+use msgr::auth::Auth;
+use node::{Input, Mono, Node, Now, Output, Outputs};
+
+/// What a client does with its objecter.
+pub trait Driver {
+    /// Something happened.
+    fn event(&mut self, now: Now, event: Event, objecter: &mut Objecter);
+
+    /// Ends a round: submits what is to be done now.
+    fn turn(&mut self, now: Now, objecter: &mut Objecter);
+
+    /// When `turn` must be called at the latest.
+    fn deadline(&self) -> Mono;
+
+    /// The process asks for something; gives a result and a text.
+    fn call(&mut self, _now: Now, _command: &str, _objecter: &mut Objecter) -> (i32, String) {
+        (types::Errno::EINVAL.wire(), "this client takes no commands".into())
+    }
+}
+
+/// A machine made of a messenger, an objecter, and a driver that uses it.
+pub struct ClientNode<D> {
+    messenger: Messenger,
+    objecter: Objecter,
+    driver: D,
+    stopping: bool,
+}
+
+impl<D: Driver> ClientNode<D> {
+    /// A client that connects at its first turn. `seed` is secret and never used twice.
+    pub fn new(messenger: msgr::Config, auth: Auth, config: Config, seed: [u8; 32], driver: D) -> Self {
+        let messenger = Messenger::new(messenger, auth, seed);
+        Self { messenger, objecter: Objecter::new(config), driver, stopping: false }
+    }
+
+    /// The driver.
+    pub fn driver(&self) -> &D {
+        &self.driver
+    }
+
+    /// The objecter.
+    pub fn objecter(&self) -> &Objecter {
+        &self.objecter
+    }
+
+    fn events(&mut self, now: Now, out: &mut Outputs) {
+        while let Some(event) = self.messenger.poll_event() {
+            let give_back = match &event {
+                msgr::Event::Message { session, bytes, .. } => Some((*session, *bytes)),
+                _ => None,
+            };
+            self.objecter.handle(now, event, &mut self.messenger, out);
+            if let Some((session, bytes)) = give_back {
+                self.messenger.done(session, bytes);
+            }
+        }
+        while let Some(event) = self.objecter.poll_event() {
+            self.driver.event(now, event, &mut self.objecter);
+        }
+    }
+}
+
+impl<D: Driver> Node for ClientNode<D> {
+    fn handle(&mut self, now: Now, input: Input, out: &mut Outputs) {
+        match input {
+            Input::Call { call, command } => {
+                let (result, text) = self.driver.call(now, &command, &mut self.objecter);
+                out.push(Output::Answer { call, result, text });
+            }
+            Input::Stop => self.stopping = true,
+            Input::Disk(_) => {}
+            net => self.messenger.handle(now, net, out),
+        }
+    }
+
+    fn turn(&mut self, now: Now, out: &mut Outputs) {
+        if self.stopping {
+            // Nothing of a client outlives it.
+            out.push(Output::Stopped);
+            return;
+        }
+        self.events(now, out);
+        self.driver.turn(now, &mut self.objecter);
+        self.objecter.turn(now, &mut self.messenger, out);
+        // Verdicts that need no message, as of a pool that does not exist.
+        self.events(now, out);
+        self.messenger.turn(now, out);
+    }
+
+    fn deadline(&self) -> Mono {
+        self.messenger.deadline().min(self.objecter.deadline()).min(self.driver.deadline())
+    }
+}

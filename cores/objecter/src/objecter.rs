@@ -1,0 +1,410 @@
+//! Operations under way, and when they are sent.
+
+use crate::linger::Linger;
+use crate::monitor::{MonSession, VersionWanted};
+use crate::session::OsdSession;
+use crate::target::{Target, interval_of};
+use crate::{Config, Event, OpError, OpId, OpRequest, WatchId};
+use maps::{Incremental, OsdMap};
+use messages::mon::OsdMapMsg;
+use messages::osd::{Backoff, OsdOp, OsdOpReply, WatchNotify, flags};
+use msgr::Messenger;
+use node::{Level, Mono, Now, Outputs};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use types::{Epoch, Message, OsdId, PoolId, SessionId, SpgId};
+
+/// `CEPH_OSDMAP_FULL`.
+const MAP_FULL: u32 = 1 << 1;
+/// `CEPH_OSDMAP_PAUSERD`.
+const MAP_PAUSE_READ: u32 = 1 << 2;
+/// `CEPH_OSDMAP_PAUSEWR`.
+const MAP_PAUSE_WRITE: u32 = 1 << 3;
+/// `pg_pool_t::FLAG_FULL`.
+const POOL_FULL: u64 = 1 << 1;
+/// `pg_pool_t::FLAG_FULL_QUOTA`.
+const POOL_FULL_QUOTA: u64 = 1 << 10;
+
+/// An operation that has not ended.
+#[derive(Debug)]
+pub(crate) struct OpState {
+    pub(crate) request: OpRequest,
+    /// Where it went last.
+    pub(crate) target: Target,
+    /// To whom it was sent and not answered; `None` while it waits here.
+    pub(crate) osd: Option<OsdId>,
+    /// How often it was sent.
+    attempts: i32,
+    bytes: u64,
+    /// Of what this operation is a part.
+    pub(crate) owner: Owner,
+}
+
+/// Who wants to know how an operation ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    Caller,
+    /// (Re)registration or ping of a watch or notification.
+    Linger(u64),
+}
+
+/// The client's core. See the crate's text.
+pub struct Objecter {
+    pub(crate) config: Config,
+    pub(crate) map: Option<Arc<OsdMap>>,
+    pub(crate) ops: BTreeMap<u64, OpState>,
+    /// Operations that wait here.
+    unsent: BTreeSet<u64>,
+    pub(crate) next_tid: u64,
+    in_flight: (usize, u64),
+    pub(crate) osds: BTreeMap<OsdId, OsdSession>,
+    pub(crate) sessions: BTreeMap<SessionId, OsdId>,
+    pub(crate) lingers: BTreeMap<u64, Linger>,
+    pub(crate) monitor: MonSession,
+    pub(crate) events: VecDeque<Event>,
+    pub(crate) wake: Mono,
+    /// Whether something changed that may let a waiting operation go.
+    pump: bool,
+    sessions_stale: bool,
+}
+
+impl Objecter {
+    /// An objecter that knows nothing yet.
+    pub fn new(config: Config) -> Self {
+        let monitor = MonSession::new(&config);
+        Self {
+            config,
+            map: None,
+            ops: BTreeMap::new(),
+            unsent: BTreeSet::new(),
+            next_tid: 1,
+            in_flight: (0, 0),
+            osds: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            lingers: BTreeMap::new(),
+            monitor,
+            events: VecDeque::new(),
+            wake: Mono(0),
+            pump: false,
+            sessions_stale: false,
+        }
+    }
+
+    /// Takes an operation on. It ends with [`Event::Done`].
+    pub fn submit(&mut self, request: OpRequest) -> OpId {
+        OpId(self.submit_for(request, Owner::Caller))
+    }
+
+    pub(crate) fn submit_for(&mut self, request: OpRequest, owner: Owner) -> u64 {
+        let tid = self.next_tid;
+        self.next_tid += 1;
+        let bytes = request.ops.iter().map(|op| op.input.len() as u64).sum();
+        self.ops.insert(tid, OpState { request, target: Target::default(), osd: None, attempts: 0, bytes, owner });
+        self.unsent.insert(tid);
+        self.pump = true;
+        tid
+    }
+
+    /// Gives an operation up: it ends with [`OpError::Cancelled`], though the OSD may still execute it.
+    pub fn cancel(&mut self, id: OpId) {
+        if self.ops.get(&id.0).is_some_and(|op| op.owner == Owner::Caller) {
+            self.remove(id.0);
+            self.events.push_back(Event::Done { id, result: Err(OpError::Cancelled) });
+        }
+    }
+
+    /// Whether more operations should be submitted: those under way do not use up the configured bounds. More are taken all
+    /// the same, and wait.
+    pub fn has_room(&self) -> bool {
+        self.ops.len() < self.config.max_ops && self.in_flight.1 < self.config.max_bytes
+    }
+
+    /// Operations that have not ended.
+    pub fn pending(&self) -> usize {
+        self.ops.len()
+    }
+
+    /// The newest map.
+    pub fn map(&self) -> Option<&Arc<OsdMap>> {
+        self.map.as_ref()
+    }
+
+    /// The next thing that happened.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// When [`Objecter::turn`] must be called at the latest.
+    pub fn deadline(&self) -> Mono {
+        if self.pump { Mono(0) } else { self.wake }
+    }
+
+    /// Takes a messenger's event, if it is about a session of this objecter; otherwise gives it back. The caller keeps
+    /// the duty to give the message's bytes back to the messenger.
+    pub fn handle(&mut self, now: Now, event: msgr::Event, messenger: &mut Messenger, out: &mut Outputs) -> Option<msgr::Event> {
+        let session = match &event {
+            msgr::Event::Opened { session, .. }
+            | msgr::Event::Message { session, .. }
+            | msgr::Event::Reset { session }
+            | msgr::Event::Closed { session, .. } => *session,
+        };
+        if self.monitor.is(session) {
+            self.monitor_event(now, event, messenger, out);
+            return None;
+        }
+        let Some(&osd) = self.sessions.get(&session) else { return Some(event) };
+        match event {
+            msgr::Event::Opened { .. } => self.osd_opened(osd),
+            msgr::Event::Message { message, .. } => self.osd_message(now, osd, session, &message, messenger, out),
+            msgr::Event::Reset { .. } => self.unsend(|op| op.osd == Some(osd)),
+            msgr::Event::Closed { why, .. } => {
+                out.log(Level::Debug, "objecter", format!("session with osd.{osd} ended: {why}"));
+                self.osd_closed(now, osd);
+            }
+        }
+        None
+    }
+
+    fn osd_message(
+        &mut self,
+        now: Now,
+        osd: OsdId,
+        session: SessionId,
+        message: &Message,
+        messenger: &mut Messenger,
+        out: &mut Outputs,
+    ) {
+        let understood = match message.kind {
+            OsdOpReply::KIND => OsdOpReply::decode(message).map(|reply| self.reply(now, osd, message.tid, reply)),
+            OsdMapMsg::KIND => OsdMapMsg::decode(message).map(|maps| self.maps(&maps, out)),
+            Backoff::KIND => Backoff::decode(message).map(|b| self.backoff(osd, session, b, messenger)),
+            WatchNotify::KIND => WatchNotify::decode(message).map(|n| self.watch_event(n)),
+            _ => Ok(()),
+        };
+        if let Err(error) = understood {
+            out.log(Level::Warn, "objecter", format!("osd.{osd} sent a message of kind {} that {error}", message.kind));
+            messenger.close(session, out);
+            self.osd_closed(now, osd);
+        }
+    }
+
+    fn reply(&mut self, now: Now, osd: OsdId, tid: u64, reply: OsdOpReply) {
+        let Some(op) = self.ops.get(&tid) else { return };
+        // An answer to an earlier sending tells nothing about the last one's place in the order of operations.
+        if op.osd != Some(osd) || reply.retry >= 0 && reply.retry != op.attempts - 1 {
+            return;
+        }
+        let Some(op) = self.remove(tid) else { return };
+        match op.owner {
+            Owner::Caller => self.events.push_back(Event::Done { id: OpId(tid), result: Ok(Box::new(reply)) }),
+            Owner::Linger(cookie) => self.linger_replied(now, cookie, tid, osd, &reply),
+        }
+    }
+
+    pub(crate) fn remove(&mut self, tid: u64) -> Option<OpState> {
+        let op = self.ops.remove(&tid)?;
+        self.unsent.remove(&tid);
+        if op.osd.is_some() {
+            self.in_flight = (self.in_flight.0 - 1, self.in_flight.1 - op.bytes);
+        }
+        self.pump = true;
+        Some(op)
+    }
+
+    /// What was sent and fits goes back to those that wait.
+    pub(crate) fn unsend(&mut self, fits: impl Fn(&OpState) -> bool) {
+        for (tid, op) in &mut self.ops {
+            if op.osd.is_some() && fits(op) {
+                op.osd = None;
+                self.in_flight = (self.in_flight.0 - 1, self.in_flight.1 - op.bytes);
+                self.unsent.insert(*tid);
+            }
+        }
+        self.pump = true;
+    }
+
+    /// Brings a map from outside (an embedded objecter whose owner follows the maps).
+    pub fn set_map(&mut self, map: Arc<OsdMap>) {
+        let next_in_line = self.map.as_ref().is_some_and(|old| old.epoch + 1 == map.epoch);
+        if self.map.as_ref().is_none_or(|old| old.epoch < map.epoch) {
+            self.adopt(map, !next_in_line);
+        }
+    }
+
+    /// Takes the maps of a message in, one epoch after the other.
+    pub(crate) fn maps(&mut self, message: &OsdMapMsg, out: &mut Outputs) {
+        if self.config.fsid.is_some_and(|fsid| fsid != message.fsid) {
+            out.log(Level::Warn, "objecter", format!("ignored maps of another cluster, {}", message.fsid));
+            return;
+        }
+        if let Err(why) = self.apply_maps(message) {
+            out.log(Level::Warn, "objecter", format!("asks for a full map: {why}"));
+            self.monitor.want_full_map();
+        }
+    }
+
+    fn apply_maps(&mut self, message: &OsdMapMsg) -> Result<(), String> {
+        loop {
+            let have: Epoch = self.map.as_ref().map_or(0, |m| m.epoch);
+            if let (Some(map), Some(bytes)) = (&self.map, message.incremental.get(&(have + 1))) {
+                let inc = <Incremental as denc::Decode>::from_bytes(bytes).map_err(|e| e.to_string())?;
+                let next = map.apply(&inc).map_err(|e| e.to_string())?;
+                self.adopt(Arc::new(next), false);
+            } else if let Some((epoch, bytes)) = message.full.range(have + 1..).next_back() {
+                let map = <OsdMap as denc::Decode>::from_bytes(bytes).map_err(|e| e.to_string())?;
+                if map.epoch != *epoch {
+                    return Err(format!("map {} came as {epoch}", map.epoch));
+                }
+                self.adopt(Arc::new(map), have + 1 != *epoch);
+            } else {
+                if message.newest > have {
+                    self.monitor.want_newer_map();
+                }
+                return Ok(());
+            }
+        }
+    }
+
+    /// The map is now this one. With `gap`, epochs between are not known: any group may have changed hands meanwhile.
+    fn adopt(&mut self, map: Arc<OsdMap>, gap: bool) {
+        let mut moved = BTreeSet::new();
+        for (tid, op) in self.ops.iter().filter(|(_, op)| op.osd.is_some()) {
+            // A split moves objects to another group: the whole target is computed again.
+            let now = Target::of(&map, &op.request);
+            if gap || now.as_ref() != Some(&op.target) {
+                moved.insert(*tid);
+            }
+        }
+        let known = &map;
+        self.lingers_moved(|target| gap || interval_of(known, target.pg).as_ref() != Some(&target.interval));
+        let epoch = map.epoch;
+        self.map = Some(map);
+        for tid in moved {
+            if let Some(op) = self.ops.get_mut(&tid) {
+                op.osd = None;
+                self.in_flight = (self.in_flight.0 - 1, self.in_flight.1 - op.bytes);
+                self.unsent.insert(tid);
+            }
+        }
+        self.monitor.have_map(epoch);
+        self.sessions_stale = true;
+        self.pump = true;
+        self.events.push_back(Event::Map { epoch });
+    }
+
+    /// Ends a round: sends what can be sent. To be called before the messenger's own turn.
+    pub fn turn(&mut self, now: Now, messenger: &mut Messenger, out: &mut Outputs) {
+        if now.mono < self.wake && !self.pump {
+            return;
+        }
+        self.wake = Mono::NEVER;
+        self.pump = false;
+        if std::mem::take(&mut self.sessions_stale) {
+            self.drop_stale_sessions(messenger, out);
+        }
+        self.turn_lingers(now);
+        self.send_waiting(now, messenger, out);
+        self.turn_monitor(now, messenger, out);
+    }
+
+    fn send_waiting(&mut self, now: Now, messenger: &mut Messenger, out: &mut Outputs) {
+        // An operation that has to wait holds back those that came later for the same object.
+        let mut held: BTreeSet<(PoolId, u32)> = BTreeSet::new();
+        for tid in self.unsent.clone() {
+            let full =
+                self.in_flight.0 > 0 && (self.in_flight.0 >= self.config.max_ops || self.in_flight.1 >= self.config.max_bytes);
+            if full || self.map.is_none() {
+                break;
+            }
+            if let Err(key) = self.try_send(now, tid, &held, messenger, out) {
+                held.insert(key);
+            }
+        }
+    }
+
+    fn try_send(
+        &mut self,
+        now: Now,
+        tid: u64,
+        held: &BTreeSet<(PoolId, u32)>,
+        messenger: &mut Messenger,
+        out: &mut Outputs,
+    ) -> Result<(), (PoolId, u32)> {
+        let (Some(map), Some(op)) = (self.map.clone(), self.ops.get_mut(&tid)) else { return Ok(()) };
+        let Some(target) = Target::of(&map, &op.request) else {
+            let pool = op.request.pg.map_or(op.request.locator.pool, |pg| pg.pool);
+            self.no_pool(tid, map.epoch);
+            return Err((pool, 0));
+        };
+        let key = (target.pg.pool, target.hash);
+        op.target = target;
+        let primary = op.target.interval.primary;
+        if held.contains(&key) {
+            return Err(key);
+        }
+        if primary < 0 || paused(&map, &op.request) {
+            self.monitor.want_newer_map();
+            return Err(key);
+        }
+        let session = self.session_to(now, primary, messenger, out).ok_or(key)?;
+        let op = self.ops.get_mut(&tid).expect("it was there above");
+        if self.osds[&primary].holds(op.target.pg, &op.request) {
+            return Err(key);
+        }
+        op.osd = Some(primary);
+        op.attempts += 1;
+        self.in_flight = (self.in_flight.0 + 1, self.in_flight.1 + op.bytes);
+        self.unsent.remove(&tid);
+        let mut message = encode(op, map.epoch).encode();
+        message.tid = tid;
+        messenger.send(session, message);
+        Ok(())
+    }
+
+    /// The pool is not in our map. That is an error only if there is no newer map.
+    fn no_pool(&mut self, tid: u64, epoch: Epoch) {
+        if self.monitor.knows_no_newer(epoch) {
+            let Some(op) = self.remove(tid) else { return };
+            match op.owner {
+                Owner::Caller => self.events.push_back(Event::Done { id: OpId(tid), result: Err(OpError::NoPool) }),
+                Owner::Linger(cookie) => {
+                    self.lingers.remove(&cookie);
+                    self.events.push_back(Event::WatchLost { watch: WatchId(cookie), result: types::Errno::ENOENT.wire() });
+                }
+            }
+        } else {
+            self.monitor.want_version(VersionWanted::NewestMap);
+        }
+    }
+}
+
+/// Whether the map asks clients to wait with this. What was asked for with FULL_TRY or FULL_FORCE goes out, and fails or not.
+fn paused(map: &OsdMap, request: &OpRequest) -> bool {
+    let write = request.flags & flags::WRITE != 0;
+    let pool_flags = map.pool(request.locator.pool).map_or(0, |p| p.flags);
+    let full = map.flags & MAP_FULL != 0 || pool_flags & (POOL_FULL | POOL_FULL_QUOTA) != 0;
+    let respects_full = request.flags & (flags::FULL_TRY | flags::FULL_FORCE) == 0;
+    (write && map.flags & MAP_PAUSE_WRITE != 0) || (!write && map.flags & MAP_PAUSE_READ != 0) || (write && full && respects_full)
+}
+
+fn encode(op: &OpState, epoch: Epoch) -> OsdOp {
+    let request = &op.request;
+    let retry = op.attempts - 1;
+    let resent = if retry > 0 { flags::RETRY } else { 0 };
+    OsdOp {
+        pg: SpgId::whole(op.target.pg),
+        hash: op.target.hash,
+        epoch,
+        flags: request.flags | flags::ONDISK | flags::KNOWN_REDIR | resent,
+        mtime: request.mtime,
+        locator: request.locator.clone(),
+        oid: request.oid.clone(),
+        ops: request.ops.clone(),
+        snapid: request.snapid,
+        snap_seq: request.snapc.seq,
+        snaps: request.snapc.snaps.clone(),
+        retry,
+        features: types::features::SUPPORTED,
+        ..OsdOp::default()
+    }
+}
