@@ -72,7 +72,8 @@ impl Encode for EntityAddr {
             (self.kind as u32).encode(out);
             self.nonce.encode(out);
             denc::blob(out, |out| match self.addr {
-                None => {}
+                // Ceph writes its whole union of socket addresses, all zero.
+                None => out.extend_from_slice(&[0; 28]),
                 Some(SocketAddr::V4(a)) => {
                     AF_INET.encode(out);
                     out.extend_from_slice(&a.port().to_be_bytes());
