@@ -14,6 +14,8 @@ pub enum Mode {
     Head,
     /// Both JSON; every key that the real one has, ours has.
     Keys,
+    /// What it says on standard error, as [`Mode::Shape`]: most commands that change something say so there.
+    Said,
     /// Only the exit code.
     Code,
 }
@@ -26,6 +28,7 @@ impl Mode {
             "shape" => Self::Shape,
             "head" => Self::Head,
             "keys" => Self::Keys,
+            "said" => Self::Said,
             "code" => Self::Code,
             _ => return None,
         })
@@ -37,7 +40,7 @@ pub fn difference(mode: Mode, ours: &str, theirs: &str) -> Option<String> {
     match mode {
         Mode::Code => None,
         Mode::Same => first_difference(&mask(ours, false), &mask(theirs, false)),
-        Mode::Shape => first_difference(&mask(ours, true), &mask(theirs, true)),
+        Mode::Shape | Mode::Said => first_difference(&mask(ours, true), &mask(theirs, true)),
         Mode::Head => {
             let head = |text: &str| mask(text.lines().next().unwrap_or_default(), true);
             first_difference(&head(ours), &head(theirs))

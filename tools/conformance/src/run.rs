@@ -77,7 +77,10 @@ fn compare(
     };
     let ours = shell(command, work, conf)?;
     let difference = if ours.code == theirs.code {
-        difference(mode, &ours.out, &theirs.out)
+        match mode {
+            Mode::Said => difference(mode, &ours.err, &theirs.err),
+            _ => difference(mode, &ours.out, &theirs.out),
+        }
     } else {
         Some(format!("exit code {} instead of {}: {}", ours.code, theirs.code, ours.err.trim()))
     };
