@@ -372,19 +372,17 @@ pub struct ScrubList {
 }
 denc::versioned!(ScrubList, 1, 1 { interval, snapsets, start_after, max });
 
-/// An object as scrub names it (`librados::object_id_t`, encoded plain).
+/// The object where a listing of findings goes on; placement keys do not take part.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScrubObject {
     /// Name.
     pub name: Bytes,
     /// Namespace.
     pub nspace: Bytes,
-    /// Locator key.
-    pub key: Bytes,
     /// Snapshot.
     pub snap: SnapId,
 }
-denc::plain!(ScrubObject { name, nspace, key, snap });
+denc::plain!(ScrubObject { name, nspace, snap });
 
 /// Output of SCRUBLS (`scrub_ls_result_t`, v1/c1).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -134,7 +134,7 @@ pub enum OpArgs {
         /// See [`code::checksum_type`].
         kind: u8,
     },
-    /// Arguments of operations that have no meaning here.
+    /// Arguments of operations that have no meaning here, and echoed ones with left-overs in them.
     Raw([u8; ARGS_SIZE]),
 }
 
@@ -173,6 +173,13 @@ impl OpArgs {
             _ if raw.iter().all(|b| *b == 0) => Self::None,
             _ => Self::Raw(*raw),
         })
+    }
+
+    /// The same, but arguments with more than the operation's own fields stay raw: Ceph's OSDs put lengths and other
+    /// left-overs into the arguments that they echo.
+    fn parse_exactly(op: u16, raw: &[u8; ARGS_SIZE]) -> Result<Self> {
+        let args = Self::parse(op, raw)?;
+        Ok(if args.to_raw() == *raw { args } else { Self::Raw(*raw) })
     }
 
     /// The 28 bytes.
@@ -433,10 +440,10 @@ struct RawOp {
     payload: usize,
 }
 
-fn decode_op(r: &mut Reader<'_>) -> Result<RawOp> {
+fn decode_op(r: &mut Reader<'_>, parse: impl Fn(u16, &[u8; ARGS_SIZE]) -> Result<OpArgs>) -> Result<RawOp> {
     let mut r = Reader::new(r.take(OP_SIZE)?);
     let (code, flags) = (r.u16()?, r.u32()?);
-    let args = OpArgs::parse(code, &r.array()?)?;
+    let args = parse(code, &r.array()?)?;
     Ok(RawOp { code, flags, args, payload: r.u32()? as usize })
 }
 
@@ -457,14 +464,23 @@ fn decode_ops(r: &mut Reader<'_>, n: usize, data: &Rope) -> Result<Vec<Op>> {
     let mut ops = Vec::with_capacity(n);
     let mut at = 0;
     for _ in 0..n {
-        let RawOp { code, flags, args, payload } = decode_op(r)?;
-        ops.push(Op { code, flags, args, input: section(data, at, payload)?.contiguous() });
+        let RawOp { code, flags, args, payload } = decode_op(r, OpArgs::parse)?;
+        ops.push(Op { code, flags, args, input: input(data, at, payload)? });
         at += payload;
     }
     if at != data.len() {
         return Err(DecodeError::Trailing(data.len() - at));
     }
     Ok(ops)
+}
+
+/// One operation's input. Shares the buffer if it lies in one piece, as it does in what the messenger receives.
+fn input(data: &Rope, at: usize, len: usize) -> Result<Bytes> {
+    match data.pieces() {
+        _ if len == 0 => Ok(Bytes::new()),
+        [piece] if at.checked_add(len).is_some_and(|end| end <= piece.len()) => Ok(piece.slice(at..at + len)),
+        _ => Ok(section(data, at, len)?.contiguous()),
+    }
 }
 
 /// `len` bytes of `data` from `at`, which must be there.
@@ -543,7 +559,7 @@ impl OsdOpReply {
         let mut ops = Vec::with_capacity(n);
         let mut at = 0;
         for _ in 0..n {
-            let RawOp { code, flags, args, payload } = decode_op(&mut r)?;
+            let RawOp { code, flags, args, payload } = decode_op(&mut r, OpArgs::parse_exactly)?;
             ops.push(OpResult { code, flags, args, rval: 0, output: section(&m.data, at, payload)? });
             at += payload;
         }
@@ -577,7 +593,7 @@ impl OsdOpReply {
         let mut data = Rope::new();
         for op in &self.ops {
             encode_op(&mut front, op.code, op.flags, op.args, op.output.len());
-            data.append(op.output.clone());
+            op.output.pieces().iter().for_each(|piece| data.push(piece.clone()));
         }
         self.retry.encode(&mut front);
         for op in &self.ops {
