@@ -291,5 +291,10 @@ impl Objecter {
         if mon.newer_map {
             self.wake = self.wake.min(mon.asked_at.plus(ASK_AGAIN));
         }
+        if let Some(payload) = messenger.renew_tickets(now) {
+            let monmap_epoch = mon.monmap_epoch;
+            messenger.send(session, Auth { version: 0, protocol: CEPHX, payload, monmap_epoch }.encode());
+        }
+        self.wake = self.wake.min(messenger.auth().client.next_renewal());
     }
 }

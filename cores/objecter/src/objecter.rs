@@ -183,7 +183,7 @@ impl Objecter {
         };
         if let Err(error) = understood {
             out.log(Level::Warn, "objecter", format!("osd.{osd} sent a message of kind {} that {error}", message.kind));
-            messenger.close(session, out);
+            messenger.close(session);
             self.osd_closed(now, osd);
         }
     }
@@ -300,7 +300,7 @@ impl Objecter {
         self.wake = Mono::NEVER;
         self.pump = false;
         if std::mem::take(&mut self.sessions_stale) {
-            self.drop_stale_sessions(messenger, out);
+            self.drop_stale_sessions(messenger);
         }
         self.turn_lingers(now);
         self.send_waiting(now, messenger, out);

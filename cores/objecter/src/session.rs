@@ -87,7 +87,7 @@ impl Objecter {
     }
 
     /// Ends sessions with OSDs that the map calls down, or that moved.
-    pub(crate) fn drop_stale_sessions(&mut self, messenger: &mut Messenger, out: &mut Outputs) {
+    pub(crate) fn drop_stale_sessions(&mut self, messenger: &mut Messenger) {
         let Some(map) = self.map.clone() else { return };
         let stale: Vec<OsdId> = self
             .osds
@@ -101,7 +101,7 @@ impl Objecter {
         for osd in stale {
             let Some(OsdSession { session: Some(session), .. }) = self.osds.remove(&osd) else { continue };
             self.sessions.remove(&session);
-            messenger.close(session, out);
+            messenger.close(session);
             self.unsend(|op| op.osd == Some(osd));
             self.lingers_lost(|target| target == osd);
         }
