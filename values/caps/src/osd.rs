@@ -191,17 +191,20 @@ impl Tag {
 
 // --- the grammar ---
 
+/// Clauses with `,` or `;` between them. White space at the ends may contain line breaks, between clauses it may not.
 fn parse_caps(s: &mut Scan<'_>) -> Option<OsdCaps> {
+    s.maybe_spaces();
     let mut clauses = vec![parse_clause(s)?];
     while s.lit(",").or_else(|| s.lit(";")).is_some() {
         clauses.push(parse_clause(s)?);
     }
+    s.maybe_spaces();
     s.done().then_some(OsdCaps { clauses })
 }
 
 /// `allow` with permissions and match in either order, or a profile.
 fn parse_clause(s: &mut scan::Scan<'_>) -> Option<Clause> {
-    s.maybe_spaces();
+    s.maybe_blanks();
     let clause = s
         .attempt(|s| {
             s.lit("allow")?;
@@ -223,7 +226,7 @@ fn parse_clause(s: &mut scan::Scan<'_>) -> Option<Clause> {
                 at_grammar_end(s, grants)
             })
         })?;
-    s.maybe_spaces();
+    s.maybe_blanks();
     Some(clause)
 }
 

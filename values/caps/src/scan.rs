@@ -3,6 +3,9 @@
 use crate::CapsError;
 use crate::network::Network;
 
+/// White space.
+const SPACES: [char; 4] = [' ', '\t', '\n', '\r'];
+
 /// A position in a text. Ordered choice: the first alternative that reads wins, whatever comes after it.
 pub(crate) struct Scan<'a> {
     text: &'a str,
@@ -73,7 +76,7 @@ impl<'a> Scan<'a> {
 
     /// Reads white space, at least one character.
     pub(crate) fn spaces(&mut self) -> Option<()> {
-        let n = self.rest().len() - self.rest().trim_start_matches([' ', '\t', '\n', '\r']).len();
+        let n = self.rest().len() - self.rest().trim_start_matches(SPACES).len();
         if n == 0 {
             self.miss("a space");
             return None;
@@ -82,14 +85,14 @@ impl<'a> Scan<'a> {
         Some(())
     }
 
+    /// Reads spaces and tabs if there are some.
+    pub(crate) fn maybe_blanks(&mut self) {
+        self.at += self.rest().len() - self.rest().trim_start_matches([' ', '\t']).len();
+    }
+
     /// Reads white space if there is some.
     pub(crate) fn maybe_spaces(&mut self) {
-        let before = (self.furthest, self.wanted.len());
-        self.spaces();
-        // Optional space is no news: what is wanted here is what comes after it.
-        if (self.furthest, self.wanted.len()) != before && self.furthest == self.at {
-            self.wanted.retain(|w| *w != "a space");
-        }
+        self.at += self.rest().len() - self.rest().trim_start_matches(SPACES).len();
     }
 
     /// Reads white space and then `word`.
