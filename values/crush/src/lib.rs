@@ -12,22 +12,22 @@
 
 #![forbid(unsafe_code)]
 
-//mod build;
+mod build;
 mod choose;
-//mod classes;
+mod classes;
 mod error;
 pub mod hash;
 mod ln;
-//mod location;
+mod location;
 mod map;
 mod place;
 mod rules;
-//mod straw;
+mod straw;
 mod tree;
 mod wire;
 
 pub use error::{Error, Result};
-//pub use location::Location;
+pub use location::Location;
 pub use map::{Alg, Bucket, ChooseArg, ChooseArgs, Contents, Map, Mask, NONE, ONE, Profile, Rule, Step, Tunables, op};
-//pub use rules::RuleSpec;
-//pub use tree::TreeNode;
+pub use rules::RuleSpec;
+pub use tree::TreeNode;

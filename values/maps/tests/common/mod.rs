@@ -1,6 +1,6 @@
 //! Reads the recorded conversations and the encoded samples that the workspace keeps for tests.
 
-#![allow(dead_code)]
+#![allow(dead_code, unreachable_pub)]
 
 use std::collections::BTreeMap;
 use std::io::Read;
