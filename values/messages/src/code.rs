@@ -309,8 +309,8 @@ pub mod backoff_op {
     pub const UNBLOCK: u8 = 3;
 }
 
-/// How CMPXATTR and OMAP_CMP compare: stored value (left) with the given one (right)... `GT` holds if the given value is
-/// greater than the stored one.
+/// How values are compared. CMPXATTR puts the given value on the left: `GT` holds if it is greater than the stored one.
+/// OMAP_CMP, which knows `EQ`, `LT` and `GT` only, puts the stored value on the left.
 #[allow(missing_docs)]
 pub mod cmp_op {
     pub const EQ: u8 = 1;

@@ -1,7 +1,9 @@
 //! Clients' operations on objects, the answers, and what an OSD says unasked: backoffs and watch events.
 
 pub use crate::code;
-pub use crate::code::{flags, op_flags};
+pub use crate::code::{
+    alloc_hint, backoff_op, checksum_type, cmp_mode, cmp_op, copy_from_flags, flags, op_flags, watch_event, watch_op,
+};
 use crate::frame::{self, message};
 use bytes::Bytes;
 use denc::{DecodeError, Encode, Reader, Result};

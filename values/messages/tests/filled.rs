@@ -1,0 +1,122 @@
+//! Messages that no recording holds, with every field and option filled, come back as they were.
+
+use bytes::Bytes;
+use messages::internal::{OsdBoot, OsdDown, OsdInstruct, OsdReport, PgReport, ServiceKey, ServiceKeys, Space};
+use messages::mgr::{CounterType, HealthMetric, MgrClose, MgrConfigure, MgrOpen, MgrReport, ServiceStatus};
+use messages::mon::Statfs;
+use messages::osd::{Backoff, backoff_op};
+use messages::stats::ObjectStatSum;
+use std::collections::BTreeMap;
+use types::{EVersion, EntityAddr, EntityAddrVec, Fsid, HObject, Locator, PgId, SpgId, UTime};
+
+macro_rules! comes_back {
+    ($message:ty, $value:expr) => {
+        let value: $message = $value;
+        assert_eq!(<$message>::decode(&value.encode()), Ok(value));
+    };
+}
+
+fn words(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect()
+}
+
+fn report() -> PgReport {
+    PgReport {
+        pg: PgId::new(3, 0x1f),
+        state: "active+clean+scrubbing".into(),
+        reported: EVersion::new(40, 7),
+        version: EVersion::new(39, 1234),
+        log_size: 99,
+        last_scrub: EVersion::new(1, 2),
+        last_scrub_stamp: UTime { sec: 5, nsec: 6 },
+        last_deep_scrub: EVersion::new(3, 4),
+        last_deep_scrub_stamp: UTime { sec: 7, nsec: 8 },
+        created: 12,
+        stats: ObjectStatSum { num_bytes: 1 << 40, num_omap_keys: -1, ..Default::default() },
+        snap_trimq_len: 3,
+        purged_snaps: vec![(1, 2), (9, 1)],
+        last_change: UTime { sec: 9, nsec: 1 },
+        last_active: UTime { sec: 10, nsec: 2 },
+    }
+}
+
+#[test]
+fn between_daemons() {
+    let addr = EntityAddr::msgr2("10.0.0.1:6800".parse().expect("an address"), 77);
+    comes_back!(
+        OsdBoot,
+        OsdBoot {
+            fsid: Fsid([1; 16]),
+            osd: 3,
+            uuid: [2; 16],
+            addrs: EntityAddrVec(vec![addr]),
+            total_bytes: 1 << 42,
+            metadata: words(&[("arch", "x86_64")]),
+            newest_map: 40,
+        }
+    );
+    let space = Space { total: 1, available: 2, data: 3, omap: 4, meta: 5 };
+    let notes = vec![("OSD_SLOW".to_owned(), "a disk is slow".to_owned())];
+    let pgs = vec![report(), PgReport::default()];
+    comes_back!(
+        OsdReport,
+        OsdReport { osd: 3, epoch: 41, space, commit_latency_us: 5, apply_latency_us: 6, slow_ops: 7, notes, pgs }
+    );
+    let key = ServiceKey { secret_id: 9, key: [3; 16], created: UTime { sec: 1, nsec: 2 }, expires: UTime { sec: 3, nsec: 4 } };
+    comes_back!(ServiceKeys, ServiceKeys { keys: vec![key; 3] });
+    comes_back!(OsdDown, OsdDown { osd: 3, epoch: 41 });
+    comes_back!(OsdInstruct, OsdInstruct { json: r#"{"prefix":"scrub","pgid":"1.0","deep":false}"#.into() });
+}
+
+#[test]
+fn with_the_manager() {
+    let service = ServiceStatus { metadata: words(&[("id", "a")]), status: words(&[("state", "up")]) };
+    let config = Bytes::from_static(b"config");
+    comes_back!(
+        MgrOpen,
+        MgrOpen {
+            daemon_name: "a".into(),
+            service_name: "rbd-mirror".into(),
+            service: Some(service),
+            config: config.clone(),
+            config_defaults: Bytes::new(),
+        }
+    );
+    comes_back!(
+        MgrConfigure,
+        MgrConfigure { stats_period: 5, stats_threshold: 8, queries: Bytes::from_static(MgrConfigure::NO_QUERIES) }
+    );
+    let counter = CounterType {
+        path: "osd.op".into(),
+        description: "operations".into(),
+        nick: "ops".into(),
+        kind: 10,
+        priority: 5,
+        unit: 1,
+    };
+    comes_back!(
+        MgrReport,
+        MgrReport {
+            daemon_name: "a".into(),
+            declare: vec![counter],
+            packed: Bytes::from_static(&[1, 2, 3]),
+            undeclare: vec!["osd.old".into()],
+            service_name: "rgw".into(),
+            status: Some(words(&[("state", "up")])),
+            health: vec![HealthMetric { kind: 1, value: 2 }],
+            config,
+            metrics: Bytes::from_static(&[0; 5]),
+        }
+    );
+    comes_back!(MgrClose, MgrClose { daemon_name: "a".into(), service_name: "rgw".into() });
+}
+
+#[test]
+fn the_rest() {
+    comes_back!(Statfs, Statfs { version: 4, fsid: Fsid([7; 16]), pool: Some(12) });
+    let begin = HObject::head(Bytes::from_static(b"o"), &Locator::pool(2));
+    comes_back!(
+        Backoff,
+        Backoff { pg: SpgId::whole(PgId::new(2, 5)), epoch: 9, op: backoff_op::BLOCK, id: 1, begin, end: HObject::end() }
+    );
+}
