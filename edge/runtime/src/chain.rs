@@ -18,11 +18,6 @@ pub(crate) struct Chain {
 }
 
 impl Chain {
-    /// Bytes left.
-    pub(crate) fn len(&self) -> usize {
-        self.len
-    }
-
     /// Whether nothing is left.
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
@@ -67,11 +62,6 @@ impl Chain {
         }
         self.taken = n;
     }
-
-    /// Lets go of everything.
-    pub(crate) fn clear(&mut self) {
-        *self = Self::default();
-    }
 }
 
 #[cfg(test)]
@@ -88,7 +78,7 @@ mod tests {
             chain.append(&rope);
             let mut seen = Vec::new();
             while !chain.is_empty() {
-                let n = step.min(chain.len());
+                let n = step.min(chain.len);
                 let front: Vec<u8> = chain.slices().flatten().copied().collect();
                 seen.extend_from_slice(&front[..n]);
                 chain.advance(n);

@@ -30,6 +30,7 @@ mod mailbox;
 pub mod process;
 mod reactor;
 mod slab;
+mod spin;
 mod sys;
 mod uring;
 

@@ -183,18 +183,9 @@ impl Epoll {
 
     /// Watches `fd` for `events`, to be told under `key`. It is forgotten when the descriptor is closed.
     pub(crate) fn add(&self, fd: RawFd, events: libc::c_int, key: u64) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_ADD, fd, events, key)
-    }
-
-    /// Changes what `fd` is watched for.
-    pub(crate) fn modify(&self, fd: RawFd, events: libc::c_int, key: u64) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_MOD, fd, events, key)
-    }
-
-    fn control(&self, what: libc::c_int, fd: RawFd, events: libc::c_int, key: u64) -> io::Result<()> {
         let mut event = libc::epoll_event { events: events as u32, u64: key };
         // SAFETY: epoll_ctl reads one epoll_event at the address given.
-        check(unsafe { libc::epoll_ctl(self.0.as_raw_fd(), what, fd, &raw mut event) }).map(drop)
+        check(unsafe { libc::epoll_ctl(self.0.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &raw mut event) }).map(drop)
     }
 
     /// Waits at most `timeout` (for ever if `None`) and fills `ready`; gives how many.

@@ -9,6 +9,7 @@ mod disk;
 use crate::driver::{ACCEPT_PAUSE, Driver, LINGER, MOST_INPUTS, Parts, now};
 use crate::job::{self, Devices};
 use crate::slab::Slab;
+use crate::spin::Spin;
 use crate::sys::{self, EventFd};
 use conn::{Conn, Outcome};
 use disk::Disks;
@@ -53,9 +54,7 @@ pub(crate) struct Epoll {
     /// Inputs that came up while outputs were carried out.
     early: Vec<Input>,
     ready: Vec<sys::Ready>,
-    spin: Duration,
-    /// When there was something to do last.
-    busy: Mono,
+    spin: Spin,
 }
 
 impl Epoll {
@@ -88,8 +87,7 @@ impl Epoll {
             disks,
             early: Vec::new(),
             ready: vec![sys::Ready { events: 0, u64: 0 }; 512],
-            spin: parts.spin,
-            busy: Mono(0),
+            spin: Spin::new(parts.spin),
         })
     }
 
@@ -213,11 +211,28 @@ impl Epoll {
         if self.listeners.iter().any(|l| l.ready) && self.conns.len() < self.max_connections {
             until = until.min(self.accept_at);
         }
-        let now = now();
-        if now.since(self.busy) < self.spin {
-            return Some(Duration::ZERO);
+        (until != Mono::NEVER).then(|| until.since(now()))
+    }
+
+    /// Waits for events; looks for a while before it sleeps.
+    fn await_events(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
+        let begin = now();
+        if timeout != Some(Duration::ZERO)
+            && let Some(end) = self.spin.until(begin)
+        {
+            let end = timeout.map_or(end, |t| end.min(begin.plus(t)));
+            loop {
+                let count = self.epoll.wait(&mut self.ready, Some(Duration::ZERO))?;
+                if count > 0 || now() >= end {
+                    self.spin.note_end(count > 0);
+                    if count > 0 {
+                        return Ok(count);
+                    }
+                    break;
+                }
+            }
         }
-        (until != Mono::NEVER).then(|| until.since(now))
+        self.epoll.wait(&mut self.ready, timeout.map(|t| begin.plus(t).since(now())))
     }
 }
 
@@ -271,21 +286,16 @@ impl Driver for Epoll {
     fn wait(&mut self, until: Mono, inputs: &mut Vec<Input>) -> io::Result<()> {
         inputs.append(&mut self.early);
         self.serve(inputs);
-        loop {
-            let timeout = self.timeout(until, inputs);
-            let count = self.epoll.wait(&mut self.ready, timeout)?;
-            self.note_ready(count, inputs);
-            self.expire();
-            self.accept(inputs);
-            self.serve(inputs);
-            if count > 0 || !inputs.is_empty() {
-                self.busy = now();
-                return Ok(());
-            }
-            if timeout != Some(Duration::ZERO) || now() >= until {
-                return Ok(());
-            }
+        let timeout = self.timeout(until, inputs);
+        let count = self.await_events(timeout)?;
+        self.note_ready(count, inputs);
+        self.expire();
+        self.accept(inputs);
+        self.serve(inputs);
+        if !inputs.is_empty() {
+            self.spin.note_busy();
         }
+        Ok(())
     }
 
     fn unsent(&self) -> bool {

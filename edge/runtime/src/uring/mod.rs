@@ -1,10 +1,319 @@
-use crate::driver::{Driver, Parts};
-pub(crate) struct Uring;
-pub(crate) fn probe() -> std::io::Result<()> {
-    Err(std::io::Error::from_raw_os_error(libc::ENOSYS))
+//! The driver on io_uring: network and disk in one ring, one system call for each round.
+//!
+//! What the kernel reads or writes belongs to a slot (of a connection or of a disk request) that lives until the completion
+//! was taken, also after the connection is closed. A key names the kind of an entry and its slot.
+
+mod disk;
+mod net;
+mod ring;
+
+use crate::driver::{ACCEPT_PAUSE, Driver, LINGER, MOST_INPUTS, Parts, now};
+use crate::job::{self, Devices, Job};
+use crate::slab::Slab;
+use crate::spin::Spin;
+use crate::sys::{self, EventFd};
+use disk::Flight;
+use io_uring::{opcode, types};
+use net::Conn;
+use node::{Buf, ConnId, DiskRequest, Input, ListenerId, Mono};
+use ring::{Completion, Ring};
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long to wait at the end for the kernel to give every buffer back.
+const LAST_WAIT: Duration = Duration::from_secs(10);
+
+const WAKE: u64 = 1 << 56;
+const ACCEPT: u64 = 2 << 56;
+const CONNECT: u64 = 3 << 56;
+const RECEIVE: u64 = 4 << 56;
+const SEND: u64 = 5 << 56;
+const DISK: u64 = 6 << 56;
+const CANCEL: u64 = 7 << 56;
+const KIND: u64 = 0xff << 56;
+
+struct Listener {
+    id: ListenerId,
+    socket: TcpListener,
+    armed: bool,
+    /// No descriptors were left: accept again then.
+    not_before: Mono,
 }
+
+/// See the module.
+pub(crate) struct Uring {
+    ring: Ring,
+    wake: Option<Arc<EventFd>>,
+    wake_armed: bool,
+    listeners: Vec<Listener>,
+    conns: Slab<Conn>,
+    by_id: HashMap<ConnId, u32>,
+    /// Connections with something new to send.
+    dirty: Vec<u32>,
+    /// Connections that the machine closed, with the moment when that is final.
+    lingering: VecDeque<(Mono, u32, ConnId)>,
+    next_conn: u64,
+    max_connections: usize,
+    devices: Devices,
+    flights: Slab<Flight>,
+    /// Disk requests beyond what is given to the kernel at once.
+    waiting: VecDeque<Job>,
+    /// Inputs that came up while outputs were carried out.
+    early: Vec<Input>,
+    spin: Spin,
+    /// Nothing new is begun any more.
+    ending: bool,
+}
+
+/// A ring that works, or why there is none.
+pub(crate) fn probe() -> io::Result<Ring> {
+    Ring::new()
+}
+
 impl Uring {
-    pub(crate) fn new(_r: (), p: Parts) -> std::io::Result<crate::epoll::Epoll> {
-        crate::epoll::Epoll::new(p)
+    /// Takes listeners and devices over.
+    pub(crate) fn new(ring: Ring, parts: Parts) -> io::Result<Self> {
+        let mut listeners = Vec::new();
+        for (id, socket) in parts.listeners {
+            // The ring waits for sockets that would block; those that say so instead it gives up on.
+            socket.set_nonblocking(false)?;
+            listeners.push(Listener { id, socket, armed: false, not_before: Mono(0) });
+        }
+        Ok(Self {
+            ring,
+            wake: parts.wake,
+            wake_armed: false,
+            listeners,
+            conns: Slab::default(),
+            by_id: HashMap::new(),
+            dirty: Vec::new(),
+            lingering: VecDeque::new(),
+            next_conn: 2,
+            max_connections: parts.max_connections,
+            devices: parts.devices.iter().map(|(id, d)| (*id, d.inner().clone())).collect(),
+            flights: Slab::default(),
+            waiting: VecDeque::new(),
+            early: Vec::new(),
+            spin: Spin::new(parts.spin),
+            ending: false,
+        })
+    }
+
+    /// Sees to it that connections and wake-ups are noticed.
+    fn arm(&mut self) {
+        if let Some(wake) = &self.wake
+            && !self.wake_armed
+        {
+            self.wake_armed = true;
+            let poll = opcode::PollAdd::new(types::Fd(wake.raw()), libc::POLLIN as u32).build();
+            // SAFETY: the entry names no memory; the descriptor lives as long as the driver, which waits for the completion.
+            unsafe { self.ring.push(poll, WAKE) };
+        }
+        let mut room = self.max_connections.saturating_sub(self.conns.len());
+        for (at, listener) in self.listeners.iter_mut().enumerate() {
+            if listener.armed {
+                room = room.saturating_sub(1);
+                continue;
+            }
+            if room == 0 || listener.not_before > now() {
+                continue;
+            }
+            room -= 1;
+            listener.armed = true;
+            let (fd, null) = (types::Fd(listener.socket.as_raw_fd()), std::ptr::null_mut());
+            let accept = opcode::Accept::new(fd, null, null.cast()).flags(libc::SOCK_CLOEXEC).build();
+            // SAFETY: the entry names no memory; the listener lives as long as the driver, which waits for the completion.
+            unsafe { self.ring.push(accept, ACCEPT | at as u64) };
+        }
+    }
+
+    fn dispatch(&mut self, completion: Completion, inputs: &mut Vec<Input>) {
+        let Completion { key, result, flags } = completion;
+        let index = key as u32;
+        match key & KIND {
+            RECEIVE => self.received(index, result, flags, inputs),
+            SEND => self.sent(index, result, inputs),
+            DISK => self.disk_step_done(index, result, inputs),
+            CONNECT => self.connected(index, result, inputs),
+            ACCEPT => self.accepted(index as usize, result, inputs),
+            WAKE => {
+                self.wake_armed = false;
+                self.wake.iter().for_each(|wake| wake.clear());
+            }
+            _ => {} // the outcome of a cancellation shows at what was cancelled
+        }
+    }
+
+    fn accepted(&mut self, at: usize, result: i32, inputs: &mut Vec<Input>) {
+        let listener = &mut self.listeners[at];
+        listener.armed = false;
+        if result < 0 {
+            if matches!(-result, libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM) {
+                listener.not_before = now().plus(ACCEPT_PAUSE);
+            }
+            return; // else the connection that was to be accepted is gone again
+        }
+        let id = listener.id;
+        // SAFETY: the kernel has just made this descriptor for this entry; nobody else knows it.
+        let stream = TcpStream::from(unsafe { OwnedFd::from_raw_fd(result) });
+        if self.ending {
+            return;
+        }
+        let ends = stream.set_nodelay(true).and_then(|()| Ok((stream.peer_addr()?, stream.local_addr()?)));
+        let Ok((peer, local)) = ends else { return }; // gone already
+        let conn = ConnId(self.next_conn);
+        self.next_conn += 2;
+        let index = self.conns.insert(Conn::new(conn, stream));
+        self.by_id.insert(conn, index);
+        inputs.push(Input::Accepted { listener: id, conn, peer, local });
+    }
+
+    /// How long to sleep.
+    fn timeout(&self, until: Mono, now: Mono) -> Option<Duration> {
+        let mut until = until.min(self.lingering.front().map_or(Mono::NEVER, |l| l.0));
+        if self.conns.len() < self.max_connections {
+            until = self.listeners.iter().filter(|l| !l.armed).fold(until, |t, l| t.min(l.not_before));
+        }
+        (until != Mono::NEVER).then(|| until.since(now))
+    }
+
+    /// Gets completions: at once if there is something to do already, else after looking for a while, else asleep.
+    fn get(&mut self, until: Mono, at_once: bool) -> io::Result<()> {
+        if at_once || self.ring.has_next() {
+            return self.ring.poll();
+        }
+        let begin = now();
+        let timeout = self.timeout(until, begin);
+        if timeout == Some(Duration::ZERO) {
+            return self.ring.poll();
+        }
+        if let Some(end) = self.spin.until(begin) {
+            self.ring.poll()?;
+            let end = end.min(until);
+            while !self.ring.has_work() && now() < end {
+                std::hint::spin_loop();
+            }
+            let found = self.ring.has_work();
+            self.spin.note_end(found);
+            if found {
+                return self.ring.poll();
+            }
+        }
+        self.ring.wait(self.timeout(until, now()))
+    }
+
+    /// Ends the connections whose time to send is over.
+    fn expire(&mut self) {
+        while let Some(&(at, index, id)) = self.lingering.front()
+            && at <= now()
+        {
+            self.lingering.pop_front();
+            if self.conns.get(index).is_some_and(|c| c.id == id) {
+                self.kill(index);
+            }
+        }
+    }
+}
+
+impl Driver for Uring {
+    fn connect(&mut self, conn: ConnId, to: SocketAddr) {
+        let socket = sys::tcp_socket(to, false).and_then(|fd| {
+            let stream = TcpStream::from(fd);
+            stream.set_nodelay(true).map(|()| stream)
+        });
+        match socket {
+            Ok(stream) => self.begin_connect(conn, stream, to),
+            Err(e) => self.early.push(Input::Closed { conn, why: format!("connect to {to}: {e}") }),
+        }
+    }
+
+    fn receive(&mut self, conn: ConnId, buf: Buf) {
+        if let Some(&index) = self.by_id.get(&conn) {
+            self.begin_receive(index, buf);
+        }
+    }
+
+    fn send(&mut self, conn: ConnId, data: ::types::Rope) {
+        let Some(&index) = self.by_id.get(&conn) else { return };
+        let Some(c) = self.conns.get_mut(index) else { return };
+        c.outbox.append(&data);
+        if !c.dirty {
+            c.dirty = true;
+            self.dirty.push(index);
+        }
+    }
+
+    fn close(&mut self, conn: ConnId) {
+        let Some(index) = self.by_id.remove(&conn) else { return };
+        if self.begin_close(index) {
+            self.lingering.push_back((now().plus(LINGER), index, conn));
+        } else {
+            self.kill(index);
+        }
+    }
+
+    fn disk(&mut self, request: DiskRequest) {
+        match job::begin(&self.devices, request) {
+            Ok(job) => self.begin_job(job),
+            Err(done) => self.early.push(Input::Disk(done)),
+        }
+    }
+
+    fn wait(&mut self, until: Mono, inputs: &mut Vec<Input>) -> io::Result<()> {
+        inputs.append(&mut self.early);
+        self.flush_dirty();
+        self.arm();
+        self.get(until, !inputs.is_empty())?;
+        while inputs.len() < MOST_INPUTS
+            && let Some(completion) = self.ring.next()
+        {
+            self.dispatch(completion, inputs);
+        }
+        if !inputs.is_empty() {
+            self.spin.note_busy();
+        }
+        self.expire();
+        Ok(())
+    }
+
+    fn unsent(&self) -> bool {
+        self.conns.indices().into_iter().any(|i| self.conns.get(i).is_some_and(Conn::has_unsent))
+    }
+}
+
+impl Drop for Uring {
+    /// Cancels what waits for others, and takes back every buffer that the kernel has.
+    fn drop(&mut self) {
+        self.ending = true;
+        self.waiting.clear();
+        self.conns.indices().into_iter().for_each(|index| self.kill(index));
+        if self.wake_armed {
+            self.cancel(WAKE);
+        }
+        for at in 0..self.listeners.len() {
+            if self.listeners[at].armed {
+                self.cancel(ACCEPT | at as u64);
+            }
+        }
+        let until = now().plus(LAST_WAIT);
+        let mut ignored = Vec::new();
+        while self.ring.in_flight() > 0 && now() < until {
+            if !self.ring.has_next() && self.ring.wait(Some(Duration::from_millis(100))).is_err() {
+                break;
+            }
+            while let Some(completion) = self.ring.next() {
+                self.dispatch(completion, &mut ignored);
+                ignored.clear();
+            }
+        }
+        if self.ring.in_flight() > 0 {
+            // A disk that does not answer: the kernel may still write to these buffers, so nobody else may ever get them.
+            std::mem::forget(std::mem::take(&mut self.conns));
+            std::mem::forget(std::mem::take(&mut self.flights));
+        }
     }
 }

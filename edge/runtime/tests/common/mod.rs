@@ -1,5 +1,5 @@
 //! Machines to drive, and a thread to drive them in.
-#![allow(dead_code)] // each test file uses a part
+#![allow(dead_code, unreachable_pub, missing_docs)] // each test file uses a part
 
 use bytes::Bytes;
 use node::{Buf, CallId, ConnId, Input, ListenerId, Mono, Node, Now, Output, Outputs};

@@ -1,0 +1,80 @@
+//! Deadlines under both drivers.
+
+mod common;
+
+use common::Running;
+use node::{Input, Mono, Node, Now, Output, Outputs};
+use runtime::{Choice, Setup};
+use std::time::Duration;
+
+both_drivers!(meets_deadlines, sleeps_when_idle);
+
+/// Sets deadlines of growing distance and tells how late they were met.
+struct Timer {
+    next: Option<Mono>,
+    met: usize,
+    turns: usize,
+    late: Vec<Duration>,
+    call: Option<node::CallId>,
+}
+
+const STEPS: usize = 60;
+
+impl Node for Timer {
+    fn handle(&mut self, now: Now, input: Input, out: &mut Outputs) {
+        match input {
+            Input::Call { call, .. } if self.met == usize::MAX => {
+                out.push(Output::Answer { call, result: 0, text: self.turns.to_string() });
+            }
+            Input::Call { call, .. } => {
+                self.call = Some(call);
+                self.next = Some(now.mono.plus(Duration::from_micros(100)));
+            }
+            Input::Stop => out.push(Output::Stopped),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn turn(&mut self, now: Now, out: &mut Outputs) {
+        self.turns += 1;
+        let Some(at) = self.next.filter(|&at| at <= now.mono) else { return };
+        self.late.push(now.mono.since(at));
+        self.met += 1;
+        self.next = (self.met < STEPS).then(|| now.mono.plus(Duration::from_micros(50 * self.met as u64)));
+        if self.next.is_none()
+            && let Some(call) = self.call.take()
+        {
+            self.late.sort();
+            let text = format!("{} {}", self.late[STEPS / 2].as_micros(), self.turns);
+            out.push(Output::Answer { call, result: 0, text });
+        }
+    }
+
+    fn deadline(&self) -> Mono {
+        self.next.unwrap_or(Mono::NEVER)
+    }
+}
+
+fn meets_deadlines(choice: Choice) {
+    let make = || -> Box<dyn Node> { Box::new(Timer { next: None, met: 0, turns: 0, late: Vec::new(), call: None }) };
+    let timer = Running::start(choice, Setup::new(), make);
+    let text = timer.call("begin");
+    let (late, turns) = text.split_once(' ').unwrap();
+    assert!(late.parse::<u64>().unwrap() < 5_000, "the median deadline was met {late} µs late");
+    // Each deadline takes a wait and a turn; a driver that spins instead takes many.
+    assert!(turns.parse::<usize>().unwrap() < 4 * STEPS, "{turns} turns");
+    timer.stop().unwrap();
+}
+
+fn sleeps_when_idle(choice: Choice) {
+    let make = || -> Box<dyn Node> { Box::new(Timer { next: None, met: usize::MAX, turns: 0, late: Vec::new(), call: None }) };
+    let mut setup = Setup::new();
+    setup.spin = Duration::from_micros(50);
+    setup.listeners.push((node::ListenerId(0), std::net::TcpListener::bind("127.0.0.1:0").unwrap()));
+    let idle = Running::start(choice, setup, make);
+    let before: usize = idle.call("turns").parse().unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    let after: usize = idle.call("turns").parse().unwrap();
+    assert!(after - before < 10, "{} turns without work", after - before);
+    idle.stop().unwrap();
+}
