@@ -1,7 +1,7 @@
 //! What clients asked for and what they were told, and the judgement over it.
 //!
 //! An object's history is *linearizable* if all its operations can be put in one order that keeps what came before what
-//! in real time (and, for one client, its order of submission) and in which the model gives the answers that were given.
+//! in real time (and, for one client's changes, their order of submission) and in which the model gives the answers that were given.
 //! That takes in the rest: an acknowledged write that is lost, a retried append that happened twice, a transaction that
 //! happened in part, wrong bytes. The search is Wing and Gong's, with the states that were seen kept (Lowe).
 
@@ -110,7 +110,7 @@ fn check_versions(name: &str, entries: &[&Entry]) -> Result<(), String> {
     let mut writes: Vec<&&Entry> = entries
         .iter()
         .filter(|e| !e.action.is_read() && e.outcome == Some(Outcome::Done) && e.version > 0)
-        .filter(|e| !matches!(e.action, Action::Zero(..)))
+        .filter(|e| matches!(e.action, Action::WriteFull(_) | Action::Write(..) | Action::Append(_) | Action::AppendAndMark(..)))
         .collect();
     writes.sort_by_key(|e| e.version);
     for pair in writes.windows(2) {
@@ -133,7 +133,7 @@ fn line(entry: &Entry) -> String {
 /// An operation as the search sees it.
 struct Item<'a> {
     entry: &'a Entry,
-    /// Bit numbers of operations that must come first: the same client's earlier ones.
+    /// What must come first: the same client's last change before.
     after: Option<usize>,
     /// `None`: the answer is not known, anything is right.
     expected: Option<&'a Outcome>,
@@ -153,7 +153,11 @@ fn items<'a>(entries: &[&'a Entry]) -> Vec<Item<'a>> {
         if expected.is_none() && entry.action.is_read() {
             continue;
         }
-        let after = last.insert(entry.client, items.len());
+        let after = last.get(&entry.client).copied();
+        // A read that is asked again, because its answer was lost, may see what its client wrote after it.
+        if !entry.action.is_read() {
+            last.insert(entry.client, items.len());
+        }
         items.push(Item { entry, after, expected });
     }
     items

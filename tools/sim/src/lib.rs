@@ -8,4 +8,5 @@ pub mod net;
 pub mod rng;
 mod schedule;
 pub mod trace;
+pub mod workload;
 pub mod world;

@@ -128,9 +128,9 @@ pub fn apply(object: &mut Option<Object>, action: &Action) -> Outcome {
         Action::Delete => object.take().map_or(Outcome::Error(ENOENT), |_| Outcome::Done),
         Action::DeleteIf(name, value) => delete_if(object, name, value),
         Action::CreateExclusively if object.is_some() => Outcome::Error(EEXIST),
-        // Zeroing, and cutting to nothing, what is not there creates nothing.
-        Action::Zero(..) if object.is_none() => Outcome::Done,
-        Action::Truncate(_) | Action::OmapRemove(_) if object.is_none() => Outcome::Error(ENOENT),
+        // Zeroing or cutting what is not there is no error, and creates nothing.
+        Action::Zero(..) | Action::Truncate(_) if object.is_none() => Outcome::Done,
+        Action::OmapRemove(_) if object.is_none() => Outcome::Error(ENOENT),
         _ => {
             change(object.get_or_insert_default(), action);
             Outcome::Done
@@ -150,16 +150,13 @@ fn look(object: Option<&Object>, action: &Action) -> Outcome {
 }
 
 fn delete_if(object: &mut Option<Object>, name: &str, value: &[u8]) -> Outcome {
-    // A comparison with what is not there compares with nothing.
-    let stored = object.as_ref().and_then(|o| o.xattrs.get(name)).map_or(&[][..], |v| v);
-    match object {
-        _ if stored != value => Outcome::Error(ECANCELED),
-        None => Outcome::Error(ENOENT),
-        Some(_) => {
-            *object = None;
-            Outcome::Done
-        }
+    let Some(there) = object else { return Outcome::Error(ENOENT) };
+    // An attribute that was never set compares as empty.
+    if there.xattrs.get(name).map_or(&[][..], |v| v) != value {
+        return Outcome::Error(ECANCELED);
     }
+    *object = None;
+    Outcome::Done
 }
 
 fn change(object: &mut Object, action: &Action) {

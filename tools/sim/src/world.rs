@@ -9,8 +9,10 @@ use crate::rng::Rng;
 use crate::schedule::{Happening, Schedule};
 use crate::trace::{Trace, digest};
 use node::{CallId, DiskOp, Input, Level, ListenerId, Mono, Node, Now, Output, Outputs};
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::time::Duration;
 use types::UTime;
 
@@ -98,6 +100,7 @@ pub struct World {
     rng: Rng,
     answers: Vec<(HostId, CallId, i32, String)>,
     next_call: u64,
+    clock: Rc<Cell<u64>>,
     /// Crashes that were armed by [`World::crash_at_write`] and happened.
     pub armed_crashes: u64,
 }
@@ -115,6 +118,7 @@ impl World {
             rng,
             answers: Vec::new(),
             next_call: 1,
+            clock: Rc::default(),
             armed_crashes: 0,
         }
     }
@@ -149,6 +153,11 @@ impl World {
     /// Virtual time since the beginning.
     pub fn now(&self) -> Duration {
         Duration::from_nanos(self.schedule.now)
+    }
+
+    /// Nanoseconds since the beginning, for those inside machines who note what happens.
+    pub fn shared_clock(&self) -> Rc<Cell<u64>> {
+        self.clock.clone()
     }
 
     /// How a host is.
@@ -238,6 +247,11 @@ impl World {
         self.hosts[host.0].crash_at_write = Some((nth, how));
     }
 
+    /// Takes [`World::crash_at_write`] back.
+    pub fn disarm(&mut self, host: HostId) {
+        self.hosts[host.0].crash_at_write = None;
+    }
+
     /// Asks a machine to finish.
     pub fn stop(&mut self, host: HostId) {
         if self.is_up(host) {
@@ -268,11 +282,6 @@ impl World {
         self.net.heal(&mut self.schedule);
     }
 
-    /// Gives a host's disk back what was stopped: completions that were held go on.
-    pub fn disk_goes_on(&mut self, host: HostId, device: usize) {
-        self.hosts[host.0].disks[device].faults.stopped = false;
-    }
-
     fn note(&mut self, host: HostId, what: &'static str, a: u64, b: u64) {
         self.trace.event(self.schedule.now, &self.hosts[host.0].name, what, a, b);
     }
@@ -299,6 +308,7 @@ impl World {
     /// Lets the next thing happen. False if nothing will ever happen again.
     pub fn step(&mut self) -> bool {
         let Some(what) = self.schedule.pop() else { return false };
+        self.clock.set(self.schedule.now);
         let mut deliveries = Vec::new();
         match what {
             Happening::Wake(host, life) => self.wake(host, life),
