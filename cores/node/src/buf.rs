@@ -17,6 +17,7 @@ pub struct Buf {
     memory: Vec<u8>,
     start: usize,
     len: usize,
+    skipped: usize,
 }
 
 #[derive(Default)]
@@ -43,7 +44,7 @@ impl Buf {
             Some(class) => Self::kept(class).unwrap_or_else(|| vec![0; (ALIGN << class) + ALIGN]),
         };
         let start = memory.as_ptr().align_offset(ALIGN);
-        Self { memory, start, len }
+        Self { memory, start, len, skipped: 0 }
     }
 
     /// A buffer of `len` zero bytes.
@@ -65,6 +66,22 @@ impl Buf {
     /// Cuts the buffer to its first `len` bytes.
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
+    }
+
+    /// Hides the first `n` bytes (at most all), so that the next receive continues where the last one ended. They stay where
+    /// they are; what is left to see is not aligned any more.
+    pub fn skip(&mut self, n: usize) {
+        let n = n.min(self.len);
+        self.start += n;
+        self.len -= n;
+        self.skipped += n;
+    }
+
+    /// Shows again what was skipped.
+    pub fn unskip(&mut self) {
+        self.start -= self.skipped;
+        self.len += self.skipped;
+        self.skipped = 0;
     }
 
     /// Makes it shareable. The bytes stay where they are.
@@ -119,6 +136,19 @@ impl std::fmt::Debug for Buf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn skipped_bytes_come_back() {
+        let mut buf = Buf::new(10);
+        buf.copy_from_slice(b"0123456789");
+        buf.skip(4);
+        buf.skip(3);
+        assert_eq!(&buf[..], b"789");
+        buf.skip(9);
+        assert!(buf.is_empty());
+        buf.unskip();
+        assert_eq!(&buf[..], b"0123456789");
+    }
 
     #[test]
     fn buffers_are_aligned_and_used_again() {
