@@ -1,0 +1,63 @@
+//! What a messenger tells its owner.
+
+use crate::Mode;
+use std::sync::Arc;
+use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, Message, SessionId};
+
+/// Who is at the other end of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Name under which it authenticated. On sessions that this side opened the id is the number that the peer tells (rank, OSD
+    /// number), or empty.
+    pub name: EntityName,
+    /// What it acts as. A manager that uses the client library is a client here although its name is `mgr.x`.
+    pub kind: EntityType,
+    /// Number that the monitors gave it; with the message's tid it names a request.
+    pub global_id: u64,
+    /// Its instance: clients have port 0 and a random nonce.
+    pub addr: EntityAddr,
+    /// All its addresses.
+    pub addrs: EntityAddrVec,
+    /// Features common to both sides.
+    pub features: u64,
+    /// What it may do here, as text for the caps parser; `None` means everything (no authentication in use, or the ticket
+    /// says so).
+    pub caps: Option<String>,
+    /// Protection of its frames.
+    pub mode: Mode,
+    /// Whether this side opened the session.
+    pub outgoing: bool,
+}
+
+/// What happened on a session.
+#[derive(Debug)]
+pub enum Event {
+    /// A session stands: a peer connected, or a connection that was asked for is ready. Told once for each session.
+    Opened {
+        /// Which.
+        session: SessionId,
+        /// Who.
+        peer: Arc<Peer>,
+    },
+    /// A message arrived.
+    Message {
+        /// From whom.
+        session: SessionId,
+        /// The message.
+        message: Message,
+        /// Give these back with `Messenger::done` when the message's memory is no longer held.
+        bytes: usize,
+    },
+    /// The peer forgot this lossless session: what was queued or unacknowledged is lost. The session goes on, empty.
+    Reset {
+        /// Which.
+        session: SessionId,
+    },
+    /// The session is over. Not told after the owner's own `close`.
+    Closed {
+        /// Which.
+        session: SessionId,
+        /// For the log.
+        why: String,
+    },
+}

@@ -1,0 +1,237 @@
+//! Bytes in and out: receiving with the throttle, frames of open sessions, writing.
+
+use super::conn::{Conn, Fault, Phase};
+use super::session::{ACK_MESSAGES, Class};
+use super::{Event, Messenger};
+use crate::Policy;
+use crate::frame::{Frame, Header, Tag, number, parse};
+use node::{Buf, ConnId, Mono, Now, Outputs};
+use std::time::Duration;
+use types::Message;
+
+/// How long an acknowledgement waits for a message that could carry it.
+const ACK_DELAY: Duration = Duration::from_millis(50);
+
+impl Messenger {
+    /// Bytes arrived.
+    pub(super) fn received(&mut self, now: Now, id: ConnId, buf: Buf, len: usize, out: &mut Outputs) {
+        let Some(mut conn) = self.take(id) else { return };
+        conn.last_received = now.mono;
+        let result = match conn.receiving.take() {
+            None => Err(Fault::peer("bytes that were not asked for")),
+            Some(true) => conn.direct(buf, len).map_err(Fault::from).and_then(|frame| match frame {
+                Some(frame) => self.frame(now, &mut conn, frame),
+                None => Ok(()),
+            }),
+            Some(false) => {
+                let len = len.min(buf.len());
+                self.feed(now, &mut conn, buf, 0, len)
+            }
+        };
+        self.put_back(now, conn, result, out);
+    }
+
+    /// After work on a connection: it goes on, or ends.
+    pub(super) fn put_back(&mut self, now: Now, mut conn: Box<Conn>, result: Result<(), Fault>, out: &mut Outputs) {
+        match result {
+            Err(fault) => self.lost(now, conn, fault, true, out),
+            Ok(()) => {
+                conn.ask(out);
+                if !conn.out.is_empty() {
+                    self.dirty.insert(conn.id);
+                }
+                if conn.ack_at < conn.timer {
+                    let at = conn.ack_at;
+                    self.arm(&mut conn, at);
+                }
+                self.conns.insert(conn.id, conn);
+            }
+        }
+    }
+
+    /// Reads frames from bytes `from..to` of `buf`, until they end or the throttle shuts.
+    fn feed(&mut self, now: Now, conn: &mut Conn, buf: Buf, from: usize, to: usize) -> Result<(), Fault> {
+        let mut input = &buf[from..to];
+        while let Some(frame) = conn.reader.feed(&mut input)? {
+            match frame {
+                Frame::Announce { bytes } if !self.admit(conn, bytes) => {
+                    let rest = to - input.len();
+                    conn.parked = Some((buf, rest, to));
+                    self.parked[Class::of(conn.kind) as usize].push_back(conn.id);
+                    return Ok(());
+                }
+                Frame::Announce { .. } => {
+                    if let Some(frame) = conn.reader.grant() {
+                        self.frame(now, conn, frame)?;
+                    }
+                }
+                frame => self.frame(now, conn, frame)?,
+            }
+        }
+        conn.give_back(buf, to);
+        Ok(())
+    }
+
+    /// Whether a message of so many bytes may be received now; if so they are accounted.
+    fn admit(&mut self, conn: &Conn, bytes: usize) -> bool {
+        let class = Class::of(conn.kind);
+        if !self.parked[class as usize].is_empty() && self.parked[class as usize].front() != Some(&conn.id) {
+            return false;
+        }
+        self.admit_now(conn, bytes)
+    }
+
+    fn admit_now(&mut self, conn: &Conn, bytes: usize) -> bool {
+        let limits = &self.config.limits;
+        let class = Class::of(conn.kind);
+        let Some(session) = conn.session.and_then(|id| self.sessions.get_mut(&id)) else { return false };
+        let limit = if class == Class::Clients { limits.clients } else { limits.daemons };
+        // One message always fits, however large it is allowed to be.
+        let fits = |held: usize, limit: usize| held == 0 || held.saturating_add(bytes) <= limit;
+        if class == Class::Clients {
+            let backlog = session.waiting() + conn.unsent();
+            if !fits(session.received, limits.session) || backlog > limits.send_pause {
+                return false;
+            }
+        }
+        if !fits(self.received[class as usize], limit) {
+            return false;
+        }
+        self.received[class as usize] += bytes;
+        session.received += bytes;
+        true
+    }
+
+    /// Lets parked connections go on, oldest first.
+    pub(super) fn unpark(&mut self, now: Now, out: &mut Outputs) {
+        if !std::mem::take(&mut self.relieved) {
+            return;
+        }
+        for class in 0..self.parked.len() {
+            for id in std::mem::take(&mut self.parked[class]) {
+                let Some(mut conn) = self.take(id) else { continue };
+                let bytes = conn.reader.announced();
+                if !self.admit_now(&conn, bytes) {
+                    self.parked[class].push_back(id);
+                    self.conns.insert(id, conn);
+                    continue;
+                }
+                let result = self.resume(now, &mut conn);
+                self.put_back(now, conn, result, out);
+            }
+        }
+    }
+
+    fn resume(&mut self, now: Now, conn: &mut Conn) -> Result<(), Fault> {
+        conn.last_received = now.mono;
+        let rest = conn.parked.take();
+        if let Some(frame) = conn.reader.grant() {
+            self.frame(now, conn, frame)?;
+        }
+        match rest {
+            Some((buf, from, to)) => self.feed(now, conn, buf, from, to),
+            None => Ok(()),
+        }
+    }
+
+    /// A whole frame.
+    fn frame(&mut self, now: Now, conn: &mut Conn, frame: Frame) -> Result<(), Fault> {
+        match frame {
+            Frame::Banner { required } => self.banner(conn, required),
+            Frame::Announce { .. } => Ok(()),
+            Frame::Message { header, message, bytes } => self.message(now, conn, header, message, bytes),
+            Frame::Aborted { bytes } => {
+                if let Some(session) = conn.session {
+                    self.done(session, bytes);
+                }
+                Ok(())
+            }
+            Frame::Control { tag, payload } if conn.phase == Phase::Ready => self.control(now, conn, tag, &payload),
+            Frame::Control { tag, payload } => self.handshake(now, conn, tag, &payload),
+        }
+    }
+
+    fn message(&mut self, now: Now, conn: &mut Conn, header: Header, message: Message, bytes: usize) -> Result<(), Fault> {
+        let Some(id) = conn.session else { return Err(Fault::peer("message without a session")) };
+        let Some(session) = self.sessions.get_mut(&id) else { return Err(Fault::peer("message without a session")) };
+        if header.seq <= session.in_seq && session.policy == Policy::Lossless {
+            // Sent again because the peer missed an acknowledgement.
+            self.done(id, bytes);
+            return Ok(());
+        }
+        if header.seq != session.in_seq + 1 {
+            let why = format_args!("message {} after message {}", header.seq, session.in_seq).to_string();
+            self.done(id, bytes);
+            return Err(Fault::peer(why));
+        }
+        session.in_seq = header.seq;
+        if !session.acknowledged(header.ack) {
+            self.done(id, bytes);
+            return Err(Fault::peer("acknowledgement of a message that was never sent"));
+        }
+        if session.policy == Policy::Lossless {
+            let owed = session.in_seq - session.told_seq;
+            let due = if owed >= ACK_MESSAGES { now.mono } else { now.mono.plus(ACK_DELAY) };
+            conn.ack_at = conn.ack_at.min(due);
+            if owed >= ACK_MESSAGES {
+                self.dirty.insert(conn.id);
+            }
+        }
+        self.events.push_back(Event::Message { session: id, message, bytes });
+        Ok(())
+    }
+
+    /// A control frame on an open session.
+    fn control(&mut self, _now: Now, conn: &mut Conn, tag: Tag, payload: &[u8]) -> Result<(), Fault> {
+        match tag {
+            Tag::Keepalive2 => {
+                // The answer carries the sender's clock back to it.
+                let stamp: types::UTime = parse(payload)?;
+                if conn.unsent() > self.config.limits.send_pause {
+                    return Err(Fault::peer("keepalives without taking their answers"));
+                }
+                conn.control(Tag::Keepalive2Ack, &denc::Encode::to_vec(&stamp));
+                Ok(())
+            }
+            Tag::Keepalive2Ack => Ok(()),
+            Tag::Ack => {
+                let seq: u64 = parse(payload)?;
+                let session = conn.session.and_then(|id| self.sessions.get_mut(&id));
+                match session.is_none_or(|session| session.acknowledged(seq)) {
+                    true => Ok(()),
+                    false => Err(Fault::peer("acknowledgement of a message that was never sent")),
+                }
+            }
+            tag => Err(Fault::peer(format_args!("{tag:?} on an open session"))),
+        }
+    }
+
+    /// The kernel took bytes.
+    pub(super) fn sent(&mut self, id: ConnId, bytes: usize) {
+        let Some(conn) = self.conns.get_mut(&id) else { return };
+        conn.in_flight = conn.in_flight.saturating_sub(bytes);
+        self.relieved |= conn.parked.is_some();
+        let session = conn.session.and_then(|id| self.sessions.get(&id));
+        if session.is_some_and(|session| session.has_more()) {
+            self.dirty.insert(id);
+        }
+    }
+
+    /// Writes what a connection has to say, as one rope.
+    pub(super) fn write(&mut self, id: ConnId, now: Now, out: &mut Outputs) {
+        let Some(conn) = self.conns.get_mut(&id) else { return };
+        if conn.phase == Phase::Ready
+            && let Some(session) = conn.session.and_then(|id| self.sessions.get_mut(&id))
+        {
+            session.write(conn, self.config.limits.send_window);
+            if conn.ack_at <= now.mono {
+                session.told_seq = session.in_seq;
+                conn.ack_at = Mono::NEVER;
+                conn.control(Tag::Ack, &number(session.in_seq));
+            }
+        }
+        if conn.phase != Phase::Opening {
+            conn.flush(out);
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Sessions between messengers over a bad network.
+
+use super::net::Net;
+use super::*;
+use crate::{Event, Mode, Policy};
+use types::{EntityType, SessionId};
+
+fn opened(events: &[Event]) -> Vec<SessionId> {
+    events.iter().filter_map(|e| if let Event::Opened { session, .. } = e { Some(*session) } else { None }).collect()
+}
+
+fn tids(events: &[Event]) -> Vec<u64> {
+    events.iter().filter_map(|e| if let Event::Message { message, .. } = e { Some(message.tid) } else { None }).collect()
+}
+
+fn osd(n: u8) -> (Messenger, std::net::SocketAddr) {
+    let who = format!("osd.{n}");
+    daemon(n, &who, n.into(), Auth::none(name(&who)))
+}
+
+#[test]
+fn a_client_and_a_monitor_talk() {
+    for (seed, grain) in [(1, 1), (2, 7), (3, 100_000)] {
+        let mut net = Net::new(
+            vec![
+                daemon(1, "mon.a", 0, open_mon()),
+                client(2, "client.admin", Auth::client(ClientAuth::none(name("client.admin")))),
+            ],
+            seed,
+        );
+        net.grain = grain;
+        let session = net.act(1, |m, now, out| m.connect(now, addr(1), EntityType::Mon, Policy::Lossy, out));
+        net.act(1, |m, _, _| m.send(session, message(5, 300, 3000)));
+        assert!(net.run(100_000, |net| !tids(&net.events[0]).is_empty()));
+        let Event::Opened { session: there, peer } = &net.events[0][0] else { panic!("{:?}", net.events[0]) };
+        assert_eq!((peer.name.to_string().as_str(), peer.global_id, peer.mode), ("client.admin", 4100, Mode::Crc));
+        assert_eq!(peer.addr.to_string(), "10.0.0.2:0/4660");
+        assert_eq!((peer.features, peer.caps.clone()), (types::features::SUPPORTED, None));
+        let there = *there;
+        net.act(0, |m, _, _| m.send(there, message(5, 10, 40_000)));
+        assert!(net.run(200_000, |net| !tids(&net.events[1]).is_empty()));
+        let Event::Message { message: got, .. } = &net.events[1][1] else { panic!("{:?}", net.events[1]) };
+        assert_eq!(*got, message(5, 10, 40_000));
+        assert_eq!(net.nodes[1].auth().client.global_id, 4100);
+        // The client goes; the monitor is told.
+        net.act(1, |m, _, _| m.close(session));
+        assert!(net.run(100_000, |net| matches!(net.events[0].last(), Some(Event::Closed { .. }))));
+        assert_eq!(net.nodes[0].connections(), 0);
+        assert_eq!(net.nodes[0].held(), 0);
+    }
+}
+
+/// Two OSDs, each with a session to the other, both ends speaking on both sessions; connections break at any byte. What
+/// each end gets is what the other sent, once and in order.
+fn lossless(seed: u64, messages: u64) {
+    let mut net = Net::new(vec![osd(1), osd(2)], seed);
+    let pace = seed as usize % 4;
+    net.breaks = [100, 2_000, 10_000, 20_000][pace];
+    net.grain = [3, 200, 5_000, 100_000][pace];
+    let mine: Vec<SessionId> = (0..2)
+        .map(|i| {
+            let to = addr(2 - i as u8);
+            net.act(i, |m, now, out| m.connect(now, to, EntityType::Osd, Policy::Lossless, out))
+        })
+        .collect();
+    let mut sent = [0u64; 2];
+    let mut answered = [0usize; 2];
+    for _ in 0..400_000 {
+        for i in 0..2 {
+            if sent[i] < messages && net.dice.below(20) == 0 {
+                let tid = sent[i];
+                let (front, data) = (net.dice.below(400), [0, 10, 5_000, 90_000][net.dice.below(1 + pace)]);
+                net.act(i, |m, _, _| m.send(mine[i], message(tid, front, data)));
+                sent[i] += 1;
+            }
+            // Each request is answered on the session that it came on.
+            let requests: Vec<_> = net.events[i][answered[i]..].to_vec_of_requests(mine[i]);
+            answered[i] = net.events[i].len();
+            for (session, tid) in requests {
+                net.act(i, |m, _, _| m.send(session, message(tid + 1_000_000, 20, 3)));
+            }
+        }
+        net.step();
+        let all = |i: usize| net.events[i].iter().filter(|e| matches!(e, Event::Message { .. })).count() as u64 >= 2 * messages;
+        if sent == [messages; 2] && all(0) && all(1) {
+            break;
+        }
+    }
+    for i in 0..2 {
+        let requests: Vec<u64> = tids(&net.events[i]).into_iter().filter(|t| *t < 1_000_000).collect();
+        let replies: Vec<u64> = tids(&net.events[i]).into_iter().filter(|t| *t >= 1_000_000).map(|t| t - 1_000_000).collect();
+        let all: Vec<u64> = (0..messages).collect();
+        assert_eq!(requests, all, "seed {seed} node {i}: requests; {:#?}", net.logs.last());
+        assert_eq!(replies, all, "seed {seed} node {i}: replies");
+        assert!(!net.events[i].iter().any(|e| matches!(e, Event::Reset { .. } | Event::Closed { .. })), "seed {seed}");
+        assert_eq!(opened(&net.events[i]).len(), 2);
+        assert_eq!(net.nodes[i].held(), 0, "seed {seed}");
+        for event in &net.events[i] {
+            if let Event::Message { message: got, .. } = event {
+                assert_eq!(*got, message(got.tid, got.front.len(), got.data.len()));
+            }
+        }
+    }
+}
+
+trait Requests {
+    fn to_vec_of_requests(&self, own: SessionId) -> Vec<(SessionId, u64)>;
+}
+
+impl Requests for [Event] {
+    fn to_vec_of_requests(&self, own: SessionId) -> Vec<(SessionId, u64)> {
+        let request = |e: &Event| match e {
+            Event::Message { session, message, .. } if *session != own => Some((*session, message.tid)),
+            _ => None,
+        };
+        self.iter().filter_map(request).collect()
+    }
+}
+
+#[test]
+fn lossless_sessions_deliver_each_message_once_and_in_order() {
+    for seed in 0..24 {
+        lossless(seed, 40);
+    }
+}
+
+#[test]
+fn a_peer_that_was_started_again_resets_the_session() {
+    let mut net = Net::new(vec![osd(1), osd(2)], 9);
+    let session = net.act(0, |m, now, out| m.connect(now, addr(2), EntityType::Osd, Policy::Lossless, out));
+    net.act(0, |m, _, _| m.send(session, message(1, 5, 5)));
+    assert!(net.run(10_000, |net| tids(&net.events[1]) == [1]));
+    // A machine with the same address that knows nothing.
+    net.nodes[1] = osd(2).0;
+    net.break_all();
+    assert!(net.run(10_000, |net| net.events[0].iter().any(|e| matches!(e, Event::Reset { .. }))));
+    net.act(0, |m, _, _| m.send(session, message(2, 5, 5)));
+    assert!(net.run(10_000, |net| tids(&net.events[1]) == [1, 2]));
+    assert_eq!(opened(&net.events[0]), [session]);
+}
+
+#[test]
+fn a_lossless_peer_that_stays_away_is_given_up() {
+    let mut net = Net::new(vec![osd(1), osd(2)], 9);
+    let session = net.act(0, |m, now, out| m.connect(now, addr(2), EntityType::Osd, Policy::Lossless, out));
+    assert!(net.run(10_000, |net| opened(&net.events[1]).len() == 1));
+    net.act(0, |m, _, _| m.close(session));
+    assert!(net.run(10_000, |net| net.nodes[1].connections() == 0));
+    assert!(net.events[1].iter().all(|e| !matches!(e, Event::Closed { .. })), "it may come back");
+    net.now += 121_000_000_000;
+    net.act(1, |_, _, _| ());
+    assert!(matches!(net.events[1].last(), Some(Event::Closed { .. })));
+}
+
+#[test]
+fn an_address_without_anyone_closes_a_lossy_session_and_a_lossless_one_tries_on() {
+    let mut net = Net::new(vec![osd(1)], 3);
+    let lossy = net.act(0, |m, now, out| m.connect(now, addr(9), EntityType::Osd, Policy::Lossy, out));
+    let lossless = net.act(0, |m, now, out| m.connect(now, addr(9), EntityType::Osd, Policy::Lossless, out));
+    for _ in 0..200 {
+        net.break_all();
+        net.step();
+    }
+    assert!(matches!(&net.events[0][..], [Event::Closed { session, .. }] if *session == lossy), "{:?}", net.events[0]);
+    assert!(net.nodes[0].peer(lossless).is_none());
+    assert!(net.logs.len() > 5, "each attempt leaves a line: {:?}", net.logs);
+}
+
+#[test]
+fn clients_are_throttled_by_what_is_not_given_back() {
+    let (mut server, at) = osd(1);
+    let mut limits = server.config().limits.clone();
+    limits.clients = 50_000;
+    let mut config = server.config().clone();
+    config.limits = limits;
+    server = Messenger::new(config, Auth::none(name("osd.1")), [1; 32]);
+    let mut net = Net::new(vec![(server, at), client(2, "client.a", Auth::client(ClientAuth::none(name("client.a"))))], 4);
+    let session = net.act(1, |m, now, out| m.connect(now, addr(1), EntityType::Osd, Policy::Lossy, out));
+    assert!(net.run(10_000, |net| !net.events[1].is_empty()));
+    for tid in 0..20 {
+        net.act(1, |m, _, _| m.send(session, message(tid, 100, 10_000)));
+    }
+    net.still = true;
+    net.held = Some((0, Default::default()));
+    let mut most = 0;
+    let mut delivered = Vec::new();
+    for round in 0..200_000 {
+        net.step();
+        most = most.max(net.nodes[0].held());
+        if round % 50 == 49
+            && let Some((session, bytes, tid)) = net.held.as_mut().and_then(|(_, held)| held.pop_front())
+        {
+            delivered.push(tid);
+            net.act(0, |m, _, _| m.done(session, bytes));
+        }
+        if delivered.len() == 20 {
+            break;
+        }
+    }
+    assert!(most > 40_000 && most <= 50_000, "{most}");
+    assert_eq!(delivered, (0..20).collect::<Vec<_>>());
+    assert_eq!(net.nodes[0].held(), 0);
+}
