@@ -1,1 +1,72 @@
-//! (room under construction)
+//! One placement group as a machine without IO: its objects, its log, snapshots, watches, background work.
+//!
+//! # The life of a group
+//!
+//! [`Pg::create`] makes a new group and writes its first meta keys; [`Pg::load`] brings one back from the store. A loaded
+//! group is not [active](Pg::is_active) until its log and watches were read (the store may have to fetch them); operations
+//! that come earlier wait inside the group, and those beyond [`Config::max_waiting`] get a backoff that is lifted when it is
+//! active. A map with more groups in the pool makes the group split by itself: it stops serving, gives its siblings
+//! their share of log, snapshot index, watches and statistics, waits until all is durable, says [`Effect::Split`],
+//! and goes on. Objects do not move: their place in the store is by pool and hash. A split that a crash interrupted is done
+//! again after [`Pg::load`]; siblings must be loaded only after [`Effect::Split`] (or when [`Pg::is_active`] of the parent
+//! shows that there is none pending). [`Pg::remove`] deletes everything, in steps, and ends with [`Effect::Removed`].
+//!
+//! # How it is driven
+//!
+//! The OSD hands in operations ([`Pg::handle_op`]), the store's events whose hold or ticket carries the group's slot
+//! ([`Pg::store_event`]), replies to [`Effect::Fetch`] ([`Pg::fetched`]), maps ([`Pg::new_map`], also once right after
+//! `create` and `load` if the map changed since), ends of sessions ([`Pg::session_closed`]), and the time ([`Pg::turn`], at
+//! the latest at [`Pg::deadline`]). Each call may push effects into [`Ctx::out`]; nothing else happens. Before handing an
+//! operation in the OSD has checked that the map is at least as new as the operation's epoch, that this OSD is the group's
+//! primary, and the capabilities ([`needs`] says what an operation does).
+//!
+//! # The life of an operation
+//!
+//! 1. *Discard*: hash not in this group, session gone, blocklisted (ESHUTDOWN), malformed (EINVAL and relatives).
+//! 2. *Lane*: operations of one object (head and clones together) run one after the other. A lane is held only while its
+//!    operation waits for something to be fetched; internal work on an object (watch expiry, trimming) goes through it too.
+//! 3. *Duplicate*: a write whose request id is in the log is answered from it; one in flight is waited for.
+//! 4. *Execution* is a plain function over the store's submitted state (so it sees writes that are not durable yet) and
+//!    yields an outcome, or what it misses. What it misses is fetched under the operation's [`objectstore::Hold`], then it runs
+//!    again from the start. A copy from another object is such a miss too.
+//!    Within one vector, data, attributes and omap are read as they were before the vector; existence, size and
+//!    watchers as the operations before left them (so does Ceph).
+//! 5. *Submission*: a write becomes one transaction: mutations, the object's record, the log entry, the group's info
+//!    with its statistics. From here on the next operation of the lane runs; a failed write leaves a log entry too.
+//! 6. *Reply*: a write's when its transaction is durable; a read's when everything it may have seen is. Replies of one
+//!    object leave in the order of execution.
+//!
+//! # What is stored
+//!
+//! Meta keys of the group's scope (see `meta.rs`): `i` the info, `l`+version a log entry, `d`+version a page of entries that
+//! left the log, `s`+snap+object the snapshot index, `w`+object the objects that have watchers. Each object's record
+//! ([`objectstore::ObjectStat::info`], see `info.rs`) holds version, times, snapshots and watchers, about 40 to 100 bytes.
+
+#![forbid(unsafe_code)]
+
+mod api;
+mod codec;
+mod commit;
+mod copy;
+mod fetch;
+mod info;
+mod internal;
+mod intervals;
+mod load;
+mod log;
+mod map;
+mod meta;
+mod needs;
+mod ops;
+mod pg;
+mod removal;
+mod run;
+mod scrub;
+mod split;
+mod stats;
+mod trim;
+mod watch;
+
+pub use api::{ClientOp, ClusterLevel, Config, Ctx, Effect, Needs, OpInFlight, Peer, Query};
+pub use needs::needs;
+pub use pg::Pg;

@@ -1,0 +1,170 @@
+//! One object in memory for tests of classes, whose every read misses once before it is answered.
+
+use crate::{Call, Change, Fail, Lookup, Origin, Stat, View, find};
+use bytes::Bytes;
+use objectstore::{Page, Read, Unread, Wish};
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use types::{EntityAddr, Errno, Rope, UTime};
+
+#[derive(Clone, Default)]
+pub(crate) struct Object {
+    data: Vec<u8>,
+    xattrs: BTreeMap<Bytes, Bytes>,
+    header: Bytes,
+    omap: BTreeMap<Bytes, Bytes>,
+}
+
+pub(crate) struct Bench {
+    pub(crate) object: Option<Object>,
+    pub(crate) origin: Origin,
+    pub(crate) now: UTime,
+}
+
+impl Default for Bench {
+    fn default() -> Self {
+        let origin = Origin { kind: 8, num: 1, addr: EntityAddr::default() };
+        Self { object: None, origin, now: UTime { sec: 1, nsec: 0 } }
+    }
+}
+
+struct Look<'a> {
+    object: &'a Option<Object>,
+    /// Reads that are answered before one misses.
+    there: Cell<usize>,
+}
+
+impl Look<'_> {
+    fn touch(&self) -> Read<Object> {
+        match self.there.get() {
+            0 => Err(Unread::Missing(Wish(vec![1]))),
+            n => {
+                self.there.set(n - 1);
+                Ok(self.object.clone().unwrap_or_default())
+            }
+        }
+    }
+}
+
+impl View for Look<'_> {
+    fn stat(&self) -> Read<Option<Stat>> {
+        let object = self.touch()?;
+        Ok(self.object.is_some().then_some(Stat { size: object.data.len() as u64, mtime: UTime::ZERO }))
+    }
+    fn read(&self, offset: u64, len: u64) -> Read<Rope> {
+        let data = self.touch()?.data;
+        let start = data.len().min(offset as usize);
+        let end = data.len().min(offset.saturating_add(len) as usize);
+        Ok(data[start..end].to_vec().into())
+    }
+    fn extents(&self, offset: u64, len: u64) -> Read<Vec<(u64, u64)>> {
+        let size = self.touch()?.data.len() as u64;
+        let end = size.min(offset.saturating_add(len));
+        Ok(if offset < end { vec![(offset, end - offset)] } else { Vec::new() })
+    }
+    fn xattr(&self, name: &[u8]) -> Read<Option<Bytes>> {
+        Ok(self.touch()?.xattrs.get(name).cloned())
+    }
+    fn xattrs(&self) -> Read<Vec<(Bytes, Bytes)>> {
+        Ok(self.touch()?.xattrs.into_iter().collect())
+    }
+    fn omap_header(&self) -> Read<Bytes> {
+        Ok(self.touch()?.header)
+    }
+    fn omap_list(&self, after: &[u8], prefix: &[u8], max: usize) -> Read<Page> {
+        let omap = self.touch()?.omap;
+        let wanted = |key: &Bytes| (after.is_empty() || &key[..] > after) && key.starts_with(prefix);
+        let mut entries: Vec<_> = omap.into_iter().filter(|(key, _)| wanted(key)).collect();
+        let more = entries.len() > max;
+        entries.truncate(max);
+        Ok(Page { entries, more })
+    }
+    fn omap_get(&self, keys: &[Bytes]) -> Read<Vec<(Bytes, Bytes)>> {
+        let omap = self.touch()?.omap;
+        Ok(keys.iter().filter_map(|k| omap.get(k).map(|v| (k.clone(), v.clone()))).collect())
+    }
+    fn snap_seq(&self) -> u64 {
+        0
+    }
+    fn user_version(&self) -> u64 {
+        0
+    }
+}
+
+impl Bench {
+    pub(crate) fn exists(&self) -> bool {
+        self.object.is_some()
+    }
+
+    pub(crate) fn omap(&self, key: &str) -> Option<String> {
+        let value = self.object.as_ref()?.omap.get(key.as_bytes())?;
+        Some(String::from_utf8_lossy(value).into_owned())
+    }
+
+    /// Calls a method, again and again with one more read answered, until it misses nothing; then applies its changes.
+    pub(crate) fn call(&mut self, class: &str, method: &str, input: &[u8]) -> Result<Bytes, Errno> {
+        let Lookup::Found(method) = find(class.as_bytes(), method.as_bytes()) else { panic!("no method {class}.{method}") };
+        for there in 0.. {
+            let look = Look { object: &self.object, there: Cell::new(there) };
+            let mut call = Call {
+                view: &look,
+                input: Bytes::copy_from_slice(input),
+                origin: self.origin,
+                now: self.now,
+                object: Bytes::from_static(b"object"),
+                changes: Vec::new(),
+            };
+            let outcome = (method.run)(&mut call);
+            let changes = std::mem::take(&mut call.changes);
+            match outcome {
+                Err(Fail::Unread(_)) => continue,
+                Err(Fail::Errno(errno)) => return Err(errno),
+                Ok(output) => {
+                    assert!(changes.is_empty() || method.writes(), "a method without the write flag changed something");
+                    for change in changes {
+                        self.apply(change)?;
+                    }
+                    return Ok(output);
+                }
+            }
+        }
+        unreachable!("the loop ends with a return")
+    }
+
+    fn apply(&mut self, change: Change) -> Result<(), Errno> {
+        if let Change::Create { exclusive: true } = change
+            && self.object.is_some()
+        {
+            return Err(Errno::EEXIST);
+        }
+        if change == Change::Remove {
+            return self.object.take().map(drop).ok_or(Errno::ENOENT);
+        }
+        let object = self.object.get_or_insert_default();
+        match change {
+            Change::Create { .. } | Change::Remove => {}
+            Change::Write(offset, data) => {
+                let (start, end) = (offset as usize, offset as usize + data.len());
+                object.data.resize(object.data.len().max(end), 0);
+                data.copy_to(&mut object.data[start..end]);
+            }
+            Change::WriteFull(data) => object.data = data.to_vec(),
+            Change::Zero(offset, length) => {
+                let end = object.data.len().min((offset + length) as usize);
+                object.data[..end].iter_mut().skip(offset as usize).for_each(|b| *b = 0);
+            }
+            Change::Truncate(size) => object.data.resize(size as usize, 0),
+            Change::SetXattr(name, value) => drop(object.xattrs.insert(name, value)),
+            Change::RemoveXattr(name) => drop(object.xattrs.remove(&name)),
+            Change::OmapSet(pairs) => object.omap.extend(pairs),
+            Change::OmapRemove(keys) => keys.iter().for_each(|k| drop(object.omap.remove(k))),
+            Change::OmapRemoveRange(first, end) => object.omap.retain(|k, _| *k < first || *k >= end),
+            Change::OmapHeader(header) => object.header = header,
+            Change::OmapClear => {
+                object.omap.clear();
+                object.header = Bytes::new();
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,234 @@
+//! What a placement group is given and what it gives back: the language between it and the OSD around it.
+
+use maps::OsdMap;
+use messages::osd::OsdOp;
+use node::{LogLine, Mono, Now};
+use objectstore::ObjectStore;
+use std::sync::Arc;
+use std::time::Duration;
+use types::{EntityAddr, EntityName, EntityType, Message, OsdId, SessionId, SpgId};
+
+/// Everything outside the group that a call may look at or act on.
+pub struct Ctx<'a> {
+    /// The time of this call.
+    pub now: Now,
+    /// The OSD's newest map.
+    pub map: &'a Arc<OsdMap>,
+    /// The store that holds the group.
+    pub store: &'a mut dyn ObjectStore,
+    /// Collects what the OSD shall do, in order.
+    pub out: &'a mut Vec<Effect>,
+    /// The group's number within this OSD, below 2^24. Hold, ticket and fetch ids are `slot << 40 | counter`.
+    pub slot: u32,
+    /// This OSD.
+    pub whoami: OsdId,
+    /// Limits and defaults.
+    pub config: &'a Config,
+}
+
+/// Limits and defaults. Names and values of [`Config::default`] are those of Ceph's options unless said otherwise.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Largest object in bytes (`osd_max_object_size`).
+    pub max_object_size: u64,
+    /// Longest object name in bytes (`osd_max_object_name_len`).
+    pub max_name: usize,
+    /// Longest namespace in bytes (`osd_max_object_namespace_len`).
+    pub max_namespace: usize,
+    /// Longest attribute name in bytes (`osd_max_attr_name_len`, capped by the kernel's 255 less a prefix of Ceph's own).
+    pub max_xattr_name: usize,
+    /// Largest attribute value in bytes (`osd_max_attr_size`; Ceph's 0 means "no limit", limited here by the store).
+    pub max_xattr: usize,
+    /// Most entries that one omap read returns (`osd_max_omap_entries_per_request`).
+    pub omap_entries: usize,
+    /// Most bytes of keys and values that one omap read returns (Ceph's `osd_max_omap_bytes_per_request` is
+    /// 1 GiB; clients go on where a page ends, so less costs nothing).
+    pub omap_bytes: usize,
+    /// Log entries kept per group. Ours: Ceph keeps up to 10000 and shares 300000 among the groups of an OSD.
+    pub log_entries: usize,
+    /// Entries kept for duplicate detection after they left the log (`osd_pg_log_dups_tracked`).
+    pub dup_entries: usize,
+    /// Timeout of watches that name none (`osd_client_watch_timeout`).
+    pub watch_timeout: Duration,
+    /// Timeout of notifications that name none (`osd_default_notify_timeout`).
+    pub notify_timeout: Duration,
+    /// Largest return value of one operation in a write with returns (`osd_max_write_op_reply_len`).
+    pub max_write_return: usize,
+    /// Operations that may wait for a group to become active; those beyond are answered with a backoff. Ours.
+    pub max_waiting: usize,
+    /// Objects that one step of trimming, scrubbing or removal looks at. Ours.
+    pub step_objects: usize,
+    /// Pause between two such steps. Ours.
+    pub step_pause: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            max_object_size: 128 << 20,
+            max_name: 2048,
+            max_namespace: 256,
+            max_xattr_name: 100,
+            max_xattr: 4 << 20,
+            omap_entries: 1024,
+            omap_bytes: 16 << 20,
+            log_entries: 3000,
+            dup_entries: 3000,
+            watch_timeout: Duration::from_secs(30),
+            notify_timeout: Duration::from_secs(30),
+            max_write_return: 32,
+            max_waiting: 256,
+            step_objects: 16,
+            step_pause: Duration::from_millis(1),
+        }
+    }
+}
+
+/// Who sent an operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Name in the auth database.
+    pub name: EntityName,
+    /// Kind, as it counts in request ids and watchers.
+    pub kind: EntityType,
+    /// Number that the monitor gave to this instance.
+    pub global_id: u64,
+    /// Address with the nonce that tells instances apart (`IP:0/nonce`).
+    pub addr: EntityAddr,
+}
+
+/// An operation as it arrived.
+#[derive(Clone, Debug)]
+pub struct ClientOp {
+    /// Where the reply goes.
+    pub session: SessionId,
+    /// Who asks.
+    pub peer: Arc<Peer>,
+    /// The message's transaction id; with `peer` it identifies the request across retries.
+    pub tid: u64,
+    /// When it arrived.
+    pub received: Mono,
+    /// What is asked.
+    pub op: OsdOp,
+}
+
+/// How much a line in the cluster's log matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ClusterLevel {
+    /// `[INF]`
+    Info,
+    /// `[WRN]`
+    Warn,
+    /// `[ERR]`
+    Error,
+}
+
+/// What the OSD shall do for the group.
+#[derive(Debug)]
+pub enum Effect {
+    /// Answer an operation.
+    Reply {
+        /// To whom. The session may be gone; then the answer is dropped.
+        session: SessionId,
+        /// `OSD_OPREPLY` with its tid.
+        message: Message,
+    },
+    /// Tell a client something it did not ask (`WATCH_NOTIFY`, `OSD_BACKOFF`).
+    Send {
+        /// To whom.
+        session: SessionId,
+        /// What.
+        message: Message,
+    },
+    /// A line for the cluster's log.
+    ClusterLog {
+        /// Importance.
+        level: ClusterLevel,
+        /// Text.
+        text: String,
+    },
+    /// A line for the daemon's log.
+    Log(LogLine),
+    /// Ask whichever group holds `op`'s object (perhaps this one) and give the reply to [`crate::Pg::fetched`]. The
+    /// group id, the epoch and the hash in `op` are blank: the OSD fills them for the map it sends with, and asks again if the
+    /// object moves. `op` must arrive as an operation of an OSD ([`Peer::kind`]).
+    Fetch {
+        /// To be given back.
+        id: u64,
+        /// The read.
+        op: Box<OsdOp>,
+    },
+    /// This group was split and its new siblings are durable on the same store: load them.
+    Split {
+        /// The new groups, those that did not exist before.
+        children: Vec<SpgId>,
+    },
+    /// All of the group is gone from the store: drop it.
+    Removed,
+    /// The store refused to go on; the OSD should stop.
+    StoreStopped,
+}
+
+/// What an operation does, for checking capabilities before it is handed to the group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// It reads (class calls do not count).
+    pub read: bool,
+    /// It changes something (class calls do not count).
+    pub write: bool,
+    /// It calls a class method that reads.
+    pub class_read: bool,
+    /// It calls a class method that writes.
+    pub class_write: bool,
+    /// It is about the whole group (listing), not an object.
+    pub group: bool,
+    /// Class methods called: class, method, reads, writes.
+    pub classes: Vec<(String, String, bool, bool)>,
+}
+
+impl Needs {
+    /// Whether it must be ordered and logged as a write.
+    pub fn modifies(&self) -> bool {
+        self.write || self.class_write
+    }
+}
+
+/// An operation that is not answered yet, for `dump_ops_in_flight` and the slow-operation warning.
+#[derive(Clone, Debug)]
+pub struct OpInFlight {
+    /// What it is, in words.
+    pub description: String,
+    /// When it arrived.
+    pub received: Mono,
+    /// What it waits for.
+    pub state: &'static str,
+}
+
+/// What `ceph pg query` shows.
+#[derive(Clone, Debug, Default)]
+pub struct Query {
+    /// `active+clean`, ...
+    pub state: String,
+    /// Newest entry of the log.
+    pub last_update: types::EVersion,
+    /// Everything at or below this left the log.
+    pub log_tail: types::EVersion,
+    /// Newest version that clients saw.
+    pub last_user_version: u64,
+    /// Epoch in which the group was created.
+    pub created: u32,
+    /// Epoch since which the acting set is what it is.
+    pub same_interval_since: u32,
+    /// Entries in the log.
+    pub log_size: u64,
+    /// Entries kept for duplicate detection only.
+    pub log_dups: u64,
+    /// Snapshots whose clones are still to be removed.
+    pub snap_trimq: Vec<(u64, u64)>,
+    /// Snapshots whose clones are all removed.
+    pub purged_snaps: Vec<(u64, u64)>,
+    /// Operations not answered yet.
+    pub ops_in_flight: usize,
+    /// Watches held.
+    pub watches: usize,
+}

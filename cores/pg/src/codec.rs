@@ -1,0 +1,135 @@
+//! The compact encoding of the group's own records: variable-length numbers, because most are small.
+
+use bytes::Bytes;
+use denc::{DecodeError, Reader, Result};
+
+/// Writes records.
+#[derive(Default)]
+pub(crate) struct Writer(pub(crate) Vec<u8>);
+
+impl Writer {
+    /// Seven bits a byte, lowest first.
+    pub(crate) fn num(&mut self, mut n: u64) {
+        while n >= 0x80 {
+            self.0.push(n as u8 | 0x80);
+            n >>= 7;
+        }
+        self.0.push(n as u8);
+    }
+
+    /// A signed number: small magnitudes stay small.
+    pub(crate) fn int(&mut self, n: i64) {
+        self.num((n << 1 ^ n >> 63) as u64);
+    }
+
+    /// Length and bytes.
+    pub(crate) fn bytes(&mut self, b: &[u8]) {
+        self.num(b.len() as u64);
+        self.0.extend_from_slice(b);
+    }
+
+    /// A structure in its own encoding.
+    pub(crate) fn denc(&mut self, value: &impl denc::Encode) {
+        value.encode(&mut self.0);
+    }
+
+    /// A count and then each item by `put`.
+    pub(crate) fn list<T>(&mut self, items: impl ExactSizeIterator<Item = T>, mut put: impl FnMut(&mut Self, T)) {
+        self.num(items.len() as u64);
+        for item in items {
+            put(self, item);
+        }
+    }
+
+    pub(crate) fn finish(self) -> Bytes {
+        self.0.into()
+    }
+}
+
+/// Reads records.
+pub(crate) struct Parser<'a>(pub(crate) Reader<'a>);
+
+impl<'a> Parser<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Self(Reader::new(bytes))
+    }
+
+    pub(crate) fn num(&mut self) -> Result<u64> {
+        let mut n = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.0.u8()?;
+            let bits = u64::from(byte & 0x7f);
+            if shift == 63 && bits > 1 {
+                break;
+            }
+            n |= bits << shift;
+            if byte < 0x80 {
+                return Ok(n);
+            }
+        }
+        Err(DecodeError::Invalid("variable-length number"))
+    }
+
+    pub(crate) fn int(&mut self) -> Result<i64> {
+        let n = self.num()?;
+        Ok((n >> 1) as i64 ^ -((n & 1) as i64))
+    }
+
+    pub(crate) fn num32(&mut self) -> Result<u32> {
+        u32::try_from(self.num()?).map_err(|_| DecodeError::Invalid("32-bit number"))
+    }
+
+    pub(crate) fn int32(&mut self) -> Result<i32> {
+        i32::try_from(self.int()?).map_err(|_| DecodeError::Invalid("32-bit number"))
+    }
+
+    pub(crate) fn bytes(&mut self) -> Result<&'a [u8]> {
+        let n = self.num()?;
+        self.0.take(usize::try_from(n).map_err(|_| DecodeError::Invalid("length"))?)
+    }
+
+    pub(crate) fn shared(&mut self) -> Result<Bytes> {
+        Ok(Bytes::copy_from_slice(self.bytes()?))
+    }
+
+    pub(crate) fn denc<T: denc::Decode>(&mut self) -> Result<T> {
+        self.0.get()
+    }
+
+    /// A count of items, each of at least one byte, and then each by `get`.
+    pub(crate) fn list<T>(&mut self, mut get: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
+        let n = self.num()?;
+        if n > self.0.remaining() as u64 {
+            return Err(DecodeError::CountTooLarge { count: n, have: self.0.remaining() });
+        }
+        (0..n).map(|_| get(self)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_come_back() {
+        let numbers = [0, 1, 127, 128, 300, u64::from(u32::MAX), i64::MAX as u64, u64::MAX - 1, u64::MAX];
+        let mut w = Writer::default();
+        for n in numbers {
+            w.num(n);
+            w.int(n as i64);
+        }
+        let bytes = w.finish();
+        let mut r = Parser::new(&bytes);
+        for n in numbers {
+            assert_eq!((r.num(), r.int()), (Ok(n), Ok(n as i64)));
+        }
+        assert!(r.0.is_empty());
+    }
+
+    #[test]
+    fn overlong_numbers_are_refused() {
+        assert!(Parser::new(&[0xff; 10]).num().is_err());
+        assert!(Parser::new(&[0x80, 0x80]).num().is_err());
+        assert!(Parser::new(&[200, 1]).list(Parser::num).is_err());
+    }
+}

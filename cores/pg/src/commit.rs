@@ -1,0 +1,392 @@
+//! From an outcome to an answer: submission of changes, and what waits until they are durable.
+
+use crate::api::{ClientOp, Ctx, Effect};
+use crate::meta::{self, Done, encode_page, version_key};
+use crate::pg::{Job, Pg, Work, reqid, send_all};
+use crate::run::{Change, Outcome, Side};
+use bytes::Bytes;
+use messages::osd::{OpResult, OsdOpReply, flags};
+use node::{Level, Mono};
+use objectstore::{Mutation, Refused, Ticket, Transaction};
+use types::{EVersion, Errno, HObject, Message, ReqId, Rope, SessionId};
+
+/// Entries that leave the log together: one page of duplicates.
+const RETIRE: usize = 100;
+
+/// Something that happens when what it may have seen is durable.
+pub(crate) struct Release {
+    pub(crate) session: SessionId,
+    pub(crate) message: Option<Message>,
+    /// Whose request it was, which object, and what happens besides.
+    pub(crate) sides: Option<Box<Sides>>,
+    /// The operation it answers, for lists of those that are not answered yet.
+    pub(crate) op: Option<Waiting>,
+}
+
+/// What lists show of an operation.
+pub(crate) struct Waiting {
+    pub(crate) received: Mono,
+    pub(crate) reqid: ReqId,
+    pub(crate) object: Bytes,
+    pub(crate) code: u16,
+}
+
+impl Waiting {
+    fn of(op: &ClientOp) -> Option<Self> {
+        let code = op.op.ops.last()?.code;
+        Some(Self { received: op.received, reqid: reqid(op), object: op.op.oid.clone(), code })
+    }
+}
+
+pub(crate) struct Sides {
+    pub(crate) head: HObject,
+    pub(crate) holder: (u8, i64),
+    pub(crate) sides: Vec<Side>,
+}
+
+impl Release {
+    pub(crate) fn reply(session: SessionId, message: Message) -> Self {
+        Self { session, message: Some(message), sides: None, op: None }
+    }
+}
+
+/// A submitted transaction that is not durable yet.
+pub(crate) struct Commit {
+    pub(crate) ticket: Ticket,
+    /// The group's version with it.
+    pub(crate) version: EVersion,
+    /// The object it changes.
+    pub(crate) head: Option<HObject>,
+    pub(crate) releases: Vec<Release>,
+}
+
+fn reply(ctx: &Ctx<'_>, op: &ClientOp, base: OsdOpReply) -> Message {
+    let request = &op.op;
+    let reply = OsdOpReply { oid: request.oid.clone(), pg: request.pg.pg, epoch: ctx.map.epoch, retry: request.retry, ..base };
+    Message { tid: op.tid, ..reply.encode() }
+}
+
+fn results_without_outputs(op: &ClientOp) -> Vec<OpResult> {
+    op.op.ops.iter().map(OpResult::of).collect()
+}
+
+/// The answer to an operation that was not carried out. It acknowledges no more than was asked for.
+pub(crate) fn refusal(ctx: &Ctx<'_>, op: &ClientOp, result: i32) -> Message {
+    let flags = i64::from(op.op.flags & !flags::ONNVRAM);
+    reply(ctx, op, OsdOpReply { result, flags, ops: results_without_outputs(op), ..OsdOpReply::default() })
+}
+
+/// The answer to a request that was carried out before.
+pub(crate) fn repeated(ctx: &Ctx<'_>, op: &ClientOp, done: &Done) -> Message {
+    let mut ops = results_without_outputs(op);
+    if op.op.flags & flags::RETURNVEC != 0 {
+        for (slot, (rval, output)) in ops.iter_mut().zip(done.returns.iter().flatten()) {
+            slot.rval = *rval;
+            slot.output = Rope::from(output.clone());
+        }
+    }
+    let base = OsdOpReply {
+        result: done.result,
+        flags: i64::from(op.op.flags & !flags::ONNVRAM),
+        ops,
+        replay_version: done.version,
+        user_version: done.user_version,
+        ..OsdOpReply::default()
+    };
+    reply(ctx, op, base)
+}
+
+/// The answer to an operation that was carried out.
+fn answer(ctx: &Ctx<'_>, op: &ClientOp, result: i32, ops: Vec<OpResult>, version: EVersion, user_version: u64) -> Message {
+    let flags = i64::from((op.op.flags | flags::ACK | flags::ONDISK) & !flags::ONNVRAM);
+    reply(ctx, op, OsdOpReply { result, flags, ops, replay_version: version, user_version, ..OsdOpReply::default() })
+}
+
+fn sides(job: &Job, sides: Vec<Side>) -> Option<Box<Sides>> {
+    if sides.is_empty() {
+        return None;
+    }
+    let holder = match &job.work {
+        Work::Client(op) => (reqid(op).kind, reqid(op).num),
+        _ => (0, 0),
+    };
+    Some(Box::new(Sides { head: job.head.clone(), holder, sides }))
+}
+
+impl Pg {
+    /// Turns an outcome into a submission and an answer.
+    pub(crate) fn conclude(&mut self, ctx: &mut Ctx<'_>, job: Job, outcome: Outcome) {
+        let trims = matches!(job.work, Work::Trim { .. });
+        match outcome {
+            Outcome::Drop => {}
+            Outcome::Refused(result) => {
+                if let Work::Client(op) | Work::Group(op) = &job.work {
+                    let release = Release::reply(op.session, refusal(ctx, op, result));
+                    self.release_after_lane(ctx, &job.head, release);
+                }
+                if let Work::Trim { snap } = job.work {
+                    // The object cannot be read; without its index entry the rest of the snapshot can be trimmed.
+                    let forget = vec![Mutation::MetaRemove(meta::snap_key(snap, &job.head))];
+                    if self.submit_unlogged(ctx, forget) == Err(Refused::Stopped) {
+                        self.stopped(ctx);
+                    }
+                }
+            }
+            Outcome::Read { result, results, user_version, sides: besides, delta } => {
+                self.info.stats.add(&delta);
+                self.answer_read(ctx, job, result, results, user_version, besides);
+            }
+            Outcome::Write { result, results, user_version, sides: besides, change } => {
+                self.answer_write(ctx, job, result, results, user_version, besides, *change);
+            }
+        }
+        if trims {
+            self.trimmed(ctx);
+        }
+    }
+
+    fn answer_read(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        job: Job,
+        result: i32,
+        results: Vec<OpResult>,
+        mut user_version: u64,
+        besides: Vec<Side>,
+    ) {
+        let besides = sides(&job, besides);
+        if let Some(b) = &besides {
+            self.notify_count += b.sides.iter().filter(|s| matches!(s, Side::Notify { .. })).count() as u32;
+        }
+        let (op, version, whole) = match &job.work {
+            Work::Client(op) => (op, EVersion::default(), false),
+            Work::Group(op) => (op, self.info.last_update, true),
+            _ => return,
+        };
+        let mut version = version;
+        if !whole && result < 0 {
+            // A failed read tells no version; a missing object the floor of its next one.
+            user_version = 0;
+            if result == Errno::ENOENT.wire() {
+                (version, user_version) = (self.info.last_update, self.info.user_version);
+            }
+        }
+        let message = answer(ctx, op, result, results, version, user_version);
+        let release = Release { sides: besides, op: Waiting::of(op), ..Release::reply(op.session, message) };
+        if whole {
+            self.release_after_all(ctx, release);
+        } else {
+            self.release_after_lane(ctx, &job.head, release);
+        }
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn answer_write(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        job: Job,
+        result: i32,
+        results: Vec<OpResult>,
+        user_version: u64,
+        besides: Vec<Side>,
+        change: Change,
+    ) {
+        let version = change.entries.last().map_or(self.info.last_update, |e| e.done.version);
+        let besides = sides(&job, besides);
+        let release = match &job.work {
+            Work::Client(op) => {
+                let message = answer(ctx, op, result, results, version, user_version);
+                Release { sides: besides, op: Waiting::of(op), ..Release::reply(op.session, message) }
+            }
+            _ => Release { session: SessionId(0), message: None, sides: besides, op: None },
+        };
+        match self.submit(ctx, change, Some(&job.head), job.reqid) {
+            Ok(()) => {
+                if let Some(commit) = self.commits.back_mut() {
+                    commit.releases.push(release);
+                }
+            }
+            Err(Refused::NoSpace) => {
+                if let Work::Client(op) = &job.work {
+                    let release = Release::reply(op.session, refusal(ctx, op, Errno::ENOSPC.wire()));
+                    self.release_after_lane(ctx, &job.head, release);
+                }
+            }
+            Err(Refused::Stopped) => self.stopped(ctx),
+        }
+    }
+
+    pub(crate) fn stopped(&mut self, ctx: &mut Ctx<'_>) {
+        self.log_line(ctx, Level::Error, "the store takes no more changes".into());
+        ctx.out.push(Effect::StoreStopped);
+    }
+
+    /// Hands a logged change to the store: its mutations, its log entries, the group's info.
+    pub(crate) fn submit(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        change: Change,
+        head: Option<&HObject>,
+        reqid: ReqId,
+    ) -> Result<(), Refused> {
+        let Change { mut mutations, entries, delta } = change;
+        let mut info = self.info.clone();
+        for entry in &entries {
+            mutations.push(Mutation::MetaSet(version_key(meta::LOG, entry.done.version.version), entry.encode()));
+            info.last_update = entry.done.version;
+            info.user_version = info.user_version.max(entry.done.user_version);
+        }
+        info.stats.add(&delta);
+        let retired = self.retire(ctx, &mut info, &mut mutations);
+        mutations.push(Mutation::MetaSet(Bytes::from_static(meta::INFO), info.encode()));
+        let ticket = self.next_ticket(ctx);
+        let version = info.last_update;
+        let transaction = Transaction { scope: self.id, version, reqid, mutations };
+        ctx.store.submit(transaction, ticket)?;
+        self.info = info;
+        if let Some(page) = retired {
+            self.log.retire(RETIRE);
+            self.pages.push_back(page);
+            self.forget_pages(ctx);
+        }
+        for entry in entries {
+            self.log.push(entry.done);
+        }
+        if let Some(head) = head {
+            self.lanes.entry(head.clone()).or_default().last = Some(ticket);
+            if let Some(scrub) = &mut self.scrub {
+                scrub.changed(head, &delta);
+            }
+        }
+        self.commits.push_back(Commit { ticket, version, head: head.cloned(), releases: Vec::new() });
+        Ok(())
+    }
+
+    /// If the log is long enough, its oldest entries become a page of duplicates. Gives the page's number.
+    fn retire(&self, ctx: &Ctx<'_>, info: &mut crate::meta::Info, mutations: &mut Vec<Mutation>) -> Option<u64> {
+        if self.log.len() < ctx.config.log_entries + RETIRE {
+            return None;
+        }
+        let oldest: Vec<&Done> = self.log.oldest(RETIRE).collect();
+        let (first, last) = (oldest.first()?.version, oldest.last()?.version);
+        let end = version_key(meta::LOG, last.version + 1);
+        mutations.push(Mutation::MetaRemoveRange(version_key(meta::LOG, 0), end));
+        mutations.push(Mutation::MetaSet(version_key(meta::DUPS, first.version), encode_page(&oldest)));
+        let pages = ctx.config.dup_entries.div_ceil(RETIRE);
+        if self.pages.len() >= pages {
+            // Those that fall out when the new page is there.
+            let keep = self.pages.iter().rev().nth(pages.saturating_sub(2)).copied().unwrap_or(first.version);
+            let keep = if pages <= 1 { first.version } else { keep };
+            mutations.push(Mutation::MetaRemoveRange(version_key(meta::DUPS, 0), version_key(meta::DUPS, keep)));
+        }
+        info.log_tail = last;
+        Some(first.version)
+    }
+
+    fn forget_pages(&mut self, ctx: &Ctx<'_>) {
+        let pages = ctx.config.dup_entries.div_ceil(RETIRE).max(1);
+        while self.pages.len() > pages {
+            self.pages.pop_front();
+        }
+        if let Some(first) = self.pages.front() {
+            self.log.forget_below(*first);
+        }
+    }
+
+    /// Hands a change to the store that is no event of the group's history.
+    pub(crate) fn submit_unlogged(&mut self, ctx: &mut Ctx<'_>, mutations: Vec<Mutation>) -> Result<(), Refused> {
+        let ticket = self.next_ticket(ctx);
+        let transaction = Transaction { scope: self.id, mutations, ..Transaction::default() };
+        ctx.store.submit(transaction, ticket)?;
+        let version = self.info.last_update;
+        self.commits.push_back(Commit { ticket, version, head: None, releases: Vec::new() });
+        Ok(())
+    }
+
+    /// Writes history and info.
+    pub(crate) fn save(&mut self, ctx: &mut Ctx<'_>) {
+        let mutations = self.own_records();
+        if self.submit_unlogged(ctx, mutations) == Err(Refused::Stopped) {
+            self.stopped(ctx);
+        }
+    }
+
+    pub(crate) fn own_records(&self) -> Vec<Mutation> {
+        vec![
+            Mutation::MetaSet(Bytes::from_static(meta::HISTORY), self.history.encode()),
+            Mutation::MetaSet(Bytes::from_static(meta::INFO), self.info.encode()),
+        ]
+    }
+
+    /// A transaction is durable: what waited for it happens, in order.
+    pub(crate) fn committed(&mut self, ctx: &mut Ctx<'_>, ticket: Ticket) {
+        if self.loose.remove(&ticket) {
+            return;
+        }
+        let Some(commit) = self.commits.pop_front() else {
+            return self.log_line(ctx, Level::Error, format!("the store committed {ticket:?}, which was not submitted"));
+        };
+        assert_eq!(commit.ticket, ticket, "a scope's commits come in the order of submission");
+        if let Some(head) = &commit.head {
+            if let Some(lane) = self.lanes.get_mut(head) {
+                lane.last = lane.last.filter(|last| *last != ticket);
+                if lane.last.is_none() && lane.held.is_none() && lane.queue.is_empty() {
+                    self.lanes.remove(head);
+                }
+            }
+        }
+        for release in commit.releases {
+            self.release(ctx, release);
+        }
+    }
+
+    /// Releases when the newest change of the object is durable.
+    pub(crate) fn release_after_lane(&mut self, ctx: &mut Ctx<'_>, head: &HObject, release: Release) {
+        let ticket = self.lanes.get(head).and_then(|lane| lane.last);
+        let front = self.commits.front().map(|c| c.ticket);
+        match (ticket, front) {
+            (Some(ticket), Some(front)) if ticket >= front => {
+                let at = self.commits.partition_point(|c| c.ticket < ticket);
+                self.commits[at].releases.push(release);
+            }
+            _ => self.release(ctx, release),
+        }
+    }
+
+    /// Releases when everything submitted so far is durable.
+    fn release_after_all(&mut self, ctx: &mut Ctx<'_>, release: Release) {
+        match self.commits.back_mut() {
+            Some(commit) => commit.releases.push(release),
+            None => self.release(ctx, release),
+        }
+    }
+
+    pub(crate) fn release(&mut self, ctx: &mut Ctx<'_>, release: Release) {
+        let session = release.session;
+        if let Some(message) = release.message {
+            ctx.out.push(Effect::Reply { session, message });
+        }
+        if let Some(sides) = release.sides {
+            self.carry_out(ctx, session, *sides);
+        }
+    }
+
+    fn carry_out(&mut self, ctx: &mut Ctx<'_>, session: SessionId, besides: Sides) {
+        let now = ctx.now.mono;
+        let Sides { head, holder, sides } = besides;
+        let mut sends = Vec::new();
+        for side in sides {
+            match side {
+                Side::Connect(watch) => self.watches.connect(now, &head, &watch, session, &mut sends),
+                Side::Disconnect { cookie, holder, tell } => self.watches.remove(&head, cookie, holder, tell, &mut sends),
+                Side::Ping { cookie } => self.watches.ping(now, &head, cookie, holder),
+                Side::Notify { id, cookie, timeout, payload, version } => {
+                    let from = (session, holder.1 as u64);
+                    self.watches.notify(now, &head, id, cookie, from, timeout, payload, version, &mut sends);
+                }
+                Side::Ack { id, cookie, reply } => self.watches.ack(holder, id, cookie, &reply, &mut sends),
+            }
+        }
+        send_all(ctx, sends);
+    }
+}

@@ -1,0 +1,93 @@
+//! Copies from other objects: portion after portion is asked for through the OSD; what does not fit one portion is
+//! staged in the store until the copy is whole.
+
+use crate::api::{Ctx, Effect};
+use crate::copy::{Copied, Copying, Portion, portion_mutations};
+use crate::load::staging_pool;
+use crate::pg::{Pg, Work};
+use crate::run::CopyWish;
+use bytes::Bytes;
+use messages::osd::OsdOpReply;
+use objectstore::{Hold, Mutation};
+use types::{Errno, HObject, SnapId};
+
+impl Pg {
+    /// Begins to read the source that the job under `hold` misses.
+    pub(crate) fn begin_copy(&mut self, ctx: &mut Ctx<'_>, hold: Hold, wish: CopyWish) {
+        self.ask_for_portion(ctx, Copying::new(wish, hold));
+    }
+
+    fn ask_for_portion(&mut self, ctx: &mut Ctx<'_>, copying: Copying) {
+        // Fetch ids share the holds' numbers.
+        let id = self.next_hold(ctx).0;
+        ctx.out.push(Effect::Fetch { id, op: Box::new(copying.request()) });
+        self.copying.insert(id, copying);
+    }
+
+    /// Takes the reply to [`Effect::Fetch`], or why there is none.
+    pub fn fetched(&mut self, ctx: &mut Ctx<'_>, id: u64, result: Result<OsdOpReply, Errno>) {
+        let Some(copying) = self.copying.remove(&id) else { return };
+        match portion(result) {
+            Ok(portion) => self.take_portion(ctx, copying, portion),
+            Err(result) => self.end_copy(ctx, copying, Err(result)),
+        }
+    }
+
+    fn take_portion(&mut self, ctx: &mut Ctx<'_>, mut copying: Copying, portion: Portion) {
+        let fits = copying.staged.is_none() && !portion.more;
+        if !fits && !self.stage(ctx, &mut copying, &portion) {
+            return self.end_copy(ctx, copying, Err(Errno::ENOSPC.wire()));
+        }
+        copying.advance(&portion);
+        if portion.more {
+            self.ask_for_portion(ctx, copying);
+        } else {
+            let hold = (copying.hold, copying.wish.index);
+            let copied = copying.whole(portion);
+            self.copy_done(ctx, hold, Ok(copied));
+        }
+    }
+
+    /// Writes a portion where the copy is collected. False if the store has no room.
+    fn stage(&mut self, ctx: &mut Ctx<'_>, copying: &mut Copying, portion: &Portion) -> bool {
+        let Some(job) = self.jobs.get(&copying.hold) else { return false };
+        let at = copying.staged.get_or_insert_with(|| HObject {
+            pool: staging_pool(self.id.pg.pool),
+            hash: job.head.hash,
+            nspace: Bytes::new(),
+            key: Bytes::new(),
+            name: format!("copy.{:x}.{}", copying.hold.0, copying.wish.index).into(),
+            snap: SnapId::HEAD,
+            max: false,
+        });
+        let mutations = portion_mutations(at, portion, copying.offset);
+        self.submit_unlogged(ctx, mutations).is_ok()
+    }
+
+    fn end_copy(&mut self, ctx: &mut Ctx<'_>, copying: Copying, result: Result<Copied, i32>) {
+        if let Some(staged) = copying.staged {
+            // If that is refused the store has stopped, and the next start cleans up.
+            let _ = self.submit_unlogged(ctx, vec![Mutation::Remove(staged)]);
+        }
+        self.copy_done(ctx, (copying.hold, copying.wish.index), result);
+    }
+
+    fn copy_done(&mut self, ctx: &mut Ctx<'_>, (hold, index): (Hold, usize), result: Result<Copied, i32>) {
+        let Some(mut job) = self.jobs.remove(&hold) else { return };
+        debug_assert!(matches!(job.work, Work::Client(_)));
+        job.copies.insert(index, result);
+        let head = job.head.clone();
+        self.attempt(ctx, job);
+        self.pump(ctx, &head);
+    }
+}
+
+/// The portion in a reply, or the result that stands for its failure.
+fn portion(result: Result<OsdOpReply, Errno>) -> Result<Portion, i32> {
+    let reply = result.map_err(Errno::wire)?;
+    if reply.result < 0 {
+        return Err(reply.result);
+    }
+    let output = reply.ops.last().map(|op| op.output.contiguous()).unwrap_or_default();
+    Portion::decode(&output).map_err(|_| Errno::EIO.wire())
+}

@@ -1,0 +1,84 @@
+//! Changes that the group makes to an object by itself: removing dead watches, trimming clones. They run over the same
+//! view as operations and are logged like them.
+
+use crate::info::SnapSet;
+use crate::meta::{self, Done, Kind, LogEntry};
+use crate::run::{Change, Env, Exec, Object, Outcome, Side};
+use crate::stats::Stats;
+use objectstore::Mutation;
+use types::{HObject, SnapId, UTime};
+
+/// A logged change of `object` that users do not see.
+fn changed(env: &Env<'_>, mut object: Object, mut mutations: Vec<Mutation>, delta: Stats, sides: Vec<Side>) -> Outcome {
+    let version = env.next_version();
+    let prior = object.info.version;
+    let kind = if object.exists { Kind::Modify } else { Kind::Delete };
+    if object.exists {
+        object.info.version = version;
+        mutations.push(Mutation::SetInfo(object.at.clone(), object.info.encode()));
+    } else {
+        mutations.push(Mutation::Remove(object.at.clone()));
+    }
+    let done = Done { version, user_version: object.info.user_version, ..Done::default() };
+    let entry = LogEntry { kind, object: object.at, prior, mtime: UTime::ZERO, snaps: Vec::new(), done };
+    let change = Box::new(Change { mutations, entries: vec![entry], delta });
+    Outcome::Write { result: 0, results: Vec::new(), user_version: 0, sides, change }
+}
+
+/// Removes a watch that is over, unless its holder came back meanwhile.
+pub(crate) fn expire(env: &Env<'_>, head: &HObject, cookie: u64, holder: (u8, i64)) -> Exec<Outcome> {
+    if !env.watches.is_dying(head, cookie, holder) {
+        return Ok(Outcome::Drop);
+    }
+    let mut object = env.load(head)?;
+    let side = Side::Disconnect { cookie, holder, tell: true };
+    let Ok(at) = object.info.watch(cookie, holder) else {
+        let sides = vec![side];
+        let (results, delta) = (Vec::new(), Stats::default());
+        return Ok(Outcome::Read { result: 0, results, user_version: 0, sides, delta });
+    };
+    object.info.watchers.remove(at);
+    let mut mutations = Vec::new();
+    if object.info.watchers.is_empty() {
+        mutations.push(Mutation::MetaRemove(meta::watched_key(head)));
+    }
+    Ok(changed(env, object, mutations, Stats::default(), vec![side]))
+}
+
+/// Bytes of an object's clones that they do not share with a newer neighbour.
+pub(crate) fn clone_bytes(set: &SnapSet) -> u64 {
+    (0..set.clones.len()).map(|i| set.own_bytes(i)).sum()
+}
+
+/// Takes a removed snapshot from the clone that serves it, and removes the clone if it serves no other.
+pub(crate) fn trim(env: &Env<'_>, head: &HObject, snap: u64) -> Exec<Outcome> {
+    let mut object = env.load(head)?;
+    let mut mutations = vec![Mutation::MetaRemove(meta::snap_key(snap, head))];
+    let mut delta = Stats::default();
+    let set = &mut object.info.snaps;
+    let Some(at) = set.clones.iter().position(|c| c.snaps.contains(&snap)) else {
+        // The index names a clone that is not there (any more): only the index entry goes.
+        let change = Box::new(Change { mutations, entries: Vec::new(), delta });
+        return Ok(Outcome::Write { result: 0, results: Vec::new(), user_version: 0, sides: Vec::new(), change });
+    };
+    set.clones[at].snaps.retain(|s| *s != snap);
+    if set.clones[at].snaps.is_empty() {
+        let before = clone_bytes(set) as i64;
+        let gone = set.clones.remove(at);
+        if let Some(older) = at.checked_sub(1).map(|i| &mut set.clones[i]) {
+            older.overlap = older.overlap.intersection(&gone.overlap);
+        }
+        delta.bytes += clone_bytes(set) as i64 - before;
+        delta.objects -= 1;
+        delta.clones -= 1;
+        let clone = env.load(&head.at(SnapId(gone.id)))?;
+        delta.omap_objects -= i64::from(clone.exists && clone.info.omap);
+        mutations.push(Mutation::Remove(head.at(SnapId(gone.id))));
+    }
+    if object.info.snaps.clones.is_empty() && object.info.is_whiteout() {
+        object.exists = false;
+        delta.objects -= 1;
+        delta.whiteouts -= 1;
+    }
+    Ok(changed(env, object, mutations, delta, Vec::new()))
+}

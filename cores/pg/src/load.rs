@@ -1,0 +1,225 @@
+//! The beginning of a group's life: a new one, or one that is read back from the store.
+
+use crate::api::{Ctx, Effect};
+use crate::info::ObjectInfo;
+use crate::meta::{self, History, Info, LogEntry, decode_page};
+use crate::ops::list::bounds;
+use crate::pg::{Pg, Phase};
+use bytes::Bytes;
+use node::Level;
+use objectstore::{Damage, Hold, Limit, Mutation, Page, Unread};
+use std::ops::Bound;
+use types::{HObject, PoolId, SpgId};
+
+/// Keys read at a time.
+const PAGE: Limit = Limit { entries: 512, bytes: 1 << 20 };
+
+/// What is read next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Info,
+    Dups,
+    Log,
+    Watches,
+    Staged,
+}
+
+/// A group that is being read.
+pub(crate) struct Loading {
+    pub(crate) hold: Hold,
+    stage: Stage,
+    /// Last key that was read in this stage.
+    after: Bytes,
+}
+
+/// The pool in which objects lie that are being copied, as long as the copy is not complete.
+pub(crate) fn staging_pool(pool: PoolId) -> PoolId {
+    -2 - pool
+}
+
+/// A fault in the group's own keys.
+fn bad(what: &str) -> Unread {
+    Unread::Damaged(Damage { what: what.into(), offset: 0, expected: 0, found: 0 })
+}
+
+impl Pg {
+    /// Makes a new group and writes its first meta keys. It serves at once; its answers wait for the store like all others.
+    pub fn create(id: SpgId, ctx: &mut Ctx<'_>) -> Self {
+        let mut pg = Self::blank(id, Phase::Active);
+        let placed = ctx.map.placed(id.pg);
+        pg.epoch = ctx.map.epoch;
+        pg.history = History {
+            created: ctx.map.epoch,
+            pg_num: ctx.map.pools.get(&id.pg.pool).map_or(0, |pool| pool.pg_num),
+            since: ctx.map.epoch,
+            up: placed.up.clone(),
+            acting: placed.acting.clone(),
+            last_change: ctx.now.wall,
+            scrub: (Default::default(), ctx.now.wall),
+            deep_scrub: (Default::default(), ctx.now.wall),
+            ..History::default()
+        };
+        pg.save(ctx);
+        pg.new_map(ctx);
+        pg
+    }
+
+    /// Brings a group back from the store. It is active when [`Pg::is_active`] says so; operations that come earlier wait.
+    pub fn load(id: SpgId, ctx: &mut Ctx<'_>) -> Self {
+        let loading = Loading { hold: Hold(0), stage: Stage::Info, after: Bytes::new() };
+        let mut pg = Self::blank(id, Phase::Loading(Box::new(loading)));
+        let hold = pg.next_hold(ctx);
+        if let Phase::Loading(loading) = &mut pg.phase {
+            loading.hold = hold;
+        }
+        pg.epoch = ctx.map.epoch;
+        pg.step_load(ctx);
+        pg
+    }
+
+    /// Reads on, until something must be fetched or all is there.
+    pub(crate) fn step_load(&mut self, ctx: &mut Ctx<'_>) {
+        loop {
+            let Phase::Loading(loading) = &self.phase else { return };
+            let (hold, stage, after) = (loading.hold, loading.stage, loading.after.clone());
+            match self.read_stage(ctx, hold, stage, &after) {
+                Ok(Some((stage, after))) => {
+                    if let Phase::Loading(loading) = &mut self.phase {
+                        (loading.stage, loading.after) = (stage, after);
+                    }
+                }
+                Ok(None) => {
+                    ctx.store.release(hold);
+                    return self.loaded(ctx);
+                }
+                Err(Unread::Missing(wish)) => return ctx.store.fetch(hold, wish),
+                Err(Unread::Damaged(damage)) => {
+                    ctx.store.release(hold);
+                    return self.broken(ctx, &damage);
+                }
+            }
+        }
+    }
+
+    fn broken(&mut self, ctx: &mut Ctx<'_>, damage: &Damage) {
+        let text = format!(
+            "cannot be loaded: {} at offset {}: checksum {:08x} expected, {:08x} found",
+            damage.what, damage.offset, damage.expected, damage.found
+        );
+        self.log_line(ctx, Level::Error, text.clone());
+        let level = crate::api::ClusterLevel::Error;
+        ctx.out.push(Effect::ClusterLog { level, text: format!("pg {} {text}", self.id) });
+        self.phase = Phase::Broken;
+        for op in std::mem::take(&mut self.waiting) {
+            self.handle_op(ctx, op);
+        }
+    }
+
+    /// Reads one page of a stage; gives where to go on.
+    fn read_stage(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        hold: Hold,
+        stage: Stage,
+        after: &Bytes,
+    ) -> Result<Option<(Stage, Bytes)>, Unread> {
+        let start = |stage| Ok(Some((stage, Bytes::new())));
+        let prefix = match stage {
+            Stage::Info => {
+                self.read_info(ctx, hold)?;
+                return start(Stage::Dups);
+            }
+            Stage::Staged => {
+                self.remove_staged(ctx, hold)?;
+                return Ok(None);
+            }
+            Stage::Dups => meta::DUPS,
+            Stage::Log => meta::LOG,
+            Stage::Watches => meta::WATCHED,
+        };
+        let page = scan(ctx, hold, self.id, prefix, after)?;
+        let last = page.entries.last().map(|(key, _)| key.clone());
+        match stage {
+            Stage::Watches => self.read_watches(ctx, hold, &page)?,
+            _ => self.read_log(&page, stage)?,
+        }
+        match (page.more, last) {
+            (true, Some(last)) => Ok(Some((stage, last))),
+            _ if stage == Stage::Dups => start(Stage::Log),
+            _ if stage == Stage::Log => start(Stage::Watches),
+            _ => start(Stage::Staged),
+        }
+    }
+
+    fn read_info(&mut self, ctx: &Ctx<'_>, hold: Hold) -> Result<(), Unread> {
+        let info = ctx.store.meta_get(hold, &self.id, meta::INFO)?.ok_or_else(|| bad("missing info of the group"))?;
+        let history = ctx.store.meta_get(hold, &self.id, meta::HISTORY)?.ok_or_else(|| bad("missing history of the group"))?;
+        self.info = Info::decode(&info).map_err(|e| bad(&format!("info of the group ({e})")))?;
+        self.history = History::decode(&history).map_err(|e| bad(&format!("history of the group ({e})")))?;
+        Ok(())
+    }
+
+    fn read_log(&mut self, page: &Page, stage: Stage) -> Result<(), Unread> {
+        for (key, value) in &page.entries {
+            let fault = |e: denc::DecodeError| bad(&format!("log record {} ({e})", key.escape_ascii()));
+            if stage == Stage::Log {
+                self.log.push(LogEntry::decode(value, self.id.pg.pool).map_err(fault)?.done);
+                continue;
+            }
+            let records = decode_page(value).map_err(fault)?;
+            let version = key.get(1..9).and_then(|b| b.try_into().ok()).map(u64::from_be_bytes);
+            self.pages.push_back(version.ok_or_else(|| bad("key of a page of duplicates"))?);
+            records.into_iter().for_each(|done| self.log.push_dup(done));
+        }
+        Ok(())
+    }
+
+    fn read_watches(&mut self, ctx: &Ctx<'_>, hold: Hold, page: &Page) -> Result<(), Unread> {
+        for (key, _) in &page.entries {
+            let head = meta::parse_watched_key(key, self.id.pg.pool).map_err(|_| bad("key of a watched object"))?;
+            let Some(stat) = ctx.store.stat(hold, &head)? else { continue };
+            let info = ObjectInfo::decode(&stat.info).map_err(|_| bad("record of a watched object"))?;
+            for watch in info.watchers {
+                self.watches.arm(ctx.now.mono, &head, watch);
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies that were under way when the daemon ended are not continued.
+    fn remove_staged(&mut self, ctx: &mut Ctx<'_>, hold: Hold) -> Result<(), Unread> {
+        let pg_num = self.history.pg_num.max(1);
+        let (from, to) = bounds(staging_pool(self.id.pg.pool), self.id.pg.seed, pg_num);
+        let found: Vec<HObject> = ctx.store.list(hold, &from, &to, PAGE.entries)?;
+        if !found.is_empty() {
+            let mutations = found.into_iter().map(Mutation::Remove).collect();
+            if self.submit_unlogged(ctx, mutations).is_err() {
+                self.stopped(ctx);
+            }
+        }
+        Ok(())
+    }
+
+    fn loaded(&mut self, ctx: &mut Ctx<'_>) {
+        if self.history.removing {
+            self.remove(ctx);
+            return;
+        }
+        let due = ctx.map.pools.get(&self.id.pg.pool).is_some_and(|pool| pool.pg_num > self.history.pg_num);
+        if due {
+            self.phase = Phase::Active;
+            self.new_map(ctx);
+        } else {
+            self.activate(ctx);
+            self.new_map(ctx);
+        }
+    }
+}
+
+/// A page of meta keys with one prefix.
+pub(crate) fn scan(ctx: &Ctx<'_>, hold: Hold, id: SpgId, prefix: u8, after: &Bytes) -> Result<Page, Unread> {
+    let first = [prefix];
+    let from = if after.is_empty() { Bound::Included(&first[..]) } else { Bound::Excluded(&after[..]) };
+    let end = meta::prefix_end(prefix);
+    ctx.store.meta_scan(hold, &id, (from, Bound::Excluded(&end[..])), PAGE)
+}

@@ -1,0 +1,143 @@
+//! CALL: methods of object classes.
+
+use crate::run::{Exec, Run, Stop};
+use bytes::Bytes;
+use classes::{Change, Fail, Lookup, Stat, View};
+use objectstore::{Page, Read, Unread};
+use types::{Errno, Rope};
+
+/// Most entries that a method gets from one listing.
+const LIST_LIMIT: usize = 1024;
+
+/// A run as a class method sees it.
+struct Look<'r, 'a>(&'r Run<'a>);
+
+/// Only the store's own answers come out of the readers that a view uses.
+fn unread<T>(read: Exec<T>) -> Read<T> {
+    read.map_err(|stop| match stop {
+        Stop::Unread(unread) => unread,
+        Stop::Result(_) | Stop::Copy(_) => unreachable!("plain reads only miss"),
+    })
+}
+
+impl View for Look<'_, '_> {
+    fn stat(&self) -> Read<Option<Stat>> {
+        let after = &self.0.after;
+        Ok(after.live().then_some(Stat { size: after.size, mtime: after.info.mtime }))
+    }
+
+    fn read(&self, offset: u64, len: u64) -> Read<Rope> {
+        let run = self.0;
+        if !run.before.exists {
+            return Ok(Rope::new());
+        }
+        run.env.store.read(run.env.hold, &run.before.at, offset, len)
+    }
+
+    fn extents(&self, offset: u64, len: u64) -> Read<Vec<(u64, u64)>> {
+        let run = self.0;
+        if !run.before.exists {
+            return Ok(Vec::new());
+        }
+        run.env.store.extents(run.env.hold, &run.before.at, offset, len)
+    }
+
+    fn xattr(&self, name: &[u8]) -> Read<Option<Bytes>> {
+        unread(self.0.xattr(name))
+    }
+
+    fn xattrs(&self) -> Read<Vec<(Bytes, Bytes)>> {
+        let run = self.0;
+        if !run.before.exists {
+            return Ok(Vec::new());
+        }
+        run.env.store.xattrs(run.env.hold, &run.before.at)
+    }
+
+    fn omap_header(&self) -> Read<Bytes> {
+        unread(self.0.omap_header())
+    }
+
+    fn omap_list(&self, after: &[u8], prefix: &[u8], max: usize) -> Read<Page> {
+        unread(self.0.omap_list(after, prefix, max.min(LIST_LIMIT) as u64))
+    }
+
+    fn omap_get(&self, keys: &[Bytes]) -> Read<Vec<(Bytes, Bytes)>> {
+        unread(self.0.omap_get(keys))
+    }
+
+    fn snap_seq(&self) -> u64 {
+        self.0.after.info.snaps.seq
+    }
+
+    fn user_version(&self) -> u64 {
+        self.0.after.info.user_version
+    }
+}
+
+impl Run<'_> {
+    pub(super) fn op_call(&mut self, index: usize) -> Exec<i32> {
+        let op = self.op;
+        let call = op.op.ops[index].class_call()?;
+        let method = match classes::find(call.class, call.method) {
+            Lookup::Found(method) => method,
+            Lookup::UnknownClass => return Err(Errno::EPERM.into()),
+            Lookup::UnknownMethod => return Err(Errno::EOPNOTSUPP.into()),
+        };
+        if method.writes() {
+            self.user_modify = true;
+        }
+        let look = Look(self);
+        let (kind, num) = self.holder();
+        let mut call = classes::Call {
+            view: &look,
+            input: call.input,
+            origin: classes::Origin { kind, num, addr: self.op.peer.addr },
+            now: self.env.now.wall,
+            object: self.op.op.oid.clone(),
+            changes: Vec::new(),
+        };
+        let outcome = (method.run)(&mut call);
+        let changes = std::mem::take(&mut call.changes);
+        self.delta.rd += i64::from(method.reads());
+        let output = match outcome {
+            Ok(output) => output,
+            Err(Fail::Unread(Unread::Missing(wish))) => return Err(Unread::Missing(wish).into()),
+            Err(Fail::Unread(damaged)) => return Err(damaged.into()),
+            Err(Fail::Errno(errno)) => return Err(errno.into()),
+        };
+        if !changes.is_empty() && !method.writes() {
+            // A class that changes what it did not announce could have slipped past the capabilities.
+            return Err(Errno::EIO.into());
+        }
+        for change in changes {
+            self.class_change(change)?;
+        }
+        self.output(index, output);
+        Ok(0)
+    }
+
+    fn class_change(&mut self, change: Change) -> Exec {
+        match change {
+            Change::Create { exclusive } => self.create_object(exclusive),
+            Change::Write(offset, data) => self.write_at(offset, data),
+            Change::WriteFull(data) => self.write_full(data),
+            Change::Zero(offset, length) => self.zero(offset, length),
+            Change::Truncate(size) => self.truncate(size),
+            Change::Remove => self.delete(),
+            Change::SetXattr(name, value) => self.set_xattr(name, value),
+            Change::RemoveXattr(name) => self.remove_xattr(name),
+            Change::OmapSet(pairs) => {
+                self.omap_set(pairs);
+                Ok(())
+            }
+            Change::OmapRemove(keys) => self.omap_remove(keys),
+            Change::OmapRemoveRange(first, end) => self.omap_remove_range(first, end),
+            Change::OmapHeader(header) => {
+                self.omap_set_header(header);
+                Ok(())
+            }
+            Change::OmapClear => self.omap_clear(),
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Copies from another object: taking one on, and giving one out to whoever copies.
+
+use crate::copy::{Copied, Portion, PortionWish};
+use crate::run::{CopyWish, Exec, Run, Stop};
+use bytes::Bytes;
+use denc::Reader;
+use messages::ops::CopySource;
+use messages::osd::{OpArgs, code::copy_from_flags, flags};
+use objectstore::{Limit, Mutation};
+use std::ops::Bound;
+use types::Errno;
+
+impl Run<'_> {
+    pub(super) fn op_copy_from(&mut self, index: usize) -> Exec<i32> {
+        let OpArgs::CopyFrom { snap, src_version, flags: wanted, .. } = self.at(index).args else {
+            return Err(Errno::EINVAL.into());
+        };
+        let source: CopySource = Reader::new(&self.at(index).input).get()?;
+        let truncate = source.truncate.filter(|_| wanted & copy_from_flags::TRUNCATE_SEQ != 0);
+        let copied = match self.copies.get(&index) {
+            Some(Ok(copied)) => copied,
+            Some(Err(result)) => return Err(Stop::Result(*result)),
+            None => {
+                let mut read = flags::READ;
+                if wanted & copy_from_flags::MAP_SNAP_CLONE != 0 {
+                    read |= flags::MAP_SNAP_CLONE;
+                }
+                let (name, locator) = (source.name, source.locator);
+                let wish = CopyWish { index, name, locator, snap, version: src_version, flags: read };
+                return Err(Stop::Copy(Box::new(wish)));
+            }
+        };
+        self.take_copy(copied, truncate);
+        Ok(0)
+    }
+
+    /// The object becomes the copy: what it was is replaced, its watchers and clones stay.
+    fn take_copy(&mut self, copied: &Copied, truncate: Option<(u32, u64)>) {
+        self.create();
+        let at = self.after.at.clone();
+        self.modified.insert(0, self.after.size.max(copied.size));
+        if let Some(staged) = &copied.staged {
+            self.mutations.push(Mutation::Clone(staged.clone(), at.clone()));
+            self.mutations.push(Mutation::Remove(staged.clone()));
+        } else {
+            self.mutations.push(Mutation::Truncate(at.clone(), 0));
+            self.mutations.push(Mutation::ClearXattrs(at.clone()));
+            self.mutations.push(Mutation::OmapClear(at.clone()));
+            self.mutations.extend(copied.mutations(&at));
+        }
+        self.delta.bytes += copied.size as i64 - self.after.size as i64;
+        self.delta.wr += 1;
+        self.delta.wr_kb += crate::stats::kb(copied.size);
+        self.after.size = copied.size;
+        let info = &mut self.after.info;
+        info.omap = copied.omap;
+        info.mtime = copied.mtime;
+        (info.truncate_seq, info.truncate_size) = truncate.unwrap_or((copied.truncate_seq, copied.truncate_size));
+        self.copied_version = Some(copied.user_version);
+    }
+
+    /// Gives out a part of the object: attributes first, then data, then omap, as far as one answer goes.
+    pub(super) fn op_copy_read(&mut self, index: usize) -> Exec<i32> {
+        if self.op.peer.kind != types::EntityType::Osd {
+            return Err(Errno::EPERM.into());
+        }
+        self.must_live()?;
+        let wish = PortionWish::decode(&self.at(index).input)?;
+        let (store, hold, at) = (self.env.store, self.env.hold, &self.before.at);
+        let info = &self.before.info;
+        let mut portion = Portion {
+            size: self.before.size,
+            mtime: info.mtime,
+            user_version: info.user_version,
+            truncate: (info.truncate_seq, info.truncate_size),
+            omap: info.omap,
+            ..Portion::default()
+        };
+        if wish.offset == 0 && wish.after.is_empty() {
+            portion.xattrs = store.xattrs(hold, at)?;
+            portion.header = if info.omap { store.omap_header(hold, at)? } else { Bytes::new() };
+        }
+        if wish.offset < self.before.size {
+            portion.data = store.read(hold, at, wish.offset, u64::from(wish.max))?;
+        }
+        portion.more = wish.offset + (portion.data.len() as u64) < self.before.size;
+        if !portion.more && info.omap {
+            let from = if wish.after.is_empty() { Bound::Unbounded } else { Bound::Excluded(&wish.after[..]) };
+            let limit = Limit { entries: usize::MAX, bytes: wish.max as usize };
+            let page = store.omap_scan(hold, at, (from, Bound::Unbounded), limit)?;
+            (portion.entries, portion.more) = (page.entries, page.more);
+        }
+        self.count_read(portion.data.len() as u64);
+        self.output(index, portion.encode());
+        Ok(0)
+    }
+}

@@ -1,0 +1,157 @@
+//! Listing a group's objects, and what scrub found.
+
+use crate::run::{Env, Exec, Stop};
+use bytes::Bytes;
+use denc::{Encode, Reader};
+use messages::ops::{ListEntry, ListFilter, ListPage, OldListPage, ScrubPage};
+use messages::osd::{Op, OpArgs, OpResult, OsdOp, code};
+use types::{Errno, HObject, Locator};
+
+/// Most objects in one page (`osd_max_pgls`).
+const MAX_PAGE: u64 = 1024;
+/// Objects that one page looks at, at most, for one that it lists: a page of another namespace ends early instead of
+/// walking the group.
+const LOOK_AT: usize = 4;
+/// The namespace that stands for all.
+const ALL_NAMESPACES: &[u8] = b"\x01";
+
+/// A group's place in the order of objects: from the first (included) to the second (excluded).
+pub(crate) fn bounds(pool: i64, seed: u32, pg_num: u32) -> (HObject, HObject) {
+    // Groups whose seed has no partner in the upper half yet hold one bit more.
+    let top = pg_num.max(1).next_power_of_two();
+    let half = top / 2;
+    let folded_twice = half > 0 && seed < half && seed + half >= pg_num;
+    let bits = top.trailing_zeros() - u32::from(folded_twice);
+    let start = HObject::start_of_hash(pool, seed);
+    let next = u64::from(seed.reverse_bits()) + (1u64 << (32 - bits));
+    let end = match u32::try_from(next) {
+        Ok(next) => HObject::start_of_hash(pool, next.reverse_bits()),
+        Err(_) => HObject::start_of_hash(pool + 1, 0),
+    };
+    (start, end)
+}
+
+/// What a page came to.
+struct Listed {
+    next: HObject,
+    entries: Vec<ListEntry>,
+    done: bool,
+}
+
+/// Executes a vector of operations on the group.
+pub(crate) fn execute(env: &Env<'_>, op: &OsdOp) -> Exec<(i32, Vec<OpResult>)> {
+    let mut results: Vec<OpResult> = op.ops.iter().map(OpResult::of).collect();
+    let mut last = 0;
+    for (single, slot) in op.ops.iter().zip(&mut results) {
+        let result = match single.code {
+            code::PGNLS | code::PGNLS_FILTER | code::PGLS | code::PGLS_FILTER => list(env, op, single, slot),
+            code::SCRUBLS => scrub_list(env, single, slot),
+            _ => Err(Errno::EOPNOTSUPP.into()),
+        };
+        last = match result {
+            Ok(result) | Err(Stop::Result(result)) => result,
+            Err(stop) => return Err(stop),
+        };
+        slot.rval = last;
+        if last < 0 {
+            break;
+        }
+    }
+    Ok((last, results))
+}
+
+/// Findings of the last scrub: this store repairs or reports what it finds at once, so there are none to list.
+fn scrub_list(env: &Env<'_>, op: &Op, slot: &mut OpResult) -> Exec<i32> {
+    let wanted: messages::ops::ScrubList = Reader::new(&op.input).get()?;
+    let interval = env.map.epoch;
+    if wanted.interval != 0 && wanted.interval != interval {
+        return Err(Errno::EAGAIN.into());
+    }
+    slot.output = ScrubPage { interval, values: Vec::new() }.to_bytes().into();
+    Ok(1)
+}
+
+fn list(env: &Env<'_>, request: &OsdOp, op: &Op, slot: &mut OpResult) -> Exec<i32> {
+    let OpArgs::List { count, .. } = op.args else { return Err(Errno::EINVAL.into()) };
+    let mut r = Reader::new(&op.input);
+    let (filter, cursor) = match op.code {
+        code::PGLS_FILTER | code::PGNLS_FILTER => {
+            let filter: ListFilter = r.get()?;
+            let cursor = filter.cursor.clone();
+            (Some(filter), cursor)
+        }
+        _ => (None, r.get::<HObject>()?),
+    };
+    let old = matches!(op.code, code::PGLS | code::PGLS_FILTER);
+    let listed = page(env, &cursor, count.min(MAX_PAGE) as usize, filter.as_ref(), &request.locator)?;
+    slot.output = if old {
+        let entries = listed.entries.into_iter().map(|e| (e.name, e.key)).collect();
+        OldListPage { next: listed.next, entries }.to_bytes().into()
+    } else {
+        ListPage { next: listed.next, entries: listed.entries }.to_bytes().into()
+    };
+    Ok(i32::from(listed.done))
+}
+
+fn page(env: &Env<'_>, cursor: &HObject, count: usize, filter: Option<&ListFilter>, place: &Locator) -> Exec<Listed> {
+    let (start, end) = bounds(env.id.pg.pool, env.id.pg.seed, env.pool.pg_num);
+    let beginning = *cursor == HObject::min() || *cursor == HObject::default();
+    let outside = (!cursor.max && *cursor >= end) || (!beginning && *cursor < start);
+    if outside {
+        return Err(Errno::EINVAL.into());
+    }
+    let from = if beginning { start } else { cursor.clone() };
+    let mut listed = Listed { next: end.clone(), entries: Vec::new(), done: true };
+    if cursor.max {
+        return Ok(listed);
+    }
+    let look_at = count.saturating_mul(LOOK_AT).max(1);
+    // One more than looked at, so that the cursor can name an object and the end is known.
+    let objects = env.store.list(env.hold, &from, &end, look_at + 1)?;
+    for (n, object) in objects.into_iter().enumerate() {
+        if n == look_at || listed.entries.len() == count {
+            listed.next = object;
+            listed.done = false;
+            break;
+        }
+        if wanted(env, &object, filter, place)? {
+            listed.entries.push(ListEntry { nspace: object.nspace, name: object.name, key: object.key });
+        }
+    }
+    Ok(listed)
+}
+
+fn wanted(env: &Env<'_>, object: &HObject, filter: Option<&ListFilter>, place: &Locator) -> Exec<bool> {
+    if !object.is_head() || (place.nspace != ALL_NAMESPACES && object.nspace != place.nspace) {
+        return Ok(false);
+    }
+    let Some(filter) = filter else { return Ok(true) };
+    // Users' attributes have a prefix in the filter's name that they do not have here.
+    let name = filter.xattr.strip_prefix(b"_").unwrap_or(&filter.xattr);
+    let value: Option<Bytes> = env.store.xattr(env.hold, object, name)?;
+    Ok(value.is_some_and(|v| v == filter.value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use types::hash::stable_mod;
+
+    #[test]
+    fn groups_divide_the_order_of_objects_without_gap_or_overlap() {
+        for pg_num in [1u32, 2, 3, 4, 5, 7, 8, 12, 32, 33] {
+            let mask = pg_num.next_power_of_two() - 1;
+            let mut x = 1u32;
+            for _ in 0..400 {
+                x = x.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                let hash = x ^ x >> 15;
+                let object = HObject { name: Bytes::from_static(b"x"), ..HObject::start_of_hash(2, hash) };
+                let seed = stable_mod(hash, pg_num, mask);
+                for group in 0..pg_num {
+                    let (start, end) = bounds(2, group, pg_num);
+                    assert_eq!(start <= object && object < end, group == seed, "pg_num {pg_num} hash {hash:x} group {group}");
+                }
+            }
+        }
+    }
+}

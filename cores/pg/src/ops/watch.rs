@@ -1,0 +1,86 @@
+//! Watches and notifications, as far as the object is concerned. Who is connected and who answered is in `crate::watch`.
+
+use crate::info::WatchInfo;
+use crate::run::{Exec, Run, Side};
+use denc::{Encode, Reader};
+use messages::EntityNum;
+use messages::ops;
+use messages::osd::{OpArgs, code::watch_op};
+use types::Errno;
+
+impl Run<'_> {
+    pub(super) fn op_watch(&mut self, index: usize) -> Exec<i32> {
+        let OpArgs::Watch { cookie, op, timeout, .. } = self.at(index).args else { return Err(Errno::EINVAL.into()) };
+        self.must_live()?;
+        let holder = self.holder();
+        let found = self.after.info.watch(cookie, holder);
+        let timeout = if timeout == 0 { self.env.config.watch_timeout.as_secs() as u32 } else { timeout };
+        let watch = WatchInfo { cookie, holder, timeout, addr: self.op.peer.addr };
+        match (op, found) {
+            (watch_op::WATCH | watch_op::LEGACY_WATCH, found) => {
+                if let Err(at) = found {
+                    self.after.info.watchers.insert(at, watch.clone());
+                    self.touched = true;
+                }
+                self.sides.push(Side::Connect(watch));
+            }
+            (watch_op::RECONNECT, Ok(_)) => self.sides.push(Side::Connect(watch)),
+            (watch_op::PING, Ok(_)) => {
+                if !self.env.watches.is_connected(&self.before.at, cookie, holder) {
+                    return Err(Errno::ETIMEDOUT.into());
+                }
+                self.sides.push(Side::Ping { cookie });
+            }
+            (watch_op::RECONNECT | watch_op::PING, Err(_)) => return Err(Errno::ENOTCONN.into()),
+            (watch_op::UNWATCH, found) => {
+                if let Ok(at) = found {
+                    self.after.info.watchers.remove(at);
+                    self.touched = true;
+                    self.sides.push(Side::Disconnect { cookie, holder, tell: false });
+                }
+            }
+            _ => return Err(Errno::EINVAL.into()),
+        }
+        Ok(0)
+    }
+
+    pub(super) fn op_notify(&mut self, index: usize) -> Exec<i32> {
+        let OpArgs::Notify { cookie } = self.at(index).args else { return Err(Errno::EINVAL.into()) };
+        let input = self.input(index);
+        let wanted: ops::Notify = Reader::new(&input).get()?;
+        let default = self.env.config.notify_timeout.as_secs() as u32;
+        let timeout = if wanted.timeout == 0 { default } else { wanted.timeout };
+        let id = self.env.notify_id + self.notifies;
+        self.notifies += 1;
+        let version = self.after.info.user_version;
+        self.sides.push(Side::Notify { id, cookie, timeout, payload: wanted.payload, version });
+        self.output(index, id.to_bytes());
+        Ok(0)
+    }
+
+    pub(super) fn op_notify_ack(&mut self, index: usize) -> Exec<i32> {
+        let OpArgs::Notify { cookie } = self.at(index).args else { return Err(Errno::EINVAL.into()) };
+        let input = self.input(index);
+        // Very old clients send no input; the argument is then the notify's number.
+        let ack = match Reader::new(&input).get::<ops::NotifyAck>() {
+            Ok(ack) => ack,
+            Err(_) => ops::NotifyAck { notify_id: cookie, ..Default::default() },
+        };
+        self.sides.push(Side::Ack { id: ack.notify_id, cookie: ack.cookie, reply: ack.reply });
+        Ok(0)
+    }
+
+    pub(super) fn op_list_watchers(&mut self, index: usize) -> Exec<i32> {
+        self.must_live()?;
+        let entries = self.after.info.watchers.iter().map(|watch| ops::WatchItem {
+            name: EntityNum { kind: watch.holder.0, num: watch.holder.1 },
+            cookie: watch.cookie,
+            timeout: watch.timeout,
+            addr: watch.addr,
+        });
+        let list = ops::WatchList { entries: entries.collect() };
+        self.delta.rd += 1;
+        self.output(index, list.to_bytes());
+        Ok(0)
+    }
+}

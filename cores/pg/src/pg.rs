@@ -1,0 +1,539 @@
+//! The group itself: its parts, and how operations go through it. Lanes, execution and duplicates are here; what a commit
+//! releases is in `commit`, the rest of a group's life in `load`, `split`, `trim`, `scrub`, `removal`.
+
+use crate::api::{ClientOp, Ctx, Effect, OpInFlight};
+use crate::commit::{Commit, Release};
+use crate::copy::Copying;
+use crate::load::Loading;
+use crate::log::Log;
+use crate::meta::{History, Info};
+use crate::needs::needs;
+use crate::removal::Removal;
+use crate::run::{Copies, Env, Exec, Outcome, Stop};
+use crate::scrub::Scrub;
+use crate::split::Splitting;
+use crate::trim::Trim;
+use crate::watch::Watches;
+use crate::{ops, run};
+use node::{Level, LogLine, Mono};
+use objectstore::{Damage, Event, Hold, Ticket, Unread};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use types::{Errno, HObject, Message, ReqId, SessionId, SpgId};
+
+/// Bits of a hold, ticket or fetch id below the group's slot.
+const SLOT_SHIFT: u32 = 40;
+
+/// What a group is doing as a whole.
+pub(crate) enum Phase {
+    /// Its meta keys are being read.
+    Loading(Box<Loading>),
+    /// It serves.
+    Active,
+    /// It gives objects to new siblings.
+    Splitting(Box<Splitting>),
+    /// Its objects are being deleted.
+    Removing(Box<Removal>),
+    /// Nothing is left.
+    Removed,
+    /// It cannot serve: its own metadata cannot be read, or a split was refused.
+    Broken,
+}
+
+/// Something to do with an object.
+pub(crate) enum Work {
+    /// A client's operation.
+    Client(Box<ClientOp>),
+    /// A client's operation on the whole group. It has no lane.
+    Group(Box<ClientOp>),
+    /// Remove a watch whose time is over.
+    Expire { cookie: u64, holder: (u8, i64) },
+    /// Take a removed snapshot from the object's clones.
+    Trim { snap: u64 },
+}
+
+/// Work that was begun.
+pub(crate) struct Job {
+    pub(crate) work: Work,
+    pub(crate) head: HObject,
+    pub(crate) hold: Hold,
+    pub(crate) fetched: bool,
+    pub(crate) copies: Copies,
+    /// For clients' operations: identity, and whether it modifies.
+    pub(crate) reqid: ReqId,
+    pub(crate) modifies: bool,
+}
+
+/// The work on one object: one at a time, in order of arrival.
+#[derive(Default)]
+pub(crate) struct Lane {
+    /// The job that waits for something to be fetched.
+    pub(crate) held: Option<Hold>,
+    pub(crate) queue: VecDeque<Work>,
+    /// The newest change of the object that is not durable yet.
+    pub(crate) last: Option<Ticket>,
+}
+
+/// A placement group. See the crate's text.
+pub struct Pg {
+    pub(crate) id: SpgId,
+    pub(crate) phase: Phase,
+    pub(crate) info: Info,
+    pub(crate) history: History,
+    pub(crate) log: Log,
+    /// Pages of duplicates in the store: version of the first record of each.
+    pub(crate) pages: VecDeque<u64>,
+    /// Number of the last hold and fetch.
+    pub(crate) holds: u64,
+    /// Number of the last ticket.
+    pub(crate) tickets: u64,
+    pub(crate) notify_count: u32,
+    pub(crate) lanes: BTreeMap<HObject, Lane>,
+    pub(crate) jobs: BTreeMap<Hold, Job>,
+    pub(crate) commits: VecDeque<Commit>,
+    /// Transactions that nobody waits for in order: those of new siblings.
+    pub(crate) loose: BTreeSet<Ticket>,
+    pub(crate) watches: Watches,
+    /// Operations that came before the group was active.
+    pub(crate) waiting: VecDeque<ClientOp>,
+    /// Sessions that were told to hold back, with the backoff's number.
+    pub(crate) backoffs: BTreeMap<SessionId, u64>,
+    pub(crate) copying: BTreeMap<u64, Copying>,
+    pub(crate) trim: Trim,
+    pub(crate) scrub: Option<Box<Scrub>>,
+    /// This OSD leads the group.
+    pub(crate) primary: bool,
+    /// Counts reports, so that the newest is known.
+    pub(crate) reports: u64,
+    pub(crate) epoch: u32,
+}
+
+impl Pg {
+    pub(crate) fn blank(id: SpgId, phase: Phase) -> Self {
+        Self {
+            id,
+            phase,
+            info: Info::default(),
+            history: History::default(),
+            log: Log::default(),
+            pages: VecDeque::new(),
+            holds: 0,
+            tickets: 0,
+            notify_count: 0,
+            lanes: BTreeMap::new(),
+            jobs: BTreeMap::new(),
+            commits: VecDeque::new(),
+            loose: BTreeSet::new(),
+            watches: Watches::default(),
+            waiting: VecDeque::new(),
+            backoffs: BTreeMap::new(),
+            copying: BTreeMap::new(),
+            trim: Trim::default(),
+            scrub: None,
+            primary: true,
+            reports: 0,
+            epoch: 0,
+        }
+    }
+
+    /// Which group.
+    pub fn id(&self) -> SpgId {
+        self.id
+    }
+
+    /// Whether operations are carried out now, not only collected.
+    pub fn is_active(&self) -> bool {
+        matches!(self.phase, Phase::Active)
+    }
+
+    /// Whether nothing of the group is left.
+    pub fn is_removed(&self) -> bool {
+        matches!(self.phase, Phase::Removed)
+    }
+
+    pub(crate) fn next_hold(&mut self, ctx: &Ctx<'_>) -> Hold {
+        self.holds += 1;
+        Hold(u64::from(ctx.slot) << SLOT_SHIFT | self.holds)
+    }
+
+    pub(crate) fn next_ticket(&mut self, ctx: &Ctx<'_>) -> Ticket {
+        self.tickets += 1;
+        Ticket(u64::from(ctx.slot) << SLOT_SHIFT | self.tickets)
+    }
+
+    pub(crate) fn log_line(&self, ctx: &mut Ctx<'_>, level: Level, text: String) {
+        ctx.out.push(Effect::Log(LogLine { level, part: format!("pg {}", self.id), text }));
+    }
+
+    /// Takes an operation of a client. Its answer comes as [`Effect::Reply`], perhaps at once.
+    pub fn handle_op(&mut self, ctx: &mut Ctx<'_>, op: ClientOp) {
+        match &self.phase {
+            Phase::Active if self.primary => self.admit(ctx, op),
+            Phase::Loading(_) | Phase::Splitting(_) => self.postpone(ctx, op),
+            Phase::Broken => self.refuse(ctx, &op, Errno::EIO.wire()),
+            // The client learns from a map where to go.
+            Phase::Active | Phase::Removing(_) | Phase::Removed => {}
+        }
+    }
+
+    /// Checks that need no object, then into the lane.
+    pub(crate) fn admit(&mut self, ctx: &mut Ctx<'_>, op: ClientOp) {
+        let needs = match check(ctx, &op) {
+            Ok(needs) => needs,
+            Err(errno) => return self.refuse(ctx, &op, errno.wire()),
+        };
+        if needs.group {
+            let job = self.job(ctx, Work::Group(Box::new(op)), HObject::min());
+            return self.attempt(ctx, job);
+        }
+        let head = HObject::head(op.op.oid.clone(), &op.op.locator);
+        let mine = ctx.map.pools.get(&self.id.pg.pool).is_some_and(|pool| pool.fold(head.hash) == self.id.pg.seed);
+        if !mine || head.pool != self.id.pg.pool {
+            // It belongs to a sibling that was split off; the client sends it there when it has the map.
+            return;
+        }
+        let skips = op.peer.kind == types::EntityType::Osd && op.op.ops.iter().any(|o| o.code == messages::osd::code::COPY_READ);
+        if skips {
+            // Reads for copies pass a held lane: the holder may be the copy that waits for this read.
+            let job = self.job(ctx, Work::Client(Box::new(op)), head);
+            return self.attempt(ctx, job);
+        }
+        self.enqueue(ctx, head, Work::Client(Box::new(op)));
+    }
+
+    pub(crate) fn enqueue(&mut self, ctx: &mut Ctx<'_>, head: HObject, work: Work) {
+        let lane = self.lanes.entry(head.clone()).or_default();
+        if lane.held.is_some() || !lane.queue.is_empty() {
+            lane.queue.push_back(work);
+            return;
+        }
+        self.start(ctx, head.clone(), work);
+        self.pump(ctx, &head);
+    }
+
+    /// Starts what the lane has, until it is held or empty.
+    pub(crate) fn pump(&mut self, ctx: &mut Ctx<'_>, head: &HObject) {
+        while let Some(lane) = self.lanes.get_mut(head) {
+            if lane.held.is_some() {
+                return;
+            }
+            let Some(work) = lane.queue.pop_front() else {
+                if lane.last.is_none() {
+                    self.lanes.remove(head);
+                }
+                return;
+            };
+            self.start(ctx, head.clone(), work);
+        }
+    }
+
+    fn job(&mut self, ctx: &Ctx<'_>, work: Work, head: HObject) -> Job {
+        let (reqid, modifies) = match &work {
+            Work::Client(op) => (reqid(op), needs(&op.op).is_ok_and(|n| n.modifies())),
+            _ => (ReqId::default(), false),
+        };
+        let hold = self.next_hold(ctx);
+        Job { work, head, hold, fetched: false, copies: Copies::new(), reqid, modifies }
+    }
+
+    fn start(&mut self, ctx: &mut Ctx<'_>, head: HObject, work: Work) {
+        let job = self.job(ctx, work, head);
+        if job.modifies && self.answer_duplicate(ctx, &job) {
+            return;
+        }
+        self.attempt(ctx, job);
+    }
+
+    /// Runs a job; if it misses something, has that fetched and keeps the job for then.
+    pub(crate) fn attempt(&mut self, ctx: &mut Ctx<'_>, mut job: Job) {
+        match self.execute(ctx, &job) {
+            Ok(outcome) => {
+                self.finish_job(ctx, &job);
+                self.conclude(ctx, job, outcome);
+            }
+            Err(Stop::Unread(Unread::Missing(wish))) => {
+                job.fetched = true;
+                self.hold_lane(&job);
+                ctx.store.fetch(job.hold, wish);
+                self.jobs.insert(job.hold, job);
+            }
+            Err(Stop::Copy(wish)) => {
+                self.hold_lane(&job);
+                self.begin_copy(ctx, job.hold, *wish);
+                self.jobs.insert(job.hold, job);
+            }
+            Err(Stop::Unread(Unread::Damaged(damage))) => {
+                self.finish_job(ctx, &job);
+                self.report_damage(ctx, &job.head, &damage);
+                self.conclude(ctx, job, Outcome::Refused(Errno::EIO.wire()));
+            }
+            Err(Stop::Result(result)) => {
+                self.finish_job(ctx, &job);
+                self.conclude(ctx, job, Outcome::Refused(result));
+            }
+        }
+    }
+
+    fn hold_lane(&mut self, job: &Job) {
+        if matches!(job.work, Work::Group(_)) {
+            return;
+        }
+        if let Some(lane) = self.lanes.get_mut(&job.head) {
+            // A read for a copy runs beside the lane and must not take it from its holder.
+            lane.held = lane.held.or(Some(job.hold));
+        }
+    }
+
+    fn finish_job(&mut self, ctx: &mut Ctx<'_>, job: &Job) {
+        if job.fetched {
+            ctx.store.release(job.hold);
+        }
+        if let Some(lane) = self.lanes.get_mut(&job.head) {
+            lane.held = lane.held.filter(|hold| *hold != job.hold);
+        }
+    }
+
+    pub(crate) fn report_damage(&mut self, ctx: &mut Ctx<'_>, object: &HObject, damage: &Damage) {
+        let text = format!(
+            "{object}: {} at offset {} is damaged: checksum {:08x} expected, {:08x} found",
+            damage.what, damage.offset, damage.expected, damage.found
+        );
+        self.log_line(ctx, Level::Error, text.clone());
+        let level = crate::api::ClusterLevel::Error;
+        ctx.out.push(Effect::ClusterLog { level, text: format!("{} {text}", self.id) });
+    }
+
+    fn execute(&self, ctx: &Ctx<'_>, job: &Job) -> Exec<Outcome> {
+        let Some(pool) = ctx.map.pools.get(&self.id.pg.pool) else { return Ok(Outcome::Drop) };
+        let env = Env {
+            store: &*ctx.store,
+            hold: job.hold,
+            config: ctx.config,
+            map: ctx.map,
+            pool,
+            now: ctx.now,
+            id: self.id,
+            info: &self.info,
+            watches: &self.watches,
+            notify_id: u64::from(ctx.map.epoch) << 32 | u64::from((ctx.slot << 16).wrapping_add(self.notify_count)),
+        };
+        match &job.work {
+            Work::Client(op) => run::execute(&env, op, job.reqid, job.modifies, &job.copies),
+            Work::Group(op) => {
+                let (result, results) = ops::list::execute(&env, &op.op)?;
+                let user_version = self.info.user_version;
+                Ok(Outcome::Read { result, results, user_version, sides: Vec::new(), delta: Default::default() })
+            }
+            Work::Expire { cookie, holder } => crate::internal::expire(&env, &job.head, *cookie, *holder),
+            Work::Trim { snap } => crate::internal::trim(&env, &job.head, *snap),
+        }
+    }
+
+    /// Answers a write that was seen before, or lets it wait for itself. False if it is new.
+    fn answer_duplicate(&mut self, ctx: &mut Ctx<'_>, job: &Job) -> bool {
+        let Work::Client(op) = &job.work else { return false };
+        let Some(done) = self.log.find(&job.reqid) else { return false };
+        let version = done.version;
+        let message = crate::commit::repeated(ctx, op, done);
+        let release = Release::reply(op.session, message);
+        match self.commits.iter_mut().find(|c| c.version >= version) {
+            Some(commit) if version.version > 0 => commit.releases.push(release),
+            _ => self.release(ctx, release),
+        }
+        true
+    }
+
+    /// Answers an operation that was not carried out, after what the lane has answered before it.
+    pub(crate) fn refuse(&mut self, ctx: &mut Ctx<'_>, op: &ClientOp, result: i32) {
+        let message = crate::commit::refusal(ctx, op, result);
+        ctx.out.push(Effect::Reply { session: op.session, message });
+    }
+
+    /// Keeps an operation until the group is active; if too many wait, the client is asked to hold back.
+    fn postpone(&mut self, ctx: &mut Ctx<'_>, op: ClientOp) {
+        if self.backoffs.contains_key(&op.session) {
+            return;
+        }
+        if self.waiting.len() < ctx.config.max_waiting {
+            self.waiting.push_back(op);
+            return;
+        }
+        self.holds += 1;
+        let id = u64::from(ctx.slot) << SLOT_SHIFT | self.holds;
+        self.backoffs.insert(op.session, id);
+        let message = self.backoff(ctx, messages::osd::code::backoff_op::BLOCK, id);
+        ctx.out.push(Effect::Send { session: op.session, message });
+    }
+
+    fn backoff(&self, ctx: &Ctx<'_>, op: u8, id: u64) -> Message {
+        let pg_num = ctx.map.pools.get(&self.id.pg.pool).map_or(1, |pool| pool.pg_num);
+        let (begin, end) = ops::list::bounds(self.id.pg.pool, self.id.pg.seed, pg_num);
+        messages::osd::Backoff { pg: self.id, epoch: ctx.map.epoch, op, id, begin, end }.encode()
+    }
+
+    /// The group serves from here on: what waited goes in.
+    pub(crate) fn activate(&mut self, ctx: &mut Ctx<'_>) {
+        self.phase = Phase::Active;
+        self.history.last_change = ctx.now.wall;
+        for (session, id) in std::mem::take(&mut self.backoffs) {
+            let message = self.backoff(ctx, messages::osd::code::backoff_op::UNBLOCK, id);
+            ctx.out.push(Effect::Send { session, message });
+        }
+        for op in std::mem::take(&mut self.waiting) {
+            self.handle_op(ctx, op);
+        }
+    }
+
+    /// Takes an event of the store whose hold or ticket carries this group's slot.
+    pub fn store_event(&mut self, ctx: &mut Ctx<'_>, event: Event) {
+        match event {
+            Event::Committed(ticket) => self.committed(ctx, ticket),
+            Event::Fetched(hold) => {
+                if let Some(job) = self.jobs.remove(&hold) {
+                    let head = job.head.clone();
+                    self.attempt(ctx, job);
+                    self.pump(ctx, &head);
+                } else {
+                    self.background_fetched(ctx, hold);
+                }
+            }
+        }
+        self.step_phase(ctx);
+    }
+
+    fn background_fetched(&mut self, ctx: &mut Ctx<'_>, hold: Hold) {
+        if matches!(&self.phase, Phase::Loading(loading) if loading.hold == hold) {
+            self.step_load(ctx);
+        } else if self.trim.hold == Some(hold) {
+            self.step_trim(ctx);
+        } else if self.scrub.as_ref().is_some_and(|s| s.hold == hold) {
+            self.step_scrub(ctx);
+        }
+    }
+
+    /// Moves on what depends on other work being done.
+    fn step_phase(&mut self, ctx: &mut Ctx<'_>) {
+        match self.phase {
+            Phase::Splitting(_) => self.step_split(ctx),
+            Phase::Removing(_) => self.step_removal(ctx),
+            _ => {}
+        }
+    }
+
+    /// The session is gone: nothing of it is begun any more, its watches wait for it to come back.
+    pub fn session_closed(&mut self, ctx: &mut Ctx<'_>, session: SessionId) {
+        self.waiting.retain(|op| op.session != session);
+        self.backoffs.remove(&session);
+        for lane in self.lanes.values_mut() {
+            lane.queue.retain(|work| !matches!(work, Work::Client(op) if op.session == session));
+        }
+        self.watches.session_closed(ctx.now.mono, session);
+    }
+
+    /// Meets deadlines and takes a step of background work. Call it at the latest at [`Pg::deadline`].
+    pub fn turn(&mut self, ctx: &mut Ctx<'_>) {
+        if self.is_active() {
+            self.turn_watches(ctx);
+            if self.trim.due(ctx.now.mono) {
+                self.step_trim(ctx);
+            }
+            if self.scrub.as_ref().is_some_and(|s| s.due(ctx.now.mono)) {
+                self.step_scrub(ctx);
+            }
+        }
+        self.step_phase(ctx);
+    }
+
+    fn turn_watches(&mut self, ctx: &mut Ctx<'_>) {
+        for (head, cookie, holder) in self.watches.expired(ctx.now.mono) {
+            self.enqueue(ctx, head, Work::Expire { cookie, holder });
+        }
+        let mut sends = Vec::new();
+        self.watches.time_out(ctx.now.mono, &mut sends);
+        send_all(ctx, sends);
+    }
+
+    /// When [`Pg::turn`] must be called at the latest.
+    pub fn deadline(&self) -> Mono {
+        match &self.phase {
+            Phase::Active => {
+                let scrub = self.scrub.as_ref().map_or(Mono::NEVER, |s| s.deadline());
+                self.watches.deadline().min(self.trim.deadline()).min(scrub)
+            }
+            Phase::Removing(removal) => removal.deadline(),
+            _ => Mono::NEVER,
+        }
+    }
+
+    /// Operations that are not answered yet.
+    pub fn ops_in_flight(&self) -> Vec<OpInFlight> {
+        let mut found = Vec::new();
+        let mut add = |op: &ClientOp, state| {
+            found.push(OpInFlight { description: describe(op), received: op.received, state });
+        };
+        self.waiting.iter().for_each(|op| add(op, "waiting for active"));
+        for job in self.jobs.values() {
+            if let Work::Client(op) | Work::Group(op) = &job.work {
+                add(op, "waiting for data");
+            }
+        }
+        for work in self.lanes.values().flat_map(|lane| &lane.queue) {
+            if let Work::Client(op) | Work::Group(op) = work {
+                add(op, "waiting for the object");
+            }
+        }
+        for release in self.commits.iter().flat_map(|c| &c.releases) {
+            if let Some(op) = &release.op {
+                let name = messages::osd::code::name(op.code).unwrap_or("unknown");
+                let description = format!("osd_op({} {} {} [{name}])", op.reqid, self.id, op.object.escape_ascii());
+                found.push(OpInFlight { description, received: op.received, state: "waiting for commit" });
+            }
+        }
+        found
+    }
+
+    /// Arrival of the oldest operation that is not answered yet: tells slow operations apart cheaply.
+    pub fn oldest_op(&self) -> Option<Mono> {
+        let jobs = self.jobs.values().filter_map(|job| match &job.work {
+            Work::Client(op) | Work::Group(op) => Some(op.received),
+            _ => None,
+        });
+        let waiting = self.waiting.front().map(|op| op.received);
+        let commits = self.commits.iter().flat_map(|c| &c.releases).filter_map(|r| r.op.as_ref().map(|op| op.received));
+        jobs.chain(waiting).chain(commits).min()
+    }
+}
+
+pub(crate) fn send_all(ctx: &mut Ctx<'_>, sends: crate::watch::Sends) {
+    ctx.out.extend(sends.into_iter().map(|(session, message)| Effect::Send { session, message }));
+}
+
+/// `osd_op(client.4123.0:7 1.0 name [write 0~4096])`, short enough for a list.
+pub(crate) fn describe(op: &ClientOp) -> String {
+    let names: Vec<&str> = op.op.ops.iter().map(messages::osd::Op::name).collect();
+    let id = reqid(op);
+    format!("osd_op({id} {} {} [{}])", op.op.pg, op.op.oid.escape_ascii(), names.join(","))
+}
+
+/// Identifies a request across retries.
+pub(crate) fn reqid(op: &ClientOp) -> ReqId {
+    ReqId { kind: op.peer.kind as u8, num: op.peer.global_id as i64, tid: op.tid, inc: op.op.client_inc as i32 }
+}
+
+/// What can be refused without a look at the object.
+fn check(ctx: &Ctx<'_>, op: &ClientOp) -> Result<crate::api::Needs, Errno> {
+    if ctx.map.is_blocklisted(&op.peer.addr) {
+        return Err(Errno::ESHUTDOWN);
+    }
+    let needs = needs(&op.op)?;
+    let request = &op.op;
+    if request.oid.len() > ctx.config.max_name || request.locator.key.len() > ctx.config.max_name {
+        return Err(Errno::ENAMETOOLONG);
+    }
+    if request.locator.nspace.len() > ctx.config.max_namespace {
+        return Err(Errno::ENAMETOOLONG);
+    }
+    if request.oid.is_empty() && !needs.group {
+        return Err(Errno::EINVAL);
+    }
+    Ok(needs)
+}

@@ -1,0 +1,103 @@
+//! The end of a group: when its pool is deleted, its objects go in steps, then its own keys.
+
+use crate::api::{Ctx, Effect};
+use crate::load::staging_pool;
+use crate::ops::list::bounds;
+use crate::pg::{Pg, Phase};
+use bytes::Bytes;
+use node::{Level, Mono};
+use objectstore::{Hold, Mutation, Refused, Unread};
+use types::HObject;
+
+/// How far the removal is.
+pub(crate) struct Removal {
+    hold: Hold,
+    waiting: bool,
+    next: Mono,
+    /// All objects are gone; the group's keys are going.
+    last: bool,
+}
+
+impl Removal {
+    pub(crate) fn deadline(&self) -> Mono {
+        if self.waiting { Mono::NEVER } else { self.next }
+    }
+}
+
+impl Pg {
+    /// Deletes everything, in steps; [`Effect::Removed`] tells the end. Operations are ignored from here on.
+    pub fn remove(&mut self, ctx: &mut Ctx<'_>) {
+        if matches!(self.phase, Phase::Removing(_) | Phase::Removed) {
+            return;
+        }
+        for job in std::mem::take(&mut self.jobs).into_values() {
+            ctx.store.release(job.hold);
+        }
+        self.lanes.clear();
+        self.waiting.clear();
+        self.copying.clear();
+        self.scrub = None;
+        self.trim = Default::default();
+        self.watches = Default::default();
+        let hold = self.next_hold(ctx);
+        let readable = !matches!(self.phase, Phase::Broken | Phase::Loading(_));
+        self.phase = Phase::Removing(Box::new(Removal { hold, waiting: false, next: ctx.now.mono, last: false }));
+        if readable && !self.history.removing {
+            self.history.removing = true;
+            self.save(ctx);
+        }
+        self.step_removal(ctx);
+    }
+
+    /// Removes some more, when what was removed before is durable.
+    pub(crate) fn step_removal(&mut self, ctx: &mut Ctx<'_>) {
+        let Phase::Removing(removal) = &mut self.phase else { return };
+        if !self.commits.is_empty() || !self.loose.is_empty() || ctx.now.mono < removal.next {
+            return;
+        }
+        if removal.last {
+            self.phase = Phase::Removed;
+            ctx.out.push(Effect::Removed);
+            return;
+        }
+        let (hold, max) = (removal.hold, ctx.config.step_objects);
+        let pg_num = self.history.pg_num.max(1);
+        let (pool, seed) = (self.id.pg.pool, self.id.pg.seed);
+        let found = [pool, staging_pool(pool)].into_iter().try_fold(Vec::<HObject>::new(), |mut all, pool| {
+            let (from, to) = bounds(pool, seed, pg_num);
+            all.extend(ctx.store.list(hold, &from, &to, max)?);
+            Ok(all)
+        });
+        match found {
+            Ok(objects) => self.remove_some(ctx, objects),
+            Err(Unread::Missing(wish)) => {
+                if let Phase::Removing(removal) = &mut self.phase {
+                    removal.waiting = true;
+                }
+                ctx.store.fetch(hold, wish);
+            }
+            Err(Unread::Damaged(damage)) => {
+                let text = format!("objects cannot be listed for removal: {} at offset {}", damage.what, damage.offset);
+                self.log_line(ctx, Level::Error, text);
+                if let Phase::Removing(removal) = &mut self.phase {
+                    removal.next = Mono::NEVER;
+                }
+            }
+        }
+    }
+
+    fn remove_some(&mut self, ctx: &mut Ctx<'_>, objects: Vec<HObject>) {
+        let Phase::Removing(removal) = &mut self.phase else { return };
+        ctx.store.release(removal.hold);
+        removal.waiting = false;
+        removal.next = ctx.now.mono.plus(ctx.config.step_pause);
+        removal.last = objects.is_empty();
+        let mutations = match objects.is_empty() {
+            true => vec![Mutation::MetaRemoveRange(Bytes::new(), Bytes::from_static(&[0xff]))],
+            false => objects.into_iter().map(Mutation::Remove).collect(),
+        };
+        if self.submit_unlogged(ctx, mutations) == Err(Refused::Stopped) {
+            self.stopped(ctx);
+        }
+    }
+}

@@ -1,0 +1,498 @@
+//! Execution of an operation vector: a plain function over the submitted state that yields an [`Outcome`] or what it
+//! misses. The operations themselves are in `ops`.
+
+use crate::api::{ClientOp, Config};
+use crate::info::{CloneInfo, ObjectInfo, WHITEOUT, WatchInfo};
+use crate::intervals::Intervals;
+use crate::meta::{Info, Kind, LogEntry};
+use crate::stats::Stats;
+use crate::watch::Watches;
+use crate::{meta, ops};
+use bytes::Bytes;
+use maps::{OsdMap, Pool, pool_flags};
+use messages::osd::{OpResult, flags, op_flags};
+use node::Now;
+use objectstore::{Damage, Hold, Mutation, ObjectStore, Unread};
+use std::collections::BTreeMap;
+use types::{EVersion, Errno, HObject, Locator, ReqId, SnapId, SpgId};
+
+/// What an execution looks at besides its operation.
+pub(crate) struct Env<'a> {
+    pub(crate) store: &'a dyn ObjectStore,
+    pub(crate) hold: Hold,
+    pub(crate) config: &'a Config,
+    pub(crate) map: &'a OsdMap,
+    pub(crate) pool: &'a Pool,
+    pub(crate) now: Now,
+    pub(crate) id: SpgId,
+    pub(crate) info: &'a Info,
+    pub(crate) watches: &'a Watches,
+    /// Number that the first notify of this vector gets.
+    pub(crate) notify_id: u64,
+}
+
+impl Env<'_> {
+    /// The version that the next logged change gets.
+    pub(crate) fn next_version(&self) -> EVersion {
+        EVersion { epoch: self.map.epoch, version: self.info.last_update.version + 1 }
+    }
+
+    /// Whether snapshot `snap` was removed from the pool.
+    pub(crate) fn snap_removed(&self, snap: u64) -> bool {
+        self.map.removed_snaps_queue.get(&self.id.pg.pool).is_some_and(|q| q.contains(snap))
+            || self.pool.is_pool_snaps_mode() && snap <= self.pool.snap_seq && !self.pool.snaps.contains_key(&snap)
+    }
+
+    /// An object as the store has it.
+    pub(crate) fn load(&self, at: &HObject) -> Exec<Object> {
+        let Some(stat) = self.store.stat(self.hold, at)? else {
+            return Ok(Object { at: at.clone(), exists: false, size: 0, info: ObjectInfo::default() });
+        };
+        let info = ObjectInfo::decode(&stat.info).map_err(|_| {
+            let what = format!("record of {at}");
+            Stop::Unread(Unread::Damaged(Damage { what, offset: 0, expected: 0, found: 0 }))
+        })?;
+        Ok(Object { at: at.clone(), exists: true, size: stat.size, info })
+    }
+}
+
+/// Why an execution did not go on.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// Something must be fetched, or is damaged.
+    Unread(Unread),
+    /// The operation fails with this (negative) result.
+    Result(i32),
+    /// Another object must be read first.
+    Copy(Box<CopyWish>),
+}
+
+impl From<Unread> for Stop {
+    fn from(unread: Unread) -> Self {
+        Self::Unread(unread)
+    }
+}
+
+impl From<Errno> for Stop {
+    fn from(errno: Errno) -> Self {
+        Self::Result(errno.wire())
+    }
+}
+
+/// Bytes from a client that make no sense are its fault.
+impl From<denc::DecodeError> for Stop {
+    fn from(_: denc::DecodeError) -> Self {
+        Self::Result(Errno::EINVAL.wire())
+    }
+}
+
+pub(crate) type Exec<T = ()> = Result<T, Stop>;
+
+/// A source that must be copied before the vector can run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CopyWish {
+    /// Which operation of the vector wants it.
+    pub(crate) index: usize,
+    pub(crate) name: Bytes,
+    pub(crate) locator: Locator,
+    pub(crate) snap: SnapId,
+    /// User version that the source must have; 0 for any.
+    pub(crate) version: u64,
+    /// Flags for the read's message.
+    pub(crate) flags: u32,
+}
+
+/// A source that was copied, or the result of the attempt.
+pub(crate) type Copies = BTreeMap<usize, Result<crate::copy::Copied, i32>>;
+
+/// An object at some moment.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Object {
+    pub(crate) at: HObject,
+    /// Whether the store has it; a deleted head that is kept for its clones exists.
+    pub(crate) exists: bool,
+    pub(crate) size: u64,
+    pub(crate) info: ObjectInfo,
+}
+
+impl Object {
+    /// Whether clients see it.
+    pub(crate) fn live(&self) -> bool {
+        self.exists && !self.info.is_whiteout()
+    }
+}
+
+/// What happens besides the store's change, when the outcome is released.
+#[derive(Debug)]
+pub(crate) enum Side {
+    /// A watch is held by the operation's session from now on.
+    Connect(WatchInfo),
+    /// A watch is over; `tell` its holder.
+    Disconnect { cookie: u64, holder: (u8, i64), tell: bool },
+    /// A sign of life.
+    Ping { cookie: u64 },
+    /// Tell the watchers.
+    Notify { id: u64, cookie: u64, timeout: u32, payload: Bytes, version: u64 },
+    /// A watcher answers. Cookie 0 stands for all watches of the holder.
+    Ack { id: u64, cookie: u64, reply: Bytes },
+}
+
+/// A logged change, ready for submission.
+pub(crate) struct Change {
+    pub(crate) mutations: Vec<Mutation>,
+    /// Log entries; the last is the operation's own.
+    pub(crate) entries: Vec<LogEntry>,
+    pub(crate) delta: Stats,
+}
+
+/// What an execution came to.
+pub(crate) enum Outcome {
+    /// Answered without a look at the object, or about one that is not there.
+    Refused(i32),
+    /// Nothing changes.
+    Read { result: i32, results: Vec<OpResult>, user_version: u64, sides: Vec<Side>, delta: Stats },
+    /// Something changes; if `failed`, only the log.
+    Write { result: i32, results: Vec<OpResult>, user_version: u64, sides: Vec<Side>, change: Box<Change> },
+    /// The client must send it again when the map changed.
+    Drop,
+}
+
+/// One execution of an object's operation vector.
+pub(crate) struct Run<'a> {
+    pub(crate) env: &'a Env<'a>,
+    pub(crate) op: &'a ClientOp,
+    pub(crate) reqid: ReqId,
+    pub(crate) copies: &'a Copies,
+    /// The object before.
+    pub(crate) before: Object,
+    /// The object as the operations so far leave it.
+    pub(crate) after: Object,
+    pub(crate) snap_seq: u64,
+    /// Newest first, removed ones left out.
+    pub(crate) snaps: Vec<u64>,
+    pub(crate) mutations: Vec<Mutation>,
+    /// Bytes that are no longer what they were.
+    pub(crate) modified: Intervals,
+    pub(crate) delta: Stats,
+    /// The user version moves (everything but watches).
+    pub(crate) user_modify: bool,
+    /// Something must be stored even if there are no mutations.
+    pub(crate) touched: bool,
+    /// A copy dictates the user version.
+    pub(crate) copied_version: Option<u64>,
+    pub(crate) sides: Vec<Side>,
+    pub(crate) results: Vec<OpResult>,
+    pub(crate) notifies: u64,
+}
+
+/// Executes an object's operation vector.
+pub(crate) fn execute(env: &Env<'_>, op: &ClientOp, reqid: ReqId, writes: bool, copies: &Copies) -> Exec<Outcome> {
+    let head = HObject::head(op.op.oid.clone(), &op.op.locator);
+    if writes && op.op.snapid != SnapId::HEAD {
+        return Ok(Outcome::Refused(Errno::EINVAL.wire()));
+    }
+    let Some(before) = find(env, &head, op)? else { return Ok(missing(env, op, reqid, writes)) };
+    if !before.live() && !writes && op.op.snapid != SnapId::DIR {
+        return Ok(Outcome::Refused(Errno::ENOENT.wire()));
+    }
+    let mut run = Run::new(env, op, reqid, before, copies);
+    if writes && !run.take_snap_context() {
+        return Ok(Outcome::Refused(Errno::EINVAL.wire()));
+    }
+    if writes && op.op.flags & flags::ORDERSNAP != 0 && run.snap_seq < run.before.info.snaps.seq {
+        // EOLDSNAPC, which Ceph numbers as Linux does ERESTART.
+        return Ok(Outcome::Refused(-85));
+    }
+    let result = run.vector()?;
+    Ok(run.conclude(result, writes))
+}
+
+/// The object that a snapshot id leads to; `None` if none existed then. A head that is not there is an object all the same.
+fn find(env: &Env<'_>, head: &HObject, op: &ClientOp) -> Exec<Option<Object>> {
+    let object = env.load(head)?;
+    match op.op.snapid {
+        SnapId::HEAD => Ok(Some(object)),
+        SnapId::DIR => Ok(object.exists.then_some(object)),
+        SnapId(snap) => {
+            let at = if op.op.flags & flags::MAP_SNAP_CLONE != 0 {
+                object.info.snaps.position(snap).map(|_| SnapId(snap))
+            } else if env.snap_removed(snap) {
+                None
+            } else {
+                object.info.snaps.serving(snap)
+            };
+            match at {
+                None => Ok(None),
+                Some(SnapId::HEAD) => Ok(object.live().then_some(object)),
+                Some(clone) => Ok(Some(env.load(&head.at(clone))?)),
+            }
+        }
+    }
+}
+
+/// The outcome for a snapshot in which the object did not exist.
+fn missing(env: &Env<'_>, op: &ClientOp, reqid: ReqId, writes: bool) -> Outcome {
+    debug_assert!(!writes, "writes address the head");
+    let _ = (env, op, reqid);
+    Outcome::Refused(Errno::ENOENT.wire())
+}
+
+/// A log entry that only remembers a request.
+fn remembered(env: &Env<'_>, object: &HObject, reqid: ReqId, result: i32) -> LogEntry {
+    let done = meta::Done { version: env.next_version(), user_version: env.info.user_version, reqid, result, returns: None };
+    let (prior, mtime) = (EVersion::default(), types::UTime::ZERO);
+    LogEntry { kind: Kind::Error, object: object.clone(), prior, mtime, snaps: Vec::new(), done }
+}
+
+impl<'a> Run<'a> {
+    fn new(env: &'a Env<'a>, op: &'a ClientOp, reqid: ReqId, before: Object, copies: &'a Copies) -> Self {
+        Self {
+            env,
+            op,
+            reqid,
+            copies,
+            after: before.clone(),
+            before,
+            snap_seq: 0,
+            snaps: Vec::new(),
+            mutations: Vec::new(),
+            modified: Intervals::default(),
+            delta: Stats::default(),
+            user_modify: false,
+            touched: false,
+            copied_version: None,
+            sides: Vec::new(),
+            results: op.op.ops.iter().map(OpResult::of).collect(),
+            notifies: 0,
+        }
+    }
+
+    /// Takes the snapshot context: the pool's, if it makes its own snapshots, else the client's. False if that is invalid.
+    fn take_snap_context(&mut self) -> bool {
+        let op = &self.op.op;
+        if self.env.pool.is_pool_snaps_mode() && op.flags & flags::ENFORCE_SNAPC == 0 {
+            (self.snap_seq, self.snaps) = self.env.pool.snap_context();
+        } else {
+            let valid = op.snaps.first().is_none_or(|newest| *newest <= op.snap_seq)
+                && op.snaps.windows(2).all(|pair| pair[0] > pair[1])
+                && op.snaps.last() != Some(&0);
+            if !valid {
+                return false;
+            }
+            (self.snap_seq, self.snaps) = (op.snap_seq, op.snaps.clone());
+            self.snaps.retain(|s| !self.env.snap_removed(*s));
+        }
+        true
+    }
+
+    /// Runs the operations in order; the result is the last one's, or the first error.
+    fn vector(&mut self) -> Exec<i32> {
+        let mut last = 0;
+        for index in 0..self.op.op.ops.len() {
+            let result = match ops::apply(self, index) {
+                Ok(result) => result,
+                Err(Stop::Result(result)) => result,
+                Err(stop) => return Err(stop),
+            };
+            self.results[index].rval = result;
+            last = result;
+            if last < 0 {
+                if self.op.op.ops[index].flags & op_flags::FAILOK == 0 {
+                    return Ok(last);
+                }
+                last = 0;
+            }
+        }
+        Ok(last)
+    }
+
+    fn conclude(self, mut result: i32, writes: bool) -> Outcome {
+        let changes = !self.mutations.is_empty() || self.touched;
+        if !writes && (result < 0 || !changes) {
+            let user_version = self.after.info.user_version;
+            let sides = if result < 0 { Vec::new() } else { self.sides };
+            return Outcome::Read { result, results: self.results, user_version, sides, delta: self.delta };
+        }
+        if result >= 0 && changes && self.grows() && self.full() {
+            if self.op.op.flags & flags::FULL_TRY == 0 {
+                return Outcome::Drop;
+            }
+            let errno = if self.env.pool.has_flag(pool_flags::FULL) { Errno::EDQUOT } else { Errno::ENOSPC };
+            result = errno.wire();
+        }
+        let returns = self.op.op.flags & flags::RETURNVEC != 0;
+        if result >= 0 && changes {
+            if !returns {
+                result = 0;
+            } else if self.results.iter().any(|r| r.output.len() > self.env.config.max_write_return) {
+                result = Errno::EOVERFLOW.wire();
+            }
+        }
+        if result < 0 || !changes { self.log_only(result) } else { self.write(result) }
+    }
+
+    /// Whether the change takes space.
+    fn grows(&self) -> bool {
+        self.delta.bytes > 0 || self.delta.objects > 0
+    }
+
+    /// Whether the cluster or pool is full and this request is not exempt.
+    fn full(&self) -> bool {
+        let full = self.env.pool.has_flag(pool_flags::FULL) || self.env.map.flags & maps::flags::FULL != 0;
+        full && self.op.op.flags & flags::FULL_FORCE == 0 && self.op.peer.kind != types::EntityType::Mds
+    }
+
+    /// What each operation returned, for the log, if the client asked for it.
+    fn returns(&self) -> Option<Box<[(i32, Bytes)]>> {
+        if self.op.op.flags & flags::RETURNVEC == 0 {
+            return None;
+        }
+        Some(self.results.iter().map(|r| (r.rval, r.output.contiguous())).collect())
+    }
+
+    /// A write that failed or changed nothing: only remembered.
+    fn log_only(self, result: i32) -> Outcome {
+        let mut entry = remembered(self.env, &self.before.at, self.reqid, result);
+        let keep = self.op.op.flags & flags::RETURNVEC != 0
+            && self.results.iter().all(|r| r.output.len() <= self.env.config.max_write_return);
+        if keep {
+            entry.done.returns = self.returns();
+        }
+        let change = Box::new(Change { mutations: Vec::new(), entries: vec![entry], delta: Stats::default() });
+        let user_version = if result == Errno::ENOENT.wire() || !self.before.exists {
+            self.env.info.user_version
+        } else {
+            self.before.info.user_version
+        };
+        let sides = if result < 0 { Vec::new() } else { self.sides };
+        Outcome::Write { result, results: self.results, user_version, sides, change }
+    }
+
+    fn write(mut self, result: i32) -> Outcome {
+        let mut entries = self.preserve();
+        let clones = entries.len() as u64;
+        let version = EVersion { version: self.env.next_version().version + clones, ..self.env.next_version() };
+        let mut user_version = self.after.info.user_version;
+        if self.user_modify {
+            user_version = (self.env.info.user_version.max(user_version) + 1).max(version.version);
+        }
+        if let Some(copied) = self.copied_version {
+            user_version = copied;
+        }
+        let reqid = self.reqid;
+        let mtime = self.op.op.mtime;
+        let done = meta::Done { version, user_version, reqid, result, returns: self.returns() };
+        let kind = if self.after.exists { Kind::Modify } else { Kind::Delete };
+        let (object, prior) = (self.before.at.clone(), self.before.info.version);
+        entries.push(LogEntry { kind, object, prior, mtime, snaps: Vec::new(), done });
+        self.count_omap();
+        if self.after.exists {
+            self.after.info.version = version;
+            self.after.info.user_version = user_version;
+            if !mtime.is_zero() {
+                self.after.info.mtime = mtime;
+            }
+            let record = self.after.info.encode();
+            self.mutations.push(Mutation::SetInfo(self.after.at.clone(), record));
+        }
+        self.index_watch();
+        let results = match self.op.op.flags & flags::RETURNVEC {
+            0 => without_outputs(self.results),
+            _ => self.results,
+        };
+        let change = Box::new(Change { mutations: self.mutations, entries, delta: self.delta });
+        Outcome::Write { result, results, user_version, sides: self.sides, change }
+    }
+
+    /// Clones the object if a snapshot was taken since its last change, and accounts for what the newest clone no longer shares.
+    fn preserve(&mut self) -> Vec<LogEntry> {
+        let mut entries = Vec::new();
+        let set = &mut self.after.info.snaps;
+        if set.seq > self.snap_seq {
+            self.snap_seq = set.seq;
+            let newest = set.seq;
+            self.snaps.retain(|s| *s <= newest);
+        }
+        let due = self.before.live() && self.snaps.first().is_some_and(|newest| *newest > set.seq);
+        if due {
+            let snaps: Vec<u64> = self.snaps.iter().copied().take_while(|s| *s > set.seq).collect();
+            entries.push(self.make_clone(snaps));
+        }
+        let set = &mut self.after.info.snaps;
+        if let Some(newest) = set.clones.last_mut() {
+            let gone = self.modified.intersection(&newest.overlap);
+            self.delta.bytes += gone.total() as i64;
+            newest.overlap.subtract(&gone);
+        }
+        set.seq = set.seq.max(self.snap_seq);
+        entries
+    }
+
+    fn make_clone(&mut self, snaps: Vec<u64>) -> LogEntry {
+        let version = self.env.next_version();
+        let head = self.before.at.clone();
+        let at = head.at(SnapId(self.snap_seq));
+        let record = ObjectInfo { version, watchers: Vec::new(), snaps: Default::default(), ..self.before.info.clone() };
+        let mut first = vec![Mutation::Clone(head.clone(), at.clone()), Mutation::SetInfo(at.clone(), record.encode())];
+        first.extend(snaps.iter().map(|s| Mutation::MetaSet(meta::snap_key(*s, &head), Bytes::new())));
+        first.append(&mut self.mutations);
+        self.mutations = first;
+        self.delta.objects += 1;
+        self.delta.clones += 1;
+        self.delta.omap_objects += i64::from(self.before.info.omap);
+        let size = self.before.size;
+        let clone = CloneInfo { id: self.snap_seq, snaps: snaps.clone(), size, overlap: Intervals::of(0, size) };
+        self.after.info.snaps.clones.push(clone);
+        let done = meta::Done { version, user_version: self.before.info.user_version, ..meta::Done::default() };
+        let (prior, mtime) = (self.before.info.version, self.before.info.mtime);
+        LogEntry { kind: Kind::Clone, object: at, prior, mtime, snaps, done }
+    }
+
+    fn count_omap(&mut self) {
+        let had = self.before.exists && self.before.info.omap;
+        let has = self.after.exists && self.after.info.omap;
+        self.delta.omap_objects += i64::from(has) - i64::from(had);
+    }
+
+    /// Keeps the index of watched objects in step.
+    fn index_watch(&mut self) {
+        let had = self.before.exists && !self.before.info.watchers.is_empty();
+        let has = self.after.exists && !self.after.info.watchers.is_empty();
+        match (had, has) {
+            (false, true) => self.mutations.push(Mutation::MetaSet(meta::watched_key(&self.after.at), Bytes::new())),
+            (true, false) => self.mutations.push(Mutation::MetaRemove(meta::watched_key(&self.after.at))),
+            _ => {}
+        }
+    }
+
+    /// The object exists from here on; one that was deleted but kept comes back.
+    pub(crate) fn create(&mut self) {
+        self.touched = true;
+        if !self.after.exists {
+            self.after.exists = true;
+            self.after.info = ObjectInfo::default();
+            self.delta.objects += 1;
+            self.mutations.push(Mutation::Create(self.after.at.clone()));
+        } else if self.after.info.is_whiteout() {
+            self.after.info.flags &= !WHITEOUT;
+            self.delta.whiteouts -= 1;
+        }
+    }
+
+    /// ENOENT unless clients see the object.
+    pub(crate) fn must_live(&self) -> Exec {
+        if self.after.live() { Ok(()) } else { Err(Errno::ENOENT.into()) }
+    }
+
+    /// The holder of watches and locks that this request speaks for.
+    pub(crate) fn holder(&self) -> (u8, i64) {
+        (self.reqid.kind, self.reqid.num)
+    }
+}
+
+fn without_outputs(mut results: Vec<OpResult>) -> Vec<OpResult> {
+    for result in &mut results {
+        result.output = types::Rope::new();
+    }
+    results
+}

@@ -1,0 +1,236 @@
+//! A pool gets more groups: a group gives its new siblings their share of what it wrote about its objects. The objects stay
+//! where they are; from then on they are in the siblings' ranges.
+//!
+//! Order, so that a crash at any point leaves a whole group: (1) everything under way ends; (2) the siblings' keys are
+//! written, their info last; (3) when that is durable, one pass removes the given keys here, and the last transaction
+//! notes the new number of groups; (4) when that is durable, the siblings may be loaded. A crash before (4) repeats
+//! the split from the start: it writes the same again, and the siblings were not used.
+
+use crate::api::{Ctx, Effect};
+use crate::load::scan;
+use crate::meta::{self, LogEntry};
+use crate::pg::{Pg, Phase};
+use bytes::Bytes;
+use node::Level;
+use objectstore::{Hold, Mutation, Refused, Transaction, Unread};
+use std::collections::BTreeMap;
+use types::{HObject, PgId, SpgId};
+
+/// Prefixes of the keys that are divided, in the order of work.
+const DIVIDED: [u8; 4] = [meta::LOG, meta::DUPS, meta::SNAPS, meta::WATCHED];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// Waiting for work under way.
+    Drain,
+    /// Writing to the siblings.
+    Give,
+    /// Waiting until the siblings are durable.
+    Given,
+    /// Removing here.
+    Drop,
+    /// Waiting until that is durable.
+    Dropped,
+}
+
+/// A split under way.
+pub(crate) struct Splitting {
+    children: Vec<SpgId>,
+    pg_num: u32,
+    step: Step,
+    hold: Hold,
+    /// Which of [`DIVIDED`], and the last key read.
+    prefix: usize,
+    after: Bytes,
+}
+
+impl Pg {
+    /// Begins to split into `pg_num` groups in the pool, unless that changes nothing for this group.
+    pub(crate) fn begin_split(&mut self, ctx: &mut Ctx<'_>, pg_num: u32) {
+        let old = self.history.pg_num;
+        let children: Vec<SpgId> = (old..pg_num)
+            .filter(|seed| types::hash::stable_mod(*seed, old, old.next_power_of_two() - 1) == self.id.pg.seed)
+            .map(|seed| SpgId { pg: PgId::new(self.id.pg.pool, seed), shard: self.id.shard })
+            .collect();
+        self.scrub = None;
+        if children.is_empty() {
+            self.history.pg_num = pg_num;
+            self.save(ctx);
+            if !self.is_active() {
+                self.activate(ctx);
+            }
+            return;
+        }
+        let hold = self.next_hold(ctx);
+        let step = Step::Drain;
+        let (prefix, after) = (0, Bytes::new());
+        self.phase = Phase::Splitting(Box::new(Splitting { children, pg_num, step, hold, prefix, after }));
+        self.step_split(ctx);
+    }
+
+    /// Goes on, as far as nothing has to be waited for.
+    pub(crate) fn step_split(&mut self, ctx: &mut Ctx<'_>) {
+        while let Phase::Splitting(split) = &mut self.phase {
+            let durable = self.commits.is_empty() && self.loose.is_empty();
+            match split.step {
+                Step::Drain => {
+                    if !durable || !self.jobs.is_empty() || !self.lanes.is_empty() || self.trim.hold.is_some() {
+                        return;
+                    }
+                    split.step = Step::Give;
+                }
+                Step::Give | Step::Drop => {
+                    if !self.divide_page(ctx) {
+                        return;
+                    }
+                }
+                Step::Given => {
+                    if !durable {
+                        return;
+                    }
+                    split.step = Step::Drop;
+                    (split.prefix, split.after) = (0, Bytes::new());
+                }
+                Step::Dropped => {
+                    if !durable {
+                        return;
+                    }
+                    self.end_split(ctx);
+                }
+            }
+        }
+    }
+
+    /// Divides one page of keys. False if it must be waited for.
+    fn divide_page(&mut self, ctx: &mut Ctx<'_>) -> bool {
+        let Phase::Splitting(split) = &self.phase else { return false };
+        let (hold, step) = (split.hold, split.step);
+        let Some(prefix) = DIVIDED.get(split.prefix).copied() else {
+            ctx.store.release(hold);
+            return self.end_pass(ctx);
+        };
+        let page = match scan(ctx, hold, self.id, prefix, &split.after) {
+            Ok(page) => page,
+            Err(Unread::Missing(wish)) => {
+                ctx.store.fetch(hold, wish);
+                return false;
+            }
+            Err(Unread::Damaged(damage)) => {
+                let text = format!("cannot be split: {} at offset {} is damaged", damage.what, damage.offset);
+                self.log_line(ctx, Level::Error, text);
+                self.phase = Phase::Broken;
+                return false;
+            }
+        };
+        let Phase::Splitting(split) = &mut self.phase else { return false };
+        match page.entries.last().filter(|_| page.more) {
+            Some((key, _)) => split.after = key.clone(),
+            None => (split.prefix, split.after) = (split.prefix + 1, Bytes::new()),
+        }
+        let (children, pg_num) = (split.children.clone(), split.pg_num);
+        let mut shares: BTreeMap<SpgId, Vec<Mutation>> = BTreeMap::new();
+        let mut dropped = Vec::new();
+        for (key, value) in page.entries {
+            for owner in self.owners(&key, &value, &children, pg_num) {
+                shares.entry(owner).or_default().push(Mutation::MetaSet(key.clone(), value.clone()));
+                if prefix != meta::DUPS {
+                    dropped.push(Mutation::MetaRemove(key.clone()));
+                }
+            }
+        }
+        match step {
+            Step::Give => shares.into_iter().all(|(child, mutations)| self.give(ctx, child, mutations)),
+            _ => dropped.is_empty() || self.submit_or_stop(ctx, dropped),
+        }
+    }
+
+    /// Which siblings a key goes to: that of its object; records that left the log have none and go to all.
+    fn owners(&self, key: &[u8], value: &[u8], children: &[SpgId], pg_num: u32) -> Vec<SpgId> {
+        let pool = self.id.pg.pool;
+        let object: Option<HObject> = match key.first() {
+            Some(&meta::LOG) => LogEntry::decode(value, pool).ok().map(|e| e.object),
+            Some(&meta::SNAPS) => meta::parse_snap_key(key, pool).ok().map(|(_, object)| object),
+            Some(&meta::WATCHED) => meta::parse_watched_key(key, pool).ok(),
+            _ => return children.to_vec(),
+        };
+        let Some(object) = object else { return Vec::new() };
+        let seed = types::hash::stable_mod(object.hash, pg_num, pg_num.next_power_of_two() - 1);
+        children.iter().filter(|c| c.pg.seed == seed).copied().collect()
+    }
+
+    fn give(&mut self, ctx: &mut Ctx<'_>, child: SpgId, mutations: Vec<Mutation>) -> bool {
+        let ticket = self.next_ticket(ctx);
+        match ctx.store.submit(Transaction { scope: child, mutations, ..Transaction::default() }, ticket) {
+            Ok(()) => {
+                self.loose.insert(ticket);
+                true
+            }
+            Err(refused) => {
+                self.split_refused(ctx, refused);
+                false
+            }
+        }
+    }
+
+    fn submit_or_stop(&mut self, ctx: &mut Ctx<'_>, mutations: Vec<Mutation>) -> bool {
+        match self.submit_unlogged(ctx, mutations) {
+            Ok(()) => true,
+            Err(refused) => {
+                self.split_refused(ctx, refused);
+                false
+            }
+        }
+    }
+
+    fn split_refused(&mut self, ctx: &mut Ctx<'_>, refused: Refused) {
+        self.log_line(ctx, Level::Error, format!("cannot be split: the store refuses ({refused:?})"));
+        self.phase = Phase::Broken;
+        if refused == Refused::Stopped {
+            ctx.out.push(Effect::StoreStopped);
+        }
+    }
+
+    /// All keys were gone through.
+    fn end_pass(&mut self, ctx: &mut Ctx<'_>) -> bool {
+        let Phase::Splitting(split) = &self.phase else { return false };
+        let (children, pg_num, step) = (split.children.clone(), split.pg_num, split.step);
+        let share = self.info.stats.divided(children.len() as i64 + 1);
+        let mut history = self.history.clone();
+        history.pg_num = pg_num;
+        history.estimated = true;
+        if step == Step::Give {
+            let mut info = self.info.clone();
+            info.stats = share;
+            for child in children {
+                let mutations = vec![
+                    Mutation::MetaSet(Bytes::from_static(meta::HISTORY), history.encode()),
+                    Mutation::MetaSet(Bytes::from_static(meta::INFO), info.encode()),
+                ];
+                if !self.give(ctx, child, mutations) {
+                    return false;
+                }
+            }
+        } else {
+            children.iter().for_each(|_| self.info.stats.subtract(&share));
+            self.history = history;
+            let records = self.own_records();
+            if !self.submit_or_stop(ctx, records) {
+                return false;
+            }
+        }
+        if let Phase::Splitting(split) = &mut self.phase {
+            split.step = if step == Step::Give { Step::Given } else { Step::Dropped };
+        }
+        true
+    }
+
+    fn end_split(&mut self, ctx: &mut Ctx<'_>) {
+        let Phase::Splitting(split) = std::mem::replace(&mut self.phase, Phase::Active) else { return };
+        let (pg_num, seed) = (split.pg_num, self.id.pg.seed);
+        let gone = |object: &HObject| types::hash::stable_mod(object.hash, pg_num, pg_num.next_power_of_two() - 1) != seed;
+        self.watches.hand_over(gone);
+        ctx.out.push(Effect::Split { children: split.children });
+        self.activate(ctx);
+        self.new_map(ctx);
+    }
+}

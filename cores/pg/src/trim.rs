@@ -1,0 +1,117 @@
+//! Snapshot trimming: when the map says that a snapshot is removed, its clones go, in small steps.
+
+use crate::api::Ctx;
+use crate::intervals::Intervals;
+use crate::meta;
+use crate::pg::{Pg, Work};
+use node::{Level, Mono};
+use objectstore::{Hold, Limit, Unread};
+use std::ops::Bound;
+
+/// How far trimming is.
+#[derive(Default)]
+pub(crate) struct Trim {
+    /// Snapshots to do.
+    pub(crate) queue: Intervals,
+    /// The scan for the next objects, while it waits for the store.
+    pub(crate) hold: Option<Hold>,
+    /// Objects that were handed to their lanes and are not done.
+    pub(crate) outstanding: usize,
+    /// When the next step is due.
+    next: Option<Mono>,
+}
+
+impl Trim {
+    pub(crate) fn due(&self, now: Mono) -> bool {
+        self.next.is_some_and(|next| next <= now)
+    }
+
+    pub(crate) fn deadline(&self) -> Mono {
+        self.next.unwrap_or(Mono::NEVER)
+    }
+}
+
+impl Pg {
+    /// Takes the map's list of removed snapshots.
+    pub(crate) fn plan_trim(&mut self, ctx: &mut Ctx<'_>) {
+        let removed = ctx.map.removed_snaps_queue.get(&self.id.pg.pool);
+        let wanted = Intervals::from_lengths(removed.into_iter().flat_map(|q| q.iter()));
+        // What the map no longer asks for need not be remembered.
+        let remembered = self.history.purged.intersection(&wanted);
+        let forget = remembered != self.history.purged;
+        self.history.purged = remembered;
+        self.trim.queue = wanted;
+        self.trim.queue.subtract(&self.history.purged);
+        if forget {
+            self.save(ctx);
+        }
+        if self.trim.queue.is_empty() {
+            self.trim.next = None;
+        } else if self.trim.hold.is_none() && self.trim.outstanding == 0 {
+            self.trim.next = Some(ctx.now.mono);
+        }
+    }
+
+    /// Finds the next objects of the snapshot in work and hands them to their lanes.
+    pub(crate) fn step_trim(&mut self, ctx: &mut Ctx<'_>) {
+        self.trim.next = None;
+        if self.trim.outstanding > 0 {
+            return;
+        }
+        let Some(snap) = self.trim.queue.first() else { return };
+        if ctx.map.flags & maps::flags::NOSNAPTRIM != 0 || ctx.store.congested() {
+            self.trim.next = Some(ctx.now.mono.plus(ctx.config.step_pause * 100));
+            return;
+        }
+        let hold = match self.trim.hold.take() {
+            Some(hold) => hold,
+            None => self.next_hold(ctx),
+        };
+        let (from, to) = (meta::snap_start(snap), meta::snap_start(snap + 1));
+        let limit = Limit { entries: ctx.config.step_objects, bytes: usize::MAX };
+        let page = ctx.store.meta_scan(hold, &self.id, (Bound::Included(&from[..]), Bound::Excluded(&to[..])), limit);
+        match page {
+            Ok(page) => {
+                ctx.store.release(hold);
+                let objects: Vec<_> =
+                    page.entries.iter().filter_map(|(key, _)| meta::parse_snap_key(key, self.id.pg.pool).ok()).collect();
+                self.trim_objects(ctx, snap, objects);
+            }
+            Err(Unread::Missing(wish)) => {
+                self.trim.hold = Some(hold);
+                ctx.store.fetch(hold, wish);
+            }
+            Err(Unread::Damaged(damage)) => {
+                ctx.store.release(hold);
+                let text = format!("snapshot {snap:x} is not trimmed: {} at offset {} is damaged", damage.what, damage.offset);
+                self.log_line(ctx, Level::Error, text);
+                self.trim.queue.remove(snap, snap + 1);
+                self.trim.next = Some(ctx.now.mono);
+            }
+        }
+    }
+
+    fn trim_objects(&mut self, ctx: &mut Ctx<'_>, snap: u64, objects: Vec<(u64, types::HObject)>) {
+        if objects.is_empty() {
+            self.trim.queue.remove(snap, snap + 1);
+            self.history.purged.insert(snap, snap + 1);
+            self.save(ctx);
+            if !self.trim.queue.is_empty() {
+                self.trim.next = Some(ctx.now.mono);
+            }
+            return;
+        }
+        self.trim.outstanding = objects.len();
+        for (_, head) in objects {
+            self.enqueue(ctx, head, Work::Trim { snap });
+        }
+    }
+
+    /// One object of the step is done.
+    pub(crate) fn trimmed(&mut self, ctx: &Ctx<'_>) {
+        self.trim.outstanding = self.trim.outstanding.saturating_sub(1);
+        if self.trim.outstanding == 0 {
+            self.trim.next = Some(ctx.now.mono.plus(ctx.config.step_pause));
+        }
+    }
+}
