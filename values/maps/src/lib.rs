@@ -28,5 +28,5 @@ pub use mgrmap::{MgrMap, ModuleInfo, ModuleOption, StandbyInfo};
 pub use monmap::{ALL_MON_FEATURES, MonInfo, MonMap};
 pub use osd::{OsdInfo, OsdXInfo, state};
 pub use osdmap::{OsdMap, StretchMode, flags};
-pub use placement::{NO_OSD, UpActing};
+pub use placement::{NO_OSD, Placements, UpActing};
 pub use pool::{HitSetParams, MergeMeta, OptValue, Pool, PoolSnap, cache_mode, opts, pool_flags, pool_type};

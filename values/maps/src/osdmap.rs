@@ -196,7 +196,8 @@ pub struct OsdMap {
     pub device_class_flags: BTreeMap<i32, u32>,
     /// State of a stretch cluster.
     pub stretch_mode: Option<StretchMode>,
-    pub(crate) placements: Placements,
+    /// Remembered placements; the default is none.
+    pub placements: Placements,
 }
 
 impl OsdMap {

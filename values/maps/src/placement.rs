@@ -32,7 +32,7 @@ type Slots = Box<[OnceLock<UpActing>]>;
 
 /// Answers that were computed already, by pool and group. They belong to one state of a map: a clone starts empty.
 #[derive(Debug, Default)]
-pub(crate) struct Placements {
+pub struct Placements {
     pools: OnceLock<Arc<BTreeMap<PoolId, Slots>>>,
 }
 
