@@ -4,8 +4,6 @@ use crate::build::check_name;
 use crate::error::{Error, Result};
 use crate::map::{Map, Mask, Rule, Step, op};
 
-/// As many rules as there is room for at first; doubled when it runs out.
-const FIRST_RULES: usize = 8;
 /// A pool names its rule by a byte.
 const MAX_RULES: usize = 256;
 
@@ -46,8 +44,7 @@ impl Map {
         let free = (0..MAX_RULES).find(|n| self.rules.get(*n).is_none_or(Option::is_none) && !taken(*n));
         let number = free.ok_or_else(|| Error::Invalid("all numbers for rules are taken".into()))?;
         if number >= self.rules.len() {
-            let room = (number + 1).next_power_of_two().max(FIRST_RULES);
-            self.rules.resize_with(room, || None);
+            self.rules.resize_with(number + 1, || None);
         }
         let mask = Mask { ruleset: number as u8, kind, min_size: sizes.0, max_size: sizes.1 };
         self.rules[number] = Some(Rule { mask, steps });

@@ -1,6 +1,5 @@
 //! Making the next epoch from a map and a step.
 
-use crate::incremental::KEEP_RELEASE;
 use crate::{Incremental, OsdInfo, OsdMap, OsdXInfo, StretchMode, flags, state};
 use denc::{Decode, DecodeError};
 use std::collections::BTreeMap;
@@ -43,6 +42,12 @@ type Result<T> = std::result::Result<T, ApplyError>;
 
 /// The first release that has no flags of its own for required releases.
 const LUMINOUS: u8 = 12;
+/// The first release whose logs have a hard limit.
+const NAUTILUS: u8 = 14;
+/// Releases from here on would be negative: they stand for "no change", as [`KEEP_RELEASE`] does.
+///
+/// [`KEEP_RELEASE`]: crate::incremental::KEEP_RELEASE
+const FIRST_NO_RELEASE: u8 = 0x80;
 
 impl OsdMap {
     /// The next epoch: this map changed by `inc`. Remembered placements go over if the step leaves placement alone.
@@ -74,6 +79,8 @@ impl OsdMap {
         if !inc.crush.is_empty() {
             map.crush = Arc::new(crush::Map::from_bytes(&inc.crush).map_err(ApplyError::Inner)?);
             map.crush_version = map.crush_version.wrapping_add(1);
+            let classes = &map.crush.class_names;
+            map.device_class_flags.retain(|class, _| classes.contains_key(class));
         }
         if inc.keeps_placement(self) {
             map.placements = self.placements.share();
@@ -184,6 +191,7 @@ impl OsdMap {
         for (osd, addrs) in &inc.new_up_client {
             let n = *osd as usize;
             self.osd_state[n] |= state::EXISTS | state::UP;
+            self.osd_state[n] &= !state::STOP;
             self.client_addrs[n] = addrs.clone();
             self.hb_back_addrs[n] = inc.new_hb_back_up.get(osd).cloned().unwrap_or_default();
             self.hb_front_addrs[n] = inc.new_hb_front_up.get(osd).cloned().unwrap_or_default();
@@ -266,14 +274,17 @@ impl OsdMap {
                 *ratio = new;
             }
         }
-        if inc.new_require_min_compat_client != KEEP_RELEASE {
+        if (1..FIRST_NO_RELEASE).contains(&inc.new_require_min_compat_client) {
             self.require_min_compat_client = inc.new_require_min_compat_client;
         }
-        if inc.new_require_osd_release != KEEP_RELEASE {
+        if inc.new_require_osd_release < FIRST_NO_RELEASE {
             self.require_osd_release = inc.new_require_osd_release;
             if self.require_osd_release >= LUMINOUS {
                 self.flags &= !flags::LEGACY_REQUIRE_FLAGS;
                 self.flags |= flags::RECOVERY_DELETES;
+            }
+            if self.require_osd_release >= NAUTILUS {
+                self.flags |= flags::PGLOG_HARDLIMIT;
             }
         }
         if let Some(new) = inc.new_stretch_mode.filter(|s| s.change_stretch_mode) {

@@ -108,6 +108,34 @@ pub mod opts {
     pub const DEDUP_CHUNK_ALGORITHM: i32 = 21;
     pub const DEDUP_CDC_CHUNK_SIZE: i32 = 22;
     pub const PG_NUM_MAX: i32 = 23;
+
+    /// Number, name in commands, and kind of value: s text, i integer, d fraction.
+    pub const ALL: [(i32, &str, char); 24] = [
+        (SCRUB_MIN_INTERVAL, "scrub_min_interval", 'd'),
+        (SCRUB_MAX_INTERVAL, "scrub_max_interval", 'd'),
+        (DEEP_SCRUB_INTERVAL, "deep_scrub_interval", 'd'),
+        (RECOVERY_PRIORITY, "recovery_priority", 'i'),
+        (RECOVERY_OP_PRIORITY, "recovery_op_priority", 'i'),
+        (SCRUB_PRIORITY, "scrub_priority", 'i'),
+        (COMPRESSION_MODE, "compression_mode", 's'),
+        (COMPRESSION_ALGORITHM, "compression_algorithm", 's'),
+        (COMPRESSION_REQUIRED_RATIO, "compression_required_ratio", 'd'),
+        (COMPRESSION_MAX_BLOB_SIZE, "compression_max_blob_size", 'i'),
+        (COMPRESSION_MIN_BLOB_SIZE, "compression_min_blob_size", 'i'),
+        (CSUM_TYPE, "csum_type", 'i'),
+        (CSUM_MAX_BLOCK, "csum_max_block", 'i'),
+        (CSUM_MIN_BLOCK, "csum_min_block", 'i'),
+        (FINGERPRINT_ALGORITHM, "fingerprint_algorithm", 's'),
+        (PG_NUM_MIN, "pg_num_min", 'i'),
+        (TARGET_SIZE_BYTES, "target_size_bytes", 'i'),
+        (TARGET_SIZE_RATIO, "target_size_ratio", 'd'),
+        (PG_AUTOSCALE_BIAS, "pg_autoscale_bias", 'd'),
+        (READ_LEASE_INTERVAL, "read_lease_interval", 'd'),
+        (DEDUP_TIER, "dedup_tier", 'i'),
+        (DEDUP_CHUNK_ALGORITHM, "dedup_chunk_algorithm", 's'),
+        (DEDUP_CDC_CHUNK_SIZE, "dedup_cdc_chunk_size", 'i'),
+        (PG_NUM_MAX, "pg_num_max", 'i'),
+    ];
 }
 
 /// A snapshot of a whole pool (`pool_snap_info_t` v2/c2).
