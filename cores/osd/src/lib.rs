@@ -1,1 +1,321 @@
-//! (room under construction)
+//! The OSD as a whole, as one machine without IO: sessions with clients, the maps, the placement groups' lives, the
+//! link to the monitor. One disk, one store, one core: the path of an operation has no mail and no locks.
+//!
+//! # The way of an operation
+//!
+//! The messenger gives a whole message → [`dispatch`]: the session's rights, the map's epoch (an older client is sent the changes
+//! it lacks, a newer one waits until we have its map), the group → the group executes it over the store and submits a transaction → at the end
+//! of the round the store closes its journal group ([`node::Node::turn`]) → when it is durable, the group's reply goes to the messenger →
+//! it leaves at the end of that round.
+//!
+//! # The life of an OSD
+//!
+//! *Opening*: the store replays its journal. *Loading*: superblock, maps and groups are read. *Booting*: a monitor is found, missed maps are gone
+//! through one by one (each may create or split groups), and the OSD asks to be marked up. *Active*: the map says that we are up at our address.
+//! *Stopping*: the monitor is told, everything submitted becomes durable, the store is closed.
+
+#![forbid(unsafe_code)]
+
+mod backend;
+mod bench;
+mod commands;
+mod config;
+mod copies;
+mod dispatch;
+mod groups;
+mod life;
+mod maps;
+mod monlink;
+mod perf;
+mod query;
+mod report;
+mod sessions;
+
+pub use backend::{Backend, Readiness};
+pub use config::{OPTIONS, OptionRow, Options, OsdConfig};
+
+use crate::copies::Copies;
+use crate::groups::{Groups, Slot, World};
+use crate::maps::Maps;
+use crate::monlink::MonLink;
+use crate::perf::Perf;
+use crate::report::Reporter;
+use crate::sessions::Sessions;
+use messages::mon::LogEntry;
+use msgr::Messenger;
+use msgr::auth::{Acceptor, Auth, ClientAuth, Key, ServiceAuth};
+use node::{Input, Mono, Node, Now, Output, Outputs};
+use objectstore::{Hold, Ticket};
+use pg::Effect;
+use std::collections::{BTreeMap, VecDeque};
+use types::{EntityType, Epoch, SessionId};
+
+/// How far an OSD is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Phase {
+    Opening,
+    Loading,
+    Booting,
+    Active,
+    Stopping { since: Mono },
+    Stopped,
+    Failed,
+}
+
+/// An operation that waits for a map that this OSD does not have yet.
+struct Early {
+    session: SessionId,
+    message: types::Message,
+    bytes: usize,
+    epoch: Epoch,
+}
+
+/// An object storage daemon. See the crate's text.
+pub struct Osd {
+    config: OsdConfig,
+    options: Options,
+    /// From the configuration database.
+    central_options: BTreeMap<String, String>,
+    /// From `config set` of a `tell`; they stand above the database until the next start.
+    local_options: BTreeMap<String, String>,
+    phase: Phase,
+    store: Box<dyn Backend>,
+    msgr: Messenger,
+    mon: MonLink,
+    maps: Maps,
+    /// The epoch that the store remembers.
+    saved_epoch: Epoch,
+    groups: Groups,
+    sessions: Sessions,
+    copies: Copies,
+    reporter: Reporter,
+    perf: Perf,
+    early: VecDeque<Early>,
+    bench: Option<bench::Bench>,
+    effects: Vec<(Slot, Effect)>,
+    last_id: u64,
+    log_seq: u64,
+    boot_sent: Option<Mono>,
+    latest_wall: types::UTime,
+}
+
+impl Osd {
+    /// An OSD over `store`, which may still be opening.
+    pub fn new(config: OsdConfig, store: Box<dyn Backend>) -> Self {
+        let auth = match config.key {
+            None => Auth::none(config.name()),
+            Some(secret) => Auth {
+                acceptor: Acceptor::Service(ServiceAuth::new(EntityType::Osd)),
+                client: ClientAuth::cephx(config.name(), Key::new(types::UTime::ZERO, secret)),
+            },
+        };
+        let messenger = msgr::Config::server(config.name(), config.addrs.clone(), config.whoami.into());
+        let hostname = config.metadata.get("hostname").cloned().unwrap_or_else(|| "localhost".into());
+        Self {
+            msgr: Messenger::new(messenger, auth, config.seed),
+            mon: MonLink::new(config.monitors.clone(), hostname),
+            config,
+            options: Options::default(),
+            central_options: BTreeMap::new(),
+            local_options: BTreeMap::new(),
+            phase: Phase::Opening,
+            store,
+            maps: Maps::none(),
+            saved_epoch: 0,
+            groups: Groups::default(),
+            sessions: Sessions::default(),
+            copies: Copies::default(),
+            reporter: Reporter::default(),
+            perf: Perf::default(),
+            early: VecDeque::new(),
+            bench: None,
+            effects: Vec::new(),
+            last_id: 0,
+            log_seq: 0,
+            boot_sent: None,
+            latest_wall: types::UTime::ZERO,
+        }
+    }
+
+    /// Whether the cluster counts this OSD as up and all its groups serve.
+    pub fn is_active(&self) -> bool {
+        self.phase == Phase::Active && self.groups.all_active()
+    }
+
+    fn phase_name(&self) -> &'static str {
+        match self.phase {
+            Phase::Opening => "opening",
+            Phase::Loading => "loading",
+            Phase::Booting => "booting",
+            Phase::Active => "active",
+            Phase::Stopping { .. } => "stopping",
+            Phase::Stopped => "stopped",
+            Phase::Failed => "failed",
+        }
+    }
+
+    /// A new number for the OSD's own holds and tickets (slot 0).
+    fn next_id(&mut self) -> u64 {
+        self.last_id += 1;
+        self.last_id
+    }
+
+    /// Groups, and what they are called with.
+    fn world(&mut self, now: Now) -> (&mut Groups, World<'_>) {
+        let world = World {
+            now,
+            map: self.maps.current(),
+            store: &mut *self.store,
+            out: &mut self.effects,
+            whoami: self.config.whoami,
+            config: &self.options.pg,
+        };
+        (&mut self.groups, world)
+    }
+
+    /// Puts the options together; the names of those whose values do not parse.
+    fn apply_options(&mut self) -> Vec<String> {
+        let mut given = self.central_options.clone();
+        given.extend(self.local_options.clone());
+        let (options, bad) = Options::from_config(&given);
+        self.options = options;
+        bad.into_iter().filter_map(|b| Some(b.split(' ').next()?.to_owned())).collect()
+    }
+
+    /// Asks the monitor for whatever maps are newer than ours.
+    fn ask_for_maps(&mut self) {
+        if let Some(session) = self.mon.session() {
+            let message = self.mon.subscription(self.maps.epoch());
+            self.msgr.send(session, message);
+        }
+    }
+
+    /// A line for the cluster's log.
+    fn cluster_log(&mut self, now: Now, level: pg::ClusterLevel, text: String) {
+        self.log_seq += 1;
+        let level = match level {
+            pg::ClusterLevel::Info => 1,
+            pg::ClusterLevel::Warn => 3,
+            pg::ClusterLevel::Error => 4,
+        };
+        self.mon.log(LogEntry {
+            name: self.config.name(),
+            rank: messages::EntityNum { kind: EntityType::Osd as u8, num: self.config.whoami.into() },
+            addrs: self.config.addrs.clone(),
+            stamp: now.wall,
+            seq: self.log_seq,
+            level,
+            message: text,
+            channel: "cluster".into(),
+        });
+    }
+
+    fn start_scrub(&mut self, now: Now, id: types::PgId, deep: bool) {
+        if let Some(slot) = self.groups.find(&id) {
+            let (groups, mut world) = self.world(now);
+            groups.call(slot, &mut world, |pg, ctx| pg.start_scrub(ctx, deep));
+        }
+    }
+
+    /// Gives the store's events to whom they belong.
+    fn drain_store(&mut self, now: Now, out: &mut Outputs) {
+        while let Some(event) = self.store.poll_event() {
+            match groups::slot_of(&event) {
+                0 => self.own_event(now, &event, out),
+                slot => {
+                    let (groups, mut world) = self.world(now);
+                    groups.call(slot, &mut world, |pg, ctx| pg.store_event(ctx, event));
+                }
+            }
+        }
+    }
+
+    /// An event for the OSD itself: something fetched while loading, or a write of a bench.
+    fn own_event(&mut self, now: Now, event: &objectstore::Event, out: &mut Outputs) {
+        match event {
+            objectstore::Event::Fetched(Hold(_)) => self.load(now, out),
+            objectstore::Event::Committed(ticket) => {
+                if self.bench.as_mut().is_some_and(|b| b.committed(*ticket)) {
+                    self.run_bench(now);
+                }
+            }
+        }
+    }
+
+    fn run_bench(&mut self, now: Now) {
+        let Some(bench) = &mut self.bench else { return };
+        let last_id = &mut self.last_id;
+        let mut ticket = || {
+            *last_id += 1;
+            Ticket(*last_id)
+        };
+        let answer = match bench.run(now, &mut *self.store, &mut ticket) {
+            bench::Outcome::Running => return,
+            bench::Outcome::Done(value) => {
+                let output = format!("{}\n", serde_json::to_string_pretty(&value).unwrap_or_default());
+                commands::Answer { result: 0, status: String::new(), output }
+            }
+            bench::Outcome::Failed(error) => commands::Answer::error(error, format!("the store refused a write: {error}")),
+        };
+        let asker = self.bench.take().map(|b| b.asker);
+        if let Some(asker) = asker {
+            self.answer_command(asker.session, asker.tid, answer);
+        }
+    }
+
+    /// Carries out what groups, store and messenger want until nothing is left.
+    fn settle(&mut self, now: Now, out: &mut Outputs) {
+        loop {
+            self.drain_messenger(now, out);
+            self.drain_store(now, out);
+            if self.effects.is_empty() && self.copies.is_empty() {
+                return;
+            }
+            self.carry_out(now, out);
+            if self.effects.is_empty() {
+                return;
+            }
+        }
+    }
+}
+
+impl Node for Osd {
+    fn handle(&mut self, now: Now, input: Input, out: &mut Outputs) {
+        self.latest_wall = now.wall;
+        match input {
+            Input::Disk(done) => self.store.disk_done(now, done),
+            Input::Call { call, command } => {
+                let (result, text) = match commands::run(self, now, &command, None) {
+                    commands::Dispatch::Now(answer) if answer.output.is_empty() => (answer.result, answer.status),
+                    commands::Dispatch::Now(answer) => (answer.result, answer.output),
+                    commands::Dispatch::Bench(_) => (types::Errno::EINVAL.wire(), "bench needs a client".into()),
+                };
+                out.push(Output::Answer { call, result, text });
+            }
+            Input::Stop => self.begin_stop(now, out),
+            network => self.msgr.handle(now, network, out),
+        }
+        self.settle(now, out);
+    }
+
+    fn turn(&mut self, now: Now, out: &mut Outputs) {
+        self.perf.rounds += 1;
+        self.live(now, out);
+        if matches!(self.phase, Phase::Booting | Phase::Active | Phase::Stopping { .. }) {
+            let (groups, mut world) = self.world(now);
+            groups.turn(&mut world);
+        }
+        self.settle(now, out);
+        self.store.turn(now, out);
+        // A store in memory commits at once.
+        self.settle(now, out);
+        self.msgr.turn(now, out);
+        self.finish_stop(now, out);
+    }
+
+    fn deadline(&self) -> Mono {
+        let running = matches!(self.phase, Phase::Booting | Phase::Active);
+        let groups = if running { self.groups.deadline() } else { Mono::NEVER };
+        [self.msgr.deadline(), self.store.deadline(), self.life_deadline(), groups].into_iter().min().unwrap_or(Mono::NEVER)
+    }
+}

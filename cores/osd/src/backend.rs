@@ -1,0 +1,99 @@
+//! The store under an OSD, as the OSD drives it.
+
+use node::{DiskDone, Mono, Now, Outputs};
+use objectstore::ObjectStore;
+use objectstore::memory::MemStore;
+
+/// How far a store is from being usable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Readiness {
+    /// It still reads its disk.
+    Opening,
+    /// It serves.
+    Ready,
+    /// It cannot be opened, or has stopped after a failure; the text says why.
+    Failed(String),
+}
+
+/// A store with the disk side that its OSD drives.
+pub trait Backend: ObjectStore {
+    /// A disk request ended.
+    fn disk_done(&mut self, now: Now, done: DiskDone);
+    /// Ends a round: gives out disk requests.
+    fn turn(&mut self, now: Now, out: &mut Outputs);
+    /// When `turn` must be called at the latest.
+    fn deadline(&self) -> Mono;
+    /// Whether it serves.
+    fn readiness(&self) -> Readiness;
+    /// Begins a clean stop: everything submitted becomes durable.
+    fn begin_stop(&mut self);
+    /// Whether a clean stop is complete.
+    fn stopped(&self) -> bool;
+    /// Counters for `perf dump`, as a JSON object.
+    fn counters(&self) -> serde_json::Value;
+}
+
+/// Nothing survives; for tests and for measuring everything above the disk.
+impl Backend for MemStore {
+    fn disk_done(&mut self, _now: Now, _done: DiskDone) {}
+    fn turn(&mut self, _now: Now, _out: &mut Outputs) {}
+    fn deadline(&self) -> Mono {
+        Mono::NEVER
+    }
+    fn readiness(&self) -> Readiness {
+        Readiness::Ready
+    }
+    fn begin_stop(&mut self) {}
+    fn stopped(&self) -> bool {
+        self.uncommitted() == 0
+    }
+    fn counters(&self) -> serde_json::Value {
+        serde_json::json!({ "kind": "memory" })
+    }
+}
+
+impl Backend for store::Store {
+    fn disk_done(&mut self, now: Now, done: DiskDone) {
+        store::Store::disk_done(self, now, done);
+    }
+    fn turn(&mut self, now: Now, out: &mut Outputs) {
+        store::Store::turn(self, now, out);
+    }
+    fn deadline(&self) -> Mono {
+        store::Store::deadline(self)
+    }
+    fn readiness(&self) -> Readiness {
+        match (self.open_error(), self.failure()) {
+            (Some(error), _) => Readiness::Failed(error.to_string()),
+            (None, Some(failure)) => Readiness::Failed(failure.to_owned()),
+            (None, None) if self.ready() => Readiness::Ready,
+            (None, None) => Readiness::Opening,
+        }
+    }
+    fn begin_stop(&mut self) {
+        store::Store::begin_stop(self);
+    }
+    fn stopped(&self) -> bool {
+        store::Store::stopped(self)
+    }
+    fn counters(&self) -> serde_json::Value {
+        let c = store::Store::counters(self);
+        serde_json::json!({
+            "kind": "disk",
+            "commits": c.commits,
+            "journal_groups": c.groups,
+            "journal_bytes": c.journal_bytes,
+            "direct_bytes": c.direct_bytes,
+            "moved_bytes": c.moved_bytes,
+            "index_bytes": c.index_bytes,
+            "checkpoints": c.checkpoints,
+            "data_hits": c.data_hits,
+            "data_misses": c.data_misses,
+            "page_hits": c.page_hits,
+            "page_misses": c.page_misses,
+            "damaged": c.damaged,
+            "stalled": c.stalled,
+            "commit_latency_us_log2": c.commit_latency,
+        })
+    }
+}

@@ -1,0 +1,358 @@
+//! Commands to an OSD: `ceph tell osd.N ...`, `ceph pg N query`, and the process's own admin calls.
+
+use crate::Osd;
+use crate::bench::{Asker, Bench};
+use crate::config::OPTIONS;
+use node::Now;
+use serde_json::{Map, Value, json};
+use types::{Errno, PgId};
+
+/// An answer: result, a sentence for people, output.
+pub(crate) struct Answer {
+    pub(crate) result: i32,
+    pub(crate) status: String,
+    pub(crate) output: String,
+}
+
+impl Answer {
+    fn json(value: &Value) -> Self {
+        let mut output = serde_json::to_string_pretty(value).unwrap_or_default();
+        output.push('\n');
+        Self { result: 0, status: String::new(), output }
+    }
+
+    fn text(output: impl Into<String>) -> Self {
+        Self { result: 0, status: String::new(), output: output.into() }
+    }
+
+    pub(crate) fn error(errno: Errno, status: impl Into<String>) -> Self {
+        Self { result: errno.wire(), status: status.into(), output: String::new() }
+    }
+}
+
+type Handler = fn(&mut Osd, Now, &Map<String, Value>) -> Answer;
+
+struct Row {
+    /// Words and arguments (`name:Type`, a leading `?` if it may be left out, a trailing `*` for many).
+    signature: &'static str,
+    help: &'static str,
+    handler: Handler,
+}
+
+const ROWS: &[Row] = &[
+    Row { signature: "version", help: "release that this OSD presents itself as", handler: version },
+    Row { signature: "status", help: "state of this OSD", handler: status },
+    Row { signature: "perf dump", help: "counters and latencies", handler: perf_dump },
+    Row { signature: "config get var:CephString", help: "value of an option", handler: config_get },
+    Row { signature: "config show", help: "all options and their values", handler: config_show },
+    Row { signature: "config diff", help: "options that differ from their defaults", handler: config_diff },
+    Row {
+        signature: "config set var:CephString val:CephString*",
+        help: "set an option until the next restart",
+        handler: config_set,
+    },
+    Row { signature: "config unset var:CephString", help: "undo `config set`", handler: config_unset },
+    Row { signature: "config help ?var:CephString", help: "what options mean", handler: config_help },
+    Row { signature: "dump_ops_in_flight", help: "operations that are not answered yet", handler: ops_in_flight },
+    Row { signature: "ops", help: "operations that are not answered yet", handler: ops_in_flight },
+    Row { signature: "dump_blocked_ops", help: "operations older than osd_op_complaint_time", handler: blocked_ops },
+    Row {
+        signature: "dump_historic_ops",
+        help: "the latest operations that took long enough to be noticed",
+        handler: historic_ops,
+    },
+    Row { signature: "dump_blocklist", help: "clients that are shut out, and until when", handler: dump_blocklist },
+    Row { signature: "dump_watchers", help: "number of watches of each placement group", handler: dump_watchers },
+    Row { signature: "list_devices", help: "the disk below this OSD", handler: list_devices },
+    Row { signature: "flush_pg_stats", help: "report statistics to the monitor now", handler: flush_pg_stats },
+    Row { signature: "get_latest_osdmap", help: "ask the monitor for newer maps", handler: get_latest_osdmap },
+    Row { signature: "pg pgid:CephPgid cmd:CephChoices=query", help: "state of a placement group", handler: pg_query },
+    Row { signature: "query pgid:CephPgid", help: "state of a placement group", handler: pg_query },
+    Row {
+        signature: "scrub ?pgid:CephPgid",
+        help: "compare and verify objects' metadata, of one group or of all",
+        handler: scrub,
+    },
+    Row { signature: "deep_scrub ?pgid:CephPgid", help: "read and verify all data, of one group or of all", handler: deep_scrub },
+    Row {
+        signature: "bench ?count:CephInt ?size:CephInt ?object_size:CephInt ?object_num:CephInt",
+        help: "write count bytes in writes of size to the store, and tell how long it took (1 GiB in writes of 4 MiB by default)",
+        handler: |_, _, _| Answer::error(Errno::EINVAL, "bench runs only as a command from a client"),
+    },
+];
+
+/// What to do with a command.
+pub(crate) enum Dispatch {
+    /// Answer now.
+    Now(Answer),
+    /// A bench: the answer comes when it ends.
+    Bench(Bench),
+}
+
+/// Runs a command given as JSON text. `asker` is who wants the answer, if it can come later.
+pub(crate) fn run(osd: &mut Osd, now: Now, json: &str, asker: Option<Asker>) -> Dispatch {
+    let Ok(Value::Object(mut args)) = serde_json::from_str::<Value>(json) else {
+        return Dispatch::Now(Answer::error(Errno::EINVAL, "the command is not a JSON object"));
+    };
+    let prefix = args.get("prefix").and_then(Value::as_str).unwrap_or_default().to_owned();
+    if prefix == "get_command_descriptions" {
+        return Dispatch::Now(Answer::text(descriptions()));
+    }
+    let Some(row) = ROWS.iter().find(|row| words(row.signature) == prefix) else {
+        return Dispatch::Now(Answer::error(Errno::EINVAL, format!("osd.{} has no command '{prefix}'", osd.config.whoami)));
+    };
+    if let (Some(asker), "bench") = (asker, prefix.as_str()) {
+        return bench(now, &args, asker);
+    }
+    args.remove("prefix");
+    Dispatch::Now((row.handler)(osd, now, &args))
+}
+
+/// The literal words of a signature.
+fn words(signature: &str) -> String {
+    let literal: Vec<&str> = signature.split(' ').filter(|w| !w.contains(':')).collect();
+    literal.join(" ")
+}
+
+/// All rows in the form that the `ceph` command parses its command line with.
+fn descriptions() -> String {
+    let mut all = Map::new();
+    for (i, row) in ROWS.iter().enumerate() {
+        let sig: Vec<Value> = row.signature.split(' ').map(argument).collect();
+        all.insert(format!("cmd{i:03}"), json!({ "sig": sig, "help": row.help, "module": "osd", "perm": "rw", "flags": 0 }));
+    }
+    Value::Object(all).to_string()
+}
+
+fn argument(word: &str) -> Value {
+    let Some((name, kind)) = word.split_once(':') else { return json!(word) };
+    let optional = name.starts_with('?');
+    let mut out = json!({ "name": name.trim_start_matches('?'), "type": kind.trim_end_matches('*') });
+    if let Some((kind, choices)) = kind.split_once('=') {
+        out["type"] = json!(kind);
+        out["strings"] = json!(choices);
+    }
+    if optional {
+        out["req"] = json!(false);
+    }
+    if kind.ends_with('*') {
+        out["n"] = json!("N");
+    }
+    out
+}
+
+fn text<'a>(args: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
+    args.get(name).and_then(Value::as_str)
+}
+
+fn number(args: &Map<String, Value>, name: &str) -> Option<u64> {
+    let value = args.get(name)?;
+    value.as_u64().or_else(|| value.as_str()?.parse().ok())
+}
+
+fn version(_: &mut Osd, _: Now, _: &Map<String, Value>) -> Answer {
+    Answer::json(&json!({ "version": "16.2.15", "release": "pacific", "release_type": "stable" }))
+}
+
+fn status(osd: &mut Osd, _: Now, _: &Map<String, Value>) -> Answer {
+    Answer::json(&json!({
+        "cluster_fsid": osd.config.fsid.to_string(),
+        "osd_fsid": types::Fsid(osd.config.uuid).to_string(),
+        "whoami": osd.config.whoami,
+        "state": osd.phase_name(),
+        "newest_map": osd.maps.epoch(),
+        "num_pgs": osd.groups.len(),
+    }))
+}
+
+fn perf_dump(osd: &mut Osd, now: Now, _: &Map<String, Value>) -> Answer {
+    Answer::json(&json!({ "osd": osd.perf.json(now.mono), "store": osd.store.counters() }))
+}
+
+fn config_get(osd: &mut Osd, _: Now, args: &Map<String, Value>) -> Answer {
+    let name = text(args, "var").unwrap_or_default();
+    match osd.options.get(name) {
+        Some(value) => Answer::json(&json!({ name: value })),
+        None => Answer::error(Errno::ENOENT, format!("osd.{} has no option '{name}'", osd.config.whoami)),
+    }
+}
+
+fn config_show(osd: &mut Osd, _: Now, _: &Map<String, Value>) -> Answer {
+    let all: Map<String, Value> = OPTIONS.iter().map(|row| (row.name.to_owned(), json!(osd.options.get(row.name)))).collect();
+    Answer::json(&Value::Object(all))
+}
+
+fn config_diff(osd: &mut Osd, _: Now, _: &Map<String, Value>) -> Answer {
+    let changed = OPTIONS.iter().filter_map(|row| {
+        let value = osd.options.get(row.name)?;
+        (value != row.default).then(|| (row.name.to_owned(), json!({ "default": row.default, "final": value })))
+    });
+    Answer::json(&json!({ "diff": changed.collect::<Map<String, Value>>() }))
+}
+
+fn config_set(osd: &mut Osd, _: Now, args: &Map<String, Value>) -> Answer {
+    let name = text(args, "var").unwrap_or_default().to_owned();
+    if !OPTIONS.iter().any(|row| row.name == name) {
+        return Answer::error(Errno::ENOENT, format!("osd.{} has no option '{name}'", osd.config.whoami));
+    }
+    let value = match args.get("val") {
+        Some(Value::Array(parts)) => parts.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" "),
+        Some(Value::String(value)) => value.clone(),
+        _ => return Answer::error(Errno::EINVAL, "the value is missing"),
+    };
+    osd.local_options.insert(name.clone(), value);
+    if osd.apply_options().contains(&name) {
+        osd.local_options.remove(&name);
+        osd.apply_options();
+        return Answer::error(Errno::EINVAL, format!("the value does not fit option '{name}'"));
+    }
+    Answer::json(&json!({ "success": format!("{name} = '{}' ", osd.options.get(&name).unwrap_or_default()) }))
+}
+
+fn config_unset(osd: &mut Osd, _: Now, args: &Map<String, Value>) -> Answer {
+    osd.local_options.remove(text(args, "var").unwrap_or_default());
+    osd.apply_options();
+    Answer::json(&json!({ "success": "" }))
+}
+
+fn config_help(osd: &mut Osd, _: Now, args: &Map<String, Value>) -> Answer {
+    let wanted = text(args, "var");
+    let rows: Vec<Value> = OPTIONS
+        .iter()
+        .filter(|row| wanted.is_none_or(|name| name == row.name))
+        .map(|row| json!({ "name": row.name, "default": row.default, "desc": row.about }))
+        .collect();
+    match (&rows[..], wanted) {
+        ([], Some(name)) => Answer::error(Errno::ENOENT, format!("osd.{} has no option '{name}'", osd.config.whoami)),
+        ([row], Some(_)) => Answer::json(row),
+        _ => Answer::json(&json!(rows)),
+    }
+}
+
+fn in_flight(osd: &Osd, now: Now, older: std::time::Duration) -> Answer {
+    let mut ops = Vec::new();
+    for (id, pg) in osd.groups.iter() {
+        for op in pg.ops_in_flight() {
+            let age = now.mono.since(op.received);
+            if age >= older {
+                ops.push(json!({
+                    "description": op.description,
+                    "pg": id.to_string(),
+                    "age": age.as_secs_f64(),
+                    "type_data": { "flag_point": op.state },
+                }));
+            }
+        }
+    }
+    Answer::json(&json!({ "num_ops": ops.len(), "ops": ops }))
+}
+
+fn ops_in_flight(osd: &mut Osd, now: Now, _: &Map<String, Value>) -> Answer {
+    in_flight(osd, now, std::time::Duration::ZERO)
+}
+
+fn blocked_ops(osd: &mut Osd, now: Now, _: &Map<String, Value>) -> Answer {
+    in_flight(osd, now, osd.options.complaint)
+}
+
+fn historic_ops(osd: &mut Osd, _: Now, _: &Map<String, Value>) -> Answer {
+    Answer::json(&osd.perf.history())
+}
+
+fn dump_blocklist(osd: &mut Osd, _: Now, _: &Map<String, Value>) -> Answer {
+    let map = osd.maps.current();
+    let entries: Vec<Value> =
+        map.blocklist.iter().map(|(addr, until)| json!({ "addr": addr.legacy_str(), "until": until.iso() })).collect();
+    Answer::json(&json!(entries))
+}
+
+fn dump_watchers(osd: &mut Osd, _: Now, _: &Map<String, Value>) -> Answer {
+    let counts: Vec<Value> = osd
+        .groups
+        .iter()
+        .map(|(id, pg)| (id, pg.query().watches))
+        .filter(|(_, watches)| *watches > 0)
+        .map(|(id, watches)| json!({ "pg": id.to_string(), "watches": watches }))
+        .collect();
+    Answer::json(&json!(counts))
+}
+
+fn list_devices(osd: &mut Osd, _: Now, _: &Map<String, Value>) -> Answer {
+    let device = osd.config.metadata.get("backing").cloned().unwrap_or_default();
+    Answer::json(&json!([{ "device": device }]))
+}
+
+fn flush_pg_stats(osd: &mut Osd, _: Now, _: &Map<String, Value>) -> Answer {
+    osd.reporter.restart();
+    Answer::text(format!("{}\n", osd.maps.epoch()))
+}
+
+fn get_latest_osdmap(osd: &mut Osd, _: Now, _: &Map<String, Value>) -> Answer {
+    osd.ask_for_maps();
+    Answer::text("")
+}
+
+fn find_pg(osd: &Osd, args: &Map<String, Value>) -> Result<PgId, Answer> {
+    let name = text(args, "pgid").unwrap_or_default();
+    let id: PgId = name.parse().map_err(|_| Answer::error(Errno::EINVAL, format!("'{name}' is not a placement group")))?;
+    if osd.groups.find(&id).is_none() {
+        return Err(Answer::error(Errno::ENOENT, format!("osd.{} does not hold pg {id}", osd.config.whoami)));
+    }
+    Ok(id)
+}
+
+fn pg_query(osd: &mut Osd, _: Now, args: &Map<String, Value>) -> Answer {
+    match find_pg(osd, args) {
+        Ok(id) => Answer::json(&crate::query::describe(osd, id)),
+        Err(answer) => answer,
+    }
+}
+
+fn start_scrub(osd: &mut Osd, now: Now, args: &Map<String, Value>, deep: bool) -> Answer {
+    let ids = match args.get("pgid") {
+        None => osd.groups.ids(),
+        Some(_) => match find_pg(osd, args) {
+            Ok(id) => vec![id],
+            Err(answer) => return answer,
+        },
+    };
+    for id in &ids {
+        osd.start_scrub(now, *id, deep);
+    }
+    Answer::text(format!("scrubbing {} placement groups\n", ids.len()))
+}
+
+fn scrub(osd: &mut Osd, now: Now, args: &Map<String, Value>) -> Answer {
+    start_scrub(osd, now, args, false)
+}
+
+fn deep_scrub(osd: &mut Osd, now: Now, args: &Map<String, Value>) -> Answer {
+    start_scrub(osd, now, args, true)
+}
+
+fn bench(now: Now, args: &Map<String, Value>, asker: Asker) -> Dispatch {
+    let number = |name, default| number(args, name).unwrap_or(default);
+    let (total, size) = (number("count", 1 << 30), number("size", 4 << 20));
+    match Bench::new(asker, now, total, size, number("object_size", 0), number("object_num", 0)) {
+        Ok(bench) => Dispatch::Bench(bench),
+        Err(why) => Dispatch::Now(Answer::error(Errno::EINVAL, why)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_describes_itself_in_the_form_that_clients_parse() {
+        let Value::Object(all) = serde_json::from_str(&descriptions()).unwrap() else { panic!("an object") };
+        assert_eq!(all.len(), ROWS.len());
+        for (row, described) in ROWS.iter().zip(all.values()) {
+            assert!(!row.help.is_empty() && described["sig"].is_array(), "{}", row.signature);
+        }
+        let bench = argument("?count:CephInt");
+        assert_eq!((&bench["name"], &bench["type"], &bench["req"]), (&json!("count"), &json!("CephInt"), &json!(false)));
+        assert_eq!(argument("val:CephString*")["n"], json!("N"));
+        assert_eq!(argument("cmd:CephChoices=query")["strings"], json!("query"));
+    }
+}

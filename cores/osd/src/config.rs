@@ -1,0 +1,163 @@
+//! What an OSD is told when it is made, and the options that can change while it runs.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+use types::{EntityAddrVec, EntityName, EntityType, Fsid, OsdId};
+
+/// What an OSD is told when it is made.
+#[derive(Clone, Debug)]
+pub struct OsdConfig {
+    /// The cluster that it belongs to.
+    pub fsid: Fsid,
+    /// Its number.
+    pub whoami: OsdId,
+    /// Identity of its disk, made when the disk was.
+    pub uuid: [u8; 16],
+    /// Where clients reach it (listener 0), with the nonce of this start.
+    pub addrs: EntityAddrVec,
+    /// Where the monitors are, tried in turn.
+    pub monitors: Vec<EntityAddrVec>,
+    /// Its key, if the cluster uses cephx.
+    pub key: Option<[u8; 16]>,
+    /// Described to the monitor at boot: host name, kernel, version, driver, backing file.
+    pub metadata: BTreeMap<String, String>,
+    /// Secret, different at each start.
+    pub seed: [u8; 32],
+}
+
+impl OsdConfig {
+    /// `osd.N`.
+    pub fn name(&self) -> EntityName {
+        EntityName::new(EntityType::Osd, self.whoami.to_string())
+    }
+}
+
+/// Options that `config set` changes while the OSD runs; the names are Ceph's.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Limits of the placement groups.
+    pub pg: pg::Config,
+    /// An operation older than this is slow (`osd_op_complaint_time`).
+    pub complaint: Duration,
+    /// Finished operations kept for `dump_historic_ops` (`osd_op_history_size`).
+    pub history: usize,
+    /// Everything that was set, by name, as it was given.
+    pub given: BTreeMap<String, String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { pg: pg::Config::default(), complaint: Duration::from_secs(30), history: 20, given: BTreeMap::new() }
+    }
+}
+
+/// An option that an OSD has: name, default, meaning.
+pub struct OptionRow {
+    /// Ceph's name.
+    pub name: &'static str,
+    /// What it is if nobody set it.
+    pub default: &'static str,
+    /// In words.
+    pub about: &'static str,
+}
+
+/// All options that this OSD heeds.
+pub const OPTIONS: &[OptionRow] = &[
+    OptionRow {
+        name: "debug_osd",
+        default: "1/5",
+        about: "log level: 0 errors and warnings, 1-9 events, 10 and more operations",
+    },
+    OptionRow { name: "osd_client_watch_timeout", default: "30", about: "seconds after which a silent watch is dropped" },
+    OptionRow { name: "osd_max_attr_size", default: "0", about: "largest attribute in bytes, 0 for no limit but the store's" },
+    OptionRow { name: "osd_max_object_name_len", default: "2048", about: "longest object name in bytes" },
+    OptionRow { name: "osd_max_object_namespace_len", default: "256", about: "longest namespace in bytes" },
+    OptionRow { name: "osd_max_object_size", default: "134217728", about: "largest object in bytes" },
+    OptionRow { name: "osd_max_omap_entries_per_request", default: "1024", about: "most omap entries in one answer" },
+    OptionRow { name: "osd_max_pg_log_entries", default: "3000", about: "log entries kept for each placement group" },
+    OptionRow { name: "osd_op_complaint_time", default: "30", about: "seconds after which an operation counts as slow" },
+    OptionRow { name: "osd_op_history_size", default: "20", about: "finished operations that are remembered" },
+    OptionRow { name: "osd_pg_log_dups_tracked", default: "3000", about: "requests remembered after they left the log" },
+];
+
+impl Options {
+    /// Takes what the monitor configured. Values that do not parse are left at their defaults and named in the result.
+    pub fn from_config(given: &BTreeMap<String, String>) -> (Self, Vec<String>) {
+        let mut options = Self { given: given.clone(), ..Self::default() };
+        let mut bad = Vec::new();
+        for (name, value) in given {
+            if options.set(name, value).is_none() {
+                bad.push(format!("{name} = {value}"));
+            }
+        }
+        (options, bad)
+    }
+
+    /// Sets one option; `None` if the value does not parse. Names that are not the OSD's are no error: the configuration
+    /// database is shared.
+    fn set(&mut self, name: &str, value: &str) -> Option<()> {
+        match name {
+            "osd_client_watch_timeout" => self.pg.watch_timeout = Duration::from_secs(value.parse().ok()?),
+            "osd_max_attr_size" => match value.parse().ok()? {
+                0 => {}
+                n => self.pg.max_xattr = n,
+            },
+            "osd_max_object_name_len" => self.pg.max_name = value.parse().ok()?,
+            "osd_max_object_namespace_len" => self.pg.max_namespace = value.parse().ok()?,
+            "osd_max_object_size" => self.pg.max_object_size = value.parse().ok()?,
+            "osd_max_omap_entries_per_request" => self.pg.omap_entries = value.parse().ok()?,
+            "osd_max_pg_log_entries" => self.pg.log_entries = value.parse().ok()?,
+            "osd_pg_log_dups_tracked" => self.pg.dup_entries = value.parse().ok()?,
+            "osd_op_complaint_time" => self.complaint = Duration::try_from_secs_f64(value.parse().ok()?).ok()?,
+            "osd_op_history_size" => self.history = value.parse::<usize>().ok()?.min(10_000),
+            _ => {}
+        }
+        Some(())
+    }
+
+    /// The value of an option as text: what was given, or its default.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        let row = OPTIONS.iter().find(|row| row.name == name);
+        self.given.get(name).map(String::as_str).or(row.map(|row| row.default))
+    }
+
+    /// The log level that `debug_osd` asks for; `None` if it was not set.
+    pub fn level(&self) -> Option<node::Level> {
+        let value = self.given.get("debug_osd")?;
+        let n: u32 = value.split('/').next()?.trim().parse().ok()?;
+        Some(match n {
+            0 => node::Level::Warn,
+            1..10 => node::Level::Info,
+            _ => node::Level::Debug,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_taken_and_bad_values_named() {
+        let given = BTreeMap::from([
+            ("osd_max_object_size".to_owned(), "1000".to_owned()),
+            ("osd_op_complaint_time".to_owned(), "soon".to_owned()),
+            ("rbd_cache".to_owned(), "false".to_owned()),
+            ("debug_osd".to_owned(), "20/20".to_owned()),
+        ]);
+        let (options, bad) = Options::from_config(&given);
+        assert_eq!((options.pg.max_object_size, bad), (1000, vec!["osd_op_complaint_time = soon".to_owned()]));
+        assert_eq!((options.get("osd_max_object_size"), options.get("osd_op_history_size")), (Some("1000"), Some("20")));
+        assert_eq!(options.level(), Some(node::Level::Debug));
+    }
+
+    #[test]
+    fn defaults_in_the_table_are_the_defaults_in_force() {
+        let (from_table, bad) =
+            Options::from_config(&OPTIONS.iter().map(|r| (r.name.to_owned(), r.default.to_owned())).collect());
+        assert!(bad.is_empty());
+        let plain = Options::default();
+        assert_eq!(format!("{:?}", from_table.pg), format!("{:?}", plain.pg));
+        assert_eq!((from_table.complaint, from_table.history), (plain.complaint, plain.history));
+    }
+}

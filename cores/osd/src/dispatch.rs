@@ -1,0 +1,383 @@
+//! Messages that arrive, and what groups want done.
+
+use crate::bench::Asker;
+use crate::commands::{self, Answer, Dispatch};
+use crate::copies::OURSELVES;
+use crate::perf::Finished;
+use crate::sessions::{Held, Rights, Session};
+use crate::{Early, Osd, Phase};
+use ::maps::OsdMap;
+use caps::OsdNeed;
+use messages::internal::{OsdInstruct, ServiceKeys};
+use messages::mon::{AuthReply, Command, CommandReply, ConfigMsg, OsdMapMsg, Ping};
+use messages::osd::{Backoff, OpResult, OsdOp, OsdOpReply};
+use msgr::Event;
+use msgr::auth::{Acceptor, ExpiringKey, Key};
+use node::{Level, Now, Output, Outputs};
+use pg::{ClientOp, Effect, Needs};
+use std::sync::Arc;
+use types::{EntityType, Errno, Message, PgId, SessionId};
+
+/// Operations that may wait for a map; beyond that the session is closed and the client comes back.
+const MAX_EARLY: usize = 4096;
+/// Operations that take at least this long are remembered for `dump_historic_ops`.
+const WORTH_REMEMBERING: std::time::Duration = std::time::Duration::from_millis(10);
+
+impl Osd {
+    pub(crate) fn drain_messenger(&mut self, now: Now, out: &mut Outputs) {
+        while let Some(event) = self.msgr.poll_event() {
+            match event {
+                Event::Opened { session, peer } if peer.outgoing => {
+                    if self.mon.owns(session) {
+                        self.monitor_opened(session);
+                    }
+                }
+                Event::Opened { session, peer } => {
+                    if let Some(complaint) = self.sessions.opened(session, &peer) {
+                        out.log(Level::Warn, "osd", complaint);
+                    }
+                }
+                Event::Message { session, message, bytes } => self.message(now, session, message, bytes, out),
+                Event::Reset { session } | Event::Closed { session, .. } => self.session_ended(now, session, out),
+            }
+        }
+    }
+
+    fn session_ended(&mut self, now: Now, session: SessionId, out: &mut Outputs) {
+        if self.mon.owns(session) {
+            self.mon.closed(now);
+            out.log(Level::Info, "osd", "lost the monitor");
+        } else if self.copies.owns(session) {
+            self.copies.closed(session);
+        } else if self.sessions.closed(session) {
+            self.early.retain(|e| e.session != session);
+            if self.bench.as_ref().is_some_and(|b| b.asker.session == session) {
+                self.bench = None;
+            }
+            let (groups, mut world) = self.world(now);
+            groups.call_all(&mut world, |pg, ctx| pg.session_closed(ctx, session));
+        }
+    }
+
+    fn message(&mut self, now: Now, session: SessionId, message: Message, bytes: usize, out: &mut Outputs) {
+        if message.kind == OsdOp::KIND {
+            return self.operation(now, session, message, bytes, out);
+        }
+        self.msgr.done(session, bytes);
+        if self.mon.owns(session) {
+            return self.from_monitor(now, &message, out);
+        }
+        match message.kind {
+            OsdOpReply::KIND if self.copies.owns(session) => self.copied(now, &message),
+            OsdMapMsg::KIND if self.copies.owns(session) => {
+                if let Ok(maps) = OsdMapMsg::decode(&message) {
+                    self.take_maps(now, &maps, out);
+                }
+            }
+            Command::KIND => self.command(now, session, &message),
+            // A client with a watch pings to keep the connection alive, and acknowledges backoffs; nobody answers.
+            Ping::KIND | Backoff::KIND => {}
+            kind => out.log(Level::Debug, "osd", format!("message of type {kind} ignored")),
+        }
+    }
+
+    fn from_monitor(&mut self, now: Now, message: &Message, out: &mut Outputs) {
+        let complaint = match message.kind {
+            OsdMapMsg::KIND => OsdMapMsg::decode(message).map(|m| self.take_maps(now, &m, out)).err(),
+            ConfigMsg::KIND => ConfigMsg::decode(message).map(|m| self.configure(m, out)).err(),
+            ServiceKeys::KIND => ServiceKeys::decode(message).map(|m| self.take_service_keys(&m)).err(),
+            AuthReply::KIND => AuthReply::decode(message).map(|m| self.take_tickets(now, &m, out)).err(),
+            OsdInstruct::KIND => OsdInstruct::decode(message).map(|m| self.instruct(now, &m.json, out)).err(),
+            _ => None,
+        };
+        if let Some(e) = complaint {
+            out.log(Level::Error, "osd", format!("message of type {} from the monitor does not decode: {e}", message.kind));
+        }
+    }
+
+    /// The keys that open clients' tickets, as the monitor rotates them.
+    fn take_service_keys(&mut self, message: &ServiceKeys) {
+        if let Acceptor::Service(service) = &mut self.msgr.auth_mut().acceptor {
+            for k in &message.keys {
+                let key = Key::new(k.created, k.key);
+                service.keys.add(k.secret_id, ExpiringKey { key, expires: k.expires });
+            }
+        }
+    }
+
+    /// Tickets for talking to other OSDs were renewed.
+    fn take_tickets(&mut self, now: Now, message: &AuthReply, out: &mut Outputs) {
+        let client = &mut self.msgr.auth_mut().client;
+        if let Err(e) = client.renew_reply(now.mono, message.result, &message.payload) {
+            out.log(Level::Warn, "osd", format!("the monitor's tickets are not usable: {e}"));
+        }
+    }
+
+    fn configure(&mut self, message: ConfigMsg, out: &mut Outputs) {
+        self.central_options = message.config;
+        for name in self.apply_options() {
+            out.log(Level::Warn, "osd", format!("the configured value of {name} does not fit and is ignored"));
+        }
+        if let Some(level) = self.options.level() {
+            out.push(Output::LogLevel(level));
+        }
+    }
+
+    fn instruct(&mut self, now: Now, json: &str, out: &mut Outputs) {
+        if let Dispatch::Now(answer) = commands::run(self, now, json, None)
+            && answer.result < 0
+        {
+            out.log(Level::Warn, "osd", format!("the monitor's instruction {json}: {}", answer.status));
+        }
+    }
+
+    fn command(&mut self, now: Now, session: SessionId, message: &Message) {
+        let Ok(command) = Command::decode(message) else {
+            return self.answer_command(session, message.tid, Answer::error(Errno::EINVAL, "the command does not decode"));
+        };
+        let allowed = self.sessions.get(session).is_some_and(|s| match &s.rights {
+            Rights::All => true,
+            Rights::Caps(caps) => caps.is_allow_all(),
+            Rights::Nothing => false,
+        });
+        if !allowed {
+            return self.answer_command(session, message.tid, Answer::error(Errno::EACCES, "access denied"));
+        }
+        let asker = Asker { session, tid: message.tid };
+        let json = command.cmd.concat();
+        match commands::run(self, now, &json, Some(asker)) {
+            Dispatch::Now(answer) => self.answer_command(session, message.tid, answer),
+            Dispatch::Bench(_) if self.bench.is_some() => {
+                let busy = Answer::error(Errno::EBUSY, "another bench is running on this OSD");
+                self.answer_command(session, message.tid, busy);
+            }
+            Dispatch::Bench(bench) => {
+                self.bench = Some(bench);
+                self.run_bench(now);
+            }
+        }
+    }
+
+    pub(crate) fn answer_command(&mut self, session: SessionId, tid: u64, answer: Answer) {
+        let output = answer.output.into_bytes().into();
+        let mut message = CommandReply { result: answer.result, status: answer.status, output }.encode();
+        message.tid = tid;
+        self.msgr.send(session, message);
+    }
+
+    /// A client's operation.
+    fn operation(&mut self, now: Now, session: SessionId, message: Message, bytes: usize, out: &mut Outputs) {
+        self.perf.ops += 1;
+        self.perf.bytes_in += message.data.len() as u64;
+        let op = match OsdOp::decode(&message) {
+            Ok(op) => op,
+            Err(e) => {
+                out.log(Level::Warn, "osd", format!("an operation does not decode, closing its session: {e}"));
+                self.msgr.done(session, bytes);
+                self.msgr.close(session);
+                return self.session_ended(now, session, out);
+            }
+        };
+        if op.epoch > self.maps.epoch() || matches!(self.phase, Phase::Opening | Phase::Loading) {
+            return self.wait_for_map(now, Early { session, epoch: op.epoch, message, bytes }, out);
+        }
+        self.share_maps(session, op.epoch);
+        let Some(known) = self.sessions.get(session) else { return self.msgr.done(session, bytes) };
+        if let Err(refusal) = admit(&self.maps.current().clone(), known, &op) {
+            self.perf.denied += 1;
+            self.msgr.done(session, bytes);
+            return self.refuse(session, message.tid, &op, refusal);
+        }
+        let pg = PgId::new(op.locator.pool, op.pg.pg.seed);
+        let Some(slot) = self.groups.find(&pg) else {
+            // Sent by an older map, or ours is not the group's OSD: the client comes back when it has the map.
+            self.perf.dropped += 1;
+            return self.msgr.done(session, bytes);
+        };
+        let (object, code) = (op.oid.clone(), op.ops.first().map_or(0, |first| first.code));
+        let held = Held { bytes, received: now.mono, write: op.may_write(), object, code };
+        let replaced = known.received(message.tid, held);
+        let client = ClientOp { session, peer: known.peer.clone(), tid: message.tid, received: now.mono, op };
+        if replaced > 0 {
+            self.msgr.done(session, replaced);
+        }
+        let (groups, mut world) = self.world(now);
+        groups.call(slot, &mut world, |pg, ctx| pg.handle_op(ctx, client));
+    }
+
+    fn wait_for_map(&mut self, now: Now, early: Early, out: &mut Outputs) {
+        if self.early.len() >= MAX_EARLY {
+            self.msgr.close(early.session);
+            return self.session_ended(now, early.session, out);
+        }
+        self.early.push_back(early);
+        self.ask_for_maps();
+    }
+
+    /// Operations that waited for a map that has come.
+    pub(crate) fn early_operations(&mut self, now: Now, out: &mut Outputs) {
+        for early in std::mem::take(&mut self.early) {
+            if early.epoch <= self.maps.epoch() {
+                self.operation(now, early.session, early.message, early.bytes, out);
+            } else {
+                self.early.push_back(early);
+            }
+        }
+    }
+
+    /// A client that is behind is sent what it lacks, once.
+    fn share_maps(&mut self, session: SessionId, epoch: types::Epoch) {
+        let newest = self.maps.epoch();
+        let Some(known) = self.sessions.get(session) else { return };
+        known.epoch = known.epoch.max(epoch);
+        while let Some((message, reached)) = self.sessions.get(session).and_then(|s| self.maps.share(s.epoch)) {
+            self.perf.maps_shared += 1;
+            self.msgr.send(session, message);
+            if let Some(known) = self.sessions.get(session) {
+                known.epoch = reached.min(newest);
+            }
+        }
+    }
+
+    fn refuse(&mut self, session: SessionId, tid: u64, op: &OsdOp, errno: Errno) {
+        let mut message = refusal(op, errno, self.maps.epoch()).encode();
+        message.tid = tid;
+        self.msgr.send(session, message);
+    }
+
+    /// Carries out what groups want.
+    pub(crate) fn carry_out(&mut self, now: Now, out: &mut Outputs) {
+        for (slot, effect) in std::mem::take(&mut self.effects) {
+            match effect {
+                Effect::Reply { session, message } if session == OURSELVES => self.copied(now, &message),
+                Effect::Reply { session, message } => self.reply(now, session, message),
+                Effect::Send { session, message } => self.msgr.send(session, message),
+                Effect::ClusterLog { level, text } => {
+                    out.log(Level::Info, "cluster", text.clone());
+                    self.cluster_log(now, level, text);
+                }
+                Effect::Log(line) => out.push(Output::Log(line)),
+                Effect::Fetch { id, op } => {
+                    self.copies.begin(slot, id, op);
+                }
+                Effect::Split { children } => self.split(now, children.iter().map(|c| c.pg).collect()),
+                Effect::Removed => self.groups.removed(slot),
+                Effect::StoreStopped => out.log(Level::Error, "osd", "the store has stopped taking writes"),
+            }
+        }
+        self.ask_copies(now, out);
+    }
+
+    fn split(&mut self, now: Now, children: Vec<PgId>) {
+        for id in children {
+            let (groups, mut world) = self.world(now);
+            groups.load(id, &mut world);
+        }
+        self.reporter.hurry();
+    }
+
+    fn reply(&mut self, now: Now, session: SessionId, message: Message) {
+        let Some(held) = self.sessions.get(session).map(|known| known.answered(message.tid)) else { return };
+        self.perf.bytes_out += message.data.len() as u64;
+        if let Some(held) = held {
+            self.msgr.done(session, held.bytes);
+            self.finished(now, &held);
+        }
+        self.msgr.send(session, message);
+    }
+
+    /// Notes how long an operation took.
+    fn finished(&mut self, now: Now, held: &Held) {
+        let took = now.mono.since(held.received);
+        if held.write {
+            self.perf.writes += 1;
+            self.perf.write_latency.record(took);
+            self.perf.recent_writes.record(took);
+        } else {
+            self.perf.reads += 1;
+            self.perf.read_latency.record(took);
+        }
+        if took >= WORTH_REMEMBERING {
+            let name = messages::code::name(held.code).unwrap_or("op");
+            let description = format!("osd_op({name} {})", held.object.escape_ascii());
+            self.perf.remember(Finished { description, at: now.wall, took }, self.options.history);
+        }
+    }
+
+    /// Asks for what groups want to copy; objects that this OSD holds are read here.
+    fn ask_copies(&mut self, now: Now, out: &mut Outputs) {
+        if self.copies.is_empty() {
+            return;
+        }
+        let map = self.maps.current().clone();
+        for local in self.copies.ask(now, &map, self.config.whoami, &mut self.msgr, out) {
+            let peer = pg::Peer {
+                name: self.config.name(),
+                kind: EntityType::Osd,
+                global_id: self.config.whoami as u64,
+                addr: self.config.addrs.msgr2().copied().unwrap_or_default(),
+            };
+            let (id, op) = (local.op.pg.pg, local.op);
+            let Some(slot) = self.groups.find(&id) else { continue };
+            let client = ClientOp { session: OURSELVES, peer: Arc::new(peer), tid: local.tid, received: now.mono, op };
+            let (groups, mut world) = self.world(now);
+            groups.call(slot, &mut world, |pg, ctx| pg.handle_op(ctx, client));
+        }
+    }
+
+    fn copied(&mut self, now: Now, message: &Message) {
+        let Some((slot, id, reply)) = self.copies.answered(message) else { return };
+        let (groups, mut world) = self.world(now);
+        let reply = reply.map_err(|_| Errno::EIO);
+        groups.call(slot, &mut world, |pg, ctx| pg.fetched(ctx, id, reply));
+    }
+}
+
+/// The answer to an operation that never reached its group.
+fn refusal(op: &OsdOp, errno: Errno, epoch: types::Epoch) -> OsdOpReply {
+    OsdOpReply {
+        oid: op.oid.clone(),
+        pg: op.pg.pg,
+        flags: i64::from(op.flags),
+        result: errno.wire(),
+        epoch,
+        ops: op.ops.iter().map(OpResult::of).collect(),
+        retry: op.retry,
+        ..OsdOpReply::default()
+    }
+}
+
+/// Whether an operation may be done at all.
+fn admit(map: &OsdMap, session: &Session, op: &OsdOp) -> Result<(), Errno> {
+    if map.is_blocklisted(&session.peer.addr) {
+        return Err(Errno::ESHUTDOWN);
+    }
+    let Rights::Caps(caps) = &session.rights else {
+        return if matches!(session.rights, Rights::All) { Ok(()) } else { Err(Errno::EPERM) };
+    };
+    let pool_name = map.pool_name.get(&op.locator.pool).map(String::as_str).unwrap_or_default();
+    let needs = pg::needs(op)?;
+    if allowed(caps, map, pool_name, op, &needs) { Ok(()) } else { Err(Errno::EPERM) }
+}
+
+fn allowed(caps: &caps::OsdCaps, map: &OsdMap, pool_name: &str, op: &OsdOp, needs: &Needs) -> bool {
+    let mut applications: Vec<(&str, &str, &str)> = Vec::new();
+    if let Some(pool) = map.pool(op.locator.pool) {
+        for (application, pairs) in &pool.application_metadata {
+            applications.push((application, "", ""));
+            applications.extend(pairs.iter().map(|(k, v)| (application.as_str(), k.as_str(), v.as_str())));
+        }
+    }
+    let classes: Vec<(&str, &str, bool, bool)> = needs.classes.iter().map(|(c, m, r, w)| (&c[..], &m[..], *r, *w)).collect();
+    caps.allows(&OsdNeed {
+        pool_name,
+        pool_application: &applications,
+        namespace: &op.locator.nspace,
+        object: &op.oid,
+        read: needs.read,
+        write: needs.write,
+        class_read: needs.class_read,
+        class_write: needs.class_write,
+        classes: &classes,
+    })
+}

@@ -1,0 +1,212 @@
+//! The placement groups of this OSD: which exist, which are coming or going, and the way of store events to them.
+
+use crate::maps::OSD_SCOPE;
+use maps::OsdMap;
+use node::{Mono, Now};
+use objectstore::{Event, Hold, ObjectStore, Read, Ticket};
+use pg::{Ctx, Effect, Pg};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use types::{OsdId, PgId, SpgId};
+
+/// Number of a group within this OSD; 0 is the OSD itself.
+pub(crate) type Slot = u32;
+
+/// Holds and tickets carry the slot of their owner above this bit.
+const SLOT_SHIFT: u32 = 40;
+
+/// Whose event this is.
+pub(crate) fn slot_of(event: &Event) -> Slot {
+    let id = match event {
+        Event::Fetched(Hold(id)) | Event::Committed(Ticket(id)) => *id,
+    };
+    (id >> SLOT_SHIFT) as Slot
+}
+
+/// Everything a group is called with, but the group.
+pub(crate) struct World<'a> {
+    pub(crate) now: Now,
+    pub(crate) map: &'a Arc<OsdMap>,
+    pub(crate) store: &'a mut dyn ObjectStore,
+    pub(crate) out: &'a mut Vec<(Slot, Effect)>,
+    pub(crate) whoami: OsdId,
+    pub(crate) config: &'a pg::Config,
+}
+
+/// All groups.
+#[derive(Default)]
+pub(crate) struct Groups {
+    slots: Vec<Option<Pg>>,
+    by_id: BTreeMap<PgId, Slot>,
+    /// Used by calls into groups; kept to save the allocation.
+    effects: Vec<Effect>,
+    /// Groups that were touched since their deadline was looked at last.
+    touched: Vec<Slot>,
+    /// The earliest deadline of each group that has one.
+    deadlines: BTreeMap<(Mono, Slot), ()>,
+    deadline_of: BTreeMap<Slot, Mono>,
+}
+
+impl Groups {
+    /// Number of groups.
+    pub(crate) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// The slot of a group, if it is here.
+    pub(crate) fn find(&self, pg: &PgId) -> Option<Slot> {
+        self.by_id.get(pg).copied()
+    }
+
+    /// All groups with their slots, in order of ids.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (PgId, &Pg)> {
+        self.by_id.iter().filter_map(|(id, slot)| Some((*id, self.slots[*slot as usize].as_ref()?)))
+    }
+
+    /// All groups, for calls that need no world.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Pg> {
+        self.slots.iter_mut().flatten()
+    }
+
+    /// A group by its slot, for calls that need no world.
+    pub(crate) fn get_mut(&mut self, slot: Slot) -> Option<&mut Pg> {
+        self.slots.get_mut(slot as usize)?.as_mut()
+    }
+
+    /// All ids.
+    pub(crate) fn ids(&self) -> Vec<PgId> {
+        self.by_id.keys().copied().collect()
+    }
+
+    /// A group by its slot.
+    pub(crate) fn get(&self, slot: Slot) -> Option<&Pg> {
+        self.slots.get(slot as usize)?.as_ref()
+    }
+
+    /// Whether all groups serve.
+    pub(crate) fn all_active(&self) -> bool {
+        self.iter().all(|(_, pg)| pg.is_active())
+    }
+
+    /// Slots are never used again: the last tenant may still have store events under way.
+    fn new_slot(&mut self) -> Slot {
+        if self.slots.is_empty() {
+            self.slots.push(None);
+        }
+        self.slots.push(None);
+        (self.slots.len() - 1) as Slot
+    }
+
+    fn settle(&mut self, id: PgId, slot: Slot, pg: Pg) {
+        self.slots[slot as usize] = Some(pg);
+        self.by_id.insert(id, slot);
+        self.touched.push(slot);
+    }
+
+    /// Makes a new, empty group.
+    pub(crate) fn create(&mut self, id: PgId, world: &mut World<'_>) {
+        let slot = self.new_slot();
+        let pg = self.with_ctx(slot, world, |ctx| Pg::create(SpgId::whole(id), ctx));
+        self.settle(id, slot, pg);
+    }
+
+    /// Brings a group back from the store.
+    pub(crate) fn load(&mut self, id: PgId, world: &mut World<'_>) {
+        if self.by_id.contains_key(&id) {
+            return;
+        }
+        let slot = self.new_slot();
+        let pg = self.with_ctx(slot, world, |ctx| Pg::load(SpgId::whole(id), ctx));
+        self.settle(id, slot, pg);
+    }
+
+    fn with_ctx<R>(&mut self, slot: Slot, world: &mut World<'_>, f: impl FnOnce(&mut Ctx<'_>) -> R) -> R {
+        let mut ctx = Ctx {
+            now: world.now,
+            map: world.map,
+            store: world.store,
+            out: &mut self.effects,
+            slot,
+            whoami: world.whoami,
+            config: world.config,
+        };
+        let result = f(&mut ctx);
+        world.out.extend(self.effects.drain(..).map(|effect| (slot, effect)));
+        result
+    }
+
+    /// Calls into one group; nothing happens if the slot is empty.
+    pub(crate) fn call<R>(&mut self, slot: Slot, world: &mut World<'_>, f: impl FnOnce(&mut Pg, &mut Ctx<'_>) -> R) -> Option<R> {
+        let mut pg = self.slots.get_mut(slot as usize)?.take()?;
+        let result = self.with_ctx(slot, world, |ctx| f(&mut pg, ctx));
+        self.slots[slot as usize] = Some(pg);
+        self.touched.push(slot);
+        Some(result)
+    }
+
+    /// Calls into every group.
+    pub(crate) fn call_all(&mut self, world: &mut World<'_>, mut f: impl FnMut(&mut Pg, &mut Ctx<'_>)) {
+        for slot in 1..self.slots.len() {
+            self.call(slot as Slot, world, &mut f);
+        }
+    }
+
+    /// A group said that nothing of it is left in the store.
+    pub(crate) fn removed(&mut self, slot: Slot) {
+        if self.slots.get_mut(slot as usize).and_then(Option::take).is_some() {
+            self.by_id.retain(|_, s| *s != slot);
+        }
+    }
+
+    /// Calls the groups whose deadline has come.
+    pub(crate) fn turn(&mut self, world: &mut World<'_>) {
+        self.note_deadlines();
+        while let Some(((at, slot), ())) = self.deadlines.first_key_value().map(|(k, v)| (*k, *v)) {
+            if at > world.now.mono {
+                break;
+            }
+            self.deadlines.remove(&(at, slot));
+            self.deadline_of.remove(&slot);
+            self.call(slot, world, |pg, ctx| pg.turn(ctx));
+        }
+        self.note_deadlines();
+    }
+
+    fn note_deadlines(&mut self) {
+        while let Some(slot) = self.touched.pop() {
+            let new = self.get(slot).map_or(Mono::NEVER, Pg::deadline);
+            let old = self.deadline_of.get(&slot).copied().unwrap_or(Mono::NEVER);
+            if new == old {
+                continue;
+            }
+            self.deadlines.remove(&(old, slot));
+            self.deadline_of.remove(&slot);
+            if new != Mono::NEVER {
+                self.deadlines.insert((new, slot), ());
+                self.deadline_of.insert(slot, new);
+            }
+        }
+    }
+
+    /// The earliest deadline of all groups.
+    pub(crate) fn deadline(&self) -> Mono {
+        if !self.touched.is_empty() {
+            return Mono(0);
+        }
+        self.deadlines.first_key_value().map_or(Mono::NEVER, |((at, _), ())| *at)
+    }
+}
+
+/// The groups that the store holds.
+pub(crate) fn stored(store: &dyn ObjectStore, hold: Hold) -> Read<Vec<PgId>> {
+    let scopes = store.scopes(hold)?;
+    Ok(scopes.into_iter().filter(|s| *s != OSD_SCOPE && s.pg.pool >= 0).map(|s| s.pg).collect())
+}
+
+/// The groups that come into being with `new`: those of pools that `old` did not have and whose primary is `whoami`. (New groups of
+/// old pools come from splits, which the parents do.)
+pub(crate) fn born(old: &OsdMap, new: &OsdMap, whoami: OsdId) -> Vec<PgId> {
+    let pools = new.pools.iter().filter(|(id, _)| !old.pools.contains_key(id));
+    let groups = pools.flat_map(|(id, pool)| (0..pool.pg_num).map(|seed| PgId::new(*id, seed)));
+    groups.filter(|pg| new.placed(*pg).acting_primary == whoami).collect()
+}

@@ -1,0 +1,312 @@
+//! Opening, loading, booting, reporting, stopping.
+
+use crate::groups::{born, stored};
+use crate::maps::{Maps, OSD_SCOPE, Superblock, format, superblock};
+use crate::{Osd, Phase, Readiness};
+use ::maps::OsdMap;
+use messages::internal::{OsdBoot, OsdDown, OsdReport, Space};
+use messages::mon::{Auth, LogMsg, OsdMapMsg};
+use node::{Level, Mono, Now, Output, Outputs};
+use objectstore::{Hold, ObjectStore, Read, Refused, Ticket, Unread};
+use std::sync::Arc;
+use std::time::Duration;
+use types::PgId;
+
+/// A boot that the map does not answer is sent again after this.
+const BOOT_AGAIN: Duration = Duration::from_secs(3);
+/// How long a stopping OSD waits for the monitor to mark it down before it closes its store.
+const FAREWELL: Duration = Duration::from_millis(500);
+/// Number of cephx in AUTH messages.
+const CEPHX: u32 = 2;
+/// The one hold under which the OSD loads.
+const LOADING: Hold = Hold(0);
+
+/// What loading found.
+struct Found {
+    superblock: Option<Superblock>,
+    maps: Maps,
+    groups: Vec<PgId>,
+}
+
+fn read_all(store: &dyn ObjectStore) -> Read<Result<Found, String>> {
+    let superblock = match superblock(store, LOADING)? {
+        Some(Err(e)) => return Ok(Err(e)),
+        Some(Ok(superblock)) => Some(superblock),
+        None => None,
+    };
+    let maps = match Maps::load(store, LOADING)? {
+        Err(e) => return Ok(Err(e)),
+        Ok(maps) => maps,
+    };
+    Ok(Ok(Found { superblock, maps, groups: stored(store, LOADING)? }))
+}
+
+impl Osd {
+    /// The steps of a life that time brings.
+    pub(crate) fn live(&mut self, now: Now, out: &mut Outputs) {
+        match self.phase {
+            Phase::Opening => self.opening(now, out),
+            Phase::Booting | Phase::Active => {
+                if let Readiness::Failed(why) = self.store.readiness() {
+                    return self.fail(out, why);
+                }
+                self.mon.turn(now, &mut self.msgr, out);
+                self.boot(now, out);
+                self.report(now);
+            }
+            Phase::Loading | Phase::Stopping { .. } | Phase::Stopped | Phase::Failed => {}
+        }
+    }
+
+    pub(crate) fn life_deadline(&self) -> Mono {
+        match self.phase {
+            Phase::Booting | Phase::Active => {
+                let boot = match (self.phase == Phase::Booting, self.mon.session(), self.boot_sent) {
+                    (true, Some(_), Some(sent)) => sent.plus(BOOT_AGAIN),
+                    (true, Some(_), None) => Mono(0),
+                    _ => Mono::NEVER,
+                };
+                let report = if self.phase == Phase::Active { self.reporter.deadline() } else { Mono::NEVER };
+                let renewal = self.mon.session().map_or(Mono::NEVER, |_| self.msgr.auth().client.next_renewal());
+                self.mon.deadline().min(boot).min(report).min(renewal)
+            }
+            Phase::Stopping { since } => since.plus(FAREWELL),
+            _ => Mono::NEVER,
+        }
+    }
+
+    fn fail(&mut self, out: &mut Outputs, why: String) {
+        if self.phase != Phase::Failed {
+            self.phase = Phase::Failed;
+            out.push(Output::Fatal(format!("osd.{}: {why}", self.config.whoami)));
+        }
+    }
+
+    fn opening(&mut self, now: Now, out: &mut Outputs) {
+        match self.store.readiness() {
+            Readiness::Opening => {}
+            Readiness::Failed(why) => self.fail(out, why),
+            Readiness::Ready => {
+                self.perf = crate::perf::Perf::new(now.mono);
+                self.phase = Phase::Loading;
+                self.load(now, out);
+            }
+        }
+    }
+
+    /// Reads what the store holds; called again whenever something that was missing is there.
+    pub(crate) fn load(&mut self, now: Now, out: &mut Outputs) {
+        if self.phase != Phase::Loading {
+            return;
+        }
+        match read_all(&*self.store) {
+            Err(Unread::Missing(wish)) => self.store.fetch(LOADING, wish),
+            Err(Unread::Damaged(d)) => self.fail(out, format!("the store is damaged at {} offset {}", d.what, d.offset)),
+            Ok(Err(why)) => self.fail(out, why),
+            Ok(Ok(found)) => {
+                self.store.release(LOADING);
+                self.loaded(now, found, out);
+            }
+        }
+    }
+
+    fn loaded(&mut self, now: Now, found: Found, out: &mut Outputs) {
+        let ours = Superblock { fsid: self.config.fsid, whoami: self.config.whoami, uuid: self.config.uuid };
+        match found.superblock {
+            None => {
+                let ticket = Ticket(self.next_id());
+                if self.store.submit(format(&ours), ticket).is_err() {
+                    return self.fail(out, "the new store has no room for its superblock".into());
+                }
+            }
+            Some(theirs) if theirs.fsid != ours.fsid => {
+                return self.fail(out, format!("the store belongs to cluster {}, not to {}", theirs.fsid, ours.fsid));
+            }
+            Some(theirs) if theirs.whoami != ours.whoami => {
+                return self.fail(out, format!("the store belongs to osd.{}, not to osd.{}", theirs.whoami, ours.whoami));
+            }
+            Some(_) => {}
+        }
+        self.maps = found.maps;
+        self.saved_epoch = self.maps.epoch();
+        for id in &found.groups {
+            let (groups, mut world) = self.world(now);
+            groups.load(*id, &mut world);
+        }
+        let text = format!("loaded {} placement groups at map epoch {}", found.groups.len(), self.saved_epoch);
+        out.log(Level::Info, "osd", text);
+        self.phase = Phase::Booting;
+        self.drop_groups_of_deleted_pools(now);
+    }
+
+    /// Tells the monitor that we are here, until the map says that we are up where we are.
+    fn boot(&mut self, now: Now, out: &mut Outputs) {
+        let (map, me) = (self.maps.current(), self.config.whoami);
+        let up = map.is_up(me) && map.osd_addr(me).is_some_and(|addrs| addrs.msgr2() == self.config.addrs.msgr2());
+        if up {
+            if self.phase == Phase::Booting {
+                self.phase = Phase::Active;
+                self.boot_sent = None;
+                self.reporter.restart();
+                out.log(Level::Info, "osd", format!("osd.{me} is up at {}", self.config.addrs));
+            }
+            return;
+        }
+        if self.phase == Phase::Active {
+            self.phase = Phase::Booting;
+            self.cluster_log(now, pg::ClusterLevel::Warn, "map says that I am down, but I am not: booting again".into());
+        }
+        let Some(session) = self.mon.session() else { return };
+        if self.boot_sent.is_some_and(|sent| now.mono < sent.plus(BOOT_AGAIN)) {
+            return;
+        }
+        self.boot_sent = Some(now.mono);
+        let boot = OsdBoot {
+            fsid: self.config.fsid,
+            osd: me,
+            uuid: self.config.uuid,
+            addrs: self.config.addrs.clone(),
+            total_bytes: self.store.space().total,
+            metadata: self.config.metadata.clone(),
+            newest_map: self.maps.epoch(),
+        };
+        self.msgr.send(session, boot.encode());
+    }
+
+    /// The monitor's session stands (again).
+    pub(crate) fn monitor_opened(&mut self, session: types::SessionId) {
+        self.mon.opened(session, self.maps.epoch(), &mut self.msgr);
+        self.boot_sent = None;
+        self.reporter.restart();
+    }
+
+    fn report(&mut self, now: Now) {
+        let Some(session) = self.mon.session() else { return };
+        if let Some(payload) = self.msgr.renew_tickets(now) {
+            self.msgr.send(session, Auth { protocol: CEPHX, payload, ..Auth::default() }.encode());
+        }
+        let log = self.mon.take_log();
+        if !log.is_empty() {
+            self.msgr.send(session, LogMsg { fsid: self.config.fsid, entries: log, ..LogMsg::default() }.encode());
+        }
+        if self.phase != Phase::Active || !self.reporter.due(now) {
+            return;
+        }
+        let (map, me) = (self.maps.current(), self.config.whoami);
+        let led = self.groups.iter_mut().filter(|pg| map.placed(pg.id().pg).acting_primary == me);
+        let mut pgs: Vec<_> = led.map(pg::Pg::stats).collect();
+        pgs.sort_unstable_by_key(|p| p.pg);
+        let s = self.store.space();
+        let space = Space { total: s.total, available: s.available, data: s.data, omap: s.omap, meta: s.meta };
+        let (slow, notes) = self.slow_ops(now);
+        if let Some(report) = self.reporter.make(now, self.config.whoami, self.maps.epoch(), space, pgs) {
+            let latency = std::mem::take(&mut self.perf.recent_writes).mean_us() as u32;
+            let report = OsdReport { slow_ops: slow, notes, commit_latency_us: latency, apply_latency_us: latency, ..report };
+            self.msgr.send(session, report.encode());
+        }
+    }
+
+    fn slow_ops(&self, now: Now) -> (u32, Vec<(String, String)>) {
+        let complaint = self.options.complaint;
+        let all = self.groups.iter().flat_map(|(_, pg)| pg.ops_in_flight());
+        let slow: Vec<_> = all.filter(|op| now.mono.since(op.received) > complaint).collect();
+        let oldest = slow.iter().map(|op| now.mono.since(op.received).as_secs()).max();
+        let notes = oldest.map(|s| ("SLOW_OPS".to_owned(), format!("{} slow ops, oldest one blocked for {s} sec", slow.len())));
+        (slow.len() as u32, notes.into_iter().collect())
+    }
+
+    /// The monitor sent maps.
+    pub(crate) fn take_maps(&mut self, now: Now, message: &OsdMapMsg, out: &mut Outputs) {
+        if message.fsid != self.config.fsid {
+            return out.log(Level::Error, "osd", format!("maps of another cluster ({}) ignored", message.fsid));
+        }
+        let first = self.maps.epoch();
+        loop {
+            let old = self.maps.current().clone();
+            match self.maps.advance(message) {
+                Ok(Some(new)) => self.new_map(now, &old, &new),
+                Ok(None) => break,
+                Err(why) => {
+                    out.log(Level::Error, "osd", format!("a map from the monitor is not usable: {why}"));
+                    break;
+                }
+            }
+        }
+        if self.maps.epoch() == first {
+            return;
+        }
+        self.save_maps(out);
+        if message.newest > self.maps.epoch() {
+            self.ask_for_maps();
+        }
+        self.early_operations(now, out);
+    }
+
+    /// One step of the map: groups are born, change, go.
+    fn new_map(&mut self, now: Now, old: &Arc<OsdMap>, new: &Arc<OsdMap>) {
+        // The very first map shows pools that came into being without us.
+        if old.epoch > 0 {
+            for id in born(old, new, self.config.whoami) {
+                let (groups, mut world) = self.world(now);
+                groups.create(id, &mut world);
+            }
+        }
+        let (groups, mut world) = self.world(now);
+        groups.call_all(&mut world, |pg, ctx| pg.new_map(ctx));
+        self.drop_groups_of_deleted_pools(now);
+    }
+
+    fn drop_groups_of_deleted_pools(&mut self, now: Now) {
+        let map = self.maps.current().clone();
+        if map.epoch == 0 {
+            return;
+        }
+        for id in self.groups.ids() {
+            if !map.pools.contains_key(&id.pool)
+                && let Some(slot) = self.groups.find(&id)
+            {
+                let (groups, mut world) = self.world(now);
+                groups.call(slot, &mut world, |pg, ctx| pg.remove(ctx));
+            }
+        }
+    }
+
+    /// Groups that this map brought were submitted before, so the store cannot remember the map and forget them.
+    fn save_maps(&mut self, out: &mut Outputs) {
+        let transaction = self.maps.save(self.saved_epoch);
+        debug_assert_eq!(transaction.scope, OSD_SCOPE);
+        let ticket = Ticket(self.next_id());
+        match self.store.submit(transaction, ticket) {
+            Ok(()) => self.saved_epoch = self.maps.epoch(),
+            // The next map tries again; a restart would go through the changes once more.
+            Err(Refused::NoSpace) => out.log(Level::Warn, "osd", "no space to remember the newest map"),
+            Err(Refused::Stopped) => {}
+        }
+    }
+
+    /// A clean stop begins: tell the monitor, take nothing new.
+    pub(crate) fn begin_stop(&mut self, now: Now, out: &mut Outputs) {
+        if matches!(self.phase, Phase::Stopping { .. } | Phase::Stopped) {
+            return;
+        }
+        if let (Phase::Active, Some(session)) = (&self.phase, self.mon.session()) {
+            self.msgr.send(session, OsdDown { osd: self.config.whoami, epoch: self.maps.epoch() }.encode());
+        }
+        out.log(Level::Info, "osd", "stopping");
+        self.phase = Phase::Stopping { since: now.mono };
+    }
+
+    /// Ends a stop when the monitor knows and the store is closed.
+    pub(crate) fn finish_stop(&mut self, now: Now, out: &mut Outputs) {
+        let Phase::Stopping { since } = self.phase else { return };
+        let known = !self.maps.current().is_up(self.config.whoami) || self.mon.session().is_none();
+        if known || now.mono >= since.plus(FAREWELL) {
+            self.store.begin_stop();
+            self.store.turn(now, out);
+        }
+        if self.store.stopped() {
+            self.phase = Phase::Stopped;
+            out.push(Output::Stopped);
+        }
+    }
+}

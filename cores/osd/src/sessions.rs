@@ -1,0 +1,104 @@
+//! What the OSD knows of each session: who it is, what it may do, which map it has, what it waits for.
+
+use bytes::Bytes;
+use caps::OsdCaps;
+use msgr::Peer;
+use node::Mono;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use types::{EntityType, Epoch, SessionId};
+
+/// What a peer may do here.
+#[derive(Clone, Debug)]
+pub(crate) enum Rights {
+    /// Everything: the cluster does not authenticate, or it is one of our own daemons.
+    All,
+    /// What its capabilities say.
+    Caps(Box<OsdCaps>),
+    /// Its capabilities do not parse, which allows nothing.
+    Nothing,
+}
+
+/// One session.
+pub(crate) struct Session {
+    /// As the groups see it.
+    pub(crate) peer: Arc<pg::Peer>,
+    /// Capabilities.
+    pub(crate) rights: Rights,
+    /// Newest map that it is known to have.
+    pub(crate) epoch: Epoch,
+    /// The operations under way, by transaction id.
+    held: BTreeMap<u64, Held>,
+}
+
+/// An operation that is not answered yet.
+#[derive(Clone, Debug)]
+pub(crate) struct Held {
+    /// Received bytes that count against the messenger's limits until the answer.
+    pub(crate) bytes: usize,
+    /// When it arrived.
+    pub(crate) received: Mono,
+    /// Whether the client sent it as a write.
+    pub(crate) write: bool,
+    /// Which object, for the list of slow operations.
+    pub(crate) object: Bytes,
+    /// Code of its first operation.
+    pub(crate) code: u16,
+}
+
+/// All sessions of clients (and of OSDs that read here to copy).
+#[derive(Default)]
+pub(crate) struct Sessions {
+    all: BTreeMap<SessionId, Session>,
+}
+
+impl Sessions {
+    /// A peer connected. Returns why its capabilities were not understood, if so.
+    pub(crate) fn opened(&mut self, id: SessionId, peer: &Peer) -> Option<String> {
+        let mut complaint = None;
+        let rights = match (&peer.caps, peer.kind) {
+            (None, _) => Rights::All,
+            (Some(text), _) => match OsdCaps::parse(text).map(|caps| seen_from(caps, peer)) {
+                Ok(caps) => Rights::Caps(Box::new(caps)),
+                Err(e) => {
+                    complaint = Some(format!("capabilities of {} do not parse: {e}", peer.name));
+                    Rights::Nothing
+                }
+            },
+        };
+        let kind = if peer.name.kind == EntityType::Osd { EntityType::Osd } else { EntityType::Client };
+        let peer = pg::Peer { name: peer.name.clone(), kind, global_id: peer.global_id, addr: peer.addr };
+        self.all.insert(id, Session { peer: Arc::new(peer), rights, epoch: 0, held: BTreeMap::new() });
+        complaint
+    }
+
+    /// A session ended.
+    pub(crate) fn closed(&mut self, id: SessionId) -> bool {
+        self.all.remove(&id).is_some()
+    }
+
+    /// A session.
+    pub(crate) fn get(&mut self, id: SessionId) -> Option<&mut Session> {
+        self.all.get_mut(&id)
+    }
+}
+
+impl Session {
+    /// An operation came in; it counts until [`Session::answered`]. Returns the bytes of the one that it replaces, if it was resent.
+    pub(crate) fn received(&mut self, tid: u64, held: Held) -> usize {
+        self.held.insert(tid, held).map_or(0, |old| old.bytes)
+    }
+
+    /// An operation was answered.
+    pub(crate) fn answered(&mut self, tid: u64) -> Option<Held> {
+        self.held.remove(&tid)
+    }
+}
+
+/// Grants that hold only for clients of a network hold if this one is in it.
+fn seen_from(caps: OsdCaps, peer: &Peer) -> OsdCaps {
+    match peer.addr.addr {
+        Some(addr) => caps.seen_from(addr.ip()),
+        None => caps,
+    }
+}
