@@ -2,7 +2,7 @@
 //! also rebuild the shadow trees.
 
 use crate::error::{Error, Result};
-use crate::map::{Alg, Bucket, Contents, Map, index_of};
+use crate::map::{Alg, Bucket, ChooseArg, Contents, Map, index_of};
 use crate::straw;
 
 /// Nodes of a tree bucket are counted by a byte.
@@ -78,6 +78,12 @@ impl Map {
         let id = self.free_bucket_id(&[]);
         self.put_bucket(Bucket::new(id, kind, alg, Vec::new(), &[], self.tunables.straw_calc_version)?);
         self.names.insert(id, name.to_owned());
+        for args in self.choose_args.values_mut() {
+            // Alternative weights are kept for all buckets or none.
+            let positions = args.values().map(|a| a.weight_set.len()).find(|n| *n > 0).unwrap_or(1);
+            let arg = ChooseArg { weight_set: vec![Vec::new(); positions], ids: Vec::new() };
+            args.insert(index_of(id) as u32, arg);
+        }
         Ok(id)
     }
 
