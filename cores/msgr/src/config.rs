@@ -138,6 +138,9 @@ pub struct Config {
     pub features: u64,
     /// Features that peers must have.
     pub required: u64,
+    /// Number of the first connection that this side opens; the others follow in steps of two. A machine with several messengers
+    /// gives each a range of its own.
+    pub first_conn: u64,
     /// Frame protection.
     pub modes: Modes,
     /// Kinds of peers whose accepted sessions are lossless, unless they ask for a lossy one.
@@ -157,6 +160,7 @@ impl Config {
             id,
             features: features::SUPPORTED,
             required: features::REQUIRED_BY_SERVERS,
+            first_conn: 1,
             modes: Modes::default(),
             lossless_from,
             limits: Limits::default(),
@@ -172,6 +176,7 @@ impl Config {
             id: -1,
             features: features::SUPPORTED,
             required: 1 << 59 | 1 << 12,
+            first_conn: 1,
             modes: Modes::default(),
             lossless_from: Vec::new(),
             limits: Limits::default(),

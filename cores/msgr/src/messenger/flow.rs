@@ -12,6 +12,16 @@ use types::Message;
 /// How long an acknowledgement waits for a message that could carry it.
 const ACK_DELAY: Duration = Duration::from_millis(50);
 
+/// Whether a message may come in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Admission {
+    Yes,
+    /// Not while this session holds so much.
+    SessionFull,
+    /// Not while all sessions of the class hold so much.
+    ClassFull,
+}
+
 impl Messenger {
     /// Bytes arrived.
     pub(super) fn received(&mut self, now: Now, id: ConnId, buf: Buf, len: usize, out: &mut Outputs) {
@@ -74,32 +84,32 @@ impl Messenger {
 
     /// Whether a message of so many bytes may be received now; if so they are accounted.
     fn admit(&mut self, conn: &Conn, bytes: usize) -> bool {
-        let class = Class::of(conn.kind);
-        if !self.parked[class as usize].is_empty() && self.parked[class as usize].front() != Some(&conn.id) {
-            return false;
-        }
-        self.admit_now(conn, bytes)
+        let class = Class::of(conn.kind) as usize;
+        // Those who wait for the common limit are served in their order, or large messages would never fit.
+        let admission = if self.full[class] { Admission::ClassFull } else { self.admit_now(conn, bytes) };
+        self.full[class] |= admission == Admission::ClassFull;
+        admission == Admission::Yes
     }
 
-    fn admit_now(&mut self, conn: &Conn, bytes: usize) -> bool {
+    fn admit_now(&mut self, conn: &Conn, bytes: usize) -> Admission {
         let limits = &self.config.limits;
         let class = Class::of(conn.kind);
-        let Some(session) = conn.session.and_then(|id| self.sessions.get_mut(&id)) else { return false };
+        let Some(session) = conn.session.and_then(|id| self.sessions.get_mut(&id)) else { return Admission::SessionFull };
         let limit = if class == Class::Clients { limits.clients } else { limits.daemons };
         // One message always fits, however large it is allowed to be.
         let fits = |held: usize, limit: usize| held == 0 || held.saturating_add(bytes) <= limit;
         if class == Class::Clients {
             let backlog = session.waiting() + conn.unsent();
             if !fits(session.received, limits.session) || backlog > limits.send_pause {
-                return false;
+                return Admission::SessionFull;
             }
         }
         if !fits(self.received[class as usize], limit) {
-            return false;
+            return Admission::ClassFull;
         }
         self.received[class as usize] += bytes;
         session.received += bytes;
-        true
+        Admission::Yes
     }
 
     /// Lets parked connections go on, oldest first.
@@ -108,10 +118,12 @@ impl Messenger {
             return;
         }
         for class in 0..self.parked.len() {
-            for id in std::mem::take(&mut self.parked[class]) {
+            let waiting = std::mem::take(&mut self.parked[class]);
+            self.full[class] = false;
+            for id in waiting {
                 let Some(mut conn) = self.take(id) else { continue };
                 let bytes = conn.reader.announced();
-                if !self.admit_now(&conn, bytes) {
+                if !self.admit(&conn, bytes) {
                     self.parked[class].push_back(id);
                     self.conns.insert(id, conn);
                     continue;

@@ -54,6 +54,8 @@ impl Messenger {
             self.strangers -= 1;
         }
         conn.phase = Phase::Ready;
+        conn.granted = None;
+        conn.client = None;
         conn.reader.allow_messages();
         self.dirty.insert(conn.id);
     }

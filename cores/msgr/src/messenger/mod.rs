@@ -40,6 +40,8 @@ pub struct Messenger {
     closing: Vec<Box<Conn>>,
     /// Connections whose message waits for the throttle, oldest first, by class.
     parked: [VecDeque<ConnId>; 2],
+    /// Whether some of them wait for the limit of the whole class.
+    full: [bool; 2],
     /// Whether a parked connection may go on.
     relieved: bool,
     /// Bytes of messages received and not given back, by class.
@@ -59,6 +61,7 @@ impl Messenger {
     /// A messenger without connections. `seed` is secret and never used twice; all of this messenger's keys, challenges
     /// and cookies come from it.
     pub fn new(config: Config, auth: Auth, seed: [u8; 32]) -> Self {
+        let next_conn = config.first_conn | 1;
         Self {
             config,
             auth,
@@ -71,10 +74,11 @@ impl Messenger {
             dirty: BTreeSet::new(),
             closing: Vec::new(),
             parked: Default::default(),
+            full: [false; 2],
             relieved: false,
             received: [0; 2],
             strangers: 0,
-            next_conn: 1,
+            next_conn,
             next_session: 1,
             global_seq: 0,
             learned: None,
@@ -186,6 +190,12 @@ impl Messenger {
     /// Bytes of received messages that were not given back yet, on all sessions.
     pub fn held(&self) -> usize {
         self.received.iter().sum()
+    }
+
+    /// Whether a connection is this messenger's. For machines with several: accepted connections belong to the messenger that
+    /// was given the `Accepted`.
+    pub fn owns(&self, conn: ConnId) -> bool {
+        self.conns.contains_key(&conn)
     }
 
     /// Number of connections, whatever their state.
@@ -321,7 +331,7 @@ impl Messenger {
         let wait = match session.target {
             None => limits.detached,
             Some(_) => {
-                // At first at once after a session that stood; then ever more slowly.
+                // Soon after a session that stood; then ever more slowly.
                 session.pause = (session.pause * 2).clamp(limits.retry.0, limits.retry.1);
                 session.pause
             }

@@ -5,6 +5,7 @@ mod corpus;
 mod golden;
 mod net;
 mod noise;
+mod reconnect;
 mod recorded;
 mod sessions;
 mod streams;

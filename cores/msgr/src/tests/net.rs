@@ -37,6 +37,8 @@ pub(super) struct Net {
     pub(super) breaks: u64,
     /// A node whose messages are not given back, and what it holds.
     pub(super) held: Option<(usize, VecDeque<Held>)>,
+    /// A node that receives nothing.
+    pub(super) deaf: Option<usize>,
     /// Time stands still when nothing else happens.
     pub(super) still: bool,
     /// Most bytes delivered at once.
@@ -57,6 +59,7 @@ impl Net {
             dice: Dice(seed),
             breaks: 0,
             still: false,
+            deaf: None,
             held: None,
             grain: 100_000,
         }
@@ -188,10 +191,12 @@ impl Net {
         for (i, ends) in self.links.iter().enumerate() {
             for side in 0..2 {
                 let (end, peer) = (&ends[side], &ends[1 - side]);
-                if !end.finished && end.buf.is_some() && !end.pipe.is_empty() {
+                let deaf = self.deaf == Some(end.node);
+                if !end.finished && end.buf.is_some() && !end.pipe.is_empty() && !deaf {
                     possible.push((i, side, 0));
                 }
-                if !end.finished && !end.closed && !end.unsent.is_empty() {
+                let stuffed = self.deaf == Some(peer.node) && peer.pipe.len() > 50_000;
+                if !end.finished && !end.closed && !end.unsent.is_empty() && !stuffed {
                     possible.push((i, side, 1));
                 }
                 if !end.finished && end.pipe.is_empty() && (end.closed || peer.finished) {

@@ -201,3 +201,42 @@ fn clients_are_throttled_by_what_is_not_given_back() {
     assert_eq!(delivered, (0..20).collect::<Vec<_>>());
     assert_eq!(net.nodes[0].held(), 0);
 }
+
+#[test]
+fn a_client_that_takes_no_replies_is_not_served_and_others_are() {
+    let (server, at) = osd(1);
+    let mut config = server.config().clone();
+    config.limits.send_pause = 100_000;
+    config.limits.send_window = 50_000;
+    config.limits.keepalive = std::time::Duration::from_secs(1000);
+    let server = Messenger::new(config, Auth::none(name("osd.1")), [1; 32]);
+    let make = |n: u8, who: &str| client(n, who, Auth::client(ClientAuth::none(name(who))));
+    let mut net = Net::new(vec![(server, at), make(2, "client.deaf"), make(3, "client.b")], 4);
+    let deaf = net.act(1, |m, now, out| m.connect(now, addr(1), EntityType::Osd, Policy::Lossy, out));
+    let good = net.act(2, |m, now, out| m.connect(now, addr(1), EntityType::Osd, Policy::Lossy, out));
+    assert!(net.run(10_000, |net| net.nodes[1].peer(deaf).is_some() && net.nodes[2].peer(good).is_some()));
+    net.deaf = Some(1);
+    net.still = true;
+    for tid in 0..300 {
+        net.act(1, |m, _, _| m.send(deaf, message(tid, 100, 0)));
+        net.act(2, |m, _, _| m.send(good, message(tid, 100, 0)));
+    }
+    // Each request is answered with much more than was asked.
+    let mut seen = 0;
+    let mut served = std::collections::BTreeMap::new();
+    loop {
+        for event in net.events[0][seen..].to_vec_of_requests(SessionId(0)) {
+            *served.entry(event.0).or_insert(0) += 1;
+            net.act(0, |m, _, _| m.send(event.0, message(event.1, 10, 5_000)));
+        }
+        seen = net.events[0].len();
+        if !net.step() {
+            break;
+        }
+    }
+    let mut counts: Vec<i32> = served.into_values().collect();
+    counts.sort();
+    assert_eq!(counts[1], 300);
+    assert!(counts[0] > 10 && counts[0] < 100, "{counts:?}");
+    assert_eq!(tids(&net.events[2]).len(), 300);
+}
