@@ -1,1 +1,42 @@
-//! (room under construction)
+//! One disk's store: journal, index, extents, allocator, checksums. A core without IO: it asks for disk operations and is told
+//! how they ended. `docs/format/store.md` has the disk format, the order of writes, and why each crash point is safe.
+//!
+//! | room | what it decides |
+//! |---|---|
+//! | `store` | the state as a whole, rounds and completions |
+//! | `api`, `read`, `fetch` | reading: what is in memory, what is missed, what is kept for whom |
+//! | `exec` | what a transaction does, on a layer of its own |
+//! | `commit`, `journal` | from a transaction to a durable record |
+//! | `index` | keys, layers of changes, pages, the tree |
+//! | `checkpoint` | freeze, move, merge, flip |
+//! | `space` | free blocks, references |
+//! | `open` | making, opening, replay |
+
+#![forbid(unsafe_code)]
+
+mod api;
+mod block;
+mod cache;
+mod checkpoint;
+mod commit;
+mod config;
+mod counters;
+mod exec;
+mod fetch;
+mod index;
+mod io;
+mod journal;
+mod onode;
+mod open;
+mod read;
+mod space;
+mod store;
+mod superblock;
+#[cfg(any(test, feature = "sim"))]
+pub mod testdisk;
+#[cfg(test)]
+mod tests;
+
+pub use config::{Config, OpenError};
+pub use counters::Counters;
+pub use store::Store;

@@ -1,0 +1,268 @@
+//! The unit of everything on disk, and where a block may lie.
+
+use denc::{DecodeError, Reader, Result};
+use smallvec::SmallVec;
+
+/// Bytes in a block: what is checksummed, allocated and read at least.
+pub(crate) const BLOCK: usize = 4096;
+/// Blocks under one X key (64 KiB): the value of a fully written range takes some 80 bytes.
+pub(crate) const RANGE: u64 = 16;
+/// Transactions with at least this much data write it to extents at once, in bytes; others keep it in the journal.
+pub(crate) const LARGE: usize = 64 << 10;
+
+/// Number of blocks that hold `bytes`.
+pub(crate) fn blocks(bytes: u64) -> u64 {
+    bytes.div_ceil(BLOCK as u64)
+}
+
+/// Where a block of data lies.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Place(pub(crate) u64);
+
+/// What a [`Place`] means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Where {
+    /// Block number on the data disk.
+    Disk(u64),
+    /// In the journal: record, index of the block in it.
+    Journal(u64, u32),
+    /// In the transaction that is just being carried out: index of the block.
+    Staged(u32),
+    /// Nowhere: the data was damaged when it had to be moved or merged.
+    Bad,
+}
+
+const JOURNAL: u64 = 1 << 63;
+const STAGED: u64 = 1 << 62;
+
+impl Place {
+    /// Damaged data.
+    pub(crate) const BAD: Place = Place(u64::MAX);
+
+    pub(crate) fn disk(block: u64) -> Self {
+        assert!(block < STAGED);
+        Self(block)
+    }
+
+    /// Block `index` of the record `seq`.
+    pub(crate) fn journal(seq: u64, index: u32) -> Self {
+        assert!(seq < 1 << 40 && index < 1 << 20);
+        Self(JOURNAL | seq << 20 | u64::from(index))
+    }
+
+    pub(crate) fn staged(index: u32) -> Self {
+        Self(STAGED | u64::from(index))
+    }
+
+    pub(crate) fn place(self) -> Where {
+        match (self.0 & JOURNAL != 0, self.0 & STAGED != 0) {
+            _ if self == Self::BAD => Where::Bad,
+            (true, _) => Where::Journal((self.0 & !JOURNAL) >> 20, (self.0 & 0xf_ffff) as u32),
+            (_, true) => Where::Staged(self.0 as u32),
+            _ => Where::Disk(self.0),
+        }
+    }
+
+    /// The place `n` blocks behind this one.
+    pub(crate) fn plus(self, n: u64) -> Self {
+        if self == Self::BAD { self } else { Self(self.0 + n) }
+    }
+}
+
+impl std::fmt::Debug for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.place().fmt(f)
+    }
+}
+
+/// A block of data: where it is, and what its checksum must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Block {
+    pub(crate) place: Place,
+    pub(crate) crc: u32,
+}
+
+/// What a layer says about one block of a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cell {
+    /// Nothing: look below.
+    Unset,
+    /// It reads as zeros and takes no space.
+    Hole,
+    /// It is there.
+    Data(Block),
+}
+
+/// Changes to the blocks of one range (see [`RANGE`]); a value of the tree is a patch with nothing unset.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Patch {
+    set: u16,
+    data: u16,
+    blocks: SmallVec<[Block; 1]>,
+}
+
+impl Patch {
+    /// All 16 blocks are holes.
+    pub(crate) fn holes() -> Self {
+        Self { set: u16::MAX, ..Self::default() }
+    }
+
+    fn index(&self, i: u32) -> usize {
+        (self.data & ((1u16 << i) - 1)).count_ones() as usize
+    }
+
+    pub(crate) fn get(&self, i: u32) -> Cell {
+        let bit = 1u16 << i;
+        match (self.set & bit != 0, self.data & bit != 0) {
+            (false, _) => Cell::Unset,
+            (_, false) => Cell::Hole,
+            _ => Cell::Data(self.blocks[self.index(i)]),
+        }
+    }
+
+    pub(crate) fn set(&mut self, i: u32, cell: Cell) {
+        let (bit, at) = (1u16 << i, self.index(i));
+        if let Cell::Data(block) = cell {
+            if self.data & bit != 0 {
+                self.blocks[at] = block;
+            } else if at == self.blocks.len() {
+                self.blocks.push(block);
+            } else {
+                self.blocks.insert(at, block);
+            }
+            self.data |= bit;
+        } else if self.data & bit != 0 {
+            self.blocks.remove(at);
+            self.data &= !bit;
+        }
+        if cell == Cell::Unset { self.set &= !bit } else { self.set |= bit }
+    }
+
+    /// Whether nothing is unset.
+    pub(crate) fn complete(&self) -> bool {
+        self.set == u16::MAX
+    }
+
+    /// Whether it holds data.
+    pub(crate) fn has_data(&self) -> bool {
+        self.data != 0
+    }
+
+    /// Fills what is unset from `lower`.
+    pub(crate) fn fill_from(&mut self, lower: &Patch) {
+        if self.set == 0 {
+            self.clone_from(lower);
+            return;
+        }
+        let missing = lower.set & !self.set;
+        for i in (0..16).filter(|i| missing & (1 << i) != 0) {
+            self.set(i, lower.get(i));
+        }
+    }
+
+    /// Makes all that is unset a hole.
+    pub(crate) fn close(&mut self) {
+        self.set = u16::MAX;
+    }
+
+    /// Index and block of each block with data.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, Block)> + '_ {
+        (0..16).filter(|i| self.data & (1 << i) != 0).zip(self.blocks.iter().copied())
+    }
+
+    /// Gives every block with data a new place.
+    pub(crate) fn replace(&mut self, mut place: impl FnMut(Place) -> Place) {
+        for block in &mut self.blocks {
+            block.place = place(block.place);
+        }
+    }
+
+    /// Bytes that it takes outside itself.
+    pub(crate) fn heap(&self) -> usize {
+        if self.blocks.spilled() { self.blocks.capacity() * size_of::<Block>() } else { 0 }
+    }
+
+    /// Two masks, then runs of blocks whose places follow each other: u8 count, u64 place, checksums.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.set.to_le_bytes());
+        out.extend_from_slice(&self.data.to_le_bytes());
+        let mut rest = &self.blocks[..];
+        while let Some(first) = rest.first() {
+            let n = (rest.iter().enumerate()).take_while(|(i, b)| b.place == first.place.plus(*i as u64)).count();
+            out.push(n as u8);
+            out.extend_from_slice(&first.place.0.to_le_bytes());
+            rest[..n].iter().for_each(|b| out.extend_from_slice(&b.crc.to_le_bytes()));
+            rest = &rest[n..];
+        }
+    }
+
+    pub(crate) fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        let (set, data) = (r.u16()?, r.u16()?);
+        let want = data.count_ones() as usize;
+        let mut blocks = SmallVec::with_capacity(want);
+        while blocks.len() < want {
+            let (n, place) = (usize::from(r.u8()?), Place(r.u64()?));
+            if n == 0 || n > want - blocks.len() || data & !set != 0 {
+                return Err(DecodeError::Invalid("extents of a range"));
+            }
+            for i in 0..n as u64 {
+                blocks.push(Block { place: place.plus(i), crc: r.u32()? });
+            }
+        }
+        Ok(Self { set, data, blocks })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(n: u64) -> Block {
+        Block { place: Place::disk(n), crc: n as u32 ^ 0x5555 }
+    }
+
+    #[test]
+    fn places_say_what_they_are() {
+        assert_eq!(Place::disk(7).place(), Where::Disk(7));
+        assert_eq!(Place::journal(99, 3).plus(2).place(), Where::Journal(99, 5));
+        assert_eq!(Place::staged(5).place(), Where::Staged(5));
+        assert_eq!(Place::BAD.place(), Where::Bad);
+    }
+
+    #[test]
+    fn patches_lie_over_each_other_and_encode() {
+        let mut upper = Patch::default();
+        upper.set(9, Cell::Data(block(109)));
+        upper.set(3, Cell::Data(block(50)));
+        upper.set(4, Cell::Hole);
+        let mut lower = Patch::default();
+        (0..12).for_each(|i| lower.set(i, Cell::Data(block(u64::from(i)))));
+        let mut both = upper.clone();
+        both.fill_from(&lower);
+        assert_eq!((both.get(3), both.get(4), both.get(5)), (Cell::Data(block(50)), Cell::Hole, Cell::Data(block(5))));
+        assert_eq!((both.get(9), both.get(15)), (Cell::Data(block(109)), Cell::Unset));
+        for patch in [upper, lower, both, Patch::holes(), Patch::default()] {
+            let mut out = Vec::new();
+            patch.encode(&mut out);
+            let mut r = Reader::new(&out);
+            assert_eq!(Patch::decode(&mut r), Ok(patch));
+            assert!(r.is_empty());
+        }
+    }
+
+    #[test]
+    fn setting_in_any_order_equals_a_plain_array() {
+        let mut x = 12345u64;
+        for _ in 0..200 {
+            let (mut patch, mut plain) = (Patch::default(), [Cell::Unset; 16]);
+            for _ in 0..40 {
+                x = x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                let i = (x >> 40) as u32 % 16;
+                let cell = [Cell::Unset, Cell::Hole, Cell::Data(block(x >> 50)), Cell::Data(block(3))][(x >> 33) as usize % 4];
+                patch.set(i, cell);
+                plain[i as usize] = cell;
+            }
+            assert!((0..16).all(|i| patch.get(i) == plain[i as usize]));
+        }
+    }
+}

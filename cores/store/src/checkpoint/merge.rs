@@ -1,0 +1,553 @@
+//! Merges the frozen delta into the tree: walks along its keys, writes new pages, shares all others.
+
+use super::{Checkpoint, Stage};
+use crate::block::{BLOCK, Patch, Place, Where};
+use crate::fetch::{Held, Owner};
+use crate::index::delta::{Delta, Extent};
+use crate::index::keys;
+use crate::index::page::{self, Entry, PageRef, Ptr};
+use crate::index::tree::Pages;
+use crate::io::{DATA, Purpose};
+use crate::space::alloc::Kind;
+use crate::space::refs::Differences;
+use crate::store::Store;
+use bytes::Bytes;
+use denc::Reader;
+use objectstore::{Unread, Wish};
+use types::Rope;
+
+/// Changes merged in one step.
+const CHANGES: usize = 512;
+/// Bytes of entries that are kept back before pages are cut from them.
+const KEEP: usize = 64 << 10;
+/// Pages are written in runs of at most this many bytes.
+const WRITE: usize = 1 << 20;
+/// Leaves that are read ahead.
+const AHEAD: usize = 16;
+
+/// An inner page on the way down.
+struct Frame {
+    page: PageRef,
+    ptr: Ptr,
+    /// Smallest key of this subtree as its parent names it, and the smallest of the next.
+    lower: Bytes,
+    upper: Option<Bytes>,
+    next: usize,
+    /// Children after the merge.
+    out: Vec<Entry>,
+    dirty: bool,
+}
+
+/// The leaf being merged.
+struct LeafWork {
+    page: Option<PageRef>,
+    ptr: Option<Ptr>,
+    at: usize,
+    lower: Bytes,
+    upper: Option<Bytes>,
+    /// Keys before this one are done.
+    cursor: Bytes,
+    entries: Vec<Entry>,
+    size: usize,
+    /// Last key of the last page that was cut off.
+    last: Option<Bytes>,
+    out: Vec<Entry>,
+}
+
+/// A change to one key.
+enum Change {
+    Put(Bytes),
+    Delete,
+    Patch(Patch),
+    Shared(u32),
+    Free(u32),
+}
+
+/// The merge under way.
+pub(crate) struct Merge {
+    root: Option<Ptr>,
+    begun: bool,
+    stack: Vec<Frame>,
+    leaf: Option<LeafWork>,
+    /// What the root became, and its level.
+    top: Vec<Entry>,
+    level: u8,
+    differences: Differences,
+    closed: bool,
+    /// Pages that follow each other, not yet written.
+    run: Rope,
+    run_at: u64,
+}
+
+impl Merge {
+    pub(super) fn new(root: Option<Ptr>) -> Self {
+        Self {
+            root,
+            begun: false,
+            stack: Vec::new(),
+            leaf: None,
+            top: Vec::new(),
+            level: 0,
+            differences: Differences::default(),
+            closed: false,
+            run: Rope::new(),
+            run_at: 0,
+        }
+    }
+
+    /// Section Y begins: all differences are known from here on.
+    fn close_before(&mut self, key: &[u8]) {
+        if !self.closed && key >= &[keys::SHARED][..] {
+            self.closed = true;
+            self.differences.close();
+        }
+    }
+}
+
+/// The first extent that is not before `key`.
+fn extent_at(key: &[u8]) -> Option<Extent> {
+    match key.first() {
+        None => Some((0, 0)),
+        Some(section) if *section < keys::EXTENT => Some((0, 0)),
+        Some(&keys::EXTENT) => {
+            let mut padded = [0; 12];
+            let n = (key.len() - 1).min(12);
+            padded[..n].copy_from_slice(&key[1..1 + n]);
+            let (id, range) = padded.split_at(8);
+            Some((u64::from_be_bytes(id.try_into().ok()?), u32::from_be_bytes(range.try_into().ok()?)))
+        }
+        _ => None,
+    }
+}
+
+fn before(key: &[u8], upper: Option<&Bytes>) -> bool {
+    upper.is_none_or(|u| key < &u[..])
+}
+
+/// Whether anything in `lower..upper` changes.
+fn changes(frozen: &Delta, m: &Merge, lower: &Bytes, upper: Option<&Bytes>) -> bool {
+    let extents = extent_at(lower).is_some_and(|from| frozen.extents.touches(&from, upper.and_then(|u| extent_at(u)).as_ref()));
+    if extents || frozen.keys.touches(lower, upper) {
+        return true;
+    }
+    if !before(&[keys::SHARED], upper) {
+        return false;
+    }
+    if !m.closed {
+        return !m.differences.is_empty() || !frozen.extents.is_empty();
+    }
+    let inside = |key: Bytes| key >= *lower && before(&key, upper);
+    m.differences.chunks().any(|c| inside(keys::chunk(keys::SHARED, c)) || inside(keys::chunk(keys::FREE, c)))
+}
+
+/// The next changes at or after `from`, in order, and up to which key they are all (none: `upper`).
+fn next_changes(frozen: &Delta, m: &Merge, from: &Bytes, upper: Option<&Bytes>) -> (Vec<(Bytes, Change)>, Option<Bytes>) {
+    let section = from.first().copied().unwrap_or(0);
+    let mut out = Vec::new();
+    let next_section = match section {
+        keys::FREE.. => None,
+        keys::SHARED.. => Some(keys::FREE),
+        keys::EXTENT.. => Some(keys::SHARED),
+        _ => Some(keys::EXTENT),
+    };
+    let end = next_section.map(|s| Bytes::copy_from_slice(&[s])).filter(|end| before(end, upper));
+    let stop = end.as_ref().or(upper);
+    match section {
+        keys::EXTENT => {
+            let Some(first) = extent_at(from) else { return (out, end) };
+            for ((id, range), patch) in frozen.extents.iter_from(&first) {
+                let key = keys::extent(*id, *range);
+                if !before(&key, stop) {
+                    break;
+                }
+                if out.len() == CHANGES {
+                    return (out, Some(key));
+                }
+                out.push((key, Change::Patch(patch.clone())));
+            }
+        }
+        keys::SHARED | keys::FREE => {
+            for chunk in m.differences.chunks() {
+                let key = keys::chunk(section, chunk);
+                if key < *from || !before(&key, stop) {
+                    continue;
+                }
+                if out.len() == CHANGES {
+                    return (out, Some(key));
+                }
+                out.push((key, if section == keys::SHARED { Change::Shared(chunk) } else { Change::Free(chunk) }));
+            }
+        }
+        _ => {
+            for (key, value) in frozen.keys.iter_from(&from[..]) {
+                if !before(key, stop) {
+                    break;
+                }
+                if out.len() == CHANGES {
+                    return (out, Some(key.clone()));
+                }
+                out.push((key.clone(), value.clone().map_or(Change::Delete, Change::Put)));
+            }
+        }
+    }
+    (out, end)
+}
+
+impl Store {
+    /// One step of the merge; false if pages must be read first.
+    pub(super) fn merge_some(&mut self, c: &mut Checkpoint) -> bool {
+        let mut stage = std::mem::replace(&mut c.stage, Stage::Drain);
+        let Stage::Merge(m) = &mut stage else { unreachable!("only while merging") };
+        let go_on = match self.merge_step(c, m) {
+            Ok(done) => {
+                if !done {
+                    c.stage = stage;
+                }
+                true
+            }
+            Err(Unread::Missing(wish)) => {
+                c.stage = stage;
+                self.holds.insert(Owner::Checkpoint, Held::default());
+                self.fetch_for(Owner::Checkpoint, wish);
+                false
+            }
+            Err(Unread::Damaged(damage)) => {
+                self.fail(format!("the index cannot be written anew, as a page of it is damaged: {damage:?}"));
+                false
+            }
+        };
+        go_on
+    }
+
+    /// Descends, merges part of a leaf, or closes a page. True when the tree is complete.
+    fn merge_step(&mut self, c: &mut Checkpoint, m: &mut Merge) -> Result<bool, Unread> {
+        if !m.begun {
+            return self.merge_begin(m).map(|()| false);
+        }
+        if m.leaf.is_some() {
+            self.merge_leaf(c, m)?;
+            return Ok(false);
+        }
+        let Some(frame) = m.stack.last() else {
+            self.merge_end(c, m);
+            return Ok(true);
+        };
+        if frame.next == frame.page.len() {
+            let frame = m.stack.pop().expect("just seen");
+            self.close_frame(c, m, frame);
+            return Ok(false);
+        }
+        self.merge_child(m).map(|()| false)
+    }
+
+    fn merge_begin(&mut self, m: &mut Merge) -> Result<(), Unread> {
+        match m.root {
+            None => m.leaf = Some(LeafWork::new(None, None, Bytes::new(), None)),
+            Some(ptr) => {
+                let page = self.eye(Owner::Checkpoint).page(&ptr)?;
+                m.level = page.level();
+                if page.level() == 0 {
+                    m.leaf = Some(LeafWork::new(Some(page), Some(ptr), Bytes::new(), None));
+                } else {
+                    m.stack.push(Frame { page, ptr, lower: Bytes::new(), upper: None, next: 0, out: Vec::new(), dirty: false });
+                }
+            }
+        }
+        m.begun = true;
+        Ok(())
+    }
+
+    /// Takes the next child of the innermost page: as it is if nothing changes below it, else goes down.
+    fn merge_child(&mut self, m: &mut Merge) -> Result<(), Unread> {
+        let frame = m.stack.last().expect("the caller looked");
+        let i = frame.next;
+        let ptr = frame.page.child(i).ok_or_else(|| self.eye(Owner::Checkpoint).broken(&frame.ptr))?;
+        let key = frame.page.key(i);
+        let lower = if i == 0 { frame.lower.clone() } else { key.clone() };
+        let upper = if i + 1 < frame.page.len() { Some(frame.page.key(i + 1)) } else { frame.upper.clone() };
+        m.close_before(&lower);
+        let frozen = self.frozen.as_ref().expect("a checkpoint has a frozen delta");
+        if !changes(frozen, m, &lower, upper.as_ref()) {
+            let frame = m.stack.last_mut().expect("still there");
+            frame.out.push((key, Bytes::copy_from_slice(&ptr.encode())));
+            frame.next += 1;
+            return Ok(());
+        }
+        let page = match self.eye(Owner::Checkpoint).page(&ptr) {
+            Err(Unread::Missing(wish)) => return Err(Unread::Missing(self.read_ahead(m, wish))),
+            other => other?,
+        };
+        m.stack.last_mut().expect("still there").next += 1;
+        if page.level() == 0 {
+            m.leaf = Some(LeafWork::new(Some(page), Some(ptr), lower, upper));
+        } else {
+            m.stack.push(Frame { page, ptr, lower, upper, next: 0, out: Vec::new(), dirty: false });
+        }
+        Ok(())
+    }
+
+    /// Adds the next pages of the same parent that will be needed.
+    fn read_ahead(&self, m: &Merge, mut wish: Wish) -> Wish {
+        let (frame, eye) = (m.stack.last().expect("a child is missing"), self.eye(Owner::Checkpoint));
+        let frozen = self.frozen.as_ref().expect("a checkpoint has a frozen delta");
+        for i in (frame.next + 1..frame.page.len()).take(4 * AHEAD) {
+            let upper = if i + 1 < frame.page.len() { Some(frame.page.key(i + 1)) } else { frame.upper.clone() };
+            if wish.0.len() < AHEAD && changes(frozen, m, &frame.page.key(i), upper.as_ref()) {
+                wish.0.extend(frame.page.child(i).and_then(|ptr| eye.wish(&ptr)));
+            }
+        }
+        wish
+    }
+
+    fn merge_leaf(&mut self, c: &mut Checkpoint, m: &mut Merge) -> Result<(), Unread> {
+        let mut leaf = m.leaf.take().expect("the caller looked");
+        m.close_before(&leaf.cursor);
+        let frozen = self.frozen.as_ref().expect("a checkpoint has a frozen delta");
+        let (list, next) = next_changes(frozen, m, &leaf.cursor, leaf.upper.as_ref());
+        let mut merging = Merging { frozen, c, differences: &mut m.differences, leaf: &mut leaf };
+        for (key, change) in list {
+            merging.keep_before(Some(&key))?;
+            merging.apply(key, change)?;
+        }
+        merging.keep_before(next.as_ref())?;
+        match next {
+            Some(next) => {
+                leaf.cursor = next;
+                if leaf.size > KEEP {
+                    self.cut_leaf(c, m, &mut leaf, false);
+                }
+                m.leaf = Some(leaf);
+            }
+            None => {
+                self.cut_leaf(c, m, &mut leaf, true);
+                if let Some(ptr) = leaf.ptr {
+                    c.old_pages.push((ptr.block, ptr.blocks));
+                }
+                self.give_up(m, leaf.out, true);
+            }
+        }
+        Ok(())
+    }
+
+    /// Cuts pages from the entries of a leaf; unless it is the end, what is left over stays.
+    fn cut_leaf(&mut self, c: &mut Checkpoint, m: &mut Merge, leaf: &mut LeafWork, end: bool) {
+        let cuts = page::cut(&leaf.entries);
+        let whole = if end { cuts.len() } else { cuts.len().saturating_sub(2) };
+        let mut done = 0;
+        for range in cuts.into_iter().take(whole) {
+            let entries = &leaf.entries[range.clone()];
+            let key = match &leaf.last {
+                None => leaf.lower.clone(),
+                Some(last) => page::separator(last, &entries[0].0),
+            };
+            let Some(ptr) = self.write_page(c, m, entries, 0) else { return };
+            leaf.last = entries.last().map(|e| e.0.clone());
+            leaf.out.push((key, Bytes::copy_from_slice(&ptr.encode())));
+            done = range.end;
+        }
+        leaf.entries.drain(..done);
+        leaf.size = leaf.entries.iter().map(|e| e.0.len() + e.1.len()).sum();
+    }
+
+    /// Hands finished children to the page above.
+    fn give_up(&mut self, m: &mut Merge, children: Vec<Entry>, dirty: bool) {
+        match m.stack.last_mut() {
+            Some(parent) => {
+                parent.out.extend(children);
+                parent.dirty |= dirty;
+            }
+            None => m.top = children,
+        }
+    }
+
+    fn close_frame(&mut self, c: &mut Checkpoint, m: &mut Merge, frame: Frame) {
+        if !frame.dirty {
+            let entry = (frame.lower, Bytes::copy_from_slice(&frame.ptr.encode()));
+            return self.give_up(m, vec![entry], false);
+        }
+        c.old_pages.push((frame.ptr.block, frame.ptr.blocks));
+        let children = self.write_level(c, m, &frame.out, frame.page.level(), &frame.lower);
+        self.give_up(m, children, true);
+    }
+
+    /// Writes inner pages over these children.
+    fn write_level(&mut self, c: &mut Checkpoint, m: &mut Merge, out: &[Entry], level: u8, lower: &Bytes) -> Vec<Entry> {
+        let mut children = Vec::new();
+        for (i, range) in page::cut(out).into_iter().enumerate() {
+            let entries = &out[range];
+            let key = if i == 0 { lower.clone() } else { entries[0].0.clone() };
+            let Some(ptr) = self.write_page(c, m, entries, level) else { break };
+            children.push((key, Bytes::copy_from_slice(&ptr.encode())));
+        }
+        children
+    }
+
+    fn merge_end(&mut self, c: &mut Checkpoint, m: &mut Merge) {
+        while m.top.len() > 1 && self.failure.is_none() {
+            m.level += 1;
+            let top = std::mem::take(&mut m.top);
+            m.top = self.write_level(c, m, &top, m.level, &Bytes::new());
+        }
+        c.root = m.top.first().and_then(|(_, ptr)| Ptr::decode(ptr));
+        self.write_run(c, m);
+        self.holds.insert(Owner::Checkpoint, Held::default());
+    }
+
+    /// Builds a page and adds it to the run that is written next. None (and the store stops) if there is no room.
+    fn write_page(&mut self, c: &mut Checkpoint, m: &mut Merge, entries: &[Entry], level: u8) -> Option<Ptr> {
+        let blocks = page::blocks_for(entries);
+        let Some((block, _)) = self.alloc.take_one(blocks.into(), Kind::Pages) else {
+            self.fail("no room for the index, though it was reserved".into());
+            return None;
+        };
+        c.new_pages.push((block, blocks));
+        let (ptr, built) = page::build(entries, level, block, self.sb.tree + 1);
+        let end = m.run_at + (m.run.len() / BLOCK) as u64;
+        if m.run.is_empty() || end != block || m.run.len() >= WRITE {
+            self.write_run(c, m);
+            m.run_at = block;
+        }
+        m.run.push(built.bytes());
+        self.blocks.forget(block, blocks.into());
+        self.pages.insert(block, built);
+        Some(ptr)
+    }
+
+    fn write_run(&mut self, c: &mut Checkpoint, m: &mut Merge) {
+        let run = std::mem::take(&mut m.run);
+        if !run.is_empty() {
+            c.writes += 1;
+            self.counters.index_bytes += run.len() as u64;
+            self.io.write(DATA, m.run_at * BLOCK as u64, run, false, Purpose::Checkpoint);
+        }
+    }
+}
+
+impl LeafWork {
+    fn new(page: Option<PageRef>, ptr: Option<Ptr>, lower: Bytes, upper: Option<Bytes>) -> Self {
+        let cursor = lower.clone();
+        Self { page, ptr, at: 0, lower, upper, cursor, entries: Vec::new(), size: 0, last: None, out: Vec::new() }
+    }
+
+    fn push(&mut self, key: Bytes, value: Bytes) {
+        self.size += key.len() + value.len();
+        self.entries.push((key, value));
+    }
+}
+
+/// Merging changes into one leaf.
+struct Merging<'a> {
+    frozen: &'a Delta,
+    c: &'a mut Checkpoint,
+    differences: &'a mut Differences,
+    leaf: &'a mut LeafWork,
+}
+
+fn unreadable(key: &[u8]) -> Unread {
+    crate::index::view::nonsense(key)
+}
+
+fn decode_patch(key: &[u8], value: &Bytes) -> Result<Patch, Unread> {
+    Patch::decode(&mut Reader::new(value)).map_err(|_| unreadable(key))
+}
+
+/// Whether a key belongs to what is counted as omap.
+fn counts(key: &[u8]) -> bool {
+    key.first() == Some(&keys::INNER)
+}
+
+impl Merging<'_> {
+    /// Keeps the old entries before `key` (none: all that are left) as far as no range hides them.
+    fn keep_before(&mut self, key: Option<&Bytes>) -> Result<(), Unread> {
+        let Some(page) = self.leaf.page.clone() else { return Ok(()) };
+        while self.leaf.at < page.len() && key.is_none_or(|k| page.cmp_key(self.leaf.at, k).is_lt()) {
+            let (old, value) = (page.key(self.leaf.at), page.value(self.leaf.at));
+            self.leaf.at += 1;
+            if !self.hidden(&old) {
+                self.leaf.push(old, value);
+            } else {
+                self.removed(&old, &value)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn hidden(&self, key: &[u8]) -> bool {
+        match keys::extent_of(key) {
+            Some(extent) => self.frozen.extents.hidden(&extent).is_some(),
+            None => self.frozen.keys.hidden(key).is_some(),
+        }
+    }
+
+    fn removed(&mut self, key: &[u8], value: &Bytes) -> Result<(), Unread> {
+        if key.first() == Some(&keys::EXTENT) {
+            self.differences.change(&decode_patch(key, value)?, &Patch::holes());
+        } else if counts(key) {
+            self.c.omap_bytes -= (key.len() + value.len()) as i64;
+        }
+        Ok(())
+    }
+
+    /// The old value of `key`, whose place in the leaf has been reached.
+    fn old(&mut self, key: &[u8]) -> Option<Bytes> {
+        let page = self.leaf.page.as_ref()?;
+        let at = self.leaf.at;
+        let found = at < page.len() && page.cmp_key(at, key).is_eq();
+        self.leaf.at += usize::from(found);
+        found.then(|| page.value(at))
+    }
+
+    fn apply(&mut self, key: Bytes, change: Change) -> Result<(), Unread> {
+        let old = self.old(&key);
+        match change {
+            Change::Put(_) | Change::Delete => {
+                if let Some(old) = &old {
+                    self.removed(&key, old)?;
+                }
+                if let Change::Put(value) = change {
+                    self.c.omap_bytes += if counts(&key) { (key.len() + value.len()) as i64 } else { 0 };
+                    self.leaf.push(key, value);
+                }
+            }
+            Change::Patch(patch) => self.apply_patch(key, patch, old)?,
+            Change::Shared(chunk) => {
+                let (stable, freed) = (&mut self.c.stable, &mut self.c.freed);
+                let value = self
+                    .differences
+                    .resolve(chunk, old.as_deref(), stable, freed)
+                    .map_err(|why| Unread::Damaged(objectstore::Damage { what: why, offset: 0, expected: 0, found: 0 }))?;
+                if let Some(value) = value {
+                    self.leaf.push(key, value.into());
+                }
+            }
+            Change::Free(chunk) => {
+                if let Some(value) = self.c.stable.encode_chunk(chunk) {
+                    self.leaf.push(key, value.into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn apply_patch(&mut self, key: Bytes, patch: Patch, old: Option<Bytes>) -> Result<(), Unread> {
+        let old = match old {
+            Some(value) => decode_patch(&key, &value)?,
+            None => Patch::holes(),
+        };
+        let mut new = patch;
+        new.fill_from(&old);
+        new.close();
+        let moved = &self.c.moved;
+        new.replace(|place| match place.place() {
+            Where::Journal(..) => Place(*moved.get(&place.0).expect("moved before the merge")),
+            _ => place,
+        });
+        self.differences.change(&old, &new);
+        if new.has_data() {
+            let mut value = Vec::with_capacity(96);
+            new.encode(&mut value);
+            self.leaf.push(key, value.into());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,232 @@
+//! Checkpoints: the delta is frozen, its data moved out of the journal, merged into new pages, and one superblock flip makes it
+//! the truth. Section 6 of the format's text gives the order and the reasons.
+
+mod merge;
+mod mover;
+
+use crate::block::BLOCK;
+use crate::fetch::Owner;
+use crate::index::delta::Extent;
+use crate::index::page::Ptr;
+use crate::io::{DATA, Purpose};
+use crate::journal::ring::Mark;
+use crate::space::alloc::Run;
+use crate::space::bits::Bits;
+use crate::store::{Limbo, Store};
+use crate::superblock::{MOST_SKIPPED, Superblock};
+use merge::Merge;
+use std::collections::BTreeMap;
+use types::Rope;
+
+/// Where a checkpoint is.
+pub(crate) enum Stage {
+    /// Moving data; done up to this range.
+    Move(Extent),
+    /// Writing pages.
+    Merge(Box<Merge>),
+    /// Waiting for writes.
+    Drain,
+    /// Flushing the data disk.
+    Flush,
+    /// Writing the superblock.
+    Flip(Box<Superblock>),
+}
+
+/// A checkpoint under way.
+pub(crate) struct Checkpoint {
+    stage: Stage,
+    /// Records before this number are in it.
+    seq: u64,
+    skipped: Vec<(u64, u32)>,
+    mark: Mark,
+    lsn: u64,
+    chain: u32,
+    next_id: u64,
+    /// Blocks that the frozen delta's data was given.
+    born: Vec<Run>,
+    /// Data blocks of the frozen delta in the journal that have no room yet.
+    promised: u64,
+    /// Where blocks of the journal were moved.
+    moved: BTreeMap<u64, u64>,
+    /// Writes under way.
+    writes: usize,
+    new_pages: Vec<Run>,
+    old_pages: Vec<Run>,
+    /// Blocks that have no references any more.
+    freed: Vec<Run>,
+    /// Blocks with data when it is done.
+    stable: Bits,
+    root: Option<Ptr>,
+    omap_bytes: i64,
+    /// Steps of work done in a row are bounded; whether there is more to do at once.
+    busy: bool,
+}
+
+impl Checkpoint {
+    /// Blocks taken for pages so far.
+    pub(crate) fn pages_taken(&self) -> u64 {
+        self.new_pages.iter().map(|r| u64::from(r.1)).sum()
+    }
+}
+
+/// Steps of a checkpoint in one turn: each moves up to 1 MiB or merges a leaf.
+const STEPS: usize = 8;
+/// Writes of a checkpoint under way at a time.
+const WRITES: usize = 8;
+
+impl Store {
+    /// Whether a checkpoint could go on at once.
+    pub(crate) fn checkpoint_has_work(&self) -> bool {
+        match &self.checkpoint {
+            Some(c) => c.busy && c.writes < WRITES,
+            None => self.checkpoint_due() && self.can_freeze(),
+        }
+    }
+
+    fn checkpoint_due(&self) -> bool {
+        if self.stopping {
+            return self.stalled.is_empty() && !self.quiet_on_disk();
+        }
+        !self.active.is_empty()
+            && (self.want_checkpoint
+                || self.ring.used() * 2 > self.ring.len()
+                || self.active.bytes > self.config.memory as usize / 8)
+    }
+
+    /// Whether the disk says what memory says.
+    fn quiet_on_disk(&self) -> bool {
+        self.sb.clean && self.active.is_empty() && self.pending.is_empty() && self.flights.is_empty()
+    }
+
+    fn can_freeze(&self) -> bool {
+        let settled = !self.stopping || (self.pending.is_empty() && self.flights.is_empty());
+        settled && self.limbo.is_empty() && self.skipped().len() <= MOST_SKIPPED
+    }
+
+    /// Ranges of records that are carried out but in no group.
+    fn skipped(&self) -> Vec<(u64, u32)> {
+        let mut out: Vec<(u64, u32)> = Vec::new();
+        for seq in self.pending.keys() {
+            match out.last_mut() {
+                Some((first, n)) if *first + u64::from(*n) == *seq => *n += 1,
+                _ => out.push((*seq, 1)),
+            }
+        }
+        out
+    }
+
+    /// Begins a checkpoint if one is due, and goes on with the one under way.
+    pub(crate) fn work_on_checkpoint(&mut self) {
+        if self.checkpoint.is_none() && self.checkpoint_due() && self.can_freeze() {
+            self.freeze();
+        }
+        let Some(mut checkpoint) = self.checkpoint.take() else { return };
+        for _ in 0..STEPS {
+            checkpoint.busy = checkpoint.writes < WRITES && self.step(&mut checkpoint);
+            if !checkpoint.busy || self.failure.is_some() {
+                break;
+            }
+        }
+        self.checkpoint = Some(checkpoint);
+    }
+
+    fn freeze(&mut self) {
+        let frozen = std::mem::take(&mut self.active);
+        self.want_checkpoint = false;
+        self.checkpoint = Some(Box::new(Checkpoint {
+            stage: Stage::Move((0, 0)),
+            seq: self.next_seq,
+            skipped: self.skipped(),
+            mark: self.ring.mark(),
+            lsn: self.lsn,
+            chain: self.chain,
+            next_id: self.next_id,
+            born: self.alloc.freeze(),
+            promised: self.promised,
+            moved: BTreeMap::new(),
+            writes: 0,
+            new_pages: Vec::new(),
+            old_pages: Vec::new(),
+            freed: Vec::new(),
+            stable: self.alloc.stable.clone(),
+            root: self.sb.root,
+            omap_bytes: 0,
+            busy: true,
+        }));
+        self.frozen = Some(frozen);
+        self.holds.entry(Owner::Checkpoint).or_default();
+    }
+
+    /// One step; false if it must wait for something.
+    fn step(&mut self, c: &mut Checkpoint) -> bool {
+        if !self.holds.get(&Owner::Checkpoint).is_none_or(crate::fetch::Held::complete) {
+            return false;
+        }
+        match &mut c.stage {
+            Stage::Move(_) => self.move_some(c),
+            Stage::Merge(_) => self.merge_some(c),
+            Stage::Drain => {
+                // Data of the frozen delta's large writes must be on disk before the tree says so.
+                let waiting = self.pending.range(..c.seq).any(|(_, p)| !p.ready);
+                if c.writes == 0 && !waiting {
+                    c.stage = Stage::Flush;
+                    self.io.flush(DATA, Purpose::Flush);
+                }
+                false
+            }
+            Stage::Flush | Stage::Flip(_) => false,
+        }
+    }
+
+    /// One of the checkpoint's writes ended.
+    pub(crate) fn checkpoint_write_done(&mut self) {
+        if let Some(c) = &mut self.checkpoint {
+            c.writes -= 1;
+            c.busy = true;
+        }
+    }
+
+    /// All that the new tree needs is durable: writes the superblock.
+    pub(crate) fn flushed(&mut self) {
+        let clean = self.stopping && self.pending.is_empty() && self.flights.is_empty() && self.active.is_empty();
+        let Some(c) = &mut self.checkpoint else { return };
+        let sb = Superblock {
+            generation: self.sb.generation + 1,
+            claimed: self.ring.claimed(),
+            root: c.root,
+            tree: self.sb.tree + 1,
+            replay_at: c.mark.at,
+            replay_lsn: c.lsn,
+            replay_chain: c.chain,
+            next_seq: c.seq,
+            next_id: c.next_id,
+            omap_bytes: self.sb.omap_bytes.saturating_add_signed(c.omap_bytes),
+            skipped: std::mem::take(&mut c.skipped),
+            clean,
+            ..self.sb.clone()
+        };
+        let data: Rope = sb.encode().freeze().into();
+        self.io.write(DATA, sb.slot() * BLOCK as u64, data, true, Purpose::Flip);
+        c.stage = Stage::Flip(Box::new(sb));
+    }
+
+    /// The new superblock is durable: the new tree is the truth.
+    pub(crate) fn flipped(&mut self) {
+        let Some(c) = self.checkpoint.take() else { return };
+        let Stage::Flip(sb) = c.stage else { unreachable!("only a flip writes the superblock") };
+        self.sb = *sb;
+        self.frozen = None;
+        self.holds.remove(&Owner::Checkpoint);
+        self.counters.checkpoints += 1;
+        let mut runs = self.alloc.unreferenced(&c.born, &c.stable);
+        runs.extend(&c.freed);
+        self.promised -= c.promised;
+        self.alloc.stable = c.stable;
+        for (block, _) in &c.old_pages {
+            self.pages.forget(*block);
+        }
+        self.limbo.push_back(Limbo { epoch: self.epoch, runs, pages: c.old_pages, mark: c.mark, seq: c.seq });
+        self.epoch += 1;
+        self.settle_limbo();
+    }
+}

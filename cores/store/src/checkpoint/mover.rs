@@ -1,0 +1,114 @@
+//! Moves data out of the journal: in key order, in large writes, always to fresh blocks.
+
+use super::{Checkpoint, Stage, merge::Merge};
+use crate::block::{BLOCK, Block, Place, Where};
+use crate::fetch::{Owner, wish_record};
+use crate::index::delta::Extent;
+use crate::io::{DATA, Purpose};
+use crate::space::alloc::Kind;
+use crate::store::Store;
+use bytes::Bytes;
+use kernels::{SEED, crc32c};
+use node::Level;
+use objectstore::Wish;
+use types::Rope;
+
+/// Blocks moved in one step.
+const BATCH: usize = 256;
+/// Ranges looked at in one step.
+const LOOK: usize = 4096;
+
+impl Store {
+    /// Moves the next blocks; false if they must be read first.
+    pub(super) fn move_some(&mut self, c: &mut Checkpoint) -> bool {
+        let Stage::Move(from) = c.stage else { unreachable!("only while moving") };
+        let (batch, next) = self.batch(c, from);
+        if !batch.is_empty() && !self.move_batch(c, &batch) {
+            return false;
+        }
+        c.stage = match next {
+            Some(next) => Stage::Move(next),
+            None => Stage::Merge(Box::new(Merge::new(self.sb.root))),
+        };
+        true
+    }
+
+    /// The next blocks of the frozen delta that lie in the journal, and where to look on.
+    fn batch(&self, c: &Checkpoint, from: Extent) -> (Vec<Block>, Option<Extent>) {
+        let frozen = self.frozen.as_ref().expect("a checkpoint has a frozen delta");
+        let mut out: Vec<Block> = Vec::new();
+        for (looked, (key, patch)) in frozen.extents.iter_from(&from).enumerate() {
+            if out.len() + 16 > BATCH || looked == LOOK {
+                return (out, Some(*key));
+            }
+            for (_, block) in patch.iter() {
+                let journal = matches!(block.place.place(), Where::Journal(..));
+                if journal && !c.moved.contains_key(&block.place.0) && !out.iter().rev().take(64).any(|b| b.place == block.place)
+                {
+                    out.push(block);
+                }
+            }
+        }
+        (out, None)
+    }
+
+    fn move_batch(&mut self, c: &mut Checkpoint, batch: &[Block]) -> bool {
+        let mut wishes: Vec<u64> = Vec::new();
+        let mut found: Vec<(Place, Option<Bytes>)> = Vec::with_capacity(batch.len());
+        let held = self.holds.get(&Owner::Checkpoint);
+        for block in batch {
+            let Where::Journal(seq, index) = block.place.place() else { unreachable!("only these are moved") };
+            let bytes = self.records.get(seq, index).or_else(|| held.and_then(|h| h.record(seq, index)));
+            if bytes.is_none() && !held.is_some_and(|h| h.record_failed(seq, self.epoch)) {
+                wishes.push(wish_record(seq));
+                continue;
+            }
+            found.push((block.place, bytes.filter(|b| crc32c(SEED, b) == block.crc)));
+        }
+        if !wishes.is_empty() {
+            wishes.sort_unstable();
+            wishes.dedup();
+            self.fetch_for(Owner::Checkpoint, Wish(wishes));
+            return false;
+        }
+        self.holds.insert(Owner::Checkpoint, crate::fetch::Held::default());
+        self.write_moved(c, found);
+        true
+    }
+
+    fn write_moved(&mut self, c: &mut Checkpoint, found: Vec<(Place, Option<Bytes>)>) {
+        // The same block may be named twice (a clone within its transaction).
+        let (mut good, mut seen) = (Vec::with_capacity(found.len()), std::collections::BTreeSet::new());
+        for (place, bytes) in found.into_iter().filter(|(place, _)| seen.insert(place.0)) {
+            match bytes {
+                Some(bytes) => good.push((place, bytes)),
+                None => {
+                    self.log.push((Level::Error, format!("data in the journal is damaged, it stays so: {place:?}")));
+                    self.counters.damaged += 1;
+                    c.moved.insert(place.0, Place::BAD.0);
+                }
+            }
+        }
+        let Some(runs) = self.alloc.take(good.len() as u64, Kind::Data) else {
+            self.fail("no room to move data out of the journal, though it was promised".into());
+            return;
+        };
+        c.born.extend(&runs);
+        let mut good = good.into_iter();
+        for (block, n) in runs {
+            let mut data = Rope::new();
+            self.blocks.forget(block, n.into());
+            for i in 0..u64::from(n) {
+                let (place, bytes) = good.next().expect("as many as were taken");
+                c.moved.insert(place.0, block + i);
+                self.blocks.insert(block + i, bytes.clone());
+                data.push(bytes);
+            }
+            c.writes += 1;
+            c.promised -= u64::from(n).min(c.promised);
+            self.promised -= u64::from(n).min(self.promised);
+            self.counters.moved_bytes += data.len() as u64;
+            self.io.write(DATA, block * BLOCK as u64, data, false, Purpose::Checkpoint);
+        }
+    }
+}

@@ -1,0 +1,435 @@
+//! From a submitted transaction to a durable one: places, records, groups, commits.
+
+use crate::block::{BLOCK, LARGE, Place, Where};
+use crate::exec::{Plan, Run, Stalled, objects_of, only_removes, size_of};
+use crate::fetch::{CACHED_RUN, Owner};
+use crate::index::keys;
+use crate::io::{DATA, Purpose};
+use crate::journal::group::{self, Header, Outgoing, RECORD_HEAD, RecordHead};
+use crate::journal::staged::Staged;
+use crate::read::plain;
+use crate::space::alloc::{Kind, Run as BlockRun};
+use crate::store::Store;
+use bytes::Bytes;
+use node::{Buf, Level, Mono};
+use objectstore::{Event, Refused, Ticket, Transaction, Unread};
+use types::{Rope, SpgId};
+
+/// Carried out, not yet in a group.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    ticket: Ticket,
+    scope: SpgId,
+    meta: Bytes,
+    blocks: u32,
+    /// Writes of its data that have not ended.
+    writes: usize,
+    /// Whether its data, if it has any outside the journal, is durable.
+    pub(crate) ready: bool,
+    /// A transaction of another scope that changed the same object and must be in the journal first.
+    after: Option<u64>,
+    submitted: Mono,
+}
+
+/// A group on its way to the disk.
+#[derive(Debug)]
+pub(crate) struct Flight {
+    lsn: u64,
+    done: bool,
+    commits: Vec<(Ticket, Mono)>,
+    /// Records and where in the ring their data is.
+    records: Vec<(u64, u64)>,
+}
+
+/// Groups in flight at most.
+const FLIGHTS: usize = 2;
+/// A group takes no more records when it has this many bytes.
+const GROUP: usize = 1 << 20;
+/// Transactions that are carried out but in no group, at most; others wait. Of those that wait for their data fewer, as each may be
+/// a range in the superblock's list of skipped records.
+const MOST_PENDING: usize = 4096;
+const MOST_UNREADY: usize = crate::superblock::MOST_SKIPPED - 8;
+/// Bytes written ahead in the ring at a time.
+pub(crate) const CLAIM: u64 = 4 << 20;
+
+impl Store {
+    /// Takes a transaction on.
+    pub(crate) fn take_on(&mut self, transaction: Transaction, ticket: Ticket) -> Result<(), Refused> {
+        if !self.ready() || self.failure.is_some() || self.stopping {
+            return Err(Refused::Stopped);
+        }
+        let (blocks, index) = size_of(&transaction).ok_or(Refused::NoSpace)?;
+        let largest = self.ring.len() * BLOCK as u64 / 4;
+        let journalled = if blocks * (BLOCK as u64) < LARGE as u64 { blocks * BLOCK as u64 } else { 0 };
+        if index + journalled + 2 * BLOCK as u64 > largest {
+            return Err(Refused::NoSpace);
+        }
+        if !only_removes(&transaction) && !self.has_room(blocks, index) {
+            return Err(Refused::NoSpace);
+        }
+        let crowded = self.pending.len() >= MOST_PENDING || self.unready >= MOST_UNREADY;
+        if !crowded && !self.behind_stalled(&transaction) && self.room_to_move(blocks) {
+            match Run::carry_out(self.eye(Owner::Hold(objectstore::Hold(u64::MAX))), &transaction) {
+                Ok(plan) => {
+                    let now = self.now;
+                    self.accept(&transaction, ticket, now, plan);
+                    return Ok(());
+                }
+                Err(unread) => self.stall(transaction, ticket, blocks, Some(unread)),
+            }
+        } else {
+            self.stall(transaction, ticket, blocks, None);
+        }
+        Ok(())
+    }
+
+    /// Whether there is room for so many blocks and bytes of index more.
+    fn has_room(&mut self, blocks: u64, index: u64) -> bool {
+        let fits = !self.io.host_full() && blocks + 3 * index.div_ceil(BLOCK as u64) <= self.available_blocks();
+        if !fits {
+            self.want_checkpoint = !self.active.is_empty();
+        }
+        fits
+    }
+
+    /// Whether the blocks would find a place at all; if not, even removals wait for the next flip.
+    fn room_to_move(&mut self, blocks: u64) -> bool {
+        let fits = self.promised + blocks + self.index_reserve() <= self.alloc.free();
+        if !fits {
+            self.want_checkpoint = !self.active.is_empty();
+        }
+        // Nothing will become free: then it may as well try.
+        fits || (self.checkpoint.is_none()
+            && self.active.is_empty()
+            && self.limbo.is_empty()
+            && blocks + self.promised <= self.alloc.free())
+    }
+
+    /// Blocks that the next checkpoints may need for pages.
+    fn index_reserve(&self) -> u64 {
+        let need = |delta: &crate::index::delta::Delta| {
+            let touched = 3 * delta.len() as u64;
+            touched.min(self.alloc.page_blocks + 16) + 2 * (delta.bytes / BLOCK) as u64
+        };
+        let frozen = self.frozen.as_ref().map_or(0, need);
+        need(&self.active) + frozen.saturating_sub(self.checkpoint.as_ref().map_or(0, |c| c.pages_taken()))
+    }
+
+    /// Blocks that can still be given to data.
+    pub(crate) fn available_blocks(&self) -> u64 {
+        let floor = (self.alloc.total() / 64).clamp(32, 4096);
+        let waiting: u64 = self.stalled.iter().map(|s| s.blocks).sum();
+        let own = self.alloc.free().saturating_sub(self.promised + self.index_reserve() + floor + waiting);
+        own.min(self.host_room())
+    }
+
+    /// Blocks that the host's file system can still give.
+    fn host_room(&self) -> u64 {
+        if self.disk.host_free == u64::MAX {
+            return u64::MAX;
+        }
+        // What lies within the file may be there already or not; only the host's word counts, less a margin for others.
+        let free = self.disk.host_free / BLOCK as u64;
+        free.saturating_sub(64)
+    }
+
+    /// Whether the transaction must wait behind one that waits.
+    fn behind_stalled(&self, transaction: &Transaction) -> bool {
+        self.stalled.iter().any(|s| conflict(&s.transaction, transaction))
+    }
+
+    fn stall(&mut self, transaction: Transaction, ticket: Ticket, blocks: u64, unread: Option<Unread>) {
+        let id = self.next_stalled;
+        self.next_stalled += 1;
+        self.counters.stalled += 1;
+        self.stalled.push_back(Stalled { id, transaction, ticket, blocks, waiters: Vec::new(), submitted: self.now });
+        match unread {
+            Some(Unread::Missing(wish)) => self.fetch_for(Owner::Stalled(id), wish),
+            Some(Unread::Damaged(damage)) => self.fail(format!("a transaction needs what is damaged: {damage:?}")),
+            None => self.runnable.push(id),
+        }
+    }
+
+    /// Carries out what waited, as far as it can be now.
+    pub(crate) fn run_stalled(&mut self) {
+        if self.stalled.is_empty() {
+            return;
+        }
+        let mut runnable = std::mem::take(&mut self.runnable);
+        runnable.sort_unstable();
+        runnable.dedup();
+        for id in runnable {
+            self.run_one_stalled(id);
+        }
+    }
+
+    fn run_one_stalled(&mut self, id: u64) {
+        let Some(at) = self.stalled.iter().position(|s| s.id == id) else { return };
+        let transaction = &self.stalled[at].transaction;
+        let behind = self.stalled.iter().take(at).any(|s| conflict(&s.transaction, transaction));
+        let crowded = self.pending.len() >= MOST_PENDING || self.unready >= MOST_UNREADY;
+        let blocks = self.stalled[at].blocks;
+        if behind || crowded || !self.room_to_move(blocks) {
+            // Tried again when something was carried out, or space became free.
+            self.runnable.push(id);
+            return;
+        }
+        match Run::carry_out(self.eye(Owner::Stalled(id)), &self.stalled[at].transaction) {
+            Ok(plan) => {
+                let stalled = self.stalled.remove(at).expect("just seen");
+                self.holds.remove(&Owner::Stalled(id));
+                self.accept(&stalled.transaction, stalled.ticket, stalled.submitted, plan);
+                stalled.waiters.into_iter().for_each(|owner| self.waited(owner));
+            }
+            Err(Unread::Missing(wish)) => self.fetch_for(Owner::Stalled(id), wish),
+            Err(Unread::Damaged(damage)) => self.fail(format!("a transaction needs what is damaged: {damage:?}")),
+        }
+    }
+
+    /// The transaction will be durable: gives its data places, records it, and makes it visible.
+    fn accept(&mut self, transaction: &Transaction, ticket: Ticket, submitted: Mono, mut plan: Plan) {
+        let seq = self.next_seq;
+        let staged = std::mem::take(&mut plan.staged);
+        let large = staged.len() * BLOCK >= LARGE;
+        let runs = if large { self.alloc.take(staged.len() as u64, Kind::Data) } else { None };
+        let blocks = if runs.is_some() { 0 } else { staged.len() as u32 };
+        match &runs {
+            Some(runs) => plan.delta.place(|place| on_disk(place, runs)),
+            None => plan.delta.place(|place| match place.place() {
+                Where::Staged(index) => Place::journal(seq, index),
+                _ => place,
+            }),
+        }
+        let head = RecordHead {
+            seq,
+            scope: transaction.scope,
+            version: transaction.version,
+            reqid: transaction.reqid,
+            next_id: plan.next_id,
+            data_blocks: blocks,
+        };
+        let mut meta = Vec::with_capacity(512);
+        head.encode(&mut meta);
+        plan.delta.encode(&mut meta);
+        group::finish(&mut meta);
+        let meta = Bytes::from(meta);
+        self.active.apply(&meta.slice(RECORD_HEAD..), |_| ()).expect("our own encoding");
+        (self.next_seq, self.next_id) = (seq + 1, plan.next_id);
+        let after = self.note_objects(&plan, seq, transaction.scope, large);
+        for (object, known) in plan.objects {
+            self.onodes.borrow_mut().put(object, known);
+        }
+        self.promised += u64::from(blocks);
+        let writes = match runs {
+            Some(runs) => {
+                self.alloc.born(&runs);
+                self.records.push(seq, Staged::default());
+                self.write_direct(seq, &staged, &runs)
+            }
+            None => {
+                self.records.push(seq, staged);
+                0
+            }
+        };
+        self.unready += usize::from(writes > 0);
+        let pending = Pending { ticket, scope: transaction.scope, meta, blocks, writes, ready: writes == 0, after, submitted };
+        self.pending.insert(seq, pending);
+    }
+
+    /// While some transactions wait for their data: remembers who touched which object, across scopes.
+    fn note_objects(&mut self, plan: &Plan, seq: u64, scope: SpgId, large: bool) -> Option<u64> {
+        if self.unready == 0 && !large {
+            return None;
+        }
+        let mut after = None;
+        for (_, known) in &plan.objects {
+            if let Some((before, other)) = self.touched.insert(known.key.clone(), (seq, scope))
+                && other != scope
+            {
+                after = after.max(Some(before));
+            }
+        }
+        after
+    }
+
+    fn write_direct(&mut self, seq: u64, staged: &Staged, runs: &[BlockRun]) -> usize {
+        let mut index = 0;
+        for (block, n) in runs {
+            let data = staged.rope(index, *n);
+            self.blocks.forget(*block, (*n).into());
+            if *n <= CACHED_RUN
+                && let [one] = data.pieces()
+            {
+                self.blocks.insert(*block, one.clone());
+            }
+            self.counters.direct_bytes += data.len() as u64;
+            self.writing.begin(*block, data.clone(), staged, index);
+            self.io.write(DATA, block * BLOCK as u64, data, false, Purpose::Direct(seq, *block));
+            index += n;
+        }
+        runs.len()
+    }
+
+    /// A write of a large transaction's data ended.
+    pub(crate) fn direct_done(&mut self, seq: u64, block: u64) {
+        self.writing.end(block);
+        let Some(pending) = self.pending.get_mut(&seq) else { return };
+        pending.writes -= 1;
+        if pending.writes == 0 {
+            self.unsettled.push(seq);
+        }
+    }
+
+    /// Flushes data that was written, so that its records may enter the journal. A group's own flush comes too late for that: the
+    /// group could reach the medium before what was completed earlier.
+    pub(crate) fn settle(&mut self) {
+        if !self.settling && !self.unsettled.is_empty() {
+            self.settling = true;
+            let seqs = std::mem::take(&mut self.unsettled);
+            self.io.flush(DATA, Purpose::Settle(seqs));
+        }
+    }
+
+    pub(crate) fn settled(&mut self, seqs: Vec<u64>) {
+        self.settling = false;
+        for seq in seqs {
+            if let Some(pending) = self.pending.get_mut(&seq) {
+                pending.ready = true;
+                self.unready -= 1;
+            }
+        }
+    }
+
+    /// Forms groups of what is ready and hands them to the disk.
+    pub(crate) fn form_groups(&mut self) {
+        while self.flights.len() < FLIGHTS && !self.pending.is_empty() && self.form_group() {}
+    }
+
+    /// The records of the next group: in order within a scope and on an object.
+    fn choose(&self) -> (Vec<u64>, u64) {
+        let (mut chosen, mut blocked): (Vec<u64>, Vec<SpgId>) = (Vec::new(), Vec::new());
+        let (mut meta, mut data) = (0, 0);
+        for (seq, p) in &self.pending {
+            let waits = |after: u64| self.pending.contains_key(&after) && chosen.binary_search(&after).is_err();
+            if !p.ready || blocked.contains(&p.scope) || p.after.is_some_and(waits) {
+                blocked.push(p.scope);
+                continue;
+            }
+            let size = meta + data * BLOCK;
+            if !chosen.is_empty() && size + p.meta.len() + p.blocks as usize * BLOCK > self.largest_group() {
+                break;
+            }
+            (meta, data) = (meta + p.meta.len(), data + p.blocks as usize);
+            chosen.push(*seq);
+        }
+        let meta = group::HEADER + group::meta_len(meta, data);
+        (chosen, crate::block::blocks(meta as u64) + data as u64)
+    }
+
+    fn largest_group(&self) -> usize {
+        GROUP.min(self.ring.len() as usize * BLOCK / 8)
+    }
+
+    fn form_group(&mut self) -> bool {
+        let (chosen, blocks) = self.choose();
+        if chosen.is_empty() {
+            return false;
+        }
+        let Some(at) = self.ring.place(blocks) else { return false };
+        let outgoing: Vec<Outgoing> = (chosen.iter())
+            .map(|seq| Outgoing { meta: self.pending[seq].meta.clone(), data: self.records.outgoing(*seq) })
+            .collect();
+        let (incarnation, uuid) = (self.sb.incarnation, self.sb.uuid);
+        let mut header =
+            Header { uuid, incarnation, lsn: self.lsn + 1, chain: self.chain, durable: self.durable, ..Header::default() };
+        let (buf, starts) = group::build(&mut header, &outgoing);
+        assert_eq!(buf.len() as u64, blocks * BLOCK as u64);
+        let bytes = buf.freeze();
+        (self.lsn, self.chain) = (header.lsn, header.crc);
+        let mut flight = Flight { lsn: header.lsn, done: false, commits: Vec::with_capacity(chosen.len()), records: Vec::new() };
+        for (seq, start) in chosen.iter().zip(starts) {
+            let pending = self.pending.remove(seq).expect("chosen from these");
+            let from = start as usize * BLOCK;
+            self.records.formed(*seq, bytes.slice(from..from + pending.blocks as usize * BLOCK));
+            flight.commits.push((pending.ticket, pending.submitted));
+            flight.records.push((*seq, at + start));
+        }
+        if self.unready == 0 && !self.touched.is_empty() {
+            self.touched.clear();
+        }
+        self.counters.groups += 1;
+        self.counters.journal_bytes += bytes.len() as u64;
+        self.flights.push_back(flight);
+        let offset = (self.sb.ring_start + at) * BLOCK as u64;
+        self.io.write(self.ring_device(), offset, bytes.into(), true, Purpose::Group(header.lsn));
+        true
+    }
+
+    /// A group's write ended: it and what waited for it is durable when all before it are.
+    pub(crate) fn group_done(&mut self, lsn: u64) {
+        if let Some(flight) = self.flights.iter_mut().find(|f| f.lsn == lsn) {
+            flight.done = true;
+        }
+        while self.flights.front().is_some_and(|f| f.done) && self.failure.is_none() {
+            let flight = self.flights.pop_front().expect("just seen");
+            self.durable = flight.lsn;
+            flight.records.into_iter().for_each(|(seq, at)| self.records.placed(seq, at));
+            for (ticket, submitted) in flight.commits {
+                self.counters.commits += 1;
+                self.counters.latency(self.now.since(submitted));
+                self.events.push_back(Event::Committed(ticket));
+            }
+        }
+    }
+
+    /// Writes zeros ahead in the ring, so that groups go where the file system below has nothing left to decide.
+    pub(crate) fn claim_ahead(&mut self) {
+        let left = self.ring.len() - self.ring.claimed();
+        if self.claiming || left == 0 {
+            return;
+        }
+        self.claiming = true;
+        let blocks = left.min(CLAIM / BLOCK as u64);
+        let offset = (self.sb.ring_start + self.ring.claimed()) * BLOCK as u64;
+        let zeros: Rope = Buf::zeroed(blocks as usize * BLOCK).freeze().into();
+        self.io.write(self.ring_device(), offset, zeros, false, Purpose::Claim(blocks));
+        if left == blocks {
+            self.log.push((Level::Debug, "the journal's ring is written ahead to its end".into()));
+        }
+    }
+
+    /// Whether callers should slow down.
+    pub(crate) fn is_congested(&self) -> bool {
+        let waiting: u64 = self.pending.values().map(|p| u64::from(p.blocks) + 1).take(1024).sum();
+        let delta = self.active.bytes + self.frozen.as_ref().map_or(0, |f| f.bytes);
+        (self.ring.used() + waiting) * 4 > self.ring.len() * 3
+            || delta > self.config.memory as usize / 4
+            || self.stalled.len() > 256
+            || self.pending.len() > MOST_PENDING / 2
+    }
+}
+
+/// Where a staged block goes in these runs.
+fn on_disk(place: Place, runs: &[BlockRun]) -> Place {
+    let Where::Staged(index) = place.place() else { return place };
+    let mut left = index;
+    for (block, n) in runs {
+        if left < *n {
+            return Place::disk(block + u64::from(left));
+        }
+        left -= n;
+    }
+    unreachable!("the runs are as long as what is staged")
+}
+
+/// Whether two transactions must keep their order.
+fn conflict(a: &Transaction, b: &Transaction) -> bool {
+    let objects = |t: &'_ Transaction| -> Vec<Bytes> {
+        t.mutations.iter().flat_map(objects_of).flatten().map(|o| keys::name(&plain(o))).collect()
+    };
+    if a.scope == b.scope {
+        return true;
+    }
+    let theirs = objects(b);
+    objects(a).iter().any(|o| theirs.contains(o))
+}

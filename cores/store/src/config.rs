@@ -1,0 +1,97 @@
+//! What a store is told at its start, and what it says when it cannot start.
+
+use std::fmt;
+use types::Fsid;
+
+/// How a store is made or opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The store's own identity. At [`crate::Store::open`] all zeros accept whatever store is there.
+    pub uuid: [u8; 16],
+    /// The cluster it belongs to. At `open` the zero id accepts any.
+    pub fsid: Fsid,
+    /// Number of the OSD that owns it. At `open` -1 accepts any.
+    pub whoami: i32,
+    /// Ceiling for caches and the index's delta, in bytes; at least [`Config::LEAST_MEMORY`] is taken.
+    pub memory: u64,
+    /// Size of the journal, in bytes; only looked at by `create`. Rounded down to blocks, at least [`Config::LEAST_JOURNAL`].
+    pub journal_bytes: u64,
+    /// Whether the journal lives on a disk of its own, `DeviceId(1)`. Only looked at by `create`.
+    pub separate_journal: bool,
+}
+
+impl Config {
+    /// Least memory that a store works with, in bytes.
+    pub const LEAST_MEMORY: u64 = 4 << 20;
+    /// Smallest journal, in bytes: it must hold two of the largest groups and a checkpoint's worth of others.
+    pub const LEAST_JOURNAL: u64 = 1 << 20;
+    /// Default size of the journal, in bytes: three stores on one disk replay theirs in less than two seconds.
+    pub const DEFAULT_JOURNAL: u64 = 96 << 20;
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            uuid: [0; 16],
+            fsid: Fsid::default(),
+            whoami: -1,
+            memory: 192 << 20,
+            journal_bytes: Self::DEFAULT_JOURNAL,
+            separate_journal: false,
+        }
+    }
+}
+
+/// Why a store cannot be made or opened. Nothing was changed on disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OpenError {
+    /// `create` found a store already.
+    Exists([u8; 16]),
+    /// There is no store here: neither superblock is ours.
+    NoStore,
+    /// A newer program wrote this format.
+    TooNew {
+        /// Version found.
+        found: u32,
+        /// Newest version known here.
+        known: u32,
+    },
+    /// It is another store than the one that was asked for.
+    Foreign {
+        /// What differs: `uuid`, `fsid`, `osd`, `journal`.
+        what: &'static str,
+        /// As found.
+        found: String,
+        /// As wanted.
+        wanted: String,
+    },
+    /// The disk is too small.
+    TooSmall {
+        /// Bytes that the disk has.
+        have: u64,
+        /// Bytes that are needed at least.
+        need: u64,
+    },
+    /// Something that was durable is not readable any more.
+    Corrupt(String),
+    /// The disk failed.
+    Disk(String),
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exists(uuid) => write!(f, "the disk already holds the store {}", types::Fsid(*uuid)),
+            Self::NoStore => f.write_str("the disk holds no store: neither of its superblocks is readable"),
+            Self::TooNew { found, known } => {
+                write!(f, "the store has format version {found}, this program knows versions up to {known}")
+            }
+            Self::Foreign { what, found, wanted } => write!(f, "the store's {what} is {found}, not {wanted}"),
+            Self::TooSmall { have, need } => write!(f, "the disk has {have} bytes, at least {need} are needed"),
+            Self::Corrupt(what) => write!(f, "the store is corrupt: {what}"),
+            Self::Disk(what) => write!(f, "the disk failed: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}

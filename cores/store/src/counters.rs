@@ -1,0 +1,69 @@
+//! What a store counts.
+
+use std::cell::Cell;
+
+/// What a store counted since it was opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Transactions that became durable.
+    pub commits: u64,
+    /// Journal groups written.
+    pub groups: u64,
+    /// Bytes written to the journal.
+    pub journal_bytes: u64,
+    /// Bytes of data written to extents at once (large writes).
+    pub direct_bytes: u64,
+    /// Bytes of data moved from the journal to extents.
+    pub moved_bytes: u64,
+    /// Bytes of index pages written.
+    pub index_bytes: u64,
+    /// Checkpoints completed.
+    pub checkpoints: u64,
+    /// Runs of data blocks found in memory by reads.
+    pub data_hits: u64,
+    /// Runs of data blocks that reads had to fetch.
+    pub data_misses: u64,
+    /// Index pages found in memory.
+    pub page_hits: u64,
+    /// Index pages that had to be fetched.
+    pub page_misses: u64,
+    /// Reads that found damage.
+    pub damaged: u64,
+    /// Transactions that waited for something to be read before they could be carried out.
+    pub stalled: u64,
+    /// Commit latency: bucket `i` counts commits that took less than `2^i` microseconds (and not less than half of it).
+    pub commit_latency: [u64; 32],
+}
+
+impl Counters {
+    pub(crate) fn latency(&mut self, took: std::time::Duration) {
+        let micros = took.as_micros() as u64;
+        self.commit_latency[(64 - micros.leading_zeros() as usize).min(31)] += 1;
+    }
+}
+
+/// What reads count, which change nothing else.
+#[derive(Default)]
+pub(crate) struct Tally {
+    pub(crate) data_hits: Cell<u64>,
+    pub(crate) data_misses: Cell<u64>,
+    pub(crate) page_hits: Cell<u64>,
+    pub(crate) page_misses: Cell<u64>,
+    pub(crate) damaged: Cell<u64>,
+}
+
+/// Adds one.
+pub(crate) fn count(cell: &Cell<u64>) {
+    cell.set(cell.get() + 1);
+}
+
+impl Tally {
+    pub(crate) fn add_to(&self, mut counters: Counters) -> Counters {
+        counters.data_hits += self.data_hits.get();
+        counters.data_misses += self.data_misses.get();
+        counters.page_hits += self.page_hits.get();
+        counters.page_misses += self.page_misses.get();
+        counters.damaged += self.damaged.get();
+        counters
+    }
+}

@@ -1,0 +1,494 @@
+//! Carrying a transaction out: on a layer of its own, so that it happens as a whole or, if something is missing, not at all.
+
+use crate::block::{BLOCK, Block, Cell, Place, RANGE, Where, blocks};
+use crate::cache::Known;
+use crate::fetch::Owner;
+use crate::index::delta::Delta;
+use crate::index::keys;
+use crate::index::view::Step;
+use crate::journal::staged::Staged;
+use crate::onode::Onode;
+use crate::read::{Eye, all_there, gather, plain};
+use bytes::Bytes;
+use node::Buf;
+use objectstore::{Mutation, Read, Ticket, Transaction, Unread};
+use types::{HObject, Rope};
+
+/// Largest size of an object, in bytes.
+pub(crate) const LARGEST_OBJECT: u64 = 1 << 46;
+
+/// A transaction that waits: for something to be read, or behind another that does.
+#[derive(Debug)]
+pub(crate) struct Stalled {
+    pub(crate) id: u64,
+    pub(crate) transaction: Transaction,
+    pub(crate) ticket: Ticket,
+    /// Blocks of data that it may need, counted as used.
+    pub(crate) blocks: u64,
+    /// Who waits for it.
+    pub(crate) waiters: Vec<Owner>,
+    pub(crate) submitted: node::Mono,
+}
+
+/// An object in a transaction.
+struct Touched {
+    object: HObject,
+    known: Known,
+    dirty: bool,
+}
+
+/// What a transaction does.
+pub(crate) struct Plan {
+    pub(crate) delta: Delta,
+    pub(crate) staged: Staged,
+    /// Objects as they are afterwards.
+    pub(crate) objects: Vec<(HObject, Known)>,
+    pub(crate) next_id: u64,
+}
+
+/// A transaction being carried out.
+pub(crate) struct Run<'a> {
+    eye: Eye<'a>,
+    delta: Delta,
+    staged: Staged,
+    objects: Vec<Touched>,
+    next_id: u64,
+}
+
+/// What a block holds.
+enum Content {
+    Zeros,
+    Bytes(Bytes),
+    Bad,
+}
+
+impl<'a> Run<'a> {
+    /// Carries `transaction` out over what `eye` sees.
+    pub(crate) fn carry_out(eye: Eye<'a>, transaction: &Transaction) -> Read<Plan> {
+        let next_id = eye.store.next_id;
+        let mut run = Self { eye, delta: Delta::default(), staged: Staged::default(), objects: Vec::new(), next_id };
+        for mutation in &transaction.mutations {
+            run.mutate(transaction, mutation)?;
+        }
+        Ok(run.finish())
+    }
+
+    fn finish(mut self) -> Plan {
+        let mut objects = Vec::with_capacity(self.objects.len());
+        for Touched { object, known, dirty } in self.objects {
+            if dirty {
+                self.delta.keys.put(known.key.clone(), known.onode.as_ref().map(Onode::encode));
+            }
+            objects.push((object, known));
+        }
+        Plan { delta: self.delta, staged: self.staged, objects, next_id: self.next_id }
+    }
+
+    fn mutate(&mut self, transaction: &Transaction, mutation: &Mutation) -> Read<()> {
+        let scope = &transaction.scope;
+        match mutation {
+            Mutation::Create(o) => drop(self.change(o)?),
+            Mutation::Write(o, offset, data) => self.write(o, *offset, data)?,
+            Mutation::Zero(o, offset, len) => self.zero(o, *offset, *len)?,
+            Mutation::Truncate(o, size) => self.truncate(o, *size)?,
+            Mutation::Remove(o) => self.remove(o)?,
+            Mutation::SetInfo(o, info) => self.change(o)?.info = info.clone(),
+            Mutation::Clone(from, to) => self.clone_object(from, to)?,
+            Mutation::MetaSet(key, value) => drop(self.delta.keys.put(keys::meta(scope, key), Some(value.clone()))),
+            Mutation::MetaRemove(key) => drop(self.delta.keys.put(keys::meta(scope, key), None)),
+            Mutation::MetaRemoveRange(from, to) => {
+                self.delta.keys.remove_range(keys::meta(scope, from), keys::meta(scope, to));
+            }
+            Mutation::SetXattr(..) | Mutation::RemoveXattr(..) | Mutation::ClearXattrs(_) => self.xattrs(mutation)?,
+            Mutation::OmapHeader(..)
+            | Mutation::OmapSet(..)
+            | Mutation::OmapRemove(..)
+            | Mutation::OmapRemoveRange(..)
+            | Mutation::OmapClear(_) => self.omap(mutation)?,
+        }
+        Ok(())
+    }
+
+    fn xattrs(&mut self, mutation: &Mutation) -> Read<()> {
+        match mutation {
+            Mutation::SetXattr(o, name, value) => {
+                let onode = self.change(o)?;
+                onode.xattrs = true;
+                let key = keys::inner(onode.id, keys::XATTR, name);
+                self.delta.keys.put(key, Some(value.clone()));
+            }
+            Mutation::RemoveXattr(o, name) => {
+                if let Some(id) = self.id(o)? {
+                    self.delta.keys.put(keys::inner(id, keys::XATTR, name), None);
+                }
+            }
+            Mutation::ClearXattrs(o) => {
+                let onode = self.change(o)?;
+                let (had, id) = (std::mem::take(&mut onode.xattrs), onode.id);
+                if had {
+                    self.clear(id, keys::XATTR, keys::XATTR);
+                }
+            }
+            _ => unreachable!("only attributes come here"),
+        }
+        Ok(())
+    }
+
+    fn omap(&mut self, mutation: &Mutation) -> Read<()> {
+        match mutation {
+            Mutation::OmapHeader(o, header) => {
+                let onode = self.change(o)?;
+                onode.omap = true;
+                let key = keys::inner(onode.id, keys::HEADER, b"");
+                self.delta.keys.put(key, Some(header.clone()));
+            }
+            Mutation::OmapSet(o, entries) => {
+                let onode = self.change(o)?;
+                onode.omap |= !entries.is_empty();
+                let id = onode.id;
+                for (key, value) in entries {
+                    self.delta.keys.put(keys::inner(id, keys::OMAP, key), Some(value.clone()));
+                }
+            }
+            Mutation::OmapRemove(o, names) => {
+                if let Some(id) = self.id(o)? {
+                    names.iter().for_each(|k| drop(self.delta.keys.put(keys::inner(id, keys::OMAP, k), None)));
+                }
+            }
+            Mutation::OmapRemoveRange(o, from, to) => {
+                if let Some(id) = self.id(o)? {
+                    self.delta.keys.remove_range(keys::inner(id, keys::OMAP, from), keys::inner(id, keys::OMAP, to));
+                }
+            }
+            Mutation::OmapClear(o) => {
+                let onode = self.change(o)?;
+                let (had, id) = (std::mem::take(&mut onode.omap), onode.id);
+                if had {
+                    self.clear(id, keys::HEADER, keys::OMAP);
+                }
+            }
+            _ => unreachable!("only the omap comes here"),
+        }
+        Ok(())
+    }
+
+    /// Removes the sections `first..=last` below an id.
+    fn clear(&mut self, id: u64, first: u8, last: u8) {
+        self.delta.keys.remove_range(keys::inner(id, first, b""), keys::inner(id, last + 1, b""));
+    }
+
+    fn touch(&mut self, object: &HObject) -> Read<usize> {
+        let object = plain(object);
+        if let Some(at) = self.objects.iter().position(|t| t.object == *object) {
+            return Ok(at);
+        }
+        let known = self.eye.known(&object)?;
+        self.objects.push(Touched { object: object.into_owned(), known, dirty: false });
+        Ok(self.objects.len() - 1)
+    }
+
+    /// The object, which is created if it does not exist.
+    fn change(&mut self, object: &HObject) -> Read<&mut Onode> {
+        let at = self.touch(object)?;
+        let touched = &mut self.objects[at];
+        touched.dirty = true;
+        Ok(touched.known.onode.get_or_insert_with(|| {
+            self.next_id += 1;
+            Onode { id: self.next_id - 1, ..Onode::default() }
+        }))
+    }
+
+    fn id(&mut self, object: &HObject) -> Read<Option<u64>> {
+        let at = self.touch(object)?;
+        Ok(self.objects[at].known.onode.as_ref().map(|o| o.id))
+    }
+
+    fn content(&self, id: u64, block: u64, object: &HObject) -> Read<Content> {
+        let patch = self.eye.view(Some(&self.delta)).extents((id, (block / RANGE) as u32))?;
+        let Cell::Data(found) = patch.get((block % RANGE) as u32) else { return Ok(Content::Zeros) };
+        if let Where::Staged(index) = found.place.place() {
+            return Ok(Content::Bytes(self.staged.get(index).expect("staged by this transaction")));
+        }
+        match self.eye.blocks(found, 1, &|| object.to_string(), block * BLOCK as u64) {
+            Ok(bytes) => Ok(Content::Bytes(bytes.slice(..BLOCK))),
+            // Damaged data stays damaged, whatever is written beside it in its block.
+            Err(Unread::Damaged(_)) => Ok(Content::Bad),
+            Err(missing) => Err(missing),
+        }
+    }
+
+    fn stage(&mut self, id: u64, block: u64, data: Rope) {
+        let n = (data.len() / BLOCK) as u64;
+        let first = self.staged.push(data);
+        let mut at = 0;
+        while at < n {
+            let range = (block + at) / RANGE;
+            let stop = n.min((range + 1) * RANGE - block);
+            let mut patch = crate::block::Patch::default();
+            for i in at..stop {
+                let index = first + i as u32;
+                let data = Block { place: Place::staged(index), crc: self.staged.crc(index) };
+                patch.set(((block + i) % RANGE) as u32, Cell::Data(data));
+            }
+            self.delta.patch((id, range as u32), patch);
+            at = stop;
+        }
+    }
+
+    /// Changes part of one block: `piece` (none: zeros) from `from` to `to` within it. `size` is the object's before.
+    fn merge(
+        &mut self,
+        object: &HObject,
+        (id, size): (u64, u64),
+        block: u64,
+        (from, to): (usize, usize),
+        piece: Option<Rope>,
+    ) -> Read<()> {
+        let start = block * BLOCK as u64;
+        let needs_old = (from > 0 && start < size) || start + (to as u64) < size;
+        let old = if needs_old { self.content(id, block, object)? } else { Content::Zeros };
+        let mut buf = Buf::zeroed(BLOCK);
+        match old {
+            Content::Bad => {
+                self.delta.set_block(id, block, Cell::Data(Block { place: Place::BAD, crc: 0 }));
+                return Ok(());
+            }
+            Content::Zeros if piece.is_none() => return Ok(()),
+            Content::Zeros => (),
+            Content::Bytes(bytes) => buf.copy_from_slice(&bytes),
+        }
+        match piece {
+            Some(piece) => piece.copy_to(&mut buf[from..to]),
+            None => buf[from..to].fill(0),
+        }
+        self.stage(id, block, buf.freeze().into());
+        Ok(())
+    }
+
+    fn write(&mut self, object: &HObject, offset: u64, data: &Rope) -> Read<()> {
+        let onode = self.change(object)?;
+        let (id, size, end) = (onode.id, onode.size, offset + data.len() as u64);
+        onode.size = size.max(end);
+        if data.is_empty() {
+            return Ok(());
+        }
+        const B: u64 = BLOCK as u64;
+        let (mut first, mut last) = (offset / B, (end - 1) / B);
+        if !offset.is_multiple_of(B) {
+            let to = B.min(end - first * B) as usize;
+            let from = (offset % B) as usize;
+            self.merge(object, (id, size), first, (from, to), Some(data.slice(0, to - from)))?;
+            first += 1;
+        }
+        if first <= last && !end.is_multiple_of(B) {
+            let at = last * B;
+            let piece = data.slice((at - offset) as usize, (end - at) as usize);
+            self.merge(object, (id, size), last, (0, (end - at) as usize), Some(piece))?;
+            if last == first {
+                return Ok(());
+            }
+            last -= 1;
+        }
+        if first <= last {
+            let whole = if offset == first * B && end == (last + 1) * B {
+                data.clone()
+            } else {
+                data.slice((first * B - offset) as usize, ((last + 1 - first) * B) as usize)
+            };
+            self.stage(id, first, whole);
+        }
+        Ok(())
+    }
+
+    fn zero(&mut self, object: &HObject, offset: u64, len: u64) -> Read<()> {
+        let onode = self.change(object)?;
+        let (id, size) = (onode.id, onode.size);
+        let end = offset.saturating_add(len).min(size);
+        if offset < end {
+            // Behind the end all is zero already, so the last block may go as a whole.
+            let end = if end == size { blocks(size) * BLOCK as u64 } else { end };
+            self.clear_data(object, (id, size), offset, end)?;
+        }
+        Ok(())
+    }
+
+    /// Makes `offset..end` read as zeros.
+    fn clear_data(&mut self, object: &HObject, (id, size): (u64, u64), offset: u64, end: u64) -> Read<()> {
+        const B: u64 = BLOCK as u64;
+        let (mut first, mut stop) = (offset / B, end / B);
+        if !offset.is_multiple_of(B) {
+            let to = B.min(end - first * B) as usize;
+            self.merge(object, (id, size), first, ((offset % B) as usize, to), None)?;
+            first += 1;
+        }
+        if stop >= first && !end.is_multiple_of(B) {
+            self.merge(object, (id, size), stop, (0, (end % B) as usize), None)?;
+        }
+        stop = stop.max(first);
+        // Whole ranges in one go, the rest block by block.
+        let (whole, whole_end) = (first.div_ceil(RANGE), stop / RANGE);
+        if whole < whole_end {
+            self.delta.extents.remove_range((id, whole as u32), (id, whole_end as u32));
+            (first..whole * RANGE).chain(whole_end * RANGE..stop).for_each(|b| self.delta.set_block(id, b, Cell::Hole));
+        } else {
+            (first..stop).for_each(|b| self.delta.set_block(id, b, Cell::Hole));
+        }
+        Ok(())
+    }
+
+    fn truncate(&mut self, object: &HObject, size: u64) -> Read<()> {
+        let onode = self.change(object)?;
+        let (id, old) = (onode.id, onode.size);
+        onode.size = size;
+        if size < old {
+            self.clear_data(object, (id, old), size, blocks(old) * BLOCK as u64)?;
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, object: &HObject) -> Read<()> {
+        let at = self.touch(object)?;
+        let touched = &mut self.objects[at];
+        let Some(onode) = touched.known.onode.take() else { return Ok(()) };
+        touched.dirty = true;
+        if onode.size > 0 {
+            self.delta.extents.remove_range((onode.id, 0), (onode.id + 1, 0));
+        }
+        if onode.xattrs || onode.omap {
+            self.delta.keys.remove_range(keys::inner_start(onode.id), keys::inner_start(onode.id + 1));
+        }
+        Ok(())
+    }
+
+    fn clone_object(&mut self, from: &HObject, to: &HObject) -> Read<()> {
+        let at = self.touch(from)?;
+        let Some(source) = self.objects[at].known.onode.clone() else { return Ok(()) };
+        if plain(from) == plain(to) {
+            return Ok(());
+        }
+        self.remove(to)?;
+        let target = self.change(to)?;
+        let id = target.id;
+        *target = Onode { id, ..source.clone() };
+        self.clone_inner(&source, id)?;
+        self.clone_data(&source, id, from)
+    }
+
+    fn clone_inner(&mut self, source: &Onode, id: u64) -> Read<()> {
+        if !source.xattrs && !source.omap {
+            return Ok(());
+        }
+        let mut copied: Vec<(Bytes, Bytes)> = Vec::new();
+        let (start, end) = (keys::inner_start(source.id), keys::inner_start(source.id + 1));
+        self.eye.view(Some(&self.delta)).scan(&start, Some(&end), |key, value| {
+            copied.push((keys::inner(id, key[9], &key[keys::INNER_HEAD..]), value));
+            Step::More
+        })?;
+        copied.into_iter().for_each(|(key, value)| drop(self.delta.keys.put(key, Some(value))));
+        Ok(())
+    }
+
+    fn clone_data(&mut self, source: &Onode, id: u64, object: &HObject) -> Read<()> {
+        let mut wishes = Vec::new();
+        let mut found = Vec::new();
+        let view = self.eye.view(Some(&self.delta));
+        let mut range = 0;
+        let ranges = blocks(source.size).div_ceil(RANGE);
+        while let Some(next) = gather(view.next_range(source.id, range), &mut wishes)?.flatten() {
+            if u64::from(next) >= ranges {
+                break;
+            }
+            if let Some(patch) = gather(view.extents((source.id, next)), &mut wishes)? {
+                found.push((next, patch));
+            }
+            range = next + 1;
+        }
+        drop(view);
+        all_there(std::mem::take(&mut wishes))?;
+        for (range, mut patch) in found.into_iter().filter(|(_, p)| p.has_data()) {
+            for (i, block) in patch.clone().iter() {
+                if let Where::Journal(..) = block.place.place() {
+                    let cell = self.copied(block, object, u64::from(range) * RANGE + u64::from(i), &mut wishes)?;
+                    patch.set(i, cell.unwrap_or(Cell::Hole));
+                }
+            }
+            self.delta.patch((id, range), patch);
+        }
+        all_there(wishes)
+    }
+
+    /// A block of a clone's source that lies in the journal: staged again, as records refer only to their own blocks there.
+    fn copied(&mut self, block: Block, object: &HObject, at: u64, wishes: &mut Vec<u64>) -> Read<Option<Cell>> {
+        match self.eye.blocks(block, 1, &|| object.to_string(), at * BLOCK as u64) {
+            Ok(bytes) => {
+                let index = self.staged.push(bytes.slice(..BLOCK).into());
+                Ok(Some(Cell::Data(Block { place: Place::staged(index), crc: block.crc })))
+            }
+            Err(Unread::Damaged(_)) => Ok(Some(Cell::Data(Block { place: Place::BAD, crc: block.crc }))),
+            missing => gather(missing, wishes).map(|_| None),
+        }
+    }
+}
+
+/// Whether a transaction only removes, so that it is taken whatever the space.
+pub(crate) fn only_removes(transaction: &Transaction) -> bool {
+    transaction.mutations.iter().all(|m| match m {
+        Mutation::Create(_) | Mutation::SetXattr(..) | Mutation::OmapHeader(..) | Mutation::OmapSet(..) | Mutation::Clone(..) => {
+            false
+        }
+        Mutation::Write(_, _, data) => data.is_empty(),
+        _ => true,
+    })
+}
+
+/// Objects that a mutation reads or changes.
+pub(crate) fn objects_of(mutation: &Mutation) -> [Option<&HObject>; 2] {
+    match mutation {
+        Mutation::Clone(from, to) => [Some(from), Some(to)],
+        Mutation::Create(o)
+        | Mutation::Write(o, ..)
+        | Mutation::Zero(o, ..)
+        | Mutation::Truncate(o, _)
+        | Mutation::Remove(o)
+        | Mutation::SetInfo(o, _)
+        | Mutation::SetXattr(o, ..)
+        | Mutation::RemoveXattr(o, _)
+        | Mutation::ClearXattrs(o)
+        | Mutation::OmapHeader(o, _)
+        | Mutation::OmapSet(o, _)
+        | Mutation::OmapRemove(o, _)
+        | Mutation::OmapRemoveRange(o, ..)
+        | Mutation::OmapClear(o) => [Some(o), None],
+        Mutation::MetaSet(..) | Mutation::MetaRemove(_) | Mutation::MetaRemoveRange(..) => [None, None],
+    }
+}
+
+/// At most how many blocks of data and bytes of index a transaction takes; none if it is larger than the store can take at all.
+pub(crate) fn size_of(transaction: &Transaction) -> Option<(u64, u64)> {
+    let (mut data, mut index) = (0, 256);
+    for mutation in &transaction.mutations {
+        let (d, i, fits) = match mutation {
+            Mutation::Write(_, offset, bytes) => {
+                let end = offset.checked_add(bytes.len() as u64)?;
+                (blocks(bytes.len() as u64) + 1, 64 + bytes.len() / 512, end <= LARGEST_OBJECT)
+            }
+            Mutation::Zero(..) => (2, 256, true),
+            Mutation::Truncate(_, size) => (1, 256, *size <= LARGEST_OBJECT),
+            Mutation::SetInfo(_, v) | Mutation::OmapHeader(_, v) => (0, v.len(), true),
+            Mutation::SetXattr(_, k, v) | Mutation::MetaSet(k, v) => (0, k.len() + v.len() + 64, k.len() <= keys::LONGEST),
+            Mutation::OmapSet(_, entries) => {
+                let bytes = entries.iter().map(|(k, v)| k.len() + v.len() + 32).sum();
+                (0, bytes, entries.iter().all(|(k, _)| k.len() <= keys::LONGEST))
+            }
+            Mutation::OmapRemove(_, names) => (0, names.iter().map(|k| k.len() + 32).sum(), true),
+            _ => (0, 64, true),
+        };
+        if !fits {
+            return None;
+        }
+        let names: usize =
+            objects_of(mutation).iter().flatten().map(|o| 2 * o.name.len() + o.key.len() + o.nspace.len() + 96).sum();
+        (data, index) = (data + d, index + (i + names) as u64);
+    }
+    Some((data, index))
+}

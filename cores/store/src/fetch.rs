@@ -1,0 +1,245 @@
+//! Fetching what reads miss, and keeping it for whoever asked.
+
+use crate::block::BLOCK;
+use crate::index::page::{PageRef, Ptr};
+use crate::io::{DATA, Item, Purpose};
+use crate::store::Store;
+use bytes::Bytes;
+use node::{DiskDone, DiskOutput};
+use objectstore::{Event, Hold, Wish};
+use std::collections::BTreeSet;
+
+/// For whom something is fetched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Owner {
+    /// An operation of the placement group.
+    Hold(Hold),
+    /// A transaction that waits to be carried out.
+    Stalled(u64),
+    /// The checkpoint.
+    Checkpoint,
+    /// Opening, and the checker.
+    Open,
+}
+
+/// What is kept for one owner.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    pages: Vec<(u64, PageRef, u64)>,
+    data: Vec<(u64, Bytes, u64)>,
+    records: Vec<(u64, Bytes)>,
+    /// What could not be read, and in which epoch.
+    failed: BTreeSet<(Item, u64)>,
+    /// Requests under way.
+    under_way: usize,
+    /// Transactions that it waits for.
+    waits_for: usize,
+}
+
+/// Most blocks that one read brings.
+const LONGEST_READ: u32 = 1024;
+
+const TAG: u32 = 60;
+
+/// A wish, as numbers.
+pub(crate) fn wish_page(ptr: &Ptr) -> u64 {
+    1 << TAG | u64::from(ptr.blocks) << 44 | ptr.block
+}
+
+/// Blocks of data: `n` is below 2^16.
+pub(crate) fn wish_data(block: u64, n: u32) -> u64 {
+    2 << TAG | u64::from(n) << 44 | block
+}
+
+pub(crate) fn wish_record(seq: u64) -> u64 {
+    3 << TAG | seq
+}
+
+/// That a waiting transaction is carried out.
+pub(crate) fn wish_done(stalled: u64) -> u64 {
+    4 << TAG | stalled
+}
+
+fn item(wish: u64) -> Option<Item> {
+    let (n, block) = ((wish >> 44 & 0xffff) as u32, wish & 0xfff_ffff_ffff);
+    match wish >> TAG {
+        1 if n > 0 => Some(Item::Page(block, n)),
+        2 if n > 0 => Some(Item::Data(block, n)),
+        3 => Some(Item::Record(wish & (1 << TAG) - 1)),
+        _ => None,
+    }
+}
+
+impl Held {
+    pub(crate) fn page(&self, ptr: &Ptr) -> Option<&PageRef> {
+        self.pages.iter().rev().find(|(block, page, _)| *block == ptr.block && page.crc == ptr.crc).map(|(_, page, _)| page)
+    }
+
+    /// Whether reading the page failed since the last flip, or gave another page than the one that should be there.
+    pub(crate) fn page_failed(&self, ptr: &Ptr, epoch: u64) -> bool {
+        self.failed.contains(&(Item::Page(ptr.block, ptr.blocks), epoch))
+            || self.pages.iter().any(|(block, page, e)| *block == ptr.block && *e == epoch && page.crc != ptr.crc)
+    }
+
+    /// Up to `max` blocks from `block` on, and the epoch in which they were read.
+    pub(crate) fn data(&self, block: u64, max: u64) -> Option<(Bytes, u64)> {
+        let (start, bytes, epoch) = (self.data.iter().rev())
+            .find(|(start, bytes, _)| *start <= block && block < *start + (bytes.len() / BLOCK) as u64)?;
+        let from = (block - start) as usize * BLOCK;
+        let len = (bytes.len() - from).min(max as usize * BLOCK);
+        Some((bytes.slice(from..from + len), *epoch))
+    }
+
+    pub(crate) fn data_failed(&self, block: u64, epoch: u64) -> bool {
+        let covers = |item: &Item| matches!(item, Item::Data(start, n) if (*start..start + u64::from(*n)).contains(&block));
+        self.failed.iter().any(|(item, e)| *e == epoch && covers(item))
+    }
+
+    pub(crate) fn record(&self, seq: u64, index: u32) -> Option<Bytes> {
+        let bytes = &self.records.iter().find(|(s, _)| *s == seq)?.1;
+        let from = index as usize * BLOCK;
+        (from < bytes.len()).then(|| bytes.slice(from..from + BLOCK))
+    }
+
+    pub(crate) fn record_failed(&self, seq: u64, epoch: u64) -> bool {
+        self.failed.contains(&(Item::Record(seq), epoch))
+    }
+
+    /// Whether everything asked for has come.
+    pub(crate) fn complete(&self) -> bool {
+        self.under_way == 0 && self.waits_for == 0
+    }
+}
+
+impl Store {
+    /// Begins to bring what `wish` names. Ends with [`Store::fetched`], perhaps at once.
+    pub(crate) fn fetch_for(&mut self, owner: Owner, wish: Wish) {
+        self.holds.entry(owner).or_default();
+        for number in wish.0 {
+            if number >> TAG == 4 {
+                self.wait_for(owner, number & (1 << TAG) - 1);
+            } else if let Some(item) = item(number) {
+                self.fetch_item(owner, item);
+            }
+        }
+        self.check_fetched(owner);
+    }
+
+    fn wait_for(&mut self, owner: Owner, stalled: u64) {
+        if let Some(stalled) = self.stalled.iter_mut().find(|s| s.id == stalled) {
+            stalled.waiters.push(owner);
+            self.holds.entry(owner).or_default().waits_for += 1;
+        }
+    }
+
+    fn fetch_item(&mut self, owner: Owner, item: Item) {
+        let (device, first, n) = match item {
+            Item::Page(block, n) => (DATA, block, n),
+            Item::Data(block, n) if n > LONGEST_READ => {
+                self.fetch_item(owner, Item::Data(block, LONGEST_READ));
+                return self.fetch_item(owner, Item::Data(block + u64::from(LONGEST_READ), n - LONGEST_READ));
+            }
+            Item::Data(block, n) => (DATA, block, n),
+            Item::Record(seq) => match self.records.location(seq) {
+                Some((at, n)) => (self.ring_device(), self.sb.ring_start + at, n),
+                None => return,
+            },
+        };
+        if first + u64::from(n) > self.device_blocks(device) {
+            let epoch = self.epoch;
+            self.holds.entry(owner).or_default().failed.insert((item, epoch));
+            return;
+        }
+        self.holds.entry(owner).or_default().under_way += 1;
+        *self.readers.entry(self.epoch).or_default() += 1;
+        self.io.read(device, first * BLOCK as u64, n as usize * BLOCK, Purpose::Fetch(owner, item, self.epoch));
+    }
+
+    /// A fetch's read ended.
+    pub(crate) fn fetch_done(&mut self, owner: Owner, item: Item, epoch: u64, done: DiskDone) {
+        if let Some(n) = self.readers.get_mut(&epoch) {
+            *n -= 1;
+            if *n == 0 {
+                self.readers.remove(&epoch);
+            }
+        }
+        let bytes = match done.result {
+            Ok(DiskOutput::Read(buf)) => Some(buf.freeze()),
+            _ => None,
+        };
+        self.keep(owner, item, epoch, bytes);
+        self.settle_limbo();
+        if let Some(held) = self.holds.get_mut(&owner) {
+            held.under_way = held.under_way.saturating_sub(1);
+            self.check_fetched(owner);
+        }
+    }
+
+    fn keep(&mut self, owner: Owner, item: Item, epoch: u64, bytes: Option<Bytes>) {
+        let page = match (&item, &bytes) {
+            (Item::Page(block, _), Some(bytes)) => PageRef::parse(bytes.clone(), *block),
+            _ => None,
+        };
+        let current = epoch == self.epoch;
+        let held = self.holds.get_mut(&owner);
+        match (item, bytes) {
+            (Item::Page(block, _), Some(_)) if page.is_some() => {
+                let page = page.expect("just looked");
+                // What was read before a flip may have been replaced since: it must not go where all look for it.
+                if current {
+                    self.pages.insert(block, page.clone());
+                }
+                held.into_iter().for_each(|h| h.pages.push((block, page.clone(), epoch)));
+            }
+            (Item::Data(block, n), Some(bytes)) => {
+                if current && n <= CACHED_RUN {
+                    self.blocks.insert(block, bytes.clone());
+                }
+                held.into_iter().for_each(|h| h.data.push((block, bytes.clone(), epoch)));
+            }
+            (Item::Record(seq), Some(bytes)) => held.into_iter().for_each(|h| h.records.push((seq, bytes.clone()))),
+            (item, _) => {
+                if let Some(held) = held {
+                    held.failed.insert((item, epoch));
+                }
+            }
+        }
+    }
+
+    /// Tells the owner if nothing is under way for it any more.
+    pub(crate) fn check_fetched(&mut self, owner: Owner) {
+        if !self.holds.get(&owner).is_some_and(Held::complete) {
+            return;
+        }
+        match owner {
+            Owner::Hold(hold) => self.events.push_back(Event::Fetched(hold)),
+            Owner::Stalled(id) => self.runnable.push(id),
+            Owner::Checkpoint | Owner::Open => (),
+        }
+    }
+
+    /// One of the transactions that `owner` waited for was carried out.
+    pub(crate) fn waited(&mut self, owner: Owner) {
+        if let Some(held) = self.holds.get_mut(&owner) {
+            held.waits_for = held.waits_for.saturating_sub(1);
+            self.check_fetched(owner);
+        }
+    }
+}
+
+/// Longest run of blocks that a read leaves in the cache for others.
+pub(crate) const CACHED_RUN: u32 = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wishes_are_understood() {
+        let ptr = Ptr { block: 1 << 40, blocks: 40_000, crc: 0 };
+        assert_eq!(item(wish_page(&ptr)), Some(Item::Page(1 << 40, 40_000)));
+        assert_eq!(item(wish_data(77, 3)), Some(Item::Data(77, 3)));
+        assert_eq!(item(wish_record(1 << 41)), Some(Item::Record(1 << 41)));
+        assert_eq!(item(0), None);
+    }
+}

@@ -1,0 +1,230 @@
+//! Keys of the index, ordered as their bytes are.
+
+use bytes::{BufMut, Bytes};
+use types::{HObject, PgId, ShardId, SnapId, SpgId};
+
+/// Sections, in order.
+pub(crate) const INNER: u8 = b'I';
+pub(crate) const META: u8 = b'M';
+pub(crate) const NAME: u8 = b'N';
+pub(crate) const EXTENT: u8 = b'X';
+pub(crate) const SHARED: u8 = b'Y';
+pub(crate) const FREE: u8 = b'Z';
+
+/// What hangs below an onode's id.
+pub(crate) const XATTR: u8 = b'a';
+pub(crate) const HEADER: u8 = b'h';
+pub(crate) const OMAP: u8 = b'o';
+
+/// Longest key that the index takes, in bytes.
+pub(crate) const LONGEST: usize = 1 << 20;
+
+/// Escapes 0 as 0,255 and ends with 0,0: order is kept, and none is another's prefix.
+fn put_escaped(out: &mut Vec<u8>, bytes: &[u8]) {
+    for part in bytes.split_inclusive(|b| *b == 0) {
+        out.extend_from_slice(part);
+        if part.last() == Some(&0) {
+            out.push(255);
+        }
+    }
+    out.extend_from_slice(&[0, 0]);
+}
+
+fn take_escaped<'a>(rest: &mut &'a [u8]) -> Option<std::borrow::Cow<'a, [u8]>> {
+    let mut owned: Option<Vec<u8>> = None;
+    let whole = *rest;
+    let mut at = 0;
+    loop {
+        let zero = at + whole[at..].iter().position(|b| *b == 0)?;
+        match whole.get(zero + 1)? {
+            0 => {
+                *rest = &whole[zero + 2..];
+                return Some(match owned {
+                    None => whole[..zero].into(),
+                    Some(mut bytes) => {
+                        bytes.extend_from_slice(&whole[at..zero]);
+                        bytes.into()
+                    }
+                });
+            }
+            255 => owned.get_or_insert_default().extend_from_slice(&whole[at..=zero]),
+            _ => return None,
+        }
+        at = zero + 2;
+    }
+}
+
+/// Key of an object's onode.
+pub(crate) fn name(object: &HObject) -> Bytes {
+    let mut out = Vec::with_capacity(40 + object.nspace.len() + object.effective_key().len() + object.name.len());
+    if object.max {
+        return Bytes::from_static(&[NAME + 1]);
+    }
+    out.push(NAME);
+    out.put_u64(object.pool as u64 ^ 1 << 63);
+    out.put_u32(object.reversed_hash());
+    put_escaped(&mut out, &object.nspace);
+    put_escaped(&mut out, object.effective_key());
+    match object.name.cmp(object.effective_key()) {
+        std::cmp::Ordering::Equal => out.push(2),
+        less => {
+            out.push(if less.is_lt() { 1 } else { 3 });
+            put_escaped(&mut out, &object.name);
+        }
+    }
+    out.put_u64(object.snap.0);
+    out.into()
+}
+
+/// The object whose onode has this key.
+pub(crate) fn object(key: &[u8]) -> Option<HObject> {
+    let mut rest = key.strip_prefix(&[NAME])?;
+    let (pool, tail) = rest.split_first_chunk::<8>()?;
+    let (hash, tail) = tail.split_first_chunk::<4>()?;
+    rest = tail;
+    let nspace = Bytes::copy_from_slice(&take_escaped(&mut rest)?);
+    let effective = Bytes::copy_from_slice(&take_escaped(&mut rest)?);
+    let (how, tail) = rest.split_first()?;
+    rest = tail;
+    let (key, name) = match how {
+        2 => (Bytes::new(), effective),
+        1 | 3 => (effective, Bytes::copy_from_slice(&take_escaped(&mut rest)?)),
+        _ => return None,
+    };
+    let snap = SnapId(u64::from_be_bytes(rest.try_into().ok()?));
+    let pool = (u64::from_be_bytes(*pool) ^ 1 << 63) as i64;
+    Some(HObject { pool, hash: u32::from_be_bytes(*hash).reverse_bits(), nspace, key, name, snap, max: false })
+}
+
+/// Key below an onode's id: section `kind`, then `tail`.
+pub(crate) fn inner(id: u64, kind: u8, tail: &[u8]) -> Bytes {
+    let mut out = Vec::with_capacity(10 + tail.len());
+    out.push(INNER);
+    out.put_u64(id);
+    out.push(kind);
+    out.extend_from_slice(tail);
+    out.into()
+}
+
+/// Length of the part of an [`inner`] key before its tail.
+pub(crate) const INNER_HEAD: usize = 10;
+
+/// Where all that hangs below `id` begins; it ends where `id + 1` begins.
+pub(crate) fn inner_start(id: u64) -> Bytes {
+    let mut out = Vec::with_capacity(9);
+    out.push(INNER);
+    out.put_u64(id);
+    out.into()
+}
+
+/// Key of a meta value.
+pub(crate) fn meta(scope: &SpgId, key: &[u8]) -> Bytes {
+    let mut out = Vec::with_capacity(META_HEAD + key.len());
+    out.push(META);
+    out.put_u64(scope.pg.pool as u64 ^ 1 << 63);
+    out.put_u32(scope.pg.seed);
+    out.push(scope.shard.0 as u8 ^ 0x80);
+    out.extend_from_slice(key);
+    out.into()
+}
+
+/// Length of the part of a [`meta`] key before the group's own key.
+pub(crate) const META_HEAD: usize = 14;
+
+/// The scope of a meta key.
+pub(crate) fn scope(key: &[u8]) -> Option<SpgId> {
+    let rest = key.strip_prefix(&[META])?;
+    let (pool, rest) = rest.split_first_chunk::<8>()?;
+    let (seed, rest) = rest.split_first_chunk::<4>()?;
+    let pool = (u64::from_be_bytes(*pool) ^ 1 << 63) as i64;
+    Some(SpgId { pg: PgId::new(pool, u32::from_be_bytes(*seed)), shard: ShardId((rest.first()? ^ 0x80) as i8) })
+}
+
+/// Key of the extents of range `range` of onode `id`.
+pub(crate) fn extent(id: u64, range: u32) -> Bytes {
+    let mut out = Vec::with_capacity(13);
+    out.push(EXTENT);
+    out.put_u64(id);
+    out.put_u32(range);
+    out.into()
+}
+
+/// Id and range of an X key.
+pub(crate) fn extent_of(key: &[u8]) -> Option<(u64, u32)> {
+    let rest = key.strip_prefix(&[EXTENT])?;
+    let (id, range) = rest.split_first_chunk::<8>()?;
+    Some((u64::from_be_bytes(*id), u32::from_be_bytes(range.try_into().ok()?)))
+}
+
+/// Key of chunk `chunk` in section Y or Z.
+pub(crate) fn chunk(section: u8, chunk: u32) -> Bytes {
+    let mut out = Vec::with_capacity(5);
+    out.push(section);
+    out.put_u32(chunk);
+    out.into()
+}
+
+/// Chunk of a Y or Z key.
+pub(crate) fn chunk_of(section: u8, key: &[u8]) -> Option<u32> {
+    Some(u32::from_be_bytes(key.strip_prefix(&[section])?.try_into().ok()?))
+}
+
+/// The smallest key that is larger than every key that begins with `prefix`; none if there is no such key.
+pub(crate) fn after_prefix(prefix: &[u8]) -> Option<Bytes> {
+    let keep = prefix.iter().rposition(|b| *b != 255)?;
+    let mut out = prefix[..=keep].to_vec();
+    out[keep] += 1;
+    Some(out.into())
+}
+
+/// `key`'s immediate successor.
+pub(crate) fn successor(key: &[u8]) -> Bytes {
+    [key, &[0]].concat().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_order_as_objects_do_and_come_back() {
+        let words: [&[u8]; 7] = [b"", b"a", b"a\0", b"a\0\0b", b"ab", b"\0", b"\xff\xff"];
+        let mut all = Vec::new();
+        for pool in [-3, 0, 5] {
+            for hash in [0u32, 1, 0x8000_0000] {
+                for (n, k, s) in (0..7 * 7 * 3).map(|i| (i % 7, i / 7 % 7, i / 49)) {
+                    let nspace = Bytes::from_static(words[(n * 3 + k) % 7]);
+                    let (name, mut key) = (Bytes::from_static(words[n]), Bytes::from_static(words[k]));
+                    if key == name {
+                        key = Bytes::new();
+                    }
+                    let snap = [SnapId(0), SnapId(77), SnapId::HEAD][s];
+                    all.push(HObject { pool, hash, nspace, key, name, snap, max: false });
+                }
+            }
+        }
+        for object in &all {
+            assert_eq!(super::object(&name(object)).as_ref(), Some(object));
+        }
+        all.sort();
+        all.dedup_by(|a, b| (&*a).cmp(&&*b).is_eq());
+        assert!(all.windows(2).all(|w| name(&w[0]) < name(&w[1])));
+        assert!(all.iter().all(|o| name(&HObject::min()) <= name(o) && name(o) < name(&HObject::end())));
+    }
+
+    #[test]
+    fn scopes_come_back_in_order() {
+        let of = |pool, seed, shard| SpgId { pg: PgId::new(pool, seed), shard: ShardId(shard) };
+        let all = [of(-1, 3, -1), of(1, 0, -1), of(1, 0, 0), of(1, 0, 5), of(1, 7, -1), of(2, 1, -1)];
+        assert!(all.iter().all(|s| scope(&meta(s, b"k")) == Some(*s)));
+        assert!(all.windows(2).all(|w| meta(&w[0], b"\xff") < meta(&w[1], b"")));
+        assert_eq!(extent_of(&extent(9, 4)), Some((9, 4)));
+    }
+
+    #[test]
+    fn ends_of_prefixes() {
+        assert_eq!(after_prefix(b"ab"), Some(Bytes::from_static(b"ac")));
+        assert_eq!(after_prefix(b"a\xff"), Some(Bytes::from_static(b"b")));
+        assert_eq!(after_prefix(b"\xff\xff"), None);
+    }
+}

@@ -1,0 +1,345 @@
+//! Pages of the tree: how entries lie in them, and how a list of entries is cut into pages.
+
+use crate::block::BLOCK;
+use bytes::Bytes;
+use kernels::{SEED, crc32c};
+use node::Buf;
+use std::ops::Range;
+
+/// Blocks of a page that holds nothing long.
+pub(crate) const PAGE_BLOCKS: u32 = 2;
+const PAGE: usize = PAGE_BLOCKS as usize * BLOCK;
+/// Largest page, in blocks: what a forged pointer can make us read.
+pub(crate) const LARGEST: u32 = 32_768;
+const MAGIC: u32 = u32::from_le_bytes(*b"NPg1");
+const HEADER: usize = 32;
+/// An entry larger than this lives in a page of its own, so that its small neighbours are not written again with it.
+const LONG: usize = PAGE / 2;
+
+/// Points to a page, and knows what its checksum must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ptr {
+    /// First block.
+    pub(crate) block: u64,
+    /// Number of blocks.
+    pub(crate) blocks: u32,
+    /// Checksum of all of them.
+    pub(crate) crc: u32,
+}
+
+impl Ptr {
+    pub(crate) const SIZE: usize = 16;
+
+    pub(crate) fn encode(&self) -> [u8; Self::SIZE] {
+        let mut out = [0; Self::SIZE];
+        out[..8].copy_from_slice(&self.block.to_le_bytes());
+        out[8..12].copy_from_slice(&self.blocks.to_le_bytes());
+        out[12..].copy_from_slice(&self.crc.to_le_bytes());
+        out
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; Self::SIZE] = bytes.try_into().ok()?;
+        let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let block = u64::from(word(0)) | u64::from(word(4)) << 32;
+        let ptr = Self { block, blocks: word(8), crc: word(12) };
+        (ptr.blocks > 0 && ptr.blocks <= LARGEST && block < 1 << 52).then_some(ptr)
+    }
+}
+
+/// A page in memory. What it says was checked once: every offset in it is good.
+#[derive(Clone, Debug)]
+pub(crate) struct PageRef {
+    bytes: Bytes,
+    pub(crate) crc: u32,
+    count: u32,
+    prefix: u32,
+    level: u8,
+}
+
+impl PageRef {
+    /// Takes the bytes of a page that was read from `block`. None if they are not a page that belongs there.
+    pub(crate) fn parse(bytes: Bytes, block: u64) -> Option<Self> {
+        let crc = crc32c(SEED, &bytes);
+        let word = |at: usize| Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
+        let address = u64::from_le_bytes(*bytes.get(8..)?.first_chunk()?);
+        let (count, prefix, level) = (word(24)?, word(28)?, *bytes.get(4)?);
+        if word(0)? != MAGIC || address != block || (count as usize).checked_mul(4)? > bytes.len() {
+            return None;
+        }
+        let page = Self { count, prefix, level, crc, bytes };
+        let whole = page.checked();
+        whole.then_some(page)
+    }
+
+    /// Whether every entry lies inside the page.
+    fn checked(&self) -> bool {
+        let len = self.bytes.len();
+        let table = HEADER + self.prefix as usize + self.count as usize * 4;
+        self.prefix as usize <= len
+            && table <= len
+            && (0..self.count as usize).all(|i| {
+                let at = self.offset(i);
+                at >= table
+                    && at + 8 <= len
+                    && (self.word(at) as usize)
+                        .checked_add(self.word(at + 4) as usize)
+                        .and_then(|n| n.checked_add(at + 8))
+                        .is_some_and(|end| end <= len)
+                    && (self.level == 0 || self.word(at + 4) as usize == Ptr::SIZE)
+            })
+    }
+
+    fn word(&self, at: usize) -> u32 {
+        u32::from_le_bytes([self.bytes[at], self.bytes[at + 1], self.bytes[at + 2], self.bytes[at + 3]])
+    }
+
+    fn offset(&self, i: usize) -> usize {
+        self.word(HEADER + self.prefix as usize + i * 4) as usize
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.count as usize
+    }
+
+    /// 0 for leaves.
+    pub(crate) fn level(&self) -> u8 {
+        self.level
+    }
+
+    /// Bytes of memory that it takes.
+    pub(crate) fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
+    fn prefix(&self) -> &[u8] {
+        &self.bytes[HEADER..HEADER + self.prefix as usize]
+    }
+
+    /// What follows the prefix in entry `i`'s key.
+    fn suffix(&self, i: usize) -> &[u8] {
+        let at = self.offset(i);
+        &self.bytes[at + 8..at + 8 + self.word(at) as usize]
+    }
+
+    pub(crate) fn key(&self, i: usize) -> Bytes {
+        if self.prefix == 0 {
+            let at = self.offset(i) + 8;
+            return self.bytes.slice(at..at + self.suffix(i).len());
+        }
+        [self.prefix(), self.suffix(i)].concat().into()
+    }
+
+    /// Value of entry `i`, sharing the page's memory.
+    pub(crate) fn value(&self, i: usize) -> Bytes {
+        let at = self.offset(i);
+        let from = at + 8 + self.word(at) as usize;
+        self.bytes.slice(from..from + self.word(at + 4) as usize)
+    }
+
+    /// Compares entry `i`'s key with `key`.
+    pub(crate) fn cmp_key(&self, i: usize, key: &[u8]) -> std::cmp::Ordering {
+        let prefix = self.prefix();
+        let n = prefix.len().min(key.len());
+        prefix[..n]
+            .cmp(&key[..n])
+            .then_with(|| if n < prefix.len() { std::cmp::Ordering::Greater } else { self.suffix(i).cmp(&key[n..]) })
+    }
+
+    /// Index of the first entry whose key is at least `key`.
+    pub(crate) fn lower_bound(&self, key: &[u8]) -> usize {
+        let (mut low, mut high) = (0, self.len());
+        while low < high {
+            let mid = (low + high) / 2;
+            if self.cmp_key(mid, key).is_lt() { low = mid + 1 } else { high = mid }
+        }
+        low
+    }
+
+    /// In an inner page: the child that `key` belongs to. The first child also takes what is before its own key.
+    pub(crate) fn child_for(&self, key: &[u8]) -> usize {
+        let at = self.lower_bound(key);
+        if at < self.len() && self.cmp_key(at, key).is_eq() { at } else { at.saturating_sub(1) }
+    }
+
+    /// In an inner page: where child `i` points.
+    pub(crate) fn child(&self, i: usize) -> Option<Ptr> {
+        Ptr::decode(&self.value(i))
+    }
+}
+
+/// An entry on its way into a page.
+pub(crate) type Entry = (Bytes, Bytes);
+
+fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+    a.iter().zip(b).take_while(|(x, y)| x == y).count()
+}
+
+fn shared_prefix(entries: &[Entry]) -> usize {
+    match entries {
+        [] => 0,
+        [first, .., last] => common_prefix(&first.0, &last.0),
+        [one] => one.0.len(),
+    }
+}
+
+fn cost(entry: &Entry, prefix: usize) -> usize {
+    12 + entry.0.len() - prefix + entry.1.len()
+}
+
+/// How a sorted list of entries is cut into pages: long ones alone, the others spread evenly, nowhere more than a page.
+pub(crate) fn cut(entries: &[Entry]) -> Vec<Range<usize>> {
+    let mut out = Vec::new();
+    let mut start = 0;
+    for i in 0..=entries.len() {
+        let long = i < entries.len() && cost(&entries[i], 0) > LONG;
+        if long || i == entries.len() {
+            cut_short(entries, start..i, &mut out);
+            start = i + 1;
+        }
+        if long {
+            out.push(i..i + 1);
+        }
+    }
+    out
+}
+
+fn cut_short(entries: &[Entry], range: Range<usize>, out: &mut Vec<Range<usize>>) {
+    let part = &entries[range.clone()];
+    if part.is_empty() {
+        return;
+    }
+    let prefix = shared_prefix(part);
+    let room = PAGE - HEADER - prefix;
+    let total: usize = part.iter().map(|e| cost(e, prefix)).sum();
+    if total <= room {
+        out.push(range);
+        return;
+    }
+    let even = total / total.div_ceil(room * 9 / 10) + 1;
+    let (mut start, mut used) = (range.start, 0);
+    for (i, entry) in range.clone().zip(part) {
+        let size = cost(entry, prefix);
+        if used > 0 && (used + size > room || used >= even) {
+            out.push(start..i);
+            (start, used) = (i, 0);
+        }
+        used += size;
+    }
+    out.push(start..range.end);
+}
+
+/// Number of blocks of a page with these entries.
+pub(crate) fn blocks_for(entries: &[Entry]) -> u32 {
+    let prefix = shared_prefix(entries);
+    let size = HEADER + prefix + entries.iter().map(|e| cost(e, prefix)).sum::<usize>();
+    (size.div_ceil(BLOCK) as u32).max(PAGE_BLOCKS)
+}
+
+/// Lays entries out as a page for `block`.
+pub(crate) fn build(entries: &[Entry], level: u8, block: u64, generation: u64) -> (Ptr, PageRef) {
+    let prefix = shared_prefix(entries);
+    let blocks = blocks_for(entries);
+    let mut buf = Buf::zeroed(blocks as usize * BLOCK);
+    buf[..4].copy_from_slice(&MAGIC.to_le_bytes());
+    buf[4] = level;
+    buf[8..16].copy_from_slice(&block.to_le_bytes());
+    buf[16..24].copy_from_slice(&generation.to_le_bytes());
+    buf[24..28].copy_from_slice(&(entries.len() as u32).to_le_bytes());
+    buf[28..32].copy_from_slice(&(prefix as u32).to_le_bytes());
+    if let Some(first) = entries.first() {
+        buf[HEADER..HEADER + prefix].copy_from_slice(&first.0[..prefix]);
+    }
+    let table = HEADER + prefix;
+    let mut at = table + entries.len() * 4;
+    for (i, (key, value)) in entries.iter().enumerate() {
+        buf[table + i * 4..][..4].copy_from_slice(&(at as u32).to_le_bytes());
+        let suffix = &key[prefix..];
+        buf[at..at + 4].copy_from_slice(&(suffix.len() as u32).to_le_bytes());
+        buf[at + 4..at + 8].copy_from_slice(&(value.len() as u32).to_le_bytes());
+        at += 8;
+        buf[at..at + suffix.len()].copy_from_slice(suffix);
+        at += suffix.len();
+        buf[at..at + value.len()].copy_from_slice(value);
+        at += value.len();
+    }
+    let bytes = buf.freeze();
+    let crc = crc32c(SEED, &bytes);
+    let page = PageRef { bytes, crc, count: entries.len() as u32, prefix: prefix as u32, level };
+    (Ptr { block, blocks, crc }, page)
+}
+
+impl PageRef {
+    /// All its bytes, for writing it out.
+    pub(crate) fn bytes(&self) -> Bytes {
+        self.bytes.clone()
+    }
+}
+
+/// The shortest key that is larger than `left` and not larger than `right`.
+pub(crate) fn separator(left: &[u8], right: &[u8]) -> Bytes {
+    Bytes::copy_from_slice(&right[..(common_prefix(left, right) + 1).min(right.len())])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(key: &str, value: usize) -> Entry {
+        (Bytes::copy_from_slice(key.as_bytes()), Bytes::from(vec![value as u8; value]))
+    }
+
+    #[test]
+    fn pages_find_what_was_put_in() {
+        let entries: Vec<Entry> = (0..90).map(|i| entry(&format!("prefix/{:04}", i * 2), i)).collect();
+        let (ptr, built) = build(&entries, 0, 77, 5);
+        let page = PageRef::parse(built.bytes(), 77).expect("a page");
+        assert_eq!((ptr.blocks, page.crc, page.len()), (2, ptr.crc, 90));
+        assert!(PageRef::parse(built.bytes(), 78).is_none(), "misplaced");
+        for (i, e) in entries.iter().enumerate() {
+            assert_eq!((page.key(i), page.value(i)), *e);
+            assert_eq!(page.lower_bound(&e.0), i);
+        }
+        for (key, at) in [("", 0), ("prefix/0001", 1), ("prefix", 0), ("prefix/9", 90), ("q", 90), ("prefix/0002x", 2)] {
+            assert_eq!(page.lower_bound(key.as_bytes()), at, "{key}");
+        }
+    }
+
+    #[test]
+    fn cuts_fit_and_long_entries_stand_alone() {
+        let mut entries: Vec<Entry> = (0..500).map(|i| entry(&format!("k{i:05}"), i % 97)).collect();
+        entries[250].1 = Bytes::from(vec![1; 100_000]);
+        entries[251].0 = Bytes::from([b"k00251".to_vec(), vec![b'x'; 9000]].concat());
+        let cuts = cut(&entries);
+        assert!(cuts.windows(2).all(|w| w[0].end == w[1].start) && cuts[0].start == 0 && cuts.last().unwrap().end == 500);
+        assert!(cuts.contains(&(250..251)) && cuts.contains(&(251..252)));
+        for range in cuts {
+            let part = &entries[range];
+            assert!(part.len() == 1 || blocks_for(part) == PAGE_BLOCKS);
+            let (_, page) = build(part, 0, 1, 1);
+            assert!(PageRef::parse(page.bytes(), 1).is_some());
+        }
+    }
+
+    #[test]
+    fn flipped_bits_never_make_a_page_that_panics() {
+        let entries: Vec<Entry> = (0..40).map(|i| entry(&format!("key{i:03}"), 20)).collect();
+        let (_, page) = build(&entries, 0, 3, 1);
+        for bit in 0..page.bytes().len() * 8 {
+            let mut bytes = page.bytes().to_vec();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            if let Some(page) = PageRef::parse(bytes.into(), 3) {
+                (0..page.len()).for_each(|i| drop((page.key(i), page.value(i))));
+                page.lower_bound(b"key020");
+            }
+        }
+    }
+
+    #[test]
+    fn separators_separate() {
+        for (a, b) in [("abc", "abd"), ("ab", "abc"), ("a", "b"), ("", "x"), ("abc", "b")] {
+            let s = separator(a.as_bytes(), b.as_bytes());
+            assert!(a.as_bytes() < &s[..] && &s[..] <= b.as_bytes());
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Disk requests on their way, and what each was for.
+
+use crate::fetch::Owner;
+use crate::journal::staged::Staged;
+use node::{Buf, DeviceId, DiskOp, DiskRequest, Mono, Output, Outputs, Token};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use types::Rope;
+
+/// The disk with the data and the index.
+pub(crate) const DATA: DeviceId = DeviceId(0);
+/// The journal's own disk, if it has one.
+pub(crate) const JOURNAL: DeviceId = DeviceId(1);
+
+/// How long to wait until a write is tried again that the host had no space for.
+const HOST_FULL: Duration = Duration::from_secs(1);
+
+/// What a fetch reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Item {
+    /// An index page: first block, number of blocks.
+    Page(u64, u32),
+    /// Blocks of data: first, number.
+    Data(u64, u32),
+    /// All data of a journalled record.
+    Record(u64),
+}
+
+/// What a request is for.
+#[derive(Debug)]
+pub(crate) enum Purpose {
+    /// A step of opening.
+    Open,
+    /// Something that a read missed; begun in this epoch (number of flips before it).
+    Fetch(Owner, Item, u64),
+    /// Data of a large write, for this record; its first block.
+    Direct(u64, u64),
+    /// Flush of the data that was written for these records.
+    Settle(Vec<u64>),
+    /// A group.
+    Group(u64),
+    /// Zeros ahead in the ring: number of blocks.
+    Claim(u64),
+    /// A moved run of blocks, or pages, of the checkpoint.
+    Checkpoint,
+    /// The flush before the flip.
+    Flush,
+    /// The flip's superblock.
+    Flip,
+    /// The sizes of the data disk.
+    Stat,
+}
+
+/// A write that is repeated if the host has no space for it.
+#[derive(Debug)]
+struct Again {
+    device: DeviceId,
+    offset: u64,
+    data: Rope,
+    durable: bool,
+}
+
+/// A request that has not ended.
+#[derive(Debug)]
+struct Waiting {
+    purpose: Purpose,
+    again: Option<Again>,
+}
+
+/// All requests.
+#[derive(Debug, Default)]
+pub(crate) struct Io {
+    next: u64,
+    waiting: BTreeMap<u64, Waiting>,
+    out: Vec<DiskRequest>,
+    refused: Vec<(Purpose, Again)>,
+    retry_at: Option<Mono>,
+}
+
+impl Io {
+    fn issue(&mut self, device: DeviceId, op: DiskOp, purpose: Purpose, again: Option<Again>) {
+        self.next += 1;
+        self.waiting.insert(self.next, Waiting { purpose, again });
+        self.out.push(DiskRequest { token: Token(self.next), device, op });
+    }
+
+    /// Reads `len` bytes.
+    pub(crate) fn read(&mut self, device: DeviceId, offset: u64, len: usize, purpose: Purpose) {
+        self.issue(device, DiskOp::Read { offset, buf: Buf::new(len) }, purpose, None);
+    }
+
+    /// Writes; `durable` as in [`DiskOp::Write`].
+    pub(crate) fn write(&mut self, device: DeviceId, offset: u64, data: Rope, durable: bool, purpose: Purpose) {
+        let again = Again { device, offset, data: data.clone(), durable };
+        self.issue(device, DiskOp::Write { offset, data, durable }, purpose, Some(again));
+    }
+
+    pub(crate) fn flush(&mut self, device: DeviceId, purpose: Purpose) {
+        self.issue(device, DiskOp::Flush, purpose, None);
+    }
+
+    pub(crate) fn stat(&mut self, device: DeviceId, purpose: Purpose) {
+        self.issue(device, DiskOp::Stat, purpose, None);
+    }
+
+    /// What an ended request was for; none if it is not one of ours.
+    pub(crate) fn ended(&mut self, token: Token) -> Option<Purpose> {
+        self.waiting.remove(&token.0).map(|w| w.purpose)
+    }
+
+    /// The host had no space for a write: it will be tried again. False if it was no write of ours.
+    pub(crate) fn refused(&mut self, token: Token, now: Mono) -> bool {
+        let Some(Waiting { purpose, again: Some(again) }) = self.waiting.remove(&token.0) else { return false };
+        self.refused.push((purpose, again));
+        self.retry_at.get_or_insert(now.plus(HOST_FULL));
+        true
+    }
+
+    /// Whether writes wait for space on the host.
+    pub(crate) fn host_full(&self) -> bool {
+        !self.refused.is_empty()
+    }
+
+    /// Tries writes again whose time has come.
+    pub(crate) fn retry(&mut self, now: Mono) {
+        if self.retry_at.is_some_and(|at| at <= now) {
+            self.retry_at = None;
+            for (purpose, again) in std::mem::take(&mut self.refused) {
+                self.write(again.device, again.offset, again.data, again.durable, purpose);
+            }
+        }
+    }
+
+    /// When [`Self::retry`] has something to do.
+    pub(crate) fn deadline(&self) -> Mono {
+        self.retry_at.unwrap_or(Mono::NEVER)
+    }
+
+    /// Hands the requests over.
+    pub(crate) fn drain(&mut self, out: &mut Outputs) {
+        out.0.extend(self.out.drain(..).map(Output::Disk));
+    }
+}
+
+/// Data of a large write that is not on disk yet, by first block.
+#[derive(Debug, Default)]
+pub(crate) struct Writing(BTreeMap<u64, Staged>);
+
+impl Writing {
+    pub(crate) fn begin(&mut self, block: u64, data: Rope, crcs_of: &Staged, first: u32) {
+        let n = (data.len() / crate::block::BLOCK) as u32;
+        self.0.insert(block, Staged::known(data, &crcs_of.crcs()[first as usize..(first + n) as usize]));
+    }
+
+    pub(crate) fn end(&mut self, block: u64) {
+        self.0.remove(&block);
+    }
+
+    pub(crate) fn get(&self, block: u64) -> Option<bytes::Bytes> {
+        let (start, staged) = self.0.range(..=block).next_back()?;
+        staged.get((block - start) as u32)
+    }
+}

@@ -1,0 +1,259 @@
+//! Groups of records, as they lie in the ring.
+
+use super::staged::Staged;
+use crate::block::{BLOCK, blocks};
+use bytes::Bytes;
+use denc::{DecodeError, Encode, Reader, Result};
+use kernels::{SEED, crc32c};
+use node::Buf;
+use types::{EVersion, PgId, ReqId, ShardId, SpgId};
+
+const MAGIC: u64 = u64::from_le_bytes(*b"NACREGRP");
+const VERSION: u32 = 1;
+/// Bytes of the header; records follow at once.
+pub(crate) const HEADER: usize = 96;
+
+/// What a group's header says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) uuid: [u8; 16],
+    pub(crate) incarnation: u64,
+    /// Number of the group.
+    pub(crate) lsn: u64,
+    /// Checksum of the predecessor's header.
+    pub(crate) chain: u32,
+    /// Highest number known durable when this group was formed.
+    pub(crate) durable: u64,
+    pub(crate) meta_len: u32,
+    pub(crate) meta_crc: u32,
+    pub(crate) data_blocks: u32,
+    pub(crate) records: u32,
+    /// Checksum of this header: the successor's `chain`.
+    pub(crate) crc: u32,
+}
+
+impl Header {
+    fn encode(&mut self) -> [u8; HEADER] {
+        let mut out = Vec::with_capacity(HEADER);
+        (MAGIC, 0u32).encode(&mut out);
+        VERSION.encode(&mut out);
+        out.extend_from_slice(&self.uuid);
+        (self.incarnation, self.lsn).encode(&mut out);
+        (self.chain, self.meta_crc).encode(&mut out);
+        (self.durable, self.meta_len).encode(&mut out);
+        (self.data_blocks, self.records).encode(&mut out);
+        out.resize(HEADER, 0);
+        self.crc = crc32c(SEED, &out[12..]);
+        out[8..12].copy_from_slice(&self.crc.to_le_bytes());
+        let mut header = [0; HEADER];
+        header.copy_from_slice(&out);
+        header
+    }
+
+    /// Reads a header. None if these bytes are no whole header of store `uuid`.
+    pub(crate) fn parse(bytes: &[u8], uuid: &[u8; 16]) -> Option<Self> {
+        let bytes = bytes.get(..HEADER)?;
+        let mut r = Reader::new(bytes);
+        let (magic, crc) = (r.u64().ok()?, r.u32().ok()?);
+        if magic != MAGIC || bytes[16..32] != uuid[..] || crc32c(SEED, &bytes[12..]) != crc || r.u32().ok()? != VERSION {
+            return None;
+        }
+        let uuid = r.array().ok()?;
+        let (incarnation, lsn, chain, meta_crc) = (r.u64().ok()?, r.u64().ok()?, r.u32().ok()?, r.u32().ok()?);
+        let (durable, meta_len) = (r.u64().ok()?, r.u32().ok()?);
+        let (data_blocks, records) = (r.u32().ok()?, r.u32().ok()?);
+        Some(Self { uuid, incarnation, lsn, chain, durable, meta_len, meta_crc, data_blocks, records, crc })
+    }
+
+    /// Blocks before the data.
+    pub(crate) fn meta_blocks(&self) -> u64 {
+        blocks(HEADER as u64 + u64::from(self.meta_len))
+    }
+
+    /// Blocks of the whole group.
+    pub(crate) fn blocks(&self) -> u64 {
+        self.meta_blocks() + u64::from(self.data_blocks)
+    }
+}
+
+/// A record's head; its changes follow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RecordHead {
+    pub(crate) seq: u64,
+    pub(crate) scope: SpgId,
+    pub(crate) version: EVersion,
+    pub(crate) reqid: ReqId,
+    /// The object id counter after this transaction.
+    pub(crate) next_id: u64,
+    /// Blocks of data in the group that are this record's.
+    pub(crate) data_blocks: u32,
+}
+
+/// Bytes of an encoded head, the record's length in front included.
+pub(crate) const RECORD_HEAD: usize = 4 + 8 + 13 + 12 + 21 + 8 + 4;
+
+impl RecordHead {
+    /// Begins a record in `out` (which is empty); its length is filled in by [`finish`].
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        0u32.encode(out);
+        self.seq.encode(out);
+        (self.scope.pg.pool, self.scope.pg.seed).encode(out);
+        self.scope.shard.0.encode(out);
+        (self.version.epoch, self.version.version).encode(out);
+        (self.reqid.kind, self.reqid.num).encode(out);
+        (self.reqid.tid, self.reqid.inc).encode(out);
+        (self.next_id, self.data_blocks).encode(out);
+        debug_assert_eq!(out.len(), RECORD_HEAD);
+    }
+
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        let seq = r.u64()?;
+        let pg = PgId::new(r.get()?, r.u32()?);
+        let scope = SpgId { pg, shard: ShardId(r.get()?) };
+        let version = EVersion::new(r.u32()?, r.u64()?);
+        let reqid = ReqId { kind: r.u8()?, num: r.get()?, tid: r.get()?, inc: r.get()? };
+        Ok(Self { seq, scope, version, reqid, next_id: r.u64()?, data_blocks: r.u32()? })
+    }
+}
+
+/// Fills in the length of a record that `out` holds.
+pub(crate) fn finish(out: &mut [u8]) {
+    let len = u32::try_from(out.len()).expect("records are bounded by the ring");
+    out[..4].copy_from_slice(&len.to_le_bytes());
+}
+
+/// A record on its way into a group: head and changes, and its blocks.
+pub(crate) struct Outgoing {
+    pub(crate) meta: Bytes,
+    pub(crate) data: Staged,
+}
+
+/// Bytes that the meta of records with these lengths takes.
+pub(crate) fn meta_len(records: usize, blocks: usize) -> usize {
+    records + 4 * blocks
+}
+
+/// Lays a group out in one buffer. The data of record `i` begins at the block told in the result's second part.
+pub(crate) fn build(header: &mut Header, records: &[Outgoing]) -> (Buf, Vec<u64>) {
+    let data_blocks: usize = records.iter().map(|r| r.data.len()).sum();
+    header.meta_len = meta_len(records.iter().map(|r| r.meta.len()).sum(), data_blocks) as u32;
+    (header.data_blocks, header.records) = (data_blocks as u32, records.len() as u32);
+    let meta_blocks = header.meta_blocks() as usize;
+    let mut buf = Buf::new(header.blocks() as usize * BLOCK);
+    let mut at = HEADER;
+    for record in records {
+        buf[at..at + record.meta.len()].copy_from_slice(&record.meta);
+        at += record.meta.len();
+    }
+    let mut starts = Vec::with_capacity(records.len());
+    let mut block = meta_blocks;
+    for record in records {
+        starts.push(block as u64);
+        for crc in record.data.crcs() {
+            buf[at..at + 4].copy_from_slice(&crc.to_le_bytes());
+            at += 4;
+        }
+        let end = block + record.data.len();
+        record.data.copy_to(&mut buf[block * BLOCK..end * BLOCK]);
+        block = end;
+    }
+    header.meta_crc = crc32c(SEED, &buf[HEADER..at]);
+    buf[at..meta_blocks * BLOCK].fill(0);
+    let head = header.encode();
+    buf[..HEADER].copy_from_slice(&head);
+    (buf, starts)
+}
+
+/// A record as replay sees it.
+pub(crate) struct Replayed {
+    pub(crate) head: RecordHead,
+    /// Its changes.
+    pub(crate) body: Bytes,
+    /// Where its data begins, in blocks from the group's start.
+    pub(crate) data_at: u64,
+}
+
+/// Takes a whole group apart. None if it is not whole: `bytes` are all its blocks.
+pub(crate) fn parse(header: &Header, bytes: &[u8]) -> Option<Vec<Replayed>> {
+    let meta = bytes.get(HEADER..HEADER + header.meta_len as usize)?;
+    if crc32c(SEED, meta) != header.meta_crc {
+        return None;
+    }
+    let table = meta.len().checked_sub(header.data_blocks as usize * 4)?;
+    for (i, crc) in meta[table..].chunks_exact(4).enumerate() {
+        let at = (header.meta_blocks() as usize + i) * BLOCK;
+        if crc32c(SEED, bytes.get(at..at + BLOCK)?).to_le_bytes() != crc {
+            return None;
+        }
+    }
+    records(header, Bytes::copy_from_slice(&meta[..table])).ok()
+}
+
+fn records(header: &Header, meta: Bytes) -> Result<Vec<Replayed>> {
+    let mut out = Vec::new();
+    let (mut at, mut data_at) = (0, header.meta_blocks());
+    for _ in 0..header.records {
+        let mut r = Reader::new(&meta[at..]);
+        let len = r.u32()? as usize;
+        let head = RecordHead::decode(&mut r)?;
+        if len < RECORD_HEAD || len > meta.len() - at {
+            return Err(DecodeError::Invalid("length of a record"));
+        }
+        out.push(Replayed { head, body: meta.slice(at + RECORD_HEAD..at + len), data_at });
+        at += len;
+        data_at += u64::from(head.data_blocks);
+    }
+    if at != meta.len() || data_at != header.blocks() {
+        return Err(DecodeError::Invalid("records of a group"));
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group() -> (Header, Vec<u8>) {
+        let mut records = Vec::new();
+        for seq in 0..3u64 {
+            let head = RecordHead { seq, next_id: 5, data_blocks: seq as u32, ..RecordHead::default() };
+            let mut meta = Vec::new();
+            head.encode(&mut meta);
+            meta.extend_from_slice(&vec![seq as u8; 1000 * seq as usize]);
+            finish(&mut meta);
+            let mut data = Staged::default();
+            for _ in 0..seq {
+                data.push(vec![seq as u8; BLOCK].into());
+            }
+            records.push(Outgoing { meta: meta.into(), data });
+        }
+        let mut header = Header { uuid: [3; 16], incarnation: 2, lsn: 9, chain: 77, durable: 8, ..Header::default() };
+        let (buf, starts) = build(&mut header, &records);
+        assert_eq!(starts, [1, 1, 2]);
+        (header, buf.to_vec())
+    }
+
+    #[test]
+    fn groups_come_back() {
+        let (header, bytes) = group();
+        assert_eq!(Header::parse(&bytes, &[3; 16]), Some(header));
+        assert_eq!(Header::parse(&bytes, &[4; 16]), None, "another store's");
+        let records = parse(&header, &bytes).expect("whole");
+        assert_eq!(
+            records.iter().map(|r| (r.head.seq, r.body.len(), r.data_at)).collect::<Vec<_>>(),
+            [(0, 0, 1), (1, 1000, 1), (2, 2000, 2)]
+        );
+    }
+
+    #[test]
+    fn any_torn_sector_is_seen() {
+        let (header, bytes) = group();
+        for sector in 0..bytes.len() / 512 {
+            let mut torn = bytes.clone();
+            torn[sector * 512..(sector + 1) * 512].fill(0xee);
+            let padding = (HEADER + header.meta_len as usize).div_ceil(512)..8;
+            let whole = Header::parse(&torn, &[3; 16]) == Some(header) && parse(&header, &torn).is_some();
+            assert_eq!(whole, padding.contains(&sector), "sector {sector}");
+        }
+    }
+}

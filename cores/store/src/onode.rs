@@ -1,0 +1,53 @@
+//! An object's record in the index.
+
+use bytes::{BufMut, Bytes};
+
+/// What the index knows about an object; extents, attributes and omap hang below its id.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Onode {
+    /// Never used for another object.
+    pub(crate) id: u64,
+    /// Length in bytes.
+    pub(crate) size: u64,
+    /// Whether it may have attributes.
+    pub(crate) xattrs: bool,
+    /// Whether it may have an omap or its header.
+    pub(crate) omap: bool,
+    /// The placement group's record.
+    pub(crate) info: Bytes,
+}
+
+const HEAD: usize = 17;
+
+impl Onode {
+    /// Value of the N key.
+    pub(crate) fn encode(&self) -> Bytes {
+        let mut out = Vec::with_capacity(HEAD + self.info.len());
+        out.put_u64_le(self.id);
+        out.put_u64_le(self.size);
+        out.push(u8::from(self.xattrs) | u8::from(self.omap) << 1);
+        out.extend_from_slice(&self.info);
+        out.into()
+    }
+
+    /// Reads a value; `info` shares its memory.
+    pub(crate) fn decode(value: &Bytes) -> Option<Self> {
+        let (id, rest) = value.split_first_chunk::<8>()?;
+        let (size, rest) = rest.split_first_chunk::<8>()?;
+        let flags = *rest.first()?;
+        let (id, size) = (u64::from_le_bytes(*id), u64::from_le_bytes(*size));
+        Some(Self { id, size, xattrs: flags & 1 != 0, omap: flags & 2 != 0, info: value.slice(HEAD..) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comes_back() {
+        let onode = Onode { id: 7, size: 1 << 40, xattrs: true, omap: false, info: Bytes::from_static(b"info") };
+        assert_eq!(Onode::decode(&onode.encode()), Some(onode));
+        assert_eq!(Onode::decode(&Bytes::from_static(b"short")), None);
+    }
+}

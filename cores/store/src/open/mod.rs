@@ -1,0 +1,376 @@
+//! Making and opening a store: superblocks, the tree's inner pages, the free-space map, the journal.
+
+mod replay;
+
+use crate::block::BLOCK;
+use crate::commit::CLAIM;
+use crate::config::{Config, OpenError};
+use crate::fetch::Owner;
+use crate::index::keys;
+use crate::index::tree::Pages;
+use crate::index::view::Step as Scan;
+use crate::io::{DATA, JOURNAL, Purpose};
+use crate::journal::records::Records;
+use crate::journal::ring::Ring;
+use crate::read::{all_there, gather};
+use crate::space::alloc::Allocator;
+use crate::store::{Phase, Store};
+use crate::superblock::{FIRST, SLOTS, Superblock, journal_mark, journal_owner};
+use bytes::Bytes;
+use node::{Buf, DeviceId, DiskDone, DiskOutput, DiskStat, Level};
+use objectstore::{Read, Unread};
+use replay::Replay;
+use types::{Fsid, Rope};
+
+/// What opening waits for.
+enum Step {
+    DataSize,
+    JournalSize,
+    /// A superblock slot.
+    Slot(usize),
+    /// The mark on the journal's disk.
+    Mark,
+    /// Creation: first zeros, the journal's mark, the superblock.
+    Zeros,
+    WriteMark,
+    WriteSuper,
+    /// Pages of the tree.
+    Tree,
+    Replay(Box<Replay>),
+    /// The superblock of the new incarnation.
+    Incarnation(Box<Superblock>),
+}
+
+/// An opening under way.
+pub(crate) struct Opening {
+    create: bool,
+    step: Step,
+    found: Vec<Superblock>,
+    newer: Option<OpenError>,
+}
+
+/// Fewest blocks that must be left for data and pages.
+const LEAST_ROOM: u64 = 256;
+
+impl Opening {
+    pub(crate) fn new(create: bool) -> Self {
+        Self { create, step: Step::DataSize, found: Vec::new(), newer: None }
+    }
+}
+
+fn hex(uuid: [u8; 16]) -> String {
+    Fsid(uuid).to_string()
+}
+
+impl Store {
+    /// One of opening's own requests ended.
+    pub(crate) fn opening_done(&mut self, done: DiskDone) {
+        let Phase::Opening(mut opening) = std::mem::replace(&mut self.phase, Phase::Ready) else { return };
+        match self.opening_step(&mut opening, done) {
+            // Only the last step leaves the phase as it is now.
+            Ok(true) => self.became_ready(),
+            Ok(false) => self.phase = Phase::Opening(opening),
+            Err(error) => self.refuse(error),
+        }
+    }
+
+    fn refuse(&mut self, error: OpenError) {
+        self.log.push((Level::Error, error.to_string()));
+        self.phase = Phase::Refused(error);
+    }
+
+    fn became_ready(&mut self) {
+        self.holds.remove(&Owner::Open);
+        self.log.push((Level::Info, format!("open: {} records in the journal to go into the index", self.active.len())));
+    }
+
+    /// Goes on after pages were fetched.
+    pub(crate) fn continue_opening(&mut self) {
+        let complete = self.holds.get(&Owner::Open).is_some_and(crate::fetch::Held::complete);
+        if !complete || !matches!(self.phase, Phase::Opening(_)) {
+            return;
+        }
+        let Phase::Opening(mut opening) = std::mem::replace(&mut self.phase, Phase::Ready) else { return };
+        match self.load_tree(&mut opening) {
+            Ok(()) => self.phase = Phase::Opening(opening),
+            Err(error) => self.refuse(error),
+        }
+    }
+
+    /// What came back, and what to do next. True when the store is open.
+    fn opening_step(&mut self, o: &mut Opening, done: DiskDone) -> Result<bool, OpenError> {
+        let output = match (&o.step, done.result) {
+            // A slot that cannot be read is like one that is not whole: the other one counts.
+            (Step::Slot(i), Err(_)) => return self.read_slot(o, i + 1).map(|()| false),
+            (_, result) => result.map_err(|e| OpenError::Disk(format!("{e:?}")))?,
+        };
+        match (&mut o.step, output) {
+            (Step::DataSize, DiskOutput::Stat(stat)) => {
+                self.disk = stat;
+                self.read_slot(o, 0)?;
+            }
+            (Step::Slot(i), DiskOutput::Read(buf)) => {
+                let i = *i;
+                match Superblock::parse(&buf) {
+                    Ok(sb) => o.found.extend(sb),
+                    Err(error) => o.newer = Some(error),
+                }
+                self.read_slot(o, i + 1)?;
+            }
+            (Step::JournalSize, DiskOutput::Stat(stat)) => {
+                self.journal_disk = stat;
+                if o.create {
+                    self.begin_create(o, stat)?;
+                } else {
+                    self.open_read(o, JOURNAL, 0, 1, Step::Mark);
+                }
+            }
+            (Step::Mark, DiskOutput::Read(buf)) => {
+                let owner = journal_owner(&buf).map_or_else(|| "none of ours".into(), hex);
+                let wanted = hex(self.sb.uuid);
+                if owner != wanted {
+                    return Err(OpenError::Foreign { what: "journal disk", found: owner, wanted });
+                }
+                self.begin_tree(o)?;
+            }
+            (Step::Zeros, DiskOutput::Done) => self.zeros_written(o),
+            (Step::WriteMark, DiskOutput::Done) => self.write_super(o),
+            (Step::WriteSuper, DiskOutput::Done) => self.begin_tree(o)?,
+            (Step::Replay(replay), DiskOutput::Read(buf)) => {
+                let bytes = buf.freeze();
+                if self.replay_more(replay, Some(bytes))? {
+                    return self.replayed(o);
+                }
+            }
+            (Step::Incarnation(sb), DiskOutput::Done) => {
+                self.sb = (**sb).clone();
+                return Ok(true);
+            }
+            _ => return Err(OpenError::Disk("the disk answered what was not asked".into())),
+        }
+        Ok(false)
+    }
+
+    pub(crate) fn open_read_raw(&mut self, device: DeviceId, block: u64, blocks: u64) {
+        self.io.read(device, block * BLOCK as u64, blocks as usize * BLOCK, Purpose::Open);
+    }
+
+    fn open_read(&mut self, o: &mut Opening, device: DeviceId, block: u64, blocks: u64, step: Step) {
+        self.open_read_raw(device, block, blocks);
+        o.step = step;
+    }
+
+    fn open_write(&mut self, o: &mut Opening, device: DeviceId, block: u64, data: Buf, step: Step) {
+        let data: Rope = data.freeze().into();
+        self.io.write(device, block * BLOCK as u64, data, true, Purpose::Open);
+        o.step = step;
+    }
+
+    /// Reads slot `i`, or the next that the disk is long enough for.
+    fn read_slot(&mut self, o: &mut Opening, i: usize) -> Result<(), OpenError> {
+        match (i..SLOTS.len()).find(|i| (SLOTS[*i] + 1) * BLOCK as u64 <= self.disk.len) {
+            Some(i) => self.open_read(o, DATA, SLOTS[i], 1, Step::Slot(i)),
+            None => self.slots_read(o)?,
+        }
+        Ok(())
+    }
+
+    fn slots_read(&mut self, o: &mut Opening) -> Result<(), OpenError> {
+        if let Some(error) = o.newer.take() {
+            return Err(error);
+        }
+        let newest = o.found.iter().max_by_key(|sb| sb.generation).cloned();
+        let separate = match (newest, o.create) {
+            (Some(sb), true) => return Err(OpenError::Exists(sb.uuid)),
+            (None, true) => self.config.separate_journal,
+            (None, false) => return Err(OpenError::NoStore),
+            (Some(sb), false) => {
+                self.sb = sb;
+                self.check_identity()?;
+                self.sb.separate_journal
+            }
+        };
+        if separate {
+            self.io.stat(JOURNAL, Purpose::Open);
+            o.step = Step::JournalSize;
+            return Ok(());
+        }
+        if o.create { self.begin_create(o, DiskStat::default()) } else { self.begin_tree(o) }
+    }
+
+    fn check_identity(&mut self) -> Result<(), OpenError> {
+        let (sb, config) = (&self.sb, &self.config);
+        let foreign = |what, found: String, wanted: String| Err(OpenError::Foreign { what, found, wanted });
+        if config.uuid != [0; 16] && config.uuid != sb.uuid {
+            return foreign("uuid", hex(sb.uuid), hex(config.uuid));
+        }
+        if config.fsid != Fsid::default() && config.fsid != sb.fsid {
+            return foreign("fsid", sb.fsid.to_string(), config.fsid.to_string());
+        }
+        if config.whoami != -1 && config.whoami != sb.whoami {
+            return foreign("osd", sb.whoami.to_string(), config.whoami.to_string());
+        }
+        let blocks = self.disk.capacity.max(self.disk.len) / BLOCK as u64;
+        if blocks < sb.blocks {
+            return Err(OpenError::TooSmall { have: blocks * BLOCK as u64, need: sb.blocks * BLOCK as u64 });
+        }
+        if sb.ring_start + sb.ring_len > (if sb.separate_journal { u64::MAX } else { sb.blocks }) || sb.ring_len == 0 {
+            return Err(OpenError::Corrupt("superblock: the journal's ring lies outside the disk".into()));
+        }
+        self.sb.blocks = blocks;
+        Ok(())
+    }
+
+    fn begin_create(&mut self, o: &mut Opening, journal: DiskStat) -> Result<(), OpenError> {
+        let blocks = self.disk.capacity / BLOCK as u64;
+        let separate = self.config.separate_journal;
+        let mut ring_len = self.config.journal_bytes.max(Config::LEAST_JOURNAL) / BLOCK as u64;
+        if separate {
+            ring_len = ring_len.min((journal.capacity / BLOCK as u64).saturating_sub(FIRST));
+            if ring_len * (BLOCK as u64) < Config::LEAST_JOURNAL {
+                let need = Config::LEAST_JOURNAL + FIRST * BLOCK as u64;
+                return Err(OpenError::TooSmall { have: journal.capacity, need });
+            }
+        }
+        let need = FIRST + LEAST_ROOM + if separate { 0 } else { ring_len };
+        if blocks < need {
+            return Err(OpenError::TooSmall { have: self.disk.capacity, need: need * BLOCK as u64 });
+        }
+        self.sb = Superblock {
+            generation: 1,
+            uuid: self.config.uuid,
+            fsid: self.config.fsid,
+            whoami: self.config.whoami,
+            incarnation: 1,
+            separate_journal: separate,
+            ring_start: FIRST,
+            ring_len,
+            claimed: ring_len.min(CLAIM / BLOCK as u64),
+            blocks,
+            next_seq: 1,
+            next_id: 1,
+            clean: true,
+            ..Superblock::default()
+        };
+        let zeros = Buf::zeroed(self.sb.claimed as usize * BLOCK);
+        let device = self.ring_device();
+        self.open_write(o, device, FIRST, zeros, Step::Zeros);
+        Ok(())
+    }
+
+    fn zeros_written(&mut self, o: &mut Opening) {
+        let len = (FIRST + self.sb.claimed) * BLOCK as u64;
+        let disk = if self.sb.separate_journal { &mut self.journal_disk } else { &mut self.disk };
+        disk.len = disk.len.max(len);
+        if self.sb.separate_journal {
+            let mark = journal_mark(&self.sb.uuid);
+            self.open_write(o, JOURNAL, 0, mark, Step::WriteMark);
+        } else {
+            self.write_super(o);
+        }
+    }
+
+    fn write_super(&mut self, o: &mut Opening) {
+        let (slot, buf) = (self.sb.slot(), self.sb.encode());
+        self.open_write(o, DATA, slot, buf, Step::WriteSuper);
+    }
+
+    fn begin_tree(&mut self, o: &mut Opening) -> Result<(), OpenError> {
+        self.ring = Ring::new(self.sb.ring_len, self.sb.claimed, self.sb.replay_at);
+        (self.lsn, self.chain, self.durable) = (self.sb.replay_lsn, self.sb.replay_chain, self.sb.replay_lsn);
+        (self.next_seq, self.next_id) = (self.sb.next_seq, self.sb.next_id);
+        self.records = Records::new(self.next_seq);
+        self.alloc = Allocator::new(self.sb.blocks, self.sb.first_free());
+        o.step = Step::Tree;
+        self.holds.entry(Owner::Open).or_default();
+        self.load_tree(o)
+    }
+
+    /// Reads the free-space map and the inner pages, as far as they are in memory; asks for the others.
+    fn load_tree(&mut self, o: &mut Opening) -> Result<(), OpenError> {
+        let mut loaded = self.tree_pages().and_then(|pages| Ok((pages, self.free_map()?)));
+        while let Err(Unread::Missing(wish)) = loaded {
+            self.fetch_for(Owner::Open, wish);
+            if !self.holds.get(&Owner::Open).is_some_and(crate::fetch::Held::complete) {
+                return Ok(());
+            }
+            // Nothing needed reading: it failed at once, and the next look says so.
+            loaded = self.tree_pages().and_then(|pages| Ok((pages, self.free_map()?)));
+        }
+        match loaded {
+            Err(Unread::Missing(_)) => unreachable!("the loop ends otherwise"),
+            Err(Unread::Damaged(damage)) => Err(OpenError::Corrupt(format!("{} at byte {}", damage.what, damage.offset))),
+            Ok((pages, map)) => {
+                for (chunk, value) in map {
+                    self.alloc.load(chunk, &value).map_err(|e| OpenError::Corrupt(e.to_string()))?;
+                }
+                for (block, n) in pages {
+                    if !self.alloc.load_page(block, n) {
+                        return Err(OpenError::Corrupt(format!("block {block} is an index page, but in use by something else")));
+                    }
+                }
+                if self.ring_limit() == 0 {
+                    return Err(OpenError::Corrupt("the journal's ring lies beyond the disk's end".into()));
+                }
+                let mut replay = Box::new(Replay::new(&self.sb, self.ring_limit()));
+                self.replay_more(&mut replay, None)?;
+                o.step = Step::Replay(replay);
+                Ok(())
+            }
+        }
+    }
+
+    /// Blocks of the ring that exist.
+    fn ring_limit(&self) -> u64 {
+        let disk = if self.sb.separate_journal { &self.journal_disk } else { &self.disk };
+        self.sb.ring_len.min((disk.len / BLOCK as u64).saturating_sub(self.sb.ring_start))
+    }
+
+    /// All pages of the tree: inner pages are read, leaves are known from their parents.
+    pub(crate) fn tree_pages(&self) -> Read<Vec<(u64, u32)>> {
+        let eye = self.eye(Owner::Open);
+        let (mut out, mut wishes) = (Vec::new(), Vec::new());
+        let mut todo: Vec<_> = self.sb.root.into_iter().collect();
+        while let Some(ptr) = todo.pop() {
+            out.push((ptr.block, ptr.blocks));
+            let Some(page) = gather(eye.page(&ptr), &mut wishes)? else { continue };
+            for i in 0..if page.level() > 0 { page.len() } else { 0 } {
+                let child = page.child(i).ok_or_else(|| eye.broken(&ptr))?;
+                if page.level() > 1 {
+                    todo.push(child);
+                } else {
+                    out.push((child.block, child.blocks));
+                }
+            }
+        }
+        all_there(wishes)?;
+        Ok(out)
+    }
+
+    fn free_map(&self) -> Read<Vec<(u32, Bytes)>> {
+        let mut out = Vec::new();
+        let eye = self.eye(Owner::Open);
+        eye.view(None).scan(&[keys::FREE], Some(&[keys::FREE + 1]), |key, value| {
+            out.extend(keys::chunk_of(keys::FREE, key).map(|chunk| (chunk, value)));
+            Scan::More
+        })?;
+        Ok(out)
+    }
+
+    /// The journal is replayed: a new incarnation begins before anything is written.
+    fn replayed(&mut self, o: &mut Opening) -> Result<bool, OpenError> {
+        if self.read_only {
+            return Ok(true);
+        }
+        let sb = Superblock {
+            generation: self.sb.generation + 1,
+            incarnation: self.sb.incarnation + 1,
+            claimed: self.ring.claimed(),
+            clean: false,
+            ..self.sb.clone()
+        };
+        let (slot, buf) = (sb.slot(), sb.encode());
+        self.open_write(o, DATA, slot, buf, Step::Incarnation(Box::new(sb)));
+        Ok(false)
+    }
+}

@@ -1,0 +1,162 @@
+//! Replay: applies the journal behind the checkpoint, and makes sure that nothing durable is missing from it.
+
+use crate::block::{BLOCK, Where};
+use crate::config::OpenError;
+use crate::journal::group::{self, Header, Replayed};
+use crate::store::Store;
+use crate::superblock::Superblock;
+use bytes::Bytes;
+
+/// Blocks read at a time.
+const WINDOW: u64 = 256;
+
+/// A replay under way.
+pub(crate) struct Replay {
+    /// Where the next group is looked for.
+    at: u64,
+    /// Whether that is the ring's start, after it was not behind the last group.
+    wrapped: bool,
+    incarnation: u64,
+    /// Blocks of the ring in memory: first, bytes.
+    window: (u64, Bytes),
+    /// Blocks of the ring that exist.
+    limit: u64,
+    /// The look through the whole ring has come this far.
+    scan: Option<u64>,
+    /// Highest number that any group states to be durable, and where.
+    stated: (u64, u64),
+}
+
+impl Replay {
+    pub(crate) fn new(sb: &Superblock, limit: u64) -> Self {
+        let incarnation = 0;
+        Self { at: sb.replay_at, wrapped: false, incarnation, window: (0, Bytes::new()), limit, scan: None, stated: (0, 0) }
+    }
+
+    /// `n` blocks from `at` on, if they are in the window.
+    fn blocks(&self, at: u64, n: u64) -> Option<Bytes> {
+        let from = at.checked_sub(self.window.0)? as usize * BLOCK;
+        let to = from + n as usize * BLOCK;
+        (to <= self.window.1.len()).then(|| self.window.1.slice(from..to))
+    }
+}
+
+impl Store {
+    /// Goes on with what was read. True when all is replayed.
+    pub(super) fn replay_more(&mut self, r: &mut Replay, read: Option<Bytes>) -> Result<bool, OpenError> {
+        if let Some(bytes) = read {
+            r.window.1 = bytes;
+        }
+        while r.scan.is_none() {
+            match self.next_group(r)? {
+                Next::Applied => (),
+                Next::Read(at, n) => {
+                    self.read_ring(r, at, n);
+                    return Ok(false);
+                }
+                Next::End => r.scan = Some(0),
+            }
+        }
+        while let Some(at) = r.scan.filter(|at| *at < r.limit) {
+            let n = WINDOW.min(r.limit - at);
+            let Some(bytes) = r.blocks(at, n) else {
+                self.read_ring(r, at, n);
+                return Ok(false);
+            };
+            for (i, block) in bytes.chunks_exact(BLOCK).enumerate() {
+                if let Some(header) = Header::parse(block, &self.sb.uuid) {
+                    r.stated = r.stated.max((header.durable, at + i as u64));
+                }
+            }
+            r.scan = Some(at + n);
+        }
+        if r.stated.0 > self.lsn {
+            let (durable, at) = r.stated;
+            return Err(OpenError::Corrupt(format!(
+                "journal: group {} is missing or broken, but the group at block {at} of the ring says that all up to {durable} were durable",
+                self.lsn + 1
+            )));
+        }
+        self.records.fill(self.next_seq);
+        Ok(true)
+    }
+
+    fn read_ring(&mut self, r: &mut Replay, at: u64, n: u64) {
+        r.window = (at, Bytes::new());
+        self.open_read_raw(self.ring_device(), self.sb.ring_start + at, n);
+    }
+
+    fn next_group(&mut self, r: &mut Replay) -> Result<Next, OpenError> {
+        let whole = if r.at < r.limit {
+            let Some(head) = r.blocks(r.at, 1) else { return Ok(Next::Read(r.at, WINDOW.min(r.limit - r.at))) };
+            match Header::parse(&head, &self.sb.uuid).filter(|h| self.follows(r, h)) {
+                None => None,
+                Some(header) if r.at + header.blocks() > r.limit => None,
+                Some(header) => match r.blocks(r.at, header.blocks()) {
+                    None => return Ok(Next::Read(r.at, header.blocks().max(WINDOW.min(r.limit - r.at)))),
+                    Some(bytes) => group::parse(&header, &bytes).map(|records| (header, records)),
+                },
+            }
+        } else {
+            None
+        };
+        match whole {
+            Some((header, records)) => {
+                self.ring.found(r.at, header.blocks());
+                for record in records {
+                    self.replay_record(r.at, record)?;
+                }
+                (self.lsn, self.chain, self.durable) = (header.lsn, header.crc, header.lsn);
+                r.incarnation = header.incarnation;
+                (r.at, r.wrapped) = (r.at + header.blocks(), false);
+                Ok(Next::Applied)
+            }
+            None if r.wrapped || r.at == 0 => Ok(Next::End),
+            None => {
+                (r.at, r.wrapped) = (0, true);
+                Ok(Next::Applied)
+            }
+        }
+    }
+
+    fn follows(&self, r: &Replay, header: &Header) -> bool {
+        header.lsn == self.lsn + 1
+            && header.chain == self.chain
+            && header.incarnation >= r.incarnation
+            && header.incarnation <= self.sb.incarnation
+    }
+
+    fn replay_record(&mut self, group: u64, record: Replayed) -> Result<(), OpenError> {
+        let head = record.head;
+        let corrupt = |what: &str| OpenError::Corrupt(format!("journal: record {} {what}", head.seq));
+        if self.sb.skipped.iter().any(|(first, n)| (*first..*first + u64::from(*n)).contains(&head.seq)) {
+            return Ok(());
+        }
+        if head.seq < self.sb.next_seq {
+            return Err(corrupt("is older than the checkpoint"));
+        }
+        let (alloc, mut fits) = (&mut self.alloc, true);
+        let applied = self.active.apply(&record.body, |patch| {
+            for (_, block) in patch.iter() {
+                if let Where::Disk(at) = block.place.place() {
+                    fits &= alloc.replayed(at);
+                }
+            }
+        });
+        applied.map_err(|e| corrupt(&e.to_string()))?;
+        if !fits {
+            return Err(corrupt("names blocks that the disk does not have"));
+        }
+        self.next_id = self.next_id.max(head.next_id);
+        self.next_seq = self.next_seq.max(head.seq + 1);
+        self.promised += u64::from(head.data_blocks);
+        self.records.found(head.seq, group + record.data_at, head.data_blocks);
+        Ok(())
+    }
+}
+
+enum Next {
+    Applied,
+    Read(u64, u64),
+    End,
+}

@@ -1,0 +1,278 @@
+//! Reading: the index and the data as they are now, for an owner of fetched things.
+
+use crate::block::{BLOCK, Block, Cell, Place, RANGE, Where};
+use crate::cache::Known;
+use crate::counters::count;
+use crate::fetch::{Held, Owner, wish_data, wish_page, wish_record};
+use crate::index::delta::Delta;
+use crate::index::keys;
+use crate::index::page::{PageRef, Ptr};
+use crate::index::tree::Pages;
+use crate::index::view::{View, nonsense};
+use crate::onode::Onode;
+use crate::store::Store;
+use bytes::Bytes;
+use kernels::{SEED, crc32c};
+use objectstore::{Damage, Read, Unread, Wish};
+use smallvec::SmallVec;
+use std::borrow::Cow;
+use types::{HObject, Rope};
+
+/// A store, as one owner sees it: with what was fetched for it.
+pub(crate) struct Eye<'a> {
+    pub(crate) store: &'a Store,
+    pub(crate) held: Option<&'a Held>,
+}
+
+/// Most blocks that are answered as one piece.
+const LONG_RUN: u64 = 1024;
+
+/// What a block that is there gave.
+pub(crate) type Blocks = Read<Bytes>;
+
+fn missing<T>(wish: u64) -> Read<T> {
+    Err(Unread::Missing(Wish(vec![wish])))
+}
+
+/// Adds what another read missed to what was missed so far; damage is told at once.
+pub(crate) fn gather<T>(read: Read<T>, wishes: &mut Vec<u64>) -> Read<Option<T>> {
+    match read {
+        Ok(value) => Ok(Some(value)),
+        Err(Unread::Missing(wish)) => {
+            wishes.extend(wish.0);
+            Ok(None)
+        }
+        Err(damaged) => Err(damaged),
+    }
+}
+
+/// An error if something was missed.
+pub(crate) fn all_there(wishes: Vec<u64>) -> Read<()> {
+    if wishes.is_empty() { Ok(()) } else { Err(Unread::Missing(Wish(wishes))) }
+}
+
+impl Pages for Eye<'_> {
+    fn page(&self, ptr: &Ptr) -> Read<PageRef> {
+        let cached = self.store.pages.get(ptr.block).filter(|page| page.crc == ptr.crc);
+        if let Some(page) = cached.or_else(|| self.held.and_then(|h| h.page(ptr))) {
+            count(&self.store.tally.page_hits);
+            return Ok(page.clone());
+        }
+        let epoch = self.store.epoch;
+        let stale = self.held.is_some_and(|h| h.page_failed(ptr, epoch));
+        if stale {
+            return Err(self.broken(ptr));
+        }
+        count(&self.store.tally.page_misses);
+        missing(wish_page(ptr))
+    }
+
+    fn wish(&self, ptr: &Ptr) -> Option<u64> {
+        self.store.pages.get(ptr.block).is_none().then(|| wish_page(ptr))
+    }
+
+    fn broken(&self, ptr: &Ptr) -> Unread {
+        count(&self.store.tally.damaged);
+        let found = self.store.pages.get(ptr.block).map_or(ptr.crc, |page| page.crc);
+        let offset = ptr.block * BLOCK as u64;
+        Unread::Damaged(Damage { what: "index page".into(), offset, expected: ptr.crc, found })
+    }
+}
+
+impl<'a> Eye<'a> {
+    /// The index, with `top` over it.
+    pub(crate) fn view<'b>(&'b self, top: Option<&'b Delta>) -> View<'b, Eye<'a>> {
+        let mut layers = SmallVec::new();
+        layers.extend(top);
+        layers.push(&self.store.active);
+        layers.extend(self.store.frozen.as_ref());
+        View { layers, root: self.store.sb.root, next_id: self.store.sb.next_id, pages: self }
+    }
+
+    /// What is known about an object.
+    pub(crate) fn known(&self, object: &HObject) -> Read<Known> {
+        let plain = plain(object);
+        let object = &*plain;
+        if let Some(known) = self.store.onodes.borrow_mut().get(object) {
+            return Ok(known);
+        }
+        let key = keys::name(object);
+        let onode = match self.view(None).get(&key)? {
+            None => None,
+            Some(value) => Some(Onode::decode(&value).ok_or_else(|| nonsense(&key))?),
+        };
+        let known = Known { key, onode };
+        self.store.onodes.borrow_mut().put(object.clone(), known.clone());
+        Ok(known)
+    }
+
+    /// Up to `max` blocks, of which the first is `block` and the others are the next on disk. Only the first is checked.
+    pub(crate) fn blocks(&self, block: Block, max: u64, object: &dyn Fn() -> String, offset: u64) -> Blocks {
+        let store = self.store;
+        let damaged = |found: u32| {
+            count(&store.tally.damaged);
+            Err(Unread::Damaged(Damage { what: object(), offset, expected: block.crc, found }))
+        };
+        let (found, stale) = match block.place.place() {
+            Where::Bad | Where::Staged(_) => return damaged(block.crc),
+            Where::Journal(seq, index) => {
+                let found = store.records.get(seq, index).or_else(|| self.held.and_then(|h| h.record(seq, index)));
+                if found.is_none() && self.held.is_some_and(|h| h.record_failed(seq, store.epoch)) {
+                    return damaged(block.crc);
+                }
+                (found, false)
+            }
+            Where::Disk(at) => match store.blocks.get(at, max).or_else(|| store.writing.get(at)) {
+                Some(bytes) => (Some(bytes), false),
+                None => {
+                    if self.held.is_some_and(|h| h.data_failed(at, store.epoch)) {
+                        return damaged(block.crc);
+                    }
+                    let held = self.held.and_then(|h| h.data(at, max));
+                    let stale = held.as_ref().is_some_and(|(_, epoch)| *epoch != store.epoch);
+                    (held.map(|(bytes, _)| bytes), stale)
+                }
+            },
+        };
+        match found {
+            Some(bytes) => match crc32c(SEED, &bytes[..BLOCK]) {
+                crc if crc == block.crc => {
+                    count(&store.tally.data_hits);
+                    Ok(bytes)
+                }
+                // What was read before a flip may be of whatever was there before.
+                _ if stale => missing(self.wish_for(block.place, 1)),
+                crc => damaged(crc),
+            },
+            None => missing(self.wish_for(block.place, 1)),
+        }
+    }
+
+    fn wish_for(&self, place: Place, n: u32) -> u64 {
+        count(&self.store.tally.data_misses);
+        match place.place() {
+            Where::Journal(seq, _) => wish_record(seq),
+            Where::Disk(block) => wish_data(block, n),
+            Where::Staged(_) | Where::Bad => unreachable!("neither is fetched"),
+        }
+    }
+
+    /// `offset..end` of an object, which is not beyond its size.
+    pub(crate) fn data(&self, id: u64, offset: u64, end: u64, object: &HObject) -> Read<Rope> {
+        let mut reading = Reading { eye: self, object, out: Rope::new(), run: None, wishes: Vec::new(), end, at: offset };
+        let view = self.view(None);
+        while reading.at < end {
+            let range = reading.at / BLOCK as u64 / RANGE;
+            let stop = end.min((range + 1) * RANGE * BLOCK as u64);
+            match gather(view.extents((id, range as u32)), &mut reading.wishes)? {
+                Some(patch) => reading.range(&patch, stop)?,
+                None => reading.at = stop,
+            }
+        }
+        reading.push_run();
+        all_there(reading.wishes)?;
+        Ok(reading.out)
+    }
+}
+
+/// Bytes in memory that answer blocks which follow each other on disk.
+struct Run {
+    bytes: Bytes,
+    from: usize,
+    to: usize,
+    last: Block,
+}
+
+/// A read on its way through an object's blocks.
+struct Reading<'a, 'b> {
+    eye: &'a Eye<'b>,
+    object: &'a HObject,
+    out: Rope,
+    run: Option<Run>,
+    wishes: Vec<u64>,
+    end: u64,
+    at: u64,
+}
+
+impl Reading<'_, '_> {
+    fn range(&mut self, patch: &crate::block::Patch, stop: u64) -> Read<()> {
+        while self.at < stop {
+            let index = (self.at / BLOCK as u64 % RANGE) as u32;
+            let from = (self.at % BLOCK as u64) as usize;
+            let n = (BLOCK - from).min((self.end - self.at) as usize);
+            match patch.get(index) {
+                Cell::Data(block) if self.continues(block, from) => {
+                    let run = self.run.as_mut().expect("it continues");
+                    (run.to, run.last) = (run.to + n, block);
+                }
+                Cell::Data(block) => self.first(block, u64::from(16 - index), from, n)?,
+                _ => {
+                    self.push_run();
+                    self.out.push_zeros(n);
+                }
+            }
+            self.at += n as u64;
+        }
+        Ok(())
+    }
+
+    /// Whether `block` is the next one on disk and in memory: then it goes out in one piece with what is before it.
+    fn continues(&self, block: Block, from: usize) -> bool {
+        self.run.as_ref().is_some_and(|run| {
+            from == 0
+                && run.to.is_multiple_of(BLOCK)
+                && block.place != Place::BAD
+                && block.place == run.last.place.plus(1)
+                && run.bytes.len() >= run.to + BLOCK
+                && crc32c(SEED, &run.bytes[run.to..run.to + BLOCK]) == block.crc
+        })
+    }
+
+    fn push_run(&mut self) {
+        if let Some(run) = self.run.take() {
+            self.out.push(run.bytes.slice(run.from..run.to));
+        }
+    }
+
+    fn first(&mut self, block: Block, left: u64, from: usize, n: usize) -> Read<()> {
+        self.push_run();
+        let what = || self.object.to_string();
+        // A longer run than this range may follow: what is in memory is taken as far as it goes.
+        match self.eye.blocks(block, left.max(LONG_RUN), &what, self.at) {
+            Ok(bytes) => self.run = Some(Run { bytes, from, to: from + n, last: block }),
+            Err(Unread::Missing(wish)) => wish.0.into_iter().for_each(|w| self.wish(w)),
+            Err(damaged) => return Err(damaged),
+        }
+        Ok(())
+    }
+
+    /// Adds a wish; blocks that follow each other on disk are read together.
+    fn wish(&mut self, wish: u64) {
+        if let Some(last) = self.wishes.last_mut() {
+            let (n, block) = (*last >> 44 & 0xffff, *last & 0xfff_ffff_ffff);
+            if *last == wish {
+                return;
+            }
+            if *last >> 60 == 2 && n < 0xffff && wish == wish_data(block + n, 1) {
+                *last = wish_data(block, n as u32 + 1);
+                return;
+            }
+        }
+        self.wishes.push(wish);
+    }
+}
+
+/// The name with an empty key if the key is the name itself: both mean the same object.
+pub(crate) fn plain(object: &HObject) -> Cow<'_, HObject> {
+    if !object.key.is_empty() && object.key == object.name {
+        return Cow::Owned(HObject { key: Bytes::new(), ..object.clone() });
+    }
+    Cow::Borrowed(object)
+}
+
+impl Store {
+    /// The store as `owner` sees it.
+    pub(crate) fn eye(&self, owner: Owner) -> Eye<'_> {
+        Eye { store: self, held: self.holds.get(&owner) }
+    }
+}

@@ -1,0 +1,220 @@
+//! Gives blocks out, and takes them back when nothing can need them any more.
+
+use super::bits::Bits;
+
+/// A run of blocks.
+pub(crate) type Run = (u64, u32);
+
+/// Chunks with some free blocks that are looked through for one long run before shorter ones are taken.
+const PATIENCE: usize = 256;
+
+/// What a block is for; each kind is given out in a neighbourhood of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Data,
+    Pages,
+}
+
+/// The blocks of the data disk.
+#[derive(Debug)]
+pub(crate) struct Allocator {
+    /// Blocks with data as the tree on disk counts them.
+    pub(crate) stable: Bits,
+    /// Blocks that must not be given out: stable, pages, given out since, waiting for readers.
+    busy: Bits,
+    first: u64,
+    cursors: [u64; 2],
+    /// Data blocks given out since the last freeze.
+    born: Vec<Run>,
+    /// Blocks of the tree's pages.
+    pub(crate) page_blocks: u64,
+}
+
+impl Allocator {
+    /// All free from `first` on.
+    pub(crate) fn new(blocks: u64, first: u64) -> Self {
+        let mut busy = Bits::new(blocks);
+        busy.write(0, first, true);
+        let cursors = [first, first + (blocks - first) / 8];
+        Self { stable: Bits::new(blocks), busy, first, cursors, born: Vec::new(), page_blocks: 0 }
+    }
+
+    /// Blocks that could be given out now.
+    pub(crate) fn free(&self) -> u64 {
+        self.busy.len() - self.busy.ones()
+    }
+
+    /// Blocks that the superblocks and the ring do not take.
+    pub(crate) fn total(&self) -> u64 {
+        self.busy.len() - self.first
+    }
+
+    /// Blocks in use by data, or given out for it.
+    pub(crate) fn data(&self) -> u64 {
+        self.busy.ones() - self.first - self.page_blocks
+    }
+
+    /// What the tree says about data: must be followed by the pages.
+    pub(crate) fn load(&mut self, chunk: u32, value: &[u8]) -> denc::Result<()> {
+        self.stable.decode_chunk(chunk, value)?;
+        let base = u64::from(chunk) * super::bits::CHUNK;
+        for (start, n) in self.stable.runs(base, (base + super::bits::CHUNK).min(self.stable.len())) {
+            if start < self.first || self.busy.write(start, n, true) != n {
+                return Err(denc::DecodeError::Invalid("free-space map: a block has two owners"));
+            }
+        }
+        Ok(())
+    }
+
+    /// A page of the tree. False if its blocks are taken.
+    #[must_use]
+    pub(crate) fn load_page(&mut self, block: u64, n: u32) -> bool {
+        let fits = block >= self.first && block + u64::from(n) <= self.busy.len();
+        if fits {
+            self.page_blocks += u64::from(n);
+        }
+        fits && self.busy.write(block, n.into(), true) == u64::from(n)
+    }
+
+    /// A replayed record refers to this block. False if the disk does not have it.
+    #[must_use]
+    pub(crate) fn replayed(&mut self, block: u64) -> bool {
+        if block < self.first || block >= self.busy.len() {
+            return false;
+        }
+        if self.busy.write(block, 1, true) == 1 {
+            self.remember((block, 1));
+        }
+        true
+    }
+
+    /// These runs hold data of the active delta.
+    pub(crate) fn born(&mut self, runs: &[Run]) {
+        runs.iter().for_each(|run| self.remember(*run));
+    }
+
+    fn remember(&mut self, run: Run) {
+        match self.born.last_mut() {
+            Some((start, n)) if *start + u64::from(*n) == run.0 => *n += run.1,
+            _ => self.born.push(run),
+        }
+    }
+
+    /// Gives `n` blocks out, in as few runs as it finds. None if there are not that many. Data's must be told to [`Self::born`]
+    /// or be remembered by the checkpoint.
+    pub(crate) fn take(&mut self, n: u64, kind: Kind) -> Option<Vec<Run>> {
+        if n > self.free() {
+            return None;
+        }
+        let mut out = Vec::new();
+        if let Some(run) = self.long_run(n, kind) {
+            self.give(run, kind, &mut out);
+            return Some(out);
+        }
+        let mut left = n;
+        while left > 0 {
+            let run = self.any_run(left, kind);
+            left -= u64::from(run.1);
+            self.give(run, kind, &mut out);
+        }
+        Some(out)
+    }
+
+    /// `n` blocks in one piece, which a page needs. None if there is no such piece.
+    pub(crate) fn take_one(&mut self, n: u64, kind: Kind) -> Option<Run> {
+        let run = self.long_run(n, kind).or_else(|| {
+            let mut at = 0;
+            loop {
+                let (start, len) = self.busy.free_run(at, n)?;
+                if len == n {
+                    return Some((start, n as u32));
+                }
+                at = start + len;
+            }
+        })?;
+        self.give(run, kind, &mut Vec::new());
+        Some(run)
+    }
+
+    fn give(&mut self, run: Run, kind: Kind, out: &mut Vec<Run>) {
+        let n = u64::from(run.1);
+        assert_eq!(self.busy.write(run.0, n, true), n, "given out twice");
+        self.cursors[kind as usize] = run.0 + n;
+        if kind == Kind::Pages {
+            self.page_blocks += n;
+        }
+        out.push(run);
+    }
+
+    fn long_run(&self, n: u64, kind: Kind) -> Option<Run> {
+        let cursor = self.cursors[kind as usize];
+        let (mut at, mut wrapped) = (cursor, false);
+        for _ in 0..PATIENCE {
+            match self.busy.free_run(at, n) {
+                Some((start, len)) if len == n => return Some((start, n as u32)),
+                Some((start, len)) if !wrapped || start < cursor => at = start + len,
+                _ if wrapped => return None,
+                _ => (at, wrapped) = (self.first, true),
+            }
+        }
+        None
+    }
+
+    fn any_run(&self, n: u64, kind: Kind) -> Run {
+        let cursor = self.cursors[kind as usize];
+        let found = self.busy.free_run(cursor, n).or_else(|| self.busy.free_run(self.first, n));
+        let (start, len) = found.expect("counted as free");
+        (start, len as u32)
+    }
+
+    /// A freeze: the runs given out for data so far are the frozen delta's.
+    pub(crate) fn freeze(&mut self) -> Vec<Run> {
+        std::mem::take(&mut self.born)
+    }
+
+    /// Takes blocks that a frozen delta's data was given but that nothing refers to after its merge, out of `born`.
+    pub(crate) fn unreferenced(&self, born: &[Run], stable: &Bits) -> Vec<Run> {
+        let mut out = Vec::new();
+        for (start, n) in born {
+            let (mut at, end) = (*start, *start + u64::from(*n));
+            while let Some(from) = stable.find(at, false).filter(|f| *f < end) {
+                let to = stable.find(from, true).unwrap_or(end).min(end);
+                out.push((from, (to - from) as u32));
+                at = to;
+            }
+        }
+        out
+    }
+
+    /// Nothing refers to these blocks any more, on disk or in memory.
+    pub(crate) fn release(&mut self, (block, n): Run) {
+        assert_eq!(self.busy.write(block, n.into(), false), u64::from(n), "freed twice");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gives_everything_out_once() {
+        let mut alloc = Allocator::new(10_000, 100);
+        let mut seen = Bits::new(10_000);
+        let mut taken = 0;
+        let mut runs = Vec::new();
+        while let Some(more) = alloc.take(37, Kind::Data) {
+            for (start, n) in &more {
+                assert_eq!(seen.write(*start, (*n).into(), true), u64::from(*n));
+            }
+            taken += 37;
+            runs.extend(more);
+        }
+        assert_eq!((taken, alloc.free()), (9879, 21));
+        assert_eq!(alloc.data(), 9879);
+        runs.iter().step_by(2).for_each(|r| alloc.release(*r));
+        let page = alloc.take_one(2, Kind::Pages).expect("a page");
+        assert_eq!(page.1, 2);
+        let more = alloc.take(100, Kind::Data).expect("in pieces");
+        assert!(more.len() >= 3 && more.iter().map(|r| r.1).sum::<u32>() == 100);
+    }
+}

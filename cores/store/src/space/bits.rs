@@ -1,0 +1,249 @@
+//! A set of block numbers, in chunks that take memory only where they are mixed.
+
+use denc::{DecodeError, Reader, Result};
+
+/// Blocks in a chunk (16 MiB of disk).
+pub(crate) const CHUNK: u64 = 4096;
+const WORDS: usize = (CHUNK / 64) as usize;
+
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Chunk {
+    ones: u16,
+    /// None if all bits are the same.
+    bits: Option<Box<[u64; WORDS]>>,
+}
+
+/// A set of blocks below `len`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Bits {
+    chunks: Vec<Chunk>,
+    len: u64,
+    ones: u64,
+}
+
+impl Chunk {
+    fn get(&self, i: usize) -> bool {
+        match &self.bits {
+            None => self.ones > 0,
+            Some(bits) => bits[i / 64] >> (i % 64) & 1 == 1,
+        }
+    }
+
+    fn write(&mut self, from: usize, to: usize, value: bool) -> u16 {
+        if self.bits.is_none() && (self.ones > 0) == value {
+            return 0;
+        }
+        let fill = if self.ones > 0 { u64::MAX } else { 0 };
+        let bits = self.bits.get_or_insert_with(|| Box::new([fill; WORDS]));
+        let mut changed = 0;
+        let mut at = from;
+        while at < to {
+            let end = to.min((at / 64 + 1) * 64);
+            let mask = (u64::MAX >> (64 - (end - at))) << (at % 64);
+            let word = &mut bits[at / 64];
+            let flips = if value { mask & !*word } else { mask & *word };
+            *word ^= flips;
+            changed += flips.count_ones() as u16;
+            at = end;
+        }
+        self.ones = if value { self.ones + changed } else { self.ones - changed };
+        if self.ones == 0 || u64::from(self.ones) == CHUNK {
+            self.bits = None;
+        }
+        changed
+    }
+
+    /// The first bit at or after `from` that is `value`.
+    fn find(&self, from: usize, value: bool) -> Option<usize> {
+        let Some(bits) = &self.bits else {
+            return ((self.ones > 0) == value && from < CHUNK as usize).then_some(from);
+        };
+        let mut at = from;
+        while at < CHUNK as usize {
+            let word = if value { bits[at / 64] } else { !bits[at / 64] } >> (at % 64);
+            if word != 0 {
+                return Some(at + word.trailing_zeros() as usize);
+            }
+            at = (at / 64 + 1) * 64;
+        }
+        None
+    }
+}
+
+impl Bits {
+    /// The empty set over `len` blocks.
+    pub(crate) fn new(len: u64) -> Self {
+        Self { chunks: vec![Chunk::default(); len.div_ceil(CHUNK) as usize], len, ones: 0 }
+    }
+
+    /// Number of blocks that could be in it.
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Number of blocks in it.
+    pub(crate) fn ones(&self) -> u64 {
+        self.ones
+    }
+
+    pub(crate) fn get(&self, block: u64) -> bool {
+        block < self.len && self.chunks[(block / CHUNK) as usize].get((block % CHUNK) as usize)
+    }
+
+    /// Puts a run in or takes it out; tells how many blocks changed.
+    pub(crate) fn write(&mut self, block: u64, n: u64, value: bool) -> u64 {
+        assert!(block + n <= self.len, "a block that the disk does not have");
+        let (mut at, end, mut changed) = (block, block + n, 0);
+        while at < end {
+            let stop = end.min((at / CHUNK + 1) * CHUNK);
+            let base = at / CHUNK * CHUNK;
+            changed += u64::from(self.chunks[(at / CHUNK) as usize].write((at - base) as usize, (stop - base) as usize, value));
+            at = stop;
+        }
+        self.ones = if value { self.ones + changed } else { self.ones - changed };
+        changed
+    }
+
+    /// The first block at or after `from` that is (not) in the set.
+    pub(crate) fn find(&self, from: u64, value: bool) -> Option<u64> {
+        let mut at = from;
+        while at < self.len {
+            let base = at / CHUNK * CHUNK;
+            if let Some(i) = self.chunks[(at / CHUNK) as usize].find((at - base) as usize, value) {
+                let found = base + i as u64;
+                return (found < self.len).then_some(found);
+            }
+            at = base + CHUNK;
+        }
+        None
+    }
+
+    /// The first run of blocks that are not in the set, at or after `from`, at most `max` long.
+    pub(crate) fn free_run(&self, from: u64, max: u64) -> Option<(u64, u64)> {
+        let start = self.find(from, false)?;
+        // Looking no further than needed keeps this cheap on an empty disk.
+        let stop = (start + max).min(self.len);
+        let mut end = start;
+        while end < stop {
+            let base = end / CHUNK * CHUNK;
+            match self.chunks[(end / CHUNK) as usize].find((end - base) as usize, true) {
+                Some(i) => {
+                    end = base + i as u64;
+                    break;
+                }
+                None => end = base + CHUNK,
+            }
+        }
+        Some((start, end.min(stop) - start))
+    }
+
+    /// The runs of blocks in the set within `from..to`.
+    pub(crate) fn runs(&self, from: u64, to: u64) -> Vec<(u64, u64)> {
+        let mut out = Vec::new();
+        let mut at = from;
+        while let Some(start) = self.find(at, true).filter(|s| *s < to) {
+            let end = self.find(start, false).unwrap_or(self.len).min(to);
+            out.push((start, end - start));
+            at = end;
+        }
+        out
+    }
+
+    /// A chunk as the index keeps it (none: nothing in it): `[0]` for all, else runs or plain bits, whichever is shorter.
+    pub(crate) fn encode_chunk(&self, chunk: u32) -> Option<Vec<u8>> {
+        let this = &self.chunks[chunk as usize];
+        match &this.bits {
+            None if this.ones == 0 => None,
+            None => Some(vec![0]),
+            Some(bits) => {
+                let base = u64::from(chunk) * CHUNK;
+                let runs = self.runs(base, (base + CHUNK).min(self.len));
+                let mut out = Vec::with_capacity(1 + (runs.len() * 4).min(WORDS * 8));
+                if runs.len() * 4 < WORDS * 8 {
+                    out.push(1);
+                    for (start, n) in runs {
+                        out.extend_from_slice(&((start - base) as u16).to_le_bytes());
+                        out.extend_from_slice(&(n as u16).to_le_bytes());
+                    }
+                } else {
+                    out.push(2);
+                    bits.iter().for_each(|w| out.extend_from_slice(&w.to_le_bytes()));
+                }
+                Some(out)
+            }
+        }
+    }
+
+    /// Reads a chunk into the set.
+    pub(crate) fn decode_chunk(&mut self, chunk: u32, value: &[u8]) -> Result<()> {
+        let bad = DecodeError::Invalid("free-space map");
+        let base = u64::from(chunk) * CHUNK;
+        if base >= self.len {
+            return Err(bad);
+        }
+        let room = (self.len - base).min(CHUNK);
+        let mut r = Reader::new(value);
+        match r.u8()? {
+            0 if room == CHUNK => drop(self.write(base, CHUNK, true)),
+            1 => {
+                while !r.is_empty() {
+                    let (start, n) = (u64::from(r.u16()?), u64::from(r.u16()?));
+                    if start + n > room {
+                        return Err(bad);
+                    }
+                    self.write(base + start, n, true);
+                }
+            }
+            2 => {
+                for word in 0..WORDS as u64 {
+                    let bits = r.u64()?;
+                    for i in (0..64).filter(|i| bits >> i & 1 == 1) {
+                        if word * 64 + i >= room {
+                            return Err(bad);
+                        }
+                        self.write(base + word * 64 + i, 1, true);
+                    }
+                }
+            }
+            _ => return Err(bad),
+        }
+        r.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equals_a_plain_vector() {
+        let mut x = 3u64;
+        let mut next = |n: u64| {
+            x = x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (x >> 33) % n
+        };
+        let len = 3 * CHUNK + 100;
+        let (mut bits, mut plain) = (Bits::new(len), vec![false; len as usize]);
+        for _ in 0..600 {
+            let at = next(len);
+            let n = [1, 7, 64, 5000][next(4) as usize].min(len - at);
+            let value = next(2) == 0;
+            let changed = (at..at + n).filter(|i| plain[*i as usize] != value).count() as u64;
+            plain[at as usize..(at + n) as usize].fill(value);
+            assert_eq!(bits.write(at, n, value), changed);
+            assert_eq!(bits.ones(), plain.iter().filter(|b| **b).count() as u64);
+            let from = next(len);
+            let start = (from..len).find(|i| !plain[*i as usize]);
+            let run = start.map(|s| (s, (s..len.min(s + 50)).take_while(|i| !plain[*i as usize]).count() as u64));
+            assert_eq!(bits.free_run(from, 50), run);
+            assert_eq!(bits.find(from, true), (from..len).find(|i| plain[*i as usize]));
+        }
+        let mut again = Bits::new(len);
+        for chunk in 0..4 {
+            if let Some(value) = bits.encode_chunk(chunk) {
+                again.decode_chunk(chunk, &value).expect("own encoding");
+            }
+        }
+        assert_eq!(again, bits);
+    }
+}

@@ -1,0 +1,5 @@
+//! Which blocks of the disk are in use.
+
+pub(crate) mod alloc;
+pub(crate) mod bits;
+pub(crate) mod refs;

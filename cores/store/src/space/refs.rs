@@ -1,0 +1,185 @@
+//! How many X values refer to a block: counted by difference when a checkpoint merges, and nowhere else.
+
+use super::bits::{Bits, CHUNK};
+use crate::block::{Cell, Patch, Place, Where};
+use denc::{DecodeError, Reader, Result};
+use std::collections::BTreeMap;
+
+/// A run of blocks that gained or lost a reference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Gain {
+    block: u64,
+    len: u32,
+    by: i32,
+}
+
+/// The differences that a merge has seen so far.
+#[derive(Debug, Default)]
+pub(crate) struct Differences {
+    gains: Vec<Gain>,
+    /// The same by chunk, once all are there.
+    by_chunk: BTreeMap<u32, Vec<Gain>>,
+}
+
+fn disk(cell: Cell) -> Option<u64> {
+    match cell {
+        Cell::Data(block) => disk_block(block.place),
+        _ => None,
+    }
+}
+
+fn disk_block(place: Place) -> Option<u64> {
+    match place.place() {
+        Where::Disk(block) => Some(block),
+        _ => None,
+    }
+}
+
+impl Differences {
+    fn add(&mut self, block: u64, by: i32) {
+        if let Some(last) = self.gains.last_mut()
+            && last.by == by
+            && last.block + u64::from(last.len) == block
+        {
+            last.len += 1;
+            return;
+        }
+        self.gains.push(Gain { block, len: 1, by });
+    }
+
+    /// The value of a range changes from `old` to `new`.
+    pub(crate) fn change(&mut self, old: &Patch, new: &Patch) {
+        let differ = |i: &u32| disk(old.get(*i)) != disk(new.get(*i));
+        (0..16).filter(differ).filter_map(|i| disk(old.get(i))).for_each(|b| self.add(b, -1));
+        (0..16).filter(differ).filter_map(|i| disk(new.get(i))).for_each(|b| self.add(b, 1));
+    }
+
+    /// All differences are there: sorts them by chunk. The chunks that have any follow.
+    pub(crate) fn close(&mut self) {
+        for gain in std::mem::take(&mut self.gains) {
+            let (mut at, end) = (gain.block, gain.block + u64::from(gain.len));
+            while at < end {
+                let stop = end.min((at / CHUNK + 1) * CHUNK);
+                let part = Gain { block: at, len: (stop - at) as u32, by: gain.by };
+                self.by_chunk.entry((at / CHUNK) as u32).or_default().push(part);
+                at = stop;
+            }
+        }
+    }
+
+    pub(crate) fn chunks(&self) -> impl Iterator<Item = u32> + '_ {
+        self.by_chunk.keys().copied()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.gains.is_empty() && self.by_chunk.is_empty()
+    }
+
+    /// Works out one chunk: `stable` gets the blocks that have references now, `freed` those that have none any more; the
+    /// new value of section Y is returned. An error if a block would have fewer references than none.
+    pub(crate) fn resolve(
+        &self,
+        chunk: u32,
+        shared: Option<&[u8]>,
+        stable: &mut Bits,
+        freed: &mut Vec<(u64, u32)>,
+    ) -> std::result::Result<Option<Vec<u8>>, String> {
+        let base = u64::from(chunk) * CHUNK;
+        let mut others =
+            decode_shared(shared.unwrap_or_default()).map_err(|e| format!("table of shared blocks, chunk {chunk}: {e}"))?;
+        let mut gain: BTreeMap<u64, i64> = BTreeMap::new();
+        for g in self.by_chunk.get(&chunk).into_iter().flatten() {
+            (g.block..g.block + u64::from(g.len)).for_each(|b| *gain.entry(b).or_default() += i64::from(g.by));
+        }
+        for (block, by) in gain.into_iter().filter(|(_, by)| *by != 0) {
+            let at = (block - base) as usize;
+            let old = if stable.get(block) { 1 + i64::from(others[at]) } else { 0 };
+            let new = old + by;
+            if new < 0 || block >= stable.len() {
+                return Err(format!("block {block} of the disk would have {new} references"));
+            }
+            others[at] = (new - 1).max(0) as u32;
+            if old == 0 || new == 0 {
+                stable.write(block, 1, new > 0);
+            }
+            if new == 0 {
+                push_run(freed, block);
+            }
+        }
+        Ok(encode_shared(&others))
+    }
+}
+
+fn push_run(runs: &mut Vec<(u64, u32)>, block: u64) {
+    match runs.last_mut() {
+        Some((start, n)) if *start + u64::from(*n) == block => *n += 1,
+        _ => runs.push((block, 1)),
+    }
+}
+
+/// For each block of a chunk, how many references it has beyond the first.
+pub(crate) fn decode_shared(value: &[u8]) -> Result<Vec<u32>> {
+    let mut out = vec![0; CHUNK as usize];
+    let mut r = Reader::new(value);
+    while !r.is_empty() {
+        let (start, n, others) = (usize::from(r.u16()?), usize::from(r.u16()?), r.u32()?);
+        out.get_mut(start..start + n).ok_or(DecodeError::Invalid("run of shared blocks"))?.fill(others);
+    }
+    Ok(out)
+}
+
+/// The inverse of [`decode_shared`]; none if nothing is shared.
+pub(crate) fn encode_shared(others: &[u32]) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    let mut at = 0;
+    while at < others.len() {
+        let n = others[at..].iter().take_while(|o| **o == others[at]).count();
+        if others[at] > 0 {
+            out.extend_from_slice(&(at as u16).to_le_bytes());
+            out.extend_from_slice(&(n as u16).to_le_bytes());
+            out.extend_from_slice(&others[at].to_le_bytes());
+        }
+        at += n;
+    }
+    (!out.is_empty()).then_some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::block::Block;
+
+    fn value(blocks: &[u64]) -> Patch {
+        let mut patch = Patch::holes();
+        for (i, b) in blocks.iter().enumerate() {
+            patch.set(i as u32, Cell::Data(Block { place: Place::disk(*b), crc: 0 }));
+        }
+        patch
+    }
+
+    #[test]
+    fn references_come_and_go() {
+        let mut stable = Bits::new(3 * CHUNK);
+        let mut freed = Vec::new();
+        let mut run = |stable: &mut Bits, shared: Option<Vec<u8>>, changes: &[(&[u64], &[u64])]| {
+            let mut d = Differences::default();
+            changes.iter().for_each(|(old, new)| d.change(&value(old), &value(new)));
+            d.close();
+            assert!(d.chunks().all(|c| c == 1));
+            freed.clear();
+            let shared = d.resolve(1, shared.as_deref(), stable, &mut freed)?;
+            Ok::<_, String>((shared, freed.clone()))
+        };
+        let (a, b, c) = (CHUNK + 1, CHUNK + 2, CHUNK + 9);
+        let (shared, _) = run(&mut stable, None, &[(&[], &[a, b]), (&[], &[a, b]), (&[], &[c])]).unwrap();
+        assert_eq!(stable.ones(), 3);
+        let (shared, freed) = run(&mut stable, shared, &[(&[a, b], &[c, b])]).unwrap();
+        assert!(freed.is_empty());
+        let others = decode_shared(shared.as_deref().unwrap()).unwrap();
+        assert_eq!((others[1], others[2], others[9]), (0, 1, 1));
+        let (shared, freed) = run(&mut stable, shared, &[(&[a, b], &[]), (&[c, b], &[])]).unwrap();
+        assert_eq!((shared, freed), (None, vec![(a, 2)]));
+        assert!(stable.get(c) && stable.ones() == 1);
+        assert!(run(&mut stable, None, &[(&[a], &[])]).is_err(), "fewer than none");
+    }
+}

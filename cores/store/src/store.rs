@@ -1,0 +1,347 @@
+//! The store as a whole: its state, and how its driver turns it.
+
+use crate::block::BLOCK;
+use crate::cache::{BlockCache, OnodeCache, PageCache};
+use crate::checkpoint::Checkpoint;
+use crate::commit::{Flight, Pending};
+use crate::config::{Config, OpenError};
+use crate::counters::{Counters, Tally};
+use crate::exec::Stalled;
+use crate::fetch::{Held, Owner};
+use crate::index::delta::Delta;
+use crate::io::{DATA, Io, JOURNAL, Purpose, Writing};
+use crate::journal::records::Records;
+use crate::journal::ring::{Mark, Ring};
+use crate::open::Opening;
+use crate::space::alloc::{Allocator, Run};
+use crate::superblock::Superblock;
+use bytes::Bytes;
+use node::{DeviceId, DiskDone, DiskError, DiskOutput, DiskStat, Level, Mono, Now, Outputs};
+use objectstore::Event;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+use types::SpgId;
+
+/// How far the store is.
+pub(crate) enum Phase {
+    /// Reading superblocks, tree and journal.
+    Opening(Box<Opening>),
+    /// In use.
+    Ready,
+    /// It could not be opened.
+    Refused(OpenError),
+}
+
+/// What may be used again when reads that were begun before a flip have ended.
+pub(crate) struct Limbo {
+    /// The epoch that the flip ended.
+    pub(crate) epoch: u64,
+    pub(crate) runs: Vec<Run>,
+    pub(crate) pages: Vec<Run>,
+    pub(crate) mark: Mark,
+    /// Records before this one are not needed.
+    pub(crate) seq: u64,
+}
+
+/// How often the sizes of the disk are asked for.
+const STAT_EVERY: Duration = Duration::from_secs(2);
+
+/// A store on one disk. See the crate's text.
+pub struct Store {
+    pub(crate) config: Config,
+    pub(crate) phase: Phase,
+    pub(crate) failure: Option<String>,
+    /// What is on disk.
+    pub(crate) sb: Superblock,
+    pub(crate) alloc: Allocator,
+    pub(crate) active: Delta,
+    pub(crate) frozen: Option<Delta>,
+    pub(crate) checkpoint: Option<Box<Checkpoint>>,
+    /// Number of flips since opening.
+    pub(crate) epoch: u64,
+    pub(crate) pages: PageCache,
+    pub(crate) blocks: BlockCache,
+    pub(crate) onodes: RefCell<OnodeCache>,
+    pub(crate) records: Records,
+    pub(crate) writing: Writing,
+    pub(crate) ring: Ring,
+    /// Last group formed, and its header's checksum.
+    pub(crate) lsn: u64,
+    pub(crate) chain: u32,
+    /// Last group known durable, with all before it.
+    pub(crate) durable: u64,
+    pub(crate) flights: VecDeque<Flight>,
+    pub(crate) claiming: bool,
+    /// Carried out, not yet in a group.
+    pub(crate) pending: BTreeMap<u64, Pending>,
+    /// How many of them wait for their data.
+    pub(crate) unready: usize,
+    /// Objects of pending transactions, while some of those wait for data.
+    pub(crate) touched: BTreeMap<Bytes, (u64, SpgId)>,
+    /// Records whose data is written but not flushed; and whether a flush is under way.
+    pub(crate) unsettled: Vec<u64>,
+    pub(crate) settling: bool,
+    /// Data blocks in the journal that have no room of their own yet.
+    pub(crate) promised: u64,
+    pub(crate) stalled: VecDeque<Stalled>,
+    pub(crate) runnable: Vec<u64>,
+    pub(crate) next_stalled: u64,
+    pub(crate) next_seq: u64,
+    pub(crate) next_id: u64,
+    pub(crate) holds: BTreeMap<Owner, Held>,
+    /// Fetches under way, by the epoch in which they began.
+    pub(crate) readers: BTreeMap<u64, usize>,
+    pub(crate) limbo: VecDeque<Limbo>,
+    pub(crate) io: Io,
+    pub(crate) events: VecDeque<Event>,
+    pub(crate) log: Vec<(Level, String)>,
+    pub(crate) want_checkpoint: bool,
+    pub(crate) stopping: bool,
+    pub(crate) disk: DiskStat,
+    pub(crate) journal_disk: DiskStat,
+    stat_at: Mono,
+    pub(crate) now: Mono,
+    pub(crate) counters: Counters,
+    pub(crate) tally: Tally,
+    /// Nothing may be written (the checker).
+    pub(crate) read_only: bool,
+}
+
+impl Store {
+    /// Begins to make a store on an empty disk (a disk without a valid superblock of ours).
+    pub fn create(config: Config) -> Self {
+        Self::new(config, true)
+    }
+
+    /// Begins to open the store that is there.
+    pub fn open(config: Config) -> Self {
+        Self::new(config, false)
+    }
+
+    pub(crate) fn new(mut config: Config, create: bool) -> Self {
+        config.memory = config.memory.max(Config::LEAST_MEMORY);
+        let memory = config.memory as usize;
+        let mut store = Self {
+            phase: Phase::Opening(Box::new(Opening::new(create))),
+            failure: None,
+            sb: Superblock::default(),
+            alloc: Allocator::new(1, 1),
+            active: Delta::default(),
+            frozen: None,
+            checkpoint: None,
+            epoch: 0,
+            pages: PageCache::new(memory / 4),
+            blocks: BlockCache::new(memory * 35 / 100),
+            onodes: RefCell::new(OnodeCache::new(memory / 16 / 512)),
+            records: Records::default(),
+            writing: Writing::default(),
+            ring: Ring::new(0, 0, 0),
+            lsn: 0,
+            chain: 0,
+            durable: 0,
+            flights: VecDeque::new(),
+            claiming: false,
+            pending: BTreeMap::new(),
+            unready: 0,
+            touched: BTreeMap::new(),
+            unsettled: Vec::new(),
+            settling: false,
+            promised: 0,
+            stalled: VecDeque::new(),
+            runnable: Vec::new(),
+            next_stalled: 1,
+            next_seq: 1,
+            next_id: 1,
+            holds: BTreeMap::new(),
+            readers: BTreeMap::new(),
+            limbo: VecDeque::new(),
+            io: Io::default(),
+            events: VecDeque::new(),
+            log: Vec::new(),
+            want_checkpoint: false,
+            stopping: false,
+            disk: DiskStat::default(),
+            journal_disk: DiskStat::default(),
+            stat_at: Mono::NEVER,
+            now: Mono::default(),
+            counters: Counters::default(),
+            tally: Tally::default(),
+            read_only: false,
+            config,
+        };
+        store.io.stat(DATA, Purpose::Open);
+        store
+    }
+
+    /// Whether it can be read and written; false while it opens, and after it failed to.
+    pub fn ready(&self) -> bool {
+        matches!(self.phase, Phase::Ready)
+    }
+
+    /// Why it could not be opened.
+    pub fn open_error(&self) -> Option<&OpenError> {
+        match &self.phase {
+            Phase::Refused(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// Why it stopped, if its disk failed.
+    pub fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+
+    /// The store's identity: its uuid, cluster and OSD (zeros before it is open).
+    pub fn identity(&self) -> ([u8; 16], types::Fsid, i32) {
+        (self.sb.uuid, self.sb.fsid, self.sb.whoami)
+    }
+
+    /// What it counted since it was opened.
+    pub fn counters(&self) -> Counters {
+        self.tally.add_to(self.counters.clone())
+    }
+
+    /// A disk request of this store ended.
+    pub fn disk_done(&mut self, now: Now, done: DiskDone) {
+        self.now = now.mono;
+        if matches!(done.result, Err(DiskError::NoSpace)) && self.io.refused(done.token, now.mono) {
+            self.log.push((Level::Warn, "the host has no space for the store's file; trying again each second".into()));
+            return;
+        }
+        let Some(purpose) = self.io.ended(done.token) else { return };
+        match purpose {
+            Purpose::Open => self.opening_done(done),
+            Purpose::Fetch(owner, item, epoch) => {
+                let opening = owner == Owner::Open;
+                self.fetch_done(owner, item, epoch, done);
+                if opening {
+                    self.continue_opening();
+                }
+            }
+            Purpose::Stat => {
+                if let Ok(DiskOutput::Stat(stat)) = done.result {
+                    self.disk = stat;
+                }
+            }
+            write => match done.result {
+                Ok(_) => self.write_done(write),
+                Err(error) => self.fail(format!("writing to the disk failed ({error:?}): {write:?}")),
+            },
+        }
+    }
+
+    fn write_done(&mut self, purpose: Purpose) {
+        match purpose {
+            Purpose::Direct(seq, block) => self.direct_done(seq, block),
+            Purpose::Settle(seqs) => self.settled(seqs),
+            Purpose::Group(lsn) => self.group_done(lsn),
+            Purpose::Claim(blocks) => {
+                self.claiming = false;
+                self.ring.claim(blocks);
+            }
+            Purpose::Checkpoint => self.checkpoint_write_done(),
+            Purpose::Flush => self.flushed(),
+            Purpose::Flip => self.flipped(),
+            Purpose::Open | Purpose::Fetch(..) | Purpose::Stat => unreachable!("handled by the caller"),
+        }
+    }
+
+    /// Ends a round: issues what is to be written and read, and works in the background.
+    pub fn turn(&mut self, now: Now, out: &mut Outputs) {
+        self.now = now.mono;
+        if self.ready() && self.failure.is_none() {
+            self.run_stalled();
+            self.io.retry(now.mono);
+            self.settle();
+            self.form_groups();
+            self.work_on_checkpoint();
+            self.claim_ahead();
+            self.records.thin(self.config.memory as usize * 15 / 100);
+            self.ask_sizes();
+        }
+        self.io.drain(out);
+        for (level, text) in self.log.drain(..) {
+            out.log(level, "store", text);
+        }
+    }
+
+    fn ask_sizes(&mut self) {
+        if self.stat_at == Mono::NEVER || self.stat_at <= self.now {
+            self.stat_at = self.now.plus(STAT_EVERY);
+            self.io.stat(DATA, Purpose::Stat);
+        }
+    }
+
+    /// When `turn` must be called at the latest.
+    pub fn deadline(&self) -> Mono {
+        if !self.ready() || self.failure.is_some() {
+            return Mono::NEVER;
+        }
+        if self.checkpoint_has_work() || !self.runnable.is_empty() {
+            return Mono(0);
+        }
+        self.io.deadline().min(self.stat_at)
+    }
+
+    /// Begins a clean stop: what was submitted becomes durable, and a checkpoint is made.
+    pub fn begin_stop(&mut self) {
+        self.stopping = true;
+    }
+
+    /// Whether the clean stop is done (or there is nothing that could be stopped cleanly).
+    pub fn stopped(&self) -> bool {
+        self.stopping
+            && match self.phase {
+                Phase::Opening(_) => false,
+                Phase::Refused(_) => true,
+                Phase::Ready => self.failure.is_some() || (self.quiet() && self.sb.clean),
+            }
+    }
+
+    /// Whether nothing waits to become durable.
+    pub(crate) fn quiet(&self) -> bool {
+        self.stalled.is_empty()
+            && self.pending.is_empty()
+            && self.flights.is_empty()
+            && self.checkpoint.is_none()
+            && self.active.is_empty()
+    }
+
+    /// The disk failed: nothing more is promised, nothing more is told to be durable.
+    pub(crate) fn fail(&mut self, why: String) {
+        if self.failure.is_none() {
+            self.log.push((Level::Error, format!("the store stops: {why}")));
+            self.failure = Some(why);
+        }
+    }
+
+    pub(crate) fn ring_device(&self) -> DeviceId {
+        if self.sb.separate_journal { JOURNAL } else { DATA }
+    }
+
+    /// Blocks that exist on a device.
+    pub(crate) fn device_blocks(&self, device: DeviceId) -> u64 {
+        if device == JOURNAL {
+            return self.sb.ring_start + self.sb.ring_len;
+        }
+        self.sb.blocks.max(self.disk.len / BLOCK as u64)
+    }
+
+    /// Gives back what flips freed, as far as no read can still want it.
+    pub(crate) fn settle_limbo(&mut self) {
+        while let Some(limbo) = self.limbo.front() {
+            if self.readers.keys().next().is_some_and(|oldest| *oldest <= limbo.epoch) {
+                return;
+            }
+            let limbo = self.limbo.pop_front().expect("just seen");
+            limbo.runs.iter().for_each(|r| self.alloc.release(*r));
+            for run in &limbo.pages {
+                self.alloc.release(*run);
+                self.alloc.page_blocks -= u64::from(run.1);
+            }
+            self.ring.trim(limbo.mark);
+            self.records.trim(limbo.seq);
+        }
+    }
+}

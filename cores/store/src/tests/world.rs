@@ -1,0 +1,458 @@
+//! A store, its disks, and a model of what it must hold.
+
+use crate::testdisk::{Dice, TestDisk};
+use crate::{Config, Store};
+use bytes::Bytes;
+use node::{Mono, Now, Output, Outputs};
+use objectstore::memory::MemStore;
+use objectstore::*;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
+use types::{EVersion, Fsid, HObject, PgId, Rope, SnapId, SpgId};
+
+const SCOPES: u64 = 3;
+const ALL: Limit = Limit { entries: 1_000_000, bytes: usize::MAX };
+const SEQ: &[u8] = b"seq";
+
+/// One scope's twin: a model with commits held back.
+struct Twin {
+    model: MemStore,
+    submitted: u64,
+    committed: u64,
+    /// Tickets in order of submission.
+    tickets: VecDeque<u64>,
+}
+
+pub(crate) struct World {
+    pub(crate) store: Store,
+    pub(crate) disks: Vec<TestDisk>,
+    pub(crate) dice: Dice,
+    pub(crate) config: Config,
+    twins: Vec<Twin>,
+    owner: BTreeMap<u64, usize>,
+    next_ticket: u64,
+    next_hold: u64,
+    fetched: BTreeMap<u64, u64>,
+    now: u64,
+    pub(crate) full: bool,
+    /// What all incarnations counted.
+    pub(crate) total: [u64; 6],
+}
+
+fn scope(i: usize) -> SpgId {
+    SpgId::whole(PgId::new(7, i as u32))
+}
+
+fn hold() -> Hold {
+    Hold(0)
+}
+
+impl World {
+    pub(crate) fn new(seed: u64, separate: bool) -> Self {
+        Self::sized(seed, separate, 48 << 20)
+    }
+
+    pub(crate) fn sized(seed: u64, separate: bool, capacity: usize) -> Self {
+        let mut dice = Dice(seed);
+        let config = Config {
+            uuid: [7; 16],
+            fsid: Fsid([9; 16]),
+            whoami: 3,
+            memory: [0, 16 << 20][dice.below(2) as usize],
+            journal_bytes: [1 << 20, 2 << 20, 6 << 20][dice.below(3) as usize],
+            separate_journal: separate,
+        };
+        let disks = vec![TestDisk::new(capacity), TestDisk::new(8 << 20)];
+        let twins = (0..SCOPES)
+            .map(|_| {
+                let mut model = MemStore::new();
+                model.hold_commits = true;
+                Twin { model, submitted: 0, committed: 0, tickets: VecDeque::new() }
+            })
+            .collect();
+        let mut world = Self {
+            store: Store::create(config.clone()),
+            disks,
+            dice,
+            config,
+            twins,
+            owner: BTreeMap::new(),
+            next_ticket: 1,
+            next_hold: 1,
+            fetched: BTreeMap::new(),
+            now: 0,
+            full: false,
+            total: [0; 6],
+        };
+        world.open_up();
+        world
+    }
+
+    fn now(&self) -> Now {
+        Now { mono: Mono(self.now), ..Now::default() }
+    }
+
+    /// Turns the store until it is open.
+    pub(crate) fn open_up(&mut self) {
+        for _ in 0..100_000 {
+            if self.store.ready() {
+                return;
+            }
+            assert_eq!(self.store.open_error(), None);
+            self.pump();
+        }
+        panic!("the store does not open");
+    }
+
+    /// One turn, and one completion of a disk request.
+    pub(crate) fn pump(&mut self) -> bool {
+        self.now += 10_000;
+        let mut out = Outputs::default();
+        let now = self.now();
+        self.store.turn(now, &mut out);
+        for output in out.0 {
+            match output {
+                Output::Disk(request) => self.disks[usize::from(request.device.0)].submit(request),
+                Output::Log(line) if std::env::var("STORE_LOG").is_ok() => println!("{:?} {}", line.level, line.text),
+                _ => (),
+            }
+        }
+        let first = self.dice.below(2) as usize;
+        let mut moved = false;
+        for at in [first, 1 - first] {
+            if let Some(done) = self.disks[at].step(&mut self.dice) {
+                self.store.disk_done(now, done);
+                moved = true;
+                break;
+            }
+        }
+        self.drain_events();
+        moved
+    }
+
+    fn drain_events(&mut self) {
+        while let Some(event) = self.store.poll_event() {
+            match event {
+                Event::Fetched(hold) => *self.fetched.entry(hold.0).or_default() += 1,
+                Event::Committed(ticket) => {
+                    let at = self.owner.remove(&ticket.0).expect("a ticket of ours");
+                    let twin = &mut self.twins[at];
+                    assert_eq!(twin.tickets.pop_front(), Some(ticket.0), "commits of a scope in order");
+                    twin.committed += 1;
+                    twin.model.commit(1);
+                    while twin.model.poll_event().is_some() {}
+                }
+            }
+        }
+    }
+
+    /// Runs until nothing moves.
+    pub(crate) fn settle(&mut self) {
+        for _ in 0..200_000 {
+            if !self.pump() && self.owner.is_empty() {
+                return;
+            }
+        }
+        panic!("the store does not settle: {} uncommitted", self.owner.len());
+    }
+
+    pub(crate) fn random_object(&mut self, at: usize) -> HObject {
+        let n = self.dice.below(5) as u32;
+        let name = match n {
+            4 => Bytes::from(vec![b'n'; 2000]),
+            n => Bytes::from(format!("object {at} {n}")),
+        };
+        let snap = [SnapId::HEAD, SnapId::HEAD, SnapId(4)][self.dice.below(3) as usize];
+        HObject { pool: 7, hash: at as u32 | n << 3, nspace: Bytes::new(), key: Bytes::new(), name, snap, max: false }
+    }
+
+    fn random_bytes(&mut self, n: usize) -> Bytes {
+        let mut dice = Dice(self.dice.next());
+        let mut out = Vec::with_capacity(n + 8);
+        while out.len() < n {
+            out.extend_from_slice(&dice.next().to_le_bytes());
+        }
+        out.truncate(n);
+        out.into()
+    }
+
+    fn random_data(&mut self) -> Rope {
+        let n = match self.dice.below(8) {
+            0 => 0,
+            1 => 1 + self.dice.below(100),
+            2 => 4096,
+            3 => self.dice.below(9000),
+            4 => 4096 * (1 + self.dice.below(20)),
+            5 => self.dice.below(100_000),
+            6 => 4096 * (16 + self.dice.below(60)),
+            _ => 1000 + self.dice.below(300),
+        } as usize;
+        let bytes = self.random_bytes(n);
+        if n > 10 && self.dice.one_in(4) {
+            let cut = self.dice.below(n as u64) as usize;
+            return [bytes.slice(..cut), bytes.slice(cut..)].into_iter().collect();
+        }
+        bytes.into()
+    }
+
+    fn random_offset(&mut self) -> u64 {
+        match self.dice.below(4) {
+            0 => 0,
+            1 => 4096 * self.dice.below(70),
+            2 => 65536 * self.dice.below(5),
+            _ => self.dice.below(300_000),
+        }
+    }
+
+    fn random_key(&mut self) -> Bytes {
+        Bytes::from(format!("key {}", self.dice.below(30)))
+    }
+
+    fn random_mutation(&mut self, at: usize) -> Mutation {
+        let o = self.random_object(at);
+        let (a, b) = (self.random_key(), self.random_key());
+        let (a, b) = (a.clone().min(b.clone()), a.max(b));
+        match self.dice.below(24) {
+            0 => Mutation::Create(o),
+            1..=7 => Mutation::Write(o, self.random_offset(), self.random_data()),
+            8 => Mutation::Zero(o, self.random_offset(), self.random_offset()),
+            9 => Mutation::Truncate(o, self.random_offset()),
+            10 => Mutation::Remove(o),
+            11 => Mutation::SetInfo(o, a),
+            12 => Mutation::SetXattr(o, a, b),
+            13 => Mutation::RemoveXattr(o, a),
+            14 => Mutation::ClearXattrs(o),
+            15 => Mutation::OmapHeader(o, b),
+            16 | 17 => {
+                let n = 1 + self.dice.below(12);
+                let entries = (0..n).map(|_| {
+                    let key = self.random_key();
+                    let len = [10, 100, 3000][self.dice.below(3) as usize];
+                    (key, self.random_bytes(len))
+                });
+                Mutation::OmapSet(o, entries.collect())
+            }
+            18 => Mutation::OmapRemove(o, vec![a, b]),
+            19 => Mutation::OmapRemoveRange(o, a, b),
+            20 => Mutation::OmapClear(o),
+            21 => Mutation::Clone(o, self.random_object(at)),
+            22 => Mutation::MetaSet(a, self.random_bytes(200)),
+            _ => [Mutation::MetaRemove(a.clone()), Mutation::MetaRemoveRange(a, b)][self.dice.below(2) as usize].clone(),
+        }
+    }
+
+    /// Submits a random transaction to the store and the model.
+    pub(crate) fn submit_one(&mut self) {
+        let at = self.dice.below(SCOPES) as usize;
+        let n = 1 + self.dice.below(4);
+        let mutations: Vec<Mutation> = (0..n).map(|_| self.random_mutation(at)).collect();
+        self.submit(at, mutations);
+    }
+
+    pub(crate) fn submit(&mut self, at: usize, mut mutations: Vec<Mutation>) -> bool {
+        let seq = self.twins[at].submitted + 1;
+        mutations.push(Mutation::MetaSet(Bytes::from_static(SEQ), Bytes::copy_from_slice(&seq.to_le_bytes())));
+        let transaction = Transaction { scope: scope(at), version: EVersion::new(1, seq), mutations, ..Transaction::default() };
+        let ticket = self.next_ticket;
+        match self.store.submit(transaction.clone(), Ticket(ticket)) {
+            Ok(()) => {
+                self.next_ticket += 1;
+                self.twins[at].submitted = seq;
+                self.twins[at].tickets.push_back(ticket);
+                self.owner.insert(ticket, at);
+                assert_eq!(self.twins[at].model.submit(transaction, Ticket(ticket)), Ok(()));
+                true
+            }
+            Err(Refused::NoSpace) => {
+                self.full = true;
+                false
+            }
+            Err(Refused::Stopped) => panic!("the store stopped: {:?}", self.store.failure()),
+        }
+    }
+
+    /// Reads, fetching what is missed.
+    pub(crate) fn read<T>(&mut self, f: impl Fn(&Store, Hold) -> Read<T>) -> Result<T, Damage> {
+        let hold = Hold(self.next_hold);
+        self.next_hold += 1;
+        for _ in 0..1000 {
+            match f(&self.store, hold) {
+                Ok(value) => {
+                    self.store.release(hold);
+                    return Ok(value);
+                }
+                Err(Unread::Damaged(damage)) => {
+                    self.store.release(hold);
+                    return Err(damage);
+                }
+                Err(Unread::Missing(wish)) => {
+                    let before = self.fetched.get(&hold.0).copied().unwrap_or(0);
+                    self.store.fetch(hold, wish);
+                    let mut turns = 0;
+                    while self.fetched.get(&hold.0).copied().unwrap_or(0) == before {
+                        self.pump();
+                        turns += 1;
+                        assert!(turns < 100_000, "a fetch does not end");
+                    }
+                }
+            }
+        }
+        panic!("a read never has enough");
+    }
+
+    fn sure<T>(&mut self, f: impl Fn(&Store, Hold) -> Read<T>) -> T {
+        self.read(f).expect("nothing is damaged")
+    }
+
+    /// Compares one object with the model.
+    pub(crate) fn check_object(&mut self, at: usize, object: &HObject) {
+        let stat = self.sure(|s, h| s.stat(h, object));
+        let model = &self.twins[at].model;
+        let want = model.stat(hold(), object).unwrap();
+        let got = stat.as_ref().map(|s| (s.size, s.info.clone()));
+        assert_eq!(got, want.as_ref().map(|s| (s.size, s.info.clone())), "stat of {object}");
+        let Some(want) = want else { return };
+        assert!(stat.unwrap().has_omap || !want.has_omap, "omap of {object}");
+        let data = model.read(hold(), object, 0, u64::MAX).unwrap();
+        let (xattrs, header) = (model.xattrs(hold(), object).unwrap(), model.omap_header(hold(), object).unwrap());
+        let omap = model.omap_scan(hold(), object, (Bound::Unbounded, Bound::Unbounded), ALL).unwrap();
+        let extents = model.extents(hold(), object, 0, u64::MAX).unwrap();
+        let got = self.sure(|s, h| s.read(h, object, 0, u64::MAX));
+        assert_eq!(got.len(), data.len(), "length of {object}");
+        let (got, data) = (got.to_vec(), data.to_vec());
+        if let Some(i) = (0..data.len()).find(|i| got[*i] != data[*i]) {
+            panic!("data of {object} differs at {i} of {}", data.len());
+        }
+        assert_eq!(self.sure(|s, h| s.xattrs(h, object)), xattrs, "xattrs of {object}");
+        assert_eq!(self.sure(|s, h| s.omap_header(h, object)), header, "omap header of {object}");
+        let all = self.sure(|s, h| s.omap_scan(h, object, (Bound::Unbounded, Bound::Unbounded), ALL));
+        assert_eq!(all, omap, "omap of {object}");
+        let more = self.sure(|s, h| s.extents(h, object, 0, u64::MAX));
+        for (offset, len) in extents {
+            assert!(more.iter().any(|(o, l)| *o <= offset && offset + len <= o + l), "extents of {object}");
+        }
+    }
+
+    /// Compares a random piece.
+    fn check_some(&mut self) {
+        let at = self.dice.below(SCOPES) as usize;
+        let object = self.random_object(at);
+        let (offset, len) = (self.random_offset(), self.random_offset());
+        let want = self.twins[at].model.read(hold(), &object, offset, len).unwrap();
+        let got = self.sure(|s, h| s.read(h, &object, offset, len));
+        assert!(got == want, "read of {object} at {offset} for {len}");
+        let (a, b, n) = (self.random_key(), self.random_key(), 1 + self.dice.below(5) as usize);
+        let limit = Limit { entries: n, bytes: 4000 };
+        let range = (Bound::Excluded(&a[..]), Bound::Included(&b[..]));
+        let want = self.twins[at].model.omap_scan(hold(), &object, range, limit).unwrap();
+        assert_eq!(self.sure(|s, h| s.omap_scan(h, &object, range, limit)), want);
+        let keys = [a.clone(), b.clone()];
+        let want = self.twins[at].model.omap_get(hold(), &object, &keys).unwrap();
+        assert_eq!(self.sure(|s, h| s.omap_get(h, &object, &keys)), want);
+        let want = self.twins[at].model.xattr(hold(), &object, &a).unwrap();
+        assert_eq!(self.sure(|s, h| s.xattr(h, &object, &a)), want);
+    }
+
+    /// Compares everything.
+    pub(crate) fn check_all(&mut self) {
+        let listed = self.sure(|s, h| s.list(h, &HObject::min(), &HObject::end(), usize::MAX));
+        let mut want: Vec<HObject> = self.twins.iter().flat_map(|t| t.model.objects().cloned()).collect();
+        want.sort();
+        assert_eq!(listed, want, "list of objects");
+        let scopes: Vec<SpgId> = (0..SCOPES as usize).filter(|i| self.twins[*i].submitted > 0).map(scope).collect();
+        assert_eq!(self.sure(|s, h| s.scopes(h)), scopes);
+        for at in 0..SCOPES as usize {
+            let all = (Bound::Unbounded, Bound::Unbounded);
+            let want = self.twins[at].model.meta_scan(hold(), &scope(at), all, ALL).unwrap();
+            assert_eq!(self.sure(|s, h| s.meta_scan(h, &scope(at), all, ALL)), want, "meta of {at}");
+            let objects: Vec<HObject> = self.twins[at].model.objects().cloned().collect();
+            objects.iter().for_each(|o| self.check_object(at, o));
+        }
+    }
+
+    /// Power is lost; the store is opened again, and the model goes back to what it tells to have kept.
+    pub(crate) fn crash(&mut self) {
+        let mut dice = Dice(self.dice.next());
+        self.disks.iter_mut().for_each(|d| d.crash(&mut dice));
+        self.reopen();
+    }
+
+    pub(crate) fn reopen(&mut self) {
+        self.config.memory = [0, 16 << 20][self.dice.below(2) as usize];
+        let c = self.store.counters();
+        for (total, n) in self.total.iter_mut().zip([c.commits, c.checkpoints, c.stalled, c.direct_bytes, c.moved_bytes, 1]) {
+            *total += n;
+        }
+        self.store = Store::open(self.config.clone());
+        self.fetched.clear();
+        self.owner.clear();
+        self.open_up();
+        for at in 0..SCOPES as usize {
+            let kept = self.sure(|s, h| s.meta_get(h, &scope(at), SEQ));
+            let kept = kept.map_or(0, |v| u64::from_le_bytes(v[..].try_into().unwrap()));
+            let twin = &mut self.twins[at];
+            assert!(kept >= twin.committed, "scope {at}: {} were committed, {kept} are there", twin.committed);
+            assert!(kept <= twin.submitted);
+            let mut model = std::mem::take(&mut twin.model);
+            model.commit((kept - twin.committed) as usize);
+            twin.model = model.crash();
+            (twin.committed, twin.submitted) = (kept, kept);
+            twin.tickets.clear();
+        }
+    }
+
+    /// Stops cleanly and opens again.
+    pub(crate) fn restart(&mut self) {
+        self.stop();
+        self.reopen();
+    }
+
+    pub(crate) fn stop(&mut self) {
+        self.store.begin_stop();
+        for _ in 0..200_000 {
+            if self.store.stopped() {
+                break;
+            }
+            self.pump();
+        }
+        assert!(self.store.stopped(), "the store does not stop");
+        assert_eq!(self.store.failure(), None);
+        assert!(self.owner.is_empty(), "a clean stop commits all");
+    }
+
+    /// A random life.
+    pub(crate) fn life(&mut self, steps: u64) {
+        for _ in 0..steps {
+            match self.dice.below(20) {
+                0..=9 if !self.store.congested() => self.submit_one(),
+                10..=15 => {
+                    for _ in 0..self.dice.below(8) {
+                        self.pump();
+                    }
+                }
+                16 => self.check_some(),
+                17 if self.dice.one_in(4) => {
+                    self.crash();
+                    self.check_all();
+                }
+                18 if self.dice.one_in(8) => {
+                    self.restart();
+                    self.check_all();
+                }
+                _ => {
+                    self.pump();
+                }
+            }
+            assert_eq!(self.store.failure(), None);
+        }
+        self.settle();
+        self.check_all();
+        self.crash();
+        self.check_all();
+        self.restart();
+        self.check_all();
+        if std::env::var("STORE_LOG").is_ok() {
+            println!("{:?}", self.total);
+        }
+    }
+}
