@@ -102,7 +102,7 @@ impl Map {
     }
 
     /// Removes all shadow trees.
-    pub(crate) fn remove_shadow_trees(&mut self) {
+    fn remove_shadow_trees(&mut self) {
         let shadows: Vec<i32> = self.buckets.iter().flatten().map(|b| b.id).filter(|id| self.is_shadow(*id)).collect();
         shadows.into_iter().for_each(|id| self.drop_bucket(id));
         self.class_buckets.clear();

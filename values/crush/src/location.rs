@@ -198,7 +198,6 @@ impl Map {
         }
         self.detach(item)?;
         if item < 0 {
-            self.remove_shadow_trees();
             self.drop_bucket(item);
         } else {
             self.names.remove(&item);
