@@ -49,8 +49,9 @@ impl Messenger {
             }
             Tag::AuthRequestMore => {
                 let payload: bytes::Bytes = parse(payload)?;
-                if let Progress::Challenged { challenge, .. } = &conn.progress {
+                if let Progress::Challenged { challenge, name, .. } = &conn.progress {
                     conn.challenge = Some(*challenge);
+                    conn.claimed = name.to_string();
                 }
                 (crate::auth::Method::Cephx as u32, self.auth.acceptor.more(&mut ctx, &mut conn.progress, &payload)?)
             }
@@ -58,6 +59,7 @@ impl Messenger {
         };
         match step {
             Step::Bad { result, methods } => {
+                conn.refused = Some(format!("{} was refused ({result})", conn.claimed));
                 let methods = methods.into_iter().map(|m| m as u32).collect();
                 // Secure first, as release 16 lists them.
                 let modes = modes.iter().rev().map(|m| *m as u32).collect();

@@ -93,6 +93,9 @@ pub(super) struct Conn {
     pub(super) mode: Mode,
     /// A monitor's challenge in this handshake, for renewals.
     pub(super) challenge: Option<u64>,
+    /// Who the peer says it is, once it said so, and how it was refused.
+    pub(super) claimed: String,
+    pub(super) refused: Option<String>,
     /// The peer's signature must be this.
     pub(super) expected_signature: [u8; 32],
     pub(super) opened: Mono,
@@ -129,6 +132,8 @@ impl Conn {
             granted: None,
             mode: Mode::Crc,
             challenge: None,
+            claimed: "it".into(),
+            refused: None,
             expected_signature: [0; 32],
             opened: now,
             last_received: now,

@@ -310,9 +310,14 @@ impl Messenger {
             Some(peer) if !peer.outgoing => format!("{} at {}", peer.name, conn.remote),
             _ => format!("{} at {}", conn.kind.name(), conn.remote),
         };
-        let level = if conn.phase == Phase::Ready || conn.accepted { fault.level } else { fault.level.min(Level::Info) };
-        let verb = if conn.phase == Phase::Ready { "connection with" } else { "handshake with" };
-        self.gate.log(now.mono, level, format!("{verb} {who} ended: {}", fault.why), out);
+        let text = match (conn.phase, &conn.refused) {
+            (Phase::Ready, _) => format!("connection with {who} ended: {}", fault.why),
+            (_, Some(refused)) => format!("handshake with {who} ended: {}; {refused}", fault.why),
+            (_, None) => format!("handshake with {who} ended: {}", fault.why),
+        };
+        // What operators look for: a daemon that cannot reach another, a client that is not let in.
+        let notable = conn.phase != Phase::Ready && (!conn.accepted || conn.refused.is_some());
+        self.gate.log(now.mono, if notable { fault.level.min(Level::Info) } else { fault.level }, text, out);
         let Some(session) = conn.session else { return };
         self.detached(now, session, fault.why);
     }

@@ -47,6 +47,20 @@ fn osd(n: u8) -> (Messenger, std::net::SocketAddr) {
     daemon(n, "osd.1", 1, Auth { acceptor: Acceptor::Service(service), client })
 }
 
+/// Two OSDs that insist on secure connections, and their monitor.
+pub(super) fn secure_osds() -> Vec<(Messenger, std::net::SocketAddr)> {
+    let secure = |n: u8| {
+        let (osd, at) = osd(n);
+        let mut config = osd.config().clone();
+        config.modes.accept = vec![Mode::Secure];
+        config.modes.connect = vec![Mode::Secure, Mode::Crc];
+        (Messenger::new(config, osd.auth().clone(), [n + 100; 32]), at)
+    };
+    let (mon, _) = mon();
+    let config = Config { addrs: EntityAddrVec(vec![addr(3)]), ..mon.config().clone() };
+    vec![secure(1), secure(2), (Messenger::new(config, mon.auth().clone(), [9; 32]), socket(3))]
+}
+
 fn admin(secret: u8) -> (Messenger, std::net::SocketAddr) {
     client(3, "client.admin", Auth::client(ClientAuth::cephx(name("client.admin"), key(secret))))
 }

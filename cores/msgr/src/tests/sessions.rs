@@ -52,8 +52,7 @@ fn a_client_and_a_monitor_talk() {
 
 /// Two OSDs, each with a session to the other, both ends speaking on both sessions; connections break at any byte. What
 /// each end gets is what the other sent, once and in order.
-fn lossless(seed: u64, messages: u64) {
-    let mut net = Net::new(vec![osd(1), osd(2)], seed);
+fn lossless(mut net: Net, seed: u64, messages: u64) {
     let pace = seed as usize % 4;
     net.breaks = [100, 2_000, 10_000, 20_000][pace];
     net.grain = [3, 200, 5_000, 100_000][pace];
@@ -94,6 +93,8 @@ fn lossless(seed: u64, messages: u64) {
         assert_eq!(replies, all, "seed {seed} node {i}: replies");
         assert!(!net.events[i].iter().any(|e| matches!(e, Event::Reset { .. } | Event::Closed { .. })), "seed {seed}");
         assert_eq!(opened(&net.events[i]).len(), 2);
+        let modes: Vec<_> = mine.iter().filter_map(|id| Some(net.nodes[i].peer(*id)?.mode)).collect();
+        assert!(modes.iter().all(|m| (*m == Mode::Secure) == (net.nodes.len() == 3)), "{modes:?}");
         assert_eq!(net.nodes[i].held(), 0, "seed {seed}");
         for event in &net.events[i] {
             if let Event::Message { message: got, .. } = event {
@@ -120,7 +121,22 @@ impl Requests for [Event] {
 #[test]
 fn lossless_sessions_deliver_each_message_once_and_in_order() {
     for seed in 0..24 {
-        lossless(seed, 40);
+        lossless(Net::new(vec![osd(1), osd(2)], seed), seed, 40);
+    }
+}
+
+#[test]
+fn sealed_lossless_sessions_do_so_too() {
+    for seed in 1..8 {
+        let mut net = Net::new(super::cephx::secure_osds(), seed);
+        for node in 0..2 {
+            let mon = net.act(node, |m, now, out| m.connect(now, addr(3), EntityType::Mon, Policy::Lossy, out));
+            assert!(net.run(10_000, |net| net.nodes[node].peer(mon).is_some()), "{:?}", net.logs);
+            net.act(node, |m, _, _| m.close(mon));
+        }
+        net.run(1_000, |net| net.nodes[2].connections() == 0);
+        net.events.iter_mut().for_each(Vec::clear);
+        lossless(net, seed, 30);
     }
 }
 
@@ -239,4 +255,24 @@ fn a_client_that_takes_no_replies_is_not_served_and_others_are() {
     assert_eq!(counts[1], 300);
     assert!(counts[0] > 10 && counts[0] < 100, "{counts:?}");
     assert_eq!(tids(&net.events[2]).len(), 300);
+}
+
+#[test]
+fn closing_gives_back_what_was_not_taken() {
+    let mut net = Net::new(vec![osd(1), client(2, "client.a", Auth::client(ClientAuth::none(name("client.a"))))], 7);
+    let session = net.act(1, |m, now, out| m.connect(now, addr(1), EntityType::Osd, Policy::Lossy, out));
+    net.held = Some((0, Default::default()));
+    net.act(1, |m, _, _| m.send(session, message(1, 10, 70_000)));
+    net.act(1, |m, _, _| m.send(session, message(2, 10, 70_000)));
+    // In the middle of the second message.
+    assert!(net.run(100_000, |net| net.nodes[0].held() > 140_000));
+    let there = net.events[0][0].session();
+    net.act(0, |m, _, _| m.close(there));
+    let unreturned: usize = net.held.iter().flat_map(|(_, held)| held).map(|(_, bytes, _)| bytes).sum();
+    assert_eq!(net.nodes[0].held(), unreturned);
+    for (session, bytes, _) in net.held.take().unwrap().1 {
+        net.nodes[0].done(session, bytes);
+    }
+    assert_eq!((net.nodes[0].held(), net.nodes[0].connections()), (0, 0));
+    assert!(net.run(100_000, |net| matches!(net.events[1].last(), Some(Event::Closed { .. }))));
 }
