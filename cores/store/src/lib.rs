@@ -11,6 +11,7 @@
 //! | `checkpoint` | freeze, move, merge, flip |
 //! | `space` | free blocks, references |
 //! | `open` | making, opening, replay |
+//! | `fsck` | checking a stopped store |
 
 #![forbid(unsafe_code)]
 
@@ -23,6 +24,7 @@ mod config;
 mod counters;
 mod exec;
 mod fetch;
+pub mod fsck;
 mod index;
 mod io;
 mod journal;

@@ -250,7 +250,7 @@ impl Store {
     /// Ends a round: issues what is to be written and read, and works in the background.
     pub fn turn(&mut self, now: Now, out: &mut Outputs) {
         self.now = now.mono;
-        if self.ready() && self.failure.is_none() {
+        if self.ready() && self.failure.is_none() && !self.read_only {
             self.run_stalled();
             self.io.retry(now.mono);
             self.settle();

@@ -236,6 +236,31 @@ impl TestDisk {
     }
 }
 
+/// Data disk and journal disk, as the checker reads them.
+impl crate::fsck::BlockRead for Vec<TestDisk> {
+    fn read(&mut self, device: node::DeviceId, offset: u64, buf: &mut [u8]) -> Result<(), String> {
+        let disk = self.get(usize::from(device.0)).ok_or("no such disk")?;
+        let from = offset as usize;
+        let bytes = disk.visible.get(from..from + buf.len()).ok_or("beyond the end")?;
+        if (from / SECTOR..(from + buf.len()) / SECTOR).any(|s| disk.bad.contains(&(s as u64))) {
+            return Err("bad sector".into());
+        }
+        buf.copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn len(&mut self, device: node::DeviceId) -> u64 {
+        self.get(usize::from(device.0)).map_or(0, |d| d.len as u64)
+    }
+}
+
+impl crate::fsck::BlockWrite for Vec<TestDisk> {
+    fn write(&mut self, device: node::DeviceId, offset: u64, bytes: &[u8]) -> Result<(), String> {
+        self.get_mut(usize::from(device.0)).ok_or("no such disk")?.poke(offset as usize, bytes);
+        Ok(())
+    }
+}
+
 fn put(image: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
     if image.len() < offset + bytes.len() {
         image.resize(offset + bytes.len(), 0);

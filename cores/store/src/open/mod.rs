@@ -217,7 +217,9 @@ impl Store {
         if sb.ring_start + sb.ring_len > (if sb.separate_journal { u64::MAX } else { sb.blocks }) || sb.ring_len == 0 {
             return Err(OpenError::Corrupt("superblock: the journal's ring lies outside the disk".into()));
         }
-        self.sb.blocks = blocks;
+        if !self.read_only {
+            self.sb.blocks = blocks;
+        }
         Ok(())
     }
 

@@ -374,6 +374,7 @@ impl World {
     pub(crate) fn crash(&mut self) {
         let mut dice = Dice(self.dice.next());
         self.disks.iter_mut().for_each(|d| d.crash(&mut dice));
+        self.fsck();
         self.reopen();
     }
 
@@ -401,9 +402,22 @@ impl World {
         }
     }
 
+    /// The checker finds nothing.
+    pub(crate) fn fsck(&mut self) {
+        let report = crate::fsck::check(&mut self.disks, true);
+        let bad: Vec<_> = report.findings.iter().filter(|f| !f.repairable).map(ToString::to_string).collect();
+        assert!(bad.is_empty(), "{bad:#?}");
+    }
+
     /// Stops cleanly and opens again.
     pub(crate) fn restart(&mut self) {
         self.stop();
+        self.fsck();
+        let (alloc, sb) = (&self.store.alloc, &self.store.sb);
+        let used = alloc.total() - alloc.free();
+        assert_eq!(used, alloc.stable.ones() + alloc.page_blocks, "no space leaks");
+        let pages = if sb.root.is_some() { self.sure(|s, _| s.tree_pages()) } else { Vec::new() };
+        assert_eq!(self.store.alloc.page_blocks, pages.iter().map(|p| u64::from(p.1)).sum::<u64>(), "pages");
         self.reopen();
     }
 
