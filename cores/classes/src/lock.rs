@@ -9,7 +9,7 @@ use messages::class::lock::{
     ATTR_PREFIX, AssertOp, BreakOp, GetInfoOp, ListLocksReply, LockInfo, LockOp, LockerId, LockerInfo, SetCookieOp, UnlockOp,
     flag, kind,
 };
-use types::Errno;
+use types::{AddrType, EntityAddr, Errno};
 
 pub(crate) const METHODS: &[Method] = &[
     Method { name: "lock", flags: RD | WR, run: lock },
@@ -77,8 +77,8 @@ fn lock(call: &mut Call<'_>) -> Outcome {
     lock.tag = op.tag;
     let expiration =
         if op.duration.is_zero() { op.duration } else { call.now.plus(std::time::Duration::from_nanos(op.duration.as_nanos())) };
-    // Only IP and nonce tell: the protocol of the connection is not part of who holds the lock.
-    let addr = call.origin.addr;
+    // IP and nonce tell who holds the lock. The protocol is written as the first one, as blocklist entries print it.
+    let addr = EntityAddr { kind: AddrType::Legacy, ..call.origin.addr };
     lock.lockers.insert(id, LockerInfo { expiration, addr, description: op.description });
     write_lock(call, &op.name, &lock);
     Ok(Bytes::new())

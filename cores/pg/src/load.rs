@@ -205,13 +205,11 @@ impl Pg {
             self.remove(ctx);
             return;
         }
-        let due = ctx.map.pools.get(&self.id.pg.pool).is_some_and(|pool| pool.pg_num > self.history.pg_num);
-        if due {
-            self.phase = Phase::Active;
-            self.new_map(ctx);
-        } else {
+        // A split that is due comes before the first operation.
+        self.phase = Phase::Active;
+        self.new_map(ctx);
+        if self.is_active() {
             self.activate(ctx);
-            self.new_map(ctx);
         }
     }
 }

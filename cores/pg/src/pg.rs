@@ -100,6 +100,8 @@ pub struct Pg {
     pub(crate) copying: BTreeMap<u64, Copying>,
     pub(crate) trim: Trim,
     pub(crate) scrub: Option<Box<Scrub>>,
+    /// A scrub ended since the group was loaded.
+    pub(crate) scrubbed: bool,
     /// This OSD leads the group.
     pub(crate) primary: bool,
     /// Counts reports, so that the newest is known.
@@ -129,6 +131,7 @@ impl Pg {
             copying: BTreeMap::new(),
             trim: Trim::default(),
             scrub: None,
+            scrubbed: false,
             primary: true,
             reports: 0,
             epoch: 0,
@@ -314,6 +317,7 @@ impl Pg {
             id: self.id,
             info: &self.info,
             watches: &self.watches,
+            scrubbed: self.scrubbed || self.history.scrub.0 != Default::default(),
             notify_id: u64::from(ctx.map.epoch) << 32 | u64::from((ctx.slot << 16).wrapping_add(self.notify_count)),
         };
         match &job.work {

@@ -29,6 +29,8 @@ pub(crate) struct Env<'a> {
     pub(crate) watches: &'a Watches,
     /// Number that the first notify of this vector gets.
     pub(crate) notify_id: u64,
+    /// The group was scrubbed before.
+    pub(crate) scrubbed: bool,
 }
 
 impl Env<'_> {

@@ -242,6 +242,7 @@ impl Pg {
             say(ClusterLevel::Info, format!("{} {what} ok", self.id));
         }
         self.history.estimated = false;
+        self.scrubbed = true;
         self.save(ctx);
     }
 }

@@ -52,15 +52,12 @@ impl Pg {
             .filter(|seed| types::hash::stable_mod(*seed, old, old.next_power_of_two() - 1) == self.id.pg.seed)
             .map(|seed| SpgId { pg: PgId::new(self.id.pg.pool, seed), shard: self.id.shard })
             .collect();
-        self.scrub = None;
         if children.is_empty() {
             self.history.pg_num = pg_num;
             self.save(ctx);
-            if !self.is_active() {
-                self.activate(ctx);
-            }
-            return;
+            return self.new_map(ctx);
         }
+        self.scrub = None;
         let hold = self.next_hold(ctx);
         let step = Step::Drain;
         let (prefix, after) = (0, Bytes::new());

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use denc::{Encode, Reader};
 use messages::ops::{ListEntry, ListFilter, ListPage, OldListPage, ScrubPage};
 use messages::osd::{Op, OpArgs, OpResult, OsdOp, code};
-use types::{Errno, HObject, Locator};
+use types::{Errno, HObject, Locator, SnapId};
 
 /// Most objects in one page (`osd_max_pgls`).
 const MAX_PAGE: u64 = 1024;
@@ -52,7 +52,7 @@ pub(crate) fn execute(env: &Env<'_>, op: &OsdOp) -> Exec<(i32, Vec<OpResult>)> {
             Ok(result) | Err(Stop::Result(result)) => result,
             Err(stop) => return Err(stop),
         };
-        slot.rval = last;
+        // Results of operations on the group show in the whole request only.
         if last < 0 {
             break;
         }
@@ -60,9 +60,12 @@ pub(crate) fn execute(env: &Env<'_>, op: &OsdOp) -> Exec<(i32, Vec<OpResult>)> {
     Ok((last, results))
 }
 
-/// Findings of the last scrub: this store repairs or reports what it finds at once, so there are none to list.
+/// Findings of the last scrub: they are reported when they are found, so there are none to list. ENOENT before the first.
 fn scrub_list(env: &Env<'_>, op: &Op, slot: &mut OpResult) -> Exec<i32> {
     let wanted: messages::ops::ScrubList = Reader::new(&op.input).get()?;
+    if !env.scrubbed {
+        return Err(Errno::ENOENT.into());
+    }
     let interval = env.map.epoch;
     if wanted.interval != 0 && wanted.interval != interval {
         return Err(Errno::EAGAIN.into());
@@ -101,7 +104,7 @@ fn page(env: &Env<'_>, cursor: &HObject, count: usize, filter: Option<&ListFilte
         return Err(Errno::EINVAL.into());
     }
     let from = if beginning { start } else { cursor.clone() };
-    let mut listed = Listed { next: end.clone(), entries: Vec::new(), done: true };
+    let mut listed = Listed { next: end_cursor(&end), entries: Vec::new(), done: true };
     if cursor.max {
         return Ok(listed);
     }
@@ -119,6 +122,11 @@ fn page(env: &Env<'_>, cursor: &HObject, count: usize, filter: Option<&ListFilte
         }
     }
     Ok(listed)
+}
+
+/// The cursor behind a group's last object, as Ceph writes it: the head of a nameless object, or the largest of all.
+fn end_cursor(end: &HObject) -> HObject {
+    if end.hash == 0 { HObject::end() } else { end.at(SnapId::HEAD) }
 }
 
 fn wanted(env: &Env<'_>, object: &HObject, filter: Option<&ListFilter>, place: &Locator) -> Exec<bool> {

@@ -36,7 +36,11 @@ impl Run<'_> {
         let OpArgs::Snap { snap } = self.at(index).args else { return Err(Errno::EINVAL.into()) };
         let serving = if self.env.snap_removed(snap.0) { None } else { self.after.info.snaps.serving(snap.0) };
         match serving {
-            Some(SnapId::HEAD) if self.after.live() => Ok(0),
+            Some(SnapId::HEAD) if self.after.live() => {
+                // Nothing moves, but it counts as a change: it takes the request's snapshot context on.
+                self.touched = true;
+                Ok(0)
+            }
             Some(clone) if clone != SnapId::HEAD => {
                 self.restore(clone)?;
                 Ok(0)

@@ -152,12 +152,14 @@ impl Run<'_> {
     }
 
     /// A zeroed range that reaches the end cuts the object there, and one behind the end does nothing: so does Ceph.
+    /// The reply then names a truncation.
     pub(super) fn op_zero(&mut self, index: usize) -> Exec<i32> {
         let extent = Extent::of(self.at(index))?;
         let max = self.env.config.max_object_size;
         let in_range = extent.offset < max && extent.length >= 1 && extent.length <= max;
         if in_range && self.after.exists && extent.end() >= self.after.size {
             if extent.offset < self.after.size {
+                self.results[index].code = messages::osd::code::TRUNCATE;
                 self.truncate(extent.offset)?;
             }
             return Ok(0);

@@ -1,0 +1,440 @@
+//! The operations on objects, family by family.
+
+mod bench;
+
+use bench::{Bench, POOL, request};
+use bytes::Bytes;
+use denc::{Decode, Encode};
+use messages::ops;
+use messages::osd::{Op, OpArgs, OsdOp, code::*};
+use types::{Errno, Locator, SnapId, UTime};
+
+fn op(code: u16) -> Op {
+    Op::new(code, OpArgs::None)
+}
+
+fn data(code: u16, offset: u64, text: &[u8]) -> Op {
+    Op::extent(code, offset, text.len() as u64, Bytes::copy_from_slice(text))
+}
+
+fn range(code: u16, offset: u64, length: u64) -> Op {
+    Op::extent(code, offset, length, Bytes::new())
+}
+
+fn input(code: u16, input: &impl Encode) -> Op {
+    Op { input: input.to_bytes(), ..op(code) }
+}
+
+fn content(bench: &mut Bench, name: &str) -> Bytes {
+    bench.output(name, vec![range(READ, 0, 0)])
+}
+
+fn result(bench: &mut Bench, ops: Vec<Op>) -> i32 {
+    bench.run("a", ops).result
+}
+
+fn stat(bench: &mut Bench, name: &str) -> ops::Stat {
+    ops::Stat::from_bytes(&bench.output(name, vec![op(STAT)])).expect("a stat")
+}
+
+#[test]
+fn reading_and_writing() {
+    let mut bench = Bench::new(1);
+    assert_eq!(result(&mut bench, vec![range(READ, 0, 10)]), Errno::ENOENT.wire());
+    bench.run("a", vec![data(WRITE, 3, b"abc")]);
+    assert_eq!(content(&mut bench, "a"), &b"\0\0\0abc"[..]);
+    bench.run("a", vec![data(APPEND, 0, b"def")]);
+    assert_eq!(bench.output("a", vec![range(READ, 5, 100)]), "cdef");
+    let reply = bench.run("a", vec![range(READ, 5, 100)]);
+    assert_eq!(reply.ops[0].args, OpArgs::extent(5, 4), "the reply says how much was read");
+    assert_eq!(result(&mut bench, vec![data(APPEND, 0, b"")]), 0);
+    bench.run("a", vec![range(TRUNCATE, 4, 0)]);
+    assert_eq!(content(&mut bench, "a"), &b"\0\0\0a"[..]);
+    bench.run("a", vec![range(TRUNCATE, 6, 0)]);
+    assert_eq!(content(&mut bench, "a"), &b"\0\0\0a\0\0"[..]);
+    bench.run("a", vec![data(WRITEFULL, 99, b"full")]);
+    assert_eq!(content(&mut bench, "a"), "full");
+    assert_eq!(stat(&mut bench, "a"), ops::Stat { size: 4, mtime: UTime { sec: 7, nsec: 0 } });
+    assert_eq!(result(&mut bench, vec![op(DELETE)]), 0);
+    assert_eq!(result(&mut bench, vec![op(DELETE)]), Errno::ENOENT.wire());
+    assert_eq!(bench.store.objects().count(), 0);
+}
+
+#[test]
+fn sizes_and_names_are_limited() {
+    let mut bench = Bench::new(1);
+    let max = bench.config.max_object_size;
+    assert_eq!(result(&mut bench, vec![data(WRITE, max, b"x")]), Errno::EFBIG.wire());
+    assert_eq!(result(&mut bench, vec![data(WRITE, max - 1, b"xy")]), Errno::EFBIG.wire());
+    assert_eq!(result(&mut bench, vec![data(WRITE, u64::MAX, b"xy")]), Errno::EFBIG.wire());
+    assert_eq!(result(&mut bench, vec![op(CREATE), range(TRUNCATE, max + 1, 0)]), Errno::EFBIG.wire());
+    assert_eq!(result(&mut bench, vec![op(CREATE), range(ZERO, u64::MAX, u64::MAX)]), Errno::EFBIG.wire());
+    assert_eq!(result(&mut bench, vec![Op::extent(WRITE, 0, 5, Bytes::from_static(b"xy"))]), Errno::EINVAL.wire());
+    assert_eq!(bench.run(&"n".repeat(2049), vec![op(CREATE)]).result, Errno::ENAMETOOLONG.wire());
+    assert_eq!(bench.run(&"n".repeat(2048), vec![op(CREATE)]).result, 0);
+    assert_eq!(bench.run("", vec![op(CREATE)]).result, Errno::EINVAL.wire());
+    assert_eq!(result(&mut bench, vec![]), Errno::EINVAL.wire());
+    assert_eq!(result(&mut bench, vec![op(0x2fff)]), Errno::EOPNOTSUPP.wire());
+    assert_eq!(result(&mut bench, vec![Op::xattr(SETXATTR, &[b'n'; 101], b"v")]), Errno::ENAMETOOLONG.wire());
+}
+
+#[test]
+fn zeros_at_the_end_cut_the_object() {
+    let mut bench = Bench::new(1);
+    bench.run("a", vec![data(WRITE, 0, b"abcdef")]);
+    bench.run("a", vec![range(ZERO, 1, 2)]);
+    assert_eq!(content(&mut bench, "a"), &b"a\0\0def"[..]);
+    assert_eq!(result(&mut bench, vec![range(ZERO, 0, 0)]), 0, "no bytes is no crash");
+    bench.run("a", vec![range(ZERO, 4, 100)]);
+    assert_eq!(content(&mut bench, "a"), &b"a\0\0d"[..]);
+    assert_eq!(result(&mut bench, vec![range(ZERO, 50, 5)]), 0);
+    assert_eq!(content(&mut bench, "a").len(), 4);
+    assert_eq!(bench.run("none", vec![range(ZERO, 0, 5)]).result, 0);
+    assert_eq!(bench.run("none", vec![op(STAT)]).result, Errno::ENOENT.wire());
+}
+
+#[test]
+fn patterns_and_comparisons() {
+    let mut bench = Bench::new(1);
+    let same = |length, data_length, text: &'static [u8]| Op {
+        input: Bytes::from_static(text),
+        ..Op::new(WRITESAME, OpArgs::WriteSame { offset: 1, length, data_length })
+    };
+    assert_eq!(result(&mut bench, vec![same(6, 3, b"xyz")]), 0);
+    assert_eq!(content(&mut bench, "a"), &b"\0xyzxyz"[..]);
+    assert_eq!(result(&mut bench, vec![same(7, 3, b"xyz")]), Errno::EINVAL.wire());
+    assert_eq!(result(&mut bench, vec![same(6, 2, b"xyz")]), Errno::EINVAL.wire());
+    assert_eq!(result(&mut bench, vec![same(6, 0, b"")]), Errno::EINVAL.wire());
+    assert_eq!(result(&mut bench, vec![same(0, 0, b"")]), 0);
+    assert_eq!(result(&mut bench, vec![data(CMPEXT, 1, b"xyz"), data(WRITE, 1, b"XYZ")]), 0);
+    assert_eq!(result(&mut bench, vec![data(CMPEXT, 1, b"XYz"), data(WRITE, 1, b"...")]), -4095 - 2);
+    assert_eq!(content(&mut bench, "a"), &b"\0XYZxyz"[..]);
+    assert_eq!(result(&mut bench, vec![data(CMPEXT, 6, b"z\0\0")]), 0, "beyond the end are zeros");
+}
+
+#[test]
+fn checksums() {
+    let mut bench = Bench::new(1);
+    bench.run("a", vec![data(WRITE, 0, b"123456789123456789")]);
+    let sum = |offset, length, chunk_size, kind, seed: Bytes| Op {
+        input: seed,
+        ..Op::new(CHECKSUM, OpArgs::Checksum { offset, length, chunk_size, kind })
+    };
+    let seed32 = || u32::MAX.to_bytes();
+    let crcs = bench.output("a", vec![sum(0, 18, 9, checksum_type::CRC32C, seed32())]);
+    assert_eq!(Vec::<u32>::from_bytes(&crcs), Ok(vec![!0xe306_9283, !0xe306_9283]));
+    let one = bench.output("a", vec![sum(0, 9, 0, checksum_type::CRC32C, seed32())]);
+    assert_eq!(Vec::<u32>::from_bytes(&one), Ok(vec![!0xe306_9283]));
+    let xx = bench.output("a", vec![sum(0, 0, 0, checksum_type::XXHASH64, 0u64.to_bytes())]);
+    assert_eq!(xx.len(), 12);
+    assert_eq!(result(&mut bench, vec![sum(0, 10, 9, checksum_type::CRC32C, seed32())]), Errno::EINVAL.wire());
+    assert_eq!(result(&mut bench, vec![sum(0, 9, 9, 77, seed32())]), Errno::EINVAL.wire());
+    assert_eq!(result(&mut bench, vec![sum(0, 9, 9, checksum_type::CRC32C, Bytes::new())]), Errno::EINVAL.wire());
+}
+
+#[test]
+fn holes() {
+    let mut bench = Bench::new(1);
+    bench.run("a", vec![data(WRITE, 8192, b"tail"), data(WRITE, 0, b"head")]);
+    let extents = ops::Extents::from_bytes(&bench.output("a", vec![range(MAPEXT, 0, 1 << 20)])).expect("extents");
+    assert_eq!(extents.into_iter().collect::<Vec<_>>(), [(0, 4), (8192, 4)]);
+    let sparse = bench.output("a", vec![range(SPARSE_READ, 0, 1 << 20)]);
+    let (extents, bytes) = ops::parse_sparse_read(&sparse).expect("a sparse read");
+    assert_eq!((extents, &bytes[..]), (vec![(0, 4), (8192, 4)], &b"headtail"[..]));
+}
+
+#[test]
+fn creation_versions_and_hints() {
+    let mut bench = Bench::new(1);
+    let exclusive = Op { flags: 1, ..op(CREATE) };
+    assert_eq!(result(&mut bench, vec![exclusive.clone()]), 0);
+    assert_eq!(result(&mut bench, vec![exclusive]), Errno::EEXIST.wire());
+    let version = bench.run("a", vec![op(CREATE)]).user_version;
+    let assert_version = |version| Op::new(ASSERT_VER, OpArgs::AssertVer { version });
+    assert_eq!(result(&mut bench, vec![assert_version(version)]), 0);
+    assert_eq!(result(&mut bench, vec![assert_version(version - 1)]), Errno::ERANGE.wire());
+    assert_eq!(result(&mut bench, vec![assert_version(version + 1)]), Errno::EOVERFLOW.wire());
+    assert_eq!(result(&mut bench, vec![assert_version(0)]), Errno::EINVAL.wire());
+    let hint = Op::new(SETALLOCHINT, OpArgs::AllocHint { object_size: 4 << 20, write_size: 4096, flags: 0 });
+    assert_eq!(bench.run("hinted", vec![hint]).result, 0);
+    assert_eq!(stat(&mut bench, "hinted").size, 0);
+}
+
+#[test]
+fn attributes() {
+    let mut bench = Bench::new(1);
+    assert_eq!(result(&mut bench, vec![Op::xattr(RMXATTR, b"n", b"")]), Errno::ENOENT.wire());
+    bench.run("a", vec![Op::xattr(SETXATTR, b"n", b"12"), Op::xattr(SETXATTR, b"m", b"x")]);
+    assert_eq!(bench.output("a", vec![Op::xattr(GETXATTR, b"n", b"")]), "12");
+    assert_eq!(result(&mut bench, vec![Op::xattr(GETXATTR, b"o", b"")]), Errno::ENODATA.wire());
+    let all = ops::Pairs::from_bytes(&bench.output("a", vec![op(GETXATTRS)])).expect("attributes");
+    assert_eq!(all.keys().collect::<Vec<_>>(), ["m", "n"]);
+    let compare = |op: u8, mode: u8, value: &[u8]| {
+        let mut compare = Op::xattr(CMPXATTR, b"n", value);
+        if let OpArgs::Xattr { cmp_op, cmp_mode, .. } = &mut compare.args {
+            (*cmp_op, *cmp_mode) = (op, mode);
+        }
+        compare
+    };
+    let canceled = Errno::ECANCELED.wire();
+    let texts = [(cmp_op::EQ, 1, canceled), (cmp_op::NE, canceled, 1), (cmp_op::GT, canceled, 1), (cmp_op::GTE, 1, 1)];
+    for (op, equal, greater) in texts {
+        assert_eq!(result(&mut bench, vec![compare(op, cmp_mode::STRING, b"12")]), equal, "{op}");
+        assert_eq!(result(&mut bench, vec![compare(op, cmp_mode::STRING, b"13")]), greater, "{op}");
+    }
+    let numbers = [(cmp_op::LT, 9u64, 1), (cmp_op::LTE, 12, 1), (cmp_op::LT, 12, canceled), (cmp_op::GT, 100, 1)];
+    for (op, number, expected) in numbers {
+        assert_eq!(result(&mut bench, vec![compare(op, cmp_mode::U64, &number.to_le_bytes())]), expected, "{op} {number}");
+    }
+    assert_eq!(result(&mut bench, vec![compare(9, cmp_mode::STRING, b"x")]), Errno::EINVAL.wire());
+    assert_eq!(result(&mut bench, vec![compare(cmp_op::EQ, 9, b"x")]), Errno::EINVAL.wire());
+    bench.run("a", vec![Op::xattr(RMXATTR, b"n", b"")]);
+    assert_eq!(result(&mut bench, vec![Op::xattr(GETXATTR, b"n", b"")]), Errno::ENODATA.wire());
+}
+
+fn pairs(of: &[(&str, &str)]) -> ops::Pairs {
+    of.iter().map(|(k, v)| (Bytes::copy_from_slice(k.as_bytes()), Bytes::copy_from_slice(v.as_bytes()))).collect()
+}
+
+fn vals(bench: &mut Bench, after: &str, max: u64, prefix: &str) -> (Vec<Bytes>, bool) {
+    let bytes = |s: &str| Bytes::copy_from_slice(s.as_bytes());
+    let wanted = ops::OmapGetVals { start_after: bytes(after), max, prefix: bytes(prefix) };
+    let output = bench.output("a", vec![input(OMAPGETVALS, &wanted)]);
+    let vals = ops::OmapVals::from_bytes(&output).expect("values");
+    (vals.pairs.into_keys().collect(), vals.more)
+}
+
+#[test]
+fn omap() {
+    let mut bench = Bench::new(1);
+    assert_eq!(result(&mut bench, vec![op(OMAPCLEAR)]), Errno::ENOENT.wire());
+    bench.run("a", vec![input(OMAPSETVALS, &pairs(&[("a1", "1"), ("a2", "2"), ("b1", "3"), ("c", "4")]))]);
+    assert_eq!(vals(&mut bench, "", 10, ""), (vec!["a1".into(), "a2".into(), "b1".into(), "c".into()], false));
+    assert_eq!(vals(&mut bench, "a1", 1, ""), (vec!["a2".into()], true));
+    assert_eq!(vals(&mut bench, "", 10, "b"), (vec!["b1".into()], false));
+    assert_eq!(vals(&mut bench, "a1", 10, "a"), (vec!["a2".into()], false));
+    assert_eq!(vals(&mut bench, "", 0, ""), (vec![], true));
+    let wanted = ops::OmapGetKeys { start_after: "a2".into(), max: 1 };
+    let keys = ops::OmapKeys::from_bytes(&bench.output("a", vec![input(OMAPGETKEYS, &wanted)])).expect("keys");
+    assert_eq!(keys, ops::OmapKeys { keys: vec!["b1".into()], more: true });
+    let keys: ops::Keys = vec!["c".into(), "nosuch".into(), "a1".into()];
+    let found = ops::Pairs::from_bytes(&bench.output("a", vec![input(OMAPGETVALSBYKEYS, &keys)])).expect("pairs");
+    assert_eq!(found, pairs(&[("a1", "1"), ("c", "4")]));
+    bench.run("a", vec![Op { input: "head".into(), ..op(OMAPSETHEADER) }]);
+    assert_eq!(bench.output("a", vec![op(OMAPGETHEADER)]), "head");
+    let gone: ops::Keys = vec!["a1".into()];
+    bench.run("a", vec![input(OMAPRMKEYS, &gone)]);
+    bench.run("a", vec![input(OMAPRMKEYRANGE, &ops::OmapRange { first: "b".into(), end: "c".into() })]);
+    assert_eq!(vals(&mut bench, "", 10, "").0, ["a2", "c"]);
+    assert_eq!(result(&mut bench, vec![Op { input: "x".into(), ..op(OMAPSETVALS) }]), Errno::EINVAL.wire());
+    bench.run("a", vec![op(OMAPCLEAR)]);
+    assert_eq!(vals(&mut bench, "", 10, ""), (vec![], false));
+    assert_eq!(bench.output("a", vec![op(OMAPGETHEADER)]), "");
+}
+
+#[test]
+fn omap_comparisons() {
+    let mut bench = Bench::new(1);
+    bench.run("a", vec![input(OMAPSETVALS, &pairs(&[("k", "m")]))]);
+    let compare = |key: &'static str, value: &'static str, op: u8| {
+        let assertions: ops::OmapAssertions = [(key.into(), (value.into(), i32::from(op)))].into();
+        vec![input(OMAP_CMP, &assertions)]
+    };
+    let canceled = Errno::ECANCELED.wire();
+    for (value, op, expected) in [
+        ("m", cmp_op::EQ, 0),
+        ("n", cmp_op::EQ, canceled),
+        ("n", cmp_op::LT, 0),
+        ("n", cmp_op::GT, canceled),
+        ("a", cmp_op::GT, 0),
+    ] {
+        assert_eq!(result(&mut bench, compare("k", value, op)), expected, "{value} {op}");
+    }
+    assert_eq!(result(&mut bench, compare("nosuch", "", cmp_op::EQ)), 0);
+    assert_eq!(result(&mut bench, compare("k", "m", cmp_op::GTE)), Errno::EINVAL.wire());
+}
+
+#[test]
+fn listing() {
+    let mut bench = Bench::new(4);
+    let mut names: Vec<String> = (0..300).map(|n| format!("object{n}")).collect();
+    for name in &names {
+        bench.run(name, vec![op(CREATE)]);
+    }
+    let other = Locator { nspace: "ns".into(), ..Locator::pool(POOL) };
+    bench.ask(OsdOp { locator: other.clone(), ..request("hidden", vec![op(CREATE)]) });
+    let mut found: Vec<String> = list(&mut bench, 7, Locator::pool(POOL)).into_iter().map(|e| text(&e.name)).collect();
+    found.sort();
+    names.sort();
+    assert_eq!(found, names);
+    let hidden = list(&mut bench, 100, other);
+    assert_eq!(hidden.iter().map(|e| text(&e.name)).collect::<Vec<_>>(), ["hidden"]);
+    let all = list(&mut bench, 1000, Locator { nspace: Bytes::from_static(&[1]), ..Locator::pool(POOL) });
+    assert_eq!(all.len(), 301);
+    assert_eq!(all.iter().filter(|e| e.nspace == "ns").count(), 1);
+}
+
+fn text(bytes: &Bytes) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// All objects of the pool at `locator`, in pages of `count`.
+fn list(bench: &mut Bench, count: u64, locator: Locator) -> Vec<ops::ListEntry> {
+    let mut entries = Vec::new();
+    for id in bench.pgs.keys().copied().collect::<Vec<_>>() {
+        let mut cursor = types::HObject { snap: SnapId::HEAD, ..types::HObject::start_of_hash(POOL, id.pg.seed) };
+        loop {
+            let list = Op { input: cursor.to_bytes(), ..Op::new(PGNLS, OpArgs::List { count, start_epoch: 0 }) };
+            let reply = bench.ask(OsdOp { pg: id, locator: locator.clone(), oid: Bytes::new(), ..request("", vec![list]) });
+            let page = ops::ListPage::from_bytes(&reply.ops[0].output.contiguous()).expect("a page");
+            assert!(page.entries.len() as u64 <= count);
+            entries.extend(page.entries);
+            cursor = page.next;
+            match reply.result {
+                0 => {}
+                1 => break,
+                other => panic!("listing: {other}"),
+            }
+        }
+    }
+    entries
+}
+
+#[test]
+fn listing_refuses_cursors_of_other_groups() {
+    let mut bench = Bench::new(4);
+    let id = *bench.pgs.keys().next().expect("a group");
+    let ask = |bench: &mut Bench, input: Bytes| {
+        let list = Op { input, ..Op::new(PGNLS, OpArgs::List { count: 5, start_epoch: 0 }) };
+        bench.ask(OsdOp { pg: id, ..request("", vec![list]) }).result
+    };
+    assert_eq!(ask(&mut bench, types::HObject::start_of_hash(POOL, 3).to_bytes()), Errno::EINVAL.wire());
+    assert_eq!(ask(&mut bench, Bytes::from_static(b"junk")), Errno::EINVAL.wire());
+    assert_eq!(ask(&mut bench, types::HObject::end().to_bytes()), 1);
+}
+
+#[test]
+fn copies() {
+    let mut bench = Bench::new(4);
+    let large: Vec<u8> = (0..20 << 20).map(|n: u32| (n >> 8) as u8).collect();
+    for (name, bytes) in [("small", b"content".to_vec()), ("large", large)] {
+        bench.run(
+            name,
+            vec![data(WRITEFULL, 0, &bytes), Op::xattr(SETXATTR, b"n", b"v"), Op { input: "h".into(), ..op(OMAPSETHEADER) }],
+        );
+        bench.run(name, vec![input(OMAPSETVALS, &pairs(&[("k", "v"), ("l", "w")]))]);
+        let copy = |version| {
+            let source =
+                ops::CopySource { name: Bytes::copy_from_slice(name.as_bytes()), locator: Locator::pool(POOL), truncate: None };
+            let args = OpArgs::CopyFrom { snap: SnapId::HEAD, src_version: version, flags: 0, src_fadvise: 0 };
+            vec![Op { input: source.to_bytes(), ..Op::new(COPY_FROM, args) }]
+        };
+        bench.run("a", vec![data(WRITE, 0, &[1; 99]), Op::xattr(SETXATTR, b"old", b"v")]);
+        let reply = bench.run("a", copy(0));
+        assert_eq!(reply.result, 0);
+        let source = bench.run(name, vec![op(STAT)]);
+        assert_eq!(reply.user_version, source.user_version, "a copy has its source's version");
+        assert_eq!(content(&mut bench, "a"), bytes);
+        let all = ops::Pairs::from_bytes(&bench.output("a", vec![op(GETXATTRS)])).expect("attributes");
+        assert_eq!(all, pairs(&[("n", "v")]));
+        assert_eq!(vals(&mut bench, "", 10, "").0, ["k", "l"]);
+        assert_eq!(bench.output("a", vec![op(OMAPGETHEADER)]), "h");
+        assert_eq!(result(&mut bench, copy(source.user_version + 1)), Errno::EOVERFLOW.wire());
+        assert_eq!(bench.store.objects().filter(|o| o.pool < 0).count(), 0, "nothing is left of what was staged");
+    }
+    let nosuch = ops::CopySource { name: "nosuch".into(), locator: Locator::pool(POOL), truncate: None };
+    let args = OpArgs::CopyFrom { snap: SnapId::HEAD, src_version: 0, flags: 0, src_fadvise: 0 };
+    assert_eq!(result(&mut bench, vec![Op { input: nosuch.to_bytes(), ..Op::new(COPY_FROM, args) }]), Errno::ENOENT.wire());
+    let own = ops::CopySource { name: "a".into(), locator: Locator::pool(POOL), truncate: None };
+    assert_eq!(result(&mut bench, vec![Op { input: own.to_bytes(), ..Op::new(COPY_FROM, args) }]), 0, "a copy of itself");
+}
+
+#[test]
+fn only_daemons_read_for_copies() {
+    let mut bench = Bench::new(1);
+    bench.run("a", vec![op(CREATE)]);
+    assert_eq!(result(&mut bench, vec![Op::new(COPY_READ, OpArgs::CopyGet { max: 1 })]), Errno::EPERM.wire());
+}
+
+#[test]
+fn truncation_numbers_order_writes() {
+    let mut bench = Bench::new(1);
+    let numbered = |code, offset, length, seq, size, text: &'static [u8]| Op {
+        input: Bytes::from_static(text),
+        ..Op::new(code, OpArgs::Extent { offset, length, truncate_size: size, truncate_seq: seq })
+    };
+    bench.run("a", vec![data(WRITE, 0, b"0123456789")]);
+    bench.run("a", vec![numbered(TRUNCATE, 4, 0, 2, 4, b"")]);
+    assert_eq!(content(&mut bench, "a"), "0123");
+    // From before that truncation: only what still exists is written.
+    bench.run("a", vec![numbered(WRITE, 2, 6, 1, u64::MAX, b"abcdef")]);
+    assert_eq!(content(&mut bench, "a"), "01ab");
+    // From after one that has not arrived.
+    bench.run("a", vec![numbered(WRITE, 5, 1, 3, 1, b"z")]);
+    assert_eq!(content(&mut bench, "a"), &b"0\0\0\0\0z"[..]);
+    bench.run("a", vec![numbered(TRUNCATE, 1, 0, 3, 1, b"")]);
+    assert_eq!(content(&mut bench, "a").len(), 6, "it arrived already");
+    assert_eq!(result(&mut bench, vec![numbered(TRUNCATE, 5, 0, 9, 1, b"")]), Errno::EINVAL.wire());
+}
+
+#[test]
+fn full_pools_take_deletions_only() {
+    let mut bench = Bench::new(1);
+    bench.run("a", vec![data(WRITE, 0, b"x")]);
+    bench.take_map(|map| map.pools.get_mut(&POOL).expect("the pool").flags |= maps::pool_flags::FULL);
+    let try_it = |ops| OsdOp { flags: flags::FULL_TRY, ..request("b", ops) };
+    assert_eq!(bench.ask(try_it(vec![data(WRITE, 0, b"x")])).result, Errno::EDQUOT.wire());
+    let force = OsdOp { flags: flags::FULL_FORCE, ..request("b", vec![data(WRITE, 0, b"x")]) };
+    assert_eq!(bench.ask(force).result, 0);
+    let before = bench.sent.len();
+    bench.deliver(types::SessionId(10), bench::peer(10), 777, request("c", vec![data(WRITE, 0, b"x")]));
+    bench.settle();
+    assert_eq!(bench.sent.len(), before, "the client sends it again when the pool is not full");
+    assert_eq!(result(&mut bench, vec![op(DELETE)]), 0);
+    bench.take_map(|map| {
+        map.pools.get_mut(&POOL).expect("the pool").flags = 0;
+        map.flags |= maps::flags::FULL;
+    });
+    assert_eq!(bench.ask(try_it(vec![data(WRITE, 0, b"xy")])).result, Errno::ENOSPC.wire());
+}
+
+#[test]
+fn blocklisted_clients_are_fenced() {
+    let mut bench = Bench::new(1);
+    assert_eq!(result(&mut bench, vec![op(CREATE)]), 0);
+    let addr = bench::peer(10).addr;
+    bench.take_map(|map| {
+        map.blocklist.insert(addr, UTime { sec: u32::MAX, nsec: 0 });
+    });
+    assert_eq!(result(&mut bench, vec![op(STAT)]), Errno::ESHUTDOWN.wire());
+}
+
+#[test]
+fn calls() {
+    let mut bench = Bench::new(1);
+    assert_eq!(bench.output("a", vec![Op::call("version", "inc", &messages::class::version::IncOp::default().to_vec())]), "");
+    let read = bench.output("a", vec![Op::call("version", "read", b"")]);
+    let version = messages::class::version::ReadReply::from_bytes(&read).expect("a version");
+    assert_eq!(version.objv.ver, 1);
+    assert_eq!(result(&mut bench, vec![Op::call("nosuch", "x", b"")]), Errno::EPERM.wire());
+    assert_eq!(result(&mut bench, vec![Op::call("version", "x", b"")]), Errno::EOPNOTSUPP.wire());
+    assert_eq!(bench.run("none", vec![Op::call("version", "read", b"")]).result, Errno::ENOENT.wire());
+    let short = Op { input: Bytes::from_static(b"ver"), ..Op::call("version", "read", b"") };
+    assert_eq!(result(&mut bench, vec![short]), Errno::EINVAL.wire());
+}
+
+#[test]
+fn statistics_follow_every_change() {
+    let mut bench = Bench::new(1);
+    bench.run("a", vec![data(WRITE, 0, &[1; 5000])]);
+    bench.run("b", vec![data(WRITEFULL, 0, &[1; 100]), input(OMAPSETVALS, &pairs(&[("k", "v")]))]);
+    bench.run("a", vec![range(TRUNCATE, 1000, 0)]);
+    bench.run("c", vec![op(CREATE)]);
+    bench.run("c", vec![op(DELETE)]);
+    let stats = |bench: &mut Bench| bench.pgs.values_mut().next().expect("a group").stats().stats;
+    let before = stats(&mut bench);
+    assert_eq!((before.num_objects, before.num_bytes, before.num_objects_omap), (2, 1100, 1));
+    bench.restart();
+    let after = stats(&mut bench);
+    assert_eq!((after.num_objects, after.num_bytes, after.num_objects_omap), (2, 1100, 1));
+}
