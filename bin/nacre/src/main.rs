@@ -1,1 +1,60 @@
-fn main() {}
+//! `nacre`: a storage cluster in one binary. See `nacre --help`.
+
+mod admin;
+mod cli;
+mod conf;
+mod daemon;
+mod forget;
+mod fsck;
+mod host;
+mod keys;
+mod log;
+mod plan;
+mod state;
+mod up;
+
+use anyhow::{Context, Result};
+use clap::Parser;
+use cli::{Cli, Command};
+use runtime::process::Signals;
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match run(cli.command) {
+        Ok(code) => ExitCode::from(code),
+        Err(e) => {
+            eprintln!("nacre: {e:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> Result<u8> {
+    // Before any thread exists: signals are held back in all of them.
+    let signals = || Signals::hold().context("hold signals");
+    match command {
+        Command::Up(args) => up::up(&args, up::Role::Everything, signals()?),
+        Command::Mon(args) => up::up(&args, up::Role::Monitor, signals()?),
+        Command::Osd(args) => up::osd(&args, signals()?),
+        Command::Forget(args) => forget::forget(&args),
+        Command::Fsck(args) => fsck::fsck(&args),
+        Command::Admin(args) => admin::admin(&args.socket, &args.command),
+        Command::Demo(args) => {
+            let nacre = std::env::current_exe().context("find the own program")?;
+            let options = lab::demo::Options {
+                nacre,
+                folder: args.dir,
+                osds: args.osds,
+                auth: args.auth.name().into(),
+                seconds: args.seconds,
+                only: args.only,
+                json: args.json,
+            };
+            lab::demo::run(&options).map(|()| 0)
+        }
+    }
+}

@@ -1,0 +1,88 @@
+# Targets for people and for CI. What is missing on the machine is installed with apt (as root, or with sudo); Rust, cc, git and
+# apt must be there. Each target is quick when there is nothing to do.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+CARGO ?= cargo
+PYTHON := /usr/bin/python3
+NACRE := $(or $(CARGO_TARGET_DIR),target)/release/nacre
+
+SECONDS_EACH ?= 3
+SEEDS ?= 200
+ROUNDS ?= 20
+# Mappings of each map that are compared with crushtool and osdmaptool.
+export NACRE_CRUSH_MAPPINGS ?= 100000
+
+.PHONY: help build test test-long check-fast lint fmt unit sim conformance kill-rounds demo deps-build deps-test clean
+
+help:          ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/|/' | while IFS='|' read -r t h; do printf '  make %-14s%s\n' "$$t" "$$h"; done
+
+# $(call need,COMMAND...,PACKAGE...): installs the packages if one of the commands is missing.
+define need
+	@for c in $(1); do command -v $$c >/dev/null || missing=1; done; \
+	if [ -n "$${missing:-}" ]; then \
+	  echo "installing: $(2)"; \
+	  sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
+	  $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $(2) >/dev/null 2>&1 \
+	  || { $$sudo apt-get update -qq; $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $(2); }; \
+	fi
+endef
+
+deps-build:
+	$(call need,cc,gcc libc6-dev)
+	@command -v $(CARGO) >/dev/null || { echo "Rust is missing: see https://rustup.rs"; exit 1; }
+
+# ceph-base has crushtool, osdmaptool and monmaptool, which the tests of placement and maps compare with.
+deps-test: deps-build
+	$(call need,ceph rados crushtool osdmaptool monmaptool ceph-authtool,ceph-common ceph-base)
+	@$(PYTHON) -c 'import rados' 2>/dev/null || $(MAKE) --no-print-directory deps-python
+
+.PHONY: deps-python
+deps-python:
+	$(call need,a-command-that-is-not-there,python3 python3-rados)
+
+build: deps-build   ## the release binary, target/release/nacre
+	$(CARGO) build --release -p nacre
+
+test: lint unit build sim conformance kill-rounds   ## all that CI runs
+
+check-fast: deps-build   ## does it compile, and do the tests of one room pass: make check-fast P=store
+	$(CARGO) clippy $(if $(P),-p $(P),--workspace) --all-targets -- -D warnings
+	$(if $(P),$(CARGO) test -p $(P))
+
+lint: deps-build   ## rustfmt and clippy, warnings denied
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+fmt:   ## format the code
+	$(CARGO) fmt --all
+
+unit: deps-test   ## unit and property tests
+	$(CARGO) test --workspace
+
+sim: deps-build   ## the simulator, SEEDS=200 seeds of each scenario
+	$(CARGO) run --release -p sim -- --seeds $(SEEDS)
+
+conformance: deps-test build   ## stock clients against our cluster, compared with a real one's answers
+	$(CARGO) run --release -p conformance -- --nacre $(NACRE) --auth none
+	$(CARGO) run --release -p conformance -- --nacre $(NACRE) --auth cephx
+
+kill-rounds: deps-test build   ## ROUNDS=20 times kill -9 under load, with a checker, on each driver
+	$(PYTHON) tools/conformance/kill_rounds.py --nacre $(NACRE) --rounds $(ROUNDS)
+	$(PYTHON) tools/conformance/kill_rounds.py --nacre $(NACRE) --rounds 5 --auth cephx -- --driver epoll
+
+test-long: lint unit build   ## hours: many seeds, 500 kill rounds, a million mappings
+	NACRE_CRUSH_MAPPINGS=1000000 $(CARGO) test --release -p crush -p maps
+	$(MAKE) sim SEEDS=20000
+	$(MAKE) conformance
+	$(MAKE) kill-rounds ROUNDS=500
+
+demo: build   ## a temporary cluster, a matrix of rados bench, a table
+	$(call need,ceph rados,ceph-common)
+	$(NACRE) demo --seconds $(SECONDS_EACH)
+
+clean:   ## remove what was built
+	$(CARGO) clean

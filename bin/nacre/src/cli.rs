@@ -1,0 +1,293 @@
+//! What can be said on the command line.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+/// A storage cluster in one binary that speaks Ceph's protocol.
+#[derive(Parser, Debug)]
+#[command(name = "nacre", version, arg_required_else_help = true, after_help = EXAMPLES, max_term_width = 110)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  nacre up --dir ./cluster                        a monitor and 3 OSDs, in the foreground; stop with Ctrl-C
+  export CEPH_CONF=$PWD/cluster/ceph.conf         from now on Ceph's own tools talk to it
+  ceph -s
+  ceph osd pool create data 32 && rados -p data put hello ./hello.txt
+  nacre up --dir ./cluster --osds 5               the same cluster, with two more OSDs
+  nacre up --dir ./c --disk /dev/sdb --disk /dev/sdc,journal=/dev/nvme0n1p1
+  nacre admin ./cluster/osd.0.asok perf dump      what an OSD counts
+  nacre fsck ./cluster                            check the disks of a cluster that is stopped
+  nacre demo                                      a temporary cluster and a table of its speed";
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Run a whole cluster in this process: a monitor (with the manager's duties) and OSDs.
+    ///
+    /// Everything lives in DIR. If DIR holds a cluster already, it goes on. DIR/ceph.conf and DIR/keyring are written for
+    /// clients. When the cluster serves, a line that begins with `ready` is printed. SIGTERM and SIGINT stop it cleanly; a
+    /// second one ends it at once.
+    Up(Up),
+    /// Run only the monitor (with the manager's duties) of the cluster in DIR; the OSDs are run by `nacre osd`.
+    Mon(Up),
+    /// Run one OSD of the cluster in DIR; the monitor must have been started once with `nacre mon` or `nacre up`.
+    Osd(Osd),
+    /// Drop an OSD that was purged from the cluster, with its data, from DIR. The cluster must be stopped.
+    ///
+    /// First, while the cluster runs: `ceph osd out N`, move its data away, `ceph osd purge N --yes-i-really-mean-it`.
+    Forget(Forget),
+    /// Check the stores of a cluster that is stopped, and say what is wrong where.
+    ///
+    /// Nothing is changed without --repair, and then only what can be proven. Exit code 0: all is well; 1: something is wrong.
+    Fsck(Fsck),
+    /// Ask a running daemon through its admin socket, as `ceph daemon` does.
+    ///
+    /// Example: `nacre admin ./cluster/osd.0.asok perf dump`. `help` as the command lists what there is.
+    #[command(visible_alias = "daemon")]
+    Admin(Admin),
+    /// Start a temporary cluster, run a matrix of `rados bench` against it, print a table, and clean up.
+    Demo(Demo),
+}
+
+#[derive(Args, Debug, Clone)]
+pub(crate) struct Up {
+    /// Where everything lives. Made if it is not there.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// OSDs that live in DIR [default: 3 for a new cluster without --disk, else as many as there are].
+    #[arg(long, value_name = "N")]
+    pub(crate) osds: Option<u32>,
+    /// Most bytes of the file of an OSD, as `64G`; it grows as it fills [default: 64G].
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    pub(crate) osd_size: Option<u64>,
+    /// Ceiling of memory for each OSD.
+    #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "256MiB")]
+    pub(crate) memory: u64,
+    /// An OSD on this directory, file or block device, its journal elsewhere if given. Repeatable.
+    #[arg(long, value_name = "PATH[,journal=PATH]", value_parser = disk)]
+    pub(crate) disk: Vec<Disk>,
+    /// Port of the monitor.
+    #[arg(long, value_name = "P", default_value_t = 3300)]
+    pub(crate) port: u16,
+    /// Address to listen on.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1")]
+    pub(crate) bind: IpAddr,
+    /// How clients and daemons prove who they are.
+    #[arg(long, value_enum, default_value_t = Auth::Cephx)]
+    pub(crate) auth: Auth,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Args, Debug, Clone)]
+pub(crate) struct Common {
+    /// Least important lines to log. Changes later with `ceph tell osd.N config set debug_osd 20` and the like.
+    #[arg(long, value_enum, default_value_t = Log::Info)]
+    pub(crate) log: Log,
+    /// How network and disks are driven.
+    #[arg(long, value_enum, default_value_t = Driver::Auto)]
+    pub(crate) driver: Driver,
+    /// Microseconds to look for more work before sleeping.
+    #[arg(long, value_name = "MICROSECONDS", default_value_t = 0, hide_short_help = true)]
+    pub(crate) spin: u64,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Osd {
+    /// Where the cluster lives.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// Which OSD.
+    #[arg(long, value_name = "N")]
+    pub(crate) id: u32,
+    /// Ceiling of memory.
+    #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "256MiB")]
+    pub(crate) memory: u64,
+    /// Address to listen on.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1")]
+    pub(crate) bind: IpAddr,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Forget {
+    /// Where the cluster lives.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// Which OSD.
+    #[arg(value_name = "N")]
+    pub(crate) id: u32,
+    /// Its data is deleted with it.
+    #[arg(long)]
+    pub(crate) yes_i_really_mean_it: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Fsck {
+    /// Where the cluster lives.
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// Repair what can be proven.
+    #[arg(long)]
+    pub(crate) repair: bool,
+    /// Read and verify all data, too.
+    #[arg(long)]
+    pub(crate) deep: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Admin {
+    /// The socket, or a daemon's name (`osd.0`) in the folder of the ceph.conf that CEPH_CONF names.
+    #[arg(value_name = "SOCKET|NAME")]
+    pub(crate) socket: String,
+    /// The command, in words or as JSON.
+    #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) command: Vec<String>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Demo {
+    /// Seconds for each of the 27 measurements.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=600))]
+    pub(crate) seconds: u32,
+    /// OSDs of the cluster.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) osds: u32,
+    /// Folder in which the temporary cluster is made; it needs some 20 GB of room.
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub(crate) dir: PathBuf,
+    /// Authentication of the cluster.
+    #[arg(long, value_enum, default_value_t = Auth::Cephx)]
+    pub(crate) auth: Auth,
+    /// Only measurements whose name holds this, as `4K` or `rand`.
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub(crate) only: String,
+    /// Print the table as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Auth {
+    /// Everybody is believed.
+    None,
+    /// Shared keys; the administrator's is in DIR/keyring.
+    Cephx,
+}
+
+impl Auth {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Auth::None => "none",
+            Auth::Cephx => "cephx",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Log {
+    Error,
+    Warn,
+    Info,
+    Debug,
+}
+
+impl From<Log> for node::Level {
+    fn from(log: Log) -> Self {
+        match log {
+            Log::Error => node::Level::Error,
+            Log::Warn => node::Level::Warn,
+            Log::Info => node::Level::Info,
+            Log::Debug => node::Level::Debug,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Driver {
+    /// io_uring where it works, else epoll.
+    Auto,
+    /// io_uring for network and disks.
+    Uring,
+    /// epoll for the network, threads for the disks.
+    Epoll,
+}
+
+impl From<Driver> for runtime::Choice {
+    fn from(driver: Driver) -> Self {
+        match driver {
+            Driver::Auto => runtime::Choice::Auto,
+            Driver::Uring => runtime::Choice::Uring,
+            Driver::Epoll => runtime::Choice::Epoll,
+        }
+    }
+}
+
+/// A disk as it was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Disk {
+    pub(crate) path: PathBuf,
+    pub(crate) journal: Option<PathBuf>,
+}
+
+fn disk(text: &str) -> Result<Disk, String> {
+    let (path, journal) = match text.split_once(',') {
+        None => (text, None),
+        Some((path, rest)) => match rest.strip_prefix("journal=") {
+            Some(journal) if !journal.is_empty() && !journal.contains(',') => (path, Some(journal)),
+            _ => return Err(format!("'{rest}': only journal=PATH may follow the path")),
+        },
+    };
+    if path.is_empty() {
+        return Err("the path is missing".into());
+    }
+    Ok(Disk { path: path.into(), journal: journal.map(PathBuf::from) })
+}
+
+/// A number of bytes: `1048576`, `64G`, `256MiB`, `1.5T`; all multiples are of 1024.
+fn bytes(text: &str) -> Result<u64, String> {
+    let wrong = || format!("'{text}' is not a number of bytes: as 64G, 256MiB or 1048576");
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let unit = unit.trim().to_ascii_lowercase();
+    let unit = unit.strip_suffix("ib").or_else(|| unit.strip_suffix('b')).unwrap_or(&unit);
+    let shift = ["", "k", "m", "g", "t", "p"].iter().position(|u| *u == unit).ok_or_else(wrong)? * 10;
+    let value = match number.parse::<u64>() {
+        Ok(n) => n.checked_mul(1 << shift),
+        Err(_) => number.parse::<f64>().ok().map(|f| (f * (1u64 << shift) as f64) as u64),
+    };
+    value.ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn sizes_and_disks_parse_or_are_refused() {
+        for (text, value) in
+            [("0", 0), ("1048576", 1 << 20), ("64G", 64 << 30), ("256MiB", 256 << 20), ("1.5k", 1536), ("2tb", 2 << 40)]
+        {
+            assert_eq!(bytes(text), Ok(value), "{text}");
+        }
+        for text in ["", "G", "12X", "-1", "1.2.3M", "99999999999P", "1e9"] {
+            assert!(bytes(text).is_err(), "{text}");
+        }
+        assert_eq!(disk("/dev/sdb"), Ok(Disk { path: "/dev/sdb".into(), journal: None }));
+        assert_eq!(disk("a,journal=b"), Ok(Disk { path: "a".into(), journal: Some("b".into()) }));
+        for text in ["", ",journal=b", "a,b", "a,journal=", "a,journal=b,c"] {
+            assert!(disk(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! `nacre forget`: an OSD that left the cluster leaves DIR, too.
+
+use crate::cli::Forget;
+use crate::state::{Lock, State};
+use anyhow::{Context, Result, bail};
+
+/// Drops an OSD from DIR; gives the exit code.
+pub(crate) fn forget(args: &Forget) -> Result<u8> {
+    let dir = std::path::absolute(&args.dir).with_context(|| args.dir.display().to_string())?;
+    let mut state = State::load(&dir)?.with_context(|| format!("{} holds no cluster", dir.display()))?;
+    let _lock = Lock::take(&dir.join("lock"), &dir.display().to_string())?;
+    let Some(at) = state.osds.iter().position(|o| o.id == args.id) else {
+        bail!("the cluster in {} has no osd.{}", dir.display(), args.id);
+    };
+    let folder = state.osds[at].folder(&dir);
+    Lock::check(&folder.join("lock"), &format!("osd.{}", args.id))?;
+    if state.osds.len() == 1 {
+        bail!("osd.{} is the only one", args.id);
+    }
+    if !args.yes_i_really_mean_it {
+        bail!("this deletes the data of osd.{} for ever; if you mean it, add --yes-i-really-mean-it", args.id);
+    }
+    let osd = state.osds.remove(at);
+    state.save(&dir)?;
+    std::fs::remove_dir_all(&folder).with_context(|| format!("remove {}", folder.display()))?;
+    match &osd.disk {
+        None => println!("osd.{} is gone", osd.id),
+        Some(disk) => println!("osd.{} is gone; {} still holds its data and can be cleared", osd.id, disk.display()),
+    }
+    Ok(0)
+}

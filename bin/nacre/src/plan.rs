@@ -1,0 +1,233 @@
+//! Which OSDs a cluster shall have: what DIR says, changed by what the command line asks for.
+
+use crate::cli::{Disk, Up};
+use crate::state::{OsdState, State};
+use anyhow::{Context, Result, bail};
+use std::fs::File;
+use std::os::unix::fs::{FileExt, FileTypeExt};
+use std::path::{Path, PathBuf};
+
+/// OSDs of a new cluster.
+const DEFAULT_OSDS: u32 = 3;
+/// Bytes that the file of an OSD may grow to.
+const DEFAULT_SIZE: u64 = 64 << 30;
+/// The first bytes of a store, in either of its two superblocks.
+const MAGIC: &[u8; 8] = b"NACRESTO";
+/// Where the superblocks are, in bytes.
+const SUPERBLOCKS: [u64; 2] = [0, 8 * 4096];
+/// A disk that is taken for empty has no byte set so far.
+const MUST_BE_EMPTY: usize = 1 << 20;
+
+/// Brings `state` in line with `args`. Whether it changed.
+pub(crate) fn osds(state: &mut State, args: &Up) -> Result<bool> {
+    let before = state.clone();
+    disks(state, args)?;
+    files(state, args)?;
+    if state.osds.is_empty() {
+        bail!("a cluster needs an OSD: --osds 1 or more, or --disk");
+    }
+    Ok(*state != before)
+}
+
+/// OSDs on disks of their own.
+fn disks(state: &mut State, args: &Up) -> Result<()> {
+    let mut given = Vec::new();
+    for disk in &args.disk {
+        let path = resolve(&disk.path, true).with_context(|| format!("--disk {}", disk.path.display()))?;
+        let journal =
+            disk.journal.as_ref().map(|j| resolve(j, false).with_context(|| format!("--disk ...,journal={}", j.display())));
+        given.push(Disk { path, journal: journal.transpose()? });
+    }
+    for (i, disk) in given.iter().enumerate() {
+        let mut used = given[..i].iter().flat_map(|d| [Some(&d.path), d.journal.as_ref()]).flatten();
+        if used.any(|p| *p == disk.path || Some(p) == disk.journal.as_ref()) || Some(&disk.path) == disk.journal.as_ref() {
+            bail!("{} is given twice", disk.path.display());
+        }
+    }
+    if !given.is_empty() {
+        for osd in &state.osds {
+            let Some(path) = &osd.disk else { continue };
+            if !given.iter().any(|d| d.path == *path) {
+                bail!("osd.{} on {} is not among the disks given. {}", osd.id, path.display(), how_to_remove(osd.id));
+            }
+        }
+    }
+    for disk in given {
+        match state.osds.iter().find(|o| o.disk.as_ref() == Some(&disk.path)) {
+            Some(osd) if osd.journal == disk.journal => {}
+            Some(osd) => bail!("the journal of osd.{} on {} cannot be moved to another disk", osd.id, disk.path.display()),
+            None => {
+                let size = args.osd_size.unwrap_or(DEFAULT_SIZE);
+                state.osds.push(OsdState::new(state.free_id(), size, Some(disk.path), disk.journal)?);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// OSDs in DIR.
+fn files(state: &mut State, args: &Up) -> Result<()> {
+    let have = state.osds.iter().filter(|o| o.disk.is_none()).count() as u32;
+    let wanted = args.osds.unwrap_or(if state.osds.is_empty() { DEFAULT_OSDS } else { have });
+    if wanted < have {
+        let last = state.osds.iter().filter(|o| o.disk.is_none()).map(|o| o.id).max().unwrap_or(0);
+        bail!("the cluster has {have} OSDs, not {wanted}. {}", how_to_remove(last));
+    }
+    if wanted > 1000 {
+        bail!("--osds {wanted}: at most 1000 OSDs run in one process");
+    }
+    if let Some(size) = args.osd_size {
+        for osd in state.osds.iter_mut().filter(|o| o.disk.is_none()) {
+            if size < osd.size {
+                bail!("osd.{} may grow to {} bytes already, it cannot be made smaller ({size})", osd.id, osd.size);
+            }
+            osd.size = size;
+        }
+    }
+    for _ in have..wanted {
+        state.osds.push(OsdState::new(state.free_id(), args.osd_size.unwrap_or(DEFAULT_SIZE), None, None)?);
+    }
+    Ok(())
+}
+
+/// The sentence for those who want fewer OSDs.
+fn how_to_remove(id: u32) -> String {
+    format!(
+        "An OSD is removed while the cluster runs: `ceph osd out {id}`, delete or move the pools that have data on it, `ceph osd purge {id} \
+         --yes-i-really-mean-it`; then, with the cluster stopped: `nacre forget --dir DIR {id} --yes-i-really-mean-it`"
+    )
+}
+
+/// The absolute path of a disk. A folder (if allowed) stands for the file `block` in it.
+fn resolve(path: &Path, folder: bool) -> Result<PathBuf> {
+    let path = std::path::absolute(path)?;
+    match std::fs::metadata(&path) {
+        Ok(meta) if meta.is_dir() && folder => Ok(path.canonicalize()?.join("block")),
+        Ok(meta) if meta.is_file() || meta.file_type().is_block_device() => Ok(path.canonicalize()?),
+        Ok(_) => bail!("is neither a file nor a block device"),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            // A file will be made, but never where a device was meant.
+            let parent = path.parent().filter(|p| p.is_dir() && !p.starts_with("/dev"));
+            let parent = parent.with_context(|| format!("{} does not exist", path.display()))?;
+            Ok(parent.canonicalize()?.join(path.file_name().context("has no name")?))
+        }
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// What lies on a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// Nothing.
+    Empty,
+    /// A store.
+    Store,
+    /// Something else.
+    Foreign,
+}
+
+/// Looks at the beginning of a file or device.
+pub(crate) fn content(path: &Path) -> Result<Content> {
+    let look = || -> std::io::Result<Content> {
+        let file = match File::open(path) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Content::Empty),
+            other => other?,
+        };
+        for at in SUPERBLOCKS {
+            let mut magic = [0; 8];
+            if matches!(file.read_exact_at(&mut magic, at), Ok(()) if magic == *MAGIC) {
+                return Ok(Content::Store);
+            }
+        }
+        let (mut buf, mut at) = (vec![0; 1 << 16], 0);
+        while at < MUST_BE_EMPTY {
+            let n = file.read_at(&mut buf, at as u64)?;
+            if buf[..n].iter().any(|&b| b != 0) {
+                return Ok(Content::Foreign);
+            }
+            if n == 0 {
+                break;
+            }
+            at += n;
+        }
+        Ok(Content::Empty)
+    };
+    look().with_context(|| format!("read {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::{Cli, Command};
+    use clap::Parser;
+
+    fn up(line: &str) -> Up {
+        let words = ["nacre", "up", "--dir", "x"].into_iter().chain(line.split_whitespace());
+        let Command::Up(up) = Cli::try_parse_from(words).unwrap().command else { panic!("not up") };
+        up
+    }
+
+    fn ids(state: &State) -> Vec<u32> {
+        state.osds.iter().map(|o| o.id).collect()
+    }
+
+    #[test]
+    fn clusters_grow_and_do_not_shrink() {
+        let mut state = State::new().unwrap();
+        assert!(osds(&mut state, &up("")).unwrap());
+        assert_eq!(ids(&state), [0, 1, 2]);
+        assert!(!osds(&mut state, &up("--port 1 --auth none --memory 1G")).unwrap());
+        assert!(!osds(&mut state, &up("--osds 3")).unwrap());
+        assert!(osds(&mut state, &up("--osds 5")).unwrap());
+        assert_eq!(ids(&state), [0, 1, 2, 3, 4]);
+        let error = osds(&mut state.clone(), &up("--osds 4")).unwrap_err().to_string();
+        assert!(error.contains("5 OSDs, not 4") && error.contains("purge 4") && error.contains("nacre forget"), "{error}");
+        state.osds.remove(1);
+        assert!(osds(&mut state, &up("--osds 5 --osd-size 65G")).unwrap());
+        assert_eq!(ids(&state), [0, 2, 3, 4, 1]);
+        assert!(state.osds.iter().all(|o| o.size == 65 << 30));
+        assert!(osds(&mut state, &up("--osd-size 1G")).is_err());
+        assert!(osds(&mut State::new().unwrap(), &up("--osds 0")).is_err());
+    }
+
+    #[test]
+    fn disks_are_found_again_by_their_path() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name).display().to_string();
+        std::fs::create_dir(dir.path().join("folder")).unwrap();
+        let mut state = State::new().unwrap();
+        let both = format!("--disk {} --disk {},journal={}", at("folder"), at("file"), at("journal"));
+        osds(&mut state, &up(&both)).unwrap();
+        assert_eq!(state.osds.len(), 2);
+        assert!(state.osds[0].disk.as_ref().unwrap().ends_with("folder/block"));
+        assert!(!osds(&mut state, &up(&both)).unwrap() && !osds(&mut state, &up("")).unwrap());
+        for (line, says) in [
+            (format!("--disk {}", at("folder")), "osd.1"),
+            (format!("--disk {} --disk {}", at("folder"), at("file")), "journal of osd.1"),
+            (format!("{both} --disk {}", at("journal")), "twice"),
+            (format!("{both} --disk {}", at("no/where")), "does not exist"),
+            (format!("{both} --disk /dev/nacre-typo"), "does not exist"),
+        ] {
+            let error = format!("{:#}", osds(&mut state.clone(), &up(&line)).unwrap_err());
+            assert!(error.contains(says), "{line}: {error}");
+        }
+        osds(&mut state, &up(&format!("{both} --disk {} --osds 1", at("third")))).unwrap();
+        assert_eq!(ids(&state), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn disks_with_other_content_are_recognised() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("disk");
+        assert_eq!(content(&path).unwrap(), Content::Empty);
+        std::fs::write(&path, [0; 5000]).unwrap();
+        assert_eq!(content(&path).unwrap(), Content::Empty);
+        let mut bytes = vec![0; 100_000];
+        bytes[70_000] = 1;
+        std::fs::write(&path, &bytes).unwrap();
+        assert_eq!(content(&path).unwrap(), Content::Foreign);
+        bytes[32_768..32_776].copy_from_slice(MAGIC);
+        std::fs::write(&path, &bytes).unwrap();
+        assert_eq!(content(&path).unwrap(), Content::Store);
+    }
+}

@@ -1,0 +1,234 @@
+//! What DIR says about the cluster in it: `nacre.toml`, and the lock against a second process.
+//!
+//!     DIR/nacre.toml        this file: the cluster's id, its OSDs and where their disks are
+//!     DIR/lock              held by the process that runs the cluster, with its number
+//!     DIR/ceph.conf         for clients          DIR/keyring    key of client.admin
+//!     DIR/mon/              store, keyring       DIR/osd.N/     block (the disk, if it lives here), keyring
+//!     DIR/log/              logs                 DIR/NAME.asok  admin sockets
+
+use crate::keys;
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use std::fs::{File, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::path::{Path, PathBuf};
+use types::Fsid;
+
+/// Version of `nacre.toml` that this program writes and knows.
+const VERSION: u32 = 1;
+/// What may lie in a folder that a first start left unfinished.
+const OURS: &[&str] = &["lock", "log", "mon", "keyring", "ceph.conf", "nacre.toml.new", "lost+found"];
+
+/// The content of `nacre.toml`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct State {
+    /// Version of this file.
+    version: u32,
+    /// The cluster.
+    fsid: String,
+    /// Its OSDs.
+    #[serde(default, rename = "osd")]
+    pub(crate) osds: Vec<OsdState>,
+}
+
+/// One OSD.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct OsdState {
+    /// Its number.
+    pub(crate) id: u32,
+    /// Identity of its disk.
+    uuid: String,
+    /// Its store was made and has served.
+    #[serde(default)]
+    pub(crate) made: bool,
+    /// Bytes that a file may grow to.
+    pub(crate) size: u64,
+    /// Its disk as it was given; without, it is `osd.N/block` in DIR.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) disk: Option<PathBuf>,
+    /// Disk of its journal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) journal: Option<PathBuf>,
+}
+
+impl OsdState {
+    /// One that is new.
+    pub(crate) fn new(id: u32, size: u64, disk: Option<PathBuf>, journal: Option<PathBuf>) -> Result<Self> {
+        let uuid = Fsid(keys::random_uuid()?).to_string();
+        Ok(Self { id, uuid, made: false, size, disk, journal })
+    }
+
+    pub(crate) fn uuid(&self) -> Result<[u8; 16]> {
+        let id: Result<Fsid, _> = self.uuid.parse();
+        id.map(|id| id.0).map_err(|_| anyhow::anyhow!("nacre.toml: '{}' is not an id of a disk", self.uuid))
+    }
+
+    /// The file or device of its data.
+    pub(crate) fn block(&self, dir: &Path) -> PathBuf {
+        self.disk.clone().unwrap_or_else(|| self.folder(dir).join("block"))
+    }
+
+    /// Its folder in DIR.
+    pub(crate) fn folder(&self, dir: &Path) -> PathBuf {
+        dir.join(format!("osd.{}", self.id))
+    }
+}
+
+impl State {
+    /// That of a new cluster.
+    pub(crate) fn new() -> Result<Self> {
+        Ok(Self { version: VERSION, fsid: Fsid(keys::random_uuid()?).to_string(), osds: Vec::new() })
+    }
+
+    pub(crate) fn fsid(&self) -> Result<Fsid> {
+        self.fsid.parse().map_err(|_| anyhow::anyhow!("nacre.toml: '{}' is not an id of a cluster", self.fsid))
+    }
+
+    /// Reads that of `dir`; `None` if there is no cluster in it.
+    pub(crate) fn load(dir: &Path) -> Result<Option<Self>> {
+        let path = dir.join("nacre.toml");
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(e).with_context(|| format!("read {}", path.display())),
+        };
+        Self::parse(&text).with_context(|| path.display().to_string()).map(Some)
+    }
+
+    fn parse(text: &str) -> Result<Self> {
+        #[derive(Deserialize)]
+        struct Versioned {
+            version: u32,
+        }
+        let Versioned { version } = toml::from_str(text).context("has no version")?;
+        if version > VERSION {
+            bail!("version {version} was written by a newer nacre; this one knows versions up to {VERSION}");
+        }
+        let state: Self = toml::from_str(text)?;
+        state.fsid()?;
+        for (i, osd) in state.osds.iter().enumerate() {
+            osd.uuid()?;
+            if state.osds[..i].iter().any(|o| o.id == osd.id) {
+                bail!("osd.{} is there twice", osd.id);
+            }
+        }
+        Ok(state)
+    }
+
+    pub(crate) fn save(&self, dir: &Path) -> Result<()> {
+        let head = "# Written by nacre. What is wrong here is lost there: change it only with the cluster stopped.\n\n";
+        keys::write_whole(&dir.join("nacre.toml"), &format!("{head}{}", toml::to_string(self)?), 0o644)
+    }
+
+    /// The smallest number that no OSD has.
+    pub(crate) fn free_id(&self) -> u32 {
+        (0..).find(|id| self.osds.iter().all(|o| o.id != *id)).unwrap_or(u32::MAX)
+    }
+}
+
+/// Whether a new cluster may be made in `dir`: it is not there, is empty, or holds what an unfinished first start left.
+pub(crate) fn check_empty(dir: &Path) -> Result<()> {
+    let entries = match std::fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(e) => return Err(e).with_context(|| format!("read {}", dir.display())),
+    };
+    for entry in entries {
+        let name = entry.with_context(|| format!("read {}", dir.display()))?.file_name();
+        let name = name.to_string_lossy();
+        if !OURS.contains(&&*name) && !name.starts_with("osd.") && !name.ends_with(".asok") {
+            bail!("{} holds no cluster, but other things ({name}); give an empty or a new folder", dir.display());
+        }
+    }
+    Ok(())
+}
+
+/// A lock file with the number of its holder. Held until it is dropped, or the process ends.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    /// Takes the lock at `path`, which stands for `what`.
+    pub(crate) fn take(path: &Path, what: &str) -> Result<Self> {
+        let open = File::options().read(true).write(true).create(true).truncate(false).open(path);
+        let mut file = open.with_context(|| format!("open {}", path.display()))?;
+        lock(&mut file, what)?;
+        let write = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
+        write.with_context(|| format!("write {}", path.display()))?;
+        Ok(Self { _file: file })
+    }
+
+    /// Fails if somebody else holds the lock at `path`. Changes nothing.
+    pub(crate) fn check(path: &Path, what: &str) -> Result<()> {
+        match File::open(path) {
+            Ok(mut file) => lock(&mut file, what),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            Err(e) => Err(e).with_context(|| format!("open {}", path.display())),
+        }
+    }
+}
+
+fn lock(file: &mut File, what: &str) -> Result<()> {
+    match file.try_lock() {
+        Ok(()) => Ok(file.rewind()?),
+        Err(TryLockError::Error(e)) => Err(e).with_context(|| format!("lock {what}")),
+        Err(TryLockError::WouldBlock) => {
+            let mut text = String::new();
+            let _ = file.read_to_string(&mut text);
+            let holder = runtime::process::lock_holder(file).or_else(|| text.trim().parse().ok());
+            match holder {
+                Some(pid) => bail!("{what} is in use by process {pid}"),
+                None => bail!("{what} is in use by another process"),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_are_kept_and_newer_ones_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(State::load(dir.path()).unwrap(), None);
+        let mut state = State::new().unwrap();
+        state.osds.push(OsdState::new(0, 64 << 30, None, None).unwrap());
+        state.osds.push(OsdState::new(2, 0, Some("/dev/sdb".into()), Some("/dev/sdc".into())).unwrap());
+        state.save(dir.path()).unwrap();
+        assert_eq!(State::load(dir.path()).unwrap().as_ref(), Some(&state));
+        assert_eq!(state.free_id(), 1);
+        for bad in ["version = 2\nfsid = 1\n", "", "version = 1\nfsid = \"x\"\n", "version = 1", "{"] {
+            std::fs::write(dir.path().join("nacre.toml"), bad).unwrap();
+            let error = format!("{:#}", State::load(dir.path()).unwrap_err());
+            assert!(error.contains("nacre.toml"), "{error}");
+        }
+    }
+
+    #[test]
+    fn foreign_folders_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        check_empty(dir.path()).unwrap();
+        check_empty(&dir.path().join("new")).unwrap();
+        std::fs::create_dir(dir.path().join("osd.0")).unwrap();
+        check_empty(dir.path()).unwrap();
+        std::fs::write(dir.path().join("letters"), "").unwrap();
+        assert!(check_empty(dir.path()).unwrap_err().to_string().contains("letters"));
+    }
+
+    #[test]
+    fn a_lock_has_one_holder_and_names_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        Lock::check(&path, "x").unwrap();
+        assert!(!path.exists());
+        let held = Lock::take(&path, "the folder").unwrap();
+        let error = Lock::take(&path, "the folder").unwrap_err().to_string();
+        assert_eq!(error, format!("the folder is in use by process {}", std::process::id()));
+        assert!(Lock::check(&path, "the folder").is_err());
+        drop(held);
+        Lock::take(&path, "the folder").unwrap();
+    }
+}

@@ -1,0 +1,431 @@
+//! `nacre up`, `nacre mon`, `nacre osd`: daemons of the cluster in DIR, in the foreground.
+
+use crate::admin::Sockets;
+use crate::cli::{Auth, Common, Osd, Up};
+use crate::conf::{self, Conf};
+use crate::daemon::{self, Daemon, Ended, Event};
+use crate::log::Log;
+use crate::plan::{self, Content};
+use crate::state::{self, Lock, OsdState, State};
+use crate::{host, keys};
+use anyhow::{Context, Result, bail};
+use node::{DeviceId, Level, ListenerId};
+use runtime::process::Signals;
+use runtime::{Device, DeviceOptions, Setup};
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+use types::{EntityAddr, EntityAddrVec, EntityName, Fsid};
+
+const MON: &str = "a";
+const MGR: &str = "x";
+/// Bytes that the monitor's file may grow to.
+const MON_SIZE: u64 = 64 << 30;
+/// How often it is looked whether all daemons serve.
+const POLL: Duration = Duration::from_millis(3);
+/// How long daemons may take to stop after one of them failed.
+const STOP_AFTER_FAILURE: Duration = Duration::from_secs(10);
+
+const ADMIN_CAPS: &[(&str, &str)] = &[("mds", "allow *"), ("mgr", "allow *"), ("mon", "allow *"), ("osd", "allow *")];
+const MON_CAPS: &[(&str, &str)] = &[("mon", "allow *")];
+const MGR_CAPS: &[(&str, &str)] = &[("mds", "allow *"), ("mon", "allow profile mgr"), ("osd", "allow *")];
+const OSD_CAPS: &[(&str, &str)] = &[("mgr", "allow profile osd"), ("mon", "allow profile osd"), ("osd", "allow *")];
+
+/// Which daemons run in this process.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// All.
+    Everything,
+    /// The monitor alone.
+    Monitor,
+}
+
+/// A process with daemons.
+struct Process {
+    dir: PathBuf,
+    log: Log,
+    events: Receiver<Event>,
+    sender: Sender<Event>,
+    mon: Option<Daemon>,
+    osds: Vec<Daemon>,
+    /// Something went wrong: the exit code tells.
+    failed: bool,
+}
+
+/// Runs `nacre up` or `nacre mon`; gives the exit code.
+pub(crate) fn up(args: &Up, role: Role, signals: Signals) -> Result<u8> {
+    let dir = std::path::absolute(&args.dir).with_context(|| args.dir.display().to_string())?;
+    let shown = dir.display().to_string();
+    Lock::check(&lock_path(&dir, role), &shown)?;
+    let (mut state, new) = match State::load(&dir)? {
+        Some(state) => (state, false),
+        None => {
+            state::check_empty(&dir)?;
+            (State::new()?, true)
+        }
+    };
+    let changed = plan::osds(&mut state, args)?;
+    let mon = host::listen(args.bind, args.port)?;
+    let mon_addr = host::public_addr(&mon)?;
+
+    // From here on, things change on disk.
+    for folder in [dir.clone(), dir.join("log"), dir.join("mon")] {
+        std::fs::create_dir_all(&folder).with_context(|| format!("make the folder {}", folder.display()))?;
+    }
+    let _lock = Lock::take(&lock_path(&dir, role), &shown)?;
+    let mut process = Process::new(&dir, signals)?;
+    let keys = initial_keys(&dir, &state)?;
+    if new || changed {
+        state.save(&dir)?;
+    }
+    keys::write_whole(&dir.join("ceph.conf"), &conf::text(&dir, state.fsid()?, mon_addr, args.auth), 0o644)?;
+    process.log.say(
+        Level::Info,
+        format!("nacre {} starts: cluster {}, {} OSDs", env!("CARGO_PKG_VERSION"), state.fsid()?, state.osds.len()),
+    );
+
+    process.start_mon(args, state.fsid()?, mon, mon_addr, keys)?;
+    let monitors = vec![EntityAddrVec(vec![EntityAddr::msgr2(mon_addr, 0)])];
+    if role == Role::Everything {
+        for osd in &state.osds {
+            process.start_osd(osd, state.fsid()?, &monitors, args.auth, args.bind, args.memory, &args.common)?;
+        }
+    }
+    let sockets = process.open_sockets()?;
+    if process.until_serving()? {
+        if role == Role::Everything {
+            mark_made(&mut state, &dir, |_| true)?;
+        }
+        let what = match process.osds.len() {
+            0 => "1 monitor".to_owned(),
+            1 => "1 monitor, 1 OSD".to_owned(),
+            n => format!("1 monitor, {n} OSDs"),
+        };
+        println!("ready: {what} at [v2:{mon_addr}]; export CEPH_CONF={shown}/ceph.conf");
+        process.until_told()?;
+    }
+    process.stop();
+    drop(sockets);
+    Ok(process.failed.into())
+}
+
+/// Runs `nacre osd`; gives the exit code.
+pub(crate) fn osd(args: &Osd, signals: Signals) -> Result<u8> {
+    let dir = std::path::absolute(&args.dir).with_context(|| args.dir.display().to_string())?;
+    let mut state = State::load(&dir)?
+        .with_context(|| format!("{} holds no cluster; `nacre mon --dir DIR --osds N` makes one", dir.display()))?;
+    let Some(osd) = state.osds.iter().find(|o| o.id == args.id).cloned() else {
+        bail!(
+            "the cluster in {} has no osd.{}; `nacre mon` with a larger --osds, or with --disk, adds one",
+            dir.display(),
+            args.id
+        );
+    };
+    let conf = Conf::load(&dir)?;
+    let name = format!("osd.{}", osd.id);
+    let folder = osd.folder(&dir);
+    std::fs::create_dir_all(&folder).with_context(|| format!("make the folder {}", folder.display()))?;
+    let _lock = Lock::take(&folder.join("lock"), &format!("{name} in {}", dir.display()))?;
+    let mut process = Process::new(&dir, signals)?;
+    process.start_osd(&osd, state.fsid()?, &[conf.mon], conf.auth, args.bind, args.memory, &args.common)?;
+    let sockets = process.open_sockets()?;
+    if process.until_serving()? {
+        mark_made(&mut state, &dir, |o| o.id == args.id)?;
+        println!("ready: {name}");
+        process.until_told()?;
+    }
+    process.stop();
+    drop(sockets);
+    Ok(process.failed.into())
+}
+
+fn lock_path(dir: &Path, role: Role) -> PathBuf {
+    dir.join(if role == Role::Everything { "lock" } else { "mon/lock" })
+}
+
+/// Remembers that stores were made and have served: from now on one that is missing is a loss.
+fn mark_made(state: &mut State, dir: &Path, which: impl Fn(&OsdState) -> bool) -> Result<()> {
+    let before = state.clone();
+    state.osds.iter_mut().filter(|o| which(o)).for_each(|o| o.made = true);
+    if *state != before { state.save(dir) } else { Ok(()) }
+}
+
+/// Keys of all daemons and of the administrator, from their keyrings; those that are missing are made.
+fn initial_keys(dir: &Path, state: &State) -> Result<Vec<mon::InitialKey>> {
+    let mut all = vec![
+        (dir.join("mon/keyring"), "mon.".to_owned(), MON_CAPS),
+        (dir.join("mon/mgr.keyring"), format!("mgr.{MGR}"), MGR_CAPS),
+        (dir.join("keyring"), "client.admin".to_owned(), ADMIN_CAPS),
+    ];
+    for osd in &state.osds {
+        let folder = osd.folder(dir);
+        std::fs::create_dir_all(&folder).with_context(|| format!("make the folder {}", folder.display()))?;
+        all.push((folder.join("keyring"), format!("osd.{}", osd.id), OSD_CAPS));
+    }
+    let made = all.into_iter().map(|(path, name, caps)| {
+        let key = keys::load_or_make(&path, &name, caps)?;
+        let caps = caps.iter().map(|(service, cap)| ((*service).to_owned(), (*cap).to_owned())).collect();
+        let name: EntityName = name.parse().map_err(|_| anyhow::anyhow!("'{name}' is not a name"))?;
+        Ok(mon::InitialKey { name, key, caps })
+    });
+    made.collect()
+}
+
+impl Process {
+    fn new(dir: &Path, signals: Signals) -> Result<Self> {
+        let log_folder = dir.join("log");
+        std::fs::create_dir_all(&log_folder).with_context(|| format!("make the folder {}", log_folder.display()))?;
+        let log = Log::open(dir, "nacre");
+        daemon::log_panics(log.clone());
+        runtime::process::raise_file_limit().context("raise the limit of open files")?;
+        let (sender, events) = channel();
+        let to_process = sender.clone();
+        let wait = move || while to_process.send(Event::Signal(signals.next())).is_ok() {};
+        std::thread::Builder::new().name("signals".into()).spawn(wait).context("start a thread for signals")?;
+        Ok(Self { dir: dir.to_owned(), log, events, sender, mon: None, osds: Vec::new(), failed: false })
+    }
+
+    fn setup(&self, common: &Common) -> Setup {
+        Setup { driver: common.driver.into(), level: common.log.into(), spin: Duration::from_micros(common.spin), ..Setup::new() }
+    }
+
+    fn start_mon(
+        &mut self,
+        args: &Up,
+        fsid: Fsid,
+        listener: TcpListener,
+        addr: SocketAddr,
+        keys: Vec<mon::InitialKey>,
+    ) -> Result<()> {
+        let manager = host::listen_somewhere(args.bind)?;
+        let manager_addr = host::public_addr(&manager)?;
+        let options = DeviceOptions { capacity: MON_SIZE, ..DeviceOptions::default() };
+        let device = Device::open(&self.dir.join("mon/store"), &options)?;
+        let mut setup = self.setup(&args.common);
+        setup.listeners = vec![(ListenerId(0), listener), (ListenerId(1), manager)];
+        setup.devices = vec![(DeviceId(0), device)];
+        let nonce = u32::from_le_bytes(keys::random()?);
+        let config = mon::Config {
+            fsid,
+            name: MON.into(),
+            addrs: EntityAddrVec(vec![EntityAddr::msgr2(addr, 0)]),
+            mgr_name: MGR.into(),
+            mgr_addrs: EntityAddrVec(vec![EntityAddr::msgr2(manager_addr, nonce)]),
+            host: host::name(),
+            auth: match args.auth {
+                Auth::None => mon::AuthMode::None,
+                Auth::Cephx => mon::AuthMode::Cephx,
+            },
+            keys,
+            options: BTreeMap::new(),
+            log_bytes: 0,
+        };
+        let (seed, name) = (keys::random()?, format!("mon.{MON}"));
+        let make = move || -> Box<dyn node::Node> { Box::new(mon::Monitor::new(config, seed)) };
+        let log = Log::open(&self.dir, &name);
+        self.mon = Some(Daemon::start(&name, setup, log, self.sender.clone(), make)?);
+        Ok(())
+    }
+
+    #[allow(clippy::too_many_arguments)] // each is a line of what an OSD is told
+    fn start_osd(
+        &mut self,
+        osd: &OsdState,
+        fsid: Fsid,
+        monitors: &[EntityAddrVec],
+        auth: Auth,
+        bind: std::net::IpAddr,
+        memory: u64,
+        common: &Common,
+    ) -> Result<()> {
+        let name = format!("osd.{}", osd.id);
+        let whoami = i32::try_from(osd.id).with_context(|| format!("{name}: the number is too large"))?;
+        let key = keys::load_or_make(&osd.folder(&self.dir).join("keyring"), &name, OSD_CAPS)?;
+        let listener = host::listen_somewhere(bind)?;
+        let addr = host::public_addr(&listener)?;
+        let (devices, content) = open_disks(osd, &self.dir).with_context(|| name.clone())?;
+        let mut setup = self.setup(common);
+        setup.listeners = vec![(ListenerId(0), listener)];
+        let config = osd::OsdConfig {
+            fsid,
+            whoami,
+            uuid: osd.uuid()?,
+            addrs: EntityAddrVec(vec![EntityAddr::msgr2(addr, u32::from_le_bytes(keys::random()?))]),
+            monitors: monitors.to_vec(),
+            key: (auth == Auth::Cephx).then_some(key),
+            metadata: metadata(osd, &self.dir, &devices),
+            seed: keys::random()?,
+        };
+        setup.devices = devices;
+        let store = store_config(osd, fsid, whoami, memory)?;
+        let make = move || -> Box<dyn node::Node> {
+            let store = if content == Content::Store { store::Store::open(store) } else { store::Store::create(store) };
+            Box::new(osd::Osd::new(config, Box::new(store)))
+        };
+        let log = Log::open(&self.dir, &name);
+        self.osds.push(Daemon::start(&name, setup, log, self.sender.clone(), make)?);
+        Ok(())
+    }
+
+    fn daemons(&self) -> impl Iterator<Item = &Daemon> {
+        self.mon.iter().chain(&self.osds)
+    }
+
+    fn open_sockets(&self) -> Result<Sockets> {
+        Sockets::open(&self.dir, self.daemons().map(|d| (d.name.clone(), d.caller.clone())))
+    }
+
+    /// Waits until the monitor and all OSDs serve. False if it was told to stop before.
+    fn until_serving(&mut self) -> Result<bool> {
+        let begin = Instant::now();
+        let mut waiting: Vec<usize> = (0..self.osds.len()).collect();
+        let mut mon = self.mon.is_some();
+        let mut told = false;
+        while mon || !waiting.is_empty() {
+            match self.events.recv_timeout(POLL) {
+                Ok(Event::Signal(_)) => return Ok(false),
+                Ok(Event::Ended(name, ended)) => bail!("{}", ended.sentence(&name)),
+                Err(_) => {}
+            }
+            if mon {
+                let ready = self.mon.as_ref().and_then(|m| m.ask(r#"{"prefix":"ready"}"#, POLL));
+                mon = ready.is_none();
+                continue;
+            }
+            waiting.retain(|&i| !is_active(&self.osds[i]));
+            if !told && begin.elapsed() > Duration::from_secs(10) {
+                told = true;
+                let names: Vec<&str> = waiting.iter().map(|&i| &*self.osds[i].name).collect();
+                let waits = if mon { "mon.a".to_owned() } else { names.join(", ") };
+                eprintln!("nacre: still waiting for {waits}; the logs are in {}/log", self.dir.display());
+            }
+        }
+        Ok(true)
+    }
+
+    /// Waits for a signal. An OSD that cannot go on leaves the others running, unless it is the last.
+    fn until_told(&mut self) -> Result<()> {
+        loop {
+            match self.events.recv().context("wait for events")? {
+                Event::Signal(signal) => {
+                    self.log.say(Level::Info, format!("told to stop by signal {signal}"));
+                    return Ok(());
+                }
+                Event::Ended(name, ended) => {
+                    self.note_end(&name, &ended);
+                    let mon_gone = name.starts_with("mon.");
+                    if mon_gone || self.osds.is_empty() || matches!(ended, Ended::Panicked) {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    fn note_end(&mut self, name: &str, ended: &Ended) {
+        self.osds.retain(|o| o.name != name);
+        self.mon.take_if(|m| m.name == name);
+        if !matches!(ended, Ended::Clean) {
+            self.failed = true;
+            let sentence = ended.sentence(name);
+            eprintln!("nacre: {sentence}");
+            self.log.say(Level::Error, sentence);
+        }
+    }
+
+    /// Stops the OSDs, then the monitor. A second signal ends the process at once.
+    fn stop(&mut self) {
+        self.log.say(Level::Info, "stopping");
+        let deadline = self.failed.then(|| Instant::now() + STOP_AFTER_FAILURE);
+        self.osds.iter().for_each(|o| o.caller.stop());
+        self.await_ends(deadline, |p| p.osds.is_empty());
+        self.mon.iter().for_each(|m| m.caller.stop());
+        self.await_ends(deadline, |p| p.mon.is_none());
+        self.log.say(Level::Info, "stopped");
+    }
+
+    fn await_ends(&mut self, deadline: Option<Instant>, over: impl Fn(&Self) -> bool) {
+        while !over(self) {
+            let left = deadline.map_or(Duration::from_secs(3600), |d| d.saturating_duration_since(Instant::now()));
+            match self.events.recv_timeout(left) {
+                Ok(Event::Ended(name, ended)) => self.note_end(&name, &ended),
+                Ok(Event::Signal(_)) => {
+                    self.log.say(Level::Warn, "ended by a second signal");
+                    std::process::exit(1);
+                }
+                Err(RecvTimeoutError::Timeout) if deadline.is_some() => return,
+                Err(_) => {}
+            }
+        }
+    }
+}
+
+fn is_active(osd: &Daemon) -> bool {
+    let status = osd.ask(r#"{"prefix":"status"}"#, Duration::from_millis(200));
+    status.is_some_and(|s| s["state"] == "active")
+}
+
+impl Ended {
+    fn sentence(&self, name: &str) -> String {
+        match self {
+            Ended::Clean => format!("{name} has stopped although nobody asked"),
+            Ended::Failed(why) => format!("{name}: {why}"),
+            Ended::Panicked => format!("{name} ended by a panic, which is a bug; its place is in log/nacre.log"),
+        }
+    }
+}
+
+/// Opens the disks of an OSD; says whether a store is to be opened or made.
+fn open_disks(osd: &OsdState, dir: &Path) -> Result<(Vec<(DeviceId, Device)>, Content)> {
+    let block = osd.block(dir);
+    let options = DeviceOptions { capacity: osd.size, create: !osd.made, direct: true };
+    let data = Device::open(&block, &options)?;
+    let content = match plan::content(&block)? {
+        Content::Empty if osd.made => bail!("its store is gone: {} is empty", block.display()),
+        Content::Foreign if osd.made => bail!("its store is gone: {} holds something else", block.display()),
+        Content::Foreign => bail!(
+            "{} holds data that is no store of ours; to use it, clear it first (`wipefs -a` and `blkdiscard`, or remove the file)",
+            block.display()
+        ),
+        content => content,
+    };
+    let mut devices = vec![(DeviceId(0), data)];
+    if let Some(journal) = &osd.journal {
+        let capacity = store::Config::DEFAULT_JOURNAL + (1 << 20);
+        devices.push((DeviceId(1), Device::open(journal, &DeviceOptions { capacity, create: !osd.made, direct: true })?));
+    }
+    Ok((devices, content))
+}
+
+fn store_config(osd: &OsdState, fsid: Fsid, whoami: i32, memory: u64) -> Result<store::Config> {
+    Ok(store::Config {
+        uuid: osd.uuid()?,
+        fsid,
+        whoami,
+        // The rest is for connections, maps and the groups' logs.
+        memory: memory / 4 * 3,
+        // A small disk is not filled by its journal.
+        journal_bytes: store::Config::DEFAULT_JOURNAL.min((osd.size / 8).max(store::Config::LEAST_JOURNAL)),
+        separate_journal: osd.journal.is_some(),
+    })
+}
+
+fn metadata(osd: &OsdState, dir: &Path, devices: &[(DeviceId, Device)]) -> BTreeMap<String, String> {
+    let mut all = host::metadata();
+    let block = osd.block(dir);
+    let class = if host::rotational(&block) == Some(true) { "hdd" } else { "ssd" };
+    let rows = [
+        ("backing", block.display().to_string()),
+        ("default_device_class", class.to_owned()),
+        ("osd_data", osd.folder(dir).display().to_string()),
+        ("osd_objectstore", "nacre".to_owned()),
+        ("direct_io", devices.iter().all(|d| d.1.is_direct()).to_string()),
+    ];
+    all.extend(rows.into_iter().map(|(name, value)| (name.to_owned(), value)));
+    if let Some(journal) = &osd.journal {
+        all.insert("journal".into(), journal.display().to_string());
+    }
+    all
+}
