@@ -1,8 +1,8 @@
 //! Drawing one item from one bucket.
 
 use crate::hash::{hash3, hash4};
-use crate::ln::shortfall;
 use crate::map::{Bucket, ChooseArg, Contents};
+use crate::straw2::winner;
 
 /// The item that bucket `b` (not empty) draws for input `x` and attempt `r`. `arg` overrides weights and ids of
 /// straw2 buckets, by `position`. `None` if the bucket's weights lead nowhere.
@@ -17,7 +17,7 @@ pub(crate) fn choose(b: &Bucket, x: u32, r: u32, arg: Option<&ChooseArg>, positi
     }
 }
 
-/// Each item draws a logarithm, divided by its weight; the largest wins, the first among equals.
+/// The winner of a draw by weight; `arg` may replace the weights and the ids that are hashed.
 fn straw2(b: &Bucket, weights: &[u32], x: u32, r: u32, arg: Option<&ChooseArg>, position: usize) -> Option<i32> {
     let (mut ids, mut weights) = (&b.items[..], weights);
     if let Some(arg) = arg {
@@ -28,18 +28,7 @@ fn straw2(b: &Bucket, weights: &[u32], x: u32, r: u32, arg: Option<&ChooseArg>, 
             ids = &arg.ids;
         }
     }
-    // Negative logarithms divided towards zero: the largest has the smallest quotient of magnitudes.
-    let mut best = (u64::MAX, 0);
-    for (i, (id, weight)) in ids.iter().zip(weights).enumerate() {
-        if *weight == 0 {
-            continue;
-        }
-        let length = shortfall(hash3(x, *id as u32, r) & 0xffff) / u64::from(*weight);
-        if length < best.0 {
-            best = (length, i);
-        }
-    }
-    b.items.get(best.1).copied()
+    b.items.get(winner(ids, weights, x, r)).copied()
 }
 
 /// Each item draws 16 bits, scaled by its straw; the longest wins, the first among equals.

@@ -4,7 +4,7 @@
 //! [`Map::place`] runs a rule; results are bit-identical to Ceph's for the same map, and so are the encodings.
 //!
 //! - `map`: the data; `wire`: its encoding, which also refuses what placement could not survive;
-//! - `place`, `choose`, `hash`, `ln`: placement itself;
+//! - `place`, `choose`, `straw2`, `hash`, `ln`: placement itself;
 //! - `build`, `location`, `rules`, `classes`, `straw`: what the monitor does to a map;
 //! - `tree`: walks for people (`osd tree`) and for space accounting.
 //!
@@ -23,6 +23,7 @@ mod map;
 mod place;
 mod rules;
 mod straw;
+mod straw2;
 mod tree;
 mod wire;
 

@@ -3,7 +3,11 @@
 //! Ceph's `crc32c(seed, data)` is the bare shift register: it starts from `seed` and is not inverted at the end. The
 //! standard CRC-32C starts from all ones and inverts, so the two differ by one inversion when the seed is all ones.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
+
+mod draw;
+
+pub use draw::placement_draws;
 
 use crc_fast::{CrcAlgorithm, Digest};
 
