@@ -1,1 +1,29 @@
-//! (room under construction)
+//! The monitor, with the manager's duties beside it, as one machine without IO.
+//!
+//! [`Monitor`] implements [`node::Node`]. It listens on `ListenerId(0)` as the monitor and on `ListenerId(1)` as the
+//! active manager, and keeps its state on `DeviceId(0)`.
+//!
+//! - `log`: the replicated log, the only way by which state changes, and its disk format;
+//! - `state`: the replicated state and the changes that proposals consist of;
+//! - `server`: the machine: sessions, messages, subscriptions, OSDs' lives, time;
+//! - `commands`: what users can ask, one row for each command;
+//! - `soft`, `health`: what daemons reported, and what is wrong;
+//! - `text`: how answers look.
+
+#![forbid(unsafe_code)]
+
+mod commands;
+mod config;
+mod context;
+mod health;
+mod log;
+mod options;
+mod pins;
+mod pools;
+mod server;
+mod soft;
+mod state;
+mod text;
+
+pub use config::{AuthMode, Config, InitialKey};
+pub use server::Monitor;

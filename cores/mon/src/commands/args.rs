@@ -1,0 +1,433 @@
+//! Signatures of commands, and the arguments that come with a command, checked against them.
+
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use types::{EntityAddr, Errno, Fsid, PgId};
+
+use super::Refusal;
+
+/// What an argument must look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Any text, perhaps of certain characters only.
+    String,
+    /// A whole number.
+    Int,
+    /// A number.
+    Float,
+    /// A flag that is given or not.
+    Bool,
+    /// One of a few words.
+    Choices,
+    /// A pool's name.
+    Poolname,
+    /// `osd.3` or `3`.
+    OsdName,
+    /// `1.2f`
+    Pgid,
+    /// `IP[:port][/nonce]`
+    EntityAddr,
+    /// An IP address.
+    IPAddr,
+    /// 32 hex digits with dashes.
+    UUID,
+    /// `osd.3`, `mon.a`, `client.admin`
+    Name,
+    /// An object's name.
+    Objectname,
+}
+
+impl Kind {
+    fn parse(name: &str) -> Kind {
+        match name {
+            "String" => Kind::String,
+            "Int" => Kind::Int,
+            "Float" => Kind::Float,
+            "Bool" => Kind::Bool,
+            "Choices" => Kind::Choices,
+            "Poolname" => Kind::Poolname,
+            "OsdName" => Kind::OsdName,
+            "Pgid" => Kind::Pgid,
+            "EntityAddr" => Kind::EntityAddr,
+            "IPAddr" => Kind::IPAddr,
+            "UUID" => Kind::UUID,
+            "Name" => Kind::Name,
+            "Objectname" => Kind::Objectname,
+            other => unreachable!("argument type {other} in the command table"),
+        }
+    }
+}
+
+/// One argument of a signature.
+#[derive(Clone, Debug)]
+pub(crate) struct Param {
+    /// Key in the command's JSON.
+    pub(crate) name: String,
+    /// Type.
+    pub(crate) kind: Kind,
+    /// Whether it may be left out.
+    pub(crate) optional: bool,
+    /// Whether it is a list.
+    pub(crate) many: bool,
+    /// Allowed words.
+    pub(crate) choices: Vec<String>,
+    /// Least and greatest value, as written.
+    pub(crate) range: Option<String>,
+    /// Allowed characters, as a class: `[A-Za-z0-9-_.]`.
+    pub(crate) goodchars: Option<String>,
+}
+
+/// A command's words and arguments.
+#[derive(Clone, Debug)]
+pub(crate) struct Signature {
+    /// The words, joined by blanks.
+    pub(crate) prefix: String,
+    /// The arguments, in the order in which they are typed.
+    pub(crate) params: Vec<Param>,
+}
+
+impl Signature {
+    /// Reads the table's notation: words, then `<name:Type attribute=value …>` for each argument. The table is part of
+    /// the program, so a mistake in it is a panic (and a test reads every row).
+    pub(crate) fn parse(text: &str) -> Self {
+        let (words, mut rest) = text.split_at(text.find('<').unwrap_or(text.len()));
+        let mut params = Vec::new();
+        while let Some((inner, after)) = rest.strip_prefix('<').and_then(|r| r.split_once('>')) {
+            params.push(Self::param(inner));
+            rest = after.trim_start();
+        }
+        assert!(rest.is_empty(), "signature {text}");
+        Self { prefix: words.trim().to_string(), params }
+    }
+
+    fn param(text: &str) -> Param {
+        let mut parts = text.split(' ');
+        let (name, kind) = parts.next().and_then(|head| head.split_once(':')).expect("an argument has a name and a type");
+        let mut param = Param {
+            name: name.to_string(),
+            kind: Kind::parse(kind),
+            optional: false,
+            many: false,
+            choices: Vec::new(),
+            range: None,
+            goodchars: None,
+        };
+        for part in parts {
+            match part.split_once('=').unwrap_or((part, "")) {
+                ("req", "false") => param.optional = true,
+                ("n", "N") => param.many = true,
+                ("strings", list) => param.choices = list.split('|').map(String::from).collect(),
+                ("range", range) => param.range = Some(range.to_string()),
+                ("goodchars", set) => param.goodchars = Some(set.to_string()),
+                _ => unreachable!("attribute {part} of {text}"),
+            }
+        }
+        param
+    }
+
+    /// The signature as clients read it.
+    pub(crate) fn describe(&self) -> Value {
+        let mut sig: Vec<Value> = self.prefix.split(' ').map(|w| json!(w)).collect();
+        for p in &self.params {
+            let mut arg = serde_json::Map::new();
+            arg.insert("name".into(), json!(p.name));
+            arg.insert("type".into(), json!(format!("Ceph{:?}", p.kind)));
+            if p.many {
+                arg.insert("n".into(), json!("N"));
+            }
+            if !p.choices.is_empty() {
+                arg.insert("strings".into(), json!(p.choices.join("|")));
+            }
+            if let Some(range) = &p.range {
+                arg.insert("range".into(), json!(range));
+            }
+            if let Some(set) = &p.goodchars {
+                arg.insert("goodchars".into(), json!(set));
+            }
+            if p.optional {
+                arg.insert("req".into(), json!(false));
+            }
+            sig.push(Value::Object(arg));
+        }
+        Value::Array(sig)
+    }
+
+    /// Checks a command's JSON object. Names of arguments that this command does not have are refused, except those
+    /// that belong to every command.
+    pub(crate) fn check(&self, command: &serde_json::Map<String, Value>) -> Result<Args, Refusal> {
+        const COMMON: [&str; 5] = ["prefix", "format", "target", "module", "output-format"];
+        let mut args = Args::default();
+        for key in command.keys() {
+            if !COMMON.contains(&key.as_str()) && !self.params.iter().any(|p| p.name == *key) {
+                return Err(Refusal::new(Errno::EINVAL, format!("'{}' has no argument '{key}'", self.prefix)));
+            }
+        }
+        for p in &self.params {
+            match command.get(&p.name) {
+                None | Some(Value::Null) if p.optional || p.kind == Kind::Bool => {}
+                None | Some(Value::Null) => {
+                    return Err(Refusal::new(Errno::EINVAL, format!("'{}' needs the argument '{}'", self.prefix, p.name)));
+                }
+                Some(value) => {
+                    args.0.insert(p.name.clone(), p.take(value)?);
+                }
+            }
+        }
+        Ok(args)
+    }
+}
+
+/// A checked argument.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Arg {
+    /// Text of any kind.
+    Str(String),
+    /// A whole number.
+    Int(i64),
+    /// A number.
+    Float(f64),
+    /// A flag.
+    Bool(bool),
+    /// A list of texts.
+    List(Vec<String>),
+}
+
+impl Param {
+    fn wrong(&self, why: impl std::fmt::Display) -> Refusal {
+        Refusal::new(Errno::EINVAL, format!("argument '{}': {why}", self.name))
+    }
+
+    fn take(&self, value: &Value) -> Result<Arg, Refusal> {
+        if !self.many {
+            return self.take_one(value);
+        }
+        let one = |v: &Value| match self.take_one(v)? {
+            Arg::Str(text) => Ok(text),
+            Arg::Int(n) => Ok(n.to_string()),
+            Arg::Float(x) => Ok(x.to_string()),
+            other => Err(self.wrong(format!("{other:?} cannot be in a list"))),
+        };
+        match value {
+            Value::Array(items) => Ok(Arg::List(items.iter().map(one).collect::<Result<_, _>>()?)),
+            single => Ok(Arg::List(vec![one(single)?])),
+        }
+    }
+
+    fn take_one(&self, value: &Value) -> Result<Arg, Refusal> {
+        let text = match value {
+            Value::String(s) => s.clone(),
+            Value::Number(n) => n.to_string(),
+            Value::Bool(b) => b.to_string(),
+            other => return Err(self.wrong(format!("{other} is not a plain value"))),
+        };
+        match self.kind {
+            Kind::Int => {
+                let n: i64 = text.trim().parse().map_err(|_| self.wrong(format!("'{text}' is not a whole number")))?;
+                self.in_range(n as f64, &text)?;
+                Ok(Arg::Int(n))
+            }
+            Kind::Float => {
+                let x: f64 = text.trim().parse().map_err(|_| self.wrong(format!("'{text}' is not a number")))?;
+                if !x.is_finite() {
+                    return Err(self.wrong(format!("'{text}' is not a number")));
+                }
+                self.in_range(x, &text)?;
+                Ok(Arg::Float(x))
+            }
+            Kind::Bool => self.flag(&text),
+            _ => self.check_text(&text).map(|()| Arg::Str(text)),
+        }
+    }
+
+    /// Older clients send a flag as the word that was typed: `--yes-i-really-mean-it`.
+    fn flag(&self, text: &str) -> Result<Arg, Refusal> {
+        match text {
+            "true" | "True" | "yes" | "1" => Ok(Arg::Bool(true)),
+            "false" | "False" | "no" | "0" | "" => Ok(Arg::Bool(false)),
+            word if word.trim_start_matches('-').replace('-', "_") == self.name => Ok(Arg::Bool(true)),
+            _ => Err(self.wrong(format!("'{text}' is neither true nor false"))),
+        }
+    }
+
+    fn in_range(&self, x: f64, text: &str) -> Result<(), Refusal> {
+        let Some(range) = &self.range else { return Ok(()) };
+        let mut bounds = range.split('|').map(|b| b.parse::<f64>().unwrap_or(0.0));
+        let low = bounds.next().unwrap_or(f64::MIN);
+        let high = bounds.next().unwrap_or(f64::MAX);
+        if x < low || x > high {
+            return Err(self.wrong(format!("{text} is outside of {}", range.replace('|', "..."))));
+        }
+        Ok(())
+    }
+
+    fn check_text(&self, text: &str) -> Result<(), Refusal> {
+        let ok = match self.kind {
+            Kind::Choices => self.choices.iter().any(|c| c == text || c.trim_start_matches("--") == text),
+            Kind::OsdName => parse_osd(text).is_some() || matches!(text, "any" | "all" | "*"),
+            Kind::Pgid => text.parse::<PgId>().is_ok(),
+            Kind::UUID => text.parse::<Fsid>().is_ok(),
+            Kind::EntityAddr | Kind::IPAddr => parse_addr(text).is_some() || text.contains('/'),
+            _ => true,
+        };
+        if !ok {
+            return Err(match self.kind {
+                Kind::Choices => self.wrong(format!("'{text}' is none of {}", self.choices.join(", "))),
+                kind => self.wrong(format!("'{text}' is not a {kind:?}")),
+            });
+        }
+        let good = |c: char| self.goodchars.as_ref().is_none_or(|set| in_class(set, c));
+        match text.chars().find(|c| !good(*c)) {
+            Some(c) => Err(self.wrong(format!("invalid character '{c}' in '{text}'"))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whether `c` is in a class like `[A-Za-z0-9-_.]`.
+fn in_class(class: &str, c: char) -> bool {
+    let set: Vec<char> = class.trim_start_matches('[').trim_end_matches(']').chars().collect();
+    let mut i = 0;
+    while i < set.len() {
+        if i + 2 < set.len() && set[i + 1] == '-' && set[i].is_ascii_alphanumeric() && set[i + 2].is_ascii_alphanumeric() {
+            if (set[i]..=set[i + 2]).contains(&c) {
+                return true;
+            }
+            i += 3;
+        } else {
+            if set[i] == c {
+                return true;
+            }
+            i += 1;
+        }
+    }
+    false
+}
+
+/// `osd.3` or `3`.
+pub(crate) fn parse_osd(text: &str) -> Option<i32> {
+    text.strip_prefix("osd.").unwrap_or(text).parse().ok().filter(|n| *n >= 0)
+}
+
+/// `IP[:port][/nonce]`, with or without a leading protocol.
+pub(crate) fn parse_addr(text: &str) -> Option<EntityAddr> {
+    let (kind, text) = match text.split_once(':') {
+        Some(("v1", rest)) => (types::AddrType::Legacy, rest),
+        Some(("v2", rest)) => (types::AddrType::Msgr2, rest),
+        Some(("any", rest)) => (types::AddrType::Any, rest),
+        _ => (types::AddrType::Any, text),
+    };
+    let (place, nonce) = text.split_once('/').unwrap_or((text, "0"));
+    let nonce = nonce.parse().ok()?;
+    let addr = match place.parse::<std::net::SocketAddr>() {
+        Ok(addr) => addr,
+        Err(_) => std::net::SocketAddr::new(place.trim_matches(['[', ']']).parse().ok()?, 0),
+    };
+    Some(EntityAddr { kind, nonce, addr: Some(addr) })
+}
+
+/// The arguments of one command.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Args(pub(crate) BTreeMap<String, Arg>);
+
+impl Args {
+    /// A text; empty if it was not given.
+    pub(crate) fn str(&self, name: &str) -> &str {
+        self.opt(name).unwrap_or_default()
+    }
+
+    /// A text, if it was given.
+    pub(crate) fn opt(&self, name: &str) -> Option<&str> {
+        match self.0.get(name) {
+            Some(Arg::Str(text)) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// A whole number, if it was given.
+    pub(crate) fn int(&self, name: &str) -> Option<i64> {
+        match self.0.get(name) {
+            Some(Arg::Int(n)) => Some(*n),
+            _ => None,
+        }
+    }
+
+    /// A number, if it was given.
+    pub(crate) fn float(&self, name: &str) -> Option<f64> {
+        match self.0.get(name) {
+            Some(Arg::Float(x)) => Some(*x),
+            _ => None,
+        }
+    }
+
+    /// Whether a flag was given.
+    pub(crate) fn flag(&self, name: &str) -> bool {
+        matches!(self.0.get(name), Some(Arg::Bool(true)))
+    }
+
+    /// A list; empty if it was not given.
+    pub(crate) fn list(&self, name: &str) -> &[String] {
+        match self.0.get(name) {
+            Some(Arg::List(items)) => items,
+            _ => &[],
+        }
+    }
+
+    /// An OSD's number out of an argument that was checked to be one.
+    pub(crate) fn osd(&self, name: &str) -> Result<i32, Refusal> {
+        let text = self.str(name);
+        parse_osd(text).ok_or_else(|| Refusal::new(Errno::EINVAL, format!("'{text}' names no osd")))
+    }
+
+    /// As texts, for the capability check.
+    pub(crate) fn texts(&self) -> BTreeMap<String, String> {
+        let text = |arg: &Arg| match arg {
+            Arg::Str(s) => s.clone(),
+            Arg::Int(n) => n.to_string(),
+            Arg::Float(x) => x.to_string(),
+            Arg::Bool(b) => b.to_string(),
+            Arg::List(items) => items.join(" "),
+        };
+        self.0.iter().map(|(k, v)| (k.clone(), text(v))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(sig: &str, command: Value) -> Result<Args, String> {
+        Signature::parse(sig).check(command.as_object().unwrap()).map_err(|r| r.text)
+    }
+
+    const CREATE: &str = "pool make <pool:Poolname> <n:Int range=0|9 req=false> <mode:Choices strings=a|b req=false> <ids:String n=N goodchars=[A-Za-z0-9-_] req=false> <sure:Bool req=false>";
+
+    #[test]
+    fn arguments_are_checked_by_the_signature() {
+        let args = check(CREATE, json!({"prefix": "pool make", "pool": "p", "n": "7", "ids": "x-1", "sure": "--sure"})).unwrap();
+        assert_eq!((args.str("pool"), args.int("n"), args.list("ids").len(), args.flag("sure")), ("p", Some(7), 1, true));
+        assert_eq!(check(CREATE, json!({})).unwrap_err(), "'pool make' needs the argument 'pool'");
+        assert_eq!(check(CREATE, json!({"pool": "p", "n": 10})).unwrap_err(), "argument 'n': 10 is outside of 0...9");
+        assert_eq!(check(CREATE, json!({"pool": "p", "mode": "c"})).unwrap_err(), "argument 'mode': 'c' is none of a, b");
+        assert_eq!(
+            check(CREATE, json!({"pool": "p", "ids": ["a b"]})).unwrap_err(),
+            "argument 'ids': invalid character ' ' in 'a b'"
+        );
+        assert_eq!(check(CREATE, json!({"pool": "p", "what": 1})).unwrap_err(), "'pool make' has no argument 'what'");
+        assert!(check(CREATE, json!({"pool": {"a": 1}})).is_err());
+    }
+
+    #[test]
+    fn addresses_and_osds() {
+        assert_eq!(parse_addr("10.1.1.1:0/123").unwrap().legacy_str(), "10.1.1.1:0/123");
+        assert_eq!(parse_addr("10.1.1.1").unwrap().legacy_str(), "10.1.1.1:0/0");
+        assert_eq!(parse_addr("v1:[::1]:5/2").unwrap().legacy_str(), "[::1]:5/2");
+        assert_eq!(parse_addr("nowhere"), None);
+        assert_eq!((parse_osd("osd.3"), parse_osd("4"), parse_osd("-1")), (Some(3), Some(4), None));
+    }
+
+    #[test]
+    fn a_signature_is_described_as_clients_read_it() {
+        let v = Signature::parse("osd out <ids:String n=N>").describe();
+        assert_eq!(v, json!(["osd", "out", {"name": "ids", "type": "CephString", "n": "N"}]));
+    }
+}

@@ -1,0 +1,29 @@
+//! The descriptions by which clients read what their users type.
+
+use super::{Command, Cx, Outcome, Reply, Row, row, table};
+use crate::commands::args::Args;
+use serde_json::{Map, Value, json};
+
+pub(super) const ROWS: &[Row] = &[row("get_command_descriptions", "list the available commands", "mon", "r", describe)];
+
+fn describe(_: &mut Cx<'_>, _: &Args) -> Outcome {
+    Ok(Reply::data(descriptions(table())))
+}
+
+/// The descriptions of a table, as one line of JSON. No command carries the flag that sends it to the manager, so all of them come to
+/// the monitor.
+pub(crate) fn descriptions(table: &[Command]) -> String {
+    let mut all = Map::new();
+    for (i, command) in table.iter().enumerate() {
+        let row = command.row;
+        let entry = json!({
+            "sig": command.signature.describe(),
+            "help": row.help,
+            "module": row.module,
+            "perm": row.perm,
+            "flags": 0,
+        });
+        all.insert(format!("cmd{i:03}"), entry);
+    }
+    Value::Object(all).to_string()
+}

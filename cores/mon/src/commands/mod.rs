@@ -1,0 +1,315 @@
+//! Commands: what users can ask of the monitor and the manager.
+//!
+//! Every command is one row of a table: signature, help, module and permission (for capabilities), and the handler. The
+//! families stand in files of their own; [`find`] and the descriptions that clients download see all of them together.
+//!
+//! A handler reads the state and either answers or refuses. What it wants to change it adds to its [`Cx`] as typed
+//! changes; if it does not refuse, they become one proposal, and its answer is given when that is durable.
+
+pub(crate) mod args;
+mod auth;
+mod config;
+mod crush;
+mod crush_rules;
+mod describe;
+mod df;
+mod health;
+mod log;
+mod mgr;
+mod mon;
+mod osd;
+mod osd_admin;
+mod osd_df;
+mod osd_dump;
+mod osd_state;
+mod pg;
+mod pg_dump;
+mod pool;
+mod pool_set;
+mod refused;
+mod report;
+mod status;
+mod tell;
+
+use crate::context::Env;
+use crate::soft::Soft;
+use crate::state::{Change, State};
+use crate::text::Format;
+use args::{Args, Signature};
+use bytes::Bytes;
+use maps::Incremental;
+use messages::mon::LogEntry;
+use node::Now;
+use serde_json::Value;
+use std::sync::OnceLock;
+use types::{EntityAddr, EntityName, Errno, OsdId};
+
+pub(crate) use describe::descriptions;
+pub(crate) use mon::ping;
+pub(crate) use tell::{mgr_table, mon_table};
+
+/// A command that is not carried out: an error number and a sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    /// Goes to the client as the result.
+    pub(crate) errno: Errno,
+    /// Says what was wrong.
+    pub(crate) text: String,
+    /// Goes to standard output all the same (commands that explain themselves there).
+    pub(crate) data: Bytes,
+}
+
+impl Refusal {
+    /// With an error number and a sentence.
+    pub(crate) fn new(errno: Errno, text: impl Into<String>) -> Self {
+        Self { errno, text: text.into(), data: Bytes::new() }
+    }
+}
+
+/// Shorthand for `Err(Refusal::new(Errno::…, format!(…)))`.
+macro_rules! refuse {
+    ($errno:ident, $($text:tt)*) => {
+        return Err($crate::commands::Refusal::new(types::Errno::$errno, format!($($text)*)))
+    };
+}
+pub(crate) use refuse;
+
+/// An answer: a status line and data.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Reply {
+    /// For standard error.
+    pub(crate) status: String,
+    /// For standard output.
+    pub(crate) data: Bytes,
+}
+
+impl Reply {
+    /// Only a status line.
+    pub(crate) fn status(text: impl Into<String>) -> Self {
+        Self { status: text.into(), data: Bytes::new() }
+    }
+
+    /// Only data.
+    pub(crate) fn data(data: impl Into<Bytes>) -> Self {
+        Self { status: String::new(), data: data.into() }
+    }
+
+    /// This with a status line.
+    pub(crate) fn with_status(mut self, text: impl Into<String>) -> Self {
+        self.status = text.into();
+        self
+    }
+}
+
+/// Result of a handler.
+pub(crate) type Outcome = Result<Reply, Refusal>;
+
+/// Who asks.
+#[derive(Clone, Debug)]
+pub(crate) struct Asker {
+    /// Under which name.
+    pub(crate) name: EntityName,
+    /// From where.
+    pub(crate) addr: EntityAddr,
+}
+
+/// What a handler works with.
+pub(crate) struct Cx<'a> {
+    /// The cluster's state, all proposals applied that were made before.
+    pub(crate) state: &'a State,
+    /// What daemons reported.
+    pub(crate) soft: &'a Soft,
+    /// What this monitor is.
+    pub(crate) env: &'a Env,
+    /// The time.
+    pub(crate) now: Now,
+    /// 16 unpredictable bytes for a new key; made anew for every command.
+    pub(crate) chance: [u8; 16],
+    /// How to answer.
+    pub(crate) format: Format,
+    /// The input file.
+    pub(crate) input: Bytes,
+    /// Who asks.
+    pub(crate) asker: &'a Asker,
+    /// What the command changes.
+    pub(crate) changes: Vec<Change>,
+    /// What the command changes in the OSD map.
+    pub(crate) osdmap: Option<Incremental>,
+    /// For the cluster log, in the monitor's name: level and text.
+    pub(crate) log: Vec<(u16, String)>,
+    /// For OSDs, to be sent when the changes are durable.
+    pub(crate) instruct: Vec<(OsdId, Value)>,
+    /// Entries for the log in the asker's own name.
+    pub(crate) entries: Vec<LogEntry>,
+}
+
+impl Cx<'_> {
+    /// The next increment of the OSD map, for the handler to fill.
+    pub(crate) fn inc(&mut self) -> &mut Incremental {
+        let map = &self.state.osdmap;
+        self.osdmap.get_or_insert_with(|| Incremental::new(map.epoch + 1, map.fsid, self.now.wall))
+    }
+
+    /// A structure in the asked-for format, or this text.
+    pub(crate) fn show(&self, root: &str, value: Value, text: impl FnOnce() -> String) -> Reply {
+        if self.format.is_structured() { self.structure(root, &value) } else { Reply::data(text()) }
+    }
+
+    /// A structure in the asked-for format; indented JSON if none was asked for.
+    pub(crate) fn structure(&self, root: &str, value: &Value) -> Reply {
+        Reply::data(self.format.render(root, value))
+    }
+
+    /// Whether the command changes anything durable.
+    pub(crate) fn writes(&self) -> bool {
+        !self.changes.is_empty() || self.osdmap.is_some() || !self.entries.is_empty()
+    }
+
+    /// An existing OSD out of an argument.
+    pub(crate) fn existing_osd(&self, args: &Args, name: &str) -> Result<OsdId, Refusal> {
+        let osd = args.osd(name)?;
+        if !self.state.osdmap.exists(osd) {
+            refuse!(ENOENT, "osd.{osd} does not exist");
+        }
+        Ok(osd)
+    }
+
+    /// An existing pool out of an argument.
+    pub(crate) fn existing_pool(&self, args: &Args, name: &str) -> Result<types::PoolId, Refusal> {
+        let pool = args.str(name);
+        match self.state.pool_id(pool) {
+            Some(id) => Ok(id),
+            None => refuse!(ENOENT, "unrecognized pool '{pool}'"),
+        }
+    }
+}
+
+/// What carries a command out.
+#[derive(Clone, Copy)]
+pub(crate) enum Run {
+    /// A handler.
+    Do(fn(&mut Cx<'_>, &Args) -> Outcome),
+    /// Known, but not done here; the sentence says why.
+    Refuse(&'static str),
+}
+
+/// One command.
+pub(crate) struct Row {
+    /// Words and arguments, in the notation of [`Signature::parse`].
+    pub(crate) sig: &'static str,
+    /// What it is for.
+    pub(crate) help: &'static str,
+    /// Module, for capabilities.
+    pub(crate) module: &'static str,
+    /// `r`, `rw`, `rx`, `rwx`.
+    pub(crate) perm: &'static str,
+    /// What it does.
+    pub(crate) run: Run,
+}
+
+/// A row with a handler: signature, help, module, permission, handler.
+pub(crate) const fn row(
+    sig: &'static str,
+    help: &'static str,
+    module: &'static str,
+    perm: &'static str,
+    run: fn(&mut Cx<'_>, &Args) -> Outcome,
+) -> Row {
+    Row { sig, help, module, perm, run: Run::Do(run) }
+}
+
+/// A row with its signature read.
+pub(crate) struct Command {
+    /// The row.
+    pub(crate) row: &'static Row,
+    /// Its signature.
+    pub(crate) signature: Signature,
+}
+
+impl Command {
+    fn new(row: &'static Row) -> Self {
+        Self { row, signature: Signature::parse(row.sig) }
+    }
+}
+
+/// Every command of monitor and manager.
+pub(crate) fn table() -> &'static [Command] {
+    static TABLE: OnceLock<Vec<Command>> = OnceLock::new();
+    TABLE.get_or_init(|| {
+        let families: [&[Row]; 22] = [
+            status::ROWS,
+            df::ROWS,
+            health::ROWS,
+            osd::ROWS,
+            osd_state::ROWS,
+            osd_admin::ROWS,
+            osd_dump::ROWS,
+            osd_df::ROWS,
+            pool::ROWS,
+            pool_set::ROWS,
+            crush::ROWS,
+            crush_rules::ROWS,
+            pg::ROWS,
+            pg_dump::ROWS,
+            auth::ROWS,
+            config::ROWS,
+            log::ROWS,
+            mgr::ROWS,
+            mon::ROWS,
+            report::ROWS,
+            describe::ROWS,
+            refused::ROWS,
+        ];
+        families.into_iter().flatten().map(Command::new).collect()
+    })
+}
+
+/// A command with its arguments, ready to run.
+pub(crate) struct Parsed {
+    /// Which.
+    pub(crate) command: &'static Command,
+    /// With what.
+    pub(crate) args: Args,
+    /// How to answer.
+    pub(crate) format: Format,
+}
+
+impl Parsed {
+    /// Whether it is meant to change something.
+    pub(crate) fn writes(&self) -> bool {
+        self.command.row.perm.contains('w')
+    }
+
+    /// Carries it out.
+    pub(crate) fn run(&self, cx: &mut Cx<'_>) -> Outcome {
+        match self.command.row.run {
+            Run::Do(handler) => handler(cx, &self.args),
+            Run::Refuse(why) => {
+                Err(Refusal::new(Errno::EOPNOTSUPP, format!("'{}' is not supported: {why}", self.command.signature.prefix)))
+            }
+        }
+    }
+}
+
+/// Reads a command: one JSON object (or, from the oldest callers, the bare words).
+pub(crate) fn parse(table: &'static [Command], text: &str) -> Result<Parsed, Refusal> {
+    let object = match serde_json::from_str::<Value>(text) {
+        Ok(Value::Object(object)) => object,
+        Ok(_) => refuse!(EINVAL, "a command must be a JSON object with a 'prefix'"),
+        Err(_) if text.starts_with(['{', '[']) => refuse!(EINVAL, "command is not valid JSON"),
+        Err(_) => serde_json::Map::from_iter([("prefix".to_string(), Value::String(text.trim().to_string()))]),
+    };
+    let Some(Value::String(prefix)) = object.get("prefix") else { refuse!(EINVAL, "command has no 'prefix'") };
+    let format = Format::parse(object.get("format").and_then(Value::as_str).unwrap_or_default());
+    let mut refusal = None;
+    for command in table.iter().filter(|c| c.signature.prefix == *prefix) {
+        match command.signature.check(&object) {
+            Ok(args) => return Ok(Parsed { command, args, format }),
+            Err(why) => refusal = Some(why),
+        }
+    }
+    match refusal {
+        Some(why) => Err(why),
+        None => refuse!(EINVAL, "command not known: '{prefix}'"),
+    }
+}

@@ -1,0 +1,246 @@
+//! Monitors.
+
+use super::args::Args;
+use super::osd::{addrs, legacy};
+use super::status::{feature_map, quorum_age};
+use super::{Cx, Outcome, Reply, Row, refuse, row};
+use crate::context::{ELECTION_EPOCH, MON_FEATURES, RELEASE, RELEASE_NUMBER, VERSION, version_line};
+use serde_json::{Value, json};
+use types::{UTime, features};
+
+pub(super) const ROWS: &[Row] = &[
+    row("mon dump <epoch:Int range=0 req=false>", "show the monitor map", "mon", "r", dump),
+    row("mon stat", "show the state of the monitors", "mon", "r", stat),
+    row("mon getmap <epoch:Int range=0 req=false>", "get the monitor map", "mon", "r", getmap),
+    row("mon metadata <id:String req=false>", "show what a monitor says about itself", "mon", "r", metadata),
+    row("mon versions", "show the versions of the monitors", "mon", "r", |cx, _| {
+        Ok(cx.structure("version", &json!({version_line(): 1})))
+    }),
+    row("mon count-metadata <property:String>", "count monitors by a property", "mon", "r", count),
+    row(
+        "mon feature ls <with_value:Choices req=false strings=--with-value>",
+        "list features of the monitors",
+        "mon",
+        "r",
+        feature_ls,
+    ),
+    row("mon ok-to-stop <ids:String n=N>", "check whether monitors can stop", "mon", "r", ok_to_stop),
+    row("mon ok-to-add-offline", "check whether a monitor can be added before it runs", "mon", "r", ok_to_add),
+    row("mon ok-to-rm <id:String>", "check whether a monitor can be removed", "mon", "r", ok_to_rm),
+    row("quorum_status", "show the state of the quorum", "mon", "r", quorum_status),
+    row("mon_status", "show the state of this monitor", "mon", "r", |cx, _| Ok(cx.structure("mon_status", &mon_status(cx)))),
+    row("time-sync-status", "show how far the monitors' clocks differ", "mon", "r", time_sync),
+    row("sessions", "list sessions of the monitor", "mon", "r", sessions),
+];
+
+/// `2026-11-20T15:41:24.829984Z`, as monitor maps have times.
+fn zulu(t: UTime) -> String {
+    t.iso().replace("+0000", "Z")
+}
+
+/// The monitor map as a structure.
+pub(super) fn map_dump(cx: &Cx<'_>) -> Value {
+    let m = &cx.state.monmap;
+    let mons: Vec<Value> = m
+        .by_rank()
+        .enumerate()
+        .map(|(rank, info)| {
+            json!({
+                "rank": rank, "name": info.name, "public_addrs": addrs(&info.public_addrs), "addr": legacy(&info.public_addrs),
+                "public_addr": legacy(&info.public_addrs), "priority": info.priority, "weight": info.weight, "crush_location": "{}",
+            })
+        })
+        .collect();
+    json!({
+        "epoch": m.epoch,
+        "fsid": m.fsid.to_string(),
+        "modified": zulu(m.last_changed),
+        "created": zulu(m.created),
+        "min_mon_release": m.min_mon_release,
+        "min_mon_release_name": RELEASE,
+        "election_strategy": m.strategy,
+        "disallowed_leaders: ": "",
+        "stretch_mode": m.stretch_mode_enabled,
+        "tiebreaker_mon": m.tiebreaker_mon,
+        "removed_ranks: ": "",
+        "features": {"persistent": MON_FEATURES, "optional": []},
+        "mons": mons,
+    })
+}
+
+fn dump(cx: &mut Cx<'_>, args: &Args) -> Outcome {
+    let m = cx.state.monmap.clone();
+    if args.int("epoch").is_some_and(|e| e > 0 && e != i64::from(m.epoch)) {
+        refuse!(ENOENT, "there is no map for epoch {}", args.int("epoch").unwrap_or(0));
+    }
+    let mut value = map_dump(cx);
+    value["quorum"] = json!([0]);
+    let reply = cx.show("monmap", value, || {
+        let mut out = format!(
+            "epoch {}\nfsid {}\nlast_changed {}\ncreated {}\nmin_mon_release {RELEASE_NUMBER} ({RELEASE})\nelection_strategy: {}\n",
+            m.epoch,
+            m.fsid,
+            m.last_changed.iso(),
+            m.created.iso(),
+            m.strategy
+        );
+        m.by_rank().enumerate().for_each(|(rank, i)| out.push_str(&format!("{rank}: {} mon.{}\n", i.public_addrs, i.name)));
+        out
+    });
+    Ok(reply.with_status(format!("dumped monmap epoch {}", m.epoch)))
+}
+
+fn stat(cx: &mut Cx<'_>, _: &Args) -> Outcome {
+    let m = &cx.state.monmap;
+    let name = &cx.env.config.name;
+    let value = json!({
+        "epoch": m.epoch, "min_mon_release": RELEASE_NUMBER, "min_mon_release_name": RELEASE, "num_mons": m.mon_info.len(), "leader": name,
+        "quorum": [{"rank": 0, "name": name}],
+    });
+    Ok(cx.show("mon_stat", value, || {
+        let mons: Vec<String> = m.by_rank().map(|i| format!("{}={}", i.name, i.public_addrs)).collect();
+        format!(
+            "e{}: {} mons at {{{}}} removed_ranks: {{}}, election epoch {ELECTION_EPOCH}, leader 0 {name}, quorum 0 {name}\n",
+            m.epoch,
+            m.mon_info.len(),
+            mons.join(",")
+        )
+    }))
+}
+
+fn getmap(cx: &mut Cx<'_>, args: &Args) -> Outcome {
+    let epoch = cx.state.monmap.epoch;
+    if args.int("epoch").is_some_and(|e| e > 0 && e != i64::from(epoch)) {
+        refuse!(ENOENT, "there is no map for epoch {}", args.int("epoch").unwrap_or(0));
+    }
+    Ok(Reply::data(cx.state.monmap_bytes.clone()).with_status(format!("got monmap epoch {epoch}")))
+}
+
+/// What this monitor says about itself.
+pub(super) fn own_metadata(cx: &Cx<'_>) -> Value {
+    json!({
+        "name": cx.env.config.name, "addrs": cx.env.config.addrs.to_string(), "ceph_release": RELEASE, "ceph_version": version_line(),
+        "ceph_version_short": VERSION, "hostname": cx.env.config.host, "arch": std::env::consts::ARCH,
+    })
+}
+
+fn metadata(cx: &mut Cx<'_>, args: &Args) -> Outcome {
+    let own = own_metadata(cx);
+    match args.opt("id") {
+        None => Ok(cx.structure("mon_metadata", &json!([own]))),
+        Some(id) if id == cx.env.config.name => Ok(cx.structure("mon_metadata", &own)),
+        Some(id) => refuse!(ENOENT, "there is no monitor '{id}'"),
+    }
+}
+
+fn count(cx: &mut Cx<'_>, args: &Args) -> Outcome {
+    let value = own_metadata(cx)[args.str("property")].as_str().unwrap_or("unknown").to_string();
+    Ok(cx.structure("count", &json!({value: 1})))
+}
+
+fn feature_ls(cx: &mut Cx<'_>, args: &Args) -> Outcome {
+    let valued = args.opt("with_value").is_some();
+    let names: Vec<String> =
+        MON_FEATURES.iter().enumerate().map(|(i, n)| if valued { format!("{n}({})", 1 << i) } else { (*n).into() }).collect();
+    let value = json!({
+        "all": {"supported": names, "persistent": names},
+        "monmap": {"persistent": names, "optional": Vec::<String>::new(), "required": names},
+    });
+    let list = names.join(",");
+    Ok(cx.show("features", value, || {
+        format!("all features\n\tsupported: [{list}]\n\tpersistent: [{list}]\non current monmap (epoch {})\n\tpersistent: [{list}]\n\trequired: [{list}]\n", cx.state.monmap.epoch)
+    }))
+}
+
+fn ok_to_stop(cx: &mut Cx<'_>, args: &Args) -> Outcome {
+    let own = &cx.env.config.name;
+    if args.list("ids").iter().any(|id| id.trim_start_matches("mon.") == own) {
+        refuse!(EBUSY, "not enough monitors would be available () after stopping mons {}", args.list("ids").join(","));
+    }
+    Ok(Reply::status("quorum should be preserved after stopping"))
+}
+
+fn ok_to_add(_: &mut Cx<'_>, _: &Args) -> Outcome {
+    refuse!(EBUSY, "adding a monitor that does not run yet would break the quorum of one")
+}
+
+fn ok_to_rm(cx: &mut Cx<'_>, args: &Args) -> Outcome {
+    if args.str("id") == cx.env.config.name {
+        refuse!(EBUSY, "removing mon.{} would leave no monitor", args.str("id"));
+    }
+    Ok(Reply::status("mon does not exist, so it is ok to remove"))
+}
+
+/// State of the quorum, which is this monitor.
+pub(super) fn quorum_dump(cx: &Cx<'_>) -> Value {
+    let name = &cx.env.config.name;
+    json!({
+        "election_epoch": ELECTION_EPOCH,
+        "quorum": [0],
+        "quorum_names": [name],
+        "quorum_leader_name": name,
+        "quorum_age": quorum_age(cx),
+        "features": {"quorum_con": features::SUPPORTED.to_string(), "quorum_mon": MON_FEATURES},
+        "monmap": map_dump(cx),
+    })
+}
+
+fn quorum_status(cx: &mut Cx<'_>, _: &Args) -> Outcome {
+    // One line even when no format is asked for.
+    let format = if cx.format.is_structured() { cx.format } else { crate::text::Format::Json };
+    let end = if cx.format.is_structured() { "" } else { "\n" };
+    Ok(Reply::data(format.render("quorum_status", &quorum_dump(cx)) + end))
+}
+
+/// State of this monitor.
+pub(super) fn mon_status(cx: &Cx<'_>) -> Value {
+    json!({
+        "name": cx.env.config.name,
+        "rank": 0,
+        "state": "leader",
+        "election_epoch": ELECTION_EPOCH,
+        "quorum": [0],
+        "quorum_age": quorum_age(cx),
+        "features": {
+            "required_con": features::REQUIRED_BY_SERVERS.to_string(),
+            "required_mon": MON_FEATURES,
+            "quorum_con": features::SUPPORTED.to_string(),
+            "quorum_mon": MON_FEATURES,
+        },
+        "outside_quorum": [],
+        "extra_probe_peers": [],
+        "sync_provider": [],
+        "monmap": map_dump(cx),
+        "feature_map": feature_map(cx),
+        "stretch_mode": false,
+    })
+}
+
+/// The answer to a ping.
+pub(crate) fn ping(cx: &Cx<'_>) -> Value {
+    json!({"health": super::health::dump(cx, false), "mon_status": mon_status(cx)})
+}
+
+fn time_sync(cx: &mut Cx<'_>, _: &Args) -> Outcome {
+    let name = &cx.env.config.name;
+    let value = json!({
+        "time_skew_status": {name.clone(): {"skew": 0, "latency": 0, "health": "HEALTH_OK"}},
+        "timechecks": {"epoch": ELECTION_EPOCH, "round": 0, "round_status": "finished"},
+    });
+    Ok(cx.structure("time_sync", &value))
+}
+
+fn sessions(cx: &mut Cx<'_>, _: &Args) -> Outcome {
+    let value = cx
+        .soft
+        .connected
+        .values()
+        .map(|c| {
+            json!({
+                "name": format!("{}.{}", c.kind.name(), c.global_id), "entity_name": c.name.to_string(), "socket_addr": c.addr,
+                "con_features_hex": format!("{:x}", c.features), "open": true, "global_id": c.global_id, "authenticated": true,
+            })
+        })
+        .collect();
+    Ok(cx.structure("sessions", &value))
+}

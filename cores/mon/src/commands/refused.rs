@@ -1,0 +1,154 @@
+//! Commands of Ceph that are known here and refused, each with the reason. They are described to clients, so that typing one gives
+//! the reason instead of a guess.
+
+use super::{Row, Run};
+
+const TIER: &str = "cache tiers are not part of this cluster";
+const FS: &str = "there are no file systems in this cluster";
+const MODULE: &str = "the manager's duties are built in; it has no modules to switch";
+const ONE_MON: &str = "this release runs one monitor; more come with a later release";
+const STRETCH: &str = "stretch clusters are not supported";
+const WEIGHT_SETS: &str = "weight sets are made by Ceph's balancer, which is not part of this cluster";
+const BALANCER: &str = "pools of one copy are not balanced";
+const RBD_TASKS: &str = "background tasks of images are not supported";
+
+const fn no(sig: &'static str, module: &'static str, perm: &'static str, why: &'static str) -> Row {
+    Row { sig, help: "refused here: see docs/compatibility.md", module, perm, run: Run::Refuse(why) }
+}
+
+pub(super) const ROWS: &[Row] = &[
+    no(
+        "osd tier add <pool:Poolname> <tierpool:Poolname> <force_nonempty:Choices req=false strings=--force-nonempty>",
+        "osd",
+        "rw",
+        TIER,
+    ),
+    no("osd tier add-cache <pool:Poolname> <tierpool:Poolname> <size:Int range=0>", "osd", "rw", TIER),
+    no(
+        "osd tier cache-mode <pool:Poolname> <mode:Choices strings=writeback|proxy|readproxy|readonly|none> <yes_i_really_mean_it:Bool req=false>",
+        "osd",
+        "rw",
+        TIER,
+    ),
+    no("osd tier rm <pool:Poolname> <tierpool:Poolname>", "osd", "rw", TIER),
+    no("osd tier remove <pool:Poolname> <tierpool:Poolname>", "osd", "rw", TIER),
+    no("osd tier set-overlay <pool:Poolname> <overlaypool:Poolname>", "osd", "rw", TIER),
+    no("osd tier rm-overlay <pool:Poolname>", "osd", "rw", TIER),
+    no("osd tier remove-overlay <pool:Poolname>", "osd", "rw", TIER),
+    no(
+        "osd force-create-pg <pgid:Pgid> <yes_i_really_mean_it:Bool req=false>",
+        "osd",
+        "rw",
+        "a placement group whose data is gone is not made anew; delete the pool",
+    ),
+    no("osd force_healthy_stretch_mode <yes_i_really_mean_it:Bool req=false>", "osd", "rw", STRETCH),
+    no("osd force_recovery_stretch_mode <yes_i_really_mean_it:Bool req=false>", "osd", "rw", STRETCH),
+    no(
+        "osd reweight-by-utilization <oload:Int req=false> <max_change:Float req=false> <max_osds:Int req=false> <no_increasing:Choices req=false strings=--no-increasing>",
+        "osd",
+        "rw",
+        BALANCER,
+    ),
+    no(
+        "osd test-reweight-by-utilization <oload:Int req=false> <max_change:Float req=false> <max_osds:Int req=false> <no_increasing:Bool req=false>",
+        "osd",
+        "r",
+        BALANCER,
+    ),
+    no(
+        "osd reweight-by-pg <oload:Int req=false> <max_change:Float req=false> <max_osds:Int req=false> <pools:Poolname n=N req=false>",
+        "osd",
+        "rw",
+        BALANCER,
+    ),
+    no(
+        "osd test-reweight-by-pg <oload:Int req=false> <max_change:Float req=false> <max_osds:Int req=false> <pools:Poolname n=N req=false>",
+        "osd",
+        "r",
+        BALANCER,
+    ),
+    no("osd crush weight-set create <pool:Poolname> <mode:Choices strings=flat|positional>", "osd", "rw", WEIGHT_SETS),
+    no("osd crush weight-set create-compat", "osd", "rw", WEIGHT_SETS),
+    no("osd crush weight-set dump", "osd", "r", WEIGHT_SETS),
+    no("osd crush weight-set ls", "osd", "r", WEIGHT_SETS),
+    no("osd crush weight-set reweight <pool:Poolname> <item:String> <weight:Float n=N range=0.0>", "osd", "rw", WEIGHT_SETS),
+    no("osd crush weight-set reweight-compat <item:String> <weight:Float n=N range=0.0>", "osd", "rw", WEIGHT_SETS),
+    no("osd crush weight-set rm <pool:Poolname>", "osd", "rw", WEIGHT_SETS),
+    no("osd crush weight-set rm-compat", "osd", "rw", WEIGHT_SETS),
+    no("osd pool set noautoscale", "mgr", "w", "placement groups are not scaled by themselves here; noautoscale is always set"),
+    no("osd pool unset noautoscale", "mgr", "w", "placement groups are not scaled by themselves here"),
+    no("osd pool repair <who:Poolname n=N>", "osd", "rw", "pools of one copy have nothing to repair from"),
+    no("osd pool force-recovery <who:Poolname n=N>", "osd", "rw", "pools of one copy never recover"),
+    no("osd pool force-backfill <who:Poolname n=N>", "osd", "rw", "pools of one copy never backfill"),
+    no("osd pool cancel-force-recovery <who:Poolname n=N>", "osd", "rw", "pools of one copy never recover"),
+    no("osd pool cancel-force-backfill <who:Poolname n=N>", "osd", "rw", "pools of one copy never backfill"),
+    no("mon add <name:String> <addr:IPAddr> <location:String goodchars=[A-Za-z0-9-_.=] n=N req=false>", "mon", "rw", ONE_MON),
+    no("mon rm <name:String>", "mon", "rw", ONE_MON),
+    no("mon remove <name:String>", "mon", "rw", ONE_MON),
+    no("mon set-addrs <name:String> <addrs:String>", "mon", "rw", "the monitor's addresses are given when it starts"),
+    no("mon set-rank <name:String> <rank:Int>", "mon", "rw", ONE_MON),
+    no("mon set-weight <name:String> <weight:Int range=0|65535>", "mon", "rw", ONE_MON),
+    no("mon enable-msgr2", "mon", "rw", "only msgr2 is spoken"),
+    no("mon scrub", "mon", "rw", "there is one copy of the monitor's state; its checksums are verified when it is read"),
+    no("mon feature set <feature_name:String> <yes_i_really_mean_it:Bool req=false>", "mon", "rw", "all features are always on"),
+    no("mon set election_strategy <strategy:String>", "mon", "rw", ONE_MON),
+    no("mon add disallowed_leader <name:String>", "mon", "rw", ONE_MON),
+    no("mon rm disallowed_leader <name:String>", "mon", "rw", ONE_MON),
+    no("mon set_location <name:String> <args:String goodchars=[A-Za-z0-9-_.=] n=N>", "mon", "rw", STRETCH),
+    no("mon enable_stretch_mode <tiebreaker_mon:String> <new_crush_rule:String> <dividing_bucket:String>", "mon", "rw", STRETCH),
+    no("mon set_new_tiebreaker <name:String> <yes_i_really_mean_it:Bool req=false>", "mon", "rw", STRETCH),
+    no(
+        "mgr fail <who:String req=false>",
+        "mgr",
+        "rw",
+        "the manager's duties are part of the monitor; there is no other to take over",
+    ),
+    no("mgr module enable <module:String> <force:Choices req=false strings=--force>", "mgr", "rw", MODULE),
+    no("mgr module disable <module:String>", "mgr", "rw", MODULE),
+    no("balancer on", "mgr", "rw", BALANCER),
+    no("balancer mode <mode:Choices strings=none|crush-compat|upmap>", "mgr", "rw", BALANCER),
+    no("balancer eval <option:String req=false>", "mgr", "r", BALANCER),
+    no("balancer optimize <plan:String> <pools:String n=N req=false>", "mgr", "rw", BALANCER),
+    no("balancer execute <plan:String>", "mgr", "rw", BALANCER),
+    no("crash info <id:String>", "mgr", "r", "crashes are not collected"),
+    no("crash post", "mgr", "rw", "crashes are not collected"),
+    no("fs new <fs_name:String goodchars=[A-Za-z0-9-_.]> <metadata:String> <data:String> <force:Bool req=false>", "fs", "rw", FS),
+    no("fs volume create <name:String> <placement:String req=false>", "mgr", "rw", FS),
+    no("fs volume ls", "mgr", "r", FS),
+    no("fs subvolume ls <vol_name:String> <group_name:String req=false>", "mgr", "r", FS),
+    no("fs authorize <filesystem:String> <entity:String> <caps:String n=N>", "auth", "rwx", FS),
+    no("fs status <fs:String req=false>", "mgr", "r", FS),
+    no(
+        "rbd perf image stats <pool_spec:String req=false> <sort_by:String req=false>",
+        "mgr",
+        "r",
+        "figures by image are not collected",
+    ),
+    no(
+        "rbd perf image counters <pool_spec:String req=false> <sort_by:String req=false>",
+        "mgr",
+        "r",
+        "figures by image are not collected",
+    ),
+    no("rbd task list <task_id:String req=false>", "mgr", "r", RBD_TASKS),
+    no("rbd task add flatten <image_spec:String>", "mgr", "w", RBD_TASKS),
+    no("rbd task add remove <image_spec:String>", "mgr", "w", RBD_TASKS),
+    no("rbd task add trash remove <image_id_spec:String>", "mgr", "w", RBD_TASKS),
+    no("rbd task cancel <task_id:String>", "mgr", "r", RBD_TASKS),
+    no("telemetry on <license:String req=false>", "mgr", "rw", "nothing is reported to anybody"),
+    no("orch ls <service_type:String req=false>", "mgr", "r", "daemons are not deployed by the manager"),
+    no("orch ps <hostname:String req=false>", "mgr", "r", "daemons are not deployed by the manager"),
+    no("orch host ls", "mgr", "r", "daemons are not deployed by the manager"),
+    no("device info <devid:String>", "mgr", "r", "the health of devices is not collected"),
+    no(
+        "device get-health-metrics <devid:String> <sample:String req=false>",
+        "mgr",
+        "r",
+        "the health of devices is not collected",
+    ),
+    no("tell <target:Name> <args:String n=N>", "mon", "rw", "the client sends these to the daemon itself"),
+    no("quorum enter", "mon", "rw", ONE_MON),
+    no("quorum exit", "mon", "rw", ONE_MON),
+    no("sync_force <validate:Choices req=false strings=--yes-i-really-mean-it>", "mon", "rw", ONE_MON),
+    no("compact", "mon", "rw", "the monitor folds its log by itself"),
+];

@@ -1,0 +1,161 @@
+//! What a monitor or the manager is told directly (`ceph tell`, and calls of the own process): a few commands about the
+//! daemon itself, and all that the cluster understands.
+
+use super::args::Args;
+use super::{Command, Cx, Outcome, Reply, Row, descriptions, mon, refuse, row, status, table};
+use crate::options::{self, normalize};
+use serde_json::{Map, Value, json};
+use std::sync::OnceLock;
+
+const MON: &[Row] = &[
+    row("version", "show the version", "mon", "r", status::version),
+    row("help", "list the commands", "mon", "r", help),
+    row("get_command_descriptions", "list the commands, for clients", "mon", "r", mon_descriptions),
+    row("mon_status", "show the state of this monitor", "mon", "r", |cx, _| Ok(cx.structure("mon_status", &mon::mon_status(cx)))),
+    row("config get <var:String>", "show an option", "mon", "r", get),
+    row("config set <var:String> <val:String n=N>", "set an option of this daemon until it is set again", "mon", "rw", set),
+    row("config unset <var:String>", "unset an option of this daemon", "mon", "rw", unset),
+    row("config show", "show all options that differ from their defaults", "mon", "r", show),
+    row("config diff", "show all options that differ from their defaults", "mon", "r", show),
+    row("config help <var:String req=false>", "explain an option", "mon", "r", explain),
+    row("perf dump", "show counters", "mon", "r", perf),
+    row("injectargs <injected_args:String n=N>", "set options in the form --name=value", "mon", "rw", inject),
+    row("ops", "list operations in flight", "mon", "r", no_ops),
+    row("dump_historic_ops", "list recent operations", "mon", "r", no_ops),
+    row("dump_historic_slow_ops", "list recent slow operations", "mon", "r", no_ops),
+    row("ready", "answer when the monitor serves", "mon", "r", |_, _| Ok(Reply::data("ready\n"))),
+];
+
+const MGR: &[Row] = &[
+    row("version", "show the version", "mgr", "r", status::version),
+    row("help", "list the commands", "mgr", "r", help),
+    row("get_command_descriptions", "list the commands, for clients", "mgr", "r", mgr_descriptions),
+    row("config get <var:String>", "show an option", "mgr", "r", get),
+    row("config show", "show all options that differ from their defaults", "mgr", "r", show),
+    row("perf dump", "show counters", "mgr", "r", perf),
+];
+
+fn with_cluster(own: &'static [Row]) -> Vec<Command> {
+    own.iter().chain(table().iter().map(|c| c.row)).map(Command::new).collect()
+}
+
+/// Commands to the monitor itself.
+pub(crate) fn mon_table() -> &'static [Command] {
+    static TABLE: OnceLock<Vec<Command>> = OnceLock::new();
+    TABLE.get_or_init(|| with_cluster(MON))
+}
+
+/// Commands to the manager itself.
+pub(crate) fn mgr_table() -> &'static [Command] {
+    static TABLE: OnceLock<Vec<Command>> = OnceLock::new();
+    TABLE.get_or_init(|| with_cluster(MGR))
+}
+
+fn mon_descriptions(_: &mut Cx<'_>, _: &Args) -> Outcome {
+    Ok(Reply::data(descriptions(&mon_table()[..MON.len()])))
+}
+
+fn mgr_descriptions(_: &mut Cx<'_>, _: &Args) -> Outcome {
+    Ok(Reply::data(descriptions(&mgr_table()[..MGR.len()])))
+}
+
+fn help(cx: &mut Cx<'_>, _: &Args) -> Outcome {
+    let all: Map<String, Value> = mon_table().iter().map(|c| (c.signature.prefix.clone(), json!(c.row.help))).collect();
+    Ok(cx.structure("help", &Value::Object(all)))
+}
+
+fn get(cx: &mut Cx<'_>, args: &Args) -> Outcome {
+    let name = normalize(args.str("var"));
+    if options::find(&name).is_none() {
+        refuse!(ENOENT, "'{name}' is not an option of this daemon");
+    }
+    let value = options::of_monitor(cx.state, cx.env, &name);
+    Ok(cx.structure("config_get", &json!({name: value})))
+}
+
+/// Options of this daemon are those of the database, so that they outlast the daemon: a set option goes there.
+fn store(cx: &mut Cx<'_>, name: &str, value: Option<String>) -> Outcome {
+    let Some(opt) = options::find(name) else { refuse!(ENOENT, "'{name}' is not an option of this daemon") };
+    let value = match value.map(|v| opt.check(&v)).transpose() {
+        Ok(value) => value,
+        Err(why) => refuse!(EINVAL, "error setting '{name}': {why}"),
+    };
+    let section = cx.env.name().to_string();
+    if cx.state.config.get(&section, name) != value.as_ref() {
+        let set = vec![(section, name.to_string(), value)];
+        cx.changes.push(crate::state::Change::Config { by: cx.asker.name.to_string(), set });
+    }
+    Ok(cx.structure("config_set", &json!({"success": format!("{name} = '{}' ", options::of_monitor(cx.state, cx.env, name))})))
+}
+
+fn set(cx: &mut Cx<'_>, args: &Args) -> Outcome {
+    store(cx, &normalize(args.str("var")), Some(args.list("val").join(" ")))
+}
+
+fn unset(cx: &mut Cx<'_>, args: &Args) -> Outcome {
+    store(cx, &normalize(args.str("var")), None)
+}
+
+fn inject(cx: &mut Cx<'_>, args: &Args) -> Outcome {
+    let words: Vec<String> = args.list("injected_args").iter().flat_map(|a| a.split_whitespace().map(String::from)).collect();
+    let mut words = words.into_iter();
+    let mut reply = Ok(Reply::default());
+    while let Some(word) = words.next() {
+        let Some(word) = word.strip_prefix("--").map(String::from) else {
+            refuse!(EINVAL, "'{word}' is not of the form --name=value")
+        };
+        let (name, value) = match word.split_once('=') {
+            Some((name, value)) => (name.to_string(), value.to_string()),
+            None => (word, words.next().unwrap_or_default()),
+        };
+        reply = store(cx, &normalize(&name), Some(value));
+        if reply.is_err() {
+            break;
+        }
+    }
+    reply
+}
+
+fn show(cx: &mut Cx<'_>, _: &Args) -> Outcome {
+    let differs = |o: &&options::Opt| options::of_monitor(cx.state, cx.env, o.name) != o.default;
+    let all: Map<String, Value> = options::OPTIONS
+        .iter()
+        .filter(differs)
+        .map(|o| (o.name.to_string(), json!(options::of_monitor(cx.state, cx.env, o.name))))
+        .collect();
+    Ok(cx.structure("config_show", &Value::Object(all)))
+}
+
+fn explain(cx: &mut Cx<'_>, args: &Args) -> Outcome {
+    let named = args.opt("var").map(normalize);
+    let all: Vec<Value> = options::OPTIONS
+        .iter()
+        .filter(|o| named.as_ref().is_none_or(|n| n == o.name))
+        .map(|o| json!({"name": o.name, "type": o.kind.name(), "level": o.level, "desc": o.help, "default": o.default}))
+        .collect();
+    if all.is_empty() {
+        refuse!(ENOENT, "'{}' is not an option of this daemon", args.str("var"));
+    }
+    Ok(cx.structure("options", &json!(all)))
+}
+
+fn perf(cx: &mut Cx<'_>, _: &Args) -> Outcome {
+    let map = &cx.state.osdmap;
+    let (exist, up, inside) = map.osd_counts();
+    let space = cx.soft.total_space(cx.state);
+    let sum = cx.soft.total();
+    let value = json!({
+        "cluster": {
+            "num_mon": 1, "num_mon_quorum": 1, "num_osd": exist, "num_osd_up": up, "num_osd_in": inside, "osd_epoch": map.epoch,
+            "osd_bytes": space.total, "osd_bytes_used": space.total.saturating_sub(space.available), "osd_bytes_avail": space.available,
+            "num_pool": map.pools.len(), "num_pg": crate::soft::all_pgs(cx.state).count(), "num_object": sum.num_objects, "num_bytes": sum.num_bytes,
+        },
+        "mon": {"num_sessions": cx.soft.connected.len(), "election_call": 0, "election_win": 1},
+        "log": {"entries": cx.state.index, "snapshot_bytes": cx.env.snapshot_bytes},
+    });
+    Ok(cx.structure("perf", &value))
+}
+
+fn no_ops(cx: &mut Cx<'_>, _: &Args) -> Outcome {
+    Ok(cx.structure("ops", &json!({"ops": [], "num_ops": 0})))
+}

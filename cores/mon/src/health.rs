@@ -1,0 +1,390 @@
+//! What is wrong with the cluster, by Ceph's codes.
+
+use crate::context::Env;
+use crate::options;
+use crate::soft::{Soft, all_pgs};
+use crate::state::State;
+use maps::{flags, pool_flags, state as bits};
+use node::{Mono, Now};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use types::OsdId;
+
+/// How bad.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Severity {
+    /// To be looked at.
+    Warning,
+    /// To be mended.
+    Error,
+}
+
+impl Severity {
+    /// `HEALTH_WARN`, `HEALTH_ERR`
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Severity::Warning => "HEALTH_WARN",
+            Severity::Error => "HEALTH_ERR",
+        }
+    }
+
+    /// `WRN`, `ERR`
+    pub(crate) fn short(self) -> &'static str {
+        match self {
+            Severity::Warning => "WRN",
+            Severity::Error => "ERR",
+        }
+    }
+}
+
+/// One finding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Check {
+    /// How bad.
+    pub(crate) severity: Severity,
+    /// One line.
+    pub(crate) summary: String,
+    /// How many things it is about.
+    pub(crate) count: u64,
+    /// A line for each.
+    pub(crate) detail: Vec<String>,
+}
+
+/// Details that are listed at most for one check.
+const DETAILS: usize = 50;
+/// Seconds that a group may be inactive before that is a finding: they are while they are made or peer.
+const INACTIVE_SECS: u64 = 60;
+
+struct Checks(BTreeMap<String, Check>);
+
+impl Checks {
+    fn add(&mut self, code: &str, severity: Severity, count: u64, summary: String, detail: Vec<String>) {
+        self.0.insert(code.into(), Check { severity, summary, count, detail });
+    }
+
+    fn warn(&mut self, code: &str, count: u64, summary: String, detail: Vec<String>) {
+        self.add(code, Severity::Warning, count, summary, detail);
+    }
+}
+
+/// All findings, also muted ones.
+pub(crate) fn checks(state: &State, soft: &Soft, env: &Env, now: Now) -> BTreeMap<String, Check> {
+    let mut checks = Checks(BTreeMap::new());
+    osds_down(&mut checks, state);
+    osds_full(&mut checks, state);
+    osd_flags(&mut checks, state);
+    pools(&mut checks, state, soft, env);
+    pgs(&mut checks, state, soft, now);
+    monitor(&mut checks, state, env);
+    reported(&mut checks, state, soft);
+    checks.0
+}
+
+/// Overall state, without what is muted.
+pub(crate) fn status(state: &State, checks: &BTreeMap<String, Check>) -> &'static str {
+    let heard = checks.iter().filter(|(code, _)| !state.mutes.contains_key(*code));
+    heard.map(|(_, c)| c.severity).max().map_or("HEALTH_OK", Severity::name)
+}
+
+fn osds_down(checks: &mut Checks, state: &State) {
+    let map = &state.osdmap;
+    // OSDs that are out are not missed.
+    let down: Vec<OsdId> = map.osds().filter(|o| !map.is_up(*o) && map.is_in(*o)).collect();
+    if down.is_empty() {
+        return no_osds(checks, state);
+    }
+    let place = |item: i32| {
+        let above = map.crush.full_location(item).into_iter().rev();
+        above.map(|(kind, name)| format!("{kind}={name}")).collect::<Vec<_>>().join(",")
+    };
+    let detail = down.iter().map(|o| format!("osd.{o} ({}) is down", place(*o))).collect();
+    checks.warn("OSD_DOWN", down.len() as u64, format!("{} osds down", down.len()), detail);
+    let mut by_type: BTreeMap<i32, Vec<(i32, usize)>> = BTreeMap::new();
+    for bucket in map.crush.buckets.iter().flatten().filter(|b| !map.crush.is_shadow(b.id)) {
+        let below: Vec<OsdId> =
+            map.crush.devices_under(bucket.id).into_iter().filter(|o| map.exists(*o) && map.is_in(*o)).collect();
+        if !below.is_empty() && below.iter().all(|o| !map.is_up(*o)) {
+            by_type.entry(bucket.kind.into()).or_default().push((bucket.id, below.len()));
+        }
+    }
+    for (kind, buckets) in by_type {
+        let name = map.crush.type_name(kind).unwrap_or("bucket");
+        let osds: usize = buckets.iter().map(|(_, n)| n).sum();
+        let plural = if buckets.len() == 1 { "" } else { "s" };
+        let detail = buckets.iter().map(|(id, n)| {
+            let above = place(*id);
+            let above = if above.is_empty() { above } else { format!("({above}) ") };
+            format!("{name} {} {above}({n} osds) is down", map.crush.name_of(*id).unwrap_or("?"))
+        });
+        let code = format!("OSD_{}_DOWN", name.to_uppercase());
+        checks.warn(
+            &code,
+            buckets.len() as u64,
+            format!("{} {name}{plural} ({osds} osds) down", buckets.len()),
+            detail.collect(),
+        );
+    }
+}
+
+fn no_osds(checks: &mut Checks, state: &State) {
+    let (exist, ..) = state.osdmap.osd_counts();
+    if exist == 0 {
+        checks.warn("TOO_FEW_OSDS", 0, "there are no OSDs".into(), Vec::new());
+    }
+}
+
+fn osds_full(checks: &mut Checks, state: &State) {
+    let map = &state.osdmap;
+    let kinds = [
+        (bits::FULL, "OSD_FULL", Severity::Error, "full", "full"),
+        (bits::BACKFILLFULL, "OSD_BACKFILLFULL", Severity::Warning, "backfillfull", "backfill full"),
+        (bits::NEARFULL, "OSD_NEARFULL", Severity::Warning, "nearfull", "near full"),
+    ];
+    for (bit, code, severity, name, words) in kinds {
+        let osds: Vec<OsdId> = map.osds().filter(|o| map.state(*o) & bit != 0).collect();
+        if !osds.is_empty() {
+            let detail = osds.iter().map(|o| format!("osd.{o} is {words}")).collect();
+            checks.add(code, severity, osds.len() as u64, format!("{} {name} osd(s)", osds.len()), detail);
+        }
+    }
+}
+
+fn osd_flags(checks: &mut Checks, state: &State) {
+    const WARNED: u32 = flags::NEARFULL
+        | flags::FULL
+        | flags::PAUSERD
+        | flags::PAUSEWR
+        | flags::PAUSEREC
+        | flags::NOUP
+        | flags::NODOWN
+        | flags::NOIN
+        | flags::NOOUT
+        | flags::NOBACKFILL
+        | flags::NORECOVER
+        | flags::NOSCRUB
+        | flags::NODEEP_SCRUB
+        | flags::NOTIERAGENT
+        | flags::NOSNAPTRIM
+        | flags::NOREBALANCE;
+    let map = &state.osdmap;
+    if map.flags & WARNED != 0 {
+        let names: Vec<&str> = flags::NAMES.iter().filter(|(bit, _)| map.flags & WARNED & bit != 0).map(|(_, n)| *n).collect();
+        checks.warn("OSDMAP_FLAGS", 1, format!("{} flag(s) set", names.join(",")), Vec::new());
+    }
+    let mut detail = Vec::new();
+    let held = [(bits::NOUP, "noup"), (bits::NODOWN, "nodown"), (bits::NOIN, "noin"), (bits::NOOUT, "noout")];
+    let names = |set: u32| held.iter().filter(|(b, _)| set & b != 0).map(|(_, n)| *n).collect::<Vec<_>>().join(",");
+    detail.extend(
+        map.osds().filter(|o| !names(map.state(*o)).is_empty()).map(|o| format!("osd.{o} has flags {}", names(map.state(o)))),
+    );
+    for (node, set) in &map.crush_node_flags {
+        detail.push(format!("{} has flags {}", map.crush.name_of(*node).unwrap_or("?"), names(*set)));
+    }
+    for (class, set) in &map.device_class_flags {
+        let class = map.crush.class_names.get(class).map_or("?", String::as_str);
+        detail.push(format!("device class '{class}' has flags {}", names(*set)));
+    }
+    if !detail.is_empty() {
+        let n = detail.len();
+        checks.warn(
+            "OSD_FLAGS",
+            n as u64,
+            format!("{n} OSDs or CRUSH {{nodes, device-classes}} have {{NOUP,NODOWN,NOIN,NOOUT}} flags set"),
+            detail,
+        );
+    }
+}
+
+fn pools(checks: &mut Checks, state: &State, soft: &Soft, env: &Env) {
+    let map = &state.osdmap;
+    let named = |bit: u64| map.pools.iter().filter(move |(_, p)| p.has_flag(bit));
+    let full: Vec<String> = named(pool_flags::FULL)
+        .map(|(id, p)| {
+            let why = if p.has_flag(pool_flags::FULL_QUOTA) { "running out of quota" } else { "no space" };
+            format!("pool '{}' is full ({why})", state.pool_name(*id))
+        })
+        .collect();
+    if !full.is_empty() {
+        checks.warn("POOL_FULL", full.len() as u64, format!("{} pool(s) full", full.len()), full);
+    }
+    for (bit, code, name) in
+        [(pool_flags::BACKFILLFULL, "POOL_BACKFILLFULL", "backfillfull"), (pool_flags::NEARFULL, "POOL_NEARFULL", "nearfull")]
+    {
+        let pools: Vec<String> = named(bit)
+            .filter(|(_, p)| {
+                !p.has_flag(pool_flags::FULL) && (bit == pool_flags::BACKFILLFULL || !p.has_flag(pool_flags::BACKFILLFULL))
+            })
+            .map(|(id, _)| format!("pool '{}' is {name}", state.pool_name(*id)))
+            .collect();
+        if !pools.is_empty() {
+            checks.warn(code, pools.len() as u64, format!("{} pool(s) {name}", pools.len()), pools);
+        }
+    }
+    if options::monitor_flag(state, env, "mon_warn_on_pool_no_app") {
+        let used = |id: i64| soft.pool_sum(id).num_objects > 0;
+        let missing = map.pools.iter().filter(|(id, p)| p.application_metadata.is_empty() && used(**id));
+        let mut detail: Vec<String> =
+            missing.map(|(id, _)| format!("application not enabled on pool '{}'", state.pool_name(*id))).collect();
+        if !detail.is_empty() {
+            let n = detail.len();
+            detail.push("use 'ceph osd pool application enable <pool-name> <app-name>', where <app-name> is 'cephfs', 'rbd', 'rgw', or freeform for custom applications.".into());
+            checks.warn("POOL_APP_NOT_ENABLED", n as u64, format!("{n} pool(s) do not have an application enabled"), detail);
+        }
+    }
+    if options::monitor_flag(state, env, "mon_warn_on_pool_no_redundancy") {
+        let single = map.pools.iter().filter(|(_, p)| p.size <= 1);
+        let detail: Vec<String> =
+            single.map(|(id, _)| format!("pool '{}' has no replicas configured", state.pool_name(*id))).collect();
+        if !detail.is_empty() {
+            checks.warn(
+                "POOL_NO_REDUNDANCY",
+                detail.len() as u64,
+                format!("{} pool(s) have no replicas configured", detail.len()),
+                detail,
+            );
+        }
+    }
+}
+
+fn pgs(checks: &mut Checks, state: &State, soft: &Soft, now: Now) {
+    let mut kinds: BTreeMap<&str, u64> = BTreeMap::new();
+    let (mut unavailable, mut damaged) = (Vec::new(), Vec::new());
+    for pg in all_pgs(state) {
+        let text = soft.pg_state(state, pg);
+        let words: Vec<&str> = text.split('+').collect();
+        // What time says "unknown" began is when its pool was made or changed.
+        let since = soft.pgs.get(&pg).map_or_else(|| state.osdmap.pools[&pg.pool].create_time, |p| p.report.last_change);
+        let age = u64::from(now.wall.sec.saturating_sub(since.sec)).min(now.mono.since(Mono(0)).as_secs());
+        let acting = &state.osdmap.placed(pg).acting;
+        let stale = words.contains(&"stale");
+        let inactive = !words.contains(&"active");
+        if stale {
+            *kinds.entry("stale").or_default() += 1;
+            unavailable.push(format!("pg {pg} is stale, current state {text}, last acting {acting:?}"));
+        } else if inactive && age >= INACTIVE_SECS {
+            *kinds.entry("inactive").or_default() += 1;
+            unavailable.push(format!(
+                "pg {pg} is stuck inactive for {}, current state {text}, last acting {acting:?}",
+                crate::text::units::span(age)
+            ));
+        }
+        for word in ["down", "incomplete", "peering"] {
+            if words.contains(&word) && (word != "peering" || age >= INACTIVE_SECS) {
+                *kinds.entry(word).or_default() += 1;
+            }
+        }
+        if words.contains(&"inconsistent") {
+            damaged.push(format!("pg {pg} is {text}, acting {acting:?}"));
+        }
+    }
+    if !unavailable.is_empty() {
+        let n = unavailable.len() as u64;
+        let parts: Vec<String> = kinds.iter().map(|(k, n)| format!("{n} pg{} {k}", if *n == 1 { "" } else { "s" })).collect();
+        unavailable.truncate(DETAILS);
+        checks.warn("PG_AVAILABILITY", n, format!("Reduced data availability: {}", parts.join(", ")), unavailable);
+    }
+    if !damaged.is_empty() {
+        let n = damaged.len();
+        let plural = if n == 1 { "" } else { "s" };
+        damaged.truncate(DETAILS);
+        checks.add(
+            "PG_DAMAGED",
+            Severity::Error,
+            n as u64,
+            format!("Possible data damage: {n} pg{plural} inconsistent"),
+            damaged,
+        );
+    }
+    let errors = soft.total().num_scrub_errors;
+    if errors > 0 {
+        checks.add("OSD_SCRUB_ERRORS", Severity::Error, errors as u64, format!("{errors} scrub errors"), Vec::new());
+    }
+}
+
+fn monitor(checks: &mut Checks, state: &State, env: &Env) {
+    let name = &env.config.name;
+    if env.cephx() && options::monitor_flag(state, env, "auth_allow_insecure_global_id_reclaim") {
+        let detail = vec![format!("mon.{name} has auth_allow_insecure_global_id_reclaim set to true")];
+        checks.warn("AUTH_INSECURE_GLOBAL_ID_RECLAIM_ALLOWED", 1, "mon is allowing insecure global_id reclaim".into(), detail);
+    }
+    if env.disk_full {
+        let detail = vec![format!("mon.{name} has 0% avail")];
+        checks.add("MON_DISK_CRIT", Severity::Error, 1, format!("mon {name} is very low on available space"), detail);
+        return;
+    }
+    if env.disk_size == 0 {
+        return;
+    }
+    let percent = (env.disk_free as f64 * 100.0 / env.disk_size as f64) as u64;
+    let option = |name| options::monitor_number(state, env, name) as u64;
+    let detail = vec![format!("mon.{name} has {percent}% avail")];
+    if percent <= option("mon_data_avail_crit") {
+        checks.add("MON_DISK_CRIT", Severity::Error, 1, format!("mon {name} is very low on available space"), detail);
+    } else if percent <= option("mon_data_avail_warn") {
+        checks.warn("MON_DISK_LOW", 1, format!("mon {name} is low on available space"), detail);
+    }
+}
+
+/// What OSDs found themselves.
+fn reported(checks: &mut Checks, state: &State, soft: &Soft) {
+    let reports =
+        || soft.osds.iter().filter(|(o, _)| state.osdmap.is_up(**o)).filter_map(|(o, s)| s.report.as_ref().map(|r| (*o, r)));
+    let slow: u64 = reports().map(|(_, r)| u64::from(r.slow_ops)).sum();
+    if slow > 0 {
+        let daemons: Vec<String> = reports().filter(|(_, r)| r.slow_ops > 0).map(|(o, _)| format!("osd.{o}")).collect();
+        let who = if daemons.len() == 1 {
+            format!("{} has slow ops", daemons[0])
+        } else {
+            format!("daemons [{}] have slow ops.", daemons.join(","))
+        };
+        checks.warn("SLOW_OPS", slow, format!("{slow} slow ops, {who}"), Vec::new());
+    }
+    let mut notes: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (osd, report) in reports() {
+        for (code, text) in report.notes.iter().take(DETAILS) {
+            notes.entry(code).or_default().push(format!("osd.{osd} {text}"));
+        }
+    }
+    for (code, mut detail) in notes {
+        // An OSD says a code of its own only in capitals; anything else would not be one that a person can mute.
+        if code.is_empty() || !code.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_') {
+            continue;
+        }
+        let n = detail.len();
+        let summary = if n == 1 { detail[0].clone() } else { format!("{n} reports: {}", detail[0]) };
+        detail.truncate(DETAILS);
+        let severity = if code.ends_with("_ERR") || code.contains("DAMAGE") { Severity::Error } else { Severity::Warning };
+        let known = checks.0.contains_key(code);
+        if !known {
+            checks.add(code, severity, n as u64, summary, detail);
+        }
+    }
+}
+
+/// As `health -f json` has it.
+pub(crate) fn dump(state: &State, checks: &BTreeMap<String, Check>, detail: bool) -> Value {
+    let mut all = serde_json::Map::new();
+    for (code, check) in checks {
+        let mut one = json!({
+            "severity": check.severity.name(),
+            "summary": {"message": check.summary, "count": check.count},
+        });
+        if detail {
+            one["detail"] = check.detail.iter().map(|d| json!({"message": d})).collect();
+        }
+        one["muted"] = json!(state.mutes.contains_key(code));
+        all.insert(code.clone(), one);
+    }
+    let mutes: Vec<Value> = state
+        .mutes
+        .iter()
+        .map(|(code, m)| {
+            let mut mute = json!({"code": code, "sticky": m.sticky, "summary": m.summary, "count": m.count});
+            if !m.until.is_zero() {
+                mute["ttl"] = json!(m.until.iso());
+            }
+            mute
+        })
+        .collect();
+    json!({"status": status(state, checks), "checks": all, "mutes": mutes})
+}

@@ -1,0 +1,344 @@
+//! Keeps the log and its snapshots on a disk: opens, appends groups, folds the log into snapshots.
+
+use super::format::{AREAS_AT, BLOCK, Group, SLOT, Slot, Super, check_snapshot, replay};
+use super::{Entry, Index};
+use bytes::Bytes;
+use node::{Buf, DeviceId, DiskDone, DiskError, DiskOp, DiskOutput, DiskRequest, DiskStat, Mono, Now, Output, Outputs, Token};
+use std::collections::VecDeque;
+use std::time::Duration;
+use types::Rope;
+
+/// Bytes of one area on a file that may grow; only what is written takes space.
+const AREA_BYTES: u64 = 256 << 20;
+/// Log bytes after which a snapshot is due, if the configuration does not say.
+const LOG_BYTES: u64 = 8 << 20;
+/// Most bytes that the log may run over that before the snapshot is made: one group, with a large entry.
+const LOG_SLACK: u64 = 24 << 20;
+/// Pause before a write that found no space is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// What came of what was asked.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// The disk has never been used. The owner writes the first snapshot.
+    Fresh,
+    /// The disk was read. If `torn`, the owner must write a snapshot before it appends.
+    Opened {
+        /// Entries up to this one are in the snapshot.
+        snapshot_index: Index,
+        /// The state.
+        snapshot: Bytes,
+        /// Entries after it.
+        entries: Vec<Entry>,
+        /// A cut-off write follows the last entry.
+        torn: bool,
+    },
+    /// Entries up to this one are durable.
+    Persisted(Index),
+    /// The snapshot is in force.
+    Snapshotted,
+    /// The disk is out of space; the write is tried again.
+    NoSpace,
+    /// Cannot go on.
+    Failed(String),
+}
+
+#[derive(Debug)]
+enum Phase {
+    Stat,
+    Supers,
+    Snapshot(Super),
+    Log(Super, Bytes),
+    /// Waits for the owner: a first snapshot, an append, another snapshot.
+    Idle,
+    Appending {
+        last: Index,
+        crc: u32,
+        len: u64,
+    },
+    /// The snapshot's bytes, then its superblock.
+    Writing(Super),
+    Flipping(Super),
+    Dead,
+}
+
+/// The disk under the log.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    device: DeviceId,
+    fsid: [u8; 16],
+    log_bytes: u64,
+    phase: Phase,
+    stat: DiskStat,
+    sb: Option<Super>,
+    /// Bytes of the log that are written.
+    used: u64,
+    last_crc: u32,
+    durable: Index,
+    tokens: u64,
+    retry: Option<(Mono, u64, Rope)>,
+    in_flight: Option<(u64, Rope)>,
+    events: VecDeque<Event>,
+}
+
+impl Journal {
+    /// A journal on `device` of cluster `fsid`; `log_bytes` 0 means the default.
+    pub(crate) fn new(device: DeviceId, fsid: [u8; 16], log_bytes: u64) -> Self {
+        let log_bytes = if log_bytes == 0 { LOG_BYTES } else { log_bytes };
+        Self {
+            device,
+            fsid,
+            log_bytes,
+            phase: Phase::Stat,
+            stat: DiskStat::default(),
+            sb: None,
+            used: 0,
+            last_crc: 0,
+            durable: 0,
+            tokens: 0,
+            retry: None,
+            in_flight: None,
+            events: VecDeque::new(),
+        }
+    }
+
+    /// Begins to read the disk.
+    pub(crate) fn open(&mut self, out: &mut Outputs) {
+        self.request(DiskOp::Stat, out);
+    }
+
+    /// The next event.
+    pub(crate) fn poll(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// Whether an append or a snapshot may be given now.
+    pub(crate) fn is_idle(&self) -> bool {
+        matches!(self.phase, Phase::Idle)
+    }
+
+    /// Whether the log is long enough to be folded.
+    pub(crate) fn wants_snapshot(&self) -> bool {
+        self.used >= self.log_bytes
+    }
+
+    /// When a write is tried again.
+    pub(crate) fn deadline(&self) -> Mono {
+        self.retry.as_ref().map_or(Mono::NEVER, |(at, ..)| *at)
+    }
+
+    /// Bytes that the disk can still take, and its size.
+    pub(crate) fn space(&self) -> DiskStat {
+        self.stat
+    }
+
+    /// Writes a group. Only when idle, after the disk was opened.
+    pub(crate) fn append(&mut self, entries: Vec<Entry>, out: &mut Outputs) {
+        assert!(self.is_idle());
+        let sb = self.sb.as_ref().expect("an opened journal has a superblock");
+        let last = entries.last().expect("a group has entries").index;
+        let group = Group { generation: sb.generation, previous: self.last_crc, durable: self.durable, entries };
+        let (bytes, crc) = group.to_blocks(&self.fsid);
+        let at = sb.log_at() + self.used;
+        if at + bytes.len() as u64 > sb.area_at() + sb.area_bytes {
+            return self.fail(format!("the monitor's store is full: a log group of {} bytes does not fit its area", bytes.len()));
+        }
+        self.phase = Phase::Appending { last, crc, len: bytes.len() as u64 };
+        self.write(at, aligned(&bytes), out);
+    }
+
+    /// Writes the state as of entry `index`; the log begins anew after it. Only when idle.
+    pub(crate) fn snapshot(&mut self, index: Index, state: &[u8], out: &mut Outputs) {
+        assert!(self.is_idle());
+        let generation = self.sb.as_ref().map_or(0, |sb| sb.generation + 1);
+        let area_bytes = self.sb.as_ref().map_or_else(|| self.area_bytes(), |sb| sb.area_bytes);
+        let sb = Super {
+            fsid: self.fsid,
+            generation,
+            area_bytes,
+            snapshot_len: state.len() as u64,
+            snapshot_crc: kernels::crc32c(kernels::SEED, state),
+            snapshot_index: index,
+        };
+        if (state.len() as u64).next_multiple_of(BLOCK as u64) + BLOCK as u64 > area_bytes {
+            return self.fail(format!(
+                "the monitor's store is too small: its state takes {} bytes, an area has {area_bytes}",
+                state.len()
+            ));
+        }
+        let at = sb.area_at();
+        self.phase = Phase::Writing(sb);
+        self.write(at, aligned(state), out);
+    }
+
+    /// Tries a write again that found no space.
+    pub(crate) fn turn(&mut self, now: Now, out: &mut Outputs) {
+        if let Some((at, offset, data)) = self.retry.take() {
+            if at == Mono(0) {
+                self.retry = Some((now.mono.plus(RETRY), offset, data));
+            } else if at <= now.mono {
+                self.write(offset, data, out);
+            } else {
+                self.retry = Some((at, offset, data));
+            }
+        }
+    }
+
+    /// A disk request ended.
+    pub(crate) fn disk_done(&mut self, done: DiskDone, out: &mut Outputs) {
+        if done.token != Token(self.tokens) {
+            return;
+        }
+        let result = match done.result {
+            Ok(output) => {
+                self.in_flight = None;
+                self.advance(output, out)
+            }
+            Err(DiskError::NoSpace) if self.in_flight.is_some() => {
+                if let Some((offset, data)) = self.in_flight.take() {
+                    self.retry = Some((Mono(0), offset, data));
+                }
+                self.events.push_back(Event::NoSpace);
+                Ok(())
+            }
+            Err(DiskError::NoSpace) => Err("the monitor's disk has no space".into()),
+            Err(DiskError::Io(errno)) => Err(format!("the monitor's disk fails: error {errno}")),
+        };
+        if let Err(why) = result {
+            self.fail(why);
+        }
+    }
+
+    fn advance(&mut self, output: DiskOutput, out: &mut Outputs) -> Result<(), String> {
+        match (std::mem::replace(&mut self.phase, Phase::Dead), output) {
+            (Phase::Stat, DiskOutput::Stat(stat)) => self.sized(stat, out),
+            (Phase::Supers, DiskOutput::Read(buf)) => self.take_supers(&buf, out)?,
+            (Phase::Snapshot(sb), DiskOutput::Read(buf)) => {
+                let snapshot = check_snapshot(&sb, &buf[..sb.snapshot_len as usize])?;
+                self.read_log(sb, snapshot, out)?;
+            }
+            (Phase::Log(sb, snapshot), DiskOutput::Read(buf)) => self.opened(sb, snapshot, &buf)?,
+            (Phase::Appending { last, crc, len }, DiskOutput::Done) => {
+                self.used += len;
+                self.last_crc = crc;
+                self.durable = last;
+                self.phase = Phase::Idle;
+                self.events.push_back(Event::Persisted(last));
+            }
+            (Phase::Writing(sb), DiskOutput::Done) => {
+                let (at, block) = (sb.slot_at(), sb.to_slot());
+                self.phase = Phase::Flipping(sb);
+                self.write(at, aligned(&block), out);
+            }
+            (Phase::Flipping(sb), DiskOutput::Done) => {
+                self.last_crc = sb.snapshot_crc;
+                self.durable = self.durable.max(sb.snapshot_index);
+                self.used = 0;
+                self.sb = Some(sb);
+                self.phase = Phase::Idle;
+                self.events.push_back(Event::Snapshotted);
+            }
+            (phase, output) => return Err(format!("the monitor's disk answered {output:?} in {phase:?}")),
+        }
+        Ok(())
+    }
+
+    fn sized(&mut self, stat: DiskStat, out: &mut Outputs) {
+        self.stat = stat;
+        if stat.len < AREAS_AT {
+            self.phase = Phase::Idle;
+            return self.events.push_back(Event::Fresh);
+        }
+        self.phase = Phase::Supers;
+        self.request(DiskOp::Read { offset: 0, buf: Buf::new(AREAS_AT as usize) }, out);
+    }
+
+    fn take_supers(&mut self, blocks: &[u8], out: &mut Outputs) -> Result<(), String> {
+        let slots = [Super::from_slot(&blocks[..SLOT]), Super::from_slot(&blocks[SLOT..])];
+        if let Some(Slot::Newer(version)) = slots.iter().find(|s| matches!(s, Slot::Newer(_))) {
+            return Err(format!("the monitor's store has format {version}, this program knows up to {}", super::format::VERSION));
+        }
+        let newest =
+            slots.iter().filter_map(|s| if let Slot::Valid(sb) = s { Some(sb) } else { None }).max_by_key(|sb| sb.generation);
+        let Some(sb) = newest.cloned() else {
+            if slots.contains(&Slot::Broken) && slots[0] != Slot::Broken {
+                return Err("the monitor's store has no readable superblock".into());
+            }
+            if slots[0] == Slot::Broken && blocks[SLOT..].iter().any(|b| *b != 0) {
+                return Err("the monitor's disk holds something that is not a monitor's store".into());
+            }
+            // Nothing, or the torn first superblock of a store that never came to be.
+            self.phase = Phase::Idle;
+            self.events.push_back(Event::Fresh);
+            return Ok(());
+        };
+        if sb.fsid != self.fsid {
+            let (found, wanted) = (types::Fsid(sb.fsid), types::Fsid(self.fsid));
+            return Err(format!("the monitor's store belongs to cluster {found}, not to {wanted}"));
+        }
+        if sb.snapshot_len == 0 {
+            return Err("the monitor's superblock names an empty snapshot".into());
+        }
+        let len = (sb.snapshot_len as usize).next_multiple_of(BLOCK);
+        let offset = sb.area_at();
+        self.phase = Phase::Snapshot(sb);
+        self.request(DiskOp::Read { offset, buf: Buf::new(len) }, out);
+        Ok(())
+    }
+
+    fn read_log(&mut self, sb: Super, snapshot: Bytes, out: &mut Outputs) -> Result<(), String> {
+        let offset = sb.log_at();
+        let end = self.stat.len.min(sb.area_at() + sb.area_bytes) / BLOCK as u64 * BLOCK as u64;
+        let len = end.saturating_sub(offset).min(self.log_bytes + LOG_SLACK);
+        if len == 0 {
+            return self.opened(sb, snapshot, &[]);
+        }
+        self.phase = Phase::Log(sb, snapshot);
+        self.request(DiskOp::Read { offset, buf: Buf::new(len as usize) }, out);
+        Ok(())
+    }
+
+    fn opened(&mut self, sb: Super, snapshot: Bytes, log: &[u8]) -> Result<(), String> {
+        let replayed = replay(&sb, log)?;
+        self.used = replayed.end as u64;
+        self.last_crc = replayed.last_crc;
+        self.durable = replayed.entries.last().map_or(sb.snapshot_index, |e| e.index);
+        self.events.push_back(Event::Opened {
+            snapshot_index: sb.snapshot_index,
+            snapshot,
+            entries: replayed.entries,
+            torn: replayed.torn,
+        });
+        self.sb = Some(sb);
+        self.phase = Phase::Idle;
+        Ok(())
+    }
+
+    /// Two areas share what the disk can hold.
+    fn area_bytes(&self) -> u64 {
+        let capacity = if self.stat.capacity == 0 { u64::MAX } else { self.stat.capacity };
+        (capacity.saturating_sub(AREAS_AT) / 2).min(AREA_BYTES) / BLOCK as u64 * BLOCK as u64
+    }
+
+    fn write(&mut self, offset: u64, data: Rope, out: &mut Outputs) {
+        self.in_flight = Some((offset, data.clone()));
+        self.request(DiskOp::Write { offset, data, durable: true }, out);
+    }
+
+    fn request(&mut self, op: DiskOp, out: &mut Outputs) {
+        self.tokens += 1;
+        out.push(Output::Disk(DiskRequest { token: Token(self.tokens), device: self.device, op }));
+    }
+
+    fn fail(&mut self, why: String) {
+        self.phase = Phase::Dead;
+        self.events.push_back(Event::Failed(why));
+    }
+}
+
+/// The bytes at an aligned address, padded to whole blocks.
+fn aligned(bytes: &[u8]) -> Rope {
+    let mut buf = Buf::zeroed(bytes.len().next_multiple_of(BLOCK).max(BLOCK));
+    buf[..bytes.len()].copy_from_slice(bytes);
+    buf.freeze().into()
+}

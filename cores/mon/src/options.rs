@@ -1,0 +1,502 @@
+//! The options that exist here: their types, defaults and meaning.
+//!
+//! Options of the servers are those that this program reads. Options of clients are listed because clients take them from the
+//! configuration database.
+
+use crate::config::Config;
+use crate::text::units;
+use types::Fsid;
+
+/// Type of an option's value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Any text.
+    Str,
+    /// A whole number from 0 up.
+    Uint,
+    /// A whole number.
+    Int,
+    /// Bytes, perhaps with a suffix.
+    Size,
+    /// A number.
+    Float,
+    /// True or false.
+    Bool,
+    /// Seconds.
+    Secs,
+    /// A cluster's id.
+    Uuid,
+    /// An address.
+    Addr,
+}
+
+impl Kind {
+    /// As `config help` names it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Kind::Str => "str",
+            Kind::Uint => "uint",
+            Kind::Int => "int",
+            Kind::Size => "size",
+            Kind::Float => "float",
+            Kind::Bool => "bool",
+            Kind::Secs => "secs",
+            Kind::Uuid => "uuid",
+            Kind::Addr => "addr",
+        }
+    }
+}
+
+/// One option.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Opt {
+    /// Name.
+    pub(crate) name: &'static str,
+    /// Type.
+    pub(crate) kind: Kind,
+    /// `basic`, `advanced` or `dev`.
+    pub(crate) level: &'static str,
+    /// Default.
+    pub(crate) default: &'static str,
+    /// Whether a change counts at once.
+    pub(crate) live: bool,
+    /// Who reads it.
+    pub(crate) service: &'static str,
+    /// What it does.
+    pub(crate) help: &'static str,
+}
+
+const fn opt(
+    name: &'static str,
+    kind: Kind,
+    level: &'static str,
+    default: &'static str,
+    live: bool,
+    service: &'static str,
+    help: &'static str,
+) -> Opt {
+    Opt { name, kind, level, default, live, service, help }
+}
+
+use Kind::{Addr, Bool, Float, Int, Secs, Size, Str, Uint, Uuid};
+
+/// All of them, by name.
+pub(crate) const OPTIONS: &[Opt] = &[
+    opt(
+        "auth_allow_insecure_global_id_reclaim",
+        Bool,
+        "advanced",
+        "false",
+        true,
+        "mon",
+        "let clients take up their old number without a ticket",
+    ),
+    opt("auth_client_required", Str, "advanced", "cephx", false, "common", "authentication that clients demand of servers"),
+    opt("auth_cluster_required", Str, "advanced", "cephx", false, "common", "authentication between daemons"),
+    opt("auth_mon_ticket_ttl", Float, "advanced", "259200", true, "mon", "lifetime of authentication tickets, in seconds"),
+    opt("auth_service_required", Str, "advanced", "cephx", false, "common", "authentication that servers demand of clients"),
+    opt(
+        "auth_service_ticket_ttl",
+        Float,
+        "advanced",
+        "3600",
+        true,
+        "mon",
+        "lifetime of services' tickets and of the keys behind them, in seconds",
+    ),
+    opt("client_mount_timeout", Secs, "advanced", "300", true, "client", "how long a client waits for its first map"),
+    opt("cluster_addr", Addr, "basic", "", false, "osd", "address for traffic between OSDs"),
+    opt("cluster_network", Str, "advanced", "", false, "osd", "network for traffic between OSDs"),
+    opt("debug_mon", Str, "dev", "1/5", true, "mon", "level of the monitor's log, as in Ceph: above 10 is debug"),
+    opt("debug_ms", Str, "dev", "0/0", true, "common", "level of the messenger's log"),
+    opt("debug_objecter", Str, "dev", "0/1", true, "client", "level of the client core's log"),
+    opt("debug_osd", Str, "dev", "1/5", true, "osd", "level of the OSD's log, as in Ceph: above 10 is debug"),
+    opt("debug_rados", Str, "dev", "0/5", true, "client", "level of librados' log"),
+    opt("debug_rbd", Str, "dev", "0/5", true, "client", "level of librbd's log"),
+    opt("fsid", Uuid, "basic", "00000000-0000-0000-0000-000000000000", false, "common", "the cluster's id"),
+    opt("host", Str, "basic", "", false, "common", "name of this host"),
+    opt("keyring", Str, "advanced", "", false, "common", "where keys are"),
+    opt("log_file", Str, "basic", "", true, "common", "where the log goes"),
+    opt("log_to_file", Bool, "basic", "true", true, "common", "write the log to a file"),
+    opt("log_to_stderr", Bool, "basic", "false", true, "common", "write the log to standard error"),
+    opt("mgr_stats_period", Int, "basic", "5", true, "mgr", "seconds between reports of daemons"),
+    opt("mon_allow_pool_delete", Bool, "advanced", "true", true, "mon", "let pools be deleted"),
+    opt("mon_allow_pool_size_one", Bool, "advanced", "true", true, "mon", "let pools have one copy"),
+    opt("mon_client_hunt_interval", Float, "advanced", "3", true, "client", "seconds before another monitor is tried"),
+    opt("mon_client_ping_interval", Float, "advanced", "10", true, "client", "seconds between pings of the monitor"),
+    opt(
+        "mon_client_ping_timeout",
+        Float,
+        "advanced",
+        "30",
+        true,
+        "client",
+        "seconds without an answer before another monitor is tried",
+    ),
+    opt(
+        "mon_data_avail_crit",
+        Int,
+        "advanced",
+        "5",
+        true,
+        "mon",
+        "percentage of free space below which the monitor's disk is an error",
+    ),
+    opt(
+        "mon_data_avail_warn",
+        Int,
+        "advanced",
+        "30",
+        true,
+        "mon",
+        "percentage of free space below which the monitor's disk is warned about",
+    ),
+    opt("mon_host", Str, "basic", "", false, "common", "addresses of the monitors"),
+    opt(
+        "mon_max_pg_per_osd",
+        Uint,
+        "advanced",
+        "250",
+        true,
+        "mon",
+        "placement groups per OSD beyond which no pool is made or split",
+    ),
+    opt("mon_max_pool_pg_num", Uint, "advanced", "65536", true, "mon", "most placement groups of one pool"),
+    opt("mon_max_snap_prune_per_epoch", Uint, "advanced", "100", true, "mon", "removed snapshots that one map declares purged"),
+    opt(
+        "mon_osd_backfillfull_ratio",
+        Float,
+        "advanced",
+        "0.9",
+        false,
+        "mon",
+        "fill level above which an OSD takes no moved data",
+    ),
+    opt(
+        "mon_osd_blocklist_default_expire",
+        Float,
+        "advanced",
+        "3600",
+        true,
+        "mon",
+        "seconds that a client stays on the blocklist",
+    ),
+    opt(
+        "mon_osd_down_out_interval",
+        Int,
+        "advanced",
+        "600",
+        true,
+        "mon",
+        "seconds after which a down OSD is marked out; 0 for never",
+    ),
+    opt("mon_osd_full_ratio", Float, "advanced", "0.95", false, "mon", "fill level above which writes stop"),
+    opt("mon_osd_max_split_count", Int, "advanced", "32", true, "mon", "factor by which placement groups may be split at once"),
+    opt(
+        "mon_osd_min_in_ratio",
+        Float,
+        "advanced",
+        "0.75",
+        true,
+        "mon",
+        "fraction of OSDs that are never marked out by themselves",
+    ),
+    opt("mon_osd_nearfull_ratio", Float, "advanced", "0.85", false, "mon", "fill level above which health warns"),
+    opt("mon_osd_report_timeout", Int, "advanced", "20", true, "mon", "seconds of silence after which an OSD is marked down"),
+    opt("mon_pg_warn_min_per_osd", Uint, "advanced", "0", true, "mon", "placement groups per OSD below which health warns"),
+    opt(
+        "mon_warn_on_osd_down_out_interval_zero",
+        Bool,
+        "advanced",
+        "true",
+        true,
+        "mon",
+        "warn if down OSDs are never marked out",
+    ),
+    opt("mon_warn_on_pool_no_app", Bool, "dev", "true", true, "mon", "warn about used pools that have no application"),
+    opt("mon_warn_on_pool_no_redundancy", Bool, "advanced", "false", true, "mon", "warn about pools with one copy"),
+    opt("ms_bind_ipv4", Bool, "advanced", "true", false, "common", "bind IPv4 addresses"),
+    opt("ms_bind_ipv6", Bool, "advanced", "false", false, "common", "bind IPv6 addresses"),
+    opt("ms_client_mode", Str, "basic", "crc secure", false, "common", "frame protection that clients ask for"),
+    opt("ms_cluster_mode", Str, "basic", "crc secure", false, "common", "frame protection between daemons"),
+    opt("ms_mon_client_mode", Str, "basic", "secure crc", false, "common", "frame protection that clients ask monitors for"),
+    opt("ms_mon_cluster_mode", Str, "basic", "secure crc", false, "mon", "frame protection between monitors"),
+    opt("ms_mon_service_mode", Str, "basic", "secure crc", false, "mon", "frame protection that monitors allow"),
+    opt("ms_service_mode", Str, "basic", "crc secure", false, "common", "frame protection that servers allow"),
+    opt("objecter_inflight_op_bytes", Size, "advanced", "104857600", true, "client", "bytes that a client has in flight"),
+    opt("objecter_inflight_ops", Uint, "advanced", "1024", true, "client", "operations that a client has in flight"),
+    opt(
+        "osd_crush_chooseleaf_type",
+        Int,
+        "dev",
+        "0",
+        false,
+        "mon",
+        "type over which the first rule spreads copies: 0 OSDs, 1 hosts",
+    ),
+    opt("osd_crush_update_on_start", Bool, "advanced", "true", false, "osd", "put an OSD into the CRUSH map when it boots"),
+    opt("osd_deep_scrub_interval", Float, "advanced", "604800", true, "osd", "seconds between deep scrubs of a placement group"),
+    opt("osd_max_backfills", Uint, "advanced", "1", true, "osd", "placement groups that an OSD backfills at once"),
+    opt("osd_max_object_name_len", Uint, "advanced", "2048", true, "osd", "bytes of an object's name"),
+    opt("osd_max_object_size", Size, "advanced", "134217728", true, "osd", "bytes of an object"),
+    opt("osd_max_scrubs", Int, "advanced", "1", true, "osd", "scrubs of an OSD at once"),
+    opt("osd_max_write_size", Size, "advanced", "90", true, "osd", "MiB of one write"),
+    opt("osd_memory_target", Size, "basic", "268435456", true, "osd", "bytes of memory that an OSD keeps to"),
+    opt("osd_op_complaint_time", Float, "advanced", "30", true, "osd", "seconds after which an operation is slow"),
+    opt(
+        "osd_pool_default_autoscale_mode",
+        Str,
+        "advanced",
+        "off",
+        true,
+        "mon",
+        "autoscale mode of new pools; only off is served",
+    ),
+    opt("osd_pool_default_crush_rule", Int, "advanced", "-1", true, "mon", "rule of new pools; -1 for the first replicated one"),
+    opt(
+        "osd_pool_default_flag_hashpspool",
+        Bool,
+        "advanced",
+        "true",
+        true,
+        "mon",
+        "spread groups of different pools differently",
+    ),
+    opt("osd_pool_default_flag_nodelete", Bool, "advanced", "false", true, "mon", "new pools cannot be deleted"),
+    opt("osd_pool_default_flag_nopgchange", Bool, "advanced", "false", true, "mon", "new pools cannot be split"),
+    opt("osd_pool_default_flag_nosizechange", Bool, "advanced", "false", true, "mon", "the size of new pools cannot be changed"),
+    opt("osd_pool_default_min_size", Uint, "advanced", "0", true, "mon", "copies needed to serve; 0 for size - size / 2"),
+    opt("osd_pool_default_pg_num", Uint, "advanced", "32", true, "mon", "placement groups of new pools"),
+    opt("osd_pool_default_pgp_num", Uint, "advanced", "0", true, "mon", "placed groups of new pools; 0 for all"),
+    opt("osd_pool_default_size", Uint, "advanced", "1", true, "mon", "copies in new pools"),
+    opt("osd_pool_default_type", Str, "advanced", "replicated", true, "mon", "type of new pools"),
+    opt(
+        "osd_recovery_max_active",
+        Uint,
+        "advanced",
+        "0",
+        true,
+        "osd",
+        "recoveries of an OSD at once; 0 for the default of its kind of disk",
+    ),
+    opt("osd_recovery_sleep", Float, "advanced", "0", true, "osd", "seconds between recovery operations"),
+    opt("osd_scrub_auto_repair", Bool, "advanced", "false", true, "osd", "repair what scrub finds"),
+    opt("osd_scrub_begin_hour", Int, "advanced", "0", true, "osd", "first hour in which scrubs begin"),
+    opt("osd_scrub_end_hour", Int, "advanced", "0", true, "osd", "hour in which scrubs end to begin"),
+    opt("osd_scrub_load_threshold", Float, "advanced", "0.5", true, "osd", "load above which no scrub begins"),
+    opt(
+        "osd_scrub_max_interval",
+        Float,
+        "advanced",
+        "604800",
+        true,
+        "osd",
+        "seconds after which a scrub is due whatever the load",
+    ),
+    opt("osd_scrub_min_interval", Float, "advanced", "86400", true, "osd", "seconds between scrubs of a placement group"),
+    opt("osd_scrub_sleep", Float, "advanced", "0", true, "osd", "seconds between the chunks of a scrub"),
+    opt("osd_snap_trim_sleep", Float, "advanced", "0", true, "osd", "seconds between trimmed objects"),
+    opt("public_addr", Addr, "basic", "", false, "common", "address for clients"),
+    opt("public_network", Str, "advanced", "", false, "common", "network for clients"),
+    opt(
+        "rados_mon_op_timeout",
+        Secs,
+        "advanced",
+        "0",
+        true,
+        "client",
+        "seconds after which a request to the monitors fails; 0 for never",
+    ),
+    opt("rados_osd_op_timeout", Secs, "advanced", "0", true, "client", "seconds after which an operation fails; 0 for never"),
+    opt("rbd_balance_parent_reads", Bool, "advanced", "false", true, "client", "spread reads of parents over copies"),
+    opt("rbd_balance_snap_reads", Bool, "advanced", "false", true, "client", "spread reads of snapshots over copies"),
+    opt("rbd_blkin_trace_all", Bool, "advanced", "false", true, "client", "trace everything"),
+    opt(
+        "rbd_blocklist_expire_seconds",
+        Uint,
+        "advanced",
+        "0",
+        true,
+        "client",
+        "seconds that a dead lock owner is fenced; 0 for the default",
+    ),
+    opt("rbd_blocklist_on_break_lock", Bool, "advanced", "true", true, "client", "fence the owner of a lock that is broken"),
+    opt("rbd_cache", Bool, "advanced", "true", true, "client", "cache in the client"),
+    opt("rbd_cache_block_writes_upfront", Bool, "advanced", "false", true, "client", "hold writes while the cache is full"),
+    opt("rbd_cache_max_dirty", Size, "advanced", "25165824", true, "client", "dirty bytes in the cache"),
+    opt("rbd_cache_max_dirty_age", Float, "advanced", "1", true, "client", "seconds that dirty bytes stay in the cache"),
+    opt("rbd_cache_max_dirty_object", Uint, "advanced", "0", true, "client", "dirty objects in the cache"),
+    opt("rbd_cache_policy", Str, "advanced", "writearound", true, "client", "writethrough, writeback or writearound"),
+    opt("rbd_cache_size", Size, "advanced", "33554432", true, "client", "bytes of the cache"),
+    opt("rbd_cache_target_dirty", Size, "advanced", "16777216", true, "client", "dirty bytes from which on the cache is flushed"),
+    opt("rbd_cache_writethrough_until_flush", Bool, "advanced", "true", true, "client", "write through until the guest flushes"),
+    opt("rbd_clone_copy_on_read", Bool, "advanced", "false", true, "client", "copy what is read from a parent"),
+    opt("rbd_compression_hint", Str, "basic", "none", true, "client", "hint for the store"),
+    opt(
+        "rbd_concurrent_management_ops",
+        Uint,
+        "advanced",
+        "10",
+        true,
+        "client",
+        "object operations of a management operation at once",
+    ),
+    opt(
+        "rbd_config_pool_override_update_timestamp",
+        Uint,
+        "dev",
+        "0",
+        true,
+        "client",
+        "when options of a pool were last changed",
+    ),
+    opt("rbd_default_clone_format", Str, "advanced", "auto", true, "client", "1, 2 or auto"),
+    opt("rbd_default_data_pool", Str, "advanced", "", true, "client", "pool for the data of new images"),
+    opt(
+        "rbd_default_features",
+        Str,
+        "advanced",
+        "layering,exclusive-lock,object-map,fast-diff,deep-flatten",
+        true,
+        "client",
+        "features of new images",
+    ),
+    opt("rbd_default_map_options", Str, "advanced", "", true, "client", "options for mapping images"),
+    opt("rbd_default_order", Uint, "advanced", "22", true, "client", "size of objects of new images as a power of two"),
+    opt("rbd_default_pool", Str, "advanced", "rbd", true, "client", "pool if none is named"),
+    opt("rbd_default_stripe_count", Uint, "advanced", "0", true, "client", "objects in a stripe"),
+    opt("rbd_default_stripe_unit", Size, "advanced", "0", true, "client", "bytes of a stripe's unit"),
+    opt("rbd_enable_alloc_hint", Bool, "advanced", "true", true, "client", "tell OSDs how large objects get"),
+    opt("rbd_localize_parent_reads", Bool, "advanced", "false", true, "client", "read parents nearby"),
+    opt("rbd_localize_snap_reads", Bool, "advanced", "false", true, "client", "read snapshots nearby"),
+    opt("rbd_move_to_trash_on_remove", Bool, "basic", "false", true, "client", "removed images go to the trash"),
+    opt("rbd_mtime_update_interval", Uint, "advanced", "60", true, "client", "seconds between updates of the modification time"),
+    opt("rbd_non_blocking_aio", Bool, "advanced", "true", true, "client", "requests are queued"),
+    opt("rbd_op_thread_timeout", Uint, "advanced", "60", true, "client", "seconds"),
+    opt("rbd_op_threads", Uint, "advanced", "1", true, "client", "threads"),
+    opt("rbd_parent_cache_enabled", Bool, "advanced", "false", true, "client", "cache parents on the host"),
+    opt("rbd_persistent_cache_mode", Str, "advanced", "disabled", true, "client", "write-back log of the client"),
+    opt("rbd_qos_bps_limit", Size, "advanced", "0", true, "client", "bytes per second; 0 for no limit"),
+    opt("rbd_qos_iops_limit", Uint, "advanced", "0", true, "client", "operations per second; 0 for no limit"),
+    opt("rbd_qos_read_bps_limit", Size, "advanced", "0", true, "client", "read bytes per second"),
+    opt("rbd_qos_read_iops_limit", Uint, "advanced", "0", true, "client", "reads per second"),
+    opt("rbd_qos_write_bps_limit", Size, "advanced", "0", true, "client", "written bytes per second"),
+    opt("rbd_qos_write_iops_limit", Uint, "advanced", "0", true, "client", "writes per second"),
+    opt("rbd_quiesce_notification_attempts", Uint, "dev", "10", true, "client", "attempts to quiesce before a snapshot"),
+    opt("rbd_read_from_replica_policy", Str, "basic", "default", true, "client", "default, balance or localize"),
+    opt("rbd_readahead_disable_after_bytes", Size, "advanced", "52428800", true, "client", "bytes after which read-ahead stops"),
+    opt("rbd_readahead_max_bytes", Size, "advanced", "524288", true, "client", "bytes of read-ahead; 0 for none"),
+    opt("rbd_readahead_trigger_requests", Uint, "advanced", "10", true, "client", "sequential requests that begin read-ahead"),
+    opt(
+        "rbd_request_timed_out_seconds",
+        Uint,
+        "advanced",
+        "30",
+        true,
+        "client",
+        "seconds before a request to a lock owner is repeated",
+    ),
+    opt("rbd_skip_partial_discard", Bool, "advanced", "true", true, "client", "discards of parts of objects do nothing"),
+    opt("rbd_sparse_read_threshold_bytes", Size, "advanced", "65536", true, "client", "bytes from which reads are sparse"),
+    opt("rbd_tracing", Bool, "advanced", "false", true, "client", "trace points"),
+    opt("rbd_validate_names", Bool, "advanced", "true", true, "client", "check names of new images"),
+    opt("rbd_validate_pool", Bool, "dev", "true", true, "client", "check pools before images are made in them"),
+];
+
+/// The option with this name.
+pub(crate) fn find(name: &str) -> Option<&'static Opt> {
+    OPTIONS.iter().find(|o| o.name == name)
+}
+
+/// How an option's name is spelled here: blanks and dashes are underscores.
+pub(crate) fn normalize(name: &str) -> String {
+    name.trim().replace([' ', '-'], "_")
+}
+
+impl Opt {
+    /// Checks a value and gives the form in which it is stored.
+    pub(crate) fn check(&self, value: &str) -> Result<String, String> {
+        let value = value.trim();
+        let wrong = |what: &str| format!("'{value}' is not {what}");
+        match self.kind {
+            Kind::Str => Ok(value.to_string()),
+            Kind::Uint => units::parse(value, false).map(|n| n.to_string()).ok_or_else(|| wrong("a whole number from 0 up")),
+            Kind::Size => units::parse(value, true).map(|n| n.to_string()).ok_or_else(|| wrong("an amount of bytes")),
+            Kind::Int => value.parse::<i64>().map(|n| n.to_string()).map_err(|_| wrong("a whole number")),
+            Kind::Secs => value.parse::<u64>().map(|n| n.to_string()).map_err(|_| wrong("a number of seconds")),
+            Kind::Float => match value.parse::<f64>() {
+                Ok(x) if x.is_finite() => Ok(format!("{x:.6}")),
+                _ => Err(wrong("a number")),
+            },
+            Kind::Bool => match value.to_ascii_lowercase().as_str() {
+                "true" | "yes" | "on" | "1" => Ok("true".into()),
+                "false" | "no" | "off" | "0" => Ok("false".into()),
+                _ => Err(wrong("true or false")),
+            },
+            Kind::Uuid => value.parse::<Fsid>().map(|f| f.to_string()).map_err(|_| wrong("a UUID")),
+            Kind::Addr if value.is_empty() => Ok(String::new()),
+            Kind::Addr => match crate::commands::args::parse_addr(value) {
+                Some(_) => Ok(value.to_string()),
+                None => Err(wrong("an address")),
+            },
+        }
+    }
+}
+
+fn configured<'a>(config: &'a Config, name: &str) -> &'a str {
+    let given = config.options.iter().find(|(n, _)| normalize(n) == name).map(|(_, v)| v.as_str());
+    given.or_else(|| find(name).map(|o| o.default)).unwrap_or_default()
+}
+
+/// A number out of the configuration file, or its default.
+pub(crate) fn float(config: &Config, name: &str) -> f64 {
+    configured(config, name).parse().unwrap_or_else(|_| find(name).and_then(|o| o.default.parse().ok()).unwrap_or_default())
+}
+
+/// A whole number out of the configuration file, or its default.
+pub(crate) fn uint(config: &Config, name: &str) -> u64 {
+    float(config, name).max(0.0) as u64
+}
+
+/// The text of an option as the monitor itself sees it: database, configuration file, default.
+pub(crate) fn of_monitor(state: &crate::state::State, env: &crate::context::Env, name: &str) -> String {
+    let stored = state.config.for_entity(&env.name(), &crate::state::configdb::Place::default());
+    match stored.get(name) {
+        Some((_, value)) => value.clone(),
+        None => configured(&env.config, name).to_string(),
+    }
+}
+
+/// The same as a number.
+pub(crate) fn monitor_number(state: &crate::state::State, env: &crate::context::Env, name: &str) -> f64 {
+    let text = of_monitor(state, env, name);
+    text.parse().unwrap_or_else(|_| float(&env.config, name))
+}
+
+/// The same as a flag.
+pub(crate) fn monitor_flag(state: &crate::state::State, env: &crate::context::Env, name: &str) -> bool {
+    matches!(of_monitor(state, env, name).to_ascii_lowercase().as_str(), "true" | "yes" | "on" | "1")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_sorted_and_its_defaults_are_values_of_their_types() {
+        assert!(OPTIONS.is_sorted_by(|a, b| a.name < b.name));
+        for o in OPTIONS {
+            assert!(o.check(o.default).is_ok(), "{}", o.name);
+        }
+    }
+
+    #[test]
+    fn values_are_checked() {
+        assert_eq!(find("osd_max_object_size").unwrap().check("4M"), Ok("4194304".into()));
+        assert_eq!(find("osd_max_backfills").unwrap().check("3"), Ok("3".into()));
+        assert!(find("osd_max_backfills").unwrap().check("-3").is_err());
+        assert_eq!(find("rbd_cache").unwrap().check("False"), Ok("false".into()));
+        assert!(find("nothing").is_none());
+        assert_eq!(normalize("mon host"), "mon_host");
+    }
+}

@@ -1,0 +1,353 @@
+//! Changes to pools, shared by the commands and by the pool operations of librados.
+
+use crate::commands::{Refusal, refuse};
+use crate::context::Env;
+use crate::options;
+use crate::state::State;
+use maps::{Incremental, OptValue, Pool, PoolSnap, opts, pool_flags, pool_type};
+use node::Now;
+use types::{Epoch, PoolId, SnapId, UTime};
+
+/// Longest name of a pool, in bytes.
+const NAME: usize = 1024;
+
+/// What a change may look at.
+pub(crate) struct Ctx<'a> {
+    /// The state that it builds on.
+    pub(crate) state: &'a State,
+    /// This monitor.
+    pub(crate) env: &'a Env,
+    /// The time.
+    pub(crate) now: Now,
+}
+
+/// What a new pool shall be; what is not said comes from the options.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Wanted {
+    /// Name.
+    pub(crate) name: String,
+    /// Placement groups.
+    pub(crate) pg_num: Option<u32>,
+    /// Groups that are placed differently.
+    pub(crate) pgp_num: Option<u32>,
+    /// Number of its rule.
+    pub(crate) rule: Option<u32>,
+    /// Copies.
+    pub(crate) size: Option<u32>,
+    /// A hint.
+    pub(crate) expected_num_objects: u64,
+    /// Bounds for the number of groups, and expected sizes.
+    pub(crate) opts: Vec<(i32, OptValue)>,
+    /// Whether it will be large.
+    pub(crate) bulk: bool,
+}
+
+impl Ctx<'_> {
+    fn number(&self, name: &str) -> f64 {
+        options::monitor_number(self.state, self.env, name)
+    }
+
+    fn flag(&self, name: &str) -> bool {
+        options::monitor_flag(self.state, self.env, name)
+    }
+
+    /// A pool that this change edits: as it is after what the increment already says.
+    pub(crate) fn edit<'i>(&self, inc: &'i mut Incremental, pool: PoolId) -> Result<&'i mut Pool, Refusal> {
+        let Some(current) = self.state.osdmap.pools.get(&pool) else { refuse!(ENOENT, "there is no pool {pool}") };
+        Ok(inc.new_pools.entry(pool).or_insert_with(|| current.clone()))
+    }
+
+    /// Makes a pool. Returns its number, or that of the pool that already has the name.
+    pub(crate) fn create(&self, inc: &mut Incremental, wanted: &Wanted) -> Result<PoolId, Refusal> {
+        if let Some(existing) = self.state.pool_id(&wanted.name) {
+            return Ok(existing);
+        }
+        check_name(&wanted.name)?;
+        let size = wanted.size.unwrap_or(self.number("osd_pool_default_size") as u32).max(1);
+        check_size(size)?;
+        let pg_num = wanted.pg_num.filter(|n| *n > 0).unwrap_or(self.number("osd_pool_default_pg_num") as u32).max(1);
+        let default_pgp = self.number("osd_pool_default_pgp_num") as u32;
+        let pgp_num =
+            wanted.pgp_num.filter(|n| *n > 0).unwrap_or(if default_pgp == 0 { pg_num } else { default_pgp.min(pg_num) });
+        if pgp_num > pg_num {
+            refuse!(EINVAL, "'pgp_num' must be greater than 0 and lower or equal than 'pg_num', which in this case is {pg_num}");
+        }
+        self.check_pg_num(None, pg_num, size)?;
+        let rule = self.rule(wanted.rule, size)?;
+        if !crate::pins::can_bear_groups(&self.state.osdmap) {
+            refuse!(EAGAIN, "no OSD is up and in, so there is nobody to hold the pool's placement groups yet");
+        }
+        let id = PoolId::from(self.state.osdmap.pool_max).max(0) + 1;
+        let pool = Pool {
+            type_: pool_type::REPLICATED,
+            size: size as u8,
+            min_size: self.min_size(size),
+            crush_rule: rule,
+            object_hash: 2,
+            pg_num,
+            pgp_num,
+            pg_num_target: pg_num,
+            pgp_num_target: pgp_num,
+            pg_num_pending: pg_num,
+            expected_num_objects: wanted.expected_num_objects,
+            cache_target_dirty_ratio_micro: 400_000,
+            cache_target_dirty_high_ratio_micro: 600_000,
+            cache_target_full_ratio_micro: 800_000,
+            create_time: self.now.wall,
+            pg_autoscale_mode: 0,
+            flags: self.default_flags(wanted.bulk),
+            opts: wanted.opts.iter().cloned().collect(),
+            last_change: inc.epoch,
+            ..Pool::default()
+        };
+        inc.new_pool_max = id;
+        inc.new_pools.insert(id, pool);
+        inc.new_pool_names.insert(id, wanted.name.clone());
+        Ok(id)
+    }
+
+    fn default_flags(&self, bulk: bool) -> u64 {
+        let mut flags = 0;
+        for (option, bit) in [
+            ("osd_pool_default_flag_hashpspool", pool_flags::HASHPSPOOL),
+            ("osd_pool_default_flag_nodelete", pool_flags::NODELETE),
+            ("osd_pool_default_flag_nopgchange", pool_flags::NOPGCHANGE),
+            ("osd_pool_default_flag_nosizechange", pool_flags::NOSIZECHANGE),
+        ] {
+            if self.flag(option) {
+                flags |= bit;
+            }
+        }
+        if bulk { flags | pool_flags::BULK } else { flags }
+    }
+
+    fn min_size(&self, size: u32) -> u8 {
+        let option = self.number("osd_pool_default_min_size") as u32;
+        (if option > 0 { option.min(size) } else { size - size / 2 }) as u8
+    }
+
+    /// The rule of a new pool: the one asked for, or the first one for replicated pools.
+    fn rule(&self, wanted: Option<u32>, size: u32) -> Result<u8, Refusal> {
+        let crush = &self.state.osdmap.crush;
+        let fits = |n: u32| crush.rule(n).is_some_and(|r| r.mask.kind == pool_type::REPLICATED);
+        if let Some(wanted) = wanted {
+            if !fits(wanted) {
+                refuse!(ENOENT, "there is no rule {wanted} for replicated pools");
+            }
+            return Ok(wanted as u8);
+        }
+        let default = self.number("osd_pool_default_crush_rule");
+        if default >= 0.0 && fits(default as u32) {
+            return Ok(default as u8);
+        }
+        let found = (0..crush.rules.len() as u32).find(|n| fits(*n));
+        match found {
+            Some(rule) => Ok(rule as u8),
+            None => refuse!(ENOENT, "there is no rule for replicated pools of size {size}"),
+        }
+    }
+
+    /// Whether a pool may have so many groups. `pool` is the one that changes; `None` for a new one.
+    pub(crate) fn check_pg_num(&self, pool: Option<PoolId>, pg_num: u32, size: u32) -> Result<(), Refusal> {
+        let most = self.number("mon_max_pool_pg_num") as u32;
+        if pg_num == 0 || pg_num > most {
+            refuse!(
+                ERANGE,
+                "'pg_num' must be greater than 0 and less than or equal to {most} (you may adjust 'mon max pool pg num' for higher values)"
+            );
+        }
+        let map = &self.state.osdmap;
+        let others = map.pools.iter().filter(|(id, _)| Some(**id) != pool);
+        let projected: u64 = others.map(|(_, p)| u64::from(p.pg_num_target.max(p.pg_num)) * u64::from(p.size)).sum();
+        let projected = projected + u64::from(pg_num) * u64::from(size);
+        let osds = map.osds().filter(|o| map.is_in(*o)).count().max(if map.max_osd == 0 { 3 } else { 1 }) as u64;
+        let per_osd = self.number("mon_max_pg_per_osd") as u64;
+        if per_osd > 0 && projected / osds > per_osd {
+            refuse!(
+                ERANGE,
+                "{}pg_num {pg_num} size {size} would mean {projected} total pgs, which exceeds max {} (mon_max_pg_per_osd {per_osd} * num_in_osds {osds})",
+                pool.map_or(String::new(), |p| format!("pool id {p} ")),
+                per_osd * osds
+            );
+        }
+        Ok(())
+    }
+
+    /// Deletes a pool.
+    pub(crate) fn delete(&self, inc: &mut Incremental, pool: PoolId) -> Result<(), Refusal> {
+        let Some(settings) = self.state.osdmap.pools.get(&pool) else { refuse!(ENOENT, "there is no pool {pool}") };
+        if !self.flag("mon_allow_pool_delete") {
+            refuse!(
+                EPERM,
+                "pool deletion is disabled; you must first set the mon_allow_pool_delete config option to true before you can destroy a pool"
+            );
+        }
+        if settings.has_flag(pool_flags::NODELETE) {
+            refuse!(EPERM, "pool deletion is disabled; you must unset nodelete flag for the pool first");
+        }
+        inc.new_pools.remove(&pool);
+        inc.old_pools.insert(pool);
+        let map = &self.state.osdmap;
+        for pg in map.pg_temp.keys().filter(|pg| pg.pool == pool) {
+            inc.new_pg_temp.insert(*pg, Vec::new());
+        }
+        for pg in map.primary_temp.keys().filter(|pg| pg.pool == pool) {
+            inc.new_primary_temp.insert(*pg, -1);
+        }
+        inc.old_pg_upmap.extend(map.pg_upmap.keys().filter(|pg| pg.pool == pool));
+        inc.old_pg_upmap_items.extend(map.pg_upmap_items.keys().filter(|pg| pg.pool == pool));
+        Ok(())
+    }
+
+    /// Makes a snapshot of a pool. Returns false if it already has one of that name.
+    pub(crate) fn make_snap(&self, inc: &mut Incremental, pool: PoolId, name: &str) -> Result<bool, Refusal> {
+        let (epoch, now) = (inc.epoch, self.now.wall);
+        let p = self.edit(inc, pool)?;
+        if p.is_unmanaged_snaps_mode() {
+            refuse!(EINVAL, "pool {} is in unmanaged snaps mode", self.state.pool_name(pool));
+        }
+        if name.is_empty() || name.len() > NAME {
+            refuse!(EINVAL, "'{name}' is no name for a snapshot");
+        }
+        if p.snap_by_name(name).is_some() {
+            inc.new_pools.remove(&pool);
+            return Ok(false);
+        }
+        let id = next_snap(p, epoch);
+        p.flags |= pool_flags::POOL_SNAPS;
+        p.snaps.insert(id, PoolSnap { snapid: SnapId(id), stamp: now, name: name.into() });
+        Ok(true)
+    }
+
+    /// Removes a snapshot of a pool. Returns false if there is none of that name.
+    pub(crate) fn remove_snap(&self, inc: &mut Incremental, pool: PoolId, name: &str) -> Result<bool, Refusal> {
+        let epoch = inc.epoch;
+        let p = self.edit(inc, pool)?;
+        if p.is_unmanaged_snaps_mode() {
+            refuse!(EINVAL, "pool {} is in unmanaged snaps mode", self.state.pool_name(pool));
+        }
+        let Some(id) = p.snap_by_name(name).map(|s| s.snapid.0) else {
+            inc.new_pools.remove(&pool);
+            return Ok(false);
+        };
+        p.snaps.remove(&id);
+        p.snap_seq += 1;
+        p.snap_epoch = epoch;
+        inc.new_removed_snaps.entry(pool).or_default().insert(id, 1);
+        Ok(true)
+    }
+
+    /// Gives out the number of a new snapshot that a client manages.
+    pub(crate) fn make_unmanaged_snap(&self, inc: &mut Incremental, pool: PoolId) -> Result<u64, Refusal> {
+        let epoch = inc.epoch;
+        let p = self.edit(inc, pool)?;
+        if p.is_pool_snaps_mode() {
+            refuse!(EINVAL, "pool {} has snapshots of its own", self.state.pool_name(pool));
+        }
+        p.flags |= pool_flags::SELFMANAGED_SNAPS;
+        // Number 1 is never given: clients of old releases take it for removed.
+        p.snap_seq = p.snap_seq.max(1);
+        Ok(next_snap(p, epoch))
+    }
+
+    /// Removes a snapshot that a client manages. Removing it twice does no harm.
+    pub(crate) fn remove_unmanaged_snap(&self, inc: &mut Incremental, pool: PoolId, snap: u64) -> Result<(), Refusal> {
+        let epoch = inc.epoch;
+        let p = self.edit(inc, pool)?;
+        if p.is_pool_snaps_mode() {
+            refuse!(EINVAL, "pool {} has snapshots of its own", self.state.pool_name(pool));
+        }
+        if snap == 0 || snap > p.snap_seq {
+            refuse!(ENOENT, "pool {} never had a snapshot {snap}", self.state.pool_name(pool));
+        }
+        if self.state.osdmap.in_removed_snaps_queue(pool, snap) {
+            inc.new_pools.remove(&pool);
+            return Ok(());
+        }
+        p.flags |= pool_flags::SELFMANAGED_SNAPS;
+        // The sequence rises, so that clients whose contexts name the snapshot are seen to be behind.
+        p.snap_seq += 1;
+        p.snap_epoch = epoch;
+        inc.new_removed_snaps.entry(pool).or_default().insert(snap, 1);
+        Ok(())
+    }
+
+    /// Splits a pool's groups, or begins to place them differently.
+    pub(crate) fn set_pg_num(&self, inc: &mut Incremental, pool: PoolId, pg_num: u32) -> Result<(), Refusal> {
+        let epoch = inc.epoch;
+        let name = self.state.pool_name(pool).to_string();
+        let p = self.edit(inc, pool)?;
+        if pg_num == p.pg_num {
+            return Ok(());
+        }
+        if p.has_flag(pool_flags::NOPGCHANGE) {
+            refuse!(EPERM, "pool pg_num change is disabled; you must unset nopgchange flag for the pool first");
+        }
+        if pg_num < p.pg_num {
+            refuse!(EOPNOTSUPP, "pool {name} has {} placement groups; merging them into {pg_num} is not supported", p.pg_num);
+        }
+        let factor = self.number("mon_osd_max_split_count").max(1.0) as u32;
+        if pg_num > p.pg_num.saturating_mul(factor) {
+            refuse!(
+                E2BIG,
+                "specified pg_num {pg_num} is too large (splitting more than {factor} groups out of each one is not allowed; go there in steps)"
+            );
+        }
+        self.check_pg_num(Some(pool), pg_num, u32::from(p.size))?;
+        let placed_all = p.pgp_num == p.pg_num;
+        p.pg_num = pg_num;
+        p.pg_num_target = pg_num;
+        p.pg_num_pending = pg_num;
+        if placed_all {
+            p.pgp_num = pg_num;
+            p.pgp_num_target = pg_num;
+        }
+        // Clients resend what they sent by the old number.
+        p.last_force_op_resend_prenautilus = epoch;
+        p.last_force_op_resend_preluminous = epoch;
+        Ok(())
+    }
+}
+
+/// Refuses what is not served yet.
+pub(crate) fn check_size(size: u32) -> Result<(), Refusal> {
+    match size {
+        1 => Ok(()),
+        2..=10 => {
+            refuse!(EOPNOTSUPP, "pools of size {size} are not supported yet: replication comes with a later release; use size 1")
+        }
+        _ => refuse!(EINVAL, "pool size must be between 1 and 10"),
+    }
+}
+
+fn check_name(name: &str) -> Result<(), Refusal> {
+    if name.is_empty() || name.len() > NAME || name.contains(['/', '@', '\0']) {
+        refuse!(EINVAL, "'{name}' is no name for a pool");
+    }
+    Ok(())
+}
+
+fn next_snap(pool: &mut Pool, epoch: Epoch) -> u64 {
+    pool.snap_seq += 1;
+    pool.snap_epoch = epoch;
+    pool.snap_seq
+}
+
+/// Sets or clears an option of a pool that is a number.
+pub(crate) fn set_opt(pool: &mut Pool, key: i32, value: OptValue) {
+    let unset = match &value {
+        OptValue::Int(n) => *n == 0 && key != opts::RECOVERY_PRIORITY,
+        OptValue::Double(x) => *x == 0.0,
+        OptValue::Str(s) => s.is_empty() || s == "unset",
+    };
+    if unset {
+        pool.opts.remove(&key);
+    } else {
+        pool.opts.insert(key, value);
+    }
+}
+
+/// When something expires.
+pub(crate) fn after(now: UTime, secs: f64) -> UTime {
+    now.plus(std::time::Duration::from_secs_f64(secs.clamp(0.0, 1e9)))
+}

@@ -1,0 +1,228 @@
+//! Messages: what each kind is for.
+
+use super::Monitor;
+use super::sessions::{Rights, Side};
+use crate::state::State;
+use messages::internal::{OsdBoot, OsdDown, OsdReport};
+use messages::mon::{
+    Auth, AuthReply, Command, GetPoolStats, GetPoolStatsReply, LogMsg, MgrClose, MgrCommand, MgrConfigure, MgrOpen, MgrReport,
+    MonCommand, MonGetMap, MonGetVersion, MonGetVersionReply, MonMapMsg, MonSubscribe, Ping, PoolOp, Statfs, StatfsReply,
+};
+use msgr::Event;
+use node::{Level, Now, Outputs};
+use types::{Message, SessionId};
+
+/// Seconds between reports of service daemons.
+const STATS_PERIOD: u32 = 5;
+/// Service daemons that are remembered.
+const SERVICES: usize = 1_000;
+
+impl Monitor {
+    /// Takes what the messengers have. Returns whether there was anything.
+    pub(super) fn net_events(&mut self, now: Now, out: &mut Outputs) -> bool {
+        let mut progress = false;
+        for side in [Side::Mon, Side::Mgr] {
+            while let Some(event) = self.messenger(side).poll_event() {
+                progress = true;
+                match event {
+                    Event::Opened { session, peer } => self.opened(side, session, peer),
+                    Event::Closed { session, .. } => self.closed(now, side, session),
+                    Event::Reset { .. } => {}
+                    Event::Message { session, message, bytes } => {
+                        self.message(now, side, session, message, out);
+                        self.messenger(side).done(session, bytes);
+                    }
+                }
+            }
+        }
+        progress
+    }
+
+    fn message(&mut self, now: Now, side: Side, session: SessionId, message: Message, out: &mut Outputs) {
+        let (kind, tid) = (message.kind, message.tid);
+        let result = match side {
+            Side::Mon => self.mon_message(now, session, message, out),
+            Side::Mgr => self.mgr_message(now, session, message, out),
+        };
+        if let Err(why) = result {
+            let who = self.sessions.0.get(&(side, session)).map(|s| s.peer.name.to_string()).unwrap_or_default();
+            out.log(
+                Level::Warn,
+                "mon",
+                format!("message {kind} (tid {tid}) of {who} is not understood: {why}; its session is closed"),
+            );
+            self.messenger(side).close(session);
+            self.closed(now, side, session);
+        }
+    }
+
+    fn mon_message(&mut self, now: Now, session: SessionId, m: Message, out: &mut Outputs) -> denc::Result<()> {
+        let tid = m.tid;
+        match m.kind {
+            MonGetMap::KIND => {
+                let reply = MonMapMsg { monmap: self.applied.monmap_bytes.clone() };
+                self.mon.send(session, reply.encode());
+            }
+            MonSubscribe::KIND => self.subscribe(session, MonSubscribe::decode(&m)?),
+            MonGetVersion::KIND => {
+                let reply = version(&self.applied, &MonGetVersion::decode(&m)?);
+                self.reply(session, tid, reply.encode());
+            }
+            MonCommand::KIND => {
+                let command = MonCommand::decode(&m)?;
+                self.command(now, Side::Mon, session, (MonCommand::KIND, tid), command.fsid, &command.cmd, &command.input, out);
+            }
+            Command::KIND => {
+                let command = Command::decode(&m)?;
+                self.command(now, Side::Mon, session, (Command::KIND, tid), command.fsid, &command.cmd, &command.input, out);
+            }
+            Ping::KIND => {
+                let text = self.ping_text(now);
+                self.reply(session, tid, Ping::answer(&text).encode());
+            }
+            Statfs::KIND => {
+                let reply = self.statfs(&Statfs::decode(&m)?);
+                self.reply(session, tid, reply.encode());
+            }
+            GetPoolStats::KIND => {
+                let reply = self.pool_stats(&GetPoolStats::decode(&m)?);
+                self.reply(session, tid, reply.encode());
+            }
+            PoolOp::KIND => self.pool_op(now, session, tid, PoolOp::decode(&m)?, out),
+            Auth::KIND => self.renew(now, session, tid, Auth::decode(&m)?),
+            LogMsg::KIND => self.take_lines(session, LogMsg::decode(&m)?),
+            OsdBoot::KIND => self.osd_boot(now, session, OsdBoot::decode(&m)?, out),
+            OsdReport::KIND => self.osd_report(now, session, OsdReport::decode(&m)?),
+            OsdDown::KIND => self.osd_down(now, session, OsdDown::decode(&m)?, out),
+            // Kinds of other services; a real monitor ignores what it does not know, too.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn mgr_message(&mut self, now: Now, session: SessionId, m: Message, out: &mut Outputs) -> denc::Result<()> {
+        let tid = m.tid;
+        match m.kind {
+            MgrCommand::KIND => {
+                let command = MgrCommand::decode(&m)?;
+                self.command(now, Side::Mgr, session, (MgrCommand::KIND, tid), command.fsid, &command.cmd, &command.input, out);
+            }
+            Command::KIND => {
+                let command = Command::decode(&m)?;
+                self.command(now, Side::Mgr, session, (Command::KIND, tid), command.fsid, &command.cmd, &command.input, out);
+            }
+            MgrOpen::KIND => self.mgr_open(now, session, MgrOpen::decode(&m)?),
+            MgrReport::KIND => {
+                let report = MgrReport::decode(&m)?;
+                let service = self.soft.services.values_mut().find(|s| s.session == session);
+                if let (Some(service), Some(status)) = (service, report.status) {
+                    service.status = status;
+                }
+            }
+            MgrClose::KIND => {
+                let close = MgrClose::decode(&m)?;
+                self.soft.services.retain(|_, s| s.session != session);
+                self.reply_on(Side::Mgr, session, tid, close.encode());
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Answers on the monitor's side.
+    pub(super) fn reply(&mut self, session: SessionId, tid: u64, message: Message) {
+        self.reply_on(Side::Mon, session, tid, message);
+    }
+
+    /// Answers a request.
+    pub(super) fn reply_on(&mut self, side: Side, session: SessionId, tid: u64, mut message: Message) {
+        message.tid = tid;
+        self.messenger(side).send(session, message);
+    }
+
+    /// Whether a session may read or write a service.
+    pub(super) fn may(&self, session: SessionId, service: &str, read: bool, write: bool) -> bool {
+        self.sessions.0.get(&(Side::Mon, session)).is_some_and(|s| match &s.rights {
+            Rights::Mon(caps) => caps.allows(service, read, write, false),
+            Rights::Mgr(_) => false,
+        })
+    }
+
+    fn mgr_open(&mut self, now: Now, session: SessionId, open: MgrOpen) {
+        let configure = MgrConfigure {
+            stats_period: STATS_PERIOD,
+            stats_threshold: 0,
+            queries: bytes::Bytes::from_static(MgrConfigure::NO_QUERIES),
+        };
+        self.reply_on(Side::Mgr, session, 0, configure.encode());
+        let Some(peer) = self.sessions.0.get(&(Side::Mgr, session)).map(|s| s.peer.clone()) else { return };
+        if let (Some(status), true) = (open.service, self.soft.services.len() < SERVICES) {
+            let service = crate::soft::ServiceSoft {
+                metadata: status.metadata,
+                status: status.status,
+                session,
+                gid: peer.global_id,
+                addr: peer.addr.legacy_str(),
+                since: now.wall,
+            };
+            self.soft.services.insert((open.service_name, open.daemon_name), service);
+        }
+    }
+
+    fn statfs(&self, ask: &Statfs) -> StatfsReply {
+        let state = &self.applied;
+        let space = self.soft.total_space(state);
+        let sum = match ask.pool {
+            Some(pool) => self.soft.pool_sum(pool),
+            None => self.soft.total(),
+        };
+        let used = match ask.pool {
+            Some(_) => sum.num_bytes.max(0) as u64,
+            None => space.total.saturating_sub(space.available),
+        };
+        StatfsReply {
+            fsid: state.fsid,
+            version: self.soft.version,
+            kb: space.total >> 10,
+            kb_used: used >> 10,
+            kb_avail: space.available >> 10,
+            num_objects: sum.num_objects.max(0) as u64,
+        }
+    }
+
+    fn pool_stats(&self, ask: &GetPoolStats) -> GetPoolStatsReply {
+        let state = &self.applied;
+        let known = ask.pools.iter().filter_map(|name| Some((name.clone(), state.pool_id(name)?)));
+        let pools = known.map(|(name, id)| (name, self.soft.pool_stat(state, id))).collect();
+        GetPoolStatsReply { version: self.soft.version, fsid: state.fsid, pools, per_pool: true }
+    }
+
+    fn renew(&mut self, now: Now, session: SessionId, tid: u64, ask: Auth) {
+        let Some(peer) = self.sessions.0.get(&(Side::Mon, session)).map(|s| s.peer.clone()) else { return };
+        let answer = self.mon.renew(now, session, &ask.payload);
+        let (result, payload) = answer;
+        let reply = AuthReply { protocol: ask.protocol, result, global_id: peer.global_id, payload, text: String::new() };
+        self.reply(session, tid, reply.encode());
+    }
+
+    fn take_lines(&mut self, session: SessionId, log: LogMsg) {
+        if self.may(session, "log", false, true) {
+            let lines = log.entries.into_iter().take(1_000);
+            self.lines.extend(lines);
+        }
+    }
+}
+
+fn version(state: &State, ask: &MonGetVersion) -> MonGetVersionReply {
+    let (version, oldest) = match ask.what.as_str() {
+        "osdmap" => (u64::from(state.history.last()), u64::from(state.history.first())),
+        "monmap" => (state.monmap.epoch.into(), 1),
+        "mgrmap" => (state.mgrmap.epoch.into(), 1),
+        "config" => (state.config.version, 0),
+        "auth" => (state.auth.version, 0),
+        "logm" => (state.log_version, 0),
+        "fsmap" | "mdsmap" => (1, 1),
+        _ => (0, 0),
+    };
+    MonGetVersionReply { handle: ask.handle, version, oldest }
+}

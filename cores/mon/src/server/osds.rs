@@ -1,0 +1,230 @@
+//! The lives of OSDs: they boot, report, stop, vanish.
+
+use super::Monitor;
+use super::sessions::{Outgoing, Side};
+use crate::options;
+use crate::state::{Change, State};
+use maps::{Incremental, flags, state as bits};
+use messages::internal::{OsdBoot, OsdDown, OsdReport};
+use messages::mon::log_level;
+use node::{Level, Now, Outputs};
+use types::{EntityType, Fsid, OsdId, SessionId};
+
+/// Most OSDs of a cluster.
+pub(crate) const MAX_OSDS: i32 = 10_000;
+
+impl Monitor {
+    /// Whether this session may speak for that OSD.
+    fn is_osd(&self, session: SessionId, osd: OsdId) -> bool {
+        self.sessions
+            .0
+            .get(&(Side::Mon, session))
+            .is_some_and(|s| s.peer.name.kind == EntityType::Osd && s.peer.name.id == osd.to_string())
+            && self.may(session, "osd", true, true)
+    }
+
+    /// An OSD is up and says who it is.
+    pub(super) fn osd_boot(&mut self, now: Now, session: SessionId, boot: OsdBoot, out: &mut Outputs) {
+        let osd = boot.osd;
+        let state = self.newest().clone();
+        if let Err(why) = self.check_boot(&state, session, &boot) {
+            return out.log(Level::Error, "mon", format!("osd.{osd} may not boot: {why}"));
+        }
+        if let Some(entry) = self.sessions.0.get_mut(&(Side::Mon, session)) {
+            entry.osd = Some(osd);
+        }
+        let soft = self.soft.osds.entry(osd).or_default();
+        soft.session = Some(session);
+        soft.last_seen = now.mono;
+        soft.closed_at = None;
+        soft.down_since = None;
+        let map = &state.osdmap;
+        let same = map.is_up(osd) && map.osd_addr(osd) == Some(&boot.addrs);
+        self.soft.booted.insert(osd, boot.addrs.clone());
+        if self.env.cephx() {
+            let keys = self.service_keys().encode();
+            self.mon.send(session, keys);
+        }
+        if same {
+            // A session that broke and came back: it only needs the maps that it missed.
+            return self.send_maps(session, u64::from(boot.newest_map) + 1);
+        }
+        if let Some(why) = boot_forbidden(&state, osd) {
+            self.send_maps(session, u64::from(boot.newest_map) + 1);
+            return out.log(Level::Warn, "mon", format!("osd.{osd} stays down: {why}"));
+        }
+        if map.is_up(osd) {
+            // Another instance than the map knows: its predecessor must be seen to go down first.
+            let mut inc = self.next_inc(&state, now);
+            mark_down(&mut inc, osd, now);
+            self.propose(now, Vec::new(), Some(inc), Vec::new(), out);
+        }
+        self.mark_up(now, session, &boot, out);
+    }
+
+    fn check_boot(&self, state: &State, session: SessionId, boot: &OsdBoot) -> Result<(), String> {
+        if boot.fsid != state.fsid {
+            return Err(format!("it belongs to cluster {}, this is {}", boot.fsid, state.fsid));
+        }
+        if !self.is_osd(session, boot.osd) {
+            return Err("its session has another name, or not the rights of an OSD".into());
+        }
+        if !(0..MAX_OSDS).contains(&boot.osd) {
+            return Err(format!("numbers of OSDs are below {MAX_OSDS}"));
+        }
+        if boot.addrs.msgr2().is_none_or(|a| a.addr.is_none()) {
+            return Err("it names no address".into());
+        }
+        let map = &state.osdmap;
+        let known = if map.exists(boot.osd) { map.osd_uuid.get(boot.osd as usize).copied() } else { None };
+        let taken = known.is_some_and(|k| k != Fsid::default() && k.0 != boot.uuid);
+        if taken && map.state(boot.osd) & bits::DESTROYED == 0 {
+            return Err(format!("another store ({}) has this number", known.unwrap_or_default()));
+        }
+        Ok(())
+    }
+
+    fn next_inc(&self, state: &State, now: Now) -> Incremental {
+        Incremental::new(state.osdmap.epoch + 1, state.fsid, now.wall)
+    }
+
+    fn mark_up(&mut self, now: Now, session: SessionId, boot: &OsdBoot, out: &mut Outputs) {
+        let osd = boot.osd;
+        let state = self.newest().clone();
+        let map = &state.osdmap;
+        let mut inc = self.next_inc(&state, now);
+        if osd >= map.max_osd {
+            inc.new_max_osd = osd + 1;
+        }
+        let old = map.state(osd);
+        let mut flip = old & (bits::DESTROYED | bits::STOP);
+        if old & bits::EXISTS == 0 {
+            flip |= bits::EXISTS;
+        }
+        if flip != 0 {
+            inc.new_state.insert(osd, flip);
+        }
+        inc.new_up_client.insert(osd, boot.addrs.clone());
+        inc.new_up_cluster.insert(osd, boot.addrs.clone());
+        inc.new_hb_back_up.insert(osd, boot.addrs.clone());
+        inc.new_hb_front_up.insert(osd, boot.addrs.clone());
+        inc.new_uuid.insert(osd, Fsid(boot.uuid));
+        inc.new_last_up_change = now.wall;
+        let mut xinfo = map.osd_xinfo.get(osd as usize).copied().unwrap_or_default();
+        if let Some(features) = self.sessions.0.get(&(Side::Mon, session)).map(|s| s.peer.features) {
+            xinfo.features = features;
+        }
+        if map.weight(osd) == 0 && comes_in(map, osd) {
+            let weight = if xinfo.old_weight > 0 { xinfo.old_weight } else { crush::ONE };
+            inc.new_weight.insert(osd, weight);
+            inc.new_last_in_change = now.wall;
+            xinfo.old_weight = 0;
+        }
+        inc.new_xinfo.insert(osd, xinfo);
+        if options::monitor_flag(&state, &self.env, "osd_crush_update_on_start") {
+            if let Err(why) = place(&state, &mut inc, boot) {
+                out.log(Level::Warn, "mon", format!("osd.{osd} is not put into the CRUSH map: {why}"));
+            }
+        }
+        self.line(now, log_level::INFO, format!("osd.{osd} {} boot", boot.addrs));
+        let mut changes = Vec::new();
+        if state.osd_metadata.get(&osd) != Some(&boot.metadata) {
+            changes.push(Change::OsdMetadata { osd, metadata: Some(boot.metadata.clone()) });
+        }
+        self.propose(now, changes, Some(inc), Vec::<Outgoing>::new(), out);
+        // With the maps that lead to the one in which it is up, it need not ask; the newest comes by its subscription.
+        self.send_maps(session, u64::from(boot.newest_map) + 1);
+    }
+
+    /// Figures, and a sign of life.
+    pub(super) fn osd_report(&mut self, now: Now, session: SessionId, report: OsdReport) {
+        if !self.is_osd(session, report.osd) || !self.applied.osdmap.exists(report.osd) {
+            return;
+        }
+        let osd = report.osd;
+        let state = self.applied.clone();
+        self.soft.report(&state, now, report);
+        let soft = self.soft.osds.entry(osd).or_default();
+        soft.session = Some(session);
+        soft.closed_at = None;
+        if let Some(entry) = self.sessions.0.get_mut(&(Side::Mon, session)) {
+            entry.osd = Some(osd);
+        }
+    }
+
+    /// An OSD stops cleanly.
+    pub(super) fn osd_down(&mut self, now: Now, session: SessionId, down: OsdDown, out: &mut Outputs) {
+        let state = self.newest().clone();
+        if !self.is_osd(session, down.osd) || !state.osdmap.is_up(down.osd) {
+            return;
+        }
+        let mut inc = self.next_inc(&state, now);
+        mark_down(&mut inc, down.osd, now);
+        let mut xinfo = state.osdmap.osd_xinfo.get(down.osd as usize).copied().unwrap_or_default();
+        xinfo.dead_epoch = inc.epoch;
+        inc.new_xinfo.insert(down.osd, xinfo);
+        let info = state.osdmap.info(down.osd).copied().unwrap_or_default();
+        inc.new_last_clean_interval.insert(down.osd, (info.up_from, state.osdmap.epoch));
+        self.line(now, log_level::INFO, format!("osd.{} marked itself down and dead", down.osd));
+        self.propose(now, Vec::new(), Some(inc), Vec::new(), out);
+    }
+}
+
+/// Marks an OSD that is up as down.
+pub(crate) fn mark_down(inc: &mut Incremental, osd: OsdId, now: Now) {
+    *inc.new_state.entry(osd).or_default() ^= bits::UP;
+    inc.new_last_up_change = now.wall;
+}
+
+/// Why an OSD must stay down.
+fn boot_forbidden(state: &State, osd: OsdId) -> Option<&'static str> {
+    let map = &state.osdmap;
+    if map.has_flag(flags::NOUP) {
+        Some("the noup flag is set")
+    } else if map.state(osd) & bits::NOUP != 0 || node_flags(state, osd) & bits::NOUP != 0 {
+        Some("its noup flag is set")
+    } else if map.state(osd) & bits::STOP != 0 {
+        Some("it was stopped on request; 'osd in' or 'osd rm-noup' lets it come back")
+    } else {
+        None
+    }
+}
+
+/// Flags that an OSD inherits from the buckets above it and from its class.
+pub(crate) fn node_flags(state: &State, osd: OsdId) -> u32 {
+    let map = &state.osdmap;
+    let class = map.crush.device_classes.get(&osd).and_then(|c| map.device_class_flags.get(c)).copied().unwrap_or(0);
+    let mut all = class;
+    for (node, bits) in &map.crush_node_flags {
+        if map.crush.is_under(osd, *node) {
+            all |= bits;
+        }
+    }
+    all
+}
+
+/// Whether an OSD that boots while it is out comes in.
+fn comes_in(map: &maps::OsdMap, osd: OsdId) -> bool {
+    let state = map.state(osd);
+    let fresh = state & bits::EXISTS == 0 || state & (bits::AUTOOUT | bits::NEW) != 0;
+    fresh && !map.has_flag(flags::NOIN) && state & bits::NOIN == 0
+}
+
+/// Puts an OSD below its host, with the weight of its size, if it is nowhere yet; gives it a class.
+fn place(state: &State, inc: &mut Incremental, boot: &OsdBoot) -> Result<(), crush::Error> {
+    let host = boot.metadata.get("hostname").map_or("localhost", String::as_str);
+    let class = boot.metadata.get("default_device_class").map_or("ssd", String::as_str);
+    let mut map = (*state.osdmap.crush).clone();
+    // One TiB weighs 1; whatever is smaller than a millionth of that would weigh nothing and get nothing.
+    let weight = ((boot.total_bytes as f64 / (1u64 << 40) as f64 * f64::from(crush::ONE)) as u32).max(1);
+    let place = crush::Location::parse(["root=default".to_string(), format!("host={host}")])?;
+    let mut changed = map.create_or_move_item(boot.osd, weight, &format!("osd.{}", boot.osd), &place)?;
+    if map.class_of(boot.osd).is_none() {
+        map.set_device_class(boot.osd, class)?;
+        changed = true;
+    }
+    if changed {
+        inc.crush = denc::Encode::to_bytes(&map);
+    }
+    Ok(())
+}

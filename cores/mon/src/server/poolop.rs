@@ -1,0 +1,93 @@
+//! Pool operations of librados: the same changes as the commands make, asked for by a message.
+
+use super::Monitor;
+use super::sessions::{Outgoing, Side};
+use crate::commands::{self, Asker, Refusal};
+use crate::pools;
+use bytes::Bytes;
+use denc::Encode;
+use maps::Incremental;
+use messages::mon::{PoolOp, PoolOpReply, pool_op};
+use node::{Now, Outputs};
+use types::{Errno, SessionId};
+
+/// What became of an operation: data of the answer.
+type Done = Result<Option<Bytes>, Refusal>;
+
+impl Monitor {
+    /// A pool operation.
+    pub(super) fn pool_op(&mut self, now: Now, session: SessionId, tid: u64, ask: PoolOp, out: &mut Outputs) {
+        let state = self.newest().clone();
+        let mut inc = Incremental::new(state.osdmap.epoch + 1, state.fsid, now.wall);
+        let before = inc.clone();
+        let done = if ask.fsid != state.fsid {
+            Err(Refusal::new(Errno::EINVAL, "another cluster's id"))
+        } else if !self.may_pool_op(session, &ask) {
+            Err(Refusal::new(Errno::EPERM, "access denied"))
+        } else {
+            pools::Ctx { state: &state, env: &self.env, now }.operate(&mut inc, &ask)
+        };
+        let changed = inc != before;
+        let (result, data) = match done {
+            Ok(data) => (0, data),
+            Err(refusal) => (refusal.errno.wire(), None),
+        };
+        let changed = changed && result == 0;
+        let epoch = state.osdmap.epoch + u32::from(changed);
+        let reply = PoolOpReply { version: u64::from(epoch), fsid: state.fsid, result, epoch, data };
+        let mut message = reply.encode();
+        message.tid = tid;
+        let after = vec![Outgoing::Message(Side::Mon, session, message)];
+        if changed {
+            self.propose(now, Vec::new(), Some(inc), after, out);
+        } else {
+            after.into_iter().for_each(|o| self.send_out(o, out));
+        }
+    }
+
+    /// Snapshots need the right to write OSD state as every pool change does; owners of a pool's data have it by their profile.
+    fn may_pool_op(&self, session: SessionId, ask: &PoolOp) -> bool {
+        let Some(entry) = self.sessions.0.get(&(Side::Mon, session)) else { return false };
+        let asker = Asker { name: entry.peer.name.clone(), addr: entry.peer.addr };
+        let pool = self.newest().pool_name(i64::from(ask.pool)).to_string();
+        let snap = matches!(
+            ask.op,
+            pool_op::CREATE_SNAP | pool_op::DELETE_SNAP | pool_op::CREATE_UNMANAGED_SNAP | pool_op::DELETE_UNMANAGED_SNAP
+        );
+        if snap && self.may(session, "osd", true, false) && self.may_command(session, &asker, "osd pool op unmanaged-snap", &pool)
+        {
+            return true;
+        }
+        self.may(session, "osd", false, true)
+    }
+
+    fn may_command(&self, session: SessionId, asker: &Asker, prefix: &str, pool: &str) -> bool {
+        let args = [("poolname".to_string(), pool.to_string())].into();
+        self.sessions.0.get(&(Side::Mon, session)).is_some_and(|s| match &s.rights {
+            super::sessions::Rights::Mon(caps) => caps.allows_command(&asker.name, "osd", "rw", prefix, &args),
+            super::sessions::Rights::Mgr(_) => false,
+        })
+    }
+}
+
+impl pools::Ctx<'_> {
+    fn operate(&self, inc: &mut Incremental, ask: &PoolOp) -> Done {
+        let pool = i64::from(ask.pool);
+        if ask.op != pool_op::CREATE && !self.state.osdmap.pools.contains_key(&pool) {
+            commands::refuse!(ENOENT, "there is no pool {pool}");
+        }
+        match ask.op {
+            pool_op::CREATE => {
+                let rule = u32::try_from(ask.crush_rule).ok();
+                let wanted = pools::Wanted { name: ask.name.clone(), rule, ..pools::Wanted::default() };
+                self.create(inc, &wanted).map(|_| None)
+            }
+            pool_op::DELETE => self.delete(inc, pool).map(|()| None),
+            pool_op::CREATE_SNAP => self.make_snap(inc, pool, &ask.name).map(|_| None),
+            pool_op::DELETE_SNAP => self.remove_snap(inc, pool, &ask.name).map(|_| None),
+            pool_op::CREATE_UNMANAGED_SNAP => self.make_unmanaged_snap(inc, pool).map(|id| Some(id.to_bytes())),
+            pool_op::DELETE_UNMANAGED_SNAP => self.remove_unmanaged_snap(inc, pool, ask.snapid).map(|()| None),
+            other => commands::refuse!(EINVAL, "unknown pool operation {other}"),
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! Commands: from the message to the answer.
+
+use super::Monitor;
+use super::sessions::{Outgoing, Rights, Side};
+use crate::commands::{self, Asker, Cx, Outcome, Parsed, Refusal, Reply};
+use crate::log::ReadId;
+use crate::state::Change;
+use messages::EntityNum;
+use messages::mon::{Command, CommandReply, LogEntry, MgrCommand, MgrCommandReply, MonCommandAck, log_level};
+use node::{CallId, Level, Now, Outputs};
+use types::{EntityAddr, EntityName, EntityType, Errno, Fsid, Message, Rope, SessionId};
+
+/// Bytes of an input file.
+const INPUT: usize = 16 << 20;
+/// Reads that wait for the log.
+const READS: usize = 10_000;
+
+/// To whom an answer goes.
+#[derive(Clone, Debug)]
+enum To {
+    /// A session: side, session, kind of the question, tid, the command echoed.
+    Session(Side, SessionId, u16, u64, Vec<String>),
+    /// The own process.
+    Call(CallId),
+}
+
+/// A command that reads, waiting for the log.
+pub(super) struct Read {
+    to: To,
+    parsed: Parsed,
+    input: Rope,
+    asker: Asker,
+}
+
+impl Monitor {
+    /// A command of a session: `(kind, tid)` of its message.
+    #[expect(clippy::too_many_arguments, reason = "the parts of three kinds of message")]
+    pub(super) fn command(
+        &mut self,
+        now: Now,
+        side: Side,
+        session: SessionId,
+        (kind, tid): (u16, u64),
+        fsid: Fsid,
+        cmd: &[String],
+        input: &Rope,
+        out: &mut Outputs,
+    ) {
+        let Some(entry) = self.sessions.0.get(&(side, session)) else { return };
+        let asker = Asker { name: entry.peer.name.clone(), addr: entry.peer.addr };
+        let rights = entry.rights.clone();
+        let to = To::Session(side, session, kind, tid, cmd.to_vec());
+        // A command to a daemon itself carries no cluster id when the client has none yet.
+        if fsid != self.applied.fsid && fsid != Fsid::default() {
+            let refusal = Refusal::new(Errno::EPERM, format!("this is cluster {}, the command is for {fsid}", self.applied.fsid));
+            return self.answer(to, Err(refusal), out);
+        }
+        let told = kind == Command::KIND;
+        let table = match side {
+            _ if !told => commands::table(),
+            Side::Mon => commands::mon_table(),
+            Side::Mgr => commands::mgr_table(),
+        };
+        let parsed = commands::parse(table, &cmd.concat());
+        self.take_command(now, to, parsed, input.clone(), asker, Some(&rights), out);
+    }
+
+    /// A command of the own process.
+    pub(super) fn call(&mut self, now: Now, call: CallId, command: &str, out: &mut Outputs) {
+        let asker = Asker { name: self.env.name(), addr: EntityAddr::default() };
+        let mut parsed = commands::parse(commands::mon_table(), command);
+        if let Ok(p) = &parsed {
+            if p.command.signature.prefix == "get_command_descriptions" {
+                parsed = commands::parse(commands::table(), command);
+            }
+        }
+        self.take_command(now, To::Call(call), parsed, Rope::new(), asker, None, out);
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "who asks for what, and how to answer")]
+    fn take_command(
+        &mut self,
+        now: Now,
+        to: To,
+        parsed: Result<Parsed, Refusal>,
+        input: Rope,
+        asker: Asker,
+        rights: Option<&Rights>,
+        out: &mut Outputs,
+    ) {
+        let parsed = match parsed {
+            Ok(parsed) => parsed,
+            Err(refusal) => return self.answer(to, Err(refusal), out),
+        };
+        if let Err(refusal) = allowed(&parsed, &asker, rights) {
+            self.audit(now, &asker, &parsed, "access denied");
+            return self.answer(to, Err(refusal), out);
+        }
+        if input.len() > INPUT {
+            let refusal = Refusal::new(Errno::EFBIG, format!("an input of {} bytes is too large", input.len()));
+            return self.answer(to, Err(refusal), out);
+        }
+        if parsed.writes() {
+            self.audit(now, &asker, &parsed, "dispatch");
+            self.write(now, to, &parsed, &input, &asker, out);
+        } else if self.reads.len() < READS {
+            self.next_read += 1;
+            self.reads.insert(self.next_read, Read { to, parsed, input, asker });
+            self.log.read_index(ReadId(self.next_read));
+        } else {
+            self.answer(to, Err(Refusal::new(Errno::EBUSY, "too many commands wait")), out);
+        }
+    }
+
+    /// A read whose turn has come.
+    pub(super) fn read(&mut self, now: Now, id: ReadId, out: &mut Outputs) {
+        let Some(read) = self.reads.remove(&id.0) else { return };
+        let state = self.applied.clone();
+        let chance = [0; 16];
+        let mut cx = Cx {
+            state: &state,
+            soft: &self.soft,
+            env: &self.env,
+            now,
+            chance,
+            format: read.parsed.format,
+            input: read.input.contiguous(),
+            asker: &read.asker,
+            changes: Vec::new(),
+            osdmap: None,
+            log: Vec::new(),
+            instruct: Vec::new(),
+            entries: Vec::new(),
+        };
+        let outcome = read.parsed.run(&mut cx);
+        debug_assert!(!cx.writes(), "'{}' changes something but is not marked so", read.parsed.command.signature.prefix);
+        self.answer(read.to, outcome, out);
+    }
+
+    fn write(&mut self, now: Now, to: To, parsed: &Parsed, input: &Rope, asker: &Asker, out: &mut Outputs) {
+        let state = self.newest().clone();
+        let chance = self.random.key();
+        let mut cx = Cx {
+            state: &state,
+            soft: &self.soft,
+            env: &self.env,
+            now,
+            chance,
+            format: parsed.format,
+            input: input.contiguous(),
+            asker,
+            changes: Vec::new(),
+            osdmap: None,
+            log: Vec::new(),
+            instruct: Vec::new(),
+            entries: Vec::new(),
+        };
+        let outcome = parsed.run(&mut cx);
+        if outcome.is_err() {
+            return self.answer(to, outcome, out);
+        }
+        let (changes, osdmap, log, instruct) = (cx.changes, cx.osdmap, cx.log, cx.instruct);
+        let mut entries = cx.entries;
+        entries.retain(|e| !e.message.is_empty());
+        let logs = !log.is_empty() || !entries.is_empty();
+        log.into_iter().for_each(|(level, text)| self.line(now, level, text));
+        self.lines.extend(entries);
+        let mut after: Vec<Outgoing> = instruct.into_iter().map(|(osd, v)| Outgoing::Instruct(osd, v.to_string())).collect();
+        after.push(self.outgoing(to, outcome));
+        if !changes.is_empty() || osdmap.is_some() || logs {
+            self.propose(now, changes, osdmap, after, out);
+        } else if self.ahead.is_empty() {
+            after.into_iter().for_each(|o| self.send_out(o, out));
+        } else {
+            // What it found may not be durable yet.
+            let index = self.ahead.back().map_or(0, |(i, _)| *i);
+            self.waiting.push_back((index, after));
+        }
+    }
+
+    fn answer(&mut self, to: To, outcome: Outcome, out: &mut Outputs) {
+        let outgoing = self.outgoing(to, outcome);
+        self.send_out(outgoing, out);
+    }
+
+    fn outgoing(&self, to: To, outcome: Outcome) -> Outgoing {
+        let (result, reply) = match outcome {
+            Ok(reply) => (0, reply),
+            Err(refusal) => (refusal.errno.wire(), Reply { status: refusal.text, data: refusal.data }),
+        };
+        match to {
+            To::Call(call) => {
+                let text = if reply.data.is_empty() { reply.status } else { String::from_utf8_lossy(&reply.data).into_owned() };
+                Outgoing::Answer(call, result, text)
+            }
+            To::Session(side, session, kind, tid, cmd) => {
+                let (status, output) = (reply.status, Rope::from(reply.data));
+                let mut message: Message = match kind {
+                    Command::KIND => CommandReply { result, status, output }.encode(),
+                    MgrCommand::KIND => MgrCommandReply { result, status, output }.encode(),
+                    _ => MonCommandAck { version: self.newest().index, result, status, cmd, output }.encode(),
+                };
+                message.tid = tid;
+                Outgoing::Message(side, session, message)
+            }
+        }
+    }
+
+    /// A line for the cluster log, in the monitor's name.
+    pub(super) fn line(&mut self, now: Now, level: u16, text: impl Into<String>) {
+        let entry = self.entry(now, self.env.name(), level, text.into(), "cluster");
+        self.lines.push(entry);
+    }
+
+    fn audit(&mut self, now: Now, asker: &Asker, parsed: &Parsed, what: &str) {
+        let args = parsed.args.texts();
+        // Secrets may come in the arguments of these.
+        let shown = match parsed.command.row.module {
+            "config-key" | "auth" => String::new(),
+            _ => args.iter().map(|(k, v)| format!(", \"{k}\": \"{v}\"")).collect(),
+        };
+        let text = format!(
+            "from='{}' entity='{}' cmd=[{{\"prefix\": \"{}\"{shown}}}]: {what}",
+            asker.addr, asker.name, parsed.command.signature.prefix
+        );
+        let entry = self.entry(now, self.env.name(), log_level::INFO, text, "audit");
+        self.lines.push(entry);
+    }
+
+    fn entry(&mut self, now: Now, name: EntityName, level: u16, message: String, channel: &str) -> LogEntry {
+        self.line_seq += 1;
+        LogEntry {
+            name,
+            rank: EntityNum { kind: EntityType::Mon as u8, num: 0 },
+            addrs: self.env.config.addrs.clone(),
+            stamp: now.wall,
+            seq: self.line_seq,
+            level,
+            message,
+            channel: channel.into(),
+        }
+    }
+
+    /// Proposes the lines that wait for no other proposal.
+    pub(super) fn flush_lines(&mut self, now: Now, out: &mut Outputs) {
+        if !self.lines.is_empty() {
+            for line in self.lines.iter().filter(|l| l.channel == "cluster") {
+                let level = if line.level >= log_level::WARN { Level::Warn } else { Level::Info };
+                out.log(level, "cluster", line.message.clone());
+            }
+            self.propose(now, Vec::<Change>::new(), None, Vec::new(), out);
+        }
+    }
+}
+
+fn allowed(parsed: &Parsed, asker: &Asker, rights: Option<&Rights>) -> Result<(), Refusal> {
+    let (row, prefix) = (parsed.command.row, &parsed.command.signature.prefix);
+    // What exists is no secret, and without it nobody could type anything.
+    if prefix == "get_command_descriptions" {
+        return Ok(());
+    }
+    let args = parsed.args.texts();
+    let allowed = match rights {
+        None => true,
+        Some(Rights::Mon(caps)) => caps.allows_command(&asker.name, row.module, row.perm, prefix, &args),
+        Some(Rights::Mgr(caps)) => caps.allows_command(&asker.name, row.module, "", row.perm, prefix, &args),
+    };
+    if allowed { Ok(()) } else { Err(Refusal::new(Errno::EACCES, "access denied")) }
+}
+
+impl Monitor {
+    /// What a ping is answered with.
+    pub(super) fn ping_text(&self, now: Now) -> String {
+        let asker = Asker { name: self.env.name(), addr: EntityAddr::default() };
+        let cx = Cx {
+            state: &self.applied,
+            soft: &self.soft,
+            env: &self.env,
+            now,
+            chance: [0; 16],
+            format: crate::text::Format::JsonPretty,
+            input: bytes::Bytes::new(),
+            asker: &asker,
+            changes: Vec::new(),
+            osdmap: None,
+            log: Vec::new(),
+            instruct: Vec::new(),
+            entries: Vec::new(),
+        };
+        crate::text::structured::pretty(&commands::ping(&cx)) + "\n"
+    }
+}

@@ -1,0 +1,310 @@
+//! Sessions: who is there, what they may do, what they subscribed to.
+
+use super::{Monitor, Published};
+use crate::soft::Connected;
+use crate::state::State;
+use crate::state::configdb::Place;
+use caps::{MgrCaps, MonCaps};
+use messages::mon::{ConfigMsg, LogEntry, LogMsg, MgrMapMsg, MonMapMsg, MonSubscribe, OsdMapMsg, SubscribeItem};
+use msgr::Peer;
+use node::{CallId, Now, Output, Outputs};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use types::{EntityType, Message, OsdId, SessionId};
+
+/// Bytes of maps that one message carries at most.
+const MAP_BYTES: usize = 4 << 20;
+/// Maps that one message carries at most.
+const MAPS: usize = 100;
+/// Lines of the cluster log that a new subscriber is given at once at most.
+const LOG_LINES: usize = 1_000;
+
+/// Whose messenger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Side {
+    /// The monitor's.
+    Mon,
+    /// The manager's.
+    Mgr,
+}
+
+/// What is sent when an entry is durable.
+#[derive(Clone, Debug)]
+pub(crate) enum Outgoing {
+    /// A message to a session.
+    Message(Side, SessionId, Message),
+    /// The answer to a call.
+    Answer(CallId, i32, String),
+    /// An instruction to an OSD.
+    Instruct(OsdId, String),
+}
+
+/// Rights at one side.
+#[derive(Clone, Debug)]
+pub(crate) enum Rights {
+    /// At the monitor.
+    Mon(MonCaps),
+    /// At the manager.
+    Mgr(MgrCaps),
+}
+
+/// One session.
+#[derive(Clone, Debug)]
+pub(crate) struct Session {
+    /// Who.
+    pub(crate) peer: Arc<Peer>,
+    /// May do what.
+    pub(crate) rights: Rights,
+    /// Subscriptions by kind.
+    pub(crate) subs: BTreeMap<String, SubscribeItem>,
+    /// Configuration as it was sent last.
+    pub(crate) config: Option<BTreeMap<String, String>>,
+    /// If it is an OSD that booted: its number.
+    pub(crate) osd: Option<OsdId>,
+    /// The epoch of the next OSD map that it lacks, for OSDs.
+    pub(crate) host: String,
+}
+
+/// All sessions.
+#[derive(Debug, Default)]
+pub(crate) struct Sessions(pub(crate) BTreeMap<(Side, SessionId), Session>);
+
+impl Monitor {
+    /// A session stands.
+    pub(super) fn opened(&mut self, side: Side, session: SessionId, peer: Arc<Peer>) {
+        let from = peer.addr.addr.map(|a| a.ip());
+        // Text that is no capability allows nothing.
+        let rights = match (side, &peer.caps) {
+            (Side::Mon, None) => Rights::Mon(MonCaps::allow_all()),
+            (Side::Mgr, None) => Rights::Mgr(MgrCaps::allow_all()),
+            (Side::Mon, Some(text)) => {
+                let caps = MonCaps::parse(text).unwrap_or_default();
+                Rights::Mon(from.map_or_else(|| caps.clone(), |ip| caps.seen_from(ip)))
+            }
+            (Side::Mgr, Some(text)) => {
+                let caps = MgrCaps::parse(text).unwrap_or_default();
+                Rights::Mgr(from.map_or_else(|| caps.clone(), |ip| caps.seen_from(ip)))
+            }
+        };
+        if side == Side::Mon {
+            let connected = Connected {
+                name: peer.name.clone(),
+                kind: peer.kind,
+                features: peer.features,
+                addr: peer.addr.to_string(),
+                global_id: peer.global_id,
+            };
+            self.soft.connected.insert(session, connected);
+        }
+        let entry = Session { peer, rights, subs: BTreeMap::new(), config: None, osd: None, host: String::new() };
+        self.sessions.0.insert((side, session), entry);
+    }
+
+    /// A session is over.
+    pub(super) fn closed(&mut self, now: Now, side: Side, session: SessionId) {
+        self.sessions.0.remove(&(side, session));
+        if side == Side::Mgr {
+            self.soft.services.retain(|_, s| s.session != session);
+            return;
+        }
+        self.soft.connected.remove(&session);
+        for osd in self.soft.osds.values_mut().filter(|o| o.session == Some(session)) {
+            osd.session = None;
+            osd.closed_at = Some(now.mono);
+        }
+    }
+
+    /// Adds subscriptions and answers them.
+    pub(super) fn subscribe(&mut self, session: SessionId, wanted: MonSubscribe) {
+        if let Some(entry) = self.sessions.0.get_mut(&(Side::Mon, session)) {
+            entry.host = wanted.hostname;
+        }
+        for (what, item) in wanted.what {
+            let Some(entry) = self.sessions.0.get_mut(&(Side::Mon, session)) else { return };
+            // Kinds that do not exist here (file systems, keys) are accepted and never answered, as by a cluster without them.
+            if entry.subs.len() < 64 {
+                entry.subs.insert(what.clone(), item);
+            }
+            self.serve_subscription(session, &what, true);
+        }
+    }
+
+    /// Tells subscribers what is new.
+    pub(super) fn publish(&mut self, _now: Now, _out: &mut Outputs) {
+        let state = self.applied.clone();
+        let new = Published {
+            osdmap: state.osdmap.epoch,
+            monmap: state.monmap.epoch,
+            mgrmap: state.mgrmap.epoch,
+            config: state.config.version,
+            log: state.log_version,
+            auth: self.published.auth,
+        };
+        let old = std::mem::replace(&mut self.published, new);
+        if old == new {
+            return;
+        }
+        if old.osdmap != new.osdmap {
+            self.soft.prune(&state);
+        }
+        let all: Vec<(SessionId, Vec<String>)> =
+            self.sessions.0.iter().map(|((_, id), s)| (*id, s.subs.keys().cloned().collect())).collect();
+        for (session, subs) in all {
+            for what in subs {
+                let changed = match what.as_str() {
+                    "osdmap" => old.osdmap != new.osdmap,
+                    "monmap" => old.monmap != new.monmap,
+                    "mgrmap" => old.mgrmap != new.mgrmap,
+                    "config" => old.config != new.config || old.osdmap != new.osdmap,
+                    log if log.starts_with("log") => old.log != new.log,
+                    _ => false,
+                };
+                if changed {
+                    self.serve_subscription(session, &what, false);
+                }
+            }
+        }
+    }
+
+    /// Sends what a subscription lacks. `first` if it was just made.
+    fn serve_subscription(&mut self, session: SessionId, what: &str, first: bool) {
+        let state = self.applied.clone();
+        let Some(entry) = self.sessions.0.get(&(Side::Mon, session)) else { return };
+        let Some(item) = entry.subs.get(what).copied() else { return };
+        let (messages, next) = match what {
+            "monmap" => newer(item, state.monmap.epoch, || MonMapMsg { monmap: state.monmap_bytes.clone() }.encode()),
+            "mgrmap" => newer(item, state.mgrmap.epoch, || MgrMapMsg { map: state.mgrmap_bytes.clone() }.encode()),
+            "osdmap" => osd_maps(&state, item.start),
+            "config" => {
+                let config = self.config_for(&state, entry);
+                if !first && entry.config.as_ref() == Some(&config) {
+                    return;
+                }
+                if let Some(entry) = self.sessions.0.get_mut(&(Side::Mon, session)) {
+                    entry.config = Some(config.clone());
+                }
+                (vec![ConfigMsg { config }.encode()], item.start)
+            }
+            log if log.starts_with("log") => log_lines(&state, log, item.start, first),
+            _ => return,
+        };
+        let answered = !messages.is_empty();
+        messages.into_iter().for_each(|m| self.mon.send(session, m));
+        let Some(entry) = self.sessions.0.get_mut(&(Side::Mon, session)) else { return };
+        if answered && item.once() {
+            entry.subs.remove(what);
+        } else if let Some(item) = entry.subs.get_mut(what) {
+            item.start = next;
+        }
+    }
+
+    /// An entity's options.
+    fn config_for(&self, state: &State, session: &Session) -> BTreeMap<String, String> {
+        let place = place_of(state, &session.peer.name.kind, &session.peer.name.id, &session.host);
+        let options = state.config.for_entity(&session.peer.name, &place);
+        options.into_iter().map(|(name, (_, value))| (name, value)).collect()
+    }
+
+    /// Sends what waited for an entry.
+    pub(super) fn send_out(&mut self, outgoing: Outgoing, out: &mut Outputs) {
+        match outgoing {
+            Outgoing::Message(side, session, message) => self.messenger(side).send(session, message),
+            Outgoing::Answer(call, result, text) => out.push(Output::Answer { call, result, text }),
+            Outgoing::Instruct(osd, json) => {
+                if let Some(session) = self.soft.osds.get(&osd).and_then(|o| o.session) {
+                    self.mon.send(session, messages::internal::OsdInstruct { json }.encode());
+                }
+            }
+        }
+    }
+
+    /// Sends a session the OSD maps that it lacks, whatever it subscribed to.
+    pub(super) fn send_maps(&mut self, session: SessionId, start: u64) {
+        let (messages, _) = osd_maps(&self.applied, start);
+        messages.into_iter().for_each(|m| self.mon.send(session, m));
+    }
+}
+
+/// Where an entity stands, for masks of options.
+pub(crate) fn place_of(state: &State, kind: &EntityType, id: &str, host: &str) -> Place {
+    let mut place = Place::default();
+    if !host.is_empty() {
+        place.location.insert("host".into(), host.into());
+    }
+    if *kind == EntityType::Osd {
+        if let Ok(osd) = id.parse::<OsdId>() {
+            let crush = &state.osdmap.crush;
+            place.class = crush.class_of(osd).map(String::from);
+            place.location.extend(crush.full_location(osd));
+        }
+    }
+    place
+}
+
+fn newer(item: SubscribeItem, epoch: u32, message: impl FnOnce() -> Message) -> (Vec<Message>, u64) {
+    if item.start <= u64::from(epoch) { (vec![message()], u64::from(epoch) + 1) } else { (Vec::new(), item.start) }
+}
+
+/// Maps from `start` on, and what comes next: the current full map for 0; increments for an epoch that is kept; else the
+/// oldest full map and all that follow.
+pub(super) fn osd_maps(state: &State, start: u64) -> (Vec<Message>, u64) {
+    let (first, last) = (state.history.first(), state.history.last());
+    if start > u64::from(last) {
+        return (Vec::new(), start);
+    }
+    let blank = OsdMapMsg { fsid: state.fsid, oldest: first, newest: last, ..OsdMapMsg::default() };
+    let mut message = blank.clone();
+    let mut epoch = start as u32;
+    let mut bytes = 0;
+    if start == 0 || start <= u64::from(first) {
+        epoch = if start == 0 { last } else { first };
+        if let Some(full) = state.history.full(epoch) {
+            bytes += full.len();
+            message.full.insert(epoch, full);
+        }
+        epoch += 1;
+    }
+    let mut messages = Vec::new();
+    for epoch in epoch..=last {
+        let Some(inc) = state.history.incremental(epoch) else { continue };
+        if bytes + inc.len() > MAP_BYTES || message.incremental.len() >= MAPS {
+            messages.push(std::mem::replace(&mut message, blank.clone()).encode());
+            bytes = 0;
+        }
+        bytes += inc.len();
+        message.incremental.insert(epoch, inc.clone());
+    }
+    messages.push(message.encode());
+    (messages, u64::from(last) + 1)
+}
+
+/// Lines of at least the wanted level, and the version after them. A new subscriber from 0 gets none of the past but
+/// the last line, to know that it is subscribed.
+fn log_lines(state: &State, what: &str, start: u64, first: bool) -> (Vec<Message>, u64) {
+    let level = match what.trim_start_matches("log").trim_start_matches('-') {
+        "debug" => 0,
+        "sec" => 2,
+        "warn" => 3,
+        "error" => 4,
+        _ => 1,
+    };
+    let version = state.log_version;
+    let from = if start == 0 && first { version } else { start.max(1) };
+    if from > version {
+        return (Vec::new(), from);
+    }
+    let fresh = (version + 1 - from).min(LOG_LINES as u64) as usize;
+    let lines: Vec<LogEntry> = state
+        .log
+        .iter()
+        .rev()
+        .take(fresh)
+        .filter(|e| e.level >= level && e.channel == "cluster")
+        .map(|e| (**e).clone())
+        .collect();
+    let next = version + 1;
+    if lines.is_empty() {
+        return (Vec::new(), next);
+    }
+    (vec![LogMsg { version, fsid: state.fsid, entries: lines.into_iter().rev().collect() }.encode()], next)
+}

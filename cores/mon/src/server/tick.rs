@@ -1,0 +1,258 @@
+//! What time brings: OSDs that fall silent, entries that expire, quotas, snapshots that are gone everywhere, keys.
+
+use super::Monitor;
+use super::osds::{mark_down, node_flags};
+use crate::context::Env;
+use crate::health::{self, Severity};
+use crate::options;
+use crate::soft::Soft;
+use crate::state::{Change, State};
+use maps::{Incremental, Pool, SnapIntervals, flags, pool_flags, state as bits};
+use messages::mon::log_level;
+use node::{Now, Outputs};
+use std::time::Duration;
+use types::{OsdId, PoolId};
+
+/// How long an OSD whose session ended may take to come back before it is marked down.
+const RECONNECT: Duration = Duration::from_secs(3);
+
+impl Monitor {
+    /// Called about twice a second while serving.
+    pub(super) fn tick(&mut self, now: Now, out: &mut Outputs) {
+        let applied = self.applied.clone();
+        self.soft.sample(now.mono, &applied);
+        // While changes are on their way, what they change must not be judged again.
+        if self.ahead.is_empty() {
+            self.tick_map(now, out);
+        }
+        let mut changes = self.key_changes(now);
+        changes.extend(self.expired_mutes(now));
+        if !changes.is_empty() {
+            self.propose(now, changes, None, Vec::new(), out);
+        }
+        self.watch_health(now);
+        self.flush_lines(now, out);
+    }
+
+    fn tick_map(&mut self, now: Now, out: &mut Outputs) {
+        let state = self.applied.clone();
+        let mut inc = Incremental::new(state.osdmap.epoch + 1, state.fsid, now.wall);
+        let before = inc.clone();
+        let mut lines = Vec::new();
+        self.silent_osds(now, &state, &mut inc, &mut lines);
+        self.out_osds(now, &state, &mut inc, &mut lines);
+        full_osds(&state, &self.soft, &mut inc);
+        full_pools(&state, &self.soft, &mut inc, &mut lines);
+        purged_snaps(&state, &self.soft, &self.env, &mut inc);
+        inc.old_blocklist.extend(state.osdmap.blocklist.iter().filter(|(_, until)| **until < now.wall).map(|(a, _)| *a));
+        lines.into_iter().for_each(|(level, text)| self.line(now, level, text));
+        if inc != before {
+            self.propose(now, Vec::new(), Some(inc), Vec::new(), out);
+        }
+    }
+
+    /// Marks down the OSDs that are not heard any more.
+    fn silent_osds(&mut self, now: Now, state: &State, inc: &mut Incremental, lines: &mut Vec<(u16, String)>) {
+        let map = &state.osdmap;
+        let grace = Duration::from_secs(options::monitor_number(state, &self.env, "mon_osd_report_timeout").max(1.0) as u64);
+        for osd in map.osds().filter(|o| map.is_up(*o)) {
+            let soft = self.soft.osds.entry(osd).or_default();
+            let silent = now.mono.since(soft.last_seen);
+            let left = soft.closed_at.map(|at| now.mono.since(at));
+            let gone = silent > grace || left.is_some_and(|d| d > RECONNECT);
+            let held = map.has_flag(flags::NODOWN) || (map.state(osd) | node_flags(state, osd)) & bits::NODOWN != 0;
+            if gone && !held {
+                mark_down(inc, osd, now);
+                lines.push((log_level::INFO, format!("osd.{osd} marked down after no report for {} seconds", silent.as_secs())));
+            }
+        }
+    }
+
+    /// Marks out the OSDs that are down for long.
+    fn out_osds(&mut self, now: Now, state: &State, inc: &mut Incremental, lines: &mut Vec<(u16, String)>) {
+        let map = &state.osdmap;
+        let after = options::monitor_number(state, &self.env, "mon_osd_down_out_interval");
+        let ratio = options::monitor_number(state, &self.env, "mon_osd_min_in_ratio");
+        let (exist, _, mut inside) = map.osd_counts();
+        for osd in map.osds().collect::<Vec<_>>() {
+            let soft = self.soft.osds.entry(osd).or_default();
+            if map.is_up(osd) {
+                soft.down_since = None;
+                continue;
+            }
+            let since = *soft.down_since.get_or_insert(now.mono);
+            let long = after > 0.0 && now.mono.since(since).as_secs_f64() >= after;
+            let held = map.has_flag(flags::NOOUT) || (map.state(osd) | node_flags(state, osd)) & bits::NOOUT != 0;
+            let enough = (inside as f64 - 1.0) / exist.max(1) as f64 >= ratio;
+            if long && map.is_in(osd) && !held && enough {
+                mark_out_by_itself(map, inc, osd);
+                inc.new_last_in_change = now.wall;
+                inside -= 1;
+                lines.push((
+                    log_level::INFO,
+                    format!("Marking osd.{osd} out (has been down for {} seconds)", now.mono.since(since).as_secs()),
+                ));
+            }
+        }
+    }
+
+    fn expired_mutes(&self, now: Now) -> Vec<Change> {
+        let state = self.newest();
+        let gone = |code: &str, mute: &crate::state::Mute| {
+            let expired = !mute.until.is_zero() && mute.until <= now.wall;
+            let check = self.soft.health.get(code);
+            // A mute that is not sticky ends with its check, or when the check counts more than it did.
+            expired || (!mute.sticky && check.is_none_or(|c| c.count > mute.count))
+        };
+        state
+            .mutes
+            .iter()
+            .filter(|(code, m)| gone(code, m))
+            .map(|(code, _)| Change::Mute { code: code.clone(), mute: None })
+            .collect()
+    }
+
+    /// Tells the cluster log what became of the health checks.
+    fn watch_health(&mut self, now: Now) {
+        let new = health::checks(&self.applied, &self.soft, &self.env, now);
+        let old = std::mem::take(&mut self.soft.health);
+        for (code, check) in &new {
+            let level = if check.severity == Severity::Error { log_level::ERROR } else { log_level::WARN };
+            match old.get(code) {
+                None => self.line(now, level, format!("Health check failed: {} ({code})", check.summary)),
+                Some(before) if before.summary != check.summary => {
+                    self.line(now, level, format!("Health check update: {} ({code})", check.summary));
+                }
+                Some(_) => {}
+            }
+        }
+        for (code, check) in old.iter().filter(|(code, _)| !new.contains_key(*code)) {
+            self.line(now, log_level::INFO, format!("Health check cleared: {code} (was: {})", check.summary));
+        }
+        if new.is_empty() && !old.is_empty() {
+            self.line(now, log_level::INFO, "Cluster is now healthy");
+        }
+        self.soft.health = new;
+    }
+}
+
+/// Marks an OSD out so that it comes in again by itself when it boots.
+fn mark_out_by_itself(map: &maps::OsdMap, inc: &mut Incremental, osd: OsdId) {
+    let mut xinfo = map.osd_xinfo.get(osd as usize).copied().unwrap_or_default();
+    xinfo.old_weight = map.weight(osd);
+    inc.new_xinfo.insert(osd, xinfo);
+    inc.new_weight.insert(osd, 0);
+    *inc.new_state.entry(osd).or_default() ^= bits::AUTOOUT;
+}
+
+/// How full an OSD is, as state bits.
+fn fullness(map: &maps::OsdMap, soft: &Soft, osd: OsdId) -> Option<u32> {
+    let space = soft.space(osd);
+    if space.total == 0 {
+        return None;
+    }
+    let used = 1.0 - space.available as f64 / space.total as f64;
+    Some(if used >= f64::from(map.full_ratio) {
+        bits::FULL
+    } else if used >= f64::from(map.backfillfull_ratio) {
+        bits::BACKFILLFULL
+    } else if used >= f64::from(map.nearfull_ratio) {
+        bits::NEARFULL
+    } else {
+        0
+    })
+}
+
+fn full_osds(state: &State, soft: &Soft, inc: &mut Incremental) {
+    const ALL: u32 = bits::FULL | bits::BACKFILLFULL | bits::NEARFULL;
+    let map = &state.osdmap;
+    for osd in map.osds() {
+        let Some(wanted) = fullness(map, soft, osd) else { continue };
+        let flip = (map.state(osd) & ALL) ^ wanted;
+        if flip != 0 {
+            *inc.new_state.entry(osd).or_default() ^= flip;
+        }
+    }
+}
+
+/// Sets and clears the flags of pools that have no space or have reached their quota.
+fn full_pools(state: &State, soft: &Soft, inc: &mut Incremental, lines: &mut Vec<(u16, String)>) {
+    const ALL: u64 = pool_flags::FULL | pool_flags::FULL_QUOTA | pool_flags::NEARFULL | pool_flags::BACKFILLFULL;
+    let map = &state.osdmap;
+    // A pool is as full as the fullest OSD that it may be placed on.
+    let worst = map.osds().filter(|o| map.is_in(*o)).filter_map(|o| fullness(map, soft, o).map(|f| (o, f)));
+    let worst: Vec<(OsdId, u32)> = worst.filter(|(_, f)| *f != 0).collect();
+    for (id, pool) in &map.pools {
+        let has = |bit| {
+            worst.iter().any(|(osd, f)| {
+                *f == bit && map.crush.rule_takes(u32::from(pool.crush_rule)).iter().any(|top| map.crush.is_under(*osd, *top))
+            })
+        };
+        let over = over_quota(pool, soft, *id);
+        let wanted = if over {
+            pool_flags::FULL | pool_flags::FULL_QUOTA
+        } else if has(bits::FULL) {
+            pool_flags::FULL
+        } else if has(bits::BACKFILLFULL) {
+            pool_flags::BACKFILLFULL | pool_flags::NEARFULL
+        } else if has(bits::NEARFULL) {
+            pool_flags::NEARFULL
+        } else {
+            0
+        };
+        if pool.flags & ALL == wanted {
+            continue;
+        }
+        let name = state.pool_name(*id);
+        match (pool.has_flag(pool_flags::FULL_QUOTA), over) {
+            (false, true) => lines.push((log_level::WARN, format!("pool '{name}' is full (reached quota's limits)"))),
+            (true, false) => {
+                lines.push((log_level::INFO, format!("pool '{name}' no longer out of quota; removing NO_QUOTA flag")))
+            }
+            _ => {}
+        }
+        let edited = inc.new_pools.entry(*id).or_insert_with(|| pool.clone());
+        edited.flags = edited.flags & !ALL | wanted;
+    }
+}
+
+fn over_quota(pool: &Pool, soft: &Soft, id: PoolId) -> bool {
+    if pool.quota_max_bytes == 0 && pool.quota_max_objects == 0 {
+        return false;
+    }
+    let sum = soft.pool_sum(id);
+    let reached = |limit: u64, n: i64| limit > 0 && n.max(0) as u64 >= limit;
+    reached(pool.quota_max_bytes, sum.num_bytes) || reached(pool.quota_max_objects, sum.num_objects)
+}
+
+/// Snapshots in the queue that every group of the pool has trimmed are declared purged, a bounded number in one map.
+fn purged_snaps(state: &State, soft: &Soft, env: &Env, inc: &mut Incremental) {
+    let map = &state.osdmap;
+    let mut left = options::monitor_number(state, env, "mon_max_snap_prune_per_epoch").max(1.0) as u64;
+    for (id, queue) in &map.removed_snaps_queue {
+        let Some(pool) = map.pools.get(id) else {
+            inc.new_purged_snaps.insert(*id, queue.clone());
+            continue;
+        };
+        let mut gone = SnapIntervals::new();
+        'runs: for (start, len) in queue.iter() {
+            for snap in start..start + len {
+                if left == 0 {
+                    break 'runs;
+                }
+                let everywhere = soft.pool_pgs(*id).filter(|p| has_purged(&p.report.purged_snaps, snap)).count();
+                if everywhere == pool.pg_num as usize {
+                    gone.insert(snap, 1);
+                    left -= 1;
+                }
+            }
+        }
+        if !gone.is_empty() {
+            inc.new_purged_snaps.insert(*id, gone);
+        }
+    }
+}
+
+fn has_purged(runs: &[(u64, u64)], snap: u64) -> bool {
+    runs.iter().any(|(start, len)| (*start..start.saturating_add(*len)).contains(&snap))
+}

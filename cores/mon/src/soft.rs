@@ -1,0 +1,261 @@
+//! What daemons reported since this monitor began: nothing of it is durable, all of it comes again.
+
+use crate::state::State;
+use messages::internal::{OsdReport, PgReport, Space};
+use messages::stats::{ObjectStatSum, ObjectStats, PoolStat, StoreStatfs};
+use node::Mono;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, VecDeque};
+use types::{EntityAddrVec, OsdId, PgId, PoolId, SessionId, UTime};
+
+/// Seconds over which rates are measured.
+const WINDOW_SECS: u64 = 10;
+/// Samples that are kept.
+const SAMPLES: usize = 16;
+
+/// What is known of one OSD.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OsdSoft {
+    /// Its session here, while there is one.
+    pub(crate) session: Option<SessionId>,
+    /// When it was last heard.
+    pub(crate) last_seen: Mono,
+    /// When its session ended, if it did.
+    pub(crate) closed_at: Option<Mono>,
+    /// Since when it is down in the map, for marking it out.
+    pub(crate) down_since: Option<Mono>,
+    /// Its last report, without groups.
+    pub(crate) report: Option<OsdReport>,
+}
+
+/// What is known of one group.
+#[derive(Clone, Debug)]
+pub(crate) struct PgSoft {
+    /// Its primary's last report.
+    pub(crate) report: PgReport,
+    /// Who sent it.
+    pub(crate) osd: OsdId,
+    /// When it came.
+    pub(crate) at: UTime,
+}
+
+/// A service that told the manager about itself.
+#[derive(Clone, Debug)]
+pub(crate) struct ServiceSoft {
+    /// What it says.
+    pub(crate) metadata: BTreeMap<String, String>,
+    /// Its state.
+    pub(crate) status: BTreeMap<String, String>,
+    /// Its session with the manager.
+    pub(crate) session: SessionId,
+    /// Its number.
+    pub(crate) gid: u64,
+    /// Its address.
+    pub(crate) addr: String,
+    /// When it began.
+    pub(crate) since: UTime,
+}
+
+/// A client or daemon that is connected, for `features` and `sessions`.
+#[derive(Clone, Debug)]
+pub(crate) struct Connected {
+    /// Name.
+    pub(crate) name: types::EntityName,
+    /// What it acts as.
+    pub(crate) kind: types::EntityType,
+    /// Features of its connection.
+    pub(crate) features: u64,
+    /// Its address.
+    pub(crate) addr: String,
+    /// Its number.
+    pub(crate) global_id: u64,
+}
+
+/// Everything soft.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Soft {
+    /// OSDs.
+    pub(crate) osds: BTreeMap<OsdId, OsdSoft>,
+    /// Groups.
+    pub(crate) pgs: BTreeMap<PgId, PgSoft>,
+    /// Services by kind and name.
+    pub(crate) services: BTreeMap<(String, String), ServiceSoft>,
+    /// Who is connected to the monitor.
+    pub(crate) connected: BTreeMap<SessionId, Connected>,
+    /// Checks as they were last, with the time since when each is there.
+    pub(crate) health: BTreeMap<String, crate::health::Check>,
+    /// Counts reports: the version of the statistics.
+    pub(crate) version: u64,
+    /// Addresses of OSDs at their last boot.
+    pub(crate) booted: BTreeMap<OsdId, EntityAddrVec>,
+    samples: VecDeque<(Mono, BTreeMap<PoolId, ObjectStatSum>)>,
+}
+
+/// Operations per second and bytes per second.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Rates {
+    /// Bytes read.
+    pub(crate) read_bytes: u64,
+    /// Bytes written.
+    pub(crate) write_bytes: u64,
+    /// Reads.
+    pub(crate) read_ops: u64,
+    /// Writes.
+    pub(crate) write_ops: u64,
+}
+
+impl Rates {
+    /// Whether nothing happens.
+    pub(crate) fn is_zero(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Soft {
+    /// Takes a report in. Groups of pools that do not exist are ignored, so that late reports of deleted pools do not stay.
+    pub(crate) fn report(&mut self, state: &State, now: node::Now, mut report: OsdReport) {
+        self.version += 1;
+        let osd = report.osd;
+        for pg in std::mem::take(&mut report.pgs) {
+            let Some(pool) = state.osdmap.pools.get(&pg.pg.pool) else { continue };
+            let newer = self.pgs.get(&pg.pg).is_none_or(|old| old.report.reported <= pg.reported);
+            if newer && pg.pg.seed < pool.pg_num.max(pool.pg_num_target) {
+                self.pgs.insert(pg.pg, PgSoft { report: pg, osd, at: now.wall });
+            }
+        }
+        let entry = self.osds.entry(osd).or_default();
+        entry.last_seen = now.mono;
+        entry.report = Some(report);
+    }
+
+    /// Forgets what belongs to pools, groups and OSDs that are gone.
+    pub(crate) fn prune(&mut self, state: &State) {
+        let map = &state.osdmap;
+        self.pgs.retain(|pg, _| map.pools.get(&pg.pool).is_some_and(|p| pg.seed < p.pg_num));
+        self.osds.retain(|osd, _| map.exists(*osd));
+    }
+
+    /// The state of a group as people are told.
+    pub(crate) fn pg_state(&self, state: &State, pg: PgId) -> Cow<'_, str> {
+        match self.pgs.get(&pg) {
+            None => Cow::Borrowed("unknown"),
+            Some(soft) if state.osdmap.is_up(soft.osd) => Cow::Borrowed(&soft.report.state),
+            Some(soft) => Cow::Owned(format!("stale+{}", soft.report.state)),
+        }
+    }
+
+    /// How many groups are in each state.
+    pub(crate) fn pg_states(&self, state: &State) -> BTreeMap<String, u64> {
+        let mut counts = BTreeMap::new();
+        for pg in all_pgs(state) {
+            *counts.entry(self.pg_state(state, pg).into_owned()).or_default() += 1;
+        }
+        counts
+    }
+
+    /// The sum over a pool's groups.
+    pub(crate) fn pool_sum(&self, pool: PoolId) -> ObjectStatSum {
+        let mut sum = ObjectStatSum::default();
+        self.pool_pgs(pool).for_each(|p| sum += &p.report.stats);
+        sum
+    }
+
+    /// The groups of a pool that were reported.
+    pub(crate) fn pool_pgs(&self, pool: PoolId) -> impl Iterator<Item = &PgSoft> {
+        self.pgs.range(PgId::new(pool, 0)..=PgId::new(pool, u32::MAX)).map(|(_, p)| p)
+    }
+
+    /// The sum over all groups.
+    pub(crate) fn total(&self) -> ObjectStatSum {
+        let mut sum = ObjectStatSum::default();
+        self.pgs.values().for_each(|p| sum += &p.report.stats);
+        sum
+    }
+
+    /// A pool's statistics as clients get them. `copies` is its size.
+    pub(crate) fn pool_stat(&self, state: &State, pool: PoolId) -> PoolStat {
+        let sum = self.pool_sum(pool);
+        let copies = state.osdmap.pools.get(&pool).map_or(1, |p| i64::from(p.size));
+        let log: i64 = self.pool_pgs(pool).map(|p| i64::from(p.report.log_size)).sum();
+        let pgs = self.pool_pgs(pool).count() as i32;
+        let data = (sum.num_bytes * copies).max(0);
+        let omap = (sum.num_omap_bytes * copies).max(0);
+        let store = StoreStatfs { allocated: data, data_stored: data, omap_allocated: omap, ..StoreStatfs::default() };
+        PoolStat {
+            stats: ObjectStats { sum },
+            log_size: log,
+            ondisk_log_size: log,
+            up: pgs * copies as i32,
+            acting: pgs * copies as i32,
+            store,
+            num_store_stats: self.osds.values().filter(|o| o.report.is_some()).count() as u32,
+        }
+    }
+
+    /// Space of one OSD; nothing if it never reported.
+    pub(crate) fn space(&self, osd: OsdId) -> Space {
+        self.osds.get(&osd).and_then(|o| o.report.as_ref()).map_or(Space::default(), |r| r.space)
+    }
+
+    /// Space of all OSDs that exist and are in.
+    pub(crate) fn total_space(&self, state: &State) -> Space {
+        let mut sum = Space::default();
+        for osd in self.osds.keys().filter(|o| state.osdmap.is_in(**o)) {
+            let s = self.space(*osd);
+            sum.total += s.total;
+            sum.available += s.available;
+            sum.data += s.data;
+            sum.omap += s.omap;
+            sum.meta += s.meta;
+        }
+        sum
+    }
+
+    /// Groups on each OSD, by the map.
+    pub(crate) fn pgs_per_osd(&self, state: &State) -> BTreeMap<OsdId, u64> {
+        let mut counts = BTreeMap::new();
+        for pg in all_pgs(state) {
+            for osd in state.osdmap.up_acting(pg).acting.iter().filter(|o| **o >= 0 && **o != crush::NONE) {
+                *counts.entry(*osd).or_default() += 1;
+            }
+        }
+        counts
+    }
+
+    /// Takes a sample for the rates, once in about a second.
+    pub(crate) fn sample(&mut self, now: Mono, state: &State) {
+        let sums = state.osdmap.pools.keys().map(|p| (*p, self.pool_sum(*p))).collect();
+        self.samples.push_back((now, sums));
+        while self.samples.len() > SAMPLES || self.samples.front().is_some_and(|(at, _)| now.since(*at).as_secs() > WINDOW_SECS) {
+            self.samples.pop_front();
+        }
+    }
+
+    /// What clients do, in one pool or in all.
+    pub(crate) fn rates(&self, pool: Option<PoolId>) -> Rates {
+        let (Some((t0, first)), Some((t1, last))) = (self.samples.front(), self.samples.back()) else { return Rates::default() };
+        let secs = t1.since(*t0).as_secs_f64();
+        if secs < 0.5 {
+            return Rates::default();
+        }
+        let mut delta = ObjectStatSum::default();
+        for (id, sum) in last.iter().filter(|(id, _)| pool.is_none_or(|p| p == **id)) {
+            delta += sum;
+            if let Some(before) = first.get(id) {
+                delta -= before;
+            }
+        }
+        let rate = |n: i64, unit: f64| (n.max(0) as f64 * unit / secs) as u64;
+        Rates {
+            read_bytes: rate(delta.num_rd_kb, 1024.0),
+            write_bytes: rate(delta.num_wr_kb, 1024.0),
+            read_ops: rate(delta.num_rd, 1.0),
+            write_ops: rate(delta.num_wr, 1.0),
+        }
+    }
+}
+
+/// Every group of the map.
+pub(crate) fn all_pgs(state: &State) -> impl Iterator<Item = PgId> + '_ {
+    state.osdmap.pools.iter().flat_map(|(id, pool)| (0..pool.pg_num).map(move |seed| PgId::new(*id, seed)))
+}

@@ -1,0 +1,204 @@
+//! What a proposal is made of. Everything that time or chance decides is already in it, so every voter that applies it gets
+//! the same state.
+
+use bytes::Bytes;
+use denc::{Decode, DecodeError, Encode, Reader, Result};
+use messages::mon::LogEntry;
+use msgr::auth::{EntityKey, ExpiringKey};
+use std::collections::BTreeMap;
+use types::{EntityName, OsdId, UTime};
+
+/// Version of the layout of proposals.
+const VERSION: u8 = 1;
+
+/// Changes that happen together.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Proposal {
+    /// When it was made, by the proposer's clock.
+    pub(crate) stamp: UTime,
+    /// In order.
+    pub(crate) changes: Vec<Change>,
+}
+
+/// One change.
+#[derive(Clone, Debug)]
+pub(crate) enum Change {
+    /// The next OSD map, as a sealed increment: these bytes go to OSDs and clients as they are.
+    OsdMap(Bytes),
+    /// A new monitor map.
+    MonMap(Bytes),
+    /// A new manager map.
+    MgrMap(Bytes),
+    /// Options set (or, without a value, removed) by somebody: section, name, value.
+    Config {
+        /// Who did it.
+        by: String,
+        /// What.
+        set: Vec<(String, String, Option<String>)>,
+    },
+    /// A `config-key`.
+    Key {
+        /// Its name.
+        key: String,
+        /// Its value; `None` removes it.
+        value: Option<Bytes>,
+    },
+    /// An entity's key and rights.
+    Auth {
+        /// Whose.
+        name: EntityName,
+        /// `None` removes it.
+        entity: Option<EntityKey>,
+    },
+    /// A further rotating key of a service.
+    ServiceKey {
+        /// The service, as the number of its entity type.
+        service: u32,
+        /// The key's number.
+        id: u64,
+        /// The key.
+        key: ExpiringKey,
+    },
+    /// Ids below `limit` may be given to clients.
+    GlobalIds {
+        /// The limit.
+        limit: u64,
+    },
+    /// A health check is muted, or heard again.
+    Mute {
+        /// The check.
+        code: String,
+        /// `None` to hear it.
+        mute: Option<Mute>,
+    },
+    /// Lines for the cluster log.
+    Log(Vec<LogEntry>),
+    /// What an OSD says about itself.
+    OsdMetadata {
+        /// Which.
+        osd: OsdId,
+        /// `None` removes it.
+        metadata: Option<BTreeMap<String, String>>,
+    },
+}
+
+/// How long a health check is muted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Mute {
+    /// Until when; zero for ever.
+    pub(crate) until: UTime,
+    /// Whether it stays muted when the check goes away or gets worse.
+    pub(crate) sticky: bool,
+    /// What it said when it was muted.
+    pub(crate) summary: String,
+    /// How many things it counted then.
+    pub(crate) count: u64,
+}
+denc::plain!(Mute { until, sticky, summary, count });
+
+/// A value that may be missing: one byte, then the value.
+fn put_option<T: Encode>(out: &mut Vec<u8>, value: &Option<T>) {
+    value.is_some().encode(out);
+    if let Some(value) = value {
+        value.encode(out);
+    }
+}
+
+fn get_option<T: Decode>(r: &mut Reader<'_>) -> Result<Option<T>> {
+    if r.get::<bool>()? { r.get().map(Some) } else { Ok(None) }
+}
+
+impl Encode for Change {
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Change::OsdMap(bytes) => (1u8, bytes.clone()).encode(out),
+            Change::MonMap(bytes) => (2u8, bytes.clone()).encode(out),
+            Change::MgrMap(bytes) => (3u8, bytes.clone()).encode(out),
+            Change::Config { by, set } => {
+                4u8.encode(out);
+                by.encode(out);
+                denc::put_count(out, set.len());
+                for (section, name, value) in set {
+                    section.encode(out);
+                    name.encode(out);
+                    put_option(out, value);
+                }
+            }
+            Change::Key { key, value } => {
+                5u8.encode(out);
+                key.encode(out);
+                put_option(out, value);
+            }
+            Change::Auth { name, entity } => {
+                6u8.encode(out);
+                name.encode(out);
+                put_option(out, &entity.as_ref().map(|e| (e.key, e.caps.clone())));
+            }
+            Change::ServiceKey { service, id, key } => {
+                7u8.encode(out);
+                service.encode(out);
+                id.encode(out);
+                key.encode(out);
+            }
+            Change::GlobalIds { limit } => (8u8, *limit).encode(out),
+            Change::Mute { code, mute } => {
+                9u8.encode(out);
+                code.encode(out);
+                put_option(out, mute);
+            }
+            Change::Log(entries) => {
+                10u8.encode(out);
+                entries.encode(out);
+            }
+            Change::OsdMetadata { osd, metadata } => {
+                11u8.encode(out);
+                osd.encode(out);
+                put_option(out, metadata);
+            }
+        }
+    }
+}
+
+impl Decode for Change {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        Ok(match r.u8()? {
+            1 => Change::OsdMap(r.get()?),
+            2 => Change::MonMap(r.get()?),
+            3 => Change::MgrMap(r.get()?),
+            4 => {
+                let by = r.get()?;
+                let n = r.count(9)?;
+                let set = (0..n).map(|_| Ok((r.get()?, r.get()?, get_option(r)?))).collect::<Result<_>>()?;
+                Change::Config { by, set }
+            }
+            5 => Change::Key { key: r.get()?, value: get_option(r)? },
+            6 => {
+                let name = r.get()?;
+                let entity = get_option::<(msgr::auth::Key, BTreeMap<String, String>)>(r)?;
+                Change::Auth { name, entity: entity.map(|(key, caps)| EntityKey { key, caps }) }
+            }
+            7 => Change::ServiceKey { service: r.get()?, id: r.get()?, key: r.get()? },
+            8 => Change::GlobalIds { limit: r.get()? },
+            9 => Change::Mute { code: r.get()?, mute: get_option(r)? },
+            10 => Change::Log(r.get()?),
+            11 => Change::OsdMetadata { osd: r.get()?, metadata: get_option(r)? },
+            _ => return Err(DecodeError::Invalid("kind of change in the monitor's log")),
+        })
+    }
+}
+
+impl Encode for Proposal {
+    fn encode(&self, out: &mut Vec<u8>) {
+        denc::envelope(out, VERSION, VERSION, |out| {
+            self.stamp.encode(out);
+            self.changes.encode(out);
+        });
+    }
+}
+
+impl Decode for Proposal {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        let mut e = r.envelope("proposal", VERSION)?;
+        Ok(Self { stamp: e.body.get()?, changes: e.body.get()? })
+    }
+}

@@ -1,0 +1,185 @@
+//! The replicated state: everything that the cluster knows durably, and how a committed proposal changes it.
+//!
+//! A [`State`] is cheap to clone (its parts are shared), so the leader keeps one for every proposal in flight: handlers look
+//! at the newest one, answers are given from the one that is durable.
+
+pub(crate) mod authdb;
+pub(crate) mod change;
+pub(crate) mod configdb;
+pub(crate) mod genesis;
+pub(crate) mod history;
+
+pub(crate) use authdb::AuthDb;
+pub(crate) use change::{Change, Mute, Proposal};
+pub(crate) use configdb::ConfigDb;
+pub(crate) use history::History;
+
+use crate::log::Index;
+use bytes::Bytes;
+use denc::{Decode, Encode, Reader};
+use maps::{Incremental, MgrMap, MonMap, OsdMap};
+use messages::mon::LogEntry;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use types::{Fsid, OsdId, PoolId};
+
+/// Entries that the cluster log keeps.
+const LOG_KEPT: usize = 10_000;
+/// Version of the snapshot's layout.
+const VERSION: u8 = 1;
+
+/// The state after all entries up to `index`.
+#[derive(Clone, Debug)]
+pub(crate) struct State {
+    /// Last entry that was applied.
+    pub(crate) index: Index,
+    /// The cluster.
+    pub(crate) fsid: Fsid,
+    /// OSDs, pools, placement.
+    pub(crate) osdmap: Arc<OsdMap>,
+    /// How the OSD map came to be, as bytes.
+    pub(crate) history: Arc<History>,
+    /// Monitors.
+    pub(crate) monmap: Arc<MonMap>,
+    /// Its encoding.
+    pub(crate) monmap_bytes: Bytes,
+    /// The manager.
+    pub(crate) mgrmap: Arc<MgrMap>,
+    /// Its encoding.
+    pub(crate) mgrmap_bytes: Bytes,
+    /// Options.
+    pub(crate) config: Arc<ConfigDb>,
+    /// What others keep here (`config-key`).
+    pub(crate) keys: Arc<BTreeMap<String, Bytes>>,
+    /// Entities and services' keys.
+    pub(crate) auth: Arc<AuthDb>,
+    /// Health checks that nobody wants to see.
+    pub(crate) mutes: Arc<BTreeMap<String, Mute>>,
+    /// The cluster log, oldest first.
+    pub(crate) log: Arc<VecDeque<Arc<LogEntry>>>,
+    /// How many lines there ever were.
+    pub(crate) log_version: u64,
+    /// What OSDs say about themselves.
+    pub(crate) osd_metadata: Arc<BTreeMap<OsdId, BTreeMap<String, String>>>,
+}
+
+impl State {
+    /// The state after entry `index` with this proposal. An error means that the proposal does not fit the state: the log is damaged
+    /// or a program error made it.
+    pub(crate) fn apply(&self, index: Index, proposal: &Proposal) -> Result<State, String> {
+        let mut next = self.clone();
+        next.index = index;
+        for change in &proposal.changes {
+            next.take(change, proposal).map_err(|why| format!("entry {index} of the monitor's log: {why}"))?;
+        }
+        Ok(next)
+    }
+
+    fn take(&mut self, change: &Change, proposal: &Proposal) -> Result<(), String> {
+        match change {
+            Change::OsdMap(bytes) => self.take_osdmap(bytes)?,
+            Change::MonMap(bytes) => {
+                self.monmap = Arc::new(MonMap::from_bytes(bytes).map_err(|e| format!("monitor map: {e}"))?);
+                self.monmap_bytes = bytes.clone();
+            }
+            Change::MgrMap(bytes) => {
+                self.mgrmap = Arc::new(MgrMap::from_bytes(bytes).map_err(|e| format!("manager map: {e}"))?);
+                self.mgrmap_bytes = bytes.clone();
+            }
+            Change::Config { by, set } => Arc::make_mut(&mut self.config).change(proposal.stamp, by, set),
+            Change::Key { key, value: Some(value) } => drop(Arc::make_mut(&mut self.keys).insert(key.clone(), value.clone())),
+            Change::Key { key, value: None } => drop(Arc::make_mut(&mut self.keys).remove(key)),
+            Change::Auth { name, entity } => Arc::make_mut(&mut self.auth).set(name, entity.clone()),
+            Change::ServiceKey { service, id, key } => Arc::make_mut(&mut self.auth).add_key(*service, *id, *key),
+            Change::GlobalIds { limit } => Arc::make_mut(&mut self.auth).global_id_limit = *limit,
+            Change::Mute { code, mute: Some(mute) } => drop(Arc::make_mut(&mut self.mutes).insert(code.clone(), mute.clone())),
+            Change::Mute { code, mute: None } => drop(Arc::make_mut(&mut self.mutes).remove(code)),
+            Change::Log(entries) => self.take_log(entries),
+            Change::OsdMetadata { osd, metadata: Some(m) } => drop(Arc::make_mut(&mut self.osd_metadata).insert(*osd, m.clone())),
+            Change::OsdMetadata { osd, metadata: None } => drop(Arc::make_mut(&mut self.osd_metadata).remove(osd)),
+        }
+        Ok(())
+    }
+
+    fn take_osdmap(&mut self, bytes: &Bytes) -> Result<(), String> {
+        let inc = Incremental::from_bytes(bytes).map_err(|e| format!("OSD map increment: {e}"))?;
+        let map = self.osdmap.apply(&inc).map_err(|e| format!("OSD map increment {}: {e}", inc.epoch))?;
+        let full: Bytes = map.to_bytes();
+        let crc = full.last_chunk::<4>().map_or(0, |c| u32::from_le_bytes(*c));
+        if crc != inc.full_crc {
+            return Err(format!(
+                "OSD map {} has checksum {crc:08x} after the increment, expected {:08x}",
+                map.epoch, inc.full_crc
+            ));
+        }
+        Arc::make_mut(&mut self.history).push(map.epoch, bytes.clone(), full);
+        self.osdmap = Arc::new(map);
+        Ok(())
+    }
+
+    fn take_log(&mut self, entries: &[LogEntry]) {
+        self.log_version += entries.len() as u64;
+        let log = Arc::make_mut(&mut self.log);
+        log.extend(entries.iter().cloned().map(Arc::new));
+        while log.len() > LOG_KEPT {
+            log.pop_front();
+        }
+    }
+
+    /// The pool with this name.
+    pub(crate) fn pool_id(&self, name: &str) -> Option<PoolId> {
+        self.osdmap.pool_by_name(name).map(|(id, _)| id)
+    }
+
+    /// A pool's name.
+    pub(crate) fn pool_name(&self, pool: PoolId) -> &str {
+        self.osdmap.pool_name.get(&pool).map_or("", String::as_str)
+    }
+
+    /// Everything, for the disk.
+    pub(crate) fn to_snapshot(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        denc::envelope(&mut out, VERSION, VERSION, |out| {
+            self.index.encode(out);
+            self.fsid.encode(out);
+            self.history.encode(out);
+            self.monmap_bytes.encode(out);
+            self.mgrmap_bytes.encode(out);
+            self.config.encode(out);
+            self.keys.encode(out);
+            self.auth.encode(out);
+            self.mutes.encode(out);
+            denc::put_count(out, self.log.len());
+            self.log.iter().for_each(|e| e.encode(out));
+            self.log_version.encode(out);
+            self.osd_metadata.encode(out);
+        });
+        out
+    }
+
+    /// Reads a snapshot.
+    pub(crate) fn from_snapshot(bytes: &[u8]) -> denc::Result<Self> {
+        let mut r = Reader::new(bytes);
+        let mut e = r.envelope("monitor snapshot", VERSION)?;
+        let b = &mut e.body;
+        let (index, fsid, history) = (b.get()?, b.get()?, b.get::<History>()?);
+        let (monmap_bytes, mgrmap_bytes) = (b.get::<Bytes>()?, b.get::<Bytes>()?);
+        Ok(Self {
+            index,
+            fsid,
+            osdmap: Arc::new(OsdMap::from_bytes(history.newest())?),
+            history: Arc::new(history),
+            monmap: Arc::new(MonMap::from_bytes(&monmap_bytes)?),
+            monmap_bytes,
+            mgrmap: Arc::new(MgrMap::from_bytes(&mgrmap_bytes)?),
+            mgrmap_bytes,
+            config: Arc::new(b.get()?),
+            keys: Arc::new(b.get()?),
+            auth: Arc::new(b.get()?),
+            mutes: Arc::new(b.get()?),
+            log: Arc::new(b.get::<Vec<LogEntry>>()?.into_iter().map(Arc::new).collect()),
+            log_version: b.get()?,
+            osd_metadata: Arc::new(b.get()?),
+        })
+    }
+}

@@ -1,0 +1,104 @@
+//! Structured answers: one value, given out as JSON or XML.
+
+use serde_json::Value;
+use serde_json::ser::{PrettyFormatter, Serializer};
+
+/// What the asker wants to read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// Text for people.
+    #[default]
+    Plain,
+    /// One line.
+    Json,
+    /// Indented by four.
+    JsonPretty,
+    /// One line.
+    Xml,
+    /// Indented by four.
+    XmlPretty,
+}
+
+impl Format {
+    /// From the command's `format`; what is not known is taken for `json-pretty`, as Ceph does.
+    pub(crate) fn parse(name: &str) -> Self {
+        match name {
+            "" | "plain" => Self::Plain,
+            "json" => Self::Json,
+            "xml" => Self::Xml,
+            "xml-pretty" => Self::XmlPretty,
+            _ => Self::JsonPretty,
+        }
+    }
+
+    /// Whether the asker wants a structure.
+    pub(crate) fn is_structured(self) -> bool {
+        self != Self::Plain
+    }
+
+    /// The value as text. Plain stands for indented JSON, for commands that have no text of their own. `root` names the
+    /// outermost XML element.
+    pub(crate) fn render(self, root: &str, value: &Value) -> String {
+        match self {
+            Self::Json => value.to_string(),
+            Self::Plain | Self::JsonPretty => pretty(value) + "\n",
+            Self::Xml | Self::XmlPretty => {
+                let mut out = String::new();
+                xml(&mut out, root, value, (self == Self::XmlPretty).then_some(0));
+                out
+            }
+        }
+    }
+}
+
+/// JSON indented by four blanks.
+pub(crate) fn pretty(value: &Value) -> String {
+    let mut out = Vec::new();
+    let mut writer = Serializer::with_formatter(&mut out, PrettyFormatter::with_indent(b"    "));
+    serde::Serialize::serialize(value, &mut writer).expect("a value can be written to memory");
+    String::from_utf8(out).expect("JSON is UTF-8")
+}
+
+fn xml(out: &mut String, name: &str, value: &Value, depth: Option<usize>) {
+    let pad = " ".repeat(4 * depth.unwrap_or(0));
+    let end = if depth.is_some() { "\n" } else { "" };
+    let tag: String = name.chars().map(|c| if c.is_ascii_alphanumeric() || "_-.".contains(c) { c } else { '_' }).collect();
+    match value {
+        Value::Object(fields) => {
+            out.push_str(&format!("{pad}<{tag}>{end}"));
+            fields.iter().for_each(|(k, v)| xml(out, k, v, depth.map(|d| d + 1)));
+            out.push_str(&format!("{pad}</{tag}>{end}"));
+        }
+        Value::Array(items) => {
+            out.push_str(&format!("{pad}<{tag}>{end}"));
+            let item = tag.strip_suffix('s').filter(|t| !t.is_empty()).unwrap_or("item");
+            items.iter().for_each(|v| xml(out, item, v, depth.map(|d| d + 1)));
+            out.push_str(&format!("{pad}</{tag}>{end}"));
+        }
+        Value::String(text) => out.push_str(&format!("{pad}<{tag}>{}</{tag}>{end}", escape(text))),
+        Value::Null => out.push_str(&format!("{pad}<{tag}></{tag}>{end}")),
+        other => out.push_str(&format!("{pad}<{tag}>{other}</{tag}>{end}")),
+    }
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn structures_as_text() {
+        let v = json!({"a": 1, "list": [1, "<x>"], "none": []});
+        assert_eq!(Format::Json.render("r", &v), r#"{"a":1,"list":[1,"<x>"],"none":[]}"#);
+        assert_eq!(
+            Format::Plain.render("r", &v),
+            "{\n    \"a\": 1,\n    \"list\": [\n        1,\n        \"<x>\"\n    ],\n    \"none\": []\n}\n"
+        );
+        assert_eq!(Format::Xml.render("r", &v), "<r><a>1</a><list><item>1</item><item>&lt;x&gt;</item></list><none></none></r>");
+        assert_eq!(Format::parse("yaml"), Format::JsonPretty);
+    }
+}
