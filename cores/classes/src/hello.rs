@@ -15,8 +15,15 @@ pub(crate) const METHODS: &[Method] = &[
 
 /// Longest name that is greeted, in bytes.
 const MAX_NAME: usize = 100;
-/// Attribute that says who was greeted.
-const WHO: &[u8] = b"hello_recorder";
+/// Attributes that say who did it.
+const RECORDER: &[u8] = b"said_by";
+const AMPLIFIER: &[u8] = b"amplified_by";
+
+/// Name and address of the caller, as Ceph prints instances.
+fn who(call: &Call<'_>) -> Bytes {
+    let kind = types::EntityType::from_wire(call.origin.kind.into()).map_or("unknown", types::EntityType::name);
+    format!("{kind}.{} {}", call.origin.num, call.origin.addr).into()
+}
 
 fn greeting(name: &[u8]) -> Bytes {
     let name = if name.is_empty() { &b"world"[..] } else { name };
@@ -40,18 +47,20 @@ fn record_hello(call: &mut Call<'_>) -> Outcome {
         return Err(Errno::EEXIST.into());
     }
     let text = Rope::from(greeting(&call.input));
-    let who = format!("client.{}", call.origin.num);
+    let who = who(call);
     call.change(Change::WriteFull(text));
-    call.change(Change::SetXattr(Bytes::from_static(WHO), who.into()));
+    call.change(Change::SetXattr(Bytes::from_static(RECORDER), who));
     Ok(Bytes::new())
 }
 
-/// A write that returns data: clients see it only if they ask for returns.
+/// A write that returns data and a number: clients see them only if they ask for returns, or if it fails.
 fn write_return_data(call: &mut Call<'_>) -> Outcome {
-    if call.view.xattr(b"foo")?.is_none() && !call.input.is_empty() {
+    if !call.input.is_empty() {
+        call.excuse = Bytes::from_static(b"too much input data!");
         return Err(Errno::EINVAL.into());
     }
     call.change(Change::SetXattr(Bytes::from_static(b"foo"), Bytes::from_static(b"bar")));
+    call.result = 42;
     Ok(Bytes::from_static(b"you might see this"))
 }
 
@@ -59,7 +68,9 @@ fn write_return_data(call: &mut Call<'_>) -> Outcome {
 fn turn_it_to_11(call: &mut Call<'_>) -> Outcome {
     let stat = call.must_exist()?;
     let text = call.view.read(0, stat.size)?.to_vec().to_ascii_uppercase();
+    let who = who(call);
     call.change(Change::WriteFull(Rope::from(text)));
+    call.change(Change::SetXattr(Bytes::from_static(AMPLIFIER), who));
     Ok(Bytes::new())
 }
 
@@ -70,4 +81,22 @@ fn replay(call: &mut Call<'_>) -> Outcome {
         return Err(Errno::EIO.into());
     }
     Ok(call.view.read(0, stat.size)?.contiguous())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Bench;
+
+    #[test]
+    fn greetings_are_recorded_once_and_amplified() {
+        let mut bench = Bench::default();
+        assert_eq!(bench.call("hello", "say_hello", b""), Ok("Hello, world!".into()));
+        assert!(bench.call("hello", "record_hello", b"me").is_ok());
+        assert_eq!(bench.call("hello", "record_hello", b"me"), Err(Errno::EEXIST));
+        assert!(bench.call("hello", "turn_it_to_11", b"").is_ok());
+        assert_eq!(bench.call("hello", "replay", b""), Ok("HELLO, ME!".into()));
+        assert_eq!(bench.call("hello", "say_hello", &[b'x'; 101]), Err(Errno::EINVAL));
+        assert_eq!(bench.call("hello", "write_return_data", b"x"), Err(Errno::EINVAL));
+    }
 }

@@ -142,9 +142,18 @@ pub struct Call<'a> {
     pub object: Bytes,
     /// What the method wants changed, in order.
     pub changes: Vec<Change>,
+    /// The result if the method succeeds, 0 or more. Clients see it for reads, and for writes with returns.
+    pub result: i32,
+    /// The output if the method fails: the only way in which a failed method says more than a number.
+    pub excuse: Bytes,
 }
 
-impl Call<'_> {
+impl<'a> Call<'a> {
+    /// A call that has done nothing yet.
+    pub fn new(view: &'a dyn View, input: Bytes, origin: Origin, now: UTime, object: Bytes) -> Self {
+        Self { view, input, origin, now, object, changes: Vec::new(), result: 0, excuse: Bytes::new() }
+    }
+
     /// The input as a `T`; EINVAL if it is not one. Bytes after it are ignored, as Ceph's classes do.
     pub fn arg<T: Decode>(&self) -> Result<T, Fail> {
         denc::Reader::new(&self.input).get().map_err(|_| Fail::Errno(Errno::EINVAL))

@@ -13,8 +13,9 @@ pub(crate) const METHODS: &[Method] = &[
     Method { name: "read", flags: RD, run: read },
 ];
 
-/// The references. `implicit`: an object without the attribute has one, under the wildcard tag.
+/// The references; ENOENT without an object. `implicit`: an object without the attribute has one, under the wildcard tag.
 fn stored(call: &Call<'_>, implicit: bool) -> Result<Refs, Fail> {
+    call.must_exist()?;
     let Some(value) = call.view.xattr(ATTR.as_bytes())? else {
         let mut refs = Refs::default();
         if implicit {
@@ -83,6 +84,9 @@ mod tests {
     #[test]
     fn the_last_reference_takes_the_object_with_it() {
         let mut bench = Bench::default();
+        let set = SetOp { refs: vec![String::new()] };
+        assert_eq!(bench.call("refcount", "get", &GetOp::default().to_bytes()), Err(Errno::ENOENT));
+        assert!(bench.call("refcount", "set", &set.to_bytes()).is_ok());
         let get = |tag: &str| GetOp { tag: tag.into(), implicit_ref: true }.to_bytes();
         let put = |tag: &str| PutOp { tag: tag.into(), implicit_ref: true }.to_bytes();
         assert!(bench.call("refcount", "get", &get("a")).is_ok());

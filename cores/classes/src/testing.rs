@@ -106,14 +106,8 @@ impl Bench {
         let Lookup::Found(method) = find(class.as_bytes(), method.as_bytes()) else { panic!("no method {class}.{method}") };
         for there in 0.. {
             let look = Look { object: &self.object, there: Cell::new(there) };
-            let mut call = Call {
-                view: &look,
-                input: Bytes::copy_from_slice(input),
-                origin: self.origin,
-                now: self.now,
-                object: Bytes::from_static(b"object"),
-                changes: Vec::new(),
-            };
+            let input = Bytes::copy_from_slice(input);
+            let mut call = Call::new(&look, input, self.origin, self.now, Bytes::from_static(b"object"));
             let outcome = (method.run)(&mut call);
             let changes = std::mem::take(&mut call.changes);
             match outcome {

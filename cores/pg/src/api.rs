@@ -69,7 +69,7 @@ impl Default for Config {
             max_name: 2048,
             max_namespace: 256,
             max_xattr_name: 100,
-            max_xattr: 4 << 20,
+            max_xattr: 16 << 20,
             omap_entries: 1024,
             omap_bytes: 16 << 20,
             log_entries: 3000,

@@ -292,6 +292,8 @@ impl<'a> Run<'a> {
         let mut last = 0;
         for index in 0..self.op.op.ops.len() {
             let result = match ops::apply(self, index) {
+                // Some operations leave the result of the one before: after a comparison that holds it is 1.
+                Ok(0) if ops::keeps_result(self.op.op.ops[index].code) => last,
                 Ok(result) => result,
                 Err(Stop::Result(result)) => result,
                 Err(stop) => return Err(stop),

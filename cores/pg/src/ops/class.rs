@@ -89,22 +89,20 @@ impl Run<'_> {
         }
         let look = Look(self);
         let (kind, num) = self.holder();
-        let mut call = classes::Call {
-            view: &look,
-            input: call.input,
-            origin: classes::Origin { kind, num, addr: self.op.peer.addr },
-            now: self.env.now.wall,
-            object: self.op.op.oid.clone(),
-            changes: Vec::new(),
-        };
+        let origin = classes::Origin { kind, num, addr: self.op.peer.addr };
+        let mut call = classes::Call::new(&look, call.input, origin, self.env.now.wall, self.op.op.oid.clone());
         let outcome = (method.run)(&mut call);
         let changes = std::mem::take(&mut call.changes);
+        let (result, excuse) = (call.result, std::mem::take(&mut call.excuse));
         self.delta.rd += i64::from(method.reads());
         let output = match outcome {
             Ok(output) => output,
             Err(Fail::Unread(Unread::Missing(wish))) => return Err(Unread::Missing(wish).into()),
             Err(Fail::Unread(damaged)) => return Err(damaged.into()),
-            Err(Fail::Errno(errno)) => return Err(errno.into()),
+            Err(Fail::Errno(errno)) => {
+                self.output(index, excuse);
+                return Err(errno.into());
+            }
         };
         if !changes.is_empty() && !method.writes() {
             // A class that changes what it did not announce could have slipped past the capabilities.
@@ -114,7 +112,7 @@ impl Run<'_> {
             self.class_change(change)?;
         }
         self.output(index, output);
-        Ok(0)
+        Ok(result)
     }
 
     fn class_change(&mut self, change: Change) -> Exec {

@@ -64,6 +64,12 @@ impl Run<'_> {
     }
 }
 
+/// Whether a successful operation has no result of its own.
+pub(crate) fn keeps_result(op: u16) -> bool {
+    use code::*;
+    matches!(op, STAT | ASSERT_VER | LIST_WATCHERS | LIST_SNAPS | OMAPGETKEYS | OMAPGETVALS | OMAPGETHEADER | OMAPGETVALSBYKEYS)
+}
+
 /// Runs the operation at `index` of the vector.
 pub(crate) fn apply(run: &mut Run<'_>, index: usize) -> Exec<i32> {
     let op = run.at(index).code;

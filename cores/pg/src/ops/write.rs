@@ -173,9 +173,7 @@ impl Run<'_> {
         if !self.after.live() {
             return Ok(());
         }
-        if size > self.env.config.max_object_size {
-            return Err(Errno::EFBIG.into());
-        }
+        self.check_range(size, 0)?;
         self.touched = true;
         self.cut(size);
         self.delta.wr += 1;
