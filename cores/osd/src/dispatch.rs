@@ -49,8 +49,10 @@ impl Osd {
             out.log(Level::Info, "osd", "lost the monitor");
         } else if self.copies.owns(session) {
             self.copies.closed(session);
-        } else if self.sessions.closed(session) {
+        } else if let Some(held) = self.sessions.closed(session) {
+            let waited: usize = self.early.iter().filter(|e| e.session == session).map(|e| e.bytes).sum();
             self.early.retain(|e| e.session != session);
+            self.msgr.done(session, held + waited);
             if self.bench.as_ref().is_some_and(|b| b.asker.session == session) {
                 self.bench = None;
             }
@@ -207,6 +209,7 @@ impl Osd {
 
     fn wait_for_map(&mut self, now: Now, early: Early, out: &mut Outputs) {
         if self.early.len() >= MAX_EARLY {
+            self.msgr.done(early.session, early.bytes);
             self.msgr.close(early.session);
             return self.session_ended(now, early.session, out);
         }

@@ -72,9 +72,10 @@ impl Sessions {
         complaint
     }
 
-    /// A session ended.
-    pub(crate) fn closed(&mut self, id: SessionId) -> bool {
-        self.all.remove(&id).is_some()
+    /// A session ended: the bytes that its operations held, or `None` if it was not known.
+    pub(crate) fn closed(&mut self, id: SessionId) -> Option<usize> {
+        let session = self.all.remove(&id)?;
+        Some(session.held.values().map(|held| held.bytes).sum())
     }
 
     /// A session.
