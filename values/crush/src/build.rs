@@ -4,6 +4,7 @@
 use crate::error::{Error, Result};
 use crate::map::{Alg, Bucket, ChooseArg, Contents, Map, index_of};
 use crate::straw;
+use std::collections::BTreeMap;
 
 /// Nodes of a tree bucket are counted by a byte.
 const MAX_TREE_ITEMS: usize = 64;
@@ -225,21 +226,27 @@ impl Map {
 
     /// Computes the weights of all buckets anew from those of the devices.
     pub fn reweight(&mut self) -> Result<()> {
+        let mut done = BTreeMap::new();
         for root in self.roots(false) {
-            self.reweight_bucket(root)?;
+            self.reweight_bucket(root, &mut done)?;
         }
         self.rebuild_shadow_trees();
         Ok(())
     }
 
-    fn reweight_bucket(&mut self, id: i32) -> Result<u32> {
+    fn reweight_bucket(&mut self, id: i32, done: &mut BTreeMap<i32, u32>) -> Result<u32> {
+        if let Some(weight) = done.get(&id) {
+            return Ok(*weight);
+        }
         let items = self.bucket(id).map_or(Vec::new(), |b| b.items.clone());
         let mut weights = self.bucket(id).map_or(Vec::new(), Bucket::item_weights);
         for (item, weight) in items.iter().zip(&mut weights).filter(|(item, _)| **item < 0) {
-            *weight = self.reweight_bucket(*item)?;
+            *weight = self.reweight_bucket(*item, done)?;
         }
         self.edit(id, |_, old| *old = weights)?;
-        Ok(self.bucket(id).map_or(0, |b| b.weight))
+        let weight = self.bucket(id).map_or(0, |b| b.weight);
+        done.insert(id, weight);
+        Ok(weight)
     }
 
     /// Forgets a bucket and everything said about it. It must not be in another one.

@@ -127,8 +127,9 @@ impl Map {
                 positions.push(position);
             }
         }
-        let known = old.get(&id).and_then(|shadows| shadows.get(&class));
-        let shadow_id = known.copied().unwrap_or_else(|| self.free_bucket_id(reserved));
+        let known = old.get(&id).and_then(|shadows| shadows.get(&class)).copied();
+        let free = |id: &i32| *id < 0 && self.buckets.get(index_of(*id)).is_some_and(Option::is_none);
+        let shadow_id = known.filter(free).unwrap_or_else(|| self.free_bucket_id(reserved));
         let version = self.tunables.straw_calc_version;
         let bucket = Bucket::new(shadow_id, original.kind, original.alg(), items, &item_weights, version);
         let bucket = bucket.expect("a part of a sound bucket is sound");

@@ -16,7 +16,7 @@ struct Context<'a> {
     weights: &'a [u32],
     args: Option<&'a ChooseArgs>,
     x: u32,
-    /// Steps that this placement may still take.
+    /// Items among which this placement may still draw.
     fuel: u32,
 }
 
@@ -53,8 +53,8 @@ enum Fall {
     Lost,
 }
 
-/// Draws that one placement may make: far more than any sane map needs, few enough to bound a forged one.
-const FUEL: u32 = 1 << 26;
+/// Items among which one placement may draw, over all its draws: far more than any sane map needs, few enough to bound a forged one.
+const FUEL: u32 = 1 << 22;
 
 impl Map {
     /// Runs rule `rule` for input `x`: at most `numrep` devices. In rules that choose "indep" the positions count and
@@ -171,11 +171,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    fn draw(&mut self, b: &Bucket, r: u32, position: usize) -> Option<i32> {
-        self.fuel = self.fuel.saturating_sub(b.items.len() as u32 + 1);
-        if self.fuel == 0 {
-            return None;
-        }
+    fn draw(&self, b: &Bucket, r: u32, position: usize) -> Option<i32> {
         let arg = self.args.and_then(|args| args.get(&(!b.id as u32)));
         choose(b, self.x, r, arg, position)
     }
@@ -191,11 +187,15 @@ impl<'a> Context<'a> {
         attempt: impl Fn(&Bucket) -> u32,
         permute: impl Fn(&Bucket) -> bool,
     ) -> Fall {
-        // A map has no cycles, so the descent ends; edited ones are stopped by their fuel.
+        // A decoded map has no cycles; an edited one is stopped when its fuel ends.
         loop {
             let b = *within;
             if b.items.is_empty() {
                 return Fall::Empty;
+            }
+            self.fuel = self.fuel.saturating_sub(b.items.len() as u32);
+            if self.fuel == 0 {
+                return Fall::Lost;
             }
             let r = attempt(b);
             let drawn = if permute(b) { permuted(b, self.x, r) } else { self.draw(b, r, position) };

@@ -3,37 +3,53 @@
 use crate::map::{Map, ONE};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Whether every descent ends.
-pub(crate) fn is_forest_of_finite_depth(map: &Map) -> bool {
-    // Depth-first with an explicit stack: a bucket is done when all below it is; meeting an open one is a cycle.
+/// Levels of buckets that are accepted; there are no more than eleven types of them by default.
+const MAX_DEPTH: usize = 32;
+
+/// Lines of a tree: more come only from maps in which buckets have many parents each.
+const MAX_LINES: usize = 1 << 20;
+
+/// Whether no bucket contains itself, and no descent is deeper than recursion should go.
+pub(crate) fn is_shallow(map: &Map) -> bool {
     #[derive(Clone, Copy, PartialEq)]
     enum Seen {
         No,
+        /// Something below it is being looked at: to meet it again is a cycle.
         Open,
-        Done,
+        /// All below it was looked at.
+        Done {
+            levels: usize,
+        },
     }
     let mut seen = vec![Seen::No; map.buckets.len()];
     for root in 0..map.buckets.len() {
-        let mut stack = vec![(root, 0)];
-        while let Some((index, next)) = stack.pop() {
-            if next == 0 {
-                if seen[index] == Seen::Done {
-                    continue;
-                }
-                seen[index] = Seen::Open;
-            }
-            let items = map.buckets[index].as_ref().map_or(&[][..], |b| &b.items);
-            let below = items.iter().enumerate().skip(next).find(|(_, i)| **i < 0 && map.bucket(**i).is_some());
-            let Some((at, item)) = below else {
-                seen[index] = Seen::Done;
+        // Depth-first; the stack is explicit because a forged map may be as deep as it is large.
+        let mut stack = vec![(root, 0usize, 1)];
+        while let Some((index, next, mut levels)) = stack.pop() {
+            if next == 0 && seen[index] != Seen::No {
                 continue;
-            };
-            let child = !*item as usize;
-            if seen[child] == Seen::Open {
+            }
+            seen[index] = Seen::Open;
+            let items = map.buckets[index].as_ref().map_or(&[][..], |b| &b.items);
+            let mut open = None;
+            for (at, item) in items.iter().enumerate().skip(next.saturating_sub(1)).filter(|(_, i)| map.bucket(**i).is_some()) {
+                match seen[!*item as usize] {
+                    Seen::Open => return false,
+                    Seen::Done { levels: below } => levels = levels.max(below + 1),
+                    Seen::No => {
+                        open = Some((at, !*item as usize));
+                        break;
+                    }
+                }
+            }
+            match open {
+                // To be continued with the same item when that is done. 0 stands for a first visit.
+                Some((at, child)) => stack.extend([(index, at + 1, levels), (child, 0, 1)]),
+                None => seen[index] = Seen::Done { levels },
+            }
+            if levels > MAX_DEPTH {
                 return false;
             }
-            stack.push((index, at + 1));
-            stack.push((child, 0));
         }
     }
     true
@@ -76,6 +92,9 @@ impl Map {
     }
 
     fn walk(&self, id: i32, parent: Option<i32>, depth: usize, weight: u32, nodes: &mut Vec<TreeNode>) {
+        if nodes.len() >= MAX_LINES {
+            return;
+        }
         let mut below: Vec<(String, i32, u32)> = self.bucket(id).map_or(Vec::new(), |b| {
             let items = b.items.iter().zip(b.item_weights());
             items.map(|(item, weight)| (self.sort_key(*item), *item, weight)).collect()

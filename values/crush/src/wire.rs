@@ -70,8 +70,8 @@ impl Decode for Map {
         map.names = r.get()?;
         map.rule_names = r.get()?;
         decode_appended(r, &mut map)?;
-        if !tree::is_forest_of_finite_depth(&map) {
-            return Err(DecodeError::Invalid("CRUSH map: a bucket contains itself"));
+        if !tree::is_shallow(&map) {
+            return Err(DecodeError::Invalid("CRUSH map: a bucket contains itself, or lies too deep"));
         }
         Ok(map)
     }

@@ -21,6 +21,8 @@ pub enum ApplyError {
     Cluster,
     /// The step speaks of an OSD beyond `max_osd`.
     NoSuchOsd(OsdId),
+    /// The step makes room for more OSDs than any cluster has.
+    TooManyOsds(i32),
     /// A map inside the step cannot be read.
     Inner(DecodeError),
 }
@@ -31,6 +33,7 @@ impl fmt::Display for ApplyError {
             Self::Epoch { have, step } => write!(f, "a step to epoch {step} does not apply to epoch {have}"),
             Self::Cluster => f.write_str("the step belongs to another cluster"),
             Self::NoSuchOsd(osd) => write!(f, "the step changes osd.{osd}, which is beyond max_osd"),
+            Self::TooManyOsds(n) => write!(f, "the step sets max_osd to {n}"),
             Self::Inner(e) => write!(f, "a map inside the step: {e}"),
         }
     }
@@ -40,6 +43,8 @@ impl std::error::Error for ApplyError {}
 
 type Result<T> = std::result::Result<T, ApplyError>;
 
+/// Most OSDs that a step may make room for: bounds what a forged one can allocate.
+const MAX_OSDS: i32 = 1 << 20;
 /// The first release that has no flags of its own for required releases.
 const LUMINOUS: u8 = 12;
 /// The first release whose logs have a hard limit.
@@ -65,6 +70,9 @@ impl OsdMap {
         map.fsid = inc.fsid;
         map.epoch = inc.epoch;
         map.modified = inc.modified;
+        if inc.new_max_osd > MAX_OSDS {
+            return Err(ApplyError::TooManyOsds(inc.new_max_osd));
+        }
         if inc.new_max_osd >= 0 {
             map.set_max_osd(inc.new_max_osd);
         }

@@ -9,8 +9,8 @@ use types::{OsdId, PgId, PoolId};
 /// "No OSD" as a primary.
 pub const NO_OSD: OsdId = -1;
 
-/// Most groups of one pool for which answers are kept; above, every question is computed (such pools are forged).
-const MAX_CACHED: u32 = 1 << 20;
+/// Most groups of one pool that are served; the monitor allows a pool far fewer, so larger pools are forged.
+const MAX_GROUPS: u32 = 1 << 20;
 
 /// Who serves a group. Positions matter in erasure-coded pools: [`crush::NONE`] is a hole.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ impl Placements {
 impl OsdMap {
     /// Drops remembered placements. To be called after editing fields of a map that was asked for placements.
     pub fn forget_placements(&mut self) {
-        self.placements = crate::placement::Placements::default();
+        self.placements = Placements::default();
     }
 
     /// Who serves a group; computed at the first question, then remembered. Nobody serves groups that do not exist.
@@ -76,13 +76,13 @@ impl OsdMap {
     }
 
     fn empty_slots(&self) -> BTreeMap<PoolId, Slots> {
-        let slots = |pool: &Pool| (0..pool.pg_num.min(MAX_CACHED)).map(|_| OnceLock::new()).collect();
+        let slots = |pool: &Pool| (0..pool.pg_num.min(MAX_GROUPS)).map(|_| OnceLock::new()).collect();
         self.pools.iter().map(|(id, pool)| (*id, slots(pool))).collect()
     }
 
     /// Who serves a group, without the cache.
     pub fn compute_up_acting(&self, pg: PgId) -> UpActing {
-        let Some(pool) = self.pools.get(&pg.pool).filter(|pool| pg.seed < pool.pg_num) else {
+        let Some(pool) = self.pools.get(&pg.pool).filter(|pool| pg.seed < pool.pg_num.min(MAX_GROUPS)) else {
             return NOWHERE.clone();
         };
         let pps = pool.placement_seed(pg.pool, pg.seed);
@@ -106,6 +106,13 @@ impl OsdMap {
             Some(pool) => self.raw_osds(pg.pool, pool, pool.placement_seed(pg.pool, pg.seed)),
             None => Vec::new(),
         }
+    }
+
+    /// Where a group belongs by CRUSH and the exceptions of `pg_upmap`, whether those OSDs are up or not.
+    pub fn home(&self, pg: PgId) -> Vec<OsdId> {
+        let mut osds = self.raw_placement(pg);
+        self.apply_upmap(pg, &mut osds);
+        osds
     }
 
     fn raw_osds(&self, id: PoolId, pool: &Pool, pps: u32) -> Vec<OsdId> {
