@@ -327,12 +327,12 @@ impl Pg {
             return self.log_line(ctx, Level::Error, format!("the store committed {ticket:?}, which was not submitted"));
         };
         assert_eq!(commit.ticket, ticket, "a scope's commits come in the order of submission");
-        if let Some(head) = &commit.head {
-            if let Some(lane) = self.lanes.get_mut(head) {
-                lane.last = lane.last.filter(|last| *last != ticket);
-                if lane.last.is_none() && lane.held.is_none() && lane.queue.is_empty() {
-                    self.lanes.remove(head);
-                }
+        if let Some(head) = &commit.head
+            && let Some(lane) = self.lanes.get_mut(head)
+        {
+            lane.last = lane.last.filter(|last| *last != ticket);
+            if lane.last.is_none() && lane.held.is_none() && lane.queue.is_empty() {
+                self.lanes.remove(head);
             }
         }
         for release in commit.releases {

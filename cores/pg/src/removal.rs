@@ -36,8 +36,10 @@ impl Pg {
         self.lanes.clear();
         self.waiting.clear();
         self.copying.clear();
-        self.scrub = None;
-        self.trim = Default::default();
+        self.stop_scrub(ctx);
+        if let Some(hold) = std::mem::take(&mut self.trim).hold {
+            ctx.store.release(hold);
+        }
         self.watches = Default::default();
         let hold = self.next_hold(ctx);
         let readable = !matches!(self.phase, Phase::Broken | Phase::Loading(_));

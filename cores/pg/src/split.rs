@@ -9,7 +9,7 @@
 use crate::api::{Ctx, Effect};
 use crate::load::scan;
 use crate::meta::{self, LogEntry};
-use crate::pg::{Pg, Phase};
+use crate::pg::{Pg, Phase, Work};
 use bytes::Bytes;
 use node::Level;
 use objectstore::{Hold, Mutation, Refused, Transaction, Unread};
@@ -57,12 +57,42 @@ impl Pg {
             self.save(ctx);
             return self.new_map(ctx);
         }
-        self.scrub = None;
+        self.stop_scrub(ctx);
+        self.postpone_copies(ctx);
         let hold = self.next_hold(ctx);
         let step = Step::Drain;
         let (prefix, after) = (0, Bytes::new());
         self.phase = Phase::Splitting(Box::new(Splitting { children, pg_num, step, hold, prefix, after }));
         self.step_split(ctx);
+    }
+
+    /// Operations that wait for a copy begin anew after the split: their source may be an object that a sibling serves
+    /// only then. What waits behind them goes along, in its order.
+    fn postpone_copies(&mut self, ctx: &mut Ctx<'_>) {
+        for copying in std::mem::take(&mut self.copying).into_values() {
+            if let Some(staged) = copying.staged {
+                self.submit_or_stop(ctx, vec![Mutation::Remove(staged)]);
+            }
+            let Some(job) = self.jobs.remove(&copying.hold) else { continue };
+            if job.fetched {
+                ctx.store.release(job.hold);
+            }
+            let lane = self.lanes.get_mut(&job.head);
+            let behind = lane.map(|lane| {
+                lane.held = None;
+                std::mem::take(&mut lane.queue)
+            });
+            for work in std::iter::once(job.work).chain(behind.into_iter().flatten()) {
+                match work {
+                    Work::Client(op) | Work::Group(op) => self.waiting.push_back(*op),
+                    Work::Expire { cookie, holder } => self.watches.revive(ctx.now.mono, &job.head, cookie, holder),
+                    Work::Trim { .. } => self.trimmed(ctx),
+                }
+            }
+            if self.lanes.get(&job.head).is_some_and(|lane| lane.last.is_none()) {
+                self.lanes.remove(&job.head);
+            }
+        }
     }
 
     /// Goes on, as far as nothing has to be waited for.

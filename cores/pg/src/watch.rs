@@ -145,6 +145,15 @@ impl Watches {
         keys
     }
 
+    /// The removal of a watch that expired was put off: it expires again.
+    pub(crate) fn revive(&mut self, now: Mono, head: &HObject, cookie: u64, holder: Holder) {
+        let key = (head.clone(), cookie, holder);
+        if let Some(watch) = self.all.get_mut(&key) {
+            watch.dying = false;
+            self.set_deadline(&key, now);
+        }
+    }
+
     /// Watches whose holder `fenced` names; they are marked as over.
     pub(crate) fn fence(&mut self, fenced: impl Fn(&WatchInfo) -> bool) -> Vec<Key> {
         let mut keys = Vec::new();

@@ -131,6 +131,39 @@ fn operations_wait_for_a_split() {
 }
 
 #[test]
+fn a_copy_under_way_begins_anew_after_a_split() {
+    let mut bench = Bench::new(1);
+    fill(&mut bench, 20);
+    // Large enough for several portions, so that a part is staged when the split begins.
+    bench.run("source", full(&vec![7; 20 << 20]));
+    bench.store.miss = true;
+    bench.sent.clear();
+    let source = messages::ops::CopySource { name: "source".into(), locator: types::Locator::pool(POOL), truncate: None };
+    let args = OpArgs::CopyFrom { snap: types::SnapId::HEAD, src_version: 0, flags: 0, src_fadvise: 0 };
+    let copy = Op { input: denc::Encode::to_bytes(&source), ..Op::new(COPY_FROM, args) };
+    let id = *bench.pgs.keys().next().expect("a group");
+    let op = OsdOp { pg: id, ..request("object3", vec![copy]) };
+    bench.deliver(SessionId(20), peer(20), 777, op);
+    bench.deliver(SessionId(20), peer(20), 778, OsdOp { pg: id, ..request("object3", vec![Op::new(STAT, OpArgs::None)]) });
+    // Until the first portion is there.
+    while !bench.store.objects().any(|o| o.pool < 0) {
+        bench.settle_one();
+    }
+    assert!(bench.sent.is_empty());
+    split(&mut bench, 2);
+    bench.settle();
+    bench.pass(Duration::from_millis(10));
+    assert_eq!(bench.store.objects().filter(|o| o.pool < 0).count(), 0, "nothing of the first attempt is left");
+    let at = bench.map.object_pg(&types::Locator::pool(POOL), b"object3").expect("the pool");
+    if at == id.pg {
+        assert_eq!(bench.sent.iter().map(|(_, m)| m.tid).collect::<Vec<_>>(), [777, 778]);
+        assert_eq!(read(&mut bench, "object3").len(), 20 << 20);
+    } else {
+        assert!(bench.sent.is_empty(), "the client sends it to the sibling");
+    }
+}
+
+#[test]
 fn loading_takes_operations_in_turn_and_backs_off_when_there_are_too_many() {
     let mut bench = Bench::new(1);
     fill(&mut bench, 5);

@@ -190,3 +190,46 @@ fn contexts_are_checked() {
     assert_eq!(bench.ask(old).result, -85);
     assert_eq!(bench.ask(OsdOp { snapid: SnapId(2), ..with(3, &[2]) }).result, Errno::EINVAL.wire(), "the past is not written");
 }
+
+/// The same sequence on a 16.2.15 cluster; the lists are what `rados listsnaps` printed there.
+#[test]
+fn overlaps_are_those_of_a_real_cluster() {
+    let mut bench = Bench::new(1);
+    let back = |snap| vec![Op::new(ROLLBACK, OpArgs::Snap { snap: SnapId(snap) })];
+    let cut = vec![Op::extent(TRUNCATE, 2, 0, Bytes::new())];
+    let set = |value: &[u8]| vec![Op::xattr(SETXATTR, b"n", value)];
+    let steps: Vec<(&[u64], Vec<Op>, &str)> = vec![
+        (&[], full(b"first"), "head 5"),
+        (&[2], put(1, b"ECO"), "2 5 [0~1,4~1], head 5"),
+        (&[2], put(0, b"s"), "2 5 [4~1], head 5"),
+        (&[2, 3], full(b"third time"), "2 5 [4~1], 3 5 [], head 10"),
+        (&[2, 3], vec![Op::new(DELETE, OpArgs::None)], "2 5 [4~1], 3 5 []"),
+        (&[2, 3], back(3), "2 5 [4~1], 3 5 [], head 5"),
+        (&[2, 3, 4], back(2), "2 5 [4~1], 3 5 [], 4 5 [], head 5"),
+        (&[2], put(0, b"zz"), "2 5 [4~1], 3 5 [], 4 5 [], head 5"),
+        (&[2, 3, 4, 5, 6], cut, "2 5 [4~1], 3 5 [], 4 5 [], 6 5 [0~2], head 2"),
+        (&[2, 3, 4, 5, 6, 7], set(b"w"), "2 5 [4~1], 3 5 [], 4 5 [], 6 5 [0~2], 7 2 [0~2], head 2"),
+        (
+            &[2, 3, 4, 5, 6, 7],
+            vec![Op::extent(ZERO, 0, 1, Bytes::new())],
+            "2 5 [4~1], 3 5 [], 4 5 [], 6 5 [0~2], 7 2 [1~1], head 2",
+        ),
+    ];
+    for (snaps_of, ops, expected) in steps {
+        assert_eq!(under(&mut bench, snaps_of, ops).result, 0);
+        let listed: Vec<String> = snaps(&mut bench)
+            .clones
+            .iter()
+            .map(|c| {
+                let overlap: Vec<String> = c.overlap.iter().map(|(s, l)| format!("{s}~{l}")).collect();
+                match c.cloneid {
+                    SnapId::HEAD => format!("head {}", c.size),
+                    SnapId(id) => format!("{id} {} [{}]", c.size, overlap.join(",")),
+                }
+            })
+            .collect();
+        assert_eq!(listed.join(", "), expected);
+        scrub(&mut bench);
+    }
+    assert_eq!(snaps(&mut bench).clones[3].snaps, [5, 6]);
+}

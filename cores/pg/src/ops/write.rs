@@ -76,10 +76,8 @@ impl Run<'_> {
             data.truncate(self.after.size.saturating_sub(extent.offset) as usize);
         }
         if extent.truncate_seq > seq {
-            if self.after.live() && extent.truncate_size < self.env.config.max_object_size {
-                if self.after.size > extent.truncate_size {
-                    self.cut(extent.truncate_size);
-                }
+            if self.after.live() && self.after.size > extent.truncate_size {
+                self.cut(extent.truncate_size);
             }
             self.create();
             self.after.info.truncate_seq = extent.truncate_seq;

@@ -176,7 +176,12 @@ impl Bench {
 
     /// Passes the store's events on until there are none. Commits must be made by the test if it holds them back.
     pub(crate) fn settle(&mut self) {
-        while let Some(event) = self.store.poll_event() {
+        while self.settle_one() {}
+    }
+
+    /// Passes one event on; false if there is none.
+    pub(crate) fn settle_one(&mut self) -> bool {
+        if let Some(event) = self.store.poll_event() {
             let number = match event {
                 objectstore::Event::Fetched(hold) => hold.0,
                 objectstore::Event::Committed(ticket) => ticket.0,
@@ -186,7 +191,9 @@ impl Bench {
             if self.pgs.contains_key(&id) {
                 self.with(id, |pg, ctx| pg.store_event(ctx, event));
             }
+            return true;
         }
+        false
     }
 
     /// Lets time pass, with turns at every deadline on the way.

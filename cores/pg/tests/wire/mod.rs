@@ -15,6 +15,7 @@ const CLIENT_IDENT: u8 = 8;
 const MESSAGE: u8 = 17;
 
 /// Every recording with its name.
+#[allow(clippy::disallowed_methods)]
 pub(crate) fn recordings() -> Vec<(String, Vec<u8>)> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/recordings.tar.xz");
     let file = std::fs::File::open(path).expect("the recordings are in the repository");
