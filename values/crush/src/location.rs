@@ -165,9 +165,10 @@ impl Map {
         if self.is_under(a, b) || self.is_under(b, a) {
             return Err(Error::Invalid("one of the buckets contains the other".into()));
         }
-        let contents =
-            |map: &Self, id| map.bucket(id).map_or(Vec::new(), |b| b.items.iter().copied().zip(b.item_weights()).collect());
-        let (of_a, of_b): (Vec<(i32, u32)>, Vec<(i32, u32)>) = (contents(self, a), contents(self, b));
+        let contents = |id| -> Vec<(i32, u32)> {
+            self.bucket(id).map_or(Vec::new(), |b| b.items.iter().copied().zip(b.item_weights()).collect())
+        };
+        let (of_a, of_b) = (contents(a), contents(b));
         for (bucket, old, new) in [(a, &of_a, &of_b), (b, &of_b, &of_a)] {
             old.iter().try_for_each(|(item, _)| self.take_out(bucket, *item))?;
             new.iter().try_for_each(|(item, weight)| self.append(bucket, *item, *weight))?;

@@ -74,3 +74,20 @@ fn what_is_in_use_stays() {
     assert!(map.insert_item(9, ONE, "osd.9", &wrong).is_err());
     assert_eq!(map, before);
 }
+
+#[test]
+fn swapped_buckets_exchange_what_they_hold() {
+    let mut map = small();
+    let id = |map: &Map, name| map.id_of(name).expect("a bucket");
+    let (a, b) = (id(&map, "a"), id(&map, "b"));
+    map.swap_buckets(a, b).expect("two hosts");
+    assert_eq!(map.bucket(a).expect("a").items, [0, 1]);
+    assert_eq!((map.item_weight(a), map.item_weight(b), map.item_weight(3)), (3 * ONE, 7 * ONE, 4 * ONE));
+    assert!(map.swap_buckets(a, id(&map, "default")).is_err());
+    assert_eq!(map.adjust_subtree_weight(a, ONE / 2), Ok(2));
+    assert_eq!(map.item_weight(a), ONE);
+    assert_eq!(map.unlink_item(0, None), Ok(1));
+    assert!(map.parents(0).is_empty() && map.name_of(0) == Some("osd.0"));
+    assert_eq!(map.rename_bucket("a", "z"), Ok(()));
+    assert_eq!(map.id_of("z~hdd").and_then(|shadow| map.split_shadow(shadow)).map(|(original, _)| original), Some(a));
+}

@@ -66,18 +66,17 @@ impl SnapIntervals {
 
     /// Removes `start..start + len`; parts that are not in it do no harm. `start + len` must not exceed 2^64 - 1.
     pub fn remove(&mut self, start: u64, len: u64) {
+        if len == 0 {
+            return;
+        }
         let end = start + len;
-        while len > 0 {
-            let Some((&s, &l)) = self.runs.range(..end).next_back() else { break };
-            if s + l <= start {
-                break;
-            }
+        while let Some((&s, &l)) = self.runs.range(..end).next_back().filter(|(s, l)| *s + *l > start) {
             self.runs.remove(&s);
-            if s < start {
-                self.runs.insert(s, start - s);
-            }
             if s + l > end {
                 self.runs.insert(end, s + l - end);
+            }
+            if s < start {
+                self.runs.insert(s, start - s);
             }
         }
     }
@@ -143,7 +142,7 @@ mod tests {
                 plain.extend(start..start + len);
             } else {
                 runs.remove(start, len);
-                (start..start + len).for_each(|n| drop(plain.remove(&n)));
+                plain.retain(|n| !(start..start + len).contains(n));
             }
             let listed: Vec<u64> = runs.iter().flat_map(|(s, l)| s..s + l).collect();
             assert_eq!(listed, plain.iter().copied().collect::<Vec<_>>());

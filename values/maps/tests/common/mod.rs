@@ -55,11 +55,14 @@ pub fn recorded_messages(kinds: &[u16]) -> Vec<(String, u16, Vec<u8>)> {
     found
 }
 
+/// One direction of a connection: where its numbering starts, and its segments.
+type Flow<'a> = (Option<u32>, Vec<(u32, &'a [u8])>);
+
 /// The byte streams of a recording. A record is: time f64, source and target port u16, sequence number u32, TCP flags
 /// u8, length u32, bytes.
 fn streams(mut capture: &[u8]) -> Vec<Vec<u8>> {
     const HEAD: usize = 21;
-    let mut segments: BTreeMap<(u16, u16), (Option<u32>, Vec<(u32, &[u8])>)> = BTreeMap::new();
+    let mut segments: BTreeMap<(u16, u16), Flow<'_>> = BTreeMap::new();
     while capture.len() >= HEAD {
         let number = |at: usize, n: usize| capture[at..at + n].iter().rev().fold(0u64, |v, b| v << 8 | u64::from(*b));
         let (from, to, seq, flags, len) =
