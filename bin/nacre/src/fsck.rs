@@ -4,7 +4,8 @@ use crate::cli::Fsck;
 use crate::state::{Lock, OsdState, State};
 use anyhow::{Context, Result, bail};
 use node::DeviceId;
-use std::fs::{File, TryLockError};
+use runtime::process::LockError;
+use std::fs::File;
 use std::io::{Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -52,13 +53,11 @@ impl Disks {
         let paths: Vec<PathBuf> = [osd.block(dir)].into_iter().chain(osd.journal.clone()).collect();
         let open = |path: PathBuf| {
             let file = File::options().read(true).write(write).open(&path).with_context(|| format!("open {}", path.display()))?;
-            match file.try_lock() {
+            match runtime::process::lock(&file) {
                 Ok(()) => Ok(file),
-                Err(TryLockError::Error(e)) => Err(e).with_context(|| format!("lock {}", path.display())),
-                Err(TryLockError::WouldBlock) => match runtime::process::lock_holder(&file) {
-                    Some(pid) => bail!("{} is in use by process {pid}", path.display()),
-                    None => bail!("{} is in use by another process", path.display()),
-                },
+                Err(LockError::System(e)) => Err(e).with_context(|| format!("lock {}", path.display())),
+                Err(LockError::Held(Some(pid))) => bail!("{} is in use by process {pid}", path.display()),
+                Err(LockError::Held(None)) => bail!("{} is in use by another process", path.display()),
             }
         };
         Ok(Self(paths.into_iter().map(open).collect::<Result<_>>()?))

@@ -5,11 +5,14 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// First port that managers and OSDs try.
 const FIRST_PORT: u16 = 6800;
 /// Last one.
 const LAST_PORT: u16 = 7568;
+/// How long a port that is in use may become free.
+const AFTERMATH: Duration = Duration::from_millis(1500);
 
 fn line(path: &str) -> String {
     std::fs::read_to_string(path).unwrap_or_default().trim().to_owned()
@@ -68,12 +71,21 @@ pub(crate) fn rotational(path: &Path) -> Option<bool> {
     Some(text.trim() == "1")
 }
 
-/// Listens where it was asked for.
+/// Listens where it was asked for. A process that was killed a moment ago may keep its port for some more milliseconds, while
+/// the kernel ends what it had begun.
 pub(crate) fn listen(ip: IpAddr, port: u16) -> Result<TcpListener> {
-    match TcpListener::bind((ip, port)) {
-        Ok(listener) => Ok(listener),
-        Err(e) if e.kind() == io::ErrorKind::AddrInUse => bail!("port {port} of {ip} is in use; --port chooses another"),
-        Err(e) => Err(e).with_context(|| format!("listen on {ip} port {port}")),
+    let begin = Instant::now();
+    loop {
+        match TcpListener::bind((ip, port)) {
+            Ok(listener) => return Ok(listener),
+            Err(e) if e.kind() == io::ErrorKind::AddrInUse => {
+                if begin.elapsed() > AFTERMATH {
+                    bail!("port {port} of {ip} is in use; --port chooses another");
+                }
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            Err(e) => return Err(e).with_context(|| format!("listen on {ip} port {port}")),
+        }
     }
 }
 

@@ -8,8 +8,9 @@
 
 use crate::keys;
 use anyhow::{Context, Result, bail};
+use runtime::process::LockError;
 use serde::{Deserialize, Serialize};
-use std::fs::{File, TryLockError};
+use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use types::Fsid;
@@ -171,14 +172,13 @@ impl Lock {
 }
 
 fn lock(file: &mut File, what: &str) -> Result<()> {
-    match file.try_lock() {
+    match runtime::process::lock(file) {
         Ok(()) => Ok(file.rewind()?),
-        Err(TryLockError::Error(e)) => Err(e).with_context(|| format!("lock {what}")),
-        Err(TryLockError::WouldBlock) => {
+        Err(LockError::System(e)) => Err(e).with_context(|| format!("lock {what}")),
+        Err(LockError::Held(holder)) => {
             let mut text = String::new();
             let _ = file.read_to_string(&mut text);
-            let holder = runtime::process::lock_holder(file).or_else(|| text.trim().parse().ok());
-            match holder {
+            match holder.or_else(|| text.trim().parse().ok()) {
                 Some(pid) => bail!("{what} is in use by process {pid}"),
                 None => bail!("{what} is in use by another process"),
             }

@@ -86,29 +86,29 @@ pub(crate) fn up(args: &Up, role: Role, signals: Signals) -> Result<u8> {
         format!("nacre {} starts: cluster {}, {} OSDs", env!("CARGO_PKG_VERSION"), state.fsid()?, state.osds.len()),
     );
 
-    process.start_mon(args, state.fsid()?, mon, mon_addr, keys)?;
-    let monitors = vec![EntityAddrVec(vec![EntityAddr::msgr2(mon_addr, 0)])];
-    if role == Role::Everything {
-        for osd in &state.osds {
-            process.start_osd(osd, state.fsid()?, &monitors, args.auth, args.bind, args.memory, &args.common)?;
-        }
-    }
-    let sockets = process.open_sockets()?;
-    if process.until_serving()? {
+    process.run(|process| {
+        process.start_mon(args, state.fsid()?, mon, mon_addr, keys)?;
+        let monitors = vec![EntityAddrVec(vec![EntityAddr::msgr2(mon_addr, 0)])];
         if role == Role::Everything {
-            mark_made(&mut state, &dir, |_| true)?;
+            for osd in &state.osds {
+                process.start_osd(osd, state.fsid()?, &monitors, args.auth, args.bind, args.memory, &args.common)?;
+            }
         }
-        let what = match process.osds.len() {
-            0 => "1 monitor".to_owned(),
-            1 => "1 monitor, 1 OSD".to_owned(),
-            n => format!("1 monitor, {n} OSDs"),
-        };
-        println!("ready: {what} at [v2:{mon_addr}]; export CEPH_CONF={shown}/ceph.conf");
-        process.until_told()?;
-    }
-    process.stop();
-    drop(sockets);
-    Ok(process.failed.into())
+        let _sockets = process.open_sockets()?;
+        if process.until_serving()? {
+            if role == Role::Everything {
+                mark_made(&mut state, &dir, |_| true)?;
+            }
+            let what = match process.osds.len() {
+                0 => "1 monitor".to_owned(),
+                1 => "1 monitor, 1 OSD".to_owned(),
+                n => format!("1 monitor, {n} OSDs"),
+            };
+            println!("ready: {what} at [v2:{mon_addr}]; export CEPH_CONF={shown}/ceph.conf");
+            process.until_told()?;
+        }
+        Ok(())
+    })
 }
 
 /// Runs `nacre osd`; gives the exit code.
@@ -129,16 +129,16 @@ pub(crate) fn osd(args: &Osd, signals: Signals) -> Result<u8> {
     std::fs::create_dir_all(&folder).with_context(|| format!("make the folder {}", folder.display()))?;
     let _lock = Lock::take(&folder.join("lock"), &format!("{name} in {}", dir.display()))?;
     let mut process = Process::new(&dir, signals)?;
-    process.start_osd(&osd, state.fsid()?, &[conf.mon], conf.auth, args.bind, args.memory, &args.common)?;
-    let sockets = process.open_sockets()?;
-    if process.until_serving()? {
-        mark_made(&mut state, &dir, |o| o.id == args.id)?;
-        println!("ready: {name}");
-        process.until_told()?;
-    }
-    process.stop();
-    drop(sockets);
-    Ok(process.failed.into())
+    process.run(|process| {
+        process.start_osd(&osd, state.fsid()?, &[conf.mon], conf.auth, args.bind, args.memory, &args.common)?;
+        let _sockets = process.open_sockets()?;
+        if process.until_serving()? {
+            mark_made(&mut state, &dir, |o| o.id == args.id)?;
+            println!("ready: {name}");
+            process.until_told()?;
+        }
+        Ok(())
+    })
 }
 
 fn lock_path(dir: &Path, role: Role) -> PathBuf {
@@ -185,6 +185,17 @@ impl Process {
         let wait = move || while to_process.send(Event::Signal(signals.next())).is_ok() {};
         std::thread::Builder::new().name("signals".into()).spawn(wait).context("start a thread for signals")?;
         Ok(Self { dir: dir.to_owned(), log, events, sender, mon: None, osds: Vec::new(), failed: false })
+    }
+
+    /// Starts and serves; stops the daemons that run, however that ended. Gives the exit code.
+    fn run(&mut self, serve: impl FnOnce(&mut Self) -> Result<()>) -> Result<u8> {
+        let served = serve(self);
+        if let Err(e) = &served {
+            self.failed = true;
+            self.log.say(Level::Error, format!("{e:#}"));
+        }
+        self.stop();
+        served.map(|()| self.failed.into())
     }
 
     fn setup(&self, common: &Common) -> Setup {
@@ -286,7 +297,10 @@ impl Process {
         while mon || !waiting.is_empty() {
             match self.events.recv_timeout(POLL) {
                 Ok(Event::Signal(_)) => return Ok(false),
-                Ok(Event::Ended(name, ended)) => bail!("{}", ended.sentence(&name)),
+                Ok(Event::Ended(name, ended)) => {
+                    self.forget(&name);
+                    bail!("{}", ended.sentence(&name));
+                }
                 Err(_) => {}
             }
             if mon {
@@ -324,9 +338,14 @@ impl Process {
         }
     }
 
-    fn note_end(&mut self, name: &str, ended: &Ended) {
+    /// A daemon is over.
+    fn forget(&mut self, name: &str) {
         self.osds.retain(|o| o.name != name);
         self.mon.take_if(|m| m.name == name);
+    }
+
+    fn note_end(&mut self, name: &str, ended: &Ended) {
+        self.forget(name);
         if !matches!(ended, Ended::Clean) {
             self.failed = true;
             let sentence = ended.sentence(name);

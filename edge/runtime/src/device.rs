@@ -3,7 +3,7 @@
 use crate::sys;
 use node::{ALIGN, Buf, DiskError, DiskStat};
 use std::fmt;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -252,13 +252,11 @@ fn direct_reads_work(file: &File) -> bool {
 }
 
 fn lock(file: &File, path: &Path) -> Result<(), DeviceError> {
-    match file.try_lock() {
-        Ok(()) => Ok(()),
-        Err(TryLockError::WouldBlock) => {
-            Err(DeviceError::InUse { path: path.to_owned(), pid: crate::process::lock_holder(file) })
-        }
-        Err(TryLockError::Error(source)) => Err(DeviceError::System { what: "lock", path: path.to_owned(), source }),
-    }
+    use crate::process::LockError;
+    crate::process::lock(file).map_err(|e| match e {
+        LockError::Held(pid) => DeviceError::InUse { path: path.to_owned(), pid },
+        LockError::System(source) => DeviceError::System { what: "lock", path: path.to_owned(), source },
+    })
 }
 
 /// Whether a durable direct write ends with a flush of the whole disk and of the file's metadata, and so covers every write

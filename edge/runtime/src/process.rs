@@ -1,10 +1,13 @@
 //! What a daemon's process needs from the system around its machines.
 
 use crate::sys;
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// How long the kernel may take to finish what a dead process had begun.
+const AFTERMATH: Duration = Duration::from_secs(10);
 
 pub use libc::{SIGINT, SIGTERM};
 
@@ -57,4 +60,43 @@ pub fn lock_holder(file: &File) -> Option<u32> {
     // `7: FLOCK  ADVISORY  WRITE 1234 fe:00:5678 0 EOF`
     let holder = locks.lines().map(|l| l.split_whitespace().collect::<Vec<_>>()).find(|l| l.get(5) == Some(&key.as_str()))?;
     holder.get(4)?.parse().ok().filter(|&pid: &u32| pid > 0)
+}
+
+/// Why [`lock`] failed.
+#[derive(Debug)]
+pub enum LockError {
+    /// Somebody else holds the lock; the process, if the kernel tells.
+    Held(Option<u32>),
+    /// The system refuses.
+    System(io::Error),
+}
+
+/// Takes a whole-file lock, or says who holds it. When a process is killed, what it had given to io_uring goes on, and keeps its
+/// files open and locked, for a moment: a holder that is dead is waited for.
+///
+/// # Errors
+/// See [`LockError`].
+pub fn lock(file: &File) -> Result<(), LockError> {
+    let begin = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::Error(e)) => return Err(LockError::System(e)),
+            Err(TryLockError::WouldBlock) => {
+                let holder = lock_holder(file);
+                if holder.is_none_or(is_alive) || begin.elapsed() > AFTERMATH {
+                    // It may have let go between the two looks.
+                    return if file.try_lock().is_ok() { Ok(()) } else { Err(LockError::Held(holder)) };
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+    }
+}
+
+/// Whether a process runs. One that is dead but not yet waited for does not.
+fn is_alive(pid: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = status.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+    !matches!(state, None | Some('Z' | 'X'))
 }

@@ -1,0 +1,232 @@
+//! The executable as a process: starts, goes on, refuses, stops.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const NACRE: &str = env!("CARGO_BIN_EXE_nacre");
+
+/// A folder on the file system of the sources: that of temporary files may be in memory.
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// A running `nacre`, killed when dropped.
+struct Running {
+    child: Child,
+    ready: String,
+}
+
+impl Running {
+    fn start(dir: &Path, more: &str) -> Self {
+        Self::spawn(Command::new(NACRE).arg("up").arg("--dir").arg(dir).args(words(more)))
+    }
+
+    fn spawn(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut ready = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();
+        assert!(ready.starts_with("ready"), "it says '{ready}'");
+        Self { child, ready }
+    }
+
+    fn signal(&self, signal: &str) {
+        assert!(Command::new("kill").args([signal, &self.child.id().to_string()]).status().unwrap().success());
+    }
+
+    fn stop(mut self, signal: &str) -> i32 {
+        self.signal(signal);
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_secs(20) {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code().unwrap_or(-1);
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("it does not stop");
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn words(text: &str) -> Vec<&str> {
+    text.split_whitespace().collect()
+}
+
+/// Runs `nacre` to its end.
+fn nacre(args: &[&str]) -> Output {
+    Command::new(NACRE).args(args).env_remove("CEPH_CONF").output().unwrap()
+}
+
+/// Runs `nacre up`, which must refuse; gives its words.
+fn refused(dir: &Path, more: &str) -> String {
+    let mut command = Command::new(NACRE);
+    command.arg("up").arg("--dir").arg(dir).args(words(more)).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut text = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(1), "{text}");
+    assert!(text.starts_with("nacre: "), "{text}");
+    text
+}
+
+fn admin(dir: &Path, daemon: &str, command: &str) -> serde_json::Value {
+    let socket = dir.join(format!("{daemon}.asok"));
+    let done = Command::new(NACRE).arg("admin").arg(&socket).args(words(command)).output().unwrap();
+    assert!(done.status.success(), "{}{}", String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    serde_json::from_slice(&done.stdout).unwrap()
+}
+
+fn listing(dir: &Path) -> Vec<PathBuf> {
+    let mut all: Vec<PathBuf> = std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().path()).collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn a_cluster_starts_goes_on_and_grows() {
+    let (dir, port) = (folder(), free_port());
+    let dir = dir.path().join("deep").join("cluster");
+    let running = Running::start(&dir, &format!("--osds 1 --port {port}"));
+    assert!(running.ready.contains("1 monitor, 1 OSD") && running.ready.contains(&format!("127.0.0.1:{port}")));
+    let conf = std::fs::read_to_string(dir.join("ceph.conf")).unwrap();
+    assert!(
+        conf.contains(&format!("mon host = [v2:127.0.0.1:{port}]")) && conf.contains("auth client required = cephx"),
+        "{conf}"
+    );
+    let status = admin(&dir, "osd.0", "status");
+    assert_eq!(status["state"], "active");
+    assert!(conf.contains(&format!("fsid = {}", status["cluster_fsid"].as_str().unwrap())));
+    assert_eq!(running.stop("-TERM"), 0);
+    assert!(!dir.join("osd.0.asok").exists());
+
+    // Other port, no authentication, another OSD.
+    let port = free_port();
+    let running = Running::start(&dir, &format!("--osds 2 --port {port} --auth none --memory 128MiB --driver epoll"));
+    let again = admin(&dir, "osd.0", "status");
+    assert_eq!((&again["osd_fsid"], &again["cluster_fsid"]), (&status["osd_fsid"], &status["cluster_fsid"]));
+    assert_eq!(admin(&dir, "osd.1", "status")["state"], "active");
+    assert_eq!(running.stop("-INT"), 0);
+    let error = refused(&dir, "--osds 1");
+    assert!(error.contains("2 OSDs, not 1") && error.contains("nacre forget"), "{error}");
+
+    // What it had is what it has, after a kill, too.
+    let mut running = Running::start(&dir, &format!("--port {port}"));
+    assert!(running.ready.contains("2 OSDs"));
+    running.child.kill().unwrap();
+    running.child.wait().unwrap();
+    let running = Running::start(&dir, &format!("--port {port}"));
+    assert_eq!(running.stop("-TERM"), 0);
+    let log = std::fs::read_to_string(dir.join("log/osd.0.log")).unwrap();
+    assert!(log.contains("driver: epoll"), "{log}");
+    let checked = nacre(&["fsck", dir.to_str().unwrap(), "--deep"]);
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
+    assert!(String::from_utf8_lossy(&checked.stdout).contains("osd.1: clean"));
+}
+
+#[test]
+fn what_cannot_be_done_is_refused_and_changes_nothing() {
+    let (top, port) = (folder(), free_port());
+    let dir = top.path().join("cluster");
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken_port = taken.local_addr().unwrap().port();
+    let error = refused(&dir, &format!("--port {taken_port}"));
+    assert!(error.contains(&format!("port {taken_port} of 127.0.0.1 is in use")) && !dir.exists(), "{error}");
+
+    let running = Running::start(&dir, &format!("--osds 1 --port {port}"));
+    let before = listing(&dir);
+    let error = refused(&dir, &format!("--port {}", free_port()));
+    assert!(error.contains(&format!("in use by process {}", running.child.id())), "{error}");
+    let checked = nacre(&["fsck", dir.to_str().unwrap()]);
+    assert!(!checked.status.success() && String::from_utf8_lossy(&checked.stderr).contains("in use by process"));
+    assert_eq!(listing(&dir), before);
+    assert_eq!(running.stop("-TERM"), 0);
+
+    // A folder that is something else, or of a newer version, or whose store is gone.
+    let other = top.path().join("other");
+    std::fs::create_dir(&other).unwrap();
+    std::fs::write(other.join("letter"), "dear").unwrap();
+    assert!(refused(&other, "").contains("letter") && listing(&other).len() == 1);
+    let state = std::fs::read_to_string(dir.join("nacre.toml")).unwrap();
+    std::fs::write(dir.join("nacre.toml"), state.replace("version = 1", "version = 2")).unwrap();
+    assert!(refused(&dir, "").contains("newer nacre"));
+    std::fs::write(dir.join("nacre.toml"), state).unwrap();
+    std::fs::rename(dir.join("osd.0/block"), dir.join("osd.0/moved")).unwrap();
+    let error = refused(&dir, &format!("--port {port}"));
+    assert!(error.contains("osd.0") && error.contains("osd.0/block"), "{error}");
+    std::fs::rename(dir.join("osd.0/moved"), dir.join("osd.0/block")).unwrap();
+    assert_eq!(Running::start(&dir, &format!("--port {port}")).stop("-TERM"), 0);
+
+    for (args, says) in [
+        (vec!["up"], "--dir"),
+        (vec!["up", "--dir", "x", "--osd-size", "big"], "number of bytes"),
+        (vec!["up", "--dir", "x", "--nonsense"], "--nonsense"),
+        (vec!["upward"], "upward"),
+    ] {
+        let done = nacre(&args);
+        assert_eq!(done.status.code(), Some(2));
+        assert!(String::from_utf8_lossy(&done.stderr).contains(says));
+    }
+}
+
+#[test]
+fn disks_of_ones_own() {
+    let (top, port) = (folder(), free_port());
+    let at = |name: &str| top.path().join(name);
+    std::fs::create_dir(at("folder")).unwrap();
+    std::fs::write(at("used"), "precious").unwrap();
+    let dir = at("cluster");
+    let error = refused(&dir, &format!("--port {port} --disk {}", at("used").display()));
+    assert!(error.contains("holds data that is no store"), "{error}");
+    assert_eq!(std::fs::read_to_string(at("used")).unwrap(), "precious");
+    std::fs::remove_dir_all(&dir).unwrap();
+    let disks = format!("--disk {} --disk {},journal={}", at("folder").display(), at("file").display(), at("journal").display());
+    let running = Running::start(&dir, &format!("--port {port} {disks} --osd-size 8G"));
+    assert!(running.ready.contains("2 OSDs"));
+    assert!(at("folder/block").exists() && at("file").exists() && at("journal").exists());
+    assert_eq!(running.stop("-TERM"), 0);
+    let running = Running::start(&dir, &format!("--port {port}"));
+    assert_eq!(running.stop("-TERM"), 0);
+    let error = refused(&dir, &format!("--port {port} --disk {}", at("folder").display()));
+    assert!(error.contains("osd.1"), "{error}");
+}
+
+#[test]
+fn relative_folders_and_memory_file_systems() {
+    let Ok(top) = tempfile::tempdir_in("/dev/shm") else { return };
+    let port = free_port().to_string();
+    let mut command = Command::new(NACRE);
+    command.current_dir(top.path()).args(["up", "--dir", "./c", "--osds", "1", "--osd-size", "1G", "--port", &port]);
+    let running = Running::spawn(&mut command);
+    let conf = std::fs::read_to_string(top.path().join("c/ceph.conf")).unwrap();
+    assert!(conf.contains(&format!("keyring = {}/c/keyring", top.path().display())), "{conf}");
+    assert_eq!(running.stop("-TERM"), 0);
+}
+
+#[test]
+fn daemons_by_themselves() {
+    let (top, port) = (folder(), free_port().to_string());
+    let dir = top.path().join("cluster");
+    let text = dir.to_str().unwrap();
+    let done = nacre(&["osd", "--dir", text, "--id", "0"]);
+    assert!(!done.status.success() && String::from_utf8_lossy(&done.stderr).contains("holds no cluster"));
+    let mon = Running::spawn(Command::new(NACRE).args(["mon", "--dir", text, "--osds", "2", "--port", &port]));
+    let osd = |id: &str| Running::spawn(Command::new(NACRE).args(["osd", "--dir", text, "--id", id]));
+    let (first, second) = (osd("0"), osd("1"));
+    assert_eq!(admin(&dir, "osd.1", "status")["state"], "active");
+    assert_eq!((first.stop("-TERM"), second.stop("-TERM"), mon.stop("-TERM")), (0, 0, 0));
+    let all = Running::start(&dir, &format!("--port {port}"));
+    assert!(all.ready.contains("2 OSDs"));
+    assert_eq!(all.stop("-TERM"), 0);
+}
