@@ -6,7 +6,7 @@ use crate::onode::Onode;
 use bytes::Bytes;
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::{BuildHasherDefault, Hash, Hasher};
 use types::HObject;
 
 /// A fast hasher without a seed: the order of its maps is never looked at.
@@ -39,6 +39,13 @@ impl Hasher for FixedHasher {
     fn write_usize(&mut self, n: usize) {
         self.write_u64(n as u64);
     }
+}
+
+/// An object's name as a number.
+pub(crate) fn hash_object(object: &HObject) -> u64 {
+    let mut hasher = FixedHasher::default();
+    object.hash(&mut hasher);
+    hasher.finish()
 }
 
 type Hashed<K, V> = HashMap<K, V, BuildHasherDefault<FixedHasher>>;

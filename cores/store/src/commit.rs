@@ -1,9 +1,9 @@
 //! From a submitted transaction to a durable one: places, records, groups, commits.
 
 use crate::block::{BLOCK, LARGE, Place, Where};
+use crate::cache::hash_object;
 use crate::exec::{Plan, Run, Stalled, objects_of, only_removes, size_of};
 use crate::fetch::{CACHED_RUN, Owner};
-use crate::index::keys;
 use crate::io::{DATA, Purpose};
 use crate::journal::group::{self, Header, Outgoing, RECORD_HEAD, RecordHead};
 use crate::journal::staged::Staged;
@@ -13,6 +13,7 @@ use crate::store::Store;
 use bytes::Bytes;
 use node::{Buf, Level, Mono};
 use objectstore::{Event, Refused, Ticket, Transaction, Unread};
+use std::collections::BTreeSet;
 use types::{Rope, SpgId};
 
 /// Carried out, not yet in a group.
@@ -67,8 +68,7 @@ impl Store {
         if !only_removes(&transaction) && !self.has_room(blocks, index) {
             return Err(Refused::NoSpace);
         }
-        let crowded = self.pending.len() >= MOST_PENDING || self.unready >= MOST_UNREADY;
-        if !crowded && !self.behind_stalled(&transaction) && self.room_to_move(blocks) {
+        if !self.crowded() && !self.behind_stalled(&transaction) && self.room_to_move(blocks) {
             match Run::carry_out(self.eye(Owner::Hold(objectstore::Hold(u64::MAX))), &transaction) {
                 Ok(plan) => {
                     let now = self.now;
@@ -135,55 +135,73 @@ impl Store {
 
     /// Whether the transaction must wait behind one that waits.
     fn behind_stalled(&self, transaction: &Transaction) -> bool {
-        self.stalled.iter().any(|s| conflict(&s.transaction, transaction))
+        if self.stalled.is_empty() {
+            return false;
+        }
+        let objects = hashes(transaction);
+        let conflicts = |s: &Stalled| s.transaction.scope == transaction.scope || objects.iter().any(|o| s.objects.contains(o));
+        self.stalled.iter().any(conflicts)
     }
 
     fn stall(&mut self, transaction: Transaction, ticket: Ticket, blocks: u64, unread: Option<Unread>) {
         let id = self.next_stalled;
         self.next_stalled += 1;
         self.counters.stalled += 1;
-        self.stalled.push_back(Stalled { id, transaction, ticket, blocks, waiters: Vec::new(), submitted: self.now });
+        let (objects, submitted, runnable) = (hashes(&transaction), self.now, unread.is_none());
+        let waiters = Vec::new();
+        self.stalled.push_back(Stalled { id, transaction, ticket, blocks, objects, runnable, waiters, submitted });
         match unread {
             Some(Unread::Missing(wish)) => self.fetch_for(Owner::Stalled(id), wish),
             Some(Unread::Damaged(damage)) => self.fail(format!("a transaction needs what is damaged: {damage:?}")),
-            None => self.runnable.push(id),
+            None => (),
         }
     }
 
-    /// Carries out what waited, as far as it can be now.
+    /// Whether no more can be carried out before some went into a group.
+    fn crowded(&self) -> bool {
+        self.pending.len() >= MOST_PENDING || self.unready >= MOST_UNREADY
+    }
+
+    /// Carries out what waited, as far as it can be now: in order, behind nothing of its scope or objects that still waits.
     pub(crate) fn run_stalled(&mut self) {
-        if self.stalled.is_empty() {
+        if self.stalled.is_empty() || self.crowded() {
             return;
         }
-        let mut runnable = std::mem::take(&mut self.runnable);
-        runnable.sort_unstable();
-        runnable.dedup();
-        for id in runnable {
-            self.run_one_stalled(id);
+        let mut waiting = std::mem::take(&mut self.stalled);
+        let (mut scopes, mut objects) = (BTreeSet::new(), BTreeSet::new());
+        while let Some(mut stalled) = waiting.pop_front() {
+            let scope = stalled.transaction.scope;
+            let behind = scopes.contains(&scope) || stalled.objects.iter().any(|o| objects.contains(o));
+            if stalled.runnable && !behind && !self.crowded() && self.failure.is_none() && self.room_to_move(stalled.blocks) {
+                match self.run_one_stalled(stalled) {
+                    None => continue,
+                    Some(again) => stalled = again,
+                }
+            }
+            scopes.insert(scope);
+            objects.extend(stalled.objects.iter().copied());
+            self.stalled.push_back(stalled);
         }
     }
 
-    fn run_one_stalled(&mut self, id: u64) {
-        let Some(at) = self.stalled.iter().position(|s| s.id == id) else { return };
-        let transaction = &self.stalled[at].transaction;
-        let behind = self.stalled.iter().take(at).any(|s| conflict(&s.transaction, transaction));
-        let crowded = self.pending.len() >= MOST_PENDING || self.unready >= MOST_UNREADY;
-        let blocks = self.stalled[at].blocks;
-        if behind || crowded || !self.room_to_move(blocks) {
-            // Tried again when something was carried out, or space became free.
-            self.runnable.push(id);
-            return;
-        }
-        match Run::carry_out(self.eye(Owner::Stalled(id)), &self.stalled[at].transaction) {
+    /// Tries one that waited; it comes back if it must wait on.
+    fn run_one_stalled(&mut self, mut stalled: Stalled) -> Option<Stalled> {
+        let owner = Owner::Stalled(stalled.id);
+        match Run::carry_out(self.eye(owner), &stalled.transaction) {
             Ok(plan) => {
-                let stalled = self.stalled.remove(at).expect("just seen");
-                self.holds.remove(&Owner::Stalled(id));
+                self.holds.remove(&owner);
                 self.accept(&stalled.transaction, stalled.ticket, stalled.submitted, plan);
                 stalled.waiters.into_iter().for_each(|owner| self.waited(owner));
+                return None;
             }
-            Err(Unread::Missing(wish)) => self.fetch_for(Owner::Stalled(id), wish),
+            Err(Unread::Missing(wish)) => {
+                self.fetch_for(owner, wish);
+                // What cannot even be asked of the disk is known to be missing when it is tried again.
+                stalled.runnable = self.holds.get(&owner).is_none_or(crate::fetch::Held::complete);
+            }
             Err(Unread::Damaged(damage)) => self.fail(format!("a transaction needs what is damaged: {damage:?}")),
         }
+        Some(stalled)
     }
 
     /// The transaction will be durable: gives its data places, records it, and makes it visible.
@@ -286,6 +304,10 @@ impl Store {
         if !self.settling && !self.unsettled.is_empty() {
             self.settling = true;
             let seqs = std::mem::take(&mut self.unsettled);
+            #[cfg(test)]
+            if self.sabotage == Some(crate::tests::Sabotage::RecordBeforeData) {
+                return self.settled(seqs);
+            }
             self.io.flush(DATA, Purpose::Settle(seqs));
         }
     }
@@ -361,7 +383,11 @@ impl Store {
         self.counters.journal_bytes += bytes.len() as u64;
         self.flights.push_back(flight);
         let offset = (self.sb.ring_start + at) * BLOCK as u64;
-        self.io.write(self.ring_device(), offset, bytes.into(), true, Purpose::Group(header.lsn));
+        #[cfg(not(test))]
+        let durable = true;
+        #[cfg(test)]
+        let durable = self.sabotage != Some(crate::tests::Sabotage::CommitBeforeDurable);
+        self.io.write(self.ring_device(), offset, bytes.into(), durable, Purpose::Group(header.lsn));
         true
     }
 
@@ -369,6 +395,10 @@ impl Store {
     pub(crate) fn group_done(&mut self, lsn: u64) {
         if let Some(flight) = self.flights.iter_mut().find(|f| f.lsn == lsn) {
             flight.done = true;
+        }
+        #[cfg(test)]
+        if self.sabotage == Some(crate::tests::Sabotage::CommitOutOfOrder) {
+            self.flights.make_contiguous().sort_by_key(|f| (!f.done, f.lsn));
         }
         while self.flights.front().is_some_and(|f| f.done) && self.failure.is_none() {
             let flight = self.flights.pop_front().expect("just seen");
@@ -422,14 +452,7 @@ fn on_disk(place: Place, runs: &[BlockRun]) -> Place {
     unreachable!("the runs are as long as what is staged")
 }
 
-/// Whether two transactions must keep their order.
-fn conflict(a: &Transaction, b: &Transaction) -> bool {
-    let objects = |t: &'_ Transaction| -> Vec<Bytes> {
-        t.mutations.iter().flat_map(objects_of).flatten().map(|o| keys::name(&plain(o))).collect()
-    };
-    if a.scope == b.scope {
-        return true;
-    }
-    let theirs = objects(b);
-    objects(a).iter().any(|o| theirs.contains(o))
+/// A transaction's objects, as numbers.
+fn hashes(transaction: &Transaction) -> Vec<u64> {
+    transaction.mutations.iter().flat_map(objects_of).flatten().map(|o| hash_object(&plain(o))).collect()
 }

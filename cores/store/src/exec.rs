@@ -25,6 +25,10 @@ pub(crate) struct Stalled {
     pub(crate) ticket: Ticket,
     /// Blocks of data that it may need, counted as used.
     pub(crate) blocks: u64,
+    /// Its objects, as hashes: a collision only makes one wait that need not.
+    pub(crate) objects: Vec<u64>,
+    /// Whether it waits for its turn only, not for something to be read.
+    pub(crate) runnable: bool,
     /// Who waits for it.
     pub(crate) waiters: Vec<Owner>,
     pub(crate) submitted: node::Mono,

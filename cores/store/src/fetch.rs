@@ -213,7 +213,11 @@ impl Store {
         }
         match owner {
             Owner::Hold(hold) => self.events.push_back(Event::Fetched(hold)),
-            Owner::Stalled(id) => self.runnable.push(id),
+            Owner::Stalled(id) => {
+                if let Some(stalled) = self.stalled.iter_mut().find(|s| s.id == id) {
+                    stalled.runnable = true;
+                }
+            }
             Owner::Checkpoint | Owner::Open => (),
         }
     }

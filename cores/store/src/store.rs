@@ -85,7 +85,6 @@ pub struct Store {
     /// Data blocks in the journal that have no room of their own yet.
     pub(crate) promised: u64,
     pub(crate) stalled: VecDeque<Stalled>,
-    pub(crate) runnable: Vec<u64>,
     pub(crate) next_stalled: u64,
     pub(crate) next_seq: u64,
     pub(crate) next_id: u64,
@@ -106,6 +105,9 @@ pub struct Store {
     pub(crate) tally: Tally,
     /// Nothing may be written (the checker).
     pub(crate) read_only: bool,
+    /// A mistake to make, so that tests prove that they would see it.
+    #[cfg(test)]
+    pub(crate) sabotage: Option<crate::tests::Sabotage>,
 }
 
 impl Store {
@@ -149,7 +151,6 @@ impl Store {
             settling: false,
             promised: 0,
             stalled: VecDeque::new(),
-            runnable: Vec::new(),
             next_stalled: 1,
             next_seq: 1,
             next_id: 1,
@@ -168,6 +169,8 @@ impl Store {
             counters: Counters::default(),
             tally: Tally::default(),
             read_only: false,
+            #[cfg(test)]
+            sabotage: None,
             config,
         };
         store.io.stat(DATA, Purpose::Open);
@@ -278,7 +281,7 @@ impl Store {
         if !self.ready() || self.failure.is_some() {
             return Mono::NEVER;
         }
-        if self.checkpoint_has_work() || !self.runnable.is_empty() {
+        if self.checkpoint_has_work() {
             return Mono(0);
         }
         self.io.deadline().min(self.stat_at)

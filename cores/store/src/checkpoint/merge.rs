@@ -400,7 +400,7 @@ impl Store {
             self.fail("no room for the index, though it was reserved".into());
             return None;
         };
-        c.new_pages.push((block, blocks));
+        c.pages_taken += u64::from(blocks);
         let (ptr, built) = page::build(entries, level, block, self.sb.tree + 1);
         let end = m.run_at + (m.run.len() / BLOCK) as u64;
         if m.run.is_empty() || end != block || m.run.len() >= WRITE {

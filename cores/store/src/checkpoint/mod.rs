@@ -50,7 +50,7 @@ pub(crate) struct Checkpoint {
     moved: BTreeMap<u64, u64>,
     /// Writes under way.
     writes: usize,
-    new_pages: Vec<Run>,
+    pages_taken: u64,
     old_pages: Vec<Run>,
     /// Blocks that have no references any more.
     freed: Vec<Run>,
@@ -65,7 +65,7 @@ pub(crate) struct Checkpoint {
 impl Checkpoint {
     /// Blocks taken for pages so far.
     pub(crate) fn pages_taken(&self) -> u64 {
-        self.new_pages.iter().map(|r| u64::from(r.1)).sum()
+        self.pages_taken
     }
 }
 
@@ -115,6 +115,20 @@ impl Store {
         out
     }
 
+    fn to_skip(&self) -> Vec<(u64, u32)> {
+        #[cfg(test)]
+        if self.sabotage == Some(crate::tests::Sabotage::ForgetSkipped) {
+            return Vec::new();
+        }
+        self.skipped()
+    }
+
+    /// Whether the superblock of a flip is being written: the moment that tests like best for a crash.
+    #[cfg(test)]
+    pub(crate) fn flipping(&self) -> bool {
+        self.checkpoint.as_ref().is_some_and(|c| matches!(c.stage, Stage::Flip(_)))
+    }
+
     /// Begins a checkpoint if one is due, and goes on with the one under way.
     pub(crate) fn work_on_checkpoint(&mut self) {
         if self.checkpoint.is_none() && self.checkpoint_due() && self.can_freeze() {
@@ -136,7 +150,7 @@ impl Store {
         self.checkpoint = Some(Box::new(Checkpoint {
             stage: Stage::Move((0, 0)),
             seq: self.next_seq,
-            skipped: self.skipped(),
+            skipped: self.to_skip(),
             mark: self.ring.mark(),
             lsn: self.lsn,
             chain: self.chain,
@@ -145,7 +159,7 @@ impl Store {
             promised: self.promised,
             moved: BTreeMap::new(),
             writes: 0,
-            new_pages: Vec::new(),
+            pages_taken: 0,
             old_pages: Vec::new(),
             freed: Vec::new(),
             stable: self.alloc.stable.clone(),
@@ -170,6 +184,11 @@ impl Store {
                 let waiting = self.pending.range(..c.seq).any(|(_, p)| !p.ready);
                 if c.writes == 0 && !waiting {
                     c.stage = Stage::Flush;
+                    #[cfg(test)]
+                    if self.sabotage == Some(crate::tests::Sabotage::FlipBeforeFlush) {
+                        self.io.stat(DATA, Purpose::Flush);
+                        return false;
+                    }
                     self.io.flush(DATA, Purpose::Flush);
                 }
                 false
@@ -220,6 +239,10 @@ impl Store {
         self.counters.checkpoints += 1;
         let mut runs = self.alloc.unreferenced(&c.born, &c.stable);
         runs.extend(&c.freed);
+        #[cfg(test)]
+        if self.sabotage == Some(crate::tests::Sabotage::Leak) {
+            runs.pop();
+        }
         self.promised -= c.promised;
         self.alloc.stable = c.stable;
         for (block, _) in &c.old_pages {

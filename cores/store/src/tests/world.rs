@@ -35,6 +35,13 @@ pub(crate) struct World {
     fetched: BTreeMap<u64, u64>,
     now: u64,
     pub(crate) full: bool,
+    /// Many objects and keys, so that the tree has height.
+    pub(crate) wide: bool,
+    /// Submit even if the store asks to slow down.
+    pub(crate) pushy: bool,
+    /// Crash and make checkpoints often.
+    pub(crate) hasty: bool,
+    sabotage: Option<super::Sabotage>,
     /// What all incarnations counted.
     pub(crate) total: [u64; 6],
 }
@@ -82,10 +89,20 @@ impl World {
             fetched: BTreeMap::new(),
             now: 0,
             full: false,
+            wide: seed % 4 == 1,
+            pushy: seed % 5 == 2,
+            hasty: seed % 2 == 1,
+            sabotage: None,
             total: [0; 6],
         };
         world.open_up();
         world
+    }
+
+    /// Makes a mistake from now on.
+    pub(crate) fn sabotage(&mut self, sabotage: super::Sabotage) {
+        self.sabotage = Some(sabotage);
+        self.store.sabotage = self.sabotage;
     }
 
     fn now(&self) -> Now {
@@ -106,6 +123,12 @@ impl World {
 
     /// One turn, and one completion of a disk request.
     pub(crate) fn pump(&mut self) -> bool {
+        self.turn();
+        self.complete()
+    }
+
+    /// A turn alone: what the store asks for is under way, and nothing of it is done.
+    fn turn(&mut self) {
         self.now += 10_000;
         let mut out = Outputs::default();
         let now = self.now();
@@ -117,6 +140,10 @@ impl World {
                 _ => (),
             }
         }
+    }
+
+    fn complete(&mut self) -> bool {
+        let now = self.now();
         let first = self.dice.below(2) as usize;
         let mut moved = false;
         for at in [first, 1 - first] {
@@ -157,7 +184,7 @@ impl World {
     }
 
     pub(crate) fn random_object(&mut self, at: usize) -> HObject {
-        let n = self.dice.below(5) as u32;
+        let n = self.dice.below(if self.wide { 600 } else { 5 }) as u32;
         let name = match n {
             4 => Bytes::from(vec![b'n'; 2000]),
             n => Bytes::from(format!("object {at} {n}")),
@@ -205,7 +232,8 @@ impl World {
     }
 
     fn random_key(&mut self) -> Bytes {
-        Bytes::from(format!("key {}", self.dice.below(30)))
+        let n = self.dice.below(if self.wide { 2000 } else { 30 });
+        Bytes::from(format!("key {n}"))
     }
 
     fn random_mutation(&mut self, at: usize) -> Mutation {
@@ -224,10 +252,10 @@ impl World {
             14 => Mutation::ClearXattrs(o),
             15 => Mutation::OmapHeader(o, b),
             16 | 17 => {
-                let n = 1 + self.dice.below(12);
+                let n = 1 + self.dice.below(if self.wide { 200 } else { 12 });
                 let entries = (0..n).map(|_| {
                     let key = self.random_key();
-                    let len = [10, 100, 3000][self.dice.below(3) as usize];
+                    let len = [10, 100, if self.wide { 300 } else { 3000 }][self.dice.below(3) as usize];
                     (key, self.random_bytes(len))
                 });
                 Mutation::OmapSet(o, entries.collect())
@@ -385,6 +413,7 @@ impl World {
             *total += n;
         }
         self.store = Store::open(self.config.clone());
+        self.store.sabotage = self.sabotage;
         self.fetched.clear();
         self.owner.clear();
         self.open_up();
@@ -437,15 +466,21 @@ impl World {
     /// A random life.
     pub(crate) fn life(&mut self, steps: u64) {
         for _ in 0..steps {
+            if self.hasty && self.store.flipping() && self.dice.one_in(2) {
+                self.turn();
+                self.crash();
+                self.check_all();
+            }
             match self.dice.below(20) {
-                0..=9 if !self.store.congested() => self.submit_one(),
+                0..=9 if self.pushy || !self.store.congested() => self.submit_one(),
                 10..=15 => {
                     for _ in 0..self.dice.below(8) {
                         self.pump();
                     }
                 }
                 16 => self.check_some(),
-                17 if self.dice.one_in(4) => {
+                19 if self.hasty && self.dice.one_in(2) => self.store.want_checkpoint = true,
+                17 if self.dice.one_in(if self.hasty { 2 } else { 4 }) => {
                     self.crash();
                     self.check_all();
                 }
@@ -468,5 +503,165 @@ impl World {
         if std::env::var("STORE_LOG").is_ok() {
             println!("{:?}", self.total);
         }
+    }
+
+    /// Flips bits all over the disks; what is read then is right, or damage is told, or the store does not open.
+    pub(crate) fn flip_and_check(&mut self) {
+        for _ in 0..1 + self.dice.below(40) {
+            let at = self.dice.below(2) as usize;
+            let bits = self.disks[at].len() as u64 * 8;
+            if bits > 0 {
+                // The front of the disk is where things are.
+                let bit = self.dice.below(bits.min(8 << 23)) / (1 + self.dice.below(3));
+                self.disks[at].flip(bit);
+            }
+        }
+        crate::fsck::check(&mut self.disks, true);
+        self.store = Store::open(Config { memory: 0, ..self.config.clone() });
+        self.store.sabotage = self.sabotage;
+        self.fetched.clear();
+        self.owner.clear();
+        for _ in 0..100_000 {
+            if self.store.ready() || self.store.open_error().is_some() {
+                break;
+            }
+            self.pump();
+        }
+        if self.store.open_error().is_some() {
+            return;
+        }
+        for at in 0..SCOPES as usize {
+            let objects: Vec<HObject> = self.twins[at].model.objects().cloned().collect();
+            for object in &objects {
+                let want = self.twins[at].model.read(hold(), object, 0, u64::MAX).unwrap();
+                match self.read(|s, h| s.read(h, object, 0, u64::MAX)) {
+                    // The last transactions may be gone with a torn last group only if nothing says that they were durable.
+                    Ok(got) => assert!(got == want || !self.all_kept(at), "wrong data of {object}"),
+                    Err(damage) => assert!(!damage.what.is_empty()),
+                }
+            }
+        }
+    }
+
+    /// Whether the scope has all transactions that were submitted, as far as that can be read.
+    fn all_kept(&mut self, at: usize) -> bool {
+        let kept = self.read(|s, h| s.meta_get(h, &scope(at), SEQ));
+        let submitted = self.twins[at].submitted;
+        kept.is_ok_and(|v| v.map_or(0, |v| u64::from_le_bytes(v[..].try_into().unwrap())) == submitted)
+    }
+
+    /// Writes until the disk is full; then removes, and writes again.
+    pub(crate) fn fill(&mut self) {
+        for round in 0..4 {
+            self.full = false;
+            let mut written = 0;
+            for n in 0.. {
+                let object = HObject { name: Bytes::from(format!("fill {n}")), ..self.random_object(0) };
+                let len = [4096, 50_000, 300_000][self.dice.below(3) as usize];
+                let data = self.random_bytes(len);
+                if !self.submit(0, vec![Mutation::Write(object, 0, data.into())]) {
+                    break;
+                }
+                written += len;
+                for _ in 0..6 {
+                    self.pump();
+                }
+            }
+            assert!(written > 1 << 20, "round {round}: only {written} bytes fit");
+            assert_eq!(self.store.failure(), None);
+            self.settle();
+            self.check_all();
+            if self.dice.one_in(2) {
+                self.crash();
+                self.check_all();
+            }
+            let objects: Vec<HObject> = self.twins[0].model.objects().cloned().collect();
+            for object in objects {
+                assert!(self.submit(0, vec![Mutation::Truncate(object.clone(), 100)]), "a full store truncates");
+                assert!(self.submit(0, vec![Mutation::Remove(object)]), "a full store removes");
+                self.pump();
+            }
+            self.settle();
+            self.restart();
+            self.check_all();
+        }
+    }
+
+    /// From some request on all writes fail.
+    pub(crate) fn fail_at(&mut self, requests: u64) {
+        let at = self.disks[0].issued() + requests;
+        self.disks[0].fail_after = Some(at);
+        for _ in 0..2000 {
+            if self.store.failure().is_some() {
+                break;
+            }
+            if self.dice.one_in(3) {
+                self.submit_one();
+            }
+            self.pump();
+        }
+        assert!(self.store.failure().is_some());
+        let committed: Vec<u64> = self.twins.iter().map(|t| t.committed).collect();
+        for _ in 0..50 {
+            self.pump();
+        }
+        assert!(self.twins.iter().zip(&committed).all(|(t, c)| t.committed == *c), "nothing is committed after a failure");
+        let refused = self.store.submit(Transaction::default(), Ticket(u64::MAX));
+        assert_eq!(refused, Err(Refused::Stopped));
+        self.disks[0].fail_after = None;
+        self.crash();
+        self.check_all();
+    }
+
+    /// The host has no space for a while.
+    pub(crate) fn host_full(&mut self) {
+        self.settle();
+        self.disks[0].host_limit = Some(self.disks[0].len());
+        let object = self.random_object(0);
+        let data = self.random_bytes(200_000);
+        self.submit(0, vec![Mutation::Write(object.clone(), 0, data.clone().into())]);
+        for _ in 0..50 {
+            self.pump();
+        }
+        assert_eq!(self.store.failure(), None);
+        assert!(self.twins[0].committed < self.twins[0].submitted, "not durable yet");
+        assert!(!self.submit(0, vec![Mutation::Write(object, 0, data.into())]), "refused while the host is full");
+        self.disks[0].host_limit = None;
+        self.now += 5_000_000_000;
+        self.settle();
+        self.check_all();
+        assert_eq!(self.twins[0].committed, self.twins[0].submitted);
+    }
+
+    /// Opens with wrong expectations.
+    pub(crate) fn refusals(&mut self) {
+        use crate::OpenError;
+        let before = self.disks[0].bytes().to_vec();
+        let mut refused = |store: Store| {
+            self.store = store;
+            while self.store.open_error().is_none() {
+                assert!(!self.store.ready());
+                self.pump();
+            }
+            self.store.open_error().cloned().unwrap()
+        };
+        let good = Config { uuid: [7; 16], fsid: Fsid([9; 16]), whoami: 3, ..Config::default() };
+        assert_eq!(refused(Store::create(good.clone())), OpenError::Exists([7; 16]));
+        let foreign = |e: OpenError| matches!(e, OpenError::Foreign { .. });
+        assert!(foreign(refused(Store::open(Config { uuid: [8; 16], ..good.clone() }))));
+        assert!(foreign(refused(Store::open(Config { fsid: Fsid([8; 16]), ..good.clone() }))));
+        assert!(foreign(refused(Store::open(Config { whoami: 4, ..good.clone() }))));
+        assert_eq!(before, self.disks[0].bytes(), "nothing was changed");
+        self.disks[0] = TestDisk::new(1 << 20);
+        let refused = |world: &mut Self, store: Store| {
+            world.store = store;
+            while world.store.open_error().is_none() {
+                world.pump();
+            }
+            world.store.open_error().cloned().unwrap()
+        };
+        assert_eq!(refused(self, Store::open(good.clone())), OpenError::NoStore);
+        assert!(matches!(refused(self, Store::create(good)), OpenError::TooSmall { .. }));
+        assert!(self.disks[0].is_empty());
     }
 }

@@ -1,0 +1,140 @@
+//! What the store itself costs, with a disk that costs nothing. `cargo test --release -p store -- --ignored speed --nocapture`
+
+use crate::{Config, Store};
+use bytes::Bytes;
+use node::{DiskDone, DiskError, DiskOp, DiskOutput, DiskStat, Mono, Now, Output, Outputs};
+use objectstore::*;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+use types::{EVersion, HObject, PgId, SnapId, SpgId};
+
+const CAPACITY: u64 = 8 << 30;
+
+/// A disk of blocks in a map; writes of data are remembered by reference.
+#[derive(Default)]
+struct Memory {
+    blocks: BTreeMap<u64, Bytes>,
+    spent: Duration,
+}
+
+impl Memory {
+    fn answer(&mut self, op: DiskOp) -> Result<DiskOutput, DiskError> {
+        let began = Instant::now();
+        let result = match op {
+            DiskOp::Read { offset, mut buf } => {
+                for (i, block) in buf.chunks_mut(4096).enumerate() {
+                    match self.blocks.get(&(offset / 4096 + i as u64)) {
+                        Some(bytes) => block.copy_from_slice(bytes),
+                        None => block.fill(0),
+                    }
+                }
+                DiskOutput::Read(buf)
+            }
+            DiskOp::Write { offset, data, .. } => {
+                for i in 0..data.len() / 4096 {
+                    let block = data.slice(i * 4096, 4096);
+                    self.blocks.insert(offset / 4096 + i as u64, Bytes::from(block.to_vec()));
+                }
+                DiskOutput::Done
+            }
+            DiskOp::Flush => DiskOutput::Done,
+            DiskOp::Stat => DiskOutput::Stat(DiskStat { len: CAPACITY, capacity: CAPACITY, host_free: u64::MAX }),
+        };
+        self.spent += began.elapsed();
+        Ok(result)
+    }
+}
+
+struct Bench {
+    store: Store,
+    disk: Memory,
+    now: u64,
+    committed: u64,
+}
+
+impl Bench {
+    fn round(&mut self) {
+        self.now += 100_000;
+        let now = Now { mono: Mono(self.now), ..Now::default() };
+        let mut out = Outputs::default();
+        self.store.turn(now, &mut out);
+        for output in out.0 {
+            if let Output::Disk(request) = output {
+                let result = self.disk.answer(request.op);
+                self.store.disk_done(now, DiskDone { token: request.token, result });
+            }
+        }
+        while let Some(event) = self.store.poll_event() {
+            self.committed += u64::from(matches!(event, Event::Committed(_)));
+        }
+    }
+
+    fn measure(&mut self, what: &str, ops: u64, batch: u64, mut op: impl FnMut(&mut Store, u64)) {
+        let (began, spent, before) = (Instant::now(), self.disk.spent, self.store.counters());
+        for n in 0..ops {
+            op(&mut self.store, n);
+            if n % batch == batch - 1 {
+                self.round();
+                while self.store.congested() {
+                    self.round();
+                }
+            }
+        }
+        let took = began.elapsed() - (self.disk.spent - spent);
+        let c = self.store.counters();
+        let (checkpoints, stalled) = (c.checkpoints - before.checkpoints, c.stalled - before.stalled);
+        let index = (c.index_bytes - before.index_bytes) >> 20;
+        let each = took.as_secs_f64() * 1e6 / ops as f64;
+        println!("{what:32} {each:8.2} us/op, {checkpoints} checkpoints, {stalled} stalled, {index} MiB index");
+    }
+}
+
+fn object(n: u64) -> HObject {
+    let name = Bytes::from(format!("rbd_data.10226b8b4567.{n:016x}"));
+    let hash = types::hash::rjenkins(&name);
+    HObject { pool: 1, hash, nspace: Bytes::new(), key: Bytes::new(), name, snap: SnapId::HEAD, max: false }
+}
+
+fn write(n: u64, object: HObject, offset: u64, data: &Bytes) -> Transaction {
+    let log = Bytes::from(format!("log {n:016x}"));
+    let old = Bytes::from(format!("log {:016x}", n.saturating_sub(3000)));
+    Transaction {
+        scope: SpgId::whole(PgId::new(1, object.hash % 32)),
+        version: EVersion::new(1, n),
+        mutations: vec![
+            Mutation::Write(object.clone(), offset, data.clone().into()),
+            Mutation::SetInfo(object, Bytes::from(vec![n as u8; 120])),
+            Mutation::MetaSet(log, Bytes::from(vec![n as u8; 180])),
+            Mutation::MetaRemove(old),
+        ],
+        ..Transaction::default()
+    }
+}
+
+#[test]
+#[ignore = "a measurement"]
+fn speed() {
+    let config = Config { uuid: [1; 16], memory: 192 << 20, ..Config::default() };
+    let mut bench = Bench { store: Store::create(config), disk: Memory::default(), now: 0, committed: 0 };
+    while !bench.store.ready() {
+        bench.round();
+    }
+    let small = Bytes::from(vec![7u8; 4096]);
+    let large = Bytes::from(vec![9u8; 4 << 20]);
+    let mut n = 0;
+    let mut submit = |store: &mut Store, object: HObject, offset: u64, data: &Bytes| {
+        n += 1;
+        store.submit(write(n, object, offset, data), Ticket(n)).expect("room");
+    };
+    bench.measure("4 MiB writes, new objects", 256, 4, |s, i| submit(s, object(i), 0, &large));
+    bench.measure("4 KiB overwrites, random", 100_000, 16, |s, i| {
+        let x = i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
+        submit(s, object(x % 256), (x >> 8) % 1024 * 4096, &small);
+    });
+    bench.measure("4 KiB new objects", 100_000, 16, |s, i| submit(s, object(1000 + i), 0, &small));
+    bench.measure("4 KiB reads, warm", 100_000, 16, |s, i| {
+        drop(s.read(Hold(1), &object(101_000 - 1 - i % 2000), 0, 4096).expect("in memory"));
+    });
+    println!("{:?}", bench.store.counters());
+    assert!(bench.committed > 0);
+}
