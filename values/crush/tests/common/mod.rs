@@ -63,6 +63,10 @@ pub fn random_map(dice: &mut Dice) -> Map {
         }
     }
     map.rebuild_shadow_trees();
+    // The tool reads past the end of tree buckets without weight; shadow trees have such.
+    for bucket in map.buckets.iter_mut().flatten().filter(|b| b.alg() == Alg::Tree && b.weight == 0) {
+        bucket.contents = crush::Contents::Straw2 { weights: bucket.item_weights() };
+    }
     if dice.chance(30) {
         random_choose_args(dice, &mut map);
     }
@@ -127,8 +131,7 @@ fn buckets_over(
             let first = weights[0];
             weights.fill(first);
         }
-        // The tool reads past the end of trees without weight.
-        if alg == Alg::Tree && (items.len() > 60 || weights.iter().all(|w| *w == 0)) {
+        if alg == Alg::Tree && items.len() > 60 {
             alg = Alg::Straw2;
         }
         let id = -1 - map.buckets.iter().take_while(|b| b.is_some()).count() as i32;
