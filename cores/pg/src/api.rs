@@ -163,7 +163,8 @@ pub enum Effect {
         /// The new groups, those that did not exist before.
         children: Vec<SpgId>,
     },
-    /// All of the group is gone from the store: drop it.
+    /// All of the group is gone from the store, or it never came to be, because the split that was to make it was
+    /// interrupted (its parent does that again): drop it.
     Removed,
     /// The store refused to go on; the OSD should stop.
     StoreStopped,

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use messages::osd::{OpResult, OsdOpReply, flags};
 use node::{Level, Mono};
 use objectstore::{Mutation, Refused, Ticket, Transaction};
+use std::collections::btree_map::Entry;
 use types::{EVersion, Errno, HObject, Message, ReqId, Rope, SessionId};
 
 /// Entries that leave the log together: one page of duplicates.
@@ -327,12 +328,13 @@ impl Pg {
             return self.log_line(ctx, Level::Error, format!("the store committed {ticket:?}, which was not submitted"));
         };
         assert_eq!(commit.ticket, ticket, "a scope's commits come in the order of submission");
-        if let Some(head) = &commit.head
-            && let Some(lane) = self.lanes.get_mut(head)
+        if let Some(head) = commit.head
+            && let Entry::Occupied(mut entry) = self.lanes.entry(head)
         {
+            let lane = entry.get_mut();
             lane.last = lane.last.filter(|last| *last != ticket);
             if lane.last.is_none() && lane.held.is_none() && lane.queue.is_empty() {
-                self.lanes.remove(head);
+                entry.remove();
             }
         }
         for release in commit.releases {

@@ -8,8 +8,9 @@
 //! active. A map with more groups in the pool makes the group split by itself: it stops serving, gives its siblings
 //! their share of log, snapshot index, watches and statistics, waits until all is durable, says [`Effect::Split`],
 //! and goes on. Objects do not move: their place in the store is by pool and hash. A split that a crash interrupted is done
-//! again after [`Pg::load`]; siblings must be loaded only after [`Effect::Split`] (or when [`Pg::is_active`] of the parent
-//! shows that there is none pending). [`Pg::remove`] deletes everything, in steps, and ends with [`Effect::Removed`].
+//! again after [`Pg::load`]. After a start an OSD loads whatever scope the store has; a sibling whose split was not finished
+//! ends with [`Effect::Removed`] and comes again with [`Effect::Split`]. [`Pg::remove`] deletes everything, in steps, and ends
+//! with [`Effect::Removed`] too.
 //!
 //! # How it is driven
 //!

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use node::Level;
 use objectstore::{Damage, Hold, Limit, Mutation, Page, Unread};
 use std::ops::Bound;
-use types::{HObject, PoolId, SpgId};
+use types::{HObject, PgId, PoolId, SpgId};
 
 /// Keys read at a time.
 const PAGE: Limit = Limit { entries: 512, bytes: 1 << 20 };
@@ -18,6 +18,8 @@ const PAGE: Limit = Limit { entries: 512, bytes: 1 << 20 };
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Info,
+    /// What is here is a part of a split that was not finished.
+    Unborn,
     Dups,
     Log,
     Watches,
@@ -126,8 +128,12 @@ impl Pg {
         let start = |stage| Ok(Some((stage, Bytes::new())));
         let prefix = match stage {
             Stage::Info => {
-                self.read_info(ctx, hold)?;
-                return start(Stage::Dups);
+                let born = self.read_info(ctx, hold)?;
+                return start(if born { Stage::Dups } else { Stage::Unborn });
+            }
+            Stage::Unborn => {
+                self.unborn(ctx);
+                return Ok(None);
             }
             Stage::Staged => {
                 self.remove_staged(ctx, hold)?;
@@ -151,12 +157,33 @@ impl Pg {
         }
     }
 
-    fn read_info(&mut self, ctx: &Ctx<'_>, hold: Hold) -> Result<(), Unread> {
-        let info = ctx.store.meta_get(hold, &self.id, meta::INFO)?.ok_or_else(|| bad("missing info of the group"))?;
-        let history = ctx.store.meta_get(hold, &self.id, meta::HISTORY)?.ok_or_else(|| bad("missing history of the group"))?;
+    /// False if the group does not exist yet: a split that was to make it was not finished.
+    fn read_info(&mut self, ctx: &Ctx<'_>, hold: Hold) -> Result<bool, Unread> {
+        let info = ctx.store.meta_get(hold, &self.id, meta::INFO)?;
+        let history = ctx.store.meta_get(hold, &self.id, meta::HISTORY)?;
+        let (info, history) = match (info, history) {
+            (Some(info), Some(history)) => (info, history),
+            (None, None) => return Ok(false),
+            _ => return Err(bad("missing info or history of the group")),
+        };
         self.info = Info::decode(&info).map_err(|e| bad(&format!("info of the group ({e})")))?;
         self.history = History::decode(&history).map_err(|e| bad(&format!("history of the group ({e})")))?;
-        Ok(())
+        let Some(seed) = self.history.parent else { return Ok(true) };
+        let parent = SpgId { pg: PgId::new(self.id.pg.pool, seed), shard: self.id.shard };
+        let Some(parent) = ctx.store.meta_get(hold, &parent, meta::HISTORY)? else { return Ok(true) };
+        let parent = History::decode(&parent).map_err(|e| bad(&format!("history of the parent group ({e})")))?;
+        self.history.parent = None;
+        Ok(parent.pg_num >= self.history.pg_num)
+    }
+
+    /// The parent makes the group again. If the pool is gone, what is here waits for its removal.
+    fn unborn(&mut self, ctx: &mut Ctx<'_>) {
+        if ctx.map.pools.contains_key(&self.id.pg.pool) {
+            self.phase = Phase::Removed;
+            ctx.out.push(Effect::Removed);
+        } else {
+            self.phase = Phase::Broken;
+        }
     }
 
     fn read_log(&mut self, page: &Page, stage: Stage) -> Result<(), Unread> {
@@ -201,6 +228,9 @@ impl Pg {
     }
 
     fn loaded(&mut self, ctx: &mut Ctx<'_>) {
+        if !matches!(self.phase, Phase::Loading(_)) {
+            return;
+        }
         if self.history.removing {
             self.remove(ctx);
             return;

@@ -175,8 +175,10 @@ pub(crate) struct History {
     pub(crate) estimated: bool,
     /// The group is being removed: it does not serve any more.
     pub(crate) removing: bool,
-    /// Why the group became active last, when.
+    /// When the group became active last.
     pub(crate) last_change: UTime,
+    /// The group that this one was split from, as long as it is not known that it finished that split.
+    pub(crate) parent: Option<u32>,
 }
 
 impl History {
@@ -201,6 +203,7 @@ impl History {
         }
         w.num(u64::from(self.estimated) | u64::from(self.removing) << 1);
         w.denc(&self.last_change);
+        w.num(self.parent.map_or(0, |seed| u64::from(seed) + 1));
         w.finish()
     }
 
@@ -218,6 +221,8 @@ impl History {
         let flags = r.num()?;
         (history.estimated, history.removing) = (flags & 1 != 0, flags & 2 != 0);
         history.last_change = r.denc()?;
+        let parent = r.num()?.checked_sub(1).map(u32::try_from).transpose();
+        history.parent = parent.map_err(|_| DecodeError::Invalid("parent of a group"))?;
         r.0.finish()?;
         Ok(history)
     }
@@ -408,7 +413,8 @@ mod tests {
         let info = Info { last_update: EVersion::new(4, 9), user_version: 9, log_tail: EVersion::new(1, 2), stats };
         assert_eq!(Info::decode(&info.encode()), Ok(info));
         let past = vec![Interval { first: 1, last: 2, up: vec![0, -1], acting: vec![0] }];
-        let history = History { created: 3, pg_num: 32, past, estimated: true, up: vec![1], ..History::default() };
+        let history =
+            History { created: 3, pg_num: 32, past, estimated: true, up: vec![1], parent: Some(0), ..History::default() };
         assert_eq!(History::decode(&history.encode()), Ok(history));
     }
 }

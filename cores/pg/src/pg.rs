@@ -57,6 +57,8 @@ pub(crate) struct Job {
     pub(crate) head: HObject,
     pub(crate) hold: Hold,
     pub(crate) fetched: bool,
+    /// It waited for a copy.
+    pub(crate) waited: bool,
     pub(crate) copies: Copies,
     /// For clients' operations: identity, and whether it modifies.
     pub(crate) reqid: ReqId,
@@ -204,13 +206,11 @@ impl Pg {
     }
 
     pub(crate) fn enqueue(&mut self, ctx: &mut Ctx<'_>, head: HObject, work: Work) {
-        let lane = self.lanes.entry(head.clone()).or_default();
-        if lane.held.is_some() || !lane.queue.is_empty() {
-            lane.queue.push_back(work);
-            return;
+        match self.lanes.get_mut(&head) {
+            Some(lane) if lane.held.is_some() || !lane.queue.is_empty() => lane.queue.push_back(work),
+            // An idle object has no lane; it gets one when something is held or not durable.
+            _ => self.start(ctx, head, work),
         }
-        self.start(ctx, head.clone(), work);
-        self.pump(ctx, &head);
     }
 
     /// Starts what the lane has, until it is held or empty.
@@ -235,7 +235,7 @@ impl Pg {
             _ => (ReqId::default(), false),
         };
         let hold = self.next_hold(ctx);
-        Job { work, head, hold, fetched: false, copies: Copies::new(), reqid, modifies }
+        Job { work, head, hold, fetched: false, waited: false, copies: Copies::new(), reqid, modifies }
     }
 
     fn start(&mut self, ctx: &mut Ctx<'_>, head: HObject, work: Work) {
@@ -260,6 +260,7 @@ impl Pg {
                 self.jobs.insert(job.hold, job);
             }
             Err(Stop::Copy(wish)) => {
+                job.waited = true;
                 self.hold_lane(&job);
                 self.begin_copy(ctx, job.hold, *wish);
                 self.jobs.insert(job.hold, job);
@@ -280,15 +281,17 @@ impl Pg {
         if matches!(job.work, Work::Group(_)) {
             return;
         }
-        if let Some(lane) = self.lanes.get_mut(&job.head) {
-            // A read for a copy runs beside the lane and must not take it from its holder.
-            lane.held = lane.held.or(Some(job.hold));
-        }
+        let lane = self.lanes.entry(job.head.clone()).or_default();
+        // A read for a copy runs beside the lane and must not take it from its holder.
+        lane.held = lane.held.or(Some(job.hold));
     }
 
     fn finish_job(&mut self, ctx: &mut Ctx<'_>, job: &Job) {
         if job.fetched {
             ctx.store.release(job.hold);
+        }
+        if !(job.fetched || job.waited) {
+            return;
         }
         if let Some(lane) = self.lanes.get_mut(&job.head) {
             lane.held = lane.held.filter(|hold| *hold != job.hold);

@@ -3,8 +3,9 @@
 //!
 //! Order, so that a crash at any point leaves a whole group: (1) everything under way ends; (2) the siblings' keys are
 //! written, their info last; (3) when that is durable, one pass removes the given keys here, and the last transaction
-//! notes the new number of groups; (4) when that is durable, the siblings may be loaded. A crash before (4) repeats
-//! the split from the start: it writes the same again, and the siblings were not used.
+//! notes the new number of groups; (4) when that is durable, the siblings are loaded. A crash before (4) repeats
+//! the split from the start: it writes the same again. Until then the siblings' keys are there, whole or in part, but a
+//! sibling that is loaded sees in its parent's history that the split was not finished, and ends as if it were removed.
 
 use crate::api::{Ctx, Effect};
 use crate::load::scan;
@@ -226,6 +227,7 @@ impl Pg {
         history.pg_num = pg_num;
         history.estimated = true;
         if step == Step::Give {
+            history.parent = Some(self.id.pg.seed);
             let mut info = self.info.clone();
             info.stats = share;
             for child in children {

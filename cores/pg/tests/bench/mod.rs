@@ -26,6 +26,7 @@ pub(crate) struct Bench {
     pub(crate) now: Now,
     pub(crate) whoami: i32,
     slots: BTreeMap<SpgId, u32>,
+    last_slot: u32,
     /// What clients were sent, in order.
     pub(crate) sent: Vec<(SessionId, Message)>,
     pub(crate) logged: Vec<String>,
@@ -67,6 +68,7 @@ impl Bench {
             now: Now { mono: Mono(1_000_000_000), wall: UTime { sec: 1000, nsec: 0 } },
             whoami: -1,
             slots: BTreeMap::new(),
+            last_slot: 0,
             sent: Vec::new(),
             logged: Vec::new(),
             copies: BTreeMap::new(),
@@ -94,7 +96,8 @@ impl Bench {
     }
 
     fn begin(&mut self, id: SpgId, how: fn(SpgId, &mut Ctx<'_>) -> Pg) {
-        let slot = self.slots.len() as u32 + 1;
+        self.last_slot += 1;
+        let slot = self.last_slot;
         self.slots.insert(id, slot);
         let mut out = Vec::new();
         let mut ctx = Ctx {
@@ -187,8 +190,8 @@ impl Bench {
                 objectstore::Event::Committed(ticket) => ticket.0,
             };
             let id = self.slots.iter().find(|(_, slot)| u64::from(**slot) == number >> 40).map(|(id, _)| *id);
-            let id = id.expect("an event of a group");
-            if self.pgs.contains_key(&id) {
+            // Groups that are gone may still have events under way.
+            if let Some(id) = id.filter(|id| self.pgs.contains_key(id)) {
                 self.with(id, |pg, ctx| pg.store_event(ctx, event));
             }
             return true;
@@ -239,7 +242,11 @@ impl Bench {
     pub(crate) fn restart(&mut self) {
         let store = std::mem::take(&mut self.store);
         self.store = store.crash();
-        let ids: Vec<SpgId> = self.pgs.keys().copied().collect();
+        let miss = self.store.miss;
+        // An OSD loads whatever has keys.
+        self.store.miss = false;
+        let ids = objectstore::ObjectStore::scopes(&self.store, objectstore::Hold(0)).expect("nothing misses");
+        self.store.miss = miss;
         self.pgs.clear();
         self.slots.clear();
         self.copies.clear();
