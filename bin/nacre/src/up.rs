@@ -13,7 +13,7 @@ use node::{DeviceId, Level, ListenerId};
 use runtime::process::Signals;
 use runtime::{Device, DeviceOptions, Setup};
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
@@ -87,12 +87,14 @@ pub(crate) fn up(args: &Up, role: Role, signals: Signals) -> Result<u8> {
     );
 
     process.run(|process| {
-        process.start_mon(args, state.fsid()?, mon, mon_addr, keys)?;
+        // What may be refused comes before anything runs.
         let monitors = vec![EntityAddrVec(vec![EntityAddr::msgr2(mon_addr, 0)])];
-        if role == Role::Everything {
-            for osd in &state.osds {
-                process.start_osd(osd, state.fsid()?, &monitors, args.auth, args.bind, args.memory, &args.common)?;
-            }
+        let place = Place { dir: &dir, fsid: state.fsid()?, monitors, auth: args.auth, bind: args.bind, memory: args.memory };
+        let wanted = state.osds.iter().filter(|_| role == Role::Everything);
+        let osds = wanted.map(|osd| place.prepare(osd)).collect::<Result<Vec<_>>>()?;
+        process.start_mon(args, state.fsid()?, mon, mon_addr, keys)?;
+        for osd in osds {
+            process.start_osd(osd, &args.common)?;
         }
         let _sockets = process.open_sockets()?;
         if process.until_serving()? {
@@ -130,7 +132,9 @@ pub(crate) fn osd(args: &Osd, signals: Signals) -> Result<u8> {
     let _lock = Lock::take(&folder.join("lock"), &format!("{name} in {}", dir.display()))?;
     let mut process = Process::new(&dir, signals)?;
     process.run(|process| {
-        process.start_osd(&osd, state.fsid()?, &[conf.mon], conf.auth, args.bind, args.memory, &args.common)?;
+        let monitors = vec![conf.mon];
+        let place = Place { dir: &dir, fsid: state.fsid()?, monitors, auth: conf.auth, bind: args.bind, memory: args.memory };
+        process.start_osd(place.prepare(&osd)?, &args.common)?;
         let _sockets = process.open_sockets()?;
         if process.until_serving()? {
             mark_made(&mut state, &dir, |o| o.id == args.id)?;
@@ -240,37 +244,11 @@ impl Process {
         Ok(())
     }
 
-    #[allow(clippy::too_many_arguments)] // each is a line of what an OSD is told
-    fn start_osd(
-        &mut self,
-        osd: &OsdState,
-        fsid: Fsid,
-        monitors: &[EntityAddrVec],
-        auth: Auth,
-        bind: std::net::IpAddr,
-        memory: u64,
-        common: &Common,
-    ) -> Result<()> {
-        let name = format!("osd.{}", osd.id);
-        let whoami = i32::try_from(osd.id).with_context(|| format!("{name}: the number is too large"))?;
-        let key = keys::load_or_make(&osd.folder(&self.dir).join("keyring"), &name, OSD_CAPS)?;
-        let listener = host::listen_somewhere(bind)?;
-        let addr = host::public_addr(&listener)?;
-        let (devices, content) = open_disks(osd, &self.dir).with_context(|| name.clone())?;
+    fn start_osd(&mut self, prepared: Prepared, common: &Common) -> Result<()> {
+        let Prepared { name, listener, devices, config, store, content } = prepared;
         let mut setup = self.setup(common);
         setup.listeners = vec![(ListenerId(0), listener)];
-        let config = osd::OsdConfig {
-            fsid,
-            whoami,
-            uuid: osd.uuid()?,
-            addrs: EntityAddrVec(vec![EntityAddr::msgr2(addr, u32::from_le_bytes(keys::random()?))]),
-            monitors: monitors.to_vec(),
-            key: (auth == Auth::Cephx).then_some(key),
-            metadata: metadata(osd, &self.dir, &devices),
-            seed: keys::random()?,
-        };
         setup.devices = devices;
-        let store = store_config(osd, fsid, whoami, memory)?;
         let make = move || -> Box<dyn node::Node> {
             let store = if content == Content::Store { store::Store::open(store) } else { store::Store::create(store) };
             Box::new(osd::Osd::new(config, Box::new(store)))
@@ -393,6 +371,49 @@ impl Ended {
             Ended::Failed(why) => format!("{name}: {why}"),
             Ended::Panicked => format!("{name} ended by a panic, which is a bug; its place is in log/nacre.log"),
         }
+    }
+}
+
+/// What the OSDs of a process have in common.
+struct Place<'a> {
+    dir: &'a Path,
+    fsid: Fsid,
+    monitors: Vec<EntityAddrVec>,
+    auth: Auth,
+    bind: IpAddr,
+    memory: u64,
+}
+
+/// An OSD whose port and disks are open.
+struct Prepared {
+    name: String,
+    listener: TcpListener,
+    devices: Vec<(DeviceId, Device)>,
+    config: osd::OsdConfig,
+    store: store::Config,
+    content: Content,
+}
+
+impl Place<'_> {
+    fn prepare(&self, osd: &OsdState) -> Result<Prepared> {
+        let name = format!("osd.{}", osd.id);
+        let whoami = i32::try_from(osd.id).with_context(|| format!("{name}: the number is too large"))?;
+        let key = keys::load_or_make(&osd.folder(self.dir).join("keyring"), &name, OSD_CAPS)?;
+        let listener = host::listen_somewhere(self.bind)?;
+        let addr = host::public_addr(&listener)?;
+        let (devices, content) = open_disks(osd, self.dir).with_context(|| name.clone())?;
+        let config = osd::OsdConfig {
+            fsid: self.fsid,
+            whoami,
+            uuid: osd.uuid()?,
+            addrs: EntityAddrVec(vec![EntityAddr::msgr2(addr, u32::from_le_bytes(keys::random()?))]),
+            monitors: self.monitors.clone(),
+            key: (self.auth == Auth::Cephx).then_some(key),
+            metadata: metadata(osd, self.dir, &devices),
+            seed: keys::random()?,
+        };
+        let store = store_config(osd, self.fsid, whoami, self.memory)?;
+        Ok(Prepared { name, listener, devices, config, store, content })
     }
 }
 
