@@ -8,7 +8,7 @@
 use crate::rng::Rng;
 use bytes::Bytes;
 use node::{Buf, DiskDone, DiskError, DiskOp, DiskOutput, DiskStat, Token};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use types::Rope;
 
 /// Unit of requests.
@@ -113,15 +113,35 @@ pub struct Disk {
     next: u64,
 }
 
-/// How much of what is not safe survives a power cut.
+/// How much of one write survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Survival {
     Nothing,
     All,
+    /// Its first so many sectors.
     Prefix(u64),
-    WholeWrites,
+    /// Any of its sectors.
     Sectors,
-    OneTorn(u64),
+}
+
+impl Survival {
+    /// Which of the sectors of a write's `nth` block survive, as bits.
+    fn sectors(self, nth: u64, rng: &mut Rng) -> u8 {
+        match self {
+            Survival::Nothing => 0,
+            Survival::All => 0xff,
+            Survival::Sectors => rng.next() as u8,
+            Survival::Prefix(n) => {
+                let here = n.saturating_sub(nth * SECTORS as u64).min(SECTORS as u64);
+                (0xff_u16 >> (SECTORS as u64 - here)) as u8
+            }
+        }
+    }
+
+    /// A tear of a write of so many blocks.
+    fn torn(blocks: u64, rng: &mut Rng) -> Self {
+        if rng.one_in(3) { Survival::Sectors } else { Survival::Prefix(rng.below(blocks * SECTORS as u64 + 1)) }
+    }
 }
 
 impl Disk {
@@ -274,15 +294,21 @@ impl Disk {
     pub fn process_died(&mut self) {
         for (id, request) in std::mem::take(&mut self.in_flight) {
             let DiskOp::Write { offset, data, .. } = request.op else { continue };
-            if offset + data.len() as u64 > self.config.capacity || self.rng.one_in(3) {
+            if offset + data.len() as u64 > self.config.capacity {
                 continue;
             }
-            let whole = self.rng.one_in(2);
+            let survival = match self.rng.below(3) {
+                0 => continue,
+                1 => Survival::All,
+                _ => Survival::torn(data.len() as u64 / BLOCK, &mut self.rng),
+            };
             self.completions += 1;
-            for (block, bytes) in blocks(offset, &data) {
-                let keep: u8 = if whole { 0xff } else { self.rng.next() as u8 };
-                let old = self.view.get(&block).cloned();
-                let mixed = mix(old.as_ref(), &bytes, |sector| keep >> sector & 1 == 1);
+            for (nth, (block, bytes)) in blocks(offset, &data).enumerate() {
+                let keep = survival.sectors(nth as u64, &mut self.rng);
+                if keep == 0 {
+                    continue;
+                }
+                let mixed = mix(self.view.get(&block), &bytes, |sector| keep >> sector & 1 == 1);
                 self.view.insert(block, mixed.clone());
                 self.dirty.entry(block).or_default().push(Version { seq: self.completions, write: id, data: mixed });
                 self.len = self.len.max((block + 1) * BLOCK);
@@ -302,16 +328,14 @@ impl Disk {
                 self.dirty.entry(block).or_default().push(Version { seq: self.completions, write: id, data });
             }
         }
-        let survival = self.choose_survival();
-        let lucky: BTreeSet<u64> = match survival {
-            Survival::WholeWrites => self.unsafe_writes().into_iter().filter(|_| self.rng.one_in(2)).collect(),
-            _ => BTreeSet::new(),
-        };
-        let dirty = std::mem::take(&mut self.dirty);
-        for (block, versions) in dirty {
+        let survivals = self.choose_survivals();
+        let mut seen: BTreeMap<u64, u64> = BTreeMap::new();
+        for (block, versions) in std::mem::take(&mut self.dirty) {
             let mut now = self.stable.get(&block).cloned();
             for version in versions {
-                let keep = self.kept_sectors(survival, &lucky, &version);
+                let nth = seen.entry(version.write).or_default();
+                let keep = survivals[&version.write].sectors(*nth, &mut self.rng);
+                *nth += 1;
                 if keep != 0 {
                     now = Some(mix(now.as_ref(), &version.data, |sector| keep >> sector & 1 == 1));
                     self.stable_len = self.stable_len.max((block + 1) * BLOCK);
@@ -325,34 +349,36 @@ impl Disk {
         self.len = self.stable_len.max(self.config.len);
     }
 
-    fn unsafe_writes(&self) -> BTreeSet<u64> {
-        self.dirty.values().flatten().map(|v| v.write).collect()
-    }
-
-    fn choose_survival(&mut self) -> Survival {
-        let writes: Vec<u64> = self.unsafe_writes().into_iter().collect();
-        match self.rng.below(6) {
-            0 => Survival::Nothing,
-            1 => Survival::All,
-            2 => Survival::Prefix(self.rng.below(self.completions + 1)),
-            3 => Survival::WholeWrites,
-            4 => Survival::Sectors,
-            _ if writes.is_empty() => Survival::All,
-            _ => Survival::OneTorn(*self.rng.pick(&writes)),
+    /// What becomes of each write that is not safe.
+    fn choose_survivals(&mut self) -> BTreeMap<u64, Survival> {
+        let mut sizes: BTreeMap<u64, u64> = BTreeMap::new();
+        let mut last: BTreeMap<u64, u64> = BTreeMap::new();
+        for version in self.dirty.values().flatten() {
+            *sizes.entry(version.write).or_default() += 1;
+            last.insert(version.write, version.seq);
         }
-    }
-
-    fn kept_sectors(&mut self, survival: Survival, lucky: &BTreeSet<u64>, version: &Version) -> u8 {
-        let whole = |kept: bool| if kept { 0xff } else { 0 };
-        match survival {
-            Survival::Nothing => 0,
-            Survival::All => 0xff,
-            Survival::Prefix(last) => whole(version.seq <= last),
-            Survival::WholeWrites => whole(lucky.contains(&version.write)),
-            Survival::Sectors => self.rng.next() as u8,
-            Survival::OneTorn(write) if write == version.write => self.rng.next() as u8,
-            Survival::OneTorn(_) => 0xff,
-        }
+        let (mode, cut) = (self.rng.below(6), self.rng.below(self.completions + 1));
+        let torn = self.rng.below(sizes.len().max(1) as u64) as usize;
+        let rng = &mut self.rng;
+        let each = sizes.iter().enumerate().map(|(i, (write, blocks))| {
+            let survival = match mode {
+                0 => Survival::Nothing,
+                1 => Survival::All,
+                // What was written up to some moment.
+                2 if last[write] <= cut => Survival::All,
+                2 => Survival::Nothing,
+                3 if i != torn => Survival::All,
+                3 => Survival::torn(*blocks, rng),
+                4 => Survival::Sectors,
+                _ => match rng.below(3) {
+                    0 => Survival::Nothing,
+                    1 => Survival::All,
+                    _ => Survival::torn(*blocks, rng),
+                },
+            };
+            (*write, survival)
+        });
+        each.collect()
     }
 
     /// Flips one bit of one block that was ever written, for good. Gives the byte offset, or `None` if nothing was written.

@@ -105,13 +105,16 @@ fn check_order_of_replies(name: &str, entries: &[&Entry]) -> Result<(), String> 
     Ok(())
 }
 
+/// Whether this certainly changed its object, and the answer names the version that it made.
+fn makes_version(entry: &Entry) -> bool {
+    let changes =
+        matches!(entry.action, Action::WriteFull(_) | Action::Write(..) | Action::Append(_) | Action::AppendAndMark(..));
+    changes && entry.version > 0 && entry.outcome == Some(Outcome::Done)
+}
+
 /// Every change has a version of its own, and versions grow with time.
 fn check_versions(name: &str, entries: &[&Entry]) -> Result<(), String> {
-    let mut writes: Vec<&&Entry> = entries
-        .iter()
-        .filter(|e| !e.action.is_read() && e.outcome == Some(Outcome::Done) && e.version > 0)
-        .filter(|e| matches!(e.action, Action::WriteFull(_) | Action::Write(..) | Action::Append(_) | Action::AppendAndMark(..)))
-        .collect();
+    let mut writes: Vec<&&Entry> = entries.iter().filter(|e| makes_version(e)).collect();
     writes.sort_by_key(|e| e.version);
     for pair in writes.windows(2) {
         let (a, b) = (pair[0], pair[1]);
@@ -135,6 +138,8 @@ struct Item<'a> {
     entry: &'a Entry,
     /// What must come first: the same client's last change before.
     after: Option<usize>,
+    /// And the change with the version before this one's, which keeps the search short.
+    after_version: Option<usize>,
     /// `None`: the answer is not known, anything is right.
     expected: Option<&'a Outcome>,
 }
@@ -158,7 +163,13 @@ fn items<'a>(entries: &[&'a Entry]) -> Vec<Item<'a>> {
         if !entry.action.is_read() {
             last.insert(entry.client, items.len());
         }
-        items.push(Item { entry, after, expected });
+        items.push(Item { entry, after, after_version: None, expected });
+    }
+    let mut versions: Vec<(u64, usize)> =
+        items.iter().enumerate().filter(|(_, item)| makes_version(item.entry)).map(|(i, item)| (item.entry.version, i)).collect();
+    versions.sort_unstable();
+    for pair in versions.windows(2) {
+        items[pair[1].1].after_version = Some(pair[0].1);
     }
     items
 }
@@ -274,7 +285,8 @@ impl<'a> Search<'a> {
     /// The state after item `i`, if it may come next, gives the right answer, and leads somewhere new.
     fn try_item(&mut self, i: usize, state: &Rc<Option<Object>>) -> Option<Rc<Option<Object>>> {
         let item = &self.items[i];
-        if item.after.is_some_and(|before| !self.is_done(before)) {
+        let first = [item.after, item.after_version].into_iter().flatten();
+        if !first.into_iter().all(|before| self.is_done(before)) {
             return None;
         }
         let mut next = (**state).clone();

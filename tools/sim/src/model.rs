@@ -17,7 +17,7 @@ pub enum Action {
     Append(Vec<u8>),
     /// Cut or grow.
     Truncate(u64),
-    /// Zero a range; the object does not grow.
+    /// Zero a range; one that reaches the end cuts the object there, as Ceph does it.
     Zero(u64, u64),
     /// It must not exist, and does afterwards.
     CreateExclusively,
@@ -170,8 +170,12 @@ fn change(object: &mut Object, action: &Action) {
         Action::Append(data) => object.data.extend_from_slice(data),
         Action::Truncate(size) => object.data.resize(*size as usize, 0),
         Action::Zero(offset, len) => {
-            let end = object.data.len().min((offset + len) as usize);
-            object.data[(*offset as usize).min(end)..end].fill(0);
+            let (from, to) = (*offset as usize, (offset + len) as usize);
+            match object.data.len() {
+                size if from >= size => {}
+                size if to >= size => object.data.truncate(from),
+                _ => object.data[from..to].fill(0),
+            }
         }
         Action::SetXattr(name, value) => {
             object.xattrs.insert(name.clone(), value.clone());

@@ -183,10 +183,11 @@ fn one(object: &mut Option<Object>, op: &Op, output: &mut Rope) -> i32 {
             o.data[offset..offset + length].copy_from_slice(&input);
         }
         code::TRUNCATE => o.data.resize(offset, 0),
-        code::ZERO => {
-            let end = o.data.len().min(offset + length);
-            o.data[offset.min(end)..end].fill(0);
-        }
+        code::ZERO => match o.data.len() {
+            size if offset >= size => {}
+            size if offset + length >= size => o.data.truncate(offset),
+            _ => o.data[offset..offset + length].fill(0),
+        },
         code::CREATE => {}
         _ => return attributes(o, op, output),
     }

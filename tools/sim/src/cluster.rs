@@ -1,0 +1,379 @@
+//! A whole cluster in a world: a monitor, OSDs, clients, an administrator.
+
+use crate::disk::DiskConfig;
+use crate::history::History;
+use crate::misdeed::{Misdeed, Reopen, Wrapped};
+use crate::model::Action;
+use crate::reference::{Meaning, RefStore};
+use crate::rng::Rng;
+use crate::standmon::{self, StandMon};
+use crate::workload::{Admin, AdminShared, Habits, Shared, Workload};
+use crate::world::{Boot, HostConfig, HostId, HostState, World};
+use mon::{AuthMode, Monitor};
+use msgr::auth::{Auth, ClientAuth};
+use node::Node;
+use objecter::ClientNode;
+use osd::{Backend, Osd, OsdConfig};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, Fsid};
+
+/// Which store the OSDs have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreKind {
+    /// [`RefStore`].
+    Reference,
+    /// The product's, with a journal of so many bytes and so much memory.
+    Real {
+        /// Bytes of the journal.
+        journal: u64,
+        /// Bytes of memory.
+        memory: u64,
+    },
+}
+
+/// Which monitor the cluster has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MonKind {
+    /// [`StandMon`].
+    StandIn,
+    /// The product's.
+    Real,
+}
+
+/// What a cluster is made of.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Number of OSDs.
+    pub osds: usize,
+    /// Number of clients.
+    pub clients: usize,
+    /// What they do.
+    pub habits: Habits,
+    /// Placement groups of the pool.
+    pub pg_num: u32,
+    /// The monitor.
+    pub mon: MonKind,
+    /// The OSDs' stores.
+    pub store: StoreKind,
+    /// Bytes of an OSD's disk.
+    pub osd_bytes: u64,
+    /// What all stores do wrong.
+    pub misdeed: Option<Misdeed>,
+    /// Whether the cluster uses cephx.
+    pub cephx: bool,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self {
+            osds: 2,
+            clients: 2,
+            habits: Habits::default(),
+            pg_num: 4,
+            mon: MonKind::StandIn,
+            store: StoreKind::Reference,
+            osd_bytes: 256 << 20,
+            misdeed: None,
+            cephx: false,
+        }
+    }
+}
+
+/// A cluster.
+pub struct Cluster {
+    /// Where it lives.
+    pub world: World,
+    /// The monitor.
+    pub mon: HostId,
+    /// The OSDs.
+    pub osds: Vec<HostId>,
+    /// The clients, and what they share.
+    pub clients: Vec<(HostId, Rc<RefCell<Shared>>)>,
+    admin: HostId,
+    admin_shared: Rc<RefCell<AdminShared>>,
+    /// What was asked and answered.
+    pub history: Rc<RefCell<History>>,
+    /// Chance for whoever plans.
+    pub rng: Rng,
+    /// What it is made of.
+    pub plan: Plan,
+}
+
+const FSID: Fsid = Fsid([0x5a; 16]);
+
+fn socket(a: u8, b: u8, port: u16) -> SocketAddr {
+    SocketAddr::from(([10, 0, a, b], port))
+}
+
+fn address(at: SocketAddr, nonce: u32) -> EntityAddrVec {
+    EntityAddrVec(vec![EntityAddr::msgr2(at, nonce)])
+}
+
+fn mon_address() -> SocketAddr {
+    socket(0, 1, 3300)
+}
+
+/// Keys that every cluster here has: one for each entity, from its name.
+fn key_of(name: &str) -> [u8; 16] {
+    let mut key = [7; 16];
+    for (i, byte) in name.bytes().enumerate() {
+        key[i % 16] ^= byte.rotate_left(i as u32);
+    }
+    key
+}
+
+fn monitor(plan: &Plan, boot: &Boot) -> Monitor {
+    let mut keys = Vec::new();
+    let mut entity = |name: &str, caps: &[(&str, &str)]| {
+        let caps = caps.iter().map(|(service, text)| (service.to_string(), text.to_string())).collect();
+        let name_parsed = name.parse().expect("a well-formed name");
+        keys.push(mon::InitialKey { name: name_parsed, key: key_of(name), caps });
+    };
+    let all = [("mon", "allow *"), ("osd", "allow *"), ("mgr", "allow *")];
+    entity("client.admin", &all);
+    entity("mon.", &[("mon", "allow *")]);
+    for osd in 0..plan.osds {
+        entity(&format!("osd.{osd}"), &[("mon", "allow profile osd"), ("osd", "allow *"), ("mgr", "allow profile osd")]);
+    }
+    let config = mon::Config {
+        fsid: FSID,
+        name: "a".into(),
+        addrs: address(mon_address(), 0),
+        mgr_name: "x".into(),
+        mgr_addrs: address(socket(0, 1, 6800), 0),
+        host: "sim".into(),
+        auth: if plan.cephx { AuthMode::Cephx } else { AuthMode::None },
+        keys,
+        options: BTreeMap::new(),
+        log_bytes: 256 << 10,
+    };
+    Monitor::new(config, boot.seed)
+}
+
+fn osd(plan: &Plan, number: usize, boot: &Boot, meaning: &(Rc<RefCell<Meaning>>, Rc<Cell<bool>>)) -> Osd {
+    let nonce = boot.life as u32 + 1;
+    let config = OsdConfig {
+        fsid: FSID,
+        whoami: number as i32,
+        uuid: [number as u8 + 1; 16],
+        addrs: address(socket(1, number as u8, 6800), nonce),
+        monitors: vec![address(mon_address(), 0)],
+        key: plan.cephx.then(|| key_of(&format!("osd.{number}"))),
+        metadata: BTreeMap::from([("hostname".into(), "sim".into())]),
+        seed: boot.seed,
+    };
+    let (store, reopen) = open_store(plan, number, boot, &meaning.0, meaning.1.get());
+    let store = Box::new(Wrapped::new(store, reopen, meaning.1.clone(), plan.misdeed, boot.life));
+    Osd::new(config, store)
+}
+
+/// The store as this start of the OSD opens it, and what to do if making it finds that it is there.
+fn open_store(
+    plan: &Plan,
+    number: usize,
+    boot: &Boot,
+    meaning: &Rc<RefCell<Meaning>>,
+    made: bool,
+) -> (Box<dyn Backend>, Option<Reopen>) {
+    let (journal_bytes, memory) = match plan.store {
+        StoreKind::Reference => return (Box::new(RefStore::open(meaning.clone(), boot.life + 1)), None),
+        StoreKind::Real { journal, memory } => (journal, memory),
+    };
+    let config = store::Config {
+        uuid: [number as u8 + 1; 16],
+        fsid: FSID,
+        whoami: number as i32,
+        memory,
+        journal_bytes,
+        separate_journal: false,
+    };
+    if made {
+        return (Box::new(store::Store::open(config)), None);
+    }
+    let again = config.clone();
+    (Box::new(store::Store::create(config)), Some(Box::new(move || Box::new(store::Store::open(again)))))
+}
+
+fn client<D: objecter::Driver>(plan: &Plan, boot: &Boot, driver: D) -> ClientNode<D> {
+    let name = EntityName::new(EntityType::Client, "admin");
+    let auth = match plan.cephx {
+        true => ClientAuth::cephx(name.clone(), msgr::auth::Key::new(types::UTime::ZERO, key_of("client.admin"))),
+        false => ClientAuth::none(name.clone()),
+    };
+    let nonce = u32::from_le_bytes(boot.seed[..4].try_into().expect("four bytes"));
+    let config = objecter::Config { monitors: vec![address(mon_address(), 0)], ..objecter::Config::default() };
+    ClientNode::new(msgr::Config::client(name, nonce), Auth::client(auth), config, boot.seed, driver)
+}
+
+fn add<N: Node + 'static>(
+    world: &mut World,
+    name: String,
+    listen: Vec<SocketAddr>,
+    disks: Vec<DiskConfig>,
+    mut make: impl FnMut(Boot) -> N + 'static,
+) -> HostId {
+    world.add(HostConfig { name, listen, disks, factory: Box::new(move |boot| Box::new(make(boot))) })
+}
+
+impl Cluster {
+    /// A cluster whose hosts do not run yet.
+    pub fn new(seed: u64, plan: Plan) -> Self {
+        let mut world = World::new(seed);
+        let rng = world.fork_rng();
+        let history = Rc::new(RefCell::new(History::default()));
+        let mon_disk = DiskConfig { capacity: 64 << 20, ..DiskConfig::default() };
+        let listen = vec![mon_address(), socket(0, 1, 6800)];
+        let mon = match plan.mon {
+            MonKind::StandIn => {
+                let kept = Rc::new(RefCell::new(standmon::Kept::new(FSID)));
+                let make = move |boot: Boot| StandMon::new(address(mon_address(), 0), kept.clone(), boot.now.mono, boot.seed);
+                add(&mut world, "mon.a".into(), listen, vec![mon_disk], make)
+            }
+            MonKind::Real => {
+                let plan = plan.clone();
+                add(&mut world, "mon.a".into(), listen, vec![mon_disk], move |boot| monitor(&plan, &boot))
+            }
+        };
+        let osds = (0..plan.osds).map(|number| Self::add_osd(&mut world, &plan, number)).collect();
+        let clients = (0..plan.clients).map(|n| Self::add_client(&mut world, &plan, n, &history)).collect();
+        let admin_shared = Rc::new(RefCell::new(AdminShared::default()));
+        let (p, shared) = (plan.clone(), admin_shared.clone());
+        let admin = add(&mut world, "admin".into(), vec![], vec![], move |boot| client(&p, &boot, Admin::new(shared.clone())));
+        Self { world, mon, osds, clients, admin, admin_shared, history, rng, plan }
+    }
+
+    fn add_osd(world: &mut World, plan: &Plan, number: usize) -> HostId {
+        // A reference store's space exists from the start.
+        let len = if plan.store == StoreKind::Reference { plan.osd_bytes } else { 0 };
+        let disk = DiskConfig { capacity: plan.osd_bytes, len, ..DiskConfig::default() };
+        let (plan, meaning) = (plan.clone(), Default::default());
+        let listen = vec![socket(1, number as u8, 6800)];
+        add(world, format!("osd.{number}"), listen, vec![disk], move |boot| osd(&plan, number, &boot, &meaning))
+    }
+
+    fn add_client(world: &mut World, plan: &Plan, n: usize, history: &Rc<RefCell<History>>) -> (HostId, Rc<RefCell<Shared>>) {
+        let shared = Shared::new(history.clone(), plan.habits.budget);
+        let (plan, inside, clock) = (plan.clone(), shared.clone(), world.shared_clock());
+        let host = add(world, format!("client.{n}"), vec![], vec![], move |boot| {
+            client(&plan, &boot, Workload::new(plan.habits.clone(), inside.clone(), boot.seed, clock.clone()))
+        });
+        (host, shared)
+    }
+
+    /// Starts the daemons, makes the pool, waits until all is clean, and starts the clients.
+    pub fn begin(&mut self) -> Result<(), String> {
+        let daemons: Vec<HostId> = [self.mon, self.admin].into_iter().chain(self.osds.clone()).collect();
+        daemons.into_iter().for_each(|host| self.world.start(host));
+        let osds = self.plan.osds as u64;
+        self.wait_until("all OSDs are up", Duration::from_secs(30), |s| s["osdmap"]["num_up_osds"] == osds)?;
+        let (pool, pg_num) = (&self.plan.habits.pool, self.plan.pg_num);
+        let create = serde_json::json!({
+            "prefix": "osd pool create", "pool": pool, "pg_num": pg_num, "pgp_num": pg_num, "format": "json"
+        });
+        self.command_ok(&create.to_string())?;
+        self.wait_clean()?;
+        for (host, _) in self.clients.clone() {
+            self.world.start(host);
+        }
+        Ok(())
+    }
+
+    /// Sends a command to the monitor, and gives result, status and output.
+    pub fn command(&mut self, json: &str) -> Result<(i32, String, Vec<u8>), String> {
+        self.world.call(self.admin, json);
+        let shared = self.admin_shared.clone();
+        if !self.world.run_while(Duration::from_secs(60), |_| shared.borrow().answers.is_empty()) {
+            return Err(format!("the monitor does not answer {json}"));
+        }
+        let (_, result, status, output) = shared.borrow_mut().answers.remove(0);
+        Ok((result, status, output))
+    }
+
+    /// The same, for a command that must succeed.
+    pub fn command_ok(&mut self, json: &str) -> Result<Vec<u8>, String> {
+        match self.command(json)? {
+            (0, _, output) => Ok(output),
+            (result, status, _) => Err(format!("the monitor answers {json} with {result}: {status}")),
+        }
+    }
+
+    /// Waits until the cluster's status is as wanted.
+    pub fn wait_until(&mut self, what: &str, limit: Duration, wanted: impl Fn(&serde_json::Value) -> bool) -> Result<(), String> {
+        let end = self.world.now() + limit;
+        loop {
+            let output = self.command_ok(r#"{"prefix":"status","format":"json"}"#)?;
+            let status: serde_json::Value = serde_json::from_slice(&output).map_err(|e| format!("status is not JSON: {e}"))?;
+            if wanted(&status) {
+                return Ok(());
+            }
+            if self.world.now() > end {
+                return Err(format!("not within {} s: {what}; the status is {status}", limit.as_secs()));
+            }
+            self.world.run_for(Duration::from_millis(200));
+        }
+    }
+
+    /// Waits until all OSDs are up and all placement groups active and clean.
+    pub fn wait_clean(&mut self) -> Result<(), String> {
+        let (osds, pgs) = (self.plan.osds as u64, u64::from(self.plan.pg_num));
+        self.wait_until("all groups are active and clean", Duration::from_secs(90), |status| {
+            let states = status["pgmap"]["pgs_by_state"].as_array().map_or(&[][..], |v| v);
+            let clean = states.iter().filter(|s| s["state_name"] == "active+clean").filter_map(|s| s["count"].as_u64());
+            let total = status["pgmap"]["num_pgs"].as_u64().unwrap_or(0);
+            status["osdmap"]["num_up_osds"].as_u64() == Some(osds) && total >= pgs && clean.sum::<u64>() == total
+        })
+    }
+
+    /// Whether all clients have asked what they wanted and heard the answers.
+    pub fn clients_done(&self) -> bool {
+        self.clients.iter().all(|(_, shared)| shared.borrow().is_done())
+    }
+
+    /// Waits for the clients.
+    pub fn wait_clients(&mut self, limit: Duration) -> Result<(), String> {
+        let clients: Vec<Rc<RefCell<Shared>>> = self.clients.iter().map(|(_, s)| s.clone()).collect();
+        let done = |_: &mut World| !clients.iter().all(|s| s.borrow().is_done());
+        if self.world.run_while(limit, done) {
+            return Ok(());
+        }
+        let open: Vec<usize> = clients.iter().map(|s| s.borrow().open).collect();
+        Err(format!("operations hang: {} s after the faults, clients still wait for {open:?}", limit.as_secs()))
+    }
+
+    /// The first client looks at everything there is.
+    pub fn look_at_everything(&mut self) -> Result<(), String> {
+        let shared = self.clients[0].1.clone();
+        for n in 0..self.plan.habits.objects {
+            let attributes = (0..3).map(|k| Action::GetXattr(format!("k{k}")));
+            for action in [Action::Read, Action::OmapGet].into_iter().chain(attributes) {
+                shared.borrow_mut().script.push((format!("o{n}"), action));
+            }
+        }
+        self.world.start(self.clients[0].0);
+        // The client sleeps until something happens to it.
+        self.world.call(self.clients[0].0, "");
+        self.wait_clients(Duration::from_secs(60))
+    }
+
+    /// Starts every host that should run and does not.
+    pub fn start_all(&mut self) {
+        for host in self.world.hosts() {
+            if !self.world.is_up(host) {
+                self.world.start(host);
+            }
+        }
+    }
+
+    /// The failures that hosts ended with.
+    pub fn failed(&self) -> Vec<(String, String)> {
+        let failed = self.world.hosts().filter_map(|h| match self.world.state(h) {
+            HostState::Failed(why) => Some((self.world.name(h).to_string(), why.clone())),
+            _ => None,
+        });
+        failed.collect()
+    }
+}

@@ -1,0 +1,252 @@
+//! What goes wrong, when, and for how long.
+
+use crate::cluster::Cluster;
+use crate::world::{Crash, HostId};
+use std::time::Duration;
+
+/// Something that goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fault {
+    /// An OSD's process is killed.
+    OsdKill,
+    /// An OSD loses power.
+    OsdPower,
+    /// An OSD dies in one of its next disk writes.
+    OsdAtWrite,
+    /// An OSD is stopped as it should be.
+    OsdStop,
+    /// The monitor's process is killed.
+    MonKill,
+    /// The monitor loses power.
+    MonPower,
+    /// The monitor dies in one of its next disk writes.
+    MonAtWrite,
+    /// Everything loses power at once.
+    Blackout,
+    /// A client is killed.
+    ClientKill,
+    /// A connection breaks.
+    Break,
+    /// The connection that carries some byte breaks there.
+    BreakAtByte,
+    /// Two hosts cannot reach each other for a while.
+    Partition,
+    /// Everything is late for a while.
+    SlowNetwork,
+    /// A disk is up to 1000 times slower for a while.
+    SlowDisk,
+    /// A disk does nothing for a while.
+    StuckDisk,
+    /// An OSD's disk fails some reads for a while.
+    ReadErrors,
+    /// An OSD's disk fails some writes for a while.
+    WriteErrors,
+    /// An OSD's disk gives wrong bytes for some reads for a while.
+    WrongReads,
+    /// The file system below an OSD's disk is full for a while.
+    HostFull,
+    /// A wall clock jumps.
+    ClockJump,
+}
+
+/// Faults that nothing but time, connections and processes suffer from.
+pub const GENTLE: &[Fault] = &[Fault::Break, Fault::BreakAtByte, Fault::Partition, Fault::SlowNetwork, Fault::ClockJump];
+/// Faults of processes and power.
+pub const DEATHS: &[Fault] = &[
+    Fault::OsdKill,
+    Fault::OsdPower,
+    Fault::OsdAtWrite,
+    Fault::OsdStop,
+    Fault::MonKill,
+    Fault::MonPower,
+    Fault::MonAtWrite,
+    Fault::Blackout,
+    Fault::ClientKill,
+];
+
+/// Something that ends later.
+#[derive(Debug)]
+enum Later {
+    Start(HostId),
+    Heal,
+    FastNetwork,
+    MendDisk(HostId),
+}
+
+/// Makes things go wrong.
+pub struct Nemesis {
+    faults: Vec<Fault>,
+    /// Longest pause between two faults.
+    pause: Duration,
+    later: Vec<(Duration, Later)>,
+    next: Duration,
+    /// What it did.
+    pub count: u64,
+}
+
+impl Nemesis {
+    /// Of these faults (repeat one to make it likelier), each after at most `pause`.
+    pub fn new(faults: Vec<Fault>, pause: Duration) -> Self {
+        Self { faults, pause, later: Vec::new(), next: Duration::ZERO, count: 0 }
+    }
+
+    /// Lets the world run until the clients are done, and makes things go wrong meanwhile. Gives up after `limit`: what then
+    /// still hangs is judged when nothing goes wrong any more.
+    pub fn rage(&mut self, cluster: &mut Cluster, limit: Duration) {
+        let end = cluster.world.now() + limit;
+        self.plan_next(cluster);
+        while !cluster.clients_done() && cluster.world.now() < end {
+            let due = self.later.iter().map(|(at, _)| *at).min().unwrap_or(end).min(self.next).min(end);
+            let step = due.min(cluster.world.now() + Duration::from_millis(50));
+            cluster.world.run_until(step);
+            self.end_what_is_due(cluster);
+            if cluster.world.now() >= self.next {
+                let fault = *cluster.rng.pick(&self.faults);
+                self.inflict(cluster, fault);
+                self.plan_next(cluster);
+            }
+        }
+    }
+
+    fn plan_next(&mut self, cluster: &mut Cluster) {
+        let pause = match self.faults.is_empty() {
+            true => u64::MAX / 4,
+            false => cluster.rng.below(self.pause.as_nanos() as u64 + 1),
+        };
+        self.next = cluster.world.now() + Duration::from_nanos(pause);
+    }
+
+    fn end_what_is_due(&mut self, cluster: &mut Cluster) {
+        let now = cluster.world.now();
+        let (due, rest) = std::mem::take(&mut self.later).into_iter().partition(|(at, _)| *at <= now);
+        self.later = rest;
+        for (_, what) in due {
+            Self::end(cluster, &what);
+        }
+        // Whoever died of an armed crash, or of its disk, comes back too.
+        for host in cluster.world.hosts() {
+            let planned = self.later.iter().any(|(_, l)| matches!(l, Later::Start(h) if *h == host));
+            if !cluster.world.is_up(host) && !planned {
+                self.start_later(cluster, host);
+            }
+        }
+    }
+
+    fn end(cluster: &mut Cluster, what: &Later) {
+        match what {
+            Later::Start(host) => cluster.world.start(*host),
+            Later::Heal => cluster.world.heal(),
+            Later::FastNetwork => cluster.world.net.config = crate::net::NetConfig::default(),
+            Later::MendDisk(host) => cluster.world.disk(*host, 0).faults = crate::disk::DiskFaults::default(),
+        }
+    }
+
+    fn start_later(&mut self, cluster: &mut Cluster, host: HostId) {
+        let wait = cluster.rng.magnitude(1_000_000, 5_000_000_000);
+        self.later.push((cluster.world.now() + Duration::from_nanos(wait), Later::Start(host)));
+    }
+
+    fn for_a_while(&mut self, cluster: &mut Cluster, what: Later) {
+        let wait = cluster.rng.magnitude(10_000_000, 4_000_000_000);
+        self.later.push((cluster.world.now() + Duration::from_nanos(wait), what));
+    }
+
+    fn kill(&mut self, cluster: &mut Cluster, host: HostId, how: Crash) {
+        cluster.world.crash(host, how);
+        self.start_later(cluster, host);
+    }
+
+    fn inflict(&mut self, cluster: &mut Cluster, fault: Fault) {
+        self.count += 1;
+        let osds = cluster.osds.clone();
+        let osd = *cluster.rng.pick(&osds);
+        let mon = cluster.mon;
+        match fault {
+            Fault::OsdKill => self.kill(cluster, osd, Crash::Process),
+            Fault::OsdPower => self.kill(cluster, osd, Crash::Power),
+            Fault::OsdStop => cluster.world.stop(osd),
+            Fault::MonKill => self.kill(cluster, mon, Crash::Process),
+            Fault::MonPower => self.kill(cluster, mon, Crash::Power),
+            Fault::OsdAtWrite => Self::arm(cluster, osd),
+            Fault::MonAtWrite => Self::arm(cluster, mon),
+            Fault::Blackout => {
+                for host in [mon].into_iter().chain(osds) {
+                    self.kill(cluster, host, Crash::Power);
+                }
+            }
+            Fault::ClientKill => {
+                let clients: Vec<HostId> = cluster.clients.iter().map(|(h, _)| *h).collect();
+                let client = *cluster.rng.pick(&clients);
+                self.kill(cluster, client, Crash::Process);
+            }
+            _ => self.inflict_quietly(cluster, fault, osd),
+        }
+    }
+
+    fn arm(cluster: &mut Cluster, host: HostId) {
+        let nth = cluster.rng.magnitude(1, 40);
+        let how = if cluster.rng.one_in(2) { Crash::Power } else { Crash::Process };
+        cluster.world.crash_at_write(host, nth, how);
+    }
+
+    /// Faults that no process dies of, at least not at once.
+    fn inflict_quietly(&mut self, cluster: &mut Cluster, fault: Fault, osd: HostId) {
+        match fault {
+            Fault::Break => {
+                cluster.world.break_any_link();
+            }
+            Fault::BreakAtByte => {
+                let bytes = cluster.rng.magnitude(1, 1 << 17);
+                cluster.world.net.break_after(bytes);
+            }
+            Fault::Partition => {
+                let hosts: Vec<HostId> = cluster.world.hosts().collect();
+                let (a, b) = (*cluster.rng.pick(&hosts), *cluster.rng.pick(&hosts));
+                cluster.world.net.partition(a, b);
+                self.for_a_while(cluster, Later::Heal);
+            }
+            Fault::SlowNetwork => {
+                cluster.world.net.config.jitter = cluster.rng.magnitude(100_000, 300_000_000);
+                self.for_a_while(cluster, Later::FastNetwork);
+            }
+            Fault::ClockJump => {
+                let hosts: Vec<HostId> = cluster.world.hosts().collect();
+                let by = cluster.rng.magnitude(1, 100_000_000_000_000) as i64;
+                let by = if cluster.rng.one_in(2) { by } else { -by };
+                let host = *cluster.rng.pick(&hosts);
+                cluster.world.jump_clock(host, by);
+            }
+            _ => self.hurt_disk(cluster, fault, osd),
+        }
+    }
+
+    fn hurt_disk(&mut self, cluster: &mut Cluster, fault: Fault, osd: HostId) {
+        let one_in = cluster.rng.magnitude(2, 100);
+        let slower = cluster.rng.magnitude(1, 1000);
+        let free = cluster.rng.magnitude(0, 4 << 20) / 4096 * 4096;
+        let whom = if fault == Fault::SlowDisk && cluster.rng.one_in(4) { cluster.mon } else { osd };
+        let faults = &mut cluster.world.disk(whom, 0).faults;
+        match fault {
+            Fault::SlowDisk => faults.slower = slower,
+            Fault::StuckDisk => faults.stopped = true,
+            Fault::ReadErrors => faults.read_errors = one_in,
+            Fault::WriteErrors => faults.write_errors = one_in,
+            Fault::WrongReads => (faults.flipped_reads, faults.misdirected_reads) = (one_in, one_in),
+            Fault::HostFull => faults.host_free = Some(free),
+            _ => unreachable!("{fault:?} is inflicted elsewhere"),
+        }
+        self.for_a_while(cluster, Later::MendDisk(whom));
+    }
+
+    /// Nothing goes wrong any more.
+    pub fn relent(&mut self, cluster: &mut Cluster) {
+        self.later.clear();
+        cluster.world.heal();
+        cluster.world.net.config = crate::net::NetConfig::default();
+        for host in [cluster.mon].into_iter().chain(cluster.osds.clone()) {
+            cluster.world.disk(host, 0).faults = crate::disk::DiskFaults::default();
+            cluster.world.disarm(host);
+        }
+        cluster.start_all();
+    }
+}

@@ -1,0 +1,132 @@
+//! Runs seeds through the scenarios and says which fail.
+#![forbid(unsafe_code)]
+
+use sim::cluster::{MonKind, StoreKind};
+use sim::scenario::{self, Failure, Options, Report, Scenario};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+use std::time::Instant;
+
+const USAGE: &str = "\
+Runs a simulated cluster through faults that a seed decides, and judges what its clients saw.
+
+    sim [--scenario NAME|all] [--seeds N] [--start N]   run N seeds (default 100), from a first one (default 0)
+    sim --seed N [--scenario NAME] [--trace]            replay one seed, with every event printed
+        --ref-store, --ref-mon                          with the trusted stand-ins for store or monitor
+    sim --list                                          the scenarios";
+
+struct Args {
+    scenarios: Vec<&'static Scenario>,
+    start: u64,
+    seeds: u64,
+    options: Options,
+    list: bool,
+}
+
+fn parse() -> Result<Args, String> {
+    let mut args =
+        Args { scenarios: scenario::ALL.iter().collect(), start: 0, seeds: 100, options: Options::default(), list: false };
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        let mut value = || words.next().ok_or(format!("{word} needs a value"));
+        let number = |text: String| text.parse::<u64>().map_err(|_| format!("not a number: {text}"));
+        match word.as_str() {
+            "--seeds" => args.seeds = number(value()?)?,
+            "--start" => args.start = number(value()?)?,
+            "--seed" => (args.start, args.seeds) = (number(value()?)?, 1),
+            "--trace" => args.options.trace = true,
+            "--ref-store" => args.options.store = Some(StoreKind::Reference),
+            "--ref-mon" => args.options.mon = Some(MonKind::StandIn),
+            "--list" => args.list = true,
+            "--scenario" => {
+                let name = value()?;
+                if name != "all" {
+                    let found = scenario::by_name(&name).ok_or(format!("no such scenario: {name}; see --list"))?;
+                    args.scenarios = vec![found];
+                }
+            }
+            "--help" | "-h" => return Err(USAGE.into()),
+            _ => return Err(format!("unknown option {word}\n\n{USAGE}")),
+        }
+    }
+    Ok(args)
+}
+
+/// Runs one seed; a machine that panics is a failure like others.
+fn one(scenario: &Scenario, seed: u64, options: &Options) -> Result<Report, Box<Failure>> {
+    let run = catch_unwind(AssertUnwindSafe(|| scenario::run(scenario, seed, options)));
+    run.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or(panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default();
+        Err(Box::new(Failure { what: format!("a panic: {text}"), report: Report::default(), tail: Vec::new() }))
+    })
+}
+
+fn tell(scenario: &Scenario, seed: u64, failure: &Failure) {
+    println!("\nFAILED: scenario {} seed {seed}\n{}", scenario.name, failure.what);
+    println!("the last lines before:");
+    for line in failure.tail.iter().rev().take(25).rev() {
+        println!("  {line}");
+    }
+    println!("replay: cargo run -p sim -- --seed {seed} --scenario {} --trace\n", scenario.name);
+}
+
+fn main() -> ExitCode {
+    let args = match parse() {
+        Ok(args) => args,
+        Err(text) => {
+            eprintln!("{text}");
+            return ExitCode::from(2);
+        }
+    };
+    if args.list {
+        for scenario in scenario::ALL {
+            println!("{:<12} {}", scenario.name, scenario.about);
+        }
+        return ExitCode::SUCCESS;
+    }
+    let began = Instant::now();
+    let (mut failed, mut runs, mut total) = (Vec::new(), 0u64, Report::default());
+    for seed in args.start..args.start + args.seeds {
+        for scenario in &args.scenarios {
+            runs += 1;
+            match one(scenario, seed, &args.options) {
+                Ok(report) => add(&mut total, &report),
+                Err(failure) => {
+                    tell(scenario, seed, &failure);
+                    failed.push((scenario.name, seed));
+                }
+            }
+        }
+        if (seed + 1 - args.start).is_multiple_of(10) {
+            println!("{} seeds, {} runs, {} failed, {:?}", seed + 1 - args.start, runs, failed.len(), began.elapsed());
+        }
+    }
+    println!(
+        "{runs} runs, {} failed; {} operations, {} answered, {} faults, {} events, {} virtual seconds in {:?}; errors {:?}",
+        failed.len(),
+        total.asked,
+        total.answered,
+        total.faults,
+        total.events,
+        total.time.as_secs(),
+        began.elapsed(),
+        total.errors
+    );
+    if args.seeds == 1 && args.scenarios.len() == 1 {
+        println!("trace hash {:016x}", total.hash);
+    }
+    if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn add(total: &mut Report, report: &Report) {
+    total.hash = report.hash;
+    total.events += report.events;
+    total.time += report.time;
+    total.asked += report.asked;
+    total.answered += report.answered;
+    total.faults += report.faults;
+    for (number, count) in &report.errors {
+        *total.errors.entry(*number).or_default() += count;
+    }
+}

@@ -1,0 +1,191 @@
+//! Stores that misbehave in ways that have cost data in the past, to prove that the checkers see it; and the product's
+//! store as its host starts it.
+
+use crate::rng::Rng;
+use bytes::Bytes;
+use node::{DiskDone, Mono, Now, Outputs};
+use objectstore::{
+    Event, Hold, Limit, Mutation, ObjectStat, ObjectStore, Page, Range, Read, Refused, Space, Ticket, Transaction, Wish,
+};
+use osd::{Backend, Readiness};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeSet, VecDeque};
+use std::rc::Rc;
+use types::{HObject, Rope, SpgId};
+
+/// What a store does wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Misdeed {
+    /// A commit is told at once, before the disk has it.
+    EarlyCommit,
+    /// A group's own keys (its log) go into a transaction of their own, after the objects'.
+    SplitTransaction,
+    /// Data is read without looking at its checksum while the disk rots: now and then a bit is wrong.
+    UncheckedRead,
+}
+
+/// Tickets of the second halves of split transactions lie above all others.
+const SECOND_HALF: u64 = 1 << 63;
+
+/// Opens a store that turned out to be there.
+pub type Reopen = Box<dyn FnOnce() -> Box<dyn Backend>>;
+
+/// A store, perhaps with a misdeed.
+pub struct Wrapped {
+    store: Box<dyn Backend>,
+    misdeed: Option<Misdeed>,
+    /// For a store that was asked to be made, and may have been made before a crash.
+    reopen: Option<Reopen>,
+    /// Whether it was ever ready.
+    made: Rc<Cell<bool>>,
+    events: VecDeque<Event>,
+    told: BTreeSet<Ticket>,
+    halves: u64,
+    rng: RefCell<Rng>,
+}
+
+impl Wrapped {
+    /// This store. `made` is set when it is ready.
+    pub fn new(
+        store: Box<dyn Backend>,
+        reopen: Option<Reopen>,
+        made: Rc<Cell<bool>>,
+        misdeed: Option<Misdeed>,
+        seed: u64,
+    ) -> Self {
+        let rng = RefCell::new(Rng::new(seed));
+        Self { store, misdeed, reopen, made, events: VecDeque::new(), told: BTreeSet::new(), halves: 0, rng }
+    }
+
+    fn submit_split(&mut self, whole: Transaction, ticket: Ticket) -> Result<(), Refused> {
+        let is_meta = |m: &Mutation| matches!(m, Mutation::MetaSet(..) | Mutation::MetaRemove(_) | Mutation::MetaRemoveRange(..));
+        let (meta, objects): (Vec<_>, Vec<_>) = whole.mutations.into_iter().partition(is_meta);
+        let head = Transaction { mutations: Vec::new(), ..whole };
+        if meta.is_empty() || objects.is_empty() {
+            return self.store.submit(Transaction { mutations: [meta, objects].concat(), ..head }, ticket);
+        }
+        self.halves += 1;
+        self.store.submit(Transaction { mutations: objects, ..head.clone() }, Ticket(SECOND_HALF | self.halves))?;
+        self.store.submit(Transaction { mutations: meta, ..head }, ticket)
+    }
+}
+
+impl Backend for Wrapped {
+    fn disk_done(&mut self, now: Now, done: DiskDone) {
+        self.store.disk_done(now, done);
+    }
+    fn turn(&mut self, now: Now, out: &mut Outputs) {
+        match self.store.readiness() {
+            Readiness::Failed(_) if !self.made.get() => {
+                if let Some(reopen) = self.reopen.take() {
+                    self.store = reopen();
+                }
+            }
+            Readiness::Ready => self.made.set(true),
+            _ => {}
+        }
+        self.store.turn(now, out);
+    }
+    fn deadline(&self) -> Mono {
+        let reopens = self.reopen.is_some() && matches!(self.store.readiness(), Readiness::Failed(_));
+        if reopens { Mono(0) } else { self.store.deadline() }
+    }
+    fn readiness(&self) -> Readiness {
+        match self.store.readiness() {
+            Readiness::Failed(_) if self.reopen.is_some() && !self.made.get() => Readiness::Opening,
+            readiness => readiness,
+        }
+    }
+    fn begin_stop(&mut self) {
+        self.store.begin_stop();
+    }
+    fn stopped(&self) -> bool {
+        self.store.stopped()
+    }
+    fn counters(&self) -> serde_json::Value {
+        self.store.counters()
+    }
+}
+
+impl ObjectStore for Wrapped {
+    fn stat(&self, hold: Hold, object: &HObject) -> Read<Option<ObjectStat>> {
+        self.store.stat(hold, object)
+    }
+    fn read(&self, hold: Hold, object: &HObject, offset: u64, len: u64) -> Read<Rope> {
+        let data = self.store.read(hold, object, offset, len)?;
+        let mut rng = self.rng.borrow_mut();
+        if self.misdeed != Some(Misdeed::UncheckedRead) || data.is_empty() || !rng.one_in(50) {
+            return Ok(data);
+        }
+        let mut rotten = data.to_vec();
+        let at = rng.index(rotten.len());
+        rotten[at] ^= 1 << rng.below(8);
+        Ok(rotten.into())
+    }
+    fn extents(&self, hold: Hold, object: &HObject, offset: u64, len: u64) -> Read<Vec<(u64, u64)>> {
+        self.store.extents(hold, object, offset, len)
+    }
+    fn xattr(&self, hold: Hold, object: &HObject, name: &[u8]) -> Read<Option<Bytes>> {
+        self.store.xattr(hold, object, name)
+    }
+    fn xattrs(&self, hold: Hold, object: &HObject) -> Read<Vec<(Bytes, Bytes)>> {
+        self.store.xattrs(hold, object)
+    }
+    fn omap_header(&self, hold: Hold, object: &HObject) -> Read<Bytes> {
+        self.store.omap_header(hold, object)
+    }
+    fn omap_scan(&self, hold: Hold, object: &HObject, range: Range<'_>, limit: Limit) -> Read<Page> {
+        self.store.omap_scan(hold, object, range, limit)
+    }
+    fn omap_get(&self, hold: Hold, object: &HObject, keys: &[Bytes]) -> Read<Vec<(Bytes, Bytes)>> {
+        self.store.omap_get(hold, object, keys)
+    }
+    fn list(&self, hold: Hold, from: &HObject, to: &HObject, max: usize) -> Read<Vec<HObject>> {
+        self.store.list(hold, from, to, max)
+    }
+    fn meta_get(&self, hold: Hold, scope: &SpgId, key: &[u8]) -> Read<Option<Bytes>> {
+        self.store.meta_get(hold, scope, key)
+    }
+    fn meta_scan(&self, hold: Hold, scope: &SpgId, range: Range<'_>, limit: Limit) -> Read<Page> {
+        self.store.meta_scan(hold, scope, range, limit)
+    }
+    fn scopes(&self, hold: Hold) -> Read<Vec<SpgId>> {
+        self.store.scopes(hold)
+    }
+    fn fetch(&mut self, hold: Hold, wish: Wish) {
+        self.store.fetch(hold, wish);
+    }
+    fn release(&mut self, hold: Hold) {
+        self.store.release(hold);
+    }
+    fn submit(&mut self, transaction: Transaction, ticket: Ticket) -> Result<(), Refused> {
+        match self.misdeed {
+            Some(Misdeed::EarlyCommit) => {
+                self.store.submit(transaction, ticket)?;
+                self.told.insert(ticket);
+                self.events.push_back(Event::Committed(ticket));
+                Ok(())
+            }
+            Some(Misdeed::SplitTransaction) => self.submit_split(transaction, ticket),
+            Some(Misdeed::UncheckedRead) | None => self.store.submit(transaction, ticket),
+        }
+    }
+    fn congested(&self) -> bool {
+        self.store.congested()
+    }
+    fn poll_event(&mut self) -> Option<Event> {
+        if let Some(event) = self.events.pop_front() {
+            return Some(event);
+        }
+        loop {
+            let event = self.store.poll_event()?;
+            match &event {
+                Event::Committed(ticket) if self.told.remove(ticket) || ticket.0 & SECOND_HALF != 0 => {}
+                _ => return Some(event),
+            }
+        }
+    }
+    fn space(&self) -> Space {
+        self.store.space()
+    }
+}

@@ -1,0 +1,226 @@
+//! Scenarios: what cluster, what clients, what goes wrong; and how a run is judged.
+
+use crate::cluster::{Cluster, MonKind, Plan, StoreKind};
+use crate::fault::{DEATHS, Fault, GENTLE, Nemesis};
+use crate::misdeed::Misdeed;
+use crate::rng::Rng;
+use crate::workload::Habits;
+use crate::world::Crash;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// A kind of run.
+pub struct Scenario {
+    /// What it is called.
+    pub name: &'static str,
+    /// What it is for.
+    pub about: &'static str,
+    /// What goes wrong; repeated ones are likelier.
+    pub faults: &'static [&'static [Fault]],
+    /// Longest pause between two faults.
+    pub pause: Duration,
+    /// The cluster, given a stream of chance.
+    pub plan: fn(&mut Rng) -> Plan,
+}
+
+/// A store whose disk is asked for everything and whose journal is turned over often.
+const SMALL: StoreKind = StoreKind::Real { journal: 1 << 20, memory: 4 << 20 };
+
+fn varied(rng: &mut Rng) -> Plan {
+    let habits = Habits {
+        objects: rng.between(1, 6),
+        depth: rng.between(1, 8) as usize,
+        pause: Duration::from_millis(rng.magnitude(0, 200)),
+        budget: rng.between(40, 160) as usize,
+        largest: rng.magnitude(100, 200_000),
+        ..Habits::default()
+    };
+    Plan {
+        osds: rng.between(1, 3) as usize,
+        clients: rng.between(1, 3) as usize,
+        habits,
+        pg_num: 1 << rng.below(4),
+        cephx: rng.one_in(3),
+        mon: MonKind::Real,
+        store: SMALL,
+        ..Plan::default()
+    }
+}
+
+fn varied_reference(rng: &mut Rng) -> Plan {
+    Plan { store: StoreKind::Reference, mon: MonKind::StandIn, ..varied(rng) }
+}
+
+fn busy_reference(rng: &mut Rng) -> Plan {
+    let habits = Habits { pause: Duration::from_millis(4), budget: 300, depth: 8, largest: 1000, ..Habits::default() };
+    Plan { habits, osds: 1, clients: 2, ..varied_reference(rng) }
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// All scenarios.
+pub const ALL: &[Scenario] = &[
+    Scenario { name: "calm", about: "nothing goes wrong", faults: &[], pause: SECOND, plan: varied },
+    Scenario {
+        name: "network",
+        about: "connections break, hosts are cut off, clocks jump",
+        faults: &[GENTLE],
+        pause: Duration::from_millis(300),
+        plan: varied,
+    },
+    Scenario {
+        name: "deaths",
+        about: "processes are killed and power is cut, also in the middle of disk writes",
+        faults: &[DEATHS, &[Fault::OsdAtWrite, Fault::OsdAtWrite, Fault::OsdPower]],
+        pause: Duration::from_millis(600),
+        plan: varied,
+    },
+    Scenario {
+        name: "deaths-ref",
+        about: "the same over a store that is trusted: what fails here is above the store",
+        faults: &[DEATHS, &[Fault::OsdAtWrite, Fault::OsdAtWrite]],
+        pause: Duration::from_millis(600),
+        plan: varied_reference,
+    },
+    Scenario {
+        name: "torn",
+        about: "OSDs die in the middle of their disk writes, again and again, over a store that is trusted",
+        faults: &[&[Fault::OsdAtWrite]],
+        pause: Duration::from_millis(100),
+        plan: busy_reference,
+    },
+    Scenario {
+        name: "disks",
+        about: "disks are slow, stuck, fail or give wrong bytes; hosts are full",
+        faults: &[&[
+            Fault::SlowDisk,
+            Fault::StuckDisk,
+            Fault::ReadErrors,
+            Fault::WriteErrors,
+            Fault::WrongReads,
+            Fault::HostFull,
+            Fault::OsdPower,
+        ]],
+        pause: Duration::from_millis(500),
+        plan: varied,
+    },
+    Scenario {
+        name: "everything",
+        about: "all of it at once",
+        faults: &[GENTLE, DEATHS, &[Fault::SlowDisk, Fault::StuckDisk, Fault::HostFull]],
+        pause: Duration::from_millis(400),
+        plan: varied,
+    },
+];
+
+/// A scenario by name.
+pub fn by_name(name: &str) -> Option<&'static Scenario> {
+    ALL.iter().find(|s| s.name == name)
+}
+
+/// What may be changed about a run.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Print every event.
+    pub trace: bool,
+    /// Put this into all stores.
+    pub misdeed: Option<Misdeed>,
+    /// All OSD disks claim that writes are durable, and lie.
+    pub lying_disks: bool,
+    /// Instead of the scenario's store.
+    pub store: Option<StoreKind>,
+    /// Instead of the scenario's monitor.
+    pub mon: Option<MonKind>,
+}
+
+/// What a run came to.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Tells it from other runs.
+    pub hash: u64,
+    /// Events in the world.
+    pub events: u64,
+    /// Virtual time.
+    pub time: Duration,
+    /// Operations that were asked.
+    pub asked: usize,
+    /// Operations that were answered.
+    pub answered: usize,
+    /// Faults.
+    pub faults: u64,
+    /// Answers that were errors, by number.
+    pub errors: BTreeMap<i32, u64>,
+}
+
+/// A run that is not as it must be.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// What is wrong.
+    pub what: String,
+    /// The run up to there.
+    pub report: Report,
+    /// The last log lines.
+    pub tail: Vec<String>,
+}
+
+/// Runs a scenario from a seed.
+pub fn run(scenario: &Scenario, seed: u64, options: &Options) -> Result<Report, Box<Failure>> {
+    let mut rng = Rng::new(seed ^ crate::trace::digest(scenario.name.as_bytes()));
+    let mut plan = (scenario.plan)(&mut rng);
+    plan.misdeed = options.misdeed;
+    plan.store = options.store.unwrap_or(plan.store);
+    plan.mon = options.mon.unwrap_or(plan.mon);
+    plan.cephx &= plan.mon == MonKind::Real;
+    let mut cluster = Cluster::new(rng.next(), plan);
+    cluster.world.trace.print = options.trace;
+    let mut nemesis = Nemesis::new(scenario.faults.concat(), scenario.pause);
+    let verdict = act(&mut cluster, &mut nemesis, options);
+    let report = report(&cluster, &nemesis);
+    match verdict {
+        Ok(()) => Ok(report),
+        Err(what) => Err(Box::new(Failure { what, report, tail: cluster.world.trace.tail().cloned().collect() })),
+    }
+}
+
+fn act(cluster: &mut Cluster, nemesis: &mut Nemesis, options: &Options) -> Result<(), String> {
+    cluster.begin()?;
+    if options.lying_disks {
+        for osd in cluster.osds.clone() {
+            cluster.world.disk(osd, 0).faults.lies = true;
+        }
+    }
+    nemesis.rage(cluster, Duration::from_secs(120));
+    nemesis.relent(cluster);
+    cluster.wait_clients(Duration::from_secs(120))?;
+    cluster.wait_clean()?;
+    cluster.look_at_everything()?;
+    // What was acknowledged is there after the power was cut everywhere.
+    for osd in cluster.osds.clone() {
+        cluster.world.crash(osd, Crash::Power);
+    }
+    cluster.world.crash(cluster.mon, Crash::Power);
+    cluster.world.run_for(SECOND);
+    cluster.start_all();
+    cluster.look_at_everything()?;
+    cluster.wait_clean()?;
+    cluster.history.borrow().check()
+}
+
+fn report(cluster: &Cluster, nemesis: &Nemesis) -> Report {
+    let history = cluster.history.borrow();
+    let mut errors: BTreeMap<i32, u64> = BTreeMap::new();
+    for (_, shared) in &cluster.clients {
+        for (number, count) in &shared.borrow().errors {
+            *errors.entry(*number).or_default() += count;
+        }
+    }
+    Report {
+        hash: cluster.world.trace.hash(),
+        events: cluster.world.trace.events(),
+        time: cluster.world.now(),
+        asked: history.entries.len(),
+        answered: history.answered(),
+        faults: nemesis.count,
+        errors,
+    }
+}

@@ -1,0 +1,78 @@
+//! Whole clusters: a bounded number of seeds of each scenario, and the proof that the judgement finds what it is for.
+
+use sim::misdeed::Misdeed;
+use sim::scenario::{Options, Report, by_name, run};
+
+fn runs(scenario: &str, seeds: std::ops::Range<u64>) -> Report {
+    let scenario = by_name(scenario).expect("a scenario");
+    let mut total = Report::default();
+    for seed in seeds {
+        match run(scenario, seed, &Options::default()) {
+            Ok(report) => {
+                total.answered += report.answered;
+                total.faults += report.faults;
+            }
+            Err(failure) => panic!("seed {seed} of {}: {}\n{}", scenario.name, failure.what, failure.tail.join("\n")),
+        }
+    }
+    total
+}
+
+#[test]
+fn a_calm_cluster_serves() {
+    let report = runs("calm", 0..10);
+    assert!(report.answered > 500 && report.faults == 0, "{report:?}");
+}
+
+#[test]
+fn a_bad_network_changes_nothing_that_clients_see() {
+    assert!(runs("network", 0..25).faults > 50);
+}
+
+#[test]
+fn deaths_change_nothing_that_clients_see() {
+    assert!(runs("deaths-ref", 0..30).faults > 50);
+}
+
+#[test]
+fn a_run_replays_identically() {
+    for name in ["network", "deaths-ref"] {
+        let scenario = by_name(name).expect("a scenario");
+        let hash = || run(scenario, 7, &Options::default()).map(|r| (r.hash, r.events)).expect("a good run");
+        assert_eq!(hash(), hash());
+        let other = run(scenario, 8, &Options::default()).map(|r| r.hash).expect("a good run");
+        assert_ne!(hash().0, other);
+    }
+}
+
+/// Runs seeds until one is found wrong; gives what was found.
+fn found(scenario: &str, options: &Options) -> String {
+    let scenario = by_name(scenario).expect("a scenario");
+    let mut seeds = 0..60;
+    let wrong = seeds.find_map(|seed| run(scenario, seed, options).err().map(|failure| failure.what));
+    wrong.unwrap_or_else(|| panic!("{options:?} was not found"))
+}
+
+#[test]
+fn a_reply_before_the_disk_has_it_is_found() {
+    let what = found("deaths-ref", &Options { misdeed: Some(Misdeed::EarlyCommit), ..Options::default() });
+    assert!(what.contains("not linearizable") || what.contains("versions"), "{what}");
+}
+
+#[test]
+fn a_log_entry_in_another_transaction_than_its_data_is_found() {
+    let what = found("torn", &Options { misdeed: Some(Misdeed::SplitTransaction), ..Options::default() });
+    assert!(what.contains("not linearizable") || what.contains("versions"), "{what}");
+}
+
+#[test]
+fn a_skipped_checksum_is_found() {
+    let what = found("calm", &Options { misdeed: Some(Misdeed::UncheckedRead), ..Options::default() });
+    assert!(what.contains("not linearizable"), "{what}");
+}
+
+#[test]
+fn a_disk_that_lies_about_durability_is_found() {
+    let what = found("deaths-ref", &Options { lying_disks: true, ..Options::default() });
+    assert!(!what.is_empty());
+}
