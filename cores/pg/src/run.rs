@@ -193,7 +193,7 @@ pub(crate) fn execute(env: &Env<'_>, op: &ClientOp, reqid: ReqId, writes: bool, 
     if writes && op.op.snapid != SnapId::HEAD {
         return Ok(Outcome::Refused(Errno::EINVAL.wire()));
     }
-    let Some(before) = find(env, &head, op)? else { return Ok(missing(env, op, reqid, writes)) };
+    let Some(before) = find(env, &head, op)? else { return Ok(Outcome::Refused(Errno::ENOENT.wire())) };
     if !before.live() && !writes && op.op.snapid != SnapId::DIR {
         return Ok(Outcome::Refused(Errno::ENOENT.wire()));
     }
@@ -230,13 +230,6 @@ fn find(env: &Env<'_>, head: &HObject, op: &ClientOp) -> Exec<Option<Object>> {
             }
         }
     }
-}
-
-/// The outcome for a snapshot in which the object did not exist.
-fn missing(env: &Env<'_>, op: &ClientOp, reqid: ReqId, writes: bool) -> Outcome {
-    debug_assert!(!writes, "writes address the head");
-    let _ = (env, op, reqid);
-    Outcome::Refused(Errno::ENOENT.wire())
 }
 
 /// A log entry that only remembers a request.

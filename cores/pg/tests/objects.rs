@@ -314,6 +314,26 @@ fn listing_refuses_cursors_of_other_groups() {
 }
 
 #[test]
+fn filtered_and_old_listings() {
+    let mut bench = Bench::new(1);
+    for (name, value) in [("a", "red"), ("b", "blue"), ("c", "red")] {
+        bench.run(name, vec![Op::xattr(SETXATTR, b"color", value.as_bytes())]);
+    }
+    let id = *bench.pgs.keys().next().expect("a group");
+    let args = OpArgs::List { count: 10, start_epoch: 0 };
+    let mut ask = |list: Op| bench.ask(OsdOp { pg: id, ..request("", vec![list]) });
+    let filter = ops::ListFilter { xattr: "_color".into(), value: "red".into(), cursor: types::HObject::min() };
+    let reply = ask(Op { input: filter.to_bytes(), ..Op::new(PGNLS_FILTER, args) });
+    let page = ops::ListPage::from_bytes(&reply.ops[0].output.contiguous()).expect("a page");
+    let mut names: Vec<String> = page.entries.iter().map(|e| text(&e.name)).collect();
+    names.sort();
+    assert_eq!((reply.result, names), (1, vec!["a".into(), "c".into()]));
+    let reply = ask(Op { input: types::HObject::min().to_bytes(), ..Op::new(PGLS, args) });
+    let page = ops::OldListPage::from_bytes(&reply.ops[0].output.contiguous()).expect("a page");
+    assert_eq!((reply.result, page.entries.len()), (1, 3));
+}
+
+#[test]
 fn copies() {
     let mut bench = Bench::new(4);
     let large: Vec<u8> = (0..20 << 20).map(|n: u32| (n >> 8) as u8).collect();
