@@ -16,9 +16,7 @@ pub(crate) struct Answer {
 
 impl Answer {
     fn json(value: &Value) -> Self {
-        let mut output = serde_json::to_string_pretty(value).unwrap_or_default();
-        output.push('\n');
-        Self { result: 0, status: String::new(), output }
+        Self { result: 0, status: String::new(), output: pretty(value) }
     }
 
     fn text(output: impl Into<String>) -> Self {
@@ -28,6 +26,17 @@ impl Answer {
     pub(crate) fn error(errno: Errno, status: impl Into<String>) -> Self {
         Self { result: errno.wire(), status: status.into(), output: String::new() }
     }
+}
+
+/// JSON in the layout of Ceph's formatter: four blanks a level, a line end.
+pub(crate) fn pretty(value: &Value) -> String {
+    let mut out = Vec::new();
+    let formatter = serde_json::ser::PrettyFormatter::with_indent(b"    ");
+    let mut serializer = serde_json::Serializer::with_formatter(&mut out, formatter);
+    // Writing JSON values to memory cannot fail.
+    let _ = serde::Serialize::serialize(value, &mut serializer);
+    out.push(b'\n');
+    String::from_utf8(out).unwrap_or_default()
 }
 
 type Handler = fn(&mut Osd, Now, &Map<String, Value>) -> Answer;

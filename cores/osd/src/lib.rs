@@ -252,8 +252,7 @@ impl Osd {
         let answer = match bench.run(now, &mut *self.store, &mut ticket) {
             bench::Outcome::Running => return,
             bench::Outcome::Done(value) => {
-                let output = format!("{}\n", serde_json::to_string_pretty(&value).unwrap_or_default());
-                commands::Answer { result: 0, status: String::new(), output }
+                commands::Answer { result: 0, status: String::new(), output: commands::pretty(&value) }
             }
             bench::Outcome::Failed(error) => commands::Answer::error(error, format!("the store refused a write: {error}")),
         };

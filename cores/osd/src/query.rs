@@ -20,7 +20,7 @@ pub(crate) fn describe(osd: &mut Osd, id: PgId) -> Value {
         "up": sets.up,
         "acting": sets.acting,
         "acting_recovery_backfill": sets.acting.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        "info": info(id, &query, &report),
+        "info": info(id, &query, &report, &sets),
         "peer_info": [],
         "recovery_state": [{ "name": "Started/Primary/Active", "enter_time": report.last_change.iso() }],
         "agent_state": {},
@@ -29,8 +29,9 @@ pub(crate) fn describe(osd: &mut Osd, id: PgId) -> Value {
     })
 }
 
-fn info(id: PgId, query: &pg::Query, report: &PgReport) -> Value {
+fn info(id: PgId, query: &pg::Query, report: &PgReport, sets: &::maps::UpActing) -> Value {
     let update = query.last_update.to_string();
+    let purged = query.purged_snaps.iter().map(|(start, length)| json!({ "start": start, "length": length }));
     json!({
         "pgid": id.to_string(),
         "last_update": update,
@@ -38,31 +39,93 @@ fn info(id: PgId, query: &pg::Query, report: &PgReport) -> Value {
         "log_tail": query.log_tail.to_string(),
         "last_user_version": query.last_user_version,
         "last_backfill": "MAX",
-        "purged_snaps": query.purged_snaps.iter().map(|(start, length)| json!({ "start": start, "length": length })).collect::<Vec<_>>(),
-        "history": {
-            "epoch_created": query.created,
-            "epoch_pool_created": query.created,
-            "same_up_since": query.same_interval_since,
-            "same_interval_since": query.same_interval_since,
-            "same_primary_since": query.same_interval_since,
-            "last_scrub": report.last_scrub.to_string(),
-            "last_scrub_stamp": report.last_scrub_stamp.iso(),
-            "last_deep_scrub": report.last_deep_scrub.to_string(),
-            "last_deep_scrub_stamp": report.last_deep_scrub_stamp.iso(),
-        },
-        "stats": {
-            "version": report.version.to_string(),
-            "reported_seq": report.reported.version,
-            "reported_epoch": report.reported.epoch,
-            "state": report.state,
-            "last_change": report.last_change.iso(),
-            "last_active": report.last_active.iso(),
-            "log_size": query.log_size,
-            "log_dups_size": query.log_dups,
-            "created": report.created,
-            "stat_sum": stat_sum(report),
-        },
+        "purged_snaps": purged.collect::<Vec<_>>(),
+        "history": history(query, report),
+        "stats": stats(query, report, sets),
+        "dne": 0,
+        "incomplete": 0,
+        "last_epoch_started": query.same_interval_since,
         "empty": i32::from(query.last_update == types::EVersion::default()),
+    })
+}
+
+fn history(query: &pg::Query, report: &PgReport) -> Value {
+    let since = query.same_interval_since;
+    json!({
+        "epoch_created": query.created,
+        "epoch_pool_created": query.created,
+        "last_epoch_started": since,
+        "last_interval_started": since,
+        "last_epoch_clean": since,
+        "last_interval_clean": since,
+        "last_epoch_split": 0,
+        "last_epoch_marked_full": 0,
+        "same_up_since": since,
+        "same_interval_since": since,
+        "same_primary_since": since,
+        "last_scrub": report.last_scrub.to_string(),
+        "last_scrub_stamp": report.last_scrub_stamp.iso(),
+        "last_deep_scrub": report.last_deep_scrub.to_string(),
+        "last_deep_scrub_stamp": report.last_deep_scrub_stamp.iso(),
+        "last_clean_scrub_stamp": report.last_scrub_stamp.iso(),
+        "prior_readable_until_ub": 0,
+    })
+}
+
+fn stats(query: &pg::Query, report: &PgReport, sets: &::maps::UpActing) -> Value {
+    let mut out = times(report);
+    let more = json!({
+        "version": report.version.to_string(),
+        "reported_seq": report.reported.version,
+        "reported_epoch": report.reported.epoch,
+        "state": report.state,
+        "log_start": query.log_tail.to_string(),
+        "ondisk_log_start": query.log_tail.to_string(),
+        "log_size": query.log_size,
+        "log_dups_size": query.log_dups,
+        "ondisk_log_size": query.log_size,
+        "created": report.created,
+        "mapping_epoch": query.same_interval_since,
+        "last_epoch_clean": query.same_interval_since,
+        "parent": "0.0",
+        "parent_split_bits": 0,
+        "stats_invalid": false,
+        "dirty_stats_invalid": false,
+        "snaptrimq_len": report.snap_trimq_len,
+        "stat_sum": stat_sum(report),
+        "up": sets.up,
+        "acting": sets.acting,
+        "avail_no_missing": [],
+        "object_location_counts": [],
+        "blocked_by": [],
+        "purged_snaps": [],
+        "up_primary": sets.up_primary,
+        "acting_primary": sets.acting_primary,
+    });
+    if let (Value::Object(out), Value::Object(more)) = (&mut out, more) {
+        out.extend(more);
+    }
+    out
+}
+
+fn times(report: &PgReport) -> Value {
+    let (active, change) = (report.last_active.iso(), report.last_change.iso());
+    json!({
+        "last_fresh": active,
+        "last_change": change,
+        "last_active": active,
+        "last_peered": active,
+        "last_clean": active,
+        "last_became_active": change,
+        "last_became_peered": change,
+        "last_unstale": active,
+        "last_undegraded": active,
+        "last_fullsized": active,
+        "last_scrub": report.last_scrub.to_string(),
+        "last_scrub_stamp": report.last_scrub_stamp.iso(),
+        "last_deep_scrub": report.last_deep_scrub.to_string(),
+        "last_deep_scrub_stamp": report.last_deep_scrub_stamp.iso(),
+        "last_clean_scrub_stamp": report.last_scrub_stamp.iso(),
     })
 }
 

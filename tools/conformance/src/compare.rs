@@ -36,7 +36,7 @@ impl Mode {
 }
 
 /// `None` if `ours` counts as `theirs`, else what differs.
-pub fn difference(mode: Mode, ours: &str, theirs: &str) -> Option<String> {
+pub fn difference(mode: Mode, ours: &str, theirs: &str, without: &[String]) -> Option<String> {
     match mode {
         Mode::Code => None,
         Mode::Same => first_difference(&mask(ours, false), &mask(theirs, false)),
@@ -45,7 +45,7 @@ pub fn difference(mode: Mode, ours: &str, theirs: &str) -> Option<String> {
             let head = |text: &str| mask(text.lines().next().unwrap_or_default(), true);
             first_difference(&head(ours), &head(theirs))
         }
-        Mode::Keys => missing_keys(ours, theirs),
+        Mode::Keys => missing_keys(ours, theirs, without),
     }
 }
 
@@ -119,7 +119,7 @@ fn is_time(word: &str) -> bool {
     word.len() >= 19 && word.as_bytes()[4] == b'-' && word.as_bytes()[7] == b'-' && word.as_bytes()[10] == b'T'
 }
 
-fn missing_keys(ours: &str, theirs: &str) -> Option<String> {
+fn missing_keys(ours: &str, theirs: &str, without: &[String]) -> Option<String> {
     let parse = |text: &str| serde_json::from_str::<Value>(text.trim());
     let (ours, theirs) = match (parse(ours), parse(theirs)) {
         (Ok(a), Ok(b)) => (a, b),
@@ -129,7 +129,8 @@ fn missing_keys(ours: &str, theirs: &str) -> Option<String> {
     let (mut a, mut b) = (BTreeSet::new(), BTreeSet::new());
     collect_keys(&ours, "", &mut a);
     collect_keys(&theirs, "", &mut b);
-    let missing: Vec<&String> = b.difference(&a).collect();
+    let known = |key: &&String| !without.iter().any(|prefix| key.starts_with(prefix));
+    let missing: Vec<&String> = b.difference(&a).filter(known).collect();
     if missing.is_empty() { None } else { Some(format!("keys that Ceph has and we lack: {missing:?}")) }
 }
 
@@ -157,15 +158,15 @@ mod tests {
     fn what_differs_from_run_to_run_is_masked_and_nothing_else() {
         let a = "watcher=127.0.0.1:0/174 client.4493 cookie 12 at 2026-11-20T15:52:54.000000+0000";
         let b = "watcher=127.0.0.1:0/999 client.1 cookie 12 at 2025-01-02T03:04:05.000000+0000";
-        assert_eq!(difference(Mode::Same, a, b), None);
-        assert!(difference(Mode::Same, a, &b.replace("cookie 12", "cookie 13")).is_some());
-        assert_eq!(difference(Mode::Shape, a, &b.replace("cookie 12", "cookie 13")), None);
-        assert!(difference(Mode::Shape, a, &b.replace("cookie", "cake")).is_some());
+        assert_eq!(difference(Mode::Same, a, b, &[]), None);
+        assert!(difference(Mode::Same, a, &b.replace("cookie 12", "cookie 13"), &[]).is_some());
+        assert_eq!(difference(Mode::Shape, a, &b.replace("cookie 12", "cookie 13"), &[]), None);
+        assert!(difference(Mode::Shape, a, &b.replace("cookie", "cake"), &[]).is_some());
     }
 
     #[test]
     fn a_missing_key_is_named() {
-        let difference = difference(Mode::Keys, r#"{"a":[{"b":1}],"x":2}"#, r#"{"a":[{"b":5,"c":2}]}"#);
+        let difference = difference(Mode::Keys, r#"{"a":[{"b":1}],"x":2}"#, r#"{"a":[{"b":5,"c":2}]}"#, &[]);
         assert_eq!(difference, Some(r#"keys that Ceph has and we lack: [".a[].c"]"#.into()));
     }
 }

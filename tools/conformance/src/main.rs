@@ -1,11 +1,12 @@
 //! Runs the lists of cases against a cluster of ours, or against ours and a real one side by side.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Parser;
 use conformance::cluster::{Cluster, Options};
 use conformance::run::{self, Oracle};
 use conformance::{cases, recordings};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 /// Compare what stock clients print against a cluster of ours with what a real Ceph 16.2.15 makes them print.
 #[derive(Parser)]
@@ -26,7 +27,7 @@ struct Args {
     lists: Vec<PathBuf>,
 }
 
-fn main() -> Result<()> {
+fn main() -> Result<ExitCode> {
     let args = Args::parse();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let recordings = recordings::load(&root.join("../../tests/data/recordings.tar.xz"))?;
@@ -48,7 +49,8 @@ fn main() -> Result<()> {
                 None => passed += 1,
                 Some(difference) => {
                     failed += 1;
-                    println!("DIFFERS {}\n        {difference}", v.command);
+                    let shown: String = difference.chars().take(600).collect();
+                    println!("DIFFERS {}\n        {shown}", v.command);
                 }
             }
         }
@@ -59,10 +61,7 @@ fn main() -> Result<()> {
         std::fs::write(report, table)?;
     }
     println!("conformance: {passed} passed, {failed} failed");
-    if failed > 0 {
-        bail!("{failed} commands differ");
-    }
-    Ok(())
+    Ok(if failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 fn all_lists(folder: &Path) -> Result<Vec<PathBuf>> {

@@ -48,23 +48,17 @@ pub fn run(cases: &[Case], conf: &Path, work: &Path, oracle: &Oracle<'_>) -> Res
                     verdicts.push(Verdict { command: command.clone(), mode: Mode::Code, difference });
                 }
             }
-            Case::Compare { mode, recording, command } => {
-                verdicts.push(compare(*mode, recording, command.as_deref(), conf, work, &peer_work, oracle)?);
-            }
+            Case::Compare { .. } => verdicts.push(compare(case, conf, work, &peer_work, oracle)?),
         }
     }
     Ok(verdicts)
 }
 
-fn compare(
-    mode: Mode,
-    name: &str,
-    command: Option<&str>,
-    conf: &Path,
-    work: &Path,
-    peer_work: &Path,
-    oracle: &Oracle<'_>,
-) -> Result<Verdict> {
+fn compare(case: &Case, conf: &Path, work: &Path, peer_work: &Path, oracle: &Oracle<'_>) -> Result<Verdict> {
+    let Case::Compare { mode, recording: name, command, filter, without } = case else {
+        anyhow::bail!("a preparation is not compared");
+    };
+    let (mode, command) = (*mode, command.as_deref());
     let (Oracle::Recorded(recordings) | Oracle::Live(recordings, _)) = oracle;
     let Some(recording) = recordings.get(name) else {
         let difference = Some(format!("there is no recording {name}"));
@@ -76,15 +70,25 @@ fn compare(
         Oracle::Live(_, peer) => shell(command, peer_work, peer)?,
     };
     let ours = shell(command, work, conf)?;
+    let text = |outcome: &Outcome| match (mode, filter) {
+        (Mode::Said, None) => Ok(outcome.err.clone()),
+        (Mode::Said, Some(filter)) => pipe(&outcome.err, filter, work),
+        (_, None) => Ok(outcome.out.clone()),
+        (_, Some(filter)) => pipe(&outcome.out, filter, work),
+    };
     let difference = if ours.code == theirs.code {
-        match mode {
-            Mode::Said => difference(mode, &ours.err, &theirs.err),
-            _ => difference(mode, &ours.out, &theirs.out),
-        }
+        difference(mode, &text(&ours)?, &text(&theirs)?, without)
     } else {
         Some(format!("exit code {} instead of {}: {}", ours.code, theirs.code, ours.err.trim()))
     };
     Ok(Verdict { command: command.into(), mode, difference })
+}
+
+/// `text` after a shell filter.
+fn pipe(text: &str, filter: &str, work: &Path) -> Result<String> {
+    let file = work.join("filtered.txt");
+    std::fs::write(&file, text)?;
+    Ok(shell(&format!("{filter} < {}", file.display()), work, &file)?.out)
 }
 
 /// The verdicts as a Markdown table.
