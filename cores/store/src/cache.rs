@@ -5,7 +5,7 @@ use crate::index::page::PageRef;
 use crate::onode::Onode;
 use bytes::Bytes;
 use std::cell::Cell;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 use types::HObject;
 
@@ -48,7 +48,9 @@ pub(crate) fn hash_object(object: &HObject) -> u64 {
     hasher.finish()
 }
 
-type Hashed<K, V> = HashMap<K, V, BuildHasherDefault<FixedHasher>>;
+/// A hash map whose order is always the same, and never looked at.
+#[allow(clippy::disallowed_types)]
+type Hashed<K, V> = std::collections::HashMap<K, V, BuildHasherDefault<FixedHasher>>;
 
 struct Slot<T> {
     value: T,

@@ -14,7 +14,8 @@ pub struct Config {
     pub whoami: i32,
     /// Ceiling for caches and the index's delta, in bytes; at least [`Config::LEAST_MEMORY`] is taken.
     pub memory: u64,
-    /// Size of the journal, in bytes; only looked at by `create`. Rounded down to blocks, at least [`Config::LEAST_JOURNAL`].
+    /// Size of the journal, in bytes; only looked at by `create`. Rounded down to blocks, at most a quarter of
+    /// the disk that it shares, at least [`Config::LEAST_JOURNAL`].
     pub journal_bytes: u64,
     /// Whether the journal lives on a disk of its own, `DeviceId(1)`. Only looked at by `create`.
     pub separate_journal: bool,

@@ -65,7 +65,7 @@ fn item(wish: u64) -> Option<Item> {
     match wish >> TAG {
         1 if n > 0 => Some(Item::Page(block, n)),
         2 if n > 0 => Some(Item::Data(block, n)),
-        3 => Some(Item::Record(wish & (1 << TAG) - 1)),
+        3 => Some(Item::Record(wish & ((1 << TAG) - 1))),
         _ => None,
     }
 }
@@ -117,7 +117,7 @@ impl Store {
         self.holds.entry(owner).or_default();
         for number in wish.0 {
             if number >> TAG == 4 {
-                self.wait_for(owner, number & (1 << TAG) - 1);
+                self.wait_for(owner, number & ((1 << TAG) - 1));
             } else if let Some(item) = item(number) {
                 self.fetch_item(owner, item);
             }

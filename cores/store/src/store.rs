@@ -134,7 +134,7 @@ impl Store {
             checkpoint: None,
             epoch: 0,
             pages: PageCache::new(memory / 4),
-            blocks: BlockCache::new(memory * 35 / 100),
+            blocks: BlockCache::new(memory * 25 / 100),
             onodes: RefCell::new(OnodeCache::new(memory / 16 / 512)),
             records: Records::default(),
             writing: Writing::default(),
@@ -260,7 +260,8 @@ impl Store {
             self.form_groups();
             self.work_on_checkpoint();
             self.claim_ahead();
-            self.records.thin(self.config.memory as usize * 15 / 100);
+            // Half of a ring of the default size: then nothing that a checkpoint moves must be read back.
+            self.records.thin(self.config.memory as usize * 30 / 100);
             self.ask_sizes();
         }
         self.io.drain(out);

@@ -198,7 +198,7 @@ impl Store {
     pub(super) fn merge_some(&mut self, c: &mut Checkpoint) -> bool {
         let mut stage = std::mem::replace(&mut c.stage, Stage::Drain);
         let Stage::Merge(m) = &mut stage else { unreachable!("only while merging") };
-        let go_on = match self.merge_step(c, m) {
+        match self.merge_step(c, m) {
             Ok(done) => {
                 if !done {
                     c.stage = stage;
@@ -215,8 +215,7 @@ impl Store {
                 self.fail(format!("the index cannot be written anew, as a page of it is damaged: {damage:?}"));
                 false
             }
-        };
-        go_on
+        }
     }
 
     /// Descends, merges part of a leaf, or closes a page. True when the tree is complete.

@@ -207,7 +207,7 @@ mod tests {
             assert_eq!(super::object(&name(object)).as_ref(), Some(object));
         }
         all.sort();
-        all.dedup_by(|a, b| (&*a).cmp(&&*b).is_eq());
+        all.dedup_by(|a, b| (*a).cmp(b).is_eq());
         assert!(all.windows(2).all(|w| name(&w[0]) < name(&w[1])));
         assert!(all.iter().all(|o| name(&HObject::min()) <= name(o) && name(o) < name(&HObject::end())));
     }

@@ -234,6 +234,10 @@ impl Store {
                 return Err(OpenError::TooSmall { have: journal.capacity, need });
             }
         }
+        if !separate {
+            // A small disk gets a small journal.
+            ring_len = ring_len.min(blocks / 4).max(Config::LEAST_JOURNAL / BLOCK as u64);
+        }
         let need = FIRST + LEAST_ROOM + if separate { 0 } else { ring_len };
         if blocks < need {
             return Err(OpenError::TooSmall { have: self.disk.capacity, need: need * BLOCK as u64 });

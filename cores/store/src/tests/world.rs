@@ -194,10 +194,10 @@ impl World {
     }
 
     fn random_bytes(&mut self, n: usize) -> Bytes {
-        let mut dice = Dice(self.dice.next());
+        let mut dice = Dice(self.dice.roll());
         let mut out = Vec::with_capacity(n + 8);
         while out.len() < n {
-            out.extend_from_slice(&dice.next().to_le_bytes());
+            out.extend_from_slice(&dice.roll().to_le_bytes());
         }
         out.truncate(n);
         out.into()
@@ -400,7 +400,7 @@ impl World {
 
     /// Power is lost; the store is opened again, and the model goes back to what it tells to have kept.
     pub(crate) fn crash(&mut self) {
-        let mut dice = Dice(self.dice.next());
+        let mut dice = Dice(self.dice.roll());
         self.disks.iter_mut().for_each(|d| d.crash(&mut dice));
         self.fsck();
         self.reopen();
