@@ -122,6 +122,19 @@ fn stores_that_are_not_ours_are_refused_and_left_alone() {
     world.refusals();
 }
 
+#[test]
+fn scopes_that_share_an_object_keep_its_order() {
+    for seed in 0..60 {
+        World::new(seed, seed.is_multiple_of(2)).shared_objects(40);
+    }
+}
+
+#[test]
+fn long_keys_and_values_make_long_pages() {
+    let mut world = World::new(11, false);
+    world.long_things();
+}
+
 /// `STORE_SEEDS=from..to STORE_STEPS=n cargo test -p store -- --ignored many_lives`
 #[test]
 #[ignore = "runs as long as it is told to"]

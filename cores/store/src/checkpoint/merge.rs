@@ -372,7 +372,7 @@ impl Store {
     /// Writes inner pages over these children.
     fn write_level(&mut self, c: &mut Checkpoint, m: &mut Merge, out: &[Entry], level: u8, lower: &Bytes) -> Vec<Entry> {
         let mut children = Vec::new();
-        for (i, range) in page::cut(out).into_iter().enumerate() {
+        for (i, range) in page::cut_inner(out).into_iter().enumerate() {
             let entries = &out[range];
             let key = if i == 0 { lower.clone() } else { entries[0].0.clone() };
             let Some(ptr) = self.write_page(c, m, entries, level) else { break };

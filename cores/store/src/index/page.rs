@@ -229,6 +229,32 @@ fn cut_short(entries: &[Entry], range: Range<usize>, out: &mut Vec<Range<usize>>
     out.push(start..range.end);
 }
 
+/// Fewest children of an inner page: with long keys it rather becomes a long page than a level that does not narrow.
+const CHILDREN: usize = 4;
+
+/// How a sorted list of children is cut into inner pages: each has several, unless there is but one child at all.
+pub(crate) fn cut_inner(entries: &[Entry]) -> Vec<Range<usize>> {
+    let prefix = shared_prefix(entries);
+    let room = (PAGE - HEADER).saturating_sub(prefix).max(PAGE / 2);
+    let total: usize = entries.iter().map(|e| cost(e, prefix)).sum();
+    let even = total / total.div_ceil(room * 9 / 10).max(1) + 1;
+    let (mut out, mut start, mut used): (Vec<Range<usize>>, _, _) = (Vec::new(), 0, 0);
+    for (i, entry) in entries.iter().enumerate() {
+        let size = cost(entry, prefix);
+        if i - start >= CHILDREN && (used >= even || used + size > room) {
+            out.push(start..i);
+            (start, used) = (i, 0);
+        }
+        used += size;
+    }
+    match out.last_mut() {
+        Some(last) if entries.len() - start < CHILDREN => last.end = entries.len(),
+        _ => out.push(start..entries.len()),
+    }
+    out.retain(|r| !r.is_empty());
+    out
+}
+
 /// Number of blocks of a page with these entries.
 pub(crate) fn blocks_for(entries: &[Entry]) -> u32 {
     let prefix = shared_prefix(entries);
@@ -318,6 +344,24 @@ mod tests {
             assert!(part.len() == 1 || blocks_for(part) == PAGE_BLOCKS);
             let (_, page) = build(part, 0, 1, 1);
             assert!(PageRef::parse(page.bytes(), 1).is_some());
+        }
+    }
+
+    #[test]
+    fn levels_narrow_whatever_the_keys() {
+        for key in [1, 100, 4000, 9000] {
+            let mut n = 1000;
+            let entry =
+                |i: usize| (Bytes::from([vec![b'k'; key], (i as u32).to_be_bytes().to_vec()].concat()), Bytes::from(vec![0; 16]));
+            while n > 1 {
+                let mut entries: Vec<Entry> = (0..n).map(entry).collect();
+                // No common prefix to save the day.
+                entries[0].0 = Bytes::new();
+                let cuts = cut_inner(&entries);
+                assert!(cuts.windows(2).all(|w| w[0].end == w[1].start) && cuts[0].start == 0 && cuts.last().unwrap().end == n);
+                assert!(cuts.len() * CHILDREN <= n.max(CHILDREN));
+                n = cuts.len();
+            }
         }
     }
 

@@ -664,4 +664,85 @@ impl World {
         assert!(matches!(refused(self, Store::create(good)), OpenError::TooSmall { .. }));
         assert!(self.disks[0].is_empty());
     }
+
+    /// Transactions of two scopes on the same objects: whichever was submitted first is in the journal first.
+    pub(crate) fn shared_objects(&mut self, steps: u64) {
+        let object = HObject { name: Bytes::from_static(b"shared"), ..self.random_object(0) };
+        let (mut all, mut tickets): (Vec<Mutation>, BTreeMap<u64, usize>) = (Vec::new(), BTreeMap::new());
+        let mut last = 0;
+        for n in 0..steps {
+            let at = self.dice.below(SCOPES) as usize;
+            let data = self.random_data();
+            let offset = 4096 * self.dice.below(40);
+            let mutation = match self.dice.below(6) {
+                0 => Mutation::Truncate(object.clone(), offset),
+                1 => Mutation::Remove(object.clone()),
+                _ => Mutation::Write(object.clone(), offset, data),
+            };
+            // Each transaction leaves its number, so that what survived is known.
+            let mark = Mutation::SetInfo(object.clone(), Bytes::copy_from_slice(&n.to_le_bytes()));
+            let t = Transaction { scope: scope(at), mutations: vec![mutation.clone(), mark.clone()], ..Transaction::default() };
+            assert_eq!(self.store.submit(t, Ticket(n)), Ok(()));
+            all.extend([mutation, mark]);
+            tickets.insert(n, at);
+            for _ in 0..self.dice.below(5) {
+                self.turn();
+                self.step_disks();
+                while let Some(event) = self.store.poll_event() {
+                    if let Event::Committed(ticket) = event {
+                        last = last.max(ticket.0);
+                    }
+                }
+            }
+        }
+        let mut dice = Dice(self.dice.roll());
+        self.disks.iter_mut().for_each(|d| d.crash(&mut dice));
+        self.fsck();
+        self.store = Store::open(self.config.clone());
+        self.open_up();
+        let kept = self.sure(|s, h| s.stat(h, &object)).map(|s| u64::from_le_bytes(s.info[..].try_into().unwrap()));
+        let mut model = MemStore::new();
+        // Submitted later means in the journal later, so what is there is a prefix of all.
+        let mutations = all[..kept.map_or(0, |k| 2 * (k as usize + 1))].to_vec();
+        assert!(kept.is_some_and(|k| k >= last) || last == 0, "{last} was committed, {kept:?} is there");
+        model.submit(Transaction { mutations, ..Transaction::default() }, Ticket(0)).unwrap();
+        let want = model.read(hold(), &object, 0, u64::MAX).unwrap();
+        assert!(self.sure(|s, h| s.read(h, &object, 0, u64::MAX)) == want, "data of the shared object");
+    }
+
+    fn step_disks(&mut self) {
+        let (now, first) = (self.now(), self.dice.below(2) as usize);
+        for at in [first, 1 - first] {
+            if let Some(done) = self.disks[at].step(&mut self.dice) {
+                return self.store.disk_done(now, done);
+            }
+        }
+    }
+
+    /// Keys of 40 KB and values of 200 KB, through checkpoints and crashes; and what is larger than a record may be is refused.
+    pub(crate) fn long_things(&mut self) {
+        let object = self.random_object(0);
+        for round in 0..6u64 {
+            let entries = (0..3u64).map(|i| {
+                let key = Bytes::from([vec![b'k'; 40_000], (round * 2 + i).to_le_bytes().to_vec()].concat());
+                (key, vec![i as u8; [10, 50_000, 100_000][i as usize]].into())
+            });
+            let entries = entries.collect();
+            assert!(self.submit(0, vec![Mutation::OmapSet(object.clone(), entries)]));
+            let zeros = Bytes::from(vec![0; 300 + round as usize]);
+            let other = self.random_object(1);
+            let set = Mutation::SetXattr(other, Bytes::new(), Bytes::new());
+            assert!(self.submit(1, vec![Mutation::MetaSet(zeros, Bytes::new()), set]));
+            self.store.want_checkpoint = true;
+            self.settle();
+            if round % 2 == 1 {
+                self.crash();
+            }
+            self.check_all();
+        }
+        let huge = vec![(Bytes::from_static(b"huge"), Bytes::from(vec![1; 4 << 20]))];
+        assert!(!self.submit(0, vec![Mutation::OmapSet(object, huge)]), "larger than a record may be");
+        self.restart();
+        self.check_all();
+    }
 }
