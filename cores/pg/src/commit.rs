@@ -54,6 +54,8 @@ impl Release {
 /// A submitted transaction that is not durable yet.
 pub(crate) struct Commit {
     pub(crate) ticket: Ticket,
+    /// The first of the log's entries in it; `None` if it has none.
+    pub(crate) first: Option<EVersion>,
     /// The group's version with it.
     pub(crate) version: EVersion,
     /// The object it changes.
@@ -250,6 +252,7 @@ impl Pg {
             self.pages.push_back(page);
             self.forget_pages(ctx);
         }
+        let first = entries.first().map(|e| e.done.version);
         for entry in entries {
             self.log.push(entry.done);
         }
@@ -259,7 +262,7 @@ impl Pg {
                 scrub.changed(head, &delta);
             }
         }
-        self.commits.push_back(Commit { ticket, version, head: head.cloned(), releases: Vec::new() });
+        self.commits.push_back(Commit { ticket, first, version, head: head.cloned(), releases: Vec::new() });
         Ok(())
     }
 
@@ -300,7 +303,7 @@ impl Pg {
         let transaction = Transaction { scope: self.id, mutations, ..Transaction::default() };
         ctx.store.submit(transaction, ticket)?;
         let version = self.info.last_update;
-        self.commits.push_back(Commit { ticket, version, head: None, releases: Vec::new() });
+        self.commits.push_back(Commit { ticket, first: None, version, head: None, releases: Vec::new() });
         Ok(())
     }
 

@@ -342,9 +342,11 @@ impl Pg {
         let version = done.version;
         let message = crate::commit::repeated(ctx, op, done);
         let release = Release::reply(op.session, message);
-        match self.commits.iter_mut().find(|c| c.version >= version) {
-            Some(commit) if version.version > 0 => commit.releases.push(release),
-            _ => self.release(ctx, release),
+        // Only its own commit is waited for: behind a later one, the answer would come after those to later requests.
+        let its_own = |c: &&mut Commit| c.first.is_some_and(|first| first <= version) && version <= c.version;
+        match self.commits.iter_mut().find(its_own) {
+            Some(commit) => commit.releases.push(release),
+            None => self.release(ctx, release),
         }
         true
     }
