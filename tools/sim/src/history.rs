@@ -91,15 +91,22 @@ impl History {
     }
 }
 
-/// Answers to one client about one object come in the order of its questions.
+/// Answers to one client about one object come in the order of its questions. Only a change may be answered before an earlier
+/// read: when both are asked again, the change is answered out of the log, while the read sees what is not durable yet.
 fn check_order_of_replies(name: &str, entries: &[&Entry]) -> Result<(), String> {
-    let mut last: BTreeMap<u32, &Entry> = BTreeMap::new();
-    for entry in entries {
-        let Some(ended) = entry.ended else { continue };
-        if let Some(before) = last.insert(entry.client, entry)
-            && before.ended.is_some_and(|earlier| earlier.1 > ended.1)
-        {
+    // Of each client: the latest answer among its earlier changes, and among its earlier reads.
+    let mut latest: BTreeMap<u32, [Option<&Entry>; 2]> = BTreeMap::new();
+    let moment = |entry: &Entry| entry.ended.map_or(0, |(_, moment)| moment);
+    for entry in entries.iter().filter(|e| e.ended.is_some()) {
+        let is_read = entry.action.is_read();
+        let [change, read] = latest.entry(entry.client).or_default();
+        let before = [*change, if is_read { *read } else { None }];
+        if let Some(before) = before.into_iter().flatten().find(|before| moment(before) > moment(entry)) {
             return Err(format!("object {name}: answers out of order:\n  {}\n  {}", line(before), line(entry)));
+        }
+        let slot = if is_read { read } else { change };
+        if slot.is_none_or(|known| moment(known) < moment(entry)) {
+            *slot = Some(entry);
         }
     }
     Ok(())
