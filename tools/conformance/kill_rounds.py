@@ -14,6 +14,7 @@ import os
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -141,6 +142,19 @@ class Load:
             return self.busy
 
 
+def free_port():
+    """A port that is free and below the range of ephemeral ports: a client that dials a dead server on an ephemeral port may
+    get that very port as its own, and keep the server from coming back."""
+    while True:
+        port = random.SystemRandom().randrange(10000, 30000)
+        with socket.socket() as s:
+            try:
+                s.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
+
+
 def connect(conf):
     cluster = rados.Rados(conffile=conf)
     cluster.connect(timeout=30)
@@ -192,11 +206,7 @@ def main():
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("more", nargs="*")
     args = parser.parse_args()
-    if not args.port:
-        import socket
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            args.port = s.getsockname()[1]
+    args.port = args.port or free_port()
     rng = random.Random(args.seed)
     base = args.dir or tempfile.mkdtemp(prefix="nacre-kill-")
     directory = os.path.join(base, "cluster")

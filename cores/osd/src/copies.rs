@@ -94,6 +94,13 @@ impl Copies {
         local
     }
 
+    /// What was to be answered here could not be: it is asked again.
+    pub(crate) fn unsent(&mut self, tid: u64) {
+        if let Some(fetch) = self.fetches.get_mut(&tid) {
+            fetch.sent = None;
+        }
+    }
+
     /// Whether anything is under way.
     pub(crate) fn is_empty(&self) -> bool {
         self.fetches.is_empty()

@@ -192,9 +192,7 @@ impl Osd {
         }
         let pg = PgId::new(op.locator.pool, op.pg.pg.seed);
         let Some(slot) = self.groups.find(&pg) else {
-            // Sent by an older map, or ours is not the group's OSD: the client comes back when it has the map.
-            self.perf.dropped += 1;
-            return self.msgr.done(session, bytes);
+            return self.homeless(now, Early { session, epoch: op.epoch, message, bytes }, pg, out);
         };
         let (object, code) = (op.oid.clone(), op.ops.first().map_or(0, |first| first.code));
         let held = Held { bytes, received: now.mono, write: op.may_write(), object, code };
@@ -213,11 +211,23 @@ impl Osd {
             self.msgr.close(early.session);
             return self.session_ended(now, early.session, out);
         }
+        if early.epoch > self.maps.epoch() {
+            self.ask_for_maps();
+        }
         self.early.push_back(early);
-        self.ask_for_maps();
     }
 
-    /// Operations that waited for a map that has come.
+    /// An operation for a group that is not here. If the group is about to come out of a split, the operation waits for it. Otherwise
+    /// it was sent by an older map, or nobody serves the group: the client sends it again when the map changes.
+    fn homeless(&mut self, now: Now, early: Early, pg: PgId, out: &mut Outputs) {
+        if self.groups.has_ancestor(&pg) && self.maps.current().placed(pg).acting_primary == self.config.whoami {
+            return self.wait_for_map(now, early, out);
+        }
+        self.perf.dropped += 1;
+        self.msgr.done(early.session, early.bytes);
+    }
+
+    /// Operations that waited for a map, or for a group, that has come.
     pub(crate) fn early_operations(&mut self, now: Now, out: &mut Outputs) {
         for early in std::mem::take(&mut self.early) {
             if early.epoch <= self.maps.epoch() {
@@ -263,7 +273,7 @@ impl Osd {
                 Effect::Fetch { id, op } => {
                     self.copies.begin(slot, id, op);
                 }
-                Effect::Split { children } => self.split(now, children.iter().map(|c| c.pg).collect()),
+                Effect::Split { children } => self.split(now, children.iter().map(|c| c.pg).collect(), out),
                 Effect::Removed => self.groups.removed(slot),
                 Effect::StoreStopped => out.log(Level::Error, "osd", "the store has stopped taking writes"),
             }
@@ -271,12 +281,14 @@ impl Osd {
         self.ask_copies(now, out);
     }
 
-    fn split(&mut self, now: Now, children: Vec<PgId>) {
+    fn split(&mut self, now: Now, children: Vec<PgId>, out: &mut Outputs) {
         for id in children {
             let (groups, mut world) = self.world(now);
             groups.load(id, &mut world);
         }
+        self.scale_logs();
         self.reporter.hurry();
+        self.early_operations(now, out);
     }
 
     fn reply(&mut self, now: Now, session: SessionId, message: Message) {
@@ -321,7 +333,11 @@ impl Osd {
                 addr: self.config.addrs.msgr2().copied().unwrap_or_default(),
             };
             let (id, op) = (local.op.pg.pg, local.op);
-            let Some(slot) = self.groups.find(&id) else { continue };
+            let Some(slot) = self.groups.find(&id) else {
+                // It is coming out of a split: ask again later.
+                self.copies.unsent(local.tid);
+                continue;
+            };
             let client = ClientOp { session: OURSELVES, peer: Arc::new(peer), tid: local.tid, received: now.mono, op };
             let (groups, mut world) = self.world(now);
             groups.call(slot, &mut world, |pg, ctx| pg.handle_op(ctx, client));

@@ -58,6 +58,18 @@ impl Groups {
         self.by_id.get(pg).copied()
     }
 
+    /// Whether a group is here from which `pg` could come out by splitting.
+    pub(crate) fn has_ancestor(&self, pg: &PgId) -> bool {
+        let mut seed = pg.seed;
+        while seed > 0 {
+            seed &= !(1 << seed.ilog2());
+            if self.by_id.contains_key(&PgId::new(pg.pool, seed)) {
+                return true;
+            }
+        }
+        false
+    }
+
     /// All groups with their slots, in order of ids.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (PgId, &Pg)> {
         self.by_id.iter().filter_map(|(id, slot)| Some((*id, self.slots[*slot as usize].as_ref()?)))

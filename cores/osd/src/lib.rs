@@ -50,6 +50,9 @@ use pg::Effect;
 use std::collections::{BTreeMap, VecDeque};
 use types::{EntityType, Epoch, SessionId};
 
+/// Log entries, and as many duplicate entries, of all groups together: about 100 bytes each in memory.
+const LOG_ENTRIES: usize = 150_000;
+
 /// How far an OSD is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Phase {
@@ -179,7 +182,19 @@ impl Osd {
         given.extend(self.local_options.clone());
         let (options, bad) = Options::from_config(&given);
         self.options = options;
+        self.scale_logs();
         bad.into_iter().filter_map(|b| Some(b.split(' ').next()?.to_owned())).collect()
+    }
+
+    /// Shares the memory for logs among the groups, unless somebody chose otherwise.
+    fn scale_logs(&mut self) {
+        let share = (LOG_ENTRIES / self.groups.len().max(1)).clamp(250, 3000);
+        if !self.options.given.contains_key("osd_max_pg_log_entries") {
+            self.options.pg.log_entries = share;
+        }
+        if !self.options.given.contains_key("osd_pg_log_dups_tracked") {
+            self.options.pg.dup_entries = share;
+        }
     }
 
     /// Asks the monitor for whatever maps are newer than ours.

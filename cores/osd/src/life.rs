@@ -136,6 +136,7 @@ impl Osd {
         let text = format!("loaded {} placement groups at map epoch {}", found.groups.len(), self.saved_epoch);
         out.log(Level::Info, "osd", text);
         self.phase = Phase::Booting;
+        self.scale_logs();
         self.drop_groups_of_deleted_pools(now);
     }
 
@@ -253,6 +254,7 @@ impl Osd {
         }
         let (groups, mut world) = self.world(now);
         groups.call_all(&mut world, |pg, ctx| pg.new_map(ctx));
+        self.scale_logs();
         self.drop_groups_of_deleted_pools(now);
     }
 

@@ -36,8 +36,7 @@ pub struct Cluster {
 impl Cluster {
     /// Starts a cluster in `dir` and waits until it is ready.
     pub fn start(dir: &Path, options: Options) -> Result<Self> {
-        // Ask the kernel for a port that is free now; nothing else on the machine takes it in between but by chance.
-        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let port = free_port().context("no port is free")?;
         let mut cluster = Self { dir: dir.to_owned(), options, port, child: None };
         cluster.up()?;
         Ok(cluster)
@@ -108,6 +107,13 @@ impl Drop for Cluster {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// A port that is free now and below the range of ephemeral ports: a client that dials a dead server on an ephemeral port may get
+/// that very port as its own, and keep the server from coming back.
+fn free_port() -> Option<u16> {
+    let start = std::process::id() as u16 % 1000;
+    (0..1000).map(|i| 10_000 + (start + i * 17) % 20_000).find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
 }
 
 /// What a command did.
