@@ -6,7 +6,7 @@ use node::{DiskDone, DiskError, DiskOp, DiskOutput, DiskStat, Mono, Now, Output,
 use objectstore::*;
 use types::{EVersion, HObject, PgId, SnapId, SpgId};
 
-const CAPACITY: usize = 3 << 29;
+const CAPACITY: usize = 6 << 30;
 
 /// A disk of plain memory: what it costs is a copy.
 struct Memory(Vec<u8>);
@@ -104,7 +104,7 @@ fn write(n: u64, object: HObject, offset: u64, data: &Bytes) -> Transaction {
 #[ignore = "a measurement"]
 fn speed() {
     let config = Config { uuid: [1; 16], memory: 192 << 20, ..Config::default() };
-    let mut bench = Bench { store: Store::create(config), disk: Memory(vec![1; CAPACITY]), now: 0, committed: 0 };
+    let mut bench = Bench { store: Store::create(config), disk: Memory(vec![0; CAPACITY]), now: 0, committed: 0 };
     while !bench.store.ready() {
         bench.round();
     }
@@ -126,4 +126,40 @@ fn speed() {
     });
     println!("{:?}", bench.store.counters());
     assert!(bench.committed > 0);
+}
+
+/// Opening after a crash with a million objects, with half a journal to replay.
+#[test]
+#[ignore = "a measurement"]
+fn open_a_million() {
+    let config = Config { uuid: [1; 16], memory: 192 << 20, ..Config::default() };
+    let mut bench = Bench { store: Store::create(config.clone()), disk: Memory(vec![0; CAPACITY]), now: 0, committed: 0 };
+    while !bench.store.ready() {
+        bench.round();
+    }
+    bench.measure("create", 1_000_000, 64, |s, i| {
+        let object = object(i);
+        let mut t = write(i, object.clone(), 0, &Bytes::new());
+        if i % 10 == 0 {
+            t.mutations.push(Mutation::Write(object, 0, Bytes::from(vec![3; 4096]).into()));
+        }
+        s.submit(t, Ticket(i)).expect("room");
+    });
+    (0..50).for_each(|_| bench.round());
+    let began = processor();
+    bench.store = Store::open(config);
+    while !bench.store.ready() {
+        assert_eq!(bench.store.open_error(), None);
+        bench.round();
+    }
+    println!("open: {:.3} s of processor time", processor() - began);
+    let before = bench.store.counters();
+    bench.measure("cold stats", 100_000, 1, |s, i| {
+        let name = object(i.wrapping_mul(7919) % 1_000_000);
+        if let Err(Unread::Missing(wish)) = s.stat(Hold(1), &name) {
+            s.fetch(Hold(1), wish);
+        }
+        s.release(Hold(1));
+    });
+    println!("{} page misses", bench.store.counters().page_misses - before.page_misses);
 }
