@@ -18,6 +18,8 @@ use clap::Parser;
 use cli::{Cli, Command};
 use runtime::process::Signals;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -45,6 +47,12 @@ fn run(command: Command) -> Result<u8> {
         Command::Admin(args) => admin::admin(&args.socket, &args.command),
         Command::Demo(args) => {
             let nacre = std::env::current_exe().context("find the own program")?;
+            let (signals, interrupted) = (signals()?, Arc::new(AtomicBool::new(false)));
+            let told = interrupted.clone();
+            std::thread::spawn(move || {
+                signals.next();
+                told.store(true, Ordering::Relaxed);
+            });
             let options = lab::demo::Options {
                 nacre,
                 folder: args.dir,
@@ -53,6 +61,7 @@ fn run(command: Command) -> Result<u8> {
                 seconds: args.seconds,
                 only: args.only,
                 json: args.json,
+                interrupted,
             };
             lab::demo::run(&options).map(|()| 0)
         }

@@ -5,6 +5,8 @@ use crate::progress::Progress;
 use crate::{matrix, rados, table};
 use anyhow::{Result, bail};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Pool that is measured.
 const POOL: &str = "bench";
@@ -26,6 +28,8 @@ pub struct Options {
     pub only: String,
     /// Print JSON instead of a table.
     pub json: bool,
+    /// Set when it shall end early, and clean up.
+    pub interrupted: Arc<AtomicBool>,
 }
 
 /// Runs it. The cluster is stopped and removed also if a measurement fails.
@@ -44,7 +48,11 @@ pub fn run(options: &Options) -> Result<()> {
     let mut rows = Vec::new();
     for run in &runs {
         progress.begin(&run.name());
-        rows.push(matrix::measure(run, options.seconds, POOL, &cluster)?);
+        let measured = matrix::measure(run, options.seconds, POOL, &cluster);
+        if options.interrupted.load(Ordering::Relaxed) {
+            bail!("interrupted; the cluster is removed");
+        }
+        rows.push(measured?);
         progress.end();
     }
     drop(progress);

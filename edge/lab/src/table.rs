@@ -1,13 +1,13 @@
 //! The table of a matrix.
 
 use crate::matrix::Row;
-use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
+use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
 
 /// Rows as text.
 pub fn render(rows: &[Row]) -> String {
     let mut table = Table::new();
-    table.load_preset(UTF8_HORIZONTAL_ONLY);
+    table.load_preset(UTF8_FULL_CONDENSED);
     let head = ["rados bench", "ops/s", "MB/s", "mean ms", "p99 ms (OSD)", "max ms", "server µs/op", "machine µs/op"];
     table.set_header(head);
     for row in rows {
