@@ -46,6 +46,7 @@ impl Latency {
             "avgtime": self.nanos as f64 / 1e9 / self.count.max(1) as f64,
             "p50_us": self.quantile_us(0.5),
             "p99_us": self.quantile_us(0.99),
+            "classes_us": self.classes,
         })
     }
 }
