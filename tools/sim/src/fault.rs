@@ -1,7 +1,7 @@
 //! What goes wrong, when, and for how long.
 
 use crate::cluster::Cluster;
-use crate::world::{Crash, HostId};
+use crate::world::{Crash, HostId, World};
 use std::time::Duration;
 
 /// Something that goes wrong.
@@ -214,7 +214,11 @@ impl Nemesis {
                 let by = cluster.rng.magnitude(1, 100_000_000_000_000) as i64;
                 let by = if cluster.rng.one_in(2) { by } else { -by };
                 let host = *cluster.rng.pick(&hosts);
-                cluster.world.jump_clock(host, by);
+                // Tickets need clocks that agree: daemons of a cluster with cephx share one, as on one machine.
+                let shared = cluster.plan.cephx && (host == cluster.mon || cluster.osds.contains(&host));
+                let daemons = [cluster.mon].into_iter().chain(cluster.osds.clone());
+                let whose: Vec<HostId> = if shared { daemons.collect() } else { vec![host] };
+                whose.into_iter().for_each(|host| cluster.world.jump_clock(host, by));
             }
             _ => self.hurt_disk(cluster, fault, osd),
         }
@@ -238,8 +242,8 @@ impl Nemesis {
         self.for_a_while(cluster, Later::MendDisk(whom));
     }
 
-    /// Nothing goes wrong any more.
-    pub fn relent(&mut self, cluster: &mut Cluster) {
+    /// Nothing goes wrong any more. Who was asked to stop gets the time to.
+    pub fn relent(&mut self, cluster: &mut Cluster) -> Result<(), String> {
         self.later.clear();
         cluster.world.heal();
         cluster.world.net.config = crate::net::NetConfig::default();
@@ -247,6 +251,11 @@ impl Nemesis {
             cluster.world.disk(host, 0).faults = crate::disk::DiskFaults::default();
             cluster.world.disarm(host);
         }
+        let stopping = |world: &mut World| world.hosts().any(|host| world.is_stopping(host));
+        if !cluster.world.run_while(Duration::from_secs(60), stopping) {
+            return Err("a daemon that was asked to stop a minute ago still runs".into());
+        }
         cluster.start_all();
+        Ok(())
     }
 }

@@ -190,7 +190,7 @@ fn act(cluster: &mut Cluster, nemesis: &mut Nemesis, options: &Options) -> Resul
         }
     }
     nemesis.rage(cluster, Duration::from_secs(120));
-    nemesis.relent(cluster);
+    nemesis.relent(cluster)?;
     cluster.wait_clients(Duration::from_secs(120))?;
     cluster.wait_clean()?;
     cluster.look_at_everything()?;

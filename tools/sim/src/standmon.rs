@@ -79,7 +79,9 @@ impl Kept {
 
     fn down(&mut self, osd: OsdId) {
         if self.map.is_up(osd) {
-            self.change(|inc, _| drop(inc.new_state.insert(osd, UP)));
+            self.change(|inc, _| {
+                inc.new_state.insert(osd, UP);
+            });
         }
     }
 

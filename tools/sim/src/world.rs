@@ -87,6 +87,8 @@ struct Host {
     mono_origin: u64,
     crash_at_write: Option<(u64, Crash)>,
     spin: (u64, u32),
+    /// It was asked to finish.
+    stopping: bool,
 }
 
 /// A deterministic world.
@@ -146,6 +148,7 @@ impl World {
             mono_origin: self.rng.below(1 << 40),
             crash_at_write: None,
             spin: (0, 0),
+            stopping: false,
         });
         HostId(self.hosts.len() - 1)
     }
@@ -210,6 +213,7 @@ impl World {
         h.state = HostState::Up;
         h.wake = None;
         h.spin = (0, 0);
+        h.stopping = false;
         for (i, at) in h.listen.clone().into_iter().enumerate() {
             self.net.listen(at, host, ListenerId(i as u32));
         }
@@ -255,8 +259,14 @@ impl World {
     /// Asks a machine to finish.
     pub fn stop(&mut self, host: HostId) {
         if self.is_up(host) {
+            self.hosts[host.0].stopping = true;
             self.give(host, Input::Stop);
         }
+    }
+
+    /// Whether a host was asked to finish and has not.
+    pub fn is_stopping(&self, host: HostId) -> bool {
+        self.is_up(host) && self.hosts[host.0].stopping
     }
 
     /// Asks a machine something; see [`World::take_answers`].
