@@ -27,3 +27,8 @@ mod text;
 
 pub use config::{AuthMode, Config, InitialKey};
 pub use server::Monitor;
+
+/// All commands of the cluster as a page of documentation: those that are served, and those that are refused with the reason.
+pub fn command_reference() -> String {
+    commands::reference()
+}

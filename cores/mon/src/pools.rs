@@ -70,7 +70,7 @@ impl Ctx<'_> {
         let pgp_num =
             wanted.pgp_num.filter(|n| *n > 0).unwrap_or(if default_pgp == 0 { pg_num } else { default_pgp.min(pg_num) });
         if pgp_num > pg_num {
-            refuse!(EINVAL, "'pgp_num' must be greater than 0 and lower or equal than 'pg_num', which in this case is {pg_num}");
+            refuse!(EINVAL, "pgp_num {pgp_num} is above pg_num {pg_num}");
         }
         self.check_pg_num(None, pg_num, size)?;
         let rule = self.rule(wanted.rule, size)?;
@@ -151,10 +151,7 @@ impl Ctx<'_> {
     pub(crate) fn check_pg_num(&self, pool: Option<PoolId>, pg_num: u32, size: u32) -> Result<(), Refusal> {
         let most = self.number("mon_max_pool_pg_num") as u32;
         if pg_num == 0 || pg_num > most {
-            refuse!(
-                ERANGE,
-                "'pg_num' must be greater than 0 and less than or equal to {most} (you may adjust 'mon max pool pg num' for higher values)"
-            );
+            refuse!(ERANGE, "pg_num {pg_num} is outside of 1...{most} (mon_max_pool_pg_num)");
         }
         let map = &self.state.osdmap;
         let others = map.pools.iter().filter(|(id, _)| Some(**id) != pool);
@@ -165,8 +162,8 @@ impl Ctx<'_> {
         if per_osd > 0 && projected / osds > per_osd {
             refuse!(
                 ERANGE,
-                "{}pg_num {pg_num} size {size} would mean {projected} total pgs, which exceeds max {} (mon_max_pg_per_osd {per_osd} * num_in_osds {osds})",
-                pool.map_or(String::new(), |p| format!("pool id {p} ")),
+                "{}pg_num {pg_num} would make {projected} placement groups in all; {osds} OSDs may have {} (mon_max_pg_per_osd is {per_osd})",
+                pool.map_or(String::new(), |p| format!("pool {p}: ")),
                 per_osd * osds
             );
         }
@@ -177,13 +174,10 @@ impl Ctx<'_> {
     pub(crate) fn delete(&self, inc: &mut Incremental, pool: PoolId) -> Result<(), Refusal> {
         let Some(settings) = self.state.osdmap.pools.get(&pool) else { refuse!(ENOENT, "there is no pool {pool}") };
         if !self.flag("mon_allow_pool_delete") {
-            refuse!(
-                EPERM,
-                "pool deletion is disabled; you must first set the mon_allow_pool_delete config option to true before you can destroy a pool"
-            );
+            refuse!(EPERM, "pools may not be deleted: mon_allow_pool_delete is false");
         }
         if settings.has_flag(pool_flags::NODELETE) {
-            refuse!(EPERM, "pool deletion is disabled; you must unset nodelete flag for the pool first");
+            refuse!(EPERM, "this pool may not be deleted: its nodelete flag is set");
         }
         inc.new_pools.remove(&pool);
         inc.old_pools.insert(pool);
@@ -281,17 +275,14 @@ impl Ctx<'_> {
             return Ok(());
         }
         if p.has_flag(pool_flags::NOPGCHANGE) {
-            refuse!(EPERM, "pool pg_num change is disabled; you must unset nopgchange flag for the pool first");
+            refuse!(EPERM, "the number of this pool's groups may not change: its nopgchange flag is set");
         }
         if pg_num < p.pg_num {
             refuse!(EOPNOTSUPP, "pool {name} has {} placement groups; merging them into {pg_num} is not supported", p.pg_num);
         }
         let factor = self.number("mon_osd_max_split_count").max(1.0) as u32;
         if pg_num > p.pg_num.saturating_mul(factor) {
-            refuse!(
-                E2BIG,
-                "specified pg_num {pg_num} is too large (splitting more than {factor} groups out of each one is not allowed; go there in steps)"
-            );
+            refuse!(E2BIG, "pg_num {pg_num} splits each group into more than {factor}; go there in steps");
         }
         self.check_pg_num(Some(pool), pg_num, u32::from(p.size))?;
         let placed_all = p.pgp_num == p.pg_num;

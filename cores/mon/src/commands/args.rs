@@ -6,7 +6,8 @@ use types::{EntityAddr, Errno, Fsid, PgId};
 
 use super::Refusal;
 
-/// What an argument must look like.
+/// What an argument must look like. The names are those of the types as clients know them.
+#[allow(clippy::upper_case_acronyms, reason = "clients spell it so")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Any text, perhaps of certain characters only.
@@ -150,6 +151,23 @@ impl Signature {
             sig.push(Value::Object(arg));
         }
         Value::Array(sig)
+    }
+
+    /// The signature for people: optional arguments in brackets, lists with dots.
+    pub(crate) fn usage(&self) -> String {
+        let mut out = self.prefix.clone();
+        for p in &self.params {
+            // A bar would end a cell of a table.
+            let name = if p.choices.is_empty() || p.choices.len() > 8 { p.name.clone() } else { p.choices.join("/") };
+            let dots = if p.many { "..." } else { "" };
+            let flag = p.kind == Kind::Bool;
+            match (flag, p.optional) {
+                (true, _) => out.push_str(&format!(" [--{}]", p.name.replace('_', "-"))),
+                (false, true) => out.push_str(&format!(" [{name}{dots}]")),
+                (false, false) => out.push_str(&format!(" <{name}{dots}>")),
+            }
+        }
+        out
     }
 
     /// Checks a command's JSON object. Names of arguments that this command does not have are refused, except those

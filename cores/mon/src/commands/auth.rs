@@ -64,7 +64,7 @@ fn existing<'a>(cx: &Cx<'a>, args: &Args) -> Result<(EntityName, &'a EntityKey),
 /// Service and text in turn, each checked.
 fn rights(args: &Args) -> Result<BTreeMap<String, String>, Refusal> {
     let list = args.list("caps");
-    if list.len() % 2 != 0 {
+    if !list.len().is_multiple_of(2) {
         refuse!(EINVAL, "bad capabilities request; odd number of arguments");
     }
     let caps: BTreeMap<String, String> = list.chunks(2).map(|c| (c[0].clone(), c[1].clone())).collect();

@@ -57,7 +57,7 @@ fn set(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     } else {
         let opt = option(&name)?;
         if matches!(opt.name, "fsid" | "mon_host" | "keyring" | "host") {
-            refuse!(EINVAL, "{name} is special and cannot be stored by the mon");
+            refuse!(EINVAL, "{name} says where the cluster is, so it cannot be stored in it");
         }
         match opt.check(args.str("value")) {
             Ok(value) => value,
@@ -384,7 +384,7 @@ fn key_set(cx: &mut Cx<'_>, args: &Args) -> Outcome {
         refuse!(EINVAL, "names of stored values have 1 to 1024 bytes");
     }
     if value.len() > MOST_BYTES {
-        refuse!(EFBIG, "error: entry size limited to {MOST_BYTES} bytes. Use 'mon config key max entry size' to manually adjust");
+        refuse!(EFBIG, "a stored value may have at most {MOST_BYTES} bytes");
     }
     let told = format!("set {key}");
     cx.changes.push(Change::Key { key, value: Some(value) });

@@ -649,10 +649,7 @@ fn set_class(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let (class, osds) = (args.str("class"), osds(cx, args)?);
     let map = &cx.state.osdmap.crush;
     if let Some((osd, old)) = osds.iter().find_map(|o| Some((*o, map.class_of(*o)?))).filter(|(_, old)| *old != class) {
-        refuse!(
-            EBUSY,
-            "osd.{osd} has already bound to class '{old}', can not reset class to '{class}'; use 'ceph osd crush rm-device-class <id>' to remove old class first"
-        );
+        refuse!(EBUSY, "osd.{osd} is in class '{old}'; 'osd crush rm-device-class {osd}' takes it out");
     }
     edit(cx, |m| {
         osds.iter()

@@ -27,3 +27,23 @@ pub(crate) fn descriptions(table: &[Command]) -> String {
     }
     Value::Object(all).to_string()
 }
+
+/// The commands as a page of the documentation: those that work, then those that are refused, with the reason.
+pub(crate) fn reference() -> String {
+    let mut served = String::new();
+    let mut refused = String::new();
+    let mut sorted: Vec<&Command> = table().iter().collect();
+    sorted.sort_by_key(|c| &c.signature.prefix);
+    for command in sorted {
+        let usage = command.signature.usage();
+        match command.row.run {
+            super::Run::Do(_) => served.push_str(&format!("| `{usage}` | {} | {} |\n", command.row.help, command.row.perm)),
+            super::Run::Refuse(why) => refused.push_str(&format!("| `{usage}` | {why} |\n")),
+        }
+    }
+    format!(
+        "# Commands\n\nMade from the monitor's command table; `cores/mon/tests/reference.rs` says how.\n\n## Served\n\n\
+         | command | what it does | permission |\n|---|---|---|\n{served}\n## Refused\n\nThese are known, and answered with the reason.\n\n\
+         | command | why |\n|---|---|\n{refused}"
+    )
+}

@@ -44,7 +44,7 @@ use serde_json::Value;
 use std::sync::OnceLock;
 use types::{EntityAddr, EntityName, Errno, OsdId};
 
-pub(crate) use describe::descriptions;
+pub(crate) use describe::{descriptions, reference};
 pub(crate) use mon::ping;
 pub(crate) use tell::{mgr_table, mon_table};
 
@@ -311,5 +311,74 @@ pub(crate) fn parse(table: &'static [Command], text: &str) -> Result<Parsed, Ref
     match refusal {
         Some(why) => Err(why),
         None => refuse!(EINVAL, "command not known: '{prefix}'"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use std::collections::BTreeMap;
+
+    /// A value that a parameter takes.
+    fn sample(p: &args::Param) -> Value {
+        use args::Kind;
+        let low = p.range.as_ref().and_then(|r| r.split('|').next().and_then(|x| x.parse::<f64>().ok())).unwrap_or(0.0);
+        let one = match p.kind {
+            Kind::Int => json!(low as i64),
+            Kind::Float => json!(low),
+            Kind::Bool => json!(true),
+            Kind::Choices => json!(p.choices[0]),
+            Kind::OsdName => json!("osd.0"),
+            Kind::Pgid => json!("1.0"),
+            Kind::EntityAddr | Kind::IPAddr => json!("10.0.0.1:0/1"),
+            Kind::UUID => json!("c9b6a0b4-0e3a-4e49-9a45-1c2d3e4f5a6b"),
+            _ => json!("x"),
+        };
+        if p.many { json!([one]) } else { one }
+    }
+
+    #[test]
+    fn every_row_has_a_signature_a_help_and_takes_what_it_describes() {
+        for command in table().iter().chain(mon_table()).chain(mgr_table()) {
+            let (row, sig) = (command.row, &command.signature);
+            assert!(!sig.prefix.is_empty() && !row.help.is_empty() && !row.help.ends_with('.'), "{}", row.sig);
+            assert!(["r", "rw", "rx", "rwx", "w"].contains(&row.perm), "{}", row.sig);
+            let mut full = serde_json::Map::from_iter([("prefix".to_string(), json!(sig.prefix))]);
+            full.extend(sig.params.iter().map(|p| (p.name.clone(), sample(p))));
+            assert!(sig.check(&full).is_ok(), "{}: {:?}", row.sig, sig.check(&full));
+            full.insert("no_such_argument".into(), json!(1));
+            assert!(sig.check(&full).unwrap_err().text.contains("no_such_argument"), "{}", row.sig);
+            full.remove("no_such_argument");
+            for p in sig.params.iter().filter(|p| !p.optional && p.kind != args::Kind::Bool) {
+                let mut less = full.clone();
+                less.remove(&p.name);
+                let refusal = sig.check(&less).unwrap_err();
+                assert!(refusal.errno == Errno::EINVAL && refusal.text.contains(&p.name), "{}", row.sig);
+            }
+        }
+    }
+
+    #[test]
+    fn rows_with_the_same_words_differ_in_their_arguments() {
+        let mut seen: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
+        for command in table() {
+            let same = seen.entry(&command.signature.prefix).or_default();
+            assert!(!same.contains(&command.signature.describe()), "{} twice", command.row.sig);
+            same.push(command.signature.describe());
+        }
+        for (words, rows) in seen {
+            assert!(rows.len() == 1 || words == "osd crush set", "{words} has {} rows", rows.len());
+        }
+    }
+
+    #[test]
+    fn descriptions_are_what_clients_parse() {
+        let all: BTreeMap<String, Value> = serde_json::from_str(&descriptions(table())).unwrap();
+        assert_eq!(all.len(), table().len());
+        for entry in all.values() {
+            assert!(entry["sig"].as_array().is_some_and(|s| !s.is_empty()));
+            assert_eq!(entry["flags"], 0, "nothing is sent to the manager");
+        }
     }
 }

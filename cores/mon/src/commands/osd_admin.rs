@@ -215,7 +215,7 @@ fn sure(args: &Args, what: &str) -> Result<(), Refusal> {
     if args.flag("yes_i_really_mean_it") || args.flag("force") {
         return Ok(());
     }
-    refuse!(EPERM, "Are you SURE?  {what}  To proceed, pass the --yes-i-really-mean-it flag.")
+    refuse!(EPERM, "{what} Pass --yes-i-really-mean-it to go on.")
 }
 
 fn down_osd(cx: &Cx<'_>, args: &Args) -> Result<OsdId, Refusal> {
@@ -269,10 +269,7 @@ fn purge(cx: &mut Cx<'_>, args: &Args) -> Outcome {
 fn lost(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let osd = args.osd("id")?;
     if !args.flag("yes_i_really_mean_it") {
-        refuse!(
-            EPERM,
-            "are you SURE?  this might mean real, permanent data loss.  pass --yes-i-really-mean-it if you really do."
-        );
+        refuse!(EPERM, "what only osd.{osd} holds would be given up for good; pass --yes-i-really-mean-it to go on");
     }
     let map = cx.state.osdmap.clone();
     if !map.exists(osd) || map.is_up(osd) {
@@ -286,11 +283,11 @@ fn lost(cx: &mut Cx<'_>, args: &Args) -> Outcome {
 fn setmaxosd(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let n = args.int("newmax").unwrap_or(0);
     if n > i64::from(MAX_OSDS) {
-        refuse!(ERANGE, "cannot set max_osd to {n} which is > conf.mon_max_osd ({MAX_OSDS})");
+        refuse!(ERANGE, "there may be at most {MAX_OSDS} OSDs, not {n}");
     }
     let n = n as i32;
     if let Some(osd) = cx.state.osdmap.osds().find(|o| *o >= n) {
-        refuse!(EBUSY, "cannot shrink max_osd to {n} because osd.{osd} (and possibly others) still in use");
+        refuse!(EBUSY, "max_osd cannot be {n}: osd.{osd} exists");
     }
     cx.inc().new_max_osd = n;
     Ok(Reply::status(format!("set new max_osd = {n}")))
@@ -359,10 +356,7 @@ fn min_compat(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let release = parse_release(args.str("version"))?;
     let name = release_name(release);
     if release < 12 && !cx.state.osdmap.pg_upmap_items.is_empty() {
-        refuse!(
-            EPERM,
-            "osdmap current utilizes features that require luminous; cannot set require_min_compat_client below that to {name}"
-        );
+        refuse!(EPERM, "the map has upmap entries, which clients of {name} do not understand");
     }
     if release > crate::context::RELEASE_NUMBER {
         refuse!(EINVAL, "this cluster speaks at the level of {}; no client of {name} would be let in", crate::context::RELEASE);
@@ -430,10 +424,7 @@ fn profile_set(cx: &mut Cx<'_>, args: &Args) -> Outcome {
         return Ok(Reply::default());
     }
     if existing.is_some() && !args.flag("force") {
-        refuse!(
-            EPERM,
-            "will not override erasure code profile {name} because the existing profile differs from the proposed one"
-        );
+        refuse!(EPERM, "erasure code profile {name} exists and is different; --force replaces it");
     }
     let name = name.to_string();
     cx.inc().new_erasure_code_profiles.insert(name, profile);
@@ -511,7 +502,7 @@ fn rm_upmap(cx: &mut Cx<'_>, args: &Args) -> Outcome {
 
 fn upmap_items(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let (pg, osds) = (existing_pg(cx, args)?, osd_list(cx, args)?);
-    if osds.is_empty() || osds.len() % 2 != 0 {
+    if osds.is_empty() || !osds.len().is_multiple_of(2) {
         refuse!(EINVAL, "you must specify pairs of OSDs");
     }
     let pairs: Vec<(OsdId, OsdId)> = osds.chunks(2).map(|c| (c[0], c[1])).collect();

@@ -309,7 +309,7 @@ fn osd_dump(map: &OsdMap, osd: OsdId) -> Value {
 
 /// A 16.16 fraction; whole ones as whole numbers.
 fn plain(w: u32) -> Value {
-    if w % crush::ONE == 0 { json!(w / crush::ONE) } else { json!(f64::from(w) / f64::from(crush::ONE)) }
+    if w.is_multiple_of(crush::ONE) { json!(w / crush::ONE) } else { json!(f64::from(w) / f64::from(crush::ONE)) }
 }
 
 fn xinfo_dump(map: &OsdMap, osd: OsdId) -> Value {

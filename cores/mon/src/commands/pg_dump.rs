@@ -161,7 +161,8 @@ fn pg_dump(pg: &Pg<'_>) -> Value {
     out
 }
 
-fn pools_dump(cx: &Cx<'_>) -> Vec<Value> {
+/// Figures of all pools.
+pub(super) fn pools_dump(cx: &Cx<'_>) -> Vec<Value> {
     let pools = &cx.state.osdmap.pools;
     pools
         .iter()
@@ -177,7 +178,15 @@ fn pools_dump(cx: &Cx<'_>) -> Vec<Value> {
         .collect()
 }
 
-fn osd_fields(space: &messages::internal::Space, pgs: u64, osds: usize, up_from: u32, seq: u64, latency: (u32, u32)) -> Value {
+/// Figures of an OSD, or of several together.
+pub(super) fn osd_fields(
+    space: &messages::internal::Space,
+    pgs: u64,
+    osds: usize,
+    up_from: u32,
+    seq: u64,
+    latency: (u32, u32),
+) -> Value {
     let used = space.total.saturating_sub(space.available);
     let statfs = StoreStatfs {
         total: space.total,
@@ -224,7 +233,8 @@ fn osds_dump(cx: &Cx<'_>) -> Vec<Value> {
         .collect()
 }
 
-fn total_dump(cx: &Cx<'_>, delta: bool) -> Value {
+/// Sums over all groups, or how they changed.
+pub(super) fn total_dump(cx: &Cx<'_>, delta: bool) -> Value {
     let (mut sum, mut log, mut n) = (ObjectStatSum::default(), 0i64, 0);
     if !delta {
         sum = cx.soft.total();
@@ -241,7 +251,8 @@ fn total_dump(cx: &Cx<'_>, delta: bool) -> Value {
     out
 }
 
-fn pool_statfs(cx: &Cx<'_>) -> Vec<Value> {
+/// Space by pool and OSD.
+pub(super) fn pool_statfs(cx: &Cx<'_>) -> Vec<Value> {
     let mut rows = Vec::new();
     for (pool, p) in &cx.state.osdmap.pools {
         let mut by_osd: std::collections::BTreeMap<OsdId, StoreStatfs> = Default::default();

@@ -75,7 +75,7 @@ fn flag_value(text: &str) -> Result<bool, Refusal> {
     match text {
         "true" | "1" | "yes" | "on" => Ok(true),
         "false" | "0" | "no" | "off" => Ok(false),
-        _ => refuse!(EINVAL, "expecting value 'true', 'false', '0', or '1', not '{text}'"),
+        _ => refuse!(EINVAL, "'{text}' is neither true nor false"),
     }
 }
 
@@ -140,7 +140,7 @@ fn set_simple(p: &mut Pool, crush: &crush::Map, var: &str, val: &str, sure: bool
         "min_size" => {
             let n = count(var, val)?;
             if n == 0 || n > u32::from(p.size) {
-                refuse!(EINVAL, "pool min_size must be between 1 and size, which is set to {}", p.size);
+                refuse!(EINVAL, "min_size must be from 1 to the pool's size {}", p.size);
             }
             p.min_size = n as u8;
         }
@@ -194,15 +194,16 @@ fn set_numbered(p: &mut Pool, key: i32, kind: char, var: &str, val: &str) -> Res
             None => refuse!(EINVAL, "error parsing integer value '{val}' of {var}"),
         },
     };
-    if let (opts::PG_NUM_MIN, OptValue::Int(n)) = (key, &value) {
-        if *n > i64::from(p.pg_num) {
-            refuse!(EINVAL, "specified pg_num_min {n} > pg_num {}", p.pg_num);
-        }
+    if let (opts::PG_NUM_MIN, OptValue::Int(n)) = (key, &value)
+        && *n > i64::from(p.pg_num)
+    {
+        refuse!(EINVAL, "pg_num_min {n} is above pg_num {}", p.pg_num);
     }
-    if let (opts::PG_NUM_MAX, OptValue::Int(n)) = (key, &value) {
-        if *n != 0 && *n < i64::from(p.pg_num) {
-            refuse!(EINVAL, "specified pg_num_max {n} < pg_num {}", p.pg_num);
-        }
+    if let (opts::PG_NUM_MAX, OptValue::Int(n)) = (key, &value)
+        && *n != 0
+        && *n < i64::from(p.pg_num)
+    {
+        refuse!(EINVAL, "pg_num_max {n} is below pg_num {}", p.pg_num);
     }
     set_opt(p, key, value);
     Ok(())

@@ -14,6 +14,8 @@ const AREA_BYTES: u64 = 256 << 20;
 const LOG_BYTES: u64 = 8 << 20;
 /// Most bytes that the log may run over that before the snapshot is made: one group, with a large entry.
 const LOG_SLACK: u64 = 24 << 20;
+/// Bytes that a group takes beside its entries, at most.
+const GROUP_SLACK: u64 = 64;
 /// Pause before a write that found no space is tried again.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -117,9 +119,11 @@ impl Journal {
         matches!(self.phase, Phase::Idle)
     }
 
-    /// Whether the log is long enough to be folded.
-    pub(crate) fn wants_snapshot(&self) -> bool {
-        self.used >= self.log_bytes
+    /// Whether the log is to be folded before a group of `next` bytes is written: it is long enough, or there is no room.
+    pub(crate) fn wants_snapshot(&self, next: usize) -> bool {
+        let Some(sb) = &self.sb else { return false };
+        let end = sb.log_at() + self.used + (next as u64 + GROUP_SLACK).next_multiple_of(BLOCK as u64);
+        self.used > 0 && (self.used >= self.log_bytes || end > sb.area_at() + sb.area_bytes)
     }
 
     /// When a write is tried again.

@@ -24,6 +24,9 @@ pub(crate) const FIRST_TERM: u64 = 1;
 const GROUP_ENTRIES: usize = 512;
 const GROUP_BYTES: usize = 1 << 20;
 
+/// Bytes that an entry takes beside its data.
+const ENTRY_HEAD: usize = 20;
+
 /// One entry of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
@@ -109,6 +112,18 @@ impl Log {
         while self.writing.front().is_some_and(|e| e.index <= index) {
             self.committed.extend(self.writing.pop_front());
         }
+    }
+
+    /// Bytes of entries that the next group may carry, at most.
+    pub(crate) fn next_group_bytes(&self) -> usize {
+        let mut bytes = 0;
+        for entry in self.unwritten.iter().take(GROUP_ENTRIES) {
+            if bytes > 0 && bytes + entry.data.len() > GROUP_BYTES {
+                break;
+            }
+            bytes += entry.data.len() + ENTRY_HEAD;
+        }
+        bytes
     }
 
     /// Whether entries wait to be written, are being written, or wait to be applied.

@@ -339,11 +339,9 @@ impl Monitor {
 
     /// Writes, applies, answers.
     fn advance(&mut self, now: Now, out: &mut Outputs) -> bool {
-        if self.journal.is_idle() && !self.snapshotting && self.journal.wants_snapshot() {
-            self.snapshot(out);
-        }
-        let can_write = self.journal.is_idle() && !self.snapshotting;
-        let ready = self.log.ready(can_write);
+        let idle = self.journal.is_idle() && !self.snapshotting;
+        let fold = idle && self.journal.wants_snapshot(self.log.next_group_bytes());
+        let ready = self.log.ready(idle && !fold);
         if !ready.append.is_empty() {
             self.journal.append(ready.append, out);
         }
@@ -356,7 +354,10 @@ impl Monitor {
         for entry in &ready.committed {
             match self.ahead.pop_front() {
                 Some((index, state)) if index == entry.index => self.applied = state,
-                _ => return self.fatal(format!("entry {} was committed out of order", entry.index), out) != (),
+                _ => {
+                    self.fatal(format!("entry {} was committed out of order", entry.index), out);
+                    return false;
+                }
             }
         }
         if let Some(last) = ready.committed.last() {
@@ -364,6 +365,10 @@ impl Monitor {
         }
         for id in ready.reads {
             self.read(now, id, out);
+        }
+        if fold {
+            // All that was written is applied by now: the snapshot takes the place of the whole log.
+            self.snapshot(out);
         }
         progress
     }

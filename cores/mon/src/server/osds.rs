@@ -121,10 +121,10 @@ impl Monitor {
             xinfo.old_weight = 0;
         }
         inc.new_xinfo.insert(osd, xinfo);
-        if options::monitor_flag(&state, &self.env, "osd_crush_update_on_start") {
-            if let Err(why) = place(&state, &mut inc, boot) {
-                out.log(Level::Warn, "mon", format!("osd.{osd} is not put into the CRUSH map: {why}"));
-            }
+        if options::monitor_flag(&state, &self.env, "osd_crush_update_on_start")
+            && let Err(why) = place(&state, &mut inc, boot)
+        {
+            out.log(Level::Warn, "mon", format!("osd.{osd} is not put into the CRUSH map: {why}"));
         }
         self.line(now, log_level::INFO, format!("osd.{osd} {} boot", boot.addrs));
         let mut changes = Vec::new();

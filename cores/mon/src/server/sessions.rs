@@ -61,7 +61,7 @@ pub(crate) struct Session {
     pub(crate) config: Option<BTreeMap<String, String>>,
     /// If it is an OSD that booted: its number.
     pub(crate) osd: Option<OsdId>,
-    /// The epoch of the next OSD map that it lacks, for OSDs.
+    /// Where it runs, as it says.
     pub(crate) host: String,
 }
 
@@ -231,12 +231,10 @@ pub(crate) fn place_of(state: &State, kind: &EntityType, id: &str, host: &str) -
     if !host.is_empty() {
         place.location.insert("host".into(), host.into());
     }
-    if *kind == EntityType::Osd {
-        if let Ok(osd) = id.parse::<OsdId>() {
-            let crush = &state.osdmap.crush;
-            place.class = crush.class_of(osd).map(String::from);
-            place.location.extend(crush.full_location(osd));
-        }
+    if let (EntityType::Osd, Ok(osd)) = (kind, id.parse::<OsdId>()) {
+        let crush = &state.osdmap.crush;
+        place.class = crush.class_of(osd).map(String::from);
+        place.location.extend(crush.full_location(osd));
     }
     place
 }

@@ -29,7 +29,7 @@ impl History {
     /// Adds the map of `epoch`.
     pub(crate) fn push(&mut self, epoch: Epoch, incremental: Bytes, full: Bytes) {
         let newest = self.last();
-        if newest % STEP != 0 && newest != self.first() {
+        if !newest.is_multiple_of(STEP) && newest != self.first() {
             self.full.remove(&newest);
         }
         self.incrementals.insert(epoch, incremental);

@@ -10,7 +10,7 @@ fn scaled(value: u64, base: u64, units: &[&str]) -> String {
         scale *= base;
     }
     let unit = units[index];
-    if index == 0 || value % scale == 0 {
+    if index == 0 || value.is_multiple_of(scale) {
         return format!("{whole}{unit}");
     }
     let digits = |n: usize| format!("{:.n$}{unit}", value as f64 / scale as f64);

@@ -1,0 +1,361 @@
+//! The monitor as its clients and OSDs see it: sessions, subscriptions, rights, the lives of OSDs, quotas, snapshots.
+
+mod common;
+
+use common::{Disk, FSID, World, config};
+use denc::Decode;
+use maps::{Incremental, MgrMap, MonMap, OsdMap};
+use messages::internal::{OsdDown, OsdInstruct, ServiceKeys};
+use messages::mon::{
+    ConfigMsg, GetPoolStats, GetPoolStatsReply, LogMsg, MgrCommand, MgrCommandReply, MgrMapMsg, MonGetMap, MonGetVersion,
+    MonGetVersionReply, MonMapMsg, OsdMapMsg, Ping, PoolOp, PoolOpReply, Statfs, StatfsReply, pool_op,
+};
+use mon::AuthMode;
+use std::time::Duration;
+
+fn newest_full(messages: &[types::Message]) -> OsdMap {
+    let last = OsdMapMsg::decode(messages.last().expect("a map")).unwrap();
+    OsdMap::from_bytes(last.full.last_key_value().expect("a full map").1).unwrap()
+}
+
+#[test]
+fn a_client_gets_its_maps_and_then_what_is_new() {
+    let mut world = World::new();
+    world.boot_osd(0);
+    let c = world.connect("client.admin", None, 0);
+    world.send(c, MonGetMap {}.encode());
+    let maps = world.take(c, MonMapMsg::KIND);
+    let map = MonMap::from_bytes(&MonMapMsg::decode(&maps[0]).unwrap().monmap).unwrap();
+    assert_eq!((map.fsid, map.epoch, map.ranks), (FSID, 1, vec!["a".to_string()]));
+    for what in ["config", "monmap", "mgrmap"] {
+        world.subscribe(c, what, 0, false);
+    }
+    assert_eq!((world.take(c, ConfigMsg::KIND).len(), world.take(c, MonMapMsg::KIND).len()), (1, 1));
+    let mgr = MgrMapMsg::decode(&world.take(c, MgrMapMsg::KIND)[0]).unwrap();
+    assert!(MgrMap::from_bytes(&mgr.map).unwrap().available);
+    world.subscribe(c, "osdmap", 0, true);
+    let mut map = newest_full(&world.take(c, OsdMapMsg::KIND));
+    // Once means once; the next is asked for by its number, and comes when it is there, as an increment whose bytes check out.
+    world.ok(r#"{"prefix":"osd pool create","pool":"p","pg_num":8}"#);
+    assert!(world.take(c, OsdMapMsg::KIND).is_empty());
+    world.ok(r#"{"prefix":"osd pool create","pool":"q","pg_num":8}"#);
+    world.subscribe(c, "osdmap", u64::from(map.epoch) + 1, true);
+    let m = OsdMapMsg::decode(&world.take(c, OsdMapMsg::KIND)[0]).unwrap();
+    assert_eq!(m.incremental.len(), 2);
+    for inc in m.incremental.values() {
+        map = map.apply(&Incremental::from_bytes(inc).unwrap()).unwrap();
+    }
+    assert_eq!(map.pool_name.values().cloned().collect::<Vec<_>>(), ["p", "q"]);
+    world.subscribe(c, "osdmap", u64::from(map.epoch) + 1, true);
+    assert!(world.take(c, OsdMapMsg::KIND).is_empty());
+    world.ok(r#"{"prefix":"osd set","key":"noout"}"#);
+    assert_eq!(world.take(c, OsdMapMsg::KIND).len(), 1);
+    // Options come as soon as they are set, and only if they concern the client.
+    world.ok(r#"{"prefix":"config set","who":"client","name":"rbd_cache","value":"false"}"#);
+    let config = ConfigMsg::decode(&world.take(c, ConfigMsg::KIND)[0]).unwrap();
+    assert_eq!(config.config["rbd_cache"], "false");
+    world.ok(r#"{"prefix":"config set","who":"osd","name":"osd_max_scrubs","value":"2"}"#);
+    assert!(world.take(c, ConfigMsg::KIND).is_empty());
+}
+
+#[test]
+fn an_old_epoch_is_served_from_history_and_a_too_old_one_from_the_oldest_full_map() {
+    let mut world = World::new();
+    world.boot_osd(0);
+    for n in 0..600 {
+        world.ok(&format!(r#"{{"prefix":"osd {}set","key":"noout"}}"#, if n % 2 == 0 { "" } else { "un" }));
+    }
+    let c = world.connect("client.admin", None, 0);
+    world.subscribe(c, "osdmap", 1, true);
+    let messages: Vec<OsdMapMsg> = world.take(c, OsdMapMsg::KIND).iter().map(|m| OsdMapMsg::decode(m).unwrap()).collect();
+    assert!(messages.len() > 1, "a long way comes in pieces");
+    let first = messages[0].full.last_key_value().unwrap();
+    let mut map = OsdMap::from_bytes(first.1).unwrap();
+    let incs: Vec<_> = messages.iter().flat_map(|m| m.incremental.values()).collect();
+    assert!(incs.len() >= 500, "{} increments are kept", incs.len());
+    for inc in incs {
+        map = map.apply(&Incremental::from_bytes(inc).unwrap()).unwrap();
+    }
+    assert_eq!(map.epoch, messages[0].newest);
+    // A map between two full ones is made from them.
+    let c = world.connect("client.admin", None, 0);
+    let some = map.epoch - 100;
+    let got = world.command(c, &format!(r#"{{"prefix":"osd getmap","epoch":{some}}}"#), b"");
+    assert_eq!(OsdMap::from_bytes(&got.output.contiguous()).unwrap().epoch, some);
+    assert_eq!(world.command(c, r#"{"prefix":"osd getmap","epoch":1}"#, b"").result, -2);
+}
+
+#[test]
+fn questions_are_answered() {
+    let mut world = World::new();
+    let osd = world.boot_osd(0);
+    world.ok(r#"{"prefix":"osd pool create","pool":"p","pg_num":1}"#);
+    let pg = world.clean_pg(1, 0, 7, 7 << 20);
+    world.report(osd, 0, vec![pg]);
+    let c = world.connect("client.admin", None, 0);
+    world.send(c, MonGetVersion { handle: 42, what: "osdmap".into() }.encode());
+    let v = MonGetVersionReply::decode(&world.take(c, MonGetVersionReply::KIND)[0]).unwrap();
+    assert_eq!((v.handle, v.version > 2), (42, true));
+    world.send(c, Statfs { fsid: FSID, ..Statfs::default() }.encode());
+    let s = StatfsReply::decode(&world.take(c, StatfsReply::KIND)[0]).unwrap();
+    assert_eq!((s.kb, s.num_objects), (20 << 20, 7));
+    world.send(c, GetPoolStats { fsid: FSID, pools: vec!["p".into(), "none".into()], ..GetPoolStats::default() }.encode());
+    let p = GetPoolStatsReply::decode(&world.take(c, GetPoolStatsReply::KIND)[0]).unwrap();
+    assert_eq!((p.pools.len(), p.pools["p"].stats.sum.num_bytes), (1, 7 << 20));
+    world.send(c, Ping::default().encode());
+    let ping = Ping::decode(&world.take(c, Ping::KIND)[0]).unwrap();
+    assert!(String::from_utf8_lossy(&ping.front).contains("mon_status"));
+    assert!(String::from_utf8_lossy(&world.tell(c, r#"{"prefix":"version"}"#).output.contiguous()).contains("16.2.15"));
+    // The manager understands the same commands.
+    let m = world.connect("client.admin", None, 1);
+    world.send(
+        m,
+        MgrCommand { fsid: FSID, cmd: vec![r#"{"prefix":"pg stat","target":["mon-mgr",""]}"#.into()], ..MgrCommand::default() }
+            .encode(),
+    );
+    let r = MgrCommandReply::decode(&world.take(m, MgrCommandReply::KIND)[0]).unwrap();
+    assert_eq!(r.result, 0);
+    assert!(String::from_utf8_lossy(&r.output.contiguous()).starts_with("1 pgs: 1 active+clean"));
+}
+
+#[test]
+fn garbage_closes_the_session_and_nothing_else() {
+    let mut world = World::new();
+    let c = world.connect("client.admin", None, 0);
+    let d = world.connect("client.admin", None, 0);
+    let mut bad = MonGetMap {}.encode();
+    bad.kind = 50;
+    bad.front = vec![0xff; 30].into();
+    world.send(c, bad);
+    assert!(world.peers[c].closed.is_some());
+    assert!(world.log.iter().any(|l| l.contains("not understood")), "{:?}", world.log);
+    assert_eq!(world.command(d, r#"{"prefix":"fsid"}"#, b"").result, 0);
+    for (json, word) in [
+        ("{", "JSON"),
+        ("[1]", "object"),
+        (r#"{"a":1}"#, "prefix"),
+        (r#"{"prefix":"nonsense"}"#, "not known"),
+        (r#"{"prefix":"osd find"}"#, "'id'"),
+        (r#"{"prefix":"osd find","id":"0","x":1}"#, "'x'"),
+    ] {
+        let ack = world.command(d, json, b"");
+        assert_eq!(ack.result, -22, "{json}");
+        assert!(ack.status.contains(word), "{json}: {}", ack.status);
+    }
+}
+
+#[test]
+fn with_cephx_only_keys_and_rights_open_doors() {
+    let mut world = World::with(config(AuthMode::Cephx), Disk::default());
+    let admin = world.connect("client.admin", Some([1; 16]), 0);
+    assert_eq!(world.command(admin, r#"{"prefix":"osd pool ls"}"#, b"").result, 0);
+    let wrong = world.connect("client.admin", Some([9; 16]), 0);
+    assert!(world.peers[wrong].closed.is_some(), "a wrong key");
+    let nobody = world.connect("client.nobody", Some([1; 16]), 0);
+    assert!(world.peers[nobody].closed.is_some(), "an unknown name");
+    let reader = world.connect("client.reader", Some([2; 16]), 0);
+    assert_eq!(world.command(reader, r#"{"prefix":"status"}"#, b"").result, 0);
+    for json in [
+        r#"{"prefix":"osd set","key":"noout"}"#,
+        r#"{"prefix":"auth ls"}"#,
+        r#"{"prefix":"config set","who":"osd","name":"osd_max_scrubs","value":"2"}"#,
+    ] {
+        let ack = world.command(reader, json, b"");
+        assert_eq!((ack.result, ack.status.as_str()), (-13, "access denied"), "{json}");
+    }
+    // A name that was just made may come in at once; one that was removed may not come again.
+    let ack = world.command(admin, r#"{"prefix":"auth get-or-create-key","entity":"client.new","caps":["mon","allow r"]}"#, b"");
+    let key = msgr::auth::Key::from_base64(String::from_utf8_lossy(&ack.output.contiguous()).trim()).unwrap();
+    let new = world.connect("client.new", Some(key.secret), 0);
+    assert_eq!(world.command(new, r#"{"prefix":"fsid"}"#, b"").result, 0);
+    world.command(admin, r#"{"prefix":"auth rm","entity":"client.new"}"#, b"");
+    let gone = world.connect("client.new", Some(key.secret), 0);
+    assert!(world.peers[gone].closed.is_some());
+}
+
+#[test]
+fn osds_get_rotating_keys_and_nobody_boots_as_somebody_else() {
+    let mut world = World::with(config(AuthMode::Cephx), Disk::default());
+    let osd = world.connect("osd.0", Some([3; 16]), 0);
+    world.boot_on(osd, 0);
+    let keys = ServiceKeys::decode(world.take(osd, ServiceKeys::KIND).last().expect("keys")).unwrap();
+    assert_eq!(keys.keys.len(), 3);
+    world.boot_on(osd, 1);
+    assert!(world.ok(r#"{"prefix":"osd stat"}"#).starts_with("1 osds: 1 up"));
+    let client = world.connect("client.admin", Some([1; 16]), 0);
+    world.boot_on(client, 2);
+    assert!(world.ok(r#"{"prefix":"osd stat"}"#).starts_with("1 osds: 1 up"));
+    // After their time the keys are replaced, and OSDs are told.
+    for _ in 0..130 {
+        world.pass(Duration::from_secs(60));
+        world.report(osd, 0, Vec::new());
+    }
+    let newer = ServiceKeys::decode(world.take(osd, ServiceKeys::KIND).last().expect("newer keys")).unwrap();
+    assert!(newer.keys.iter().map(|k| k.secret_id).max() > keys.keys.iter().map(|k| k.secret_id).max());
+}
+
+#[test]
+fn osds_that_stop_vanish_or_fall_silent_go_down_and_in_time_out() {
+    let mut world = World::new();
+    let (a, b, c, d) = (world.boot_osd(0), world.boot_osd(1), world.boot_osd(2), world.boot_osd(3));
+    let stat = |world: &mut World| world.ok(r#"{"prefix":"osd stat"}"#);
+    assert!(stat(&mut world).starts_with("4 osds: 4 up"));
+    world.send(a, OsdDown { osd: 0, epoch: 1 }.encode());
+    assert!(stat(&mut world).starts_with("4 osds: 3 up"), "a clean stop counts at once");
+    world.hang_up(b);
+    world.pass(Duration::from_secs(2));
+    assert!(stat(&mut world).starts_with("4 osds: 3 up"), "a broken connection may come back");
+    world.pass(Duration::from_secs(3));
+    assert!(stat(&mut world).starts_with("4 osds: 2 up"));
+    for _ in 0..12 {
+        world.pass(Duration::from_secs(2));
+        world.report(d, 3, Vec::new());
+    }
+    assert!(stat(&mut world).starts_with("4 osds: 1 up"), "silence");
+    let health = world.ok(r#"{"prefix":"health","detail":"detail"}"#);
+    assert!(health.contains("[WRN] OSD_DOWN: 3 osds down\n    osd.0 (root=default,host=vm) is down"), "{health}");
+    for _ in 0..310 {
+        world.pass(Duration::from_secs(2));
+        world.report(d, 3, Vec::new());
+    }
+    // Three quarters stay in whatever happens.
+    assert!(stat(&mut world).contains("3 in"), "{}", stat(&mut world));
+    world.boot_on(c, 2);
+    world.boot_osd(0);
+    world.boot_osd(1);
+    world.report(d, 3, Vec::new());
+    assert!(stat(&mut world).starts_with("4 osds: 4 up") && stat(&mut world).contains("4 in"), "{}", stat(&mut world));
+    assert_eq!(world.ok(r#"{"prefix":"health"}"#), "HEALTH_OK\n");
+}
+
+#[test]
+fn another_store_under_a_taken_number_stays_out() {
+    let mut world = World::new();
+    world.boot_osd(0);
+    let before = world.ok(r#"{"prefix":"osd dump"}"#);
+    let peer = world.connect("osd.0", None, 0);
+    let addrs = types::EntityAddrVec(vec![types::EntityAddr::msgr2(common::addr(9999), 1)]);
+    let boot =
+        messages::internal::OsdBoot { fsid: FSID, osd: 0, uuid: [99; 16], addrs, total_bytes: 1 << 30, ..Default::default() };
+    world.send(peer, boot.encode());
+    assert_eq!(world.ok(r#"{"prefix":"osd dump"}"#), before);
+    assert!(world.log.iter().any(|l| l.contains("another store")));
+}
+
+#[test]
+fn a_pool_that_reaches_its_quota_is_full_until_it_is_below_again() {
+    let mut world = World::new();
+    let osd = world.boot_osd(0);
+    world.ok(r#"{"prefix":"osd pool create","pool":"p","pg_num":1}"#);
+    world.ok(r#"{"prefix":"osd pool set-quota","pool":"p","field":"max_bytes","val":"1M"}"#);
+    let pg = world.clean_pg(1, 0, 1, 2 << 20);
+    world.report(osd, 0, vec![pg]);
+    world.pass(Duration::from_secs(1));
+    assert!(world.ok(r#"{"prefix":"osd dump"}"#).contains("flags hashpspool,full,full_quota"));
+    assert!(world.ok(r#"{"prefix":"health"}"#).contains("1 pool(s) full"));
+    world.pass(Duration::from_secs(1));
+    let pg = world.clean_pg(1, 0, 1, 1000);
+    world.report(osd, 0, vec![pg]);
+    world.pass(Duration::from_secs(1));
+    assert!(!world.ok(r#"{"prefix":"osd dump"}"#).contains("full_quota"));
+}
+
+fn op(world: &mut World, peer: usize, pool: u32, op: u32, name: &str, snapid: u64) -> PoolOpReply {
+    let ask = PoolOp { fsid: FSID, pool, op, name: name.into(), snapid, crush_rule: -1, ..PoolOp::default() };
+    world.send(peer, ask.encode());
+    PoolOpReply::decode(&world.take(peer, PoolOpReply::KIND)[0]).unwrap()
+}
+
+#[test]
+fn librados_makes_pools_and_snapshots() {
+    let mut world = World::new();
+    let osd = world.boot_osd(0);
+    let c = world.connect("client.admin", None, 0);
+    assert_eq!(op(&mut world, c, 0, pool_op::CREATE, "p", 0).result, 0);
+    let snap = |r: PoolOpReply| u64::from_bytes(&r.data.expect("a number")).unwrap();
+    let first = op(&mut world, c, 1, pool_op::CREATE_UNMANAGED_SNAP, "", 0);
+    let epoch = first.epoch;
+    let (a, b) = (snap(first), snap(op(&mut world, c, 1, pool_op::CREATE_UNMANAGED_SNAP, "", 0)));
+    assert_eq!((a, b), (2, 3));
+    assert!(epoch >= 3);
+    assert_eq!(op(&mut world, c, 1, pool_op::CREATE_SNAP, "s", 0).result, -22, "a pool is of one kind");
+    assert_eq!(op(&mut world, c, 1, pool_op::DELETE_UNMANAGED_SNAP, "", a).result, 0);
+    assert_eq!(op(&mut world, c, 1, pool_op::DELETE_UNMANAGED_SNAP, "", a).result, 0, "twice does no harm");
+    assert!(world.ok(r#"{"prefix":"osd dump"}"#).contains("removed_snaps_queue [2~1]"));
+    // When every group has trimmed it, it leaves the queue.
+    let mut reports = Vec::new();
+    for seed in 0..32 {
+        let mut pg = world.clean_pg(1, seed, 0, 0);
+        pg.purged_snaps = vec![(2, 1)];
+        reports.push(pg);
+    }
+    let last = reports.pop().unwrap();
+    world.report(osd, 0, reports);
+    world.pass(Duration::from_secs(1));
+    assert!(world.ok(r#"{"prefix":"osd dump"}"#).contains("removed_snaps_queue"));
+    world.report(osd, 0, vec![last]);
+    world.pass(Duration::from_secs(1));
+    assert!(!world.ok(r#"{"prefix":"osd dump"}"#).contains("removed_snaps_queue"));
+    assert_eq!(op(&mut world, c, 1, pool_op::DELETE, "delete", 0).result, 0);
+    assert_eq!(op(&mut world, c, 1, pool_op::DELETE, "delete", 0).result, -2);
+}
+
+#[test]
+fn the_cluster_log_is_followed() {
+    let mut world = World::new();
+    let c = world.connect("client.admin", None, 0);
+    world.subscribe(c, "log-info", 0, false);
+    world.pass(Duration::from_secs(1));
+    world.take(c, LogMsg::KIND);
+    world.ok(r#"{"prefix":"log","logtext":["hello","world"]}"#);
+    let lines: Vec<_> = world.take(c, LogMsg::KIND).iter().flat_map(|m| LogMsg::decode(m).unwrap().entries).collect();
+    assert!(lines.iter().any(|l| l.message == "hello world" && l.channel == "cluster"), "{lines:?}");
+    assert!(world.ok(r#"{"prefix":"log last","num":1}"#).ends_with("[INF] hello world\n"));
+}
+
+#[test]
+fn a_scrub_is_passed_on_to_the_leader() {
+    let mut world = World::new();
+    let osd = world.boot_osd(0);
+    world.ok(r#"{"prefix":"osd pool create","pool":"p","pg_num":4}"#);
+    world.ok(r#"{"prefix":"pg deep-scrub","pgid":"1.2"}"#);
+    let told = OsdInstruct::decode(&world.take(osd, OsdInstruct::KIND)[0]).unwrap();
+    let told: serde_json::Value = serde_json::from_str(&told.json).unwrap();
+    assert_eq!((&told["prefix"], &told["pgid"], &told["deep"]), (&"scrub".into(), &"1.2".into(), &true.into()));
+    world.refused(2, r#"{"prefix":"pg scrub","pgid":"1.9"}"#);
+}
+
+#[test]
+fn commands_refuse_with_their_reason() {
+    let mut world = World::new();
+    world.boot_osd(0);
+    world.ok(r#"{"prefix":"osd pool create","pool":"p","pg_num":8}"#);
+    let cases = [
+        (95, r#"{"prefix":"osd pool create","pool":"e","pool_type":"erasure"}"#, "erasure"),
+        (95, r#"{"prefix":"osd pool set","pool":"p","var":"size","val":"3"}"#, "size 3"),
+        (1, r#"{"prefix":"osd pool delete","pool":"p","pool2":"p"}"#, "gone for good"),
+        (1, r#"{"prefix":"osd pool delete","pool":"p","pool2":"q","yes_i_really_really_mean_it":true}"#, "twice"),
+        (2, r#"{"prefix":"osd pool get","pool":"q","var":"size"}"#, "'q'"),
+        (22, r#"{"prefix":"osd pool set","pool":"p","var":"pgp_num","val":"9"}"#, "pgp_num"),
+        (95, r#"{"prefix":"osd pool set","pool":"p","var":"pg_num","val":"4"}"#, "merging"),
+        (7, r#"{"prefix":"osd pool set","pool":"p","var":"pg_num","val":"1024"}"#, "1024"),
+        (22, r#"{"prefix":"config set","who":"osd","name":"nothing","value":"1"}"#, "unrecognized config option 'nothing'"),
+        (22, r#"{"prefix":"config set","who":"osd","name":"osd_max_scrubs","value":"many"}"#, "'many'"),
+        (22, r#"{"prefix":"config set","who":"who","name":"osd_max_scrubs","value":"1"}"#, "'who'"),
+        (22, r#"{"prefix":"auth get-or-create","entity":"client.x","caps":["mon","nonsense"]}"#, "mon capability"),
+        (22, r#"{"prefix":"auth get-or-create","entity":"x"}"#, "entity"),
+        (2, r#"{"prefix":"auth get","entity":"client.x"}"#, "client.x"),
+        (16, r#"{"prefix":"osd ok-to-stop","ids":["0"]}"#, "\"ok_to_stop\":false"),
+        (16, r#"{"prefix":"osd rm","ids":["0"]}"#, "still up"),
+        (22, r#"{"prefix":"osd out","ids":["nobody"]}"#, "nobody"),
+        (95, r#"{"prefix":"osd tier add","pool":"p","tierpool":"p"}"#, "tier"),
+        (22, r#"{"prefix":"osd setcrushmap"}"#, "crushmap"),
+        (22, r#"{"prefix":"osd crush add-bucket","name":"r","type":"shelf"}"#, "shelf"),
+        (2, r#"{"prefix":"osd crush move","name":"nothing","args":["root=default"]}"#, "nothing"),
+        (39, r#"{"prefix":"osd crush rm","name":"vm"}"#, "in use"),
+    ];
+    for (errno, json, word) in cases {
+        let why = world.refused(errno, json);
+        assert!(why.contains(word), "{json}: {why}");
+    }
+}
