@@ -64,11 +64,11 @@ unit: deps-test   ## unit and property tests
 	$(CARGO) test --workspace
 
 sim: deps-build   ## the simulator, SEEDS=200 seeds of each scenario
-	$(CARGO) run --release -p sim -- --seeds $(SEEDS)
+	$(CARGO) run -p sim -- --seeds $(SEEDS)
 
 conformance: deps-test build   ## stock clients against our cluster, compared with a real one's answers
-	$(CARGO) run --release -p conformance -- --nacre $(NACRE) --auth none
-	$(CARGO) run --release -p conformance -- --nacre $(NACRE) --auth cephx
+	$(CARGO) run -p conformance -- --nacre $(NACRE) --auth none
+	$(CARGO) run -p conformance -- --nacre $(NACRE) --auth cephx --secure
 
 kill-rounds: deps-test build   ## ROUNDS=20 times kill -9 under load, with a checker, on each driver
 	$(PYTHON) tools/conformance/kill_rounds.py --nacre $(NACRE) --rounds $(ROUNDS)

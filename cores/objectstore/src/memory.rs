@@ -162,7 +162,7 @@ impl State {
 }
 
 /// A store in memory. See the module's text.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct MemStore {
     live: State,
     durable: State,

@@ -1,7 +1,7 @@
 //! A cluster of ours as a process, in a folder of its own.
 
 use anyhow::{Context, Result, bail};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -20,6 +20,8 @@ pub struct Options {
     pub osds: u32,
     /// `none` or `cephx`.
     pub auth: String,
+    /// Clients encrypt all their traffic (needs cephx).
+    pub secure: bool,
     /// Further arguments of `nacre up`.
     pub more: Vec<String>,
 }
@@ -64,9 +66,16 @@ impl Cluster {
             }
         });
         match is_ready.recv_timeout(READY) {
+            Ok(()) if self.options.secure => self.make_clients_secure(),
             Ok(()) => Ok(()),
             Err(_) => bail!("nacre up in {} did not become ready; see {}/log", self.dir.display(), self.dir.display()),
         }
+    }
+
+    /// Adds to the clients' section, which is the last one.
+    fn make_clients_secure(&self) -> Result<()> {
+        let mut conf = std::fs::OpenOptions::new().append(true).open(self.conf())?;
+        conf.write_all(b"ms client mode = secure\nms mon client mode = secure\n").context("write ceph.conf")
     }
 
     /// `ceph.conf` for clients.

@@ -3,6 +3,7 @@
 use anyhow::{Context, Result};
 use clap::Parser;
 use conformance::cluster::{Cluster, Options};
+use conformance::compare::{Mode, difference};
 use conformance::run::{self, Oracle};
 use conformance::{cases, recordings};
 use std::path::{Path, PathBuf};
@@ -17,6 +18,9 @@ struct Args {
     /// Authentication of the cluster: none or cephx.
     #[arg(long, default_value = "cephx")]
     auth: String,
+    /// Clients encrypt all their traffic (needs cephx).
+    #[arg(long)]
+    secure: bool,
     /// ceph.conf of a real cluster that runs now; without it, the recordings are the oracle.
     #[arg(long)]
     peer: Option<PathBuf>,
@@ -41,8 +45,7 @@ fn main() -> Result<ExitCode> {
         let text = std::fs::read_to_string(&list).with_context(|| list.display().to_string())?;
         let cases = cases::parse(&text).with_context(|| list.display().to_string())?;
         let dir = tempfile::tempdir()?;
-        let options = Options { binary: args.nacre.clone(), osds: 1, auth: args.auth.clone(), more: Vec::new() };
-        let cluster = Cluster::start(&dir.path().join("cluster"), options)?;
+        let cluster = Cluster::start(&dir.path().join("cluster"), options(&args, 1))?;
         let verdicts = run::run(&cases, &cluster.conf(), dir.path(), &oracle)?;
         for v in &verdicts {
             match &v.difference {
@@ -57,11 +60,38 @@ fn main() -> Result<ExitCode> {
         let name = list.file_stem().and_then(|s| s.to_str()).unwrap_or("cases").to_owned();
         table.push_str(&format!("## {name}\n\n{}\n", run::markdown(&verdicts)));
     }
+    if args.lists.is_empty() {
+        match story(&args, root)? {
+            None => passed += 1,
+            Some(difference) => {
+                failed += 1;
+                println!("DIFFERS librados_story.py\n        {difference}");
+            }
+        }
+    }
     if let Some(report) = &args.report {
         std::fs::write(report, table)?;
     }
     println!("conformance: {passed} passed, {failed} failed");
     Ok(if failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn options(args: &Args, osds: u32) -> Options {
+    Options { binary: args.nacre.clone(), osds, auth: args.auth.clone(), secure: args.secure, more: Vec::new() }
+}
+
+/// What librados experiences, step by step: the first step that differs from what was recorded with a real cluster, or from the one
+/// that runs now.
+fn story(args: &Args, root: &Path) -> Result<Option<String>> {
+    let script = format!("/usr/bin/python3 {}/librados_story.py \"$CEPH_CONF\" 2>&1", root.display());
+    let dir = tempfile::tempdir()?;
+    let cluster = Cluster::start(&dir.path().join("cluster"), options(args, 3))?;
+    let ours = cluster.shell(&script, dir.path())?.out;
+    let theirs = match &args.peer {
+        Some(conf) => conformance::cluster::shell(&script, dir.path(), conf)?.out,
+        None => std::fs::read_to_string(root.join("stories/librados.txt"))?,
+    };
+    Ok(difference(Mode::Same, &ours, &theirs, &[]))
 }
 
 fn all_lists(folder: &Path) -> Result<Vec<PathBuf>> {
