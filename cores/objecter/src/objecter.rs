@@ -271,7 +271,9 @@ impl Objecter {
         for (tid, op) in self.ops.iter().filter(|(_, op)| op.osd.is_some()) {
             // A split moves objects to another group: the whole target is computed again.
             let now = Target::of(&map, &op.request);
-            if gap || now.as_ref() != Some(&op.target) {
+            // A full cluster drops the writes that were sent before it said so.
+            let dropped = op.request.flags & flags::WRITE != 0 && is_full(&map, &op.request);
+            if gap || dropped || now.as_ref() != Some(&op.target) {
                 moved.insert(*tid);
             }
         }
@@ -381,10 +383,15 @@ impl Objecter {
 /// Whether the map asks clients to wait with this. What was asked for with FULL_TRY or FULL_FORCE goes out, and fails or not.
 fn paused(map: &OsdMap, request: &OpRequest) -> bool {
     let write = request.flags & flags::WRITE != 0;
-    let pool_flags = map.pool(request.locator.pool).map_or(0, |p| p.flags);
-    let full = map.flags & MAP_FULL != 0 || pool_flags & (POOL_FULL | POOL_FULL_QUOTA) != 0;
+    let full = is_full(map, request);
     let respects_full = request.flags & (flags::FULL_TRY | flags::FULL_FORCE) == 0;
     (write && map.flags & MAP_PAUSE_WRITE != 0) || (!write && map.flags & MAP_PAUSE_READ != 0) || (write && full && respects_full)
+}
+
+/// Whether the map calls the cluster or the request's pool full.
+fn is_full(map: &OsdMap, request: &OpRequest) -> bool {
+    let pool_flags = map.pool(request.locator.pool).map_or(0, |p| p.flags);
+    map.flags & MAP_FULL != 0 || pool_flags & (POOL_FULL | POOL_FULL_QUOTA) != 0
 }
 
 fn encode(op: &OpState, epoch: Epoch) -> OsdOp {
