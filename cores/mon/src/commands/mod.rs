@@ -291,13 +291,15 @@ impl Parsed {
     }
 }
 
-/// Reads a command: one JSON object (or, from the oldest callers, the bare words).
+/// Reads a command: one JSON object (or, from the oldest callers, the bare words). What follows the object is ignored, as Ceph
+/// does: librbd closes some of its commands with a quotation mark too many.
 pub(crate) fn parse(table: &'static [Command], text: &str) -> Result<Parsed, Refusal> {
-    let object = match serde_json::from_str::<Value>(text) {
-        Ok(Value::Object(object)) => object,
-        Ok(_) => refuse!(EINVAL, "a command must be a JSON object with a 'prefix'"),
-        Err(_) if text.starts_with(['{', '[']) => refuse!(EINVAL, "command is not valid JSON"),
-        Err(_) => serde_json::Map::from_iter([("prefix".to_string(), Value::String(text.trim().to_string()))]),
+    let text = text.trim();
+    let object = match serde_json::Deserializer::from_str(text).into_iter::<Value>().next() {
+        Some(Ok(Value::Object(object))) => object,
+        _ if text.starts_with('{') => refuse!(EINVAL, "command is not valid JSON"),
+        Some(Ok(_)) => refuse!(EINVAL, "a command must be a JSON object with a 'prefix'"),
+        _ => serde_json::Map::from_iter([("prefix".to_string(), Value::String(text.to_string()))]),
     };
     let Some(Value::String(prefix)) = object.get("prefix") else { refuse!(EINVAL, "command has no 'prefix'") };
     let format = Format::parse(object.get("format").and_then(Value::as_str).unwrap_or_default());
@@ -370,6 +372,14 @@ mod tests {
         for (words, rows) in seen {
             assert!(rows.len() == 1 || words == "osd crush set", "{words} has {} rows", rows.len());
         }
+    }
+
+    #[test]
+    fn what_follows_a_command_is_ignored() {
+        let parsed = parse(table(), "\n{\"prefix\": \"fsid\", \"format\": \"json\"}\"").ok().unwrap();
+        assert_eq!((parsed.command.signature.prefix.as_str(), parsed.format), ("fsid", Format::Json));
+        assert_eq!(parse(table(), "fsid").ok().unwrap().command.signature.prefix, "fsid");
+        assert!(parse(table(), "{\"prefix\": ").is_err());
     }
 
     #[test]

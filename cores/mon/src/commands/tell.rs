@@ -80,12 +80,13 @@ fn store(cx: &mut Cx<'_>, name: &str, value: Option<String>) -> Outcome {
         Ok(value) => value,
         Err(why) => refuse!(EINVAL, "error setting '{name}': {why}"),
     };
+    let shown = value.clone().unwrap_or_else(|| opt.default.to_string());
     let section = cx.env.name().to_string();
     if cx.state.config.get(&section, name) != value.as_ref() {
         let set = vec![(section, name.to_string(), value)];
         cx.changes.push(crate::state::Change::Config { by: cx.asker.name.to_string(), set });
     }
-    Ok(cx.structure("config_set", &json!({"success": format!("{name} = '{}' ", options::of_monitor(cx.state, cx.env, name))})))
+    Ok(cx.structure("config_set", &json!({"success": format!("{name} = '{shown}' ")})))
 }
 
 fn set(cx: &mut Cx<'_>, args: &Args) -> Outcome {
