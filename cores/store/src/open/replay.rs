@@ -14,8 +14,10 @@ const WINDOW: u64 = 256;
 pub(crate) struct Replay {
     /// Where the next group is looked for.
     at: u64,
-    /// Whether that is the ring's start, after it was not behind the last group.
-    wrapped: bool,
+    /// Where the last group ends, if the next one is looked for at the ring's start because it was not there.
+    wrapped: Option<u64>,
+    /// The end of the journal was read a second time: a read that failed to tell the truth once must not cut it off.
+    confirmed: bool,
     incarnation: u64,
     /// Blocks of the ring in memory: first, bytes.
     window: (u64, Bytes),
@@ -29,8 +31,16 @@ pub(crate) struct Replay {
 
 impl Replay {
     pub(crate) fn new(sb: &Superblock, limit: u64) -> Self {
-        let incarnation = 0;
-        Self { at: sb.replay_at, wrapped: false, incarnation, window: (0, Bytes::new()), limit, scan: None, stated: (0, 0) }
+        Self {
+            at: sb.replay_at,
+            wrapped: None,
+            confirmed: false,
+            incarnation: 0,
+            window: (0, Bytes::new()),
+            limit,
+            scan: None,
+            stated: (0, 0),
+        }
     }
 
     /// `n` blocks from `at` on, if they are in the window.
@@ -54,7 +64,12 @@ impl Store {
                     self.read_ring(r, at, n);
                     return Ok(false);
                 }
-                Next::End => r.scan = Some(0),
+                Next::End if r.confirmed => r.scan = Some(0),
+                Next::End => {
+                    r.confirmed = true;
+                    r.at = r.wrapped.take().unwrap_or(r.at);
+                    r.window = (0, Bytes::new());
+                }
             }
         }
         while let Some(at) = r.scan.filter(|at| *at < r.limit) {
@@ -108,12 +123,12 @@ impl Store {
                 }
                 (self.lsn, self.chain, self.durable) = (header.lsn, header.crc, header.lsn);
                 r.incarnation = header.incarnation;
-                (r.at, r.wrapped) = (r.at + header.blocks(), false);
+                (r.at, r.wrapped, r.confirmed) = (r.at + header.blocks(), None, false);
                 Ok(Next::Applied)
             }
-            None if r.wrapped || r.at == 0 => Ok(Next::End),
+            None if r.wrapped.is_some() || r.at == 0 => Ok(Next::End),
             None => {
-                (r.at, r.wrapped) = (0, true);
+                (r.at, r.wrapped) = (0, Some(r.at));
                 Ok(Next::Applied)
             }
         }
