@@ -1,6 +1,8 @@
 //! The client against what real servers said: recorded bytes answer it, and what it sends is compared with what a
 //! stock client sent for the same operation.
 
+#![expect(clippy::disallowed_methods, reason = "the recordings are a file")]
+
 use bytes::Bytes;
 use denc::{Reader, Result};
 use messages::code::{self, flags};
@@ -49,7 +51,10 @@ impl Stream {
 }
 
 /// The connections of a recording in order: server's port, what went there, what came back.
-fn connections(recording: &[u8]) -> Result<Vec<(u16, Vec<u8>, Vec<u8>)>> {
+/// Port, bytes of the client, bytes of the server.
+type Connection = (u16, Vec<u8>, Vec<u8>);
+
+fn connections(recording: &[u8]) -> Result<Vec<Connection>> {
     let mut r = Reader::new(recording);
     let mut order = Vec::new();
     let mut streams: BTreeMap<(u16, u16), [Stream; 2]> = BTreeMap::new();

@@ -67,7 +67,7 @@ impl Osd {
         }
         self.msgr.done(session, bytes);
         if self.mon.owns(session) {
-            return self.from_monitor(now, &message, out);
+            return self.monitor_message(now, &message, out);
         }
         match message.kind {
             OsdOpReply::KIND if self.copies.owns(session) => self.copied(now, &message),
@@ -83,7 +83,7 @@ impl Osd {
         }
     }
 
-    fn from_monitor(&mut self, now: Now, message: &Message, out: &mut Outputs) {
+    fn monitor_message(&mut self, now: Now, message: &Message, out: &mut Outputs) {
         let complaint = match message.kind {
             OsdMapMsg::KIND => OsdMapMsg::decode(message).map(|m| self.take_maps(now, &m, out)).err(),
             ConfigMsg::KIND => ConfigMsg::decode(message).map(|m| self.configure(m, out)).err(),

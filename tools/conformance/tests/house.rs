@@ -9,7 +9,7 @@ fn root() -> PathBuf {
 
 /// Crates with the crates of this workspace that they depend on (tests' own dependencies aside).
 fn manifests() -> BTreeMap<String, (String, BTreeSet<String>)> {
-    let mut crates = BTreeMap::new();
+    let mut crates: BTreeMap<String, (String, BTreeSet<String>)> = BTreeMap::new();
     for folder in ["values", "cores", "edge", "tools", "bin"] {
         for entry in std::fs::read_dir(root().join(folder)).unwrap().map(Result::unwrap) {
             let Ok(manifest) = std::fs::read_to_string(entry.path().join("Cargo.toml")) else { continue };

@@ -188,7 +188,7 @@ impl Node for Scribe {
         }
     }
     fn turn(&mut self, _: Now, out: &mut Outputs) {
-        if self.state % 2 == 0 && self.state < 4 {
+        if self.state.is_multiple_of(2) && self.state < 4 {
             let (offset, data) = (self.life * 8192 + u64::from(self.state) * 2048, vec![self.life as u8; 4096].into());
             let op = DiskOp::Write { offset, data, durable: self.state == 0 };
             out.push(Output::Disk(DiskRequest { token: Token(1), device: DeviceId(0), op }));

@@ -35,11 +35,10 @@ fn socket(host: u8) -> SocketAddr {
 
 /// One OSD, one pool of four groups.
 fn map() -> Bytes {
-    let mut empty = OsdMap::default();
-    empty.fsid = FSID;
+    let empty = OsdMap { fsid: FSID, ..Default::default() };
     let mut crush = crush::Map::new();
     let root = crush.type_id("root").expect("a new map knows its types");
-    crush.add_bucket(root.into(), "default", crush::Alg::Straw2).expect("the first bucket");
+    crush.add_bucket(root, "default", crush::Alg::Straw2).expect("the first bucket");
     let place = crush::Location::parse(["root=default"]).expect("a place");
     crush.insert_item(0, 0x1_0000, "osd.0", &place).expect("an item");
     let text = str::to_string;
