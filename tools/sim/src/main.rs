@@ -103,7 +103,7 @@ fn main() -> ExitCode {
         }
     }
     println!(
-        "{runs} runs, {} failed; {} operations, {} answered, {} faults, {} events, {} virtual seconds in {:?}; errors {:?}",
+        "{runs} runs, {} failed; {} operations, {} answered, {} faults, {} events, {} virtual seconds in {:?}; errors {:?}; {} undecided",
         failed.len(),
         total.asked,
         total.answered,
@@ -111,7 +111,8 @@ fn main() -> ExitCode {
         total.events,
         total.time.as_secs(),
         began.elapsed(),
-        total.errors
+        total.errors,
+        total.undecided
     );
     if args.seeds == 1 && args.scenarios.len() == 1 {
         println!("trace hash {:016x}", total.hash);
@@ -126,6 +127,7 @@ fn add(total: &mut Report, report: &Report) {
     total.asked += report.asked;
     total.answered += report.answered;
     total.faults += report.faults;
+    total.undecided += report.undecided;
     for (number, count) in &report.errors {
         *total.errors.entry(*number).or_default() += count;
     }

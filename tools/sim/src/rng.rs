@@ -23,6 +23,7 @@ impl Rng {
     }
 
     /// The next 64 bits.
+    #[expect(clippy::should_implement_trait, reason = "a generator never ends; it is no iterator")]
     pub fn next(&mut self) -> u64 {
         let result = self.s[1].wrapping_mul(5).rotate_left(7).wrapping_mul(9);
         let t = self.s[1] << 17;

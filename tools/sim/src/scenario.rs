@@ -4,10 +4,21 @@ use crate::cluster::{Cluster, MonKind, Plan, StoreKind};
 use crate::fault::{DEATHS, Fault, GENTLE, Nemesis};
 use crate::misdeed::Misdeed;
 use crate::rng::Rng;
+use crate::storeworld::{StoreFault, StorePlan, StoreTown};
 use crate::workload::Habits;
 use crate::world::Crash;
 use std::collections::BTreeMap;
 use std::time::Duration;
+
+/// What lives in the world of a scenario.
+pub enum Kind {
+    /// A whole cluster, made by this plan, and what goes wrong with it; repeated faults are likelier.
+    Cluster(fn(&mut Rng) -> Plan, &'static [&'static [Fault]]),
+    /// A store alone, and what goes wrong with it.
+    Store(&'static [StoreFault]),
+    /// A store alone, whose disk rots while it is stopped.
+    Rot,
+}
 
 /// A kind of run.
 pub struct Scenario {
@@ -15,12 +26,10 @@ pub struct Scenario {
     pub name: &'static str,
     /// What it is for.
     pub about: &'static str,
-    /// What goes wrong; repeated ones are likelier.
-    pub faults: &'static [&'static [Fault]],
     /// Longest pause between two faults.
     pub pause: Duration,
-    /// The cluster, given a stream of chance.
-    pub plan: fn(&mut Rng) -> Plan,
+    /// What lives in it.
+    pub kind: Kind,
 }
 
 /// A store whose disk is asked for everything and whose journal is turned over often.
@@ -60,56 +69,85 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// All scenarios.
 pub const ALL: &[Scenario] = &[
-    Scenario { name: "calm", about: "nothing goes wrong", faults: &[], pause: SECOND, plan: varied },
+    Scenario { name: "calm", about: "nothing goes wrong", pause: SECOND, kind: Kind::Cluster(varied, &[]) },
     Scenario {
         name: "network",
         about: "connections break, hosts are cut off, clocks jump",
-        faults: &[GENTLE],
         pause: Duration::from_millis(300),
-        plan: varied,
+        kind: Kind::Cluster(varied, &[GENTLE]),
     },
     Scenario {
         name: "deaths",
         about: "processes are killed and power is cut, also in the middle of disk writes",
-        faults: &[DEATHS, &[Fault::OsdAtWrite, Fault::OsdAtWrite, Fault::OsdPower]],
         pause: Duration::from_millis(600),
-        plan: varied,
+        kind: Kind::Cluster(varied, &[DEATHS, &[Fault::OsdAtWrite, Fault::OsdAtWrite, Fault::OsdPower]]),
     },
     Scenario {
         name: "deaths-ref",
         about: "the same over a store that is trusted: what fails here is above the store",
-        faults: &[DEATHS, &[Fault::OsdAtWrite, Fault::OsdAtWrite]],
         pause: Duration::from_millis(600),
-        plan: varied_reference,
+        kind: Kind::Cluster(varied_reference, &[DEATHS, &[Fault::OsdAtWrite, Fault::OsdAtWrite]]),
     },
     Scenario {
         name: "torn",
         about: "OSDs die in the middle of their disk writes, again and again, over a store that is trusted",
-        faults: &[&[Fault::OsdAtWrite]],
         pause: Duration::from_millis(100),
-        plan: busy_reference,
+        kind: Kind::Cluster(busy_reference, &[&[Fault::OsdAtWrite]]),
     },
     Scenario {
         name: "disks",
         about: "disks are slow, stuck, fail or give wrong bytes; hosts are full",
-        faults: &[&[
-            Fault::SlowDisk,
-            Fault::StuckDisk,
-            Fault::ReadErrors,
-            Fault::WriteErrors,
-            Fault::WrongReads,
-            Fault::HostFull,
-            Fault::OsdPower,
-        ]],
         pause: Duration::from_millis(500),
-        plan: varied,
+        kind: Kind::Cluster(
+            varied,
+            &[&[
+                Fault::SlowDisk,
+                Fault::StuckDisk,
+                Fault::ReadErrors,
+                Fault::WriteErrors,
+                Fault::WrongReads,
+                Fault::HostFull,
+                Fault::OsdPower,
+            ]],
+        ),
     },
     Scenario {
         name: "everything",
         about: "all of it at once",
-        faults: &[GENTLE, DEATHS, &[Fault::SlowDisk, Fault::StuckDisk, Fault::HostFull]],
         pause: Duration::from_millis(400),
-        plan: varied,
+        kind: Kind::Cluster(varied, &[GENTLE, DEATHS, &[Fault::SlowDisk, Fault::StuckDisk, Fault::HostFull]]),
+    },
+    Scenario {
+        name: "store",
+        about: "a store alone: it dies at any moment, in its writes above all",
+        pause: Duration::from_millis(200),
+        kind: Kind::Store(&[
+            StoreFault::Power,
+            StoreFault::Kill,
+            StoreFault::AtWrite,
+            StoreFault::AtWrite,
+            StoreFault::AtWrite,
+            StoreFault::Stop,
+        ]),
+    },
+    Scenario {
+        name: "store-disks",
+        about: "a store alone on a disk that is slow, fails, gives wrong bytes, is full; it dies, too",
+        pause: Duration::from_millis(200),
+        kind: Kind::Store(&[
+            StoreFault::Slow,
+            StoreFault::ReadErrors,
+            StoreFault::WriteErrors,
+            StoreFault::WrongReads,
+            StoreFault::HostFull,
+            StoreFault::AtWrite,
+        ]),
+    },
+    Scenario {
+        name: "store-rot",
+        about: "a store alone: bits of its disk flip while it is stopped",
+        pause: SECOND,
+        kind: Kind::Rot,
     },
 ];
 
@@ -150,6 +188,8 @@ pub struct Report {
     pub faults: u64,
     /// Answers that were errors, by number.
     pub errors: BTreeMap<i32, u64>,
+    /// Objects whose history was too wild to judge.
+    pub undecided: u64,
 }
 
 /// A run that is not as it must be.
@@ -165,24 +205,80 @@ pub struct Failure {
 
 /// Runs a scenario from a seed.
 pub fn run(scenario: &Scenario, seed: u64, options: &Options) -> Result<Report, Box<Failure>> {
-    let mut rng = Rng::new(seed ^ crate::trace::digest(scenario.name.as_bytes()));
-    let mut plan = (scenario.plan)(&mut rng);
+    let rng = Rng::new(seed ^ crate::trace::digest(scenario.name.as_bytes()));
+    match scenario.kind {
+        Kind::Cluster(plan, faults) => run_cluster(scenario, plan, faults, rng, options),
+        Kind::Store(faults) => run_store(scenario, Some(faults), rng, options),
+        Kind::Rot => run_store(scenario, None, rng, options),
+    }
+}
+
+fn store_plan(rng: &mut Rng) -> StorePlan {
+    StorePlan {
+        scopes: rng.between(1, 3),
+        objects: rng.between(1, 12),
+        budget: rng.between(50, 400),
+        pause: Duration::from_micros(rng.magnitude(0, 20_000)),
+        largest: rng.magnitude(100, 300_000),
+        capacity: 256 << 20,
+        journal: 1 << 20,
+        memory: 4 << 20,
+    }
+}
+
+/// Bits that rot at most.
+const FLIPS: u64 = 50;
+
+fn run_store(
+    scenario: &Scenario,
+    faults: Option<&[StoreFault]>,
+    mut rng: Rng,
+    options: &Options,
+) -> Result<Report, Box<Failure>> {
+    let mut town = StoreTown::new(rng.next(), store_plan(&mut rng));
+    town.world.trace.print = options.trace;
+    let verdict = match faults {
+        Some(faults) => town.live(&mut rng, faults, scenario.pause),
+        None => town.rot(&mut rng, FLIPS),
+    };
+    let shared = town.shared.borrow();
+    let trace = &town.world.trace;
+    let report = Report {
+        hash: trace.hash(),
+        events: trace.events(),
+        time: town.world.now(),
+        asked: shared.counts.iter().sum::<u64>() as usize,
+        answered: shared.counts[0] as usize,
+        faults: *verdict.as_ref().unwrap_or(&0),
+        ..Report::default()
+    };
+    verdict.map(|_| report.clone()).map_err(|what| Box::new(Failure { what, report, tail: trace.tail().cloned().collect() }))
+}
+
+fn run_cluster(
+    scenario: &Scenario,
+    plan: fn(&mut Rng) -> Plan,
+    faults: &[&[Fault]],
+    mut rng: Rng,
+    options: &Options,
+) -> Result<Report, Box<Failure>> {
+    let mut plan = plan(&mut rng);
     plan.misdeed = options.misdeed;
     plan.store = options.store.unwrap_or(plan.store);
     plan.mon = options.mon.unwrap_or(plan.mon);
     plan.cephx &= plan.mon == MonKind::Real;
     let mut cluster = Cluster::new(rng.next(), plan);
     cluster.world.trace.print = options.trace;
-    let mut nemesis = Nemesis::new(scenario.faults.concat(), scenario.pause);
+    let mut nemesis = Nemesis::new(faults.concat(), scenario.pause);
     let verdict = act(&mut cluster, &mut nemesis, options);
     let report = report(&cluster, &nemesis);
     match verdict {
-        Ok(()) => Ok(report),
+        Ok(undecided) => Ok(Report { undecided, ..report }),
         Err(what) => Err(Box::new(Failure { what, report, tail: cluster.world.trace.tail().cloned().collect() })),
     }
 }
 
-fn act(cluster: &mut Cluster, nemesis: &mut Nemesis, options: &Options) -> Result<(), String> {
+fn act(cluster: &mut Cluster, nemesis: &mut Nemesis, options: &Options) -> Result<u64, String> {
     cluster.begin()?;
     if options.lying_disks {
         for osd in cluster.osds.clone() {
@@ -222,5 +318,6 @@ fn report(cluster: &Cluster, nemesis: &Nemesis) -> Report {
         answered: history.answered(),
         faults: nemesis.count,
         errors,
+        undecided: 0,
     }
 }

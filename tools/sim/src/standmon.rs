@@ -35,11 +35,10 @@ pub struct Kept {
 impl Kept {
     /// Of a new cluster.
     pub fn new(fsid: Fsid) -> Self {
-        let mut empty = OsdMap::default();
-        empty.fsid = fsid;
+        let empty = OsdMap { fsid, ..OsdMap::default() };
         let mut crush = crush::Map::new();
         let root = crush.type_id("root").expect("a new map knows its types");
-        crush.add_bucket(root.into(), "default", crush::Alg::Straw2).expect("the first bucket");
+        crush.add_bucket(root, "default", crush::Alg::Straw2).expect("the first bucket");
         let text = str::to_string;
         let (name, root, failure_domain) = (text("replicated_rule"), text("default"), text("osd"));
         let spec = crush::RuleSpec { name, root, failure_domain, class: text(""), indep: false, kind: 1, max_size: 0 };

@@ -625,8 +625,8 @@ impl StoreTown {
     }
 
     /// After a calm life and a clean stop, bits of the disk flip. The store may then say that something is damaged, or refuse
-    /// to open and say why; it may not give wrong content. Gives how many of the two it said.
-    pub fn rot(&mut self, rng: &mut Rng, flips: u64) -> Result<(u64, u64), String> {
+    /// to open and say why; it may not give wrong content. Gives how often it said something.
+    pub fn rot(&mut self, rng: &mut Rng, flips: u64) -> Result<u64, String> {
         self.settle()?;
         self.world.stop(self.host);
         let host = self.host;
@@ -646,7 +646,7 @@ impl StoreTown {
         });
         self.judge()?;
         let shared = self.shared.borrow();
-        if ended { Ok((shared.damaged, u64::from(shared.refused.is_some()))) } else { Err("the store hangs".into()) }
+        if ended { Ok(shared.damaged + u64::from(shared.refused.is_some())) } else { Err("the store hangs".into()) }
     }
 
     fn inflict(&mut self, rng: &mut Rng, fault: StoreFault) {
