@@ -198,7 +198,9 @@ impl Osd {
         let mut pgs: Vec<_> = led.map(pg::Pg::stats).collect();
         pgs.sort_unstable_by_key(|p| p.pg);
         let s = self.store.space();
-        let space = Space { total: s.total, available: s.available, data: s.data, omap: s.omap, meta: s.meta };
+        // What the host's file system cannot give is not there, rather than used.
+        let total = s.total.min(s.available + s.data + s.omap + s.meta);
+        let space = Space { total, available: s.available, data: s.data, omap: s.omap, meta: s.meta };
         let (slow, notes) = self.slow_ops(now);
         if let Some(report) = self.reporter.make(now, self.config.whoami, self.maps.epoch(), space, pgs) {
             let latency = std::mem::take(&mut self.perf.recent_writes).mean_us() as u32;

@@ -4,7 +4,7 @@ use super::conn::{Conn, Fault, Phase};
 use super::handshake::unexpected;
 use super::session::Session;
 use super::{Event, Messenger};
-use crate::auth::{Ctx, Progress, Step};
+use crate::auth::{AuthError, Ctx, Method, Progress, Step};
 use crate::frame::{AuthBadMethod, AuthDone, AuthRequest, ClientIdent, FLAG_LOSSY, Hello, Reconnect, ServerIdent, Tag};
 use crate::frame::{number, parse};
 use crate::{Peer, Policy};
@@ -12,7 +12,7 @@ use denc::Encode as _;
 use node::{ConnId, Level, Now, Output, Outputs};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use types::{EntityAddrVec, EntityType, SessionId};
+use types::{EntityAddrVec, EntityType, Errno, SessionId};
 
 impl Messenger {
     /// Somebody connected.
@@ -45,7 +45,12 @@ impl Messenger {
                 let request: AuthRequest = parse(payload)?;
                 request.check()?;
                 conn.progress = Progress::Start;
-                (request.method, self.auth.acceptor.request(&mut ctx, &mut conn.progress, &request)?)
+                let step = match self.auth.acceptor.request(&mut ctx, &mut conn.progress, &request) {
+                    // A client that found no key says nothing in its claim; it must be refused, or it tries for ever.
+                    Err(AuthError::Garbage(_)) => Step::Bad { result: Errno::EACCES.wire(), methods: vec![Method::Cephx] },
+                    step => step?,
+                };
+                (request.method, step)
             }
             Tag::AuthRequestMore => {
                 let payload: bytes::Bytes = parse(payload)?;
@@ -53,7 +58,7 @@ impl Messenger {
                     conn.challenge = Some(*challenge);
                     conn.claimed = name.to_string();
                 }
-                (crate::auth::Method::Cephx as u32, self.auth.acceptor.more(&mut ctx, &mut conn.progress, &payload)?)
+                (Method::Cephx as u32, self.auth.acceptor.more(&mut ctx, &mut conn.progress, &payload)?)
             }
             tag => return Err(unexpected(conn.phase, tag)),
         };
