@@ -87,7 +87,8 @@ impl Store {
         if self.stopping {
             return self.stalled.is_empty() && !self.quiet_on_disk();
         }
-        !self.active.is_empty()
+        // Also with nothing new, if transactions that the last checkpoint took in still wait for room in the journal.
+        !(self.active.is_empty() && self.pending.is_empty())
             && (self.want_checkpoint
                 || self.ring.used() * 2 > self.ring.len()
                 || self.active.bytes > self.config.memory as usize / 8)
