@@ -120,9 +120,6 @@ impl Osd {
         for name in self.apply_options() {
             out.log(Level::Warn, "osd", format!("the configured value of {name} does not fit and is ignored"));
         }
-        if let Some(level) = self.options.level() {
-            out.push(Output::LogLevel(level));
-        }
     }
 
     fn instruct(&mut self, now: Now, json: &str, out: &mut Outputs) {

@@ -44,7 +44,7 @@ use crate::sessions::Sessions;
 use messages::mon::LogEntry;
 use msgr::Messenger;
 use msgr::auth::{Acceptor, Auth, ClientAuth, Key, ServiceAuth};
-use node::{Input, Mono, Node, Now, Output, Outputs};
+use node::{Input, Level, Mono, Node, Now, Output, Outputs};
 use objectstore::{Hold, Ticket};
 use pg::Effect;
 use std::collections::{BTreeMap, VecDeque};
@@ -99,7 +99,8 @@ pub struct Osd {
     last_id: u64,
     log_seq: u64,
     boot_sent: Option<Mono>,
-    latest_wall: types::UTime,
+    /// The log level that was asked for last.
+    level_told: Option<Level>,
 }
 
 impl Osd {
@@ -136,7 +137,7 @@ impl Osd {
             last_id: 0,
             log_seq: 0,
             boot_sent: None,
-            latest_wall: types::UTime::ZERO,
+            level_told: None,
         }
     }
 
@@ -184,6 +185,15 @@ impl Osd {
         self.options = options;
         self.scale_logs();
         bad.into_iter().filter_map(|b| Some(b.split(' ').next()?.to_owned())).collect()
+    }
+
+    /// Tells the driver when somebody changed the log level.
+    fn tell_level(&mut self, out: &mut Outputs) {
+        let level = self.options.level();
+        if level != self.level_told {
+            self.level_told = level;
+            out.push(Output::LogLevel(level.unwrap_or(Level::Info)));
+        }
     }
 
     /// Shares the memory for logs among the groups, unless somebody chose otherwise.
@@ -295,7 +305,6 @@ impl Osd {
 
 impl Node for Osd {
     fn handle(&mut self, now: Now, input: Input, out: &mut Outputs) {
-        self.latest_wall = now.wall;
         match input {
             Input::Disk(done) => self.store.disk_done(now, done),
             Input::Call { call, command } => {
@@ -324,6 +333,7 @@ impl Node for Osd {
         // A store in memory commits at once.
         self.settle(now, out);
         self.msgr.turn(now, out);
+        self.tell_level(out);
         self.finish_stop(now, out);
     }
 
