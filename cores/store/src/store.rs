@@ -253,9 +253,12 @@ impl Store {
     /// Ends a round: issues what is to be written and read, and works in the background.
     pub fn turn(&mut self, now: Now, out: &mut Outputs) {
         self.now = now.mono;
+        if self.failure.is_none() {
+            // Also while the store is being made or opened.
+            self.io.retry(now.mono);
+        }
         if self.ready() && self.failure.is_none() && !self.read_only {
             self.run_stalled();
-            self.io.retry(now.mono);
             self.settle();
             self.form_groups();
             self.work_on_checkpoint();
@@ -279,8 +282,11 @@ impl Store {
 
     /// When `turn` must be called at the latest.
     pub fn deadline(&self) -> Mono {
-        if !self.ready() || self.failure.is_some() {
+        if self.failure.is_some() {
             return Mono::NEVER;
+        }
+        if !self.ready() {
+            return self.io.deadline();
         }
         if self.checkpoint_has_work() {
             return Mono(0);
