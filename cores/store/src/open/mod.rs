@@ -47,6 +47,8 @@ pub(crate) struct Opening {
     step: Step,
     found: Vec<Superblock>,
     newer: Option<OpenError>,
+    /// A slot that gave nothing is being read a second time.
+    again: bool,
 }
 
 /// Fewest blocks that must be left for data and pages.
@@ -54,7 +56,7 @@ const LEAST_ROOM: u64 = 256;
 
 impl Opening {
     pub(crate) fn new(create: bool) -> Self {
-        Self { create, step: Step::DataSize, found: Vec::new(), newer: None }
+        Self { create, step: Step::DataSize, found: Vec::new(), newer: None, again: false }
     }
 }
 
@@ -100,8 +102,12 @@ impl Store {
     /// What came back, and what to do next. True when the store is open.
     fn opening_step(&mut self, o: &mut Opening, done: DiskDone) -> Result<bool, OpenError> {
         let output = match (&o.step, done.result) {
-            // A slot that cannot be read is like one that is not whole: the other one counts.
-            (Step::Slot(i), Err(_)) => return self.read_slot(o, i + 1).map(|()| false),
+            // A slot that cannot be read is like one that is not whole: the other one counts. But the older one must not count
+            // because of a read that failed once.
+            (Step::Slot(i), Err(_)) => {
+                let i = *i;
+                return self.slot_unread(o, i).map(|()| false);
+            }
             (_, result) => result.map_err(|e| OpenError::Disk(format!("{e:?}")))?,
         };
         match (&mut o.step, output) {
@@ -112,9 +118,14 @@ impl Store {
             (Step::Slot(i), DiskOutput::Read(buf)) => {
                 let i = *i;
                 match Superblock::parse(&buf) {
+                    Ok(None) => {
+                        self.slot_unread(o, i)?;
+                        return Ok(false);
+                    }
                     Ok(sb) => o.found.extend(sb),
                     Err(error) => o.newer = Some(error),
                 }
+                o.again = false;
                 self.read_slot(o, i + 1)?;
             }
             (Step::JournalSize, DiskOutput::Stat(stat)) => {
@@ -164,6 +175,12 @@ impl Store {
         let data: Rope = data.freeze().into();
         self.io.write(device, block * BLOCK as u64, data, true, Purpose::Open);
         o.step = step;
+    }
+
+    /// Slot `i` gave nothing: reads it once more, then goes on.
+    fn slot_unread(&mut self, o: &mut Opening, i: usize) -> Result<(), OpenError> {
+        o.again = !o.again;
+        self.read_slot(o, if o.again { i } else { i + 1 })
     }
 
     /// Reads slot `i`, or the next that the disk is long enough for.
