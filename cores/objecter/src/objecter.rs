@@ -33,6 +33,8 @@ pub(crate) struct OpState {
     pub(crate) target: Target,
     /// To whom it was sent and not answered; `None` while it waits here.
     pub(crate) osd: Option<OsdId>,
+    /// To whom it was sent last, also if it waits here to be sent again.
+    last: Option<OsdId>,
     /// How often it was sent.
     attempts: i32,
     bytes: u64,
@@ -99,7 +101,7 @@ impl Objecter {
         let tid = self.next_tid;
         self.next_tid += 1;
         let bytes = request.ops.iter().map(|op| op.input.len() as u64).sum();
-        self.ops.insert(tid, OpState { request, target: Target::default(), osd: None, attempts: 0, bytes, owner });
+        self.ops.insert(tid, OpState { request, target: Target::default(), osd: None, last: None, attempts: 0, bytes, owner });
         self.unsent.insert(tid);
         self.pump = true;
         tid
@@ -190,8 +192,9 @@ impl Objecter {
 
     fn reply(&mut self, now: Now, osd: OsdId, tid: u64, reply: OsdOpReply) {
         let Some(op) = self.ops.get(&tid) else { return };
-        // An answer to an earlier sending tells nothing about the last one's place in the order of operations.
-        if op.osd != Some(osd) || reply.retry >= 0 && reply.retry != op.attempts - 1 {
+        // An answer to an earlier sending tells nothing about the last one's place in the order of operations. One to the last
+        // sending counts, also if a map has called the operation back meanwhile.
+        if op.last != Some(osd) || reply.retry >= 0 && reply.retry != op.attempts - 1 {
             return;
         }
         let Some(op) = self.remove(tid) else { return };
@@ -354,6 +357,7 @@ impl Objecter {
             return Err(key);
         }
         op.osd = Some(primary);
+        op.last = op.osd;
         op.attempts += 1;
         self.in_flight = (self.in_flight.0 + 1, self.in_flight.1 + op.bytes);
         self.unsent.remove(&tid);

@@ -229,6 +229,7 @@ impl Nemesis {
         let slower = cluster.rng.magnitude(1, 1000);
         let free = cluster.rng.magnitude(0, 4 << 20) / 4096 * 4096;
         let whom = if fault == Fault::SlowDisk && cluster.rng.one_in(4) { cluster.mon } else { osd };
+        cluster.history.borrow_mut().was_full |= fault == Fault::HostFull;
         let faults = &mut cluster.world.disk(whom, 0).faults;
         match fault {
             Fault::SlowDisk => faults.slower = slower,

@@ -185,7 +185,8 @@ impl Expected {
 
 fn difference(found: &Content, model: &Content) -> String {
     let names: Vec<&HObject> = found.objects.keys().chain(model.objects.keys()).collect();
-    let differs = names.into_iter().find(|name| found.objects.get(name) != model.objects.get(name));
+    let damaged = |name: &HObject| found.objects.get(name).is_some_and(Option::is_none);
+    let differs = names.into_iter().find(|name| found.objects.get(name) != model.objects.get(name) && !damaged(name));
     let Some(name) = differs else { return format!("meta keys differ: {:?} and not {:?}", found.meta, model.meta) };
     let size = |c: &Content| match c.objects.get(name) {
         None => "is absent".to_string(),
@@ -227,6 +228,7 @@ struct StoreNode {
 impl StoreNode {
     fn new(plan: StorePlan, shared: Rc<RefCell<StoreShared>>, boot: &Boot) -> Self {
         let config = Config { uuid: [3; 16], whoami: 0, memory: plan.memory, journal_bytes: plan.journal, ..Config::default() };
+        shared.borrow_mut().refused = None;
         // A store that was being made when it died is made again, unless it was finished.
         let made = shared.borrow().verified > 0;
         let store = if made { Store::open(config.clone()) } else { Store::create(config.clone()) };
@@ -599,7 +601,13 @@ impl StoreTown {
         if let Some(why) = self.shared.borrow().refused.clone() {
             return Err(format!("without faults, the store is {why}"));
         }
-        if ended { Ok(()) } else { Err("without faults, the store does not come to rest".into()) }
+        if ended {
+            return Ok(());
+        }
+        let s = self.shared.borrow();
+        let open: usize = s.scopes.iter().map(|e| e.since.iter().filter(|(_, acked)| !acked).count()).sum();
+        let (left, lives) = (s.left, s.verified);
+        Err(format!("without faults, the store does not come to rest: {left} to submit, {open} not acknowledged, life {lives}"))
     }
 
     fn empty(&mut self) -> Result<(), String> {
