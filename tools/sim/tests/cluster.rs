@@ -49,7 +49,7 @@ fn everything_at_once_changes_nothing_that_clients_see() {
 /// a journal that one wrong read cut off.
 #[test]
 fn what_was_found_once_is_not_found_again() {
-    for (scenario, seed) in [("torn", 4), ("disks", 1173), ("disks", 1816)] {
+    for (scenario, seed) in [("torn", 4), ("disks", 1173), ("disks", 1816), ("everything", 30380)] {
         runs(scenario, seed..seed + 1);
     }
 }

@@ -145,8 +145,14 @@ impl Monitor {
         let state = self.applied.clone();
         self.soft.report(&state, now, report);
         let soft = self.soft.osds.entry(osd).or_default();
+        let came_back = soft.session != Some(session);
         soft.session = Some(session);
         soft.closed_at = None;
+        if came_back && self.env.cephx() {
+            // Its session broke and it need not boot again; keys may have been changed meanwhile.
+            let keys = self.service_keys().encode();
+            self.mon.send(session, keys);
+        }
         if let Some(entry) = self.sessions.0.get_mut(&(Side::Mon, session)) {
             entry.osd = Some(osd);
         }
