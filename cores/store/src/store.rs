@@ -97,6 +97,8 @@ pub struct Store {
     pub(crate) log: Vec<(Level, String)>,
     pub(crate) want_checkpoint: bool,
     pub(crate) stopping: bool,
+    /// Both superblock slots tell the state of a clean stop: if one rots, the other does not tell an older state.
+    pub(crate) clean_twice: bool,
     pub(crate) disk: DiskStat,
     pub(crate) journal_disk: DiskStat,
     stat_at: Mono,
@@ -162,6 +164,7 @@ impl Store {
             log: Vec::new(),
             want_checkpoint: false,
             stopping: false,
+            clean_twice: false,
             disk: DiskStat::default(),
             journal_disk: DiskStat::default(),
             stat_at: Mono::NEVER,
@@ -305,7 +308,7 @@ impl Store {
             && match self.phase {
                 Phase::Opening(_) => false,
                 Phase::Refused(_) => true,
-                Phase::Ready => self.failure.is_some() || (self.quiet() && self.sb.clean),
+                Phase::Ready => self.failure.is_some() || (self.quiet() && self.clean_twice),
             }
     }
 

@@ -94,9 +94,9 @@ impl Store {
                 || self.active.bytes > self.config.memory as usize / 8)
     }
 
-    /// Whether the disk says what memory says.
+    /// Whether the disk says what memory says, in both superblock slots.
     fn quiet_on_disk(&self) -> bool {
-        self.sb.clean && self.active.is_empty() && self.pending.is_empty() && self.flights.is_empty()
+        self.clean_twice && self.active.is_empty() && self.pending.is_empty() && self.flights.is_empty()
     }
 
     fn can_freeze(&self) -> bool {
@@ -234,6 +234,7 @@ impl Store {
     pub(crate) fn flipped(&mut self) {
         let Some(c) = self.checkpoint.take() else { return };
         let Stage::Flip(sb) = c.stage else { unreachable!("only a flip writes the superblock") };
+        self.clean_twice = self.sb.clean && sb.clean;
         self.sb = *sb;
         self.frozen = None;
         self.holds.remove(&Owner::Checkpoint);
