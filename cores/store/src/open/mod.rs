@@ -37,6 +37,8 @@ enum Step {
     /// Pages of the tree.
     Tree,
     Replay(Box<Replay>),
+    /// The flush before the superblock of the new incarnation.
+    Settle(Box<Superblock>),
     /// The superblock of the new incarnation.
     Incarnation(Box<Superblock>),
 }
@@ -152,6 +154,10 @@ impl Store {
                 if self.replay_more(replay, Some(bytes))? {
                     return self.replayed(o);
                 }
+            }
+            (Step::Settle(sb), DiskOutput::Done) => {
+                let (slot, buf, sb) = (sb.slot(), sb.encode(), sb.clone());
+                self.open_write(o, DATA, slot, buf, Step::Incarnation(sb));
             }
             (Step::Incarnation(sb), DiskOutput::Done) => {
                 self.sb = (**sb).clone();
@@ -392,8 +398,10 @@ impl Store {
             clean: false,
             ..self.sb.clone()
         };
-        let (slot, buf) = (sb.slot(), sb.encode());
-        self.open_write(o, DATA, slot, buf, Step::Incarnation(Box::new(sb)));
+        // The superblock that was read may stand only in the disk's cache, if whoever wrote it died while writing. It must be
+        // durable before the other slot is overwritten, or a power cut could take both.
+        self.io.flush(DATA, Purpose::Open);
+        o.step = Step::Settle(Box::new(sb));
         Ok(false)
     }
 }
