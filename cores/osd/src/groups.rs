@@ -132,6 +132,20 @@ impl Groups {
         self.settle(id, slot, pg);
     }
 
+    /// Loads groups anew whose keys could not be read: a disk that failed once may answer now.
+    pub(crate) fn reload_failed(&mut self, world: &mut World<'_>) {
+        let failed: Vec<(PgId, Slot)> = self
+            .by_id
+            .iter()
+            .filter(|(_, slot)| self.get(**slot).is_some_and(Pg::load_failed))
+            .map(|(id, s)| (*id, *s))
+            .collect();
+        for (id, slot) in failed {
+            self.removed(slot);
+            self.load(id, world);
+        }
+    }
+
     fn with_ctx<R>(&mut self, slot: Slot, world: &mut World<'_>, f: impl FnOnce(&mut Ctx<'_>) -> R) -> R {
         let mut ctx = Ctx {
             now: world.now,

@@ -99,6 +99,8 @@ pub struct Osd {
     last_id: u64,
     log_seq: u64,
     boot_sent: Option<Mono>,
+    /// When groups that could not be loaded are tried again.
+    reload_at: Mono,
     /// The log level that was asked for last.
     level_told: Option<Level>,
 }
@@ -137,6 +139,7 @@ impl Osd {
             last_id: 0,
             log_seq: 0,
             boot_sent: None,
+            reload_at: Mono(0),
             level_told: None,
         }
     }

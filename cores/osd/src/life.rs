@@ -16,6 +16,8 @@ use types::PgId;
 const BOOT_AGAIN: Duration = Duration::from_secs(3);
 /// How long a stopping OSD waits for the monitor to mark it down before it closes its store.
 const FAREWELL: Duration = Duration::from_millis(500);
+/// How often groups that could not be loaded are tried again.
+const RELOAD: Duration = Duration::from_secs(30);
 /// Number of cephx in AUTH messages.
 const CEPHX: u32 = 2;
 /// The one hold under which the OSD loads.
@@ -192,6 +194,11 @@ impl Osd {
         }
         if self.phase != Phase::Active || !self.reporter.due(now) {
             return;
+        }
+        if self.reload_at <= now.mono {
+            self.reload_at = now.mono.plus(RELOAD);
+            let (groups, mut world) = self.world(now);
+            groups.reload_failed(&mut world);
         }
         let (map, me) = (self.maps.current(), self.config.whoami);
         let led = self.groups.iter_mut().filter(|pg| map.placed(pg.id().pg).acting_primary == me);

@@ -112,6 +112,7 @@ impl Pg {
         let level = crate::api::ClusterLevel::Error;
         ctx.out.push(Effect::ClusterLog { level, text: format!("pg {} {text}", self.id) });
         self.phase = Phase::Broken;
+        self.load_failed = true;
         for op in std::mem::take(&mut self.waiting) {
             self.handle_op(ctx, op);
         }

@@ -99,6 +99,8 @@ pub struct Pg {
     pub(crate) waiting: VecDeque<ClientOp>,
     /// Sessions that were told to hold back, with the backoff's number.
     pub(crate) backoffs: BTreeMap<SessionId, u64>,
+    /// Its keys could not be read.
+    pub(crate) load_failed: bool,
     pub(crate) copying: BTreeMap<u64, Copying>,
     pub(crate) trim: Trim,
     pub(crate) scrub: Option<Box<Scrub>>,
@@ -130,6 +132,7 @@ impl Pg {
             watches: Watches::default(),
             waiting: VecDeque::new(),
             backoffs: BTreeMap::new(),
+            load_failed: false,
             copying: BTreeMap::new(),
             trim: Trim::default(),
             scrub: None,
@@ -143,6 +146,11 @@ impl Pg {
     /// Which group.
     pub fn id(&self) -> SpgId {
         self.id
+    }
+
+    /// Whether the group's keys could not be read when it was loaded: loading it anew may succeed.
+    pub fn load_failed(&self) -> bool {
+        self.load_failed
     }
 
     /// Whether operations are carried out now, not only collected.
