@@ -134,15 +134,10 @@ impl Groups {
 
     /// Loads groups anew whose keys could not be read: a disk that failed once may answer now.
     pub(crate) fn reload_failed(&mut self, world: &mut World<'_>) {
-        let failed: Vec<(PgId, Slot)> = self
-            .by_id
-            .iter()
-            .filter(|(_, slot)| self.get(**slot).is_some_and(Pg::load_failed))
-            .map(|(id, s)| (*id, *s))
-            .collect();
-        for (id, slot) in failed {
-            self.removed(slot);
-            self.load(id, world);
+        let failed: Vec<Slot> =
+            self.by_id.values().copied().filter(|slot| self.get(*slot).is_some_and(Pg::load_failed)).collect();
+        for slot in failed {
+            self.call(slot, world, |pg, ctx| pg.reload(ctx));
         }
     }
 

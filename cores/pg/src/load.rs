@@ -68,15 +68,28 @@ impl Pg {
 
     /// Brings a group back from the store. It is active when [`Pg::is_active`] says so; operations that come earlier wait.
     pub fn load(id: SpgId, ctx: &mut Ctx<'_>) -> Self {
-        let loading = Loading { hold: Hold(0), stage: Stage::Info, after: Bytes::new() };
-        let mut pg = Self::blank(id, Phase::Loading(Box::new(loading)));
-        let hold = pg.next_hold(ctx);
-        if let Phase::Loading(loading) = &mut pg.phase {
-            loading.hold = hold;
-        }
-        pg.epoch = ctx.map.epoch;
-        pg.step_load(ctx);
+        let mut pg = Self::blank(id, Phase::Broken);
+        pg.begin_load(ctx);
         pg
+    }
+
+    /// Reads a group whose keys could not be read ([`Pg::load_failed`]) once more, in its place: a disk that failed once may
+    /// answer now. A group that failed to load has nothing under way in the store, so the numbers of its holds just go on.
+    pub fn reload(&mut self, ctx: &mut Ctx<'_>) {
+        if !self.load_failed() {
+            return;
+        }
+        let fresh = Self::blank(self.id, Phase::Broken);
+        let failed = std::mem::replace(self, fresh);
+        (self.holds, self.tickets, self.reports) = (failed.holds, failed.tickets, failed.reports);
+        self.begin_load(ctx);
+    }
+
+    fn begin_load(&mut self, ctx: &mut Ctx<'_>) {
+        let hold = self.next_hold(ctx);
+        self.phase = Phase::Loading(Box::new(Loading { hold, stage: Stage::Info, after: Bytes::new() }));
+        self.epoch = ctx.map.epoch;
+        self.step_load(ctx);
     }
 
     /// Reads on, until something must be fetched or all is there.
@@ -113,9 +126,7 @@ impl Pg {
         ctx.out.push(Effect::ClusterLog { level, text: format!("pg {} {text}", self.id) });
         self.phase = Phase::Broken;
         self.load_failed = true;
-        for op in std::mem::take(&mut self.waiting) {
-            self.handle_op(ctx, op);
-        }
+        self.end_waiting(ctx);
     }
 
     /// Reads one page of a stage; gives where to go on.

@@ -148,9 +148,9 @@ impl Pg {
         self.id
     }
 
-    /// Whether the group's keys could not be read when it was loaded: loading it anew may succeed.
+    /// Whether the group's keys could not be read when it was loaded: [`Pg::reload`] may succeed.
     pub fn load_failed(&self) -> bool {
-        self.load_failed
+        self.load_failed && matches!(self.phase, Phase::Broken)
     }
 
     /// Whether operations are carried out now, not only collected.
@@ -391,6 +391,11 @@ impl Pg {
     pub(crate) fn activate(&mut self, ctx: &mut Ctx<'_>) {
         self.phase = Phase::Active;
         self.history.last_change = ctx.now.wall;
+        self.end_waiting(ctx);
+    }
+
+    /// What waited for the group to be read goes in, and sessions that were told to hold back may go on.
+    pub(crate) fn end_waiting(&mut self, ctx: &mut Ctx<'_>) {
         for (session, id) in std::mem::take(&mut self.backoffs) {
             let message = self.backoff(ctx, messages::osd::code::backoff_op::UNBLOCK, id);
             ctx.out.push(Effect::Send { session, message });

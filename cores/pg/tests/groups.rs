@@ -274,3 +274,49 @@ fn a_group_that_cannot_be_read_says_so() {
     assert_eq!(bench.run("object0", full(b"x")).result, Errno::EIO.wire());
     assert_eq!(bench.pgs.get_mut(&id).expect("the group").stats().state, "down");
 }
+
+#[test]
+fn a_group_that_can_be_read_again_serves_again() {
+    use objectstore::{Hold, Mutation, ObjectStore, Ticket, Transaction};
+    fn set(bench: &mut Bench, id: types::SpgId, value: Bytes) {
+        let mutations = vec![Mutation::MetaSet("i".into(), value)];
+        bench.store.submit(Transaction { scope: id, mutations, ..Transaction::default() }, Ticket(1 << 40)).expect("room");
+        while bench.store.poll_event().is_some() {}
+    }
+    for miss in [false, true] {
+        let mut bench = Bench::new(1);
+        fill(&mut bench, 3);
+        let id = *bench.pgs.keys().next().expect("a group");
+        let good = bench.store.meta_get(Hold(0), &id, b"i").expect("readable").expect("there");
+        set(&mut bench, id, "junk".into());
+        bench.store.miss = miss;
+        bench.restart();
+        for _ in 0..3 {
+            bench.with(id, |pg, ctx| pg.reload(ctx));
+            bench.settle();
+            assert!(bench.pgs[&id].load_failed());
+        }
+        set(&mut bench, id, good);
+        bench.with(id, |pg, ctx| pg.reload(ctx));
+        bench.settle();
+        assert!(bench.pgs[&id].is_active() && !bench.pgs[&id].load_failed());
+        assert_eq!(read(&mut bench, "object2"), "new");
+        bench.with(id, |pg, ctx| pg.reload(ctx));
+        assert!(bench.pgs[&id].is_active(), "a group that serves is left alone");
+    }
+}
+
+#[test]
+fn a_broken_group_that_is_being_removed_is_not_read_again() {
+    use objectstore::{Mutation, ObjectStore, Ticket, Transaction};
+    let mut bench = Bench::new(1);
+    fill(&mut bench, 3);
+    let id = *bench.pgs.keys().next().expect("a group");
+    let mutations = vec![Mutation::MetaSet("i".into(), "junk".into())];
+    bench.store.submit(Transaction { scope: id, mutations, ..Transaction::default() }, Ticket(1 << 40)).expect("room");
+    while bench.store.poll_event().is_some() {}
+    bench.restart();
+    assert!(bench.pgs[&id].load_failed());
+    bench.with(id, |pg, ctx| pg.remove(ctx));
+    assert!(bench.pgs.get(&id).is_none_or(|pg| !pg.load_failed()));
+}
