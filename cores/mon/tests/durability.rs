@@ -184,6 +184,57 @@ fn a_stop_waits_for_what_is_under_way() {
 }
 
 #[test]
+fn a_stop_before_it_serves_ends_it_too() {
+    // After so many of the disk's answers on the way from the first turn to serving.
+    for made in [false, true] {
+        for answers in 0..12 {
+            let disk = if made { World::new().disk.clone() } else { Disk::default() };
+            let mut world = World::resting(config(AuthMode::None), disk);
+            world.hold = true;
+            if answers > 0 {
+                world.run();
+            }
+            for _ in 1..answers {
+                let Some(request) = world.held.pop_front() else { break };
+                world.do_disk(request);
+                world.run();
+            }
+            world.feed(Input::Stop);
+            world.run();
+            world.hold = false;
+            while let Some(request) = world.held.pop_front() {
+                world.do_disk(request);
+                world.run();
+            }
+            assert!(world.stopped && world.fatal.is_none(), "made {made}, {answers} answers");
+            // What it left is a store, or nothing.
+            let mut again = World::with(config(AuthMode::None), world.disk.clone());
+            assert!(again.fatal.is_none() && again.call(r#"{"prefix":"status"}"#).0 == 0);
+        }
+    }
+}
+
+#[test]
+fn a_stop_does_not_wait_for_space() {
+    let mut world = World::new();
+    world.no_space = true;
+    let id = world.begin_call(POOL);
+    world.run();
+    world.feed(Input::Stop);
+    world.run();
+    assert!(world.stopped && !world.answers.contains_key(&id), "nothing was acknowledged");
+}
+
+#[test]
+fn a_store_that_is_cut_off_is_refused() {
+    let mut disk = World::new().disk;
+    // The superblocks are there, the snapshot is not.
+    disk.bytes.truncate(16_384);
+    let why = World::with(config(AuthMode::None), disk).fatal.expect("it is refused");
+    assert!(why.contains("cut off") && why.contains("16384"), "{why}");
+}
+
+#[test]
 fn the_same_story_gives_the_same_bytes() {
     let story = || {
         let mut world = World::new();

@@ -21,6 +21,8 @@ pub(crate) const SLOT: usize = 2 * BLOCK;
 pub(crate) const AREAS_AT: u64 = 2 * SLOT as u64;
 
 const SUPER_MAGIC: [u8; 8] = *b"nacremon";
+/// Generations and indexes are below this: one each nanosecond would take a hundred years.
+const COUNTS: u64 = 1 << 62;
 const GROUP_MAGIC: u32 = 0x6d6f_6e47;
 /// Bytes of a group before its entries.
 const GROUP_HEAD: usize = 60;
@@ -120,6 +122,8 @@ impl Super {
             && self.area_bytes.is_multiple_of(BLOCK as u64)
             && self.area_bytes < 1 << 50
             && self.snapshot_len <= self.area_bytes
+            && self.generation < COUNTS
+            && self.snapshot_index < COUNTS
     }
 }
 
@@ -180,7 +184,7 @@ impl Group {
         let mut entries = Vec::new();
         for i in 0..u64::from(count) {
             let entry: Entry = r.get().ok()?;
-            if entry.index != first + i {
+            if entry.index >= COUNTS || first.checked_add(i) != Some(entry.index) {
                 return None;
             }
             entries.push(entry);

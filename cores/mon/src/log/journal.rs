@@ -126,6 +126,11 @@ impl Journal {
         self.used > 0 && (self.used >= self.log_bytes || end > sb.area_at() + sb.area_bytes)
     }
 
+    /// Whether a write found no space and is to be tried again.
+    pub(crate) fn waits_for_space(&self) -> bool {
+        self.retry.is_some()
+    }
+
     /// When a write is tried again.
     pub(crate) fn deadline(&self) -> Mono {
         self.retry.as_ref().map_or(Mono::NEVER, |(at, ..)| *at)
@@ -285,6 +290,13 @@ impl Journal {
         }
         let len = (sb.snapshot_len as usize).next_multiple_of(BLOCK);
         let offset = sb.area_at();
+        if offset.saturating_add(len as u64) > self.stat.len.next_multiple_of(BLOCK as u64) {
+            return Err(format!(
+                "the monitor's store is cut off: its snapshot should end at byte {}, the store ends at {}",
+                offset + len as u64,
+                self.stat.len
+            ));
+        }
         self.phase = Phase::Snapshot(sb);
         self.request(DiskOp::Read { offset, buf: Buf::new(len) }, out);
         Ok(())

@@ -69,6 +69,8 @@ pub struct Monitor {
     /// Epoch up to which subscribers were told.
     published: Published,
     snapshotting: bool,
+    /// It was asked to stop; before it serves, what was begun comes first.
+    stop_asked: bool,
 }
 
 /// What subscribers were told last.
@@ -150,6 +152,7 @@ impl Monitor {
             held_calls: Vec::new(),
             published: Published::default(),
             snapshotting: false,
+            stop_asked: false,
         }
     }
 
@@ -392,9 +395,15 @@ impl Monitor {
         }
     }
 
-    /// Whether nothing is unfinished.
+    /// Whether nothing is unfinished that could still be finished: on a full disk, what waits was promised to nobody.
     fn is_settled(&self) -> bool {
-        !self.log.is_busy() && self.journal.is_idle() && self.waiting.is_empty()
+        let done = !self.log.is_busy() && self.journal.is_idle() && self.waiting.is_empty();
+        done || self.journal.waits_for_space()
+    }
+
+    fn end(&mut self, out: &mut Outputs) {
+        self.phase = Phase::Over;
+        out.push(Output::Stopped);
     }
 
     fn network(&mut self, now: Now, input: Input, out: &mut Outputs) {
@@ -460,10 +469,7 @@ impl Node for Monitor {
             Input::Disk(done) => self.journal.disk_done(done, out),
             Input::Call { call, command } if self.phase == Phase::Serving => self.call(now, call, &command, out),
             Input::Call { call, command } => self.held_calls.push((call, command)),
-            Input::Stop => {
-                self.phase = Phase::Stopping;
-                self.flush_lines(now, out);
-            }
+            Input::Stop => self.stop_asked = true,
             net => self.network(now, net, out),
         }
     }
@@ -473,11 +479,19 @@ impl Node for Monitor {
             return;
         }
         if self.phase == Phase::New {
+            if self.stop_asked {
+                return self.end(out);
+            }
             self.phase = Phase::Opening;
             self.journal.open(out);
         }
         self.journal.turn(now, out);
         self.work(now, out);
+        if self.stop_asked && self.phase == Phase::Serving {
+            self.phase = Phase::Stopping;
+            self.flush_lines(now, out);
+            self.work(now, out);
+        }
         if self.phase == Phase::Serving && now.mono >= self.next_tick {
             self.next_tick = now.mono.plus(TICK);
             self.tick(now, out);
@@ -488,8 +502,7 @@ impl Node for Monitor {
         self.mgr.turn(now, out);
         self.forget_closed(from, out);
         if self.phase == Phase::Stopping && self.is_settled() {
-            self.phase = Phase::Over;
-            out.push(Output::Stopped);
+            self.end(out);
         }
     }
 

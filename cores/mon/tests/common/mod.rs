@@ -107,8 +107,15 @@ impl World {
     }
 
     pub fn with(config: Config, disk: Disk) -> Self {
+        let mut world = Self::resting(config, disk);
+        world.run();
+        world
+    }
+
+    /// A monitor that had no turn yet.
+    pub fn resting(config: Config, disk: Disk) -> Self {
         let now = Now { mono: Mono(1_000_000_000), wall: UTime { sec: START, nsec: 0 } };
-        let mut world = Self {
+        Self {
             monitor: Monitor::new(config, [9; 32]),
             disk,
             now,
@@ -124,9 +131,7 @@ impl World {
             calls: 0,
             conns: 0,
             disk_inputs: VecDeque::new(),
-        };
-        world.run();
-        world
+        }
     }
 
     /// Lets time pass.
