@@ -13,13 +13,15 @@
 mod hello;
 mod lock;
 mod numops;
+mod rbd;
 mod refcount;
 mod registry;
 #[cfg(test)]
 mod testing;
+mod unique;
 mod version;
 
-pub use registry::{Class, Lookup, Method, RD, WR, find};
+pub use registry::{Class, Lookup, Method, PROMOTE, RD, WR, all, find};
 
 use bytes::Bytes;
 use denc::Decode;
@@ -44,8 +46,10 @@ pub trait View {
     fn omap_list(&self, after: &[u8], prefix: &[u8], max: usize) -> Read<Page>;
     /// The entries of those keys that exist.
     fn omap_get(&self, keys: &[Bytes]) -> Read<Vec<(Bytes, Bytes)>>;
-    /// Sequence number of the newest snapshot that the object was written under.
-    fn snap_seq(&self) -> u64;
+    /// Sequence number of the newest snapshot that the object was written under; none if nothing is left of the object.
+    fn snap_seq(&self) -> Option<u64>;
+    /// Who watches the object.
+    fn watchers(&self) -> Vec<Origin>;
     /// The object's version as users see it.
     fn user_version(&self) -> u64;
 }
@@ -157,6 +161,11 @@ impl<'a> Call<'a> {
     /// The input as a `T`; EINVAL if it is not one. Bytes after it are ignored, as Ceph's classes do.
     pub fn arg<T: Decode>(&self) -> Result<T, Fail> {
         denc::Reader::new(&self.input).get().map_err(|_| Fail::Errno(Errno::EINVAL))
+    }
+
+    /// What `read` makes of the input; EINVAL if it cannot. Bytes after that are ignored.
+    pub fn parse<T>(&self, read: impl FnOnce(&mut denc::Reader<'_>) -> denc::Result<T>) -> Result<T, Fail> {
+        read(&mut denc::Reader::new(&self.input)).map_err(|_| Fail::Errno(Errno::EINVAL))
     }
 
     /// Whether the object exists.

@@ -1,17 +1,20 @@
 //! Which classes and methods there are.
 
-use crate::{Call, Outcome, hello, lock, numops, refcount, version};
+use crate::{Call, Outcome, hello, lock, numops, rbd, refcount, version};
 
 /// The method reads.
 pub const RD: u8 = 1;
 /// The method writes.
 pub const WR: u8 = 2;
 
+/// The object is fetched from a slower pool before the method runs. There is none here, so it means nothing.
+pub const PROMOTE: u8 = 8;
+
 /// A method of a class.
 pub struct Method {
     /// Its name.
     pub name: &'static str,
-    /// [`RD`], [`WR`] or both.
+    /// [`RD`], [`WR`], [`PROMOTE`] in any union.
     pub flags: u8,
     /// What it does.
     pub run: fn(&mut Call<'_>) -> Outcome,
@@ -33,18 +36,24 @@ impl Method {
 pub struct Class {
     /// Its name.
     pub name: &'static str,
-    /// Its methods.
-    pub methods: &'static [Method],
+    /// Its methods, one table for each of its modules.
+    pub methods: &'static [&'static [Method]],
 }
 
 /// All classes.
 static CLASSES: &[Class] = &[
-    Class { name: "hello", methods: hello::METHODS },
-    Class { name: "lock", methods: lock::METHODS },
-    Class { name: "numops", methods: numops::METHODS },
-    Class { name: "refcount", methods: refcount::METHODS },
-    Class { name: "version", methods: version::METHODS },
+    Class { name: "hello", methods: &[hello::METHODS] },
+    Class { name: "lock", methods: &[lock::METHODS] },
+    Class { name: "numops", methods: &[numops::METHODS] },
+    Class { name: "rbd", methods: rbd::METHODS },
+    Class { name: "refcount", methods: &[refcount::METHODS] },
+    Class { name: "version", methods: &[version::METHODS] },
 ];
+
+/// All methods, as pairs of class and method.
+pub fn all() -> impl Iterator<Item = (&'static Class, &'static Method)> {
+    CLASSES.iter().flat_map(|class| class.methods.iter().copied().flatten().map(move |method| (class, method)))
+}
 
 /// What a class and method name lead to.
 pub enum Lookup {
@@ -59,7 +68,7 @@ pub enum Lookup {
 /// Finds a method.
 pub fn find(class: &[u8], method: &[u8]) -> Lookup {
     let Some(class) = CLASSES.iter().find(|c| c.name.as_bytes() == class) else { return Lookup::UnknownClass };
-    match class.methods.iter().find(|m| m.name.as_bytes() == method) {
+    match class.methods.iter().copied().flatten().find(|m| m.name.as_bytes() == method) {
         Some(method) => Lookup::Found(method),
         None => Lookup::UnknownMethod,
     }

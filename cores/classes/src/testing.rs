@@ -19,17 +19,21 @@ pub(crate) struct Bench {
     pub(crate) object: Option<Object>,
     pub(crate) origin: Origin,
     pub(crate) now: UTime,
+    pub(crate) snap_seq: u64,
+    pub(crate) watchers: Vec<Origin>,
 }
 
 impl Default for Bench {
     fn default() -> Self {
         let origin = Origin { kind: 8, num: 1, addr: EntityAddr::default() };
-        Self { object: None, origin, now: UTime { sec: 1, nsec: 0 } }
+        Self { object: None, origin, now: UTime { sec: 1, nsec: 0 }, snap_seq: 0, watchers: Vec::new() }
     }
 }
 
 struct Look<'a> {
     object: &'a Option<Object>,
+    snap_seq: u64,
+    watchers: &'a Vec<Origin>,
     /// Reads that are answered before one misses.
     there: Cell<usize>,
 }
@@ -83,8 +87,11 @@ impl View for Look<'_> {
         let omap = self.touch()?.omap;
         Ok(keys.iter().filter_map(|k| omap.get(k).map(|v| (k.clone(), v.clone()))).collect())
     }
-    fn snap_seq(&self) -> u64 {
-        0
+    fn snap_seq(&self) -> Option<u64> {
+        self.object.as_ref().map(|_| self.snap_seq)
+    }
+    fn watchers(&self) -> Vec<Origin> {
+        self.watchers.clone()
     }
     fn user_version(&self) -> u64 {
         0
@@ -96,6 +103,13 @@ impl Bench {
         self.object.is_some()
     }
 
+    /// Puts bytes into the object's data.
+    pub(crate) fn write_raw(&mut self, at: usize, bytes: &[u8]) {
+        let data = &mut self.object.get_or_insert_default().data;
+        data.resize(data.len().max(at + bytes.len()), 0);
+        data[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+
     pub(crate) fn omap(&self, key: &str) -> Option<String> {
         let value = self.object.as_ref()?.omap.get(key.as_bytes())?;
         Some(String::from_utf8_lossy(value).into_owned())
@@ -105,7 +119,8 @@ impl Bench {
     pub(crate) fn call(&mut self, class: &str, method: &str, input: &[u8]) -> Result<Bytes, Errno> {
         let Lookup::Found(method) = find(class.as_bytes(), method.as_bytes()) else { panic!("no method {class}.{method}") };
         for there in 0.. {
-            let look = Look { object: &self.object, there: Cell::new(there) };
+            let (snap_seq, watchers) = (self.snap_seq, &self.watchers);
+            let look = Look { object: &self.object, snap_seq, watchers, there: Cell::new(there) };
             let input = Bytes::copy_from_slice(input);
             let mut call = Call::new(&look, input, self.origin, self.now, Bytes::from_static(b"object"));
             let outcome = (method.run)(&mut call);

@@ -1,6 +1,6 @@
 //! Class `version`: a counter and a tag in an attribute, for optimistic concurrency.
 
-use crate::{Call, Change, Fail, Method, Outcome, RD, WR};
+use crate::{Call, Change, Fail, Method, Outcome, RD, WR, unique};
 use bytes::Bytes;
 use denc::{Decode, Encode};
 use messages::class::version::{ATTR, CheckOp, Condition, IncOp, ObjVersion, ReadReply, SetOp, cond};
@@ -26,24 +26,11 @@ fn store(call: &mut Call<'_>, version: &ObjVersion) {
     call.change(Change::SetXattr(Bytes::from_static(ATTR.as_bytes()), version.to_bytes()));
 }
 
-/// A tag that differs from object to object and from time to time. It need not be secret, and there is no chance here:
-/// the clock, the name and the caller are mixed.
-fn fresh_tag(call: &Call<'_>) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    let mut x = call.now.as_nanos() ^ u64::from(types::hash::rjenkins(&call.object)) << 32 ^ call.origin.num as u64;
-    (0..TAG_LEN)
-        .map(|_| {
-            x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            LETTERS[(x >> 58) as usize] as char
-        })
-        .collect()
-}
-
 /// The stored version, or a new one with a fresh tag.
 fn current(call: &Call<'_>) -> Result<ObjVersion, Fail> {
     Ok(match stored(call)? {
         Some(version) => version,
-        None => ObjVersion { ver: 0, tag: fresh_tag(call) },
+        None => ObjVersion { ver: 0, tag: unique::tag(call, TAG_LEN) },
     })
 }
 

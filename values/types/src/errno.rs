@@ -31,11 +31,14 @@ errnos! {
     EIO = 5 "input/output error";
     ENXIO = 6 "no such device or address";
     E2BIG = 7 "argument list too long";
+    ENOEXEC = 8 "the image lacks a feature";
+    EBADF = 9 "does not belong together";
     EAGAIN = 11 "try again";
     ENOMEM = 12 "out of memory";
     EACCES = 13 "permission denied";
     EBUSY = 16 "resource busy";
     EEXIST = 17 "already exists";
+    EXDEV = 18 "crosses namespaces";
     ENOTDIR = 20 "not a directory";
     EINVAL = 22 "invalid argument";
     EFBIG = 27 "too large";
@@ -44,6 +47,7 @@ errnos! {
     EDOM = 33 "argument out of domain";
     ERANGE = 34 "out of range";
     ENAMETOOLONG = 36 "name too long";
+    ENOSYS = 38 "not known here";
     ENOTEMPTY = 39 "not empty";
     ENODATA = 61 "no such attribute";
     EOVERFLOW = 75 "value too large";

@@ -2,7 +2,7 @@
 
 use crate::run::{Exec, Run, Stop};
 use bytes::Bytes;
-use classes::{Change, Fail, Lookup, Stat, View};
+use classes::{Change, Fail, Lookup, Origin, Stat, View};
 use objectstore::{Page, Read, Unread};
 use types::{Errno, Rope};
 
@@ -66,8 +66,16 @@ impl View for Look<'_, '_> {
         unread(self.0.omap_get(keys))
     }
 
-    fn snap_seq(&self) -> u64 {
-        self.0.after.info.snaps.seq
+    fn snap_seq(&self) -> Option<u64> {
+        let Run { before, after, .. } = self.0;
+        // What is deleted but has clones was written under their snapshots.
+        let there = after.live() || after.exists && !before.info.snaps.clones.is_empty();
+        there.then_some(before.info.snaps.seq)
+    }
+
+    fn watchers(&self) -> Vec<Origin> {
+        let watchers = self.0.before.info.watchers.iter();
+        watchers.map(|w| Origin { kind: w.holder.0, num: w.holder.1, addr: w.addr }).collect()
     }
 
     fn user_version(&self) -> u64 {
@@ -89,7 +97,7 @@ impl Run<'_> {
         }
         let look = Look(self);
         let (kind, num) = self.holder();
-        let origin = classes::Origin { kind, num, addr: self.op.peer.addr };
+        let origin = Origin { kind, num, addr: self.op.peer.addr };
         let mut call = classes::Call::new(&look, call.input, origin, self.env.now.wall, self.op.op.oid.clone());
         let outcome = (method.run)(&mut call);
         let changes = std::mem::take(&mut call.changes);
