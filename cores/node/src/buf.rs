@@ -3,18 +3,24 @@
 use bytes::Bytes;
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 /// Alignment of every buffer, in bytes: what O_DIRECT asks for on every disk that we know.
 pub const ALIGN: usize = 4096;
-/// Buffers above this size go back to the system when they are dropped.
-const LARGEST_KEPT: usize = 8 << 20;
+/// Buffers above this size go back to the system when they are dropped, in pages.
+const LARGEST_KEPT: usize = (8 << 20) / ALIGN;
 /// Bytes that each thread keeps for the next taker.
 const KEPT: usize = 24 << 20;
+
+/// What memory is made of: asking for these asks for alignment.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C, align(4096))]
+struct Page([u8; ALIGN]);
 
 /// An owned buffer of bytes at an aligned address. [`Buf::freeze`] makes it shareable without a copy; when the last
 /// owner lets go, the memory is kept by that thread for the next buffer of its size.
 pub struct Buf {
-    memory: Vec<u8>,
+    memory: Vec<Page>,
     start: usize,
     len: usize,
     skipped: usize,
@@ -22,7 +28,8 @@ pub struct Buf {
 
 #[derive(Default)]
 struct Kept {
-    by_class: [Vec<Vec<u8>>; 12],
+    /// By size class.
+    by_class: Vec<Vec<Vec<Page>>>,
     bytes: usize,
 }
 
@@ -30,21 +37,24 @@ thread_local! {
     static POOL: RefCell<Kept> = RefCell::default();
 }
 
-/// Size classes are powers of two from 4 KiB to [`LARGEST_KEPT`].
-fn class(len: usize) -> Option<usize> {
-    let rounded = len.max(ALIGN).next_power_of_two();
-    (rounded <= LARGEST_KEPT).then(|| rounded.trailing_zeros() as usize - 12)
+/// Size class for so many pages, and how many it has: all sizes up to 4 pages, then four for each doubling. What is frozen may be
+/// kept for long (a cached block keeps its whole buffer), so little may be lost to rounding.
+fn class(pages: usize) -> (usize, usize) {
+    let step = (pages.next_power_of_two() / 8).max(1);
+    let size = pages.next_multiple_of(step);
+    let (doubling, quarter) = (step.trailing_zeros() as usize, size / step);
+    (doubling * 4 + quarter, size)
 }
 
 impl Buf {
     /// A buffer of `len` bytes whose content is arbitrary (left over from an earlier use, or zero).
     pub fn new(len: usize) -> Self {
-        let memory = match class(len) {
-            None => vec![0; len + ALIGN],
-            Some(class) => Self::kept(class).unwrap_or_else(|| vec![0; (ALIGN << class) + ALIGN]),
-        };
-        let start = memory.as_ptr().align_offset(ALIGN);
-        Self { memory, start, len, skipped: 0 }
+        let (class, size) = class(len.div_ceil(ALIGN).max(1));
+        let memory = Self::kept(class).unwrap_or_else(|| {
+            // A failed allocation of memory ends the process, as with any vector.
+            Page::new_vec_zeroed(size).expect("memory")
+        });
+        Self { memory, start: 0, len, skipped: 0 }
     }
 
     /// A buffer of `len` zero bytes.
@@ -54,11 +64,11 @@ impl Buf {
         buf
     }
 
-    fn kept(class: usize) -> Option<Vec<u8>> {
+    fn kept(class: usize) -> Option<Vec<Page>> {
         POOL.with(|pool| {
             let mut pool = pool.borrow_mut();
-            let memory = pool.by_class[class].pop()?;
-            pool.bytes -= memory.len();
+            let memory = pool.by_class.get_mut(class)?.pop()?;
+            pool.bytes -= memory.len() * ALIGN;
             Some(memory)
         })
     }
@@ -93,15 +103,19 @@ impl Buf {
 impl Drop for Buf {
     fn drop(&mut self) {
         let memory = std::mem::take(&mut self.memory);
-        let Some(class) = class(memory.len().saturating_sub(ALIGN)) else { return };
-        if memory.len() != (ALIGN << class) + ALIGN {
+        if memory.len() > LARGEST_KEPT {
             return;
         }
+        let (class, size) = class(memory.len());
+        assert_eq!(size, memory.len(), "every buffer is as long as its class says");
         // A thread that ends has no pool any more; then the memory just goes.
         let _ = POOL.try_with(|pool| {
             let mut pool = pool.borrow_mut();
-            if pool.bytes + memory.len() <= KEPT {
-                pool.bytes += memory.len();
+            if pool.bytes + memory.len() * ALIGN <= KEPT {
+                pool.bytes += memory.len() * ALIGN;
+                if pool.by_class.len() <= class {
+                    pool.by_class.resize_with(class + 1, Vec::new);
+                }
                 pool.by_class[class].push(memory);
             }
         });
@@ -111,13 +125,13 @@ impl Drop for Buf {
 impl Deref for Buf {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        &self.memory[self.start..self.start + self.len]
+        &self.memory.as_bytes()[self.start..self.start + self.len]
     }
 }
 
 impl DerefMut for Buf {
     fn deref_mut(&mut self) -> &mut [u8] {
-        &mut self.memory[self.start..self.start + self.len]
+        &mut self.memory.as_mut_bytes()[self.start..self.start + self.len]
     }
 }
 
@@ -148,6 +162,19 @@ mod tests {
         assert!(buf.is_empty());
         buf.unskip();
         assert_eq!(&buf[..], b"0123456789");
+    }
+
+    #[test]
+    fn classes_waste_little_and_are_told_apart() {
+        let mut before = (0, 0);
+        for pages in 1..5000 {
+            let now = class(pages);
+            assert!(now.1 >= pages && now.1 <= pages + pages / 4, "{pages} pages become {}", now.1);
+            assert_eq!(class(now.1), now);
+            assert_eq!(now.0 == before.0, now.1 == before.1);
+            assert!(now >= before);
+            before = now;
+        }
     }
 
     #[test]

@@ -50,7 +50,7 @@ impl Store {
         }
         self.not_waiting(|t| t.mutations.iter().flat_map(crate::exec::objects_of).flatten().any(|o| same(o, object)))?;
         let eye = self.eye(Owner::Hold(hold));
-        let onode = eye.known(object)?.onode;
+        let onode = eye.onode(object)?;
         Ok((eye, onode))
     }
 

@@ -1,6 +1,7 @@
 //! What is kept in memory of the disk: blocks of data, index pages, onodes. All bounded; all may forget anything.
 
-use crate::block::BLOCK;
+use crate::block::{BLOCK, Patch};
+use crate::checked::Checked;
 use crate::index::page::PageRef;
 use crate::onode::Onode;
 use bytes::Bytes;
@@ -57,67 +58,137 @@ struct Slot<T> {
     hot: Cell<bool>,
 }
 
-/// Runs of blocks of the data disk, by first block; they never overlap. Second chance decides who goes.
+/// Blocks that are kept.
+struct Blocks {
+    value: Checked,
+    hot: Cell<bool>,
+    /// Used since it came: it is in the queue of those.
+    kept: bool,
+}
+
+/// Runs of blocks of the data disk, by first block; they never overlap. Single blocks, which small objects have, are found by
+/// hash; longer runs also from their middle. What was never used since it came goes first, so that a long scan drives nothing
+/// else out; then second chance decides.
 pub(crate) struct BlockCache {
-    runs: BTreeMap<u64, Slot<Bytes>>,
+    singles: Hashed<u64, Blocks>,
+    runs: BTreeMap<u64, Blocks>,
+    /// First blocks of what was not used since it came, oldest first; and of the rest. An entry whose run is gone, or has moved to
+    /// the other queue, is skipped.
+    fresh: VecDeque<u64>,
+    kept: VecDeque<u64>,
+    fresh_bytes: usize,
     bytes: usize,
     limit: usize,
-    hand: u64,
     longest: u64,
 }
 
 impl BlockCache {
     pub(crate) fn new(limit: usize) -> Self {
-        Self { runs: BTreeMap::new(), bytes: 0, limit, hand: 0, longest: 1 }
+        let (singles, runs) = (Hashed::default(), BTreeMap::new());
+        let (fresh, kept) = (VecDeque::new(), VecDeque::new());
+        Self { singles, runs, fresh, kept, fresh_bytes: 0, bytes: 0, limit, longest: 1 }
     }
 
     /// Up to `max` blocks from `block` on, if the first is there.
-    pub(crate) fn get(&self, block: u64, max: u64) -> Option<Bytes> {
-        let (start, slot) = self.runs.range(..=block).next_back()?;
-        let from = (block - start) as usize * BLOCK;
-        if from >= slot.value.len() {
+    pub(crate) fn get(&self, block: u64, max: u64) -> Option<Checked> {
+        if let Some(entry) = self.singles.get(&block) {
+            entry.hot.set(true);
+            return Some(entry.value.clone());
+        }
+        let (start, entry) = self.runs.range(..=block).next_back()?;
+        let from = block - start;
+        if from >= entry.value.blocks() {
             return None;
         }
-        slot.hot.set(true);
-        let len = (slot.value.len() - from).min(max as usize * BLOCK);
-        Some(slot.value.slice(from..from + len))
+        entry.hot.set(true);
+        Some(entry.value.part(from as usize, max))
     }
 
-    /// Keeps whole blocks.
-    pub(crate) fn insert(&mut self, block: u64, bytes: Bytes) {
-        let n = (bytes.len() / BLOCK) as u64;
-        if n == 0 || bytes.len() > self.limit {
+    /// Most blocks that are kept as one run: several such runs must fit.
+    pub(crate) fn longest_kept(&self) -> u64 {
+        (self.limit / BLOCK / 16) as u64
+    }
+
+    /// Keeps blocks, unless there are too many of them.
+    pub(crate) fn insert(&mut self, block: u64, value: Checked) {
+        let n = value.blocks();
+        self.forget(block, n);
+        if n > self.longest_kept().max(1) {
             return;
         }
-        self.forget(block, n);
-        self.longest = self.longest.max(n);
-        self.bytes += bytes.len();
-        self.runs.insert(block, Slot { value: bytes, hot: Cell::new(false) });
+        self.bytes += value.len();
+        self.fresh_bytes += value.len();
+        let entry = Blocks { value, hot: Cell::new(false), kept: false };
+        if n == 1 {
+            self.singles.insert(block, entry);
+        } else {
+            self.longest = self.longest.max(n);
+            self.runs.insert(block, entry);
+        }
+        self.fresh.push_back(block);
         while self.bytes > self.limit {
             self.evict();
         }
+        if self.fresh.len() + self.kept.len() > 2 * (self.singles.len() + self.runs.len()) + 64 {
+            self.tidy();
+        }
     }
 
+    fn entry(&mut self, start: u64) -> Option<&mut Blocks> {
+        self.singles.get_mut(&start).or_else(|| self.runs.get_mut(&start))
+    }
+
+    /// Drops one entry, or moves it on. The fresh ones may have a quarter of the memory before others go for them.
     fn evict(&mut self) {
-        let Some((&start, slot)) = self.runs.range(self.hand..).next().or_else(|| self.runs.iter().next()) else { return };
-        self.hand = start + 1;
-        if !slot.hot.replace(false) {
-            self.bytes -= slot.value.len();
-            self.runs.remove(&start);
+        let from_kept = !self.kept.is_empty() && (self.fresh.is_empty() || self.fresh_bytes < self.limit / 4);
+        let queue = if from_kept { &mut self.kept } else { &mut self.fresh };
+        let Some(block) = queue.pop_front() else { return };
+        let Some(entry) = self.entry(block).filter(|e| e.kept == from_kept) else { return };
+        if !entry.hot.replace(false) {
+            return self.remove(block);
         }
+        entry.kept = true;
+        let len = entry.value.len();
+        self.fresh_bytes -= if from_kept { 0 } else { len };
+        self.kept.push_back(block);
+    }
+
+    fn remove(&mut self, start: u64) {
+        if let Some(gone) = self.singles.remove(&start).or_else(|| self.runs.remove(&start)) {
+            self.bytes -= gone.value.len();
+            self.fresh_bytes -= if gone.kept { 0 } else { gone.value.len() };
+        }
+    }
+
+    /// What was forgotten leaves its place in the queues, and what came back has two: neither may add up.
+    fn tidy(&mut self) {
+        let (singles, runs) = (&self.singles, &self.runs);
+        let keep = |queue: &mut VecDeque<u64>, kept: bool| {
+            let mut seen = std::collections::BTreeSet::new();
+            queue.retain(|b| singles.get(b).or_else(|| runs.get(b)).is_some_and(|e| e.kept == kept) && seen.insert(*b));
+        };
+        keep(&mut self.fresh, false);
+        keep(&mut self.kept, true);
     }
 
     /// Something else will be in these blocks.
     pub(crate) fn forget(&mut self, block: u64, n: u64) {
+        if !self.singles.is_empty() {
+            (block..block + n).for_each(|b| {
+                if self.singles.contains_key(&b) {
+                    self.remove(b);
+                }
+            });
+        }
+        if self.runs.is_empty() {
+            return;
+        }
         let from = block.saturating_sub(self.longest);
         let touched: Vec<u64> = (self.runs.range(from..block + n))
-            .filter(|(start, slot)| **start + (slot.value.len() / BLOCK) as u64 > block)
+            .filter(|(start, entry)| **start + entry.value.blocks() > block)
             .map(|(start, _)| *start)
             .collect();
-        for start in touched {
-            let slot = self.runs.remove(&start).expect("just seen");
-            self.bytes -= slot.value.len();
-        }
+        touched.into_iter().for_each(|start| self.remove(start));
     }
 }
 
@@ -186,6 +257,8 @@ impl PageCache {
 pub(crate) struct Known {
     pub(crate) key: Bytes,
     pub(crate) onode: Option<Onode>,
+    /// What its first blocks are (see [`crate::block::RANGE`]), as of so many flips: all that a read of a small object must know.
+    pub(crate) first: Option<(u64, Patch)>,
 }
 
 /// Onodes of objects that were used of late: two generations, of which the older goes as a whole.
@@ -201,13 +274,12 @@ impl OnodeCache {
         Self { young: Hashed::default(), old: Hashed::default(), limit: limit.max(16) }
     }
 
-    pub(crate) fn get(&mut self, object: &HObject) -> Option<Known> {
-        if let Some(known) = self.young.get(object) {
-            return Some(known.clone());
+    pub(crate) fn get(&mut self, object: &HObject) -> Option<&mut Known> {
+        if !self.young.contains_key(object) {
+            let (object, known) = self.old.remove_entry(object)?;
+            self.put(object, known);
         }
-        let (object, known) = self.old.remove_entry(object)?;
-        self.put(object, known.clone());
-        Some(known)
+        self.young.get_mut(object)
     }
 
     pub(crate) fn put(&mut self, object: HObject, known: Known) {
@@ -227,36 +299,53 @@ impl OnodeCache {
 mod tests {
     use super::*;
 
-    fn run(n: usize, fill: u8) -> Bytes {
-        vec![fill; n * BLOCK].into()
+    fn run(n: usize, fill: u8) -> Checked {
+        Checked::new(vec![fill; n * BLOCK].into())
+    }
+
+    fn found(cache: &BlockCache, block: u64, max: u64) -> Option<(u64, u8)> {
+        cache.get(block, max).map(|run| (run.blocks(), run.bytes()[0]))
     }
 
     #[test]
     fn runs_are_found_from_their_middle_and_forgotten_when_touched() {
-        let mut cache = BlockCache::new(100 * BLOCK);
+        let mut cache = BlockCache::new(200 * BLOCK);
         cache.insert(10, run(5, 1));
         cache.insert(20, run(5, 2));
-        assert_eq!(cache.get(12, 2), Some(run(2, 1)));
-        assert_eq!(cache.get(12, 9), Some(run(3, 1)));
-        assert_eq!(cache.get(15, 1), None);
+        cache.insert(30, run(1, 4));
+        assert_eq!(
+            (found(&cache, 12, 2), found(&cache, 12, 9), found(&cache, 30, 9)),
+            (Some((2, 1)), Some((3, 1)), Some((1, 4)))
+        );
+        assert_eq!((found(&cache, 15, 1), found(&cache, 31, 1)), (None, None));
         cache.insert(14, run(2, 3));
-        assert_eq!((cache.get(13, 1), cache.get(15, 1)), (None, Some(run(1, 3))));
+        assert_eq!((found(&cache, 13, 1), found(&cache, 15, 1)), (None, Some((1, 3))));
+        cache.insert(28, run(3, 5));
+        assert_eq!(found(&cache, 30, 1), Some((1, 5)));
         cache.forget(0, 1000);
-        assert_eq!((cache.bytes, cache.get(22, 1)), (0, None));
+        assert_eq!((cache.bytes, cache.fresh_bytes, found(&cache, 22, 1)), (0, 0, None));
     }
 
     #[test]
     fn caches_stay_below_their_limit_and_keep_what_is_used() {
-        let mut cache = BlockCache::new(10 * BLOCK);
-        for i in 0..100 {
-            cache.insert(i * 2, run(1, i as u8));
-            assert!(cache.bytes <= 10 * BLOCK);
-            cache.get(0, 1);
+        let mut cache = BlockCache::new(64 * BLOCK);
+        for i in 0..3000 {
+            cache.insert(i * 8 % 1000, run(1 + i as usize % 3, i as u8));
+            assert!(cache.bytes <= 64 * BLOCK && cache.fresh_bytes <= cache.bytes);
+            assert!(cache.fresh.len() + cache.kept.len() <= 200, "the queues stay short");
         }
-        assert!(cache.get(0, 1).is_some());
+        for block in 5000..5040 {
+            cache.insert(block, run(1, 1));
+            cache.get(block, 1);
+        }
+        for i in 0..300 {
+            cache.insert(10_000 + i * 4, run(3, 2));
+        }
+        let left = (5000..5040).filter(|b| cache.get(*b, 1).is_some()).count();
+        assert_eq!(left, 40, "a scan does not drive out what was used");
         let mut onodes = OnodeCache::new(20);
         for i in 0..100 {
-            onodes.put(HObject::start_of_hash(1, i), Known { key: Bytes::new(), onode: None });
+            onodes.put(HObject::start_of_hash(1, i), Known { key: Bytes::new(), onode: None, first: None });
             onodes.get(&HObject::start_of_hash(1, 0));
             assert!(onodes.young.len() + onodes.old.len() <= 20);
         }

@@ -1,9 +1,11 @@
 //! From a submitted transaction to a durable one: places, records, groups, commits.
 
-use crate::block::{BLOCK, LARGE, Place, Where};
-use crate::cache::hash_object;
+use crate::block::{BLOCK, LARGE, Patch, Place, Where};
+use crate::cache::{Known, hash_object};
+use crate::checked::Checked;
 use crate::exec::{Plan, Run, Stalled, objects_of, only_removes, size_of};
-use crate::fetch::{CACHED_RUN, Owner};
+use crate::fetch::Owner;
+use crate::index::delta::Delta;
 use crate::io::{DATA, Purpose};
 use crate::journal::group::{self, Header, Outgoing, RECORD_HEAD, RecordHead};
 use crate::journal::staged::Staged;
@@ -107,7 +109,7 @@ impl Store {
 
     /// Blocks that the next checkpoints may need for pages.
     fn index_reserve(&self) -> u64 {
-        let need = |delta: &crate::index::delta::Delta| {
+        let need = |delta: &Delta| {
             let touched = 3 * delta.len() as u64;
             touched.min(self.alloc.page_blocks + 16) + 2 * (delta.bytes / BLOCK) as u64
         };
@@ -232,9 +234,11 @@ impl Store {
         group::finish(&mut meta);
         let meta = Bytes::from(meta);
         self.active.apply(&meta.slice(RECORD_HEAD..), |_| ()).expect("our own encoding");
-        (self.next_seq, self.next_id) = (seq + 1, plan.next_id);
+        let next_id = std::mem::replace(&mut self.next_id, plan.next_id);
+        self.next_seq = seq + 1;
         let after = self.note_objects(&plan, seq, transaction.scope, large);
-        for (object, known) in plan.objects {
+        for (object, mut known) in plan.objects {
+            self.know_first(&mut known, &plan.delta, next_id);
             self.onodes.borrow_mut().put(object, known);
         }
         self.promised += u64::from(blocks);
@@ -252,6 +256,27 @@ impl Store {
         self.unready += usize::from(writes > 0);
         let pending = Pending { ticket, scope: transaction.scope, meta, blocks, writes, ready: writes == 0, after, submitted };
         self.pending.insert(seq, pending);
+    }
+
+    /// Brings what is known of an object's first blocks in step with a transaction that touched it. `next_id`: ids from here on are
+    /// of objects that it made.
+    fn know_first(&self, known: &mut Known, delta: &Delta, next_id: u64) {
+        let Some(onode) = &known.onode else { return known.first = None };
+        let key = (onode.id, 0);
+        let lower = match &known.first {
+            Some((epoch, patch)) if *epoch == self.epoch && delta.extents.hidden(&key).is_none() => Some(patch.clone()),
+            _ if onode.id >= next_id || delta.extents.hidden(&key).is_some() => Some(Patch::holes()),
+            _ => None,
+        };
+        known.first = match (delta.extents.get(&key), lower) {
+            (None, lower) => lower,
+            (Some(patch), lower) => {
+                let mut all = patch.clone();
+                lower.iter().for_each(|lower| all.fill_from(lower));
+                all.complete().then_some(all)
+            }
+        }
+        .map(|patch| (self.epoch, patch));
     }
 
     /// While some transactions wait for their data: remembers who touched which object, across scopes.
@@ -275,10 +300,9 @@ impl Store {
         for (block, n) in runs {
             let data = staged.rope(index, *n);
             self.blocks.forget(*block, (*n).into());
-            if *n <= CACHED_RUN
-                && let [one] = data.pieces()
-            {
-                self.blocks.insert(*block, one.clone());
+            if let [one] = data.pieces() {
+                let crcs = &staged.crcs()[index as usize..(index + n) as usize];
+                self.blocks.insert(*block, Checked::known_run(one.clone(), crcs));
             }
             self.counters.direct_bytes += data.len() as u64;
             self.writing.begin(*block, data.clone(), staged, index);

@@ -211,10 +211,10 @@ impl<'a> Run<'a> {
         let patch = self.eye.view(Some(&self.delta)).extents((id, (block / RANGE) as u32))?;
         let Cell::Data(found) = patch.get((block % RANGE) as u32) else { return Ok(Content::Zeros) };
         if let Where::Staged(index) = found.place.place() {
-            return Ok(Content::Bytes(self.staged.get(index).expect("staged by this transaction")));
+            return Ok(Content::Bytes(self.staged.get(index).expect("staged by this transaction").bytes().clone()));
         }
         match self.eye.blocks(found, 1, &|| object.to_string(), block * BLOCK as u64) {
-            Ok(bytes) => Ok(Content::Bytes(bytes.slice(..BLOCK))),
+            Ok(run) => Ok(Content::Bytes(run.bytes().slice(..BLOCK))),
             // Damaged data stays damaged, whatever is written beside it in its block.
             Err(Unread::Damaged(_)) => Ok(Content::Bad),
             Err(missing) => Err(missing),
@@ -354,6 +354,8 @@ impl<'a> Run<'a> {
         let at = self.touch(object)?;
         let touched = &mut self.objects[at];
         let Some(onode) = touched.known.onode.take() else { return Ok(()) };
+        // What comes in its place has an id, and blocks, of its own.
+        touched.known.first = None;
         touched.dirty = true;
         if onode.size > 0 {
             self.delta.extents.remove_range((onode.id, 0), (onode.id + 1, 0));
@@ -424,8 +426,8 @@ impl<'a> Run<'a> {
     /// A block of a clone's source that lies in the journal: staged again, as records refer only to their own blocks there.
     fn copied(&mut self, block: Block, object: &HObject, at: u64, wishes: &mut Vec<u64>) -> Read<Option<Cell>> {
         match self.eye.blocks(block, 1, &|| object.to_string(), at * BLOCK as u64) {
-            Ok(bytes) => {
-                let index = self.staged.push(bytes.slice(..BLOCK).into());
+            Ok(run) => {
+                let index = self.staged.push(run.bytes().slice(..BLOCK).into());
                 Ok(Some(Cell::Data(Block { place: Place::staged(index), crc: block.crc })))
             }
             Err(Unread::Damaged(_)) => Ok(Some(Cell::Data(Block { place: Place::BAD, crc: block.crc }))),

@@ -1,6 +1,7 @@
 //! Fetching what reads miss, and keeping it for whoever asked.
 
 use crate::block::BLOCK;
+use crate::checked::Checked;
 use crate::index::page::{PageRef, Ptr};
 use crate::io::{DATA, Item, Purpose};
 use crate::store::Store;
@@ -26,8 +27,8 @@ pub(crate) enum Owner {
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     pages: Vec<(u64, PageRef, u64)>,
-    data: Vec<(u64, Bytes, u64)>,
-    records: Vec<(u64, Bytes)>,
+    data: Vec<(u64, Checked, u64)>,
+    records: Vec<(u64, Checked)>,
     /// What could not be read, and in which epoch.
     failed: BTreeSet<(Item, u64)>,
     /// Requests under way.
@@ -82,12 +83,10 @@ impl Held {
     }
 
     /// Up to `max` blocks from `block` on, and the epoch in which they were read.
-    pub(crate) fn data(&self, block: u64, max: u64) -> Option<(Bytes, u64)> {
-        let (start, bytes, epoch) = (self.data.iter().rev())
-            .find(|(start, bytes, _)| *start <= block && block < *start + (bytes.len() / BLOCK) as u64)?;
-        let from = (block - start) as usize * BLOCK;
-        let len = (bytes.len() - from).min(max as usize * BLOCK);
-        Some((bytes.slice(from..from + len), *epoch))
+    pub(crate) fn data(&self, block: u64, max: u64) -> Option<(Checked, u64)> {
+        let (start, run, epoch) =
+            (self.data.iter().rev()).find(|(start, run, _)| *start <= block && block < *start + run.blocks())?;
+        Some((run.part((block - start) as usize, max), *epoch))
     }
 
     pub(crate) fn data_failed(&self, block: u64, epoch: u64) -> bool {
@@ -95,10 +94,9 @@ impl Held {
         self.failed.iter().any(|(item, e)| *e == epoch && covers(item))
     }
 
-    pub(crate) fn record(&self, seq: u64, index: u32) -> Option<Bytes> {
-        let bytes = &self.records.iter().find(|(s, _)| *s == seq)?.1;
-        let from = index as usize * BLOCK;
-        (from < bytes.len()).then(|| bytes.slice(from..from + BLOCK))
+    pub(crate) fn record(&self, seq: u64, index: u32) -> Option<Checked> {
+        let run = &self.records.iter().find(|(s, _)| *s == seq)?.1;
+        (u64::from(index) < run.blocks()).then(|| run.part(index as usize, 1))
     }
 
     pub(crate) fn record_failed(&self, seq: u64, epoch: u64) -> bool {
@@ -192,12 +190,14 @@ impl Store {
                 held.into_iter().for_each(|h| h.pages.push((block, page.clone(), epoch)));
             }
             (Item::Data(block, n), Some(bytes)) => {
-                if current && n <= CACHED_RUN {
-                    self.blocks.insert(block, bytes.clone());
+                assert_eq!(bytes.len(), n as usize * BLOCK, "a read gives what was asked for, or an error");
+                let run = Checked::new(bytes);
+                if current {
+                    self.blocks.insert(block, run.clone());
                 }
-                held.into_iter().for_each(|h| h.data.push((block, bytes.clone(), epoch)));
+                held.into_iter().for_each(|h| h.data.push((block, run.clone(), epoch)));
             }
-            (Item::Record(seq), Some(bytes)) => held.into_iter().for_each(|h| h.records.push((seq, bytes.clone()))),
+            (Item::Record(seq), Some(bytes)) => held.into_iter().for_each(|h| h.records.push((seq, Checked::new(bytes.clone())))),
             (item, _) => {
                 if let Some(held) = held {
                     held.failed.insert((item, epoch));
@@ -230,9 +230,6 @@ impl Store {
         }
     }
 }
-
-/// Longest run of blocks that a read leaves in the cache for others.
-pub(crate) const CACHED_RUN: u32 = 64;
 
 #[cfg(test)]
 mod tests {

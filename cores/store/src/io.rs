@@ -1,5 +1,6 @@
 //! Disk requests on their way, and what each was for.
 
+use crate::checked::Checked;
 use crate::fetch::Owner;
 use crate::journal::staged::Staged;
 use node::{Buf, DeviceId, DiskOp, DiskRequest, Mono, Output, Outputs, Token};
@@ -156,7 +157,7 @@ impl Writing {
         self.0.remove(&block);
     }
 
-    pub(crate) fn get(&self, block: u64) -> Option<bytes::Bytes> {
+    pub(crate) fn get(&self, block: u64) -> Option<Checked> {
         let (start, staged) = self.0.range(..=block).next_back()?;
         staged.get((block - start) as u32)
     }

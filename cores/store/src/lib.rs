@@ -18,6 +18,7 @@
 mod api;
 mod block;
 mod cache;
+mod checked;
 mod checkpoint;
 mod commit;
 mod config;

@@ -1,7 +1,8 @@
 //! Reading: the index and the data as they are now, for an owner of fetched things.
 
-use crate::block::{BLOCK, Block, Cell, Place, RANGE, Where};
+use crate::block::{BLOCK, Block, Cell, Patch, Place, RANGE, Where};
 use crate::cache::Known;
+use crate::checked::Checked;
 use crate::counters::count;
 use crate::fetch::{Held, Owner, wish_data, wish_page, wish_record};
 use crate::index::delta::Delta;
@@ -28,7 +29,7 @@ pub(crate) struct Eye<'a> {
 const LONG_RUN: u64 = 1024;
 
 /// What a block that is there gave.
-pub(crate) type Blocks = Read<Bytes>;
+pub(crate) type Blocks = Read<Checked>;
 
 fn missing<T>(wish: u64) -> Read<T> {
     Err(Unread::Missing(Wish(vec![wish])))
@@ -91,19 +92,50 @@ impl<'a> Eye<'a> {
 
     /// What is known about an object.
     pub(crate) fn known(&self, object: &HObject) -> Read<Known> {
+        self.with_known(object, |known| known.clone())
+    }
+
+    /// An object's onode.
+    pub(crate) fn onode(&self, object: &HObject) -> Read<Option<Onode>> {
+        self.with_known(object, |known| known.onode.clone())
+    }
+
+    fn with_known<T>(&self, object: &HObject, use_it: impl FnOnce(&mut Known) -> T) -> Read<T> {
         let plain = plain(object);
         let object = &*plain;
-        if let Some(known) = self.store.onodes.borrow_mut().get(object) {
-            return Ok(known);
+        let mut onodes = self.store.onodes.borrow_mut();
+        if let Some(known) = onodes.get(object) {
+            return Ok(use_it(known));
         }
         let key = keys::name(object);
         let onode = match self.view(None).get(&key)? {
             None => None,
             Some(value) => Some(Onode::decode(&value).ok_or_else(|| nonsense(&key))?),
         };
-        let known = Known { key, onode };
-        self.store.onodes.borrow_mut().put(object.clone(), known.clone());
-        Ok(known)
+        let mut known = Known { key, onode, first: None };
+        let result = use_it(&mut known);
+        onodes.put(object.clone(), known);
+        Ok(result)
+    }
+
+    /// Which blocks an object's range has. The first range of an object that was looked at before is in the cache of onodes.
+    fn range(&self, object: &HObject, id: u64, range: u32) -> Read<Patch> {
+        if range > 0 {
+            return self.view(None).extents((id, range));
+        }
+        let epoch = self.store.epoch;
+        let cached =
+            self.with_known(object, |known| known.first.as_ref().filter(|(e, _)| *e == epoch).map(|(_, p)| p.clone()))?;
+        if let Some(patch) = cached {
+            return Ok(patch);
+        }
+        let patch = self.view(None).extents((id, 0))?;
+        self.with_known(object, |known| {
+            if known.onode.as_ref().is_some_and(|o| o.id == id) {
+                known.first = Some((epoch, patch.clone()));
+            }
+        })?;
+        Ok(patch)
     }
 
     /// Up to `max` blocks, of which the first is `block` and the others are the next on disk. Only the first is checked.
@@ -135,7 +167,7 @@ impl<'a> Eye<'a> {
             },
         };
         match found {
-            Some(bytes) => match crc32c(SEED, &bytes[..BLOCK]) {
+            Some(bytes) => match bytes.crc(0) {
                 crc if crc == block.crc => {
                     count(&store.tally.data_hits);
                     Ok(bytes)
@@ -161,25 +193,25 @@ impl<'a> Eye<'a> {
 
     /// `offset..end` of an object, which is not beyond its size.
     pub(crate) fn data(&self, id: u64, offset: u64, end: u64, object: &HObject) -> Read<Rope> {
-        let mut reading = Reading { eye: self, object, out: Rope::new(), run: None, wishes: Vec::new(), end, at: offset };
-        let view = self.view(None);
+        let (out, wishes) = (Rope::new(), Vec::new());
+        let mut reading = Reading { eye: self, object, out, run: None, checksum: SEED, wishes, end, at: offset };
         while reading.at < end {
             let range = reading.at / BLOCK as u64 / RANGE;
             let stop = end.min((range + 1) * RANGE * BLOCK as u64);
-            match gather(view.extents((id, range as u32)), &mut reading.wishes)? {
+            match gather(self.range(object, id, range as u32), &mut reading.wishes)? {
                 Some(patch) => reading.range(&patch, stop)?,
                 None => reading.at = stop,
             }
         }
         reading.push_run();
         all_there(reading.wishes)?;
-        Ok(reading.out)
+        Ok(reading.out.with_checksum(reading.checksum))
     }
 }
 
 /// Bytes in memory that answer blocks which follow each other on disk.
 struct Run {
-    bytes: Bytes,
+    blocks: Checked,
     from: usize,
     to: usize,
     last: Block,
@@ -191,13 +223,15 @@ struct Reading<'a, 'b> {
     object: &'a HObject,
     out: Rope,
     run: Option<Run>,
+    /// The checksum of what is in `out`, as its receiver will want it.
+    checksum: u32,
     wishes: Vec<u64>,
     end: u64,
     at: u64,
 }
 
 impl Reading<'_, '_> {
-    fn range(&mut self, patch: &crate::block::Patch, stop: u64) -> Read<()> {
+    fn range(&mut self, patch: &Patch, stop: u64) -> Read<()> {
         while self.at < stop {
             let index = (self.at / BLOCK as u64 % RANGE) as u32;
             let from = (self.at % BLOCK as u64) as usize;
@@ -210,7 +244,9 @@ impl Reading<'_, '_> {
                 Cell::Data(block) => self.first(block, u64::from(16 - index), from, n)?,
                 _ => {
                     self.push_run();
+                    let zeros = self.out.pieces().len();
                     self.out.push_zeros(n);
+                    self.checksum = self.out.pieces()[zeros..].iter().fold(self.checksum, |crc, piece| crc32c(crc, piece));
                 }
             }
             self.at += n as u64;
@@ -225,14 +261,15 @@ impl Reading<'_, '_> {
                 && run.to.is_multiple_of(BLOCK)
                 && block.place != Place::BAD
                 && block.place == run.last.place.plus(1)
-                && run.bytes.len() >= run.to + BLOCK
-                && crc32c(SEED, &run.bytes[run.to..run.to + BLOCK]) == block.crc
+                && run.blocks.len() >= run.to + BLOCK
+                && run.blocks.crc(run.to / BLOCK) == block.crc
         })
     }
 
     fn push_run(&mut self) {
         if let Some(run) = self.run.take() {
-            self.out.push(run.bytes.slice(run.from..run.to));
+            self.checksum = run.blocks.append_to(self.checksum, run.from, run.to);
+            self.out.push(run.blocks.bytes().slice(run.from..run.to));
         }
     }
 
@@ -241,7 +278,7 @@ impl Reading<'_, '_> {
         let what = || self.object.to_string();
         // A longer run than this range may follow: what is in memory is taken as far as it goes.
         match self.eye.blocks(block, left.max(LONG_RUN), &what, self.at) {
-            Ok(bytes) => self.run = Some(Run { bytes, from, to: from + n, last: block }),
+            Ok(blocks) => self.run = Some(Run { blocks, from, to: from + n, last: block }),
             Err(Unread::Missing(wish)) => wish.0.into_iter().for_each(|w| self.wish(w)),
             Err(damaged) => return Err(damaged),
         }

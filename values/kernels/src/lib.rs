@@ -28,6 +28,58 @@ pub fn crc32c_concat(a: u32, b: u32, len_b: u64) -> u32 {
     !(crc_fast::checksum_combine(CrcAlgorithm::Crc32Iscsi, u64::from(!a), u64::from(!b), len_b) as u32)
 }
 
+/// [`crc32c_concat`] for a second part of 4096 bytes, the block of disks: four table look-ups.
+#[inline]
+pub fn crc32c_concat_4k(a: u32, b: u32) -> u32 {
+    // The register is linear in its start: what `a` becomes behind 4096 more bytes is what `b` is, and what the difference of the
+    // starts becomes behind as many zeros.
+    let [d0, d1, d2, d3] = (a ^ SEED).to_le_bytes();
+    b ^ ZEROS_4K[0][d0 as usize] ^ ZEROS_4K[1][d1 as usize] ^ ZEROS_4K[2][d2 as usize] ^ ZEROS_4K[3][d3 as usize]
+}
+
+/// What each byte of the register becomes behind 4096 zero bytes.
+static ZEROS_4K: [[u32; 256]; 4] = zeros_4k();
+
+const fn zeros_4k() -> [[u32; 256]; 4] {
+    // What each bit becomes behind one zero bit, then doubled fifteen times: 2^15 bits.
+    let mut bits = [0u32; 32];
+    let mut i = 0;
+    while i < 32 {
+        let crc = 1u32 << i;
+        bits[i] = (crc >> 1) ^ (0x82f6_3b78 & (crc & 1).wrapping_neg());
+        i += 1;
+    }
+    let mut doubled = 0;
+    while doubled < 15 {
+        let mut next = [0; 32];
+        let mut i = 0;
+        while i < 32 {
+            next[i] = apply(&bits, bits[i]);
+            i += 1;
+        }
+        bits = next;
+        doubled += 1;
+    }
+    let mut table = [[0; 256]; 4];
+    let mut i = 0;
+    while i < 1024 {
+        table[i / 256][i % 256] = apply(&bits, ((i % 256) as u32) << (i / 256 * 8));
+        i += 1;
+    }
+    table
+}
+
+const fn apply(bits: &[u32; 32], crc: u32) -> u32 {
+    let (mut out, mut i) = (0, 0);
+    while i < 32 {
+        if crc >> i & 1 != 0 {
+            out ^= bits[i];
+        }
+        i += 1;
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,5 +126,13 @@ mod tests {
             assert_eq!(crc32c(crc32c(7, a), b), crc32c(7, &data));
             assert_eq!(crc32c_concat(crc32c(SEED, a), crc32c(SEED, b), b.len() as u64), crc32c(SEED, &data));
         }
+    }
+
+    #[test]
+    fn blocks_are_concatenated_by_their_checksums() {
+        let bytes = noise(3 * 4096 + 100);
+        let (head, rest) = bytes.split_at(100);
+        let whole = rest.chunks(4096).fold(crc32c(SEED, head), |crc, block| crc32c_concat_4k(crc, crc32c(SEED, block)));
+        assert_eq!(whole, crc32c(SEED, &bytes));
     }
 }

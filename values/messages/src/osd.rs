@@ -595,7 +595,7 @@ impl OsdOpReply {
         let mut data = Rope::new();
         for op in &self.ops {
             encode_op(&mut front, op.code, op.flags, op.args, op.output.len());
-            op.output.pieces().iter().for_each(|piece| data.push(piece.clone()));
+            data.append(op.output.clone());
         }
         self.retry.encode(&mut front);
         for op in &self.ops {

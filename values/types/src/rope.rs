@@ -7,12 +7,13 @@ use bytes::Bytes;
 pub struct Rope {
     pieces: Vec<Bytes>,
     len: usize,
+    checksum: Option<u32>,
 }
 
 impl Rope {
     /// No bytes.
     pub const fn new() -> Self {
-        Self { pieces: Vec::new(), len: 0 }
+        Self { pieces: Vec::new(), len: 0, checksum: None }
     }
 
     /// Total number of bytes.
@@ -34,6 +35,7 @@ impl Rope {
     pub fn push(&mut self, piece: impl Into<Bytes>) {
         let piece = piece.into();
         if !piece.is_empty() {
+            self.checksum = None;
             self.len += piece.len();
             self.pieces.push(piece);
         }
@@ -49,8 +51,26 @@ impl Rope {
         }
     }
 
+    /// Says what the CRC-32C of all the bytes is (the register from all ones, not inverted at the end), so that whoever sends them
+    /// need not compute it. It is forgotten when something is appended.
+    pub fn with_checksum(self, checksum: u32) -> Self {
+        Self { checksum: Some(checksum), ..self }
+    }
+
+    /// What [`Self::with_checksum`] said.
+    pub fn checksum(&self) -> Option<u32> {
+        self.checksum
+    }
+
     /// Appends all pieces of `other`.
     pub fn append(&mut self, other: Rope) {
+        if self.is_empty() {
+            *self = other;
+            return;
+        }
+        if !other.is_empty() {
+            self.checksum = None;
+        }
         self.len += other.len;
         self.pieces.extend(other.pieces);
     }
@@ -148,5 +168,17 @@ mod tests {
         assert_eq!(rope.slice(6, 100).to_vec(), b"gh");
         assert_eq!(rope.slice(8, 1), Rope::new());
         assert_eq!(rope, Rope::from(b"abcdefgh".to_vec()));
+    }
+
+    #[test]
+    fn a_known_checksum_stays_until_something_is_appended() {
+        let known = Rope::from(b"abc".to_vec()).with_checksum(7);
+        let mut rope = Rope::new();
+        rope.append(known.clone());
+        rope.append(Rope::new());
+        assert_eq!(rope.checksum(), Some(7));
+        assert_eq!(rope.slice(0, 2).checksum(), None);
+        rope.append(known);
+        assert_eq!(rope.checksum(), None);
     }
 }

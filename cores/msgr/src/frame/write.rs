@@ -146,10 +146,9 @@ fn plain_body(m: &Message, segments: usize, batch: &mut Batch) {
         *crc = kernels::crc32c(*crc, bytes);
         batch.put(bytes);
     }
-    for piece in m.data.pieces() {
-        crcs[2] = kernels::crc32c(crcs[2], piece);
-        batch.put(piece);
-    }
+    let fold = |crc, piece: &Bytes| kernels::crc32c(crc, piece);
+    crcs[2] = m.data.checksum().unwrap_or_else(|| m.data.pieces().iter().fold(crcs[2], fold));
+    m.data.pieces().iter().for_each(|piece| batch.put(piece));
     batch.raw(&[COMPLETE]);
     for (i, crc) in crcs.iter().enumerate() {
         // Absent segments have checksum 0, empty ones that of no bytes.

@@ -2,13 +2,12 @@
 
 use super::{Checkpoint, Stage, merge::Merge};
 use crate::block::{BLOCK, Block, Place, Where};
+use crate::checked::Checked;
 use crate::fetch::{Owner, wish_record};
 use crate::index::delta::Extent;
 use crate::io::{DATA, Purpose};
 use crate::space::alloc::Kind;
 use crate::store::Store;
-use bytes::Bytes;
-use kernels::{SEED, crc32c};
 use node::Level;
 use objectstore::Wish;
 use types::Rope;
@@ -54,7 +53,7 @@ impl Store {
 
     fn move_batch(&mut self, c: &mut Checkpoint, batch: &[Block]) -> bool {
         let mut wishes: Vec<u64> = Vec::new();
-        let mut found: Vec<(Place, Option<Bytes>)> = Vec::with_capacity(batch.len());
+        let mut found: Vec<(Place, Option<Checked>)> = Vec::with_capacity(batch.len());
         let held = self.holds.get(&Owner::Checkpoint);
         for block in batch {
             let Where::Journal(seq, index) = block.place.place() else { unreachable!("only these are moved") };
@@ -63,7 +62,7 @@ impl Store {
                 wishes.push(wish_record(seq));
                 continue;
             }
-            found.push((block.place, bytes.filter(|b| crc32c(SEED, b) == block.crc)));
+            found.push((block.place, bytes.filter(|b| b.crc(0) == block.crc)));
         }
         if !wishes.is_empty() {
             wishes.sort_unstable();
@@ -76,7 +75,7 @@ impl Store {
         true
     }
 
-    fn write_moved(&mut self, c: &mut Checkpoint, found: Vec<(Place, Option<Bytes>)>) {
+    fn write_moved(&mut self, c: &mut Checkpoint, found: Vec<(Place, Option<Checked>)>) {
         // The same block may be named twice (a clone within its transaction).
         let (mut good, mut seen) = (Vec::with_capacity(found.len()), std::collections::BTreeSet::new());
         for (place, bytes) in found.into_iter().filter(|(place, _)| seen.insert(place.0)) {
@@ -101,8 +100,8 @@ impl Store {
             for i in 0..u64::from(n) {
                 let (place, bytes) = good.next().expect("as many as were taken");
                 c.moved.insert(place.0, block + i);
-                self.blocks.insert(block + i, bytes.clone());
-                data.push(bytes);
+                data.push(bytes.bytes().clone());
+                self.blocks.insert(block + i, bytes);
             }
             c.writes += 1;
             c.promised -= u64::from(n).min(c.promised);

@@ -4,6 +4,7 @@ use crate::block::BLOCK;
 use bytes::Bytes;
 use kernels::{SEED, crc32c};
 use node::Buf;
+use std::cmp::Ordering;
 use std::ops::Range;
 
 /// Blocks of a page that holds nothing long.
@@ -138,20 +139,26 @@ impl PageRef {
     }
 
     /// Compares entry `i`'s key with `key`.
-    pub(crate) fn cmp_key(&self, i: usize, key: &[u8]) -> std::cmp::Ordering {
+    pub(crate) fn cmp_key(&self, i: usize, key: &[u8]) -> Ordering {
         let prefix = self.prefix();
         let n = prefix.len().min(key.len());
-        prefix[..n]
-            .cmp(&key[..n])
-            .then_with(|| if n < prefix.len() { std::cmp::Ordering::Greater } else { self.suffix(i).cmp(&key[n..]) })
+        prefix[..n].cmp(&key[..n]).then_with(|| if n < prefix.len() { Ordering::Greater } else { self.suffix(i).cmp(&key[n..]) })
     }
 
     /// Index of the first entry whose key is at least `key`.
     pub(crate) fn lower_bound(&self, key: &[u8]) -> usize {
+        let prefix = self.prefix();
+        let n = prefix.len().min(key.len());
+        match key[..n].cmp(prefix) {
+            Ordering::Less => return 0,
+            Ordering::Greater => return self.len(),
+            Ordering::Equal => (),
+        }
+        let key = &key[n..];
         let (mut low, mut high) = (0, self.len());
         while low < high {
             let mid = (low + high) / 2;
-            if self.cmp_key(mid, key).is_lt() { low = mid + 1 } else { high = mid }
+            if self.suffix(mid) < key { low = mid + 1 } else { high = mid }
         }
         low
     }

@@ -2,6 +2,7 @@
 
 use super::staged::Staged;
 use crate::block::BLOCK;
+use crate::checked::Checked;
 use bytes::Bytes;
 use std::collections::VecDeque;
 
@@ -85,7 +86,7 @@ impl Records {
     }
 
     /// A block, if it is in memory.
-    pub(crate) fn get(&self, seq: u64, index: u32) -> Option<Bytes> {
+    pub(crate) fn get(&self, seq: u64, index: u32) -> Option<Checked> {
         self.record(seq)?.data.as_ref()?.get(index)
     }
 

@@ -1,6 +1,7 @@
 //! The data blocks of one transaction, before they are placed and while they are in memory.
 
 use crate::block::BLOCK;
+use crate::checked::Checked;
 use bytes::Bytes;
 use kernels::{SEED, crc32c};
 use smallvec::SmallVec;
@@ -55,7 +56,11 @@ impl Staged {
     }
 
     /// One block.
-    pub(crate) fn get(&self, index: u32) -> Option<Bytes> {
+    pub(crate) fn get(&self, index: u32) -> Option<Checked> {
+        Some(Checked::known(self.bytes(index)?, *self.crcs.get(index as usize)?))
+    }
+
+    fn bytes(&self, index: u32) -> Option<Bytes> {
         let at = self.pieces.partition_point(|(first, _)| *first <= index).checked_sub(1)?;
         let (first, rope) = &self.pieces[at];
         let from = (index - first) as usize * BLOCK;
@@ -105,10 +110,10 @@ mod tests {
         assert_eq!((staged.push(cut.slice(0, 3 * BLOCK)), staged.push(cut.slice(3 * BLOCK, 2 * BLOCK))), (0, 3));
         for i in 0..5 {
             let block = &bytes[i * BLOCK..(i + 1) * BLOCK];
-            assert_eq!(staged.get(i as u32).as_deref(), Some(block));
+            assert_eq!(staged.get(i as u32).as_ref().map(|b| &b.bytes()[..]), Some(block));
             assert_eq!(staged.crc(i as u32), crc32c(SEED, block));
         }
-        assert_eq!(staged.get(5), None);
+        assert!(staged.get(5).is_none());
         assert_eq!(staged.rope(1, 3).to_vec(), &bytes[BLOCK..4 * BLOCK]);
     }
 }
