@@ -8,10 +8,14 @@ SHELL := /bin/bash
 CARGO ?= cargo
 PYTHON := /usr/bin/python3
 NACRE := $(or $(CARGO_TARGET_DIR),target)/release/nacre
+LOSSY := $(or $(CARGO_TARGET_DIR),target)/release/lossydisk
 
 SECONDS_EACH ?= 3
 SEEDS ?= 200
 ROUNDS ?= 20
+LOSSY_ROUNDS ?= 6
+MODEL_SECONDS ?= 45
+SOAK_MINUTES ?= 30
 # Mappings of each map that are compared with crushtool and osdmaptool.
 export NACRE_CRUSH_MAPPINGS ?= 100000
 
@@ -47,7 +51,7 @@ deps-python:
 build: deps-build   ## the release binary, target/release/nacre
 	$(CARGO) build --release -p nacre
 
-test: lint unit build sim conformance kill-rounds   ## all that CI runs
+test: lint unit build sim conformance kill-rounds model   ## all that CI runs
 
 check-fast: deps-build   ## does it compile, and do the tests of one room pass: make check-fast P=store
 	$(CARGO) clippy $(if $(P),-p $(P),--workspace) --all-targets -- -D warnings
@@ -60,7 +64,7 @@ lint: deps-build   ## rustfmt and clippy, warnings denied
 fmt:   ## format the code
 	$(CARGO) fmt --all
 
-unit: deps-test   ## unit and property tests
+unit: deps-test lossydisk   ## unit and property tests
 	$(CARGO) test --workspace
 
 sim: deps-build   ## the simulator, SEEDS=200 seeds of each scenario
@@ -70,15 +74,42 @@ conformance: deps-test build   ## stock clients against our cluster, compared wi
 	$(CARGO) run -p conformance -- --nacre $(NACRE) --auth none
 	$(CARGO) run -p conformance -- --nacre $(NACRE) --auth cephx --secure
 
-kill-rounds: deps-test build   ## ROUNDS=20 times kill -9 under load, with a checker, on each driver
-	$(PYTHON) tools/conformance/kill_rounds.py --nacre $(NACRE) --rounds $(ROUNDS)
-	$(PYTHON) tools/conformance/kill_rounds.py --nacre $(NACRE) --rounds 5 --auth cephx -- --driver epoll
+# A FUSE mount for the disk that forgets: the device must be there, and the right to mount.
+.PHONY: lossydisk kill-rounds-long model model-long soak
+lossydisk: deps-build
+	$(call need,fusermount3,fuse3)
+	@test -c /dev/fuse || { echo "/dev/fuse is missing: the disk that forgets is a FUSE file system"; exit 1; }
+	$(CARGO) build --release -p lossydisk
+
+kill-rounds: deps-test build lossydisk   ## ROUNDS=20 times kill -9, LOSSY_ROUNDS=6 power cuts on each driver, with a checker
+	$(PYTHON) tools/conformance/kill_rounds.py --nacre $(NACRE) --rounds $(ROUNDS) --seconds 1.5
+	$(PYTHON) tools/conformance/kill_rounds.py --nacre $(NACRE) --rounds 4 --auth cephx -- --driver epoll
+	$(PYTHON) tools/conformance/kill_rounds.py --nacre $(NACRE) --rounds $(LOSSY_ROUNDS) --seconds 1.5 --lossy $(LOSSY)
+	$(PYTHON) tools/conformance/kill_rounds.py --nacre $(NACRE) --rounds $(LOSSY_ROUNDS) --seconds 1.5 --lossy $(LOSSY) -- --driver epoll
+	$(PYTHON) tools/conformance/kill_rounds.py --nacre $(NACRE) --rounds 10 --seconds 1.5 --lossy $(LOSSY) --must-fail durable
+	$(PYTHON) tools/conformance/kill_rounds.py --nacre $(NACRE) --rounds 10 --seconds 1.5 --lossy $(LOSSY) --must-fail flushes
+
+kill-rounds-long: deps-test build lossydisk   ## an hour or two: 500 times kill -9, 250 power cuts on each driver
+	$(PYTHON) tools/conformance/kill_rounds.py --nacre $(NACRE) --rounds 500
+	$(PYTHON) tools/conformance/kill_rounds.py --nacre $(NACRE) --rounds 250 --lossy $(LOSSY)
+	$(PYTHON) tools/conformance/kill_rounds.py --nacre $(NACRE) --rounds 250 --lossy $(LOSSY) -- --driver epoll
+
+model: deps-test build   ## MODEL_SECONDS=45 of random operations of librados against a model, with kills
+	$(PYTHON) tools/conformance/model_test.py --nacre $(NACRE) --seconds $(MODEL_SECONDS)
+
+model-long: deps-test build lossydisk   ## half an hour of it, on a disk that forgets, too
+	$(PYTHON) tools/conformance/model_test.py --nacre $(NACRE) --seconds 600 --workers 10
+	$(PYTHON) tools/conformance/model_test.py --nacre $(NACRE) --seconds 600 --lossy $(LOSSY)
+	$(PYTHON) tools/conformance/model_test.py --nacre $(NACRE) --seconds 600 --lossy $(LOSSY) -- --driver epoll
+
+soak: deps-test build   ## SOAK_MINUTES=30 of mixed load: is memory flat?
+	$(PYTHON) tools/conformance/soak.py --nacre $(NACRE) --minutes $(SOAK_MINUTES)
 
 test-long: lint unit build   ## hours: many seeds, 500 kill rounds, a million mappings
 	NACRE_CRUSH_MAPPINGS=1000000 $(CARGO) test --release -p crush -p maps
 	$(MAKE) sim SEEDS=20000
 	$(MAKE) conformance
-	$(MAKE) kill-rounds ROUNDS=500
+	$(MAKE) kill-rounds-long model-long soak
 
 demo: build   ## a temporary cluster, a matrix of rados bench, a table
 	$(call need,ceph rados,ceph-common)

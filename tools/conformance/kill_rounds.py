@@ -7,52 +7,36 @@ model of every object. The server gets SIGKILL at a random moment and is started
 more. When all is answered, every object must equal its model: what was acknowledged is there, appends happened exactly once, and data,
 attribute and omap of one transaction agree. A second client that never saw the first one's traffic does the reading.
 
-usage: kill_rounds.py --nacre PATH --rounds N [--seed S] [--dir DIR] [--seconds 3] [--auth none|cephx] [--osds N] [-- MORE ARGUMENTS OF nacre up]
+Another client (doomed.py) dies with the server: what it had begun is sent by nobody again, and must be there whole or not at
+all. The monitor must know every key that it acknowledged.
+
+kill -9 keeps the page cache, so it proves nothing about flushes. With --lossy everything (DIR with the stores of OSDs and monitor) lies
+on a disk of tools/lossydisk, which in each round loses its power: of what was not flushed, any part is gone, torn or reordered. Before
+each start `nacre fsck --deep` looks at what is left. --must-fail proves the harness: the disk lies about flushes or about
+durable writes, and a run in which that is not noticed fails.
+
+usage: kill_rounds.py --nacre PATH --rounds N [--seed S] [--dir DIR] [--seconds 2] [--auth none|cephx] [--osds N]
+                      [--lossy PATH [--latency MICROSECONDS] [--must-fail flushes|durable]] [-- MORE ARGUMENTS OF nacre up]
 """
 import argparse
+import json
 import os
 import random
 import shutil
 import signal
-import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 
 import rados
 
+import doomed
+from harness import Failed, LossyDisk, Place, Server, connect, free_port
+
 POOL = "kill"
 IN_FLIGHT = 32
-
-
-class Server:
-    """`nacre up` as a process."""
-
-    def __init__(self, args, directory):
-        self.argv = [args.nacre, "up", "--dir", directory, "--osds", str(args.osds), "--port", str(args.port), "--auth", args.auth]
-        self.argv += args.more
-        self.process = None
-
-    def start(self):
-        self.process = subprocess.Popen(self.argv, stdout=subprocess.PIPE, text=True)
-        begun = time.monotonic()
-        for line in self.process.stdout:
-            if line.startswith("ready"):
-                return time.monotonic() - begun
-        raise SystemExit(f"nacre up ended with {self.process.wait()} before it was ready")
-
-    def kill(self):
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
-        self.process.stdout.close()
-
-    def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait(timeout=30)
-        if code != 0:
-            raise SystemExit(f"a clean stop ended with {code}")
+DOOMED = 12
 
 
 class Model:
@@ -142,25 +126,6 @@ class Load:
             return self.busy
 
 
-def free_port():
-    """A port that is free and below the range of ephemeral ports: a client that dials a dead server on an ephemeral port may
-    get that very port as its own, and keep the server from coming back."""
-    while True:
-        port = random.SystemRandom().randrange(10000, 30000)
-        with socket.socket() as s:
-            try:
-                s.bind(("127.0.0.1", port))
-                return port
-            except OSError:
-                continue
-
-
-def connect(conf):
-    cluster = rados.Rados(conffile=conf)
-    cluster.connect(timeout=30)
-    return cluster
-
-
 def verify(conf, models):
     """Reads everything with a new client; what differs from the models."""
     wrong = []
@@ -181,7 +146,7 @@ def verify(conf, models):
             xattr = ioctx.get_xattr(name, "stamp")
             if not model.stamp == xattr == omap:
                 wrong.append(f"{name}: data, attribute and omap disagree: {model.stamp} {xattr} {omap}")
-    listed = {o.key for o in ioctx.list_objects()}
+    listed = {o.key for o in ioctx.list_objects() if o.key.startswith("object-")}
     expected = {name for name, m in models.items() if m.data is not None}
     if listed != expected:
         wrong.append(f"listing differs: missing {expected - listed}, too many {listed - expected}")
@@ -194,6 +159,211 @@ def describe(data):
     return "nothing" if data is None else f"{len(data)} bytes, ends with {data[-1:]!r}"
 
 
+class Doomed:
+    """The client that dies with the server, and what it may have left."""
+
+    def __init__(self, conf, seed):
+        self.conf, self.seed = conf, seed
+        self.states = {name: doomed.State() for name in doomed.names(DOOMED)}
+        self.number = 0
+        self.acknowledged = 0
+        self.unanswered = 0
+        self.process = None
+
+    def start(self):
+        argv = [sys.executable, doomed.__file__, self.conf, POOL, str(self.seed), str(DOOMED), str(self.number)]
+        self.process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+        self.lines = []
+        # From its first words on it works.
+        self.lines.append(self.process.stdout.readline())
+        self.reader = threading.Thread(target=lambda: self.lines.extend(self.process.stdout))
+        self.reader.start()
+
+    def kill(self):
+        if self.process is not None:
+            self.process.send_signal(signal.SIGKILL)
+            self.process.wait()
+            self.reader.join()
+            self.process.stdout.close()
+            self.process = None
+
+    def verify(self, conf):
+        """Checks what the client left; gives what is wrong."""
+        begun, wrong = {}, []
+        for line in self.lines:
+            # The last line may be cut off: then it was not said.
+            words = line.split() if line.endswith("\n") else []
+            if words[:1] == ["begin"]:
+                begun[words[1]] = int(words[2])
+                self.number = max(self.number, int(words[2]) + 1)
+            elif words[:1] == ["done"]:
+                name, number = words[1], int(words[2])
+                self.states[name], _ = doomed.apply(self.seed, name, number, self.states[name])
+                del begun[name]
+                self.acknowledged += 1
+            elif words:
+                wrong.append(f"doomed client: {line.strip()}")
+        cluster = connect(conf)
+        ioctx = cluster.open_ioctx(POOL)
+        for name, before in self.states.items():
+            found, allowed = doomed.read(ioctx, name), [before]
+            if name in begun:
+                self.unanswered += 1
+                allowed.append(doomed.apply(self.seed, name, begun[name], before)[0])
+            if found not in allowed:
+                wrong.append(f"{name}: has {found}, allowed are {allowed}")
+            self.states[name] = found
+        ioctx.close()
+        cluster.shutdown()
+        return wrong
+
+
+class Keys:
+    """Keys that the monitor acknowledged."""
+
+    def __init__(self, conf):
+        self.cluster = connect(conf)
+        self.acknowledged = {}
+        self.errors = []
+        self.stopping = threading.Event()
+
+    def run(self, first):
+        """Sets keys until it is told to stop."""
+        number = first
+        while not self.stopping.is_set():
+            key, value = f"kill/{number % 50}", str(number)
+            result, _, text = self.cluster.mon_command(_json(prefix="config-key set", key=key, val=value), b"")
+            if result == 0:
+                self.acknowledged[key] = value
+                number += 1
+            else:
+                self.errors.append(f"config-key set gave {result} {text}")
+            time.sleep(0.01)
+
+    def verify(self, conf):
+        cluster, wrong = connect(conf), self.errors
+        for key, value in self.acknowledged.items():
+            result, found, _ = cluster.mon_command(_json(prefix="config-key get", key=key), b"")
+            if result != 0 or found.decode() != value:
+                wrong.append(f"the monitor says {found!r} ({result}) for {key}, acknowledged was {value}")
+        cluster.shutdown()
+        return wrong
+
+
+def _json(**command):
+    return json.dumps(command)
+
+
+class Rounds:
+    """One cluster, killed again and again."""
+
+    def __init__(self, args, base):
+        self.args, self.rng = args, random.Random(args.seed)
+        self.disk = LossyDisk(args.lossy, base, args.latency) if args.lossy else None
+        directory = os.path.join(self.disk.mount if self.disk else base, "cluster")
+        self.server = Server(args.nacre, directory, args.port or free_port(), args.osds, args.auth, args.more)
+        self.server.start()
+        # The clients' own copy: they must not depend on a disk without power.
+        self.conf = shutil.copy(self.server.conf, os.path.join(base, "ceph.conf"))
+        self.cluster = connect(self.conf)
+        self.cluster.create_pool(POOL)
+        self.ioctx = self.cluster.open_ioctx(POOL)
+        self.load = Load(self.ioctx, self.rng, 120)
+        self.doomed = Doomed(self.conf, args.seed)
+        self.keys = Keys(self.conf)
+        if args.must_fail:
+            # From here on, so that it is the stores that suffer.
+            self.disk.tell(f"lie {args.must_fail}")
+
+    def crash(self):
+        """SIGKILL for the server and the client that dies with it; a disk that forgets loses its power first, or last."""
+        cut, seed = "", self.rng.randrange(1 << 62)
+        first = self.disk and self.rng.random() < 0.7
+        if first:
+            cut = self.disk.lose(seed)
+        self.server.kill()
+        self.doomed.kill()
+        if self.disk:
+            cut = cut or self.disk.lose(seed)
+            self.disk.back()
+        return cut
+
+    def one(self, number):
+        args, load = self.args, self.load
+        runner = threading.Thread(target=load.run, args=(time.monotonic() + args.seconds,))
+        self.keys.stopping.clear()
+        setter = threading.Thread(target=self.keys.run, args=(number * 100000,))
+        runner.start()
+        self.doomed.start()
+        setter.start()
+        time.sleep(self.rng.uniform(0.3, 1.0) * args.seconds)
+        try:
+            cut = self.crash()
+            wrong = self.server.fsck() if self.disk else []
+            took = self.server.start()
+        finally:
+            self.keys.stopping.set()
+        runner.join()
+        left = load.drain(10 if args.must_fail else 60)
+        setter.join(10 if args.must_fail else 60)
+        wrong += load.errors + ([f"{left} operations were never answered"] if left else [])
+        try:
+            wrong += verify(self.conf, load.models) + self.doomed.verify(self.conf) + self.keys.verify(self.conf)
+        except rados.Error as e:
+            wrong.append(f"the check ended with {type(e).__name__}: {e}")
+        told = f", {cut}" if cut else ""
+        print(
+            f"round {number}: {load.acknowledged} acknowledged, of the doomed {self.doomed.acknowledged} acknowledged and "
+            f"{self.doomed.unanswered} unanswered, {len(self.keys.acknowledged)} keys{told}, ready again after {took:.2f} s, "
+            f"{len(wrong)} wrong",
+            flush=True,
+        )
+        if wrong:
+            raise Failed(wrong)
+
+    def end(self):
+        self.ioctx.close()
+        self.cluster.shutdown()
+        self.keys.cluster.shutdown()
+        self.server.stop()
+        wrong = self.server.fsck()
+        if self.disk:
+            stats = self.disk.stats()
+            if int(stats["durable"]) == 0 or int(stats["flushes"]) == 0:
+                wrong.append(f"the disk saw no flush or no durable write: {stats}")
+            print(f"the disk: {stats}")
+            self.disk.close()
+        if wrong:
+            raise Failed(wrong)
+
+    def abandon(self):
+        """After a failure: nothing runs on, the files stay for whoever looks into it."""
+        self.doomed.kill()
+        if self.server.running():
+            self.server.kill()
+        if self.disk:
+            self.disk.back()
+            kept = self.disk.tell("keep kept")
+            self.disk.close()
+            return os.path.join(kept, "cluster")
+        return self.server.directory
+
+
+def run(args, base):
+    """Runs the rounds; gives what is wrong, and where to look."""
+    rounds = Rounds(args, base)
+    try:
+        for number in range(1, args.rounds + 1):
+            rounds.one(number)
+        rounds.end()
+    except Failed as failed:
+        return failed.args[0], rounds.abandon()
+    except BaseException:
+        rounds.abandon()
+        raise
+    return [], None
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--nacre", required=True)
@@ -204,47 +374,28 @@ def main():
     parser.add_argument("--auth", default="none")
     parser.add_argument("--osds", type=int, default=2)
     parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--lossy", help="path of tools/lossydisk's program")
+    parser.add_argument("--latency", type=int, default=300, help="most microseconds that the lossy disk takes for a write or flush")
+    parser.add_argument("--must-fail", choices=["flushes", "durable"], help="the lossy disk lies about these; that must be noticed")
     parser.add_argument("more", nargs="*")
     args = parser.parse_args()
-    args.port = args.port or free_port()
-    rng = random.Random(args.seed)
-    base = args.dir or tempfile.mkdtemp(prefix="nacre-kill-")
-    directory = os.path.join(base, "cluster")
-    conf = os.path.join(directory, "ceph.conf")
-    server = Server(args, directory)
-    server.start()
-    try:
-        cluster = connect(conf)
-        cluster.create_pool(POOL)
-        ioctx = cluster.open_ioctx(POOL)
-        load = Load(ioctx, rng, 120)
-        for number in range(1, args.rounds + 1):
-            runner = threading.Thread(target=load.run, args=(time.monotonic() + args.seconds,))
-            runner.start()
-            time.sleep(rng.uniform(0.3, 1.0) * args.seconds)
-            server.kill()
-            took = server.start()
-            runner.join()
-            left = load.drain(60)
-            wrong = load.errors + ([f"{left} operations were never answered"] if left else []) + verify(conf, load.models)
-            print(f"round {number}: {load.acknowledged} acknowledged, ready again after {took:.2f} s, {len(wrong)} wrong", flush=True)
-            if wrong:
-                print(f"FAILED with --seed {args.seed}; the cluster is in {directory}")
-                print("\n".join(wrong[:20]))
-                # The files must stay for whoever looks into it; librados may not be able to shut down.
-                server.kill()
-                os._exit(1)
-        ioctx.close()
-        cluster.shutdown()
-        server.stop()
-    except BaseException:
-        if server.process and server.process.poll() is None:
-            server.kill()
-        raise
-    if not args.dir:
-        shutil.rmtree(base)
-    print(f"kill rounds: {args.rounds} passed, 0 failed")
+    place = Place(args.dir, "nacre-kill-")
+    wrong, where = run(args, place.path)
+    # librados may not be able to shut down when its server is gone for good: no thread of it may keep this process.
+    code = int(bool(wrong) != bool(args.must_fail))
+    if wrong:
+        print(f"{'NOTICED, as it must be' if args.must_fail else 'FAILED'} with --seed {args.seed}")
+        print("\n".join(wrong[:20]))
+    if code == 0:
+        place.remove()
+        print(f"kill rounds: {args.rounds} passed, 0 failed" if not args.must_fail else "kill rounds: the lying disk was noticed")
+    elif wrong:
+        print(f"the cluster is in {where}")
+    else:
+        print(f"FAILED with --seed {args.seed}: the disk lied in {args.rounds} rounds and nobody noticed")
+    sys.stdout.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

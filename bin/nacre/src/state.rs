@@ -144,6 +144,22 @@ pub(crate) fn check_empty(dir: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Makes a folder, and those above it, if it is not there. Its name is durable then: what lies in it may be flushed as often as one
+/// likes, a name that the folder above was never told to keep can be gone after a power cut.
+pub(crate) fn make_folder(path: &Path) -> Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    let above = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    make_folder(above)?;
+    let made = match std::fs::create_dir(path) {
+        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        other => other,
+    };
+    let kept = made.and_then(|()| File::open(above)?.sync_all());
+    kept.with_context(|| format!("make the folder {}", path.display()))
+}
+
 /// A lock file with the number of its holder. Held until it is dropped, or the process ends.
 #[derive(Debug)]
 pub(crate) struct Lock {

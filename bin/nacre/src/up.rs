@@ -72,7 +72,7 @@ pub(crate) fn up(args: &Up, role: Role, signals: Signals) -> Result<u8> {
 
     // From here on, things change on disk.
     for folder in [dir.clone(), dir.join("log"), dir.join("mon")] {
-        std::fs::create_dir_all(&folder).with_context(|| format!("make the folder {}", folder.display()))?;
+        state::make_folder(&folder)?;
     }
     let _lock = Lock::take(&lock_path(&dir, role), &shown)?;
     let mut process = Process::new(&dir, signals)?;
@@ -128,7 +128,7 @@ pub(crate) fn osd(args: &Osd, signals: Signals) -> Result<u8> {
     let conf = Conf::load(&dir)?;
     let name = format!("osd.{}", osd.id);
     let folder = osd.folder(&dir);
-    std::fs::create_dir_all(&folder).with_context(|| format!("make the folder {}", folder.display()))?;
+    state::make_folder(&folder)?;
     let _lock = Lock::take(&folder.join("lock"), &format!("{name} in {}", dir.display()))?;
     let mut process = Process::new(&dir, signals)?;
     process.run(|process| {
@@ -165,7 +165,7 @@ fn initial_keys(dir: &Path, state: &State) -> Result<Vec<mon::InitialKey>> {
     ];
     for osd in &state.osds {
         let folder = osd.folder(dir);
-        std::fs::create_dir_all(&folder).with_context(|| format!("make the folder {}", folder.display()))?;
+        state::make_folder(&folder)?;
         all.push((folder.join("keyring"), format!("osd.{}", osd.id), OSD_CAPS));
     }
     let made = all.into_iter().map(|(path, name, caps)| {
@@ -180,7 +180,7 @@ fn initial_keys(dir: &Path, state: &State) -> Result<Vec<mon::InitialKey>> {
 impl Process {
     fn new(dir: &Path, signals: Signals) -> Result<Self> {
         let log_folder = dir.join("log");
-        std::fs::create_dir_all(&log_folder).with_context(|| format!("make the folder {}", log_folder.display()))?;
+        state::make_folder(&log_folder)?;
         let log = Log::open(dir, "nacre");
         daemon::log_panics(log.clone());
         runtime::process::raise_file_limit().context("raise the limit of open files")?;

@@ -103,8 +103,12 @@ impl Device {
     /// # Errors
     /// See [`DeviceError`]. Nothing is changed on the disk, except that the file is made if `create` says so.
     pub fn open(path: &Path, options: &DeviceOptions) -> Result<Self, DeviceError> {
+        let new = options.create && !path.exists();
         let (file, direct) = open_file(path, options)?;
         lock(&file, path)?;
+        if new {
+            keep_name(path)?;
+        }
         let system = |what| move |source| DeviceError::System { what, path: path.to_owned(), source };
         let meta = file.metadata().map_err(system("look at"))?;
         let block_device = meta.file_type().is_block_device();
@@ -214,6 +218,13 @@ impl Inner {
             errno => Some(DiskError::Io(errno)),
         }
     }
+}
+
+/// Makes the name of a new file durable: flushes of the file itself need not do that.
+fn keep_name(path: &Path) -> Result<(), DeviceError> {
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let kept = File::open(folder).and_then(|f| f.sync_all());
+    kept.map_err(|source| DeviceError::System { what: "flush", path: folder.to_owned(), source })
 }
 
 /// Opens with O_DIRECT if that works for reads, too; says whether it did.

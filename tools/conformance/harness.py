@@ -1,0 +1,133 @@
+"""What the tests with real processes share: the server as a process, a disk that forgets, clients, ports."""
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+
+import rados
+
+# Seconds after which a server that is not ready has failed.
+READY = 60
+
+
+class Server:
+    """`nacre up` as a process."""
+
+    def __init__(self, nacre, directory, port, osds, auth, more=()):
+        self.directory, self.port = directory, port
+        self.argv = [nacre, "up", "--dir", directory, "--osds", str(osds), "--port", str(port), "--auth", auth, *more]
+        self.nacre = nacre
+        self.process = None
+
+    @property
+    def conf(self):
+        return os.path.join(self.directory, "ceph.conf")
+
+    def start(self):
+        """Starts it; gives the seconds until it was ready."""
+        self.process = subprocess.Popen(self.argv, stdout=subprocess.PIPE, text=True)
+        begun = time.monotonic()
+        too_long = threading.Timer(READY, self.process.kill)
+        too_long.start()
+        for line in self.process.stdout:
+            if line.startswith("ready"):
+                too_long.cancel()
+                return time.monotonic() - begun
+        too_long.cancel()
+        raise Failed([f"nacre up ended with {self.process.wait()} after {time.monotonic() - begun:.0f} s, before it was ready"])
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        self.process.stdout.close()
+
+    def running(self):
+        return self.process is not None and self.process.poll() is None
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(timeout=60)
+        if code != 0:
+            raise Failed([f"a clean stop ended with {code}"])
+
+    def fsck(self):
+        """What `nacre fsck --deep` has to say against the stores of a server that does not run."""
+        done = subprocess.run([self.nacre, "fsck", "--deep", self.directory], capture_output=True, text=True)
+        return [] if done.returncode == 0 else [f"fsck: {line}" for line in (done.stdout + done.stderr).splitlines()]
+
+
+class Failed(Exception):
+    """A test found something. Its argument is a list of sentences."""
+
+
+class LossyDisk:
+    """A mount of tools/lossydisk. It goes away when its standard input ends, so also with this process."""
+
+    def __init__(self, program, base, latency):
+        self.mount = os.path.join(base, "disk")
+        self.backing = os.path.join(base, "backing")
+        os.makedirs(self.mount)
+        os.makedirs(self.backing)
+        argv = [program, self.backing, self.mount, "--latency", str(latency)]
+        self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        answer = self.process.stdout.readline().strip()
+        if answer != "ok mounted":
+            raise SystemExit(f"{program} does not mount: {answer or 'see above'}")
+
+    def tell(self, command):
+        self.process.stdin.write(command + "\n")
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline().strip()
+        if not answer.startswith("ok "):
+            raise SystemExit(f"the disk answers '{answer}' to '{command}'")
+        return answer[3:]
+
+    def lose(self, seed):
+        return self.tell(f"lose {seed}")
+
+    def back(self):
+        return self.tell("back")
+
+    def stats(self):
+        words = self.tell("stats").split()
+        return dict(zip(words[::2], words[1::2]))
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait(timeout=30)
+
+
+class Place:
+    """A folder for a test: given and kept, or temporary and removed unless the test failed."""
+
+    def __init__(self, given, prefix):
+        self.temporary = given is None
+        self.path = given or tempfile.mkdtemp(prefix=prefix)
+
+    def remove(self):
+        if self.temporary:
+            shutil.rmtree(self.path)
+
+
+def free_port(first=10000, end=30000):
+    """A port that is free and below the range of ephemeral ports: a client that dials a dead server on an ephemeral port may
+    get that very port as its own, and keep the server from coming back."""
+    while True:
+        port = random.SystemRandom().randrange(first, end)
+        with socket.socket() as s:
+            try:
+                s.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
+
+
+def connect(conf):
+    cluster = rados.Rados(conffile=conf)
+    cluster.connect(timeout=30)
+    return cluster

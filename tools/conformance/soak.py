@@ -1,0 +1,232 @@
+#!/usr/bin/python3
+"""Minutes of mixed load, and a verdict whether memory stays flat.
+
+At the same time: rados bench with 4 KiB, 64 KiB and 4 MiB writes and reads of what they wrote, objects with omaps that grow and are
+cleared, pool snapshots that come and go over objects that are overwritten, objects that are made and deleted, watchers that are
+notified and that come and go, and clients that connect and leave. The resident memory of the server is looked at every few seconds.
+
+The verdict, after a warm-up of a third of the time, in which caches fill: never above the ceiling (256 MiB for each OSD, everything in the
+process included), and the line through the samples does not rise by more than --rise percent of the mean over the rest of the time.
+
+usage: soak.py --nacre PATH [--minutes 30] [--osds 3] [--port P] [--auth none|cephx] [--dir DIR] [--series FILE]
+"""
+import argparse
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+
+import rados
+
+from harness import Failed, Place, Server, connect, free_port
+
+MIB = 1 << 20
+CEILING = 256 * MIB
+POOL = "soak"
+SAMPLE = 2.0
+
+
+def resident(pid):
+    """Resident memory of a process, in bytes."""
+    with open(f"/proc/{pid}/status") as status:
+        for line in status:
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) * 1024
+    raise Failed(["the server is gone"])
+
+
+class Load:
+    """Everything that runs at once. What goes wrong is a finding."""
+
+    def __init__(self, conf):
+        self.conf = conf
+        self.stopping = threading.Event()
+        self.wrong = []
+        self.counts = {}
+        parts = [self.bench_small, self.bench_middle, self.bench_large, self.omaps, self.snapshots, self.deletes, self.watches, self.clients]
+        self.threads = [threading.Thread(target=self.keep_doing, args=(part,), daemon=True) for part in parts]
+
+    def start(self):
+        for thread in self.threads:
+            thread.start()
+
+    def stop(self):
+        self.stopping.set()
+        for thread in self.threads:
+            thread.join(120)
+            if thread.is_alive():
+                self.wrong.append("a part of the load does not end")
+
+    def keep_doing(self, part):
+        rng, name = random.Random(part.__name__), part.__name__
+        try:
+            cluster = connect(self.conf)
+            while not self.stopping.is_set():
+                part(cluster, rng)
+                self.counts[name] = self.counts.get(name, 0) + 1
+            cluster.shutdown()
+        except Exception as e:  # whatever it is, it is a finding
+            self.wrong.append(f"{name}: {type(e).__name__}: {e}")
+            self.stopping.set()
+
+    def bench(self, name, size, in_flight):
+        common = ["rados", "-c", self.conf, "-p", POOL, "--run-name", name]
+        for command in (["bench", "8", "write", "-b", str(size), "-t", str(in_flight), "--no-cleanup"], ["bench", "4", "rand", "-t", str(in_flight)], ["cleanup"]):
+            done = subprocess.run(common + command, capture_output=True, text=True)
+            if done.returncode != 0:
+                raise Failed([f"rados {' '.join(command)}: {done.stderr.strip()[-300:]}"])
+
+    def bench_small(self, _cluster, _rng):
+        self.bench("small", 4096, 16)
+
+    def bench_middle(self, _cluster, _rng):
+        self.bench("middle", 65536, 8)
+
+    def bench_large(self, _cluster, _rng):
+        self.bench("large", 4 << 20, 4)
+
+    def omaps(self, cluster, rng):
+        with cluster.open_ioctx(POOL) as io:
+            name = f"omap-{rng.randrange(20)}"
+            for _ in range(20):
+                keys = tuple(f"{rng.randrange(100000):06}" for _ in range(100))
+                with rados.WriteOpCtx() as op:
+                    io.set_omap(op, keys, tuple(rng.randbytes(100) for _ in keys))
+                    io.operate_write_op(op, name)
+            with rados.ReadOpCtx() as op:
+                entries, _ = io.get_omap_vals(op, "", "", 1000)
+                io.operate_read_op(op, name)
+                sum(1 for _ in entries)
+            if rng.random() < 0.3:
+                with rados.WriteOpCtx() as op:
+                    io.clear_omap(op)
+                    io.operate_write_op(op, name)
+
+    def snapshots(self, cluster, rng):
+        with cluster.open_ioctx(POOL + "-snaps") as io:
+            io.create_snap(f"s{rng.randrange(1 << 60)}")
+            for _ in range(200):
+                io.write(f"object-{rng.randrange(100)}", rng.randbytes(8192), rng.randrange(100) * 8192)
+            snaps = sorted(io.list_snaps(), key=lambda s: s.snap_id)
+            for snap in snaps[:-3]:
+                io.remove_snap(snap.name)
+
+    def deletes(self, cluster, rng):
+        with cluster.open_ioctx(POOL) as io:
+            names = [f"short-{rng.randrange(1 << 60)}" for _ in range(300)]
+            for name in names:
+                io.write_full(name, b"x" * rng.choice([1, 5000, 100000]))
+                io.set_xattr(name, "a", b"b")
+            for name in names:
+                io.remove_object(name)
+
+    def watches(self, cluster, rng):
+        with cluster.open_ioctx(POOL) as io:
+            name, heard = f"watched-{rng.randrange(10)}", []
+            io.write_full(name, b"")
+            watches = [io.watch(name, lambda *a: heard.append(1)) for _ in range(5)]
+            for _ in range(20):
+                io.notify(name, "news", 5000)
+            for watch in watches:
+                watch.close()
+            if len(heard) < 100:
+                raise Failed([f"5 watchers of 20 notifications heard {len(heard)}"])
+
+    def clients(self, _cluster, _rng):
+        cluster = connect(self.conf)
+        cluster.get_cluster_stats()
+        cluster.mon_command('{"prefix": "status"}', b"")
+        with cluster.open_ioctx(POOL) as io:
+            io.write_full("client", b"was here")
+        cluster.shutdown()
+        self.stopping.wait(0.2)
+
+
+def slope(samples):
+    """Least squares: bytes per second."""
+    n = len(samples)
+    mean_t, mean_m = sum(t for t, _ in samples) / n, sum(m for _, m in samples) / n
+    above = sum((t - mean_t) * (m - mean_m) for t, m in samples)
+    below = sum((t - mean_t) ** 2 for t, _ in samples)
+    return above / below if below else 0.0
+
+
+def verdict(samples, osds, rise):
+    """Sentences about memory, and what is wrong with it."""
+    ceiling = osds * CEILING
+    most = max(m for _, m in samples)
+    last = samples[-1][0]
+    late = [s for s in samples if s[0] >= last / 3]
+    mean = sum(m for _, m in late) / len(late)
+    per_second = slope(late)
+    grown = per_second * (late[-1][0] - late[0][0])
+    said = (
+        f"memory: at most {most / MIB:.0f} MiB of {ceiling / MIB:.0f} MiB; after the warm-up on average {mean / MIB:.1f} MiB, "
+        f"{per_second * 3600 / MIB:+.1f} MiB an hour, {grown / mean * 100:+.1f} % in that time"
+    )
+    wrong = []
+    if most > ceiling:
+        wrong.append(f"memory was {most / MIB:.0f} MiB, above {ceiling / MIB:.0f} MiB")
+    if grown > mean * rise / 100:
+        wrong.append(f"memory grew by {grown / MIB:.1f} MiB ({grown / mean * 100:.1f} %) after the warm-up")
+    return said, wrong
+
+
+def soak(args, server):
+    cluster = connect(server.conf)
+    for pool in (POOL, POOL + "-snaps"):
+        cluster.create_pool(pool)
+    load, samples, begun = Load(server.conf), [], time.monotonic()
+    load.start()
+    shown = -1
+    while (passed := time.monotonic() - begun) < args.minutes * 60 and not load.stopping.is_set():
+        samples.append((passed, resident(server.process.pid)))
+        if int(passed // 60) != shown:
+            shown = int(passed // 60)
+            print(f"minute {shown}: {samples[-1][1] / MIB:.1f} MiB", flush=True)
+        load.stopping.wait(SAMPLE)
+    load.stop()
+    print("rounds: " + ", ".join(f"{name} {n}" for name, n in sorted(load.counts.items())))
+    if args.series:
+        with open(args.series, "w") as out:
+            out.writelines(f"{t:.1f} {m}\n" for t, m in samples)
+    said, wrong = verdict(samples, args.osds, args.rise)
+    print(said)
+    cluster.shutdown()
+    return load.wrong + wrong
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--nacre", required=True)
+    parser.add_argument("--minutes", type=float, default=30)
+    parser.add_argument("--osds", type=int, default=3)
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--auth", default="none")
+    parser.add_argument("--dir")
+    parser.add_argument("--series", help="write all samples to this file: seconds and bytes")
+    parser.add_argument("--rise", type=float, default=5.0, help="percent that memory may rise after the warm-up")
+    parser.add_argument("more", nargs="*")
+    args = parser.parse_args()
+    place = Place(args.dir, "nacre-soak-")
+    server = Server(args.nacre, os.path.join(place.path, "cluster"), args.port or free_port(), args.osds, args.auth, args.more)
+    try:
+        server.start()
+        wrong = soak(args, server)
+        server.stop()
+        wrong += server.fsck()
+    except Failed as failed:
+        wrong = failed.args[0]
+    finally:
+        if server.running():
+            server.kill()
+    place.remove()
+    print("\n".join(wrong[:20] + ["soak: FAILED"]) if wrong else "soak: passed")
+    sys.stdout.flush()
+    os._exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()
