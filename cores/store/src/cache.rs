@@ -1,7 +1,9 @@
 //! What is kept in memory of the disk: blocks of data, index pages, onodes. All bounded; all may forget anything.
 
-use crate::block::{BLOCK, Patch};
+use crate::block::Patch;
 use crate::checked::Checked;
+use crate::index::delta::Extent;
+use crate::index::layer::Layer;
 use crate::index::page::PageRef;
 use crate::onode::Onode;
 use bytes::Bytes;
@@ -61,6 +63,8 @@ struct Slot<T> {
 /// Blocks that are kept.
 struct Blocks {
     value: Checked,
+    /// Its memory is part of a larger buffer, which it keeps alive as a whole.
+    shared: bool,
     hot: Cell<bool>,
     /// Used since it came: it is in the queue of those.
     kept: bool,
@@ -79,14 +83,16 @@ pub(crate) struct BlockCache {
     fresh_bytes: usize,
     bytes: usize,
     limit: usize,
-    longest: u64,
 }
+
+/// Blocks in an entry at most, so that what is used of a long run can stay without the rest.
+const LONGEST_RUN: u64 = 16;
 
 impl BlockCache {
     pub(crate) fn new(limit: usize) -> Self {
         let (singles, runs) = (Hashed::default(), BTreeMap::new());
         let (fresh, kept) = (VecDeque::new(), VecDeque::new());
-        Self { singles, runs, fresh, kept, fresh_bytes: 0, bytes: 0, limit, longest: 1 }
+        Self { singles, runs, fresh, kept, fresh_bytes: 0, bytes: 0, limit }
     }
 
     /// Up to `max` blocks from `block` on, if the first is there.
@@ -104,34 +110,36 @@ impl BlockCache {
         Some(entry.value.part(from as usize, max))
     }
 
-    /// Most blocks that are kept as one run: several such runs must fit.
-    pub(crate) fn longest_kept(&self) -> u64 {
-        (self.limit / BLOCK / 16) as u64
-    }
-
-    /// Keeps blocks, unless there are too many of them.
-    pub(crate) fn insert(&mut self, block: u64, value: Checked) {
+    /// Keeps blocks, unless there are too many of them. `shared`: they are only a part of the buffer that they lie in.
+    pub(crate) fn insert(&mut self, block: u64, value: Checked, shared: bool) {
         let n = value.blocks();
         self.forget(block, n);
-        if n > self.longest_kept().max(1) {
+        if value.len() > self.limit / 16 && n > 1 {
             return;
         }
-        self.bytes += value.len();
-        self.fresh_bytes += value.len();
-        let entry = Blocks { value, hot: Cell::new(false), kept: false };
-        if n == 1 {
-            self.singles.insert(block, entry);
-        } else {
-            self.longest = self.longest.max(n);
-            self.runs.insert(block, entry);
+        for at in (0..n).step_by(LONGEST_RUN as usize) {
+            let part = value.part(at as usize, LONGEST_RUN);
+            self.insert_run(block + at, part, shared || n > LONGEST_RUN);
         }
-        self.fresh.push_back(block);
         while self.bytes > self.limit {
             self.evict();
         }
         if self.fresh.len() + self.kept.len() > 2 * (self.singles.len() + self.runs.len()) + 64 {
             self.tidy();
         }
+    }
+
+    fn insert_run(&mut self, block: u64, value: Checked, shared: bool) {
+        self.bytes += value.len();
+        self.fresh_bytes += value.len();
+        let single = value.blocks() == 1;
+        let entry = Blocks { value, shared, hot: Cell::new(false), kept: false };
+        if single {
+            self.singles.insert(block, entry);
+        } else {
+            self.runs.insert(block, entry);
+        }
+        self.fresh.push_back(block);
     }
 
     fn entry(&mut self, start: u64) -> Option<&mut Blocks> {
@@ -148,6 +156,10 @@ impl BlockCache {
             return self.remove(block);
         }
         entry.kept = true;
+        if std::mem::take(&mut entry.shared) {
+            // It will outlive its neighbours, and must not keep their memory.
+            entry.value = entry.value.on_its_own();
+        }
         let len = entry.value.len();
         self.fresh_bytes -= if from_kept { 0 } else { len };
         self.kept.push_back(block);
@@ -183,7 +195,7 @@ impl BlockCache {
         if self.runs.is_empty() {
             return;
         }
-        let from = block.saturating_sub(self.longest);
+        let from = block.saturating_sub(LONGEST_RUN);
         let touched: Vec<u64> = (self.runs.range(from..block + n))
             .filter(|(start, entry)| **start + entry.value.blocks() > block)
             .map(|(start, _)| *start)
@@ -261,43 +273,82 @@ pub(crate) struct Known {
     pub(crate) first: Option<(u64, Patch)>,
 }
 
-/// Onodes of objects that were used of late: two generations, of which the older goes as a whole.
-pub(crate) struct OnodeCache {
-    young: Hashed<HObject, Known>,
-    old: Hashed<HObject, Known>,
+/// What was used of late: two generations, of which the older goes as a whole.
+pub(crate) struct Generations<K, V> {
+    young: Hashed<K, V>,
+    old: Hashed<K, V>,
     limit: usize,
 }
 
-impl OnodeCache {
-    /// At most about `limit` onodes.
+/// Onodes of objects that were used of late.
+pub(crate) type OnodeCache = Generations<HObject, Known>;
+/// What the blocks of a range of an object are, as of so many flips: by onode and range, but the first range, which is with the onode.
+pub(crate) type RangeCache = Generations<Extent, (u64, Patch)>;
+
+impl<K: Hash + Eq, V> Generations<K, V> {
+    /// At most about `limit` entries.
     pub(crate) fn new(limit: usize) -> Self {
         Self { young: Hashed::default(), old: Hashed::default(), limit: limit.max(16) }
     }
 
-    pub(crate) fn get(&mut self, object: &HObject) -> Option<&mut Known> {
-        if !self.young.contains_key(object) {
-            let (object, known) = self.old.remove_entry(object)?;
-            self.put(object, known);
+    pub(crate) fn get(&mut self, key: &K) -> Option<&mut V> {
+        if !self.young.contains_key(key) {
+            let (key, value) = self.old.remove_entry(key)?;
+            self.put(key, value);
         }
-        self.young.get_mut(object)
+        self.young.get_mut(key)
     }
 
-    pub(crate) fn put(&mut self, object: HObject, known: Known) {
-        if let Some(slot) = self.young.get_mut(&object) {
-            *slot = known;
+    pub(crate) fn put(&mut self, key: K, value: V) {
+        if let Some(slot) = self.young.get_mut(&key) {
+            *slot = value;
             return;
         }
-        self.old.remove(&object);
+        self.old.remove(&key);
         if self.young.len() >= self.limit / 2 {
             self.old = std::mem::take(&mut self.young);
         }
-        self.young.insert(object, known);
+        self.young.insert(key, value);
+    }
+
+    pub(crate) fn forget(&mut self, key: &K) {
+        self.young.remove(key);
+        self.old.remove(key);
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.young.clear();
+        self.old.clear();
+    }
+}
+
+impl RangeCache {
+    /// Brings what is known in step with a transaction.
+    pub(crate) fn follow(&mut self, changes: &Layer<Extent, Patch>, epoch: u64) {
+        const FEW: u32 = 4096;
+        for ((id, from), (last, to)) in changes.ranges() {
+            // A range over all of an id removes its object, and the id will never be used again.
+            if id == last && to - from <= FEW {
+                (*from..*to).for_each(|range| self.forget(&(*id, range)));
+            } else if id == last {
+                self.clear();
+            }
+        }
+        for (key, patch) in changes.iter().filter(|((_, range), _)| *range > 0) {
+            let Some((at, known)) = self.get(key) else { continue };
+            if *at == epoch {
+                let mut now = patch.clone();
+                now.fill_from(known);
+                *known = now;
+            }
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::block::BLOCK;
 
     fn run(n: usize, fill: u8) -> Checked {
         Checked::new(vec![fill; n * BLOCK].into())
@@ -310,17 +361,17 @@ mod tests {
     #[test]
     fn runs_are_found_from_their_middle_and_forgotten_when_touched() {
         let mut cache = BlockCache::new(200 * BLOCK);
-        cache.insert(10, run(5, 1));
-        cache.insert(20, run(5, 2));
-        cache.insert(30, run(1, 4));
+        cache.insert(10, run(5, 1), false);
+        cache.insert(20, run(5, 2), false);
+        cache.insert(30, run(1, 4), false);
         assert_eq!(
             (found(&cache, 12, 2), found(&cache, 12, 9), found(&cache, 30, 9)),
             (Some((2, 1)), Some((3, 1)), Some((1, 4)))
         );
         assert_eq!((found(&cache, 15, 1), found(&cache, 31, 1)), (None, None));
-        cache.insert(14, run(2, 3));
+        cache.insert(14, run(2, 3), false);
         assert_eq!((found(&cache, 13, 1), found(&cache, 15, 1)), (None, Some((1, 3))));
-        cache.insert(28, run(3, 5));
+        cache.insert(28, run(3, 5), false);
         assert_eq!(found(&cache, 30, 1), Some((1, 5)));
         cache.forget(0, 1000);
         assert_eq!((cache.bytes, cache.fresh_bytes, found(&cache, 22, 1)), (0, 0, None));
@@ -330,16 +381,16 @@ mod tests {
     fn caches_stay_below_their_limit_and_keep_what_is_used() {
         let mut cache = BlockCache::new(64 * BLOCK);
         for i in 0..3000 {
-            cache.insert(i * 8 % 1000, run(1 + i as usize % 3, i as u8));
+            cache.insert(i * 8 % 1000, run(1 + i as usize % 3, i as u8), false);
             assert!(cache.bytes <= 64 * BLOCK && cache.fresh_bytes <= cache.bytes);
             assert!(cache.fresh.len() + cache.kept.len() <= 200, "the queues stay short");
         }
         for block in 5000..5040 {
-            cache.insert(block, run(1, 1));
+            cache.insert(block, run(1, 1), false);
             cache.get(block, 1);
         }
         for i in 0..300 {
-            cache.insert(10_000 + i * 4, run(3, 2));
+            cache.insert(10_000 + i * 4, run(3, 2), false);
         }
         let left = (5000..5040).filter(|b| cache.get(*b, 1).is_some()).count();
         assert_eq!(left, 40, "a scan does not drive out what was used");

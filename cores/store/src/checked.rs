@@ -80,6 +80,11 @@ impl Checked {
         }
     }
 
+    /// The same blocks in memory of their own.
+    pub(crate) fn on_its_own(&self) -> Self {
+        Self { bytes: Bytes::copy_from_slice(&self.bytes), crcs: self.crcs.clone() }
+    }
+
     /// The checksum of what is before, whose checksum is `crc`, and the bytes `from..to` of this.
     pub(crate) fn append_to(&self, mut crc: u32, from: usize, to: usize) -> u32 {
         let mut at = from;

@@ -237,6 +237,7 @@ impl Store {
         let next_id = std::mem::replace(&mut self.next_id, plan.next_id);
         self.next_seq = seq + 1;
         let after = self.note_objects(&plan, seq, transaction.scope, large);
+        self.ranges.get_mut().follow(&plan.delta.extents, self.epoch);
         for (object, mut known) in plan.objects {
             self.know_first(&mut known, &plan.delta, next_id);
             self.onodes.borrow_mut().put(object, known);
@@ -302,7 +303,7 @@ impl Store {
             self.blocks.forget(*block, (*n).into());
             if let [one] = data.pieces() {
                 let crcs = &staged.crcs()[index as usize..(index + n) as usize];
-                self.blocks.insert(*block, Checked::known_run(one.clone(), crcs));
+                self.blocks.insert(*block, Checked::known_run(one.clone(), crcs), runs.len() > 1);
             }
             self.counters.direct_bytes += data.len() as u64;
             self.writing.begin(*block, data.clone(), staged, index);

@@ -193,7 +193,7 @@ impl Store {
                 assert_eq!(bytes.len(), n as usize * BLOCK, "a read gives what was asked for, or an error");
                 let run = Checked::new(bytes);
                 if current {
-                    self.blocks.insert(block, run.clone());
+                    self.blocks.insert(block, run.clone(), false);
                 }
                 held.into_iter().for_each(|h| h.data.push((block, run.clone(), epoch)));
             }

@@ -120,10 +120,16 @@ impl<'a> Eye<'a> {
 
     /// Which blocks an object's range has. The first range of an object that was looked at before is in the cache of onodes.
     fn range(&self, object: &HObject, id: u64, range: u32) -> Read<Patch> {
-        if range > 0 {
-            return self.view(None).extents((id, range));
-        }
         let epoch = self.store.epoch;
+        if range > 0 {
+            let mut ranges = self.store.ranges.borrow_mut();
+            if let Some((_, patch)) = ranges.get(&(id, range)).filter(|(at, _)| *at == epoch) {
+                return Ok(patch.clone());
+            }
+            let patch = self.view(None).extents((id, range))?;
+            ranges.put((id, range), (epoch, patch.clone()));
+            return Ok(patch);
+        }
         let cached =
             self.with_known(object, |known| known.first.as_ref().filter(|(e, _)| *e == epoch).map(|(_, p)| p.clone()))?;
         if let Some(patch) = cached {

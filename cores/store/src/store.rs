@@ -1,7 +1,7 @@
 //! The store as a whole: its state, and how its driver turns it.
 
 use crate::block::BLOCK;
-use crate::cache::{BlockCache, OnodeCache, PageCache};
+use crate::cache::{BlockCache, OnodeCache, PageCache, RangeCache};
 use crate::checkpoint::Checkpoint;
 use crate::commit::{Flight, Pending};
 use crate::config::{Config, OpenError};
@@ -63,6 +63,7 @@ pub struct Store {
     pub(crate) pages: PageCache,
     pub(crate) blocks: BlockCache,
     pub(crate) onodes: RefCell<OnodeCache>,
+    pub(crate) ranges: RefCell<RangeCache>,
     pub(crate) records: Records,
     pub(crate) writing: Writing,
     pub(crate) ring: Ring,
@@ -138,6 +139,7 @@ impl Store {
             pages: PageCache::new(memory / 4),
             blocks: BlockCache::new(memory * 25 / 100),
             onodes: RefCell::new(OnodeCache::new(memory / 16 / 512)),
+            ranges: RefCell::new(RangeCache::new(memory / 32 / 512)),
             records: Records::default(),
             writing: Writing::default(),
             ring: Ring::new(0, 0, 0),

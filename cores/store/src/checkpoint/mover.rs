@@ -101,7 +101,7 @@ impl Store {
                 let (place, bytes) = good.next().expect("as many as were taken");
                 c.moved.insert(place.0, block + i);
                 data.push(bytes.bytes().clone());
-                self.blocks.insert(block + i, bytes);
+                self.blocks.insert(block + i, bytes, true);
             }
             c.writes += 1;
             c.promised -= u64::from(n).min(c.promised);
