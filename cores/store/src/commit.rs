@@ -458,7 +458,7 @@ impl Store {
         let waiting: u64 = self.pending.values().map(|p| u64::from(p.blocks) + 1).take(1024).sum();
         let delta = self.active.bytes + self.frozen.as_ref().map_or(0, |f| f.bytes);
         (self.ring.used() + waiting) * 4 > self.ring.len() * 3
-            || delta > self.config.memory as usize / 4
+            || delta > self.config.shares().delta
             || self.stalled.len() > 256
             || self.pending.len() > MOST_PENDING / 2
     }

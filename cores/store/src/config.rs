@@ -30,6 +30,34 @@ impl Config {
     pub const DEFAULT_JOURNAL: u64 = 96 << 20;
 }
 
+/// How a store's memory is shared out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shares {
+    /// Bytes for index pages.
+    pub(crate) pages: usize,
+    /// Bytes for blocks of data.
+    pub(crate) blocks: usize,
+    /// Bytes for data that is in the journal only. Half of a ring of the default size fits: then nothing that a checkpoint moves
+    /// must be read back.
+    pub(crate) records: usize,
+    /// Bytes for the changes since the last checkpoint, frozen ones included, before callers are slowed down.
+    pub(crate) delta: usize,
+    /// Number of onodes, and of ranges of larger objects; each takes about half a KiB.
+    pub(crate) onodes: usize,
+    pub(crate) ranges: usize,
+}
+
+impl Config {
+    /// The journal bounds what records and delta can need, so all that is left of a large memory is for data.
+    pub(crate) fn shares(&self) -> Shares {
+        let memory = self.memory as usize;
+        let (pages, records, delta) = (memory / 4, (memory * 30 / 100).min(128 << 20), (memory / 4).min(256 << 20));
+        let (onodes, ranges) = (memory / 16, memory / 32);
+        let left = memory.saturating_sub(pages + records + delta + onodes + ranges);
+        Shares { pages, records, delta, blocks: left.max(memory / 4), onodes: onodes / 512, ranges: ranges / 512 }
+    }
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {

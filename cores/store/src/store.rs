@@ -126,7 +126,7 @@ impl Store {
 
     pub(crate) fn new(mut config: Config, create: bool) -> Self {
         config.memory = config.memory.max(Config::LEAST_MEMORY);
-        let memory = config.memory as usize;
+        let shares = config.shares();
         let mut store = Self {
             phase: Phase::Opening(Box::new(Opening::new(create))),
             failure: None,
@@ -136,10 +136,10 @@ impl Store {
             frozen: None,
             checkpoint: None,
             epoch: 0,
-            pages: PageCache::new(memory / 4),
-            blocks: BlockCache::new(memory * 25 / 100),
-            onodes: RefCell::new(OnodeCache::new(memory / 16 / 512)),
-            ranges: RefCell::new(RangeCache::new(memory / 32 / 512)),
+            pages: PageCache::new(shares.pages),
+            blocks: BlockCache::new(shares.blocks),
+            onodes: RefCell::new(OnodeCache::new(shares.onodes)),
+            ranges: RefCell::new(RangeCache::new(shares.ranges)),
             records: Records::default(),
             writing: Writing::default(),
             ring: Ring::new(0, 0, 0),
@@ -268,8 +268,7 @@ impl Store {
             self.form_groups();
             self.work_on_checkpoint();
             self.claim_ahead();
-            // Half of a ring of the default size: then nothing that a checkpoint moves must be read back.
-            self.records.thin(self.config.memory as usize * 30 / 100);
+            self.records.thin(self.config.shares().records);
             self.ask_sizes();
         }
         self.io.drain(out);

@@ -91,7 +91,7 @@ impl Store {
         !(self.active.is_empty() && self.pending.is_empty())
             && (self.want_checkpoint
                 || self.ring.used() * 2 > self.ring.len()
-                || self.active.bytes > self.config.memory as usize / 8)
+                || self.active.bytes > self.config.shares().delta / 2)
     }
 
     /// Whether the disk says what memory says, in both superblock slots.
