@@ -8,7 +8,7 @@ notified and that come and go, and clients that connect and leave. The resident 
 The verdict, after a warm-up of a third of the time, in which caches fill: never above the ceiling (256 MiB for each OSD, everything in the
 process included), and the line through the samples does not rise by more than --rise percent of the mean over the rest of the time.
 
-usage: soak.py --nacre PATH [--minutes 30] [--osds 3] [--port P] [--auth none|cephx] [--dir DIR] [--series FILE]
+usage: soak.py --nacre PATH [--minutes 30] [--osds 3] [--osd-size 4G] [--port P] [--auth none|cephx] [--dir DIR] [--series FILE]
 """
 import argparse
 import os
@@ -181,17 +181,17 @@ def soak(args, server):
     load, samples, begun = Load(server.conf), [], time.monotonic()
     load.start()
     shown = -1
+    out = open(args.series, "w", buffering=1) if args.series else None
     while (passed := time.monotonic() - begun) < args.minutes * 60 and not load.stopping.is_set():
         samples.append((passed, resident(server.process.pid)))
+        if out:
+            out.write(f"{passed:.1f} {samples[-1][1]}\n")
         if int(passed // 60) != shown:
             shown = int(passed // 60)
             print(f"minute {shown}: {samples[-1][1] / MIB:.1f} MiB", flush=True)
         load.stopping.wait(SAMPLE)
     load.stop()
     print("rounds: " + ", ".join(f"{name} {n}" for name, n in sorted(load.counts.items())))
-    if args.series:
-        with open(args.series, "w") as out:
-            out.writelines(f"{t:.1f} {m}\n" for t, m in samples)
     said, wrong = verdict(samples, args.osds, args.rise)
     print(said)
     cluster.shutdown()
@@ -203,6 +203,7 @@ def main():
     parser.add_argument("--nacre", required=True)
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--osds", type=int, default=3)
+    parser.add_argument("--osd-size", default="4G", help="most bytes of an OSD's file: the load writes many times that, so the disk must not take all")
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--auth", default="none")
     parser.add_argument("--dir")
@@ -211,7 +212,7 @@ def main():
     parser.add_argument("more", nargs="*")
     args = parser.parse_args()
     place = Place(args.dir, "nacre-soak-")
-    server = Server(args.nacre, os.path.join(place.path, "cluster"), args.port or free_port(), args.osds, args.auth, args.more)
+    server = Server(args.nacre, os.path.join(place.path, "cluster"), args.port or free_port(), args.osds, args.auth, ["--osd-size", args.osd_size, *args.more])
     try:
         server.start()
         wrong = soak(args, server)
