@@ -138,9 +138,14 @@ pub struct Outcome {
 
 /// Runs a shell command with `CEPH_CONF` set, ended after a minute. `DIR` stands for `work`.
 pub fn shell(command: &str, work: &Path, conf: &Path) -> Result<Outcome> {
+    shell_for(command, work, conf, 60)
+}
+
+/// [`shell`], ended after `seconds`.
+pub fn shell_for(command: &str, work: &Path, conf: &Path, seconds: u32) -> Result<Outcome> {
     let command = command.replace("DIR", &work.display().to_string());
     let output = Command::new("timeout")
-        .args(["-k", "5", "60", "bash", "-c", &command])
+        .args(["-k", "5", &seconds.to_string(), "bash", "-c", &command])
         .current_dir(work)
         .env("CEPH_CONF", conf)
         .env("CEPH_ARGS", "")

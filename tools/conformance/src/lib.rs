@@ -4,10 +4,13 @@
 //! - [`cluster`]: a `nacre up` of its own in a temporary folder, and how to kill it;
 //! - [`recordings`]: what the real cluster answered;
 //! - [`cases`]: the list of commands and how strictly each is compared;
-//! - [`compare`]: what counts as the same.
+//! - [`compare`]: what counts as the same;
+//! - [`sheet`]: long sequences of commands beside what a real cluster printed, [`mask`] takes out what differs from run to run.
 
 pub mod cases;
 pub mod cluster;
 pub mod compare;
+pub mod mask;
 pub mod recordings;
 pub mod run;
+pub mod sheet;

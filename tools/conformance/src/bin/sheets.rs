@@ -1,0 +1,109 @@
+//! Runs sheets (see `conformance::sheet`) against a cluster of ours, compares with what is recorded of a real one, and writes the table.
+
+use anyhow::{Context, Result};
+use clap::Parser;
+use conformance::cluster::{Cluster, Options};
+use conformance::sheet::{self, Row};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// Compare long sequences of stock `rbd` commands with what a real Ceph 16.2.15 answers.
+#[derive(Parser)]
+struct Args {
+    /// The nacre executable.
+    #[arg(long, default_value = "target/release/nacre")]
+    nacre: PathBuf,
+    /// Authentication of the cluster: none or cephx.
+    #[arg(long, default_value = "cephx")]
+    auth: String,
+    /// ceph.conf of a cluster of ours that runs already, instead of a new one.
+    #[arg(long)]
+    ours: Option<PathBuf>,
+    /// ceph.conf of a real cluster that runs now; without it, what is recorded is the oracle.
+    #[arg(long)]
+    peer: Option<PathBuf>,
+    /// Only record what the real cluster answers.
+    #[arg(long, requires = "peer")]
+    record: bool,
+    /// Write the table here (Markdown).
+    #[arg(long)]
+    report: Option<PathBuf>,
+    /// Sheets, by name; all by default.
+    sheets: Vec<String>,
+}
+
+/// Pools that sheets use; they are made anew before each.
+const POOLS: &str = "for p in rbd rbd2 volumes; do ceph osd pool rm $p $p --yes-i-really-really-mean-it; done; \
+                     for p in rbd rbd2 volumes; do ceph osd pool create $p 8 && rbd pool init $p || exit 1; done";
+
+fn main() -> Result<ExitCode> {
+    let args = Args::parse();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("sheets");
+    let names = if args.sheets.is_empty() { all(&folder)? } else { args.sheets.clone() };
+    let dir = tempfile::tempdir()?;
+    let cluster = match (&args.ours, args.record) {
+        (None, false) => Some(Cluster::start(&dir.path().join("cluster"), options(&args))?),
+        _ => None,
+    };
+    let conf = args.ours.clone().or(cluster.as_ref().map(Cluster::conf)).unwrap_or_default();
+    let (mut table, mut passed, mut failed) = (String::new(), 0, 0);
+    for name in names {
+        let file = folder.join(format!("{name}.steps"));
+        let text = std::fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+        let steps = sheet::parse(&text).with_context(|| name.clone())?;
+        let expected = folder.join(format!("{name}.expected"));
+        if let Some(peer) = &args.peer {
+            let shown = run(&steps, peer, &dir.path().join(format!("{name}.peer"))).with_context(|| format!("{name}, peer"))?;
+            std::fs::write(&expected, sheet::write(&steps, &shown))?;
+        }
+        if args.record {
+            continue;
+        }
+        let began = Instant::now();
+        let ours = match run(&steps, &conf, &dir.path().join(&name)) {
+            Ok(ours) => ours,
+            Err(e) => {
+                failed += 1;
+                println!("DIFFERS {name}: {e:#}");
+                continue;
+            }
+        };
+        let rows = sheet::compare(&steps, &ours, &sheet::read(&std::fs::read_to_string(&expected)?));
+        for row in rows.iter().filter(|row| !row.passed()) {
+            println!("DIFFERS {name}: {}\n        {}", row.step.command, row.difference.as_deref().unwrap_or("not any more"));
+        }
+        let good = rows.iter().filter(|row| Row::passed(row)).count();
+        (passed, failed) = (passed + good, failed + rows.len() - good);
+        println!("{name}: {good} of {} as expected, {:.0} s", rows.len(), began.elapsed().as_secs_f64());
+        table.push_str(&format!("## {}\n\n{}\n", sheet::title(&text, &name), sheet::markdown(&rows)));
+    }
+    if let Some(report) = &args.report {
+        std::fs::write(report, table)?;
+    }
+    println!("sheets: {passed} passed, {failed} failed");
+    Ok(if failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn run(steps: &[sheet::Step], conf: &Path, work: &Path) -> Result<Vec<sheet::Shown>> {
+    std::fs::create_dir_all(work)?;
+    let made = conformance::cluster::shell(POOLS, work, conf)?;
+    anyhow::ensure!(made.code == 0, "pools were not made: {}", made.err);
+    sheet::run(steps, conf, work)
+}
+
+fn options(args: &Args) -> Options {
+    Options { binary: args.nacre.clone(), osds: 1, auth: args.auth.clone(), secure: false, more: Vec::new() }
+}
+
+fn all(folder: &Path) -> Result<Vec<String>> {
+    let mut names: Vec<String> = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|e| e == "steps") {
+            names.extend(path.file_stem().and_then(|s| s.to_str()).map(str::to_owned));
+        }
+    }
+    names.sort();
+    Ok(names)
+}

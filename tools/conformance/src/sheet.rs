@@ -1,0 +1,260 @@
+//! Sheets: long sequences of commands, each with what a real cluster printed for it, in two files beside each other.
+//!
+//! `NAME.steps` is written by people. A line is `SIGN COMMAND`; the sign says how the step is compared:
+//!
+//! - `$` output, error output and exit code, after what differs from run to run is masked;
+//! - `~` the same with every number masked too, and blanks squeezed;
+//! - `%` the exit code only;
+//! - `!` must succeed on both, and is not listed: prepares something.
+//!
+//! ` # text` says why a step is compared less strictly. A line of its own `differs: REASON` before a step says that ours is meant to
+//! differ: then it must (a difference that is gone must be taken off the list), and the table shows the reason.
+//!
+//! `NAME.expected` is written by `--record`, from a real cluster: for each step `$ COMMAND`, its output as `| ` lines, its error output as
+//! `2 ` lines, and `= CODE`.
+
+use crate::cluster::{Outcome, shell_for};
+use crate::mask;
+use anyhow::{Context, Result, bail};
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::path::Path;
+
+/// Seconds that one step may take.
+const STEP_SECONDS: u32 = 240;
+
+/// How a step is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strictness {
+    /// All but what differs from run to run.
+    Same,
+    /// Numbers masked.
+    Shape,
+    /// Exit code.
+    Code,
+    /// Must succeed.
+    Prepare,
+}
+
+/// One line of a sheet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// How it is compared.
+    pub strictness: Strictness,
+    /// Shell command.
+    pub command: String,
+    /// Why it is compared less strictly.
+    pub note: String,
+    /// Why ours is meant to differ; empty if it is not.
+    pub differs: String,
+}
+
+/// What a step printed, masked: what is written to and read from `NAME.expected`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Shown {
+    /// Lines of output.
+    pub out: Vec<String>,
+    /// Lines of error output.
+    pub err: Vec<String>,
+    /// Exit code.
+    pub code: i32,
+}
+
+/// A compared step.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// The step.
+    pub step: Step,
+    /// First line and exit code of ours.
+    pub ours: String,
+    /// The same of the real one.
+    pub theirs: String,
+    /// What differs; `None` if nothing.
+    pub difference: Option<String>,
+}
+
+impl Row {
+    /// Whether the row is as it should be.
+    pub fn passed(&self) -> bool {
+        self.difference.is_some() != self.step.differs.is_empty()
+    }
+}
+
+/// The title of a sheet: its first line, if that is a comment.
+pub fn title(text: &str, name: &str) -> String {
+    text.lines().next().and_then(|line| line.strip_prefix("# ")).unwrap_or(name).to_owned()
+}
+
+/// Reads `NAME.steps`.
+pub fn parse(text: &str) -> Result<Vec<Step>> {
+    let mut steps: Vec<Step> = Vec::new();
+    let mut differs = String::new();
+    for (i, line) in text.lines().enumerate() {
+        if let Some(reason) = line.strip_prefix("differs: ") {
+            differs = reason.trim().to_owned();
+            continue;
+        }
+        if line.trim().is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let (sign, rest) = line.split_once(' ').with_context(|| format!("line {}: a sign and a command", i + 1))?;
+        let strictness = match sign {
+            "$" => Strictness::Same,
+            "~" => Strictness::Shape,
+            "%" => Strictness::Code,
+            "!" => Strictness::Prepare,
+            _ => bail!("line {}: no sign is {sign:?}", i + 1),
+        };
+        let (command, note) = rest.split_once(" # ").unwrap_or((rest, ""));
+        let step = Step {
+            strictness,
+            command: command.trim().to_owned(),
+            note: note.trim().to_owned(),
+            differs: std::mem::take(&mut differs),
+        };
+        steps.push(step);
+    }
+    Ok(steps)
+}
+
+/// Runs all steps in order against the cluster of `conf`, in `work`. Ends with an error at a preparation that fails.
+pub fn run(steps: &[Step], conf: &Path, work: &Path) -> Result<Vec<Shown>> {
+    let mut shown = Vec::new();
+    for step in steps {
+        let outcome = shell_for(&step.command, work, conf, STEP_SECONDS)?;
+        if step.strictness == Strictness::Prepare && outcome.code != 0 {
+            bail!("{:?} must succeed: exit {} {}{}", step.command, outcome.code, outcome.out, outcome.err);
+        }
+        shown.push(show(step, &outcome, work));
+    }
+    Ok(shown)
+}
+
+fn show(step: &Step, outcome: &Outcome, work: &Path) -> Shown {
+    let (out, err) = match step.strictness {
+        Strictness::Code | Strictness::Prepare => (Vec::new(), Vec::new()),
+        how => {
+            let numbers = how == Strictness::Shape;
+            (mask::lines(&outcome.out, work, numbers), mask::error_lines(&outcome.err, work, numbers))
+        }
+    };
+    Shown { out, err, code: outcome.code }
+}
+
+/// `NAME.expected` of what was shown.
+pub fn write(steps: &[Step], shown: &[Shown]) -> String {
+    let mut out = String::new();
+    for (step, shown) in steps.iter().zip(shown).filter(|(step, _)| step.strictness != Strictness::Prepare) {
+        let _ = writeln!(out, "$ {}", step.command);
+        for (prefix, lines) in [("|", &shown.out), ("2", &shown.err)] {
+            for line in lines {
+                let _ = writeln!(out, "{prefix} {line}");
+            }
+        }
+        let _ = writeln!(out, "= {}", shown.code);
+    }
+    out
+}
+
+/// Reads `NAME.expected`: for each command what it showed each time, in order.
+pub fn read(text: &str) -> HashMap<String, Vec<Shown>> {
+    let mut all: HashMap<String, Vec<Shown>> = HashMap::new();
+    let (mut command, mut shown) = (String::new(), Shown::default());
+    for line in text.lines() {
+        match line.split_at_checked(2) {
+            Some(("$ ", rest)) => (command, shown) = (rest.to_owned(), Shown::default()),
+            Some(("| ", rest)) => shown.out.push(rest.to_owned()),
+            Some(("2 ", rest)) => shown.err.push(rest.to_owned()),
+            Some(("= ", rest)) => {
+                shown.code = rest.parse().unwrap_or(-1);
+                all.entry(std::mem::take(&mut command)).or_default().push(std::mem::take(&mut shown));
+            }
+            _ => {}
+        }
+    }
+    all
+}
+
+/// Compares what ours showed with what is expected.
+pub fn compare(steps: &[Step], ours: &[Shown], expected: &HashMap<String, Vec<Shown>>) -> Vec<Row> {
+    let mut nth: HashMap<&str, usize> = HashMap::new();
+    let mut rows = Vec::new();
+    for (step, ours) in steps.iter().zip(ours).filter(|(step, _)| step.strictness != Strictness::Prepare) {
+        let n = nth.entry(&step.command).or_default();
+        let theirs = expected.get(&step.command).and_then(|all| all.get(*n));
+        *n += 1;
+        let difference = match theirs {
+            None => Some("not recorded with a real cluster".to_owned()),
+            Some(theirs) => difference(step.strictness, ours, theirs),
+        };
+        let theirs = theirs.map(brief).unwrap_or_default();
+        rows.push(Row { step: step.clone(), ours: brief(ours), theirs, difference });
+    }
+    rows
+}
+
+fn difference(strictness: Strictness, ours: &Shown, theirs: &Shown) -> Option<String> {
+    if ours.code != theirs.code {
+        let said = ours.err.last().or(ours.out.last()).map(String::as_str).unwrap_or_default();
+        return Some(format!("exit {} instead of {}: {said}", ours.code, theirs.code));
+    }
+    if strictness == Strictness::Code {
+        return None;
+    }
+    let first = |what: &str, ours: &[String], theirs: &[String]| {
+        let at = (0..ours.len().max(theirs.len())).find(|&i| ours.get(i) != theirs.get(i))?;
+        let line = |lines: &[String]| lines.get(at).cloned().unwrap_or("(nothing)".into());
+        Some(format!("{what}line {}: ours {:?}, Ceph {:?}", at + 1, line(ours), line(theirs)))
+    };
+    first("", &ours.out, &theirs.out).or_else(|| first("error output, ", &ours.err, &theirs.err))
+}
+
+/// The first line and the exit code, for the table.
+fn brief(shown: &Shown) -> String {
+    let line = shown.out.first().or(shown.err.first()).map(String::as_str).unwrap_or("(silent)");
+    let line: String = line.chars().take(48).collect();
+    if shown.code == 0 { line } else { format!("{line} (exit {})", shown.code) }
+}
+
+/// The rows as a Markdown table.
+pub fn markdown(rows: &[Row]) -> String {
+    let mut out = String::from("| command | ours | Ceph 16.2.15 | difference |\n|---|---|---|---|\n");
+    let cell = |text: &str| text.replace('|', "\\|").replace('\n', " ");
+    for row in rows {
+        let command = cell(&row.step.command);
+        let difference = match (&row.difference, row.step.differs.as_str()) {
+            (None, _) if row.step.strictness == Strictness::Code => {
+                let note = if row.step.note.is_empty() { "" } else { ": " };
+                format!("none (exit code{note}{})", cell(&row.step.note))
+            }
+            (None, _) if row.step.strictness == Strictness::Shape => "none (numbers aside)".to_owned(),
+            (None, _) => "none".to_owned(),
+            (Some(difference), "") => format!("**{}**", cell(difference)),
+            (Some(_), reason) => cell(reason),
+        };
+        let _ = writeln!(out, "| `{command}` | {} | {} | {difference} |", cell(&row.ours), cell(&row.theirs));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let steps = parse("# title\n! true\n$ rbd ls\n% rbd bench x # speed\ndiffers: because\n~ rbd ls\n").unwrap();
+        assert_eq!(steps.len(), 4);
+        assert_eq!((steps[2].note.as_str(), steps[3].differs.as_str()), ("speed", "because"));
+        let shown = |out: &str, code| Shown { out: vec![out.to_owned()], err: vec!["e".to_owned()], code };
+        let first = vec![Shown::default(), shown("a", 0), shown("", 1), shown("b", 2)];
+        let expected = read(&write(&steps, &first));
+        assert_eq!(expected["rbd ls"], [shown("a", 0), shown("b", 2)]);
+        let rows = compare(&steps, &first, &expected);
+        assert_eq!(rows.iter().map(Row::passed).collect::<Vec<_>>(), [true, true, false], "the last one is meant to differ");
+        let other = vec![Shown::default(), shown("b", 0), shown("", 2), shown("b", 1)];
+        let rows = compare(&steps, &other, &expected);
+        assert_eq!(rows.iter().map(Row::passed).collect::<Vec<_>>(), [false, false, true]);
+        assert!(parse("? what\n").is_err());
+    }
+}
