@@ -51,7 +51,7 @@ deps-python:
 build: deps-build   ## the release binary, target/release/nacre
 	$(CARGO) build --release -p nacre
 
-test: lint unit build sim conformance kill-rounds model   ## all that CI runs
+test: lint unit build sim conformance images kill-rounds model   ## all that CI runs
 
 check-fast: deps-build   ## does it compile, and do the tests of one room pass: make check-fast P=store
 	$(CARGO) clippy $(if $(P),-p $(P),--workspace) --all-targets -- -D warnings
@@ -73,6 +73,17 @@ sim: deps-build   ## the simulator, SEEDS=200 seeds of each scenario
 conformance: deps-test build   ## stock clients against our cluster, compared with a real one's answers
 	$(CARGO) run -p conformance -- --nacre $(NACRE) --auth none
 	$(CARGO) run -p conformance -- --nacre $(NACRE) --auth cephx --secure
+
+.PHONY: images compatibility
+images: deps-test build   ## stock rbd, librbd, fio and QEMU on block images, compared with a real one's answers
+	$(call need,fio qemu-img,fio qemu-utils qemu-block-extra)
+	@$(PYTHON) -c 'import rbd' 2>/dev/null || { $(call need,a-command-that-is-not-there,python3-rbd); }
+	$(CARGO) run -p conformance --bin sheets -- --nacre $(NACRE) --auth cephx
+
+compatibility: deps-test build   ## writes docs/compatibility.md from a run
+	$(CARGO) run -p conformance -- --nacre $(NACRE) --report target/conformance.md
+	$(CARGO) run -p conformance --bin sheets -- --nacre $(NACRE) --report target/sheets.md
+	cat tools/conformance/compatibility-head.md target/conformance.md tools/conformance/sheets-head.md target/sheets.md > docs/compatibility.md
 
 # A FUSE mount for the disk that forgets: the device must be there, and the right to mount.
 .PHONY: lossydisk kill-rounds-long model model-long soak

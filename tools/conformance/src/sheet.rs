@@ -5,6 +5,7 @@
 //! - `$` output, error output and exit code, after what differs from run to run is masked;
 //! - `~` the same with every number masked too, and blanks squeezed;
 //! - `%` the exit code only;
+//! - `&` as `$`, and each line that it prints, `STEP: RESULT`, is a row of the table: a script that tells what it experiences;
 //! - `!` must succeed on both, and is not listed: prepares something.
 //!
 //! ` # text` says why a step is compared less strictly. A line of its own `differs: REASON` before a step says that ours is meant to
@@ -32,6 +33,8 @@ pub enum Strictness {
     Shape,
     /// Exit code.
     Code,
+    /// Line by line, each a row.
+    Story,
     /// Must succeed.
     Prepare,
 }
@@ -102,6 +105,7 @@ pub fn parse(text: &str) -> Result<Vec<Step>> {
             "$" => Strictness::Same,
             "~" => Strictness::Shape,
             "%" => Strictness::Code,
+            "&" => Strictness::Story,
             "!" => Strictness::Prepare,
             _ => bail!("line {}: no sign is {sign:?}", i + 1),
         };
@@ -185,10 +189,30 @@ pub fn compare(steps: &[Step], ours: &[Shown], expected: &HashMap<String, Vec<Sh
         *n += 1;
         let difference = match theirs {
             None => Some("not recorded with a real cluster".to_owned()),
+            Some(theirs) if step.strictness == Strictness::Story => {
+                rows.extend(story(step, ours, theirs));
+                continue;
+            }
             Some(theirs) => difference(step.strictness, ours, theirs),
         };
         let theirs = theirs.map(brief).unwrap_or_default();
         rows.push(Row { step: step.clone(), ours: brief(ours), theirs, difference });
+    }
+    rows
+}
+
+/// One row for each line that was told. A line that ours lacks is missing in its place, so that what follows is still compared.
+fn story(step: &Step, ours: &Shown, theirs: &Shown) -> Vec<Row> {
+    let split =
+        |line: &str| line.split_once(": ").map_or((line.to_owned(), String::new()), |(a, b)| (a.to_owned(), b.to_owned()));
+    let told: HashMap<String, String> = ours.out.iter().map(|line| split(line)).collect();
+    let mut rows = Vec::new();
+    for (what, theirs) in theirs.out.iter().map(|line| split(line)) {
+        let ours = told.get(&what).cloned().unwrap_or("(not told)".into());
+        let difference = (ours != theirs).then(|| format!("ours {ours:?}, Ceph {theirs:?}"));
+        let cut = |text: String| text.chars().take(80).collect();
+        let step = Step { command: what, ..step.clone() };
+        rows.push(Row { step, ours: cut(ours), theirs: cut(theirs), difference });
     }
     rows
 }
@@ -240,6 +264,16 @@ pub fn markdown(rows: &[Row]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_story_is_compared_line_by_line() {
+        let steps = parse("& tell\n").unwrap();
+        let told = |lines: &[&str]| vec![Shown { out: lines.iter().map(|l| (*l).to_owned()).collect(), ..Shown::default() }];
+        let expected = read(&write(&steps, &told(&["open: 0", "read: b'x'", "close: 0"])));
+        let rows = compare(&steps, &told(&["open: 0", "close: 1"]), &expected);
+        assert_eq!(rows.iter().map(Row::passed).collect::<Vec<_>>(), [true, false, false]);
+        assert_eq!((rows[1].ours.as_str(), rows[1].step.command.as_str()), ("(not told)", "read"));
+    }
 
     #[test]
     fn what_is_written_is_read_back() {

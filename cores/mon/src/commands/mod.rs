@@ -26,6 +26,7 @@ mod pg;
 mod pg_dump;
 mod pool;
 mod pool_set;
+mod rbd;
 mod refused;
 mod report;
 mod status;
@@ -236,7 +237,7 @@ impl Command {
 pub(crate) fn table() -> &'static [Command] {
     static TABLE: OnceLock<Vec<Command>> = OnceLock::new();
     TABLE.get_or_init(|| {
-        let families: [&[Row]; 22] = [
+        let families: [&[Row]; 23] = [
             status::ROWS,
             df::ROWS,
             health::ROWS,
@@ -256,6 +257,7 @@ pub(crate) fn table() -> &'static [Command] {
             log::ROWS,
             mgr::ROWS,
             mon::ROWS,
+            rbd::ROWS,
             report::ROWS,
             describe::ROWS,
             refused::ROWS,
