@@ -3,7 +3,6 @@
 //! that were not recorded; results, outputs, flags and arguments are, to the last byte.
 
 mod bench;
-mod wire;
 
 use bench::Bench;
 use bytes::Bytes;
@@ -12,10 +11,10 @@ use maps::{Incremental, OsdMap};
 use messages::mon::OsdMapMsg;
 use messages::osd::{OpArgs, OsdOp, OsdOpReply, code};
 use pg::Peer;
+use recordings::{Client, Recording, Seen};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use types::{EntityName, EntityType, Fsid, PoolId, SessionId, UTime};
-use wire::{Client, Recording, Seen};
 
 /// Replies that must be the same, at least. It grows when classes are added.
 const SAME: usize = 3_470;
@@ -48,7 +47,7 @@ fn fsid(recording: &Recording) -> Option<Fsid> {
 /// The recordings with OSD maps, by cluster and in the order in which the clients got their numbers.
 fn in_order() -> Vec<(String, Recording)> {
     let mut all: Vec<(String, Recording)> =
-        wire::recordings().into_iter().map(|(name, bytes)| (name, wire::parse(&bytes))).collect();
+        recordings::recordings().into_iter().map(|(name, bytes)| (name, recordings::parse(&bytes))).collect();
     all.retain(|(_, r)| fsid(r).is_some());
     all.sort_by_key(|(_, r)| (fsid(r), r.clients.iter().map(|c| c.global_id).max()));
     all

@@ -1,12 +1,11 @@
 //! Messages that stock clients and a real 16.2 cluster exchanged decode completely and encode to the same bytes; so do
 //! the inputs and outputs of the operations in them.
 
-mod wire;
-
 use bytes::Bytes;
 use denc::{Decode, Encode};
 use messages::osd::{OpResult, OsdOp, OsdOpReply};
 use messages::{code, mgr, mon, ops, osd};
+use recordings::Conversation;
 use std::collections::BTreeMap;
 use types::Message;
 
@@ -154,7 +153,7 @@ impl Tally {
     }
 
     /// Inputs of the requests, and outputs of the answers to them.
-    fn operations(&mut self, at: &str, talk: &wire::Conversation) {
+    fn operations(&mut self, at: &str, talk: &Conversation) {
         let requests: BTreeMap<u64, OsdOp> = (talk.to_server.iter())
             .filter(|m| m.kind == OsdOp::KIND)
             .filter_map(|m| Some((m.tid, OsdOp::decode(m).ok()?)))
@@ -180,8 +179,8 @@ impl Tally {
 #[test]
 fn recorded_messages_round_trip() {
     let mut tally = Tally::default();
-    for (name, recording) in wire::recordings() {
-        for talk in wire::conversations(&recording) {
+    for (name, recording) in recordings::recordings() {
+        for talk in recordings::parse(&recording).conversations() {
             for m in talk.to_server.iter().chain(&talk.to_client) {
                 tally.message(&name, m);
             }

@@ -1,5 +1,5 @@
-//! Recorded conversations with OSDs, in the order of time: who said what to whom. TCP segments, streams, msgr2.1 frames in
-//! crc mode.
+//! Conversations of stock clients with a real cluster, as they were recorded: TCP segments, streams, msgr2.1 frames in crc
+//! mode, messages in the order of time; and the archives of test data in general. For tests only.
 
 use bytes::Bytes;
 use denc::{Reader, Result};
@@ -14,46 +14,82 @@ const AUTH_DONE: u8 = 6;
 const CLIENT_IDENT: u8 = 8;
 const MESSAGE: u8 = 17;
 
-/// Every recording with its name.
-#[allow(clippy::disallowed_methods)]
-pub(crate) fn recordings() -> Vec<(String, Vec<u8>)> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/recordings.tar.xz");
-    let file = std::fs::File::open(path).expect("the recordings are in the repository");
+/// Files of an archive in the workspace's `tests/data`, with their paths, that `wanted` accepts.
+pub fn archive(name: &str, wanted: impl Fn(&Path) -> bool) -> Vec<(String, Vec<u8>)> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data").join(name);
+    let file = std::fs::File::open(path).expect("the archive is in the repository");
     let mut archive = tar::Archive::new(xz2::read::XzDecoder::new(file));
     let mut found = Vec::new();
-    for entry in archive.entries().expect("a tar archive") {
-        let mut entry = entry.expect("the archive is whole");
+    // The archive of samples ends in the middle of a file; all before it is sound.
+    for mut entry in archive.entries().expect("a tar archive").map_while(|entry| entry.ok()) {
         let path = entry.path().expect("a path").into_owned();
-        if path.extension().is_some_and(|e| e == "cap") {
+        if entry.header().entry_type().is_file() && wanted(&path) {
             let mut bytes = Vec::new();
-            entry.read_to_end(&mut bytes).expect("the archive is whole");
-            found.push((path.file_stem().unwrap_or_default().to_string_lossy().into_owned(), bytes));
+            if entry.read_to_end(&mut bytes).is_ok_and(|n| n as u64 == entry.size()) {
+                found.push((path.to_string_lossy().into_owned(), bytes));
+            }
         }
     }
     found
 }
 
+/// Every recording with its name.
+pub fn recordings() -> Vec<(String, Vec<u8>)> {
+    let files = archive("recordings.tar.xz", |path| path.extension().is_some_and(|e| e == "cap"));
+    let stem = |path: String| Path::new(&path).file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    files.into_iter().map(|(path, bytes)| (stem(path), bytes)).collect()
+}
+
 /// What the handshake of a connection says about the client.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Client {
-    pub(crate) global_id: u64,
-    pub(crate) addr: EntityAddr,
+pub struct Client {
+    /// Its number, from the monitor.
+    pub global_id: u64,
+    /// Its first address.
+    pub addr: EntityAddr,
 }
 
 /// A message as it was seen.
-pub(crate) struct Seen {
-    pub(crate) time: f64,
+pub struct Seen {
+    /// Seconds since 1970.
+    pub time: f64,
     /// Which connection of the recording.
-    pub(crate) connection: usize,
-    pub(crate) from_client: bool,
-    pub(crate) message: Message,
+    pub connection: usize,
+    /// By the side that connected.
+    pub from_client: bool,
+    /// What.
+    pub message: Message,
 }
 
 /// A recording: its clients by connection, its messages in the order of time.
 #[derive(Default)]
-pub(crate) struct Recording {
-    pub(crate) clients: Vec<Client>,
-    pub(crate) messages: Vec<Seen>,
+pub struct Recording {
+    /// By connection.
+    pub clients: Vec<Client>,
+    /// In the order of time.
+    pub messages: Vec<Seen>,
+}
+
+/// One connection: what went from the side that connected, and what came back.
+#[derive(Default)]
+pub struct Conversation {
+    /// In order.
+    pub to_server: Vec<Message>,
+    /// In order.
+    pub to_client: Vec<Message>,
+}
+
+impl Recording {
+    /// The messages by connection and direction.
+    pub fn conversations(&self) -> Vec<Conversation> {
+        let mut all: Vec<Conversation> = self.clients.iter().map(|_| Conversation::default()).collect();
+        for seen in &self.messages {
+            let talk = &mut all[seen.connection];
+            let side = if seen.from_client { &mut talk.to_server } else { &mut talk.to_client };
+            side.push(seen.message.clone());
+        }
+        all
+    }
 }
 
 #[derive(Default)]
@@ -88,7 +124,7 @@ impl Stream {
 }
 
 /// Takes a recording apart.
-pub(crate) fn parse(recording: &[u8]) -> Recording {
+pub fn parse(recording: &[u8]) -> Recording {
     let mut found = Recording::default();
     for (connection, streams) in split(recording).expect("a recording is whole").values().enumerate() {
         let mut client = Client::default();
