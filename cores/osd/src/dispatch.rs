@@ -20,6 +20,8 @@ use types::{EntityType, Errno, Message, PgId, SessionId};
 
 /// Operations that may wait for a map; beyond that the session is closed and the client comes back.
 const MAX_EARLY: usize = 4096;
+/// Refusals of the own key at a start after which it is wrong, rather than the monitors not ready.
+const REFUSALS: u32 = 4;
 /// Operations that take at least this long are remembered for `dump_historic_ops`.
 const WORTH_REMEMBERING: std::time::Duration = std::time::Duration::from_millis(10);
 
@@ -46,6 +48,13 @@ impl Osd {
     fn session_ended(&mut self, now: Now, session: SessionId, out: &mut Outputs) {
         if self.mon.owns(session) {
             self.mon.closed(now);
+            if !self.mon.was_open() && self.msgr.auth().client.refusals() >= REFUSALS {
+                let name = self.config.name();
+                return self.fail(
+                    out,
+                    format!("the monitors refuse the key in the keyring of {name}: it is wrong, or they do not know {name}"),
+                );
+            }
             out.log(Level::Info, "osd", "lost the monitor");
         } else if self.copies.owns(session) {
             self.copies.closed(session);
@@ -171,9 +180,8 @@ impl Osd {
         let op = match OsdOp::decode(&message) {
             Ok(op) => op,
             Err(e) => {
-                out.log(Level::Warn, "osd", format!("an operation does not decode, closing its session: {e}"));
                 self.msgr.done(session, bytes);
-                self.msgr.close(session);
+                self.msgr.refuse(now, session, &format!("an operation does not decode: {e}"), out);
                 return self.session_ended(now, session, out);
             }
         };

@@ -77,7 +77,7 @@ impl Osd {
         }
     }
 
-    fn fail(&mut self, out: &mut Outputs, why: String) {
+    pub(crate) fn fail(&mut self, out: &mut Outputs, why: String) {
         if self.phase != Phase::Failed {
             self.phase = Phase::Failed;
             out.push(Output::Fatal(format!("osd.{}: {why}", self.config.whoami)));

@@ -29,13 +29,23 @@ pub(crate) struct MonLink {
     next: usize,
     pause: Duration,
     state: State,
+    /// A session stood once.
+    was_open: bool,
     hostname: String,
     log: Vec<LogEntry>,
 }
 
 impl MonLink {
     pub(crate) fn new(monitors: Vec<EntityAddrVec>, hostname: String) -> Self {
-        Self { monitors, next: 0, pause: RETRY.0, state: State::Apart { until: Mono(0) }, hostname, log: Vec::new() }
+        Self {
+            monitors,
+            next: 0,
+            pause: RETRY.0,
+            state: State::Apart { until: Mono(0) },
+            was_open: false,
+            hostname,
+            log: Vec::new(),
+        }
     }
 
     /// The session, if it stands.
@@ -46,6 +56,11 @@ impl MonLink {
         }
     }
 
+    /// Whether a session with a monitor ever stood.
+    pub(crate) fn was_open(&self) -> bool {
+        self.was_open
+    }
+
     /// Whether this session is the one with the monitor (standing or not).
     pub(crate) fn owns(&self, id: SessionId) -> bool {
         matches!(self.state, State::Opening { session, .. } | State::Open { session } if session == id)
@@ -54,6 +69,7 @@ impl MonLink {
     /// The session stands: subscribe to maps after `epoch` and to the configuration.
     pub(crate) fn opened(&mut self, session: SessionId, epoch: Epoch, msgr: &mut Messenger) {
         self.state = State::Open { session };
+        self.was_open = true;
         self.pause = RETRY.0;
         msgr.send(session, self.subscription(epoch));
     }

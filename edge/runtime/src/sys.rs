@@ -105,6 +105,28 @@ pub(crate) fn tcp_socket(to: SocketAddr, nonblocking: bool) -> io::Result<OwnedF
     Ok(unsafe { OwnedFd::from_raw_fd(check(libc::socket(family, kind, 0))?) })
 }
 
+/// Whoever does not answer for so long is gone: keepalive probes begin when nothing came for half of it.
+const VANISHED: Duration = Duration::from_secs(60);
+
+/// Sends at once, and lets the kernel notice a peer that vanished without a word: its machine died, a firewall forgot it. Else
+/// an idle connection would stay for as long as nothing is sent.
+pub(crate) fn tune(socket: &impl AsRawFd) -> io::Result<()> {
+    let seconds = VANISHED.as_secs() as libc::c_int;
+    for (level, name, value) in [
+        (libc::IPPROTO_TCP, libc::TCP_NODELAY, 1),
+        (libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, seconds / 2),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, seconds / 6),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPCNT, 3),
+        (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, VANISHED.as_millis() as libc::c_int),
+    ] {
+        let len = size_of::<libc::c_int>() as libc::socklen_t;
+        // SAFETY: setsockopt reads `len` bytes of `value`, which outlives the call.
+        check(unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const value).cast(), len) })?;
+    }
+    Ok(())
+}
+
 /// Begins to connect a nonblocking socket; the outcome shows when it becomes writable.
 pub(crate) fn connect(fd: &OwnedFd, to: SocketAddr) -> io::Result<()> {
     let raw = RawAddr::new(to);
@@ -264,4 +286,28 @@ pub(crate) fn raise_file_limit() -> io::Result<u64> {
         check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) })?;
     }
     Ok(limit.rlim_cur)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn option(socket: &impl AsRawFd, level: libc::c_int, name: libc::c_int) -> libc::c_int {
+        let (mut value, mut len) = (0, size_of::<libc::c_int>() as libc::socklen_t);
+        // SAFETY: getsockopt writes at most `len` bytes to `value`.
+        check(unsafe { libc::getsockopt(socket.as_raw_fd(), level, name, (&raw mut value).cast(), &raw mut len) }).unwrap();
+        value
+    }
+
+    #[test]
+    fn vanished_peers_are_noticed_within_a_minute() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        tune(&stream).unwrap();
+        assert_eq!(option(&stream, libc::SOL_SOCKET, libc::SO_KEEPALIVE), 1);
+        assert_eq!(option(&stream, libc::IPPROTO_TCP, libc::TCP_NODELAY), 1);
+        let tcp = |name| option(&stream, libc::IPPROTO_TCP, name);
+        assert_eq!(tcp(libc::TCP_KEEPIDLE) + tcp(libc::TCP_KEEPINTVL) * tcp(libc::TCP_KEEPCNT), 60);
+        assert_eq!(tcp(libc::TCP_USER_TIMEOUT), 60_000);
+    }
 }

@@ -9,7 +9,7 @@ use messages::mon::{
     MonCommand, MonGetMap, MonGetVersion, MonGetVersionReply, MonMapMsg, MonSubscribe, Ping, PoolOp, Statfs, StatfsReply,
 };
 use msgr::Event;
-use node::{Level, Now, Outputs};
+use node::{Now, Outputs};
 use types::{Message, SessionId};
 
 /// Seconds between reports of service daemons.
@@ -45,13 +45,8 @@ impl Monitor {
             Side::Mgr => self.mgr_message(now, session, message, out),
         };
         if let Err(why) = result {
-            let who = self.sessions.0.get(&(side, session)).map(|s| s.peer.name.to_string()).unwrap_or_default();
-            out.log(
-                Level::Warn,
-                "mon",
-                format!("message {kind} (tid {tid}) of {who} is not understood: {why}; its session is closed"),
-            );
-            self.messenger(side).close(session);
+            let why = format!("message {kind} (tid {tid}) is not understood: {why}");
+            self.messenger(side).refuse(now, session, &why, out);
             self.closed(now, side, session);
         }
     }

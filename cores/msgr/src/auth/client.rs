@@ -48,6 +48,8 @@ pub struct ClientAuth {
     lost: u32,
     /// A renewal was asked for at this moment.
     asked: Option<Mono>,
+    /// How often a monitor refused the own key since one took it last.
+    refusals: u32,
 }
 
 /// After so long an unanswered renewal is asked again.
@@ -64,7 +66,18 @@ pub(crate) enum ClientProgress {
 impl ClientAuth {
     fn new(name: EntityName, method: ClientMethod) -> Self {
         let wanted = EntityType::Mon as u32 | EntityType::Osd as u32 | EntityType::Mgr as u32;
-        Self { name, method, global_id: 0, wanted, auth: None, services: BTreeMap::new(), challenge: None, lost: 0, asked: None }
+        Self {
+            name,
+            method,
+            global_id: 0,
+            wanted,
+            auth: None,
+            services: BTreeMap::new(),
+            challenge: None,
+            lost: 0,
+            asked: None,
+            refusals: 0,
+        }
     }
 
     /// Without authentication.
@@ -163,6 +176,7 @@ impl ClientAuth {
                 let challenge = challenge.ok_or(AuthError::Refused("the monitor asked for no proof"))?;
                 let secret = self.session_reply(now, payload)?;
                 self.challenge = Some(challenge);
+                self.refusals = 0;
                 self.global_id = global_id;
                 let session = self.auth.as_ref().map(|t| t.session.secret);
                 return checked(SessionKeys { session, secret }, mode);
@@ -231,8 +245,16 @@ impl ClientAuth {
         Ok(())
     }
 
-    /// A service refused the authorizer: its ticket is of no use.
+    /// How often a monitor refused the own key since one took it last.
+    pub fn refusals(&self) -> u32 {
+        self.refusals
+    }
+
+    /// A monitor refused the key, or a service the authorizer: its ticket is of no use.
     pub(crate) fn refused(&mut self, progress: &ClientProgress) {
+        if matches!(progress, ClientProgress::Proof { .. }) {
+            self.refusals += 1;
+        }
         if let ClientProgress::Authorizer { service, session, .. } = progress
             && self.services.get(service).is_some_and(|t| t.session == *session)
         {

@@ -18,14 +18,21 @@ impl Messenger {
     /// Somebody connected.
     pub(super) fn accepted(&mut self, now: Now, id: ConnId, remote: SocketAddr, out: &mut Outputs) {
         let limits = &self.config.limits;
-        if self.conns.len() >= limits.connections || self.strangers >= limits.strangers {
+        if self.conns.len() >= limits.connections {
             self.gate.log(now.mono, Level::Warn, format!("too many connections, {remote} is turned away"), out);
             out.push(Output::Close { conn: id });
             return;
         }
+        // Whoever means it is through in milliseconds: the oldest stranger makes room, so that those who say nothing keep nobody out.
+        if self.strangers.len() >= limits.strangers
+            && let Some(oldest) = self.strangers.first().copied().and_then(|oldest| self.take(oldest))
+        {
+            self.lost(now, oldest, Fault::peer("too many connections that do not finish their handshakes"), true, out);
+        }
+        let limits = &self.config.limits;
         let mut conn = Box::new(Conn::new(id, true, remote, now.mono, limits));
         let deadline = now.mono.plus(limits.handshake);
-        self.strangers += 1;
+        self.strangers.insert(id);
         self.arm(&mut conn, deadline);
         conn.write_banner();
         self.put_back(now, conn, Ok(()), out);

@@ -34,6 +34,11 @@ impl Fault {
         Self { level: Level::Warn, why: why.to_string() }
     }
 
+    /// Things that happen, and that an operator may want to know.
+    pub(super) fn notable(why: impl ToString) -> Self {
+        Self { level: Level::Info, why: why.to_string() }
+    }
+
     /// Things that happen.
     pub(super) fn usual(why: impl ToString) -> Self {
         Self { level: Level::Debug, why: why.to_string() }
@@ -186,6 +191,13 @@ impl Conn {
     /// Whether the peer's signature is right; takes the same time wherever it differs.
     pub(super) fn signed(&self, signature: &[u8]) -> bool {
         signature.len() == 32 && signature.iter().zip(&self.expected_signature).fold(0, |acc, (a, b)| acc | (a ^ b)) == 0
+    }
+
+    /// Whether it would end in the middle of something if it ended now: of the handshake (if the peer said anything at all) or of a
+    /// frame.
+    pub(super) fn cut_short(&self) -> bool {
+        let said = self.phase != Phase::Banner || self.reader.transcript_len() > 0;
+        self.accepted && if self.phase == Phase::Ready { self.reader.mid_frame() } else { said }
     }
 
     /// Bytes written or given to the driver, but not taken by the kernel.

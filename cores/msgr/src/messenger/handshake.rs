@@ -51,7 +51,7 @@ impl Messenger {
     /// The handshake is over: messages may pass.
     pub(super) fn ready(&mut self, conn: &mut Conn) {
         if conn.accepted {
-            self.strangers -= 1;
+            self.strangers.remove(&conn.id);
         }
         conn.phase = Phase::Ready;
         conn.granted = None;

@@ -46,8 +46,8 @@ pub struct Messenger {
     relieved: bool,
     /// Bytes of messages received and not given back, by class.
     received: [usize; 2],
-    /// Accepted connections before the end of their handshake.
-    strangers: usize,
+    /// Accepted connections before the end of their handshake; the numbers of accepted connections rise.
+    strangers: BTreeSet<ConnId>,
     next_conn: u64,
     next_session: u64,
     /// Counts the connections that this side opened or accepted.
@@ -77,7 +77,7 @@ impl Messenger {
             full: [false; 2],
             relieved: false,
             received: [0; 2],
-            strangers: 0,
+            strangers: BTreeSet::new(),
             next_conn,
             next_session: 1,
             global_seq: 0,
@@ -95,7 +95,8 @@ impl Messenger {
             Input::Sent { conn, bytes } => self.sent(conn, bytes),
             Input::Closed { conn, why } => {
                 if let Some(conn) = self.take(conn) {
-                    self.lost(now, conn, Fault::usual(why), false, out);
+                    let fault = if conn.cut_short() { Fault::notable(why) } else { Fault::usual(why) };
+                    self.lost(now, conn, fault, false, out);
                 }
             }
             Input::Disk(_) | Input::Call { .. } | Input::Stop => {}
@@ -168,6 +169,13 @@ impl Messenger {
                 self.done(session, bytes);
             }
         }
+    }
+
+    /// Closes the session of a peer that sent what nobody understands, with one line in the log, at a bounded rate.
+    pub fn refuse(&mut self, now: Now, session: SessionId, why: &str, out: &mut Outputs) {
+        let who = self.peer(session).map_or_else(String::new, |peer| format!("{} at {}", peer.name, peer.addr));
+        self.gate.log(now.mono, Level::Warn, format!("session with {who} closed: {why}"), out);
+        self.close(session);
     }
 
     /// Gives back the bytes of a message event; also for sessions that are gone.
@@ -279,7 +287,7 @@ impl Messenger {
             self.parked[Class::of(conn.kind) as usize].retain(|id| *id != conn.id);
         }
         if conn.accepted && conn.phase != Phase::Ready {
-            self.strangers -= 1;
+            self.strangers.remove(&conn.id);
         }
         if let (Some(session), bytes @ 1..) = (conn.session, conn.reader.reserved()) {
             self.done(session, bytes);

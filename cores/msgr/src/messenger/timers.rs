@@ -68,7 +68,7 @@ impl Messenger {
         let limits = &self.config.limits;
         if conn.phase != Phase::Ready {
             let end = conn.opened.plus(limits.handshake);
-            return if end <= now.mono { Err(Fault::usual("the handshake took too long")) } else { Ok(end) };
+            return if end <= now.mono { Err(Fault::notable("it took too long")) } else { Ok(end) };
         }
         let mut next = Mono::NEVER;
         if conn.ack_at <= now.mono {

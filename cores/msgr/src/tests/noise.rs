@@ -287,6 +287,28 @@ fn strangers_are_bounded_and_log_lines_too() {
     assert_eq!(server.connections(), 1_024);
     assert_eq!(closed, 5_000 - 1_024);
     assert!(lines <= 50, "{lines}");
+    // The newest are those that stay: whoever means it gets through the crowd.
+    let mut rest = &valid(8, false).concat()[..];
+    let conn = ConnId(20_000);
+    server.handle(NOW, Input::Accepted { listener: ListenerId(0), conn, peer: socket(5), local: socket(1) }, &mut out);
+    let mut messages = 0;
+    while !rest.is_empty() {
+        server.turn(NOW, &mut out);
+        let asked = std::mem::take(&mut out.0).into_iter().find_map(|o| match o {
+            Output::Receive { buf, conn: c } if c == conn => Some(buf),
+            _ => None,
+        });
+        let Some(mut buf) = asked else { break };
+        let n = buf.len().min(rest.len());
+        buf[..n].copy_from_slice(&rest[..n]);
+        rest = &rest[n..];
+        server.handle(NOW, Input::Received { conn, buf, len: n }, &mut out);
+        while let Some(event) = server.poll_event() {
+            messages += usize::from(matches!(event, Event::Message { .. }));
+        }
+    }
+    assert_eq!(messages, 3);
+    server.handle(NOW, Input::Closed { conn, why: "end".into() }, &mut out);
     // Those that say nothing are closed.
     let later = Now { mono: NOW.mono.plus(std::time::Duration::from_secs(11)), wall: NOW.wall };
     server.turn(later, &mut out);

@@ -146,7 +146,7 @@ impl Epoll {
 
     fn accepted(&mut self, listener: ListenerId, stream: TcpStream, peer: SocketAddr, inputs: &mut Vec<Input>) -> io::Result<()> {
         stream.set_nonblocking(true)?;
-        stream.set_nodelay(true)?;
+        sys::tune(&stream)?;
         let local = stream.local_addr()?;
         let conn = ConnId(self.next_conn);
         self.add(Conn::new(conn, stream, false))?;
@@ -241,7 +241,7 @@ impl Driver for Epoll {
         let begun = sys::tcp_socket(to, true).and_then(|fd| {
             sys::connect(&fd, to)?;
             let stream = TcpStream::from(fd);
-            stream.set_nodelay(true)?;
+            sys::tune(&stream)?;
             self.add(Conn::new(conn, stream, true))
         });
         if let Err(e) = begun {

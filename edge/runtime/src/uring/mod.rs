@@ -163,7 +163,7 @@ impl Uring {
         if self.ending {
             return;
         }
-        let ends = stream.set_nodelay(true).and_then(|()| Ok((stream.peer_addr()?, stream.local_addr()?)));
+        let ends = sys::tune(&stream).and_then(|()| Ok((stream.peer_addr()?, stream.local_addr()?)));
         let Ok((peer, local)) = ends else { return }; // gone already
         let conn = ConnId(self.next_conn);
         self.next_conn += 2;
@@ -223,7 +223,7 @@ impl Driver for Uring {
     fn connect(&mut self, conn: ConnId, to: SocketAddr) {
         let socket = sys::tcp_socket(to, false).and_then(|fd| {
             let stream = TcpStream::from(fd);
-            stream.set_nodelay(true).map(|()| stream)
+            sys::tune(&stream).map(|()| stream)
         });
         match socket {
             Ok(stream) => self.begin_connect(conn, stream, to),
