@@ -4,6 +4,7 @@ use crate::cli::{Disk, Up};
 use crate::state::{OsdState, State};
 use anyhow::{Context, Result, bail};
 use std::fs::File;
+use std::io::{Seek, SeekFrom};
 use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::{Path, PathBuf};
 
@@ -15,7 +16,13 @@ const DEFAULT_SIZE: u64 = 64 << 30;
 const MAGIC: &[u8; 8] = b"NACRESTO";
 /// Where the superblocks are, in bytes.
 const SUPERBLOCKS: [u64; 2] = [0, 8 * 4096];
-/// A disk that is taken for empty has no byte set so far.
+/// The same of a monitor's store.
+const MON_MAGIC: &[u8; 8] = b"nacremon";
+const MON_SUPERBLOCKS: [u64; 2] = [0, 2 * 4096];
+/// The first bytes of a journal's disk; the identity of the OSD's disk follows.
+const JOURNAL_MAGIC: &[u8; 8] = b"NACREJNL";
+/// A disk that is taken for empty has no byte set so far from its beginning and from its end, where partition tables, volumes and
+/// arrays leave their marks.
 const MUST_BE_EMPTY: usize = 1 << 20;
 
 /// Brings `state` in line with `args`. Whether it changed.
@@ -126,33 +133,73 @@ pub(crate) enum Content {
     Foreign,
 }
 
-/// Looks at the beginning of a file or device.
-pub(crate) fn content(path: &Path) -> Result<Content> {
-    let look = || -> std::io::Result<Content> {
-        let file = match File::open(path) {
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Content::Empty),
-            other => other?,
-        };
-        for at in SUPERBLOCKS {
-            let mut magic = [0; 8];
-            if matches!(file.read_exact_at(&mut magic, at), Ok(()) if magic == *MAGIC) {
-                return Ok(Content::Store);
-            }
-        }
-        let (mut buf, mut at) = (vec![0; 1 << 16], 0);
-        while at < MUST_BE_EMPTY {
-            let n = file.read_at(&mut buf, at as u64)?;
-            if buf[..n].iter().any(|&b| b != 0) {
-                return Ok(Content::Foreign);
-            }
-            if n == 0 {
-                break;
-            }
-            at += n;
-        }
-        Ok(Content::Empty)
+/// What lies on the disks of an OSD, if they may be used. Changes nothing.
+pub(crate) fn usable(osd: &OsdState, dir: &Path) -> Result<Content> {
+    let block = osd.block(dir);
+    let clear = "to use it, clear it first (`wipefs -a` and `blkdiscard`, or remove the file)";
+    let content = match content(&block)? {
+        Content::Empty if osd.made => bail!("its store is gone: {} is empty", block.display()),
+        Content::Foreign if osd.made => bail!("its store is gone: {} holds something else", block.display()),
+        Content::Foreign => bail!("{} holds data that is no store of ours; {clear}", block.display()),
+        content => content,
     };
-    look().with_context(|| format!("read {}", path.display()))
+    if let (Some(journal), Content::Empty) = (&osd.journal, content) {
+        let ours = [&JOURNAL_MAGIC[..], &osd.uuid()?].concat();
+        let begun = begins(journal, &[0], &ours).with_context(|| format!("read {}", journal.display()))?;
+        if !begun && self::content(journal)? != Content::Empty {
+            bail!("{} (for the journal) holds data; {clear}", journal.display());
+        }
+    }
+    Ok(content)
+}
+
+/// Looks at a file or device on which an OSD's data may lie.
+pub(crate) fn content(path: &Path) -> Result<Content> {
+    look(path, &SUPERBLOCKS, MAGIC)
+}
+
+/// Looks at the monitor's store.
+pub(crate) fn monitor_content(path: &Path) -> Result<Content> {
+    look(path, &MON_SUPERBLOCKS, MON_MAGIC)
+}
+
+fn look(path: &Path, places: &[u64], magic: &[u8]) -> Result<Content> {
+    let look = || match begins(path, places, magic)? {
+        true => Ok(Content::Store),
+        false if is_empty(path)? => Ok(Content::Empty),
+        false => Ok(Content::Foreign),
+    };
+    let content: std::io::Result<Content> = look();
+    content.with_context(|| format!("read {}", path.display()))
+}
+
+fn open(path: &Path) -> std::io::Result<Option<File>> {
+    match File::open(path) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        other => other.map(Some),
+    }
+}
+
+/// Whether `magic` stands at one of these places.
+fn begins(path: &Path, places: &[u64], magic: &[u8]) -> std::io::Result<bool> {
+    let Some(file) = open(path)? else { return Ok(false) };
+    let mut found = vec![0; magic.len()];
+    Ok(places.iter().any(|at| file.read_exact_at(&mut found, *at).is_ok() && found == magic))
+}
+
+/// Whether nothing is set where something would be.
+fn is_empty(path: &Path) -> std::io::Result<bool> {
+    let Some(mut file) = open(path)? else { return Ok(true) };
+    let len = file.seek(SeekFrom::End(0))?;
+    let mut buf = vec![0; MUST_BE_EMPTY];
+    for from in [0, len.saturating_sub(MUST_BE_EMPTY as u64)] {
+        let n = (len - from).min(MUST_BE_EMPTY as u64) as usize;
+        file.read_exact_at(&mut buf[..n], from)?;
+        if buf[..n].iter().any(|b| *b != 0) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 #[cfg(test)]
@@ -225,6 +272,10 @@ mod tests {
         let mut bytes = vec![0; 100_000];
         bytes[70_000] = 1;
         std::fs::write(&path, &bytes).unwrap();
+        assert_eq!(content(&path).unwrap(), Content::Foreign);
+        let mut end = vec![0; 5 << 20];
+        end[(5 << 20) - 512] = 1;
+        std::fs::write(&path, &end).unwrap();
         assert_eq!(content(&path).unwrap(), Content::Foreign);
         bytes[32_768..32_776].copy_from_slice(MAGIC);
         std::fs::write(&path, &bytes).unwrap();

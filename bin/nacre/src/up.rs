@@ -67,6 +67,10 @@ pub(crate) fn up(args: &Up, role: Role, signals: Signals) -> Result<u8> {
         }
     };
     let changed = plan::osds(&mut state, args)?;
+    check_monitor(&state, &dir)?;
+    for osd in &state.osds {
+        plan::usable(osd, &dir).with_context(|| format!("osd.{}", osd.id))?;
+    }
     let mon = host::listen(args.bind, args.port)?;
     let mon_addr = host::public_addr(&mon)?;
 
@@ -80,7 +84,6 @@ pub(crate) fn up(args: &Up, role: Role, signals: Signals) -> Result<u8> {
     if new || changed {
         state.save(&dir)?;
     }
-    keys::write_whole(&dir.join("ceph.conf"), &conf::text(&dir, state.fsid()?, mon_addr, args.auth), 0o644)?;
     process.log.say(
         Level::Info,
         format!("nacre {} starts: cluster {}, {} OSDs", env!("CARGO_PKG_VERSION"), state.fsid()?, state.osds.len()),
@@ -98,6 +101,7 @@ pub(crate) fn up(args: &Up, role: Role, signals: Signals) -> Result<u8> {
         }
         let _sockets = process.open_sockets()?;
         if process.until_serving()? {
+            keys::write_whole(&dir.join("ceph.conf"), &conf::text(&dir, state.fsid()?, mon_addr, args.auth), 0o644)?;
             if role == Role::Everything {
                 mark_made(&mut state, &dir, |_| true)?;
             }
@@ -147,6 +151,19 @@ pub(crate) fn osd(args: &Osd, signals: Signals) -> Result<u8> {
 
 fn lock_path(dir: &Path, role: Role) -> PathBuf {
     dir.join(if role == Role::Everything { "lock" } else { "mon/lock" })
+}
+
+/// A cluster whose OSDs have served has a monitor's store: a new one in its place would know nothing of the pools whose data they hold.
+fn check_monitor(state: &State, dir: &Path) -> Result<()> {
+    let path = dir.join("mon/store");
+    if !state.osds.iter().any(|o| o.made) {
+        return Ok(());
+    }
+    match plan::monitor_content(&path)? {
+        Content::Store => Ok(()),
+        Content::Empty => bail!("the monitor's store is gone: {} is empty or not there; put it back", path.display()),
+        Content::Foreign => bail!("the monitor's store is gone: {} holds something else", path.display()),
+    }
 }
 
 /// Remembers that stores were made and have served: from now on one that is missing is a loss.
@@ -422,15 +439,7 @@ fn open_disks(osd: &OsdState, dir: &Path) -> Result<(Vec<(DeviceId, Device)>, Co
     let block = osd.block(dir);
     let options = DeviceOptions { capacity: osd.size, create: !osd.made, direct: true };
     let data = Device::open(&block, &options)?;
-    let content = match plan::content(&block)? {
-        Content::Empty if osd.made => bail!("its store is gone: {} is empty", block.display()),
-        Content::Foreign if osd.made => bail!("its store is gone: {} holds something else", block.display()),
-        Content::Foreign => bail!(
-            "{} holds data that is no store of ours; to use it, clear it first (`wipefs -a` and `blkdiscard`, or remove the file)",
-            block.display()
-        ),
-        content => content,
-    };
+    let content = plan::usable(osd, dir)?;
     let mut devices = vec![(DeviceId(0), data)];
     if let Some(journal) = &osd.journal {
         let capacity = store::Config::DEFAULT_JOURNAL + (1 << 20);

@@ -190,12 +190,13 @@ impl<'a> Context<'a> {
         // A decoded map has no cycles; an edited one is stopped when its fuel ends.
         loop {
             let b = *within;
-            if b.items.is_empty() {
-                return Fall::Empty;
-            }
-            self.fuel = self.fuel.saturating_sub(b.items.len() as u32);
+            // An empty bucket costs something, too: else a map with large numbers of retries is asked for ever.
+            self.fuel = self.fuel.saturating_sub(1 + b.items.len() as u32);
             if self.fuel == 0 {
                 return Fall::Lost;
+            }
+            if b.items.is_empty() {
+                return Fall::Empty;
             }
             let r = attempt(b);
             let drawn = if permute(b) { permuted(b, self.x, r) } else { self.draw(b, r, position) };

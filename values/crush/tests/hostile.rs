@@ -85,3 +85,15 @@ fn items_that_do_not_exist_are_passed_over() {
         assert!(map.place(rule.into(), x, 3, &[ONE; 4], None).iter().all(|i| *i == 2));
     }
 }
+
+#[test]
+fn an_empty_bucket_and_endless_retries_end() {
+    let mut map = with_buckets(&[&[-2], &[]]);
+    (map.tunables.choose_local_fallback_tries, map.tunables.choose_local_tries) = (u32::MAX, u32::MAX);
+    let step = |op, arg1, arg2| Step { op, arg1, arg2 };
+    for choose in [op::CHOOSELEAF_FIRSTN, op::CHOOSE_INDEP] {
+        let steps = vec![step(op::TAKE, -1, 0), step(choose, i32::MAX, 0), step(op::EMIT, 0, 0)];
+        let rule = map.add_rule(&format!("rule{choose}"), 1, (1, 10), steps).expect("a rule");
+        assert!(map.place(rule.into(), 1, 3, &[ONE; 4], None).iter().all(|osd| *osd == crush::NONE));
+    }
+}
