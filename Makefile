@@ -16,10 +16,12 @@ ROUNDS ?= 20
 LOSSY_ROUNDS ?= 6
 MODEL_SECONDS ?= 45
 SOAK_MINUTES ?= 30
+FUZZ_SECONDS ?= 100
+FUZZ_EACH ?= 600
 # Mappings of each map that are compared with crushtool and osdmaptool.
 export NACRE_CRUSH_MAPPINGS ?= 100000
 
-.PHONY: help build test test-long check-fast lint fmt unit sim conformance kill-rounds demo deps-build deps-test clean
+.PHONY: help build test test-long check-fast lint fmt unit fuzz fuzz-long hostile sim conformance kill-rounds demo deps-build deps-test clean
 
 help:          ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/|/' | while IFS='|' read -r t h; do printf '  make %-14s%s\n' "$$t" "$$h"; done
@@ -51,7 +53,7 @@ deps-python:
 build: deps-build   ## the release binary, target/release/nacre
 	$(CARGO) build --release -p nacre
 
-test: lint unit build sim conformance kill-rounds model   ## all that CI runs
+test: lint unit build fuzz sim conformance hostile kill-rounds model   ## all that CI runs
 
 check-fast: deps-build   ## does it compile, and do the tests of one room pass: make check-fast P=store
 	$(CARGO) clippy $(if $(P),-p $(P),--workspace) --all-targets -- -D warnings
@@ -66,6 +68,28 @@ fmt:   ## format the code
 
 unit: deps-test lossydisk   ## unit and property tests
 	$(CARGO) test --workspace
+
+fuzz: deps-build   ## enemies of all decoders and state machines, FUZZ_SECONDS=100 for all of them
+	$(CARGO) run -p fuzz --bin fuzz -- --seconds $(FUZZ_SECONDS)
+
+# Sanitizers need a nightly compiler; counting the reached code does not.
+FUZZ_FLAGS := -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+  -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares -Cdebug-assertions
+
+fuzz-long: deps-build   ## the same under libFuzzer, FUZZ_EACH=600 seconds for each target; what it finds lies in target/fuzz
+	$(call need,g++,g++)
+	RUSTFLAGS="$(FUZZ_FLAGS)" $(CARGO) build --release -p fuzz --features libfuzzer --bin libfuzzer \
+	  --target $$(rustc -vV | sed -n 's/^host: //p') --target-dir target/fuzz
+	@program=$$(ls target/fuzz/*/release/libfuzzer); \
+	for target in $$($(CARGO) run -q -p fuzz --bin fuzz -- --list); do \
+	  mkdir -p target/fuzz/corpus/$$target; \
+	  echo "fuzz: $$target"; \
+	  NACRE_FUZZ_TARGET=$$target $$program -max_total_time=$(FUZZ_EACH) -max_len=65536 -rss_limit_mb=2048 -timeout=20 -print_final_stats=0 \
+	    -verbosity=0 -artifact_prefix=target/fuzz/$$target- target/fuzz/corpus/$$target || exit 1; \
+	done
+
+hostile: deps-test build   ## garbage, replays and idle crowds against a running cluster
+	$(PYTHON) tools/conformance/hostile_peers.py --nacre $(NACRE)
 
 sim: deps-build   ## the simulator, SEEDS=200 seeds of each scenario
 	$(CARGO) run -p sim -- --seeds $(SEEDS)

@@ -15,6 +15,8 @@
 mod commands;
 mod config;
 mod context;
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
 mod health;
 mod log;
 mod options;

@@ -18,6 +18,8 @@ pub mod auth;
 mod config;
 mod event;
 mod frame;
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
 mod messenger;
 mod random;
 

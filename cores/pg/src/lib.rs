@@ -50,6 +50,8 @@ mod codec;
 mod commit;
 mod copy;
 mod fetch;
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
 mod info;
 mod internal;
 mod intervals;

@@ -26,6 +26,8 @@ mod counters;
 mod exec;
 mod fetch;
 pub mod fsck;
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
 mod index;
 mod io;
 mod journal;

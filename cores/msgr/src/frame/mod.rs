@@ -43,7 +43,7 @@ pub(crate) enum Tag {
 }
 
 impl Tag {
-    fn from_wire(n: u8) -> Option<Tag> {
+    pub(crate) fn from_wire(n: u8) -> Option<Tag> {
         use Tag::*;
         const ALL: [Tag; 20] = [
             Hello,

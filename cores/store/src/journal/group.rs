@@ -33,7 +33,7 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    fn encode(&mut self) -> [u8; HEADER] {
+    pub(crate) fn encode(&mut self) -> [u8; HEADER] {
         let mut out = Vec::with_capacity(HEADER);
         (MAGIC, 0u32).encode(&mut out);
         VERSION.encode(&mut out);
