@@ -205,7 +205,7 @@ class Load(threading.Thread):
         rng = random.Random(7)
         try:
             while not self.done.is_set():
-                data, begun = rng.randbytes(rng.choice([10, 4096, 100_000])), time.monotonic()
+                data, begun = rng.randbytes(rng.choice([10, 4096, 20_000])), time.monotonic()
                 self.ioctx.write_full("o", data)
                 if self.ioctx.read("o", 200_000) != data:
                     raise AssertionError("another content was read than was written")
@@ -390,7 +390,9 @@ class Enemy:
             if twice:
                 raise SystemExit(f"{daemon}: several lines for one connection: {twice[0]}")
             silent = [cases[p] for p in cases if p not in lines]
-            if len(silent) != left_out:
+            # A reset may overtake what was said before it: then nothing was said.
+            resets = sum(what.endswith("reset") for what in silent)
+            if not left_out <= len(silent) <= left_out + resets:
                 raise SystemExit(f"{daemon}: {len(silent)} connections without a line, {left_out} lines left out: {silent[:9]}")
             print(f"  {daemon}: {len(cases)} hostile connections, {len(lines)} lines, {left_out} left out by the rate")
 
@@ -435,7 +437,12 @@ def besiege(args, auth, cluster):
     load = Load(cluster.ioctx)
     load.start()
     sizes = []
-    for _ in range(args.rounds):
+    for _ in range(args.rounds if auth == "none" else 1):
+        # What a crowd left out is counted before the round, not in it.
+        time.sleep(1)
+        for peer in cluster.peers:
+            Enemy(cluster).said(peer, b"GET /")
+        time.sleep(0.3)
         enemy = Enemy(cluster)
         for peer in cluster.peers:
             enemy.strangers(peer)
@@ -452,9 +459,8 @@ def besiege(args, auth, cluster):
             enemy.case(peer, "the last", b"GET /")
         time.sleep(0.2)
         enemy.check_log()
+        crowd(cluster, args.idle)
         sizes.append(cluster.rss())
-    crowd(cluster, args.idle)
-    sizes.append(cluster.rss())
     load.done.set()
     load.join(timeout=30)
     if load.error or load.rounds < 20 or load.slowest > 5:

@@ -143,6 +143,16 @@ pub(crate) fn usable(osd: &OsdState, dir: &Path) -> Result<Content> {
         Content::Foreign => bail!("{} holds data that is no store of ours; {clear}", block.display()),
         content => content,
     };
+    if content == Content::Store {
+        let head = superblock(&block).with_context(|| format!("read {}", block.display()))?;
+        if let Some((version, _)) = head.filter(|(version, _)| *version > store::FORMAT) {
+            bail!("{} has format {version}; this program knows formats up to {}", block.display(), store::FORMAT);
+        }
+        if head.is_none_or(|(_, uuid)| Ok(uuid) != osd.uuid().map_err(drop)) {
+            let clear = if osd.made { String::new() } else { format!("; {clear}") };
+            bail!("{} belongs to another cluster, or to another OSD{clear}", block.display());
+        }
+    }
     if let (Some(journal), Content::Empty) = (&osd.journal, content) {
         let ours = [&JOURNAL_MAGIC[..], &osd.uuid()?].concat();
         let begun = begins(journal, &[0], &ours).with_context(|| format!("read {}", journal.display()))?;
@@ -151,6 +161,24 @@ pub(crate) fn usable(osd: &OsdState, dir: &Path) -> Result<Content> {
         }
     }
     Ok(content)
+}
+
+/// Format and identity of the disk, as a store's superblock tells them behind its magic number.
+fn superblock(path: &Path) -> std::io::Result<Option<(u32, [u8; 16])>> {
+    let Some(file) = open(path)? else { return Ok(None) };
+    let mut found = None;
+    for at in SUPERBLOCKS {
+        let mut head = [0; 36];
+        if file.read_exact_at(&mut head, at).is_ok()
+            && let Some([version @ .., _, _, _, _, _, _, _, _]) =
+                head.strip_prefix(MAGIC).and_then(|rest| rest.first_chunk::<12>())
+            && let Some(uuid) = head.last_chunk::<16>()
+        {
+            let version = u32::from_le_bytes([version[0], version[1], version[2], version[3]]);
+            found = found.max(Some((version, *uuid)));
+        }
+    }
+    Ok(found)
 }
 
 /// Looks at a file or device on which an OSD's data may lie.

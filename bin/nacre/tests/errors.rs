@@ -251,7 +251,7 @@ fn folders_without_permission() {
         let cluster = top.path().join("cluster").display().to_string();
         for (args, says) in [
             (vec!["up", "--dir", &text, "--port", &port], &text),
-            (vec!["up", "--dir", &cluster, "--port", &port, "--disk", &disk], &cluster),
+            (vec!["up", "--dir", &cluster, "--port", &port, "--disk", &disk], &top.path().display().to_string()),
         ] {
             let Some(mut command) = as_nobody(&args) else { return };
             let words = refuses_with(&mut command, top.path(), name);

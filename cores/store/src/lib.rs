@@ -42,6 +42,9 @@ pub mod testdisk;
 #[cfg(test)]
 mod tests;
 
+/// Newest disk format that is read, and the one that is written.
+pub const FORMAT: u32 = superblock::VERSION;
+
 pub use config::{Config, OpenError};
 pub use counters::Counters;
 pub use store::Store;

@@ -128,9 +128,8 @@ fn crush(bytes: &[u8]) {
     round::<crush::Map>(bytes);
     let Ok(map) = crush::Map::from_bytes(bytes) else { return };
     let weights = vec![0x1_0000; 16];
-    for rule in 0..4 {
-        let found = map.place(rule, 7, 3, &weights, None);
-        assert!(found.len() <= 3);
+    if let Some(rule) = map.rules.iter().position(Option::is_some) {
+        assert!(map.place(rule as u32, 7, 3, &weights, None).len() <= 3);
     }
 }
 
