@@ -92,7 +92,10 @@ impl Superblock {
         let crc = crc32c(SEED, &bytes[..BLOCK - 4]).to_le_bytes();
         match r.u32() {
             _ if bytes[BLOCK - 4..] != crc => Ok(None),
-            Ok(VERSION) => Self::fields(&mut r).map(Some).map_err(|e| OpenError::Corrupt(format!("superblock: {e}"))),
+            Ok(VERSION) => {
+                let sb = Self::fields(&mut r).map_err(|e| OpenError::Corrupt(format!("superblock: {e}")))?;
+                if sb.is_sane() { Ok(Some(sb)) } else { Err(OpenError::Corrupt("superblock: a number out of range".into())) }
+            }
             Ok(found) => Err(OpenError::TooNew { found, known: VERSION }),
             Err(_) => Ok(None),
         }
@@ -129,6 +132,20 @@ impl Superblock {
             clean,
             skipped,
         })
+    }
+
+    /// Whether places and counts are such that arithmetic with them makes sense: a checksum does not tell who made it.
+    fn is_sane(&self) -> bool {
+        const BLOCKS: u64 = 1 << 48;
+        const COUNTS: u64 = 1 << 62;
+        let places = [self.ring_start, self.ring_len, self.blocks];
+        let counts =
+            [self.generation, self.incarnation, self.tree, self.replay_lsn, self.next_seq, self.next_id, self.omap_bytes];
+        places.iter().all(|n| *n < BLOCKS)
+            && self.claimed <= self.ring_len
+            && self.replay_at <= self.ring_len
+            && counts.iter().all(|n| *n < COUNTS)
+            && self.skipped.iter().all(|(first, _)| *first < COUNTS)
     }
 
     /// Which slot this generation goes to.
