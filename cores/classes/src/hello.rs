@@ -1,16 +1,20 @@
 //! Class `hello`: the example of Ceph's documentation; clients use it to test that classes work.
 
-use crate::{Call, Change, Method, Outcome, RD, WR};
+use crate::{Call, Change, Method, Outcome, PROMOTE, RD, WR};
 use bytes::Bytes;
 use types::{Errno, Rope};
 
 pub(crate) const METHODS: &[Method] = &[
     Method { name: "say_hello", flags: RD, run: say_hello },
-    Method { name: "record_hello", flags: WR, run: record_hello },
+    Method { name: "record_hello", flags: WR | PROMOTE, run: record_hello },
     Method { name: "write_return_data", flags: WR, run: write_return_data },
     Method { name: "writes_dont_return_data", flags: WR, run: write_return_data },
-    Method { name: "turn_it_to_11", flags: RD | WR, run: turn_it_to_11 },
+    Method { name: "write_too_much_return_data", flags: WR, run: write_too_much_return_data },
+    Method { name: "turn_it_to_11", flags: RD | WR | PROMOTE, run: turn_it_to_11 },
     Method { name: "replay", flags: RD, run: replay },
+    // Two that do what they did not announce.
+    Method { name: "bad_reader", flags: WR, run: |_| Err(Errno::EIO.into()) },
+    Method { name: "bad_writer", flags: RD, run: |_| Err(Errno::EIO.into()) },
 ];
 
 /// Longest name that is greeted, in bytes.
@@ -62,6 +66,13 @@ fn write_return_data(call: &mut Call<'_>) -> Outcome {
     call.change(Change::SetXattr(Bytes::from_static(b"foo"), Bytes::from_static(b"bar")));
     call.result = 42;
     Ok(Bytes::from_static(b"you might see this"))
+}
+
+/// Returns more than a write may.
+fn write_too_much_return_data(call: &mut Call<'_>) -> Outcome {
+    call.change(Change::SetXattr(Bytes::from_static(b"foo"), Bytes::from_static(b"bar")));
+    call.result = 42;
+    Ok("you should not see this because it is toooooo long. ".repeat(10).into())
 }
 
 /// Capitals, and emphasis.

@@ -11,14 +11,21 @@
 #![forbid(unsafe_code)]
 
 mod hello;
+mod journal;
+mod keys;
 mod lock;
+mod log;
+#[cfg(test)]
+mod methods_test;
 mod numops;
 mod rbd;
 mod refcount;
 mod registry;
 #[cfg(test)]
 mod testing;
+mod timeindex;
 mod unique;
+mod user;
 mod version;
 
 pub use registry::{Class, Lookup, Method, PROMOTE, RD, WR, all, find};
@@ -144,6 +151,8 @@ pub struct Call<'a> {
     pub now: UTime,
     /// The object's name.
     pub object: Bytes,
+    /// Which operation this is: version that the group gives it, and its place in the vector.
+    pub place: (u64, usize),
     /// What the method wants changed, in order.
     pub changes: Vec<Change>,
     /// The result if the method succeeds, 0 or more. Clients see it for reads, and for writes with returns.
@@ -155,7 +164,8 @@ pub struct Call<'a> {
 impl<'a> Call<'a> {
     /// A call that has done nothing yet.
     pub fn new(view: &'a dyn View, input: Bytes, origin: Origin, now: UTime, object: Bytes) -> Self {
-        Self { view, input, origin, now, object, changes: Vec::new(), result: 0, excuse: Bytes::new() }
+        let (place, changes, excuse) = ((0, 0), Vec::new(), Bytes::new());
+        Self { view, input, origin, now, object, place, changes, result: 0, excuse }
     }
 
     /// The input as a `T`; EINVAL if it is not one. Bytes after it are ignored, as Ceph's classes do.

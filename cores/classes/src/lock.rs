@@ -1,7 +1,7 @@
 //! Class `lock`: advisory locks. A lock is an attribute `lock.NAME` with all its holders; locks with a duration end by
 //! themselves and are dropped when they are looked at.
 
-use crate::{Call, Change, Fail, Method, Outcome, RD, WR};
+use crate::{Call, Change, Fail, Method, Outcome, PROMOTE, RD, WR};
 use bytes::Bytes;
 use denc::{Decode, Encode};
 use messages::EntityNum;
@@ -12,13 +12,13 @@ use messages::class::lock::{
 use types::{AddrType, EntityAddr, Errno};
 
 pub(crate) const METHODS: &[Method] = &[
-    Method { name: "lock", flags: RD | WR, run: lock },
-    Method { name: "unlock", flags: RD | WR, run: unlock },
+    Method { name: "lock", flags: RD | WR | PROMOTE, run: lock },
+    Method { name: "unlock", flags: RD | WR | PROMOTE, run: unlock },
     Method { name: "break_lock", flags: RD | WR, run: break_lock },
     Method { name: "get_info", flags: RD, run: get_info },
     Method { name: "list_locks", flags: RD, run: list_locks },
-    Method { name: "assert_locked", flags: RD, run: assert_locked },
-    Method { name: "set_cookie", flags: RD | WR, run: set_cookie },
+    Method { name: "assert_locked", flags: RD | PROMOTE, run: assert_locked },
+    Method { name: "set_cookie", flags: RD | WR | PROMOTE, run: set_cookie },
 ];
 
 fn attribute(name: &str) -> Bytes {

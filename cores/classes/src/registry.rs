@@ -1,6 +1,6 @@
 //! Which classes and methods there are.
 
-use crate::{Call, Outcome, hello, lock, numops, rbd, refcount, version};
+use crate::{Call, Outcome, hello, journal, lock, log, numops, rbd, refcount, timeindex, user, version};
 
 /// The method reads.
 pub const RD: u8 = 1;
@@ -11,6 +11,7 @@ pub const WR: u8 = 2;
 pub const PROMOTE: u8 = 8;
 
 /// A method of a class.
+#[derive(Clone, Copy, Debug)]
 pub struct Method {
     /// Its name.
     pub name: &'static str,
@@ -43,10 +44,14 @@ pub struct Class {
 /// All classes.
 static CLASSES: &[Class] = &[
     Class { name: "hello", methods: &[hello::METHODS] },
+    Class { name: "journal", methods: &[journal::METHODS] },
     Class { name: "lock", methods: &[lock::METHODS] },
+    Class { name: "log", methods: &[log::METHODS] },
     Class { name: "numops", methods: &[numops::METHODS] },
     Class { name: "rbd", methods: rbd::METHODS },
     Class { name: "refcount", methods: &[refcount::METHODS] },
+    Class { name: "timeindex", methods: &[timeindex::METHODS] },
+    Class { name: "user", methods: &[user::METHODS] },
     Class { name: "version", methods: &[version::METHODS] },
 ];
 

@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use types::{EntityAddr, Errno, Rope, UTime};
 
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Object {
     data: Vec<u8>,
     xattrs: BTreeMap<Bytes, Bytes>,
@@ -15,6 +15,7 @@ pub(crate) struct Object {
     omap: BTreeMap<Bytes, Bytes>,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Bench {
     pub(crate) object: Option<Object>,
     pub(crate) origin: Origin,
@@ -108,6 +109,16 @@ impl Bench {
         let data = &mut self.object.get_or_insert_default().data;
         data.resize(data.len().max(at + bytes.len()), 0);
         data[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+
+    pub(crate) fn set_omap(&mut self, key: &str, value: &[u8]) {
+        let omap = &mut self.object.get_or_insert_default().omap;
+        omap.insert(Bytes::copy_from_slice(key.as_bytes()), Bytes::copy_from_slice(value));
+    }
+
+    pub(crate) fn set_xattr(&mut self, name: &str, value: &[u8]) {
+        let xattrs = &mut self.object.get_or_insert_default().xattrs;
+        xattrs.insert(Bytes::copy_from_slice(name.as_bytes()), Bytes::copy_from_slice(value));
     }
 
     pub(crate) fn omap(&self, key: &str) -> Option<String> {

@@ -99,6 +99,7 @@ impl Run<'_> {
         let (kind, num) = self.holder();
         let origin = Origin { kind, num, addr: self.op.peer.addr };
         let mut call = classes::Call::new(&look, call.input, origin, self.env.now.wall, self.op.op.oid.clone());
+        call.place = (self.env.next_version().version, index);
         let outcome = (method.run)(&mut call);
         let changes = std::mem::take(&mut call.changes);
         let (result, excuse) = (call.result, std::mem::take(&mut call.excuse));
