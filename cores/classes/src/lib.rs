@@ -19,6 +19,8 @@ mod log;
 mod methods_test;
 mod numops;
 mod rbd;
+#[cfg(test)]
+mod recorded_test;
 mod refcount;
 mod registry;
 #[cfg(test)]

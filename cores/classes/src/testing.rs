@@ -111,6 +111,24 @@ impl Bench {
         data[at..at + bytes.len()].copy_from_slice(bytes);
     }
 
+    /// The object with these bytes in place of its own, or without an object; there is nothing to say about it.
+    pub(crate) fn replace(&mut self, data: Option<Vec<u8>>) -> String {
+        match data {
+            Some(data) => self.object.get_or_insert_default().data = data,
+            None => self.object = None,
+        }
+        String::new()
+    }
+
+    pub(crate) fn data(&self) -> Vec<u8> {
+        self.object.clone().unwrap_or_default().data
+    }
+
+    pub(crate) fn keys(&self) -> Vec<String> {
+        let omap = self.object.iter().flat_map(|object| object.omap.keys());
+        omap.map(|key| String::from_utf8_lossy(key).into_owned()).collect()
+    }
+
     pub(crate) fn set_omap(&mut self, key: &str, value: &[u8]) {
         let omap = &mut self.object.get_or_insert_default().omap;
         omap.insert(Bytes::copy_from_slice(key.as_bytes()), Bytes::copy_from_slice(value));

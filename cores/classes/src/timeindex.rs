@@ -46,12 +46,12 @@ fn list(call: &mut Call<'_>) -> Outcome {
     let page = call.view.omap_list(&after, PREFIX, max)?;
     let mut reply = ListReply::<IndexEntry> { truncated: page.more, ..ListReply::default() };
     for (key, value) in page.entries {
-        let found = parse(&key);
-        reply.marker = key;
-        if bounded && reached(&reply.marker, end.as_bytes()) {
+        if bounded && reached(&key, end.as_bytes()) {
             reply.truncated = false;
             break;
         }
+        let found = parse(&key);
+        reply.marker = key;
         reply.entries.extend(found.map(|(time, ext)| IndexEntry { time, ext, value }));
     }
     Ok(reply.to_bytes())

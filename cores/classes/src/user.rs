@@ -143,10 +143,11 @@ fn reset_user_stats(call: &mut Call<'_>) -> Outcome {
     Ok(Bytes::new())
 }
 
-/// Counts some buckets; the last call of such a row sets the sums.
+/// Counts some buckets; the last call of such a row sets the sums. The sums so far in its input do not count, as in
+/// Ceph 16.
 fn reset_user_stats2(call: &mut Call<'_>) -> Outcome {
     let op: ResetOp = call.arg()?;
-    let (stats, truncated, last) = count(call, &op.marker, op.stats)?;
+    let (stats, truncated, last) = count(call, &op.marker, Stats::default())?;
     if !truncated {
         set_header(call, &Header { stats, last_update: op.time, ..Header::default() });
     }

@@ -20,14 +20,15 @@ pub mod feature {
     pub const OPERATIONS: u64 = 1 << 8;
     pub const MIGRATING: u64 = 1 << 9;
     pub const NON_PRIMARY: u64 = 1 << 10;
+    pub const DIRTY_CACHE: u64 = 1 << 11;
     /// All that this level knows.
-    pub const ALL: u64 = (1 << 11) - 1;
+    pub const ALL: u64 = (1 << 12) - 1;
     /// A client must know them to read.
-    pub const INCOMPATIBLE: u64 = LAYERING | STRIPINGV2 | DATA_POOL;
+    pub const INCOMPATIBLE: u64 = LAYERING | STRIPINGV2 | DATA_POOL | DIRTY_CACHE;
     /// A client must know them to write.
     pub const RW_INCOMPATIBLE: u64 = ALL;
     /// May be switched on and off.
-    pub const MUTABLE: u64 = EXCLUSIVE_LOCK | OBJECT_MAP | FAST_DIFF | JOURNALING | NON_PRIMARY;
+    pub const MUTABLE: u64 = EXCLUSIVE_LOCK | OBJECT_MAP | FAST_DIFF | JOURNALING | NON_PRIMARY | DIRTY_CACHE;
     /// May be switched off.
     pub const DISABLE_ONLY: u64 = DEEP_FLATTEN;
     /// Only the class itself sets them.
@@ -259,8 +260,10 @@ impl Decode for MigrationSpec {
 }
 
 impl Encode for MigrationSpec {
+    /// A source outside the cluster is not for readers that know none.
     fn encode(&self, out: &mut Vec<u8>) {
-        envelope(out, 3, 1, |out| {
+        let compat = if self.source_spec.is_empty() { 1 } else { 3 };
+        envelope(out, 3, compat, |out| {
             self.header_type.encode(out);
             self.pool.encode(out);
             self.namespace.encode(out);
