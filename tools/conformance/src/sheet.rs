@@ -17,7 +17,7 @@
 use crate::cluster::{Outcome, shell_for};
 use crate::mask;
 use anyhow::{Context, Result, bail};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -205,10 +205,13 @@ pub fn compare(steps: &[Step], ours: &[Shown], expected: &HashMap<String, Vec<Sh
 fn story(step: &Step, ours: &Shown, theirs: &Shown) -> Vec<Row> {
     let split =
         |line: &str| line.split_once(": ").map_or((line.to_owned(), String::new()), |(a, b)| (a.to_owned(), b.to_owned()));
-    let told: HashMap<String, String> = ours.out.iter().map(|line| split(line)).collect();
+    let mut told: HashMap<String, VecDeque<String>> = HashMap::new();
+    for (what, ours) in ours.out.iter().map(|line| split(line)) {
+        told.entry(what).or_default().push_back(ours);
+    }
     let mut rows = Vec::new();
     for (what, theirs) in theirs.out.iter().map(|line| split(line)) {
-        let ours = told.get(&what).cloned().unwrap_or("(not told)".into());
+        let ours = told.get_mut(&what).and_then(VecDeque::pop_front).unwrap_or("(not told)".into());
         let difference = (ours != theirs).then(|| format!("ours {ours:?}, Ceph {theirs:?}"));
         let cut = |text: String| text.chars().take(80).collect();
         let step = Step { command: what, ..step.clone() };
