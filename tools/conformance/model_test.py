@@ -491,10 +491,10 @@ def own_cluster(args, test, place):
     server.start()
 
     def crash(rng):
-        if disk:
-            disk.lose(rng.randrange(1 << 62))
+        # A server that lives on without its disk may answer reads with EIO, rightly. So it dies first here; the kill rounds do both.
         server.kill()
         if disk:
+            disk.lose(rng.randrange(1 << 62))
             disk.back()
         server.start()
 
