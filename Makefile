@@ -22,9 +22,10 @@ FUZZ_EACH ?= 600
 export NACRE_CRUSH_MAPPINGS ?= 100000
 
 .PHONY: help build test test-long check-fast lint fmt unit fuzz fuzz-long hostile sim conformance kill-rounds demo deps-build deps-test clean
+.PHONY: instructions instructions-profile instructions-update idle flamegraph
 
 help:          ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/|/' | while IFS='|' read -r t h; do printf '  make %-14s%s\n' "$$t" "$$h"; done
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/|/' | while IFS='|' read -r t h; do printf '  make %-22s%s\n' "$$t" "$$h"; done
 
 # $(call need,COMMAND...,PACKAGE...): installs the packages if one of the commands is missing.
 define need
@@ -53,7 +54,7 @@ deps-python:
 build: deps-build   ## the release binary, target/release/nacre
 	$(CARGO) build --release -p nacre
 
-test: lint unit build fuzz sim conformance hostile kill-rounds model   ## all that CI runs
+test: lint unit build fuzz sim conformance hostile kill-rounds model instructions idle   ## all that CI runs
 
 check-fast: deps-build   ## does it compile, and do the tests of one room pass: make check-fast P=store
 	$(CARGO) clippy $(if $(P),-p $(P),--workspace) --all-targets -- -D warnings
@@ -141,6 +142,29 @@ model-long: deps-test build lossydisk   ## half an hour of it, on a disk that fo
 
 soak: deps-test build   ## SOAK_MINUTES=30 of mixed load: is memory flat?
 	$(PYTHON) tools/conformance/soak.py --nacre $(NACRE) --minutes $(SOAK_MINUTES)
+
+# The run itself takes a minute; the rest is building it.
+INSTRUCTIONS = timeout 900 $(CARGO) run --release -p instructions --
+
+instructions: deps-build   ## instructions for each operation, compared with docs/instructions.json (2 min)
+	$(call need,valgrind,valgrind)
+	$(INSTRUCTIONS) check docs/instructions.json
+
+instructions-profile: deps-build   ## the same by function, in target/instructions/*.txt
+	$(call need,valgrind,valgrind)
+	$(INSTRUCTIONS) profile target/instructions
+
+instructions-update: deps-build   ## write docs/instructions.json anew, after a change that is meant
+	$(call need,valgrind,valgrind)
+	$(INSTRUCTIONS) update docs/instructions.json
+
+idle: build   ## seconds to `ready`, memory and processor time of a cluster that nobody uses (1 min)
+	timeout 180 $(PYTHON) tools/conformance/idle.py --nacre $(NACRE)
+
+flamegraph: build   ## draw docs/flamegraph-4k-write.svg anew: where the time of 4 KiB writes goes
+	$(call need,perf,linux-perf)
+	$(call need,ceph rados,ceph-common)
+	NACRE=$(NACRE) lab/flamegraph.sh -o docs/flamegraph-4k-write.svg
 
 test-long: lint unit build   ## hours: many seeds, 500 kill rounds, a million mappings
 	NACRE_CRUSH_MAPPINGS=1000000 $(CARGO) test --release -p crush -p maps
