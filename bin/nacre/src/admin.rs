@@ -72,8 +72,10 @@ fn serve(mut stream: UnixStream, caller: &Caller) -> std::io::Result<()> {
     let text = match caller.call(String::from_utf8_lossy(&command), ANSWER) {
         Ok(answer) if answer.result >= 0 => answer.text,
         Ok(answer) => {
-            let error = std::io::Error::from_raw_os_error(answer.result.saturating_neg());
-            format!("ERROR: {error}\n{}\n", answer.text)
+            let errno = answer.result.saturating_neg();
+            let error = std::io::Error::from_raw_os_error(errno).to_string();
+            let words = error.strip_suffix(&format!(" (os error {errno})")).unwrap_or(&error);
+            format!("ERROR: ({errno}) {words}\n{}\n", answer.text)
         }
         Err(e) => format!("ERROR: {e}\n"),
     };

@@ -3,9 +3,10 @@
 use crate::Osd;
 use crate::bench::{Asker, Bench};
 use crate::config::OPTIONS;
+use crate::perf;
 use node::Now;
 use serde_json::{Map, Value, json};
-use types::{Errno, PgId};
+use types::{Errno, PgId, UTime};
 
 /// An answer: result, a sentence for people, output.
 pub(crate) struct Answer {
@@ -51,7 +52,20 @@ struct Row {
 const ROWS: &[Row] = &[
     Row { signature: "version", help: "release that this OSD presents itself as", handler: version },
     Row { signature: "status", help: "state of this OSD", handler: status },
-    Row { signature: "perf dump", help: "counters and latencies", handler: perf_dump },
+    Row { signature: "git_version", help: "version of the program", handler: git_version },
+    Row { signature: "help", help: "list the commands", handler: help },
+    Row {
+        signature: "perf dump ?logger:CephString ?counter:CephString",
+        help: "counters, latencies, and where the time of operations goes",
+        handler: perf_dump,
+    },
+    Row {
+        signature: "perf schema ?logger:CephString ?counter:CephString",
+        help: "what the counters of `perf dump` are",
+        handler: perf_schema,
+    },
+    Row { signature: "perf histogram dump", help: "distributions of latencies and of their stages", handler: perf_histogram },
+    Row { signature: "perf reset var:CephString", help: "count from zero again: all, osd or stages", handler: perf_reset },
     Row { signature: "config get var:CephString", help: "value of an option", handler: config_get },
     Row { signature: "config show", help: "all options and their values", handler: config_show },
     Row { signature: "config diff", help: "options that differ from their defaults", handler: config_diff },
@@ -67,8 +81,18 @@ const ROWS: &[Row] = &[
     Row { signature: "dump_blocked_ops", help: "operations older than osd_op_complaint_time", handler: blocked_ops },
     Row {
         signature: "dump_historic_ops",
-        help: "the latest operations that took long enough to be noticed",
-        handler: historic_ops,
+        help: "the slowest operations of the last ten minutes, with their stages",
+        handler: |osd, now, _| Answer::json(&osd.perf.history.json(now, osd.options.history, false)),
+    },
+    Row {
+        signature: "dump_historic_ops_by_duration",
+        help: "the same, slowest first",
+        handler: |osd, now, _| Answer::json(&osd.perf.history.json(now, osd.options.history, true)),
+    },
+    Row {
+        signature: "dump_historic_slow_ops",
+        help: "the latest operations that took osd_op_complaint_time or longer",
+        handler: |osd, now, _| Answer::json(&osd.perf.history.slow_json(now, osd.options.history, osd.options.complaint)),
     },
     Row { signature: "dump_blocklist", help: "clients that are shut out, and until when", handler: dump_blocklist },
     Row { signature: "dump_watchers", help: "number of watches of each placement group", handler: dump_watchers },
@@ -174,8 +198,47 @@ fn status(osd: &mut Osd, _: Now, _: &Map<String, Value>) -> Answer {
     }))
 }
 
-fn perf_dump(osd: &mut Osd, now: Now, _: &Map<String, Value>) -> Answer {
-    Answer::json(&json!({ "osd": osd.perf.json(now.mono), "store": osd.store.counters() }))
+fn git_version(_: &mut Osd, _: Now, _: &Map<String, Value>) -> Answer {
+    Answer::json(&json!({ "git_version": concat!("nacre ", env!("CARGO_PKG_VERSION")) }))
+}
+
+fn help(_: &mut Osd, _: Now, _: &Map<String, Value>) -> Answer {
+    let all: std::collections::BTreeMap<String, Value> = ROWS.iter().map(|row| (words(row.signature), json!(row.help))).collect();
+    Answer::json(&json!(all))
+}
+
+fn counters(osd: &mut Osd, now: Now) -> Value {
+    let in_progress = osd.sessions.in_progress();
+    json!({
+        "osd": osd.perf.json(now.mono, in_progress),
+        "stages": osd.perf.stages_json(),
+        "store": osd.store.counters(),
+    })
+}
+
+fn perf_dump(osd: &mut Osd, now: Now, args: &Map<String, Value>) -> Answer {
+    let all = counters(osd, now);
+    Answer::json(&perf::select(all, text(args, "logger"), text(args, "counter")))
+}
+
+fn perf_schema(osd: &mut Osd, now: Now, args: &Map<String, Value>) -> Answer {
+    let schema = perf::schema(&counters(osd, now));
+    Answer::json(&perf::select(schema, text(args, "logger"), text(args, "counter")))
+}
+
+fn perf_histogram(osd: &mut Osd, _: Now, _: &Map<String, Value>) -> Answer {
+    Answer::json(&osd.perf.histograms())
+}
+
+/// The store's counters belong to the store's life and go on.
+fn perf_reset(osd: &mut Osd, _: Now, args: &Map<String, Value>) -> Answer {
+    match text(args, "var").unwrap_or_default() {
+        name @ ("all" | "osd" | "stages") => {
+            osd.perf.reset();
+            Answer::json(&json!({ "success": format!("perf reset {name}") }))
+        }
+        name => Answer::error(Errno::EINVAL, format!("there is nothing to reset that is called '{name}': all, osd or stages")),
+    }
 }
 
 fn config_get(osd: &mut Osd, _: Now, args: &Map<String, Value>) -> Answer {
@@ -244,10 +307,13 @@ fn in_flight(osd: &Osd, now: Now, older: std::time::Duration) -> Answer {
         for op in pg.ops_in_flight() {
             let age = now.mono.since(op.received);
             if age >= older {
+                let begin = UTime::from_nanos(now.wall.as_nanos().saturating_sub(age.as_nanos() as u64));
                 ops.push(json!({
                     "description": op.description,
-                    "pg": id.to_string(),
+                    "initiated_at": begin.iso(),
                     "age": age.as_secs_f64(),
+                    "duration": age.as_secs_f64(),
+                    "pg": id.to_string(),
                     "type_data": { "flag_point": op.state },
                 }));
             }
@@ -262,10 +328,6 @@ fn ops_in_flight(osd: &mut Osd, now: Now, _: &Map<String, Value>) -> Answer {
 
 fn blocked_ops(osd: &mut Osd, now: Now, _: &Map<String, Value>) -> Answer {
     in_flight(osd, now, osd.options.complaint)
-}
-
-fn historic_ops(osd: &mut Osd, _: Now, _: &Map<String, Value>) -> Answer {
-    Answer::json(&osd.perf.history())
 }
 
 fn dump_blocklist(osd: &mut Osd, _: Now, _: &Map<String, Value>) -> Answer {

@@ -3,17 +3,17 @@
 use crate::bench::Asker;
 use crate::commands::{self, Answer, Dispatch};
 use crate::copies::OURSELVES;
-use crate::perf::Finished;
+use crate::perf::{Answered, Kind};
 use crate::sessions::{Held, Rights, Session};
 use crate::{Early, Osd, Phase};
 use ::maps::OsdMap;
 use caps::OsdNeed;
 use messages::internal::{OsdInstruct, ServiceKeys};
 use messages::mon::{AuthReply, Command, CommandReply, ConfigMsg, OsdMapMsg, Ping};
-use messages::osd::{Backoff, OpResult, OsdOp, OsdOpReply};
+use messages::osd::{Backoff, OpResult, OsdOp, OsdOpReply, flags};
 use msgr::Event;
 use msgr::auth::{Acceptor, ExpiringKey, Key};
-use node::{Level, Now, Output, Outputs};
+use node::{Level, Mono, Now, Output, Outputs};
 use pg::{ClientOp, Effect, Needs};
 use std::sync::Arc;
 use types::{EntityType, Errno, Message, PgId, SessionId};
@@ -22,8 +22,6 @@ use types::{EntityType, Errno, Message, PgId, SessionId};
 const MAX_EARLY: usize = 4096;
 /// Refusals of the own key at a start after which it is wrong, rather than the monitors not ready.
 const REFUSALS: u32 = 4;
-/// Operations that take at least this long are remembered for `dump_historic_ops`.
-const WORTH_REMEMBERING: std::time::Duration = std::time::Duration::from_millis(10);
 
 impl Osd {
     pub(crate) fn drain_messenger(&mut self, now: Now, out: &mut Outputs) {
@@ -175,8 +173,6 @@ impl Osd {
 
     /// A client's operation.
     fn operation(&mut self, now: Now, session: SessionId, message: Message, bytes: usize, out: &mut Outputs) {
-        self.perf.ops += 1;
-        self.perf.bytes_in += message.data.len() as u64;
         let op = match OsdOp::decode(&message) {
             Ok(op) => op,
             Err(e) => {
@@ -200,7 +196,12 @@ impl Osd {
             return self.homeless(now, Early { session, epoch: op.epoch, message, bytes }, pg, out);
         };
         let (object, code) = (op.oid.clone(), op.ops.first().map_or(0, |first| first.code));
-        let held = Held { bytes, received: now.mono, write: op.may_write(), object, code };
+        let kind = match (op.may_write(), op.flags & flags::READ != 0) {
+            (false, _) => Kind::Read,
+            (true, false) => Kind::Write,
+            (true, true) => Kind::ReadWrite,
+        };
+        let held = Held { bytes, payload: message.data.len(), received: now.mono, kind, object, code };
         let replaced = known.received(message.tid, held);
         let client = ClientOp { session, peer: known.peer.clone(), tid: message.tid, received: now.mono, op };
         if replaced > 0 {
@@ -267,8 +268,8 @@ impl Osd {
     pub(crate) fn carry_out(&mut self, now: Now, out: &mut Outputs) {
         for (slot, effect) in std::mem::take(&mut self.effects) {
             match effect {
-                Effect::Reply { session, message } if session == OURSELVES => self.copied(now, &message),
-                Effect::Reply { session, message } => self.reply(now, session, message),
+                Effect::Reply { session, message, .. } if session == OURSELVES => self.copied(now, &message),
+                Effect::Reply { session, message, executed } => self.reply(now, session, message, executed),
                 Effect::Send { session, message } => self.msgr.send(session, message),
                 Effect::ClusterLog { level, text } => {
                     out.log(Level::Info, "cluster", text.clone());
@@ -296,32 +297,14 @@ impl Osd {
         self.early_operations(now, out);
     }
 
-    fn reply(&mut self, now: Now, session: SessionId, message: Message) {
-        let Some(held) = self.sessions.get(session).map(|known| known.answered(message.tid)) else { return };
-        self.perf.bytes_out += message.data.len() as u64;
-        if let Some(held) = held {
+    fn reply(&mut self, now: Now, session: SessionId, message: Message, executed: Mono) {
+        let Some(known) = self.sessions.get(session) else { return };
+        if let Some(held) = known.answered(message.tid) {
+            let (client, tid, bytes_out) = (known.peer.global_id, message.tid, message.data.len());
             self.msgr.done(session, held.bytes);
-            self.finished(now, &held);
+            self.perf.answered(Answered { held, client, tid, executed, answered: now.mono, bytes_out });
         }
         self.msgr.send(session, message);
-    }
-
-    /// Notes how long an operation took.
-    fn finished(&mut self, now: Now, held: &Held) {
-        let took = now.mono.since(held.received);
-        if held.write {
-            self.perf.writes += 1;
-            self.perf.write_latency.record(took);
-            self.perf.recent_writes.record(took);
-        } else {
-            self.perf.reads += 1;
-            self.perf.read_latency.record(took);
-        }
-        if took >= WORTH_REMEMBERING {
-            let name = messages::code::name(held.code).unwrap_or("op");
-            let description = format!("osd_op({name} {})", held.object.escape_ascii());
-            self.perf.remember(Finished { description, at: now.wall, took }, self.options.history);
-        }
     }
 
     /// Asks for what groups want to copy; objects that this OSD holds are read here.

@@ -308,6 +308,7 @@ impl Osd {
 
 impl Node for Osd {
     fn handle(&mut self, now: Now, input: Input, out: &mut Outputs) {
+        self.perf.note(now.mono);
         match input {
             Input::Disk(done) => self.store.disk_done(now, done),
             Input::Call { call, command } => {
@@ -326,6 +327,10 @@ impl Node for Osd {
 
     fn turn(&mut self, now: Now, out: &mut Outputs) {
         self.perf.rounds += 1;
+        self.perf.note(now.mono);
+        if self.perf.overdue() {
+            self.carried_out(now);
+        }
         self.live(now, out);
         if matches!(self.phase, Phase::Booting | Phase::Active | Phase::Stopping { .. }) {
             let (groups, mut world) = self.world(now);
@@ -338,6 +343,10 @@ impl Node for Osd {
         self.msgr.turn(now, out);
         self.tell_level(out);
         self.finish_stop(now, out);
+    }
+
+    fn carried_out(&mut self, now: Now) {
+        self.perf.sent(now, self.options.history, self.options.complaint);
     }
 
     fn deadline(&self) -> Mono {

@@ -1,5 +1,6 @@
 //! What the OSD knows of each session: who it is, what it may do, which map it has, what it waits for.
 
+use crate::perf::Kind;
 use bytes::Bytes;
 use caps::OsdCaps;
 use msgr::Peer;
@@ -36,10 +37,12 @@ pub(crate) struct Session {
 pub(crate) struct Held {
     /// Received bytes that count against the messenger's limits until the answer.
     pub(crate) bytes: usize,
+    /// Bytes of its data.
+    pub(crate) payload: usize,
     /// When it arrived.
     pub(crate) received: Mono,
-    /// Whether the client sent it as a write.
-    pub(crate) write: bool,
+    /// What the client sent it as.
+    pub(crate) kind: Kind,
     /// Which object, for the list of slow operations.
     pub(crate) object: Bytes,
     /// Code of its first operation.
@@ -78,6 +81,11 @@ impl Sessions {
         Some(session.held.values().map(|held| held.bytes).sum())
     }
 
+    /// Operations of all sessions that are not answered yet.
+    pub(crate) fn in_progress(&self) -> usize {
+        self.all.values().map(Session::in_progress).sum()
+    }
+
     /// A session.
     pub(crate) fn get(&mut self, id: SessionId) -> Option<&mut Session> {
         self.all.get_mut(&id)
@@ -88,6 +96,11 @@ impl Session {
     /// An operation came in; it counts until [`Session::answered`]. Returns the bytes of the one that it replaces, if it was resent.
     pub(crate) fn received(&mut self, tid: u64, held: Held) -> usize {
         self.held.insert(tid, held).map_or(0, |old| old.bytes)
+    }
+
+    /// Operations under way.
+    pub(crate) fn in_progress(&self) -> usize {
+        self.held.len()
     }
 
     /// An operation was answered.

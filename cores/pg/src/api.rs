@@ -132,6 +132,8 @@ pub enum Effect {
         session: SessionId,
         /// `OSD_OPREPLY` with its tid.
         message: Message,
+        /// When the operation was executed.
+        executed: Mono,
     },
     /// Tell a client something it did not ask (`WATCH_NOTIFY`, `OSD_BACKOFF`).
     Send {

@@ -27,15 +27,16 @@ pub(crate) struct Release {
 /// What lists show of an operation.
 pub(crate) struct Waiting {
     pub(crate) received: Mono,
+    pub(crate) executed: Mono,
     pub(crate) reqid: ReqId,
     pub(crate) object: Bytes,
     pub(crate) code: u16,
 }
 
 impl Waiting {
-    fn of(op: &ClientOp) -> Option<Self> {
+    fn of(ctx: &Ctx<'_>, op: &ClientOp) -> Option<Self> {
         let code = op.op.ops.last()?.code;
-        Some(Self { received: op.received, reqid: reqid(op), object: op.op.oid.clone(), code })
+        Some(Self { received: op.received, executed: ctx.now.mono, reqid: reqid(op), object: op.op.oid.clone(), code })
     }
 }
 
@@ -175,7 +176,7 @@ impl Pg {
             }
         }
         let message = answer(ctx, op, result, results, version, user_version);
-        let release = Release { sides: besides, op: Waiting::of(op), ..Release::reply(op.session, message) };
+        let release = Release { sides: besides, op: Waiting::of(ctx, op), ..Release::reply(op.session, message) };
         if whole {
             self.release_after_all(ctx, release);
         } else {
@@ -199,7 +200,7 @@ impl Pg {
         let release = match &job.work {
             Work::Client(op) => {
                 let message = answer(ctx, op, result, results, version, user_version);
-                Release { sides: besides, op: Waiting::of(op), ..Release::reply(op.session, message) }
+                Release { sides: besides, op: Waiting::of(ctx, op), ..Release::reply(op.session, message) }
             }
             _ => Release { session: SessionId(0), message: None, sides: besides, op: None },
         };
@@ -369,7 +370,8 @@ impl Pg {
     pub(crate) fn release(&mut self, ctx: &mut Ctx<'_>, release: Release) {
         let session = release.session;
         if let Some(message) = release.message {
-            ctx.out.push(Effect::Reply { session, message });
+            let executed = release.op.map_or(ctx.now.mono, |op| op.executed);
+            ctx.out.push(Effect::Reply { session, message, executed });
         }
         if let Some(sides) = release.sides {
             self.carry_out(ctx, session, *sides);

@@ -362,7 +362,7 @@ impl Pg {
     /// Answers an operation that was not carried out, after what the lane has answered before it.
     pub(crate) fn refuse(&mut self, ctx: &mut Ctx<'_>, op: &ClientOp, result: i32) {
         let message = crate::commit::refusal(ctx, op, result);
-        ctx.out.push(Effect::Reply { session: op.session, message });
+        ctx.out.push(Effect::Reply { session: op.session, message, executed: ctx.now.mono });
     }
 
     /// Keeps an operation until the group is active; if too many wait, the client is asked to hold back.

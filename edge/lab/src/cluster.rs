@@ -71,11 +71,11 @@ impl Cluster {
         let mut sum = Histogram::default();
         for osd in 0..self.osds {
             let socket = self.dir.join(format!("osd.{osd}.asok"));
-            let done = Command::new(&self.nacre).arg("admin").arg(socket).args(["perf", "dump"]).output();
+            let done = Command::new(&self.nacre).arg("admin").arg(socket).args(["perf", "histogram", "dump"]).output();
             let text = done.map(|d| d.stdout).unwrap_or_default();
             let dump: Value = serde_json::from_slice(&text).unwrap_or_default();
-            let name = if writes { "op_w_latency" } else { "op_r_latency" };
-            sum.add(&dump["osd"][name]["classes_us"]);
+            let name = if writes { "op_w_latency_histogram" } else { "op_r_latency_histogram" };
+            sum.add(&dump["osd"][name]["values"]);
         }
         sum
     }
@@ -110,8 +110,10 @@ impl Drop for Cluster {
 pub struct Histogram(Vec<f64>);
 
 impl Histogram {
+    /// Adds an OSD's classes, whose first one ends at a quarter of a microsecond.
     fn add(&mut self, classes: &Value) {
         for (i, n) in classes.as_array().into_iter().flatten().enumerate() {
+            let i = i.saturating_sub(2);
             if self.0.len() <= i {
                 self.0.push(0.0);
             }
@@ -147,10 +149,10 @@ mod tests {
     fn quantiles_come_from_classes() {
         let mut h = Histogram::default();
         assert_eq!(h.quantile(0.99), None);
-        h.add(&serde_json::json!([0, 0, 0, 0, 100]));
+        h.add(&serde_json::json!([0, 0, 0, 0, 0, 0, 100]));
         assert_eq!((h.quantile(0.5), h.quantile(1.0)), (Some(12.0), Some(16.0)));
         let mut later = h.clone();
-        later.add(&serde_json::json!([0, 0, 50, 0, 0, 50]));
+        later.add(&serde_json::json!([0, 0, 0, 0, 50, 0, 0, 50]));
         assert_eq!(later.since(&h).quantile(0.25), Some(3.0));
         assert_eq!(later.since(&h).quantile(1.0), Some(32.0));
     }

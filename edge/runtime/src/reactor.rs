@@ -74,6 +74,7 @@ impl Reactor {
         loop {
             node.turn(now(), &mut out);
             out.0.drain(..).for_each(|output| self.carry_out(output));
+            node.carried_out(now());
             if let Some(end) = self.end.take() {
                 self.last_words(&mut inputs);
                 return end;

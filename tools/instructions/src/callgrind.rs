@@ -16,7 +16,7 @@ pub(crate) fn measure(dir: &Path, ops: u64) -> Result<Counts, String> {
         .arg("--tool=callgrind")
         .arg(format!("--callgrind-out-file={}", dir.join("out").display()))
         .arg(format!("--log-file={}", log.display()))
-        .arg("--toggle-collect=instructions::hosts::counted_round")
+        .args(["--toggle-collect=instructions::hosts::counted_round", "--toggle-collect=instructions::hosts::counted_end"])
         .args(["--dump-after=instructions::phases::warm_up", "--dump-after=instructions::phases::measured"])
         .args(["--combine-dumps=no", "--compress-strings=yes"])
         .arg(me)

@@ -417,6 +417,9 @@ impl World {
                 return;
             }
         }
+        if let Some(node) = &mut self.hosts[host.0].node {
+            node.carried_out(now);
+        }
         self.plan_wake(host);
     }
 

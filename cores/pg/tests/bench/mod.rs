@@ -135,12 +135,12 @@ impl Bench {
         let mut effects: VecDeque<Effect> = effects.into();
         while let Some(effect) = effects.pop_front() {
             match effect {
-                Effect::Reply { session: SELF, message } => {
+                Effect::Reply { session: SELF, message, .. } => {
                     let (id, fetch) = self.copies.remove(&message.tid).expect("a read of the bench");
                     let reply = OsdOpReply::decode(&message).expect("a reply");
                     self.with(id, |pg, ctx| pg.fetched(ctx, fetch, Ok(reply)));
                 }
-                Effect::Reply { session, message } | Effect::Send { session, message } => self.sent.push((session, message)),
+                Effect::Reply { session, message, .. } | Effect::Send { session, message } => self.sent.push((session, message)),
                 Effect::ClusterLog { text, .. } => self.logged.push(text),
                 Effect::Log(line) => self.logged.push(line.text),
                 Effect::Fetch { id: fetch, op } => {

@@ -1,0 +1,136 @@
+//! The counters as `perf dump`, `perf schema` and `perf histogram dump` show them.
+
+use super::latency::average;
+use super::stages::STAGES;
+use super::{KINDS, PerKind, Perf};
+use node::Mono;
+use serde_json::{Map, Value, json};
+
+/// `PERFCOUNTER_TIME | PERFCOUNTER_LONGRUNAVG`, `PERFCOUNTER_U64 | PERFCOUNTER_COUNTER`, and without the counter: a level.
+const AVERAGE: u32 = 5;
+const COUNTER: u32 = 10;
+const LEVEL: u32 = 2;
+
+impl Perf {
+    fn total(&self, of: impl Fn(&PerKind) -> (u64, u64)) -> (u64, u64) {
+        self.kinds.iter().map(of).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+    }
+
+    /// Section `osd` of `perf dump`; `in_progress` operations are not answered yet.
+    pub(crate) fn json(&self, now: Mono, in_progress: usize) -> Value {
+        let mut out = Map::new();
+        let latency = |k: &PerKind| k.times.total.sum();
+        // Without the time in queues.
+        let process = |k: &PerKind| {
+            let (count, nanos) = k.times.total.sum();
+            (count, nanos - k.times.stages[0].sum().1)
+        };
+        let prepare = |k: &PerKind| k.times.stages[1].sum();
+        let mut put = |name: String, value: Value| out.insert(name, value);
+        put("op_wip".into(), json!(in_progress));
+        put("op".into(), json!(self.total(latency).0));
+        put("op_in_bytes".into(), json!(self.kinds.iter().map(|k| k.bytes_in).sum::<u64>()));
+        put("op_out_bytes".into(), json!(self.kinds.iter().map(|k| k.bytes_out).sum::<u64>()));
+        put("op_latency".into(), average(self.total(latency)));
+        put("op_process_latency".into(), average(self.total(process)));
+        put("op_prepare_latency".into(), average(self.total(prepare)));
+        for ((_, name, ours), k) in KINDS.iter().zip(&self.kinds) {
+            put((*name).into(), json!(latency(k).0));
+            if *ours != "read" {
+                put(format!("{name}_in_bytes"), json!(k.bytes_in));
+            }
+            if *ours != "write" {
+                put(format!("{name}_out_bytes"), json!(k.bytes_out));
+            }
+            put(format!("{name}_latency"), average(latency(k)));
+            put(format!("{name}_process_latency"), average(process(k)));
+            put(format!("{name}_prepare_latency"), average(prepare(k)));
+        }
+        put("op_dropped".into(), json!(self.dropped));
+        put("op_denied".into(), json!(self.denied));
+        put("maps_shared".into(), json!(self.maps_shared));
+        put("reactor_rounds".into(), json!(self.rounds));
+        put("uptime".into(), json!(now.since(self.started).as_secs()));
+        Value::Object(out)
+    }
+
+    /// Section `stages` of `perf dump`: where the time goes, for each kind of operation.
+    pub(crate) fn stages_json(&self) -> Value {
+        self.of_each_stage(super::Latency::json)
+    }
+
+    /// `perf histogram dump`.
+    pub(crate) fn histograms(&self) -> Value {
+        let mut osd = Map::new();
+        for ((_, name, _), k) in KINDS.iter().zip(&self.kinds) {
+            osd.insert(format!("{name}_latency_histogram"), k.times.total.histogram());
+        }
+        json!({ "osd": osd, "stages": self.of_each_stage(super::Latency::histogram) })
+    }
+
+    fn of_each_stage(&self, show: impl Fn(&super::Latency) -> Value) -> Value {
+        let kinds = KINDS.iter().zip(&self.kinds).map(|((_, _, name), k)| {
+            let stages = STAGES.iter().zip(&k.times.stages).map(|(stage, l)| ((*stage).to_owned(), show(l)));
+            let total = std::iter::once(("total".to_owned(), show(&k.times.total)));
+            ((*name).to_owned(), Value::Object(stages.chain(total).collect()))
+        });
+        Value::Object(kinds.collect())
+    }
+}
+
+/// `perf schema` of a dump: what each of its counters is.
+pub(crate) fn schema(dump: &Value) -> Value {
+    let Value::Object(sections) = dump else { return json!({}) };
+    let described = sections.iter().map(|(section, counters)| {
+        let counters = counters.as_object().into_iter().flatten();
+        let rows = counters.filter_map(|(name, value)| Some((name.clone(), describe(name, value)?)));
+        (section.clone(), Value::Object(rows.collect()))
+    });
+    Value::Object(described.collect())
+}
+
+fn describe(name: &str, value: &Value) -> Option<Value> {
+    let (kind, metric, value_type) = match value {
+        Value::Object(o) if o.contains_key("avgcount") => (AVERAGE, "gauge", "real-integer-pair"),
+        // A level deeper: one kind of operation with its stages.
+        Value::Object(_) => return Some(schema(&json!({ "x": value }))["x"].clone()),
+        Value::Number(_) if matches!(name, "op_wip" | "uptime") => (LEVEL, "gauge", "integer"),
+        Value::Number(_) => (COUNTER, "counter", "integer"),
+        _ => return None,
+    };
+    let units = if name.ends_with("bytes") { "bytes" } else { "none" };
+    Some(json!({
+        "type": kind, "metric_type": metric, "value_type": value_type, "description": "", "nick": "", "priority": 0, "units": units,
+    }))
+}
+
+/// The part of a dump that `perf dump SECTION COUNTER` asks for.
+pub(crate) fn select(dump: Value, section: Option<&str>, counter: Option<&str>) -> Value {
+    let (Value::Object(all), Some(section)) = (&dump, section.filter(|s| !s.is_empty())) else { return dump };
+    let chosen = all.get(section).map(|counters| match counter.filter(|c| !c.is_empty()) {
+        Some(name) => json!({ name: counters[name] }),
+        None => counters.clone(),
+    });
+    chosen.map_or(json!({}), |chosen| json!({ section: chosen }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_counter_has_a_schema_and_can_be_asked_for_alone() {
+        let perf = Perf::default();
+        let dump = json!({ "osd": perf.json(Mono(0), 3), "stages": perf.stages_json() });
+        let schema = schema(&dump);
+        for (name, value) in dump["osd"].as_object().unwrap() {
+            let kind = &schema["osd"][name]["type"];
+            assert_eq!(*kind == AVERAGE, value.is_object(), "{name}: {kind}");
+        }
+        assert_eq!((&schema["osd"]["op_in_bytes"]["units"], &schema["osd"]["op_wip"]["type"]), (&json!("bytes"), &json!(LEVEL)));
+        assert_eq!(schema["stages"]["write"]["journaling"]["type"], AVERAGE);
+        assert_eq!(select(dump.clone(), Some("osd"), Some("op_wip")), json!({ "osd": { "op_wip": 3 } }));
+        assert_eq!(select(dump.clone(), Some("nothing"), None), json!({}));
+        assert_eq!(select(dump.clone(), None, None), dump);
+    }
+}
