@@ -179,6 +179,12 @@ impl Ctx<'_> {
         if settings.has_flag(pool_flags::NODELETE) {
             refuse!(EPERM, "this pool may not be deleted: its nodelete flag is set");
         }
+        if settings.tier_of >= 0 {
+            refuse!(EBUSY, "this pool is a tier of pool {}", self.state.pool_name(settings.tier_of));
+        }
+        if !settings.tiers.is_empty() {
+            refuse!(EBUSY, "this pool has tiers: `osd tier remove` them first");
+        }
         inc.new_pools.remove(&pool);
         inc.old_pools.insert(pool);
         let map = &self.state.osdmap;

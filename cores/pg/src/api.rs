@@ -31,6 +31,8 @@ pub struct Ctx<'a> {
 pub struct Config {
     /// Largest object in bytes (`osd_max_object_size`).
     pub max_object_size: u64,
+    /// Most bytes of input of one request that writes (`osd_max_write_size`).
+    pub max_write: usize,
     /// Longest object name in bytes (`osd_max_object_name_len`).
     pub max_name: usize,
     /// Longest namespace in bytes (`osd_max_object_namespace_len`).
@@ -66,6 +68,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             max_object_size: 128 << 20,
+            max_write: 90 << 20,
             max_name: 2048,
             max_namespace: 256,
             max_xattr_name: 100,
@@ -76,7 +79,7 @@ impl Default for Config {
             dup_entries: 3000,
             watch_timeout: Duration::from_secs(30),
             notify_timeout: Duration::from_secs(30),
-            max_write_return: 32,
+            max_write_return: 64,
             max_waiting: 256,
             step_objects: 16,
             step_pause: Duration::from_millis(1),

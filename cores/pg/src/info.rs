@@ -11,6 +11,8 @@ const LAYOUT: u64 = 1;
 
 /// Deleted, but kept because clones exist.
 pub(crate) const WHITEOUT: u32 = 1;
+/// Not changed since a client said UNDIRTY. Only cache tiers make use of it, but every client may ask.
+pub(crate) const CLEAN: u32 = 2;
 
 /// Who holds a watch: kind and number of the entity.
 pub(crate) type Holder = (u8, i64);
@@ -63,7 +65,7 @@ pub(crate) struct ObjectInfo {
     pub(crate) truncate_seq: u32,
     /// Where that cut.
     pub(crate) truncate_size: u64,
-    /// [`WHITEOUT`].
+    /// [`WHITEOUT`], [`CLEAN`].
     pub(crate) flags: u32,
     /// Expected object size, expected write size, flags.
     pub(crate) hint: Option<(u64, u64, u32)>,
@@ -211,9 +213,8 @@ impl SnapSet {
             return Some(types::SnapId::HEAD);
         }
         let clone = self.clones.iter().find(|c| c.id >= snap)?;
-        // The oldest snapshot that a clone serves bounds it: before that the object did not exist.
-        let first = clone.snaps.last()?;
-        (*first <= snap).then_some(types::SnapId(clone.id))
+        // It serves just those: at others the object did not exist, or its writers did not know of them.
+        clone.snaps.contains(&snap).then_some(types::SnapId(clone.id))
     }
 
     pub(crate) fn position(&self, id: u64) -> Option<usize> {
@@ -263,8 +264,8 @@ mod tests {
         let set = SnapSet { seq: 10, clones: vec![clone(4, &[4, 3]), clone(10, &[10, 8])] };
         let serving = |snap| set.serving(snap).map(|s| s.0);
         assert_eq!(serving(11), Some(types::SnapId::HEAD.0));
-        assert_eq!((serving(10), serving(9), serving(8)), (Some(10), Some(10), Some(10)));
-        assert_eq!((serving(7), serving(5)), (None, None), "it did not exist between 4 and 8");
+        assert_eq!((serving(10), serving(8)), (Some(10), Some(10)));
+        assert_eq!((serving(9), serving(7), serving(5)), (None, None, None), "no writer named them");
         assert_eq!((serving(4), serving(3), serving(2)), (Some(4), Some(4), None));
     }
 }

@@ -6,11 +6,12 @@ use crate::meta::{self, Done, Kind, LogEntry};
 use crate::run::{Change, Env, Exec, Object, Outcome, Side};
 use crate::stats::Stats;
 use objectstore::Mutation;
-use types::{HObject, SnapId, UTime};
+use types::{EVersion, HObject, SnapId, UTime};
 
-/// A logged change of `object` that users do not see.
-fn changed(env: &Env<'_>, mut object: Object, mut mutations: Vec<Mutation>, delta: Stats, sides: Vec<Side>) -> Outcome {
-    let version = env.next_version();
+/// A logged change of `object` that users do not see, behind other `entries` of the same transaction.
+fn changed(env: &Env<'_>, mut object: Object, mut mutations: Vec<Mutation>, delta: Stats, mut entries: Vec<LogEntry>) -> Outcome {
+    let next = env.next_version();
+    let version = EVersion { version: next.version + entries.len() as u64, ..next };
     let prior = object.info.version;
     let kind = if object.exists { Kind::Modify } else { Kind::Delete };
     if object.exists {
@@ -20,9 +21,9 @@ fn changed(env: &Env<'_>, mut object: Object, mut mutations: Vec<Mutation>, delt
         mutations.push(Mutation::Remove(object.at.clone()));
     }
     let done = Done { version, user_version: object.info.user_version, ..Done::default() };
-    let entry = LogEntry { kind, object: object.at, prior, mtime: UTime::ZERO, snaps: Vec::new(), done };
-    let change = Box::new(Change { mutations, entries: vec![entry], delta });
-    Outcome::Write { result: 0, results: Vec::new(), user_version: 0, sides, change }
+    entries.push(LogEntry { kind, object: object.at, prior, mtime: UTime::ZERO, snaps: Vec::new(), done });
+    let change = Box::new(Change { mutations, entries, delta });
+    Outcome::Write { result: 0, results: Vec::new(), user_version: 0, sides: Vec::new(), change }
 }
 
 /// Removes a watch that is over, unless its holder came back meanwhile.
@@ -42,7 +43,11 @@ pub(crate) fn expire(env: &Env<'_>, head: &HObject, cookie: u64, holder: (u8, i6
     if object.info.watchers.is_empty() {
         mutations.push(Mutation::MetaRemove(meta::watched_key(head)));
     }
-    Ok(changed(env, object, mutations, Stats::default(), vec![side]))
+    let mut outcome = changed(env, object, mutations, Stats::default(), Vec::new());
+    if let Outcome::Write { sides, .. } = &mut outcome {
+        sides.push(side);
+    }
+    Ok(outcome)
 }
 
 /// Bytes of an object's clones that they do not share with a newer neighbour.
@@ -62,6 +67,9 @@ pub(crate) fn trim(env: &Env<'_>, head: &HObject, snap: u64) -> Exec<Outcome> {
         return Ok(Outcome::Write { result: 0, results: Vec::new(), user_version: 0, sides: Vec::new(), change });
     };
     set.clones[at].snaps.retain(|s| *s != snap);
+    let clone = head.at(SnapId(set.clones[at].id));
+    let kind = if set.clones[at].snaps.is_empty() { Kind::Delete } else { Kind::Modify };
+    let snaps = set.clones[at].snaps.clone();
     if set.clones[at].snaps.is_empty() {
         let before = clone_bytes(set) as i64;
         let gone = set.clones.remove(at);
@@ -71,14 +79,18 @@ pub(crate) fn trim(env: &Env<'_>, head: &HObject, snap: u64) -> Exec<Outcome> {
         delta.bytes += clone_bytes(set) as i64 - before;
         delta.objects -= 1;
         delta.clones -= 1;
-        let clone = env.load(&head.at(SnapId(gone.id)))?;
-        delta.omap_objects -= i64::from(clone.exists && clone.info.omap);
-        mutations.push(Mutation::Remove(head.at(SnapId(gone.id))));
+        let loaded = env.load(&clone)?;
+        delta.omap_objects -= i64::from(loaded.exists && loaded.info.omap);
+        mutations.push(Mutation::Remove(clone.clone()));
     }
     if object.info.snaps.clones.is_empty() && object.info.is_whiteout() {
         object.exists = false;
         delta.objects -= 1;
         delta.whiteouts -= 1;
+        delta.omap_objects -= i64::from(object.info.omap);
     }
-    Ok(changed(env, object, mutations, delta, Vec::new()))
+    // Clone and head get a version each, as in Ceph: users see how versions move.
+    let done = Done { version: env.next_version(), ..Done::default() };
+    let entry = LogEntry { kind, object: clone, prior: EVersion::default(), mtime: UTime::ZERO, snaps, done };
+    Ok(changed(env, object, mutations, delta, vec![entry]))
 }

@@ -243,7 +243,11 @@ impl Pg {
         if !matches!(self.phase, Phase::Loading(_)) {
             return;
         }
-        if self.history.removing {
+        // The map that deleted the pool may have come while the group's keys could not be read. A pool with a number that
+        // the map has not given yet is not deleted: it came with a map that was not remembered.
+        let pool = self.id.pg.pool;
+        let gone = pool <= i64::from(ctx.map.pool_max) && !ctx.map.pools.contains_key(&pool);
+        if self.history.removing || gone {
             self.remove(ctx);
             return;
         }

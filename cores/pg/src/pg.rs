@@ -15,10 +15,11 @@ use crate::split::Splitting;
 use crate::trim::Trim;
 use crate::watch::Watches;
 use crate::{ops, run};
+use messages::osd::{code, flags};
 use node::{Level, LogLine, Mono};
 use objectstore::{Damage, Event, Hold, Ticket, Unread};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use types::{Errno, HObject, Message, ReqId, SessionId, SpgId};
+use types::{Errno, HObject, Message, ReqId, SessionId, SnapId, SpgId};
 
 /// Bits of a hold, ticket or fetch id below the group's slot.
 const SLOT_SHIFT: u32 = 40;
@@ -554,8 +555,17 @@ fn check(ctx: &Ctx<'_>, op: &ClientOp) -> Result<crate::api::Needs, Errno> {
     if request.locator.nspace.len() > ctx.config.max_namespace {
         return Err(Errno::ENAMETOOLONG);
     }
-    if request.oid.is_empty() && !needs.group {
+    if !needs.group && (request.oid.is_empty() || request.flags & flags::PARALLELEXEC != 0) {
         return Err(Errno::EINVAL);
+    }
+    // The list of an object's snapshots is asked of all of them together, and nothing else is.
+    let all_snaps = request.snapid == SnapId::DIR;
+    if !needs.group && request.ops.iter().any(|o| (o.code == code::LIST_SNAPS) != all_snaps) {
+        return Err(Errno::EINVAL);
+    }
+    let bytes: usize = request.ops.iter().map(|o| o.input.len()).sum();
+    if needs.modifies() && bytes > ctx.config.max_write {
+        return Err(Errno::EMSGSIZE);
     }
     Ok(needs)
 }

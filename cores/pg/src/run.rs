@@ -2,7 +2,7 @@
 //! misses. The operations themselves are in `ops`.
 
 use crate::api::{ClientOp, Config};
-use crate::info::{CloneInfo, ObjectInfo, WHITEOUT, WatchInfo};
+use crate::info::{CLEAN, CloneInfo, ObjectInfo, WHITEOUT, WatchInfo};
 use crate::intervals::Intervals;
 use crate::meta::{Info, Kind, LogEntry};
 use crate::stats::Stats;
@@ -180,6 +180,8 @@ pub(crate) struct Run<'a> {
     pub(crate) user_modify: bool,
     /// Something must be stored even if there are no mutations.
     pub(crate) touched: bool,
+    /// The object's mark as changed is to be taken away.
+    pub(crate) undirty: bool,
     /// A copy dictates the user version.
     pub(crate) copied_version: Option<u64>,
     pub(crate) sides: Vec<Side>,
@@ -198,12 +200,13 @@ pub(crate) fn execute(env: &Env<'_>, op: &ClientOp, reqid: ReqId, writes: bool, 
         return Ok(Outcome::Refused(Errno::ENOENT.wire()));
     }
     let mut run = Run::new(env, op, reqid, before, copies);
-    if writes && !run.take_snap_context() {
-        return Ok(Outcome::Refused(Errno::EINVAL.wire()));
-    }
+    let valid = !writes || run.take_snap_context();
     if writes && op.op.flags & flags::ORDERSNAP != 0 && run.snap_seq < run.before.info.snaps.seq {
         // EOLDSNAPC, which Ceph numbers as Linux does ERESTART.
         return Ok(Outcome::Refused(-85));
+    }
+    if !valid {
+        return Ok(Outcome::Refused(Errno::EINVAL.wire()));
     }
     let result = run.vector()?;
     Ok(run.conclude(result, writes))
@@ -255,6 +258,7 @@ impl<'a> Run<'a> {
             delta: Stats::default(),
             user_modify: false,
             touched: false,
+            undirty: false,
             copied_version: None,
             sides: Vec::new(),
             results: op.op.ops.iter().map(OpResult::of).collect(),
@@ -268,16 +272,13 @@ impl<'a> Run<'a> {
         if self.env.pool.is_pool_snaps_mode() && op.flags & flags::ENFORCE_SNAPC == 0 {
             (self.snap_seq, self.snaps) = self.env.pool.snap_context();
         } else {
-            let valid = op.snaps.first().is_none_or(|newest| *newest <= op.snap_seq)
-                && op.snaps.windows(2).all(|pair| pair[0] > pair[1])
-                && op.snaps.last() != Some(&0);
-            if !valid {
-                return false;
-            }
             (self.snap_seq, self.snaps) = (op.snap_seq, op.snaps.clone());
             self.snaps.retain(|s| !self.env.snap_removed(*s));
         }
-        true
+        // What was removed does not spoil a context.
+        self.snap_seq <= SnapId::MAX
+            && self.snaps.first().is_none_or(|newest| *newest <= self.snap_seq)
+            && self.snaps.windows(2).all(|pair| pair[0] > pair[1])
     }
 
     /// Runs the operations in order; the result is the last one's, or the first error.
@@ -303,7 +304,7 @@ impl<'a> Run<'a> {
         Ok(last)
     }
 
-    fn conclude(self, mut result: i32, writes: bool) -> Outcome {
+    fn conclude(mut self, mut result: i32, writes: bool) -> Outcome {
         let changes = !self.mutations.is_empty() || self.touched;
         if !writes && (result < 0 || !changes) {
             let user_version = self.after.info.user_version;
@@ -321,8 +322,11 @@ impl<'a> Run<'a> {
         if result >= 0 && changes {
             if !returns {
                 result = 0;
-            } else if self.results.iter().any(|r| r.output.len() > self.env.config.max_write_return) {
-                result = Errno::EOVERFLOW.wire();
+            } else {
+                for slot in self.results.iter_mut().filter(|r| r.output.len() > self.env.config.max_write_return) {
+                    result = Errno::EOVERFLOW.wire();
+                    (slot.rval, slot.output) = (result, types::Rope::new());
+                }
             }
         }
         if result < 0 || !changes { self.log_only(result) } else { self.write(result) }
@@ -356,11 +360,8 @@ impl<'a> Run<'a> {
             entry.done.returns = self.returns();
         }
         let change = Box::new(Change { mutations: Vec::new(), entries: vec![entry], delta: Stats::default() });
-        let user_version = if result == Errno::ENOENT.wire() || !self.before.exists {
-            self.env.info.user_version
-        } else {
-            self.before.info.user_version
-        };
+        let missing = result == Errno::ENOENT.wire();
+        let user_version = if missing { self.env.info.user_version } else { self.before.info.user_version };
         let sides = if result < 0 { Vec::new() } else { self.sides };
         Outcome::Write { result, results: self.results, user_version, sides, change }
     }
@@ -389,6 +390,8 @@ impl<'a> Run<'a> {
             if !mtime.is_zero() {
                 self.after.info.mtime = mtime;
             }
+            let clean = if self.undirty { CLEAN } else { 0 };
+            self.after.info.flags = self.after.info.flags & !CLEAN | clean;
             let record = self.after.info.encode();
             self.mutations.push(Mutation::SetInfo(self.after.at.clone(), record));
         }
@@ -466,8 +469,8 @@ impl<'a> Run<'a> {
     pub(crate) fn create(&mut self) {
         self.touched = true;
         if !self.after.exists {
+            // What this vector deleted before keeps its marks, as in Ceph.
             self.after.exists = true;
-            self.after.info = ObjectInfo::default();
             self.delta.objects += 1;
             self.mutations.push(Mutation::Create(self.after.at.clone()));
         } else if self.after.info.is_whiteout() {

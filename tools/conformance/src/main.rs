@@ -61,11 +61,16 @@ fn main() -> Result<ExitCode> {
         table.push_str(&format!("## {name}\n\n{}\n", run::markdown(&verdicts)));
     }
     if args.lists.is_empty() {
-        match story(&args, root)? {
-            None => passed += 1,
-            Some(difference) => {
-                failed += 1;
-                println!("DIFFERS librados_story.py\n        {difference}");
+        for (script, recorded, only_without_auth) in STORIES {
+            if only_without_auth && args.auth != "none" {
+                continue;
+            }
+            match story(&args, root, script, recorded)? {
+                None => passed += 1,
+                Some(difference) => {
+                    failed += 1;
+                    println!("DIFFERS {script}\n        {difference}");
+                }
             }
         }
     }
@@ -80,16 +85,21 @@ fn options(args: &Args, osds: u32) -> Options {
     Options { binary: args.nacre.clone(), osds, auth: args.auth.clone(), secure: args.secure, more: Vec::new() }
 }
 
-/// What librados experiences, step by step: the first step that differs from what was recorded with a real cluster, or from the one
+/// Scripts that tell what a client experiences, where it was recorded with a real cluster, and whether the script's client knows no
+/// authentication.
+const STORIES: [(&str, &str, bool); 2] =
+    [("librados_story.py", "librados.txt", false), ("vectors.py --seed 1 --count 600", "vectors.txt", true)];
+
+/// What a client experiences, step by step: the first step that differs from what was recorded with a real cluster, or from the one
 /// that runs now.
-fn story(args: &Args, root: &Path) -> Result<Option<String>> {
-    let script = format!("/usr/bin/python3 {}/librados_story.py \"$CEPH_CONF\" 2>&1", root.display());
+fn story(args: &Args, root: &Path, script: &str, recorded: &str) -> Result<Option<String>> {
+    let script = format!("/usr/bin/python3 {}/{script} \"$CEPH_CONF\" 2>&1", root.display());
     let dir = tempfile::tempdir()?;
     let cluster = Cluster::start(&dir.path().join("cluster"), options(args, 3))?;
     let ours = cluster.shell(&script, dir.path())?.out;
     let theirs = match &args.peer {
         Some(conf) => conformance::cluster::shell(&script, dir.path(), conf)?.out,
-        None => std::fs::read_to_string(root.join("stories/librados.txt"))?,
+        None => std::fs::read_to_string(root.join("stories").join(recorded))?,
     };
     Ok(difference(Mode::Same, &ours, &theirs, &[]))
 }

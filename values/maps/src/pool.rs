@@ -79,6 +79,16 @@ pub mod pool_flags {
 pub mod cache_mode {
     /// No tier.
     pub const NONE: u8 = 0;
+    /// Reads of objects that are there are served by the tier.
+    pub const READONLY: u8 = 3;
+
+    /// The mode's name in commands.
+    pub fn name(mode: u8) -> &'static str {
+        ["none", "writeback", "forward", "readonly", "readforward", "readproxy", "proxy"]
+            .get(usize::from(mode))
+            .copied()
+            .unwrap_or("unknown")
+    }
 }
 
 /// Numbers of the settings in [`Pool::opts`], with their names in commands.

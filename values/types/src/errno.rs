@@ -53,6 +53,7 @@ errnos! {
     EOVERFLOW = 75 "value too large";
     EBADMSG = 74 "bad message";
     EOPNOTSUPP = 95 "not supported";
+    EMSGSIZE = 90 "message too long";
     ENOTCONN = 107 "not connected";
     ESHUTDOWN = 108 "blocklisted";
     ETIMEDOUT = 110 "timed out";

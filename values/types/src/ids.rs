@@ -305,6 +305,8 @@ impl SnapId {
     pub const HEAD: SnapId = SnapId(u64::MAX - 1);
     /// All of an object's snapshots together (`CEPH_SNAPDIR`, -1).
     pub const DIR: SnapId = SnapId(u64::MAX);
+    /// The largest number that a snapshot may have (`CEPH_MAXSNAP`, -3).
+    pub const MAX: u64 = u64::MAX - 2;
 }
 impl Default for SnapId {
     fn default() -> Self {

@@ -170,19 +170,15 @@ impl Signature {
         out
     }
 
-    /// Checks a command's JSON object. Names of arguments that this command does not have are refused, except those
-    /// that belong to every command.
+    /// Checks a command's JSON object. Names that this command does not have are ignored, as by Ceph: the `ceph` tool never sends any,
+    /// programs do.
     pub(crate) fn check(&self, command: &serde_json::Map<String, Value>) -> Result<Args, Refusal> {
-        const COMMON: [&str; 5] = ["prefix", "format", "target", "module", "output-format"];
         let mut args = Args::default();
-        for key in command.keys() {
-            if !COMMON.contains(&key.as_str()) && !self.params.iter().any(|p| p.name == *key) {
-                return Err(Refusal::new(Errno::EINVAL, format!("'{}' has no argument '{key}'", self.prefix)));
-            }
-        }
         for p in &self.params {
             match command.get(&p.name) {
                 None | Some(Value::Null) if p.optional || p.kind == Kind::Bool => {}
+                // An empty choice is none.
+                Some(Value::String(text)) if text.is_empty() && p.optional && p.kind == Kind::Choices => {}
                 None | Some(Value::Null) => {
                     return Err(Refusal::new(Errno::EINVAL, format!("'{}' needs the argument '{}'", self.prefix, p.name)));
                 }
@@ -430,7 +426,8 @@ mod tests {
             check(CREATE, json!({"pool": "p", "ids": ["a b"]})).unwrap_err(),
             "argument 'ids': invalid character ' ' in 'a b'"
         );
-        assert_eq!(check(CREATE, json!({"pool": "p", "what": 1})).unwrap_err(), "'pool make' has no argument 'what'");
+        let args = check(CREATE, json!({"pool": "p", "what": 1, "mode": ""})).unwrap();
+        assert_eq!((args.str("pool"), args.opt("mode")), ("p", None));
         assert!(check(CREATE, json!({"pool": {"a": 1}})).is_err());
     }
 

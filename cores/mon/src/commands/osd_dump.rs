@@ -247,7 +247,7 @@ fn pool_tail(p: &Pool, out: &mut Value) {
         "tier_of": p.tier_of,
         "read_tier": p.read_tier,
         "write_tier": p.write_tier,
-        "cache_mode": "none",
+        "cache_mode": maps::cache_mode::name(p.cache_mode),
         "target_max_bytes": p.target_max_bytes,
         "target_max_objects": p.target_max_objects,
         "cache_target_dirty_ratio_micro": p.cache_target_dirty_ratio_micro,

@@ -18,21 +18,7 @@ const fn no(sig: &'static str, module: &'static str, perm: &'static str, why: &'
 }
 
 pub(super) const ROWS: &[Row] = &[
-    no(
-        "osd tier add <pool:Poolname> <tierpool:Poolname> <force_nonempty:Choices req=false strings=--force-nonempty>",
-        "osd",
-        "rw",
-        TIER,
-    ),
     no("osd tier add-cache <pool:Poolname> <tierpool:Poolname> <size:Int range=0>", "osd", "rw", TIER),
-    no(
-        "osd tier cache-mode <pool:Poolname> <mode:Choices strings=writeback|proxy|readproxy|readonly|none> <yes_i_really_mean_it:Bool req=false>",
-        "osd",
-        "rw",
-        TIER,
-    ),
-    no("osd tier rm <pool:Poolname> <tierpool:Poolname>", "osd", "rw", TIER),
-    no("osd tier remove <pool:Poolname> <tierpool:Poolname>", "osd", "rw", TIER),
     no("osd tier set-overlay <pool:Poolname> <overlaypool:Poolname>", "osd", "rw", TIER),
     no("osd tier rm-overlay <pool:Poolname>", "osd", "rw", TIER),
     no("osd tier remove-overlay <pool:Poolname>", "osd", "rw", TIER),

@@ -8,6 +8,7 @@ pub(crate) mod list;
 mod omap;
 mod read;
 mod snap;
+mod tier;
 mod watch;
 mod write;
 mod xattr;
@@ -67,14 +68,14 @@ impl Run<'_> {
 /// Whether a successful operation has no result of its own.
 pub(crate) fn keeps_result(op: u16) -> bool {
     use code::*;
-    matches!(op, STAT | ASSERT_VER | LIST_WATCHERS | LIST_SNAPS | OMAPGETKEYS | OMAPGETVALS | OMAPGETHEADER | OMAPGETVALSBYKEYS)
+    matches!(op, STAT | ASSERT_VER | LIST_SNAPS | OMAPGETKEYS | OMAPGETVALS | OMAPGETHEADER | OMAPGETVALSBYKEYS)
 }
 
 /// Runs the operation at `index` of the vector.
 pub(crate) fn apply(run: &mut Run<'_>, index: usize) -> Exec<i32> {
     let op = run.at(index).code;
     // Everything that changes the object in a user's eyes moves its user version; watches do not, copies bring their own.
-    if code::writes(op) && !matches!(op, code::WATCH | code::COPY_FROM | code::COPY_FROM2) {
+    if code::writes(op) && !matches!(op, code::WATCH | code::COPY_FROM | code::COPY_FROM2 | code::UNDIRTY) {
         run.user_modify = true;
     }
     match op {
@@ -113,6 +114,9 @@ pub(crate) fn apply(run: &mut Run<'_>, index: usize) -> Exec<i32> {
         code::OMAPRMKEYRANGE => run.op_omap_rm_range(index),
         code::CALL => run.op_call(index),
         code::COPY_FROM | code::COPY_FROM2 => run.op_copy_from(index),
+        code::ISDIRTY => run.op_is_dirty(index),
+        code::UNDIRTY => run.op_undirty(),
+        code::STARTSYNC => run.op_start_sync(),
         code::COPY_READ => run.op_copy_read(index),
         _ => Err(Errno::EOPNOTSUPP.into()),
     }

@@ -23,7 +23,7 @@ impl Run<'_> {
         Ok(Reader::new(&self.at(index).input).get()?)
     }
 
-    /// Entries behind `after` (from the start, if that is empty) with keys that begin with `prefix`.
+    /// Entries behind `after` (an empty key is never listed, as in Ceph) with keys that begin with `prefix`.
     pub(crate) fn omap_list(&self, after: &[u8], prefix: &[u8], max: u64) -> Exec<Page> {
         if !self.before.exists || !self.before.info.omap {
             return Ok(Page::default());
@@ -31,7 +31,6 @@ impl Run<'_> {
         let end = prefix_end(prefix);
         let from = match prefix > after {
             true => Bound::Included(prefix),
-            false if after.is_empty() => Bound::Unbounded,
             false => Bound::Excluded(after),
         };
         let to = match (&end, prefix.is_empty()) {
@@ -48,7 +47,13 @@ impl Run<'_> {
         Ok(self.env.store.omap_scan(self.env.hold, &self.before.at, (from, to), limit)?)
     }
 
+    /// A vector reads what was there before it: an object that it makes itself is not there yet.
+    fn must_hold_omap(&self) -> Exec {
+        if !self.before.exists && self.after.info.omap { Err(Errno::ENOENT.into()) } else { Ok(()) }
+    }
+
     pub(super) fn op_omap_keys(&mut self, index: usize) -> Exec<i32> {
+        self.must_hold_omap()?;
         let wanted: OmapGetKeys = self.parse(index)?;
         let page = self.omap_list(&wanted.start_after, b"", wanted.max)?;
         let keys = page.entries.into_iter().map(|(key, _)| key).collect();
@@ -57,6 +62,7 @@ impl Run<'_> {
     }
 
     pub(super) fn op_omap_vals(&mut self, index: usize) -> Exec<i32> {
+        self.must_hold_omap()?;
         let wanted: OmapGetVals = self.parse(index)?;
         let page = self.omap_list(&wanted.start_after, &wanted.prefix, wanted.max)?;
         self.answer(index, &OmapVals { pairs: page.entries.into_iter().collect(), more: page.more });
@@ -99,6 +105,7 @@ impl Run<'_> {
 
     pub(super) fn op_omap_cmp(&mut self, index: usize) -> Exec<i32> {
         self.must_live()?;
+        self.must_hold_omap()?;
         let assertions: OmapAssertions = self.parse(index)?;
         let keys: Vec<Bytes> = assertions.keys().cloned().collect();
         let stored: Pairs = self.omap_get(&keys)?.into_iter().collect();

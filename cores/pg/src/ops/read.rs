@@ -21,9 +21,11 @@ impl Run<'_> {
         }
         let length = if extent.length == 0 { size } else { extent.length };
         let length = length.min(size.saturating_sub(extent.offset));
-        let data = match self.before.exists && length > 0 {
+        let data = match self.before.exists {
+            _ if length == 0 => Rope::new(),
             true => self.env.store.read(self.env.hold, &self.before.at, extent.offset, length)?,
-            false => Rope::new(),
+            // The vector itself made it: it is not there to be read yet.
+            false => return Err(Errno::ENOENT.into()),
         };
         self.count_read(data.len() as u64);
         Ok(data)
@@ -84,7 +86,8 @@ impl Run<'_> {
     pub(super) fn op_cmpext(&mut self, index: usize) -> Exec<i32> {
         let extent = Extent::of(self.at(index))?;
         let wanted = self.input(index);
-        let stored = self.read_extent(extent)?;
+        // Unlike in a read, a length of 0 means nothing: then all is compared with zeros.
+        let stored = if extent.length == 0 { Rope::new() } else { self.read_extent(extent)? };
         let mut have = stored.pieces().iter().flatten();
         // What lies beyond the end compares as zeros.
         let differs = wanted.iter().position(|byte| have.next().copied().unwrap_or(0) != *byte);

@@ -71,7 +71,6 @@ impl Run<'_> {
     }
 
     pub(super) fn op_list_watchers(&mut self, index: usize) -> Exec<i32> {
-        self.must_live()?;
         let entries = self.after.info.watchers.iter().map(|watch| ops::WatchItem {
             name: EntityNum { kind: watch.holder.0, num: watch.holder.1 },
             cookie: watch.cookie,

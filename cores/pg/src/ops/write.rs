@@ -68,13 +68,19 @@ impl Run<'_> {
         Ok(0)
     }
 
+    /// How many bytes at the end of a write were cut off by a truncation that the writer did not know of.
+    fn stale_bytes(&self, extent: Extent) -> u64 {
+        if self.after.info.truncate_seq <= extent.truncate_seq {
+            return 0;
+        }
+        extent.end().saturating_sub(self.after.size.max(extent.offset))
+    }
+
     /// Brings a write of a file system into order with its truncations: a write from before one is cut, a write from after
     /// one that has not arrived does its work.
     fn order_truncation(&mut self, extent: Extent, mut data: Bytes) -> Bytes {
         let seq = self.after.info.truncate_seq;
-        if seq > extent.truncate_seq && extent.end() > self.after.size {
-            data.truncate(self.after.size.saturating_sub(extent.offset) as usize);
-        }
+        data.truncate(data.len() - (self.stale_bytes(extent) as usize).min(data.len()));
         if extent.truncate_seq > seq {
             if self.after.live() && self.after.size > extent.truncate_size {
                 self.cut(extent.truncate_size);
@@ -135,7 +141,10 @@ impl Run<'_> {
             return Err(Errno::EINVAL.into());
         }
         self.check_range(offset, length)?;
-        self.write_at(offset, repeated(&pattern, length as usize))?;
+        let extent = Extent { offset, length, truncate_size: 0, truncate_seq: 0 };
+        let length = length - self.stale_bytes(extent);
+        let data = if length == 0 { Rope::new() } else { repeated(&pattern, length as usize) };
+        self.write_at(offset, data)?;
         Ok(0)
     }
 
@@ -238,7 +247,7 @@ impl Run<'_> {
         self.mutations.push(Mutation::ClearXattrs(at.clone()));
         self.mutations.push(Mutation::OmapClear(at));
         let info = &mut self.after.info;
-        info.omap = false;
+        // It still counts as an object with an omap, as in Ceph: clearing that moves its version.
         info.hint = None;
         info.flags |= WHITEOUT;
         self.delta.whiteouts += 1;
@@ -256,9 +265,9 @@ impl Run<'_> {
     }
 }
 
-/// `length` bytes of `pattern` over and over; `length` is a multiple of it.
+/// `length` bytes of `pattern` over and over.
 fn repeated(pattern: &Bytes, length: usize) -> Rope {
-    let copies = (PATTERN_BLOCK / pattern.len()).clamp(1, length / pattern.len());
+    let copies = (PATTERN_BLOCK / pattern.len()).clamp(1, (length / pattern.len()).max(1));
     let block = if copies == 1 { pattern.clone() } else { Bytes::from(pattern.repeat(copies)) };
     let mut rope = Rope::new();
     let mut left = length;

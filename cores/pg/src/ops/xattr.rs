@@ -47,7 +47,7 @@ impl Run<'_> {
         let (name, _) = self.at(index).name_value()?;
         let value = self.xattr(&name)?;
         self.count_read(value.as_ref().map_or(0, |v| v.len() as u64));
-        let Some(value) = value else { return Err(if self.after.live() { Errno::ENODATA } else { Errno::ENOENT }.into()) };
+        let Some(value) = value else { return Err(if self.before.exists { Errno::ENODATA } else { Errno::ENOENT }.into()) };
         if let OpArgs::Xattr { value_len, .. } = &mut self.results[index].args {
             *value_len = value.len() as u32;
         }
@@ -56,10 +56,10 @@ impl Run<'_> {
     }
 
     pub(super) fn op_get_xattrs(&mut self, index: usize) -> Exec<i32> {
-        let all = match self.before.exists {
-            true => self.env.store.xattrs(self.env.hold, &self.before.at)?,
-            false => Vec::new(),
-        };
+        if !self.before.exists {
+            return Err(Errno::ENOENT.into());
+        }
+        let all = self.env.store.xattrs(self.env.hold, &self.before.at)?;
         let output = all.to_bytes();
         self.count_read(output.len() as u64);
         self.output(index, output);
@@ -69,6 +69,9 @@ impl Run<'_> {
     pub(super) fn op_cmp_xattr(&mut self, index: usize) -> Exec<i32> {
         let OpArgs::Xattr { cmp_op, cmp_mode: mode, .. } = self.at(index).args else { return Err(Errno::EINVAL.into()) };
         let (name, given) = self.at(index).name_value()?;
+        if !self.before.exists {
+            return Err(Errno::ENOENT.into());
+        }
         let stored = self.xattr(&name)?.unwrap_or_default();
         self.count_read(stored.len() as u64);
         let order = match mode {
