@@ -87,8 +87,11 @@ fn options(args: &Args, osds: u32) -> Options {
 
 /// Scripts that tell what a client experiences, where it was recorded with a real cluster, and whether the script's client knows no
 /// authentication.
-const STORIES: [(&str, &str, bool); 2] =
-    [("librados_story.py", "librados.txt", false), ("vectors.py --seed 1 --count 600", "vectors.txt", true)];
+const STORIES: [(&str, &str, bool); 3] = [
+    ("librados_story.py", "librados.txt", false),
+    ("classes_story.py", "classes.txt", false),
+    ("vectors.py --seed 1 --count 600", "vectors.txt", true),
+];
 
 /// What a client experiences, step by step: the first step that differs from what was recorded with a real cluster, or from the one
 /// that runs now.
