@@ -21,7 +21,7 @@ FUZZ_EACH ?= 600
 # Mappings of each map that are compared with crushtool and osdmaptool.
 export NACRE_CRUSH_MAPPINGS ?= 100000
 
-.PHONY: help build test test-long check-fast lint fmt unit fuzz fuzz-long hostile sim conformance kill-rounds demo deps-build deps-test clean
+.PHONY: full-disk bit-rot formats memory help build test test-long check-fast lint fmt unit fuzz fuzz-long hostile sim conformance kill-rounds demo deps-build deps-test clean
 .PHONY: instructions instructions-profile instructions-update idle flamegraph
 
 help:          ## this list
@@ -54,7 +54,7 @@ deps-python:
 build: deps-build   ## the release binary, target/release/nacre
 	$(CARGO) build --release -p nacre
 
-test: lint unit build fuzz sim conformance hostile kill-rounds model instructions idle   ## all that CI runs
+test: lint unit build fuzz sim conformance hostile kill-rounds model full-disk bit-rot formats instructions idle   ## all that CI runs
 
 check-fast: deps-build   ## does it compile, and do the tests of one room pass: make check-fast P=store
 	$(CARGO) clippy $(if $(P),-p $(P),--workspace) --all-targets -- -D warnings
@@ -143,6 +143,19 @@ model-long: deps-test build lossydisk   ## half an hour of it, on a disk that fo
 soak: deps-test build   ## SOAK_MINUTES=30 of mixed load: is memory flat?
 	$(PYTHON) tools/conformance/soak.py --nacre $(NACRE) --minutes $(SOAK_MINUTES)
 
+full-disk: deps-test build   ## fills disks and hosts: writes wait, the rest goes on, and all recovers (about 2 minutes)
+	$(PYTHON) tools/conformance/full_disk.py --nacre $(NACRE)
+
+bit-rot: deps-test build   ## flips bits in files of a stopped cluster: never wrong data (about 1 minute)
+	$(PYTHON) tools/conformance/bit_rot.py --nacre $(NACRE)
+
+formats: deps-test build   ## opens the clusters of every format version (some seconds)
+	$(PYTHON) tools/conformance/formats.py check --nacre $(NACRE)
+
+OBJECTS ?= 1000000
+memory: deps-test build   ## memory of an OSD with OBJECTS=1000000 small objects, and its start after kill -9
+	$(PYTHON) tools/conformance/memory.py --nacre $(NACRE) --objects $(OBJECTS)
+
 # The run itself takes a minute; the rest is building it.
 INSTRUCTIONS = timeout 900 $(CARGO) run --release -p instructions --
 
@@ -170,7 +183,7 @@ test-long: lint unit build   ## hours: many seeds, 500 kill rounds, a million ma
 	NACRE_CRUSH_MAPPINGS=1000000 $(CARGO) test --release -p crush -p maps
 	$(MAKE) sim SEEDS=20000
 	$(MAKE) conformance
-	$(MAKE) kill-rounds-long model-long soak
+	$(MAKE) kill-rounds-long model-long soak memory
 
 demo: build   ## a temporary cluster, a matrix of rados bench, a table
 	$(call need,ceph rados,ceph-common)

@@ -42,7 +42,9 @@ pub(crate) enum Command {
     Forget(Forget),
     /// Check the stores of a cluster that is stopped, and say what is wrong where.
     ///
-    /// Nothing is changed without --repair, and then only what can be proven. Exit code 0: all is well; 1: something is wrong.
+    /// Nothing is changed without --repair, and then only what can be proven. Exit code 0: all is well; 2: something is wrong, but
+    /// nothing is lost; 3: some data is damaged, reads of it give EIO; 4: a daemon does not start or cannot write; 1: the check
+    /// itself failed.
     Fsck(Fsck),
     /// Ask a running daemon through its admin socket, as `ceph daemon` does.
     ///

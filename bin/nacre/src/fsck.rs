@@ -1,4 +1,4 @@
-//! `nacre fsck`: checks the stores of a cluster that is stopped.
+//! `nacre fsck`: checks the stores of a cluster that is stopped: the monitor's and the OSDs'.
 
 use crate::cli::Fsck;
 use crate::state::{Lock, OsdState, State};
@@ -11,12 +11,24 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use store::fsck::{BlockRead, BlockWrite, Report, Severity};
 
+/// Exit codes: the worst of what was found.
+mod exit {
+    /// All is well, or was mended.
+    pub(super) const CLEAN: u8 = 0;
+    /// Something is wrong, but nothing is lost. (1 says that the check itself could not be done, as with any error of `nacre`.)
+    pub(super) const MINOR: u8 = 2;
+    /// Some data is damaged: reads of it give EIO.
+    pub(super) const DATA: u8 = 3;
+    /// A daemon does not start, or cannot write.
+    pub(super) const FATAL: u8 = 4;
+}
+
 /// Checks all stores in DIR; gives the exit code.
 pub(crate) fn fsck(args: &Fsck) -> Result<u8> {
     let dir = std::path::absolute(&args.dir).with_context(|| args.dir.display().to_string())?;
     let state = State::load(&dir)?.with_context(|| format!("{} holds no cluster", dir.display()))?;
     Lock::check(&dir.join("lock"), &dir.display().to_string())?;
-    let mut wrong = false;
+    let mut code = check_monitor(&dir, state.fsid()?)?;
     for osd in &state.osds {
         let name = format!("osd.{}", osd.id);
         let mut disks = Disks::open(osd, &dir, args.repair).with_context(|| name.clone())?;
@@ -24,10 +36,49 @@ pub(crate) fn fsck(args: &Fsck) -> Result<u8> {
             true => store::fsck::repair(&mut disks, args.deep),
             false => store::fsck::check(&mut disks, args.deep),
         };
-        wrong |= !report.clean();
+        code = code.max(exit_code(&report));
         print(&name, &report, args.deep);
     }
-    Ok(wrong.into())
+    Ok(code)
+}
+
+fn exit_code(report: &Report) -> u8 {
+    match report.findings.iter().map(|f| f.severity).max() {
+        None => exit::CLEAN,
+        Some(Severity::Minor) => exit::MINOR,
+        Some(Severity::Data) => exit::DATA,
+        Some(Severity::Fatal) => exit::FATAL,
+    }
+}
+
+/// Checks the monitor's store.
+fn check_monitor(dir: &Path, fsid: types::Fsid) -> Result<u8> {
+    let path = dir.join("mon/store");
+    let file = lock(&path, false).with_context(|| "mon.a".to_owned())?;
+    let len = file.metadata().with_context(|| path.display().to_string())?.len();
+    let mut read = |offset: u64, buf: &mut [u8]| file.read_exact_at(buf, offset).map_err(|e| e.to_string());
+    let report = mon::check_store(&mut read, len, fsid.0);
+    let (verdict, code) = match (report.fatal.is_empty(), report.minor.is_empty()) {
+        (false, _) => ("does not open", exit::FATAL),
+        (true, false) => ("usable, nothing is lost", exit::MINOR),
+        (true, true) => ("clean", exit::CLEAN),
+    };
+    println!("mon.a: {verdict} (entry {}, {} of them in the log, OSD map {})", report.last, report.entries, report.epoch);
+    for (kind, findings) in [("Fatal", &report.fatal), ("Minor", &report.minor)] {
+        findings.iter().for_each(|what| println!("mon.a: {kind}: {}: {what}", path.display()));
+    }
+    Ok(code)
+}
+
+/// Opens a disk of a stopped store, for this process alone.
+fn lock(path: &Path, write: bool) -> Result<File> {
+    let file = File::options().read(true).write(write).open(path).with_context(|| format!("open {}", path.display()))?;
+    match runtime::process::lock(&file) {
+        Ok(()) => Ok(file),
+        Err(LockError::System(e)) => Err(e).with_context(|| format!("lock {}", path.display())),
+        Err(LockError::Held(Some(pid))) => bail!("{} is in use by process {pid}", path.display()),
+        Err(LockError::Held(None)) => bail!("{} is in use by another process", path.display()),
+    }
 }
 
 fn print(name: &str, report: &Report, deep: bool) {
@@ -51,15 +102,7 @@ struct Disks(Vec<File>);
 impl Disks {
     fn open(osd: &OsdState, dir: &Path, write: bool) -> Result<Self> {
         let paths: Vec<PathBuf> = [osd.block(dir)].into_iter().chain(osd.journal.clone()).collect();
-        let open = |path: PathBuf| {
-            let file = File::options().read(true).write(write).open(&path).with_context(|| format!("open {}", path.display()))?;
-            match runtime::process::lock(&file) {
-                Ok(()) => Ok(file),
-                Err(LockError::System(e)) => Err(e).with_context(|| format!("lock {}", path.display())),
-                Err(LockError::Held(Some(pid))) => bail!("{} is in use by process {pid}", path.display()),
-                Err(LockError::Held(None)) => bail!("{} is in use by another process", path.display()),
-            }
-        };
+        let open = |path: PathBuf| lock(&path, write);
         Ok(Self(paths.into_iter().map(open).collect::<Result<_>>()?))
     }
 

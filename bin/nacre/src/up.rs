@@ -428,6 +428,7 @@ impl Place<'_> {
             key: (self.auth == Auth::Cephx).then_some(key),
             metadata: metadata(osd, self.dir, &devices),
             seed: keys::random()?,
+            memory: self.memory,
         };
         let store = store_config(osd, self.fsid, whoami, self.memory)?;
         Ok(Prepared { name, listener, devices, config, store, content })

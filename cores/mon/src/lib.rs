@@ -15,6 +15,7 @@
 mod commands;
 mod config;
 mod context;
+mod fsck;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
 mod health;
@@ -28,6 +29,7 @@ mod state;
 mod text;
 
 pub use config::{AuthMode, Config, InitialKey};
+pub use fsck::{ReadAt, StoreReport, check_store};
 pub use server::Monitor;
 
 /// All commands of the cluster as a page of documentation: those that are served, and those that are refused with the reason.

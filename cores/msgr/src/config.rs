@@ -75,6 +75,8 @@ pub struct Limits {
     pub session: usize,
     /// Bytes that may wait to be sent to one client before nothing more is received from it.
     pub send_pause: usize,
+    /// Bytes that may wait to be sent to all clients together before those that have some waiting are received from no more.
+    pub send_total: usize,
     /// Bytes that may wait to be sent on one lossy session before it is closed.
     pub send_queue: usize,
     /// Bytes of one connection given to the driver and not yet taken by the kernel.
@@ -108,6 +110,7 @@ impl Default for Limits {
             daemons: 1 << 30,
             session: 256 << 20,
             send_pause: 32 << 20,
+            send_total: 256 << 20,
             send_queue: 1 << 30,
             send_window: 8 << 20,
             connections: 16_384,

@@ -234,6 +234,14 @@ pub enum DiskOp {
     },
     /// Make everything that was completed before durable.
     Flush,
+    /// Give the space of these bytes back to the file system below, as far as it can take it; they may read as anything
+    /// afterwards. Never fails for want of support.
+    Trim {
+        /// Where.
+        offset: u64,
+        /// How much.
+        len: u64,
+    },
     /// Ask for the sizes.
     Stat,
 }

@@ -149,6 +149,10 @@ pub struct Transaction {
 pub enum Refused {
     /// There is no room for it; transactions that only remove are never refused so.
     NoSpace,
+    /// It is larger than the store can take at all, however much is free.
+    TooLarge,
+    /// Part of the store's index is damaged: it can be read, as far as it is whole, but not written.
+    Damaged,
     /// The store has stopped after a failure of its disk.
     Stopped,
 }

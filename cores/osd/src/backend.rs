@@ -25,6 +25,10 @@ pub trait Backend: ObjectStore {
     fn deadline(&self) -> Mono;
     /// Whether it serves.
     fn readiness(&self) -> Readiness;
+    /// Why nothing can be written although it serves, if that is so.
+    fn impairment(&self) -> Option<String> {
+        None
+    }
     /// Begins a clean stop: everything submitted becomes durable.
     fn begin_stop(&mut self);
     /// Whether a clean stop is complete.
@@ -69,6 +73,9 @@ impl Backend for store::Store {
             (None, None) if self.ready() => Readiness::Ready,
             (None, None) => Readiness::Opening,
         }
+    }
+    fn impairment(&self) -> Option<String> {
+        store::Store::impairment(self).map(str::to_owned)
     }
     fn begin_stop(&mut self) {
         store::Store::begin_stop(self);

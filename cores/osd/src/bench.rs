@@ -127,7 +127,8 @@ impl Bench {
         let transaction = Transaction { scope: OSD_SCOPE, mutations, ..Transaction::default() };
         store.submit(transaction, ticket).map_err(|refused| match refused {
             objectstore::Refused::NoSpace => Errno::ENOSPC,
-            objectstore::Refused::Stopped => Errno::EIO,
+            objectstore::Refused::TooLarge => Errno::EFBIG,
+            objectstore::Refused::Stopped | objectstore::Refused::Damaged => Errno::EIO,
         })?;
         self.in_flight.insert(ticket);
         Ok(())

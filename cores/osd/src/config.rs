@@ -23,6 +23,8 @@ pub struct OsdConfig {
     pub metadata: BTreeMap<String, String>,
     /// Secret, different at each start.
     pub seed: [u8; 32],
+    /// Ceiling of memory in bytes, from which the bounds of queues come.
+    pub memory: u64,
 }
 
 impl OsdConfig {
@@ -41,13 +43,21 @@ pub struct Options {
     pub complaint: Duration,
     /// Finished operations kept for `dump_historic_ops` (`osd_op_history_size`).
     pub history: usize,
+    /// Used part of the disk from which on writes are turned away whatever the map says (`osd_failsafe_full_ratio`).
+    pub failsafe_full: f64,
     /// Everything that was set, by name, as it was given.
     pub given: BTreeMap<String, String>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { pg: pg::Config::default(), complaint: Duration::from_secs(30), history: 20, given: BTreeMap::new() }
+        Self {
+            pg: pg::Config::default(),
+            complaint: Duration::from_secs(30),
+            history: 20,
+            failsafe_full: 0.97,
+            given: BTreeMap::new(),
+        }
     }
 }
 
@@ -69,6 +79,11 @@ pub const OPTIONS: &[OptionRow] = &[
         about: "log level: 0 errors and warnings, 1-9 events, 10 and more operations",
     },
     OptionRow { name: "osd_client_watch_timeout", default: "30", about: "seconds after which a silent watch is dropped" },
+    OptionRow {
+        name: "osd_failsafe_full_ratio",
+        default: "0.97",
+        about: "used part of the disk from which on writes are turned away, whatever the map says",
+    },
     OptionRow { name: "osd_max_attr_size", default: "0", about: "largest attribute in bytes, 0 for no limit but the store's" },
     OptionRow { name: "osd_max_object_name_len", default: "2048", about: "longest object name in bytes" },
     OptionRow { name: "osd_max_object_namespace_len", default: "256", about: "longest namespace in bytes" },
@@ -109,6 +124,9 @@ impl Options {
             "osd_max_pg_log_entries" => self.pg.log_entries = value.parse().ok()?,
             "osd_pg_log_dups_tracked" => self.pg.dup_entries = value.parse().ok()?,
             "osd_op_complaint_time" => self.complaint = Duration::try_from_secs_f64(value.parse().ok()?).ok()?,
+            "osd_failsafe_full_ratio" => {
+                self.failsafe_full = value.parse().ok().filter(|r| (0.0..=1.0).contains(r))?;
+            }
             "osd_op_history_size" => self.history = value.parse::<usize>().ok()?.min(10_000),
             _ => {}
         }
@@ -159,5 +177,6 @@ mod tests {
         let plain = Options::default();
         assert_eq!(format!("{:?}", from_table.pg), format!("{:?}", plain.pg));
         assert_eq!((from_table.complaint, from_table.history), (plain.complaint, plain.history));
+        assert!((from_table.failsafe_full - plain.failsafe_full).abs() < 1e-9);
     }
 }

@@ -191,6 +191,10 @@ impl Osd {
             self.msgr.done(session, bytes);
             return self.refuse(session, message.tid, &op, refusal);
         }
+        if self.full.drops(&op) {
+            self.perf.dropped += 1;
+            return self.msgr.done(session, bytes);
+        }
         let pg = PgId::new(op.locator.pool, op.pg.pg.seed);
         let Some(slot) = self.groups.find(&pg) else {
             return self.homeless(now, Early { session, epoch: op.epoch, message, bytes }, pg, out);
@@ -270,6 +274,8 @@ impl Osd {
             match effect {
                 Effect::Reply { session, message, .. } if session == OURSELVES => self.copied(now, &message),
                 Effect::Reply { session, message, executed } => self.reply(now, session, message, executed),
+                Effect::Dropped { session, tid } => self.dropped(session, tid),
+                Effect::NoSpace { epoch } => self.full.overran(epoch),
                 Effect::Send { session, message } => self.msgr.send(session, message),
                 Effect::ClusterLog { level, text } => {
                     out.log(Level::Info, "cluster", text.clone());
@@ -305,6 +311,14 @@ impl Osd {
             self.perf.answered(Answered { held, client, tid, executed, answered: now.mono, bytes_out });
         }
         self.msgr.send(session, message);
+    }
+
+    /// An operation gets no answer: the client sends it again when the map tells it to.
+    fn dropped(&mut self, session: SessionId, tid: u64) {
+        self.perf.dropped += 1;
+        if let Some(held) = self.sessions.get(session).and_then(|known| known.answered(tid)) {
+            self.msgr.done(session, held.bytes);
+        }
     }
 
     /// Asks for what groups want to copy; objects that this OSD holds are read here.

@@ -22,6 +22,7 @@ mod commands;
 mod config;
 mod copies;
 mod dispatch;
+mod fullness;
 mod groups;
 mod life;
 mod maps;
@@ -49,6 +50,12 @@ use objectstore::{Hold, Ticket};
 use pg::Effect;
 use std::collections::{BTreeMap, VecDeque};
 use types::{EntityType, Epoch, SessionId};
+
+/// What a messenger may hold, given the OSD's memory: operations that were received, and answers that clients do not take.
+fn limits(limits: msgr::Limits, memory: u64) -> msgr::Limits {
+    let part = |n: u64| (memory / n).clamp(8 << 20, 512 << 20) as usize;
+    msgr::Limits { clients: part(4), session: part(4), send_pause: part(32), send_total: part(8), ..limits }
+}
 
 /// Log entries, and as many duplicate entries, of all groups together: about 100 bytes each in memory.
 const LOG_ENTRIES: usize = 150_000;
@@ -92,6 +99,7 @@ pub struct Osd {
     sessions: Sessions,
     copies: Copies,
     reporter: Reporter,
+    full: fullness::Fullness,
     perf: Perf,
     early: VecDeque<Early>,
     bench: Option<bench::Bench>,
@@ -115,7 +123,8 @@ impl Osd {
                 client: ClientAuth::cephx(config.name(), Key::new(types::UTime::ZERO, secret)),
             },
         };
-        let messenger = msgr::Config::server(config.name(), config.addrs.clone(), config.whoami.into());
+        let mut messenger = msgr::Config::server(config.name(), config.addrs.clone(), config.whoami.into());
+        messenger.limits = limits(messenger.limits, config.memory);
         let hostname = config.metadata.get("hostname").cloned().unwrap_or_else(|| "localhost".into());
         Self {
             msgr: Messenger::new(messenger, auth, config.seed),
@@ -132,6 +141,7 @@ impl Osd {
             sessions: Sessions::default(),
             copies: Copies::default(),
             reporter: Reporter::default(),
+            full: fullness::Fullness::default(),
             perf: Perf::default(),
             early: VecDeque::new(),
             bench: None,

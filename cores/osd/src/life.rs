@@ -54,6 +54,8 @@ impl Osd {
                 }
                 self.mon.turn(now, &mut self.msgr, out);
                 self.boot(now, out);
+                self.watch_space(now, out);
+                self.hold_clients_back();
                 self.report(now);
             }
             Phase::Loading | Phase::Stopping { .. } | Phase::Stopped | Phase::Failed => {}
@@ -68,7 +70,8 @@ impl Osd {
                     (true, Some(_), None) => Mono(0),
                     _ => Mono::NEVER,
                 };
-                let report = if self.phase == Phase::Active { self.reporter.deadline() } else { Mono::NEVER };
+                let reports = self.phase == Phase::Active && self.mon.session().is_some();
+                let report = if reports { self.reporter.deadline() } else { Mono::NEVER };
                 let renewal = self.mon.session().map_or(Mono::NEVER, |_| self.msgr.auth().client.next_renewal());
                 self.mon.deadline().min(boot).min(report).min(renewal)
             }
@@ -208,10 +211,18 @@ impl Osd {
         // What the host's file system cannot give is not there, rather than used.
         let total = s.total.min(s.available + s.data + s.omap + s.meta);
         let space = Space { total, available: s.available, data: s.data, omap: s.omap, meta: s.meta };
-        let (slow, notes) = self.slow_ops(now);
+        let (slow, mut notes) = self.slow_ops(now);
+        notes.extend(self.store.impairment().map(|why| ("OSD_INDEX_DAMAGED".to_owned(), why)));
         if let Some(report) = self.reporter.make(now, self.config.whoami, self.maps.epoch(), space, pgs) {
             let latency = std::mem::take(&mut self.perf.recent_writes).mean_us() as u32;
-            let report = OsdReport { slow_ops: slow, notes, commit_latency_us: latency, apply_latency_us: latency, ..report };
+            let report = OsdReport {
+                full: self.full.refusing(),
+                slow_ops: slow,
+                notes,
+                commit_latency_us: latency,
+                apply_latency_us: latency,
+                ..report
+            };
             self.msgr.send(session, report.encode());
         }
     }
@@ -223,6 +234,13 @@ impl Osd {
         let oldest = slow.iter().map(|op| now.mono.since(op.received).as_secs()).max();
         let notes = oldest.map(|s| ("SLOW_OPS".to_owned(), format!("{} slow ops, oldest one blocked for {s} sec", slow.len())));
         (slow.len() as u32, notes.into_iter().collect())
+    }
+
+    /// While the store's journal or memory is nearly used up, nothing more is received from clients: their sockets fill, and they wait.
+    fn hold_clients_back(&mut self) {
+        let congested = self.store.congested();
+        self.perf.rounds_held += u64::from(congested);
+        self.msgr.hold_clients(congested);
     }
 
     /// The monitor sent maps.
@@ -261,6 +279,7 @@ impl Osd {
                 groups.create(id, &mut world);
             }
         }
+        self.full.new_map(old, new);
         let (groups, mut world) = self.world(now);
         groups.call_all(&mut world, |pg, ctx| pg.new_map(ctx));
         self.scale_logs();
@@ -290,8 +309,8 @@ impl Osd {
         match self.store.submit(transaction, ticket) {
             Ok(()) => self.saved_epoch = self.maps.epoch(),
             // The next map tries again; a restart would go through the changes once more.
-            Err(Refused::NoSpace) => out.log(Level::Warn, "osd", "no space to remember the newest map"),
-            Err(Refused::Stopped) => {}
+            Err(Refused::NoSpace | Refused::TooLarge) => out.log(Level::Warn, "osd", "no space to remember the newest map"),
+            Err(Refused::Stopped | Refused::Damaged) => {}
         }
     }
 

@@ -6,7 +6,7 @@ use node::{LogLine, Mono, Now};
 use objectstore::ObjectStore;
 use std::sync::Arc;
 use std::time::Duration;
-use types::{EntityAddr, EntityName, EntityType, Message, OsdId, SessionId, SpgId};
+use types::{EntityAddr, EntityName, EntityType, Epoch, Message, OsdId, SessionId, SpgId};
 
 /// Everything outside the group that a call may look at or act on.
 pub struct Ctx<'a> {
@@ -137,6 +137,18 @@ pub enum Effect {
         message: Message,
         /// When the operation was executed.
         executed: Mono,
+    },
+    /// An operation gets no answer: its client sends it again when a map tells it to.
+    Dropped {
+        /// Whose.
+        session: SessionId,
+        /// Which.
+        tid: u64,
+    },
+    /// The store had no room for a client's write, which was dropped: others must be, too, until a map has shown that.
+    NoSpace {
+        /// The map that its client sent it by.
+        epoch: Epoch,
     },
     /// Tell a client something it did not ask (`WATCH_NOTIFY`, `OSD_BACKOFF`).
     Send {

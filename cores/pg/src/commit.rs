@@ -106,6 +106,23 @@ fn answer(ctx: &Ctx<'_>, op: &ClientOp, result: i32, ops: Vec<OpResult>, version
     reply(ctx, op, OsdOpReply { result, flags, ops, replay_version: version, user_version, ..OsdOpReply::default() })
 }
 
+/// A client's operation gets no answer; the client will send it again.
+pub(crate) fn drop_work(ctx: &mut Ctx<'_>, work: &Work) {
+    if let Work::Client(op) | Work::Group(op) = work {
+        ctx.out.push(Effect::Dropped { session: op.session, tid: op.tid });
+    }
+}
+
+/// Whether the client of a write that found no room expects to wait: the disk is full, as the map will tell it, and it asked for no
+/// other treatment. A write that is only too large for what is left of a disk that is not full gets its answer.
+fn waits_for_room(ctx: &Ctx<'_>, work: &Work) -> bool {
+    let Work::Client(op) = work else { return false };
+    let space = ctx.store.space();
+    let total = space.total.min(space.available + space.data + space.omap + space.meta);
+    let full = space.available as f64 <= total as f64 * (1.0 - f64::from(ctx.map.full_ratio));
+    full && op.op.flags & (flags::FULL_TRY | flags::FULL_FORCE) == 0 && op.peer.kind != types::EntityType::Osd
+}
+
 fn sides(job: &Job, sides: Vec<Side>) -> Option<Box<Sides>> {
     if sides.is_empty() {
         return None;
@@ -122,7 +139,7 @@ impl Pg {
     pub(crate) fn conclude(&mut self, ctx: &mut Ctx<'_>, job: Job, outcome: Outcome) {
         let trims = matches!(job.work, Work::Trim { .. });
         match outcome {
-            Outcome::Drop => {}
+            Outcome::Drop => drop_work(ctx, &job.work),
             Outcome::Refused(result) => {
                 if let Work::Client(op) | Work::Group(op) = &job.work {
                     let release = Release::reply(op.session, refusal(ctx, op, result));
@@ -210,9 +227,20 @@ impl Pg {
                     commit.releases.push(release);
                 }
             }
-            Err(Refused::NoSpace) => {
+            Err(Refused::NoSpace) if waits_for_room(ctx, &job.work) => {
                 if let Work::Client(op) = &job.work {
-                    let release = Release::reply(op.session, refusal(ctx, op, Errno::ENOSPC.wire()));
+                    ctx.out.push(Effect::NoSpace { epoch: op.op.epoch });
+                }
+                drop_work(ctx, &job.work);
+            }
+            Err(refused @ (Refused::NoSpace | Refused::TooLarge | Refused::Damaged)) => {
+                if let Work::Client(op) = &job.work {
+                    let errno = match refused {
+                        Refused::NoSpace => Errno::ENOSPC,
+                        Refused::TooLarge => Errno::EFBIG,
+                        _ => Errno::EIO,
+                    };
+                    let release = Release::reply(op.session, refusal(ctx, op, errno.wire()));
                     self.release_after_lane(ctx, &job.head, release);
                 }
             }

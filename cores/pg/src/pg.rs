@@ -185,7 +185,7 @@ impl Pg {
             Phase::Loading(_) | Phase::Splitting(_) => self.postpone(ctx, op),
             Phase::Broken => self.refuse(ctx, &op, Errno::EIO.wire()),
             // The client learns from a map where to go.
-            Phase::Active | Phase::Removing(_) | Phase::Removed => {}
+            Phase::Active | Phase::Removing(_) | Phase::Removed => drop_op(ctx, &op),
         }
     }
 
@@ -203,7 +203,7 @@ impl Pg {
         let mine = ctx.map.pools.get(&self.id.pg.pool).is_some_and(|pool| pool.fold(head.hash) == self.id.pg.seed);
         if !mine || head.pool != self.id.pg.pool {
             // It belongs to a sibling that was split off; the client sends it there when it has the map.
-            return;
+            return drop_op(ctx, &op);
         }
         let skips = op.peer.kind == types::EntityType::Osd && op.op.ops.iter().any(|o| o.code == messages::osd::code::COPY_READ);
         if skips {
@@ -568,4 +568,9 @@ fn check(ctx: &Ctx<'_>, op: &ClientOp) -> Result<crate::api::Needs, Errno> {
         return Err(Errno::EMSGSIZE);
     }
     Ok(needs)
+}
+
+/// An operation gets no answer: its client sends it again when a map tells it to.
+fn drop_op(ctx: &mut Ctx<'_>, op: &ClientOp) {
+    ctx.out.push(Effect::Dropped { session: op.session, tid: op.tid });
 }

@@ -315,7 +315,7 @@ impl<'a> Run<'a> {
             if self.op.op.flags & flags::FULL_TRY == 0 {
                 return Outcome::Drop;
             }
-            let errno = if self.env.pool.has_flag(pool_flags::FULL) { Errno::EDQUOT } else { Errno::ENOSPC };
+            let errno = if self.env.pool.has_flag(pool_flags::FULL_QUOTA) { Errno::EDQUOT } else { Errno::ENOSPC };
             result = errno.wire();
         }
         let returns = self.op.op.flags & flags::RETURNVEC != 0;

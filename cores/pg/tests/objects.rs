@@ -403,13 +403,14 @@ fn full_pools_take_deletions_only() {
     bench.run("a", vec![data(WRITE, 0, b"x")]);
     bench.take_map(|map| map.pools.get_mut(&POOL).expect("the pool").flags |= maps::pool_flags::FULL);
     let try_it = |ops| OsdOp { flags: flags::FULL_TRY, ..request("b", ops) };
-    assert_eq!(bench.ask(try_it(vec![data(WRITE, 0, b"x")])).result, Errno::EDQUOT.wire());
+    assert_eq!(bench.ask(try_it(vec![data(WRITE, 0, b"x")])).result, Errno::ENOSPC.wire());
     let force = OsdOp { flags: flags::FULL_FORCE, ..request("b", vec![data(WRITE, 0, b"x")]) };
     assert_eq!(bench.ask(force).result, 0);
     let before = bench.sent.len();
     bench.deliver(types::SessionId(10), bench::peer(10), 777, request("c", vec![data(WRITE, 0, b"x")]));
     bench.settle();
     assert_eq!(bench.sent.len(), before, "the client sends it again when the pool is not full");
+    assert_eq!(bench.dropped, [(types::SessionId(10), 777)], "what it held is given back");
     assert_eq!(result(&mut bench, vec![op(DELETE)]), 0);
     bench.take_map(|map| {
         map.pools.get_mut(&POOL).expect("the pool").flags = 0;

@@ -247,7 +247,7 @@ impl ObjectStore for Store {
         }
         let (data, omap) = ((self.alloc.data() + self.promised) * B, self.sb.omap_bytes);
         let available = self.available_blocks().saturating_mul(B);
-        let total = self.sb.blocks * B;
-        Space { total, available, data, omap, meta: total.saturating_sub(available + data + omap) }
+        let rest = (self.alloc.fixed() + self.alloc.page_blocks + self.kept_back()) * B;
+        Space { total: self.sb.blocks * B, available, data, omap, meta: rest.saturating_sub(omap) }
     }
 }

@@ -14,7 +14,7 @@ use crate::space::alloc::{Kind, Run as BlockRun};
 use crate::store::Store;
 use bytes::Bytes;
 use node::{Buf, Level, Mono};
-use objectstore::{Event, Refused, Ticket, Transaction, Unread};
+use objectstore::{Event, Mutation, Refused, Ticket, Transaction, Unread};
 use std::collections::BTreeSet;
 use types::{Rope, SpgId};
 
@@ -61,11 +61,14 @@ impl Store {
         if !self.ready() || self.failure.is_some() || self.stopping {
             return Err(Refused::Stopped);
         }
-        let (blocks, index) = size_of(&transaction).ok_or(Refused::NoSpace)?;
-        let largest = self.ring.len() * BLOCK as u64 / 4;
+        if self.impaired.is_some() {
+            return Err(Refused::Damaged);
+        }
+        let (blocks, index) = size_of(&transaction).ok_or(Refused::TooLarge)?;
+        let largest = self.ring.size() * BLOCK as u64 / 4;
         let journalled = if blocks * (BLOCK as u64) < LARGE as u64 { blocks * BLOCK as u64 } else { 0 };
         if index + journalled + 2 * BLOCK as u64 > largest {
-            return Err(Refused::NoSpace);
+            return Err(Refused::TooLarge);
         }
         if !only_removes(&transaction) && !self.has_room(blocks, index) {
             return Err(Refused::NoSpace);
@@ -119,20 +122,13 @@ impl Store {
 
     /// Blocks that can still be given to data.
     pub(crate) fn available_blocks(&self) -> u64 {
-        let floor = (self.alloc.total() / 64).clamp(32, 4096);
-        let waiting: u64 = self.stalled.iter().map(|s| s.blocks).sum();
-        let own = self.alloc.free().saturating_sub(self.promised + self.index_reserve() + floor + waiting);
-        own.min(self.host_room())
+        self.writable_blocks().saturating_sub(self.promised + self.kept_back())
     }
 
-    /// Blocks that the host's file system can still give.
-    fn host_room(&self) -> u64 {
-        if self.disk.host_free == u64::MAX {
-            return u64::MAX;
-        }
-        // What lies within the file may be there already or not; only the host's word counts, less a margin for others.
-        let free = self.disk.host_free / BLOCK as u64;
-        free.saturating_sub(64)
+    /// Blocks that are free, but not for new data.
+    pub(crate) fn kept_back(&self) -> u64 {
+        let waiting: u64 = self.stalled.iter().map(|s| s.blocks).sum();
+        self.index_reserve() + self.floor() + waiting
     }
 
     /// Whether the transaction must wait behind one that waits.
@@ -243,8 +239,10 @@ impl Store {
             self.onodes.borrow_mut().put(object, known);
         }
         self.promised += u64::from(blocks);
+        self.may_free |= transaction.mutations.iter().any(frees);
         let writes = match runs {
             Some(runs) => {
+                self.host_gave(staged.len() as u64);
                 self.alloc.born(&runs);
                 self.records.push(seq, Staged::default());
                 self.write_direct(seq, &staged, &runs)
@@ -374,7 +372,7 @@ impl Store {
     }
 
     fn largest_group(&self) -> usize {
-        GROUP.min(self.ring.len() as usize * BLOCK / 8)
+        GROUP.min(self.ring.size() as usize * BLOCK / 8)
     }
 
     fn form_group(&mut self) -> bool {
@@ -440,7 +438,7 @@ impl Store {
     /// Writes zeros ahead in the ring, so that groups go where the file system below has nothing left to decide.
     pub(crate) fn claim_ahead(&mut self) {
         let left = self.ring.len() - self.ring.claimed();
-        if self.claiming || left == 0 {
+        if self.claiming || left == 0 || self.now < self.host.claim_at {
             return;
         }
         self.claiming = true;
@@ -455,9 +453,13 @@ impl Store {
 
     /// Whether callers should slow down.
     pub(crate) fn is_congested(&self) -> bool {
+        if self.impaired.is_some() {
+            // Nothing gets better by waiting, and what comes is refused.
+            return false;
+        }
         let waiting: u64 = self.pending.values().map(|p| u64::from(p.blocks) + 1).take(1024).sum();
         let delta = self.active.bytes + self.frozen.as_ref().map_or(0, |f| f.bytes);
-        (self.ring.used() + waiting) * 4 > self.ring.len() * 3
+        (self.ring.used() + waiting) * 4 > self.ring.size() * 3
             || delta > self.config.shares().delta
             || self.stalled.len() > 256
             || self.pending.len() > MOST_PENDING / 2
@@ -475,6 +477,12 @@ fn on_disk(place: Place, runs: &[BlockRun]) -> Place {
         left -= n;
     }
     unreachable!("the runs are as long as what is staged")
+}
+
+/// Whether a mutation is likely to give space back.
+fn frees(mutation: &Mutation) -> bool {
+    use Mutation::{OmapClear, OmapRemoveRange, Remove, Truncate, Zero};
+    matches!(mutation, Remove(_) | Truncate(..) | Zero(..) | OmapClear(_) | OmapRemoveRange(..))
 }
 
 /// A transaction's objects, as numbers.

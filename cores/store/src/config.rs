@@ -123,4 +123,11 @@ impl fmt::Display for OpenError {
     }
 }
 
+impl OpenError {
+    /// Whether something that was durable is missing from the journal.
+    pub(crate) fn is_journal(&self) -> bool {
+        matches!(self, Self::Corrupt(what) if what.starts_with("journal"))
+    }
+}
+
 impl std::error::Error for OpenError {}

@@ -3,6 +3,7 @@
 use crate::checked::Checked;
 use crate::fetch::Owner;
 use crate::journal::staged::Staged;
+use crate::space::alloc::Run;
 use node::{Buf, DeviceId, DiskOp, DiskRequest, Mono, Output, Outputs, Token};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -50,6 +51,8 @@ pub(crate) enum Purpose {
     Flip,
     /// The sizes of the data disk.
     Stat,
+    /// Free blocks that go back to the host; whether by the look through all of them.
+    Trim(Run, bool),
 }
 
 /// A write that is repeated if the host has no space for it.
@@ -102,6 +105,20 @@ impl Io {
 
     pub(crate) fn stat(&mut self, device: DeviceId, purpose: Purpose) {
         self.issue(device, DiskOp::Stat, purpose, None);
+    }
+
+    pub(crate) fn trim(&mut self, device: DeviceId, offset: u64, len: u64, purpose: Purpose) {
+        self.issue(device, DiskOp::Trim { offset, len }, purpose, None);
+    }
+
+    /// Whether a request writes the ring ahead.
+    pub(crate) fn is_claim(&self, token: Token) -> bool {
+        matches!(self.waiting.get(&token.0), Some(Waiting { purpose: Purpose::Claim(_), .. }))
+    }
+
+    /// Writes that have not ended.
+    pub(crate) fn writes_under_way(&self) -> usize {
+        self.waiting.values().filter(|w| w.again.is_some()).count()
     }
 
     /// What an ended request was for; none if it is not one of ours.

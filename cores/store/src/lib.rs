@@ -28,6 +28,7 @@ mod fetch;
 pub mod fsck;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
+mod impaired;
 mod index;
 mod io;
 mod journal;

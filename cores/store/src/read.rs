@@ -149,7 +149,8 @@ impl<'a> Eye<'a> {
         let store = self.store;
         let damaged = |found: u32| {
             count(&store.tally.damaged);
-            Err(Unread::Damaged(Damage { what: object(), offset, expected: block.crc, found }))
+            let what = format!("{} ({})", object(), store.whereabouts(block.place));
+            Err(Unread::Damaged(Damage { what, offset, expected: block.crc, found }))
         };
         let (found, stale) = match block.place.place() {
             Where::Bad | Where::Staged(_) => return damaged(block.crc),
@@ -316,6 +317,21 @@ pub(crate) fn plain(object: &HObject) -> Cow<'_, HObject> {
 }
 
 impl Store {
+    /// Where a block lies, for people.
+    fn whereabouts(&self, place: Place) -> String {
+        match place.place() {
+            Where::Disk(block) => format!("byte {} of the data disk", block * BLOCK as u64),
+            Where::Journal(seq, index) => match self.records.location(seq) {
+                Some((at, _)) => {
+                    format!("byte {} of the journal's disk", (self.sb.ring_start + at + u64::from(index)) * BLOCK as u64)
+                }
+                None => "in the journal".into(),
+            },
+            Where::Bad => "found damaged before".into(),
+            Where::Staged(_) => "in memory".into(),
+        }
+    }
+
     /// The store as `owner` sees it.
     pub(crate) fn eye(&self, owner: Owner) -> Eye<'_> {
         Eye { store: self, held: self.holds.get(&owner) }

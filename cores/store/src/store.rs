@@ -8,19 +8,20 @@ use crate::config::{Config, OpenError};
 use crate::counters::{Counters, Tally};
 use crate::exec::Stalled;
 use crate::fetch::{Held, Owner};
+use crate::impaired::Impaired;
 use crate::index::delta::Delta;
 use crate::io::{DATA, Io, JOURNAL, Purpose, Writing};
 use crate::journal::records::Records;
 use crate::journal::ring::{Mark, Ring};
 use crate::open::Opening;
 use crate::space::alloc::{Allocator, Run};
+use crate::space::host::Host;
 use crate::superblock::Superblock;
 use bytes::Bytes;
-use node::{DeviceId, DiskDone, DiskError, DiskOutput, DiskStat, Level, Mono, Now, Outputs};
+use node::{DeviceId, DiskDone, DiskOutput, DiskStat, Level, Mono, Now, Outputs};
 use objectstore::Event;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
-use std::time::Duration;
 use types::SpgId;
 
 /// How far the store is.
@@ -44,14 +45,12 @@ pub(crate) struct Limbo {
     pub(crate) seq: u64,
 }
 
-/// How often the sizes of the disk are asked for.
-const STAT_EVERY: Duration = Duration::from_secs(2);
-
 /// A store on one disk. See the crate's text.
 pub struct Store {
     pub(crate) config: Config,
     pub(crate) phase: Phase,
     pub(crate) failure: Option<String>,
+    pub(crate) impaired: Option<Impaired>,
     /// What is on disk.
     pub(crate) sb: Superblock,
     pub(crate) alloc: Allocator,
@@ -100,9 +99,13 @@ pub struct Store {
     pub(crate) stopping: bool,
     /// Both superblock slots tell the state of a clean stop: if one rots, the other does not tell an older state.
     pub(crate) clean_twice: bool,
-    pub(crate) disk: DiskStat,
+    pub(crate) host: Host,
+    pub(crate) host_was_full: bool,
     pub(crate) journal_disk: DiskStat,
-    stat_at: Mono,
+    /// When the last checkpoint began.
+    pub(crate) froze_at: Mono,
+    /// Something was removed since.
+    pub(crate) may_free: bool,
     pub(crate) now: Mono,
     pub(crate) counters: Counters,
     pub(crate) tally: Tally,
@@ -130,6 +133,7 @@ impl Store {
         let mut store = Self {
             phase: Phase::Opening(Box::new(Opening::new(create))),
             failure: None,
+            impaired: None,
             sb: Superblock::default(),
             alloc: Allocator::new(1, 1),
             active: Delta::default(),
@@ -167,9 +171,11 @@ impl Store {
             want_checkpoint: false,
             stopping: false,
             clean_twice: false,
-            disk: DiskStat::default(),
+            host: Host::default(),
+            host_was_full: false,
             journal_disk: DiskStat::default(),
-            stat_at: Mono::NEVER,
+            froze_at: Mono::default(),
+            may_free: false,
             now: Mono::default(),
             counters: Counters::default(),
             tally: Tally::default(),
@@ -213,8 +219,7 @@ impl Store {
     /// A disk request of this store ended.
     pub fn disk_done(&mut self, now: Now, done: DiskDone) {
         self.now = now.mono;
-        if matches!(done.result, Err(DiskError::NoSpace)) && self.io.refused(done.token, now.mono) {
-            self.log.push((Level::Warn, "the host has no space for the store's file; trying again each second".into()));
+        if self.no_space(&done) {
             return;
         }
         let Some(purpose) = self.io.ended(done.token) else { return };
@@ -229,9 +234,10 @@ impl Store {
             }
             Purpose::Stat => {
                 if let Ok(DiskOutput::Stat(stat)) = done.result {
-                    self.disk = stat;
+                    self.host.disk = stat;
                 }
             }
+            Purpose::Trim(run, sweep) => self.trimmed(run, sweep),
             write => match done.result {
                 Ok(_) => self.write_done(write),
                 Err(error) => self.fail(format!("writing to the disk failed ({error:?}): {write:?}")),
@@ -251,7 +257,7 @@ impl Store {
             Purpose::Checkpoint => self.checkpoint_write_done(),
             Purpose::Flush => self.flushed(),
             Purpose::Flip => self.flipped(),
-            Purpose::Open | Purpose::Fetch(..) | Purpose::Stat => unreachable!("handled by the caller"),
+            Purpose::Open | Purpose::Fetch(..) | Purpose::Stat | Purpose::Trim(..) => unreachable!("handled by the caller"),
         }
     }
 
@@ -269,18 +275,13 @@ impl Store {
             self.work_on_checkpoint();
             self.claim_ahead();
             self.records.thin(self.config.shares().records);
+            self.give_back();
+            self.note_host();
             self.ask_sizes();
         }
         self.io.drain(out);
         for (level, text) in self.log.drain(..) {
             out.log(level, "store", text);
-        }
-    }
-
-    fn ask_sizes(&mut self) {
-        if self.stat_at == Mono::NEVER || self.stat_at <= self.now {
-            self.stat_at = self.now.plus(STAT_EVERY);
-            self.io.stat(DATA, Purpose::Stat);
         }
     }
 
@@ -295,7 +296,7 @@ impl Store {
         if self.checkpoint_has_work() {
             return Mono(0);
         }
-        self.io.deadline().min(self.stat_at)
+        self.io.deadline().min(self.ask_sizes_at()).min(self.reclaim_at()).min(self.impaired_deadline())
     }
 
     /// Begins a clean stop: what was submitted becomes durable, and a checkpoint is made.
@@ -309,6 +310,7 @@ impl Store {
             && match self.phase {
                 Phase::Opening(_) => false,
                 Phase::Refused(_) => true,
+                Phase::Ready if self.impaired.is_some() => self.pending.is_empty() && self.flights.is_empty(),
                 Phase::Ready => self.failure.is_some() || (self.quiet() && self.clean_twice),
             }
     }
@@ -339,7 +341,7 @@ impl Store {
         if device == JOURNAL {
             return self.sb.ring_start + self.sb.ring_len;
         }
-        self.sb.blocks.max(self.disk.len / BLOCK as u64)
+        self.sb.blocks.max(self.host.disk.len / BLOCK as u64)
     }
 
     /// Gives back what flips freed, as far as no read can still want it.
@@ -349,10 +351,10 @@ impl Store {
                 return;
             }
             let limbo = self.limbo.pop_front().expect("just seen");
-            limbo.runs.iter().for_each(|r| self.alloc.release(*r));
+            limbo.runs.iter().for_each(|run| self.let_go(*run));
             for run in &limbo.pages {
-                self.alloc.release(*run);
                 self.alloc.page_blocks -= u64::from(run.1);
+                self.let_go(*run);
             }
             self.ring.trim(limbo.mark);
             self.records.trim(limbo.seq);

@@ -170,6 +170,11 @@ impl Inner {
         end <= self.capacity
     }
 
+    /// Whether parts of it can be given back to a file system below.
+    pub(crate) fn has_holes(&self) -> bool {
+        !self.block_device
+    }
+
     /// Whether pieces must be at aligned addresses.
     pub(crate) fn direct(&self) -> bool {
         self.direct

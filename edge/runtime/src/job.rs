@@ -17,12 +17,15 @@ pub(crate) enum Step<'a> {
     Write { offset: u64, from: &'a Chain, dsync: bool },
     /// fdatasync
     Sync,
+    /// Make a hole.
+    Trim { offset: u64, len: u64 },
 }
 
 enum Work {
     Read { offset: u64, buf: Buf, done: usize },
     Write { offset: u64, left: Chain, durable: bool, dsync: bool },
     Sync,
+    Trim { offset: u64, len: u64 },
 }
 
 /// A request that is being carried out.
@@ -68,6 +71,8 @@ pub(crate) fn begin(devices: &Devices, request: DiskRequest) -> Result<Job, Disk
             };
             job(work, device.mark(), held)
         }
+        DiskOp::Trim { len, .. } if len == 0 || !device.has_holes() => done(Ok(DiskOutput::Done)),
+        DiskOp::Trim { offset, len } => job(Work::Trim { offset, len }, 0, Rope::new()),
         DiskOp::Flush => match device.poison() {
             Some(error) => done(Err(error)),
             None => job(Work::Sync, device.mark(), Rope::new()),
@@ -91,6 +96,7 @@ impl Job {
             Work::Read { offset, buf, done } => Step::Read { offset: *offset + *done as u64, into: &mut buf[*done..] },
             Work::Write { offset, left, dsync, .. } => Step::Write { offset: *offset, from: left, dsync: *dsync },
             Work::Sync => Step::Sync,
+            Work::Trim { offset, len } => Step::Trim { offset: *offset, len: *len },
         }
     }
 
@@ -119,6 +125,7 @@ impl Job {
                 self.device.note_flushed(self.mark);
                 self.end(Ok(DiskOutput::Done))
             }
+            Work::Trim { .. } => self.end(Ok(DiskOutput::Done)),
         }
     }
 
@@ -158,6 +165,8 @@ impl Job {
             // A part may have been written.
             Work::Write { .. } => self.device.note_completed(),
             Work::Read { .. } => {}
+            // The space stays with the file, which is no harm to what it holds.
+            Work::Trim { .. } => return self.end(Ok(DiskOutput::Done)),
         }
         self.end(Err(disk_error(errno)))
     }

@@ -167,6 +167,14 @@ pub(crate) fn file_system(file: &File) -> io::Result<(u64, i64)> {
     Ok(((out.f_bavail as u64).saturating_mul(out.f_bsize as u64), out.f_type as i64))
 }
 
+/// Gives a part of a file back to its file system; it reads as zeros afterwards, and the file keeps its length.
+pub(crate) fn punch_hole(file: &File, offset: u64, len: u64) -> io::Result<()> {
+    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    let number = |n: u64| i64::try_from(n).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG));
+    // SAFETY: fallocate takes numbers only.
+    check(unsafe { libc::fallocate(file.as_raw_fd(), mode, number(offset)?, number(len)?) }).map(drop)
+}
+
 /// A moment of `clock` in nanoseconds.
 fn clock(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };

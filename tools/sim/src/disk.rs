@@ -168,7 +168,7 @@ impl Disk {
         let bytes = match &op {
             DiskOp::Read { offset, buf } => aligned(*offset, buf.len() as u64),
             DiskOp::Write { offset, data, .. } => aligned(*offset, data.len() as u64),
-            DiskOp::Flush | DiskOp::Stat => 0,
+            DiskOp::Flush | DiskOp::Stat | DiskOp::Trim { .. } => 0,
         };
         let base = match op {
             DiskOp::Stat => 1_000,
@@ -187,6 +187,10 @@ impl Disk {
         let result = match op {
             DiskOp::Read { offset, buf } => self.read(offset, buf),
             DiskOp::Write { offset, data, durable } => self.write(id, offset, &data, durable.then_some(mark)),
+            DiskOp::Trim { offset, len } => {
+                self.trim(offset / BLOCK, len / BLOCK);
+                Ok(DiskOutput::Done)
+            }
             DiskOp::Flush => self.flush(mark),
             DiskOp::Stat => Ok(DiskOutput::Stat(self.stat())),
         };
@@ -275,6 +279,17 @@ impl Disk {
             self.make_safe(mark);
         }
         Ok(DiskOutput::Done)
+    }
+
+    /// Blocks are given back: they read as something else from now on, so that whoever still needs them is found out.
+    fn trim(&mut self, first: u64, n: u64) {
+        let garbage = Bytes::from(vec![0xdb; BLOCK as usize]);
+        let written: Vec<u64> = self.view.range(first..first + n).map(|(block, _)| *block).collect();
+        for block in written {
+            self.view.insert(block, garbage.clone());
+            self.stable.insert(block, garbage.clone());
+            self.dirty.remove(&block);
+        }
     }
 
     /// All versions up to completion `mark` are safe.

@@ -362,8 +362,8 @@ impl StoreNode {
                 since.push((transaction, false));
                 self.tickets.insert(ticket, (n, since.len() - 1));
             }
-            Err(Refused::NoSpace) => self.shared.borrow_mut().counts[1] += 1,
-            Err(Refused::Stopped) => {}
+            Err(Refused::NoSpace | Refused::TooLarge) => self.shared.borrow_mut().counts[1] += 1,
+            Err(Refused::Stopped | Refused::Damaged) => {}
         }
     }
 

@@ -495,6 +495,7 @@ impl World {
                 ("disk write", *offset, content)
             }
             DiskOp::Flush => ("disk flush", 0, 0),
+            DiskOp::Trim { offset, len } => ("disk trim", *offset, *len),
             DiskOp::Stat => ("disk stat", 0, 0),
         };
         self.note(host, kind, place, content);

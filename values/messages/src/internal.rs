@@ -103,6 +103,8 @@ pub struct OsdReport {
     pub epoch: Epoch,
     /// Space.
     pub space: Space,
+    /// It takes no writes for want of space, whatever the figures say.
+    pub full: bool,
     /// Mean time to make a write durable, µs.
     pub commit_latency_us: u32,
     /// Mean time to make a write visible, µs.
@@ -114,7 +116,7 @@ pub struct OsdReport {
     /// Groups that this OSD leads and whose report changed.
     pub pgs: Vec<PgReport>,
 }
-message!(OsdReport = 0x4e02 v 1 / 1 { osd, epoch, space, commit_latency_us, apply_latency_us, slow_ops, notes, pgs });
+message!(OsdReport = 0x4e02 v 2 / 2 { osd, epoch, space, full, commit_latency_us, apply_latency_us, slow_ops, notes, pgs });
 
 /// One generation of a service's rotating key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -60,7 +60,7 @@ fn between_daemons() {
     let pgs = vec![report(), PgReport::default()];
     comes_back!(
         OsdReport,
-        OsdReport { osd: 3, epoch: 41, space, commit_latency_us: 5, apply_latency_us: 6, slow_ops: 7, notes, pgs }
+        OsdReport { osd: 3, epoch: 41, space, full: true, commit_latency_us: 5, apply_latency_us: 6, slow_ops: 7, notes, pgs }
     );
     let key = ServiceKey { secret_id: 9, key: [3; 16], created: UTime { sec: 1, nsec: 2 }, expires: UTime { sec: 3, nsec: 4 } };
     comes_back!(ServiceKeys, ServiceKeys { keys: vec![key; 3] });

@@ -265,7 +265,10 @@ impl Journal {
     fn take_supers(&mut self, blocks: &[u8], out: &mut Outputs) -> Result<(), String> {
         let slots = [Super::from_slot(&blocks[..SLOT]), Super::from_slot(&blocks[SLOT..])];
         if let Some(Slot::Newer(version)) = slots.iter().find(|s| matches!(s, Slot::Newer(_))) {
-            return Err(format!("the monitor's store has format {version}, this program knows up to {}", super::format::VERSION));
+            return Err(format!(
+                "the monitor's store has format version {version}, this program knows versions up to {}",
+                super::format::VERSION
+            ));
         }
         let newest =
             slots.iter().filter_map(|s| if let Slot::Valid(sb) = s { Some(sb) } else { None }).max_by_key(|sb| sb.generation);

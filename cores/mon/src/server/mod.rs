@@ -447,7 +447,7 @@ impl Monitor {
 }
 
 /// The state out of a snapshot and the entries after it.
-fn recover(index: Index, snapshot: &[u8], entries: &[Entry]) -> Result<State, String> {
+pub(crate) fn recover(index: Index, snapshot: &[u8], entries: &[Entry]) -> Result<State, String> {
     let mut state = State::from_snapshot(snapshot).map_err(|e| format!("the monitor's snapshot cannot be read: {e}"))?;
     if state.index != index {
         return Err(format!("the monitor's snapshot is of entry {}, its superblock says {index}", state.index));

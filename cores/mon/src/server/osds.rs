@@ -144,6 +144,10 @@ impl Monitor {
         let osd = report.osd;
         let state = self.applied.clone();
         self.soft.report(&state, now, report);
+        if super::tick::fullness_changed(&state.osdmap, &self.soft, osd) {
+            // Clients write on until they have the map that says so.
+            self.next_tick = now.mono;
+        }
         let soft = self.soft.osds.entry(osd).or_default();
         let came_back = soft.session != Some(session);
         soft.session = Some(session);

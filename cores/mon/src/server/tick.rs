@@ -147,6 +147,9 @@ fn mark_out_by_itself(map: &maps::OsdMap, inc: &mut Incremental, osd: OsdId) {
 
 /// How full an OSD is, as state bits.
 fn fullness(map: &maps::OsdMap, soft: &Soft, osd: OsdId) -> Option<u32> {
+    if soft.osds.get(&osd).and_then(|o| o.report.as_ref()).is_some_and(|r| r.full) {
+        return Some(bits::FULL);
+    }
     let space = soft.space(osd);
     if space.total == 0 {
         return None;
@@ -163,12 +166,19 @@ fn fullness(map: &maps::OsdMap, soft: &Soft, osd: OsdId) -> Option<u32> {
     })
 }
 
+/// Whether the map shows an OSD less or more full than it is.
+pub(super) fn fullness_changed(map: &maps::OsdMap, soft: &Soft, osd: OsdId) -> bool {
+    fullness(map, soft, osd).is_some_and(|wanted| map.state(osd) & FULLNESS != wanted)
+}
+
+/// How full an OSD is, as the map has it.
+const FULLNESS: u32 = bits::FULL | bits::BACKFILLFULL | bits::NEARFULL;
+
 fn full_osds(state: &State, soft: &Soft, inc: &mut Incremental) {
-    const ALL: u32 = bits::FULL | bits::BACKFILLFULL | bits::NEARFULL;
     let map = &state.osdmap;
     for osd in map.osds() {
         let Some(wanted) = fullness(map, soft, osd) else { continue };
-        let flip = (map.state(osd) & ALL) ^ wanted;
+        let flip = (map.state(osd) & FULLNESS) ^ wanted;
         if flip != 0 {
             *inc.new_state.entry(osd).or_default() ^= flip;
         }

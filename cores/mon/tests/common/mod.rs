@@ -219,7 +219,7 @@ impl World {
             DiskOp::Stat => {
                 Ok(DiskOutput::Stat(DiskStat { len: self.disk.bytes.len() as u64, capacity: 8 << 20, host_free: 1 << 40 }))
             }
-            DiskOp::Flush => Ok(DiskOutput::Done),
+            DiskOp::Flush | DiskOp::Trim { .. } => Ok(DiskOutput::Done),
             DiskOp::Read { offset, mut buf } => {
                 let end = offset as usize + buf.len();
                 match self.disk.bytes.get(offset as usize..end) {

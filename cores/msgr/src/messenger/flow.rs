@@ -12,6 +12,9 @@ use types::Message;
 /// How long an acknowledgement waits for a message that could carry it.
 const ACK_DELAY: Duration = Duration::from_millis(50);
 
+/// Bytes that wait to be sent on a connection from which on they count together with the others'.
+const WORTH_NOTING: usize = 64 << 10;
+
 /// Whether a message may come in.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Admission {
@@ -100,6 +103,9 @@ impl Messenger {
         let fits = |held: usize, limit: usize| held == 0 || held.saturating_add(bytes) <= limit;
         if class == Class::Clients {
             let backlog = session.waiting() + conn.unsent();
+            if self.held_back || (backlog > 0 && self.lag > limits.send_total) {
+                return Admission::SessionFull;
+            }
             if !fits(session.received, limits.session) || backlog > limits.send_pause {
                 return Admission::SessionFull;
             }
@@ -227,6 +233,35 @@ impl Messenger {
         if session.is_some_and(|session| session.has_more()) {
             self.dirty.insert(id);
         }
+        self.note_lag(id);
+    }
+
+    /// Receives nothing more from clients while `hold`; what is received already is not affected.
+    pub fn hold_clients(&mut self, hold: bool) {
+        self.relieved |= self.held_back && !hold;
+        self.held_back = hold;
+    }
+
+    /// Notes how much a client's connection has to send.
+    fn note_lag(&mut self, id: ConnId) {
+        let Some(conn) = self.conns.get(&id).filter(|c| Class::of(c.kind) == Class::Clients) else { return };
+        let waiting = conn.session.and_then(|id| self.sessions.get(&id)).map_or(0, |s| s.waiting());
+        self.set_lag(id, conn.unsent() + waiting);
+    }
+
+    fn set_lag(&mut self, id: ConnId, bytes: usize) {
+        // What is on its way anyway is not worth the bookkeeping.
+        let bytes = if bytes < WORTH_NOTING { 0 } else { bytes };
+        let before = if bytes > 0 { self.lagging.insert(id, bytes) } else { self.lagging.remove(&id) };
+        let was_over = self.lag > self.config.limits.send_total;
+        self.lag = self.lag + bytes - before.unwrap_or(0);
+        self.relieved |= was_over && self.lag <= self.config.limits.send_total;
+    }
+
+    /// Connections that are gone have nothing to send.
+    pub(super) fn forget_lag(&mut self) {
+        let gone: Vec<ConnId> = self.lagging.keys().filter(|id| !self.conns.contains_key(id)).copied().collect();
+        gone.into_iter().for_each(|id| self.set_lag(id, 0));
     }
 
     /// Writes what a connection has to say, as one rope.
@@ -245,5 +280,6 @@ impl Messenger {
         if conn.phase != Phase::Opening {
             conn.flush(out);
         }
+        self.note_lag(id);
     }
 }

@@ -46,6 +46,11 @@ pub struct Messenger {
     relieved: bool,
     /// Bytes of messages received and not given back, by class.
     received: [usize; 2],
+    /// Nothing is received from clients for now: the owner cannot take more.
+    held_back: bool,
+    /// Bytes that wait to be sent, by client's connection, and together.
+    lagging: BTreeMap<ConnId, usize>,
+    lag: usize,
     /// Accepted connections before the end of their handshake; the numbers of accepted connections rise.
     strangers: BTreeSet<ConnId>,
     next_conn: u64,
@@ -77,6 +82,9 @@ impl Messenger {
             full: [false; 2],
             relieved: false,
             received: [0; 2],
+            held_back: false,
+            lagging: BTreeMap::new(),
+            lag: 0,
             strangers: BTreeSet::new(),
             next_conn,
             next_session: 1,
@@ -106,6 +114,7 @@ impl Messenger {
     /// Ends a round: sends what was queued, meets deadlines.
     pub fn turn(&mut self, now: Now, out: &mut Outputs) {
         self.fire(now, out);
+        self.forget_lag();
         self.unpark(now, out);
         for mut conn in std::mem::take(&mut self.closing) {
             conn.flush(out);

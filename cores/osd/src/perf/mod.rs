@@ -55,6 +55,8 @@ pub(crate) struct Perf {
     pub(crate) denied: u64,
     pub(crate) maps_shared: u64,
     pub(crate) rounds: u64,
+    /// Rounds in which nothing was received from clients, because the store was congested.
+    pub(crate) rounds_held: u64,
     /// Writes since the last report, for `osd perf`.
     pub(crate) recent_writes: Latency,
     kinds: [PerKind; 3],

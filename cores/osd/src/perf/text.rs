@@ -50,6 +50,7 @@ impl Perf {
         put("op_denied".into(), json!(self.denied));
         put("maps_shared".into(), json!(self.maps_shared));
         put("reactor_rounds".into(), json!(self.rounds));
+        put("rounds_congested".into(), json!(self.rounds_held));
         put("uptime".into(), json!(now.since(self.started).as_secs()));
         Value::Object(out)
     }

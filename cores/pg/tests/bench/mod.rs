@@ -35,6 +35,8 @@ pub(crate) struct Bench {
     tid: u64,
     /// Removed groups.
     pub(crate) removed: Vec<SpgId>,
+    /// Operations that get no answer.
+    pub(crate) dropped: Vec<(SessionId, u64)>,
 }
 
 /// A map with one pool and no OSDs: everything is led by nobody, number -1, which is who the bench is.
@@ -74,6 +76,7 @@ impl Bench {
             copies: BTreeMap::new(),
             tid: 1 << 40,
             removed: Vec::new(),
+            dropped: Vec::new(),
         }
     }
 
@@ -158,6 +161,8 @@ impl Bench {
                     self.pgs.remove(&id);
                     self.removed.push(id);
                 }
+                Effect::Dropped { session, tid } => self.dropped.push((session, tid)),
+                Effect::NoSpace { .. } => panic!("the store is full"),
                 Effect::StoreStopped => panic!("the store stopped"),
             }
         }

@@ -212,8 +212,8 @@ impl Store {
                 false
             }
             Err(Unread::Damaged(damage)) => {
-                self.fail(format!("the index cannot be written anew, as a page of it is damaged: {damage:?}"));
-                false
+                c.stage = stage;
+                self.checkpoint_hurt(&mut c.attempts, &damage)
             }
         }
     }

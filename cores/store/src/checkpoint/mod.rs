@@ -15,7 +15,9 @@ use crate::space::bits::Bits;
 use crate::store::{Limbo, Store};
 use crate::superblock::{MOST_SKIPPED, Superblock};
 use merge::Merge;
+use node::Mono;
 use std::collections::BTreeMap;
+use std::time::Duration;
 use types::Rope;
 
 /// Where a checkpoint is.
@@ -60,6 +62,8 @@ pub(crate) struct Checkpoint {
     omap_bytes: i64,
     /// Steps of work done in a row are bounded; whether there is more to do at once.
     busy: bool,
+    /// How often a damaged page was read in a row.
+    attempts: u32,
 }
 
 impl Checkpoint {
@@ -71,6 +75,9 @@ impl Checkpoint {
 
 /// Steps of a checkpoint in one turn: each moves up to 1 MiB or merges a leaf.
 const STEPS: usize = 8;
+/// How long removed data may wait for a checkpoint that gives its space back; and when there is little space.
+const RECLAIM: Duration = Duration::from_secs(5);
+const RECLAIM_SHORT: Duration = Duration::from_secs(1);
 /// Writes of a checkpoint under way at a time.
 const WRITES: usize = 8;
 
@@ -78,7 +85,7 @@ impl Store {
     /// Whether a checkpoint could go on at once.
     pub(crate) fn checkpoint_has_work(&self) -> bool {
         match &self.checkpoint {
-            Some(c) => c.busy && c.writes < WRITES,
+            Some(c) => c.busy && c.writes < WRITES && !self.checkpoint_rests(),
             None => self.checkpoint_due() && self.can_freeze(),
         }
     }
@@ -90,8 +97,27 @@ impl Store {
         // Also with nothing new, if transactions that the last checkpoint took in still wait for room in the journal.
         !(self.active.is_empty() && self.pending.is_empty())
             && (self.want_checkpoint
-                || self.ring.used() * 2 > self.ring.len()
+                || self.reclaim_due()
+                || self.ring.used() * 2 > self.ring.size()
                 || self.active.bytes > self.config.shares().delta / 2)
+    }
+
+    /// When a checkpoint is to be made only because it may free space: what was removed takes space until then.
+    pub(crate) fn reclaim_at(&self) -> Mono {
+        if self.active.is_empty() || self.checkpoint.is_some() || !self.can_freeze() {
+            return Mono::NEVER;
+        }
+        if self.available_blocks() < self.alloc.total() / 8 {
+            self.froze_at.plus(RECLAIM_SHORT)
+        } else if self.may_free {
+            self.froze_at.plus(RECLAIM)
+        } else {
+            Mono::NEVER
+        }
+    }
+
+    fn reclaim_due(&self) -> bool {
+        self.reclaim_at() <= self.now
     }
 
     /// Whether the disk says what memory says, in both superblock slots.
@@ -135,6 +161,9 @@ impl Store {
         if self.checkpoint.is_none() && self.checkpoint_due() && self.can_freeze() {
             self.freeze();
         }
+        if self.checkpoint_rests() {
+            return;
+        }
         let Some(mut checkpoint) = self.checkpoint.take() else { return };
         for _ in 0..STEPS {
             checkpoint.busy = checkpoint.writes < WRITES && self.step(&mut checkpoint);
@@ -147,7 +176,8 @@ impl Store {
 
     fn freeze(&mut self) {
         let frozen = std::mem::take(&mut self.active);
-        self.want_checkpoint = false;
+        (self.want_checkpoint, self.may_free) = (false, false);
+        self.froze_at = self.now;
         self.checkpoint = Some(Box::new(Checkpoint {
             stage: Stage::Move((0, 0)),
             seq: self.next_seq,
@@ -167,6 +197,7 @@ impl Store {
             root: self.sb.root,
             omap_bytes: 0,
             busy: true,
+            attempts: 0,
         }));
         self.frozen = Some(frozen);
         self.holds.entry(Owner::Checkpoint).or_default();
@@ -233,6 +264,7 @@ impl Store {
     /// The new superblock is durable: the new tree is the truth.
     pub(crate) fn flipped(&mut self) {
         let Some(c) = self.checkpoint.take() else { return };
+        self.unimpaired();
         let Stage::Flip(sb) = c.stage else { unreachable!("only a flip writes the superblock") };
         self.clean_twice = self.sb.clean && sb.clean;
         self.sb = *sb;

@@ -3,6 +3,7 @@
 //!
 //! The caller brings plain synchronous access to the disks, so that the command line and the simulator both can run it.
 
+mod lost;
 mod tree;
 
 use crate::block::{BLOCK, Cell, RANGE, Where};
@@ -100,8 +101,11 @@ pub fn check(disks: &mut dyn BlockRead, deep: bool) -> Report {
     check_slots(disks, &mut report);
     let store = match open(disks) {
         Ok(store) => store,
-        Err(error) => {
+        Err((store, error)) => {
             report.find(Severity::Fatal, "store", error.to_string());
+            if error.is_journal() {
+                lost::report(disks, &store, &mut report);
+            }
             return report;
         }
     };
@@ -157,18 +161,18 @@ fn check_slots(disks: &mut dyn BlockRead, report: &mut Report) {
 }
 
 /// Opens the store without writing.
-fn open(disks: &mut dyn BlockRead) -> Result<Store, OpenError> {
+fn open(disks: &mut dyn BlockRead) -> Result<Store, (Box<Store>, OpenError)> {
     let mut store = Store::new(Config { memory: 64 << 20, ..Config::default() }, false);
     store.read_only = true;
     loop {
         if store.ready() {
             return Ok(store);
         }
-        if let Some(error) = store.open_error() {
-            return Err(error.clone());
+        if let Some(error) = store.open_error().cloned() {
+            return Err((Box::new(store), error));
         }
         if !carry_out(&mut store, disks) {
-            return Err(OpenError::Corrupt("opening waits for nothing".into()));
+            return Err((Box::new(store), OpenError::Corrupt("opening waits for nothing".into())));
         }
     }
 }
@@ -200,7 +204,7 @@ fn answer(disks: &mut dyn BlockRead, request: DiskRequest) -> DiskDone {
             Ok(DiskOutput::Stat(DiskStat { len, capacity: u64::MAX - (BLOCK as u64 - 1), host_free: u64::MAX }))
         }
         // A store that may only read asks for neither.
-        DiskOp::Write { .. } | DiskOp::Flush => Err(DiskError::Io(30)),
+        DiskOp::Write { .. } | DiskOp::Flush | DiskOp::Trim { .. } => Err(DiskError::Io(30)),
     };
     DiskDone { token: request.token, result }
 }
@@ -219,7 +223,10 @@ impl Checker<'_> {
         loop {
             match f(&self.store) {
                 Ok(value) => return Ok(value),
-                Err(Unread::Damaged(d)) => return Err(format!("{} at byte {}: not what was written", d.what, d.offset)),
+                Err(Unread::Damaged(d)) => {
+                    let (expected, found) = (d.expected, d.found);
+                    return Err(format!("{} at byte {}: checksum {expected:08x} expected, {found:08x} found", d.what, d.offset));
+                }
                 Err(Unread::Missing(wish)) => {
                     self.store.fetch_for(Owner::Checkpoint, wish);
                     while !self.store.holds.get(&Owner::Checkpoint).is_none_or(crate::fetch::Held::complete) {
@@ -304,11 +311,17 @@ impl Checker<'_> {
         report.verified += 1;
         match self.disks.read(device, offset * BLOCK as u64, &mut buf) {
             Err(why) => report.find(Severity::Data, place, format!("cannot be read: {why}")),
-            Ok(()) if crc32c(SEED, &buf) != block.crc => {
-                let what = format!("block {offset} of disk {} is not what was written", device.0);
-                report.find(Severity::Data, place, what);
-            }
-            Ok(()) => (),
+            Ok(()) => match crc32c(SEED, &buf) {
+                crc if crc == block.crc => (),
+                crc => {
+                    let (disk, at) = (if device == crate::io::DATA { "data" } else { "journal" }, offset * BLOCK as u64);
+                    let what = format!(
+                        "is damaged: checksum {:08x} expected, {crc:08x} found at byte {at} of the {disk} disk; write the object anew, or remove it",
+                        block.crc
+                    );
+                    report.find(Severity::Data, place, what);
+                }
+            },
         }
     }
 }

@@ -27,6 +27,8 @@ struct Seen {
     shared: BTreeMap<u32, Vec<u32>>,
     used: Bits,
     last: Option<Bytes>,
+    /// Ranges of keys that lie in pages which cannot be read, with the place of the page.
+    lost: Vec<(Bytes, Option<Bytes>, String)>,
 }
 
 /// Checks the tree of the store's superblock.
@@ -39,8 +41,13 @@ pub(super) fn check(disks: &mut dyn BlockRead, store: &Store, report: &mut Repor
         shared: BTreeMap::new(),
         used: Bits::new(store.alloc.stable.len()),
         last: None,
+        lost: Vec::new(),
     };
-    let whole = store.sb.root.is_none_or(|root| walk(disks, &root, None, &mut seen, report));
+    let all = (Bytes::new(), None);
+    let whole = store.sb.root.is_none_or(|root| walk(disks, &root, (None, all), &mut seen, report));
+    for (from, to, place) in &seen.lost {
+        report.find(Severity::Fatal, place.clone(), format!("held {}", describe(from, to.as_ref())));
+    }
     if whole {
         seen.compare_ids(report);
         seen.compare_blocks(report);
@@ -51,16 +58,26 @@ fn read_page(disks: &mut dyn BlockRead, ptr: &Ptr) -> Result<PageRef, String> {
     let mut buf = vec![0; ptr.blocks as usize * BLOCK];
     disks.read(DeviceId(0), ptr.block * BLOCK as u64, &mut buf)?;
     let page = PageRef::parse(buf.into(), ptr.block).ok_or("is no page that belongs there")?;
-    if page.crc == ptr.crc { Ok(page) } else { Err("is not the page that was written".into()) }
+    match page.crc {
+        crc if crc == ptr.crc => Ok(page),
+        crc => Err(format!("is not the page that was written: checksum {:08x} expected, {crc:08x} found", ptr.crc)),
+    }
 }
 
 /// Walks a subtree in order of keys. False if some of it could not be read.
-fn walk(disks: &mut dyn BlockRead, ptr: &Ptr, level: Option<u8>, seen: &mut Seen, report: &mut Report) -> bool {
+fn walk(
+    disks: &mut dyn BlockRead,
+    ptr: &Ptr,
+    (level, (from, to)): (Option<u8>, (Bytes, Option<Bytes>)),
+    seen: &mut Seen,
+    report: &mut Report,
+) -> bool {
     let place = format!("data disk, byte {}", ptr.block * BLOCK as u64);
     let page = match read_page(disks, ptr) {
         Ok(page) => page,
         Err(why) => {
-            report.find(Severity::Fatal, place, format!("index page: {why}"));
+            report.find(Severity::Fatal, place.clone(), format!("index page: {why}"));
+            seen.lost.push((from, to, place));
             return false;
         }
     };
@@ -79,7 +96,10 @@ fn walk(disks: &mut dyn BlockRead, ptr: &Ptr, level: Option<u8>, seen: &mut Seen
             report.find(Severity::Fatal, place.clone(), "index page: keys are out of order");
         }
         whole &= match page.child(i) {
-            Some(child) => walk(disks, &child, Some(page.level() - 1), seen, report),
+            Some(child) => {
+                let upper = if i + 1 < page.len() { Some(page.key(i + 1)) } else { to.clone() };
+                walk(disks, &child, (Some(page.level() - 1), (page.key(i), upper)), seen, report)
+            }
             None => {
                 report.find(Severity::Fatal, place.clone(), "index page: points nowhere");
                 false
@@ -185,4 +205,17 @@ impl Seen {
             }
         }
     }
+}
+
+/// What a range of keys is about, for people.
+fn describe(from: &Bytes, to: Option<&Bytes>) -> String {
+    let key = |key: &Bytes| match key.first() {
+        Some(&keys::NAME) => keys::object(key).map_or_else(|| "objects' names".into(), |o| format!("the name of {o}")),
+        Some(&keys::EXTENT) => "places of objects' data".into(),
+        Some(&keys::INNER) => "attributes and omaps".into(),
+        Some(&keys::META) => keys::scope(key).map_or_else(|| "keys of groups".into(), |s| format!("keys of group {s}")),
+        Some(&(keys::SHARED | keys::FREE)) => "the map of free space".into(),
+        _ => "the begin of the index".to_owned(),
+    };
+    format!("the part of the index from {} up to {}", key(from), to.map_or_else(|| "its end".into(), key))
 }

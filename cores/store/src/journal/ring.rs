@@ -15,6 +15,8 @@ pub(crate) struct Ring {
     placed: u64,
     /// `placed` when `head` was the tail.
     freed: u64,
+    /// No more can be written ahead for now: the ring turns in what was.
+    settled: bool,
 }
 
 /// A position behind some group, for a later trim.
@@ -28,7 +30,7 @@ pub(crate) struct Mark {
 impl Ring {
     /// An empty ring whose next group goes to `at`.
     pub(crate) fn new(len: u64, claimed: u64, at: u64) -> Self {
-        Self { len, claimed: claimed.min(len), head: at, tail: at, placed: 0, freed: 0 }
+        Self { len, claimed: claimed.min(len), head: at, tail: at, placed: 0, freed: 0, settled: false }
     }
 
     pub(crate) fn len(&self) -> u64 {
@@ -37,6 +39,16 @@ impl Ring {
 
     pub(crate) fn claimed(&self) -> u64 {
         self.claimed
+    }
+
+    /// Blocks that can be used, now or soon.
+    pub(crate) fn size(&self) -> u64 {
+        if self.settled { self.claimed } else { self.len }
+    }
+
+    /// Nothing can be written ahead for now.
+    pub(crate) fn settle_for_claimed(&mut self) {
+        self.settled = true;
     }
 
     /// Blocks in use, waste included.
@@ -52,6 +64,7 @@ impl Ring {
     /// `more` blocks were written ahead.
     pub(crate) fn claim(&mut self, more: u64) {
         self.claimed = (self.claimed + more).min(self.len);
+        self.settled = false;
     }
 
     /// Takes `n` blocks in one piece. None if there is no room now.
@@ -65,7 +78,7 @@ impl Ring {
         }
         // Rather wait for more to be written ahead than leave room unused for a whole lap.
         let waste = self.claimed.saturating_sub(self.tail);
-        (self.claimed == self.len && n < self.head).then(|| self.take(0, n, waste))
+        (self.claimed == self.size() && n < self.head).then(|| self.take(0, n, waste))
     }
 
     fn take(&mut self, at: u64, n: u64, waste: u64) -> u64 {

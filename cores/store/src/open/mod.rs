@@ -17,7 +17,7 @@ use crate::space::alloc::Allocator;
 use crate::store::{Phase, Store};
 use crate::superblock::{FIRST, SLOTS, Superblock, journal_mark, journal_owner};
 use bytes::Bytes;
-use node::{Buf, DeviceId, DiskDone, DiskOutput, DiskStat, Level};
+use node::{Buf, DeviceId, DiskDone, DiskError, DiskOutput, DiskStat, Level};
 use objectstore::{Read, Unread};
 use replay::Replay;
 use types::{Fsid, Rope};
@@ -110,11 +110,14 @@ impl Store {
                 let i = *i;
                 return self.slot_unread(o, i).map(|()| false);
             }
+            (Step::Zeros | Step::WriteMark | Step::WriteSuper, Err(DiskError::NoSpace)) => {
+                return Err(OpenError::Disk("the file system has no space for a new store".into()));
+            }
             (_, result) => result.map_err(|e| OpenError::Disk(format!("{e:?}")))?,
         };
         match (&mut o.step, output) {
             (Step::DataSize, DiskOutput::Stat(stat)) => {
-                self.disk = stat;
+                self.host.disk = stat;
                 self.read_slot(o, 0)?;
             }
             (Step::Slot(i), DiskOutput::Read(buf)) => {
@@ -191,7 +194,7 @@ impl Store {
 
     /// Reads slot `i`, or the next that the disk is long enough for.
     fn read_slot(&mut self, o: &mut Opening, i: usize) -> Result<(), OpenError> {
-        match (i..SLOTS.len()).find(|i| (SLOTS[*i] + 1) * BLOCK as u64 <= self.disk.len) {
+        match (i..SLOTS.len()).find(|i| (SLOTS[*i] + 1) * BLOCK as u64 <= self.host.disk.len) {
             Some(i) => self.open_read(o, DATA, SLOTS[i], 1, Step::Slot(i)),
             None => self.slots_read(o)?,
         }
@@ -233,7 +236,7 @@ impl Store {
         if config.whoami != -1 && config.whoami != sb.whoami {
             return foreign("osd", sb.whoami.to_string(), config.whoami.to_string());
         }
-        let blocks = self.disk.capacity.max(self.disk.len) / BLOCK as u64;
+        let blocks = self.host.disk.capacity.max(self.host.disk.len) / BLOCK as u64;
         if blocks < sb.blocks {
             return Err(OpenError::TooSmall { have: blocks * BLOCK as u64, need: sb.blocks * BLOCK as u64 });
         }
@@ -247,7 +250,7 @@ impl Store {
     }
 
     fn begin_create(&mut self, o: &mut Opening, journal: DiskStat) -> Result<(), OpenError> {
-        let blocks = self.disk.capacity / BLOCK as u64;
+        let blocks = self.host.disk.capacity / BLOCK as u64;
         let separate = self.config.separate_journal;
         let mut ring_len = self.config.journal_bytes.max(Config::LEAST_JOURNAL) / BLOCK as u64;
         if separate {
@@ -263,7 +266,7 @@ impl Store {
         }
         let need = FIRST + LEAST_ROOM + if separate { 0 } else { ring_len };
         if blocks < need {
-            return Err(OpenError::TooSmall { have: self.disk.capacity, need: need * BLOCK as u64 });
+            return Err(OpenError::TooSmall { have: self.host.disk.capacity, need: need * BLOCK as u64 });
         }
         self.sb = Superblock {
             generation: 1,
@@ -289,7 +292,7 @@ impl Store {
 
     fn zeros_written(&mut self, o: &mut Opening) {
         let len = (FIRST + self.sb.claimed) * BLOCK as u64;
-        let disk = if self.sb.separate_journal { &mut self.journal_disk } else { &mut self.disk };
+        let disk = if self.sb.separate_journal { &mut self.journal_disk } else { &mut self.host.disk };
         disk.len = disk.len.max(len);
         if self.sb.separate_journal {
             let mark = journal_mark(&self.sb.uuid);
@@ -351,7 +354,7 @@ impl Store {
 
     /// Blocks of the ring that exist.
     fn ring_limit(&self) -> u64 {
-        let disk = if self.sb.separate_journal { &self.journal_disk } else { &self.disk };
+        let disk = if self.sb.separate_journal { &self.journal_disk } else { &self.host.disk };
         self.sb.ring_len.min((disk.len / BLOCK as u64).saturating_sub(self.sb.ring_start))
     }
 

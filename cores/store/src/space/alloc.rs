@@ -167,6 +167,18 @@ impl Allocator {
         (start, len as u32)
     }
 
+    /// Takes a run of at most `most` free blocks from `from` on, for a moment; [`Self::release`] gives it back.
+    pub(crate) fn borrow(&mut self, from: u64, most: u64) -> Option<Run> {
+        let (start, n) = self.busy.free_run(from.max(self.first), most).filter(|(start, _)| *start >= from)?;
+        assert_eq!(self.busy.write(start, n, true), n, "borrowed twice");
+        Some((start, n as u32))
+    }
+
+    /// Blocks of the superblocks and the ring.
+    pub(crate) fn fixed(&self) -> u64 {
+        self.first
+    }
+
     /// A freeze: the runs given out for data so far are the frozen delta's.
     pub(crate) fn freeze(&mut self) -> Vec<Run> {
         std::mem::take(&mut self.born)

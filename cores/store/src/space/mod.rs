@@ -2,6 +2,7 @@
 
 pub(crate) mod alloc;
 pub(crate) mod bits;
+pub(crate) mod host;
 pub(crate) mod refs;
 
 /// A value of the index, as everything that it could be here.

@@ -23,7 +23,7 @@ impl Memory {
                 data.copy_to(&mut self.0[offset as usize..][..data.len()]);
                 DiskOutput::Done
             }
-            DiskOp::Flush => DiskOutput::Done,
+            DiskOp::Flush | DiskOp::Trim { .. } => DiskOutput::Done,
             DiskOp::Stat => DiskOutput::Stat(DiskStat { len: CAPACITY as u64, capacity: CAPACITY as u64, host_free: u64::MAX }),
         })
     }

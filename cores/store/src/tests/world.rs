@@ -291,11 +291,11 @@ impl World {
                 assert_eq!(self.twins[at].model.submit(transaction, Ticket(ticket)), Ok(()));
                 true
             }
-            Err(Refused::NoSpace) => {
+            Err(Refused::NoSpace | Refused::TooLarge) => {
                 self.full = true;
                 false
             }
-            Err(Refused::Stopped) => panic!("the store stopped: {:?}", self.store.failure()),
+            Err(refused) => panic!("refused ({refused:?}): {:?}", self.store.failure()),
         }
     }
 

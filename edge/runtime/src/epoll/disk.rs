@@ -160,6 +160,7 @@ fn step(device: &Inner, step: Step<'_>) -> io::Result<usize> {
     match step {
         Step::Read { offset, into } => device.file.read_at(into, offset),
         Step::Write { offset, from, dsync } => sys::write_vectored_at(&device.file, &from.io_slices(), offset, dsync),
+        Step::Trim { offset, len } => sys::punch_hole(&device.file, offset, len).map(|()| 0),
         Step::Sync => device.file.sync_data().map(|()| 0),
     }
 }

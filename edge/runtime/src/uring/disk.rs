@@ -48,6 +48,10 @@ impl Uring {
                     }
                 }
             }
+            Step::Trim { offset, len } => opcode::Fallocate::new(fd, len)
+                .offset(offset)
+                .mode(libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE)
+                .build(),
             Step::Sync => opcode::Fsync::new(fd).flags(types::FsyncFlags::DATASYNC).build(),
         };
         // SAFETY: buffers, pieces and the device's file belong to the slot, which stays until the completion; the job does

@@ -1,0 +1,199 @@
+//! A full disk is a state: the monitor learns at once when a threshold is crossed, and writes that come faster than maps travel are
+//! turned away here.
+//!
+//! Clients that see a full pool in the map hold their writes back, and send them again, in their order, when a later map shows that it is not full any more.
+//! So a write that is turned away is dropped without an answer, unless the client wants one
+//! ([`flags::FULL_TRY`]). Three rules keep the order of a client's operations:
+//!
+//! - once one write was turned away, all are, until a map that is newer than the one it was sent by has shown this OSD as full: only
+//!   a map that shows "not full" *after* that makes clients send what was dropped;
+//! - a write that was sent before the map showed the pool as full is dropped, because those before it may have been;
+//! - writes that are exempt ([`flags::FULL_TRY`], [`flags::FULL_FORCE`]; `rados rm --force-full`) are never dropped.
+
+use crate::Osd;
+use maps::{OsdMap, pool_flags, state as bits};
+use messages::osd::{OsdOp, flags};
+use node::{Level, Now, Outputs};
+use objectstore::Space;
+use std::collections::BTreeMap;
+use types::{Epoch, PoolId};
+
+/// What an OSD knows of its own fullness, and of full pools.
+#[derive(Default)]
+pub(crate) struct Fullness {
+    /// Writes are turned away, until the map has shown that and there is room again.
+    refusing: bool,
+    /// Newest map that a write which was turned away was sent by; a newer one must show this OSD as full.
+    owed: Epoch,
+    /// Newest map that showed this OSD as full.
+    shown: Epoch,
+    /// The store had no room for a write of a group since the last look.
+    overrun: bool,
+    /// Fullness as it was last looked at, as state bits of the map.
+    level: u32,
+    /// The epoch in which each pool last became full.
+    pools: BTreeMap<PoolId, Epoch>,
+}
+
+/// Whether an operation is exempt from being turned away.
+fn exempt(op: &OsdOp) -> bool {
+    op.flags & (flags::FULL_TRY | flags::FULL_FORCE) != 0
+}
+
+/// How much of a store is used, between 0 and 1. What the host cannot give is not there.
+fn used(space: &Space) -> f64 {
+    let total = space.total.min(space.available + space.data + space.omap + space.meta);
+    if total == 0 { 0.0 } else { 1.0 - space.available as f64 / total as f64 }
+}
+
+impl Fullness {
+    /// Whether this OSD tells the monitor that it takes no writes.
+    pub(crate) fn refusing(&self) -> bool {
+        self.refusing
+    }
+
+    /// The store refused a write for want of space, which was sent by the map of `epoch` and is dropped.
+    pub(crate) fn overran(&mut self, epoch: Epoch) {
+        self.overrun = true;
+        self.owe(epoch);
+    }
+
+    /// A write was dropped. A client that has a map which shows it as full does not send; one that does all the same is owed nothing.
+    fn owe(&mut self, epoch: Epoch) {
+        if epoch != self.shown {
+            self.owed = self.owed.max(epoch);
+        }
+    }
+
+    /// Whether an operation must be dropped, to be sent again when a map shows that there is room.
+    pub(crate) fn drops(&mut self, op: &OsdOp) -> bool {
+        let before = self.pools.get(&op.locator.pool).is_some_and(|since| op.epoch < *since);
+        let drops = op.may_write() && !exempt(op) && (self.refusing || self.overrun || before);
+        if drops && !before {
+            self.owe(op.epoch);
+        }
+        drops
+    }
+
+    /// Notes which pools a map shows as full that were not.
+    pub(crate) fn new_map(&mut self, old: &OsdMap, new: &OsdMap) {
+        let full = |map: &OsdMap, pool: &PoolId| {
+            map.flags & maps::flags::FULL != 0 || map.pools.get(pool).is_some_and(|p| p.has_flag(pool_flags::FULL))
+        };
+        for pool in new.pools.keys().filter(|p| full(new, p) && !full(old, p)) {
+            self.pools.insert(*pool, new.epoch);
+        }
+        self.pools.retain(|pool, _| new.pools.contains_key(pool));
+    }
+
+    /// Looks at the store. True if the monitor should hear of it now.
+    fn look(&mut self, space: &Space, map: &OsdMap, whoami: i32, failsafe: f64) -> bool {
+        let used = used(space);
+        let ratio = |r: f32| used >= f64::from(r);
+        let full = ratio(map.full_ratio);
+        if self.overrun || used >= failsafe {
+            self.refusing = true;
+        }
+        self.overrun = false;
+        if map.state(whoami) & bits::FULL != 0 {
+            self.shown = map.epoch;
+        }
+        if self.refusing && self.shown >= self.owed && !full && used < failsafe {
+            self.refusing = false;
+        }
+        let level = match (full || self.refusing, ratio(map.backfillfull_ratio), ratio(map.nearfull_ratio)) {
+            (true, ..) => bits::FULL,
+            (_, true, _) => bits::BACKFILLFULL,
+            (.., true) => bits::NEARFULL,
+            _ => 0,
+        };
+        std::mem::replace(&mut self.level, level) != level
+    }
+}
+
+impl Osd {
+    /// Looks how full the store is, once in a round.
+    pub(crate) fn watch_space(&mut self, now: Now, out: &mut Outputs) {
+        let map = self.maps.current().clone();
+        if map.epoch == 0 {
+            return;
+        }
+        let (space, was) = (self.store.space(), self.full.refusing);
+        if self.full.look(&space, &map, self.config.whoami, self.options.failsafe_full) {
+            self.reporter.hurry();
+        }
+        match (was, self.full.refusing) {
+            (false, true) => {
+                let percent = 100.0 * used(&space);
+                let text = format!("the disk is full ({percent:.1} % used): writes wait, reads and deletions go on");
+                out.log(Level::Warn, "osd", text.clone());
+                self.cluster_log(now, pg::ClusterLevel::Error, text);
+            }
+            (true, false) => out.log(Level::Info, "osd", "the disk has room again: writes go on"),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn space(available: u64) -> Space {
+        Space { total: 1000, available, data: 1000 - available, ..Space::default() }
+    }
+
+    fn map(epoch: Epoch, full: bool) -> OsdMap {
+        let mut map = OsdMap { epoch, full_ratio: 0.95, backfillfull_ratio: 0.9, nearfull_ratio: 0.85, ..OsdMap::default() };
+        map.max_osd = 1;
+        map.osd_state = vec![bits::EXISTS | bits::UP | if full { bits::FULL } else { 0 }];
+        map
+    }
+
+    #[test]
+    fn each_threshold_is_told_once() {
+        let mut fullness = Fullness::default();
+        let mut look = |available| fullness.look(&space(available), &map(1, false), 0, 0.97);
+        assert_eq!([500, 140, 130, 90, 45, 44, 500, 500].map(&mut look), [false, true, false, true, true, false, true, false]);
+    }
+
+    #[test]
+    fn writes_are_turned_away_until_the_map_has_shown_it_and_there_is_room() {
+        let mut fullness = Fullness::default();
+        let write = OsdOp { flags: flags::WRITE, epoch: 9, ..OsdOp::default() };
+        let forced = OsdOp { flags: flags::WRITE | flags::FULL_FORCE, ..write.clone() };
+        fullness.look(&space(20), &map(9, false), 0, 0.97);
+        assert!(fullness.drops(&write) && !fullness.drops(&forced) && !fullness.drops(&OsdOp::default()));
+        // Room alone is not enough: nobody would send again what was dropped.
+        fullness.look(&space(500), &map(9, false), 0, 0.97);
+        assert!(fullness.refusing());
+        fullness.look(&space(40), &map(10, true), 0, 0.97);
+        assert!(fullness.refusing(), "the map shows it, but there is no room");
+        fullness.look(&space(500), &map(10, true), 0, 0.97);
+        assert!(!fullness.refusing());
+        fullness.overran(11);
+        fullness.look(&space(500), &map(11, false), 0, 0.97);
+        assert!(fullness.refusing(), "the store's word counts, too, and the older map that showed it does not");
+        fullness.look(&space(500), &map(12, true), 0, 0.97);
+        assert!(!fullness.refusing());
+    }
+
+    #[test]
+    fn what_was_sent_before_a_pool_was_full_is_sent_again() {
+        let mut fullness = Fullness::default();
+        let with = |epoch, flag| {
+            let mut map = map(epoch, false);
+            map.pools.insert(3, maps::Pool { flags: flag, ..maps::Pool::default() });
+            map
+        };
+        let op = |epoch| {
+            let mut op = OsdOp { flags: flags::WRITE, epoch, ..OsdOp::default() };
+            op.locator.pool = 3;
+            op
+        };
+        fullness.new_map(&with(4, 0), &with(5, pool_flags::FULL));
+        fullness.new_map(&with(5, pool_flags::FULL), &with(6, 0));
+        assert!(fullness.drops(&op(4)));
+        assert!(!fullness.drops(&op(5)) && !fullness.drops(&op(6)));
+    }
+}

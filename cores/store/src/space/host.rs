@@ -1,0 +1,152 @@
+//! The file system below the store's file: how much it can still give, and giving back to it what the store does not use.
+//!
+//! A store's file grows as it fills, so that the host can be full while the store has room. Blocks that are free in the store
+//! but were written once still belong to the file; which ones is not known. So when the host runs short, all free blocks are given back to
+//! it, and from then on each run of blocks as it becomes free: then what the host says it has is what can be written, wherever the allocator
+//! chooses.
+
+use crate::block::BLOCK;
+use crate::io::{DATA, Purpose};
+use crate::space::alloc::Run;
+use crate::store::Store;
+use node::{DiskError, DiskStat, Level, Mono};
+use std::time::Duration;
+
+/// How often the sizes of the disk are asked for; more often when the host has less than `NEAR` bytes.
+const STAT_EVERY: Duration = Duration::from_secs(2);
+const STAT_OFTEN: Duration = Duration::from_millis(100);
+const NEAR: u64 = 4 << 30;
+/// Most blocks that are given back with one request, while the store's free space is looked through.
+const PIECE: u64 = 1 << 14;
+/// Until the ring's next part is claimed again after the host had no space for it.
+const CLAIM_AGAIN: Duration = Duration::from_secs(10);
+
+/// What the store knows of its host.
+#[derive(Debug, Default)]
+pub(crate) struct Host {
+    /// Sizes of the data disk, as last told, less what was given out since.
+    pub(crate) disk: DiskStat,
+    stat_at: Option<Mono>,
+    /// The look through the free blocks has come this far, and waits for one request.
+    swept: u64,
+    sweeping: bool,
+    /// The ring is not written further ahead before this.
+    pub(crate) claim_at: Mono,
+}
+
+impl Store {
+    /// Blocks that the host can still give; the largest number for a disk without a host.
+    fn host_blocks(&self) -> u64 {
+        match self.host.disk.host_free {
+            u64::MAX => u64::MAX,
+            free => free / BLOCK as u64,
+        }
+    }
+
+    /// Blocks kept back so that checkpoints and removals always succeed.
+    pub(crate) fn floor(&self) -> u64 {
+        (self.alloc.total() / 64).clamp(32, 4096)
+    }
+
+    /// Blocks that can be written at all, in the store and on the host.
+    pub(crate) fn writable_blocks(&self) -> u64 {
+        self.alloc.free().min(self.host_blocks())
+    }
+
+    /// Whether the host is what limits the store, and has nearly nothing left.
+    fn host_short(&self) -> bool {
+        let free = self.host_blocks();
+        free < self.alloc.free() && (self.io.host_full() || free < 8 * self.floor())
+    }
+
+    /// Asks for the disk's sizes now and then.
+    pub(crate) fn ask_sizes(&mut self) {
+        if self.host.stat_at.is_none_or(|at| at <= self.now) {
+            let often = self.host.disk.host_free < NEAR;
+            self.host.stat_at = Some(self.now.plus(if often { STAT_OFTEN } else { STAT_EVERY }));
+            self.io.stat(DATA, Purpose::Stat);
+        }
+    }
+
+    /// When [`Self::ask_sizes`] has something to do.
+    pub(crate) fn ask_sizes_at(&self) -> Mono {
+        self.host.stat_at.unwrap_or(Mono(0))
+    }
+
+    /// Blocks were given out: the host has less, until it is asked again.
+    pub(crate) fn host_gave(&mut self, blocks: u64) {
+        let disk = &mut self.host.disk;
+        if disk.host_free != u64::MAX {
+            disk.host_free = disk.host_free.saturating_sub(blocks * BLOCK as u64);
+        }
+    }
+
+    /// Looks through the free blocks when the host is short, and gives them back.
+    pub(crate) fn give_back(&mut self) {
+        if !self.host_short() {
+            self.host.swept = 0;
+        } else if !self.host.sweeping {
+            let most = PIECE.min(self.alloc.free() / 4).max(1);
+            match self.alloc.borrow(self.host.swept, most) {
+                None => self.host.swept = u64::MAX,
+                Some(run) => {
+                    self.host.swept = run.0 + u64::from(run.1);
+                    self.host.sweeping = true;
+                    self.trim(run, true);
+                }
+            }
+        }
+    }
+
+    fn trim(&mut self, run: Run, sweep: bool) {
+        self.io.trim(DATA, run.0 * BLOCK as u64, u64::from(run.1) * BLOCK as u64, Purpose::Trim(run, sweep));
+    }
+
+    /// Nothing refers to these blocks any more: they can be given out again, after the host has them back if it is short.
+    pub(crate) fn let_go(&mut self, run: Run) {
+        if self.host_short() {
+            self.trim(run, false);
+        } else {
+            self.alloc.release(run);
+        }
+    }
+
+    /// The host has a run back, as far as it could take it.
+    pub(crate) fn trimmed(&mut self, run: Run, sweep: bool) {
+        self.alloc.release(run);
+        self.host.sweeping &= !sweep;
+        // What came back is there to see at once.
+        self.host.stat_at = None;
+    }
+
+    /// A write found no space. True if that is dealt with.
+    pub(crate) fn no_space(&mut self, done: &node::DiskDone) -> bool {
+        if !matches!(done.result, Err(DiskError::NoSpace)) {
+            return false;
+        }
+        if self.io.is_claim(done.token) {
+            // The ring turns in what there is of it.
+            self.io.ended(done.token);
+            self.claiming = false;
+            self.host.claim_at = self.now.plus(CLAIM_AGAIN);
+            self.ring.settle_for_claimed();
+            return true;
+        }
+        if !self.ready() || !self.io.refused(done.token, self.now) {
+            return false;
+        }
+        self.host.stat_at = None;
+        if !std::mem::replace(&mut self.host_was_full, true) {
+            self.log.push((Level::Warn, "the host has no space for the store's file; writes are tried again each second".into()));
+        }
+        true
+    }
+
+    /// Says so when the host has space again.
+    pub(crate) fn note_host(&mut self) {
+        if self.host_was_full && !self.io.host_full() && self.io.writes_under_way() == 0 {
+            self.host_was_full = false;
+            self.log.push((Level::Info, "the host has space again for the store's file".into()));
+        }
+    }
+}

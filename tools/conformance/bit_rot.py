@@ -1,0 +1,349 @@
+#!/usr/bin/python3
+"""Flips bits in the files of a stopped cluster and shows what comes of it: never wrong data, an error that names what and where, and
+everything that is whole goes on.
+
+usage: bit_rot.py --nacre PATH [--dir DIR] [--only NAME] [-- MORE ARGUMENTS OF nacre up]
+"""
+import argparse
+import os
+import random
+import re
+import shutil
+import struct
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import rados  # noqa: E402
+from live import Cluster, until  # noqa: E402
+
+BLOCK, EIO = 4096, 5
+PAGE_MAGIC = b"NPg1"
+CLEAN, MINOR, DATA, FATAL = 0, 2, 3, 4
+
+
+def content(name, size):
+    return random.Random(name).randbytes(size)
+
+
+class Disk:
+    """The file of osd.0."""
+
+    def __init__(self, directory):
+        self.path = os.path.join(directory, "osd.0", "block")
+
+    def flip(self, offset):
+        with open(self.path, "r+b") as f:
+            f.seek(offset)
+            byte = f.read(1)[0]
+            f.seek(offset)
+            f.write(bytes([byte ^ 0x10]))
+
+    def find(self, block):
+        """Byte offset of a block with this content."""
+        with open(self.path, "rb") as f:
+            at = 0
+            while piece := f.read(1 << 20):
+                for i in range(0, len(piece), BLOCK):
+                    if piece[i : i + BLOCK] == block:
+                        return at + i
+                at += len(piece)
+        raise AssertionError("the block is not on the disk")
+
+    def leaves(self):
+        """Byte offsets of leaf pages, those of former trees included."""
+        out = []
+        with open(self.path, "rb") as f:
+            at = 0
+            while piece := f.read(BLOCK):
+                if piece[:4] == PAGE_MAGIC and piece[4] == 0 and struct.unpack_from("<Q", piece, 8)[0] * BLOCK == at:
+                    out.append(at)
+                at += BLOCK
+        return out
+
+    def groups(self):
+        """Journal groups in the ring: (lsn, incarnation, byte offset), in order. docs/format/store.md says where these stand."""
+        found = []
+        with open(self.path, "rb") as f:
+            f.seek(16 * BLOCK)
+            magic = f.read(8)
+            for at in range(16 * BLOCK, 200 << 20, BLOCK):
+                f.seek(at)
+                head = f.read(64)
+                if len(head) == 64 and head[:8] == magic:
+                    incarnation, lsn = struct.unpack_from("<QQ", head, 32)
+                    found.append((lsn, incarnation, at))
+        return sorted(found)
+
+
+def connect(cluster):
+    client = rados.Rados(conffile=cluster.conf, rados_id="admin")
+    client.connect()
+    return client, client.open_ioctx("p")
+
+
+def fill(cluster, objects=1500):
+    cluster.ceph("osd", "pool", "create", "p", 8)
+    client, ioctx = connect(cluster)
+    waiting = []
+    ioctx.write_full("big", content("big", 4 << 20))
+    for i in range(objects):
+        name = f"small-{i}"
+        with rados.WriteOpCtx() as op:
+            op.write_full(content(name, 4096))
+            op.set_xattr("x", name.encode() * 20)
+            ioctx.set_omap(op, (name, "k"), (name.encode(), b"v" * 100))
+            waiting.append(ioctx.operate_aio_write_op(op, name))
+    for completion in waiting:
+        completion.wait_for_complete()
+        assert completion.get_return_value() == 0
+    ioctx.close()
+    client.shutdown()
+
+
+def look(cluster, objects=1500):
+    """Reads everything: the names whose data, attribute or omap cannot be read. Fails on anything wrong."""
+    client, ioctx = connect(cluster)
+    hurt = set()
+    for name in ["big"] + [f"small-{i}" for i in range(objects)]:
+        want = content(name, 4 << 20 if name == "big" else 4096)
+        try:
+            assert ioctx.read(name, len(want) + 1) == want, f"{name}: wrong data"
+            if name != "big":
+                assert ioctx.get_xattr(name, "x") == name.encode() * 20, f"{name}: wrong attribute"
+                with rados.ReadOpCtx() as op:
+                    entries, _ = ioctx.get_omap_vals_by_keys(op, (name,))
+                    ioctx.operate_read_op(op, name)
+                    assert dict(entries) == {name: name.encode()}, f"{name}: wrong omap"
+        except rados.Error as e:
+            assert abs(e.errno) == EIO, f"{name}: {e}"
+            hurt.add(name)
+    ioctx.close()
+    client.shutdown()
+    return hurt
+
+
+def fsck(cluster, *more):
+    done = cluster.run(cluster.nacre, "fsck", cluster.dir, *more, check=False, timeout=300)
+    return done.returncode, done.stdout + done.stderr
+
+
+def expect_fsck(cluster, code, *patterns, more=()):
+    found, text = fsck(cluster, *more)
+    assert found == code, f"fsck ended with {found}, not {code}: {text}"
+    for pattern in patterns:
+        assert re.search(pattern, text), f"fsck does not say '{pattern}': {text}"
+    return text
+
+
+def data(cluster):
+    """A bit of an object's data."""
+    disk = Disk(cluster.dir)
+    block = 17
+    at = disk.find(content("big", 4 << 20)[block * BLOCK : (block + 1) * BLOCK])
+    disk.flip(at + 1000)
+    expect_fsck(cluster, CLEAN)
+    expect_fsck(cluster, DATA, rf"big.*byte {block * BLOCK}.*checksum [0-9a-f]{{8}} expected, [0-9a-f]{{8}} found at byte {at}", more=["--deep"])
+    cluster.start()
+    assert look(cluster) == {"big"}
+    log = cluster.log("osd.0")
+    assert re.search(rf"big.*byte {at} of the data disk.*offset {block * BLOCK}.*checksum [0-9a-f]{{8}} expected, [0-9a-f]{{8}} found", log), log[-2000:]
+    done = cluster.run("rados", "-p", "p", "get", "big", "/dev/null", check=False)
+    assert done.returncode != 0 and "Input/output error" in done.stderr, done
+    cluster.run("rados", "-p", "p", "stat", "big")
+    assert "big" in cluster.run("rados", "-p", "p", "ls").stdout.split()
+    # Parts beside it are read, and writing the object anew mends it.
+    client, ioctx = connect(cluster)
+    assert ioctx.read("big", BLOCK, 0) == content("big", 4 << 20)[:BLOCK]
+    ioctx.write_full("big", content("big", 4 << 20))
+    ioctx.close()
+    client.shutdown()
+    assert not look(cluster)
+    cluster.stop()
+    expect_fsck(cluster, CLEAN, more=["--deep"])
+
+
+def leaf(cluster):
+    """A bit of a leaf of the index: what is in that page is lost, the rest can be read, nothing can be written."""
+    disk = Disk(cluster.dir)
+    hit = None
+    for at in disk.leaves():
+        disk.flip(at + 3000)
+        if fsck(cluster)[0] != CLEAN:
+            # A leaf of the present tree that is not needed at the start: the free-space map is.
+            if cluster.start(expect_ready=False) is not None and cluster.process.poll() is None:
+                hit = at
+                break
+        disk.flip(at + 3000)
+    assert hit is not None, "no leaf of the tree was found"
+    hurt = look(cluster)
+    client, ioctx = connect(cluster)
+    # Writes go into the journal until a checkpoint comes upon the page; from then on they are refused, and health says why.
+    refused = None
+    ioctx.write_full("new-0", b"n" * 60000)
+    whole = [f"small-{i}" for i in range(1500) if f"small-{i}" not in hurt]
+    for name in whole + whole:
+        try:
+            ioctx.write_full(name, content(name, 4096))
+            ioctx.set_xattr(name, "x", name.encode() * 20)
+            ioctx.write_full("large", b"l" * (60 << 10))
+        except rados.Error as e:
+            refused = abs(e.errno)
+            break
+    assert refused == EIO, f"writes end with {refused}"
+    until("health tells", lambda: "OSD_INDEX_DAMAGED" in cluster.health(), 15)
+    assert cluster.ceph("health")["status"] == "HEALTH_ERR"
+    assert look(cluster) == hurt, "what could be read can be read"
+    assert ioctx.read("new-0", 70000) == b"n" * 60000, "what was acknowledged is there"
+    ioctx.close()
+    client.shutdown()
+    cluster.alive()
+    cluster.kill()
+    cluster.start()
+    assert look(cluster) == hurt
+    cluster.stop()
+    expect_fsck(cluster, FATAL, rf"byte {hit}: index page: is not the page that was written")
+    print(f"  {len(hurt)} of 1501 objects lost a part with the leaf at byte {hit}")
+
+
+def superblock(cluster):
+    """A bit of one superblock slot, then of both."""
+    disk = Disk(cluster.dir)
+    disk.flip(8 * BLOCK + 100)
+    expect_fsck(cluster, MINOR, r"byte 32768: superblock slot is not readable", r"can be repaired")
+    disk.flip(8 * BLOCK + 100)
+    disk.flip(100)
+    expect_fsck(cluster, CLEAN, more=["--repair"])
+    expect_fsck(cluster, CLEAN)
+    disk.flip(100)
+    cluster.start()
+    assert not look(cluster)
+    cluster.stop()
+    expect_fsck(cluster, CLEAN)
+    with open(disk.path, "rb") as f:
+        before = f.read(64 << 10)
+    disk.flip(100)
+    disk.flip(8 * BLOCK + 100)
+    code, text = cluster.start(expect_ready=False)
+    assert code == 1 and "superblock" in text, (code, text)
+    disk.flip(100)
+    disk.flip(8 * BLOCK + 100)
+    with open(disk.path, "rb") as f:
+        assert f.read(64 << 10) == before, "a refused start changed the disk"
+
+
+def tail(cluster):
+    """The end of the journal is torn: replay ends at the last whole group."""
+    cluster.start()
+    client, ioctx = connect(cluster)
+    for n in range(20):
+        ioctx.write_full("last", f"{n}".encode() * 100)
+    cluster.kill()
+    disk = Disk(cluster.dir)
+    groups = disk.groups()
+    newest = max(i for _, i, _ in groups)
+    lsn, _, at = max(g for g in groups if g[1] == newest)
+    disk.flip(at + 200)
+    code, text = fsck(cluster)
+    assert code == CLEAN, text
+    cluster.start()
+    assert not look(cluster)
+    client, ioctx = connect(cluster)
+    # The last group may be one of the OSD's own (a map): then nothing of the object is missing.
+    assert ioctx.read("last", 1000) in (b"19" * 100, b"18" * 100)
+    cluster.stop()
+
+
+def hole(cluster):
+    """A group that was durable is broken: the OSD says so and does not start, and fsck tells what is at stake."""
+    cluster.start()
+    client, ioctx = connect(cluster)
+    for n in range(40):
+        ioctx.write_full(f"late-{n}", content(f"late-{n}", 5000))
+    cluster.kill()
+    disk = Disk(cluster.dir)
+    groups = disk.groups()
+    newest = max(i for _, i, _ in groups)
+    mine = sorted(g for g in groups if g[1] == newest)
+    lsn, _, at = mine[len(mine) // 2]
+    disk.flip(at + 150)
+    code, text = cluster.start(expect_ready=False)
+    assert code == 1 and "corrupt" in text and f"group {lsn} is missing or broken" in text, (code, text)
+    text = expect_fsck(cluster, FATAL, rf"group {lsn} is missing or broken", r"would be lost", r"late-39")
+    disk.flip(at + 150)
+    cluster.start()
+    client, ioctx = connect(cluster)
+    for n in range(40):
+        assert ioctx.read(f"late-{n}", 6000) == content(f"late-{n}", 5000)
+    cluster.stop()
+
+
+def monitor(cluster):
+    """Bits of the monitor's store."""
+    path = os.path.join(cluster.dir, "mon", "store")
+
+    def flip(at):
+        with open(path, "r+b") as f:
+            f.seek(at)
+            byte = f.read(1)[0]
+            f.seek(at)
+            f.write(bytes([byte ^ 1]))
+
+    expect_fsck(cluster, CLEAN, r"mon.a: clean")
+    flip(100)
+    found, text = fsck(cluster)
+    if found == CLEAN:
+        flip(100)
+        flip(8192 + 100)
+        found, text = fsck(cluster)
+        other = 8192 + 100
+    else:
+        other = 100
+    assert found == MINOR and "copies is damaged" in text, text
+    cluster.start()
+    cluster.stop()
+    flip(other)
+    with open(path, "rb") as f:
+        head = f.read(16384)
+    slots = [struct.unpack_from("<Q", head, at + 28)[0] if head[at : at + 8] == b"nacremon" else -1 for at in (0, 8192)]
+    area = struct.unpack_from("<Q", head, 36)[0] if slots[0] >= 0 else struct.unpack_from("<Q", head, 8192 + 36)[0]
+    newest = max(slots)
+    flip(16384 + (newest % 2) * area + 500)
+    expect_fsck(cluster, FATAL, r"snapshot at byte \d+ is damaged: checksum")
+    code, text = cluster.start(expect_ready=False)
+    assert code == 1 and "snapshot" in text and "damaged" in text, (code, text)
+    flip(16384 + (newest % 2) * area + 500)
+    cluster.start()
+    cluster.stop()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nacre", required=True)
+    parser.add_argument("--dir")
+    parser.add_argument("--only", default="")
+    parser.add_argument("more", nargs="*")
+    args = parser.parse_args()
+    args.nacre = os.path.abspath(args.nacre)
+    top = tempfile.mkdtemp(prefix="nacre-rot-", dir=args.dir)
+    try:
+        origin = os.path.join(top, "origin")
+        with Cluster(args.nacre, origin, "--osds", 1, "--osd-size", "512M", *args.more) as cluster:
+            cluster.start()
+            fill(cluster)
+            cluster.stop()
+        for story in (data, leaf, superblock, tail, hole, monitor):
+            if args.only not in story.__name__:
+                continue
+            directory = os.path.join(top, story.__name__)
+            shutil.copytree(origin, directory)
+            with Cluster(args.nacre, directory, *args.more) as cluster:
+                story(cluster)
+            shutil.rmtree(directory)
+            print(f"{story.__name__}: {story.__doc__.strip().splitlines()[0]}")
+    finally:
+        shutil.rmtree(top, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
