@@ -65,7 +65,8 @@ pub(crate) fn erase_if_any(call: &mut Call<'_>, key: impl Into<Bytes>) -> Result
 /// Entries after `prefix` + `after` that begin with `prefix`, at most `max`, with the prefix cut off.
 pub(crate) fn list(call: &Call<'_>, prefix: impl AsRef<[u8]>, after: &[u8], max: u64) -> Result<Vec<(Bytes, Bytes)>, Fail> {
     let prefix = prefix.as_ref();
-    let mut last = key(prefix, after);
+    // From the very beginning: the journal's own client has an empty name, so its key is the prefix itself.
+    let mut last = if after.is_empty() { Bytes::new() } else { key(prefix, after) };
     let mut entries = Vec::new();
     while (entries.len() as u64) < max {
         let page = call.view.omap_list(&last, prefix, (max - entries.len() as u64).min(PAGE) as usize)?;
