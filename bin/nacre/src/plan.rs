@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io::{Seek, SeekFrom};
 use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::{Path, PathBuf};
+use types::Fsid;
 
 /// OSDs of a new cluster.
 const DEFAULT_OSDS: u32 = 3;
@@ -19,6 +20,8 @@ const SUPERBLOCKS: [u64; 2] = [0, 8 * 4096];
 /// The same of a monitor's store.
 const MON_MAGIC: &[u8; 8] = b"nacremon";
 const MON_SUPERBLOCKS: [u64; 2] = [0, 2 * 4096];
+/// Newest format of it, as docs/format/monitor.md tells.
+const MON_FORMAT: u32 = 1;
 /// The first bytes of a journal's disk; the identity of the OSD's disk follows.
 const JOURNAL_MAGIC: &[u8; 8] = b"NACREJNL";
 /// A disk that is taken for empty has no byte set so far from its beginning and from its end, where partition tables, volumes and
@@ -144,7 +147,7 @@ pub(crate) fn usable(osd: &OsdState, dir: &Path) -> Result<Content> {
         content => content,
     };
     if content == Content::Store {
-        let head = superblock(&block).with_context(|| format!("read {}", block.display()))?;
+        let head = superblock(&block, &SUPERBLOCKS, MAGIC, 20).with_context(|| format!("read {}", block.display()))?;
         if let Some((version, _)) = head.filter(|(version, _)| *version > store::FORMAT) {
             bail!("{} has format {version}; this program knows formats up to {}", block.display(), store::FORMAT);
         }
@@ -163,22 +166,33 @@ pub(crate) fn usable(osd: &OsdState, dir: &Path) -> Result<Content> {
     Ok(content)
 }
 
-/// Format and identity of the disk, as a store's superblock tells them behind its magic number.
-fn superblock(path: &Path) -> std::io::Result<Option<(u32, [u8; 16])>> {
+/// Format and identity (at byte `identity`) that a superblock tells behind its magic number; of two, the newer format.
+fn superblock(path: &Path, places: &[u64], magic: &[u8; 8], identity: usize) -> std::io::Result<Option<(u32, [u8; 16])>> {
     let Some(file) = open(path)? else { return Ok(None) };
     let mut found = None;
-    for at in SUPERBLOCKS {
-        let mut head = [0; 36];
-        if file.read_exact_at(&mut head, at).is_ok()
-            && let Some([version @ .., _, _, _, _, _, _, _, _]) =
-                head.strip_prefix(MAGIC).and_then(|rest| rest.first_chunk::<12>())
-            && let Some(uuid) = head.last_chunk::<16>()
-        {
-            let version = u32::from_le_bytes([version[0], version[1], version[2], version[3]]);
-            found = found.max(Some((version, *uuid)));
+    for at in places {
+        let mut head = [0; 64];
+        if file.read_exact_at(&mut head, *at).is_ok() && head.starts_with(magic) {
+            let mut id = [0; 16];
+            id.copy_from_slice(&head[identity..identity + 16]);
+            found = found.max(Some((u32::from_le_bytes([head[8], head[9], head[10], head[11]]), id)));
         }
     }
     Ok(found)
+}
+
+/// Whether the monitor's store, if there is one, is one that this program knows, of cluster `fsid`. Changes nothing.
+pub(crate) fn monitor_fits(path: &Path, fsid: Fsid) -> Result<()> {
+    let head = superblock(path, &MON_SUPERBLOCKS, MON_MAGIC, 12).with_context(|| format!("read {}", path.display()))?;
+    match head {
+        Some((version, _)) if version > MON_FORMAT => {
+            bail!("the monitor's store {} has format {version}; this program knows formats up to {MON_FORMAT}", path.display())
+        }
+        Some((_, found)) if found != fsid.0 => {
+            bail!("the monitor's store {} belongs to cluster {}, not to {fsid}", path.display(), Fsid(found))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Looks at a file or device on which an OSD's data may lie.

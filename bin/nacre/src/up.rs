@@ -156,6 +156,7 @@ fn lock_path(dir: &Path, role: Role) -> PathBuf {
 /// A cluster whose OSDs have served has a monitor's store: a new one in its place would know nothing of the pools whose data they hold.
 fn check_monitor(state: &State, dir: &Path) -> Result<()> {
     let path = dir.join("mon/store");
+    plan::monitor_fits(&path, state.fsid()?)?;
     if !state.osds.iter().any(|o| o.made) {
         return Ok(());
     }

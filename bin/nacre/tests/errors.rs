@@ -119,7 +119,7 @@ fn clusters_that_are_not_what_they_should_be() {
     let other = "11111111-2222-4333-8444-555555555555";
 
     // Another cluster's.
-    with_file(&toml, |t| *t = text.replace(&fsid, other).into(), || refuses(&dir, "", &["monitor's store", &fsid, other]));
+    with_file(&toml, |t| *t = text.replace(&fsid, other).into(), || refuses(&dir, "", &["belongs to", &fsid, other]));
     let uuid = text.lines().find_map(|l| l.strip_prefix("uuid = ")).unwrap().trim_matches('"').to_owned();
     with_file(&toml, |t| *t = text.replace(&uuid, other).into(), || refuses(&dir, "", &["osd.0", "belongs to"]));
 
