@@ -44,7 +44,7 @@ impl Disk {
                 self.len = self.len.max(end);
                 Ok(DiskOutput::Done)
             }
-            DiskOp::Flush => Ok(DiskOutput::Done),
+            DiskOp::Flush | DiskOp::Trim { .. } => Ok(DiskOutput::Done),
             DiskOp::Stat => {
                 let (len, capacity) = (self.len as u64, self.bytes.len() as u64);
                 Ok(DiskOutput::Stat(DiskStat { len, capacity, host_free: u64::MAX }))
@@ -101,8 +101,8 @@ impl Hosts {
             let run = if host.counted { counted_round } else { other_round };
             run(&mut *host.node, now, inputs, &mut out);
             out.0.into_iter().for_each(|output| self.carry_out(i, output));
-            let node = &mut self.hosts[i].node;
-            if self.hosts[i].counted { counted_end(&mut **node, now) } else { node.carried_out(now) }
+            let Host { node, counted, .. } = &mut self.hosts[i];
+            if *counted { counted_end(&mut **node, now) } else { node.carried_out(now) }
         }
         if idle {
             let next = self.hosts.iter().map(|h| h.node.deadline().0).min().unwrap_or(u64::MAX);

@@ -55,6 +55,7 @@ fn cluster(orders: &Rc<RefCell<Orders>>) -> Hosts {
 
     let store = store::Config { uuid: [3; 16], fsid: FSID, whoami: 0, ..store::Config::default() };
     let config = OsdConfig {
+        memory: 256 << 20,
         fsid: FSID,
         whoami: 0,
         uuid: [3; 16],
