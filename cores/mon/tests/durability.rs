@@ -151,7 +151,7 @@ fn a_store_of_another_cluster_or_a_newer_format_is_refused() {
         block[4092..].copy_from_slice(&crc.to_le_bytes());
     }
     let why = World::with(config(AuthMode::None), newer).fatal.unwrap();
-    assert!(why.contains("format 99"), "{why}");
+    assert!(why.contains("format version 99"), "{why}");
 }
 
 #[test]

@@ -106,7 +106,12 @@ fn a_full_store_refuses_writes_and_takes_deletions() {
     let mut bench = Bench::new(1);
     bench.request(10, 1, write("a", "one"));
     bench.store.full = true;
-    assert_eq!(bench.request(10, 2, write("b", "two")).result, Errno::ENOSPC.wire());
+    bench.deliver(types::SessionId(10), bench::peer(10), 9, write("b", "two"));
+    bench.settle();
+    let waits = (bench.dropped.last().copied(), bench.overran);
+    assert_eq!(waits, (Some((types::SessionId(10), 9)), 1), "a plain write waits for a map that shows the space");
+    let tries = messages::osd::OsdOp { flags: messages::osd::flags::FULL_TRY, ..write("b", "two") };
+    assert_eq!(bench.request(10, 2, tries).result, Errno::ENOSPC.wire());
     assert_eq!(bench.request(10, 3, request("a", vec![Op::new(code::DELETE, OpArgs::None)])).result, 0);
     bench.store.full = false;
     assert_eq!(bench.request(10, 2, write("b", "two")).result, 0, "what was refused is not remembered");

@@ -36,6 +36,12 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("fio_rbd_fsync", "the same"),
     ("fio_rbd_trim", "the same"),
     ("rbd_export_v2", "the real OSD was in the middle of trimming"),
+    ("py_rbd", "the time of a snapshot is that of our clock"),
+    ("qemu_io", "the same"),
+    ("rbd_snap_ls", "the same"),
+    ("ec_rbd_create", "the replay has no groups for its pool: what it asks gets no answer"),
+    ("ec_rbd_rd", "the image was written by a command whose recording is too large to be kept"),
+    ("rbd_pool_stats", "one of the images was made by such a command"),
     ("ceph_auth_gok", "it has no map of its own, and the map of the recording before lacks its pool"),
 ];
 
@@ -169,7 +175,18 @@ fn needs_unknown_write(op: &OsdOp) -> bool {
 /// Without what depends on requests that were not recorded, and on fields of calls that no client reads.
 fn comparable(reply: &OsdOpReply) -> OsdOpReply {
     let mut reply = OsdOpReply { replay_version: Default::default(), user_version: 0, epoch: 0, ..reply.clone() };
+    // A notification's number is the OSD's own.
+    reply.ops.iter_mut().filter(|op| op.code == code::NOTIFY).for_each(|op| op.output = types::Rope::new());
     for op in reply.ops.iter_mut().filter(|op| op.code == code::CALL) {
+        // An image's three times, whose methods have names of one length, are those of our clock.
+        let time = match &op.args {
+            OpArgs::Call { class_len, method_len, .. } => (*class_len, *method_len) == (3, 20),
+            OpArgs::Raw(raw) => raw[..2] == [3, 20],
+            _ => false,
+        };
+        if time {
+            op.output = types::Rope::new();
+        }
         op.args = OpArgs::None;
     }
     reply

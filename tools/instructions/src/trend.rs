@@ -22,7 +22,7 @@ pub(crate) fn write(file: &Path, counts: &Counts) -> Result<(), String> {
 }
 
 fn change(kept: u64, found: u64) -> f64 {
-    (found as f64 / kept as f64 - 1.0) * 100.0
+    (found as f64 - kept as f64) * 100.0 / kept as f64
 }
 
 /// A table for people.

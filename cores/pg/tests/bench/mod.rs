@@ -37,6 +37,8 @@ pub(crate) struct Bench {
     pub(crate) removed: Vec<SpgId>,
     /// Operations that get no answer.
     pub(crate) dropped: Vec<(SessionId, u64)>,
+    /// Writes that found the store full.
+    pub(crate) overran: usize,
 }
 
 /// A map with one pool and no OSDs: everything is led by nobody, number -1, which is who the bench is.
@@ -77,6 +79,7 @@ impl Bench {
             tid: 1 << 40,
             removed: Vec::new(),
             dropped: Vec::new(),
+            overran: 0,
         }
     }
 
@@ -162,7 +165,7 @@ impl Bench {
                     self.removed.push(id);
                 }
                 Effect::Dropped { session, tid } => self.dropped.push((session, tid)),
-                Effect::NoSpace { .. } => panic!("the store is full"),
+                Effect::NoSpace { .. } => self.overran += 1,
                 Effect::StoreStopped => panic!("the store stopped"),
             }
         }

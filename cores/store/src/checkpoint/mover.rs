@@ -101,7 +101,8 @@ impl Store {
                 let (place, bytes) = good.next().expect("as many as were taken");
                 c.moved.insert(place.0, block + i);
                 data.push(bytes.bytes().clone());
-                self.blocks.insert(block + i, bytes, true);
+                // A block of a group would keep the whole group in memory.
+                self.blocks.insert(block + i, bytes.on_its_own(), false);
             }
             c.writes += 1;
             c.promised -= u64::from(n).min(c.promised);
