@@ -149,7 +149,7 @@ pub(crate) fn usable(osd: &OsdState, dir: &Path) -> Result<Content> {
     if content == Content::Store {
         let head = superblock(&block, &SUPERBLOCKS, MAGIC, 20).with_context(|| format!("read {}", block.display()))?;
         if let Some((version, _)) = head.filter(|(version, _)| *version > store::FORMAT) {
-            bail!("{} has format {version}; this program knows formats up to {}", block.display(), store::FORMAT);
+            bail!("{} has format version {version}; this program knows versions up to {}", block.display(), store::FORMAT);
         }
         if head.is_none_or(|(_, uuid)| Ok(uuid) != osd.uuid().map_err(drop)) {
             let clear = if osd.made { String::new() } else { format!("; {clear}") };
@@ -186,7 +186,7 @@ pub(crate) fn monitor_fits(path: &Path, fsid: Fsid) -> Result<()> {
     let head = superblock(path, &MON_SUPERBLOCKS, MON_MAGIC, 12).with_context(|| format!("read {}", path.display()))?;
     match head {
         Some((version, _)) if version > MON_FORMAT => {
-            bail!("the monitor's store {} has format {version}; this program knows formats up to {MON_FORMAT}", path.display())
+            bail!("the monitor's store {} has format version {version}; this program knows versions up to {MON_FORMAT}", path.display())
         }
         Some((_, found)) if found != fsid.0 => {
             bail!("the monitor's store {} belongs to cluster {}, not to {fsid}", path.display(), Fsid(found))

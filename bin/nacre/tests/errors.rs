@@ -131,9 +131,9 @@ fn clusters_that_are_not_what_they_should_be() {
     );
     let newer = |block: &mut [u8]| block[8..12].copy_from_slice(&9u32.to_le_bytes());
     with_block(&block, 0, true, newer, || {
-        with_block(&block, 8 * 4096, true, newer, || refuses(&dir, "", &["osd.0", "format 9"]));
+        with_block(&block, 8 * 4096, true, newer, || refuses(&dir, "", &["osd.0", "format version 9"]));
     });
-    with_block(&store, 0, true, newer, || refuses(&dir, "", &["monitor", "format 9"]));
+    with_block(&store, 0, true, newer, || refuses(&dir, "", &["monitor", "format version 9"]));
 
     // Broken, emptied, gone.
     with_file(&toml, |t| t.truncate(t.len() / 2), || refuses(&dir, "", &["nacre.toml"]));
