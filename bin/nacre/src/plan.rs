@@ -186,7 +186,10 @@ pub(crate) fn monitor_fits(path: &Path, fsid: Fsid) -> Result<()> {
     let head = superblock(path, &MON_SUPERBLOCKS, MON_MAGIC, 12).with_context(|| format!("read {}", path.display()))?;
     match head {
         Some((version, _)) if version > MON_FORMAT => {
-            bail!("the monitor's store {} has format version {version}; this program knows versions up to {MON_FORMAT}", path.display())
+            bail!(
+                "the monitor's store {} has format version {version}; this program knows versions up to {MON_FORMAT}",
+                path.display()
+            )
         }
         Some((_, found)) if found != fsid.0 => {
             bail!("the monitor's store {} belongs to cluster {}, not to {fsid}", path.display(), Fsid(found))
