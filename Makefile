@@ -12,6 +12,7 @@ LOSSY := $(or $(CARGO_TARGET_DIR),target)/release/lossydisk
 
 SECONDS_EACH ?= 3
 SEEDS ?= 200
+SIM_SECONDS ?= 180
 ROUNDS ?= 20
 LOSSY_ROUNDS ?= 6
 MODEL_SECONDS ?= 45
@@ -92,8 +93,9 @@ fuzz-long: deps-build   ## the same under libFuzzer, FUZZ_EACH=600 seconds for e
 hostile: deps-test build   ## garbage, replays and idle crowds against a running cluster
 	$(PYTHON) tools/conformance/hostile_peers.py --nacre $(NACRE)
 
-sim: deps-build   ## the simulator, SEEDS=200 seeds of each scenario
-	$(CARGO) run -p sim -- --seeds $(SEEDS)
+# Debug: `make unit` has built it already, and an optimized build costs more time than it saves on so few seeds.
+sim: deps-build   ## the simulator, SEEDS=200 seeds of each scenario, or as many as begin within SIM_SECONDS=180
+	$(CARGO) run --workspace --bin sim -- --seeds $(SEEDS) --seconds $(SIM_SECONDS)
 
 conformance: deps-test build   ## stock clients against our cluster, compared with a real one's answers
 	$(CARGO) run -p conformance -- --nacre $(NACRE) --auth none
@@ -181,7 +183,7 @@ flamegraph: build   ## draw docs/flamegraph-4k-write.svg anew: where the time of
 
 test-long: lint unit build   ## hours: many seeds, 500 kill rounds, a million mappings
 	NACRE_CRUSH_MAPPINGS=1000000 $(CARGO) test --release -p crush -p maps
-	$(MAKE) sim SEEDS=20000
+	$(CARGO) run --release -p sim -- --seeds 20000
 	$(MAKE) conformance
 	$(MAKE) kill-rounds-long model-long soak memory
 

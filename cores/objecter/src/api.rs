@@ -147,6 +147,15 @@ pub enum Event {
         /// What programs read.
         output: Rope,
     },
+    /// A monitor answered a pool operation.
+    PoolOpDone {
+        /// The id that [`crate::Objecter::pool_op`] gave.
+        id: OpId,
+        /// 0, or a negative error number.
+        result: i32,
+        /// For a new self-managed snapshot its number (u64).
+        data: Option<Bytes>,
+    },
     /// There is a new OSD map.
     Map {
         /// Its epoch.

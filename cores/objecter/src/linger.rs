@@ -192,7 +192,8 @@ impl Objecter {
         }
     }
 
-    fn end_linger(&mut self, cookie: u64, result: i32, replies: Rope) {
+    /// It ends, a watch as lost, a notification as done.
+    pub(crate) fn end_linger(&mut self, cookie: u64, result: i32, replies: Rope) {
         let Some(linger) = self.lingers.remove(&cookie) else { return };
         if let Some(tid) = linger.op {
             self.remove(tid);

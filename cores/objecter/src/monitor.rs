@@ -5,7 +5,7 @@ use crate::{Config, Event, Objecter, OpId};
 use maps::MonMap;
 use messages::mon::{
     Auth, AuthReply, ConfigMsg, MonCommand, MonCommandAck, MonGetVersion, MonGetVersionReply, MonMapMsg, MonSubscribe, OsdMapMsg,
-    SubscribeItem,
+    PoolOp, PoolOpReply, SubscribeItem,
 };
 use msgr::{Messenger, Policy};
 use node::{Level, Mono, Now, Outputs};
@@ -52,6 +52,8 @@ pub(crate) struct MonSession {
     newer_map: bool,
     asked_at: Mono,
     commands: BTreeMap<u64, Command>,
+    /// Pool operations under way; the second says whether it was sent.
+    pool_ops: BTreeMap<u64, (PoolOp, bool)>,
     /// Handles of version requests under way; the second says whether it was sent.
     versions: BTreeMap<u64, (VersionWanted, bool)>,
     /// Newest OSD map that a monitor named.
@@ -75,6 +77,7 @@ impl MonSession {
             newer_map: true,
             asked_at: Mono(0),
             commands: BTreeMap::new(),
+            pool_ops: BTreeMap::new(),
             versions: BTreeMap::new(),
             newest: None,
             follow: config.follow_maps,
@@ -152,6 +155,17 @@ impl Objecter {
         OpId(tid)
     }
 
+    /// Sends a pool operation (snapshots, creation, deletion) to a monitor; cluster and map version are filled in here. It ends with
+    /// [`Event::PoolOpDone`]. One whose answer is lost with the connection is sent again, so it may be executed twice: a
+    /// self-managed snapshot that nobody heard of costs a number.
+    pub fn pool_op(&mut self, op: PoolOp) -> OpId {
+        let tid = self.next_tid;
+        self.next_tid += 1;
+        self.monitor.pool_ops.insert(tid, (op, false));
+        self.wake = Mono(0);
+        OpId(tid)
+    }
+
     /// Asks for a newer OSD map than ours, as after a command that made one.
     pub fn want_newer_map(&mut self) {
         self.monitor.want_newer_map();
@@ -192,6 +206,7 @@ impl Objecter {
         mon.next += 1;
         mon.retry_at = now.mono.plus(pause(self.config.retry_after, mon.failures));
         mon.commands.values_mut().for_each(|c| c.sent = false);
+        mon.pool_ops.values_mut().for_each(|(_, sent)| *sent = false);
         mon.versions.values_mut().for_each(|(_, sent)| *sent = false);
     }
 
@@ -209,6 +224,13 @@ impl Objecter {
                     let id = OpId(message.tid);
                     let (result, status, output) = (ack.result, ack.status, ack.output);
                     self.events.push_back(Event::CommandDone { id, result, status, output });
+                }
+            }
+            PoolOpReply::KIND => {
+                let reply = PoolOpReply::decode(message)?;
+                if self.monitor.pool_ops.remove(&message.tid).is_some() {
+                    let id = OpId(message.tid);
+                    self.events.push_back(Event::PoolOpDone { id, result: reply.result, data: reply.data });
                 }
             }
             MonGetVersionReply::KIND => {
@@ -276,6 +298,12 @@ impl Objecter {
             for (tid, command) in mon.commands.iter_mut().filter(|(_, c)| !c.sent) {
                 command.sent = true;
                 let message = MonCommand { fsid, cmd: command.cmd.clone(), input: command.input.clone() }.encode();
+                messenger.send(session, Message { tid: *tid, ..message });
+            }
+            let version = u64::from(mon.osdmap_epoch);
+            for (tid, (op, sent)) in mon.pool_ops.iter_mut().filter(|(_, (_, sent))| !sent) {
+                *sent = true;
+                let message = PoolOp { version, fsid, ..op.clone() }.encode();
                 messenger.send(session, Message { tid: *tid, ..message });
             }
         }

@@ -4,7 +4,7 @@ use crate::linger::Linger;
 use crate::monitor::{MonSession, VersionWanted};
 use crate::session::OsdSession;
 use crate::target::{Target, interval_of};
-use crate::{Config, Event, OpError, OpId, OpRequest, WatchId};
+use crate::{Config, Event, OpError, OpId, OpRequest};
 use maps::{Incremental, OsdMap};
 use messages::mon::OsdMapMsg;
 use messages::osd::{Backoff, OsdOp, OsdOpReply, WatchNotify, flags};
@@ -12,7 +12,7 @@ use msgr::Messenger;
 use node::{Level, Mono, Now, Outputs};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use types::{Epoch, Message, OsdId, PoolId, SessionId, SpgId};
+use types::{Epoch, Message, OsdId, PoolId, Rope, SessionId, SpgId};
 
 /// `CEPH_OSDMAP_FULL`.
 const MAP_FULL: u32 = 1 << 1;
@@ -373,10 +373,7 @@ impl Objecter {
             let Some(op) = self.remove(tid) else { return };
             match op.owner {
                 Owner::Caller => self.events.push_back(Event::Done { id: OpId(tid), result: Err(OpError::NoPool) }),
-                Owner::Linger(cookie) => {
-                    self.lingers.remove(&cookie);
-                    self.events.push_back(Event::WatchLost { watch: WatchId(cookie), result: types::Errno::ENOENT.wire() });
-                }
+                Owner::Linger(cookie) => self.end_linger(cookie, types::Errno::ENOENT.wire(), Rope::new()),
             }
         } else {
             self.monitor.want_version(VersionWanted::NewestMap);

@@ -7,7 +7,7 @@ use crate::model::Action;
 use crate::reference::{Meaning, RefStore};
 use crate::rng::Rng;
 use crate::standmon::{self, StandMon};
-use crate::workload::{Admin, AdminShared, Habits, Shared, Workload};
+use crate::workload::{Admin, AdminShared, Habits, Shared, Snaps, Workload};
 use crate::world::{Boot, HostConfig, HostId, HostState, World};
 use mon::{AuthMode, Monitor};
 use msgr::auth::{Auth, ClientAuth};
@@ -65,6 +65,10 @@ pub struct Plan {
     pub misdeed: Option<Misdeed>,
     /// Whether the cluster uses cephx.
     pub cephx: bool,
+    /// Whether the journals have disks of their own.
+    pub separate_journal: bool,
+    /// Whether a pool comes and goes, with a client in it.
+    pub churn: bool,
 }
 
 impl Default for Plan {
@@ -79,6 +83,8 @@ impl Default for Plan {
             osd_bytes: 256 << 20,
             misdeed: None,
             cephx: false,
+            separate_journal: false,
+            churn: false,
         }
     }
 }
@@ -94,14 +100,25 @@ pub struct Cluster {
     /// The clients, and what they share.
     pub clients: Vec<(HostId, Rc<RefCell<Shared>>)>,
     admin: HostId,
-    admin_shared: Rc<RefCell<AdminShared>>,
+    pub(crate) admin_shared: Rc<RefCell<AdminShared>>,
+    /// The client in the pool that comes and goes.
+    pub churn: Option<(HostId, Rc<RefCell<Shared>>)>,
     /// What was asked and answered.
     pub history: Rc<RefCell<History>>,
     /// Chance for whoever plans.
     pub rng: Rng,
     /// What it is made of.
     pub plan: Plan,
+    /// Which OSDs' stores were ever ready.
+    pub(crate) made: Vec<Rc<Cell<bool>>>,
+    /// The first thing that cannot be, found on a disk.
+    pub wrong: Option<String>,
+    /// Stores that were checked after a crash.
+    pub checked: u64,
 }
+
+/// The pool that comes and goes.
+pub const CHURN_POOL: &str = "tmp";
 
 const FSID: Fsid = Fsid([0x5a; 16]);
 
@@ -190,7 +207,7 @@ fn open_store(
         whoami: number as i32,
         memory,
         journal_bytes,
-        separate_journal: false,
+        separate_journal: plan.separate_journal,
     };
     if made {
         return (Box::new(store::Store::open(config)), None);
@@ -239,21 +256,32 @@ impl Cluster {
                 add(&mut world, "mon.a".into(), listen, vec![mon_disk], move |boot| monitor(&plan, &boot))
             }
         };
-        let osds = (0..plan.osds).map(|number| Self::add_osd(&mut world, &plan, number)).collect();
+        let made: Vec<Rc<Cell<bool>>> = (0..plan.osds).map(|_| Rc::default()).collect();
+        let osds = (0..plan.osds).map(|number| Self::add_osd(&mut world, &plan, number, made[number].clone())).collect();
         let clients = (0..plan.clients).map(|n| Self::add_client(&mut world, &plan, n, &history)).collect();
-        let admin_shared = Rc::new(RefCell::new(AdminShared::default()));
+        let admin_shared = Rc::new(RefCell::new(AdminShared { history: history.clone(), ..AdminShared::default() }));
         let (p, shared) = (plan.clone(), admin_shared.clone());
         let admin = add(&mut world, "admin".into(), vec![], vec![], move |boot| client(&p, &boot, Admin::new(shared.clone())));
-        Self { world, mon, osds, clients, admin, admin_shared, history, rng, plan }
+        let churn = plan.churn.then(|| {
+            let habits = Habits { pool: CHURN_POOL.into(), snaps: Snaps::None, ..plan.habits.clone() };
+            let plan = Plan { habits, ..plan.clone() };
+            Self::add_client(&mut world, &plan, plan.clients, &Rc::default())
+        });
+        let (wrong, checked) = (None, 0);
+        Self { world, mon, osds, clients, admin, admin_shared, churn, history, rng, plan, made, wrong, checked }
     }
 
-    fn add_osd(world: &mut World, plan: &Plan, number: usize) -> HostId {
+    fn add_osd(world: &mut World, plan: &Plan, number: usize, made: Rc<Cell<bool>>) -> HostId {
         // A reference store's space exists from the start.
         let len = if plan.store == StoreKind::Reference { plan.osd_bytes } else { 0 };
         let disk = DiskConfig { capacity: plan.osd_bytes, len, ..DiskConfig::default() };
-        let (plan, meaning) = (plan.clone(), Default::default());
+        let mut disks = vec![disk];
+        if plan.separate_journal {
+            disks.push(DiskConfig { capacity: 16 << 20, ..DiskConfig::default() });
+        }
+        let (plan, meaning) = (plan.clone(), (Rc::default(), made));
         let listen = vec![socket(1, number as u8, 6800)];
-        add(world, format!("osd.{number}"), listen, vec![disk], move |boot| osd(&plan, number, &boot, &meaning))
+        add(world, format!("osd.{number}"), listen, disks, move |boot| osd(&plan, number, &boot, &meaning))
     }
 
     fn add_client(world: &mut World, plan: &Plan, n: usize, history: &Rc<RefCell<History>>) -> (HostId, Rc<RefCell<Shared>>) {
@@ -277,20 +305,27 @@ impl Cluster {
         });
         self.command_ok(&create.to_string())?;
         self.wait_clean()?;
-        for (host, _) in self.clients.clone() {
+        for (host, _) in self.clients.clone().into_iter().chain(self.churn.clone()) {
             self.world.start(host);
         }
         Ok(())
+    }
+
+    /// Sends a command to the monitor; nobody waits for the answer.
+    pub fn tell(&mut self, command: &str) {
+        self.world.call(self.admin, command);
     }
 
     /// Sends a command to the monitor, and gives result, status and output.
     pub fn command(&mut self, json: &str) -> Result<(i32, String, Vec<u8>), String> {
         self.world.call(self.admin, json);
         let shared = self.admin_shared.clone();
-        if !self.world.run_while(Duration::from_secs(60), |_| shared.borrow().answers.is_empty()) {
+        let answered = || shared.borrow().answers.iter().position(|(command, ..)| command == json);
+        if !self.world.run_while(Duration::from_secs(60), |_| answered().is_none()) {
             return Err(format!("the monitor does not answer {json}"));
         }
-        let (_, result, status, output) = shared.borrow_mut().answers.remove(0);
+        let at = answered().expect("it was answered");
+        let (_, result, status, output) = shared.borrow_mut().answers.remove(at);
         Ok((result, status, output))
     }
 
@@ -325,7 +360,7 @@ impl Cluster {
             let states = status["pgmap"]["pgs_by_state"].as_array().map_or(&[][..], |v| v);
             let clean = states.iter().filter(|s| s["state_name"] == "active+clean").filter_map(|s| s["count"].as_u64());
             let total = status["pgmap"]["num_pgs"].as_u64().unwrap_or(0);
-            status["osdmap"]["num_up_osds"].as_u64() == Some(osds) && total >= pgs && clean.sum::<u64>() == total
+            status["osdmap"]["num_up_osds"].as_u64() == Some(osds) && total == pgs && clean.sum::<u64>() == total
         })
     }
 
@@ -347,13 +382,28 @@ impl Cluster {
 
     /// The first client looks at everything there is.
     pub fn look_at_everything(&mut self) -> Result<(), String> {
-        let shared = self.clients[0].1.clone();
+        let snaps: Vec<u64> = match self.plan.habits.snaps {
+            Snaps::None => Vec::new(),
+            Snaps::Own => self.history.borrow().own_snaps.1.clone(),
+            Snaps::Pool => self.history.borrow().pool_snaps().into_iter().map(|(_, id)| id).collect(),
+        };
+        let places = || [None].into_iter().chain(snaps.iter().copied().map(Some));
+        let mut script = Vec::new();
         for n in 0..self.plan.habits.objects {
-            let attributes = (0..3).map(|k| Action::GetXattr(format!("k{k}")));
-            for action in [Action::Read, Action::OmapGet].into_iter().chain(attributes) {
-                shared.borrow_mut().script.push((format!("o{n}"), action));
+            let object = format!("o{n}");
+            for at in places() {
+                let actions = [Action::Read, Action::OmapGet, Action::GetXattrs, Action::OmapHeader];
+                script.extend(actions.into_iter().map(|action| (object.clone(), action, at)));
             }
+            let calls = [Action::VersionRead, Action::RefRead, Action::SparseRead, Action::Stat];
+            script.extend(calls.into_iter().map(|action| (object.clone(), action, None)));
         }
+        self.perform(script)
+    }
+
+    /// The first client does this, in any order.
+    pub fn perform(&mut self, script: Vec<(String, Action, Option<u64>)>) -> Result<(), String> {
+        self.clients[0].1.borrow_mut().script.extend(script);
         self.world.start(self.clients[0].0);
         // The client sleeps until something happens to it.
         self.world.call(self.clients[0].0, "");
@@ -363,10 +413,21 @@ impl Cluster {
     /// Starts every host that should run and does not.
     pub fn start_all(&mut self) {
         for host in self.world.hosts() {
-            if !self.world.is_up(host) {
-                self.world.start(host);
-            }
+            self.start(host);
         }
+    }
+
+    /// Starts a host that does not run. An OSD's disk is looked at before, sometimes: what crashes leave must be whole.
+    pub fn start(&mut self, host: HostId) {
+        if self.world.is_up(host) {
+            return;
+        }
+        if let Some(number) = self.osds.iter().position(|osd| *osd == host)
+            && self.rng.one_in(4)
+        {
+            self.check_store(number);
+        }
+        self.world.start(host);
     }
 
     /// The failures that hosts ended with.

@@ -47,7 +47,24 @@ pub enum Fault {
     HostFull,
     /// A wall clock jumps.
     ClockJump,
+    /// Some of an OSD's writes go to another place for a while.
+    WrongWrites,
+    /// A bit of an OSD's disk flips for good.
+    Rot,
+    /// A bit of the monitor's disk flips for good.
+    MonRot,
+    /// No fault: a snapshot is made.
+    Snap,
+    /// No fault: a snapshot is removed.
+    SnapRemove,
+    /// No fault: the pool's groups split.
+    Split,
+    /// No fault: a pool is made, or removed with all that is in it.
+    Pool,
 }
+
+/// What happens to a cluster that is used, without anything going wrong.
+pub const LIFE: &[Fault] = &[Fault::Snap, Fault::Snap, Fault::SnapRemove, Fault::Split, Fault::Pool];
 
 /// Faults that nothing but time, connections and processes suffer from.
 pub const GENTLE: &[Fault] = &[Fault::Break, Fault::BreakAtByte, Fault::Partition, Fault::SlowNetwork, Fault::ClockJump];
@@ -134,10 +151,10 @@ impl Nemesis {
 
     fn end(cluster: &mut Cluster, what: &Later) {
         match what {
-            Later::Start(host) => cluster.world.start(*host),
+            Later::Start(host) => cluster.start(*host),
             Later::Heal => cluster.world.heal(),
             Later::FastNetwork => cluster.world.net.config = crate::net::NetConfig::default(),
-            Later::MendDisk(host) => cluster.world.disk(*host, 0).faults = crate::disk::DiskFaults::default(),
+            Later::MendDisk(host) => cluster.world.mend_disks(*host),
         }
     }
 
@@ -220,8 +237,18 @@ impl Nemesis {
                 let whose: Vec<HostId> = if shared { daemons.collect() } else { vec![host] };
                 whose.into_iter().for_each(|host| cluster.world.jump_clock(host, by));
             }
+            Fault::Rot => Self::rot(cluster, osd),
+            Fault::MonRot => {
+                cluster.world.disk(cluster.mon, 0).rot();
+            }
+            Fault::Snap | Fault::SnapRemove | Fault::Split | Fault::Pool => crate::life::happen(cluster, fault),
             _ => self.hurt_disk(cluster, fault, osd),
         }
+    }
+
+    fn rot(cluster: &mut Cluster, osd: HostId) {
+        let device = cluster.rng.index(cluster.world.disks(osd).len());
+        cluster.world.disk(osd, device).rot();
     }
 
     fn hurt_disk(&mut self, cluster: &mut Cluster, fault: Fault, osd: HostId) {
@@ -230,13 +257,16 @@ impl Nemesis {
         let free = cluster.rng.magnitude(0, 4 << 20) / 4096 * 4096;
         let whom = if fault == Fault::SlowDisk && cluster.rng.one_in(4) { cluster.mon } else { osd };
         cluster.history.borrow_mut().was_full |= fault == Fault::HostFull;
-        let faults = &mut cluster.world.disk(whom, 0).faults;
+        // A journal on a disk of its own suffers as often as the data.
+        let device = cluster.rng.index(cluster.world.disks(whom).len());
+        let faults = &mut cluster.world.disk(whom, device).faults;
         match fault {
             Fault::SlowDisk => faults.slower = slower,
             Fault::StuckDisk => faults.stopped = true,
             Fault::ReadErrors => faults.read_errors = one_in,
             Fault::WriteErrors => faults.write_errors = one_in,
             Fault::WrongReads => (faults.flipped_reads, faults.misdirected_reads) = (one_in, one_in),
+            Fault::WrongWrites => faults.misdirected_writes = one_in,
             Fault::HostFull => faults.host_free = Some(free),
             _ => unreachable!("{fault:?} is inflicted elsewhere"),
         }
@@ -249,7 +279,7 @@ impl Nemesis {
         cluster.world.heal();
         cluster.world.net.config = crate::net::NetConfig::default();
         for host in [cluster.mon].into_iter().chain(cluster.osds.clone()) {
-            cluster.world.disk(host, 0).faults = crate::disk::DiskFaults::default();
+            cluster.world.mend_disks(host);
             cluster.world.disarm(host);
         }
         let stopping = |world: &mut World| world.hosts().any(|host| world.is_stopping(host));

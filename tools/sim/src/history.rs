@@ -5,8 +5,9 @@
 //! That takes in the rest: an acknowledged write that is lost, a retried append that happened twice, a transaction that
 //! happened in part, wrong bytes. The search is Wing and Gong's, with the states that were seen kept (Lowe).
 
-use crate::model::{Action, Object, Outcome, apply};
+use crate::model::{Action, Context, Outcome, State, Told, apply, brief};
 use crate::trace::seconds;
+use crate::watchlog::WatchLog;
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::rc::Rc;
@@ -25,6 +26,8 @@ pub struct Entry {
     pub object: String,
     /// What.
     pub action: Action,
+    /// With what snapshots in mind.
+    pub context: Context,
     /// When it was submitted, and as the how-manieth thing that happened to any client.
     pub begun: (u64, u64),
     /// When the answer came, and as the how-manieth thing.
@@ -46,7 +49,29 @@ pub struct History {
     /// The cluster was full for a while: it drops writes that take room and goes on with what was asked after them, as Ceph
     /// does, so that one client's operations under way at the same time have no order.
     pub was_full: bool,
+    /// Disks rot for good in this run: nobody can demand that they be whole.
+    pub rotten: bool,
+    /// Snapshots that clients keep themselves: the newest number ever, and those that stand, ascending.
+    pub own_snaps: (u64, Vec<u64>),
+    /// Watches and notifications.
+    pub watches: WatchLog,
+    /// Snapshots of the pool, by name.
+    pool_snaps: BTreeMap<String, PoolSnap>,
+    /// Snapshots whose removal was asked for, and as the how-manieth thing.
+    removed: BTreeMap<u64, u64>,
 }
+
+/// A snapshot of the whole pool.
+#[derive(Debug)]
+struct PoolSnap {
+    /// When it was asked for.
+    begun: (u64, u64),
+    /// Its number, once a client saw it.
+    id: Option<u64>,
+}
+
+/// Who takes the pool's snapshots, among clients.
+const POOL: u32 = 0;
 
 impl History {
     /// A new life of a client.
@@ -57,11 +82,64 @@ impl History {
 
     /// An operation was submitted; gives its number.
     pub fn begin(&mut self, client: u32, object: &str, action: Action, at: u64) -> usize {
+        self.begin_with(client, object, action, Context::default(), at)
+    }
+
+    /// The same, with snapshots in mind.
+    pub fn begin_with(&mut self, client: u32, object: &str, action: Action, context: Context, at: u64) -> usize {
         self.moments += 1;
         let begun = (at, self.moments);
         let object = object.to_string();
-        self.entries.push(Entry { client, object, action, begun, ended: None, outcome: None, version: 0 });
+        self.entries.push(Entry { client, object, action, context, begun, ended: None, outcome: None, version: 0 });
         self.entries.len() - 1
+    }
+
+    /// A snapshot of the pool is asked for.
+    pub fn snap_asked(&mut self, name: &str, at: u64) {
+        self.moments += 1;
+        self.pool_snaps.insert(name.into(), PoolSnap { begun: (at, self.moments), id: None });
+    }
+
+    /// A client sees a snapshot of the pool in its map.
+    pub fn snap_seen(&mut self, name: &str, id: u64) {
+        if let Some(snap) = self.pool_snaps.get_mut(name) {
+            snap.id = Some(id);
+        }
+    }
+
+    /// Names and numbers of the pool's snapshots that were seen and not removed.
+    pub fn pool_snaps(&self) -> Vec<(String, u64)> {
+        let seen = self.pool_snaps.iter().filter_map(|(name, snap)| Some((name.clone(), snap.id?)));
+        seen.filter(|(_, id)| !self.removed.contains_key(id)).collect()
+    }
+
+    /// A snapshot's removal is asked for: what it shows from now on is not judged.
+    pub fn snap_removed(&mut self, id: u64) {
+        self.moments += 1;
+        self.removed.entry(id).or_insert(self.moments);
+    }
+
+    /// Snapshots of the pool as they reach an object: each once, at any time after it was asked for, in order.
+    fn taken_snaps(&self, object: &str) -> Vec<Entry> {
+        let mut seen: Vec<(u64, &PoolSnap)> = self.pool_snaps.values().filter_map(|snap| Some((snap.id?, snap))).collect();
+        seen.sort_unstable_by_key(|(id, _)| *id);
+        let taken = seen.into_iter().map(|(id, snap)| Entry {
+            client: POOL,
+            object: object.into(),
+            action: Action::TakeSnap(id),
+            context: Context::default(),
+            begun: snap.begun,
+            ended: None,
+            outcome: None,
+            version: 0,
+        });
+        taken.collect()
+    }
+
+    /// Whether it says something that must fit: what is seen of a snapshot that goes away does not.
+    fn counts(&self, entry: &Entry) -> bool {
+        let removed = entry.context.at.and_then(|snap| self.removed.get(&snap));
+        removed.is_none_or(|removed| entry.ended.is_some_and(|(_, ended)| ended < *removed))
     }
 
     /// Its answer came.
@@ -92,8 +170,11 @@ impl History {
                 check_order_of_replies(name, &entries)?;
             }
             check_versions(name, &entries)?;
-            undecided += u64::from(!linearize(name, &entries, !self.was_full)?);
+            let taken = self.taken_snaps(name);
+            let all: Vec<&Entry> = taken.iter().chain(entries.into_iter().filter(|entry| self.counts(entry))).collect();
+            undecided += u64::from(!linearize(name, &all, !self.was_full)?);
         }
+        self.watches.check()?;
         Ok(undecided)
     }
 }
@@ -101,12 +182,13 @@ impl History {
 /// Answers to one client about one object come in the order of its questions. Only a change may be answered before an earlier
 /// read: when both are asked again, the change is answered out of the log, while the read sees what is not durable yet.
 fn check_order_of_replies(name: &str, entries: &[&Entry]) -> Result<(), String> {
-    // Of each client: the latest answer among its earlier changes, and among its earlier reads.
-    let mut latest: BTreeMap<u32, [Option<&Entry>; 2]> = BTreeMap::new();
+    // Of each client: the latest answer among its earlier changes, and among its earlier reads. What is seen at a snapshot is
+    // another object.
+    let mut latest: BTreeMap<(u32, Option<u64>), [Option<&Entry>; 2]> = BTreeMap::new();
     let moment = |entry: &Entry| entry.ended.map_or(0, |(_, moment)| moment);
     for entry in entries.iter().filter(|e| e.ended.is_some()) {
         let is_read = entry.action.is_read();
-        let [change, read] = latest.entry(entry.client).or_default();
+        let [change, read] = latest.entry((entry.client, entry.context.at)).or_default();
         let before = [*change, if is_read { *read } else { None }];
         if let Some(before) = before.into_iter().flatten().find(|before| moment(before) > moment(entry)) {
             return Err(format!("object {name}: answers out of order:\n  {}\n  {}", line(before), line(entry)));
@@ -144,16 +226,20 @@ fn line(entry: &Entry) -> String {
     let end = entry.ended.map_or("never".into(), |(at, _)| seconds(at));
     let outcome = entry.outcome.as_ref().map_or("?".into(), |o| format!("{o:?}"));
     let begin = seconds(entry.begun.0);
-    format!("{begin} to {end} client {}: {} -> {outcome} v{}", entry.client, entry.action.brief(), entry.version)
+    let context = match &entry.context {
+        Context { at: Some(snap), .. } => format!(" at {snap}"),
+        Context { seq: 0, .. } => String::new(),
+        Context { seq, snaps, .. } => format!(" with {seq}:{snaps:?}"),
+    };
+    format!("{begin} to {end} client {}: {}{context} -> {outcome} v{}", entry.client, entry.action.brief(), entry.version)
 }
 
 /// An operation as the search sees it.
 struct Item<'a> {
     entry: &'a Entry,
-    /// What must come first: the same client's last change before.
-    after: Option<usize>,
-    /// And the change with the version before this one's, which keeps the search short.
-    after_version: Option<usize>,
+    /// What must come first: the same client's last change before, the change with the version before this one's (which keeps
+    /// the search short), and the snapshots that the client knew of.
+    after: Vec<usize>,
     /// `None`: the answer is not known, anything is right.
     expected: Option<&'a Outcome>,
 }
@@ -162,6 +248,7 @@ struct Item<'a> {
 fn items<'a>(entries: &[&'a Entry], ordered: bool) -> Vec<Item<'a>> {
     let mut items: Vec<Item<'a>> = Vec::new();
     let mut last: BTreeMap<u32, usize> = BTreeMap::new();
+    let mut snaps: Vec<(u64, usize)> = Vec::new();
     for entry in entries {
         let expected = match &entry.outcome {
             Some(Outcome::Error(e)) if UNTOLD.contains(e) => None,
@@ -172,20 +259,34 @@ fn items<'a>(entries: &[&'a Entry], ordered: bool) -> Vec<Item<'a>> {
         if expected.is_none() && entry.action.is_read() {
             continue;
         }
-        let after = last.get(&entry.client).copied().filter(|_| ordered);
+        let mut after: Vec<usize> = last.get(&entry.client).copied().into_iter().collect();
+        if entry.client != POOL && (!ordered || entry.context.at.is_some()) {
+            after.clear();
+        }
+        after.extend(snaps.iter().filter(|(id, _)| *id <= entry.context.known).map(|(_, i)| *i));
         // A read that is asked again, because its answer was lost, may see what its client wrote after it.
         if !entry.action.is_read() {
             last.insert(entry.client, items.len());
         }
-        items.push(Item { entry, after, after_version: None, expected });
+        if let Action::TakeSnap(id) = entry.action {
+            snaps.push((id, items.len()));
+        }
+        items.push(Item { entry, after, expected });
     }
     let mut versions: Vec<(u64, usize)> =
         items.iter().enumerate().filter(|(_, item)| makes_version(item.entry)).map(|(i, item)| (item.entry.version, i)).collect();
     versions.sort_unstable();
     for pair in versions.windows(2) {
-        items[pair[1].1].after_version = Some(pair[0].1);
+        items[pair[1].1].after.push(pair[0].1);
     }
     items
+}
+
+impl Item<'_> {
+    fn apply(&self, state: &mut State) -> Option<Outcome> {
+        let told = Told { outcome: self.expected, version: self.entry.version };
+        apply(state, &self.entry.action, &self.entry.context, told)
+    }
 }
 
 type Bits = Vec<u64>;
@@ -265,8 +366,8 @@ impl<'a> Search<'a> {
 
     /// Depth first, without recursion: `stack` holds the chosen items with the state before each.
     fn run(&mut self) -> Option<bool> {
-        let mut stack: Vec<(usize, Rc<Option<Object>>)> = Vec::new();
-        let mut state: Rc<Option<Object>> = Rc::new(None);
+        let mut stack: Vec<(usize, Rc<State>)> = Vec::new();
+        let mut state: Rc<State> = Rc::default();
         let end = self.moments.len();
         let mut at = self.ring[end].1;
         while at != end {
@@ -297,15 +398,15 @@ impl<'a> Search<'a> {
     }
 
     /// The state after item `i`, if it may come next, gives the right answer, and leads somewhere new.
-    fn try_item(&mut self, i: usize, state: &Rc<Option<Object>>) -> Option<Rc<Option<Object>>> {
+    fn try_item(&mut self, i: usize, state: &Rc<State>) -> Option<Rc<State>> {
         let item = &self.items[i];
-        let first = [item.after, item.after_version].into_iter().flatten();
-        if !first.into_iter().all(|before| self.is_done(before)) {
+        if !item.after.iter().all(|before| self.is_done(*before)) {
             return None;
         }
         let mut next = (**state).clone();
-        let outcome = apply(&mut next, &item.entry.action);
-        if item.expected.is_some_and(|expected| *expected != outcome) {
+        if let (Some(expected), Some(outcome)) = (item.expected, item.apply(&mut next))
+            && *expected != outcome
+        {
             return None;
         }
         self.done[i / 64] |= 1 << (i % 64);
@@ -318,23 +419,28 @@ impl<'a> Search<'a> {
     }
 
     fn report(&self, name: &str) -> String {
-        let mut state = None;
+        let mut state = State::default();
         let mut text = format!("object {name}: its history is not linearizable. The longest order that fits ends with:\n");
         let from = self.longest.len().saturating_sub(8);
         for (n, i) in self.longest.iter().enumerate() {
-            apply(&mut state, &self.items[*i].entry.action);
+            self.items[*i].apply(&mut state);
             if n >= from {
                 text += &format!("  {}\n", line(self.items[*i].entry));
             }
         }
-        let now = state.as_ref().map_or("no object".into(), |o: &Object| {
-            format!("{:?}, xattrs {:?}, omap {:?}", Outcome::Data(o.data.clone()), o.xattrs, Outcome::Map(o.omap.clone()))
+        let now = state.head.as_ref().map_or("no object".into(), |o| {
+            let (xattrs, omap) = (Outcome::Map(o.xattrs.clone()), Outcome::Map(o.omap.clone()));
+            format!("{:?}, xattrs {xattrs:?}, omap {omap:?}, header {}", Outcome::Data(o.data.clone()), brief(&o.header))
         });
-        text += &format!("  which leaves {now}\nand none of these can come next:\n");
+        text += &format!("  which leaves {now}, version {:?}, newest snapshot {}\n", state.version, state.seq);
+        for (snap, object) in &state.snaps {
+            text += &format!("  and in snapshot {snap}: {:?}\n", Outcome::Data(object.data.clone()));
+        }
+        text += "and none of these can come next:\n";
         let rest = (0..self.items.len()).filter(|i| !self.longest.contains(i));
         for i in rest.take(12) {
             let mut after = state.clone();
-            let expected = apply(&mut after, &self.items[i].entry.action);
+            let expected = self.items[i].apply(&mut after);
             text += &format!("  {} (would be {expected:?})\n", line(self.items[i].entry));
         }
         text

@@ -1,11 +1,22 @@
 //! A deterministic simulator: virtual time, network and disks, and chance from one seed; clusters of the product's own
-//! machines in it, and judges of what their clients see.
+//! machines in it, and judges of what their clients see. `docs/testing.md` says what is covered, how to replay and how to add.
+//!
+//! | room | what it has |
+//! |---|---|
+//! | `world`, `schedule`, `net`, `disk`, `rng`, `trace` | time, hosts, connections, disks, chance, the record of a run |
+//! | `cluster`, `workload`, `life` | daemons and clients, what they ask for, what happens to a cluster in use |
+//! | `fault`, `misdeed` | what goes wrong; historic bugs, put back to prove that they are found |
+//! | `model`, `history`, `watchlog`, `audit` | the judges |
+//! | `reference`, `standmon` | trusted stand-ins for the store and the monitor |
+//! | `scenario`, `storeworld` | kinds of runs, of clusters and of a store alone |
 #![forbid(unsafe_code)]
 
+mod audit;
 pub mod cluster;
 pub mod disk;
 pub mod fault;
 pub mod history;
+mod life;
 pub mod misdeed;
 pub mod model;
 pub mod net;
@@ -16,5 +27,6 @@ mod schedule;
 pub mod standmon;
 pub mod storeworld;
 pub mod trace;
+pub mod watchlog;
 pub mod workload;
 pub mod world;

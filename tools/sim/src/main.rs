@@ -5,12 +5,13 @@ use sim::cluster::{MonKind, StoreKind};
 use sim::scenario::{self, Failure, Options, Report, Scenario};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 const USAGE: &str = "\
 Runs a simulated cluster through faults that a seed decides, and judges what its clients saw.
 
     sim [--scenario NAME|all] [--seeds N] [--start N]   run N seeds (default 100), from a first one (default 0)
+        --seconds N                                     and begin no seed after so many seconds
     sim --seed N [--scenario NAME] [--trace]            replay one seed, with every event printed
         --ref-store, --ref-mon                          with the trusted stand-ins for store or monitor
     sim --list                                          the scenarios";
@@ -19,19 +20,22 @@ struct Args {
     scenarios: Vec<&'static Scenario>,
     start: u64,
     seeds: u64,
+    /// No seed begins later.
+    limit: Option<Duration>,
     options: Options,
     list: bool,
 }
 
 fn parse() -> Result<Args, String> {
-    let mut args =
-        Args { scenarios: scenario::ALL.iter().collect(), start: 0, seeds: 100, options: Options::default(), list: false };
+    let scenarios = scenario::ALL.iter().collect();
+    let mut args = Args { scenarios, start: 0, seeds: 100, limit: None, options: Options::default(), list: false };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or(format!("{word} needs a value"));
         let number = |text: String| text.parse::<u64>().map_err(|_| format!("not a number: {text}"));
         match word.as_str() {
             "--seeds" => args.seeds = number(value()?)?,
+            "--seconds" => args.limit = Some(Duration::from_secs(number(value()?)?)),
             "--start" => args.start = number(value()?)?,
             "--seed" => (args.start, args.seeds) = (number(value()?)?, 1),
             "--trace" => args.options.trace = true,
@@ -88,6 +92,10 @@ fn main() -> ExitCode {
     let began = Instant::now();
     let (mut failed, mut runs, mut total) = (Vec::new(), 0u64, Report::default());
     for seed in args.start..args.start + args.seeds {
+        if args.limit.is_some_and(|limit| began.elapsed() > limit) {
+            println!("time is up after {} seeds", seed - args.start);
+            break;
+        }
         for scenario in &args.scenarios {
             runs += 1;
             match one(scenario, seed, &args.options) {
@@ -117,6 +125,7 @@ fn main() -> ExitCode {
     if args.seeds == 1 && args.scenarios.len() == 1 {
         println!("trace hash {:016x}", total.hash);
     }
+    println!("{} passed, {} failed", runs - failed.len() as u64, failed.len());
     if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 

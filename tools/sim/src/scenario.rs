@@ -1,11 +1,11 @@
 //! Scenarios: what cluster, what clients, what goes wrong; and how a run is judged.
 
 use crate::cluster::{Cluster, MonKind, Plan, StoreKind};
-use crate::fault::{DEATHS, Fault, GENTLE, Nemesis};
+use crate::fault::{DEATHS, Fault, GENTLE, LIFE, Nemesis};
 use crate::misdeed::Misdeed;
 use crate::rng::Rng;
 use crate::storeworld::{StoreFault, StorePlan, StoreTown};
-use crate::workload::Habits;
+use crate::workload::{Habits, Snaps};
 use crate::world::Crash;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,6 +14,9 @@ use std::time::Duration;
 pub enum Kind {
     /// A whole cluster, made by this plan, and what goes wrong with it; repeated faults are likelier.
     Cluster(fn(&mut Rng) -> Plan, &'static [&'static [Fault]]),
+    /// The same with faults that last: what is lost stays lost, and the cluster may stay broken. Wrong content is wrong all the
+    /// same.
+    Rotten(fn(&mut Rng) -> Plan, &'static [&'static [Fault]]),
     /// A store alone, and what goes wrong with it.
     Store(&'static [StoreFault]),
     /// A store alone, whose disk rots while it is stopped.
@@ -42,9 +45,14 @@ fn varied(rng: &mut Rng) -> Plan {
         pause: Duration::from_millis(rng.magnitude(0, 200)),
         budget: rng.between(40, 160) as usize,
         largest: rng.magnitude(100, 200_000),
+        rare: *rng.pick(&[0, 20, 60]),
+        snaps: *rng.pick(&[Snaps::None, Snaps::Pool, Snaps::Own]),
+        watched: rng.below(3),
         ..Habits::default()
     };
     Plan {
+        separate_journal: rng.one_in(4),
+        churn: rng.one_in(3),
         osds: rng.between(1, 3) as usize,
         clients: rng.between(1, 3) as usize,
         habits,
@@ -57,7 +65,9 @@ fn varied(rng: &mut Rng) -> Plan {
 }
 
 fn varied_reference(rng: &mut Rng) -> Plan {
-    Plan { store: StoreKind::Reference, mon: MonKind::StandIn, ..varied(rng) }
+    let plan = varied(rng);
+    let habits = Habits { snaps: Snaps::None, ..plan.habits };
+    Plan { store: StoreKind::Reference, mon: MonKind::StandIn, separate_journal: false, churn: false, habits, ..plan }
 }
 
 fn busy_reference(rng: &mut Rng) -> Plan {
@@ -71,16 +81,22 @@ const SECOND: Duration = Duration::from_secs(1);
 pub const ALL: &[Scenario] = &[
     Scenario { name: "calm", about: "nothing goes wrong", pause: SECOND, kind: Kind::Cluster(varied, &[]) },
     Scenario {
+        name: "life",
+        about: "nothing goes wrong; snapshots and pools come and go, groups split",
+        pause: Duration::from_millis(300),
+        kind: Kind::Cluster(varied, &[LIFE]),
+    },
+    Scenario {
         name: "network",
         about: "connections break, hosts are cut off, clocks jump",
         pause: Duration::from_millis(300),
-        kind: Kind::Cluster(varied, &[GENTLE]),
+        kind: Kind::Cluster(varied, &[GENTLE, GENTLE, LIFE]),
     },
     Scenario {
         name: "deaths",
         about: "processes are killed and power is cut, also in the middle of disk writes",
         pause: Duration::from_millis(600),
-        kind: Kind::Cluster(varied, &[DEATHS, &[Fault::OsdAtWrite, Fault::OsdAtWrite, Fault::OsdPower]]),
+        kind: Kind::Cluster(varied, &[DEATHS, LIFE, &[Fault::OsdAtWrite, Fault::OsdAtWrite, Fault::OsdPower]]),
     },
     Scenario {
         name: "deaths-ref",
@@ -100,22 +116,43 @@ pub const ALL: &[Scenario] = &[
         pause: Duration::from_millis(500),
         kind: Kind::Cluster(
             varied,
-            &[&[
-                Fault::SlowDisk,
-                Fault::StuckDisk,
-                Fault::ReadErrors,
-                Fault::WriteErrors,
-                Fault::WrongReads,
-                Fault::HostFull,
-                Fault::OsdPower,
-            ]],
+            &[
+                &[
+                    Fault::SlowDisk,
+                    Fault::StuckDisk,
+                    Fault::ReadErrors,
+                    Fault::WriteErrors,
+                    Fault::WrongReads,
+                    Fault::HostFull,
+                    Fault::OsdPower,
+                ],
+                &[Fault::Snap, Fault::SnapRemove, Fault::Split, Fault::Pool],
+            ],
+        ),
+    },
+    Scenario {
+        name: "rot",
+        about: "bits of the disks flip for good, and OSDs are restarted: EIO, or a store that says why it stops, but nothing wrong",
+        pause: Duration::from_millis(500),
+        kind: Kind::Rotten(
+            varied,
+            &[&[Fault::Rot, Fault::Rot, Fault::Rot, Fault::OsdKill, Fault::OsdStop, Fault::OsdPower, Fault::Snap]],
+        ),
+    },
+    Scenario {
+        name: "mon-rot",
+        about: "bits of the monitor's disk flip for good, and it is restarted: it serves what it promised, or says why it stops",
+        pause: Duration::from_millis(500),
+        kind: Kind::Rotten(
+            varied,
+            &[&[Fault::MonRot, Fault::MonKill, Fault::MonPower, Fault::OsdKill, Fault::Snap, Fault::SnapRemove, Fault::Pool]],
         ),
     },
     Scenario {
         name: "everything",
         about: "all of it at once",
         pause: Duration::from_millis(400),
-        kind: Kind::Cluster(varied, &[GENTLE, DEATHS, &[Fault::SlowDisk, Fault::StuckDisk, Fault::HostFull]]),
+        kind: Kind::Cluster(varied, &[GENTLE, DEATHS, LIFE, &[Fault::SlowDisk, Fault::StuckDisk, Fault::HostFull]]),
     },
     Scenario {
         name: "store",
@@ -207,7 +244,8 @@ pub struct Failure {
 pub fn run(scenario: &Scenario, seed: u64, options: &Options) -> Result<Report, Box<Failure>> {
     let rng = Rng::new(seed ^ crate::trace::digest(scenario.name.as_bytes()));
     match scenario.kind {
-        Kind::Cluster(plan, faults) => run_cluster(scenario, plan, faults, rng, options),
+        Kind::Cluster(plan, faults) => run_cluster(scenario, plan, faults, rng, options, act),
+        Kind::Rotten(plan, faults) => run_cluster(scenario, plan, faults, rng, options, rot),
         Kind::Store(faults) => run_store(scenario, Some(faults), rng, options),
         Kind::Rot => run_store(scenario, None, rng, options),
     }
@@ -261,6 +299,7 @@ fn run_cluster(
     faults: &[&[Fault]],
     mut rng: Rng,
     options: &Options,
+    act: Act,
 ) -> Result<Report, Box<Failure>> {
     let mut plan = plan(&mut rng);
     plan.misdeed = options.misdeed;
@@ -278,6 +317,9 @@ fn run_cluster(
     }
 }
 
+/// What is done with a cluster; gives how many histories could not be judged.
+type Act = fn(&mut Cluster, &mut Nemesis, &Options) -> Result<u64, String>;
+
 fn act(cluster: &mut Cluster, nemesis: &mut Nemesis, options: &Options) -> Result<u64, String> {
     cluster.begin()?;
     if options.lying_disks {
@@ -288,6 +330,8 @@ fn act(cluster: &mut Cluster, nemesis: &mut Nemesis, options: &Options) -> Resul
     nemesis.rage(cluster, Duration::from_secs(120));
     nemesis.relent(cluster)?;
     cluster.wait_clients(Duration::from_secs(120))?;
+    cluster.wait_told()?;
+    cluster.end_churn()?;
     cluster.wait_clean()?;
     cluster.look_at_everything()?;
     // What was acknowledged is there after the power was cut everywhere.
@@ -299,6 +343,34 @@ fn act(cluster: &mut Cluster, nemesis: &mut Nemesis, options: &Options) -> Resul
     cluster.start_all();
     cluster.look_at_everything()?;
     cluster.wait_clean()?;
+    if let Some(wrong) = &cluster.wrong {
+        return Err(wrong.clone());
+    }
+    let undecided = cluster.history.borrow().check()?;
+    cluster.delete_everything()?;
+    // Groups do not look as if they trimmed before their OSD has the map and has told.
+    cluster.world.run_for(TRIMMING);
+    cluster.wait_clean()?;
+    cluster.check_empty()?;
+    Ok(undecided)
+}
+
+/// Virtual time that snapshots and pools get to go, before groups are asked whether they are done.
+const TRIMMING: Duration = Duration::from_secs(15);
+
+/// How long a cluster gets to say what it still can, when its disks have rotted.
+const LAST_WORDS: Duration = Duration::from_secs(40);
+
+/// Faults that last. Whoever stops must say why (a machine that panics ends the run); what is answered must be right.
+fn rot(cluster: &mut Cluster, nemesis: &mut Nemesis, _options: &Options) -> Result<u64, String> {
+    cluster.begin()?;
+    cluster.history.borrow_mut().rotten = true;
+    nemesis.rage(cluster, Duration::from_secs(60));
+    nemesis.relent(cluster)?;
+    // Both may fail: what is broken stays broken.
+    let _ = cluster.wait_clients(LAST_WORDS);
+    cluster.clients.iter().for_each(|(_, shared)| shared.borrow_mut().left = 0);
+    let _ = cluster.look_at_everything();
     cluster.history.borrow().check()
 }
 

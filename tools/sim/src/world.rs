@@ -3,7 +3,7 @@
 //! A machine is driven exactly as a reactor does it: all inputs that are there, then one turn, then its outputs in order.
 //! What chance decides (how inputs are batched, latencies, faults) comes from the seed alone.
 
-use crate::disk::{Disk, DiskConfig};
+use crate::disk::{Disk, DiskConfig, DiskFaults};
 use crate::net::{NetConfig, Network};
 use crate::rng::Rng;
 use crate::schedule::{Happening, Schedule};
@@ -186,6 +186,16 @@ impl World {
     /// A host's disk.
     pub fn disk(&mut self, host: HostId, device: usize) -> &mut Disk {
         &mut self.hosts[host.0].disks[device]
+    }
+
+    /// Nothing is wrong with a host's disks any more, but what they lost or rotted.
+    pub fn mend_disks(&mut self, host: HostId) {
+        self.hosts[host.0].disks.iter_mut().for_each(|disk| disk.faults = DiskFaults::default());
+    }
+
+    /// A host's disks.
+    pub fn disks(&self, host: HostId) -> &[Disk] {
+        &self.hosts[host.0].disks
     }
 
     /// The two clocks of a host.

@@ -25,6 +25,18 @@ fn a_calm_cluster_serves() {
 }
 
 #[test]
+fn snapshots_splits_and_pools_that_come_and_go_change_nothing_else() {
+    let report = runs("life", 0..40);
+    assert!(report.answered > 1000 && report.faults > 50, "{report:?}");
+}
+
+#[test]
+fn rot_is_an_error_and_never_wrong_content() {
+    assert!(runs("rot", 0..10).faults > 50);
+    assert!(runs("mon-rot", 0..20).faults > 30);
+}
+
+#[test]
 fn a_bad_network_changes_nothing_that_clients_see() {
     assert!(runs("network", 0..25).faults > 50);
 }
@@ -46,17 +58,17 @@ fn everything_at_once_changes_nothing_that_clients_see() {
 }
 
 /// Seeds that once found something: an answer that waited for another write's commit; writes that a full cluster dropped;
-/// a journal that one wrong read cut off.
+/// a journal that one wrong read cut off; a notification that never ended, as its pool was removed.
 #[test]
 fn what_was_found_once_is_not_found_again() {
-    for (scenario, seed) in [("torn", 4), ("disks", 1173), ("disks", 1816), ("everything", 30380)] {
+    for (scenario, seed) in [("torn", 4), ("disks", 1173), ("disks", 1816), ("everything", 30380), ("deaths", 15)] {
         runs(scenario, seed..seed + 1);
     }
 }
 
 #[test]
 fn a_run_replays_identically() {
-    for name in ["network", "deaths", "everything"] {
+    for name in ["life", "network", "deaths", "everything"] {
         let scenario = by_name(name).expect("a scenario");
         let hash = || run(scenario, 7, &Options::default()).map(|r| (r.hash, r.events)).expect("a good run");
         assert_eq!(hash(), hash());
