@@ -95,7 +95,8 @@ hostile: deps-test build   ## garbage, replays and idle crowds against a running
 
 # Debug: `make unit` has built it already, and an optimized build costs more time than it saves on so few seeds.
 sim: deps-build   ## the simulator, SEEDS=200 seeds of each scenario, or as many as begin within SIM_SECONDS=180
-	$(CARGO) run --workspace --bin sim -- --seeds $(SEEDS) --seconds $(SIM_SECONDS)
+	$(CARGO) build --workspace --bin sim
+	$(or $(CARGO_TARGET_DIR),target)/debug/sim --seeds $(SEEDS) --seconds $(SIM_SECONDS)
 
 conformance: deps-test build   ## stock clients against our cluster, compared with a real one's answers
 	$(CARGO) run -p conformance -- --nacre $(NACRE) --auth none
