@@ -14,6 +14,9 @@ const JOURNAL_MAGIC: u64 = u64::from_le_bytes(*b"NACREJNL");
 pub(crate) const VERSION: u32 = 1;
 /// Blocks of the two slots.
 pub(crate) const SLOTS: [u64; 2] = [0, 8];
+/// Most blocks of a disk (256 TiB): the sets of its blocks take memory for each 16 MiB, and a forged number must not take all there is.
+/// A larger disk is used up to here.
+pub(crate) const MOST_BLOCKS: u64 = 1 << 36;
 /// First block behind the area of the superblocks.
 pub(crate) const FIRST: u64 = 16;
 /// Most ranges of skipped sequence numbers that a slot has room for.
@@ -136,12 +139,11 @@ impl Superblock {
 
     /// Whether places and counts are such that arithmetic with them makes sense: a checksum does not tell who made it.
     fn is_sane(&self) -> bool {
-        const BLOCKS: u64 = 1 << 48;
         const COUNTS: u64 = 1 << 62;
         let places = [self.ring_start, self.ring_len, self.blocks];
         let counts =
             [self.generation, self.incarnation, self.tree, self.replay_lsn, self.next_seq, self.next_id, self.omap_bytes];
-        places.iter().all(|n| *n < BLOCKS)
+        places.iter().all(|n| *n <= MOST_BLOCKS)
             && self.claimed <= self.ring_len
             && self.replay_at <= self.ring_len
             && counts.iter().all(|n| *n < COUNTS)

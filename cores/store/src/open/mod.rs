@@ -15,7 +15,7 @@ use crate::journal::ring::Ring;
 use crate::read::{all_there, gather};
 use crate::space::alloc::Allocator;
 use crate::store::{Phase, Store};
-use crate::superblock::{FIRST, SLOTS, Superblock, journal_mark, journal_owner};
+use crate::superblock::{FIRST, MOST_BLOCKS, SLOTS, Superblock, journal_mark, journal_owner};
 use bytes::Bytes;
 use node::{Buf, DeviceId, DiskDone, DiskError, DiskOutput, DiskStat, Level};
 use objectstore::{Read, Unread};
@@ -236,7 +236,7 @@ impl Store {
         if config.whoami != -1 && config.whoami != sb.whoami {
             return foreign("osd", sb.whoami.to_string(), config.whoami.to_string());
         }
-        let blocks = self.host.disk.capacity.max(self.host.disk.len) / BLOCK as u64;
+        let blocks = (self.host.disk.capacity.max(self.host.disk.len) / BLOCK as u64).min(MOST_BLOCKS);
         if blocks < sb.blocks {
             return Err(OpenError::TooSmall { have: blocks * BLOCK as u64, need: sb.blocks * BLOCK as u64 });
         }
@@ -250,7 +250,7 @@ impl Store {
     }
 
     fn begin_create(&mut self, o: &mut Opening, journal: DiskStat) -> Result<(), OpenError> {
-        let blocks = self.host.disk.capacity / BLOCK as u64;
+        let blocks = (self.host.disk.capacity / BLOCK as u64).min(MOST_BLOCKS);
         let separate = self.config.separate_journal;
         let mut ring_len = self.config.journal_bytes.max(Config::LEAST_JOURNAL) / BLOCK as u64;
         if separate {
