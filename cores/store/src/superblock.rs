@@ -14,9 +14,9 @@ const JOURNAL_MAGIC: u64 = u64::from_le_bytes(*b"NACREJNL");
 pub(crate) const VERSION: u32 = 1;
 /// Blocks of the two slots.
 pub(crate) const SLOTS: [u64; 2] = [0, 8];
-/// Most blocks of a disk (256 TiB): the sets of its blocks take memory for each 16 MiB, and a forged number must not take all there is.
+/// Most blocks of a disk (32 TiB): the sets of its blocks take memory for each 16 MiB, and a forged number must not take all there is.
 /// A larger disk is used up to here.
-pub(crate) const MOST_BLOCKS: u64 = 1 << 36;
+pub(crate) const MOST_BLOCKS: u64 = 1 << 33;
 /// First block behind the area of the superblocks.
 pub(crate) const FIRST: u64 = 16;
 /// Most ranges of skipped sequence numbers that a slot has room for.

@@ -24,6 +24,9 @@ struct Args {
     /// Only this target.
     #[arg(long)]
     target: Option<String>,
+    /// Not this target.
+    #[arg(long)]
+    skip: Option<String>,
     /// Other seeds give other inputs.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -37,7 +40,10 @@ struct Args {
 
 fn main() -> Result<()> {
     let args = Args::parse();
-    let targets: Vec<Target> = fuzz::all().into_iter().filter(|t| args.target.as_deref().is_none_or(|n| n == t.name)).collect();
+    let targets: Vec<Target> = fuzz::all()
+        .into_iter()
+        .filter(|t| args.target.as_deref().is_none_or(|n| n == t.name) && args.skip.as_deref() != Some(t.name))
+        .collect();
     if targets.is_empty() {
         bail!("there is no target {}; --list shows all", args.target.unwrap_or_default());
     }
