@@ -37,7 +37,8 @@ enum Step {
     /// Pages of the tree.
     Tree,
     Replay(Box<Replay>),
-    /// The flush before the superblock of the new incarnation.
+    /// The flush of the journal's own disk, if it has one; then that of the data disk, before the superblock of the new incarnation.
+    SettleJournal(Box<Superblock>),
     Settle(Box<Superblock>),
     /// The superblock of the new incarnation.
     Incarnation(Box<Superblock>),
@@ -158,6 +159,10 @@ impl Store {
                     return self.replayed(o);
                 }
             }
+            (Step::SettleJournal(sb), DiskOutput::Done) => {
+                let sb = sb.clone();
+                self.settle_data(o, sb);
+            }
             (Step::Settle(sb), DiskOutput::Done) => {
                 let (slot, buf, sb) = (sb.slot(), sb.encode(), sb.clone());
                 self.open_write(o, DATA, slot, buf, Step::Incarnation(sb));
@@ -240,8 +245,7 @@ impl Store {
         if blocks < sb.blocks {
             return Err(OpenError::TooSmall { have: blocks * BLOCK as u64, need: sb.blocks * BLOCK as u64 });
         }
-        let ring_fits = sb.separate_journal || sb.ring_start + sb.ring_len <= sb.blocks;
-        if sb.ring_len == 0 || sb.ring_start < FIRST || !ring_fits || sb.blocks < FIRST {
+        if sb.ring_start + sb.ring_len > (if sb.separate_journal { u64::MAX } else { sb.blocks }) || sb.ring_len == 0 {
             return Err(OpenError::Corrupt("superblock: the journal's ring lies outside the disk".into()));
         }
         if !self.read_only {
@@ -403,9 +407,19 @@ impl Store {
             ..self.sb.clone()
         };
         // The superblock that was read may stand only in the disk's cache, if whoever wrote it died while writing. It must be
-        // durable before the other slot is overwritten, or a power cut could take both.
-        self.io.flush(DATA, Purpose::Open);
-        o.step = Step::Settle(Box::new(sb));
+        // durable before the other slot is overwritten, or a power cut could take both. The same holds for the journal's last
+        // groups: the next group will call them durable.
+        if sb.separate_journal {
+            self.io.flush(JOURNAL, Purpose::Open);
+            o.step = Step::SettleJournal(Box::new(sb));
+        } else {
+            self.settle_data(o, Box::new(sb));
+        }
         Ok(false)
+    }
+
+    fn settle_data(&mut self, o: &mut Opening, sb: Box<Superblock>) {
+        self.io.flush(DATA, Purpose::Open);
+        o.step = Step::Settle(sb);
     }
 }
