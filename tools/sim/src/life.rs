@@ -21,7 +21,7 @@ pub(crate) fn happen(cluster: &mut Cluster, what: Fault) {
     match what {
         Fault::Snap => make_snap(cluster, &pool),
         Fault::SnapRemove => remove_snap(cluster, &pool),
-        Fault::Split if cluster.plan.pg_num < MOST_GROUPS => {
+        Fault::Split if cluster.plan.pg_num < MOST_GROUPS && !splitting(cluster) => {
             cluster.plan.pg_num += cluster.rng.between(1, u64::from(cluster.plan.pg_num)) as u32;
             let pg_num = cluster.plan.pg_num.to_string();
             cluster.tell(&json!({ "prefix": "osd pool set", "pool": pool, "var": "pg_num", "val": pg_num }).to_string());
@@ -36,6 +36,12 @@ pub(crate) fn happen(cluster: &mut Cluster, what: Fault) {
         }
         _ => {}
     }
+}
+
+/// Whether a split was asked for that is not answered yet: commands that are sent again may arrive in another order.
+fn splitting(cluster: &Cluster) -> bool {
+    let admin = cluster.admin_shared.borrow();
+    admin.commands.iter().chain(admin.open.values()).any(|command| command.contains("\"osd pool set\""))
 }
 
 fn make_snap(cluster: &mut Cluster, pool: &str) {
