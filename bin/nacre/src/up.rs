@@ -460,6 +460,7 @@ fn store_config(osd: &OsdState, fsid: Fsid, whoami: i32, memory: u64) -> Result<
         // A small disk is not filled by its journal.
         journal_bytes: store::Config::DEFAULT_JOURNAL.min((osd.size / 8).max(store::Config::LEAST_JOURNAL)),
         separate_journal: osd.journal.is_some(),
+        ..store::Config::default()
     })
 }
 

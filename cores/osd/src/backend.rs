@@ -92,6 +92,7 @@ impl Backend for store::Store {
             "journal_bytes": c.journal_bytes,
             "direct_bytes": c.direct_bytes,
             "moved_bytes": c.moved_bytes,
+            "ahead_bytes": c.ahead_bytes,
             "index_bytes": c.index_bytes,
             "checkpoints": c.checkpoints,
             "data_hits": c.data_hits,

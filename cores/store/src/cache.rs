@@ -66,33 +66,48 @@ struct Blocks {
     /// Its memory is part of a larger buffer, which it keeps alive as a whole.
     shared: bool,
     hot: Cell<bool>,
-    /// Used since it came: it is in the queue of those.
-    kept: bool,
+    standing: Standing,
+}
+
+/// How an entry came, and whether it was used since: the queue that it is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// A large write, not read since.
+    Written,
+    /// Came in another way, not used since.
+    Fresh,
+    /// Used since it came.
+    Kept,
+}
+
+use Standing::{Fresh, Kept, Written};
+
+/// First blocks of entries, oldest first. One whose run is gone, or has moved to another queue, is skipped.
+#[derive(Default)]
+struct Queue {
+    order: VecDeque<u64>,
+    bytes: usize,
 }
 
 /// Runs of blocks of the data disk, by first block; they never overlap. Single blocks, which small objects have, are found by
 /// hash; longer runs also from their middle. What was never used since it came goes first, so that a long scan drives nothing
-/// else out; then second chance decides.
+/// else out; then second chance decides. A stream of large writes turns in a small part of the memory: most of it is never
+/// read again soon, and to fill new memory with it costs more than all else that such a write costs.
 pub(crate) struct BlockCache {
     singles: Hashed<u64, Blocks>,
     runs: BTreeMap<u64, Blocks>,
-    /// First blocks of what was not used since it came, oldest first; and of the rest. An entry whose run is gone, or has moved to
-    /// the other queue, is skipped.
-    fresh: VecDeque<u64>,
-    kept: VecDeque<u64>,
-    fresh_bytes: usize,
-    bytes: usize,
+    queues: [Queue; 3],
     limit: usize,
 }
 
 /// Blocks in an entry at most, so that what is used of a long run can stay without the rest.
 const LONGEST_RUN: u64 = 16;
+/// Bytes of large writes that are kept at most.
+const MOST_WRITTEN: usize = 64 << 20;
 
 impl BlockCache {
     pub(crate) fn new(limit: usize) -> Self {
-        let (singles, runs) = (Hashed::default(), BTreeMap::new());
-        let (fresh, kept) = (VecDeque::new(), VecDeque::new());
-        Self { singles, runs, fresh, kept, fresh_bytes: 0, bytes: 0, limit }
+        Self { singles: Hashed::default(), runs: BTreeMap::new(), queues: Default::default(), limit }
     }
 
     /// Up to `max` blocks from `block` on, if the first is there.
@@ -112,6 +127,15 @@ impl BlockCache {
 
     /// Keeps blocks, unless there are too many of them. `shared`: they are only a part of the buffer that they lie in.
     pub(crate) fn insert(&mut self, block: u64, value: Checked, shared: bool) {
+        self.insert_as(Fresh, block, value, shared);
+    }
+
+    /// The same for blocks of a large write.
+    pub(crate) fn insert_written(&mut self, block: u64, value: Checked, shared: bool) {
+        self.insert_as(Written, block, value, shared);
+    }
+
+    fn insert_as(&mut self, standing: Standing, block: u64, value: Checked, shared: bool) {
         let n = value.blocks();
         self.forget(block, n);
         if value.len() > self.limit / 16 && n > 1 {
@@ -119,68 +143,86 @@ impl BlockCache {
         }
         for at in (0..n).step_by(LONGEST_RUN as usize) {
             let part = value.part(at as usize, LONGEST_RUN);
-            self.insert_run(block + at, part, shared || n > LONGEST_RUN);
+            self.insert_run(standing, block + at, part, shared || n > LONGEST_RUN);
         }
-        while self.bytes > self.limit {
-            self.evict();
+        while self.queues[Written as usize].bytes > MOST_WRITTEN.min(self.limit / 4) {
+            self.evict(Written);
         }
-        if self.fresh.len() + self.kept.len() > 2 * (self.singles.len() + self.runs.len()) + 64 {
+        while self.queues.iter().map(|q| q.bytes).sum::<usize>() > self.limit {
+            self.evict(self.victim());
+        }
+        if self.queues.iter().map(|q| q.order.len()).sum::<usize>() > 2 * (self.singles.len() + self.runs.len()) + 64 {
             self.tidy();
         }
     }
 
-    fn insert_run(&mut self, block: u64, value: Checked, shared: bool) {
-        self.bytes += value.len();
-        self.fresh_bytes += value.len();
+    fn insert_run(&mut self, standing: Standing, block: u64, value: Checked, shared: bool) {
+        let queue = &mut self.queues[standing as usize];
+        queue.bytes += value.len();
+        queue.order.push_back(block);
         let single = value.blocks() == 1;
-        let entry = Blocks { value, shared, hot: Cell::new(false), kept: false };
+        let entry = Blocks { value, shared, hot: Cell::new(false), standing };
         if single {
             self.singles.insert(block, entry);
         } else {
             self.runs.insert(block, entry);
         }
-        self.fresh.push_back(block);
     }
 
     fn entry(&mut self, start: u64) -> Option<&mut Blocks> {
         self.singles.get_mut(&start).or_else(|| self.runs.get_mut(&start))
     }
 
-    /// Drops one entry, or moves it on. The fresh ones may have a quarter of the memory before others go for them.
-    fn evict(&mut self) {
-        let from_kept = !self.kept.is_empty() && (self.fresh.is_empty() || self.fresh_bytes < self.limit / 4);
-        let queue = if from_kept { &mut self.kept } else { &mut self.fresh };
-        let Some(block) = queue.pop_front() else { return };
-        let Some(entry) = self.entry(block).filter(|e| e.kept == from_kept) else { return };
+    /// Where the next entry to go is. The fresh ones may have a quarter of the memory before others go for them.
+    fn victim(&self) -> Standing {
+        let empty = |standing: Standing| self.queues[standing as usize].order.is_empty();
+        let few = self.queues[Fresh as usize].bytes < self.limit / 4;
+        match (empty(Fresh), empty(Kept)) {
+            (true, true) => Written,
+            (false, true) => Fresh,
+            (fresh, false) => {
+                if fresh || few {
+                    Kept
+                } else {
+                    Fresh
+                }
+            }
+        }
+    }
+
+    /// Drops the oldest entry of a queue, or moves it on.
+    fn evict(&mut self, from: Standing) {
+        let Some(block) = self.queues[from as usize].order.pop_front() else { return };
+        let Some(entry) = self.entry(block).filter(|e| e.standing == from) else { return };
         if !entry.hot.replace(false) {
             return self.remove(block);
         }
-        entry.kept = true;
+        entry.standing = Kept;
         if std::mem::take(&mut entry.shared) {
             // It will outlive its neighbours, and must not keep their memory.
             entry.value = entry.value.on_its_own();
         }
         let len = entry.value.len();
-        self.fresh_bytes -= if from_kept { 0 } else { len };
-        self.kept.push_back(block);
+        self.queues[from as usize].bytes -= len;
+        let kept = &mut self.queues[Kept as usize];
+        kept.bytes += len;
+        kept.order.push_back(block);
     }
 
     fn remove(&mut self, start: u64) {
         if let Some(gone) = self.singles.remove(&start).or_else(|| self.runs.remove(&start)) {
-            self.bytes -= gone.value.len();
-            self.fresh_bytes -= if gone.kept { 0 } else { gone.value.len() };
+            self.queues[gone.standing as usize].bytes -= gone.value.len();
         }
     }
 
     /// What was forgotten leaves its place in the queues, and what came back has two: neither may add up.
     fn tidy(&mut self) {
         let (singles, runs) = (&self.singles, &self.runs);
-        let keep = |queue: &mut VecDeque<u64>, kept: bool| {
+        for standing in [Written, Fresh, Kept] {
             let mut seen = std::collections::BTreeSet::new();
-            queue.retain(|b| singles.get(b).or_else(|| runs.get(b)).is_some_and(|e| e.kept == kept) && seen.insert(*b));
-        };
-        keep(&mut self.fresh, false);
-        keep(&mut self.kept, true);
+            let there = |b: &u64| singles.get(b).or_else(|| runs.get(b)).is_some_and(|e| e.standing == standing);
+            self.queues[standing as usize].order.retain(|b| there(b) && seen.insert(*b));
+        }
     }
 
     /// Something else will be in these blocks.
@@ -374,7 +416,26 @@ mod tests {
         cache.insert(28, run(3, 5), false);
         assert_eq!(found(&cache, 30, 1), Some((1, 5)));
         cache.forget(0, 1000);
-        assert_eq!((cache.bytes, cache.fresh_bytes, found(&cache, 22, 1)), (0, 0, None));
+        assert_eq!((bytes(&cache), found(&cache, 22, 1)), ([0; 3], None));
+    }
+
+    fn bytes(cache: &BlockCache) -> [usize; 3] {
+        [0, 1, 2].map(|i| cache.queues[i].bytes)
+    }
+
+    #[test]
+    fn large_writes_turn_in_a_part_of_the_memory_but_stay_if_read() {
+        let mut cache = BlockCache::new(400 * BLOCK);
+        for i in 0..100 {
+            cache.insert_written(i * 16, run(16, i as u8), false);
+            cache.get(0, 1);
+        }
+        assert_eq!(bytes(&cache), [96, 0, 16].map(|n| n * BLOCK));
+        assert!(cache.get(0, 1).is_some() && cache.get(16, 1).is_none() && cache.get(99 * 16, 1).is_some());
+        cache.insert(5000, run(20, 1), false);
+        assert_eq!(bytes(&cache), [96, 20, 16].map(|n| n * BLOCK));
+        cache.forget(0, 6000);
+        assert_eq!(bytes(&cache), [0; 3]);
     }
 
     #[test]
@@ -382,8 +443,8 @@ mod tests {
         let mut cache = BlockCache::new(64 * BLOCK);
         for i in 0..3000 {
             cache.insert(i * 8 % 1000, run(1 + i as usize % 3, i as u8), false);
-            assert!(cache.bytes <= 64 * BLOCK && cache.fresh_bytes <= cache.bytes);
-            assert!(cache.fresh.len() + cache.kept.len() <= 200, "the queues stay short");
+            assert!(bytes(&cache).iter().sum::<usize>() <= 64 * BLOCK);
+            assert!(cache.queues.iter().map(|q| q.order.len()).sum::<usize>() <= 200, "the queues stay short");
         }
         for block in 5000..5040 {
             cache.insert(block, run(1, 1), false);

@@ -19,6 +19,8 @@ pub struct Config {
     pub journal_bytes: u64,
     /// Whether the journal lives on a disk of its own, `DeviceId(1)`. Only looked at by `create`.
     pub separate_journal: bool,
+    /// Space for data that is written ahead and kept ready at most, in bytes; a sixteenth of the disk is never exceeded.
+    pub write_ahead: u64,
 }
 
 impl Config {
@@ -67,6 +69,7 @@ impl Default for Config {
             memory: 192 << 20,
             journal_bytes: Self::DEFAULT_JOURNAL,
             separate_journal: false,
+            write_ahead: 1 << 30,
         }
     }
 }

@@ -15,6 +15,8 @@ pub struct Counters {
     pub direct_bytes: u64,
     /// Bytes of data moved from the journal to extents.
     pub moved_bytes: u64,
+    /// Bytes of zeros written to space that is kept ready.
+    pub ahead_bytes: u64,
     /// Bytes of index pages written.
     pub index_bytes: u64,
     /// Checkpoints completed.

@@ -43,6 +43,8 @@ pub(crate) enum Purpose {
     Group(u64),
     /// Zeros ahead in the ring: number of blocks.
     Claim(u64),
+    /// Zeros in blocks that are kept ready for data.
+    Ahead(Run),
     /// A moved run of blocks, or pages, of the checkpoint.
     Checkpoint,
     /// The flush before the flip.
@@ -114,6 +116,14 @@ impl Io {
     /// Whether a request writes the ring ahead.
     pub(crate) fn is_claim(&self, token: Token) -> bool {
         matches!(self.waiting.get(&token.0), Some(Waiting { purpose: Purpose::Claim(_), .. }))
+    }
+
+    /// The blocks that a request writes ahead for data, if it does that.
+    pub(crate) fn ahead(&self, token: Token) -> Option<Run> {
+        match self.waiting.get(&token.0) {
+            Some(Waiting { purpose: Purpose::Ahead(run), .. }) => Some(*run),
+            _ => None,
+        }
     }
 
     /// Writes that have not ended.

@@ -14,6 +14,7 @@ use crate::io::{DATA, Io, JOURNAL, Purpose, Writing};
 use crate::journal::records::Records;
 use crate::journal::ring::{Mark, Ring};
 use crate::open::Opening;
+use crate::space::ahead::Ahead;
 use crate::space::alloc::{Allocator, Run};
 use crate::space::host::Host;
 use crate::superblock::Superblock;
@@ -54,6 +55,7 @@ pub struct Store {
     /// What is on disk.
     pub(crate) sb: Superblock,
     pub(crate) alloc: Allocator,
+    pub(crate) ahead: Ahead,
     pub(crate) active: Delta,
     pub(crate) frozen: Option<Delta>,
     pub(crate) checkpoint: Option<Box<Checkpoint>>,
@@ -136,6 +138,7 @@ impl Store {
             impaired: None,
             sb: Superblock::default(),
             alloc: Allocator::new(1, 1),
+            ahead: Ahead::default(),
             active: Delta::default(),
             frozen: None,
             checkpoint: None,
@@ -254,6 +257,7 @@ impl Store {
                 self.claiming = false;
                 self.ring.claim(blocks);
             }
+            Purpose::Ahead(run) => self.written_ahead(run, true),
             Purpose::Checkpoint => self.checkpoint_write_done(),
             Purpose::Flush => self.flushed(),
             Purpose::Flip => self.flipped(),
@@ -274,6 +278,7 @@ impl Store {
             self.form_groups();
             self.work_on_checkpoint();
             self.claim_ahead();
+            self.write_ahead();
             self.records.thin(self.config.shares().records);
             self.give_back();
             self.note_host();
@@ -311,7 +316,7 @@ impl Store {
                 Phase::Opening(_) => false,
                 Phase::Refused(_) => true,
                 Phase::Ready if self.impaired.is_some() => self.pending.is_empty() && self.flights.is_empty(),
-                Phase::Ready => self.failure.is_some() || (self.quiet() && self.clean_twice),
+                Phase::Ready => self.failure.is_some() || (self.quiet() && !self.ahead.writing && self.clean_twice),
             }
     }
 

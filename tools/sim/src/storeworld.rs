@@ -227,7 +227,14 @@ struct StoreNode {
 
 impl StoreNode {
     fn new(plan: StorePlan, shared: Rc<RefCell<StoreShared>>, boot: &Boot) -> Self {
-        let config = Config { uuid: [3; 16], whoami: 0, memory: plan.memory, journal_bytes: plan.journal, ..Config::default() };
+        let config = Config {
+            uuid: [3; 16],
+            whoami: 0,
+            memory: plan.memory,
+            journal_bytes: plan.journal,
+            write_ahead: plan.journal / 4,
+            ..Config::default()
+        };
         shared.borrow_mut().refused = None;
         // A store that was being made when it died is made again, unless it was finished.
         let made = shared.borrow().verified > 0;

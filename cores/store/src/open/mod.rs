@@ -318,6 +318,7 @@ impl Store {
         (self.next_seq, self.next_id) = (self.sb.next_seq, self.sb.next_id);
         self.records = Records::new(self.next_seq);
         self.alloc = Allocator::new(self.sb.blocks, self.sb.first_free());
+        self.alloc.set_frontier(self.host.disk.len / BLOCK as u64);
         o.step = Step::Tree;
         self.holds.entry(Owner::Open).or_default();
         self.load_tree(o)

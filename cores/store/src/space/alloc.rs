@@ -1,4 +1,8 @@
 //! Gives blocks out, and takes them back when nothing can need them any more.
+//!
+//! A file grows as it fills, and growing costs: the file system below has to find space, and to make that durable with each flush. So
+//! blocks below the *frontier*, which were all written once, are given out before any beyond it; `ahead` moves the frontier with zeros
+//! before it is needed. A raw device has no frontier (it is at its end).
 
 use super::bits::Bits;
 
@@ -23,6 +27,12 @@ pub(crate) struct Allocator {
     /// Blocks that must not be given out: stable, pages, given out since, waiting for readers.
     busy: Bits,
     first: u64,
+    /// Blocks from here on were never written.
+    frontier: u64,
+    /// Blocks lent by [`Allocator::borrow`] and the like.
+    lent: u64,
+    /// Blocks of data that had to be given out beyond the frontier.
+    pub(crate) beyond: u64,
     cursors: [u64; 2],
     /// Data blocks given out since the last freeze.
     born: Vec<Run>,
@@ -35,8 +45,25 @@ impl Allocator {
     pub(crate) fn new(blocks: u64, first: u64) -> Self {
         let mut busy = Bits::new(blocks);
         busy.write(0, first, true);
-        let cursors = [first, first + (blocks - first) / 8];
-        Self { stable: Bits::new(blocks), busy, first, cursors, born: Vec::new(), page_blocks: 0 }
+        // Pages gather at the front; data leaves them some room.
+        let cursors = [first + ((blocks - first) / 64).min(4096), first];
+        let stable = Bits::new(blocks);
+        Self { stable, busy, first, frontier: first, lent: 0, beyond: 0, cursors, born: Vec::new(), page_blocks: 0 }
+    }
+
+    /// All blocks below this one were written once.
+    pub(crate) fn set_frontier(&mut self, frontier: u64) {
+        self.frontier = frontier.clamp(self.first, self.busy.len());
+    }
+
+    /// Where blocks begin that were never written.
+    pub(crate) fn frontier(&self) -> u64 {
+        self.frontier
+    }
+
+    /// Free blocks below the frontier (as far as nothing was lent or loaded beyond it).
+    pub(crate) fn free_below(&self) -> u64 {
+        (self.frontier + self.lent).saturating_sub(self.busy.ones())
     }
 
     /// Blocks that could be given out now.
@@ -51,7 +78,7 @@ impl Allocator {
 
     /// Blocks in use by data, or given out for it.
     pub(crate) fn data(&self) -> u64 {
-        self.busy.ones() - self.first - self.page_blocks
+        self.busy.ones() - self.first - self.page_blocks - self.lent
     }
 
     /// What the tree says about data: must be followed by the pages.
@@ -107,7 +134,7 @@ impl Allocator {
             return None;
         }
         let mut out = Vec::new();
-        if let Some(run) = self.long_run(n, kind) {
+        if let Some(run) = self.one_run(n, kind) {
             self.give(run, kind, &mut out);
             return Some(out);
         }
@@ -122,7 +149,7 @@ impl Allocator {
 
     /// `n` blocks in one piece, which a page needs. None if there is no such piece.
     pub(crate) fn take_one(&mut self, n: u64, kind: Kind) -> Option<Run> {
-        let run = self.long_run(n, kind).or_else(|| {
+        let run = self.one_run(n, kind).or_else(|| {
             let mut at = 0;
             loop {
                 let (start, len) = self.busy.free_run(at, n)?;
@@ -140,17 +167,32 @@ impl Allocator {
         let n = u64::from(run.1);
         assert_eq!(self.busy.write(run.0, n, true), n, "given out twice");
         self.cursors[kind as usize] = run.0 + n;
+        if run.0 + n > self.frontier {
+            self.beyond += n;
+            self.frontier = run.0 + n;
+        }
         if kind == Kind::Pages {
             self.page_blocks += n;
         }
         out.push(run);
     }
 
+    /// A run of `n` free blocks: of those that were written once, else beyond them.
+    fn one_run(&self, n: u64, kind: Kind) -> Option<Run> {
+        self.long_run(n, kind).or_else(|| {
+            let (start, len) = self.busy.free_run(self.frontier, n)?;
+            (len == n).then_some((start, n as u32))
+        })
+    }
+
     fn long_run(&self, n: u64, kind: Kind) -> Option<Run> {
+        if self.free_below() < n {
+            return None;
+        }
         let cursor = self.cursors[kind as usize];
         let (mut at, mut wrapped) = (cursor, false);
         for _ in 0..PATIENCE {
-            match self.busy.free_run(at, n) {
+            match self.busy.free_run(at, n).filter(|(start, len)| start + len <= self.frontier) {
                 Some((start, len)) if len == n => return Some((start, n as u32)),
                 Some((start, len)) if !wrapped || start < cursor => at = start + len,
                 _ if wrapped => return None,
@@ -167,11 +209,18 @@ impl Allocator {
         (start, len as u32)
     }
 
-    /// Takes a run of at most `most` free blocks from `from` on, for a moment; [`Self::release`] gives it back.
+    /// Takes a run of at most `most` free blocks from `from` on, for a moment; [`Self::give_back`] gives it back.
     pub(crate) fn borrow(&mut self, from: u64, most: u64) -> Option<Run> {
         let (start, n) = self.busy.free_run(from.max(self.first), most).filter(|(start, _)| *start >= from)?;
         assert_eq!(self.busy.write(start, n, true), n, "borrowed twice");
+        self.lent += n;
         Some((start, n as u32))
+    }
+
+    /// The end of [`Self::borrow`].
+    pub(crate) fn give_back(&mut self, run: Run) {
+        self.lent -= u64::from(run.1);
+        self.release(run);
     }
 
     /// Blocks of the superblocks and the ring.
@@ -181,6 +230,7 @@ impl Allocator {
 
     /// A freeze: the runs given out for data so far are the frozen delta's.
     pub(crate) fn freeze(&mut self) -> Vec<Run> {
+        self.cursors[Kind::Pages as usize] = self.first;
         std::mem::take(&mut self.born)
     }
 

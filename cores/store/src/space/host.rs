@@ -113,7 +113,10 @@ impl Store {
 
     /// The host has a run back, as far as it could take it.
     pub(crate) fn trimmed(&mut self, run: Run, sweep: bool) {
-        self.alloc.release(run);
+        match sweep {
+            true => self.alloc.give_back(run),
+            false => self.alloc.release(run),
+        }
         self.host.sweeping &= !sweep;
         // What came back is there to see at once.
         self.host.stat_at = None;
@@ -130,6 +133,12 @@ impl Store {
             self.claiming = false;
             self.host.claim_at = self.now.plus(CLAIM_AGAIN);
             self.ring.settle_for_claimed();
+            return true;
+        }
+        if let Some(run) = self.io.ahead(done.token) {
+            self.io.ended(done.token);
+            self.written_ahead(run, false);
+            self.ahead.not_before = self.now.plus(CLAIM_AGAIN);
             return true;
         }
         if !self.ready() || !self.io.refused(done.token, self.now) {

@@ -1,5 +1,6 @@
 //! Which blocks of the disk are in use.
 
+pub(crate) mod ahead;
 pub(crate) mod alloc;
 pub(crate) mod bits;
 pub(crate) mod host;

@@ -68,6 +68,7 @@ impl World {
             memory: [0, 16 << 20][dice.below(2) as usize],
             journal_bytes: [1 << 20, 2 << 20, 6 << 20][dice.below(3) as usize],
             separate_journal: separate,
+            write_ahead: [0, 256 << 10, 8 << 20][dice.below(3) as usize],
         };
         let disks = vec![TestDisk::new(capacity), TestDisk::new(8 << 20)];
         let twins = (0..SCOPES)
@@ -613,12 +614,12 @@ impl World {
         self.check_all();
     }
 
-    /// The host has no space for a while.
+    /// The host has no space for a while; what is kept ready is not enough.
     pub(crate) fn host_full(&mut self) {
         self.settle();
         self.disks[0].host_limit = Some(self.disks[0].len());
         let object = self.random_object(0);
-        let data = self.random_bytes(200_000);
+        let data = self.random_bytes(5_000_000);
         self.submit(0, vec![Mutation::Write(object.clone(), 0, data.clone().into())]);
         for _ in 0..50 {
             self.pump();

@@ -1,0 +1,92 @@
+//! Writing space ahead: zeros beyond the file's frontier, so that data goes where the file system below has nothing left to decide.
+//!
+//! A direct write into space that a file never had is handed to a worker thread, allocates, and leaves metadata that the next flush must commit:
+//! twice the time of the same write into space that was written once. So some space is kept ready: little at first, more
+//! when it was not enough, and nothing more when the host is short. One write is under way at a time; it is lent from the allocator meanwhile.
+//! A crash leaves zeros in free blocks, which is no harm.
+
+use crate::block::BLOCK;
+use crate::io::{DATA, Purpose};
+use crate::space::alloc::Run;
+use crate::store::Store;
+use bytes::Bytes;
+use node::{Buf, Mono};
+use types::Rope;
+
+/// Bytes written at a time, and the piece of zeros that they consist of.
+const STEP: u64 = 4 << 20;
+const ZEROS: usize = 256 << 10;
+/// Bytes kept ready at first, at most.
+const LEAST: u64 = 64 << 20;
+/// The host must have so many times what is to be kept ready.
+const SPARE: u64 = 8;
+
+/// How much is kept ready.
+#[derive(Debug, Default)]
+pub(crate) struct Ahead {
+    /// Blocks to keep ready.
+    want: u64,
+    /// [`crate::space::alloc::Allocator::beyond`] when `want` was last looked at.
+    seen: u64,
+    /// A write is under way.
+    pub(crate) writing: bool,
+    /// Nothing is tried before this: the host had no space.
+    pub(crate) not_before: Mono,
+}
+
+impl Store {
+    /// Writes the next step ahead, if there is too little ready.
+    pub(crate) fn write_ahead(&mut self) {
+        if self.ahead.writing || self.stopping || self.now < self.ahead.not_before {
+            return;
+        }
+        self.note_demand();
+        let missing = self.ahead.want.saturating_sub(self.alloc.free_below());
+        let step = (STEP / BLOCK as u64).min(missing);
+        let host = self.host.disk.host_free / BLOCK as u64;
+        if step == 0 || host / SPARE < self.ahead.want || self.io.host_full() {
+            return;
+        }
+        let frontier = self.alloc.frontier();
+        if let Some(run) = self.alloc.borrow(frontier, step) {
+            self.ahead.writing = true;
+            self.host_gave(run.1.into());
+            self.io.write(DATA, run.0 * BLOCK as u64, zeros(run.1), false, Purpose::Ahead(run));
+        }
+    }
+
+    /// Keeps more ready if what was ready ran out.
+    fn note_demand(&mut self) {
+        let most = (self.config.write_ahead / BLOCK as u64).min(self.alloc.total() / 16);
+        let least = (LEAST / BLOCK as u64).min(most);
+        let beyond = self.alloc.beyond;
+        if beyond - self.ahead.seen > self.ahead.want {
+            self.ahead.want *= 2;
+            self.ahead.seen = beyond;
+        }
+        self.ahead.want = self.ahead.want.clamp(least, most);
+    }
+
+    /// A step was written, or there was no space for it.
+    pub(crate) fn written_ahead(&mut self, run: Run, written: bool) {
+        self.ahead.writing = false;
+        self.alloc.give_back(run);
+        if written {
+            let end = run.0 + u64::from(run.1);
+            self.alloc.set_frontier(self.alloc.frontier().max(end));
+            self.counters.ahead_bytes += u64::from(run.1) * BLOCK as u64;
+        }
+    }
+}
+
+/// So many blocks of zeros, in little memory.
+fn zeros(blocks: u32) -> Rope {
+    let piece: Bytes = Buf::zeroed(ZEROS).freeze();
+    let (mut left, mut out) = (blocks as usize * BLOCK, Rope::new());
+    while left > 0 {
+        let n = left.min(ZEROS);
+        out.push(piece.slice(..n));
+        left -= n;
+    }
+    out
+}
