@@ -313,6 +313,23 @@ fn the_cluster_log_is_followed() {
 }
 
 #[test]
+fn a_new_follower_of_the_log_sees_the_last_line_before_audits() {
+    let mut world = World::new();
+    world.boot_osd(0);
+    world.ok(r#"{"prefix":"osd pool create","pool":"p","pg_num":8}"#);
+    let epoch = world.ok(r#"{"prefix":"osd dump"}"#).lines().find_map(|l| l.strip_prefix("epoch ").map(String::from)).unwrap();
+    world.ok(r#"{"prefix":"config-key set","key":"k","val":"v"}"#);
+    let seen = |level: &str, world: &mut World| -> Vec<String> {
+        let c = world.connect("client.admin", None, 0);
+        world.subscribe(c, level, 0, false);
+        world.take(c, LogMsg::KIND).iter().flat_map(|m| LogMsg::decode(m).unwrap().entries).map(|e| e.message).collect()
+    };
+    assert_eq!(seen("log-debug", &mut world), [format!("osdmap e{epoch}: 1 total, 1 up, 1 in")]);
+    let lines = seen("log-info", &mut world);
+    assert!(lines.len() == 1 && !lines[0].starts_with("osdmap"), "{lines:?}");
+}
+
+#[test]
 fn a_scrub_is_passed_on_to_the_leader() {
     let mut world = World::new();
     let osd = world.boot_osd(0);

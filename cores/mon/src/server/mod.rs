@@ -21,7 +21,7 @@ use crate::soft::Soft;
 use crate::state::{Change, Proposal, State, genesis};
 use denc::{Decode, Encode};
 use maps::Incremental;
-use messages::mon::LogEntry;
+use messages::mon::{LogEntry, log_level};
 use msgr::Messenger;
 use msgr::auth::{EntityKey, Key};
 use node::{CallId, ConnId, DeviceId, Input, Level, ListenerId, Mono, Node, Now, Output, Outputs};
@@ -179,7 +179,12 @@ impl Monitor {
         if let Some(mut inc) = osdmap {
             crate::pins::pin(&base.osdmap, &mut inc);
             match inc.seal(&base.osdmap) {
-                Ok(sealed) => changes.insert(0, Change::OsdMap(sealed.incremental)),
+                Ok(sealed) => {
+                    let (exist, up, inside) = sealed.map.osd_counts();
+                    let epoch = sealed.map.epoch;
+                    self.line(now, log_level::DEBUG, format!("osdmap e{epoch}: {exist} total, {up} up, {inside} in"));
+                    changes.insert(0, Change::OsdMap(sealed.incremental));
+                }
                 Err(why) => {
                     out.log(Level::Error, "mon", format!("an OSD map increment does not fit its base and is dropped: {why}"))
                 }

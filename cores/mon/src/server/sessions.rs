@@ -277,7 +277,7 @@ pub(super) fn osd_maps(state: &State, start: u64) -> (Vec<Message>, u64) {
 }
 
 /// Lines of at least the wanted level, and the version after them. A new subscriber from 0 gets none of the past but
-/// the last line, to know that it is subscribed.
+/// the last such line, to know that it is subscribed: audits may have come after it.
 fn log_lines(state: &State, what: &str, start: u64, first: bool) -> (Vec<Message>, u64) {
     let level = match what.trim_start_matches("log").trim_start_matches('-') {
         "debug" => 0,
@@ -287,19 +287,18 @@ fn log_lines(state: &State, what: &str, start: u64, first: bool) -> (Vec<Message
         _ => 1,
     };
     let version = state.log_version;
-    let from = if start == 0 && first { version } else { start.max(1) };
-    if from > version {
-        return (Vec::new(), from);
+    let newcomer = start == 0 && first;
+    if !newcomer && start > version {
+        return (Vec::new(), start);
     }
-    let fresh = (version + 1 - from).min(LOG_LINES as u64) as usize;
-    let lines: Vec<LogEntry> = state
-        .log
-        .iter()
-        .rev()
-        .take(fresh)
-        .filter(|e| e.level >= level && e.channel == "cluster")
-        .map(|e| (**e).clone())
-        .collect();
+    let (within, most) = if newcomer {
+        (usize::MAX, 1)
+    } else {
+        let fresh = (version + 1 - start.max(1)).min(LOG_LINES as u64) as usize;
+        (fresh, fresh)
+    };
+    let wanted = |e: &&Arc<LogEntry>| e.level >= level && e.channel == "cluster";
+    let lines: Vec<LogEntry> = state.log.iter().rev().take(within).filter(wanted).take(most).map(|e| (**e).clone()).collect();
     let next = version + 1;
     if lines.is_empty() {
         return (Vec::new(), next);
