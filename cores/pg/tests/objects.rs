@@ -459,3 +459,65 @@ fn statistics_follow_every_change() {
     let after = stats(&mut bench);
     assert_eq!((after.num_objects, after.num_bytes, after.num_objects_omap), (2, 1100, 1));
 }
+
+/// The steps of an update of a trivial map.
+fn steps(list: &[(u8, &str, Option<&str>)]) -> Op {
+    let mut bytes = Vec::new();
+    for (what, first, second) in list {
+        what.encode(&mut bytes);
+        Bytes::copy_from_slice(first.as_bytes()).encode(&mut bytes);
+        second.iter().for_each(|s| Bytes::copy_from_slice(s.as_bytes()).encode(&mut bytes));
+    }
+    Op { input: bytes.into(), ..op(TMAPUP) }
+}
+
+fn tmap(header: &str, pairs: &[(&str, &str)]) -> Bytes {
+    let mut bytes = Vec::new();
+    Bytes::copy_from_slice(header.as_bytes()).encode(&mut bytes);
+    let bytes_of = |s: &str| Bytes::copy_from_slice(s.as_bytes());
+    pairs.iter().map(|(k, v)| (bytes_of(k), bytes_of(v))).collect::<ops::Pairs>().encode(&mut bytes);
+    bytes.into()
+}
+
+#[test]
+fn trivial_maps() {
+    let mut bench = Bench::new(1);
+    assert_eq!(result(&mut bench, vec![op(TMAPGET)]), Errno::ENOENT.wire());
+    // An update makes the object; steps come in any order, and the map is kept sorted.
+    assert_eq!(result(&mut bench, vec![steps(&[(b's', "b", Some("2")), (b'c', "a", Some("1")), (b'h', "head", None)])]), 0);
+    assert_eq!(bench.output("a", vec![op(TMAPGET)]), tmap("head", &[("a", "1"), ("b", "2")]));
+    assert_eq!(content(&mut bench, "a"), tmap("head", &[("a", "1"), ("b", "2")]));
+    for (list, errno) in [
+        (&[(b's', "x", Some("9")), (b'c', "a", Some("3"))][..], Errno::EEXIST),
+        (&[(b's', "x", Some("9")), (b'r', "z", None)][..], Errno::ENOENT),
+        (&[(b'?', "a", None)][..], Errno::EINVAL),
+        (&[(b's', "a", None)][..], Errno::EINVAL),
+    ] {
+        assert_eq!(result(&mut bench, vec![steps(list)]), errno.wire(), "{list:?}");
+    }
+    assert_eq!(result(&mut bench, vec![steps(&[])]), 0);
+    assert_eq!(result(&mut bench, vec![steps(&[(b'r', "a", None), (b'R', "z", None), (b's', "b", Some(""))])]), 0);
+    assert_eq!(bench.output("a", vec![op(TMAPGET)]), tmap("head", &[("b", "")]), "what failed changed nothing");
+    // What is put is checked.
+    assert_eq!(result(&mut bench, vec![Op { input: Bytes::from_static(b"abc"), ..op(TMAPPUT) }]), Errno::EINVAL.wire());
+    assert_eq!(result(&mut bench, vec![op(TMAPPUT)]), Errno::EINVAL.wire());
+    assert_eq!(result(&mut bench, vec![Op { input: tmap("h", &[("k", "v")]), ..op(TMAPPUT) }]), 0);
+    // Over to the omap, where nothing stays in the data; an empty object is an error unless the client allows it.
+    let convert = |flags: u8| {
+        let mut args = [0; 28];
+        args[0] = flags;
+        Op::new(TMAP2OMAP, OpArgs::Raw(args))
+    };
+    assert_eq!(result(&mut bench, vec![convert(0)]), 0);
+    assert_eq!(content(&mut bench, "a"), "");
+    assert_eq!(bench.output("a", vec![op(OMAPGETHEADER)]), "h");
+    let all = input(OMAPGETVALS, &ops::OmapGetVals { start_after: Bytes::new(), max: 9, prefix: Bytes::new() });
+    let vals = ops::OmapVals::from_bytes(&bench.output("a", vec![all])).unwrap();
+    assert_eq!(vals.pairs.into_iter().collect::<Vec<_>>(), [("k".into(), "v".into())]);
+    assert_eq!(result(&mut bench, vec![convert(0)]), Errno::ENODATA.wire());
+    assert_eq!(result(&mut bench, vec![convert(1)]), 0);
+    bench.run("b", vec![data(WRITE, 0, b"abc")]);
+    for bad in [convert(0), steps(&[(b's', "a", Some("1"))])] {
+        assert_eq!(bench.run("b", vec![bad]).result, Errno::EINVAL.wire());
+    }
+}

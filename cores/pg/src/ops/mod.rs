@@ -9,6 +9,7 @@ mod omap;
 mod read;
 mod snap;
 mod tier;
+mod tmap;
 mod watch;
 mod write;
 mod xattr;
@@ -107,6 +108,10 @@ pub(crate) fn apply(run: &mut Run<'_>, index: usize) -> Exec<i32> {
         code::SETXATTR => run.op_set_xattr(index),
         code::RMXATTR => run.op_rm_xattr(index),
         code::OMAPGETKEYS..=code::OMAP_CMP => apply_omap_read(run, op, index),
+        code::TMAPGET => run.op_tmap_get(index),
+        code::TMAPPUT => run.op_tmap_put(index),
+        code::TMAPUP => run.op_tmap_update(index),
+        code::TMAP2OMAP => run.op_tmap_to_omap(index),
         code::OMAPSETVALS => run.op_omap_set(index),
         code::OMAPSETHEADER => run.op_omap_set_header(index),
         code::OMAPCLEAR => run.op_omap_clear(),
