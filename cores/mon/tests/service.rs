@@ -173,6 +173,46 @@ fn with_cephx_only_keys_and_rights_open_doors() {
 }
 
 #[test]
+fn who_writes_in_a_pool_may_number_its_snapshots() {
+    let mut world = World::with(config(AuthMode::Cephx), Disk::default());
+    let osd = world.connect("osd.0", Some([3; 16]), 0);
+    world.boot_on(osd, 0);
+    let admin = world.connect("client.admin", Some([1; 16]), 0);
+    for pool in ["p", "q"] {
+        world.command(admin, &format!(r#"{{"prefix":"osd pool create","pool":"{pool}","pg_num":1}}"#), b"");
+    }
+    let client = |world: &mut World, name: &str, caps: &str| {
+        let json = format!(r#"{{"prefix":"auth get-or-create-key","entity":"{name}","caps":[{caps}]}}"#);
+        let ack = world.command(admin, &json, b"");
+        let key = msgr::auth::Key::from_base64(String::from_utf8_lossy(&ack.output.contiguous()).trim()).unwrap();
+        world.connect(name, Some(key.secret), 0)
+    };
+    let (create, delete) = (pool_op::CREATE_UNMANAGED_SNAP, pool_op::DELETE_UNMANAGED_SNAP);
+    for (n, (caps, in_p, in_q)) in [
+        (r#""mon","allow r""#, -1, -1),
+        (r#""mon","allow r","osd","allow r""#, -1, -1),
+        (r#""mon","allow r","osd","allow w""#, 0, 0),
+        (r#""mon","profile rbd","osd","profile rbd pool=p, profile rbd-read-only pool=q""#, 0, -1),
+        (r#""mon","allow r, allow command \"osd pool op unmanaged-snap\" with poolname=q""#, -1, 0),
+        (r#""mon","allow rw""#, 0, 0),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let c = client(&mut world, &format!("client.c{n}"), caps);
+        assert_eq!(
+            [op(&mut world, c, 1, create, "", 0).result, op(&mut world, c, 2, create, "", 0).result],
+            [in_p, in_q],
+            "{caps}"
+        );
+        assert_eq!(op(&mut world, c, 1, delete, "", 1).result, in_p, "{caps}");
+    }
+    // Snapshots of the pool itself are the administrator's.
+    let c = client(&mut world, "client.writer", r#""mon","allow r","osd","allow *""#);
+    assert_eq!(op(&mut world, c, 1, pool_op::CREATE_SNAP, "s", 0).result, -1);
+}
+
+#[test]
 fn osds_get_rotating_keys_and_nobody_boots_as_somebody_else() {
     let mut world = World::with(config(AuthMode::Cephx), Disk::default());
     let osd = world.connect("osd.0", Some([3; 16]), 0);

@@ -120,6 +120,12 @@ impl OsdCaps {
         self.grants().any(|grant| grant.allows(need, &mut covered))
     }
 
+    /// Whether there is a right to write anything in `pool`, or in all pools: who has it may number snapshots there. Grants
+    /// for one application's pools do not count, nor is it asked where from they hold.
+    pub fn may_write_in(&self, pool: Option<&str>) -> bool {
+        self.clauses.iter().flat_map(|c| &c.grants).any(|grant| grant.may_write_in(pool))
+    }
+
     fn grants(&self) -> impl Iterator<Item = &Grant> {
         self.clauses.iter().filter(|c| c.network.is_none()).flat_map(|c| &c.grants)
     }
@@ -128,6 +134,12 @@ impl OsdCaps {
 impl Grant {
     fn is_allow_all(&self) -> bool {
         self.spec == Spec::Permissions(may::ANY) && self.at == Match::default()
+    }
+
+    fn may_write_in(&self, pool: Option<&str>) -> bool {
+        let writes = matches!(self.spec, Spec::Permissions(bits) if bits & may::WRITE != 0);
+        let there = !self.at.pool.is_empty() && pool == Some(&self.at.pool[..]);
+        writes && (there || self.at == Match::default())
     }
 
     fn allows(&self, need: &OsdNeed<'_>, covered: &mut u64) -> bool {

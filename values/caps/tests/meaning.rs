@@ -261,6 +261,27 @@ fn readers_and_definers() {
 }
 
 #[test]
+fn who_may_write_somewhere_in_a_pool() {
+    let may = |caps: &str, pool: Option<&str>| OsdCaps::parse(caps).unwrap_or_else(|e| panic!("{e}")).may_write_in(pool);
+    for all in ["allow w", "allow *", "profile rbd", "allow r pool=q, allow rw network 10.0.0.0/8"] {
+        assert!(may(all, None) && may(all, Some("p")), "{all}");
+    }
+    for one in ["allow w pool=p", "profile rbd pool=p", "profile rbd pool=p namespace=n", "allow rw pool=p object_prefix o"] {
+        assert!(may(one, Some("p")) && !may(one, Some("q")) && !may(one, None), "{one}");
+    }
+    for none in [
+        "allow r",
+        "allow rx pool=p",
+        "profile rbd-read-only pool=p",
+        "allow rw tag rbd a=b",
+        "allow rw namespace=n",
+        "allow w object_prefix o",
+    ] {
+        assert!(!may(none, Some("p")) && !may(none, None), "{none}");
+    }
+}
+
+#[test]
 fn the_managers_caps() {
     let entity = EntityName::default();
     let may = |caps: &str, (service, module, perm, prefix): (&str, &str, &str, &str), args: &[(&str, &str)]| {

@@ -2,14 +2,15 @@
 
 use super::Monitor;
 use super::sessions::{Outgoing, Side};
-use crate::commands::{self, Asker, Refusal};
+use crate::commands::{self, Refusal};
 use crate::pools;
 use bytes::Bytes;
+use caps::OsdCaps;
 use denc::Encode;
 use maps::Incremental;
 use messages::mon::{PoolOp, PoolOpReply, pool_op};
 use node::{Now, Outputs};
-use types::{Errno, SessionId};
+use types::{Errno, PoolId, SessionId};
 
 /// What became of an operation: data of the answer.
 type Done = Result<Option<Bytes>, Refusal>;
@@ -45,28 +46,28 @@ impl Monitor {
         }
     }
 
-    /// Snapshots need the right to write OSD state as every pool change does; owners of a pool's data have it by their profile.
+    /// Pool changes need the right to write OSD state. Numbers of snapshots that clients keep themselves are also given to
+    /// those who may write in the pool: what they do with them they do there.
     fn may_pool_op(&self, session: SessionId, ask: &PoolOp) -> bool {
-        let Some(entry) = self.sessions.0.get(&(Side::Mon, session)) else { return false };
-        let asker = Asker { name: entry.peer.name.clone(), addr: entry.peer.addr };
-        let pool = self.newest().pool_name(i64::from(ask.pool)).to_string();
-        let snap = matches!(
-            ask.op,
-            pool_op::CREATE_SNAP | pool_op::DELETE_SNAP | pool_op::CREATE_UNMANAGED_SNAP | pool_op::DELETE_UNMANAGED_SNAP
-        );
-        if snap && self.may(session, "osd", true, false) && self.may_command(session, &asker, "osd pool op unmanaged-snap", &pool)
-        {
-            return true;
+        match ask.op {
+            pool_op::CREATE_UNMANAGED_SNAP | pool_op::DELETE_UNMANAGED_SNAP => self.may_number_snaps(session, ask.pool.into()),
+            _ => self.may(session, "osd", false, true),
         }
-        self.may(session, "osd", false, true)
     }
 
-    fn may_command(&self, session: SessionId, asker: &Asker, prefix: &str, pool: &str) -> bool {
-        let args = [("poolname".to_string(), pool.to_string())].into();
-        self.sessions.0.get(&(Side::Mon, session)).is_some_and(|s| match &s.rights {
-            super::sessions::Rights::Mon(caps) => caps.allows_command(&asker.name, "osd", "rw", prefix, &args),
+    fn may_number_snaps(&self, session: SessionId, pool: PoolId) -> bool {
+        let Some(entry) = self.sessions.0.get(&(Side::Mon, session)) else { return false };
+        let state = self.newest();
+        let pool = state.osdmap.pool_name.get(&pool);
+        let args = pool.map(|name| ("poolname".to_string(), name.clone())).into_iter().collect();
+        let named = match &entry.rights {
+            super::sessions::Rights::Mon(caps) => {
+                caps.allows_command(&entry.peer.name, "osd", "w", "osd pool op unmanaged-snap", &args)
+            }
             super::sessions::Rights::Mgr(_) => false,
-        })
+        };
+        let osd_caps = || state.auth.get(&entry.peer.name)?.caps.get("osd").and_then(|text| OsdCaps::parse(text).ok());
+        named || osd_caps().is_some_and(|caps| caps.may_write_in(pool.map(String::as_str)))
     }
 }
 
