@@ -20,6 +20,7 @@ mod fsck;
 pub mod fuzz;
 mod health;
 mod log;
+mod manager;
 mod options;
 mod pins;
 mod pools;

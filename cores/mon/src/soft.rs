@@ -1,5 +1,6 @@
 //! What daemons reported since this monitor began: nothing of it is durable, all of it comes again.
 
+use crate::manager::images::Images;
 use crate::state::State;
 use messages::internal::{OsdReport, PgReport, Space};
 use messages::stats::{ObjectStatSum, ObjectStats, PoolStat, StoreStatfs};
@@ -88,6 +89,8 @@ pub(crate) struct Soft {
     pub(crate) version: u64,
     /// Addresses of OSDs at their last boot.
     pub(crate) booted: BTreeMap<OsdId, EntityAddrVec>,
+    /// Figures by block image.
+    pub(crate) images: Images,
     samples: VecDeque<(Mono, BTreeMap<PoolId, ObjectStatSum>)>,
 }
 
@@ -123,6 +126,7 @@ impl Soft {
                 self.pgs.insert(pg.pg, PgSoft { report: pg, osd, at: now.wall });
             }
         }
+        self.images.report(state, &std::mem::take(&mut report.images));
         let entry = self.osds.entry(osd).or_default();
         entry.last_seen = now.mono;
         entry.report = Some(report);

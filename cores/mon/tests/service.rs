@@ -5,7 +5,7 @@ mod common;
 use common::{Disk, FSID, World, config};
 use denc::Decode;
 use maps::{Incremental, MgrMap, MonMap, OsdMap};
-use messages::internal::{OsdDown, OsdInstruct, ServiceKeys};
+use messages::internal::{ImageFigures, OsdDown, OsdInstruct, OsdReport, ServiceKeys};
 use messages::mon::{
     ConfigMsg, GetPoolStats, GetPoolStatsReply, LogMsg, MgrCommand, MgrCommandReply, MgrMapMsg, MonGetMap, MonGetVersion,
     MonGetVersionReply, MonMapMsg, OsdMapMsg, Ping, PoolOp, PoolOpReply, Statfs, StatfsReply, pool_op,
@@ -414,4 +414,39 @@ fn commands_refuse_with_their_reason() {
         let why = world.refused(errno, json);
         assert!(why.contains(word), "{json}: {why}");
     }
+}
+
+#[test]
+fn osds_count_images_while_somebody_looks_and_are_asked_for_their_names() {
+    let mut world = World::new();
+    let osd = world.boot_osd(0);
+    world.ok(r#"{"prefix":"osd pool create","pool":"images","pg_num":1}"#);
+    world.ok(r#"{"prefix":"osd pool application enable","pool":"images","app":"rbd"}"#);
+    world.pass(Duration::from_secs(2));
+    let instructions = |world: &mut World| -> Vec<String> {
+        world.take(osd, OsdInstruct::KIND).iter().map(|m| OsdInstruct::decode(m).unwrap().json).collect()
+    };
+    assert!(instructions(&mut world).is_empty() && world.dialed.is_empty());
+    let stats = r#"{"prefix":"rbd perf image stats","format":"json"}"#;
+    assert!(world.ok(stats).ends_with(r#""stats":[]}"#));
+    assert_eq!(instructions(&mut world), [r#"{"prefix":"count images"}"#]);
+    let figures = ImageFigures { pool: 1, image: "10226b8b4567".into(), write_ops: 5, ..ImageFigures::default() };
+    world.send(osd, OsdReport { osd: 0, epoch: 1, images: vec![figures], ..OsdReport::default() }.encode());
+    // Its pool's group is led by this OSD, so there the name is looked up.
+    for _ in 0..12 {
+        world.pass(Duration::from_secs(5));
+        world.report(osd, 0, Vec::new());
+        world.ok(stats);
+    }
+    assert!(!world.dialed.is_empty() && world.dialed.iter().all(|to| *to == common::addr(6802)), "{:?}", world.dialed);
+    let told = instructions(&mut world);
+    assert!((3..=5).contains(&told.len()), "once in a quarter of a minute: {told:?}");
+    // Nobody looks any more.
+    for _ in 0..16 {
+        world.pass(Duration::from_secs(5));
+        world.report(osd, 0, Vec::new());
+    }
+    instructions(&mut world);
+    world.pass(Duration::from_secs(20));
+    assert!(instructions(&mut world).is_empty());
 }

@@ -98,6 +98,11 @@ const ROWS: &[Row] = &[
     Row { signature: "dump_watchers", help: "number of watches of each placement group", handler: dump_watchers },
     Row { signature: "list_devices", help: "the disk below this OSD", handler: list_devices },
     Row { signature: "flush_pg_stats", help: "report statistics to the monitor now", handler: flush_pg_stats },
+    Row {
+        signature: "count images",
+        help: "report reads and writes by block image to the manager for a minute; it asks for this itself",
+        handler: count_images,
+    },
     Row { signature: "get_latest_osdmap", help: "ask the monitor for newer maps", handler: get_latest_osdmap },
     Row { signature: "pg pgid:CephPgid cmd:CephChoices=query", help: "state of a placement group", handler: pg_query },
     Row { signature: "query pgid:CephPgid", help: "state of a placement group", handler: pg_query },
@@ -351,6 +356,11 @@ fn dump_watchers(osd: &mut Osd, _: Now, _: &Map<String, Value>) -> Answer {
 fn list_devices(osd: &mut Osd, _: Now, _: &Map<String, Value>) -> Answer {
     let device = osd.config.metadata.get("backing").cloned().unwrap_or_default();
     Answer::json(&json!([{ "device": device }]))
+}
+
+fn count_images(osd: &mut Osd, now: Now, _: &Map<String, Value>) -> Answer {
+    osd.images.want(now.mono);
+    Answer::json(&json!({}))
 }
 
 fn flush_pg_stats(osd: &mut Osd, _: Now, _: &Map<String, Value>) -> Answer {

@@ -3,6 +3,7 @@
 use crate::bench::Asker;
 use crate::commands::{self, Answer, Dispatch};
 use crate::copies::OURSELVES;
+use crate::images::{Image, Share};
 use crate::perf::{Answered, Kind};
 use crate::sessions::{Held, Rights, Session};
 use crate::{Early, Osd, Phase};
@@ -205,7 +206,8 @@ impl Osd {
             (true, false) => Kind::Write,
             (true, true) => Kind::ReadWrite,
         };
-        let held = Held { bytes, payload: message.data.len(), received: now.mono, kind, object, code };
+        let image = if self.images.wanted(now.mono) { Image::of(&op.locator, &object).map(Box::new) } else { None };
+        let held = Held { bytes, payload: message.data.len(), received: now.mono, kind, object, code, image };
         let replaced = known.received(message.tid, held);
         let client = ClientOp { session, peer: known.peer.clone(), tid: message.tid, received: now.mono, op };
         if replaced > 0 {
@@ -305,8 +307,18 @@ impl Osd {
 
     fn reply(&mut self, now: Now, session: SessionId, message: Message, executed: Mono) {
         let Some(known) = self.sessions.get(session) else { return };
-        if let Some(held) = known.answered(message.tid) {
+        if let Some(mut held) = known.answered(message.tid) {
             let (client, tid, bytes_out) = (known.peer.global_id, message.tid, message.data.len());
+            if let Some(image) = held.image.take() {
+                let share = Share {
+                    write: held.kind != Kind::Read,
+                    read: held.kind != Kind::Write,
+                    bytes_in: held.payload as u64,
+                    bytes_out: bytes_out as u64,
+                    latency: now.mono.since(held.received),
+                };
+                self.images.count(*image, share);
+            }
             self.msgr.done(session, held.bytes);
             self.perf.answered(Answered { held, client, tid, executed, answered: now.mono, bytes_out });
         }

@@ -24,6 +24,7 @@ mod copies;
 mod dispatch;
 mod fullness;
 mod groups;
+mod images;
 mod life;
 mod maps;
 mod monlink;
@@ -101,6 +102,7 @@ pub struct Osd {
     reporter: Reporter,
     full: fullness::Fullness,
     perf: Perf,
+    images: images::Images,
     early: VecDeque<Early>,
     bench: Option<bench::Bench>,
     effects: Vec<(Slot, Effect)>,
@@ -143,6 +145,7 @@ impl Osd {
             reporter: Reporter::default(),
             full: fullness::Fullness::default(),
             perf: Perf::default(),
+            images: images::Images::default(),
             early: VecDeque::new(),
             bench: None,
             effects: Vec::new(),

@@ -213,6 +213,9 @@ impl Osd {
         let space = Space { total, available: s.available, data: s.data, omap: s.omap, meta: s.meta };
         let (slow, mut notes) = self.slow_ops(now);
         notes.extend(self.store.impairment().map(|why| ("OSD_INDEX_DAMAGED".to_owned(), why)));
+        if !self.images.is_empty() {
+            self.reporter.hurry();
+        }
         if let Some(report) = self.reporter.make(now, self.config.whoami, self.maps.epoch(), space, pgs) {
             let latency = std::mem::take(&mut self.perf.recent_writes).mean_us() as u32;
             let report = OsdReport {
@@ -221,6 +224,7 @@ impl Osd {
                 notes,
                 commit_latency_us: latency,
                 apply_latency_us: latency,
+                images: self.images.take(),
                 ..report
             };
             self.msgr.send(session, report.encode());

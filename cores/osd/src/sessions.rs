@@ -1,5 +1,6 @@
 //! What the OSD knows of each session: who it is, what it may do, which map it has, what it waits for.
 
+use crate::images::Image;
 use crate::perf::Kind;
 use bytes::Bytes;
 use caps::OsdCaps;
@@ -47,6 +48,8 @@ pub(crate) struct Held {
     pub(crate) object: Bytes,
     /// Code of its first operation.
     pub(crate) code: u16,
+    /// The block image that it belongs to, while images are counted.
+    pub(crate) image: Option<Box<Image>>,
 }
 
 /// All sessions of clients (and of OSDs that read here to copy).

@@ -3,8 +3,9 @@
 
 use crate::frame::message;
 use crate::stats::ObjectStatSum;
+use bytes::Bytes;
 use std::collections::BTreeMap;
-use types::{EVersion, EntityAddrVec, Epoch, Fsid, OsdId, PgId, UTime};
+use types::{EVersion, EntityAddrVec, Epoch, Fsid, OsdId, PgId, PoolId, UTime};
 
 /// An OSD tells the monitors that it is up, who it is and where (osd → mon).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -94,6 +95,30 @@ denc::plain!(PgReport {
     last_active,
 });
 
+/// What clients did to one block image at one OSD since its last report.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ImageFigures {
+    /// Pool that the image (not its data) is in.
+    pub pool: PoolId,
+    /// Namespace.
+    pub nspace: Bytes,
+    /// The image's id.
+    pub image: Bytes,
+    /// Operations that wrote.
+    pub write_ops: u64,
+    /// Operations that read.
+    pub read_ops: u64,
+    /// Bytes that came.
+    pub write_bytes: u64,
+    /// Bytes that went.
+    pub read_bytes: u64,
+    /// From arrival to answer, all writes together.
+    pub write_nanos: u64,
+    /// From arrival to answer, all reads together.
+    pub read_nanos: u64,
+}
+denc::plain!(ImageFigures { pool, nspace, image, write_ops, read_ops, write_bytes, read_bytes, write_nanos, read_nanos });
+
 /// An OSD's figures and its sign of life (osd → mon): every second if something changed, else every five.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OsdReport {
@@ -115,8 +140,21 @@ pub struct OsdReport {
     pub notes: Vec<(String, String)>,
     /// Groups that this OSD leads and whose report changed.
     pub pgs: Vec<PgReport>,
+    /// Images that were in use, while the manager wants to know.
+    pub images: Vec<ImageFigures>,
 }
-message!(OsdReport = 0x4e02 v 2 / 2 { osd, epoch, space, full, commit_latency_us, apply_latency_us, slow_ops, notes, pgs });
+message!(OsdReport = 0x4e02 v 3 / 3 {
+    osd,
+    epoch,
+    space,
+    full,
+    commit_latency_us,
+    apply_latency_us,
+    slow_ops,
+    notes,
+    pgs,
+    images,
+});
 
 /// One generation of a service's rotating key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Messages that no recording holds, with every field and option filled, come back as they were.
 
 use bytes::Bytes;
-use messages::internal::{OsdBoot, OsdDown, OsdInstruct, OsdReport, PgReport, ServiceKey, ServiceKeys, Space};
+use messages::internal::{ImageFigures, OsdBoot, OsdDown, OsdInstruct, OsdReport, PgReport, ServiceKey, ServiceKeys, Space};
 use messages::mgr::{CounterType, HealthMetric, MgrClose, MgrConfigure, MgrOpen, MgrReport, ServiceStatus};
 use messages::mon::Statfs;
 use messages::osd::{Backoff, backoff_op};
@@ -58,9 +58,31 @@ fn between_daemons() {
     let space = Space { total: 1, available: 2, data: 3, omap: 4, meta: 5 };
     let notes = vec![("OSD_SLOW".to_owned(), "a disk is slow".to_owned())];
     let pgs = vec![report(), PgReport::default()];
+    let images = vec![ImageFigures {
+        pool: 2,
+        nspace: Bytes::from_static(b"ns"),
+        image: Bytes::from_static(b"10226b8b4567"),
+        write_ops: 1,
+        read_ops: 2,
+        write_bytes: 3,
+        read_bytes: 4,
+        write_nanos: 5,
+        read_nanos: 6,
+    }];
     comes_back!(
         OsdReport,
-        OsdReport { osd: 3, epoch: 41, space, full: true, commit_latency_us: 5, apply_latency_us: 6, slow_ops: 7, notes, pgs }
+        OsdReport {
+            osd: 3,
+            epoch: 41,
+            space,
+            full: true,
+            commit_latency_us: 5,
+            apply_latency_us: 6,
+            slow_ops: 7,
+            notes,
+            pgs,
+            images
+        }
     );
     let key = ServiceKey { secret_id: 9, key: [3; 16], created: UTime { sec: 1, nsec: 2 }, expires: UTime { sec: 3, nsec: 4 } };
     comes_back!(ServiceKeys, ServiceKeys { keys: vec![key; 3] });

@@ -34,6 +34,7 @@ mod tell;
 mod tier;
 
 use crate::context::Env;
+use crate::manager::images::Spec;
 use crate::soft::Soft;
 use crate::state::{Change, State};
 use crate::text::Format;
@@ -48,6 +49,7 @@ use types::{EntityAddr, EntityName, Errno, OsdId};
 
 pub(crate) use describe::{descriptions, reference};
 pub(crate) use mon::ping;
+pub(crate) use rbd::place_of_images;
 pub(crate) use tell::{mgr_table, mon_table};
 
 /// A command that is not carried out: an error number and a sentence.
@@ -143,6 +145,15 @@ pub(crate) struct Cx<'a> {
     pub(crate) instruct: Vec<(OsdId, Value)>,
     /// Entries for the log in the asker's own name.
     pub(crate) entries: Vec<LogEntry>,
+    /// For the manager.
+    pub(crate) asks: Vec<Ask>,
+}
+
+/// What a command asks of the manager.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Ask {
+    /// Somebody looks at the figures of these images.
+    Look(Spec),
 }
 
 impl Cx<'_> {

@@ -105,18 +105,6 @@ pub(super) const ROWS: &[Row] = &[
     no("fs subvolume ls <vol_name:String> <group_name:String req=false>", "mgr", "r", FS),
     no("fs authorize <filesystem:String> <entity:String> <caps:String n=N>", "auth", "rwx", FS),
     no("fs status <fs:String req=false>", "mgr", "r", FS),
-    no(
-        "rbd perf image stats <pool_spec:String req=false> <sort_by:String req=false>",
-        "mgr",
-        "r",
-        "figures by image are not collected",
-    ),
-    no(
-        "rbd perf image counters <pool_spec:String req=false> <sort_by:String req=false>",
-        "mgr",
-        "r",
-        "figures by image are not collected",
-    ),
     no("rbd task add flatten <image_spec:String>", "mgr", "w", RBD_TASKS),
     no("rbd task add remove <image_spec:String>", "mgr", "w", RBD_TASKS),
     no("rbd task add trash remove <image_id_spec:String>", "mgr", "w", RBD_TASKS),

@@ -24,6 +24,7 @@ impl Monitor {
         for side in [Side::Mon, Side::Mgr] {
             while let Some(event) = self.messenger(side).poll_event() {
                 progress = true;
+                let Some(event) = self.event_for_manager(now, side, event, out) else { continue };
                 match event {
                     Event::Opened { session, peer } => self.opened(side, session, peer),
                     Event::Closed { session, .. } => self.closed(now, side, session),
@@ -36,6 +37,22 @@ impl Monitor {
             }
         }
         progress
+    }
+
+    /// Gives what comes from OSDs that the manager's client talks to to the client; the rest comes back.
+    fn event_for_manager(&mut self, now: Now, side: Side, event: Event, out: &mut Outputs) -> Option<Event> {
+        if side == Side::Mon {
+            return Some(event);
+        }
+        let received = match &event {
+            Event::Message { session, bytes, .. } => Some((*session, *bytes)),
+            _ => None,
+        };
+        let left = self.manager.handle(now, event, &mut self.mgr, out);
+        if let (None, Some((session, bytes))) = (&left, received) {
+            self.mgr.done(session, bytes);
+        }
+        left
     }
 
     fn message(&mut self, now: Now, side: Side, session: SessionId, message: Message, out: &mut Outputs) {

@@ -24,6 +24,7 @@ const SERVICES: [EntityType; 4] = [EntityType::Auth, EntityType::Mon, EntityType
 pub(super) fn messengers(config: &Config, mon_seed: [u8; 32], mgr_seed: [u8; 32]) -> (Messenger, Messenger) {
     let mon_name = EntityName::new(EntityType::Mon, config.name.clone());
     let mgr_name = EntityName::new(EntityType::Mgr, config.mgr_name.clone());
+    let mgr_client = ClientAuth::with_tickets(mgr_name.clone());
     let methods = match config.auth {
         AuthMode::None => vec![Method::None],
         AuthMode::Cephx => vec![Method::Cephx],
@@ -31,9 +32,7 @@ pub(super) fn messengers(config: &Config, mon_seed: [u8; 32], mgr_seed: [u8; 32]
     let mon_auth = Auth { acceptor: Acceptor::Mon(MonAuth::new(methods)), client: ClientAuth::none(mon_name.clone()) };
     let mgr_auth = match config.auth {
         AuthMode::None => Auth::none(mgr_name.clone()),
-        AuthMode::Cephx => {
-            Auth { acceptor: Acceptor::Service(ServiceAuth::new(EntityType::Mgr)), client: ClientAuth::none(mgr_name.clone()) }
-        }
+        AuthMode::Cephx => Auth { acceptor: Acceptor::Service(ServiceAuth::new(EntityType::Mgr)), client: mgr_client },
     };
     let mon = msgr::Config::server(mon_name, config.addrs.clone(), 0);
     let mut mgr = msgr::Config::server(mgr_name, config.mgr_addrs.clone(), MGR_GID as i64);

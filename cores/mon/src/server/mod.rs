@@ -3,10 +3,12 @@
 //! - `mod`: the rounds, phases, and the way of a proposal;
 //! - [`sessions`]: who is connected, what they subscribed to, what is sent to them;
 //! - [`dispatch`]: messages; [`run`]: commands; [`poolop`]: pool operations of librados;
-//! - [`osds`]: the lives of OSDs; [`tick`]: what time brings; [`keys`]: what authentication must know.
+//! - [`osds`]: the lives of OSDs; [`tick`]: what time brings; [`keys`]: what authentication must know;
+//! - [`manager`]: the manager's client.
 
 mod dispatch;
 mod keys;
+mod manager;
 mod osds;
 mod poolop;
 mod run;
@@ -14,9 +16,10 @@ mod sessions;
 mod tick;
 
 use crate::config::Config;
-use crate::context::{Env, MGR_GID};
+use crate::context::Env;
 use crate::log::journal::{Event as DiskEvent, Journal};
 use crate::log::{Entry, Index, Log};
+use crate::manager::Manager;
 use crate::soft::Soft;
 use crate::state::{Change, Proposal, State, genesis};
 use denc::{Decode, Encode};
@@ -54,6 +57,7 @@ pub struct Monitor {
     /// States after proposals that are not durable yet.
     ahead: VecDeque<(Index, Arc<State>)>,
     soft: Soft,
+    manager: Manager,
     sessions: Sessions,
     /// What is sent once an entry is durable.
     waiting: VecDeque<(Index, Vec<Outgoing>)>,
@@ -141,6 +145,7 @@ impl Monitor {
             applied,
             ahead: VecDeque::new(),
             soft: Soft::default(),
+            manager: Manager::default(),
             sessions: Sessions::default(),
             waiting: VecDeque::new(),
             reads: BTreeMap::new(),
@@ -220,6 +225,7 @@ impl Monitor {
             let mut progress = self.disk_events(now, out);
             if matches!(self.phase, Phase::Serving | Phase::Stopping) {
                 progress |= self.net_events(now, out);
+                progress |= self.manager_events(now);
                 progress |= self.advance(now, out);
             }
             if !progress || self.phase == Phase::Over {
@@ -313,6 +319,7 @@ impl Monitor {
         self.env.disk_free = stat.host_free.min(stat.capacity.saturating_sub(stat.len));
         self.take_up_config(now, out);
         self.refresh_keys(now, out);
+        self.map_for_manager();
         out.log(Level::Info, "mon", format!("serving as mon.{} at {}", self.env.config.name, self.env.config.addrs));
         for (call, command) in std::mem::take(&mut self.held_calls) {
             self.call(now, call, &command, out);
@@ -431,14 +438,17 @@ impl Monitor {
         }
         let from = out.0.len();
         self.messenger(side).handle(now, input, out);
-        self.forget_closed(from, out);
+        self.follow_conns(from, out);
     }
 
-    /// Forgets connections that the outputs from `from` on close.
-    fn forget_closed(&mut self, from: usize, out: &Outputs) {
+    /// Knows the connections that the outputs from `from` on open, and forgets those that they close. Only the manager's
+    /// messenger opens any.
+    fn follow_conns(&mut self, from: usize, out: &Outputs) {
         for output in &out.0[from..] {
-            if let Output::Close { conn } = output {
-                self.conns.remove(conn);
+            match output {
+                Output::Connect { conn, .. } => drop(self.conns.insert(*conn, Side::Mgr)),
+                Output::Close { conn } => drop(self.conns.remove(conn)),
+                _ => {}
             }
         }
     }
@@ -503,9 +513,12 @@ impl Node for Monitor {
             self.work(now, out);
         }
         let from = out.0.len();
+        if self.phase == Phase::Serving {
+            self.turn_manager(now, out);
+        }
         self.mon.turn(now, out);
         self.mgr.turn(now, out);
-        self.forget_closed(from, out);
+        self.follow_conns(from, out);
         if self.phase == Phase::Stopping && self.is_settled() {
             self.end(out);
         }
@@ -516,8 +529,10 @@ impl Node for Monitor {
             return if self.phase == Phase::New { Mono(0) } else { Mono::NEVER };
         }
         let tick = if self.phase == Phase::Serving { self.next_tick } else { Mono::NEVER };
-        [tick, self.journal.deadline(), self.mon.deadline(), self.mgr.deadline()].into_iter().min().unwrap_or(Mono::NEVER)
+        let manager = if self.phase == Phase::Serving { self.manager_deadline() } else { Mono::NEVER };
+        [tick, manager, self.journal.deadline(), self.mon.deadline(), self.mgr.deadline()]
+            .into_iter()
+            .min()
+            .unwrap_or(Mono::NEVER)
     }
 }
-
-const _: () = assert!(MGR_GID > 0);

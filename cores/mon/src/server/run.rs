@@ -5,6 +5,7 @@ use super::sessions::{Outgoing, Rights, Side};
 use crate::commands::{self, Asker, Cx, Outcome, Parsed, Refusal, Reply};
 use crate::log::ReadId;
 use crate::state::Change;
+use caps::MgrCaps;
 use messages::EntityNum;
 use messages::mon::{Command, CommandReply, LogEntry, MgrCommand, MgrCommandReply, MonCommandAck, log_level};
 use node::{CallId, Level, Now, Outputs};
@@ -129,9 +130,12 @@ impl Monitor {
             log: Vec::new(),
             instruct: Vec::new(),
             entries: Vec::new(),
+            asks: Vec::new(),
         };
         let outcome = read.parsed.run(&mut cx);
         debug_assert!(!cx.writes(), "'{}' changes something but is not marked so", read.parsed.command.signature.prefix);
+        let asks = cx.asks;
+        self.take_asks(now, asks);
         self.answer(read.to, outcome, out);
     }
 
@@ -152,17 +156,19 @@ impl Monitor {
             log: Vec::new(),
             instruct: Vec::new(),
             entries: Vec::new(),
+            asks: Vec::new(),
         };
         let outcome = parsed.run(&mut cx);
         if outcome.is_err() {
             return self.answer(to, outcome, out);
         }
-        let (changes, osdmap, log, instruct) = (cx.changes, cx.osdmap, cx.log, cx.instruct);
+        let (changes, osdmap, log, instruct, asks) = (cx.changes, cx.osdmap, cx.log, cx.instruct, cx.asks);
         let mut entries = cx.entries;
         entries.retain(|e| !e.message.is_empty());
         let logs = !log.is_empty() || !entries.is_empty();
         log.into_iter().for_each(|(level, text)| self.line(now, level, text));
         self.lines.extend(entries);
+        self.take_asks(now, asks);
         let mut after: Vec<Outgoing> = instruct.into_iter().map(|(osd, v)| Outgoing::Instruct(osd, v.to_string())).collect();
         after.push(self.outgoing(to, outcome));
         if !changes.is_empty() || osdmap.is_some() || logs {
@@ -261,9 +267,20 @@ fn allowed(parsed: &Parsed, asker: &Asker, rights: Option<&Rights>) -> Result<()
     let allowed = match rights {
         None => true,
         Some(Rights::Mon(caps)) => caps.allows_command(&asker.name, row.module, row.perm, prefix, &args),
-        Some(Rights::Mgr(caps)) => caps.allows_command(&asker.name, row.module, "", row.perm, prefix, &args),
+        Some(Rights::Mgr(caps)) => allowed_at_manager(caps, parsed, asker),
     };
     if allowed { Ok(()) } else { Err(Refusal::new(Errno::EACCES, "access denied")) }
+}
+
+/// Commands on images may also be allowed by rights to Ceph's module for them, for single pools and namespaces.
+fn allowed_at_manager(caps: &MgrCaps, parsed: &Parsed, asker: &Asker) -> bool {
+    const MODULE: &str = "rbd_support";
+    let (row, prefix, args) = (parsed.command.row, &parsed.command.signature.prefix, parsed.args.texts());
+    if !prefix.starts_with("rbd ") {
+        return caps.allows_command(&asker.name, row.module, "", row.perm, prefix, &args);
+    }
+    caps.allows_command(&asker.name, row.module, MODULE, row.perm, prefix, &args)
+        && caps.allows_module(&asker.name, MODULE, row.perm, &commands::place_of_images(&parsed.args))
 }
 
 impl Monitor {
@@ -284,7 +301,31 @@ impl Monitor {
             log: Vec::new(),
             instruct: Vec::new(),
             entries: Vec::new(),
+            asks: Vec::new(),
         };
         crate::text::structured::pretty(&commands::ping(&cx)) + "\n"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn may(caps: &str, command: &str) -> bool {
+        let asker = Asker { name: "client.x".parse().expect("a name"), addr: EntityAddr::default() };
+        let parsed = commands::parse(commands::table(), command).ok().unwrap();
+        allowed_at_manager(&MgrCaps::parse(caps).expect("capabilities"), &parsed, &asker)
+    }
+
+    #[test]
+    fn figures_of_images_may_be_allowed_for_a_pool_or_namespace() {
+        let stats = |spec: &str| format!(r#"{{"prefix":"rbd perf image stats","pool_spec":"{spec}"}}"#);
+        let all = r#"{"prefix":"rbd perf image stats"}"#;
+        for caps in ["allow *", "allow r", "profile rbd", "profile rbd-read-only"] {
+            assert!(may(caps, all) && may(caps, &stats("p")), "{caps}");
+        }
+        assert!(may("profile rbd pool=p", &stats("p")) && may("profile rbd pool=p", &stats("p/n")));
+        assert!(!may("profile rbd pool=p", &stats("q")) && !may("profile rbd pool=p", all));
+        assert!(may("profile rbd pool=p namespace=n", &stats("p/n")) && !may("profile rbd pool=p namespace=n", &stats("p")));
     }
 }

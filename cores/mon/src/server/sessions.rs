@@ -145,6 +145,7 @@ impl Monitor {
             return;
         }
         if old.osdmap != new.osdmap {
+            self.map_for_manager();
             self.soft.prune(&state);
         }
         let all: Vec<(SessionId, Vec<String>)> =

@@ -30,6 +30,7 @@ impl Monitor {
         if !changes.is_empty() {
             self.propose(now, changes, None, Vec::new(), out);
         }
+        self.tick_manager(now);
         self.watch_health(now);
         self.flush_lines(now, out);
     }

@@ -95,6 +95,8 @@ pub struct World {
     /// What the monitor wrote to its log.
     pub log: Vec<String>,
     pub peers: Vec<Peer>,
+    /// Where the monitor's process wanted to connect to; nobody is there.
+    pub dialed: Vec<SocketAddr>,
     pipes: BTreeMap<ConnId, Pipe>,
     calls: u64,
     conns: u64,
@@ -127,6 +129,7 @@ impl World {
             stopped: false,
             log: Vec::new(),
             peers: Vec::new(),
+            dialed: Vec::new(),
             pipes: BTreeMap::new(),
             calls: 0,
             conns: 0,
@@ -193,6 +196,12 @@ impl World {
                     }
                 }
                 Output::Close { conn } => self.drop_pipe(conn),
+                Output::Connect { conn, to } => {
+                    self.dialed.push(to);
+                    let mut more = Outputs::default();
+                    self.monitor.handle(self.now, Input::Closed { conn, why: "nobody is there".into() }, &mut more);
+                    self.carry_out(more);
+                }
                 Output::Log(line) => self.log.push(format!("{}: {}", line.part, line.text)),
                 _ => {}
             }

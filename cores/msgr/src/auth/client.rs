@@ -18,6 +18,17 @@ pub enum ClientMethod {
     None,
     /// With the key that it shares with the monitors.
     Cephx(Key),
+    /// With tickets that are handed in ([`ClientAuth::hold`]): monitors of its own process know it.
+    Tickets,
+}
+
+/// A ticket that a monitor made for somebody in its own process, who needs no proof.
+#[derive(Clone, Debug)]
+pub struct HandedTicket {
+    pub(crate) service: EntityType,
+    pub(crate) session: Key,
+    pub(crate) blob: TicketBlob,
+    pub(crate) lifetime: Duration,
 }
 
 /// A ticket as its holder has it.
@@ -90,6 +101,20 @@ impl ClientAuth {
         Self::new(name, ClientMethod::Cephx(key))
     }
 
+    /// With tickets that are handed in; it connects to no monitor.
+    pub fn with_tickets(name: EntityName) -> Self {
+        Self::new(name, ClientMethod::Tickets)
+    }
+
+    /// Takes a ticket in, in place of an older one. Returns when the next should come.
+    pub fn hold(&mut self, now: Mono, ticket: HandedTicket) -> Mono {
+        let renew = now.plus(ticket.lifetime / 4 * 3);
+        let service = ticket.service as u32;
+        self.services.insert(service, Ticket { session: ticket.session, blob: ticket.blob, renew });
+        self.lost &= !service;
+        renew
+    }
+
     /// Whether a connection to a service of this kind can be authenticated now.
     pub fn ready_for(&self, kind: EntityType) -> bool {
         matches!(self.method, ClientMethod::None) || kind == EntityType::Mon || self.services.contains_key(&(kind as u32))
@@ -103,7 +128,8 @@ impl ClientAuth {
         match (&self.method, to_mon) {
             (ClientMethod::None, _) => Ok((Method::None, claim.to_vec(), ClientProgress::Plain)),
             (ClientMethod::Cephx(_), true) => Ok((Method::Cephx, claim.to_vec(), ClientProgress::Proof { challenge: None })),
-            (ClientMethod::Cephx(_), false) => {
+            (ClientMethod::Tickets, true) => Err(AuthError::NotReady("it has no key to show to monitors")),
+            (ClientMethod::Cephx(_) | ClientMethod::Tickets, false) => {
                 let service = kind as u32;
                 let ticket = self.services.get(&service).ok_or(AuthError::NotReady("no ticket for this service yet"))?;
                 let nonce = random.u64();

@@ -11,7 +11,7 @@ pub(crate) mod proto;
 mod service;
 
 pub(crate) use client::ClientProgress;
-pub use client::{ClientAuth, ClientMethod};
+pub use client::{ClientAuth, ClientMethod, HandedTicket};
 pub use key::{ExpiringKey, Key, RotatingKeys};
 pub use keyring::{EntityKey, Keyring, KeyringError, write_section};
 pub use mon::{GlobalIds, MonAuth};

@@ -1,7 +1,7 @@
 //! A monitor's side of cephx: proofs of keys, tickets, their renewal.
 
 use super::proto::{self, *};
-use super::{AuthError, Ctx, EACCES, EntityKey, Granted, Key, Method, Progress, RotatingKeys, SessionKeys, Step};
+use super::{AuthError, Ctx, EACCES, EntityKey, Granted, HandedTicket, Key, Method, Progress, RotatingKeys, SessionKeys, Step};
 use crate::Mode;
 use crate::random::Random;
 use bytes::Bytes;
@@ -21,7 +21,11 @@ pub struct GlobalIds {
 }
 
 impl GlobalIds {
-    fn take(&mut self) -> Result<u64, AuthError> {
+    /// Gives one.
+    ///
+    /// # Errors
+    /// None is left; more come when the monitor's log says so.
+    pub fn take(&mut self) -> Result<u64, AuthError> {
         if self.next >= self.end {
             return Err(AuthError::NotReady("no global id is left to give"));
         }
@@ -183,6 +187,23 @@ impl MonAuth {
         seal_with: &Key,
         old_session: Option<&Key>,
     ) -> Option<(Key, TicketEntry)> {
+        let (session, blob, lifetime) = self.mint(random, holder, service)?;
+        let validity = UTime::from_nanos(lifetime.as_nanos() as u64);
+        let blob = blob.to_bytes();
+        let entry = TicketEntry {
+            service: service as u32,
+            sealed: seal_with.seal(&ServiceTicket { session, validity }).into(),
+            blob_sealed: old_session.is_some(),
+            blob: match old_session {
+                None => blob,
+                Some(key) => key.seal(&blob).into(),
+            },
+        };
+        Some((session, entry))
+    }
+
+    /// A ticket's session key, its sealed part, and how long it holds.
+    fn mint(&self, random: &mut Random, holder: &Holder<'_>, service: EntityType) -> Option<(Key, TicketBlob, Duration)> {
         let (secret_id, service_key) = self.services.get(&service)?.current()?;
         let lifetime = if service == EntityType::Auth { self.auth_lifetime } else { self.service_lifetime };
         let session = Key::new(holder.now, random.bytes());
@@ -200,18 +221,20 @@ impl MonAuth {
             flags: 0,
         };
         let blob = service_key.key.seal(&TicketInfo { ticket, session }).into();
-        let blob = TicketBlob { secret_id, blob }.to_bytes();
-        let validity = UTime::from_nanos(lifetime.as_nanos() as u64);
-        let entry = TicketEntry {
-            service: service as u32,
-            sealed: seal_with.seal(&ServiceTicket { session, validity }).into(),
-            blob_sealed: old_session.is_some(),
-            blob: match old_session {
-                None => blob,
-                Some(key) => key.seal(&blob).into(),
-            },
-        };
-        Some((session, entry))
+        Some((session, TicketBlob { secret_id, blob }, lifetime))
+    }
+
+    /// A ticket for somebody in the monitor's own process; `None` while there is no key of the service.
+    pub(crate) fn hand_out(
+        &self,
+        now: UTime,
+        random: &mut Random,
+        (name, entity): (&EntityName, &EntityKey),
+        global_id: u64,
+        service: EntityType,
+    ) -> Option<HandedTicket> {
+        let (session, blob, lifetime) = self.mint(random, &Holder { now, name, entity, global_id }, service)?;
+        Some(HandedTicket { service, session, blob, lifetime })
     }
 
     /// Answers the payload of an AUTH message on a session that stands. `challenge` is the one of the session's handshake.

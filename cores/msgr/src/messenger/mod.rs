@@ -9,7 +9,7 @@ mod handshake;
 mod session;
 mod timers;
 
-use crate::auth::{Acceptor, Auth};
+use crate::auth::{Acceptor, Auth, EntityKey, HandedTicket};
 use crate::random::Random;
 use crate::{Config, Event, Peer, Policy};
 use bytes::Bytes;
@@ -20,7 +20,7 @@ use session::{Class, Session};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use timers::Timer;
-use types::{EntityAddr, EntityAddrVec, EntityType, Message, SessionId};
+use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, Message, SessionId};
 
 /// All connections and sessions of one daemon.
 pub struct Messenger {
@@ -262,6 +262,20 @@ impl Messenger {
             Ok(payload) => (0, payload.into()),
             Err(_) => (EACCES, Bytes::new()),
         }
+    }
+
+    /// As a monitor: a ticket for somebody in the own process, who is known without proof ([`crate::auth::ClientAuth::hold`]).
+    /// `None` while there is no key of the service.
+    pub fn hand_out(
+        &mut self,
+        now: Now,
+        name: &EntityName,
+        entity: &EntityKey,
+        global_id: u64,
+        service: EntityType,
+    ) -> Option<HandedTicket> {
+        let Acceptor::Mon(mon) = &self.auth.acceptor else { return None };
+        mon.hand_out(now.wall, &mut self.random, (name, entity), global_id, service)
     }
 
     /// As a client of a monitor: the payload of an AUTH message (protocol 2) to send on the monitor session, if tickets must be

@@ -136,7 +136,8 @@ mod tests {
 
     fn op(kind: Kind, received: u64, answered: u64) -> Answered {
         let received = Mono(received);
-        let held = Held { bytes: 5000, payload: 4096, received, kind, object: Bytes::from_static(b"o"), code: 0x2201 };
+        let held =
+            Held { bytes: 5000, payload: 4096, received, kind, object: Bytes::from_static(b"o"), code: 0x2201, image: None };
         Answered { held, client: 4, tid: 9, executed: received, answered: Mono(answered), bytes_out: 10 }
     }
 

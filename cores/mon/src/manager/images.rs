@@ -1,0 +1,247 @@
+//! Figures by image: who looks at what, sums, rates, names. See the module above.
+//!
+//! Each [`Spec`] that somebody looks at has sums of its own, from the first look on; it is forgotten when nobody looked for
+//! [`EXPIRE`]. Rates are means over the last whole period of [`PERIOD`] (the first one is shorter).
+
+use crate::commands::{Refusal, refuse};
+use crate::state::State;
+use messages::internal::ImageFigures;
+use node::{Mono, Now};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use types::PoolId;
+
+/// The figures in the order in which they are told.
+pub(crate) const FIGURES: [&str; 6] = ["write_ops", "read_ops", "write_bytes", "read_bytes", "write_latency", "read_latency"];
+/// Where among them a latency stands, and where the operations that share it.
+const LATENCIES: [(usize, usize); 2] = [(4, 0), (5, 1)];
+/// Over how long rates are measured, and over how long at first.
+const PERIOD: Duration = Duration::from_secs(5);
+const FIRST_PERIOD: Duration = Duration::from_secs(2);
+/// After how long without a look a spec is forgotten.
+const EXPIRE: Duration = Duration::from_secs(60);
+/// How often OSDs are told to go on counting.
+const TELL: Duration = Duration::from_secs(15);
+/// After how long a name is looked up again, and when looking it up failed.
+const RENAMED: Duration = Duration::from_secs(60);
+const FAILED: Duration = Duration::from_secs(5);
+/// Specs at which somebody looks.
+const SPECS: usize = 256;
+/// Images of one spec; others are left out.
+const IMAGES: usize = 16_384;
+/// Images in one answer.
+const SHOWN: usize = 64;
+
+type Sums = [u64; 6];
+
+/// An image.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Image {
+    /// Pool.
+    pub(crate) pool: PoolId,
+    /// Namespace.
+    pub(crate) nspace: String,
+    /// Its id, not its name.
+    pub(crate) id: String,
+}
+
+/// Which images somebody looks at: all, or those of one namespace of one pool.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Spec(pub(crate) Option<(String, String)>);
+
+impl Spec {
+    /// Reads `[POOL[/NAMESPACE]]`.
+    pub(crate) fn parse(text: &str) -> Result<Self, Refusal> {
+        if text.is_empty() {
+            return Ok(Self(None));
+        }
+        let (pool, nspace) = text.split_once('/').map_or((text, None), |(pool, nspace)| (pool, Some(nspace)));
+        if pool.is_empty() || nspace.is_some_and(|n| n.is_empty() || n.contains('/')) {
+            refuse!(EINVAL, "Invalid pool spec: {text}");
+        }
+        Ok(Self(Some((pool.into(), nspace.unwrap_or_default().into()))))
+    }
+
+    /// Whether an image is meant.
+    fn takes(&self, state: &State, image: &Image) -> bool {
+        match &self.0 {
+            None => state.osdmap.pool(image.pool).is_some_and(|p| p.application_metadata.contains_key("rbd")),
+            Some((pool, nspace)) => state.pool_id(pool) == Some(image.pool) && *nspace == image.nspace,
+        }
+    }
+}
+
+/// What one spec's images did.
+#[derive(Clone, Debug, Default)]
+struct Look {
+    asked: Mono,
+    totals: BTreeMap<Image, Sums>,
+    /// The period that has begun.
+    since: Mono,
+    filling: BTreeMap<Image, Sums>,
+    /// The period before, and how long it was.
+    last: Option<(Duration, BTreeMap<Image, Sums>)>,
+}
+
+/// What is known of an image's name.
+#[derive(Clone, Debug)]
+struct Name {
+    text: Option<String>,
+    /// When to look it up (again); never while that is under way.
+    due: Mono,
+}
+
+/// What time makes necessary.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    /// OSDs must be told to count.
+    pub(crate) tell: bool,
+    /// Names must be looked up.
+    pub(crate) names: Vec<Image>,
+}
+
+/// Which figures are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Operations and bytes in a second, time of one operation.
+    Stats,
+    /// All since somebody began to look.
+    Counters,
+}
+
+/// All figures by image.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Images {
+    looks: BTreeMap<Spec, Look>,
+    names: BTreeMap<Image, Name>,
+    told: Option<Mono>,
+}
+
+impl Images {
+    /// Somebody looks.
+    pub(crate) fn look(&mut self, now: Mono, spec: Spec) {
+        if !self.looks.contains_key(&spec) && self.looks.len() >= SPECS {
+            return;
+        }
+        let look = self.looks.entry(spec).or_insert_with(|| Look { since: now, ..Look::default() });
+        look.asked = now;
+    }
+
+    /// Takes in what an OSD counted.
+    pub(crate) fn report(&mut self, state: &State, figures: &[ImageFigures]) {
+        for f in figures {
+            let (Ok(nspace), Ok(id)) = (std::str::from_utf8(&f.nspace), std::str::from_utf8(&f.image)) else { continue };
+            let image = Image { pool: f.pool, nspace: nspace.into(), id: id.into() };
+            let sums = [f.write_ops, f.read_ops, f.write_bytes, f.read_bytes, f.write_nanos, f.read_nanos];
+            for (_, look) in self.looks.iter_mut().filter(|(spec, _)| spec.takes(state, &image)) {
+                if look.totals.len() < IMAGES || look.totals.contains_key(&image) {
+                    add(look.totals.entry(image.clone()).or_default(), &sums);
+                    add(look.filling.entry(image.clone()).or_default(), &sums);
+                }
+            }
+        }
+    }
+
+    /// Time passes: periods end, looks expire, OSDs must be told, names are due.
+    pub(crate) fn tick(&mut self, now: Mono) -> Wanted {
+        self.looks.retain(|_, look| now.since(look.asked) < EXPIRE);
+        if self.looks.is_empty() {
+            *self = Self::default();
+            return Wanted::default();
+        }
+        for look in self.looks.values_mut() {
+            let span = now.since(look.since);
+            if span >= if look.last.is_none() { FIRST_PERIOD } else { PERIOD } {
+                look.since = now;
+                look.last = Some((span, std::mem::take(&mut look.filling)));
+            }
+        }
+        let tell = self.told.is_none_or(|told| now.since(told) >= TELL);
+        if tell {
+            self.told = Some(now);
+        }
+        Wanted { tell, names: self.due_names(now) }
+    }
+
+    fn due_names(&mut self, now: Mono) -> Vec<Image> {
+        let Self { looks, names, .. } = self;
+        let mut due = Vec::new();
+        for image in looks.values().flat_map(|look| look.totals.keys()) {
+            let name = names.entry(image.clone()).or_insert(Name { text: None, due: Mono(0) });
+            if name.due <= now {
+                name.due = Mono::NEVER;
+                due.push(image.clone());
+            }
+        }
+        due
+    }
+
+    /// Names were looked up; `None` if that failed.
+    pub(crate) fn named(&mut self, now: Mono, images: Vec<Image>, found: Option<&BTreeMap<String, String>>) {
+        for image in images {
+            let Some(name) = self.names.get_mut(&image) else { continue };
+            name.due = now.plus(if found.is_some() { RENAMED } else { FAILED });
+            if let Some(found) = found {
+                name.text = found.get(&image.id).cloned();
+            }
+        }
+    }
+
+    /// The answer to a command: the images with most of the figure `sort_by` in the last period come first.
+    pub(crate) fn answer(&self, state: &State, now: Now, spec: &Spec, kind: Kind, sort_by: &str) -> Value {
+        let sort = FIGURES.iter().position(|f| *f == sort_by).unwrap_or(0);
+        let look = self.looks.get(spec);
+        let mut rows: Vec<(f64, &Image, &Sums)> =
+            look.into_iter().flat_map(|l| l.totals.iter().map(|(i, sums)| (rates(l, i)[sort], i, sums))).collect();
+        rows.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let mut pools: Vec<String> = Vec::new();
+        let mut shown = Vec::new();
+        for (_, image, sums) in rows {
+            let Some(name) = self.names.get(image).and_then(|n| n.text.as_deref()) else { continue };
+            let Some(pool) = state.osdmap.pool_name.get(&image.pool) else { continue };
+            let values: Vec<Value> = match (kind, look) {
+                (Kind::Stats, Some(look)) => rates(look, image).map(|r| json!(r)).to_vec(),
+                _ => sums.map(|s| json!(s)).to_vec(),
+            };
+            let pool = if image.nspace.is_empty() { pool.clone() } else { format!("{pool}/{}", image.nspace) };
+            let index = pools.iter().position(|p| *p == pool).unwrap_or_else(|| {
+                pools.push(pool);
+                pools.len() - 1
+            });
+            if values.iter().any(|v| v.as_f64() != Some(0.0)) && shown.len() < SHOWN {
+                shown.push(json!({format!("{index}/{name}"): values}));
+            }
+        }
+        let (descriptors, list) = match kind {
+            Kind::Stats => ("stat_descriptors", "stats"),
+            Kind::Counters => ("counter_descriptors", "counters"),
+        };
+        let pools: Map<String, Value> = pools.into_iter().enumerate().map(|(i, p)| (i.to_string(), json!(p))).collect();
+        json!({
+            "timestamp": f64::from(now.wall.sec),
+            descriptors: FIGURES,
+            "pool_descriptors": pools,
+            list: shown,
+        })
+    }
+}
+
+fn add(sums: &mut Sums, more: &Sums) {
+    for (sum, n) in sums.iter_mut().zip(more) {
+        *sum = sum.saturating_add(*n);
+    }
+}
+
+/// What an image did in the last period: in a second, and latencies for one operation (ns).
+fn rates(look: &Look, image: &Image) -> [f64; 6] {
+    let Some((span, sums)) = look.last.as_ref().and_then(|(span, all)| Some((span, all.get(image)?))) else { return [0.0; 6] };
+    let mut rates = sums.map(|n| n as f64 / span.as_secs_f64());
+    for (latency, ops) in LATENCIES {
+        rates[latency] = if sums[ops] == 0 { 0.0 } else { sums[latency] as f64 / sums[ops] as f64 };
+    }
+    rates
+}
+
+#[cfg(test)]
+mod tests;
