@@ -131,6 +131,12 @@ pub const ALL: &[Scenario] = &[
         ),
     },
     Scenario {
+        name: "misdirected",
+        about: "OSDs' writes go to other places of their disks: EIO, or a store that says why it stops, but nothing wrong",
+        pause: Duration::from_millis(300),
+        kind: Kind::Rotten(varied, &[&[Fault::WrongWrites, Fault::WrongWrites, Fault::OsdStop, Fault::Snap, Fault::SnapRemove]]),
+    },
+    Scenario {
         name: "rot",
         about: "bits of the disks flip for good, and OSDs are restarted: EIO, or a store that says why it stops, but nothing wrong",
         pause: Duration::from_millis(500),

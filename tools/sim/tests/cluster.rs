@@ -37,6 +37,11 @@ fn rot_is_an_error_and_never_wrong_content() {
 }
 
 #[test]
+fn writes_that_go_to_another_place_are_an_error_and_never_wrong_content() {
+    assert!(runs("misdirected", 0..20).faults > 50);
+}
+
+#[test]
 fn a_bad_network_changes_nothing_that_clients_see() {
     assert!(runs("network", 0..25).faults > 50);
 }
