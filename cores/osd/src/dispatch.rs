@@ -289,7 +289,7 @@ impl Osd {
                 }
                 Effect::Split { children } => self.split(now, children.iter().map(|c| c.pg).collect(), out),
                 Effect::Removed => self.groups.removed(slot),
-                Effect::StoreStopped => out.log(Level::Error, "osd", "the store has stopped taking writes"),
+                Effect::StoreStopped => out.log(Level::Info, "osd", "the store has stopped taking writes"),
             }
         }
         self.ask_copies(now, out);

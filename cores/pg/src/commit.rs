@@ -249,7 +249,8 @@ impl Pg {
     }
 
     pub(crate) fn stopped(&mut self, ctx: &mut Ctx<'_>) {
-        self.log_line(ctx, Level::Error, "the store takes no more changes".into());
+        // A store that failed has said so itself; one that was told to stop is no error.
+        self.log_line(ctx, Level::Debug, "the store takes no more changes".into());
         ctx.out.push(Effect::StoreStopped);
     }
 
