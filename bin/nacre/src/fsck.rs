@@ -97,17 +97,21 @@ fn print(name: &str, report: &Report, deep: bool) {
 }
 
 /// The disks of a stopped store, locked.
-struct Disks(Vec<File>);
+struct Disks {
+    files: Vec<File>,
+    /// Bytes that the first, if it is a file, may grow to.
+    size: u64,
+}
 
 impl Disks {
     fn open(osd: &OsdState, dir: &Path, write: bool) -> Result<Self> {
         let paths: Vec<PathBuf> = [osd.block(dir)].into_iter().chain(osd.journal.clone()).collect();
         let open = |path: PathBuf| lock(&path, write);
-        Ok(Self(paths.into_iter().map(open).collect::<Result<_>>()?))
+        Ok(Self { files: paths.into_iter().map(open).collect::<Result<_>>()?, size: osd.size })
     }
 
     fn disk(&self, device: DeviceId) -> Result<&File, String> {
-        self.0.get(usize::from(device.0)).ok_or_else(|| format!("there is no disk {}", device.0))
+        self.files.get(usize::from(device.0)).ok_or_else(|| format!("there is no disk {}", device.0))
     }
 }
 
@@ -119,6 +123,11 @@ impl BlockRead for Disks {
     fn len(&mut self, device: DeviceId) -> u64 {
         // The end is also the size of a block device, whose metadata says zero.
         self.disk(device).ok().and_then(|mut file| file.seek(SeekFrom::End(0)).ok()).unwrap_or(0)
+    }
+
+    fn capacity(&mut self, device: DeviceId) -> u64 {
+        let len = self.len(device);
+        if device == DeviceId(0) { len.max(self.size) } else { len }
     }
 }
 

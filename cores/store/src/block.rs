@@ -1,5 +1,6 @@
 //! The unit of everything on disk, and where a block may lie.
 
+use crate::superblock::MOST_BLOCKS;
 use denc::{DecodeError, Reader, Result};
 use smallvec::SmallVec;
 
@@ -32,6 +33,9 @@ pub(crate) enum Where {
     Bad,
 }
 
+/// Bounds of records' numbers and of the blocks of one, as a place keeps them.
+pub(crate) const MOST_SEQ: u64 = 1 << 43;
+const MOST_INDEX: u32 = 1 << 20;
 const JOURNAL: u64 = 1 << 63;
 const STAGED: u64 = 1 << 62;
 
@@ -46,7 +50,7 @@ impl Place {
 
     /// Block `index` of the record `seq`.
     pub(crate) fn journal(seq: u64, index: u32) -> Self {
-        assert!(seq < 1 << 40 && index < 1 << 20);
+        assert!(seq < MOST_SEQ && index < MOST_INDEX);
         Self(JOURNAL | seq << 20 | u64::from(index))
     }
 
@@ -60,6 +64,17 @@ impl Place {
             (true, _) => Where::Journal((self.0 & !JOURNAL) >> 20, (self.0 & 0xf_ffff) as u32),
             (_, true) => Where::Staged(self.0 as u32),
             _ => Where::Disk(self.0),
+        }
+    }
+
+    /// Whether a disk may say that `n` blocks lie from here on.
+    fn holds(self, n: u32) -> bool {
+        match self.place() {
+            Where::Disk(block) => block <= MOST_BLOCKS && block + u64::from(n) <= MOST_BLOCKS,
+            Where::Journal(_, index) => index + n <= MOST_INDEX,
+            Where::Bad => true,
+            // Only for as long as a transaction is carried out.
+            Where::Staged(_) => false,
         }
     }
 
@@ -202,7 +217,7 @@ impl Patch {
         let mut blocks = SmallVec::with_capacity(want);
         while blocks.len() < want {
             let (n, place) = (usize::from(r.u8()?), Place(r.u64()?));
-            if n == 0 || n > want - blocks.len() || data & !set != 0 {
+            if n == 0 || n > want - blocks.len() || data & !set != 0 || !place.holds(n as u32) {
                 return Err(DecodeError::Invalid("extents of a range"));
             }
             for i in 0..n as u64 {
@@ -227,6 +242,25 @@ mod tests {
         assert_eq!(Place::journal(99, 3).plus(2).place(), Where::Journal(99, 5));
         assert_eq!(Place::staged(5).place(), Where::Staged(5));
         assert_eq!(Place::BAD.place(), Where::Bad);
+    }
+
+    #[test]
+    fn places_that_no_disk_has_are_refused() {
+        let value = |place: Place, n: u8| {
+            let mut out = [0xff, 0xff, 0xff, 0xff, n].to_vec();
+            out.extend_from_slice(&place.0.to_le_bytes());
+            out.resize(out.len() + 4 * usize::from(n), 0);
+            let rest = 16 - n;
+            out.push(rest);
+            out.extend_from_slice(&5u64.to_le_bytes());
+            out.resize(out.len() + 4 * usize::from(rest), 0);
+            Patch::decode(&mut Reader::new(&out))
+        };
+        assert!(value(Place::disk(MOST_BLOCKS - 2), 2).is_ok() && value(Place::disk(MOST_BLOCKS - 1), 2).is_err());
+        assert!(value(Place::disk(1 << 44), 2).is_err() && value(Place::staged(0), 1).is_err());
+        assert!(value(Place::journal(MOST_SEQ - 1, MOST_INDEX - 2), 2).is_ok());
+        assert!(value(Place::journal(MOST_SEQ - 2, MOST_INDEX - 1), 2).is_err());
+        assert!(value(Place(u64::MAX - 1), 3).is_err(), "places do not run into that of damaged data");
     }
 
     #[test]

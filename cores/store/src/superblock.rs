@@ -1,6 +1,6 @@
 //! The superblock: where everything begins.
 
-use crate::block::BLOCK;
+use crate::block::{BLOCK, MOST_SEQ};
 use crate::config::OpenError;
 use crate::index::page::Ptr;
 use denc::{Encode, Reader, Result};
@@ -147,6 +147,7 @@ impl Superblock {
             && self.claimed <= self.ring_len
             && self.replay_at <= self.ring_len
             && counts.iter().all(|n| *n < COUNTS)
+            && self.next_seq < MOST_SEQ
             && self.skipped.iter().all(|(first, _)| *first < COUNTS)
     }
 

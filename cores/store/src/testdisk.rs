@@ -254,6 +254,10 @@ impl crate::fsck::BlockRead for Vec<TestDisk> {
     fn len(&mut self, device: node::DeviceId) -> u64 {
         self.get(usize::from(device.0)).map_or(0, |d| d.len as u64)
     }
+
+    fn capacity(&mut self, device: node::DeviceId) -> u64 {
+        self.get(usize::from(device.0)).map_or(0, |d| d.capacity as u64)
+    }
 }
 
 impl crate::fsck::BlockWrite for Vec<TestDisk> {

@@ -23,6 +23,10 @@ impl BlockRead for Image<'_> {
     fn len(&mut self, device: DeviceId) -> u64 {
         self.0.get(device.0 as usize).map_or(0, |disk| disk.stat().len)
     }
+
+    fn capacity(&mut self, device: DeviceId) -> u64 {
+        self.0.get(device.0 as usize).map_or(0, |disk| disk.stat().capacity)
+    }
 }
 
 /// Checks the store on a host's disks, checksums of all data included.

@@ -27,6 +27,10 @@ pub trait BlockRead {
 
     /// Bytes that exist on a disk; 0 if there is no such disk.
     fn len(&mut self, device: DeviceId) -> u64;
+
+    /// Bytes that it may grow to, as its OSD is told: a store that names more is refused, as what is looked at, and the memory for
+    /// it, grows with what the store names.
+    fn capacity(&mut self, device: DeviceId) -> u64;
 }
 
 /// Writes them too.
@@ -200,8 +204,8 @@ fn answer(disks: &mut dyn BlockRead, request: DiskRequest) -> DiskDone {
             Err(_) => Err(DiskError::Io(5)),
         },
         DiskOp::Stat => {
-            let len = disks.len(device);
-            Ok(DiskOutput::Stat(DiskStat { len, capacity: u64::MAX - (BLOCK as u64 - 1), host_free: u64::MAX }))
+            let (len, capacity) = (disks.len(device), disks.capacity(device));
+            Ok(DiskOutput::Stat(DiskStat { len, capacity, host_free: u64::MAX }))
         }
         // A store that may only read asks for neither.
         DiskOp::Write { .. } | DiskOp::Flush | DiskOp::Trim { .. } => Err(DiskError::Io(30)),

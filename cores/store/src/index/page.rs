@@ -1,6 +1,7 @@
 //! Pages of the tree: how entries lie in them, and how a list of entries is cut into pages.
 
 use crate::block::BLOCK;
+use crate::superblock::MOST_BLOCKS;
 use bytes::Bytes;
 use kernels::{SEED, crc32c};
 use node::Buf;
@@ -44,7 +45,7 @@ impl Ptr {
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let block = u64::from(word(0)) | u64::from(word(4)) << 32;
         let ptr = Self { block, blocks: word(8), crc: word(12) };
-        (ptr.blocks > 0 && ptr.blocks <= LARGEST && block < 1 << 52).then_some(ptr)
+        (ptr.blocks > 0 && ptr.blocks <= LARGEST && block < MOST_BLOCKS).then_some(ptr)
     }
 }
 

@@ -245,7 +245,8 @@ impl Store {
         if blocks < sb.blocks {
             return Err(OpenError::TooSmall { have: blocks * BLOCK as u64, need: sb.blocks * BLOCK as u64 });
         }
-        if sb.ring_start + sb.ring_len > (if sb.separate_journal { u64::MAX } else { sb.blocks }) || sb.ring_len == 0 {
+        let ring_fits = sb.separate_journal || sb.ring_start + sb.ring_len <= sb.blocks;
+        if sb.ring_len == 0 || sb.ring_start < FIRST || !ring_fits || sb.blocks < FIRST {
             return Err(OpenError::Corrupt("superblock: the journal's ring lies outside the disk".into()));
         }
         if !self.read_only {

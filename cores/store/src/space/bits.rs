@@ -33,6 +33,10 @@ impl Chunk {
         if self.bits.is_none() && (self.ones > 0) == value {
             return 0;
         }
+        if to - from == CHUNK as usize && self.bits.is_none() {
+            self.ones = if value { CHUNK as u16 } else { 0 };
+            return CHUNK as u16;
+        }
         let fill = if self.ones > 0 { u64::MAX } else { 0 };
         let bits = self.bits.get_or_insert_with(|| Box::new([fill; WORDS]));
         let mut changed = 0;

@@ -13,6 +13,8 @@ use store::{Config, Store, fuzz};
 use types::{Fsid, HObject, Locator, PgId, SpgId};
 
 const BLOCK: usize = 4096;
+/// What the small store's file may grow to.
+const CAPACITY: usize = 16 << 20;
 
 pub(super) fn targets() -> Vec<Target> {
     vec![
@@ -52,7 +54,7 @@ fn image() -> &'static [u8] {
             separate_journal: false,
             write_ahead: 0,
         };
-        let (mut store, mut disk, mut dice) = (Store::create(config), TestDisk::new(16 << 20), Dice(1));
+        let (mut store, mut disk, mut dice) = (Store::create(config), TestDisk::new(CAPACITY), Dice(1));
         let mut clock = 0;
         let mut run = |store: &mut Store| {
             for _ in 0..5_000 {
@@ -122,6 +124,10 @@ impl BlockRead for Changed {
 
     fn len(&mut self, device: DeviceId) -> u64 {
         if device.0 == 0 { image().len() as u64 } else { 0 }
+    }
+
+    fn capacity(&mut self, device: DeviceId) -> u64 {
+        if device.0 == 0 { CAPACITY as u64 } else { 0 }
     }
 }
 

@@ -1,0 +1,63 @@
+//! The checker of a stopped store.
+
+use super::world::World;
+use crate::block::BLOCK;
+use crate::fsck::{Report, Severity, check};
+use crate::superblock::{MOST_BLOCKS, SLOTS, Superblock};
+
+/// A store that was stopped, with objects in it.
+fn stopped(seed: u64) -> World {
+    let mut world = World::new(seed, false);
+    for _ in 0..200 {
+        world.submit_one();
+        world.settle();
+    }
+    world.stop();
+    world
+}
+
+/// Changes both superblocks, and seals them again.
+fn forge(world: &mut World, change: impl Fn(&mut Superblock)) {
+    for slot in SLOTS {
+        let at = slot as usize * BLOCK;
+        let Ok(Some(mut sb)) = Superblock::parse(&world.disks[0].bytes()[at..at + BLOCK]) else { continue };
+        change(&mut sb);
+        world.disks[0].poke(at, &sb.encode());
+    }
+}
+
+fn fatal(report: &Report) -> Vec<String> {
+    report.findings.iter().filter(|f| f.severity == Severity::Fatal).map(|f| f.what.clone()).collect()
+}
+
+#[test]
+fn a_superblock_that_names_more_than_the_disk_has_is_refused_at_once() {
+    let mut world = stopped(5);
+    assert_eq!(fatal(&check(&mut world.disks, true)), [""; 0]);
+    forge(&mut world, |sb| sb.blocks = MOST_BLOCKS);
+    let report = check(&mut world.disks, true);
+    let told = format!("at least {} are needed", MOST_BLOCKS * BLOCK as u64);
+    assert!(matches!(&fatal(&report)[..], [only] if only.contains(&told)), "{report:?}");
+    // Nothing behind the superblock was looked at.
+    assert_eq!((report.pages, report.objects), (0, 0));
+}
+
+#[test]
+fn a_ring_that_covers_the_superblocks_or_leaves_the_disk_is_refused() {
+    let changes: [fn(&mut Superblock); 5] = [
+        |sb| sb.ring_start = 0,
+        |sb| sb.ring_len = 0,
+        |sb| sb.ring_len = sb.blocks,
+        |sb| sb.blocks = sb.ring_start,
+        |sb| (sb.separate_journal, sb.blocks) = (true, 3),
+    ];
+    for (i, change) in changes.into_iter().enumerate() {
+        let mut world = stopped(6);
+        forge(&mut world, |sb| {
+            (sb.claimed, sb.replay_at) = (0, 0);
+            change(sb);
+        });
+        let found = fatal(&check(&mut world.disks, false));
+        assert!(matches!(&found[..], [only] if only.contains("ring lies outside")), "{i}: {found:?}");
+    }
+}
