@@ -246,8 +246,10 @@ impl ObjectStore for Store {
             return Space::default();
         }
         let (data, omap) = ((self.alloc.data() + self.promised) * B, self.sb.omap_bytes);
-        let available = self.available_blocks().saturating_mul(B);
-        let rest = (self.alloc.fixed() + self.alloc.page_blocks + self.kept_back()) * B;
+        let available = self.lasting_blocks().saturating_mul(B);
+        let copies = self.checkpoint.as_ref().map_or(0, |c| c.pages_taken());
+        let pages = self.alloc.page_blocks.saturating_sub(copies);
+        let rest = (self.alloc.fixed() + pages + self.lasting_reserve()) * B;
         Space { total: self.sb.blocks * B, available, data, omap, meta: rest.saturating_sub(omap) }
     }
 }

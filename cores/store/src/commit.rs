@@ -126,9 +126,33 @@ impl Store {
     }
 
     /// Blocks that are free, but not for new data.
-    pub(crate) fn kept_back(&self) -> u64 {
+    fn kept_back(&self) -> u64 {
         let waiting: u64 = self.stalled.iter().map(|s| s.blocks).sum();
         self.index_reserve() + self.floor() + waiting
+    }
+
+    /// Blocks that could be given to data if all that changed were in the index already: copies of pages that the next checkpoints
+    /// need for a while count as free.
+    pub(crate) fn lasting_blocks(&self) -> u64 {
+        let copies = self.checkpoint.as_ref().map_or(0, |c| c.pages_taken());
+        (self.writable_blocks() + copies).saturating_sub(self.promised + self.lasting_reserve())
+    }
+
+    /// Blocks that stay kept back, and what the index grows by.
+    pub(crate) fn lasting_reserve(&self) -> u64 {
+        let waiting: u64 = self.stalled.iter().map(|s| s.blocks).sum();
+        let changed = self.active.bytes + self.frozen.as_ref().map_or(0, |f| f.bytes);
+        2 * (changed / BLOCK) as u64 + self.floor() + waiting
+    }
+
+    /// Whether there is little space only until a checkpoint is done: waiting for that is better than to be full for a moment, which
+    /// all clients of the cluster hear of.
+    pub(crate) fn short_for_now(&self) -> bool {
+        let little = 2 * self.floor();
+        (self.checkpoint.is_some() || !self.active.is_empty())
+            && !self.io.host_full()
+            && self.available_blocks() < little
+            && self.lasting_blocks() >= 2 * little
     }
 
     /// Whether the transaction must wait behind one that waits.
@@ -462,6 +486,7 @@ impl Store {
         (self.ring.used() + waiting) * 4 > self.ring.size() * 3
             || delta > self.config.shares().delta
             || self.stalled.len() > 256
+            || self.short_for_now()
             || self.pending.len() > MOST_PENDING / 2
     }
 }

@@ -98,6 +98,7 @@ impl Store {
         !(self.active.is_empty() && self.pending.is_empty())
             && (self.want_checkpoint
                 || self.reclaim_due()
+                || self.short_for_now()
                 || self.ring.used() * 2 > self.ring.size()
                 || self.active.bytes > self.config.shares().delta / 2)
     }
