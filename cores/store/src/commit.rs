@@ -152,7 +152,7 @@ impl Store {
         (self.checkpoint.is_some() || !self.active.is_empty())
             && !self.io.host_full()
             && self.available_blocks() < little
-            && self.lasting_blocks() >= 2 * little
+            && self.lasting_blocks() >= little + little / 4
     }
 
     /// Whether the transaction must wait behind one that waits.
