@@ -37,7 +37,7 @@ pub(crate) fn mon(name: &str, entity: &EntityName) -> Vec<Grant> {
         _ if name.starts_with("bootstrap-") => bootstrap(name),
         "fs-client" => read(&["mon", "mds", "osd", "pg"]),
         "simple-rados-client" => read(&["mon", "osd", "pg"]),
-        "simple-rados-client-with-blocklist" | "rbd" => blocklisting_client(),
+        "simple-rados-client-with-blocklist" => blocklisting_client(),
         "rbd-mirror" => with(blocklisting_client(), [Grant::command("config-key get", [("key", prefix("rbd/mirror/"))])]),
         "rbd-mirror-peer" => with(
             blocklisting_client(),
@@ -50,6 +50,8 @@ pub(crate) fn mon(name: &str, entity: &EntityName) -> Vec<Grant> {
             with(read(&["mon", "mds", "osd", "pg"]), [Grant::command("config-key get", [("key", prefix("cephfs/mirror/peer/"))])])
         }
         "crash" => read(&["mon"]),
+        // All whose names begin so, as in Ceph: `rbd-read-only` among them, which is known at the other services.
+        _ if name.starts_with("rbd") => blocklisting_client(),
         "role-definer" => with(read(&["mon"]), [Grant::service("auth", may::ALL)]),
         _ => Vec::new(),
     }

@@ -249,6 +249,7 @@ fn readers_and_definers() {
         ("simple-rados-client", &["mon", "osd", "pg"]),
         ("crash", &["mon"]),
         ("read-only", &["mon", "osd", "anything"]),
+        ("rbd-read-only", &["mon", "osd", "pg"]),
         ("cephfs-mirror", &["mon", "mds", "osd", "pg"]),
     ] {
         let caps = mon(&format!("profile {profile}"));
