@@ -385,11 +385,13 @@ fn admit(map: &OsdMap, session: &Session, op: &OsdOp) -> Result<(), Errno> {
     if map.is_blocklisted(&session.peer.addr) {
         return Err(Errno::ESHUTDOWN);
     }
-    let Rights::Caps(caps) = &session.rights else {
-        return if matches!(session.rights, Rights::All) { Ok(()) } else { Err(Errno::EPERM) };
-    };
-    let pool_name = map.pool_name.get(&op.locator.pool).map(String::as_str).unwrap_or_default();
+    if matches!(session.rights, Rights::All) {
+        return Ok(());
+    }
+    // What cannot be done at all is said before what may not be done, as in Ceph.
     let needs = pg::needs(op)?;
+    let Rights::Caps(caps) = &session.rights else { return Err(Errno::EPERM) };
+    let pool_name = map.pool_name.get(&op.locator.pool).map(String::as_str).unwrap_or_default();
     if allowed(caps, map, pool_name, op, &needs) { Ok(()) } else { Err(Errno::EPERM) }
 }
 
