@@ -152,6 +152,11 @@ fn with_cephx_only_keys_and_rights_open_doors() {
     assert!(world.peers[wrong].closed.is_some(), "a wrong key");
     let nobody = world.connect("client.nobody", Some([1; 16]), 0);
     assert!(world.peers[nobody].closed.is_some(), "an unknown name");
+    let json = r#"{"prefix":"auth get-or-create-key","entity":"client.mute","caps":["osd","allow *"]}"#;
+    let ack = world.command(admin, json, b"");
+    let key = msgr::auth::Key::from_base64(String::from_utf8_lossy(&ack.output.contiguous()).trim()).unwrap();
+    let mute = world.connect("client.mute", Some(key.secret), 0);
+    assert!(world.peers[mute].closed.is_some(), "no rights at the monitor");
     let reader = world.connect("client.reader", Some([2; 16]), 0);
     assert_eq!(world.command(reader, r#"{"prefix":"status"}"#, b"").result, 0);
     for json in [

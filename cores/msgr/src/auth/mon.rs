@@ -110,6 +110,8 @@ impl MonAuth {
         let proof: Authenticate = r.get()?;
         let denied = Step::Bad { result: EACCES, methods: self.methods.clone() };
         let Some(entity) = self.proven(&name, challenge, &proof) else { return Ok(denied) };
+        // Who has no rights at monitors does not get in, as in Ceph, whatever its rights at other services.
+        let Some(caps) = entity.caps.get("mon").filter(|text| !text.is_empty()).cloned() else { return Ok(denied) };
         let old = self.old_ticket(&name, &proof);
         let global_id = match (&old, claimed) {
             (_, 0) => self.global_ids.take()?,
@@ -120,9 +122,8 @@ impl MonAuth {
         let secret = ctx.secret(mode);
         let (session, payload) =
             self.session_reply(ctx.now, ctx.random, (&name, &entity), global_id, &proof, old.as_ref(), Some(&secret))?;
-        let caps = Some(entity.caps.get("mon").cloned().unwrap_or_default());
         let keys = SessionKeys { session: Some(session.secret), secret };
-        Ok(Step::Done(Box::new(Granted { name, global_id, caps, mode, payload, keys })))
+        Ok(Step::Done(Box::new(Granted { name, global_id, caps: Some(caps), mode, payload, keys })))
     }
 
     /// The entity, if the proof shows that its key is known to the peer.
