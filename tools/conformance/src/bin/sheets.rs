@@ -100,8 +100,9 @@ fn main() -> Result<ExitCode> {
 
 fn run(steps: &[sheet::Step], conf: &Path, work: &Path) -> Result<Vec<sheet::Shown>> {
     std::fs::create_dir_all(work)?;
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("librbd_story.py");
-    std::os::unix::fs::symlink(script, work.join("librbd_story.py"))?;
+    for story in ["librbd_story.py", "caps_story.py"] {
+        std::os::unix::fs::symlink(Path::new(env!("CARGO_MANIFEST_DIR")).join(story), work.join(story))?;
+    }
     let made = conformance::cluster::shell_for(POOLS, work, conf, POOLS_SECONDS)?;
     anyhow::ensure!(made.code == 0, "pools were not made: {}", made.err);
     sheet::run(steps, conf, work)
