@@ -90,8 +90,9 @@ fuzz-long: deps-build   ## the same under libFuzzer, FUZZ_EACH=600 seconds for e
 	    -verbosity=0 -artifact_prefix=target/fuzz/$$target- target/fuzz/corpus/$$target || exit 1; \
 	done
 
-hostile: deps-test build   ## garbage, replays and idle crowds against a running cluster
+hostile: deps-test build   ## garbage, replays, idle crowds and greedy clients against a running cluster
 	$(PYTHON) tools/conformance/hostile_peers.py --nacre $(NACRE)
+	$(PYTHON) tools/conformance/greedy_reads.py --nacre $(NACRE)
 
 # Debug: `make unit` has built it already, and an optimized build costs more time than it saves on so few seeds.
 sim: deps-build   ## the simulator, SEEDS=200 seeds of each scenario, or as many as begin within SIM_SECONDS=180

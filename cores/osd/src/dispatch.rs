@@ -174,17 +174,39 @@ impl Osd {
 
     /// A client's operation.
     fn operation(&mut self, now: Now, session: SessionId, message: Message, bytes: usize, out: &mut Outputs) {
-        let op = match OsdOp::decode(&message) {
-            Ok(op) => op,
-            Err(e) => {
-                self.msgr.done(session, bytes);
-                self.msgr.refuse(now, session, &format!("an operation does not decode: {e}"), out);
-                return self.session_ended(now, session, out);
-            }
-        };
+        let Some(op) = self.decoded(now, session, &message, bytes, out) else { return };
         if op.epoch > self.maps.epoch() || matches!(self.phase, Phase::Opening | Phase::Loading) {
             return self.wait_for_map(now, Early { session, epoch: op.epoch, message, bytes }, out);
         }
+        let owes = self.expected_answer(&op);
+        let early = Early { session, epoch: op.epoch, message, bytes };
+        if let Some(early) = self.fit(early, now.mono, owes) {
+            self.perform(now, early, op, now.mono, owes, out);
+        }
+    }
+
+    /// An operation that waited may be carried out.
+    pub(crate) fn admitted(&mut self, now: Now, early: Early, received: Mono, owes: usize, out: &mut Outputs) {
+        if let Some(op) = self.decoded(now, early.session, &early.message, early.bytes, out) {
+            self.perform(now, early, op, received, owes, out);
+        }
+    }
+
+    fn decoded(&mut self, now: Now, session: SessionId, message: &Message, bytes: usize, out: &mut Outputs) -> Option<OsdOp> {
+        match OsdOp::decode(message) {
+            Ok(op) => Some(op),
+            Err(e) => {
+                self.msgr.done(session, bytes);
+                self.msgr.refuse(now, session, &format!("an operation does not decode: {e}"), out);
+                self.session_ended(now, session, out);
+                None
+            }
+        }
+    }
+
+    /// Carries an operation out: rights, fullness, its group.
+    fn perform(&mut self, now: Now, early: Early, op: OsdOp, received: Mono, owes: usize, out: &mut Outputs) {
+        let Early { session, message, bytes, .. } = early;
         self.share_maps(session, op.epoch);
         let Some(known) = self.sessions.get(session) else { return self.msgr.done(session, bytes) };
         if let Err(refusal) = admit(&self.maps.current().clone(), known, &op) {
@@ -207,14 +229,16 @@ impl Osd {
             (true, true) => Kind::ReadWrite,
         };
         let image = if self.images.wanted(now.mono) { Image::of(&op.locator, &object).map(Box::new) } else { None };
-        let held = Held { bytes, payload: message.data.len(), received: now.mono, kind, object, code, image };
-        let replaced = known.received(message.tid, held);
-        let client = ClientOp { session, peer: known.peer.clone(), tid: message.tid, received: now.mono, op };
+        let held = Held { bytes, owes, payload: message.data.len(), received, kind, object, code, image };
+        let client = ClientOp { session, peer: known.peer.clone(), tid: message.tid, received, op };
+        let replaced = self.sessions.received(session, message.tid, held);
         if replaced > 0 {
             self.msgr.done(session, replaced);
         }
+        let first = self.effects.len();
         let (groups, mut world) = self.world(now);
         groups.call(slot, &mut world, |pg, ctx| pg.handle_op(ctx, client));
+        self.count_answers(first);
     }
 
     fn wait_for_map(&mut self, now: Now, early: Early, out: &mut Outputs) {
@@ -306,9 +330,9 @@ impl Osd {
     }
 
     fn reply(&mut self, now: Now, session: SessionId, message: Message, executed: Mono) {
-        let Some(known) = self.sessions.get(session) else { return };
-        if let Some(mut held) = known.answered(message.tid) {
-            let (client, tid, bytes_out) = (known.peer.global_id, message.tid, message.data.len());
+        let Some(client) = self.sessions.get(session).map(|known| known.peer.global_id) else { return };
+        if let Some(mut held) = self.sessions.answered(session, message.tid) {
+            let (tid, bytes_out) = (message.tid, message.data.len());
             if let Some(image) = held.image.take() {
                 let share = Share {
                     write: held.kind != Kind::Read,
@@ -328,7 +352,7 @@ impl Osd {
     /// An operation gets no answer: the client sends it again when the map tells it to.
     fn dropped(&mut self, session: SessionId, tid: u64) {
         self.perf.dropped += 1;
-        if let Some(held) = self.sessions.get(session).and_then(|known| known.answered(tid)) {
+        if let Some(held) = self.sessions.answered(session, tid) {
             self.msgr.done(session, held.bytes);
         }
     }

@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod backend;
+mod backlog;
 mod bench;
 mod commands;
 mod config;
@@ -55,7 +56,7 @@ use types::{EntityType, Epoch, SessionId};
 /// What a messenger may hold, given the OSD's memory: operations that were received, and answers that clients do not take.
 fn limits(limits: msgr::Limits, memory: u64) -> msgr::Limits {
     let part = |n: u64| (memory / n).clamp(8 << 20, 512 << 20) as usize;
-    msgr::Limits { clients: part(4), session: part(4), send_pause: part(32), send_total: part(8), ..limits }
+    msgr::Limits { clients: part(8), session: part(8), send_pause: part(32), send_total: part(8), ..limits }
 }
 
 /// Log entries, and as many duplicate entries, of all groups together: about 100 bytes each in memory.
@@ -73,7 +74,7 @@ enum Phase {
     Failed,
 }
 
-/// An operation that waits for a map that this OSD does not have yet.
+/// An operation that waits: for a map that this OSD does not have yet, or for room for its answer.
 struct Early {
     session: SessionId,
     message: types::Message,
@@ -104,6 +105,10 @@ pub struct Osd {
     perf: Perf,
     images: images::Images,
     early: VecDeque<Early>,
+    /// Sessions with operations whose answers do not fit yet.
+    stalled: VecDeque<SessionId>,
+    /// Whether they were not looked at since this round's answers left.
+    relieved: bool,
     bench: Option<bench::Bench>,
     effects: Vec<(Slot, Effect)>,
     last_id: u64,
@@ -147,6 +152,8 @@ impl Osd {
             perf: Perf::default(),
             images: images::Images::default(),
             early: VecDeque::new(),
+            stalled: VecDeque::new(),
+            relieved: false,
             bench: None,
             effects: Vec::new(),
             last_id: 0,
@@ -308,11 +315,11 @@ impl Osd {
         loop {
             self.drain_messenger(now, out);
             self.drain_store(now, out);
-            if self.effects.is_empty() && self.copies.is_empty() {
+            if self.effects.is_empty() && self.copies.is_empty() && !self.resume(now, out) {
                 return;
             }
             self.carry_out(now, out);
-            if self.effects.is_empty() {
+            if self.effects.is_empty() && !self.resume(now, out) {
                 return;
             }
         }
@@ -344,6 +351,7 @@ impl Node for Osd {
         if self.perf.overdue() {
             self.carried_out(now);
         }
+        self.relieved = true;
         self.live(now, out);
         if matches!(self.phase, Phase::Booting | Phase::Active | Phase::Stopping { .. }) {
             let (groups, mut world) = self.world(now);
@@ -363,6 +371,9 @@ impl Node for Osd {
     }
 
     fn deadline(&self) -> Mono {
+        if self.msgr.has_event() {
+            return Mono(0);
+        }
         let running = matches!(self.phase, Phase::Booting | Phase::Active);
         let groups = if running { self.groups.deadline() } else { Mono::NEVER };
         [self.msgr.deadline(), self.store.deadline(), self.life_deadline(), groups].into_iter().min().unwrap_or(Mono::NEVER)

@@ -1,5 +1,6 @@
 //! What the OSD knows of each session: who it is, what it may do, which map it has, what it waits for.
 
+use crate::backlog::Backlog;
 use crate::images::Image;
 use crate::perf::Kind;
 use bytes::Bytes;
@@ -31,6 +32,8 @@ pub(crate) struct Session {
     pub(crate) epoch: Epoch,
     /// The operations under way, by transaction id.
     held: BTreeMap<u64, Held>,
+    /// What it will be sent, and what waits for that.
+    pub(crate) backlog: Backlog,
 }
 
 /// An operation that is not answered yet.
@@ -38,6 +41,8 @@ pub(crate) struct Session {
 pub(crate) struct Held {
     /// Received bytes that count against the messenger's limits until the answer.
     pub(crate) bytes: usize,
+    /// Bytes that its answer is expected to take.
+    pub(crate) owes: usize,
     /// Bytes of its data.
     pub(crate) payload: usize,
     /// When it arrived.
@@ -56,6 +61,8 @@ pub(crate) struct Held {
 #[derive(Default)]
 pub(crate) struct Sessions {
     all: BTreeMap<SessionId, Session>,
+    /// Bytes of answers that are expected on all of them.
+    owed: usize,
 }
 
 impl Sessions {
@@ -74,19 +81,55 @@ impl Sessions {
         };
         let kind = if peer.name.kind == EntityType::Osd { EntityType::Osd } else { EntityType::Client };
         let peer = pg::Peer { name: peer.name.clone(), kind, global_id: peer.global_id, addr: peer.addr };
-        self.all.insert(id, Session { peer: Arc::new(peer), rights, epoch: 0, held: BTreeMap::new() });
+        self.all
+            .insert(id, Session { peer: Arc::new(peer), rights, epoch: 0, held: BTreeMap::new(), backlog: Backlog::default() });
         complaint
     }
 
-    /// A session ended: the bytes that its operations held, or `None` if it was not known.
+    /// A session ended: the bytes that its operations held, waiting ones included, or `None` if it was not known.
     pub(crate) fn closed(&mut self, id: SessionId) -> Option<usize> {
         let session = self.all.remove(&id)?;
-        Some(session.held.values().map(|held| held.bytes).sum())
+        self.owed -= session.backlog.owed;
+        Some(session.backlog.bytes() + session.held.values().map(|held| held.bytes).sum::<usize>())
     }
 
     /// Operations of all sessions that are not answered yet.
     pub(crate) fn in_progress(&self) -> usize {
         self.all.values().map(Session::in_progress).sum()
+    }
+
+    /// Bytes of answers that are expected on all sessions.
+    pub(crate) fn owed(&self) -> usize {
+        self.owed
+    }
+
+    /// An operation came in; it counts until [`Sessions::answered`]. Returns the bytes of the one that it replaces, if it was resent.
+    pub(crate) fn received(&mut self, id: SessionId, tid: u64, held: Held) -> usize {
+        let Some(session) = self.all.get_mut(&id) else { return held.bytes };
+        let owes = held.owes;
+        let old = session.held.insert(tid, held);
+        let (bytes, owed) = old.map_or((0, 0), |old| (old.bytes, old.owes));
+        session.backlog.owed = session.backlog.owed + owes - owed;
+        self.owed = self.owed + owes - owed;
+        bytes
+    }
+
+    /// The answer to an operation takes so many bytes, and not what was expected.
+    pub(crate) fn owes(&mut self, id: SessionId, tid: u64, bytes: usize) {
+        let Some(session) = self.all.get_mut(&id) else { return };
+        let Some(held) = session.held.get_mut(&tid) else { return };
+        let owed = std::mem::replace(&mut held.owes, bytes);
+        session.backlog.owed = session.backlog.owed + bytes - owed;
+        self.owed = self.owed + bytes - owed;
+    }
+
+    /// An operation was answered.
+    pub(crate) fn answered(&mut self, id: SessionId, tid: u64) -> Option<Held> {
+        let session = self.all.get_mut(&id)?;
+        let held = session.held.remove(&tid)?;
+        session.backlog.owed -= held.owes;
+        self.owed -= held.owes;
+        Some(held)
     }
 
     /// A session.
@@ -96,19 +139,9 @@ impl Sessions {
 }
 
 impl Session {
-    /// An operation came in; it counts until [`Session::answered`]. Returns the bytes of the one that it replaces, if it was resent.
-    pub(crate) fn received(&mut self, tid: u64, held: Held) -> usize {
-        self.held.insert(tid, held).map_or(0, |old| old.bytes)
-    }
-
     /// Operations under way.
     pub(crate) fn in_progress(&self) -> usize {
-        self.held.len()
-    }
-
-    /// An operation was answered.
-    pub(crate) fn answered(&mut self, tid: u64) -> Option<Held> {
-        self.held.remove(&tid)
+        self.held.len() + self.backlog.len()
     }
 }
 

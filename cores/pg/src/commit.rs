@@ -121,7 +121,9 @@ fn waits_for_room(ctx: &Ctx<'_>, work: &Work) -> bool {
     let total = space.total.min(space.available + space.data + space.omap + space.meta);
     let full = space.available as f64 <= total as f64 * (1.0 - f64::from(ctx.map.full_ratio));
     // Room that comes back by itself is waited for, too.
-    (full || ctx.store.congested()) && op.op.flags & (flags::FULL_TRY | flags::FULL_FORCE) == 0 && op.peer.kind != types::EntityType::Osd
+    (full || ctx.store.congested())
+        && op.op.flags & (flags::FULL_TRY | flags::FULL_FORCE) == 0
+        && op.peer.kind != types::EntityType::Osd
 }
 
 fn sides(job: &Job, sides: Vec<Side>) -> Option<Box<Sides>> {

@@ -7,7 +7,7 @@ use crate::Policy;
 use crate::frame::{Frame, Header, Tag, number, parse};
 use node::{Buf, ConnId, Mono, Now, Outputs};
 use std::time::Duration;
-use types::Message;
+use types::{Message, SessionId};
 
 /// How long an acknowledgement waits for a message that could carry it.
 const ACK_DELAY: Duration = Duration::from_millis(50);
@@ -103,7 +103,7 @@ impl Messenger {
         let fits = |held: usize, limit: usize| held == 0 || held.saturating_add(bytes) <= limit;
         if class == Class::Clients {
             let backlog = session.waiting() + conn.unsent();
-            if self.held_back || (backlog > 0 && self.lag > limits.send_total) {
+            if self.held_back || session.held || (backlog > 0 && self.lag > limits.send_total) {
                 return Admission::SessionFull;
             }
             if !fits(session.received, limits.session) || backlog > limits.send_pause {
@@ -240,6 +240,19 @@ impl Messenger {
     pub fn hold_clients(&mut self, hold: bool) {
         self.relieved |= self.held_back && !hold;
         self.held_back = hold;
+    }
+
+    /// Receives no more messages from one client while `hold`: the owner has requests of it in hand that it cannot answer yet.
+    pub fn hold_session(&mut self, session: SessionId, hold: bool) {
+        if let Some(state) = self.sessions.get_mut(&session) {
+            self.relieved |= state.held && !hold;
+            state.held = hold;
+        }
+    }
+
+    /// Bytes that wait to be sent to all clients together; little ones are not counted.
+    pub fn lag(&self) -> usize {
+        self.lag
     }
 
     /// Notes how much a client's connection has to send.

@@ -130,6 +130,11 @@ impl Messenger {
         self.timers.first().map_or(Mono::NEVER, |(at, _)| *at)
     }
 
+    /// Whether something happened that was not taken yet: a turn may let a client go on whose messages were received long ago.
+    pub fn has_event(&self) -> bool {
+        !self.events.is_empty()
+    }
+
     /// The next thing that happened.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()

@@ -58,6 +58,8 @@ pub(super) struct Session {
     pub(super) connect_seq: u64,
     /// Bytes of messages received and not given back.
     pub(super) received: usize,
+    /// The owner takes no more requests of it for now.
+    pub(super) held: bool,
     /// A monitor's challenge of the present connection.
     pub(super) challenge: Option<u64>,
     pub(super) pause: std::time::Duration,
@@ -88,6 +90,7 @@ impl Session {
             peer_global_seq: 0,
             connect_seq: 0,
             received: 0,
+            held: false,
             challenge: None,
             pause: std::time::Duration::ZERO,
             since: now,

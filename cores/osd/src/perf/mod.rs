@@ -57,6 +57,8 @@ pub(crate) struct Perf {
     pub(crate) rounds: u64,
     /// Rounds in which nothing was received from clients, because the store was congested.
     pub(crate) rounds_held: u64,
+    /// Operations that had to wait until earlier answers to their session had left.
+    pub(crate) answers_held: u64,
     /// Writes since the last report, for `osd perf`.
     pub(crate) recent_writes: Latency,
     kinds: [PerKind; 3],
@@ -119,7 +121,7 @@ impl Perf {
 
     /// Counts from zero again (`perf reset`).
     pub(crate) fn reset(&mut self) {
-        (self.dropped, self.denied, self.maps_shared, self.rounds) = (0, 0, 0, 0);
+        (self.dropped, self.denied, self.maps_shared, self.rounds, self.answers_held) = (0, 0, 0, 0, 0);
         self.kinds = Default::default();
     }
 }
@@ -136,8 +138,8 @@ mod tests {
 
     fn op(kind: Kind, received: u64, answered: u64) -> Answered {
         let received = Mono(received);
-        let held =
-            Held { bytes: 5000, payload: 4096, received, kind, object: Bytes::from_static(b"o"), code: 0x2201, image: None };
+        let object = Bytes::from_static(b"o");
+        let held = Held { bytes: 5000, owes: 0, payload: 4096, received, kind, object, code: 0x2201, image: None };
         Answered { held, client: 4, tid: 9, executed: received, answered: Mono(answered), bytes_out: 10 }
     }
 

@@ -51,6 +51,7 @@ impl Perf {
         put("maps_shared".into(), json!(self.maps_shared));
         put("reactor_rounds".into(), json!(self.rounds));
         put("rounds_congested".into(), json!(self.rounds_held));
+        put("answers_held".into(), json!(self.answers_held));
         put("uptime".into(), json!(now.since(self.started).as_secs()));
         Value::Object(out)
     }
