@@ -67,7 +67,9 @@ pub(crate) struct Connected {
     /// Features of its connection.
     pub(crate) features: u64,
     /// Its address.
-    pub(crate) addr: String,
+    pub(crate) addr: types::EntityAddr,
+    /// What it may do, as text; none: everything.
+    pub(crate) caps: Option<String>,
     /// Its number.
     pub(crate) global_id: u64,
 }

@@ -455,3 +455,27 @@ fn osds_count_images_while_somebody_looks_and_are_asked_for_their_names() {
     world.pass(Duration::from_secs(20));
     assert!(instructions(&mut world).is_empty());
 }
+
+#[test]
+fn the_monitor_tells_about_itself() {
+    let mut world = World::new();
+    world.connect("client.admin", None, 0);
+    let mut json = |command: &str| serde_json::from_str::<serde_json::Value>(&world.ok(command)).unwrap();
+    let dump = json(r#"{"prefix":"perf dump"}"#);
+    let schema = json(r#"{"prefix":"perf schema"}"#);
+    for (section, counters) in dump.as_object().unwrap() {
+        for (name, value) in counters.as_object().unwrap() {
+            assert!(value.is_number() && schema[section][name]["type"] == 2, "{section}.{name}: {schema}");
+        }
+    }
+    assert_eq!(schema["cluster"]["osd_bytes"]["units"], "bytes");
+    assert_eq!(json(r#"{"prefix":"perf reset","var":"all"}"#)["success"], "perf reset all");
+    assert!(json(r#"{"prefix":"git_version"}"#)["git_version"].as_str().unwrap().starts_with("nacre "));
+    assert_eq!(json(r#"{"prefix":"log flush"}"#), serde_json::json!({}));
+    let sessions = json(r#"{"prefix":"sessions","format":"json"}"#);
+    let session = &sessions.as_array().unwrap()[0];
+    assert_eq!((&session["entity_name"], &session["con_type"]), (&"client.admin".into(), &"client".into()));
+    assert_eq!((&session["caps"]["text"], session["addrs"]["addrvec"].as_array().unwrap().len()), (&"allow *".into(), 1));
+    assert_eq!(session["socket_addr"], session["addrs"]["addrvec"][0]);
+    world.refused(22, r#"{"prefix":"perf reset","var":"nothing"}"#);
+}

@@ -66,6 +66,11 @@ const ROWS: &[Row] = &[
     },
     Row { signature: "perf histogram dump", help: "distributions of latencies and of their stages", handler: perf_histogram },
     Row { signature: "perf reset var:CephString", help: "count from zero again: all, osd or stages", handler: perf_reset },
+    Row {
+        signature: "log flush",
+        help: "write what the log keeps back (nothing: lines are written at once)",
+        handler: |_, _, _| Answer::json(&json!({})),
+    },
     Row { signature: "config get var:CephString", help: "value of an option", handler: config_get },
     Row { signature: "config show", help: "all options and their values", handler: config_show },
     Row { signature: "config diff", help: "options that differ from their defaults", handler: config_diff },

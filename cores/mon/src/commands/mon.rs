@@ -236,9 +236,15 @@ fn sessions(cx: &mut Cx<'_>, _: &Args) -> Outcome {
         .connected
         .values()
         .map(|c| {
+            let addrs = types::EntityAddrVec(vec![c.addr]);
+            let addrs = super::osd::addrs(&addrs);
             json!({
-                "name": format!("{}.{}", c.kind.name(), c.global_id), "entity_name": c.name.to_string(), "socket_addr": c.addr,
-                "con_features_hex": format!("{:x}", c.features), "open": true, "global_id": c.global_id, "authenticated": true,
+                "name": format!("{}.{}", c.kind.name(), c.global_id), "entity_name": c.name.to_string(),
+                "socket_addr": addrs["addrvec"][0].clone(), "addrs": addrs, "con_type": c.kind.name(),
+                "con_features": c.features, "con_features_hex": format!("{:x}", c.features),
+                "con_features_release": super::status::release_of(c.features), "open": true,
+                "caps": {"text": c.caps.as_deref().unwrap_or("allow *")}, "authenticated": true, "global_id": c.global_id,
+                "global_id_status": "none", "remote_host": "",
             })
         })
         .collect();

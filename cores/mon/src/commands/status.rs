@@ -230,7 +230,7 @@ fn versions(cx: &mut Cx<'_>, _: &Args) -> Outcome {
 }
 
 /// The release that a set of features stands for, as clients print it.
-fn release_of(bits: u64) -> &'static str {
+pub(super) fn release_of(bits: u64) -> &'static str {
     // Bit 58 came with jewel, 61 and 63 with luminous and later; what is newer is still called luminous.
     if bits & (1 << 61) != 0 || bits & features::SUPPORTED == features::SUPPORTED { "luminous" } else { "jewel" }
 }

@@ -18,7 +18,11 @@ const MON: &[Row] = &[
     row("config show", "show all options that differ from their defaults", "mon", "r", show),
     row("config diff", "show all options that differ from their defaults", "mon", "r", show),
     row("config help <var:String req=false>", "explain an option", "mon", "r", explain),
+    row("git_version", "show the version of the program", "mon", "r", git_version),
     row("perf dump", "show counters", "mon", "r", perf),
+    row("perf schema", "show what the counters are", "mon", "r", perf_schema),
+    row("perf reset <var:String>", "count from zero again: all, or a section", "mon", "rw", perf_reset),
+    row("log flush", "write what the log keeps back (nothing: lines are written at once)", "mon", "r", log_flush),
     row("injectargs <injected_args:String n=N>", "set options in the form --name=value", "mon", "rw", inject),
     row("ops", "list operations in flight", "mon", "r", no_ops),
     row("dump_historic_ops", "list recent operations", "mon", "r", no_ops),
@@ -32,7 +36,9 @@ const MGR: &[Row] = &[
     row("get_command_descriptions", "list the commands, for clients", "mgr", "r", mgr_descriptions),
     row("config get <var:String>", "show an option", "mgr", "r", get),
     row("config show", "show all options that differ from their defaults", "mgr", "r", show),
+    row("git_version", "show the version of the program", "mgr", "r", git_version),
     row("perf dump", "show counters", "mgr", "r", perf),
+    row("perf schema", "show what the counters are", "mgr", "r", perf_schema),
 ];
 
 fn with_cluster(own: &'static [Row]) -> Vec<Command> {
@@ -140,12 +146,46 @@ fn explain(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     Ok(cx.structure("options", &json!(all)))
 }
 
+fn git_version(cx: &mut Cx<'_>, _: &Args) -> Outcome {
+    Ok(cx.structure("git_version", &json!({"git_version": concat!("nacre ", env!("CARGO_PKG_VERSION"))})))
+}
+
+fn log_flush(cx: &mut Cx<'_>, _: &Args) -> Outcome {
+    Ok(cx.structure("log", &json!({})))
+}
+
 fn perf(cx: &mut Cx<'_>, _: &Args) -> Outcome {
+    let value = counters(cx);
+    Ok(cx.structure("perf", &value))
+}
+
+/// What each counter is: `PERFCOUNTER_U64`, a level.
+fn perf_schema(cx: &mut Cx<'_>, _: &Args) -> Outcome {
+    let mut value = counters(cx);
+    for (name, counter) in value.as_object_mut().into_iter().flatten().flat_map(|(_, s)| s.as_object_mut()).flatten() {
+        let units = if name.contains("bytes") { "bytes" } else { "none" };
+        *counter = json!({
+            "type": 2, "metric_type": "gauge", "value_type": "integer", "description": "", "nick": "", "priority": 0, "units": units,
+        });
+    }
+    Ok(cx.structure("perf_schema", &value))
+}
+
+/// All counters of a monitor are levels, which say what is and have nothing to forget.
+fn perf_reset(cx: &mut Cx<'_>, args: &Args) -> Outcome {
+    let name = args.str("var");
+    if name != "all" && counters(cx).get(name).is_none() {
+        refuse!(EINVAL, "there is nothing to reset that is called '{name}'");
+    }
+    Ok(cx.structure("perf_reset", &json!({"success": format!("perf reset {name}")})))
+}
+
+fn counters(cx: &Cx<'_>) -> Value {
     let map = &cx.state.osdmap;
     let (exist, up, inside) = map.osd_counts();
     let space = cx.soft.total_space(cx.state);
     let sum = cx.soft.total();
-    let value = json!({
+    json!({
         "cluster": {
             "num_mon": 1, "num_mon_quorum": 1, "num_osd": exist, "num_osd_up": up, "num_osd_in": inside, "osd_epoch": map.epoch,
             "osd_bytes": space.total, "osd_bytes_used": space.total.saturating_sub(space.available), "osd_bytes_avail": space.available,
@@ -153,8 +193,7 @@ fn perf(cx: &mut Cx<'_>, _: &Args) -> Outcome {
         },
         "mon": {"num_sessions": cx.soft.connected.len(), "election_call": 0, "election_win": 1},
         "log": {"entries": cx.state.index, "snapshot_bytes": cx.env.snapshot_bytes},
-    });
-    Ok(cx.structure("perf", &value))
+    })
 }
 
 fn no_ops(cx: &mut Cx<'_>, _: &Args) -> Outcome {

@@ -91,7 +91,8 @@ impl Monitor {
                 name: peer.name.clone(),
                 kind: peer.kind,
                 features: peer.features,
-                addr: peer.addr.to_string(),
+                addr: peer.addr,
+                caps: peer.caps.as_ref().map(ToString::to_string),
                 global_id: peer.global_id,
             };
             self.soft.connected.insert(session, connected);
