@@ -2,7 +2,7 @@
 """Fills an OSD with very many small objects and shows what memory it takes: while it is filled, while it is benchmarked, after a
 restart, while it lists; and how long it takes to start after kill -9.
 
-usage: memory.py --nacre PATH [--objects 1000000] [--size 4096] [--limit-mib 256] [--start-seconds 2] [--dir DIR] [-- MORE ARGUMENTS OF nacre up]
+usage: memory.py --nacre PATH [--objects 1000000] [--size 4096] [--seconds 5] [--limit-mib 256] [--start-seconds 2] [--dir DIR] [-- MORE ARGUMENTS OF nacre up]
 """
 import argparse
 import ctypes
@@ -94,6 +94,7 @@ def main():
     parser.add_argument("--size", type=int, default=4096)
     parser.add_argument("--limit-mib", type=int, default=256, help="for the process: one OSD and the monitor")
     parser.add_argument("--start-seconds", type=float, default=2.0)
+    parser.add_argument("--seconds", type=int, default=5, help="of each benchmark")
     parser.add_argument("--dir")
     parser.add_argument("more", nargs="*")
     args = parser.parse_args()
@@ -107,9 +108,9 @@ def main():
             loader = Loader(cluster.conf, "p")
             good &= watched(cluster, f"write {args.objects} of {args.size} bytes", limit, lambda: loader.write(0, args.objects, args.size))
             for size, depth in (("4M", 16), ("64K", 64)):
-                bench = ["rados", "-p", "p", "bench", "5", "write", "-b", size, "-t", depth, "--no-cleanup"]
+                bench = ["rados", "-p", "p", "bench", args.seconds, "write", "-b", size, "-t", depth, "--no-cleanup"]
                 good &= watched(cluster, f"rados bench write {size} x{depth}", limit, lambda: cluster.run(*bench, timeout=120))
-                seq = ["rados", "-p", "p", "bench", "5", "seq", "-t", depth]
+                seq = ["rados", "-p", "p", "bench", args.seconds, "seq", "-t", depth]
                 good &= watched(cluster, f"rados bench seq {size} x{depth}", limit, lambda: cluster.run(*seq, timeout=120))
             cluster.kill()
             seconds = cluster.start()

@@ -455,13 +455,19 @@ fn store_config(osd: &OsdState, fsid: Fsid, whoami: i32, memory: u64) -> Result<
         uuid: osd.uuid()?,
         fsid,
         whoami,
-        // The rest is for connections, maps and the groups' logs.
-        memory: memory / 4 * 3,
+        memory: store_memory(memory),
         // A small disk is not filled by its journal.
         journal_bytes: store::Config::DEFAULT_JOURNAL.min((osd.size / 8).max(store::Config::LEAST_JOURNAL)),
         separate_journal: osd.journal.is_some(),
         ..store::Config::default()
     })
+}
+
+/// What the store of an OSD takes of its memory. The rest is for requests and answers on their way (a quarter), and for what an OSD takes
+/// however much it was given: program, maps, logs of groups.
+fn store_memory(memory: u64) -> u64 {
+    const FIXED: u64 = 64 << 20;
+    (memory / 4 * 3).saturating_sub(FIXED).max(memory / 4)
 }
 
 fn metadata(osd: &OsdState, dir: &Path, devices: &[(DeviceId, Device)]) -> BTreeMap<String, String> {

@@ -50,13 +50,14 @@ pub(crate) struct Shares {
 }
 
 impl Config {
-    /// The journal bounds what records and delta can need, so all that is left of a large memory is for data.
+    /// The journal bounds what records and delta can need, so all that is left of a large memory is for data. (The delta's share is for
+    /// bursts; between checkpoints it takes a tenth of it.)
     pub(crate) fn shares(&self) -> Shares {
         let memory = self.memory as usize;
-        let (pages, records, delta) = (memory / 4, (memory * 30 / 100).min(128 << 20), (memory / 4).min(256 << 20));
+        let (pages, records, delta) = (memory / 4, (memory * 2 / 5).min(128 << 20), (memory / 4).min(256 << 20));
         let (onodes, ranges) = (memory / 16, memory / 32);
         let left = memory.saturating_sub(pages + records + delta + onodes + ranges);
-        Shares { pages, records, delta, blocks: left.max(memory / 4), onodes: onodes / 512, ranges: ranges / 512 }
+        Shares { pages, records, delta, blocks: left.max(memory / 8), onodes: onodes / 512, ranges: ranges / 512 }
     }
 }
 
