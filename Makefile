@@ -55,7 +55,7 @@ deps-python:
 build: deps-build   ## the release binary, target/release/nacre
 	$(CARGO) build --release -p nacre
 
-test: lint unit build fuzz sim conformance hostile kill-rounds model formats instructions idle   ## all that CI runs
+test: lint unit build fuzz sim conformance hostile kill-rounds model formats instructions idle memory-small   ## all that CI runs
 
 check-fast: deps-build   ## does it compile, and do the tests of one room pass: make check-fast P=store
 	$(CARGO) clippy $(if $(P),-p $(P),--workspace) --all-targets -- -D warnings
@@ -159,6 +159,14 @@ formats: deps-test build   ## opens the clusters of every format version (some s
 OBJECTS ?= 1000000
 memory: deps-test build   ## memory of an OSD with OBJECTS=1000000 small objects, and its start after kill -9
 	$(PYTHON) tools/conformance/memory.py --nacre $(NACRE) --objects $(OBJECTS)
+
+.PHONY: memory-small bench
+memory-small: deps-test build   ## the same with 50,000 objects (half a minute)
+	timeout 300 $(PYTHON) tools/conformance/memory.py --nacre $(NACRE) --objects 50000 --seconds 2
+
+BENCH ?=
+bench: deps-build   ## micro-benchmarks: medians against demands; BENCH= part of a name, as `make bench BENCH=crush`
+	$(PYTHON) tools/microbench.py $(BENCH)
 
 # The run itself takes a minute; the rest is building it.
 INSTRUCTIONS = timeout 900 $(CARGO) run --release -p instructions --

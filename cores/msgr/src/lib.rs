@@ -15,6 +15,9 @@
 #![forbid(unsafe_code)]
 
 pub mod auth;
+#[cfg(feature = "bench")]
+#[doc(hidden)]
+pub mod bench;
 mod config;
 mod event;
 mod frame;

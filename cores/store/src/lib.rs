@@ -16,6 +16,9 @@
 #![forbid(unsafe_code)]
 
 mod api;
+#[cfg(feature = "bench")]
+#[doc(hidden)]
+pub mod bench;
 mod block;
 mod cache;
 mod checked;
