@@ -9,7 +9,7 @@ mod disk;
 use crate::driver::{ACCEPT_PAUSE, Driver, LINGER, MOST_INPUTS, Parts, now};
 use crate::job::{self, Devices};
 use crate::slab::Slab;
-use crate::spin::Spin;
+use crate::spin::{For, Spin};
 use crate::sys::{self, EventFd};
 use conn::{Conn, Outcome};
 use disk::Disks;
@@ -218,7 +218,7 @@ impl Epoll {
     fn await_events(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
         let begin = now();
         if timeout != Some(Duration::ZERO)
-            && let Some(end) = self.spin.until(begin)
+            && let Some(end) = self.spin.until(begin, For::Others)
         {
             let end = timeout.map_or(end, |t| end.min(begin.plus(t)));
             loop {
@@ -293,7 +293,7 @@ impl Driver for Epoll {
         self.accept(inputs);
         self.serve(inputs);
         if !inputs.is_empty() {
-            self.spin.note_busy();
+            self.spin.note_busy(inputs.len());
         }
         Ok(())
     }

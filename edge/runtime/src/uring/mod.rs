@@ -10,7 +10,7 @@ mod ring;
 use crate::driver::{ACCEPT_PAUSE, Driver, LINGER, MOST_INPUTS, Parts, now};
 use crate::job::{self, Devices, Job};
 use crate::slab::Slab;
-use crate::spin::Spin;
+use crate::spin::{For, Spin};
 use crate::sys::{self, EventFd};
 use disk::Flight;
 use io_uring::{opcode, types};
@@ -191,7 +191,8 @@ impl Uring {
         if timeout == Some(Duration::ZERO) {
             return self.ring.poll();
         }
-        if let Some(end) = self.spin.until(begin) {
+        let what = if matches!(self.flights.len(), 1 | 2) { For::Disk } else { For::Others };
+        if let Some(end) = self.spin.until(begin, what) {
             self.ring.poll()?;
             let end = end.min(until);
             while !self.ring.has_work() && now() < end {
@@ -274,7 +275,7 @@ impl Driver for Uring {
             self.dispatch(completion, inputs);
         }
         if !inputs.is_empty() {
-            self.spin.note_busy();
+            self.spin.note_busy(inputs.len());
         }
         self.expire();
         Ok(())
