@@ -85,6 +85,7 @@ impl Backend for store::Store {
     }
     fn counters(&self) -> serde_json::Value {
         let c = store::Store::counters(self);
+        let memory = self.memory();
         serde_json::json!({
             "kind": "disk",
             "commits": c.commits,
@@ -102,6 +103,14 @@ impl Backend for store::Store {
             "damaged": c.damaged,
             "stalled": c.stalled,
             "commit_latency_us_log2": c.commit_latency,
+            "memory": {
+                "blocks": memory.blocks,
+                "pages": memory.pages,
+                "records": memory.records,
+                "delta": memory.delta,
+                "onodes": memory.onodes,
+                "ranges": memory.ranges,
+            },
         })
     }
 }

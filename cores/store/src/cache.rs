@@ -148,12 +148,17 @@ impl BlockCache {
         while self.queues[Written as usize].bytes > MOST_WRITTEN.min(self.limit / 4) {
             self.evict(Written);
         }
-        while self.queues.iter().map(|q| q.bytes).sum::<usize>() > self.limit {
+        while self.bytes() > self.limit {
             self.evict(self.victim());
         }
         if self.queues.iter().map(|q| q.order.len()).sum::<usize>() > 2 * (self.singles.len() + self.runs.len()) + 64 {
             self.tidy();
         }
+    }
+
+    /// Bytes that are kept.
+    pub(crate) fn bytes(&self) -> usize {
+        self.queues.iter().map(|q| q.bytes).sum()
     }
 
     fn insert_run(&mut self, standing: Standing, block: u64, value: Checked, shared: bool) {
@@ -259,6 +264,11 @@ impl PageCache {
         Self { pages: Hashed::default(), queue: VecDeque::new(), bytes: 0, limit }
     }
 
+    /// Bytes that are kept.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     pub(crate) fn get(&self, block: u64) -> Option<&PageRef> {
         let slot = self.pages.get(&block)?;
         slot.hot.set(true);
@@ -331,6 +341,11 @@ impl<K: Hash + Eq, V> Generations<K, V> {
     /// At most about `limit` entries.
     pub(crate) fn new(limit: usize) -> Self {
         Self { young: Hashed::default(), old: Hashed::default(), limit: limit.max(16) }
+    }
+
+    /// Number of entries.
+    pub(crate) fn len(&self) -> usize {
+        self.young.len() + self.old.len()
     }
 
     pub(crate) fn get(&mut self, key: &K) -> Option<&mut V> {

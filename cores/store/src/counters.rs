@@ -37,6 +37,23 @@ pub struct Counters {
     pub commit_latency: [u64; 32],
 }
 
+/// What a store holds in memory now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// Bytes of cached blocks of data.
+    pub blocks: usize,
+    /// Bytes of cached index pages.
+    pub pages: usize,
+    /// Bytes of data that is in the journal only.
+    pub records: usize,
+    /// Bytes of index changes since the last checkpoint.
+    pub delta: usize,
+    /// Number of cached onodes.
+    pub onodes: usize,
+    /// Number of cached ranges of larger objects.
+    pub ranges: usize,
+}
+
 impl Counters {
     pub(crate) fn latency(&mut self, took: std::time::Duration) {
         let micros = took.as_micros() as u64;

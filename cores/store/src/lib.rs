@@ -50,5 +50,5 @@ mod tests;
 pub const FORMAT: u32 = superblock::VERSION;
 
 pub use config::{Config, OpenError};
-pub use counters::Counters;
+pub use counters::{Counters, Memory};
 pub use store::Store;

@@ -5,7 +5,7 @@ use crate::cache::{BlockCache, OnodeCache, PageCache, RangeCache};
 use crate::checkpoint::Checkpoint;
 use crate::commit::{Flight, Pending};
 use crate::config::{Config, OpenError};
-use crate::counters::{Counters, Tally};
+use crate::counters::{Counters, Memory, Tally};
 use crate::exec::Stalled;
 use crate::fetch::{Held, Owner};
 use crate::impaired::Impaired;
@@ -217,6 +217,18 @@ impl Store {
     /// What it counted since it was opened.
     pub fn counters(&self) -> Counters {
         self.tally.add_to(self.counters.clone())
+    }
+
+    /// What it holds in memory now.
+    pub fn memory(&self) -> Memory {
+        Memory {
+            blocks: self.blocks.bytes(),
+            pages: self.pages.bytes(),
+            records: self.records.bytes(),
+            delta: self.active.bytes + self.frozen.as_ref().map_or(0, |f| f.bytes),
+            onodes: self.onodes.borrow().len(),
+            ranges: self.ranges.borrow().len(),
+        }
     }
 
     /// A disk request of this store ended.

@@ -96,6 +96,11 @@ impl Records {
         (record.blocks > 0).then_some((record.at?, record.blocks))
     }
 
+    /// Bytes of data in memory.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Records before `seq` are not needed any more, as far as they are in the ring.
     pub(crate) fn trim(&mut self, seq: u64) {
         while self.base < seq && self.all.front().is_some_and(|r| r.at.is_some() || r.data.is_none()) {
