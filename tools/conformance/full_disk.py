@@ -97,7 +97,8 @@ def goes_on(cluster, pool, known):
     assert name in cluster.run("rados", "-p", pool, "ls", timeout=120).stdout.split()
 
 
-def fill_and_recover(cluster, kind, make, content):
+def fill_and_recover(cluster, kind, make, content, least=0.25):
+    """Fills, recovers, empties; then at most the share `least` may count as used (journal and reserves)."""
     pool = f"fill-{kind}"
     cluster.ceph("osd", "pool", "create", pool, 8)
     client = Client(cluster, pool)
@@ -132,7 +133,7 @@ def fill_and_recover(cluster, kind, make, content):
     remove(reads, *there)
     client.close()
     reads.close()
-    empty = until(f"{kind}: space comes back", lambda: used(cluster) < 0.25 and not osd_is_full(cluster), 30)
+    empty = until(f"{kind}: space comes back", lambda: used(cluster) < least and not osd_is_full(cluster), 30)
     cluster.run("ceph", "osd", "pool", "rm", pool, pool, "--yes-i-really-really-mean-it")
     print(f"{kind}: full after {len(answered)} objects in {filled:.1f} s, {refused}; recovered: {empty}")
 
@@ -237,7 +238,8 @@ def host_cluster(args, directory, mount):
         cluster.run("ceph", "config", "set", "mon", "mon_allow_pool_delete", "true")
         stats = cluster.ceph("df")["stats"]
         assert stats["total_avail_bytes"] < 400 << 20, f"free space is what the host has: {stats}"
-        fill_and_recover(cluster, "host", large, lambda n: n.encode().ljust(4 << 20, b"x"))
+        # A quarter of this host is the journal.
+        fill_and_recover(cluster, "host", large, lambda n: n.encode().ljust(4 << 20, b"x"), least=0.4)
         # Somebody else fills the host to the last byte while clients write.
         cluster.ceph("osd", "pool", "create", "p", 8)
         client = Client(cluster, "p")

@@ -231,6 +231,7 @@ impl Store {
         let seq = self.next_seq;
         let staged = std::mem::take(&mut plan.staged);
         let large = staged.len() * BLOCK >= LARGE;
+        let beyond = self.alloc.beyond;
         let runs = if large { self.alloc.take(staged.len() as u64, Kind::Data) } else { None };
         let blocks = if runs.is_some() { 0 } else { staged.len() as u32 };
         match &runs {
@@ -266,7 +267,7 @@ impl Store {
         self.may_free |= transaction.mutations.iter().any(frees);
         let writes = match runs {
             Some(runs) => {
-                self.host_gave(staged.len() as u64);
+                self.host_gave(self.alloc.beyond - beyond);
                 self.alloc.born(&runs);
                 self.records.push(seq, Staged::default());
                 self.write_direct(seq, &staged, &runs)

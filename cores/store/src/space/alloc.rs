@@ -29,9 +29,11 @@ pub(crate) struct Allocator {
     first: u64,
     /// Blocks from here on were never written.
     frontier: u64,
-    /// Blocks lent by [`Allocator::borrow`] and the like.
+    /// Free blocks below it whose space the host has back.
+    holes: Bits,
+    /// Blocks lent by [`Allocator::borrow`].
     lent: u64,
-    /// Blocks of data that had to be given out beyond the frontier.
+    /// Blocks given out so far that the host had to find space for.
     pub(crate) beyond: u64,
     cursors: [u64; 2],
     /// Data blocks given out since the last freeze.
@@ -47,8 +49,8 @@ impl Allocator {
         busy.write(0, first, true);
         // Pages gather at the front; data leaves them some room.
         let cursors = [first + ((blocks - first) / 64).min(4096), first];
-        let stable = Bits::new(blocks);
-        Self { stable, busy, first, frontier: first, lent: 0, beyond: 0, cursors, born: Vec::new(), page_blocks: 0 }
+        let (stable, holes) = (Bits::new(blocks), Bits::new(blocks));
+        Self { stable, busy, first, frontier: first, holes, lent: 0, beyond: 0, cursors, born: Vec::new(), page_blocks: 0 }
     }
 
     /// All blocks below this one were written once.
@@ -69,6 +71,28 @@ impl Allocator {
     /// Blocks that could be given out now.
     pub(crate) fn free(&self) -> u64 {
         self.busy.len() - self.busy.ones()
+    }
+
+    /// Free blocks that can be written without space from the host, at least.
+    pub(crate) fn backed(&self) -> u64 {
+        self.frontier.saturating_sub(self.busy.ones() + self.holes.ones())
+    }
+
+    /// The host has the space of these free blocks back.
+    pub(crate) fn punched(&mut self, (block, n): Run) {
+        self.holes.write(block, n.into(), true);
+    }
+
+    /// The host refused a write: holes of an earlier life are not known, so any free block may be one.
+    pub(crate) fn doubt_backing(&mut self) {
+        let mut at = self.first;
+        while let Some((start, n)) =
+            self.busy.free_run(at, self.frontier.saturating_sub(at)).filter(|(start, n)| *n > 0 && *start < self.frontier)
+        {
+            let n = n.min(self.frontier - start);
+            self.holes.write(start, n, true);
+            at = start + n;
+        }
     }
 
     /// Blocks that the superblocks and the ring do not take.
@@ -167,10 +191,9 @@ impl Allocator {
         let n = u64::from(run.1);
         assert_eq!(self.busy.write(run.0, n, true), n, "given out twice");
         self.cursors[kind as usize] = run.0 + n;
-        if run.0 + n > self.frontier {
-            self.beyond += n;
-            self.frontier = run.0 + n;
-        }
+        let end = run.0 + n;
+        self.beyond += end.saturating_sub(self.frontier.max(run.0)) + self.holes.write(run.0, n, false);
+        self.frontier = self.frontier.max(end);
         if kind == Kind::Pages {
             self.page_blocks += n;
         }
@@ -257,6 +280,28 @@ impl Allocator {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn knows_what_needs_the_host() {
+        let mut alloc = Allocator::new(1000, 100);
+        alloc.set_frontier(400);
+        assert_eq!((alloc.backed(), alloc.free_below()), (300, 300));
+        let runs = alloc.take(200, Kind::Data).expect("space");
+        assert_eq!((alloc.backed(), alloc.beyond), (100, 0));
+        let lent = alloc.borrow(100, 1000).expect("space");
+        alloc.punched(lent);
+        alloc.give_back(lent);
+        assert_eq!(alloc.backed() + u64::from(lent.1).min(100), 100);
+        runs.into_iter().for_each(|run| alloc.release(run));
+        alloc.doubt_backing();
+        assert_eq!((alloc.backed(), alloc.free_below()), (0, 300));
+        let run = alloc.take_one(50, Kind::Pages).expect("space");
+        assert_eq!(alloc.beyond, 50);
+        alloc.release(run);
+        assert_eq!(alloc.backed(), 50);
+        alloc.take(800, Kind::Data).expect("nearly all");
+        assert_eq!((alloc.backed() <= 50, alloc.frontier() >= 900), (true, true));
+    }
 
     #[test]
     fn gives_everything_out_once() {

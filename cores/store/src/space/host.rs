@@ -1,9 +1,8 @@
 //! The file system below the store's file: how much it can still give, and giving back to it what the store does not use.
 //!
 //! A store's file grows as it fills, so that the host can be full while the store has room. Blocks that are free in the store
-//! but were written once still belong to the file; which ones is not known. So when the host runs short, all free blocks are given back to
-//! it, and from then on each run of blocks as it becomes free: then what the host says it has is what can be written, wherever the allocator
-//! chooses.
+//! but were written once still belong to the file, and can be written without the host. When the host runs short, they are given back to
+//! it, and from then on each run of blocks as it becomes free, for others may need them more.
 
 use crate::block::BLOCK;
 use crate::io::{DATA, Purpose};
@@ -48,9 +47,9 @@ impl Store {
         (self.alloc.total() / 64).clamp(32, 4096)
     }
 
-    /// Blocks that can be written at all, in the store and on the host.
+    /// Blocks that can be written at all, in the store and on the host. What is free in the file needs nothing from the host.
     pub(crate) fn writable_blocks(&self) -> u64 {
-        self.alloc.free().min(self.host_blocks())
+        self.alloc.free().min(self.host_blocks().saturating_add(self.alloc.backed()))
     }
 
     /// Whether the host is what limits the store, and has nearly nothing left.
@@ -113,6 +112,7 @@ impl Store {
 
     /// The host has a run back, as far as it could take it.
     pub(crate) fn trimmed(&mut self, run: Run, sweep: bool) {
+        self.alloc.punched(run);
         match sweep {
             true => self.alloc.give_back(run),
             false => self.alloc.release(run),
@@ -145,6 +145,7 @@ impl Store {
             return false;
         }
         self.host.stat_at = None;
+        self.alloc.doubt_backing();
         if !std::mem::replace(&mut self.host_was_full, true) {
             self.log.push((Level::Warn, "the host has no space for the store's file; writes are tried again each second".into()));
         }
