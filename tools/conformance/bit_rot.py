@@ -163,6 +163,11 @@ def data(cluster):
     expect_fsck(cluster, CLEAN, more=["--deep"])
 
 
+def names_are_gone(cluster, hurt):
+    """Whether an object's name itself cannot be looked up, not only its data."""
+    return any(cluster.run("rados", "-p", "p", "stat", name, check=False).returncode != 0 for name in sorted(hurt)[:1])
+
+
 def leaf(cluster):
     """A bit of a leaf of the index: what is in that page is lost, the rest can be read, nothing can be written."""
     disk = Disk(cluster.dir)
@@ -172,11 +177,14 @@ def leaf(cluster):
         if fsck(cluster)[0] != CLEAN:
             # A leaf of the present tree that is not needed at the start: the free-space map is.
             if cluster.start(expect_ready=False) is not None and cluster.process.poll() is None:
-                hit = at
-                break
+                hurt = look(cluster)
+                # New names will come upon it.
+                if names_are_gone(cluster, hurt):
+                    hit = at
+                    break
+                cluster.kill()
         disk.flip(at + 3000)
-    assert hit is not None, "no leaf of the tree was found"
-    hurt = look(cluster)
+    assert hit is not None, "no leaf of the tree with names was found"
     client, ioctx = connect(cluster)
     # Writes go into the journal until a checkpoint comes upon the page; from then on they are refused, and health says why.
     refused = None
@@ -187,6 +195,7 @@ def leaf(cluster):
             ioctx.write_full(name, content(name, 4096))
             ioctx.set_xattr(name, "x", name.encode() * 20)
             ioctx.write_full("large", b"l" * (60 << 10))
+            ioctx.write_full(f"also-{name}", b"a" * 100)
         except rados.Error as e:
             refused = abs(e.errno)
             break
