@@ -20,7 +20,7 @@ const RETRY: u32 = 64;
 /// How long to look for the end of the only disk request: fast disks make a small write durable within this.
 const DISK: Duration = Duration::from_micros(200);
 /// Rounds with next to nothing in them before that is done, and what that is: a request in two pieces.
-const LONELY: u32 = 64;
+const LONELY: u32 = 512;
 const NEXT_TO_NOTHING: usize = 2;
 
 /// What there is to wait for.
@@ -119,7 +119,7 @@ mod tests {
             spin.note_busy(things);
             spin.until(spin.busy, what).is_some()
         };
-        for round in 1..200 {
+        for round in 1..2 * LONELY {
             assert_eq!(looks(1, For::Disk), round >= LONELY, "round {round}");
         }
         assert!(!looks(1, For::Others));
