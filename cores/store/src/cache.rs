@@ -91,7 +91,7 @@ struct Queue {
 
 /// Runs of blocks of the data disk, by first block; they never overlap. Single blocks, which small objects have, are found by
 /// hash; longer runs also from their middle. What was never used since it came goes first, so that a long scan drives nothing
-/// else out; then second chance decides. A stream of large writes turns in a small part of the memory: most of it is never
+/// else out; then second chance decides. A stream of large writes turns in a quarter of the memory: most of it is never
 /// read again soon, and to fill new memory with it costs more than all else that such a write costs.
 pub(crate) struct BlockCache {
     singles: Hashed<u64, Blocks>,
@@ -102,8 +102,6 @@ pub(crate) struct BlockCache {
 
 /// Blocks in an entry at most, so that what is used of a long run can stay without the rest.
 const LONGEST_RUN: u64 = 16;
-/// Bytes of large writes that are kept at most.
-const MOST_WRITTEN: usize = 64 << 20;
 
 impl BlockCache {
     pub(crate) fn new(limit: usize) -> Self {
@@ -145,7 +143,7 @@ impl BlockCache {
             let part = value.part(at as usize, LONGEST_RUN);
             self.insert_run(standing, block + at, part, shared || n > LONGEST_RUN);
         }
-        while self.queues[Written as usize].bytes > MOST_WRITTEN.min(self.limit / 4) {
+        while self.queues[Written as usize].bytes > self.limit / 4 {
             self.evict(Written);
         }
         while self.bytes() > self.limit {
