@@ -55,7 +55,7 @@ deps-python:
 build: deps-build   ## the release binary, target/release/nacre
 	$(CARGO) build --release -p nacre
 
-test: lint unit build fuzz sim conformance hostile kill-rounds model formats instructions idle memory-small  full-disk ## all that CI runs
+test: lint unit build fuzz sim conformance hostile kill-rounds model formats instructions idle memory-small full-disk   ## all that CI runs
 
 check-fast: deps-build   ## does it compile, and do the tests of one room pass: make check-fast P=store
 	$(CARGO) clippy $(if $(P),-p $(P),--workspace) --all-targets -- -D warnings
