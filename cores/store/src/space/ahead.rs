@@ -75,6 +75,9 @@ impl Store {
             let end = run.0 + u64::from(run.1);
             self.alloc.set_frontier(self.alloc.frontier().max(end));
             self.counters.ahead_bytes += u64::from(run.1) * BLOCK as u64;
+        } else {
+            // The frontier may have passed it meanwhile, over space that the host does not have.
+            self.alloc.doubt_backing();
         }
     }
 }
