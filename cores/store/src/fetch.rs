@@ -8,7 +8,6 @@ use crate::store::Store;
 use bytes::Bytes;
 use node::{DiskDone, DiskOutput};
 use objectstore::{Event, Hold, Wish};
-use std::collections::BTreeSet;
 
 /// For whom something is fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,8 +28,8 @@ pub(crate) struct Held {
     pages: Vec<(u64, PageRef, u64)>,
     data: Vec<(u64, Checked, u64)>,
     records: Vec<(u64, Checked)>,
-    /// What could not be read, and in which epoch.
-    failed: BTreeSet<(Item, u64)>,
+    /// What could not be read, and in which epoch: once for each try.
+    failed: Vec<(Item, u64)>,
     /// Requests under way.
     under_way: usize,
     /// Transactions that it waits for.
@@ -39,6 +38,9 @@ pub(crate) struct Held {
 
 /// Most blocks that one read brings.
 const LONGEST_READ: u32 = 1024;
+
+/// How often something that seems damaged is read before it is said to be: the fault may be one of reading only.
+const TRIES: usize = 6;
 
 const TAG: u32 = 60;
 
@@ -76,31 +78,42 @@ impl Held {
         self.pages.iter().rev().find(|(block, page, _)| *block == ptr.block && page.crc == ptr.crc).map(|(_, page, _)| page)
     }
 
-    /// Whether reading the page failed since the last flip, or gave another page than the one that should be there.
+    /// Whether the page was read often enough since the last flip, and each time that failed or gave another page than the one that
+    /// should be there.
     pub(crate) fn page_failed(&self, ptr: &Ptr, epoch: u64) -> bool {
-        self.failed.contains(&(Item::Page(ptr.block, ptr.blocks), epoch))
-            || self.pages.iter().any(|(block, page, e)| *block == ptr.block && *e == epoch && page.crc != ptr.crc)
+        let wrong = |(block, page, e): &&(u64, PageRef, u64)| *block == ptr.block && *e == epoch && page.crc != ptr.crc;
+        let unread = self.failed.iter().filter(|f| **f == (Item::Page(ptr.block, ptr.blocks), epoch)).count();
+        unread + self.pages.iter().filter(wrong).count() >= TRIES
     }
 
-    /// Up to `max` blocks from `block` on, and the epoch in which they were read.
-    pub(crate) fn data(&self, block: u64, max: u64) -> Option<(Checked, u64)> {
-        let (start, run, epoch) =
-            (self.data.iter().rev()).find(|(start, run, _)| *start <= block && block < *start + run.blocks())?;
+    /// Up to `max` blocks from `block` on, whose checksum is `crc`, and the epoch in which they were read. If no read gave that: what the
+    /// last one gave.
+    pub(crate) fn data(&self, block: u64, max: u64, crc: u32) -> Option<(Checked, u64)> {
+        let reads = || self.data.iter().rev().filter(|(start, run, _)| (*start..start + run.blocks()).contains(&block));
+        let right = reads().find(|(start, run, _)| run.crc((block - start) as usize) == crc);
+        let (start, run, epoch) = right.or_else(|| reads().next())?;
         Some((run.part((block - start) as usize, max), *epoch))
     }
 
+    /// Whether the block was read often enough since the last flip.
     pub(crate) fn data_failed(&self, block: u64, epoch: u64) -> bool {
         let covers = |item: &Item| matches!(item, Item::Data(start, n) if (*start..start + u64::from(*n)).contains(&block));
-        self.failed.iter().any(|(item, e)| *e == epoch && covers(item))
+        let unread = self.failed.iter().filter(|(item, e)| *e == epoch && covers(item)).count();
+        let read = |(start, run, e): &&(u64, Checked, u64)| *e == epoch && (*start..start + run.blocks()).contains(&block);
+        unread + self.data.iter().filter(read).count() >= TRIES
     }
 
-    pub(crate) fn record(&self, seq: u64, index: u32) -> Option<Checked> {
-        let run = &self.records.iter().find(|(s, _)| *s == seq)?.1;
-        (u64::from(index) < run.blocks()).then(|| run.part(index as usize, 1))
+    /// A block of a record, whose checksum is `crc`. If no read gave that: what the last one gave.
+    pub(crate) fn record(&self, seq: u64, index: u32, crc: u32) -> Option<Checked> {
+        let reads = || self.records.iter().rev().filter(|(s, run)| *s == seq && u64::from(index) < run.blocks());
+        let right = reads().find(|(_, run)| run.crc(index as usize) == crc);
+        right.or_else(|| reads().next()).map(|(_, run)| run.part(index as usize, 1))
     }
 
-    pub(crate) fn record_failed(&self, seq: u64, epoch: u64) -> bool {
-        self.failed.contains(&(Item::Record(seq), epoch))
+    /// Whether the record was read often enough.
+    pub(crate) fn record_failed(&self, seq: u64) -> bool {
+        let unread = self.failed.iter().filter(|(item, _)| *item == Item::Record(seq)).count();
+        unread + self.records.iter().filter(|(s, _)| *s == seq).count() >= TRIES
     }
 
     /// Whether everything asked for has come.
@@ -144,8 +157,9 @@ impl Store {
             },
         };
         if first + u64::from(n) > self.device_blocks(device) {
-            let epoch = self.epoch;
-            self.holds.entry(owner).or_default().failed.insert((item, epoch));
+            // To ask again would change nothing.
+            let failed = std::iter::repeat_n((item, self.epoch), TRIES);
+            self.holds.entry(owner).or_default().failed.extend(failed);
             return;
         }
         self.holds.entry(owner).or_default().under_way += 1;
@@ -200,7 +214,7 @@ impl Store {
             (Item::Record(seq), Some(bytes)) => held.into_iter().for_each(|h| h.records.push((seq, Checked::new(bytes.clone())))),
             (item, _) => {
                 if let Some(held) = held {
-                    held.failed.insert((item, epoch));
+                    held.failed.push((item, epoch));
                 }
             }
         }

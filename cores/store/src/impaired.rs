@@ -10,8 +10,6 @@ use node::{Level, Mono};
 use objectstore::Damage;
 use std::time::Duration;
 
-/// How often a page that seems damaged is read again at once.
-const ATTEMPTS: u32 = 3;
 /// Until it is tried again after that.
 const AGAIN: Duration = Duration::from_secs(30);
 
@@ -30,16 +28,11 @@ impl Store {
         self.impaired.as_ref().map(|i| &*i.why)
     }
 
-    /// A checkpoint found a page damaged. True if it is to be tried again at once.
-    pub(crate) fn checkpoint_hurt(&mut self, attempts: &mut u32, damage: &Damage) -> bool {
+    /// A checkpoint found a page damaged, however often it read it.
+    pub(crate) fn checkpoint_hurt(&mut self, damage: &Damage) {
         // Read anew from the disk, whatever memory says.
         self.pages.forget(damage.offset / crate::block::BLOCK as u64);
         self.holds.insert(Owner::Checkpoint, Held::default());
-        *attempts += 1;
-        if *attempts < ATTEMPTS {
-            return true;
-        }
-        *attempts = 0;
         let why = format!(
             "{} at byte {} of the data disk is damaged: checksum {:08x} expected, {:08x} found; what it does not hold can be read, and nothing can be written",
             damage.what, damage.offset, damage.expected, damage.found
@@ -48,17 +41,22 @@ impl Store {
             self.log.push((Level::Error, why.clone()));
         }
         self.impaired = Some(Impaired { why, again: self.now.plus(AGAIN) });
-        false
     }
 
-    /// Whether a checkpoint must wait because a page is damaged.
+    /// Whether a checkpoint must wait because something that it needs seems damaged.
     pub(crate) fn checkpoint_rests(&self) -> bool {
-        self.impaired.as_ref().is_some_and(|i| i.again > self.now)
+        self.rest_ends() != Mono::NEVER
     }
 
     /// When it tries again.
-    pub(crate) fn impaired_deadline(&self) -> Mono {
-        self.impaired.as_ref().map_or(Mono::NEVER, |i| i.again)
+    pub(crate) fn rest_ends(&self) -> Mono {
+        let ends = self.impaired.as_ref().map(|i| i.again).max(self.rests_until);
+        ends.filter(|at| *at > self.now).unwrap_or(Mono::NEVER)
+    }
+
+    /// Whether a checkpoint cannot read what it needs: that stays in the journal.
+    pub(crate) fn checkpoint_hampered(&self) -> bool {
+        self.impaired.is_some() || self.rests_until.is_some()
     }
 
     /// A checkpoint came to its end: the damage was none.

@@ -152,40 +152,30 @@ impl<'a> Eye<'a> {
             let what = format!("{} ({})", object(), store.whereabouts(block.place));
             Err(Unread::Damaged(Damage { what, offset, expected: block.crc, found }))
         };
-        let (found, stale) = match block.place.place() {
+        let (found, tried) = match block.place.place() {
             Where::Bad | Where::Staged(_) => return damaged(block.crc),
             Where::Journal(seq, index) => {
-                let found = store.records.get(seq, index).or_else(|| self.held.and_then(|h| h.record(seq, index)));
-                if found.is_none() && self.held.is_some_and(|h| h.record_failed(seq, store.epoch)) {
-                    return damaged(block.crc);
-                }
-                (found, false)
+                let known = store.records.get(seq, index).filter(|bytes| bytes.crc(0) == block.crc);
+                let found = known.or_else(|| self.held.and_then(|h| h.record(seq, index, block.crc)));
+                (found, self.held.is_some_and(|h| h.record_failed(seq)))
             }
-            Where::Disk(at) => match store.blocks.get(at, max).or_else(|| store.writing.get(at)) {
-                Some(bytes) => (Some(bytes), false),
-                None => {
-                    if self.held.is_some_and(|h| h.data_failed(at, store.epoch)) {
-                        return damaged(block.crc);
-                    }
-                    let held = self.held.and_then(|h| h.data(at, max));
-                    let stale = held.as_ref().is_some_and(|(_, epoch)| *epoch != store.epoch);
-                    (held.map(|(bytes, _)| bytes), stale)
-                }
-            },
+            Where::Disk(at) => {
+                let known = store.blocks.get(at, max).or_else(|| store.writing.get(at));
+                let held = || self.held.and_then(|h| h.data(at, max, block.crc)).map(|(bytes, _)| bytes);
+                // Memory may hold what a faulty read brought.
+                let found = known.filter(|bytes| bytes.crc(0) == block.crc).or_else(held);
+                (found, self.held.is_some_and(|h| h.data_failed(at, store.epoch)))
+            }
         };
         match found {
-            Some(bytes) => match bytes.crc(0) {
-                crc if crc == block.crc => {
-                    count(&store.tally.data_hits);
-                    Ok(bytes)
-                }
-                #[cfg(test)]
-                _ if store.sabotage == Some(crate::tests::Sabotage::SkipChecksum) => Ok(bytes),
-                // What was read before a flip may be of whatever was there before.
-                _ if stale => missing(self.wish_for(block.place, 1)),
-                crc => damaged(crc),
-            },
-            None => missing(self.wish_for(block.place, 1)),
+            Some(bytes) if bytes.crc(0) == block.crc => {
+                count(&store.tally.data_hits);
+                Ok(bytes)
+            }
+            #[cfg(test)]
+            Some(bytes) if store.sabotage == Some(crate::tests::Sabotage::SkipChecksum) => Ok(bytes),
+            found if tried => damaged(found.map_or(block.crc, |bytes| bytes.crc(0))),
+            _ => missing(self.wish_for(block.place, 1)),
         }
     }
 

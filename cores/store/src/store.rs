@@ -52,6 +52,8 @@ pub struct Store {
     pub(crate) phase: Phase,
     pub(crate) failure: Option<String>,
     pub(crate) impaired: Option<Impaired>,
+    /// Until when the checkpoint waits to read again what seemed damaged.
+    pub(crate) rests_until: Option<Mono>,
     /// What is on disk.
     pub(crate) sb: Superblock,
     pub(crate) alloc: Allocator,
@@ -136,6 +138,7 @@ impl Store {
             phase: Phase::Opening(Box::new(Opening::new(create))),
             failure: None,
             impaired: None,
+            rests_until: None,
             sb: Superblock::default(),
             alloc: Allocator::new(1, 1),
             ahead: Ahead::default(),
@@ -313,7 +316,7 @@ impl Store {
         if self.checkpoint_has_work() {
             return Mono(0);
         }
-        self.io.deadline().min(self.ask_sizes_at()).min(self.reclaim_at()).min(self.impaired_deadline())
+        self.io.deadline().min(self.ask_sizes_at()).min(self.reclaim_at()).min(self.rest_ends())
     }
 
     /// Begins a clean stop: what was submitted becomes durable, and a checkpoint is made.
@@ -327,7 +330,8 @@ impl Store {
             && match self.phase {
                 Phase::Opening(_) => false,
                 Phase::Refused(_) => true,
-                Phase::Ready if self.impaired.is_some() => self.pending.is_empty() && self.flights.is_empty(),
+                // What a checkpoint cannot read yet stays in the journal.
+                Phase::Ready if self.checkpoint_hampered() => self.pending.is_empty() && self.flights.is_empty(),
                 Phase::Ready => self.failure.is_some() || (self.quiet() && !self.ahead.writing && self.clean_twice),
             }
     }

@@ -207,13 +207,19 @@ impl Store {
             }
             Err(Unread::Missing(wish)) => {
                 c.stage = stage;
-                self.holds.insert(Owner::Checkpoint, Held::default());
+                if c.asked != wish.0 {
+                    // How often the same was read must not be forgotten.
+                    c.asked.clone_from(&wish.0);
+                    self.holds.insert(Owner::Checkpoint, Held::default());
+                }
                 self.fetch_for(Owner::Checkpoint, wish);
                 false
             }
             Err(Unread::Damaged(damage)) => {
                 c.stage = stage;
-                self.checkpoint_hurt(&mut c.attempts, &damage)
+                c.asked.clear();
+                self.checkpoint_hurt(&damage);
+                false
             }
         }
     }

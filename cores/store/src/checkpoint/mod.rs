@@ -62,8 +62,10 @@ pub(crate) struct Checkpoint {
     omap_bytes: i64,
     /// Steps of work done in a row are bounded; whether there is more to do at once.
     busy: bool,
-    /// How often a damaged page was read in a row.
-    attempts: u32,
+    /// What the merge asked for last.
+    asked: Vec<u64>,
+    /// How often it came back to data in the journal that seemed damaged.
+    doubts: u32,
 }
 
 impl Checkpoint {
@@ -165,6 +167,7 @@ impl Store {
         if self.checkpoint_rests() {
             return;
         }
+        self.rests_until = None;
         let Some(mut checkpoint) = self.checkpoint.take() else { return };
         for _ in 0..STEPS {
             checkpoint.busy = checkpoint.writes < WRITES && self.step(&mut checkpoint);
@@ -198,7 +201,8 @@ impl Store {
             root: self.sb.root,
             omap_bytes: 0,
             busy: true,
-            attempts: 0,
+            asked: Vec::new(),
+            doubts: 0,
         }));
         self.frozen = Some(frozen);
         self.holds.entry(Owner::Checkpoint).or_default();

@@ -3,17 +3,20 @@
 use super::{Checkpoint, Stage, merge::Merge};
 use crate::block::{BLOCK, Block, Place, Where};
 use crate::checked::Checked;
-use crate::fetch::{Owner, wish_record};
+use crate::fetch::{Held, Owner, wish_record};
 use crate::index::delta::Extent;
 use crate::io::{DATA, Purpose};
 use crate::space::alloc::Kind;
 use crate::store::Store;
 use node::Level;
 use objectstore::Wish;
+use std::time::Duration;
 use types::Rope;
 
 /// Blocks moved in one step.
 const BATCH: usize = 256;
+/// How often a checkpoint comes back to data that seems damaged: after 1, 2, 4, 8 and 16 s.
+const DOUBTS: u32 = 5;
 /// Ranges looked at in one step.
 const LOOK: usize = 4096;
 
@@ -57,12 +60,14 @@ impl Store {
         let held = self.holds.get(&Owner::Checkpoint);
         for block in batch {
             let Where::Journal(seq, index) = block.place.place() else { unreachable!("only these are moved") };
-            let bytes = self.records.get(seq, index).or_else(|| held.and_then(|h| h.record(seq, index)));
-            if bytes.is_none() && !held.is_some_and(|h| h.record_failed(seq, self.epoch)) {
+            let whole = |bytes: &Checked| bytes.crc(0) == block.crc;
+            let known = self.records.get(seq, index).filter(whole);
+            let bytes = known.or_else(|| held.and_then(|h| h.record(seq, index, block.crc)).filter(whole));
+            if bytes.is_none() && !held.is_some_and(|h| h.record_failed(seq)) {
                 wishes.push(wish_record(seq));
                 continue;
             }
-            found.push((block.place, bytes.filter(|b| b.crc(0) == block.crc)));
+            found.push((block.place, bytes));
         }
         if !wishes.is_empty() {
             wishes.sort_unstable();
@@ -70,8 +75,26 @@ impl Store {
             self.fetch_for(Owner::Checkpoint, Wish(wishes));
             return false;
         }
-        self.holds.insert(Owner::Checkpoint, crate::fetch::Held::default());
+        self.holds.insert(Owner::Checkpoint, Held::default());
+        if let Some((place, _)) = found.iter().find(|(_, bytes)| bytes.is_none())
+            && self.doubt(c, *place)
+        {
+            return false;
+        }
         self.write_moved(c, found);
+        true
+    }
+
+    /// Whether data in the journal that seems damaged is to be read once more, later: what is given up here is lost for good, and the
+    /// fault may be one of reading only. Meanwhile everything else goes on, as long as the journal has room.
+    fn doubt(&mut self, c: &mut Checkpoint, place: Place) -> bool {
+        if c.doubts == DOUBTS {
+            return false;
+        }
+        let rest = Duration::from_secs(1 << c.doubts);
+        c.doubts += 1;
+        self.log.push((Level::Warn, format!("data in the journal seems damaged, it is read again in {rest:?}: {place:?}")));
+        self.rests_until = Some(self.now.plus(rest));
         true
     }
 
