@@ -42,9 +42,9 @@ impl Intervals {
         self.0.iter().map(|(s, e)| e - s).sum()
     }
 
-    #[cfg(test)]
+    /// Whether `n` is in one of them.
     pub(crate) fn contains(&self, n: u64) -> bool {
-        self.0.range(..=n).next_back().is_some_and(|(_, e)| n < *e)
+        self.0.range(..=n).next_back().is_some_and(|(_, end)| n < *end)
     }
 
     pub(crate) fn first(&self) -> Option<u64> {

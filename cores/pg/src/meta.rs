@@ -165,7 +165,8 @@ pub(crate) struct History {
     pub(crate) acting: Vec<OsdId>,
     /// Earlier intervals that are not known to be over for good, oldest first.
     pub(crate) past: Vec<Interval>,
-    /// Snapshots whose clones are all removed, as long as the map still asks for their removal.
+    /// Snapshots whose clones are all removed. Kept for good, or a write that was long under way could clone for one of them again, and
+    /// nobody would ever remove that clone. There are at most as many intervals as snapshots that still exist, and one.
     pub(crate) purged: Intervals,
     /// Version and time of the last scrub.
     pub(crate) scrub: (EVersion, UTime),

@@ -329,6 +329,7 @@ impl Pg {
             id: self.id,
             info: &self.info,
             watches: &self.watches,
+            purged: &self.history.purged,
             scrubbed: self.scrubbed || self.history.scrub.0 != Default::default(),
             notify_id: u64::from(ctx.map.epoch) << 32 | u64::from((ctx.slot << 16).wrapping_add(self.notify_count)),
         };

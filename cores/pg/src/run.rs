@@ -27,6 +27,8 @@ pub(crate) struct Env<'a> {
     pub(crate) id: SpgId,
     pub(crate) info: &'a Info,
     pub(crate) watches: &'a Watches,
+    /// Snapshots that were removed and trimmed.
+    pub(crate) purged: &'a Intervals,
     /// Number that the first notify of this vector gets.
     pub(crate) notify_id: u64,
     /// The group was scrubbed before.
@@ -42,6 +44,7 @@ impl Env<'_> {
     /// Whether snapshot `snap` was removed from the pool.
     pub(crate) fn snap_removed(&self, snap: u64) -> bool {
         self.map.removed_snaps_queue.get(&self.id.pg.pool).is_some_and(|q| q.contains(snap))
+            || self.purged.contains(snap)
             || self.pool.is_pool_snaps_mode() && snap <= self.pool.snap_seq && !self.pool.snaps.contains_key(&snap)
     }
 

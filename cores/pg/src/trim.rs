@@ -13,6 +13,8 @@ use std::ops::Bound;
 pub(crate) struct Trim {
     /// Snapshots to do.
     pub(crate) queue: Intervals,
+    /// What the map asks for and is done: the monitors are told.
+    pub(crate) done: Intervals,
     /// The scan for the next objects, while it waits for the store.
     pub(crate) hold: Option<Hold>,
     /// Objects that were handed to their lanes and are not done.
@@ -36,15 +38,9 @@ impl Pg {
     pub(crate) fn plan_trim(&mut self, ctx: &mut Ctx<'_>) {
         let removed = ctx.map.removed_snaps_queue.get(&self.id.pg.pool);
         let wanted = Intervals::from_lengths(removed.into_iter().flat_map(|q| q.iter()));
-        // What the map no longer asks for need not be remembered.
-        let remembered = self.history.purged.intersection(&wanted);
-        let forget = remembered != self.history.purged;
-        self.history.purged = remembered;
+        self.trim.done = self.history.purged.intersection(&wanted);
         self.trim.queue = wanted;
         self.trim.queue.subtract(&self.history.purged);
-        if forget {
-            self.save(ctx);
-        }
         if self.trim.queue.is_empty() {
             self.trim.next = None;
         } else if self.trim.hold.is_none() && self.trim.outstanding == 0 {
@@ -95,6 +91,7 @@ impl Pg {
         if objects.is_empty() {
             self.trim.queue.remove(snap, snap + 1);
             self.history.purged.insert(snap, snap + 1);
+            self.trim.done.insert(snap, snap + 1);
             self.save(ctx);
             if !self.trim.queue.is_empty() {
                 self.trim.next = Some(ctx.now.mono);

@@ -102,9 +102,9 @@ impl Cluster {
                 return Err(format!("the disk of osd.{number} is not whole after a clean stop:{}", lines(&report.findings)));
             }
             if (report.objects, report.data_blocks) != (0, 0) {
-                let (objects, blocks) = (report.objects, report.data_blocks);
+                let (objects, blocks, names) = (report.objects, report.data_blocks, report.first_objects.join(", "));
                 return Err(format!(
-                    "space leaks: everything was deleted, and osd.{number} holds {objects} objects, {blocks} blocks"
+                    "space leaks: everything was deleted, and osd.{number} holds {objects} objects, {blocks} blocks: {names}"
                 ));
             }
         }

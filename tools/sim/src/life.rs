@@ -90,7 +90,8 @@ impl Cluster {
         }
     }
 
-    /// Waits until all that was told is answered. What could not be done says so, unless it was done before.
+    /// Waits until all that was told is answered. What could not be done says so, unless it was done before; or could not be done as no
+    /// OSD was up at that moment.
     pub(crate) fn wait_told(&mut self) -> Result<(), String> {
         let shared = self.admin_shared.clone();
         let busy = || !shared.borrow().open.is_empty() || !shared.borrow().commands.is_empty();
@@ -99,8 +100,8 @@ impl Cluster {
             return Err(format!("the monitor does not answer {open:?}"));
         }
         let answers = std::mem::take(&mut shared.borrow_mut().answers);
-        // Repeated, a command may find that it is done: EEXIST, ENOENT.
-        let refused = answers.iter().find(|(_, result, ..)| ![0, -2, -17].contains(result));
+        // Repeated, a command may find that it is done: EEXIST, ENOENT. EAGAIN: a pool cannot be made while all OSDs are down.
+        let refused = answers.iter().find(|(_, result, ..)| ![0, -2, -11, -17].contains(result));
         refused.map_or(Ok(()), |(command, result, status, _)| Err(format!("{command} is answered with {result}: {status}")))
     }
 }

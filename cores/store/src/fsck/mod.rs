@@ -78,6 +78,8 @@ pub struct Report {
     pub objects: u64,
     /// Pages of the index on disk.
     pub pages: u64,
+    /// The first of the objects' names.
+    pub first_objects: Vec<String>,
     /// Blocks of data that the index on disk refers to.
     pub data_blocks: u64,
     /// References to them beyond the first of each.
@@ -87,6 +89,9 @@ pub struct Report {
     /// Blocks whose checksums were verified (only by a deep check).
     pub verified: u64,
 }
+
+/// Names of objects that a report holds, at most.
+const FIRST_OBJECTS: usize = 8;
 
 impl Report {
     /// Whether nothing is wrong.
@@ -271,6 +276,9 @@ impl Checker<'_> {
     fn check_object(&mut self, key: &Bytes, value: &Bytes, report: &mut Report, deep: bool) {
         report.objects += 1;
         let name = keys::object(key).map_or_else(|| key.escape_ascii().to_string(), |o| o.to_string());
+        if report.first_objects.len() < FIRST_OBJECTS {
+            report.first_objects.push(name.clone());
+        }
         let Some(onode) = Onode::decode(value) else {
             return report.find(Severity::Fatal, name, "its onode is not understood");
         };
