@@ -432,6 +432,7 @@ impl Place<'_> {
             memory: self.memory,
         };
         let store = store_config(osd, self.fsid, whoami, self.memory)?;
+        node::keep_buffers(self.memory as usize / 32);
         Ok(Prepared { name, listener, devices, config, store, content })
     }
 }
@@ -466,7 +467,7 @@ fn store_config(osd: &OsdState, fsid: Fsid, whoami: i32, memory: u64) -> Result<
 /// What the store of an OSD takes of its memory. The rest is for requests and answers on their way (a quarter), and for what an OSD takes
 /// however much it was given: program, maps, logs of groups.
 fn store_memory(memory: u64) -> u64 {
-    const FIXED: u64 = 64 << 20;
+    const FIXED: u64 = 96 << 20;
     (memory / 4 * 3).saturating_sub(FIXED).max(memory / 4)
 }
 

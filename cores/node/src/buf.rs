@@ -3,14 +3,22 @@
 use bytes::Bytes;
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 /// Alignment of every buffer, in bytes: what O_DIRECT asks for on every disk that we know.
 pub const ALIGN: usize = 4096;
 /// Buffers above this size go back to the system when they are dropped, in pages.
 const LARGEST_KEPT: usize = (8 << 20) / ALIGN;
-/// Bytes that each thread keeps for the next taker.
+/// Bytes that each thread keeps for the next taker, if nobody says how many.
 const KEPT: usize = 24 << 20;
+static MOST_KEPT: AtomicUsize = AtomicUsize::new(KEPT);
+
+/// Sets how many bytes each thread keeps for the next taker, at least 24 MiB: as much as requests and answers on their way take, or
+/// the system is asked for memory again and again.
+pub fn keep_buffers(bytes: usize) {
+    MOST_KEPT.store(bytes.max(KEPT), Ordering::Relaxed);
+}
 
 /// What memory is made of: asking for these asks for alignment.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -111,7 +119,7 @@ impl Drop for Buf {
         // A thread that ends has no pool any more; then the memory just goes.
         let _ = POOL.try_with(|pool| {
             let mut pool = pool.borrow_mut();
-            if pool.bytes + memory.len() * ALIGN <= KEPT {
+            if pool.bytes + memory.len() * ALIGN <= MOST_KEPT.load(Ordering::Relaxed) {
                 pool.bytes += memory.len() * ALIGN;
                 if pool.by_class.len() <= class {
                     pool.by_class.resize_with(class + 1, Vec::new);

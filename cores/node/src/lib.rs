@@ -15,7 +15,7 @@
 
 mod buf;
 
-pub use buf::{ALIGN, Buf};
+pub use buf::{ALIGN, Buf, keep_buffers};
 
 use std::net::SocketAddr;
 use std::time::Duration;

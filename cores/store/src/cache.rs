@@ -1,12 +1,13 @@
 //! What is kept in memory of the disk: blocks of data, index pages, onodes. All bounded; all may forget anything.
 
-use crate::block::Patch;
+use crate::block::{BLOCK, Patch};
 use crate::checked::Checked;
 use crate::index::delta::Extent;
 use crate::index::layer::Layer;
 use crate::index::page::PageRef;
 use crate::onode::Onode;
 use bytes::Bytes;
+use node::Mono;
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hash, Hasher};
@@ -72,15 +73,17 @@ struct Blocks {
 /// How an entry came, and whether it was used since: the queue that it is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// A large write, not read since.
+    /// A large write: not used since.
     Written,
+    /// A large read of what was not read of late: not used since.
+    Read,
     /// Came in another way, not used since.
     Fresh,
     /// Used since it came.
     Kept,
 }
 
-use Standing::{Fresh, Kept, Written};
+use Standing::{Fresh, Kept, Read, Written};
 
 /// First blocks of entries, oldest first. One whose run is gone, or has moved to another queue, is skipped.
 #[derive(Default)]
@@ -91,21 +94,40 @@ struct Queue {
 
 /// Runs of blocks of the data disk, by first block; they never overlap. Single blocks, which small objects have, are found by
 /// hash; longer runs also from their middle. What was never used since it came goes first, so that a long scan drives nothing
-/// else out; then second chance decides. A stream of large writes turns in a quarter of the memory: most of it is never
-/// read again soon, and to fill new memory with it costs more than all else that such a write costs.
+/// else out; then second chance decides. Streams of large writes and large reads turn in a small part of the memory: most of that is never
+/// read again soon, disks give it nearly as fast as memory, and to fill new memory with it costs more than all else that such an operation
+/// costs. What comes a second time is kept.
 pub(crate) struct BlockCache {
     singles: Hashed<u64, Blocks>,
     runs: BTreeMap<u64, Blocks>,
-    queues: [Queue; 3],
+    queues: [Queue; 4],
+    /// First blocks of runs that were read of late, and went.
+    passed: Generations<u64, ()>,
+    /// Bytes by which long runs that are kept may grow now, and since when that counts.
+    growth: (usize, Mono),
     limit: usize,
 }
 
+/// Which part of the memory a stream turns in.
+const STREAM: usize = 16;
+/// Bytes in a second by which long runs that are kept may grow while the cache is not full: new memory costs up to 3 µs for each KiB
+/// (measured on virtual machines, whose host must find it), ten times what such a read costs otherwise; and from a disk that is slower than
+/// this nothing comes faster.
+const GROWTH: usize = 64 << 20;
 /// Blocks in an entry at most, so that what is used of a long run can stay without the rest.
 const LONGEST_RUN: u64 = 16;
 
 impl BlockCache {
     pub(crate) fn new(limit: usize) -> Self {
-        Self { singles: Hashed::default(), runs: BTreeMap::new(), queues: Default::default(), limit }
+        let passed = Generations::new(limit / (LONGEST_RUN as usize * BLOCK));
+        Self {
+            singles: Hashed::default(),
+            runs: BTreeMap::new(),
+            queues: Default::default(),
+            passed,
+            growth: (GROWTH, Mono(0)),
+            limit,
+        }
     }
 
     /// Up to `max` blocks from `block` on, if the first is there.
@@ -125,7 +147,13 @@ impl BlockCache {
 
     /// Keeps blocks, unless there are too many of them. `shared`: they are only a part of the buffer that they lie in.
     pub(crate) fn insert(&mut self, block: u64, value: Checked, shared: bool) {
-        self.insert_as(Fresh, block, value, shared);
+        let large = value.blocks() >= LONGEST_RUN;
+        let standing = match large {
+            false => Fresh,
+            true if self.passed.get(&block).is_some() && self.may_grow(value.len()) => Kept,
+            true => Read,
+        };
+        self.insert_as(standing, block, value, shared);
     }
 
     /// The same for blocks of a large write.
@@ -143,8 +171,10 @@ impl BlockCache {
             let part = value.part(at as usize, LONGEST_RUN);
             self.insert_run(standing, block + at, part, shared || n > LONGEST_RUN);
         }
-        while self.queues[Written as usize].bytes > self.limit / 4 {
-            self.evict(Written);
+        for stream in [Written, Read] {
+            while self.queues[stream as usize].bytes > self.limit / STREAM {
+                self.evict(stream);
+            }
         }
         while self.bytes() > self.limit {
             self.evict(self.victim());
@@ -152,6 +182,24 @@ impl BlockCache {
         if self.queues.iter().map(|q| q.order.len()).sum::<usize>() > 2 * (self.singles.len() + self.runs.len()) + 64 {
             self.tidy();
         }
+    }
+
+    /// Time goes on.
+    pub(crate) fn tick(&mut self, now: Mono) {
+        let (left, since) = self.growth;
+        let more = (now.0.saturating_sub(since.0) as u128 * GROWTH as u128 / 1_000_000_000).min(GROWTH as u128) as usize;
+        if more >= LONGEST_RUN as usize * BLOCK {
+            self.growth = ((left + more).min(GROWTH), now);
+        }
+    }
+
+    /// Whether so many bytes of long runs more may be kept; takes them from what is allowed, unless they take the place of others.
+    fn may_grow(&mut self, bytes: usize) -> bool {
+        if self.bytes() + bytes > self.limit {
+            return true;
+        }
+        let left = self.growth.0.checked_sub(bytes);
+        left.inspect(|left| self.growth.0 = *left).is_some()
     }
 
     /// Bytes that are kept.
@@ -181,7 +229,8 @@ impl BlockCache {
         let empty = |standing: Standing| self.queues[standing as usize].order.is_empty();
         let few = self.queues[Fresh as usize].bytes < self.limit / 4;
         match (empty(Fresh), empty(Kept)) {
-            (true, true) => Written,
+            (true, true) if empty(Read) => Written,
+            (true, true) => Read,
             (false, true) => Fresh,
             (fresh, false) => {
                 if fresh || few {
@@ -197,9 +246,14 @@ impl BlockCache {
     fn evict(&mut self, from: Standing) {
         let Some(block) = self.queues[from as usize].order.pop_front() else { return };
         let Some(entry) = self.entry(block).filter(|e| e.standing == from) else { return };
-        if !entry.hot.replace(false) {
+        let (hot, long, len) = (entry.hot.replace(false), entry.value.blocks() == LONGEST_RUN, entry.value.len());
+        if !hot || from != Kept && long && !self.may_grow(len) {
+            if hot || from == Read {
+                self.passed.put(block, ());
+            }
             return self.remove(block);
         }
+        let Some(entry) = self.entry(block) else { return };
         entry.standing = Kept;
         if std::mem::take(&mut entry.shared) {
             // It will outlive its neighbours, and must not keep their memory.
@@ -221,7 +275,7 @@ impl BlockCache {
     /// What was forgotten leaves its place in the queues, and what came back has two: neither may add up.
     fn tidy(&mut self) {
         let (singles, runs) = (&self.singles, &self.runs);
-        for standing in [Written, Fresh, Kept] {
+        for standing in [Written, Read, Fresh, Kept] {
             let mut seen = std::collections::BTreeSet::new();
             let there = |b: &u64| singles.get(b).or_else(|| runs.get(b)).is_some_and(|e| e.standing == standing);
             self.queues[standing as usize].order.retain(|b| there(b) && seen.insert(*b));
@@ -403,7 +457,6 @@ impl RangeCache {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::block::BLOCK;
 
     fn run(n: usize, fill: u8) -> Checked {
         Checked::new(vec![fill; n * BLOCK].into())
@@ -429,26 +482,56 @@ mod tests {
         cache.insert(28, run(3, 5), false);
         assert_eq!(found(&cache, 30, 1), Some((1, 5)));
         cache.forget(0, 1000);
-        assert_eq!((bytes(&cache), found(&cache, 22, 1)), ([0; 3], None));
+        assert_eq!((bytes(&cache), found(&cache, 22, 1)), ([0; 4], None));
     }
 
-    fn bytes(cache: &BlockCache) -> [usize; 3] {
-        [0, 1, 2].map(|i| cache.queues[i].bytes)
+    fn bytes(cache: &BlockCache) -> [usize; 4] {
+        [0, 1, 2, 3].map(|i| cache.queues[i].bytes)
     }
 
     #[test]
     fn large_writes_turn_in_a_part_of_the_memory_but_stay_if_read() {
-        let mut cache = BlockCache::new(400 * BLOCK);
+        let mut cache = BlockCache::new(1600 * BLOCK);
         for i in 0..100 {
             cache.insert_written(i * 16, run(16, i as u8), false);
             cache.get(0, 1);
         }
-        assert_eq!(bytes(&cache), [96, 0, 16].map(|n| n * BLOCK));
+        assert_eq!(bytes(&cache), [96, 0, 0, 16].map(|n| n * BLOCK));
         assert!(cache.get(0, 1).is_some() && cache.get(16, 1).is_none() && cache.get(99 * 16, 1).is_some());
-        cache.insert(5000, run(20, 1), false);
-        assert_eq!(bytes(&cache), [96, 20, 16].map(|n| n * BLOCK));
+        cache.insert(5000, run(15, 1), false);
+        assert_eq!(bytes(&cache), [96, 0, 15, 16].map(|n| n * BLOCK));
         cache.forget(0, 6000);
-        assert_eq!(bytes(&cache), [0; 3]);
+        assert_eq!(bytes(&cache), [0; 4]);
+    }
+
+    #[test]
+    fn large_reads_pass_until_they_come_again() {
+        let mut cache = BlockCache::new(1600 * BLOCK);
+        let scan = |cache: &mut BlockCache| (0..20).for_each(|i| cache.insert(i * 32, run(32, i as u8), false));
+        scan(&mut cache);
+        assert_eq!(bytes(&cache), [0, 96, 0, 0].map(|n| n * BLOCK), "a scan leaves little behind");
+        scan(&mut cache);
+        assert_eq!(bytes(&cache), [0, 96, 0, 17 * 32].map(|n| n * BLOCK), "what passed before is kept when it comes again");
+        assert!((0..20).all(|i| cache.get(i * 32, 1).is_some()));
+        cache.forget(0, 6000);
+        assert_eq!(bytes(&cache), [0; 4]);
+    }
+
+    #[test]
+    fn what_is_kept_of_long_runs_grows_at_a_pace() {
+        let mut cache = BlockCache::new(1 << 30);
+        let scan = |cache: &mut BlockCache| {
+            let missed: Vec<u64> = (0..4096).map(|i| i * 32).filter(|block| cache.get(*block, 1).is_none()).collect();
+            missed.into_iter().for_each(|block| cache.insert(block, run(32, 1), false));
+        };
+        scan(&mut cache);
+        scan(&mut cache);
+        let second = bytes(&cache)[Kept as usize];
+        assert!(second <= GROWTH, "{second} at once");
+        cache.tick(Mono(500_000_000));
+        scan(&mut cache);
+        let third = bytes(&cache)[Kept as usize];
+        assert!(third > second && third <= second + GROWTH / 2, "{third} half a second later");
     }
 
     #[test]

@@ -160,10 +160,14 @@ impl<'a> Eye<'a> {
                 (found, self.held.is_some_and(|h| h.record_failed(seq)))
             }
             Where::Disk(at) => {
-                let known = store.blocks.get(at, max).or_else(|| store.writing.get(at));
-                let held = || self.held.and_then(|h| h.data(at, max, block.crc)).map(|(bytes, _)| bytes);
-                // Memory may hold what a faulty read brought.
-                let found = known.filter(|bytes| bytes.crc(0) == block.crc).or_else(held);
+                // What was fetched for this very read is no second use of it, so the cache is not asked first. Memory may hold what a
+                // faulty read brought.
+                let right = |bytes: &Checked| bytes.crc(0) == block.crc;
+                let held = self.held.and_then(|h| h.data(at, max, block.crc)).map(|(bytes, _)| bytes);
+                let found = match held {
+                    Some(bytes) if right(&bytes) => Some(bytes),
+                    held => store.blocks.get(at, max).or_else(|| store.writing.get(at)).filter(right).or(held),
+                };
                 (found, self.held.is_some_and(|h| h.data_failed(at, store.epoch)))
             }
         };

@@ -288,6 +288,7 @@ impl Store {
             self.io.retry(now.mono);
         }
         if self.ready() && self.failure.is_none() && !self.read_only {
+            self.blocks.tick(now.mono);
             self.run_stalled();
             self.settle();
             self.form_groups();
