@@ -22,9 +22,10 @@ def free_port():
 
 
 class Cluster:
-    """`nacre up` on a folder."""
+    """`nacre up` on a folder, or its monitor alone (`role="mon"`)."""
 
-    def __init__(self, nacre, directory, *more, port=None, auth="none", env=None):
+    def __init__(self, nacre, directory, *more, port=None, auth="none", env=None, role="up"):
+        self.role = role
         self.nacre, self.dir, self.more = nacre, directory, [str(m) for m in more]
         self.port, self.auth, self.process = port or free_port(), auth, None
         self.env = dict(os.environ, **(env or {}))
@@ -32,7 +33,7 @@ class Cluster:
 
     def start(self, wait=60, expect_ready=True):
         """Starts and waits for the line that says it serves; gives the seconds that took."""
-        argv = [self.nacre, "up", "--dir", self.dir, "--port", str(self.port), "--auth", self.auth, *self.more]
+        argv = [self.nacre, self.role, "--dir", self.dir, "--port", str(self.port), "--auth", self.auth, *self.more]
         begun = time.monotonic()
         self.process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.env)
         line = self.process.stdout.readline()
