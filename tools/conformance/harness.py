@@ -1,15 +1,14 @@
 """What the tests with real processes share: the server as a process, a disk that forgets, clients, ports."""
 import os
-import random
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import threading
 import time
 
 import rados
+from live import free_port  # noqa: F401
 
 # Seconds after which a server that is not ready has failed.
 READY = 60
@@ -112,19 +111,6 @@ class Place:
     def remove(self):
         if self.temporary:
             shutil.rmtree(self.path)
-
-
-def free_port(first=10000, end=30000):
-    """A port that is free and below the range of ephemeral ports: a client that dials a dead server on an ephemeral port may
-    get that very port as its own, and keep the server from coming back."""
-    while True:
-        port = random.SystemRandom().randrange(first, end)
-        with socket.socket() as s:
-            try:
-                s.bind(("127.0.0.1", port))
-                return port
-            except OSError:
-                continue
 
 
 def connect(conf):
