@@ -12,6 +12,7 @@ import shutil
 import struct
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import rados  # noqa: E402
@@ -19,6 +20,7 @@ from live import Cluster, until  # noqa: E402
 
 BLOCK, EIO = 4096, 5
 PAGE_MAGIC = b"NPg1"
+OBJECTS = 1500
 CLEAN, MINOR, DATA, FATAL = 0, 2, 3, 4
 
 
@@ -51,15 +53,26 @@ class Disk:
         raise AssertionError("the block is not on the disk")
 
     def leaves(self):
-        """Byte offsets of leaf pages, those of former trees included."""
+        """Leaf pages, those of former trees included: byte offset, and the sections of the index that their keys lie in."""
         out = []
         with open(self.path, "rb") as f:
             at = 0
             while piece := f.read(BLOCK):
                 if piece[:4] == PAGE_MAGIC and piece[4] == 0 and struct.unpack_from("<Q", piece, 8)[0] * BLOCK == at:
-                    out.append(at)
+                    out.append((at, self.sections(piece + f.read(BLOCK))))
+                    f.seek(at + BLOCK)
                 at += BLOCK
         return out
+
+    @staticmethod
+    def sections(page):
+        """First bytes of the keys in a page: its number of keys, the length of their common beginning and that, where each entry is; an
+        entry begins with the lengths of its key and of its value."""
+        count, prefix = struct.unpack_from("<II", page, 24)
+        if prefix:
+            return page[32:33]
+        places = (at for at in struct.unpack_from(f"<{count}I", page, 32) if at + 9 <= len(page))
+        return bytes(sorted({page[at + 8] for at in places}))
 
     def groups(self):
         """Journal groups in the ring: (lsn, incarnation, byte offset), in order. docs/format/store.md says where these stand."""
@@ -82,18 +95,22 @@ def connect(cluster):
     return client, client.open_ioctx("p")
 
 
-def fill(cluster, objects=1500):
+def write(ioctx, name):
+    """Writes a small object; gives the completion."""
+    with rados.WriteOpCtx() as op:
+        op.write_full(content(name, 4096))
+        op.set_xattr("x", name.encode() * 20)
+        ioctx.set_omap(op, (name, "k"), (name.encode(), b"v" * 100))
+        return ioctx.operate_aio_write_op(op, name)
+
+
+def fill(cluster):
     cluster.ceph("osd", "pool", "create", "p", 8)
     client, ioctx = connect(cluster)
     waiting = []
     ioctx.write_full("big", content("big", 4 << 20))
-    for i in range(objects):
-        name = f"small-{i}"
-        with rados.WriteOpCtx() as op:
-            op.write_full(content(name, 4096))
-            op.set_xattr("x", name.encode() * 20)
-            ioctx.set_omap(op, (name, "k"), (name.encode(), b"v" * 100))
-            waiting.append(ioctx.operate_aio_write_op(op, name))
+    for i in range(OBJECTS):
+        waiting.append(write(ioctx, f"small-{i}"))
     for completion in waiting:
         completion.wait_for_complete()
         assert completion.get_return_value() == 0
@@ -101,11 +118,13 @@ def fill(cluster, objects=1500):
     client.shutdown()
 
 
-def look(cluster, objects=1500):
-    """Reads everything: the names whose data, attribute or omap cannot be read. Fails on anything wrong."""
+def look(cluster, but=None):
+    """Reads everything but one: the names whose data, attribute or omap cannot be read. Fails on anything wrong."""
     client, ioctx = connect(cluster)
     hurt = set()
-    for name in ["big"] + [f"small-{i}" for i in range(objects)]:
+    for name in ["big"] + [f"small-{i}" for i in range(OBJECTS)]:
+        if name == but:
+            continue
         want = content(name, 4 << 20 if name == "big" else 4096)
         try:
             assert ioctx.read(name, len(want) + 1) == want, f"{name}: wrong data"
@@ -163,56 +182,110 @@ def data(cluster):
     expect_fsck(cluster, CLEAN, more=["--deep"])
 
 
-def names_are_gone(cluster, hurt):
-    """Whether an object's name itself cannot be looked up, not only its data."""
-    return any(cluster.run("rados", "-p", "p", "stat", name, check=False).returncode != 0 for name in sorted(hurt)[:1])
+def rotten_leaf(cluster, section):
+    """Flips a bit in a leaf of the present tree whose keys all lie in this section. Gives the byte where it begins."""
+    disk = Disk(cluster.dir)
+    for at, sections in disk.leaves():
+        if sections == section:
+            disk.flip(at + 3000)
+            code, text = fsck(cluster)
+            if code == FATAL:
+                assert f"byte {at}: index page: is not the page that was written" in text, text
+                return at
+            disk.flip(at + 3000)
+    raise AssertionError(f"no leaf of the tree holds only keys of section {section}")
+
+
+def overwrite(ioctx, names, times):
+    """Overwrites objects with what the journal takes until that is refused; gives the error, None if it never is."""
+    for n in range(times):
+        try:
+            ioctx.write_full(names[n % len(names)], bytes([n % 251]) * (60 << 10))
+        except rados.Error as e:
+            return abs(e.errno)
+    return None
+
+
+def expect_acknowledged(cluster, ioctx, hurt, gone):
+    """What could be read can be read, what was written is there, and what was removed is gone."""
+    assert ioctx.read("kept", 70000) == b"k" * 60000
+    try:
+        ioctx.stat(gone)
+        raise AssertionError(f"{gone} was removed and is there")
+    except rados.ObjectNotFound:
+        pass
+    found = look(cluster, but=gone)
+    assert found == hurt - {gone}, f"lost meanwhile: {sorted(found - hurt)}; can be read now: {sorted(hurt - found)}"
 
 
 def leaf(cluster):
     """A bit of a leaf of the index: what is in that page is lost, the rest can be read, nothing can be written."""
-    disk = Disk(cluster.dir)
-    hit = None
-    for at in disk.leaves():
-        disk.flip(at + 3000)
-        if fsck(cluster)[0] != CLEAN:
-            # A leaf of the present tree that is not needed at the start: the free-space map is.
-            if cluster.start(expect_ready=False) is not None and cluster.process.poll() is None:
-                hurt = look(cluster)
-                # New names will come upon it.
-                if names_are_gone(cluster, hurt):
-                    hit = at
-                    break
-                cluster.kill()
-        disk.flip(at + 3000)
-    assert hit is not None, "no leaf of the tree with names was found"
+    hit = rotten_leaf(cluster, b"X")
+    cluster.start()
+    hurt = look(cluster)
+    assert 0 < len(hurt) < OBJECTS, f"{len(hurt)} objects lost a part"
+    # Where their data is was lost, but not their names.
+    gone = sorted(hurt - {"big"})[0]
+    cluster.run("rados", "-p", "p", "stat", gone)
     client, ioctx = connect(cluster)
-    # Writes go into the journal until a checkpoint comes upon the page; from then on they are refused, and health says why.
-    refused = None
-    ioctx.write_full("new-0", b"n" * 60000)
-    whole = [f"small-{i}" for i in range(1500) if f"small-{i}" not in hurt]
-    for name in whole + whole:
-        try:
-            ioctx.write_full(name, content(name, 4096))
-            ioctx.set_xattr(name, "x", name.encode() * 20)
-            ioctx.write_full("large", b"l" * (60 << 10))
-            ioctx.write_full(f"also-{name}", b"a" * 100)
-        except rados.Error as e:
-            refused = abs(e.errno)
-            break
+    # Writes go into the journal until a checkpoint comes upon the page, as something in it was removed; from then on they are refused,
+    # and health says why.
+    assert "OSD_INDEX_DAMAGED" not in cluster.health()
+    ioctx.write_full("kept", b"k" * 60000)
+    ioctx.remove_object(gone)
+    refused = overwrite(ioctx, ["new"], 3000)
     assert refused == EIO, f"writes end with {refused}"
     until("health tells", lambda: "OSD_INDEX_DAMAGED" in cluster.health(), 15)
     assert cluster.ceph("health")["status"] == "HEALTH_ERR"
-    assert look(cluster) == hurt, "what could be read can be read"
-    assert ioctx.read("new-0", 70000) == b"n" * 60000, "what was acknowledged is there"
+    assert f"at byte {hit} of the data disk" in cluster.log("osd.0")
+    expect_acknowledged(cluster, ioctx, hurt, gone)
     ioctx.close()
     client.shutdown()
     cluster.alive()
     cluster.kill()
     cluster.start()
-    assert look(cluster) == hurt
+    client, ioctx = connect(cluster)
+    expect_acknowledged(cluster, ioctx, hurt, gone)
+    ioctx.close()
+    client.shutdown()
     cluster.stop()
     expect_fsck(cluster, FATAL, rf"byte {hit}: index page: is not the page that was written")
-    print(f"  {len(hurt)} of 1501 objects lost a part with the leaf at byte {hit}")
+    print(f"  {len(hurt)} of {OBJECTS + 1} objects lost a part with the leaf at byte {hit}")
+
+
+def names(cluster):
+    """A bit of a leaf with names: those names, and new ones that belong there, get EIO; the others can be read, written and made."""
+    hit = rotten_leaf(cluster, b"N")
+    cluster.start()
+    hurt = look(cluster)
+    assert 0 < len(hurt) < OBJECTS, f"{len(hurt)} objects lost their name"
+    done = cluster.run("rados", "-p", "p", "stat", sorted(hurt)[0], check=False)
+    assert done.returncode != 0 and "Input/output error" in done.stderr, done
+    client, ioctx = connect(cluster)
+    taken, refused = [], 0
+    for name in (f"new-{n}" for n in range(300)):
+        try:
+            ioctx.write_full(name, content(name, 300))
+            taken.append(name)
+        except rados.Error as e:
+            assert abs(e.errno) == EIO, e
+            refused += 1
+    assert taken and refused, f"{len(taken)} of 300 new names were taken"
+    assert all(ioctx.read(name, 1000) == content(name, 300) for name in taken)
+    # A list that lacks names is not told as a whole one.
+    done = cluster.run("rados", "-p", "p", "ls", check=False)
+    assert done.returncode != 0, f"a list of {len(done.stdout.split())} names is told as if it were whole"
+    # Checkpoints do not come upon that page.
+    assert overwrite(ioctx, taken[:8], 1200) is None
+    section = next(v for v in cluster.admin("osd.0", "perf", "dump").values() if "checkpoints" in v)
+    assert section["checkpoints"] > 0, "no checkpoint came: this shows nothing"
+    assert "OSD_INDEX_DAMAGED" not in cluster.health()
+    assert look(cluster) == hurt
+    ioctx.close()
+    client.shutdown()
+    cluster.stop()
+    expect_fsck(cluster, FATAL, rf"byte {hit}: index page: is not the page that was written")
+    print(f"  {len(hurt)} of {OBJECTS + 1} objects lost their name with the leaf at byte {hit}")
 
 
 def superblock(cluster):
@@ -341,15 +414,15 @@ def main():
             cluster.start()
             fill(cluster)
             cluster.stop()
-        for story in (data, leaf, superblock, tail, hole, monitor):
+        for story in (data, leaf, names, superblock, tail, hole, monitor):
             if args.only not in story.__name__:
                 continue
-            directory = os.path.join(top, story.__name__)
+            begun, directory = time.monotonic(), os.path.join(top, story.__name__)
             shutil.copytree(origin, directory)
             with Cluster(args.nacre, directory, *args.more) as cluster:
                 story(cluster)
             shutil.rmtree(directory)
-            print(f"{story.__name__}: {story.__doc__.strip().splitlines()[0]}")
+            print(f"{story.__name__} ({time.monotonic() - begun:.1f} s): {story.__doc__.strip().splitlines()[0]}", flush=True)
     finally:
         shutil.rmtree(top, ignore_errors=True)
 

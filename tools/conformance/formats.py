@@ -24,6 +24,7 @@ import tempfile
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import rados  # noqa: E402
 from live import Cluster  # noqa: E402
+from rawosd import crc32c  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ARCHIVES = os.path.join(HERE, "..", "..", "tests", "data", "formats")
@@ -184,15 +185,6 @@ def make(args):
     size = os.path.getsize(target)
     assert size < 1 << 20, f"{target} has {size} bytes"
     print(f"{target}: {size} bytes, {sum(len(v) for v in manifest['content'].values() if isinstance(v, dict))} objects")
-
-
-def crc32c(data):
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = (crc >> 1) ^ (0x82F63B78 if crc & 1 else 0)
-    return crc
 
 
 def make_newer(path, slots):

@@ -1,68 +1,45 @@
 """What the tests with real processes share: the server as a process, a disk that forgets, clients, ports."""
 import os
-import random
 import shutil
-import signal
-import socket
 import subprocess
 import tempfile
-import threading
-import time
 
 import rados
+from live import Cluster, free_port  # noqa: F401
 
 # Seconds after which a server that is not ready has failed.
 READY = 60
 
 
-class Server:
-    """`nacre up` as a process."""
+class Failed(Exception):
+    """A test found something. Its argument is a list of sentences."""
+
+
+class Server(Cluster):
+    """A cluster whose failures are findings of a test that goes on to tell how to repeat them."""
 
     def __init__(self, nacre, directory, port, osds, auth, more=()):
-        self.directory, self.port = directory, port
-        self.argv = [nacre, "up", "--dir", directory, "--osds", str(osds), "--port", str(port), "--auth", auth, *more]
-        self.nacre = nacre
-        self.process = None
-
-    @property
-    def conf(self):
-        return os.path.join(self.directory, "ceph.conf")
+        super().__init__(nacre, directory, "--osds", osds, *more, port=port, auth=auth)
+        self.directory = directory
 
     def start(self):
         """Starts it; gives the seconds until it was ready."""
-        self.process = subprocess.Popen(self.argv, stdout=subprocess.PIPE, text=True)
-        begun = time.monotonic()
-        too_long = threading.Timer(READY, self.process.kill)
-        too_long.start()
-        for line in self.process.stdout:
-            if line.startswith("ready"):
-                too_long.cancel()
-                return time.monotonic() - begun
-        too_long.cancel()
-        raise Failed([f"nacre up ended with {self.process.wait()} after {time.monotonic() - begun:.0f} s, before it was ready"])
-
-    def kill(self):
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
-        self.process.stdout.close()
-
-    def running(self):
-        return self.process is not None and self.process.poll() is None
+        return self.found(super().start, wait=READY)
 
     def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait(timeout=60)
-        if code != 0:
-            raise Failed([f"a clean stop ended with {code}"])
+        self.found(super().stop)
+
+    @staticmethod
+    def found(call, **arguments):
+        try:
+            return call(**arguments)
+        except AssertionError as e:
+            raise Failed([str(e)]) from None
 
     def fsck(self):
         """What `nacre fsck --deep` has to say against the stores of a server that does not run."""
         done = subprocess.run([self.nacre, "fsck", "--deep", self.directory], capture_output=True, text=True)
         return [] if done.returncode == 0 else [f"fsck: {line}" for line in (done.stdout + done.stderr).splitlines()]
-
-
-class Failed(Exception):
-    """A test found something. Its argument is a list of sentences."""
 
 
 class LossyDisk:
@@ -112,19 +89,6 @@ class Place:
     def remove(self):
         if self.temporary:
             shutil.rmtree(self.path)
-
-
-def free_port(first=10000, end=30000):
-    """A port that is free and below the range of ephemeral ports: a client that dials a dead server on an ephemeral port may
-    get that very port as its own, and keep the server from coming back."""
-    while True:
-        port = random.SystemRandom().randrange(first, end)
-        with socket.socket() as s:
-            try:
-                s.bind(("127.0.0.1", port))
-                return port
-            except OSError:
-                continue
 
 
 def connect(conf):

@@ -18,15 +18,17 @@ import random
 import re
 import resource
 import shutil
-import signal
 import socket
 import struct
-import subprocess
+import sys
 import tempfile
 import threading
 import time
 
-import rados
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import live  # noqa: E402
+import rados  # noqa: E402
+from rawosd import crc32c  # noqa: E402
 
 BANNER = b"ceph v2\n\x10\0\x01\0\0\0\0\0\0\0" + bytes(8)
 FEATURES = 0x3F01CFBDFFFDFFFF
@@ -34,19 +36,6 @@ HELLO, AUTH_REQUEST, AUTH_BAD_METHOD, AUTH_MORE, AUTH_REQUEST_MORE, AUTH_DONE, S
 CLIENT_IDENT, RECONNECT, RETRY_GLOBAL, MESSAGE, KEEPALIVE = 8, 10, 14, 17, 18
 EPILOGUE = b"\x0e"
 CLOSED_WITHIN = 8.0
-
-TABLE = []
-for n in range(256):
-    for _ in range(8):
-        n = n >> 1 ^ (0x82F63B78 if n & 1 else 0)
-    TABLE.append(n)
-
-
-def crc32c(data, crc):
-    for byte in data:
-        crc = crc >> 8 ^ TABLE[(crc ^ byte) & 255]
-    return crc
-
 
 def preamble(tag, lengths, segments=None):
     head = struct.pack("<BB", tag, len(lengths) if segments is None else segments)
@@ -145,15 +134,12 @@ class Peer:
         ]
 
 
-class Cluster:
+class Cluster(live.Cluster):
+    """A cluster, a stock client of it, and its ports."""
+
     def __init__(self, args, auth):
-        self.dir = os.path.join(args.dir, auth)
-        os.makedirs(self.dir)
-        argv = [args.nacre, "up", "--dir", self.dir, "--osds", "1", "--port", str(args.port), "--auth", auth]
-        self.process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
-        if not self.process.stdout.readline().startswith("ready"):
-            raise SystemExit("nacre up was not ready")
-        self.conf = os.path.join(self.dir, "ceph.conf")
+        super().__init__(args.nacre, os.path.join(args.dir, auth), "--osds", 1, port=args.port, auth=auth)
+        self.start()
         self.client = rados.Rados(conffile=self.conf, conf={"client_mount_timeout": "20"})
         self.client.connect()
         self.command({"prefix": "osd pool create", "pool": "p", "pg_num": 8})
@@ -162,7 +148,7 @@ class Cluster:
         mgr = self.command({"prefix": "mgr dump", "format": "json"})["active_addrs"]["addrvec"][0]
         split = lambda a: (a["addr"].rsplit(":", 1)[0], int(a["addr"].rsplit(":", 1)[1]), a["nonce"])
         self.peers = [
-            Peer("mon.a", 1, "127.0.0.1", args.port, 0, auth),
+            Peer("mon.a", 1, "127.0.0.1", self.port, 0, auth),
             Peer("mon.a", 16, *split(mgr), auth),
             Peer("osd.0", 4, *split(osd), auth),
         ]
@@ -173,25 +159,18 @@ class Cluster:
             raise SystemExit(f"{what}: {code} {err}")
         return json.loads(out) if out.strip().startswith(b"{") else out
 
-    def rss(self):
-        for line in open(f"/proc/{self.process.pid}/status"):
-            if line.startswith("VmRSS:"):
-                return int(line.split()[1]) << 10
-
     def files(self):
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
-    def log(self, daemon):
-        with open(os.path.join(self.dir, "log", f"{daemon}.log")) as f:
-            return f.read().splitlines()
+    def lines(self, daemon):
+        return self.log(daemon).splitlines()
 
     def stop(self):
         self.client.shutdown()
-        self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait(timeout=30)
-        panics = [line for d in ("nacre", "mon.a", "osd.0") for line in self.log(d) if "panicked" in line]
-        if code or panics:
-            raise SystemExit(f"the cluster ended with {code}; {panics[:3]}")
+        super().stop()
+        panics = [line for d in ("nacre", "mon.a", "osd.0") for line in self.lines(d) if "panicked" in line]
+        if panics:
+            raise SystemExit(f"threads panicked: {panics[:3]}")
 
 
 class Load(threading.Thread):
@@ -221,7 +200,7 @@ class Enemy:
 
     def __init__(self, cluster):
         self.cluster, self.cases = cluster, {}
-        self.begin = {daemon: len(cluster.log(daemon)) for daemon in ("mon.a", "osd.0")}
+        self.begin = {daemon: len(cluster.lines(daemon)) for daemon in ("mon.a", "osd.0")}
 
     def connect(self, peer):
         """From an address of its own, by which the log is searched."""
@@ -380,7 +359,7 @@ class Enemy:
         """One line for each connection, but for those that the bounded rate left out."""
         for daemon, cases in self.cases.items():
             lines, left_out = {}, 0
-            for line in self.cluster.log(daemon)[self.begin.get(daemon, 0) :]:
+            for line in self.cluster.lines(daemon)[self.begin.get(daemon, 0) :]:
                 skipped = re.search(r"\((\d+) lines before this one", line)
                 left_out += int(skipped[1]) if skipped else 0
                 for own in re.findall(r"127\.7\.\d+\.\d+", line):
@@ -430,7 +409,7 @@ def story(args, auth):
     try:
         besiege(args, auth, cluster)
     finally:
-        cluster.process.kill()
+        cluster.kill()
 
 
 def besiege(args, auth, cluster):
@@ -460,7 +439,7 @@ def besiege(args, auth, cluster):
         time.sleep(0.2)
         enemy.check_log()
         crowd(cluster, args.idle)
-        sizes.append(cluster.rss())
+        sizes.append(cluster.rss()[0])
     load.done.set()
     load.join(timeout=30)
     if load.error or load.rounds < 20 or load.slowest > 5:
@@ -476,7 +455,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--nacre", required=True)
     parser.add_argument("--dir")
-    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--port", type=int)
     parser.add_argument("--idle", type=int, default=3000)
     parser.add_argument("--rounds", type=int, default=2)
     args = parser.parse_args()
@@ -484,10 +463,6 @@ def main():
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     args.idle = min(args.idle, hard - 200)
-    if not args.port:
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            args.port = s.getsockname()[1]
     parent = args.dir or tempfile.mkdtemp(prefix="nacre-hostile-", dir=".")
     args.dir = parent
     os.makedirs(parent, exist_ok=True)

@@ -5,6 +5,8 @@ import random
 import signal
 import socket
 import subprocess
+import tempfile
+import threading
 import time
 
 
@@ -22,49 +24,68 @@ def free_port():
 
 
 class Cluster:
-    """`nacre up` on a folder."""
+    """`nacre up` on a folder, or its monitor alone (`role="mon"`)."""
 
-    def __init__(self, nacre, directory, *more, port=None, auth="none", env=None):
+    def __init__(self, nacre, directory, *more, port=None, auth="none", env=None, role="up"):
+        self.role = role
         self.nacre, self.dir, self.more = nacre, directory, [str(m) for m in more]
         self.port, self.auth, self.process = port or free_port(), auth, None
         self.env = dict(os.environ, **(env or {}))
         self.conf = os.path.join(directory, "ceph.conf")
 
     def start(self, wait=60, expect_ready=True):
-        """Starts and waits for the line that says it serves; gives the seconds that took."""
-        argv = [self.nacre, "up", "--dir", self.dir, "--port", str(self.port), "--auth", self.auth, *self.more]
+        """Starts and waits for the line that says it serves; gives the seconds that took. A start that is expected to fail gives the exit
+        code and what was said."""
+        argv = [self.nacre, self.role, "--dir", self.dir, "--port", str(self.port), "--auth", self.auth, *self.more]
         begun = time.monotonic()
-        self.process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.env)
+        # Not a pipe: nobody reads it while the cluster runs.
+        self.errors = tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=self.errors, text=True, env=self.env)
+        too_long = threading.Timer(wait, self.process.kill)
+        too_long.start()
         line = self.process.stdout.readline()
+        too_long.cancel()
         if line.startswith("ready"):
             return time.monotonic() - begun
-        errors = self.process.stderr.read()
         code = self.process.wait(timeout=wait)
-        if expect_ready:
-            raise AssertionError(f"nacre up ended with {code} before it was ready: {errors}")
+        errors = self.said()
         self.close()
+        if expect_ready:
+            raise AssertionError(f"nacre {self.role} ended with {code} after {time.monotonic() - begun:.0f} s, before it was ready: {errors}")
         return code, errors
+
+    def said(self):
+        """What the process wrote to its standard error."""
+        self.errors.seek(0)
+        return self.errors.read().strip()
 
     def close(self):
         self.process.stdout.close()
-        self.process.stderr.close()
+        self.errors.close()
 
     def stop(self, expect=0):
         """A clean stop."""
         self.process.send_signal(signal.SIGTERM)
         code = self.process.wait(timeout=60)
+        errors = self.said()
         self.close()
-        assert code == expect, f"a clean stop ended with {code}"
+        assert code == expect, f"a clean stop ended with {code}: {errors}"
 
     def kill(self):
-        if self.process and self.process.poll() is None:
+        if self.running():
             self.process.send_signal(signal.SIGKILL)
             self.process.wait()
             self.close()
+        elif self.process and not self.errors.closed:
+            print(f"nacre ended by itself with {self.process.returncode}: {self.said()}", flush=True)
+            self.close()
+
+    def running(self):
+        return self.process is not None and self.process.poll() is None
 
     def alive(self):
         """Fails if the process is gone."""
-        assert self.process.poll() is None, f"nacre ended by itself with {self.process.returncode}"
+        assert self.running(), f"nacre ended by itself with {self.process.returncode}: {self.said()}"
 
     def run(self, *argv, check=True, timeout=60, **more):
         """Runs a stock client; gives the completed process."""
