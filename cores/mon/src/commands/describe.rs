@@ -10,8 +10,12 @@ fn describe(_: &mut Cx<'_>, _: &Args) -> Outcome {
     Ok(Reply::data(descriptions(table())))
 }
 
-/// The descriptions of a table, as one line of JSON. No command carries the flag that sends it to the manager, so all of them come to
-/// the monitor.
+/// Flag of a description: `ceph` sends the command to the manager, where the manager's capabilities decide (`FLAG_MGR` of Ceph).
+pub(crate) const TO_MANAGER: u32 = 1 << 3;
+
+/// The descriptions of a table, as one line of JSON. Of the manager's commands only those on images are sent there: users of images may
+/// read the monitor's maps and no more (`mon 'profile rbd'`), and what else they may ask is in their capabilities at the manager. All
+/// others come to the monitor, which carries out both kinds.
 pub(crate) fn descriptions(table: &[Command]) -> String {
     let mut all = Map::new();
     for (i, command) in table.iter().enumerate() {
@@ -21,7 +25,7 @@ pub(crate) fn descriptions(table: &[Command]) -> String {
             "help": row.help,
             "module": row.module,
             "perm": row.perm,
-            "flags": 0,
+            "flags": if command.signature.prefix.starts_with("rbd ") { TO_MANAGER } else { 0 },
         });
         all.insert(format!("cmd{i:03}"), entry);
     }

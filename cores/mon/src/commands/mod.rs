@@ -403,7 +403,8 @@ mod tests {
         assert_eq!(all.len(), table().len());
         for entry in all.values() {
             assert!(entry["sig"].as_array().is_some_and(|s| !s.is_empty()));
-            assert_eq!(entry["flags"], 0, "nothing is sent to the manager");
+            let flags = if entry["sig"][0] == "rbd" { describe::TO_MANAGER } else { 0 };
+            assert_eq!(entry["flags"], flags, "what is asked of images is asked of the manager");
         }
     }
 }

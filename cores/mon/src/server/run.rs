@@ -272,15 +272,18 @@ fn allowed(parsed: &Parsed, asker: &Asker, rights: Option<&Rights>) -> Result<()
     if allowed { Ok(()) } else { Err(Refusal::new(Errno::EACCES, "access denied")) }
 }
 
-/// Commands on images may also be allowed by rights to Ceph's module for them, for single pools and namespaces.
+/// Commands on images may also be allowed by rights to Ceph's module for them, for single pools and namespaces. What lists tasks and
+/// schedules of all pools is answered to whoever may ask in any pool, as by Ceph, which leaves out what others may see: here nothing is
+/// listed. Figures of all pools need rights to all.
 fn allowed_at_manager(caps: &MgrCaps, parsed: &Parsed, asker: &Asker) -> bool {
     const MODULE: &str = "rbd_support";
     let (row, prefix, args) = (parsed.command.row, &parsed.command.signature.prefix, parsed.args.texts());
     if !prefix.starts_with("rbd ") {
         return caps.allows_command(&asker.name, row.module, "", row.perm, prefix, &args);
     }
+    let place = commands::place_of_images(&parsed.args);
     caps.allows_command(&asker.name, row.module, MODULE, row.perm, prefix, &args)
-        && caps.allows_module(&asker.name, MODULE, row.perm, &commands::place_of_images(&parsed.args))
+        && (place.is_empty() && !prefix.starts_with("rbd perf ") || caps.allows_module(&asker.name, MODULE, row.perm, &place))
 }
 
 impl Monitor {
@@ -327,5 +330,16 @@ mod tests {
         assert!(may("profile rbd pool=p", &stats("p")) && may("profile rbd pool=p", &stats("p/n")));
         assert!(!may("profile rbd pool=p", &stats("q")) && !may("profile rbd pool=p", all));
         assert!(may("profile rbd pool=p namespace=n", &stats("p/n")) && !may("profile rbd pool=p namespace=n", &stats("p")));
+    }
+
+    #[test]
+    fn lists_of_all_pools_may_be_asked_with_rights_to_one() {
+        for list in ["rbd task list", "rbd trash purge schedule list", "rbd mirror snapshot schedule status"] {
+            let list = format!(r#"{{"prefix":"{list}"}}"#);
+            assert!(may("profile rbd pool=p", &list) && may("profile rbd-read-only pool=p", &list), "{list}");
+            assert!(!may("profile crash", &list), "{list}");
+        }
+        let schedules = r#"{"prefix":"rbd trash purge schedule list","level_spec":"q/"}"#;
+        assert!(!may("profile rbd pool=p", schedules) && may("profile rbd pool=q", schedules));
     }
 }
