@@ -55,7 +55,7 @@ deps-python:
 build: deps-build   ## the release binary, target/release/nacre
 	$(CARGO) build --release -p nacre
 
-test: lint unit build fuzz sim conformance hostile kill-rounds model formats instructions idle memory-small full-disk   ## all that CI runs
+test: lint unit build fuzz sim conformance hostile kill-rounds model formats instructions idle memory-small full-disk bit-rot refusals   ## all that CI runs
 
 check-fast: deps-build   ## does it compile, and do the tests of one room pass: make check-fast P=store
 	$(CARGO) clippy $(if $(P),-p $(P),--workspace) --all-targets -- -D warnings
@@ -150,7 +150,11 @@ soak: deps-test build   ## SOAK_MINUTES=30 of mixed load: is memory flat?
 full-disk: deps-test build   ## fills disks and hosts: writes wait, the rest goes on, and all recovers (about 2 minutes)
 	$(PYTHON) tools/conformance/full_disk.py --nacre $(NACRE)
 
-bit-rot: deps-test build   ## flips bits in files of a stopped cluster: never wrong data (about 1 minute)
+refusals: deps-test build   ## wrong keys, disks, folders, commands: refused with a name, and nothing changed (about 1 minute)
+	$(call need,mkfs.ext4 losetup,e2fsprogs mount)
+	$(PYTHON) tools/conformance/refusals.py --nacre $(NACRE)
+
+bit-rot: deps-test build   ## flips bits in files of a stopped cluster: never wrong data (some 15 seconds)
 	$(PYTHON) tools/conformance/bit_rot.py --nacre $(NACRE)
 
 formats: deps-test build   ## opens the clusters of every format version (some seconds)

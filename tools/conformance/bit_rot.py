@@ -232,6 +232,11 @@ def leaf(cluster):
     # and health says why.
     assert "OSD_INDEX_DAMAGED" not in cluster.health()
     ioctx.write_full("kept", b"k" * 60000)
+    # What is written anew is not lost with what was there.
+    mended = sorted(hurt - {"big", gone})[0]
+    ioctx.write_full(mended, content(mended, 4096))
+    assert ioctx.read(mended, 4097) == content(mended, 4096)
+    hurt.remove(mended)
     ioctx.remove_object(gone)
     refused = overwrite(ioctx, ["new"], 3000)
     assert refused == EIO, f"writes end with {refused}"

@@ -389,11 +389,23 @@ def missing_parts(b):
 @stopped
 def missing_keys(b):
     """Keyrings of a cluster that has served are gone: one made anew would hold a key that the monitor does not know."""
-    for part, whose in (("keyring", "client.admin"), ("osd.0/keyring", "osd.0")):
-        with b.changed(part):
-            b.up(says=[part, re.escape(whose)])
     with b.changed("osd.0/keyring"):
+        b.up(says=["osd.0/keyring", re.escape("osd.0")])
         b.osd(says=["osd.0/keyring"])
+
+
+@stopped
+def lost_admin(b):
+    """The administrator's keyring is gone: all others are served, none is made up, and what is said gives it back."""
+    with b.changed("keyring") as path:
+        b.ours.start()
+        said = b.ours.said()
+        if not re.search(r"warning: \S*/keyring is gone.*client\.admin", said) or os.path.exists(path):
+            b.fault(f"a start without the administrator's keyring says {said!r}; is there one? {os.path.exists(path)}")
+        else:
+            b.ours.run(*said[said.index("ceph -c") :].splitlines()[0].split())
+            b.ours.run("ceph", "-s")
+        b.ours.stop()
 
 
 @stopped
@@ -646,7 +658,7 @@ def wrong_commands(b):
         ("auth get-or-create client.odd mon nonsense", "nonsense|EINVAL"),
         ("auth import -i /no/where", "/no/where"),
         ("config set osd no_such_option 1", "no_such_option"),
-        ("config set osd debug_osd loud", "loud|debug_osd|parse"),
+        ("config set osd debug_osd loud", "parsing value: value must take the form N or N/M"),
         ("config set planet debug_osd 1", "planet"),
         ("tell osd.9 version", "osd.9|ENXIO|ENOENT"),
         ("osd getcrushmap -o /no/where/map", "/no/where/map"),

@@ -9,6 +9,7 @@ pub(crate) fn forget(args: &Forget) -> Result<u8> {
     let dir = std::path::absolute(&args.dir).with_context(|| args.dir.display().to_string())?;
     let mut state = State::load(&dir)?.with_context(|| format!("{} holds no cluster", dir.display()))?;
     let _lock = Lock::take(&dir.join("lock"), &dir.display().to_string())?;
+    Lock::check(&dir.join("mon/lock"), &format!("the monitor of {}", dir.display()))?;
     let Some(at) = state.osds.iter().position(|o| o.id == args.id) else {
         bail!("the cluster in {} has no osd.{}", dir.display(), args.id);
     };

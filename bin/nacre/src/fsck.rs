@@ -32,9 +32,11 @@ pub(crate) fn fsck(args: &Fsck) -> Result<u8> {
     for osd in &state.osds {
         let name = format!("osd.{}", osd.id);
         let mut disks = Disks::open(osd, &dir, args.repair).with_context(|| name.clone())?;
+        let whoami = i32::try_from(osd.id).with_context(|| name.clone())?;
+        let ours = store::Config { uuid: osd.uuid()?, fsid: state.fsid()?, whoami, ..store::Config::default() };
         let report = match args.repair {
-            true => store::fsck::repair(&mut disks, args.deep),
-            false => store::fsck::check(&mut disks, args.deep),
+            true => store::fsck::repair(&mut disks, &ours, args.deep),
+            false => store::fsck::check(&mut disks, &ours, args.deep),
         };
         code = code.max(exit_code(&report));
         print(&name, &report, args.deep);

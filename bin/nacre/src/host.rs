@@ -59,15 +59,23 @@ pub(crate) fn metadata() -> BTreeMap<String, String> {
 
 /// Whether the disk below `path` turns; `None` if the system does not tell.
 pub(crate) fn rotational(path: &Path) -> Option<bool> {
+    about_disk(path, "queue/rotational").or_else(|| about_disk(path, "../queue/rotational"))
+}
+
+/// Whether the disk below `path` may only be read. (It can be opened for writing all the same.)
+pub(crate) fn read_only(path: &Path) -> bool {
+    about_disk(path, "ro") == Some(true)
+}
+
+/// What the system tells of the disk that `path` is, or lies on.
+fn about_disk(path: &Path, what: &str) -> Option<bool> {
     use std::os::unix::fs::{FileTypeExt, MetadataExt};
     let meta = std::fs::metadata(path).ok()?;
     let device = if meta.file_type().is_block_device() { meta.rdev() } else { meta.dev() };
     // Numbers as glibc packs them.
     let major = (device >> 8) & 0xfff | (device >> 32) & 0xffff_f000;
     let minor = device & 0xff | (device >> 12) & 0xffff_ff00;
-    let node = format!("/sys/dev/block/{major}:{minor}");
-    let read = |at: &str| std::fs::read_to_string(format!("{node}/{at}")).ok();
-    let text = read("queue/rotational").or_else(|| read("../queue/rotational"))?;
+    let text = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/{what}")).ok()?;
     Some(text.trim() == "1")
 }
 

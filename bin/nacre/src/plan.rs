@@ -139,6 +139,7 @@ pub(crate) enum Content {
 /// What lies on the disks of an OSD, if they may be used. Changes nothing.
 pub(crate) fn usable(osd: &OsdState, dir: &Path) -> Result<Content> {
     let block = osd.block(dir);
+    writable(&block)?;
     let clear = "to use it, clear it first (`wipefs -a` and `blkdiscard`, or remove the file)";
     let content = match content(&block)? {
         Content::Empty if osd.made => bail!("its store is gone: {} is empty", block.display()),
@@ -146,6 +147,9 @@ pub(crate) fn usable(osd: &OsdState, dir: &Path) -> Result<Content> {
         Content::Foreign => bail!("{} holds data that is no store of ours; {clear}", block.display()),
         content => content,
     };
+    if content == Content::Empty {
+        large_enough(osd, &block)?;
+    }
     if content == Content::Store {
         let head = superblock(&block, &SUPERBLOCKS, MAGIC, 20).with_context(|| format!("read {}", block.display()))?;
         if let Some((version, _)) = head.filter(|(version, _)| *version > store::FORMAT) {
@@ -164,6 +168,31 @@ pub(crate) fn usable(osd: &OsdState, dir: &Path) -> Result<Content> {
         }
     }
     Ok(content)
+}
+
+fn writable(block: &Path) -> Result<()> {
+    if crate::host::read_only(block) {
+        bail!("{} cannot be written: it is on a disk that may only be read", block.display());
+    }
+    match std::fs::File::options().read(true).write(true).open(block) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+            Err(e).with_context(|| format!("{} cannot be written", block.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A file may grow to what was asked for; a block device is as large as it is.
+fn large_enough(osd: &OsdState, block: &Path) -> Result<()> {
+    let len = match open(block)? {
+        Some(mut file) if !file.metadata()?.is_file() => file.seek(SeekFrom::End(0))?,
+        _ => osd.size,
+    };
+    let least = store::Config::least_disk(osd.journal.is_some());
+    if len < least {
+        bail!("{} is too small for an OSD: it has {len} bytes, at least {least} are needed", block.display());
+    }
+    Ok(())
 }
 
 /// Format and identity (at byte `identity`) that a superblock tells behind its magic number; of two, the newer format.

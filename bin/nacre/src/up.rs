@@ -132,6 +132,10 @@ pub(crate) fn osd(args: &Osd, signals: Signals) -> Result<u8> {
     let conf = Conf::load(&dir)?;
     let name = format!("osd.{}", osd.id);
     let folder = osd.folder(&dir);
+    plan::usable(&osd, &dir).with_context(|| name.clone())?;
+    if osd.made && !folder.is_dir() {
+        bail!("{name}: its folder {} is gone", folder.display());
+    }
     state::make_folder(&folder)?;
     let _lock = Lock::take(&folder.join("lock"), &format!("{name} in {}", dir.display()))?;
     let mut process = Process::new(&dir, signals)?;
@@ -174,17 +178,26 @@ fn mark_made(state: &mut State, dir: &Path, which: impl Fn(&OsdState) -> bool) -
     if *state != before { state.save(dir) } else { Ok(()) }
 }
 
-/// Keys of all daemons and of the administrator, from their keyrings; those that are missing are made.
+/// Keys of all daemons and of the administrator, from their keyrings; those that are missing are made, unless the monitor has others
+/// already: a keyring with an invented key would only look as if it were the lost one.
 fn initial_keys(dir: &Path, state: &State) -> Result<Vec<mon::InitialKey>> {
     let mut all = vec![
         (dir.join("mon/keyring"), "mon.".to_owned(), MON_CAPS),
         (dir.join("mon/mgr.keyring"), format!("mgr.{MGR}"), MGR_CAPS),
-        (dir.join("keyring"), "client.admin".to_owned(), ADMIN_CAPS),
     ];
+    let admin = dir.join("keyring");
+    match state.osds.iter().any(|o| o.made) && !admin.exists() {
+        true => eprintln!("warning: {}", lost_key(&admin, dir, "client.admin")),
+        false => all.push((admin, "client.admin".to_owned(), ADMIN_CAPS)),
+    }
     for osd in &state.osds {
-        let folder = osd.folder(dir);
-        state::make_folder(&folder)?;
-        all.push((folder.join("keyring"), format!("osd.{}", osd.id), OSD_CAPS));
+        let keyring = osd.folder(dir).join("keyring");
+        if !osd.made {
+            state::make_folder(&osd.folder(dir))?;
+        } else if !keyring.exists() {
+            continue;
+        }
+        all.push((keyring, format!("osd.{}", osd.id), OSD_CAPS));
     }
     let made = all.into_iter().map(|(path, name, caps)| {
         let key = keys::load_or_make(&path, &name, caps)?;
@@ -193,6 +206,18 @@ fn initial_keys(dir: &Path, state: &State) -> Result<Vec<mon::InitialKey>> {
         Ok(mon::InitialKey { name, key, caps })
     });
     made.collect()
+}
+
+/// What to do about a keyring that is gone although the monitor knows its key.
+fn lost_key(path: &Path, dir: &Path, entity: &str) -> String {
+    format!(
+        "{} is gone, which held the key of {entity}. Put it back, or get it from the monitor (`nacre mon` runs it alone): \
+         ceph -c {}/ceph.conf -n mon. -k {}/mon/keyring auth get {entity} -o {}",
+        path.display(),
+        dir.display(),
+        dir.display(),
+        path.display()
+    )
 }
 
 impl Process {
@@ -416,7 +441,11 @@ impl Place<'_> {
     fn prepare(&self, osd: &OsdState) -> Result<Prepared> {
         let name = format!("osd.{}", osd.id);
         let whoami = i32::try_from(osd.id).with_context(|| format!("{name}: the number is too large"))?;
-        let key = keys::load_or_make(&osd.folder(self.dir).join("keyring"), &name, OSD_CAPS)?;
+        let keyring = osd.folder(self.dir).join("keyring");
+        if osd.made && !keyring.exists() {
+            bail!("{}", lost_key(&keyring, self.dir, &name));
+        }
+        let key = keys::load_or_make(&keyring, &name, OSD_CAPS)?;
         let listener = host::listen_somewhere(self.bind)?;
         let addr = host::public_addr(&listener)?;
         let (devices, content) = open_disks(osd, self.dir).with_context(|| name.clone())?;

@@ -12,6 +12,8 @@ use types::Fsid;
 pub(crate) enum Kind {
     /// Any text.
     Str,
+    /// A level of the log and one of the memory behind it: `N` or `N/M`.
+    Level,
     /// A whole number from 0 up.
     Uint,
     /// A whole number.
@@ -34,7 +36,7 @@ impl Kind {
     /// As `config help` names it.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Kind::Str => "str",
+            Kind::Str | Kind::Level => "str",
             Kind::Uint => "uint",
             Kind::Int => "int",
             Kind::Size => "size",
@@ -78,7 +80,7 @@ const fn opt(
     Opt { name, kind, level, default, live, service, help }
 }
 
-use Kind::{Addr, Bool, Float, Int, Secs, Size, Str, Uint, Uuid};
+use Kind::{Addr, Bool, Float, Int, Level, Secs, Size, Str, Uint, Uuid};
 
 /// All of them, by name.
 pub(crate) const OPTIONS: &[Opt] = &[
@@ -107,12 +109,12 @@ pub(crate) const OPTIONS: &[Opt] = &[
     opt("client_mount_timeout", Secs, "advanced", "300", true, "client", "how long a client waits for its first map"),
     opt("cluster_addr", Addr, "basic", "", false, "osd", "address for traffic between OSDs"),
     opt("cluster_network", Str, "advanced", "", false, "osd", "network for traffic between OSDs"),
-    opt("debug_mon", Str, "dev", "1/5", true, "mon", "level of the monitor's log, as in Ceph: above 10 is debug"),
-    opt("debug_ms", Str, "dev", "0/0", true, "common", "level of the messenger's log"),
-    opt("debug_objecter", Str, "dev", "0/1", true, "client", "level of the client core's log"),
-    opt("debug_osd", Str, "dev", "1/5", true, "osd", "level of the OSD's log, as in Ceph: above 10 is debug"),
-    opt("debug_rados", Str, "dev", "0/5", true, "client", "level of librados' log"),
-    opt("debug_rbd", Str, "dev", "0/5", true, "client", "level of librbd's log"),
+    opt("debug_mon", Level, "dev", "1/5", true, "mon", "level of the monitor's log, as in Ceph: above 10 is debug"),
+    opt("debug_ms", Level, "dev", "0/0", true, "common", "level of the messenger's log"),
+    opt("debug_objecter", Level, "dev", "0/1", true, "client", "level of the client core's log"),
+    opt("debug_osd", Level, "dev", "1/5", true, "osd", "level of the OSD's log, as in Ceph: above 10 is debug"),
+    opt("debug_rados", Level, "dev", "0/5", true, "client", "level of librados' log"),
+    opt("debug_rbd", Level, "dev", "0/5", true, "client", "level of librbd's log"),
     opt("fsid", Uuid, "basic", "00000000-0000-0000-0000-000000000000", false, "common", "the cluster's id"),
     opt("host", Str, "basic", "", false, "common", "name of this host"),
     opt("keyring", Str, "advanced", "", false, "common", "where keys are"),
@@ -420,6 +422,10 @@ impl Opt {
         let wrong = |what: &str| format!("'{value}' is not {what}");
         match self.kind {
             Kind::Str => Ok(value.to_string()),
+            Kind::Level => match value.split('/').map(str::parse::<i32>).collect::<Result<Vec<_>, _>>() {
+                Ok(levels) if levels.len() <= 2 => Ok(value.to_string()),
+                _ => Err("value must take the form N or N/M, where N and M are integers".into()),
+            },
             Kind::Uint => units::parse(value, false).map(|n| n.to_string()).ok_or_else(|| wrong("a whole number from 0 up")),
             Kind::Size => units::parse(value, true).map(|n| n.to_string()).ok_or_else(|| wrong("an amount of bytes")),
             Kind::Int => value.parse::<i64>().map(|n| n.to_string()).map_err(|_| wrong("a whole number")),

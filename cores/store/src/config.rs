@@ -119,7 +119,9 @@ impl fmt::Display for OpenError {
             Self::TooNew { found, known } => {
                 write!(f, "the store has format version {found}, this program knows versions up to {known}")
             }
-            Self::Foreign { what, found, wanted } => write!(f, "the store's {what} is {found}, not {wanted}"),
+            Self::Foreign { what, found, wanted } => {
+                write!(f, "the store belongs to another cluster, or to another OSD: its {what} is {found}, not {wanted}")
+            }
             Self::TooSmall { have, need } => write!(f, "the disk has {have} bytes, at least {need} are needed"),
             Self::Corrupt(what) => write!(f, "the store is corrupt: {what}"),
             Self::Disk(what) => write!(f, "the disk failed: {what}"),

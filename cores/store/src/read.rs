@@ -199,9 +199,14 @@ impl<'a> Eye<'a> {
         while reading.at < end {
             let range = reading.at / BLOCK as u64 / RANGE;
             let stop = end.min((range + 1) * RANGE * BLOCK as u64);
-            match gather(self.range(object, id, range as u32), &mut reading.wishes)? {
-                Some(patch) => reading.range(&patch, stop)?,
-                None => reading.at = stop,
+            match self.range(object, id, range as u32) {
+                Err(Unread::Damaged(damage)) => {
+                    reading.range_above(&self.view(None).extents_above((id, range as u32)), stop, damage)?
+                }
+                read => match gather(read, &mut reading.wishes)? {
+                    Some(patch) => reading.range(&patch, stop)?,
+                    None => reading.at = stop,
+                },
             }
         }
         reading.push_run();
@@ -253,6 +258,15 @@ impl Reading<'_, '_> {
             self.at += n as u64;
         }
         Ok(())
+    }
+
+    /// The same with what is known of a range above a damaged page of the index: what was written since can be read.
+    fn range_above(&mut self, patch: &Patch, stop: u64, damage: Damage) -> Read<()> {
+        let blocks = self.at / BLOCK as u64..stop.div_ceil(BLOCK as u64);
+        if blocks.clone().any(|block| patch.get((block % RANGE) as u32) == Cell::Unset) {
+            return Err(Unread::Damaged(damage));
+        }
+        self.range(patch, stop)
     }
 
     /// Whether `block` is the next one on disk and in memory: then it goes out in one piece with what is before it.

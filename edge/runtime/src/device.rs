@@ -61,14 +61,8 @@ impl fmt::Display for DeviceError {
     }
 }
 
-impl std::error::Error for DeviceError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            DeviceError::System { source, .. } => Some(source),
-            _ => None,
-        }
-    }
-}
+// The cause is in its own text, so it is no source, which many would print once more.
+impl std::error::Error for DeviceError {}
 
 /// A disk that is open and locked until it is dropped.
 #[derive(Debug)]

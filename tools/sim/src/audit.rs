@@ -31,7 +31,7 @@ impl BlockRead for Image<'_> {
 
 /// Checks the store on a host's disks, checksums of all data included.
 fn fsck(world: &World, host: HostId) -> Report {
-    check(&mut Image(world.disks(host)), true)
+    check(&mut Image(world.disks(host)), &store::Config::default(), true)
 }
 
 fn lines(findings: &[Finding]) -> String {

@@ -104,11 +104,11 @@ impl Report {
     }
 }
 
-/// Checks the store; `deep` reads all its data.
-pub fn check(disks: &mut dyn BlockRead, deep: bool) -> Report {
+/// Checks the store; `deep` reads all its data. What `config` says of the store's identity must be so; by default any store will do.
+pub fn check(disks: &mut dyn BlockRead, config: &Config, deep: bool) -> Report {
     let mut report = Report::default();
     check_slots(disks, &mut report);
-    let store = match open(disks) {
+    let store = match open(disks, config) {
         Ok(store) => store,
         Err((store, error)) => {
             report.find(Severity::Fatal, "store", error.to_string());
@@ -127,9 +127,13 @@ pub fn check(disks: &mut dyn BlockRead, deep: bool) -> Report {
 
 /// Checks the store and mends what can be proven: a superblock slot that is not readable while the other one is. Tells what was
 /// found, what was mended no longer among it.
-pub fn repair(disks: &mut dyn BlockWrite, deep: bool) -> Report {
-    let mut report = check(disks, deep);
-    let slots = read_slots(disks);
+pub fn repair(disks: &mut dyn BlockWrite, config: &Config, deep: bool) -> Report {
+    let mut report = check(disks, config, deep);
+    // A slot that another program may understand is not ours to replace, nor one of somebody else's store.
+    let Ok(slots) = read_slots(disks).into_iter().collect::<Result<Vec<_>, _>>() else { return report };
+    if report.findings.iter().any(|f| f.severity == Severity::Fatal) {
+        return report;
+    }
     let newest = slots.iter().flatten().max_by_key(|sb| sb.generation).cloned();
     // The good slot is written to the other place with the generation before, so that the good one still counts.
     if let Some(good) = newest
@@ -144,21 +148,22 @@ pub fn repair(disks: &mut dyn BlockWrite, deep: bool) -> Report {
     report
 }
 
-fn read_slots<R: BlockRead + ?Sized>(disks: &mut R) -> Vec<Option<Superblock>> {
+/// The superblock's slots: none where there is no whole superblock, an error where there is one that this program does not take.
+fn read_slots<R: BlockRead + ?Sized>(disks: &mut R) -> Vec<Result<Option<Superblock>, OpenError>> {
     let mut buf = vec![0; BLOCK];
     let slot = |at: &u64| match disks.read(DeviceId(0), at * BLOCK as u64, &mut buf) {
-        Ok(()) => Superblock::parse(&buf).ok().flatten(),
-        Err(_) => None,
+        Ok(()) => Superblock::parse(&buf),
+        Err(_) => Ok(None),
     };
     SLOTS.iter().map(slot).collect()
 }
 
 fn check_slots(disks: &mut dyn BlockRead, report: &mut Report) {
     let slots = read_slots(disks);
-    let Some(newest) = slots.iter().flatten().max_by_key(|sb| sb.generation) else { return };
+    let Some(newest) = slots.iter().flatten().flatten().max_by_key(|sb| sb.generation) else { return };
     for (slot, at) in slots.iter().zip(SLOTS) {
         // A store that was only just made has written one slot.
-        if slot.is_none() && newest.generation > 1 {
+        if matches!(slot, Ok(None)) && newest.generation > 1 {
             report.findings.push(Finding {
                 severity: Severity::Minor,
                 what: "superblock slot is not readable; the other one counts".into(),
@@ -170,8 +175,8 @@ fn check_slots(disks: &mut dyn BlockRead, report: &mut Report) {
 }
 
 /// Opens the store without writing.
-fn open(disks: &mut dyn BlockRead) -> Result<Store, (Box<Store>, OpenError)> {
-    let mut store = Store::new(Config { memory: 64 << 20, ..Config::default() }, false);
+fn open(disks: &mut dyn BlockRead, config: &Config) -> Result<Store, (Box<Store>, OpenError)> {
+    let mut store = Store::new(Config { memory: 64 << 20, ..config.clone() }, false);
     store.read_only = true;
     loop {
         if store.ready() {

@@ -76,6 +76,19 @@ impl<P: Pages> View<'_, P> {
         Ok(all)
     }
 
+    /// What the layers over the tree say of a range, as far as they do: all that is known of it if the tree's page is damaged.
+    pub(crate) fn extents_above(&self, key: Extent) -> Patch {
+        let mut all = Patch::default();
+        for layer in &self.layers {
+            if let Some(patch) = layer.extents.get(&key) {
+                all.fill_from(patch);
+            } else if layer.extents.hidden(&key).is_some() {
+                all.close();
+            }
+        }
+        all
+    }
+
     /// The first range at or after `from` of which a layer or the tree says something.
     pub(crate) fn next_range(&self, id: u64, from: u32) -> Read<Option<u32>> {
         let in_layer = |l: &&Delta| l.extents.iter_from(&(id, from)).next().filter(|(k, _)| k.0 == id).map(|(k, _)| k.1);

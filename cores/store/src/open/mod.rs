@@ -57,6 +57,14 @@ pub(crate) struct Opening {
 /// Fewest blocks that must be left for data and pages.
 const LEAST_ROOM: u64 = 256;
 
+impl Config {
+    /// Bytes of the smallest disk for a store, with its journal elsewhere or not.
+    pub fn least_disk(separate_journal: bool) -> u64 {
+        let journal = if separate_journal { 0 } else { Self::LEAST_JOURNAL };
+        (FIRST + LEAST_ROOM) * BLOCK as u64 + journal
+    }
+}
+
 impl Opening {
     pub(crate) fn new(create: bool) -> Self {
         Self { create, step: Step::DataSize, found: Vec::new(), newer: None, again: false }

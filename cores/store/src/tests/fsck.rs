@@ -2,7 +2,8 @@
 
 use super::world::World;
 use crate::block::BLOCK;
-use crate::fsck::{Report, Severity, check};
+use crate::config::Config;
+use crate::fsck::{Report, Severity, check, repair};
 use crate::superblock::{MOST_BLOCKS, SLOTS, Superblock};
 
 /// A store that was stopped, with objects in it.
@@ -33,9 +34,9 @@ fn fatal(report: &Report) -> Vec<String> {
 #[test]
 fn a_superblock_that_names_more_than_the_disk_has_is_refused_at_once() {
     let mut world = stopped(5);
-    assert_eq!(fatal(&check(&mut world.disks, true)), [""; 0]);
+    assert_eq!(fatal(&check(&mut world.disks, &Config::default(), true)), [""; 0]);
     forge(&mut world, |sb| sb.blocks = MOST_BLOCKS);
-    let report = check(&mut world.disks, true);
+    let report = check(&mut world.disks, &Config::default(), true);
     let told = format!("at least {} are needed", MOST_BLOCKS * BLOCK as u64);
     assert!(matches!(&fatal(&report)[..], [only] if only.contains(&told)), "{report:?}");
     // Nothing behind the superblock was looked at.
@@ -57,7 +58,41 @@ fn a_ring_that_covers_the_superblocks_or_leaves_the_disk_is_refused() {
             (sb.claimed, sb.replay_at) = (0, 0);
             change(sb);
         });
-        let found = fatal(&check(&mut world.disks, false));
+        let found = fatal(&check(&mut world.disks, &Config::default(), false));
         assert!(matches!(&found[..], [only] if only.contains("ring lies outside")), "{i}: {found:?}");
     }
+}
+
+/// The bytes of the superblock's slots.
+fn slots(world: &World) -> Vec<Vec<u8>> {
+    SLOTS.iter().map(|slot| world.disks[0].bytes()[*slot as usize * BLOCK..][..BLOCK].to_vec()).collect()
+}
+
+#[test]
+fn repair_replaces_a_slot_that_is_not_readable_and_no_other() {
+    let mut world = stopped(7);
+    let whole = slots(&world);
+    let at = SLOTS[1] as usize * BLOCK;
+    world.disks[0].poke(at, &[0x55; 64]);
+    assert!(!check(&mut world.disks, &Config::default(), false).clean());
+    assert!(repair(&mut world.disks, &Config::default(), false).clean());
+    assert!(check(&mut world.disks, &Config::default(), false).clean());
+    // A newer program's slot, sealed as all versions are.
+    let mut newer = whole[1].clone();
+    newer[8..12].copy_from_slice(&(crate::FORMAT + 1).to_le_bytes());
+    let crc = kernels::crc32c(kernels::SEED, &newer[..BLOCK - 4]);
+    newer[BLOCK - 4..].copy_from_slice(&crc.to_le_bytes());
+    world.disks[0].poke(at, &newer);
+    let before = slots(&world);
+    let report = repair(&mut world.disks, &Config::default(), false);
+    assert!(matches!(&fatal(&report)[..], [only] if only.contains("format version")), "{report:?}");
+    assert_eq!(slots(&world), before, "nothing is changed");
+}
+
+#[test]
+fn somebody_elses_store_is_not_called_clean() {
+    let mut world = stopped(8);
+    let foreign = Config { uuid: [9; 16], ..Config::default() };
+    let report = check(&mut world.disks, &foreign, false);
+    assert!(matches!(&fatal(&report)[..], [only] if only.contains("uuid")), "{report:?}");
 }

@@ -434,7 +434,7 @@ impl World {
 
     /// The checker finds nothing.
     pub(crate) fn fsck(&mut self) {
-        let report = crate::fsck::check(&mut self.disks, true);
+        let report = crate::fsck::check(&mut self.disks, &Config::default(), true);
         let bad: Vec<_> = report.findings.iter().filter(|f| !f.repairable).map(ToString::to_string).collect();
         assert!(bad.is_empty(), "{bad:#?}");
     }
@@ -517,7 +517,7 @@ impl World {
                 self.disks[at].flip(bit);
             }
         }
-        crate::fsck::check(&mut self.disks, true);
+        crate::fsck::check(&mut self.disks, &Config::default(), true);
         self.store = Store::open(Config { memory: 0, ..self.config.clone() });
         self.store.sabotage = self.sabotage;
         self.fetched.clear();

@@ -165,7 +165,7 @@ fn whole_store(bytes: &[u8]) {
             }
         }
     }
-    let report = fsck::check(&mut disk, bytes.first().is_some_and(|b| b & 128 != 0));
+    let report = fsck::check(&mut disk, &Config::default(), bytes.first().is_some_and(|b| b & 128 != 0));
     let _ = report.findings.iter().map(ToString::to_string).collect::<Vec<_>>();
 }
 
