@@ -22,7 +22,7 @@ FUZZ_EACH ?= 600
 # Mappings of each map that are compared with crushtool and osdmaptool.
 export NACRE_CRUSH_MAPPINGS ?= 100000
 
-.PHONY: full-disk bit-rot formats memory help build test test-long check-fast lint fmt unit fuzz fuzz-long hostile sim conformance kill-rounds demo deps-build deps-test clean
+.PHONY: full-disk bit-rot refusals formats memory help build test test-long check-fast lint fmt unit fuzz fuzz-long hostile sim conformance kill-rounds demo deps-build deps-test clean
 .PHONY: instructions instructions-profile instructions-update idle flamegraph
 
 help:          ## this list
