@@ -28,6 +28,10 @@ MIB = 1 << 20
 CEILING = 256 * MIB
 POOL = "soak"
 SAMPLE = 2.0
+# What one benchmark writes at most: all of it, and what waits to be trimmed, must fit the smallest OSD.
+MOST_BYTES = 512 * MIB
+# Seconds after which a command that should take eight stands still.
+STANDS_STILL = 120
 
 
 def resident(pid):
@@ -91,8 +95,10 @@ class Load:
 
     def bench(self, name, size, in_flight):
         common = ["rados", "-c", self.conf, "-p", POOL, "--run-name", name]
-        for command in (["bench", "8", "write", "-b", str(size), "-t", str(in_flight), "--no-cleanup"], ["bench", "4", "rand", "-t", str(in_flight)], ["cleanup"]):
-            done = subprocess.run(common + command, capture_output=True, text=True)
+        at_once, most = ["-t", str(in_flight)], ["--max-objects", str(MOST_BYTES // size)]
+        write = ["bench", "8", "write", "-b", str(size), *at_once, *most, "--no-cleanup"]
+        for command in (write, ["bench", "4", "rand", *at_once], ["cleanup"]):
+            done = subprocess.run(common + command, capture_output=True, text=True, timeout=STANDS_STILL)
             if done.returncode != 0:
                 raise Failed([f"rados {' '.join(command)}: {done.stderr.strip()[-300:]}"])
 
