@@ -55,16 +55,9 @@ impl<P: Pages> View<'_, P> {
 
     /// What blocks of a range are; nothing is unset in the result.
     pub(crate) fn extents(&self, key: Extent) -> Read<Patch> {
-        let mut all = Patch::default();
-        for layer in &self.layers {
-            if let Some(patch) = layer.extents.get(&key) {
-                all.fill_from(patch);
-            } else if layer.extents.hidden(&key).is_some() {
-                all.close();
-            }
-            if all.complete() {
-                return Ok(all);
-            }
+        let mut all = self.extents_above(key);
+        if all.complete() {
+            return Ok(all);
         }
         if key.0 < self.next_id {
             let bytes = keys::extent(key.0, key.1);
@@ -84,6 +77,9 @@ impl<P: Pages> View<'_, P> {
                 all.fill_from(patch);
             } else if layer.extents.hidden(&key).is_some() {
                 all.close();
+            }
+            if all.complete() {
+                break;
             }
         }
         all
