@@ -95,8 +95,8 @@ struct Queue {
 /// Runs of blocks of the data disk, by first block; they never overlap. Single blocks, which small objects have, are found by
 /// hash; longer runs also from their middle. What was never used since it came goes first, so that a long scan drives nothing
 /// else out; then second chance decides. Streams of large writes and large reads turn in a small part of the memory: most of that is never
-/// read again soon, disks give it nearly as fast as memory, and to fill new memory with it costs more than all else that such an operation
-/// costs. What comes a second time is kept.
+/// read again soon, and to fill new memory with it costs more than all else that such an operation costs. What comes a second time is kept.
+/// (The price: small random reads of what was written in large pieces meet the disk first.)
 pub(crate) struct BlockCache {
     singles: Hashed<u64, Blocks>,
     runs: BTreeMap<u64, Blocks>,
@@ -111,7 +111,7 @@ pub(crate) struct BlockCache {
 /// Which part of the memory a stream turns in.
 const STREAM: usize = 16;
 /// Bytes in a second by which long runs that are kept may grow while the cache is not full: new memory costs up to 3 µs for each KiB
-/// (measured on virtual machines, whose host must find it), ten times what such a read costs otherwise; and from a disk that is slower than
+/// (measured on virtual machines, whose host must find it), several times what such a read costs otherwise; and from a disk that is slower than
 /// this nothing comes faster.
 const GROWTH: usize = 64 << 20;
 /// Blocks in an entry at most, so that what is used of a long run can stay without the rest.
