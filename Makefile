@@ -148,6 +148,7 @@ soak: deps-test build   ## SOAK_MINUTES=30 of mixed load: is memory flat?
 	$(PYTHON) tools/conformance/soak.py --nacre $(NACRE) --minutes $(SOAK_MINUTES)
 
 full-disk: deps-test build   ## fills disks and hosts: writes wait, the rest goes on, and all recovers (about 2 minutes)
+	$(call need,mkfs.ext4 losetup,e2fsprogs mount)
 	$(PYTHON) tools/conformance/full_disk.py --nacre $(NACRE)
 
 refusals: deps-test build   ## wrong keys, disks, folders, commands: refused with a name, and nothing changed (about 1 minute)

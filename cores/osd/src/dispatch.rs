@@ -215,6 +215,7 @@ impl Osd {
             return self.refuse(session, message.tid, &op, refusal);
         }
         if self.full.drops(&op) {
+            known.turned_away = true;
             self.perf.dropped += 1;
             return self.msgr.done(session, bytes);
         }
@@ -275,7 +276,7 @@ impl Osd {
     }
 
     /// A client that is behind is sent what it lacks, once.
-    fn share_maps(&mut self, session: SessionId, epoch: types::Epoch) {
+    pub(crate) fn share_maps(&mut self, session: SessionId, epoch: types::Epoch) {
         let newest = self.maps.epoch();
         let Some(known) = self.sessions.get(session) else { return };
         known.epoch = known.epoch.max(epoch);
@@ -301,7 +302,7 @@ impl Osd {
                 Effect::Reply { session, message, .. } if session == OURSELVES => self.copied(now, &message),
                 Effect::Reply { session, message, executed } => self.reply(now, session, message, executed),
                 Effect::Dropped { session, tid } => self.dropped(session, tid),
-                Effect::NoSpace { epoch } => self.full.overran(epoch),
+                Effect::NoSpace { session, epoch } => self.overran(session, epoch),
                 Effect::Send { session, message } => self.msgr.send(session, message),
                 Effect::ClusterLog { level, text } => {
                     out.log(Level::Info, "cluster", text.clone());

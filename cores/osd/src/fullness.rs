@@ -16,7 +16,7 @@ use messages::osd::{OsdOp, flags};
 use node::{Level, Now, Outputs};
 use objectstore::Space;
 use std::collections::BTreeMap;
-use types::{Epoch, PoolId};
+use types::{Epoch, PoolId, SessionId};
 
 /// What an OSD knows of its own fullness, and of full pools.
 #[derive(Default)]
@@ -75,6 +75,11 @@ impl Fullness {
         drops
     }
 
+    /// Whether a map tells those whose writes were dropped that they may send them again.
+    fn is_over(&self, map: &OsdMap, whoami: i32) -> bool {
+        !self.refusing && !self.overrun && map.state(whoami) & bits::FULL == 0
+    }
+
     /// Notes which pools a map shows as full that were not.
     pub(crate) fn new_map(&mut self, old: &OsdMap, new: &OsdMap) {
         let full = |map: &OsdMap, pool: &PoolId| {
@@ -112,6 +117,26 @@ impl Fullness {
 }
 
 impl Osd {
+    /// A group had no room for a write of this session, which was sent by the map of `epoch`.
+    pub(crate) fn overran(&mut self, session: SessionId, epoch: Epoch) {
+        if let Some(known) = self.sessions.get(session) {
+            known.turned_away = true;
+        }
+        self.full.overran(epoch);
+    }
+
+    /// Hands a new map to those whose writes were dropped. They wait for it without knowing so: a client asks for maps only when it has seen
+    /// its pool full, or after ten seconds without an answer.
+    pub(crate) fn tell_turned_away(&mut self, map: &OsdMap) {
+        let over = self.full.is_over(map, self.config.whoami);
+        for session in self.sessions.turned_away() {
+            self.share_maps(session, 0);
+            if let (true, Some(known)) = (over, self.sessions.get(session)) {
+                known.turned_away = false;
+            }
+        }
+    }
+
     /// Looks how full the store is, once in a round.
     pub(crate) fn watch_space(&mut self, now: Now, out: &mut Outputs) {
         let map = self.maps.current().clone();
@@ -171,7 +196,9 @@ mod tests {
         assert!(fullness.refusing(), "the map shows it, but there is no room");
         fullness.look(&space(500), &map(10, true), 0, 0.97);
         assert!(!fullness.refusing());
+        assert!(!fullness.is_over(&map(10, true), 0) && fullness.is_over(&map(11, false), 0));
         fullness.overran(11);
+        assert!(!fullness.is_over(&map(12, false), 0), "an unrelated map tells nobody anything");
         fullness.look(&space(500), &map(11, false), 0, 0.97);
         assert!(fullness.refusing(), "the store's word counts, too, and the older map that showed it does not");
         fullness.look(&space(500), &map(12, true), 0, 0.97);

@@ -284,6 +284,7 @@ impl Osd {
             }
         }
         self.full.new_map(old, new);
+        self.tell_turned_away(new);
         let (groups, mut world) = self.world(now);
         groups.call_all(&mut world, |pg, ctx| pg.new_map(ctx));
         self.scale_logs();

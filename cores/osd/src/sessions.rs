@@ -30,6 +30,8 @@ pub(crate) struct Session {
     pub(crate) rights: Rights,
     /// Newest map that it is known to have.
     pub(crate) epoch: Epoch,
+    /// A write of it was dropped for want of room: it must see the map that says so, and the one that takes it back.
+    pub(crate) turned_away: bool,
     /// The operations under way, by transaction id.
     held: BTreeMap<u64, Held>,
     /// What it will be sent, and what waits for that.
@@ -81,8 +83,15 @@ impl Sessions {
         };
         let kind = if peer.name.kind == EntityType::Osd { EntityType::Osd } else { EntityType::Client };
         let peer = pg::Peer { name: peer.name.clone(), kind, global_id: peer.global_id, addr: peer.addr };
-        self.all
-            .insert(id, Session { peer: Arc::new(peer), rights, epoch: 0, held: BTreeMap::new(), backlog: Backlog::default() });
+        let session = Session {
+            peer: Arc::new(peer),
+            rights,
+            epoch: 0,
+            turned_away: false,
+            held: BTreeMap::new(),
+            backlog: Backlog::default(),
+        };
+        self.all.insert(id, session);
         complaint
     }
 
@@ -130,6 +139,11 @@ impl Sessions {
         session.backlog.owed -= held.owes;
         self.owed -= held.owes;
         Some(held)
+    }
+
+    /// The sessions whose writes were dropped for want of room.
+    pub(crate) fn turned_away(&self) -> Vec<SessionId> {
+        self.all.iter().filter(|(_, session)| session.turned_away).map(|(id, _)| *id).collect()
     }
 
     /// A session.

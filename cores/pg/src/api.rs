@@ -147,6 +147,8 @@ pub enum Effect {
     },
     /// The store had no room for a client's write, which was dropped: others must be, too, until a map has shown that.
     NoSpace {
+        /// Whose write.
+        session: SessionId,
         /// The map that its client sent it by.
         epoch: Epoch,
     },
