@@ -227,6 +227,9 @@ impl Process {
         let log = Log::open(dir, "nacre");
         daemon::log_panics(log.clone());
         runtime::process::raise_file_limit().context("raise the limit of open files")?;
+        if let Err(e) = runtime::process::refuse_huge_pages() {
+            log.say(node::Level::Debug, format!("huge pages cannot be refused: {e}"));
+        }
         let (sender, events) = channel();
         let to_process = sender.clone();
         let wait = move || while to_process.send(Event::Signal(signals.next())).is_ok() {};

@@ -34,11 +34,50 @@ pub struct Buf {
     skipped: usize,
 }
 
+/// Buffers of one size that nobody uses now.
+#[derive(Default)]
+struct Class {
+    free: Vec<Vec<Page>>,
+    /// When one was last taken or came back, in uses of all classes.
+    used: u64,
+}
+
+/// What a thread keeps for the next taker.
 #[derive(Default)]
 struct Kept {
-    /// By size class.
-    by_class: Vec<Vec<Vec<Page>>>,
+    by_class: Vec<Class>,
     bytes: usize,
+    uses: u64,
+}
+
+impl Kept {
+    fn class(&mut self, class: usize) -> &mut Class {
+        if self.by_class.len() <= class {
+            self.by_class.resize_with(class + 1, Class::default);
+        }
+        self.uses += 1;
+        self.by_class[class].used = self.uses;
+        &mut self.by_class[class]
+    }
+
+    fn take(&mut self, class: usize) -> Option<Vec<Page>> {
+        let memory = self.class(class).free.pop()?;
+        self.bytes -= memory.len() * ALIGN;
+        Some(memory)
+    }
+
+    /// Keeps one more. Sizes that nobody asked for of late make room for it.
+    fn put(&mut self, class: usize, memory: Vec<Page>, most: usize) {
+        self.class(class);
+        let room = |kept: &Self| kept.bytes + memory.len() * ALIGN <= most;
+        while !room(self) {
+            let others = self.by_class.iter_mut().enumerate().filter(|(i, c)| *i != class && !c.free.is_empty());
+            let Some((_, oldest)) = others.min_by_key(|(_, c)| c.used) else { return };
+            self.bytes -= oldest.free.pop().map_or(0, |gone| gone.len() * ALIGN);
+        }
+        self.bytes += memory.len() * ALIGN;
+        self.by_class[class].free.push(memory);
+    }
 }
 
 thread_local! {
@@ -58,7 +97,7 @@ impl Buf {
     /// A buffer of `len` bytes whose content is arbitrary (left over from an earlier use, or zero).
     pub fn new(len: usize) -> Self {
         let (class, size) = class(len.div_ceil(ALIGN).max(1));
-        let memory = Self::kept(class).unwrap_or_else(|| {
+        let memory = POOL.with_borrow_mut(|pool| pool.take(class)).unwrap_or_else(|| {
             // A failed allocation of memory ends the process, as with any vector.
             Page::new_vec_zeroed(size).expect("memory")
         });
@@ -70,15 +109,6 @@ impl Buf {
         let mut buf = Self::new(len);
         buf.fill(0);
         buf
-    }
-
-    fn kept(class: usize) -> Option<Vec<Page>> {
-        POOL.with(|pool| {
-            let mut pool = pool.borrow_mut();
-            let memory = pool.by_class.get_mut(class)?.pop()?;
-            pool.bytes -= memory.len() * ALIGN;
-            Some(memory)
-        })
     }
 
     /// Cuts the buffer to its first `len` bytes.
@@ -117,16 +147,7 @@ impl Drop for Buf {
         let (class, size) = class(memory.len());
         assert_eq!(size, memory.len(), "every buffer is as long as its class says");
         // A thread that ends has no pool any more; then the memory just goes.
-        let _ = POOL.try_with(|pool| {
-            let mut pool = pool.borrow_mut();
-            if pool.bytes + memory.len() * ALIGN <= MOST_KEPT.load(Ordering::Relaxed) {
-                pool.bytes += memory.len() * ALIGN;
-                if pool.by_class.len() <= class {
-                    pool.by_class.resize_with(class + 1, Vec::new);
-                }
-                pool.by_class[class].push(memory);
-            }
-        });
+        let _ = POOL.try_with(|pool| pool.borrow_mut().put(class, memory, MOST_KEPT.load(Ordering::Relaxed)));
     }
 }
 
@@ -194,6 +215,14 @@ mod tests {
             let frozen = buf.freeze();
             assert_eq!((frozen.as_ptr() as usize % ALIGN, frozen[len - 1]), (0, 7));
         }
+        // Sizes of long ago make room for those of now; those of now stay within the bound.
+        let mut pool = Kept::default();
+        let pages = |n: usize| Page::new_vec_zeroed(n).expect("memory");
+        (0..4).for_each(|_| pool.put(class(16).0, pages(16), 64 * ALIGN));
+        (0..40).for_each(|_| pool.put(class(1).0, pages(1), 64 * ALIGN));
+        assert_eq!((pool.by_class[class(16).0].free.len(), pool.by_class[class(1).0].free.len()), (1, 40));
+        (0..40).for_each(|_| pool.put(class(1).0, pages(1), 64 * ALIGN));
+        assert_eq!((pool.bytes / ALIGN, pool.by_class[class(1).0].free.len()), (64, 64));
         let first = Buf::new(5000).memory.as_ptr() as usize;
         assert_eq!(Buf::new(8000).memory.as_ptr() as usize, first, "the same class gives the same memory");
     }

@@ -4,10 +4,60 @@ use crate::meta::Done;
 use std::collections::VecDeque;
 use types::ReqId;
 
+/// Records in a piece of memory.
+const PIECE: usize = 32;
+
+/// A queue of records in pieces: what is there never moves when it grows, and no more memory is taken than it needs.
+#[derive(Default)]
+struct Records {
+    /// All of [`PIECE`] records, but the last.
+    pieces: VecDeque<Vec<Done>>,
+    /// Records of the first piece that are forgotten.
+    gone: usize,
+}
+
+impl Records {
+    fn len(&self) -> usize {
+        self.pieces.back().map_or(0, |last| (self.pieces.len() - 1) * PIECE + last.len() - self.gone)
+    }
+
+    fn push(&mut self, done: Done) {
+        match self.pieces.back_mut() {
+            Some(last) if last.len() < PIECE => last.push(done),
+            _ => {
+                let mut piece = Vec::with_capacity(PIECE);
+                piece.push(done);
+                self.pieces.push_back(piece);
+            }
+        }
+    }
+
+    fn get(&self, i: usize) -> Option<&Done> {
+        let at = i + self.gone;
+        self.pieces.get(at / PIECE)?.get(at % PIECE)
+    }
+
+    fn from(&self, first: usize) -> impl Iterator<Item = &Done> {
+        (first..self.len()).filter_map(|i| self.get(i))
+    }
+
+    /// Forgets the first record.
+    fn pop(&mut self) {
+        if self.len() == 0 {
+            return;
+        }
+        self.gone += 1;
+        if self.gone == self.pieces[0].len() {
+            self.pieces.pop_front();
+            self.gone = 0;
+        }
+    }
+}
+
 /// The newest requests that were logged, oldest first: those still in the log, and before them those that left it.
 #[derive(Default)]
 pub(crate) struct Log {
-    records: VecDeque<Done>,
+    records: Records,
     /// How many at the front are out of the log.
     dups: usize,
     /// Number of the record at the front, counted from the first ever.
@@ -41,7 +91,7 @@ impl Log {
     /// Appends a record that is in the log.
     pub(crate) fn push(&mut self, done: Done) {
         let (id, number) = (done.reqid, self.base + self.records.len() as u64);
-        self.records.push_back(done);
+        self.records.push(done);
         if !repeatable(&id) {
             return;
         }
@@ -67,7 +117,7 @@ impl Log {
         self.slots = vec![0; (4 * self.records.len()).next_power_of_two().max(64)];
         self.used = 0;
         for i in 0..self.records.len() {
-            let id = self.records[i].reqid;
+            let id = self.records.get(i).map(|done| done.reqid).unwrap_or_default();
             if repeatable(&id) {
                 self.place(&id, self.base + i as u64);
             }
@@ -111,7 +161,7 @@ impl Log {
 
     /// The `n` oldest entries of the log.
     pub(crate) fn oldest(&self, n: usize) -> impl Iterator<Item = &Done> {
-        self.records.iter().skip(self.dups).take(n)
+        self.records.from(self.dups).take(n)
     }
 
     /// The `n` oldest entries leave the log and are kept for duplicates.
@@ -121,8 +171,8 @@ impl Log {
 
     /// Forgets the oldest duplicates with versions below `version`.
     pub(crate) fn forget_below(&mut self, version: u64) {
-        while self.dups > 0 && self.records.front().is_some_and(|d| d.version.version < version) {
-            self.records.pop_front();
+        while self.dups > 0 && self.records.get(0).is_some_and(|d| d.version.version < version) {
+            self.records.pop();
             self.base += 1;
             self.dups -= 1;
         }

@@ -8,6 +8,7 @@ use crate::index::page::PageRef;
 use crate::onode::Onode;
 use bytes::Bytes;
 use node::Mono;
+use std::borrow::Borrow;
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hash, Hasher};
@@ -98,7 +99,8 @@ struct Queue {
 /// read again soon, and to fill new memory with it costs more than all else that such an operation costs. What comes a second time is kept.
 /// (The price: small random reads of what was written in large pieces meet the disk first.)
 pub(crate) struct BlockCache {
-    singles: Hashed<u64, Blocks>,
+    /// Boxed for the same reason as [`OnodeCache`].
+    singles: Hashed<u64, Box<Blocks>>,
     runs: BTreeMap<u64, Blocks>,
     queues: [Queue; 4],
     /// First blocks of runs that were read of late, and went.
@@ -214,14 +216,14 @@ impl BlockCache {
         let single = value.blocks() == 1;
         let entry = Blocks { value, shared, hot: Cell::new(false), standing };
         if single {
-            self.singles.insert(block, entry);
+            self.singles.insert(block, Box::new(entry));
         } else {
             self.runs.insert(block, entry);
         }
     }
 
     fn entry(&mut self, start: u64) -> Option<&mut Blocks> {
-        self.singles.get_mut(&start).or_else(|| self.runs.get_mut(&start))
+        self.singles.get_mut(&start).map(|entry| &mut **entry).or_else(|| self.runs.get_mut(&start))
     }
 
     /// Where the next entry to go is. The fresh ones may have a quarter of the memory before others go for them.
@@ -267,7 +269,7 @@ impl BlockCache {
     }
 
     fn remove(&mut self, start: u64) {
-        if let Some(gone) = self.singles.remove(&start).or_else(|| self.runs.remove(&start)) {
+        if let Some(gone) = self.singles.remove(&start).map(|entry| *entry).or_else(|| self.runs.remove(&start)) {
             self.queues[gone.standing as usize].bytes -= gone.value.len();
         }
     }
@@ -277,7 +279,8 @@ impl BlockCache {
         let (singles, runs) = (&self.singles, &self.runs);
         for standing in [Written, Read, Fresh, Kept] {
             let mut seen = std::collections::BTreeSet::new();
-            let there = |b: &u64| singles.get(b).or_else(|| runs.get(b)).is_some_and(|e| e.standing == standing);
+            let there =
+                |b: &u64| singles.get(b).map(|entry| &**entry).or_else(|| runs.get(b)).is_some_and(|e| e.standing == standing);
             self.queues[standing as usize].order.retain(|b| there(b) && seen.insert(*b));
         }
     }
@@ -384,8 +387,9 @@ pub(crate) struct Generations<K, V> {
     limit: usize,
 }
 
-/// Onodes of objects that were used of late.
-pub(crate) type OnodeCache = Generations<HObject, Known>;
+/// Onodes of objects that were used of late. Boxed: a table that doubles takes new memory for all its slots, and new memory is dear
+/// (see [`GROWTH`]).
+pub(crate) type OnodeCache = Generations<Box<HObject>, Box<Known>>;
 /// What the blocks of a range of an object are, as of so many flips: by onode and range, but the first range, which is with the onode.
 pub(crate) type RangeCache = Generations<Extent, (u64, Patch)>;
 
@@ -400,7 +404,10 @@ impl<K: Hash + Eq, V> Generations<K, V> {
         self.young.len() + self.old.len()
     }
 
-    pub(crate) fn get(&mut self, key: &K) -> Option<&mut V> {
+    pub(crate) fn get<Q: Hash + Eq + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
+    where
+        K: Borrow<Q>,
+    {
         if !self.young.contains_key(key) {
             let (key, value) = self.old.remove_entry(key)?;
             self.put(key, value);
@@ -409,12 +416,8 @@ impl<K: Hash + Eq, V> Generations<K, V> {
     }
 
     pub(crate) fn put(&mut self, key: K, value: V) {
-        if let Some(slot) = self.young.get_mut(&key) {
-            *slot = value;
-            return;
-        }
         self.old.remove(&key);
-        if self.young.len() >= self.limit / 2 {
+        if self.young.len() >= self.limit / 2 && !self.young.contains_key(&key) {
             self.old = std::mem::take(&mut self.young);
         }
         self.young.insert(key, value);
@@ -553,7 +556,7 @@ mod tests {
         assert_eq!(left, 40, "a scan does not drive out what was used");
         let mut onodes = OnodeCache::new(20);
         for i in 0..100 {
-            onodes.put(HObject::start_of_hash(1, i), Known { key: Bytes::new(), onode: None, first: None });
+            onodes.put(Box::new(HObject::start_of_hash(1, i)), Box::new(Known { key: Bytes::new(), onode: None, first: None }));
             onodes.get(&HObject::start_of_hash(1, 0));
             assert!(onodes.young.len() + onodes.old.len() <= 20);
         }

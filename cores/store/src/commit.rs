@@ -261,7 +261,7 @@ impl Store {
         self.ranges.get_mut().follow(&plan.delta.extents, self.epoch);
         for (object, mut known) in plan.objects {
             self.know_first(&mut known, &plan.delta, next_id);
-            self.onodes.borrow_mut().put(object, known);
+            self.onodes.borrow_mut().put(Box::new(object), Box::new(known));
         }
         self.promised += u64::from(blocks);
         self.may_free |= transaction.mutations.iter().any(frees);

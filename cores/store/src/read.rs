@@ -112,9 +112,9 @@ impl<'a> Eye<'a> {
             None => None,
             Some(value) => Some(Onode::decode(&value).ok_or_else(|| nonsense(&key))?),
         };
-        let mut known = Known { key, onode, first: None };
+        let mut known = Box::new(Known { key, onode, first: None });
         let result = use_it(&mut known);
-        onodes.put(object.clone(), known);
+        onodes.put(Box::new(object.clone()), known);
         Ok(result)
     }
 

@@ -18,6 +18,11 @@ pub(crate) struct Chain {
 }
 
 impl Chain {
+    /// Nothing yet, with room for so many pieces.
+    pub(crate) fn with_capacity(pieces: usize) -> Self {
+        Self { pieces: VecDeque::with_capacity(pieces), ..Self::default() }
+    }
+
     /// Whether nothing is left.
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0

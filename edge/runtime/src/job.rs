@@ -187,7 +187,7 @@ fn disk_error(errno: i32) -> DiskError {
 /// The bytes to write, and all that must be kept meanwhile. Direct IO wants pieces at aligned addresses and of aligned
 /// lengths: runs of others are copied.
 fn chain(data: Rope, direct: bool) -> (Chain, Rope) {
-    let mut out = Chain::default();
+    let mut out = Chain::with_capacity(data.pieces().len());
     if !direct {
         out.append(&data);
         return (out, data);

@@ -296,6 +296,13 @@ pub(crate) fn raise_file_limit() -> io::Result<u64> {
     Ok(limit.rlim_cur)
 }
 
+/// Memory comes in pages of 4 KiB from now on, never in huge ones.
+pub(crate) fn refuse_huge_pages() -> io::Result<()> {
+    let (on, unused): (libc::c_ulong, libc::c_ulong) = (1, 0);
+    // SAFETY: takes numbers only.
+    check(unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, on, unused, unused, unused) }).map(drop)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
