@@ -98,8 +98,8 @@ impl<'a> Run<'a> {
             Mutation::Remove(o) => self.remove(o)?,
             Mutation::SetInfo(o, info) => self.change(o)?.info = info.clone(),
             Mutation::Clone(from, to) => self.clone_object(from, to)?,
-            Mutation::MetaSet(key, value) => drop(self.delta.keys.put(keys::meta(scope, key), Some(value.clone()))),
-            Mutation::MetaRemove(key) => drop(self.delta.keys.put(keys::meta(scope, key), None)),
+            Mutation::MetaSet(key, value) => self.delta.keys.put(keys::meta(scope, key), Some(value.clone())),
+            Mutation::MetaRemove(key) => self.delta.keys.put(keys::meta(scope, key), None),
             Mutation::MetaRemoveRange(from, to) => {
                 self.delta.keys.remove_range(keys::meta(scope, from), keys::meta(scope, to));
             }
@@ -156,7 +156,7 @@ impl<'a> Run<'a> {
             }
             Mutation::OmapRemove(o, names) => {
                 if let Some(id) = self.id(o)? {
-                    names.iter().for_each(|k| drop(self.delta.keys.put(keys::inner(id, keys::OMAP, k), None)));
+                    names.iter().for_each(|k| self.delta.keys.put(keys::inner(id, keys::OMAP, k), None));
                 }
             }
             Mutation::OmapRemoveRange(o, from, to) => {
@@ -390,7 +390,7 @@ impl<'a> Run<'a> {
             copied.push((keys::inner(id, key[9], &key[keys::INNER_HEAD..]), value));
             Step::More
         })?;
-        copied.into_iter().for_each(|(key, value)| drop(self.delta.keys.put(key, Some(value))));
+        copied.into_iter().for_each(|(key, value)| self.delta.keys.put(key, Some(value)));
         Ok(())
     }
 

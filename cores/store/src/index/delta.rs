@@ -1,5 +1,6 @@
 //! The delta: what changed since the tree was written; and how one transaction's share of it is recorded.
 
+use super::changes::Changes;
 use super::layer::Layer;
 use crate::block::{Cell, Patch};
 use bytes::Bytes;
@@ -12,7 +13,7 @@ pub(crate) type Extent = (u64, u32);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Delta {
     /// All sections but the extents; none is a removal.
-    pub(crate) keys: Layer<Bytes, Option<Bytes>>,
+    pub(crate) keys: Changes,
     /// The extents.
     pub(crate) extents: Layer<Extent, Patch>,
     /// Memory that it takes, about.

@@ -78,7 +78,7 @@ impl<K: Ord + Clone, V> Layer<K, V> {
     }
 
     /// Changes at `from` or later, in order.
-    pub(crate) fn iter_from<'a, Q: Ord + ?Sized + 'a>(&'a self, from: &Q) -> std::collections::btree_map::Range<'a, K, V>
+    pub(crate) fn iter_from<Q: Ord + ?Sized>(&self, from: &Q) -> std::collections::btree_map::Range<'_, K, V>
     where
         K: Borrow<Q>,
     {

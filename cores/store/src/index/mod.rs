@@ -1,5 +1,6 @@
 //! The index: a delta in memory over a copy-on-write tree on disk.
 
+pub(crate) mod changes;
 pub(crate) mod delta;
 pub(crate) mod keys;
 pub(crate) mod layer;

@@ -57,7 +57,13 @@ fn ahead(pages: &impl Pages, mut wish: Wish, parent: Option<(PageRef, usize)>, s
 
 /// The value of `key` in the tree.
 pub(crate) fn get(pages: &impl Pages, root: Option<Ptr>, key: &[u8]) -> Read<Option<Bytes>> {
-    let Some(Leaf { page, .. }) = leaf(pages, root, key, None)? else { return Ok(None) };
-    let at = page.lower_bound(key);
-    Ok((at < page.len() && page.cmp_key(at, key).is_eq()).then(|| page.value(at)))
+    let Some(mut ptr) = root else { return Ok(None) };
+    loop {
+        let page = pages.page(&ptr)?;
+        if page.level() == 0 {
+            let at = page.lower_bound(key);
+            return Ok((at < page.len() && page.cmp_key(at, key).is_eq()).then(|| page.value(at)));
+        }
+        ptr = page.child(page.child_for(key)).ok_or_else(|| pages.broken(&ptr))?;
+    }
 }
