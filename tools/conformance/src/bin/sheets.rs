@@ -100,7 +100,7 @@ fn main() -> Result<ExitCode> {
 
 fn run(steps: &[sheet::Step], conf: &Path, work: &Path) -> Result<Vec<sheet::Shown>> {
     std::fs::create_dir_all(work)?;
-    for story in ["librbd_story.py", "caps_story.py", "perf_story.py"] {
+    for story in ["librbd_story.py", "caps_story.py", "perf_story.py", "details_story.py"] {
         std::os::unix::fs::symlink(Path::new(env!("CARGO_MANIFEST_DIR")).join(story), work.join(story))?;
     }
     let made = conformance::cluster::shell_for(POOLS, work, conf, POOLS_SECONDS)?;
