@@ -77,8 +77,11 @@ fn write_too_much_return_data(call: &mut Call<'_>) -> Outcome {
 
 /// Capitals, and emphasis.
 fn turn_it_to_11(call: &mut Call<'_>) -> Outcome {
-    let stat = call.must_exist()?;
-    let text = call.view.read(0, stat.size)?.to_vec().to_ascii_uppercase();
+    if !call.input.is_empty() {
+        return Err(Errno::EINVAL.into());
+    }
+    let size = call.must_exist().map_or(0, |stat| stat.size);
+    let text = call.view.read(0, size)?.to_vec().to_ascii_uppercase();
     let who = who(call);
     call.change(Change::WriteFull(Rope::from(text)));
     call.change(Change::SetXattr(Bytes::from_static(AMPLIFIER), who));

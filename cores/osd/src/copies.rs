@@ -35,6 +35,15 @@ pub(crate) struct Local {
     pub(crate) op: OsdOp,
 }
 
+/// What is left to do after asking.
+#[derive(Default)]
+pub(crate) struct Asked {
+    pub(crate) local: Vec<Local>,
+    /// Whose pool is not there: who asked. The map is at least as new as the one by which the client sent its request, so the pool
+    /// never was, or is gone.
+    pub(crate) nowhere: Vec<(Slot, u64)>,
+}
+
 impl Copies {
     /// A group asks.
     pub(crate) fn begin(&mut self, slot: Slot, id: u64, op: Box<OsdOp>) -> u64 {
@@ -66,8 +75,10 @@ impl Copies {
     }
 
     /// Asks whatever was not asked yet, or is held elsewhere in this map; what this OSD must answer itself is returned.
-    pub(crate) fn ask(&mut self, now: Now, map: &OsdMap, whoami: OsdId, msgr: &mut Messenger, out: &mut Outputs) -> Vec<Local> {
-        let mut local = Vec::new();
+    pub(crate) fn ask(&mut self, now: Now, map: &OsdMap, whoami: OsdId, msgr: &mut Messenger, out: &mut Outputs) -> Asked {
+        let mut asked = Asked::default();
+        let there = |fetch: &Fetch| map.pools.contains_key(&fetch.op.locator.pool);
+        asked.nowhere = self.fetches.extract_if(.., |_, fetch| !there(fetch)).map(|(_, gone)| (gone.slot, gone.id)).collect();
         for (tid, fetch) in &mut self.fetches {
             let (pg, holder) = holder(map, &fetch.op);
             if holder == fetch.sent {
@@ -79,7 +90,7 @@ impl Copies {
             fetch.op.hash = hash(&fetch.op);
             fetch.op.epoch = map.epoch;
             if osd == whoami {
-                local.push(Local { tid: *tid, op: (*fetch.op).clone() });
+                asked.local.push(Local { tid: *tid, op: (*fetch.op).clone() });
                 continue;
             }
             let Some(to) = map.osd_addr(osd).and_then(|addrs| addrs.msgr2().copied()) else {
@@ -91,7 +102,7 @@ impl Copies {
             message.tid = *tid;
             msgr.send(session, message);
         }
-        local
+        asked
     }
 
     /// What was to be answered here could not be: it is asked again.

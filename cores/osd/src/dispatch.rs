@@ -364,7 +364,12 @@ impl Osd {
             return;
         }
         let map = self.maps.current().clone();
-        for local in self.copies.ask(now, &map, self.config.whoami, &mut self.msgr, out) {
+        let asked = self.copies.ask(now, &map, self.config.whoami, &mut self.msgr, out);
+        for (slot, id) in asked.nowhere {
+            let (groups, mut world) = self.world(now);
+            groups.call(slot, &mut world, |pg, ctx| pg.fetched(ctx, id, Err(Errno::ENOENT)));
+        }
+        for local in asked.local {
             let peer = pg::Peer {
                 name: self.config.name(),
                 kind: EntityType::Osd,
@@ -407,14 +412,15 @@ fn refusal(op: &OsdOp, errno: Errno, epoch: types::Epoch) -> OsdOpReply {
 
 /// Whether an operation may be done at all.
 fn admit(map: &OsdMap, session: &Session, op: &OsdOp) -> Result<(), Errno> {
-    if map.is_blocklisted(&session.peer.addr) {
-        return Err(Errno::ESHUTDOWN);
-    }
+    let fenced = || map.is_blocklisted(&session.peer.addr);
     if matches!(session.rights, Rights::All) {
-        return Ok(());
+        return if fenced() && !pg::needs(op).is_ok_and(|needs| needs.group) { Err(Errno::ESHUTDOWN) } else { Ok(()) };
     }
     // What cannot be done at all is said before what may not be done, as in Ceph.
     let needs = pg::needs(op)?;
+    if fenced() && !needs.group {
+        return Err(Errno::ESHUTDOWN);
+    }
     let Rights::Caps(caps) = &session.rights else { return Err(Errno::EPERM) };
     let pool_name = map.pool_name.get(&op.locator.pool).map(String::as_str).unwrap_or_default();
     if allowed(caps, map, pool_name, op, &needs) { Ok(()) } else { Err(Errno::EPERM) }

@@ -26,7 +26,7 @@ pub fn needs(op: &OsdOp) -> Result<Needs, Errno> {
         let ping = matches!(single.args, OpArgs::Watch { op: watch_op::PING, .. }) && single.code == code::WATCH;
         // A ping changes nothing, but it has the code of what does.
         needs.write |= code::writes(single.code) && !ping;
-        needs.read |= code::reads(single.code) || ping;
+        needs.read |= code::reads(single.code) || code::of_cache(single.code) || ping;
     }
     // A vector is about the group or about an object, not both.
     if needs.group && !op.ops.iter().all(|o| code::is_pg_op(o.code)) {

@@ -545,10 +545,11 @@ pub(crate) fn reqid(op: &ClientOp) -> ReqId {
 
 /// What can be refused without a look at the object.
 fn check(ctx: &Ctx<'_>, op: &ClientOp) -> Result<crate::api::Needs, Errno> {
-    if ctx.map.is_blocklisted(&op.peer.addr) {
+    // Lists of objects are not fenced, as in Ceph: they change nothing.
+    let needs = needs(&op.op)?;
+    if !needs.group && ctx.map.is_blocklisted(&op.peer.addr) {
         return Err(Errno::ESHUTDOWN);
     }
-    let needs = needs(&op.op)?;
     let request = &op.op;
     if request.oid.len() > ctx.config.max_name || request.locator.key.len() > ctx.config.max_name {
         return Err(Errno::ENAMETOOLONG);

@@ -182,6 +182,11 @@ pub const fn writes(code: u16) -> bool {
     code & 0x2000 != 0
 }
 
+/// Whether the operation is one of cache tiers' own, which say of themselves neither that they read nor that they write.
+pub const fn of_cache(code: u16) -> bool {
+    code & 0xf000 == 0x8000
+}
+
 /// Whether the operation addresses a placement group instead of an object.
 pub const fn is_pg_op(code: u16) -> bool {
     code & 0x0f00 == 0x0500

@@ -6,7 +6,7 @@ use super::{Cx, Outcome, Refusal, Reply, Row, refuse, row};
 use crate::pools::{self, Wanted};
 use crate::soft::Rates;
 use crate::text::Table;
-use crate::text::units::{bytes, parse, si};
+use crate::text::units::{bytes, quota, si};
 use maps::{OptValue, Pool, opts};
 use messages::mon::log_level;
 use serde_json::{Value, json};
@@ -229,7 +229,10 @@ fn rmsnap(cx: &mut Cx<'_>, args: &Args) -> Outcome {
 fn set_quota(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let pool = cx.existing_pool(args, "pool")?;
     let (field, text) = (args.str("field"), args.str("val"));
-    let Some(value) = parse(text, field == "max_bytes") else { refuse!(EINVAL, "error parsing value '{text}' of {field}") };
+    let value = match quota(text, field == "max_bytes") {
+        Ok(value) => value,
+        Err(why) => refuse!(EINVAL, "error parsing value '{text}': {why}"),
+    };
     let ctx = ctx(cx);
     let p = ctx.edit(cx.inc(), pool)?;
     if field == "max_bytes" {
@@ -256,7 +259,7 @@ fn get_quota(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     });
     Ok(cx.show("pool_quotas", value, || {
         let line = |max: u64, now: u64, unit: &str, what: &str, text: fn(u64) -> String| {
-            if max == 0 { "N/A".to_string() } else { format!("{}{unit}  (current num {what}: {}{unit})", text(max), text(now)) }
+            if max == 0 { "N/A".to_string() } else { format!("{}{unit}  (current num {what}: {now} {what})", text(max)) }
         };
         format!(
             "quotas for pool '{name}':\n  max objects: {}\n  max bytes  : {}",

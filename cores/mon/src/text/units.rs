@@ -63,27 +63,51 @@ pub(crate) fn number(x: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_string() } else { text }
 }
 
+/// A unit's letter as a power of its base.
+fn power(letter: u8) -> Option<u32> {
+    b"KMGTPE".iter().position(|l| *l == letter || letter == b'k' && *l == b'K').map(|at| at as u32 + 1)
+}
+
 /// Reads `10K`, `1Gi`, `5M`, `100`: an amount with a binary (`i` or, for bytes, plain) or decimal suffix.
 pub(crate) fn parse(text: &str, binary: bool) -> Option<u64> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (number, suffix) = text.split_at(digits);
-    let number: u64 = number.parse().ok()?;
     let suffix = suffix.trim().trim_end_matches('B');
     let (letter, base) = match suffix.strip_suffix('i') {
         Some(letter) if !letter.is_empty() => (letter, 1024u64),
         _ => (suffix, if binary { 1024 } else { 1000 }),
     };
-    let power = match letter {
-        "" => 0,
-        "k" | "K" => 1,
-        "M" => 2,
-        "G" => 3,
-        "T" => 4,
-        "P" => 5,
-        "E" => 6,
+    let power = match letter.as_bytes() {
+        [] => 0,
+        [letter] => power(*letter)?,
         _ => return None,
     };
-    number.checked_mul(base.checked_pow(power)?)
+    number.parse::<u64>().ok()?.checked_mul(base.checked_pow(power)?)
+}
+
+/// Reads a quota: `10K`, `5M`, `100` as decimal, or for bytes as binary, where `1Gi` and `1GB` are good, too.
+///
+/// # Errors
+/// What is wrong with it, in the words that administrators know.
+pub(crate) fn quota(text: &str, binary: bool) -> Result<u64, String> {
+    let (cast, read) = if binary { ("strict_iecstrtoll", "strict_iecstrtoll") } else { ("strict_si_cast", "strict_sistrtoll") };
+    if text.starts_with('-') {
+        return Err(format!("{read}: value should not be negative"));
+    }
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (number, unit) = text.split_at(digits);
+    let power = match (unit.as_bytes(), binary) {
+        ([_, _, _, ..], true) => return Err(format!("{read}: illegal prefix (length > 2)")),
+        ([], _) | ([b'B'], true) => Some(0),
+        ([letter], _) | ([letter, b'i' | b'B'], true) => power(*letter),
+        _ => None,
+    };
+    let Some(power) = power else {
+        return Err(format!("{cast}: unit prefix not recognized"));
+    };
+    let base = if binary { 1024u64 } else { 1000 };
+    let value = number.parse().ok().and_then(|n: u64| n.checked_mul(base.pow(power))).filter(|n| *n <= i64::MAX as u64);
+    value.ok_or_else(|| format!("The option value '{text}' seems to be invalid"))
 }
 
 #[cfg(test)]
@@ -109,11 +133,28 @@ mod tests {
     #[test]
     fn amounts_are_read() {
         assert_eq!(parse("10K", true), Some(10_240));
-        assert_eq!(parse("10K", false), Some(10_000));
+        assert_eq!(parse("10k", false), Some(10_000));
         assert_eq!(parse("1Gi", false), Some(1 << 30));
         assert_eq!(parse("7", false), Some(7));
         assert_eq!(parse("7x", false), None);
         assert_eq!(parse("", false), None);
         assert_eq!(parse("99999999999E", false), None);
+    }
+
+    #[test]
+    fn quotas_are_refused_as_recorded() {
+        assert_eq!(quota("10K", true), Ok(10_240));
+        assert_eq!(quota("10K", false), Ok(10_000));
+        assert_eq!(quota("1Gi", true), Ok(1 << 30));
+        assert_eq!(quota("7", false), Ok(7));
+        for text in ["1Gi", "1.5", "none", "7x"] {
+            assert_eq!(quota(text, false), Err("strict_si_cast: unit prefix not recognized".into()), "{text}");
+        }
+        assert_eq!(quota("1.5", true), Err("strict_iecstrtoll: unit prefix not recognized".into()));
+        assert_eq!(quota("none", true), Err("strict_iecstrtoll: illegal prefix (length > 2)".into()));
+        assert_eq!(quota("-1", true), Err("strict_iecstrtoll: value should not be negative".into()));
+        for text in ["", "99999999999E", "18446744073709551616"] {
+            assert_eq!(quota(text, false), Err(format!("The option value '{text}' seems to be invalid")));
+        }
     }
 }

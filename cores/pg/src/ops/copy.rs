@@ -8,7 +8,7 @@ use messages::ops::CopySource;
 use messages::osd::{OpArgs, code::copy_from_flags, flags};
 use objectstore::{Limit, Mutation};
 use std::ops::Bound;
-use types::Errno;
+use types::{Errno, SnapId};
 
 impl Run<'_> {
     pub(super) fn op_copy_from(&mut self, index: usize) -> Exec<i32> {
@@ -16,6 +16,13 @@ impl Run<'_> {
             return Err(Errno::EINVAL.into());
         };
         let source: CopySource = Reader::new(&self.at(index).input).get()?;
+        let (name, place) = (&self.op.op.oid, &self.op.op.locator);
+        let itself = source.name == *name
+            && (source.locator.pool, &source.locator.key, &source.locator.nspace) == (place.pool, &place.key, &place.nspace)
+            && snap == SnapId::HEAD;
+        if itself || wanted & copy_from_flags::TRUNCATE_SEQ != 0 && source.truncate.is_none() {
+            return Err(Errno::EINVAL.into());
+        }
         let truncate = source.truncate.filter(|_| wanted & copy_from_flags::TRUNCATE_SEQ != 0);
         let copied = match self.copies.get(&index) {
             Some(Ok(copied)) => copied,

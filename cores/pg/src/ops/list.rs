@@ -46,7 +46,10 @@ pub(crate) fn execute(env: &Env<'_>, op: &OsdOp) -> Exec<(i32, Vec<OpResult>)> {
         let result = match single.code {
             code::PGNLS | code::PGNLS_FILTER | code::PGLS | code::PGLS_FILTER => list(env, op, single, slot),
             code::SCRUBLS => scrub_list(env, single, slot),
-            _ => Err(Errno::EOPNOTSUPP.into()),
+            // Cache tiers keep track of what is used; there are none.
+            code::PG_HITSET_LS => Ok(output(slot, 0u32.to_bytes())),
+            code::PG_HITSET_GET => Err(Errno::ENOENT.into()),
+            _ => Err(Errno::EINVAL.into()),
         };
         last = match result {
             Ok(result) | Err(Stop::Result(result)) => result,
@@ -58,6 +61,11 @@ pub(crate) fn execute(env: &Env<'_>, op: &OsdOp) -> Exec<(i32, Vec<OpResult>)> {
         }
     }
     Ok((last, results))
+}
+
+fn output(slot: &mut OpResult, bytes: Bytes) -> i32 {
+    slot.output = bytes.into();
+    0
 }
 
 /// Findings of the last scrub: they are reported when they are found, so there are none to list. ENOENT before the first.
@@ -79,6 +87,7 @@ fn list(env: &Env<'_>, request: &OsdOp, op: &Op, slot: &mut OpResult) -> Exec<i3
     let mut r = Reader::new(&op.input);
     let (filter, cursor) = match op.code {
         code::PGLS_FILTER | code::PGNLS_FILTER => {
+            known_filter(&op.input)?;
             let filter: ListFilter = r.get()?;
             let cursor = filter.cursor.clone();
             (Some(filter), cursor)
@@ -94,6 +103,17 @@ fn list(env: &Env<'_>, request: &OsdOp, op: &Op, slot: &mut OpResult) -> Exec<i3
         ListPage { next: listed.next, entries: listed.entries }.to_bytes().into()
     };
     Ok(i32::from(listed.done))
+}
+
+/// Whether a filter's kind is one that there is: ours, or that of an object class, of which none has one here.
+fn known_filter(input: &[u8]) -> Exec<()> {
+    let mut r = Reader::new(input);
+    let (_, _, kind) = (r.blob()?, r.blob()?, r.blob()?);
+    let Some(dot) = kind.iter().position(|b| *b == b'.').filter(|dot| *dot > 0) else { return Ok(()) };
+    match classes::find(&kind[..dot], b"") {
+        classes::Lookup::UnknownClass => Err(Errno::EPERM.into()),
+        _ => Err(Errno::EINVAL.into()),
+    }
 }
 
 fn page(env: &Env<'_>, cursor: &HObject, count: usize, filter: Option<&ListFilter>, place: &Locator) -> Exec<Listed> {
@@ -134,8 +154,8 @@ fn wanted(env: &Env<'_>, object: &HObject, filter: Option<&ListFilter>, place: &
         return Ok(false);
     }
     let Some(filter) = filter else { return Ok(true) };
-    // Users' attributes have a prefix in the filter's name that they do not have here.
-    let name = filter.xattr.strip_prefix(b"_").unwrap_or(&filter.xattr);
+    // Users' attributes have a prefix in the filter's name that they do not have here; others no client sees.
+    let Some(name) = filter.xattr.strip_prefix(b"_") else { return Ok(false) };
     let value: Option<Bytes> = env.store.xattr(env.hold, object, name)?;
     Ok(value.is_some_and(|v| v == filter.value))
 }

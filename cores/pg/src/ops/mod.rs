@@ -123,7 +123,26 @@ pub(crate) fn apply(run: &mut Run<'_>, index: usize) -> Exec<i32> {
         code::UNDIRTY => run.op_undirty(),
         code::STARTSYNC => run.op_start_sync(),
         code::COPY_READ => run.op_copy_read(index),
-        _ => Err(Errno::EOPNOTSUPP.into()),
+        _ => apply_tier(run, op, index),
+    }
+}
+
+/// What is for cache tiers and redirects only, which there are none of: answered as by a pool that is no tier.
+fn apply_tier(run: &mut Run<'_>, op: u16, index: usize) -> Exec<i32> {
+    match op {
+        code::CACHE_PIN | code::CACHE_UNPIN => Err(Errno::EINVAL.into()),
+        code::COPY_GET => run.must_live().and(Err(Errno::EINVAL.into())),
+        code::CACHE_FLUSH | code::CACHE_TRY_FLUSH | code::CACHE_EVICT | code::TIER_EVICT => {
+            run.must_live().and(Err(Errno::EINVAL.into()))
+        }
+        code::TIER_FLUSH | code::TIER_PROMOTE => run.must_live().map(|()| 0),
+        code::SET_CHUNK if run.at(index).input.is_empty() => Err(Errno::EINVAL.into()),
+        _ => {
+            if code::of_cache(op) || op == code::UNSET_MANIFEST {
+                run.must_live()?;
+            }
+            Err(Errno::EOPNOTSUPP.into())
+        }
     }
 }
 

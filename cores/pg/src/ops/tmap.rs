@@ -104,9 +104,10 @@ impl Run<'_> {
     }
 
     pub(super) fn op_tmap_to_omap(&mut self, index: usize) -> Exec<i32> {
-        let OpArgs::Raw(args) = self.at(index).args else { return Err(Errno::EINVAL.into()) };
+        // Arguments of zeros only are none.
+        let flags = if let OpArgs::Raw(args) = self.at(index).args { args[0] } else { 0 };
         if self.after.size == 0 {
-            return if args[0] & NULL_OK != 0 { Ok(0) } else { Err(Errno::ENODATA.into()) };
+            return if flags & NULL_OK != 0 { Ok(0) } else { Err(Errno::ENODATA.into()) };
         }
         let map = Map::parse(&self.whole()?.contiguous())?;
         self.truncate(0)?;

@@ -47,7 +47,8 @@ impl Run<'_> {
     pub(super) fn op_notify(&mut self, index: usize) -> Exec<i32> {
         let OpArgs::Notify { cookie } = self.at(index).args else { return Err(Errno::EINVAL.into()) };
         let input = self.input(index);
-        let wanted: ops::Notify = Reader::new(&input).get()?;
+        // What does not decode counts as nothing said.
+        let wanted: ops::Notify = Reader::new(&input).get().unwrap_or_default();
         let default = self.env.config.notify_timeout.as_secs() as u32;
         let timeout = if wanted.timeout == 0 { default } else { wanted.timeout };
         let id = self.env.notify_id + self.notifies;
