@@ -20,6 +20,11 @@ pub fn keep_buffers(bytes: usize) {
     MOST_KEPT.store(bytes.max(KEPT), Ordering::Relaxed);
 }
 
+/// Bytes that this thread keeps now.
+pub fn buffers_kept() -> usize {
+    POOL.with_borrow(|pool| pool.bytes)
+}
+
 /// What memory is made of: asking for these asks for alignment.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C, align(4096))]

@@ -110,6 +110,8 @@ impl Backend for store::Store {
                 "delta": memory.delta,
                 "onodes": memory.onodes,
                 "ranges": memory.ranges,
+                // Of this OSD's thread: for requests and answers, but nobody else will have them meanwhile.
+                "buffers": node::buffers_kept(),
             },
         })
     }
