@@ -38,8 +38,9 @@ class Client:
         self.ioctx.close()
         self.rados.shutdown()
 
-    def fill(self, prefix, make, stuck=2.0, in_flight=16, limit=10**6):
-        """Issues writes until none is answered for `stuck` seconds. Gives those answered and those waiting; `make` issues one."""
+    def fill(self, prefix, make, full, stuck=2.0, in_flight=16, limit=10**6):
+        """Issues writes until none is answered for `stuck` seconds and `full` says why: a slow disk alone is no reason to stop, for a minute.
+        Gives those answered and those waiting; `make` issues one."""
         done, lock = {}, threading.Condition()
         waiting = {}
 
@@ -55,7 +56,18 @@ class Client:
         n = 0
         with lock:
             last, seen = time.monotonic(), 0
-            while time.monotonic() - last < stuck and n < limit:
+            while n < limit:
+                silent = time.monotonic() - last
+                assert silent < 60, f"{prefix}: nothing is answered for a minute, and nothing says full"
+                if silent > stuck:
+                    # Answers come in meanwhile.
+                    lock.release()
+                    try:
+                        stop = full()
+                    finally:
+                        lock.acquire()
+                    if stop and len(done) == seen:
+                        break
                 while len(waiting) < in_flight and n < limit:
                     n += 1
                     issue(f"{prefix}-{n}")
@@ -103,7 +115,7 @@ def fill_and_recover(cluster, kind, make, content, least=0.25):
     cluster.ceph("osd", "pool", "create", pool, 8)
     client = Client(cluster, pool)
     begun = time.monotonic()
-    answered, waiting, lock, done = client.fill(kind, make)
+    answered, waiting, lock, done = client.fill(kind, make, lambda: osd_is_full(cluster))
     filled = time.monotonic() - begun
     assert all(result == 0 for result in answered.values()), "writes wait, they do not fail"
     until(f"{kind}: the map says full", lambda: osd_is_full(cluster), 10)
@@ -193,7 +205,7 @@ def quota(args):
         cluster.ceph("osd", "pool", "create", "q", 8)
         cluster.run("ceph", "osd", "pool", "set-quota", "q", "max_objects", 10)
         client = Client(cluster, "q")
-        answered, waiting, lock, _ = client.fill("q", small, stuck=6.0, in_flight=1)
+        answered, waiting, lock, _ = client.fill("q", small, lambda: "POOL_FULL" in cluster.health(), stuck=6.0, in_flight=1)
         assert len(answered) >= 10 and waiting, f"{len(answered)} objects within a quota of 10, {len(waiting)} wait"
         until("the quota is told", lambda: "POOL_FULL" in cluster.health(), 10)
         assert "OSD_FULL" not in cluster.health()
@@ -250,7 +262,7 @@ def host_cluster(args, directory, mount):
                     f.write(b"b" * (1 << 20))
             except OSError as e:
                 assert e.errno == ENOSPC, e
-        _, waiting, lock, done = client.fill("late", large, stuck=3.0, in_flight=4)
+        _, waiting, lock, done = client.fill("late", large, lambda: "OSD_FULL" in cluster.health(), stuck=3.0, in_flight=4)
         until("the OSD is full", lambda: "OSD_FULL" in cluster.health(), 15)
         cluster.alive()
         cluster.ceph("status")
