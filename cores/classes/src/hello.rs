@@ -80,7 +80,7 @@ fn turn_it_to_11(call: &mut Call<'_>) -> Outcome {
     if !call.input.is_empty() {
         return Err(Errno::EINVAL.into());
     }
-    let size = call.must_exist().map_or(0, |stat| stat.size);
+    let size = call.view.stat()?.map_or(0, |stat| stat.size);
     let text = call.view.read(0, size)?.to_vec().to_ascii_uppercase();
     let who = who(call);
     call.change(Change::WriteFull(Rope::from(text)));
@@ -108,6 +108,7 @@ mod tests {
         assert_eq!(bench.call("hello", "say_hello", b""), Ok("Hello, world!".into()));
         assert!(bench.call("hello", "record_hello", b"me").is_ok());
         assert_eq!(bench.call("hello", "record_hello", b"me"), Err(Errno::EEXIST));
+        assert_eq!(bench.call("hello", "turn_it_to_11", b"louder"), Err(Errno::EINVAL));
         assert!(bench.call("hello", "turn_it_to_11", b"").is_ok());
         assert_eq!(bench.call("hello", "replay", b""), Ok("HELLO, ME!".into()));
         assert_eq!(bench.call("hello", "say_hello", &[b'x'; 101]), Err(Errno::EINVAL));
