@@ -1,6 +1,6 @@
 //! What daemons reported since this monitor began: nothing of it is durable, all of it comes again.
 
-use crate::manager::images::Images;
+use crate::manager::figures::Images;
 use crate::state::State;
 use messages::internal::{OsdReport, PgReport, Space};
 use messages::stats::{ObjectStatSum, ObjectStats, PoolStat, StoreStatfs};

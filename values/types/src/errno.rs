@@ -44,6 +44,7 @@ errnos! {
     EFBIG = 27 "too large";
     ENOSPC = 28 "no space left";
     EROFS = 30 "read-only";
+    EMLINK = 31 "too many links";
     EDOM = 33 "argument out of domain";
     ERANGE = 34 "out of range";
     ENAMETOOLONG = 36 "name too long";

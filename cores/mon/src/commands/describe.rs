@@ -41,7 +41,9 @@ pub(crate) fn reference() -> String {
     for command in sorted {
         let usage = command.signature.usage();
         match command.row.run {
-            super::Run::Do(_) => served.push_str(&format!("| `{usage}` | {} | {} |\n", command.row.help, command.row.perm)),
+            super::Run::Do(_) | super::Run::Order(_) => {
+                served.push_str(&format!("| `{usage}` | {} | {} |\n", command.row.help, command.row.perm))
+            }
             super::Run::Refuse(why) => refused.push_str(&format!("| `{usage}` | {why} |\n")),
         }
     }

@@ -34,7 +34,8 @@ mod tell;
 mod tier;
 
 use crate::context::Env;
-use crate::manager::images::Spec;
+use crate::manager::desk::Order;
+use crate::manager::figures::Spec;
 use crate::soft::Soft;
 use crate::state::{Change, State};
 use crate::text::Format;
@@ -202,6 +203,8 @@ impl Cx<'_> {
 pub(crate) enum Run {
     /// A handler.
     Do(fn(&mut Cx<'_>, &Args) -> Outcome),
+    /// Something that the manager does to images; its end is the answer.
+    Order(fn(&Args) -> Order),
     /// Known, but not done here; the sentence says why.
     Refuse(&'static str),
 }
@@ -299,6 +302,7 @@ impl Parsed {
     pub(crate) fn run(&self, cx: &mut Cx<'_>) -> Outcome {
         match self.command.row.run {
             Run::Do(handler) => handler(cx, &self.args),
+            Run::Order(_) => Err(Refusal::new(Errno::EINVAL, "an order to the manager is not a look at the state")),
             Run::Refuse(why) => {
                 Err(Refusal::new(Errno::EOPNOTSUPP, format!("'{}' is not supported: {why}", self.command.signature.prefix)))
             }

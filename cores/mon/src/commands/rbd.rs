@@ -1,10 +1,9 @@
-//! What the manager knows of images: figures by image, and work on images. It does no such work by itself (`refused` says so), so
-//! those lists are empty.
+//! Images at the manager: figures by image, tasks, schedules.
 
 use super::args::Args;
-use super::{Ask, Cx, Outcome, Reply, Row, refuse, row};
-use crate::manager::images::{FIGURES, Kind, Spec};
-use serde_json::json;
+use super::{Ask, Cx, Outcome, Reply, Row, Run, refuse, row};
+use crate::manager::desk::{Action, DEFAULT_POOL, Kind as Schedule, Order, Plan};
+use crate::manager::figures::{FIGURES, Kind, Spec};
 use std::collections::BTreeMap;
 
 pub(super) const ROWS: &[Row] = &[
@@ -22,55 +21,101 @@ pub(super) const ROWS: &[Row] = &[
         "r",
         |cx, args| figures(cx, args, Kind::Counters),
     ),
-    row("rbd task list <task_id:String req=false>", "list background tasks of images", "mgr", "r", tasks),
-    row("rbd task cancel <task_id:String>", "cancel a background task of an image", "mgr", "r", cancel),
-    row("rbd trash purge schedule list <level_spec:String req=false>", "list schedules of trash purges", "mgr", "r", |_, _| {
-        Ok(Reply::data("{}"))
+    order("rbd task add flatten <image_spec:String>", "make a clone independent of its parent, in the background", "w", |args| {
+        add(args, Action::Flatten)
     }),
-    row(
-        "rbd trash purge schedule status <level_spec:String req=false>",
-        "show when trash is purged next",
-        "mgr",
-        "r",
-        |cx, _| Ok(cx.structure("schedules", &json!({"scheduled": []}))),
+    order("rbd task add remove <image_spec:String>", "remove an image, in the background", "w", |args| add(args, Action::Remove)),
+    order("rbd task add trash remove <image_id_spec:String>", "remove an image from the trash, in the background", "w", |args| {
+        Order::Add(Action::TrashRemove, args.str("image_id_spec").into())
+    }),
+    order("rbd task add migration execute <image_spec:String>", "refused here: the rbd command migrates images", "w", |args| {
+        add(args, Action::Migration("migrate execute"))
+    }),
+    order("rbd task add migration commit <image_spec:String>", "refused here: the rbd command migrates images", "w", |args| {
+        add(args, Action::Migration("migrate commit"))
+    }),
+    order("rbd task add migration abort <image_spec:String>", "refused here: the rbd command migrates images", "w", |args| {
+        add(args, Action::Migration("migrate abort"))
+    }),
+    order("rbd task list <task_id:String req=false>", "list background tasks of images", "r", |args| {
+        Order::List(args.opt("task_id").map(str::to_owned))
+    }),
+    order("rbd task cancel <task_id:String>", "cancel a background task of an image", "r", |args| {
+        Order::Cancel(args.str("task_id").into())
+    }),
+    order(
+        "rbd trash purge schedule add <level_spec:String> <interval:String> <start_time:String req=false>",
+        "purge the trash on a schedule",
+        "w",
+        |args| plan(args, Schedule::Purge, add_to_schedule(args)),
     ),
-    row(
+    order(
         "rbd trash purge schedule remove <level_spec:String> <interval:String req=false> <start_time:String req=false>",
         "remove a schedule of trash purges",
-        "mgr",
         "w",
-        no_schedule,
+        |args| plan(args, Schedule::Purge, remove_from_schedule(args)),
     ),
-    row(
-        "rbd mirror snapshot schedule list <level_spec:String req=false>",
-        "list schedules of mirror snapshots",
-        "mgr",
-        "r",
-        |_, _| Ok(Reply::data("{}")),
+    order("rbd trash purge schedule list <level_spec:String req=false>", "list schedules of trash purges", "r", |args| {
+        plan(args, Schedule::Purge, Plan::List)
+    }),
+    order("rbd trash purge schedule status <level_spec:String req=false>", "show when trash is purged next", "r", |args| {
+        plan(args, Schedule::Purge, Plan::Status)
+    }),
+    order(
+        "rbd mirror snapshot schedule add <level_spec:String> <interval:String> <start_time:String req=false>",
+        "make mirror snapshots on a schedule",
+        "w",
+        |args| plan(args, Schedule::Mirror, add_to_schedule(args)),
     ),
-    row(
-        "rbd mirror snapshot schedule status <level_spec:String req=false>",
-        "show when mirror snapshots are made next",
-        "mgr",
-        "r",
-        |cx, _| Ok(cx.structure("schedules", &json!({"scheduled_images": []}))),
-    ),
-    row(
+    order(
         "rbd mirror snapshot schedule remove <level_spec:String> <interval:String req=false> <start_time:String req=false>",
         "remove a schedule of mirror snapshots",
-        "mgr",
         "w",
-        no_schedule,
+        |args| plan(args, Schedule::Mirror, remove_from_schedule(args)),
+    ),
+    order("rbd mirror snapshot schedule list <level_spec:String req=false>", "list schedules of mirror snapshots", "r", |args| {
+        plan(args, Schedule::Mirror, Plan::List)
+    }),
+    order(
+        "rbd mirror snapshot schedule status <level_spec:String req=false>",
+        "show when mirror snapshots are made next",
+        "r",
+        |args| plan(args, Schedule::Mirror, Plan::Status),
     ),
 ];
+
+/// A row whose command the manager carries out.
+const fn order(sig: &'static str, help: &'static str, perm: &'static str, order: fn(&Args) -> Order) -> Row {
+    Row { sig, help, module: "mgr", perm, run: Run::Order(order) }
+}
+
+fn add(args: &Args, action: Action) -> Order {
+    Order::Add(action, args.str("image_spec").into())
+}
+
+fn plan(args: &Args, kind: Schedule, plan: Plan) -> Order {
+    Order::Schedule(kind, args.opt("level_spec").unwrap_or_default().into(), plan)
+}
+
+fn add_to_schedule(args: &Args) -> Plan {
+    Plan::Add { interval: args.str("interval").into(), start: args.opt("start_time").map(str::to_owned) }
+}
+
+fn remove_from_schedule(args: &Args) -> Plan {
+    let text = |name: &str| args.opt(name).map(str::to_owned);
+    Plan::Remove { interval: text("interval"), start: text("start_time") }
+}
 
 /// The pool and namespace that a command on images names, for capabilities.
 pub(crate) fn place_of_images(args: &Args) -> BTreeMap<String, String> {
     let texts = args.texts();
     let spec = ["pool_spec", "level_spec", "image_spec", "image_id_spec"].iter().find_map(|name| texts.get(*name));
     let mut parts = spec.map_or("", String::as_str).splitn(3, '/');
-    let pool = parts.next().unwrap_or_default();
-    // Of POOL/X, X is a namespace or an image.
+    let first = parts.next().unwrap_or_default();
+    // Of POOL/X, X is a namespace or an image; an image alone is in the default pool.
+    let image_alone =
+        spec.is_some_and(|s| !s.contains('/')) && ["image_spec", "image_id_spec"].iter().any(|name| texts.contains_key(*name));
+    let pool = if image_alone { DEFAULT_POOL } else { first };
     let second = parts.next().filter(|_| texts.contains_key("pool_spec") || parts.next().is_some());
     let mut place = BTreeMap::new();
     if !pool.is_empty() {
@@ -91,19 +136,4 @@ fn figures(cx: &mut Cx<'_>, args: &Args, kind: Kind) -> Outcome {
     let answer = cx.soft.images.answer(cx.state, cx.now, &spec, kind, sort_by);
     cx.asks.push(Ask::Look(spec));
     Ok(Reply::data(answer.to_string()))
-}
-
-fn tasks(_: &mut Cx<'_>, args: &Args) -> Outcome {
-    match args.opt("task_id") {
-        Some(id) => refuse!(ENOENT, "No such task {id}"),
-        None => Ok(Reply::data("[]")),
-    }
-}
-
-fn cancel(_: &mut Cx<'_>, args: &Args) -> Outcome {
-    refuse!(ENOENT, "No such task {}", args.str("task_id"))
-}
-
-fn no_schedule(_: &mut Cx<'_>, args: &Args) -> Outcome {
-    refuse!(ENOENT, "no schedule is set for {}", args.str("level_spec"))
 }

@@ -10,8 +10,6 @@ const ONE_MON: &str = "this release runs one monitor; more come with a later rel
 const STRETCH: &str = "stretch clusters are not supported";
 const WEIGHT_SETS: &str = "weight sets are made by Ceph's balancer, which is not part of this cluster";
 const BALANCER: &str = "pools of one copy are not balanced";
-const RBD_TASKS: &str = "background tasks of images are not supported; run the rbd command itself";
-const RBD_SCHEDULES: &str = "nothing is done to images on a schedule; run the rbd command from cron";
 
 const fn no(sig: &'static str, module: &'static str, perm: &'static str, why: &'static str) -> Row {
     Row { sig, help: "refused here: see docs/compatibility.md", module, perm, run: Run::Refuse(why) }
@@ -105,24 +103,6 @@ pub(super) const ROWS: &[Row] = &[
     no("fs subvolume ls <vol_name:String> <group_name:String req=false>", "mgr", "r", FS),
     no("fs authorize <filesystem:String> <entity:String> <caps:String n=N>", "auth", "rwx", FS),
     no("fs status <fs:String req=false>", "mgr", "r", FS),
-    no("rbd task add flatten <image_spec:String>", "mgr", "w", RBD_TASKS),
-    no("rbd task add remove <image_spec:String>", "mgr", "w", RBD_TASKS),
-    no("rbd task add trash remove <image_id_spec:String>", "mgr", "w", RBD_TASKS),
-    no("rbd task add migration execute <image_spec:String>", "mgr", "w", RBD_TASKS),
-    no("rbd task add migration commit <image_spec:String>", "mgr", "w", RBD_TASKS),
-    no("rbd task add migration abort <image_spec:String>", "mgr", "w", RBD_TASKS),
-    no(
-        "rbd trash purge schedule add <level_spec:String> <interval:String> <start_time:String req=false>",
-        "mgr",
-        "w",
-        RBD_SCHEDULES,
-    ),
-    no(
-        "rbd mirror snapshot schedule add <level_spec:String> <interval:String> <start_time:String req=false>",
-        "mgr",
-        "w",
-        RBD_SCHEDULES,
-    ),
     no("telemetry on <license:String req=false>", "mgr", "rw", "nothing is reported to anybody"),
     no("orch ls <service_type:String req=false>", "mgr", "r", "daemons are not deployed by the manager"),
     no("orch ps <hostname:String req=false>", "mgr", "r", "daemons are not deployed by the manager"),

@@ -12,9 +12,15 @@
 //!
 //! It connects to an OSD only when there is something to ask.
 //!
+//! # Work on images
+//!
+//! [`desk`] takes orders for it, and the crate [`images`] does it. What that needs of objects is asked through the client above; numbers for
+//! snapshots and the end of dead clients' rights (the blocklist) are changes of the OSD map, which the monitor that this
+//! runs in proposes as for anybody else.
+//!
 //! # Figures by image
 //!
-//! [`images`] has the figures. `rbd perf image stats` and `counters` say who looks at what (a [`images::Spec`]); while somebody does, OSDs
+//! [`figures`] has them. `rbd perf image stats` and `counters` say who looks at what (a [`figures::Spec`]); while somebody does, OSDs
 //! are told to count (`count images`, good for a minute, told again every 15 s, so that OSDs that boot hear of it, too), send
 //! differences with their reports, and these are summed here. Nothing of it is durable: counters begin when somebody looks, as in Ceph.
 //!
@@ -22,27 +28,51 @@
 //! that were seen are looked up, and again after a while, as images are renamed. An image without a name there (in the trash, or
 //! removed) is not shown.
 
-pub(crate) mod images;
+pub(crate) mod desk;
+pub(crate) mod figures;
 
+use ::images::JobId;
+use ::images::{Answer, Request, RequestId, Works};
 use bytes::Bytes;
 use denc::{Decode, Encode};
-use images::Image;
+use desk::{Desk, Ended, May, Order};
+use figures::Image;
+use maps::OsdMap;
 use messages::code::{self, flags};
 use messages::ops::Pairs;
 use messages::osd::{Op, OpArgs, OsdOpReply};
 use msgr::Messenger;
 use node::{Mono, Now, Outputs};
-use objecter::{Event, Objecter, OpId, OpRequest};
-use std::collections::BTreeMap;
-use types::{Locator, PoolId};
+use objecter::{Event, Objecter, OpId, OpRequest, WatchId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+use types::{EntityAddr, Errno, Locator, PoolId, UTime};
 
 /// Ids that one request asks the names of.
 const NAMES: usize = 256;
+/// How long watchers of an image's header may take to answer, in seconds, as librbd has it.
+const NOTIFY_SECONDS: u32 = 5;
 
 /// Why something was asked.
 enum Asked {
     /// Names of these images, all of one pool and namespace.
     Names(Vec<Image>),
+    /// A step of a job wants the reply.
+    Step(RequestId),
+    /// A step of a job only wants to know that it is done.
+    Done(RequestId),
+}
+
+/// What jobs want of the cluster's maps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Wish {
+    /// A number for a new snapshot in a pool.
+    NewSnap(PoolId),
+    /// A snapshot's number is free.
+    FreeSnap(PoolId, u64),
+    /// A client must not reach the OSDs any more.
+    Fence(EntityAddr),
 }
 
 /// What the manager's client found out.
@@ -59,16 +89,124 @@ pub(crate) struct Manager {
     /// When its ticket for OSDs should be replaced.
     pub(crate) ticket_due: Mono,
     asked: BTreeMap<OpId, Asked>,
-}
-
-impl Default for Manager {
-    fn default() -> Self {
-        let config = objecter::Config { max_ops: 64, ..objecter::Config::default() };
-        Self { objecter: Objecter::new(config), id: 0, ticket_due: Mono(0), asked: BTreeMap::new() }
-    }
+    /// Jobs on images, and where they are ordered.
+    works: Works<Ended>,
+    pub(crate) desk: Desk,
+    /// Watches that do not stand yet, and steps that wait for that.
+    watches: BTreeMap<WatchId, RequestId>,
+    /// Steps that wait for a time.
+    sleeps: BTreeSet<(Mono, RequestId)>,
+    /// Those of them that end sooner when somebody notifies at a watch.
+    listeners: BTreeMap<WatchId, (Mono, RequestId)>,
 }
 
 impl Manager {
+    /// A manager with nothing to do. `seed` is secret and never used twice.
+    pub(crate) fn new(seed: [u8; 16]) -> Self {
+        let config = objecter::Config { max_ops: 64, ..objecter::Config::default() };
+        let works = Works::new(seed);
+        Self {
+            objecter: Objecter::new(config),
+            id: 0,
+            ticket_due: Mono(0),
+            asked: BTreeMap::new(),
+            desk: Desk::new(works.io()),
+            works,
+            watches: BTreeMap::new(),
+            sleeps: BTreeSet::new(),
+            listeners: BTreeMap::new(),
+        }
+    }
+
+    /// There is a new map.
+    pub(crate) fn set_map(&mut self, map: &Arc<OsdMap>) {
+        self.objecter.set_map(map.clone());
+        self.works.set_map(map.clone());
+    }
+
+    /// Takes an order; [`Manager::poll_ended`] gives its end.
+    pub(crate) fn order(&mut self, order: Order, may: May) -> JobId {
+        let desk = self.desk.clone();
+        self.works.start(async move { Some(desk.carry_out(order, may).await) })
+    }
+
+    /// Brings in what became of a [`Wish`].
+    pub(crate) fn granted(&mut self, id: RequestId, answer: Answer) {
+        self.works.answer(id, answer);
+    }
+
+    /// Continues the jobs. What they want of the maps comes back.
+    pub(crate) fn work(&mut self, now: Now) -> Vec<(RequestId, Wish)> {
+        while let Some((at, id)) = self.sleeps.first().copied().filter(|(at, _)| *at <= now.mono) {
+            self.sleeps.remove(&(at, id));
+            self.works.answer(id, Answer::Done);
+        }
+        let mut wishes = Vec::new();
+        loop {
+            for job in self.desk.take_jobs() {
+                self.works.start(job);
+            }
+            self.works.run(now.wall);
+            let mut any = false;
+            while let Some((id, request)) = self.works.poll_request() {
+                any = true;
+                wishes.extend(self.carry_out(now, id, request).map(|wish| (id, wish)));
+            }
+            if !any {
+                return wishes;
+            }
+        }
+    }
+
+    fn carry_out(&mut self, now: Now, id: RequestId, request: Request) -> Option<Wish> {
+        match request {
+            Request::Op(op) => {
+                let op = self.objecter.submit(op);
+                self.asked.insert(op, Asked::Step(id));
+            }
+            Request::Watch(locator, oid) => {
+                let watch = self.objecter.watch(locator, oid, 0);
+                self.watches.insert(watch, id);
+            }
+            Request::Unwatch(watch) => {
+                self.listeners.remove(&watch);
+                match self.objecter.unwatch(watch) {
+                    Some(op) => drop(self.asked.insert(op, Asked::Done(id))),
+                    None => self.works.answer(id, Answer::Done),
+                }
+            }
+            Request::Notify(locator, oid, payload) => {
+                let op = self.objecter.notify(locator, oid, &payload, NOTIFY_SECONDS);
+                self.asked.insert(op, Asked::Done(id));
+            }
+            Request::Sleep(until) => drop(self.sleeps.insert((moment(now, until), id))),
+            Request::Listen(watch, until) => {
+                let entry = (moment(now, until), id);
+                self.sleeps.insert(entry);
+                self.listeners.insert(watch, entry);
+            }
+            Request::NewSnap(pool) => return Some(Wish::NewSnap(pool)),
+            Request::FreeSnap(pool, snap) => return Some(Wish::FreeSnap(pool, snap)),
+            Request::Fence(addr) => return Some(Wish::Fence(addr)),
+        }
+        None
+    }
+
+    /// Whether there are jobs.
+    pub(crate) fn is_working(&self) -> bool {
+        !self.works.is_empty()
+    }
+
+    /// The next job of an order that ended.
+    pub(crate) fn poll_ended(&mut self) -> Option<(JobId, Ended)> {
+        self.works.poll_done()
+    }
+
+    /// When [`Manager::work`] must be called at the latest.
+    pub(crate) fn deadline(&self) -> Mono {
+        self.sleeps.first().map_or(Mono::NEVER, |(at, _)| *at)
+    }
+
     /// Asks for the names of images.
     pub(crate) fn look_up(&mut self, mut images: Vec<Image>) {
         images.sort();
@@ -89,14 +227,49 @@ impl Manager {
     /// The next thing that was found out.
     pub(crate) fn poll(&mut self) -> Option<Found> {
         while let Some(event) = self.objecter.poll_event() {
-            let Event::Done { id, result } = event else { continue };
-            match self.asked.remove(&id) {
-                Some(Asked::Names(images)) => return Some(Found::Names(images, result.ok().and_then(|reply| names(&reply)))),
-                None => continue,
+            match event {
+                Event::Done { id, result } => match self.asked.remove(&id) {
+                    Some(Asked::Names(images)) => {
+                        return Some(Found::Names(images, result.ok().and_then(|reply| names(&reply))));
+                    }
+                    Some(Asked::Step(step)) => self.works.answer(step, Answer::Op(result)),
+                    Some(Asked::Done(step)) => self.works.answer(step, Answer::Done),
+                    None => {}
+                },
+                Event::Watching { watch } => {
+                    if let Some(step) = self.watches.remove(&watch) {
+                        self.works.answer(step, Answer::Watching(watch));
+                    }
+                }
+                Event::WatchLost { watch, result } => {
+                    if let Some(step) = self.watches.remove(&watch) {
+                        self.works.answer(step, Answer::Failed(Errno(-result)));
+                    }
+                }
+                // Who notifies hears that we live; what was said matters only to those who listen.
+                Event::WatchNotify { watch, notify } => {
+                    self.objecter.notify_ack(watch, notify.notify_id, &Bytes::new());
+                    if let Some(entry) = self.listeners.remove(&watch)
+                        && self.sleeps.remove(&entry)
+                    {
+                        self.works.answer(entry.1, Answer::Done);
+                    }
+                }
+                Event::NotifyDone { id, .. } => {
+                    if let Some(Asked::Done(step)) = self.asked.remove(&id) {
+                        self.works.answer(step, Answer::Done);
+                    }
+                }
+                Event::CommandDone { .. } | Event::PoolOpDone { .. } | Event::Map { .. } | Event::Config(_) => {}
             }
         }
         None
     }
+}
+
+/// A time on the wall's clock, on the other one.
+fn moment(now: Now, at: UTime) -> Mono {
+    now.mono.plus(Duration::from_nanos(at.as_nanos().saturating_sub(now.wall.as_nanos())))
 }
 
 /// A request that reads an object.

@@ -1,14 +1,19 @@
 //! The manager's client in the machine: its number, tickets, maps; what it asks for and finds.
 
 use super::Monitor;
+use super::sessions::Outgoing;
 use crate::commands::Ask;
 use crate::context::{Env, MGR_GID};
-use crate::manager::Found;
+use crate::manager::{Found, Wish};
+use crate::{options, pools};
+use images::{Answer, RequestId};
+use maps::Incremental;
+use messages::mon::log_level;
 use msgr::auth::{Acceptor, EntityKey, Key};
 use node::{Mono, Now, Outputs};
 use serde_json::json;
 use std::collections::BTreeMap;
-use types::{EntityName, EntityType, OsdId};
+use types::{AddrType, EntityAddr, EntityName, EntityType, Errno, OsdId};
 
 impl Monitor {
     /// Takes in what commands ask of the manager.
@@ -67,11 +72,77 @@ impl Monitor {
 
     /// The manager's client gets the newest durable map.
     pub(super) fn map_for_manager(&mut self) {
-        self.manager.objecter.set_map(self.applied.osdmap.clone());
+        self.manager.set_map(&self.applied.osdmap);
     }
 
-    /// Takes in what the manager's client found.
-    pub(super) fn manager_events(&mut self, now: Now) -> bool {
+    /// The manager takes up what was ordered before this start.
+    pub(super) fn begin_manager(&mut self) {
+        self.manager.desk.see(&self.applied);
+        self.manager.desk.begin();
+    }
+
+    /// Takes in what the manager's client found, and continues the work on images.
+    pub(super) fn manager_events(&mut self, now: Now, out: &mut Outputs) -> bool {
+        let mut progress = self.manager_found(now);
+        if self.manager.is_working() {
+            self.manager.desk.see(self.newest());
+        }
+        for (id, wish) in self.manager.work(now) {
+            progress = true;
+            self.grant(now, id, &wish, out);
+        }
+        for (level, text) in self.manager.desk.take_log() {
+            out.log(level, "mgr", text);
+        }
+        while let Some((job, ended)) = self.manager.poll_ended() {
+            progress = true;
+            self.ended(now, job, ended, out);
+        }
+        progress
+    }
+
+    /// Proposes what the work on images needs of the maps; the answer comes when that is durable.
+    fn grant(&mut self, now: Now, id: RequestId, wish: &Wish, out: &mut Outputs) {
+        let state = self.newest().clone();
+        let mut inc = Incremental::new(state.osdmap.epoch + 1, state.fsid, now.wall);
+        let before = inc.clone();
+        let pools = pools::Ctx { state: &state, env: &self.env, now };
+        let result = match wish {
+            Wish::NewSnap(pool) => pools.make_unmanaged_snap(&mut inc, *pool).map(Some),
+            Wish::FreeSnap(pool, snap) => pools.remove_unmanaged_snap(&mut inc, *pool, *snap).map(|()| None),
+            Wish::Fence(addr) => {
+                let addr = EntityAddr { kind: AddrType::Any, ..*addr };
+                let secs = options::monitor_number(&state, &self.env, "mon_osd_blocklist_default_expire");
+                if !state.osdmap.blocklist.contains_key(&addr) {
+                    inc.new_blocklist.insert(addr, pools::after(now.wall, secs));
+                    self.line(
+                        now,
+                        log_level::INFO,
+                        format!("client at {} died with the lock of an image: it is blocklisted", addr.legacy_str()),
+                    );
+                }
+                Ok(None)
+            }
+        };
+        let result = result.map_err(|refusal| refusal.errno);
+        if result.is_ok() && inc != before {
+            self.propose(now, Vec::new(), Some(inc), vec![Outgoing::Granted(id, result)], out);
+        } else {
+            self.granted(id, result);
+        }
+    }
+
+    /// What became of a wish.
+    pub(super) fn granted(&mut self, id: RequestId, result: Result<Option<u64>, Errno>) {
+        let answer = match result {
+            Ok(Some(snap)) => Answer::Snap(snap),
+            Ok(None) => Answer::Done,
+            Err(errno) => Answer::Failed(errno),
+        };
+        self.manager.granted(id, answer);
+    }
+
+    fn manager_found(&mut self, now: Now) -> bool {
         let mut progress = false;
         while let Some(found) = self.manager.poll() {
             progress = true;
@@ -91,7 +162,7 @@ impl Monitor {
 
     /// When [`Monitor::turn_manager`] must be called.
     pub(super) fn manager_deadline(&self) -> Mono {
-        if self.manager.id == 0 { Mono::NEVER } else { self.manager.objecter.deadline() }
+        if self.manager.id == 0 { Mono::NEVER } else { self.manager.objecter.deadline().min(self.manager.deadline()) }
     }
 }
 

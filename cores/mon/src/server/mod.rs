@@ -23,6 +23,7 @@ use crate::manager::Manager;
 use crate::soft::Soft;
 use crate::state::{Change, Proposal, State, genesis};
 use denc::{Decode, Encode};
+use images::JobId;
 use maps::Incremental;
 use messages::mon::{LogEntry, log_level};
 use msgr::Messenger;
@@ -58,6 +59,8 @@ pub struct Monitor {
     ahead: VecDeque<(Index, Arc<State>)>,
     soft: Soft,
     manager: Manager,
+    /// Orders to the manager, and who waits for their answers.
+    orders: BTreeMap<JobId, run::To>,
     sessions: Sessions,
     /// What is sent once an entry is durable.
     waiting: VecDeque<(Index, Vec<Outgoing>)>,
@@ -145,7 +148,8 @@ impl Monitor {
             applied,
             ahead: VecDeque::new(),
             soft: Soft::default(),
-            manager: Manager::default(),
+            manager: Manager::new(random.key()),
+            orders: BTreeMap::new(),
             sessions: Sessions::default(),
             waiting: VecDeque::new(),
             reads: BTreeMap::new(),
@@ -225,7 +229,7 @@ impl Monitor {
             let mut progress = self.disk_events(now, out);
             if matches!(self.phase, Phase::Serving | Phase::Stopping) {
                 progress |= self.net_events(now, out);
-                progress |= self.manager_events(now);
+                progress |= self.manager_events(now, out);
                 progress |= self.advance(now, out);
             }
             if !progress || self.phase == Phase::Over {
@@ -320,6 +324,7 @@ impl Monitor {
         self.take_up_config(now, out);
         self.refresh_keys(now, out);
         self.map_for_manager();
+        self.begin_manager();
         out.log(Level::Info, "mon", format!("serving as mon.{} at {}", self.env.config.name, self.env.config.addrs));
         for (call, command) in std::mem::take(&mut self.held_calls) {
             self.call(now, call, &command, out);

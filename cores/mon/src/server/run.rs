@@ -4,8 +4,10 @@ use super::Monitor;
 use super::sessions::{Outgoing, Rights, Side};
 use crate::commands::{self, Asker, Cx, Outcome, Parsed, Refusal, Reply};
 use crate::log::ReadId;
+use crate::manager::desk::{Ended, May, Order};
 use crate::state::Change;
 use caps::MgrCaps;
+use images::JobId;
 use messages::EntityNum;
 use messages::mon::{Command, CommandReply, LogEntry, MgrCommand, MgrCommandReply, MonCommandAck, log_level};
 use node::{CallId, Level, Now, Outputs};
@@ -13,12 +15,14 @@ use types::{EntityAddr, EntityName, EntityType, Errno, Fsid, Message, Rope, Sess
 
 /// Bytes of an input file.
 const INPUT: usize = 16 << 20;
+/// Orders that the manager works on for somebody who waits.
+const ORDERS: usize = 1_000;
 /// Reads that wait for the log.
 const READS: usize = 10_000;
 
 /// To whom an answer goes.
 #[derive(Clone, Debug)]
-enum To {
+pub(super) enum To {
     /// A session: side, session, kind of the question, tid, the command echoed.
     Session(Side, SessionId, u16, u64, Vec<String>),
     /// The own process.
@@ -99,6 +103,12 @@ impl Monitor {
             let refusal = Refusal::new(Errno::EFBIG, format!("an input of {} bytes is too large", input.len()));
             return self.answer(to, Err(refusal), out);
         }
+        if let commands::Run::Order(order) = parsed.command.row.run {
+            if parsed.writes() {
+                self.audit(now, &asker, &parsed, "dispatch");
+            }
+            return self.order(to, order(&parsed.args), may_in(&parsed, asker, rights), out);
+        }
         if parsed.writes() {
             self.audit(now, &asker, &parsed, "dispatch");
             self.write(now, to, &parsed, &input, &asker, out);
@@ -109,6 +119,25 @@ impl Monitor {
         } else {
             self.answer(to, Err(Refusal::new(Errno::EBUSY, "too many commands wait")), out);
         }
+    }
+
+    /// Hands an order to the manager; its end is the answer.
+    fn order(&mut self, to: To, order: Order, may: May, out: &mut Outputs) {
+        if self.orders.len() >= ORDERS {
+            return self.answer(to, Err(Refusal::new(Errno::EBUSY, "too many orders wait for the manager")), out);
+        }
+        let job = self.manager.order(order, may);
+        self.orders.insert(job, to);
+    }
+
+    /// A job of the manager ended; if somebody ordered it, this is the answer.
+    pub(super) fn ended(&mut self, now: Now, job: JobId, ended: Ended, out: &mut Outputs) {
+        let (Some(to), Some((outcome, changes))) = (self.orders.remove(&job), ended) else { return };
+        if changes.is_empty() {
+            return self.answer(to, outcome, out);
+        }
+        let after = vec![self.outgoing(to, outcome)];
+        self.propose(now, changes, None, after, out);
     }
 
     /// A read whose turn has come.
@@ -272,11 +301,26 @@ fn allowed(parsed: &Parsed, asker: &Asker, rights: Option<&Rights>) -> Result<()
     if allowed { Ok(()) } else { Err(Refusal::new(Errno::EACCES, "access denied")) }
 }
 
+/// The name of Ceph's module for images, which rights may name.
+const MODULE: &str = "rbd_support";
+
+/// Where somebody may have done what a command is for.
+fn may_in(parsed: &Parsed, asker: Asker, rights: Option<&Rights>) -> May {
+    let perm = parsed.command.row.perm;
+    match rights.cloned() {
+        Some(Rights::Mgr(caps)) => Box::new(move |pool, nspace| {
+            let place = [("pool", pool), ("namespace", nspace)].map(|(name, value)| (name.to_owned(), value.to_owned()));
+            caps.allows_module(&asker.name, MODULE, perm, &place.into())
+        }),
+        // The monitor's own rules let the command through.
+        Some(Rights::Mon(_)) | None => Box::new(|_, _| true),
+    }
+}
+
 /// Commands on images may also be allowed by rights to Ceph's module for them, for single pools and namespaces. What lists tasks and
-/// schedules of all pools is answered to whoever may ask in any pool, as by Ceph, which leaves out what others may see: here nothing is
-/// listed. Figures of all pools need rights to all.
+/// schedules of all pools is answered to whoever may ask in any pool; tasks that others may see are left out. Figures of all pools need
+/// rights to all.
 fn allowed_at_manager(caps: &MgrCaps, parsed: &Parsed, asker: &Asker) -> bool {
-    const MODULE: &str = "rbd_support";
     let (row, prefix, args) = (parsed.command.row, &parsed.command.signature.prefix, parsed.args.texts());
     if !prefix.starts_with("rbd ") {
         return caps.allows_command(&asker.name, row.module, "", row.perm, prefix, &args);

@@ -5,6 +5,7 @@ use crate::soft::Connected;
 use crate::state::State;
 use crate::state::configdb::Place;
 use caps::{MgrCaps, MonCaps};
+use images::RequestId;
 use messages::mon::{ConfigMsg, LogEntry, LogMsg, MgrMapMsg, MonMapMsg, MonSubscribe, OsdMapMsg, SubscribeItem};
 use msgr::Peer;
 use node::{CallId, Now, Output, Outputs};
@@ -37,6 +38,8 @@ pub(crate) enum Outgoing {
     Answer(CallId, i32, String),
     /// An instruction to an OSD.
     Instruct(OsdId, String),
+    /// What became of the manager's wish.
+    Granted(RequestId, Result<Option<u64>, types::Errno>),
 }
 
 /// Rights at one side.
@@ -217,6 +220,7 @@ impl Monitor {
                     self.mon.send(session, messages::internal::OsdInstruct { json }.encode());
                 }
             }
+            Outgoing::Granted(id, result) => self.granted(id, result),
         }
     }
 

@@ -1,0 +1,251 @@
+//! What mirroring by snapshots needs of a primary image: its snapshots, and the end of it.
+
+use crate::image::{self, Image};
+use crate::lock::{self, Holder};
+use crate::rados::{Place, text};
+use crate::snapshot;
+use crate::work::Io;
+use crate::{Fail, Optional, Result};
+use bytes::Bytes;
+use denc::{Encode, envelope};
+use messages::class::rbd::{
+    MirrorImage, MirrorPeer, MirrorSnapshot, NO_SNAP, SnapshotNamespace, direction, feature, mirror_image_state, mirror_mode,
+};
+use messages::code;
+use messages::osd::Op;
+use objecter::SnapContext;
+use std::collections::{BTreeMap, BTreeSet};
+use types::Errno;
+
+/// The object that knows a pool's mirrored images and peers.
+const MIRRORING: &str = "rbd_mirroring";
+/// [`MirrorImage::mode`] of images that are mirrored by snapshots.
+const BY_SNAPSHOTS: u8 = 1;
+/// [`MirrorSnapshot::state`] of a primary image's snapshots.
+const PRIMARY: u8 = 0;
+/// Snapshots that a peer still needs, at most (Ceph's `rbd_mirroring_max_mirroring_snapshots`).
+const MOST: usize = 5;
+/// Features that follow from others or from how the image was made, and are not part of its mirrored state.
+const IMPLICIT: u64 = feature::STRIPINGV2
+    | feature::DATA_POOL
+    | feature::FAST_DIFF
+    | feature::OPERATIONS
+    | feature::MIGRATING
+    | feature::NON_PRIMARY
+    | feature::DIRTY_CACHE;
+const METADATA_PAGE: u64 = 64;
+
+fn bytes(text: &str) -> Bytes {
+    Bytes::copy_from_slice(text.as_bytes())
+}
+
+/// Whether a pool or namespace mirrors images that are chosen one by one.
+///
+/// # Errors
+/// Those of reading.
+pub async fn is_by_image(io: &Io, at: &Place) -> Result<bool> {
+    let mode: Option<u32> = io.call(at, MIRRORING, "mirror_mode_get", b"").await.optional()?;
+    Ok(mode == Some(mirror_mode::IMAGE))
+}
+
+/// What mirroring knows of an image.
+///
+/// # Errors
+/// Those of reading.
+pub async fn entry(io: &Io, at: &Place, id: &str) -> Result<Option<MirrorImage>> {
+    io.call(at, MIRRORING, "mirror_image_get", &bytes(id).to_bytes()).await.optional()
+}
+
+/// Whether an image is mirrored by snapshots.
+///
+/// # Errors
+/// Those of reading.
+pub async fn is_by_snapshots(io: &Io, at: &Place, id: &str) -> Result<bool> {
+    Ok(entry(io, at, id).await?.is_some_and(|entry| entry.mode == BY_SNAPSHOTS))
+}
+
+/// Ids of the primary images of a pool and namespace that are mirrored by snapshots.
+///
+/// # Errors
+/// Those of reading.
+pub async fn primaries(io: &Io, at: &Place) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    for (id, _) in io.list::<Bytes>(at, MIRRORING, "mirror_image_list").await? {
+        let id = text(&id)?;
+        if !entry(io, at, &id).await?.is_some_and(|e| e.mode == BY_SNAPSHOTS && e.state == mirror_image_state::ENABLED) {
+            continue;
+        }
+        if Image::open(io, at, &id).await.optional()?.is_some_and(|image| is_primary(&image)) {
+            found.push(id);
+        }
+    }
+    Ok(found)
+}
+
+/// The newest of the snapshots that mirroring made says what the image is.
+fn is_primary(image: &Image) -> bool {
+    let newest = image.snaps.iter().rev().find_map(|s| match &s.info.namespace {
+        SnapshotNamespace::Mirror(mirror) => Some(mirror.state),
+        _ => None,
+    });
+    newest.is_none_or(|state| state == PRIMARY)
+}
+
+/// Makes a snapshot for the peers of a primary image. If a client uses the image, it is asked to let go of the lock for a moment.
+///
+/// # Errors
+/// ENOENT: the image is not there or not mirrored. EINVAL: not by snapshots, not primary, or there is no peer.
+pub async fn make_snapshot(io: &Io, at: &Place, id: &str) -> Result<u64> {
+    let Some(entry) = entry(io, at, id).await? else { return Err(Fail::new(Errno::ENOENT, "the image is not mirrored")) };
+    if entry.mode != BY_SNAPSHOTS || entry.state != mirror_image_state::ENABLED {
+        return Err(Fail::new(Errno::EINVAL, "the image is not mirrored by snapshots"));
+    }
+    let peers = peers(io, at).await?;
+    if peers.is_empty() {
+        return Err(Fail::new(Errno::EINVAL, "the pool has no peer that gets what is written here"));
+    }
+    let image = Image::open(io, at, id).await?;
+    let held = lock::take(io, &image, Holder::Ask).await?;
+    let made = make_locked(io, &image, &entry, peers).await;
+    held.release(io, &image).await;
+    made
+}
+
+/// The peers of a pool that get what is written here.
+async fn peers(io: &Io, at: &Place) -> Result<BTreeSet<Bytes>> {
+    // Peers are of the pool, whatever the namespace.
+    let pool = Place::new(at.pool, "");
+    let all: Option<Vec<MirrorPeer>> = io.call(&pool, MIRRORING, "mirror_peer_list", b"").await.optional()?;
+    Ok(all.unwrap_or_default().into_iter().filter(|p| p.direction != direction::RX).map(|p| p.uuid).collect())
+}
+
+async fn make_locked(io: &Io, image: &Image, entry: &MirrorImage, peers: BTreeSet<Bytes>) -> Result<u64> {
+    // Read again: before the lock, somebody may have changed it.
+    let mut image = Image::open(io, &image.at, &image.id).await?;
+    if !is_primary(&image) {
+        return Err(Fail::new(Errno::EINVAL, "the image is not primary"));
+    }
+    let snap = io.new_snap(image.data.pool).await?;
+    let name = format!(".mirror.primary.{}.{}", text(&entry.global_id)?, io.uuid());
+    let mirror = MirrorSnapshot {
+        state: PRIMARY,
+        mirror_peer_uuids: peers.clone(),
+        primary_snap_id: NO_SNAP,
+        ..MirrorSnapshot::default()
+    };
+    let input = ((bytes(&name), snap), SnapshotNamespace::Mirror(mirror)).to_bytes();
+    if let Err(fail) = io.exec(&image.at, &image.header(), "snapshot_add", &input).await {
+        io.free_snap(image.data.pool, snap).await?;
+        return Err(fail);
+    }
+    if image.has(feature::OBJECT_MAP) {
+        snapshot::add_map(io, &image, snap).await?;
+    }
+    write_state(io, &image, snap).await?;
+    // Complete, and no object was copied yet.
+    let complete = ((snap, true), 0u64).to_bytes();
+    io.exec(&image.at, &image.header(), "mirror_image_snapshot_set_copy_progress", &complete).await?;
+    io.header_changed(&image.at, &image.header()).await;
+    image = Image::open(io, &image.at, &image.id).await?;
+    for old in image.snaps.iter().filter(|s| s.info.id != snap && is_for_nobody(s)) {
+        snapshot::remove(io, &image, old).await?;
+    }
+    for peer in peers {
+        unlink_one(io, &image, &peer).await?;
+    }
+    Ok(snap)
+}
+
+/// Whether mirroring made a snapshot that no peer needs.
+fn is_for_nobody(snap: &image::Snap) -> bool {
+    matches!(&snap.info.namespace, SnapshotNamespace::Mirror(m) if m.state == PRIMARY && m.complete && m.mirror_peer_uuids.is_empty())
+}
+
+/// If a peer has fallen behind by too many snapshots, the last before the newest is taken from it: the older ones it may be copying.
+async fn unlink_one(io: &Io, image: &Image, peer: &Bytes) -> Result<()> {
+    let linked: Vec<(&image::Snap, &MirrorSnapshot)> = (image.snaps.iter())
+        .filter_map(|s| match &s.info.namespace {
+            SnapshotNamespace::Mirror(m) if m.state == PRIMARY && m.complete && m.mirror_peer_uuids.contains(peer) => {
+                Some((s, m))
+            }
+            _ => None,
+        })
+        .collect();
+    if linked.len() <= MOST {
+        return Ok(());
+    }
+    let (snap, mirror) = linked[linked.len() - 2];
+    if mirror.mirror_peer_uuids.len() > 1 {
+        let input = (snap.info.id, peer.clone()).to_bytes();
+        return io.exec(&image.at, &image.header(), "mirror_image_snapshot_unlink_peer", &input).await;
+    }
+    snapshot::remove(io, image, snap).await
+}
+
+fn state_object(image: &Image, snap: u64) -> String {
+    format!("rbd_mirror_snapshot.{}.{snap}.0", image.id)
+}
+
+/// Writes down what an image is besides its data, for those who copy the snapshot.
+async fn write_state(io: &Io, image: &Image, snap: u64) -> Result<()> {
+    let header = image.header();
+    let name = image::name_of(io, &image.at, &image.id).await?.unwrap_or_default();
+    let limit: u64 = io.call(&image.at, &header, "snapshot_get_limit", b"").await?;
+    let mut snaps = BTreeMap::new();
+    for s in image.snaps.iter().filter(|s| s.info.namespace == SnapshotNamespace::User) {
+        let status: u8 = io.call(&image.at, &header, "get_protection_status", &s.info.id.to_bytes()).await?;
+        snaps.insert(s.info.id, (s.info.name.clone(), status));
+    }
+    let metadata = metadata(io, image).await?;
+    let mut out = Vec::new();
+    // How many objects the state takes, then the state.
+    envelope(&mut out, 1, 1, |out| 1u32.encode(out));
+    envelope(&mut out, 1, 1, |out| {
+        bytes(&name).encode(out);
+        (image.features & !IMPLICIT).encode(out);
+        limit.encode(out);
+        denc::put_count(out, snaps.len());
+        for (id, (name, status)) in &snaps {
+            id.encode(out);
+            envelope(out, 1, 1, |out| {
+                SnapshotNamespace::User.encode(out);
+                name.encode(out);
+                status.encode(out);
+            });
+        }
+        metadata.encode(out);
+    });
+    let write = Op::extent(code::WRITEFULL, 0, out.len() as u64, out);
+    io.write_ops(&image.at, &state_object(image, snap), vec![write], SnapContext::default()).await
+}
+
+async fn metadata(io: &Io, image: &Image) -> Result<BTreeMap<Bytes, Bytes>> {
+    let mut all = BTreeMap::new();
+    loop {
+        let after = all.last_key_value().map(|(key, _): (&Bytes, &Bytes)| key.clone()).unwrap_or_default();
+        let page: BTreeMap<Bytes, Bytes> =
+            io.call(&image.at, &image.header(), "metadata_list", &(after, METADATA_PAGE).to_bytes()).await?;
+        let last = (page.len() as u64) < METADATA_PAGE;
+        all.extend(page);
+        if last {
+            return Ok(all);
+        }
+    }
+}
+
+pub(crate) async fn remove_state(io: &Io, image: &Image, snap: u64) -> Result<()> {
+    io.delete(&image.at, &state_object(image, snap), SnapContext::default()).await
+}
+
+/// Before an image is removed: mirroring shall not take it up again.
+pub(crate) async fn begin_to_forget(io: &Io, image: &Image) -> Result<()> {
+    let Some(entry) = entry(io, &image.at, &image.id).await? else { return Ok(()) };
+    let disabling = MirrorImage { state: mirror_image_state::DISABLING, ..entry };
+    io.exec(&image.at, MIRRORING, "mirror_image_set", &(bytes(&image.id), disabling).to_bytes()).await
+}
+
+/// When an image's data is gone.
+pub(crate) async fn forget(io: &Io, image: &Image) -> Result<()> {
+    io.exec(&image.at, MIRRORING, "mirror_image_remove", &bytes(&image.id).to_bytes()).await.optional()?;
+    Ok(())
+}

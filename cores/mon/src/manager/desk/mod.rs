@@ -1,0 +1,236 @@
+//! Work on block images that users order and the manager does: tasks, and what is done on a schedule. What Ceph's module `rbd_support` does, with
+//! its answers and its way of keeping things, so that nothing is lost if the one takes over from the other:
+//!
+//! - [`tasks`]: removal, flattening, removal from the trash, one after the other, in an omap of the object `rbd_task` of the image's
+//!   pool and namespace until they are done;
+//! - [`schedules`]: purges of the trash and snapshots for mirroring; in omaps of `rbd_trash_purge_schedule` and
+//!   `rbd_mirror_snapshot_schedule` of the pool, those for all pools in the options of the manager;
+//! - [`schedule`] and [`levels`]: when, and for what; [`text`]: the shape of answers.
+//!
+//! The work itself is the crate [`images`]. All here are its jobs: a command is one that ends with an answer; a loop runs while there is
+//! something to wait for, and looks every [`LOOK`] then. Everything durable is in objects before it is in memory here, so a manager that
+//! starts anew goes on where it was.
+
+mod levels;
+mod schedule;
+mod schedules;
+mod tasks;
+mod text;
+
+use crate::commands::{Outcome, Refusal, Reply};
+use crate::state::{Change, State};
+use images::{Fail, Io};
+use maps::OsdMap;
+use node::Level;
+use schedules::Schedules;
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::time::Duration;
+use tasks::Tasks;
+use types::PoolId;
+
+/// Pools with this application have images.
+const POOL_APPLICATION: &str = "rbd";
+/// The pool of images that are named without one.
+pub(crate) const DEFAULT_POOL: &str = "rbd";
+/// How often loops look for what became due.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// What is done to an image in the background.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    Flatten,
+    Remove,
+    TrashRemove,
+    /// Known, and refused: the rbd command does it.
+    Migration(&'static str),
+}
+
+/// What is done on a schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Images leave the trash when their time is over.
+    Purge,
+    /// Images that are mirrored get a snapshot.
+    Mirror,
+}
+
+impl Kind {
+    /// The object that keeps a pool's schedules.
+    fn object(self) -> &'static str {
+        match self {
+            Self::Purge => "rbd_trash_purge_schedule",
+            Self::Mirror => "rbd_mirror_snapshot_schedule",
+        }
+    }
+
+    /// The option that keeps the schedule of all pools.
+    fn option(self) -> &'static str {
+        match self {
+            Self::Purge => "mgr/rbd_support/trash_purge_schedule",
+            Self::Mirror => "mgr/rbd_support/mirror_snapshot_schedule",
+        }
+    }
+}
+
+/// What is ordered about a schedule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Plan {
+    Add { interval: String, start: Option<String> },
+    Remove { interval: Option<String>, start: Option<String> },
+    List,
+    Status,
+}
+
+/// What a user orders.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// A task for the image that is named.
+    Add(Action, String),
+    /// A look at one task or all.
+    List(Option<String>),
+    /// The end of a task.
+    Cancel(String),
+    /// Something about schedules of a level.
+    Schedule(Kind, String, Plan),
+}
+
+/// Whether the one who orders may do so in a pool and namespace.
+pub(crate) type May = Box<dyn Fn(&str, &str) -> bool>;
+
+/// What a job of the desk gives in the end: an answer, and changes that must be durable before it is given.
+pub(crate) type Ended = Option<(Outcome, Vec<Change>)>;
+
+type Job = Pin<Box<dyn Future<Output = Ended>>>;
+
+/// Where orders are taken.
+#[derive(Clone)]
+pub(crate) struct Desk(Rc<Inner>);
+
+struct Inner {
+    io: Io,
+    /// Whether what was ordered before this start is known.
+    ready: Cell<bool>,
+    tasks: RefCell<Tasks>,
+    purges: RefCell<Schedules>,
+    mirrors: RefCell<Schedules>,
+    /// Jobs that are to be started.
+    jobs: RefCell<Vec<Job>>,
+    log: RefCell<Vec<(Level, String)>>,
+    /// Schedules of all pools, as the options have them.
+    global: RefCell<[Option<String>; 2]>,
+}
+
+impl From<Fail> for Refusal {
+    fn from(fail: Fail) -> Self {
+        Refusal::new(fail.errno, fail.to_string())
+    }
+}
+
+impl Desk {
+    pub(crate) fn new(io: Io) -> Self {
+        Self(Rc::new(Inner {
+            io,
+            ready: Cell::new(false),
+            tasks: RefCell::default(),
+            purges: RefCell::new(Schedules::new(Kind::Purge)),
+            mirrors: RefCell::new(Schedules::new(Kind::Mirror)),
+            jobs: RefCell::default(),
+            log: RefCell::default(),
+            global: RefCell::default(),
+        }))
+    }
+
+    /// Takes up what was ordered before this start.
+    pub(crate) fn begin(&self) {
+        let desk = self.clone();
+        self.spawn(async move {
+            // An OSD that cannot answer keeps it waiting; errors are for the log, and what they hide stays as it is.
+            if let Err(fail) = tasks::load(&desk).await {
+                desk.say(Level::Error, format!("tasks of images cannot be read: {fail}"));
+            }
+            for kind in [Kind::Purge, Kind::Mirror] {
+                schedules::begin(&desk, kind).await;
+            }
+            desk.0.ready.set(true);
+        });
+    }
+
+    /// Carries an order out. What it changes in the cluster's own state comes back with the answer.
+    pub(crate) async fn carry_out(self, order: Order, may: May) -> (Outcome, Vec<Change>) {
+        while !self.0.ready.get() {
+            self.pause().await;
+        }
+        let outcome = match order {
+            Order::Add(action, spec) => tasks::add(&self, action, &spec, &may).await,
+            Order::List(id) => tasks::list(&self, id.as_deref(), &may),
+            Order::Cancel(id) => tasks::cancel(&self, &id, &may).await,
+            Order::Schedule(kind, level, plan) => return schedules::carry_out(&self, kind, &level, plan).await,
+        };
+        (outcome, Vec::new())
+    }
+
+    /// Jobs that are to be started.
+    pub(crate) fn take_jobs(&self) -> Vec<Job> {
+        std::mem::take(&mut self.0.jobs.borrow_mut())
+    }
+
+    /// Lines for the log.
+    pub(crate) fn take_log(&self) -> Vec<(Level, String)> {
+        std::mem::take(&mut self.0.log.borrow_mut())
+    }
+
+    /// Learns the options that are schedules.
+    pub(crate) fn see(&self, state: &State) {
+        let option = |kind: Kind| state.config.get("mgr", kind.option()).cloned();
+        *self.0.global.borrow_mut() = [option(Kind::Purge), option(Kind::Mirror)];
+    }
+
+    fn global(&self, kind: Kind) -> Option<String> {
+        let [purge, mirror] = &*self.0.global.borrow();
+        if kind == Kind::Purge { purge.clone() } else { mirror.clone() }
+    }
+
+    fn schedules(&self, kind: Kind) -> &RefCell<Schedules> {
+        if kind == Kind::Purge { &self.0.purges } else { &self.0.mirrors }
+    }
+
+    fn spawn(&self, job: impl Future<Output = ()> + 'static) {
+        self.0.jobs.borrow_mut().push(Box::pin(async move {
+            job.await;
+            None
+        }));
+    }
+
+    fn say(&self, level: Level, text: String) {
+        self.0.log.borrow_mut().push((level, text));
+    }
+
+    fn io(&self) -> &Io {
+        &self.0.io
+    }
+
+    /// Waits a moment.
+    async fn pause(&self) {
+        self.io().sleep(LOOK).await;
+    }
+}
+
+/// Whether a pool is one for images.
+fn is_for_images(map: &OsdMap, pool: PoolId) -> bool {
+    map.pool(pool).is_some_and(|p| p.application_metadata.contains_key(POOL_APPLICATION))
+}
+
+/// All pools for images, with their names.
+fn image_pools(io: &Io) -> Result<Vec<(PoolId, String)>, Fail> {
+    let map = io.map()?;
+    let pools = map.pools.keys().filter(|id| is_for_images(&map, **id));
+    Ok(pools.map(|id| (*id, map.pool_name.get(id).cloned().unwrap_or_default())).collect())
+}
+
+/// JSON as an answer.
+fn answer(text: String) -> Outcome {
+    Ok(Reply::data(text))
+}

@@ -1,0 +1,57 @@
+//! JSON in the shape that Ceph's manager writes: what is stored can be read, and what is shown compared, byte by byte.
+
+use serde::Serialize;
+use serde_json::Value;
+use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
+use std::io::{Result, Write};
+
+/// `{"a": 1, "b": [1, 2]}`.
+struct Spaced;
+
+impl Formatter for Spaced {
+    fn begin_array_value<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> Result<()> {
+        if first { Ok(()) } else { out.write_all(b", ") }
+    }
+
+    fn begin_object_key<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> Result<()> {
+        if first { Ok(()) } else { out.write_all(b", ") }
+    }
+
+    fn begin_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> Result<()> {
+        out.write_all(b": ")
+    }
+}
+
+fn with(value: &Value, formatter: impl Formatter) -> String {
+    let mut out = Vec::new();
+    value.serialize(&mut Serializer::with_formatter(&mut out, formatter)).expect("a vector takes all");
+    String::from_utf8(out).expect("JSON is text")
+}
+
+/// On one line.
+pub(super) fn line(value: &Value) -> String {
+    with(value, Spaced)
+}
+
+/// Indented, names in their order.
+pub(super) fn indented(value: &Value) -> String {
+    let mut sorted = value.clone();
+    sorted.sort_all_objects();
+    with(&sorted, PrettyFormatter::with_indent(b"    "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn shapes() {
+        let value = json!({"b": [1, {"d": null, "c": "x"}], "a": []});
+        assert_eq!(line(&value), r#"{"b": [1, {"d": null, "c": "x"}], "a": []}"#);
+        assert_eq!(
+            indented(&value),
+            "{\n    \"a\": [],\n    \"b\": [\n        1,\n        {\n            \"c\": \"x\",\n            \"d\": null\n        }\n    ]\n}"
+        );
+    }
+}
