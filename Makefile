@@ -23,7 +23,7 @@ FUZZ_EACH ?= 600
 export NACRE_CRUSH_MAPPINGS ?= 100000
 
 .PHONY: full-disk bit-rot refusals formats memory help build test test-long check-fast lint fmt unit fuzz fuzz-long hostile sim conformance kill-rounds demo deps-build deps-test clean
-.PHONY: instructions instructions-profile instructions-update idle flamegraph
+.PHONY: seeds instructions instructions-profile instructions-update idle flamegraph
 
 help:          ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/|/' | while IFS='|' read -r t h; do printf '  make %-22s%s\n' "$$t" "$$h"; done
@@ -55,7 +55,7 @@ deps-python:
 build: deps-build   ## the release binary, target/release/nacre
 	$(CARGO) build --release -p nacre
 
-test: lint unit build fuzz sim conformance hostile kill-rounds model formats instructions idle memory-small full-disk bit-rot refusals   ## all that CI runs
+test: lint unit build seeds conformance hostile kill-rounds model formats instructions idle memory-small full-disk bit-rot refusals   ## all that CI runs
 
 check-fast: deps-build   ## does it compile, and do the tests of one room pass: make check-fast P=store
 	$(CARGO) clippy $(if $(P),-p $(P),--workspace) --all-targets -- -D warnings
@@ -72,7 +72,13 @@ unit: deps-test lossydisk   ## unit and property tests
 	$(CARGO) test --workspace
 
 fuzz: deps-build   ## enemies of all decoders and state machines, FUZZ_SECONDS=100 for all of them
-	$(CARGO) run -p fuzz --bin fuzz -- --seconds $(FUZZ_SECONDS)
+	$(CARGO) build --workspace --bin fuzz
+	$(or $(CARGO_TARGET_DIR),target)/debug/fuzz --seconds $(FUZZ_SECONDS)
+
+# Each of them keeps one processor busy.
+seeds: deps-build   ## `fuzz` and `sim` beside each other
+	$(CARGO) build --workspace --bin fuzz --bin sim
+	$(MAKE) --no-print-directory -j2 --output-sync=target fuzz sim
 
 # Sanitizers need a nightly compiler; counting the reached code does not.
 FUZZ_FLAGS := -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \

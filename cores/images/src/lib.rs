@@ -71,7 +71,11 @@ impl fmt::Display for Fail {
 pub type Result<T> = std::result::Result<T, Fail>;
 
 /// What a step that found nothing gives: `None` instead of ENOENT.
-pub(crate) trait Optional<T> {
+pub trait Optional<T> {
+    /// `None` for ENOENT.
+    ///
+    /// # Errors
+    /// All others.
     fn optional(self) -> Result<Option<T>>;
 }
 

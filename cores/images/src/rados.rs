@@ -164,13 +164,13 @@ impl Io {
         self.write_ops(at, oid, vec![op], SnapContext::default()).await
     }
 
-    /// Removes a key of an object's omap.
+    /// Removes a key of an object's omap. A key that is not there is no failure.
+    ///
+    /// # Errors
+    /// ENOENT: there is no object.
     pub async fn omap_remove(&self, at: &Place, oid: &str, key: String) -> Result<()> {
         let op = Op { code: code::OMAPRMKEYS, flags: 0, args: OpArgs::None, input: vec![Bytes::from(key)].to_bytes() };
-        match self.write_ops(at, oid, vec![op], SnapContext::default()).await {
-            Err(fail) if fail.errno == Errno::ENOENT => Ok(()),
-            other => other,
-        }
+        self.write_ops(at, oid, vec![op], SnapContext::default()).await
     }
 
     /// All entries of a directory that a class lists by pages: `input` says where a page begins.

@@ -135,5 +135,5 @@ fn figures(cx: &mut Cx<'_>, args: &Args, kind: Kind) -> Outcome {
     let sort_by = args.opt("sort_by").unwrap_or(FIGURES[0]);
     let answer = cx.soft.images.answer(cx.state, cx.now, &spec, kind, sort_by);
     cx.asks.push(Ask::Look(spec));
-    Ok(Reply::data(answer.to_string()))
+    Ok(Reply::data(answer.to_string() + "\n"))
 }

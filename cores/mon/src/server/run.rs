@@ -298,7 +298,15 @@ fn allowed(parsed: &Parsed, asker: &Asker, rights: Option<&Rights>) -> Result<()
         Some(Rights::Mon(caps)) => caps.allows_command(&asker.name, row.module, row.perm, prefix, &args),
         Some(Rights::Mgr(caps)) => allowed_at_manager(caps, parsed, asker),
     };
-    if allowed { Ok(()) } else { Err(Refusal::new(Errno::EACCES, "access denied")) }
+    if allowed { Ok(()) } else { Err(Refusal::new(Errno::EACCES, denied(rights))) }
+}
+
+/// What is said to somebody who may not.
+fn denied(rights: Option<&Rights>) -> &'static str {
+    match rights {
+        Some(Rights::Mgr(_)) => "access denied: does your client key have mgr caps that allow it?",
+        _ => "access denied",
+    }
 }
 
 /// The name of Ceph's module for images, which rights may name.
@@ -318,16 +326,17 @@ fn may_in(parsed: &Parsed, asker: Asker, rights: Option<&Rights>) -> May {
 }
 
 /// Commands on images may also be allowed by rights to Ceph's module for them, for single pools and namespaces. What lists tasks and
-/// schedules of all pools is answered to whoever may ask in any pool; tasks that others may see are left out. Figures of all pools need
-/// rights to all.
+/// schedules of all pools is answered to whoever may ask in any pool; tasks that others may see are left out. Figures of all pools, and schedules
+/// for all of them, need rights to all.
 fn allowed_at_manager(caps: &MgrCaps, parsed: &Parsed, asker: &Asker) -> bool {
     let (row, prefix, args) = (parsed.command.row, &parsed.command.signature.prefix, parsed.args.texts());
     if !prefix.starts_with("rbd ") {
         return caps.allows_command(&asker.name, row.module, "", row.perm, prefix, &args);
     }
     let place = commands::place_of_images(&parsed.args);
+    let everywhere = place.is_empty() && row.perm == "r" && !prefix.starts_with("rbd perf ");
     caps.allows_command(&asker.name, row.module, MODULE, row.perm, prefix, &args)
-        && (place.is_empty() && !prefix.starts_with("rbd perf ") || caps.allows_module(&asker.name, MODULE, row.perm, &place))
+        && (everywhere || caps.allows_module(&asker.name, MODULE, row.perm, &place))
 }
 
 impl Monitor {

@@ -232,5 +232,5 @@ fn image_pools(io: &Io) -> Result<Vec<(PoolId, String)>, Fail> {
 
 /// JSON as an answer.
 fn answer(text: String) -> Outcome {
-    Ok(Reply::data(text))
+    Ok(Reply::data(text + "\n"))
 }

@@ -41,54 +41,98 @@ impl Interval {
     }
 }
 
-/// A time of day.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// A time of day. Two are the same if they mean the same moment, however they are written.
+#[derive(Clone, Debug)]
 pub(super) struct StartTime {
     /// Minutes after midnight UTC, which may be before it or after the next one.
     minutes: i64,
     text: String,
 }
 
-impl StartTime {
-    /// Reads `01:30`, `14:00:00-05:00`, `T01:30Z`, `2026-11-22T01:30`.
-    pub(super) fn parse(text: &str) -> Result<Self, Refusal> {
-        match Self::read(text.trim()) {
-            Some(time) => Ok(time),
-            None => refuse!(EINVAL, "Invalid start time {text}: it is not a time of day as 14:30 or 14:30:00+01:00"),
-        }
-    }
-
-    fn read(text: &str) -> Option<Self> {
-        // A date in front says nothing.
-        let text = text.rsplit(['T', ' ']).next()?;
-        let zone_at = text.find(['Z', '+', '-']).unwrap_or(text.len());
-        let (time, zone) = text.split_at(zone_at);
-        let mut parts = time.split(':');
-        let (hour, minute) = (number(parts.next()?, 23)?, number(parts.next()?, 59)?);
-        if let Some(seconds) = parts.next() {
-            number(seconds.split('.').next()?, 59)?;
-        }
-        if parts.next().is_some() {
-            return None;
-        }
-        let (offset, zone) = match zone {
-            "" => (0, String::new()),
-            "Z" => (0, "+00:00".to_owned()),
-            _ => {
-                let digits: String = zone[1..].chars().filter(|c| *c != ':').collect();
-                let (h, m) = (number(digits.get(..2)?, 23)?, if digits.len() > 2 { number(digits.get(2..)?, 59)? } else { 0 });
-                let sign = if zone.starts_with('-') { -1 } else { 1 };
-                (sign * (h * 60 + m), format!("{}{h:02}:{m:02}", &zone[..1]))
-            }
-        };
-        Some(Self { minutes: hour * 60 + minute - offset, text: format!("{hour:02}:{minute:02}:00{zone}") })
+impl PartialEq for StartTime {
+    fn eq(&self, other: &Self) -> bool {
+        self.minutes == other.minutes
     }
 }
 
-/// Two digits (or one) up to a largest number.
-fn number(text: &str, most: i64) -> Option<i64> {
+impl Eq for StartTime {}
+
+impl PartialOrd for StartTime {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for StartTime {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.minutes.cmp(&other.minutes)
+    }
+}
+
+impl StartTime {
+    /// Reads `01:30`, `14:00:00-05:00`, `T01:30Z`, `2026-11-22T01:30`, `3:15 pm`.
+    pub(super) fn parse(text: &str) -> Result<Self, Refusal> {
+        match Self::read(text) {
+            Ok(time) => Ok(time),
+            Err(why) => refuse!(EINVAL, "Invalid start time {text}: {why}: {text}"),
+        }
+    }
+
+    fn read(text: &str) -> Result<Self, &'static str> {
+        const UNKNOWN: &str = "Unknown string format";
+        let lower = text.trim().to_lowercase();
+        let (time, noon) = match (lower.strip_suffix("am"), lower.strip_suffix("pm")) {
+            (Some(time), _) => (time.trim_end(), Some(false)),
+            (_, Some(time)) => (time.trim_end(), Some(true)),
+            _ => (&*lower, None),
+        };
+        // A date in front says nothing.
+        let time = time.rsplit(['t', ' ']).next().unwrap_or_default();
+        let (time, zone) = time.split_at(time.find(['z', '+', '-']).unwrap_or(time.len()));
+        let numbers: Option<Vec<i64>> = time.split(':').map(|part| number(part.split('.').next()?)).collect();
+        let (hour, minute, second) = match numbers.as_deref() {
+            Some([hour]) if noon.is_some() => (*hour, 0, 0),
+            Some([hour, minute]) => (*hour, *minute, 0),
+            Some([hour, minute, second]) => (*hour, *minute, *second),
+            _ => return Err(UNKNOWN),
+        };
+        let hour = match noon {
+            Some(_) if !(1..=12).contains(&hour) => return Err("the hour before am or pm must be in 1..12"),
+            Some(afternoon) => hour % 12 + if afternoon { 12 } else { 0 },
+            None => hour,
+        };
+        for (value, most, why) in [
+            (hour, 23, "hour must be in 0..23"),
+            (minute, 59, "minute must be in 0..59"),
+            (second, 59, "second must be in 0..59"),
+        ] {
+            if value > most {
+                return Err(why);
+            }
+        }
+        let (offset, zone) = read_zone(zone).ok_or("an offset from UTC is as +01:00 and less than a day")?;
+        Ok(Self { minutes: hour * 60 + minute - offset, text: format!("{hour:02}:{minute:02}:00{zone}") })
+    }
+}
+
+/// Minutes east of Greenwich, and how that is written.
+fn read_zone(zone: &str) -> Option<(i64, String)> {
+    match zone {
+        "" => Some((0, String::new())),
+        "z" => Some((0, "+00:00".to_owned())),
+        _ => {
+            let digits: String = zone.get(1..)?.chars().filter(|c| *c != ':').collect();
+            let (h, m) = (number(digits.get(..2)?)?, if digits.len() > 2 { number(digits.get(2..)?)? } else { 0 });
+            let sign = if zone.starts_with('-') { -1 } else { 1 };
+            (h < 24 && m < 60).then(|| (sign * (h * 60 + m), format!("{}{h:02}:{m:02}", &zone[..1])))
+        }
+    }
+}
+
+/// One or two digits.
+fn number(text: &str) -> Option<i64> {
     let fits = (1..=2).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
-    text.parse().ok().filter(|n| fits && *n <= most)
+    text.parse().ok().filter(|_| fits)
 }
 
 /// All that is set at one place.
@@ -179,11 +223,14 @@ mod tests {
         assert_eq!([text("24h"), text("90m"), text("120"), text("2d")], ["1d", "90m", "2h", "2d"]);
         let start = |text: &str| StartTime::parse(text).unwrap().text;
         assert_eq!([start("1:30"), start("14:00:00-05:00"), start("T01:30Z")], ["01:30:00", "14:00:00-05:00", "01:30:00+00:00"]);
+        assert_eq!([start("3pm"), start("3:15 PM"), start("12 am")], ["15:00:00", "15:15:00", "00:00:00"]);
         let mut schedule = Schedule::default();
         schedule.add(Interval::parse("2d").unwrap(), Some(StartTime::parse("01:30").unwrap()));
         let json = schedule.to_json().to_string();
         assert_eq!(json, r#"[{"interval":"2d","start_time":"01:30:00"}]"#);
-        assert_eq!(Schedule::from_json(&json), Some(schedule));
+        assert_eq!(Schedule::from_json(&json), Some(schedule.clone()));
+        schedule.add(Interval::parse("48h").unwrap(), Some(StartTime::parse("T01:30Z").unwrap()));
+        assert_eq!(schedule.to_json().to_string(), json, "the same, written in another way");
     }
 
     #[test]
@@ -191,7 +238,8 @@ mod tests {
         for interval in ["", "x", "1x", "0", "0d", "-1m", "+1", "1.5h", "99999999999d"] {
             assert!(Interval::parse(interval).is_err(), "{interval}");
         }
-        for start in ["", "abc", "25:00", "10:60", "10", "1:2:3:4", "10:00+99:00", "10:00-", "é1:00"] {
+        for start in ["", "abc", "25:00", "10:60", "10", "1:2:3:4", "10:00+99:00", "10:00-", "é1:00", "13 pm", "0 am", "10:00+é"]
+        {
             assert!(StartTime::parse(start).is_err(), "{start}");
         }
     }

@@ -4,7 +4,7 @@ use super::levels::{self, Level};
 use super::schedule::{self, Interval, Schedule, StartTime};
 use super::text::indented;
 use super::{Desk, Kind, answer, image_pools};
-use crate::commands::{Outcome, Refusal, Reply};
+use crate::commands::{Outcome, Refusal, Reply, refuse};
 use crate::state::Change;
 use images::{Fail, Io, Place, Progress, image, mirror, trash};
 use node::Level as LogLevel;
@@ -132,7 +132,8 @@ async fn carry_out_at(desk: &Desk, kind: Kind, level: &str, plan: super::Plan) -
         Plan::Remove { interval, start } => {
             let before = all.borrow().by_key.get(&level.key()).map(|(_, s)| s.clone());
             let left = match (before, interval) {
-                (None, _) => return Ok((Reply::default(), Vec::new())),
+                // As Ceph has it, that is an error only if the pool never had a schedule.
+                (None, _) => None,
                 (Some(_), None) => None,
                 (Some(mut schedule), Some(interval)) => {
                     schedule.remove(Interval::parse(&interval)?, start_time(start.as_deref())?);
@@ -158,7 +159,7 @@ async fn change(desk: &Desk, kind: Kind, level: Level, schedule: Option<Schedule
             changes.push(Change::Config { by: "mgr".into(), set });
         }
         (Some(pool), Some(text)) => desk.io().omap_set(&Place::new(pool, ""), kind.object(), level.key(), text).await?,
-        (Some(pool), None) => desk.io().omap_remove(&Place::new(pool, ""), kind.object(), level.key()).await?,
+        (Some(pool), None) => erase(desk.io(), kind, pool, level.key()).await?,
     }
     {
         let mut all = desk.schedules(kind).borrow_mut();
@@ -171,6 +172,15 @@ async fn change(desk: &Desk, kind: Kind, level: Level, schedule: Option<Schedule
     retarget(desk, kind, true).await?;
     work(desk, kind);
     Ok((Reply::default(), changes))
+}
+
+async fn erase(io: &Io, kind: Kind, pool: PoolId, key: String) -> Result<(), Refusal> {
+    match io.omap_remove(&Place::new(pool, ""), kind.object(), key).await {
+        Err(fail) if fail.errno == Errno::ENOENT => {
+            refuse!(ENOENT, "[errno 2] RADOS object not found (Failed to operate write op for oid {})", kind.object())
+        }
+        other => Ok(other?),
+    }
 }
 
 /// Takes up what was ordered before.

@@ -4,7 +4,7 @@ use super::text::{indented, line};
 use super::{Action, DEFAULT_POOL, Desk, May, answer, image_pools};
 use crate::commands::{Outcome, Refusal, Reply, refuse};
 use images::image::{self, Image};
-use images::{Fail, Io, Place, Progress, flatten, remove, trash};
+use images::{Fail, Io, Optional, Place, Progress, flatten, remove, trash};
 use node::Level;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, VecDeque};
@@ -295,7 +295,7 @@ pub(super) async fn cancel(desk: &Desk, id: &str, may: &May) -> Outcome {
     let Some(task) = found else { refuse!(ENOENT, "No such task {id}") };
     let at = place(desk.io(), &task.refs.pool, &task.refs.nspace)?;
     // Not written down any more, it is not begun again whatever happens.
-    desk.io().omap_remove(&at, OBJECT, task.key()).await?;
+    desk.io().omap_remove(&at, OBJECT, task.key()).await.optional()?;
     let mut tasks = desk.0.tasks.borrow_mut();
     let Some(now) = tasks.waiting.get_mut(&task.sequence) else { return Ok(Reply::default()) };
     now.cancelled = true;
@@ -373,7 +373,7 @@ async fn attempt(desk: &Desk, task: Task) {
     };
     desk.say(Level::Info, format!("task {} ({}): {text}", task.id, task.message));
     // As long as it is written down it may be done twice, which changes nothing.
-    let erased = if over { io.omap_remove(&at, OBJECT, task.key()).await } else { Ok(()) };
+    let erased = if over { io.omap_remove(&at, OBJECT, task.key()).await.optional() } else { Ok(None) };
     let mut tasks = desk.0.tasks.borrow_mut();
     if over && erased.is_ok() {
         return tasks.finish(task.sequence, result.is_ok());
