@@ -2,7 +2,7 @@
 
 use crate::disk::DiskConfig;
 use crate::history::History;
-use crate::misdeed::{Misdeed, Reopen, Wrapped};
+use crate::misdeed::{Misdeed, Reopen, Wayward, Wrapped};
 use crate::model::Action;
 use crate::reference::{Meaning, RefStore};
 use crate::rng::Rng;
@@ -61,7 +61,7 @@ pub struct Plan {
     pub store: StoreKind,
     /// Bytes of an OSD's disk.
     pub osd_bytes: u64,
-    /// What all stores do wrong.
+    /// What all stores and OSDs do wrong.
     pub misdeed: Option<Misdeed>,
     /// Whether the cluster uses cephx.
     pub cephx: bool,
@@ -171,7 +171,7 @@ fn monitor(plan: &Plan, boot: &Boot) -> Monitor {
     Monitor::new(config, boot.seed)
 }
 
-fn osd(plan: &Plan, number: usize, boot: &Boot, meaning: &(Rc<RefCell<Meaning>>, Rc<Cell<bool>>)) -> Osd {
+fn osd(plan: &Plan, number: usize, boot: &Boot, meaning: &(Rc<RefCell<Meaning>>, Rc<Cell<bool>>)) -> Wayward {
     let nonce = boot.life as u32 + 1;
     let config = OsdConfig {
         fsid: FSID,
@@ -186,7 +186,7 @@ fn osd(plan: &Plan, number: usize, boot: &Boot, meaning: &(Rc<RefCell<Meaning>>,
     };
     let (store, reopen) = open_store(plan, number, boot, &meaning.0, meaning.1.get());
     let store = Box::new(Wrapped::new(store, reopen, meaning.1.clone(), plan.misdeed, boot.life));
-    Osd::new(config, store)
+    Wayward::new(Osd::new(config, store), plan.misdeed)
 }
 
 /// The store as this start of the OSD opens it, and what to do if making it finds that it is there.
