@@ -58,6 +58,11 @@ fn failing_disks_change_nothing_that_clients_see() {
 }
 
 #[test]
+fn full_disks_change_nothing_but_who_waits() {
+    assert!(runs("full", 0..20).faults > 50);
+}
+
+#[test]
 fn everything_at_once_changes_nothing_that_clients_see() {
     assert!(runs("everything", 0..20).faults > 50);
 }
@@ -84,7 +89,7 @@ fn what_was_found_once_is_not_found_again() {
 
 #[test]
 fn a_run_replays_identically() {
-    for name in ["life", "network", "deaths", "everything"] {
+    for name in ["life", "network", "deaths", "full", "everything"] {
         let scenario = by_name(name).expect("a scenario");
         let hash = || run(scenario, 7, &Options::default()).map(|r| (r.hash, r.events)).expect("a good run");
         assert_eq!(hash(), hash());
@@ -117,6 +122,12 @@ fn a_log_entry_in_another_transaction_than_its_data_is_found() {
 fn a_skipped_checksum_is_found() {
     let what = found("calm", &Options { misdeed: Some(Misdeed::UncheckedRead), ..Options::default() });
     assert!(what.contains("not linearizable"), "{what}");
+}
+
+#[test]
+fn clients_that_are_not_told_why_their_writes_were_dropped_are_found() {
+    let what = found("full", &Options { misdeed: Some(Misdeed::SilentDrop), ..Options::default() });
+    assert!(what.contains("operations hang"), "{what}");
 }
 
 #[test]
