@@ -1,9 +1,10 @@
-//! Disks that fill up and are emptied while nothing goes wrong but that some are slow: who waits for room must hear of it, whoever can go on does.
+//! Disks that fill up and are emptied while next to nothing goes wrong: who waits for room must hear of it, whoever can go on
+//! does.
 
 use crate::cluster::Cluster;
 use crate::model::{Action, Outcome};
 use crate::workload::Shared;
-use crate::world::HostId;
+use crate::world::{Crash, HostId};
 use serde_json::Value;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -103,6 +104,17 @@ impl Cluster {
         }
     }
 
+    /// An OSD starts anew while it fills up: operations wait for what it reads, and a map may overtake them.
+    fn forget_caches(&mut self) {
+        if self.rng.one_in(2) {
+            let osd = *self.rng.pick(&self.osds);
+            let wait = self.rng.magnitude(1_000_000, 1_000_000_000);
+            self.world.run_for(Duration::from_nanos(wait));
+            self.world.crash(osd, Crash::Process);
+            self.world.start(osd);
+        }
+    }
+
     /// Clients fill the disks until the monitor says so, and nobody makes room.
     fn flood(&mut self) -> Result<(), String> {
         self.let_room_be_made(false);
@@ -111,6 +123,7 @@ impl Cluster {
             shared.borrow_mut().left = usize::MAX / 2;
             self.world.call(host, "");
         }
+        self.forget_caches();
         let told =
             |marks: &Marks| marks.map.contains("full") && marks.health.contains("OSD_FULL") && marks.health.contains("POOL_FULL");
         self.wait_marks("the monitor calls the full cluster full", FLOOD, told)?;
