@@ -353,6 +353,8 @@ impl Osd {
     /// An operation gets no answer: the client sends it again when the map tells it to.
     fn dropped(&mut self, session: SessionId, tid: u64) {
         self.perf.dropped += 1;
+        // The map that it is dropped for may have come after it: only who sees that map knows to send it again.
+        self.share_maps(session, 0);
         if let Some(held) = self.sessions.answered(session, tid) {
             self.msgr.done(session, held.bytes);
         }

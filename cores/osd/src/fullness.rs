@@ -137,6 +137,16 @@ impl Osd {
         }
     }
 
+    /// The bug that was here: nobody knows whose writes were dropped, so that nobody is told.
+    #[cfg(feature = "sim")]
+    pub fn forget_turned_away(&mut self) {
+        for session in self.sessions.turned_away() {
+            if let Some(known) = self.sessions.get(session) {
+                known.turned_away = false;
+            }
+        }
+    }
+
     /// Looks how full the store is, once in a round.
     pub(crate) fn watch_space(&mut self, now: Now, out: &mut Outputs) {
         let map = self.maps.current().clone();

@@ -126,16 +126,16 @@ impl Store {
     }
 
     /// Blocks that are free, but not for new data.
-    fn kept_back(&self) -> u64 {
+    pub(crate) fn kept_back(&self) -> u64 {
         let waiting: u64 = self.stalled.iter().map(|s| s.blocks).sum();
         self.index_reserve() + self.floor() + waiting
     }
 
     /// Blocks that could be given to data if all that changed were in the index already: copies of pages that the next checkpoints
-    /// need for a while count as free.
+    /// need for a while count as free, and so does what is lent for a moment.
     pub(crate) fn lasting_blocks(&self) -> u64 {
         let copies = self.checkpoint.as_ref().map_or(0, |c| c.pages_taken());
-        (self.writable_blocks() + copies).saturating_sub(self.promised + self.lasting_reserve())
+        (self.soon_writable_blocks() + copies).saturating_sub(self.promised + self.lasting_reserve())
     }
 
     /// Blocks that stay kept back, and what the index grows by.

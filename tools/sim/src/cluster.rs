@@ -2,12 +2,12 @@
 
 use crate::disk::DiskConfig;
 use crate::history::History;
-use crate::misdeed::{Misdeed, Reopen, Wrapped};
+use crate::misdeed::{Misdeed, Reopen, Wayward, Wrapped};
 use crate::model::Action;
 use crate::reference::{Meaning, RefStore};
 use crate::rng::Rng;
 use crate::standmon::{self, StandMon};
-use crate::workload::{Admin, AdminShared, Habits, Shared, Snaps, Workload};
+use crate::workload::{Admin, AdminShared, Habits, Shared, Snaps, Tide, Workload};
 use crate::world::{Boot, HostConfig, HostId, HostState, World};
 use mon::{AuthMode, Monitor};
 use msgr::auth::{Auth, ClientAuth};
@@ -51,6 +51,8 @@ pub struct Plan {
     pub osds: usize,
     /// Number of clients.
     pub clients: usize,
+    /// Number of further clients, which do the same but for making room: see [`Tide::Empties`].
+    pub emptiers: usize,
     /// What they do.
     pub habits: Habits,
     /// Placement groups of the pool.
@@ -61,7 +63,7 @@ pub struct Plan {
     pub store: StoreKind,
     /// Bytes of an OSD's disk.
     pub osd_bytes: u64,
-    /// What all stores do wrong.
+    /// What all stores and OSDs do wrong.
     pub misdeed: Option<Misdeed>,
     /// Whether the cluster uses cephx.
     pub cephx: bool,
@@ -76,6 +78,7 @@ impl Default for Plan {
         Self {
             osds: 2,
             clients: 2,
+            emptiers: 0,
             habits: Habits::default(),
             pg_num: 4,
             mon: MonKind::StandIn,
@@ -97,7 +100,7 @@ pub struct Cluster {
     pub mon: HostId,
     /// The OSDs.
     pub osds: Vec<HostId>,
-    /// The clients, and what they share.
+    /// The clients, and what they share; those that make room last.
     pub clients: Vec<(HostId, Rc<RefCell<Shared>>)>,
     admin: HostId,
     pub(crate) admin_shared: Rc<RefCell<AdminShared>>,
@@ -171,7 +174,7 @@ fn monitor(plan: &Plan, boot: &Boot) -> Monitor {
     Monitor::new(config, boot.seed)
 }
 
-fn osd(plan: &Plan, number: usize, boot: &Boot, meaning: &(Rc<RefCell<Meaning>>, Rc<Cell<bool>>)) -> Osd {
+fn osd(plan: &Plan, number: usize, boot: &Boot, meaning: &(Rc<RefCell<Meaning>>, Rc<Cell<bool>>)) -> Wayward {
     let nonce = boot.life as u32 + 1;
     let config = OsdConfig {
         fsid: FSID,
@@ -186,7 +189,7 @@ fn osd(plan: &Plan, number: usize, boot: &Boot, meaning: &(Rc<RefCell<Meaning>>,
     };
     let (store, reopen) = open_store(plan, number, boot, &meaning.0, meaning.1.get());
     let store = Box::new(Wrapped::new(store, reopen, meaning.1.clone(), plan.misdeed, boot.life));
-    Osd::new(config, store)
+    Wayward::new(Osd::new(config, store), plan.misdeed)
 }
 
 /// The store as this start of the OSD opens it, and what to do if making it finds that it is there.
@@ -225,7 +228,8 @@ fn client<D: objecter::Driver>(plan: &Plan, boot: &Boot, driver: D) -> ClientNod
         false => ClientAuth::none(name.clone()),
     };
     let nonce = u32::from_le_bytes(boot.seed[..4].try_into().expect("four bytes"));
-    let config = objecter::Config { monitors: vec![address(mon_address(), 0)], ..objecter::Config::default() };
+    let follow_maps = plan.habits.tide == Tide::Empties;
+    let config = objecter::Config { monitors: vec![address(mon_address(), 0)], follow_maps, ..objecter::Config::default() };
     ClientNode::new(msgr::Config::client(name, nonce), Auth::client(auth), config, boot.seed, driver)
 }
 
@@ -260,14 +264,18 @@ impl Cluster {
         };
         let made: Vec<Rc<Cell<bool>>> = (0..plan.osds).map(|_| Rc::default()).collect();
         let osds = (0..plan.osds).map(|number| Self::add_osd(&mut world, &plan, number, made[number].clone())).collect();
-        let clients = (0..plan.clients).map(|n| Self::add_client(&mut world, &plan, n, &history)).collect();
+        let mut clients: Vec<_> = (0..plan.clients).map(|n| Self::add_client(&mut world, &plan, n, &history)).collect();
+        for n in plan.clients..plan.clients + plan.emptiers {
+            let habits = Habits { tide: Tide::Empties, budget: 0, ..plan.habits.clone() };
+            clients.push(Self::add_client(&mut world, &Plan { habits, ..plan.clone() }, n, &history));
+        }
         let admin_shared = Rc::new(RefCell::new(AdminShared { history: history.clone(), ..AdminShared::default() }));
         let (p, shared) = (plan.clone(), admin_shared.clone());
         let admin = add(&mut world, "admin".into(), vec![], vec![], move |boot| client(&p, &boot, Admin::new(shared.clone())));
         let churn = plan.churn.then(|| {
             let habits = Habits { pool: CHURN_POOL.into(), snaps: Snaps::None, ..plan.habits.clone() };
             let plan = Plan { habits, ..plan.clone() };
-            Self::add_client(&mut world, &plan, plan.clients, &Rc::default())
+            Self::add_client(&mut world, &plan, plan.clients + plan.emptiers, &Rc::default())
         });
         let (wrong, checked) = (None, 0);
         Self { world, mon, osds, clients, admin, admin_shared, churn, history, rng, plan, made, wrong, checked }
@@ -382,7 +390,7 @@ impl Cluster {
         Err(format!("operations hang: {} s after the faults, clients still wait for {open:?}", limit.as_secs()))
     }
 
-    /// The first client looks at everything there is.
+    /// One client looks at everything there is.
     pub fn look_at_everything(&mut self) -> Result<(), String> {
         let snaps: Vec<u64> = match self.plan.habits.snaps {
             Snaps::None => Vec::new(),
@@ -403,12 +411,24 @@ impl Cluster {
         self.perform(script)
     }
 
-    /// The first client does this, in any order.
-    pub fn perform(&mut self, script: Vec<(String, Action, Option<u64>)>) -> Result<(), String> {
-        self.clients[0].1.borrow_mut().script.extend(script);
-        self.world.start(self.clients[0].0);
+    /// The client that looks at everything and deletes it: one for whom a full cluster is no obstacle, if there is any.
+    pub(crate) fn speaker(&self) -> (HostId, Rc<RefCell<Shared>>) {
+        let nth = if self.plan.emptiers > 0 { self.plan.clients } else { 0 };
+        self.clients[nth].clone()
+    }
+
+    /// It is asked to do this, in any order.
+    pub(crate) fn ask(&mut self, script: Vec<(String, Action, Option<u64>)>) {
+        let (host, shared) = self.speaker();
+        shared.borrow_mut().script.extend(script);
+        self.world.start(host);
         // The client sleeps until something happens to it.
-        self.world.call(self.clients[0].0, "");
+        self.world.call(host, "");
+    }
+
+    /// One client does this, in any order.
+    pub fn perform(&mut self, script: Vec<(String, Action, Option<u64>)>) -> Result<(), String> {
+        self.ask(script);
         self.wait_clients(Duration::from_secs(60))
     }
 

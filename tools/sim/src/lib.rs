@@ -4,7 +4,7 @@
 //! | room | what it has |
 //! |---|---|
 //! | `world`, `schedule`, `net`, `disk`, `rng`, `trace` | time, hosts, connections, disks, chance, the record of a run |
-//! | `cluster`, `workload`, `life` | daemons and clients, what they ask for, what happens to a cluster in use |
+//! | `cluster`, `workload`, `life`, `tide` | daemons and clients, what they ask for, what happens to a cluster in use, to one that is full |
 //! | `fault`, `misdeed` | what goes wrong; historic bugs, put back to prove that they are found |
 //! | `model`, `history`, `watchlog`, `audit` | the judges |
 //! | `reference`, `standmon` | trusted stand-ins for the store and the monitor |
@@ -26,6 +26,7 @@ pub mod scenario;
 mod schedule;
 pub mod standmon;
 pub mod storeworld;
+mod tide;
 pub mod trace;
 pub mod watchlog;
 pub mod workload;

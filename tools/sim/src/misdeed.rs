@@ -1,19 +1,19 @@
-//! Stores that misbehave in ways that have cost data in the past, to prove that the checkers see it; and the product's
-//! store as its host starts it.
+//! Stores and OSDs that misbehave in ways that have cost data or time in the past, to prove that the checkers see it; and the
+//! product's store as its host starts it.
 
 use crate::rng::Rng;
 use bytes::Bytes;
-use node::{DiskDone, Mono, Now, Outputs};
+use node::{DiskDone, Input, Mono, Node, Now, Outputs};
 use objectstore::{
     Event, Hold, Limit, Mutation, ObjectStat, ObjectStore, Page, Range, Read, Refused, Space, Ticket, Transaction, Wish,
 };
-use osd::{Backend, Readiness};
+use osd::{Backend, Osd, Readiness};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 use types::{HObject, Rope, SpgId};
 
-/// What a store does wrong.
+/// What a store or an OSD does wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Misdeed {
     /// A commit is told at once, before the disk has it.
@@ -22,6 +22,40 @@ pub enum Misdeed {
     SplitTransaction,
     /// Data is read without looking at its checksum while the disk rots: now and then a bit is wrong.
     UncheckedRead,
+    /// Nobody hands the maps to clients whose writes were dropped for want of room.
+    SilentDrop,
+}
+
+/// An OSD, perhaps with a misdeed.
+pub struct Wayward {
+    osd: Osd,
+    forgets: bool,
+}
+
+impl Wayward {
+    /// This OSD.
+    pub fn new(osd: Osd, misdeed: Option<Misdeed>) -> Self {
+        Self { osd, forgets: misdeed == Some(Misdeed::SilentDrop) }
+    }
+}
+
+impl Node for Wayward {
+    fn handle(&mut self, now: Now, input: Input, out: &mut Outputs) {
+        self.osd.handle(now, input, out);
+    }
+    fn turn(&mut self, now: Now, out: &mut Outputs) {
+        self.osd.turn(now, out);
+        // Maps come in turns of their own, nearly always.
+        if self.forgets {
+            self.osd.forget_turned_away();
+        }
+    }
+    fn deadline(&self) -> Mono {
+        self.osd.deadline()
+    }
+    fn carried_out(&mut self, now: Now) {
+        self.osd.carried_out(now);
+    }
 }
 
 /// Tickets of the second halves of split transactions lie above all others.
@@ -167,7 +201,7 @@ impl ObjectStore for Wrapped {
                 Ok(())
             }
             Some(Misdeed::SplitTransaction) => self.submit_split(transaction, ticket),
-            Some(Misdeed::UncheckedRead) | None => self.store.submit(transaction, ticket),
+            Some(Misdeed::UncheckedRead | Misdeed::SilentDrop) | None => self.store.submit(transaction, ticket),
         }
     }
     fn congested(&self) -> bool {

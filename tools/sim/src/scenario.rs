@@ -5,7 +5,7 @@ use crate::fault::{DEATHS, Fault, GENTLE, LIFE, Nemesis};
 use crate::misdeed::Misdeed;
 use crate::rng::Rng;
 use crate::storeworld::{StoreFault, StorePlan, StoreTown};
-use crate::workload::{Habits, Snaps};
+use crate::workload::{Habits, Snaps, Tide};
 use crate::world::Crash;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,6 +17,8 @@ pub enum Kind {
     /// The same with faults that last: what is lost stays lost, and the cluster may stay broken. Wrong content is wrong all the
     /// same.
     Rotten(fn(&mut Rng) -> Plan, &'static [&'static [Fault]]),
+    /// A cluster whose disks fill up and are emptied, and what goes wrong meanwhile.
+    Tides(fn(&mut Rng) -> Plan, &'static [&'static [Fault]]),
     /// A store alone, and what goes wrong with it.
     Store(&'static [StoreFault]),
     /// A store alone, whose disk rots while it is stopped.
@@ -75,6 +77,27 @@ fn busy_reference(rng: &mut Rng) -> Plan {
     Plan { habits, osds: 1, clients: 2, ..varied_reference(rng) }
 }
 
+/// Small disks, and objects that do not fit on them all together.
+fn full(rng: &mut Rng) -> Plan {
+    let plan = varied(rng);
+    let (osds, clients, osd_bytes) = (rng.between(1, 2), rng.between(1, 3), rng.between(4, 7) << 20);
+    let largest = osds * rng.between(96 << 10, 192 << 10);
+    let objects = 3 * osds * osd_bytes / (2 * largest);
+    let habits = Habits {
+        objects,
+        depth: rng.between(1, 6) as usize,
+        pause: Duration::from_millis(rng.between(20, 80)),
+        budget: (objects * rng.between(3, 6) / clients) as usize,
+        largest,
+        snaps: Snaps::None,
+        watched: 0,
+        tide: Tide::Fills,
+        ..plan.habits
+    };
+    let (osds, clients, emptiers) = (osds as usize, clients as usize, rng.between(1, 2) as usize);
+    Plan { osds, clients, emptiers, osd_bytes, habits, churn: false, ..plan }
+}
+
 const SECOND: Duration = Duration::from_secs(1);
 
 /// All scenarios.
@@ -127,6 +150,20 @@ pub const ALL: &[Scenario] = &[
                     Fault::OsdPower,
                 ],
                 &[Fault::Snap, Fault::SnapRemove, Fault::Split, Fault::Pool],
+            ],
+        ),
+    },
+    Scenario {
+        name: "full",
+        about: "disks fill up until writes must wait, and are emptied, again and again, beside deaths, bad connections and slow disks",
+        pause: Duration::from_millis(500),
+        kind: Kind::Tides(
+            full,
+            &[
+                DEATHS,
+                &[Fault::OsdAtWrite, Fault::SlowNetwork, Fault::Partition],
+                &[Fault::Break, Fault::Break, Fault::Break, Fault::BreakAtByte, Fault::BreakAtByte],
+                &[Fault::SlowDisk, Fault::SlowDisk, Fault::SlowDisk, Fault::StuckDisk, Fault::HostFull],
             ],
         ),
     },
@@ -204,7 +241,7 @@ pub fn by_name(name: &str) -> Option<&'static Scenario> {
 pub struct Options {
     /// Print every event.
     pub trace: bool,
-    /// Put this into all stores.
+    /// Put this into all stores and OSDs.
     pub misdeed: Option<Misdeed>,
     /// All OSD disks claim that writes are durable, and lie.
     pub lying_disks: bool,
@@ -251,6 +288,7 @@ pub fn run(scenario: &Scenario, seed: u64, options: &Options) -> Result<Report, 
     let rng = Rng::new(seed ^ crate::trace::digest(scenario.name.as_bytes()));
     match scenario.kind {
         Kind::Cluster(plan, faults) => run_cluster(scenario, plan, faults, rng, options, act),
+        Kind::Tides(plan, faults) => run_cluster(scenario, plan, faults, rng, options, tides),
         Kind::Rotten(plan, faults) => run_cluster(scenario, plan, faults, rng, options, rot),
         Kind::Store(faults) => run_store(scenario, Some(faults), rng, options),
         Kind::Rot => run_store(scenario, None, rng, options),
@@ -336,6 +374,37 @@ fn act(cluster: &mut Cluster, nemesis: &mut Nemesis, options: &Options) -> Resul
     nemesis.rage(cluster, Duration::from_secs(120));
     nemesis.relent(cluster)?;
     cluster.wait_clients(Duration::from_secs(120))?;
+    let undecided = settle(cluster)?;
+    cluster.check_empty()?;
+    Ok(undecided)
+}
+
+/// Disks that fill up and are emptied, while things go wrong and while nothing does.
+fn tides(cluster: &mut Cluster, nemesis: &mut Nemesis, _options: &Options) -> Result<u64, String> {
+    cluster.begin()?;
+    cluster.history.borrow_mut().was_full = true;
+    let used_at_first = cluster.used()?;
+    nemesis.rage(cluster, Duration::from_secs(60));
+    nemesis.relent(cluster)?;
+    cluster.wait_clients(Duration::from_secs(120))?;
+    cluster.wait_clean()?;
+    for _ in 0..cluster.rng.between(1, 2) {
+        cluster.tide()?;
+    }
+    cluster.end_tides()?;
+    let undecided = settle(cluster)?;
+    cluster.check_refusals()?;
+    cluster.check_drained(used_at_first)?;
+    cluster.check_empty()?;
+    // No disk was broken: whoever stopped was told to, or killed.
+    match cluster.world.gave_up.first() {
+        Some(who) => Err(format!("without broken disks, a daemon gave up: {who}")),
+        None => Ok(undecided),
+    }
+}
+
+/// Nothing goes wrong any more, and all clients were answered: what was promised is there. Then everything is deleted.
+fn settle(cluster: &mut Cluster) -> Result<u64, String> {
     cluster.wait_told()?;
     cluster.end_churn()?;
     cluster.wait_clean()?;
@@ -357,7 +426,6 @@ fn act(cluster: &mut Cluster, nemesis: &mut Nemesis, options: &Options) -> Resul
     // Groups do not look as if they trimmed before their OSD has the map and has told.
     cluster.world.run_for(TRIMMING);
     cluster.wait_clean()?;
-    cluster.check_empty()?;
     Ok(undecided)
 }
 

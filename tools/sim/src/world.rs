@@ -105,6 +105,8 @@ pub struct World {
     clock: Rc<Cell<u64>>,
     /// Crashes that were armed by [`World::crash_at_write`] and happened.
     pub armed_crashes: u64,
+    /// Who ever said that it cannot go on, and why.
+    pub gave_up: Vec<String>,
 }
 
 impl World {
@@ -122,6 +124,7 @@ impl World {
             next_call: 1,
             clock: Rc::default(),
             armed_crashes: 0,
+            gave_up: Vec::new(),
         }
     }
 
@@ -479,7 +482,9 @@ impl World {
                 self.end(host, HostState::Stopped, Crash::Process);
             }
             Output::Fatal(why) => {
-                self.trace.line(self.schedule.now, &self.hosts[host.0].name, &format!("cannot go on: {why}"));
+                let name = &self.hosts[host.0].name;
+                self.trace.line(self.schedule.now, name, &format!("cannot go on: {why}"));
+                self.gave_up.push(format!("{name}: {why}"));
                 self.end(host, HostState::Failed(why), Crash::Process);
             }
         }

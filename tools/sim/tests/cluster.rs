@@ -58,6 +58,11 @@ fn failing_disks_change_nothing_that_clients_see() {
 }
 
 #[test]
+fn full_disks_change_nothing_but_who_waits() {
+    assert!(runs("full", 0..20).faults > 50);
+}
+
+#[test]
 fn everything_at_once_changes_nothing_that_clients_see() {
     assert!(runs("everything", 0..20).faults > 50);
 }
@@ -65,7 +70,8 @@ fn everything_at_once_changes_nothing_that_clients_see() {
 /// Seeds that once found something: an answer that waited for another write's commit; writes that a full cluster dropped;
 /// a journal that one wrong read cut off; a notification that never ended, as its pool was removed; a group on a journal's own disk
 /// that was replayed from that disk's cache, called durable by the next one, and lost; data that a checkpoint gave up after one wrong
-/// read; a late write that cloned for a snapshot which was trimmed already.
+/// read; a late write that cloned for a snapshot which was trimmed already; a store on a small disk that lent what it had reserved for its
+/// index to be written ahead, and gave up; a write that the map which says full overtook, and whose client was not shown that map.
 #[test]
 fn what_was_found_once_is_not_found_again() {
     for (scenario, seed) in [
@@ -77,6 +83,8 @@ fn what_was_found_once_is_not_found_again() {
         ("deaths", 25),
         ("disks", 188),
         ("disks", 641),
+        ("full", 356),
+        ("full", 3005),
     ] {
         runs(scenario, seed..seed + 1);
     }
@@ -84,7 +92,7 @@ fn what_was_found_once_is_not_found_again() {
 
 #[test]
 fn a_run_replays_identically() {
-    for name in ["life", "network", "deaths", "everything"] {
+    for name in ["life", "network", "deaths", "full", "everything"] {
         let scenario = by_name(name).expect("a scenario");
         let hash = || run(scenario, 7, &Options::default()).map(|r| (r.hash, r.events)).expect("a good run");
         assert_eq!(hash(), hash());
@@ -117,6 +125,12 @@ fn a_log_entry_in_another_transaction_than_its_data_is_found() {
 fn a_skipped_checksum_is_found() {
     let what = found("calm", &Options { misdeed: Some(Misdeed::UncheckedRead), ..Options::default() });
     assert!(what.contains("not linearizable"), "{what}");
+}
+
+#[test]
+fn clients_that_are_not_told_why_their_writes_were_dropped_are_found() {
+    let what = found("full", &Options { misdeed: Some(Misdeed::SilentDrop), ..Options::default() });
+    assert!(what.contains("operations hang"), "{what}");
 }
 
 #[test]

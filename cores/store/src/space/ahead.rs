@@ -42,7 +42,8 @@ impl Store {
         }
         self.note_demand();
         let missing = self.ahead.want.saturating_sub(self.alloc.free_below());
-        let step = (STEP / BLOCK as u64).min(missing);
+        // What is lent here is missed by a checkpoint that needs it at once.
+        let step = (STEP / BLOCK as u64).min(missing).min(self.lendable());
         let host = self.host.disk.host_free / BLOCK as u64;
         if step == 0 || host / SPARE < self.ahead.want || self.io.host_full() {
             return;

@@ -240,6 +240,11 @@ impl Allocator {
         Some((start, n as u32))
     }
 
+    /// Blocks that are lent now.
+    pub(crate) fn lent(&self) -> u64 {
+        self.lent
+    }
+
     /// The end of [`Self::borrow`].
     pub(crate) fn give_back(&mut self, run: Run) {
         self.lent -= u64::from(run.1);

@@ -52,6 +52,16 @@ impl Store {
         self.alloc.free().min(self.host_blocks().saturating_add(self.alloc.backed()))
     }
 
+    /// The same, once what is lent for a moment is back.
+    pub(crate) fn soon_writable_blocks(&self) -> u64 {
+        (self.alloc.free() + self.alloc.lent()).min(self.host_blocks().saturating_add(self.alloc.backed()))
+    }
+
+    /// Blocks that may be lent for a moment: most of what is free for data stays, and all that checkpoints and removals may need.
+    pub(crate) fn lendable(&self) -> u64 {
+        self.alloc.free().saturating_sub(self.promised + self.kept_back()) / 4
+    }
+
     /// Whether the host is what limits the store, and has nearly nothing left.
     fn host_short(&self) -> bool {
         let free = self.host_blocks();
@@ -85,7 +95,8 @@ impl Store {
         if !self.host_short() {
             self.host.swept = 0;
         } else if !self.host.sweeping {
-            let most = PIECE.min(self.alloc.free() / 4).max(1);
+            // On a full disk, too, something is looked through: a part of the floor can be missed for that long.
+            let most = PIECE.min(self.lendable().max(self.floor() / 4));
             match self.alloc.borrow(self.host.swept, most) {
                 None => self.host.swept = u64::MAX,
                 Some(run) => {

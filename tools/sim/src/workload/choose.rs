@@ -29,6 +29,14 @@ impl Chooser {
         tag.bytes().chain(tag.bytes().filter(|b| *b != b'[' && *b != b']').cycle()).take(len).collect()
     }
 
+    /// The same, and not small.
+    fn big(&mut self) -> Vec<u8> {
+        let least = self.largest / 4;
+        let len = self.rng.between(least, self.largest) as usize;
+        let tag = self.small();
+        tag.iter().chain(tag[1..tag.len() - 1].iter().cycle()).copied().take(len).collect()
+    }
+
     pub(super) fn small(&mut self) -> Vec<u8> {
         self.serial += 1;
         format!("[{}.{}]", self.me, self.serial).into_bytes()
@@ -58,6 +66,29 @@ impl Chooser {
             91..95 => Action::OmapGet,
             95..98 => Action::AppendAndMark(self.small(), self.key()),
             _ => Action::DeleteIf(name(0), Vec::new()),
+        }
+    }
+
+    /// What fills a disk, and something else now and then.
+    pub(super) fn filling(&mut self) -> Action {
+        match self.rng.below(100) {
+            0..50 => Action::WriteFull(self.big()),
+            50..70 => Action::Write(self.rng.below(self.largest), self.big()),
+            70..75 => Action::Append(self.big()),
+            75..80 => Action::All(vec![Action::WriteFull(self.big()), self.omap_set()]),
+            _ => self.plain(),
+        }
+    }
+
+    /// What empties a disk, most of the time; the rest wants to know whether there is room.
+    pub(super) fn emptying(&mut self) -> Action {
+        match self.rng.below(100) {
+            0..55 => Action::Delete,
+            55..65 => Action::Truncate(self.rng.magnitude(0, self.largest / 2)),
+            65..75 => Action::WriteFull(self.small()),
+            75..85 => Action::Read,
+            85..95 => Action::WriteFull(self.big()),
+            _ => Action::Append(self.big()),
         }
     }
 

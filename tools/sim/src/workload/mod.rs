@@ -2,6 +2,7 @@
 
 mod admin;
 mod choose;
+mod ebb;
 mod request;
 mod watcher;
 
@@ -12,6 +13,8 @@ use crate::model::{Action, Context};
 use crate::rng::Rng;
 use bytes::Bytes;
 use choose::Chooser;
+use ebb::Ebb;
+use messages::code::flags;
 use node::{Mono, Now};
 use objecter::{Driver, Event, Objecter, OpId, SnapContext};
 use request::{outcome_of, request_of};
@@ -32,6 +35,19 @@ pub enum Snaps {
     Pool,
     /// Clients, each write with the context that they keep.
     Own,
+}
+
+/// What a client does about the space on the disks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tide {
+    /// Nothing in particular.
+    #[default]
+    None,
+    /// It fills them.
+    Fills,
+    /// It follows the maps and makes room when the pool is full, with changes that a full cluster must carry out or refuse at once. It
+    /// does so as long as anybody fills: it has no budget.
+    Empties,
 }
 
 /// What a client does.
@@ -55,6 +71,8 @@ pub struct Habits {
     pub snaps: Snaps,
     /// How many objects, `w0`, `w1`, ..., clients watch and notify.
     pub watched: u64,
+    /// What it does about space.
+    pub tide: Tide,
 }
 
 impl Default for Habits {
@@ -69,6 +87,7 @@ impl Default for Habits {
             rare: 0,
             snaps: Snaps::None,
             watched: 0,
+            tide: Tide::None,
         }
     }
 }
@@ -86,12 +105,17 @@ pub struct Shared {
     pub script: Vec<(String, Action, Option<u64>)>,
     /// Answers that were errors of the disk, by number.
     pub errors: BTreeMap<i32, u64>,
+    /// No room is made, however full the pool is.
+    pub holds_back: bool,
+    /// The flags that its maps ever showed of its pool.
+    pub pool_flags: u64,
 }
 
 impl Shared {
     /// For a client with this budget.
     pub fn new(history: Rc<RefCell<History>>, budget: usize) -> Rc<RefCell<Self>> {
-        Rc::new(RefCell::new(Self { history, left: budget, open: 0, script: Vec::new(), errors: BTreeMap::new() }))
+        let (script, errors) = (Vec::new(), BTreeMap::new());
+        Rc::new(RefCell::new(Self { history, left: budget, open: 0, script, errors, holds_back: false, pool_flags: 0 }))
     }
 
     /// Whether all was asked and answered.
@@ -110,6 +134,7 @@ pub struct Workload {
     next: Mono,
     pool: Option<PoolId>,
     watching: Watching,
+    ebb: Ebb,
     /// Newest version of each object that an answer named.
     versions: BTreeMap<String, u64>,
     /// Wall and monotonic clocks jump and start anywhere: the world's time, for the history.
@@ -126,6 +151,7 @@ impl Workload {
         Self {
             chooser: Chooser::new(Rng::new(seed), me, habits.largest),
             watching: Watching::new(me, history, world_time.clone()),
+            ebb: Ebb::default(),
             habits,
             shared,
             me,
@@ -169,9 +195,24 @@ impl Workload {
         pool.snaps.values().for_each(|snap| history.snap_seen(&snap.name, snap.snapid.0));
     }
 
+    /// Notes how full the map shows the pool.
+    fn look_at_space(&mut self, now: Now, pool: PoolId, objecter: &Objecter) {
+        if self.habits.tide != Tide::Empties {
+            return;
+        }
+        let map = objecter.map().map(|map| &**map);
+        self.shared.borrow_mut().pool_flags |= map.and_then(|map| map.pool(pool)).map_or(0, |pool| pool.flags);
+        self.ebb.look(map, pool, now.mono, &mut self.chooser.rng);
+    }
+
     fn choose(&mut self, object: &str, snaps: &[u64]) -> (Action, Option<u64>) {
         // Odd ones may be removed at any time: they are only looked at.
         let stay: Vec<u64> = snaps.iter().copied().filter(|snap| snap % 2 == 0).collect();
+        match self.habits.tide {
+            Tide::Fills if !self.chooser.rng.one_in(4) => return (self.chooser.filling(), None),
+            Tide::Empties => return (self.chooser.emptying(), None),
+            _ => {}
+        }
         let rare = self.habits.rare > 0 && self.chooser.rng.below(100) < self.habits.rare;
         let action = match rare {
             true => self.chooser.rare(self.versions.get(object).copied(), &stay),
@@ -189,6 +230,11 @@ impl Workload {
         request.mtime = now.wall;
         if !action.is_read() {
             request.snapc = SnapContext { seq: context.seq, snaps: context.snaps.clone() };
+            // It must not wait for the room that it makes.
+            if self.habits.tide == Tide::Empties {
+                request.flags |=
+                    if action == Action::Delete && self.chooser.rng.one_in(2) { flags::FULL_FORCE } else { flags::FULL_TRY };
+            }
         }
         request.snapid = context.at.map_or(SnapId::HEAD, SnapId);
         let time = self.world_time.get();
@@ -206,6 +252,15 @@ impl Workload {
                 Some(asked) => asked,
                 // Notifications keep the place of operations.
                 None if self.shared.borrow().open >= self.habits.depth => return,
+                None if self.habits.tide == Tide::Empties => {
+                    if self.shared.borrow().holds_back || self.ebb.due() > now.mono {
+                        return;
+                    }
+                    let n = self.ebb.step(self.habits.objects, now.mono, &mut self.chooser.rng);
+                    let object = format!("o{n}");
+                    let (action, at) = self.choose(&object, &snaps);
+                    (object, action, at)
+                }
                 None if self.shared.borrow().left == 0 => return,
                 None => {
                     self.shared.borrow_mut().left -= 1;
@@ -282,6 +337,7 @@ impl Driver for Workload {
             }
         }
         if let Some(pool) = self.pool {
+            self.look_at_space(now, pool, objecter);
             self.ask(now, pool, objecter);
         }
     }
@@ -289,6 +345,10 @@ impl Driver for Workload {
     fn deadline(&self) -> Mono {
         let shared = self.shared.borrow();
         let idle = shared.left == 0 && shared.script.is_empty();
+        if self.habits.tide == Tide::Empties && shared.script.is_empty() {
+            let waits = shared.holds_back || self.pool.is_none() || self.open.len() >= self.habits.depth;
+            return if waits { Mono::NEVER } else { self.ebb.due() };
+        }
         if idle || self.pool.is_none() || self.open.len() >= self.habits.depth { Mono::NEVER } else { self.next }
     }
 
