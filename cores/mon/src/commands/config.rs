@@ -2,6 +2,7 @@
 
 use super::args::Args;
 use super::{Cx, Outcome, Refusal, Reply, Row, refuse, row};
+use crate::manager::desk::Kind;
 use crate::options::{self, Opt, normalize};
 use crate::server::place_of;
 use crate::state::Change;
@@ -156,6 +157,7 @@ fn get(cx: &mut Cx<'_>, args: &Args) -> Outcome {
         let key = normalize(key);
         let value = match options.get(&key) {
             Some((_, value)) => value.clone(),
+            None if Kind::of_option(&key).is_some() => String::new(),
             None if key.starts_with("mgr/") => refuse!(ENOENT, "{key} is not set"),
             None => match options::find(&key) {
                 Some(opt) if opt.name == "fsid" => cx.state.fsid.to_string(),

@@ -66,6 +66,11 @@ impl Kind {
         }
     }
 
+    /// Whose schedule of all pools an option keeps.
+    pub(crate) fn of_option(name: &str) -> Option<Self> {
+        [Self::Purge, Self::Mirror].into_iter().find(|kind| kind.option() == name)
+    }
+
     /// The option that keeps the schedule of all pools.
     fn option(self) -> &'static str {
         match self {
