@@ -44,6 +44,9 @@ pub(crate) struct Flight {
     records: Vec<(u64, u64)>,
 }
 
+/// Flushes of data in flight at most. With one, all that is written during a flush waits for the next, and writes that came apart go on together:
+/// the disk has nothing to do while they are received, and nobody receives while it works.
+const SETTLES: usize = 4;
 /// Groups in flight at most.
 const FLIGHTS: usize = 2;
 /// A group takes no more records when it has this many bytes.
@@ -349,8 +352,8 @@ impl Store {
     /// Flushes data that was written, so that its records may enter the journal. A group's own flush comes too late for that: the
     /// group could reach the medium before what was completed earlier.
     pub(crate) fn settle(&mut self) {
-        if !self.settling && !self.unsettled.is_empty() {
-            self.settling = true;
+        if self.settling < SETTLES && !self.unsettled.is_empty() {
+            self.settling += 1;
             let seqs = std::mem::take(&mut self.unsettled);
             #[cfg(test)]
             if self.sabotage == Some(crate::tests::Sabotage::RecordBeforeData) {
@@ -361,7 +364,7 @@ impl Store {
     }
 
     pub(crate) fn settled(&mut self, seqs: Vec<u64>) {
-        self.settling = false;
+        self.settling -= 1;
         for seq in seqs {
             if let Some(pending) = self.pending.get_mut(&seq) {
                 pending.ready = true;

@@ -83,9 +83,9 @@ pub struct Store {
     pub(crate) unready: usize,
     /// Objects of pending transactions, while some of those wait for data.
     pub(crate) touched: BTreeMap<Bytes, (u64, SpgId)>,
-    /// Records whose data is written but not flushed; and whether a flush is under way.
+    /// Records whose data is written but not flushed; and how many flushes are under way.
     pub(crate) unsettled: Vec<u64>,
-    pub(crate) settling: bool,
+    pub(crate) settling: usize,
     /// Data blocks in the journal that have no room of their own yet.
     pub(crate) promised: u64,
     pub(crate) stalled: VecDeque<Stalled>,
@@ -162,7 +162,7 @@ impl Store {
             unready: 0,
             touched: BTreeMap::new(),
             unsettled: Vec::new(),
-            settling: false,
+            settling: 0,
             promised: 0,
             stalled: VecDeque::new(),
             next_stalled: 1,
