@@ -479,3 +479,33 @@ fn the_monitor_tells_about_itself() {
     assert_eq!(session["socket_addr"], session["addrs"]["addrvec"][0]);
     world.refused(22, r#"{"prefix":"perf reset","var":"nothing"}"#);
 }
+
+#[test]
+fn orders_for_images_are_answered_and_schedules_of_all_pools_survive_a_restart() {
+    let mut world = World::new();
+    assert_eq!(world.ok(r#"{"prefix":"rbd task list"}"#), "[]\n");
+    let cases = [
+        (2, r#"{"prefix":"rbd task list","task_id":"x"}"#, "No such task x"),
+        (2, r#"{"prefix":"rbd task cancel","task_id":"x"}"#, "No such task x"),
+        (2, r#"{"prefix":"rbd task add remove","image_spec":"nopool/i"}"#, "nopool"),
+        (22, r#"{"prefix":"rbd task add flatten","image_spec":"a/b/c/d"}"#, "Invalid image spec: a/b/c/d"),
+        (22, r#"{"prefix":"rbd trash purge schedule add","level_spec":"","interval":"1x"}"#, "Invalid interval (1x)"),
+        (22, r#"{"prefix":"rbd trash purge schedule add","level_spec":"p/i","interval":"1d"}"#, "image level is not allowed"),
+        (22, r#"{"prefix":"rbd mirror snapshot schedule add","level_spec":"nopool/","interval":"1d"}"#, "nopool does not exist"),
+    ];
+    for (errno, json, word) in cases {
+        let why = world.refused(errno, json);
+        assert!(why.contains(word), "{json}: {why}");
+    }
+    world.ok(r#"{"prefix":"rbd trash purge schedule add","level_spec":"","interval":"90m","start_time":"01:30"}"#);
+    world.ok(r#"{"prefix":"rbd mirror snapshot schedule add","level_spec":"","interval":"1d"}"#);
+    world.ok(r#"{"prefix":"rbd mirror snapshot schedule remove","level_spec":""}"#);
+    let list = |world: &mut World, what: &str| world.ok(&format!(r#"{{"prefix":"rbd {what} schedule list"}}"#));
+    let purges = list(&mut world, "trash purge");
+    assert!(purges.contains(r#""interval": "90m""#) && purges.contains(r#""start_time": "01:30:00""#), "{purges}");
+    assert_eq!(list(&mut world, "mirror snapshot"), "{}\n");
+    // Only what is durable was answered, and nobody has to be asked for it.
+    let mut again = World::with(config(AuthMode::None), Disk { bytes: world.disk.bytes.clone() });
+    assert_eq!(list(&mut again, "trash purge"), purges);
+    assert_eq!(list(&mut again, "mirror snapshot"), "{}\n");
+}
