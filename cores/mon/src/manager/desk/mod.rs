@@ -29,7 +29,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 use tasks::Tasks;
-use types::PoolId;
+use types::{Errno, PoolId};
 
 /// Pools with this application have images.
 const POOL_APPLICATION: &str = "rbd";
@@ -37,6 +37,9 @@ const POOL_APPLICATION: &str = "rbd";
 pub(crate) const DEFAULT_POOL: &str = "rbd";
 /// How often loops look for what became due.
 const LOOK: Duration = Duration::from_millis(500);
+
+/// How often it is looked whether what was ordered before this start is known, until those who order are sent away: ten seconds.
+const BEGIN_LOOKS: u32 = 20;
 
 /// What is done to an image in the background.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,8 +168,15 @@ impl Desk {
 
     /// Carries an order out. What it changes in the cluster's own state comes back with the answer.
     pub(crate) async fn carry_out(self, order: Order, may: May) -> (Outcome, Vec<Change>) {
-        while !self.0.ready.get() {
+        for _ in 0..BEGIN_LOOKS {
+            if self.0.ready.get() {
+                break;
+            }
             self.pause().await;
+        }
+        if !self.0.ready.get() {
+            let why = "the manager has not read yet what was ordered before; are the OSDs of all pools for images up?";
+            return (Err(Refusal::new(Errno::EAGAIN, why)), Vec::new());
         }
         let outcome = match order {
             Order::Add(action, spec) => tasks::add(&self, action, &spec, &may).await,
