@@ -13,6 +13,11 @@ use types::Errno;
 /// The object that knows a pool's images by name and by id.
 pub const DIRECTORY: &str = "rbd_directory";
 
+/// Sizes of objects that librbd makes, as powers of two. Headers say what clients wrote there, so no number in them is believed.
+const ORDERS: std::ops::RangeInclusive<u8> = 12..=25;
+/// Largest image; far above what can be stored, and far below where sums overflow.
+const MOST_SIZE: u64 = 1 << 60;
+
 /// A snapshot of an image, with how much of it lies over the parent.
 #[derive(Clone, Debug)]
 pub struct Snap {
@@ -115,16 +120,19 @@ impl Image {
         let (seq, ids): (u64, Vec<u64>) = io.call(at, &head, "get_snapcontext", b"").await?;
         let parent: ParentImageSpec = io.call(at, &head, "parent_get", b"").await?;
         let overlap = overlap(io, at, &head, NO_SNAP).await?;
-        if !(12..=32).contains(&order) {
-            return Err(Fail::new(Errno::EIO, format!("image {id} has objects of 2^{order} bytes")));
+        if !ORDERS.contains(&order) || size > MOST_SIZE {
+            return Err(Fail::new(Errno::EIO, format!("image {id} says it has {size} bytes in objects of 2^{order}")));
         }
         let mut layout = Layout::plain(order);
         if features & feature::STRIPINGV2 != 0 {
             let (unit, count): (u64, u64) = io.call(at, &head, "get_stripe_unit_count", b"").await?;
-            if unit == 0 || count == 0 || !layout.object_size.is_multiple_of(unit) {
-                return Err(Fail::new(Errno::EIO, format!("image {id} has stripes of {unit} bytes over {count} objects")));
-            }
-            layout = Layout { unit, count, ..layout };
+            let Some(striped) = Layout::striped(order, unit, count) else {
+                return Err(Fail::new(
+                    Errno::EIO,
+                    format!("image {id} says it has stripes of {unit} bytes over {count} objects"),
+                ));
+            };
+            layout = striped;
         }
         let mut snaps = Vec::with_capacity(ids.len());
         for snap in ids.iter().rev() {

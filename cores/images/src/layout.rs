@@ -3,6 +3,10 @@
 //! An image is cut into units; `count` objects take one unit each in turn until they are full, then the next `count` objects follow.
 //! Plain images have one unit as large as an object.
 
+/// Units of an object, and objects that share a row, at most.
+const MOST_ROWS: u64 = 1 << 16;
+const MOST_COUNT: u64 = 1 << 20;
+
 /// How bytes are spread over objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
@@ -32,6 +36,13 @@ impl Layout {
     pub fn plain(order: u8) -> Self {
         let object_size = 1 << order;
         Self { object_size, unit: object_size, count: 1 }
+    }
+
+    /// Objects of several units. `None` for what makes no sense, or would make an object of more pieces than anybody can use.
+    pub fn striped(order: u8, unit: u64, count: u64) -> Option<Self> {
+        let plain = Self::plain(order);
+        let whole = unit > 0 && plain.object_size.is_multiple_of(unit) && plain.object_size / unit <= MOST_ROWS;
+        (whole && (1..=MOST_COUNT).contains(&count)).then_some(Self { unit, count, ..plain })
     }
 
     /// Units that an object has room for.
@@ -134,6 +145,16 @@ mod tests {
                 assert_eq!(parts.iter().map(|e| e.len).sum::<u64>(), size);
             }
         }
+    }
+
+    #[test]
+    fn stripes_that_make_no_sense_are_none() {
+        assert_eq!(Layout::striped(20, 1 << 18, 3), Some(STRIPED));
+        for (unit, count) in [(0, 1), (1 << 21, 1), (3 << 10, 1), (1, 1), (1 << 18, 0), (1 << 18, u64::MAX)] {
+            assert_eq!(Layout::striped(20, unit, count), None, "{unit} {count}");
+        }
+        let widest = Layout::striped(25, 1 << 25, 1 << 20).unwrap();
+        assert_eq!(widest.objects(1 << 60), 1 << 35);
     }
 
     #[test]

@@ -77,6 +77,9 @@ impl Layer {
             let object = self.image.object(part.object);
             match io.read(&self.image.data, &object, self.snap, part.offset, part.len).await.optional()? {
                 None => lacks(part.image, skip, part.len),
+                Some(data) if data.len() as u64 > part.len => {
+                    return Err(Fail::new(Errno::EIO, format!("{object}: more bytes than asked for")));
+                }
                 Some(data) => {
                     let mut to = skip as usize;
                     for piece in data.pieces() {
