@@ -3,9 +3,9 @@
 use crate::image::{self, Image};
 use crate::lock::{self, Holder};
 use crate::rados::{Place, text};
-use crate::snapshot;
-use crate::work::Io;
+use crate::work::{Io, Progress};
 use crate::{Fail, Optional, Result};
+use crate::{snapshot, trash};
 use bytes::Bytes;
 use denc::Encode;
 use messages::class::rbd::{ChildImageSpec, ParentImageSpec, SnapshotInfo, feature};
@@ -128,7 +128,20 @@ async fn drop_unused(io: &Io, at: &Place, id: &str, snap: u64) -> Result<()> {
         None => Ok(()),
     };
     held.release(io, &parent).await;
-    removed
+    removed?;
+    if parent.snaps.len() == 1 {
+        drop_orphan(io, at, id).await;
+    }
+    Ok(())
+}
+
+/// Removes an image that its user put into the trash when it still had clones, now that it has none. If it cannot go, it stays there, to be
+/// purged with the others.
+async fn drop_orphan(io: &Io, at: &Place, id: &str) {
+    if trash::get(io, at, id).await.is_ok_and(|entry| entry.source == trash::OF_PARENT) {
+        // It may be a clone itself: the same again, one level deeper.
+        let _ = Box::pin(trash::remove(io, at, id, &Progress::default())).await;
+    }
 }
 
 /// Lets an image's head, and the snapshots that were flattened with it, forget the parent.

@@ -10,6 +10,8 @@ use types::Errno;
 
 /// The object that lists a pool's trash.
 const TRASH: &str = "rbd_trash";
+/// [`TrashImageSpec::source`] of an image that its user removed while it had clones.
+pub(crate) const OF_PARENT: u8 = 4;
 /// States of an entry.
 const NORMAL: u8 = 0;
 const REMOVING: u8 = 2;

@@ -233,7 +233,7 @@ pub(super) async fn add(desk: &Desk, action: Action, spec: &str, may: &May) -> O
     }
     let Some(image) = found else { refuse!(ENOENT, "[errno 2] RBD image not found (Image {what} does not exist)") };
     match action {
-        Action::Flatten if image.overlap.is_none() => {
+        Action::Flatten if image.overlap.is_none_or(|overlap| overlap == 0) => {
             refuse!(ENOENT, "[errno 2] RBD image not found (Image {what} does not have a parent)")
         }
         Action::Remove if !image.snaps.is_empty() => {
