@@ -110,8 +110,8 @@ conformance: deps-test build   ## stock clients against our cluster, compared wi
 	$(CARGO) run -p conformance -- --nacre $(NACRE) --auth cephx --secure
 
 .PHONY: images compatibility
-# About ten minutes; SHEETS= runs all there are.
-SHEETS ?= bench clones details diffs encryption fio groups images locks migration perf qemu schedules snapshots tasks trash
+# About eight minutes; SHEETS= runs all there are.
+SHEETS ?= bench clones details diffs encryption fio groups images locks migration perf qemu schedules snapshots trash
 images: deps-test build   ## stock rbd, librbd, fio and QEMU on block images, compared with a real one's answers
 	$(call need,fio qemu-img,fio qemu-utils qemu-block-extra)
 	@$(PYTHON) -c 'import rbd' 2>/dev/null || $(MAKE) --no-print-directory deps-python
