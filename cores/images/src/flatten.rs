@@ -1,18 +1,19 @@
 //! Making a clone independent of its parent: what it only sees through is copied, then the parent is let go.
 
-use crate::image::{Image, object_map};
+use crate::image::Image;
 use crate::lock::{self, Holder};
+use crate::notice::{self, Work};
+use crate::object_map;
 use crate::parent::{self, Chain};
 use crate::rados::Place;
 use crate::work::{Io, Progress, each};
-use crate::{Fail, Optional, Result};
+use crate::{Fail, Result};
 use bytes::Bytes;
 use denc::Encode;
 use messages::class::rbd::feature;
 use messages::osd::Op;
 use objecter::SnapContext;
 use std::collections::BTreeMap;
-use std::time::Duration;
 use types::Errno;
 
 /// Objects that are copied at a time, and bytes that they may have together.
@@ -20,13 +21,6 @@ const AT_A_TIME: u64 = 8;
 const BYTES: u64 = 32 << 20;
 /// Zeros of this length and more are left out of a copy.
 const GRAIN: usize = 4096;
-/// How often it is looked whether the client that has the image is done.
-const LOOK: Duration = Duration::from_secs(1);
-
-/// What the object map says of an object: not there; written since the last snapshot; there, but not written since.
-const NONE: u8 = 0;
-const EXISTS: u8 = 1;
-const EXISTS_CLEAN: u8 = 3;
 
 /// Flattens an image. If a living client has its lock, that client is asked to do it.
 ///
@@ -46,24 +40,8 @@ pub async fn flatten(io: &Io, at: &Place, id: &str, progress: &Progress) -> Resu
             held.release(io, &image).await;
             done
         }
-        Err(fail) if fail.errno == Errno::EBUSY => by_holder(io, &image, progress).await,
+        Err(fail) if fail.errno == Errno::EBUSY => notice::order(io, &image, Work::Flatten, progress).await,
         Err(fail) => Err(fail),
-    }
-}
-
-/// Has the client that uses the image flatten it, and waits.
-async fn by_holder(io: &Io, image: &Image, progress: &Progress) -> Result<()> {
-    lock::ask_to_flatten(io, &image.at, &image.header(), io.now().as_nanos()).await;
-    loop {
-        progress.check()?;
-        io.sleep(LOOK).await;
-        let Some(now) = Image::open(io, &image.at, &image.id).await.optional()? else { return Ok(()) };
-        if now.overlap.is_none() {
-            return Ok(());
-        }
-        if io.watchers(&image.at, &image.header()).await?.is_empty() {
-            return Err(Fail::new(Errno::EAGAIN, "the client that was to flatten the image has closed it"));
-        }
     }
 }
 
@@ -96,7 +74,7 @@ async fn flatten_locked(io: &Io, image: &Image, progress: &Progress) -> Result<(
         parent::unlink(io, image, spec).await?;
     }
     parent::detach(io, image).await?;
-    io.header_changed(&image.at, &image.header()).await;
+    notice::header_changed(io, image).await;
     Ok(())
 }
 
@@ -106,11 +84,7 @@ async fn copy(io: &Io, image: &Image, chain: &Chain, number: u64, overlap: u64, 
     if io.exists(&image.data, &object).await? {
         return Ok(());
     }
-    let mut data = Vec::new();
-    for part in image.layout.of_object(number, overlap) {
-        data.resize((part.offset + part.len) as usize, 0);
-        chain.read(io, part.image, &mut data[part.offset as usize..]).await?;
-    }
+    let data = chain.object(io, &image.layout, number, overlap).await?;
     let (extents, bytes) = without_zeros(&data);
     if extents.is_empty() {
         return Ok(());
@@ -141,25 +115,14 @@ fn without_zeros(data: &[u8]) -> (BTreeMap<u64, u64>, Vec<u8>) {
     (extents, bytes)
 }
 
-/// Enters an object that is about to exist in the object maps of all that will see it. An object that is noted and not there does no harm.
+/// Notes the object in the maps of all that will see it.
 async fn note(io: &Io, image: &Image, number: u64, deep: bool) -> Result<()> {
-    if !image.has(feature::OBJECT_MAP) {
-        return Ok(());
-    }
     let seen_by = image.snaps.iter().filter(|s| deep && s.overlap.is_some()).map(|s| Some(s.info.id));
-    let mut state = EXISTS;
+    // The oldest that sees it has it new; for all that come after it, it was not written since.
+    let mut state = object_map::EXISTS;
     for snap in seen_by.chain([None]) {
-        // First object, the one after the last, the new state, and the state that it replaces.
-        let update = ((number, number + 1), ((state, true), NONE)).to_bytes();
-        // A map that is missing, too short or damaged is marked so by the clients that use it.
-        match io.exec(&image.at, &object_map(&image.id, snap), "object_map_update", &update).await {
-            Err(fail) if ![Errno::ENOENT, Errno::EINVAL, Errno::ERANGE].contains(&fail.errno) => return Err(fail),
-            _ => {}
-        }
-        // The oldest that sees it has it new; for all that come after it, it was not written since.
-        if image.has(feature::FAST_DIFF) {
-            state = EXISTS_CLEAN;
-        }
+        object_map::note(io, image, snap, number, state).await?;
+        state = object_map::unchanged(image);
     }
     Ok(())
 }

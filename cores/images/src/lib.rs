@@ -4,19 +4,20 @@
 //! - [`rados`]: single steps, as operations on objects with their answers taken apart;
 //! - [`image`]: an image's header, [`layout`]: where its bytes are;
 //! - [`lock`]: to be the only one who changes an image;
+//! - [`notice`]: what clients of an image say to one another; [`object_map`]: which objects it has;
 //! - [`parent`]: reading through to parents, and letting go of them; [`snapshot`]: taking one away;
-//! - [`remove`], [`flatten`], [`trash`], [`mirror`]: the work itself.
+//! - [`remove`], [`flatten`], [`migrate`], [`trash`], [`mirror`]: the work itself.
 //!
 //! # What holds after an interruption
 //!
-//! All work can be cut off between any two steps and begun anew. Removal takes the data first, then the link to the parent, then the header,
-//! then the names: whatever is left leads to the rest. Flattening copies first, then lets go of the parent; a copy is
+//! All work can be cut off between any two steps and begun anew. Removal takes the name first and leaves an entry in the trash; then the data, the
+//! link to the parent, the header, and the entry last: whatever is left leads to the rest. Flattening copies first, then lets go of the parent; a copy is
 //! made by the object's class and only where the clone has nothing (`copyup`), so doing it again changes nothing.
 //!
 //! # Two at the same image
 //!
 //! Work takes the image's exclusive lock, if it has that feature, as librbd does: with a watch that shows that the holder lives. An image
-//! that is open elsewhere is not removed (EBUSY), and one whose lock a living client has is left alone. The lock of a client that died
+//! that is open elsewhere is not removed (EBUSY); a living client that has the lock is asked to flatten or migrate the image itself. The lock of a client that died
 //! (its watch is gone) is broken after its address was fenced off, so that nothing of it comes late.
 
 #![forbid(unsafe_code)]
@@ -25,7 +26,10 @@ pub mod flatten;
 pub mod image;
 pub mod layout;
 mod lock;
+pub mod migrate;
 pub mod mirror;
+mod notice;
+mod object_map;
 pub mod parent;
 pub mod rados;
 pub mod remove;
@@ -34,7 +38,7 @@ pub mod trash;
 pub mod work;
 
 pub use image::Image;
-pub use rados::Place;
+pub use rados::{Place, is_for_images};
 pub use work::{Answer, Io, JobId, Progress, Request, RequestId, Works};
 
 use std::fmt;

@@ -4,10 +4,10 @@
 //! long as the watch does. The object map has a lock of the same name. An image without the feature is only watched.
 
 use crate::image::{Image, object_map};
+use crate::notice;
 use crate::rados::Place;
-use crate::work::{Answer, Io, Request};
+use crate::work::Io;
 use crate::{Fail, Optional, Result};
-use bytes::Bytes;
 use denc::Encode;
 use messages::class::lock::{BreakOp, GetInfoOp, LockInfo, LockOp, UnlockOp, kind};
 use messages::class::rbd::feature;
@@ -117,8 +117,7 @@ async fn lock_one(
             return Err(Fail::new(Errno::EBUSY, "another client uses the image (it has the exclusive lock)"));
         }
         // A client that writes takes the lock again at once: who listens is faster.
-        ask_to_release(io, at, header).await;
-        io.listen(watch, PATIENCE).await;
+        notice::ask_to_release(io, watch, at, header, PATIENCE).await;
     }
     Err(Fail::new(Errno::EBUSY, "the client that uses the image does not let go of its exclusive lock"))
 }
@@ -142,27 +141,4 @@ async fn break_dead(io: &Io, at: &Place, header: &str, oid: &str) -> Result<bool
         Err(fail) if fail.errno == Errno::ENOENT => Ok(true),
         other => other.map(|()| true),
     }
-}
-
-/// Says to the holder that somebody else wants the lock.
-async fn ask_to_release(io: &Io, at: &Place, header: &str) {
-    // Version 7 of librbd's notifications, readable at 1: 2 is "request lock"; then who asks (a client's number and a handle, 0 for nobody
-    // who could be asked back), and that it need not let go by force.
-    let mut payload = vec![7, 1, 21, 0, 0, 0, 2, 0, 0, 0];
-    payload.extend_from_slice(&[0; 17]);
-    notify(io, at, header, payload).await;
-}
-
-/// Asks the holder to make the image independent of its parent.
-pub(crate) async fn ask_to_flatten(io: &Io, at: &Place, header: &str, request: u64) {
-    // 6 is "flatten"; then who asks, and the number of the request.
-    let mut payload = vec![7, 1, 28, 0, 0, 0, 6, 0, 0, 0];
-    payload.extend_from_slice(&[0; 16]);
-    payload.extend_from_slice(&request.to_le_bytes());
-    notify(io, at, header, payload).await;
-}
-
-async fn notify(io: &Io, at: &Place, header: &str, payload: Vec<u8>) {
-    let answer = io.ask(Request::Notify(at.locator(), Bytes::copy_from_slice(header.as_bytes()), payload.into())).await;
-    debug_assert!(matches!(answer, Answer::Done | Answer::Failed(_)));
 }

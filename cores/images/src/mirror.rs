@@ -3,9 +3,9 @@
 use crate::image::{self, Image};
 use crate::lock::{self, Holder};
 use crate::rados::{Place, text};
-use crate::snapshot;
 use crate::work::Io;
 use crate::{Fail, Optional, Result};
+use crate::{notice, object_map, snapshot};
 use bytes::Bytes;
 use denc::{Encode, envelope};
 use messages::class::rbd::{
@@ -125,6 +125,21 @@ async fn make_locked(io: &Io, image: &Image, entry: &MirrorImage, peers: BTreeSe
     if !is_primary(&image) {
         return Err(Fail::new(Errno::EINVAL, "the image is not primary"));
     }
+    let pause = notice::pause(io, &image).await?;
+    let made = add_snapshot(io, &image, entry, &peers).await;
+    notice::go_on(io, &image, pause).await;
+    let snap = made?;
+    image = Image::open(io, &image.at, &image.id).await?;
+    for old in image.snaps.iter().filter(|s| s.info.id != snap && is_for_nobody(&image, s)) {
+        snapshot::remove(io, &image, old).await?;
+    }
+    for peer in peers {
+        unlink_one(io, &image, &peer).await?;
+    }
+    Ok(snap)
+}
+
+async fn add_snapshot(io: &Io, image: &Image, entry: &MirrorImage, peers: &BTreeSet<Bytes>) -> Result<u64> {
     let snap = io.new_snap(image.data.pool).await?;
     let name = format!(".mirror.primary.{}.{}", text(&entry.global_id)?, io.uuid());
     let mirror = MirrorSnapshot {
@@ -139,26 +154,21 @@ async fn make_locked(io: &Io, image: &Image, entry: &MirrorImage, peers: BTreeSe
         return Err(fail);
     }
     if image.has(feature::OBJECT_MAP) {
-        snapshot::add_map(io, &image, snap).await?;
+        object_map::add(io, image, snap).await?;
     }
-    write_state(io, &image, snap).await?;
+    write_state(io, image, snap).await?;
     // Complete, and no object was copied yet.
     let complete = ((snap, true), 0u64).to_bytes();
     io.exec(&image.at, &image.header(), "mirror_image_snapshot_set_copy_progress", &complete).await?;
-    io.header_changed(&image.at, &image.header()).await;
-    image = Image::open(io, &image.at, &image.id).await?;
-    for old in image.snaps.iter().filter(|s| s.info.id != snap && is_for_nobody(s)) {
-        snapshot::remove(io, &image, old).await?;
-    }
-    for peer in peers {
-        unlink_one(io, &image, &peer).await?;
-    }
+    notice::header_changed(io, image).await;
     Ok(snap)
 }
 
-/// Whether mirroring made a snapshot that no peer needs.
-fn is_for_nobody(snap: &image::Snap) -> bool {
-    matches!(&snap.info.namespace, SnapshotNamespace::Mirror(m) if m.state == PRIMARY && m.complete && m.mirror_peer_uuids.is_empty())
+/// Whether mirroring made a snapshot that no peer needs: none is left, or whoever made it was cut off (as we have the lock, nobody is at it).
+fn is_for_nobody(image: &Image, snap: &image::Snap) -> bool {
+    let SnapshotNamespace::Mirror(mirror) = &snap.info.namespace else { return false };
+    let cut_off = !mirror.complete && image.has(feature::EXCLUSIVE_LOCK);
+    mirror.state == PRIMARY && (cut_off || mirror.complete && mirror.mirror_peer_uuids.is_empty())
 }
 
 /// If a peer has fallen behind by too many snapshots, the last before the newest is taken from it: the older ones it may be copying.

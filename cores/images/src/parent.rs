@@ -1,6 +1,7 @@
 //! Reading through to parents, and letting go of them.
 
 use crate::image::{self, Image};
+use crate::layout::Layout;
 use crate::lock::{self, Holder};
 use crate::rados::{Place, text};
 use crate::work::{Io, Progress};
@@ -8,13 +9,13 @@ use crate::{Fail, Optional, Result};
 use crate::{snapshot, trash};
 use bytes::Bytes;
 use denc::Encode;
-use messages::class::rbd::{ChildImageSpec, ParentImageSpec, SnapshotInfo, feature};
+use messages::class::rbd::{ChildImageSpec, NO_SNAP, ParentImageSpec, SnapshotInfo, feature};
 use types::Errno;
 
 /// Most images that stand behind one another.
 const DEPTH: usize = 64;
 
-/// An image as one of its snapshots saw it, and those behind it: the nearest first.
+/// An image as it is or as one of its snapshots saw it, and those behind it: the nearest first.
 pub(crate) struct Chain(Vec<Layer>);
 
 struct Layer {
@@ -22,6 +23,14 @@ struct Layer {
     snap: u64,
     /// Bytes of it that lie over the next one.
     overlap: u64,
+}
+
+/// A part that is still looked for: where in the image, where in what is read, how many bytes.
+#[derive(Clone, Copy)]
+struct Hole {
+    image: u64,
+    to: u64,
+    len: u64,
 }
 
 impl Chain {
@@ -37,31 +46,40 @@ impl Chain {
             if image.has(feature::MIGRATING) {
                 return Err(Fail::new(Errno::EBUSY, format!("the parent {} is being migrated", image.id)));
             }
-            let Some(snap) = image.snaps.iter().find(|s| s.info.id == spec.snap) else {
-                return Err(Fail::new(Errno::ENOENT, format!("snapshot {} of the parent {} is gone", spec.snap, image.id)));
-            };
-            let overlap = snap.overlap.unwrap_or(0);
-            next = image.parent.clone().filter(|_| overlap > 0);
-            layers.push(Layer { image, snap: spec.snap, overlap });
+            let layer = Layer::new(image, spec.snap)?;
+            next = layer.behind();
+            layers.push(layer);
         }
         Ok(Self(layers))
     }
 
+    /// An image, as one of its snapshots or ([`NO_SNAP`]) its head sees it, and all that are behind it.
+    pub(crate) async fn of(io: &Io, image: Image, snap: u64) -> Result<Self> {
+        let layer = Layer::new(image, snap)?;
+        let behind = match layer.behind() {
+            Some(spec) => Self::open(io, &spec).await?.0,
+            None => Vec::new(),
+        };
+        Ok(Self(std::iter::once(layer).chain(behind).collect()))
+    }
+
+    /// What an object of an image with this layout would hold up to the image's byte `end`.
+    pub(crate) async fn object(&self, io: &Io, layout: &Layout, number: u64, end: u64) -> Result<Vec<u8>> {
+        let mut data = Vec::new();
+        for part in layout.of_object(number, end) {
+            data.resize((part.offset + part.len) as usize, 0);
+            self.read(io, part.image, &mut data[part.offset as usize..]).await?;
+        }
+        Ok(data)
+    }
+
     /// A part of the nearest image. Where none of them has anything it is zeros.
-    pub(crate) async fn read(&self, io: &Io, offset: u64, into: &mut [u8]) -> Result<()> {
-        // Parts that are still looked for: where in the image, where in `into`.
-        let mut missing = vec![(offset, 0, into.len() as u64)];
+    async fn read(&self, io: &Io, offset: u64, into: &mut [u8]) -> Result<()> {
+        let mut missing = vec![Hole { image: offset, to: 0, len: into.len() as u64 }];
         for layer in &self.0 {
             let mut deeper = Vec::new();
-            for (at, to, len) in missing {
-                layer
-                    .read(io, at, &mut into[to as usize..(to + len) as usize], &mut |from, skip, len| {
-                        let len = len.min(layer.overlap.saturating_sub(from));
-                        if len > 0 {
-                            deeper.push((from, to + skip, len));
-                        }
-                    })
-                    .await?;
+            for hole in missing {
+                layer.read(io, hole, into, &mut deeper).await?;
             }
             missing = deeper;
         }
@@ -70,18 +88,35 @@ impl Chain {
 }
 
 impl Layer {
-    /// Reads from this image alone; tells what it has no object for: where in the image, how far into the part, how many bytes.
-    async fn read(&self, io: &Io, offset: u64, into: &mut [u8], lacks: &mut impl FnMut(u64, u64, u64)) -> Result<()> {
-        for part in self.image.layout.of_image(offset, into.len() as u64) {
-            let skip = part.image - offset;
+    fn new(image: Image, snap: u64) -> Result<Self> {
+        let overlap = match image.snaps.iter().find(|s| s.info.id == snap) {
+            Some(found) => found.overlap,
+            None if snap == NO_SNAP => image.overlap,
+            None => return Err(Fail::new(Errno::ENOENT, format!("snapshot {snap} of the image {} is gone", image.id))),
+        };
+        Ok(Self { image, snap, overlap: overlap.unwrap_or(0) })
+    }
+
+    /// What it is a clone of, if that matters.
+    fn behind(&self) -> Option<ParentImageSpec> {
+        self.image.parent.clone().filter(|_| self.overlap > 0)
+    }
+
+    /// Reads from this image alone; what it has no object for, and the next one may have, goes to `deeper`.
+    async fn read(&self, io: &Io, hole: Hole, into: &mut [u8], deeper: &mut Vec<Hole>) -> Result<()> {
+        for part in self.image.layout.of_image(hole.image, hole.len) {
+            let to = hole.to + (part.image - hole.image);
             let object = self.image.object(part.object);
             match io.read(&self.image.data, &object, self.snap, part.offset, part.len).await.optional()? {
-                None => lacks(part.image, skip, part.len),
+                None => {
+                    let len = part.len.min(self.overlap.saturating_sub(part.image));
+                    deeper.extend((len > 0).then_some(Hole { image: part.image, to, len }));
+                }
                 Some(data) if data.len() as u64 > part.len => {
                     return Err(Fail::new(Errno::EIO, format!("{object}: more bytes than asked for")));
                 }
                 Some(data) => {
-                    let mut to = skip as usize;
+                    let mut to = to as usize;
                     for piece in data.pieces() {
                         into[to..to + piece.len()].copy_from_slice(piece);
                         to += piece.len();

@@ -4,12 +4,15 @@ use crate::work::{Answer, Io, Request};
 use crate::{Fail, Result};
 use bytes::Bytes;
 use denc::{Decode, Encode};
+use maps::OsdMap;
 use messages::code;
-use messages::ops::{OmapGetVals, OmapVals, Pairs, WatchItem, WatchList};
+use messages::ops::{OmapGetVals, OmapVals, Pairs, SnapList, WatchItem, WatchList};
 use messages::osd::{Op, OpArgs, OsdOpReply, flags};
 use objecter::{OpError, OpRequest, SnapContext, WatchId};
 use types::{EntityAddr, Errno, Locator, PoolId, Rope, SnapId};
 
+/// Pools with this application have images.
+const POOL_APPLICATION: &str = "rbd";
 /// Entries of an omap or a directory that are asked for at a time.
 const PAGE: u64 = 512;
 
@@ -36,6 +39,11 @@ impl Place {
     pub(crate) fn locator(&self) -> Locator {
         Locator { nspace: Bytes::copy_from_slice(self.nspace.as_bytes()), ..Locator::pool(self.pool) }
     }
+}
+
+/// Whether a pool is one for images.
+pub fn is_for_images(map: &OsdMap, pool: PoolId) -> bool {
+    map.pool(pool).is_some_and(|p| p.application_metadata.contains_key(POOL_APPLICATION))
 }
 
 /// Bytes as text; EIO for what no client of this kind writes.
@@ -120,6 +128,17 @@ impl Io {
         Ok(reply.ops.first_mut().map(|op| std::mem::take(&mut op.output)).unwrap_or_default())
     }
 
+    /// Which versions of an object there are, and what sees them; `None` if it was never there.
+    pub(crate) async fn versions(&self, at: &Place, oid: &str) -> Result<Option<SnapList>> {
+        let op = Op::new(code::LIST_SNAPS, OpArgs::None);
+        let request = OpRequest { snapid: SnapId::DIR, ..request(at, oid, vec![op], flags::READ) };
+        match self.operate(request).await {
+            Ok(reply) => Ok(Some(decoded("a look at versions", &Self::output(&reply, 0))?)),
+            Err(fail) if fail.errno == Errno::ENOENT => Ok(None),
+            Err(fail) => Err(fail),
+        }
+    }
+
     /// Removes an object; one that is not there is no failure.
     pub(crate) async fn delete(&self, at: &Place, oid: &str, snapc: SnapContext) -> Result<()> {
         match self.write_ops(at, oid, vec![Op::new(code::DELETE, OpArgs::None)], snapc).await {
@@ -190,6 +209,13 @@ impl Io {
         }
     }
 
+    /// All pools for images, with their names.
+    pub fn pools(&self) -> Result<Vec<(PoolId, String)>> {
+        let map = self.map()?;
+        let pools = map.pools.keys().filter(|id| is_for_images(&map, **id));
+        Ok(pools.map(|id| (*id, map.pool_name.get(id).cloned().unwrap_or_default())).collect())
+    }
+
     /// The namespaces of a pool that images can be in, the default one first.
     pub async fn namespaces(&self, pool: PoolId) -> Result<Vec<String>> {
         let at = Place::new(pool, "");
@@ -227,14 +253,6 @@ impl Io {
 
     pub(crate) async fn unwatch(&self, watch: WatchId) {
         self.ask(Request::Unwatch(watch)).await;
-    }
-
-    /// Tells all who have an image open that its header changed. Those who do not answer are not waited for longer than the OSD does.
-    pub(crate) async fn header_changed(&self, at: &Place, header: &str) {
-        // Version 7 of librbd's notifications, readable at 1; 3 is "header update".
-        const HEADER_UPDATE: [u8; 10] = [7, 1, 4, 0, 0, 0, 3, 0, 0, 0];
-        let oid = Bytes::copy_from_slice(header.as_bytes());
-        self.ask(Request::Notify(at.locator(), oid, Bytes::from_static(&HEADER_UPDATE))).await;
     }
 
     /// A number for a new snapshot.

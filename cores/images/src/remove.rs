@@ -1,13 +1,11 @@
-//! Removing an image: data, link to the parent, what belongs to it, header, names.
+//! Removing an image: its name, so that nobody sees it half; data, link to the parent, what belongs to it, header; its place in the trash.
 
-use crate::image::{self, DIRECTORY, Image};
+use crate::image::{self, Image};
 use crate::lock::{self, Held, Holder};
 use crate::rados::Place;
 use crate::work::{Io, Progress, each};
 use crate::{Fail, Optional, Result};
-use crate::{mirror, parent, snapshot};
-use bytes::Bytes;
-use denc::Encode;
+use crate::{mirror, parent, snapshot, trash};
 use messages::class::rbd::{GroupSpec, SnapshotNamespace, feature};
 use objecter::SnapContext;
 use types::Errno;
@@ -18,25 +16,58 @@ const AT_A_TIME: usize = 10;
 /// Sets of objects that a journal has at most; more are a head that somebody made up.
 const MOST_SETS: u64 = 1 << 24;
 
-/// Removes the image with a name.
+/// What is to go.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum What {
+    /// An image that nobody needs: it has no snapshots, no group, and is not moving.
+    Image,
+    /// An end of a migration, with its snapshots.
+    End,
+}
+
+/// Removes the image with a name; by `id` it is known which one was meant, if an earlier attempt took the name already. First it is looked
+/// whether it may go; then it is in the trash, and never seen half.
 ///
 /// # Errors
 /// ENOENT: there is none. ENOTEMPTY: it has snapshots. EBUSY: it is open. EMLINK: it is in a group.
-pub async fn by_name(io: &Io, at: &Place, name: &str, progress: &Progress) -> Result<()> {
-    // If an earlier removal was cut off, the names are what is left.
-    let id = image::id_of(io, at, name).await?;
-    by_id(io, at, &id, progress).await?;
-    io.delete(at, &image::id_object(name), SnapContext::default()).await?;
-    let entry = (Bytes::copy_from_slice(name.as_bytes()), Bytes::copy_from_slice(id.as_bytes())).to_bytes();
-    io.exec(at, DIRECTORY, "dir_remove_image", &entry).await.optional()?;
-    Ok(())
+pub async fn by_name(io: &Io, at: &Place, name: &str, id: Option<&str>, progress: &Progress) -> Result<()> {
+    if let Some(id) = id
+        && trash::is_leaving(io, at, id).await?
+    {
+        return trash::remove(io, at, id, progress).await;
+    }
+    let found = image::id_of(io, at, name).await?;
+    if id.is_some_and(|id| id != found) {
+        return Err(Fail::new(Errno::ENOENT, format!("{name} is another image now")));
+    }
+    // Names without an image are left where a client was cut off that takes them last.
+    if let Some(image) = Image::open(io, at, &found).await.optional()? {
+        let held = lock::take(io, &image, Holder::Respect).await?;
+        let may = may_go(io, &image, &held, What::Image).await;
+        held.release(io, &image).await;
+        may?;
+    }
+    trash::put(io, at, &found, name).await?;
+    trash::remove(io, at, &found, progress).await
 }
 
 /// Removes all of an image but its names. An image that is not there any more is no failure.
 pub(crate) async fn by_id(io: &Io, at: &Place, id: &str, progress: &Progress) -> Result<()> {
+    all(io, at, id, What::Image, progress).await
+}
+
+/// Removes all of an end of a migration but its names.
+pub(crate) async fn end_of_migration(io: &Io, at: &Place, id: &str, progress: &Progress) -> Result<()> {
+    all(io, at, id, What::End, progress).await
+}
+
+async fn all(io: &Io, at: &Place, id: &str, what: What, progress: &Progress) -> Result<()> {
     if let Some(image) = Image::open(io, at, id).await.optional()? {
         let held = lock::take(io, &image, Holder::Respect).await?;
-        let emptied = empty(io, &image, &held, progress).await;
+        let emptied = match may_go(io, &image, &held, what).await {
+            Ok(()) => empty(io, &image, progress).await,
+            refused => refused,
+        };
         held.release(io, &image).await;
         emptied?;
         io.delete(at, &image.header(), SnapContext::default()).await?;
@@ -45,13 +76,15 @@ pub(crate) async fn by_id(io: &Io, at: &Place, id: &str, progress: &Progress) ->
     io.delete(at, &image::object_map(id, None), SnapContext::default()).await
 }
 
-/// Takes all from an image that its header leads to.
-async fn empty(io: &Io, image: &Image, held: &Held, progress: &Progress) -> Result<()> {
-    if image.has(feature::MIGRATING) {
-        return Err(Fail::new(Errno::EBUSY, "the image is being migrated"));
-    }
+async fn may_go(io: &Io, image: &Image, held: &Held, what: What) -> Result<()> {
     if held.is_shared(io, image).await? {
         return Err(Fail::new(Errno::EBUSY, "the image is open (it has watchers)"));
+    }
+    if what == What::End {
+        return Ok(());
+    }
+    if image.has(feature::MIGRATING) {
+        return Err(Fail::new(Errno::EBUSY, "the image is being migrated"));
     }
     let group: GroupSpec = io.call(&image.at, &image.header(), "image_group_get", b"").await?;
     if group.pool >= 0 {
@@ -61,8 +94,14 @@ async fn empty(io: &Io, image: &Image, held: &Held, progress: &Progress) -> Resu
     if image.snaps.len() > image.snaps.iter().filter(mirrors).count() {
         return Err(Fail::new(Errno::ENOTEMPTY, "the image has snapshots"));
     }
+    Ok(())
+}
+
+/// Takes all from an image that its header leads to.
+async fn empty(io: &Io, image: &Image, progress: &Progress) -> Result<()> {
     mirror::begin_to_forget(io, image).await?;
     for snap in &image.snaps {
+        snapshot::unprotect(io, image, snap).await?;
         snapshot::remove(io, image, snap).await?;
     }
     remove_data(io, image, progress).await?;

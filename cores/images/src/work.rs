@@ -28,7 +28,7 @@ pub enum Request {
     Watch(Locator, Bytes),
     /// The end of a watch.
     Unwatch(WatchId),
-    /// A notification to all watchers, with its payload.
+    /// A notification to all watchers, with its payload; answered with what they say to it.
     Notify(Locator, Bytes, Bytes),
     /// A number for a new snapshot of images in a pool.
     NewSnap(PoolId),
@@ -38,7 +38,7 @@ pub enum Request {
     Fence(EntityAddr),
     /// Nothing before this time.
     Sleep(UTime),
-    /// Nothing before this time, unless somebody notifies at the watch.
+    /// The next notification at a watch, or nothing at this time.
     Listen(WatchId, UTime),
 }
 
@@ -49,9 +49,13 @@ pub enum Answer {
     Op(Result<Box<OsdOpReply>, OpError>),
     /// To [`Request::Watch`].
     Watching(WatchId),
+    /// To [`Request::Notify`].
+    Told(Vec<Bytes>),
+    /// To [`Request::Listen`].
+    Heard(Bytes),
     /// To [`Request::NewSnap`].
     Snap(u64),
-    /// To the others.
+    /// To the others, and to [`Request::Listen`] when nobody said anything.
     Done,
     /// It could not be done.
     Failed(Errno),
@@ -112,10 +116,19 @@ impl Io {
         self.ask(Request::Sleep(until)).await;
     }
 
-    /// Waits so long, or until somebody notifies at the watch.
-    pub(crate) async fn listen(&self, watch: WatchId, time: std::time::Duration) {
-        let until = self.now().plus(time);
-        self.ask(Request::Listen(watch, until)).await;
+    /// The next notification at a watch; `None` if none comes before a time.
+    pub(crate) async fn listen(&self, watch: WatchId, until: UTime) -> Option<Bytes> {
+        match self.ask(Request::Listen(watch, until)).await {
+            Answer::Heard(payload) => Some(payload),
+            _ => None,
+        }
+    }
+
+    /// A number that nothing else here has.
+    pub(crate) fn number(&self) -> u64 {
+        let mut shared = self.0.borrow_mut();
+        shared.next += 1;
+        shared.next
     }
 
     /// Asks for something and waits for the answer.
@@ -231,6 +244,12 @@ impl Progress {
     pub(crate) fn expect(&self, total: u64) {
         self.0.total.set(total);
         self.0.done.set(0);
+    }
+
+    /// So many of so many are done.
+    pub(crate) fn set(&self, done: u64, total: u64) {
+        self.0.total.set(total);
+        self.0.done.set(done.min(total));
     }
 
     /// One more is done.

@@ -1,6 +1,7 @@
 //! What daemons reported since this monitor began: nothing of it is durable, all of it comes again.
 
 use crate::manager::figures::Images;
+use crate::manager::progress::Events;
 use crate::state::State;
 use messages::internal::{OsdReport, PgReport, Space};
 use messages::stats::{ObjectStatSum, ObjectStats, PoolStat, StoreStatfs};
@@ -93,6 +94,8 @@ pub(crate) struct Soft {
     pub(crate) booted: BTreeMap<OsdId, EntityAddrVec>,
     /// Figures by block image.
     pub(crate) images: Images,
+    /// What is in progress.
+    pub(crate) progress: Events,
     samples: VecDeque<(Mono, BTreeMap<PoolId, ObjectStatSum>)>,
 }
 

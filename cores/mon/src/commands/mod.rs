@@ -155,6 +155,8 @@ pub(crate) struct Cx<'a> {
 pub(crate) enum Ask {
     /// Somebody looks at the figures of these images.
     Look(Spec),
+    /// What was in progress is not wanted any more.
+    ForgetProgress,
 }
 
 impl Cx<'_> {

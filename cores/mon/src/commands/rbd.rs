@@ -28,15 +28,24 @@ pub(super) const ROWS: &[Row] = &[
     order("rbd task add trash remove <image_id_spec:String>", "remove an image from the trash, in the background", "w", |args| {
         Order::Add(Action::TrashRemove, args.str("image_id_spec").into())
     }),
-    order("rbd task add migration execute <image_spec:String>", "refused here: the rbd command migrates images", "w", |args| {
-        add(args, Action::Migration("migrate execute"))
-    }),
-    order("rbd task add migration commit <image_spec:String>", "refused here: the rbd command migrates images", "w", |args| {
-        add(args, Action::Migration("migrate commit"))
-    }),
-    order("rbd task add migration abort <image_spec:String>", "refused here: the rbd command migrates images", "w", |args| {
-        add(args, Action::Migration("migrate abort"))
-    }),
+    order(
+        "rbd task add migration execute <image_spec:String>",
+        "copy an image that is being migrated to where it moves, in the background",
+        "w",
+        |args| add(args, Action::MigrationExecute),
+    ),
+    order(
+        "rbd task add migration commit <image_spec:String>",
+        "end a migration: the source goes, in the background",
+        "w",
+        |args| add(args, Action::MigrationCommit),
+    ),
+    order(
+        "rbd task add migration abort <image_spec:String>",
+        "give a migration up: the source is what it was, in the background",
+        "w",
+        |args| add(args, Action::MigrationAbort),
+    ),
     order("rbd task list <task_id:String req=false>", "list background tasks of images", "r", |args| {
         Order::List(args.opt("task_id").map(str::to_owned))
     }),

@@ -1,9 +1,11 @@
 //! The cluster at a glance.
 
 use super::args::Args;
-use super::{Cx, Outcome, Reply, Row, health, row};
+use super::{Ask, Cx, Outcome, Reply, Row, health, row};
 use crate::context::{ELECTION_EPOCH, RELEASE, VERSION, version_line};
+use crate::manager::progress;
 use crate::soft::Rates;
+use crate::state::Change;
 use crate::text::units::{bytes, si, span};
 use maps::state as bits;
 use serde_json::{Map, Value, json};
@@ -18,15 +20,11 @@ pub(super) const ROWS: &[Row] = &[
     row("features", "show the features of what is connected", "mon", "r", features),
     row("progress", "show what is in progress", "mgr", "r", progress),
     row("progress json", "show what is in progress, as a structure", "mgr", "r", progress_json),
-    row("progress clear", "forget what was in progress", "mgr", "rw", done),
-    row("progress on", "follow what is in progress", "mgr", "rw", done),
-    row("progress off", "do not follow what is in progress", "mgr", "rw", done),
+    row("progress clear", "forget what was in progress", "mgr", "rw", forget_progress),
+    row("progress on", "follow what is in progress", "mgr", "rw", |cx, _| follow_progress(cx, true)),
+    row("progress off", "do not follow what is in progress", "mgr", "rw", |cx, _| follow_progress(cx, false)),
     row("iostat <width:Int req=false> <print_header:Bool req=false>", "show what clients read and write", "mgr", "r", iostat),
 ];
-
-fn done(_: &mut Cx<'_>, _: &Args) -> Outcome {
-    Ok(Reply::default())
-}
 
 fn status(cx: &mut Cx<'_>, _: &Args) -> Outcome {
     let value = dump(cx);
@@ -70,7 +68,7 @@ pub(super) fn dump(cx: &Cx<'_>) -> Value {
             "services": state.mgrmap.services,
         },
         "servicemap": super::mgr::service_map(cx),
-        "progress_events": {},
+        "progress_events": cx.soft.progress.of_status(cx.now.wall),
     })
 }
 
@@ -137,6 +135,9 @@ fn text(cx: &Cx<'_>) -> String {
     let rates = cx.soft.rates(None);
     if !rates.is_zero() {
         out.push_str(&format!(" \n  io:\n    client:   {}\n", rate_line(&rates)));
+    }
+    if !cx.soft.progress.is_quiet() {
+        out.push_str(&format!(" \n  progress:\n{}", cx.soft.progress.lines(cx.now.wall)));
     }
     out.push_str(" \n");
     out
@@ -270,13 +271,28 @@ fn features(cx: &mut Cx<'_>, _: &Args) -> Outcome {
     Ok(cx.structure("features", &value))
 }
 
-fn progress(_: &mut Cx<'_>, _: &Args) -> Outcome {
-    Ok(Reply::data("Nothing in progress\n\n"))
+fn progress(cx: &mut Cx<'_>, _: &Args) -> Outcome {
+    Ok(Reply::data(cx.soft.progress.text(cx.now.wall)))
 }
 
 fn progress_json(cx: &mut Cx<'_>, _: &Args) -> Outcome {
-    let value = json!({"events": [], "completed": []});
+    let value = cx.soft.progress.to_json(cx.now.wall);
     Ok(cx.structure("progress", &value))
+}
+
+fn forget_progress(cx: &mut Cx<'_>, _: &Args) -> Outcome {
+    cx.asks.push(Ask::ForgetProgress);
+    Ok(Reply::default())
+}
+
+fn follow_progress(cx: &mut Cx<'_>, on: bool) -> Outcome {
+    let (is_on, word) = (progress::is_followed(cx.state), if on { "enabled" } else { "disabled" });
+    if is_on == on {
+        return Ok(Reply::status(format!("progress already {word}!")));
+    }
+    let set = vec![("mgr".into(), progress::FOLLOWED.into(), Some(on.to_string()))];
+    cx.changes.push(Change::Config { by: cx.asker.name.to_string(), set });
+    Ok(Reply::status(format!("progress {word}")))
 }
 
 fn iostat(cx: &mut Cx<'_>, args: &Args) -> Outcome {

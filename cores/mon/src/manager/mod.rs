@@ -18,6 +18,8 @@
 //! snapshots and the end of dead clients' rights (the blocklist) are changes of the OSD map, which the monitor that this
 //! runs in proposes as for anybody else.
 //!
+//! [`progress`] shows how far it is.
+//!
 //! # Figures by image
 //!
 //! [`figures`] has them. `rbd perf image stats` and `counters` say who looks at what (a [`figures::Spec`]); while somebody does, OSDs
@@ -30,6 +32,7 @@
 
 pub(crate) mod desk;
 pub(crate) mod figures;
+pub(crate) mod progress;
 
 use ::images::JobId;
 use ::images::{Answer, Request, RequestId, Works};
@@ -39,20 +42,22 @@ use desk::{Desk, Ended, May, Order};
 use figures::Image;
 use maps::OsdMap;
 use messages::code::{self, flags};
-use messages::ops::Pairs;
+use messages::ops::{NotifyReplies, Pairs};
 use messages::osd::{Op, OpArgs, OsdOpReply};
 use msgr::Messenger;
 use node::{Mono, Now, Outputs};
 use objecter::{Event, Objecter, OpId, OpRequest, WatchId};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
-use types::{EntityAddr, Errno, Locator, PoolId, UTime};
+use types::{EntityAddr, Errno, Locator, PoolId, Rope, UTime};
 
 /// Ids that one request asks the names of.
 const NAMES: usize = 256;
 /// How long watchers of an image's header may take to answer, in seconds, as librbd has it.
 const NOTIFY_SECONDS: u32 = 5;
+/// Notifications at a watch that are kept for a step that may listen.
+const MOST_HEARD: usize = 64;
 
 /// Why something was asked.
 enum Asked {
@@ -62,6 +67,8 @@ enum Asked {
     Step(RequestId),
     /// A step of a job only wants to know that it is done.
     Done(RequestId),
+    /// A step of a job wants to know what watchers say.
+    Told(RequestId),
 }
 
 /// What jobs want of the cluster's maps.
@@ -98,6 +105,8 @@ pub(crate) struct Manager {
     sleeps: BTreeSet<(Mono, RequestId)>,
     /// Those of them that end sooner when somebody notifies at a watch.
     listeners: BTreeMap<WatchId, (Mono, RequestId)>,
+    /// Notifications that nobody listened to yet, by watch.
+    heard: BTreeMap<WatchId, VecDeque<Bytes>>,
 }
 
 impl Manager {
@@ -115,6 +124,7 @@ impl Manager {
             watches: BTreeMap::new(),
             sleeps: BTreeSet::new(),
             listeners: BTreeMap::new(),
+            heard: BTreeMap::new(),
         }
     }
 
@@ -170,6 +180,7 @@ impl Manager {
             }
             Request::Unwatch(watch) => {
                 self.listeners.remove(&watch);
+                self.heard.remove(&watch);
                 match self.objecter.unwatch(watch) {
                     Some(op) => drop(self.asked.insert(op, Asked::Done(id))),
                     None => self.works.answer(id, Answer::Done),
@@ -177,14 +188,17 @@ impl Manager {
             }
             Request::Notify(locator, oid, payload) => {
                 let op = self.objecter.notify(locator, oid, &payload, NOTIFY_SECONDS);
-                self.asked.insert(op, Asked::Done(id));
+                self.asked.insert(op, Asked::Told(id));
             }
             Request::Sleep(until) => drop(self.sleeps.insert((moment(now, until), id))),
-            Request::Listen(watch, until) => {
-                let entry = (moment(now, until), id);
-                self.sleeps.insert(entry);
-                self.listeners.insert(watch, entry);
-            }
+            Request::Listen(watch, until) => match self.heard.get_mut(&watch).and_then(VecDeque::pop_front) {
+                Some(payload) => self.works.answer(id, Answer::Heard(payload)),
+                None => {
+                    let entry = (moment(now, until), id);
+                    self.sleeps.insert(entry);
+                    self.listeners.insert(watch, entry);
+                }
+            },
             Request::NewSnap(pool) => return Some(Wish::NewSnap(pool)),
             Request::FreeSnap(pool, snap) => return Some(Wish::FreeSnap(pool, snap)),
             Request::Fence(addr) => return Some(Wish::Fence(addr)),
@@ -224,6 +238,21 @@ impl Manager {
         self.objecter.handle(now, event, mgr, out)
     }
 
+    /// Somebody notified at a watch.
+    fn hear(&mut self, watch: WatchId, payload: Bytes) {
+        if let Some(entry) = self.listeners.remove(&watch)
+            && self.sleeps.remove(&entry)
+        {
+            return self.works.answer(entry.1, Answer::Heard(payload));
+        }
+        let heard = self.heard.entry(watch).or_default();
+        heard.push_back(payload);
+        // What comes last says how it ended.
+        if heard.len() > MOST_HEARD {
+            heard.pop_front();
+        }
+    }
+
     /// The next thing that was found out.
     pub(crate) fn poll(&mut self) -> Option<Found> {
         while let Some(event) = self.objecter.poll_event() {
@@ -234,6 +263,7 @@ impl Manager {
                     }
                     Some(Asked::Step(step)) => self.works.answer(step, Answer::Op(result)),
                     Some(Asked::Done(step)) => self.works.answer(step, Answer::Done),
+                    Some(Asked::Told(step)) => self.works.answer(step, Answer::Told(Vec::new())),
                     None => {}
                 },
                 Event::Watching { watch } => {
@@ -246,18 +276,14 @@ impl Manager {
                         self.works.answer(step, Answer::Failed(Errno(-result)));
                     }
                 }
-                // Who notifies hears that we live; what was said matters only to those who listen.
+                // Who notifies hears that we live.
                 Event::WatchNotify { watch, notify } => {
                     self.objecter.notify_ack(watch, notify.notify_id, &Bytes::new());
-                    if let Some(entry) = self.listeners.remove(&watch)
-                        && self.sleeps.remove(&entry)
-                    {
-                        self.works.answer(entry.1, Answer::Done);
-                    }
+                    self.hear(watch, notify.payload);
                 }
-                Event::NotifyDone { id, .. } => {
-                    if let Some(Asked::Done(step)) = self.asked.remove(&id) {
-                        self.works.answer(step, Answer::Done);
+                Event::NotifyDone { id, replies, .. } => {
+                    if let Some(Asked::Told(step)) = self.asked.remove(&id) {
+                        self.works.answer(step, Answer::Told(said(&replies)));
                     }
                 }
                 Event::CommandDone { .. } | Event::PoolOpDone { .. } | Event::Map { .. } | Event::Config(_) => {}
@@ -265,6 +291,12 @@ impl Manager {
         }
         None
     }
+}
+
+/// What watchers said to a notification; nothing if that cannot be read.
+fn said(replies: &Rope) -> Vec<Bytes> {
+    let replies = NotifyReplies::from_bytes(&replies.contiguous()).unwrap_or_default();
+    replies.replies.into_iter().map(|(_, reply)| reply).collect()
 }
 
 /// A time on the wall's clock, on the other one.

@@ -4,7 +4,7 @@ use super::Monitor;
 use super::sessions::Outgoing;
 use crate::commands::Ask;
 use crate::context::{Env, MGR_GID};
-use crate::manager::{Found, Wish};
+use crate::manager::{Found, Wish, progress};
 use crate::{options, pools};
 use images::{Answer, RequestId};
 use maps::Incremental;
@@ -24,6 +24,7 @@ impl Monitor {
                     self.soft.images.look(now.mono, spec);
                     self.tick_manager(now);
                 }
+                Ask::ForgetProgress => self.soft.progress.clear(),
             }
         }
     }
@@ -83,22 +84,27 @@ impl Monitor {
 
     /// Takes in what the manager's client found, and continues the work on images.
     pub(super) fn manager_events(&mut self, now: Now, out: &mut Outputs) -> bool {
-        let mut progress = self.manager_found(now);
+        let mut news = self.manager_found(now);
         if self.manager.is_working() {
             self.manager.desk.see(self.newest());
+            let on = progress::is_followed(self.newest());
+            self.soft.progress.follow(on);
         }
         for (id, wish) in self.manager.work(now) {
-            progress = true;
+            news = true;
             self.grant(now, id, &wish, out);
+        }
+        for note in self.manager.desk.take_notes() {
+            self.soft.progress.take(now.wall, note);
         }
         for (level, text) in self.manager.desk.take_log() {
             out.log(level, "mgr", text);
         }
         while let Some((job, ended)) = self.manager.poll_ended() {
-            progress = true;
+            news = true;
             self.ended(now, job, ended, out);
         }
-        progress
+        news
     }
 
     /// Proposes what the work on images needs of the maps; the answer comes when that is durable.

@@ -1,8 +1,8 @@
 //! For what a schedule holds: everything, a pool, a namespace, an image.
 
-use super::{Kind, POOL_APPLICATION, is_for_images};
+use super::Kind;
 use crate::commands::{Refusal, refuse};
-use images::{Io, Place, image, mirror};
+use images::{Io, Place, image, is_for_images, mirror};
 use types::{Errno, PoolId};
 
 /// A level; parts that are not named are all.
@@ -80,8 +80,8 @@ async fn resolve(io: &Io, kind: Kind, name: &str) -> Result<Level, Refusal> {
     let mut level = Level { name: name.to_owned(), ..Level::default() };
     let Some(pool_name) = pool else { return Ok(level) };
     let map = io.map()?;
-    let Some((pool, settings)) = map.pool_by_name(pool_name) else { refuse!(EINVAL, "pool {pool_name} does not exist") };
-    if !settings.application_metadata.contains_key(POOL_APPLICATION) {
+    let Some((pool, _)) = map.pool_by_name(pool_name) else { refuse!(EINVAL, "pool {pool_name} does not exist") };
+    if !is_for_images(&map, pool) {
         refuse!(EINVAL, "{pool_name} is not an RBD pool");
     }
     level.pool = Some(pool);

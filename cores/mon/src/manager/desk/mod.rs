@@ -1,10 +1,11 @@
 //! Work on block images that users order and the manager does: tasks, and what is done on a schedule. What Ceph's module `rbd_support` does, with
 //! its answers and its way of keeping things, so that nothing is lost if the one takes over from the other:
 //!
-//! - [`tasks`]: removal, flattening, removal from the trash, one after the other, in an omap of the object `rbd_task` of the image's
+//! - [`tasks`]: removal, flattening, removal from the trash, steps of a migration, one after the other, in an omap of the object `rbd_task` of the image's
 //!   pool and namespace until they are done;
 //! - [`schedules`]: purges of the trash and snapshots for mirroring; in omaps of `rbd_trash_purge_schedule` and
 //!   `rbd_mirror_snapshot_schedule` of the pool, those for all pools in the options of the manager;
+//! - [`task`]: one of them;
 //! - [`schedule`] and [`levels`]: when, and for what; [`text`]: the shape of answers.
 //!
 //! The work itself is the crate [`images`]. All here are its jobs: a command is one that ends with an answer; a loop runs while there is
@@ -14,13 +15,14 @@
 mod levels;
 mod schedule;
 mod schedules;
+mod task;
 mod tasks;
 mod text;
 
 use crate::commands::{Outcome, Refusal, Reply};
+use crate::manager::progress::Note;
 use crate::state::{Change, State};
 use images::{Fail, Io};
-use maps::OsdMap;
 use node::Level;
 use schedules::Schedules;
 use std::cell::{Cell, RefCell};
@@ -29,10 +31,8 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 use tasks::Tasks;
-use types::{Errno, PoolId};
+use types::Errno;
 
-/// Pools with this application have images.
-const POOL_APPLICATION: &str = "rbd";
 /// The pool of images that are named without one.
 pub(crate) const DEFAULT_POOL: &str = "rbd";
 /// How often loops look for what became due.
@@ -47,8 +47,9 @@ pub(crate) enum Action {
     Flatten,
     Remove,
     TrashRemove,
-    /// Known, and refused: the rbd command does it.
-    Migration(&'static str),
+    MigrationExecute,
+    MigrationCommit,
+    MigrationAbort,
 }
 
 /// What is done on a schedule.
@@ -127,6 +128,8 @@ struct Inner {
     /// Jobs that are to be started.
     jobs: RefCell<Vec<Job>>,
     log: RefCell<Vec<(Level, String)>>,
+    /// What began and ended, for those who follow it.
+    notes: RefCell<Vec<Note>>,
     /// Schedules of all pools, as the options have them.
     global: RefCell<[Option<String>; 2]>,
 }
@@ -147,6 +150,7 @@ impl Desk {
             mirrors: RefCell::new(Schedules::new(Kind::Mirror)),
             jobs: RefCell::default(),
             log: RefCell::default(),
+            notes: RefCell::default(),
             global: RefCell::default(),
         }))
     }
@@ -197,6 +201,13 @@ impl Desk {
         std::mem::take(&mut self.0.log.borrow_mut())
     }
 
+    /// What began and ended since the last look.
+    pub(crate) fn take_notes(&self) -> Vec<Note> {
+        let mut notes = std::mem::take(&mut *self.0.notes.borrow_mut());
+        notes.extend(self.0.tasks.borrow().share().map(|(id, share)| Note::Far(id.to_owned(), share)));
+        notes
+    }
+
     /// Learns the options that are schedules.
     pub(crate) fn see(&self, state: &State) {
         let option = |kind: Kind| state.config.get("mgr", kind.option()).cloned();
@@ -223,6 +234,10 @@ impl Desk {
         self.0.log.borrow_mut().push((level, text));
     }
 
+    fn note(&self, note: Note) {
+        self.0.notes.borrow_mut().push(note);
+    }
+
     fn io(&self) -> &Io {
         &self.0.io
     }
@@ -231,18 +246,6 @@ impl Desk {
     async fn pause(&self) {
         self.io().sleep(LOOK).await;
     }
-}
-
-/// Whether a pool is one for images.
-fn is_for_images(map: &OsdMap, pool: PoolId) -> bool {
-    map.pool(pool).is_some_and(|p| p.application_metadata.contains_key(POOL_APPLICATION))
-}
-
-/// All pools for images, with their names.
-fn image_pools(io: &Io) -> Result<Vec<(PoolId, String)>, Fail> {
-    let map = io.map()?;
-    let pools = map.pools.keys().filter(|id| is_for_images(&map, **id));
-    Ok(pools.map(|id| (*id, map.pool_name.get(id).cloned().unwrap_or_default())).collect())
 }
 
 /// JSON as an answer.

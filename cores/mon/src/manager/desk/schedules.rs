@@ -3,7 +3,7 @@
 use super::levels::{self, Level};
 use super::schedule::{self, Interval, Schedule, StartTime};
 use super::text::indented;
-use super::{Desk, Kind, answer, image_pools};
+use super::{Desk, Kind, answer};
 use crate::commands::{Outcome, Refusal, Reply, refuse};
 use crate::state::Change;
 use images::{Fail, Io, Place, Progress, image, mirror, trash};
@@ -211,7 +211,7 @@ async fn load(desk: &Desk, kind: Kind) -> Result<BTreeMap<String, (Level, Schedu
     if let Some(schedule) = desk.global(kind).and_then(|text| Schedule::from_json(&text)) {
         found.insert(String::new(), (Level::default(), schedule));
     }
-    for (pool, pool_name) in image_pools(io)? {
+    for (pool, pool_name) in io.pools()? {
         let at = Place::new(pool, "");
         for (key, value) in io.omap(&at, kind.object()).await? {
             let key = String::from_utf8_lossy(&key).into_owned();
@@ -234,7 +234,7 @@ async fn retarget(desk: &Desk, kind: Kind, anew: bool) -> Result<(), Fail> {
     let io = desk.io();
     let mut found = BTreeMap::new();
     if !desk.schedules(kind).borrow().is_empty() {
-        for (pool, pool_name) in image_pools(io)? {
+        for (pool, pool_name) in io.pools()? {
             let wanted = |nspace: Option<&str>| {
                 let all = desk.schedules(kind).borrow();
                 all.by_key.values().any(|(l, _)| {

@@ -1,144 +1,22 @@
-//! Tasks: what is to be done to images, one after the other.
+//! All tasks, and the loop that does them one after the other.
 
+use super::task::{Refs, Task};
 use super::text::{indented, line};
-use super::{Action, DEFAULT_POOL, Desk, May, answer, image_pools};
+use super::{Action, DEFAULT_POOL, Desk, May, answer};
 use crate::commands::{Outcome, Refusal, Reply, refuse};
+use crate::manager::progress::Note;
 use images::image::{self, Image};
+use images::migrate::{self, Migration};
 use images::{Fail, Io, Optional, Place, Progress, flatten, remove, trash};
+use messages::class::rbd::migration_state;
 use node::Level;
-use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, VecDeque};
-use std::time::Duration;
 use types::{Errno, UTime};
 
 /// The object that keeps a pool's and namespace's tasks.
 const OBJECT: &str = "rbd_task";
-/// How long a task that failed is left alone: so long for each attempt, at most ten times as long.
-const RETRY: Duration = Duration::from_secs(30);
-const RETRY_MOST: u32 = 10;
 /// Tasks that are done and remembered: a command that is sent again gets the same answer.
 const REMEMBERED: usize = 50;
-
-/// What a task is about.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Refs {
-    action: Action,
-    pool: String,
-    nspace: String,
-    image_name: Option<String>,
-    image_id: Option<String>,
-}
-
-impl Action {
-    fn text(self) -> &'static str {
-        match self {
-            Self::Flatten => "flatten",
-            Self::Remove => "remove",
-            Self::TrashRemove => "trash remove",
-            Self::Migration(text) => text,
-        }
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        [Self::Flatten, Self::Remove, Self::TrashRemove].into_iter().find(|a| a.text() == text)
-    }
-}
-
-impl Refs {
-    fn to_json(&self) -> Value {
-        let mut all = Map::new();
-        let mut put = |name: &str, value: &str| drop(all.insert(name.into(), value.into()));
-        put("action", self.action.text());
-        put("pool_name", &self.pool);
-        put("pool_namespace", &self.nspace);
-        if let Some(name) = &self.image_name {
-            put("image_name", name);
-        }
-        if let Some(id) = &self.image_id {
-            put("image_id", id);
-        }
-        all.into()
-    }
-
-    fn from_json(value: &Value) -> Option<Self> {
-        let text = |name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
-        Some(Self {
-            action: Action::parse(value.get("action")?.as_str()?)?,
-            pool: text("pool_name")?,
-            nspace: text("pool_namespace")?,
-            image_name: text("image_name"),
-            image_id: text("image_id"),
-        })
-    }
-
-    /// Whether an order for `asked` is the same; an image that does not exist any more has no id.
-    fn is(&self, asked: &Self) -> bool {
-        let id = asked.image_id.is_none() || asked.image_id == self.image_id;
-        id && Self { image_id: None, ..self.clone() } == Self { image_id: None, ..asked.clone() }
-    }
-
-    fn image(&self) -> &str {
-        self.image_name.as_deref().or(self.image_id.as_deref()).unwrap_or_default()
-    }
-}
-
-#[derive(Clone, Debug)]
-struct Task {
-    sequence: u64,
-    id: String,
-    message: String,
-    refs: Refs,
-    /// Of the last attempt that failed.
-    why: Option<String>,
-    attempts: u32,
-    again: Option<UTime>,
-    /// While it runs.
-    running: Option<Progress>,
-    cancelled: bool,
-}
-
-impl Task {
-    fn new(sequence: u64, id: String, message: String, refs: Refs) -> Self {
-        Self { sequence, id, message, refs, why: None, attempts: 0, again: None, running: None, cancelled: false }
-    }
-
-    fn key(&self) -> String {
-        format!("{:016X}", self.sequence)
-    }
-
-    fn to_json(&self) -> Value {
-        let mut all = json!({"sequence": self.sequence, "id": self.id, "message": self.message, "refs": self.refs.to_json()});
-        if let Some(why) = &self.why {
-            all["retry_message"] = json!(why);
-        }
-        if self.attempts > 0 {
-            all["retry_attempts"] = json!(self.attempts);
-        }
-        if let Some(again) = self.again {
-            all["retry_time"] = json!(again.iso().trim_end_matches("+0000"));
-        }
-        if let Some(progress) = &self.running {
-            all["in_progress"] = json!(true);
-            all["progress"] = json!(progress.share());
-        }
-        if self.cancelled {
-            all["canceled"] = json!(true);
-        }
-        all
-    }
-
-    /// As it is stored: what is only known to the manager that runs it is left out.
-    fn to_store(&self) -> String {
-        line(&Self::new(self.sequence, self.id.clone(), self.message.clone(), self.refs.clone()).to_json())
-    }
-
-    fn from_store(text: &str) -> Option<Self> {
-        let value: Value = serde_json::from_str(text).ok()?;
-        let field = |name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
-        let refs = Refs::from_json(value.get("refs")?)?;
-        Some(Self::new(value.get("sequence")?.as_u64()?, field("id")?, field("message")?, refs))
-    }
-}
 
 /// All tasks.
 #[derive(Default)]
@@ -169,14 +47,19 @@ impl Tasks {
     }
 
     fn finish(&mut self, sequence: u64, well: bool) {
-        let Some(mut task) = self.waiting.remove(&sequence) else { return };
+        let Some(task) = self.waiting.remove(&sequence) else { return };
         if well && !task.cancelled {
-            task.running = None;
             self.done.push_back(task);
             while self.done.len() > REMEMBERED {
                 self.done.pop_front();
             }
         }
+    }
+
+    /// How far the one that runs is, by its id.
+    pub(super) fn share(&self) -> Option<(&str, f64)> {
+        let running = self.waiting.values().find_map(|t| Some((t, t.running.as_ref()?)));
+        running.map(|(task, progress)| (task.id.as_str(), progress.share()))
     }
 }
 
@@ -223,13 +106,19 @@ pub(super) async fn add(desk: &Desk, action: Action, spec: &str, may: &May) -> O
         }
         return enter(desk, &at, format!("Removing image {what} from trash"), refs).await;
     }
+    if matches!(action, Action::MigrationExecute | Action::MigrationCommit | Action::MigrationAbort) {
+        let migration = migrate::by_name(io, &at, &name).await?;
+        refs.image_id = migration.as_ref().map(|m| m.target.1.clone());
+        if let Some(task) = desk.0.tasks.borrow().find(&refs) {
+            return answer(line(&task.to_json()));
+        }
+        let message = may_go_on(io, action, &what, migration)?;
+        return enter(desk, &at, message, refs).await;
+    }
     let found = look(io, &at, &name).await?;
     refs.image_id = found.as_ref().map(|image| image.id.clone());
     if let Some(task) = desk.0.tasks.borrow().find(&refs) {
         return answer(line(&task.to_json()));
-    }
-    if let Action::Migration(step) = action {
-        return refuse_migration(&what, step, found);
     }
     let Some(image) = found else { refuse!(ENOENT, "[errno 2] RBD image not found (Image {what} does not exist)") };
     match action {
@@ -252,13 +141,33 @@ async fn look(io: &Io, at: &Place, name: &str) -> Result<Option<Image>, Fail> {
     }
 }
 
-fn refuse_migration(what: &str, step: &str, image: Option<Image>) -> Outcome {
-    use messages::class::rbd::feature;
-    if !image.is_some_and(|image| image.has(feature::MIGRATING)) {
-        refuse!(EINVAL, "[errno 22] RBD invalid argument (Image {what} is not migrating)");
+/// Whether a step of a migration can be made; and what it is called.
+fn may_go_on(io: &Io, action: Action, what: &str, migration: Option<Migration>) -> Result<String, Refusal> {
+    let Some(migration) = migration else { refuse!(EINVAL, "[errno 22] RBD invalid argument (Image {what} is not migrating)") };
+    if let Some(refusal) = migration.refusal() {
+        return Err(refusal.into());
     }
-    let step = step.trim_start_matches("migrate ");
-    refuse!(EOPNOTSUPP, "the manager does not migrate images; run: rbd migration {step} {what}")
+    let (spec, (at, _)) = (&migration.spec, &migration.target);
+    match action {
+        Action::MigrationExecute if ![migration_state::PREPARED, migration_state::EXECUTING].contains(&spec.state) => {
+            refuse!(EINVAL, "[errno 22] RBD invalid argument (Image {what} is not in ready state)")
+        }
+        Action::MigrationExecute => {
+            let map = io.map()?;
+            let name = |pool, nspace: &[u8], image: &[u8]| {
+                let pool = map.pool_name.get(&pool).map_or("", String::as_str);
+                shown(pool, &String::from_utf8_lossy(nspace), &String::from_utf8_lossy(image))
+            };
+            let from = name(spec.pool, &spec.namespace, &spec.image_name);
+            let to = name(at.pool, at.nspace.as_bytes(), what.rsplit('/').next().unwrap_or_default().as_bytes());
+            Ok(format!("Migrating image {from} to {to}"))
+        }
+        Action::MigrationCommit if spec.state != migration_state::EXECUTED => {
+            refuse!(EINVAL, "[errno 22] RBD invalid argument (Image {what} has not completed migration)")
+        }
+        Action::MigrationCommit => Ok(format!("Committing image migration for {what}")),
+        _ => Ok(format!("Aborting image migration for {what}")),
+    }
 }
 
 /// Writes a task down, then it counts.
@@ -299,6 +208,7 @@ pub(super) async fn cancel(desk: &Desk, id: &str, may: &May) -> Outcome {
     let mut tasks = desk.0.tasks.borrow_mut();
     let Some(now) = tasks.waiting.get_mut(&task.sequence) else { return Ok(Reply::default()) };
     now.cancelled = true;
+    desk.note(Note::Failed(now.id.clone(), now.about(), "Operation canceled".into()));
     match &now.running {
         Some(progress) => progress.cancel(),
         None => tasks.finish(task.sequence, false),
@@ -309,7 +219,7 @@ pub(super) async fn cancel(desk: &Desk, id: &str, may: &May) -> Outcome {
 /// Reads the tasks of all pools.
 pub(super) async fn load(desk: &Desk) -> Result<(), Fail> {
     let io = desk.io();
-    for (pool, name) in image_pools(io)? {
+    for (pool, name) in io.pools()? {
         for nspace in io.namespaces(pool).await? {
             let at = Place::new(pool, nspace);
             for (key, value) in io.omap(&at, OBJECT).await? {
@@ -360,6 +270,7 @@ async fn attempt(desk: &Desk, task: Task) {
     let progress = Progress::default();
     if let Some(task) = desk.0.tasks.borrow_mut().waiting.get_mut(&task.sequence) {
         task.running = Some(progress.clone());
+        desk.note(Note::Begun(task.id.clone(), task.about()));
     }
     let result = execute(io, &at, refs, &progress).await;
     let cancelled = desk.0.tasks.borrow().waiting.get(&task.sequence).is_none_or(|t| t.cancelled);
@@ -367,22 +278,22 @@ async fn attempt(desk: &Desk, task: Task) {
         Ok(()) => true,
         Err(fail) => cancelled || is_final(refs.action, fail),
     };
-    let text = match &result {
-        Ok(()) => "done".to_owned(),
-        Err(fail) => fail.to_string(),
-    };
-    desk.say(Level::Info, format!("task {} ({}): {text}", task.id, task.message));
+    let text = result.as_ref().err().map(|fail| task.text_of(fail));
+    desk.say(Level::Info, format!("task {} ({}): {}", task.id, task.message, text.as_deref().unwrap_or("done")));
+    match text {
+        None => desk.note(Note::Done(task.id.clone())),
+        Some(_) if cancelled => {}
+        Some(text) => desk.note(Note::Failed(task.id.clone(), task.about(), text)),
+    }
     // As long as it is written down it may be done twice, which changes nothing.
     let erased = if over { io.omap_remove(&at, OBJECT, task.key()).await.optional() } else { Ok(None) };
     let mut tasks = desk.0.tasks.borrow_mut();
-    if over && erased.is_ok() {
-        return tasks.finish(task.sequence, result.is_ok());
-    }
+    let well = result.is_ok();
     if let Some(task) = tasks.waiting.get_mut(&task.sequence) {
-        task.running = None;
-        task.why = result.err().or(erased.err()).map(|fail| fail.to_string());
-        task.attempts += 1;
-        task.again = Some(io.now().plus(RETRY * task.attempts.min(RETRY_MOST)));
+        task.tried(result.err().or(erased.as_ref().err().cloned()).as_ref(), io.now());
+    }
+    if over && erased.is_ok() {
+        tasks.finish(task.sequence, well);
     }
 }
 
@@ -392,19 +303,42 @@ async fn execute(io: &Io, at: &Place, refs: &Refs, progress: &Progress) -> Resul
             let id = image::id_of(io, at, refs.image()).await?;
             flatten::flatten(io, at, &id, progress).await
         }
-        Action::Remove => remove::by_name(io, at, refs.image(), progress).await,
+        Action::Remove => remove::by_name(io, at, refs.image(), refs.image_id.as_deref(), progress).await,
         Action::TrashRemove => trash::remove(io, at, refs.image(), progress).await,
-        Action::Migration(_) => Err(Fail::new(Errno::EOPNOTSUPP, "the manager does not migrate images")),
+        Action::MigrationExecute => {
+            let (at, id) = target(io, at, refs).await?;
+            migrate::execute(io, &at, &id, progress).await
+        }
+        Action::MigrationCommit => {
+            let (at, id) = target(io, at, refs).await?;
+            migrate::commit(io, &at, &id, progress).await
+        }
+        Action::MigrationAbort => {
+            let (at, id) = target(io, at, refs).await?;
+            migrate::abort(io, &at, &id, progress).await
+        }
+    }
+}
+
+/// The target of a migration; one of which no name tells any more was left by an earlier attempt.
+async fn target(io: &Io, at: &Place, refs: &Refs) -> Result<(Place, String), Fail> {
+    let found = migrate::by_name(io, at, refs.image()).await?.map(|migration| migration.target);
+    match (found, &refs.image_id) {
+        (Some((at, id)), Some(wanted)) if id == *wanted => Ok((at, id)),
+        (_, Some(wanted)) => Ok((at.clone(), wanted.clone())),
+        (_, None) => Err(Fail::new(Errno::ENOENT, "the task does not say which image it is for")),
     }
 }
 
 /// Whether trying again makes no sense: what was to be done is done, or cannot be.
 fn is_final(action: Action, fail: &Fail) -> bool {
-    fail.errno == Errno::ENOENT || action == Action::Flatten && fail.errno == Errno::EINVAL
+    let remove = matches!(action, Action::Remove | Action::TrashRemove);
+    [Errno::ENOENT, Errno::EOPNOTSUPP].contains(&fail.errno) || fail.errno == Errno::EINVAL && !remove
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::task::Refs;
     use super::*;
 
     fn refs(id: Option<&str>) -> Refs {
@@ -414,21 +348,6 @@ mod tests {
             nspace: "".into(),
             image_name: Some("a".into()),
             image_id: id.map(str::to_owned),
-        }
-    }
-
-    #[test]
-    fn what_is_stored_is_the_answer_and_can_be_read() {
-        let task = Task::new(1, "d1425528-2b0d-4efa-9b08-afb8323ee8e7".into(), "Removing image rbd/a".into(), refs(Some("1183")));
-        let text = task.to_store();
-        assert_eq!(
-            text,
-            r#"{"sequence": 1, "id": "d1425528-2b0d-4efa-9b08-afb8323ee8e7", "message": "Removing image rbd/a", "refs": {"action": "remove", "pool_name": "rbd", "pool_namespace": "", "image_name": "a", "image_id": "1183"}}"#
-        );
-        let read = Task::from_store(&text).expect("reads");
-        assert_eq!((read.to_store(), read.key()), (text, "0000000000000001".to_string()));
-        for bad in ["", "{}", "[]", r#"{"sequence": 1, "id": "x", "message": "m", "refs": {"action": "eat"}}"#] {
-            assert!(Task::from_store(bad).is_none(), "{bad}");
         }
     }
 

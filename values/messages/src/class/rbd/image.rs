@@ -69,6 +69,17 @@ pub mod migration_header {
     pub const DST: u8 = 2;
 }
 
+/// How far a migration is.
+#[allow(missing_docs)]
+pub mod migration_state {
+    pub const ERROR: u8 = 0;
+    pub const PREPARING: u8 = 1;
+    pub const PREPARED: u8 = 2;
+    pub const EXECUTING: u8 = 3;
+    pub const EXECUTED: u8 = 4;
+    pub const ABORTING: u8 = 5;
+}
+
 /// A snapshot of another image that an image is cloned from (`cls::rbd::ParentImageSpec`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParentImageSpec {
@@ -220,9 +231,9 @@ pub struct MigrationSpec {
     pub flatten: bool,
     /// Whether mirroring is to be switched on again.
     pub mirroring: bool,
-    /// How far it is.
+    /// See [`migration_state`].
     pub state: u8,
-    /// The same for people.
+    /// More about it, for people.
     pub state_description: Bytes,
     /// Kind of mirroring; not known to version 1.
     pub mirror_image_mode: u8,

@@ -11,7 +11,7 @@ mod snapshot;
 pub use group::{GroupImageSpec, GroupImageStatus, GroupSnapshot, GroupSpec, ImageSnapshotSpec, group_snap_state};
 pub use image::{
     ChildImageSpec, MigrationSpec, Parent, ParentImageSpec, TrashImageSpec, directory_state, feature, migration_header,
-    op_feature, protection,
+    migration_state, op_feature, protection,
 };
 pub use mirror::{
     MirrorImage, MirrorImageMap, MirrorImageStatus, MirrorPeer, SiteStatus, StoredSiteStatus, direction, image_status,
