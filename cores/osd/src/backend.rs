@@ -35,6 +35,12 @@ pub trait Backend: ObjectStore {
     fn stopped(&self) -> bool;
     /// Counters for `perf dump`, as a JSON object.
     fn counters(&self) -> serde_json::Value;
+    /// Bytes of what is kept in memory only to be faster.
+    fn cached(&self) -> usize {
+        0
+    }
+    /// Forgets that.
+    fn drop_caches(&mut self) {}
 }
 
 /// Nothing survives; for tests and for measuring everything above the disk.
@@ -82,6 +88,12 @@ impl Backend for store::Store {
     }
     fn stopped(&self) -> bool {
         store::Store::stopped(self)
+    }
+    fn cached(&self) -> usize {
+        self.memory().blocks + self.memory().pages
+    }
+    fn drop_caches(&mut self) {
+        store::Store::drop_caches(self);
     }
     fn counters(&self) -> serde_json::Value {
         let c = store::Store::counters(self);

@@ -108,6 +108,12 @@ const ROWS: &[Row] = &[
         help: "report reads and writes by block image to the manager for a minute; it asks for this itself",
         handler: count_images,
     },
+    Row {
+        signature: "cache drop",
+        help: "forget what is cached, so that the next reads come from the disk",
+        handler: cache_drop,
+    },
+    Row { signature: "cache status", help: "bytes that are cached", handler: cache_status },
     Row { signature: "get_latest_osdmap", help: "ask the monitor for newer maps", handler: get_latest_osdmap },
     Row { signature: "pg pgid:CephPgid cmd:CephChoices=query", help: "state of a placement group", handler: pg_query },
     Row { signature: "query pgid:CephPgid", help: "state of a placement group", handler: pg_query },
@@ -366,6 +372,15 @@ fn list_devices(osd: &mut Osd, _: Now, _: &Map<String, Value>) -> Answer {
 fn count_images(osd: &mut Osd, now: Now, _: &Map<String, Value>) -> Answer {
     osd.images.want(now.mono);
     Answer::json(&json!({}))
+}
+
+fn cache_drop(osd: &mut Osd, _: Now, _: &Map<String, Value>) -> Answer {
+    osd.store.drop_caches();
+    Answer::text(String::new())
+}
+
+fn cache_status(osd: &mut Osd, _: Now, _: &Map<String, Value>) -> Answer {
+    Answer::json(&json!({ "object_store": osd.store.cached() }))
 }
 
 fn flush_pg_stats(osd: &mut Osd, _: Now, _: &Map<String, Value>) -> Answer {

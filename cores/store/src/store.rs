@@ -234,6 +234,15 @@ impl Store {
         }
     }
 
+    /// Forgets all that is on disk, too: what is read next comes from there.
+    pub fn drop_caches(&mut self) {
+        let shares = self.config.shares();
+        self.pages = PageCache::new(shares.pages);
+        self.blocks = BlockCache::new(shares.blocks);
+        self.onodes.get_mut().clear();
+        self.ranges.get_mut().clear();
+    }
+
     /// A disk request of this store ended.
     pub fn disk_done(&mut self, now: Now, done: DiskDone) {
         self.now = now.mono;

@@ -102,6 +102,13 @@ fn a_full_disk_refuses_writes_takes_removals_and_recovers() {
 }
 
 #[test]
+fn space_of_removals_before_a_crash_comes_back() {
+    for seed in 0..4 {
+        World::new(seed, seed % 2 == 1).remove_and_crash();
+    }
+}
+
+#[test]
 fn a_failing_disk_stops_the_store_and_nothing_more_is_committed() {
     for seed in 0..10 {
         let mut world = World::new(seed, false);

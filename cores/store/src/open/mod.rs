@@ -94,6 +94,8 @@ impl Store {
 
     fn became_ready(&mut self) {
         self.holds.remove(&Owner::Open);
+        // What was replayed may hold removals: their space shall come back as if there had been no crash.
+        (self.may_free, self.froze_at) = (!self.active.is_empty(), self.now);
         self.log.push((Level::Info, format!("open: {} records in the journal to go into the index", self.active.len())));
     }
 

@@ -588,6 +588,28 @@ impl World {
         }
     }
 
+    /// Removes things that a checkpoint has, and crashes before the next one.
+    pub(crate) fn remove_and_crash(&mut self) {
+        let objects: Vec<HObject> =
+            (0..10).map(|n| HObject { name: Bytes::from(format!("large {n}")), ..self.random_object(0) }).collect();
+        for object in &objects {
+            let data = self.random_bytes(400_000);
+            assert!(self.submit(0, vec![Mutation::Write(object.clone(), 0, data.into())]));
+            self.settle();
+        }
+        self.restart();
+        assert!(self.store.space().data >= 10 * 400_000);
+        for object in objects {
+            assert!(self.submit(0, vec![Mutation::Remove(object)]));
+        }
+        self.settle();
+        self.crash();
+        assert!(self.store.space().data >= 10 * 400_000, "a checkpoint came too early for this test");
+        self.now += 6_000_000_000;
+        self.settle();
+        assert_eq!(self.store.space().data, 0);
+    }
+
     /// From some request on all writes fail.
     pub(crate) fn fail_at(&mut self, requests: u64) {
         let at = self.disks[0].issued() + requests;
