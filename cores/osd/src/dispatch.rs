@@ -302,7 +302,7 @@ impl Osd {
                 Effect::Reply { session, message, .. } if session == OURSELVES => self.copied(now, &message),
                 Effect::Reply { session, message, executed } => self.reply(now, session, message, executed),
                 Effect::Dropped { session, tid } => self.dropped(session, tid),
-                Effect::NoSpace { session, epoch } => self.overran(session, epoch),
+                Effect::NoSpace { session, pool, epoch } => self.overran(session, pool, epoch),
                 Effect::Send { session, message } => self.msgr.send(session, message),
                 Effect::ClusterLog { level, text } => {
                     out.log(Level::Info, "cluster", text.clone());

@@ -5,8 +5,9 @@
 //! So a write that is turned away is dropped without an answer, unless the client wants one
 //! ([`flags::FULL_TRY`]). Three rules keep the order of a client's operations:
 //!
-//! - once one write was turned away, all are, until a map that is newer than the one it was sent by has shown this OSD as full: only
-//!   a map that shows "not full" *after* that makes clients send what was dropped;
+//! - once one write was turned away, all are, until a map that is newer than the one it was sent by has shown its pool as full: only
+//!   a map that shows "not full" *after* that makes clients send what was dropped. (What the map says of this OSD is nothing to
+//!   clients, and a monitor that just started may say one without the other.);
 //! - a write that was sent before the map showed the pool as full is dropped, because those before it may have been;
 //! - writes that are exempt ([`flags::FULL_TRY`], [`flags::FULL_FORCE`]; `rados rm --force-full`) are never dropped.
 
@@ -23,10 +24,10 @@ use types::{Epoch, PoolId, SessionId};
 pub(crate) struct Fullness {
     /// Writes are turned away, until the map has shown that and there is room again.
     refusing: bool,
-    /// Newest map that a write which was turned away was sent by; a newer one must show this OSD as full.
-    owed: Epoch,
-    /// Newest map that showed this OSD as full.
-    shown: Epoch,
+    /// Newest map that a write to a pool which was turned away was sent by; a newer one must show the pool as full.
+    owed: BTreeMap<PoolId, Epoch>,
+    /// Newest map that showed each pool as full.
+    shown: BTreeMap<PoolId, Epoch>,
     /// The store had no room for a write of a group since the last look.
     overrun: bool,
     /// Fullness as it was last looked at, as state bits of the map.
@@ -46,22 +47,28 @@ fn used(space: &Space) -> f64 {
     if total == 0 { 0.0 } else { 1.0 - space.available as f64 / total as f64 }
 }
 
+/// Whether clients that have a map hold back what they would write to a pool.
+fn is_full(map: &OsdMap, pool: &PoolId) -> bool {
+    map.flags & maps::flags::FULL != 0 || map.pools.get(pool).is_some_and(|p| p.has_flag(pool_flags::FULL))
+}
+
 impl Fullness {
     /// Whether this OSD tells the monitor that it takes no writes.
     pub(crate) fn refusing(&self) -> bool {
         self.refusing
     }
 
-    /// The store refused a write for want of space, which was sent by the map of `epoch` and is dropped.
-    pub(crate) fn overran(&mut self, epoch: Epoch) {
+    /// The store refused a write to a pool for want of space, which was sent by the map of `epoch` and is dropped.
+    pub(crate) fn overran(&mut self, pool: PoolId, epoch: Epoch) {
         self.overrun = true;
-        self.owe(epoch);
+        self.owe(pool, epoch);
     }
 
-    /// A write was dropped. A client that has a map which shows it as full does not send; one that does all the same is owed nothing.
-    fn owe(&mut self, epoch: Epoch) {
-        if epoch != self.shown {
-            self.owed = self.owed.max(epoch);
+    /// A write was dropped. A client that has a map which shows the pool as full does not send; one that does all the same is owed nothing.
+    fn owe(&mut self, pool: PoolId, epoch: Epoch) {
+        if self.shown.get(&pool) != Some(&epoch) {
+            let owed = self.owed.entry(pool).or_default();
+            *owed = epoch.max(*owed);
         }
     }
 
@@ -70,29 +77,36 @@ impl Fullness {
         let before = self.pools.get(&op.locator.pool).is_some_and(|since| op.epoch < *since);
         let drops = op.may_write() && !exempt(op) && (self.refusing || self.overrun || before);
         if drops && !before {
-            self.owe(op.epoch);
+            self.owe(op.locator.pool, op.epoch);
         }
         drops
     }
 
     /// Whether a map tells those whose writes were dropped that they may send them again.
     fn is_over(&self, map: &OsdMap, whoami: i32) -> bool {
-        !self.refusing && !self.overrun && map.state(whoami) & bits::FULL == 0
+        // A quota is no matter of ours.
+        let short = |pool: &maps::Pool| pool.has_flag(pool_flags::FULL) && !pool.has_flag(pool_flags::FULL_QUOTA);
+        let told = map.state(whoami) & bits::FULL == 0 && !map.pools.values().any(short);
+        !self.refusing && !self.overrun && told
+    }
+
+    /// Whether all that were turned away have been shown a full pool, or will be.
+    fn all_shown(&self) -> bool {
+        self.owed.iter().all(|(pool, owed)| self.shown.get(pool).is_some_and(|shown| shown >= owed))
     }
 
     /// Notes which pools a map shows as full that were not.
     pub(crate) fn new_map(&mut self, old: &OsdMap, new: &OsdMap) {
-        let full = |map: &OsdMap, pool: &PoolId| {
-            map.flags & maps::flags::FULL != 0 || map.pools.get(pool).is_some_and(|p| p.has_flag(pool_flags::FULL))
-        };
-        for pool in new.pools.keys().filter(|p| full(new, p) && !full(old, p)) {
+        for pool in new.pools.keys().filter(|p| is_full(new, p) && !is_full(old, p)) {
             self.pools.insert(*pool, new.epoch);
         }
-        self.pools.retain(|pool, _| new.pools.contains_key(pool));
+        for of_pools in [&mut self.pools, &mut self.owed, &mut self.shown] {
+            of_pools.retain(|pool, _| new.pools.contains_key(pool));
+        }
     }
 
     /// Looks at the store. True if the monitor should hear of it now.
-    fn look(&mut self, space: &Space, map: &OsdMap, whoami: i32, failsafe: f64) -> bool {
+    fn look(&mut self, space: &Space, map: &OsdMap, failsafe: f64) -> bool {
         let used = used(space);
         let ratio = |r: f32| used >= f64::from(r);
         let full = ratio(map.full_ratio);
@@ -100,11 +114,12 @@ impl Fullness {
             self.refusing = true;
         }
         self.overrun = false;
-        if map.state(whoami) & bits::FULL != 0 {
-            self.shown = map.epoch;
+        for pool in map.pools.keys().filter(|pool| is_full(map, pool)) {
+            self.shown.insert(*pool, map.epoch);
         }
-        if self.refusing && self.shown >= self.owed && !full && used < failsafe {
+        if self.refusing && self.all_shown() && !full && used < failsafe {
             self.refusing = false;
+            self.owed.clear();
         }
         let level = match (full || self.refusing, ratio(map.backfillfull_ratio), ratio(map.nearfull_ratio)) {
             (true, ..) => bits::FULL,
@@ -117,12 +132,12 @@ impl Fullness {
 }
 
 impl Osd {
-    /// A group had no room for a write of this session, which was sent by the map of `epoch`.
-    pub(crate) fn overran(&mut self, session: SessionId, epoch: Epoch) {
+    /// A group of a pool had no room for a write of this session, which was sent by the map of `epoch`.
+    pub(crate) fn overran(&mut self, session: SessionId, pool: PoolId, epoch: Epoch) {
         if let Some(known) = self.sessions.get(session) {
             known.turned_away = true;
         }
-        self.full.overran(epoch);
+        self.full.overran(pool, epoch);
     }
 
     /// Hands a new map to those whose writes were dropped. They wait for it without knowing so: a client asks for maps only when it has seen
@@ -154,7 +169,7 @@ impl Osd {
             return;
         }
         let (space, was) = (self.store.space(), self.full.refusing);
-        if self.full.look(&space, &map, self.config.whoami, self.options.failsafe_full) {
+        if self.full.look(&space, &map, self.options.failsafe_full) {
             self.reporter.hurry();
         }
         match (was, self.full.refusing) {
@@ -174,6 +189,8 @@ impl Osd {
 mod tests {
     use super::*;
 
+    const POOL: PoolId = 3;
+
     fn space(available: u64) -> Space {
         Space { total: 1000, available, data: 1000 - available, ..Space::default() }
     }
@@ -182,55 +199,78 @@ mod tests {
         let mut map = OsdMap { epoch, full_ratio: 0.95, backfillfull_ratio: 0.9, nearfull_ratio: 0.85, ..OsdMap::default() };
         map.max_osd = 1;
         map.osd_state = vec![bits::EXISTS | bits::UP | if full { bits::FULL } else { 0 }];
+        map.pools.insert(POOL, maps::Pool { flags: if full { pool_flags::FULL } else { 0 }, ..maps::Pool::default() });
         map
+    }
+
+    fn write(epoch: Epoch) -> OsdOp {
+        let mut op = OsdOp { flags: flags::WRITE, epoch, ..OsdOp::default() };
+        op.locator.pool = POOL;
+        op
     }
 
     #[test]
     fn each_threshold_is_told_once() {
         let mut fullness = Fullness::default();
-        let mut look = |available| fullness.look(&space(available), &map(1, false), 0, 0.97);
+        let mut look = |available| fullness.look(&space(available), &map(1, false), 0.97);
         assert_eq!([500, 140, 130, 90, 45, 44, 500, 500].map(&mut look), [false, true, false, true, true, false, true, false]);
     }
 
     #[test]
     fn writes_are_turned_away_until_the_map_has_shown_it_and_there_is_room() {
         let mut fullness = Fullness::default();
-        let write = OsdOp { flags: flags::WRITE, epoch: 9, ..OsdOp::default() };
+        let write = write(9);
         let forced = OsdOp { flags: flags::WRITE | flags::FULL_FORCE, ..write.clone() };
-        fullness.look(&space(20), &map(9, false), 0, 0.97);
+        fullness.look(&space(20), &map(9, false), 0.97);
         assert!(fullness.drops(&write) && !fullness.drops(&forced) && !fullness.drops(&OsdOp::default()));
         // Room alone is not enough: nobody would send again what was dropped.
-        fullness.look(&space(500), &map(9, false), 0, 0.97);
+        fullness.look(&space(500), &map(9, false), 0.97);
         assert!(fullness.refusing());
-        fullness.look(&space(40), &map(10, true), 0, 0.97);
+        fullness.look(&space(40), &map(10, true), 0.97);
         assert!(fullness.refusing(), "the map shows it, but there is no room");
-        fullness.look(&space(500), &map(10, true), 0, 0.97);
+        fullness.look(&space(500), &map(10, true), 0.97);
         assert!(!fullness.refusing());
         assert!(!fullness.is_over(&map(10, true), 0) && fullness.is_over(&map(11, false), 0));
-        fullness.overran(11);
+        fullness.overran(POOL, 11);
         assert!(!fullness.is_over(&map(12, false), 0), "an unrelated map tells nobody anything");
-        fullness.look(&space(500), &map(11, false), 0, 0.97);
+        fullness.look(&space(500), &map(11, false), 0.97);
         assert!(fullness.refusing(), "the store's word counts, too, and the older map that showed it does not");
-        fullness.look(&space(500), &map(12, true), 0, 0.97);
+        fullness.look(&space(500), &map(12, true), 0.97);
+        assert!(!fullness.refusing());
+    }
+
+    #[test]
+    fn what_the_map_says_of_the_osd_alone_makes_no_client_wait() {
+        // A monitor that just started knows from its map that the OSD was full, and calls no pool so.
+        let mut started = map(9, true);
+        started.pools = map(9, false).pools;
+        let mut fullness = Fullness::default();
+        fullness.look(&space(500), &started, 0.97);
+        fullness.overran(POOL, 9);
+        fullness.look(&space(500), &started, 0.97);
+        assert!(fullness.refusing(), "clients that have map 9 were shown nothing");
+        fullness.look(&space(500), &map(10, true), 0.97);
+        assert!(!fullness.refusing());
+        assert!(!fullness.is_over(&map(10, true), 0) && fullness.is_over(&map(11, false), 0));
+    }
+
+    #[test]
+    fn nothing_is_owed_to_pools_that_are_gone() {
+        let mut fullness = Fullness::default();
+        fullness.overran(POOL + 1, 9);
+        fullness.look(&space(500), &map(9, false), 0.97);
+        assert!(fullness.refusing());
+        fullness.new_map(&map(9, false), &map(10, false));
+        fullness.look(&space(500), &map(10, false), 0.97);
         assert!(!fullness.refusing());
     }
 
     #[test]
     fn what_was_sent_before_a_pool_was_full_is_sent_again() {
         let mut fullness = Fullness::default();
-        let with = |epoch, flag| {
-            let mut map = map(epoch, false);
-            map.pools.insert(3, maps::Pool { flags: flag, ..maps::Pool::default() });
-            map
-        };
-        let op = |epoch| {
-            let mut op = OsdOp { flags: flags::WRITE, epoch, ..OsdOp::default() };
-            op.locator.pool = 3;
-            op
-        };
-        fullness.new_map(&with(4, 0), &with(5, pool_flags::FULL));
-        fullness.new_map(&with(5, pool_flags::FULL), &with(6, 0));
-        assert!(fullness.drops(&op(4)));
-        assert!(!fullness.drops(&op(5)) && !fullness.drops(&op(6)));
+        fullness.new_map(&map(4, false), &map(5, true));
+        fullness.new_map(&map(5, true), &map(6, false));
+        assert!(fullness.drops(&write(4)));
+        assert!(!fullness.drops(&write(5)) && !fullness.drops(&write(6)));
     }
 }

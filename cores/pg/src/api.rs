@@ -6,7 +6,7 @@ use node::{LogLine, Mono, Now};
 use objectstore::ObjectStore;
 use std::sync::Arc;
 use std::time::Duration;
-use types::{EntityAddr, EntityName, EntityType, Epoch, Message, OsdId, SessionId, SpgId};
+use types::{EntityAddr, EntityName, EntityType, Epoch, Message, OsdId, PoolId, SessionId, SpgId};
 
 /// Everything outside the group that a call may look at or act on.
 pub struct Ctx<'a> {
@@ -149,6 +149,8 @@ pub enum Effect {
     NoSpace {
         /// Whose write.
         session: SessionId,
+        /// To which pool.
+        pool: PoolId,
         /// The map that its client sent it by.
         epoch: Epoch,
     },

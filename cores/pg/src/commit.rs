@@ -232,7 +232,7 @@ impl Pg {
             }
             Err(Refused::NoSpace) if waits_for_room(ctx, &job.work) => {
                 if let Work::Client(op) = &job.work {
-                    ctx.out.push(Effect::NoSpace { session: op.session, epoch: op.op.epoch });
+                    ctx.out.push(Effect::NoSpace { session: op.session, pool: op.op.locator.pool, epoch: op.op.epoch });
                 }
                 drop_work(ctx, &job.work);
             }

@@ -72,7 +72,8 @@ fn everything_at_once_changes_nothing_that_clients_see() {
 /// that was replayed from that disk's cache, called durable by the next one, and lost; data that a checkpoint gave up after one wrong
 /// read; a late write that cloned for a snapshot which was trimmed already; a store on a small disk that lent what it had reserved for its
 /// index to be written ahead, and gave up; a write that the map which says full overtook, and whose client was not shown that map;
-/// space of removals that were only in the journal when the process died, and did not come back.
+/// space of removals that were only in the journal when the process died, and did not come back; a monitor that started anew and called an OSD
+/// full but no pool, so that a write which was turned away was owed nothing.
 #[test]
 fn what_was_found_once_is_not_found_again() {
     for (scenario, seed) in [
@@ -87,6 +88,7 @@ fn what_was_found_once_is_not_found_again() {
         ("full", 356),
         ("full", 3005),
         ("full", 2163),
+        ("full", 94),
     ] {
         runs(scenario, seed..seed + 1);
     }

@@ -334,7 +334,9 @@ fn allowed_at_manager(caps: &MgrCaps, parsed: &Parsed, asker: &Asker) -> bool {
         return caps.allows_command(&asker.name, row.module, "", row.perm, prefix, &args);
     }
     let place = commands::place_of_images(&parsed.args);
-    let everywhere = place.is_empty() && row.perm == "r" && !prefix.starts_with("rbd perf ");
+    // New tasks are refused where they are taken, which says for which pool.
+    let everywhere =
+        prefix.starts_with("rbd task add ") || place.is_empty() && row.perm == "r" && !prefix.starts_with("rbd perf ");
     caps.allows_command(&asker.name, row.module, MODULE, row.perm, prefix, &args)
         && (everywhere || caps.allows_module(&asker.name, MODULE, row.perm, &place))
 }

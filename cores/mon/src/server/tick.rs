@@ -190,8 +190,10 @@ fn full_osds(state: &State, soft: &Soft, inc: &mut Incremental) {
 fn full_pools(state: &State, soft: &Soft, inc: &mut Incremental, lines: &mut Vec<(u16, String)>) {
     const ALL: u64 = pool_flags::FULL | pool_flags::FULL_QUOTA | pool_flags::NEARFULL | pool_flags::BACKFILLFULL;
     let map = &state.osdmap;
-    // A pool is as full as the fullest OSD that it may be placed on.
-    let worst = map.osds().filter(|o| map.is_in(*o)).filter_map(|o| fullness(map, soft, o).map(|f| (o, f)));
+    // A pool is as full as the fullest OSD that it may be placed on, or that still has groups. Of one that has not reported since this start
+    // the map says what it was: clients that are let write to it would be turned away.
+    let holds = map.osds().filter(|o| map.is_in(*o) || map.is_up(*o));
+    let worst = holds.map(|o| (o, fullness(map, soft, o).unwrap_or(map.state(o) & FULLNESS)));
     let worst: Vec<(OsdId, u32)> = worst.filter(|(_, f)| *f != 0).collect();
     for (id, pool) in &map.pools {
         let has = |bit| {
