@@ -111,7 +111,7 @@ conformance: deps-test build   ## stock clients against our cluster, compared wi
 
 .PHONY: images compatibility
 # About eight minutes; SHEETS= runs all there are.
-SHEETS ?= bench clones details diffs encryption fio groups images locks migration perf qemu schedules snapshots trash
+SHEETS ?= bench clones details diffs encryption fio groups images locks migration perf qemu schedules snapshots tasks trash
 images: deps-test build   ## stock rbd, librbd, fio and QEMU on block images, compared with a real one's answers
 	$(call need,fio qemu-img,fio qemu-utils qemu-block-extra)
 	@$(PYTHON) -c 'import rbd' 2>/dev/null || $(MAKE) --no-print-directory deps-python
