@@ -12,17 +12,12 @@ and not in the rest).
 
 Ratios read B against A; more than 1.00x is B ahead.
 """
-import argparse
 import json
-import os
 import re
-import signal
-import statistics
-import subprocess
-import sys
 import time
 
-TICK = os.sysconf("SC_CLK_TCK")
+from pair import Pair, medians, parser, ratio
+
 SETTLE = 6
 
 WORKLOADS = [
@@ -35,49 +30,14 @@ WORKLOADS = [
 ]
 
 
-class Cluster:
-    def __init__(self, spec):
-        self.name, rest = spec.split("=", 1)
-        self.conf, pids = rest.rsplit(":", 1)
-        self.pids = [int(pid) for pid in pids.split(",")]
-        self.env = dict(os.environ, CEPH_CONF=self.conf)
-
-    def signal(self, number):
-        for pid in self.pids:
-            os.kill(pid, number)
-
-    def cpu(self):
-        """Processor seconds of the servers so far."""
-        total = 0
-        for pid in self.pids:
-            with open(f"/proc/{pid}/stat") as f:
-                fields = f.read().rsplit(")", 1)[1].split()
-            total += int(fields[11]) + int(fields[12])
-        return total / TICK
-
-    def written(self):
-        """Bytes that the servers sent to disks so far."""
-        total = 0
-        for pid in self.pids:
-            with open(f"/proc/{pid}/io") as f:
-                total += int(re.search(r"^write_bytes: (\d+)", f.read(), re.M)[1])
-        return total
-
-    def run(self, *argv, check=True):
-        done = subprocess.run(argv, env=self.env, capture_output=True, text=True)
-        if check and done.returncode:
-            sys.exit(f"{self.name}: {' '.join(argv)}: exit {done.returncode}: {done.stderr[-300:]}")
-        return done.stdout
-
-    def prepare(self, pool, size):
-        """An image that is fully written, so that what is measured are overwrites."""
-        if pool not in self.run("rados", "lspools").split():
-            self.run("ceph", "osd", "pool", "create", pool, "32", "32")
-            self.run("rbd", "pool", "init", pool)
-        if "img" not in self.run("rbd", "ls", pool).split():
-            self.run("rbd", "create", f"{pool}/img", "--size", size)
-            self.run("rbd", "config", "pool", "set", pool, "rbd_cache", "false")
-            self.run("rbd", "bench", f"{pool}/img", "--io-type", "write", "--io-size", "4M", "--io-total", size)
+def prepare(cluster, pool, size):
+    """An image that is fully written, so that what is measured are overwrites."""
+    if cluster.make_pool(pool):
+        cluster.run("rbd", "pool", "init", pool)
+    if "img" not in cluster.run("rbd", "ls", pool).split():
+        cluster.run("rbd", "create", f"{pool}/img", "--size", size)
+        cluster.run("rbd", "config", "pool", "set", pool, "rbd_cache", "false")
+        cluster.run("rbd", "bench", f"{pool}/img", "--io-type", "write", "--io-size", "4M", "--io-total", size)
 
 
 def measure(cluster, pool, size, seconds, rw, block, depth):
@@ -103,9 +63,15 @@ def measure(cluster, pool, size, seconds, rw, block, depth):
 
 def row(name, samples):
     """Medians of both, and the medians of the ratios of neighbours."""
-    sides = [{key: statistics.median(s[key] for s in side) for key in side[0]} for side in samples]
-    ratio = lambda key, less: statistics.median((a[key] / b[key] if less else b[key] / a[key]) if a[key] and b[key] else 0 for a, b in zip(*samples))
-    return {"workload": name, "a": sides[0], "b": sides[1], "iops": ratio("iops", False), "latency": ratio("lat_us", True), "cpu": ratio("server_us", True)}
+    a, b = medians(samples)
+    return {
+        "workload": name,
+        "a": a,
+        "b": b,
+        "iops": ratio(samples, "iops"),
+        "latency": ratio(samples, "lat_us", True),
+        "cpu": ratio(samples, "server_us", True),
+    }
 
 
 def cells(r, names):
@@ -118,42 +84,27 @@ def cells(r, names):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--a", required=True)
-    parser.add_argument("--b", required=True)
-    parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--seconds", type=int, default=5)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--json")
-    parser.add_argument("--pool", default="lab")
-    parser.add_argument("--size", default="1G")
-    args = parser.parse_args()
-    pair = [Cluster(args.a), Cluster(args.b)]
-    names = [c.name for c in pair]
-    for cluster in pair:
-        cluster.prepare(args.pool, args.size)
+    args = parser(__doc__)
+    args.add_argument("--seconds", type=int, default=5)
+    args.add_argument("--only", default="")
+    args.add_argument("--json")
+    args.add_argument("--pool", default="lab")
+    args.add_argument("--size", default="1G")
+    args = args.parse_args()
+    pair = Pair(args)
+    names = pair.names
+    for cluster in pair.all:
+        prepare(cluster, args.pool, args.size)
     head = ["workload", *(f"{n} ops/s" for n in names), "ratio", *(f"{n} µs" for n in names), "ratio", *(f"{n} p99 µs" for n in names),
             *(f"{n} server µs/op" for n in names), "ratio", *(f"{n} disk bytes/byte" for n in names)]
     print("| " + " | ".join(head) + " |\n|" + "---|" * len(head))
     rows = []
-    try:
-        for name, rw, block, depth in WORKLOADS:
-            if not re.search(args.only, name):
-                continue
-            samples = [[], []]
-            for _ in range(args.repeat):
-                for i, cluster in enumerate(pair):
-                    pair[1 - i].signal(signal.SIGSTOP)
-                    try:
-                        samples[i].append(measure(cluster, args.pool, args.size, args.seconds, rw, block, depth))
-                    finally:
-                        pair[1 - i].signal(signal.SIGCONT)
-                    time.sleep(0.3)
-            rows.append(row(name, samples))
-            print("| " + " | ".join(cells(rows[-1], names)) + " |", flush=True)
-    finally:
-        for cluster in pair:
-            cluster.signal(signal.SIGCONT)
+    for name, rw, block, depth in WORKLOADS:
+        if not re.search(args.only, name):
+            continue
+        samples = pair.measure(args.repeat, lambda cluster: measure(cluster, args.pool, args.size, args.seconds, rw, block, depth))
+        rows.append(row(name, samples))
+        print("| " + " | ".join(cells(rows[-1], names)) + " |", flush=True)
     if args.json:
         with open(args.json, "w") as f:
             json.dump({"a": names[0], "b": names[1], "rows": rows}, f, indent=1)

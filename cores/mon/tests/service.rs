@@ -304,6 +304,26 @@ fn a_pool_that_reaches_its_quota_is_full_until_it_is_below_again() {
     assert!(!world.ok(r#"{"prefix":"osd dump"}"#).contains("full_quota"));
 }
 
+#[test]
+fn what_was_full_is_full_after_a_restart_until_its_osd_says_otherwise() {
+    let mut world = World::new();
+    let osd = world.boot_osd(0);
+    world.ok(r#"{"prefix":"osd pool create","pool":"p","pg_num":1}"#);
+    world.report_full(osd, 0, true);
+    world.pass(Duration::from_secs(1));
+    let full = "flags hashpspool,full ";
+    assert!(world.ok(r#"{"prefix":"osd dump"}"#).contains(full));
+
+    // Nothing was reported to this one yet.
+    let mut again = World::with(config(AuthMode::None), world.disk.clone());
+    again.pass(Duration::from_secs(2));
+    assert!(again.ok(r#"{"prefix":"osd dump"}"#).contains(full), "{}", again.ok(r#"{"prefix":"osd dump"}"#));
+    let osd = again.boot_osd(0);
+    again.report_full(osd, 0, false);
+    again.pass(Duration::from_secs(1));
+    assert!(!again.ok(r#"{"prefix":"osd dump"}"#).contains(full));
+}
+
 fn op(world: &mut World, peer: usize, pool: u32, op: u32, name: &str, snapid: u64) -> PoolOpReply {
     let ask = PoolOp { fsid: FSID, pool, op, name: name.into(), snapid, crush_rule: -1, ..PoolOp::default() };
     world.send(peer, ask.encode());

@@ -6,6 +6,10 @@
 //!
 //! One case is worth it without being asked for: a single client that waits for a single write. Its disk takes little longer than a
 //! wake-up does, and nobody else wants the processor. It shows in rounds that bring next to nothing for long.
+//!
+//! Who looks lets others run each time: a durable write is ended by a thread of the kernel's, and where the disk's interrupt comes to the processor
+//! that looks, that thread would wait for the end of a time slice (small writes one at a time: 188 µs until durable without, 139 to 165 with,
+//! where the disk takes 115).
 
 use node::Mono;
 use std::time::Duration;

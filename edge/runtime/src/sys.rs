@@ -193,6 +193,12 @@ pub(crate) fn realtime() -> u64 {
     clock(libc::CLOCK_REALTIME)
 }
 
+/// Lets threads run that wait for this processor.
+pub(crate) fn let_others_run() {
+    // SAFETY: no arguments; it cannot fail on Linux.
+    unsafe { libc::sched_yield() };
+}
+
 /// Processor time of the calling thread.
 pub(crate) fn thread_cpu() -> Duration {
     Duration::from_nanos(clock(libc::CLOCK_THREAD_CPUTIME_ID))

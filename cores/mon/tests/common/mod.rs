@@ -19,6 +19,9 @@ use types::{EVersion, EntityAddr, EntityAddrVec, EntityName, EntityType, Fsid, M
 pub const FSID: Fsid = Fsid(*b"a-cluster-of-16b");
 const START: u32 = 1_790_000_000;
 
+/// What OSDs have.
+const SPACE: Space = Space { total: 20 << 30, available: (20 << 30) - (290 << 20), data: 1 << 20, omap: 0, meta: 289 << 20 };
+
 pub fn addr(port: u16) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], port))
 }
@@ -483,8 +486,13 @@ impl World {
     }
 
     pub fn report(&mut self, peer: usize, osd: i32, pgs: Vec<PgReport>) {
-        let space = Space { total: 20 << 30, available: (20 << 30) - (290 << 20), data: 1 << 20, omap: 0, meta: 289 << 20 };
-        let report = OsdReport { osd, epoch: 1, space, pgs, ..OsdReport::default() };
+        let report = OsdReport { osd, epoch: 1, space: SPACE, pgs, ..OsdReport::default() };
+        self.send(peer, report.encode());
+    }
+
+    /// An OSD says that it turns writes away, or no more.
+    pub fn report_full(&mut self, peer: usize, osd: i32, full: bool) {
+        let report = OsdReport { osd, epoch: 1, space: SPACE, full, ..OsdReport::default() };
         self.send(peer, report.encode());
     }
 

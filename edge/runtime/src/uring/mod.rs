@@ -196,7 +196,7 @@ impl Uring {
             self.ring.poll()?;
             let end = end.min(until);
             while !self.ring.has_work() && now() < end {
-                std::hint::spin_loop();
+                sys::let_others_run();
             }
             let found = self.ring.has_work();
             self.spin.note_end(found);
