@@ -695,6 +695,8 @@ def blocklists(w):
             text = "exit 0 " + " / ".join(sorted(text[7:].split(" |")[0].split(" / "))) + " |" + text.split(" |")[1]
         return re.sub(r"until TIME \(.*? sec\)", "until TIME", re.sub(r"127\.0\.0\.1:0/\d+", "CLIENT", text))
 
+    # Sheets that ran before on this cluster may have left clients that died with a lock.
+    w.run("ceph", "osd", "blocklist", "clear")
     for words in (("add", "10.1.2.3"), ("add", "10.1.2.4:0/5"), ("add", "10.1.2.5:6789/0", "60"), ("add", "10.1.2.3"), ("ls",), ("add", "nonsense"),
                   ("add", "10.1.2.3:99999999/1"), ("add", "10.1.2.300"), ("add", ""), ("add", "[::1]:0/7"), ("add", "10.1.2.6", "-5"), ("add", "10.1.2.6", "x"),
                   ("add", "10.1.2.7", "0.5"), ("add", "v1:10.1.2.8:0/1"), ("add", "v2:10.1.2.9:0/1"), ("add", "any:10.1.2.9:0/1"), ("rm", "10.1.2.99"), ("rm", "10.1.2.3"),
