@@ -188,10 +188,11 @@ impl Task {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn refs(id: Option<&str>) -> Refs {
+    /// A removal of the image `rbd/a`.
+    pub(in super::super) fn refs(id: Option<&str>) -> Refs {
         Refs {
             action: Action::Remove,
             pool: "rbd".into(),

@@ -338,18 +338,8 @@ fn is_final(action: Action, fail: &Fail) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::task::Refs;
+    use super::super::task::tests::refs;
     use super::*;
-
-    fn refs(id: Option<&str>) -> Refs {
-        Refs {
-            action: Action::Remove,
-            pool: "rbd".into(),
-            nspace: "".into(),
-            image_name: Some("a".into()),
-            image_id: id.map(str::to_owned),
-        }
-    }
 
     #[test]
     fn the_same_order_is_found_again() {
