@@ -163,11 +163,11 @@ pub async fn execute(io: &Io, at: &Place, id: &str, progress: &Progress) -> Resu
     Ok(())
 }
 
-/// A state of the image that is copied: what a snapshot sees, or the head.
+/// A state of the target that is made: what a snapshot sees, or the head.
 struct Step {
     /// The source's snapshot, or [`NO_SNAP`].
     from: u64,
-    /// The target's.
+    /// The target's; none for its head.
     to: Option<u64>,
     chain: Chain,
     /// Bytes of the image that are copied.
@@ -191,8 +191,18 @@ async fn steps(io: &Io, ends: &Ends) -> Result<Vec<Step>> {
         snapc.seq = *to;
         snapc.snaps.insert(0, *to);
     }
-    let end = ends.spec.overlap.min(source.size).min(target.size);
-    steps.push(Step { from: NO_SNAP, to: None, chain: Chain::of(io, source.clone(), NO_SNAP).await?, end, snapc });
+    // Snapshots that were made since see the source's head, as the target's does.
+    let mapped = snapc.seq;
+    let newer = target.snaps.iter().filter(|s| s.info.id > mapped).map(|s| (Some(s.info.id), s.info.image_size));
+    for (to, size) in newer.chain([(None, target.size)]) {
+        let end = ends.spec.overlap.min(source.size).min(size);
+        let chain = Chain::of(io, source.clone(), NO_SNAP).await?;
+        steps.push(Step { from: NO_SNAP, to, chain, end, snapc: snapc.clone() });
+        if let Some(to) = to {
+            snapc.seq = to;
+            snapc.snaps.insert(0, to);
+        }
+    }
     Ok(steps)
 }
 

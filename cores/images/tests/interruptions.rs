@@ -192,6 +192,18 @@ fn what_moves_holds_what_it_held() {
 }
 
 #[test]
+fn a_snapshot_of_what_moves_sees_what_was_there_when_it_was_made() {
+    let (mut world, source, mut target) = moving(LOCKED, ORDER - 1, true, false);
+    let mut held = world.contents(&source);
+    world.snapshot(&mut target);
+    held.push(held.last().expect("a head").clone());
+    everywhere(&world, &target, execution, |world| {
+        assert!(world.contents(&target) == held, "it holds something else");
+        world.check_maps(&target);
+    });
+}
+
+#[test]
 fn what_does_not_move_after_all_is_what_it_was() {
     for copied in [false, true] {
         let (mut world, source, target) = moving(LOCKED, ORDER - 1, true, false);
