@@ -81,7 +81,7 @@ fn a_crash_at_any_point_of_a_write_loses_nothing_that_was_acknowledged() {
     let DiskOp::Write { offset, data, .. } = request.op else { panic!("not a write") };
     let data = data.to_vec();
     for cut in (0..=data.len()).step_by(512) {
-        let mut disk = Disk { bytes: world.disk.bytes.clone() };
+        let mut disk = world.disk.clone();
         disk.bytes.resize(disk.bytes.len().max(offset as usize + data.len()), 0);
         disk.bytes[offset as usize..offset as usize + cut].copy_from_slice(&data[..cut]);
         let mut again = World::with(config(AuthMode::None), disk);
@@ -165,6 +165,38 @@ fn a_full_disk_makes_changes_wait_and_reads_go_on() {
     world.no_space = false;
     world.pass(std::time::Duration::from_secs(2));
     assert_eq!(world.answers[&id].0, 0);
+}
+
+#[test]
+fn a_full_host_takes_thousands_of_small_changes() {
+    let mut world = World::new();
+    world.boot_osd(0);
+    world.host_full = true;
+    world.pass(std::time::Duration::from_secs(5));
+    assert!(world.ok(r#"{"prefix":"health","detail":"detail"}"#).contains("MON_DISK_CRIT"), "the user hears of it");
+    for restart in 0..3 {
+        for n in 0..1000 {
+            world.ok(&format!(r#"{{"prefix":"config-key set","key":"k{}","val":"v{n} {restart}"}}"#, n % 8));
+        }
+        world = World::resting(config(AuthMode::None), world.disk);
+        world.host_full = true;
+        world.run();
+        assert_eq!(world.ok(r#"{"prefix":"config-key get","key":"k7"}"#), format!("v999 {restart}"));
+    }
+}
+
+#[test]
+fn what_is_too_large_for_a_full_host_waits() {
+    let mut world = World::new();
+    world.host_full = true;
+    let large = |n| format!(r#"{{"prefix":"config-key set","key":"large{n}","val":"{}"}}"#, "x".repeat(60_000));
+    let mut waiting: Vec<u64> = (0..50).map(|n| world.begin_call(&large(n))).collect();
+    waiting.retain(|id| !world.answers.contains_key(id));
+    assert!(!waiting.is_empty() && world.fatal.is_none());
+    world.host_full = false;
+    world.pass(std::time::Duration::from_secs(2));
+    assert!(waiting.iter().all(|id| world.answers[id].0 == 0));
+    assert!(!world.ok(r#"{"prefix":"health","detail":"detail"}"#).contains("MON_DISK"));
 }
 
 #[test]

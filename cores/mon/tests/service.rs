@@ -525,7 +525,7 @@ fn orders_for_images_are_answered_and_schedules_of_all_pools_survive_a_restart()
     assert!(purges.contains(r#""interval": "90m""#) && purges.contains(r#""start_time": "01:30:00""#), "{purges}");
     assert_eq!(list(&mut world, "mirror snapshot"), "{}\n");
     // Only what is durable was answered, and nobody has to be asked for it.
-    let mut again = World::with(config(AuthMode::None), Disk { bytes: world.disk.bytes.clone() });
+    let mut again = World::with(config(AuthMode::None), world.disk.clone());
     assert_eq!(list(&mut again, "trash purge"), purges);
     assert_eq!(list(&mut again, "mirror snapshot"), "{}\n");
 }

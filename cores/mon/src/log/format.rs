@@ -59,14 +59,29 @@ pub(crate) enum Slot {
 }
 
 impl Super {
+    /// This generation's area: 0 or 1.
+    pub(crate) fn area(&self) -> usize {
+        (self.generation % 2) as usize
+    }
+
+    /// Where an area begins.
+    pub(crate) fn start_of(&self, area: usize) -> u64 {
+        AREAS_AT + area as u64 * self.area_bytes
+    }
+
     /// Where this generation's area begins.
     pub(crate) fn area_at(&self) -> u64 {
-        AREAS_AT + (self.generation % 2) * self.area_bytes
+        self.start_of(self.area())
     }
 
     /// Where this generation's slot is.
     pub(crate) fn slot_at(&self) -> u64 {
         (self.generation % 2) * SLOT as u64
+    }
+
+    /// Where the next generation's slot is.
+    pub(crate) fn other_slot_at(&self) -> u64 {
+        ((self.generation + 1) % 2) * SLOT as u64
     }
 
     /// Where the log begins: behind the snapshot.

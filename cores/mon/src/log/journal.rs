@@ -1,4 +1,9 @@
 //! Keeps the log and its snapshots on a disk: opens, appends groups, folds the log into snapshots.
+//!
+//! A monitor has most to say when its host is full: that OSDs are full, so that clients wait. It often shares that host with them. So space
+//! is claimed before it is needed, by writing zeros: behind the log's end, and in the other area for the next snapshot and a log behind it.
+//! When nothing more can be claimed, the log is folded as soon as it has used up its claim, and goes on in the other area, for as long as
+//! the state does not outgrow them.
 
 use super::format::{AREAS_AT, BLOCK, Group, SLOT, Slot, Super, check_snapshot, replay};
 use super::{Entry, Index};
@@ -14,10 +19,22 @@ const AREA_BYTES: u64 = 256 << 20;
 const LOG_BYTES: u64 = 8 << 20;
 /// Most bytes that the log may run over that before the snapshot is made: one group, with a large entry.
 const LOG_SLACK: u64 = 24 << 20;
+/// Bytes of the log that are read at once.
+const LOG_PIECE: u64 = 1 << 20;
 /// Bytes that a group takes beside its entries, at most.
 const GROUP_SLACK: u64 = 64;
 /// Pause before a write that found no space is tried again.
 const RETRY: Duration = Duration::from_secs(1);
+/// Bytes that are claimed behind the log's end: a group with as much as one may carry, or some hundred small ones.
+const RESERVE: u64 = 5 << 18;
+/// Claimed again when less than this is left.
+const RESERVE_LOW: u64 = RESERVE / 2;
+/// Pause before more is claimed after the file system had nothing to give.
+const CLAIM_AGAIN: Duration = Duration::from_secs(10);
+/// How often the disk's sizes are asked for.
+const STAT_EVERY: Duration = Duration::from_secs(2);
+/// The token of that question, which may be asked while anything else is under way.
+const STATS: Token = Token(u64::MAX);
 
 /// What came of what was asked.
 #[derive(Debug)]
@@ -50,7 +67,7 @@ enum Phase {
     Stat,
     Supers,
     Snapshot(Super),
-    Log(Super, Bytes),
+    Log(Super, Bytes, LogRead),
     /// Waits for the owner: a first snapshot, an append, another snapshot.
     Idle,
     Appending {
@@ -61,7 +78,28 @@ enum Phase {
     /// The snapshot's bytes, then its superblock.
     Writing(Super),
     Flipping(Super),
+    /// Zeros.
+    Claiming(Claim),
     Dead,
+}
+
+/// The log as far as it is read.
+#[derive(Debug)]
+struct LogRead {
+    /// All up to the last piece that is not zeros only: most of what may hold a log never did.
+    bytes: Vec<u8>,
+    /// Bytes behind the snapshot that were read, and are to be read.
+    at: u64,
+    len: u64,
+}
+
+/// Space to be had before it is needed.
+#[derive(Clone, Copy, Debug)]
+enum Claim {
+    /// The slot of the next superblock, which was never written.
+    Slot,
+    /// An area, up to this one of its bytes.
+    Area { area: usize, to: u64 },
 }
 
 /// The disk under the log.
@@ -80,6 +118,16 @@ pub(crate) struct Journal {
     tokens: u64,
     retry: Option<(Mono, u64, Rope)>,
     in_flight: Option<(u64, Rope)>,
+    /// A superblock slot was never written.
+    slot_missing: bool,
+    /// Bytes of each area, from its beginning, for which the file system has given space.
+    claimed: [u64; 2],
+    /// The last claim found no space.
+    short: bool,
+    /// Nothing is claimed before this.
+    claim_at: Mono,
+    /// When the disk's sizes are asked for again.
+    stat_at: Mono,
     events: VecDeque<Event>,
 }
 
@@ -100,6 +148,11 @@ impl Journal {
             tokens: 0,
             retry: None,
             in_flight: None,
+            slot_missing: false,
+            claimed: [0; 2],
+            short: false,
+            claim_at: Mono(0),
+            stat_at: Mono(0),
             events: VecDeque::new(),
         }
     }
@@ -122,8 +175,54 @@ impl Journal {
     /// Whether the log is to be folded before a group of `next` bytes is written: it is long enough, or there is no room.
     pub(crate) fn wants_snapshot(&self, next: usize) -> bool {
         let Some(sb) = &self.sb else { return false };
-        let end = sb.log_at() + self.used + (next as u64 + GROUP_SLACK).next_multiple_of(BLOCK as u64);
-        self.used > 0 && (self.used >= self.log_bytes || end > sb.area_at() + sb.area_bytes)
+        let end = self.log_end(sb) + (next as u64 + GROUP_SLACK).next_multiple_of(BLOCK as u64);
+        let room = if self.short { self.claimed[sb.area()] } else { sb.area_bytes };
+        self.used > 0 && (self.used >= self.log_bytes || end > room)
+    }
+
+    /// Where the log ends, from the beginning of its area.
+    fn log_end(&self, sb: &Super) -> u64 {
+        sb.log_at() - sb.area_at() + self.used
+    }
+
+    /// What is to be claimed next.
+    fn unclaimed(&self, sb: &Super) -> Option<Claim> {
+        if self.slot_missing {
+            return Some(Claim::Slot);
+        }
+        let (area, other) = (sb.area(), 1 - sb.area());
+        let end = self.log_end(sb);
+        // The next snapshot may be larger.
+        let next = 2 * sb.snapshot_len.next_multiple_of(BLOCK as u64);
+        [(area, end + RESERVE_LOW, end + RESERVE), (other, next + RESERVE, next + RESERVE)]
+            .into_iter()
+            .map(|(area, least, to)| (area, least.min(sb.area_bytes), to.min(sb.area_bytes)))
+            .find_map(|(area, least, to)| (self.claimed[area] < least).then_some(Claim::Area { area, to }))
+    }
+
+    /// Claims space, if that is due and nothing else is under way. Not before the owner has taken up what was read: it may have to
+    /// write a snapshot first.
+    pub(crate) fn claim(&mut self, now: Now, out: &mut Outputs) {
+        if self.claim_at == Mono::NEVER {
+            self.claim_at = now.mono.plus(CLAIM_AGAIN);
+        }
+        if !self.is_idle() || self.retry.is_some() || now.mono < self.claim_at {
+            return;
+        }
+        let Some(sb) = &self.sb else { return };
+        let Some(claim) = self.unclaimed(sb) else { return };
+        let (offset, bytes) = match claim {
+            Claim::Slot => (sb.other_slot_at(), SLOT as u64),
+            Claim::Area { area, to } => {
+                // What the log holds is never written over, whatever is known of its claim.
+                let from = if area == sb.area() { self.claimed[area].max(self.log_end(sb)) } else { self.claimed[area] };
+                (sb.start_of(area) + from, to - from)
+            }
+        };
+        let mut data = Rope::new();
+        data.push_zeros(bytes as usize);
+        self.phase = Phase::Claiming(claim);
+        self.request(DiskOp::Write { offset, data, durable: true }, out);
     }
 
     /// Whether a write found no space and is to be tried again.
@@ -136,7 +235,16 @@ impl Journal {
         self.retry.as_ref().map_or(Mono::NEVER, |(at, ..)| *at)
     }
 
-    /// Bytes that the disk can still take, and its size.
+    /// Asks for the disk's sizes now and then, for [`Self::space`].
+    pub(crate) fn ask_sizes(&mut self, now: Now, out: &mut Outputs) {
+        if now.mono < self.stat_at {
+            return;
+        }
+        self.stat_at = now.mono.plus(STAT_EVERY);
+        out.push(Output::Disk(DiskRequest { token: STATS, device: self.device, op: DiskOp::Stat }));
+    }
+
+    /// Bytes that the disk can still take, and its size, as last told.
     pub(crate) fn space(&self) -> DiskStat {
         self.stat
     }
@@ -195,6 +303,12 @@ impl Journal {
 
     /// A disk request ended.
     pub(crate) fn disk_done(&mut self, done: DiskDone, out: &mut Outputs) {
+        if done.token == STATS {
+            if let Ok(DiskOutput::Stat(stat)) = done.result {
+                self.stat = stat;
+            }
+            return;
+        }
         if done.token != Token(self.tokens) {
             return;
         }
@@ -208,6 +322,12 @@ impl Journal {
                     self.retry = Some((Mono(0), offset, data));
                 }
                 self.events.push_back(Event::NoSpace);
+                Ok(())
+            }
+            Err(DiskError::NoSpace) if matches!(self.phase, Phase::Claiming(_)) => {
+                self.phase = Phase::Idle;
+                self.short = true;
+                self.claim_at = Mono::NEVER;
                 Ok(())
             }
             Err(DiskError::NoSpace) => Err("the monitor's disk has no space".into()),
@@ -226,12 +346,20 @@ impl Journal {
                 let snapshot = check_snapshot(&sb, &buf[..sb.snapshot_len as usize])?;
                 self.read_log(sb, snapshot, out)?;
             }
-            (Phase::Log(sb, snapshot), DiskOutput::Read(buf)) => self.opened(sb, snapshot, &buf)?,
+            (Phase::Log(sb, snapshot, mut log), DiskOutput::Read(buf)) => {
+                if buf.iter().any(|b| *b != 0) {
+                    log.bytes.resize(log.at as usize, 0);
+                    log.bytes.extend_from_slice(&buf);
+                }
+                log.at += buf.len() as u64;
+                self.read_piece(sb, snapshot, log, out)?;
+            }
             (Phase::Appending { last, crc, len }, DiskOutput::Done) => {
                 self.used += len;
                 self.last_crc = crc;
                 self.durable = last;
                 self.phase = Phase::Idle;
+                self.note_written();
                 self.events.push_back(Event::Persisted(last));
             }
             (Phase::Writing(sb), DiskOutput::Done) => {
@@ -241,15 +369,32 @@ impl Journal {
             }
             (Phase::Flipping(sb), DiskOutput::Done) => {
                 self.last_crc = sb.snapshot_crc;
+                self.slot_missing = sb.generation == 0;
                 self.durable = self.durable.max(sb.snapshot_index);
                 self.used = 0;
                 self.sb = Some(sb);
                 self.phase = Phase::Idle;
+                self.note_written();
                 self.events.push_back(Event::Snapshotted);
+            }
+            (Phase::Claiming(claim), DiskOutput::Done) => {
+                match claim {
+                    Claim::Slot => self.slot_missing = false,
+                    Claim::Area { area, to } => self.claimed[area] = to,
+                }
+                self.short = false;
+                self.phase = Phase::Idle;
             }
             (phase, output) => return Err(format!("the monitor's disk answered {output:?} in {phase:?}")),
         }
         Ok(())
+    }
+
+    /// The file system has given space for what is written.
+    fn note_written(&mut self) {
+        let Some(sb) = &self.sb else { return };
+        let (area, end) = (sb.area(), self.log_end(sb));
+        self.claimed[area] = self.claimed[area].max(end);
     }
 
     fn sized(&mut self, stat: DiskStat, out: &mut Outputs) {
@@ -270,6 +415,7 @@ impl Journal {
                 super::format::VERSION
             ));
         }
+        self.slot_missing = slots.contains(&Slot::Empty);
         let newest =
             slots.iter().filter_map(|s| if let Slot::Valid(sb) = s { Some(sb) } else { None }).max_by_key(|sb| sb.generation);
         let Some(sb) = newest.cloned() else {
@@ -309,10 +455,17 @@ impl Journal {
         let offset = sb.log_at();
         let end = self.stat.len.min(sb.area_at() + sb.area_bytes) / BLOCK as u64 * BLOCK as u64;
         let len = end.saturating_sub(offset).min(self.log_bytes + LOG_SLACK);
+        self.read_piece(sb, snapshot, LogRead { bytes: Vec::new(), at: 0, len }, out)
+    }
+
+    /// Reads the log's next piece, or takes up what was read.
+    fn read_piece(&mut self, sb: Super, snapshot: Bytes, log: LogRead, out: &mut Outputs) -> Result<(), String> {
+        let len = (log.len - log.at).min(LOG_PIECE);
         if len == 0 {
-            return self.opened(sb, snapshot, &[]);
+            return self.opened(sb, snapshot, &log.bytes);
         }
-        self.phase = Phase::Log(sb, snapshot);
+        let offset = sb.log_at() + log.at;
+        self.phase = Phase::Log(sb, snapshot, log);
         self.request(DiskOp::Read { offset, buf: Buf::new(len as usize) }, out);
         Ok(())
     }
@@ -329,6 +482,7 @@ impl Journal {
             torn: replayed.torn,
         });
         self.sb = Some(sb);
+        self.note_written();
         self.phase = Phase::Idle;
         Ok(())
     }

@@ -251,7 +251,10 @@ impl Monitor {
                     self.env.disk_full = false;
                     self.log.persisted(index);
                 }
-                DiskEvent::Snapshotted => self.snapshotted(now, out),
+                DiskEvent::Snapshotted => {
+                    self.env.disk_full = false;
+                    self.snapshotted(now, out);
+                }
                 DiskEvent::NoSpace => {
                     if !self.env.disk_full {
                         out.log(Level::Error, "mon", "the monitor's disk is full: changes wait until there is space");
@@ -308,6 +311,13 @@ impl Monitor {
         }
     }
 
+    /// Takes up how large the disk is and what of it is free.
+    fn note_sizes(&mut self) {
+        let stat = self.journal.space();
+        self.env.disk_size = stat.capacity.min(stat.host_free.saturating_add(stat.len));
+        self.env.disk_free = stat.host_free.min(stat.capacity.saturating_sub(stat.len));
+    }
+
     /// Begins to serve.
     fn serve(&mut self, now: Now, out: &mut Outputs) {
         self.phase = Phase::Serving;
@@ -318,9 +328,7 @@ impl Monitor {
                 self.soft.osds.entry(osd).or_default().last_seen = now.mono;
             }
         }
-        let stat = self.journal.space();
-        self.env.disk_size = stat.capacity.min(stat.host_free.saturating_add(stat.len));
-        self.env.disk_free = stat.host_free.min(stat.capacity.saturating_sub(stat.len));
+        self.note_sizes();
         self.take_up_config(now, out);
         self.refresh_keys(now, out);
         self.map_for_manager();
@@ -514,8 +522,13 @@ impl Node for Monitor {
         }
         if self.phase == Phase::Serving && now.mono >= self.next_tick {
             self.next_tick = now.mono.plus(TICK);
+            self.note_sizes();
+            self.journal.ask_sizes(now, out);
             self.tick(now, out);
             self.work(now, out);
+        }
+        if self.phase == Phase::Serving {
+            self.journal.claim(now, out);
         }
         let from = out.0.len();
         if self.phase == Phase::Serving {

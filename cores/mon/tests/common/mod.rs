@@ -11,7 +11,7 @@ use node::{
     Buf, CallId, ConnId, DiskDone, DiskError, DiskOp, DiskOutput, DiskRequest, DiskStat, Input, ListenerId, Mono, Node, Now,
     Output, Outputs,
 };
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 use types::{EVersion, EntityAddr, EntityAddrVec, EntityName, EntityType, Fsid, Message, PgId, SessionId, UTime};
@@ -53,6 +53,12 @@ pub fn config(auth: AuthMode) -> Config {
 #[derive(Clone, Default)]
 pub struct Disk {
     pub bytes: Vec<u8>,
+    /// Blocks that were ever written: a file system with nothing left still takes these.
+    backed: BTreeSet<u64>,
+}
+
+fn blocks(offset: u64, len: usize) -> std::ops::Range<u64> {
+    offset / 4096..(offset + len as u64).div_ceil(4096)
 }
 
 impl Disk {
@@ -62,6 +68,7 @@ impl Disk {
             self.bytes.resize(end, 0);
         }
         self.bytes[offset as usize..end].copy_from_slice(data);
+        self.backed.extend(blocks(offset, data.len()));
     }
 }
 
@@ -91,7 +98,10 @@ pub struct World {
     /// Writes wait here while `hold` is set.
     pub held: VecDeque<DiskRequest>,
     pub hold: bool,
+    /// No write finds space.
     pub no_space: bool,
+    /// Nothing can be written where nothing was written before.
+    pub host_full: bool,
     pub answers: BTreeMap<u64, (i32, String)>,
     pub fatal: Option<String>,
     pub stopped: bool,
@@ -127,6 +137,7 @@ impl World {
             held: VecDeque::new(),
             hold: false,
             no_space: false,
+            host_full: false,
             answers: BTreeMap::new(),
             fatal: None,
             stopped: false,
@@ -229,7 +240,8 @@ impl World {
     pub fn do_disk(&mut self, request: DiskRequest) {
         let result = match request.op {
             DiskOp::Stat => {
-                Ok(DiskOutput::Stat(DiskStat { len: self.disk.bytes.len() as u64, capacity: 8 << 20, host_free: 1 << 40 }))
+                let host_free = if self.host_full { 0 } else { 1 << 40 };
+                Ok(DiskOutput::Stat(DiskStat { len: self.disk.bytes.len() as u64, capacity: 8 << 20, host_free }))
             }
             DiskOp::Flush | DiskOp::Trim { .. } => Ok(DiskOutput::Done),
             DiskOp::Read { offset, mut buf } => {
@@ -249,6 +261,11 @@ impl World {
                 }
             }
             DiskOp::Write { .. } if self.no_space => Err(DiskError::NoSpace),
+            DiskOp::Write { offset, ref data, .. }
+                if self.host_full && blocks(offset, data.len()).any(|b| !self.disk.backed.contains(&b)) =>
+            {
+                Err(DiskError::NoSpace)
+            }
             DiskOp::Write { offset, data, .. } => {
                 self.disk.write(offset, &data.to_vec());
                 Ok(DiskOutput::Done)
