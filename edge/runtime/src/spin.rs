@@ -4,8 +4,13 @@
 //! the example `measure`: an echo takes 20 µs instead of 54, at the same processor time). But looking in vain costs as
 //! much as was looked, so it goes on only while it succeeds often enough.
 //!
-//! One case is worth it without being asked for: a single client that waits for a single write. Its disk takes little longer than a
-//! wake-up does, and nobody else wants the processor. It shows in rounds that bring next to nothing for long.
+//! One case is worth it without being asked for: a single client that waits for one thing at a time. Nobody else wants the
+//! processor, and what it waits for comes soon: the end of its only write from the disk, or its next request. It shows in rounds that bring next to
+//! nothing for long.
+//!
+//! Many clients can look like that, too, where the machine is faster than they are. But what comes sooner than a wake-up takes is better slept for:
+//! several requests then come in one round, which costs less for each. So of the next request it counts as a success only if it was long
+//! in coming.
 //!
 //! Who looks lets others run each time: a durable write is ended by a thread of the kernel's, and where the disk's interrupt comes to the processor
 //! that looks, that thread would wait for the end of a time slice (small writes one at a time: 188 µs until durable without, 139 to 165 with,
@@ -14,15 +19,23 @@
 use node::Mono;
 use std::time::Duration;
 
-/// What a success earns, in failures that are then allowed.
-const EARNED: u32 = 3;
-/// Failures allowed at most.
+/// What a success earns, and what a failure costs: where it was asked for, a quarter of the looks must succeed. For the only client's next
+/// request two fifths must: one by one they are three fifths (the rest are acknowledgements of replies), of sixteen under way a quarter.
+const ASKED: Price = Price { earned: 3, cost: 1 };
+const UNASKED: Price = Price { earned: 3, cost: 2 };
+/// Credit at most.
 const MOST_CREDIT: u32 = 12;
 /// After so many sleeps without credit, one more try.
 const RETRY: u32 = 64;
 
 /// How long to look for the end of the only disk request: fast disks make a small write durable within this.
 const DISK: Duration = Duration::from_micros(200);
+/// How long to look for the only client's next request: two of its threads are woken meanwhile.
+const PEER: Duration = Duration::from_micros(150);
+/// What comes sooner than this was no look at all: the second piece of a request.
+const AT_ONCE: Duration = Duration::from_micros(10);
+/// What comes later than that, but sooner than this, is better slept for.
+const SOON: Duration = Duration::from_micros(45);
 /// Rounds with next to nothing in them before that is done, and what that is: a request in two pieces.
 const LONELY: u32 = 512;
 const NEXT_TO_NOTHING: usize = 2;
@@ -32,7 +45,9 @@ const NEXT_TO_NOTHING: usize = 2;
 pub(crate) enum For {
     /// A disk request, and peers.
     Disk,
-    /// Peers, or many things.
+    /// Peers only.
+    Peers,
+    /// Many things, or nobody knows.
     Others,
 }
 
@@ -44,14 +59,64 @@ pub(crate) struct Spin {
     lonely: u32,
     /// When there was something to do last.
     busy: Mono,
-    credit: u32,
+    any: Credit,
+    next: Credit,
+}
+
+/// What a look earns or costs.
+#[derive(Debug)]
+struct Price {
+    earned: u32,
+    cost: u32,
+}
+
+/// How much looking in vain is allowed.
+#[derive(Debug)]
+struct Credit {
+    price: Price,
+    left: u32,
     sleeps: u32,
+}
+
+impl Credit {
+    const fn full(price: Price) -> Self {
+        Self { price, left: MOST_CREDIT, sleeps: 0 }
+    }
+
+    fn allows(&mut self) -> bool {
+        if self.left == 0 {
+            self.sleeps += 1;
+            if self.sleeps < RETRY {
+                return false;
+            }
+            self.sleeps = 0;
+            self.left = 1;
+        }
+        true
+    }
+
+    fn note(&mut self, success: bool) {
+        self.left = match success {
+            true => (self.left + self.price.earned).min(MOST_CREDIT),
+            false => self.left.saturating_sub(self.price.cost),
+        };
+    }
+}
+
+/// A look that was begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Look {
+    begun: Mono,
+    /// When to give up.
+    pub(crate) until: Mono,
+    /// It is for the only client's next request, and nobody asked for it.
+    unasked: bool,
 }
 
 impl Spin {
     /// Looks at most for `limit` after there was something to do.
     pub(crate) fn new(limit: Duration) -> Self {
-        Self { limit, lonely: 0, busy: Mono(0), credit: MOST_CREDIT, sleeps: 0 }
+        Self { limit, lonely: 0, busy: Mono(0), any: Credit::full(ASKED), next: Credit::full(UNASKED) }
     }
 
     /// There were so many things to do.
@@ -63,32 +128,29 @@ impl Spin {
     }
 
     /// Until when to look, if it is worth it.
-    pub(crate) fn until(&mut self, now: Mono, what: For) -> Option<Mono> {
+    pub(crate) fn begin(&mut self, now: Mono, what: For) -> Option<Look> {
+        let lonely = self.lonely >= LONELY;
         let limit = match what {
-            For::Disk if self.lonely >= LONELY => self.limit.max(DISK),
+            For::Disk if lonely => self.limit.max(DISK),
+            For::Peers if lonely => self.limit.max(PEER),
             _ => self.limit,
         };
-        let end = self.busy.plus(limit);
-        if limit.is_zero() || now >= end {
+        let (until, unasked) = (self.busy.plus(limit), what == For::Peers && self.limit.is_zero());
+        if limit.is_zero() || now >= until {
             return None;
         }
-        if self.credit == 0 {
-            self.sleeps += 1;
-            if self.sleeps < RETRY {
-                return None;
-            }
-            self.sleeps = 0;
-            self.credit = 1;
-        }
-        Some(end)
+        let credit = if unasked { &mut self.next } else { &mut self.any };
+        credit.allows().then_some(Look { begun: now, until, unasked })
     }
 
     /// How looking ended.
-    pub(crate) fn note_end(&mut self, success: bool) {
-        self.credit = match success {
-            true => (self.credit + EARNED).min(MOST_CREDIT),
-            false => self.credit.saturating_sub(1),
-        };
+    pub(crate) fn end(&mut self, look: Look, now: Mono, success: bool) {
+        let took = now.since(look.begun);
+        match look.unasked {
+            true if success && took < AT_ONCE => {}
+            true => self.next.note(success && took >= SOON),
+            false => self.any.note(success),
+        }
     }
 }
 
@@ -102,32 +164,53 @@ mod tests {
         spin.note_busy(9);
         let now = crate::driver::now();
         for _ in 0..100 {
-            assert!(spin.until(now, For::Others).is_some());
-            spin.note_end(true);
+            let look = spin.begin(now, For::Others).unwrap();
+            spin.end(look, now, true);
         }
         let mut tries = 0;
         for _ in 0..1000 {
-            if spin.until(now, For::Others).is_some() {
+            if let Some(look) = spin.begin(now, For::Others) {
                 tries += 1;
-                spin.note_end(false);
+                spin.end(look, now, false);
             }
         }
         assert!((MOST_CREDIT..40).contains(&tries), "{tries} tries in vain");
-        assert_eq!(Spin::new(Duration::ZERO).until(now, For::Others), None);
+        assert_eq!(Spin::new(Duration::ZERO).begin(now, For::Others), None);
     }
 
     #[test]
-    fn a_lonely_write_is_looked_for_without_being_asked() {
-        let mut spin = Spin::new(Duration::ZERO);
-        let mut looks = |things: usize, what| {
-            spin.note_busy(things);
-            spin.until(spin.busy, what).is_some()
-        };
-        for round in 1..2 * LONELY {
-            assert_eq!(looks(1, For::Disk), round >= LONELY, "round {round}");
+    fn a_lonely_client_is_waited_for_without_being_asked() {
+        for what in [For::Disk, For::Peers] {
+            let mut spin = Spin::new(Duration::ZERO);
+            let mut looks = |things: usize, what| {
+                spin.note_busy(things);
+                spin.begin(spin.busy, what).is_some()
+            };
+            for round in 1..2 * LONELY {
+                assert_eq!(looks(1, what), round >= LONELY, "round {round}");
+            }
+            assert!(!looks(1, For::Others));
+            assert!(!looks(3, what), "others are there");
+            assert!(!looks(1, what), "and may come again");
         }
-        assert!(!looks(1, For::Others));
-        assert!(!looks(3, For::Disk), "others are there");
-        assert!(!looks(1, For::Disk), "and may come again");
+    }
+
+    #[test]
+    fn requests_that_come_soon_are_slept_for() {
+        let tries = |gap: Duration| {
+            let mut spin = Spin::new(Duration::ZERO);
+            let mut tries = 0;
+            for _ in 0..LONELY + 1000 {
+                spin.note_busy(1);
+                let now = spin.busy;
+                if let Some(look) = spin.begin(now, For::Peers) {
+                    tries += 1;
+                    spin.end(look, now.plus(gap), true);
+                }
+            }
+            tries
+        };
+        assert!(tries(SOON) >= 1000 && tries(AT_ONCE / 2) >= 1000);
+        assert!(tries(SOON / 2) < 40, "a try now and then");
     }
 }

@@ -218,13 +218,13 @@ impl Epoll {
     fn await_events(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
         let begin = now();
         if timeout != Some(Duration::ZERO)
-            && let Some(end) = self.spin.until(begin, For::Others)
+            && let Some(look) = self.spin.begin(begin, For::Others)
         {
-            let end = timeout.map_or(end, |t| end.min(begin.plus(t)));
+            let end = timeout.map_or(look.until, |t| look.until.min(begin.plus(t)));
             loop {
                 let count = self.epoll.wait(&mut self.ready, Some(Duration::ZERO))?;
                 if count > 0 || now() >= end {
-                    self.spin.note_end(count > 0);
+                    self.spin.end(look, now(), count > 0);
                     if count > 0 {
                         return Ok(count);
                     }

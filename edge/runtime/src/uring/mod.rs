@@ -191,15 +191,19 @@ impl Uring {
         if timeout == Some(Duration::ZERO) {
             return self.ring.poll();
         }
-        let what = if matches!(self.flights.len(), 1 | 2) { For::Disk } else { For::Others };
-        if let Some(end) = self.spin.until(begin, what) {
+        let what = match self.flights.len() {
+            0 => For::Peers,
+            1 | 2 => For::Disk,
+            _ => For::Others,
+        };
+        if let Some(look) = self.spin.begin(begin, what) {
             self.ring.poll()?;
-            let end = end.min(until);
+            let end = look.until.min(until);
             while !self.ring.has_work() && now() < end {
                 sys::let_others_run();
             }
             let found = self.ring.has_work();
-            self.spin.note_end(found);
+            self.spin.end(look, now(), found);
             if found {
                 return self.ring.poll();
             }
