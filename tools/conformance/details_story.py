@@ -695,6 +695,9 @@ def blocklists(w):
             text = "exit 0 " + " / ".join(sorted(text[7:].split(" |")[0].split(" / "))) + " |" + text.split(" |")[1]
         return re.sub(r"until TIME \(.*? sec\)", "until TIME", re.sub(r"127\.0\.0\.1:0/\d+", "CLIENT", text))
 
+    def dump(*words):
+        return subprocess.run(["ceph", "osd", "dump", *words], stdout=subprocess.PIPE, check=True, timeout=60).stdout.decode()
+
     # Sheets that ran before on this cluster may have left clients that died with a lock.
     w.run("ceph", "osd", "blocklist", "clear")
     for words in (("add", "10.1.2.3"), ("add", "10.1.2.4:0/5"), ("add", "10.1.2.5:6789/0", "60"), ("add", "10.1.2.3"), ("ls",), ("add", "nonsense"),
@@ -703,6 +706,20 @@ def blocklists(w):
                   ("rm", "10.1.2.3:0/0"), ("rm", "10.1.2.4:0/5"), ("rm", "10.1.2.4:0/5"), ("rm", "nonsense"), ("rm", "10.1.2.5:6789/0"), ("rm", "[::1]:0/7"), ("rm", "10.1.2.6"),
                   ("rm", "10.1.2.7"), ("rm", "10.1.2.8:0/1"), ("rm", "10.1.2.9:0/1"), ("ls",), ("clear",), ("ls",), ("what",)):
         ceph("osd", "blocklist", *words)
+    for words in (("add", "192.168.0.1:0/24"), ("add", "192.168.0.1:0/24"), ("add", "10.0.0.1"), ("add", "10.0.0.1:5/8"), ("add", "10.0.0.1:0/33"), ("add", "[fd00::]:0/8", "90"),
+                  ("add", "[fd00::]:0/129"), ("add", "nonsense"), ("add", "cidr:10.1.0.0:0/16", "60"), ("rm", "10.99.0.0:0/16"), ("rm", "192.168.0.0:0/24")):
+        ceph("osd", "blocklist", "range", *words)
+    ceph("osd", "blocklist", "add", "10.1.2.4:0/24")
+    ceph("osd", "blocklist", "add", "cidr:10.2.0.0:0/16")
+    ceph("osd", "blocklist", "ls")
+    tell("ranges dumped", lambda: sorted(json.loads(dump("--format", "json"))["range_blocklist"]))
+    tell("ranges in the text", lambda: sorted(re.findall(r"[a-z ]*blocklist \S+ expires", dump())))
+    ceph("osd", "blocklist", "range", "rm", "192.168.0.1:0/24")
+    ceph("osd", "blocklist", "rm", "10.1.0.0:0/16")
+    ceph("osd", "blocklist", "ls")
+    ceph("osd", "blocklist", "clear")
+    ceph("osd", "blocklist", "ls")
+    ceph("osd", "blacklist", "range", "add", "10.1.2.3:0/3")
     ceph("osd", "blacklist", "add", "10.1.2.3:0/3")
     ceph("osd", "blacklist", "rm", "10.1.2.3:0/3")
 
@@ -747,6 +764,13 @@ def blocklists(w):
     lib.rados_wait_for_latest_osdmap(victim.cluster)
     w.io.write_full("b", b"others write")
     victim_does("later")
+    tell("fence its range", lambda: masked(w.run("ceph", "osd", "blocklist", "range", "add", "127.0.0.99:0/8")))
+    lib.rados_wait_for_latest_osdmap(victim.cluster)
+    victim_does("in a range")
+    tell("let the range in", lambda: masked(w.run("ceph", "osd", "blocklist", "range", "rm", "127.0.0.99:0/8")))
+    lib.rados_wait_for_latest_osdmap(victim.cluster)
+    w.cluster.wait_for_latest_osdmap()
+    w.io.write_full("b", b"others write")
     tell("a client blocklists another", lambda: code(lib.rados_blocklist_add(w.c.cluster, b"10.9.9.9:0/77", ctypes.c_uint32(100))))
     tell("a client blocklists nonsense", lambda: code(lib.rados_blocklist_add(w.c.cluster, b"nonsense", ctypes.c_uint32(100))))
     tell("and removes it", lambda: masked(w.run("ceph", "osd", "blocklist", "rm", "10.9.9.9:0/77")))

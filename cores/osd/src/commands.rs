@@ -348,8 +348,12 @@ fn blocked_ops(osd: &mut Osd, now: Now, _: &Map<String, Value>) -> Answer {
 
 fn dump_blocklist(osd: &mut Osd, _: Now, _: &Map<String, Value>) -> Answer {
     let map = osd.maps.current();
-    let entries: Vec<Value> =
-        map.blocklist.iter().map(|(addr, until)| json!({ "addr": addr.legacy_str(), "until": until.iso() })).collect();
+    let entries: Vec<Value> = map
+        .blocklist
+        .iter()
+        .chain(&map.range_blocklist)
+        .map(|(addr, until)| json!({ "addr": addr.legacy_str(), "until": until.iso() }))
+        .collect();
     Answer::json(&json!(entries))
 }
 

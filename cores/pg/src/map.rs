@@ -52,7 +52,7 @@ impl Pg {
 
     /// Watches of fenced clients go at once.
     fn fence(&mut self, ctx: &mut Ctx<'_>) {
-        if ctx.map.blocklist.is_empty() || self.watches.len() == 0 {
+        if !ctx.map.has_blocklist() || self.watches.len() == 0 {
             return;
         }
         let map = ctx.map.clone();

@@ -248,6 +248,12 @@ impl OsdMap {
         for addr in &inc.old_blocklist {
             self.blocklist.remove(addr);
         }
+        for (range, until) in &inc.new_range_blocklist {
+            self.range_blocklist.entry(*range).or_insert(*until);
+        }
+        for range in &inc.old_range_blocklist {
+            self.range_blocklist.remove(range);
+        }
     }
 
     fn apply_settings(&mut self, inc: &Incremental) {

@@ -31,7 +31,7 @@ denc::plain!(NewStretchMode {
     stretch_mode_enabled,
 });
 
-/// What changes from epoch `epoch - 1` to `epoch`. Wrapper v8/c7, client part v8/c1, OSD part v9/c1.
+/// What changes from epoch `epoch - 1` to `epoch`. Wrapper v8/c7, client part v8/c1, OSD part v9/c1, or v11 with ranges on the blocklist.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Incremental {
     /// Which cluster.
@@ -100,6 +100,10 @@ pub struct Incremental {
     pub new_blocklist: BTreeMap<EntityAddr, UTime>,
     /// Blocklist entries that go.
     pub old_blocklist: Vec<EntityAddr>,
+    /// Ranges on the blocklist that come.
+    pub new_range_blocklist: BTreeMap<EntityAddr, UTime>,
+    /// Ranges on the blocklist that go.
+    pub old_range_blocklist: Vec<EntityAddr>,
     /// Addresses for other OSDs of OSDs that come up.
     pub new_up_cluster: BTreeMap<OsdId, EntityAddrVec>,
     /// Name of a cluster snapshot (historic).
@@ -169,6 +173,8 @@ impl Incremental {
             new_lost: BTreeMap::new(),
             new_blocklist: BTreeMap::new(),
             old_blocklist: Vec::new(),
+            new_range_blocklist: BTreeMap::new(),
+            old_range_blocklist: Vec::new(),
             new_up_cluster: BTreeMap::new(),
             cluster_snapshot: String::new(),
             new_uuid: BTreeMap::new(),
@@ -245,8 +251,21 @@ impl Incremental {
         self.new_require_osd_release.encode(out);
         self.new_crush_node_flags.encode(out);
         self.new_device_class_flags.encode(out);
-        if let Some(stretch) = &self.new_stretch_mode {
-            stretch.encode(out);
+        if self.osd_part_version() >= 10 {
+            self.new_stretch_mode.unwrap_or_default().encode(out);
+        }
+        if self.osd_part_version() >= 11 {
+            encode_blocklist(&self.new_range_blocklist, out);
+            self.old_range_blocklist.encode(out);
+        }
+    }
+
+    /// As for the whole map: what is seldom used is written only when it is.
+    fn osd_part_version(&self) -> u8 {
+        match (self.new_range_blocklist.is_empty() && self.old_range_blocklist.is_empty(), self.new_stretch_mode) {
+            (false, _) => 11,
+            (true, Some(_)) => 10,
+            (true, None) => 9,
         }
     }
 
@@ -302,7 +321,11 @@ impl Incremental {
         self.new_crush_node_flags = b.get()?;
         self.new_device_class_flags = b.get()?;
         if version >= 10 {
-            self.new_stretch_mode = Some(b.get()?);
+            self.new_stretch_mode = Some(b.get()?).filter(|new: &NewStretchMode| version == 10 || new.change_stretch_mode);
+        }
+        if version >= 11 {
+            self.new_range_blocklist = b.get()?;
+            self.old_range_blocklist = b.get()?;
         }
         Ok(())
     }
@@ -324,8 +347,7 @@ impl Encode for Incremental {
         let start = out.len();
         envelope(out, 8, 7, |out| {
             envelope(out, 8, 1, |out| self.encode_client_part(out));
-            let version = if self.new_stretch_mode.is_some() { 10 } else { 9 };
-            envelope(out, version, 1, |out| self.encode_osd_part(out));
+            envelope(out, self.osd_part_version(), 1, |out| self.encode_osd_part(out));
             // Room for the checksum of this step, which covers all but itself.
             [0; 4].encode(out);
             self.full_crc.encode(out);
@@ -345,7 +367,7 @@ impl Decode for Incremental {
         let mut client = e.body.envelope("OSDMap::Incremental client part", 8)?;
         client.at_least("OSDMap::Incremental client part", 8)?;
         inc.decode_client_part(&mut client.body)?;
-        let mut osd = e.body.envelope("OSDMap::Incremental OSD part", 10)?;
+        let mut osd = e.body.envelope("OSDMap::Incremental OSD part", 11)?;
         osd.at_least("OSDMap::Incremental OSD part", 9)?;
         inc.decode_osd_part(osd.version, &mut osd.body)?;
         let end = whole.len() - r.remaining();

@@ -166,6 +166,8 @@ pub struct OsdMap {
     /// Clients that may do nothing, with the time when that ends. Entries have the type `Any`; port and nonce 0 stand
     /// for every client of the IP.
     pub blocklist: BTreeMap<EntityAddr, UTime>,
+    /// Ranges of addresses ([`AddrType::Cidr`]) whose clients may do nothing, with the time when that ends.
+    pub range_blocklist: BTreeMap<EntityAddr, UTime>,
     /// Addresses for other OSDs.
     pub cluster_addrs: Vec<EntityAddrVec>,
     /// Epoch of a cluster snapshot (historic).
@@ -289,11 +291,19 @@ impl OsdMap {
         self.flags & flag != 0
     }
 
+    /// Whether anybody may do nothing.
+    pub fn has_blocklist(&self) -> bool {
+        !self.blocklist.is_empty() || !self.range_blocklist.is_empty()
+    }
+
     /// Whether the client at this address may do nothing: its very instance is listed, or its whole IP (an entry with
-    /// port and nonce 0).
+    /// port and nonce 0), or a range that its IP is in.
     pub fn is_blocklisted(&self, addr: &EntityAddr) -> bool {
-        if self.blocklist.is_empty() {
+        if !self.has_blocklist() {
             return false;
+        }
+        if self.range_blocklist.keys().any(|range| range.range_contains(addr)) {
+            return true;
         }
         let instance = EntityAddr { kind: AddrType::Any, ..*addr };
         let whole_ip = instance.addr.map(|mut a| {
@@ -402,8 +412,20 @@ impl OsdMap {
         self.removed_snaps_queue.encode(out);
         self.crush_node_flags.encode(out);
         self.device_class_flags.encode(out);
-        if let Some(stretch) = &self.stretch_mode {
-            stretch.encode(out);
+        if self.osd_part_version() >= 10 {
+            self.stretch_mode.unwrap_or_default().encode(out);
+        }
+        if self.osd_part_version() >= 11 {
+            encode_blocklist(&self.range_blocklist, out);
+        }
+    }
+
+    /// What is seldom used is written only when it is: version 9 knows neither stretch mode nor ranges on the blocklist, version 10 no ranges.
+    fn osd_part_version(&self) -> u8 {
+        match (self.range_blocklist.is_empty(), self.stretch_mode) {
+            (false, _) => 11,
+            (true, Some(_)) => 10,
+            (true, None) => 9,
         }
     }
 
@@ -454,7 +476,10 @@ impl OsdMap {
         self.crush_node_flags = b.get()?;
         self.device_class_flags = b.get()?;
         if version >= 10 {
-            self.stretch_mode = Some(b.get()?);
+            self.stretch_mode = Some(b.get()?).filter(|stretch: &StretchMode| version == 10 || stretch.stretch_mode_enabled);
+        }
+        if version >= 11 {
+            self.range_blocklist = b.get()?;
         }
         Ok(())
     }
@@ -486,8 +511,7 @@ impl Encode for OsdMap {
         let start = out.len();
         denc::envelope(out, 8, 7, |out| {
             denc::envelope(out, 9, 1, |out| self.encode_client_part(out));
-            let version = if self.stretch_mode.is_some() { 10 } else { 9 };
-            denc::envelope(out, version, 1, |out| self.encode_osd_part(out));
+            denc::envelope(out, self.osd_part_version(), 1, |out| self.encode_osd_part(out));
             // Room for the CRC, which covers the finished head as well.
             [0; 4].encode(out);
         });
@@ -505,7 +529,7 @@ impl Decode for OsdMap {
         let mut client = e.body.envelope("OSDMap client part", 9)?;
         client.at_least("OSDMap client part", 9)?;
         map.decode_client_part(&mut client.body)?;
-        let mut osd = e.body.envelope("OSDMap OSD part", 10)?;
+        let mut osd = e.body.envelope("OSDMap OSD part", 11)?;
         osd.at_least("OSDMap OSD part", 9)?;
         map.decode_osd_part(osd.version, &mut osd.body)?;
         let covered = whole.len() - r.remaining() - e.body.remaining();

@@ -62,3 +62,25 @@ fn manager_maps_and_their_parts() {
 fn hit_set_settings() {
     check::<HitSetParams>("HitSet::Params");
 }
+
+/// `ceph osd getmap` of 16.2.15 after `ceph osd blocklist range add 192.168.0.1:0/24`.
+#[test]
+fn a_map_with_a_range_on_the_blocklist() {
+    let bytes = include_bytes!("../testdata/range-blocklist.osdmap");
+    let map = OsdMap::from_bytes(bytes).expect("a map");
+    assert!(map.to_vec() == bytes);
+    let client = |addr: &str| types::EntityAddr::msgr2(addr.parse().expect("an address"), 7);
+    assert!(map.is_blocklisted(&client("192.168.0.77:5000")) && !map.is_blocklisted(&client("192.168.1.77:5000")));
+    assert!(!map.is_blocklisted(&client("[fd00::1]:5000")));
+
+    let range = *map.range_blocklist.keys().next().expect("a range");
+    let mut step = Incremental::new(map.epoch + 1, map.fsid, map.modified);
+    step.old_range_blocklist.push(range);
+    let step = Incremental::from_bytes(&step.to_vec()).expect("a step");
+    let next = map.apply(&step).expect("it applies");
+    assert!(next.range_blocklist.is_empty() && !next.is_blocklisted(&client("192.168.0.77:5000")));
+    let mut step = Incremental::new(next.epoch + 1, next.fsid, next.modified);
+    step.new_range_blocklist.insert(range, map.range_blocklist[&range]);
+    let again = next.apply(&Incremental::from_bytes(&step.to_vec()).expect("a step")).expect("it applies");
+    assert_eq!(again.range_blocklist, map.range_blocklist);
+}

@@ -17,6 +17,8 @@ pub enum AddrType {
     Msgr2 = 2,
     /// Whatever; a client's own address.
     Any = 3,
+    /// A range of addresses; the nonce is the number of leading bits that they have in common.
+    Cidr = 4,
 }
 
 /// An address with its protocol and the nonce that tells instances on the same address apart.
@@ -44,6 +46,16 @@ impl EntityAddr {
         self.nonce == other.nonce && self.addr == other.addr
     }
 
+    /// Whether a range has an address of the same family in it, whatever its port.
+    pub fn range_contains(&self, other: &Self) -> bool {
+        let (Some(net), Some(addr)) = (self.addr, other.addr) else { return false };
+        match (net.ip(), addr.ip()) {
+            (IpAddr::V4(a), IpAddr::V4(b)) => (a.to_bits() ^ b.to_bits()).leading_zeros() >= self.nonce.min(32),
+            (IpAddr::V6(a), IpAddr::V6(b)) => (a.to_bits() ^ b.to_bits()).leading_zeros() >= self.nonce.min(128),
+            _ => false,
+        }
+    }
+
     /// `IP:port/nonce`, without the protocol, as blocklist entries are printed.
     pub fn legacy_str(&self) -> String {
         match self.addr {
@@ -61,6 +73,7 @@ impl fmt::Display for EntityAddr {
             AddrType::Legacy => write!(f, "v1:{addr}/{}", self.nonce),
             AddrType::Msgr2 => write!(f, "v2:{addr}/{}", self.nonce),
             AddrType::Any => write!(f, "{addr}/{}", self.nonce),
+            AddrType::Cidr => write!(f, "cidr:{addr}/{}", self.nonce),
         }
     }
 }
@@ -103,6 +116,7 @@ impl Decode for EntityAddr {
             1 => AddrType::Legacy,
             2 => AddrType::Msgr2,
             3 => AddrType::Any,
+            4 => AddrType::Cidr,
             _ => return Err(DecodeError::Invalid("address type")),
         };
         let nonce = e.body.u32()?;

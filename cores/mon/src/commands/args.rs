@@ -328,6 +328,7 @@ pub(crate) fn parse_addr(text: &str) -> Option<EntityAddr> {
         Some(("v1", rest)) => (types::AddrType::Legacy, rest),
         Some(("v2", rest)) => (types::AddrType::Msgr2, rest),
         Some(("any", rest)) => (types::AddrType::Any, rest),
+        Some(("cidr", rest)) => (types::AddrType::Cidr, rest),
         _ => (types::AddrType::Any, text),
     };
     let (place, nonce) = text.split_once('/').unwrap_or((text, "0"));

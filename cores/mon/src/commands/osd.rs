@@ -279,6 +279,7 @@ pub(super) fn addrs(addrs: &types::EntityAddrVec) -> Value {
         let kind = match a.kind {
             types::AddrType::None => "none",
             types::AddrType::Legacy => "v1",
+            types::AddrType::Cidr => "cidr",
             types::AddrType::Msgr2 => "v2",
             types::AddrType::Any => "any",
         };

@@ -12,7 +12,7 @@ use denc::Encode;
 use maps::state as bits;
 use serde_json::json;
 use std::collections::BTreeMap;
-use types::{EntityAddr, EntityName, EntityType, Fsid, OsdId, PgId};
+use types::{EntityAddr, EntityName, EntityType, Fsid, OsdId, PgId, UTime};
 
 pub(super) const ROWS: &[Row] = &[
     row(
@@ -68,8 +68,8 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row("osd setmaxosd <newmax:Int range=0>", "set how many OSDs there may be", "osd", "rw", setmaxosd),
     row(
-        "osd blocklist <blocklistop:Choices strings=add|rm> <addr:EntityAddr> <expire:Float range=0.0 req=false>",
-        "fence a client, or let it in again",
+        "osd blocklist <range:String goodchars=[range] req=false> <blocklistop:Choices strings=add|rm> <addr:EntityAddr> <expire:Float range=0.0 req=false>",
+        "fence a client, or with 'range' all clients of a range of addresses, or let them in again",
         "osd",
         "rw",
         blocklist,
@@ -293,51 +293,76 @@ fn setmaxosd(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     Ok(Reply::status(format!("set new max_osd = {n}")))
 }
 
-/// An address as the blocklist names clients: without protocol.
+/// An address as the blocklist names clients: without protocol; or a range of addresses.
 fn fenced(args: &Args) -> Result<EntityAddr, Refusal> {
     let text = args.str("addr");
-    match parse_addr(text) {
-        Some(addr) => Ok(EntityAddr { kind: types::AddrType::Any, ..addr }),
-        None => refuse!(EINVAL, "unable to parse address {text}"),
+    let Some(addr) = parse_addr(text) else { refuse!(EINVAL, "unable to parse address {text}") };
+    if args.opt("range").is_none() {
+        return Ok(EntityAddr { kind: types::AddrType::Any, ..addr });
     }
+    let bits = match addr.addr {
+        Some(net) if net.port() == 0 && addr.nonce != 0 => {
+            if net.is_ipv4() {
+                32
+            } else {
+                128
+            }
+        }
+        _ => {
+            // An address without a protocol is one of msgr2.
+            let kind = if addr.kind == types::AddrType::Any { types::AddrType::Msgr2 } else { addr.kind };
+            let addr = EntityAddr { kind, ..addr };
+            refuse!(EINVAL, "You specified a range command, but {addr} does not parse as a CIDR range")
+        }
+    };
+    if addr.nonce > bits {
+        refuse!(EINVAL, "Too many bits in range for that protocol!");
+    }
+    Ok(EntityAddr { kind: types::AddrType::Cidr, ..addr })
 }
 
 fn blocklist(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let op = args.opt("blocklistop").or(args.opt("blacklistop")).unwrap_or_default();
     let addr = fenced(args)?;
-    let text = addr.legacy_str();
+    let range = addr.kind == types::AddrType::Cidr;
+    let map = &cx.state.osdmap;
+    let listed = if range { &map.range_blocklist } else { &map.blocklist }.contains_key(&addr);
+    let text = if range { addr.to_string() } else { addr.legacy_str() };
     if op == "rm" {
-        if !cx.state.osdmap.blocklist.contains_key(&addr) {
+        if !listed {
             return Ok(Reply::status(format!("{text} isn't blocklisted")));
         }
-        cx.inc().old_blocklist.push(addr);
+        let inc = cx.inc();
+        if range { &mut inc.old_range_blocklist } else { &mut inc.old_blocklist }.push(addr);
         return Ok(Reply::status(format!("un-blocklisting {text}")));
     }
     let default = options::monitor_number(cx.state, cx.env, "mon_osd_blocklist_default_expire");
     let secs = args.float("expire").unwrap_or(default);
     let until = pools::after(cx.now.wall, secs);
-    let listed = cx.state.osdmap.blocklist.contains_key(&addr);
-    let inc = cx.inc();
     if !listed {
-        inc.new_blocklist.insert(addr, until);
+        let inc = cx.inc();
+        if range { &mut inc.new_range_blocklist } else { &mut inc.new_blocklist }.insert(addr, until);
     }
     Ok(Reply::status(format!("blocklisting {text} until {} ({} sec)", until.iso(), number(secs))))
 }
 
 fn blocklist_clear(cx: &mut Cx<'_>, _: &Args) -> Outcome {
-    let all: Vec<EntityAddr> = cx.state.osdmap.blocklist.keys().copied().collect();
-    if !all.is_empty() {
-        cx.inc().old_blocklist = all;
+    let map = &cx.state.osdmap;
+    let all: Vec<EntityAddr> = map.blocklist.keys().copied().collect();
+    let ranges: Vec<EntityAddr> = map.range_blocklist.keys().copied().collect();
+    if !all.is_empty() || !ranges.is_empty() {
+        let inc = cx.inc();
+        inc.old_blocklist = all;
+        inc.old_range_blocklist = ranges;
     }
     Ok(Reply::status(" removed all blocklist entries"))
 }
 
 /// Used by the table of `osd_dump`, where the other lists are.
 pub(super) fn blocklist_ls(cx: &mut Cx<'_>, _: &Args) -> Outcome {
-    let list = &cx.state.osdmap.blocklist;
-    let value = list.iter().map(|(a, until)| json!({"addr": a.legacy_str(), "until": until.iso()})).collect();
-    let reply =
-        cx.show("blocklist", value, || list.iter().map(|(a, until)| format!("{} {}\n", a.legacy_str(), until.iso())).collect());
+    let list: Vec<(String, UTime)> = super::osd_dump::blocklist(&cx.state.osdmap);
+    let value = list.iter().map(|(a, until)| json!({"addr": a, "until": until.iso()})).collect();
+    let reply = cx.show("blocklist", value, || list.iter().map(|(a, until)| format!("{a} {}\n", until.iso())).collect());
     Ok(reply.with_status(format!("listed {} entries", list.len())))
 }
 

@@ -136,7 +136,8 @@ fn exceptions(map: &OsdMap, out: &mut Value) {
     out["primary_temp"] = map.primary_temp.iter().map(|(pg, osd)| json!({"pgid": pg.to_string(), "osd": osd})).collect();
     let blocklist: Map<String, Value> = map.blocklist.iter().map(|(a, until)| (a.legacy_str(), time(*until).into())).collect();
     out["blocklist"] = blocklist.into();
-    out["range_blocklist"] = json!({});
+    let ranges: Map<String, Value> = map.range_blocklist.iter().map(|(a, until)| (a.to_string(), time(*until).into())).collect();
+    out["range_blocklist"] = ranges.into();
     out["erasure_code_profiles"] = json!(map.erasure_code_profiles);
     out["removed_snaps_queue"] = snaps(&map.removed_snaps_queue, "snaps");
     out["new_removed_snaps"] = snaps(&map.new_removed_snaps, "snaps");
@@ -449,7 +450,16 @@ fn text(map: &OsdMap) -> String {
     for (addr, until) in &map.blocklist {
         out.push_str(&format!("blocklist {} expires {}\n", addr.legacy_str(), time(*until)));
     }
+    for (addr, until) in &map.range_blocklist {
+        out.push_str(&format!("range blocklist {addr} expires {}\n", time(*until)));
+    }
     out
+}
+
+/// Who is fenced, and until when: clients first, then ranges of addresses.
+pub(super) fn blocklist(map: &OsdMap) -> Vec<(String, UTime)> {
+    let ranges = map.range_blocklist.iter().map(|(range, until)| (range.to_string(), *until));
+    map.blocklist.iter().map(|(addr, until)| (addr.legacy_str(), *until)).chain(ranges).collect()
 }
 
 /// Refuses releases that do not exist.

@@ -10,8 +10,9 @@ use crate::state::{Change, State};
 use maps::{Incremental, Pool, SnapIntervals, flags, pool_flags, state as bits};
 use messages::mon::log_level;
 use node::{Now, Outputs};
+use std::collections::BTreeMap;
 use std::time::Duration;
-use types::{OsdId, PoolId};
+use types::{EntityAddr, OsdId, PoolId, UTime};
 
 /// How long an OSD whose session ended may take to come back before it is marked down.
 const RECONNECT: Duration = Duration::from_secs(3);
@@ -45,7 +46,11 @@ impl Monitor {
         full_osds(&state, &self.soft, &mut inc);
         full_pools(&state, &self.soft, &mut inc, &mut lines);
         purged_snaps(&state, &self.soft, &self.env, &mut inc);
-        inc.old_blocklist.extend(state.osdmap.blocklist.iter().filter(|(_, until)| **until < now.wall).map(|(a, _)| *a));
+        let over = |list: &BTreeMap<EntityAddr, UTime>| -> Vec<EntityAddr> {
+            list.iter().filter(|(_, until)| **until < now.wall).map(|(addr, _)| *addr).collect()
+        };
+        inc.old_blocklist.extend(over(&state.osdmap.blocklist));
+        inc.old_range_blocklist.extend(over(&state.osdmap.range_blocklist));
         lines.into_iter().for_each(|(level, text)| self.line(now, level, text));
         if inc != before {
             self.propose(now, Vec::new(), Some(inc), Vec::new(), out);
