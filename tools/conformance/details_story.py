@@ -1039,9 +1039,8 @@ def unknown(w):
 def absent(w):
     """What ours is meant not to have, or to answer otherwise."""
     tell("copy_get of nothing", lambda: w.c.ask(b"absent", 0x121E, struct.pack("<Q", 100)))
-    for words in (("range", "add", "10.7.0.0/16"), ("range", "rm", "10.7.0.0/16"), ("ls", "--format", "json")):
-        did = w.run("ceph", "osd", "blocklist", *words)
-        print(f"ceph osd blocklist {' '.join(words)}: {' '.join(did.split()[:3])}", flush=True)
+    did = w.run("ceph", "osd", "blocklist", "ls", "--format", "json")
+    print(f"ceph osd blocklist ls --format json: {' '.join(did.split()[:3])}", flush=True)
     tell("snapshot name of 4096 bytes", lambda: w.other.create_snap("s" * 4096))
     tell("snapshot without a name", lambda: w.other.create_snap(""))
     tell("pool name of 5000 bytes", lambda: w.cluster.create_pool("p" * 5000))
