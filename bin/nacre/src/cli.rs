@@ -93,9 +93,10 @@ pub(crate) struct Common {
     /// How network and disks are driven.
     #[arg(long, value_enum, default_value_t = Driver::Auto)]
     pub(crate) driver: Driver,
-    /// Microseconds to look for more work before sleeping.
-    #[arg(long, value_name = "MICROSECONDS", default_value_t = 0, hide_short_help = true)]
-    pub(crate) spin: u64,
+    /// Microseconds to look for more work before sleeping; 0 to sleep at once. If it is not given, the next request of a client that does one
+    /// thing at a time is looked for (up to 150), and the end of its write (up to 200): less latency for more processor time.
+    #[arg(long, value_name = "MICROSECONDS", hide_short_help = true)]
+    pub(crate) spin: Option<u64>,
 }
 
 #[derive(Args, Debug)]

@@ -249,7 +249,12 @@ impl Process {
     }
 
     fn setup(&self, common: &Common) -> Setup {
-        Setup { driver: common.driver.into(), level: common.log.into(), spin: Duration::from_micros(common.spin), ..Setup::new() }
+        Setup {
+            driver: common.driver.into(),
+            level: common.log.into(),
+            spin: common.spin.map(Duration::from_micros),
+            ..Setup::new()
+        }
     }
 
     fn start_mon(

@@ -103,7 +103,7 @@ impl Server {
 fn main() {
     let args: Vec<String> = std::env::args().collect();
     let choice: Choice = args.get(1).map_or("auto", String::as_str).parse().expect("auto, uring or epoll");
-    let spin = Duration::from_micros(args.get(2).map_or(0, |s| s.parse().expect("microseconds")));
+    let spin = args.get(2).map(|s| Duration::from_micros(s.parse().expect("microseconds")));
     let folder = args.get(3).map_or(".", String::as_str);
     let path = std::path::Path::new(folder).join(format!("measure.{}", std::process::id()));
     std::fs::write(&path, vec![1; RING as usize]).expect("the folder can be written");
@@ -116,7 +116,7 @@ fn main() {
     let _ = std::fs::remove_file(&path);
 }
 
-fn measure(name: &str, durable: bool, depth: usize, choice: Choice, spin: Duration, path: &std::path::Path) {
+fn measure(name: &str, durable: bool, depth: usize, choice: Choice, spin: Option<Duration>, path: &std::path::Path) {
     let device = Device::open(path, &DeviceOptions::default()).expect("the file opens");
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let addr = listener.local_addr().expect("an address");

@@ -25,7 +25,7 @@ pub(crate) struct Parts {
     pub(crate) wake: Option<Arc<EventFd>>,
     pub(crate) max_connections: usize,
     /// How long to look for completions before sleeping.
-    pub(crate) spin: Duration,
+    pub(crate) spin: Option<Duration>,
 }
 
 /// Carries the outputs of a machine out and brings its inputs in. A driver that is dropped takes every buffer back from the

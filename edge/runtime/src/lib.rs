@@ -94,8 +94,9 @@ pub struct Setup {
     pub log: Box<dyn LogSink>,
     /// Least important level that is logged, until the machine sets another.
     pub level: Level,
-    /// How long to look for more work before sleeping, while there is work. Saves a wake-up, burns a processor.
-    pub spin: Duration,
+    /// How long to look for more work before sleeping, while there is work. Saves a wake-up, burns a processor. Zero: never; `None`: some
+    /// hundred microseconds, for a client that does one thing at a time.
+    pub spin: Option<Duration>,
     /// Connections at most; further ones wait in the kernel's queue.
     pub max_connections: usize,
 }
@@ -110,7 +111,7 @@ impl Setup {
             inbox: None,
             log: Box::new(|_: UTime, _: &LogLine| {}),
             level: Level::Info,
-            spin: Duration::ZERO,
+            spin: None,
             max_connections: 8192,
         }
     }

@@ -55,6 +55,7 @@ pub(crate) enum For {
 #[derive(Debug)]
 pub(crate) struct Spin {
     limit: Duration,
+    never: bool,
     /// Rounds in a row that brought next to nothing.
     lonely: u32,
     /// When there was something to do last.
@@ -114,9 +115,16 @@ pub(crate) struct Look {
 }
 
 impl Spin {
-    /// Looks at most for `limit` after there was something to do.
-    pub(crate) fn new(limit: Duration) -> Self {
-        Self { limit, lonely: 0, busy: Mono(0), any: Credit::full(ASKED), next: Credit::full(UNASKED) }
+    /// Looks at most for `asked` after there was something to do; not at all if that is nothing; for a lonely client if nothing is asked for.
+    pub(crate) fn new(asked: Option<Duration>) -> Self {
+        Self {
+            limit: asked.unwrap_or_default(),
+            never: asked == Some(Duration::ZERO),
+            lonely: 0,
+            busy: Mono(0),
+            any: Credit::full(ASKED),
+            next: Credit::full(UNASKED),
+        }
     }
 
     /// There were so many things to do.
@@ -129,7 +137,7 @@ impl Spin {
 
     /// Until when to look, if it is worth it.
     pub(crate) fn begin(&mut self, now: Mono, what: For) -> Option<Look> {
-        let lonely = self.lonely >= LONELY;
+        let lonely = self.lonely >= LONELY && !self.never;
         let limit = match what {
             For::Disk if lonely => self.limit.max(DISK),
             For::Peers if lonely => self.limit.max(PEER),
@@ -160,7 +168,7 @@ mod tests {
 
     #[test]
     fn goes_on_only_while_it_succeeds() {
-        let mut spin = Spin::new(Duration::from_secs(3600));
+        let mut spin = Spin::new(Some(Duration::from_secs(3600)));
         spin.note_busy(9);
         let now = crate::driver::now();
         for _ in 0..100 {
@@ -175,13 +183,13 @@ mod tests {
             }
         }
         assert!((MOST_CREDIT..40).contains(&tries), "{tries} tries in vain");
-        assert_eq!(Spin::new(Duration::ZERO).begin(now, For::Others), None);
+        assert_eq!(Spin::new(None).begin(now, For::Others), None);
     }
 
     #[test]
     fn a_lonely_client_is_waited_for_without_being_asked() {
         for what in [For::Disk, For::Peers] {
-            let mut spin = Spin::new(Duration::ZERO);
+            let mut spin = Spin::new(None);
             let mut looks = |things: usize, what| {
                 spin.note_busy(things);
                 spin.begin(spin.busy, what).is_some()
@@ -192,13 +200,18 @@ mod tests {
             assert!(!looks(1, For::Others));
             assert!(!looks(3, what), "others are there");
             assert!(!looks(1, what), "and may come again");
+            let mut never = Spin::new(Some(Duration::ZERO));
+            for _ in 0..2 * LONELY {
+                never.note_busy(1);
+                assert_eq!(never.begin(never.busy, what), None, "it was said not to look");
+            }
         }
     }
 
     #[test]
     fn requests_that_come_soon_are_slept_for() {
         let tries = |gap: Duration| {
-            let mut spin = Spin::new(Duration::ZERO);
+            let mut spin = Spin::new(None);
             let mut tries = 0;
             for _ in 0..LONELY + 1000 {
                 spin.note_busy(1);

@@ -69,7 +69,7 @@ fn meets_deadlines(choice: Choice) {
 fn sleeps_when_idle(choice: Choice) {
     let make = || -> Box<dyn Node> { Box::new(Timer { next: None, met: usize::MAX, turns: 0, late: Vec::new(), call: None }) };
     let mut setup = Setup::new();
-    setup.spin = Duration::from_micros(50);
+    setup.spin = Some(Duration::from_micros(50));
     setup.listeners.push((node::ListenerId(0), std::net::TcpListener::bind("127.0.0.1:0").unwrap()));
     let idle = Running::start(choice, setup, make);
     let before: usize = idle.call("turns").parse().unwrap();
