@@ -68,6 +68,13 @@ enum Phase {
     Supers,
     Snapshot(Super),
     Log(Super, Bytes, LogRead),
+    /// A flush: what was read may be the last write of a process that was killed, which is in the kernel's memory only.
+    Settling {
+        snapshot_index: Index,
+        snapshot: Bytes,
+        entries: Vec<Entry>,
+        torn: bool,
+    },
     /// Waits for the owner: a first snapshot, an append, another snapshot.
     Idle,
     Appending {
@@ -354,6 +361,10 @@ impl Journal {
                 log.at += buf.len() as u64;
                 self.read_piece(sb, snapshot, log, out)?;
             }
+            (Phase::Settling { snapshot_index, snapshot, entries, torn }, DiskOutput::Done) => {
+                self.phase = Phase::Idle;
+                self.events.push_back(Event::Opened { snapshot_index, snapshot, entries, torn });
+            }
             (Phase::Appending { last, crc, len }, DiskOutput::Done) => {
                 self.used += len;
                 self.last_crc = crc;
@@ -462,7 +473,7 @@ impl Journal {
     fn read_piece(&mut self, sb: Super, snapshot: Bytes, log: LogRead, out: &mut Outputs) -> Result<(), String> {
         let len = (log.len - log.at).min(LOG_PIECE);
         if len == 0 {
-            return self.opened(sb, snapshot, &log.bytes);
+            return self.replayed(sb, snapshot, &log.bytes, out);
         }
         let offset = sb.log_at() + log.at;
         self.phase = Phase::Log(sb, snapshot, log);
@@ -470,20 +481,17 @@ impl Journal {
         Ok(())
     }
 
-    fn opened(&mut self, sb: Super, snapshot: Bytes, log: &[u8]) -> Result<(), String> {
+    /// The log is read: nobody hears of what is in it before it is surely on the disk.
+    fn replayed(&mut self, sb: Super, snapshot: Bytes, log: &[u8], out: &mut Outputs) -> Result<(), String> {
         let replayed = replay(&sb, log)?;
         self.used = replayed.end as u64;
         self.last_crc = replayed.last_crc;
         self.durable = replayed.entries.last().map_or(sb.snapshot_index, |e| e.index);
-        self.events.push_back(Event::Opened {
-            snapshot_index: sb.snapshot_index,
-            snapshot,
-            entries: replayed.entries,
-            torn: replayed.torn,
-        });
+        self.phase =
+            Phase::Settling { snapshot_index: sb.snapshot_index, snapshot, entries: replayed.entries, torn: replayed.torn };
         self.sb = Some(sb);
         self.note_written();
-        self.phase = Phase::Idle;
+        self.request(DiskOp::Flush, out);
         Ok(())
     }
 

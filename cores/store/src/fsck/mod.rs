@@ -39,6 +39,9 @@ pub trait BlockWrite: BlockRead {
     fn write(&mut self, device: DeviceId, offset: u64, bytes: &[u8]) -> Result<(), String>;
 }
 
+/// What is found of data that the store could not read when it had to keep a part of it, and gave up.
+pub const MARKED: &str = "was damaged before, and is marked so";
+
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
@@ -322,7 +325,7 @@ impl Checker<'_> {
                 Some((first, n)) if index < n => (self.store.ring_device(), self.store.sb.ring_start + first + u64::from(index)),
                 _ => return report.find(Severity::Fatal, place, "lies in a journal record that is not there"),
             },
-            Where::Bad | Where::Staged(_) => return report.find(Severity::Data, place, "was damaged before, and is marked so"),
+            Where::Bad | Where::Staged(_) => return report.find(Severity::Data, place, MARKED),
         };
         let mut buf = vec![0; BLOCK];
         report.verified += 1;
