@@ -39,6 +39,8 @@ const SOON: Duration = Duration::from_micros(45);
 /// Rounds with next to nothing in them before that is done, and what that is: a request in two pieces.
 const LONELY: u32 = 512;
 const NEXT_TO_NOTHING: usize = 2;
+/// After a pause as long as this nobody is waiting: what servers tell each other now and then is slept for.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// What there is to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,10 +131,13 @@ impl Spin {
 
     /// There were so many things to do.
     pub(crate) fn note_busy(&mut self, things: usize) {
-        self.lonely = if things <= NEXT_TO_NOTHING { self.lonely.saturating_add(1) } else { 0 };
-        if !self.limit.is_zero() || self.lonely >= LONELY {
-            self.busy = crate::driver::now();
-        }
+        self.note_busy_at(crate::driver::now(), things);
+    }
+
+    fn note_busy_at(&mut self, now: Mono, things: usize) {
+        let goes_on = things <= NEXT_TO_NOTHING && now.since(self.busy) < PAUSE;
+        self.lonely = if goes_on { self.lonely.saturating_add(1) } else { 0 };
+        self.busy = now;
     }
 
     /// Until when to look, if it is worth it.
@@ -195,7 +200,8 @@ mod tests {
                 spin.begin(spin.busy, what).is_some()
             };
             for round in 1..2 * LONELY {
-                assert_eq!(looks(1, what), round >= LONELY, "round {round}");
+                // The first round comes after a pause.
+                assert_eq!(looks(1, what), round > LONELY, "round {round}");
             }
             assert!(!looks(1, For::Others));
             assert!(!looks(3, what), "others are there");
@@ -204,6 +210,20 @@ mod tests {
             for _ in 0..2 * LONELY {
                 never.note_busy(1);
                 assert_eq!(never.begin(never.busy, what), None, "it was said not to look");
+            }
+        }
+    }
+
+    #[test]
+    fn what_comes_now_and_then_is_slept_for() {
+        let mut spin = Spin::new(None);
+        let mut now = Mono(1);
+        for _ in 0..4 * LONELY {
+            // A heartbeat and its answer.
+            for pause in [PAUSE, PAUSE / 100] {
+                now = now.plus(pause);
+                spin.note_busy_at(now, 1);
+                assert_eq!(spin.begin(now, For::Peers), None);
             }
         }
     }
