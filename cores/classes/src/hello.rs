@@ -1,6 +1,6 @@
 //! Class `hello`: the example of Ceph's documentation; clients use it to test that classes work.
 
-use crate::{Call, Change, Method, Outcome, PROMOTE, RD, WR};
+use crate::{Call, Change, Filter, Method, Outcome, PROMOTE, RD, WR};
 use bytes::Bytes;
 use types::{Errno, Rope};
 
@@ -16,6 +16,9 @@ pub(crate) const METHODS: &[Method] = &[
     Method { name: "bad_reader", flags: WR, run: |_| Err(Errno::EIO.into()) },
     Method { name: "bad_writer", flags: RD, run: |_| Err(Errno::EIO.into()) },
 ];
+
+/// The example of a filter: objects whose attribute has the given value.
+pub(crate) const FILTERS: &[Filter] = &[Filter { name: "hello", matches: |value, given| value == given }];
 
 /// Longest name that is greeted, in bytes.
 const MAX_NAME: usize = 100;

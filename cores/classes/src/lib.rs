@@ -30,7 +30,7 @@ mod unique;
 mod user;
 mod version;
 
-pub use registry::{Class, Lookup, Method, PROMOTE, RD, WR, all, find};
+pub use registry::{Class, Filter, Lookup, Method, PROMOTE, RD, WR, all, find, find_filter};
 
 use bytes::Bytes;
 use denc::Decode;

@@ -122,10 +122,13 @@ fn list_locks(call: &mut Call<'_>) -> Outcome {
     Ok(ListLocksReply { locks }.to_bytes())
 }
 
-/// The lock, if the caller holds it with this kind, tag and cookie; EBUSY otherwise.
+/// The lock, if the caller holds it with this kind, tag and cookie; EBUSY otherwise, ENOENT without an object.
 fn held(call: &Call<'_>, name: &str, wanted: u8, tag: &str, cookie: &str) -> Result<LockInfo, Fail> {
     if !valid_kind(wanted) || name.is_empty() {
         return Err(Errno::EINVAL.into());
+    }
+    if !call.exists()? {
+        return Err(Errno::ENOENT.into());
     }
     let lock = read_lock(call, name)?;
     let id = LockerId { locker: caller(call), cookie: cookie.into() };

@@ -378,6 +378,20 @@ fn the_cluster_log_is_followed() {
 }
 
 #[test]
+fn a_session_follows_the_log_at_the_level_it_asked_for_last() {
+    let mut world = World::new();
+    let c = world.connect("client.admin", None, 0);
+    for (level, text, heard) in [("log-info", "one", true), ("log-error", "two", false), ("log-info", "three", true)] {
+        world.subscribe(c, level, 0, false);
+        world.pass(Duration::from_secs(1));
+        world.take(c, LogMsg::KIND);
+        world.ok(&format!(r#"{{"prefix":"log","logtext":["{text}"]}}"#));
+        let lines: Vec<_> = world.take(c, LogMsg::KIND).iter().flat_map(|m| LogMsg::decode(m).unwrap().entries).collect();
+        assert_eq!(lines.iter().any(|l| l.message == text), heard, "{level}: {lines:?}");
+    }
+}
+
+#[test]
 fn a_new_follower_of_the_log_sees_the_last_line_before_audits() {
     let mut world = World::new();
     world.boot_osd(0);

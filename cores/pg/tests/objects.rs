@@ -322,12 +322,22 @@ fn filtered_and_old_listings() {
     let id = *bench.pgs.keys().next().expect("a group");
     let args = OpArgs::List { count: 10, start_epoch: 0 };
     let mut ask = |list: Op| bench.ask(OsdOp { pg: id, ..request("", vec![list]) });
-    let filter = ops::ListFilter { xattr: "_color".into(), value: "red".into(), cursor: types::HObject::min() };
-    let reply = ask(Op { input: filter.to_bytes(), ..Op::new(PGNLS_FILTER, args) });
-    let page = ops::ListPage::from_bytes(&reply.ops[0].output.contiguous()).expect("a page");
-    let mut names: Vec<String> = page.entries.iter().map(|e| text(&e.name)).collect();
-    names.sort();
-    assert_eq!((reply.result, names), (1, vec!["a".into(), "c".into()]));
+    let mut filtered = |kind: &'static str| {
+        let (xattr, value) = ("_color".into(), "red".into());
+        let filter = ops::ListFilter { kind: kind.into(), xattr, value, cursor: types::HObject::min() };
+        let reply = ask(Op { input: filter.to_bytes(), ..Op::new(PGNLS_FILTER, args.clone()) });
+        let page = ops::ListPage::from_bytes(&reply.ops[0].output.contiguous()).unwrap_or_default();
+        let mut names: Vec<String> = page.entries.iter().map(|e| text(&e.name)).collect();
+        names.sort();
+        (reply.result, names)
+    };
+    assert_eq!(filtered("plain"), (1, vec!["a".into(), "c".into()]));
+    assert_eq!(filtered("hello.hello"), (1, vec!["a".into(), "c".into()]));
+    for (kind, refusal) in
+        [("hello.nosuch", Errno::EINVAL), ("nosuch.hello", Errno::EPERM), (".", Errno::EINVAL), ("other", Errno::EINVAL)]
+    {
+        assert_eq!(filtered(kind), (refusal.wire(), Vec::new()), "{kind}");
+    }
     let reply = ask(Op { input: types::HObject::min().to_bytes(), ..Op::new(PGLS, args) });
     let page = ops::OldListPage::from_bytes(&reply.ops[0].output.contiguous()).expect("a page");
     assert_eq!((reply.result, page.entries.len()), (1, 3));

@@ -274,6 +274,9 @@ impl Decode for OldListPage {
 /// Input of PGLS_FILTER and PGNLS_FILTER: what to compare, then the cursor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListFilter {
+    /// `plain`, or a class, a point and the name of its filter. Ceph's classes bring others than the one that there is; what they
+    /// would have in place of attribute and value is not known here.
+    pub kind: Bytes,
     /// Attribute, with the `_` that user attributes are stored under.
     pub xattr: Bytes,
     /// Value that it must have.
@@ -286,7 +289,7 @@ impl Encode for ListFilter {
     fn encode(&self, out: &mut Vec<u8>) {
         "pg".encode(out);
         "filter".encode(out);
-        "plain".encode(out);
+        self.kind.encode(out);
         self.xattr.encode(out);
         self.value.encode(out);
         self.cursor.encode(out);
@@ -298,10 +301,11 @@ impl Decode for ListFilter {
         // Two names that once chose a class method; both are ignored by every OSD.
         r.blob()?;
         r.blob()?;
-        if r.blob()? != b"plain" {
+        let kind: Bytes = r.get()?;
+        if kind != "plain" && !kind.contains(&b'.') {
             return Err(DecodeError::Invalid("kind of list filter"));
         }
-        Ok(Self { xattr: r.get()?, value: r.get()?, cursor: r.get()? })
+        Ok(Self { kind, xattr: r.get()?, value: r.get()?, cursor: r.get()? })
     }
 }
 

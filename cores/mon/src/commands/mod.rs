@@ -312,15 +312,14 @@ impl Parsed {
     }
 }
 
-/// Reads a command: one JSON object (or, from the oldest callers, the bare words). What follows the object is ignored, as Ceph
-/// does: librbd closes some of its commands with a quotation mark too many.
+/// Reads a command: one JSON object; bare words are none. What follows the object is ignored, as Ceph does: librbd closes some of
+/// its commands with a quotation mark too many.
 pub(crate) fn parse(table: &'static [Command], text: &str) -> Result<Parsed, Refusal> {
     let text = text.trim();
     let object = match serde_json::Deserializer::from_str(text).into_iter::<Value>().next() {
         Some(Ok(Value::Object(object))) => object,
-        _ if text.starts_with('{') => refuse!(EINVAL, "command is not valid JSON"),
         Some(Ok(_)) => refuse!(EINVAL, "a command must be a JSON object with a 'prefix'"),
-        _ => serde_json::Map::from_iter([("prefix".to_string(), Value::String(text.to_string()))]),
+        _ => refuse!(EINVAL, "command is not valid JSON"),
     };
     let Some(Value::String(prefix)) = object.get("prefix") else { refuse!(EINVAL, "command has no 'prefix'") };
     let format = Format::parse(object.get("format").and_then(Value::as_str).unwrap_or_default());
@@ -400,7 +399,7 @@ mod tests {
     fn what_follows_a_command_is_ignored() {
         let parsed = parse(table(), "\n{\"prefix\": \"fsid\", \"format\": \"json\"}\"").ok().unwrap();
         assert_eq!((parsed.command.signature.prefix.as_str(), parsed.format), ("fsid", Format::Json));
-        assert_eq!(parse(table(), "fsid").ok().unwrap().command.signature.prefix, "fsid");
+        assert!(parse(table(), "fsid").is_err() && parse(table(), "").is_err(), "bare words");
         assert!(parse(table(), "{\"prefix\": ").is_err());
     }
 

@@ -126,6 +126,10 @@ impl Monitor {
         for (what, item) in wanted.what {
             let Some(entry) = self.sessions.0.get_mut(&(Side::Mon, session)) else { return };
             // Kinds that do not exist here (file systems, keys) are accepted and never answered, as by a cluster without them.
+            if is_log(&what) {
+                // A session follows the cluster log at one level: librados asks for the next without giving up the last.
+                entry.subs.retain(|other, _| !is_log(other));
+            }
             if entry.subs.len() < 64 {
                 entry.subs.insert(what.clone(), item);
             }
@@ -161,7 +165,7 @@ impl Monitor {
                     "monmap" => old.monmap != new.monmap,
                     "mgrmap" => old.mgrmap != new.mgrmap,
                     "config" => old.config != new.config || old.osdmap != new.osdmap,
-                    log if log.starts_with("log") => old.log != new.log,
+                    log if is_log(log) => old.log != new.log,
                     _ => false,
                 };
                 if changed {
@@ -190,7 +194,7 @@ impl Monitor {
                 }
                 (vec![ConfigMsg { config }.encode()], item.start)
             }
-            log if log.starts_with("log") => log_lines(&state, log, item.start, first),
+            log if is_log(log) => log_lines(&state, log, item.start, first),
             _ => return,
         };
         let answered = !messages.is_empty();
@@ -280,6 +284,11 @@ pub(super) fn osd_maps(state: &State, start: u64) -> (Vec<Message>, u64) {
     }
     messages.push(message.encode());
     (messages, u64::from(last) + 1)
+}
+
+/// Whether a subscription is one to the cluster log: `log`, or `log-` and a level.
+fn is_log(what: &str) -> bool {
+    what.starts_with("log")
 }
 
 /// Lines of at least the wanted level, and the version after them. A new subscriber from 0 gets none of the past but

@@ -87,10 +87,10 @@ fn list(env: &Env<'_>, request: &OsdOp, op: &Op, slot: &mut OpResult) -> Exec<i3
     let mut r = Reader::new(&op.input);
     let (filter, cursor) = match op.code {
         code::PGLS_FILTER | code::PGNLS_FILTER => {
-            known_filter(&op.input)?;
+            let judge = judge(&op.input)?;
             let filter: ListFilter = r.get()?;
             let cursor = filter.cursor.clone();
-            (Some(filter), cursor)
+            (Some((filter, judge)), cursor)
         }
         _ => (None, r.get::<HObject>()?),
     };
@@ -105,18 +105,21 @@ fn list(env: &Env<'_>, request: &OsdOp, op: &Op, slot: &mut OpResult) -> Exec<i3
     Ok(i32::from(listed.done))
 }
 
-/// Whether a filter's kind is one that there is: ours, or that of an object class, of which none has one here.
-fn known_filter(input: &[u8]) -> Exec<()> {
+/// Whether an attribute's value is what the client gave.
+type Judge = fn(value: &[u8], given: &[u8]) -> bool;
+
+/// Who judges for a filter of this kind: `plain`, which compares, or an object class.
+fn judge(input: &[u8]) -> Exec<Judge> {
     let mut r = Reader::new(input);
     let (_, _, kind) = (r.blob()?, r.blob()?, r.blob()?);
-    let Some(dot) = kind.iter().position(|b| *b == b'.').filter(|dot| *dot > 0) else { return Ok(()) };
-    match classes::find(&kind[..dot], b"") {
-        classes::Lookup::UnknownClass => Err(Errno::EPERM.into()),
-        _ => Err(Errno::EINVAL.into()),
+    match kind.iter().position(|b| *b == b'.').filter(|dot| *dot > 0) {
+        Some(dot) => Ok(classes::find_filter(&kind[..dot], &kind[dot + 1..])?.matches),
+        None if kind == b"plain" => Ok(|value, given| value == given),
+        None => Err(Errno::EINVAL.into()),
     }
 }
 
-fn page(env: &Env<'_>, cursor: &HObject, count: usize, filter: Option<&ListFilter>, place: &Locator) -> Exec<Listed> {
+fn page(env: &Env<'_>, cursor: &HObject, count: usize, filter: Option<&(ListFilter, Judge)>, place: &Locator) -> Exec<Listed> {
     let (start, end) = bounds(env.id.pg.pool, env.id.pg.seed, env.pool.pg_num);
     let beginning = *cursor == HObject::min() || *cursor == HObject::default();
     let outside = (!cursor.max && *cursor >= end) || (!beginning && *cursor < start);
@@ -149,15 +152,15 @@ fn end_cursor(end: &HObject) -> HObject {
     if end.hash == 0 { HObject::end() } else { end.at(SnapId::HEAD) }
 }
 
-fn wanted(env: &Env<'_>, object: &HObject, filter: Option<&ListFilter>, place: &Locator) -> Exec<bool> {
+fn wanted(env: &Env<'_>, object: &HObject, filter: Option<&(ListFilter, Judge)>, place: &Locator) -> Exec<bool> {
     if !object.is_head() || (place.nspace != ALL_NAMESPACES && object.nspace != place.nspace) {
         return Ok(false);
     }
-    let Some(filter) = filter else { return Ok(true) };
+    let Some((filter, judge)) = filter else { return Ok(true) };
     // Users' attributes have a prefix in the filter's name that they do not have here; others no client sees.
     let Some(name) = filter.xattr.strip_prefix(b"_") else { return Ok(false) };
     let value: Option<Bytes> = env.store.xattr(env.hold, object, name)?;
-    Ok(value.is_some_and(|v| v == filter.value))
+    Ok(value.is_some_and(|v| judge(&v, &filter.value)))
 }
 
 #[cfg(test)]
