@@ -13,6 +13,8 @@ pub(crate) const TO_SERVICE: u8 = 1;
 pub(crate) const GET_AUTH_SESSION_KEY: u16 = 0x0100;
 /// Gives tickets for services.
 pub(crate) const GET_SERVICE_TICKETS: u16 = 0x0200;
+/// Asks for the keys that tickets of the asker's own service are sealed with.
+pub(crate) const GET_ROTATING_KEYS: u16 = 0x0400;
 /// A connection mode list and the like never has more entries.
 const MOST_MODES: usize = 16;
 

@@ -158,6 +158,25 @@ fn an_osd_without_the_keys_of_a_ticket_refuses_it_and_the_client_drops_it() {
 }
 
 #[test]
+fn who_is_called_a_daemon_gets_the_keys_of_its_service_and_a_client_gets_none() {
+    use denc::{Decode as _, Encode as _};
+    let mut net = Net::new(vec![mon(), osd(2), admin(1)], 5);
+    for (node, who) in [(1, Some((key(2), rotating(20)))), (2, None)] {
+        talk(&mut net, node, 0, 1, EntityType::Mon);
+        let (now, session) = (net.time(), net.events[0].last().unwrap().session());
+        let (result, reply) = net.nodes[0].renew(now, session, &0x0400u16.to_vec());
+        let Some((own, keys)) = who else {
+            assert_eq!((result, reply.len()), (-13, 0));
+            continue;
+        };
+        let mut r = denc::Reader::new(&reply);
+        assert_eq!((result, r.u16().unwrap(), r.u32().unwrap()), (0, 0x0400, 0));
+        assert_eq!(own.open::<RotatingKeys>(&Vec::<u8>::decode(&mut r).unwrap()), Ok(keys));
+        assert!(r.is_empty());
+    }
+}
+
+#[test]
 fn tickets_are_renewed_over_the_monitor_session() {
     let mut net = Net::new(vec![mon(), osd(2), admin(1)], 5);
     talk(&mut net, 2, 0, 1, EntityType::Mon);
