@@ -41,6 +41,8 @@ pub trait Backend: ObjectStore {
     }
     /// Forgets that.
     fn drop_caches(&mut self) {}
+    /// Begins to write what changed lately into the index, as it would by itself later.
+    fn compact(&mut self) {}
 }
 
 /// Nothing survives; for tests and for measuring everything above the disk.
@@ -94,6 +96,9 @@ impl Backend for store::Store {
     }
     fn drop_caches(&mut self) {
         store::Store::drop_caches(self);
+    }
+    fn compact(&mut self) {
+        store::Store::compact(self);
     }
     fn counters(&self) -> serde_json::Value {
         let c = store::Store::counters(self);

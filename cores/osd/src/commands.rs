@@ -80,6 +80,11 @@ const ROWS: &[Row] = &[
         handler: config_set,
     },
     Row { signature: "config unset var:CephString", help: "undo `config set`", handler: config_unset },
+    Row {
+        signature: "injectargs injected_args:CephString*",
+        help: "set options until the next restart, in the form --name=value or --name value",
+        handler: inject,
+    },
     Row { signature: "config help ?var:CephString", help: "what options mean", handler: config_help },
     Row { signature: "dump_ops_in_flight", help: "operations that are not answered yet", handler: ops_in_flight },
     Row { signature: "ops", help: "operations that are not answered yet", handler: ops_in_flight },
@@ -112,6 +117,11 @@ const ROWS: &[Row] = &[
         signature: "cache drop",
         help: "forget what is cached, so that the next reads come from the disk",
         handler: cache_drop,
+    },
+    Row {
+        signature: "compact",
+        help: "begin to write what changed since the last checkpoint into the index on disk",
+        handler: compact,
     },
     Row { signature: "cache status", help: "bytes that are cached", handler: cache_status },
     Row { signature: "get_latest_osdmap", help: "ask the monitor for newer maps", handler: get_latest_osdmap },
@@ -279,22 +289,72 @@ fn config_diff(osd: &mut Osd, _: Now, _: &Map<String, Value>) -> Answer {
 }
 
 fn config_set(osd: &mut Osd, _: Now, args: &Map<String, Value>) -> Answer {
-    let name = text(args, "var").unwrap_or_default().to_owned();
-    if !OPTIONS.iter().any(|row| row.name == name) {
-        return Answer::error(Errno::ENOENT, format!("osd.{} has no option '{name}'", osd.config.whoami));
-    }
+    let name = text(args, "var").unwrap_or_default();
     let value = match args.get("val") {
         Some(Value::Array(parts)) => parts.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" "),
         Some(Value::String(value)) => value.clone(),
         _ => return Answer::error(Errno::EINVAL, "the value is missing"),
     };
-    osd.local_options.insert(name.clone(), value);
-    if osd.apply_options().contains(&name) {
-        osd.local_options.remove(&name);
-        osd.apply_options();
-        return Answer::error(Errno::EINVAL, format!("the value does not fit option '{name}'"));
+    match set_option(osd, name, value) {
+        Ok(said) => Answer::json(&json!({ "success": said })),
+        Err(refusal) => refusal,
     }
-    Answer::json(&json!({ "success": format!("{name} = '{}' ", osd.options.get(&name).unwrap_or_default()) }))
+}
+
+/// Sets an option until the next restart; what it is now, in words, or why not.
+fn set_option(osd: &mut Osd, name: &str, value: String) -> Result<String, Answer> {
+    if !OPTIONS.iter().any(|row| row.name == name) {
+        return Err(Answer::error(Errno::ENOENT, format!("osd.{} has no option '{name}'", osd.config.whoami)));
+    }
+    osd.local_options.insert(name.to_owned(), value);
+    if osd.apply_options().iter().any(|bad| bad == name) {
+        osd.local_options.remove(name);
+        osd.apply_options();
+        return Err(Answer::error(Errno::EINVAL, format!("the value does not fit option '{name}'")));
+    }
+    Ok(format!("{name} = '{}' ", osd.options.get(name).unwrap_or_default()))
+}
+
+/// Pairs of name and value from `--name=value` and `--name value`; the word that is neither, if one is.
+fn injected(words: &[&str]) -> Result<Vec<(String, String)>, String> {
+    let mut words = words.iter();
+    let mut pairs = Vec::new();
+    while let Some(word) = words.next() {
+        let name = word.strip_prefix("--").filter(|name| !name.is_empty()).ok_or_else(|| word.to_string())?;
+        let (name, value) = match name.split_once('=') {
+            Some((name, value)) => (name, value),
+            None => (name, *words.next().ok_or_else(|| word.to_string())?),
+        };
+        pairs.push((name.replace('-', "_"), value.to_owned()));
+    }
+    Ok(pairs)
+}
+
+/// Sets all that is given, or nothing: what was set before an option that is refused is taken back.
+fn inject(osd: &mut Osd, _: Now, args: &Map<String, Value>) -> Answer {
+    let given: Vec<&str> = match args.get("injected_args") {
+        Some(Value::Array(parts)) => parts.iter().filter_map(Value::as_str).flat_map(str::split_whitespace).collect(),
+        Some(Value::String(text)) => text.split_whitespace().collect(),
+        _ => Vec::new(),
+    };
+    let pairs = match injected(&given) {
+        Ok(pairs) if !pairs.is_empty() => pairs,
+        Ok(_) => return Answer::error(Errno::EINVAL, "there is nothing to set: --name=value is wanted"),
+        Err(word) => return Answer::error(Errno::EINVAL, format!("'{word}' is not of the form --name=value")),
+    };
+    let before = osd.local_options.clone();
+    let mut said = String::new();
+    for (name, value) in pairs {
+        match set_option(osd, &name, value) {
+            Ok(text) => said += &text,
+            Err(refusal) => {
+                osd.local_options = before;
+                osd.apply_options();
+                return refusal;
+            }
+        }
+    }
+    Answer::json(&json!({ "success": said }))
 }
 
 fn config_unset(osd: &mut Osd, _: Now, args: &Map<String, Value>) -> Answer {
@@ -383,6 +443,11 @@ fn cache_drop(osd: &mut Osd, _: Now, _: &Map<String, Value>) -> Answer {
     Answer::text(String::new())
 }
 
+fn compact(osd: &mut Osd, _: Now, _: &Map<String, Value>) -> Answer {
+    osd.store.compact();
+    Answer::json(&json!({ "success": "a checkpoint begins" }))
+}
+
 fn cache_status(osd: &mut Osd, _: Now, _: &Map<String, Value>) -> Answer {
     Answer::json(&json!({ "object_store": osd.store.cached() }))
 }
@@ -454,6 +519,10 @@ mod tests {
         assert_eq!(all.len(), ROWS.len());
         for (row, described) in ROWS.iter().zip(all.values()) {
             assert!(!row.help.is_empty() && described["sig"].is_array(), "{}", row.signature);
+        }
+        assert_eq!(injected(&["--a-b=1", "--c", "2"]), Ok(vec![("a_b".into(), "1".into()), ("c".into(), "2".into())]));
+        for wrong in [&["a=1"][..], &["--"], &["--a"], &["--a", "1", "2"]] {
+            assert!(injected(wrong).is_err(), "{wrong:?}");
         }
         let bench = argument("?count:CephInt");
         assert_eq!((&bench["name"], &bench["type"], &bench["req"]), (&json!("count"), &json!("CephInt"), &json!(false)));

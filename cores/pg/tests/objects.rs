@@ -325,7 +325,7 @@ fn filtered_and_old_listings() {
     let mut filtered = |kind: &'static str| {
         let (xattr, value) = ("_color".into(), "red".into());
         let filter = ops::ListFilter { kind: kind.into(), xattr, value, cursor: types::HObject::min() };
-        let reply = ask(Op { input: filter.to_bytes(), ..Op::new(PGNLS_FILTER, args.clone()) });
+        let reply = ask(Op { input: filter.to_bytes(), ..Op::new(PGNLS_FILTER, args) });
         let page = ops::ListPage::from_bytes(&reply.ops[0].output.contiguous()).unwrap_or_default();
         let mut names: Vec<String> = page.entries.iter().map(|e| text(&e.name)).collect();
         names.sort();

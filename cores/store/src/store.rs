@@ -243,6 +243,11 @@ impl Store {
         self.ranges.get_mut().clear();
     }
 
+    /// Asks for a checkpoint as soon as one may begin, if anything changed since the last.
+    pub fn compact(&mut self) {
+        self.want_checkpoint |= !self.active.is_empty();
+    }
+
     /// A disk request of this store ended.
     pub fn disk_done(&mut self, now: Now, done: DiskDone) {
         self.now = now.mono;
