@@ -272,7 +272,9 @@ def host_cluster(args, directory, mount):
             end = time.monotonic() + 60
             while waiting and time.monotonic() < end:
                 lock.wait(0.2)
-        assert not waiting and all(r == 0 for r in done.values()), f"{len(waiting)} writes wait although the host has space"
+        assert not waiting, f"{len(waiting)} writes wait although the host has space"
+        failed = {name: r for name, r in done.items() if r != 0}
+        assert not failed, f"writes failed that could have waited: {failed}"
         client.close()
         cluster.stop()
         cluster.run(args.nacre, "fsck", directory, "--deep", timeout=120)

@@ -179,6 +179,8 @@ pub struct Space {
     pub omap: u64,
     /// Taken by everything else: journal, index, reserves.
     pub meta: u64,
+    /// What the store lies on has nothing left to give: room may come back although nothing is removed here.
+    pub host_full: bool,
 }
 
 /// A store, as a placement group sees it. See the crate's text for the rules.

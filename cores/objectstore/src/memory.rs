@@ -379,7 +379,7 @@ impl ObjectStore for MemStore {
         let data = self.live.objects.values().map(|o| o.written.iter().map(|(s, e)| e - s).sum::<u64>()).sum();
         let omap = self.live.objects.values().flat_map(|o| &o.omap).map(|(k, v)| (k.len() + v.len()) as u64).sum();
         let total = 1 << 40;
-        Space { total, available: total - data - omap, data, omap, meta: 0 }
+        Space { total, available: total - data - omap, data, omap, meta: 0, host_full: false }
     }
 }
 

@@ -120,8 +120,8 @@ fn waits_for_room(ctx: &Ctx<'_>, work: &Work) -> bool {
     let space = ctx.store.space();
     let total = space.total.min(space.available + space.data + space.omap + space.meta);
     let full = space.available as f64 <= total as f64 * (1.0 - f64::from(ctx.map.full_ratio));
-    // Room that comes back by itself is waited for, too.
-    (full || ctx.store.congested())
+    // Room that comes back by itself is waited for, too, and what others took on the host.
+    (full || space.host_full || ctx.store.congested())
         && op.op.flags & (flags::FULL_TRY | flags::FULL_FORCE) == 0
         && op.peer.kind != types::EntityType::Osd
 }

@@ -250,6 +250,13 @@ impl ObjectStore for Store {
         let copies = self.checkpoint.as_ref().map_or(0, |c| c.pages_taken());
         let pages = self.alloc.page_blocks.saturating_sub(copies);
         let rest = (self.alloc.fixed() + pages + self.lasting_reserve()) * B;
-        Space { total: self.sb.blocks * B, available, data, omap, meta: rest.saturating_sub(omap) }
+        Space {
+            total: self.sb.blocks * B,
+            available,
+            data,
+            omap,
+            meta: rest.saturating_sub(omap),
+            host_full: self.host_exhausted(),
+        }
     }
 }

@@ -68,6 +68,11 @@ impl Store {
         free < self.alloc.free() && (self.io.host_full() || free < 8 * self.floor())
     }
 
+    /// Whether the host gives nothing more, or so little that a single large write may not fit.
+    pub(crate) fn host_exhausted(&self) -> bool {
+        self.io.host_full() || (self.host_short() && self.host_blocks() < self.floor())
+    }
+
     /// Asks for the disk's sizes now and then.
     pub(crate) fn ask_sizes(&mut self) {
         if self.host.stat_at.is_none_or(|at| at <= self.now) {

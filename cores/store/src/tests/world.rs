@@ -649,11 +649,13 @@ impl World {
         assert_eq!(self.store.failure(), None);
         assert!(self.twins[0].committed < self.twins[0].submitted, "not durable yet");
         assert!(!self.submit(0, vec![Mutation::Write(object, 0, data.into())]), "refused while the host is full");
+        assert!(self.store.space().host_full, "whoever asks is told why");
         self.disks[0].host_limit = None;
         self.now += 5_000_000_000;
         self.settle();
         self.check_all();
         assert_eq!(self.twins[0].committed, self.twins[0].submitted);
+        assert!(!self.store.space().host_full);
     }
 
     /// Opens with wrong expectations.
