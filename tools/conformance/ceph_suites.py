@@ -106,7 +106,7 @@ def run(program, name, conf, more, seconds):
     except subprocess.TimeoutExpired as late:
         text, end = (late.stdout or b"").decode(errors="replace"), f"not done after {seconds} s"
     passed = len(re.findall(r"^\[       OK \]", text, re.M))
-    failed = sorted(set(re.findall(r"^\[  FAILED  \] ([\w/.]+)", text, re.M)))
+    failed = sorted(set(re.findall(r"^\[  FAILED  \] ([\w/]+\.[\w/]+)", text, re.M)))
     what = " ".join([name, *(f"{k}={v}" for k, v in more.items())])
     print(f"{what}: {passed} passed, {len(failed)} failed{': ' + ', '.join(failed) if failed else ''}{'; ' + end if end else ''}", flush=True)
     return text, bool(failed or end)
