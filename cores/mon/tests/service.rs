@@ -378,6 +378,25 @@ fn the_cluster_log_is_followed() {
 }
 
 #[test]
+fn a_crush_map_that_is_sent_again_is_no_error_and_no_change() {
+    let mut world = World::new();
+    world.boot_osd(0);
+    let c = world.connect("client.admin", None, 0);
+    let now = world.command(c, r#"{"prefix":"osd getcrushmap"}"#, b"");
+    let (map, version): (_, i64) = (now.output.contiguous(), now.status.parse().expect("its version"));
+    let mut set = |prior: i64, map: &[u8]| {
+        let ack = world.command(c, &format!(r#"{{"prefix":"osd setcrushmap","prior_version":{prior}}}"#), map);
+        (ack.result, ack.status)
+    };
+    assert_eq!(set(version, &map), (0, (version + 1).to_string()));
+    assert_eq!(set(version, &map), (0, (version + 1).to_string()), "the answer was lost");
+    assert_eq!(set(version, &map[..map.len() - 1]).0, -1, "another map");
+    for prior in [version - 1, version + 2, i64::MAX, i64::MIN] {
+        assert_eq!(set(prior, &map).0, -1, "{prior}");
+    }
+}
+
+#[test]
 fn a_session_follows_the_log_at_the_level_it_asked_for_last() {
     let mut world = World::new();
     let c = world.connect("client.admin", None, 0);

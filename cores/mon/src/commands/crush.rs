@@ -345,7 +345,7 @@ fn set_map(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let version = cx.state.osdmap.crush_version;
     if let Some(prior) = args.int("prior_version").filter(|p| *p != i64::from(version)) {
         // The last change, sent again by somebody who did not hear the answer.
-        if prior + 1 == i64::from(version) && cx.input[..] == cx.state.osdmap.crush.to_bytes()[..] {
+        if prior == i64::from(version) - 1 && cx.input[..] == cx.state.osdmap.crush.to_bytes()[..] {
             return Ok(Reply::status(version.to_string()));
         }
         refuse!(EPERM, "prior_version {prior} != crush version {version}");
