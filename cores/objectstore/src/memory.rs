@@ -178,6 +178,8 @@ pub struct MemStore {
     pub damaged: BTreeSet<HObject>,
     /// Transactions that do more than remove are refused.
     pub full: bool,
+    /// What [`Space::host_full`] says.
+    pub host_full: bool,
 }
 
 impl MemStore {
@@ -379,7 +381,7 @@ impl ObjectStore for MemStore {
         let data = self.live.objects.values().map(|o| o.written.iter().map(|(s, e)| e - s).sum::<u64>()).sum();
         let omap = self.live.objects.values().flat_map(|o| &o.omap).map(|(k, v)| (k.len() + v.len()) as u64).sum();
         let total = 1 << 40;
-        Space { total, available: total - data - omap, data, omap, meta: 0, host_full: false }
+        Space { total, available: total - data - omap, data, omap, meta: 0, host_full: self.host_full }
     }
 }
 

@@ -116,3 +116,17 @@ fn a_full_store_refuses_writes_and_takes_deletions() {
     bench.store.full = false;
     assert_eq!(bench.request(10, 2, write("b", "two")).result, 0, "what was refused is not remembered");
 }
+
+#[test]
+fn a_write_that_the_host_has_no_room_for_waits_whatever_the_ratios_say() {
+    let mut bench = Bench::new(1);
+    std::sync::Arc::make_mut(&mut bench.map).full_ratio = 0.95;
+    bench.store.full = true;
+    assert_eq!(bench.request(10, 1, write("a", "one")).result, Errno::ENOSPC.wire(), "too large for a disk that is not full");
+    bench.store.host_full = true;
+    bench.deliver(types::SessionId(10), bench::peer(10), 2, write("a", "one"));
+    bench.settle();
+    assert_eq!((bench.dropped.last().copied(), bench.overran), (Some((types::SessionId(10), 2)), 1));
+    let tries = messages::osd::OsdOp { flags: messages::osd::flags::FULL_TRY, ..write("a", "one") };
+    assert_eq!(bench.request(10, 3, tries).result, Errno::ENOSPC.wire(), "who asks is told");
+}
