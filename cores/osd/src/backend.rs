@@ -41,8 +41,10 @@ pub trait Backend: ObjectStore {
     }
     /// Forgets that.
     fn drop_caches(&mut self) {}
-    /// Begins to write what changed lately into the index, as it would by itself later.
-    fn compact(&mut self) {}
+    /// Begins to write what changed lately into the index, as it would by itself later. False if there is nothing to write.
+    fn compact(&mut self) -> bool {
+        false
+    }
 }
 
 /// Nothing survives; for tests and for measuring everything above the disk.
@@ -97,8 +99,8 @@ impl Backend for store::Store {
     fn drop_caches(&mut self) {
         store::Store::drop_caches(self);
     }
-    fn compact(&mut self) {
-        store::Store::compact(self);
+    fn compact(&mut self) -> bool {
+        store::Store::compact(self)
     }
     fn counters(&self) -> serde_json::Value {
         let c = store::Store::counters(self);

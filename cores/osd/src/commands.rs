@@ -444,8 +444,8 @@ fn cache_drop(osd: &mut Osd, _: Now, _: &Map<String, Value>) -> Answer {
 }
 
 fn compact(osd: &mut Osd, _: Now, _: &Map<String, Value>) -> Answer {
-    osd.store.compact();
-    Answer::json(&json!({ "success": "a checkpoint begins" }))
+    let said = if osd.store.compact() { "a checkpoint begins" } else { "nothing changed since the last checkpoint" };
+    Answer::json(&json!({ "success": said }))
 }
 
 fn cache_status(osd: &mut Osd, _: Now, _: &Map<String, Value>) -> Answer {

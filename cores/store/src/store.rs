@@ -243,9 +243,10 @@ impl Store {
         self.ranges.get_mut().clear();
     }
 
-    /// Asks for a checkpoint as soon as one may begin, if anything changed since the last.
-    pub fn compact(&mut self) {
+    /// Asks for a checkpoint as soon as one may begin. False if nothing changed since the last.
+    pub fn compact(&mut self) -> bool {
         self.want_checkpoint |= !self.active.is_empty();
+        self.want_checkpoint
     }
 
     /// A disk request of this store ended.
