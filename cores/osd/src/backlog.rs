@@ -24,12 +24,12 @@ const USUAL: usize = 4 << 20;
 /// What is counted for an answer beside what it carries.
 const OVERHEAD: usize = 256;
 
-/// An operation that waits until its session's answers have left.
+/// An operation that waits until its session's answers have left, or until its group is there.
 pub(crate) struct Waiting {
     pub(crate) early: Early,
     pub(crate) received: Mono,
     /// What its answer is expected to take.
-    owes: usize,
+    pub(crate) owes: usize,
 }
 
 /// The operations of one session that wait.
@@ -119,6 +119,24 @@ impl Osd {
             self.msgr.hold_session(session, true);
         }
         None
+    }
+
+    /// Operations that waited for a group are the next of their sessions: whatever waits for room came after them.
+    pub(crate) fn rehouse(&mut self) {
+        for waiting in std::mem::take(&mut self.homeless).into_iter().rev() {
+            let session = waiting.early.session;
+            let Some(known) = self.sessions.get(session) else {
+                self.msgr.done(session, waiting.early.bytes);
+                continue;
+            };
+            let first = known.backlog.queue.is_empty();
+            known.backlog.queue.push_front(waiting);
+            if first {
+                self.stalled.push_back(session);
+                self.msgr.hold_session(session, true);
+            }
+            self.relieved = true;
+        }
     }
 
     /// Lets operations go on whose answers fit now, once in a round and as long as that changes something. Whether there were any.

@@ -1,5 +1,6 @@
 //! Messages that arrive, and what groups want done.
 
+use crate::backlog::Waiting;
 use crate::bench::Asker;
 use crate::commands::{self, Answer, Dispatch};
 use crate::copies::OURSELVES;
@@ -58,8 +59,10 @@ impl Osd {
         } else if self.copies.owns(session) {
             self.copies.closed(session);
         } else if let Some(held) = self.sessions.closed(session) {
-            let waited: usize = self.early.iter().filter(|e| e.session == session).map(|e| e.bytes).sum();
+            let waiting = self.early.iter().chain(self.homeless.iter().map(|w| &w.early));
+            let waited: usize = waiting.filter(|e| e.session == session).map(|e| e.bytes).sum();
             self.early.retain(|e| e.session != session);
+            self.homeless.retain(|w| w.early.session != session);
             self.msgr.done(session, held + waited);
             if self.bench.as_ref().is_some_and(|b| b.asker.session == session) {
                 self.bench = None;
@@ -221,7 +224,8 @@ impl Osd {
         }
         let pg = PgId::new(op.locator.pool, op.pg.pg.seed);
         let Some(slot) = self.groups.find(&pg) else {
-            return self.homeless(now, Early { session, epoch: op.epoch, message, bytes }, pg, out);
+            let early = Early { session, epoch: op.epoch, message, bytes };
+            return self.homeless(now, Waiting { early, received, owes }, pg, out);
         };
         let (object, code) = (op.oid.clone(), op.ops.first().map_or(0, |first| first.code));
         let kind = match (op.may_write(), op.flags & flags::READ != 0) {
@@ -243,10 +247,8 @@ impl Osd {
     }
 
     fn wait_for_map(&mut self, now: Now, early: Early, out: &mut Outputs) {
-        if self.early.len() >= MAX_EARLY {
-            self.msgr.done(early.session, early.bytes);
-            self.msgr.close(early.session);
-            return self.session_ended(now, early.session, out);
+        if self.too_early(now, &early, out) {
+            return;
         }
         if early.epoch > self.maps.epoch() {
             self.ask_for_maps();
@@ -254,17 +256,31 @@ impl Osd {
         self.early.push_back(early);
     }
 
-    /// An operation for a group that is not here. If the group is about to come out of a split, the operation waits for it. Otherwise
-    /// it was sent by an older map, or nobody serves the group: the client sends it again when the map changes.
-    fn homeless(&mut self, now: Now, early: Early, pg: PgId, out: &mut Outputs) {
-        if self.groups.has_ancestor(&pg) && self.maps.current().placed(pg).acting_primary == self.config.whoami {
-            return self.wait_for_map(now, early, out);
+    /// Whether too many operations wait for maps and groups; then the session is closed, and the client comes back.
+    fn too_early(&mut self, now: Now, early: &Early, out: &mut Outputs) -> bool {
+        let too_many = self.early.len() + self.homeless.len() >= MAX_EARLY;
+        if too_many {
+            self.msgr.done(early.session, early.bytes);
+            self.msgr.close(early.session);
+            self.session_ended(now, early.session, out);
         }
-        self.perf.dropped += 1;
-        self.msgr.done(early.session, early.bytes);
+        too_many
     }
 
-    /// Operations that waited for a map, or for a group, that has come.
+    /// An operation for a group that is not here. If the group is about to come out of a split, the operation waits for it. Otherwise
+    /// it was sent by an older map, or nobody serves the group: the client sends it again when the map changes.
+    fn homeless(&mut self, now: Now, waiting: Waiting, pg: PgId, out: &mut Outputs) {
+        if self.groups.has_ancestor(&pg) && self.maps.current().placed(pg).acting_primary == self.config.whoami {
+            if !self.too_early(now, &waiting.early, out) {
+                self.homeless.push_back(waiting);
+            }
+            return;
+        }
+        self.perf.dropped += 1;
+        self.msgr.done(waiting.early.session, waiting.early.bytes);
+    }
+
+    /// Operations that waited for a map that has come.
     pub(crate) fn early_operations(&mut self, now: Now, out: &mut Outputs) {
         for early in std::mem::take(&mut self.early) {
             if early.epoch <= self.maps.epoch() {
@@ -312,7 +328,7 @@ impl Osd {
                 Effect::Fetch { id, op } => {
                     self.copies.begin(slot, id, op);
                 }
-                Effect::Split { children } => self.split(now, children.iter().map(|c| c.pg).collect(), out),
+                Effect::Split { children } => self.split(now, children.iter().map(|c| c.pg).collect()),
                 Effect::Removed => self.groups.removed(slot),
                 Effect::StoreStopped => out.log(Level::Info, "osd", "the store has stopped taking writes"),
             }
@@ -320,14 +336,14 @@ impl Osd {
         self.ask_copies(now, out);
     }
 
-    fn split(&mut self, now: Now, children: Vec<PgId>, out: &mut Outputs) {
+    fn split(&mut self, now: Now, children: Vec<PgId>) {
         for id in children {
             let (groups, mut world) = self.world(now);
             groups.load(id, &mut world);
         }
         self.scale_logs();
         self.reporter.hurry();
-        self.early_operations(now, out);
+        self.rehouse();
     }
 
     fn reply(&mut self, now: Now, session: SessionId, message: Message, executed: Mono) {

@@ -74,7 +74,7 @@ enum Phase {
     Failed,
 }
 
-/// An operation that waits: for a map that this OSD does not have yet, or for room for its answer.
+/// An operation that waits: for a map that this OSD does not have yet, for its group, or for room for its answer.
 struct Early {
     session: SessionId,
     message: types::Message,
@@ -105,6 +105,8 @@ pub struct Osd {
     perf: Perf,
     images: images::Images,
     early: VecDeque<Early>,
+    /// Operations for groups that are about to come out of a split.
+    homeless: VecDeque<backlog::Waiting>,
     /// Sessions with operations whose answers do not fit yet.
     stalled: VecDeque<SessionId>,
     /// Whether they were not looked at since this round's answers left.
@@ -152,6 +154,7 @@ impl Osd {
             perf: Perf::default(),
             images: images::Images::default(),
             early: VecDeque::new(),
+            homeless: VecDeque::new(),
             stalled: VecDeque::new(),
             relieved: false,
             bench: None,

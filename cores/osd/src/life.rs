@@ -271,6 +271,7 @@ impl Osd {
         if message.newest > self.maps.epoch() {
             self.ask_for_maps();
         }
+        self.rehouse();
         self.early_operations(now, out);
     }
 
