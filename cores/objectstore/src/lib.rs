@@ -140,6 +140,8 @@ pub struct Transaction {
     pub version: EVersion,
     /// The request that caused it.
     pub reqid: ReqId,
+    /// The operation under which it was rehearsed, if it was: what was fetched for that one is there for the transaction, too.
+    pub hold: Option<Hold>,
     /// In order.
     pub mutations: Vec<Mutation>,
 }
@@ -227,6 +229,11 @@ pub trait ObjectStore {
 
     /// The operation is over; what it fetched may go.
     fn release(&mut self, hold: Hold);
+
+    /// Whether all that these changes must read first is there and whole: the blocks that are written in part, a clone's source.
+    /// A transaction that was not rehearsed is carried out all the same: it waits for what it misses, and data that is
+    /// damaged stays damaged, whatever is written beside it. After a rehearsal the client can be told instead.
+    fn rehearse(&self, hold: Hold, mutations: &[Mutation]) -> Read<()>;
 
     /// Takes a transaction on. `Ok` is a promise that it will be durable if the disk lives; [`Event::Committed`] tells when.
     fn submit(&mut self, transaction: Transaction, ticket: Ticket) -> Result<(), Refused>;

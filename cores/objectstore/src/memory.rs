@@ -357,6 +357,24 @@ impl ObjectStore for MemStore {
         self.fetched.remove(&hold);
     }
 
+    fn rehearse(&self, hold: Hold, mutations: &[Mutation]) -> Read<()> {
+        for mutation in mutations {
+            let (object, from, to) = match mutation {
+                Mutation::Write(object, offset, data) => (object, *offset, offset + data.len() as u64),
+                Mutation::Zero(object, offset, len) => (object, *offset, offset.saturating_add(*len)),
+                Mutation::Truncate(object, size) => (object, *size, u64::MAX),
+                Mutation::Clone(object, _) => (object, u64::MAX, u64::MAX),
+                _ => continue,
+            };
+            let Some(there) = self.get(hold, object)? else { continue };
+            let remains = from > 0 || to < there.data.len() as u64;
+            if remains && self.damaged.contains(object) {
+                return Err(Unread::Damaged(Damage { what: object.to_string(), offset: 0, expected: 1, found: 2 }));
+            }
+        }
+        Ok(())
+    }
+
     fn submit(&mut self, transaction: Transaction, ticket: Ticket) -> Result<(), Refused> {
         if self.full && !only_removes(&transaction) {
             return Err(Refused::NoSpace);

@@ -224,7 +224,7 @@ impl Pg {
             }
             _ => Release { session: SessionId(0), message: None, sides: besides, op: None },
         };
-        match self.submit(ctx, change, Some(&job.head), job.reqid) {
+        match self.submit(ctx, change, &job) {
             Ok(()) => {
                 if let Some(commit) = self.commits.back_mut() {
                     commit.releases.push(release);
@@ -258,13 +258,7 @@ impl Pg {
     }
 
     /// Hands a logged change to the store: its mutations, its log entries, the group's info.
-    pub(crate) fn submit(
-        &mut self,
-        ctx: &mut Ctx<'_>,
-        change: Change,
-        head: Option<&HObject>,
-        reqid: ReqId,
-    ) -> Result<(), Refused> {
+    fn submit(&mut self, ctx: &mut Ctx<'_>, change: Change, job: &Job) -> Result<(), Refused> {
         let Change { mut mutations, entries, delta } = change;
         let mut info = self.info.clone();
         for entry in &entries {
@@ -277,7 +271,8 @@ impl Pg {
         mutations.push(Mutation::MetaSet(Bytes::from_static(meta::INFO), info.encode()));
         let ticket = self.next_ticket(ctx);
         let version = info.last_update;
-        let transaction = Transaction { scope: self.id, version, reqid, mutations };
+        let hold = job.fetched.then_some(job.hold);
+        let transaction = Transaction { scope: self.id, version, reqid: job.reqid, hold, mutations };
         ctx.store.submit(transaction, ticket)?;
         self.info = info;
         if let Some(page) = retired {
@@ -289,13 +284,11 @@ impl Pg {
         for entry in entries {
             self.log.push(entry.done);
         }
-        if let Some(head) = head {
-            self.lanes.entry(head.clone()).or_default().last = Some(ticket);
-            if let Some(scrub) = &mut self.scrub {
-                scrub.changed(head, &delta);
-            }
+        self.lanes.entry(job.head.clone()).or_default().last = Some(ticket);
+        if let Some(scrub) = &mut self.scrub {
+            scrub.changed(&job.head, &delta);
         }
-        self.commits.push_back(Commit { ticket, first, version, head: head.cloned(), releases: Vec::new() });
+        self.commits.push_back(Commit { ticket, first, version, head: Some(job.head.clone()), releases: Vec::new() });
         Ok(())
     }
 

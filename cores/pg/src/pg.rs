@@ -258,10 +258,7 @@ impl Pg {
     /// Runs a job; if it misses something, has that fetched and keeps the job for then.
     pub(crate) fn attempt(&mut self, ctx: &mut Ctx<'_>, mut job: Job) {
         match self.execute(ctx, &job) {
-            Ok(outcome) => {
-                self.finish_job(ctx, &job);
-                self.conclude(ctx, job, outcome);
-            }
+            Ok(outcome) => self.conclude_job(ctx, job, outcome),
             Err(Stop::Unread(Unread::Missing(wish))) => {
                 job.fetched = true;
                 self.hold_lane(&job);
@@ -275,14 +272,10 @@ impl Pg {
                 self.jobs.insert(job.hold, job);
             }
             Err(Stop::Unread(Unread::Damaged(damage))) => {
-                self.finish_job(ctx, &job);
                 self.report_damage(ctx, &job.head, &damage);
-                self.conclude(ctx, job, Outcome::Refused(Errno::EIO.wire()));
+                self.conclude_job(ctx, job, Outcome::Refused(Errno::EIO.wire()));
             }
-            Err(Stop::Result(result)) => {
-                self.finish_job(ctx, &job);
-                self.conclude(ctx, job, Outcome::Refused(result));
-            }
+            Err(Stop::Result(result)) => self.conclude_job(ctx, job, Outcome::Refused(result)),
         }
     }
 
@@ -295,15 +288,17 @@ impl Pg {
         lane.held = lane.held.or(Some(job.hold));
     }
 
-    fn finish_job(&mut self, ctx: &mut Ctx<'_>, job: &Job) {
-        if job.fetched {
-            ctx.store.release(job.hold);
+    /// Gives the lane free and concludes; what was fetched is kept until the store has what came of it.
+    fn conclude_job(&mut self, ctx: &mut Ctx<'_>, job: Job, outcome: Outcome) {
+        let fetched = job.fetched.then_some(job.hold);
+        if job.fetched || job.waited {
+            if let Some(lane) = self.lanes.get_mut(&job.head) {
+                lane.held = lane.held.filter(|hold| *hold != job.hold);
+            }
         }
-        if !(job.fetched || job.waited) {
-            return;
-        }
-        if let Some(lane) = self.lanes.get_mut(&job.head) {
-            lane.held = lane.held.filter(|hold| *hold != job.hold);
+        self.conclude(ctx, job, outcome);
+        if let Some(hold) = fetched {
+            ctx.store.release(hold);
         }
     }
 

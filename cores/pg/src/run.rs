@@ -211,8 +211,16 @@ pub(crate) fn execute(env: &Env<'_>, op: &ClientOp, reqid: ReqId, writes: bool, 
     if !valid {
         return Ok(Outcome::Refused(Errno::EINVAL.wire()));
     }
+    let existed = run.before.exists;
     let result = run.vector()?;
-    Ok(run.conclude(result, writes))
+    let outcome = run.conclude(result, writes);
+    if let Outcome::Write { change, .. } = &outcome
+        && existed
+    {
+        // A part of a block cannot be written beside what cannot be read: better told now than the rest of it lost.
+        env.store.rehearse(env.hold, &change.mutations)?;
+    }
+    Ok(outcome)
 }
 
 /// The object that a snapshot id leads to; `None` if none existed then. A head that is not there is an object all the same.

@@ -102,6 +102,21 @@ fn damage_is_told_to_client_and_operator() {
 }
 
 #[test]
+fn a_write_into_what_cannot_be_read_is_refused_and_a_whole_one_heals() {
+    let mut bench = Bench::new(1);
+    bench.request(10, 1, write("a", "one"));
+    let object = bench.store.objects().next().expect("an object").clone();
+    bench.store.damaged.insert(object.clone());
+    let part = || request("a", vec![Op::extent(code::WRITE, 1, 1, Bytes::from_static(b"x"))]);
+    assert_eq!(bench.request(10, 2, part()).result, Errno::EIO.wire());
+    assert!(bench.logged.iter().any(|line| line.contains("is damaged")), "{:?}", bench.logged);
+    assert_eq!(bench.request(10, 3, write("a", "two")).result, 0);
+    bench.store.damaged.clear();
+    assert_eq!(bench.request(10, 2, part()).result, 0, "what was refused is not remembered");
+    assert_eq!(bench.output("a", vec![Op::extent(code::READ, 0, 0, Bytes::new())]), "txo");
+}
+
+#[test]
 fn a_full_store_refuses_writes_and_takes_deletions() {
     let mut bench = Bench::new(1);
     bench.request(10, 1, write("a", "one"));

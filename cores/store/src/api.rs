@@ -2,6 +2,7 @@
 
 use crate::block::BLOCK;
 use crate::block::{Cell, RANGE, blocks};
+use crate::exec::Run;
 use crate::fetch::Owner;
 use crate::index::keys;
 use crate::index::view::Step;
@@ -226,6 +227,16 @@ impl ObjectStore for Store {
 
     fn release(&mut self, hold: Hold) {
         self.holds.remove(&Owner::Hold(hold));
+    }
+
+    fn rehearse(&self, hold: Hold, mutations: &[Mutation]) -> Read<()> {
+        if !mutations.iter().any(crate::exec::may_read) {
+            return Ok(());
+        }
+        for object in mutations.iter().flat_map(crate::exec::objects_of).flatten() {
+            self.look(hold, object)?;
+        }
+        Run::rehearse(self.eye(Owner::Hold(hold)), mutations)
     }
 
     fn submit(&mut self, transaction: Transaction, ticket: Ticket) -> Result<(), Refused> {

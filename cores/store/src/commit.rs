@@ -9,7 +9,7 @@ use crate::index::delta::Delta;
 use crate::io::{DATA, Purpose};
 use crate::journal::group::{self, Header, Outgoing, RECORD_HEAD, RecordHead};
 use crate::journal::staged::Staged;
-use crate::read::plain;
+use crate::read::{Eye, plain};
 use crate::space::alloc::{Kind, Run as BlockRun};
 use crate::store::Store;
 use bytes::Bytes;
@@ -77,7 +77,7 @@ impl Store {
             return Err(Refused::NoSpace);
         }
         if !self.crowded() && !self.behind_stalled(&transaction) && self.room_to_move(blocks) {
-            match Run::carry_out(self.eye(Owner::Hold(objectstore::Hold(u64::MAX))), &transaction) {
+            match Run::carry_out(self.eye_of(&transaction), &transaction) {
                 Ok(plan) => {
                     let now = self.now;
                     self.accept(&transaction, ticket, now, plan);
@@ -89,6 +89,12 @@ impl Store {
             self.stall(transaction, ticket, blocks, None);
         }
         Ok(())
+    }
+
+    /// What a transaction sees that was just submitted: with what its rehearsal fetched.
+    fn eye_of(&self, transaction: &Transaction) -> Eye<'_> {
+        let held = transaction.hold.and_then(|hold| self.holds.get(&Owner::Hold(hold)));
+        Eye { store: self, held }
     }
 
     /// Whether there is room for so many blocks and bytes of index more.
@@ -174,6 +180,10 @@ impl Store {
         self.counters.stalled += 1;
         let (objects, submitted, runnable) = (hashes(&transaction), self.now, unread.is_none());
         let waiters = Vec::new();
+        // What its rehearsal found whole must be there when its turn comes.
+        if let Some(held) = transaction.hold.and_then(|hold| self.holds.remove(&Owner::Hold(hold))) {
+            self.holds.insert(Owner::Stalled(id), held);
+        }
         self.stalled.push_back(Stalled { id, transaction, ticket, blocks, objects, runnable, waiters, submitted });
         match unread {
             Some(Unread::Missing(wish)) => self.fetch_for(Owner::Stalled(id), wish),

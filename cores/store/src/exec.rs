@@ -12,7 +12,7 @@ use crate::read::{Eye, all_there, gather, plain};
 use bytes::Bytes;
 use node::Buf;
 use objectstore::{Mutation, Read, Ticket, Transaction, Unread};
-use types::{HObject, Rope};
+use types::{HObject, Rope, SpgId};
 
 /// Largest size of an object, in bytes.
 pub(crate) const LARGEST_OBJECT: u64 = 1 << 46;
@@ -57,6 +57,8 @@ pub(crate) struct Run<'a> {
     staged: Staged,
     objects: Vec<Touched>,
     next_id: u64,
+    /// Nothing will come of it: what is damaged is told.
+    rehearsal: bool,
 }
 
 /// What a block holds.
@@ -69,12 +71,26 @@ enum Content {
 impl<'a> Run<'a> {
     /// Carries `transaction` out over what `eye` sees.
     pub(crate) fn carry_out(eye: Eye<'a>, transaction: &Transaction) -> Read<Plan> {
-        let next_id = eye.store.next_id;
-        let mut run = Self { eye, delta: Delta::default(), staged: Staged::default(), objects: Vec::new(), next_id };
+        let mut run = Self::new(eye, false);
         for mutation in &transaction.mutations {
-            run.mutate(transaction, mutation)?;
+            run.mutate(&transaction.scope, mutation)?;
         }
         Ok(run.finish())
+    }
+
+    /// What carrying `mutations` out would miss, or find damaged.
+    pub(crate) fn rehearse(eye: Eye<'a>, mutations: &[Mutation]) -> Read<()> {
+        let mut run = Self::new(eye, true);
+        // Keys are neither read nor do they lead anywhere.
+        for mutation in mutations.iter().filter(|m| changes_data(m)) {
+            run.mutate(&SpgId::default(), mutation)?;
+        }
+        Ok(())
+    }
+
+    fn new(eye: Eye<'a>, rehearsal: bool) -> Self {
+        let next_id = eye.store.next_id;
+        Self { eye, delta: Delta::default(), staged: Staged::default(), objects: Vec::new(), next_id, rehearsal }
     }
 
     fn finish(mut self) -> Plan {
@@ -88,8 +104,7 @@ impl<'a> Run<'a> {
         Plan { delta: self.delta, staged: self.staged, objects, next_id: self.next_id }
     }
 
-    fn mutate(&mut self, transaction: &Transaction, mutation: &Mutation) -> Read<()> {
-        let scope = &transaction.scope;
+    fn mutate(&mut self, scope: &SpgId, mutation: &Mutation) -> Read<()> {
         match mutation {
             Mutation::Create(o) => drop(self.change(o)?),
             Mutation::Write(o, offset, data) => self.write(o, *offset, data)?,
@@ -216,14 +231,14 @@ impl<'a> Run<'a> {
         match self.eye.blocks(found, 1, &|| object.to_string(), block * BLOCK as u64) {
             Ok(run) => Ok(Content::Bytes(run.bytes().slice(..BLOCK))),
             // Damaged data stays damaged, whatever is written beside it in its block.
-            Err(Unread::Damaged(_)) => Ok(Content::Bad),
-            Err(missing) => Err(missing),
+            Err(Unread::Damaged(_)) if !self.rehearsal => Ok(Content::Bad),
+            Err(unread) => Err(unread),
         }
     }
 
     fn stage(&mut self, id: u64, block: u64, data: Rope) {
         let n = (data.len() / BLOCK) as u64;
-        let first = self.staged.push(data);
+        let first = if self.rehearsal { self.staged.push_unsummed(data) } else { self.staged.push(data) };
         let mut at = 0;
         while at < n {
             let range = (block + at) / RANGE;
@@ -430,8 +445,8 @@ impl<'a> Run<'a> {
                 let index = self.staged.push(run.bytes().slice(..BLOCK).into());
                 Ok(Some(Cell::Data(Block { place: Place::staged(index), crc: block.crc })))
             }
-            Err(Unread::Damaged(_)) => Ok(Some(Cell::Data(Block { place: Place::BAD, crc: block.crc }))),
-            missing => gather(missing, wishes).map(|_| None),
+            Err(Unread::Damaged(_)) if !self.rehearsal => Ok(Some(Cell::Data(Block { place: Place::BAD, crc: block.crc }))),
+            unread => gather(unread, wishes).map(|_| None),
         }
     }
 }
@@ -445,6 +460,24 @@ pub(crate) fn only_removes(transaction: &Transaction) -> bool {
         Mutation::Write(_, _, data) => data.is_empty(),
         _ => true,
     })
+}
+
+/// Whether a mutation changes data, and not only keys or the record.
+fn changes_data(mutation: &Mutation) -> bool {
+    use Mutation::*;
+    matches!(mutation, Create(_) | Write(..) | Zero(..) | Truncate(..) | Remove(_) | Clone(..))
+}
+
+/// Whether what was there before may have to be read to carry it out: a block of which a part changes, what a clone copies.
+pub(crate) fn may_read(mutation: &Mutation) -> bool {
+    let aligned = |at: u64| at.is_multiple_of(BLOCK as u64);
+    match mutation {
+        Mutation::Write(_, offset, data) => !aligned(*offset) || !aligned(data.len() as u64),
+        Mutation::Zero(_, offset, len) => !aligned(*offset) || !aligned(*len),
+        Mutation::Truncate(_, size) => !aligned(*size),
+        Mutation::Clone(..) => true,
+        _ => false,
+    }
 }
 
 /// Objects that a mutation reads or changes.

@@ -5,6 +5,7 @@
 
 mod fsck;
 mod speed;
+mod unreadable;
 mod world;
 
 use world::World;

@@ -8,7 +8,7 @@ use crate::workload::{REMOVE_SNAP, Snaps};
 use crate::world::{HostId, World};
 use node::DeviceId;
 use std::time::Duration;
-use store::fsck::{BlockRead, Finding, MARKED, Report, Severity, check};
+use store::fsck::{BlockRead, Finding, Report, Severity, check};
 
 /// The disks of a host that is down.
 struct Image<'a>(&'a [Disk]);
@@ -48,9 +48,6 @@ impl Cluster {
         self.checked += 1;
         let mut report = fsck(&self.world, self.osds[number]);
         report.findings.retain(|f| f.severity > Severity::Minor);
-        if self.history.borrow().read_wrongly {
-            report.findings.retain(|f| f.what != MARKED);
-        }
         if !report.clean() {
             let (at, found) = (self.world.now().as_secs_f64(), lines(&report.findings));
             self.wrong.get_or_insert(format!("the disk of osd.{number} is not whole at {at:.3} s:{found}"));

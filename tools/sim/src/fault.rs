@@ -257,7 +257,6 @@ impl Nemesis {
         let free = cluster.rng.magnitude(0, 4 << 20) / 4096 * 4096;
         let whom = if fault == Fault::SlowDisk && cluster.rng.one_in(4) { cluster.mon } else { osd };
         cluster.history.borrow_mut().was_full |= fault == Fault::HostFull;
-        cluster.history.borrow_mut().read_wrongly |= fault == Fault::WrongReads;
         // A journal on a disk of its own suffers as often as the data.
         let device = cluster.rng.index(cluster.world.disks(whom).len());
         let faults = &mut cluster.world.disk(whom, device).faults;

@@ -51,9 +51,6 @@ pub struct History {
     pub was_full: bool,
     /// Disks rot for good in this run: nobody can demand that they be whole.
     pub rotten: bool,
-    /// Disks gave wrong bytes for a while: what a store could not read, however often it tried, and then wrote over in part, is marked as
-    /// damaged.
-    pub read_wrongly: bool,
     /// Snapshots that clients keep themselves: the newest number ever, and those that stand, ascending.
     pub own_snaps: (u64, Vec<u64>),
     /// Watches and notifications.

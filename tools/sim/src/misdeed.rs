@@ -192,6 +192,9 @@ impl ObjectStore for Wrapped {
     fn release(&mut self, hold: Hold) {
         self.store.release(hold);
     }
+    fn rehearse(&self, hold: Hold, mutations: &[Mutation]) -> Read<()> {
+        self.store.rehearse(hold, mutations)
+    }
     fn submit(&mut self, transaction: Transaction, ticket: Ticket) -> Result<(), Refused> {
         match self.misdeed {
             Some(Misdeed::EarlyCommit) => {

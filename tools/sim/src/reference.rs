@@ -229,6 +229,9 @@ impl ObjectStore for RefStore {
     fn release(&mut self, hold: Hold) {
         self.memory.release(hold);
     }
+    fn rehearse(&self, hold: Hold, mutations: &[objectstore::Mutation]) -> Read<()> {
+        self.opened()?.rehearse(hold, mutations)
+    }
     fn submit(&mut self, transaction: Transaction, ticket: Ticket) -> Result<(), Refused> {
         if self.phase != Phase::Ready {
             return Err(Refused::Stopped);

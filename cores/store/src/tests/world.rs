@@ -278,10 +278,15 @@ impl World {
         self.submit(at, mutations);
     }
 
-    pub(crate) fn submit(&mut self, at: usize, mut mutations: Vec<Mutation>) -> bool {
+    pub(crate) fn submit(&mut self, at: usize, mutations: Vec<Mutation>) -> bool {
+        self.submit_rehearsed(at, mutations, None)
+    }
+
+    pub(crate) fn submit_rehearsed(&mut self, at: usize, mut mutations: Vec<Mutation>, hold: Option<Hold>) -> bool {
         let seq = self.twins[at].submitted + 1;
         mutations.push(Mutation::MetaSet(Bytes::from_static(SEQ), Bytes::copy_from_slice(&seq.to_le_bytes())));
-        let transaction = Transaction { scope: scope(at), version: EVersion::new(1, seq), mutations, ..Transaction::default() };
+        let (scope, version) = (scope(at), EVersion::new(1, seq));
+        let transaction = Transaction { scope, version, hold, mutations, ..Transaction::default() };
         let ticket = self.next_ticket;
         match self.store.submit(transaction.clone(), Ticket(ticket)) {
             Ok(()) => {
@@ -302,18 +307,19 @@ impl World {
 
     /// Reads, fetching what is missed.
     pub(crate) fn read<T>(&mut self, f: impl Fn(&Store, Hold) -> Read<T>) -> Result<T, Damage> {
+        let (read, hold) = self.read_and_hold(f);
+        self.store.release(hold);
+        read
+    }
+
+    /// The same; what was fetched stays until the hold is released.
+    pub(crate) fn read_and_hold<T>(&mut self, f: impl Fn(&Store, Hold) -> Read<T>) -> (Result<T, Damage>, Hold) {
         let hold = Hold(self.next_hold);
         self.next_hold += 1;
         for _ in 0..1000 {
             match f(&self.store, hold) {
-                Ok(value) => {
-                    self.store.release(hold);
-                    return Ok(value);
-                }
-                Err(Unread::Damaged(damage)) => {
-                    self.store.release(hold);
-                    return Err(damage);
-                }
+                Ok(value) => return (Ok(value), hold),
+                Err(Unread::Damaged(damage)) => return (Err(damage), hold),
                 Err(Unread::Missing(wish)) => {
                     let before = self.fetched.get(&hold.0).copied().unwrap_or(0);
                     self.store.fetch(hold, wish);
