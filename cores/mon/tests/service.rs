@@ -444,7 +444,11 @@ fn commands_refuse_with_their_reason() {
     let mut world = World::new();
     world.boot_osd(0);
     world.ok(r#"{"prefix":"osd pool create","pool":"p","pg_num":8}"#);
+    let twice = r#"{"prefix":"auth add","entity":"client.twice","caps":["mon","allow r","osd","allow r"]}"#;
+    (0..2).for_each(|_| drop(world.ok(twice)));
     let cases = [
+        (22, r#"{"prefix":"auth add","entity":"client.twice","caps":["mon","allow r","osd","allow w"]}"#, "cap osd does not match"),
+        (22, r#"{"prefix":"auth add","entity":"client.twice","caps":["mon","allow r"]}"#, "caps do not match"),
         (95, r#"{"prefix":"osd pool create","pool":"e","pool_type":"erasure"}"#, "erasure"),
         (95, r#"{"prefix":"osd pool set","pool":"p","var":"size","val":"3"}"#, "size 3"),
         (1, r#"{"prefix":"osd pool delete","pool":"p","pool2":"p"}"#, "gone for good"),

@@ -178,8 +178,11 @@ fn add(cx: &mut Cx<'_>, args: &Args) -> Outcome {
         if !same_key {
             refuse!(EEXIST, "entity {name} exists but key does not match");
         }
-        if old.caps != entity.caps {
-            refuse!(EEXIST, "entity {name} exists but caps do not match");
+        if old.caps.len() != entity.caps.len() {
+            refuse!(EINVAL, "entity {name} exists but caps do not match");
+        }
+        if let Some((service, _)) = entity.caps.iter().find(|(service, cap)| old.caps.get(*service) != Some(*cap)) {
+            refuse!(EINVAL, "entity {name} exists but cap {service} does not match");
         }
         return Ok(Reply::default());
     }
