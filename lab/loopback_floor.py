@@ -2,10 +2,11 @@
 """What it costs the sender to hand blocks of bytes to another process over loopback TCP, and nothing else: no storage server on this machine can
 answer a read of that size for less.
 
-usage: loopback_floor.py [--size BYTES] [--seconds 3] [--repeat 3]
+usage: loopback_floor.py [--size BYTES] [--seconds 3] [--repeat 3] [--sendfile]
 
 The sender's processor time includes what the kernel does for it: the copy into the socket, and on loopback also the receiver's side of TCP up to its
-queue and waking it. The receiver copies out and drops what it gets.
+queue and waking it. The receiver copies out and drops what it gets. With --sendfile nothing is copied into the socket: the pages of a file in
+memory are handed over, which makes smaller packets.
 """
 import argparse
 import os
@@ -23,13 +24,29 @@ def receive(listener, size):
     os._exit(0)
 
 
-def send(address, size, seconds):
+def sender(connection, size, sendfile):
+    """What sends one block."""
+    block = memoryview(os.urandom(size))
+    if not sendfile:
+        return lambda: connection.sendall(block)
+    file = os.memfd_create("block")
+    os.write(file, block)
+
+    def hand_over():
+        sent = 0
+        while sent < size:
+            sent += os.sendfile(connection.fileno(), file, sent, size - sent)
+
+    return hand_over
+
+
+def send(address, size, seconds, sendfile):
     """Blocks in a second, and microseconds of processor time for each."""
     connection = socket.create_connection(address)
-    block = memoryview(os.urandom(size))
+    send_block = sender(connection, size, sendfile)
     begun, before, blocks = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF), 0
     while time.monotonic() - begun < seconds:
-        connection.sendall(block)
+        send_block()
         blocks += 1
     after = resource.getrusage(resource.RUSAGE_SELF)
     connection.close()
@@ -42,6 +59,7 @@ def main():
     parser.add_argument("--size", type=int, default=4 << 20)
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--sendfile", action="store_true")
     args = parser.parse_args()
     rounds = []
     for _ in range(args.repeat):
@@ -51,7 +69,7 @@ def main():
             receive(listener, args.size)
         address = listener.getsockname()
         listener.close()
-        rounds.append(send(address, args.size, args.seconds))
+        rounds.append(send(address, args.size, args.seconds, args.sendfile))
         os.waitpid(child, 0)
     rate, spent = (statistics.median(column) for column in zip(*rounds))
     print(f"{args.size} bytes: {rate:,.0f} a second ({rate * args.size / 1e6:,.0f} MB/s), {spent:,.1f} µs of the sender's processor time for each")

@@ -447,7 +447,11 @@ fn commands_refuse_with_their_reason() {
     let twice = r#"{"prefix":"auth add","entity":"client.twice","caps":["mon","allow r","osd","allow r"]}"#;
     (0..2).for_each(|_| drop(world.ok(twice)));
     let cases = [
-        (22, r#"{"prefix":"auth add","entity":"client.twice","caps":["mon","allow r","osd","allow w"]}"#, "cap osd does not match"),
+        (
+            22,
+            r#"{"prefix":"auth add","entity":"client.twice","caps":["mon","allow r","osd","allow w"]}"#,
+            "cap osd does not match",
+        ),
         (22, r#"{"prefix":"auth add","entity":"client.twice","caps":["mon","allow r"]}"#, "caps do not match"),
         (95, r#"{"prefix":"osd pool create","pool":"e","pool_type":"erasure"}"#, "erasure"),
         (95, r#"{"prefix":"osd pool set","pool":"p","var":"size","val":"3"}"#, "size 3"),

@@ -291,10 +291,10 @@ impl Pg {
     /// Gives the lane free and concludes; what was fetched is kept until the store has what came of it.
     fn conclude_job(&mut self, ctx: &mut Ctx<'_>, job: Job, outcome: Outcome) {
         let fetched = job.fetched.then_some(job.hold);
-        if job.fetched || job.waited {
-            if let Some(lane) = self.lanes.get_mut(&job.head) {
-                lane.held = lane.held.filter(|hold| *hold != job.hold);
-            }
+        if (job.fetched || job.waited)
+            && let Some(lane) = self.lanes.get_mut(&job.head)
+        {
+            lane.held = lane.held.filter(|hold| *hold != job.hold);
         }
         self.conclude(ctx, job, outcome);
         if let Some(hold) = fetched {

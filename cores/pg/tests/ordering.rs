@@ -110,7 +110,8 @@ fn a_write_into_what_cannot_be_read_is_refused_and_a_whole_one_heals() {
     let part = || request("a", vec![Op::extent(code::WRITE, 1, 1, Bytes::from_static(b"x"))]);
     assert_eq!(bench.request(10, 2, part()).result, Errno::EIO.wire());
     assert!(bench.logged.iter().any(|line| line.contains("is damaged")), "{:?}", bench.logged);
-    assert_eq!(bench.request(10, 3, write("a", "two")).result, 0);
+    assert_eq!(bench.request(10, 3, write("a", "t")).result, 0, "what is replaced as a whole need not be read");
+    assert_eq!(bench.request(10, 4, write("a", "two")).result, 0);
     bench.store.damaged.clear();
     assert_eq!(bench.request(10, 2, part()).result, 0, "what was refused is not remembered");
     assert_eq!(bench.output("a", vec![Op::extent(code::READ, 0, 0, Bytes::new())]), "txo");

@@ -99,7 +99,8 @@ impl Run<'_> {
         self.create();
         self.modified.insert(0, self.after.size.max(length));
         if length < self.after.size {
-            self.mutations.push(Mutation::Truncate(self.after.at.clone(), length));
+            // Not to `length`: of the block that holds the new end nothing is kept, so it need not be read.
+            self.mutations.push(Mutation::Truncate(self.after.at.clone(), 0));
         }
         if length > 0 {
             self.mutations.push(Mutation::Write(self.after.at.clone(), 0, data));
