@@ -106,6 +106,8 @@ pub struct Disk {
     stable: BTreeMap<u64, Bytes>,
     /// Versions that may or may not survive, oldest first.
     dirty: BTreeMap<u64, Vec<Version>>,
+    /// Blocks of the last durable write.
+    newest: std::ops::Range<u64>,
     len: u64,
     stable_len: u64,
     completions: u64,
@@ -157,6 +159,7 @@ impl Disk {
             view: BTreeMap::new(),
             stable: BTreeMap::new(),
             dirty: BTreeMap::new(),
+            newest: 0..0,
             completions: 0,
             in_flight: BTreeMap::new(),
             next: 0,
@@ -249,6 +252,9 @@ impl Disk {
         for (block, bytes) in blocks(at, data) {
             self.view.insert(block, bytes.clone());
             self.dirty.entry(block).or_default().push(Version { seq, write: id, data: bytes });
+        }
+        if durable.is_some() {
+            self.newest = at / BLOCK..(at + data.len() as u64).div_ceil(BLOCK);
         }
         if let (Some(mark), false) = (durable, self.faults.lies) {
             self.counters.flushes += 1;
@@ -396,9 +402,11 @@ impl Disk {
         each.collect()
     }
 
-    /// Flips one bit of one block that was ever written, for good. Gives the byte offset, or `None` if nothing was written.
+    /// Flips one bit of one block that was ever written, for good. Gives the byte offset, or `None` if nothing was written. The last
+    /// durable write is spared: a journal's last group that has rotted cannot be told from one that a crash has cut short.
     pub fn rot(&mut self) -> Option<u64> {
-        let blocks: Vec<u64> = self.view.iter().filter(|(_, data)| data[..] != ZEROS[..]).map(|(block, _)| *block).collect();
+        let written = self.view.iter().filter(|(block, data)| data[..] != ZEROS[..] && !self.newest.contains(block));
+        let blocks: Vec<u64> = written.map(|(block, _)| *block).collect();
         if blocks.is_empty() {
             return None;
         }

@@ -8,8 +8,9 @@
 use crate::model::{Action, Context, Outcome, State, Told, apply, brief};
 use crate::trace::seconds;
 use crate::watchlog::WatchLog;
+use foldhash::quality::FixedState;
 use std::collections::{BTreeMap, HashSet};
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::hash::BuildHasher;
 use std::rc::Rc;
 
 /// Answers that say nothing of what happened: EIO (the disk may be broken), ENOSPC.
@@ -242,12 +243,15 @@ struct Item<'a> {
     after: Vec<usize>,
     /// `None`: the answer is not known, anything is right.
     expected: Option<&'a Outcome>,
+    /// It may not have happened at all: the client's next change, after which it cannot happen any more.
+    before: Option<usize>,
 }
 
 /// What may be left out of the search, what is known of the rest; `ordered` if each client's order of submission counts.
 fn items<'a>(entries: &[&'a Entry], ordered: bool) -> Vec<Item<'a>> {
     let mut items: Vec<Item<'a>> = Vec::new();
     let mut last: BTreeMap<u32, usize> = BTreeMap::new();
+    let mut untold: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     let mut snaps: Vec<(u64, usize)> = Vec::new();
     for entry in entries {
         let expected = match &entry.outcome {
@@ -266,12 +270,20 @@ fn items<'a>(entries: &[&'a Entry], ordered: bool) -> Vec<Item<'a>> {
         after.extend(snaps.iter().filter(|(id, _)| *id <= entry.context.known).map(|(_, i)| *i));
         // A read that is asked again, because its answer was lost, may see what its client wrote after it.
         if !entry.action.is_read() {
-            last.insert(entry.client, items.len());
+            if expected.is_none() && entry.ended.is_some() {
+                // The client went on without it, and so may everything else.
+                untold.entry(entry.client).or_default().push(items.len());
+            } else {
+                last.insert(entry.client, items.len());
+                for left in untold.remove(&entry.client).into_iter().flatten().filter(|_| ordered) {
+                    items[left].before = Some(items.len());
+                }
+            }
         }
         if let Action::TakeSnap(id) = entry.action {
             snaps.push((id, items.len()));
         }
-        items.push(Item { entry, after, expected });
+        items.push(Item { entry, after, expected, before: None });
     }
     let mut versions: Vec<(u64, usize)> =
         items.iter().enumerate().filter(|(_, item)| makes_version(item.entry)).map(|(i, item)| (item.entry.version, i)).collect();
@@ -291,6 +303,20 @@ impl Item<'_> {
 
 type Bits = Vec<u64>;
 
+/// A state, and its hash: an object may have hundreds of kilobytes.
+#[derive(Clone)]
+struct Hashed {
+    state: Rc<State>,
+    hash: u64,
+}
+
+impl Hashed {
+    fn of(state: Rc<State>) -> Self {
+        let hash = FixedState::default().hash_one(&*state);
+        Self { state, hash }
+    }
+}
+
 struct Search<'a> {
     items: Vec<Item<'a>>,
     done: Bits,
@@ -301,7 +327,7 @@ struct Search<'a> {
     /// Where in `moments` an item's call and return stand.
     places: Vec<[usize; 2]>,
     /// Which items were done in which states already.
-    seen: HashSet<(Bits, u64), BuildHasherDefault<DefaultHasher>>,
+    seen: HashSet<(Bits, u64), FixedState>,
     longest: Vec<usize>,
     steps: u64,
 }
@@ -366,8 +392,8 @@ impl<'a> Search<'a> {
 
     /// Depth first, without recursion: `stack` holds the chosen items with the state before each.
     fn run(&mut self) -> Option<bool> {
-        let mut stack: Vec<(usize, Rc<State>)> = Vec::new();
-        let mut state: Rc<State> = Rc::default();
+        let mut stack: Vec<(usize, Hashed)> = Vec::new();
+        let mut state = Hashed::of(Rc::default());
         let end = self.moments.len();
         let mut at = self.ring[end].1;
         while at != end {
@@ -376,7 +402,10 @@ impl<'a> Search<'a> {
                 return None;
             }
             let (i, is_return) = self.moments[at];
-            if is_return {
+            if is_return && self.items[i].before.is_some() {
+                // It did not happen.
+                at = self.ring[at].1;
+            } else if is_return {
                 // It must have happened by now, and has not: the last choice was wrong.
                 let Some((i, before)) = stack.pop() else { return Some(false) };
                 self.done[i / 64] &= !(1 << (i % 64));
@@ -398,21 +427,22 @@ impl<'a> Search<'a> {
     }
 
     /// The state after item `i`, if it may come next, gives the right answer, and leads somewhere new.
-    fn try_item(&mut self, i: usize, state: &Rc<State>) -> Option<Rc<State>> {
+    fn try_item(&mut self, i: usize, state: &Hashed) -> Option<Hashed> {
         let item = &self.items[i];
-        if !item.after.iter().all(|before| self.is_done(*before)) {
+        if !item.after.iter().all(|before| self.is_done(*before)) || item.before.is_some_and(|next| self.is_done(next)) {
             return None;
         }
-        let mut next = (**state).clone();
+        let mut next = (*state.state).clone();
         if let (Some(expected), Some(outcome)) = (item.expected, item.apply(&mut next))
             && *expected != outcome
         {
             return None;
         }
         self.done[i / 64] |= 1 << (i % 64);
-        let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(&next);
-        if self.seen.insert((self.done.clone(), hash)) {
-            return Some(Rc::new(next));
+        // Reads are most of what is tried.
+        let next = if item.entry.action.is_read() { state.clone() } else { Hashed::of(Rc::new(next)) };
+        if self.seen.insert((self.done.clone(), next.hash)) {
+            return Some(next);
         }
         self.done[i / 64] &= !(1 << (i % 64));
         None

@@ -6,9 +6,12 @@ use crate::journal::group::{self, Header, Replayed};
 use crate::store::Store;
 use crate::superblock::Superblock;
 use bytes::Bytes;
+use kernels::{SEED, crc32c};
 
 /// Blocks read at a time.
 const WINDOW: u64 = 256;
+/// How often the journal's end is read at most until two reads agree.
+const MOST_LOOKS: u32 = 16;
 
 /// A replay under way.
 pub(crate) struct Replay {
@@ -16,8 +19,13 @@ pub(crate) struct Replay {
     at: u64,
     /// Where the last group ends, if the next one is looked for at the ring's start because it was not there.
     wrapped: Option<u64>,
-    /// The end of the journal was read a second time: a read that failed to tell the truth once must not cut it off.
-    confirmed: bool,
+    /// What the blocks behind the last group gave when it seemed to be the last: the end is believed when two reads one after the other
+    /// agree on them. A read that does not tell the truth once must not cut off what is durable.
+    end: Option<u32>,
+    /// The checksum of the blocks that were looked at since the last group.
+    looked: u32,
+    /// How often the end was looked at.
+    looks: u32,
     incarnation: u64,
     /// Blocks of the ring in memory: first, bytes.
     window: (u64, Bytes),
@@ -34,7 +42,9 @@ impl Replay {
         Self {
             at: sb.replay_at,
             wrapped: None,
-            confirmed: false,
+            end: None,
+            looked: SEED,
+            looks: 0,
             incarnation: 0,
             window: (0, Bytes::new()),
             limit,
@@ -64,12 +74,7 @@ impl Store {
                     self.read_ring(r, at, n);
                     return Ok(false);
                 }
-                Next::End if r.confirmed => r.scan = Some(0),
-                Next::End => {
-                    r.confirmed = true;
-                    r.at = r.wrapped.take().unwrap_or(r.at);
-                    r.window = (0, Bytes::new());
-                }
+                Next::End => self.end_seen(r)?,
             }
         }
         while let Some(at) = r.scan.filter(|at| *at < r.limit) {
@@ -96,6 +101,25 @@ impl Store {
         Ok(true)
     }
 
+    /// No group follows, as far as the last read tells.
+    fn end_seen(&mut self, r: &mut Replay) -> Result<(), OpenError> {
+        let looked = std::mem::replace(&mut r.looked, SEED);
+        r.at = r.wrapped.take().unwrap_or(r.at);
+        // Whoever looks on does not look at what was read for this.
+        r.window = (0, Bytes::new());
+        if r.end.replace(looked) == Some(looked) {
+            r.scan = Some(0);
+        }
+        r.looks += 1;
+        if r.scan.is_none() && r.looks >= MOST_LOOKS {
+            let at = (self.sb.ring_start + r.at) * BLOCK as u64;
+            return Err(OpenError::Disk(format!(
+                "each of {MOST_LOOKS} reads of the journal's end, at byte {at}, gave something else"
+            )));
+        }
+        Ok(())
+    }
+
     fn read_ring(&mut self, r: &mut Replay, at: u64, n: u64) {
         r.window = (at, Bytes::new());
         self.open_read_raw(self.ring_device(), self.sb.ring_start + at, n);
@@ -104,14 +128,22 @@ impl Store {
     fn next_group(&mut self, r: &mut Replay) -> Result<Next, OpenError> {
         let whole = if r.at < r.limit {
             let Some(head) = r.blocks(r.at, 1) else { return Ok(Next::Read(r.at, WINDOW.min(r.limit - r.at))) };
-            match Header::parse(&head, &self.sb.uuid).filter(|h| self.follows(r, h)) {
+            let mut looked = head.clone();
+            let whole = match Header::parse(&head, &self.sb.uuid).filter(|h| self.follows(r, h)) {
                 None => None,
                 Some(header) if r.at + header.blocks() > r.limit => None,
                 Some(header) => match r.blocks(r.at, header.blocks()) {
                     None => return Ok(Next::Read(r.at, header.blocks().max(WINDOW.min(r.limit - r.at)))),
-                    Some(bytes) => group::parse(&header, &bytes).map(|records| (header, records)),
+                    Some(bytes) => {
+                        looked = bytes.clone();
+                        group::parse(&header, &bytes).map(|records| (header, records))
+                    }
                 },
+            };
+            if whole.is_none() {
+                r.looked = crc32c(r.looked, &looked);
             }
+            whole
         } else {
             None
         };
@@ -123,7 +155,8 @@ impl Store {
                 }
                 (self.lsn, self.chain, self.durable) = (header.lsn, header.crc, header.lsn);
                 r.incarnation = header.incarnation;
-                (r.at, r.wrapped, r.confirmed) = (r.at + header.blocks(), None, false);
+                (r.at, r.wrapped) = (r.at + header.blocks(), None);
+                (r.end, r.looked, r.looks) = (None, SEED, 0);
                 Ok(Next::Applied)
             }
             None if r.wrapped.is_some() || r.at == 0 => Ok(Next::End),
