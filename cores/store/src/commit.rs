@@ -277,6 +277,9 @@ impl Store {
             self.onodes.borrow_mut().put(Box::new(object), Box::new(known));
         }
         self.promised += u64::from(blocks);
+        if large {
+            self.replaced += plan.replaced;
+        }
         self.may_free |= transaction.mutations.iter().any(frees);
         let writes = match runs {
             Some(runs) => {

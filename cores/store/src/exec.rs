@@ -48,6 +48,8 @@ pub(crate) struct Plan {
     /// Objects as they are afterwards.
     pub(crate) objects: Vec<(HObject, Known)>,
     pub(crate) next_id: u64,
+    /// Blocks at most that were there before and are written as a whole.
+    pub(crate) replaced: u64,
 }
 
 /// A transaction being carried out.
@@ -57,6 +59,7 @@ pub(crate) struct Run<'a> {
     staged: Staged,
     objects: Vec<Touched>,
     next_id: u64,
+    replaced: u64,
     /// Nothing will come of it: what is damaged is told.
     rehearsal: bool,
 }
@@ -90,7 +93,7 @@ impl<'a> Run<'a> {
 
     fn new(eye: Eye<'a>, rehearsal: bool) -> Self {
         let next_id = eye.store.next_id;
-        Self { eye, delta: Delta::default(), staged: Staged::default(), objects: Vec::new(), next_id, rehearsal }
+        Self { eye, delta: Delta::default(), staged: Staged::default(), objects: Vec::new(), next_id, replaced: 0, rehearsal }
     }
 
     fn finish(mut self) -> Plan {
@@ -101,7 +104,7 @@ impl<'a> Run<'a> {
             }
             objects.push((object, known));
         }
-        Plan { delta: self.delta, staged: self.staged, objects, next_id: self.next_id }
+        Plan { delta: self.delta, staged: self.staged, objects, next_id: self.next_id, replaced: self.replaced }
     }
 
     fn mutate(&mut self, scope: &SpgId, mutation: &Mutation) -> Read<()> {
@@ -309,6 +312,7 @@ impl<'a> Run<'a> {
             last -= 1;
         }
         if first <= last {
+            self.replaced += blocks(size).min(last + 1).saturating_sub(first);
             let whole = if offset == first * B && end == (last + 1) * B {
                 data.clone()
             } else {

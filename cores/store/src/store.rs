@@ -110,6 +110,8 @@ pub struct Store {
     pub(crate) froze_at: Mono,
     /// Something was removed since.
     pub(crate) may_free: bool,
+    /// Blocks at most that large writes have replaced since.
+    pub(crate) replaced: u64,
     pub(crate) now: Mono,
     pub(crate) counters: Counters,
     pub(crate) tally: Tally,
@@ -182,6 +184,7 @@ impl Store {
             journal_disk: DiskStat::default(),
             froze_at: Mono::default(),
             may_free: false,
+            replaced: 0,
             now: Mono::default(),
             counters: Counters::default(),
             tally: Tally::default(),

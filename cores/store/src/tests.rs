@@ -124,6 +124,13 @@ fn a_full_host_is_waited_for() {
 }
 
 #[test]
+fn what_large_writes_replace_is_used_again_soon() {
+    for seed in 0..4 {
+        World::new(seed, false).overwrite_whole();
+    }
+}
+
+#[test]
 fn stores_that_are_not_ours_are_refused_and_left_alone() {
     let mut world = World::new(3, false);
     world.submit_one();

@@ -80,6 +80,9 @@ const STEPS: usize = 8;
 /// How long removed data may wait for a checkpoint that gives its space back; and when there is little space.
 const RECLAIM: Duration = Duration::from_secs(5);
 const RECLAIM_SHORT: Duration = Duration::from_secs(1);
+/// Blocks that large writes replace until a checkpoint gives their space to the next ones: new space costs a second write, and the
+/// index pages of so much data are few.
+const REPLACED: u64 = if cfg!(test) { 4 << 20 } else { 256 << 20 } / BLOCK as u64;
 /// Writes of a checkpoint under way at a time.
 const WRITES: usize = 8;
 
@@ -100,6 +103,7 @@ impl Store {
         !(self.active.is_empty() && self.pending.is_empty())
             && (self.want_checkpoint
                 || self.reclaim_due()
+                || self.replaced > REPLACED
                 || self.short_for_now()
                 || self.ring.used() * 2 > self.ring.size()
                 || self.active.bytes > self.config.shares().delta / 2)
@@ -180,7 +184,7 @@ impl Store {
 
     fn freeze(&mut self) {
         let frozen = std::mem::take(&mut self.active);
-        (self.want_checkpoint, self.may_free) = (false, false);
+        (self.want_checkpoint, self.may_free, self.replaced) = (false, false, 0);
         self.froze_at = self.now;
         self.checkpoint = Some(Box::new(Checkpoint {
             stage: Stage::Move((0, 0)),

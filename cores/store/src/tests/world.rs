@@ -642,6 +642,21 @@ impl World {
         self.check_all();
     }
 
+    /// Writes the same megabyte over and over: the file does not grow with each.
+    pub(crate) fn overwrite_whole(&mut self) {
+        let object = self.random_object(0);
+        for _ in 0..24 {
+            let data = self.random_bytes(1 << 20);
+            assert!(self.submit(0, vec![Mutation::Write(object.clone(), 0, data.into())]));
+            self.settle();
+        }
+        let (checkpoints, used) = (self.store.counters().checkpoints, self.store.alloc.frontier() * crate::block::BLOCK as u64);
+        assert!(checkpoints >= 4, "{checkpoints} checkpoints");
+        // Journal, what is kept ready, and twice what may be replaced between two checkpoints.
+        assert!(used < 26 << 20, "{} MiB used", used >> 20);
+        self.check_all();
+    }
+
     /// The host has no space for a while; what is kept ready is not enough.
     pub(crate) fn host_full(&mut self) {
         self.settle();
