@@ -11,12 +11,14 @@ use node::{
 use runtime::{Choice, Device, DeviceError, DeviceOptions, Setup};
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 use types::Rope;
 
 both_drivers!(
     reads_after_writes,
     does_what_it_is_told_in_any_alignment,
     load_is_never_mixed_up,
+    long_reads_come_a_few_in_a_round,
     two_devices_and_buffered_files,
     tells_sizes_and_errors,
     full_file_systems_are_no_space,
@@ -26,7 +28,7 @@ both_drivers!(
 const PAGE: u64 = ALIGN as u64;
 
 /// Runs what it is called with: `read AT LEN` (in pages; answers a digest), `write AT LEN FILL CUT durable|volatile`,
-/// `flush`, `stat`, `load SEED OPS DEPTH`; a device number may stand in front (`1:stat`).
+/// `flush`, `stat`, `load SEED OPS DEPTH PAGES` (pages of each place); a device number may stand in front (`1:stat`).
 #[derive(Default)]
 struct Disk {
     next: u64,
@@ -40,14 +42,15 @@ struct Load {
     random: Random,
     left: u64,
     depth: usize,
+    pages: u64,
+    /// Pages read in this round, and in the fullest.
+    round: u64,
+    fullest: u64,
     /// By place: the fill of the last write that is complete.
     written: BTreeMap<u64, u8>,
     /// By token: the place, and what is written there; `None` for a read.
     flying: BTreeMap<u64, (u64, Option<u8>)>,
 }
-
-/// Pages of one place of a load.
-const PLACE: u64 = 4;
 
 fn filled(fill: u8, pages: u64, cut: usize) -> Rope {
     let bytes: Vec<u8> = (0..pages * PAGE).map(|i| fill ^ (i / PAGE) as u8).collect();
@@ -87,8 +90,9 @@ impl Disk {
             "flush" => DiskOp::Flush,
             "stat" => DiskOp::Stat,
             "load" => {
-                let (random, left, depth) = (Random(number(1)), number(2), number(3) as usize);
-                self.load = Some(Load { call, random, left, depth, written: BTreeMap::new(), flying: BTreeMap::new() });
+                let (random, left, depth, pages) = (Random(number(1)), number(2), number(3) as usize, number(4));
+                let (written, flying) = (BTreeMap::new(), BTreeMap::new());
+                self.load = Some(Load { call, random, left, depth, pages, round: 0, fullest: 0, written, flying });
                 return;
             }
             other => panic!("{other}"),
@@ -113,6 +117,7 @@ impl Disk {
         match (done.result.unwrap(), fill) {
             (DiskOutput::Done, Some(fill)) => drop(load.written.insert(place, fill)),
             (DiskOutput::Read(buf), None) => {
+                load.round += load.pages;
                 let fill = load.written[&place];
                 assert!(buf.iter().enumerate().all(|(i, &b)| b == fill ^ (i / ALIGN) as u8), "place {place}");
             }
@@ -122,26 +127,31 @@ impl Disk {
 
     fn feed(&mut self, out: &mut Outputs) {
         let Some(mut load) = self.load.take() else { return };
+        load.fullest = load.fullest.max(std::mem::take(&mut load.round));
+        let pages = load.pages;
         while load.left > 0 && load.flying.len() < load.depth {
             load.left -= 1;
             let place = load.random.below(200);
             if load.flying.values().any(|f| f.0 == place) {
                 continue;
             }
-            let (offset, fill) = (place * PLACE * PAGE, load.random.next() as u8);
+            let (offset, fill) = (place * pages * PAGE, load.random.next() as u8);
             let read = load.written.contains_key(&place) && load.random.below(2) == 0;
             let op = match read {
-                true => DiskOp::Read { offset, buf: Buf::new((PLACE * PAGE) as usize) },
+                true => DiskOp::Read { offset, buf: Buf::new((pages * PAGE) as usize) },
                 false => {
                     let (cut, durable) = ([ALIGN, 1000, 70_000][load.random.below(3) as usize], load.random.below(3) == 0);
-                    DiskOp::Write { offset, data: filled(fill, PLACE, cut), durable }
+                    DiskOp::Write { offset, data: filled(fill, pages, cut), durable }
                 }
             };
             let token = self.begin(0, op, None, out);
             load.flying.insert(token, (place, (!read).then_some(fill)));
         }
         match load.left == 0 && load.flying.is_empty() {
-            true => out.push(Output::Answer { call: load.call, result: 0, text: "done".into() }),
+            true => {
+                let text = format!("at most {} pages were read in a round", load.fullest);
+                out.push(Output::Answer { call: load.call, result: 0, text });
+            }
             false => self.load = Some(load),
         }
     }
@@ -211,8 +221,21 @@ fn does_what_it_is_told_in_any_alignment(choice: Choice) {
 fn load_is_never_mixed_up(choice: Choice) {
     let dir = folder();
     let disk = start(choice, vec![open(&dir.path().join("disk"))]);
-    assert_eq!(disk.call("load 1 1500 32"), "done");
-    assert_eq!(disk.call("load 2 200 1"), "done");
+    disk.call("load 1 1500 32 4");
+    assert_eq!(disk.call("load 2 200 1 4"), "at most 4 pages were read in a round");
+    disk.stop().unwrap();
+}
+
+fn long_reads_come_a_few_in_a_round(choice: Choice) {
+    let dir = folder();
+    let disk = start(choice, vec![open(&dir.path().join("disk"))]);
+    let text = disk.call("load 3 1500 32 32");
+    if choice == Choice::Uring {
+        let pages: u64 = text.split(' ').nth(2).unwrap().parse().unwrap();
+        assert!((32..=64).contains(&pages), "{text}");
+    }
+    // An end while some wait for their round.
+    disk.caller.call("load 4 1000000 64 32", Duration::from_millis(300)).unwrap_err();
     disk.stop().unwrap();
 }
 
@@ -227,7 +250,7 @@ fn two_devices_and_buffered_files(choice: Choice) {
     assert_eq!(disk.call("0:write 2 2 64 100 durable"), "done");
     assert_eq!(disk.call("0:read 0 4"), "[32, 33, 64, 65]");
     assert_eq!(disk.call("1:read 0 2"), "[48, 49]");
-    assert_eq!(disk.call("load 3 500 16"), "done");
+    disk.call("load 3 500 16 4");
     assert_eq!(disk.call("7:stat"), format!("error {}", libc::ENODEV));
     disk.stop().unwrap();
 }

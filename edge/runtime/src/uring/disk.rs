@@ -1,6 +1,6 @@
 //! Disk requests on the ring.
 
-use super::{DISK, Uring};
+use super::{DISK, DISK_READ, Uring};
 use crate::job::{Job, Step};
 use io_uring::{opcode, types};
 use node::Input;
@@ -27,8 +27,10 @@ impl Uring {
     fn push_step(&mut self, index: u32) {
         let Flight { job, pieces } = self.flights.get_mut(index).expect("the caller has just used it");
         let fd = types::Fd(job.device.file.as_raw_fd());
+        let mut kind = DISK;
         let entry = match job.step() {
             Step::Read { offset, into } => {
+                kind = DISK_READ;
                 let len = into.len().min(1 << 30) as u32;
                 opcode::Read::new(fd, into.as_mut_ptr(), len).offset(offset).build()
             }
@@ -56,7 +58,7 @@ impl Uring {
         };
         // SAFETY: buffers, pieces and the device's file belong to the slot, which stays until the completion; the job does
         // not touch them before it is told the result.
-        unsafe { self.ring.push(entry, DISK | u64::from(index)) };
+        unsafe { self.ring.push(entry, kind | u64::from(index)) };
     }
 
     pub(super) fn disk_step_done(&mut self, index: u32, result: i32, inputs: &mut Vec<Input>) {
