@@ -3,6 +3,7 @@
 //! A direct write into space that a file never had is handed to a worker thread, allocates, and leaves metadata that the next flush must commit:
 //! twice the time of the same write into space that was written once. So some space is kept ready: little at first, more
 //! when it was not enough, and nothing more when the host is short. One write is under way at a time; it is lent from the allocator meanwhile.
+//! It is a long one: each costs the file system below as much metadata as a short one, which the next flush waits for.
 //! A crash leaves zeros in free blocks, which is no harm.
 
 use crate::block::BLOCK;
@@ -42,10 +43,11 @@ impl Store {
         }
         self.note_demand();
         let missing = self.ahead.want.saturating_sub(self.alloc.free_below());
+        let whole = (STEP / BLOCK as u64).min(self.ahead.want / 2);
         // What is lent here is missed by a checkpoint that needs it at once.
-        let step = (STEP / BLOCK as u64).min(missing).min(self.lendable());
+        let step = whole.min(self.lendable());
         let host = self.host.disk.host_free / BLOCK as u64;
-        if step == 0 || host / SPARE < self.ahead.want || self.io.host_full() {
+        if missing < whole || step == 0 || host / SPARE < self.ahead.want || self.io.host_full() {
             return;
         }
         let frontier = self.alloc.frontier();
