@@ -17,6 +17,7 @@ use kernels::{SEED, crc32c};
 use objectstore::{Damage, Read, Unread, Wish};
 use smallvec::SmallVec;
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use types::{HObject, Rope};
 
 /// A store, as one owner sees it: with what was fetched for it.
@@ -47,8 +48,10 @@ pub(crate) fn gather<T>(read: Read<T>, wishes: &mut Vec<u64>) -> Read<Option<T>>
     }
 }
 
-/// An error if something was missed.
-pub(crate) fn all_there(wishes: Vec<u64>) -> Read<()> {
+/// An error if something was missed. Each thing is wished for once: all that lies on one page of the index misses that page.
+pub(crate) fn all_there(mut wishes: Vec<u64>) -> Read<()> {
+    let mut seen = BTreeSet::new();
+    wishes.retain(|wish| seen.insert(*wish));
     if wishes.is_empty() { Ok(()) } else { Err(Unread::Missing(Wish(wishes))) }
 }
 

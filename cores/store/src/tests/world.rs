@@ -6,7 +6,7 @@ use bytes::Bytes;
 use node::{Mono, Now, Output, Outputs};
 use objectstore::memory::MemStore;
 use objectstore::*;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use types::{EVersion, Fsid, HObject, PgId, Rope, SnapId, SpgId};
 
@@ -321,6 +321,8 @@ impl World {
                 Ok(value) => return (Ok(value), hold),
                 Err(Unread::Damaged(damage)) => return (Err(damage), hold),
                 Err(Unread::Missing(wish)) => {
+                    let different: BTreeSet<u64> = wish.0.iter().copied().collect();
+                    assert_eq!(different.len(), wish.0.len(), "each thing is wished for once");
                     let before = self.fetched.get(&hold.0).copied().unwrap_or(0);
                     self.store.fetch(hold, wish);
                     let mut turns = 0;
