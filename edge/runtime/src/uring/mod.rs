@@ -2,7 +2,7 @@
 //!
 //! Long reads that ended together (neighbours on the disk do, since the kernel makes one request of them) are handed on a few in
 //! a round: what their replies let the clients ask next is with the disk while the rest of them is sent. All at once, disk and
-//! processor take turns: 128 KiB reads, 16 under way, from the disk: 6,300 a second so, 9,400 a few in a round.
+//! processor take turns: 128 KiB reads, 16 under way, from the disk: 6,300 a second so, 9,500 a few in a round.
 //!
 //! What the kernel reads or writes belongs to a slot (of a connection or of a disk request) that lives until the completion
 //! was taken, also after the connection is closed. A key names the kind of an entry and its slot.
@@ -34,7 +34,7 @@ const LAST_WAIT: Duration = Duration::from_secs(10);
 /// Bytes from which on a read is a long one.
 const LONG_READ: i32 = 32 << 10;
 /// Bytes of long reads in one round; the read that goes beyond is in it. (Half of that costs a third more processor time for each,
-/// twice that leaves the disk idle.)
+/// twice that gains nothing.)
 const MOST_LONG_READS: usize = 256 << 10;
 
 const WAKE: u64 = 1 << 56;
