@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: runtime::Memory<mimalloc::MiMalloc> = runtime::Memory(mimalloc::MiMalloc);
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -65,5 +65,17 @@ fn run(command: Command) -> Result<u8> {
             };
             lab::demo::run(&options).map(|()| 0)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    /// Whatever mimalloc maps is on small pages unless something else asks for more: the feature `no_thp` is not lost.
+    #[test]
+    fn the_allocator_does_not_ask_for_huge_pages() {
+        let held: Vec<Vec<u8>> = (0..64).map(|i| vec![i; 1 << 20]).collect();
+        let maps = std::fs::read_to_string("/proc/self/smaps").expect("this process has mappings");
+        assert!(!maps.lines().any(|line| line.starts_with("VmFlags:") && line.split_whitespace().any(|flag| flag == "hg")));
+        drop(held);
     }
 }

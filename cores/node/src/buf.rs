@@ -8,6 +8,9 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 /// Alignment of every buffer, in bytes: what O_DIRECT asks for on every disk that we know.
 pub const ALIGN: usize = 4096;
+/// Bytes of a huge page. A buffer that is a multiple of it long (in whole pages) is aligned to it, so that an allocator may put it on such
+/// pages.
+pub const HUGE: usize = 2 << 20;
 /// Buffers above this size go back to the system when they are dropped, in pages.
 const LARGEST_KEPT: usize = (8 << 20) / ALIGN;
 /// Bytes that each thread keeps for the next taker, if nobody says how many.
@@ -30,10 +33,46 @@ pub fn buffers_kept() -> usize {
 #[repr(C, align(4096))]
 struct Page([u8; ALIGN]);
 
+/// The same for huge pages.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C, align(2097152))]
+struct HugePage([u8; HUGE]);
+
+/// What a buffer is made of.
+enum Memory {
+    Pages(Vec<Page>),
+    Huge(Vec<HugePage>),
+}
+
+impl Memory {
+    /// So many zero pages. Without memory the process ends, as with any vector.
+    fn zeroed(pages: usize) -> Self {
+        const PER_HUGE: usize = HUGE / ALIGN;
+        match pages.is_multiple_of(PER_HUGE) {
+            true => Self::Huge(HugePage::new_vec_zeroed(pages / PER_HUGE).expect("memory")),
+            false => Self::Pages(Page::new_vec_zeroed(pages).expect("memory")),
+        }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Pages(pages) => pages.as_bytes(),
+            Self::Huge(pages) => pages.as_bytes(),
+        }
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        match self {
+            Self::Pages(pages) => pages.as_mut_bytes(),
+            Self::Huge(pages) => pages.as_mut_bytes(),
+        }
+    }
+}
+
 /// An owned buffer of bytes at an aligned address. [`Buf::freeze`] makes it shareable without a copy; when the last
 /// owner lets go, the memory is kept by that thread for the next buffer of its size.
 pub struct Buf {
-    memory: Vec<Page>,
+    memory: Memory,
     start: usize,
     len: usize,
     skipped: usize,
@@ -42,7 +81,7 @@ pub struct Buf {
 /// Buffers of one size that nobody uses now.
 #[derive(Default)]
 struct Class {
-    free: Vec<Vec<Page>>,
+    free: Vec<Memory>,
     /// When one was last taken or came back, in uses of all classes.
     used: u64,
 }
@@ -65,22 +104,22 @@ impl Kept {
         &mut self.by_class[class]
     }
 
-    fn take(&mut self, class: usize) -> Option<Vec<Page>> {
+    fn take(&mut self, class: usize) -> Option<Memory> {
         let memory = self.class(class).free.pop()?;
-        self.bytes -= memory.len() * ALIGN;
+        self.bytes -= memory.bytes().len();
         Some(memory)
     }
 
     /// Keeps one more. Sizes that nobody asked for of late make room for it.
-    fn put(&mut self, class: usize, memory: Vec<Page>, most: usize) {
+    fn put(&mut self, class: usize, memory: Memory, most: usize) {
         self.class(class);
-        let room = |kept: &Self| kept.bytes + memory.len() * ALIGN <= most;
+        let room = |kept: &Self| kept.bytes + memory.bytes().len() <= most;
         while !room(self) {
             let others = self.by_class.iter_mut().enumerate().filter(|(i, c)| *i != class && !c.free.is_empty());
             let Some((_, oldest)) = others.min_by_key(|(_, c)| c.used) else { return };
-            self.bytes -= oldest.free.pop().map_or(0, |gone| gone.len() * ALIGN);
+            self.bytes -= oldest.free.pop().map_or(0, |gone| gone.bytes().len());
         }
-        self.bytes += memory.len() * ALIGN;
+        self.bytes += memory.bytes().len();
         self.by_class[class].free.push(memory);
     }
 }
@@ -102,10 +141,7 @@ impl Buf {
     /// A buffer of `len` bytes whose content is arbitrary (left over from an earlier use, or zero).
     pub fn new(len: usize) -> Self {
         let (class, size) = class(len.div_ceil(ALIGN).max(1));
-        let memory = POOL.with_borrow_mut(|pool| pool.take(class)).unwrap_or_else(|| {
-            // A failed allocation of memory ends the process, as with any vector.
-            Page::new_vec_zeroed(size).expect("memory")
-        });
+        let memory = POOL.with_borrow_mut(|pool| pool.take(class)).unwrap_or_else(|| Memory::zeroed(size));
         Self { memory, start: 0, len, skipped: 0 }
     }
 
@@ -145,12 +181,13 @@ impl Buf {
 
 impl Drop for Buf {
     fn drop(&mut self) {
-        let memory = std::mem::take(&mut self.memory);
-        if memory.len() > LARGEST_KEPT {
+        let memory = std::mem::replace(&mut self.memory, Memory::Pages(Vec::new()));
+        let pages = memory.bytes().len() / ALIGN;
+        if pages > LARGEST_KEPT {
             return;
         }
-        let (class, size) = class(memory.len());
-        assert_eq!(size, memory.len(), "every buffer is as long as its class says");
+        let (class, size) = class(pages);
+        assert_eq!(size, pages, "every buffer is as long as its class says");
         // A thread that ends has no pool any more; then the memory just goes.
         let _ = POOL.try_with(|pool| pool.borrow_mut().put(class, memory, MOST_KEPT.load(Ordering::Relaxed)));
     }
@@ -159,13 +196,13 @@ impl Drop for Buf {
 impl Deref for Buf {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        &self.memory.as_bytes()[self.start..self.start + self.len]
+        &self.memory.bytes()[self.start..self.start + self.len]
     }
 }
 
 impl DerefMut for Buf {
     fn deref_mut(&mut self) -> &mut [u8] {
-        &mut self.memory.as_mut_bytes()[self.start..self.start + self.len]
+        &mut self.memory.bytes_mut()[self.start..self.start + self.len]
     }
 }
 
@@ -216,19 +253,20 @@ mod tests {
         for len in [1, 4096, 4097, 65_536, 4 << 20, (8 << 20) + 1] {
             let mut buf = Buf::new(len);
             assert_eq!((buf.as_ptr() as usize % ALIGN, buf.len()), (0, len));
+            assert!(len % HUGE > 0 || (buf.as_ptr() as usize).is_multiple_of(HUGE));
             buf[len - 1] = 7;
             let frozen = buf.freeze();
             assert_eq!((frozen.as_ptr() as usize % ALIGN, frozen[len - 1]), (0, 7));
         }
         // Sizes of long ago make room for those of now; those of now stay within the bound.
         let mut pool = Kept::default();
-        let pages = |n: usize| Page::new_vec_zeroed(n).expect("memory");
+        let pages = Memory::zeroed;
         (0..4).for_each(|_| pool.put(class(16).0, pages(16), 64 * ALIGN));
         (0..40).for_each(|_| pool.put(class(1).0, pages(1), 64 * ALIGN));
         assert_eq!((pool.by_class[class(16).0].free.len(), pool.by_class[class(1).0].free.len()), (1, 40));
         (0..40).for_each(|_| pool.put(class(1).0, pages(1), 64 * ALIGN));
         assert_eq!((pool.bytes / ALIGN, pool.by_class[class(1).0].free.len()), (64, 64));
-        let first = Buf::new(5000).memory.as_ptr() as usize;
-        assert_eq!(Buf::new(8000).memory.as_ptr() as usize, first, "the same class gives the same memory");
+        let first = Buf::new(5000).as_ptr() as usize;
+        assert_eq!(Buf::new(8000).as_ptr() as usize, first, "the same class gives the same memory");
     }
 }

@@ -15,7 +15,7 @@
 
 mod buf;
 
-pub use buf::{ALIGN, Buf, buffers_kept, keep_buffers};
+pub use buf::{ALIGN, Buf, HUGE, buffers_kept, keep_buffers};
 
 use std::net::SocketAddr;
 use std::time::Duration;

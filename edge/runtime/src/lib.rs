@@ -27,6 +27,7 @@ mod driver;
 mod epoll;
 mod job;
 mod mailbox;
+mod memory;
 pub mod process;
 mod reactor;
 mod slab;
@@ -36,6 +37,7 @@ mod uring;
 
 pub use device::{Device, DeviceError, DeviceOptions};
 pub use mailbox::{Answer, CallError, Caller, Inbox, mailbox};
+pub use memory::Memory;
 pub use reactor::{RunError, drive, run};
 
 use node::{DeviceId, Level, ListenerId, LogLine};

@@ -39,9 +39,11 @@ pub fn raise_file_limit() -> io::Result<u64> {
     sys::raise_file_limit()
 }
 
-/// Asks that this process, and those that it begins, get their memory in small pages. For a server on a virtual machine: a guest gives free
-/// memory back to its host in pieces of 2 MiB, and a huge page is always such a piece, which costs milliseconds to get anew; small pages
-/// come from what the guest kept. (Measured: 4 KiB writes on a new cluster take 43 µs of processor time instead of 57; see docs/benchmarks.md.)
+/// Asks that this process, and those that it begins, get their memory in small pages, except what [`Memory`](crate::Memory) asks for. For a
+/// server on a virtual machine: a guest gives free memory back to its host in pieces of 2 MiB, and a huge page is always such a piece,
+/// which costs milliseconds to get anew; small pages come from what the guest kept. (Measured: 4 KiB writes on a new cluster take 43 µs
+/// of processor time instead of 57; see docs/benchmarks.md.) Kernels before 6.18 know no exception: where their setting is `always`, all
+/// memory is in small pages.
 ///
 /// # Errors
 /// The system refuses; nothing but speed is lost.

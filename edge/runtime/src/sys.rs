@@ -302,11 +302,60 @@ pub(crate) fn raise_file_limit() -> io::Result<u64> {
     Ok(limit.rlim_cur)
 }
 
-/// Memory comes in pages of 4 KiB from now on, never in huge ones.
+/// Memory comes in pages of 4 KiB from now on, except what asks for huge ones by advice, if the kernel can tell the two apart (Linux 6.18).
+/// Where huge pages are given on advice only, nothing has to be asked for.
 pub(crate) fn refuse_huge_pages() -> io::Result<()> {
-    let (on, unused): (libc::c_ulong, libc::c_ulong) = (1, 0);
-    // SAFETY: takes numbers only.
-    check(unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, on, unused, unused, unused) }).map(drop)
+    // linux/prctl.h; not in libc yet.
+    const EXCEPT_ADVISED: libc::c_ulong = 1 << 1;
+    const SETTING: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
+    let refuse = |flags: libc::c_ulong| {
+        let (on, unused): (libc::c_ulong, libc::c_ulong) = (1, 0);
+        // SAFETY: takes numbers only.
+        check(unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, on, flags, unused, unused) }).map(drop)
+    };
+    refuse(EXCEPT_ADVISED).or_else(|_| match std::fs::read_to_string(SETTING) {
+        Ok(setting) if setting.contains("[madvise]") => Ok(()),
+        _ => refuse(0),
+    })
+}
+
+/// Zero memory at a multiple of [`node::HUGE`], on huge pages where the kernel gives them; null if there is none. `size` is a multiple of
+/// that, above zero.
+pub(crate) fn map_huge(size: usize) -> *mut u8 {
+    let Some(span) = size.checked_add(node::HUGE) else { return std::ptr::null_mut() };
+    let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a new mapping, wherever the kernel likes.
+    let start = unsafe { libc::mmap(std::ptr::null_mut(), span, protection, flags, -1, 0) };
+    if start == libc::MAP_FAILED {
+        return std::ptr::null_mut();
+    }
+    let start = start.cast::<u8>();
+    let before = start.align_offset(node::HUGE);
+    // SAFETY: both ends are parts of the mapping that was just made, outside of what is given away; advice changes no content, and without
+    // huge pages it is memory all the same.
+    unsafe {
+        let at = start.add(before);
+        if before > 0 {
+            unmap(start, before);
+        }
+        unmap(at.add(size), node::HUGE - before);
+        libc::madvise(at.cast(), size, libc::MADV_HUGEPAGE);
+        at
+    }
+}
+
+/// Gives memory back to the kernel. Where it does not take it (a process has too many mappings), the pages go back and their addresses
+/// stay unused.
+///
+/// # Safety
+/// It was mapped, and nobody uses it any more.
+pub(crate) unsafe fn unmap(at: *mut u8, size: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if libc::munmap(at.cast(), size) != 0 {
+            libc::madvise(at.cast(), size, libc::MADV_DONTNEED);
+        }
+    }
 }
 
 #[cfg(test)]
