@@ -52,6 +52,7 @@ pub fn run(mut node: Box<dyn Node>, setup: Setup) -> Result<(), RunError> {
 /// See [`RunError`].
 pub fn drive(node: &mut dyn Node, setup: Setup) -> Result<(), RunError> {
     let Setup { listeners, devices, driver, inbox, mut log, level, spin, max_connections } = setup;
+    listeners.iter().for_each(|(_, listener)| sys::tune_listener(listener));
     let parts = Parts { listeners, devices, wake: inbox.as_ref().map(Inbox::wake), max_connections, spin };
     let (driver, why) = driver::choose(driver, parts)?;
     if level >= Level::Info {

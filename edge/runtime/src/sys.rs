@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6, TcpListener};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
@@ -102,7 +102,27 @@ pub(crate) fn tcp_socket(to: SocketAddr, nonblocking: bool) -> io::Result<OwnedF
     let family = if to.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
     let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | if nonblocking { libc::SOCK_NONBLOCK } else { 0 };
     // SAFETY: socket takes no pointers; the descriptor that it returns is owned by nobody else.
-    Ok(unsafe { OwnedFd::from_raw_fd(check(libc::socket(family, kind, 0))?) })
+    let socket = unsafe { OwnedFd::from_raw_fd(check(libc::socket(family, kind, 0))?) };
+    if to.ip().is_loopback() {
+        do_not_pace(&socket);
+    }
+    Ok(socket)
+}
+
+/// Takes plain congestion control for what this listener accepts, if all of that comes from this machine.
+pub(crate) fn tune_listener(listener: &TcpListener) {
+    if listener.local_addr().is_ok_and(|addr| addr.ip().is_loopback()) {
+        do_not_pace(listener);
+    }
+}
+
+/// Within a machine nothing is congested, but a system whose default is BBR spreads what is sent over time there, too, with a timer for each
+/// 64 KiB. To be called before there is a connection: one that was paced stays so. Every kernel has `reno`; without it the default will do.
+fn do_not_pace(socket: &impl AsRawFd) {
+    const PLAIN: &[u8] = b"reno";
+    let len = PLAIN.len() as libc::socklen_t;
+    // SAFETY: setsockopt reads `len` bytes of a constant.
+    let _ = unsafe { libc::setsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, PLAIN.as_ptr().cast(), len) };
 }
 
 /// Whoever does not answer for so long is gone: keepalive probes begin when nothing came for half of it.
@@ -367,6 +387,31 @@ mod tests {
         // SAFETY: getsockopt writes at most `len` bytes to `value`.
         check(unsafe { libc::getsockopt(socket.as_raw_fd(), level, name, (&raw mut value).cast(), &raw mut len) }).unwrap();
         value
+    }
+
+    #[test]
+    fn connections_within_the_machine_are_not_paced() {
+        let congestion = |socket: &dyn AsRawFd| {
+            let (mut name, mut len) = ([0u8; 16], 16);
+            let at = name.as_mut_ptr().cast();
+            // SAFETY: getsockopt writes at most `len` bytes to `name`.
+            check(unsafe { libc::getsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, at, &raw mut len) })
+                .unwrap();
+            String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned()
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        tune_listener(&listener);
+        let to = listener.local_addr().unwrap();
+        let socket = tcp_socket(to, false).unwrap();
+        connect(&socket, to).unwrap();
+        let (accepted, _) = listener.accept().unwrap();
+        assert_eq!((congestion(&socket), congestion(&accepted)), ("reno".to_owned(), "reno".to_owned()));
+        // Elsewhere the system's choice stays.
+        let default = congestion(&TcpListener::bind("127.0.0.1:0").unwrap());
+        let anywhere = TcpListener::bind("0.0.0.0:0").unwrap();
+        tune_listener(&anywhere);
+        let away = tcp_socket(SocketAddr::from(([192, 0, 2, 1], 1)), false).unwrap();
+        assert_eq!((congestion(&anywhere), congestion(&away)), (default.clone(), default));
     }
 
     #[test]
