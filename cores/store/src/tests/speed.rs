@@ -8,23 +8,27 @@ use types::{EVersion, HObject, PgId, SnapId, SpgId};
 
 const CAPACITY: usize = 6 << 30;
 
-/// A disk of plain memory: what it costs is a copy.
-struct Memory(Vec<u8>);
+/// A disk of plain memory: what it costs is a copy. Like a file, it ends where the last write did.
+struct Memory {
+    bytes: Vec<u8>,
+    len: u64,
+}
 
 impl Memory {
     fn answer(&mut self, op: DiskOp) -> Result<DiskOutput, DiskError> {
         Ok(match op {
             DiskOp::Read { offset, mut buf } => {
                 let n = buf.len();
-                buf.copy_from_slice(&self.0[offset as usize..][..n]);
+                buf.copy_from_slice(&self.bytes[offset as usize..][..n]);
                 DiskOutput::Read(buf)
             }
             DiskOp::Write { offset, data, .. } => {
-                data.copy_to(&mut self.0[offset as usize..][..data.len()]);
+                data.copy_to(&mut self.bytes[offset as usize..][..data.len()]);
+                self.len = self.len.max(offset + data.len() as u64);
                 DiskOutput::Done
             }
             DiskOp::Flush | DiskOp::Trim { .. } => DiskOutput::Done,
-            DiskOp::Stat => DiskOutput::Stat(DiskStat { len: CAPACITY as u64, capacity: CAPACITY as u64, host_free: u64::MAX }),
+            DiskOp::Stat => DiskOutput::Stat(DiskStat { len: self.len, capacity: CAPACITY as u64, host_free: u64::MAX }),
         })
     }
 }
@@ -40,9 +44,21 @@ struct Bench {
     disk: Memory,
     now: u64,
     committed: u64,
+    /// Blocks of each write ahead.
+    ahead: Vec<u32>,
 }
 
 impl Bench {
+    /// A new store that is ready.
+    fn new(config: Config) -> Self {
+        let disk = Memory { bytes: vec![0; CAPACITY], len: 0 };
+        let mut bench = Self { store: Store::create(config), disk, now: 0, committed: 0, ahead: Vec::new() };
+        while !bench.store.ready() {
+            bench.round();
+        }
+        bench
+    }
+
     fn round(&mut self) {
         self.now += 100_000;
         let now = Now { mono: Mono(self.now), ..Now::default() };
@@ -50,6 +66,7 @@ impl Bench {
         self.store.turn(now, &mut out);
         for output in out.0 {
             if let Output::Disk(request) = output {
+                self.ahead.extend(self.store.io.ahead(request.token).map(|run| run.1));
                 let result = self.disk.answer(request.op);
                 self.store.disk_done(now, DiskDone { token: request.token, result });
             }
@@ -100,14 +117,24 @@ fn write(n: u64, object: HObject, offset: u64, data: &Bytes) -> Transaction {
     }
 }
 
+/// Under a stream of writes each step ahead was once as small as what the stream had used since the last: a tenth more processor time.
+#[test]
+fn space_is_written_ahead_in_whole_steps() {
+    let mut bench = Bench::new(Config { uuid: [1; 16], ..Config::default() });
+    let data = Bytes::from(vec![5u8; 128 << 10]);
+    bench.measure("128 KiB writes, new objects", 3_000, 4, |store, n| {
+        store.submit(write(n, object(n), 0, &data), Ticket(n)).expect("room");
+    });
+    assert!(bench.ahead.len() > 20, "{:?}", bench.ahead);
+    let step = (4 << 20) / crate::block::BLOCK as u32;
+    assert!(bench.ahead.iter().all(|blocks| *blocks == step), "{:?}", bench.ahead);
+}
+
 #[test]
 #[ignore = "a measurement"]
 fn speed() {
     let config = Config { uuid: [1; 16], memory: 192 << 20, ..Config::default() };
-    let mut bench = Bench { store: Store::create(config), disk: Memory(vec![0; CAPACITY]), now: 0, committed: 0 };
-    while !bench.store.ready() {
-        bench.round();
-    }
+    let mut bench = Bench::new(config);
     let small = Bytes::from(vec![7u8; 4096]);
     let large = Bytes::from(vec![9u8; 4 << 20]);
     let mut n = 0;
@@ -133,10 +160,7 @@ fn speed() {
 #[ignore = "a measurement"]
 fn open_a_million() {
     let config = Config { uuid: [1; 16], memory: 192 << 20, ..Config::default() };
-    let mut bench = Bench { store: Store::create(config.clone()), disk: Memory(vec![0; CAPACITY]), now: 0, committed: 0 };
-    while !bench.store.ready() {
-        bench.round();
-    }
+    let mut bench = Bench::new(config.clone());
     bench.measure("create", 1_000_000, 64, |s, i| {
         let object = object(i);
         let mut t = write(i, object.clone(), 0, &Bytes::new());
