@@ -90,6 +90,14 @@ impl Job {
         matches!(self.work, Work::Read { .. })
     }
 
+    /// Bytes that it reads in all; 0 if it does something else.
+    pub(crate) fn reads(&self) -> usize {
+        match &self.work {
+            Work::Read { buf, .. } => buf.len(),
+            _ => 0,
+        }
+    }
+
     /// The system call to make now.
     pub(crate) fn step(&mut self) -> Step<'_> {
         match &mut self.work {

@@ -1,6 +1,6 @@
 //! Disk requests on the ring.
 
-use super::{DISK, DISK_READ, Uring};
+use super::{DISK, DISK_READ, LONG_READ, Uring};
 use crate::job::{Job, Step};
 use io_uring::{opcode, types};
 use node::Input;
@@ -8,6 +8,10 @@ use std::os::fd::AsRawFd;
 
 /// Requests that the kernel is given at once; more would only lengthen its queues.
 const MOST_FLIGHTS: usize = 256;
+
+/// Bytes of long reads that the kernel is given at once, unless one alone is more: enough to keep a disk busy. What it has at a time it
+/// ends at a time, and then the disk would wait until all replies are sent: clients ask for more once they have taken what came.
+const MOST_LONG_READING: usize = 16 << 20;
 
 /// A request whose current step is with the kernel.
 pub(crate) struct Flight {
@@ -17,9 +21,18 @@ pub(crate) struct Flight {
 
 impl Uring {
     pub(super) fn begin_job(&mut self, job: Job) {
+        let long = long_read(&job);
+        if long > 0 && self.long_reading > 0 && self.long_reading + long > MOST_LONG_READING {
+            return self.waiting_long.push_back(job);
+        }
+        self.long_reading += long;
         if self.flights.len() >= MOST_FLIGHTS {
             return self.waiting.push_back(job);
         }
+        self.fly(job);
+    }
+
+    fn fly(&mut self, job: Job) {
         let index = self.flights.insert(Flight { job, pieces: Vec::new() });
         self.push_step(index);
     }
@@ -63,6 +76,7 @@ impl Uring {
 
     pub(super) fn disk_step_done(&mut self, index: u32, result: i32, inputs: &mut Vec<Input>) {
         let flight = self.flights.get_mut(index).expect("a slot stays until its completion");
+        let long = long_read(&flight.job);
         let result = usize::try_from(result).map_err(|_| -result);
         match flight.job.advance(result) {
             None if self.ending => drop(self.flights.remove(index)),
@@ -70,10 +84,69 @@ impl Uring {
             Some(done) => {
                 self.flights.remove(index);
                 inputs.push(Input::Disk(done));
+                self.long_reading -= long;
                 if let Some(job) = self.waiting.pop_front() {
+                    self.fly(job);
+                }
+                while let Some(next) = self.waiting_long.front()
+                    && (self.long_reading == 0 || self.long_reading + long_read(next) <= MOST_LONG_READING)
+                    && let Some(job) = self.waiting_long.pop_front()
+                {
                     self.begin_job(job);
                 }
             }
         }
+    }
+}
+
+/// Bytes of a job that is a long read.
+fn long_read(job: &Job) -> usize {
+    Some(job.reads()).filter(|len| *len >= LONG_READ).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::probe;
+    use super::*;
+    use crate::driver::{Driver, Parts, now};
+    use crate::{Device, DeviceOptions};
+    use node::{Buf, DeviceId, DiskOp, DiskOutput, DiskRequest, Token};
+
+    #[test]
+    fn a_disk_is_given_a_few_long_reads_at_a_time() {
+        const LONG: usize = 4 << 20;
+        let dir = tempfile::tempdir().unwrap();
+        let capacity = 16 * LONG as u64;
+        let options = DeviceOptions { capacity, create: true, direct: false };
+        let device = Device::open(&dir.path().join("disk"), &options).unwrap();
+        std::fs::OpenOptions::new().write(true).open(dir.path().join("disk")).unwrap().set_len(capacity).unwrap();
+        let parts =
+            Parts { listeners: Vec::new(), devices: vec![(DeviceId(0), device)], wake: None, max_connections: 0, spin: None };
+        let Ok(ring) = probe() else { return }; // the driver does not exist here
+        let mut driver = Uring::new(ring, parts).unwrap();
+        let read = |driver: &mut Uring, token: u64, len: usize| {
+            let op = DiskOp::Read { offset: token % 16 * LONG as u64, buf: Buf::new(len) };
+            driver.disk(DiskRequest { token: Token(token), device: DeviceId(0), op });
+        };
+        (0..16).for_each(|token| read(&mut driver, token, LONG));
+        // Short reads do not wait for long ones; one that alone is more than what fits waits for its turn, and gets it.
+        read(&mut driver, 16, 4096);
+        read(&mut driver, 17, 2 * MOST_LONG_READING);
+        (18..24).for_each(|token| read(&mut driver, token, LONG));
+        let most = MOST_LONG_READING / LONG;
+        assert_eq!((driver.flights.len(), driver.waiting_long.len()), (most + 1, 16 - most + 7));
+        let (mut done, mut inputs) = (0u32, Vec::new());
+        while done != (1 << 24) - 1 {
+            driver.wait(now().plus(std::time::Duration::from_secs(10)), &mut inputs).unwrap();
+            assert!(!inputs.is_empty(), "{done:x} are done, and no more comes");
+            for input in inputs.drain(..) {
+                let Input::Disk(ended) = input else { panic!("{input:?}") };
+                assert!(matches!(ended.result, Ok(DiskOutput::Read(_))), "{ended:?}");
+                done |= 1 << ended.token.0;
+            }
+            let alone = driver.long_reading == 2 * MOST_LONG_READING && driver.flights.len() <= 2;
+            assert!(driver.long_reading <= MOST_LONG_READING || alone);
+        }
+        assert_eq!((driver.long_reading, driver.waiting_long.len(), driver.flights.len()), (0, 0, 0));
     }
 }

@@ -32,7 +32,7 @@ use std::time::Duration;
 const LAST_WAIT: Duration = Duration::from_secs(10);
 
 /// Bytes from which on a read is a long one.
-const LONG_READ: i32 = 32 << 10;
+const LONG_READ: usize = 32 << 10;
 /// Bytes of long reads in one round; the read that goes beyond is in it. (Half of that costs a third more processor time for each,
 /// twice that gains nothing.)
 const MOST_LONG_READS: usize = 256 << 10;
@@ -73,6 +73,10 @@ pub(crate) struct Uring {
     flights: Slab<Flight>,
     /// Disk requests beyond what is given to the kernel at once.
     waiting: VecDeque<Job>,
+    /// Long reads beyond what the disk is given of them at once.
+    waiting_long: VecDeque<Job>,
+    /// Bytes of long reads that are given to the kernel, or in `waiting`.
+    long_reading: usize,
     /// Long reads that have ended, and wait for their round.
     long_reads: VecDeque<Completion>,
     /// Inputs that came up while outputs were carried out.
@@ -89,7 +93,7 @@ pub(crate) fn probe() -> io::Result<Ring> {
 
 impl Completion {
     fn is_long_read(self) -> bool {
-        self.key & KIND == DISK_READ && self.result >= LONG_READ
+        self.key & KIND == DISK_READ && self.result >= LONG_READ as i32
     }
 }
 
@@ -116,6 +120,8 @@ impl Uring {
             devices: parts.devices.iter().map(|(id, d)| (*id, d.inner().clone())).collect(),
             flights: Slab::default(),
             waiting: VecDeque::new(),
+            waiting_long: VecDeque::new(),
+            long_reading: 0,
             long_reads: VecDeque::new(),
             early: Vec::new(),
             spin: Spin::new(parts.spin),
@@ -329,6 +335,7 @@ impl Drop for Uring {
     fn drop(&mut self) {
         self.ending = true;
         self.waiting.clear();
+        self.waiting_long.clear();
         self.conns.indices().into_iter().for_each(|index| self.kill(index));
         if self.wake_armed {
             self.cancel(WAKE);
