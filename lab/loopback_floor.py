@@ -2,11 +2,11 @@
 """What it costs the sender to hand blocks of bytes to another process over loopback TCP, and nothing else: no storage server on this machine can
 answer a read of that size for less.
 
-usage: loopback_floor.py [--size BYTES] [--seconds 3] [--repeat 3] [--sendfile]
+usage: loopback_floor.py [--size BYTES] [--seconds 3] [--repeat 3] [--sendfile] [--congestion reno]
 
 The sender's processor time includes what the kernel does for it: the copy into the socket, and on loopback also the receiver's side of TCP up to its
 queue and waking it. The receiver copies out and drops what it gets. With --sendfile nothing is copied into the socket: the pages of a file in
-memory are handed over, which makes smaller packets.
+memory are handed over, which makes smaller packets. --congestion says which congestion control the sender takes; without it, the system's.
 """
 import argparse
 import os
@@ -40,9 +40,12 @@ def sender(connection, size, sendfile):
     return hand_over
 
 
-def send(address, size, seconds, sendfile):
+def send(address, size, seconds, sendfile, congestion):
     """Blocks in a second, and microseconds of processor time for each."""
-    connection = socket.create_connection(address)
+    connection = socket.socket()
+    if congestion:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, congestion.encode())
+    connection.connect(address)
     send_block = sender(connection, size, sendfile)
     begun, before, blocks = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF), 0
     while time.monotonic() - begun < seconds:
@@ -60,6 +63,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--sendfile", action="store_true")
+    parser.add_argument("--congestion", metavar="NAME")
     args = parser.parse_args()
     rounds = []
     for _ in range(args.repeat):
@@ -69,7 +73,7 @@ def main():
             receive(listener, args.size)
         address = listener.getsockname()
         listener.close()
-        rounds.append(send(address, args.size, args.seconds, args.sendfile))
+        rounds.append(send(address, args.size, args.seconds, args.sendfile, args.congestion))
         os.waitpid(child, 0)
     rate, spent = (statistics.median(column) for column in zip(*rounds))
     print(f"{args.size} bytes: {rate:,.0f} a second ({rate * args.size / 1e6:,.0f} MB/s), {spent:,.1f} µs of the sender's processor time for each")

@@ -3,7 +3,8 @@
 
 Cached: sets that fit both clusters' caches, written once and read until both had the time to keep them. Cold (--cold): both forget what they
 cache before every run (`ceph tell osd.N cache drop`), and a run ends before it comes to what it has read; beside it stands what fio reads
-from a file on the same file system, with as many requests under way.
+from a file on the same file system right after, with as many requests under way, and what part of that B reads. That file should be B's own (DIR/osd.0/block):
+a small one is soon in the memory of the disk's host, which no store's gigabytes are.
 
 usage: read_compare.py --a NAME=CEPH_CONF:PID[,PID...] --b NAME=CEPH_CONF:PID[,PID...] [--repeat 3] [--seconds 3] [--warm 15] [--mib 512]
                        [--cold --raw FILE] [--only REGEX]
@@ -13,6 +14,7 @@ Processor time is that of the servers' processes, user and system, for each oper
 import json
 import os
 import re
+import statistics
 import subprocess
 
 from pair import Pair, medians, parser, ratio
@@ -44,17 +46,17 @@ def forget(cluster):
         cluster.run("ceph", "tell", f"osd.{osd}", "cache", "drop")
 
 
-def raw(path, size, seconds):
-    """Operations per second that fio reads, one after the other and anywhere."""
+def raw(path, kind, size, seconds, turn):
+    """Operations per second that fio reads of the written part of a file, each turn elsewhere in it."""
     if not os.path.exists(path):
         subprocess.run(["dd", "if=/dev/urandom", f"of={path}", "bs=1M", "count=2048", "conv=fsync"], check=True, capture_output=True)
-    found = []
-    for rw in ("read", "randread"):
-        argv = ["fio", "--name=raw", f"--filename={path}", f"--rw={rw}", f"--bs={size}", f"--iodepth={DEPTH}", "--ioengine=libaio", "--direct=1",
-                "--time_based", f"--runtime={seconds}", "--readonly", "--output-format=json"]
-        out = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
-        found.append(json.loads(out[out.index("{"):])["jobs"][0]["read"]["iops"])
-    return found
+    written = os.stat(path).st_blocks * 512 >> 30
+    offset = min(turn, max(written - 2, 0))
+    argv = ["fio", "--name=raw", f"--filename={path}", "--rw=" + {"seq": "read", "rand": "randread"}[kind], f"--bs={size}", f"--iodepth={DEPTH}",
+            "--ioengine=libaio", "--direct=1", "--time_based", f"--runtime={seconds}", "--readonly", f"--offset={offset}g",
+            f"--size={max(written - offset, 1)}g", "--output-format=json"]
+    out = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
+    return json.loads(out[out.index("{"):])["jobs"][0]["read"]["iops"]
 
 
 def main():
@@ -63,7 +65,7 @@ def main():
     args.add_argument("--warm", type=int, default=15, help="seconds of reads before")
     args.add_argument("--mib", type=int, default=512, help="of all sets together")
     args.add_argument("--cold", action="store_true")
-    args.add_argument("--raw", help="a file of 2 GiB for fio; made if it is not there")
+    args.add_argument("--raw", help="a file for fio, made with 2 GiB if it is not there")
     args.add_argument("--only", default="", help="sizes, as a regular expression")
     args = args.parse_args()
     pair = Pair(args)
@@ -74,21 +76,28 @@ def main():
             prepare(cluster, sizes, args.mib, 0 if args.cold else args.warm)
 
     a, b = pair.names
-    with_raw = [" fio, the same disk |"] if args.raw else [""]
+    with_raw = f" fio, the same disk | {b} of it |" if args.raw else ""
     what = "cold" if args.cold else "cached"
-    print(f"| rados bench ×{DEPTH}, {what} | {a} ops/s | {b} ops/s | ratio | {a} server µs/op | {b} server µs/op | ratio |" + with_raw[0])
-    print("|" + "---|" * (8 if args.raw else 7))
+    print(f"| rados bench ×{DEPTH}, {what} | {a} ops/s | {b} ops/s | ratio | {a} server µs/op | {b} server µs/op | ratio |" + with_raw)
+    print("|" + "---|" * (9 if args.raw else 7))
     for label, size in sizes.items():
-        disk = raw(args.raw, size, args.seconds) if args.raw else [None, None]
-        for kind, most in zip(("seq", "rand"), disk):
+        for kind in ("seq", "rand"):
             def once(cluster):
                 if args.cold:
                     forget(cluster)
                 return bench(cluster, label, args.seconds, kind)
-            samples = pair.measure(args.repeat, once)
+            samples, disk = [[], []], []
+            for turn in range(args.repeat):
+                for side, more in zip(samples, pair.measure(1, once)):
+                    side += more
+                if args.raw:
+                    disk.append(raw(args.raw, kind, size, args.seconds, turn))
             x, y = medians(samples)
             row = f"| {kind} {label} | {x['ops']:,.0f} | {y['ops']:,.0f} | {ratio(samples, 'ops'):.2f}× | {x['cpu']:.1f} | {y['cpu']:.1f} | {ratio(samples, 'cpu', True):.1f}× |"
-            print(row + (f" {most:,.0f} |" if most else ""), flush=True)
+            if disk:
+                part = statistics.median(run["ops"] / most for run, most in zip(samples[1], disk))
+                row += f" {statistics.median(disk):,.0f} | {part:.0%} |"
+            print(row, flush=True)
 
 
 if __name__ == "__main__":
