@@ -21,11 +21,19 @@ pub(crate) struct Flight {
 
 impl Uring {
     pub(super) fn begin_job(&mut self, job: Job) {
-        let long = long_read(&job);
-        if long > 0 && self.long_reading > 0 && self.long_reading + long > MOST_LONG_READING {
+        // Who waits is not overtaken, or a stream of shorter ones would keep a very long one waiting for ever.
+        if long_read(&job) > 0 && (!self.waiting_long.is_empty() || !self.has_room_for(&job)) {
             return self.waiting_long.push_back(job);
         }
-        self.long_reading += long;
+        self.admit(job);
+    }
+
+    fn has_room_for(&self, job: &Job) -> bool {
+        self.long_reading == 0 || self.long_reading + long_read(job) <= MOST_LONG_READING
+    }
+
+    fn admit(&mut self, job: Job) {
+        self.long_reading += long_read(&job);
         if self.flights.len() >= MOST_FLIGHTS {
             return self.waiting.push_back(job);
         }
@@ -88,11 +96,10 @@ impl Uring {
                 if let Some(job) = self.waiting.pop_front() {
                     self.fly(job);
                 }
-                while let Some(next) = self.waiting_long.front()
-                    && (self.long_reading == 0 || self.long_reading + long_read(next) <= MOST_LONG_READING)
+                while self.waiting_long.front().is_some_and(|next| self.has_room_for(next))
                     && let Some(job) = self.waiting_long.pop_front()
                 {
-                    self.begin_job(job);
+                    self.admit(job);
                 }
             }
         }
@@ -135,6 +142,13 @@ mod tests {
         (18..24).for_each(|token| read(&mut driver, token, LONG));
         let most = MOST_LONG_READING / LONG;
         assert_eq!((driver.flights.len(), driver.waiting_long.len()), (most + 1, 16 - most + 7));
+        assert!(
+            driver
+                .waiting_long
+                .iter()
+                .map(Job::reads)
+                .eq(std::iter::repeat_n(LONG, 16 - most).chain([2 * MOST_LONG_READING]).chain(std::iter::repeat_n(LONG, 6)))
+        );
         let (mut done, mut inputs) = (0u32, Vec::new());
         while done != (1 << 24) - 1 {
             driver.wait(now().plus(std::time::Duration::from_secs(10)), &mut inputs).unwrap();
