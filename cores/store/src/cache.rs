@@ -14,6 +14,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 use types::HObject;
 
+mod growth;
+
+use growth::Growth;
+
 /// A fast hasher without a seed: the order of its maps is never looked at.
 #[derive(Default)]
 pub(crate) struct FixedHasher(u64);
@@ -71,9 +75,9 @@ struct Blocks {
     standing: Standing,
 }
 
-/// How an entry came, and whether it was used since: the queue that it is in.
+/// How an entry came, and whether it was used since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+enum Standing {
     /// A large write: not used since.
     Written,
     /// A large read of what was not read of late: not used since.
@@ -85,6 +89,25 @@ pub(crate) enum Standing {
 }
 
 use Standing::{Fresh, Kept, Read, Written};
+
+/// The queues.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Line {
+    /// Large writes and large reads, so that the memory of the ones serves the others.
+    Streams,
+    Fresh,
+    Kept,
+}
+
+impl Standing {
+    fn line(self) -> Line {
+        match self {
+            Written | Read => Line::Streams,
+            Fresh => Line::Fresh,
+            Kept => Line::Kept,
+        }
+    }
+}
 
 /// First blocks of entries, oldest first. One whose run is gone, or has moved to another queue, is skipped.
 #[derive(Default)]
@@ -102,32 +125,29 @@ pub(crate) struct BlockCache {
     /// Boxed for the same reason as [`OnodeCache`].
     singles: Hashed<u64, Box<Blocks>>,
     runs: BTreeMap<u64, Blocks>,
-    queues: [Queue; 4],
-    /// First blocks of runs that were read of late, and went.
-    passed: Generations<u64, ()>,
-    /// Bytes by which long runs that are kept may grow now, and since when that counts.
-    growth: (usize, Mono),
+    queues: [Queue; 3],
+    /// First blocks of runs that were read of late, and went: with [`Growth::read`] of then.
+    passed: Generations<u64, u64>,
+    growth: Growth,
     limit: usize,
 }
 
 /// Which part of the memory a stream turns in.
 const STREAM: usize = 16;
-/// Bytes in a second by which long runs that are kept may grow while the cache is not full: new memory costs up to 3 µs for each KiB
-/// (measured on virtual machines, whose host must find it), several times what such a read costs otherwise; and from a disk that is slower than
-/// this nothing comes faster.
-const GROWTH: usize = 64 << 20;
+/// How much longer than the memory is what is remembered of runs that went.
+const REMEMBERED: usize = 2;
 /// Blocks in an entry at most, so that what is used of a long run can stay without the rest.
 const LONGEST_RUN: u64 = 16;
 
 impl BlockCache {
     pub(crate) fn new(limit: usize) -> Self {
-        let passed = Generations::new(limit / (LONGEST_RUN as usize * BLOCK));
+        let passed = Generations::new(REMEMBERED * limit / (LONGEST_RUN as usize * BLOCK));
         Self {
             singles: Hashed::default(),
             runs: BTreeMap::new(),
             queues: Default::default(),
             passed,
-            growth: (GROWTH, Mono(0)),
+            growth: Growth::new(),
             limit,
         }
     }
@@ -149,18 +169,23 @@ impl BlockCache {
 
     /// Keeps blocks, unless there are too many of them. `shared`: they are only a part of the buffer that they lie in.
     pub(crate) fn insert(&mut self, block: u64, value: Checked, shared: bool) {
-        let large = value.blocks() >= LONGEST_RUN;
-        let standing = match large {
-            false => Fresh,
-            true if self.passed.get(&block).is_some() && self.may_grow(value.len()) => Kept,
-            true => Read,
-        };
+        let standing = if value.blocks() >= LONGEST_RUN { self.standing_of_read(block, value.len()) } else { Fresh };
         self.insert_as(standing, block, value, shared);
     }
 
     /// The same for blocks of a large write.
     pub(crate) fn insert_written(&mut self, block: u64, value: Checked, shared: bool) {
         self.insert_as(Written, block, value, shared);
+    }
+
+    /// For a long read that met the disk.
+    fn standing_of_read(&mut self, block: u64, bytes: usize) -> Standing {
+        let went = self.passed.get(&block).copied();
+        self.growth.came(bytes, went, REMEMBERED * self.limit);
+        match went {
+            Some(_) if self.growth.allows(bytes, self.bytes(), self.limit) => Kept,
+            _ => Read,
+        }
     }
 
     fn insert_as(&mut self, standing: Standing, block: u64, value: Checked, shared: bool) {
@@ -170,13 +195,15 @@ impl BlockCache {
             return;
         }
         for at in (0..n).step_by(LONGEST_RUN as usize) {
-            let part = value.part(at as usize, LONGEST_RUN);
-            self.insert_run(standing, block + at, part, shared || n > LONGEST_RUN);
-        }
-        for stream in [Written, Read] {
-            while self.queues[stream as usize].bytes > self.limit / STREAM {
-                self.evict(stream);
+            let (part, shared) = (value.part(at as usize, LONGEST_RUN), shared || n > LONGEST_RUN);
+            match standing == Kept && shared {
+                // As in `evict`: a buffer of megabytes is for what is under way, and costs most to make anew.
+                true => self.insert_run(standing, block + at, part.on_its_own(), false),
+                false => self.insert_run(standing, block + at, part, shared),
             }
+        }
+        while self.queues[Line::Streams as usize].bytes > self.limit / STREAM {
+            self.evict(Line::Streams);
         }
         while self.bytes() > self.limit {
             self.evict(self.victim());
@@ -188,20 +215,7 @@ impl BlockCache {
 
     /// Time goes on.
     pub(crate) fn tick(&mut self, now: Mono) {
-        let (left, since) = self.growth;
-        let more = (now.0.saturating_sub(since.0) as u128 * GROWTH as u128 / 1_000_000_000).min(GROWTH as u128) as usize;
-        if more >= LONGEST_RUN as usize * BLOCK {
-            self.growth = ((left + more).min(GROWTH), now);
-        }
-    }
-
-    /// Whether so many bytes of long runs more may be kept; takes them from what is allowed, unless they take the place of others.
-    fn may_grow(&mut self, bytes: usize) -> bool {
-        if self.bytes() + bytes > self.limit {
-            return true;
-        }
-        let left = self.growth.0.checked_sub(bytes);
-        left.inspect(|left| self.growth.0 = *left).is_some()
+        self.growth.tick(now);
     }
 
     /// Bytes that are kept.
@@ -210,7 +224,7 @@ impl BlockCache {
     }
 
     fn insert_run(&mut self, standing: Standing, block: u64, value: Checked, shared: bool) {
-        let queue = &mut self.queues[standing as usize];
+        let queue = &mut self.queues[standing.line() as usize];
         queue.bytes += value.len();
         queue.order.push_back(block);
         let single = value.blocks() == 1;
@@ -227,31 +241,26 @@ impl BlockCache {
     }
 
     /// Where the next entry to go is. The fresh ones may have a quarter of the memory before others go for them.
-    fn victim(&self) -> Standing {
-        let empty = |standing: Standing| self.queues[standing as usize].order.is_empty();
-        let few = self.queues[Fresh as usize].bytes < self.limit / 4;
-        match (empty(Fresh), empty(Kept)) {
-            (true, true) if empty(Read) => Written,
-            (true, true) => Read,
-            (false, true) => Fresh,
-            (fresh, false) => {
-                if fresh || few {
-                    Kept
-                } else {
-                    Fresh
-                }
-            }
+    fn victim(&self) -> Line {
+        let empty = |line: Line| self.queues[line as usize].order.is_empty();
+        let few = self.queues[Line::Fresh as usize].bytes < self.limit / 4;
+        match (empty(Line::Fresh), empty(Line::Kept)) {
+            (true, true) => Line::Streams,
+            (false, true) => Line::Fresh,
+            (fresh, false) if fresh || few => Line::Kept,
+            (_, false) => Line::Fresh,
         }
     }
 
     /// Drops the oldest entry of a queue, or moves it on.
-    fn evict(&mut self, from: Standing) {
+    fn evict(&mut self, from: Line) {
         let Some(block) = self.queues[from as usize].order.pop_front() else { return };
-        let Some(entry) = self.entry(block).filter(|e| e.standing == from) else { return };
+        let Some(entry) = self.entry(block).filter(|e| e.standing.line() == from) else { return };
+        let came = entry.standing;
         let (hot, long, len) = (entry.hot.replace(false), entry.value.blocks() == LONGEST_RUN, entry.value.len());
-        if !hot || from != Kept && long && !self.may_grow(len) {
-            if hot || from == Read {
-                self.passed.put(block, ());
+        if !hot || came != Kept && long && !self.growth.allows(len, self.bytes(), self.limit) {
+            if hot || came == Read {
+                self.passed.put(block, self.growth.read());
             }
             return self.remove(block);
         }
@@ -263,25 +272,25 @@ impl BlockCache {
         }
         let len = entry.value.len();
         self.queues[from as usize].bytes -= len;
-        let kept = &mut self.queues[Kept as usize];
+        let kept = &mut self.queues[Line::Kept as usize];
         kept.bytes += len;
         kept.order.push_back(block);
     }
 
     fn remove(&mut self, start: u64) {
         if let Some(gone) = self.singles.remove(&start).map(|entry| *entry).or_else(|| self.runs.remove(&start)) {
-            self.queues[gone.standing as usize].bytes -= gone.value.len();
+            self.queues[gone.standing.line() as usize].bytes -= gone.value.len();
         }
     }
 
     /// What was forgotten leaves its place in the queues, and what came back has two: neither may add up.
     fn tidy(&mut self) {
         let (singles, runs) = (&self.singles, &self.runs);
-        for standing in [Written, Read, Fresh, Kept] {
+        for line in [Line::Streams, Line::Fresh, Line::Kept] {
             let mut seen = std::collections::BTreeSet::new();
             let there =
-                |b: &u64| singles.get(b).map(|entry| &**entry).or_else(|| runs.get(b)).is_some_and(|e| e.standing == standing);
-            self.queues[standing as usize].order.retain(|b| there(b) && seen.insert(*b));
+                |b: &u64| singles.get(b).map(|entry| &**entry).or_else(|| runs.get(b)).is_some_and(|e| e.standing.line() == line);
+            self.queues[line as usize].order.retain(|b| there(b) && seen.insert(*b));
         }
     }
 
@@ -388,7 +397,7 @@ pub(crate) struct Generations<K, V> {
 }
 
 /// Onodes of objects that were used of late. Boxed: a table that doubles takes new memory for all its slots, and new memory is dear
-/// (see [`GROWTH`]).
+/// (see [`growth`]).
 pub(crate) type OnodeCache = Generations<Box<HObject>, Box<Known>>;
 /// What the blocks of a range of an object are, as of so many flips: by onode and range, but the first range, which is with the onode.
 pub(crate) type RangeCache = Generations<Extent, (u64, Patch)>;
@@ -485,11 +494,11 @@ mod tests {
         cache.insert(28, run(3, 5), false);
         assert_eq!(found(&cache, 30, 1), Some((1, 5)));
         cache.forget(0, 1000);
-        assert_eq!((bytes(&cache), found(&cache, 22, 1)), ([0; 4], None));
+        assert_eq!((bytes(&cache), found(&cache, 22, 1)), ([0; 3], None));
     }
 
-    fn bytes(cache: &BlockCache) -> [usize; 4] {
-        [0, 1, 2, 3].map(|i| cache.queues[i].bytes)
+    fn bytes(cache: &BlockCache) -> [usize; 3] {
+        [Line::Streams, Line::Fresh, Line::Kept].map(|line| cache.queues[line as usize].bytes)
     }
 
     #[test]
@@ -499,12 +508,12 @@ mod tests {
             cache.insert_written(i * 16, run(16, i as u8), false);
             cache.get(0, 1);
         }
-        assert_eq!(bytes(&cache), [96, 0, 0, 16].map(|n| n * BLOCK));
+        assert_eq!(bytes(&cache), [96, 0, 16].map(|n| n * BLOCK));
         assert!(cache.get(0, 1).is_some() && cache.get(16, 1).is_none() && cache.get(99 * 16, 1).is_some());
         cache.insert(5000, run(15, 1), false);
-        assert_eq!(bytes(&cache), [96, 0, 15, 16].map(|n| n * BLOCK));
+        assert_eq!(bytes(&cache), [96, 15, 16].map(|n| n * BLOCK));
         cache.forget(0, 6000);
-        assert_eq!(bytes(&cache), [0; 4]);
+        assert_eq!(bytes(&cache), [0; 3]);
     }
 
     #[test]
@@ -512,12 +521,19 @@ mod tests {
         let mut cache = BlockCache::new(1600 * BLOCK);
         let scan = |cache: &mut BlockCache| (0..20).for_each(|i| cache.insert(i * 32, run(32, i as u8), false));
         scan(&mut cache);
-        assert_eq!(bytes(&cache), [0, 96, 0, 0].map(|n| n * BLOCK), "a scan leaves little behind");
-        scan(&mut cache);
-        assert_eq!(bytes(&cache), [0, 96, 0, 17 * 32].map(|n| n * BLOCK), "what passed before is kept when it comes again");
+        assert_eq!(bytes(&cache), [96, 0, 0].map(|n| n * BLOCK), "a scan leaves little behind");
+        for second in 1..4 {
+            cache.tick(Mono(second * 1_000_000_000));
+            (0..20)
+                .filter(|i| cache.get(i * 32, 1).is_none())
+                .collect::<Vec<u64>>()
+                .into_iter()
+                .for_each(|i| cache.insert(i * 32, run(32, 1), false));
+        }
+        assert_eq!(bytes(&cache), [96, 0, 17 * 32].map(|n| n * BLOCK), "what passed before is kept when it comes again");
         assert!((0..20).all(|i| cache.get(i * 32, 1).is_some()));
         cache.forget(0, 6000);
-        assert_eq!(bytes(&cache), [0; 4]);
+        assert_eq!(bytes(&cache), [0; 3]);
     }
 
     #[test]
@@ -526,15 +542,24 @@ mod tests {
         let scan = |cache: &mut BlockCache| {
             let missed: Vec<u64> = (0..4096).map(|i| i * 32).filter(|block| cache.get(*block, 1).is_none()).collect();
             missed.into_iter().for_each(|block| cache.insert(block, run(32, 1), false));
+            bytes(cache)[Line::Kept as usize]
         };
         scan(&mut cache);
-        scan(&mut cache);
-        let second = bytes(&cache)[Kept as usize];
-        assert!(second <= GROWTH, "{second} at once");
-        cache.tick(Mono(500_000_000));
-        scan(&mut cache);
-        let third = bytes(&cache)[Kept as usize];
-        assert!(third > second && third <= second + GROWTH / 2, "{third} half a second later");
+        let second = scan(&mut cache);
+        assert!(second > 0 && second <= growth::AT_ONCE, "{second} at once");
+        let mut third = second;
+        for milli in (0..500).step_by(25) {
+            cache.tick(Mono(milli * 1_000_000));
+            third = scan(&mut cache);
+        }
+        assert!(third > second + growth::PACE / 3 && third <= second + growth::PACE / 2, "{third} half a second later");
+        assert!(
+            cache.runs.values().filter(|e| e.standing == Kept).all(|e| !e.shared),
+            "what stays does not hold on to what it came in"
+        );
+        // A full cache is no reason to copy more.
+        cache.limit = cache.bytes();
+        assert!(scan(&mut cache) <= third);
     }
 
     #[test]

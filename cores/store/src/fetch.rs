@@ -37,7 +37,7 @@ pub(crate) struct Held {
 }
 
 /// Most blocks that one read brings.
-const LONGEST_READ: u32 = 1024;
+pub(crate) const LONGEST_READ: u32 = 1024;
 
 /// How often something that seems damaged is read before it is said to be: the fault may be one of reading only.
 const TRIES: usize = 6;
