@@ -6,8 +6,9 @@ cleared, pool snapshots that come and go over objects that are overwritten, obje
 notified and that come and go, and clients that connect and leave. The resident memory of the server is looked at every few seconds.
 
 The verdict, after a warm-up of a third of the time: never above the ceiling (256 MiB for each OSD, everything in the process included),
-and resident memory without what the stores' bounded caches say they hold (they fill as long as there is something new to keep) does not rise by more
-than --rise percent of all resident memory over the rest of the time, by the line through the samples. The rise of all of it is printed, too.
+and resident memory without what the OSDs' bounded caches, logs and map histories say they hold (they fill as long as there is something
+new to keep) does not rise by more than --rise percent of all resident memory over the rest of the time, by the line through the samples.
+The rise of all of it is printed, too.
 
 usage: soak.py --nacre PATH [--minutes 30] [--osds 3] [--osd-size 4G] [--port P] [--auth none|cephx] [--dir DIR] [--series FILE]
 """
@@ -45,17 +46,20 @@ def resident(pid):
 
 # What an entry of these caches takes, in bytes; the others tell bytes.
 ENTRIES = {"onodes": 1024, "ranges": 512}
+# What else an OSD tells in bytes: its groups' logs and its map's history, which are of a bounded length.
+OF_GROUPS = ["log_bytes", "map_bytes"]
 
 
 def held(cluster, osds):
-    """Bytes that the stores' caches, journals' data and changes of the index hold, as the OSDs tell."""
+    """Bytes that the stores' caches, journals' data and changes of the index hold, groups' logs and maps, as the OSDs tell."""
     total = 0
     for osd in range(osds):
         code, out, status = cluster.osd_command(osd, json.dumps({"prefix": "perf dump"}), b"", timeout=30)
         if code:
             raise Failed([f"osd.{osd} does not tell its counters: {status}"])
-        memory = json.loads(out)["store"]["memory"]
-        total += sum(n * ENTRIES.get(name, 1) for name, n in memory.items())
+        told = json.loads(out)
+        total += sum(n * ENTRIES.get(name, 1) for name, n in told["store"]["memory"].items())
+        total += sum(told["pg"][name] for name in OF_GROUPS)
     return total
 
 

@@ -238,7 +238,22 @@ fn counters(osd: &mut Osd, now: Now) -> Value {
     json!({
         "osd": osd.perf.json(now.mono, in_progress),
         "stages": osd.perf.stages_json(),
+        "pg": pg_counters(osd),
         "store": osd.store.counters(),
+    })
+}
+
+/// What placement groups and maps hold in memory.
+fn pg_counters(osd: &Osd) -> Value {
+    let log = osd.groups.log_size();
+    let (epochs, map_bytes) = osd.maps.held();
+    json!({
+        "pgs": osd.groups.len(),
+        "log_entries": log.entries,
+        "log_dups": log.dups,
+        "log_bytes": log.bytes,
+        "map_epochs": epochs,
+        "map_bytes": map_bytes,
     })
 }
 

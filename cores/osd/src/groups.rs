@@ -4,7 +4,7 @@ use crate::maps::OSD_SCOPE;
 use maps::OsdMap;
 use node::{Mono, Now};
 use objectstore::{Event, Hold, ObjectStore, Read, Ticket};
-use pg::{Ctx, Effect, Pg};
+use pg::{Ctx, Effect, LogSize, Pg};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use types::{OsdId, PgId, SpgId};
@@ -93,6 +93,15 @@ impl Groups {
     /// A group by its slot.
     pub(crate) fn get(&self, slot: Slot) -> Option<&Pg> {
         self.slots.get(slot as usize)?.as_ref()
+    }
+
+    /// What the logs of all groups take together.
+    pub(crate) fn log_size(&self) -> LogSize {
+        self.slots.iter().flatten().map(Pg::log_size).fold(LogSize::default(), |all, one| LogSize {
+            entries: all.entries + one.entries,
+            dups: all.dups + one.dups,
+            bytes: all.bytes + one.bytes,
+        })
     }
 
     /// Whether all groups serve.

@@ -44,6 +44,11 @@ fn incremental_key(epoch: Epoch) -> Bytes {
     [INCREMENTALS, &epoch.to_be_bytes()].concat().into()
 }
 
+/// A copy: what came in a message would keep all of the buffer that it came in.
+fn of_its_own(bytes: &Bytes) -> Bytes {
+    Bytes::copy_from_slice(bytes)
+}
+
 impl Maps {
     /// No map yet.
     pub(crate) fn none() -> Self {
@@ -74,6 +79,11 @@ impl Maps {
         self.current.epoch
     }
 
+    /// Number of epochs that are kept as changes, and the bytes of these and of the newest map.
+    pub(crate) fn held(&self) -> (usize, usize) {
+        (self.incrementals.len(), self.full.len() + self.incrementals.values().map(Bytes::len).sum::<usize>())
+    }
+
     /// Takes the next map out of a message: the change that follows ours, or a newer full map if there is no way through
     /// changes. `None` when the message holds nothing newer; the error names what does not decode.
     pub(crate) fn advance(&mut self, message: &OsdMapMsg) -> Result<Option<Arc<OsdMap>>, String> {
@@ -82,7 +92,7 @@ impl Maps {
             let change = Incremental::from_bytes(bytes).map_err(|e| format!("change to epoch {next}: {e}"))?;
             let map = self.current.apply(&change).map_err(|e| format!("change to epoch {next}: {e}"))?;
             self.full = map.to_bytes();
-            self.incrementals.insert(next, bytes.clone());
+            self.incrementals.insert(next, of_its_own(bytes));
             while self.incrementals.len() > KEPT {
                 self.incrementals.pop_first();
             }
@@ -91,7 +101,7 @@ impl Maps {
         }
         let Some((epoch, bytes)) = message.full.last_key_value().filter(|(epoch, _)| **epoch >= next) else { return Ok(None) };
         let map = OsdMap::from_bytes(bytes).map_err(|e| format!("full map of epoch {epoch}: {e}"))?;
-        self.full = bytes.clone();
+        self.full = of_its_own(bytes);
         self.incrementals.clear();
         self.current = Arc::new(map);
         Ok(Some(self.current.clone()))

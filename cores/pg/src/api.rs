@@ -87,6 +87,17 @@ impl Default for Config {
     }
 }
 
+/// What a group's log takes in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogSize {
+    /// Records in the log.
+    pub entries: usize,
+    /// Records that left the log and are kept to recognise requests that come again.
+    pub dups: usize,
+    /// Bytes of both.
+    pub bytes: usize,
+}
+
 /// Who sent an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {

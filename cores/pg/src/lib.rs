@@ -70,6 +70,6 @@ mod stats;
 mod trim;
 mod watch;
 
-pub use api::{ClientOp, ClusterLevel, Config, Ctx, Effect, Needs, OpInFlight, Peer, Query};
+pub use api::{ClientOp, ClusterLevel, Config, Ctx, Effect, LogSize, Needs, OpInFlight, Peer, Query};
 pub use needs::needs;
 pub use pg::Pg;

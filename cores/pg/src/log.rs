@@ -159,6 +159,11 @@ impl Log {
         self.dups
     }
 
+    /// Bytes of memory that all of it takes, without what requests asked to be told again (few do).
+    pub(crate) fn bytes(&self) -> usize {
+        self.records.pieces.len() * PIECE * size_of::<Done>() + self.slots.capacity() * size_of::<u32>()
+    }
+
     /// The `n` oldest entries of the log.
     pub(crate) fn oldest(&self, n: usize) -> impl Iterator<Item = &Done> {
         self.records.from(self.dups).take(n)

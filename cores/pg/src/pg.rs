@@ -1,7 +1,7 @@
 //! The group itself: its parts, and how operations go through it. Lanes, execution and duplicates are here; what a commit
 //! releases is in `commit`, the rest of a group's life in `load`, `split`, `trim`, `scrub`, `removal`.
 
-use crate::api::{ClientOp, Ctx, Effect, OpInFlight};
+use crate::api::{ClientOp, Ctx, Effect, LogSize, OpInFlight};
 use crate::commit::{Commit, Release};
 use crate::copy::Copying;
 use crate::load::Loading;
@@ -157,6 +157,11 @@ impl Pg {
     /// Whether operations are carried out now, not only collected.
     pub fn is_active(&self) -> bool {
         matches!(self.phase, Phase::Active)
+    }
+
+    /// How much of its log the group has in memory.
+    pub fn log_size(&self) -> LogSize {
+        LogSize { entries: self.log.len(), dups: self.log.dups(), bytes: self.log.bytes() }
     }
 
     /// Whether nothing of the group is left.

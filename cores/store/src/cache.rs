@@ -129,10 +129,13 @@ pub(crate) struct BlockCache {
     /// First blocks of runs that were read of late, and went: with [`Growth::read`] of then.
     passed: Generations<u64, u64>,
     growth: Growth,
-    limit: usize,
+    /// Bytes that are its own, and those that are lent to it now: see [`BlockCache::lend`].
+    own: usize,
+    lent: usize,
 }
 
-/// Which part of the memory a stream turns in.
+/// Which part of its own memory a stream turns in, and a run may have at most: both stay the same when memory is lent, since a stream that
+/// swells takes new memory, for nothing.
 const STREAM: usize = 16;
 /// How much longer than the memory is what is remembered of runs that went.
 const REMEMBERED: usize = 2;
@@ -140,15 +143,34 @@ const REMEMBERED: usize = 2;
 const LONGEST_RUN: u64 = 16;
 
 impl BlockCache {
-    pub(crate) fn new(limit: usize) -> Self {
-        let passed = Generations::new(REMEMBERED * limit / (LONGEST_RUN as usize * BLOCK));
+    /// It has `own` bytes, and is lent at most `lendable` more.
+    pub(crate) fn new(own: usize, lendable: usize) -> Self {
+        let passed = Generations::new(REMEMBERED * (own + lendable) / (LONGEST_RUN as usize * BLOCK));
         Self {
             singles: Hashed::default(),
             runs: BTreeMap::new(),
             queues: Default::default(),
             passed,
             growth: Growth::new(),
-            limit,
+            own,
+            lent: 0,
+        }
+    }
+
+    /// Most bytes that are kept now.
+    fn limit(&self) -> usize {
+        self.own + self.lent
+    }
+
+    /// What others do not need of their memory may be used here until they need it.
+    pub(crate) fn lend(&mut self, bytes: usize) {
+        self.lent = bytes;
+        self.shrink();
+    }
+
+    fn shrink(&mut self) {
+        while self.bytes() > self.limit() {
+            self.evict(self.victim());
         }
     }
 
@@ -178,12 +200,18 @@ impl BlockCache {
         self.insert_as(Written, block, value, shared);
     }
 
+    /// Most bytes of one run that are kept.
+    fn largest(&self) -> usize {
+        self.own / STREAM
+    }
+
     /// For a long read that met the disk.
     fn standing_of_read(&mut self, block: u64, bytes: usize) -> Standing {
         let went = self.passed.get(&block).copied();
-        self.growth.came(bytes, went, REMEMBERED * self.limit);
+        self.growth.came(bytes, went, REMEMBERED * self.limit());
         match went {
-            Some(_) if self.growth.allows(bytes, self.bytes(), self.limit) => Kept,
+            // What is too large is not kept, and takes nothing from what others are allowed.
+            Some(_) if bytes <= self.largest() && self.growth.allows(bytes, self.bytes(), self.limit()) => Kept,
             _ => Read,
         }
     }
@@ -191,7 +219,7 @@ impl BlockCache {
     fn insert_as(&mut self, standing: Standing, block: u64, value: Checked, shared: bool) {
         let n = value.blocks();
         self.forget(block, n);
-        if value.len() > self.limit / 16 && n > 1 {
+        if value.len() > self.largest() && n > 1 {
             return;
         }
         for at in (0..n).step_by(LONGEST_RUN as usize) {
@@ -201,12 +229,10 @@ impl BlockCache {
                 false => self.insert_run(standing, block + at, part, shared),
             }
         }
-        while self.queues[Line::Streams as usize].bytes > self.limit / STREAM {
+        while self.queues[Line::Streams as usize].bytes > self.own / STREAM {
             self.evict(Line::Streams);
         }
-        while self.bytes() > self.limit {
-            self.evict(self.victim());
-        }
+        self.shrink();
         if self.queues.iter().map(|q| q.order.len()).sum::<usize>() > 2 * (self.singles.len() + self.runs.len()) + 64 {
             self.tidy();
         }
@@ -242,7 +268,7 @@ impl BlockCache {
     /// Where the next entry to go is. The fresh ones may have a quarter of the memory before others go for them.
     fn victim(&self) -> Line {
         let empty = |line: Line| self.queues[line as usize].order.is_empty();
-        let few = self.queues[Line::Fresh as usize].bytes < self.limit / 4;
+        let few = self.queues[Line::Fresh as usize].bytes < self.limit() / 4;
         match (empty(Line::Fresh), empty(Line::Kept)) {
             (true, true) => Line::Streams,
             (false, true) => Line::Fresh,
@@ -257,7 +283,7 @@ impl BlockCache {
         let Some(entry) = self.entry(block).filter(|e| e.standing.line() == from) else { return };
         let came = entry.standing;
         let (hot, long, len) = (entry.hot.replace(false), entry.value.blocks() == LONGEST_RUN, entry.value.len());
-        if !hot || came != Kept && long && !self.growth.allows(len, self.bytes(), self.limit) {
+        if !hot || came != Kept && long && !self.growth.allows(len, self.bytes(), self.limit()) {
             if hot || came == Read {
                 self.passed.put(block, self.growth.read());
             }
@@ -330,6 +356,11 @@ impl PageCache {
     /// Bytes that are kept.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Bytes that it could keep besides.
+    pub(crate) fn unused(&self) -> usize {
+        self.limit.saturating_sub(self.bytes)
     }
 
     pub(crate) fn get(&self, block: u64) -> Option<&PageRef> {
@@ -412,6 +443,11 @@ impl<K: Hash + Eq, V> Generations<K, V> {
         self.young.len() + self.old.len()
     }
 
+    /// Entries that it could keep besides.
+    pub(crate) fn unused(&self) -> usize {
+        self.limit.saturating_sub(self.len())
+    }
+
     pub(crate) fn get<Q: Hash + Eq + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
     where
         K: Borrow<Q>,
@@ -479,7 +515,7 @@ mod tests {
 
     #[test]
     fn runs_are_found_from_their_middle_and_forgotten_when_touched() {
-        let mut cache = BlockCache::new(200 * BLOCK);
+        let mut cache = BlockCache::new(200 * BLOCK, 0);
         cache.insert(10, run(5, 1), false);
         cache.insert(20, run(5, 2), false);
         cache.insert(30, run(1, 4), false);
@@ -502,7 +538,7 @@ mod tests {
 
     #[test]
     fn large_writes_turn_in_a_part_of_the_memory_but_stay_if_read() {
-        let mut cache = BlockCache::new(1600 * BLOCK);
+        let mut cache = BlockCache::new(1600 * BLOCK, 0);
         for i in 0..100 {
             cache.insert_written(i * 16, run(16, i as u8), false);
             cache.get(0, 1);
@@ -517,7 +553,7 @@ mod tests {
 
     #[test]
     fn large_reads_pass_until_they_come_again() {
-        let mut cache = BlockCache::new(1600 * BLOCK);
+        let mut cache = BlockCache::new(1600 * BLOCK, 0);
         let scan = |cache: &mut BlockCache| (0..20).for_each(|i| cache.insert(i * 32, run(32, i as u8), false));
         scan(&mut cache);
         assert_eq!(bytes(&cache), [96, 0, 0].map(|n| n * BLOCK), "a scan leaves little behind");
@@ -537,7 +573,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_of_long_runs_grows_at_a_pace() {
-        let mut cache = BlockCache::new(1 << 30);
+        let mut cache = BlockCache::new(1 << 30, 0);
         let scan = |cache: &mut BlockCache| {
             let missed: Vec<u64> = (0..32).map(|i| i * 1024).filter(|block| !cache.runs.contains_key(block)).collect();
             missed.into_iter().for_each(|block| cache.insert(block, run(1024, 1), false));
@@ -556,8 +592,20 @@ mod tests {
     }
 
     #[test]
+    fn what_is_lent_is_used_and_given_back_when_it_is_asked_for() {
+        let mut cache = BlockCache::new(64 * BLOCK, 36 * BLOCK);
+        let mut kept_of = |lent: usize| {
+            cache.lend(lent * BLOCK);
+            let at_once = cache.bytes();
+            (0..200).for_each(|block| cache.insert(block, run(1, 1), false));
+            (at_once / BLOCK, cache.bytes() / BLOCK)
+        };
+        assert_eq!((kept_of(36), kept_of(10), kept_of(0), kept_of(36)), ((0, 100), (74, 74), (64, 64), (64, 100)));
+    }
+
+    #[test]
     fn caches_stay_below_their_limit_and_keep_what_is_used() {
-        let mut cache = BlockCache::new(64 * BLOCK);
+        let mut cache = BlockCache::new(64 * BLOCK, 0);
         for i in 0..3000 {
             cache.insert(i * 8 % 1000, run(1 + i as usize % 3, i as u8), false);
             assert!(bytes(&cache).iter().sum::<usize>() <= 64 * BLOCK);

@@ -44,20 +44,30 @@ pub(crate) struct Shares {
     pub(crate) records: usize,
     /// Bytes for the changes since the last checkpoint, frozen ones included, before callers are slowed down.
     pub(crate) delta: usize,
-    /// Number of onodes, and of ranges of larger objects; each takes about half a KiB.
+    /// Number of onodes, and of ranges of larger objects.
     pub(crate) onodes: usize,
     pub(crate) ranges: usize,
 }
 
+/// Bytes that a cached onode takes, or a range; about.
+pub(crate) const ENTRY: usize = 512;
+
+impl Shares {
+    /// What blocks of data are lent at most, while index pages and onodes need nothing of theirs.
+    pub(crate) fn lendable(&self) -> usize {
+        self.pages + (self.onodes + self.ranges) * ENTRY
+    }
+}
+
 impl Config {
     /// The journal bounds what records and delta can need, so all that is left of a large memory is for data. (The delta's share is for
-    /// bursts; between checkpoints it takes a tenth of it.)
+    /// bursts; between checkpoints it takes a tenth of it.) Data is lent what index pages and onodes do not use.
     pub(crate) fn shares(&self) -> Shares {
         let memory = self.memory as usize;
         let (pages, records, delta) = (memory / 4, (memory * 2 / 5).min(128 << 20), (memory / 4).min(256 << 20));
         let (onodes, ranges) = (memory / 16, memory / 32);
         let left = memory.saturating_sub(pages + records + delta + onodes + ranges);
-        Shares { pages, records, delta, blocks: left.max(memory / 8), onodes: onodes / 512, ranges: ranges / 512 }
+        Shares { pages, records, delta, blocks: left.max(memory / 8), onodes: onodes / ENTRY, ranges: ranges / ENTRY }
     }
 }
 

@@ -4,7 +4,7 @@ use crate::block::BLOCK;
 use crate::cache::{BlockCache, OnodeCache, PageCache, RangeCache};
 use crate::checkpoint::Checkpoint;
 use crate::commit::{Flight, Pending};
-use crate::config::{Config, OpenError};
+use crate::config::{Config, ENTRY, OpenError};
 use crate::counters::{Counters, Memory, Tally};
 use crate::exec::Stalled;
 use crate::fetch::{Held, Owner};
@@ -149,7 +149,7 @@ impl Store {
             checkpoint: None,
             epoch: 0,
             pages: PageCache::new(shares.pages),
-            blocks: BlockCache::new(shares.blocks),
+            blocks: BlockCache::new(shares.blocks, shares.lendable()),
             onodes: RefCell::new(OnodeCache::new(shares.onodes)),
             ranges: RefCell::new(RangeCache::new(shares.ranges)),
             records: Records::default(),
@@ -241,7 +241,7 @@ impl Store {
     pub fn drop_caches(&mut self) {
         let shares = self.config.shares();
         self.pages = PageCache::new(shares.pages);
-        self.blocks = BlockCache::new(shares.blocks);
+        self.blocks = BlockCache::new(shares.blocks, shares.lendable());
         self.onodes.get_mut().clear();
         self.ranges.get_mut().clear();
     }
@@ -315,6 +315,7 @@ impl Store {
             self.write_ahead();
             self.records.thin(self.config.shares().records);
             self.give_back();
+            self.lend_unused();
             self.note_host();
             self.ask_sizes();
         }
@@ -322,6 +323,12 @@ impl Store {
         for (level, text) in self.log.drain(..) {
             out.log(level, "store", text);
         }
+    }
+
+    /// Blocks of data take what the other caches do not use, until they do.
+    fn lend_unused(&mut self) {
+        let entries = self.onodes.get_mut().unused() + self.ranges.get_mut().unused();
+        self.blocks.lend(self.pages.unused() + entries * ENTRY);
     }
 
     /// When `turn` must be called at the latest.

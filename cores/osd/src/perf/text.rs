@@ -85,18 +85,21 @@ pub(crate) fn schema(dump: &Value) -> Value {
     let Value::Object(sections) = dump else { return json!({}) };
     let described = sections.iter().map(|(section, counters)| {
         let counters = counters.as_object().into_iter().flatten();
-        let rows = counters.filter_map(|(name, value)| Some((name.clone(), describe(name, value)?)));
+        let rows = counters.filter_map(|(name, value)| Some((name.clone(), describe(section, name, value)?)));
         (section.clone(), Value::Object(rows.collect()))
     });
     Value::Object(described.collect())
 }
 
-fn describe(name: &str, value: &Value) -> Option<Value> {
+/// Sections that say what is, not what was.
+const OF_LEVELS: [&str; 2] = ["pg", "memory"];
+
+fn describe(section: &str, name: &str, value: &Value) -> Option<Value> {
     let (kind, metric, value_type) = match value {
         Value::Object(o) if o.contains_key("avgcount") => (AVERAGE, "gauge", "real-integer-pair"),
         // A level deeper: one kind of operation with its stages.
-        Value::Object(_) => return Some(schema(&json!({ "x": value }))["x"].clone()),
-        Value::Number(_) if matches!(name, "op_wip" | "uptime") => (LEVEL, "gauge", "integer"),
+        Value::Object(_) => return Some(schema(&json!({ name: value }))[name].clone()),
+        Value::Number(_) if OF_LEVELS.contains(&section) || matches!(name, "op_wip" | "uptime") => (LEVEL, "gauge", "integer"),
         Value::Number(_) => (COUNTER, "counter", "integer"),
         _ => return None,
     };
@@ -123,7 +126,9 @@ mod tests {
     #[test]
     fn every_counter_has_a_schema_and_can_be_asked_for_alone() {
         let perf = Perf::default();
-        let dump = json!({ "osd": perf.json(Mono(0), 3), "stages": perf.stages_json() });
+        let store = json!({ "commits": 1, "memory": { "blocks": 4096 } });
+        let dump =
+            json!({ "osd": perf.json(Mono(0), 3), "stages": perf.stages_json(), "pg": { "log_bytes": 1 }, "store": store });
         let schema = schema(&dump);
         for (name, value) in dump["osd"].as_object().unwrap() {
             let kind = &schema["osd"][name]["type"];
@@ -131,6 +136,11 @@ mod tests {
         }
         assert_eq!((&schema["osd"]["op_in_bytes"]["units"], &schema["osd"]["op_wip"]["type"]), (&json!("bytes"), &json!(LEVEL)));
         assert_eq!(schema["stages"]["write"]["journaling"]["type"], AVERAGE);
+        assert_eq!((&schema["pg"]["log_bytes"]["type"], &schema["pg"]["log_bytes"]["units"]), (&json!(LEVEL), &json!("bytes")));
+        assert_eq!(
+            (&schema["store"]["memory"]["blocks"]["type"], &schema["store"]["commits"]["type"]),
+            (&json!(LEVEL), &json!(COUNTER))
+        );
         assert_eq!(select(dump.clone(), Some("osd"), Some("op_wip")), json!({ "osd": { "op_wip": 3 } }));
         assert_eq!(select(dump.clone(), Some("nothing"), None), json!({}));
         assert_eq!(select(dump.clone(), None, None), dump);

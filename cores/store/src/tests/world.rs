@@ -1,5 +1,6 @@
 //! A store, its disks, and a model of what it must hold.
 
+use crate::config::ENTRY;
 use crate::testdisk::{Dice, TestDisk};
 use crate::{Config, Store};
 use bytes::Bytes;
@@ -134,12 +135,22 @@ impl World {
         let mut out = Outputs::default();
         let now = self.now();
         self.store.turn(now, &mut out);
+        self.check_memory();
         for output in out.0 {
             match output {
                 Output::Disk(request) => self.disks[usize::from(request.device.0)].submit(request),
                 Output::Log(line) if std::env::var("STORE_LOG").is_ok() => println!("{:?} {}", line.level, line.text),
                 _ => (),
             }
+        }
+    }
+
+    /// What caches lend each other is theirs together.
+    fn check_memory(&self) {
+        if self.store.ready() && self.store.failure().is_none() {
+            let (held, shares) = (self.store.memory(), self.store.config.shares());
+            let all = held.blocks + held.pages + (held.onodes + held.ranges) * ENTRY;
+            assert!(all <= shares.blocks + shares.lendable(), "{held:?} of {shares:?}");
         }
     }
 
