@@ -162,7 +162,7 @@ impl Io {
         let mut start_after = Bytes::new();
         loop {
             let input = OmapGetVals { start_after, max: PAGE, prefix: Bytes::new() }.to_bytes();
-            let op = Op { code: code::OMAPGETVALS, flags: 0, args: OpArgs::None, input };
+            let op = Op { input, ..Op::new(code::OMAPGETVALS, OpArgs::None) };
             let page: OmapVals = match self.read_op(at, oid, op).await {
                 Err(fail) if fail.errno == Errno::ENOENT => return Ok(all),
                 other => decoded("a look into an omap", &other?)?,
@@ -179,7 +179,7 @@ impl Io {
     /// Sets a key of an object's omap.
     pub async fn omap_set(&self, at: &Place, oid: &str, key: String, value: String) -> Result<()> {
         let input = Pairs::from([(Bytes::from(key), Bytes::from(value))]).to_bytes();
-        let op = Op { code: code::OMAPSETVALS, flags: 0, args: OpArgs::None, input };
+        let op = Op { input, ..Op::new(code::OMAPSETVALS, OpArgs::None) };
         self.write_ops(at, oid, vec![op], SnapContext::default()).await
     }
 
@@ -188,7 +188,7 @@ impl Io {
     /// # Errors
     /// ENOENT: there is no object.
     pub async fn omap_remove(&self, at: &Place, oid: &str, key: String) -> Result<()> {
-        let op = Op { code: code::OMAPRMKEYS, flags: 0, args: OpArgs::None, input: vec![Bytes::from(key)].to_bytes() };
+        let op = Op { input: vec![Bytes::from(key)].to_bytes(), ..Op::new(code::OMAPRMKEYS, OpArgs::None) };
         self.write_ops(at, oid, vec![op], SnapContext::default()).await
     }
 

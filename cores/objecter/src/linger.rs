@@ -45,7 +45,7 @@ impl Linger {
             }
             Kind::Watch { timeout, generation, .. } => (watch(watch_op::PING, *generation, *timeout), flags::READ),
             Kind::Notify { input, .. } => {
-                let op = Op { code: code::NOTIFY, flags: 0, args: OpArgs::Notify { cookie }, input: input.clone() };
+                let op = Op { input: input.clone(), ..Op::new(code::NOTIFY, OpArgs::Notify { cookie }) };
                 (op, flags::READ)
             }
         };
@@ -100,7 +100,7 @@ impl Objecter {
         notify_id.encode(&mut input);
         watch.0.encode(&mut input);
         reply.encode(&mut input);
-        let op = Op { code: code::NOTIFY_ACK, flags: 0, args: OpArgs::Notify { cookie: 0 }, input: input.into() };
+        let op = Op { input: input.into(), ..Op::new(code::NOTIFY_ACK, OpArgs::Notify { cookie: 0 }) };
         let (locator, oid) = (linger.locator.clone(), linger.oid.clone());
         Some(self.submit(OpRequest { locator, oid, ops: vec![op], flags: flags::READ, ..OpRequest::default() }))
     }

@@ -7,7 +7,7 @@ pub use crate::code::{
 use crate::frame::{self, message};
 use bytes::Bytes;
 use denc::{DecodeError, Encode, Reader, Result};
-use types::{EVersion, Epoch, HObject, Locator, Message, PgId, ReqId, Rope, SnapId, SpgId, UTime};
+use types::{BlockSums, EVersion, Epoch, HObject, Locator, Message, PgId, ReqId, Rope, SnapId, SpgId, UTime};
 
 /// Bytes of one operation in a front: code, flags, arguments, payload length.
 const OP_SIZE: usize = 2 + 4 + ARGS_SIZE + 4;
@@ -266,6 +266,8 @@ pub struct Op {
     pub args: OpArgs,
     /// Input; shares the message's buffer.
     pub input: Bytes,
+    /// Checksums of the input's blocks, if they are known.
+    pub sums: BlockSums,
 }
 
 /// A class call taken apart.
@@ -282,12 +284,12 @@ pub struct Call<'a> {
 impl Op {
     /// An operation without input.
     pub fn new(code: u16, args: OpArgs) -> Self {
-        Self { code, flags: 0, args, input: Bytes::new() }
+        Self { code, args, ..Self::default() }
     }
 
     /// An operation on an extent.
     pub fn extent(code: u16, offset: u64, length: u64, input: impl Into<Bytes>) -> Self {
-        Self { code, flags: 0, args: OpArgs::extent(offset, length), input: input.into() }
+        Self { input: input.into(), ..Self::new(code, OpArgs::extent(offset, length)) }
     }
 
     /// A class call.
@@ -298,14 +300,14 @@ impl Op {
             argc: 0,
             input_len: u32::try_from(input.len()).expect("inputs are below 4 GiB"),
         };
-        Self { code: code::CALL, flags: 0, args, input: [class.as_bytes(), method.as_bytes(), input].concat().into() }
+        Self { input: [class.as_bytes(), method.as_bytes(), input].concat().into(), ..Self::new(code::CALL, args) }
     }
 
     /// An attribute operation on `name`.
     pub fn xattr(code: u16, name: &[u8], value: &[u8]) -> Self {
         let len = |b: &[u8]| u32::try_from(b.len()).expect("attributes are below 4 GiB");
         let args = OpArgs::Xattr { name_len: len(name), value_len: len(value), cmp_op: 0, cmp_mode: 0 };
-        Self { code, flags: 0, args, input: [name, value].concat().into() }
+        Self { input: [name, value].concat().into(), ..Self::new(code, args) }
     }
 
     /// Name and value of an attribute operation.
@@ -467,7 +469,8 @@ fn decode_ops(r: &mut Reader<'_>, n: usize, data: &Rope) -> Result<Vec<Op>> {
     let mut at = 0;
     for _ in 0..n {
         let RawOp { code, flags, args, payload } = decode_op(r, OpArgs::parse)?;
-        ops.push(Op { code, flags, args, input: input(data, at, payload)? });
+        let (input, sums) = input(data, at, payload)?;
+        ops.push(Op { code, flags, args, input, sums });
         at += payload;
     }
     if at != data.len() {
@@ -477,12 +480,13 @@ fn decode_ops(r: &mut Reader<'_>, n: usize, data: &Rope) -> Result<Vec<Op>> {
 }
 
 /// One operation's input. Shares the buffer if it lies in one piece, as it does in what the messenger receives.
-fn input(data: &Rope, at: usize, len: usize) -> Result<Bytes> {
-    match data.pieces() {
-        _ if len == 0 => Ok(Bytes::new()),
-        [piece] if at.checked_add(len).is_some_and(|end| end <= piece.len()) => Ok(piece.slice(at..at + len)),
-        _ => Ok(section(data, at, len)?.contiguous()),
-    }
+fn input(data: &Rope, at: usize, len: usize) -> Result<(Bytes, BlockSums)> {
+    let bytes = match data.pieces() {
+        _ if len == 0 => return Ok(Default::default()),
+        [piece] if at.checked_add(len).is_some_and(|end| end <= piece.len()) => piece.slice(at..at + len),
+        _ => section(data, at, len)?.contiguous(),
+    };
+    Ok((bytes, data.block_sums().from(at)))
 }
 
 /// `len` bytes of `data` from `at`, which must be there.

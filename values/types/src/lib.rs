@@ -20,5 +20,5 @@ pub use errno::Errno;
 pub use ids::{EVersion, EntityName, EntityType, Epoch, Fsid, OsdId, PgId, PoolId, ReqId, SessionId, ShardId, SnapId, SpgId};
 pub use message::Message;
 pub use object::{HObject, Locator};
-pub use rope::Rope;
+pub use rope::{BlockSums, Rope};
 pub use time::UTime;

@@ -1,6 +1,7 @@
 //! A sequence of shared buffers that stands for their concatenation: payloads pass through without being copied.
 
 use bytes::Bytes;
+use std::sync::Arc;
 
 /// Bytes in pieces. Empty pieces are never kept.
 #[derive(Clone, Debug, Default)]
@@ -8,12 +9,47 @@ pub struct Rope {
     pieces: Vec<Bytes>,
     len: usize,
     checksum: Option<u32>,
+    block_sums: BlockSums,
+}
+
+/// The CRC-32C of each whole block of [`BlockSums::BLOCK`] bytes, from the first on (the register from all ones, not inverted at the end):
+/// who received bytes from a network has them at hand, and who stores them needs them. Or nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BlockSums {
+    all: Option<Arc<[u32]>>,
+    first: usize,
+}
+
+impl BlockSums {
+    /// Bytes in a block: those of disks.
+    pub const BLOCK: usize = 4096;
+
+    /// Those of the bytes from `at` on: nothing, if no block begins there.
+    #[must_use]
+    pub fn from(&self, at: usize) -> Self {
+        match &self.all {
+            Some(all) if at.is_multiple_of(Self::BLOCK) => Self { all: Some(all.clone()), first: self.first + at / Self::BLOCK },
+            _ => Self::default(),
+        }
+    }
+
+    /// Those of the first `len` bytes.
+    pub fn of(&self, len: usize) -> &[u32] {
+        let known = self.all.as_ref().and_then(|all| all.get(self.first..)).unwrap_or_default();
+        &known[..known.len().min(len / Self::BLOCK)]
+    }
+}
+
+impl FromIterator<u32> for BlockSums {
+    fn from_iter<I: IntoIterator<Item = u32>>(sums: I) -> Self {
+        Self { all: Some(sums.into_iter().collect()), first: 0 }
+    }
 }
 
 impl Rope {
     /// No bytes.
     pub const fn new() -> Self {
-        Self { pieces: Vec::new(), len: 0, checksum: None }
+        Self { pieces: Vec::new(), len: 0, checksum: None, block_sums: BlockSums { all: None, first: 0 } }
     }
 
     /// Total number of bytes.
@@ -35,7 +71,7 @@ impl Rope {
     pub fn push(&mut self, piece: impl Into<Bytes>) {
         let piece = piece.into();
         if !piece.is_empty() {
-            self.checksum = None;
+            self.forget_sums();
             self.len += piece.len();
             self.pieces.push(piece);
         }
@@ -62,6 +98,21 @@ impl Rope {
         self.checksum
     }
 
+    /// Says what the checksums of its blocks are. They are forgotten when something is appended.
+    pub fn with_block_sums(self, block_sums: BlockSums) -> Self {
+        Self { block_sums, ..self }
+    }
+
+    /// What [`Self::with_block_sums`] said.
+    pub fn block_sums(&self) -> &BlockSums {
+        &self.block_sums
+    }
+
+    fn forget_sums(&mut self) {
+        self.checksum = None;
+        self.block_sums = BlockSums::default();
+    }
+
     /// Appends all pieces of `other`.
     pub fn append(&mut self, other: Rope) {
         if self.is_empty() {
@@ -69,7 +120,7 @@ impl Rope {
             return;
         }
         if !other.is_empty() {
-            self.checksum = None;
+            self.forget_sums();
         }
         self.len += other.len;
         self.pieces.extend(other.pieces);
@@ -92,7 +143,7 @@ impl Rope {
             left -= n;
             skip = 0;
         }
-        out
+        out.with_block_sums(self.block_sums.from(from))
     }
 
     /// All bytes in one buffer; copies only if there is more than one piece.
@@ -180,5 +231,18 @@ mod tests {
         assert_eq!(rope.slice(0, 2).checksum(), None);
         rope.append(known);
         assert_eq!(rope.checksum(), None);
+    }
+
+    #[test]
+    fn sums_of_blocks_follow_their_blocks() {
+        const B: usize = BlockSums::BLOCK;
+        let mut rope = Rope::from(vec![0; 3 * B + 7]).with_block_sums([1, 2, 3].into_iter().collect());
+        let of = |rope: &Rope| rope.block_sums().of(rope.len()).to_vec();
+        assert_eq!(of(&rope), [1, 2, 3]);
+        assert_eq!((of(&rope.slice(B, 2 * B)), of(&rope.slice(B, 2 * B - 1))), (vec![2, 3], vec![2]));
+        assert_eq!((of(&rope.slice(B, 2 * B).slice(B, B)), of(&rope.slice(B + 1, 2 * B))), (vec![3], vec![]));
+        assert_eq!(of(&rope.slice(5 * B, B)), Vec::<u32>::new());
+        rope.push(b"x".to_vec());
+        assert_eq!(of(&rope), Vec::<u32>::new());
     }
 }

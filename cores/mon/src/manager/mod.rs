@@ -227,7 +227,7 @@ impl Manager {
         let together = |a: &Image, b: &Image| a.pool == b.pool && a.nspace == b.nspace;
         for group in images.chunk_by(together).flat_map(|same| same.chunks(NAMES)) {
             let keys: Vec<Bytes> = group.iter().map(|image| Bytes::from(format!("id_{}", image.id))).collect();
-            let op = Op { code: code::OMAPGETVALSBYKEYS, flags: 0, args: OpArgs::None, input: keys.to_bytes() };
+            let op = Op { input: keys.to_bytes(), ..Op::new(code::OMAPGETVALSBYKEYS, OpArgs::None) };
             let id = self.objecter.submit(read(group[0].pool, &group[0].nspace, "rbd_directory", op));
             self.asked.insert(id, Asked::Names(group.to_vec()));
         }

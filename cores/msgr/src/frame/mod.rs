@@ -6,6 +6,7 @@
 mod control;
 mod read;
 mod secure;
+mod sums;
 mod write;
 
 pub(crate) use control::*;

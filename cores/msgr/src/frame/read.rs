@@ -1,5 +1,6 @@
 //! Taking a stream apart, however it is cut.
 
+use super::sums::Sums;
 use super::*;
 use bytes::Bytes;
 use node::{ALIGN, Buf};
@@ -72,7 +73,7 @@ enum Body {
     /// Segments 1.. and what protects them, together.
     Joined { bytes: Vec<u8>, size: usize },
     /// Checksummed: front and middle in one buffer, data in an aligned one, epilogue in the block.
-    Split { head: Vec<u8>, data: Option<Buf>, filled: usize, crc: u32 },
+    Split { head: Vec<u8>, data: Option<Buf>, filled: usize, sums: Sums },
     /// Sealed: all in one buffer whose data lies at an aligned offset; the body starts at `start`.
     Sealed { buf: Option<Buf>, start: usize, filled: usize },
 }
@@ -281,8 +282,8 @@ impl Reader {
                 Body::Sealed { buf: Some(Buf::new(start + sealed)), start, filled: 0 }
             }
             false if plain > SMALL_BODY => {
-                let data = Some(Buf::new(data));
-                Body::Split { head: Vec::with_capacity(front + middle), data, filled: 0, crc: kernels::SEED }
+                let sums = Sums::new(data);
+                Body::Split { head: Vec::with_capacity(front + middle), data: Some(Buf::new(data)), filled: 0, sums }
             }
             secure => {
                 let size = if secure { sealed } else { plain };
@@ -302,13 +303,13 @@ impl Reader {
                 let mut missing = *size - bytes.len();
                 fill(bytes, &mut missing, input)
             }
-            Body::Split { head, data, filled, crc } => {
+            Body::Split { head, data, filled, sums } => {
                 let mut missing = preamble.lengths[1] + preamble.lengths[2] - head.len();
                 let data = data.as_mut().expect("not lent while bytes are fed");
                 fill(head, &mut missing, input)
                     && {
                         let taken = copy(&mut data[*filled..], input);
-                        *crc = kernels::crc32c(*crc, taken);
+                        sums.add(taken);
                         *filled += taken.len();
                         *filled == data.len()
                     }
@@ -335,33 +336,32 @@ impl Reader {
                     .map(|range| kernels::crc32c(kernels::SEED, &bytes[range]));
                 let whole = Bytes::from(bytes);
                 check_epilogue(&preamble, &whole[front + middle + data..], crcs)?
-                    .then(|| cut(&whole, [0, front, front + middle], &preamble.lengths))
+                    .then(|| unsummed(cut(&whole, [0, front, front + middle], &preamble.lengths)))
             }
             Body::Joined { mut bytes, .. } => {
                 let late = open_body(self.cipher.as_mut(), &mut bytes)?;
                 let offsets = [0, padded(front), padded(front) + padded(middle)];
-                late_status(late)?.then(|| cut(&bytes.into(), offsets, &preamble.lengths))
+                late_status(late)?.then(|| unsummed(cut(&bytes.into(), offsets, &preamble.lengths)))
             }
             Body::Sealed { buf, start, .. } => {
                 let mut buf = buf.expect("not lent when complete");
                 let late = open_body(self.cipher.as_mut(), &mut buf[start..])?;
                 let offsets = [start, start + padded(front), start + padded(front) + padded(middle)];
-                late_status(late)?.then(|| cut(&buf.freeze(), offsets, &preamble.lengths))
+                late_status(late)?.then(|| unsummed(cut(&buf.freeze(), offsets, &preamble.lengths)))
             }
-            Body::Split { head, data, crc, .. } => {
+            Body::Split { head, data, sums, .. } => {
+                let (crc, sums) = sums.finish();
                 let crcs = [kernels::crc32c(kernels::SEED, &head[..front]), kernels::crc32c(kernels::SEED, &head[front..]), crc];
                 let head = Bytes::from(head);
                 let data = data.expect("not lent when complete").freeze();
                 check_epilogue(&preamble, &self.block[..EPILOGUE], crcs)?
-                    .then(|| (head.slice(..front), head.slice(front..), data))
+                    .then(|| (head.slice(..front), head.slice(front..), Rope::from(data).with_block_sums(sums)))
             }
         };
         self.reserved = 0;
         Ok(match parts {
             None => Frame::Aborted { bytes },
-            Some((front, middle, data)) => {
-                Frame::Message { header, message: assemble(&header, front, middle, data.into()), bytes }
-            }
+            Some((front, middle, data)) => Frame::Message { header, message: assemble(&header, front, middle, data), bytes },
         })
     }
 
@@ -386,8 +386,8 @@ impl Reader {
     pub(crate) fn direct(&mut self, mut buf: Buf, len: usize) -> Result<Option<Frame>, FrameError> {
         let Stage::Body { body, .. } = &mut self.stage else { return Ok(None) };
         match body {
-            Body::Split { data, filled, crc, .. } => {
-                *crc = kernels::crc32c(*crc, &buf[..len]);
+            Body::Split { data, filled, sums, .. } => {
+                sums.add(&buf[..len]);
                 *filled += len;
                 buf.unskip();
                 *data = Some(buf);
@@ -428,6 +428,11 @@ fn assemble(header: &Header, front: Bytes, middle: Bytes, data: Rope) -> Message
 
 fn cut(whole: &Bytes, [a, b, c]: [usize; 3], lengths: &[usize; SEGMENTS]) -> (Bytes, Bytes, Bytes) {
     (whole.slice(a..a + lengths[1]), whole.slice(b..b + lengths[2]), whole.slice(c..c + lengths[3]))
+}
+
+/// Parts of which no more is known than that they are right.
+fn unsummed((front, middle, data): (Bytes, Bytes, Bytes)) -> (Bytes, Bytes, Rope) {
+    (front, middle, data.into())
 }
 
 /// Opens a sealed body and gives its late status.

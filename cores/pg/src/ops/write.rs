@@ -64,8 +64,13 @@ impl Run<'_> {
             return Err(Errno::EINVAL.into());
         }
         let data = self.order_truncation(extent, data);
-        self.write_at(extent.offset, data.into())?;
+        self.write_at(extent.offset, self.summed(index, data))?;
         Ok(0)
+    }
+
+    /// An operation's input, of which something may have been cut off at the end, with the checksums that are known of it.
+    fn summed(&self, index: usize, data: Bytes) -> Rope {
+        Rope::from(data).with_block_sums(self.at(index).sums.clone())
     }
 
     /// How many bytes at the end of a write were cut off by a truncation that the writer did not know of.
@@ -116,7 +121,7 @@ impl Run<'_> {
         if extent.length != data.len() as u64 {
             return Err(Errno::EINVAL.into());
         }
-        self.write_full(data.into())?;
+        self.write_full(self.summed(index, data))?;
         Ok(0)
     }
 
@@ -126,7 +131,7 @@ impl Run<'_> {
         if extent.length != data.len() as u64 {
             return Err(Errno::EINVAL.into());
         }
-        self.write_at(self.after.size, data.into())?;
+        self.write_at(self.after.size, self.summed(index, data))?;
         Ok(0)
     }
 

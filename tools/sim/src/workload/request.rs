@@ -22,7 +22,7 @@ fn extent(code: u16, offset: u64, length: u64, data: &[u8]) -> Op {
 }
 
 fn with_input(code: u16, input: impl Into<Bytes>) -> Op {
-    Op { code, flags: 0, args: OpArgs::None, input: input.into() }
+    Op { input: input.into(), ..Op::new(code, OpArgs::None) }
 }
 
 fn pairs(map: &Pairs) -> Bytes {
@@ -73,7 +73,7 @@ fn changes(action: &Action) -> Vec<Op> {
         Action::WriteSame(offset, times, data) => {
             let length = data.len() as u64;
             let args = OpArgs::WriteSame { offset: *offset, length: length * times, data_length: length };
-            Op { code: code::WRITESAME, flags: 0, args, input: Bytes::copy_from_slice(data) }
+            Op { input: Bytes::copy_from_slice(data), ..Op::new(code::WRITESAME, args) }
         }
         Action::Append(data) => extent(code::APPEND, 0, data.len() as u64, data),
         Action::Truncate(size) => extent(code::TRUNCATE, *size, 0, &[]),
