@@ -84,7 +84,8 @@ fn lock(path: &Path, write: bool) -> Result<File> {
 }
 
 fn print(name: &str, report: &Report, deep: bool) {
-    let verified = if deep { format!(", {} blocks verified", report.verified) } else { String::new() };
+    let verified =
+        if deep { format!(", {} blocks verified", report.verified) } else { "; data was not read, --deep does".into() };
     let verdict = match report.findings.iter().map(|f| f.severity).max() {
         None => "clean",
         Some(Severity::Minor) => "usable, nothing is lost",

@@ -15,8 +15,12 @@ pub struct Rope {
 /// The CRC-32C of each whole block of [`BlockSums::BLOCK`] bytes, from the first on (the register from all ones, not inverted at the end):
 /// who received bytes from a network has them at hand, and who stores them needs them. Or nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct BlockSums {
-    all: Option<Arc<[u32]>>,
+pub struct BlockSums(Option<Arc<Known>>);
+
+/// Behind a pointer: few ropes know theirs, and the others should not carry more than that they do not.
+#[derive(Debug, PartialEq, Eq)]
+struct Known {
+    all: Arc<[u32]>,
     first: usize,
 }
 
@@ -24,32 +28,37 @@ impl BlockSums {
     /// Bytes in a block: those of disks.
     pub const BLOCK: usize = 4096;
 
+    fn known(all: Arc<[u32]>, first: usize) -> Self {
+        Self(Some(Arc::new(Known { all, first })))
+    }
+
     /// Those of the bytes from `at` on: nothing, if no block begins there.
     #[must_use]
     pub fn from(&self, at: usize) -> Self {
-        match &self.all {
-            Some(all) if at.is_multiple_of(Self::BLOCK) => Self { all: Some(all.clone()), first: self.first + at / Self::BLOCK },
-            _ => Self::default(),
+        match &self.0 {
+            Some(_) if at == 0 => self.clone(),
+            Some(known) if at.is_multiple_of(Self::BLOCK) => Self::known(known.all.clone(), known.first + at / Self::BLOCK),
+            _ => Self(None),
         }
     }
 
     /// Those of the first `len` bytes.
     pub fn of(&self, len: usize) -> &[u32] {
-        let known = self.all.as_ref().and_then(|all| all.get(self.first..)).unwrap_or_default();
+        let known = self.0.as_ref().and_then(|known| known.all.get(known.first..)).unwrap_or_default();
         &known[..known.len().min(len / Self::BLOCK)]
     }
 }
 
 impl FromIterator<u32> for BlockSums {
     fn from_iter<I: IntoIterator<Item = u32>>(sums: I) -> Self {
-        Self { all: Some(sums.into_iter().collect()), first: 0 }
+        Self::known(sums.into_iter().collect(), 0)
     }
 }
 
 impl Rope {
     /// No bytes.
     pub const fn new() -> Self {
-        Self { pieces: Vec::new(), len: 0, checksum: None, block_sums: BlockSums { all: None, first: 0 } }
+        Self { pieces: Vec::new(), len: 0, checksum: None, block_sums: BlockSums(None) }
     }
 
     /// Total number of bytes.
@@ -68,6 +77,7 @@ impl Rope {
     }
 
     /// Appends a piece.
+    #[inline]
     pub fn push(&mut self, piece: impl Into<Bytes>) {
         let piece = piece.into();
         if !piece.is_empty() {
@@ -108,9 +118,17 @@ impl Rope {
         &self.block_sums
     }
 
+    #[inline]
     fn forget_sums(&mut self) {
         self.checksum = None;
-        self.block_sums = BlockSums::default();
+        if self.block_sums.0.is_some() {
+            self.forget_block_sums();
+        }
+    }
+
+    #[cold]
+    fn forget_block_sums(&mut self) {
+        self.block_sums = BlockSums(None);
     }
 
     /// Appends all pieces of `other`.
@@ -143,7 +161,10 @@ impl Rope {
             left -= n;
             skip = 0;
         }
-        out.with_block_sums(self.block_sums.from(from))
+        if self.block_sums.0.is_some() {
+            out.block_sums = self.block_sums.from(from);
+        }
+        out
     }
 
     /// All bytes in one buffer; copies only if there is more than one piece.
