@@ -22,7 +22,9 @@ pub(crate) fn text(dir: &Path, fsid: Fsid, mon: SocketAddr, auth: Auth) -> Strin
          \n\
          [client]\n\
          log file =\n\
-         admin socket =\n"
+         admin socket =\n\
+         # The Linux kernel's client speaks the first messenger protocol unless it is told not to.\n\
+         rbd default map options = ms_mode=prefer-crc\n"
     )
 }
 

@@ -65,9 +65,14 @@ impl fmt::Display for DecodeError {
             Self::Truncated { need, have } => write!(f, "truncated: {need} bytes wanted, {have} left"),
             Self::CountTooLarge { count, have } => write!(f, "count {count} cannot fit the {have} bytes left"),
             Self::TooNew { what, compat, known } => {
-                write!(f, "{what} needs a reader of version {compat}, this one knows {known}")
+                write!(
+                    f,
+                    "{what} needs a reader of version {compat}, this one knows {known}: the sender is newer than what is served"
+                )
             }
-            Self::TooOld { what, version, oldest } => write!(f, "{what} has version {version}, the oldest read is {oldest}"),
+            Self::TooOld { what, version, oldest } => {
+                write!(f, "{what} has version {version}, the oldest read is {oldest}: the sender needs a newer release")
+            }
             Self::Invalid(what) => write!(f, "invalid {what}"),
             Self::Trailing(n) => write!(f, "{n} bytes too many"),
         }

@@ -28,8 +28,15 @@ impl std::fmt::Display for EntityNum {
     }
 }
 
-/// Checks kind and header version of `m` and gives a reader over its front.
+/// Checks kind and header version of `m` and gives a reader over its front. Only the layout of `version` is read, and newer ones.
 pub(crate) fn open<'a>(m: &'a Message, what: &'static str, kind: u16, version: u16) -> Result<Reader<'a>> {
+    open_from(m, what, kind, version, version)
+}
+
+/// The same for a message whose older layouts are read, too, from header version `oldest` on.
+///
+/// The Linux kernel leaves the version of many messages at 0, and means their first layout.
+pub(crate) fn open_from<'a>(m: &'a Message, what: &'static str, kind: u16, version: u16, oldest: u16) -> Result<Reader<'a>> {
     debug_assert_eq!(m.kind, kind, "{what} decoded from a message of another kind");
     if m.kind != kind {
         return Err(DecodeError::Invalid(what));
@@ -38,15 +45,16 @@ pub(crate) fn open<'a>(m: &'a Message, what: &'static str, kind: u16, version: u
     if m.compat > version {
         return Err(DecodeError::TooNew { what, compat: short(m.compat), known: short(version) });
     }
-    if m.version < version {
-        return Err(DecodeError::TooOld { what, version: short(m.version), oldest: short(version) });
+    if m.version.max(1) < oldest {
+        return Err(DecodeError::TooOld { what, version: short(m.version), oldest: short(oldest) });
     }
     Ok(Reader::new(&m.front))
 }
 
-/// Refuses bytes after the front, unless a newer sender may have appended fields.
+/// Refuses bytes after the front, unless a newer sender may have appended fields, or the Linux kernel sends it (version 0), which does
+/// not fill all of a front that it makes room for.
 pub(crate) fn close(m: &Message, version: u16, r: &Reader<'_>) -> Result<()> {
-    if m.version > version { Ok(()) } else { r.finish() }
+    if m.version > version || m.version == 0 { Ok(()) } else { r.finish() }
 }
 
 /// A message with this head and front, and nothing else yet.
@@ -78,15 +86,20 @@ impl Decode for PaxosHead {
 
 /// Gives a struct its `KIND`, `decode` and `encode`: the front is the listed fields in order, the data section one
 /// more field (a `Rope`). With `paxos`, the monitors' common head comes first and its version is the field `version`.
+/// `v 3 from 2` reads layouts from version 2 on: a field that is marked `since 3` has its default in older ones.
 macro_rules! message {
-    ($name:ident = $kind:literal v $version:literal / $compat:literal { $($field:ident),* $(,)? } $(data $data:ident)?) => {
-        $crate::frame::message!(@impl $name, $kind, $version, $compat, [], [], { $($field),* } { $($data)? });
+    ($name:ident = $kind:literal v $version:literal $(from $oldest:literal)? / $compat:literal
+     { $($field:ident $(since $since:literal)?),* $(,)? } $(data $data:ident)?) => {
+        $crate::frame::message!(@impl $name, $kind, $version, [$($oldest)?], $compat, [], [],
+            { $($field [$($since)?]),* } { $($data)? });
     };
-    ($name:ident = $kind:literal v $version:literal / $compat:literal paxos { $($field:ident),* $(,)? } $(data $data:ident)?) => {
-        $crate::frame::message!(@impl $name, $kind, $version, $compat, [version], [PaxosHead], { $($field),* } { $($data)? });
+    ($name:ident = $kind:literal v $version:literal $(from $oldest:literal)? / $compat:literal paxos
+     { $($field:ident $(since $since:literal)?),* $(,)? } $(data $data:ident)?) => {
+        $crate::frame::message!(@impl $name, $kind, $version, [$($oldest)?], $compat, [version], [PaxosHead],
+            { $($field [$($since)?]),* } { $($data)? });
     };
-    (@impl $name:ident, $kind:literal, $version:literal, $compat:literal, [$($pv:ident)?], [$($head:ident)?],
-     { $($field:ident),* } { $($data:ident)? }) => {
+    (@impl $name:ident, $kind:literal, $version:literal, [$($oldest:literal)?], $compat:literal, [$($pv:ident)?], [$($head:ident)?],
+     { $($field:ident [$($since:literal)?]),* } { $($data:ident)? }) => {
         impl $name {
             /// Message type number.
             pub const KIND: u16 = $kind;
@@ -95,10 +108,11 @@ macro_rules! message {
 
             /// Reads it from a message.
             pub fn decode(m: &types::Message) -> denc::Result<Self> {
+                let oldest = [$($oldest,)? Self::VERSION][0];
                 #[allow(unused_mut)]
-                let mut r = $crate::frame::open(m, stringify!($name), Self::KIND, Self::VERSION)?;
+                let mut r = $crate::frame::open_from(m, stringify!($name), Self::KIND, Self::VERSION, oldest)?;
                 $(let $pv = r.get::<$crate::frame::$head>()?.0;)?
-                $(let $field = r.get()?;)*
+                $(let $field = if [$($since,)? 0][0] > m.version { Default::default() } else { r.get()? };)*
                 $crate::frame::close(m, Self::VERSION, &r)?;
                 Ok(Self { $($pv,)? $($field,)* $($data: m.data.clone(),)? })
             }

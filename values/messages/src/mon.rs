@@ -49,10 +49,10 @@ impl SubscribeItem {
 pub struct MonSubscribe {
     /// By kind: `config`, `monmap`, `mgrmap`, `osdmap`, `log-info` and other log levels.
     pub what: BTreeMap<String, SubscribeItem>,
-    /// The client's host.
+    /// The client's host; empty from those that do not tell it, as the Linux kernel (v2).
     pub hostname: String,
 }
-message!(MonSubscribe = 15 v 3 / 1 { what, hostname });
+message!(MonSubscribe = 15 v 3 from 2 / 1 { what, hostname since 3 });
 
 /// Configuration for the client (62).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -452,10 +452,10 @@ pub struct Auth {
     pub protocol: u32,
     /// The method's own bytes.
     pub payload: Bytes,
-    /// The client's monitor map.
+    /// The client's monitor map; 0 from the Linux kernel, which does not tell (v0).
     pub monmap_epoch: u32,
 }
-message!(Auth = 17 v 1 / 1 paxos { protocol, payload, monmap_epoch });
+message!(Auth = 17 v 1 / 1 paxos { protocol, payload, monmap_epoch since 1 });
 
 /// The answer (18).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

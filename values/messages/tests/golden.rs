@@ -1,7 +1,9 @@
 //! Bytes that were seen on the wire, word for word.
 
 use bytes::Bytes;
-use messages::mon::{AuthReply, ConfigMsg, MonGetMap, MonMapMsg, MonSubscribe, Ping, StatfsReply, SubscribeItem};
+use messages::mon::{
+    Auth, AuthReply, ConfigMsg, MonCommand, MonGetMap, MonMapMsg, MonSubscribe, Ping, StatfsReply, SubscribeItem,
+};
 use messages::osd::{Op, OpArgs, OsdOp, OsdOpReply, code, flags};
 use types::{Locator, Message, PgId, SnapId, SpgId};
 
@@ -72,6 +74,45 @@ fn a_subscription() {
     assert_eq!(m.front, hex(front));
     assert_eq!((m.kind, m.version, m.compat), (15, 3, 1));
     assert_eq!(MonSubscribe::decode(&m), Ok(what));
+}
+
+/// A message as the Linux kernel sends it: most have version 0.
+fn from_the_kernel(kind: u16, version: u16, front: &str) -> Message {
+    Message { kind, version, front: hex(front).into(), ..Message::default() }
+}
+
+#[test]
+fn a_subscription_of_the_kernel_tells_no_host() {
+    let m = from_the_kernel(15, 2, "01000000 06000000 6f73646d6170 0500000000000000 01");
+    let read = MonSubscribe::decode(&m).expect("version 2 is read");
+    assert_eq!(read.what["osdmap"], SubscribeItem { start: 5, flags: 1 });
+    assert_eq!(read.hostname, "");
+    let older = MonSubscribe::decode(&Message { version: 1, ..m }).expect_err("version 1 is not");
+    assert!(older.to_string().contains("the oldest read is 2"), "{older}");
+}
+
+#[test]
+fn a_command_of_the_kernel_does_not_fill_its_front() {
+    let paxos = "0000000000000000 ffff 0000000000000000";
+    let front = format!("{paxos} 07070707070707070707070707070707 01000000 02000000 7b7d 000000000000");
+    let m = from_the_kernel(50, 0, &front);
+    assert_eq!(MonCommand::decode(&m).expect("the rest is no part of it").cmd, ["{}"]);
+    let other = MonCommand::decode(&Message { version: 1, ..m }).expect_err("others fill it");
+    assert!(other.to_string().contains("6 bytes too many"), "{other}");
+}
+
+#[test]
+fn a_renewal_of_the_kernel_tells_no_epoch() {
+    let m = from_the_kernel(17, 0, "0000000000000000 ffff 0000000000000000 02000000 02000000 0002");
+    let read = Auth::decode(&m).expect("version 0 is read");
+    assert_eq!((read.protocol, &read.payload[..], read.monmap_epoch), (2, &[0, 2][..], 0));
+}
+
+#[test]
+fn a_locator_of_the_kernel_has_no_hash() {
+    let locator: Locator =
+        denc::Reader::new(&hex("0504 18000000 0200000000000000 ffffffff 00000000 04000000 6e616d65")).get().expect("read");
+    assert_eq!(locator, Locator { nspace: Bytes::from_static(b"name"), ..Locator::pool(2) });
 }
 
 #[test]

@@ -54,10 +54,13 @@ impl Encode for Locator {
 impl Decode for Locator {
     fn decode(r: &mut Reader<'_>) -> Result<Self> {
         let mut e = r.envelope("object_locator_t", 6)?;
-        e.at_least("object_locator_t", 6)?;
+        e.at_least("object_locator_t", 5)?;
         let pool = e.body.get()?;
         e.body.get::<i32>()?;
-        Ok(Self { pool, key: e.body.get()?, nspace: e.body.get()?, hash: e.body.get()? })
+        let (key, nspace) = (e.body.get()?, e.body.get()?);
+        // The Linux kernel writes version 5, which has no hash.
+        let hash = if e.version >= 6 { e.body.get()? } else { -1 };
+        Ok(Self { pool, key, nspace, hash })
     }
 }
 

@@ -17,8 +17,9 @@ use types::{EntityName, EntityType};
 const ID_STEP: u64 = 10_000;
 /// Ids left at which the next ones are taken.
 const ID_RESERVE: u64 = 2_000;
-/// Services whose tickets are given.
-const SERVICES: [EntityType; 4] = [EntityType::Auth, EntityType::Mon, EntityType::Mgr, EntityType::Osd];
+/// Services whose tickets are given. No metadata server is here, but the Linux kernel wants a ticket for one, and gives up when it
+/// does not get all that it asked for.
+const SERVICES: [EntityType; 5] = [EntityType::Auth, EntityType::Mon, EntityType::Mgr, EntityType::Osd, EntityType::Mds];
 
 /// The two messengers, before the database is known.
 pub(super) fn messengers(config: &Config, mon_seed: [u8; 32], mgr_seed: [u8; 32]) -> (Messenger, Messenger) {

@@ -6,6 +6,7 @@ mod dial;
 mod flow;
 mod gate;
 mod handshake;
+mod penalty;
 mod session;
 mod timers;
 
@@ -16,9 +17,11 @@ use bytes::Bytes;
 use conn::{Conn, Fault, Phase};
 use gate::LogGate;
 use node::{ConnId, Input, Level, Mono, Now, Output, Outputs};
+use penalty::Penalties;
 use session::{Class, Session};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 use timers::Timer;
 use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, Message, SessionId};
 
@@ -60,6 +63,7 @@ pub struct Messenger {
     /// A client's own address, as its first peer saw it.
     learned: Option<EntityAddr>,
     gate: LogGate,
+    penalties: Penalties,
 }
 
 impl Messenger {
@@ -91,6 +95,7 @@ impl Messenger {
             global_seq: 0,
             learned: None,
             gate: LogGate::new(),
+            penalties: Penalties::default(),
         }
     }
 
@@ -116,6 +121,7 @@ impl Messenger {
         self.fire(now, out);
         self.forget_lag();
         self.unpark(now, out);
+        self.closing.extend(self.penalties.due(now.mono));
         for mut conn in std::mem::take(&mut self.closing) {
             conn.flush(out);
             out.push(Output::Close { conn: conn.id });
@@ -127,7 +133,7 @@ impl Messenger {
 
     /// When `turn` must be called at the latest.
     pub fn deadline(&self) -> Mono {
-        self.timers.first().map_or(Mono::NEVER, |(at, _)| *at)
+        self.timers.first().map_or(Mono::NEVER, |(at, _)| *at).min(self.penalties.deadline())
     }
 
     /// Whether something happened that was not taken yet: a turn may let a client go on whose messages were received long ago.
@@ -167,14 +173,32 @@ impl Messenger {
 
     /// Ends a session, after what is already queued was sent if it is connected. No more events come from it.
     pub fn close(&mut self, session: SessionId) {
-        let Some(mut state) = self.forget(session) else { return };
-        if let Some(conn) = state.conn.and_then(|id| self.take(id)) {
+        let conn = self.part(session);
+        self.closing.extend(conn);
+    }
+
+    /// Closes the session of a peer that sent what nobody understands, with one line in the log, at a bounded rate. A client that comes
+    /// back and is refused again finds its connection closed later each time, and nothing of it is read until then.
+    pub fn refuse(&mut self, now: Now, session: SessionId, why: &str, out: &mut Outputs) {
+        let peer = self.peer(session).cloned();
+        let who = peer.as_ref().map_or_else(String::new, |peer| format!("{} at {}", peer.name, peer.addr));
+        self.gate.log(now.mono, Level::Warn, format!("session with {who} closed: {why}"), out);
+        let Some(conn) = self.part(session) else { return };
+        let delay = peer.map_or(Duration::ZERO, |peer| self.penalties.refused(now.mono, (peer.name.clone(), peer.addr)));
+        let closed = if delay.is_zero() { Some(conn) } else { self.penalties.stand(now.mono.plus(delay), conn) };
+        self.closing.extend(closed);
+    }
+
+    /// Forgets a session with its events; gives the connection that it had, with all that was queued written to it.
+    fn part(&mut self, session: SessionId) -> Option<Box<Conn>> {
+        let mut state = self.forget(session)?;
+        let conn = state.conn.and_then(|id| self.take(id)).map(|conn| {
             let mut conn = self.release(conn);
             if conn.phase == Phase::Ready {
                 state.write(&mut conn, usize::MAX);
             }
-            self.closing.push(conn);
-        }
+            conn
+        });
         let (of_session, others) = std::mem::take(&mut self.events).into_iter().partition(|event| event.session() == session);
         self.events = others;
         let dropped: VecDeque<Event> = of_session;
@@ -183,13 +207,7 @@ impl Messenger {
                 self.done(session, bytes);
             }
         }
-    }
-
-    /// Closes the session of a peer that sent what nobody understands, with one line in the log, at a bounded rate.
-    pub fn refuse(&mut self, now: Now, session: SessionId, why: &str, out: &mut Outputs) {
-        let who = self.peer(session).map_or_else(String::new, |peer| format!("{} at {}", peer.name, peer.addr));
-        self.gate.log(now.mono, Level::Warn, format!("session with {who} closed: {why}"), out);
-        self.close(session);
+        conn
     }
 
     /// Gives back the bytes of a message event; also for sessions that are gone.

@@ -277,3 +277,31 @@ fn closing_gives_back_what_was_not_taken() {
     assert_eq!((net.nodes[0].held(), net.nodes[0].connections()), (0, 0));
     assert!(net.run(100_000, |net| matches!(net.events[1].last(), Some(Event::Closed { .. }))));
 }
+
+#[test]
+fn a_client_that_is_refused_and_returns_at_once_is_not_read_for_longer_each_time() {
+    let make = |n: u8, who: &str| client(n, who, Auth::client(ClientAuth::none(name(who))));
+    let mut net = Net::new(vec![osd(1), make(2, "client.odd"), make(3, "client.b")], 4);
+    let mut refused = Vec::new();
+    while net.now < 60_000_000_000 {
+        let session = net.act(1, |m, now, out| m.connect(now, addr(1), EntityType::Osd, Policy::Lossy, out));
+        (0..3).for_each(|tid| net.act(1, |m, _, _| m.send(session, message(tid, 100, 0))));
+        let seen = net.events[0].len();
+        let arrived =
+            |net: &Net| net.events[0][seen..].iter().find_map(|e| matches!(e, Event::Message { .. }).then(|| e.session()));
+        assert!(net.run(100_000, |net| arrived(net).is_some()));
+        let there = arrived(&net).expect("a message");
+        net.act(0, |m, now, out| m.refuse(now, there, "not understood", out));
+        refused.push(net.now);
+        let gone = |e: &Event| matches!(e, Event::Closed { session: closed, .. } if *closed == session);
+        assert!(net.run(1_000_000, |net| net.events[1].iter().any(gone)), "it is closed in the end");
+        let after = net.events[0].iter().filter(|e| matches!(e, Event::Message { .. }) && e.session() == there).count();
+        assert!(after <= 3 && net.nodes[0].held() == 0, "nothing of it is held");
+    }
+    let gaps: Vec<u64> = refused.windows(2).map(|w| (w[1] - w[0]) / 1_000_000).collect();
+    assert!(gaps.len() < 15, "{gaps:?}");
+    assert!(gaps.windows(2).skip(1).all(|w| w[1] >= w[0] + w[0] / 2 || w[1] >= 19_000), "{gaps:?}");
+    let good = net.act(2, |m, now, out| m.connect(now, addr(1), EntityType::Osd, Policy::Lossy, out));
+    assert!(net.run(100_000, |net| net.nodes[2].peer(good).is_some()), "others are served as ever");
+    assert_eq!(net.logs.iter().filter(|line| line.contains("not understood")).count(), refused.len());
+}
