@@ -1,5 +1,7 @@
 //! The compact encoding of the group's own records: variable-length numbers, because most are small.
 
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
+
 use bytes::Bytes;
 use denc::{DecodeError, Reader, Result};
 
@@ -11,15 +13,15 @@ impl Writer {
     /// Seven bits a byte, lowest first.
     pub(crate) fn num(&mut self, mut n: u64) {
         while n >= 0x80 {
-            self.0.push(n as u8 | 0x80);
+            self.0.push((n & 0x7f) as u8 | 0x80);
             n >>= 7;
         }
-        self.0.push(n as u8);
+        self.0.push((n & 0x7f) as u8);
     }
 
     /// A signed number: small magnitudes stay small.
     pub(crate) fn int(&mut self, n: i64) {
-        self.num((n << 1 ^ n >> 63) as u64);
+        self.num((n << 1 ^ n >> 63).cast_unsigned());
     }
 
     /// Length and bytes.
@@ -72,7 +74,7 @@ impl<'a> Parser<'a> {
 
     pub(crate) fn int(&mut self) -> Result<i64> {
         let n = self.num()?;
-        Ok((n >> 1) as i64 ^ -((n & 1) as i64))
+        Ok((n >> 1 ^ (n & 1).wrapping_neg()).cast_signed())
     }
 
     pub(crate) fn num32(&mut self) -> Result<u32> {

@@ -1,5 +1,7 @@
 //! The group's record about each object: versions, times, snapshots, watchers. Ours, not Ceph's `object_info_t`.
 
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
+
 use crate::codec::{Parser, Writer};
 use crate::intervals::Intervals;
 use bytes::Bytes;

@@ -12,6 +12,8 @@
 //! An object in a key: its hash with the bits reversed (u32, big-endian), then namespace, key and name, each with
 //! its length in front.
 
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
+
 use crate::codec::{Parser, Writer};
 use crate::info::{get_intervals, put_intervals};
 use crate::intervals::Intervals;

@@ -1,7 +1,9 @@
 //! The unit of everything on disk, and where a block may lie.
 
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
+
 use crate::superblock::MOST_BLOCKS;
-use denc::{DecodeError, Reader, Result};
+use denc::{DecodeError, Reader, Result, len32};
 use smallvec::SmallVec;
 
 /// Bytes in a block: what is checksummed, allocated and read at least.
@@ -62,7 +64,7 @@ impl Place {
         match (self.0 & JOURNAL != 0, self.0 & STAGED != 0) {
             _ if self == Self::BAD => Where::Bad,
             (true, _) => Where::Journal((self.0 & !JOURNAL) >> 20, (self.0 & 0xf_ffff) as u32),
-            (_, true) => Where::Staged(self.0 as u32),
+            (_, true) => Where::Staged(denc::low32(self.0)),
             _ => Where::Disk(self.0),
         }
     }
@@ -204,7 +206,7 @@ impl Patch {
         let mut rest = &self.blocks[..];
         while let Some(first) = rest.first() {
             let n = (rest.iter().enumerate()).take_while(|(i, b)| b.place == first.place.plus(*i as u64)).count();
-            out.push(n as u8);
+            out.push(u8::try_from(n).expect("16 blocks in a range"));
             out.extend_from_slice(&first.place.0.to_le_bytes());
             rest[..n].iter().for_each(|b| out.extend_from_slice(&b.crc.to_le_bytes()));
             rest = &rest[n..];
@@ -217,7 +219,7 @@ impl Patch {
         let mut blocks = SmallVec::with_capacity(want);
         while blocks.len() < want {
             let (n, place) = (usize::from(r.u8()?), Place(r.u64()?));
-            if n == 0 || n > want - blocks.len() || data & !set != 0 || !place.holds(n as u32) {
+            if n == 0 || n > want - blocks.len() || data & !set != 0 || !place.holds(len32(n)) {
                 return Err(DecodeError::Invalid("extents of a range"));
             }
             for i in 0..n as u64 {

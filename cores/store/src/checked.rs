@@ -1,8 +1,11 @@
 //! Blocks in memory with their checksums, which are computed once: when the bytes came into memory. Whoever uses a block compares
 //! that checksum with the one that the index expects; memory itself is trusted.
 
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
+
 use crate::block::BLOCK;
 use bytes::Bytes;
+use denc::index;
 use kernels::{SEED, crc32c, crc32c_concat_4k};
 use std::sync::Arc;
 
@@ -71,7 +74,7 @@ impl Checked {
 
     /// At most `max` blocks from block `from` on.
     pub(crate) fn part(&self, from: usize, max: u64) -> Self {
-        let n = (self.blocks() - from as u64).min(max) as usize;
+        let n = index((self.blocks() - from as u64).min(max));
         let bytes = self.bytes.slice(from * BLOCK..(from + n) * BLOCK);
         match &self.crcs {
             Crcs::One(crc) => Self::known(bytes, *crc),

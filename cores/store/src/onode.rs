@@ -1,5 +1,7 @@
 //! An object's record in the index.
 
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
+
 use bytes::{BufMut, Bytes};
 
 /// What the index knows about an object; extents, attributes and omap hang below its id.

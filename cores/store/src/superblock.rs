@@ -1,5 +1,7 @@
 //! The superblock: where everything begins.
 
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
+
 use crate::block::{BLOCK, MOST_SEQ};
 use crate::config::OpenError;
 use crate::index::page::Ptr;

@@ -7,6 +7,7 @@
 //! A grant may be limited to a network. Caps as parsed count such grants as not given; [`OsdCaps::seen_from`] and
 //! [`MonCaps::seen_from`] make the caps that hold for a peer at an address.
 
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
 #![forbid(unsafe_code)]
 
 mod constraint;

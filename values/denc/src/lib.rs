@@ -12,6 +12,7 @@
 //!   knows is refused;
 //! - *tagged*: a leading byte selects the layout; written by hand where it occurs.
 
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
 #![forbid(unsafe_code)]
 
 use bytes::Bytes;
@@ -272,7 +273,26 @@ pub fn blob(out: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>)) {
 
 /// Writes a collection's u32 count.
 pub fn put_count(out: &mut Vec<u8>, n: usize) {
-    u32::try_from(n).expect("a collection has fewer than 2^32 items").encode(out);
+    len32(n).encode(out);
+}
+
+/// A length or count of our own as the u32 that it is written as. Panics from 4 Gi on: no structure is that large.
+pub fn len32(n: usize) -> u32 {
+    u32::try_from(n).expect("fewer than 2^32")
+}
+
+/// The low 32 bits, where a format or a hash says so.
+#[expect(clippy::cast_possible_truncation, reason = "the rest is cut off on purpose")]
+pub const fn low32(n: u64) -> u32 {
+    n as u32
+}
+
+const _: () = assert!(usize::BITS == 64, "sizes are 64 bits wide: numbers from outside fit `usize`");
+
+/// A 64-bit number as an index or size. Loses nothing: the program is built for 64-bit machines only.
+#[expect(clippy::cast_possible_truncation, reason = "usize has 64 bits, as asserted above")]
+pub const fn index(n: u64) -> usize {
+    n as usize
 }
 
 macro_rules! numbers {

@@ -5,7 +5,7 @@ use denc::{Decode, DecodeError};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
-use types::{EntityAddrVec, Epoch, Fsid, OsdId, UTime};
+use types::{EntityAddrVec, Epoch, Fsid, OsdId, PoolId, UTime};
 
 /// Why a step does not apply. The fault is that of whoever made or sent the step.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub enum ApplyError {
     NoSuchOsd(OsdId),
     /// The step makes room for more OSDs than any cluster has.
     TooManyOsds(i32),
+    /// The step's highest pool number is none that a map can hold.
+    PoolMax(PoolId),
     /// A map inside the step cannot be read.
     Inner(DecodeError),
 }
@@ -34,12 +36,18 @@ impl fmt::Display for ApplyError {
             Self::Cluster => f.write_str("the step belongs to another cluster"),
             Self::NoSuchOsd(osd) => write!(f, "the step changes osd.{osd}, which is beyond max_osd"),
             Self::TooManyOsds(n) => write!(f, "the step sets max_osd to {n}"),
+            Self::PoolMax(n) => write!(f, "the step sets pool_max to {n}"),
             Self::Inner(e) => write!(f, "a map inside the step: {e}"),
         }
     }
 }
 
 impl std::error::Error for ApplyError {}
+
+/// Where an OSD's facts stand in the map's lists. Steps that name others are refused before.
+fn slot(osd: OsdId) -> usize {
+    usize::try_from(osd).expect("an OSD below max_osd")
+}
 
 type Result<T> = std::result::Result<T, ApplyError>;
 
@@ -77,7 +85,7 @@ impl OsdMap {
             map.set_max_osd(inc.new_max_osd);
         }
         map.check_osds(inc)?;
-        map.apply_pools(inc);
+        map.apply_pools(inc)?;
         map.apply_weights(inc);
         map.apply_states(inc);
         map.apply_up(inc);
@@ -116,9 +124,9 @@ impl OsdMap {
         }
     }
 
-    fn apply_pools(&mut self, inc: &Incremental) {
+    fn apply_pools(&mut self, inc: &Incremental) -> Result<()> {
         if inc.new_pool_max != -1 {
-            self.pool_max = inc.new_pool_max as i32;
+            self.pool_max = i32::try_from(inc.new_pool_max).map_err(|_| ApplyError::PoolMax(inc.new_pool_max))?;
         }
         for (id, pool) in &inc.new_pools {
             let mut pool = pool.clone();
@@ -142,11 +150,12 @@ impl OsdMap {
             self.pools.remove(pool);
             self.pool_name.remove(pool);
         }
+        Ok(())
     }
 
     fn apply_weights(&mut self, inc: &Incremental) {
         for (osd, weight) in &inc.new_weight {
-            let n = *osd as usize;
+            let n = slot(*osd);
             self.osd_weight[n] = *weight;
             if *weight != 0 {
                 // Coming in makes it an OSD like all others.
@@ -164,19 +173,19 @@ impl OsdMap {
         if self.osd_primary_affinity.is_empty() {
             self.osd_primary_affinity = vec![crush::ONE; self.osd_state.len()];
         }
-        self.osd_primary_affinity[osd as usize] = affinity;
+        self.osd_primary_affinity[slot(osd)] = affinity;
     }
 
     fn apply_states(&mut self, inc: &Incremental) {
         for (osd, bits) in &inc.new_state {
-            let n = *osd as usize;
+            let n = slot(*osd);
             let flip = if *bits == 0 { state::UP } else { *bits };
             if self.osd_state[n] & flip & state::UP != 0 {
                 self.osd_info[n].down_at = self.epoch;
                 self.osd_xinfo[n].down_stamp = self.modified;
             }
             if self.osd_state[n] & flip & state::EXISTS != 0 {
-                self.erase_osd(n);
+                self.erase_osd(*osd);
             } else {
                 self.osd_state[n] ^= flip;
             }
@@ -184,11 +193,12 @@ impl OsdMap {
     }
 
     /// The OSD leaves the cluster: nothing of it remains.
-    fn erase_osd(&mut self, n: usize) {
+    fn erase_osd(&mut self, osd: OsdId) {
+        let n = slot(osd);
         self.osd_uuid[n] = Fsid::default();
         self.osd_info[n] = OsdInfo::default();
         self.osd_xinfo[n] = OsdXInfo::default();
-        self.set_primary_affinity(n as OsdId, crush::ONE);
+        self.set_primary_affinity(osd, crush::ONE);
         for addrs in [&mut self.client_addrs, &mut self.cluster_addrs, &mut self.hb_back_addrs, &mut self.hb_front_addrs] {
             addrs[n] = EntityAddrVec::default();
         }
@@ -197,7 +207,7 @@ impl OsdMap {
 
     fn apply_up(&mut self, inc: &Incremental) {
         for (osd, addrs) in &inc.new_up_client {
-            let n = *osd as usize;
+            let n = slot(*osd);
             self.osd_state[n] |= state::EXISTS | state::UP;
             self.osd_state[n] &= !state::STOP;
             self.client_addrs[n] = addrs.clone();
@@ -206,26 +216,26 @@ impl OsdMap {
             self.osd_info[n].up_from = self.epoch;
         }
         for (osd, addrs) in &inc.new_up_cluster {
-            self.cluster_addrs[*osd as usize] = addrs.clone();
+            self.cluster_addrs[slot(*osd)] = addrs.clone();
         }
     }
 
     fn apply_osd_facts(&mut self, inc: &Incremental) {
         for (osd, epoch) in &inc.new_up_thru {
-            self.osd_info[*osd as usize].up_thru = *epoch;
+            self.osd_info[slot(*osd)].up_thru = *epoch;
         }
         for (osd, (begin, end)) in &inc.new_last_clean_interval {
-            let info = &mut self.osd_info[*osd as usize];
+            let info = &mut self.osd_info[slot(*osd)];
             (info.last_clean_begin, info.last_clean_end) = (*begin, *end);
         }
         for (osd, epoch) in &inc.new_lost {
-            self.osd_info[*osd as usize].lost_at = *epoch;
+            self.osd_info[slot(*osd)].lost_at = *epoch;
         }
         for (osd, xinfo) in &inc.new_xinfo {
-            self.osd_xinfo[*osd as usize] = *xinfo;
+            self.osd_xinfo[slot(*osd)] = *xinfo;
         }
         for (osd, uuid) in &inc.new_uuid {
-            self.osd_uuid[*osd as usize] = *uuid;
+            self.osd_uuid[slot(*osd)] = *uuid;
         }
     }
 
@@ -258,7 +268,7 @@ impl OsdMap {
 
     fn apply_settings(&mut self, inc: &Incremental) {
         if inc.new_flags >= 0 {
-            self.flags = inc.new_flags as u32;
+            self.flags = inc.new_flags.cast_unsigned();
         }
         for (when, new) in
             [(&mut self.last_up_change, inc.new_last_up_change), (&mut self.last_in_change, inc.new_last_in_change)]

@@ -9,6 +9,7 @@
 //! the monitor edits them. Who edits an [`OsdMap`] that was already asked for placements calls
 //! [`OsdMap::forget_placements`]; [`OsdMap::apply`] needs no such care.
 
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
 #![forbid(unsafe_code)]
 
 mod apply;

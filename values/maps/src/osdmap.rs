@@ -278,7 +278,7 @@ impl OsdMap {
 
     /// Numbers of the OSDs that exist.
     pub fn osds(&self) -> impl Iterator<Item = OsdId> + '_ {
-        (0..self.osd_state.len() as OsdId).filter(|osd| self.exists(*osd))
+        (0..).take(self.osd_state.len()).filter(|osd| self.exists(*osd))
     }
 
     /// How many OSDs (exist, are up, are in).
@@ -320,9 +320,8 @@ impl OsdMap {
 
     /// Makes room for OSDs `0..n`, or drops those beyond.
     pub fn set_max_osd(&mut self, n: i32) {
-        assert!(n >= 0, "max_osd is a count");
         self.max_osd = n;
-        let n = n as usize;
+        let n = usize::try_from(n).expect("max_osd is a count");
         self.osd_state.resize(n, 0);
         self.osd_weight.resize(n, 0);
         for addrs in [&mut self.client_addrs, &mut self.cluster_addrs, &mut self.hb_back_addrs, &mut self.hb_front_addrs] {

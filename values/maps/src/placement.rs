@@ -169,7 +169,7 @@ impl OsdMap {
         if !osds.iter().any(|osd| affinity(*osd).is_some_and(|a| a != ONE)) {
             return;
         }
-        let declines = |osd: OsdId| affinity(osd).is_some_and(|a| a < ONE && hash2(pps, osd as u32) >> 16 >= a);
+        let declines = |osd: OsdId| affinity(osd).is_some_and(|a| a < ONE && hash2(pps, osd.cast_unsigned()) >> 16 >= a);
         let real = || osds.iter().enumerate().filter(|(_, osd)| **osd != NONE);
         // If all decline, the first is it after all.
         let Some((at, _)) = real().find(|(_, osd)| !declines(**osd)).or_else(|| real().next()) else {

@@ -420,7 +420,8 @@ impl Pool {
     /// What the group `seed` (folded or not) of pool `id` is placed by.
     pub fn placement_seed(&self, id: PoolId, seed: u32) -> u32 {
         let folded = stable_mod(seed, self.pgp_num, mask(self.pgp_num));
-        if self.has_flag(pool_flags::HASHPSPOOL) { crush::hash::hash2(folded, id as u32) } else { folded.wrapping_add(id as u32) }
+        let id = denc::low32(id.cast_unsigned());
+        if self.has_flag(pool_flags::HASHPSPOOL) { crush::hash::hash2(folded, id) } else { folded.wrapping_add(id) }
     }
 
     /// The snapshot of the pool with this name.

@@ -1,5 +1,7 @@
 //! What steps change, what lookups answer, and that damaged maps do no harm.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the test measures")]
+
 use denc::{Decode, Encode};
 use maps::{ApplyError, Incremental, NO_OSD, OsdMap, Pool, SnapIntervals, UpActing, flags, pool_flags, pool_type, state};
 use std::sync::Arc;
@@ -175,6 +177,7 @@ fn steps_that_do_not_fit_are_refused() {
     };
     assert_eq!(refused(&uuid), Some(ApplyError::NoSuchOsd(-1)));
     assert_eq!(refused(&|inc| inc.new_max_osd = i32::MAX), Some(ApplyError::TooManyOsds(i32::MAX)));
+    assert_eq!(refused(&|inc| inc.new_pool_max = 1 << 32), Some(ApplyError::PoolMax(1 << 32)));
     assert!(matches!(refused(&|inc| inc.crush = vec![1, 2, 3].into()), Some(ApplyError::Inner(_))));
     assert!(matches!(refused(&|inc| inc.fullmap = vec![1, 2, 3].into()), Some(ApplyError::Inner(_))));
 }

@@ -17,7 +17,7 @@ denc::plain!(EntityNum { kind, num });
 impl EntityNum {
     /// The client with this global id.
     pub const fn client(global_id: u64) -> Self {
-        Self { kind: 8, num: global_id as i64 }
+        Self { kind: 8, num: global_id.cast_signed() }
     }
 }
 

@@ -12,6 +12,7 @@
 //! - [`class`]: inputs and outputs of the small object classes;
 //! - [`internal`]: between this cluster's own daemons; no other implementation speaks these.
 
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
 #![forbid(unsafe_code)]
 
 pub mod class;

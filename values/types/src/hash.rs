@@ -24,7 +24,7 @@ pub fn rjenkins(name: &[u8]) -> u32 {
         c = c.wrapping_add(word(8));
         mix(&mut a, &mut b, &mut c);
     }
-    c = c.wrapping_add(name.len() as u32);
+    c = c.wrapping_add(denc::low32(name.len() as u64));
     for (i, byte) in chunks.remainder().iter().enumerate() {
         let byte = u32::from(*byte);
         match i {

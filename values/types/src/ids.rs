@@ -65,7 +65,7 @@ impl FromStr for Fsid {
         if digits.len() != 32 || !digits.iter().all(u8::is_ascii_hexdigit) {
             return Err(DecodeError::Invalid("fsid"));
         }
-        let nibble = |b: u8| (b as char).to_digit(16).unwrap_or_default() as u8;
+        let nibble = |b: u8| u8::try_from((b as char).to_digit(16).unwrap_or_default()).unwrap_or_default();
         let mut id = [0; 16];
         for (byte, pair) in id.iter_mut().zip(digits.chunks(2)) {
             *byte = nibble(pair[0]) << 4 | nibble(pair[1]);

@@ -3,6 +3,7 @@
 //!
 //! Layouts are those of release 16.2, as `docs/format/wire.md` lists them.
 
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
 #![forbid(unsafe_code)]
 
 pub mod addr;

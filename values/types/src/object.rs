@@ -27,8 +27,8 @@ impl Locator {
 
     /// The placement hash of object `name` here.
     pub fn hash_of(&self, name: &[u8]) -> u32 {
-        if self.hash >= 0 {
-            return self.hash as u32;
+        if let Ok(hash) = u64::try_from(self.hash) {
+            return denc::low32(hash);
         }
         let key = if self.key.is_empty() { name } else { &self.key };
         if self.nspace.is_empty() {

@@ -16,9 +16,10 @@ impl UTime {
     /// The moment zero, which stands for "never".
     pub const ZERO: UTime = UTime { sec: 0, nsec: 0 };
 
-    /// From nanoseconds since 1970.
+    /// From nanoseconds since 1970. What is later than the last second (in the year 2106) becomes that.
     pub fn from_nanos(nanos: u64) -> Self {
-        Self { sec: (nanos / 1_000_000_000) as u32, nsec: (nanos % 1_000_000_000) as u32 }
+        let sec = u32::try_from(nanos / 1_000_000_000).unwrap_or(u32::MAX);
+        Self { sec, nsec: (nanos % 1_000_000_000) as u32 }
     }
 
     /// Nanoseconds since 1970.
@@ -33,7 +34,7 @@ impl UTime {
 
     /// This moment moved by `d`.
     pub fn plus(self, d: Duration) -> Self {
-        Self::from_nanos(self.as_nanos().saturating_add(d.as_nanos() as u64))
+        Self::from_nanos(self.as_nanos().saturating_add(u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)))
     }
 
     /// Calendar fields in UTC: year, month (1–12), day, hour, minute, second.
@@ -45,9 +46,11 @@ impl UTime {
         let yoe = (doe - doe / 1_460 + doe / 36_524 - doe / 146_096) / 365;
         let doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
         let mp = (5 * doy + 2) / 153;
-        let day = (doy - (153 * mp + 2) / 5 + 1) as u32;
-        let month = if mp < 10 { mp + 3 } else { mp - 9 } as u32;
+        let day = doy - (153 * mp + 2) / 5 + 1;
+        let month = if mp < 10 { mp + 3 } else { mp - 9 };
         let year = yoe + era * 400 + i64::from(month <= 2);
+        let small = |n: i64| u32::try_from(n).unwrap_or_default();
+        let (month, day) = (small(month), small(day));
         let s = self.sec % 86_400;
         (year, month, day, s / 3_600, s / 60 % 60, s % 60)
     }
@@ -68,6 +71,12 @@ impl std::fmt::Display for UTime {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_beyond_the_last_second_is_the_last_second() {
+        let late = UTime { sec: 1_795_208_709, nsec: 0 }.plus(Duration::MAX);
+        assert_eq!((late.sec, UTime::from_nanos(u64::MAX).sec), (u32::MAX, u32::MAX));
+    }
 
     #[test]
     fn known_dates() {

@@ -167,8 +167,8 @@ impl Group {
         self.generation.encode(&mut out);
         self.previous.encode(&mut out);
         self.durable.encode(&mut out);
-        (self.entries.len() as u32).encode(&mut out);
-        (payload.len() as u32).encode(&mut out);
+        denc::len32(self.entries.len()).encode(&mut out);
+        denc::len32(payload.len()).encode(&mut out);
         self.entries.first().map_or(0, |e| e.index).encode(&mut out);
         assert_eq!(out.len(), GROUP_HEAD);
         out.extend_from_slice(&payload);

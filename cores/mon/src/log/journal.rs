@@ -8,6 +8,7 @@
 use super::format::{AREAS_AT, BLOCK, Group, SLOT, Slot, Super, check_snapshot, replay};
 use super::{Entry, Index};
 use bytes::Bytes;
+use denc::index;
 use node::{Buf, DeviceId, DiskDone, DiskError, DiskOp, DiskOutput, DiskRequest, DiskStat, Mono, Now, Output, Outputs, Token};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -227,7 +228,7 @@ impl Journal {
             }
         };
         let mut data = Rope::new();
-        data.push_zeros(bytes as usize);
+        data.push_zeros(index(bytes));
         self.phase = Phase::Claiming(claim);
         self.request(DiskOp::Write { offset, data, durable: true }, out);
     }
@@ -350,12 +351,12 @@ impl Journal {
             (Phase::Stat, DiskOutput::Stat(stat)) => self.sized(stat, out),
             (Phase::Supers, DiskOutput::Read(buf)) => self.take_supers(&buf, out)?,
             (Phase::Snapshot(sb), DiskOutput::Read(buf)) => {
-                let snapshot = check_snapshot(&sb, &buf[..sb.snapshot_len as usize])?;
+                let snapshot = check_snapshot(&sb, &buf[..index(sb.snapshot_len)])?;
                 self.read_log(sb, snapshot, out)?;
             }
             (Phase::Log(sb, snapshot, mut log), DiskOutput::Read(buf)) => {
                 if buf.iter().any(|b| *b != 0) {
-                    log.bytes.resize(log.at as usize, 0);
+                    log.bytes.resize(index(log.at), 0);
                     log.bytes.extend_from_slice(&buf);
                 }
                 log.at += buf.len() as u64;
@@ -415,7 +416,7 @@ impl Journal {
             return self.events.push_back(Event::Fresh);
         }
         self.phase = Phase::Supers;
-        self.request(DiskOp::Read { offset: 0, buf: Buf::new(AREAS_AT as usize) }, out);
+        self.request(DiskOp::Read { offset: 0, buf: Buf::new(index(AREAS_AT)) }, out);
     }
 
     fn take_supers(&mut self, blocks: &[u8], out: &mut Outputs) -> Result<(), String> {
@@ -448,7 +449,7 @@ impl Journal {
         if sb.snapshot_len == 0 {
             return Err("the monitor's superblock names an empty snapshot".into());
         }
-        let len = (sb.snapshot_len as usize).next_multiple_of(BLOCK);
+        let len = index(sb.snapshot_len).next_multiple_of(BLOCK);
         let offset = sb.area_at();
         if offset.saturating_add(len as u64) > self.stat.len.next_multiple_of(BLOCK as u64) {
             return Err(format!(
@@ -477,7 +478,7 @@ impl Journal {
         }
         let offset = sb.log_at() + log.at;
         self.phase = Phase::Log(sb, snapshot, log);
-        self.request(DiskOp::Read { offset, buf: Buf::new(len as usize) }, out);
+        self.request(DiskOp::Read { offset, buf: Buf::new(index(len)) }, out);
         Ok(())
     }
 

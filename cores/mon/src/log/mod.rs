@@ -8,6 +8,8 @@
 //!
 //! [`journal`] keeps entries and snapshots on a disk; [`format`] is its layout.
 
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
+
 pub(crate) mod format;
 pub(crate) mod journal;
 

@@ -3,6 +3,8 @@
 //! A frame is a preamble (tag, lengths of up to four segments, its own checksum), the segments, and what protects them:
 //! checksums, or AES-128-GCM. [`Reader`] takes a stream apart, [`Writer`] puts one together.
 
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
+
 mod control;
 mod read;
 mod secure;
@@ -146,12 +148,12 @@ impl Preamble {
     pub(crate) fn encode(&self) -> [u8; PREAMBLE] {
         let mut bytes = [0; PREAMBLE];
         bytes[0] = self.tag as u8;
-        bytes[1] = self.segments as u8;
+        bytes[1] = u8::try_from(self.segments).expect("four segments at most");
         for i in 0..self.segments {
             let at = 2 + 6 * i;
             // Data is asked to lie at a page's start, everything else at a word's.
             let alignment: u16 = if i == 3 { 4096 } else { 8 };
-            bytes[at..at + 4].copy_from_slice(&(self.lengths[i] as u32).to_le_bytes());
+            bytes[at..at + 4].copy_from_slice(&denc::len32(self.lengths[i]).to_le_bytes());
             bytes[at + 4..at + 6].copy_from_slice(&alignment.to_le_bytes());
         }
         let crc = kernels::crc32c(0, &bytes[..28]);

@@ -228,7 +228,7 @@ impl Reader {
         let [first, front, middle, data] = preamble.lengths;
         if preamble.tag != Tag::Message {
             if preamble.segments != 1 {
-                return Err(FrameError::Segments(preamble.segments as u8));
+                return Err(FrameError::Segments(u8::try_from(preamble.segments).unwrap_or(u8::MAX)));
             }
             return limit("control frame", first, self.limits.control);
         }

@@ -4,7 +4,7 @@ use super::changes::Changes;
 use super::layer::Layer;
 use crate::block::{Cell, Patch};
 use bytes::Bytes;
-use denc::{DecodeError, Reader, Result};
+use denc::{DecodeError, Reader, Result, index, len32};
 
 /// Id and range of an X key.
 pub(crate) type Extent = (u64, u32);
@@ -131,12 +131,12 @@ impl Delta {
     pub(crate) fn set_block(&mut self, id: u64, block: u64, cell: Cell) {
         let mut patch = Patch::default();
         patch.set((block % crate::block::RANGE) as u32, cell);
-        self.patch((id, (block / crate::block::RANGE) as u32), patch);
+        self.patch((id, len32(index(block / crate::block::RANGE))), patch);
     }
 }
 
 fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
-    out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+    out.extend_from_slice(&len32(bytes.len()).to_le_bytes());
     out.extend_from_slice(bytes);
 }
 

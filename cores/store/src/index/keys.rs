@@ -61,7 +61,7 @@ pub(crate) fn name(object: &HObject) -> Bytes {
         return Bytes::from_static(&[NAME + 1]);
     }
     out.push(NAME);
-    out.put_u64(object.pool as u64 ^ 1 << 63);
+    out.put_u64(object.pool.cast_unsigned() ^ 1 << 63);
     out.put_u32(object.reversed_hash());
     put_escaped(&mut out, &object.nspace);
     put_escaped(&mut out, object.effective_key());
@@ -92,7 +92,7 @@ pub(crate) fn object(key: &[u8]) -> Option<HObject> {
         _ => return None,
     };
     let snap = SnapId(u64::from_be_bytes(rest.try_into().ok()?));
-    let pool = (u64::from_be_bytes(*pool) ^ 1 << 63) as i64;
+    let pool = (u64::from_be_bytes(*pool) ^ 1 << 63).cast_signed();
     Some(HObject { pool, hash: u32::from_be_bytes(*hash).reverse_bits(), nspace, key, name, snap, max: false })
 }
 
@@ -121,9 +121,9 @@ pub(crate) fn inner_start(id: u64) -> Bytes {
 pub(crate) fn meta(scope: &SpgId, key: &[u8]) -> Bytes {
     let mut out = Vec::with_capacity(META_HEAD + key.len());
     out.push(META);
-    out.put_u64(scope.pg.pool as u64 ^ 1 << 63);
+    out.put_u64(scope.pg.pool.cast_unsigned() ^ 1 << 63);
     out.put_u32(scope.pg.seed);
-    out.push(scope.shard.0 as u8 ^ 0x80);
+    out.push(scope.shard.0.cast_unsigned() ^ 0x80);
     out.extend_from_slice(key);
     out.into()
 }
@@ -136,8 +136,8 @@ pub(crate) fn scope(key: &[u8]) -> Option<SpgId> {
     let rest = key.strip_prefix(&[META])?;
     let (pool, rest) = rest.split_first_chunk::<8>()?;
     let (seed, rest) = rest.split_first_chunk::<4>()?;
-    let pool = (u64::from_be_bytes(*pool) ^ 1 << 63) as i64;
-    Some(SpgId { pg: PgId::new(pool, u32::from_be_bytes(*seed)), shard: ShardId((rest.first()? ^ 0x80) as i8) })
+    let pool = (u64::from_be_bytes(*pool) ^ 1 << 63).cast_signed();
+    Some(SpgId { pg: PgId::new(pool, u32::from_be_bytes(*seed)), shard: ShardId((rest.first()? ^ 0x80).cast_signed()) })
 }
 
 /// Key of the extents of range `range` of onode `id`.

@@ -3,6 +3,7 @@
 use crate::block::BLOCK;
 use crate::superblock::MOST_BLOCKS;
 use bytes::Bytes;
+use denc::len32;
 use kernels::{SEED, crc32c};
 use node::Buf;
 use std::cmp::Ordering;
@@ -267,7 +268,7 @@ pub(crate) fn cut_inner(entries: &[Entry]) -> Vec<Range<usize>> {
 pub(crate) fn blocks_for(entries: &[Entry]) -> u32 {
     let prefix = shared_prefix(entries);
     let size = HEADER + prefix + entries.iter().map(|e| cost(e, prefix)).sum::<usize>();
-    (size.div_ceil(BLOCK) as u32).max(PAGE_BLOCKS)
+    len32(size.div_ceil(BLOCK)).max(PAGE_BLOCKS)
 }
 
 /// Lays entries out as a page for `block`.
@@ -279,18 +280,18 @@ pub(crate) fn build(entries: &[Entry], level: u8, block: u64, generation: u64) -
     buf[4] = level;
     buf[8..16].copy_from_slice(&block.to_le_bytes());
     buf[16..24].copy_from_slice(&generation.to_le_bytes());
-    buf[24..28].copy_from_slice(&(entries.len() as u32).to_le_bytes());
-    buf[28..32].copy_from_slice(&(prefix as u32).to_le_bytes());
+    buf[24..28].copy_from_slice(&len32(entries.len()).to_le_bytes());
+    buf[28..32].copy_from_slice(&len32(prefix).to_le_bytes());
     if let Some(first) = entries.first() {
         buf[HEADER..HEADER + prefix].copy_from_slice(&first.0[..prefix]);
     }
     let table = HEADER + prefix;
     let mut at = table + entries.len() * 4;
     for (i, (key, value)) in entries.iter().enumerate() {
-        buf[table + i * 4..][..4].copy_from_slice(&(at as u32).to_le_bytes());
+        buf[table + i * 4..][..4].copy_from_slice(&len32(at).to_le_bytes());
         let suffix = &key[prefix..];
-        buf[at..at + 4].copy_from_slice(&(suffix.len() as u32).to_le_bytes());
-        buf[at + 4..at + 8].copy_from_slice(&(value.len() as u32).to_le_bytes());
+        buf[at..at + 4].copy_from_slice(&len32(suffix.len()).to_le_bytes());
+        buf[at + 4..at + 8].copy_from_slice(&len32(value.len()).to_le_bytes());
         at += 8;
         buf[at..at + suffix.len()].copy_from_slice(suffix);
         at += suffix.len();
@@ -299,7 +300,7 @@ pub(crate) fn build(entries: &[Entry], level: u8, block: u64, generation: u64) -
     }
     let bytes = buf.freeze();
     let crc = crc32c(SEED, &bytes);
-    let page = PageRef { bytes, crc, count: entries.len() as u32, prefix: prefix as u32, level };
+    let page = PageRef { bytes, crc, count: len32(entries.len()), prefix: len32(prefix), level };
     (Ptr { block, blocks, crc }, page)
 }
 

@@ -3,7 +3,7 @@
 use super::staged::Staged;
 use crate::block::{BLOCK, blocks};
 use bytes::Bytes;
-use denc::{DecodeError, Encode, Reader, Result};
+use denc::{DecodeError, Encode, Reader, Result, index, len32};
 use kernels::{SEED, crc32c};
 use node::Buf;
 use types::{EVersion, PgId, ReqId, ShardId, SpgId};
@@ -136,10 +136,10 @@ pub(crate) fn meta_len(records: usize, blocks: usize) -> usize {
 /// Lays a group out in one buffer. The data of record `i` begins at the block told in the result's second part.
 pub(crate) fn build(header: &mut Header, records: &[Outgoing]) -> (Buf, Vec<u64>) {
     let data_blocks: usize = records.iter().map(|r| r.data.len()).sum();
-    header.meta_len = meta_len(records.iter().map(|r| r.meta.len()).sum(), data_blocks) as u32;
-    (header.data_blocks, header.records) = (data_blocks as u32, records.len() as u32);
-    let meta_blocks = header.meta_blocks() as usize;
-    let mut buf = Buf::new(header.blocks() as usize * BLOCK);
+    header.meta_len = len32(meta_len(records.iter().map(|r| r.meta.len()).sum(), data_blocks));
+    (header.data_blocks, header.records) = (len32(data_blocks), len32(records.len()));
+    let meta_blocks = index(header.meta_blocks());
+    let mut buf = Buf::new(index(header.blocks()) * BLOCK);
     let mut at = HEADER;
     for record in records {
         buf[at..at + record.meta.len()].copy_from_slice(&record.meta);
@@ -181,7 +181,7 @@ pub(crate) fn parse(header: &Header, bytes: &[u8]) -> Option<Vec<Replayed>> {
     }
     let table = meta.len().checked_sub(header.data_blocks as usize * 4)?;
     for (i, crc) in meta[table..].chunks_exact(4).enumerate() {
-        let at = (header.meta_blocks() as usize + i) * BLOCK;
+        let at = (index(header.meta_blocks()) + i) * BLOCK;
         if crc32c(SEED, bytes.get(at..at + BLOCK)?).to_le_bytes() != crc {
             return None;
         }

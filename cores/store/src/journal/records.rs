@@ -4,6 +4,7 @@ use super::staged::Staged;
 use crate::block::BLOCK;
 use crate::checked::Checked;
 use bytes::Bytes;
+use denc::{index, len32};
 use std::collections::VecDeque;
 
 /// A record that a place may name.
@@ -33,14 +34,14 @@ impl Records {
     }
 
     fn record(&self, seq: u64) -> Option<&Record> {
-        self.all.get(seq.checked_sub(self.base)? as usize)
+        self.all.get(index(seq.checked_sub(self.base)?))
     }
 
     /// A new record, not yet in the ring.
     pub(crate) fn push(&mut self, seq: u64, data: Staged) {
         assert_eq!(seq, self.base + self.all.len() as u64);
         self.bytes += data.len() * BLOCK;
-        self.all.push_back(Record { at: None, blocks: data.len() as u32, data: Some(data) });
+        self.all.push_back(Record { at: None, blocks: len32(data.len()), data: Some(data) });
     }
 
     /// Replay found a record's data at block `at` of the ring.
@@ -55,7 +56,7 @@ impl Records {
         while self.base + self.all.len() as u64 <= seq {
             self.all.push_back(Record::default());
         }
-        self.all[(seq - self.base) as usize] = Record { at: Some(at), blocks, data: None };
+        self.all[index(seq - self.base)] = Record { at: Some(at), blocks, data: None };
     }
 
     /// Records up to `next` that replay did not find never were.
@@ -75,14 +76,14 @@ impl Records {
 
     /// The record's group is formed: its data is in `bytes` now.
     pub(crate) fn formed(&mut self, seq: u64, bytes: Bytes) {
-        if let Some(data) = &mut self.all[(seq - self.base) as usize].data {
+        if let Some(data) = &mut self.all[index(seq - self.base)].data {
             data.moved_to(bytes);
         }
     }
 
     /// The record's group is written: its data lies at block `at` of the ring.
     pub(crate) fn placed(&mut self, seq: u64, at: u64) {
-        self.all[(seq - self.base) as usize].at = Some(at);
+        self.all[index(seq - self.base)].at = Some(at);
     }
 
     /// A block, if it is in memory.
@@ -114,7 +115,7 @@ impl Records {
     /// Keeps at most `limit` bytes in memory, the newest; what is not written to the ring stays.
     pub(crate) fn thin(&mut self, limit: usize) {
         while self.bytes > limit {
-            let Some(record) = self.all.get_mut((self.thinned - self.base) as usize) else { return };
+            let Some(record) = self.all.get_mut(index(self.thinned - self.base)) else { return };
             if record.at.is_none() && record.data.is_some() {
                 return;
             }

@@ -3,6 +3,7 @@
 use crate::block::BLOCK;
 use crate::checked::Checked;
 use bytes::Bytes;
+use denc::len32;
 use kernels::{SEED, crc32c};
 use smallvec::SmallVec;
 use types::{BlockSums, Rope};
@@ -31,7 +32,7 @@ impl Staged {
     /// Appends whole blocks; tells the index of the first.
     pub(crate) fn push(&mut self, data: Rope) -> u32 {
         assert!(data.len().is_multiple_of(BLOCK));
-        let first = self.crcs.len() as u32;
+        let first = len32(self.crcs.len());
         match data.block_sums().of(data.len()) {
             known if known.len() * BLOCK == data.len() => self.crcs.extend_from_slice(known),
             _ => self.compute(&data),
@@ -65,7 +66,7 @@ impl Staged {
 
     /// Appends whole blocks whose checksums nobody will ask for.
     pub(crate) fn push_unsummed(&mut self, data: Rope) -> u32 {
-        let first = self.crcs.len() as u32;
+        let first = len32(self.crcs.len());
         self.crcs.extend(std::iter::repeat_n(0, data.len() / BLOCK));
         self.pieces.push((first, data));
         first
