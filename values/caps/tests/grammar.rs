@@ -1,6 +1,8 @@
 //! What a real 16.2 monitor takes and refuses: `tests/data/accepted.txt` holds the answers of `auth add` to these
 //! texts, one per line: service, `+` or `-`, the text with `\n`, `\t` and `\\` escaped.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the samples are a file")]
+
 use caps::{CapsError, MgrCaps, MonCaps, OsdCaps};
 
 /// Refused here on purpose, though Ceph takes them and then never grants anything: a network that is none, a pattern

@@ -33,6 +33,7 @@ fn placement(c: &mut Criterion) {
     let weights = vec![ONE; (HOSTS * PER_HOST) as usize];
     assert_eq!(map.place(0, 1, 3, &weights, None).len(), 3);
     let file = concat!(env!("CARGO_TARGET_TMPDIR"), "/bench-crush.map");
+    #[allow(clippy::disallowed_methods, reason = "a benchmark keeps its map")]
     std::fs::write(file, map.to_vec()).expect("the map");
     let mut x = 0u32;
     c.bench_function("crush/3 of 1,000 OSDs", |b| {

@@ -1,5 +1,7 @@
 //! How long one placement takes: `cargo run --release -p crush --example placement_speed [OSDS] [PER_HOST]`.
 
+#![allow(clippy::disallowed_methods, reason = "it measures")]
+
 use crush::{Location, Map, ONE, RuleSpec};
 use std::hint::black_box;
 use std::time::Instant;

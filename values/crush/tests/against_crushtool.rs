@@ -2,6 +2,8 @@
 //!
 //! `NACRE_CRUSH_MAPPINGS=N` sets how many mappings are compared, `NACRE_CRUSH_SEED=N` with which maps it starts.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests keep files and run the stock tools")]
+
 mod common;
 
 use common::{Dice, crushtool_mappings, has_crushtool, random_map, random_reweights};

@@ -1,6 +1,8 @@
 //! Random edits made by us and by `crushtool`: the encoded maps must stay the same, byte for byte, shadow trees and
 //! alternative weights included. `NACRE_CRUSH_EDIT_SEEDS=N` sets how many sequences are tried.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests keep files and run the stock tools")]
+
 mod common;
 
 use common::{Dice, has_crushtool};

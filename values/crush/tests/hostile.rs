@@ -1,5 +1,7 @@
 //! Damaged maps: decoding refuses them or gives something that can be placed with, walked and edited without harm.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests keep files and run the stock tools")]
+
 mod common;
 
 use common::{Dice, random_map};

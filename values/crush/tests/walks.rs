@@ -1,5 +1,7 @@
 //! Walks over maps, and what people see of them.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests keep files and run the stock tools")]
+
 use crush::{Error, Location, Map, ONE, RuleSpec};
 use std::process::Command;
 

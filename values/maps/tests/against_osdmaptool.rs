@@ -3,6 +3,8 @@
 //!
 //! `NACRE_CRUSH_MAPPINGS=N` sets how many groups are compared, `NACRE_CRUSH_SEED=N` with which maps it starts.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests keep files and run the stock tools")]
+
 #[path = "../../crush/tests/common/mod.rs"]
 mod dice;
 

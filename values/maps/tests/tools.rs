@@ -1,5 +1,7 @@
 //! Ceph's own tools as judges of what we encode: they read our maps and say what is in them.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests keep files and run the stock tools")]
+
 use denc::Encode;
 use maps::{MonInfo, MonMap, OptValue, OsdMap, Pool, flags, opts, pool_flags, pool_type, state};
 use std::process::Command;
