@@ -93,3 +93,112 @@ fn visit(folder: &Path, f: &mut dyn FnMut(&Path, &str)) {
         }
     }
 }
+
+/// Every file and folder of the repository, from its root, made things aside.
+fn tracked(folder: &Path, prefix: &str, found: &mut BTreeSet<String>) {
+    for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        let name = entry.file_name().into_string().unwrap();
+        if matches!(name.as_str(), "target" | ".git" | "__pycache__") {
+            continue;
+        }
+        let path = format!("{prefix}{name}");
+        if entry.path().is_dir() {
+            tracked(&entry.path(), &format!("{path}/"), found);
+        }
+        found.insert(path);
+    }
+}
+
+/// README.md, CONTRIBUTING.md and all below docs/, with their texts.
+fn documents(all: &BTreeSet<String>) -> Vec<(&String, String)> {
+    let ours = |path: &&String| path.ends_with(".md") && (path.starts_with("docs/") || !path.contains('/'));
+    all.iter().filter(ours).map(|path| (path, std::fs::read_to_string(root().join(path)).unwrap())).collect()
+}
+
+/// How names begin that are not of this repository: of the machine, of what is made, of Ceph's source.
+const ELSEWHERE: [&str; 7] = ["/", "..", "target/", "qa/", "cephtool/", "test_rados.py", "test_rbd.py"];
+
+/// Words in back ticks that look like a path of this repository: a slash or an ending of ours, no placeholder, not somebody else's.
+fn named_paths(text: &str) -> Vec<&str> {
+    let ours = |word: &&str| {
+        let plain = word.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-./*".contains(&b));
+        let placeholder = word.split('/').any(|part| part.len() > 1 && part.bytes().all(|b| !b.is_ascii_lowercase()));
+        let elsewhere = ELSEWHERE.iter().any(|start| word.starts_with(start));
+        let ending = [".rs", ".py", ".sh"].iter().any(|ending| word.len() > ending.len() && word.ends_with(ending));
+        plain && !placeholder && !elsewhere && (word.contains('/') || ending)
+    };
+    let lines = text.lines().flat_map(|line| line.split('`').skip(1).step_by(2));
+    lines.map(|word| word.split(':').next().unwrap_or(word)).filter(ours).collect()
+}
+
+/// Whether `named` is a path from the root, or the end of one (`pg/src/ops/` for `cores/pg/src/ops`). A `*` in the last part stands for any.
+fn exists(named: &str, all: &BTreeSet<String>) -> bool {
+    let named = named.trim_end_matches('/');
+    let named = match named.rsplit_once('/') {
+        Some((folder, last)) if last.contains('*') => folder,
+        _ => named,
+    };
+    all.iter().any(|path| path == named || path.strip_suffix(named).is_some_and(|rest| rest.ends_with('/')))
+}
+
+#[test]
+fn every_path_that_the_documents_name_exists() {
+    let mut all = BTreeSet::new();
+    tracked(&root(), "", &mut all);
+    let documents = documents(&all);
+    let named: Vec<_> =
+        documents.iter().flat_map(|(file, text)| named_paths(text).into_iter().map(move |path| (file, path))).collect();
+    assert!(named.len() > 50, "{named:?}");
+    let lost: Vec<_> = named.into_iter().filter(|(_, path)| !exists(path, &all)).collect();
+    assert!(lost.is_empty(), "{lost:#?}");
+}
+
+#[test]
+fn every_link_of_the_documents_leads_to_a_file() {
+    let mut all = BTreeSet::new();
+    tracked(&root(), "", &mut all);
+    for (file, text) in documents(&all) {
+        for target in text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next()) {
+            let folder = root().join(file).parent().unwrap().to_owned();
+            assert!(target.contains("://") || folder.join(target).exists(), "{file} links to {target}");
+        }
+    }
+}
+
+/// Files (with the modules below them) whose numbers come from peers and disks.
+const DECODERS: [&str; 16] = [
+    "values/caps/src/lib.rs",
+    "values/denc/src/lib.rs",
+    "values/maps/src/lib.rs",
+    "values/messages/src/lib.rs",
+    "values/types/src/lib.rs",
+    "cores/mon/src/log/mod.rs",
+    "cores/msgr/src/frame/mod.rs",
+    "cores/pg/src/codec.rs",
+    "cores/pg/src/info.rs",
+    "cores/pg/src/meta.rs",
+    "cores/store/src/block.rs",
+    "cores/store/src/checked.rs",
+    "cores/store/src/index/mod.rs",
+    "cores/store/src/journal/mod.rs",
+    "cores/store/src/onode.rs",
+    "cores/store/src/superblock.rs",
+];
+
+/// The list only grows.
+#[test]
+fn decoders_do_not_narrow_numbers_silently() {
+    for file in DECODERS {
+        let text = std::fs::read_to_string(root().join(file)).unwrap();
+        for lint in ["cast_possible_truncation", "cast_possible_wrap", "cast_sign_loss"] {
+            let head = text.lines().find(|line| line.starts_with("#![") && line.contains("warn("));
+            assert!(head.is_some_and(|line| line.contains(lint)), "{file} does not turn {lint} on");
+        }
+    }
+}
+
+#[test]
+fn values_are_held_to_the_bans_of_the_cores() {
+    let bans = |folder: &str| std::fs::read_to_string(root().join(folder).join("clippy.toml")).unwrap();
+    assert_eq!(bans("values"), bans("cores"));
+}
