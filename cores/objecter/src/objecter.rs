@@ -5,7 +5,7 @@ use crate::monitor::{MonSession, VersionWanted};
 use crate::session::OsdSession;
 use crate::target::{Target, interval_of};
 use crate::{Config, Event, OpError, OpId, OpRequest};
-use maps::{Incremental, OsdMap};
+use maps::{Incremental, OsdMap, flags as map_flags, pool_flags};
 use messages::mon::OsdMapMsg;
 use messages::osd::{Backoff, OsdOp, OsdOpReply, WatchNotify, flags};
 use msgr::Messenger;
@@ -13,17 +13,6 @@ use node::{Level, Mono, Now, Outputs};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use types::{Epoch, Message, OsdId, PoolId, Rope, SessionId, SpgId};
-
-/// `CEPH_OSDMAP_FULL`.
-const MAP_FULL: u32 = 1 << 1;
-/// `CEPH_OSDMAP_PAUSERD`.
-const MAP_PAUSE_READ: u32 = 1 << 2;
-/// `CEPH_OSDMAP_PAUSEWR`.
-const MAP_PAUSE_WRITE: u32 = 1 << 3;
-/// `pg_pool_t::FLAG_FULL`.
-const POOL_FULL: u64 = 1 << 1;
-/// `pg_pool_t::FLAG_FULL_QUOTA`.
-const POOL_FULL_QUOTA: u64 = 1 << 10;
 
 /// An operation that has not ended.
 #[derive(Debug)]
@@ -386,13 +375,15 @@ fn paused(map: &OsdMap, request: &OpRequest) -> bool {
     let write = request.flags & flags::WRITE != 0;
     let full = is_full(map, request);
     let respects_full = request.flags & (flags::FULL_TRY | flags::FULL_FORCE) == 0;
-    (write && map.flags & MAP_PAUSE_WRITE != 0) || (!write && map.flags & MAP_PAUSE_READ != 0) || (write && full && respects_full)
+    (write && map.flags & map_flags::PAUSEWR != 0)
+        || (!write && map.flags & map_flags::PAUSERD != 0)
+        || (write && full && respects_full)
 }
 
 /// Whether the map calls the cluster or the request's pool full.
 fn is_full(map: &OsdMap, request: &OpRequest) -> bool {
-    let pool_flags = map.pool(request.locator.pool).map_or(0, |p| p.flags);
-    map.flags & MAP_FULL != 0 || pool_flags & (POOL_FULL | POOL_FULL_QUOTA) != 0
+    let of_pool = map.pool(request.locator.pool).map_or(0, |p| p.flags);
+    map.flags & map_flags::FULL != 0 || of_pool & (pool_flags::FULL | pool_flags::FULL_QUOTA) != 0
 }
 
 fn encode(op: &OpState, epoch: Epoch) -> OsdOp {

@@ -12,15 +12,11 @@ use types::{OsdId, PgId, SpgId};
 /// Number of a group within this OSD; 0 is the OSD itself.
 pub(crate) type Slot = u32;
 
-/// Holds and tickets carry the slot of their owner above this bit.
-const SLOT_SHIFT: u32 = 40;
-
 /// Whose event this is.
 pub(crate) fn slot_of(event: &Event) -> Slot {
-    let id = match event {
-        Event::Fetched(Hold(id)) | Event::Committed(Ticket(id)) => *id,
-    };
-    (id >> SLOT_SHIFT) as Slot
+    match event {
+        Event::Fetched(Hold(id)) | Event::Committed(Ticket(id)) => pg::slot_of(*id),
+    }
 }
 
 /// Everything a group is called with, but the group.

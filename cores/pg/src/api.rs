@@ -18,12 +18,26 @@ pub struct Ctx<'a> {
     pub store: &'a mut dyn ObjectStore,
     /// Collects what the OSD shall do, in order.
     pub out: &'a mut Vec<Effect>,
-    /// The group's number within this OSD, below 2^24. Hold, ticket and fetch ids are `slot << 40 | counter`.
+    /// The group's number within this OSD, below 2^24. Ids of holds, tickets and backoffs carry it: see [`slot_of`].
     pub slot: u32,
     /// This OSD.
     pub whoami: OsdId,
     /// Limits and defaults.
     pub config: &'a Config,
+}
+
+/// Bits of an id below the slot of the group that gave it.
+const SLOT_SHIFT: u32 = 40;
+
+/// The id with this number of the group in `slot`.
+pub(crate) fn numbered(slot: u32, number: u64) -> u64 {
+    debug_assert!(number >> SLOT_SHIFT == 0 && slot >> (64 - SLOT_SHIFT) == 0, "{number} of {slot}");
+    u64::from(slot) << SLOT_SHIFT | number
+}
+
+/// The slot of the group that gave a hold or a ticket this id.
+pub fn slot_of(id: u64) -> u32 {
+    denc::low32(id >> SLOT_SHIFT)
 }
 
 /// Limits and defaults. Names and values of [`Config::default`] are those of Ceph's options unless said otherwise.

@@ -3,10 +3,9 @@
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
 
 use crate::codec::{Parser, Writer};
-use crate::intervals::Intervals;
 use bytes::Bytes;
 use denc::{DecodeError, Result};
-use types::{EVersion, EntityAddr, UTime};
+use types::{EVersion, EntityAddr, Intervals, UTime};
 
 /// Layout of [`ObjectInfo`]; a reader refuses others.
 const LAYOUT: u64 = 1;
@@ -189,10 +188,10 @@ fn get_clone(r: &mut Parser<'_>) -> Result<CloneInfo> {
 /// Gaps and lengths, so that the numbers stay small.
 pub(crate) fn put_intervals(w: &mut Writer, set: &Intervals) {
     let mut at = 0;
-    w.list(set.iter(), |w, (start, end)| {
-        w.num(start - at);
-        w.num(end - start);
-        at = end;
+    w.list(set.ranges(), |w, range| {
+        w.num(range.start - at);
+        w.num(range.end - range.start);
+        at = range.end;
     });
 }
 
@@ -205,7 +204,7 @@ pub(crate) fn get_intervals(r: &mut Parser<'_>) -> Result<Intervals> {
         at = start.checked_add(len).ok_or(overflow.clone())?;
         Ok((start, len))
     })?;
-    Ok(Intervals::from_lengths(pairs))
+    Ok(pairs.into_iter().collect())
 }
 
 impl SnapSet {
@@ -243,7 +242,7 @@ mod tests {
         };
         assert!(plain.encode().len() <= 20);
         assert_eq!(ObjectInfo::decode(&plain.encode()), Ok(plain.clone()));
-        let clone = CloneInfo { id: 9, snaps: vec![9, 7], size: 4096, overlap: Intervals::from_lengths([(0, 5), (100, 50)]) };
+        let clone = CloneInfo { id: 9, snaps: vec![9, 7], size: 4096, overlap: Intervals::from_iter([(0, 5), (100, 50)]) };
         let watch = WatchInfo { cookie: u64::MAX, holder: (8, -4), timeout: 30, addr: EntityAddr::default() };
         let full = ObjectInfo {
             truncate_seq: 3,

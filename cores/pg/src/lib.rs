@@ -54,7 +54,6 @@ mod fetch;
 pub mod fuzz;
 mod info;
 mod internal;
-mod intervals;
 mod load;
 mod log;
 mod map;
@@ -70,6 +69,6 @@ mod stats;
 mod trim;
 mod watch;
 
-pub use api::{ClientOp, ClusterLevel, Config, Ctx, Effect, LogSize, Needs, OpInFlight, Peer, Query};
+pub use api::{ClientOp, ClusterLevel, Config, Ctx, Effect, LogSize, Needs, OpInFlight, Peer, Query, slot_of};
 pub use needs::needs;
 pub use pg::Pg;

@@ -123,7 +123,7 @@ impl Pg {
             created: self.history.created,
             stats: self.sums(),
             snap_trimq_len: u32::try_from(self.trim.queue.total()).unwrap_or(u32::MAX),
-            purged_snaps: self.trim.done.lengths(),
+            purged_snaps: self.trim.done.iter().collect(),
             last_change: self.history.last_change,
             last_active: self.history.last_change,
         }
@@ -140,8 +140,8 @@ impl Pg {
             same_interval_since: self.history.since,
             log_size: self.log.len() as u64,
             log_dups: self.log.dups() as u64,
-            snap_trimq: self.trim.queue.lengths(),
-            purged_snaps: self.trim.done.lengths(),
+            snap_trimq: self.trim.queue.iter().collect(),
+            purged_snaps: self.trim.done.iter().collect(),
             ops_in_flight: self.ops_in_flight().len(),
             watches: self.watches.len(),
         }

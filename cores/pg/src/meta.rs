@@ -16,11 +16,10 @@
 
 use crate::codec::{Parser, Writer};
 use crate::info::{get_intervals, put_intervals};
-use crate::intervals::Intervals;
 use crate::stats::Stats;
 use bytes::Bytes;
 use denc::{DecodeError, Result};
-use types::{EVersion, Epoch, HObject, OsdId, PoolId, ReqId, SnapId, UTime};
+use types::{EVersion, Epoch, HObject, Intervals, OsdId, PoolId, ReqId, SnapId, UTime};
 
 const LAYOUT: u64 = 1;
 

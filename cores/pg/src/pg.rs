@@ -1,7 +1,7 @@
 //! The group itself: its parts, and how operations go through it. Lanes, execution and duplicates are here; what a commit
 //! releases is in `commit`, the rest of a group's life in `load`, `split`, `trim`, `scrub`, `removal`.
 
-use crate::api::{ClientOp, Ctx, Effect, LogSize, OpInFlight};
+use crate::api::{ClientOp, Ctx, Effect, LogSize, OpInFlight, numbered};
 use crate::commit::{Commit, Release};
 use crate::copy::Copying;
 use crate::load::Loading;
@@ -20,9 +20,6 @@ use node::{Level, LogLine, Mono};
 use objectstore::{Damage, Event, Hold, Ticket, Unread};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use types::{Errno, HObject, Message, ReqId, SessionId, SnapId, SpgId};
-
-/// Bits of a hold, ticket or fetch id below the group's slot.
-const SLOT_SHIFT: u32 = 40;
 
 /// What a group is doing as a whole.
 pub(crate) enum Phase {
@@ -171,12 +168,12 @@ impl Pg {
 
     pub(crate) fn next_hold(&mut self, ctx: &Ctx<'_>) -> Hold {
         self.holds += 1;
-        Hold(u64::from(ctx.slot) << SLOT_SHIFT | self.holds)
+        Hold(numbered(ctx.slot, self.holds))
     }
 
     pub(crate) fn next_ticket(&mut self, ctx: &Ctx<'_>) -> Ticket {
         self.tickets += 1;
-        Ticket(u64::from(ctx.slot) << SLOT_SHIFT | self.tickets)
+        Ticket(numbered(ctx.slot, self.tickets))
     }
 
     pub(crate) fn log_line(&self, ctx: &mut Ctx<'_>, level: Level, text: String) {
@@ -377,7 +374,7 @@ impl Pg {
             return;
         }
         self.holds += 1;
-        let id = u64::from(ctx.slot) << SLOT_SHIFT | self.holds;
+        let id = numbered(ctx.slot, self.holds);
         self.backoffs.insert(op.session, id);
         let message = self.backoff(ctx, messages::osd::code::backoff_op::BLOCK, id);
         ctx.out.push(Effect::Send { session: op.session, message });

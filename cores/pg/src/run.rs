@@ -3,7 +3,6 @@
 
 use crate::api::{ClientOp, Config};
 use crate::info::{CLEAN, CloneInfo, ObjectInfo, WHITEOUT, WatchInfo};
-use crate::intervals::Intervals;
 use crate::meta::{Info, Kind, LogEntry};
 use crate::stats::Stats;
 use crate::watch::Watches;
@@ -14,7 +13,7 @@ use messages::osd::{OpResult, flags, op_flags};
 use node::Now;
 use objectstore::{Damage, Hold, Mutation, ObjectStore, Unread};
 use std::collections::BTreeMap;
-use types::{EVersion, Errno, HObject, Locator, ReqId, SnapId, SpgId};
+use types::{EVersion, Errno, HObject, Intervals, Locator, ReqId, SnapId, SpgId};
 
 /// What an execution looks at besides its operation.
 pub(crate) struct Env<'a> {
@@ -452,7 +451,7 @@ impl<'a> Run<'a> {
         self.delta.clones += 1;
         self.delta.omap_objects += i64::from(self.before.info.omap);
         let size = self.before.size;
-        let clone = CloneInfo { id: self.snap_seq, snaps: snaps.clone(), size, overlap: Intervals::of(0, size) };
+        let clone = CloneInfo { id: self.snap_seq, snaps: snaps.clone(), size, overlap: Intervals::of(0..size) };
         self.after.info.snaps.clones.push(clone);
         let done = meta::Done { version, user_version: self.before.info.user_version, ..meta::Done::default() };
         let (prior, mtime) = (self.before.info.version, self.before.info.mtime);

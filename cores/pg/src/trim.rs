@@ -1,12 +1,12 @@
 //! Snapshot trimming: when the map says that a snapshot is removed, its clones go, in small steps.
 
 use crate::api::Ctx;
-use crate::intervals::Intervals;
 use crate::meta;
 use crate::pg::{Pg, Work};
 use node::{Level, Mono};
 use objectstore::{Hold, Limit, Unread};
 use std::ops::Bound;
+use types::Intervals;
 
 /// How far trimming is.
 #[derive(Default)]
@@ -37,7 +37,7 @@ impl Pg {
     /// Takes the map's list of removed snapshots.
     pub(crate) fn plan_trim(&mut self, ctx: &mut Ctx<'_>) {
         let removed = ctx.map.removed_snaps_queue.get(&self.id.pg.pool);
-        let wanted = Intervals::from_lengths(removed.into_iter().flat_map(|q| q.iter()));
+        let wanted = removed.cloned().unwrap_or_default();
         self.trim.done = self.history.purged.intersection(&wanted);
         self.trim.queue = wanted;
         self.trim.queue.subtract(&self.history.purged);
@@ -81,7 +81,7 @@ impl Pg {
                 ctx.store.release(hold);
                 let text = format!("snapshot {snap:x} is not trimmed: {} at offset {} is damaged", damage.what, damage.offset);
                 self.log_line(ctx, Level::Error, text);
-                self.trim.queue.remove(snap, snap + 1);
+                self.trim.queue.remove(snap, 1);
                 self.trim.next = Some(ctx.now.mono);
             }
         }
@@ -89,9 +89,9 @@ impl Pg {
 
     fn trim_objects(&mut self, ctx: &mut Ctx<'_>, snap: u64, objects: Vec<(u64, types::HObject)>) {
         if objects.is_empty() {
-            self.trim.queue.remove(snap, snap + 1);
-            self.history.purged.insert(snap, snap + 1);
-            self.trim.done.insert(snap, snap + 1);
+            self.trim.queue.remove(snap, 1);
+            self.history.purged.insert(snap, 1);
+            self.trim.done.insert(snap, 1);
             self.save(ctx);
             if !self.trim.queue.is_empty() {
                 self.trim.next = Some(ctx.now.mono);

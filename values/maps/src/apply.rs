@@ -136,7 +136,7 @@ impl OsdMap {
         self.new_removed_snaps = inc.new_removed_snaps.clone();
         self.new_purged_snaps = inc.new_purged_snaps.clone();
         for (pool, snaps) in &inc.new_removed_snaps {
-            self.removed_snaps_queue.entry(*pool).or_default().union_with(snaps);
+            self.removed_snaps_queue.entry(*pool).or_default().add(snaps);
         }
         for (pool, snaps) in &inc.new_purged_snaps {
             let Some(queue) = self.removed_snaps_queue.get_mut(pool) else { continue };

@@ -1,12 +1,12 @@
 //! The step from one OSD map to the next.
 
 use crate::osdmap::encode_blocklist;
-use crate::{ApplyError, OsdMap, OsdXInfo, Pool, SnapIntervals};
+use crate::{ApplyError, OsdMap, OsdXInfo, Pool};
 use bytes::Bytes;
 use denc::{Decode, DecodeError, Encode, Reader, Result, envelope};
 use kernels::{SEED, crc32c};
 use std::collections::{BTreeMap, BTreeSet};
-use types::{EntityAddr, EntityAddrVec, Epoch, Fsid, OsdId, PgId, PoolId, UTime};
+use types::{EntityAddr, EntityAddrVec, Epoch, Fsid, Intervals, OsdId, PgId, PoolId, UTime};
 
 /// Keeps a release as it is.
 pub(crate) const KEEP_RELEASE: u8 = 0xff;
@@ -81,9 +81,9 @@ pub struct Incremental {
     /// No longer replaced.
     pub old_pg_upmap_items: BTreeSet<PgId>,
     /// Snapshots that are removed now.
-    pub new_removed_snaps: BTreeMap<PoolId, SnapIntervals>,
+    pub new_removed_snaps: BTreeMap<PoolId, Intervals>,
     /// Snapshots that are gone from all OSDs now.
-    pub new_purged_snaps: BTreeMap<PoolId, SnapIntervals>,
+    pub new_purged_snaps: BTreeMap<PoolId, Intervals>,
     /// When an OSD went up or down; zero keeps the time.
     pub new_last_up_change: UTime,
     /// When an OSD went in or out; zero keeps the time.

@@ -14,7 +14,6 @@
 
 mod apply;
 mod incremental;
-mod intervals;
 mod mgrmap;
 mod monmap;
 mod osd;
@@ -24,7 +23,6 @@ mod pool;
 
 pub use apply::ApplyError;
 pub use incremental::{Incremental, NewStretchMode, Sealed};
-pub use intervals::SnapIntervals;
 pub use mgrmap::{MgrMap, ModuleInfo, ModuleOption, StandbyInfo};
 pub use monmap::{ALL_MON_FEATURES, MonInfo, MonMap};
 pub use osd::{OsdInfo, OsdXInfo, state};

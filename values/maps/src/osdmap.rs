@@ -1,13 +1,13 @@
 //! The OSD map: its data, its encoding, questions to it. Placement is in `placement`, change in `apply`.
 
 use crate::placement::Placements;
-use crate::{OsdInfo, OsdXInfo, Pool, SnapIntervals, state};
+use crate::{OsdInfo, OsdXInfo, Pool, state};
 use bytes::Bytes;
 use denc::{Decode, DecodeError, Encode, Reader, Result, put_count};
 use kernels::{SEED, crc32c};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use types::{AddrType, EntityAddr, EntityAddrVec, Epoch, Fsid, Locator, OsdId, PgId, PoolId, UTime};
+use types::{AddrType, EntityAddr, EntityAddrVec, Epoch, Fsid, Intervals, Locator, OsdId, PgId, PoolId, UTime};
 
 /// Flags of the whole map.
 pub mod flags {
@@ -152,9 +152,9 @@ pub struct OsdMap {
     /// Counts changes of `crush`.
     pub crush_version: i32,
     /// Snapshots that this epoch declares removed.
-    pub new_removed_snaps: BTreeMap<PoolId, SnapIntervals>,
+    pub new_removed_snaps: BTreeMap<PoolId, Intervals>,
     /// Snapshots that this epoch declares gone from all OSDs.
-    pub new_purged_snaps: BTreeMap<PoolId, SnapIntervals>,
+    pub new_purged_snaps: BTreeMap<PoolId, Intervals>,
     /// When an OSD went up or down last.
     pub last_up_change: UTime,
     /// When an OSD went in or out last.
@@ -191,7 +191,7 @@ pub struct OsdMap {
     /// Oldest release of OSDs that is let in.
     pub require_osd_release: u8,
     /// Snapshots that are removed but not gone from all OSDs.
-    pub removed_snaps_queue: BTreeMap<PoolId, SnapIntervals>,
+    pub removed_snaps_queue: BTreeMap<PoolId, Intervals>,
     /// State bits that hold for all OSDs below a bucket.
     pub crush_node_flags: BTreeMap<i32, u32>,
     /// State bits that hold for all OSDs of a device class.

@@ -1,9 +1,8 @@
 //! A pool's settings (`pg_pool_t`) and what hangs on them.
 
-use crate::SnapIntervals;
 use denc::{Decode, DecodeError, Encode, Reader, Result, envelope};
 use std::collections::{BTreeMap, BTreeSet};
-use types::{EVersion, Epoch, PgId, PoolId, SnapId, UTime, hash::stable_mod};
+use types::{EVersion, Epoch, Intervals, PgId, PoolId, SnapId, UTime, hash::stable_mod};
 
 /// Values of [`Pool::type_`].
 pub mod pool_type {
@@ -234,7 +233,7 @@ pub struct Pool {
     /// Snapshots of the pool.
     pub snaps: BTreeMap<u64, PoolSnap>,
     /// Removed snapshots (old clusters only; now in the queues of the map).
-    pub removed_snaps: SnapIntervals,
+    pub removed_snaps: Intervals,
     /// Owner (historic).
     pub auid: u64,
     /// Bits of [`pool_flags`].
@@ -341,7 +340,7 @@ impl Default for Pool {
             snap_seq: 0,
             snap_epoch: 0,
             snaps: BTreeMap::new(),
-            removed_snaps: SnapIntervals::new(),
+            removed_snaps: Intervals::new(),
             auid: 0,
             flags: 0,
             min_size: 0,

@@ -3,10 +3,10 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the test measures")]
 
 use denc::{Decode, Encode};
-use maps::{ApplyError, Incremental, NO_OSD, OsdMap, Pool, SnapIntervals, UpActing, flags, pool_flags, pool_type, state};
+use maps::{ApplyError, Incremental, NO_OSD, OsdMap, Pool, UpActing, flags, pool_flags, pool_type, state};
 use std::sync::Arc;
 use std::time::Instant;
-use types::{EntityAddr, EntityAddrVec, Fsid, Locator, PgId, UTime};
+use types::{EntityAddr, EntityAddrVec, Fsid, Intervals, Locator, PgId, UTime};
 
 const FSID: Fsid = Fsid([3; 16]);
 const NOW: UTime = UTime { sec: 1000, nsec: 7 };
@@ -123,7 +123,7 @@ fn down_out_and_gone() {
 
 #[test]
 fn snapshots_go_through_the_queue() {
-    let run = |start, len| SnapIntervals::from_iter([(start, len)]);
+    let run = |start, len| Intervals::from_iter([(start, len)]);
     let map = next(&cluster(3), |inc| {
         inc.new_removed_snaps.insert(1, run(4, 3));
     });

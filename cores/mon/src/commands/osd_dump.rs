@@ -4,10 +4,10 @@ use super::args::Args;
 use super::osd::{addrs, legacy, map_at};
 use super::{Cx, Outcome, Row, refuse, row};
 use crate::text::units::number;
-use maps::{HitSetParams, OptValue, OsdMap, Pool, SnapIntervals, flags, pool_flags, state as bits};
+use maps::{HitSetParams, OptValue, OsdMap, Pool, flags, pool_flags, state as bits};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-use types::{OsdId, PoolId, UTime};
+use types::{Intervals, OsdId, PoolId, UTime};
 
 pub(super) const ROWS: &[Row] = &[
     row("osd dump <epoch:Int range=0 req=false>", "show the OSD map", "osd", "r", dump),
@@ -120,7 +120,7 @@ pub(super) fn map_dump(map: &OsdMap) -> Value {
 }
 
 fn exceptions(map: &OsdMap, out: &mut Value) {
-    let snaps = |queue: &BTreeMap<PoolId, SnapIntervals>, key: &str| -> Value {
+    let snaps = |queue: &BTreeMap<PoolId, Intervals>, key: &str| -> Value {
         queue.iter().map(|(pool, set)| json!({"pool": pool, key: runs_dump(set)})).collect()
     };
     out["pg_upmap"] = map.pg_upmap.iter().map(|(pg, osds)| json!({"pgid": pg.to_string(), "osds": osds})).collect();
@@ -162,12 +162,12 @@ fn exceptions(map: &OsdMap, out: &mut Value) {
     });
 }
 
-fn runs_dump(set: &SnapIntervals) -> Value {
+fn runs_dump(set: &Intervals) -> Value {
     set.iter().map(|(begin, length)| json!({"begin": begin, "length": length})).collect()
 }
 
 /// `[1~2,7~1]`, in hex as Ceph prints sets of snapshots.
-pub(super) fn runs_text(set: &SnapIntervals) -> String {
+pub(super) fn runs_text(set: &Intervals) -> String {
     let runs: Vec<String> = set.iter().map(|(start, len)| format!("{start:x}~{len:x}")).collect();
     format!("[{}]", runs.join(","))
 }

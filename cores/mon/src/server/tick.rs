@@ -7,12 +7,12 @@ use crate::health::{self, Severity};
 use crate::options;
 use crate::soft::Soft;
 use crate::state::{Change, State};
-use maps::{Incremental, Pool, SnapIntervals, flags, pool_flags, state as bits};
+use maps::{Incremental, Pool, flags, pool_flags, state as bits};
 use messages::mon::log_level;
 use node::{Now, Outputs};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use types::{EntityAddr, OsdId, PoolId, UTime};
+use types::{EntityAddr, Intervals, OsdId, PoolId, UTime};
 
 /// How long an OSD whose session ended may take to come back before it is marked down.
 const RECONNECT: Duration = Duration::from_secs(3);
@@ -252,7 +252,7 @@ fn purged_snaps(state: &State, soft: &Soft, env: &Env, inc: &mut Incremental) {
             inc.new_purged_snaps.insert(*id, queue.clone());
             continue;
         };
-        let mut gone = SnapIntervals::new();
+        let mut gone = Intervals::new();
         'runs: for (start, len) in queue.iter() {
             for snap in start..start + len {
                 if left == 0 {

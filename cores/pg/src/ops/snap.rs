@@ -1,13 +1,12 @@
 //! Snapshots: what clones there are, and going back to one.
 
 use crate::info::WHITEOUT;
-use crate::intervals::Intervals;
 use crate::run::{Exec, Run};
 use denc::Encode;
 use messages::ops;
 use messages::osd::OpArgs;
 use objectstore::Mutation;
-use types::{Errno, SnapId};
+use types::{Errno, Intervals, SnapId};
 
 impl Run<'_> {
     pub(super) fn op_list_snaps(&mut self, index: usize) -> Exec<i32> {
@@ -18,7 +17,7 @@ impl Run<'_> {
             .map(|clone| ops::CloneInfo {
                 cloneid: SnapId(clone.id),
                 snaps: clone.snaps.iter().rev().copied().collect(),
-                overlap: clone.overlap.lengths(),
+                overlap: clone.overlap.iter().collect(),
                 size: clone.size,
             })
             .collect();
@@ -64,11 +63,11 @@ impl Run<'_> {
         let set = &self.after.info.snaps;
         let from = set.clones.partition_point(|c| c.id < clone.0);
         // What all clones from that one on share with their newer neighbours is what the head still has of it.
-        let mut shared = Intervals::of(0, self.after.size);
+        let mut shared = Intervals::of(0..self.after.size);
         for clone in &set.clones[from..] {
             shared = shared.intersection(&clone.overlap);
         }
-        let mut modified = Intervals::of(0, self.after.size);
+        let mut modified = Intervals::of(0..self.after.size);
         modified.subtract(&shared);
         self.modified.add(&modified);
         if !self.after.exists {

@@ -33,7 +33,7 @@ impl Run<'_> {
     /// Cuts or grows to `size`, with what that does to snapshots and figures.
     fn cut(&mut self, size: u64) {
         self.mutations.push(Mutation::Truncate(self.after.at.clone(), size));
-        self.modified.insert(size, self.after.size);
+        self.modified.insert_range(size..self.after.size);
         self.resize(size);
     }
 
@@ -48,7 +48,7 @@ impl Run<'_> {
             }
         } else {
             self.mutations.push(Mutation::Write(self.after.at.clone(), offset, data));
-            self.modified.insert(offset, offset + length);
+            self.modified.insert(offset, length);
             if offset + length > self.after.size {
                 self.resize(offset + length);
             }
@@ -158,7 +158,7 @@ impl Run<'_> {
         self.check_range(offset, length)?;
         if length > 0 && self.after.live() {
             self.mutations.push(Mutation::Zero(self.after.at.clone(), offset, length));
-            self.modified.insert(offset, offset + length);
+            self.modified.insert(offset, length);
             self.delta.wr += 1;
         }
         Ok(())
