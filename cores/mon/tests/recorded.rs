@@ -13,7 +13,7 @@ use std::io::Read;
 fn recordings() -> BTreeMap<String, (String, String, String)> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/recordings.tar.xz");
     let file = std::fs::File::open(path).expect("the recordings are in the repository");
-    let mut archive = tar::Archive::new(xz2::read::XzDecoder::new(file));
+    let mut archive = tar::Archive::new(liblzma::read::XzDecoder::new(file));
     let mut parts: BTreeMap<(String, String), String> = BTreeMap::new();
     for entry in archive.entries().unwrap() {
         let mut entry = entry.unwrap();

@@ -22,7 +22,7 @@ const MON_PORT: u16 = 7889;
 fn recording(name: &str) -> Vec<u8> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/recordings.tar.xz");
     let file = std::fs::File::open(path).expect("the recordings are in the repository");
-    let mut archive = tar::Archive::new(xz2::read::XzDecoder::new(file));
+    let mut archive = tar::Archive::new(liblzma::read::XzDecoder::new(file));
     for entry in archive.entries().expect("a tar archive") {
         let mut entry = entry.expect("the archive is whole");
         if entry.path().expect("a path").file_name().is_some_and(|f| f == format!("{name}.cap").as_str()) {

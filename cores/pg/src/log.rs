@@ -1,7 +1,12 @@
 //! What of the log is kept in memory: enough to recognise requests that were done already.
 
 use crate::meta::Done;
+use denc::low32;
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 use std::collections::VecDeque;
+use std::hash::BuildHasher;
 use types::ReqId;
 
 /// Records in a piece of memory.
@@ -62,65 +67,38 @@ pub(crate) struct Log {
     dups: usize,
     /// Number of the record at the front, counted from the first ever.
     base: u64,
-    /// Where to find a request id: an open hash table of record numbers (modulo [`CYCLE`], plus 1; 0 is free). A number
-    /// below `base` is stale; stale ones go when the table is made anew.
-    slots: Vec<u32>,
-    /// Slots that are not free.
-    used: usize,
+    /// The newest record of each request id, as the low bits of its number. The hash has no seed: monitors and clients give ids, so
+    /// nobody gains by collisions but who suffers from them.
+    index: HashTable<u32>,
 }
-
-/// Record numbers are remembered modulo this, so that they fit 32 bits and leave one value free.
-const CYCLE: u64 = u32::MAX as u64;
 
 /// Whether a request with this id can come again: internal work has none.
 fn repeatable(id: &ReqId) -> bool {
     *id != ReqId::default()
 }
 
-/// Spreads ids, which are counters mostly. Monitors and clients give them, so nobody gains by collisions but who suffers
-/// from them.
 fn hash(id: &ReqId) -> u64 {
-    // An odd constant of the golden ratio: one multiplication for each part spreads them over the upper bits.
-    const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-    let parts = [id.num as u64, id.tid, u64::from(id.kind) << 32 | u64::from(id.inc as u32)];
-    let mixed = parts.iter().fold(0u64, |h, part| (h ^ part).wrapping_mul(SPREAD).rotate_left(23));
-    mixed ^ mixed >> 32
+    FixedState::with_seed(0).hash_one(id)
+}
+
+/// Place among the records of the one whose number has these low bits, if `base` is the number of the first.
+fn place(number: u32, base: u64) -> usize {
+    number.wrapping_sub(low32(base)) as usize
 }
 
 impl Log {
     /// Appends a record that is in the log.
     pub(crate) fn push(&mut self, done: Done) {
-        let (id, number) = (done.reqid, self.base + self.records.len() as u64);
+        let (id, number) = (done.reqid, low32(self.base + self.records.len() as u64));
         self.records.push(done);
         if !repeatable(&id) {
             return;
         }
-        // At most half full, so that searches are short and end.
-        if 2 * (self.used + 1) > self.slots.len() {
-            self.rebuild();
-        } else {
-            self.place(&id, number);
-        }
-    }
-
-    fn place(&mut self, id: &ReqId, number: u64) {
-        let mask = self.slots.len() - 1;
-        let mut at = hash(id) as usize & mask;
-        while self.slots[at] != 0 {
-            at = (at + 1) & mask;
-        }
-        self.slots[at] = (number % CYCLE) as u32 + 1;
-        self.used += 1;
-    }
-
-    fn rebuild(&mut self) {
-        self.slots = vec![0; (4 * self.records.len()).next_power_of_two().max(64)];
-        self.used = 0;
-        for i in 0..self.records.len() {
-            let id = self.records.get(i).map(|done| done.reqid).unwrap_or_default();
-            if repeatable(&id) {
-                self.place(&id, self.base + i as u64);
-            }
+        let (records, base) = (&self.records, self.base);
+        let id_at = |n: &u32| records.get(place(*n, base)).map(|done| done.reqid).unwrap_or_default();
+        match self.index.entry(hash(&id), |n| id_at(n) == id, |n| hash(&id_at(n))) {
+            Entry::Occupied(mut older) => *older.get_mut() = number,
+            Entry::Vacant(free) => drop(free.insert(number)),
         }
     }
 
@@ -133,20 +111,12 @@ impl Log {
 
     /// The newest record of a request.
     pub(crate) fn find(&self, id: &ReqId) -> Option<&Done> {
-        if self.slots.is_empty() || !repeatable(id) {
+        if !repeatable(id) {
             return None;
         }
-        let mask = self.slots.len() - 1;
-        let mut at = hash(id) as usize & mask;
-        let mut newest = None;
-        while self.slots[at] != 0 {
-            let place = ((u64::from(self.slots[at] - 1) + CYCLE - self.base % CYCLE) % CYCLE) as usize;
-            if self.records.get(place).is_some_and(|done| done.reqid == *id) {
-                newest = newest.max(Some(place));
-            }
-            at = (at + 1) & mask;
-        }
-        self.records.get(newest?)
+        let record = |n: &u32| self.records.get(place(*n, self.base));
+        let number = self.index.find(hash(id), |n| record(n).is_some_and(|done| done.reqid == *id))?;
+        record(number)
     }
 
     /// Entries in the log.
@@ -161,7 +131,7 @@ impl Log {
 
     /// Bytes of memory that all of it takes, without what requests asked to be told again (few do).
     pub(crate) fn bytes(&self) -> usize {
-        self.records.pieces.len() * PIECE * size_of::<Done>() + self.slots.capacity() * size_of::<u32>()
+        self.records.pieces.len() * PIECE * size_of::<Done>() + self.index.allocation_size()
     }
 
     /// The `n` oldest entries of the log.
@@ -177,10 +147,19 @@ impl Log {
     /// Forgets the oldest duplicates with versions below `version`.
     pub(crate) fn forget_below(&mut self, version: u64) {
         while self.dups > 0 && self.records.get(0).is_some_and(|d| d.version.version < version) {
-            self.records.pop();
-            self.base += 1;
-            self.dups -= 1;
+            self.forget_first();
         }
+    }
+
+    fn forget_first(&mut self) {
+        let Some(id) = self.records.get(0).map(|done| done.reqid) else { return };
+        // A newer record of the same request stays.
+        if let Ok(entry) = self.index.find_entry(hash(&id), |n| place(*n, self.base) == 0) {
+            entry.remove();
+        }
+        self.records.pop();
+        self.base += 1;
+        self.dups -= 1;
     }
 }
 
@@ -236,6 +215,6 @@ mod tests {
                 }
             }
         }
-        assert!(log.slots.len() <= 8192, "the table does not grow with what was forgotten");
+        assert!(log.index.capacity() <= 8192, "the table does not grow with what was forgotten");
     }
 }

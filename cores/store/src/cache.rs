@@ -7,59 +7,25 @@ use crate::index::layer::Layer;
 use crate::index::page::PageRef;
 use crate::onode::Onode;
 use bytes::Bytes;
+use foldhash::fast::FixedState;
 use node::Mono;
 use std::borrow::Borrow;
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
-use std::hash::{BuildHasherDefault, Hash, Hasher};
+use std::hash::{BuildHasher, Hash};
 use types::HObject;
 
 mod growth;
 
 use growth::Growth;
 
-/// A fast hasher without a seed: the order of its maps is never looked at.
-#[derive(Default)]
-pub(crate) struct FixedHasher(u64);
-
-const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
-
-impl Hasher for FixedHasher {
-    fn finish(&self) -> u64 {
-        self.0 ^ self.0 >> 29
-    }
-    fn write(&mut self, bytes: &[u8]) {
-        let (words, rest) = bytes.as_chunks::<8>();
-        words.iter().for_each(|w| self.write_u64(u64::from_le_bytes(*w)));
-        let mut last = [0; 8];
-        last[..rest.len()].copy_from_slice(rest);
-        self.write_u64(u64::from_le_bytes(last) ^ (bytes.len() as u64) << 56);
-    }
-    fn write_u64(&mut self, n: u64) {
-        self.0 = (self.0.rotate_left(23) ^ n).wrapping_mul(MIX);
-        self.0 ^= self.0 >> 32;
-    }
-    fn write_u32(&mut self, n: u32) {
-        self.write_u64(n.into());
-    }
-    fn write_u8(&mut self, n: u8) {
-        self.write_u64(n.into());
-    }
-    fn write_usize(&mut self, n: usize) {
-        self.write_u64(n as u64);
-    }
-}
-
 /// An object's name as a number.
 pub(crate) fn hash_object(object: &HObject) -> u64 {
-    let mut hasher = FixedHasher::default();
-    object.hash(&mut hasher);
-    hasher.finish()
+    FixedState::with_seed(0).hash_one(object)
 }
 
 /// A hash map whose order is always the same, and never looked at.
-#[allow(clippy::disallowed_types)]
-type Hashed<K, V> = std::collections::HashMap<K, V, BuildHasherDefault<FixedHasher>>;
+type Hashed<K, V> = hashbrown::HashMap<K, V, FixedState>;
 
 struct Slot<T> {
     value: T,

@@ -22,7 +22,7 @@ pub struct Recording {
 pub fn load(archive: &Path) -> Result<BTreeMap<String, Recording>> {
     let file = std::fs::File::open(archive).with_context(|| format!("recordings {}", archive.display()))?;
     let mut recordings: BTreeMap<String, Recording> = BTreeMap::new();
-    for entry in tar::Archive::new(xz2::read::XzDecoder::new(file)).entries()? {
+    for entry in tar::Archive::new(liblzma::read::XzDecoder::new(file)).entries()? {
         let mut entry = entry?;
         let path = entry.path()?.into_owned();
         let (Some(name), Some(kind)) = (path.file_stem().and_then(|s| s.to_str()), path.extension().and_then(|s| s.to_str()))

@@ -92,7 +92,7 @@ fn sample(path: &Path, bytes: Vec<u8>) -> Option<Sample> {
 fn archived() -> Vec<Sample> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/ceph-objects-16.2.0.tar.xz");
     let file = std::fs::File::open(&path).expect("the corpus is in the repository");
-    let mut archive = tar::Archive::new(xz2::read::XzDecoder::new(file));
+    let mut archive = tar::Archive::new(liblzma::read::XzDecoder::new(file));
     let mut samples = Vec::new();
     for entry in archive.entries().expect("a tar archive") {
         let mut entry = entry.expect("a whole archive");

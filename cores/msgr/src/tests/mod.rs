@@ -18,7 +18,7 @@ use std::path::PathBuf;
 fn archive(name: &str, wanted: impl Fn(&str) -> bool) -> Vec<(String, Vec<u8>)> {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/data").join(name);
     let file = std::fs::File::open(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    let mut archive = tar::Archive::new(xz2::read::XzDecoder::new(std::io::BufReader::new(file)));
+    let mut archive = tar::Archive::new(liblzma::read::XzDecoder::new(std::io::BufReader::new(file)));
     let mut files = Vec::new();
     for entry in archive.entries().unwrap() {
         // The archive ends without the usual trailer.
