@@ -1,0 +1,137 @@
+//! What we depend on is held to `deny.toml`, without a network: licences, crates that are there twice, sources, crates that nobody uses.
+
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+fn rules() -> toml::Table {
+    read(&root().join("deny.toml")).parse().unwrap()
+}
+
+fn texts<'a>(list: &'a toml::Value, key: Option<&str>) -> BTreeSet<&'a str> {
+    let one = |value: &'a toml::Value| key.map_or(value, |key| &value[key]).as_str().unwrap();
+    list.as_array().unwrap().iter().map(one).collect()
+}
+
+/// All packages that are built on Linux.
+fn packages() -> Vec<Value> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let arguments = ["metadata", "--format-version=1", "--locked", "--offline", "--filter-platform=x86_64-unknown-linux-gnu"];
+    let output = Command::new(cargo).args(arguments).current_dir(root()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let all: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let used: BTreeSet<&str> =
+        all["resolve"]["nodes"].as_array().unwrap().iter().map(|node| node["id"].as_str().unwrap()).collect();
+    let packages = all["packages"].as_array().unwrap().iter();
+    packages.filter(|package| used.contains(package["id"].as_str().unwrap())).cloned().collect()
+}
+
+/// Whether one can keep to an SPDX expression with these licences: `OR`, `AND`, brackets around a choice, and `/` as an old `OR`.
+fn allowed(expression: &str, licences: &BTreeSet<&str>) -> bool {
+    let one = |text: &str| licences.contains(text.trim());
+    let choice = |text: &str| text.trim().trim_matches(['(', ')']).split(" OR ").flat_map(|part| part.split('/')).any(one);
+    if expression.contains('(') {
+        expression.split(" AND ").all(choice)
+    } else {
+        expression.split(" OR ").any(|text| text.split(" AND ").all(choice))
+    }
+}
+
+#[test]
+fn licences_are_among_those_that_we_take() {
+    let rules = rules();
+    let licences = texts(&rules["licenses"]["allow"], None);
+    for package in packages() {
+        let licence = package["license"].as_str().unwrap_or_default();
+        assert!(allowed(licence, &licences), "{} {}: {licence:?}", package["name"], package["version"]);
+    }
+    assert!(allowed("MIT/GPL-3.0", &licences) && allowed("(MIT OR GPL-3.0) AND ISC", &licences));
+    assert!(!allowed("MIT AND GPL-3.0", &licences) && !allowed("", &licences) && !allowed("(MIT OR ISC) AND GPL-3.0", &licences));
+}
+
+#[test]
+fn no_crate_is_there_twice_but_those_that_are_listed() {
+    let rules = rules();
+    let mut versions: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for package in packages() {
+        let text = |key: &str| package[key].as_str().unwrap().to_owned();
+        versions.entry(text("name")).or_default().push(text("version"));
+    }
+    let listed: BTreeMap<&str, &str> =
+        texts(&rules["bans"]["skip"], Some("crate")).into_iter().filter_map(|name| name.split_once('@')).collect();
+    for (name, versions) in &versions {
+        let skipped = |version: &&String| listed.get(name.as_str()).is_some_and(|old| version.starts_with(&format!("{old}.")));
+        assert!(versions.len() - versions.iter().filter(skipped).count() <= 1, "{name}: {versions:?}");
+    }
+    for name in listed.keys() {
+        assert!(
+            versions.get(*name).is_some_and(|versions| versions.len() > 1),
+            "{name} is there once only: take it off the list"
+        );
+    }
+    for name in texts(&rules["bans"]["deny"], Some("crate")) {
+        assert!(!versions.contains_key(name), "{name} is not wanted");
+    }
+}
+
+#[test]
+fn all_crates_come_from_the_registry() {
+    for package in packages() {
+        let source = package["source"].as_str().unwrap_or("registry+ours");
+        assert!(source.starts_with("registry+"), "{} comes from {source}", package["name"]);
+    }
+}
+
+fn sources(folder: &Path, text: &mut String) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().map(Result::unwrap) {
+        let path = entry.path();
+        if path.is_dir() {
+            sources(&path, text);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            text.push_str(&read(&path));
+        }
+    }
+}
+
+/// Names under `[section]` of a manifest.
+fn names(manifest: &toml::Table, section: &str) -> BTreeSet<String> {
+    manifest.get(section).and_then(toml::Value::as_table).into_iter().flat_map(toml::Table::keys).cloned().collect()
+}
+
+#[test]
+fn every_dependency_is_used_where_it_is_named() {
+    let workspace: toml::Table = read(&root().join("Cargo.toml")).parse().unwrap();
+    let mut idle = Vec::new();
+    let mut unused = names(workspace["workspace"].as_table().unwrap(), "dependencies");
+    for folder in ["values", "cores", "edge", "tools", "bin"] {
+        for member in
+            std::fs::read_dir(root().join(folder)).unwrap().map(|e| e.unwrap().path()).filter(|p| p.join("Cargo.toml").exists())
+        {
+            let manifest: toml::Table = read(&member.join("Cargo.toml")).parse().unwrap();
+            let mut product = String::new();
+            sources(&member.join("src"), &mut product);
+            let mut all = product.clone();
+            ["tests", "benches", "examples"].iter().for_each(|part| sources(&member.join(part), &mut all));
+            for (section, text) in [("dependencies", &product), ("dev-dependencies", &all)] {
+                for name in names(&manifest, section) {
+                    let word = name.replace('-', "_");
+                    if !text.contains(&format!("{word}::")) && !text.contains(&format!("use {word};")) {
+                        idle.push((member.clone(), name.clone()));
+                    }
+                    unused.remove(&name);
+                }
+            }
+        }
+    }
+    assert!(idle.is_empty(), "named and not used: {idle:#?}");
+    assert!(unused.is_empty(), "no crate of ours depends on {unused:?}");
+}
