@@ -12,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+mod answer;
 mod commands;
 mod config;
 mod context;
@@ -22,6 +23,7 @@ mod health;
 mod log;
 mod manager;
 mod options;
+mod osds;
 mod pins;
 mod pools;
 mod server;

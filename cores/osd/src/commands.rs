@@ -4,8 +4,10 @@ use crate::Osd;
 use crate::bench::{Asker, Bench};
 use crate::config::OPTIONS;
 use crate::perf;
+use grammar::{Args, Signature, Wrong, pretty};
 use node::Now;
 use serde_json::{Map, Value, json};
+use std::sync::OnceLock;
 use types::{Errno, PgId, UTime};
 
 /// An answer: result, a sentence for people, output.
@@ -17,7 +19,7 @@ pub(crate) struct Answer {
 
 impl Answer {
     fn json(value: &Value) -> Self {
-        Self { result: 0, status: String::new(), output: pretty(value) }
+        Self { result: 0, status: String::new(), output: pretty(value) + "\n" }
     }
 
     fn text(output: impl Into<String>) -> Self {
@@ -29,21 +31,10 @@ impl Answer {
     }
 }
 
-/// JSON in the layout of Ceph's formatter: four blanks a level, a line end.
-pub(crate) fn pretty(value: &Value) -> String {
-    let mut out = Vec::new();
-    let formatter = serde_json::ser::PrettyFormatter::with_indent(b"    ");
-    let mut serializer = serde_json::Serializer::with_formatter(&mut out, formatter);
-    // Writing JSON values to memory cannot fail.
-    let _ = serde::Serialize::serialize(value, &mut serializer);
-    out.push(b'\n');
-    String::from_utf8(out).unwrap_or_default()
-}
-
-type Handler = fn(&mut Osd, Now, &Map<String, Value>) -> Answer;
+type Handler = fn(&mut Osd, Now, &Args) -> Answer;
 
 struct Row {
-    /// Words and arguments (`name:Type`, a leading `?` if it may be left out, a trailing `*` for many).
+    /// Words and arguments, in the notation of [`Signature::parse`].
     signature: &'static str,
     help: &'static str,
     handler: Handler,
@@ -55,37 +46,37 @@ const ROWS: &[Row] = &[
     Row { signature: "git_version", help: "version of the program", handler: git_version },
     Row { signature: "help", help: "list the commands", handler: help },
     Row {
-        signature: "perf dump ?logger:CephString ?counter:CephString",
+        signature: "perf dump <logger:String req=false> <counter:String req=false>",
         help: "counters, latencies, and where the time of operations goes",
         handler: perf_dump,
     },
     Row {
-        signature: "perf schema ?logger:CephString ?counter:CephString",
+        signature: "perf schema <logger:String req=false> <counter:String req=false>",
         help: "what the counters of `perf dump` are",
         handler: perf_schema,
     },
     Row { signature: "perf histogram dump", help: "distributions of latencies and of their stages", handler: perf_histogram },
-    Row { signature: "perf reset var:CephString", help: "count from zero again: all, osd or stages", handler: perf_reset },
+    Row { signature: "perf reset <var:String>", help: "count from zero again: all, osd or stages", handler: perf_reset },
     Row {
         signature: "log flush",
         help: "write what the log keeps back (nothing: lines are written at once)",
         handler: |_, _, _| Answer::json(&json!({})),
     },
-    Row { signature: "config get var:CephString", help: "value of an option", handler: config_get },
+    Row { signature: "config get <var:String>", help: "value of an option", handler: config_get },
     Row { signature: "config show", help: "all options and their values", handler: config_show },
     Row { signature: "config diff", help: "options that differ from their defaults", handler: config_diff },
     Row {
-        signature: "config set var:CephString val:CephString*",
+        signature: "config set <var:String> <val:String n=N>",
         help: "set an option until the next restart",
         handler: config_set,
     },
-    Row { signature: "config unset var:CephString", help: "undo `config set`", handler: config_unset },
+    Row { signature: "config unset <var:String>", help: "undo `config set`", handler: config_unset },
     Row {
-        signature: "injectargs injected_args:CephString*",
+        signature: "injectargs <injected_args:String n=N>",
         help: "set options until the next restart, in the form --name=value or --name value",
         handler: inject,
     },
-    Row { signature: "config help ?var:CephString", help: "what options mean", handler: config_help },
+    Row { signature: "config help <var:String req=false>", help: "what options mean", handler: config_help },
     Row { signature: "dump_ops_in_flight", help: "operations that are not answered yet", handler: ops_in_flight },
     Row { signature: "ops", help: "operations that are not answered yet", handler: ops_in_flight },
     Row { signature: "dump_blocked_ops", help: "operations older than osd_op_complaint_time", handler: blocked_ops },
@@ -125,16 +116,20 @@ const ROWS: &[Row] = &[
     },
     Row { signature: "cache status", help: "bytes that are cached", handler: cache_status },
     Row { signature: "get_latest_osdmap", help: "ask the monitor for newer maps", handler: get_latest_osdmap },
-    Row { signature: "pg pgid:CephPgid cmd:CephChoices=query", help: "state of a placement group", handler: pg_query },
-    Row { signature: "query pgid:CephPgid", help: "state of a placement group", handler: pg_query },
+    Row { signature: "pg <pgid:Pgid> <cmd:Choices strings=query>", help: "state of a placement group", handler: pg_query },
+    Row { signature: "query <pgid:Pgid>", help: "state of a placement group", handler: pg_query },
     Row {
-        signature: "scrub ?pgid:CephPgid",
+        signature: "scrub <pgid:Pgid req=false>",
         help: "compare and verify objects' metadata, of one group or of all",
         handler: scrub,
     },
-    Row { signature: "deep_scrub ?pgid:CephPgid", help: "read and verify all data, of one group or of all", handler: deep_scrub },
     Row {
-        signature: "bench ?count:CephInt ?size:CephInt ?object_size:CephInt ?object_num:CephInt",
+        signature: "deep_scrub <pgid:Pgid req=false>",
+        help: "read and verify all data, of one group or of all",
+        handler: deep_scrub,
+    },
+    Row {
+        signature: "bench <count:Int req=false> <size:Int req=false> <object_size:Int req=false> <object_num:Int req=false>",
         help: "write count bytes in writes of size to the store, and tell how long it took (1 GiB in writes of 4 MiB by default)",
         handler: |_, _, _| Answer::error(Errno::EINVAL, "bench runs only as a command from a client"),
     },
@@ -150,70 +145,47 @@ pub(crate) enum Dispatch {
 
 /// Runs a command given as JSON text. `asker` is who wants the answer, if it can come later.
 pub(crate) fn run(osd: &mut Osd, now: Now, json: &str, asker: Option<Asker>) -> Dispatch {
-    let Ok(Value::Object(mut args)) = serde_json::from_str::<Value>(json) else {
+    let Ok(Value::Object(given)) = serde_json::from_str::<Value>(json) else {
         return Dispatch::Now(Answer::error(Errno::EINVAL, "the command is not a JSON object"));
     };
-    let prefix = args.get("prefix").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let prefix = given.get("prefix").and_then(Value::as_str).unwrap_or_default();
     if prefix == "get_command_descriptions" {
         return Dispatch::Now(Answer::text(descriptions()));
     }
-    let Some(row) = ROWS.iter().find(|row| words(row.signature) == prefix) else {
+    let Some((row, signature)) = table().iter().find(|(_, signature)| signature.prefix == prefix) else {
         return Dispatch::Now(Answer::error(Errno::EINVAL, format!("osd.{} has no command '{prefix}'", osd.config.whoami)));
     };
-    if let (Some(asker), "bench") = (asker, prefix.as_str()) {
+    let args = match signature.check(&given) {
+        Ok(args) => args,
+        Err(Wrong(why)) => return Dispatch::Now(Answer::error(Errno::EINVAL, why)),
+    };
+    if let (Some(asker), "bench") = (asker, prefix) {
         return bench(now, &args, asker);
     }
-    args.remove("prefix");
     Dispatch::Now((row.handler)(osd, now, &args))
 }
 
-/// The literal words of a signature.
-fn words(signature: &str) -> String {
-    let literal: Vec<&str> = signature.split(' ').filter(|w| !w.contains(':')).collect();
-    literal.join(" ")
+/// All rows with their signatures read.
+fn table() -> &'static [(&'static Row, Signature)] {
+    static TABLE: OnceLock<Vec<(&'static Row, Signature)>> = OnceLock::new();
+    TABLE.get_or_init(|| ROWS.iter().map(|row| (row, Signature::parse(row.signature))).collect())
 }
 
 /// All rows in the form that the `ceph` command parses its command line with.
 fn descriptions() -> String {
     let mut all = Map::new();
-    for (i, row) in ROWS.iter().enumerate() {
-        let sig: Vec<Value> = row.signature.split(' ').map(argument).collect();
-        all.insert(format!("cmd{i:03}"), json!({ "sig": sig, "help": row.help, "module": "osd", "perm": "rw", "flags": 0 }));
+    for (i, (row, signature)) in table().iter().enumerate() {
+        let about = json!({ "sig": signature.describe(), "help": row.help, "module": "osd", "perm": "rw", "flags": 0 });
+        all.insert(format!("cmd{i:03}"), about);
     }
     Value::Object(all).to_string()
 }
 
-fn argument(word: &str) -> Value {
-    let Some((name, kind)) = word.split_once(':') else { return json!(word) };
-    let optional = name.starts_with('?');
-    let mut out = json!({ "name": name.trim_start_matches('?'), "type": kind.trim_end_matches('*') });
-    if let Some((kind, choices)) = kind.split_once('=') {
-        out["type"] = json!(kind);
-        out["strings"] = json!(choices);
-    }
-    if optional {
-        out["req"] = json!(false);
-    }
-    if kind.ends_with('*') {
-        out["n"] = json!("N");
-    }
-    out
-}
-
-fn text<'a>(args: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
-    args.get(name).and_then(Value::as_str)
-}
-
-fn number(args: &Map<String, Value>, name: &str) -> Option<u64> {
-    let value = args.get(name)?;
-    value.as_u64().or_else(|| value.as_str()?.parse().ok())
-}
-
-fn version(_: &mut Osd, _: Now, _: &Map<String, Value>) -> Answer {
+fn version(_: &mut Osd, _: Now, _: &Args) -> Answer {
     Answer::json(&json!({ "version": "16.2.15", "release": "pacific", "release_type": "stable" }))
 }
 
-fn status(osd: &mut Osd, _: Now, _: &Map<String, Value>) -> Answer {
+fn status(osd: &mut Osd, _: Now, _: &Args) -> Answer {
     Answer::json(&json!({
         "cluster_fsid": osd.config.fsid.to_string(),
         "osd_fsid": types::Fsid(osd.config.uuid).to_string(),
@@ -224,12 +196,13 @@ fn status(osd: &mut Osd, _: Now, _: &Map<String, Value>) -> Answer {
     }))
 }
 
-fn git_version(_: &mut Osd, _: Now, _: &Map<String, Value>) -> Answer {
+fn git_version(_: &mut Osd, _: Now, _: &Args) -> Answer {
     Answer::json(&json!({ "git_version": concat!("nacre ", env!("CARGO_PKG_VERSION")) }))
 }
 
-fn help(_: &mut Osd, _: Now, _: &Map<String, Value>) -> Answer {
-    let all: std::collections::BTreeMap<String, Value> = ROWS.iter().map(|row| (words(row.signature), json!(row.help))).collect();
+fn help(_: &mut Osd, _: Now, _: &Args) -> Answer {
+    let all: std::collections::BTreeMap<String, Value> =
+        table().iter().map(|(row, signature)| (signature.prefix.clone(), json!(row.help))).collect();
     Answer::json(&json!(all))
 }
 
@@ -257,23 +230,23 @@ fn pg_counters(osd: &Osd) -> Value {
     })
 }
 
-fn perf_dump(osd: &mut Osd, now: Now, args: &Map<String, Value>) -> Answer {
+fn perf_dump(osd: &mut Osd, now: Now, args: &Args) -> Answer {
     let all = counters(osd, now);
-    Answer::json(&perf::select(all, text(args, "logger"), text(args, "counter")))
+    Answer::json(&perf::select(all, args.opt("logger"), args.opt("counter")))
 }
 
-fn perf_schema(osd: &mut Osd, now: Now, args: &Map<String, Value>) -> Answer {
+fn perf_schema(osd: &mut Osd, now: Now, args: &Args) -> Answer {
     let schema = perf::schema(&counters(osd, now));
-    Answer::json(&perf::select(schema, text(args, "logger"), text(args, "counter")))
+    Answer::json(&perf::select(schema, args.opt("logger"), args.opt("counter")))
 }
 
-fn perf_histogram(osd: &mut Osd, _: Now, _: &Map<String, Value>) -> Answer {
+fn perf_histogram(osd: &mut Osd, _: Now, _: &Args) -> Answer {
     Answer::json(&osd.perf.histograms())
 }
 
 /// The store's counters belong to the store's life and go on.
-fn perf_reset(osd: &mut Osd, _: Now, args: &Map<String, Value>) -> Answer {
-    match text(args, "var").unwrap_or_default() {
+fn perf_reset(osd: &mut Osd, _: Now, args: &Args) -> Answer {
+    match args.str("var") {
         name @ ("all" | "osd" | "stages") => {
             osd.perf.reset();
             Answer::json(&json!({ "success": format!("perf reset {name}") }))
@@ -282,20 +255,20 @@ fn perf_reset(osd: &mut Osd, _: Now, args: &Map<String, Value>) -> Answer {
     }
 }
 
-fn config_get(osd: &mut Osd, _: Now, args: &Map<String, Value>) -> Answer {
-    let name = text(args, "var").unwrap_or_default();
+fn config_get(osd: &mut Osd, _: Now, args: &Args) -> Answer {
+    let name = args.str("var");
     match osd.options.get(name) {
         Some(value) => Answer::json(&json!({ name: value })),
         None => Answer::error(Errno::ENOENT, format!("osd.{} has no option '{name}'", osd.config.whoami)),
     }
 }
 
-fn config_show(osd: &mut Osd, _: Now, _: &Map<String, Value>) -> Answer {
+fn config_show(osd: &mut Osd, _: Now, _: &Args) -> Answer {
     let all: Map<String, Value> = OPTIONS.iter().map(|row| (row.name.to_owned(), json!(osd.options.get(row.name)))).collect();
     Answer::json(&Value::Object(all))
 }
 
-fn config_diff(osd: &mut Osd, _: Now, _: &Map<String, Value>) -> Answer {
+fn config_diff(osd: &mut Osd, _: Now, _: &Args) -> Answer {
     let changed = OPTIONS.iter().filter_map(|row| {
         let value = osd.options.get(row.name)?;
         (value != row.default).then(|| (row.name.to_owned(), json!({ "default": row.default, "final": value })))
@@ -303,14 +276,9 @@ fn config_diff(osd: &mut Osd, _: Now, _: &Map<String, Value>) -> Answer {
     Answer::json(&json!({ "diff": changed.collect::<Map<String, Value>>() }))
 }
 
-fn config_set(osd: &mut Osd, _: Now, args: &Map<String, Value>) -> Answer {
-    let name = text(args, "var").unwrap_or_default();
-    let value = match args.get("val") {
-        Some(Value::Array(parts)) => parts.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" "),
-        Some(Value::String(value)) => value.clone(),
-        _ => return Answer::error(Errno::EINVAL, "the value is missing"),
-    };
-    match set_option(osd, name, value) {
+fn config_set(osd: &mut Osd, _: Now, args: &Args) -> Answer {
+    let name = args.str("var");
+    match set_option(osd, name, args.list("val").join(" ")) {
         Ok(said) => Answer::json(&json!({ "success": said })),
         Err(refusal) => refusal,
     }
@@ -346,12 +314,8 @@ fn injected(words: &[&str]) -> Result<Vec<(String, String)>, String> {
 }
 
 /// Sets all that is given, or nothing: what was set before an option that is refused is taken back.
-fn inject(osd: &mut Osd, _: Now, args: &Map<String, Value>) -> Answer {
-    let given: Vec<&str> = match args.get("injected_args") {
-        Some(Value::Array(parts)) => parts.iter().filter_map(Value::as_str).flat_map(str::split_whitespace).collect(),
-        Some(Value::String(text)) => text.split_whitespace().collect(),
-        _ => Vec::new(),
-    };
+fn inject(osd: &mut Osd, _: Now, args: &Args) -> Answer {
+    let given: Vec<&str> = args.list("injected_args").iter().flat_map(|words| words.split_whitespace()).collect();
     let pairs = match injected(&given) {
         Ok(pairs) if !pairs.is_empty() => pairs,
         Ok(_) => return Answer::error(Errno::EINVAL, "there is nothing to set: --name=value is wanted"),
@@ -372,14 +336,14 @@ fn inject(osd: &mut Osd, _: Now, args: &Map<String, Value>) -> Answer {
     Answer::json(&json!({ "success": said }))
 }
 
-fn config_unset(osd: &mut Osd, _: Now, args: &Map<String, Value>) -> Answer {
-    osd.local_options.remove(text(args, "var").unwrap_or_default());
+fn config_unset(osd: &mut Osd, _: Now, args: &Args) -> Answer {
+    osd.local_options.remove(args.str("var"));
     osd.apply_options();
     Answer::json(&json!({ "success": "" }))
 }
 
-fn config_help(osd: &mut Osd, _: Now, args: &Map<String, Value>) -> Answer {
-    let wanted = text(args, "var");
+fn config_help(osd: &mut Osd, _: Now, args: &Args) -> Answer {
+    let wanted = args.opt("var");
     let rows: Vec<Value> = OPTIONS
         .iter()
         .filter(|row| wanted.is_none_or(|name| name == row.name))
@@ -413,15 +377,15 @@ fn in_flight(osd: &Osd, now: Now, older: std::time::Duration) -> Answer {
     Answer::json(&json!({ "num_ops": ops.len(), "ops": ops }))
 }
 
-fn ops_in_flight(osd: &mut Osd, now: Now, _: &Map<String, Value>) -> Answer {
+fn ops_in_flight(osd: &mut Osd, now: Now, _: &Args) -> Answer {
     in_flight(osd, now, std::time::Duration::ZERO)
 }
 
-fn blocked_ops(osd: &mut Osd, now: Now, _: &Map<String, Value>) -> Answer {
+fn blocked_ops(osd: &mut Osd, now: Now, _: &Args) -> Answer {
     in_flight(osd, now, osd.options.complaint)
 }
 
-fn dump_blocklist(osd: &mut Osd, _: Now, _: &Map<String, Value>) -> Answer {
+fn dump_blocklist(osd: &mut Osd, _: Now, _: &Args) -> Answer {
     let map = osd.maps.current();
     let entries: Vec<Value> = map
         .blocklist
@@ -432,7 +396,7 @@ fn dump_blocklist(osd: &mut Osd, _: Now, _: &Map<String, Value>) -> Answer {
     Answer::json(&json!(entries))
 }
 
-fn dump_watchers(osd: &mut Osd, _: Now, _: &Map<String, Value>) -> Answer {
+fn dump_watchers(osd: &mut Osd, _: Now, _: &Args) -> Answer {
     let counts: Vec<Value> = osd
         .groups
         .iter()
@@ -443,42 +407,42 @@ fn dump_watchers(osd: &mut Osd, _: Now, _: &Map<String, Value>) -> Answer {
     Answer::json(&json!(counts))
 }
 
-fn list_devices(osd: &mut Osd, _: Now, _: &Map<String, Value>) -> Answer {
+fn list_devices(osd: &mut Osd, _: Now, _: &Args) -> Answer {
     let device = osd.config.metadata.get("backing").cloned().unwrap_or_default();
     Answer::json(&json!([{ "device": device }]))
 }
 
-fn count_images(osd: &mut Osd, now: Now, _: &Map<String, Value>) -> Answer {
+fn count_images(osd: &mut Osd, now: Now, _: &Args) -> Answer {
     osd.images.want(now.mono);
     Answer::json(&json!({}))
 }
 
-fn cache_drop(osd: &mut Osd, _: Now, _: &Map<String, Value>) -> Answer {
+fn cache_drop(osd: &mut Osd, _: Now, _: &Args) -> Answer {
     osd.store.drop_caches();
     Answer::text(String::new())
 }
 
-fn compact(osd: &mut Osd, _: Now, _: &Map<String, Value>) -> Answer {
+fn compact(osd: &mut Osd, _: Now, _: &Args) -> Answer {
     let said = if osd.store.compact() { "a checkpoint begins" } else { "nothing changed since the last checkpoint" };
     Answer::json(&json!({ "success": said }))
 }
 
-fn cache_status(osd: &mut Osd, _: Now, _: &Map<String, Value>) -> Answer {
+fn cache_status(osd: &mut Osd, _: Now, _: &Args) -> Answer {
     Answer::json(&json!({ "object_store": osd.store.cached() }))
 }
 
-fn flush_pg_stats(osd: &mut Osd, _: Now, _: &Map<String, Value>) -> Answer {
+fn flush_pg_stats(osd: &mut Osd, _: Now, _: &Args) -> Answer {
     osd.reporter.restart();
     Answer::text(format!("{}\n", osd.maps.epoch()))
 }
 
-fn get_latest_osdmap(osd: &mut Osd, _: Now, _: &Map<String, Value>) -> Answer {
+fn get_latest_osdmap(osd: &mut Osd, _: Now, _: &Args) -> Answer {
     osd.ask_for_maps();
     Answer::text("")
 }
 
-fn find_pg(osd: &Osd, args: &Map<String, Value>) -> Result<PgId, Answer> {
-    let name = text(args, "pgid").unwrap_or_default();
+fn find_pg(osd: &Osd, args: &Args) -> Result<PgId, Answer> {
+    let name = args.str("pgid");
     let id: PgId = name.parse().map_err(|_| Answer::error(Errno::EINVAL, format!("'{name}' is not a placement group")))?;
     if osd.groups.find(&id).is_none() {
         return Err(Answer::error(Errno::ENOENT, format!("osd.{} does not hold pg {id}", osd.config.whoami)));
@@ -486,15 +450,15 @@ fn find_pg(osd: &Osd, args: &Map<String, Value>) -> Result<PgId, Answer> {
     Ok(id)
 }
 
-fn pg_query(osd: &mut Osd, _: Now, args: &Map<String, Value>) -> Answer {
+fn pg_query(osd: &mut Osd, _: Now, args: &Args) -> Answer {
     match find_pg(osd, args) {
         Ok(id) => Answer::json(&crate::query::describe(osd, id)),
         Err(answer) => answer,
     }
 }
 
-fn start_scrub(osd: &mut Osd, now: Now, args: &Map<String, Value>, deep: bool) -> Answer {
-    let ids = match args.get("pgid") {
+fn start_scrub(osd: &mut Osd, now: Now, args: &Args, deep: bool) -> Answer {
+    let ids = match args.opt("pgid") {
         None => osd.groups.ids(),
         Some(_) => match find_pg(osd, args) {
             Ok(id) => vec![id],
@@ -507,16 +471,16 @@ fn start_scrub(osd: &mut Osd, now: Now, args: &Map<String, Value>, deep: bool) -
     Answer::text(format!("scrubbing {} placement groups\n", ids.len()))
 }
 
-fn scrub(osd: &mut Osd, now: Now, args: &Map<String, Value>) -> Answer {
+fn scrub(osd: &mut Osd, now: Now, args: &Args) -> Answer {
     start_scrub(osd, now, args, false)
 }
 
-fn deep_scrub(osd: &mut Osd, now: Now, args: &Map<String, Value>) -> Answer {
+fn deep_scrub(osd: &mut Osd, now: Now, args: &Args) -> Answer {
     start_scrub(osd, now, args, true)
 }
 
-fn bench(now: Now, args: &Map<String, Value>, asker: Asker) -> Dispatch {
-    let number = |name, default| number(args, name).unwrap_or(default);
+fn bench(now: Now, args: &Args, asker: Asker) -> Dispatch {
+    let number = |name, default| args.int(name).and_then(|n| u64::try_from(n).ok()).unwrap_or(default);
     let (total, size) = (number("count", 1 << 30), number("size", 4 << 20));
     match Bench::new(asker, now, total, size, number("object_size", 0), number("object_num", 0)) {
         Ok(bench) => Dispatch::Bench(bench),
@@ -539,9 +503,10 @@ mod tests {
         for wrong in [&["a=1"][..], &["--"], &["--a"], &["--a", "1", "2"]] {
             assert!(injected(wrong).is_err(), "{wrong:?}");
         }
-        let bench = argument("?count:CephInt");
-        assert_eq!((&bench["name"], &bench["type"], &bench["req"]), (&json!("count"), &json!("CephInt"), &json!(false)));
-        assert_eq!(argument("val:CephString*")["n"], json!("N"));
-        assert_eq!(argument("cmd:CephChoices=query")["strings"], json!("query"));
+        let sig =
+            |words: &str| table().iter().find(|(_, signature)| signature.prefix == words).map(|(_, s)| s.describe()).unwrap();
+        assert_eq!(sig("bench")[1], json!({ "name": "count", "type": "CephInt", "req": false }));
+        assert_eq!(sig("config set")[3], json!({ "name": "val", "type": "CephString", "n": "N" }));
+        assert_eq!(sig("pg")[2]["strings"], json!("query"));
     }
 }

@@ -303,7 +303,7 @@ impl Osd {
         let answer = match bench.run(now, &mut *self.store, &mut ticket) {
             bench::Outcome::Running => return,
             bench::Outcome::Done(value) => {
-                commands::Answer { result: 0, status: String::new(), output: commands::pretty(&value) }
+                commands::Answer { result: 0, status: String::new(), output: grammar::pretty(&value) + "\n" }
             }
             bench::Outcome::Failed(error) => commands::Answer::error(error, format!("the store refused a write: {error}")),
         };

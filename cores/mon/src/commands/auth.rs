@@ -1,9 +1,10 @@
 //! The auth database.
 
-use super::args::Args;
-use super::{Cx, Outcome, Refusal, Reply, Row, refuse, row};
+use super::{Cx, Row, row};
+use crate::answer::{Outcome, Refusal, Reply, refuse};
 use crate::state::Change;
 use caps::{MgrCaps, MonCaps, OsdCaps};
+use grammar::Args;
 use msgr::auth::{EntityKey, Key, Keyring};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

@@ -1,13 +1,14 @@
 //! The CRUSH map: buckets, weights, classes.
 
-use super::args::Args;
 use super::osd::weight;
-use super::{Cx, Outcome, Refusal, Reply, Row, refuse, row};
+use super::{Cx, Row, row};
+use crate::answer::{Outcome, Refusal, Reply, refuse};
 use crate::text::Align::Left;
 use crate::text::Table;
 use crate::text::units::number;
 use crush::{Contents, Location, Map, ONE, Profile, Step, op};
 use denc::{Decode, Encode};
+use grammar::Args;
 use serde_json::{Value, json};
 use types::{Errno, OsdId};
 

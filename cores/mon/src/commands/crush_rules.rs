@@ -1,9 +1,10 @@
 //! Rules of the CRUSH map.
 
-use super::args::Args;
 use super::crush::{edit, step_dump};
-use super::{Cx, Outcome, Reply, Row, refuse, row};
+use super::{Cx, Row, row};
+use crate::answer::{Outcome, Reply, refuse};
 use crush::{Map, RuleSpec};
+use grammar::Args;
 use maps::pool_type;
 use serde_json::{Value, json};
 

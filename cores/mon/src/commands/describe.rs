@@ -1,7 +1,8 @@
 //! The descriptions by which clients read what their users type.
 
-use super::{Command, Cx, Outcome, Reply, Row, row, table};
-use crate::commands::args::Args;
+use super::{Command, Cx, Row, row, table};
+use crate::answer::{Outcome, Reply};
+use grammar::Args;
 use serde_json::{Map, Value, json};
 
 pub(super) const ROWS: &[Row] = &[row("get_command_descriptions", "list the available commands", "mon", "r", describe)];

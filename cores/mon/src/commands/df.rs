@@ -1,9 +1,10 @@
 //! Space: of the cluster, by device class, by pool.
 
-use super::args::Args;
-use super::{Cx, Outcome, Row, row};
+use super::{Cx, Row, row};
+use crate::answer::Outcome;
 use crate::text::Table;
 use crate::text::units::{bytes, si};
+use grammar::Args;
 use maps::Pool;
 use messages::stats::ObjectStatSum;
 use serde_json::{Map, Value, json};

@@ -1,10 +1,11 @@
 //! Health, and what nobody wants to hear of it.
 
-use super::args::Args;
-use super::{Cx, Outcome, Reply, Row, refuse, row};
+use super::{Cx, Row, row};
+use crate::answer::{Outcome, Reply, refuse};
 use crate::health::{Check, checks, status};
 use crate::pools;
 use crate::state::{Change, Mute};
+use grammar::Args;
 use std::collections::BTreeMap;
 use types::UTime;
 

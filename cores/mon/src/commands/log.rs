@@ -1,7 +1,8 @@
 //! The cluster log.
 
-use super::args::Args;
-use super::{Cx, Outcome, Reply, Row, row};
+use super::{Cx, Row, row};
+use crate::answer::{Outcome, Reply};
+use grammar::Args;
 use messages::EntityNum;
 use messages::mon::{LogEntry, log_level};
 use serde_json::json;

@@ -1,9 +1,10 @@
 //! The manager and what its modules do in Ceph.
 
-use super::args::Args;
 use super::osd::{addrs, legacy};
-use super::{Cx, Outcome, Reply, Row, refuse, row};
+use super::{Cx, Row, row};
+use crate::answer::{Outcome, Reply, refuse};
 use crate::context::{ELECTION_EPOCH, VERSION, version_line};
+use grammar::Args;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 

@@ -6,7 +6,6 @@
 //! A handler reads the state and either answers or refuses. What it wants to change it adds to its [`Cx`] as typed
 //! changes; if it does not refuse, they become one proposal, and its answer is given when that is durable.
 
-pub(crate) mod args;
 mod auth;
 mod config;
 mod crush;
@@ -46,77 +45,15 @@ use messages::mon::LogEntry;
 use node::Now;
 use serde_json::Value;
 use std::sync::OnceLock;
-use types::{EntityAddr, EntityName, Errno, OsdId};
+use types::{Errno, OsdId};
+
+pub(crate) use crate::answer::{Asker, Outcome, Refusal, Reply, refuse};
+pub(crate) use grammar as args;
 
 pub(crate) use describe::{descriptions, reference};
 pub(crate) use mon::ping;
 pub(crate) use rbd::place_of_images;
 pub(crate) use tell::{mgr_table, mon_table};
-
-/// A command that is not carried out: an error number and a sentence.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Refusal {
-    /// Goes to the client as the result.
-    pub(crate) errno: Errno,
-    /// Says what was wrong.
-    pub(crate) text: String,
-    /// Goes to standard output all the same (commands that explain themselves there).
-    pub(crate) data: Bytes,
-}
-
-impl Refusal {
-    /// With an error number and a sentence.
-    pub(crate) fn new(errno: Errno, text: impl Into<String>) -> Self {
-        Self { errno, text: text.into(), data: Bytes::new() }
-    }
-}
-
-/// Shorthand for `Err(Refusal::new(Errno::…, format!(…)))`.
-macro_rules! refuse {
-    ($errno:ident, $($text:tt)*) => {
-        return Err($crate::commands::Refusal::new(types::Errno::$errno, format!($($text)*)))
-    };
-}
-pub(crate) use refuse;
-
-/// An answer: a status line and data.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Reply {
-    /// For standard error.
-    pub(crate) status: String,
-    /// For standard output.
-    pub(crate) data: Bytes,
-}
-
-impl Reply {
-    /// Only a status line.
-    pub(crate) fn status(text: impl Into<String>) -> Self {
-        Self { status: text.into(), data: Bytes::new() }
-    }
-
-    /// Only data.
-    pub(crate) fn data(data: impl Into<Bytes>) -> Self {
-        Self { status: String::new(), data: data.into() }
-    }
-
-    /// This with a status line.
-    pub(crate) fn with_status(mut self, text: impl Into<String>) -> Self {
-        self.status = text.into();
-        self
-    }
-}
-
-/// Result of a handler.
-pub(crate) type Outcome = Result<Reply, Refusal>;
-
-/// Who asks.
-#[derive(Clone, Debug)]
-pub(crate) struct Asker {
-    /// Under which name.
-    pub(crate) name: EntityName,
-    /// From where.
-    pub(crate) addr: EntityAddr,
-}
 
 /// What a handler works with.
 pub(crate) struct Cx<'a> {
@@ -331,7 +268,7 @@ pub(crate) fn parse(table: &'static [Command], text: &str) -> Result<Parsed, Ref
         }
     }
     match refusal {
-        Some(why) => Err(why),
+        Some(why) => Err(why.into()),
         None => refuse!(EINVAL, "command not known: '{prefix}'"),
     }
 }
@@ -377,7 +314,7 @@ mod tests {
                 let mut less = full.clone();
                 less.remove(&p.name);
                 let refusal = sig.check(&less).unwrap_err();
-                assert!(refusal.errno == Errno::EINVAL && refusal.text.contains(&p.name), "{}", row.sig);
+                assert!(refusal.0.contains(&p.name), "{}", row.sig);
             }
         }
     }

@@ -1,10 +1,11 @@
 //! Monitors.
 
-use super::args::Args;
 use super::osd::{addrs, legacy};
 use super::status::{feature_map, quorum_age};
-use super::{Cx, Outcome, Reply, Row, refuse, row};
+use super::{Cx, Row, row};
+use crate::answer::{Outcome, Reply, refuse};
 use crate::context::{ELECTION_EPOCH, MON_FEATURES, RELEASE, RELEASE_NUMBER, VERSION, version_line};
+use grammar::Args;
 use serde_json::{Value, json};
 use types::{UTime, features};
 

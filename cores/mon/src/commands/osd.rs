@@ -1,11 +1,12 @@
 //! OSDs: what there is and where.
 
-use super::args::Args;
 use super::status::osd_line;
-use super::{Cx, Outcome, Reply, Row, refuse, row};
+use super::{Cx, Row, row};
+use crate::answer::{Outcome, Reply, refuse};
 use crate::text::Table;
 use crate::text::units::number;
 use denc::{Decode, Encode};
+use grammar::Args;
 use maps::{OsdMap, state as bits};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,14 +1,15 @@
 //! OSDs that come and go; fences; ratios and releases; erasure code profiles; placement by hand.
 
-use super::args::{Args, parse_addr, parse_osd};
 use super::osd_dump::{parse_release, release_name};
-use super::{Cx, Outcome, Refusal, Reply, Row, refuse, row};
+use super::{Cx, Row, row};
+use crate::answer::{Outcome, Refusal, Reply, refuse};
 use crate::options;
+use crate::osds::MAX_OSDS;
 use crate::pools;
-use crate::server::MAX_OSDS;
 use crate::state::Change;
 use crate::text::units::number;
 use denc::Encode;
+use grammar::{Args, parse_addr, parse_osd};
 use maps::state as bits;
 use serde_json::json;
 use std::collections::BTreeMap;

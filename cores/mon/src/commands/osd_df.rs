@@ -1,12 +1,13 @@
 //! How full and how fast OSDs are; whether they can be spared.
 
-use super::args::Args;
 use super::osd::{node_name, weight};
-use super::{Cx, Outcome, Refusal, Reply, Row, refuse, row};
+use super::{Cx, Row, row};
+use crate::answer::{Outcome, Refusal, Reply, refuse};
 use crate::soft::all_pgs;
 use crate::text::Align::{Left, Right};
 use crate::text::Table;
 use crate::text::units::{bytes, number};
+use grammar::Args;
 use messages::internal::Space;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,9 +1,10 @@
 //! The OSD map in words.
 
-use super::args::Args;
 use super::osd::{addrs, legacy, map_at};
-use super::{Cx, Outcome, Row, refuse, row};
+use super::{Cx, Row, row};
+use crate::answer::{Outcome, refuse};
 use crate::text::units::number;
+use grammar::Args;
 use maps::{HitSetParams, OptValue, OsdMap, Pool, flags, pool_flags, state as bits};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;

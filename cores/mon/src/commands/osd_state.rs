@@ -1,9 +1,10 @@
 //! OSDs: up and down, in and out, flags.
 
-use super::args::{Args, parse_osd};
-use super::{Cx, Outcome, Reply, Row, refuse, row};
-use crate::server::mark_down;
+use super::{Cx, Row, row};
+use crate::answer::{Outcome, Reply, refuse};
+use crate::osds::mark_down;
 use crate::text::units::number;
+use grammar::{Args, parse_osd};
 use maps::{OsdMap, flags, state as bits};
 use messages::mon::log_level;
 use std::collections::BTreeMap;

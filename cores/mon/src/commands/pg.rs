@@ -1,9 +1,10 @@
 //! Placement groups: where they are, how they are, scrubs.
 
-use super::args::Args;
 use super::osd_admin::existing_pg;
-use super::{Cx, Outcome, Refusal, Reply, Row, refuse, row};
+use super::{Cx, Row, row};
+use crate::answer::{Outcome, Refusal, Reply, refuse};
 use crate::text::units::bytes;
+use grammar::Args;
 use serde_json::{Value, json};
 use types::{OsdId, PgId};
 

@@ -1,12 +1,13 @@
 //! Placement groups in lists and dumps.
 
-use super::args::Args;
 use super::pg::set_text;
-use super::{Cx, Outcome, Refusal, Reply, Row, refuse, row};
+use super::{Cx, Row, row};
+use crate::answer::{Outcome, Refusal, Reply, refuse};
 use crate::soft::{PgSoft, all_pgs};
 use crate::text::Align::{Left, Right};
 use crate::text::Table;
 use crate::text::units::{bytes, span};
+use grammar::Args;
 use messages::internal::PgReport;
 use messages::stats::{ObjectStatSum, StoreStatfs};
 use serde_json::{Map, Value, json};

@@ -1,12 +1,13 @@
 //! Pools: made, renamed, deleted; quotas, applications, snapshots, statistics.
 
-use super::args::Args;
 use super::osd_dump::{autoscale_name, pool_dump, pool_lines};
-use super::{Cx, Outcome, Refusal, Reply, Row, refuse, row};
+use super::{Cx, Row, row};
+use crate::answer::{Outcome, Refusal, Reply, refuse};
 use crate::pools::{self, Wanted};
 use crate::soft::Rates;
 use crate::text::Table;
 use crate::text::units::{bytes, quota, si};
+use grammar::Args;
 use maps::{OptValue, Pool, opts};
 use messages::mon::log_level;
 use serde_json::{Value, json};

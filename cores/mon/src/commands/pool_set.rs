@@ -1,11 +1,12 @@
 //! Settings of pools.
 
-use super::args::Args;
 use super::osd_dump::autoscale_name;
 use super::pool::ctx;
-use super::{Cx, Outcome, Refusal, Reply, Row, refuse, row};
+use super::{Cx, Row, row};
+use crate::answer::{Outcome, Refusal, Reply, refuse};
 use crate::pools::{check_size, set_opt};
 use crate::text::units::{number, parse};
+use grammar::Args;
 use maps::{OptValue, Pool, opts, pool_flags};
 use serde_json::{Map, Value, json};
 

@@ -1,9 +1,10 @@
 //! Images at the manager: figures by image, tasks, schedules.
 
-use super::args::Args;
-use super::{Ask, Cx, Outcome, Reply, Row, Run, refuse, row};
+use super::{Ask, Cx, Row, Run, row};
+use crate::answer::{Outcome, Reply, refuse};
 use crate::manager::desk::{Action, DEFAULT_POOL, Kind as Schedule, Order, Plan};
 use crate::manager::figures::{FIGURES, Kind, Spec};
+use grammar::Args;
 use std::collections::BTreeMap;
 
 pub(super) const ROWS: &[Row] = &[

@@ -1,9 +1,10 @@
 //! Everything at once.
 
-use super::args::Args;
-use super::{Cx, Outcome, Row, crush, health, mgr, mon, osd, osd_dump, pg_dump, row};
+use super::{Cx, Row, crush, health, mgr, mon, osd, osd_dump, pg_dump, row};
+use crate::answer::Outcome;
 use crate::context::{COMMIT, VERSION};
 use crate::soft::all_pgs;
+use grammar::Args;
 use messages::internal::Space;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;

@@ -1,12 +1,13 @@
 //! The cluster at a glance.
 
-use super::args::Args;
-use super::{Ask, Cx, Outcome, Reply, Row, health, row};
+use super::{Ask, Cx, Row, health, row};
+use crate::answer::{Outcome, Reply};
 use crate::context::{ELECTION_EPOCH, RELEASE, VERSION, version_line};
 use crate::manager::progress;
 use crate::soft::Rates;
 use crate::state::Change;
 use crate::text::units::{bytes, si, span};
+use grammar::Args;
 use maps::state as bits;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;

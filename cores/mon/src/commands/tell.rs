@@ -1,9 +1,10 @@
 //! What a monitor or the manager is told directly (`ceph tell`, and calls of the own process): a few commands about the
 //! daemon itself, and all that the cluster understands.
 
-use super::args::Args;
-use super::{Command, Cx, Outcome, Reply, Row, descriptions, mon, refuse, row, status, table};
+use super::{Command, Cx, Row, descriptions, mon, row, status, table};
+use crate::answer::{Outcome, Reply, refuse};
 use crate::options::{self, normalize};
+use grammar::Args;
 use serde_json::{Map, Value, json};
 use std::sync::OnceLock;
 

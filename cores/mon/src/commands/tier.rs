@@ -1,9 +1,10 @@
 //! Cache tiers, as far as the map goes: which pool is recorded as a tier of which. Nothing is ever routed through a tier here, so modes and
 //! overlays that would do that are refused.
 
-use super::args::Args;
-use super::{Cx, Outcome, Reply, Row, refuse, row};
+use super::{Cx, Row, row};
+use crate::answer::{Outcome, Reply, refuse};
 use crate::pools::Ctx;
+use grammar::Args;
 use maps::cache_mode;
 use types::PoolId;
 

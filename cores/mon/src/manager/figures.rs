@@ -3,7 +3,7 @@
 //! Each [`Spec`] that somebody looks at has sums of its own, from the first look on; it is forgotten when nobody looked for
 //! [`EXPIRE`]. Rates are means over the last whole period of [`PERIOD`] (the first one is shorter).
 
-use crate::commands::{Refusal, refuse};
+use crate::answer::{Refusal, refuse};
 use crate::state::State;
 use messages::internal::ImageFigures;
 use node::{Mono, Now};

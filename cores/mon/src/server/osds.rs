@@ -3,15 +3,13 @@
 use super::Monitor;
 use super::sessions::{Outgoing, Side};
 use crate::options;
+use crate::osds::{MAX_OSDS, mark_down, node_flags};
 use crate::state::{Change, State};
 use maps::{Incremental, flags, state as bits};
 use messages::internal::{OsdBoot, OsdDown, OsdReport};
 use messages::mon::log_level;
 use node::{Level, Now, Outputs};
 use types::{EntityType, Fsid, OsdId, SessionId};
-
-/// Most OSDs of a cluster.
-pub(crate) const MAX_OSDS: i32 = 10_000;
 
 impl Monitor {
     /// Whether this session may speak for that OSD.
@@ -180,12 +178,6 @@ impl Monitor {
     }
 }
 
-/// Marks an OSD that is up as down.
-pub(crate) fn mark_down(inc: &mut Incremental, osd: OsdId, now: Now) {
-    *inc.new_state.entry(osd).or_default() ^= bits::UP;
-    inc.new_last_up_change = now.wall;
-}
-
 /// Why an OSD must stay down.
 fn boot_forbidden(state: &State, osd: OsdId) -> Option<&'static str> {
     let map = &state.osdmap;
@@ -198,19 +190,6 @@ fn boot_forbidden(state: &State, osd: OsdId) -> Option<&'static str> {
     } else {
         None
     }
-}
-
-/// Flags that an OSD inherits from the buckets above it and from its class.
-pub(crate) fn node_flags(state: &State, osd: OsdId) -> u32 {
-    let map = &state.osdmap;
-    let class = map.crush.device_classes.get(&osd).and_then(|c| map.device_class_flags.get(c)).copied().unwrap_or(0);
-    let mut all = class;
-    for (node, bits) in &map.crush_node_flags {
-        if map.crush.is_under(osd, *node) {
-            all |= bits;
-        }
-    }
-    all
 }
 
 /// Whether an OSD that boots while it is out comes in.

@@ -2,7 +2,8 @@
 
 use super::Monitor;
 use super::sessions::{Outgoing, Side};
-use crate::commands::{self, Refusal};
+use crate::answer::Refusal;
+use crate::commands;
 use crate::pools;
 use bytes::Bytes;
 use caps::OsdCaps;

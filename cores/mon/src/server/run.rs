@@ -2,7 +2,8 @@
 
 use super::Monitor;
 use super::sessions::{Outgoing, Rights, Side};
-use crate::commands::{self, Asker, Cx, Outcome, Parsed, Refusal, Reply};
+use crate::answer::{Asker, Outcome, Refusal, Reply};
+use crate::commands::{self, Cx, Parsed};
 use crate::log::ReadId;
 use crate::manager::desk::{Ended, May, Order};
 use crate::state::Change;
@@ -361,7 +362,7 @@ impl Monitor {
             entries: Vec::new(),
             asks: Vec::new(),
         };
-        crate::text::structured::pretty(&commands::ping(&cx)) + "\n"
+        grammar::pretty(&commands::ping(&cx)) + "\n"
     }
 }
 

@@ -2,8 +2,7 @@
 
 use super::{Monitor, Published};
 use crate::soft::Connected;
-use crate::state::State;
-use crate::state::configdb::Place;
+use crate::state::{State, place_of};
 use caps::{MgrCaps, MonCaps};
 use images::RequestId;
 use messages::mon::{ConfigMsg, LogEntry, LogMsg, MgrMapMsg, MonMapMsg, MonSubscribe, OsdMapMsg, SubscribeItem};
@@ -11,7 +10,7 @@ use msgr::Peer;
 use node::{CallId, Now, Output, Outputs};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use types::{EntityType, Message, OsdId, SessionId};
+use types::{Message, OsdId, SessionId};
 
 /// Bytes of maps that one message carries at most.
 const MAP_BYTES: usize = 4 << 20;
@@ -233,20 +232,6 @@ impl Monitor {
         let (messages, _) = osd_maps(&self.applied, start);
         messages.into_iter().for_each(|m| self.mon.send(session, m));
     }
-}
-
-/// Where an entity stands, for masks of options.
-pub(crate) fn place_of(state: &State, kind: &EntityType, id: &str, host: &str) -> Place {
-    let mut place = Place::default();
-    if !host.is_empty() {
-        place.location.insert("host".into(), host.into());
-    }
-    if let (EntityType::Osd, Ok(osd)) = (kind, id.parse::<OsdId>()) {
-        let crush = &state.osdmap.crush;
-        place.class = crush.class_of(osd).map(String::from);
-        place.location.extend(crush.full_location(osd));
-    }
-    place
 }
 
 fn newer(item: SubscribeItem, epoch: u32, message: impl FnOnce() -> Message) -> (Vec<Message>, u64) {

@@ -1,10 +1,10 @@
 //! What time brings: OSDs that fall silent, entries that expire, quotas, snapshots that are gone everywhere, keys.
 
 use super::Monitor;
-use super::osds::{mark_down, node_flags};
 use crate::context::Env;
 use crate::health::{self, Severity};
 use crate::options;
+use crate::osds::{mark_down, node_flags};
 use crate::soft::Soft;
 use crate::state::{Change, State};
 use maps::{Incremental, Pool, flags, pool_flags, state as bits};

@@ -21,7 +21,7 @@ use maps::{Incremental, MgrMap, MonMap, OsdMap};
 use messages::mon::LogEntry;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use types::{Fsid, OsdId, PoolId};
+use types::{EntityType, Fsid, OsdId, PoolId};
 
 /// Entries that the cluster log keeps.
 const LOG_KEPT: usize = 10_000;
@@ -182,4 +182,18 @@ impl State {
             osd_metadata: Arc::new(b.get()?),
         })
     }
+}
+
+/// Where an entity stands in the cluster, for masks of options.
+pub(crate) fn place_of(state: &State, kind: &EntityType, id: &str, host: &str) -> configdb::Place {
+    let mut place = configdb::Place::default();
+    if !host.is_empty() {
+        place.location.insert("host".into(), host.into());
+    }
+    if let (EntityType::Osd, Ok(osd)) = (kind, id.parse::<OsdId>()) {
+        let crush = &state.osdmap.crush;
+        place.class = crush.class_of(osd).map(String::from);
+        place.location.extend(crush.full_location(osd));
+    }
+    place
 }

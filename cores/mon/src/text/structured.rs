@@ -1,7 +1,7 @@
 //! Structured answers: one value, given out as JSON or XML.
 
+use grammar::pretty;
 use serde_json::Value;
-use serde_json::ser::{PrettyFormatter, Serializer};
 
 /// What the asker wants to read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,14 +49,6 @@ impl Format {
             }
         }
     }
-}
-
-/// JSON indented by four blanks.
-pub(crate) fn pretty(value: &Value) -> String {
-    let mut out = Vec::new();
-    let mut writer = Serializer::with_formatter(&mut out, PrettyFormatter::with_indent(b"    "));
-    serde::Serialize::serialize(value, &mut writer).expect("a value can be written to memory");
-    String::from_utf8(out).expect("JSON is UTF-8")
 }
 
 fn xml(out: &mut String, name: &str, value: &Value, depth: Option<usize>) {

@@ -1,7 +1,7 @@
 //! For what a schedule holds: everything, a pool, a namespace, an image.
 
 use super::Kind;
-use crate::commands::{Refusal, refuse};
+use crate::answer::{Refusal, refuse};
 use images::{Io, Place, image, is_for_images, mirror};
 use types::{Errno, PoolId};
 

@@ -19,7 +19,7 @@ mod task;
 mod tasks;
 mod text;
 
-use crate::commands::{Outcome, Refusal, Reply};
+use crate::answer::{Outcome, Refusal, Reply};
 use crate::manager::progress::Note;
 use crate::state::{Change, State};
 use images::{Fail, Io};

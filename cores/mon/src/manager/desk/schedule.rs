@@ -2,7 +2,7 @@
 //!
 //! Stored and shown as Ceph 16 does (`[{"interval": "1d", "start_time": "01:30:00"}]`), so that either can read the other's.
 
-use crate::commands::{Refusal, refuse};
+use crate::answer::{Refusal, refuse};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use types::UTime;

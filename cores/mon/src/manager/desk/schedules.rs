@@ -4,7 +4,7 @@ use super::levels::{self, Level};
 use super::schedule::{self, Interval, Schedule, StartTime};
 use super::text::indented;
 use super::{Desk, Kind, answer};
-use crate::commands::{Outcome, Refusal, Reply, refuse};
+use crate::answer::{Outcome, Refusal, Reply, refuse};
 use crate::state::Change;
 use images::{Fail, Io, Place, Progress, image, mirror, trash};
 use node::Level as LogLevel;

@@ -3,7 +3,7 @@
 use super::task::{Refs, Task};
 use super::text::{indented, line};
 use super::{Action, DEFAULT_POOL, Desk, May, answer};
-use crate::commands::{Outcome, Refusal, Reply, refuse};
+use crate::answer::{Outcome, Refusal, Reply, refuse};
 use crate::manager::progress::Note;
 use images::image::{self, Image};
 use images::migrate::{self, Migration};

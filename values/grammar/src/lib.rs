@@ -1,15 +1,32 @@
-//! Signatures of commands, and the arguments that come with a command, checked against them.
+//! The grammar of commands, for monitors and OSDs alike: signatures, the arguments that come with a command, checked against them, and
+//! the layout of structured answers.
+//!
+//! A table of commands is a list of rows with a signature as text; [`Signature::parse`] has the notation. Clients download the
+//! [descriptions](Signature::describe) and read their command lines by them.
 
+#![forbid(unsafe_code)]
+
+use serde_json::ser::{PrettyFormatter, Serializer};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use types::{EntityAddr, Errno, Fsid, PgId};
+use types::{EntityAddr, Fsid, PgId};
 
-use super::Refusal;
+/// A command's arguments do not fit its signature: what is wrong, as a sentence. Its error number is `EINVAL`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wrong(pub String);
+
+/// JSON indented by four blanks, as Ceph's formatter lays it out; without a line end.
+pub fn pretty(value: &Value) -> String {
+    let mut out = Vec::new();
+    let mut writer = Serializer::with_formatter(&mut out, PrettyFormatter::with_indent(b"    "));
+    serde::Serialize::serialize(value, &mut writer).expect("a value can be written to memory");
+    String::from_utf8(out).expect("JSON is UTF-8")
+}
 
 /// What an argument must look like. The names are those of the types as clients know them.
 #[allow(clippy::upper_case_acronyms, reason = "clients spell it so")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// Any text, perhaps of certain characters only.
     String,
     /// A whole number.
@@ -61,36 +78,36 @@ impl Kind {
 
 /// One argument of a signature.
 #[derive(Clone, Debug)]
-pub(crate) struct Param {
+pub struct Param {
     /// Key in the command's JSON.
-    pub(crate) name: String,
+    pub name: String,
     /// Type.
-    pub(crate) kind: Kind,
+    pub kind: Kind,
     /// Whether it may be left out.
-    pub(crate) optional: bool,
+    pub optional: bool,
     /// Whether it is a list.
-    pub(crate) many: bool,
+    pub many: bool,
     /// Allowed words.
-    pub(crate) choices: Vec<String>,
+    pub choices: Vec<String>,
     /// Least and greatest value, as written.
-    pub(crate) range: Option<String>,
+    pub range: Option<String>,
     /// Allowed characters, as a class: `[A-Za-z0-9-_.]`.
-    pub(crate) goodchars: Option<String>,
+    pub goodchars: Option<String>,
 }
 
 /// A command's words and arguments.
 #[derive(Clone, Debug)]
-pub(crate) struct Signature {
+pub struct Signature {
     /// The words, joined by blanks.
-    pub(crate) prefix: String,
+    pub prefix: String,
     /// The arguments, in the order in which they are typed.
-    pub(crate) params: Vec<Param>,
+    pub params: Vec<Param>,
 }
 
 impl Signature {
     /// Reads the table's notation: words, then `<name:Type attribute=value …>` for each argument. The table is part of
     /// the program, so a mistake in it is a panic (and a test reads every row).
-    pub(crate) fn parse(text: &str) -> Self {
+    pub fn parse(text: &str) -> Self {
         let (words, mut rest) = text.split_at(text.find('<').unwrap_or(text.len()));
         let mut params = Vec::new();
         while let Some((inner, after)) = rest.strip_prefix('<').and_then(|r| r.split_once('>')) {
@@ -127,7 +144,7 @@ impl Signature {
     }
 
     /// The signature as clients read it.
-    pub(crate) fn describe(&self) -> Value {
+    pub fn describe(&self) -> Value {
         let mut sig: Vec<Value> = self.prefix.split(' ').map(|w| json!(w)).collect();
         for p in &self.params {
             let mut arg = serde_json::Map::new();
@@ -154,7 +171,7 @@ impl Signature {
     }
 
     /// The signature for people: optional arguments in brackets, lists with dots.
-    pub(crate) fn usage(&self) -> String {
+    pub fn usage(&self) -> String {
         let mut out = self.prefix.clone();
         for p in &self.params {
             // A bar would end a cell of a table.
@@ -170,9 +187,9 @@ impl Signature {
         out
     }
 
-    /// Checks a command's JSON object. Names that this command does not have are ignored, as by Ceph: the `ceph` tool never sends any,
+    /// Checks a command's JSON object. `Err` says which argument is missing or does not fit. Names that this command does not have are ignored, as by Ceph: the `ceph` tool never sends any,
     /// programs do.
-    pub(crate) fn check(&self, command: &serde_json::Map<String, Value>) -> Result<Args, Refusal> {
+    pub fn check(&self, command: &serde_json::Map<String, Value>) -> Result<Args, Wrong> {
         let mut args = Args::default();
         for p in &self.params {
             match command.get(&p.name) {
@@ -180,7 +197,7 @@ impl Signature {
                 // An empty choice is none.
                 Some(Value::String(text)) if text.is_empty() && p.optional && p.kind == Kind::Choices => {}
                 None | Some(Value::Null) => {
-                    return Err(Refusal::new(Errno::EINVAL, format!("'{}' needs the argument '{}'", self.prefix, p.name)));
+                    return Err(Wrong(format!("'{}' needs the argument '{}'", self.prefix, p.name)));
                 }
                 Some(value) => {
                     args.0.insert(p.name.clone(), p.take(value)?);
@@ -193,7 +210,7 @@ impl Signature {
 
 /// A checked argument.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Arg {
+pub enum Arg {
     /// Text of any kind.
     Str(String),
     /// A whole number.
@@ -207,11 +224,11 @@ pub(crate) enum Arg {
 }
 
 impl Param {
-    fn wrong(&self, why: impl std::fmt::Display) -> Refusal {
-        Refusal::new(Errno::EINVAL, format!("argument '{}': {why}", self.name))
+    fn wrong(&self, why: impl std::fmt::Display) -> Wrong {
+        Wrong(format!("argument '{}': {why}", self.name))
     }
 
-    fn take(&self, value: &Value) -> Result<Arg, Refusal> {
+    fn take(&self, value: &Value) -> Result<Arg, Wrong> {
         if !self.many {
             return self.take_one(value);
         }
@@ -227,7 +244,7 @@ impl Param {
         }
     }
 
-    fn take_one(&self, value: &Value) -> Result<Arg, Refusal> {
+    fn take_one(&self, value: &Value) -> Result<Arg, Wrong> {
         let text = match value {
             Value::String(s) => s.clone(),
             Value::Number(n) => n.to_string(),
@@ -254,7 +271,7 @@ impl Param {
     }
 
     /// Older clients send a flag as the word that was typed: `--yes-i-really-mean-it`.
-    fn flag(&self, text: &str) -> Result<Arg, Refusal> {
+    fn flag(&self, text: &str) -> Result<Arg, Wrong> {
         match text {
             "true" | "True" | "yes" | "1" => Ok(Arg::Bool(true)),
             "false" | "False" | "no" | "0" | "" => Ok(Arg::Bool(false)),
@@ -263,7 +280,7 @@ impl Param {
         }
     }
 
-    fn in_range(&self, x: f64, text: &str) -> Result<(), Refusal> {
+    fn in_range(&self, x: f64, text: &str) -> Result<(), Wrong> {
         let Some(range) = &self.range else { return Ok(()) };
         let mut bounds = range.split('|').map(|b| b.parse::<f64>().unwrap_or(0.0));
         let low = bounds.next().unwrap_or(f64::MIN);
@@ -274,7 +291,7 @@ impl Param {
         Ok(())
     }
 
-    fn check_text(&self, text: &str) -> Result<(), Refusal> {
+    fn check_text(&self, text: &str) -> Result<(), Wrong> {
         let ok = match self.kind {
             Kind::Choices => self.choices.iter().any(|c| c == text || c.trim_start_matches("--") == text),
             Kind::OsdName => parse_osd(text).is_some() || matches!(text, "any" | "all" | "*"),
@@ -318,12 +335,12 @@ fn in_class(class: &str, c: char) -> bool {
 }
 
 /// `osd.3` or `3`.
-pub(crate) fn parse_osd(text: &str) -> Option<i32> {
+pub fn parse_osd(text: &str) -> Option<i32> {
     text.strip_prefix("osd.").unwrap_or(text).parse().ok().filter(|n| *n >= 0)
 }
 
 /// `IP[:port][/nonce]`, with or without a leading protocol.
-pub(crate) fn parse_addr(text: &str) -> Option<EntityAddr> {
+pub fn parse_addr(text: &str) -> Option<EntityAddr> {
     let (kind, text) = match text.split_once(':') {
         Some(("v1", rest)) => (types::AddrType::Legacy, rest),
         Some(("v2", rest)) => (types::AddrType::Msgr2, rest),
@@ -342,16 +359,16 @@ pub(crate) fn parse_addr(text: &str) -> Option<EntityAddr> {
 
 /// The arguments of one command.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Args(pub(crate) BTreeMap<String, Arg>);
+pub struct Args(pub BTreeMap<String, Arg>);
 
 impl Args {
     /// A text; empty if it was not given.
-    pub(crate) fn str(&self, name: &str) -> &str {
+    pub fn str(&self, name: &str) -> &str {
         self.opt(name).unwrap_or_default()
     }
 
     /// A text, if it was given.
-    pub(crate) fn opt(&self, name: &str) -> Option<&str> {
+    pub fn opt(&self, name: &str) -> Option<&str> {
         match self.0.get(name) {
             Some(Arg::Str(text)) => Some(text),
             _ => None,
@@ -359,7 +376,7 @@ impl Args {
     }
 
     /// A whole number, if it was given.
-    pub(crate) fn int(&self, name: &str) -> Option<i64> {
+    pub fn int(&self, name: &str) -> Option<i64> {
         match self.0.get(name) {
             Some(Arg::Int(n)) => Some(*n),
             _ => None,
@@ -367,7 +384,7 @@ impl Args {
     }
 
     /// A number, if it was given.
-    pub(crate) fn float(&self, name: &str) -> Option<f64> {
+    pub fn float(&self, name: &str) -> Option<f64> {
         match self.0.get(name) {
             Some(Arg::Float(x)) => Some(*x),
             _ => None,
@@ -375,12 +392,12 @@ impl Args {
     }
 
     /// Whether a flag was given.
-    pub(crate) fn flag(&self, name: &str) -> bool {
+    pub fn flag(&self, name: &str) -> bool {
         matches!(self.0.get(name), Some(Arg::Bool(true)))
     }
 
     /// A list; empty if it was not given.
-    pub(crate) fn list(&self, name: &str) -> &[String] {
+    pub fn list(&self, name: &str) -> &[String] {
         match self.0.get(name) {
             Some(Arg::List(items)) => items,
             _ => &[],
@@ -388,13 +405,13 @@ impl Args {
     }
 
     /// An OSD's number out of an argument that was checked to be one.
-    pub(crate) fn osd(&self, name: &str) -> Result<i32, Refusal> {
+    pub fn osd(&self, name: &str) -> Result<i32, Wrong> {
         let text = self.str(name);
-        parse_osd(text).ok_or_else(|| Refusal::new(Errno::EINVAL, format!("'{text}' names no osd")))
+        parse_osd(text).ok_or_else(|| Wrong(format!("'{text}' names no osd")))
     }
 
     /// As texts, for the capability check.
-    pub(crate) fn texts(&self) -> BTreeMap<String, String> {
+    pub fn texts(&self) -> BTreeMap<String, String> {
         let text = |arg: &Arg| match arg {
             Arg::Str(s) => s.clone(),
             Arg::Int(n) => n.to_string(),
@@ -411,7 +428,7 @@ mod tests {
     use super::*;
 
     fn check(sig: &str, command: Value) -> Result<Args, String> {
-        Signature::parse(sig).check(command.as_object().unwrap()).map_err(|r| r.text)
+        Signature::parse(sig).check(command.as_object().unwrap()).map_err(|wrong| wrong.0)
     }
 
     const CREATE: &str = "pool make <pool:Poolname> <n:Int range=0|9 req=false> <mode:Choices strings=a|b req=false> <ids:String n=N goodchars=[A-Za-z0-9-_] req=false> <sure:Bool req=false>";
