@@ -8,7 +8,7 @@ use maps::{flags, pool_flags, state as bits};
 use node::{Mono, Now};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use types::OsdId;
+use types::{OsdId, PgState};
 
 /// How bad.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -250,31 +250,30 @@ fn pgs(checks: &mut Checks, state: &State, soft: &Soft, now: Now) {
     let mut kinds: BTreeMap<&str, u64> = BTreeMap::new();
     let (mut unavailable, mut damaged) = (Vec::new(), Vec::new());
     for pg in all_pgs(state) {
-        let text = soft.pg_state(state, pg);
-        let words: Vec<&str> = text.split('+').collect();
+        let is = soft.pg_state(state, pg);
         // What time says "unknown" began is when its pool was made or changed.
         let since = soft.pgs.get(&pg).map_or_else(|| state.osdmap.pools[&pg.pool].create_time, |p| p.report.last_change);
         let age = u64::from(now.wall.sec.saturating_sub(since.sec)).min(now.mono.since(Mono(0)).as_secs());
         let acting = &state.osdmap.placed(pg).acting;
-        let stale = words.contains(&"stale");
-        let inactive = !words.contains(&"active");
+        let stale = is.has(PgState::STALE);
+        let inactive = !is.has(PgState::ACTIVE);
         if stale {
             *kinds.entry("stale").or_default() += 1;
-            unavailable.push(format!("pg {pg} is stale, current state {text}, last acting {acting:?}"));
+            unavailable.push(format!("pg {pg} is stale, current state {is}, last acting {acting:?}"));
         } else if inactive && age >= INACTIVE_SECS {
             *kinds.entry("inactive").or_default() += 1;
             unavailable.push(format!(
-                "pg {pg} is stuck inactive for {}, current state {text}, last acting {acting:?}",
+                "pg {pg} is stuck inactive for {}, current state {is}, last acting {acting:?}",
                 crate::text::units::span(age)
             ));
         }
-        for word in ["down", "incomplete", "peering"] {
-            if words.contains(&word) && (word != "peering" || age >= INACTIVE_SECS) {
+        for (bit, word) in [(PgState::DOWN, "down"), (PgState::INCOMPLETE, "incomplete"), (PgState::PEERING, "peering")] {
+            if is.has(bit) && (bit != PgState::PEERING || age >= INACTIVE_SECS) {
                 *kinds.entry(word).or_default() += 1;
             }
         }
-        if words.contains(&"inconsistent") {
-            damaged.push(format!("pg {pg} is {text}, acting {acting:?}"));
+        if is.has(PgState::INCONSISTENT) {
+            damaged.push(format!("pg {pg} is {is}, acting {acting:?}"));
         }
     }
     if !unavailable.is_empty() {

@@ -6,9 +6,8 @@ use crate::state::State;
 use messages::internal::{OsdReport, PgReport, Space};
 use messages::stats::{ObjectStatSum, ObjectStats, PoolStat, StoreStatfs};
 use node::Mono;
-use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
-use types::{EntityAddrVec, OsdId, PgId, PoolId, SessionId, UTime};
+use types::{EntityAddrVec, OsdId, PgId, PgState, PoolId, SessionId, UTime};
 
 /// Seconds over which rates are measured.
 const WINDOW_SECS: u64 = 10;
@@ -145,20 +144,22 @@ impl Soft {
     }
 
     /// The state of a group as people are told.
-    pub(crate) fn pg_state(&self, state: &State, pg: PgId) -> Cow<'_, str> {
+    pub(crate) fn pg_state(&self, state: &State, pg: PgId) -> PgState {
         match self.pgs.get(&pg) {
-            None => Cow::Borrowed("unknown"),
-            Some(soft) if state.osdmap.is_up(soft.osd) => Cow::Borrowed(&soft.report.state),
-            Some(soft) => Cow::Owned(format!("stale+{}", soft.report.state)),
+            None => PgState::UNKNOWN,
+            Some(soft) if state.osdmap.is_up(soft.osd) => soft.report.state,
+            Some(soft) => soft.report.state.with(PgState::STALE),
         }
     }
 
-    /// How many groups are in each state.
-    pub(crate) fn pg_states(&self, state: &State) -> BTreeMap<String, u64> {
-        let mut counts = BTreeMap::new();
+    /// How many groups are in each state; the most frequent first, equal ones by their text.
+    pub(crate) fn pg_states(&self, state: &State) -> Vec<(PgState, u64)> {
+        let mut counts: BTreeMap<PgState, u64> = BTreeMap::new();
         for pg in all_pgs(state) {
-            *counts.entry(self.pg_state(state, pg).into_owned()).or_default() += 1;
+            *counts.entry(self.pg_state(state, pg)).or_default() += 1;
         }
+        let mut counts: Vec<_> = counts.into_iter().collect();
+        counts.sort_by_cached_key(|(state, n)| (std::cmp::Reverse(*n), state.to_string()));
         counts
     }
 

@@ -15,7 +15,7 @@ pub(crate) fn describe(osd: &mut Osd, id: PgId) -> Value {
     json!({
         "snap_trimq": format!("[{}]", trimq.join(",")),
         "snap_trimq_len": report.snap_trimq_len,
-        "state": query.state,
+        "state": query.state.to_string(),
         "epoch": osd.maps.epoch(),
         "up": sets.up,
         "acting": sets.acting,
@@ -78,7 +78,7 @@ fn stats(query: &pg::Query, report: &PgReport, sets: &::maps::UpActing) -> Value
         "version": report.version.to_string(),
         "reported_seq": report.reported.version,
         "reported_epoch": report.reported.epoch,
-        "state": report.state,
+        "state": report.state.to_string(),
         "log_start": query.log_tail.to_string(),
         "ondisk_log_start": query.log_tail.to_string(),
         "log_size": query.log_size,

@@ -6,7 +6,7 @@ use node::{LogLine, Mono, Now};
 use objectstore::ObjectStore;
 use std::sync::Arc;
 use std::time::Duration;
-use types::{EntityAddr, EntityName, EntityType, Epoch, Message, OsdId, PoolId, SessionId, SpgId};
+use types::{EntityAddr, EntityName, EntityType, Epoch, Message, OsdId, PgState, PoolId, SessionId, SpgId};
 
 /// Everything outside the group that a call may look at or act on.
 pub struct Ctx<'a> {
@@ -254,8 +254,8 @@ pub struct OpInFlight {
 /// What `ceph pg query` shows.
 #[derive(Clone, Debug, Default)]
 pub struct Query {
-    /// `active+clean`, ...
-    pub state: String,
+    /// What is true of the group.
+    pub state: PgState,
     /// Newest entry of the log.
     pub last_update: types::EVersion,
     /// Everything at or below this left the log.

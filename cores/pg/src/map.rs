@@ -5,7 +5,7 @@ use crate::meta::Interval;
 use crate::pg::{Pg, Phase, Work};
 use messages::internal::PgReport;
 use messages::stats::ObjectStatSum;
-use types::EVersion;
+use types::{EVersion, PgState};
 
 /// Intervals that are remembered at most. In pools of size 1 none of them matters once the group is active.
 const MAX_PAST: usize = 32;
@@ -61,24 +61,24 @@ impl Pg {
         }
     }
 
-    fn state(&self) -> String {
+    fn state(&self) -> PgState {
         let mut state = match &self.phase {
-            Phase::Loading(_) => return "activating".into(),
-            Phase::Splitting(_) => return "peering".into(),
-            Phase::Broken => return "down".into(),
-            Phase::Removing(_) | Phase::Removed => return "unknown".into(),
-            Phase::Active => String::from("active+clean"),
+            Phase::Loading(_) => return PgState::ACTIVATING,
+            Phase::Splitting(_) => return PgState::PEERING,
+            Phase::Broken => return PgState::DOWN,
+            Phase::Removing(_) | Phase::Removed => return PgState::UNKNOWN,
+            Phase::Active => PgState::ACTIVE.with(PgState::CLEAN),
         };
         match &self.scrub {
-            Some(scrub) if scrub.deep => state.push_str("+scrubbing+deep"),
-            Some(_) => state.push_str("+scrubbing"),
+            Some(scrub) if scrub.deep => state = state.with(PgState::SCRUBBING).with(PgState::DEEP),
+            Some(_) => state = state.with(PgState::SCRUBBING),
             None => {}
         }
         if self.info.stats.shallow_errors + self.info.stats.deep_errors > 0 {
-            state.push_str("+inconsistent");
+            state = state.with(PgState::INCONSISTENT);
         }
         if !self.trim.queue.is_empty() {
-            state.push_str("+snaptrim");
+            state = state.with(PgState::SNAPTRIM);
         }
         state
     }

@@ -8,7 +8,7 @@ use messages::osd::code::backoff_op;
 use messages::osd::{Backoff, Op, OpArgs, OsdOp, code::*};
 use std::collections::BTreeSet;
 use std::time::Duration;
-use types::{Errno, SessionId};
+use types::{Errno, PgState, SessionId};
 
 fn full(text: &[u8]) -> Vec<Op> {
     vec![Op::extent(WRITEFULL, 0, text.len() as u64, Bytes::copy_from_slice(text))]
@@ -215,7 +215,7 @@ fn scrub_finds_damage() {
     bench.pass(Duration::from_secs(1));
     let report = bench.pgs.get_mut(&id).expect("the group").stats();
     assert_eq!((report.stats.num_deep_scrub_errors, report.stats.num_scrub_errors), (1, 1));
-    assert!(report.state.contains("inconsistent") && !report.state.contains("scrubbing"), "{}", report.state);
+    assert!(report.state.has(PgState::INCONSISTENT) && !report.state.has(PgState::SCRUBBING), "{}", report.state);
     assert!(bench.logged.iter().any(|line| line.contains(&victim.to_string())));
     assert_eq!(report.last_deep_scrub, report.version);
 }
@@ -272,7 +272,7 @@ fn a_group_that_cannot_be_read_says_so() {
     bench.restart();
     assert!(bench.logged.iter().any(|line| line.contains("info of the group")), "{:?}", bench.logged);
     assert_eq!(bench.run("object0", full(b"x")).result, Errno::EIO.wire());
-    assert_eq!(bench.pgs.get_mut(&id).expect("the group").stats().state, "down");
+    assert_eq!(bench.pgs.get_mut(&id).expect("the group").stats().state, PgState::DOWN);
 }
 
 #[test]

@@ -157,7 +157,7 @@ fn trimming_goes_on_after_a_restart() {
     bench.pass(Duration::from_secs(2));
     let left = sums(&mut bench).1;
     assert!((1..100).contains(&left), "{left}");
-    assert!(bench.pgs.values_mut().next().expect("a group").stats().state.contains("snaptrim"));
+    assert!(bench.pgs.values_mut().next().expect("a group").stats().state.has(types::PgState::SNAPTRIM));
     bench.restart();
     bench.pass(Duration::from_secs(20));
     assert_eq!(sums(&mut bench), (100, 0, 100, 0));

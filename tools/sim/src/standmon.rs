@@ -16,7 +16,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
-use types::{EntityAddrVec, EntityName, EntityType, Fsid, Message, OsdId, PgId, Rope, SessionId, UTime};
+use types::{EntityAddrVec, EntityName, EntityType, Fsid, Message, OsdId, PgId, PgState, Rope, SessionId, UTime};
 
 /// `CEPH_OSD_UP`, as a change of state: xor.
 const UP: u32 = 2;
@@ -28,7 +28,7 @@ pub struct Kept {
     map: OsdMap,
     full: Bytes,
     incrementals: BTreeMap<u32, Bytes>,
-    pgs: BTreeMap<PgId, String>,
+    pgs: BTreeMap<PgId, PgState>,
     next_id: u64,
 }
 
@@ -112,12 +112,12 @@ impl Kept {
     fn status(&self) -> Value {
         let up = (0..self.map.max_osd).filter(|osd| self.map.is_up(*osd)).count();
         let total: u32 = self.map.pools.values().map(|p| p.pg_num).sum();
-        let mut states: BTreeMap<&str, u64> = BTreeMap::new();
+        let mut states: BTreeMap<PgState, u64> = BTreeMap::new();
         for (pg, state) in &self.pgs {
             let there = self.map.pool(pg.pool).is_some() && self.map.placed(*pg).acting_primary >= 0;
-            *states.entry(if there { state } else { "stale" }).or_default() += 1;
+            *states.entry(if there { *state } else { PgState::STALE }).or_default() += 1;
         }
-        let states: Vec<Value> = states.iter().map(|(s, n)| json!({ "state_name": s, "count": n })).collect();
+        let states: Vec<Value> = states.iter().map(|(s, n)| json!({ "state_name": s.to_string(), "count": n })).collect();
         json!({
             "osdmap": { "epoch": self.map.epoch, "num_osds": self.map.max_osd, "num_up_osds": up },
             "pgmap": { "num_pgs": total, "pgs_by_state": states },

@@ -5,7 +5,7 @@ use crate::frame::message;
 use crate::stats::ObjectStatSum;
 use bytes::Bytes;
 use std::collections::BTreeMap;
-use types::{EVersion, EntityAddrVec, Epoch, Fsid, OsdId, PgId, PoolId, UTime};
+use types::{EVersion, EntityAddrVec, Epoch, Fsid, OsdId, PgId, PgState, PoolId, UTime};
 
 /// An OSD tells the monitors that it is up, who it is and where (osd → mon).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,8 +48,8 @@ denc::plain!(Space { total, available, data, omap, meta });
 pub struct PgReport {
     /// Which.
     pub pg: PgId,
-    /// States joined by `+`, as `pg stat` prints them.
-    pub state: String,
+    /// What is true of it, as its primary sees it.
+    pub state: PgState,
     /// Orders the reports of a group: epoch and a counter.
     pub reported: EVersion,
     /// Last write.
@@ -143,7 +143,7 @@ pub struct OsdReport {
     /// Images that were in use, while the manager wants to know.
     pub images: Vec<ImageFigures>,
 }
-message!(OsdReport = 0x4e02 v 3 / 3 {
+message!(OsdReport = 0x4e02 v 4 / 4 {
     osd,
     epoch,
     space,

@@ -23,7 +23,7 @@ fn words(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
 fn report() -> PgReport {
     PgReport {
         pg: PgId::new(3, 0x1f),
-        state: "active+clean+scrubbing".into(),
+        state: types::PgState::ACTIVE.with(types::PgState::SCRUBBING),
         reported: EVersion::new(40, 7),
         version: EVersion::new(39, 1234),
         log_size: 99,

@@ -42,8 +42,7 @@ pub(super) fn set_text(osds: &[OsdId]) -> String {
 }
 
 fn stat(cx: &mut Cx<'_>, _: &Args) -> Outcome {
-    let mut states: Vec<(String, u64)> = cx.soft.pg_states(cx.state).into_iter().collect();
-    states.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    let states = cx.soft.pg_states(cx.state);
     let pgs: u64 = states.iter().map(|(_, n)| n).sum();
     let sum = cx.soft.total();
     let space = cx.soft.total_space(cx.state);
@@ -52,7 +51,7 @@ fn stat(cx: &mut Cx<'_>, _: &Args) -> Outcome {
     let value = json!({
         "pg_ready": true,
         "pg_summary": {
-            "num_pg_by_state": states.iter().map(|(s, n)| json!({"name": s, "num": n})).collect::<Vec<_>>(),
+            "num_pg_by_state": states.iter().map(|(s, n)| json!({"name": s.to_string(), "num": n})).collect::<Vec<_>>(),
             "num_pgs": pgs,
             "num_bytes": data,
             "raw_bytes_used": used,

@@ -12,7 +12,7 @@ use messages::internal::PgReport;
 use messages::stats::{ObjectStatSum, StoreStatfs};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
-use types::{EVersion, OsdId, PgId, PoolId, UTime};
+use types::{EVersion, OsdId, PgId, PgState, PoolId, UTime};
 
 pub(super) const ROWS: &[Row] = &[
     row(
@@ -68,7 +68,7 @@ const NOTE: &str = "\n* NOTE: the figures of omap are those of the OSDs' last re
 /// One group with what is known of it.
 struct Pg<'a> {
     id: PgId,
-    state: String,
+    state: PgState,
     soft: Option<&'a PgSoft>,
     up: Vec<OsdId>,
     up_primary: OsdId,
@@ -86,7 +86,7 @@ fn known<'a>(cx: &Cx<'a>, id: PgId) -> Pg<'a> {
     let at = cx.state.osdmap.up_acting(id);
     Pg {
         id,
-        state: cx.soft.pg_state(cx.state, id).into_owned(),
+        state: cx.soft.pg_state(cx.state, id),
         soft: cx.soft.pgs.get(&id),
         up: at.up,
         up_primary: at.up_primary,
@@ -140,7 +140,7 @@ fn pg_dump(pg: &Pg<'_>) -> Value {
     let (scrub, deep) = (time(r.last_scrub_stamp), time(r.last_deep_scrub_stamp));
     let mut out = json!({
         "pgid": pg.id.to_string(), "version": r.version.to_string(), "reported_seq": r.reported.version,
-        "reported_epoch": r.reported.epoch, "state": pg.state, "last_fresh": fresh, "last_change": change,
+        "reported_epoch": r.reported.epoch, "state": pg.state.to_string(), "last_fresh": fresh, "last_change": change,
         "last_active": active, "last_peered": active, "last_clean": active, "last_became_active": change,
         "last_became_peered": change, "last_unstale": fresh, "last_undegraded": fresh, "last_fullsized": fresh,
         "mapping_epoch": r.created, "log_start": EVersion::default().to_string(), "ondisk_log_start": EVersion::default().to_string(),
@@ -315,7 +315,7 @@ fn map_dump(cx: &Cx<'_>, parts: &BTreeSet<String>) -> Value {
 
 fn brief_dump(pg: &Pg<'_>) -> Value {
     json!({
-        "pgid": pg.id.to_string(), "state": pg.state, "up": pg.up, "acting": pg.acting, "up_primary": pg.up_primary,
+        "pgid": pg.id.to_string(), "state": pg.state.to_string(), "up": pg.up, "acting": pg.acting, "up_primary": pg.up_primary,
         "acting_primary": pg.acting_primary,
     })
 }
@@ -424,7 +424,7 @@ fn long_table(pgs: &[Pg<'_>]) -> String {
         cells.extend([
             r.log_size.to_string(),
             r.log_size.to_string(),
-            pg.state.clone(),
+            pg.state.to_string(),
             time(r.last_change),
             r.version.to_string(),
         ]);
@@ -454,7 +454,7 @@ fn brief_table(pgs: &[Pg<'_>]) -> String {
     for pg in pgs {
         t.row(vec![
             pg.id.to_string(),
-            pg.state.clone(),
+            pg.state.to_string(),
             set_text(&pg.up),
             pg.up_primary.to_string(),
             set_text(&pg.acting),
@@ -532,7 +532,7 @@ fn short_table(cx: &Cx<'_>, pgs: &[Pg<'_>]) -> String {
         let mut cells = vec![pg.id.to_string()];
         cells.extend(counters(&r.stats).into_iter().enumerate().filter(|(i, _)| *i != 1).map(|(_, c)| c));
         let since = span(cx.now.wall.sec.saturating_sub(r.last_change.sec).into());
-        cells.extend([r.log_size.to_string(), pg.state.clone(), since, r.version.to_string()]);
+        cells.extend([r.log_size.to_string(), pg.state.to_string(), since, r.version.to_string()]);
         cells.push(format!("{}:{}", r.reported.epoch, r.reported.version));
         cells.extend([
             format!("{}p{}", set_text(&pg.up), pg.up_primary),
@@ -544,45 +544,12 @@ fn short_table(cx: &Cx<'_>, pgs: &[Pg<'_>]) -> String {
     t.render() + NOTE
 }
 
-/// Words that a list of states may contain.
-const STATES: [&str; 29] = [
-    "creating",
-    "active",
-    "clean",
-    "down",
-    "recovery_unfound",
-    "backfill_unfound",
-    "scrubbing",
-    "degraded",
-    "inconsistent",
-    "peering",
-    "repair",
-    "recovering",
-    "forced_recovery",
-    "backfill_wait",
-    "incomplete",
-    "stale",
-    "remapped",
-    "deep",
-    "backfilling",
-    "forced_backfill",
-    "backfill_toofull",
-    "recovery_wait",
-    "recovery_toofull",
-    "undersized",
-    "activating",
-    "peered",
-    "snaptrim",
-    "snaptrim_wait",
-    "unknown",
-];
-
 fn listed(cx: &Cx<'_>, args: &Args, pool: Option<PoolId>, keep: impl Fn(&Pg<'_>) -> bool) -> Outcome {
     let states = args.list("states");
-    if let Some(wrong) = states.iter().find(|s| *s != "all" && !STATES.contains(&s.as_str())) {
+    if let Some(wrong) = states.iter().find(|s| *s != "all" && PgState::of_word(s).is_none()) {
         refuse!(EINVAL, "'{wrong}' is not a valid pg state");
     }
-    let fits = |pg: &Pg<'_>| states.is_empty() || states.iter().any(|s| s == "all" || pg.state.split('+').any(|w| w == s));
+    let fits = |pg: &Pg<'_>| states.is_empty() || states.iter().any(|s| s == "all" || pg.state.has_word(s));
     let pgs: Vec<Pg<'_>> =
         all(cx).into_iter().filter(|pg| pool.is_none_or(|p| pg.id.pool == p) && fits(pg) && keep(pg)).collect();
     let value = json!({"pg_ready": true, "pg_stats": pgs.iter().map(pg_dump).collect::<Vec<_>>()});
@@ -621,13 +588,10 @@ fn ls_by_primary(cx: &mut Cx<'_>, args: &Args) -> Outcome {
 fn dump_stuck(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let kinds = args.list("stuckops");
     let threshold = args.int("threshold").unwrap_or(60).max(0) as u32;
-    let stuck = |pg: &Pg<'_>, kind: &str| {
-        let has = |w: &str| pg.state.split('+').any(|s| s == w);
-        match kind {
-            "inactive" => !has("active"),
-            "unclean" => !has("clean"),
-            other => has(other),
-        }
+    let stuck = |pg: &Pg<'_>, kind: &str| match kind {
+        "inactive" => !pg.state.has(PgState::ACTIVE),
+        "unclean" => !pg.state.has(PgState::CLEAN),
+        other => pg.state.has_word(other),
     };
     let wanted = |pg: &Pg<'_>| if kinds.is_empty() { stuck(pg, "unclean") } else { kinds.iter().any(|k| stuck(pg, k)) };
     let old = |pg: &Pg<'_>| {

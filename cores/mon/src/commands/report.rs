@@ -8,7 +8,7 @@ use grammar::Args;
 use messages::internal::Space;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-use types::OsdId;
+use types::{OsdId, PgState};
 
 pub(super) const ROWS: &[Row] =
     &[row("report <tags:String n=N req=false>", "show everything that the monitor knows", "mon", "r", report)];
@@ -57,8 +57,9 @@ fn figures(cx: &Cx<'_>, value: &mut Value) {
     let (state, soft) = (cx.state, cx.soft);
     let map = &state.osdmap;
     let counts = soft.pgs_per_osd(state);
-    let states: Vec<Value> = soft.pg_states(state).into_iter().map(|(s, n)| json!({"state": s, "num": n})).collect();
-    let active = soft.pgs.values().filter(|p| p.report.state.split('+').any(|w| w == "active")).count();
+    let by_text: BTreeMap<String, u64> = soft.pg_states(state).into_iter().map(|(s, n)| (s.to_string(), n)).collect();
+    let states: Vec<Value> = by_text.into_iter().map(|(s, n)| json!({"state": s, "num": n})).collect();
+    let active = soft.pgs.values().filter(|p| p.report.state.has(PgState::ACTIVE)).count();
     value["num_pg"] = json!(all_pgs(state).count());
     value["num_pg_active"] = json!(active);
     value["num_pg_unknown"] = json!(all_pgs(state).filter(|pg| !soft.pgs.contains_key(pg)).count());

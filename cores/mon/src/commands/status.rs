@@ -11,7 +11,7 @@ use grammar::Args;
 use maps::state as bits;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-use types::{EntityType, features};
+use types::{EntityType, PgState, features};
 
 pub(super) const ROWS: &[Row] = &[
     row("status", "show the state of the cluster", "mon", "r", status),
@@ -81,9 +81,8 @@ pub(super) fn remapped(cx: &Cx<'_>) -> usize {
 fn pgmap(cx: &Cx<'_>) -> Value {
     let sum = cx.soft.total();
     let space = cx.soft.total_space(cx.state);
-    let mut states: Vec<(String, u64)> = cx.soft.pg_states(cx.state).into_iter().collect();
-    states.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-    let by_state: Vec<Value> = states.iter().map(|(s, n)| json!({"state_name": s, "count": n})).collect();
+    let states = cx.soft.pg_states(cx.state);
+    let by_state: Vec<Value> = states.iter().map(|(s, n)| json!({"state_name": s.to_string(), "count": n})).collect();
     let pgs: u64 = states.iter().map(|(_, n)| n).sum();
     let mut map = Map::new();
     map.insert("pgs_by_state".into(), by_state.into());
@@ -115,10 +114,9 @@ fn pgmap(cx: &Cx<'_>) -> Value {
 }
 
 /// How many groups are unknown, and how many are known but not active.
-fn troubled(states: &[(String, u64)]) -> (u64, u64) {
-    let unknown = states.iter().filter(|(s, _)| s == "unknown").map(|(_, n)| n).sum();
-    let inactive = states.iter().filter(|(s, _)| s != "unknown" && !s.split('+').any(|w| w == "active")).map(|(_, n)| n).sum();
-    (unknown, inactive)
+fn troubled(states: &[(PgState, u64)]) -> (u64, u64) {
+    let count = |which: &dyn Fn(PgState) -> bool| states.iter().filter(|(s, _)| which(*s)).map(|(_, n)| n).sum();
+    (count(&|s| s.is_unknown()), count(&|s| !s.is_unknown() && !s.has(PgState::ACTIVE)))
 }
 
 fn text(cx: &Cx<'_>) -> String {
@@ -168,8 +166,7 @@ pub(super) fn osd_line(cx: &Cx<'_>, epoch: &str) -> String {
 fn data_lines(cx: &Cx<'_>) -> String {
     let sum = cx.soft.total();
     let space = cx.soft.total_space(cx.state);
-    let mut states: Vec<(String, u64)> = cx.soft.pg_states(cx.state).into_iter().collect();
-    states.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    let states = cx.soft.pg_states(cx.state);
     let pgs: u64 = states.iter().map(|(_, n)| n).sum();
     let mut out = format!("    pools:   {} pools, {pgs} pgs\n", cx.state.osdmap.pools.len());
     let (objects, data) = (sum.num_objects.max(0) as u64, sum.num_bytes.max(0) as u64);

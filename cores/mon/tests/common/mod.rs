@@ -516,7 +516,7 @@ impl World {
     pub fn clean_pg(&self, pool: i64, seed: u32, objects: i64, bytes: i64) -> PgReport {
         let mut report = PgReport {
             pg: PgId::new(pool, seed),
-            state: "active+clean".into(),
+            state: types::PgState::ACTIVE.with(types::PgState::CLEAN),
             reported: EVersion::new(1, u64::from(self.now.wall.sec)),
             last_change: self.now.wall,
             last_active: self.now.wall,
