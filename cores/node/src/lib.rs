@@ -14,8 +14,10 @@
 #![forbid(unsafe_code)]
 
 mod buf;
+mod mail;
 
 pub use buf::{ALIGN, Buf, HUGE, buffers_kept, keep_buffers};
+pub use mail::{Compute, Mail, MailId};
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -123,6 +125,20 @@ pub enum Input {
         /// Command, as JSON text.
         command: String,
     },
+    /// Another machine of this process sent something: see [`Mail`].
+    Mail {
+        /// Who.
+        from: MailId,
+        /// What.
+        mail: Mail,
+    },
+    /// Work is done: see [`Output::Compute`].
+    Computed {
+        /// Which.
+        token: Token,
+        /// What it gave.
+        result: Mail,
+    },
     /// Finish what was begun, make it durable, then say [`Output::Stopped`].
     Stop,
 }
@@ -172,6 +188,15 @@ pub enum Output {
         /// Text or JSON.
         text: String,
     },
+    /// Something for another machine of this process: see [`Mail`].
+    Mail {
+        /// Whom.
+        to: MailId,
+        /// What.
+        mail: Mail,
+    },
+    /// Work to be done elsewhere, answered by [`Input::Computed`].
+    Compute(Compute),
     /// After [`Input::Stop`]: all is durable, the driver may end.
     Stopped,
     /// The machine cannot go on (its disk is gone or lies); the driver ends the daemon with this message.

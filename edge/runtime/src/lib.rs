@@ -22,6 +22,7 @@
 //! A durable write is durable with everything that was completed before it on its device; see `device` for what that takes.
 
 mod chain;
+mod compute;
 mod device;
 mod driver;
 mod epoll;
@@ -36,11 +37,11 @@ mod sys;
 mod uring;
 
 pub use device::{Device, DeviceError, DeviceOptions};
-pub use mailbox::{Answer, CallError, Caller, Inbox, mailbox};
+pub use mailbox::{Answer, CallError, Caller, Inbox, PostOffice, mailbox};
 pub use memory::Memory;
 pub use reactor::{RunError, drive, run};
 
-use node::{DeviceId, Level, ListenerId, LogLine};
+use node::{DeviceId, Level, ListenerId, LogLine, MailId};
 use std::net::TcpListener;
 use std::time::Duration;
 use types::UTime;
@@ -92,6 +93,8 @@ pub struct Setup {
     pub driver: Choice,
     /// Requests from other threads.
     pub inbox: Option<Inbox>,
+    /// The machine's own address for mail, and where it gives its mail. Who is to receive, too, is registered there with the inbox's caller.
+    pub post: Option<(MailId, PostOffice)>,
     /// Where log lines go.
     pub log: Box<dyn LogSink>,
     /// Least important level that is logged, until the machine sets another.
@@ -111,6 +114,7 @@ impl Setup {
             devices: Vec::new(),
             driver: Choice::Auto,
             inbox: None,
+            post: None,
             log: Box::new(|_: UTime, _: &LogLine| {}),
             level: Level::Info,
             spin: None,

@@ -1,11 +1,12 @@
 //! Requests from other threads of the process to a machine, and the answers.
 
+use crate::compute::Computer;
 use crate::sys::EventFd;
-use node::{CallId, Input};
-use std::collections::{HashMap, VecDeque};
+use node::{CallId, Input, Mail, MailId, Token};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Requests that may wait; beyond that callers are told that the daemon is busy.
@@ -44,13 +45,28 @@ impl std::fmt::Display for CallError {
 impl std::error::Error for CallError {}
 
 enum Posted {
-    Call { command: String, reply: SyncSender<Answer> },
+    Call {
+        command: String,
+        reply: SyncSender<Answer>,
+    },
+    Mail {
+        from: MailId,
+        mail: Mail,
+    },
+    /// `None`: the work panicked.
+    Computed {
+        token: Token,
+        queue: u32,
+        result: Option<Mail>,
+    },
     Stop,
 }
 
 #[derive(Default)]
 struct Queue {
     waiting: VecDeque<Posted>,
+    /// How many of them are calls.
+    calls: usize,
     /// The driver has ended: nobody will look any more.
     closed: bool,
 }
@@ -63,7 +79,17 @@ struct Shared {
 impl Shared {
     /// A thread that panicked while it held the queue cannot have left it half changed.
     fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Leaves what is never refused, and wakes the machine once. What a machine that has ended is sent is lost.
+    fn leave(&self, posted: impl IntoIterator<Item = Posted>) {
+        let mut queue = self.queue();
+        if !queue.closed {
+            queue.waiting.extend(posted);
+            drop(queue);
+            self.wake.raise();
+        }
     }
 
     fn post(&self, posted: Posted) -> Result<(), CallError> {
@@ -71,9 +97,10 @@ impl Shared {
         if queue.closed {
             return Err(CallError::Stopped);
         }
-        if queue.waiting.len() >= MOST_WAITING {
+        if queue.calls >= MOST_WAITING {
             return Err(CallError::Busy);
         }
+        queue.calls += 1;
         queue.waiting.push_back(posted);
         drop(queue);
         self.wake.raise();
@@ -126,10 +153,37 @@ impl Caller {
 
     /// Sends [`Input::Stop`]. A machine that has ended is stopped already.
     pub fn stop(&self) {
-        let mut queue = self.0.queue();
-        queue.waiting.push_back(Posted::Stop);
-        drop(queue);
-        self.0.wake.raise();
+        self.0.leave([Posted::Stop]);
+    }
+}
+
+/// Where threads that work for a machine leave what they made.
+#[derive(Clone)]
+pub(crate) struct Poster(Arc<Shared>);
+
+impl Poster {
+    /// `None` if the work panicked.
+    pub(crate) fn computed(&self, token: Token, queue: u32, result: Option<Mail>) {
+        self.0.leave([Posted::Computed { token, queue, result }]);
+    }
+}
+
+/// The machines of a process that can send each other mail. Clones are the same office.
+#[derive(Clone, Default)]
+pub struct PostOffice(Arc<Mutex<BTreeMap<MailId, Caller>>>);
+
+impl PostOffice {
+    /// From now on, mail to `id` goes to the machine at the other end of `caller`.
+    pub fn register(&self, id: MailId, caller: &Caller) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id, caller.clone());
+    }
+
+    /// Delivers what `from` sent to one machine, in order; it is woken once.
+    pub(crate) fn deliver(&self, from: MailId, to: MailId, mail: impl IntoIterator<Item = Mail>) {
+        let receiver = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&to).cloned();
+        if let Some(Caller(shared)) = receiver {
+            shared.leave(mail.into_iter().map(|mail| Posted::Mail { from, mail }));
+        }
     }
 }
 
@@ -139,12 +193,27 @@ impl Inbox {
         self.shared.wake.clone()
     }
 
+    /// Where threads leave results.
+    pub(crate) fn poster(&self) -> Poster {
+        Poster(self.shared.clone())
+    }
+
     /// Appends what waits to `inputs`.
-    pub(crate) fn drain(&mut self, inputs: &mut Vec<Input>) {
+    ///
+    /// # Errors
+    /// Work for the machine panicked.
+    pub(crate) fn drain(&mut self, computer: &mut Computer, inputs: &mut Vec<Input>) -> Result<(), String> {
         let mut queue = self.shared.queue();
+        queue.calls = 0;
         for posted in queue.waiting.drain(..) {
             match posted {
                 Posted::Stop => inputs.push(Input::Stop),
+                Posted::Mail { from, mail } => inputs.push(Input::Mail { from, mail }),
+                Posted::Computed { token, queue, result } => {
+                    computer.back(queue);
+                    let result = result.ok_or_else(|| format!("long work panicked (number {})", token.0))?;
+                    inputs.push(Input::Computed { token, result });
+                }
                 Posted::Call { command, reply } => {
                     let call = CallId(self.next);
                     self.next += 1;
@@ -153,6 +222,7 @@ impl Inbox {
                 }
             }
         }
+        Ok(())
     }
 
     /// Passes an answer on. The caller may have given up meanwhile.

@@ -1,9 +1,11 @@
 //! The rounds of a machine: inputs in, one turn, outputs out.
 
+use crate::compute::Computer;
 use crate::driver::{self, Driver, Parts};
-use crate::mailbox::Inbox;
+use crate::mailbox::{Inbox, PostOffice};
 use crate::{LogSink, Setup, sys};
-use node::{Input, Level, LogLine, Mono, Node, Now, Output, Outputs};
+use node::{Input, Level, LogLine, Mail, MailId, Mono, Node, Now, Output, Outputs};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::time::Duration;
@@ -51,19 +53,30 @@ pub fn run(mut node: Box<dyn Node>, setup: Setup) -> Result<(), RunError> {
 /// # Errors
 /// See [`RunError`].
 pub fn drive(node: &mut dyn Node, setup: Setup) -> Result<(), RunError> {
-    let Setup { listeners, devices, driver, inbox, mut log, level, spin, max_connections } = setup;
+    let Setup { listeners, devices, driver, inbox, post, mut log, level, spin, max_connections } = setup;
+    let inbox = match inbox {
+        Some(inbox) => inbox,
+        None => crate::mailbox::mailbox()?.1,
+    };
     listeners.iter().for_each(|(_, listener)| sys::tune_listener(listener));
-    let parts = Parts { listeners, devices, wake: inbox.as_ref().map(Inbox::wake), max_connections, spin };
+    let parts = Parts { listeners, devices, wake: Some(inbox.wake()), max_connections, spin };
     let (driver, why) = driver::choose(driver, parts)?;
     if level >= Level::Info {
         log.line(wall(), &LogLine { level: Level::Info, part: "runtime".into(), text: why });
     }
-    Reactor { driver, inbox, log, level, end: None }.run(node)
+    let computer = Computer::new(inbox.poster());
+    Reactor { driver, inbox, post, outgoing: BTreeMap::new(), computer, done: Vec::new(), log, level, end: None }.run(node)
 }
 
 struct Reactor {
     driver: Box<dyn Driver>,
-    inbox: Option<Inbox>,
+    inbox: Inbox,
+    post: Option<(MailId, PostOffice)>,
+    /// Mail of this round.
+    outgoing: BTreeMap<MailId, Vec<Mail>>,
+    computer: Computer,
+    /// Results of what was computed at once, for the next round.
+    done: Vec<Input>,
     log: Box<dyn LogSink>,
     level: Level,
     end: Option<Result<(), RunError>>,
@@ -75,15 +88,16 @@ impl Reactor {
         loop {
             node.turn(now(), &mut out);
             out.0.drain(..).for_each(|output| self.carry_out(output));
+            self.send_mail();
             node.carried_out(now());
             if let Some(end) = self.end.take() {
                 self.last_words(&mut inputs);
                 return end;
             }
-            self.driver.wait(node.deadline(), &mut inputs)?;
-            if let Some(inbox) = &mut self.inbox {
-                inbox.drain(&mut inputs);
-            }
+            let until = if self.done.is_empty() { node.deadline() } else { Mono(0) };
+            self.driver.wait(until, &mut inputs)?;
+            inputs.append(&mut self.done);
+            self.inbox.drain(&mut self.computer, &mut inputs).map_err(RunError::Fatal)?;
             inputs.drain(..).for_each(|input| node.handle(now(), input, &mut out));
         }
     }
@@ -98,13 +112,23 @@ impl Reactor {
             Output::Log(line) if line.level <= self.level => self.log.line(wall(), &line),
             Output::Log(_) => {}
             Output::LogLevel(level) => self.level = level,
-            Output::Answer { call, result, text } => {
-                if let Some(inbox) = &mut self.inbox {
-                    inbox.answer(call, result, text);
+            Output::Answer { call, result, text } => self.inbox.answer(call, result, text),
+            Output::Mail { to, mail } => self.outgoing.entry(to).or_default().push(mail),
+            Output::Compute(compute) => {
+                if let Err(why) = self.computer.take(compute, &mut self.done) {
+                    self.end = Some(Err(RunError::Fatal(why)));
                 }
             }
             Output::Stopped => self.end = self.end.take().or(Some(Ok(()))),
             Output::Fatal(text) => self.end = Some(Err(RunError::Fatal(text))),
+        }
+    }
+
+    /// Delivers the mail of a round: each receiver is woken once.
+    fn send_mail(&mut self) {
+        let Some((me, office)) = &self.post else { return self.outgoing.clear() };
+        while let Some((to, mail)) = self.outgoing.pop_first() {
+            office.deliver(*me, to, mail);
         }
     }
 

@@ -126,6 +126,10 @@ impl Hosts {
                 let result = self.hosts[me].disk.run(op);
                 self.hosts[me].inbox.push(Input::Disk(DiskDone { token, result }));
             }
+            Output::Mail { .. } => panic!("the hosts are processes of their own"),
+            Output::Compute(node::Compute { token, work, .. }) => {
+                self.hosts[me].inbox.push(Input::Computed { token, result: work() });
+            }
             Output::Log(line) if line.level <= Level::Warn => eprintln!("{}: {}", line.part, line.text),
             Output::Fatal(why) => panic!("a machine cannot go on: {why}"),
             Output::Log(_) | Output::LogLevel(_) | Output::Answer { .. } | Output::Stopped => {}

@@ -20,6 +20,7 @@ mod life;
 pub mod misdeed;
 pub mod model;
 pub mod net;
+mod parcel;
 pub mod reference;
 pub mod rng;
 pub mod scenario;

@@ -20,6 +20,8 @@ pub(crate) enum Happening {
     Arrive(LinkId, Side),
     /// This side learns that the link is gone.
     Gone(LinkId, Side),
+    /// Mail or a result of work arrives.
+    Parcel(u64),
     /// This side's kernel takes what it has room for.
     Drain(LinkId, Side),
 }

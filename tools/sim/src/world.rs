@@ -5,10 +5,11 @@
 
 use crate::disk::{Disk, DiskConfig, DiskFaults};
 use crate::net::{NetConfig, Network};
+use crate::parcel::Parcels;
 use crate::rng::Rng;
 use crate::schedule::{Happening, Schedule};
 use crate::trace::{Trace, digest};
-use node::{CallId, DiskOp, Input, Level, ListenerId, Mono, Node, Now, Output, Outputs};
+use node::{CallId, DiskOp, Input, Level, ListenerId, MailId, Mono, Node, Now, Output, Outputs};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -100,6 +101,7 @@ pub struct World {
     /// What happened.
     pub trace: Trace,
     rng: Rng,
+    parcels: Parcels,
     answers: Vec<(HostId, CallId, i32, String)>,
     next_call: u64,
     clock: Rc<Cell<u64>>,
@@ -120,6 +122,7 @@ impl World {
             net,
             trace: Trace::default(),
             rng,
+            parcels: Parcels::default(),
             answers: Vec::new(),
             next_call: 1,
             clock: Rc::default(),
@@ -154,6 +157,12 @@ impl World {
             stopping: false,
         });
         HostId(self.hosts.len() - 1)
+    }
+
+    /// From now on, mail to `id` goes to this host, and mail of this host comes from `id`: hosts with addresses are machines of one process
+    /// that can die apart.
+    pub fn give_address(&mut self, host: HostId, id: MailId) {
+        self.parcels.register(id, host);
     }
 
     /// Virtual time since the beginning.
@@ -336,6 +345,13 @@ impl World {
         match what {
             Happening::Wake(host, life) => self.wake(host, life),
             Happening::Disk { host, life, device, request } => self.disk_done(host, life, device, request),
+            Happening::Parcel(number) => {
+                if let Some((host, life, input)) = self.parcels.arrive(number)
+                    && self.hosts[host.0].life == life
+                {
+                    deliveries.push((host, input));
+                }
+            }
             Happening::Connect(link) => self.net.connected(&mut self.schedule, link, &mut deliveries),
             Happening::Arrive(link, side) => self.net.arrive(&mut self.schedule, link, side, &mut deliveries),
             Happening::Gone(link, side) => self.net.gone(&mut self.schedule, link, side, &mut deliveries),
@@ -386,6 +402,8 @@ impl World {
             Input::Sent { conn, bytes } => self.note(host, "sent", conn.0, *bytes as u64),
             Input::Closed { conn, .. } => self.note(host, "closed", conn.0, 0),
             Input::Disk(done) => self.note(host, "disk done", done.token.0, u64::from(done.result.is_ok())),
+            Input::Mail { from, .. } => self.note(host, "mail", u64::from(from.0), 0),
+            Input::Computed { token, .. } => self.note(host, "computed", token.0, 0),
             Input::Call { .. } | Input::Stop => {}
         }
     }
@@ -477,6 +495,18 @@ impl World {
             Output::Log(line) => self.log(host, &line),
             Output::LogLevel(_) => {}
             Output::Answer { call, result, text } => self.answers.push((host, call, result, text)),
+            Output::Mail { to, mail } => {
+                self.note(host, "sends mail", u64::from(to.0), 0);
+                // Who does not run now has not run when the mail was sent: a later life does not get it.
+                if let Some(to) = self.parcels.host(to).filter(|to| self.is_up(*to)) {
+                    let life = self.hosts[to.0].life;
+                    self.parcels.mail(&mut self.schedule, &mut self.rng, host, (to, life), mail);
+                }
+            }
+            Output::Compute(work) => {
+                self.note(host, "computes", work.token.0, u64::from(work.queue));
+                self.parcels.compute(&mut self.schedule, &mut self.rng, (host, life), work);
+            }
             Output::Stopped => {
                 self.note(host, "stopped", 0, 0);
                 self.end(host, HostState::Stopped, Crash::Process);

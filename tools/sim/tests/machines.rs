@@ -1,7 +1,7 @@
 //! The simulator itself, with machines small enough to know what they must see.
 
 use bytes::Bytes;
-use node::{Buf, ConnId, DeviceId, DiskOp, DiskRequest, Input, Mono, Node, Now, Output, Outputs, Token};
+use node::{Buf, Compute, ConnId, DeviceId, DiskOp, DiskRequest, Input, MailId, Mono, Node, Now, Output, Outputs, Token};
 use sim::disk::DiskConfig;
 use sim::world::{Boot, Crash, HostConfig, HostId, World};
 use std::cell::RefCell;
@@ -217,4 +217,105 @@ fn a_host_is_rebuilt_from_its_disk() {
         }
     }
     assert_eq!((world.armed_crashes, log.borrow().len()), (50, 50));
+}
+
+/// Puts work of two queues out and mails each result to the other; keeps what came in which order.
+struct Clerk {
+    other: MailId,
+    put: u64,
+    at: Mono,
+    seen: Rc<RefCell<Vec<(u32, u64)>>>,
+}
+
+const PIECES: u64 = 60;
+
+impl Node for Clerk {
+    fn handle(&mut self, now: Now, input: Input, out: &mut Outputs) {
+        match input {
+            Input::Computed { token, result } => {
+                let squared = *result.downcast::<u64>().expect("a number");
+                assert_eq!(squared, token.0 * token.0);
+                self.seen.borrow_mut().push(((token.0 % 2) as u32, token.0));
+                out.push(Output::Mail { to: self.other, mail: Box::new(token.0) });
+            }
+            Input::Mail { from, mail } => {
+                assert_eq!(from, self.other);
+                self.seen.borrow_mut().push((100, *mail.downcast::<u64>().expect("a number")));
+            }
+            _ => {}
+        }
+        self.at = self.at.max(now.mono);
+    }
+
+    fn turn(&mut self, now: Now, out: &mut Outputs) {
+        if now.mono >= self.at && self.put < PIECES {
+            self.put += 1;
+            let n = self.put;
+            let work = Box::new(move || -> node::Mail { Box::new(n * n) });
+            out.push(Output::Compute(Compute { token: Token(n), queue: (n % 2) as u32, nanos: 100_000 * (n % 7), work }));
+            self.at = now.mono.plus(Duration::from_micros(30));
+        }
+    }
+
+    fn deadline(&self) -> Mono {
+        if self.put < PIECES { self.at } else { Mono::NEVER }
+    }
+}
+
+fn two_clerks(seed: u64, crash: bool) -> Vec<(u32, u64)> {
+    let mut world = World::new(seed);
+    let seen: Vec<Rc<RefCell<Vec<(u32, u64)>>>> = vec![Rc::default(), Rc::default()];
+    let hosts: Vec<HostId> = (0..2u32)
+        .map(|i| {
+            let seen = seen[i as usize].clone();
+            let make = move |boot: Boot| -> Box<dyn Node> {
+                Box::new(Clerk { other: MailId(1 - i), put: 0, at: boot.now.mono, seen: seen.clone() })
+            };
+            let host =
+                world.add(HostConfig { name: format!("clerk.{i}"), listen: vec![], disks: vec![], factory: Box::new(make) });
+            world.give_address(host, MailId(i));
+            world.start(host);
+            host
+        })
+        .collect();
+    if crash {
+        world.run_for(Duration::from_micros(900));
+        world.crash(hosts[1], Crash::Process);
+        seen[1].borrow_mut().clear();
+        world.run_for(Duration::from_micros(300));
+        world.start(hosts[1]);
+    }
+    world.run_for(Duration::from_secs(1));
+    let seen = seen[1].borrow();
+    seen.clone()
+}
+
+fn of_line(seen: &[(u32, u64)], line: u32) -> Vec<u64> {
+    seen.iter().filter(|(of, _)| *of == line).map(|(_, n)| *n).collect()
+}
+
+#[test]
+fn work_and_mail_come_late_in_order_and_mixed_with_others() {
+    let mut mixed = 0;
+    for seed in 0..20 {
+        let seen = two_clerks(seed, false);
+        let results: Vec<u64> = seen.iter().filter(|(line, _)| *line < 100).map(|(_, n)| *n).collect();
+        let sorted = |line| (1..=PIECES).filter(|n| n % 2 == line).collect::<Vec<_>>();
+        assert_eq!((of_line(&seen, 0), of_line(&seen, 1)), (sorted(0), sorted(1)), "each queue in order");
+        mixed += usize::from(!results.is_sorted());
+        let mail = of_line(&seen, 100);
+        assert_eq!(mail.len() as u64, PIECES);
+        assert_eq!(two_clerks(seed, false), seen, "the same seed is the same run");
+    }
+    assert!(mixed > 10, "results of two queues overtake each other: {mixed} of 20");
+}
+
+#[test]
+fn a_machine_that_died_gets_no_result_and_no_mail_of_its_earlier_life() {
+    for seed in 0..20 {
+        let seen = two_clerks(seed, true);
+        let sorted = |line| (1..=PIECES).filter(|n| n % 2 == line).collect::<Vec<_>>();
+        assert_eq!((of_line(&seen, 0), of_line(&seen, 1)), (sorted(0), sorted(1)), "the second life's work, once");
+        assert!((of_line(&seen, 100).len() as u64) < PIECES, "what was sent to the dead is lost");
+    }
 }

@@ -112,7 +112,7 @@ impl Messenger {
                     self.lost(now, conn, fault, false, out);
                 }
             }
-            Input::Disk(_) | Input::Call { .. } | Input::Stop => {}
+            Input::Disk(_) | Input::Call { .. } | Input::Mail { .. } | Input::Computed { .. } | Input::Stop => {}
         }
     }
 
