@@ -66,9 +66,10 @@ pub(crate) struct Up {
     /// Most bytes of the file of an OSD, as `64G`; it grows as it fills [default: 64G].
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub(crate) osd_size: Option<u64>,
-    /// Ceiling of memory for each OSD.
-    #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "256MiB")]
-    pub(crate) memory: u64,
+    /// Ceiling of memory for each OSD, as `1G`. By default it is found: a fair share of what the host and its control groups have, at most
+    /// 4 GiB or what `ceph config set osd osd_memory_target` says. Less is taken in any case where there is less.
+    #[arg(long, value_name = "BYTES", value_parser = memory)]
+    pub(crate) memory: Option<u64>,
     /// An OSD on this directory, file or block device, its journal elsewhere if given. Repeatable.
     #[arg(long, value_name = "PATH[,journal=PATH]", value_parser = disk)]
     pub(crate) disk: Vec<Disk>,
@@ -107,9 +108,9 @@ pub(crate) struct Osd {
     /// Which OSD.
     #[arg(long, value_name = "N")]
     pub(crate) id: u32,
-    /// Ceiling of memory.
-    #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "256MiB")]
-    pub(crate) memory: u64,
+    /// Ceiling of memory, as `1G` [default: found; see `nacre up --help`].
+    #[arg(long, value_name = "BYTES", value_parser = memory)]
+    pub(crate) memory: Option<u64>,
     /// Address to listen on.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1")]
     pub(crate) bind: IpAddr,
@@ -265,6 +266,15 @@ fn bytes(text: &str) -> Result<u64, String> {
         Err(_) => number.parse::<f64>().ok().map(|f| (f * (1u64 << shift) as f64) as u64),
     };
     value.ok_or_else(wrong)
+}
+
+/// A ceiling of memory.
+fn memory(text: &str) -> Result<u64, String> {
+    let least = node::MemoryWish::LEAST;
+    match bytes(text)? {
+        few if few < least => Err(format!("an OSD needs {} MiB of memory at least", least >> 20)),
+        enough => Ok(enough),
+    }
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod fsck;
 mod host;
 mod keys;
 mod log;
+mod memory;
 mod plan;
 mod state;
 mod up;

@@ -5,6 +5,7 @@ use crate::cli::{Auth, Common, Osd, Up};
 use crate::conf::{self, Conf};
 use crate::daemon::{self, Daemon, Ended, Event};
 use crate::log::Log;
+use crate::memory::Watch;
 use crate::plan::{self, Content};
 use crate::state::{self, Lock, OsdState, State};
 use crate::{host, keys};
@@ -92,13 +93,16 @@ pub(crate) fn up(args: &Up, role: Role, signals: Signals) -> Result<u8> {
     process.run(|process| {
         // What may be refused comes before anything runs.
         let monitors = vec![EntityAddrVec(vec![EntityAddr::msgr2(mon_addr, 0)])];
-        let place = Place { dir: &dir, fsid: state.fsid()?, monitors, auth: args.auth, bind: args.bind, memory: args.memory };
-        let wanted = state.osds.iter().filter(|_| role == Role::Everything);
-        let osds = wanted.map(|osd| place.prepare(osd)).collect::<Result<Vec<_>>>()?;
+        let wanted: Vec<_> = state.osds.iter().filter(|_| role == Role::Everything).collect();
+        let mut watch = Watch::new(args.memory, process.log.clone());
+        let memory = Memory { first: watch.begin(wanted.len()), ceiling: args.memory };
+        let place = Place { dir: &dir, fsid: state.fsid()?, monitors, auth: args.auth, bind: args.bind, memory };
+        let osds = wanted.into_iter().map(|osd| place.prepare(osd)).collect::<Result<Vec<_>>>()?;
         process.start_mon(args, state.fsid()?, mon, mon_addr, keys)?;
         for osd in osds {
             process.start_osd(osd, &args.common)?;
         }
+        process.share_memory(watch)?;
         let _sockets = process.open_sockets()?;
         if process.until_serving()? {
             keys::write_whole(&dir.join("ceph.conf"), &conf::text(&dir, state.fsid()?, mon_addr, args.auth), 0o644)?;
@@ -141,8 +145,11 @@ pub(crate) fn osd(args: &Osd, signals: Signals) -> Result<u8> {
     let mut process = Process::new(&dir, signals)?;
     process.run(|process| {
         let monitors = vec![conf.mon];
-        let place = Place { dir: &dir, fsid: state.fsid()?, monitors, auth: conf.auth, bind: args.bind, memory: args.memory };
+        let mut watch = Watch::new(args.memory, process.log.clone());
+        let memory = Memory { first: watch.begin(1), ceiling: args.memory };
+        let place = Place { dir: &dir, fsid: state.fsid()?, monitors, auth: conf.auth, bind: args.bind, memory };
         process.start_osd(place.prepare(&osd)?, &args.common)?;
+        process.share_memory(watch)?;
         let _sockets = process.open_sockets()?;
         if process.until_serving()? {
             mark_made(&mut state, &dir, |o| o.id == args.id)?;
@@ -309,6 +316,11 @@ impl Process {
         Ok(())
     }
 
+    /// From now on the OSDs have what there is.
+    fn share_memory(&self, watch: Watch) -> Result<()> {
+        watch.run(self.osds.iter().map(|osd| osd.caller.clone())).context("start a thread for memory")
+    }
+
     fn daemons(&self) -> impl Iterator<Item = &Daemon> {
         self.mon.iter().chain(&self.osds)
     }
@@ -432,7 +444,16 @@ struct Place<'a> {
     monitors: Vec<EntityAddrVec>,
     auth: Auth,
     bind: IpAddr,
-    memory: u64,
+    memory: Memory,
+}
+
+/// Memory of an OSD, in bytes.
+#[derive(Clone, Copy)]
+struct Memory {
+    /// What it begins with.
+    first: u64,
+    /// As it was given.
+    ceiling: Option<u64>,
 }
 
 /// An OSD whose port and disks are open.
@@ -466,10 +487,10 @@ impl Place<'_> {
             key: (self.auth == Auth::Cephx).then_some(key),
             metadata: metadata(osd, self.dir, &devices),
             seed: keys::random()?,
-            memory: self.memory,
+            memory: self.memory.first,
+            memory_ceiling: self.memory.ceiling,
         };
-        let store = store_config(osd, self.fsid, whoami, self.memory)?;
-        node::keep_buffers(self.memory as usize / 32);
+        let store = store_config(osd, self.fsid, whoami, self.memory.first)?;
         Ok(Prepared { name, listener, devices, config, store, content })
     }
 }
@@ -493,19 +514,12 @@ fn store_config(osd: &OsdState, fsid: Fsid, whoami: i32, memory: u64) -> Result<
         uuid: osd.uuid()?,
         fsid,
         whoami,
-        memory: store_memory(memory),
+        memory: osd::store_share(memory),
         // A small disk is not filled by its journal.
         journal_bytes: store::Config::DEFAULT_JOURNAL.min((osd.size / 8).max(store::Config::LEAST_JOURNAL)),
         separate_journal: osd.journal.is_some(),
         ..store::Config::default()
     })
-}
-
-/// What the store of an OSD takes of its memory. The rest is for requests and answers on their way (a quarter), and for what an OSD takes
-/// however much it was given: program, maps, logs of groups.
-fn store_memory(memory: u64) -> u64 {
-    const FIXED: u64 = 96 << 20;
-    (memory / 4 * 3).saturating_sub(FIXED).max(memory / 4)
 }
 
 fn metadata(osd: &OsdState, dir: &Path, devices: &[(DeviceId, Device)]) -> BTreeMap<String, String> {

@@ -243,7 +243,8 @@ pub(crate) const OPTIONS: &[Opt] = &[
     opt("osd_max_object_size", Size, "advanced", "134217728", true, "osd", "bytes of an object"),
     opt("osd_max_scrubs", Int, "advanced", "1", true, "osd", "scrubs of an OSD at once"),
     opt("osd_max_write_size", Size, "advanced", "90", true, "osd", "MiB of one write"),
-    opt("osd_memory_target", Size, "basic", "268435456", true, "osd", "bytes of memory that an OSD keeps to"),
+    opt("osd_memory_target", Size, "basic", "4294967296", true, "osd", "most bytes of memory that an OSD takes"),
+    opt("osd_memory_target_autotune", Bool, "advanced", "true", true, "osd", "let OSDs take less memory where there is less"),
     opt("osd_op_complaint_time", Float, "advanced", "30", true, "osd", "seconds after which an operation is slow"),
     opt(
         "osd_pool_default_autoscale_mode",

@@ -3,7 +3,6 @@
 use bytes::Bytes;
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 /// Alignment of every buffer, in bytes: what O_DIRECT asks for on every disk that we know.
@@ -15,12 +14,14 @@ pub const HUGE: usize = 2 << 20;
 const LARGEST_KEPT: usize = (8 << 20) / ALIGN;
 /// Bytes that each thread keeps for the next taker, if nobody says how many.
 const KEPT: usize = 24 << 20;
-static MOST_KEPT: AtomicUsize = AtomicUsize::new(KEPT);
 
-/// Sets how many bytes each thread keeps for the next taker, at least 24 MiB: as much as requests and answers on their way take, or
-/// the system is asked for memory again and again.
+/// Sets how many bytes this thread keeps for the next taker (24 MiB if nobody does): as much as requests and answers on their way take, or
+/// the system is asked for memory again and again. What is above it goes.
 pub fn keep_buffers(bytes: usize) {
-    MOST_KEPT.store(bytes.max(KEPT), Ordering::Relaxed);
+    POOL.with_borrow_mut(|pool| {
+        pool.most = bytes;
+        pool.make_room(0, None);
+    });
 }
 
 /// Bytes that this thread keeps now.
@@ -87,11 +88,17 @@ struct Class {
 }
 
 /// What a thread keeps for the next taker.
-#[derive(Default)]
 struct Kept {
     by_class: Vec<Class>,
     bytes: usize,
+    most: usize,
     uses: u64,
+}
+
+impl Default for Kept {
+    fn default() -> Self {
+        Self { by_class: Vec::new(), bytes: 0, most: KEPT, uses: 0 }
+    }
 }
 
 impl Kept {
@@ -111,16 +118,22 @@ impl Kept {
     }
 
     /// Keeps one more. Sizes that nobody asked for of late make room for it.
-    fn put(&mut self, class: usize, memory: Memory, most: usize) {
+    fn put(&mut self, class: usize, memory: Memory) {
         self.class(class);
-        let room = |kept: &Self| kept.bytes + memory.bytes().len() <= most;
-        while !room(self) {
-            let others = self.by_class.iter_mut().enumerate().filter(|(i, c)| *i != class && !c.free.is_empty());
-            let Some((_, oldest)) = others.min_by_key(|(_, c)| c.used) else { return };
+        if self.make_room(memory.bytes().len(), Some(class)) {
+            self.bytes += memory.bytes().len();
+            self.by_class[class].free.push(memory);
+        }
+    }
+
+    /// Lets go of what was not asked for the longest, but nothing of size class `except`, until `more` bytes fit. False if they do not.
+    fn make_room(&mut self, more: usize, except: Option<usize>) -> bool {
+        while self.bytes + more > self.most {
+            let others = self.by_class.iter_mut().enumerate().filter(|(i, c)| Some(*i) != except && !c.free.is_empty());
+            let Some((_, oldest)) = others.min_by_key(|(_, c)| c.used) else { return false };
             self.bytes -= oldest.free.pop().map_or(0, |gone| gone.bytes().len());
         }
-        self.bytes += memory.bytes().len();
-        self.by_class[class].free.push(memory);
+        true
     }
 }
 
@@ -189,7 +202,7 @@ impl Drop for Buf {
         let (class, size) = class(pages);
         assert_eq!(size, pages, "every buffer is as long as its class says");
         // A thread that ends has no pool any more; then the memory just goes.
-        let _ = POOL.try_with(|pool| pool.borrow_mut().put(class, memory, MOST_KEPT.load(Ordering::Relaxed)));
+        let _ = POOL.try_with(|pool| pool.borrow_mut().put(class, memory));
     }
 }
 
@@ -259,13 +272,16 @@ mod tests {
             assert_eq!((frozen.as_ptr() as usize % ALIGN, frozen[len - 1]), (0, 7));
         }
         // Sizes of long ago make room for those of now; those of now stay within the bound.
-        let mut pool = Kept::default();
+        let mut pool = Kept { most: 64 * ALIGN, ..Kept::default() };
         let pages = Memory::zeroed;
-        (0..4).for_each(|_| pool.put(class(16).0, pages(16), 64 * ALIGN));
-        (0..40).for_each(|_| pool.put(class(1).0, pages(1), 64 * ALIGN));
+        (0..4).for_each(|_| pool.put(class(16).0, pages(16)));
+        (0..40).for_each(|_| pool.put(class(1).0, pages(1)));
         assert_eq!((pool.by_class[class(16).0].free.len(), pool.by_class[class(1).0].free.len()), (1, 40));
-        (0..40).for_each(|_| pool.put(class(1).0, pages(1), 64 * ALIGN));
+        (0..40).for_each(|_| pool.put(class(1).0, pages(1)));
         assert_eq!((pool.bytes / ALIGN, pool.by_class[class(1).0].free.len()), (64, 64));
+        pool.most = 10 * ALIGN;
+        assert!(pool.make_room(0, None));
+        assert_eq!((pool.bytes / ALIGN, pool.by_class[class(1).0].free.len()), (10, 10));
         let first = Buf::new(5000).as_ptr() as usize;
         assert_eq!(Buf::new(8000).as_ptr() as usize, first, "the same class gives the same memory");
     }

@@ -15,9 +15,11 @@
 
 mod buf;
 mod mail;
+mod memory;
 
 pub use buf::{ALIGN, Buf, HUGE, buffers_kept, keep_buffers};
 pub use mail::{Compute, Mail, MailId};
+pub use memory::{MemoryBound, MemoryShare, MemoryWish};
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -139,6 +141,8 @@ pub enum Input {
         /// What it gave.
         result: Mail,
     },
+    /// From now on the machine may take so much memory. What is too much it gives back by and by.
+    Memory(MemoryShare),
     /// Finish what was begun, make it durable, then say [`Output::Stopped`].
     Stop,
 }
@@ -197,6 +201,8 @@ pub enum Output {
     },
     /// Work to be done elsewhere, answered by [`Input::Computed`].
     Compute(Compute),
+    /// How much memory the machine would take, if it is not what it was made with. What it gets comes as [`Input::Memory`].
+    Memory(MemoryWish),
     /// After [`Input::Stop`]: all is durable, the driver may end.
     Stopped,
     /// The machine cannot go on (its disk is gone or lies); the driver ends the daemon with this message.

@@ -41,6 +41,8 @@ pub trait Backend: ObjectStore {
     }
     /// Forgets that.
     fn drop_caches(&mut self) {}
+    /// From now on it may keep so many bytes in memory.
+    fn set_memory(&mut self, _bytes: u64) {}
     /// Begins to write what changed lately into the index, as it would by itself later. False if there is nothing to write.
     fn compact(&mut self) -> bool {
         false
@@ -98,6 +100,9 @@ impl Backend for store::Store {
     }
     fn drop_caches(&mut self) {
         store::Store::drop_caches(self);
+    }
+    fn set_memory(&mut self, bytes: u64) {
+        store::Store::set_memory(self, bytes);
     }
     fn compact(&mut self) -> bool {
         store::Store::compact(self)

@@ -3,6 +3,7 @@
 use crate::Osd;
 use crate::bench::{Asker, Bench};
 use crate::config::OPTIONS;
+use crate::memory::TARGET;
 use crate::perf;
 use grammar::{Args, Signature, Wrong, pretty};
 use node::Now;
@@ -208,11 +209,15 @@ fn help(_: &mut Osd, _: Now, _: &Args) -> Answer {
 
 fn counters(osd: &mut Osd, now: Now) -> Value {
     let in_progress = osd.sessions.in_progress();
+    let mut store = osd.store.counters();
+    if let Some(memory) = store.get_mut("memory").and_then(Value::as_object_mut) {
+        memory.insert("target".into(), json!(osd.memory.in_force));
+    }
     json!({
         "osd": osd.perf.json(now.mono, in_progress),
         "stages": osd.perf.stages_json(),
         "pg": pg_counters(osd),
-        "store": osd.store.counters(),
+        "store": store,
     })
 }
 
@@ -255,22 +260,31 @@ fn perf_reset(osd: &mut Osd, _: Now, args: &Args) -> Answer {
     }
 }
 
+/// What an option is now: of memory, what is in force rather than what was asked for.
+fn value_of(osd: &Osd, name: &str) -> Option<String> {
+    if name == TARGET {
+        return Some(osd.memory.in_force.to_string());
+    }
+    osd.options.get(name).map(str::to_owned)
+}
+
 fn config_get(osd: &mut Osd, _: Now, args: &Args) -> Answer {
     let name = args.str("var");
-    match osd.options.get(name) {
+    match value_of(osd, name) {
+        Some(value) if name == TARGET => Answer::json(&json!({ name: value, "source": osd.memory.source })),
         Some(value) => Answer::json(&json!({ name: value })),
         None => Answer::error(Errno::ENOENT, format!("osd.{} has no option '{name}'", osd.config.whoami)),
     }
 }
 
 fn config_show(osd: &mut Osd, _: Now, _: &Args) -> Answer {
-    let all: Map<String, Value> = OPTIONS.iter().map(|row| (row.name.to_owned(), json!(osd.options.get(row.name)))).collect();
+    let all: Map<String, Value> = OPTIONS.iter().map(|row| (row.name.to_owned(), json!(value_of(osd, row.name)))).collect();
     Answer::json(&Value::Object(all))
 }
 
 fn config_diff(osd: &mut Osd, _: Now, _: &Args) -> Answer {
     let changed = OPTIONS.iter().filter_map(|row| {
-        let value = osd.options.get(row.name)?;
+        let value = value_of(osd, row.name)?;
         (value != row.default).then(|| (row.name.to_owned(), json!({ "default": row.default, "final": value })))
     });
     Answer::json(&json!({ "diff": changed.collect::<Map<String, Value>>() }))

@@ -23,8 +23,10 @@ pub struct OsdConfig {
     pub metadata: BTreeMap<String, String>,
     /// Secret, different at each start.
     pub seed: [u8; 32],
-    /// Ceiling of memory in bytes, from which the bounds of queues come.
+    /// Memory in bytes that it begins with; see [`node::Input::Memory`].
     pub memory: u64,
+    /// Ceiling of memory in bytes that whoever starts it has set.
+    pub memory_ceiling: Option<u64>,
 }
 
 impl OsdConfig {
@@ -45,6 +47,10 @@ pub struct Options {
     pub history: usize,
     /// Used part of the disk from which on writes are turned away whatever the map says (`osd_failsafe_full_ratio`).
     pub failsafe_full: f64,
+    /// Bytes of memory at most (`osd_memory_target`).
+    pub memory_target: Option<u64>,
+    /// Whether it takes less if there is less (`osd_memory_target_autotune`).
+    pub memory_found: bool,
     /// Everything that was set, by name, as it was given.
     pub given: BTreeMap<String, String>,
 }
@@ -56,6 +62,8 @@ impl Default for Options {
             complaint: Duration::from_secs(30),
             history: 20,
             failsafe_full: 0.97,
+            memory_target: None,
+            memory_found: true,
             given: BTreeMap::new(),
         }
     }
@@ -90,6 +98,16 @@ pub const OPTIONS: &[OptionRow] = &[
     OptionRow { name: "osd_max_object_size", default: "134217728", about: "largest object in bytes" },
     OptionRow { name: "osd_max_omap_entries_per_request", default: "1024", about: "most omap entries in one answer" },
     OptionRow { name: "osd_max_pg_log_entries", default: "3000", about: "log entries kept for each placement group" },
+    OptionRow {
+        name: "osd_memory_target",
+        default: "4294967296",
+        about: "most bytes of memory; less is taken where there is less, unless osd_memory_target_autotune is false",
+    },
+    OptionRow {
+        name: "osd_memory_target_autotune",
+        default: "true",
+        about: "take a fair share of the memory that the host, or its control group, has",
+    },
     OptionRow { name: "osd_op_complaint_time", default: "30", about: "seconds after which an operation counts as slow" },
     OptionRow { name: "osd_op_history_size", default: "20", about: "finished operations that are remembered" },
     OptionRow { name: "osd_pg_log_dups_tracked", default: "3000", about: "requests remembered after they left the log" },
@@ -127,6 +145,8 @@ impl Options {
             "osd_failsafe_full_ratio" => {
                 self.failsafe_full = value.parse().ok().filter(|r| (0.0..=1.0).contains(r))?;
             }
+            "osd_memory_target" => self.memory_target = Some(bytes(value)?),
+            "osd_memory_target_autotune" => self.memory_found = flag(value)?,
             "osd_op_history_size" => self.history = value.parse::<usize>().ok()?.min(10_000),
             _ => {}
         }
@@ -151,6 +171,25 @@ impl Options {
     }
 }
 
+/// `1073741824`, `1024M`, `1Gi`, `1GiB`: units are of 1024.
+fn bytes(text: &str) -> Option<u64> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let unit = unit.trim().to_ascii_uppercase();
+    let unit = unit.strip_suffix('B').unwrap_or(&unit);
+    let unit = unit.strip_suffix('I').unwrap_or(unit);
+    let power = ["", "K", "M", "G", "T"].iter().position(|u| *u == unit)?;
+    number.parse::<u64>().ok()?.checked_mul(1 << (10 * power))
+}
+
+fn flag(text: &str) -> Option<bool> {
+    match text.to_ascii_lowercase().as_str() {
+        "true" | "yes" | "on" | "1" => Some(true),
+        "false" | "no" | "off" | "0" => Some(false),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,6 +206,14 @@ mod tests {
         assert_eq!((options.pg.max_object_size, bad), (1000, vec!["osd_op_complaint_time = soon".to_owned()]));
         assert_eq!((options.get("osd_max_object_size"), options.get("osd_op_history_size")), (Some("1000"), Some("20")));
         assert_eq!(options.level(), Some(node::Level::Debug));
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        let all = ["0", "4096", "2K", "3Mi", "1 GiB", "1tb", "1.5G", "G", "-1", "18446744073709551615K"];
+        let read = [Some(0), Some(4096), Some(2048), Some(3 << 20), Some(1 << 30), Some(1 << 40), None, None, None, None];
+        assert_eq!(all.map(bytes), read);
+        assert_eq!(["Yes", "off", "maybe"].map(flag), [Some(true), Some(false), None]);
     }
 
     #[test]

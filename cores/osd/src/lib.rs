@@ -28,6 +28,7 @@ mod groups;
 mod images;
 mod life;
 mod maps;
+mod memory;
 mod monlink;
 mod perf;
 mod query;
@@ -36,6 +37,7 @@ mod sessions;
 
 pub use backend::{Backend, Readiness};
 pub use config::{OPTIONS, OptionRow, Options, OsdConfig};
+pub use memory::store_share;
 
 use crate::copies::Copies;
 use crate::groups::{Groups, Slot, World};
@@ -52,15 +54,6 @@ use objectstore::{Hold, Ticket};
 use pg::Effect;
 use std::collections::{BTreeMap, VecDeque};
 use types::{EntityType, Epoch, SessionId};
-
-/// What a messenger may hold, given the OSD's memory: operations that were received, and answers that clients do not take.
-fn limits(limits: msgr::Limits, memory: u64) -> msgr::Limits {
-    let part = |n: u64| (memory / n).clamp(8 << 20, 512 << 20) as usize;
-    msgr::Limits { clients: part(8), session: part(8), send_pause: part(32), send_total: part(8), ..limits }
-}
-
-/// Log entries, and as many duplicate entries, of all groups together: about 100 bytes each in memory.
-const LOG_ENTRIES: usize = 150_000;
 
 /// How far an OSD is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,6 +84,7 @@ pub struct Osd {
     /// From `config set` of a `tell`; they stand above the database until the next start.
     local_options: BTreeMap<String, String>,
     phase: Phase,
+    memory: memory::Memory,
     store: Box<dyn Backend>,
     msgr: Messenger,
     mon: MonLink,
@@ -133,11 +127,12 @@ impl Osd {
             },
         };
         let mut messenger = msgr::Config::server(config.name(), config.addrs.clone(), config.whoami.into());
-        messenger.limits = limits(messenger.limits, config.memory);
+        messenger.limits = memory::limits(messenger.limits, config.memory);
         let hostname = config.metadata.get("hostname").cloned().unwrap_or_else(|| "localhost".into());
         Self {
             msgr: Messenger::new(messenger, auth, config.seed),
             mon: MonLink::new(config.monitors.clone(), hostname),
+            memory: memory::Memory::new(config.memory, config.memory_ceiling),
             config,
             options: Options::default(),
             central_options: BTreeMap::new(),
@@ -210,6 +205,7 @@ impl Osd {
         let (options, bad) = Options::from_config(&given);
         self.options = options;
         self.scale_logs();
+        self.apply_memory();
         bad.into_iter().filter_map(|b| Some(b.split(' ').next()?.to_owned())).collect()
     }
 
@@ -222,9 +218,16 @@ impl Osd {
         }
     }
 
+    /// Tells the driver when the OSD would take more or less memory.
+    fn tell_wish(&mut self, out: &mut Outputs) {
+        if let Some(wish) = self.memory.new_wish(&self.options) {
+            out.push(Output::Memory(wish));
+        }
+    }
+
     /// Shares the memory for logs among the groups, unless somebody chose otherwise.
     fn scale_logs(&mut self) {
-        let share = (LOG_ENTRIES / self.groups.len().max(1)).clamp(250, 3000);
+        let share = (memory::log_entries(self.memory.in_force) / self.groups.len().max(1)).clamp(250, 3000);
         if !self.options.given.contains_key("osd_max_pg_log_entries") {
             self.options.pg.log_entries = share;
         }
@@ -342,6 +345,7 @@ impl Node for Osd {
                 };
                 out.push(Output::Answer { call, result, text });
             }
+            Input::Memory(share) => self.take_memory(share, out),
             Input::Stop => self.begin_stop(now, out),
             network => self.msgr.handle(now, network, out),
         }
@@ -366,6 +370,7 @@ impl Node for Osd {
         self.settle(now, out);
         self.msgr.turn(now, out);
         self.tell_level(out);
+        self.tell_wish(out);
         self.finish_stop(now, out);
     }
 

@@ -4,7 +4,7 @@ use crate::groups::{born, stored};
 use crate::maps::{Maps, OSD_SCOPE, Superblock, format, superblock};
 use crate::{Osd, Phase, Readiness};
 use ::maps::OsdMap;
-use messages::internal::{OsdBoot, OsdDown, OsdReport, Space};
+use messages::internal::{OptionInForce, OsdBoot, OsdDown, OsdReport, Space};
 use messages::mon::{Auth, LogMsg, OsdMapMsg};
 use node::{Level, Mono, Now, Output, Outputs};
 use objectstore::{Hold, ObjectStore, Read, Refused, Ticket, Unread};
@@ -92,6 +92,7 @@ impl Osd {
             Readiness::Opening => {}
             Readiness::Failed(why) => self.fail(out, why),
             Readiness::Ready => {
+                self.begin_with_memory();
                 self.perf = crate::perf::Perf::new(now.mono);
                 self.phase = Phase::Loading;
                 self.load(now, out);
@@ -225,10 +226,19 @@ impl Osd {
                 commit_latency_us: latency,
                 apply_latency_us: latency,
                 images: self.images.take(),
+                options: self.options_in_force(),
                 ..report
             };
             self.msgr.send(session, report.encode());
         }
+    }
+
+    /// What the monitors cannot know of this OSD's options.
+    fn options_in_force(&self) -> Vec<OptionInForce> {
+        let told = self.local_options.keys().filter_map(|name| Some((&**name, self.options.get(name)?.to_owned(), "override")));
+        let memory = (crate::memory::TARGET, self.memory.in_force.to_string(), self.memory.source);
+        let all = told.filter(|(name, ..)| *name != memory.0).chain([memory.clone()]);
+        all.map(|(name, value, source)| OptionInForce { name: name.into(), value, source: source.into() }).collect()
     }
 
     fn slow_ops(&self, now: Now) -> (u32, Vec<(String, String)>) {

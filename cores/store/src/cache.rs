@@ -100,6 +100,8 @@ pub(crate) struct BlockCache {
     lent: usize,
 }
 
+/// How many entries are dropped at a time, so that nobody waits for it.
+pub(crate) const FEW: usize = 4096;
 /// Which part of its own memory a stream turns in, and a run may have at most: both stay the same when memory is lent, since a stream that
 /// swells takes new memory, for nothing.
 const STREAM: usize = 16;
@@ -108,10 +110,15 @@ const REMEMBERED: usize = 2;
 /// Blocks in an entry at most, so that what is used of a long run can stay without the rest.
 const LONGEST_RUN: u64 = 16;
 
+/// How many runs that went are remembered, in a memory of so many bytes.
+fn remembered(memory: usize) -> usize {
+    REMEMBERED * memory / (LONGEST_RUN as usize * BLOCK)
+}
+
 impl BlockCache {
     /// It has `own` bytes, and is lent at most `lendable` more.
     pub(crate) fn new(own: usize, lendable: usize) -> Self {
-        let passed = Generations::new(REMEMBERED * (own + lendable) / (LONGEST_RUN as usize * BLOCK));
+        let passed = Generations::new(remembered(own + lendable));
         Self {
             singles: Hashed::default(),
             runs: BTreeMap::new(),
@@ -123,6 +130,14 @@ impl BlockCache {
         }
     }
 
+    /// From now on it has `own` bytes, and is lent at most `lendable` more.
+    pub(crate) fn resize(&mut self, own: usize, lendable: usize) {
+        self.own = own;
+        self.lent = self.lent.min(lendable);
+        self.passed.resize(remembered(own + lendable));
+        self.fit();
+    }
+
     /// Most bytes that are kept now.
     fn limit(&self) -> usize {
         self.own + self.lent
@@ -131,6 +146,14 @@ impl BlockCache {
     /// What others do not need of their memory may be used here until they need it.
     pub(crate) fn lend(&mut self, bytes: usize) {
         self.lent = bytes;
+        self.shrink();
+    }
+
+    /// Keeps what its memory allows.
+    fn fit(&mut self) {
+        while self.queues[Line::Streams as usize].bytes > self.own / STREAM {
+            self.evict(Line::Streams);
+        }
         self.shrink();
     }
 
@@ -195,10 +218,7 @@ impl BlockCache {
                 false => self.insert_run(standing, block + at, part, shared),
             }
         }
-        while self.queues[Line::Streams as usize].bytes > self.own / STREAM {
-            self.evict(Line::Streams);
-        }
-        self.shrink();
+        self.fit();
         if self.queues.iter().map(|q| q.order.len()).sum::<usize>() > 2 * (self.singles.len() + self.runs.len()) + 64 {
             self.tidy();
         }
@@ -207,6 +227,7 @@ impl BlockCache {
     /// Time goes on.
     pub(crate) fn tick(&mut self, now: Mono) {
         self.growth.tick(now);
+        self.passed.let_go(FEW);
     }
 
     /// Bytes that are kept.
@@ -347,7 +368,13 @@ impl PageCache {
             Some(old) => self.bytes -= old.value.size(),
             None => self.queue.push_back(block),
         }
-        while self.bytes > self.limit {
+        self.resize(self.limit);
+    }
+
+    /// From now on it keeps so many bytes.
+    pub(crate) fn resize(&mut self, limit: usize) {
+        self.limit = limit;
+        while self.bytes > limit {
             self.evict();
         }
     }
@@ -389,8 +416,13 @@ pub(crate) struct Known {
 pub(crate) struct Generations<K, V> {
     young: Hashed<K, V>,
     old: Hashed<K, V>,
+    /// Those that are on their way out, since there is less room than there was.
+    leaving: Option<Leaving<K, V>>,
     limit: usize,
 }
+
+#[allow(clippy::disallowed_types)]
+type Leaving<K, V> = hashbrown::hash_map::IntoIter<K, V>;
 
 /// Onodes of objects that were used of late. Boxed: a table that doubles takes new memory for all its slots, and new memory is dear
 /// (see [`growth`]).
@@ -401,7 +433,24 @@ pub(crate) type RangeCache = Generations<Extent, (u64, Patch)>;
 impl<K: Hash + Eq, V> Generations<K, V> {
     /// At most about `limit` entries.
     pub(crate) fn new(limit: usize) -> Self {
-        Self { young: Hashed::default(), old: Hashed::default(), limit: limit.max(16) }
+        Self { young: Hashed::default(), old: Hashed::default(), leaving: None, limit: limit.max(16) }
+    }
+
+    /// From now on it has at most about `limit` entries.
+    pub(crate) fn resize(&mut self, limit: usize) {
+        self.limit = limit.max(16);
+        if self.len() > self.limit && self.leaving.is_none() {
+            let oldest = if self.old.is_empty() { &mut self.young } else { &mut self.old };
+            self.leaving = Some(std::mem::take(oldest).into_iter());
+        }
+    }
+
+    /// Lets go of `most` of those that are on their way out. Whether there are more.
+    pub(crate) fn let_go(&mut self, most: usize) -> bool {
+        if self.leaving.as_mut().is_some_and(|leaving| leaving.by_ref().take(most).count() < most) {
+            self.leaving = None;
+        }
+        self.leaving.is_some()
     }
 
     /// Number of entries.
@@ -586,6 +635,8 @@ mod tests {
         }
         let left = (5000..5040).filter(|b| cache.get(*b, 1).is_some()).count();
         assert_eq!(left, 40, "a scan does not drive out what was used");
+        cache.resize(8 * BLOCK, 0);
+        assert!(cache.bytes() <= 8 * BLOCK && cache.queues[Line::Streams as usize].bytes <= BLOCK / 2);
         let mut onodes = OnodeCache::new(20);
         for i in 0..100 {
             onodes.put(Box::new(HObject::start_of_hash(1, i)), Box::new(Known { key: Bytes::new(), onode: None, first: None }));
@@ -593,5 +644,20 @@ mod tests {
             assert!(onodes.young.len() + onodes.old.len() <= 20);
         }
         assert!(onodes.get(&HObject::start_of_hash(1, 0)).is_some());
+    }
+
+    #[test]
+    fn entries_go_a_few_at_a_time_when_there_is_less_room() {
+        let mut cache = Generations::new(1000);
+        (0..1000).for_each(|i| cache.put(i, i));
+        cache.resize(600);
+        assert_eq!((cache.len(), cache.get(&3).copied()), (500, None));
+        assert!(cache.let_go(300));
+        cache.resize(16);
+        assert_eq!((cache.len(), cache.let_go(300)), (500, false));
+        cache.resize(16);
+        assert_eq!((cache.len(), cache.let_go(499), cache.let_go(499)), (0, true, false));
+        cache.put(1, 1);
+        assert_eq!(cache.get(&1).copied(), Some(1));
     }
 }

@@ -10,6 +10,7 @@
 //! | `index` | keys, layers of changes, pages, the tree |
 //! | `checkpoint` | freeze, move, merge, flip |
 //! | `space` | free blocks, references |
+//! | `cache`, `memory` | what is kept in memory, and how much |
 //! | `open` | making, opening, replay |
 //! | `fsck` | checking a stopped store |
 
@@ -35,6 +36,7 @@ mod impaired;
 mod index;
 mod io;
 mod journal;
+mod memory;
 mod onode;
 mod open;
 mod read;

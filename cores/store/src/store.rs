@@ -48,7 +48,9 @@ pub(crate) struct Limbo {
 
 /// A store on one disk. See the crate's text.
 pub struct Store {
+    /// Its memory is what is in force, on its way to `memory_goal`.
     pub(crate) config: Config,
+    pub(crate) memory_goal: u64,
     pub(crate) phase: Phase,
     pub(crate) failure: Option<String>,
     pub(crate) impaired: Option<Impaired>,
@@ -191,6 +193,7 @@ impl Store {
             read_only: false,
             #[cfg(test)]
             sabotage: None,
+            memory_goal: config.memory,
             config,
         };
         store.io.stat(DATA, Purpose::Open);
@@ -307,6 +310,7 @@ impl Store {
         }
         if self.ready() && self.failure.is_none() && !self.read_only {
             self.blocks.tick(now.mono);
+            self.approach_memory();
             self.run_stalled();
             self.settle();
             self.form_groups();
@@ -326,7 +330,7 @@ impl Store {
     }
 
     /// Blocks of data take what the other caches do not use, until they do.
-    fn lend_unused(&mut self) {
+    pub(crate) fn lend_unused(&mut self) {
         let entries = self.onodes.get_mut().unused() + self.ranges.get_mut().unused();
         self.blocks.lend(self.pages.unused() + entries * ENTRY);
     }
@@ -339,7 +343,7 @@ impl Store {
         if !self.ready() {
             return self.io.deadline();
         }
-        if self.checkpoint_has_work() {
+        if self.checkpoint_has_work() || self.memory_changes() {
             return Mono(0);
         }
         self.io.deadline().min(self.ask_sizes_at()).min(self.reclaim_at()).min(self.rest_ends())

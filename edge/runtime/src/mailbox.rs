@@ -2,7 +2,7 @@
 
 use crate::compute::Computer;
 use crate::sys::EventFd;
-use node::{CallId, Input, Mail, MailId, Token};
+use node::{CallId, Input, Mail, MailId, MemoryShare, MemoryWish, Token};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -67,6 +67,10 @@ struct Queue {
     waiting: VecDeque<Posted>,
     /// How many of them are calls.
     calls: usize,
+    /// The newest share of memory, if the machine was not told yet.
+    memory: Option<MemoryShare>,
+    /// What it said last of its memory.
+    wish: Option<MemoryWish>,
     /// The driver has ended: nobody will look any more.
     closed: bool,
 }
@@ -151,6 +155,26 @@ impl Caller {
         Ok(answer)
     }
 
+    /// Sends [`Input::Memory`]; one that the machine has not taken yet is forgotten.
+    ///
+    /// # Errors
+    /// [`CallError::Stopped`]
+    pub fn give_memory(&self, share: MemoryShare) -> Result<(), CallError> {
+        let mut queue = self.0.queue();
+        if queue.closed {
+            return Err(CallError::Stopped);
+        }
+        queue.memory = Some(share);
+        drop(queue);
+        self.0.wake.raise();
+        Ok(())
+    }
+
+    /// What the machine said last of its memory, if it said anything.
+    pub fn memory_wish(&self) -> Option<MemoryWish> {
+        self.0.queue().wish
+    }
+
     /// Sends [`Input::Stop`]. A machine that has ended is stopped already.
     pub fn stop(&self) {
         self.0.leave([Posted::Stop]);
@@ -205,6 +229,7 @@ impl Inbox {
     pub(crate) fn drain(&mut self, computer: &mut Computer, inputs: &mut Vec<Input>) -> Result<(), String> {
         let mut queue = self.shared.queue();
         queue.calls = 0;
+        inputs.extend(queue.memory.take().map(Input::Memory));
         for posted in queue.waiting.drain(..) {
             match posted {
                 Posted::Stop => inputs.push(Input::Stop),
@@ -223,6 +248,11 @@ impl Inbox {
             }
         }
         Ok(())
+    }
+
+    /// Keeps what the machine would have of memory for whoever shares it out.
+    pub(crate) fn wish(&mut self, wish: MemoryWish) {
+        self.shared.queue().wish = Some(wish);
     }
 
     /// Passes an answer on. The caller may have given up meanwhile.

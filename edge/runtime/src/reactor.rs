@@ -119,6 +119,7 @@ impl Reactor {
                     self.end = Some(Err(RunError::Fatal(why)));
                 }
             }
+            Output::Memory(wish) => self.inbox.wish(wish),
             Output::Stopped => self.end = self.end.take().or(Some(Ok(()))),
             Output::Fatal(text) => self.end = Some(Err(RunError::Fatal(text))),
         }

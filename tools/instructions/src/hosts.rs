@@ -132,7 +132,7 @@ impl Hosts {
             }
             Output::Log(line) if line.level <= Level::Warn => eprintln!("{}: {}", line.part, line.text),
             Output::Fatal(why) => panic!("a machine cannot go on: {why}"),
-            Output::Log(_) | Output::LogLevel(_) | Output::Answer { .. } | Output::Stopped => {}
+            Output::Log(_) | Output::LogLevel(_) | Output::Memory(_) | Output::Answer { .. } | Output::Stopped => {}
         }
     }
 

@@ -56,6 +56,7 @@ fn cluster(orders: &Rc<RefCell<Orders>>) -> Hosts {
     let store = store::Config { uuid: [3; 16], fsid: FSID, whoami: 0, ..store::Config::default() };
     let config = OsdConfig {
         memory: 256 << 20,
+        memory_ceiling: Some(256 << 20),
         fsid: FSID,
         whoami: 0,
         uuid: [3; 16],

@@ -186,6 +186,7 @@ fn osd(plan: &Plan, number: usize, boot: &Boot, meaning: &(Rc<RefCell<Meaning>>,
         metadata: BTreeMap::from([("hostname".into(), "sim".into())]),
         seed: boot.seed,
         memory: 64 << 20,
+        memory_ceiling: Some(64 << 20),
     };
     let (store, reopen) = open_store(plan, number, boot, &meaning.0, meaning.1.get());
     let store = Box::new(Wrapped::new(store, reopen, meaning.1.clone(), plan.misdeed, boot.life));

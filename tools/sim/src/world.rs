@@ -404,7 +404,7 @@ impl World {
             Input::Disk(done) => self.note(host, "disk done", done.token.0, u64::from(done.result.is_ok())),
             Input::Mail { from, .. } => self.note(host, "mail", u64::from(from.0), 0),
             Input::Computed { token, .. } => self.note(host, "computed", token.0, 0),
-            Input::Call { .. } | Input::Stop => {}
+            Input::Call { .. } | Input::Memory(_) | Input::Stop => {}
         }
     }
 
@@ -493,7 +493,7 @@ impl World {
             }
             Output::Disk(request) => self.disk_request(host, life, request),
             Output::Log(line) => self.log(host, &line),
-            Output::LogLevel(_) => {}
+            Output::LogLevel(_) | Output::Memory(_) => {}
             Output::Answer { call, result, text } => self.answers.push((host, call, result, text)),
             Output::Mail { to, mail } => {
                 self.note(host, "sends mail", u64::from(to.0), 0);

@@ -119,6 +119,18 @@ pub struct ImageFigures {
 }
 denc::plain!(ImageFigures { pool, nspace, image, write_ops, read_ops, write_bytes, read_bytes, write_nanos, read_nanos });
 
+/// An option that has another value at an OSD than the configuration database says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OptionInForce {
+    /// Name.
+    pub name: String,
+    /// Value.
+    pub value: String,
+    /// Who says so: `override`, `cmdline`, `host`, ...
+    pub source: String,
+}
+denc::plain!(OptionInForce { name, value, source });
+
 /// An OSD's figures and its sign of life (osd → mon): every second if something changed, else every five.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OsdReport {
@@ -142,6 +154,8 @@ pub struct OsdReport {
     pub pgs: Vec<PgReport>,
     /// Images that were in use, while the manager wants to know.
     pub images: Vec<ImageFigures>,
+    /// Options that the OSD found or was told by others than the monitors.
+    pub options: Vec<OptionInForce>,
 }
 message!(OsdReport = 0x4e02 v 4 / 4 {
     osd,
@@ -154,6 +168,7 @@ message!(OsdReport = 0x4e02 v 4 / 4 {
     notes,
     pgs,
     images,
+    options,
 });
 
 /// One generation of a service's rotating key.

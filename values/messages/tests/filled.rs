@@ -1,7 +1,9 @@
 //! Messages that no recording holds, with every field and option filled, come back as they were.
 
 use bytes::Bytes;
-use messages::internal::{ImageFigures, OsdBoot, OsdDown, OsdInstruct, OsdReport, PgReport, ServiceKey, ServiceKeys, Space};
+use messages::internal::{
+    ImageFigures, OptionInForce, OsdBoot, OsdDown, OsdInstruct, OsdReport, PgReport, ServiceKey, ServiceKeys, Space,
+};
 use messages::mgr::{CounterType, HealthMetric, MgrClose, MgrConfigure, MgrOpen, MgrReport, ServiceStatus};
 use messages::mon::Statfs;
 use messages::osd::{Backoff, backoff_op};
@@ -69,6 +71,7 @@ fn between_daemons() {
         write_nanos: 5,
         read_nanos: 6,
     }];
+    let options = vec![OptionInForce { name: "osd_memory_target".into(), value: "1".into(), source: "host".into() }];
     comes_back!(
         OsdReport,
         OsdReport {
@@ -81,7 +84,8 @@ fn between_daemons() {
             slow_ops: 7,
             notes,
             pgs,
-            images
+            images,
+            options
         }
     );
     let key = ServiceKey { secret_id: 9, key: [3; 16], created: UTime { sec: 1, nsec: 2 }, expires: UTime { sec: 3, nsec: 4 } };

@@ -9,6 +9,7 @@ use crate::state::Change;
 use crate::state::configdb::{Section, Step};
 use crate::text::Table;
 use bytes::Bytes;
+use messages::internal::OptionInForce;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use types::EntityName;
@@ -155,8 +156,10 @@ fn get(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let options = cx.state.config.for_entity(&name, &place_of(cx.state, &name.kind, &name.id, &host));
     if let Some(key) = args.opt("key") {
         let key = normalize(key);
-        let value = match options.get(&key) {
-            Some((_, value)) => value.clone(),
+        // What nobody has set, and the OSD has found by itself.
+        let found = in_force(cx, &name).iter().find(|o| o.name == key && o.source != "override").map(|o| &o.value);
+        let value = match options.get(&key).map(|(_, value)| value).or(found) {
+            Some(value) => value.clone(),
             None if Kind::of_option(&key).is_some() => String::new(),
             None if key.starts_with("mgr/") => refuse!(ENOENT, "{key} is not set"),
             None => match options::find(&key) {
@@ -312,23 +315,43 @@ fn minimal(cx: &mut Cx<'_>, _: &Args) -> Outcome {
     Ok(Reply::data(text))
 }
 
+/// What an OSD itself says of its options: what it found, and what others told it. Nothing while it is down.
+fn in_force<'a>(cx: &'a Cx<'_>, name: &EntityName) -> &'a [OptionInForce] {
+    let osd = name.id.parse().ok().filter(|osd| name.kind == types::EntityType::Osd && cx.state.osdmap.is_up(*osd));
+    let report = osd.and_then(|osd| cx.soft.osds.get(&osd)).and_then(|soft| soft.report.as_ref());
+    report.map_or(&[], |report| &report.options[..report.options.len().min(MOST_IN_FORCE)])
+}
+
+/// Options that an OSD may say something about.
+const MOST_IN_FORCE: usize = 256;
+
 /// Value and source of an option for an entity.
-fn effective(cx: &Cx<'_>, name: &EntityName, defaults: bool) -> Vec<(String, String, &'static str, String)> {
+fn effective(cx: &Cx<'_>, name: &EntityName, defaults: bool) -> Vec<(String, String, String, String)> {
     let host =
         cx.state.osd_metadata.get(&name.id.parse().unwrap_or(-1)).and_then(|m| m.get("hostname")).cloned().unwrap_or_default();
     let stored = cx.state.config.for_entity(name, &place_of(cx.state, &name.kind, &name.id, &host));
-    let mut rows: BTreeMap<String, (String, &'static str, String)> = BTreeMap::new();
+    let mut rows: BTreeMap<String, (String, String, String)> = BTreeMap::new();
     if defaults {
-        rows.extend(options::OPTIONS.iter().map(|o| (o.name.to_string(), (o.default.to_string(), "default", String::new()))));
+        rows.extend(
+            options::OPTIONS.iter().map(|o| (o.name.to_string(), (o.default.to_string(), "default".to_owned(), String::new()))),
+        );
     }
     for (n, v) in &cx.env.config.options {
-        rows.insert(normalize(n), (v.clone(), "file", String::new()));
+        rows.insert(normalize(n), (v.clone(), "file".to_owned(), String::new()));
     }
     for (n, (_, v)) in stored {
         let overrides =
             rows.get(&n).map(|(v, source, _)| if *source == "file" { format!("file[{v}]") } else { format!("default[{v}]") });
         let default = options::find(&n).map(|o| format!("default[{}]", o.default)).unwrap_or_default();
-        rows.insert(n, (v, "mon", overrides.unwrap_or(default)));
+        rows.insert(n, (v, "mon".to_owned(), overrides.unwrap_or(default)));
+    }
+    for option in in_force(cx, name) {
+        let over = match rows.get(&option.name) {
+            Some((_, source, over)) if *source == option.source => over.clone(),
+            Some((value, source, _)) => format!("{source}[{value}]"),
+            None => String::new(),
+        };
+        rows.insert(option.name.clone(), (option.value.clone(), option.source.clone(), over));
     }
     rows.into_iter().map(|(n, (v, source, over))| (n, v, source, over)).collect()
 }
@@ -352,7 +375,7 @@ fn shown(cx: &mut Cx<'_>, args: &Args, defaults: bool) -> Outcome {
         .collect();
     Ok(cx.show("config", value, || {
         let mut t = Table::simple(&["NAME", "VALUE", "SOURCE", "OVERRIDES", "IGNORES"]);
-        rows.iter().for_each(|(n, v, s, o)| t.row(vec![n.clone(), v.clone(), (*s).into(), o.clone(), String::new()]));
+        rows.iter().for_each(|(n, v, s, o)| t.row(vec![n.clone(), v.clone(), s.clone(), o.clone(), String::new()]));
         t.render()
     }))
 }

@@ -112,7 +112,12 @@ impl Messenger {
                     self.lost(now, conn, fault, false, out);
                 }
             }
-            Input::Disk(_) | Input::Call { .. } | Input::Mail { .. } | Input::Computed { .. } | Input::Stop => {}
+            Input::Disk(_)
+            | Input::Call { .. }
+            | Input::Mail { .. }
+            | Input::Computed { .. }
+            | Input::Memory(_)
+            | Input::Stop => {}
         }
     }
 
@@ -251,6 +256,11 @@ impl Messenger {
     /// What it was configured with.
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// Other bounds from now on; connections that stand keep those of frames.
+    pub fn set_limits(&mut self, limits: crate::Limits) {
+        self.config.limits = limits;
     }
 
     /// Sets the own addresses and number when they are known only after the start.

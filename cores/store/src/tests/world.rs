@@ -134,6 +134,7 @@ impl World {
         self.now += 10_000;
         let mut out = Outputs::default();
         let now = self.now();
+        self.change_memory();
         self.store.turn(now, &mut out);
         self.check_memory();
         for output in out.0 {
@@ -142,6 +143,14 @@ impl World {
                 Output::Log(line) if std::env::var("STORE_LOG").is_ok() => println!("{:?} {}", line.level, line.text),
                 _ => (),
             }
+        }
+    }
+
+    /// Every now and then it has more or less, for a while.
+    fn change_memory(&mut self) {
+        let turns = self.now / 10_000;
+        if turns.is_multiple_of(61) {
+            self.store.set_memory([self.store.config.memory, 16 << 20, 5 << 20, 64 << 20][(turns / 61 % 4) as usize]);
         }
     }
 
