@@ -55,7 +55,7 @@ deps-python:
 build: deps-build   ## the release binary, target/release/nacre
 	$(CARGO) build --release -p nacre
 
-test: lint unit build seeds conformance hostile kill-rounds model formats instructions idle memory-small full-disk bit-rot refusals   ## all that CI runs
+test: lint unit build seeds conformance hostile kill-rounds model formats instructions idle memory-small memory-pressure full-disk bit-rot refusals   ## all that CI runs
 
 check-fast: deps-build   ## does it compile, and do the tests of one room pass: make check-fast P=store
 	$(CARGO) clippy $(if $(P),-p $(P),--workspace) --all-targets -- -D warnings
@@ -170,6 +170,16 @@ formats: deps-test build   ## opens the clusters of every format version (some s
 OBJECTS ?= 1000000
 memory: deps-test build   ## memory of an OSD with OBJECTS=1000000 small objects, and its start after kill -9
 	$(PYTHON) tools/conformance/memory.py --nacre $(NACRE) --objects $(OBJECTS)
+
+# Root, and control groups that count memory; skipped where these are not.
+.PHONY: memory-pressure memory-pressure-long
+memory-pressure: deps-test build   ## three OSDs in a control group of 512 MiB, under load, its limit lowered and raised (1 min)
+	timeout 400 $(PYTHON) tools/conformance/memory_pressure.py --nacre $(NACRE) --dir .
+
+MINUTES ?= 10
+memory-pressure-long: deps-test build   ## the same for MINUTES=10, and in one of 2 GiB
+	$(PYTHON) tools/conformance/memory_pressure.py --nacre $(NACRE) --dir . --minutes $(MINUTES)
+	$(PYTHON) tools/conformance/memory_pressure.py --nacre $(NACRE) --dir . --minutes $(MINUTES) --limit-mib 2048
 
 .PHONY: memory-small bench
 memory-small: deps-test build   ## the same with 50,000 objects (half a minute)

@@ -177,7 +177,7 @@ def main():
     args = parser.parse_args()
     top = tempfile.mkdtemp(prefix="nacre-greedy-", dir=args.dir)
     try:
-        with Cluster(os.path.abspath(args.nacre), os.path.join(top, "c"), "--osds", 1) as cluster:
+        with Cluster(os.path.abspath(args.nacre), os.path.join(top, "c"), "--osds", 1, "--memory", "256M") as cluster:
             cluster.start()
             story = Story(cluster, args.growth_mib)
             story.pipelined()

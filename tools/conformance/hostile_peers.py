@@ -138,7 +138,7 @@ class Cluster(live.Cluster):
     """A cluster, a stock client of it, and its ports."""
 
     def __init__(self, args, auth):
-        super().__init__(args.nacre, os.path.join(args.dir, auth), "--osds", 1, port=args.port, auth=auth)
+        super().__init__(args.nacre, os.path.join(args.dir, auth), "--osds", 1, "--memory", "256M", port=args.port, auth=auth)
         self.start()
         self.client = rados.Rados(conffile=self.conf, conf={"client_mount_timeout": "20"})
         self.client.connect()

@@ -92,7 +92,7 @@ def main():
     parser.add_argument("--nacre", required=True)
     parser.add_argument("--objects", type=int, default=1_000_000)
     parser.add_argument("--size", type=int, default=4096)
-    parser.add_argument("--limit-mib", type=int, default=256, help="for the process: one OSD and the monitor")
+    parser.add_argument("--limit-mib", type=int, default=256, help="ceiling of the OSD, which holds for the process: with the monitor")
     parser.add_argument("--start-seconds", type=float, default=2.0)
     parser.add_argument("--seconds", type=int, default=5, help="of each benchmark")
     parser.add_argument("--dir")
@@ -102,7 +102,7 @@ def main():
     top = tempfile.mkdtemp(prefix="nacre-memory-", dir=args.dir)
     good = True
     try:
-        with Cluster(nacre, os.path.join(top, "c"), "--osds", 1, *args.more) as cluster:
+        with Cluster(nacre, os.path.join(top, "c"), "--osds", 1, "--memory", f"{args.limit_mib}M", *args.more) as cluster:
             cluster.start()
             cluster.run("ceph", "osd", "pool", "create", "p", 32)
             loader = Loader(cluster.conf, "p")

@@ -58,7 +58,7 @@ def held(cluster, osds):
         if code:
             raise Failed([f"osd.{osd} does not tell its counters: {status}"])
         told = json.loads(out)
-        total += sum(n * ENTRIES.get(name, 1) for name, n in told["store"]["memory"].items())
+        total += sum(n * ENTRIES.get(name, 1) for name, n in told["store"]["memory"].items() if name != "target")
         total += sum(told["pg"][name] for name in OF_GROUPS)
     return total
 
@@ -242,7 +242,7 @@ def main():
     parser.add_argument("more", nargs="*")
     args = parser.parse_args()
     place = Place(args.dir, "nacre-soak-")
-    server = Server(args.nacre, os.path.join(place.path, "cluster"), args.port or free_port(), args.osds, args.auth, ["--osd-size", args.osd_size, *args.more])
+    server = Server(args.nacre, os.path.join(place.path, "cluster"), args.port or free_port(), args.osds, args.auth, ["--osd-size", args.osd_size, "--memory", f"{CEILING // MIB}M", *args.more])
     try:
         server.start()
         wrong = soak(args, server)

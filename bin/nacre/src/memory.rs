@@ -181,7 +181,7 @@ impl Watch {
         let mut shares = shares.iter();
         self.members.retain_mut(|member| {
             let Some(share) = shares.next().filter(|share| member.told != Some(**share)) else { return true };
-            less |= member.told.is_none_or(|told| share.bytes < told.bytes);
+            less |= member.told.is_some_and(|told| share.bytes < told.bytes);
             member.told = Some(*share);
             member.caller.give_memory(*share) != Err(CallError::Stopped)
         });

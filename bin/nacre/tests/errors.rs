@@ -269,6 +269,7 @@ fn options_that_make_no_sense() {
         ("up --dir x --osds -1", "-1"),
         ("up --dir x --osd-size 1X", "number of bytes"),
         ("up --dir x --memory lots", "number of bytes"),
+        ("up --dir x --memory 63M", "at least"),
         ("up --dir x --port 70000", "70000"),
         ("up --dir x --bind here", "here"),
         ("up --dir x --auth maybe", "maybe"),

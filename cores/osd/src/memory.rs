@@ -7,7 +7,7 @@ use node::{Level, MemoryBound, MemoryShare, MemoryWish, Outputs};
 
 /// Name of the option that shows what is in force.
 pub(crate) const TARGET: &str = "osd_memory_target";
-/// What an OSD takes however much it was given, in bytes: program, maps, logs of groups.
+/// What an OSD takes however much it was given, in bytes: program, maps, logs of groups. Of little memory it takes less, since logs are shorter.
 const FIXED: u64 = 96 << 20;
 /// Buffers that a thread keeps for the next taker, in bytes: from the first on an eighth of the memory is allowed, from the second on a
 /// thirty-second.
@@ -20,7 +20,7 @@ const PER_LOG_ENTRY: u64 = 1700;
 /// What the store of an OSD takes of its memory, in bytes. The rest is for requests and answers on their way (a quarter), and for what an OSD takes
 /// however much it was given.
 pub fn store_share(memory: u64) -> u64 {
-    (memory / 4 * 3).saturating_sub(FIXED).max(memory / 4)
+    memory / 4 * 3 - FIXED.min(memory / 8 * 3)
 }
 
 /// What a messenger may hold, given the OSD's memory: operations that were received, and answers that clients do not take.

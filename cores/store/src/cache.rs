@@ -95,6 +95,8 @@ pub(crate) struct BlockCache {
     /// First blocks of runs that were read of late, and went: with [`Growth::read`] of then.
     passed: Generations<u64, u64>,
     growth: Growth,
+    /// First blocks of what is to be gathered: see [`BlockCache::gather`].
+    scattered: Vec<u64>,
     /// Bytes that are its own, and those that are lent to it now: see [`BlockCache::lend`].
     own: usize,
     lent: usize,
@@ -125,6 +127,7 @@ impl BlockCache {
             queues: Default::default(),
             passed,
             growth: Growth::new(),
+            scattered: Vec::new(),
             own,
             lent: 0,
         }
@@ -141,6 +144,31 @@ impl BlockCache {
     /// Most bytes that are kept now.
     fn limit(&self) -> usize {
         self.own + self.lent
+    }
+
+    /// From now on [`BlockCache::gather`] has something to do.
+    pub(crate) fn begin_to_gather(&mut self) {
+        self.scattered = self.queues.iter().flat_map(|queue| queue.order.iter().copied()).collect();
+    }
+
+    /// Takes new memory for `most` bytes of what stayed when much else went: what stays lies scattered over memory that is free else, and an
+    /// allocator gives back only what is free as a whole. Whether there is more to do.
+    pub(crate) fn gather(&mut self, most: usize) -> bool {
+        let mut gathered = 0;
+        while gathered < most {
+            let Some(block) = self.scattered.pop() else { return false };
+            if let Some(entry) = self.entry(block) {
+                (entry.value, entry.shared) = (entry.value.on_its_own(), false);
+                gathered += entry.value.len();
+            }
+            if let Some(boxed) = self.singles.get_mut(&block) {
+                // The box, too.
+                let Blocks { value, shared, hot, standing } = &**boxed;
+                let other = Box::new(Blocks { value: value.clone(), shared: *shared, hot: hot.clone(), standing: *standing });
+                *boxed = other;
+            }
+        }
+        !self.scattered.is_empty()
     }
 
     /// What others do not need of their memory may be used here until they need it.
@@ -439,7 +467,14 @@ impl<K: Hash + Eq, V> Generations<K, V> {
     /// From now on it has at most about `limit` entries.
     pub(crate) fn resize(&mut self, limit: usize) {
         self.limit = limit.max(16);
-        if self.len() > self.limit && self.leaving.is_none() {
+        if self.len() > self.limit {
+            self.shed();
+        }
+    }
+
+    /// The older generation is on its way out from now on, unless another one still is.
+    pub(crate) fn shed(&mut self) {
+        if self.leaving.is_none() {
             let oldest = if self.old.is_empty() { &mut self.young } else { &mut self.old };
             self.leaving = Some(std::mem::take(oldest).into_iter());
         }
@@ -635,6 +670,11 @@ mod tests {
         }
         let left = (5000..5040).filter(|b| cache.get(*b, 1).is_some()).count();
         assert_eq!(left, 40, "a scan does not drive out what was used");
+        let (held, hot) = (cache.bytes(), cache.get(5001, 1).expect("is there").bytes().as_ptr());
+        cache.begin_to_gather();
+        assert!(cache.gather(BLOCK) && !cache.gather(1 << 20));
+        assert_eq!(cache.bytes(), held);
+        assert_ne!(cache.get(5001, 1).expect("is there").bytes().as_ptr(), hot, "it has moved");
         cache.resize(8 * BLOCK, 0);
         assert!(cache.bytes() <= 8 * BLOCK && cache.queues[Line::Streams as usize].bytes <= BLOCK / 2);
         let mut onodes = OnodeCache::new(20);

@@ -13,6 +13,7 @@ use crate::index::delta::Delta;
 use crate::io::{DATA, Io, JOURNAL, Purpose, Writing};
 use crate::journal::records::Records;
 use crate::journal::ring::{Mark, Ring};
+use crate::memory::Giving;
 use crate::open::Opening;
 use crate::space::ahead::Ahead;
 use crate::space::alloc::{Allocator, Run};
@@ -48,9 +49,9 @@ pub(crate) struct Limbo {
 
 /// A store on one disk. See the crate's text.
 pub struct Store {
-    /// Its memory is what is in force, on its way to `memory_goal`.
+    /// Its memory is what is in force.
     pub(crate) config: Config,
-    pub(crate) memory_goal: u64,
+    pub(crate) giving: Giving,
     pub(crate) phase: Phase,
     pub(crate) failure: Option<String>,
     pub(crate) impaired: Option<Impaired>,
@@ -193,7 +194,7 @@ impl Store {
             read_only: false,
             #[cfg(test)]
             sabotage: None,
-            memory_goal: config.memory,
+            giving: Giving::new(config.memory),
             config,
         };
         store.io.stat(DATA, Purpose::Open);
@@ -310,7 +311,7 @@ impl Store {
         }
         if self.ready() && self.failure.is_none() && !self.read_only {
             self.blocks.tick(now.mono);
-            self.approach_memory();
+            self.give_memory_back();
             self.run_stalled();
             self.settle();
             self.form_groups();
@@ -343,7 +344,7 @@ impl Store {
         if !self.ready() {
             return self.io.deadline();
         }
-        if self.checkpoint_has_work() || self.memory_changes() {
+        if self.checkpoint_has_work() || self.giving.is_busy() {
             return Mono(0);
         }
         self.io.deadline().min(self.ask_sizes_at()).min(self.reclaim_at()).min(self.rest_ends())
