@@ -23,8 +23,8 @@ POOL = "pressure"
 # Seconds without a single finished operation after which a load stands still; and seconds in which a share must follow a limit.
 STANDS_STILL = 10
 FOLLOWS_DOWN, FOLLOWS_UP = 30, 40
-# Objects of 4 MiB at most, so that a long run needs no large disk.
-LARGE_OBJECTS = 300
+# Objects of one benchmark at most: they are removed before the next, so a long run needs no large disk.
+SMALL_OBJECTS, LARGE_OBJECTS = 20_000, 300
 
 
 def skip(why):
@@ -115,12 +115,22 @@ class Load(threading.Thread):
         self.more = ["--max-objects", str(most)] if most else []
         self.size, self.in_flight = size, in_flight
         self.finished = {"write": 0, "rand": 0}
-        self.wrong, self.slowest, self.moved = [], 0.0, time.monotonic()
+        self.wrong, self.slowest, self.moved, self.cleaning = [], 0.0, time.monotonic(), False
 
     def run(self):
         while not self.over and not self.wrong:
             self.bench("write", "-b", str(self.size), "--no-cleanup", *self.more)
             self.bench("rand")
+            self.clean_up()
+
+    def clean_up(self):
+        """Every benchmark has objects of its own, which would fill the OSDs."""
+        self.cleaning = True
+        command = ["rados", "-c", self.conf, "-p", POOL, "cleanup", "--run-name", self.name]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        if done.returncode != 0 and not self.over:
+            self.wrong.append(f"rados cleanup ends with {done.returncode}: {done.stderr.strip()}")
+        self.moved, self.cleaning = time.monotonic(), False
 
     def bench(self, what, *more):
         command = ["rados", "-c", self.conf, "-p", POOL, "--run-name", self.name, "bench", "8", what, "-t", str(self.in_flight), *more]
@@ -143,7 +153,7 @@ class Load(threading.Thread):
 
     def check(self):
         still = time.monotonic() - self.moved
-        if still > STANDS_STILL:
+        if still > STANDS_STILL and not self.cleaning:
             self.wrong.append(f"load {self.name}: nothing finished for {still:.0f} s")
         if self.wrong:
             raise Failed(self.wrong)
@@ -222,7 +232,7 @@ def run(args, top, group):
         given, sources = targets(server, args.osds)
         if sources != {"cgroup"} or not limit // 2 < sum(given) < limit:
             raise Failed([f"OSDs begin with {[g // MIB for g in given]} MiB, by {sources}"])
-        loads = [Load(server.conf, "small", 4096, 64, 100_000), Load(server.conf, "large", 4 << 20, 32, LARGE_OBJECTS)]
+        loads = [Load(server.conf, "small", 4096, 64, SMALL_OBJECTS), Load(server.conf, "large", 4 << 20, 32, LARGE_OBJECTS)]
         for load in loads:
             load.start()
         watch = Watch(server, group, loads, args.osds)

@@ -6,6 +6,7 @@ use memory::text::{self, Mount, Version};
 use memory::{Domain, Governor, Others, Reading};
 use node::{Level, MemoryBound, MemoryShare, MemoryWish, Mono};
 use runtime::{CallError, Caller};
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -109,7 +110,9 @@ impl Probe {
 
     fn server(&self, process: &Path) -> Option<Server> {
         let threads = fs::read_dir(process.join("task")).ok()?.flatten();
-        let osds = threads.filter(|thread| read(thread.path().join("comm")).starts_with("osd.")).count();
+        // Threads that an OSD's begins have its name, too.
+        let names: BTreeSet<String> = threads.map(|thread| read(thread.path().join("comm"))).collect();
+        let osds = names.iter().filter(|name| name.starts_with("osd.")).count();
         let cgroup = read(process.join("cgroup"));
         let group = self.mount.as_ref().and_then(|mount| text::group(&cgroup, mount.version)).unwrap_or_default();
         let resident = text::resident(&read(process.join("status")))?;
