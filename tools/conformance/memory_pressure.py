@@ -153,7 +153,7 @@ class Load(threading.Thread):
 
     def check(self):
         still = time.monotonic() - self.moved
-        if still > STANDS_STILL and not self.cleaning:
+        if still > STANDS_STILL and self.is_alive() and not self.cleaning:
             self.wrong.append(f"load {self.name}: nothing finished for {still:.0f} s")
         if self.wrong:
             raise Failed(self.wrong)

@@ -110,14 +110,18 @@ impl Probe {
 
     fn server(&self, process: &Path) -> Option<Server> {
         let threads = fs::read_dir(process.join("task")).ok()?.flatten();
-        // Threads that an OSD's begins have its name, too.
         let names: BTreeSet<String> = threads.map(|thread| read(thread.path().join("comm"))).collect();
-        let osds = names.iter().filter(|name| name.starts_with("osd.")).count();
+        let osds = names.iter().filter(|name| is_osd(name)).count();
         let cgroup = read(process.join("cgroup"));
         let group = self.mount.as_ref().and_then(|mount| text::group(&cgroup, mount.version)).unwrap_or_default();
         let resident = text::resident(&read(process.join("status")))?;
         (osds > 0).then(|| Server { osds, resident, group: group.to_owned() })
     }
+}
+
+/// Whether a thread of this name is an OSD's. (Threads that it begins have its name, too; `osd.0.asok` only answers.)
+fn is_osd(name: &str) -> bool {
+    name.trim_end().strip_prefix("osd.").is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
 /// An OSD that is told.
@@ -228,6 +232,11 @@ fn give_back() {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn threads_of_osds_are_known_by_their_names() {
+        assert_eq!(["osd.0\n", "osd.12", "osd.0.asok\n", "osd.", "mon.a"].map(is_osd), [true, true, false, false, false]);
+    }
 
     #[test]
     fn this_machine_tells_what_it_has() {
