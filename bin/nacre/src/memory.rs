@@ -178,7 +178,8 @@ impl Watch {
             self.tell(&shares);
         }
         if Instant::now() < self.collect_until {
-            give_back();
+            // Here, so that no OSD has to wait for it.
+            runtime::give_memory_back();
         }
     }
 
@@ -215,18 +216,6 @@ impl Watch {
             false => self.log.say(Level::Info, format!("memory is not short any more: {left} MiB are left")),
         }
     }
-}
-
-/// Gives free memory of all threads back to the kernel. What an OSD's thread has let go of lies with the allocator until then, which is the same
-/// for all, so no OSD has to wait for it.
-#[allow(unsafe_code)]
-fn give_back() {
-    // SAFETY: the declaration is that of mimalloc's header, and mimalloc is this program's allocator.
-    unsafe extern "C" {
-        fn mi_collect(force: bool);
-    }
-    // SAFETY: it may be called at any time from any thread, and takes nothing that anybody uses.
-    unsafe { mi_collect(true) }
 }
 
 #[cfg(test)]

@@ -39,6 +39,8 @@ mod uring;
 pub use device::{Device, DeviceError, DeviceOptions};
 pub use mailbox::{Answer, CallError, Caller, Inbox, PostOffice, mailbox};
 pub use memory::Memory;
+#[cfg(feature = "mimalloc")]
+pub use memory::give_memory_back;
 pub use reactor::{RunError, drive, run};
 
 use node::{DeviceId, Level, ListenerId, LogLine, MailId};

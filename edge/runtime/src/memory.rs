@@ -60,6 +60,20 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Memory<A> {
     }
 }
 
+/// Gives free memory of all threads back to the kernel, in a program whose allocator is mimalloc. What a thread has let go of lies with the allocator
+/// until then, which is the same for all, so any thread may do it for the others.
+#[cfg(feature = "mimalloc")]
+pub fn give_memory_back() {
+    // For its library, which has the function.
+    use mimalloc as _;
+    // SAFETY: the declaration is that of mimalloc's header.
+    unsafe extern "C" {
+        fn mi_collect(force: bool);
+    }
+    // SAFETY: it may be called at any time from any thread, and takes nothing that anybody uses.
+    unsafe { mi_collect(true) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
