@@ -113,7 +113,7 @@ class Load(threading.Thread):
         super().__init__(daemon=True)
         self.conf, self.name, self.over = conf, name, False
         self.more = ["--max-objects", str(most)] if most else []
-        self.size, self.in_flight = size, in_flight
+        self.size, self.in_flight, self.client = size, in_flight, None
         self.finished = {"write": 0, "rand": 0}
         self.wrong, self.slowest, self.moved, self.cleaning = [], 0.0, time.monotonic(), False
 
@@ -136,6 +136,7 @@ class Load(threading.Thread):
         command = ["rados", "-c", self.conf, "-p", POOL, "--run-name", self.name, "bench", "8", what, "-t", str(self.in_flight), *more]
         done, self.moved = 0, time.monotonic()
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+            self.client = process
             for line in process.stdout:
                 words = line.split()
                 # `sec Cur-ops started finished avg-MB/s ...`
@@ -259,6 +260,8 @@ def run(args, top, group):
     finally:
         for load in loads:
             load.over = True
+            if load.client:
+                load.client.kill()  # it would wait for the server for ever
         server.kill()
 
 
