@@ -43,6 +43,14 @@ pub trait Backend: ObjectStore {
     fn drop_caches(&mut self) {}
     /// From now on it may keep so many bytes in memory.
     fn set_memory(&mut self, _bytes: u64) {}
+    /// Says what does not hold of the store, if something does not. `thorough`: at a price that grows with the disk.
+    ///
+    /// # Errors
+    /// The sentence.
+    #[cfg(feature = "sim")]
+    fn self_check(&self, _thorough: bool) -> Result<(), String> {
+        Ok(())
+    }
     /// Begins to write what changed lately into the index, as it would by itself later. False if there is nothing to write.
     fn compact(&mut self) -> bool {
         false
@@ -106,6 +114,10 @@ impl Backend for store::Store {
     }
     fn compact(&mut self) -> bool {
         store::Store::compact(self)
+    }
+    #[cfg(feature = "sim")]
+    fn self_check(&self, thorough: bool) -> Result<(), String> {
+        store::Store::self_check(self, thorough)
     }
     fn counters(&self) -> serde_json::Value {
         let c = store::Store::counters(self);

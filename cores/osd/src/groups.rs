@@ -66,6 +66,22 @@ impl Groups {
         false
     }
 
+    /// The tables of groups agree with each other.
+    #[cfg(feature = "sim")]
+    pub(crate) fn self_check(&self) -> Result<(), String> {
+        for (id, slot) in &self.by_id {
+            let there = self.slots.get(*slot as usize).and_then(Option::as_ref);
+            if there.is_none_or(|pg| pg.id().pg != *id) {
+                return Err(format!("pg {id} is not in its slot {slot}"));
+            }
+        }
+        let deadlines: BTreeMap<(Mono, Slot), ()> = self.deadline_of.iter().map(|(slot, at)| ((*at, *slot), ())).collect();
+        if deadlines != self.deadlines {
+            return Err(format!("deadlines by time are {:?}, by group {:?}", self.deadlines, self.deadline_of));
+        }
+        Ok(())
+    }
+
     /// All groups with their slots, in order of ids.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (PgId, &Pg)> {
         self.by_id.iter().filter_map(|(id, slot)| Some((*id, self.slots[*slot as usize].as_ref()?)))

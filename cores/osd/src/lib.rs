@@ -33,6 +33,8 @@ mod monlink;
 mod perf;
 mod query;
 mod report;
+#[cfg(feature = "sim")]
+mod selfcheck;
 mod sessions;
 
 pub use backend::{Backend, Readiness};

@@ -35,6 +35,12 @@ pub(crate) fn numbered(slot: u32, number: u64) -> u64 {
     u64::from(slot) << SLOT_SHIFT | number
 }
 
+/// The number in an id.
+#[cfg(any(test, feature = "sim"))]
+pub(crate) fn number_of(id: u64) -> u64 {
+    id & ((1 << SLOT_SHIFT) - 1)
+}
+
 /// The slot of the group that gave a hold or a ticket this id.
 pub fn slot_of(id: u64) -> u32 {
     denc::low32(id >> SLOT_SHIFT)

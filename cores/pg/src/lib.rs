@@ -64,6 +64,8 @@ mod pg;
 mod removal;
 mod run;
 mod scrub;
+#[cfg(any(test, feature = "sim"))]
+mod selfcheck;
 mod split;
 mod stats;
 mod trim;

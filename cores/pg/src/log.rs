@@ -134,6 +134,12 @@ impl Log {
         self.records.pieces.len() * PIECE * size_of::<Done>() + self.index.allocation_size()
     }
 
+    /// The newest entry of the log.
+    #[cfg(any(test, feature = "sim"))]
+    pub(crate) fn newest(&self) -> Option<&Done> {
+        self.records.get(self.records.len().checked_sub(1).filter(|_| self.len() > 0)?)
+    }
+
     /// The `n` oldest entries of the log.
     pub(crate) fn oldest(&self, n: usize) -> impl Iterator<Item = &Done> {
         self.records.from(self.dups).take(n)

@@ -41,6 +41,17 @@ const MOST_INDEX: u32 = 1 << 20;
 const JOURNAL: u64 = 1 << 63;
 const STAGED: u64 = 1 << 62;
 
+#[cfg(any(test, feature = "sim"))]
+impl Cell {
+    /// Where its data lies, if it has any.
+    pub(crate) fn place(self) -> Option<Place> {
+        match self {
+            Cell::Data(block) => Some(block.place),
+            _ => None,
+        }
+    }
+}
+
 impl Place {
     /// Damaged data.
     pub(crate) const BAD: Place = Place(u64::MAX);

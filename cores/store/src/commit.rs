@@ -44,6 +44,14 @@ pub(crate) struct Flight {
     records: Vec<(u64, u64)>,
 }
 
+#[cfg(any(test, feature = "sim"))]
+impl Flight {
+    /// Its group.
+    pub(crate) fn lsn(&self) -> u64 {
+        self.lsn
+    }
+}
+
 /// Flushes of data in flight at most. With one, all that is written during a flush waits for the next, and writes that came apart go on together:
 /// the disk has nothing to do while they are received, and nobody receives while it works.
 const SETTLES: usize = 4;

@@ -40,6 +40,8 @@ mod memory;
 mod onode;
 mod open;
 mod read;
+#[cfg(any(test, feature = "sim"))]
+mod selfcheck;
 mod space;
 mod store;
 mod superblock;

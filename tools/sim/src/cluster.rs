@@ -2,7 +2,7 @@
 
 use crate::disk::DiskConfig;
 use crate::history::History;
-use crate::misdeed::{Misdeed, Reopen, Wayward, Wrapped};
+use crate::misdeed::{Misdeed, Reopen, Strict, Wayward, Wrapped};
 use crate::model::Action;
 use crate::reference::{Meaning, RefStore};
 use crate::rng::Rng;
@@ -146,7 +146,7 @@ fn key_of(name: &str) -> [u8; 16] {
     key
 }
 
-fn monitor(plan: &Plan, boot: &Boot) -> Monitor {
+fn monitor(plan: &Plan, boot: &Boot) -> Strict {
     let mut keys = Vec::new();
     let mut entity = |name: &str, caps: &[(&str, &str)]| {
         let caps = caps.iter().map(|(service, text)| (service.to_string(), text.to_string())).collect();
@@ -171,7 +171,7 @@ fn monitor(plan: &Plan, boot: &Boot) -> Monitor {
         options: BTreeMap::new(),
         log_bytes: 256 << 10,
     };
-    Monitor::new(config, boot.seed)
+    Strict(Monitor::new(config, boot.seed))
 }
 
 fn osd(plan: &Plan, number: usize, boot: &Boot, meaning: &(Rc<RefCell<Meaning>>, Rc<Cell<bool>>)) -> Wayward {

@@ -3,6 +3,7 @@
 
 use crate::rng::Rng;
 use bytes::Bytes;
+use mon::Monitor;
 use node::{DiskDone, Input, Mono, Node, Now, Outputs};
 use objectstore::{
     Event, Hold, Limit, Mutation, ObjectStat, ObjectStore, Page, Range, Read, Refused, Space, Ticket, Transaction, Wish,
@@ -24,18 +25,43 @@ pub enum Misdeed {
     UncheckedRead,
     /// Nobody hands the maps to clients whose writes were dropped for want of room.
     SilentDrop,
+    /// Now and then a placement group forgets which job holds an object.
+    LostHolder,
 }
 
-/// An OSD, perhaps with a misdeed.
+/// Turns between two thorough checks.
+const THOROUGH: u32 = 64;
+
+/// A monitor that must keep its own rules after every turn.
+pub struct Strict(pub Monitor);
+
+impl Node for Strict {
+    fn handle(&mut self, now: Now, input: Input, out: &mut Outputs) {
+        self.0.handle(now, input, out);
+    }
+    fn turn(&mut self, now: Now, out: &mut Outputs) {
+        self.0.turn(now, out);
+        self.0.self_check().unwrap_or_else(|why| panic!("the monitor breaks its own rules: {why}"));
+    }
+    fn deadline(&self) -> Mono {
+        self.0.deadline()
+    }
+    fn carried_out(&mut self, now: Now) {
+        self.0.carried_out(now);
+    }
+}
+
+/// An OSD that must keep its own rules after every turn, perhaps with a misdeed.
 pub struct Wayward {
     osd: Osd,
-    forgets: bool,
+    misdeed: Option<Misdeed>,
+    turns: u32,
 }
 
 impl Wayward {
     /// This OSD.
     pub fn new(osd: Osd, misdeed: Option<Misdeed>) -> Self {
-        Self { osd, forgets: misdeed == Some(Misdeed::SilentDrop) }
+        Self { osd, misdeed, turns: 0 }
     }
 }
 
@@ -45,10 +71,15 @@ impl Node for Wayward {
     }
     fn turn(&mut self, now: Now, out: &mut Outputs) {
         self.osd.turn(now, out);
-        // Maps come in turns of their own, nearly always.
-        if self.forgets {
-            self.osd.forget_turned_away();
+        self.turns += 1;
+        match self.misdeed {
+            // Maps come in turns of their own, nearly always.
+            Some(Misdeed::SilentDrop) => self.osd.forget_turned_away(),
+            Some(Misdeed::LostHolder) if self.turns.is_multiple_of(16) => self.osd.forget_holder(),
+            _ => {}
         }
+        let checked = self.osd.self_check(self.turns.is_multiple_of(THOROUGH));
+        checked.unwrap_or_else(|why| panic!("the OSD breaks its own rules: {why}"));
     }
     fn deadline(&self) -> Mono {
         self.osd.deadline()
@@ -136,6 +167,9 @@ impl Backend for Wrapped {
     fn stopped(&self) -> bool {
         self.store.stopped()
     }
+    fn self_check(&self, thorough: bool) -> Result<(), String> {
+        self.store.self_check(thorough)
+    }
     fn counters(&self) -> serde_json::Value {
         self.store.counters()
     }
@@ -204,7 +238,9 @@ impl ObjectStore for Wrapped {
                 Ok(())
             }
             Some(Misdeed::SplitTransaction) => self.submit_split(transaction, ticket),
-            Some(Misdeed::UncheckedRead | Misdeed::SilentDrop) | None => self.store.submit(transaction, ticket),
+            Some(Misdeed::UncheckedRead | Misdeed::SilentDrop | Misdeed::LostHolder) | None => {
+                self.store.submit(transaction, ticket)
+            }
         }
     }
     fn congested(&self) -> bool {

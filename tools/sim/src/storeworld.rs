@@ -222,6 +222,7 @@ struct StoreNode {
     reads: BTreeMap<Hold, (usize, HObject)>,
     next_hold: u64,
     next: Mono,
+    turns: u32,
     stopping: bool,
 }
 
@@ -253,6 +254,7 @@ impl StoreNode {
             reads: BTreeMap::new(),
             next_hold: 2,
             next: Mono(0),
+            turns: 0,
             stopping: false,
         }
     }
@@ -480,6 +482,10 @@ impl Node for StoreNode {
             self.work(now);
         }
         self.store.turn(now, out);
+        self.turns += 1;
+        if let Err(why) = self.store.self_check(self.turns.is_multiple_of(64)) {
+            self.wrong(format!("the store breaks its own rules: {why}"));
+        }
         self.events();
         if self.stopping && self.store.stopped() {
             out.push(Output::Stopped);

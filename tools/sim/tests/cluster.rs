@@ -146,6 +146,12 @@ fn clients_that_are_not_told_why_their_writes_were_dropped_are_found() {
 }
 
 #[test]
+fn a_group_that_forgets_who_holds_an_object_is_found_in_the_same_turn() {
+    let what = found("calm", &Options { misdeed: Some(Misdeed::LostHolder), ..Options::default() });
+    assert!(what.contains("breaks its own rules"), "{what}");
+}
+
+#[test]
 fn a_disk_that_lies_about_durability_is_found() {
     let what = found("deaths-ref", &Options { lying_disks: true, ..Options::default() });
     assert!(!what.is_empty());

@@ -12,6 +12,8 @@ mod manager;
 mod osds;
 mod poolop;
 mod run;
+#[cfg(feature = "sim")]
+mod selfcheck;
 mod sessions;
 mod tick;
 

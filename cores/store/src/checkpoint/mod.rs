@@ -69,6 +69,12 @@ pub(crate) struct Checkpoint {
 }
 
 impl Checkpoint {
+    /// Data blocks of the frozen delta in the journal that have no room yet.
+    #[cfg(any(test, feature = "sim"))]
+    pub(crate) fn promised(&self) -> u64 {
+        self.promised
+    }
+
     /// Blocks taken for pages so far.
     pub(crate) fn pages_taken(&self) -> u64 {
         self.pages_taken

@@ -37,6 +37,12 @@ impl Records {
         self.all.get(index(seq.checked_sub(self.base)?))
     }
 
+    /// Whether this record is remembered.
+    #[cfg(any(test, feature = "sim"))]
+    pub(crate) fn knows(&self, seq: u64) -> bool {
+        self.record(seq).is_some()
+    }
+
     /// A new record, not yet in the ring.
     pub(crate) fn push(&mut self, seq: u64, data: Staged) {
         assert_eq!(seq, self.base + self.all.len() as u64);

@@ -68,6 +68,36 @@ impl Allocator {
         (self.frontier + self.lent).saturating_sub(self.busy.ones())
     }
 
+    /// Whether a block is taken.
+    #[cfg(any(test, feature = "sim"))]
+    pub(crate) fn is_busy(&self, block: u64) -> bool {
+        self.busy.get(block)
+    }
+
+    /// Whether what is counted is what is there, and what the tree refers to is taken.
+    #[cfg(any(test, feature = "sim"))]
+    pub(crate) fn self_check(&self) -> Result<(), String> {
+        for (name, bits) in [("busy", &self.busy), ("stable", &self.stable), ("holes", &self.holes)] {
+            let counted: u64 = bits.runs(0, bits.len()).iter().map(|(_, n)| n).sum();
+            if counted != bits.ones() {
+                return Err(format!("{counted} blocks are {name}, {} were counted", bits.ones()));
+            }
+        }
+        let lost = self
+            .stable
+            .runs(0, self.stable.len())
+            .into_iter()
+            .find(|(start, n)| self.busy.find(*start, false).is_some_and(|at| at < start + n));
+        if let Some((start, n)) = lost {
+            return Err(format!("of the {n} blocks from {start} on, which the tree refers to, some are free"));
+        }
+        let taken = self.first + self.page_blocks + self.lent + self.stable.ones();
+        if taken > self.busy.ones() {
+            return Err(format!("{taken} blocks are taken by the ring, pages and data, {} in all", self.busy.ones()));
+        }
+        Ok(())
+    }
+
     /// Blocks that could be given out now.
     pub(crate) fn free(&self) -> u64 {
         self.busy.len() - self.busy.ones()

@@ -1,0 +1,48 @@
+//! What always holds of a monitor between two calls. The simulator asks after every turn; nobody else pays for it.
+
+use super::{Monitor, Phase};
+
+/// Refuses with a sentence unless `$holds`.
+macro_rules! holds {
+    ($holds:expr, $($text:tt)*) => {
+        if !$holds {
+            return Err(format!($($text)*));
+        }
+    };
+}
+
+impl Monitor {
+    /// Looks at what the monitor knows of its state twice.
+    ///
+    /// # Errors
+    /// A sentence that says what does not hold.
+    pub fn self_check(&self) -> Result<(), String> {
+        if !matches!(self.phase, Phase::Serving | Phase::Stopping) {
+            return Ok(());
+        }
+        self.check_states()?;
+        let indexes: Vec<_> = self.waiting.iter().map(|(index, _)| *index).collect();
+        let behind = indexes.first().is_none_or(|first| *first > self.applied.index);
+        holds!(behind && indexes.is_sorted(), "entries {indexes:?} are waited for, {} is applied", self.applied.index);
+        let last = self.ahead.back().map_or(self.applied.index, |(index, _)| *index);
+        holds!(indexes.last().is_none_or(|index| *index <= last), "entries {indexes:?} are waited for, {last} was proposed last");
+        let (told, epoch) = (self.published.osdmap, self.applied.osdmap.epoch);
+        holds!(told <= epoch, "subscribers were told of map {told}, {epoch} is durable");
+        Ok(())
+    }
+
+    /// States that are not durable follow the one that is, entry by entry; each has the history of its own map.
+    fn check_states(&self) -> Result<(), String> {
+        let (mut index, mut epoch) = (self.applied.index, self.applied.osdmap.epoch);
+        let states = self.ahead.iter().map(|(index, state)| (*index, state));
+        for (at, state) in std::iter::once((index, &self.applied)).chain(states) {
+            holds!(state.index == at, "the state of entry {} is filed under {at}", state.index);
+            holds!(at == index || at == index + 1, "entry {at} follows {index}");
+            holds!((epoch..=epoch + 1).contains(&state.osdmap.epoch), "map {} follows {epoch}", state.osdmap.epoch);
+            let newest = state.history.last();
+            holds!(newest == state.osdmap.epoch, "the history ends with map {newest}, the state has {}", state.osdmap.epoch);
+            (index, epoch) = (at, state.osdmap.epoch);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,117 @@
+//! What always holds of a group between two calls. The simulator asks after every turn; nobody else pays for it.
+
+use crate::pg::{Pg, Phase, Work};
+use std::collections::BTreeMap;
+
+/// Refuses with a sentence unless `$holds`.
+macro_rules! holds {
+    ($holds:expr, $($text:tt)*) => {
+        if !$holds {
+            return Err(format!($($text)*));
+        }
+    };
+}
+
+impl Pg {
+    /// Looks at everything that the group knows of itself twice.
+    ///
+    /// # Errors
+    /// A sentence that says what does not hold.
+    pub fn self_check(&self) -> Result<(), String> {
+        let all =
+            [Self::check_commits, Self::check_lanes, Self::check_jobs, Self::check_log, Self::check_waiting, Self::check_trim];
+        all.iter().try_for_each(|check| check(self)).map_err(|why| format!("pg {}: {why}", self.id))
+    }
+
+    /// Commits come in the order of their tickets, and versions only rise.
+    fn check_commits(&self) -> Result<(), String> {
+        for (older, newer) in self.commits.iter().zip(self.commits.iter().skip(1)) {
+            holds!(older.ticket < newer.ticket, "{:?} was submitted before {:?}", older.ticket, newer.ticket);
+            holds!(older.version <= newer.version, "version {} was submitted before {}", older.version, newer.version);
+            let entries = newer.first.is_none_or(|first| older.version < first);
+            holds!(entries, "the entries of {} begin before those of {} end", newer.version, older.version);
+        }
+        for commit in &self.commits {
+            let (number, first) = (crate::api::number_of(commit.ticket.0), commit.first.unwrap_or(commit.version));
+            holds!(number <= self.tickets, "{:?} was never given out", commit.ticket);
+            holds!(!self.loose.contains(&commit.ticket), "{:?} is both a commit and loose", commit.ticket);
+            holds!(first <= commit.version, "a commit's entries begin at {first} and end at {}", commit.version);
+        }
+        match self.commits.back() {
+            Some(last) => {
+                holds!(last.version <= self.info.last_update, "{} is newer than the group", last.version);
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// A lane is there because a job holds it or its object is not durable; the group finds both again.
+    fn check_lanes(&self) -> Result<(), String> {
+        let newest: BTreeMap<_, _> = self.commits.iter().filter_map(|c| Some((c.head.as_ref()?, c.ticket))).collect();
+        for (head, lane) in &self.lanes {
+            let held = lane.held.is_none_or(|hold| self.jobs.get(&hold).is_some_and(|job| job.head == *head));
+            holds!(held, "the lane of {head} is held by {:?}, which is no job of it", lane.held);
+            holds!(lane.held.is_some() || lane.queue.is_empty(), "work waits for {head}, and nobody will begin it");
+            holds!(lane.held.is_some() || lane.last.is_some(), "the lane of {head} is empty");
+            let last = newest.get(head).copied();
+            holds!(lane.last == last, "the newest commit of {head} is {last:?}, its lane says {:?}", lane.last);
+        }
+        match newest.keys().find(|head| !self.lanes.contains_key(**head)) {
+            Some(head) => Err(format!("{head} is not durable and has no lane")),
+            None => Ok(()),
+        }
+    }
+
+    /// A job that was begun waits under its own hold, and its object's lane knows that somebody is at work.
+    fn check_jobs(&self) -> Result<(), String> {
+        for (hold, job) in &self.jobs {
+            holds!(*hold == job.hold, "job {:?} is filed under {hold:?}", job.hold);
+            holds!(crate::api::number_of(hold.0) <= self.holds, "{hold:?} was never given out");
+            let lane = matches!(job.work, Work::Group(_)) || self.lanes.get(&job.head).is_some_and(|lane| lane.held.is_some());
+            holds!(lane, "{hold:?} works on {}, whose lane is free", job.head);
+            holds!(job.fetched || job.waited, "{hold:?} waits for nothing");
+        }
+        Ok(())
+    }
+
+    /// The log ends where the group is, and begins behind its tail.
+    fn check_log(&self) -> Result<(), String> {
+        let (oldest, newest) = (self.log.oldest(1).next(), self.log.newest());
+        if let (Some(oldest), Some(newest)) = (oldest, newest) {
+            let (tail, head) = (self.info.log_tail, self.info.last_update);
+            holds!(tail < oldest.version, "the log's tail {tail} is not before its oldest entry {}", oldest.version);
+            holds!(newest.version <= head, "the log's newest entry {} is newer than the group's {head}", newest.version);
+        }
+        holds!(self.pages.iter().is_sorted(), "pages of duplicates are out of order: {:?}", self.pages);
+        Ok(())
+    }
+
+    /// Only a group that does not serve lets clients wait.
+    fn check_waiting(&self) -> Result<(), String> {
+        if !self.is_active() {
+            return Ok(());
+        }
+        holds!(self.waiting.is_empty(), "{} operations wait for an active group to become active", self.waiting.len());
+        holds!(self.backoffs.is_empty(), "{} sessions hold back from an active group", self.backoffs.len());
+        Ok(())
+    }
+
+    /// Objects that a trim handed out are in lanes or jobs.
+    fn check_trim(&self) -> Result<(), String> {
+        if !matches!(self.phase, Phase::Active) {
+            return Ok(());
+        }
+        let queued = self.lanes.values().flat_map(|lane| &lane.queue).filter(|work| matches!(work, Work::Trim { .. })).count();
+        let begun = self.jobs.values().filter(|job| matches!(job.work, Work::Trim { .. })).count();
+        let outstanding = self.trim.outstanding;
+        holds!(queued + begun == outstanding, "{outstanding} objects are to be trimmed, {queued} wait and {begun} are begun");
+        Ok(())
+    }
+
+    /// A mistake to be found: the lane of some object forgets who works on it. False if nobody does.
+    pub fn forget_holder(&mut self) -> bool {
+        let held = self.lanes.values_mut().find(|lane| lane.held.is_some());
+        held.is_some_and(|lane| lane.held.take().is_some())
+    }
+}

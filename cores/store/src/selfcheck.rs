@@ -1,0 +1,104 @@
+//! What always holds of a store between two calls. The simulator asks after every turn; nobody else pays for it.
+
+use crate::block::{RANGE, Where};
+use crate::index::delta::Delta;
+use crate::store::Store;
+
+/// Refuses with a sentence unless `$holds`.
+macro_rules! holds {
+    ($holds:expr, $($text:tt)*) => {
+        if !$holds {
+            return Err(format!($($text)*));
+        }
+    };
+}
+
+impl Store {
+    /// Looks at what the store knows of itself twice. `thorough`: also goes through the changes in memory and the map of free blocks.
+    ///
+    /// # Errors
+    /// A sentence that says what does not hold.
+    pub fn self_check(&self, thorough: bool) -> Result<(), String> {
+        if !self.ready() || self.failure.is_some() {
+            return Ok(());
+        }
+        self.check_pipeline()?;
+        self.check_limbo()?;
+        self.check_promises()?;
+        if thorough {
+            self.alloc.self_check()?;
+            self.check_places()?;
+        }
+        Ok(())
+    }
+
+    /// Records go from *pending* into groups, groups become durable in their order.
+    fn check_pipeline(&self) -> Result<(), String> {
+        let unready = self.pending.values().filter(|pending| !pending.ready).count();
+        holds!(unready == self.unready, "{unready} records wait for their data, {} were counted", self.unready);
+        let newest = self.pending.keys().next_back();
+        holds!(newest.is_none_or(|seq| *seq < self.next_seq), "record {newest:?} was never numbered");
+        let unknown = self.unsettled.iter().find(|seq| self.pending.get(seq).is_none_or(|pending| pending.ready));
+        holds!(unknown.is_none(), "record {unknown:?} waits for a flush, but not for its group");
+        holds!(self.durable <= self.lsn, "group {} is durable, {} was the last formed", self.durable, self.lsn);
+        let flights: Vec<u64> = self.flights.iter().map(|flight| flight.lsn()).collect();
+        let formed = flights.iter().all(|lsn| (self.durable + 1..=self.lsn).contains(lsn));
+        holds!(formed, "groups {flights:?} are under way, {} is durable and {} the last formed", self.durable, self.lsn);
+        holds!(flights.len() as u64 == self.lsn - self.durable, "{flights:?} are not all groups after {}", self.durable);
+        Ok(())
+    }
+
+    /// What a flip freed waits for reads that are older than the flip, in the order of flips.
+    fn check_limbo(&self) -> Result<(), String> {
+        let epochs: Vec<u64> = self.limbo.iter().map(|limbo| limbo.epoch).collect();
+        holds!(epochs.is_sorted() && epochs.iter().all(|epoch| *epoch < self.epoch), "flips {epochs:?} of {}", self.epoch);
+        let oldest = self.readers.keys().next();
+        let held = epochs.first().is_none_or(|epoch| oldest.is_some_and(|reader| reader <= epoch));
+        holds!(held, "flip {:?} is settled by nobody: the oldest reader is of {oldest:?}", epochs.first());
+        Ok(())
+    }
+
+    /// Data in the journal has been promised room, and the room is there.
+    fn check_promises(&self) -> Result<(), String> {
+        let frozen = self.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.promised());
+        holds!(frozen <= self.promised, "{frozen} blocks are promised to the checkpoint, {} in all", self.promised);
+        let free = self.alloc.free();
+        holds!(self.promised <= free, "{} blocks are promised, {free} are free", self.promised);
+        Ok(())
+    }
+
+    /// Blocks that changes in memory refer to are not free; those in the journal have a record and a promise.
+    fn check_places(&self) -> Result<(), String> {
+        let frozen = self.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.promised());
+        let active = self.journal_blocks(&self.active)?;
+        let promised = self.promised - frozen;
+        holds!(active <= promised, "{active} blocks of the active delta are in the journal, {promised} are promised");
+        self.frozen.as_ref().map_or(Ok(0), |frozen| self.journal_blocks(frozen)).map(drop)
+    }
+
+    /// How many blocks of a delta lie in the journal.
+    fn journal_blocks(&self, delta: &Delta) -> Result<u64, String> {
+        let mut found = 0;
+        for (extent, patch) in delta.extents.iter() {
+            for place in (0..RANGE as u32).filter_map(|i| patch.get(i).place()) {
+                match place.place() {
+                    Where::Disk(block) => holds!(self.alloc.is_busy(block), "block {block} of {extent:?} is free"),
+                    Where::Journal(seq, _) => {
+                        found += 1;
+                        holds!(self.records.knows(seq), "record {seq} of {extent:?} is forgotten");
+                    }
+                    Where::Bad => {}
+                    Where::Staged(index) => return Err(format!("{extent:?} refers to block {index} of no record")),
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// A mistake to be found: one block less is promised than data in the journal needs. False if nothing is.
+    pub fn forget_promise(&mut self) -> bool {
+        let any = self.promised > 0;
+        self.promised = 0;
+        any
+    }
+}
