@@ -55,7 +55,7 @@ deps-python:
 build: deps-build   ## the release binary, target/release/nacre
 	$(CARGO) build --release -p nacre
 
-test: lint unit build seeds conformance hostile kill-rounds model formats instructions idle memory-small memory-pressure full-disk bit-rot refusals   ## all that CI runs
+test: lint unit build seeds conformance guests hostile kill-rounds model formats instructions idle memory-small memory-pressure full-disk bit-rot refusals   ## all that CI runs
 
 check-fast: deps-build   ## does it compile, and do the tests of one room pass: make check-fast P=store
 	$(CARGO) clippy $(if $(P),-p $(P),--workspace) --all-targets -- -D warnings
@@ -109,6 +109,12 @@ conformance: deps-test build   ## stock clients against our cluster, compared wi
 	$(CARGO) run -p conformance -- --nacre $(NACRE) --auth none
 	$(CARGO) run -p conformance -- --nacre $(NACRE) --auth cephx --secure
 
+.PHONY: guests
+KERNELS ?= bookworm,trixie
+guests: deps-test build   ## virtual machines as clients: the kernel's rbd driver, and virtio disks on QEMU's (3 min)
+	$(call need,qemu-system-x86_64 busybox fio mkfs.ext4 ip blkdiscard,qemu-system-x86 qemu-block-extra busybox-static fio e2fsprogs iproute2 util-linux)
+	timeout 900 $(PYTHON) tools/conformance/guests/run.py --nacre $(NACRE) --kernels $(KERNELS) --cache $(or $(CARGO_TARGET_DIR),target)/guests
+
 .PHONY: images compatibility
 # About eight minutes; SHEETS= runs all there are.
 SHEETS ?= bench clones details diffs encryption fio groups images locks migration perf qemu schedules snapshots tasks trash
@@ -120,7 +126,9 @@ images: deps-test build   ## stock rbd, librbd, fio and QEMU on block images, co
 compatibility: deps-test build   ## writes docs/compatibility.md from a run
 	$(CARGO) run -p conformance -- --nacre $(NACRE) --report target/conformance.md
 	$(CARGO) run -p conformance --bin sheets -- --nacre $(NACRE) --report target/sheets.md
-	cat tools/conformance/compatibility-head.md target/conformance.md tools/conformance/sheets-head.md target/sheets.md > docs/compatibility.md
+	$(PYTHON) tools/conformance/guests/run.py --nacre $(NACRE) --cache $(or $(CARGO_TARGET_DIR),target)/guests --report target/guests.md
+	cat tools/conformance/compatibility-head.md target/conformance.md tools/conformance/sheets-head.md target/sheets.md \
+	  tools/conformance/guests-head.md target/guests.md > docs/compatibility.md
 
 # A FUSE mount for the disk that forgets: the device must be there, and the right to mount.
 .PHONY: lossydisk kill-rounds-long model model-long soak

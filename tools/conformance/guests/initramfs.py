@@ -7,7 +7,6 @@ import subprocess
 
 INIT = """#!/bin/busybox sh
 /bin/busybox --install -s /bin
-# Programs of the machine before busybox's of the same name.
 export PATH=/usr/bin:/bin
 mount -t proc proc /proc
 mount -t sysfs sys /sys

@@ -180,7 +180,7 @@ def discard(client):
         image = cluster.image(client.own("discarded"), "24M", ALL_FEATURES)
         device = client.map(image)
         client.fill(device, 24)
-        guest.run(f"blkdiscard -o {4 << 20} -l {8 << 20} {device} && blkdiscard -z -o {(16 << 20) + 65536} -l {1 << 20} {device}")
+        guest.run(f"/usr/bin/blkdiscard -o {4 << 20} -l {8 << 20} {device} && /usr/bin/blkdiscard -z -o {(16 << 20) + 65536} -l {1 << 20} {device}")
         zeros = guest.run(f"dd if={device} bs=1M skip=4 count=8 2>/dev/null | tr -d '\\0' | wc -c")
         assert zeros == "0", f"{zeros} bytes survived a discard"
         zeros = guest.run(f"dd if={device} bs=64k skip=257 count=16 2>/dev/null | tr -d '\\0' | wc -c")
@@ -238,7 +238,7 @@ def blocklisted(client):
     guest, cluster = client.guest, client.cluster
     with client.step("a guest that is blocklisted gets errors; unmapped and mapped again it writes"):
         image = cluster.image(client.own("fenced"), "16M", ALL_FEATURES)
-        device = client.map(image)
+        device = client.map(image, more="noshare")
         client.fill(device, 2)
         before = cluster.digest(image)
         [watcher] = cluster.ceph_rbd("status", f"rbd/{image}")["watchers"]
@@ -246,7 +246,7 @@ def blocklisted(client):
         guest.run(f"dd if=/dev/urandom of={device} bs=4k count=4 oflag=direct 2>/dev/null", fails=True, seconds=60)
         same("a fenced guest's image", before, cluster.digest(image))
         client.unmap(device, "force")
-        device = client.map(image)
+        device = client.map(image, more="noshare")
         client.fill(device, 1, at=3)
         same("the image", client.digest(device), cluster.digest(image))
         client.unmap(device)
