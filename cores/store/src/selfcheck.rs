@@ -3,6 +3,7 @@
 use crate::block::{RANGE, Where};
 use crate::index::delta::Delta;
 use crate::store::Store;
+use std::collections::BTreeSet;
 
 /// Refuses with a sentence unless `$holds`.
 macro_rules! holds {
@@ -76,15 +77,15 @@ impl Store {
         self.frozen.as_ref().map_or(Ok(0), |frozen| self.journal_blocks(frozen)).map(drop)
     }
 
-    /// How many blocks of a delta lie in the journal.
+    /// How many blocks of the journal a delta refers to. What a transaction writes and clones at once is one block for both objects.
     fn journal_blocks(&self, delta: &Delta) -> Result<u64, String> {
-        let mut found = 0;
+        let mut found = BTreeSet::new();
         for (extent, patch) in delta.extents.iter() {
             for place in (0..RANGE as u32).filter_map(|i| patch.get(i).place()) {
                 match place.place() {
                     Where::Disk(block) => holds!(self.alloc.is_busy(block), "block {block} of {extent:?} is free"),
-                    Where::Journal(seq, _) => {
-                        found += 1;
+                    Where::Journal(seq, index) => {
+                        found.insert((seq, index));
                         holds!(self.records.knows(seq), "record {seq} of {extent:?} is forgotten");
                     }
                     Where::Bad => {}
@@ -92,7 +93,7 @@ impl Store {
                 }
             }
         }
-        Ok(found)
+        Ok(found.len() as u64)
     }
 
     /// A mistake to be found: one block less is promised than data in the journal needs. False if nothing is.

@@ -219,12 +219,15 @@ fn a_host_is_rebuilt_from_its_disk() {
     assert_eq!((world.armed_crashes, log.borrow().len()), (50, 50));
 }
 
+/// What came, as queue (100 for mail) and number.
+type Came = Rc<RefCell<Vec<(u32, u64)>>>;
+
 /// Puts work of two queues out and mails each result to the other; keeps what came in which order.
 struct Clerk {
     other: MailId,
     put: u64,
     at: Mono,
-    seen: Rc<RefCell<Vec<(u32, u64)>>>,
+    seen: Came,
 }
 
 const PIECES: u64 = 60;
@@ -264,7 +267,7 @@ impl Node for Clerk {
 
 fn two_clerks(seed: u64, crash: bool) -> Vec<(u32, u64)> {
     let mut world = World::new(seed);
-    let seen: Vec<Rc<RefCell<Vec<(u32, u64)>>>> = vec![Rc::default(), Rc::default()];
+    let seen: [Came; 2] = Default::default();
     let hosts: Vec<HostId> = (0..2u32)
         .map(|i| {
             let seen = seen[i as usize].clone();

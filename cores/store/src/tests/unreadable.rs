@@ -35,6 +35,17 @@ fn blind(world: &mut World, blind: bool) {
     world.store.drop_caches();
 }
 
+#[test]
+fn a_promise_that_was_forgotten_is_found() {
+    let mut world = World::new(3, false);
+    assert!(world.submit(0, part(0, 5 * BLOCK)));
+    world.settle();
+    assert_eq!(world.store.self_check(true), Ok(()));
+    assert!(world.store.forget_promise(), "data lies in the journal");
+    let found = world.store.self_check(true).expect_err("a promise is missing");
+    assert!(found.contains("5 blocks of the active delta are in the journal, 0 are promised"), "{found}");
+}
+
 fn part(offset: u64, len: usize) -> Vec<Mutation> {
     vec![Mutation::Write(object(SnapId::HEAD), offset, vec![0xee; len].into())]
 }

@@ -137,6 +137,9 @@ impl World {
         self.change_memory();
         self.store.turn(now, &mut out);
         self.check_memory();
+        if self.sabotage.is_none() {
+            self.store.self_check(self.now.is_multiple_of(640_000)).unwrap_or_else(|why| panic!("{why}"));
+        }
         for output in out.0 {
             match output {
                 Output::Disk(request) => self.disks[usize::from(request.device.0)].submit(request),
