@@ -1,53 +1,11 @@
 //! The options that exist here: their types, defaults and meaning.
 //!
-//! Options of the servers are those that this program reads. Options of clients are listed because clients take them from the
-//! configuration database.
+//! Options of the servers in this table are those that this program reads. Options of clients are listed because clients take them
+//! from the configuration database. All other options of Ceph (`settings`) are kept and shown, too: tools set them.
 
 use crate::config::Config;
-use crate::text::units;
-use types::Fsid;
-
-/// Type of an option's value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// Any text.
-    Str,
-    /// A level of the log and one of the memory behind it: `N` or `N/M`.
-    Level,
-    /// A whole number from 0 up.
-    Uint,
-    /// A whole number.
-    Int,
-    /// Bytes, perhaps with a suffix.
-    Size,
-    /// A number.
-    Float,
-    /// True or false.
-    Bool,
-    /// Seconds.
-    Secs,
-    /// A cluster's id.
-    Uuid,
-    /// An address.
-    Addr,
-}
-
-impl Kind {
-    /// As `config help` names it.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Kind::Str | Kind::Level => "str",
-            Kind::Uint => "uint",
-            Kind::Int => "int",
-            Kind::Size => "size",
-            Kind::Float => "float",
-            Kind::Bool => "bool",
-            Kind::Secs => "secs",
-            Kind::Uuid => "uuid",
-            Kind::Addr => "addr",
-        }
-    }
-}
+use settings::Wrong;
+pub(crate) use settings::{Kind, normalize};
 
 /// One option.
 #[derive(Clone, Copy, Debug)]
@@ -406,46 +364,39 @@ pub(crate) const OPTIONS: &[Opt] = &[
     opt("rbd_validate_pool", Bool, "dev", "true", true, "client", "check pools before images are made in them"),
 ];
 
-/// The option with this name.
-pub(crate) fn find(name: &str) -> Option<&'static Opt> {
-    OPTIONS.iter().find(|o| o.name == name)
+/// What `config help` says of an option that is only kept.
+const KEPT: &str = "kept and shown for clients and tools; nothing here reads it";
+
+/// The option with this name: one of this program's, or else one of Ceph's that is only kept.
+pub(crate) fn find(name: &str) -> Option<Opt> {
+    let ours = OPTIONS.binary_search_by(|o| o.name.cmp(name)).ok();
+    ours.and_then(|at| OPTIONS.get(at).copied()).or_else(|| settings::find(name).map(kept))
 }
 
-/// How an option's name is spelled here: blanks and dashes are underscores.
-pub(crate) fn normalize(name: &str) -> String {
-    name.trim().replace([' ', '-'], "_")
+fn kept(s: &settings::Setting) -> Opt {
+    opt(s.name, s.kind, s.level, s.default, s.live, "", KEPT)
+}
+
+/// All options, by name.
+pub(crate) fn all() -> Vec<Opt> {
+    let others = settings::all().iter().filter(|s| OPTIONS.binary_search_by(|o| o.name.cmp(s.name)).is_err());
+    let mut all: Vec<Opt> = OPTIONS.iter().copied().chain(others.map(kept)).collect();
+    all.sort_by_key(|o| o.name);
+    all
+}
+
+/// Whether an option says where the cluster is, so that it cannot be stored in it.
+pub(crate) fn is_fixed(name: &str) -> bool {
+    name == "fsid" || settings::find(name).is_some_and(|s| s.fixed)
 }
 
 impl Opt {
-    /// Checks a value and gives the form in which it is stored.
-    pub(crate) fn check(&self, value: &str) -> Result<String, String> {
-        let value = value.trim();
-        let wrong = |what: &str| format!("'{value}' is not {what}");
-        match self.kind {
-            Kind::Str => Ok(value.to_string()),
-            Kind::Level => match value.split('/').map(str::parse::<i32>).collect::<Result<Vec<_>, _>>() {
-                Ok(levels) if levels.len() <= 2 => Ok(value.to_string()),
-                _ => Err("value must take the form N or N/M, where N and M are integers".into()),
-            },
-            Kind::Uint => units::parse(value, false).map(|n| n.to_string()).ok_or_else(|| wrong("a whole number from 0 up")),
-            Kind::Size => units::parse(value, true).map(|n| n.to_string()).ok_or_else(|| wrong("an amount of bytes")),
-            Kind::Int => value.parse::<i64>().map(|n| n.to_string()).map_err(|_| wrong("a whole number")),
-            Kind::Secs => value.parse::<u64>().map(|n| n.to_string()).map_err(|_| wrong("a number of seconds")),
-            Kind::Float => match value.parse::<f64>() {
-                Ok(x) if x.is_finite() => Ok(format!("{x:.6}")),
-                _ => Err(wrong("a number")),
-            },
-            Kind::Bool => match value.to_ascii_lowercase().as_str() {
-                "true" | "yes" | "on" | "1" => Ok("true".into()),
-                "false" | "no" | "off" | "0" => Ok("false".into()),
-                _ => Err(wrong("true or false")),
-            },
-            Kind::Uuid => value.parse::<Fsid>().map(|f| f.to_string()).map_err(|_| wrong("a UUID")),
-            Kind::Addr if value.is_empty() => Ok(String::new()),
-            Kind::Addr => match crate::commands::args::parse_addr(value) {
-                Some(_) => Ok(value.to_string()),
-                None => Err(wrong("an address")),
-            },
+    /// Checks a value and gives the form in which it is stored. Bounds are Ceph's for options that are only kept.
+    pub(crate) fn check(&self, value: &str) -> Result<String, Wrong> {
+        match settings::find(self.name) {
+            Some(s) if self.service.is_empty() => s.check(value),
+            Some(s) if self.kind == Kind::Str => settings::Setting { kind: self.kind, ..*s }.check(value),
+            _ => self.kind.check(value),
         }
     }
 }
@@ -493,7 +444,7 @@ mod tests {
     fn the_table_is_sorted_and_its_defaults_are_values_of_their_types() {
         assert!(OPTIONS.is_sorted_by(|a, b| a.name < b.name));
         for o in OPTIONS {
-            assert!(o.check(o.default).is_ok(), "{}", o.name);
+            assert!(o.kind.check(o.default).is_ok(), "{}", o.name);
         }
     }
 
@@ -503,7 +454,18 @@ mod tests {
         assert_eq!(find("osd_max_backfills").unwrap().check("3"), Ok("3".into()));
         assert!(find("osd_max_backfills").unwrap().check("-3").is_err());
         assert_eq!(find("rbd_cache").unwrap().check("False"), Ok("false".into()));
+        assert!(find("rbd_cache_policy").unwrap().check("sometimes").is_err());
         assert!(find("nothing").is_none());
         assert_eq!(normalize("mon host"), "mon_host");
+    }
+
+    #[test]
+    fn options_that_nothing_here_reads_are_found_and_have_ceph_s_bounds() {
+        let kept = find("osd_scrub_cost").unwrap();
+        assert_eq!((kept.default, kept.help), ("52428800", KEPT));
+        assert!(find("mon_lease_renew_interval_factor").unwrap().check("2").is_err());
+        assert!(find("osd_memory_target").unwrap().check("268435456").is_ok(), "ours may be smaller than Ceph's");
+        assert!(all().is_sorted_by(|a, b| a.name < b.name) && all().len() > 1800);
+        assert!(is_fixed("mon_host") && is_fixed("fsid") && !is_fixed("rbd_cache"));
     }
 }

@@ -2,12 +2,13 @@
 
 use crate::Osd;
 use crate::bench::{Asker, Bench};
-use crate::config::OPTIONS;
+use crate::config::{OPTIONS, OptionRow};
 use crate::memory::TARGET;
 use crate::perf;
 use grammar::{Args, Signature, Wrong, pretty};
 use node::Now;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 use std::sync::OnceLock;
 use types::{Errno, PgId, UTime};
 
@@ -269,47 +270,78 @@ fn value_of(osd: &Osd, name: &str) -> Option<String> {
 }
 
 fn config_get(osd: &mut Osd, _: Now, args: &Args) -> Answer {
-    let name = args.str("var");
-    match value_of(osd, name) {
-        Some(value) if name == TARGET => Answer::json(&json!({ name: value, "source": osd.memory.source })),
-        Some(value) => Answer::json(&json!({ name: value })),
+    let name = settings::normalize(args.str("var"));
+    match value_of(osd, &name) {
+        Some(value) if name == TARGET => Answer::json(&json!({ name.as_str(): value, "source": osd.memory.source })),
+        Some(value) => Answer::json(&json!({ name.as_str(): value })),
         None => Answer::error(Errno::ENOENT, format!("osd.{} has no option '{name}'", osd.config.whoami)),
     }
 }
 
+/// Names of all options: those that are heeded here, and those that are only kept.
+fn option_names() -> BTreeSet<&'static str> {
+    OPTIONS.iter().map(|row| row.name).chain(settings::all().iter().map(|s| s.name)).collect()
+}
+
 fn config_show(osd: &mut Osd, _: Now, _: &Args) -> Answer {
-    let all: Map<String, Value> = OPTIONS.iter().map(|row| (row.name.to_owned(), json!(value_of(osd, row.name)))).collect();
+    let all: Map<String, Value> = option_names().iter().map(|name| ((*name).to_owned(), json!(value_of(osd, name)))).collect();
     Answer::json(&Value::Object(all))
 }
 
+/// Where the value of an option comes from, if it is not the default.
+fn sources(osd: &Osd, name: &str) -> Option<Value> {
+    let (value, default) = (value_of(osd, name)?, crate::config::default_of(name)?);
+    let (mon, own) = (osd.central_options.get(name), osd.local_options.get(name));
+    let mut told = json!({ "default": default });
+    for (source, given) in [("mon", mon), ("override", own)] {
+        if let Some(given) = given {
+            told[source] = json!(given);
+        }
+    }
+    told["final"] = json!(value);
+    (value != default || mon.is_some() || own.is_some()).then_some(told)
+}
+
 fn config_diff(osd: &mut Osd, _: Now, _: &Args) -> Answer {
-    let changed = OPTIONS.iter().filter_map(|row| {
-        let value = value_of(osd, row.name)?;
-        (value != row.default).then(|| (row.name.to_owned(), json!({ "default": row.default, "final": value })))
-    });
+    let changed = option_names().into_iter().filter_map(|name| Some((name.to_owned(), sources(osd, name)?)));
     Answer::json(&json!({ "diff": changed.collect::<Map<String, Value>>() }))
 }
 
 fn config_set(osd: &mut Osd, _: Now, args: &Args) -> Answer {
-    let name = args.str("var");
-    match set_option(osd, name, args.list("val").join(" ")) {
+    let name = settings::normalize(args.str("var"));
+    match set_option(osd, &name, args.list("val").join(" ")) {
         Ok(said) => Answer::json(&json!({ "success": said })),
         Err(refusal) => refusal,
     }
 }
 
-/// Sets an option until the next restart; what it is now, in words, or why not.
-fn set_option(osd: &mut Osd, name: &str, value: String) -> Result<String, Answer> {
-    if !OPTIONS.iter().any(|row| row.name == name) {
-        return Err(Answer::error(Errno::ENOENT, format!("osd.{} has no option '{name}'", osd.config.whoami)));
+/// The form in which a value is kept, or why it is refused. What is heeded here is checked when it is applied.
+fn kept_form(osd: &Osd, name: &str, value: String) -> Result<String, Answer> {
+    let heeded = OPTIONS.iter().any(|row| row.name == name);
+    match settings::find(name) {
+        Some(s) if !heeded || s.kind == settings::Kind::Level => {
+            s.check(&value).map_err(|w| Answer::error(w.errno, format!("error setting '{name}' to '{value}': {}", w.why)))
+        }
+        None if !heeded => Err(Answer::error(Errno::ENOENT, format!("osd.{} has no option '{name}'", osd.config.whoami))),
+        _ => Ok(value),
     }
-    osd.local_options.insert(name.to_owned(), value);
+}
+
+/// Sets an option until the next restart; what it is now, in words (nothing for one that is only kept), or why not.
+fn set_option(osd: &mut Osd, name: &str, value: String) -> Result<String, Answer> {
+    let value = kept_form(osd, name, value)?;
+    let before = osd.local_options.insert(name.to_owned(), value);
     if osd.apply_options().iter().any(|bad| bad == name) {
-        osd.local_options.remove(name);
+        match before {
+            Some(before) => osd.local_options.insert(name.to_owned(), before),
+            None => osd.local_options.remove(name),
+        };
         osd.apply_options();
         return Err(Answer::error(Errno::EINVAL, format!("the value does not fit option '{name}'")));
     }
-    Ok(format!("{name} = '{}' ", osd.options.get(name).unwrap_or_default()))
+    osd.reporter.hurry();
+    let heeded = OPTIONS.iter().any(|row| row.name == name);
+    Ok(if heeded { format!("{name} = '{}' ", osd.options.get(name).unwrap_or_default()) } else { String::new() })
 }
 
 /// Pairs of name and value from `--name=value` and `--name value`; the word that is neither, if one is.
@@ -322,7 +354,7 @@ fn injected(words: &[&str]) -> Result<Vec<(String, String)>, String> {
             Some((name, value)) => (name, value),
             None => (name, *words.next().ok_or_else(|| word.to_string())?),
         };
-        pairs.push((name.replace('-', "_"), value.to_owned()));
+        pairs.push((settings::normalize(name), value.to_owned()));
     }
     Ok(pairs)
 }
@@ -351,22 +383,28 @@ fn inject(osd: &mut Osd, _: Now, args: &Args) -> Answer {
 }
 
 fn config_unset(osd: &mut Osd, _: Now, args: &Args) -> Answer {
-    osd.local_options.remove(args.str("var"));
-    osd.apply_options();
+    let name = settings::normalize(args.str("var"));
+    if osd.options.get(&name).is_none() {
+        return Answer::error(Errno::EINVAL, format!("osd.{} has no option '{name}'", osd.config.whoami));
+    }
+    if osd.local_options.remove(&name).is_some() {
+        osd.apply_options();
+        osd.reporter.hurry();
+    }
     Answer::json(&json!({ "success": "" }))
 }
 
 fn config_help(osd: &mut Osd, _: Now, args: &Args) -> Answer {
-    let wanted = args.opt("var");
-    let rows: Vec<Value> = OPTIONS
-        .iter()
-        .filter(|row| wanted.is_none_or(|name| name == row.name))
-        .map(|row| json!({ "name": row.name, "default": row.default, "desc": row.about }))
-        .collect();
-    match (&rows[..], wanted) {
-        ([], Some(name)) => Answer::error(Errno::ENOENT, format!("osd.{} has no option '{name}'", osd.config.whoami)),
-        ([row], Some(_)) => Answer::json(row),
-        _ => Answer::json(&json!(rows)),
+    let row = |row: &OptionRow| json!({ "name": row.name, "default": row.default, "desc": row.about });
+    let Some(name) = args.opt("var").map(settings::normalize) else {
+        return Answer::json(&OPTIONS.iter().map(row).collect());
+    };
+    let kept =
+        |s: &settings::Setting| json!({ "name": s.name, "type": s.kind.name(), "default": s.default, "desc": "not heeded here" });
+    let told = OPTIONS.iter().find(|row| row.name == name).map(row).or_else(|| settings::find(&name).map(kept));
+    match told {
+        Some(told) => Answer::json(&told),
+        None => Answer::error(Errno::ENOENT, format!("osd.{} has no option '{name}'", osd.config.whoami)),
     }
 }
 

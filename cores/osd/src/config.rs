@@ -113,6 +113,12 @@ pub const OPTIONS: &[OptionRow] = &[
     OptionRow { name: "osd_pg_log_dups_tracked", default: "3000", about: "requests remembered after they left the log" },
 ];
 
+/// An option's default: this OSD's for those that it heeds, else Ceph's.
+pub(crate) fn default_of(name: &str) -> Option<&'static str> {
+    let ours = OPTIONS.iter().find(|row| row.name == name).map(|row| row.default);
+    ours.or_else(|| settings::find(name).map(|s| s.default))
+}
+
 impl Options {
     /// Takes what the monitor configured. Values that do not parse are left at their defaults and named in the result.
     pub fn from_config(given: &BTreeMap<String, String>) -> (Self, Vec<String>) {
@@ -153,10 +159,9 @@ impl Options {
         Some(())
     }
 
-    /// The value of an option as text: what was given, or its default.
+    /// The value of an option as text: what was given, or its default. `None` if there is no such option.
     pub fn get(&self, name: &str) -> Option<&str> {
-        let row = OPTIONS.iter().find(|row| row.name == name);
-        self.given.get(name).map(String::as_str).or(row.map(|row| row.default))
+        self.given.get(name).map(String::as_str).or_else(|| default_of(name))
     }
 
     /// The log level that `debug_osd` asks for; `None` if it was not set.
@@ -206,6 +211,7 @@ mod tests {
         assert_eq!((options.pg.max_object_size, bad), (1000, vec!["osd_op_complaint_time = soon".to_owned()]));
         assert_eq!((options.get("osd_max_object_size"), options.get("osd_op_history_size")), (Some("1000"), Some("20")));
         assert_eq!(options.level(), Some(node::Level::Debug));
+        assert_eq!((options.get("debug_asok"), options.get("nothing_there")), (Some("1/5"), None), "kept, though not heeded");
     }
 
     #[test]

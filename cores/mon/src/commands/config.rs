@@ -12,7 +12,7 @@ use bytes::Bytes;
 use messages::internal::OptionInForce;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-use types::EntityName;
+use types::{EntityName, EntityType, OsdId};
 
 pub(super) const ROWS: &[Row] = &[
     row("config set <who:String> <name:String> <value:String> <force:Bool req=false>", "set an option", "config", "rw", set),
@@ -45,11 +45,18 @@ fn section(text: &str) -> Result<Section, Refusal> {
     }
 }
 
-fn option(name: &str) -> Result<&'static Opt, Refusal> {
+fn option(name: &str) -> Result<Opt, Refusal> {
     match options::find(name) {
         Some(opt) => Ok(opt),
         None => refuse!(EINVAL, "unrecognized config option '{name}'"),
     }
+}
+
+fn not_fixed(name: &str) -> Result<(), Refusal> {
+    if options::is_fixed(name) {
+        refuse!(EINVAL, "{name} is special and cannot be stored by the mon");
+    }
+    Ok(())
 }
 
 fn set(cx: &mut Cx<'_>, args: &Args) -> Outcome {
@@ -58,13 +65,8 @@ fn set(cx: &mut Cx<'_>, args: &Args) -> Outcome {
         args.str("value").to_string()
     } else {
         let opt = option(&name)?;
-        if matches!(opt.name, "fsid" | "mon_host" | "keyring" | "host") {
-            refuse!(EINVAL, "{name} says where the cluster is, so it cannot be stored in it");
-        }
-        match opt.check(args.str("value")) {
-            Ok(value) => value,
-            Err(why) => refuse!(EINVAL, "error parsing value: {why}"),
-        }
+        not_fixed(&name)?;
+        opt.check(args.str("value")).map_err(|w| Refusal::new(w.errno, format!("error parsing value: {}", w.why)))?
     };
     if cx.state.config.get(&section.text(), &name) != Some(&value) {
         cx.changes.push(Change::Config { by: cx.asker.name.to_string(), set: vec![(section.text(), name, Some(value))] });
@@ -85,7 +87,7 @@ fn entity(who: &str) -> Result<EntityName, Refusal> {
     let full = if who.contains('.') { who.to_string() } else { format!("{who}.") };
     match full.parse() {
         Ok(name) => Ok(name),
-        Err(_) if who == "global" => Ok(EntityName::new(types::EntityType::Client, "")),
+        Err(_) if who == "global" => Ok(EntityName::new(EntityType::Client, "")),
         Err(_) => refuse!(EINVAL, "unrecognized entity '{who}'"),
     }
 }
@@ -111,11 +113,33 @@ impl Line {
         options::find(&self.name).is_none_or(|o| !o.live)
     }
 
+    /// The mask taken apart: `device_class`, or `location_type` and `location_value`.
+    fn mask_fields(&self) -> Map<String, Value> {
+        match self.mask.split_once(':') {
+            None => Map::new(),
+            Some(("class", class)) => Map::from_iter([("device_class".into(), json!(class))]),
+            Some((kind, place)) => {
+                Map::from_iter([("location_type".into(), json!(kind)), ("location_value".into(), json!(place))])
+            }
+        }
+    }
+
     fn dump(&self) -> Value {
-        json!({
+        let mut value = json!({
             "section": self.section, "name": self.name, "value": self.value, "level": self.level(),
             "can_update_at_runtime": !self.read_only(), "mask": self.mask,
-        })
+        });
+        if let Some(fields) = value.as_object_mut() {
+            fields.extend(self.mask_fields());
+        }
+        value
+    }
+
+    /// Where `config dump` lists it: everybody, then each kind with its entities below it.
+    fn order(&self) -> (usize, String, String, String) {
+        let kind = self.section.split('.').next().unwrap_or_default();
+        let rank = ["global", "mon", "mgr", "osd", "mds", "client"].iter().position(|k| *k == kind).unwrap_or(6);
+        (rank, self.section.clone(), self.name.clone(), self.mask.clone())
     }
 }
 
@@ -143,8 +167,7 @@ fn table(lines: &[Line]) -> String {
 fn dump(cx: &mut Cx<'_>, _: &Args) -> Outcome {
     let mut lines: Vec<Line> =
         cx.state.config.sections.iter().flat_map(|(s, options)| options.iter().map(|(n, v)| Line::new(s, n, v))).collect();
-    // Everybody, then each kind with its entities below it.
-    lines.sort_by_key(|l| (l.section != "global", l.section.clone(), l.mask.clone(), l.name.clone()));
+    lines.sort_by_key(Line::order);
     let value = lines.iter().map(Line::dump).collect();
     Ok(cx.show("config", value, || table(&lines)))
 }
@@ -161,6 +184,7 @@ fn get(cx: &mut Cx<'_>, args: &Args) -> Outcome {
         let value = match options.get(&key).map(|(_, value)| value).or(found) {
             Some(value) => value.clone(),
             None if Kind::of_option(&key).is_some() => String::new(),
+            None if key != "fsid" && options::is_fixed(&key) => return not_fixed(&key).map(|()| Reply::default()),
             None if key.starts_with("mgr/") => refuse!(ENOENT, "{key} is not set"),
             None => match options::find(&key) {
                 Some(opt) if opt.name == "fsid" => cx.state.fsid.to_string(),
@@ -176,7 +200,10 @@ fn get(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let value: Map<String, Value> = lines
         .iter()
         .map(|l| {
-            (l.name.clone(), json!({"value": l.value, "section": l.section, "mask": {}, "can_update_at_runtime": !l.read_only()}))
+            (
+                l.name.clone(),
+                json!({"value": l.value, "section": l.section, "mask": l.mask_fields(), "can_update_at_runtime": !l.read_only()}),
+            )
         })
         .collect();
     Ok(cx.show("config", Value::Object(value), || {
@@ -192,27 +219,30 @@ fn get(cx: &mut Cx<'_>, args: &Args) -> Outcome {
 fn help(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let name = normalize(args.str("key"));
     let Some(opt) = options::find(&name) else { refuse!(ENOENT, "configuration option '{name}' not recognized") };
+    let (min, max) = if opt.service.is_empty() { settings::find(&name).map_or(("", ""), |s| (s.min, s.max)) } else { ("", "") };
+    let choices: Vec<&str> = settings::find(&name).map_or("", |s| s.choices).split_whitespace().collect();
+    let services: Vec<&str> = Some(opt.service).filter(|s| !s.is_empty()).into_iter().collect();
     let value = json!({
         "name": opt.name, "type": opt.kind.name(), "level": opt.level, "desc": opt.help, "long_desc": "", "default": opt.default,
-        "daemon_default": "", "tags": [], "services": [opt.service], "see_also": [], "enum_values": [], "min": "", "max": "",
+        "daemon_default": "", "tags": [], "services": services, "see_also": [], "enum_values": choices, "min": min, "max": max,
         "can_update_at_runtime": opt.live, "flags": if opt.live { vec!["runtime"] } else { vec![] },
     });
     Ok(cx.show("option", value, || {
-        format!(
-            "{} - {}\n  ({}, {})\n  Default: {}\n  Can update at runtime: {}\n  Services: [{}]\n",
-            opt.name,
-            opt.help,
-            opt.kind.name(),
-            opt.level,
-            opt.default,
-            opt.live,
-            opt.service
-        )
+        let mut text = format!("{} - {}\n  ({}, {})\n", opt.name, opt.help, opt.kind.name(), opt.level);
+        text += &format!("  Default: {}\n", opt.default);
+        if !choices.is_empty() {
+            text += &format!("  Possible values:  {}\n", choices.join(" "));
+        }
+        text += &format!("  Can update at runtime: {}\n", opt.live);
+        if !opt.service.is_empty() {
+            text += &format!("  Services: [{}]\n", opt.service);
+        }
+        text
     }))
 }
 
 fn ls(cx: &mut Cx<'_>, _: &Args) -> Outcome {
-    let names: Vec<&str> = options::OPTIONS.iter().map(|o| o.name).collect();
+    let names: Vec<&str> = options::all().iter().map(|o| o.name).collect();
     Ok(cx.show("options", json!(names), || names.iter().map(|n| format!("{n}\n")).collect()))
 }
 
@@ -235,8 +265,8 @@ fn assimilate(cx: &mut Cx<'_>, _: &Args) -> Outcome {
             refuse!(EINVAL, "line {} of the configuration file is not an assignment", n + 1)
         };
         let (name, value) = (normalize(name), value.trim());
-        let special = matches!(name.as_str(), "fsid" | "mon_host" | "keyring" | "host");
-        match (Section::parse(&who), options::find(&name).filter(|_| !special).map(|o| o.check(value))) {
+        let checked = options::find(&name).filter(|_| !options::is_fixed(&name)).map(|o| o.check(value));
+        match (Section::parse(&who), checked) {
             (Some(section), Some(Ok(value))) => set.push((section.text(), name, Some(value))),
             _ => {
                 if kept_in != who {
@@ -325,57 +355,72 @@ fn in_force<'a>(cx: &'a Cx<'_>, name: &EntityName) -> &'a [OptionInForce] {
 /// Options that an OSD may say something about.
 const MOST_IN_FORCE: usize = 256;
 
-/// Value and source of an option for an entity.
-fn effective(cx: &Cx<'_>, name: &EntityName, defaults: bool) -> Vec<(String, String, String, String)> {
-    let host =
-        cx.state.osd_metadata.get(&name.id.parse().unwrap_or(-1)).and_then(|m| m.get("hostname")).cloned().unwrap_or_default();
+/// An option as an entity goes by it: where its value comes from, and what that stands above.
+struct Shown {
+    value: String,
+    source: String,
+    overrides: Vec<(String, String)>,
+}
+
+/// The options of an entity, from the weakest source to the strongest: defaults if they are wanted, configuration file,
+/// database, what somebody set at an OSD itself.
+fn effective(cx: &Cx<'_>, name: &EntityName, defaults: bool) -> BTreeMap<String, Shown> {
+    let osd = name.id.parse::<OsdId>().ok().filter(|_| name.kind == EntityType::Osd);
+    let host = osd.and_then(|id| cx.state.osd_metadata.get(&id)?.get("hostname").cloned()).unwrap_or_default();
     let stored = cx.state.config.for_entity(name, &place_of(cx.state, &name.kind, &name.id, &host));
-    let mut rows: BTreeMap<String, (String, String, String)> = BTreeMap::new();
+    let mut rows: BTreeMap<String, Shown> = BTreeMap::new();
+    let mut lay = |name: String, value: String, source: &str| {
+        let below = rows.remove(&name);
+        let mut overrides = below.as_ref().map(|b| b.overrides.clone()).unwrap_or_default();
+        overrides.splice(0..0, below.filter(|b| b.source != "default" && b.source != source).map(|b| (b.source, b.value)));
+        rows.insert(name, Shown { value, source: source.to_owned(), overrides });
+    };
     if defaults {
-        rows.extend(
-            options::OPTIONS.iter().map(|o| (o.name.to_string(), (o.default.to_string(), "default".to_owned(), String::new()))),
-        );
+        options::all().iter().for_each(|o| lay(o.name.into(), o.default.into(), "default"));
     }
-    for (n, v) in &cx.env.config.options {
-        rows.insert(normalize(n), (v.clone(), "file".to_owned(), String::new()));
+    cx.env.config.options.iter().for_each(|(n, v)| lay(normalize(n), v.clone(), "file"));
+    stored.into_iter().for_each(|(n, (_, v))| lay(n, v, "mon"));
+    in_force(cx, name).iter().for_each(|o| lay(o.name.clone(), o.value.clone(), &o.source));
+    rows
+}
+
+/// Refuses daemons that there are not.
+fn daemon(cx: &Cx<'_>, who: &str) -> Result<EntityName, Refusal> {
+    let Ok(name) = who.parse::<EntityName>() else { refuse!(EINVAL, "invalid daemon name: use <type>.<id>") };
+    let there = match name.kind {
+        EntityType::Osd => name.id.parse().is_ok_and(|id| cx.state.osdmap.exists(id)),
+        EntityType::Mon => name == cx.env.name(),
+        _ => true,
+    };
+    if !there {
+        refuse!(ENOENT, "no config state for daemon {who}");
     }
-    for (n, (_, v)) in stored {
-        let overrides =
-            rows.get(&n).map(|(v, source, _)| if *source == "file" { format!("file[{v}]") } else { format!("default[{v}]") });
-        let default = options::find(&n).map(|o| format!("default[{}]", o.default)).unwrap_or_default();
-        rows.insert(n, (v, "mon".to_owned(), overrides.unwrap_or(default)));
+    Ok(name)
+}
+
+fn shown_line(name: &str, row: &Shown) -> Value {
+    let mut line = json!({"name": name, "value": row.value, "source": row.source});
+    if !row.overrides.is_empty() {
+        line["overrides"] = row.overrides.iter().map(|(source, value)| json!({"source": source, "value": value})).collect();
     }
-    for option in in_force(cx, name) {
-        let over = match rows.get(&option.name) {
-            Some((_, source, over)) if *source == option.source => over.clone(),
-            Some((value, source, _)) => format!("{source}[{value}]"),
-            None => String::new(),
-        };
-        rows.insert(option.name.clone(), (option.value.clone(), option.source.clone(), over));
-    }
-    rows.into_iter().map(|(n, (v, source, over))| (n, v, source, over)).collect()
+    line
 }
 
 fn shown(cx: &mut Cx<'_>, args: &Args, defaults: bool) -> Outcome {
-    let who = args.str("who");
-    let Ok(name) = who.parse::<EntityName>() else { refuse!(EINVAL, "unrecognized entity '{who}'") };
-    if name.kind == types::EntityType::Osd && !cx.state.osdmap.exists(name.id.parse().unwrap_or(-1)) {
-        refuse!(ENOENT, "no config state for daemon {who}");
-    }
+    let name = daemon(cx, args.str("who"))?;
     if let Some(key) = args.opt("key") {
-        let key = normalize(key);
         let rows = effective(cx, &name, true);
-        let Some((_, value, ..)) = rows.iter().find(|(n, ..)| *n == key) else { refuse!(ENOENT, "unrecognized key '{key}'") };
-        return Ok(Reply::data(format!("{value}\n")));
+        let Some(row) = rows.get(&normalize(key)) else { refuse!(ENOENT, "unrecognized key '{key}'") };
+        return Ok(Reply::data(format!("{}\n", row.value)));
     }
     let rows = effective(cx, &name, defaults);
-    let value = rows
-        .iter()
-        .map(|(n, v, source, _)| json!({"name": n, "value": v, "source": source, "overrides": [], "can_update_at_runtime": options::find(n).is_some_and(|o| o.live)}))
-        .collect();
+    let value = rows.iter().map(|(n, row)| shown_line(n, row)).collect();
     Ok(cx.show("config", value, || {
         let mut t = Table::simple(&["NAME", "VALUE", "SOURCE", "OVERRIDES", "IGNORES"]);
-        rows.iter().for_each(|(n, v, s, o)| t.row(vec![n.clone(), v.clone(), s.clone(), o.clone(), String::new()]));
+        for (name, row) in &rows {
+            let below: Vec<String> = row.overrides.iter().map(|(source, value)| format!("{source}[{value}]")).collect();
+            t.row(vec![name.clone(), row.value.clone(), row.source.clone(), below.join(" "), String::new()]);
+        }
         t.render()
     }))
 }

@@ -2,7 +2,7 @@
 //! daemon itself, and all that the cluster understands.
 
 use super::{Command, Cx, Row, descriptions, mon, row, status, table};
-use crate::answer::{Outcome, Reply, refuse};
+use crate::answer::{Outcome, Refusal, Reply, refuse};
 use crate::options::{self, normalize};
 use grammar::Args;
 use serde_json::{Map, Value, json};
@@ -85,7 +85,7 @@ fn store(cx: &mut Cx<'_>, name: &str, value: Option<String>) -> Outcome {
     let Some(opt) = options::find(name) else { refuse!(ENOENT, "'{name}' is not an option of this daemon") };
     let value = match value.map(|v| opt.check(&v)).transpose() {
         Ok(value) => value,
-        Err(why) => refuse!(EINVAL, "error setting '{name}': {why}"),
+        Err(wrong) => return Err(Refusal::new(wrong.errno, format!("error setting '{name}': {}", wrong.why))),
     };
     let shown = value.clone().unwrap_or_else(|| opt.default.to_string());
     let section = cx.env.name().to_string();
@@ -126,7 +126,7 @@ fn inject(cx: &mut Cx<'_>, args: &Args) -> Outcome {
 
 fn show(cx: &mut Cx<'_>, _: &Args) -> Outcome {
     let differs = |o: &&options::Opt| options::of_monitor(cx.state, cx.env, o.name) != o.default;
-    let all: Map<String, Value> = options::OPTIONS
+    let all: Map<String, Value> = options::all()
         .iter()
         .filter(differs)
         .map(|o| (o.name.to_string(), json!(options::of_monitor(cx.state, cx.env, o.name))))
@@ -136,7 +136,7 @@ fn show(cx: &mut Cx<'_>, _: &Args) -> Outcome {
 
 fn explain(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let named = args.opt("var").map(normalize);
-    let all: Vec<Value> = options::OPTIONS
+    let all: Vec<Value> = options::all()
         .iter()
         .filter(|o| named.as_ref().is_none_or(|n| n == o.name))
         .map(|o| json!({"name": o.name, "type": o.kind.name(), "level": o.level, "desc": o.help, "default": o.default}))

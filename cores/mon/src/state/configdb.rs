@@ -137,12 +137,13 @@ impl ConfigDb {
         }
     }
 
-    /// What counts for one entity: option → (section, value). Later ones win: everybody, its kind, itself; within each the
-    /// unmasked before the masked.
+    /// What counts for one entity: option → (section, value). Later ones win: everybody, its kind, the parts of its name before
+    /// a dot (`client.a` for `client.a.b`), itself; within each the unmasked before the masked.
     pub(crate) fn for_entity(&self, name: &EntityName, place: &Place) -> BTreeMap<String, (String, String)> {
         let mut result = BTreeMap::new();
         let whole = name.to_string();
-        for who in ["global", name.kind.name(), &whole] {
+        let prefixes = whole.match_indices('.').skip(1).filter_map(|(dot, _)| whole.get(..dot));
+        for who in ["global", name.kind.name()].into_iter().chain(prefixes).chain([whole.as_str()]) {
             for masked in [false, true] {
                 for (section, options) in &self.sections {
                     let (section_who, mask) = section.split_once('/').unwrap_or((section, ""));
@@ -184,6 +185,16 @@ mod tests {
         set(&mut db, "osd.1", "a", None);
         assert_eq!(db.sections.len(), 3);
         assert_eq!(db.steps.0.back().unwrap().items[0].before, "4");
+    }
+
+    #[test]
+    fn what_is_set_for_a_name_counts_for_names_that_begin_with_it_and_a_dot() {
+        let mut db = ConfigDb::default();
+        for (who, value) in [("global", "1"), ("client.foo", "2"), ("client.foo.bar", "3")] {
+            db.change(UTime::ZERO, "me", &[(who.into(), "a".into(), Some(value.into()))]);
+        }
+        let of = |id: &str| db.for_entity(&EntityName::new(EntityType::Client, id), &Place::default())["a"].1.clone();
+        assert_eq!((of("foo"), of("foo.baz"), of("foo.bar.baz"), of("fool")), ("2".into(), "2".into(), "3".into(), "1".into()));
     }
 
     #[test]
