@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod answer;
+mod balance;
 mod commands;
 mod config;
 mod context;

@@ -4,7 +4,7 @@
 //! group has a *holder*: the OSD in its `pg_temp` entry, or else the one where CRUSH (with `pg_upmap`) puts it, up or not. A change that would
 //! move a group's holder gets a `pg_temp` entry that names the old one; one that brings the group home again drops the entry. While the
 //! holder is down, the group's new place is told to clients, but that OSD has no such group and serves nothing.
-//! Groups that a split makes have their parent's holder. Why: `docs/decisions/0002-size-one-stays-where-it-is.md`.
+//! Groups that a split makes have their parent's holder, and belong there if their parent does. Why: `docs/decisions/0002-size-one-stays-where-it-is.md`.
 
 use maps::{Incremental, OsdMap};
 use types::{OsdId, PgId, PoolId, hash};
@@ -31,9 +31,11 @@ pub(crate) fn pin(base: &OsdMap, change: &mut Incremental) {
             pin_group(base, &next, change, *id, seed, ancestor(seed, old.pg_num));
         }
     }
-    for (id, new) in next.pools.iter().filter(|(id, _)| !base.pools.contains_key(id)) {
-        place_newborn(&next, change, *id, new.pg_num);
+    for id in next.pools.keys().filter(|id| !base.pools.contains_key(id)) {
+        crate::balance::spread(base, &next, change, *id, |pg| holder(base, pg));
     }
+    place_newborn(base, change);
+    drop_exceptions(base, &next, change);
     let gone = |pool: PoolId| !next.pools.contains_key(&pool);
     for pg in next.pg_temp.keys().filter(|pg| gone(pg.pool)) {
         change.new_pg_temp.insert(*pg, Vec::new());
@@ -41,24 +43,53 @@ pub(crate) fn pin(base: &OsdMap, change: &mut Incremental) {
 }
 
 fn pin_group(base: &OsdMap, next: &OsdMap, change: &mut Incremental, pool: PoolId, seed: u32, ancestor: u32) {
-    let pg = PgId::new(pool, seed);
-    let Some(holder) = holder(base, PgId::new(pool, ancestor)) else { return };
+    let (pg, parent) = (PgId::new(pool, seed), PgId::new(pool, ancestor));
+    let Some(holder) = holder(base, parent) else { return };
     let home = next.home(pg).first() == Some(&holder);
     match (home, next.pg_temp.contains_key(&pg)) {
         (true, true) => drop(change.new_pg_temp.insert(pg, Vec::new())),
+        (false, _) if seed != ancestor && stays_home(base, next, parent, holder) => adopt(next, change, pg, holder),
         (false, _) => drop(change.new_pg_temp.insert(pg, vec![holder])),
         (true, false) => {}
     }
 }
 
+/// Whether a group is where it belongs, and a group that splits off may stay there.
+fn stays_home(base: &OsdMap, next: &OsdMap, parent: PgId, holder: OsdId) -> bool {
+    base.home(parent).first() == Some(&holder) && next.is_up(holder) && next.is_in(holder)
+}
+
+/// A group that splits off belongs where its parent is: a pool that is spread evenly stays so when its groups are doubled.
+fn adopt(next: &OsdMap, change: &mut Incremental, pg: PgId, holder: OsdId) {
+    match next.raw_placement(pg).first() {
+        Some(home) => drop(change.new_pg_upmap_items.insert(pg, vec![(*home, holder)])),
+        None => drop(change.new_pg_temp.insert(pg, vec![holder])),
+    }
+}
+
 /// A new group whose place is on an OSD that is down now is born on one that is up, and stays there.
-fn place_newborn(next: &OsdMap, change: &mut Incremental, pool: PoolId, pg_num: u32) {
+fn place_newborn(base: &OsdMap, change: &mut Incremental) {
+    let Ok(next) = base.apply(change) else { return };
     let up: Vec<OsdId> = next.osds().filter(|osd| next.is_up(*osd) && next.is_in(*osd)).collect();
-    for pg in (0..pg_num).map(|seed| PgId::new(pool, seed)) {
-        if !up.is_empty() && next.placed(pg).acting_primary < 0 {
-            change.new_pg_temp.insert(pg, vec![up[pg.seed as usize % up.len()]]);
+    for (id, pool) in next.pools.iter().filter(|(id, _)| !base.pools.contains_key(id)) {
+        for pg in (0..pool.pg_num).map(|seed| PgId::new(*id, seed)) {
+            if !up.is_empty() && next.placed(pg).acting_primary < 0 {
+                change.new_pg_temp.insert(pg, vec![up[pg.seed as usize % up.len()]]);
+            }
         }
     }
+}
+
+/// Exceptions that lead to an OSD that exists no more are dropped.
+fn drop_exceptions(base: &OsdMap, next: &OsdMap, change: &mut Incremental) {
+    if next.osds().count() >= base.osds().count() {
+        return;
+    }
+    let gone = |osd: &OsdId| base.exists(*osd) && !next.exists(*osd);
+    let items = next.pg_upmap_items.iter().filter(|(_, pairs)| pairs.iter().any(|(_, to)| gone(to)));
+    change.old_pg_upmap_items.extend(items.map(|(pg, _)| *pg));
+    let whole = next.pg_upmap.iter().filter(|(_, osds)| osds.iter().any(gone));
+    change.old_pg_upmap.extend(whole.map(|(pg, _)| *pg));
 }
 
 /// Whether there is an OSD on which groups of a new pool can be born.
