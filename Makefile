@@ -55,7 +55,7 @@ deps-python:
 build: deps-build   ## the release binary, target/release/nacre
 	$(CARGO) build --release -p nacre
 
-test: lint unit build seeds conformance guests hostile kill-rounds model formats instructions idle memory-small memory-pressure full-disk bit-rot refusals   ## all that CI runs
+test: lint unit build seeds conformance newer-clients guests hostile kill-rounds model formats instructions idle memory-small memory-pressure full-disk bit-rot refusals   ## all that CI runs
 
 check-fast: deps-build   ## does it compile, and do the tests of one room pass: make check-fast P=store
 	$(CARGO) clippy $(if $(P),-p $(P),--workspace) --all-targets -- -D warnings
@@ -123,12 +123,29 @@ images: deps-test build   ## stock rbd, librbd, fio and QEMU on block images, co
 	@$(PYTHON) -c 'import rbd' 2>/dev/null || $(MAKE) --no-print-directory deps-python
 	$(CARGO) run -p conformance --bin sheets -- --nacre $(NACRE) --auth cephx $(SHEETS)
 
-compatibility: deps-test build   ## writes docs/compatibility.md from a run
-	$(CARGO) run -p conformance -- --nacre $(NACRE) --report target/conformance.md
-	$(CARGO) run -p conformance --bin sheets -- --nacre $(NACRE) --report target/sheets.md
+compatibility: deps-test build clients-18.2   ## writes docs/compatibility.md from a run, with this host's clients and those of release 18.2
+	$(CARGO) run -p conformance -- --nacre $(NACRE) --client 18.2=$(CLIENTS) --report target/conformance.md
+	$(CARGO) run -p conformance --bin sheets -- --nacre $(NACRE) --client 18.2=$(CLIENTS) --report target/sheets.md
 	$(PYTHON) tools/conformance/guests/run.py --nacre $(NACRE) --cache $(or $(CARGO_TARGET_DIR),target)/guests --report target/guests.md
 	cat tools/conformance/compatibility-head.md target/conformance.md tools/conformance/sheets-head.md target/sheets.md \
 	  tools/conformance/guests-head.md target/guests.md > docs/compatibility.md
+
+# Clients of release 18.2, from Debian 13, in a folder of their own. Needs root and an archive.
+.PHONY: clients-18.2 newer-clients deps-mmdebstrap
+CLIENTS ?= $(abspath $(or $(CARGO_TARGET_DIR),target))/clients/18.2
+deps-mmdebstrap:
+	$(call need,mmdebstrap,mmdebstrap)
+
+clients-18.2:
+	@command -v mmdebstrap >/dev/null || $(MAKE) --no-print-directory deps-mmdebstrap || true
+	tools/conformance/release.sh install trixie $(CLIENTS)
+
+# Some two minutes, half of which the first run takes to install them.
+newer-clients: deps-test build   ## clients of release 18.2 against our cluster, compared with a real one's answers; skipped where they cannot be had
+	@if $(MAKE) --no-print-directory clients-18.2; then \
+	  $(CARGO) run -q -p conformance -- --nacre $(NACRE) --client 18.2=$(CLIENTS) --others-only tools/conformance/cases/*.cases && \
+	  $(CARGO) run -q -p conformance --bin sheets -- --nacre $(NACRE) --client 18.2=$(CLIENTS) --others-only images trash; \
+	else echo "newer-clients: SKIPPED, clients of release 18.2 cannot be installed here (see above)"; fi
 
 # A FUSE mount for the disk that forgets: the device must be there, and the right to mount.
 .PHONY: lossydisk kill-rounds-long model model-long soak

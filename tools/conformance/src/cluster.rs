@@ -107,8 +107,8 @@ impl Cluster {
     }
 
     /// Runs a shell command as a client of this cluster, in `work`. `DIR` in it stands for `work`.
-    pub fn shell(&self, command: &str, work: &Path) -> Result<Outcome> {
-        shell(command, work, &self.conf())
+    pub fn shell(&self, client: &Client, command: &str, work: &Path) -> Result<Outcome> {
+        client.shell(command, work, &self.conf(), SECONDS)
     }
 }
 
@@ -136,26 +136,72 @@ pub struct Outcome {
     pub code: i32,
 }
 
-/// Runs a shell command with `CEPH_CONF` set, ended after a minute. `DIR` stands for `work`.
-pub fn shell(command: &str, work: &Path, conf: &Path) -> Result<Outcome> {
-    shell_for(command, work, conf, 60)
+/// Whose commands are run: this host's, or those of another release, which `release.sh` installed in a folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Client {
+    /// Release, as `18.2`: names its column and the folder of what is recorded with it.
+    pub name: String,
+    /// Where it is installed; `None` for this host's.
+    pub root: Option<PathBuf>,
 }
 
-/// [`shell`], ended after `seconds`.
-pub fn shell_for(command: &str, work: &Path, conf: &Path, seconds: u32) -> Result<Outcome> {
-    let command = command.replace("DIR", &work.display().to_string());
-    let output = Command::new("timeout")
-        .args(["-k", "5", &seconds.to_string(), "bash", "-c", &command])
-        .current_dir(work)
-        .env("CEPH_CONF", conf)
-        .env("CEPH_ARGS", "")
-        .env("LC_ALL", "C.UTF-8")
-        .stdin(Stdio::null())
-        .output()
-        .context("run a client")?;
-    Ok(Outcome {
-        out: String::from_utf8_lossy(&output.stdout).into_owned(),
-        err: String::from_utf8_lossy(&output.stderr).into_owned(),
-        code: output.status.code().unwrap_or(-1),
-    })
+impl Client {
+    /// This host's commands, which are of release 16.2.
+    pub fn host() -> Self {
+        Self { name: "16.2".into(), root: None }
+    }
+
+    /// Reads `18.2=/tmp/ceph18`.
+    ///
+    /// # Errors
+    /// There is no release, or no `ceph` in the folder.
+    pub fn parse(text: &str) -> Result<Self> {
+        let (name, root) = text.split_once('=').context("a client is RELEASE=FOLDER")?;
+        let root = Path::new(root).canonicalize().with_context(|| root.to_owned())?;
+        if name.is_empty() || name.contains('/') || !root.join("usr/bin/ceph").exists() {
+            bail!("{text:?}: no release, or no ceph in the folder; `release.sh install SUITE FOLDER` makes one");
+        }
+        Ok(Self { name: name.into(), root: Some(root) })
+    }
+
+    /// Where what is recorded with this client lies in `folder`.
+    pub fn recorded(&self, folder: &Path) -> PathBuf {
+        if self.root.is_some() { folder.join(&self.name) } else { folder.to_owned() }
+    }
+
+    /// Runs a shell command with `CEPH_CONF` set, ended after `seconds`. `DIR` stands for `work`.
+    pub fn shell(&self, command: &str, work: &Path, conf: &Path, seconds: u32) -> Result<Outcome> {
+        let mut call = Command::new("timeout");
+        call.args(["-k", "5", &seconds.to_string()]);
+        if let Some(root) = &self.root {
+            call.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/release.sh")).arg("run").arg(root);
+        }
+        let command = command.replace("DIR", &work.display().to_string());
+        let output = call
+            .args(["bash", "-c", &command])
+            .current_dir(work)
+            .env("CEPH_CONF", conf)
+            .env("CEPH_ARGS", "")
+            .env("LC_ALL", "C.UTF-8")
+            .stdin(Stdio::null())
+            .output()
+            .context("run a client")?;
+        Ok(Outcome {
+            out: String::from_utf8_lossy(&output.stdout).into_owned(),
+            err: String::from_utf8_lossy(&output.stderr).into_owned(),
+            code: output.status.code().unwrap_or(-1),
+        })
+    }
 }
+
+/// The clients of a run: this host's unless `others_only`, then those given as `RELEASE=FOLDER`.
+///
+/// # Errors
+/// One is not of that form, or not there.
+pub fn clients(given: &[String], others_only: bool) -> Result<Vec<Client>> {
+    let host = (!others_only).then(|| Ok(Client::host()));
+    host.into_iter().chain(given.iter().map(|text| Client::parse(text))).collect()
+}
+
+/// Seconds that a command may take, if nothing else is said.
+pub const SECONDS: u32 = 60;

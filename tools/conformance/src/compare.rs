@@ -35,17 +35,43 @@ impl Mode {
     }
 }
 
+/// What of an output counts in a mode, so that two outputs count as the same if their digests do.
+pub fn digest(mode: Mode, text: &str) -> String {
+    match mode {
+        Mode::Code => String::new(),
+        Mode::Same => mask(text, false),
+        Mode::Shape | Mode::Said => mask(text, true),
+        Mode::Head => mask(text.lines().next().unwrap_or_default(), true),
+        Mode::Keys => keys(text),
+    }
+}
+
 /// `None` if `ours` counts as `theirs`, else what differs.
 pub fn difference(mode: Mode, ours: &str, theirs: &str, without: &[String]) -> Option<String> {
+    difference_of_digests(mode, &digest(mode, ours), &digest(mode, theirs), without)
+}
+
+/// The same of two digests.
+pub fn difference_of_digests(mode: Mode, ours: &str, theirs: &str, without: &[String]) -> Option<String> {
     match mode {
         Mode::Code => None,
-        Mode::Same => first_difference(&mask(ours, false), &mask(theirs, false)),
-        Mode::Shape | Mode::Said => first_difference(&mask(ours, true), &mask(theirs, true)),
-        Mode::Head => {
-            let head = |text: &str| mask(text.lines().next().unwrap_or_default(), true);
-            first_difference(&head(ours), &head(theirs))
-        }
         Mode::Keys => missing_keys(ours, theirs, without),
+        Mode::Same | Mode::Shape | Mode::Said | Mode::Head => first_difference(ours, theirs),
+    }
+}
+
+/// Begins the digest of what should be JSON and is not.
+const NOT_JSON: &str = "not JSON: ";
+
+/// The keys of JSON text, one a line.
+fn keys(text: &str) -> String {
+    match serde_json::from_str::<Value>(text.trim()) {
+        Ok(value) => {
+            let mut keys = BTreeSet::new();
+            collect_keys(&value, "", &mut keys);
+            keys.iter().map(|key| format!("{key}\n")).collect()
+        }
+        Err(e) => format!("{NOT_JSON}{e}\n"),
     }
 }
 
@@ -120,17 +146,14 @@ fn is_time(word: &str) -> bool {
 }
 
 fn missing_keys(ours: &str, theirs: &str, without: &[String]) -> Option<String> {
-    let parse = |text: &str| serde_json::from_str::<Value>(text.trim());
-    let (ours, theirs) = match (parse(ours), parse(theirs)) {
-        (Ok(a), Ok(b)) => (a, b),
-        (Err(e), _) => return Some(format!("ours is not JSON: {e}")),
-        (_, Err(e)) => return Some(format!("the real one is not JSON: {e}")),
-    };
-    let (mut a, mut b) = (BTreeSet::new(), BTreeSet::new());
-    collect_keys(&ours, "", &mut a);
-    collect_keys(&theirs, "", &mut b);
-    let known = |key: &&String| !without.iter().any(|prefix| key.starts_with(prefix));
-    let missing: Vec<&String> = b.difference(&a).filter(known).collect();
+    for (whose, text) in [("ours is ", ours), ("the real one is ", theirs)] {
+        if text.starts_with(NOT_JSON) {
+            return Some(format!("{whose}{}", text.trim()));
+        }
+    }
+    let has: BTreeSet<&str> = ours.lines().collect();
+    let known = |key: &&str| !without.iter().any(|prefix| key.starts_with(prefix));
+    let missing: Vec<&str> = theirs.lines().filter(|key| !has.contains(key)).filter(known).collect();
     if missing.is_empty() { None } else { Some(format!("keys that Ceph has and we lack: {missing:?}")) }
 }
 

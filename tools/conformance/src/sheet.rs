@@ -9,12 +9,13 @@
 //! - `!` must succeed on both, and is not listed: prepares something.
 //!
 //! ` # text` says why a step is compared less strictly. A line of its own `differs: REASON` before a step says that ours is meant to
-//! differ: then it must (a difference that is gone must be taken off the list), and the table shows the reason.
+//! differ: then it must (a difference that is gone must be taken off the list), and the table shows the reason. `differs RELEASE: REASON`
+//! holds for clients of that release only. `without RELEASE: REASON` leaves a step out with them.
 //!
 //! `NAME.expected` is written by `--record`, from a real cluster: for each step `$ COMMAND`, its output as `| ` lines, its error output as
 //! `2 ` lines, and `= CODE`.
 
-use crate::cluster::{Outcome, shell_for};
+use crate::cluster::{Client, Outcome};
 use crate::mask;
 use anyhow::{Context, Result, bail};
 use std::collections::{HashMap, VecDeque};
@@ -88,13 +89,18 @@ pub fn title(text: &str, name: &str) -> String {
     text.lines().next().and_then(|line| line.strip_prefix("# ")).unwrap_or(name).to_owned()
 }
 
-/// Reads `NAME.steps`.
-pub fn parse(text: &str) -> Result<Vec<Step>> {
+/// Reads `NAME.steps`, as they are for clients of a release.
+pub fn parse(text: &str, release: &str) -> Result<Vec<Step>> {
     let mut steps: Vec<Step> = Vec::new();
-    let mut differs = String::new();
+    let (mut differs, mut left_out) = (String::new(), false);
+    let (ours_only, not_with) = (format!("differs {release}: "), format!("without {release}: "));
     for (i, line) in text.lines().enumerate() {
-        if let Some(reason) = line.strip_prefix("differs: ") {
+        if let Some(reason) = line.strip_prefix("differs: ").or(line.strip_prefix(&ours_only)) {
             differs = reason.trim().to_owned();
+            continue;
+        }
+        if line.starts_with("differs ") || line.starts_with("without ") {
+            left_out |= line.starts_with(&not_with);
             continue;
         }
         if line.trim().is_empty() || line.starts_with('#') {
@@ -116,16 +122,18 @@ pub fn parse(text: &str) -> Result<Vec<Step>> {
             note: note.trim().to_owned(),
             differs: std::mem::take(&mut differs),
         };
-        steps.push(step);
+        if !std::mem::take(&mut left_out) {
+            steps.push(step);
+        }
     }
     Ok(steps)
 }
 
 /// Runs all steps in order against the cluster of `conf`, in `work`. Ends with an error at a preparation that fails.
-pub fn run(steps: &[Step], conf: &Path, work: &Path) -> Result<Vec<Shown>> {
+pub fn run(steps: &[Step], client: &Client, conf: &Path, work: &Path) -> Result<Vec<Shown>> {
     let mut shown = Vec::new();
     for step in steps {
-        let outcome = shell_for(&step.command, work, conf, STEP_SECONDS)?;
+        let outcome = client.shell(&step.command, work, conf, STEP_SECONDS)?;
         if step.strictness == Strictness::Prepare && outcome.code != 0 {
             bail!("{:?} must succeed: exit {} {}{}", step.command, outcome.code, outcome.out, outcome.err);
         }
@@ -245,23 +253,44 @@ fn brief(shown: &Shown) -> String {
     if shown.code == 0 { line } else { format!("{line} (exit {})", shown.code) }
 }
 
-/// The rows as a Markdown table.
-pub fn markdown(rows: &[Row]) -> String {
-    let mut out = String::from("| command | ours | Ceph 16.2.15 | difference |\n|---|---|---|---|\n");
-    let cell = |text: &str| text.replace('|', "\\|").replace('\n', " ");
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('\n', " ")
+}
+
+/// What differs, for the table.
+fn verdict(row: &Row) -> String {
+    match (&row.difference, row.step.differs.as_str()) {
+        (None, _) if row.step.strictness == Strictness::Code => {
+            let note = if row.step.note.is_empty() { "" } else { ": " };
+            format!("none (exit code{note}{})", cell(&row.step.note))
+        }
+        (None, _) if row.step.strictness == Strictness::Shape => "none (numbers aside)".to_owned(),
+        (None, _) => "none".to_owned(),
+        (Some(difference), "") => format!("**{}**", cell(difference)),
+        (Some(_), reason) => cell(reason),
+    }
+}
+
+/// The rows as a Markdown table: all of the first client, and of each further one whether it differs.
+pub fn markdown(columns: &[(Client, Vec<Row>)]) -> String {
+    let Some(((_, rows), others)) = columns.split_first() else { return String::new() };
+    let mut out = String::from("| command | ours | Ceph 16.2.15 | difference |");
+    others.iter().for_each(|(client, _)| out.push_str(&format!(" with {}'s clients |", client.name)));
+    let _ = writeln!(out, "\n|---|---|---|---|{}", "---|".repeat(others.len()));
+    let mut further: Vec<HashMap<&str, VecDeque<&Row>>> = Vec::new();
+    for (_, rows) in others {
+        let mut by_command: HashMap<&str, VecDeque<&Row>> = HashMap::new();
+        rows.iter().for_each(|row| by_command.entry(&row.step.command).or_default().push_back(row));
+        further.push(by_command);
+    }
     for row in rows {
-        let command = cell(&row.step.command);
-        let difference = match (&row.difference, row.step.differs.as_str()) {
-            (None, _) if row.step.strictness == Strictness::Code => {
-                let note = if row.step.note.is_empty() { "" } else { ": " };
-                format!("none (exit code{note}{})", cell(&row.step.note))
-            }
-            (None, _) if row.step.strictness == Strictness::Shape => "none (numbers aside)".to_owned(),
-            (None, _) => "none".to_owned(),
-            (Some(difference), "") => format!("**{}**", cell(difference)),
-            (Some(_), reason) => cell(reason),
-        };
-        let _ = writeln!(out, "| `{command}` | {} | {} | {difference} |", cell(&row.ours), cell(&row.theirs));
+        let command = &row.step.command;
+        let _ = write!(out, "| `{}` | {} | {} | {} |", cell(command), cell(&row.ours), cell(&row.theirs), verdict(row));
+        for by_command in &mut further {
+            let same = by_command.get_mut(command.as_str()).and_then(VecDeque::pop_front);
+            let _ = write!(out, " {} |", same.map_or("not run".to_owned(), verdict));
+        }
+        out.push('\n');
     }
     out
 }
@@ -272,7 +301,7 @@ mod tests {
 
     #[test]
     fn a_story_is_compared_line_by_line() {
-        let steps = parse("& tell\n").unwrap();
+        let steps = parse("& tell\n", "16.2").unwrap();
         let told = |lines: &[&str]| vec![Shown { out: lines.iter().map(|l| (*l).to_owned()).collect(), ..Shown::default() }];
         let expected = read(&write(&steps, &told(&["open: 0", "read: b'x'", "close: 0"])));
         let rows = compare(&steps, &told(&["open: 0", "close: 1"]), &expected);
@@ -281,8 +310,17 @@ mod tests {
     }
 
     #[test]
+    fn steps_may_differ_or_be_left_out_for_clients_of_one_release() {
+        let text = "differs 18.2: newer words\n$ a\nwithout 18.2: gone\n$ b\n$ c\n";
+        let of = |release: &str| parse(text, release).unwrap().into_iter().map(|s| (s.command, s.differs)).collect::<Vec<_>>();
+        let step = |command: &str, differs: &str| (command.to_owned(), differs.to_owned());
+        assert_eq!(of("16.2"), [step("a", ""), step("b", ""), step("c", "")]);
+        assert_eq!(of("18.2"), [step("a", "newer words"), step("c", "")]);
+    }
+
+    #[test]
     fn what_is_written_is_read_back() {
-        let steps = parse("# title\n! true\n$ rbd ls\n% rbd bench x # speed\ndiffers: because\n~ rbd ls\n").unwrap();
+        let steps = parse("# title\n! true\n$ rbd ls\n% rbd bench x # speed\ndiffers: because\n~ rbd ls\n", "16.2").unwrap();
         assert_eq!(steps.len(), 4);
         assert_eq!((steps[2].note.as_str(), steps[3].differs.as_str()), ("speed", "because"));
         let shown = |out: &str, code| Shown { out: vec![out.to_owned()], err: vec!["e".to_owned()], code };
@@ -294,6 +332,6 @@ mod tests {
         let other = vec![Shown::default(), shown("b", 0), shown("", 2), shown("b", 1)];
         let rows = compare(&steps, &other, &expected);
         assert_eq!(rows.iter().map(Row::passed).collect::<Vec<_>>(), [false, false, true]);
-        assert!(parse("? what\n").is_err());
+        assert!(parse("? what\n", "16.2").is_err());
     }
 }

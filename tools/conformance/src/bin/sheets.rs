@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use conformance::cluster::{Cluster, Options};
+use conformance::cluster::{Client, Cluster, Options, clients};
 use conformance::sheet::{self, Row};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -26,6 +26,12 @@ struct Args {
     /// Only record what the real cluster answers.
     #[arg(long, requires = "peer")]
     record: bool,
+    /// Clients of another release as well: RELEASE=FOLDER, where `release.sh install` has put them. Repeatable.
+    #[arg(long, value_name = "RELEASE=FOLDER")]
+    client: Vec<String>,
+    /// Only those, not this host's.
+    #[arg(long, requires = "client")]
+    others_only: bool,
     /// Write the table here (Markdown).
     #[arg(long)]
     report: Option<PathBuf>,
@@ -60,36 +66,32 @@ fn main() -> Result<ExitCode> {
         _ => None,
     };
     let conf = args.ours.clone().or(cluster.as_ref().map(Cluster::conf)).unwrap_or_default();
+    let clients = clients(&args.client, args.others_only)?;
     let (mut table, mut passed, mut failed) = (String::new(), 0, 0);
     for name in names {
         let file = folder.join(format!("{name}.steps"));
         let text = std::fs::read_to_string(&file).with_context(|| file.display().to_string())?;
-        let steps = sheet::parse(&text).with_context(|| name.clone())?;
-        let expected = folder.join(format!("{name}.expected"));
-        if let Some(peer) = &args.peer {
-            let shown = run(&steps, peer, &dir.path().join(format!("{name}.peer"))).with_context(|| format!("{name}, peer"))?;
-            std::fs::write(&expected, sheet::write(&steps, &shown))?;
-        }
-        if args.record {
-            continue;
-        }
-        let began = Instant::now();
-        let ours = match run(&steps, &conf, &dir.path().join(&name)) {
-            Ok(ours) => ours,
-            Err(e) => {
-                failed += 1;
-                println!("DIFFERS {name}: {e:#}");
+        let mut columns = Vec::new();
+        for client in &clients {
+            if !args.record && args.peer.is_none() && !client.recorded(&folder).join(format!("{name}.expected")).exists() {
+                println!("{} {name}: left out, nothing is recorded with these clients", client.name);
                 continue;
             }
-        };
-        let rows = sheet::compare(&steps, &ours, &sheet::read(&std::fs::read_to_string(&expected)?));
-        for row in rows.iter().filter(|row| !row.passed()) {
-            println!("DIFFERS {name}: {}\n        {}", row.step.command, row.difference.as_deref().unwrap_or("not any more"));
+            let sheet = Sheet { name: &name, text: &text, folder: &folder, work: &dir.path().join(&client.name) };
+            match sheet.rows(&args, client, &conf) {
+                Ok(rows) => columns.push((client.clone(), rows)),
+                Err(e) => {
+                    failed += 1;
+                    println!("DIFFERS {} {name}: {e:#}", client.name);
+                }
+            }
         }
-        let good = rows.iter().filter(|row| Row::passed(row)).count();
-        (passed, failed) = (passed + good, failed + rows.len() - good);
-        println!("{name}: {good} of {} as expected, {:.0} s", rows.len(), began.elapsed().as_secs_f64());
-        table.push_str(&format!("## {}\n\n{}\n", sheet::title(&text, &name), sheet::markdown(&rows)));
+        let all = || columns.iter().flat_map(|(_, rows)| rows);
+        let good = all().filter(|row| Row::passed(row)).count();
+        (passed, failed) = (passed + good, failed + all().count() - good);
+        if !columns.is_empty() {
+            table.push_str(&format!("## {}\n\n{}\n", sheet::title(&text, &name), sheet::markdown(&columns)));
+        }
     }
     if let Some(report) = &args.report {
         std::fs::write(report, table)?;
@@ -98,14 +100,51 @@ fn main() -> Result<ExitCode> {
     Ok(if failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-fn run(steps: &[sheet::Step], conf: &Path, work: &Path) -> Result<Vec<sheet::Shown>> {
+/// One sheet.
+struct Sheet<'a> {
+    name: &'a str,
+    text: &'a str,
+    folder: &'a Path,
+    work: &'a Path,
+}
+
+impl Sheet<'_> {
+    /// Runs it with one client, and compares; no rows if it was only recorded.
+    fn rows(&self, args: &Args, client: &Client, conf: &Path) -> Result<Vec<Row>> {
+        let name = self.name;
+        let steps = sheet::parse(self.text, &client.name)?;
+        let expected = client.recorded(self.folder).join(format!("{name}.expected"));
+        if let Some(peer) = &args.peer {
+            let shown = run(&steps, client, peer, &self.work.join(format!("{name}.peer"))).context("peer")?;
+            std::fs::create_dir_all(expected.parent().unwrap_or(self.folder))?;
+            std::fs::write(&expected, sheet::write(&steps, &shown))?;
+            println!("{} {name}: recorded", client.name);
+        }
+        if args.record {
+            return Ok(Vec::new());
+        }
+        let began = Instant::now();
+        let ours = run(&steps, client, conf, &self.work.join(name))?;
+        let expected = std::fs::read_to_string(&expected).with_context(|| expected.display().to_string())?;
+        let rows = sheet::compare(&steps, &ours, &sheet::read(&expected));
+        for row in rows.iter().filter(|row| !row.passed()) {
+            let difference = row.difference.as_deref().unwrap_or("not any more");
+            println!("DIFFERS {} {name}: {}\n        {difference}", client.name, row.step.command);
+        }
+        let good = rows.iter().filter(|row| Row::passed(row)).count();
+        println!("{} {name}: {good} of {} as expected, {:.0} s", client.name, rows.len(), began.elapsed().as_secs_f64());
+        Ok(rows)
+    }
+}
+
+fn run(steps: &[sheet::Step], client: &Client, conf: &Path, work: &Path) -> Result<Vec<sheet::Shown>> {
     std::fs::create_dir_all(work)?;
     for story in ["librbd_story.py", "caps_story.py", "perf_story.py", "details_story.py"] {
         std::os::unix::fs::symlink(Path::new(env!("CARGO_MANIFEST_DIR")).join(story), work.join(story))?;
     }
-    let made = conformance::cluster::shell_for(POOLS, work, conf, POOLS_SECONDS)?;
+    let made = client.shell(POOLS, work, conf, POOLS_SECONDS)?;
     anyhow::ensure!(made.code == 0, "pools were not made: {}", made.err);
-    sheet::run(steps, conf, work)
+    sheet::run(steps, client, conf, work)
 }
 
 fn options(args: &Args) -> Options {
