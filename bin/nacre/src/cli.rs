@@ -22,7 +22,8 @@ Examples:
   nacre up --dir ./c --disk /dev/sdb --disk /dev/sdc,journal=/dev/nvme0n1p1
   nacre admin ./cluster/osd.0.asok perf dump      what an OSD counts
   nacre fsck ./cluster                            check the disks of a cluster that is stopped
-  nacre demo                                      a temporary cluster and a table of its speed";
+  nacre demo                                      a temporary cluster, a table and a page of its speed
+  nacre lab run lab/articles/controllers.toml --quick --out results/";
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -51,8 +52,11 @@ pub(crate) enum Command {
     /// Example: `nacre admin ./cluster/osd.0.asok perf dump`. `help` as the command lists what there is.
     #[command(visible_alias = "daemon")]
     Admin(Admin),
-    /// Start a temporary cluster, run a matrix of `rados bench` against it, print a table, and clean up.
+    /// Start a temporary cluster, run a matrix of `rados bench` against it, print a table, write a page, and clean up.
     Demo(Demo),
+    /// The laboratory: run an experiment file, make a report, compare two results.
+    #[command(arg_required_else_help = true)]
+    Lab(Lab),
 }
 
 #[derive(Args, Debug, Clone)]
@@ -174,6 +178,73 @@ pub(crate) struct Demo {
     /// Print the table as JSON.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Lab {
+    #[command(subcommand)]
+    pub(crate) command: LabCommand,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum LabCommand {
+    /// Run an experiment. The same command goes on where it was interrupted.
+    Run {
+        /// The experiment file, as lab/articles/controllers.toml.
+        file: PathBuf,
+        /// Folder for the results; made if it is not there.
+        #[arg(long, value_name = "DIR")]
+        out: PathBuf,
+        /// With the values of the tables `quick`: minutes on a small machine.
+        #[arg(long)]
+        quick: bool,
+        /// Disks that hold something may be wiped.
+        #[arg(long)]
+        wipe: bool,
+        /// Measure again what failed before.
+        #[arg(long)]
+        again: bool,
+    },
+    /// Print the permutations and the expected time of an experiment.
+    DryRun {
+        /// The experiment file.
+        file: PathBuf,
+        /// With the values of the tables `quick`.
+        #[arg(long)]
+        quick: bool,
+    },
+    /// Make a page of results, and beside it the same as Markdown, CSV and JSON.
+    Report {
+        /// Folder with results.
+        results: PathBuf,
+        /// The page.
+        #[arg(long, value_name = "FILE", default_value = "report.html")]
+        out: PathBuf,
+    },
+    /// Compare two results, each FOLDER or FOLDER:CLUSTER. Exit code 1: B is worse at 95 % confidence.
+    Compare {
+        /// Side A.
+        a: String,
+        /// Side B.
+        b: String,
+    },
+    /// Make an experiment file of a plan of CBT (YAML).
+    Import {
+        /// The plan.
+        plan: PathBuf,
+    },
+    /// Print the keys that an experiment file may have.
+    Keys,
+    /// A model of a slower disk; `lab run` starts it.
+    #[command(hide = true)]
+    ModelDisk {
+        /// The file with the data.
+        backing: PathBuf,
+        /// Where to mount.
+        at: PathBuf,
+        /// The model, as JSON.
+        model: String,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

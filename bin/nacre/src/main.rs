@@ -8,6 +8,7 @@ mod forget;
 mod fsck;
 mod host;
 mod keys;
+mod laboratory;
 mod log;
 mod memory;
 mod plan;
@@ -19,8 +20,6 @@ use clap::Parser;
 use cli::{Cli, Command};
 use runtime::process::Signals;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 #[global_allocator]
 static ALLOCATOR: runtime::Memory<mimalloc::MiMalloc> = runtime::Memory(mimalloc::MiMalloc);
@@ -46,26 +45,8 @@ fn run(command: Command) -> Result<u8> {
         Command::Forget(args) => forget::forget(&args),
         Command::Fsck(args) => fsck::fsck(&args),
         Command::Admin(args) => admin::admin(&args.socket, &args.command),
-        Command::Demo(args) => {
-            let nacre = std::env::current_exe().context("find the own program")?;
-            let (signals, interrupted) = (signals()?, Arc::new(AtomicBool::new(false)));
-            let told = interrupted.clone();
-            std::thread::spawn(move || {
-                signals.next();
-                told.store(true, Ordering::Relaxed);
-            });
-            let options = lab::demo::Options {
-                nacre,
-                folder: args.dir,
-                osds: args.osds,
-                auth: args.auth.name().into(),
-                seconds: args.seconds,
-                only: args.only,
-                json: args.json,
-                interrupted,
-            };
-            lab::demo::run(&options).map(|()| 0)
-        }
+        Command::Demo(args) => laboratory::demo(args, signals()?),
+        Command::Lab(args) => laboratory::lab(args.command, signals),
     }
 }
 

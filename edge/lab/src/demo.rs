@@ -1,22 +1,24 @@
-//! `nacre demo`: a temporary cluster, the matrix, the table.
+//! `nacre demo`: a quick experiment on a temporary cluster, a table, and a page at its end.
 
-use crate::cluster::Cluster;
-use crate::progress::Progress;
-use crate::{matrix, rados, table};
-use anyhow::{Result, bail};
+use crate::command::{self, RunOptions};
+use crate::metrics::figures;
+use crate::plan::{Experiment, reader};
+use crate::process::Interrupt;
+use crate::report::{self, data::Data};
+use crate::results::Store;
+use crate::workload;
+use anyhow::{Context, Result, bail};
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use comfy_table::{CellAlignment, Table};
+use serde_json::json;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-/// Pool that is measured.
-const POOL: &str = "bench";
 
 /// What to do.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The `nacre` program.
     pub nacre: PathBuf,
-    /// Where the cluster's folder is made.
+    /// Where the cluster's folder is made, and the page.
     pub folder: PathBuf,
     /// Number of OSDs.
     pub osds: u32,
@@ -28,38 +30,134 @@ pub struct Options {
     pub only: String,
     /// Print JSON instead of a table.
     pub json: bool,
-    /// Set when it shall end early, and clean up.
-    pub interrupted: Arc<AtomicBool>,
+    /// Whether the user wants the end.
+    pub interrupt: Interrupt,
 }
 
-/// Runs it. The cluster is stopped and removed also if a measurement fails.
+/// Columns of the table.
+const COLUMNS: [(&str, &str); 7] = [
+    ("ops_per_second", "ops/s"),
+    ("mb_per_second", "MB/s"),
+    ("latency_ms", "mean ms"),
+    ("server_p99_ms", "p99 ms (OSD)"),
+    ("longest_ms", "max ms"),
+    ("server_us", "server µs/op"),
+    ("machine_us", "machine µs/op"),
+];
+
+fn experiment(options: &Options) -> Result<Experiment> {
+    let text = format!(
+        "[experiment]\nname = 'demo'\ntitle = 'What this machine does with Nacre'\n\
+         about = 'A quick look: stock rados bench against a temporary cluster of {} OSDs, every measurement once.'\n\
+         seconds = {}\nrepeats = 1\nnoise = false\nprefill = {}\n\
+         [[cluster]]\nname = 'nacre'\nkind = 'nacre'\nosds = {}\nauth = '{}'\nmemory = '256M'\nosd_size = '64G'\n\
+         copies = {}\n\
+         [[workload]]\nkind = 'rados'\nsize = ['4K', '128K', '4M']\ndepth = [1, 16, 256]\nmode = ['write', 'seq', 'rand']\n",
+        options.osds,
+        options.seconds,
+        options.seconds.min(5),
+        options.osds,
+        options.auth,
+        options.osds.min(3),
+    );
+    let mut experiment = reader::parse(&text, "demo", false)?;
+    let wanted = options.only.replace(" x", " ×");
+    experiment.workloads.retain(|w| workload::title(w).contains(&wanted));
+    if experiment.workloads.is_empty() {
+        bail!("no measurement has '{}' in its name; they are called like 'rand 128K x16'", options.only);
+    }
+    Ok(experiment)
+}
+
+/// Runs it; gives the exit code. The cluster is stopped and removed also if a measurement fails.
 ///
 /// # Errors
 /// The cluster or a client fails.
-pub fn run(options: &Options) -> Result<()> {
-    let runs = matrix::runs(&options.only);
-    if runs.is_empty() {
-        bail!("no measurement has '{}' in its name; they are called like 'rand 128K x16'", options.only);
-    }
+pub fn run(options: &Options) -> Result<u8> {
+    let experiment = experiment(options)?;
+    let out = options.folder.join(format!("nacre-demo-{}", std::process::id()));
+    let run = RunOptions {
+        nacre: options.nacre.clone(),
+        file: PathBuf::new(),
+        out: out.clone(),
+        quick: false,
+        wipe: false,
+        again: false,
+    };
     eprintln!("starting a cluster of {} OSDs in {}", options.osds, options.folder.display());
-    let cluster = Cluster::start(&options.nacre, &options.folder, options.osds, &options.auth)?;
-    rados::client("ceph", &["osd", "pool", "create", POOL, "32", "32"], &cluster.conf())?;
-    let mut progress = Progress::new(runs.len());
-    let mut rows = Vec::new();
-    for run in &runs {
-        progress.begin(&run.name());
-        let measured = matrix::measure(run, options.seconds, POOL, &cluster);
-        if options.interrupted.load(Ordering::Relaxed) {
-            bail!("interrupted; the cluster is removed");
-        }
-        rows.push(measured?);
-        progress.end();
+    let ended = command::execute(&run, &experiment, options.interrupt.clone());
+    let shown = match ended {
+        Ok(0) => show(options, &out),
+        Ok(code) => Ok(code),
+        Err(e) => Err(e),
+    };
+    std::fs::remove_dir_all(&out).with_context(|| format!("remove {}", out.display()))?;
+    shown
+}
+
+fn show(options: &Options, out: &std::path::Path) -> Result<u8> {
+    let data = Data::load(&Store::open(out)?)?;
+    if let Some(why) = data.cells.iter().find_map(|c| c.missing.first()) {
+        bail!("{why}");
     }
-    drop(progress);
-    cluster.stop()?;
     match options.json {
-        true => println!("{}", serde_json::to_string_pretty(&rows)?),
-        false => println!("{}", table::render(&rows)),
+        true => println!("{}", serde_json::to_string_pretty(&rows(&data))?),
+        false => println!("{}", table(&data)),
     }
-    Ok(())
+    let page = options.folder.join("nacre-demo.html");
+    std::fs::write(&page, report::html::page(&data, "."))?;
+    eprintln!("the page: {}", page.display());
+    Ok(0)
+}
+
+fn rows(data: &Data) -> Vec<serde_json::Value> {
+    let row = |cell: &report::data::Cell| {
+        let mut row = json!({"name": workload::title(&cell.workload).replace('×', "x")});
+        for (name, _) in COLUMNS {
+            row[name] = json!(cell.median(name));
+        }
+        row
+    };
+    data.cells.iter().map(row).collect()
+}
+
+fn table(data: &Data) -> Table {
+    let mut table = Table::new();
+    table.load_preset(UTF8_FULL_CONDENSED);
+    table.set_header(std::iter::once("rados bench").chain(COLUMNS.map(|c| c.1)));
+    for cell in &data.cells {
+        let values = COLUMNS.map(|(name, _)| cell.median(name).map_or("-".into(), figures));
+        table.add_row(std::iter::once(workload::title(&cell.workload)).chain(values));
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(only: &str) -> Options {
+        Options {
+            nacre: PathBuf::new(),
+            folder: PathBuf::new(),
+            osds: 3,
+            auth: "cephx".into(),
+            seconds: 3,
+            only: only.into(),
+            json: false,
+            interrupt: Interrupt::default(),
+        }
+    }
+
+    #[test]
+    fn measurements_are_chosen_by_name() {
+        let names = |only| experiment(&options(only)).map(|e| e.workloads.iter().map(workload::title).collect::<Vec<_>>());
+        assert_eq!(names("").unwrap().len(), 27);
+        assert_eq!(names("rand 4K").unwrap(), ["rand 4K ×1", "rand 4K ×16", "rand 4K ×256"]);
+        assert_eq!(names("seq 4M x16").unwrap(), ["seq 4M ×16"]);
+        assert!(names("nothing").unwrap_err().to_string().contains("no measurement has 'nothing'"));
+    }
 }

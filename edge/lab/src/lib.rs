@@ -1,16 +1,29 @@
-//! The laboratory: measures a cluster with stock clients and shows what came out.
+//! The laboratory: an experiment file becomes permutations, runs, results, statistics and a report.
 //!
-//! - [`demo`]: a temporary cluster, the matrix, the table;
-//! - [`rados`]: one run of the stock `rados bench`, and what it printed;
-//! - [`matrix`]: the measurements of a matrix, in order;
-//! - [`cluster`]: `nacre up` as a process;
-//! - [`cpu`]: who used the processor meanwhile;
-//! - [`table`], [`progress`]: how it looks.
+//! - [`plan`]: the experiment file; [`import`]: other tools' plans;
+//! - [`run`]: the loop; [`lab`]: its surroundings; [`results`]: what it keeps; [`undo`]: what has to end with it;
+//! - [`cluster`], [`disks`]: what is measured; [`workload`]: what makes the load; [`monitor`]: what the machine does meanwhile;
+//! - [`stats`]: medians, noise, tests; [`compare`]: A against B;
+//! - [`report`]: pages, tables, files; [`articles`]: what published articles found;
+//! - [`demo`]: a quick experiment; [`process`], [`progress`], [`environment`], [`command`]: the rest.
 
+pub mod articles;
 pub mod cluster;
-pub mod cpu;
+pub mod command;
+pub mod compare;
 pub mod demo;
-pub mod matrix;
+pub mod disks;
+pub mod environment;
+pub mod import;
+pub mod lab;
+pub mod metrics;
+pub mod monitor;
+pub mod plan;
+pub mod process;
 pub mod progress;
-pub mod rados;
-pub mod table;
+pub mod report;
+pub mod results;
+pub mod run;
+pub mod stats;
+pub mod undo;
+pub mod workload;

@@ -1,0 +1,375 @@
+//! A model of a slower disk: a file in a FUSE mount whose requests take the time that the modelled disk would take.
+//!
+//! The medium does one thing at a time. A request takes `latency`, its bytes at the disk's rate, and, unless it begins where the one
+//! before it ended, the time of a random request. With a write-back cache a write is answered as soon as it has room in the cache;
+//! the medium works it off meanwhile, and reads go before that. A flush waits until the cache is empty, or is free as with a
+//! controller whose cache has a battery.
+
+use crate::plan::Point;
+use anyhow::{Context, Result};
+use fuser::{
+    Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig,
+    LockOwner, MountOption, OpenFlags, ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, Request, WriteFlags,
+};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::ffi::OsStr;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+const TTL: Duration = Duration::from_secs(3600);
+const ROOT: u64 = 1;
+const DISK: u64 = 2;
+
+/// How slow it is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Model {
+    /// Time of a request that does not follow the one before.
+    pub seek: Duration,
+    /// Seconds for each byte.
+    pub per_byte: f64,
+    /// Least time of a request.
+    pub latency: Duration,
+    /// Bytes of the write-back cache.
+    pub cache: u64,
+    /// Whether a flush is free.
+    pub free_flush: bool,
+}
+
+impl Model {
+    /// As the experiment says.
+    pub fn new(spec: &Point) -> Self {
+        let iops = spec.real("random_iops", 0.0);
+        let rate = spec.real("mb_per_second", 0.0) * 1e6;
+        Self {
+            seek: if iops > 0.0 { Duration::from_secs_f64(1.0 / iops) } else { Duration::ZERO },
+            per_byte: if rate > 0.0 { 1.0 / rate } else { 0.0 },
+            latency: Duration::from_secs_f64(spec.real("latency_us", 0.0).clamp(0.0, 1e9) / 1e6),
+            cache: spec.int("cache", 0),
+            free_flush: spec.text("flush") == "free",
+        }
+    }
+}
+
+/// The medium: when what was asked is done. Times come from outside.
+#[derive(Debug)]
+pub struct Medium {
+    model: Model,
+    /// When all that was asked is done.
+    free: Instant,
+    /// When all reads are done.
+    reads_free: Instant,
+    last_end: u64,
+    /// Writes in the cache: when each is on the medium, and its bytes.
+    cached: VecDeque<(Instant, u64)>,
+    held: u64,
+}
+
+impl Medium {
+    /// An idle one.
+    pub fn new(model: Model, now: Instant) -> Self {
+        Self { model, free: now, reads_free: now, last_end: 0, cached: VecDeque::new(), held: 0 }
+    }
+
+    fn cost(&mut self, offset: u64, bytes: u64) -> Duration {
+        let seek = if offset == self.last_end { Duration::ZERO } else { self.model.seek };
+        self.last_end = offset + bytes;
+        self.model.latency + seek + Duration::from_secs_f64(self.model.per_byte * bytes as f64)
+    }
+
+    /// When a read is answered.
+    pub fn read(&mut self, now: Instant, offset: u64, bytes: u64) -> Instant {
+        let cost = self.cost(offset, bytes);
+        self.free = self.free.max(now) + cost;
+        // Reads go before what waits in the cache, but not before each other.
+        let from = if self.model.cache > 0 { self.reads_free.max(now) } else { self.free - cost };
+        self.reads_free = from + cost;
+        self.reads_free
+    }
+
+    /// When a write is answered.
+    pub fn write(&mut self, now: Instant, offset: u64, bytes: u64) -> Instant {
+        let cost = self.cost(offset, bytes);
+        self.free = self.free.max(now) + cost;
+        if self.model.cache == 0 {
+            return self.free;
+        }
+        while let Some((_, n)) = self.cached.front().copied().filter(|(at, _)| *at <= now) {
+            self.held -= n;
+            self.cached.pop_front();
+        }
+        self.cached.push_back((self.free, bytes));
+        self.held += bytes;
+        let mut over = self.held.saturating_sub(self.model.cache);
+        let mut answer = now + self.model.latency;
+        for (at, n) in &self.cached {
+            if over == 0 {
+                break;
+            }
+            over = over.saturating_sub(*n);
+            answer = answer.max(*at);
+        }
+        answer
+    }
+
+    /// When a flush is answered.
+    pub fn flush(&mut self, now: Instant) -> Instant {
+        if self.model.free_flush { now } else { self.free.max(now) }
+    }
+}
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// What is to be done, by time; of equal times, what was asked first.
+#[derive(Default)]
+struct Queue {
+    order: BinaryHeap<Reverse<(Instant, u64)>>,
+    jobs: HashMap<u64, Job>,
+    next: u64,
+}
+
+/// Does things later, in one thread.
+#[derive(Default)]
+struct Later {
+    queue: Mutex<Queue>,
+    news: Condvar,
+}
+
+impl Later {
+    fn run(self: &Arc<Self>) {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let now = Instant::now();
+            match queue.order.peek().copied() {
+                Some(Reverse((at, id))) if at <= now => {
+                    queue.order.pop();
+                    if let Some(job) = queue.jobs.remove(&id) {
+                        drop(queue);
+                        job();
+                        queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+                    }
+                }
+                Some(Reverse((at, _))) => {
+                    queue = self.news.wait_timeout(queue, at - now).unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => queue = self.news.wait(queue).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+    }
+
+    fn at(&self, when: Instant, job: Job) {
+        if when <= Instant::now() {
+            return job();
+        }
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.next += 1;
+        let id = queue.next;
+        queue.order.push(Reverse((when, id)));
+        queue.jobs.insert(id, job);
+        self.news.notify_one();
+    }
+}
+
+struct Disk {
+    file: File,
+    size: u64,
+    medium: Mutex<Medium>,
+    later: Arc<Later>,
+}
+
+impl Disk {
+    fn when(&self, ask: impl FnOnce(&mut Medium) -> Instant) -> Instant {
+        ask(&mut self.medium.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn attributes(&self, ino: u64) -> FileAttr {
+        let (kind, size, perm) =
+            if ino == ROOT { (FileType::Directory, 0, 0o755) } else { (FileType::RegularFile, self.size, 0o600) };
+        let at = SystemTime::UNIX_EPOCH;
+        FileAttr {
+            ino: INodeNo(ino),
+            size,
+            blocks: size / 512,
+            atime: at,
+            mtime: at,
+            ctime: at,
+            crtime: at,
+            kind,
+            perm,
+            nlink: 1,
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+            blksize: 4096,
+            flags: 0,
+        }
+    }
+}
+
+impl Filesystem for Disk {
+    fn init(&mut self, _req: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
+        let _ = config.add_capabilities(InitFlags::FUSE_ASYNC_DIO);
+        Ok(())
+    }
+
+    fn lookup(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        match parent.0 == ROOT && name == "disk" {
+            true => reply.entry(&TTL, &self.attributes(DISK), Generation(0)),
+            false => reply.error(Errno::ENOENT),
+        }
+    }
+
+    fn getattr(&self, _req: &Request, ino: INodeNo, _fh: Option<FileHandle>, reply: ReplyAttr) {
+        reply.attr(&TTL, &self.attributes(ino.0));
+    }
+
+    fn open(&self, _req: &Request, _ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
+        reply.opened(FileHandle(0), FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES);
+    }
+
+    fn read(
+        &self,
+        _req: &Request,
+        _ino: INodeNo,
+        _fh: FileHandle,
+        offset: u64,
+        size: u32,
+        _flags: OpenFlags,
+        _lock_owner: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        let mut data = vec![0; size.min(self.size.saturating_sub(offset).min(u64::from(u32::MAX)) as u32) as usize];
+        let read = self.file.read_exact_at(&mut data, offset);
+        let when = self.when(|m| m.read(Instant::now(), offset, data.len() as u64));
+        self.later.at(
+            when,
+            Box::new(move || match read {
+                Ok(()) => reply.data(&data),
+                Err(e) => reply.error(e.into()),
+            }),
+        );
+    }
+
+    fn write(
+        &self,
+        _req: &Request,
+        _ino: INodeNo,
+        _fh: FileHandle,
+        offset: u64,
+        data: &[u8],
+        _write_flags: WriteFlags,
+        flags: OpenFlags,
+        _lock_owner: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        let written = self.file.write_all_at(data, offset).map(|()| data.len() as u32);
+        let durable = flags.0 & nix::libc::O_DSYNC != 0;
+        let when = self.when(|m| {
+            let now = Instant::now();
+            let answered = m.write(now, offset, data.len() as u64);
+            if durable { answered.max(m.flush(now)) } else { answered }
+        });
+        self.later.at(
+            when,
+            Box::new(move || match written {
+                Ok(n) => reply.written(n),
+                Err(e) => reply.error(e.into()),
+            }),
+        );
+    }
+
+    fn fsync(&self, _req: &Request, _ino: INodeNo, _fh: FileHandle, _datasync: bool, reply: ReplyEmpty) {
+        let when = self.when(|m| m.flush(Instant::now()));
+        self.later.at(when, Box::new(move || reply.ok()));
+    }
+
+    fn fallocate(
+        &self,
+        _req: &Request,
+        _ino: INodeNo,
+        _fh: FileHandle,
+        _offset: u64,
+        _length: u64,
+        _mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        reply.error(Errno::EOPNOTSUPP);
+    }
+}
+
+/// Serves `backing` as AT/disk until the mount goes, or until `stopped` gives the word.
+///
+/// # Errors
+/// FUSE does not work here.
+pub fn serve(backing: &Path, at: &Path, spec: &str, stopped: impl FnOnce() + Send + 'static) -> Result<()> {
+    let spec: Point = serde_json::from_str(spec).context("the model's description is not JSON")?;
+    let file = OpenOptions::new().read(true).write(true).open(backing).with_context(|| format!("open {}", backing.display()))?;
+    let later = Arc::new(Later::default());
+    let medium = Mutex::new(Medium::new(Model::new(&spec), Instant::now()));
+    let disk = Disk { size: file.metadata()?.len(), file, medium, later: later.clone() };
+    std::thread::spawn(move || later.run());
+    let mut config = Config::default();
+    config.mount_options = vec![MountOption::FSName("nacre-lab".into())];
+    let session = fuser::spawn_mount(disk, at, &config).with_context(|| format!("mount at {}", at.display()))?;
+    stopped();
+    session.umount_and_join().context("unmount")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
+    }
+
+    fn medium(cache: u64, free_flush: bool) -> (Medium, Instant) {
+        let now = Instant::now();
+        (Medium::new(Model { seek: ms(5), per_byte: 1e-6, latency: Duration::ZERO, cache, free_flush }, now), now)
+    }
+
+    #[test]
+    fn random_requests_seek_and_those_that_follow_do_not() {
+        let (mut m, now) = medium(0, false);
+        assert_eq!(m.write(now, 1_000_000, 1000), now + ms(6));
+        assert_eq!(m.write(now, 1_001_000, 1000), now + ms(7));
+        assert_eq!(m.read(now, 0, 1000), now + ms(13));
+        assert_eq!(m.flush(now), now + ms(13));
+    }
+
+    #[test]
+    fn a_cache_answers_at_once_until_it_is_full() {
+        let (mut m, now) = medium(2000, false);
+        assert_eq!(m.write(now, 10_000, 1000), now);
+        assert_eq!(m.write(now, 20_000, 1000), now);
+        assert_eq!(m.write(now, 30_000, 1000), now + ms(6));
+        assert_eq!(m.flush(now), now + ms(18));
+        // A read does not wait for the cache.
+        assert_eq!(m.read(now, 0, 1000), now + ms(6));
+        assert_eq!(m.write(now + ms(100), 0, 1000), now + ms(100));
+    }
+
+    #[test]
+    fn a_battery_makes_flushes_free() {
+        let (mut m, now) = medium(2000, true);
+        m.write(now, 10_000, 1000);
+        assert_eq!(m.flush(now), now);
+    }
+
+    #[test]
+    fn what_comes_later_comes_in_order() {
+        let later = Arc::new(Later::default());
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let now = Instant::now();
+        for n in [30, 10, 20] {
+            let sender = sender.clone();
+            later.at(now + ms(n), Box::new(move || sender.send(n).unwrap_or_default()));
+        }
+        let worker = later.clone();
+        std::thread::spawn(move || worker.run());
+        assert_eq!([receiver.recv(), receiver.recv(), receiver.recv()], [Ok(10), Ok(20), Ok(30)]);
+    }
+}

@@ -1,0 +1,22 @@
+//! What every part of a running experiment needs.
+
+use crate::process::Interrupt;
+use crate::undo::Undo;
+use std::path::PathBuf;
+
+/// The surroundings of an experiment.
+#[derive(Clone, Debug)]
+pub struct Lab {
+    /// The `nacre` program: our own clusters, and helpers of this laboratory.
+    pub nacre: PathBuf,
+    /// Where results go.
+    pub out: PathBuf,
+    /// Where clusters and disk files are made.
+    pub scratch: PathBuf,
+    /// Whether disks that hold something may be wiped.
+    pub wipe: bool,
+    /// What has to end with the experiment.
+    pub undo: Undo,
+    /// Whether the user wants the end.
+    pub interrupt: Interrupt,
+}
