@@ -2,7 +2,7 @@
 # Ceph clients of another release, in a folder of their own, made of Debian's or Ubuntu's packages. Needs root and mmdebstrap.
 #   release.sh install SUITE ROOT [PACKAGE...]   install the clients of a suite: bullseye 14.2, bookworm 16.2, trixie 18.2, sid newer;
 #                                                of Ubuntu, whose keys KEYRING names: focal 15.2, jammy 17.2, noble 19.2
-#   release.sh run ROOT COMMAND...               run a command of that folder; CEPH_CONF, the working folder and /tmp are seen as they are here
+#   release.sh run ROOT COMMAND...               run a command of that folder; CEPH_CONF, the working folder, the project and /tmp are seen as they are here
 #   release.sh version ROOT                      the release, as `18.2.7`
 # MIRROR names the archive; without it, it is the host's first one, or Ubuntu's. The host's settings for fetching packages are handed over.
 # Commands run in a mount namespace of their own, so nothing stays mounted when they end.
@@ -43,11 +43,11 @@ install() {
     || { rm -rf "$root"; echo "release.sh: $suite cannot be installed from $from" >&2; exit 3; }
 }
 
-# In a new mount namespace: the folders that commands need, then the command.
+# In a new mount namespace: the folders that commands need (the project, for its scripts), then the command.
 enter() {
   local root=$1 dir
   shift
-  for dir in /proc /dev /sys /tmp "$PWD" "$(dirname "${CEPH_CONF:-/tmp/x}")" "$(dirname "$0")"; do
+  for dir in /proc /dev /sys /tmp "$PWD" "$(dirname "${CEPH_CONF:-/tmp/x}")" "$(dirname "$0")/../.."; do
     dir=$(readlink -f "$dir")
     mkdir -p "$root$dir"
     mount --bind "$dir" "$root$dir"
