@@ -97,8 +97,9 @@ mod tests {
         assert_eq!((i.median, i.low, i.high), (5.5, 2.0, 9.0));
         assert!((i.confidence - 0.979).abs() < 0.001);
         let three = interval(&[1.0, 2.0, 9.0]).unwrap();
-        assert_eq!((three.low, three.high, three.confidence), (1.0, 9.0, 0.75));
-        assert_eq!(interval(&[7.0]).unwrap().confidence, 0.0);
+        assert_eq!((three.low, three.high), (1.0, 9.0));
+        assert!((three.confidence - 0.75).abs() < 1e-9, "{}", three.confidence);
+        assert!(interval(&[7.0]).unwrap().confidence.abs() < 1e-9);
     }
 
     #[test]

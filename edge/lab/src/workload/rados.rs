@@ -114,7 +114,9 @@ mod tests {
     fn recorded_output_of_16_2_is_read() {
         let write = parse(include_str!("testdata/rados16-write.json")).unwrap();
         assert_eq!((write.ops, write.bytes, write.seconds), (3415.0, 3415.0 * 4096.0, 2.002798));
-        assert_eq!((write.figures["latency_ms"], write.figures["longest_ms"]), (9.37, 276.15));
+        for (name, known) in [("latency_ms", 9.37), ("longest_ms", 276.15)] {
+            assert!((write.figures[name] - known).abs() < 1e-9, "{name}: {}", write.figures[name]);
+        }
         assert_eq!(write.series[0].points, [(1.0, 1517.0)]);
         let text = parse(include_str!("testdata/rados16-write.txt")).unwrap();
         assert_eq!((text.ops, text.seconds, text.figures["longest_ms"]), (6749.0, 2.06369, 176.195));
