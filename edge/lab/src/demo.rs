@@ -51,14 +51,12 @@ fn experiment(options: &Options) -> Result<Experiment> {
          about = 'A quick look: stock rados bench against a temporary cluster of {} OSDs, every measurement once.'\n\
          seconds = {}\nrepeats = 1\nnoise = false\nprefill = {}\n\
          [[cluster]]\nname = 'nacre'\nkind = 'nacre'\nosds = {}\nauth = '{}'\nmemory = '256M'\nosd_size = '64G'\n\
-         copies = {}\n\
          [[workload]]\nkind = 'rados'\nsize = ['4K', '128K', '4M']\ndepth = [1, 16, 256]\nmode = ['write', 'seq', 'rand']\n",
         options.osds,
         options.seconds,
         options.seconds.min(5),
         options.osds,
         options.auth,
-        options.osds.min(3),
     );
     let mut experiment = reader::parse(&text, "demo", false)?;
     let wanted = options.only.replace(" x", " ×");
