@@ -33,6 +33,7 @@ install() {
   apt-config dump | grep -E '^Acquire::[^ ]+ "[^"]+";$' | grep -vE '^Acquire::(IndexTargets|Changelogs|CompressionTypes|cdrom)' >"$settings" || true
   [ $# -gt 0 ] || set -- "${CLIENTS[@]}"
   rm -rf "$root"
+  mkdir -p "$(dirname "$root")"
   case $from in
   */ubuntu*) set -- --components=main,universe --keyring="${KEYRING:-/usr/share/keyrings/ubuntu-archive-keyring.gpg}" "$(IFS=,; echo "$*")" ;;
   *) set -- "$(IFS=,; echo "$*")" ;;
