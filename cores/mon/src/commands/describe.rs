@@ -49,8 +49,26 @@ pub(crate) fn reference() -> String {
         }
     }
     format!(
-        "# Commands\n\nMade from the monitor's command table; `cores/mon/tests/reference.rs` says how.\n\n## Served\n\n\
-         | command | what it does | permission |\n|---|---|---|\n{served}\n## Refused\n\nThese are known, and answered with the reason.\n\n\
+        "# Commands\n\
+         \n\
+         This page lists the commands that the monitor knows, with the manager's among them. Send one with `ceph COMMAND`.\n\
+         `cores/mon/tests/reference.rs` makes the page from the monitor's table of commands, so do not edit it.\n\
+         \n\
+         - `<name>` is an argument that must be given, `[name]` one that may be left out. `...` takes several.\n\
+         - `<a/b>` takes one of the words.\n\
+         - *permission* is what the user's capability for the monitor must allow: `r` reading, `w` writing, `x` keys.\n\
+         \n\
+         Commands of an OSD are sent to it: `ceph tell osd.N help` lists them.\n\
+         \n\
+         ## Served\n\
+         \n\
+         | command | what it does | permission |\n\
+         |---|---|---|\n\
+         {served}\n\
+         ## Refused\n\
+         \n\
+         The monitor knows these commands and answers each with the reason.\n\
+         \n\
          | command | why |\n|---|---|\n{refused}"
     )
 }
