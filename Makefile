@@ -206,6 +206,11 @@ memory-pressure-long: deps-test build   ## the same for MINUTES=10, and in one o
 	$(PYTHON) tools/conformance/memory_pressure.py --nacre $(NACRE) --dir . --minutes $(MINUTES)
 	$(PYTHON) tools/conformance/memory_pressure.py --nacre $(NACRE) --dir . --minutes $(MINUTES) --limit-mib 2048
 
+.PHONY: memory-hosts
+memory-hosts: deps-test build   ## MINUTES=10 of load in virtual machines: a host of 2 GiB, and a control group (version 2) of 512 MiB
+	$(call need,qemu-system-x86_64 busybox mkfs.ext4 strip,qemu-system-x86 busybox-static e2fsprogs binutils)
+	$(PYTHON) tools/conformance/guests/small_host.py --nacre $(NACRE) --minutes $(MINUTES) --cache $(or $(CARGO_TARGET_DIR),target)/guests
+
 .PHONY: memory-small bench
 memory-small: deps-test build   ## the same with 50,000 objects (half a minute)
 	timeout 300 $(PYTHON) tools/conformance/memory.py --nacre $(NACRE) --objects 50000 --seconds 2

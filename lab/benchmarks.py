@@ -1,12 +1,14 @@
 #!/usr/bin/python3
 """Makes the tables of docs/benchmarks.md from the JSON that the comparison with a real Ceph writes.
 
-usage: benchmarks.py SHIPPED.json [TUNED.json] > TABLE.md
+usage: benchmarks.py [--release 18.2] SHIPPED.json [TUNED.json] > TABLE.md
 
-SHIPPED: Ceph as Debian ships it against Nacre. TUNED: the same with Ceph's OSD on tcmalloc. Ratios are medians over the alternating
+SHIPPED: Ceph as Debian ships it against Nacre. TUNED: the same with Ceph's OSD on tcmalloc. --release: which Ceph it is, 16.2 by
+default; what is demanded differs. Several files may stand for one, joined by commas: their rows follow each other. Ratios are medians over the alternating
 runs, Nacre ahead where they are above 1. Latency is in flight / operations per second: rados bench prints small averages with an
 exponent, which is easily misread.
 """
+import argparse
 import json
 import re
 import sys
@@ -27,10 +29,17 @@ MUSTS = [
     (r"rbd write 4M x4", 1.3, None),
     (r"rbd read 4M x4", 1.2, None),
 ]
+# The same against release 18.2.
+MUSTS_18 = [
+    (r"rados write 4K x16", 2.5, 5),
+    (r"rados (seq|rand) 4K x16", 1.5, 4),
+    (r"rados rand 4M x16", 1.2, 1.5),
+]
 
 
 def must(workload):
-    return next(((ops, cpu) for pattern, ops, cpu in MUSTS if re.fullmatch(pattern, workload)), (None, None))
+    demands = MUSTS_18 if RELEASE == "18.2" else MUSTS
+    return next(((ops, cpu) for pattern, ops, cpu in demands if re.fullmatch(pattern, workload)), (None, None))
 
 
 def ratio(value, least):
@@ -55,6 +64,15 @@ def table(rows, name):
         print("| " + " | ".join(cells + [ratio(row["ops_ratio"], ops), ratio(row["all_ratio"], cpu)]) + " |")
 
 
-for path, name in zip(sys.argv[1:], ["Ceph", "tuned Ceph"]):
-    table(json.load(open(path))["rows"], name)
+def rows(paths):
+    return [row for path in paths.split(",") for row in json.load(open(path))["rows"]]
+
+
+arguments = argparse.ArgumentParser(usage=__doc__.split("\n\n")[1])
+arguments.add_argument("--release", default="16.2", choices=["16.2", "18.2"])
+arguments.add_argument("files", nargs="+")
+given = arguments.parse_args()
+RELEASE = given.release
+for paths, name in zip(given.files, ["Ceph", "tuned Ceph"]):
+    table(rows(paths), name)
     print()

@@ -57,9 +57,9 @@ class Archive:
             self.file(path or source, f.read())
 
     def program(self, name):
-        """A program of this machine, with the libraries that it loads at its start."""
+        """A program of this machine, by name or path, with the libraries that it loads at its start."""
         source = shutil.which(name, path=os.environ["PATH"] + ":/usr/sbin:/sbin")
-        self.copy(source, f"/usr/bin/{name}")
+        self.copy(source, f"/usr/bin/{os.path.basename(name)}")
         for library in re.findall(r"(/\S+) \(0x", subprocess.run(["ldd", source], capture_output=True, text=True).stdout):
             self.copy(library)
 
