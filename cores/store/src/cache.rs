@@ -1,4 +1,5 @@
-//! What is kept in memory of the disk: blocks of data, index pages, onodes. All bounded; all may forget anything.
+//! The store's caches keep parts of the disk in memory: blocks of data, index pages, onodes. Each has a bound, and each
+//! may drop any entry.
 
 use crate::block::{BLOCK, Patch};
 use crate::checked::Checked;
@@ -19,12 +20,12 @@ mod growth;
 
 use growth::Growth;
 
-/// An object's name as a number.
+/// Hashes an object's name, with the same result in every run.
 pub(crate) fn hash_object(object: &HObject) -> u64 {
     FixedState::with_seed(0).hash_one(object)
 }
 
-/// A hash map whose order is always the same, and never looked at.
+/// A hash map whose order is the same in every run. Nobody looks at the order.
 type Hashed<K, V> = hashbrown::HashMap<K, V, FixedState>;
 
 struct Slot<T> {
@@ -32,34 +33,34 @@ struct Slot<T> {
     hot: Cell<bool>,
 }
 
-/// Blocks that are kept.
+/// Cached blocks: one entry of [`BlockCache`].
 struct Blocks {
     value: Checked,
-    /// Its memory is part of a larger buffer, which it keeps alive as a whole.
+    /// Whether the memory is a part of a larger buffer. The entry then keeps the whole buffer alive.
     shared: bool,
     hot: Cell<bool>,
     standing: Standing,
 }
 
-/// How an entry came, and whether it was used since.
+/// How an entry came into the cache, and whether somebody used it since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
-    /// A large write: not used since.
+    /// A large write brought it. Nobody used it since.
     Written,
-    /// A large read of what was not read of late: not used since.
+    /// A large read of blocks that nobody read of late brought it. Nobody used it since.
     Read,
-    /// Came in another way, not used since.
+    /// It came in another way. Nobody used it since.
     Fresh,
-    /// Used since it came.
+    /// Somebody used it since it came.
     Kept,
 }
 
 use Standing::{Fresh, Kept, Read, Written};
 
-/// The queues.
+/// The cache's queues: which entries go first.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Line {
-    /// Large writes and large reads, so that the memory of the ones serves the others.
+    /// Large writes and large reads share a queue, so that the memory of one serves the other.
     Streams,
     Fresh,
     Kept,
@@ -75,50 +76,52 @@ impl Standing {
     }
 }
 
-/// First blocks of entries, oldest first. One whose run is gone, or has moved to another queue, is skipped.
+/// The first blocks of entries, oldest first. A reader skips one whose run is gone or has moved to another queue.
 #[derive(Default)]
 struct Queue {
     order: VecDeque<u64>,
     bytes: usize,
 }
 
-/// Runs of blocks of the data disk, by first block; they never overlap. Single blocks, which small objects have, are found by
-/// hash; longer runs also from their middle. What was never used since it came goes first, so that a long scan drives nothing
-/// else out; then second chance decides. Streams of large writes and large reads turn in a small part of the memory: most of that is never
-/// read again soon, and to fill new memory with it costs more than all else that such an operation costs. What comes a second time is kept.
-/// (The price: small random reads of what was written in large pieces meet the disk first.)
+/// The cache of data: runs of blocks of the data disk, by first block. Runs never overlap. A hash finds single blocks,
+/// which small objects have; longer runs are also found from their middle.
+///
+/// Entries that nobody used since they came go first, so that a long scan drives nothing else out. Then second chance
+/// decides. Streams of large writes and large reads turn in a small part of the memory: most of them are never read
+/// again soon, and filling new memory costs more than all else of such an operation. What comes a second time is kept.
+/// The price: small random reads of what was written in large pieces meet the disk first.
 pub(crate) struct BlockCache {
-    /// Boxed for the same reason as [`OnodeCache`].
+    /// Single blocks. Boxed for the same reason as [`OnodeCache`].
     singles: Hashed<u64, Box<Blocks>>,
     runs: BTreeMap<u64, Blocks>,
     queues: [Queue; 3],
-    /// First blocks of runs that were read of late, and went: with [`Growth::read`] of then.
+    /// Runs that were read of late and then went: first block, and [`Growth::read`] of that moment.
     passed: Generations<u64, u64>,
     growth: Growth,
-    /// First blocks of what is to be gathered: see [`BlockCache::gather`].
+    /// First blocks of the entries that [`BlockCache::gather`] has still to copy.
     scattered: Vec<u64>,
-    /// Bytes that are its own, and those that are lent to it now: see [`BlockCache::lend`].
+    /// Bytes of its own memory, and bytes that are lent to it now ([`BlockCache::lend`]).
     own: usize,
     lent: usize,
 }
 
-/// How many entries are dropped at a time, so that nobody waits for it.
+/// Entries that are dropped at a time, so that no request waits long.
 pub(crate) const FEW: usize = 4096;
-/// Which part of its own memory a stream turns in, and a run may have at most: both stay the same when memory is lent, since a stream that
-/// swells takes new memory, for nothing.
+/// One part in so many of the cache's own memory is for streams, and is the bound of one run. Lent memory does not
+/// change it: a stream that grows takes new memory for nothing.
 const STREAM: usize = 16;
-/// How much longer than the memory is what is remembered of runs that went.
+/// Runs that went are remembered for so many times the cache's memory.
 const REMEMBERED: usize = 2;
-/// Blocks in an entry at most, so that what is used of a long run can stay without the rest.
+/// Most blocks of one entry. A part of a long run can then stay without the rest.
 const LONGEST_RUN: u64 = 16;
 
-/// How many runs that went are remembered, in a memory of so many bytes.
+/// How many runs that went are remembered, for a cache of `memory` bytes.
 fn remembered(memory: usize) -> usize {
     REMEMBERED * memory / (LONGEST_RUN as usize * BLOCK)
 }
 
 impl BlockCache {
-    /// It has `own` bytes, and is lent at most `lendable` more.
+    /// Makes an empty cache with `own` bytes of its own. It can be lent up to `lendable` bytes more.
     pub(crate) fn new(own: usize, lendable: usize) -> Self {
         let passed = Generations::new(remembered(own + lendable));
         Self {
@@ -133,7 +136,7 @@ impl BlockCache {
         }
     }
 
-    /// From now on it has `own` bytes, and is lent at most `lendable` more.
+    /// Sets the cache's own memory to `own` bytes, and what it can be lent to `lendable` bytes.
     pub(crate) fn resize(&mut self, own: usize, lendable: usize) {
         self.own = own;
         self.lent = self.lent.min(lendable);
@@ -141,18 +144,19 @@ impl BlockCache {
         self.fit();
     }
 
-    /// Most bytes that are kept now.
+    /// Most bytes that the cache keeps now.
     fn limit(&self) -> usize {
         self.own + self.lent
     }
 
-    /// From now on [`BlockCache::gather`] has something to do.
+    /// Makes [`BlockCache::gather`] begin with all entries.
     pub(crate) fn begin_to_gather(&mut self) {
         self.scattered = self.queues.iter().flat_map(|queue| queue.order.iter().copied()).collect();
     }
 
-    /// Takes new memory for `most` bytes of what stayed when much else went: what stays lies scattered over memory that is free else, and an
-    /// allocator gives back only what is free as a whole. Whether there is more to do.
+    /// Copies up to `most` bytes of entries into new memory, and says whether there is more to copy. Used after much
+    /// was dropped: what stays lies scattered over freed memory, and an allocator gives back only what is free as a
+    /// whole.
     pub(crate) fn gather(&mut self, most: usize) -> bool {
         let mut gathered = 0;
         while gathered < most {
@@ -162,7 +166,7 @@ impl BlockCache {
                 gathered += entry.value.len();
             }
             if let Some(boxed) = self.singles.get_mut(&block) {
-                // The box, too.
+                // The box moves to new memory, too.
                 let Blocks { value, shared, hot, standing } = &**boxed;
                 let other = Box::new(Blocks { value: value.clone(), shared: *shared, hot: hot.clone(), standing: *standing });
                 *boxed = other;
@@ -171,13 +175,13 @@ impl BlockCache {
         !self.scattered.is_empty()
     }
 
-    /// What others do not need of their memory may be used here until they need it.
+    /// Lends memory of other caches to this one, `bytes` at most. They take it back when they need it.
     pub(crate) fn lend(&mut self, bytes: usize) {
         self.lent = bytes;
         self.shrink();
     }
 
-    /// Keeps what its memory allows.
+    /// Drops entries until the cache fits its memory.
     fn fit(&mut self) {
         while self.queues[Line::Streams as usize].bytes > self.own / STREAM {
             self.evict(Line::Streams);
@@ -191,7 +195,7 @@ impl BlockCache {
         }
     }
 
-    /// Up to `max` blocks from `block` on, if the first is there.
+    /// Gives up to `max` cached blocks from `block` on. None if `block` is not cached.
     pub(crate) fn get(&self, block: u64, max: u64) -> Option<Checked> {
         if let Some(entry) = self.singles.get(&block) {
             entry.hot.set(true);
@@ -206,13 +210,13 @@ impl BlockCache {
         Some(entry.value.part(from as usize, max))
     }
 
-    /// Keeps blocks, unless there are too many of them. `shared`: they are only a part of the buffer that they lie in.
+    /// Keeps blocks from `block` on, if the run is not too long. `shared`: the bytes are a part of a larger buffer.
     pub(crate) fn insert(&mut self, block: u64, value: Checked, shared: bool) {
         let standing = if value.blocks() >= LONGEST_RUN { self.standing_of_read(block, value.len()) } else { Fresh };
         self.insert_as(standing, block, value, shared);
     }
 
-    /// The same for blocks of a large write.
+    /// Keeps blocks of a large write from `block` on.
     pub(crate) fn insert_written(&mut self, block: u64, value: Checked, shared: bool) {
         self.insert_as(Written, block, value, shared);
     }
@@ -222,12 +226,12 @@ impl BlockCache {
         self.own / STREAM
     }
 
-    /// For a long read that met the disk.
+    /// Says how a long read that met the disk comes in: as a stream, or to stay.
     fn standing_of_read(&mut self, block: u64, bytes: usize) -> Standing {
         let went = self.passed.get(&block).copied();
         self.growth.came(bytes, went, REMEMBERED * self.limit());
         match went {
-            // What is too large is not kept, and takes nothing from what others are allowed.
+            // A run that is too long is not kept, and takes nothing from what others are allowed.
             Some(_) if bytes <= self.largest() && self.growth.allows(bytes, self.bytes(), self.limit()) => Kept,
             _ => Read,
         }
@@ -252,13 +256,13 @@ impl BlockCache {
         }
     }
 
-    /// Time goes on.
+    /// Gives credit for the time that has passed, and drops some of the remembered names.
     pub(crate) fn tick(&mut self, now: Mono) {
         self.growth.tick(now);
         self.passed.let_go(FEW);
     }
 
-    /// Bytes that are kept.
+    /// Bytes of cached blocks.
     pub(crate) fn bytes(&self) -> usize {
         self.queues.iter().map(|q| q.bytes).sum()
     }
@@ -280,7 +284,8 @@ impl BlockCache {
         self.singles.get_mut(&start).map(|entry| &mut **entry).or_else(|| self.runs.get_mut(&start))
     }
 
-    /// Where the next entry to go is. The fresh ones may have a quarter of the memory before others go for them.
+    /// Chooses the queue from which the next entry goes. Entries that nobody used may have a quarter of the memory
+    /// before others go.
     fn victim(&self) -> Line {
         let empty = |line: Line| self.queues[line as usize].order.is_empty();
         let few = self.queues[Line::Fresh as usize].bytes < self.limit() / 4;
@@ -292,7 +297,7 @@ impl BlockCache {
         }
     }
 
-    /// Drops the oldest entry of a queue, or moves it on.
+    /// Drops the oldest entry of a queue, or moves it to another queue when it was used.
     fn evict(&mut self, from: Line) {
         let Some(block) = self.queues[from as usize].order.pop_front() else { return };
         let Some(entry) = self.entry(block).filter(|e| e.standing.line() == from) else { return };
@@ -307,7 +312,7 @@ impl BlockCache {
         let Some(entry) = self.entry(block) else { return };
         entry.standing = Kept;
         if std::mem::take(&mut entry.shared) {
-            // It will outlive its neighbours, and must not keep their memory.
+            // The entry outlives its neighbours, so it must not keep their memory.
             entry.value = entry.value.on_its_own();
         }
         let len = entry.value.len();
@@ -323,7 +328,7 @@ impl BlockCache {
         }
     }
 
-    /// What was forgotten leaves its place in the queues, and what came back has two: neither may add up.
+    /// Shortens the queues. A dropped entry leaves its place behind and one that came back has two; neither may add up.
     fn tidy(&mut self) {
         let (singles, runs) = (&self.singles, &self.runs);
         for line in [Line::Streams, Line::Fresh, Line::Kept] {
@@ -334,7 +339,7 @@ impl BlockCache {
         }
     }
 
-    /// Something else will be in these blocks.
+    /// Drops `n` blocks from `block` on, because something else will be written there.
     pub(crate) fn forget(&mut self, block: u64, n: u64) {
         if !self.singles.is_empty() {
             (block..block + n).for_each(|b| {
@@ -355,7 +360,7 @@ impl BlockCache {
     }
 }
 
-/// Index pages by first block.
+/// The cache of index pages, by first block.
 pub(crate) struct PageCache {
     pages: Hashed<u64, Slot<PageRef>>,
     queue: VecDeque<u64>,
@@ -368,12 +373,12 @@ impl PageCache {
         Self { pages: Hashed::default(), queue: VecDeque::new(), bytes: 0, limit }
     }
 
-    /// Bytes that are kept.
+    /// Bytes of cached pages.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Bytes that it could keep besides.
+    /// Bytes that the cache could still keep.
     pub(crate) fn unused(&self) -> usize {
         self.limit.saturating_sub(self.bytes)
     }
@@ -399,7 +404,7 @@ impl PageCache {
         self.resize(self.limit);
     }
 
-    /// From now on it keeps so many bytes.
+    /// Sets the cache's memory to `limit` bytes.
     pub(crate) fn resize(&mut self, limit: usize) {
         self.limit = limit;
         while self.bytes > limit {
@@ -416,13 +421,13 @@ impl PageCache {
         }
     }
 
-    /// Something else will be there.
+    /// Drops the page at `block`, because something else will be written there.
     pub(crate) fn forget(&mut self, block: u64) {
         if let Some(old) = self.pages.remove(&block) {
             self.bytes -= old.value.size();
         }
-        // Its place in the queue is skipped when it comes up; a page that comes back meanwhile is queued twice, which does no harm
-        // but must not add up.
+        // The page's place in the queue is skipped when it comes up. A page that comes back meanwhile is queued twice.
+        // That does no harm, but must not add up.
         if self.queue.len() > 2 * self.pages.len() + 64 {
             let pages = &self.pages;
             let mut seen: std::collections::BTreeSet<u64> = std::collections::BTreeSet::new();
@@ -431,20 +436,21 @@ impl PageCache {
     }
 }
 
-/// An object's onode as it is now (none: there is no such object), with the key that it has in the index.
+/// What is known about an object: its onode (none if there is no such object) and its key in the index.
 #[derive(Clone, Debug)]
 pub(crate) struct Known {
     pub(crate) key: Bytes,
     pub(crate) onode: Option<Onode>,
-    /// What its first blocks are (see [`crate::block::RANGE`]), as of so many flips: all that a read of a small object must know.
+    /// The places of its first blocks (see [`crate::block::RANGE`]) and the number of flips when they were read. With
+    /// the onode this is all that a read of a small object must know.
     pub(crate) first: Option<(u64, Patch)>,
 }
 
-/// What was used of late: two generations, of which the older goes as a whole.
+/// A cache of two generations. When the newer one is full, the older one goes as a whole.
 pub(crate) struct Generations<K, V> {
     young: Hashed<K, V>,
     old: Hashed<K, V>,
-    /// Those that are on their way out, since there is less room than there was.
+    /// Generations on their way out, because there is less memory than there was.
     leaving: Option<Leaving<K, V>>,
     limit: usize,
 }
@@ -452,19 +458,20 @@ pub(crate) struct Generations<K, V> {
 #[allow(clippy::disallowed_types)]
 type Leaving<K, V> = hashbrown::hash_map::IntoIter<K, V>;
 
-/// Onodes of objects that were used of late. Boxed: a table that doubles takes new memory for all its slots, and new memory is dear
-/// (see [`growth`]).
+/// The cache of onodes. Boxed: a table that doubles takes new memory for all its slots, and new memory is dear (see
+/// [`growth`]).
 pub(crate) type OnodeCache = Generations<Box<HObject>, Box<Known>>;
-/// What the blocks of a range of an object are, as of so many flips: by onode and range, but the first range, which is with the onode.
+/// The cache of ranges: the places of an object's blocks by onode and range, with the number of flips when they were
+/// read. The first range is with the onode.
 pub(crate) type RangeCache = Generations<Extent, (u64, Patch)>;
 
 impl<K: Hash + Eq, V> Generations<K, V> {
-    /// At most about `limit` entries.
+    /// Makes an empty cache of about `limit` entries.
     pub(crate) fn new(limit: usize) -> Self {
         Self { young: Hashed::default(), old: Hashed::default(), leaving: None, limit: limit.max(16) }
     }
 
-    /// From now on it has at most about `limit` entries.
+    /// Sets the bound to about `limit` entries.
     pub(crate) fn resize(&mut self, limit: usize) {
         self.limit = limit.max(16);
         if self.len() > self.limit {
@@ -472,7 +479,7 @@ impl<K: Hash + Eq, V> Generations<K, V> {
         }
     }
 
-    /// The older generation is on its way out from now on, unless another one still is.
+    /// Sends the older generation on its way out, unless another one still is.
     pub(crate) fn shed(&mut self) {
         if self.leaving.is_none() {
             let oldest = if self.old.is_empty() { &mut self.young } else { &mut self.old };
@@ -480,7 +487,7 @@ impl<K: Hash + Eq, V> Generations<K, V> {
         }
     }
 
-    /// Lets go of `most` of those that are on their way out. Whether there are more.
+    /// Drops up to `most` entries that are on their way out, and says whether there are more.
     pub(crate) fn let_go(&mut self, most: usize) -> bool {
         if self.leaving.as_mut().is_some_and(|leaving| leaving.by_ref().take(most).count() < most) {
             self.leaving = None;
@@ -493,7 +500,7 @@ impl<K: Hash + Eq, V> Generations<K, V> {
         self.young.len() + self.old.len()
     }
 
-    /// Entries that it could keep besides.
+    /// Entries that the cache could still keep.
     pub(crate) fn unused(&self) -> usize {
         self.limit.saturating_sub(self.len())
     }
@@ -529,7 +536,7 @@ impl<K: Hash + Eq, V> Generations<K, V> {
 }
 
 impl RangeCache {
-    /// Brings what is known in step with a transaction.
+    /// Applies a transaction's changes to what is cached. `epoch`: the number of flips so far.
     pub(crate) fn follow(&mut self, changes: &Layer<Extent, Patch>, epoch: u64) {
         const FEW: u32 = 4096;
         for ((id, from), (last, to)) in changes.ranges() {

@@ -1,5 +1,5 @@
-//! Blocks in memory with their checksums, which are computed once: when the bytes came into memory. Whoever uses a block compares
-//! that checksum with the one that the index expects; memory itself is trusted.
+//! Blocks in memory with their checksums, which are computed once: when the bytes come into memory. Whoever uses a
+//! block compares its checksum with the one that the index expects. Memory itself is trusted.
 
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
 
@@ -9,7 +9,7 @@ use denc::index;
 use kernels::{SEED, crc32c, crc32c_concat_4k};
 use std::sync::Arc;
 
-/// Whole blocks that follow each other.
+/// Whole blocks that follow each other, with their checksums.
 #[derive(Clone, Debug)]
 pub(crate) struct Checked {
     bytes: Bytes,
@@ -19,7 +19,7 @@ pub(crate) struct Checked {
 #[derive(Clone, Debug)]
 enum Crcs {
     One(u32),
-    /// From this index on.
+    /// The checksums of several blocks, from this index on.
     Many(Arc<[u32]>, usize),
 }
 
@@ -35,13 +35,13 @@ impl Checked {
         Self { bytes, crcs: Crcs::Many(crcs, 0) }
     }
 
-    /// One block whose checksum was computed before.
+    /// Takes one block whose checksum was computed before.
     pub(crate) fn known(bytes: Bytes, crc: u32) -> Self {
         assert_eq!(bytes.len(), BLOCK);
         Self { bytes, crcs: Crcs::One(crc) }
     }
 
-    /// Several blocks whose checksums were computed before.
+    /// Takes several blocks whose checksums were computed before.
     pub(crate) fn known_run(bytes: Bytes, crcs: &[u32]) -> Self {
         assert_eq!(bytes.len(), crcs.len() * BLOCK);
         match crcs {
@@ -54,7 +54,7 @@ impl Checked {
         &self.bytes
     }
 
-    /// Bytes in it.
+    /// Number of bytes.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()
     }
@@ -72,7 +72,7 @@ impl Checked {
         }
     }
 
-    /// At most `max` blocks from block `from` on.
+    /// Gives at most `max` blocks from block `from` on.
     pub(crate) fn part(&self, from: usize, max: u64) -> Self {
         let n = index((self.blocks() - from as u64).min(max));
         let bytes = self.bytes.slice(from * BLOCK..(from + n) * BLOCK);
@@ -83,12 +83,12 @@ impl Checked {
         }
     }
 
-    /// The same blocks in memory of their own.
+    /// Copies the bytes into memory of their own.
     pub(crate) fn on_its_own(&self) -> Self {
         Self { bytes: Bytes::copy_from_slice(&self.bytes), crcs: self.crcs.clone() }
     }
 
-    /// The checksum of what is before, whose checksum is `crc`, and the bytes `from..to` of this.
+    /// Extends `crc`, the checksum of the bytes before, by the bytes `from..to` of this.
     pub(crate) fn append_to(&self, mut crc: u32, from: usize, to: usize) -> u32 {
         let mut at = from;
         while at < to {

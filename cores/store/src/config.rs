@@ -1,4 +1,4 @@
-//! What a store is told at its start, and what it says when it cannot start.
+//! What a store is told when it starts, and the errors with which it refuses.
 
 use std::fmt;
 use types::Fsid;
@@ -19,7 +19,8 @@ pub struct Config {
     pub journal_bytes: u64,
     /// Whether the journal lives on a disk of its own, `DeviceId(1)`. Only looked at by `create`.
     pub separate_journal: bool,
-    /// Space for data that is written ahead and kept ready at most, in bytes; a sixteenth of the disk is never exceeded.
+    /// Space for data that is written ahead and kept ready at most, in bytes; a sixteenth of the disk is never
+    /// exceeded.
     pub write_ahead: u64,
 }
 
@@ -39,8 +40,8 @@ pub(crate) struct Shares {
     pub(crate) pages: usize,
     /// Bytes for blocks of data.
     pub(crate) blocks: usize,
-    /// Bytes for data that is in the journal only. Half of a ring of the default size fits: then nothing that a checkpoint moves
-    /// must be read back.
+    /// Bytes for data that is in the journal only. Half of a ring of the default size fits: then nothing that a
+    /// checkpoint moves must be read back.
     pub(crate) records: usize,
     /// Bytes for the changes since the last checkpoint, frozen ones included, before callers are slowed down.
     pub(crate) delta: usize,
@@ -49,19 +50,20 @@ pub(crate) struct Shares {
     pub(crate) ranges: usize,
 }
 
-/// Bytes that a cached onode takes, or a range; about.
+/// Bytes that a cached onode or a cached range takes, roughly.
 pub(crate) const ENTRY: usize = 512;
 
 impl Shares {
-    /// What blocks of data are lent at most, while index pages and onodes need nothing of theirs.
+    /// Most bytes that the cache of data is lent, while index pages and onodes need none of theirs.
     pub(crate) fn lendable(&self) -> usize {
         self.pages + (self.onodes + self.ranges) * ENTRY
     }
 }
 
 impl Config {
-    /// The journal bounds what records and delta can need, so all that is left of a large memory is for data. (The delta's share is for
-    /// bursts; between checkpoints it takes a tenth of it.) Data is lent what index pages and onodes do not use.
+    /// Shares the memory out. The journal bounds what records and delta can need, so all that is left of a large memory
+    /// is for data. The delta's share is for bursts; between checkpoints it takes a tenth of it. Data is lent what
+    /// index pages and onodes do not use.
     pub(crate) fn shares(&self) -> Shares {
         let memory = self.memory as usize;
         let (pages, records, delta) = (memory / 4, (memory * 2 / 5).min(128 << 20), (memory / 4).min(256 << 20));
@@ -88,9 +90,9 @@ impl Default for Config {
 /// Why a store cannot be made or opened. Nothing was changed on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OpenError {
-    /// `create` found a store already.
+    /// `create` found a store already; its uuid.
     Exists([u8; 16]),
-    /// There is no store here: neither superblock is ours.
+    /// There is no store here: neither superblock is one of ours.
     NoStore,
     /// A newer program wrote this format.
     TooNew {
@@ -103,9 +105,9 @@ pub enum OpenError {
     Foreign {
         /// What differs: `uuid`, `fsid`, `osd`, `journal`.
         what: &'static str,
-        /// As found.
+        /// The value that was found.
         found: String,
-        /// As wanted.
+        /// The value that was wanted.
         wanted: String,
     },
     /// The disk is too small.
@@ -115,9 +117,9 @@ pub enum OpenError {
         /// Bytes that are needed at least.
         need: u64,
     },
-    /// Something that was durable is not readable any more.
+    /// Something that was durable is not readable any more; where.
     Corrupt(String),
-    /// The disk failed.
+    /// The disk failed; how.
     Disk(String),
 }
 
@@ -140,7 +142,7 @@ impl fmt::Display for OpenError {
 }
 
 impl OpenError {
-    /// Whether something that was durable is missing from the journal.
+    /// Says whether something that was durable is missing from the journal.
     pub(crate) fn is_journal(&self) -> bool {
         matches!(self, Self::Corrupt(what) if what.starts_with("journal"))
     }

@@ -1,4 +1,4 @@
-//! What a store counts.
+//! Counters of a store. `perf dump` of an OSD shows them.
 
 use std::cell::Cell;
 
@@ -61,7 +61,7 @@ impl Counters {
     }
 }
 
-/// What reads count, which change nothing else.
+/// Counts of reads, which change nothing else.
 #[derive(Default)]
 pub(crate) struct Tally {
     pub(crate) data_hits: Cell<u64>,
@@ -71,7 +71,7 @@ pub(crate) struct Tally {
     pub(crate) damaged: Cell<u64>,
 }
 
-/// Adds one.
+/// Adds one to a counter.
 pub(crate) fn count(cell: &Cell<u64>) {
     cell.set(cell.get() + 1);
 }

@@ -1,4 +1,4 @@
-//! Fetching what reads miss, and keeping it for whoever asked.
+//! Fetching: reads what a look-up missed from the disk, and keeps it for whoever asked.
 
 use crate::block::BLOCK;
 use crate::checked::Checked;
@@ -12,9 +12,9 @@ use objectstore::{Event, Hold, Wish};
 /// For whom something is fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Owner {
-    /// An operation of the placement group.
+    /// An operation of a placement group.
     Hold(Hold),
-    /// A transaction that waits to be carried out.
+    /// A transaction that waits to be carried out, by its number.
     Stalled(u64),
     /// The checkpoint.
     Checkpoint,
@@ -22,34 +22,34 @@ pub(crate) enum Owner {
     Open,
 }
 
-/// What is kept for one owner.
+/// What was fetched for one owner, and is kept for it.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     pages: Vec<(u64, PageRef, u64)>,
     data: Vec<(u64, Checked, u64)>,
     records: Vec<(u64, Checked)>,
-    /// What could not be read, and in which epoch: once for each try.
+    /// What could not be read, with the number of flips at that time: one entry for each try.
     failed: Vec<(Item, u64)>,
-    /// Requests under way.
+    /// Number of reads in flight.
     under_way: usize,
-    /// Transactions that it waits for.
+    /// Number of transactions that the owner waits for.
     waits_for: usize,
 }
 
-/// Most blocks that one read brings.
+/// Most blocks of one read.
 pub(crate) const LONGEST_READ: u32 = 1024;
 
-/// How often something that seems damaged is read before it is said to be: the fault may be one of reading only.
+/// How often a damaged item is read before it counts as damaged. The fault may be one of reading only.
 const TRIES: usize = 6;
 
 const TAG: u32 = 60;
 
-/// A wish, as numbers.
+/// Encodes a wish for an index page as a number.
 pub(crate) fn wish_page(ptr: &Ptr) -> u64 {
     1 << TAG | u64::from(ptr.blocks) << 44 | ptr.block
 }
 
-/// Blocks of data: `n` is below 2^16.
+/// Encodes a wish for `n` blocks of data from `block` on; `n` is below 2^16.
 pub(crate) fn wish_data(block: u64, n: u32) -> u64 {
     2 << TAG | u64::from(n) << 44 | block
 }
@@ -58,7 +58,7 @@ pub(crate) fn wish_record(seq: u64) -> u64 {
     3 << TAG | seq
 }
 
-/// That a waiting transaction is carried out.
+/// Encodes a wish that a waiting transaction is carried out.
 pub(crate) fn wish_done(stalled: u64) -> u64 {
     4 << TAG | stalled
 }
@@ -78,16 +78,16 @@ impl Held {
         self.pages.iter().rev().find(|(block, page, _)| *block == ptr.block && page.crc == ptr.crc).map(|(_, page, _)| page)
     }
 
-    /// Whether the page was read often enough since the last flip, and each time that failed or gave another page than the one that
-    /// should be there.
+    /// Says whether the page counts as damaged: each of the reads since the last flip failed or gave another page, and
+    /// there were enough of them.
     pub(crate) fn page_failed(&self, ptr: &Ptr, epoch: u64) -> bool {
         let wrong = |(block, page, e): &&(u64, PageRef, u64)| *block == ptr.block && *e == epoch && page.crc != ptr.crc;
         let unread = self.failed.iter().filter(|f| **f == (Item::Page(ptr.block, ptr.blocks), epoch)).count();
         unread + self.pages.iter().filter(wrong).count() >= TRIES
     }
 
-    /// Up to `max` blocks from `block` on, whose checksum is `crc`, and the epoch in which they were read. If no read gave that: what the
-    /// last one gave.
+    /// Gives up to `max` blocks from `block` on whose first checksum is `crc`, and the number of flips when they were
+    /// read. If no read gave that checksum, gives what the last one gave.
     pub(crate) fn data(&self, block: u64, max: u64, crc: u32) -> Option<(Checked, u64)> {
         let reads = || self.data.iter().rev().filter(|(start, run, _)| (*start..start + run.blocks()).contains(&block));
         let right = reads().find(|(start, run, _)| run.crc((block - start) as usize) == crc);
@@ -95,7 +95,7 @@ impl Held {
         Some((run.part((block - start) as usize, max), *epoch))
     }
 
-    /// Whether the block was read often enough since the last flip.
+    /// Says whether the block was read often enough since the last flip.
     pub(crate) fn data_failed(&self, block: u64, epoch: u64) -> bool {
         let covers = |item: &Item| matches!(item, Item::Data(start, n) if (*start..start + u64::from(*n)).contains(&block));
         let unread = self.failed.iter().filter(|(item, e)| *e == epoch && covers(item)).count();
@@ -103,27 +103,28 @@ impl Held {
         unread + self.data.iter().filter(read).count() >= TRIES
     }
 
-    /// A block of a record, whose checksum is `crc`. If no read gave that: what the last one gave.
+    /// Gives a block of a journal record whose checksum is `crc`. If no read gave that checksum, gives what the last
+    /// one gave.
     pub(crate) fn record(&self, seq: u64, index: u32, crc: u32) -> Option<Checked> {
         let reads = || self.records.iter().rev().filter(|(s, run)| *s == seq && u64::from(index) < run.blocks());
         let right = reads().find(|(_, run)| run.crc(index as usize) == crc);
         right.or_else(|| reads().next()).map(|(_, run)| run.part(index as usize, 1))
     }
 
-    /// Whether the record was read often enough.
+    /// Says whether the record was read often enough.
     pub(crate) fn record_failed(&self, seq: u64) -> bool {
         let unread = self.failed.iter().filter(|(item, _)| *item == Item::Record(seq)).count();
         unread + self.records.iter().filter(|(s, _)| *s == seq).count() >= TRIES
     }
 
-    /// Whether everything asked for has come.
+    /// Says whether everything that the owner asked for has come.
     pub(crate) fn complete(&self) -> bool {
         self.under_way == 0 && self.waits_for == 0
     }
 }
 
 impl Store {
-    /// Begins to bring what `wish` names. Ends with [`Store::fetched`], perhaps at once.
+    /// Begins to read what `wish` names. [`Store::fetched`] follows, perhaps at once.
     pub(crate) fn fetch_for(&mut self, owner: Owner, wish: Wish) {
         self.holds.entry(owner).or_default();
         for number in wish.0 {
@@ -157,7 +158,7 @@ impl Store {
             },
         };
         if first + u64::from(n) > self.device_blocks(device) {
-            // To ask again would change nothing.
+            // Asking again would change nothing.
             let failed = std::iter::repeat_n((item, self.epoch), TRIES);
             self.holds.entry(owner).or_default().failed.extend(failed);
             return;
@@ -167,7 +168,7 @@ impl Store {
         self.io.read(device, first * BLOCK as u64, n as usize * BLOCK, Purpose::Fetch(owner, item, self.epoch));
     }
 
-    /// A fetch's read ended.
+    /// Takes the result of a fetch's read.
     pub(crate) fn fetch_done(&mut self, owner: Owner, item: Item, epoch: u64, done: DiskDone) {
         if let Some(n) = self.readers.get_mut(&epoch) {
             *n -= 1;
@@ -197,7 +198,7 @@ impl Store {
         match (item, bytes) {
             (Item::Page(block, _), Some(_)) if page.is_some() => {
                 let page = page.expect("just looked");
-                // What was read before a flip may have been replaced since: it must not go where all look for it.
+                // What was read before a flip may have been replaced since. It must not go where all look for it.
                 if current {
                     self.pages.insert(block, page.clone());
                 }
@@ -220,7 +221,7 @@ impl Store {
         }
     }
 
-    /// Tells the owner if nothing is under way for it any more.
+    /// Tells the owner when nothing is in flight for it any more.
     pub(crate) fn check_fetched(&mut self, owner: Owner) {
         if !self.holds.get(&owner).is_some_and(Held::complete) {
             return;
@@ -236,7 +237,7 @@ impl Store {
         }
     }
 
-    /// One of the transactions that `owner` waited for was carried out.
+    /// Notes that a transaction that `owner` waited for was carried out.
     pub(crate) fn waited(&mut self, owner: Owner) {
         if let Some(held) = self.holds.get_mut(&owner) {
             held.waits_for = held.waits_for.saturating_sub(1);

@@ -1,4 +1,4 @@
-//! Disk requests on their way, and what each was for.
+//! Disk requests in flight, and what each one is for.
 
 use crate::checked::Checked;
 use crate::fetch::Owner;
@@ -11,10 +11,10 @@ use types::Rope;
 
 /// The disk with the data and the index.
 pub(crate) const DATA: DeviceId = DeviceId(0);
-/// The journal's own disk, if it has one.
+/// The journal's own disk, if there is one.
 pub(crate) const JOURNAL: DeviceId = DeviceId(1);
 
-/// How long to wait until a write is tried again that the host had no space for.
+/// Wait until a write is tried again for which the host had no space.
 const HOST_FULL: Duration = Duration::from_secs(1);
 
 /// What a fetch reads.
@@ -22,9 +22,9 @@ const HOST_FULL: Duration = Duration::from_secs(1);
 pub(crate) enum Item {
     /// An index page: first block, number of blocks.
     Page(u64, u32),
-    /// Blocks of data: first, number.
+    /// Blocks of data: the first, and their number.
     Data(u64, u32),
-    /// All data of a journalled record.
+    /// All data of a journal record, by its sequence number.
     Record(u64),
 }
 
@@ -33,13 +33,13 @@ pub(crate) enum Item {
 pub(crate) enum Purpose {
     /// A step of opening.
     Open,
-    /// Something that a read missed; begun in this epoch (number of flips before it).
+    /// Something that a read missed: for whom, what, and the number of flips when the request began.
     Fetch(Owner, Item, u64),
-    /// Data of a large write, for this record; its first block.
+    /// Data of a large write: the record's sequence number, the first block.
     Direct(u64, u64),
     /// Flush of the data that was written for these records.
     Settle(Vec<u64>),
-    /// A group.
+    /// The write of a journal group, by its number.
     Group(u64),
     /// Zeros ahead in the ring: number of blocks.
     Claim(u64),
@@ -53,7 +53,7 @@ pub(crate) enum Purpose {
     Flip,
     /// The sizes of the data disk.
     Stat,
-    /// Free blocks that go back to the host; whether by the look through all of them.
+    /// Free blocks that go back to the host. True: the search of all free blocks found them.
     Trim(Run, bool),
 }
 
@@ -73,7 +73,7 @@ struct Waiting {
     again: Option<Again>,
 }
 
-/// All requests.
+/// All requests of the store.
 #[derive(Debug, Default)]
 pub(crate) struct Io {
     next: u64,
@@ -90,12 +90,12 @@ impl Io {
         self.out.push(DiskRequest { token: Token(self.next), device, op });
     }
 
-    /// Reads `len` bytes.
+    /// Reads `len` bytes from byte `offset`.
     pub(crate) fn read(&mut self, device: DeviceId, offset: u64, len: usize, purpose: Purpose) {
         self.issue(device, DiskOp::Read { offset, buf: Buf::new(len) }, purpose, None);
     }
 
-    /// Writes; `durable` as in [`DiskOp::Write`].
+    /// Writes from byte `offset` on; `durable` as in [`DiskOp::Write`].
     pub(crate) fn write(&mut self, device: DeviceId, offset: u64, data: Rope, durable: bool, purpose: Purpose) {
         let again = Again { device, offset, data: data.clone(), durable };
         self.issue(device, DiskOp::Write { offset, data, durable }, purpose, Some(again));
@@ -113,12 +113,12 @@ impl Io {
         self.issue(device, DiskOp::Trim { offset, len }, purpose, None);
     }
 
-    /// Whether a request writes the ring ahead.
+    /// Says whether a request writes the ring ahead.
     pub(crate) fn is_claim(&self, token: Token) -> bool {
         matches!(self.waiting.get(&token.0), Some(Waiting { purpose: Purpose::Claim(_), .. }))
     }
 
-    /// The blocks that a request writes ahead for data, if it does that.
+    /// Gives the blocks that a request writes ahead for data, if it does that.
     pub(crate) fn ahead(&self, token: Token) -> Option<Run> {
         match self.waiting.get(&token.0) {
             Some(Waiting { purpose: Purpose::Ahead(run), .. }) => Some(*run),
@@ -126,17 +126,17 @@ impl Io {
         }
     }
 
-    /// Writes that have not ended.
+    /// Number of writes that have not ended.
     pub(crate) fn writes_under_way(&self) -> usize {
         self.waiting.values().filter(|w| w.again.is_some()).count()
     }
 
-    /// What an ended request was for; none if it is not one of ours.
+    /// Gives what an ended request was for. None if it is none of the store's.
     pub(crate) fn ended(&mut self, token: Token) -> Option<Purpose> {
         self.waiting.remove(&token.0).map(|w| w.purpose)
     }
 
-    /// The host had no space for a write: it will be tried again. False if it was no write of ours.
+    /// Notes that the host had no space for a write: it will be tried again. False if it was no write of the store's.
     pub(crate) fn refused(&mut self, token: Token, now: Mono) -> bool {
         let Some(Waiting { purpose, again: Some(again) }) = self.waiting.remove(&token.0) else { return false };
         self.refused.push((purpose, again));
@@ -144,12 +144,12 @@ impl Io {
         true
     }
 
-    /// Whether writes wait for space on the host.
+    /// Says whether writes wait for space on the host.
     pub(crate) fn host_full(&self) -> bool {
         !self.refused.is_empty()
     }
 
-    /// Tries writes again whose time has come.
+    /// Tries those writes again whose time has come.
     pub(crate) fn retry(&mut self, now: Mono) {
         if self.retry_at.is_some_and(|at| at <= now) {
             self.retry_at = None;
@@ -164,13 +164,13 @@ impl Io {
         self.retry_at.unwrap_or(Mono::NEVER)
     }
 
-    /// Hands the requests over.
+    /// Hands the requests over to the driver.
     pub(crate) fn drain(&mut self, out: &mut Outputs) {
         out.0.extend(self.out.drain(..).map(Output::Disk));
     }
 }
 
-/// Data of a large write that is not on disk yet, by first block.
+/// Data of large writes that is not on disk yet, by first block.
 #[derive(Debug, Default)]
 pub(crate) struct Writing(BTreeMap<u64, Staged>);
 

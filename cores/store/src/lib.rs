@@ -1,5 +1,6 @@
-//! One disk's store: journal, index, extents, allocator, checksums. A core without IO: it asks for disk operations and is told
-//! how they ended. `docs/format/store.md` has the disk format, the order of writes, and why each crash point is safe.
+//! The store owns one disk: journal, index, extents, allocator, checksums. It does no input or output itself: it asks
+//! for disk requests and is told how they ended. `docs/format/store.md` has the disk format, the order of writes, and
+//! why each crash is survived.
 //!
 //! | room | what it decides |
 //! |---|---|

@@ -1,25 +1,26 @@
-//! Memory that changes while the store runs: more counts at once, less step by step, so that nobody waits while much is dropped.
+//! Follows changes of the store's memory while it runs: more counts at once, less step by step, so that nobody waits
+//! while much is dropped.
 //!
-//! What stays when much goes lies scattered, and holds on to far more memory than it takes. So after a large step down onodes and ranges go
-//! altogether (what they say is in the index), and blocks of data are gathered.
+//! What stays when much is dropped lies scattered and holds on to far more memory than it takes. So after a large step
+//! down onodes and ranges go altogether (the index has them), and blocks of data are gathered.
 
 use crate::cache::FEW;
 use crate::config::Config;
 use crate::store::Store;
 
-/// Bytes less in one round, or gathered in one round: some milliseconds at most.
+/// Bytes that are given up, or gathered, in one round: some milliseconds at most.
 const STEP: u64 = 8 << 20;
 
 /// How far the store is with giving memory back.
 #[derive(Debug)]
 pub(crate) struct Giving {
-    /// What it should have, in bytes. What it has is [`Config::memory`].
+    /// Bytes that the store should have. What it has is [`Config::memory`].
     goal: u64,
-    /// The most that it had since what stayed was gathered.
+    /// Most bytes that it had since entries were last gathered.
     most: u64,
-    /// Generations of onodes and ranges that go.
+    /// Number of generations of onodes and ranges that are to go.
     sheds: u32,
-    /// There is more to do.
+    /// Whether there is more to do.
     busy: bool,
 }
 
@@ -28,14 +29,15 @@ impl Giving {
         Self { goal: memory, most: memory, sheds: 0, busy: false }
     }
 
-    /// Whether the store works on it.
+    /// Says whether the store works on it.
     pub(crate) fn is_busy(&self) -> bool {
         self.busy
     }
 }
 
 impl Store {
-    /// From now on caches and the index's delta have so many bytes; at least [`Config::LEAST_MEMORY`]. What is too much goes in the next rounds.
+    /// Sets the memory of caches and the index's delta to `bytes`; at least [`Config::LEAST_MEMORY`] counts. What is
+    /// too much goes in the next rounds.
     pub fn set_memory(&mut self, bytes: u64) {
         let goal = bytes.max(Config::LEAST_MEMORY);
         self.giving.goal = goal;
@@ -46,7 +48,7 @@ impl Store {
         self.giving.most = self.giving.most.max(self.config.memory);
     }
 
-    /// One step towards what it should have.
+    /// Does one step towards the memory that the store should have.
     pub(crate) fn give_memory_back(&mut self) {
         if !self.giving.busy {
             return;

@@ -1,13 +1,13 @@
-//! An object's record in the index.
+//! The onode: an object's entry in the index.
 
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
 
 use bytes::{BufMut, Bytes};
 
-/// What the index knows about an object; extents, attributes and omap hang below its id.
+/// What the index knows about an object. Extents, attributes and omap hang below its id.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Onode {
-    /// Never used for another object.
+    /// The object's number. It is never used for another object.
     pub(crate) id: u64,
     /// Length in bytes.
     pub(crate) size: u64,
@@ -15,14 +15,14 @@ pub(crate) struct Onode {
     pub(crate) xattrs: bool,
     /// Whether it may have an omap or its header.
     pub(crate) omap: bool,
-    /// The placement group's record.
+    /// The placement group's record about the object.
     pub(crate) info: Bytes,
 }
 
 const HEAD: usize = 17;
 
 impl Onode {
-    /// Value of the N key.
+    /// Encodes the value of the N key.
     pub(crate) fn encode(&self) -> Bytes {
         let mut out = Vec::with_capacity(HEAD + self.info.len());
         out.put_u64_le(self.id);
@@ -32,7 +32,7 @@ impl Onode {
         out.into()
     }
 
-    /// Reads a value; `info` shares its memory.
+    /// Decodes a value; `info` shares its memory.
     pub(crate) fn decode(value: &Bytes) -> Option<Self> {
         let (id, rest) = value.split_first_chunk::<8>()?;
         let (size, rest) = rest.split_first_chunk::<8>()?;

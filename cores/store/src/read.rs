@@ -1,4 +1,4 @@
-//! Reading: the index and the data as they are now, for an owner of fetched things.
+//! Reading: the index and the data as they are now, for one owner of fetched things.
 
 use crate::block::{BLOCK, Block, Cell, Patch, Place, RANGE, Where};
 use crate::cache::Known;
@@ -20,7 +20,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use types::{HObject, Rope};
 
-/// A store, as one owner sees it: with what was fetched for it.
+/// The read view: a store as one owner sees it, with what was fetched for that owner.
 pub(crate) struct Eye<'a> {
     pub(crate) store: &'a Store,
     pub(crate) held: Option<&'a Held>,
@@ -29,14 +29,14 @@ pub(crate) struct Eye<'a> {
 /// Most blocks that are answered as one piece.
 const LONG_RUN: u64 = 1024;
 
-/// What a block that is there gave.
+/// The result of reading a block that exists.
 pub(crate) type Blocks = Read<Checked>;
 
 fn missing<T>(wish: u64) -> Read<T> {
     Err(Unread::Missing(Wish(vec![wish])))
 }
 
-/// Adds what another read missed to what was missed so far; damage is told at once.
+/// Adds what a read missed to what was missed so far. Damage is told at once.
 pub(crate) fn gather<T>(read: Read<T>, wishes: &mut Vec<u64>) -> Read<Option<T>> {
     match read {
         Ok(value) => Ok(Some(value)),
@@ -48,7 +48,8 @@ pub(crate) fn gather<T>(read: Read<T>, wishes: &mut Vec<u64>) -> Read<Option<T>>
     }
 }
 
-/// An error if something was missed. Each thing is wished for once: all that lies on one page of the index misses that page.
+/// Gives an error if something was missed. Each thing is wished for once: all that lies on one page of the index misses
+/// that page.
 pub(crate) fn all_there(mut wishes: Vec<u64>) -> Read<()> {
     let mut seen = BTreeSet::new();
     wishes.retain(|wish| seen.insert(*wish));
@@ -84,7 +85,7 @@ impl Pages for Eye<'_> {
 }
 
 impl<'a> Eye<'a> {
-    /// The index, with `top` over it.
+    /// The index, with the changes of `top` over it.
     pub(crate) fn view<'b>(&'b self, top: Option<&'b Delta>) -> View<'b, Eye<'a>> {
         let mut layers = SmallVec::new();
         layers.extend(top);
@@ -93,12 +94,12 @@ impl<'a> Eye<'a> {
         View { layers, root: self.store.sb.root, next_id: self.store.sb.next_id, pages: self }
     }
 
-    /// What is known about an object.
+    /// Gives what is known about an object: its onode and its key.
     pub(crate) fn known(&self, object: &HObject) -> Read<Known> {
         self.with_known(object, |known| known.clone())
     }
 
-    /// An object's onode.
+    /// Gives an object's onode. None if there is no such object.
     pub(crate) fn onode(&self, object: &HObject) -> Read<Option<Onode>> {
         self.with_known(object, |known| known.onode.clone())
     }
@@ -121,7 +122,8 @@ impl<'a> Eye<'a> {
         Ok(result)
     }
 
-    /// Which blocks an object's range has. The first range of an object that was looked at before is in the cache of onodes.
+    /// Gives the places of the blocks in an object's range. The cache of onodes has the first range of an object that
+    /// was looked at before.
     fn range(&self, object: &HObject, id: u64, range: u32) -> Read<Patch> {
         let epoch = self.store.epoch;
         if range > 0 {
@@ -147,7 +149,8 @@ impl<'a> Eye<'a> {
         Ok(patch)
     }
 
-    /// Up to `max` blocks, of which the first is `block` and the others are the next on disk. Only the first is checked.
+    /// Gives up to `max` blocks, of which the first is `block` and the others are the next on disk. Only the first
+    /// one's checksum is compared.
     pub(crate) fn blocks(&self, block: Block, max: u64, object: &dyn Fn() -> String, offset: u64) -> Blocks {
         let store = self.store;
         let damaged = |found: u32| {
@@ -163,8 +166,8 @@ impl<'a> Eye<'a> {
                 (found, self.held.is_some_and(|h| h.record_failed(seq)))
             }
             Where::Disk(at) => {
-                // What was fetched for this very read is no second use of it, so the cache is not asked first. Memory may hold what a
-                // faulty read brought.
+                // What was fetched for this very read is no second use of it, so the cache is not asked first. Memory
+                // may hold what a faulty read brought.
                 let right = |bytes: &Checked| bytes.crc(0) == block.crc;
                 let held = self.held.and_then(|h| h.data(at, max, block.crc)).map(|(bytes, _)| bytes);
                 let found = match held {

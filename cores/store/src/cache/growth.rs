@@ -1,27 +1,31 @@
-//! How quickly long runs come into memory to stay there.
+//! Decides how quickly long runs come into memory to stay.
 //!
-//! New memory costs up to 3 µs for each KiB (measured on virtual machines, whose host must find it), ten times what the same bytes cost when
-//! they only pass through a buffer that is there; it pays when they are read again and again. Whether they will be, the past tells: if what is
-//! read a second time comes back before more was read than the memory holds, then all of it will fit, and the sooner it is there the
-//! better. If not, most of what is kept is read once more at best: then memory fills slowly, and the reader of today does not pay for it.
+//! New memory costs up to 3 µs for each KiB, measured on virtual machines, whose host must find it. That is ten times
+//! what the same bytes cost when they pass through a buffer that is there. New memory pays when its bytes are read
+//! again and again.
+//!
+//! The past tells whether they will be. If what is read a second time comes back before more was read than the memory
+//! holds, then all of it will fit, and the sooner it is there the better. If not, most of what is kept is read once
+//! more at best. Then memory fills slowly, and the reader of today does not pay for it.
 
 use crate::block::BLOCK;
 use crate::fetch::LONGEST_READ;
 use node::Mono;
 
-/// Reads of so many bytes and more leave the buffer that they came in when they are kept: it is for what is under way, and costs most to
-/// make anew.
+/// Reads of this many bytes and more leave their buffer when they are kept. The buffer is for what is in flight, and
+/// costs most to make anew.
 pub(super) const COPIED: usize = 1 << 20;
-/// Bytes in a second of what is copied, while all that is read fits, and at once: one read of the longest kind, for which others wait.
+/// How fast copied reads may come to stay, while all that is read fits: bytes in a second, and at once one read of the
+/// longest kind.
 pub(super) const PACE: Pace = Pace { second: 128 << 20, at_once: LONGEST_READ as usize * BLOCK };
-/// How much slower it goes if that does not fit.
+/// Copied reads come to stay so many times slower when not all that is read fits.
 pub(super) const SLOWER: i64 = 8;
-/// The same for shorter reads: each is over soon, so nobody waits for many.
+/// How fast shorter reads may come to stay. Each is over soon, so nobody waits long.
 const PACE_OF_SHORTER: Pace = Pace { second: 64 << 20, at_once: 64 << 20 };
-/// How many reads the average is over.
+/// Number of reads in the average.
 const AVERAGE_OVER: i64 = 16;
 
-/// How many bytes may be kept in a second, and at once.
+/// How many bytes may be kept in a second, and how many at once.
 pub(super) struct Pace {
     pub(super) second: usize,
     pub(super) at_once: usize,
@@ -30,9 +34,9 @@ pub(super) struct Pace {
 /// What a pace allows now.
 struct Credit {
     pace: Pace,
-    /// Bytes. Less than nothing after some that cost more than they count for.
+    /// Bytes that may still be kept. Below zero after some that cost more than they count for.
     left: i64,
-    /// Up to when time was credited.
+    /// The time up to which credit was given.
     since: Mono,
 }
 
@@ -45,13 +49,13 @@ impl Credit {
         const SECOND: u128 = 1_000_000_000;
         let past = u128::from(now.0.saturating_sub(self.since.0)).min(SECOND);
         let more = (past * self.pace.second as u128 / SECOND) as i64;
-        // Not for less, or what is rounded off adds up.
+        // Not for less, or rounding errors add up.
         if more >= (64 << 10) {
             (self.left, self.since) = ((self.left + more).min(self.pace.at_once as i64), now);
         }
     }
 
-    /// Takes what so many bytes cost, if that many are allowed.
+    /// Takes `cost` bytes of credit, if `bytes` are allowed. Says whether they are.
     fn take(&mut self, bytes: usize, cost: i64) -> bool {
         let allowed = self.left >= bytes as i64;
         self.left -= if allowed { cost } else { 0 };
@@ -63,9 +67,9 @@ impl Credit {
 pub(super) struct Growth {
     copied: Credit,
     shorter: Credit,
-    /// Bytes that were read.
+    /// Bytes that were read so far.
     read: u64,
-    /// How many bytes were read between a read and the next of the same: an average over the last few.
+    /// Bytes that were read between a read and the next of the same, on average over the last few.
     between: i64,
 }
 
@@ -74,19 +78,19 @@ impl Growth {
         Self { copied: Credit::new(PACE), shorter: Credit::new(PACE_OF_SHORTER), read: 0, between: i64::MAX / 2 }
     }
 
-    /// Time goes on.
+    /// Gives credit for the time that has passed.
     pub(super) fn tick(&mut self, now: Mono) {
         self.copied.tick(now);
         self.shorter.tick(now);
     }
 
-    /// How many bytes were read up to now: to be remembered with what goes, for [`Growth::came`].
+    /// Bytes that were read so far. The cache remembers it with an entry that goes, for [`Growth::came`].
     pub(super) fn read(&self) -> u64 {
         self.read
     }
 
-    /// A long read came from the disk. `went`: [`Growth::read`] when the same went last, if that is remembered; things are forgotten after
-    /// about `memory` bytes.
+    /// Notes a long read from the disk. `went`: [`Growth::read`] of the moment when the same blocks last went, if it is
+    /// remembered. It is forgotten after about `memory` bytes.
     pub(super) fn came(&mut self, bytes: usize, went: Option<u64>, memory: usize) {
         self.read += bytes as u64;
         let between = went.map_or(memory as i64, |went| (self.read - went).min(memory as u64) as i64);
@@ -94,10 +98,11 @@ impl Growth {
         self.between += (between - self.between) / AVERAGE_OVER;
     }
 
-    /// Whether so many bytes may be kept, in a memory of `limit` bytes of which `used` are. Takes them from what is allowed.
+    /// Says whether `bytes` may be kept, in a memory of `limit` bytes of which `used` are in use, and takes them from
+    /// what is allowed.
     pub(super) fn allows(&mut self, bytes: usize, used: usize, limit: usize) -> bool {
         if bytes < COPIED {
-            // What takes the place of others brings its memory along, and costs nothing.
+            // An entry that takes the place of others brings no new memory, so it costs nothing.
             return used + bytes > limit || self.shorter.take(bytes, bytes as i64);
         }
         // All of the memory counts, in use or not: what was needed before may not be needed now.

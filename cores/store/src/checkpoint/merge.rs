@@ -1,4 +1,5 @@
-//! Merges the frozen delta into the tree: walks along its keys, writes new pages, shares all others.
+//! The merge of a checkpoint: walks the tree along the keys of the frozen delta, writes new pages, and shares all
+//! others.
 
 use super::{Checkpoint, Stage};
 use crate::block::{BLOCK, Patch, Place, Where};
@@ -16,11 +17,11 @@ use denc::Reader;
 use objectstore::{Unread, Wish};
 use types::Rope;
 
-/// Changes merged in one step.
+/// Changes that are merged in one step.
 const CHANGES: usize = 512;
 /// Bytes of entries that are kept back before pages are cut from them.
 const KEEP: usize = 64 << 10;
-/// Pages are written in runs of at most this many bytes.
+/// Most bytes of pages in one write.
 const WRITE: usize = 1 << 20;
 /// Leaves that are read ahead.
 const AHEAD: usize = 16;
@@ -29,23 +30,23 @@ const AHEAD: usize = 16;
 struct Frame {
     page: PageRef,
     ptr: Ptr,
-    /// Smallest key of this subtree as its parent names it, and the smallest of the next.
+    /// Smallest key of this subtree as its parent names it, and the smallest key of the next.
     lower: Bytes,
     upper: Option<Bytes>,
     next: usize,
-    /// Children after the merge.
+    /// Children of the page after the merge.
     out: Vec<Entry>,
     dirty: bool,
 }
 
-/// The leaf being merged.
+/// The leaf that is being merged.
 struct LeafWork {
     page: Option<PageRef>,
     ptr: Option<Ptr>,
     at: usize,
     lower: Bytes,
     upper: Option<Bytes>,
-    /// Keys before this one are done.
+    /// Keys before this one are merged.
     cursor: Bytes,
     entries: Vec<Entry>,
     size: usize,
@@ -63,18 +64,18 @@ enum Change {
     Free(u32),
 }
 
-/// The merge under way.
+/// A merge in flight.
 pub(crate) struct Merge {
     root: Option<Ptr>,
     begun: bool,
     stack: Vec<Frame>,
     leaf: Option<LeafWork>,
-    /// What the root became, and its level.
+    /// The entries of the new root, and its level.
     top: Vec<Entry>,
     level: u8,
     differences: Differences,
     closed: bool,
-    /// Pages that follow each other, not yet written.
+    /// Pages that follow each other and are not written yet.
     run: Rope,
     run_at: u64,
 }
@@ -95,7 +96,7 @@ impl Merge {
         }
     }
 
-    /// Section Y begins: all differences are known from here on.
+    /// Begins section Y when `key` reaches it: all differences of references are known from here on.
     fn close_before(&mut self, key: &[u8]) {
         if !self.closed && key >= &[keys::SHARED][..] {
             self.closed = true;
@@ -104,7 +105,7 @@ impl Merge {
     }
 }
 
-/// The first extent that is not before `key`.
+/// Gives the first extent that is not before `key`.
 fn extent_at(key: &[u8]) -> Option<Extent> {
     match key.first() {
         None => Some((0, 0)),
@@ -124,7 +125,7 @@ fn before(key: &[u8], upper: Option<&Bytes>) -> bool {
     upper.is_none_or(|u| key < &u[..])
 }
 
-/// Whether anything in `lower..upper` changes.
+/// Says whether the frozen delta changes anything in `lower..upper`.
 fn changes(frozen: &Delta, m: &Merge, lower: &Bytes, upper: Option<&Bytes>) -> bool {
     let extents = extent_at(lower).is_some_and(|from| frozen.extents.touches(&from, upper.and_then(|u| extent_at(u)).as_ref()));
     if extents || frozen.keys.touches(lower, upper) {
@@ -140,7 +141,7 @@ fn changes(frozen: &Delta, m: &Merge, lower: &Bytes, upper: Option<&Bytes>) -> b
     m.differences.chunks().any(|c| inside(keys::chunk(keys::SHARED, c)) || inside(keys::chunk(keys::FREE, c)))
 }
 
-/// The next changes at or after `from`, in order, and up to which key they are all (none: `upper`).
+/// Gives the next changes from `from` on, in order, and the key up to which they are complete (none: `upper`).
 fn next_changes(frozen: &Delta, m: &Merge, from: &Bytes, upper: Option<&Bytes>) -> (Vec<(Bytes, Change)>, Option<Bytes>) {
     let section = from.first().copied().unwrap_or(0);
     let mut out = Vec::new();
@@ -194,7 +195,7 @@ fn next_changes(frozen: &Delta, m: &Merge, from: &Bytes, upper: Option<&Bytes>) 
 }
 
 impl Store {
-    /// One step of the merge; false if pages must be read first.
+    /// Does one step of the merge. False: pages must be read first.
     pub(super) fn merge_some(&mut self, c: &mut Checkpoint) -> bool {
         let mut stage = std::mem::replace(&mut c.stage, Stage::Drain);
         let Stage::Merge(m) = &mut stage else { unreachable!("only while merging") };
@@ -208,7 +209,7 @@ impl Store {
             Err(Unread::Missing(wish)) => {
                 c.stage = stage;
                 if c.asked != wish.0 {
-                    // How often the same was read must not be forgotten.
+                    // The count of reads of the same page must not be lost.
                     c.asked.clone_from(&wish.0);
                     self.holds.insert(Owner::Checkpoint, Held::default());
                 }
@@ -224,7 +225,7 @@ impl Store {
         }
     }
 
-    /// Descends, merges part of a leaf, or closes a page. True when the tree is complete.
+    /// Descends, merges a part of a leaf, or closes a page. True: the tree is complete.
     fn merge_step(&mut self, c: &mut Checkpoint, m: &mut Merge) -> Result<bool, Unread> {
         if !m.begun {
             return self.merge_begin(m).map(|()| false);
@@ -291,7 +292,7 @@ impl Store {
         Ok(())
     }
 
-    /// Adds the next pages of the same parent that will be needed.
+    /// Adds to `wish` the next pages of the same parent that will be needed.
     fn read_ahead(&self, m: &Merge, mut wish: Wish) -> Wish {
         let (frame, eye) = (m.stack.last().expect("a child is missing"), self.eye(Owner::Checkpoint));
         let frozen = self.frozen.as_ref().expect("a checkpoint has a frozen delta");
@@ -334,7 +335,7 @@ impl Store {
         Ok(())
     }
 
-    /// Cuts pages from the entries of a leaf; unless it is the end, what is left over stays.
+    /// Cuts pages from the entries of a leaf. Unless `end`, the rest stays for the next pages.
     fn cut_leaf(&mut self, c: &mut Checkpoint, m: &mut Merge, leaf: &mut LeafWork, end: bool) {
         let cuts = page::cut(&leaf.entries);
         let whole = if end { cuts.len() } else { cuts.len().saturating_sub(2) };
@@ -375,7 +376,7 @@ impl Store {
         self.give_up(m, children, true);
     }
 
-    /// Writes inner pages over these children.
+    /// Writes inner pages over these children, and gives the entries that point to the pages.
     fn write_level(&mut self, c: &mut Checkpoint, m: &mut Merge, out: &[Entry], level: u8, lower: &Bytes) -> Vec<Entry> {
         let mut children = Vec::new();
         for (i, range) in page::cut_inner(out).into_iter().enumerate() {
@@ -398,7 +399,7 @@ impl Store {
         self.holds.insert(Owner::Checkpoint, Held::default());
     }
 
-    /// Builds a page and adds it to the run that is written next. None (and the store stops) if there is no room.
+    /// Builds a page and adds it to the run that is written next. None if there is no room: the store stops then.
     fn write_page(&mut self, c: &mut Checkpoint, m: &mut Merge, entries: &[Entry], level: u8) -> Option<Ptr> {
         let blocks = page::blocks_for(entries);
         let Some((block, _)) = self.alloc.take_one(blocks.into(), Kind::Pages) else {
@@ -440,7 +441,7 @@ impl LeafWork {
     }
 }
 
-/// Merging changes into one leaf.
+/// The merge of changes into one leaf.
 struct Merging<'a> {
     frozen: &'a Delta,
     c: &'a mut Checkpoint,
@@ -456,13 +457,13 @@ fn decode_patch(key: &[u8], value: &Bytes) -> Result<Patch, Unread> {
     Patch::decode(&mut Reader::new(value)).map_err(|_| unreadable(key))
 }
 
-/// Whether a key belongs to what is counted as omap.
+/// Says whether a key counts as omap in the statistics.
 fn counts(key: &[u8]) -> bool {
     key.first() == Some(&keys::INNER)
 }
 
 impl Merging<'_> {
-    /// Keeps the old entries before `key` (none: all that are left) as far as no range hides them.
+    /// Keeps the old entries before `key` (none: all that are left) that no range tombstone hides.
     fn keep_before(&mut self, key: Option<&Bytes>) -> Result<(), Unread> {
         let Some(page) = self.leaf.page.clone() else { return Ok(()) };
         while self.leaf.at < page.len() && key.is_none_or(|k| page.cmp_key(self.leaf.at, k).is_lt()) {
@@ -493,7 +494,7 @@ impl Merging<'_> {
         Ok(())
     }
 
-    /// The old value of `key`, whose place in the leaf has been reached.
+    /// Gives the old value of `key`, whose place in the leaf has been reached.
     fn old(&mut self, key: &[u8]) -> Option<Bytes> {
         let page = self.leaf.page.as_ref()?;
         let at = self.leaf.at;

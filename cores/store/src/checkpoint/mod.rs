@@ -1,5 +1,5 @@
-//! Checkpoints: the delta is frozen, its data moved out of the journal, merged into new pages, and one superblock flip makes it
-//! the truth. Section 6 of the format's text gives the order and the reasons.
+//! The checkpoint freezes the delta, moves its data out of the journal, merges it into new pages, and makes all of that
+//! count with one write of a superblock. Section 6 of `docs/format/store.md` gives the order and the reasons.
 
 mod merge;
 mod mover;
@@ -20,13 +20,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use types::Rope;
 
-/// Where a checkpoint is.
+/// The stage of a checkpoint.
 pub(crate) enum Stage {
-    /// Moving data; done up to this range.
+    /// Moving data out of the journal; done up to this extent.
     Move(Extent),
-    /// Writing pages.
+    /// Merging and writing pages.
     Merge(Box<Merge>),
-    /// Waiting for writes.
+    /// Waiting for writes to end.
     Drain,
     /// Flushing the data disk.
     Flush,
@@ -34,10 +34,10 @@ pub(crate) enum Stage {
     Flip(Box<Superblock>),
 }
 
-/// A checkpoint under way.
+/// A checkpoint in flight.
 pub(crate) struct Checkpoint {
     stage: Stage,
-    /// Records before this number are in it.
+    /// Records below this number are part of it.
     seq: u64,
     skipped: Vec<(u64, u32)>,
     mark: Mark,
@@ -46,30 +46,30 @@ pub(crate) struct Checkpoint {
     next_id: u64,
     /// Blocks that the frozen delta's data was given.
     born: Vec<Run>,
-    /// Data blocks of the frozen delta in the journal that have no room yet.
+    /// Data blocks of the frozen delta that are in the journal and have no block on disk yet.
     promised: u64,
     /// Where blocks of the journal were moved.
     moved: BTreeMap<u64, u64>,
-    /// Writes under way.
+    /// Number of writes in flight.
     writes: usize,
     pages_taken: u64,
     old_pages: Vec<Run>,
-    /// Blocks that have no references any more.
+    /// Blocks to which nothing refers any more.
     freed: Vec<Run>,
-    /// Blocks with data when it is done.
+    /// Blocks that hold data once the checkpoint counts.
     stable: Bits,
     root: Option<Ptr>,
     omap_bytes: i64,
-    /// Steps of work done in a row are bounded; whether there is more to do at once.
+    /// Whether there is more work to do at once. The steps in a row are bounded.
     busy: bool,
-    /// What the merge asked for last.
+    /// The pages that the merge asked for last.
     asked: Vec<u64>,
-    /// How often it came back to data in the journal that seemed damaged.
+    /// How often the checkpoint came back to data in the journal that seemed damaged.
     doubts: u32,
 }
 
 impl Checkpoint {
-    /// Data blocks of the frozen delta in the journal that have no room yet.
+    /// Data blocks of the frozen delta that are in the journal and have no block on disk yet.
     #[cfg(any(test, feature = "sim"))]
     pub(crate) fn promised(&self) -> u64 {
         self.promised
@@ -81,19 +81,20 @@ impl Checkpoint {
     }
 }
 
-/// Steps of a checkpoint in one turn: each moves up to 1 MiB or merges a leaf.
+/// Steps of a checkpoint in one turn. Each moves up to 1 MiB or merges a leaf.
 const STEPS: usize = 8;
-/// How long removed data may wait for a checkpoint that gives its space back; and when there is little space.
+/// How long removed data may wait for a checkpoint that gives its space back. `RECLAIM_SHORT` counts when there is
+/// little space.
 const RECLAIM: Duration = Duration::from_secs(5);
 const RECLAIM_SHORT: Duration = Duration::from_secs(1);
-/// Blocks that large writes replace until a checkpoint gives their space to the next ones: new space costs a second write, and the
-/// index pages of so much data are few.
+/// Blocks that large writes may replace before a checkpoint gives their space to the next writes. New space costs a
+/// second write, and the index pages of so much data are few.
 const REPLACED: u64 = if cfg!(test) { 4 << 20 } else { 256 << 20 } / BLOCK as u64;
-/// Writes of a checkpoint under way at a time.
+/// Writes of a checkpoint in flight at a time.
 const WRITES: usize = 8;
 
 impl Store {
-    /// Whether a checkpoint could go on at once.
+    /// Says whether a checkpoint could go on at once.
     pub(crate) fn checkpoint_has_work(&self) -> bool {
         match &self.checkpoint {
             Some(c) => c.busy && c.writes < WRITES && !self.checkpoint_rests(),
@@ -105,7 +106,8 @@ impl Store {
         if self.stopping {
             return self.stalled.is_empty() && !self.quiet_on_disk();
         }
-        // Also with nothing new, if transactions that the last checkpoint took in still wait for room in the journal.
+        // A checkpoint is also needed with nothing new, if transactions that the last one took in still wait for room
+        // in the journal.
         !(self.active.is_empty() && self.pending.is_empty())
             && (self.want_checkpoint
                 || self.reclaim_due()
@@ -115,7 +117,7 @@ impl Store {
                 || self.active.bytes > self.config.shares().delta / 2)
     }
 
-    /// When a checkpoint is to be made only because it may free space: what was removed takes space until then.
+    /// When a checkpoint is due only because it may free space: removed data takes space until then.
     pub(crate) fn reclaim_at(&self) -> Mono {
         if self.active.is_empty() || self.checkpoint.is_some() || !self.can_freeze() {
             return Mono::NEVER;
@@ -133,7 +135,7 @@ impl Store {
         self.reclaim_at() <= self.now
     }
 
-    /// Whether the disk says what memory says, in both superblock slots.
+    /// Says whether both superblock slots agree with memory.
     fn quiet_on_disk(&self) -> bool {
         self.clean_twice && self.active.is_empty() && self.pending.is_empty() && self.flights.is_empty()
     }
@@ -143,7 +145,7 @@ impl Store {
         settled && self.limbo.is_empty() && self.skipped().len() <= MOST_SKIPPED
     }
 
-    /// Ranges of records that are carried out but in no group.
+    /// Ranges of records that are carried out and are in no journal group yet.
     fn skipped(&self) -> Vec<(u64, u32)> {
         let mut out: Vec<(u64, u32)> = Vec::new();
         for seq in self.pending.keys() {

@@ -1,4 +1,4 @@
-//! Moves data out of the journal: in key order, in large writes, always to fresh blocks.
+//! The mover of a checkpoint writes data from the journal to fresh blocks, in key order, in large writes.
 
 use super::{Checkpoint, Stage, merge::Merge};
 use crate::block::{BLOCK, Block, Place, Where};
@@ -13,15 +13,15 @@ use objectstore::Wish;
 use std::time::Duration;
 use types::Rope;
 
-/// Blocks moved in one step.
+/// Blocks that are moved in one step.
 const BATCH: usize = 256;
 /// How often a checkpoint comes back to data that seems damaged: after 1, 2, 4, 8 and 16 s.
 const DOUBTS: u32 = 5;
-/// Ranges looked at in one step.
+/// Extents that are looked at in one step.
 const LOOK: usize = 4096;
 
 impl Store {
-    /// Moves the next blocks; false if they must be read first.
+    /// Moves the next blocks. False: they must be read first.
     pub(super) fn move_some(&mut self, c: &mut Checkpoint) -> bool {
         let Stage::Move(from) = c.stage else { unreachable!("only while moving") };
         let (batch, next) = self.batch(c, from);
@@ -35,7 +35,7 @@ impl Store {
         true
     }
 
-    /// The next blocks of the frozen delta that lie in the journal, and where to look on.
+    /// Gives the next blocks of the frozen delta that lie in the journal, and the extent to go on from.
     fn batch(&self, c: &Checkpoint, from: Extent) -> (Vec<Block>, Option<Extent>) {
         let frozen = self.frozen.as_ref().expect("a checkpoint has a frozen delta");
         let mut out: Vec<Block> = Vec::new();
@@ -85,8 +85,9 @@ impl Store {
         true
     }
 
-    /// Whether data in the journal that seems damaged is to be read once more, later: what is given up here is lost for good, and the
-    /// fault may be one of reading only. Meanwhile everything else goes on, as long as the journal has room.
+    /// Says whether data in the journal that seems damaged is to be read once more, later. What is given up here is
+    /// lost for good, and the fault may be one of reading only. Meanwhile everything else goes on, as long as the
+    /// journal has room.
     fn doubt(&mut self, c: &mut Checkpoint, place: Place) -> bool {
         if c.doubts == DOUBTS {
             return false;
@@ -99,7 +100,7 @@ impl Store {
     }
 
     fn write_moved(&mut self, c: &mut Checkpoint, found: Vec<(Place, Option<Checked>)>) {
-        // The same block may be named twice (a clone within its transaction).
+        // A clone may name the same block twice within its transaction.
         let (mut good, mut seen) = (Vec::with_capacity(found.len()), std::collections::BTreeSet::new());
         for (place, bytes) in found.into_iter().filter(|(place, _)| seen.insert(place.0)) {
             match bytes {
@@ -124,7 +125,7 @@ impl Store {
                 let (place, bytes) = good.next().expect("as many as were taken");
                 c.moved.insert(place.0, block + i);
                 data.push(bytes.bytes().clone());
-                // A block of a group would keep the whole group in memory.
+                // A block of a journal group would keep the whole group in memory.
                 self.blocks.insert(block + i, bytes.on_its_own(), false);
             }
             c.writes += 1;

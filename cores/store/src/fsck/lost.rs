@@ -1,4 +1,5 @@
-//! What a journal holds behind a hole: groups that are whole, but cannot be replayed, because one before them is gone.
+//! Finds what a journal holds behind a hole: groups that are whole but cannot be replayed, because one before them is
+//! gone.
 
 use super::{BlockRead, Report, Severity};
 use crate::block::BLOCK;
@@ -9,7 +10,7 @@ use crate::store::Store;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Objects that are named at most.
+/// Most objects that are named.
 const NAMED: usize = 50;
 
 /// Reports the whole groups behind the last one that replay reached, and the objects that they change.
@@ -41,7 +42,7 @@ pub(super) fn report(disks: &mut dyn BlockRead, store: &Store, report: &mut Repo
     );
 }
 
-/// The whole groups with a number behind the last that was replayed, by number.
+/// Finds the whole groups with a number behind the last one that was replayed.
 fn groups(disks: &mut dyn BlockRead, store: &Store) -> BTreeMap<u64, (Header, Bytes)> {
     let device = store.ring_device();
     let limit = store.sb.ring_len.min((disks.len(device) / BLOCK as u64).saturating_sub(store.sb.ring_start));

@@ -1,7 +1,7 @@
-//! Checks a stopped store: superblocks, journal, pages, onodes, extents against the free-space map, and on request the checksums of
-//! all data. It changes nothing; [`repair`] then mends only what can be proven.
+//! Checks a stopped store: superblocks, journal, pages, onodes, extents against the map of free space, and on request
+//! the checksums of all data. A check changes nothing. [`repair`] then mends only what can be proven.
 //!
-//! The caller brings plain synchronous access to the disks, so that the command line and the simulator both can run it.
+//! The caller brings synchronous access to the disks, so that the command line and the simulator both use it.
 
 mod lost;
 mod tree;
@@ -22,30 +22,30 @@ use std::fmt;
 
 /// Reads a stopped store's disks.
 pub trait BlockRead {
-    /// Fills `buf` from byte `offset` of a disk (0: data, 1: journal); the text says what failed.
+    /// Fills `buf` from byte `offset` of a disk (0: data, 1: journal). The error says what failed.
     fn read(&mut self, device: DeviceId, offset: u64, buf: &mut [u8]) -> Result<(), String>;
 
     /// Bytes that exist on a disk; 0 if there is no such disk.
     fn len(&mut self, device: DeviceId) -> u64;
 
-    /// Bytes that it may grow to, as its OSD is told: a store that names more is refused, as what is looked at, and the memory for
-    /// it, grows with what the store names.
+    /// Bytes that the disk may grow to, as its OSD is told. A store that names more is refused, because the check's
+    /// memory grows with what the store names.
     fn capacity(&mut self, device: DeviceId) -> u64;
 }
 
-/// Writes them too.
+/// Writes a stopped store's disks, too.
 pub trait BlockWrite: BlockRead {
     /// Writes at byte `offset`, durably.
     fn write(&mut self, device: DeviceId, offset: u64, bytes: &[u8]) -> Result<(), String>;
 }
 
-/// What is found of data that the store could not read when it had to keep a part of it, and gave up.
+/// Text of a finding about data that was damaged when the store had to move it, and that the store marked so.
 pub const MARKED: &str = "was damaged before, and is marked so";
 
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Nothing is lost: redundancy or space is.
+    /// Nothing is lost: only redundancy or space is.
     Minor,
     /// Some data cannot be read.
     Data,
@@ -60,7 +60,7 @@ pub struct Finding {
     pub severity: Severity,
     /// What is wrong.
     pub what: String,
-    /// Where: disk and byte, object and byte.
+    /// Where it is: disk and byte, or object and byte.
     pub place: String,
     /// Whether [`repair`] can mend it.
     pub repairable: bool,
@@ -77,27 +77,27 @@ impl fmt::Display for Finding {
 pub struct Report {
     /// What is wrong; empty if nothing is.
     pub findings: Vec<Finding>,
-    /// Objects, clones included, with what is only in the journal yet.
+    /// Number of objects, clones included, with those that are only in the journal.
     pub objects: u64,
-    /// Pages of the index on disk.
+    /// Number of pages of the index on disk.
     pub pages: u64,
-    /// The first of the objects' names.
+    /// The first names of objects.
     pub first_objects: Vec<String>,
-    /// Blocks of data that the index on disk refers to.
+    /// Number of blocks of data that the index on disk refers to.
     pub data_blocks: u64,
-    /// References to them beyond the first of each.
+    /// Number of references to them beyond the first of each.
     pub shared: u64,
-    /// Changes in the journal that the index on disk does not have yet.
+    /// Number of changes in the journal that the index on disk does not have.
     pub journal_changes: u64,
-    /// Blocks whose checksums were verified (only by a deep check).
+    /// Number of blocks whose checksums were verified; 0 without a deep check.
     pub verified: u64,
 }
 
-/// Names of objects that a report holds, at most.
+/// Most names of objects in a report.
 const FIRST_OBJECTS: usize = 8;
 
 impl Report {
-    /// Whether nothing is wrong.
+    /// Says whether nothing is wrong.
     pub fn clean(&self) -> bool {
         self.findings.is_empty()
     }
@@ -107,7 +107,8 @@ impl Report {
     }
 }
 
-/// Checks the store; `deep` reads all its data. What `config` says of the store's identity must be so; by default any store will do.
+/// Checks the store; `deep` reads all its data. What `config` says of the store's identity must be true; the default
+/// takes any store.
 pub fn check(disks: &mut dyn BlockRead, config: &Config, deep: bool) -> Report {
     let mut report = Report::default();
     check_slots(disks, &mut report);
@@ -128,17 +129,17 @@ pub fn check(disks: &mut dyn BlockRead, config: &Config, deep: bool) -> Report {
     report
 }
 
-/// Checks the store and mends what can be proven: a superblock slot that is not readable while the other one is. Tells what was
-/// found, what was mended no longer among it.
+/// Checks the store and mends what can be proven: a superblock slot that is not readable while the other one is. The
+/// report leaves out what was mended.
 pub fn repair(disks: &mut dyn BlockWrite, config: &Config, deep: bool) -> Report {
     let mut report = check(disks, config, deep);
-    // A slot that another program may understand is not ours to replace, nor one of somebody else's store.
+    // A slot that another program may understand is not ours to replace, nor a slot of another store.
     let Ok(slots) = read_slots(disks).into_iter().collect::<Result<Vec<_>, _>>() else { return report };
     if report.findings.iter().any(|f| f.severity == Severity::Fatal) {
         return report;
     }
     let newest = slots.iter().flatten().max_by_key(|sb| sb.generation).cloned();
-    // The good slot is written to the other place with the generation before, so that the good one still counts.
+    // The good slot goes to the other place with the generation before, so that the good one still counts.
     if let Some(good) = newest
         && slots.iter().any(Option::is_none)
     {
@@ -151,7 +152,8 @@ pub fn repair(disks: &mut dyn BlockWrite, config: &Config, deep: bool) -> Report
     report
 }
 
-/// The superblock's slots: none where there is no whole superblock, an error where there is one that this program does not take.
+/// Reads the superblock's slots: none where there is no whole superblock, an error where there is one that this program
+/// does not take.
 fn read_slots<R: BlockRead + ?Sized>(disks: &mut R) -> Vec<Result<Option<Superblock>, OpenError>> {
     let mut buf = vec![0; BLOCK];
     let slot = |at: &u64| match disks.read(DeviceId(0), at * BLOCK as u64, &mut buf) {
@@ -232,7 +234,7 @@ struct Checker<'a> {
     disks: &'a mut dyn BlockRead,
 }
 
-/// Objects looked at in one go.
+/// Objects that are looked at in one go.
 const BATCH: usize = 512;
 
 impl Checker<'_> {

@@ -1,4 +1,4 @@
-//! The index on disk: every page, every value, and what refers to which block.
+//! Checks the index on disk: every page, every value, and what refers to which block.
 
 use super::{BlockRead, Report, Severity};
 use crate::block::{BLOCK, Cell, Patch, RANGE, Where, blocks};
@@ -13,13 +13,13 @@ use denc::Reader;
 use node::DeviceId;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What was seen on the way.
+/// What the check has seen on its way.
 struct Seen {
-    /// Size and flags by id.
+    /// Size and flags of onodes, by id.
     onodes: BTreeMap<u64, Onode>,
     /// Ids below which there are attributes or an omap.
     inner: BTreeSet<u64>,
-    /// Ids with extents, and the last block of each.
+    /// Ids that have extents, and the last block of each.
     extents: BTreeMap<u64, u64>,
     /// References by chunk and block.
     references: BTreeMap<u32, Vec<u32>>,
@@ -27,7 +27,7 @@ struct Seen {
     shared: BTreeMap<u32, Vec<u32>>,
     used: Bits,
     last: Option<Bytes>,
-    /// Ranges of keys that lie in pages which cannot be read, with the place of the page.
+    /// Ranges of keys in pages that cannot be read, with the place of the page.
     lost: Vec<(Bytes, Option<Bytes>, String)>,
 }
 
@@ -212,7 +212,7 @@ impl Seen {
     }
 }
 
-/// What a range of keys is about, for people.
+/// Describes a range of keys for people.
 fn describe(from: &Bytes, to: Option<&Bytes>) -> String {
     let key = |key: &Bytes| match key.first() {
         Some(&keys::NAME) => keys::object(key).map_or_else(|| "objects' names".into(), |o| format!("the name of {o}")),

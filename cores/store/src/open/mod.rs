@@ -1,4 +1,4 @@
-//! Making and opening a store: superblocks, the tree's inner pages, the free-space map, the journal.
+//! Makes and opens a store: superblocks, the tree's inner pages, the map of free space, the journal.
 
 mod replay;
 
@@ -22,35 +22,36 @@ use objectstore::{Read, Unread};
 use replay::Replay;
 use types::{Fsid, Rope};
 
-/// What opening waits for.
+/// The step of opening whose request is in flight.
 enum Step {
     DataSize,
     JournalSize,
-    /// A superblock slot.
+    /// Reading superblock slot 0 or 1.
     Slot(usize),
-    /// The mark on the journal's disk.
+    /// Reading the mark on the journal's own disk.
     Mark,
-    /// Creation: first zeros, the journal's mark, the superblock.
+    /// Creation: writing the first zeros, then the journal's mark, then the superblock.
     Zeros,
     WriteMark,
     WriteSuper,
-    /// Pages of the tree.
+    /// Reading pages of the tree.
     Tree,
     Replay(Box<Replay>),
-    /// The flush of the journal's own disk, if it has one; then that of the data disk, before the superblock of the new incarnation.
+    /// Flushing the journal's own disk, if there is one, and then the data disk. The superblock of the new incarnation
+    /// comes next.
     SettleJournal(Box<Superblock>),
     Settle(Box<Superblock>),
-    /// The superblock of the new incarnation.
+    /// Writing the superblock of the new incarnation.
     Incarnation(Box<Superblock>),
 }
 
-/// An opening under way.
+/// An opening in flight.
 pub(crate) struct Opening {
     create: bool,
     step: Step,
     found: Vec<Superblock>,
     newer: Option<OpenError>,
-    /// A slot that gave nothing is being read a second time.
+    /// Whether a slot that gave nothing is being read a second time.
     again: bool,
 }
 
@@ -58,7 +59,7 @@ pub(crate) struct Opening {
 const LEAST_ROOM: u64 = 256;
 
 impl Config {
-    /// Bytes of the smallest disk for a store, with its journal elsewhere or not.
+    /// Bytes of the smallest disk for a store, with its journal on a disk of its own or not.
     pub fn least_disk(separate_journal: bool) -> u64 {
         let journal = if separate_journal { 0 } else { Self::LEAST_JOURNAL };
         (FIRST + LEAST_ROOM) * BLOCK as u64 + journal
@@ -76,7 +77,7 @@ fn hex(uuid: [u8; 16]) -> String {
 }
 
 impl Store {
-    /// One of opening's own requests ended.
+    /// Takes the end of one of opening's own requests.
     pub(crate) fn opening_done(&mut self, done: DiskDone) {
         let Phase::Opening(mut opening) = std::mem::replace(&mut self.phase, Phase::Ready) else { return };
         match self.opening_step(&mut opening, done) {
@@ -94,7 +95,7 @@ impl Store {
 
     fn became_ready(&mut self) {
         self.holds.remove(&Owner::Open);
-        // What was replayed may hold removals: their space shall come back as if there had been no crash.
+        // What was replayed may hold removals. Their space shall come back as if there had been no crash.
         (self.may_free, self.froze_at) = (!self.active.is_empty(), self.now);
         self.log.push((Level::Info, format!("open: {} records in the journal to go into the index", self.active.len())));
     }
@@ -112,11 +113,11 @@ impl Store {
         }
     }
 
-    /// What came back, and what to do next. True when the store is open.
+    /// Takes what came back and begins the next step. True: the store is open.
     fn opening_step(&mut self, o: &mut Opening, done: DiskDone) -> Result<bool, OpenError> {
         let output = match (&o.step, done.result) {
-            // A slot that cannot be read is like one that is not whole: the other one counts. But the older one must not count
-            // because of a read that failed once.
+            // A slot that cannot be read is like one that is not whole: the other one counts. But the older one must
+            // not count because of a read that failed once.
             (Step::Slot(i), Err(_)) => {
                 let i = *i;
                 return self.slot_unread(o, i).map(|()| false);
@@ -201,13 +202,13 @@ impl Store {
         o.step = step;
     }
 
-    /// Slot `i` gave nothing: reads it once more, then goes on.
+    /// Reads slot `i` once more when it gave nothing, then goes on.
     fn slot_unread(&mut self, o: &mut Opening, i: usize) -> Result<(), OpenError> {
         o.again = !o.again;
         self.read_slot(o, if o.again { i } else { i + 1 })
     }
 
-    /// Reads slot `i`, or the next that the disk is long enough for.
+    /// Reads slot `i`, or the next one that the disk is long enough for.
     fn read_slot(&mut self, o: &mut Opening, i: usize) -> Result<(), OpenError> {
         match (i..SLOTS.len()).find(|i| (SLOTS[*i] + 1) * BLOCK as u64 <= self.host.disk.len) {
             Some(i) => self.open_read(o, DATA, SLOTS[i], 1, Step::Slot(i)),
@@ -335,7 +336,7 @@ impl Store {
         self.load_tree(o)
     }
 
-    /// Reads the free-space map and the inner pages, as far as they are in memory; asks for the others.
+    /// Loads the map of free space and the inner pages, as far as they are in memory, and asks for the others.
     fn load_tree(&mut self, o: &mut Opening) -> Result<(), OpenError> {
         let mut loaded = self.tree_pages().and_then(|pages| Ok((pages, self.free_map()?)));
         while let Err(Unread::Missing(wish)) = loaded {
@@ -369,13 +370,13 @@ impl Store {
         }
     }
 
-    /// Blocks of the ring that exist.
+    /// Number of blocks of the ring that exist.
     fn ring_limit(&self) -> u64 {
         let disk = if self.sb.separate_journal { &self.journal_disk } else { &self.host.disk };
         self.sb.ring_len.min((disk.len / BLOCK as u64).saturating_sub(self.sb.ring_start))
     }
 
-    /// All pages of the tree: inner pages are read, leaves are known from their parents.
+    /// Gives all pages of the tree. Inner pages are read; leaves are known from their parents.
     pub(crate) fn tree_pages(&self) -> Read<Vec<(u64, u32)>> {
         let eye = self.eye(Owner::Open);
         let (mut out, mut wishes) = (Vec::new(), Vec::new());
@@ -406,7 +407,7 @@ impl Store {
         Ok(out)
     }
 
-    /// The journal is replayed: a new incarnation begins before anything is written.
+    /// Begins a new incarnation after replay, before anything is written.
     fn replayed(&mut self, o: &mut Opening) -> Result<bool, OpenError> {
         if self.read_only {
             return Ok(true);
@@ -418,9 +419,9 @@ impl Store {
             clean: false,
             ..self.sb.clone()
         };
-        // The superblock that was read may stand only in the disk's cache, if whoever wrote it died while writing. It must be
-        // durable before the other slot is overwritten, or a power cut could take both. The same holds for the journal's last
-        // groups: the next group will call them durable.
+        // The superblock that was read may stand only in the disk's cache, if its writer died while writing. It must be
+        // durable before the other slot is overwritten, or a power cut could take both. The same holds for the
+        // journal's last groups: the next group will call them durable.
         if sb.separate_journal {
             self.io.flush(JOURNAL, Purpose::Open);
             o.step = Step::SettleJournal(Box::new(sb));

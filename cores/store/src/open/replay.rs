@@ -1,4 +1,4 @@
-//! Replay: applies the journal behind the checkpoint, and makes sure that nothing durable is missing from it.
+//! Replay applies the journal behind the checkpoint, and makes sure that nothing durable is missing from it.
 
 use crate::block::{BLOCK, Where};
 use crate::config::OpenError;
@@ -8,32 +8,32 @@ use crate::superblock::Superblock;
 use bytes::Bytes;
 use kernels::{SEED, crc32c};
 
-/// Blocks read at a time.
+/// Blocks of one read.
 const WINDOW: u64 = 256;
 /// How often the journal's end is read at most until two reads agree.
 const MOST_LOOKS: u32 = 16;
 
-/// A replay under way.
+/// A replay in flight.
 pub(crate) struct Replay {
-    /// Where the next group is looked for.
+    /// Ring block where the next group is looked for.
     at: u64,
-    /// Where the last group ends, if the next one is looked for at the ring's start because it was not there.
+    /// Where the last group ends, if the next one is looked for at the ring's start because it was not behind it.
     wrapped: Option<u64>,
-    /// What the blocks behind the last group gave when it seemed to be the last: the end is believed when two reads one after the other
-    /// agree on them. A read that does not tell the truth once must not cut off what is durable.
+    /// What the blocks behind the last group gave when it seemed to be the last. The end is believed when two reads in
+    /// a row agree on them: a read that lies once must not cut off what is durable.
     end: Option<u32>,
-    /// The checksum of the blocks that were looked at since the last group.
+    /// Checksum of the blocks that were read since the last group.
     looked: u32,
-    /// How often the end was looked at.
+    /// How often the end was read.
     looks: u32,
     incarnation: u64,
-    /// Blocks of the ring in memory: first, bytes.
+    /// Blocks of the ring in memory: the first, and the bytes.
     window: (u64, Bytes),
-    /// Blocks of the ring that exist.
+    /// Number of blocks of the ring that exist.
     limit: u64,
-    /// The look through the whole ring has come this far.
+    /// The search through the whole ring has come to this block.
     scan: Option<u64>,
-    /// Highest number that any group states to be durable, and where.
+    /// Highest number that any group states to be durable, and the block of that group.
     stated: (u64, u64),
 }
 
@@ -53,7 +53,7 @@ impl Replay {
         }
     }
 
-    /// `n` blocks from `at` on, if they are in the window.
+    /// Gives `n` blocks from `at` on, if they are in memory.
     fn blocks(&self, at: u64, n: u64) -> Option<Bytes> {
         let from = at.checked_sub(self.window.0)? as usize * BLOCK;
         let to = from + n as usize * BLOCK;
@@ -62,7 +62,7 @@ impl Replay {
 }
 
 impl Store {
-    /// Goes on with what was read. True when all is replayed.
+    /// Goes on with what was read. True: all is replayed.
     pub(super) fn replay_more(&mut self, r: &mut Replay, read: Option<Bytes>) -> Result<bool, OpenError> {
         if let Some(bytes) = read {
             r.window.1 = bytes;
@@ -101,11 +101,11 @@ impl Store {
         Ok(true)
     }
 
-    /// No group follows, as far as the last read tells.
+    /// Notes that no group follows, as far as the last read tells.
     fn end_seen(&mut self, r: &mut Replay) -> Result<(), OpenError> {
         let looked = std::mem::replace(&mut r.looked, SEED);
         r.at = r.wrapped.take().unwrap_or(r.at);
-        // Whoever looks on does not look at what was read for this.
+        // The next read must not use what was read for this.
         r.window = (0, Bytes::new());
         if r.end.replace(looked) == Some(looked) {
             r.scan = Some(0);

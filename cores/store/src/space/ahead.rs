@@ -1,10 +1,13 @@
-//! Writing space ahead: zeros beyond the file's frontier, so that data goes where the file system below has nothing left to decide.
+//! Writes space ahead: zeros beyond the file's frontier, so that the file system below has nothing left to decide when
+//! data comes.
 //!
-//! A direct write into space that a file never had is handed to a worker thread, allocates, and leaves metadata that the next flush must commit:
-//! twice the time of the same write into space that was written once. So some space is kept ready: little at first, more
-//! when it was not enough, and nothing more when the host is short. One write is under way at a time; it is lent from the allocator meanwhile.
-//! It is a long one: each costs the file system below as much metadata as a short one, which the next flush waits for.
-//! A crash leaves zeros in free blocks, which is no harm.
+//! A direct write into space that a file never had is handed to a worker thread, allocates, and leaves metadata for the
+//! next flush. It takes twice the time of the same write into space that was written once. So some space is kept ready:
+//! little at first, more when it ran out, and nothing more when the host is short.
+//!
+//! One write is in flight at a time; its blocks are lent by the allocator meanwhile. It is long, because each write
+//! costs the file system below the same metadata, and the next flush waits for that. A crash leaves zeros in free
+//! blocks, which does no harm.
 
 use crate::block::BLOCK;
 use crate::io::{DATA, Purpose};
@@ -14,29 +17,29 @@ use bytes::Bytes;
 use node::{Buf, Mono};
 use types::Rope;
 
-/// Bytes written at a time, and the piece of zeros that they consist of.
+/// Bytes of one write, and of the piece of zeros that it consists of.
 const STEP: u64 = 4 << 20;
 const ZEROS: usize = 256 << 10;
-/// Bytes kept ready at first, at most.
+/// Most bytes that are kept ready at first.
 const LEAST: u64 = 64 << 20;
-/// The host must have so many times what is to be kept ready.
+/// The host must have so many times the bytes that are to be kept ready.
 const SPARE: u64 = 8;
 
-/// How much is kept ready.
+/// How much space is kept ready.
 #[derive(Debug, Default)]
 pub(crate) struct Ahead {
     /// Blocks to keep ready.
     want: u64,
-    /// [`crate::space::alloc::Allocator::beyond`] when `want` was last looked at.
+    /// [`crate::space::alloc::Allocator::beyond`] when `want` was last changed.
     seen: u64,
-    /// A write is under way.
+    /// Whether a write is in flight.
     pub(crate) writing: bool,
-    /// Nothing is tried before this: the host had no space.
+    /// Nothing is written ahead before this time: the host had no space.
     pub(crate) not_before: Mono,
 }
 
 impl Store {
-    /// Writes the next step ahead, if there is too little ready.
+    /// Writes the next step ahead, if too little is ready.
     pub(crate) fn write_ahead(&mut self) {
         if self.ahead.writing || self.stopping || self.now < self.ahead.not_before {
             return;
@@ -44,7 +47,7 @@ impl Store {
         self.note_demand();
         let missing = self.ahead.want.saturating_sub(self.alloc.free_below());
         let whole = (STEP / BLOCK as u64).min(self.ahead.want / 2);
-        // What is lent here is missed by a checkpoint that needs it at once.
+        // A checkpoint that needs the lent blocks at once would miss them.
         let step = whole.min(self.lendable());
         let host = self.host.disk.host_free / BLOCK as u64;
         if missing < whole || step == 0 || host / SPARE < self.ahead.want || self.io.host_full() {
@@ -70,7 +73,7 @@ impl Store {
         self.ahead.want = self.ahead.want.clamp(least, most);
     }
 
-    /// A step was written, or there was no space for it.
+    /// Takes the end of a step. `written`: false if there was no space.
     pub(crate) fn written_ahead(&mut self, run: Run, written: bool) {
         self.ahead.writing = false;
         self.alloc.give_back(run);
@@ -79,13 +82,13 @@ impl Store {
             self.alloc.set_frontier(self.alloc.frontier().max(end));
             self.counters.ahead_bytes += u64::from(run.1) * BLOCK as u64;
         } else {
-            // The frontier may have passed it meanwhile, over space that the host does not have.
+            // The frontier may have passed the run meanwhile, over space that the host does not have.
             self.alloc.doubt_backing();
         }
     }
 }
 
-/// So many blocks of zeros, in little memory.
+/// Gives so many blocks of zeros, in little memory.
 fn zeros(blocks: u32) -> Rope {
     let piece: Bytes = Buf::zeroed(ZEROS).freeze();
     let (mut left, mut out) = (blocks as usize * BLOCK, Rope::new());

@@ -1,80 +1,80 @@
-//! Gives blocks out, and takes them back when nothing can need them any more.
+//! The allocator gives blocks out, and takes them back when nothing can need them any more.
 //!
-//! A file grows as it fills, and growing costs: the file system below has to find space, and to make that durable with each flush. So
-//! blocks below the *frontier*, which were all written once, are given out before any beyond it; `ahead` moves the frontier with zeros
-//! before it is needed. A raw device has no frontier (it is at its end).
+//! A file grows as it fills, and growing costs: the file system below has to find space and to make that durable with
+//! each flush. So blocks below the *frontier*, which were all written once, are given out before any beyond it. `ahead`
+//! moves the frontier with zeros before it is needed. The frontier of a raw device is its end.
 
 use super::bits::Bits;
 
-/// A run of blocks.
+/// A run of blocks: the first, and their number.
 pub(crate) type Run = (u64, u32);
 
-/// Chunks with some free blocks that are looked through for one long run before shorter ones are taken.
+/// Chunks with some free blocks that are searched for one long run before shorter ones are taken.
 const PATIENCE: usize = 256;
 
-/// What a block is for; each kind is given out in a neighbourhood of its own.
+/// What a block is for. Each kind is given out in a neighbourhood of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Data,
     Pages,
 }
 
-/// The blocks of the data disk.
+/// The allocator of the data disk.
 #[derive(Debug)]
 pub(crate) struct Allocator {
-    /// Blocks with data as the tree on disk counts them.
+    /// Blocks that hold data, as the tree on disk counts them.
     pub(crate) stable: Bits,
-    /// Blocks that must not be given out: stable, pages, given out since, waiting for readers.
+    /// Blocks that must not be given out: stable ones, pages, those given out since, and those that wait for readers.
     busy: Bits,
     first: u64,
-    /// Blocks from here on were never written.
+    /// First block of those that were never written.
     frontier: u64,
-    /// Free blocks below it whose space the host has back.
+    /// Free blocks below the frontier whose space was given back to the host.
     holes: Bits,
-    /// Blocks lent by [`Allocator::borrow`].
+    /// Number of blocks lent by [`Allocator::borrow`].
     lent: u64,
-    /// Blocks given out so far that the host had to find space for.
+    /// Blocks given out so far for which the host had to find space.
     pub(crate) beyond: u64,
     cursors: [u64; 2],
     /// Data blocks given out since the last freeze.
     born: Vec<Run>,
-    /// Blocks of the tree's pages.
+    /// Number of blocks of the tree's pages.
     pub(crate) page_blocks: u64,
 }
 
 impl Allocator {
-    /// All free from `first` on.
+    /// Makes an allocator in which all blocks from `first` on are free.
     pub(crate) fn new(blocks: u64, first: u64) -> Self {
         let mut busy = Bits::new(blocks);
         busy.write(0, first, true);
-        // Pages gather at the front; data leaves them some room.
+        // Pages gather at the front, and data leaves them some room.
         let cursors = [first + ((blocks - first) / 64).min(4096), first];
         let (stable, holes) = (Bits::new(blocks), Bits::new(blocks));
         Self { stable, busy, first, frontier: first, holes, lent: 0, beyond: 0, cursors, born: Vec::new(), page_blocks: 0 }
     }
 
-    /// All blocks below this one were written once.
+    /// Sets the frontier: all blocks below it were written once.
     pub(crate) fn set_frontier(&mut self, frontier: u64) {
         self.frontier = frontier.clamp(self.first, self.busy.len());
     }
 
-    /// Where blocks begin that were never written.
+    /// First block of those that were never written.
     pub(crate) fn frontier(&self) -> u64 {
         self.frontier
     }
 
-    /// Free blocks below the frontier (as far as nothing was lent or loaded beyond it).
+    /// Free blocks below the frontier, as far as nothing was lent or loaded beyond it.
     pub(crate) fn free_below(&self) -> u64 {
         (self.frontier + self.lent).saturating_sub(self.busy.ones())
     }
 
-    /// Whether a block is taken.
+    /// Says whether a block is taken.
     #[cfg(any(test, feature = "sim"))]
     pub(crate) fn is_busy(&self, block: u64) -> bool {
         self.busy.get(block)
     }
 
-    /// Whether what is counted is what is there, and what the tree refers to is taken.
+    /// Checks that counts are right and that blocks of the tree are taken.
     #[cfg(any(test, feature = "sim"))]
     pub(crate) fn self_check(&self) -> Result<(), String> {
         for (name, bits) in [("busy", &self.busy), ("stable", &self.stable), ("holes", &self.holes)] {
@@ -98,22 +98,22 @@ impl Allocator {
         Ok(())
     }
 
-    /// Blocks that could be given out now.
+    /// Number of blocks that could be given out now.
     pub(crate) fn free(&self) -> u64 {
         self.busy.len() - self.busy.ones()
     }
 
-    /// Free blocks that can be written without space from the host, at least.
+    /// Least number of free blocks that can be written without space from the host.
     pub(crate) fn backed(&self) -> u64 {
         self.frontier.saturating_sub(self.busy.ones() + self.holes.ones())
     }
 
-    /// The host has the space of these free blocks back.
+    /// Notes that the host has the space of these free blocks back.
     pub(crate) fn punched(&mut self, (block, n): Run) {
         self.holes.write(block, n.into(), true);
     }
 
-    /// The host refused a write: holes of an earlier life are not known, so any free block may be one.
+    /// Notes that the host refused a write. Holes of an earlier life are not known, so any free block may be one.
     pub(crate) fn doubt_backing(&mut self) {
         let mut at = self.first;
         while let Some((start, n)) =
@@ -125,17 +125,17 @@ impl Allocator {
         }
     }
 
-    /// Blocks that the superblocks and the ring do not take.
+    /// Number of blocks that the superblocks and the ring do not take.
     pub(crate) fn total(&self) -> u64 {
         self.busy.len() - self.first
     }
 
-    /// Blocks in use by data, or given out for it.
+    /// Number of blocks that hold data or were given out for it.
     pub(crate) fn data(&self) -> u64 {
         self.busy.ones() - self.first - self.page_blocks - self.lent
     }
 
-    /// What the tree says about data: must be followed by the pages.
+    /// Takes what the tree says about a chunk of data. The tree's pages must follow.
     pub(crate) fn load(&mut self, chunk: u32, value: &[u8]) -> denc::Result<()> {
         self.stable.decode_chunk(chunk, value)?;
         let base = u64::from(chunk) * super::bits::CHUNK;
@@ -147,7 +147,7 @@ impl Allocator {
         Ok(())
     }
 
-    /// A page of the tree. False if its blocks are taken.
+    /// Takes a page of the tree. False if its blocks are taken already.
     #[must_use]
     pub(crate) fn load_page(&mut self, block: u64, n: u32) -> bool {
         let fits = block >= self.first && block + u64::from(n) <= self.busy.len();
@@ -157,7 +157,7 @@ impl Allocator {
         fits && self.busy.write(block, n.into(), true) == u64::from(n)
     }
 
-    /// A replayed record refers to this block. False if the disk does not have it.
+    /// Takes a block that a replayed record refers to. False if the disk does not have it.
     #[must_use]
     pub(crate) fn replayed(&mut self, block: u64) -> bool {
         if block < self.first || block >= self.busy.len() {
@@ -169,7 +169,7 @@ impl Allocator {
         true
     }
 
-    /// These runs hold data of the active delta.
+    /// Notes that these runs hold data of the active delta.
     pub(crate) fn born(&mut self, runs: &[Run]) {
         runs.iter().for_each(|run| self.remember(*run));
     }
@@ -181,8 +181,8 @@ impl Allocator {
         }
     }
 
-    /// Gives `n` blocks out, in as few runs as it finds. None if there are not that many. Data's must be told to [`Self::born`]
-    /// or be remembered by the checkpoint.
+    /// Gives `n` blocks out, in as few runs as it finds. None if there are not that many. Blocks for data must be told
+    /// to [`Self::born`] or be remembered by the checkpoint.
     pub(crate) fn take(&mut self, n: u64, kind: Kind) -> Option<Vec<Run>> {
         if n > self.free() {
             return None;
@@ -201,7 +201,7 @@ impl Allocator {
         Some(out)
     }
 
-    /// `n` blocks in one piece, which a page needs. None if there is no such piece.
+    /// Gives `n` blocks in one piece, which a page needs. None if there is no such piece.
     pub(crate) fn take_one(&mut self, n: u64, kind: Kind) -> Option<Run> {
         let run = self.one_run(n, kind).or_else(|| {
             let mut at = 0;
@@ -230,7 +230,7 @@ impl Allocator {
         out.push(run);
     }
 
-    /// A run of `n` free blocks: of those that were written once, else beyond them.
+    /// Finds a run of `n` free blocks, below the frontier first.
     fn one_run(&self, n: u64, kind: Kind) -> Option<Run> {
         self.long_run(n, kind).or_else(|| {
             let (start, len) = self.busy.free_run(self.frontier, n)?;
@@ -262,7 +262,7 @@ impl Allocator {
         (start, len as u32)
     }
 
-    /// Takes a run of at most `most` free blocks from `from` on, for a moment; [`Self::give_back`] gives it back.
+    /// Lends a run of at most `most` free blocks from `from` on. [`Self::give_back`] ends the loan.
     pub(crate) fn borrow(&mut self, from: u64, most: u64) -> Option<Run> {
         let (start, n) = self.busy.free_run(from.max(self.first), most).filter(|(start, _)| *start >= from)?;
         assert_eq!(self.busy.write(start, n, true), n, "borrowed twice");
@@ -270,29 +270,29 @@ impl Allocator {
         Some((start, n as u32))
     }
 
-    /// Blocks that are lent now.
+    /// Number of blocks that are lent now.
     pub(crate) fn lent(&self) -> u64 {
         self.lent
     }
 
-    /// The end of [`Self::borrow`].
+    /// Ends a loan of [`Self::borrow`].
     pub(crate) fn give_back(&mut self, run: Run) {
         self.lent -= u64::from(run.1);
         self.release(run);
     }
 
-    /// Blocks of the superblocks and the ring.
+    /// Number of blocks of the superblocks and the ring.
     pub(crate) fn fixed(&self) -> u64 {
         self.first
     }
 
-    /// A freeze: the runs given out for data so far are the frozen delta's.
+    /// Freezes: gives the runs that were given out for data so far. They are the frozen delta's.
     pub(crate) fn freeze(&mut self) -> Vec<Run> {
         self.cursors[Kind::Pages as usize] = self.first;
         std::mem::take(&mut self.born)
     }
 
-    /// Takes blocks that a frozen delta's data was given but that nothing refers to after its merge, out of `born`.
+    /// Finds, among the blocks that a frozen delta's data was given, those to which nothing refers after its merge.
     pub(crate) fn unreferenced(&self, born: &[Run], stable: &Bits) -> Vec<Run> {
         let mut out = Vec::new();
         for (start, n) in born {
@@ -306,7 +306,7 @@ impl Allocator {
         out
     }
 
-    /// Nothing refers to these blocks any more, on disk or in memory.
+    /// Takes blocks back to which nothing refers any more, on disk or in memory.
     pub(crate) fn release(&mut self, (block, n): Run) {
         assert_eq!(self.busy.write(block, n.into(), false), u64::from(n), "freed twice");
     }

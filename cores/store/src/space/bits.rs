@@ -1,15 +1,15 @@
-//! A set of block numbers, in chunks that take memory only where they are mixed.
+//! A set of block numbers, in chunks that take memory only where taken and free blocks are mixed.
 
 use denc::{DecodeError, Reader, Result};
 
-/// Blocks in a chunk (16 MiB of disk).
+/// Blocks in a chunk: 16 MiB of disk.
 pub(crate) const CHUNK: u64 = 4096;
 const WORDS: usize = (CHUNK / 64) as usize;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Chunk {
     ones: u16,
-    /// None if all bits are the same.
+    /// None if all bits are equal.
     bits: Option<Box<[u64; WORDS]>>,
 }
 
@@ -57,7 +57,7 @@ impl Chunk {
         changed
     }
 
-    /// The first bit at or after `from` that is `value`.
+    /// Finds the first bit at or after `from` that is `value`.
     fn find(&self, from: usize, value: bool) -> Option<usize> {
         let Some(bits) = &self.bits else {
             return ((self.ones > 0) == value && from < CHUNK as usize).then_some(from);
@@ -75,17 +75,17 @@ impl Chunk {
 }
 
 impl Bits {
-    /// The empty set over `len` blocks.
+    /// Makes the empty set over `len` blocks.
     pub(crate) fn new(len: u64) -> Self {
         Self { chunks: vec![Chunk::default(); len.div_ceil(CHUNK) as usize], len, ones: 0 }
     }
 
-    /// Number of blocks that could be in it.
+    /// Number of blocks that could be in the set.
     pub(crate) fn len(&self) -> u64 {
         self.len
     }
 
-    /// Number of blocks in it.
+    /// Number of blocks in the set.
     pub(crate) fn ones(&self) -> u64 {
         self.ones
     }
@@ -94,7 +94,7 @@ impl Bits {
         block < self.len && self.chunks[(block / CHUNK) as usize].get((block % CHUNK) as usize)
     }
 
-    /// Puts a run in or takes it out; tells how many blocks changed.
+    /// Puts a run into the set or takes it out. Gives the number of blocks that changed.
     pub(crate) fn write(&mut self, block: u64, n: u64, value: bool) -> u64 {
         assert!(block + n <= self.len, "a block that the disk does not have");
         let (mut at, end, mut changed) = (block, block + n, 0);
@@ -108,7 +108,7 @@ impl Bits {
         changed
     }
 
-    /// The first block at or after `from` that is (not) in the set.
+    /// Finds the first block at or after `from` that is in the set, or with `value` false the first that is not.
     pub(crate) fn find(&self, from: u64, value: bool) -> Option<u64> {
         let mut at = from;
         while at < self.len {
@@ -122,10 +122,10 @@ impl Bits {
         None
     }
 
-    /// The first run of blocks that are not in the set, at or after `from`, at most `max` long.
+    /// Finds the first run of blocks that are not in the set, at or after `from`, at most `max` long.
     pub(crate) fn free_run(&self, from: u64, max: u64) -> Option<(u64, u64)> {
         let start = self.find(from, false)?;
-        // Looking no further than needed keeps this cheap on an empty disk.
+        // A bounded search keeps this cheap on an empty disk.
         let stop = (start + max).min(self.len);
         let mut end = start;
         while end < stop {
@@ -141,7 +141,7 @@ impl Bits {
         Some((start, end.min(stop) - start))
     }
 
-    /// The runs of blocks in the set within `from..to`.
+    /// The runs of blocks of the set within `from..to`.
     pub(crate) fn runs(&self, from: u64, to: u64) -> Vec<(u64, u64)> {
         let mut out = Vec::new();
         let mut at = from;
@@ -153,7 +153,8 @@ impl Bits {
         out
     }
 
-    /// A chunk as the index keeps it (none: nothing in it): `[0]` for all, else runs or plain bits, whichever is shorter.
+    /// Encodes a chunk for the index. None: the chunk is empty. `[0]` stands for a full one, else runs or plain bits,
+    /// whichever is shorter.
     pub(crate) fn encode_chunk(&self, chunk: u32) -> Option<Vec<u8>> {
         let this = &self.chunks[chunk as usize];
         match &this.bits {
@@ -178,7 +179,7 @@ impl Bits {
         }
     }
 
-    /// Reads a chunk into the set.
+    /// Decodes a chunk into the set.
     pub(crate) fn decode_chunk(&mut self, chunk: u32, value: &[u8]) -> Result<()> {
         let bad = DecodeError::Invalid("free-space map");
         let base = u64::from(chunk) * CHUNK;

@@ -1,8 +1,9 @@
-//! The file system below the store's file: how much it can still give, and giving back to it what the store does not use.
+//! The file system below the store's file, called the host: how much it can still give, and what the store gives back
+//! to it.
 //!
-//! A store's file grows as it fills, so that the host can be full while the store has room. Blocks that are free in the store
-//! but were written once still belong to the file, and can be written without the host. When the host runs short, they are given back to
-//! it, and from then on each run of blocks as it becomes free, for others may need them more.
+//! A store's file grows as it fills, so the host can be full while the store has room. Blocks that are free in the
+//! store but were written once belong to the file, and can be written without the host. When the host runs short, the
+//! store gives them back to it, and from then on each run of blocks as it becomes free.
 
 use crate::block::BLOCK;
 use crate::io::{DATA, Purpose};
@@ -15,9 +16,9 @@ use std::time::Duration;
 const STAT_EVERY: Duration = Duration::from_secs(2);
 const STAT_OFTEN: Duration = Duration::from_millis(100);
 const NEAR: u64 = 4 << 30;
-/// Most blocks that are given back with one request, while the store's free space is looked through.
+/// Most blocks that one request gives back while the store's free space is searched.
 const PIECE: u64 = 1 << 14;
-/// Until the ring's next part is claimed again after the host had no space for it.
+/// Wait until the ring's next part is claimed again after the host had no space for it.
 const CLAIM_AGAIN: Duration = Duration::from_secs(10);
 
 /// What the store knows of its host.
@@ -26,15 +27,15 @@ pub(crate) struct Host {
     /// Sizes of the data disk, as last told, less what was given out since.
     pub(crate) disk: DiskStat,
     stat_at: Option<Mono>,
-    /// The look through the free blocks has come this far, and waits for one request.
+    /// First block that the search of free blocks has not reached. `sweeping`: it waits for a request.
     swept: u64,
     sweeping: bool,
-    /// The ring is not written further ahead before this.
+    /// The ring is not written further ahead before this time.
     pub(crate) claim_at: Mono,
 }
 
 impl Store {
-    /// Blocks that the host can still give; the largest number for a disk without a host.
+    /// Blocks that the host can still give. The largest number for a disk without a host.
     fn host_blocks(&self) -> u64 {
         match self.host.disk.host_free {
             u64::MAX => u64::MAX,
@@ -42,38 +43,38 @@ impl Store {
         }
     }
 
-    /// Blocks kept back so that checkpoints and removals always succeed.
+    /// Blocks kept back, so that checkpoints and removals always succeed.
     pub(crate) fn floor(&self) -> u64 {
         (self.alloc.total() / 64).clamp(32, 4096)
     }
 
-    /// Blocks that can be written at all, in the store and on the host. What is free in the file needs nothing from the host.
+    /// Blocks that can be written, in the store and on the host. Free blocks of the file need nothing from the host.
     pub(crate) fn writable_blocks(&self) -> u64 {
         self.alloc.free().min(self.host_blocks().saturating_add(self.alloc.backed()))
     }
 
-    /// The same, once what is lent for a moment is back.
+    /// Blocks that can be written once what is lent is back.
     pub(crate) fn soon_writable_blocks(&self) -> u64 {
         (self.alloc.free() + self.alloc.lent()).min(self.host_blocks().saturating_add(self.alloc.backed()))
     }
 
-    /// Blocks that may be lent for a moment: most of what is free for data stays, and all that checkpoints and removals may need.
+    /// Blocks that may be lent: most of what is free for data stays, and all that checkpoints and removals may need.
     pub(crate) fn lendable(&self) -> u64 {
         self.alloc.free().saturating_sub(self.promised + self.kept_back()) / 4
     }
 
-    /// Whether the host is what limits the store, and has nearly nothing left.
+    /// Says whether the host limits the store and has nearly nothing left.
     fn host_short(&self) -> bool {
         let free = self.host_blocks();
         free < self.alloc.free() && (self.io.host_full() || free < 8 * self.floor())
     }
 
-    /// Whether the host gives nothing more, or so little that a single large write may not fit.
+    /// Says whether the host gives nothing more, or so little that a single large write may not fit.
     pub(crate) fn host_exhausted(&self) -> bool {
         self.io.host_full() || (self.host_short() && self.host_blocks() < self.floor())
     }
 
-    /// Asks for the disk's sizes now and then.
+    /// Asks for the disk's sizes when it is time.
     pub(crate) fn ask_sizes(&mut self) {
         if self.host.stat_at.is_none_or(|at| at <= self.now) {
             let often = self.host.disk.host_free < NEAR;
@@ -87,7 +88,7 @@ impl Store {
         self.host.stat_at.unwrap_or(Mono(0))
     }
 
-    /// Blocks were given out: the host has less, until it is asked again.
+    /// Notes that blocks were given out. The host has so much less, until it is asked again.
     pub(crate) fn host_gave(&mut self, blocks: u64) {
         let disk = &mut self.host.disk;
         if disk.host_free != u64::MAX {
@@ -95,12 +96,12 @@ impl Store {
         }
     }
 
-    /// Looks through the free blocks when the host is short, and gives them back.
+    /// Searches the free blocks when the host is short, and gives them back.
     pub(crate) fn give_back(&mut self) {
         if !self.host_short() {
             self.host.swept = 0;
         } else if !self.host.sweeping {
-            // On a full disk, too, something is looked through: a part of the floor can be missed for that long.
+            // On a full disk, too, some blocks are given back: a part of the floor can be missed for that long.
             let most = PIECE.min(self.lendable().max(self.floor() / 4));
             match self.alloc.borrow(self.host.swept, most) {
                 None => self.host.swept = u64::MAX,
@@ -117,7 +118,8 @@ impl Store {
         self.io.trim(DATA, run.0 * BLOCK as u64, u64::from(run.1) * BLOCK as u64, Purpose::Trim(run, sweep));
     }
 
-    /// Nothing refers to these blocks any more: they can be given out again, after the host has them back if it is short.
+    /// Takes a run back to which nothing refers any more. It can be given out again, after the host has it if the host
+    /// is short.
     pub(crate) fn let_go(&mut self, run: Run) {
         if self.host_short() {
             self.trim(run, false);
@@ -126,7 +128,7 @@ impl Store {
         }
     }
 
-    /// The host has a run back, as far as it could take it.
+    /// Takes the end of a request that gave a run back to the host. `sweep`: it came from the search of free blocks.
     pub(crate) fn trimmed(&mut self, run: Run, sweep: bool) {
         self.alloc.punched(run);
         match sweep {
@@ -134,17 +136,17 @@ impl Store {
             false => self.alloc.release(run),
         }
         self.host.sweeping &= !sweep;
-        // What came back is there to see at once.
+        // What came back is to be seen at once.
         self.host.stat_at = None;
     }
 
-    /// A write found no space. True if that is dealt with.
+    /// Deals with a write for which there was no space. True if that is done.
     pub(crate) fn no_space(&mut self, done: &node::DiskDone) -> bool {
         if !matches!(done.result, Err(DiskError::NoSpace)) {
             return false;
         }
         if self.io.is_claim(done.token) {
-            // The ring turns in what there is of it.
+            // The ring goes on in the part that exists.
             self.io.ended(done.token);
             self.claiming = false;
             self.host.claim_at = self.now.plus(CLAIM_AGAIN);
@@ -168,7 +170,7 @@ impl Store {
         true
     }
 
-    /// Says so when the host has space again.
+    /// Logs when the host has space again.
     pub(crate) fn note_host(&mut self) {
         if self.host_was_full && !self.io.host_full() && self.io.writes_under_way() == 0 {
             self.host_was_full = false;

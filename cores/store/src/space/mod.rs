@@ -1,4 +1,4 @@
-//! Which blocks of the disk are in use.
+//! The blocks of the disk: which are in use, who refers to them, and what the host has.
 
 pub(crate) mod ahead;
 pub(crate) mod alloc;
@@ -6,7 +6,7 @@ pub(crate) mod bits;
 pub(crate) mod host;
 pub(crate) mod refs;
 
-/// A value of the index, as everything that it could be here.
+/// Decodes a value of the index as everything that it could be here.
 #[cfg(feature = "fuzz")]
 pub(crate) fn decode_values(bytes: &[u8]) {
     for (len, chunk) in [(bits::CHUNK, 0), (bits::CHUNK + 100, 1)] {

@@ -1,11 +1,11 @@
-//! How many X values refer to a block: counted by difference when a checkpoint merges, and nowhere else.
+//! Counts how many X values refer to a block. A checkpoint's merge counts by difference; nothing else counts.
 
 use super::bits::{Bits, CHUNK};
 use crate::block::{Cell, Patch, Place, Where};
 use denc::{DecodeError, Reader, Result};
 use std::collections::BTreeMap;
 
-/// A run of blocks that gained or lost a reference.
+/// A run of blocks that gained or lost references.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Gain {
     block: u64,
@@ -17,7 +17,7 @@ struct Gain {
 #[derive(Debug, Default)]
 pub(crate) struct Differences {
     gains: Vec<Gain>,
-    /// The same by chunk, once all are there.
+    /// The differences by chunk, once all are known.
     by_chunk: BTreeMap<u32, Vec<Gain>>,
 }
 
@@ -47,14 +47,14 @@ impl Differences {
         self.gains.push(Gain { block, len: 1, by });
     }
 
-    /// The value of a range changes from `old` to `new`.
+    /// Notes that the value of a range changes from `old` to `new`.
     pub(crate) fn change(&mut self, old: &Patch, new: &Patch) {
         let differ = |i: &u32| disk(old.get(*i)) != disk(new.get(*i));
         (0..16).filter(differ).filter_map(|i| disk(old.get(i))).for_each(|b| self.add(b, -1));
         (0..16).filter(differ).filter_map(|i| disk(new.get(i))).for_each(|b| self.add(b, 1));
     }
 
-    /// All differences are there: sorts them by chunk. The chunks that have any follow.
+    /// Sorts the differences by chunk. All of them must be known.
     pub(crate) fn close(&mut self) {
         for gain in std::mem::take(&mut self.gains) {
             let (mut at, end) = (gain.block, gain.block + u64::from(gain.len));
@@ -75,8 +75,8 @@ impl Differences {
         self.gains.is_empty() && self.by_chunk.is_empty()
     }
 
-    /// Works out one chunk: `stable` gets the blocks that have references now, `freed` those that have none any more; the
-    /// new value of section Y is returned. An error if a block would have fewer references than none.
+    /// Resolves one chunk. `stable` gets the blocks that have references now, `freed` those that have none any more.
+    /// Gives the new value of section Y, or an error if a block would have fewer references than none.
     pub(crate) fn resolve(
         &self,
         chunk: u32,
@@ -117,7 +117,7 @@ fn push_run(runs: &mut Vec<(u64, u32)>, block: u64) {
     }
 }
 
-/// For each block of a chunk, how many references it has beyond the first.
+/// Decodes, for each block of a chunk, how many references it has beyond the first.
 pub(crate) fn decode_shared(value: &[u8]) -> Result<Vec<u32>> {
     let mut out = vec![0; CHUNK as usize];
     let mut r = Reader::new(value);
@@ -128,7 +128,7 @@ pub(crate) fn decode_shared(value: &[u8]) -> Result<Vec<u32>> {
     Ok(out)
 }
 
-/// The inverse of [`decode_shared`]; none if nothing is shared.
+/// The inverse of [`decode_shared`]. None if nothing is shared.
 pub(crate) fn encode_shared(others: &[u32]) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     let mut at = 0;
