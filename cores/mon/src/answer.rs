@@ -1,27 +1,27 @@
-//! What comes of a command: an answer, or the word why nothing is done. And who asked.
+//! The answer to a command: a reply, or a refusal with the reason. And who asked.
 
 use bytes::Bytes;
 use types::{EntityAddr, EntityName, Errno};
 
-/// A command that is not carried out: an error number and a sentence.
+/// The refusal of a command: an error number and a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
-    /// Goes to the client as the result.
+    /// The error number that goes to the client as the result.
     pub(crate) errno: Errno,
-    /// Says what was wrong.
+    /// A sentence that says what was wrong.
     pub(crate) text: String,
-    /// Goes to standard output all the same (commands that explain themselves there).
+    /// What goes to standard output all the same, for commands that explain themselves there.
     pub(crate) data: Bytes,
 }
 
 impl Refusal {
-    /// With an error number and a sentence.
+    /// Makes a refusal of an error number and a sentence.
     pub(crate) fn new(errno: Errno, text: impl Into<String>) -> Self {
         Self { errno, text: text.into(), data: Bytes::new() }
     }
 }
 
-/// Arguments that do not fit.
+/// Arguments that do not fit become a refusal with EINVAL.
 impl From<grammar::Wrong> for Refusal {
     fn from(wrong: grammar::Wrong) -> Self {
         Self::new(Errno::EINVAL, wrong.0)
@@ -36,41 +36,41 @@ macro_rules! refuse {
 }
 pub(crate) use refuse;
 
-/// An answer: a status line and data.
+/// The reply to a command that was carried out: a status line and data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reply {
-    /// For standard error.
+    /// The line for standard error.
     pub(crate) status: String,
-    /// For standard output.
+    /// The bytes for standard output.
     pub(crate) data: Bytes,
 }
 
 impl Reply {
-    /// Only a status line.
+    /// Makes a reply of a status line alone.
     pub(crate) fn status(text: impl Into<String>) -> Self {
         Self { status: text.into(), data: Bytes::new() }
     }
 
-    /// Only data.
+    /// Makes a reply of data alone.
     pub(crate) fn data(data: impl Into<Bytes>) -> Self {
         Self { status: String::new(), data: data.into() }
     }
 
-    /// This with a status line.
+    /// Adds a status line to the reply.
     pub(crate) fn with_status(mut self, text: impl Into<String>) -> Self {
         self.status = text.into();
         self
     }
 }
 
-/// Result of a handler.
+/// The result of a command's handler.
 pub(crate) type Outcome = Result<Reply, Refusal>;
 
-/// Who asks.
+/// Who asks for a command.
 #[derive(Clone, Debug)]
 pub(crate) struct Asker {
-    /// Under which name.
+    /// The name that it proved with its key.
     pub(crate) name: EntityName,
-    /// From where.
+    /// The address of its connection.
     pub(crate) addr: EntityAddr,
 }

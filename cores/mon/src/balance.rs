@@ -1,17 +1,19 @@
-//! Where the groups of a new pool begin: evenly over the OSDs that its rule leads to.
+//! Spreads the placement groups of a new pool evenly over the OSDs that its rule allows.
 //!
-//! CRUSH draws lots, and with few groups the shares differ much (32 groups fell 5, 19 and 8 on three OSDs). Nothing moves data here, so a pool
-//! keeps the places that it begins with. So some of a new pool's groups get an entry in `pg_upmap_items`, as a balancer would make them
-//! later: as few as bring each OSD to its share, rounded down or up. Who gets the groups that are left over is decided by what the
-//! OSDs hold of all pools, so that many small pools do not all begin with the same OSD.
+//! CRUSH draws lots. With few groups the shares of OSDs differ much: 32 groups fell 5, 19 and 8 on three OSDs. Nothing
+//! moves data here, so a pool keeps the places that it begins with. So some groups of a new pool get an entry in
+//! `pg_upmap_items`, as a balancer would make them later: as few as bring each OSD to its share, rounded down or up.
+//! Groups that are left over go to the OSDs that lack most of their share of all pools, so that many small pools do not
+//! all begin with the same OSD.
 //!
-//! An OSD's share goes by its weight under the rule times its weight in the map; OSDs that are down or out get nothing.
+//! An OSD's share goes by its weight under the rule times its weight in the map. An OSD that is down or out gets
+//! nothing.
 
 use maps::{Incremental, OsdMap};
 use std::collections::BTreeMap;
 use types::{OsdId, PgId, PoolId};
 
-/// Weights of the OSDs that may hold groups of a pool.
+/// Weights of the OSDs that may hold placement groups of a pool.
 fn weights(map: &OsdMap, pool: PoolId) -> BTreeMap<OsdId, f64> {
     let Some(settings) = map.pools.get(&pool) else { return BTreeMap::new() };
     let Some(rule) = map.crush.find_rule(settings.crush_rule, settings.type_, settings.size) else { return BTreeMap::new() };
@@ -20,14 +22,15 @@ fn weights(map: &OsdMap, pool: PoolId) -> BTreeMap<OsdId, f64> {
     under.map(|(osd, weight)| (osd, weight * f64::from(map.weight(osd)))).filter(|(_, weight)| *weight > 0.0).collect()
 }
 
-/// How many of `groups` new groups each OSD shall hold, if it holds `held` of other pools: its share, rounded down or up.
+/// Computes how many of `groups` new groups each OSD shall hold, if it holds `held` groups of other pools: its share,
+/// rounded down or up.
 fn shares(weights: &BTreeMap<OsdId, f64>, held: &BTreeMap<OsdId, usize>, groups: usize) -> BTreeMap<OsdId, usize> {
     let whole: f64 = weights.values().sum();
     let held_of = |osd: &OsdId| held.get(osd).copied().unwrap_or(0);
     let all = groups + weights.keys().map(held_of).sum::<usize>();
     let share = |weight: f64, of: usize| weight / whole * of as f64;
     let mut shares: BTreeMap<OsdId, usize> = weights.iter().map(|(osd, w)| (*osd, share(*w, groups) as usize)).collect();
-    // Those that lack most of their share of all pools' groups get what is left over.
+    // The groups that are left over go to the OSDs that lack most of their share of all pools.
     let lacks = |osd: &OsdId, given: usize| share(weights[osd], all) - (held_of(osd) + given) as f64;
     let mut order: Vec<(f64, OsdId)> = shares.iter().map(|(osd, given)| (lacks(osd, *given), *osd)).collect();
     order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
@@ -38,7 +41,7 @@ fn shares(weights: &BTreeMap<OsdId, f64>, held: &BTreeMap<OsdId, usize>, groups:
     shares
 }
 
-/// How many groups each OSD holds. `holder` tells who holds a group.
+/// Counts the groups on each OSD. `holder` tells which OSD holds a group.
 fn held(map: &OsdMap, holder: impl Fn(PgId) -> Option<OsdId>) -> BTreeMap<OsdId, usize> {
     let mut held = BTreeMap::new();
     let groups = map.pools.iter().flat_map(|(id, pool)| (0..pool.pg_num).map(|seed| PgId::new(*id, seed)));
@@ -46,7 +49,8 @@ fn held(map: &OsdMap, holder: impl Fn(PgId) -> Option<OsdId>) -> BTreeMap<OsdId,
     held
 }
 
-/// Adds to `change` what lets the groups of a new pool of one copy begin evenly. `base` is the map that it changes, `next` what comes of it.
+/// Adds to `change` the entries that let the groups of a new pool of one copy begin evenly. `base` is the map that it
+/// changes, `next` the map that comes of it.
 pub(crate) fn spread(
     base: &OsdMap,
     next: &OsdMap,
@@ -63,11 +67,11 @@ pub(crate) fn spread(
     let homes: Vec<(PgId, Option<OsdId>)> =
         (0..settings.pg_num).map(|seed| PgId::new(pool, seed)).map(|pg| (pg, next.raw_placement(pg).first().copied())).collect();
     let mut take = |osd: OsdId| room.get_mut(&osd).filter(|room| **room > 0).map(|room| *room -= 1).is_some();
-    // Groups with one pool's number and another's seed may stand at the same place: the surplus is what comes last.
+    // Groups of different pools may stand at the same place by their numbers, so the surplus is what comes last.
     let surplus: Vec<_> = homes.into_iter().filter(|(_, home)| !home.is_some_and(&mut take)).collect();
     let places = room.iter().flat_map(|(osd, room)| std::iter::repeat_n(*osd, *room));
     for ((pg, home), place) in surplus.into_iter().zip(places) {
-        // A group that CRUSH finds no place for has nothing to exchange; where it is born is decided elsewhere.
+        // A group for which CRUSH finds no place has nothing to exchange. Where it begins is decided elsewhere.
         if let Some(home) = home {
             change.new_pg_upmap_items.insert(pg, vec![(home, place)]);
         }

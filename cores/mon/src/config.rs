@@ -6,9 +6,9 @@ use types::{EntityAddrVec, EntityName, Fsid};
 /// How peers prove who they are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AuthMode {
-    /// They say it, and are believed.
+    /// They say who they are, and are believed.
     None,
-    /// Shared keys, tickets.
+    /// They prove it with shared keys and tickets.
     #[default]
     Cephx,
 }
@@ -16,38 +16,38 @@ pub enum AuthMode {
 /// An entity that exists from the beginning.
 #[derive(Clone, Debug)]
 pub struct InitialKey {
-    /// `client.admin`, `osd.0`, `mon.`
+    /// The entity's name: `client.admin`, `osd.0`, `mon.`
     pub name: EntityName,
-    /// AES-128 key.
+    /// The entity's AES-128 key.
     pub key: [u8; 16],
-    /// Capabilities: service (`mon`, `osd`, `mgr`) → text.
+    /// The entity's capabilities: service (`mon`, `osd`, `mgr`) → text.
     pub caps: BTreeMap<String, String>,
 }
 
-/// What a monitor is told when it is made. The store (device 0) remembers the cluster; what is given here at a later
-/// start and differs (addresses, authentication) is taken, but the cluster's id must be the one that is stored.
+/// What a monitor is told when it is made. The store (device 0) remembers the cluster. Addresses and authentication may
+/// differ at a later start; the cluster's id must be the stored one.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The cluster.
+    /// The cluster's id.
     pub fsid: Fsid,
-    /// The monitor's name, without `mon.`: `a`.
+    /// The monitor's name without `mon.`: `a`.
     pub name: String,
-    /// Where clients reach the monitor: what the driver listens on as listener 0. Nonce 0.
+    /// The addresses at which clients reach the monitor: listener 0 of the driver. Nonce 0.
     pub addrs: EntityAddrVec,
-    /// The manager's name, without `mgr.`: `x`.
+    /// The manager's name without `mgr.`: `x`.
     pub mgr_name: String,
-    /// Where clients reach the manager's duties: listener 1.
+    /// The addresses at which clients reach the manager: listener 1.
     pub mgr_addrs: EntityAddrVec,
-    /// Name of the host, for `node ls`, `mon metadata`.
+    /// The name of the host, for `node ls` and `mon metadata`.
     pub host: String,
-    /// Authentication.
+    /// How peers prove who they are.
     pub auth: AuthMode,
-    /// Entities that must exist: all are taken when the store is new; later, those of daemons and administrators
-    /// (`mon.`, `mgr.*`, `osd.*`, `client.admin`) that are missing.
+    /// Entities that must exist. A new store takes all of them. Later, those of daemons and administrators (`mon.`,
+    /// `mgr.*`, `osd.*`, `client.admin`) that are missing are added.
     pub keys: Vec<InitialKey>,
-    /// Options as a configuration file would give them (`osd_pool_default_pg_num` → `32`); the configuration database
-    /// stands above them.
+    /// Options as a configuration file gives them (`osd_pool_default_pg_num` → `32`). The configuration database stands
+    /// above them.
     pub options: BTreeMap<String, String>,
-    /// Bytes that the log may take on device 0 before it is folded into a snapshot. 0 for the default (8 MiB).
+    /// Bytes of the log on device 0 after which it is folded into a snapshot; 0 for the default of 8 MiB.
     pub log_bytes: u64,
 }

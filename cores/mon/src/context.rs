@@ -1,20 +1,20 @@
-//! What a monitor is: the part of its surroundings that commands ask about and that never changes while it runs.
+//! What the monitor is: those parts of its surroundings that commands ask about.
 
 use crate::config::{AuthMode, Config};
 use node::Now;
 use types::{EntityName, EntityType};
 
-/// Release that clients are told.
+/// The release that clients are told.
 pub(crate) const RELEASE: &str = "pacific";
-/// Number of that release.
+/// The number of that release.
 pub(crate) const RELEASE_NUMBER: u8 = 16;
-/// Version that clients are told: the level at which this cluster speaks.
+/// The version that clients are told: the level at which this cluster speaks.
 pub(crate) const VERSION: &str = "16.2.15";
-/// Stands where Ceph has a commit's hash.
+/// The text in place of Ceph's commit hash.
 pub(crate) const COMMIT: &str = concat!("nacre-", env!("CARGO_PKG_VERSION"));
-/// Number under which the manager is known; ids of clients are above it.
+/// The number (global id) of the manager. Numbers of clients are above it.
 pub(crate) const MGR_GID: u64 = 4100;
-/// Of how many elections the quorum came; even while electing.
+/// The election epoch that clients are told; even numbers mean an election under way.
 pub(crate) const ELECTION_EPOCH: u64 = 3;
 /// Features of the monitors' own protocol that are always on.
 pub(crate) const MON_FEATURES: [&str; 8] =
@@ -25,20 +25,20 @@ pub(crate) fn version_line() -> String {
     format!("ceph version {VERSION} ({COMMIT}) {RELEASE} (stable)")
 }
 
-/// This monitor.
+/// The monitor's surroundings.
 #[derive(Clone, Debug)]
 pub(crate) struct Env {
-    /// What it was told.
+    /// What it was told when it was made.
     pub(crate) config: Config,
     /// When it began to serve.
     pub(crate) started: Now,
-    /// Bytes free and in all on the disk of its store; 0 if unknown.
+    /// Bytes that are free on the disk of its store; 0 if unknown.
     pub(crate) disk_free: u64,
-    /// See `disk_free`.
+    /// Bytes of the disk of its store in all; 0 if unknown.
     pub(crate) disk_size: u64,
     /// Whether the last write found no space.
     pub(crate) disk_full: bool,
-    /// Largest size of the state so far, for `report`.
+    /// Largest number of bytes of the state so far, for `report`.
     pub(crate) snapshot_bytes: u64,
 }
 
@@ -48,7 +48,7 @@ impl Env {
         EntityName::new(EntityType::Mon, self.config.name.clone())
     }
 
-    /// Whether peers must show keys.
+    /// Says whether peers must show keys.
     pub(crate) fn cephx(&self) -> bool {
         self.config.auth == AuthMode::Cephx
     }

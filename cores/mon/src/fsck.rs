@@ -1,13 +1,13 @@
-//! Checks the store of a monitor that is stopped. It changes nothing: a monitor's store has nothing that could be proven and mended
-//! better than by the monitor itself, which writes both copies of a slot anew with the next snapshot.
+//! Checks the store of a stopped monitor. It changes nothing: the monitor itself writes both copies of a slot anew with
+//! its next snapshot, and nothing else could be proven and mended.
 
 use crate::log::format::{AREAS_AT, BLOCK, SLOT, Slot, Super, VERSION, check_snapshot, replay};
 use crate::server::recover;
 
-/// Most bytes of a log that are looked at.
+/// Most bytes of a log that are read.
 const LONGEST_LOG: u64 = 256 << 20;
 
-/// Reads bytes of the store, as many as the buffer has, from an offset.
+/// Reads bytes of the store from an offset, as many as the buffer has.
 pub type ReadAt<'a> = dyn FnMut(u64, &mut [u8]) -> Result<(), String> + 'a;
 
 /// What a check of a monitor's store found.
@@ -17,15 +17,15 @@ pub struct StoreReport {
     pub fatal: Vec<String>,
     /// What is wrong without loss: redundancy is missing, or a write was cut short that nobody was told of.
     pub minor: Vec<String>,
-    /// Last entry of the log.
+    /// Index of the log's last entry.
     pub last: u64,
-    /// Entries behind the snapshot.
+    /// Number of entries behind the snapshot.
     pub entries: u64,
     /// Epoch of the newest OSD map.
     pub epoch: u32,
 }
 
-/// Checks the monitor's store of `len` bytes; `fsid` is the cluster that it should belong to.
+/// Checks the monitor's store of `len` bytes. `fsid`: the cluster that it should belong to.
 pub fn check_store(read: &mut ReadAt<'_>, len: u64, fsid: [u8; 16]) -> StoreReport {
     let mut report = StoreReport::default();
     if let Err(why) = check(read, len, fsid, &mut report) {

@@ -1,4 +1,5 @@
-//! What is wrong with the cluster, by Ceph's codes.
+//! Finds what is wrong with the cluster. Each finding has one of Ceph's codes; `docs/operations.md` has an entry for
+//! each code.
 
 use crate::context::Env;
 use crate::options;
@@ -10,17 +11,17 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use types::{OsdId, PgState};
 
-/// How bad.
+/// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Severity {
-    /// To be looked at.
+    /// Somebody should look at it: `HEALTH_WARN`.
     Warning,
-    /// To be mended.
+    /// Somebody must mend it: `HEALTH_ERR`.
     Error,
 }
 
 impl Severity {
-    /// `HEALTH_WARN`, `HEALTH_ERR`
+    /// The name for status and JSON: `HEALTH_WARN`, `HEALTH_ERR`.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Severity::Warning => "HEALTH_WARN",
@@ -28,7 +29,7 @@ impl Severity {
         }
     }
 
-    /// `WRN`, `ERR`
+    /// The short name for `health detail`: `WRN`, `ERR`.
     pub(crate) fn short(self) -> &'static str {
         match self {
             Severity::Warning => "WRN",
@@ -37,22 +38,22 @@ impl Severity {
     }
 }
 
-/// One finding.
+/// One finding of a health code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Check {
-    /// How bad.
+    /// How bad it is.
     pub(crate) severity: Severity,
-    /// One line.
+    /// The finding in one line.
     pub(crate) summary: String,
-    /// How many things it is about.
+    /// How many things it is about: OSDs, pools, placement groups. A mute ends when the number grows.
     pub(crate) count: u64,
-    /// A line for each.
+    /// One line for each of them, [`DETAILS`] at most where there may be many.
     pub(crate) detail: Vec<String>,
 }
 
-/// Details that are listed at most for one check.
+/// Most lines of detail for one code.
 const DETAILS: usize = 50;
-/// Seconds that a group may be inactive before that is a finding: they are while they are made or peer.
+/// Seconds that a placement group may be inactive before that is a finding: it is while it is made or peers.
 const INACTIVE_SECS: u64 = 60;
 
 struct Checks(BTreeMap<String, Check>);
@@ -67,7 +68,7 @@ impl Checks {
     }
 }
 
-/// All findings, also muted ones.
+/// Gives all findings, also muted ones, by code.
 pub(crate) fn checks(state: &State, soft: &Soft, env: &Env, now: Now) -> BTreeMap<String, Check> {
     let mut checks = Checks(BTreeMap::new());
     osds_down(&mut checks, state);
@@ -80,7 +81,7 @@ pub(crate) fn checks(state: &State, soft: &Soft, env: &Env, now: Now) -> BTreeMa
     checks.0
 }
 
-/// Overall state, without what is muted.
+/// The state of the cluster by its worst finding; muted ones do not count.
 pub(crate) fn status(state: &State, checks: &BTreeMap<String, Check>) -> &'static str {
     let heard = checks.iter().filter(|(code, _)| !state.mutes.contains_key(*code));
     heard.map(|(_, c)| c.severity).max().map_or("HEALTH_OK", Severity::name)
@@ -251,7 +252,7 @@ fn pgs(checks: &mut Checks, state: &State, soft: &Soft, now: Now) {
     let (mut unavailable, mut damaged) = (Vec::new(), Vec::new());
     for pg in all_pgs(state) {
         let is = soft.pg_state(state, pg);
-        // What time says "unknown" began is when its pool was made or changed.
+        // A group that was never reported counts from the time when its pool was made.
         let since = soft.pgs.get(&pg).map_or_else(|| state.osdmap.pools[&pg.pool].create_time, |p| p.report.last_change);
         let age = u64::from(now.wall.sec.saturating_sub(since.sec)).min(now.mono.since(Mono(0)).as_secs());
         let acting = &state.osdmap.placed(pg).acting;
@@ -324,7 +325,7 @@ fn monitor(checks: &mut Checks, state: &State, env: &Env) {
     }
 }
 
-/// What OSDs found themselves.
+/// Adds what OSDs report themselves: slow operations, and codes of their own.
 fn reported(checks: &mut Checks, state: &State, soft: &Soft) {
     let reports =
         || soft.osds.iter().filter(|(o, _)| state.osdmap.is_up(**o)).filter_map(|(o, s)| s.report.as_ref().map(|r| (*o, r)));
@@ -345,7 +346,7 @@ fn reported(checks: &mut Checks, state: &State, soft: &Soft) {
         }
     }
     for (code, mut detail) in notes {
-        // An OSD says a code of its own only in capitals; anything else would not be one that a person can mute.
+        // A code of an OSD's own must be one that a person can mute: capitals, digits, underscores.
         if code.is_empty() || !code.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_') {
             continue;
         }
@@ -360,7 +361,7 @@ fn reported(checks: &mut Checks, state: &State, soft: &Soft) {
     }
 }
 
-/// As `health -f json` has it.
+/// Gives findings as `health -f json` has them.
 pub(crate) fn dump(state: &State, checks: &BTreeMap<String, Check>, detail: bool) -> Value {
     let mut all = serde_json::Map::new();
     for (code, check) in checks {

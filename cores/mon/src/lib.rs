@@ -1,12 +1,13 @@
-//! The monitor, with the manager's duties beside it, as one machine without IO.
+//! The monitor and the manager, as one machine that does no input or output itself.
 //!
 //! [`Monitor`] implements [`node::Node`]. It listens on `ListenerId(0)` as the monitor and on `ListenerId(1)` as the
-//! active manager, and keeps its state on `DeviceId(0)`.
+//! active manager. It keeps its state on `DeviceId(0)`.
 //!
-//! - `log`: the replicated log, the only way by which state changes, and its disk format;
-//! - `state`: the replicated state and the changes that proposals consist of;
-//! - `server`: the machine: sessions, messages, subscriptions, OSDs' lives, time;
+//! - `log`: the replicated log, through which all changes of state go, and its disk format;
+//! - `state`: the replicated state, and the changes that proposals consist of;
+//! - `server`: sessions, messages, subscriptions, the lives of OSDs, time;
 //! - `commands`: what users can ask, one row for each command;
+//! - `manager`: figures and background work on block images;
 //! - `soft`, `health`: what daemons reported, and what is wrong;
 //! - `text`: how answers look.
 
@@ -36,7 +37,7 @@ pub use config::{AuthMode, Config, InitialKey};
 pub use fsck::{ReadAt, StoreReport, check_store};
 pub use server::Monitor;
 
-/// All commands of the cluster as a page of documentation: those that are served, and those that are refused with the reason.
+/// Writes the page `docs/commands.md`: the commands that are served, and those that are refused with the reason.
 pub fn command_reference() -> String {
     commands::reference()
 }

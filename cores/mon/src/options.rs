@@ -1,7 +1,8 @@
-//! The options that exist here: their types, defaults and meaning.
+//! The options that exist here: types, defaults, meaning.
 //!
-//! Options of the servers in this table are those that this program reads. Options of clients are listed because clients take them
-//! from the configuration database. All other options of Ceph (`settings`) are kept and shown, too: tools set them.
+//! The servers' options in this table are those that this program reads. Options of clients are in it because clients
+//! take them from the configuration database. All other options of Ceph (`settings`) are kept and shown as well,
+//! because tools set them.
 
 use crate::config::Config;
 use settings::Wrong;
@@ -10,19 +11,19 @@ pub(crate) use settings::{Kind, normalize};
 /// One option.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Opt {
-    /// Name.
+    /// The option's name.
     pub(crate) name: &'static str,
-    /// Type.
+    /// The type of its value.
     pub(crate) kind: Kind,
-    /// `basic`, `advanced` or `dev`.
+    /// Who should change it: `basic`, `advanced` or `dev`.
     pub(crate) level: &'static str,
-    /// Default.
+    /// Its default, as text.
     pub(crate) default: &'static str,
-    /// Whether a change counts at once.
+    /// Whether a change counts at once, without a restart.
     pub(crate) live: bool,
-    /// Who reads it.
+    /// Who reads it: `mon`, `osd`, `mgr`, `client`, `common`.
     pub(crate) service: &'static str,
-    /// What it does.
+    /// What it does, for `config help`.
     pub(crate) help: &'static str,
 }
 
@@ -40,7 +41,7 @@ const fn opt(
 
 use Kind::{Addr, Bool, Float, Int, Level, Secs, Size, Str, Uint, Uuid};
 
-/// All of them, by name.
+/// All options that are read here or by clients, by name.
 pub(crate) const OPTIONS: &[Opt] = &[
     opt(
         "auth_allow_insecure_global_id_reclaim",
@@ -367,7 +368,7 @@ pub(crate) const OPTIONS: &[Opt] = &[
 /// What `config help` says of an option that is only kept.
 const KEPT: &str = "kept and shown for clients and tools; nothing here reads it";
 
-/// The option with this name: one of this program's, or else one of Ceph's that is only kept.
+/// Finds an option by name: one of this table, or else one of Ceph's that is only kept.
 pub(crate) fn find(name: &str) -> Option<Opt> {
     let ours = OPTIONS.binary_search_by(|o| o.name.cmp(name)).ok();
     ours.and_then(|at| OPTIONS.get(at).copied()).or_else(|| settings::find(name).map(kept))
@@ -385,13 +386,13 @@ pub(crate) fn all() -> Vec<Opt> {
     all
 }
 
-/// Whether an option says where the cluster is, so that it cannot be stored in it.
+/// Says whether an option tells where the cluster is. Such an option cannot be stored in the cluster.
 pub(crate) fn is_fixed(name: &str) -> bool {
     name == "fsid" || settings::find(name).is_some_and(|s| s.fixed)
 }
 
 impl Opt {
-    /// Checks a value and gives the form in which it is stored. Bounds are Ceph's for options that are only kept.
+    /// Checks a value and gives the form in which it is stored. Options that are only kept have Ceph's bounds.
     pub(crate) fn check(&self, value: &str) -> Result<String, Wrong> {
         match settings::find(self.name) {
             Some(s) if self.service.is_empty() => s.check(value),
@@ -406,17 +407,17 @@ fn configured<'a>(config: &'a Config, name: &str) -> &'a str {
     given.or_else(|| find(name).map(|o| o.default)).unwrap_or_default()
 }
 
-/// A number out of the configuration file, or its default.
+/// A number from the configuration file, or its default.
 pub(crate) fn float(config: &Config, name: &str) -> f64 {
     configured(config, name).parse().unwrap_or_else(|_| find(name).and_then(|o| o.default.parse().ok()).unwrap_or_default())
 }
 
-/// A whole number out of the configuration file, or its default.
+/// A whole number from the configuration file, or its default.
 pub(crate) fn uint(config: &Config, name: &str) -> u64 {
     float(config, name).max(0.0) as u64
 }
 
-/// The text of an option as the monitor itself sees it: database, configuration file, default.
+/// An option's text as it counts for the monitor itself: from the database, the configuration file, or the default.
 pub(crate) fn of_monitor(state: &crate::state::State, env: &crate::context::Env, name: &str) -> String {
     let stored = state.config.for_entity(&env.name(), &crate::state::configdb::Place::default());
     match stored.get(name) {
@@ -425,13 +426,13 @@ pub(crate) fn of_monitor(state: &crate::state::State, env: &crate::context::Env,
     }
 }
 
-/// The same as a number.
+/// An option of the monitor as a number.
 pub(crate) fn monitor_number(state: &crate::state::State, env: &crate::context::Env, name: &str) -> f64 {
     let text = of_monitor(state, env, name);
     text.parse().unwrap_or_else(|_| float(&env.config, name))
 }
 
-/// The same as a flag.
+/// An option of the monitor as a flag.
 pub(crate) fn monitor_flag(state: &crate::state::State, env: &crate::context::Env, name: &str) -> bool {
     matches!(of_monitor(state, env, name).to_ascii_lowercase().as_str(), "true" | "yes" | "on" | "1")
 }

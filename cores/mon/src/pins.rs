@@ -1,15 +1,18 @@
-//! Keeps groups of one copy where their data is.
+//! Keeps placement groups of one copy where their data is.
 //!
-//! Nothing copies data between OSDs in this stage, so a change of the map must not hand a group to an OSD that does not hold it. Each
-//! group has a *holder*: the OSD in its `pg_temp` entry, or else the one where CRUSH (with `pg_upmap`) puts it, up or not. A change that would
-//! move a group's holder gets a `pg_temp` entry that names the old one; one that brings the group home again drops the entry. While the
-//! holder is down, the group's new place is told to clients, but that OSD has no such group and serves nothing.
-//! Groups that a split makes have their parent's holder, and belong there if their parent does. Why: `docs/decisions/0002-size-one-stays-where-it-is.md`.
+//! Nothing copies data between OSDs yet, so a change of the map must not give a group to an OSD that does not hold it.
+//! Each group has a *holder*: the OSD of its `pg_temp` entry, or else the one where CRUSH (with `pg_upmap`) puts it, up
+//! or not. A change that would move a group's holder gets a `pg_temp` entry with the old one. A change that brings the
+//! group home drops the entry. While the holder is down, clients are told the group's new place, but the OSD there has
+//! no such group and serves nothing.
+//!
+//! Groups that a split makes have their parent's holder, and belong there if their parent does.
+//! `docs/decisions/0002-size-one-stays-where-it-is.md` says why.
 
 use maps::{Incremental, OsdMap};
 use types::{OsdId, PgId, PoolId, hash};
 
-/// Who holds a group's data; `None` if nobody could ever have.
+/// Gives the OSD that holds a group's data. None if none ever could.
 fn holder(map: &OsdMap, pg: PgId) -> Option<OsdId> {
     match map.pg_temp.get(&pg) {
         Some(pinned) => pinned.first().copied(),
@@ -17,12 +20,12 @@ fn holder(map: &OsdMap, pg: PgId) -> Option<OsdId> {
     }
 }
 
-/// The group of a pool with `pg_num` groups from which group `seed` comes by splitting.
+/// Gives the group, of a pool with `pg_num` groups, from which group `seed` comes by splitting.
 fn ancestor(seed: u32, pg_num: u32) -> u32 {
     hash::stable_mod(seed, pg_num, pg_num.next_power_of_two() - 1)
 }
 
-/// Adds to `change` what keeps every existing group with its holder. `base` is the map that it changes.
+/// Adds to `change` the entries that keep each existing group with its holder. `base` is the map that it changes.
 pub(crate) fn pin(base: &OsdMap, change: &mut Incremental) {
     let Ok(next) = base.apply(change) else { return };
     for (id, old) in &base.pools {
@@ -54,12 +57,13 @@ fn pin_group(base: &OsdMap, next: &OsdMap, change: &mut Incremental, pool: PoolI
     }
 }
 
-/// Whether a group is where it belongs, and a group that splits off may stay there.
+/// Says whether a group is where it belongs, so that a group which splits off may stay there.
 fn stays_home(base: &OsdMap, next: &OsdMap, parent: PgId, holder: OsdId) -> bool {
     base.home(parent).first() == Some(&holder) && next.is_up(holder) && next.is_in(holder)
 }
 
-/// A group that splits off belongs where its parent is: a pool that is spread evenly stays so when its groups are doubled.
+/// Puts a group that splits off where its parent is. So a pool that is spread evenly stays so when its groups are
+/// doubled.
 fn adopt(next: &OsdMap, change: &mut Incremental, pg: PgId, holder: OsdId) {
     match next.raw_placement(pg).first() {
         Some(home) => drop(change.new_pg_upmap_items.insert(pg, vec![(*home, holder)])),
@@ -67,7 +71,7 @@ fn adopt(next: &OsdMap, change: &mut Incremental, pg: PgId, holder: OsdId) {
     }
 }
 
-/// A new group whose place is on an OSD that is down now is born on one that is up, and stays there.
+/// Places a new group on an OSD that is up, when its own place is on one that is down. It stays there.
 fn place_newborn(base: &OsdMap, change: &mut Incremental) {
     let Ok(next) = base.apply(change) else { return };
     let up: Vec<OsdId> = next.osds().filter(|osd| next.is_up(*osd) && next.is_in(*osd)).collect();
@@ -80,7 +84,7 @@ fn place_newborn(base: &OsdMap, change: &mut Incremental) {
     }
 }
 
-/// Exceptions that lead to an OSD that exists no more are dropped.
+/// Drops exceptions that lead to an OSD which no longer exists.
 fn drop_exceptions(base: &OsdMap, next: &OsdMap, change: &mut Incremental) {
     if next.osds().count() >= base.osds().count() {
         return;
@@ -92,7 +96,7 @@ fn drop_exceptions(base: &OsdMap, next: &OsdMap, change: &mut Incremental) {
     change.old_pg_upmap.extend(whole.map(|(pg, _)| *pg));
 }
 
-/// Whether there is an OSD on which groups of a new pool can be born.
+/// Says whether there is an OSD on which groups of a new pool can begin.
 pub(crate) fn can_bear_groups(map: &OsdMap) -> bool {
     map.osds().any(|osd| map.is_up(osd) && map.is_in(osd))
 }

@@ -1,4 +1,4 @@
-//! Changes to pools, shared by the commands and by the pool operations of librados.
+//! Changes to pools, for commands and for the pool operations of librados.
 
 use crate::commands::{Refusal, refuse};
 use crate::context::Env;
@@ -11,9 +11,9 @@ use types::{Epoch, PoolId, SnapId, UTime};
 /// Longest name of a pool, in bytes.
 const NAME: usize = 1024;
 
-/// What a change may look at.
+/// What a change of a pool may read.
 pub(crate) struct Ctx<'a> {
-    /// The state that it builds on.
+    /// The state that the change builds on.
     pub(crate) state: &'a State,
     /// This monitor.
     pub(crate) env: &'a Env,
@@ -21,24 +21,24 @@ pub(crate) struct Ctx<'a> {
     pub(crate) now: Now,
 }
 
-/// What a new pool shall be; what is not said comes from the options.
+/// What a new pool shall be. The options give what is left out.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wanted {
-    /// Name.
+    /// The pool's name.
     pub(crate) name: String,
-    /// Placement groups.
+    /// Number of placement groups.
     pub(crate) pg_num: Option<u32>,
-    /// Groups that are placed differently.
+    /// Number of placement groups that are placed differently.
     pub(crate) pgp_num: Option<u32>,
-    /// Number of its rule.
+    /// Number of its CRUSH rule.
     pub(crate) rule: Option<u32>,
-    /// Copies.
+    /// Number of copies.
     pub(crate) size: Option<u32>,
-    /// A hint.
+    /// Number of objects that are expected; a hint that is only kept.
     pub(crate) expected_num_objects: u64,
-    /// Bounds for the number of groups, and expected sizes.
+    /// Bounds of the number of placement groups, and expected sizes.
     pub(crate) opts: Vec<(i32, OptValue)>,
-    /// Whether it will be large.
+    /// Whether the pool will be large.
     pub(crate) bulk: bool,
 }
 
@@ -51,13 +51,13 @@ impl Ctx<'_> {
         options::monitor_flag(self.state, self.env, name)
     }
 
-    /// A pool that this change edits: as it is after what the increment already says.
+    /// Gives a pool to edit, with all that the increment already changes.
     pub(crate) fn edit<'i>(&self, inc: &'i mut Incremental, pool: PoolId) -> Result<&'i mut Pool, Refusal> {
         let Some(current) = self.state.osdmap.pools.get(&pool) else { refuse!(ENOENT, "there is no pool {pool}") };
         Ok(inc.new_pools.entry(pool).or_insert_with(|| current.clone()))
     }
 
-    /// Makes a pool. Returns its number, or that of the pool that already has the name.
+    /// Makes a pool. Gives its number, or that of the pool that already has the name.
     pub(crate) fn create(&self, inc: &mut Incremental, wanted: &Wanted) -> Result<PoolId, Refusal> {
         if let Some(existing) = self.state.pool_id(&wanted.name) {
             return Ok(existing);
@@ -126,7 +126,7 @@ impl Ctx<'_> {
         (if option > 0 { option.min(size) } else { size - size / 2 }) as u8
     }
 
-    /// The rule of a new pool: the one asked for, or the first one for replicated pools.
+    /// Chooses the rule of a new pool: the one that was asked for, or the first for replicated pools.
     fn rule(&self, wanted: Option<u32>, size: u32) -> Result<u8, Refusal> {
         let crush = &self.state.osdmap.crush;
         let fits = |n: u32| crush.rule(n).is_some_and(|r| r.mask.kind == pool_type::REPLICATED);
@@ -147,7 +147,7 @@ impl Ctx<'_> {
         }
     }
 
-    /// Whether a pool may have so many groups. `pool` is the one that changes; `None` for a new one.
+    /// Checks whether a pool may have so many placement groups. `pool`: the one that changes; none for a new one.
     pub(crate) fn check_pg_num(&self, pool: Option<PoolId>, pg_num: u32, size: u32) -> Result<(), Refusal> {
         let most = self.number("mon_max_pool_pg_num") as u32;
         if pg_num == 0 || pg_num > most {
@@ -199,7 +199,7 @@ impl Ctx<'_> {
         Ok(())
     }
 
-    /// Makes a snapshot of a pool. Returns false if it already has one of that name.
+    /// Makes a snapshot of a pool. False if one of that name exists.
     pub(crate) fn make_snap(&self, inc: &mut Incremental, pool: PoolId, name: &str) -> Result<bool, Refusal> {
         let (epoch, now) = (inc.epoch, self.now.wall);
         let p = self.edit(inc, pool)?;
@@ -219,7 +219,7 @@ impl Ctx<'_> {
         Ok(true)
     }
 
-    /// Removes a snapshot of a pool. Returns false if there is none of that name.
+    /// Removes a snapshot of a pool. False if there is none of that name.
     pub(crate) fn remove_snap(&self, inc: &mut Incremental, pool: PoolId, name: &str) -> Result<bool, Refusal> {
         let epoch = inc.epoch;
         let p = self.edit(inc, pool)?;
@@ -245,7 +245,7 @@ impl Ctx<'_> {
             refuse!(EINVAL, "pool {} has snapshots of its own", self.state.pool_name(pool));
         }
         p.flags |= pool_flags::SELFMANAGED_SNAPS;
-        // Number 1 is never given: clients of old releases take it for removed.
+        // Number 1 is never given out: clients of old releases take it for removed.
         p.snap_seq = p.snap_seq.max(1);
         Ok(next_snap(p, epoch))
     }
@@ -272,7 +272,7 @@ impl Ctx<'_> {
         Ok(())
     }
 
-    /// Splits a pool's groups, or begins to place them differently.
+    /// Splits a pool's placement groups, or begins to place them differently.
     pub(crate) fn set_pg_num(&self, inc: &mut Incremental, pool: PoolId, pg_num: u32) -> Result<(), Refusal> {
         let epoch = inc.epoch;
         let name = self.state.pool_name(pool).to_string();
@@ -299,14 +299,14 @@ impl Ctx<'_> {
             p.pgp_num = pg_num;
             p.pgp_num_target = pg_num;
         }
-        // Clients resend what they sent by the old number.
+        // Clients send again what they sent by the old number.
         p.last_force_op_resend_prenautilus = epoch;
         p.last_force_op_resend_preluminous = epoch;
         Ok(())
     }
 }
 
-/// Refuses what is not served yet.
+/// Refuses numbers of copies that are not served.
 pub(crate) fn check_size(size: u32) -> Result<(), Refusal> {
     match size {
         1 => Ok(()),
@@ -330,7 +330,7 @@ fn next_snap(pool: &mut Pool, epoch: Epoch) -> u64 {
     pool.snap_seq
 }
 
-/// Sets or clears an option of a pool that is a number.
+/// Sets or clears a numbered option of a pool.
 pub(crate) fn set_opt(pool: &mut Pool, key: i32, value: OptValue) {
     let unset = match &value {
         OptValue::Int(n) => *n == 0 && key != opts::RECOVERY_PRIORITY,
@@ -344,7 +344,7 @@ pub(crate) fn set_opt(pool: &mut Pool, key: i32, value: OptValue) {
     }
 }
 
-/// When something expires.
+/// The time that is `secs` seconds after `now`.
 pub(crate) fn after(now: UTime, secs: f64) -> UTime {
     now.plus(std::time::Duration::from_secs_f64(secs.clamp(0.0, 1e9)))
 }

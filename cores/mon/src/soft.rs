@@ -1,4 +1,4 @@
-//! What daemons reported since this monitor began: nothing of it is durable, all of it comes again.
+//! The soft state: what daemons reported since this monitor began. None of it is durable, and all of it comes again.
 
 use crate::manager::figures::Images;
 use crate::manager::progress::Events;
@@ -11,115 +11,116 @@ use types::{EntityAddrVec, OsdId, PgId, PgState, PoolId, SessionId, UTime};
 
 /// Seconds over which rates are measured.
 const WINDOW_SECS: u64 = 10;
-/// Samples that are kept.
+/// Number of samples that are kept.
 const SAMPLES: usize = 16;
 
 /// What is known of one OSD.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OsdSoft {
-    /// Its session here, while there is one.
+    /// The OSD's session with the monitor, while there is one.
     pub(crate) session: Option<SessionId>,
-    /// When it was last heard.
+    /// When the OSD was last heard.
     pub(crate) last_seen: Mono,
     /// When its session ended, if it did.
     pub(crate) closed_at: Option<Mono>,
-    /// Since when it is down in the map, for marking it out.
+    /// Since when it is down in the map. It is marked out some time after.
     pub(crate) down_since: Option<Mono>,
-    /// Its last report, without groups.
+    /// Its last report, without placement groups.
     pub(crate) report: Option<OsdReport>,
 }
 
-/// What is known of one group.
+/// What is known of one placement group.
 #[derive(Clone, Debug)]
 pub(crate) struct PgSoft {
-    /// Its primary's last report.
+    /// The last report of its primary.
     pub(crate) report: PgReport,
-    /// Who sent it.
+    /// The OSD that sent the report.
     pub(crate) osd: OsdId,
-    /// When it came.
+    /// When the report came.
     pub(crate) at: UTime,
 }
 
 /// A service that told the manager about itself.
 #[derive(Clone, Debug)]
 pub(crate) struct ServiceSoft {
-    /// What it says.
+    /// What the service says about itself.
     pub(crate) metadata: BTreeMap<String, String>,
-    /// Its state.
+    /// The service's state.
     pub(crate) status: BTreeMap<String, String>,
-    /// Its session with the manager.
+    /// The service's session with the manager.
     pub(crate) session: SessionId,
-    /// Its number.
+    /// The service's number (global id).
     pub(crate) gid: u64,
-    /// Its address.
+    /// The service's address.
     pub(crate) addr: String,
-    /// When it began.
+    /// When the service began.
     pub(crate) since: UTime,
 }
 
-/// A client or daemon that is connected, for `features` and `sessions`.
+/// A connected client or daemon, for `features` and `sessions`.
 #[derive(Clone, Debug)]
 pub(crate) struct Connected {
-    /// Name.
+    /// Its name.
     pub(crate) name: types::EntityName,
-    /// What it acts as.
+    /// The kind of entity that it acts as.
     pub(crate) kind: types::EntityType,
-    /// Features of its connection.
+    /// Feature bits of its connection.
     pub(crate) features: u64,
     /// Its address.
     pub(crate) addr: types::EntityAddr,
-    /// What it may do, as text; none: everything.
+    /// Its capabilities as text; none: it may do everything.
     pub(crate) caps: Option<String>,
-    /// Its number.
+    /// Its number (global id).
     pub(crate) global_id: u64,
 }
 
-/// Everything soft.
+/// The whole soft state.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Soft {
-    /// OSDs.
+    /// Known OSDs.
     pub(crate) osds: BTreeMap<OsdId, OsdSoft>,
-    /// Groups.
+    /// Known placement groups.
     pub(crate) pgs: BTreeMap<PgId, PgSoft>,
     /// Services by kind and name.
     pub(crate) services: BTreeMap<(String, String), ServiceSoft>,
-    /// Who is connected to the monitor.
+    /// Clients and daemons with a session at the monitor.
     pub(crate) connected: BTreeMap<SessionId, Connected>,
-    /// Checks as they were last, with the time since when each is there.
+    /// The health findings of the last look.
     pub(crate) health: BTreeMap<String, crate::health::Check>,
-    /// Counts reports: the version of the statistics.
+    /// Number of reports so far: the version of the statistics.
     pub(crate) version: u64,
     /// Addresses of OSDs at their last boot.
     pub(crate) booted: BTreeMap<OsdId, EntityAddrVec>,
     /// Figures by block image.
     pub(crate) images: Images,
-    /// What is in progress.
+    /// Events in progress.
     pub(crate) progress: Events,
     samples: VecDeque<(Mono, BTreeMap<PoolId, ObjectStatSum>)>,
 }
 
-/// Operations per second and bytes per second.
+/// What clients do, per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Rates {
-    /// Bytes read.
+    /// Bytes read per second.
     pub(crate) read_bytes: u64,
-    /// Bytes written.
+    /// Bytes written per second.
     pub(crate) write_bytes: u64,
-    /// Reads.
+    /// Reads per second.
     pub(crate) read_ops: u64,
-    /// Writes.
+    /// Writes per second.
     pub(crate) write_ops: u64,
 }
 
 impl Rates {
-    /// Whether nothing happens.
+    /// Says whether clients do nothing.
     pub(crate) fn is_zero(&self) -> bool {
         *self == Self::default()
     }
 }
 
 impl Soft {
-    /// Takes a report in. Groups of pools that do not exist are ignored, so that late reports of deleted pools do not stay.
+    /// Takes an OSD's report in. Placement groups of pools that do not exist are ignored, so that late reports of
+    /// deleted pools do not stay.
     pub(crate) fn report(&mut self, state: &State, now: node::Now, mut report: OsdReport) {
         self.version += 1;
         let osd = report.osd;
@@ -136,14 +137,14 @@ impl Soft {
         entry.report = Some(report);
     }
 
-    /// Forgets what belongs to pools, groups and OSDs that are gone.
+    /// Forgets what belongs to pools, placement groups and OSDs that are gone.
     pub(crate) fn prune(&mut self, state: &State) {
         let map = &state.osdmap;
         self.pgs.retain(|pg, _| map.pools.get(&pg.pool).is_some_and(|p| pg.seed < p.pg_num));
         self.osds.retain(|osd, _| map.exists(*osd));
     }
 
-    /// The state of a group as people are told.
+    /// The state of a placement group as people are told.
     pub(crate) fn pg_state(&self, state: &State, pg: PgId) -> PgState {
         match self.pgs.get(&pg) {
             None => PgState::UNKNOWN,
@@ -152,7 +153,7 @@ impl Soft {
         }
     }
 
-    /// How many groups are in each state; the most frequent first, equal ones by their text.
+    /// Counts the placement groups in each state: the most frequent first, equal ones by their text.
     pub(crate) fn pg_states(&self, state: &State) -> Vec<(PgState, u64)> {
         let mut counts: BTreeMap<PgState, u64> = BTreeMap::new();
         for pg in all_pgs(state) {
@@ -163,26 +164,26 @@ impl Soft {
         counts
     }
 
-    /// The sum over a pool's groups.
+    /// Sums the statistics of a pool's placement groups.
     pub(crate) fn pool_sum(&self, pool: PoolId) -> ObjectStatSum {
         let mut sum = ObjectStatSum::default();
         self.pool_pgs(pool).for_each(|p| sum += &p.report.stats);
         sum
     }
 
-    /// The groups of a pool that were reported.
+    /// The placement groups of a pool that were reported.
     pub(crate) fn pool_pgs(&self, pool: PoolId) -> impl Iterator<Item = &PgSoft> {
         self.pgs.range(PgId::new(pool, 0)..=PgId::new(pool, u32::MAX)).map(|(_, p)| p)
     }
 
-    /// The sum over all groups.
+    /// Sums the statistics of all placement groups.
     pub(crate) fn total(&self) -> ObjectStatSum {
         let mut sum = ObjectStatSum::default();
         self.pgs.values().for_each(|p| sum += &p.report.stats);
         sum
     }
 
-    /// A pool's statistics as clients get them. `copies` is its size.
+    /// A pool's statistics as clients get them.
     pub(crate) fn pool_stat(&self, state: &State, pool: PoolId) -> PoolStat {
         let sum = self.pool_sum(pool);
         let copies = state.osdmap.pools.get(&pool).map_or(1, |p| i64::from(p.size));
@@ -202,7 +203,7 @@ impl Soft {
         }
     }
 
-    /// Space of one OSD; nothing if it never reported.
+    /// Space of one OSD; zeros if it never reported.
     pub(crate) fn space(&self, osd: OsdId) -> Space {
         self.osds.get(&osd).and_then(|o| o.report.as_ref()).map_or(Space::default(), |r| r.space)
     }
@@ -221,7 +222,7 @@ impl Soft {
         sum
     }
 
-    /// Groups on each OSD, by the map.
+    /// Counts the placement groups on each OSD, by the map.
     pub(crate) fn pgs_per_osd(&self, state: &State) -> BTreeMap<OsdId, u64> {
         let mut counts = BTreeMap::new();
         for pg in all_pgs(state) {
@@ -241,7 +242,7 @@ impl Soft {
         }
     }
 
-    /// What clients do, in one pool or in all.
+    /// Computes what clients do, in one pool or in all.
     pub(crate) fn rates(&self, pool: Option<PoolId>) -> Rates {
         let (Some((t0, first)), Some((t1, last))) = (self.samples.front(), self.samples.back()) else { return Rates::default() };
         let secs = t1.since(*t0).as_secs_f64();
@@ -265,7 +266,7 @@ impl Soft {
     }
 }
 
-/// Every group of the map.
+/// All placement groups of the map.
 pub(crate) fn all_pgs(state: &State) -> impl Iterator<Item = PgId> + '_ {
     state.osdmap.pools.iter().flat_map(|(id, pool)| (0..pool.pg_num).map(move |seed| PgId::new(*id, seed)))
 }

@@ -1,4 +1,4 @@
-//! The auth database.
+//! Commands on the auth database: entities, keys, capabilities.
 
 use super::{Cx, Row, row};
 use crate::answer::{Outcome, Refusal, Reply, refuse};
@@ -47,7 +47,7 @@ pub(super) const ROWS: &[Row] = &[
 
 fn name(args: &Args) -> Result<EntityName, Refusal> {
     let text = args.str("entity");
-    // Older keyrings say `admin` for `client.admin`; anything else must say what it is.
+    // Older keyrings say `admin` for `client.admin`. Anything else must say what it is.
     match text.parse::<EntityName>() {
         Ok(name) if !name.id.contains(['[', ']', '\n']) => Ok(name),
         _ => refuse!(EINVAL, "bad entity name '{text}'"),
@@ -62,7 +62,7 @@ fn existing<'a>(cx: &Cx<'a>, args: &Args) -> Result<(EntityName, &'a EntityKey),
     }
 }
 
-/// Service and text in turn, each checked.
+/// Reads rights from arguments: service and text in turn, each checked.
 fn rights(args: &Args) -> Result<BTreeMap<String, String>, Refusal> {
     let list = args.list("caps");
     if !list.len().is_multiple_of(2) {
@@ -89,7 +89,7 @@ fn check(caps: &BTreeMap<String, String>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// An entity as `keyring` text.
+/// Writes an entity as `keyring` text.
 fn section(name: &EntityName, key: &Key, caps: &BTreeMap<String, String>) -> String {
     let entity = EntityKey { key: *key, caps: caps.clone() };
     Keyring { entities: [(name.clone(), entity)].into() }.to_string()
@@ -192,7 +192,7 @@ fn add(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     Ok(Reply::status(told))
 }
 
-/// The entity, made with these rights if it does not exist. One that has other rights is refused.
+/// Finds the entity, or makes it with these rights. One that has other rights is refused.
 fn found_or_made(cx: &mut Cx<'_>, args: &Args) -> Result<(EntityName, EntityKey), Refusal> {
     let (name, caps) = (name(args)?, rights(args)?);
     if let Some(old) = cx.state.auth.get(&name) {

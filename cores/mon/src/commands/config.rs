@@ -1,4 +1,4 @@
-//! The configuration database, and `config-key`.
+//! Commands on the configuration database, and `config-key`.
 
 use super::args::Args;
 use super::{Cx, Outcome, Refusal, Reply, Row, refuse, row};
@@ -82,7 +82,7 @@ fn rm(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     Ok(Reply::default())
 }
 
-/// An entity, or a kind of them taken for an entity without a name.
+/// Parses an entity; a kind alone counts as an entity without a name.
 fn entity(who: &str) -> Result<EntityName, Refusal> {
     let full = if who.contains('.') { who.to_string() } else { format!("{who}.") };
     match full.parse() {
@@ -113,7 +113,7 @@ impl Line {
         options::find(&self.name).is_none_or(|o| !o.live)
     }
 
-    /// The mask taken apart: `device_class`, or `location_type` and `location_value`.
+    /// The parts of the mask: `device_class`, or `location_type` and `location_value`.
     fn mask_fields(&self) -> Map<String, Value> {
         match self.mask.split_once(':') {
             None => Map::new(),
@@ -135,7 +135,7 @@ impl Line {
         value
     }
 
-    /// Where `config dump` lists it: everybody, then each kind with its entities below it.
+    /// The order of sections in `config dump`: everybody, then each kind with its entities below it.
     fn order(&self) -> (usize, String, String, String) {
         let kind = self.section.split('.').next().unwrap_or_default();
         let rank = ["global", "mon", "mgr", "osd", "mds", "client"].iter().position(|k| *k == kind).unwrap_or(6);
@@ -345,25 +345,25 @@ fn minimal(cx: &mut Cx<'_>, _: &Args) -> Outcome {
     Ok(Reply::data(text))
 }
 
-/// What an OSD itself says of its options: what it found, and what others told it. Nothing while it is down.
+/// The options that an OSD reports itself: what it found, and what others told it. Empty while it is down.
 fn in_force<'a>(cx: &'a Cx<'_>, name: &EntityName) -> &'a [OptionInForce] {
     let osd = name.id.parse().ok().filter(|osd| name.kind == types::EntityType::Osd && cx.state.osdmap.is_up(*osd));
     let report = osd.and_then(|osd| cx.soft.osds.get(&osd)).and_then(|soft| soft.report.as_ref());
     report.map_or(&[], |report| &report.options[..report.options.len().min(MOST_IN_FORCE)])
 }
 
-/// Options that an OSD may say something about.
+/// Most options that an OSD may report.
 const MOST_IN_FORCE: usize = 256;
 
-/// An option as an entity goes by it: where its value comes from, and what that stands above.
+/// An option as it counts for an entity: its source, and what it stands above.
 struct Shown {
     value: String,
     source: String,
     overrides: Vec<(String, String)>,
 }
 
-/// The options of an entity, from the weakest source to the strongest: defaults if they are wanted, configuration file,
-/// database, what somebody set at an OSD itself.
+/// Gives the options of an entity, from the weakest source to the strongest: defaults if they are wanted, configuration
+/// file, database, what somebody set at an OSD itself.
 fn effective(cx: &Cx<'_>, name: &EntityName, defaults: bool) -> BTreeMap<String, Shown> {
     let osd = name.id.parse::<OsdId>().ok().filter(|_| name.kind == EntityType::Osd);
     let host = osd.and_then(|id| cx.state.osd_metadata.get(&id)?.get("hostname").cloned()).unwrap_or_default();
@@ -384,7 +384,7 @@ fn effective(cx: &Cx<'_>, name: &EntityName, defaults: bool) -> BTreeMap<String,
     rows
 }
 
-/// Refuses daemons that there are not.
+/// Parses a daemon's name. A daemon that does not exist is refused.
 fn daemon(cx: &Cx<'_>, who: &str) -> Result<EntityName, Refusal> {
     let Ok(name) = who.parse::<EntityName>() else { refuse!(EINVAL, "invalid daemon name: use <type>.<id>") };
     let there = match name.kind {
@@ -433,7 +433,7 @@ fn show_all(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     shown(cx, args, true)
 }
 
-/// Bytes of a stored value at most, as in Ceph.
+/// Most bytes of a stored value, as in Ceph.
 const MOST_BYTES: usize = 64 << 10;
 
 fn key_get(cx: &mut Cx<'_>, args: &Args) -> Outcome {

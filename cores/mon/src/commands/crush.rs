@@ -1,4 +1,4 @@
-//! The CRUSH map: buckets, weights, classes.
+//! Commands on the CRUSH map: buckets, weights, classes.
 
 use super::osd::weight;
 use super::{Cx, Row, row};
@@ -143,7 +143,7 @@ pub(super) const ROWS: &[Row] = &[
     row("osd crush set-all-straw-buckets-to-straw2", "let all straw buckets draw as straw2 ones", "osd", "rw", straw2),
 ];
 
-/// What the CRUSH map refused.
+/// Makes a refusal of what the CRUSH map refused.
 pub(super) fn refusal(error: crush::Error) -> Refusal {
     let errno = match error {
         crush::Error::NotFound(_) => Errno::ENOENT,
@@ -168,7 +168,7 @@ fn place(args: &Args) -> Result<Location, Refusal> {
     Location::parse(args.list("args")).map_err(refusal)
 }
 
-/// `{host=a,root=default}`
+/// Writes a place: `{host=a,root=default}`
 fn place_text(place: &Location) -> String {
     let parts: Vec<String> = place.0.iter().map(|(k, v)| format!("{k}={v}")).collect();
     format!("{{{}}}", parts.join(","))
@@ -345,7 +345,7 @@ fn straw2(cx: &mut Cx<'_>, _: &Args) -> Outcome {
 fn set_map(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let version = cx.state.osdmap.crush_version;
     if let Some(prior) = args.int("prior_version").filter(|p| *p != i64::from(version)) {
-        // The last change, sent again by somebody who did not hear the answer.
+        // The last change may come again from somebody who did not hear the answer.
         if prior == i64::from(version) - 1 && cx.input[..] == cx.state.osdmap.crush.to_bytes()[..] {
             return Ok(Reply::status(version.to_string()));
         }
@@ -447,7 +447,7 @@ fn show_tunables(cx: &mut Cx<'_>, _: &Args) -> Outcome {
     Ok(cx.structure("crush_map_tunables", &value))
 }
 
-/// The steps of a rule.
+/// The steps of a rule as a structure.
 pub(super) fn step_dump(map: &Map, step: &Step) -> Value {
     let kind = || map.type_name(step.arg2).unwrap_or("?");
     let choose = |name: &str| json!({"op": name, "num": step.arg1, "type": kind()});

@@ -1,4 +1,4 @@
-//! Rules of the CRUSH map.
+//! Commands on the rules of the CRUSH map.
 
 use super::crush::{edit, step_dump};
 use super::{Cx, Row, row};

@@ -1,4 +1,4 @@
-//! The descriptions by which clients read what their users type.
+//! The descriptions of commands, by which clients read what their users type.
 
 use super::{Command, Cx, Row, row, table};
 use crate::answer::{Outcome, Reply};
@@ -11,12 +11,13 @@ fn describe(_: &mut Cx<'_>, _: &Args) -> Outcome {
     Ok(Reply::data(descriptions(table())))
 }
 
-/// Flag of a description: `ceph` sends the command to the manager, where the manager's capabilities decide (`FLAG_MGR` of Ceph).
+/// Flag of a description: `ceph` sends the command to the manager, where the manager's capabilities decide (`FLAG_MGR`
+/// of Ceph).
 pub(crate) const TO_MANAGER: u32 = 1 << 3;
 
-/// The descriptions of a table, as one line of JSON. Of the manager's commands only those on images are sent there: users of images may
-/// read the monitor's maps and no more (`mon 'profile rbd'`), and what else they may ask is in their capabilities at the manager. All
-/// others come to the monitor, which carries out both kinds.
+/// Writes the descriptions of a table as one line of JSON. Of the manager's commands only those on images are sent to
+/// the manager: users of images may only read the monitor's maps (`mon 'profile rbd'`), and their other rights are in
+/// their capabilities at the manager. All other commands come to the monitor, which carries out both kinds.
 pub(crate) fn descriptions(table: &[Command]) -> String {
     let mut all = Map::new();
     for (i, command) in table.iter().enumerate() {
@@ -33,7 +34,7 @@ pub(crate) fn descriptions(table: &[Command]) -> String {
     Value::Object(all).to_string()
 }
 
-/// The commands as a page of the documentation: those that work, then those that are refused, with the reason.
+/// Writes the page `docs/commands.md`.
 pub(crate) fn reference() -> String {
     let mut served = String::new();
     let mut refused = String::new();

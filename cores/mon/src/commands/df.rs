@@ -1,4 +1,4 @@
-//! Space: of the cluster, by device class, by pool.
+//! Commands on space: of the cluster, by device class, by pool.
 
 use super::{Cx, Row, row};
 use crate::answer::Outcome;
@@ -68,7 +68,7 @@ fn raw_by_class(cx: &Cx<'_>) -> BTreeMap<String, Raw> {
     classes
 }
 
-/// What a pool can still take, copies counted once: bounded by the OSD of its rule that fills up first.
+/// Bytes that a pool can still take, copies counted once. The OSD of its rule that fills up first is the bound.
 pub(super) fn max_avail(cx: &Cx<'_>, pool: &Pool) -> u64 {
     let map = &cx.state.osdmap;
     let weights = map.crush.rule_weights(u32::from(pool.crush_rule));

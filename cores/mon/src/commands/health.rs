@@ -1,4 +1,4 @@
-//! Health, and what nobody wants to hear of it.
+//! Commands on health: findings, mutes, history.
 
 use super::{Cx, Row, row};
 use crate::answer::{Outcome, Reply, refuse};
@@ -23,13 +23,13 @@ pub(super) const ROWS: &[Row] = &[
     row("healthcheck history clear", "forget past checks", "mgr", "w", clear),
 ];
 
-/// The checks as they are now.
+/// The findings as they are now.
 pub(super) fn current(cx: &Cx<'_>) -> BTreeMap<String, Check> {
     checks(cx.state, cx.soft, cx.env, cx.now)
 }
 
 fn heard<'a>(cx: &Cx<'_>, all: &'a BTreeMap<String, Check>) -> Vec<(&'a String, &'a Check)> {
-    // The worst come first.
+    // The worst findings come first.
     let mut heard: Vec<_> = all.iter().filter(|(code, _)| !cx.state.mutes.contains_key(*code)).collect();
     heard.sort_by_key(|(_, c)| std::cmp::Reverse(c.severity));
     heard
@@ -73,7 +73,7 @@ pub(crate) fn text(cx: &Cx<'_>, detail: bool) -> String {
     out
 }
 
-/// As a structure.
+/// The health as a structure.
 pub(crate) fn dump(cx: &Cx<'_>, detail: bool) -> serde_json::Value {
     crate::health::dump(cx.state, &current(cx), detail)
 }
@@ -83,7 +83,7 @@ fn health(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     Ok(cx.show("health", dump(cx, detail), || text(cx, detail)))
 }
 
-/// `10m`, `1h30m`, `3600`: a span in seconds.
+/// Parses a span of time, in seconds: `10m`, `1h30m`, `3600`.
 fn seconds(text: &str) -> Option<f64> {
     let (mut total, mut number) = (0.0, String::new());
     for c in text.chars() {

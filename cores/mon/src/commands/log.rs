@@ -1,4 +1,4 @@
-//! The cluster log.
+//! Commands on the cluster log.
 
 use super::{Cx, Row, row};
 use crate::answer::{Outcome, Reply};
@@ -44,7 +44,7 @@ fn write(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     Ok(Reply::default())
 }
 
-/// `mon.0`, `client.4123`, `client.?` if it has no number.
+/// The author of a line: `mon.0`, `client.4123`, `client.?` without a number.
 fn rank(entry: &LogEntry) -> String {
     let kind = types::EntityType::from_wire(entry.rank.kind.into()).map_or("unknown", types::EntityType::name);
     if entry.rank.num < 0 { format!("{kind}.?") } else { format!("{kind}.{}", entry.rank.num) }

@@ -1,4 +1,4 @@
-//! The manager and what its modules do in Ceph.
+//! Commands on the manager, and what its modules do in Ceph.
 
 use super::osd::{addrs, legacy};
 use super::{Cx, Row, row};
@@ -147,7 +147,7 @@ fn balancer(cx: &mut Cx<'_>, _: &Args) -> Outcome {
     Ok(cx.structure("balancer", &value))
 }
 
-/// The service map: what reported to the manager.
+/// The service map: the services that reported to the manager.
 pub(super) fn service_map(cx: &Cx<'_>) -> Value {
     let mut services: BTreeMap<&str, Map<String, Value>> = BTreeMap::new();
     for ((kind, name), s) in &cx.soft.services {
@@ -161,7 +161,7 @@ pub(super) fn service_map(cx: &Cx<'_>) -> Value {
     json!({"epoch": 1, "modified": cx.env.started.wall.iso(), "services": services})
 }
 
-/// Lines of `status` for services.
+/// The lines of `status` for services.
 pub(super) fn service_lines(cx: &Cx<'_>) -> String {
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
     cx.soft.services.keys().for_each(|(kind, _)| *counts.entry(kind).or_default() += 1);

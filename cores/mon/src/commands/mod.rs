@@ -1,10 +1,10 @@
 //! Commands: what users can ask of the monitor and the manager.
 //!
-//! Every command is one row of a table: signature, help, module and permission (for capabilities), and the handler. The
-//! families stand in files of their own; [`find`] and the descriptions that clients download see all of them together.
+//! Each command is one row of a table: signature, help, module and permission (for capabilities), handler. Each family
+//! of commands has a file. [`find`], and the descriptions that clients download, see all rows together.
 //!
-//! A handler reads the state and either answers or refuses. What it wants to change it adds to its [`Cx`] as typed
-//! changes; if it does not refuse, they become one proposal, and its answer is given when that is durable.
+//! A handler reads the state, and replies or refuses. It adds its changes to its [`Cx`]. When it does not refuse, the
+//! changes become one proposal, and the reply is given when that is durable.
 
 mod auth;
 mod config;
@@ -57,33 +57,33 @@ pub(crate) use tell::{mgr_table, mon_table};
 
 /// What a handler works with.
 pub(crate) struct Cx<'a> {
-    /// The cluster's state, all proposals applied that were made before.
+    /// The cluster's state, with all proposals applied that were made before.
     pub(crate) state: &'a State,
     /// What daemons reported.
     pub(crate) soft: &'a Soft,
-    /// What this monitor is.
+    /// This monitor.
     pub(crate) env: &'a Env,
     /// The time.
     pub(crate) now: Now,
-    /// 16 unpredictable bytes for a new key; made anew for every command.
+    /// 16 unpredictable bytes for a new key; new for every command.
     pub(crate) chance: [u8; 16],
-    /// How to answer.
+    /// The format of the answer.
     pub(crate) format: Format,
-    /// The input file.
+    /// The bytes of the input file.
     pub(crate) input: Bytes,
     /// Who asks.
     pub(crate) asker: &'a Asker,
-    /// What the command changes.
+    /// The changes that the command makes.
     pub(crate) changes: Vec<Change>,
-    /// What the command changes in the OSD map.
+    /// The changes that the command makes in the OSD map.
     pub(crate) osdmap: Option<Incremental>,
-    /// For the cluster log, in the monitor's name: level and text.
+    /// Lines for the cluster log in the monitor's name: level and text.
     pub(crate) log: Vec<(u16, String)>,
-    /// For OSDs, to be sent when the changes are durable.
+    /// Orders for OSDs, to be sent when the changes are durable.
     pub(crate) instruct: Vec<(OsdId, Value)>,
-    /// Entries for the log in the asker's own name.
+    /// Lines for the cluster log in the asker's own name.
     pub(crate) entries: Vec<LogEntry>,
-    /// For the manager.
+    /// What the command asks of the manager.
     pub(crate) asks: Vec<Ask>,
 }
 
@@ -97,28 +97,28 @@ pub(crate) enum Ask {
 }
 
 impl Cx<'_> {
-    /// The next increment of the OSD map, for the handler to fill.
+    /// Gives the next increment of the OSD map, for the handler to fill.
     pub(crate) fn inc(&mut self) -> &mut Incremental {
         let map = &self.state.osdmap;
         self.osdmap.get_or_insert_with(|| Incremental::new(map.epoch + 1, map.fsid, self.now.wall))
     }
 
-    /// A structure in the asked-for format, or this text.
+    /// Makes a reply of a structure in the format that was asked for, or of this text.
     pub(crate) fn show(&self, root: &str, value: Value, text: impl FnOnce() -> String) -> Reply {
         if self.format.is_structured() { self.structure(root, &value) } else { Reply::data(text()) }
     }
 
-    /// A structure in the asked-for format; indented JSON if none was asked for.
+    /// Makes a reply of a structure in the format that was asked for; indented JSON if none was.
     pub(crate) fn structure(&self, root: &str, value: &Value) -> Reply {
         Reply::data(self.format.render(root, value))
     }
 
-    /// Whether the command changes anything durable.
+    /// Says whether the command changes anything durable.
     pub(crate) fn writes(&self) -> bool {
         !self.changes.is_empty() || self.osdmap.is_some() || !self.entries.is_empty()
     }
 
-    /// An existing OSD out of an argument.
+    /// Gives an existing OSD that an argument names, or refuses.
     pub(crate) fn existing_osd(&self, args: &Args, name: &str) -> Result<OsdId, Refusal> {
         let osd = args.osd(name)?;
         if !self.state.osdmap.exists(osd) {
@@ -127,7 +127,7 @@ impl Cx<'_> {
         Ok(osd)
     }
 
-    /// An existing pool out of an argument.
+    /// Gives an existing pool that an argument names, or refuses.
     pub(crate) fn existing_pool(&self, args: &Args, name: &str) -> Result<types::PoolId, Refusal> {
         let pool = args.str(name);
         match self.state.pool_id(pool) {
@@ -142,27 +142,27 @@ impl Cx<'_> {
 pub(crate) enum Run {
     /// A handler.
     Do(fn(&mut Cx<'_>, &Args) -> Outcome),
-    /// Something that the manager does to images; its end is the answer.
+    /// An order to the manager. Its end is the answer.
     Order(fn(&Args) -> Order),
-    /// Known, but not done here; the sentence says why.
+    /// Nothing: the command is known, and the sentence says why it is refused.
     Refuse(&'static str),
 }
 
 /// One command.
 pub(crate) struct Row {
-    /// Words and arguments, in the notation of [`Signature::parse`].
+    /// Its words and arguments, in the notation of [`Signature::parse`].
     pub(crate) sig: &'static str,
-    /// What it is for.
+    /// What it is for, in one line.
     pub(crate) help: &'static str,
-    /// Module, for capabilities.
+    /// Its module, for capabilities.
     pub(crate) module: &'static str,
-    /// `r`, `rw`, `rx`, `rwx`.
+    /// The permission that it needs: `r`, `rw`, `rx`, `rwx`.
     pub(crate) perm: &'static str,
-    /// What it does.
+    /// What carries it out.
     pub(crate) run: Run,
 }
 
-/// A row with a handler: signature, help, module, permission, handler.
+/// Makes a row with a handler: signature, help, module, permission, handler.
 pub(crate) const fn row(
     sig: &'static str,
     help: &'static str,
@@ -173,7 +173,7 @@ pub(crate) const fn row(
     Row { sig, help, module, perm, run: Run::Do(run) }
 }
 
-/// A row with its signature read.
+/// A row with its parsed signature.
 pub(crate) struct Command {
     /// The row.
     pub(crate) row: &'static Row,
@@ -187,7 +187,7 @@ impl Command {
     }
 }
 
-/// Every command of monitor and manager.
+/// Gives every command of monitor and manager.
 pub(crate) fn table() -> &'static [Command] {
     static TABLE: OnceLock<Vec<Command>> = OnceLock::new();
     TABLE.get_or_init(|| {
@@ -223,21 +223,21 @@ pub(crate) fn table() -> &'static [Command] {
 
 /// A command with its arguments, ready to run.
 pub(crate) struct Parsed {
-    /// Which.
+    /// The command.
     pub(crate) command: &'static Command,
-    /// With what.
+    /// Its arguments.
     pub(crate) args: Args,
-    /// How to answer.
+    /// The format of the answer.
     pub(crate) format: Format,
 }
 
 impl Parsed {
-    /// Whether it is meant to change something.
+    /// Says whether the command is meant to change something.
     pub(crate) fn writes(&self) -> bool {
         self.command.row.perm.contains('w')
     }
 
-    /// Carries it out.
+    /// Carries the command out.
     pub(crate) fn run(&self, cx: &mut Cx<'_>) -> Outcome {
         match self.command.row.run {
             Run::Do(handler) => handler(cx, &self.args),
@@ -249,8 +249,8 @@ impl Parsed {
     }
 }
 
-/// Reads a command: one JSON object; bare words are none. What follows the object is ignored, as Ceph does: librbd closes some of
-/// its commands with a quotation mark too many.
+/// Parses a command: one JSON object. Bare words are none. What follows the object is ignored, as in Ceph: librbd
+/// closes some of its commands with a quotation mark too many.
 pub(crate) fn parse(table: &'static [Command], text: &str) -> Result<Parsed, Refusal> {
     let text = text.trim();
     let object = match serde_json::Deserializer::from_str(text).into_iter::<Value>().next() {

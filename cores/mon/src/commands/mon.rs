@@ -1,4 +1,4 @@
-//! Monitors.
+//! Commands on monitors.
 
 use super::osd::{addrs, legacy};
 use super::status::{feature_map, quorum_age};
@@ -34,7 +34,7 @@ pub(super) const ROWS: &[Row] = &[
     row("sessions", "list sessions of the monitor", "mon", "r", sessions),
 ];
 
-/// `2026-11-20T15:41:24.829984Z`, as monitor maps have times.
+/// A time as monitor maps have it: `2026-11-20T15:41:24.829984Z`
 fn zulu(t: UTime) -> String {
     t.iso().replace("+0000", "Z")
 }
@@ -172,7 +172,7 @@ fn ok_to_rm(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     Ok(Reply::status("mon does not exist, so it is ok to remove"))
 }
 
-/// State of the quorum, which is this monitor.
+/// The state of the quorum, which is this monitor.
 pub(super) fn quorum_dump(cx: &Cx<'_>) -> Value {
     let name = &cx.env.config.name;
     json!({
@@ -193,7 +193,7 @@ fn quorum_status(cx: &mut Cx<'_>, _: &Args) -> Outcome {
     Ok(Reply::data(format.render("quorum_status", &quorum_dump(cx)) + end))
 }
 
-/// State of this monitor.
+/// The state of this monitor.
 pub(super) fn mon_status(cx: &Cx<'_>) -> Value {
     json!({
         "name": cx.env.config.name,

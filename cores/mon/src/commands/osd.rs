@@ -1,4 +1,4 @@
-//! OSDs: what there is and where.
+//! Commands that list OSDs: which there are, where they are.
 
 use super::status::osd_line;
 use super::{Cx, Row, row};
@@ -46,7 +46,7 @@ pub(super) const ROWS: &[Row] = &[
     row("osd get-require-min-compat-client", "show the oldest release of clients that is let in", "osd", "r", min_compat),
 ];
 
-/// The OSD map that a command is about: the current one, or that of `epoch`.
+/// Gives the OSD map that a command is about: the current one, or that of `epoch`.
 pub(super) fn map_at(cx: &Cx<'_>, args: &Args) -> Result<Arc<OsdMap>, super::Refusal> {
     let Some(epoch) = args.int("epoch").filter(|e| *e > 0) else { return Ok(cx.state.osdmap.clone()) };
     let full = u32::try_from(epoch).ok().and_then(|e| cx.state.history.full(e));
@@ -93,7 +93,7 @@ fn lspools(cx: &mut Cx<'_>, _: &Args) -> Outcome {
     Ok(cx.show("pools", value, || names.iter().map(|(id, name)| format!("{id} {name}\n")).collect()))
 }
 
-/// `up` of a known OSD, or why not.
+/// The word for a known OSD's state: `up`, or why not.
 fn status_word(map: &OsdMap, osd: OsdId) -> &'static str {
     if !map.exists(osd) {
         "DNE"
@@ -106,7 +106,7 @@ fn status_word(map: &OsdMap, osd: OsdId) -> &'static str {
     }
 }
 
-/// Which OSDs a filter by states leaves.
+/// Says whether a filter by states takes an OSD.
 fn wanted(map: &OsdMap, states: &[String], osd: OsdId) -> bool {
     let is = |word: &str| match word {
         "up" => map.is_up(osd),
@@ -155,7 +155,7 @@ fn tree(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     }))
 }
 
-/// Headings stand on the left where cells stand on the right.
+/// Makes the table of a tree. Its headings are on the left where its cells are on the right.
 fn tree_table() -> Table {
     use crate::text::Align::{Left, Right};
     Table::new(&[
@@ -169,7 +169,7 @@ fn tree_table() -> Table {
     ])
 }
 
-/// A weight of CRUSH with five digits; `0` for none.
+/// A CRUSH weight with five digits; `0` for none.
 pub(super) fn weight(w: u32) -> String {
     if w == 0 { "0".into() } else { format!("{:.5}", f64::from(w) / f64::from(crush::ONE)) }
 }
@@ -331,7 +331,7 @@ fn metadata(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     Ok(cx.structure("osd_metadata", &value))
 }
 
-/// What all OSDs say.
+/// What all OSDs say about themselves.
 pub(super) fn all_metadata(cx: &Cx<'_>) -> Value {
     cx.state.osdmap.osds().map(|o| osd_metadata(cx, o)).collect()
 }

@@ -1,4 +1,5 @@
-//! OSDs that come and go; fences; ratios and releases; erasure code profiles; placement by hand.
+//! Commands that make and remove OSDs, fence clients, set ratios and releases, keep erasure code profiles, and place
+//! groups by hand.
 
 use super::osd_dump::{parse_release, release_name};
 use super::{Cx, Row, row};
@@ -294,7 +295,7 @@ fn setmaxosd(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     Ok(Reply::status(format!("set new max_osd = {n}")))
 }
 
-/// An address as the blocklist names clients: without protocol; or a range of addresses.
+/// Parses an address as the blocklist names clients, without protocol, or a range of addresses.
 fn fenced(args: &Args) -> Result<EntityAddr, Refusal> {
     let text = args.str("addr");
     let Some(addr) = parse_addr(text) else { refuse!(EINVAL, "unable to parse address {text}") };
@@ -359,7 +360,7 @@ fn blocklist_clear(cx: &mut Cx<'_>, _: &Args) -> Outcome {
     Ok(Reply::status(" removed all blocklist entries"))
 }
 
-/// Used by the table of `osd_dump`, where the other lists are.
+/// Lists the blocklist; the table of `osd_dump` uses it.
 pub(super) fn blocklist_ls(cx: &mut Cx<'_>, _: &Args) -> Outcome {
     let list: Vec<(String, UTime)> = super::osd_dump::blocklist(&cx.state.osdmap);
     let value = list.iter().map(|(a, until)| json!({"addr": a, "until": until.iso()})).collect();
@@ -470,7 +471,7 @@ fn profile_rm(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     Ok(Reply::default())
 }
 
-/// An existing group out of an argument.
+/// Gives an existing placement group that an argument names, or refuses.
 pub(super) fn existing_pg(cx: &Cx<'_>, args: &Args) -> Result<PgId, Refusal> {
     let text = args.str("pgid");
     let Ok(pg) = text.parse::<PgId>() else { refuse!(EINVAL, "invalid pgid '{text}'") };

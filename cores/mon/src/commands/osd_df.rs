@@ -1,4 +1,4 @@
-//! How full and how fast OSDs are; whether they can be spared.
+//! Commands on how full and how fast OSDs are, and whether they can be spared.
 
 use super::osd::{node_name, weight};
 use super::{Cx, Row, row};
@@ -95,7 +95,7 @@ impl Df {
         Node { weight, space: cx.soft.space(osd), pgs: self.counts.get(&osd).copied().unwrap_or(0) }
     }
 
-    /// A bucket: the sum over its OSDs that are shown.
+    /// The row of a bucket: the sum over its OSDs that are shown.
     fn bucket(&self, cx: &Cx<'_>, id: i32, weight: u32) -> Node {
         let mut sum = Node { weight, ..Node::default() };
         for osd in cx.state.osdmap.crush.devices_under(id).into_iter().filter(|o| self.shown.contains(o)) {
@@ -132,7 +132,7 @@ fn df(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     Ok(cx.show("df", value, || df_text(cx, &df, &rows, tree)))
 }
 
-/// The plain list is by number.
+/// Sorts rows by number, for the plain list.
 fn sorted(mut rows: Vec<(i32, usize, Node, Vec<i32>)>) -> Vec<(i32, usize, Node, Vec<i32>)> {
     rows.sort_by_key(|r| r.0);
     rows.dedup_by_key(|r| r.0);
@@ -306,7 +306,7 @@ fn perf(cx: &mut Cx<'_>, _: &Args) -> Outcome {
 }
 
 fn blocked_by(cx: &mut Cx<'_>, _: &Args) -> Outcome {
-    // With one copy nobody waits for another OSD.
+    // With one copy no OSD waits for another one.
     Ok(cx.show("blocked_by", json!({}), || Table::new(&[("osd", Left, Right), ("num_blocked", Left, Right)]).render()))
 }
 
@@ -376,7 +376,7 @@ fn safe_to_destroy(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     Ok(Reply::data(data).with_status(format!("OSD(s) {} are safe to destroy without reducing data durability.", list(&safe))))
 }
 
-/// Work of one OSD: the groups that it leads.
+/// The placement groups that an OSD leads.
 fn led(cx: &Cx<'_>, osd: OsdId) -> Vec<PgId> {
     all_pgs(cx.state).filter(|pg| cx.state.osdmap.placed(*pg).acting_primary == osd).collect()
 }

@@ -1,4 +1,4 @@
-//! The OSD map in words.
+//! Commands that write the OSD map in words.
 
 use super::osd::{addrs, legacy, map_at};
 use super::{Cx, Row, row};
@@ -41,7 +41,7 @@ pub(super) fn release_number(name: &str) -> Option<u8> {
     RELEASES.iter().find(|(n, r)| *r == name || name == n.to_string()).map(|(n, _)| *n)
 }
 
-/// Names of set bits.
+/// Names of the bits that are set.
 fn names(table: &[(u32, &str)], set: u32) -> Vec<String> {
     table.iter().filter(|(bit, _)| set & bit != 0).map(|(_, name)| (*name).to_string()).collect()
 }
@@ -56,7 +56,7 @@ fn time(t: UTime) -> String {
     if t.is_zero() { "0.000000".into() } else { t.iso() }
 }
 
-/// `on`, `warn`, `off`
+/// The name of an autoscale mode: `on`, `warn`, `off`
 pub(super) fn autoscale_name(mode: u8) -> &'static str {
     match mode {
         0 => "off",
@@ -66,7 +66,7 @@ pub(super) fn autoscale_name(mode: u8) -> &'static str {
     }
 }
 
-/// Oldest release of clients that could use this map as it is.
+/// The oldest release of clients that could use this map as it is.
 fn min_compat(map: &OsdMap) -> u8 {
     let upmap = !map.pg_upmap.is_empty() || !map.pg_upmap_items.is_empty();
     if upmap || !map.crush.choose_args.is_empty() { 12 } else { 10 }
@@ -87,7 +87,7 @@ fn info(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     Ok(cx.show("osd_info", value, || map.osds().map(|o| osd_line(map, o) + "\n").collect()))
 }
 
-/// `osd dump -f json`
+/// The map for `osd dump -f json`.
 pub(super) fn map_dump(map: &OsdMap) -> Value {
     let mut set = names(&flags::NAMES, map.flags);
     let joined = set.join(",");
@@ -167,7 +167,7 @@ fn runs_dump(set: &Intervals) -> Value {
     set.iter().map(|(begin, length)| json!({"begin": begin, "length": length})).collect()
 }
 
-/// `[1~2,7~1]`, in hex as Ceph prints sets of snapshots.
+/// A set of snapshots as Ceph prints it, in hex: `[1~2,7~1]`
 pub(super) fn runs_text(set: &Intervals) -> String {
     let runs: Vec<String> = set.iter().map(|(start, len)| format!("{start:x}~{len:x}")).collect();
     format!("[{}]", runs.join(","))
@@ -187,7 +187,7 @@ fn options_dump(pool: &Pool) -> Value {
     json!(options)
 }
 
-/// A pool in `osd dump`.
+/// A pool for `osd dump -f json`.
 pub(super) fn pool_dump(map: &OsdMap, id: PoolId, p: &Pool) -> Value {
     let mut out = json!({
         "pool": id,
@@ -457,13 +457,13 @@ fn text(map: &OsdMap) -> String {
     out
 }
 
-/// Who is fenced, and until when: clients first, then ranges of addresses.
+/// The fenced clients, and until when: clients first, then ranges of addresses.
 pub(super) fn blocklist(map: &OsdMap) -> Vec<(String, UTime)> {
     let ranges = map.range_blocklist.iter().map(|(range, until)| (range.to_string(), *until));
     map.blocklist.iter().map(|(addr, until)| (addr.legacy_str(), *until)).chain(ranges).collect()
 }
 
-/// Refuses releases that do not exist.
+/// Parses a release's name, or refuses.
 pub(super) fn parse_release(name: &str) -> Result<u8, super::Refusal> {
     match release_number(name) {
         Some(n) => Ok(n),

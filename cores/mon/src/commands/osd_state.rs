@@ -1,4 +1,4 @@
-//! OSDs: up and down, in and out, flags.
+//! Commands on states of OSDs: up and down, in and out, flags.
 
 use super::{Cx, Row, row};
 use crate::answer::{Outcome, Reply, refuse};
@@ -76,7 +76,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
 ];
 
-/// The OSDs that a list names: numbers, `osd.N`, `any`, `all`, `*`.
+/// Parses a list of OSDs: numbers, `osd.N`, `any`, `all`, `*`.
 pub(super) fn named(map: &OsdMap, ids: &[String]) -> Result<Vec<OsdId>, super::Refusal> {
     let mut osds = Vec::new();
     for id in ids {
@@ -91,7 +91,7 @@ pub(super) fn named(map: &OsdMap, ids: &[String]) -> Result<Vec<OsdId>, super::R
     Ok(osds)
 }
 
-/// Does something to each named OSD that exists, and tells of those that do not.
+/// Does something to each named OSD that exists, and names those that do not.
 fn each(cx: &mut Cx<'_>, args: &Args, mut act: impl FnMut(&mut Cx<'_>, OsdId) -> String) -> Outcome {
     let mut status = String::new();
     for osd in named(&cx.state.osdmap, args.list("ids"))? {

@@ -1,4 +1,4 @@
-//! Placement groups: where they are, how they are, scrubs.
+//! Commands on placement groups: where they are, how they are, scrubs.
 
 use super::osd_admin::existing_pg;
 use super::{Cx, Row, row};
@@ -35,7 +35,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
 ];
 
-/// `[0,2]`
+/// A list of OSDs: `[0,2]`
 pub(super) fn set_text(osds: &[OsdId]) -> String {
     let names: Vec<String> = osds.iter().map(|o| if *o == crush::NONE { "NONE".into() } else { o.to_string() }).collect();
     format!("[{}]", names.join(","))
@@ -89,7 +89,7 @@ fn map(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     }))
 }
 
-/// The OSD that leads a group and is up.
+/// Gives the OSD that leads a placement group and is up, or refuses.
 fn primary(cx: &Cx<'_>, pg: PgId) -> Result<OsdId, Refusal> {
     let osd = cx.state.osdmap.placed(pg).acting_primary;
     if osd < 0 {
@@ -101,7 +101,7 @@ fn primary(cx: &Cx<'_>, pg: PgId) -> Result<OsdId, Refusal> {
     Ok(osd)
 }
 
-/// Asks the leader of a group to scrub it; nothing if nobody leads it.
+/// Asks the OSD that leads a placement group to scrub it. Does nothing if no OSD leads it.
 pub(super) fn instruct_scrub(cx: &mut Cx<'_>, pg: PgId, deep: bool, repair: bool) {
     if let Ok(osd) = primary(cx, pg) {
         cx.instruct.push((osd, json!({"prefix": "scrub", "pgid": pg.to_string(), "deep": deep, "repair": repair})));
@@ -147,7 +147,7 @@ fn force(cx: &mut Cx<'_>, args: &Args) -> Outcome {
             refuse!(ENOENT, "pg {name} does not exist");
         }
     }
-    // Groups of one copy never recover.
+    // Placement groups of one copy never recover.
     Ok(Reply::status(format!("pg(s) {} have nothing to recover", args.list("pgid").join(", "))))
 }
 

@@ -1,4 +1,4 @@
-//! Placement groups in lists and dumps.
+//! Commands that list and dump placement groups.
 
 use super::pg::set_text;
 use super::{Cx, Row, row};
@@ -62,10 +62,10 @@ pub(super) const ROWS: &[Row] = &[
     row("pg getmap", "get the map of placement groups", "pg", "r", getmap),
 ];
 
-/// Said below tables that have columns marked with a star.
+/// The note below tables that have columns marked with a star.
 const NOTE: &str = "\n* NOTE: the figures of omap are those of the OSDs' last reports.\n";
 
-/// One group with what is known of it.
+/// One placement group, with what is known of it.
 struct Pg<'a> {
     id: PgId,
     state: PgState,
@@ -234,7 +234,7 @@ fn osds_dump(cx: &Cx<'_>) -> Vec<Value> {
         .collect()
 }
 
-/// Sums over all groups, or how they changed.
+/// Sums over all placement groups, or how they changed.
 pub(super) fn total_dump(cx: &Cx<'_>, delta: bool) -> Value {
     let (mut sum, mut log, mut n) = (ObjectStatSum::default(), 0i64, 0);
     if !delta {
@@ -275,7 +275,7 @@ pub(super) fn pool_statfs(cx: &Cx<'_>) -> Vec<Value> {
     rows
 }
 
-/// The parts that were asked for.
+/// The parts of the dump that were asked for.
 fn parts(args: &Args) -> BTreeSet<String> {
     let asked: BTreeSet<String> = args.list("dumpcontents").iter().cloned().collect();
     if asked.is_empty() { ["all".to_string()].into() } else { asked }

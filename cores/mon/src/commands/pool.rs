@@ -1,4 +1,4 @@
-//! Pools: made, renamed, deleted; quotas, applications, snapshots, statistics.
+//! Commands that make, rename and delete pools; quotas, applications, snapshots, statistics.
 
 use super::osd_dump::{autoscale_name, pool_dump, pool_lines};
 use super::{Cx, Row, row};
@@ -89,7 +89,7 @@ pub(super) const ROWS: &[Row] = &[
     row("osd pool deep-scrub <who:Poolname n=N>", "deep-scrub pools", "osd", "rw", |cx, a| scrub(cx, a, true)),
 ];
 
-/// What a change of a pool looks at.
+/// What a change of a pool reads.
 pub(super) fn ctx<'a>(cx: &Cx<'a>) -> pools::Ctx<'a> {
     pools::Ctx { state: cx.state, env: cx.env, now: cx.now }
 }
@@ -146,7 +146,8 @@ fn create(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     Ok(Reply::status(format!("pool '{name}' created")))
 }
 
-/// For replicated pools the fourth word may be a rule: its place is that of the erasure code profile.
+/// The rule among the arguments. For replicated pools the fourth word may be a rule: its place is that of the erasure
+/// code profile.
 fn rule_argument(args: &Args) -> Option<&str> {
     args.opt("rule").or_else(|| args.opt("erasure_code_profile").filter(|p| !p.is_empty() && *p != "default"))
 }
@@ -270,7 +271,7 @@ fn get_quota(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     }))
 }
 
-/// Applications that a pool may have at most, and keys of each, as in Ceph.
+/// Most applications of a pool and most keys of each, as in Ceph.
 const MOST_APPS: usize = 4;
 const MOST_KEYS: usize = 64;
 
@@ -402,7 +403,7 @@ fn stats(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     }))
 }
 
-/// `20480M`: bytes in the largest binary unit that leaves at least four digits, as this table has them.
+/// Bytes as this table has them: `20480M`, in the largest binary unit that leaves at least four digits.
 fn short_bytes(n: u64) -> String {
     const UNITS: [&str; 6] = ["", "k", "M", "G", "T", "P"];
     let (mut n, mut unit) = (n as f64, 0);
@@ -474,7 +475,7 @@ fn autoscale_status(cx: &mut Cx<'_>, _: &Args) -> Outcome {
                 bulk.into(),
             ]);
         }
-        // Every line of this table ends with two more blanks.
+        // Each line of this table ends with two more blanks.
         t.render().replace('\n', "  \n")
     }))
 }

@@ -1,4 +1,4 @@
-//! Settings of pools.
+//! Commands on settings of pools.
 
 use super::osd_dump::autoscale_name;
 use super::pool::ctx;
@@ -27,7 +27,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
 ];
 
-/// Settings kept as numbered options, with the type of their values.
+/// Settings that are kept as numbered options, with the type of their values.
 const OPTS: [(&str, i32, char); 24] = [
     ("scrub_min_interval", opts::SCRUB_MIN_INTERVAL, 'd'),
     ("scrub_max_interval", opts::SCRUB_MAX_INTERVAL, 'd'),
@@ -161,7 +161,7 @@ fn set_simple(p: &mut Pool, crush: &crush::Map, var: &str, val: &str, sure: bool
             _ => refuse!(EINVAL, "specified invalid mode {val}"),
         },
         "allow_ec_overwrites" => refuse!(EINVAL, "ec overwrites can only be enabled for an erasure coded pool"),
-        // What remains belongs to cache tiers.
+        // The remaining settings belong to cache tiers.
         _ => refuse!(EOPNOTSUPP, "'{var}' belongs to cache tiers, which are not supported"),
     }
     Ok(())
@@ -210,7 +210,7 @@ fn set_numbered(p: &mut Pool, key: i32, kind: char, var: &str, val: &str) -> Res
     Ok(())
 }
 
-/// Numbers of checksum types, by the names that the store's option has in Ceph.
+/// Names of checksum types by number, as Ceph's option of the store has them.
 const CSUM: [&str; 6] = ["none", "xxhash32", "xxhash64", "crc32c", "crc32c_16", "crc32c_8"];
 
 fn csum_type(name: &str) -> Result<i64, Refusal> {
@@ -220,7 +220,7 @@ fn csum_type(name: &str) -> Result<i64, Refusal> {
     }
 }
 
-/// What a setting is; `None` if it is not set, or not for such pools.
+/// The value of a setting. None if it is not set, or not for such pools.
 fn value_of(cx: &Cx<'_>, p: &Pool, var: &str) -> Option<Value> {
     if let Some((_, bit)) = FLAGS.iter().find(|(name, _)| *name == var) {
         return Some(json!(p.has_flag(*bit)));
@@ -249,7 +249,7 @@ fn value_of(cx: &Cx<'_>, p: &Pool, var: &str) -> Option<Value> {
     })
 }
 
-/// In the order of `get … all`.
+/// All settings, in the order of `get … all`.
 const ALL: [&str; 43] = [
     "size",
     "min_size",

@@ -1,4 +1,4 @@
-//! Images at the manager: figures by image, tasks, schedules.
+//! Commands on images that the manager serves: figures by image, tasks, schedules.
 
 use super::{Ask, Cx, Row, Run, row};
 use crate::answer::{Outcome, Reply, refuse};
@@ -94,7 +94,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
 ];
 
-/// A row whose command the manager carries out.
+/// Makes a row whose command the manager carries out.
 const fn order(sig: &'static str, help: &'static str, perm: &'static str, order: fn(&Args) -> Order) -> Row {
     Row { sig, help, module: "mgr", perm, run: Run::Order(order) }
 }
@@ -122,7 +122,7 @@ pub(crate) fn place_of_images(args: &Args) -> BTreeMap<String, String> {
     let spec = ["pool_spec", "level_spec", "image_spec", "image_id_spec"].iter().find_map(|name| texts.get(*name));
     let mut parts = spec.map_or("", String::as_str).splitn(3, '/');
     let first = parts.next().unwrap_or_default();
-    // Of POOL/X, X is a namespace or an image; an image alone is in the default pool.
+    // In POOL/X, X is a namespace or an image. An image alone is in the default pool.
     let image_alone =
         spec.is_some_and(|s| !s.contains('/')) && ["image_spec", "image_id_spec"].iter().any(|name| texts.contains_key(*name));
     let pool = if image_alone { DEFAULT_POOL } else { first };

@@ -1,4 +1,4 @@
-//! Commands of Ceph that are known here and refused, each with the reason. They are described to clients, so that typing one gives
+//! Commands of Ceph that are refused, each with the reason. Clients get their descriptions, so that typing one gives
 //! the reason instead of a guess.
 
 use super::{Row, Run};

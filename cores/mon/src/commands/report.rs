@@ -1,4 +1,4 @@
-//! Everything at once.
+//! The command `report`: everything at once.
 
 use super::{Cx, Row, crush, health, mgr, mon, osd, osd_dump, pg_dump, row};
 use crate::answer::Outcome;
@@ -52,7 +52,7 @@ fn report(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     Ok(cx.structure("report", &value).with_status(format!("report {crc}")))
 }
 
-/// What placement groups and OSDs reported.
+/// Adds what placement groups and OSDs reported.
 fn figures(cx: &Cx<'_>, value: &mut Value) {
     let (state, soft) = (cx.state, cx.soft);
     let map = &state.osdmap;

@@ -1,4 +1,4 @@
-//! The cluster at a glance.
+//! Commands that show the cluster at a glance.
 
 use super::{Ask, Cx, Row, health, row};
 use crate::answer::{Outcome, Reply};
@@ -32,12 +32,12 @@ fn status(cx: &mut Cx<'_>, _: &Args) -> Outcome {
     Ok(cx.show("status", value, || text(cx)))
 }
 
-/// Seconds that the quorum is there.
+/// Seconds for which there has been a quorum.
 pub(super) fn quorum_age(cx: &Cx<'_>) -> u64 {
     cx.now.mono.since(cx.env.started.mono).as_secs()
 }
 
-/// `status -f json`.
+/// The status for `status -f json`.
 pub(super) fn dump(cx: &Cx<'_>) -> Value {
     let state = cx.state;
     let map = &state.osdmap;
@@ -73,7 +73,7 @@ pub(super) fn dump(cx: &Cx<'_>) -> Value {
     })
 }
 
-/// Groups whose acting set is not where they belong.
+/// Number of placement groups whose acting set is not where they belong.
 pub(super) fn remapped(cx: &Cx<'_>) -> usize {
     cx.state.osdmap.pg_temp.len()
 }
@@ -113,7 +113,7 @@ fn pgmap(cx: &Cx<'_>) -> Value {
     Value::Object(map)
 }
 
-/// How many groups are unknown, and how many are known but not active.
+/// Number of placement groups that are unknown, and number of those that are known and not active.
 fn troubled(states: &[(PgState, u64)]) -> (u64, u64) {
     let count = |which: &dyn Fn(PgState) -> bool| states.iter().filter(|(s, _)| which(*s)).map(|(_, n)| n).sum();
     (count(&|s| s.is_unknown()), count(&|s| !s.is_unknown() && !s.has(PgState::ACTIVE)))
@@ -142,7 +142,7 @@ fn text(cx: &Cx<'_>) -> String {
     out
 }
 
-/// `3 osds: 3 up (since 6m), 3 in (since 6m)`, with what may follow.
+/// The line of OSDs, with what may follow: `3 osds: 3 up (since 6m), 3 in (since 6m)`
 pub(super) fn osd_line(cx: &Cx<'_>, epoch: &str) -> String {
     let map = &cx.state.osdmap;
     let (exist, up, inside) = map.osd_counts();
@@ -190,7 +190,7 @@ fn data_lines(cx: &Cx<'_>) -> String {
     out
 }
 
-/// `1.6 MiB/s wr, 0 op/s rd, 400 op/s wr`
+/// The line of rates: `1.6 MiB/s wr, 0 op/s rd, 400 op/s wr`
 pub(super) fn rate_line(rates: &Rates) -> String {
     let mut parts = Vec::new();
     if rates.read_bytes > 0 {
@@ -209,7 +209,7 @@ fn fsid(cx: &mut Cx<'_>, _: &Args) -> Outcome {
     Ok(cx.show("fsid", json!({"fsid": fsid}), || format!("{fsid}\n")))
 }
 
-/// The version of this daemon.
+/// Shows the version of this daemon.
 pub(super) fn version(cx: &mut Cx<'_>, _: &Args) -> Outcome {
     let value = json!({"version": VERSION, "release": RELEASE, "release_type": "stable"});
     Ok(cx.structure("version", &value))
@@ -230,7 +230,7 @@ fn versions(cx: &mut Cx<'_>, _: &Args) -> Outcome {
 
 /// The release that a set of features stands for, as clients print it.
 pub(super) fn release_of(bits: u64) -> &'static str {
-    // Bit 58 came with jewel, 61 and 63 with luminous and later; what is newer is still called luminous.
+    // Bit 58 came with jewel, 61 and 63 with luminous and later. What is newer is still called luminous.
     if bits & (1 << 61) != 0 || bits & features::SUPPORTED == features::SUPPORTED { "luminous" } else { "jewel" }
 }
 

@@ -1,5 +1,5 @@
-//! What a monitor or the manager is told directly (`ceph tell`, and calls of the own process): a few commands about the
-//! daemon itself, and all that the cluster understands.
+//! Commands that go to a monitor or the manager itself (`ceph tell`, and calls of the own process): a few about the
+//! daemon, and all that the cluster understands.
 
 use super::{Command, Cx, Row, descriptions, mon, row, status, table};
 use crate::answer::{Outcome, Refusal, Reply, refuse};
@@ -46,13 +46,13 @@ fn with_cluster(own: &'static [Row]) -> Vec<Command> {
     own.iter().chain(table().iter().map(|c| c.row)).map(Command::new).collect()
 }
 
-/// Commands to the monitor itself.
+/// The commands to the monitor itself.
 pub(crate) fn mon_table() -> &'static [Command] {
     static TABLE: OnceLock<Vec<Command>> = OnceLock::new();
     TABLE.get_or_init(|| with_cluster(MON))
 }
 
-/// Commands to the manager itself.
+/// The commands to the manager itself.
 pub(crate) fn mgr_table() -> &'static [Command] {
     static TABLE: OnceLock<Vec<Command>> = OnceLock::new();
     TABLE.get_or_init(|| with_cluster(MGR))
@@ -80,7 +80,7 @@ fn get(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     Ok(cx.structure("config_get", &json!({name: value})))
 }
 
-/// Options of this daemon are those of the database, so that they outlast the daemon: a set option goes there.
+/// Sets or removes an option of this daemon in the database, so that it outlasts the daemon.
 fn store(cx: &mut Cx<'_>, name: &str, value: Option<String>) -> Outcome {
     let Some(opt) = options::find(name) else { refuse!(ENOENT, "'{name}' is not an option of this daemon") };
     let value = match value.map(|v| opt.check(&v)).transpose() {
@@ -160,7 +160,7 @@ fn perf(cx: &mut Cx<'_>, _: &Args) -> Outcome {
     Ok(cx.structure("perf", &value))
 }
 
-/// What each counter is: `PERFCOUNTER_U64`, a level.
+/// Describes each counter as `PERFCOUNTER_U64`: a level.
 fn perf_schema(cx: &mut Cx<'_>, _: &Args) -> Outcome {
     let mut value = counters(cx);
     for (name, counter) in value.as_object_mut().into_iter().flatten().flat_map(|(_, s)| s.as_object_mut()).flatten() {
@@ -172,7 +172,7 @@ fn perf_schema(cx: &mut Cx<'_>, _: &Args) -> Outcome {
     Ok(cx.structure("perf_schema", &value))
 }
 
-/// All counters of a monitor are levels, which say what is and have nothing to forget.
+/// Does nothing: all counters of a monitor are levels, which have nothing to forget.
 fn perf_reset(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let name = args.str("var");
     if name != "all" && counters(cx).get(name).is_none() {

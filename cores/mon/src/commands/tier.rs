@@ -1,5 +1,5 @@
-//! Cache tiers, as far as the map goes: which pool is recorded as a tier of which. Nothing is ever routed through a tier here, so modes and
-//! overlays that would do that are refused.
+//! Commands on cache tiers, as far as the map goes: which pool is recorded as a tier of which. Nothing is routed
+//! through a tier here, so modes and overlays that would do that are refused.
 
 use super::{Cx, Row, row};
 use crate::answer::{Outcome, Reply, refuse};

@@ -1,7 +1,7 @@
-//! Figures by image: who looks at what, sums, rates, names. See the module above.
+//! Figures by image: who looks at what, sums, rates, names. The module above explains them.
 //!
-//! Each [`Spec`] that somebody looks at has sums of its own, from the first look on; it is forgotten when nobody looked for
-//! [`EXPIRE`]. Rates are means over the last whole period of [`PERIOD`] (the first one is shorter).
+//! Each [`Spec`] that somebody looks at has its own sums, from the first look on. It is forgotten when nobody looked
+//! for [`EXPIRE`]. Rates are means over the last whole period of [`PERIOD`]; the first period is shorter.
 
 use crate::answer::{Refusal, refuse};
 use crate::state::State;
@@ -12,46 +12,46 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use types::PoolId;
 
-/// The figures in the order in which they are told.
+/// The figures, in the order in which they are told.
 pub(crate) const FIGURES: [&str; 6] = ["write_ops", "read_ops", "write_bytes", "read_bytes", "write_latency", "read_latency"];
-/// Where among them a latency stands, and where the operations that share it.
+/// Indices of the latencies among the figures, and of the operations that each belongs to.
 const LATENCIES: [(usize, usize); 2] = [(4, 0), (5, 1)];
-/// Over how long rates are measured, and over how long at first.
+/// The period over which rates are measured, and the first one.
 const PERIOD: Duration = Duration::from_secs(5);
 const FIRST_PERIOD: Duration = Duration::from_secs(2);
-/// After how long without a look a spec is forgotten.
+/// A spec is forgotten after so long without a look.
 const EXPIRE: Duration = Duration::from_secs(60);
 /// How often OSDs are told to go on counting.
 const TELL: Duration = Duration::from_secs(15);
-/// After how long a name is looked up again, and when looking it up failed.
+/// When a name is looked up again, and when after a failed attempt.
 const RENAMED: Duration = Duration::from_secs(60);
 const FAILED: Duration = Duration::from_secs(5);
-/// Specs at which somebody looks.
+/// Most specs at which somebody looks.
 const SPECS: usize = 256;
-/// Images of one spec; others are left out.
+/// Most images of one spec; others are left out.
 const IMAGES: usize = 16_384;
-/// Images in one answer.
+/// Most images in one answer.
 const SHOWN: usize = 64;
 
 type Sums = [u64; 6];
 
-/// An image.
+/// An image, by id.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Image {
-    /// Pool.
+    /// The image's pool.
     pub(crate) pool: PoolId,
-    /// Namespace.
+    /// The image's namespace; empty for the default one.
     pub(crate) nspace: String,
-    /// Its id, not its name.
+    /// The image's id, not its name.
     pub(crate) id: String,
 }
 
-/// Which images somebody looks at: all, or those of one namespace of one pool.
+/// The images that somebody looks at: all, or those of one namespace of one pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Spec(pub(crate) Option<(String, String)>);
 
 impl Spec {
-    /// Reads `[POOL[/NAMESPACE]]`.
+    /// Parses `[POOL[/NAMESPACE]]`.
     pub(crate) fn parse(text: &str) -> Result<Self, Refusal> {
         if text.is_empty() {
             return Ok(Self(None));
@@ -63,7 +63,7 @@ impl Spec {
         Ok(Self(Some((pool.into(), nspace.unwrap_or_default().into()))))
     }
 
-    /// Whether an image is meant.
+    /// Says whether the spec takes an image.
     fn takes(&self, state: &State, image: &Image) -> bool {
         match &self.0 {
             None => state.osdmap.pool(image.pool).is_some_and(|p| p.application_metadata.contains_key("rbd")),
@@ -72,15 +72,15 @@ impl Spec {
     }
 }
 
-/// What one spec's images did.
+/// What the images of one spec did.
 #[derive(Clone, Debug, Default)]
 struct Look {
     asked: Mono,
     totals: BTreeMap<Image, Sums>,
-    /// The period that has begun.
+    /// When the current period began.
     since: Mono,
     filling: BTreeMap<Image, Sums>,
-    /// The period before, and how long it was.
+    /// The period before: its length and figures.
     last: Option<(Duration, BTreeMap<Image, Sums>)>,
 }
 
@@ -88,25 +88,25 @@ struct Look {
 #[derive(Clone, Debug)]
 struct Name {
     text: Option<String>,
-    /// When to look it up (again); never while that is under way.
+    /// When to look it up again; never while a look-up is in flight.
     due: Mono,
 }
 
-/// What time makes necessary.
+/// What has become due.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Wanted {
-    /// OSDs must be told to count.
+    /// Whether OSDs must be told to count.
     pub(crate) tell: bool,
-    /// Names must be looked up.
+    /// Images whose names must be looked up.
     pub(crate) names: Vec<Image>,
 }
 
 /// Which figures are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Operations and bytes in a second, time of one operation.
+    /// Operations and bytes per second, and the time of one operation.
     Stats,
-    /// All since somebody began to look.
+    /// All that was counted since somebody began to look.
     Counters,
 }
 
@@ -119,7 +119,7 @@ pub(crate) struct Images {
 }
 
 impl Images {
-    /// Somebody looks.
+    /// Notes that somebody looks.
     pub(crate) fn look(&mut self, now: Mono, spec: Spec) {
         if !self.looks.contains_key(&spec) && self.looks.len() >= SPECS {
             return;
@@ -143,7 +143,7 @@ impl Images {
         }
     }
 
-    /// Time passes: periods end, looks expire, OSDs must be told, names are due.
+    /// Follows the time: periods end, looks expire, OSDs must be told, names are due.
     pub(crate) fn tick(&mut self, now: Mono) -> Wanted {
         self.looks.retain(|_, look| now.since(look.asked) < EXPIRE);
         if self.looks.is_empty() {
@@ -177,7 +177,7 @@ impl Images {
         due
     }
 
-    /// Names were looked up; `None` if that failed.
+    /// Takes names that were looked up; none if that failed.
     pub(crate) fn named(&mut self, now: Mono, images: Vec<Image>, found: Option<&BTreeMap<String, String>>) {
         for image in images {
             let Some(name) = self.names.get_mut(&image) else { continue };
@@ -188,7 +188,7 @@ impl Images {
         }
     }
 
-    /// The answer to a command: the images with most of the figure `sort_by` in the last period come first.
+    /// Answers a command. The images with most of the figure `sort_by` in the last period come first.
     pub(crate) fn answer(&self, state: &State, now: Now, spec: &Spec, kind: Kind, sort_by: &str) -> Value {
         let sort = FIGURES.iter().position(|f| *f == sort_by).unwrap_or(0);
         let look = self.looks.get(spec);
@@ -233,7 +233,7 @@ fn add(sums: &mut Sums, more: &Sums) {
     }
 }
 
-/// What an image did in the last period: in a second, and latencies for one operation (ns).
+/// What an image did in the last period: per second; latencies in nanoseconds for one operation.
 fn rates(look: &Look, image: &Image) -> [f64; 6] {
     let Some((span, sums)) = look.last.as_ref().and_then(|(span, all)| Some((span, all.get(image)?))) else { return [0.0; 6] };
     let mut rates = sums.map(|n| n as f64 / span.as_secs_f64());

@@ -1,34 +1,36 @@
-//! The manager's duties that need more than the monitor's own state: what clients do to block images, and work on images.
+//! The manager: what needs more than the monitor's own state. It shows what clients do to block images, and does work
+//! on images.
 //!
 //! # A client inside
 //!
-//! The manager reads (and changes) objects as any client does, through an [`objecter::Objecter`] on the manager's messenger. It is
-//! not a way around the OSDs: placement, order, resends and guards are those of clients. What differs is where it gets things from:
+//! The manager reads and changes objects as any client does, through an [`objecter::Objecter`] on the manager's
+//! messenger. It has no way around the OSDs: placement, order, resends and guards are those of clients. Only where it
+//! gets things from differs:
 //!
-//! - *maps* from the monitor's own durable state, not over a session;
-//! - *a number of its own* (global id) out of the range that the monitor gives to clients, taken anew at each start: what an earlier start
-//!   sent must not be taken for something sent again;
-//! - *tickets* from the monitor's keys, in memory: to prove to itself who it is would prove nothing. It is `mgr.NAME`, and may do everything.
+//! - *maps* come from the monitor's own durable state, not over a session;
+//! - *its number* (global id) comes from the range that the monitor gives to clients. It is new at each start, because
+//!   what an earlier start sent must not be taken for something sent again;
+//! - *tickets* come from the monitor's keys in memory. Proving to itself who it is would prove nothing. It is
+//!   `mgr.NAME`, and may do everything.
 //!
 //! It connects to an OSD only when there is something to ask.
 //!
 //! # Work on images
 //!
-//! [`desk`] takes orders for it, and the crate [`images`] does it. What that needs of objects is asked through the client above; numbers for
-//! snapshots and the end of dead clients' rights (the blocklist) are changes of the OSD map, which the monitor that this
-//! runs in proposes as for anybody else.
-//!
-//! [`progress`] shows how far it is.
+//! [`desk`] takes orders, and the crate [`images`] does the work. Operations on objects go through the client above.
+//! Numbers of snapshots, and the blocklist for dead clients, are changes of the OSD map: the monitor around it proposes
+//! them as for anybody else. [`progress`] shows how far the work is.
 //!
 //! # Figures by image
 //!
-//! [`figures`] has them. `rbd perf image stats` and `counters` say who looks at what (a [`figures::Spec`]); while somebody does, OSDs
-//! are told to count (`count images`, good for a minute, told again every 15 s, so that OSDs that boot hear of it, too), send
-//! differences with their reports, and these are summed here. Nothing of it is durable: counters begin when somebody looks, as in Ceph.
+//! [`figures`] has them. `rbd perf image stats` and `counters` say who looks at what (a [`figures::Spec`]). While
+//! somebody looks, OSDs are told to count: `count images` counts for a minute and is told again every 15 s, so that
+//! OSDs that boot hear of it. OSDs send differences with their reports, and the manager sums them. Nothing of it is
+//! durable: counters begin when somebody looks, as in Ceph.
 //!
-//! OSDs know images by id. Names stand in the omap of `rbd_directory` of the image's pool and namespace, under `id_ID`; just the ids
-//! that were seen are looked up, and again after a while, as images are renamed. An image without a name there (in the trash, or
-//! removed) is not shown.
+//! OSDs know images by id. The names are in the omap of `rbd_directory` in the image's pool and namespace, under
+//! `id_ID`. Only the ids that were seen are looked up, and again after a while, because images are renamed. An image
+//! without a name there (in the trash, or removed) is not shown.
 
 pub(crate) mod desk;
 pub(crate) mod figures;
@@ -52,22 +54,22 @@ use std::sync::Arc;
 use std::time::Duration;
 use types::{EntityAddr, Errno, Locator, PoolId, Rope, UTime};
 
-/// Ids that one request asks the names of.
+/// Most ids in one request for names.
 const NAMES: usize = 256;
-/// How long watchers of an image's header may take to answer, in seconds, as librbd has it.
+/// Seconds that watchers of an image's header have to answer, as in librbd.
 const NOTIFY_SECONDS: u32 = 5;
-/// Notifications at a watch that are kept for a step that may listen.
+/// Most notifications at a watch that are kept for a step that may listen.
 const MOST_HEARD: usize = 64;
 
-/// Why something was asked.
+/// Why an operation was asked.
 enum Asked {
-    /// Names of these images, all of one pool and namespace.
+    /// For the names of these images, all of one pool and namespace.
     Names(Vec<Image>),
-    /// A step of a job wants the reply.
+    /// For a step of a job that wants the reply.
     Step(RequestId),
-    /// A step of a job only wants to know that it is done.
+    /// For a step of a job that only wants to know that it is done.
     Done(RequestId),
-    /// A step of a job wants to know what watchers say.
+    /// For a step of a job that wants to know what watchers say.
     Told(RequestId),
 }
 
@@ -76,30 +78,30 @@ enum Asked {
 pub(crate) enum Wish {
     /// A number for a new snapshot in a pool.
     NewSnap(PoolId),
-    /// A snapshot's number is free.
+    /// The end of a snapshot's number.
     FreeSnap(PoolId, u64),
-    /// A client must not reach the OSDs any more.
+    /// A client on the blocklist, so that it cannot reach OSDs any more.
     Fence(EntityAddr),
 }
 
 /// What the manager's client found out.
 pub(crate) enum Found {
-    /// Names of images; `None` for those that have none. `Err` if they could not be looked up now.
+    /// Names of these images; none for those without a name. `None`: they could not be looked up now.
     Names(Vec<Image>, Option<BTreeMap<String, String>>),
 }
 
-/// The client, and what it was asked for.
+/// The manager's client, and what it was asked for.
 pub(crate) struct Manager {
     pub(crate) objecter: Objecter,
-    /// Its number among clients; 0 until the monitor has one to give.
+    /// Its number among clients (global id); 0 until the monitor has one to give.
     pub(crate) id: u64,
     /// When its ticket for OSDs should be replaced.
     pub(crate) ticket_due: Mono,
     asked: BTreeMap<OpId, Asked>,
-    /// Jobs on images, and where they are ordered.
+    /// Jobs on images.
     works: Works<Ended>,
     pub(crate) desk: Desk,
-    /// Watches that do not stand yet, and steps that wait for that.
+    /// Watches that are not confirmed yet, and the steps that wait for them.
     watches: BTreeMap<WatchId, RequestId>,
     /// Steps that wait for a time.
     sleeps: BTreeSet<(Mono, RequestId)>,
@@ -110,7 +112,7 @@ pub(crate) struct Manager {
 }
 
 impl Manager {
-    /// A manager with nothing to do. `seed` is secret and never used twice.
+    /// Makes a manager with nothing to do. `seed` is secret and never used twice.
     pub(crate) fn new(seed: [u8; 16]) -> Self {
         let config = objecter::Config { max_ops: 64, ..objecter::Config::default() };
         let works = Works::new(seed);
@@ -128,13 +130,13 @@ impl Manager {
         }
     }
 
-    /// There is a new map.
+    /// Takes in a new map.
     pub(crate) fn set_map(&mut self, map: &Arc<OsdMap>) {
         self.objecter.set_map(map.clone());
         self.works.set_map(map.clone());
     }
 
-    /// Takes an order; [`Manager::poll_ended`] gives its end.
+    /// Takes an order. [`Manager::poll_ended`] gives its end.
     pub(crate) fn order(&mut self, order: Order, may: May) -> JobId {
         let desk = self.desk.clone();
         self.works.start(async move { Some(desk.carry_out(order, may).await) })
@@ -145,7 +147,7 @@ impl Manager {
         self.works.answer(id, answer);
     }
 
-    /// Continues the jobs. What they want of the maps comes back.
+    /// Continues the jobs. Gives what they want of the maps.
     pub(crate) fn work(&mut self, now: Now) -> Vec<(RequestId, Wish)> {
         while let Some((at, id)) = self.sleeps.first().copied().filter(|(at, _)| *at <= now.mono) {
             self.sleeps.remove(&(at, id));
@@ -206,12 +208,12 @@ impl Manager {
         None
     }
 
-    /// Whether there are jobs.
+    /// Says whether there are jobs.
     pub(crate) fn is_working(&self) -> bool {
         !self.works.is_empty()
     }
 
-    /// The next job of an order that ended.
+    /// Gives the next order that ended.
     pub(crate) fn poll_ended(&mut self) -> Option<(JobId, Ended)> {
         self.works.poll_done()
     }
@@ -233,12 +235,12 @@ impl Manager {
         }
     }
 
-    /// Takes one of the messenger's events, if it is about a session with an OSD; else gives it back.
+    /// Takes one of the messenger's events, if it is about a session with an OSD. Else gives it back.
     pub(crate) fn handle(&mut self, now: Now, event: msgr::Event, mgr: &mut Messenger, out: &mut Outputs) -> Option<msgr::Event> {
         self.objecter.handle(now, event, mgr, out)
     }
 
-    /// Somebody notified at a watch.
+    /// Takes in a notification at a watch.
     fn hear(&mut self, watch: WatchId, payload: Bytes) {
         if let Some(entry) = self.listeners.remove(&watch)
             && self.sleeps.remove(&entry)
@@ -247,13 +249,13 @@ impl Manager {
         }
         let heard = self.heard.entry(watch).or_default();
         heard.push_back(payload);
-        // What comes last says how it ended.
+        // The last ones say how it ended.
         if heard.len() > MOST_HEARD {
             heard.pop_front();
         }
     }
 
-    /// The next thing that was found out.
+    /// Gives the next thing that was found out.
     pub(crate) fn poll(&mut self) -> Option<Found> {
         while let Some(event) = self.objecter.poll_event() {
             match event {
@@ -276,7 +278,7 @@ impl Manager {
                         self.works.answer(step, Answer::Failed(Errno(-result)));
                     }
                 }
-                // Who notifies hears that we live.
+                // The reply tells the notifier that this client lives.
                 Event::WatchNotify { watch, notify } => {
                     self.objecter.notify_ack(watch, notify.notify_id, &Bytes::new());
                     self.hear(watch, notify.payload);
@@ -299,12 +301,12 @@ fn said(replies: &Rope) -> Vec<Bytes> {
     replies.replies.into_iter().map(|(_, reply)| reply).collect()
 }
 
-/// A time on the wall's clock, on the other one.
+/// Converts a time of the wall's clock to the monotonic one.
 fn moment(now: Now, at: UTime) -> Mono {
     now.mono.plus(Duration::from_nanos(at.as_nanos().saturating_sub(now.wall.as_nanos())))
 }
 
-/// A request that reads an object.
+/// Makes a request that reads an object.
 fn read(pool: PoolId, nspace: &str, object: &str, op: Op) -> OpRequest {
     let locator = Locator { nspace: Bytes::copy_from_slice(nspace.as_bytes()), ..Locator::pool(pool) };
     OpRequest {
@@ -316,7 +318,7 @@ fn read(pool: PoolId, nspace: &str, object: &str, op: Op) -> OpRequest {
     }
 }
 
-/// Names by id out of a look into `rbd_directory`; nothing if that did not succeed.
+/// Reads names by id out of a reply about `rbd_directory`. None if that did not succeed.
 fn names(reply: &OsdOpReply) -> Option<BTreeMap<String, String>> {
     if reply.result == types::Errno::ENOENT.wire() {
         return Some(BTreeMap::new());

@@ -1,7 +1,8 @@
-//! What is in progress: events with a share that is done, and those that ended lately. What Ceph's module `progress` shows.
+//! Events in progress: each with the share that is done, and those that ended lately. Ceph's module `progress` shows
+//! the same.
 //!
-//! Only the manager that follows an event knows of it: nothing here is durable, and a start forgets it. What goes on is begun anew and
-//! told again.
+//! Only the manager that follows an event knows of it. Nothing here is durable, and a start forgets it. What goes on is
+//! begun anew and told again.
 
 use crate::state::State;
 use serde_json::{Value, json};
@@ -9,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use types::UTime;
 
-/// Events that ended and are remembered.
+/// Ended events that are remembered.
 const REMEMBERED: usize = 50;
 /// Characters of a bar.
 const BAR: usize = 28;
@@ -17,12 +18,12 @@ const BAR: usize = 28;
 /// The option that says whether events are followed.
 pub(crate) const FOLLOWED: &str = "mgr/progress/enabled";
 
-/// Whether events are followed.
+/// Says whether events are followed.
 pub(crate) fn is_followed(state: &State) -> bool {
     state.config.get("mgr", FOLLOWED).is_none_or(|value| value != "false")
 }
 
-/// Something that happened to an event, whose id comes first.
+/// What happened to an event, whose id comes first.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Note {
     /// It began.
@@ -31,16 +32,16 @@ pub(crate) enum Note {
     Far(String, f64),
     /// It ended well.
     Done(String),
-    /// It ended, or was never begun: why.
+    /// It ended or never began; and the reason.
     Failed(String, About, String),
 }
 
 /// What an event is about.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct About {
-    /// For people.
+    /// A sentence for people.
     pub(crate) message: String,
-    /// For programs.
+    /// The same for programs.
     pub(crate) refs: Value,
 }
 
@@ -60,7 +61,7 @@ struct Ended {
     failure: Option<String>,
 }
 
-/// All of them.
+/// All events.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Events {
     off: bool,
@@ -68,7 +69,7 @@ pub(crate) struct Events {
     ended: VecDeque<Ended>,
 }
 
-/// Seconds with their fraction, as Python has time.
+/// Seconds with their fraction, as Python gives time.
 fn seconds(time: UTime) -> f64 {
     time.as_nanos() as f64 / 1e9
 }
@@ -78,7 +79,7 @@ impl Event {
         Duration::from_nanos(now.as_nanos().saturating_sub(self.started.as_nanos()))
     }
 
-    /// How long it may still take, if it goes on as it went.
+    /// Estimates how long the event may still take, if it goes on as it went.
     fn remaining(&self, now: UTime) -> Option<Duration> {
         (self.share > 0.0).then(|| self.age(now).mul_f64((1.0 - self.share).max(0.0) / self.share))
     }
@@ -87,7 +88,7 @@ impl Event {
         format!("{} ({})", self.about.message, duration(self.age(now)))
     }
 
-    /// `[=====.......] (remaining: 5s)`
+    /// The bar: `[=====.......] (remaining: 5s)`
     fn bar(&self, now: UTime) -> String {
         let full = (self.share.clamp(0.0, 1.0) * BAR as f64) as usize;
         let bar = format!("[{}{}]", "=".repeat(full), ".".repeat(BAR - full));
@@ -98,7 +99,7 @@ impl Event {
     }
 }
 
-/// `5s`, `3m`, `2h`: the largest unit of which there is one, as Ceph says it.
+/// A duration as Ceph says it: `5s`, `3m`, `2h`, the largest unit of which there is one.
 fn duration(time: Duration) -> String {
     match time.as_secs() {
         s @ 0..60 => format!("{s}s"),
@@ -109,7 +110,7 @@ fn duration(time: Duration) -> String {
 }
 
 impl Events {
-    /// Takes in what happened.
+    /// Takes in what happened to an event.
     pub(crate) fn take(&mut self, now: UTime, note: Note) {
         if self.off {
             return;
@@ -141,13 +142,13 @@ impl Events {
         }
     }
 
-    /// Forgets all.
+    /// Forgets all events.
     pub(crate) fn clear(&mut self) {
         self.open.clear();
         self.ended.clear();
     }
 
-    /// Follows events, or does not.
+    /// Begins or ends following events.
     pub(crate) fn follow(&mut self, on: bool) {
         self.off = !on;
         if self.off {
@@ -155,12 +156,12 @@ impl Events {
         }
     }
 
-    /// Whether nothing is going on.
+    /// Says whether nothing is going on.
     pub(crate) fn is_quiet(&self) -> bool {
         self.open.is_empty()
     }
 
-    /// For `progress json`, in the shape of Ceph's (with the colon in a name that is there).
+    /// The events for `progress json`, in Ceph's shape, with the colon in one of its names.
     pub(crate) fn to_json(&self, now: UTime) -> Value {
         let open = self.open.iter().map(|(id, event)| {
             json!({
@@ -191,7 +192,7 @@ impl Events {
         json!({"completed": ended.collect::<Vec<_>>(), "events": open.collect::<Vec<_>>()})
     }
 
-    /// For `status -f json`.
+    /// The events for `status -f json`.
     pub(crate) fn of_status(&self, now: UTime) -> Value {
         let event = |event: &Event| {
             let message = format!("{}\n      {}", event.headline(now), event.bar(now));
@@ -200,12 +201,12 @@ impl Events {
         self.open.iter().map(|(id, e)| (id.clone(), event(e))).collect::<serde_json::Map<_, _>>().into()
     }
 
-    /// For `status`: two lines for each.
+    /// The events for `status`: two lines for each.
     pub(crate) fn lines(&self, now: UTime) -> String {
         self.open.values().map(|e| format!("    {}\n      {}\n", e.headline(now), e.bar(now))).collect()
     }
 
-    /// For `progress`.
+    /// The events for `progress`.
     pub(crate) fn text(&self, now: UTime) -> String {
         if self.open.is_empty() && self.ended.is_empty() {
             return "Nothing in progress\n".into();
@@ -213,7 +214,7 @@ impl Events {
         let open = self.open.values().map(|event| format!("{}\n    {}\n", event.headline(now), event.bar(now)));
         let ended = self.ended.iter().map(|ended| {
             let how = if ended.failure.is_some() { "Failed" } else { "Complete" };
-            // As in Ceph, since it began.
+            // As in Ceph, the age counts from the beginning.
             let age = Duration::from_nanos(now.as_nanos().saturating_sub(ended.started.as_nanos()));
             format!("[{how}]: {} ({})\n    [{}] \n", ended.about.message, duration(age), "=".repeat(BAR))
         });

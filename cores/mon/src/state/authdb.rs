@@ -1,25 +1,25 @@
-//! The auth database: entities with keys and rights, the rotating keys of services, the ids given to clients.
+//! The auth database: entities with keys and rights, rotating keys of services, ids given to clients.
 
 use denc::{Decode, Encode, Reader, Result};
 use msgr::auth::{EntityKey, ExpiringKey, Key, Keyring, RotatingKeys};
 use std::collections::BTreeMap;
 use types::EntityName;
 
-/// What the monitor knows about identities.
+/// The auth database.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AuthDb {
-    /// Entities.
+    /// Entities with their keys and rights.
     pub(crate) keyring: Keyring,
-    /// Rotating keys by service (the number of its entity type).
+    /// Rotating keys by service; a service is the number of its entity type.
     pub(crate) rotating: BTreeMap<u32, RotatingKeys>,
     /// Ids below this one may have been given to clients.
     pub(crate) global_id_limit: u64,
-    /// Counts changes.
+    /// Number of changes so far.
     pub(crate) version: u64,
 }
 
 impl AuthDb {
-    /// An entity.
+    /// Gives an entity.
     pub(crate) fn get(&self, name: &EntityName) -> Option<&EntityKey> {
         self.keyring.entities.get(name)
     }

@@ -1,4 +1,4 @@
-//! What a proposal is made of. Everything that time or chance decides is already in it, so every voter that applies it gets
+//! Proposals and the changes in them. Time and chance are in a proposal as values, so each voter that applies it gets
 //! the same state.
 
 use bytes::Bytes;
@@ -11,43 +11,43 @@ use types::{EntityName, OsdId, UTime};
 /// Version of the layout of proposals.
 const VERSION: u8 = 1;
 
-/// Changes that happen together.
+/// Changes that happen together, or not at all.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Proposal {
-    /// When it was made, by the proposer's clock.
+    /// When the proposal was made, by the proposer's clock.
     pub(crate) stamp: UTime,
-    /// In order.
+    /// The changes, in the order in which they are applied.
     pub(crate) changes: Vec<Change>,
 }
 
-/// One change.
+/// One change of the state.
 #[derive(Clone, Debug)]
 pub(crate) enum Change {
-    /// The next OSD map, as a sealed increment: these bytes go to OSDs and clients as they are.
+    /// The next OSD map, as a sealed increment: OSDs and clients get these bytes as they are.
     OsdMap(Bytes),
-    /// A new monitor map.
+    /// A new monitor map, encoded.
     MonMap(Bytes),
-    /// A new manager map.
+    /// A new manager map, encoded.
     MgrMap(Bytes),
-    /// Options set (or, without a value, removed) by somebody: section, name, value.
+    /// Options that somebody sets or removes.
     Config {
-        /// Who did it.
+        /// Who changes them.
         by: String,
-        /// What.
+        /// Section, name, value; without a value the option is removed.
         set: Vec<(String, String, Option<String>)>,
     },
-    /// A `config-key`.
+    /// A value stored with `config-key`.
     Key {
-        /// Its name.
+        /// The value's name.
         key: String,
-        /// Its value; `None` removes it.
+        /// The value; none removes it.
         value: Option<Bytes>,
     },
     /// An entity's key and rights.
     Auth {
-        /// Whose.
+        /// The entity's name.
         name: EntityName,
-        /// `None` removes it.
+        /// Its key and rights; none removes it.
         entity: Option<EntityKey>,
     },
     /// A further rotating key of a service.
@@ -56,47 +56,47 @@ pub(crate) enum Change {
         service: u32,
         /// The key's number.
         id: u64,
-        /// The key.
+        /// The key with the time when it ends.
         key: ExpiringKey,
     },
     /// Ids below `limit` may be given to clients.
     GlobalIds {
-        /// The limit.
+        /// First id that may not be given.
         limit: u64,
     },
-    /// A health check is muted, or heard again.
+    /// The mute of a health code, or its end.
     Mute {
-        /// The check.
+        /// The health code.
         code: String,
-        /// `None` to hear it.
+        /// The mute; none ends it.
         mute: Option<Mute>,
     },
     /// Lines for the cluster log.
     Log(Vec<LogEntry>),
     /// What an OSD says about itself.
     OsdMetadata {
-        /// Which.
+        /// The OSD's number.
         osd: OsdId,
-        /// `None` removes it.
+        /// What it says; none removes it.
         metadata: Option<BTreeMap<String, String>>,
     },
 }
 
-/// How long a health check is muted.
+/// The mute of a health code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mute {
-    /// Until when; zero for ever.
+    /// When the mute ends; zero for never.
     pub(crate) until: UTime,
-    /// Whether it stays muted when the check goes away or gets worse.
+    /// Whether the code stays muted when its finding goes away or grows.
     pub(crate) sticky: bool,
-    /// What it said when it was muted.
+    /// The finding's line when it was muted.
     pub(crate) summary: String,
-    /// How many things it counted then.
+    /// How many things the finding was about then.
     pub(crate) count: u64,
 }
 denc::plain!(Mute { until, sticky, summary, count });
 
-/// A value that may be missing: one byte, then the value.
+/// Encodes a value that may be missing: one byte, then the value.
 fn put_option<T: Encode>(out: &mut Vec<u8>, value: &Option<T>) {
     value.is_some().encode(out);
     if let Some(value) = value {

@@ -4,29 +4,29 @@ use denc::{Decode, Encode};
 use std::collections::{BTreeMap, VecDeque};
 use types::{EntityName, EntityType, UTime};
 
-/// Changes that `config log` remembers.
+/// Number of changes that `config log` remembers.
 const REMEMBERED: usize = 200;
 
-/// One change, as `config log` shows it and `config reset` undoes it.
+/// One change of options, as `config log` shows it and `config reset` undoes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Step {
-    /// Counts from 1.
+    /// The number of the change, from 1 on.
     pub(crate) version: u64,
-    /// When.
+    /// When it was made.
     pub(crate) stamp: UTime,
-    /// Who.
+    /// Who made it.
     pub(crate) by: String,
-    /// Section, option, value before, value after; an empty text stands for "not set".
+    /// The options that changed.
     pub(crate) items: Vec<Item>,
 }
 denc::plain!(Step { version, stamp, by, items });
 
-/// One option's change.
+/// The change of one option.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Item {
-    /// Section.
+    /// The option's section.
     pub(crate) section: String,
-    /// Option.
+    /// The option's name.
     pub(crate) name: String,
     /// Value before; empty if it was not set.
     pub(crate) before: String,
@@ -40,14 +40,14 @@ denc::plain!(Item { section, name, before, after });
 pub(crate) struct ConfigDb {
     /// Section → option → value.
     pub(crate) sections: BTreeMap<String, BTreeMap<String, String>>,
-    /// Newest last.
+    /// The last changes, newest last.
     pub(crate) steps: VecStep,
-    /// Counts changes.
+    /// Number of changes so far.
     pub(crate) version: u64,
 }
 denc::plain!(ConfigDb { sections, steps, version });
 
-/// A bounded list of steps.
+/// A bounded list of changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct VecStep(pub(crate) VecDeque<Step>);
 
@@ -64,17 +64,17 @@ impl Decode for VecStep {
     }
 }
 
-/// A section, taken apart.
+/// A section's name, in its two parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Section {
-    /// `global`, `osd`, `osd.0`
+    /// Whom it is for: `global`, `osd`, `osd.0`
     pub(crate) who: String,
-    /// `class:ssd`, `host:a`; empty for none.
+    /// Its mask: `class:ssd`, `host:a`; empty for none.
     pub(crate) mask: String,
 }
 
 impl Section {
-    /// Reads `global`, `client`, `osd.3`, `osd/class:ssd`, `class:ssd` (of everybody). `None` if it means nothing.
+    /// Parses `global`, `client`, `osd.3`, `osd/class:ssd`, or `class:ssd` (of everybody). None if it means nothing.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (who, mask) = match text.split_once('/') {
             Some((who, mask)) => (who, mask),
@@ -87,13 +87,13 @@ impl Section {
         ((known || named) && masked).then(|| Self { who: who.into(), mask: mask.into() })
     }
 
-    /// How it is stored.
+    /// The section's name as it is stored.
     pub(crate) fn text(&self) -> String {
         if self.mask.is_empty() { self.who.clone() } else { format!("{}/{}", self.who, self.mask) }
     }
 }
 
-/// Where an entity stands, for masks.
+/// The place of an entity in the cluster, for masks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Place {
     /// Device class of an OSD.
@@ -137,8 +137,8 @@ impl ConfigDb {
         }
     }
 
-    /// What counts for one entity: option → (section, value). Later ones win: everybody, its kind, the parts of its name before
-    /// a dot (`client.a` for `client.a.b`), itself; within each the unmasked before the masked.
+    /// The options that count for one entity: option → (section, value). Later ones win: everybody, its kind, the parts
+    /// of its name before a dot (`client.a` for `client.a.b`), itself; within each the unmasked before the masked.
     pub(crate) fn for_entity(&self, name: &EntityName, place: &Place) -> BTreeMap<String, (String, String)> {
         let mut result = BTreeMap::new();
         let whole = name.to_string();
@@ -157,7 +157,7 @@ impl ConfigDb {
         result
     }
 
-    /// One option as set in exactly this section.
+    /// The value of an option in exactly this section.
     pub(crate) fn get(&self, section: &str, name: &str) -> Option<&String> {
         self.sections.get(section)?.get(name)
     }

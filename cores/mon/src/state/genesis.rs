@@ -1,4 +1,4 @@
-//! The state of a cluster that is just being made.
+//! The first state of a new cluster.
 
 use super::{AuthDb, ConfigDb, History, State};
 use crate::config::Config;
@@ -12,12 +12,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use types::{Fsid, UTime};
 
-/// Bits of every OSD map of this release.
+/// Flag bits of every OSD map of this release.
 const FLAGS: u32 = flags::SORTBITWISE | flags::RECOVERY_DELETES | flags::PURGED_SNAPDIRS | flags::PGLOG_HARDLIMIT;
-/// The release before which no client is let in: it has all encodings that are sent.
+/// The oldest release whose clients are let in: it knows all encodings that are sent.
 const OLDEST_CLIENT: u8 = 12;
 
-/// The first state.
+/// Makes the first state.
 pub(crate) fn state(config: &Config, now: UTime) -> State {
     let (osdmap, full) = first_osdmap(config, now);
     let monmap = monmap(config, 1, now, now);
@@ -64,7 +64,8 @@ fn first_osdmap(config: &Config, now: UTime) -> (OsdMap, Bytes) {
     (sealed.map, sealed.full)
 }
 
-/// One root and the rule that every replicated pool takes. Copies are spread over OSDs: a new cluster is one host.
+/// Makes the first CRUSH map: one root, and the rule that every replicated pool takes. Copies are spread over OSDs,
+/// because a new cluster is one host.
 fn first_crush(config: &Config) -> crush::Map {
     let mut map = crush::Map::new();
     let root = map.type_id("root").expect("a new map knows its types");
@@ -81,7 +82,7 @@ fn first_crush(config: &Config) -> crush::Map {
     map
 }
 
-/// The map of one monitor.
+/// Makes the map of one monitor.
 pub(crate) fn monmap(config: &Config, epoch: u32, created: UTime, changed: UTime) -> MonMap {
     let info = MonInfo { name: config.name.clone(), public_addrs: config.addrs.clone(), ..MonInfo::default() };
     MonMap {
@@ -98,7 +99,7 @@ pub(crate) fn monmap(config: &Config, epoch: u32, created: UTime, changed: UTime
     }
 }
 
-/// The map of the one manager, which is always active.
+/// Makes the map of the one manager, which is always active.
 pub(crate) fn mgrmap(config: &Config, epoch: u32, now: UTime) -> MgrMap {
     let always = [
         "balancer",
@@ -128,7 +129,7 @@ pub(crate) fn mgrmap(config: &Config, epoch: u32, now: UTime) -> MgrMap {
     map
 }
 
-/// Whether this id is the one that stands for "no cluster".
+/// Says whether this id stands for "no cluster".
 pub(crate) fn is_nobody(fsid: &Fsid) -> bool {
     fsid.0 == [0; 16]
 }

@@ -6,22 +6,22 @@ use maps::{Incremental, OsdMap};
 use std::collections::BTreeMap;
 use types::Epoch;
 
-/// Increments that are kept at least, for clients and OSDs that were away.
+/// Least number of increments that are kept, for clients and OSDs that were away.
 pub(crate) const KEPT: u32 = 500;
-/// A full map is kept every so many epochs; the ones between are made from it.
+/// A full map is kept every so many epochs. Those between are made from it.
 const STEP: u32 = 32;
 
 /// Increments by the epoch that they lead to, and some full maps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct History {
     incrementals: BTreeMap<Epoch, Bytes>,
-    /// At the oldest epoch, at every [`STEP`]th, and at the newest.
+    /// Full maps: of the oldest epoch, of every [`STEP`]th, and of the newest.
     full: BTreeMap<Epoch, Bytes>,
 }
 denc::plain!(History { incrementals, full });
 
 impl History {
-    /// A history that begins with this map.
+    /// Makes a history that begins with this map.
     pub(crate) fn new(epoch: Epoch, full: Bytes) -> Self {
         Self { incrementals: BTreeMap::new(), full: [(epoch, full)].into() }
     }
@@ -64,7 +64,8 @@ impl History {
         self.incrementals.get(&epoch)
     }
 
-    /// The full map of `epoch`. An error would mean that this program made increments that do not fit each other.
+    /// The full map of `epoch`. None if it is not kept any more, or if increments did not fit each other, which would
+    /// be an error of this program.
     pub(crate) fn full(&self, epoch: Epoch) -> Option<Bytes> {
         if let Some(full) = self.full.get(&epoch) {
             return Some(full.clone());

@@ -1,7 +1,7 @@
-//! The replicated state: everything that the cluster knows durably, and how a committed proposal changes it.
+//! The replicated state: all that the cluster knows durably, and how a committed proposal changes it.
 //!
-//! A [`State`] is cheap to clone (its parts are shared), so the leader keeps one for every proposal in flight: handlers look
-//! at the newest one, answers are given from the one that is durable.
+//! A [`State`] is cheap to clone, because its parts are shared. So the leader keeps one for each proposal in flight:
+//! handlers read the newest one, and answers are given from the durable one.
 
 pub(crate) mod authdb;
 pub(crate) mod change;
@@ -23,7 +23,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use types::{EntityType, Fsid, OsdId, PoolId};
 
-/// Entries that the cluster log keeps.
+/// Lines that the cluster log keeps.
 const LOG_KEPT: usize = 10_000;
 /// Version of the snapshot's layout.
 const VERSION: u8 = 1;
@@ -31,41 +31,41 @@ const VERSION: u8 = 1;
 /// The state after all entries up to `index`.
 #[derive(Clone, Debug)]
 pub(crate) struct State {
-    /// Last entry that was applied.
+    /// Index of the last entry that was applied.
     pub(crate) index: Index,
-    /// The cluster.
+    /// The cluster's id.
     pub(crate) fsid: Fsid,
-    /// OSDs, pools, placement.
+    /// The OSD map: OSDs, pools, placement.
     pub(crate) osdmap: Arc<OsdMap>,
-    /// How the OSD map came to be, as bytes.
+    /// Past OSD maps, as bytes.
     pub(crate) history: Arc<History>,
-    /// Monitors.
+    /// The monitor map.
     pub(crate) monmap: Arc<MonMap>,
-    /// Its encoding.
+    /// The encoded monitor map.
     pub(crate) monmap_bytes: Bytes,
-    /// The manager.
+    /// The manager map.
     pub(crate) mgrmap: Arc<MgrMap>,
-    /// Its encoding.
+    /// The encoded manager map.
     pub(crate) mgrmap_bytes: Bytes,
-    /// Options.
+    /// The configuration database.
     pub(crate) config: Arc<ConfigDb>,
-    /// What others keep here (`config-key`).
+    /// Values that users store here (`config-key`).
     pub(crate) keys: Arc<BTreeMap<String, Bytes>>,
-    /// Entities and services' keys.
+    /// Entities, and keys of services.
     pub(crate) auth: Arc<AuthDb>,
-    /// Health checks that nobody wants to see.
+    /// Muted health codes.
     pub(crate) mutes: Arc<BTreeMap<String, Mute>>,
-    /// The cluster log, oldest first.
+    /// The cluster log, oldest line first.
     pub(crate) log: Arc<VecDeque<Arc<LogEntry>>>,
-    /// How many lines there ever were.
+    /// Number of lines that there ever were.
     pub(crate) log_version: u64,
     /// What OSDs say about themselves.
     pub(crate) osd_metadata: Arc<BTreeMap<OsdId, BTreeMap<String, String>>>,
 }
 
 impl State {
-    /// The state after entry `index` with this proposal. An error means that the proposal does not fit the state: the log is damaged
-    /// or a program error made it.
+    /// Applies a proposal as entry `index` and gives the new state. An error: the proposal does not fit the state, so
+    /// the log is damaged or this program made a mistake.
     pub(crate) fn apply(&self, index: Index, proposal: &Proposal) -> Result<State, String> {
         let mut next = self.clone();
         next.index = index;
@@ -126,7 +126,7 @@ impl State {
         }
     }
 
-    /// The pool with this name.
+    /// Finds a pool by name.
     pub(crate) fn pool_id(&self, name: &str) -> Option<PoolId> {
         self.osdmap.pool_by_name(name).map(|(id, _)| id)
     }
@@ -136,7 +136,7 @@ impl State {
         self.osdmap.pool_name.get(&pool).map_or("", String::as_str)
     }
 
-    /// Everything, for the disk.
+    /// Encodes the whole state for the disk.
     pub(crate) fn to_snapshot(&self) -> Vec<u8> {
         let mut out = Vec::new();
         denc::envelope(&mut out, VERSION, VERSION, |out| {
@@ -157,7 +157,7 @@ impl State {
         out
     }
 
-    /// Reads a snapshot.
+    /// Decodes a snapshot.
     pub(crate) fn from_snapshot(bytes: &[u8]) -> denc::Result<Self> {
         let mut r = Reader::new(bytes);
         let mut e = r.envelope("monitor snapshot", VERSION)?;
@@ -184,7 +184,7 @@ impl State {
     }
 }
 
-/// Where an entity stands in the cluster, for masks of options.
+/// Finds the place of an entity in the cluster, for masks of options.
 pub(crate) fn place_of(state: &State, kind: &EntityType, id: &str, host: &str) -> configdb::Place {
     let mut place = configdb::Place::default();
     if !host.is_empty() {

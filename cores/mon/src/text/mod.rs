@@ -1,4 +1,4 @@
-//! How answers look: tables, amounts, JSON and XML, laid out as Ceph's clients and their users' scripts expect.
+//! The layout of answers: tables, amounts, JSON and XML, as Ceph's clients and their users' scripts expect them.
 
 pub(crate) mod structured;
 pub(crate) mod table;

@@ -3,24 +3,24 @@
 use grammar::pretty;
 use serde_json::Value;
 
-/// What the asker wants to read.
+/// The format that the asker wants to read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Format {
     /// Text for people.
     #[default]
     Plain,
-    /// One line.
+    /// JSON on one line.
     Json,
-    /// Indented by four.
+    /// JSON, indented by four.
     JsonPretty,
-    /// One line.
+    /// XML on one line.
     Xml,
-    /// Indented by four.
+    /// XML, indented by four.
     XmlPretty,
 }
 
 impl Format {
-    /// From the command's `format`; what is not known is taken for `json-pretty`, as Ceph does.
+    /// Parses the command's `format`. An unknown one counts as `json-pretty`, as in Ceph.
     pub(crate) fn parse(name: &str) -> Self {
         match name {
             "" | "plain" => Self::Plain,
@@ -31,12 +31,12 @@ impl Format {
         }
     }
 
-    /// Whether the asker wants a structure.
+    /// Says whether the asker wants a structure.
     pub(crate) fn is_structured(self) -> bool {
         self != Self::Plain
     }
 
-    /// The value as text. Plain stands for indented JSON, for commands that have no text of their own. `root` names the
+    /// Writes a value. `Plain` gives indented JSON, for commands without a text of their own. `root`: name of the
     /// outermost XML element.
     pub(crate) fn render(self, root: &str, value: &Value) -> String {
         match self {

@@ -1,11 +1,11 @@
-//! Tables of text: columns two blanks apart, every cell padded to its column's width, also the last one.
+//! Tables of text: columns two blanks apart; each cell is padded to its column's width, also the last one.
 
-/// To which side of its column a text is put.
+/// The side of its column on which a text is put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Align {
-    /// To the left.
+    /// On the left.
     Left,
-    /// To the right.
+    /// On the right.
     Right,
 }
 use Align::{Left, Right};
@@ -18,12 +18,12 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// A table with these columns: heading, the heading's side, the cells' side.
+    /// Makes a table with these columns: heading, the heading's side, the cells' side.
     pub(crate) fn new(columns: &[(&str, Align, Align)]) -> Self {
         Self { columns: columns.iter().map(|(h, a, b)| ((*h).to_string(), *a, *b)).collect(), rows: Vec::new() }
     }
 
-    /// A table whose headings and cells stand on the same side: names that begin with `>` on the right.
+    /// Makes a table whose headings and cells are on the same side: names that begin with `>` on the right.
     pub(crate) fn simple(columns: &[&str]) -> Self {
         let column = |h: &&str| match h.strip_prefix('>') {
             Some(h) => (h.to_string(), Right, Right),
@@ -32,12 +32,12 @@ impl Table {
         Self { columns: columns.iter().map(column).collect(), rows: Vec::new() }
     }
 
-    /// Adds a row; missing cells at its end are empty.
+    /// Adds a row. Missing cells at its end are empty.
     pub(crate) fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells);
     }
 
-    /// The text, each line ended.
+    /// Gives the text; each line is ended.
     pub(crate) fn render(&self) -> String {
         let width = |i: usize| {
             let cells = self.rows.iter().filter_map(|r| r.get(i)).map(|c| c.chars().count());

@@ -1,7 +1,8 @@
 //! Amounts as people read them.
 
-/// `index` thousands (or 1024s) of `unit`, in about four significant characters: no fraction for whole multiples,
-/// otherwise as many digits (at most two) as fit seven characters with the unit.
+/// Writes `value` with the largest fitting one of `units`, which are powers of `base`, in about four significant
+/// characters: no fraction for whole multiples, otherwise as many digits (at most two) as fit seven characters with the
+/// unit.
 fn scaled(value: u64, base: u64, units: &[&str]) -> String {
     let (mut whole, mut index, mut scale) = (value, 0, 1u64);
     while whole >= base && index + 1 < units.len() {
@@ -17,17 +18,17 @@ fn scaled(value: u64, base: u64, units: &[&str]) -> String {
     [2, 1].into_iter().map(digits).find(|s| s.len() <= 7).unwrap_or_else(|| digits(0))
 }
 
-/// `290 MiB`
+/// Writes bytes: `290 MiB`
 pub(crate) fn bytes(n: u64) -> String {
     scaled(n, 1024, &[" B", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB"])
 }
 
-/// `4.13k`
+/// Writes a count: `4.13k`
 pub(crate) fn si(n: u64) -> String {
     scaled(n, 1000, &["", "k", "M", "G", "T", "P", "E"])
 }
 
-/// A span in the coarsest fitting unit: `6m`, `47s`, `3d`.
+/// Writes a span of seconds in the coarsest fitting unit: `6m`, `47s`, `3d`.
 pub(crate) fn span(secs: u64) -> String {
     const UNITS: [(u64, u64, &str); 6] = [
         (120, 1, "s"),
@@ -45,7 +46,7 @@ pub(crate) fn span(secs: u64) -> String {
     format!("{}y", secs / (365 * 86_400))
 }
 
-/// A number as a stream prints a double: six significant digits, no trailing zeros.
+/// Writes a number as a C++ stream prints a double: six significant digits, no trailing zeros.
 pub(crate) fn number(x: f64) -> String {
     if x == 0.0 {
         return "0".into();
@@ -63,12 +64,12 @@ pub(crate) fn number(x: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_string() } else { text }
 }
 
-/// A unit's letter as a power of its base.
+/// The power of its base for which a unit's letter stands.
 fn power(letter: u8) -> Option<u32> {
     b"KMGTPE".iter().position(|l| *l == letter || letter == b'k' && *l == b'K').map(|at| at as u32 + 1)
 }
 
-/// Reads `10K`, `1Gi`, `5M`, `100`: an amount with a binary (`i` or, for bytes, plain) or decimal suffix.
+/// Parses `10K`, `1Gi`, `5M`, `100`: an amount with a binary (`i` or, for bytes, plain) or decimal suffix.
 pub(crate) fn parse(text: &str, binary: bool) -> Option<u64> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (number, suffix) = text.split_at(digits);
@@ -85,7 +86,7 @@ pub(crate) fn parse(text: &str, binary: bool) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(base.checked_pow(power)?)
 }
 
-/// Reads a quota: `10K`, `5M`, `100` as decimal, or for bytes as binary, where `1Gi` and `1GB` are good, too.
+/// Parses a quota: `10K`, `5M`, `100` as decimal, or for bytes as binary, where `1Gi` and `1GB` are good, too.
 ///
 /// # Errors
 /// What is wrong with it, in the words that administrators know.

@@ -1,45 +1,46 @@
-//! For what a schedule holds: everything, a pool, a namespace, an image.
+//! The levels of schedules: everything, a pool, a namespace, an image.
 
 use super::Kind;
 use crate::answer::{Refusal, refuse};
 use images::{Io, Place, image, is_for_images, mirror};
 use types::{Errno, PoolId};
 
-/// A level; parts that are not named are all.
+/// A level. A part that is not named stands for all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Level {
     pub(super) pool: Option<PoolId>,
     pub(super) nspace: Option<String>,
     pub(super) image: Option<String>,
-    /// As people write it.
+    /// The level as people write it.
     pub(super) name: String,
 }
 
 impl Level {
-    /// What it is stored under: `POOL`, `POOL/NAMESPACE`, `POOL/NAMESPACE/IMAGE-ID`.
+    /// The key under which it is stored: `POOL`, `POOL/NAMESPACE`, `POOL/NAMESPACE/IMAGE-ID`.
     pub(super) fn key(&self) -> String {
         let parts = [self.pool.map(|p| p.to_string()), self.nspace.clone(), self.image.clone()];
         parts.into_iter().map_while(|part| part).collect::<Vec<_>>().join("/")
     }
 
-    /// Whether it lies within another one, which is larger.
+    /// Says whether this level lies within another, larger one.
     pub(super) fn is_within(&self, other: &Level) -> bool {
         self.depth() > other.depth() && other.covers(self.pool, self.nspace.as_deref(), self.image.as_deref())
     }
 
-    /// How many parts it names.
+    /// Number of parts that it names.
     pub(super) fn depth(&self) -> usize {
         usize::from(self.pool.is_some()) + usize::from(self.nspace.is_some()) + usize::from(self.image.is_some())
     }
 
-    /// Whether all that it names is so.
+    /// Says whether all parts that it names are these.
     pub(super) fn covers(&self, pool: Option<PoolId>, nspace: Option<&str>, image: Option<&str>) -> bool {
         (self.pool.is_none() || self.pool == pool)
             && (self.nspace.is_none() || self.nspace.as_deref() == nspace)
             && (self.image.is_none() || self.image.as_deref() == image)
     }
 
-    /// Whether an object of a listing is meant. Unlike for schedules, an empty namespace stands for all.
+    /// Says whether an object of a listing belongs to the level. Unlike for schedules, an empty namespace stands for
+    /// all.
     pub(super) fn matches(&self, pool: PoolId, nspace: &str, image: Option<&str>) -> bool {
         self.pool.is_none_or(|p| p == pool)
             && self.nspace.as_deref().is_none_or(|n| n.is_empty() || n == nspace)
@@ -47,7 +48,8 @@ impl Level {
     }
 }
 
-/// `''`, `POOL/`, `POOL/NAMESPACE/`, `POOL/IMAGE`, `POOL//IMAGE`, `POOL/NAMESPACE/IMAGE`: pool, namespace, image.
+/// Pool, namespace and image of `''`, `POOL/`, `POOL/NAMESPACE/`, `POOL/IMAGE`, `POOL//IMAGE` or
+/// `POOL/NAMESPACE/IMAGE`.
 type Parts<'a> = (Option<&'a str>, Option<&'a str>, Option<&'a str>);
 
 fn parts(name: &str) -> Option<Parts<'_>> {
@@ -63,7 +65,7 @@ fn parts(name: &str) -> Option<Parts<'_>> {
     good.then_some((Some(pool), nspace, Some(image).filter(|i| !i.is_empty())))
 }
 
-/// Reads a level as people write it.
+/// Finds the level that people wrote.
 pub(super) async fn by_name(io: &Io, kind: Kind, name: &str) -> Result<Level, Refusal> {
     match resolve(io, kind, name).await {
         Ok(level) => Ok(level),
@@ -120,7 +122,8 @@ async fn check_namespace(io: &Io, kind: Kind, at: &Place) -> Result<(), Refusal>
     Ok(())
 }
 
-/// Reads a level as it is stored. EINVAL if what it is about is gone, or is not what the schedule needs any more.
+/// Finds the level that is stored under a key. EINVAL: what it names is gone, or is not what the schedule needs any
+/// more.
 pub(super) async fn by_key(io: &Io, kind: Kind, key: &str) -> Result<Level, Refusal> {
     let mut parts = key.splitn(3, '/');
     let Some(Ok(pool)) = parts.next().map(str::parse::<PoolId>) else { refuse!(EINVAL, "failed to parse: {key}") };

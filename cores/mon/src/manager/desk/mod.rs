@@ -1,16 +1,17 @@
-//! Work on block images that users order and the manager does: tasks, and what is done on a schedule. What Ceph's module `rbd_support` does, with
-//! its answers and its way of keeping things, so that nothing is lost if the one takes over from the other:
+//! The desk: takes users' orders for work on block images, and has the manager do it. It does what Ceph's module
+//! `rbd_support` does, answers like it and stores like it, so that either can take over from the other without loss.
 //!
-//! - [`tasks`]: removal, flattening, removal from the trash, steps of a migration, one after the other, in an omap of the object `rbd_task` of the image's
-//!   pool and namespace until they are done;
-//! - [`schedules`]: purges of the trash and snapshots for mirroring; in omaps of `rbd_trash_purge_schedule` and
-//!   `rbd_mirror_snapshot_schedule` of the pool, those for all pools in the options of the manager;
-//! - [`task`]: one of them;
+//! - [`tasks`]: removal, flattening, removal from the trash, steps of a migration. They run one after the other. Until
+//!   they are done they are kept in an omap of the object `rbd_task`, in the image's pool and namespace;
+//! - [`schedules`]: purges of the trash, and snapshots for mirroring. They are kept in omaps of
+//!   `rbd_trash_purge_schedule` and `rbd_mirror_snapshot_schedule` in the pool; those of all pools are in the manager's
+//!   options;
+//! - [`task`]: one task;
 //! - [`schedule`] and [`levels`]: when, and for what; [`text`]: the shape of answers.
 //!
-//! The work itself is the crate [`images`]. All here are its jobs: a command is one that ends with an answer; a loop runs while there is
-//! something to wait for, and looks every [`LOOK`] then. Everything durable is in objects before it is in memory here, so a manager that
-//! starts anew goes on where it was.
+//! The crate [`images`] does the work itself. All here are its jobs. A command is a job that ends with an answer. A
+//! loop is a job that runs while there is something to wait for, and looks every [`LOOK`]. Everything durable is in
+//! objects before it is in memory here, so a new manager goes on where the last one was.
 
 mod levels;
 mod schedule;
@@ -33,15 +34,15 @@ use std::time::Duration;
 use tasks::Tasks;
 use types::Errno;
 
-/// The pool of images that are named without one.
+/// The pool of images whose name has no pool.
 pub(crate) const DEFAULT_POOL: &str = "rbd";
 /// How often loops look for what became due.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// How often it is looked whether what was ordered before this start is known, until those who order are sent away: ten seconds.
+/// Looks until orders are refused, when what was ordered before this start is still not known: ten seconds.
 const BEGIN_LOOKS: u32 = 20;
 
-/// What is done to an image in the background.
+/// The work that a task does on an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Flatten,
@@ -52,7 +53,7 @@ pub(crate) enum Action {
     MigrationAbort,
 }
 
-/// What is done on a schedule.
+/// The work that is done on a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Images leave the trash when their time is over.
@@ -70,12 +71,12 @@ impl Kind {
         }
     }
 
-    /// Whose schedule of all pools an option keeps.
+    /// The kind of schedules of all pools that an option keeps.
     pub(crate) fn of_option(name: &str) -> Option<Self> {
         [Self::Purge, Self::Mirror].into_iter().find(|kind| kind.option() == name)
     }
 
-    /// The option that keeps the schedule of all pools.
+    /// The option that keeps the schedules of all pools.
     fn option(self) -> &'static str {
         match self {
             Self::Purge => "mgr/rbd_support/trash_purge_schedule",
@@ -96,25 +97,25 @@ pub(crate) enum Plan {
 /// What a user orders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// A task for the image that is named.
+    /// A task for the named image.
     Add(Action, String),
-    /// A look at one task or all.
+    /// A list of one task or of all.
     List(Option<String>),
     /// The end of a task.
     Cancel(String),
-    /// Something about schedules of a level.
+    /// Something about the schedules of a level.
     Schedule(Kind, String, Plan),
 }
 
-/// Whether the one who orders may do so in a pool and namespace.
+/// Says whether the one who orders may do so in a pool and namespace.
 pub(crate) type May = Box<dyn Fn(&str, &str) -> bool>;
 
-/// What a job of the desk gives in the end: an answer, and changes that must be durable before it is given.
+/// The result of a job of the desk: an answer, and changes that must be durable before it is given.
 pub(crate) type Ended = Option<(Outcome, Vec<Change>)>;
 
 type Job = Pin<Box<dyn Future<Output = Ended>>>;
 
-/// Where orders are taken.
+/// The place that takes orders. Clones are the same desk.
 #[derive(Clone)]
 pub(crate) struct Desk(Rc<Inner>);
 
@@ -130,7 +131,7 @@ struct Inner {
     log: RefCell<Vec<(Level, String)>>,
     /// What began and ended, for those who follow it.
     notes: RefCell<Vec<Note>>,
-    /// Schedules of all pools, as the options have them.
+    /// The schedules of all pools, as the options have them.
     global: RefCell<[Option<String>; 2]>,
 }
 
@@ -155,11 +156,11 @@ impl Desk {
         }))
     }
 
-    /// Takes up what was ordered before this start.
+    /// Begins to load what was ordered before this start.
     pub(crate) fn begin(&self) {
         let desk = self.clone();
         self.spawn(async move {
-            // An OSD that cannot answer keeps it waiting; errors are for the log, and what they hide stays as it is.
+            // An OSD that cannot answer keeps it waiting. Errors go to the log, and what they hide stays as it is.
             if let Err(fail) = tasks::load(&desk).await {
                 desk.say(Level::Error, format!("tasks of images cannot be read: {fail}"));
             }
@@ -170,7 +171,7 @@ impl Desk {
         });
     }
 
-    /// Carries an order out. What it changes in the cluster's own state comes back with the answer.
+    /// Carries an order out. Gives the answer and the changes of the cluster's own state.
     pub(crate) async fn carry_out(self, order: Order, may: May) -> (Outcome, Vec<Change>) {
         for _ in 0..BEGIN_LOOKS {
             if self.0.ready.get() {
@@ -191,17 +192,17 @@ impl Desk {
         (outcome, Vec::new())
     }
 
-    /// Jobs that are to be started.
+    /// Takes the jobs that are to be started.
     pub(crate) fn take_jobs(&self) -> Vec<Job> {
         std::mem::take(&mut self.0.jobs.borrow_mut())
     }
 
-    /// Lines for the log.
+    /// Takes the lines for the log.
     pub(crate) fn take_log(&self) -> Vec<(Level, String)> {
         std::mem::take(&mut self.0.log.borrow_mut())
     }
 
-    /// What began and ended since the last look.
+    /// Takes what began and ended since the last look.
     pub(crate) fn take_notes(&self) -> Vec<Note> {
         let mut notes = std::mem::take(&mut *self.0.notes.borrow_mut());
         notes.extend(self.0.tasks.borrow().share().map(|(id, share)| Note::Far(id.to_owned(), share)));
@@ -242,13 +243,13 @@ impl Desk {
         &self.0.io
     }
 
-    /// Waits a moment.
+    /// Waits for [`LOOK`].
     async fn pause(&self) {
         self.io().sleep(LOOK).await;
     }
 }
 
-/// JSON as an answer.
+/// Makes an answer of JSON.
 fn answer(text: String) -> Outcome {
     Ok(Reply::data(text + "\n"))
 }

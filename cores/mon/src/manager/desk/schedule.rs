@@ -1,6 +1,7 @@
-//! When something is to be done: every so many minutes, counted from a time of day.
+//! A schedule: every so many minutes, counted from a time of day.
 //!
-//! Stored and shown as Ceph 16 does (`[{"interval": "1d", "start_time": "01:30:00"}]`), so that either can read the other's.
+//! It is stored and shown as Ceph 16 does (`[{"interval": "1d", "start_time": "01:30:00"}]`), so that either can read
+//! the other's.
 
 use crate::answer::{Refusal, refuse};
 use serde_json::{Value, json};
@@ -14,7 +15,7 @@ const DAY: u32 = 24 * 60;
 pub(super) struct Interval(u32);
 
 impl Interval {
-    /// Reads `90m`, `2h`, `1d`; a number alone is minutes.
+    /// Parses `90m`, `2h`, `1d`; a number alone is minutes.
     pub(super) fn parse(text: &str) -> Result<Self, Refusal> {
         let (digits, unit) = match text.strip_suffix(['d', 'h', 'm']) {
             Some(digits) => (digits, text.as_bytes()[text.len() - 1]),
@@ -41,10 +42,10 @@ impl Interval {
     }
 }
 
-/// A time of day. Two are the same if they mean the same moment, however they are written.
+/// A time of day. Two are equal if they mean the same moment, however they are written.
 #[derive(Clone, Debug)]
 pub(super) struct StartTime {
-    /// Minutes after midnight UTC, which may be before it or after the next one.
+    /// Minutes after midnight UTC; below 0 or above a day's for other zones.
     minutes: i64,
     text: String,
 }
@@ -70,7 +71,7 @@ impl Ord for StartTime {
 }
 
 impl StartTime {
-    /// Reads `01:30`, `14:00:00-05:00`, `T01:30Z`, `2026-11-22T01:30`, `3:15 pm`.
+    /// Parses `01:30`, `14:00:00-05:00`, `T01:30Z`, `2026-11-22T01:30`, `3:15 pm`.
     pub(super) fn parse(text: &str) -> Result<Self, Refusal> {
         match Self::read(text) {
             Ok(time) => Ok(time),
@@ -86,7 +87,7 @@ impl StartTime {
             (_, Some(time)) => (time.trim_end(), Some(true)),
             _ => (&*lower, None),
         };
-        // A date in front says nothing.
+        // A date in front means nothing.
         let time = time.rsplit(['t', ' ']).next().unwrap_or_default();
         let (time, zone) = time.split_at(time.find(['z', '+', '-']).unwrap_or(time.len()));
         let numbers: Option<Vec<i64>> = time.split(':').map(|part| number(part.split('.').next()?)).collect();
@@ -115,7 +116,7 @@ impl StartTime {
     }
 }
 
-/// Minutes east of Greenwich, and how that is written.
+/// Parses a time zone: minutes east of Greenwich, and the text that is shown.
 fn read_zone(zone: &str) -> Option<(i64, String)> {
     match zone {
         "" => Some((0, String::new())),
@@ -129,13 +130,13 @@ fn read_zone(zone: &str) -> Option<(i64, String)> {
     }
 }
 
-/// One or two digits.
+/// Parses one or two digits.
 fn number(text: &str) -> Option<i64> {
     let fits = (1..=2).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
     text.parse().ok().filter(|_| fits)
 }
 
-/// All that is set at one place.
+/// All intervals and start times that are set at one level.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Schedule(BTreeSet<(Interval, Option<StartTime>)>);
 
@@ -152,7 +153,7 @@ impl Schedule {
         self.0.is_empty()
     }
 
-    /// The first whole minute after `now` at which something is to be done, in seconds since 1970.
+    /// Gives the first whole minute after `now` at which something is due, in seconds since 1970.
     pub(super) fn next(&self, now: UTime) -> Option<u64> {
         let now = i64::from(now.sec);
         let next = |(interval, start): &(Interval, Option<StartTime>)| {
@@ -162,13 +163,13 @@ impl Schedule {
         self.0.iter().map(next).min().and_then(|at| u64::try_from(at).ok())
     }
 
-    /// As it is shown.
+    /// The schedule as it is shown.
     pub(super) fn to_json(&self) -> Value {
         let item = |(interval, start): &(Interval, Option<StartTime>)| json!({"interval": interval.text(), "start_time": start.as_ref().map(|s| s.text.clone())});
         self.0.iter().map(item).collect()
     }
 
-    /// Reads what is stored.
+    /// Reads a stored schedule.
     pub(super) fn from_json(text: &str) -> Option<Self> {
         let value: Value = serde_json::from_str(text).ok()?;
         let mut schedule = Self::default();
@@ -181,7 +182,7 @@ impl Schedule {
     }
 }
 
-/// `2026-11-22 01:30:00`.
+/// A time as it is shown: `2026-11-22 01:30:00`.
 pub(super) fn shown(at: u64) -> String {
     let (y, mo, d, h, m, _) = UTime { sec: at as u32, nsec: 0 }.utc();
     format!("{y:04}-{mo:02}-{d:02} {h:02}:{m:02}:00")

@@ -1,4 +1,4 @@
-//! Schedules by level, and doing what they say.
+//! The schedules of all levels, and the loop that does what they say.
 
 use super::levels::{self, Level};
 use super::schedule::{self, Interval, Schedule, StartTime};
@@ -12,10 +12,10 @@ use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use types::{Errno, PoolId};
 
-/// How often pools, namespaces and images are looked at anew, in seconds.
+/// Seconds after which pools, namespaces and images are listed anew.
 const REFRESH: u64 = 60;
 
-/// What something is done to: the trash of a pool and namespace, or an image.
+/// What a schedule acts on: the trash of a pool and namespace, or an image.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Target {
     pool: PoolId,
@@ -23,7 +23,7 @@ struct Target {
     image: Option<String>,
 }
 
-/// When, and what it is called.
+/// When a target is due, and its name.
 #[derive(Clone, Debug)]
 struct Due {
     at: u64,
@@ -35,9 +35,9 @@ pub(super) struct Schedules {
     kind: Kind,
     by_key: BTreeMap<String, (Level, Schedule)>,
     targets: BTreeMap<Target, Due>,
-    /// What is being done right now.
+    /// Targets that are being worked on.
     busy: BTreeSet<Target>,
-    /// Counts changes by orders: what was read before one is out of date.
+    /// Number of changes by orders. What was read before the last one is out of date.
     version: u64,
     refreshed: u64,
     at_work: bool,
@@ -53,14 +53,14 @@ impl Schedules {
         self.by_key.is_empty()
     }
 
-    /// The schedule that holds for a target: the one of the smallest level around it.
+    /// Gives the schedule that counts for a target: the one of the smallest level around it.
     fn find(&self, target: &Target) -> Option<&Schedule> {
         let covers = |level: &Level| level.covers(Some(target.pool), Some(&target.nspace), target.image.as_deref());
         let around = self.by_key.values().filter(|(level, _)| covers(level));
         around.max_by_key(|(level, _)| level.depth()).map(|(_, schedule)| schedule)
     }
 
-    /// Those of a level and all within it; if it has none of its own, also the one that it inherits.
+    /// Lists the schedules of a level and of all within it. If it has none of its own, also the one that it inherits.
     fn list(&self, level: &Level) -> Value {
         let own = self.by_key.contains_key(&level.key());
         let mut inherited: Option<&Level> = None;
@@ -78,7 +78,7 @@ impl Schedules {
         all.into()
     }
 
-    /// Takes in which targets there are. `anew`: the times of those that are not due yet are reckoned again.
+    /// Takes in which targets exist. `anew`: the times of those that are not due yet are computed again.
     fn retarget(&mut self, found: BTreeMap<Target, String>, now: types::UTime, anew: bool) {
         let mut targets = BTreeMap::new();
         for (target, name) in found {
@@ -132,7 +132,7 @@ async fn carry_out_at(desk: &Desk, kind: Kind, level: &str, plan: super::Plan) -
         Plan::Remove { interval, start } => {
             let before = all.borrow().by_key.get(&level.key()).map(|(_, s)| s.clone());
             let left = match (before, interval) {
-                // As Ceph has it, that is an error only if the pool never had a schedule.
+                // As in Ceph, that is an error only if the pool never had a schedule.
                 (None, _) => None,
                 (Some(_), None) => None,
                 (Some(mut schedule), Some(interval)) => {
@@ -149,7 +149,7 @@ fn start_time(text: Option<&str>) -> Result<Option<StartTime>, Refusal> {
     text.filter(|t| !t.is_empty()).map(StartTime::parse).transpose()
 }
 
-/// Stores what a level has from now on, then it counts.
+/// Stores the schedule that a level has from now on. Then it counts.
 async fn change(desk: &Desk, kind: Kind, level: Level, schedule: Option<Schedule>) -> Result<(Reply, Vec<Change>), Refusal> {
     let text = schedule.as_ref().map(|s| indented(&s.to_json()));
     let mut changes = Vec::new();
@@ -183,7 +183,7 @@ async fn erase(io: &Io, kind: Kind, pool: PoolId, key: String) -> Result<(), Ref
     }
 }
 
-/// Takes up what was ordered before.
+/// Begins to load the schedules that were ordered before.
 pub(super) async fn begin(desk: &Desk, kind: Kind) {
     if let Err(fail) = refresh(desk, kind).await {
         desk.say(LogLevel::Error, format!("{} cannot be read: {fail}", kind.object()));
@@ -191,7 +191,7 @@ pub(super) async fn begin(desk: &Desk, kind: Kind) {
     work(desk, kind);
 }
 
-/// Reads all schedules and looks at what they are about.
+/// Reads all schedules and lists what they are about.
 async fn refresh(desk: &Desk, kind: Kind) -> Result<(), Fail> {
     let version = desk.schedules(kind).borrow().version;
     let read = load(desk, kind).await?;
@@ -220,7 +220,7 @@ async fn load(desk: &Desk, kind: Kind) -> Result<BTreeMap<String, (Level, Schedu
                     Some(schedule) => drop(found.insert(key, (level, schedule))),
                     None => desk.say(LogLevel::Warn, format!("schedule {key} of pool {pool_name} cannot be read; it stays")),
                 },
-                // What it was for is gone.
+                // What the schedule was for is gone.
                 Err(why) if why.errno == Errno::EINVAL => io.omap_remove(&at, kind.object(), key).await?,
                 Err(why) => return Err(Fail::new(why.errno, why.text)),
             }
@@ -229,7 +229,7 @@ async fn load(desk: &Desk, kind: Kind) -> Result<BTreeMap<String, (Level, Schedu
     Ok(found)
 }
 
-/// Looks which pools, namespaces or images the schedules are about.
+/// Lists the pools, namespaces or images that the schedules are about.
 async fn retarget(desk: &Desk, kind: Kind, anew: bool) -> Result<(), Fail> {
     let io = desk.io();
     let mut found = BTreeMap::new();
@@ -275,7 +275,7 @@ async fn targets(io: &Io, kind: Kind, at: &Place, pool_name: &str, found: &mut B
     Ok(())
 }
 
-/// Sees to it that the loop runs if there are schedules.
+/// Starts the loop if there are schedules and it does not run.
 fn work(desk: &Desk, kind: Kind) {
     let mut all = desk.schedules(kind).borrow_mut();
     if all.is_empty() || std::mem::replace(&mut all.at_work, true) {
@@ -309,7 +309,7 @@ fn start_due(desk: &Desk, kind: Kind) {
             Some(next) => drop(all.targets.get_mut(&target).map(|due| due.at = next)),
             None => drop(all.targets.remove(&target)),
         }
-        // One that takes longer than its interval is not begun twice.
+        // Work that takes longer than its interval is not begun twice.
         if !all.busy.insert(target.clone()) {
             continue;
         }

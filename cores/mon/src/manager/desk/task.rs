@@ -1,4 +1,4 @@
-//! A task: what is to be done to an image, in the shape that Ceph's manager stores and shows it.
+//! A task: the work on one image, in the shape that Ceph's manager stores and shows it.
 
 use super::Action;
 use super::text::line;
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use std::time::Duration;
 use types::{Errno, UTime};
 
-/// How long a task that failed is left alone: so long for each attempt, at most ten times as long.
+/// How long a failed task rests: so long for each attempt, at most ten times as long.
 const RETRY: Duration = Duration::from_secs(30);
 const RETRY_MOST: u32 = 10;
 
@@ -21,7 +21,7 @@ const ACTIONS: [Action; 6] = [
     Action::MigrationAbort,
 ];
 
-/// What a task is about.
+/// The image that a task is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Refs {
     pub(super) action: Action,
@@ -47,7 +47,7 @@ impl Action {
         ACTIONS.into_iter().find(|a| a.text() == text)
     }
 
-    /// What Ceph's library says of this when it fails.
+    /// What Ceph's library says when this work fails.
     fn failed(self) -> &'static str {
         match self {
             Self::Flatten => "error flattening image",
@@ -87,7 +87,7 @@ impl Refs {
         })
     }
 
-    /// Whether an order for `asked` is the same; an image that does not exist any more has no id.
+    /// Says whether an order for `asked` is the same. An image that no longer exists has no id.
     pub(super) fn is(&self, asked: &Self) -> bool {
         let id = asked.image_id.is_none() || asked.image_id == self.image_id;
         id && Self { image_id: None, ..self.clone() } == Self { image_id: None, ..asked.clone() }
@@ -98,7 +98,7 @@ impl Refs {
     }
 }
 
-/// What is to be done to an image.
+/// The work on one image.
 #[derive(Clone, Debug)]
 pub(super) struct Task {
     pub(super) sequence: u64,
@@ -109,7 +109,7 @@ pub(super) struct Task {
     pub(super) why: Option<String>,
     pub(super) attempts: u32,
     pub(super) again: Option<UTime>,
-    /// While it runs.
+    /// Its progress, while it runs.
     pub(super) running: Option<Progress>,
     pub(super) cancelled: bool,
 }
@@ -144,7 +144,7 @@ impl Task {
         all
     }
 
-    /// An attempt ended; when the next one may be made, if it failed.
+    /// Notes the end of an attempt. A failed one sets when the next may be made.
     pub(super) fn tried(&mut self, why: Option<&Fail>, now: UTime) {
         self.running = None;
         self.why = why.map(|fail| self.text_of(fail));
@@ -152,7 +152,7 @@ impl Task {
         self.again = Some(now.plus(RETRY * self.attempts.min(RETRY_MOST)));
     }
 
-    /// A failure as Ceph's library says it, with what was the matter.
+    /// A failure as Ceph's library says it, with the cause.
     pub(super) fn text_of(&self, fail: &Fail) -> String {
         let (errno, context, what) = (fail.errno.0, self.refs.action.failed(), &fail.what);
         let kind = match fail.errno {
@@ -174,7 +174,7 @@ impl Task {
         About { message: self.message.clone(), refs }
     }
 
-    /// As it is stored: what is only known to the manager that runs it is left out.
+    /// The task as it is stored, without what only this manager knows.
     pub(super) fn to_store(&self) -> String {
         line(&Self::new(self.sequence, self.id.clone(), self.message.clone(), self.refs.clone()).to_json())
     }

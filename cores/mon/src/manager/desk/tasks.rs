@@ -13,12 +13,12 @@ use node::Level;
 use std::collections::{BTreeMap, VecDeque};
 use types::{Errno, UTime};
 
-/// The object that keeps a pool's and namespace's tasks.
+/// The object that keeps the tasks of a pool and namespace.
 const OBJECT: &str = "rbd_task";
-/// Tasks that are done and remembered: a command that is sent again gets the same answer.
+/// Done tasks that are remembered, so that a command that is sent again gets the same answer.
 const REMEMBERED: usize = 50;
 
-/// All tasks.
+/// All tasks of the manager.
 #[derive(Default)]
 pub(super) struct Tasks {
     waiting: BTreeMap<u64, Task>,
@@ -41,7 +41,7 @@ impl Tasks {
         self.waiting.values().find(|t| t.id == id)
     }
 
-    /// The next one to try.
+    /// The next task to try.
     fn due(&self, now: UTime) -> Option<&Task> {
         self.waiting.values().find(|t| !t.cancelled && t.again.is_none_or(|again| again <= now))
     }
@@ -56,14 +56,14 @@ impl Tasks {
         }
     }
 
-    /// How far the one that runs is, by its id.
+    /// How far the running task is, from 0 to 1, by its id.
     pub(super) fn share(&self) -> Option<(&str, f64)> {
         let running = self.waiting.values().find_map(|t| Some((t, t.running.as_ref()?)));
         running.map(|(task, progress)| (task.id.as_str(), progress.share()))
     }
 }
 
-/// `[POOL/[NAMESPACE/]]IMAGE`: pool, namespace, image.
+/// Parses `[POOL/[NAMESPACE/]]IMAGE`: pool, namespace, image.
 fn parse_spec(spec: &str) -> Result<(String, String, String), Refusal> {
     let parts: Vec<&str> = spec.split('/').collect();
     let good = parts.iter().all(|p| !p.is_empty()) && !parts.last().is_some_and(|p| p.contains('@'));
@@ -141,7 +141,7 @@ async fn look(io: &Io, at: &Place, name: &str) -> Result<Option<Image>, Fail> {
     }
 }
 
-/// Whether a step of a migration can be made; and what it is called.
+/// Checks whether a step of a migration can be made, and gives its name.
 fn may_go_on(io: &Io, action: Action, what: &str, migration: Option<Migration>) -> Result<String, Refusal> {
     let Some(migration) = migration else { refuse!(EINVAL, "[errno 22] RBD invalid argument (Image {what} is not migrating)") };
     if let Some(refusal) = migration.refusal() {
@@ -170,7 +170,7 @@ fn may_go_on(io: &Io, action: Action, what: &str, migration: Option<Migration>) 
     }
 }
 
-/// Writes a task down, then it counts.
+/// Writes a task down. Then it counts.
 async fn enter(desk: &Desk, at: &Place, message: String, refs: Refs) -> Outcome {
     let sequence = {
         let mut tasks = desk.0.tasks.borrow_mut();
@@ -203,7 +203,7 @@ pub(super) async fn cancel(desk: &Desk, id: &str, may: &May) -> Outcome {
     let found = desk.0.tasks.borrow().by_id(id).filter(|t| may(&t.refs.pool, &t.refs.nspace)).cloned();
     let Some(task) = found else { refuse!(ENOENT, "No such task {id}") };
     let at = place(desk.io(), &task.refs.pool, &task.refs.nspace)?;
-    // Not written down any more, it is not begun again whatever happens.
+    // A task that is not written down is not begun again, whatever happens.
     desk.io().omap_remove(&at, OBJECT, task.key()).await.optional()?;
     let mut tasks = desk.0.tasks.borrow_mut();
     let Some(now) = tasks.waiting.get_mut(&task.sequence) else { return Ok(Reply::default()) };
@@ -241,7 +241,7 @@ pub(super) async fn load(desk: &Desk) -> Result<(), Fail> {
     Ok(())
 }
 
-/// Sees to it that the loop runs if there is something to do.
+/// Starts the loop if there is something to do and it does not run.
 fn work(desk: &Desk) {
     let mut tasks = desk.0.tasks.borrow_mut();
     if tasks.is_empty() || std::mem::replace(&mut tasks.at_work, true) {
@@ -285,7 +285,7 @@ async fn attempt(desk: &Desk, task: Task) {
         Some(_) if cancelled => {}
         Some(text) => desk.note(Note::Failed(task.id.clone(), task.about(), text)),
     }
-    // As long as it is written down it may be done twice, which changes nothing.
+    // While the task is written down it may be done twice, which changes nothing.
     let erased = if over { io.omap_remove(&at, OBJECT, task.key()).await.optional() } else { Ok(None) };
     let mut tasks = desk.0.tasks.borrow_mut();
     let well = result.is_ok();
@@ -320,7 +320,7 @@ async fn execute(io: &Io, at: &Place, refs: &Refs, progress: &Progress) -> Resul
     }
 }
 
-/// The target of a migration; one of which no name tells any more was left by an earlier attempt.
+/// Finds the target of a migration. One that no name leads to was left by an earlier attempt.
 async fn target(io: &Io, at: &Place, refs: &Refs) -> Result<(Place, String), Fail> {
     let found = migrate::by_name(io, at, refs.image()).await?.map(|migration| migration.target);
     match (found, &refs.image_id) {
@@ -330,7 +330,7 @@ async fn target(io: &Io, at: &Place, refs: &Refs) -> Result<(Place, String), Fai
     }
 }
 
-/// Whether trying again makes no sense: what was to be done is done, or cannot be.
+/// Says whether another attempt makes no sense: the work is done already, or cannot be done.
 fn is_final(action: Action, fail: &Fail) -> bool {
     let remove = matches!(action, Action::Remove | Action::TrashRemove);
     [Errno::ENOENT, Errno::EOPNOTSUPP].contains(&fail.errno) || fail.errno == Errno::EINVAL && !remove

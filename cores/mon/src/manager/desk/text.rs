@@ -1,11 +1,12 @@
-//! JSON in the shape that Ceph's manager writes: what is stored can be read, and what is shown compared, byte by byte.
+//! JSON in the shape that Ceph's manager writes, so that stored values can be read and shown ones compared byte by
+//! byte.
 
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 use std::io::{Result, Write};
 
-/// `{"a": 1, "b": [1, 2]}`.
+/// The layout `{"a": 1, "b": [1, 2]}`.
 struct Spaced;
 
 impl Formatter for Spaced {
@@ -28,12 +29,12 @@ fn with(value: &Value, formatter: impl Formatter) -> String {
     String::from_utf8(out).expect("JSON is text")
 }
 
-/// On one line.
+/// JSON on one line.
 pub(super) fn line(value: &Value) -> String {
     with(value, Spaced)
 }
 
-/// Indented, names in their order.
+/// JSON that is indented, with names in order.
 pub(super) fn indented(value: &Value) -> String {
     let mut sorted = value.clone();
     sorted.sort_all_objects();
