@@ -5,25 +5,26 @@ use std::collections::VecDeque;
 use std::io::IoSlice;
 use types::Rope;
 
-/// Pieces that one system call takes at most: the kernel's limit is 1024; beyond some dozens nothing is gained.
+/// Most pieces of one system call. The kernel's limit is 1024; beyond some dozens nothing is gained.
 pub(crate) const MOST_PIECES: usize = 256;
 
 /// Bytes in order, taken from the front.
 #[derive(Debug, Default)]
 pub(crate) struct Chain {
     pieces: VecDeque<Bytes>,
-    /// Bytes of the first piece that are taken already. They stay allocated and in place: the kernel may be reading on.
+    /// Bytes of the first piece that are taken already. They stay allocated and in place, because the kernel may still
+    /// read them.
     taken: usize,
     len: usize,
 }
 
 impl Chain {
-    /// Nothing yet, with room for so many pieces.
+    /// Makes an empty chain with room for so many pieces.
     pub(crate) fn with_capacity(pieces: usize) -> Self {
         Self { pieces: VecDeque::with_capacity(pieces), ..Self::default() }
     }
 
-    /// Whether nothing is left.
+    /// Says whether nothing is left.
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -48,7 +49,7 @@ impl Chain {
         self.pieces.iter().take(MOST_PIECES).enumerate().map(move |(i, p)| if i == 0 { &p[taken..] } else { &p[..] })
     }
 
-    /// The same for a vectored write.
+    /// The front of what is left, for a vectored write.
     pub(crate) fn io_slices(&self) -> Vec<IoSlice<'_>> {
         self.slices().map(IoSlice::new).collect()
     }

@@ -1,4 +1,4 @@
-//! Work that a machine puts out: short work at once, long work on threads.
+//! Does the work that a machine puts out: short work at once, long work on threads.
 
 use crate::mailbox::Poster;
 use node::{Compute, Input};
@@ -7,9 +7,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
-/// Work up to this is done by the reactor itself, nanoseconds: a hand-over to another thread and back costs about as much.
+/// Nanoseconds of work that the reactor does itself at most. A hand-over to another thread and back costs about as
+/// much.
 const AT_ONCE: u64 = 50_000;
-/// Threads at most. Each queue keeps to one of them, so its work is done in order.
+/// Most threads. Each queue keeps to one of them, so its work is done in order.
 const THREADS: usize = 4;
 
 struct Worker {
@@ -21,7 +22,8 @@ struct Worker {
 pub(crate) struct Computer {
     poster: Poster,
     workers: Vec<Worker>,
-    /// Work of a queue that is with a thread: until it is back, short work of that queue goes the same way.
+    /// Number of pieces of work of each queue that are with a thread. Until they are back, short work of the queue goes
+    /// the same way.
     away: BTreeMap<u32, usize>,
 }
 
@@ -30,7 +32,7 @@ impl Computer {
         Self { poster, workers: Vec::new(), away: BTreeMap::new() }
     }
 
-    /// Does the work, or has it done. What is done at once is told at once.
+    /// Does the work at once and tells the result, or gives it to a thread.
     pub(crate) fn take(&mut self, compute: Compute, inputs: &mut Vec<Input>) -> Result<(), String> {
         if compute.nanos <= AT_ONCE && !self.away.contains_key(&compute.queue) {
             let Compute { token, work, .. } = compute;
@@ -42,7 +44,7 @@ impl Computer {
         sent.map_err(|_| "a thread for long work has ended".to_owned())
     }
 
-    /// A result of this queue has come back.
+    /// Notes that a result of this queue has come back.
     pub(crate) fn back(&mut self, queue: u32) {
         if let Some(n) = self.away.get_mut(&queue) {
             *n -= 1;
@@ -52,7 +54,7 @@ impl Computer {
         }
     }
 
-    /// The thread of a queue; threads begin when they are needed.
+    /// Gives the thread of a queue. Threads begin when they are needed.
     fn worker(&mut self, queue: u32) -> Result<&Worker, String> {
         let most = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS);
         let at = queue as usize % most;
@@ -67,14 +69,14 @@ impl Computer {
     }
 }
 
-/// One piece of work on a thread of its own. What panics ends the machine, not this thread alone.
+/// Does one piece of work on a thread. A panic ends the machine, not this thread alone.
 fn carry_out(compute: Compute, poster: &Poster) {
     let Compute { token, queue, work, .. } = compute;
     poster.computed(token, queue, catch_unwind(AssertUnwindSafe(work)).ok());
 }
 
 impl Drop for Computer {
-    /// Waits for what is being done; its results go nowhere.
+    /// Waits for the work under way. Its results go nowhere.
     fn drop(&mut self) {
         for Worker { work, thread } in self.workers.drain(..) {
             drop(work);

@@ -15,9 +15,9 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 pub struct DeviceOptions {
     /// Bytes that a file may grow to. A block device has its own size.
     pub capacity: u64,
-    /// Make the file if it is not there.
+    /// Whether to make the file if it does not exist.
     pub create: bool,
-    /// Try to go around the page cache.
+    /// Whether to try direct IO, around the page cache.
     pub direct: bool,
 }
 
@@ -30,22 +30,22 @@ impl Default for DeviceOptions {
 /// Why a device does not open. The texts name the path.
 #[derive(Debug)]
 pub enum DeviceError {
-    /// Another process that lives (or this one) has it open.
+    /// Another living process, or this one, has it open.
     InUse {
-        /// What was to be opened.
+        /// The path that was to be opened.
         path: PathBuf,
-        /// Who holds it, if the system tells.
+        /// The process that holds it, if the system tells.
         pid: Option<u32>,
     },
-    /// Neither a file nor a block device.
+    /// The path is neither a file nor a block device.
     NotADisk(PathBuf),
-    /// The system refused.
+    /// The system refused a call.
     System {
         /// What was tried.
         what: &'static str,
-        /// On what.
+        /// The path on which it was tried.
         path: PathBuf,
-        /// How it was refused.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -61,10 +61,10 @@ impl fmt::Display for DeviceError {
     }
 }
 
-// The cause is in its own text, so it is no source, which many would print once more.
+// The error's text has its cause already. As a source, many programs would print it once more.
 impl std::error::Error for DeviceError {}
 
-/// A disk that is open and locked until it is dropped.
+/// A disk that is open, and locked until it is dropped.
 #[derive(Debug)]
 pub struct Device {
     inner: Arc<Inner>,
@@ -75,17 +75,17 @@ pub struct Device {
 pub(crate) struct Inner {
     pub(crate) file: File,
     path: PathBuf,
-    /// Capacity in bytes; `None` for a file without limit.
+    /// Capacity in bytes; none for a file without limit.
     capacity: u64,
     block_device: bool,
     direct: bool,
-    /// One durable write also makes durable what was completed before it: see [`one_flush_covers_all`].
+    /// Whether a durable write also makes durable what was completed before it. See [`one_flush_covers_all`].
     pub(crate) covering: bool,
-    /// The kernel knows durable writes (RWF_DSYNC).
+    /// Whether the kernel knows durable writes (RWF_DSYNC).
     dsync: AtomicBool,
-    /// Writes completed that did not ask to be durable.
+    /// Number of completed writes that did not ask to be durable.
     completed: AtomicU64,
-    /// How many of those are durable.
+    /// Number of those that are durable.
     flushed: AtomicU64,
     /// Error number of the flush that failed; 0 if none did.
     poison: AtomicI32,
@@ -95,7 +95,7 @@ impl Device {
     /// Opens `path` and locks it.
     ///
     /// # Errors
-    /// See [`DeviceError`]. Nothing is changed on the disk, except that the file is made if `create` says so.
+    /// See [`DeviceError`]. Nothing is changed on the disk, but the file is made if `create` says so.
     pub fn open(path: &Path, options: &DeviceOptions) -> Result<Self, DeviceError> {
         let new = options.create && !path.exists();
         let (file, direct) = open_file(path, options)?;
@@ -126,17 +126,17 @@ impl Device {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Where it is.
+    /// The path of the device.
     pub fn path(&self) -> &Path {
         &self.inner.path
     }
 
-    /// Whether it goes around the page cache.
+    /// Says whether the device goes around the page cache.
     pub fn is_direct(&self) -> bool {
         self.inner.direct
     }
 
-    /// Its sizes.
+    /// Gives the sizes of the device, in bytes.
     ///
     /// # Errors
     /// The system does not tell them.
@@ -150,7 +150,7 @@ impl Device {
 }
 
 impl Inner {
-    /// Sizes as the machine sees them.
+    /// Gives the sizes as the machine sees them.
     pub(crate) fn stat(&self) -> io::Result<DiskStat> {
         if self.block_device {
             return Ok(DiskStat { len: self.capacity, capacity: self.capacity, host_free: u64::MAX });
@@ -159,58 +159,58 @@ impl Inner {
         Ok(DiskStat { len: self.file.metadata()?.len(), capacity: self.capacity, host_free: free })
     }
 
-    /// Whether a write that ends at `end` is within what the device may hold.
+    /// Says whether a write that ends at byte `end` fits into the device.
     pub(crate) fn holds(&self, end: u64) -> bool {
         end <= self.capacity
     }
 
-    /// Whether parts of it can be given back to a file system below.
+    /// Says whether parts of it can be given back to a file system below.
     pub(crate) fn has_holes(&self) -> bool {
         !self.block_device
     }
 
-    /// Whether pieces must be at aligned addresses.
+    /// Says whether pieces must be at aligned addresses.
     pub(crate) fn direct(&self) -> bool {
         self.direct
     }
 
-    /// Whether the kernel makes single writes durable.
+    /// Says whether the kernel makes single writes durable.
     pub(crate) fn dsync(&self) -> bool {
         self.dsync.load(Ordering::Relaxed)
     }
 
-    /// It does not: flushes have to do.
+    /// Notes that the kernel does not know durable writes. Flushes are used from now on.
     pub(crate) fn dsync_missing(&self) {
         self.dsync.store(false, Ordering::Relaxed);
     }
 
-    /// A write that did not ask to be durable is complete.
+    /// Notes that a write is complete which did not ask to be durable.
     pub(crate) fn note_completed(&self) {
         self.completed.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// What a flush that begins now will cover.
+    /// Gives a mark of what a flush that begins now will cover.
     pub(crate) fn mark(&self) -> u64 {
         self.completed.load(Ordering::Acquire)
     }
 
-    /// A flush that began at `mark` is done.
+    /// Notes the end of a flush that began at `mark`.
     pub(crate) fn note_flushed(&self, mark: u64) {
         self.flushed.fetch_max(mark, Ordering::AcqRel);
     }
 
-    /// Whether completed writes are not known to be durable.
+    /// Says whether completed writes are not known to be durable.
     pub(crate) fn dirty(&self) -> bool {
         self.flushed.load(Ordering::Acquire) < self.completed.load(Ordering::Acquire)
     }
 
-    /// A flush failed. The kernel forgets what it could not write, so that a later flush would succeed without it:
-    /// nothing on this device can be called durable any more.
+    /// Notes that a flush failed. The kernel forgets what it could not write, and a later flush would succeed without
+    /// it. So nothing on this device can be called durable any more.
     pub(crate) fn note_poisoned(&self, errno: i32) {
         self.poison.store(errno, Ordering::Release);
     }
 
-    /// The error of the flush that failed.
+    /// Gives the error of the flush that failed.
     pub(crate) fn poison(&self) -> Option<DiskError> {
         match self.poison.load(Ordering::Acquire) {
             0 => None,
@@ -219,14 +219,14 @@ impl Inner {
     }
 }
 
-/// Makes the name of a new file durable: flushes of the file itself need not do that.
+/// Makes the name of a new file durable. A flush of the file itself need not do that.
 fn keep_name(path: &Path) -> Result<(), DeviceError> {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let kept = File::open(folder).and_then(|f| f.sync_all());
     kept.map_err(|source| DeviceError::System { what: "flush", path: folder.to_owned(), source })
 }
 
-/// Opens with O_DIRECT if that works for reads, too; says whether it did.
+/// Opens a file with O_DIRECT if reads work with it, too. Says whether it did.
 fn open_file(path: &Path, options: &DeviceOptions) -> Result<(File, bool), DeviceError> {
     let system = |what| move |source| DeviceError::System { what, path: path.to_owned(), source };
     let found = std::fs::metadata(path);
@@ -256,7 +256,7 @@ fn open_file(path: &Path, options: &DeviceOptions) -> Result<(File, bool), Devic
     }
 }
 
-/// Some file systems take O_DIRECT at open and refuse it at the first read.
+/// Says whether direct reads work. Some file systems take O_DIRECT at open and refuse it at the first read.
 fn direct_reads_work(file: &File) -> bool {
     !matches!(file.read_at(&mut Buf::new(ALIGN), 0), Err(e) if e.raw_os_error() == Some(libc::EINVAL))
 }
@@ -269,10 +269,10 @@ fn lock(file: &File, path: &Path) -> Result<(), DeviceError> {
     })
 }
 
-/// Whether a durable direct write ends with a flush of the whole disk and of the file's metadata, and so covers every write
-/// that was completed before. It does on a disk with a volatile cache and without forced unit access, under ext4, XFS
-/// or none: there the kernel commits the file's journal and flushes the cache. With forced unit access only the
-/// write's own blocks are made durable; other file systems are not known well enough.
+/// Says whether a durable direct write covers every write that was completed before it: it ends with a flush of the
+/// whole disk and of the file's metadata. That is so on a disk with a volatile cache and without forced unit access,
+/// under ext4, XFS or none: the kernel commits the file's journal and flushes the cache. With forced unit access only
+/// the write's own blocks become durable. Other file systems are not known well enough.
 fn one_flush_covers_all(file: &File, block_device: bool, device: u64) -> bool {
     const EXT4: i64 = 0xef53;
     const XFS: i64 = 0x5846_5342;

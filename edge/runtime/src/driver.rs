@@ -1,4 +1,4 @@
-//! What the reactor asks of a driver, and the choice between the two.
+//! The interface between the reactor and a driver, and the choice between the two drivers.
 
 use crate::device::Device;
 use crate::sys::EventFd;
@@ -10,11 +10,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use types::Rope;
 
-/// How long what was sent may take to get to the kernel after the machine closed the connection.
+/// Time in which sent bytes may get to the kernel after the machine closed the connection.
 pub(crate) const LINGER: Duration = Duration::from_secs(1);
-/// How long to leave a listener alone after the system had no descriptor for a connection.
+/// Pause of a listener after the system had no descriptor for a connection.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// Inputs of one round at most, so that a round stays short; the rest follows in the next.
+/// Most inputs of one round, so that a round stays short. The rest follows in the next.
 pub(crate) const MOST_INPUTS: usize = 1024;
 
 /// What both drivers are made of.
@@ -28,22 +28,23 @@ pub(crate) struct Parts {
     pub(crate) spin: Option<Duration>,
 }
 
-/// Carries the outputs of a machine out and brings its inputs in. A driver that is dropped takes every buffer back from the
-/// kernel first.
+/// Carries the outputs of a machine out and brings its inputs in. A driver that is dropped first takes every buffer
+/// back from the kernel.
 pub(crate) trait Driver {
     /// Opens a connection.
     fn connect(&mut self, conn: ConnId, to: SocketAddr);
     /// Receives into `buf`. The buffer of a connection that is gone is dropped.
     fn receive(&mut self, conn: ConnId, buf: Buf);
-    /// Queues `data`; it goes out at the next [`Driver::wait`].
+    /// Queues `data`. It goes out at the next [`Driver::wait`].
     fn send(&mut self, conn: ConnId, data: Rope);
-    /// Closes, when what was queued is out.
+    /// Closes the connection once the queued data is out.
     fn close(&mut self, conn: ConnId);
     /// Begins a disk request.
     fn disk(&mut self, request: DiskRequest);
-    /// Carries out what is queued, waits for the first input, a wake-up or `until`, and appends the inputs that are there.
+    /// Carries out what is queued. Waits for the first input, a wake-up or `until`, and appends the inputs that are
+    /// there.
     fn wait(&mut self, until: Mono, inputs: &mut Vec<Input>) -> io::Result<()>;
-    /// Whether something that was sent is not yet with the kernel.
+    /// Says whether something that was sent is not yet with the kernel.
     fn unsent(&self) -> bool;
 }
 
@@ -52,7 +53,7 @@ pub(crate) fn now() -> Mono {
     Mono(crate::sys::monotonic())
 }
 
-/// A driver, and a sentence about which one and why.
+/// Chooses a driver. The sentence says which one and why.
 pub(crate) fn choose(choice: Choice, parts: Parts) -> io::Result<(Box<dyn Driver>, String)> {
     if choice == Choice::Epoll {
         return Ok((Box::new(epoll::Epoll::new(parts)?), "driver: epoll and disk threads, as configured".into()));

@@ -1,5 +1,5 @@
-//! A disk request on its way: which system calls it takes, in which order, and what their results mean. Both drivers
-//! run the same jobs; they differ in how a system call is made.
+//! A disk request under way: which system calls it takes, in which order, and what their results mean. Both drivers run
+//! the same jobs. They differ in how a system call is made.
 
 use crate::chain::Chain;
 use crate::device::Inner;
@@ -11,13 +11,13 @@ use types::Rope;
 
 /// The system call that a job needs next.
 pub(crate) enum Step<'a> {
-    /// Fill the memory from `offset`.
+    /// Fill the memory from byte `offset` on.
     Read { offset: u64, into: &'a mut [u8] },
-    /// Write the front of the chain at `offset`, durable if `dsync`.
+    /// Write the front of the chain at byte `offset`, durably if `dsync`.
     Write { offset: u64, from: &'a Chain, dsync: bool },
-    /// fdatasync
+    /// Flush the device (fdatasync).
     Sync,
-    /// Make a hole.
+    /// Make a hole of `len` bytes at byte `offset`.
     Trim { offset: u64, len: u64 },
 }
 
@@ -33,16 +33,16 @@ pub(crate) struct Job {
     token: Token,
     pub(crate) device: Arc<Inner>,
     work: Work,
-    /// What a flush that this job does will cover.
+    /// What a flush of this job will cover.
     mark: u64,
-    /// What is written, kept until the job is dropped. Never read.
+    /// The bytes that are written, kept until the job is dropped. Never read.
     _held: Rope,
 }
 
 /// The devices of a machine.
 pub(crate) type Devices = BTreeMap<DeviceId, Arc<Inner>>;
 
-/// A request is over at once, or it is a job.
+/// Begins a request. Gives its end if it is over at once, else a job.
 pub(crate) fn begin(devices: &Devices, request: DiskRequest) -> Result<Job, DiskDone> {
     let DiskRequest { token, device, op } = request;
     let done = |result| Err(DiskDone { token, result });
@@ -85,12 +85,12 @@ fn aligned(offset: u64, len: usize) -> bool {
 }
 
 impl Job {
-    /// Whether it only reads.
+    /// Says whether the job only reads.
     pub(crate) fn is_read(&self) -> bool {
         matches!(self.work, Work::Read { .. })
     }
 
-    /// Bytes that it reads in all; 0 if it does something else.
+    /// Bytes that the job reads in all; 0 if it does something else.
     pub(crate) fn reads(&self) -> usize {
         match &self.work {
             Work::Read { buf, .. } => buf.len(),
@@ -108,8 +108,8 @@ impl Job {
         }
     }
 
-    /// Takes in what the system call of the last [`Job::step`] gave: bytes moved, or an error number. `None` if another
-    /// step is needed. What was written stays with the job, so that the thread that drops the job lets go of it.
+    /// Takes the result of the last [`Job::step`]'s system call: bytes moved, or an error number. None if another step
+    /// is needed. The bytes that were written stay with the job, so that the thread that drops the job frees them.
     pub(crate) fn advance(&mut self, result: Result<usize, i32>) -> Option<DiskDone> {
         let moved = match result {
             Ok(moved) => moved,
@@ -117,7 +117,7 @@ impl Job {
             Err(errno) => return self.failed(errno),
         };
         match &mut self.work {
-            // The end of the file comes before the end of what was asked for.
+            // The end of the file comes before the end of the request.
             Work::Read { .. } if moved == 0 => self.end(Err(DiskError::Io(libc::ENODATA))),
             Work::Read { buf, done, .. } => {
                 *done += moved;
@@ -137,13 +137,13 @@ impl Job {
         }
     }
 
-    /// The buffer of a read is full.
+    /// Ends a read whose buffer is full.
     fn read(&mut self) -> Option<DiskDone> {
         let Work::Read { buf, .. } = std::mem::replace(&mut self.work, Work::Sync) else { unreachable!("only reads are read") };
         self.end(Ok(DiskOutput::Read(buf)))
     }
 
-    /// All bytes of a write are with the kernel.
+    /// Goes on when the kernel has all bytes of a write.
     fn written(&mut self) -> Option<DiskDone> {
         let &mut Work::Write { durable, dsync, .. } = &mut self.work else { unreachable!("only writes are written") };
         if !durable {
@@ -173,7 +173,7 @@ impl Job {
             // A part may have been written.
             Work::Write { .. } => self.device.note_completed(),
             Work::Read { .. } => {}
-            // The space stays with the file, which is no harm to what it holds.
+            // The space stays with the file. That does no harm to what it holds.
             Work::Trim { .. } => return self.end(Ok(DiskOutput::Done)),
         }
         self.end(Err(disk_error(errno)))
@@ -184,7 +184,7 @@ impl Job {
     }
 }
 
-/// Error numbers as the machine sees them.
+/// Converts an error number to the machine's error.
 fn disk_error(errno: i32) -> DiskError {
     match errno {
         libc::ENOSPC | libc::EDQUOT | libc::EFBIG => DiskError::NoSpace,
@@ -192,8 +192,8 @@ fn disk_error(errno: i32) -> DiskError {
     }
 }
 
-/// The bytes to write, and all that must be kept meanwhile. Direct IO wants pieces at aligned addresses and of aligned
-/// lengths: runs of others are copied.
+/// Gives the bytes to write, and all that must be kept meanwhile. Direct IO wants pieces at aligned addresses and of
+/// aligned lengths. Runs of others are copied.
 fn chain(data: Rope, direct: bool) -> (Chain, Rope) {
     let mut out = Chain::with_capacity(data.pieces().len());
     if !direct {

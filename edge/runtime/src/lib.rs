@@ -15,11 +15,12 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! Two drivers do the work behind one small trait. *io_uring* has network and disk in one ring: one system call for each
-//! round. *epoll* does the network itself and gives the disk to threads; it is for systems that forbid io_uring, and
-//! for disks without direct IO. Both pass the same tests.
+//! Two drivers do the work behind one small trait. *io_uring* has network and disk in one ring: one system call for
+//! each round. *epoll* does the network itself and gives the disk to threads; it is for systems that forbid io_uring,
+//! and for disks without direct IO. Both pass the same tests.
 //!
-//! A durable write is durable with everything that was completed before it on its device; see `device` for what that takes.
+//! A durable write is durable with everything that was completed before it on its device; see `device` for what that
+//! takes.
 
 mod chain;
 mod compute;
@@ -48,7 +49,7 @@ use std::net::TcpListener;
 use std::time::Duration;
 use types::UTime;
 
-/// Which driver.
+/// The choice of a driver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Choice {
     /// io_uring where it works and every device does direct IO, else epoll.
@@ -73,9 +74,9 @@ impl std::str::FromStr for Choice {
     }
 }
 
-/// Takes the lines of a machine's log. Lines above the level are not given to it.
+/// Takes the lines of a machine's log. It gets no lines above the level.
 pub trait LogSink: Send {
-    /// One line, said at `wall`.
+    /// Takes one line, said at `wall`.
     fn line(&mut self, wall: UTime, line: &LogLine);
 }
 
@@ -87,29 +88,30 @@ impl<F: FnMut(UTime, &LogLine) + Send> LogSink for F {
 
 /// What a machine is run with.
 pub struct Setup {
-    /// Ports; they must listen already.
+    /// The listeners. They must listen already.
     pub listeners: Vec<(ListenerId, TcpListener)>,
-    /// Disks.
+    /// The disks.
     pub devices: Vec<(DeviceId, Device)>,
-    /// Which driver.
+    /// The choice of the driver.
     pub driver: Choice,
     /// Requests from other threads.
     pub inbox: Option<Inbox>,
-    /// The machine's own address for mail, and where it gives its mail. Who is to receive, too, is registered there with the inbox's caller.
+    /// The machine's own address for mail, and the office through which it sends. Receivers are registered at the
+    /// office with the caller of their inbox.
     pub post: Option<(MailId, PostOffice)>,
     /// Where log lines go.
     pub log: Box<dyn LogSink>,
     /// Least important level that is logged, until the machine sets another.
     pub level: Level,
-    /// How long to look for more work before sleeping, while there is work. Saves a wake-up, burns a processor. Zero: never; `None`: some
-    /// hundred microseconds, for a client that does one thing at a time.
+    /// How long to look for more work before sleeping, while there is work. It saves a wake-up and burns a processor.
+    /// Zero: never. None: some hundred microseconds, for a client that does one thing at a time.
     pub spin: Option<Duration>,
-    /// Connections at most; further ones wait in the kernel's queue.
+    /// Most connections. Further ones wait in the kernel's queue.
     pub max_connections: usize,
 }
 
 impl Setup {
-    /// No ports, no disks, nothing logged.
+    /// Makes a setup without listeners and disks that logs nothing.
     pub fn new() -> Self {
         Self {
             listeners: Vec::new(),
@@ -131,7 +133,7 @@ impl Default for Setup {
     }
 }
 
-/// Whether io_uring works here, with all that the driver needs.
+/// Says whether io_uring works here, with all that the driver needs.
 ///
 /// # Errors
 /// What the system says.

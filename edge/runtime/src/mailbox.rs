@@ -1,4 +1,4 @@
-//! Requests from other threads of the process to a machine, and the answers.
+//! The mailbox: requests from other threads of the process to a machine, and the answers.
 
 use crate::compute::Computer;
 use crate::sys::EventFd;
@@ -9,10 +9,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Requests that may wait; beyond that callers are told that the daemon is busy.
+/// Most requests that may wait. Beyond that callers are told that the daemon is busy.
 const MOST_WAITING: usize = 1024;
 
-/// What a machine answered.
+/// The answer of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// 0, or a negative error number.
@@ -28,7 +28,7 @@ pub enum CallError {
     Busy,
     /// The daemon has ended.
     Stopped,
-    /// It did not answer in time.
+    /// The daemon did not answer in time.
     TimedOut,
 }
 
@@ -53,7 +53,7 @@ enum Posted {
         from: MailId,
         mail: Mail,
     },
-    /// `None`: the work panicked.
+    /// The result of work; none if the work panicked.
     Computed {
         token: Token,
         queue: u32,
@@ -65,13 +65,13 @@ enum Posted {
 #[derive(Default)]
 struct Queue {
     waiting: VecDeque<Posted>,
-    /// How many of them are calls.
+    /// Number of waiting requests that are calls.
     calls: usize,
     /// The newest share of memory, if the machine was not told yet.
     memory: Option<MemoryShare>,
-    /// What it said last of its memory.
+    /// What the machine said last about the memory that it wants.
     wish: Option<MemoryWish>,
-    /// The driver has ended: nobody will look any more.
+    /// Whether the driver has ended. Nobody will look any more.
     closed: bool,
 }
 
@@ -81,12 +81,12 @@ struct Shared {
 }
 
 impl Shared {
-    /// A thread that panicked while it held the queue cannot have left it half changed.
+    /// Locks the queue. A thread that panicked while it held the lock cannot have left it half changed.
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Leaves what is never refused, and wakes the machine once. What a machine that has ended is sent is lost.
+    /// Leaves what is never refused, and wakes the machine once. What is sent to a machine that has ended is lost.
     fn leave(&self, posted: impl IntoIterator<Item = Posted>) {
         let mut queue = self.queue();
         if !queue.closed {
@@ -116,7 +116,7 @@ impl Shared {
 #[derive(Clone)]
 pub struct Caller(Arc<Shared>);
 
-/// The end for the driver; goes into [`crate::Setup`].
+/// The end for the driver. It goes into [`crate::Setup`].
 pub struct Inbox {
     shared: Arc<Shared>,
     open: HashMap<CallId, SyncSender<Answer>>,
@@ -145,7 +145,7 @@ impl Caller {
         })
     }
 
-    /// Sends `command` and gives where the answer will come; the channel is cut if the daemon ends before.
+    /// Sends `command` and gives the channel of the answer. The channel is cut if the daemon ends before.
     ///
     /// # Errors
     /// [`CallError::Busy`], [`CallError::Stopped`]
@@ -155,7 +155,7 @@ impl Caller {
         Ok(answer)
     }
 
-    /// Sends [`Input::Memory`]; one that the machine has not taken yet is forgotten.
+    /// Sends [`Input::Memory`]. It replaces a share that the machine has not taken yet.
     ///
     /// # Errors
     /// [`CallError::Stopped`]
@@ -170,7 +170,7 @@ impl Caller {
         Ok(())
     }
 
-    /// What the machine said last of its memory, if it said anything.
+    /// Gives what the machine said last about the memory that it wants, if it said anything.
     pub fn memory_wish(&self) -> Option<MemoryWish> {
         self.0.queue().wish
     }
@@ -181,12 +181,12 @@ impl Caller {
     }
 }
 
-/// Where threads that work for a machine leave what they made.
+/// The place where threads that work for a machine leave their results.
 #[derive(Clone)]
 pub(crate) struct Poster(Arc<Shared>);
 
 impl Poster {
-    /// `None` if the work panicked.
+    /// Leaves a result; none if the work panicked.
     pub(crate) fn computed(&self, token: Token, queue: u32, result: Option<Mail>) {
         self.0.leave([Posted::Computed { token, queue, result }]);
     }
@@ -197,12 +197,12 @@ impl Poster {
 pub struct PostOffice(Arc<Mutex<BTreeMap<MailId, Caller>>>);
 
 impl PostOffice {
-    /// From now on, mail to `id` goes to the machine at the other end of `caller`.
+    /// Registers a machine: from now on mail to `id` goes to the other end of `caller`.
     pub fn register(&self, id: MailId, caller: &Caller) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id, caller.clone());
     }
 
-    /// Delivers what `from` sent to one machine, in order; it is woken once.
+    /// Delivers what `from` sent to one machine, in order. The machine is woken once.
     pub(crate) fn deliver(&self, from: MailId, to: MailId, mail: impl IntoIterator<Item = Mail>) {
         let receiver = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&to).cloned();
         if let Some(Caller(shared)) = receiver {
@@ -212,12 +212,12 @@ impl PostOffice {
 }
 
 impl Inbox {
-    /// What is raised when something was posted. The driver takes it down and then looks.
+    /// The event that is raised when something was posted. The driver clears it and then looks.
     pub(crate) fn wake(&self) -> Arc<EventFd> {
         self.shared.wake.clone()
     }
 
-    /// Where threads leave results.
+    /// The place where threads leave results for this machine.
     pub(crate) fn poster(&self) -> Poster {
         Poster(self.shared.clone())
     }
@@ -250,7 +250,7 @@ impl Inbox {
         Ok(())
     }
 
-    /// Keeps what the machine would have of memory for whoever shares it out.
+    /// Keeps the memory that the machine wants, for whoever shares memory out.
     pub(crate) fn wish(&mut self, wish: MemoryWish) {
         self.shared.queue().wish = Some(wish);
     }

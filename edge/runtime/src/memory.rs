@@ -1,14 +1,14 @@
-//! Memory on huge pages, for what asks for their alignment.
+//! Memory on huge pages, for buffers that ask for their alignment.
 //!
-//! A disk takes a bounded number of pieces of memory in one request (254 on virtio): 4 MiB in pages of 4 KiB are eight requests,
-//! on huge pages one. All other memory stays on small pages; `process::refuse_huge_pages` says why.
+//! A disk takes a bounded number of pieces of memory in one request (254 on virtio). So 4 MiB in pages of 4 KiB are
+//! eight requests, and one on huge pages. All other memory stays on small pages; `process::refuse_huge_pages` says why.
 
 use crate::sys;
 use node::HUGE;
 use std::alloc::{GlobalAlloc, Layout};
 
-/// An allocator that maps what is aligned to [`HUGE`], and a multiple of it long, by itself: on huge pages where the kernel has some. It
-/// passes all the rest on. What was mapped goes back to the kernel when it is let go of.
+/// An allocator that maps memory on huge pages, where the kernel has some, for layouts that are aligned to [`HUGE`] and
+/// a multiple of it long. It passes all other layouts on. Mapped memory goes back to the kernel when it is freed.
 pub struct Memory<A>(pub A);
 
 fn is_huge(layout: Layout) -> bool {
@@ -60,11 +60,11 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Memory<A> {
     }
 }
 
-/// Gives free memory of all threads back to the kernel, in a program whose allocator is mimalloc. What a thread has let go of lies with the allocator
-/// until then, which is the same for all, so any thread may do it for the others.
+/// Gives free memory of all threads back to the kernel, in a program whose allocator is mimalloc. Freed memory lies
+/// with the allocator until then, and that is the same one for all threads. So any thread may do it for the others.
 #[cfg(feature = "mimalloc")]
 pub fn give_memory_back() {
-    // For its library, which has the function.
+    // For mimalloc's library, which has the function.
     use mimalloc as _;
     // SAFETY: the declaration is that of mimalloc's header.
     unsafe extern "C" {

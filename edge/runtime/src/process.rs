@@ -1,4 +1,4 @@
-//! What a daemon's process needs from the system around its machines.
+//! What a daemon's process needs from the system around its machines: signals, locks, limits, small pages.
 
 use crate::sys;
 use std::fs::{File, TryLockError};
@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
-/// How long the kernel may take to finish what a dead process had begun.
+/// Time that the kernel may take to finish what a dead process had begun.
 const AFTERMATH: Duration = Duration::from_secs(10);
 
 pub use libc::{SIGINT, SIGTERM};
@@ -16,7 +16,7 @@ pub use libc::{SIGINT, SIGTERM};
 pub struct Signals(());
 
 impl Signals {
-    /// Holds the signals back in this thread and those that it starts from now on: call it before any other thread exists.
+    /// Holds the signals back in this thread and in those that it starts later. Call it before any other thread exists.
     ///
     /// # Errors
     /// The system refuses.
@@ -25,13 +25,13 @@ impl Signals {
         Ok(Self(()))
     }
 
-    /// Waits for the next one and gives its number.
+    /// Waits for the next signal and gives its number.
     pub fn next(&self) -> i32 {
         sys::next_signal()
     }
 }
 
-/// Raises the limit of open files as far as the process may; gives the limit.
+/// Raises the limit of open files as far as the process may, and gives the limit.
 ///
 /// # Errors
 /// The system refuses.
@@ -39,11 +39,11 @@ pub fn raise_file_limit() -> io::Result<u64> {
     sys::raise_file_limit()
 }
 
-/// Asks that this process, and those that it begins, get their memory in small pages, except what [`Memory`](crate::Memory) asks for. For a
-/// server on a virtual machine: a guest gives free memory back to its host in pieces of 2 MiB, and a huge page is always such a piece,
-/// which costs milliseconds to get anew; small pages come from what the guest kept. (Measured: 4 KiB writes on a new cluster take 43 µs
-/// of processor time instead of 57; see docs/benchmarks.md.) Kernels before 6.18 know no exception: where their setting is `always`, all
-/// memory is in small pages.
+/// Asks the kernel for small pages for this process and its children, except for what [`Memory`](crate::Memory) asks
+/// for. It is for a server on a virtual machine: the guest gives free memory back to its host in large pieces, and a
+/// huge page always comes from such a piece, which costs milliseconds to get again. Small pages come from what the
+/// guest kept. `docs/performance/memory.md` has the measurements. Kernels before 6.18 know no exception: where their
+/// setting is `always`, all memory is in small pages.
 ///
 /// # Errors
 /// The system refuses; nothing but speed is lost.
@@ -64,7 +64,7 @@ pub fn host_free(file: &File) -> io::Result<u64> {
     sys::file_system(file).map(|(free, _)| free)
 }
 
-/// The process that holds a whole-file lock on `file`, if the kernel tells (`/proc/locks`).
+/// Finds the process that holds a whole-file lock on `file`, if the kernel tells (`/proc/locks`).
 pub fn lock_holder(file: &File) -> Option<u32> {
     let meta = file.metadata().ok()?;
     let key = format!("{:02x}:{:02x}:{}", libc::major(meta.dev()), libc::minor(meta.dev()), meta.ino());
@@ -77,14 +77,14 @@ pub fn lock_holder(file: &File) -> Option<u32> {
 /// Why [`lock`] failed.
 #[derive(Debug)]
 pub enum LockError {
-    /// Somebody else holds the lock; the process, if the kernel tells.
+    /// Another process holds the lock; its id, if the kernel tells.
     Held(Option<u32>),
     /// The system refuses.
     System(io::Error),
 }
 
-/// Takes a whole-file lock, or says who holds it. When a process is killed, what it had given to io_uring goes on, and keeps its
-/// files open and locked, for a moment: a holder that is dead is waited for.
+/// Takes a whole-file lock, or says who holds it. The requests that a killed process gave to io_uring go on for a
+/// moment and keep its files open and locked. So the lock of a dead holder is waited for.
 ///
 /// # Errors
 /// See [`LockError`].
@@ -97,7 +97,7 @@ pub fn lock(file: &File) -> Result<(), LockError> {
             Err(TryLockError::WouldBlock) => {
                 let holder = lock_holder(file);
                 if holder.is_none_or(is_alive) || begin.elapsed() > AFTERMATH {
-                    // It may have let go between the two looks.
+                    // The holder may have let go between the two looks.
                     return if file.try_lock().is_ok() { Ok(()) } else { Err(LockError::Held(holder)) };
                 }
                 std::thread::sleep(Duration::from_millis(5));
@@ -106,7 +106,7 @@ pub fn lock(file: &File) -> Result<(), LockError> {
     }
 }
 
-/// Whether a process runs. One that is dead but not yet waited for does not.
+/// Says whether a process runs. One that is dead but not yet waited for does not.
 fn is_alive(pid: u32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = status.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());

@@ -1,4 +1,4 @@
-//! The rounds of a machine: inputs in, one turn, outputs out.
+//! The reactor: rounds of inputs in, one turn of the machine, outputs out.
 
 use crate::compute::Computer;
 use crate::driver::{self, Driver, Parts};
@@ -11,10 +11,10 @@ use std::io;
 use std::time::Duration;
 use types::UTime;
 
-/// How long a machine that has stopped may take to get its last words to the kernel.
+/// Time in which a stopped machine may get its last bytes to the kernel.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// Why a machine ended although nobody asked.
+/// Why a machine ended although nobody asked it to.
 #[derive(Debug)]
 pub enum RunError {
     /// The system refuses what the driver needs.
@@ -40,7 +40,7 @@ impl From<io::Error> for RunError {
     }
 }
 
-/// Runs `node` until it has stopped. When this returns, all sockets are closed, and no buffer is in the kernel's hands.
+/// Runs `node` until it has stopped. When this returns, all sockets are closed, and the kernel holds no buffer.
 ///
 /// # Errors
 /// See [`RunError`].
@@ -48,7 +48,7 @@ pub fn run(mut node: Box<dyn Node>, setup: Setup) -> Result<(), RunError> {
     drive(&mut *node, setup)
 }
 
-/// The same for a machine that the caller keeps.
+/// Runs a machine that the caller keeps, as [`run`] does.
 ///
 /// # Errors
 /// See [`RunError`].
@@ -75,7 +75,7 @@ struct Reactor {
     /// Mail of this round.
     outgoing: BTreeMap<MailId, Vec<Mail>>,
     computer: Computer,
-    /// Results of what was computed at once, for the next round.
+    /// Results of work that was done at once, for the next round.
     done: Vec<Input>,
     log: Box<dyn LogSink>,
     level: Level,
@@ -125,7 +125,7 @@ impl Reactor {
         }
     }
 
-    /// Delivers the mail of a round: each receiver is woken once.
+    /// Delivers the mail of a round. Each receiver is woken once.
     fn send_mail(&mut self) {
         let Some((me, office)) = &self.post else { return self.outgoing.clear() };
         while let Some((to, mail)) = self.outgoing.pop_first() {

@@ -1,6 +1,6 @@
-//! Values under small numbers that are used again.
+//! A slab: values under small numbers that are used again.
 
-/// Values by index; a free index is given to the next value.
+/// Values by index. A free index goes to the next value.
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
     slots: Vec<Option<T>>,
@@ -14,7 +14,7 @@ impl<T> Default for Slab<T> {
 }
 
 impl<T> Slab<T> {
-    /// Keeps `value`; gives its index.
+    /// Keeps `value` and gives its index.
     pub(crate) fn insert(&mut self, value: T) -> u32 {
         if let Some(index) = self.free.pop() {
             self.slots[index as usize] = Some(value);
@@ -24,24 +24,24 @@ impl<T> Slab<T> {
         (self.slots.len() - 1) as u32
     }
 
-    /// The value at `index`, if there is one.
+    /// Gives the value at `index`, if there is one.
     pub(crate) fn get(&self, index: u32) -> Option<&T> {
         self.slots.get(index as usize)?.as_ref()
     }
 
-    /// The same, to change it.
+    /// Gives the value at `index` to change it, if there is one.
     pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut T> {
         self.slots.get_mut(index as usize)?.as_mut()
     }
 
-    /// Takes the value out; its index is free from now on.
+    /// Takes the value out. Its index is free from now on.
     pub(crate) fn remove(&mut self, index: u32) -> Option<T> {
         let value = self.slots.get_mut(index as usize)?.take()?;
         self.free.push(index);
         Some(value)
     }
 
-    /// How many values there are.
+    /// Number of values.
     pub(crate) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }

@@ -1,45 +1,47 @@
-//! Looking for work a little longer before sleeping.
+//! Looks for work a little longer before the thread sleeps.
 //!
-//! A wake-up of a sleeping thread costs tens of microseconds of processor time and latency (on a virtual machine; measured with
-//! the example `measure`: an echo takes 20 µs instead of 54, at the same processor time). But looking in vain costs as
-//! much as was looked, so it goes on only while it succeeds often enough.
+//! A wake-up of a sleeping thread costs tens of microseconds of processor time and latency. On a virtual machine the
+//! example `measure` showed an echo of 20 µs instead of 54, at the same processor time. But a look in vain costs as
+//! long as it took. So looks go on only while they succeed often enough.
 //!
-//! One case is worth it without being asked for: a single client that waits for one thing at a time. Nobody else wants the
-//! processor, and what it waits for comes soon: the end of its only write from the disk, or its next request. It shows in rounds that bring next to
-//! nothing for long.
+//! One case is worth a look without being asked for: a single client that does one thing at a time. Nobody else wants
+//! the processor, and what the client waits for comes soon: the end of its only write from the disk, or its own next
+//! request. Such a client shows in rounds that bring next to nothing for long.
 //!
-//! Many clients can look like that, too, where the machine is faster than they are. But what comes sooner than a wake-up takes is better slept for:
-//! several requests then come in one round, which costs less for each. So of the next request it counts as a success only if it was long
-//! in coming.
+//! Many clients can look like that, too, where the machine is faster than they are. But what comes sooner than a
+//! wake-up takes is better slept for: several requests then come in one round, which costs less for each. So the next
+//! request counts as a success only if it was long in coming.
 //!
-//! Who looks lets others run each time: a durable write is ended by a thread of the kernel's, and where the disk's interrupt comes to the processor
-//! that looks, that thread would wait for the end of a time slice (small writes one at a time: 188 µs until durable without, 139 to 165 with,
-//! where the disk takes 115).
+//! Each look yields to other threads. A thread of the kernel ends a durable write. Where the disk's interrupt comes to
+//! the looking processor, that thread would wait for the end of a time slice. `docs/performance/idle.md` has the
+//! measurements.
 
 use node::Mono;
 use std::time::Duration;
 
-/// What a success earns, and what a failure costs: where it was asked for, a quarter of the looks must succeed. For the only client's next
-/// request two fifths must: one by one they are three fifths (the rest are acknowledgements of replies), of sixteen under way a quarter.
+/// What a success earns, and what a failure costs. Where looks were asked for, a quarter of them must succeed. For the
+/// only client's next request two fifths must. (One request at a time: three fifths succeed, the rest are
+/// acknowledgements of replies. Sixteen in flight: a quarter.)
 const ASKED: Price = Price { earned: 3, cost: 1 };
 const UNASKED: Price = Price { earned: 3, cost: 2 };
-/// Credit at most.
+/// Most credit.
 const MOST_CREDIT: u32 = 12;
-/// After so many sleeps without credit, one more try.
+/// After so many sleeps without credit, one more look is tried.
 const RETRY: u32 = 64;
 
-/// How long to look for the end of the only disk request: fast disks make a small write durable within this.
+/// How long to look for the end of the only disk request. Fast disks make a small write durable within this time.
 const DISK: Duration = Duration::from_micros(200);
-/// How long to look for the only client's next request: two of its threads are woken meanwhile.
+/// How long to look for the only client's next request. Two of its threads are woken meanwhile.
 const PEER: Duration = Duration::from_micros(150);
-/// What comes sooner than this was no look at all: the second piece of a request.
+/// What comes sooner than this was no look at all: it is the second piece of a request.
 const AT_ONCE: Duration = Duration::from_micros(10);
-/// What comes later than that, but sooner than this, is better slept for.
+/// What comes later than [`AT_ONCE`] and sooner than this is better slept for.
 const SOON: Duration = Duration::from_micros(45);
-/// Rounds with next to nothing in them before that is done, and what that is: a request in two pieces.
+/// Rounds in a row with next to nothing in them before the only client is looked for; and how much next to nothing is:
+/// a request in two pieces.
 const LONELY: u32 = 512;
 const NEXT_TO_NOTHING: usize = 2;
-/// After a pause as long as this nobody is waiting: what servers tell each other now and then is slept for.
+/// After a pause as long as this nobody is waiting. What servers tell each other now and then is slept for.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// What there is to wait for.
@@ -49,18 +51,18 @@ pub(crate) enum For {
     Disk,
     /// Peers only.
     Peers,
-    /// Many things, or nobody knows.
+    /// Many things, or things unknown.
     Others,
 }
 
-/// See the module.
+/// Decides whether and how long to look.
 #[derive(Debug)]
 pub(crate) struct Spin {
     limit: Duration,
     never: bool,
     /// Rounds in a row that brought next to nothing.
     lonely: u32,
-    /// When there was something to do last.
+    /// When there last was something to do.
     busy: Mono,
     any: Credit,
     next: Credit,
@@ -73,7 +75,7 @@ struct Price {
     cost: u32,
 }
 
-/// How much looking in vain is allowed.
+/// How many looks in vain are allowed.
 #[derive(Debug)]
 struct Credit {
     price: Price,
@@ -112,12 +114,13 @@ pub(crate) struct Look {
     begun: Mono,
     /// When to give up.
     pub(crate) until: Mono,
-    /// It is for the only client's next request, and nobody asked for it.
+    /// Whether it is for the only client's next request, and nobody asked for it.
     unasked: bool,
 }
 
 impl Spin {
-    /// Looks at most for `asked` after there was something to do; not at all if that is nothing; for a lonely client if nothing is asked for.
+    /// Makes a rule. `asked`: looks last at most so long after there was something to do; zero: no looks; none: looks
+    /// for the only client.
     pub(crate) fn new(asked: Option<Duration>) -> Self {
         Self {
             limit: asked.unwrap_or_default(),
@@ -129,7 +132,7 @@ impl Spin {
         }
     }
 
-    /// There were so many things to do.
+    /// Notes that there were so many things to do.
     pub(crate) fn note_busy(&mut self, things: usize) {
         self.note_busy_at(crate::driver::now(), things);
     }
@@ -140,7 +143,7 @@ impl Spin {
         self.busy = now;
     }
 
-    /// Until when to look, if it is worth it.
+    /// Begins a look, if it is worth it.
     pub(crate) fn begin(&mut self, now: Mono, what: For) -> Option<Look> {
         let lonely = self.lonely >= LONELY && !self.never;
         let limit = match what {
@@ -156,7 +159,7 @@ impl Spin {
         credit.allows().then_some(Look { begun: now, until, unasked })
     }
 
-    /// How looking ended.
+    /// Notes how a look ended.
     pub(crate) fn end(&mut self, look: Look, now: Mono, success: bool) {
         let took = now.since(look.begun);
         match look.unasked {

@@ -11,7 +11,7 @@ fn check(value: libc::c_int) -> io::Result<libc::c_int> {
     if value < 0 { Err(io::Error::last_os_error()) } else { Ok(value) }
 }
 
-/// The number of an error, EIO if it has none.
+/// The number of an error; EIO if it has none.
 pub(crate) fn errno(error: &io::Error) -> i32 {
     error.raw_os_error().unwrap_or(libc::EIO)
 }
@@ -21,7 +21,7 @@ pub(crate) fn errno(error: &io::Error) -> i32 {
 pub(crate) struct EventFd(File);
 
 impl EventFd {
-    /// A new one, not raised.
+    /// Makes a counter that is not raised.
     pub(crate) fn new() -> io::Result<Self> {
         // SAFETY: eventfd takes no pointers; the descriptor that it returns is owned by nobody else.
         let fd = unsafe { OwnedFd::from_raw_fd(check(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK))?) };
@@ -38,7 +38,7 @@ impl EventFd {
         let _ = io::Read::read(&mut &self.0, &mut [0; 8]);
     }
 
-    /// For poll.
+    /// The descriptor, for poll.
     pub(crate) fn raw(&self) -> RawFd {
         self.0.as_raw_fd()
     }
@@ -52,7 +52,7 @@ pub(crate) struct RawAddr {
 }
 
 impl RawAddr {
-    /// From an address.
+    /// Converts an address.
     pub(crate) fn new(addr: SocketAddr) -> Self {
         // SAFETY: all-zero bytes are a valid sockaddr_storage.
         let mut storage: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
@@ -72,7 +72,7 @@ impl RawAddr {
         Self { storage, len: len as libc::socklen_t }
     }
 
-    /// Address and length for a system call; valid as long as `self` stays where it is.
+    /// Address and length for a system call. Valid as long as `self` stays where it is.
     pub(crate) fn parts(&self) -> (*const libc::sockaddr, libc::socklen_t) {
         ((&raw const self.storage).cast(), self.len)
     }
@@ -97,7 +97,7 @@ fn ipv6(addr: SocketAddrV6) -> libc::sockaddr_in6 {
     }
 }
 
-/// An unconnected TCP socket of the family of `to`.
+/// Makes an unconnected TCP socket of the family of `to`.
 pub(crate) fn tcp_socket(to: SocketAddr, nonblocking: bool) -> io::Result<OwnedFd> {
     let family = if to.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
     let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | if nonblocking { libc::SOCK_NONBLOCK } else { 0 };
@@ -109,15 +109,17 @@ pub(crate) fn tcp_socket(to: SocketAddr, nonblocking: bool) -> io::Result<OwnedF
     Ok(socket)
 }
 
-/// Takes plain congestion control for what this listener accepts, if all of that comes from this machine.
+/// Takes plain congestion control for the connections that this listener accepts, if all of them come from this
+/// machine.
 pub(crate) fn tune_listener(listener: &TcpListener) {
     if listener.local_addr().is_ok_and(|addr| addr.ip().is_loopback()) {
         do_not_pace(listener);
     }
 }
 
-/// Within a machine nothing is congested, but a system whose default is BBR spreads what is sent over time there, too, with a timer for each
-/// 64 KiB. To be called before there is a connection: one that was paced stays so. Every kernel has `reno`; without it the default will do.
+/// Takes congestion control that does not pace. Within a machine nothing is congested, but a system whose default is
+/// BBR spreads what is sent over time there, too, with a timer for each 64 KiB. Call it before there is a connection:
+/// one that was paced stays so. Every kernel has `reno`; without it the default will do.
 fn do_not_pace(socket: &impl AsRawFd) {
     const PLAIN: &[u8] = b"reno";
     let len = PLAIN.len() as libc::socklen_t;
@@ -125,11 +127,11 @@ fn do_not_pace(socket: &impl AsRawFd) {
     let _ = unsafe { libc::setsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, PLAIN.as_ptr().cast(), len) };
 }
 
-/// Whoever does not answer for so long is gone: keepalive probes begin when nothing came for half of it.
+/// A peer that does not answer for so long is gone. Keepalive probes begin when nothing came for half of it.
 const VANISHED: Duration = Duration::from_secs(60);
 
-/// Sends at once, and lets the kernel notice a peer that vanished without a word: its machine died, a firewall forgot it. Else
-/// an idle connection would stay for as long as nothing is sent.
+/// Sends at once, and lets the kernel notice a peer that vanished without a word: its machine died, a firewall forgot
+/// it. Else an idle connection would stay for as long as nothing is sent.
 pub(crate) fn tune(socket: &impl AsRawFd) -> io::Result<()> {
     let seconds = VANISHED.as_secs() as libc::c_int;
     for (level, name, value) in [
@@ -147,7 +149,7 @@ pub(crate) fn tune(socket: &impl AsRawFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Begins to connect a nonblocking socket; the outcome shows when it becomes writable.
+/// Begins to connect a nonblocking socket. The outcome shows when it becomes writable.
 pub(crate) fn connect(fd: &OwnedFd, to: SocketAddr) -> io::Result<()> {
     let raw = RawAddr::new(to);
     let (addr, len) = raw.parts();
@@ -158,7 +160,7 @@ pub(crate) fn connect(fd: &OwnedFd, to: SocketAddr) -> io::Result<()> {
     }
 }
 
-/// Writes `slices` at `offset`; durable before it returns if `dsync`.
+/// Writes `slices` at byte `offset`; durable before it returns if `dsync`.
 pub(crate) fn write_vectored_at(file: &File, slices: &[io::IoSlice<'_>], offset: u64, dsync: bool) -> io::Result<usize> {
     let flags = if dsync { libc::RWF_DSYNC } else { 0 };
     let (base, count) = (slices.as_ptr().cast::<libc::iovec>(), slices.len().min(libc::UIO_MAXIOV as usize));
@@ -187,7 +189,7 @@ pub(crate) fn file_system(file: &File) -> io::Result<(u64, i64)> {
     Ok(((out.f_bavail as u64).saturating_mul(out.f_bsize as u64), out.f_type as i64))
 }
 
-/// Gives a part of a file back to its file system; it reads as zeros afterwards, and the file keeps its length.
+/// Gives a part of a file back to its file system. It reads as zeros afterwards, and the file keeps its length.
 pub(crate) fn punch_hole(file: &File, offset: u64, len: u64) -> io::Result<()> {
     let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
     let number = |n: u64| i64::try_from(n).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG));
@@ -195,7 +197,7 @@ pub(crate) fn punch_hole(file: &File, offset: u64, len: u64) -> io::Result<()> {
     check(unsafe { libc::fallocate(file.as_raw_fd(), mode, number(offset)?, number(len)?) }).map(drop)
 }
 
-/// A moment of `clock` in nanoseconds.
+/// Nanoseconds of `clock` now.
 fn clock(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: clock_gettime fills one timespec at the address given; it cannot fail for the clocks used here.
@@ -231,20 +233,20 @@ pub(crate) type Ready = libc::epoll_event;
 pub(crate) struct Epoll(OwnedFd);
 
 impl Epoll {
-    /// A new one.
+    /// Makes an instance.
     pub(crate) fn new() -> io::Result<Self> {
         // SAFETY: epoll_create1 takes no pointers; the descriptor that it returns is owned by nobody else.
         Ok(Self(unsafe { OwnedFd::from_raw_fd(check(libc::epoll_create1(libc::EPOLL_CLOEXEC))?) }))
     }
 
-    /// Watches `fd` for `events`, to be told under `key`. It is forgotten when the descriptor is closed.
+    /// Watches `fd` for `events`, to be told under `key`. A closed descriptor is forgotten.
     pub(crate) fn add(&self, fd: RawFd, events: libc::c_int, key: u64) -> io::Result<()> {
         let mut event = libc::epoll_event { events: events as u32, u64: key };
         // SAFETY: epoll_ctl reads one epoll_event at the address given.
         check(unsafe { libc::epoll_ctl(self.0.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &raw mut event) }).map(drop)
     }
 
-    /// Waits at most `timeout` (for ever if `None`) and fills `ready`; gives how many.
+    /// Waits at most `timeout` (for ever if none) and fills `ready`. Gives the number of events.
     pub(crate) fn wait(&self, ready: &mut [Ready], timeout: Option<Duration>) -> io::Result<usize> {
         let result = match self.wait_precise(ready, timeout) {
             Err(e) if matches!(e.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => self.wait_millis(ready, timeout),
@@ -256,7 +258,7 @@ impl Epoll {
         }
     }
 
-    /// epoll_pwait2 (Linux 5.11), with a timeout in nanoseconds.
+    /// Waits with epoll_pwait2 (Linux 5.11), whose timeout is in nanoseconds.
     fn wait_precise(&self, ready: &mut [Ready], timeout: Option<Duration>) -> io::Result<usize> {
         let spec = timeout.map(|t| libc::timespec {
             tv_sec: t.as_secs().min(1 << 40) as libc::time_t,
@@ -270,7 +272,7 @@ impl Epoll {
         if n < 0 { Err(io::Error::last_os_error()) } else { Ok(n as usize) }
     }
 
-    /// The older call, with milliseconds, rounded up so that no deadline is met too early.
+    /// Waits with the older call, whose timeout is in milliseconds, rounded up so that no deadline is met too early.
     fn wait_millis(&self, ready: &mut [Ready], timeout: Option<Duration>) -> io::Result<usize> {
         let millis = timeout.map_or(-1, |t| t.as_nanos().div_ceil(1_000_000).min(i32::MAX as u128) as libc::c_int);
         let (events, room) = (ready.as_mut_ptr(), ready.len().min(4096) as libc::c_int);
@@ -289,7 +291,7 @@ pub(crate) fn hold_signals() -> io::Result<()> {
     }
 }
 
-/// Waits for SIGTERM or SIGINT.
+/// Waits for SIGTERM or SIGINT and gives its number.
 pub(crate) fn next_signal() -> i32 {
     let set = stop_signals();
     let mut signal = 0;
@@ -309,7 +311,7 @@ fn stop_signals() -> libc::sigset_t {
     }
 }
 
-/// Raises the soft limit of open files to the hard one; gives the limit.
+/// Raises the soft limit of open files to the hard one, and gives the limit.
 pub(crate) fn raise_file_limit() -> io::Result<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: fills one rlimit.
@@ -322,8 +324,8 @@ pub(crate) fn raise_file_limit() -> io::Result<u64> {
     Ok(limit.rlim_cur)
 }
 
-/// Memory comes in pages of 4 KiB from now on, except what asks for huge ones by advice, if the kernel can tell the two apart (Linux 6.18).
-/// Where huge pages are given on advice only, nothing has to be asked for.
+/// Asks the kernel for pages of 4 KiB from now on, except for memory with advice for huge ones, if the kernel can tell
+/// the two apart (Linux 6.18). Where huge pages are given on advice only, nothing has to be asked for.
 pub(crate) fn refuse_huge_pages() -> io::Result<()> {
     // linux/prctl.h; not in libc yet.
     const EXCEPT_ADVISED: libc::c_ulong = 1 << 1;
@@ -339,8 +341,8 @@ pub(crate) fn refuse_huge_pages() -> io::Result<()> {
     })
 }
 
-/// Zero memory at a multiple of [`node::HUGE`], on huge pages where the kernel gives them; null if there is none. `size` is a multiple of
-/// that, above zero.
+/// Maps zeroed memory at a multiple of [`node::HUGE`], on huge pages where the kernel gives them. Null if there is
+/// none. `size`: a multiple of that, above zero.
 pub(crate) fn map_huge(size: usize) -> *mut u8 {
     let Some(span) = size.checked_add(node::HUGE) else { return std::ptr::null_mut() };
     let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
@@ -364,8 +366,8 @@ pub(crate) fn map_huge(size: usize) -> *mut u8 {
     }
 }
 
-/// Gives memory back to the kernel. Where it does not take it (a process has too many mappings), the pages go back and their addresses
-/// stay unused.
+/// Gives memory back to the kernel. Where the kernel does not take it (a process has too many mappings), the pages go
+/// back and their addresses stay unused.
 ///
 /// # Safety
 /// It was mapped, and nobody uses it any more.

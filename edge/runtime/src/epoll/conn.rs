@@ -7,31 +7,31 @@ use std::net::TcpStream;
 
 /// What is left of a connection after it was served.
 pub(crate) enum Outcome {
-    /// It waits for the kernel or the machine.
+    /// The connection waits for the kernel or the machine.
     Idle,
-    /// It is over; the machine has been told, if it did not close it itself.
+    /// The connection is over. The machine has been told, unless it closed it itself.
     Gone,
 }
 
-/// See the module.
+/// A socket with what waits to go out, and the buffer that the machine wants filled.
 pub(crate) struct Conn {
     pub(crate) id: ConnId,
     pub(crate) stream: TcpStream,
     pub(crate) outbox: Chain,
-    /// In the list of connections to try.
+    /// Whether it is in the list of connections to try.
     pub(crate) active: bool,
     receive: Option<Buf>,
     connecting: bool,
     readable: bool,
     writable: bool,
-    /// The peer sends no more: the end follows what is there, without another edge.
+    /// Whether the peer sends no more. The end follows what is there, without another edge.
     ended: bool,
-    /// The machine closed it; what is in the outbox still goes out.
+    /// Whether the machine closed it. What is in the outbox still goes out.
     closing: bool,
 }
 
 impl Conn {
-    /// A nonblocking socket that is connected, or being connected.
+    /// Takes a nonblocking socket that is connected, or being connected.
     pub(crate) fn new(id: ConnId, stream: TcpStream, connecting: bool) -> Self {
         Self {
             id,
@@ -55,20 +55,20 @@ impl Conn {
         self.writable |= failed || events & libc::EPOLLOUT != 0;
     }
 
-    /// Room for the next bytes.
+    /// Gives room for the next bytes.
     pub(crate) fn receive(&mut self, buf: Buf) {
         assert!(self.receive.is_none(), "one receive at a time for each connection");
         self.receive = Some(buf);
     }
 
-    /// The machine closes it. Whether something is still to be sent.
+    /// Closes it for the machine. Says whether something is still to be sent.
     pub(crate) fn close(&mut self) -> bool {
         self.closing = true;
         self.receive = None;
         !self.connecting && !self.outbox.is_empty()
     }
 
-    /// Does what can be done without waiting; at most one receive, so that connections take turns.
+    /// Does what can be done without waiting. At most one receive, so that connections take turns.
     pub(crate) fn serve(&mut self, inputs: &mut Vec<Input>) -> Outcome {
         match self.try_serve(inputs) {
             Ok(()) if self.closing && self.outbox.is_empty() => Outcome::Gone,
@@ -89,7 +89,7 @@ impl Conn {
         self.read(inputs)
     }
 
-    /// Whether the connection stands now.
+    /// Says whether the connection stands now.
     fn finish_connect(&mut self, inputs: &mut Vec<Input>) -> Result<bool, String> {
         if !self.writable {
             return Ok(false);

@@ -1,4 +1,4 @@
-//! Disks by threads that block: for each device one lane of writes and one of reads.
+//! Disks by threads that block: each device has one lane of writes and one of reads.
 
 use crate::device::Inner;
 use crate::job::{Job, Step};
@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-/// Threads that write to one device: a group can be gathered while another is on its way to the disk.
+/// Threads that write to one device. One group can be gathered while another is on its way to the disk.
 const WRITERS: usize = 2;
 /// Threads that read from one device.
 const READERS: usize = 4;
@@ -45,19 +45,19 @@ struct Lane {
     most: usize,
 }
 
-/// None of the locks here is held while anything can panic.
+/// Locks a mutex. Nothing can panic while one of the locks here is held.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Disks {
-    /// No threads yet.
+    /// Makes the disks, without threads.
     pub(crate) fn new() -> io::Result<Self> {
         let done = Done { finished: Mutex::default(), wake: Arc::new(EventFd::new()?) };
         Ok(Self { lanes: HashMap::new(), done: Arc::new(done) })
     }
 
-    /// Raised when [`Disks::collect`] has something to give.
+    /// The event that is raised when [`Disks::collect`] has something to give.
     pub(crate) fn wake(&self) -> &EventFd {
         &self.done.wake
     }
@@ -70,11 +70,11 @@ impl Disks {
         self.lanes.entry(key).or_insert_with(|| Lane::new(most)).submit(job, &self.done);
     }
 
-    /// Appends what has finished.
+    /// Appends the jobs that have finished.
     pub(crate) fn collect(&mut self, inputs: &mut Vec<Input>) {
         self.done.wake.clear();
         let finished = std::mem::take(&mut *lock(&self.done.finished));
-        // The jobs, and with them what was written, are let go here and not in their threads.
+        // The jobs, and with them what was written, are dropped here and not in their threads.
         inputs.extend(finished.into_iter().map(|(_job, done)| Input::Disk(done)));
     }
 }
@@ -95,7 +95,7 @@ impl Lane {
             let started = std::thread::Builder::new().name("disk".into()).spawn(move || work(&shared, &done));
             match started {
                 Ok(thread) => self.threads.push(thread),
-                // Those that run take it, later. Without any, there is no disk.
+                // The threads that run take it later. Without any thread, there is no disk.
                 Err(e) if self.threads.is_empty() => panic!("cannot start a disk thread: {e}"),
                 Err(_) => {}
             }
@@ -104,7 +104,7 @@ impl Lane {
 }
 
 impl Drop for Disks {
-    /// Waits for the jobs that threads work on; those that wait are dropped.
+    /// Waits for the jobs that threads work on. Those that wait are dropped.
     fn drop(&mut self) {
         for lane in self.lanes.values() {
             let mut queue = lock(&lane.shared.queue);

@@ -1,7 +1,7 @@
 //! The driver without io_uring: readiness of sockets by epoll, disks by threads that block.
 //!
 //! Sockets are watched for edges from the beginning to the end of a connection, so that no system call changes what is
-//! watched: each connection remembers whether it may be readable and writable, and tries.
+//! watched. Each connection remembers whether it may be readable and writable, and tries.
 
 mod conn;
 mod disk;
@@ -30,22 +30,22 @@ const KEY_CONN: u64 = 4 << 32;
 struct Listener {
     id: ListenerId,
     socket: TcpListener,
-    /// Connections may be waiting.
+    /// Whether connections may be waiting.
     ready: bool,
 }
 
-/// See the module.
+/// The driver on epoll.
 pub(crate) struct Epoll {
     epoll: sys::Epoll,
     wake: Option<Arc<EventFd>>,
     listeners: Vec<Listener>,
-    /// No descriptors were left: accept again then.
+    /// When to accept again, after no descriptors were left.
     accept_at: Mono,
     conns: Slab<Conn>,
     by_id: HashMap<ConnId, u32>,
     /// Connections to try.
     active: VecDeque<u32>,
-    /// Connections that the machine closed, with the moment when that is final.
+    /// Connections that the machine closed, with the time when that is final.
     lingering: VecDeque<(Mono, u32, ConnId)>,
     next_conn: u64,
     max_connections: usize,
@@ -118,7 +118,7 @@ impl Epoll {
         }
     }
 
-    /// Accepts what waits, as far as there is room.
+    /// Accepts waiting connections, as far as there is room.
     fn accept(&mut self, inputs: &mut Vec<Input>) {
         if now() < self.accept_at {
             return;
@@ -202,7 +202,7 @@ impl Epoll {
         }
     }
 
-    /// How long to sleep: not at all if there is something to do already.
+    /// How long to sleep; not at all if there is something to do already.
     fn timeout(&self, until: Mono, inputs: &[Input]) -> Option<Duration> {
         if !inputs.is_empty() || !self.active.is_empty() {
             return Some(Duration::ZERO);
@@ -214,7 +214,7 @@ impl Epoll {
         (until != Mono::NEVER).then(|| until.since(now()))
     }
 
-    /// Waits for events; looks for a while before it sleeps.
+    /// Waits for events. Looks for a while before it sleeps.
     fn await_events(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
         let begin = now();
         if timeout != Some(Duration::ZERO)

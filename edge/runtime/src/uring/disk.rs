@@ -6,11 +6,12 @@ use io_uring::{opcode, types};
 use node::Input;
 use std::os::fd::AsRawFd;
 
-/// Requests that the kernel is given at once; more would only lengthen its queues.
+/// Most requests that the kernel has at a time. More would only lengthen its queues.
 const MOST_FLIGHTS: usize = 256;
 
-/// Bytes of long reads that the kernel is given at once, unless one alone is more: enough to keep a disk busy. What it has at a time it
-/// ends at a time, and then the disk would wait until all replies are sent: clients ask for more once they have taken what came.
+/// Most bytes of long reads that the kernel has at a time, unless one alone is more: enough to keep a disk busy. Reads
+/// that the disk has together end together, and then the disk would wait until all replies are sent, because clients
+/// ask for more after they have taken what came.
 const MOST_LONG_READING: usize = 16 << 20;
 
 /// A request whose current step is with the kernel.
@@ -21,7 +22,7 @@ pub(crate) struct Flight {
 
 impl Uring {
     pub(super) fn begin_job(&mut self, job: Job) {
-        // Who waits is not overtaken, or a stream of shorter ones would keep a very long one waiting for ever.
+        // A waiting read is not overtaken, or a stream of shorter ones would keep a very long one waiting for ever.
         if long_read(&job) > 0 && (!self.waiting_long.is_empty() || !self.has_room_for(&job)) {
             return self.waiting_long.push_back(job);
         }
@@ -106,7 +107,7 @@ impl Uring {
     }
 }
 
-/// Bytes of a job that is a long read.
+/// Bytes of a job that is a long read; 0 for others.
 fn long_read(job: &Job) -> usize {
     Some(job.reads()).filter(|len| *len >= LONG_READ).unwrap_or(0)
 }

@@ -1,11 +1,11 @@
 //! The driver on io_uring: network and disk in one ring, one system call for each round.
 //!
-//! Long reads that ended together (neighbours on the disk do, since the kernel makes one request of them) are handed on a few in
-//! a round: what their replies let the clients ask next is with the disk while the rest of them is sent. All at once, disk and
-//! processor take turns: 128 KiB reads, 16 under way, from the disk: 6,300 a second so, 9,500 a few in a round.
+//! Long reads that ended together are handed on a few in a round. (Neighbours on the disk end together, because the
+//! kernel makes one request of them.) What their replies let the clients ask next is with the disk while the rest is
+//! sent. All at once, disk and processor would take turns; `docs/performance/reads.md` has the measurements.
 //!
-//! What the kernel reads or writes belongs to a slot (of a connection or of a disk request) that lives until the completion
-//! was taken, also after the connection is closed. A key names the kind of an entry and its slot.
+//! What the kernel reads or writes belongs to a slot of a connection or of a disk request. The slot lives until the
+//! completion was taken, also after the connection is closed. A key names the kind of an entry and its slot.
 
 mod disk;
 mod net;
@@ -31,10 +31,10 @@ use std::time::Duration;
 /// How long to wait at the end for the kernel to give every buffer back.
 const LAST_WAIT: Duration = Duration::from_secs(10);
 
-/// Bytes from which on a read is a long one.
+/// A read of so many bytes or more is a long one.
 const LONG_READ: usize = 32 << 10;
-/// Bytes of long reads in one round; the read that goes beyond is in it. (Half of that costs a third more processor time for each,
-/// twice that gains nothing.)
+/// Bytes of long reads in one round; the read that goes beyond is in it. Half of that costs a third more processor time
+/// for each read, and twice that gains nothing.
 const MOST_LONG_READS: usize = 256 << 10;
 
 const WAKE: u64 = 1 << 56;
@@ -51,11 +51,11 @@ struct Listener {
     id: ListenerId,
     socket: TcpListener,
     armed: bool,
-    /// No descriptors were left: accept again then.
+    /// When to accept again, after no descriptors were left.
     not_before: Mono,
 }
 
-/// See the module.
+/// The driver on io_uring.
 pub(crate) struct Uring {
     ring: Ring,
     wake: Option<Arc<EventFd>>,
@@ -65,28 +65,28 @@ pub(crate) struct Uring {
     by_id: HashMap<ConnId, u32>,
     /// Connections with something new to send.
     dirty: Vec<u32>,
-    /// Connections that the machine closed, with the moment when that is final.
+    /// Connections that the machine closed, with the time when that is final.
     lingering: VecDeque<(Mono, u32, ConnId)>,
     next_conn: u64,
     max_connections: usize,
     devices: Devices,
     flights: Slab<Flight>,
-    /// Disk requests beyond what is given to the kernel at once.
+    /// Disk requests beyond what the kernel is given at a time.
     waiting: VecDeque<Job>,
-    /// Long reads beyond what the disk is given of them at once.
+    /// Long reads beyond what the disk is given at a time.
     waiting_long: VecDeque<Job>,
-    /// Bytes of long reads that are given to the kernel, or in `waiting`.
+    /// Bytes of long reads that the kernel has, or that are in `waiting`.
     long_reading: usize,
     /// Long reads that have ended, and wait for their round.
     long_reads: VecDeque<Completion>,
     /// Inputs that came up while outputs were carried out.
     early: Vec<Input>,
     spin: Spin,
-    /// Nothing new is begun any more.
+    /// Whether nothing new is begun any more.
     ending: bool,
 }
 
-/// A ring that works, or why there is none.
+/// Makes a ring that works, or says why there is none.
 pub(crate) fn probe() -> io::Result<Ring> {
     Ring::new()
 }
@@ -102,7 +102,7 @@ impl Uring {
     pub(crate) fn new(ring: Ring, parts: Parts) -> io::Result<Self> {
         let mut listeners = Vec::new();
         for (id, socket) in parts.listeners {
-            // The ring waits for sockets that would block; those that say so instead it gives up on.
+            // The ring waits for sockets that would block. It gives up on those that say so instead.
             socket.set_nonblocking(false)?;
             listeners.push(Listener { id, socket, armed: false, not_before: Mono(0) });
         }
@@ -129,7 +129,7 @@ impl Uring {
         })
     }
 
-    /// Sees to it that connections and wake-ups are noticed.
+    /// Asks the kernel for connections and wake-ups.
     fn arm(&mut self) {
         if let Some(wake) = &self.wake
             && !self.wake_armed
@@ -217,7 +217,7 @@ impl Uring {
         (until != Mono::NEVER).then(|| until.since(now))
     }
 
-    /// Gets completions: at once if there is something to do already, else after looking for a while, else asleep.
+    /// Gets completions: at once if there is something to do already, else after a look, else asleep.
     fn get(&mut self, until: Mono, at_once: bool) -> io::Result<()> {
         if at_once || self.ring.has_next() {
             return self.ring.poll();
@@ -360,7 +360,7 @@ impl Drop for Uring {
             }
         }
         if self.ring.in_flight() > 0 {
-            // A disk that does not answer: the kernel may still write to these buffers, so nobody else may ever get them.
+            // The disk does not answer. The kernel may still write to these buffers, so nobody else may ever get them.
             std::mem::forget(std::mem::take(&mut self.conns));
             std::mem::forget(std::mem::take(&mut self.flights));
         }

@@ -9,37 +9,37 @@ use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsRawFd;
 
-/// Ask the kernel to wait for data before it tries (linux/io_uring.h).
+/// Asks the kernel to wait for data before it tries (linux/io_uring.h).
 const RECVSEND_POLL_FIRST: u16 = 1;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Connecting,
     Open,
-    /// The machine closed it; what is in the outbox still goes out.
+    /// The machine closed it. What is in the outbox still goes out.
     Closing,
     /// Only the kernel still holds it.
     Dead,
 }
 
-/// See the module.
+/// A socket with its outbox, and what the kernel has of it.
 pub(crate) struct Conn {
     pub(crate) id: ConnId,
     pub(crate) outbox: Chain,
-    /// In the list of connections to flush.
+    /// Whether it is in the list of connections to flush.
     pub(crate) dirty: bool,
     stream: TcpStream,
     phase: Phase,
-    /// The kernel's while it is here.
+    /// The buffer of a receive. The kernel's while it is here.
     receive: Option<Buf>,
-    /// Asked for before the connection stood.
+    /// A buffer that was given before the connection stood.
     early: Option<Buf>,
-    /// The front of the outbox is with the kernel.
+    /// Whether the front of the outbox is with the kernel.
     sending: bool,
-    /// The kernel's while it is here.
+    /// The address of a connect. The kernel's while it is here.
     connecting: Option<Box<RawAddr>>,
     vector: Box<Vector>,
-    /// The last receive took all that was there.
+    /// Whether the last receive took all that was there.
     drained: bool,
 }
 
@@ -50,7 +50,7 @@ struct Vector {
 }
 
 impl Conn {
-    /// A connection that stands.
+    /// Takes a connection that stands.
     pub(crate) fn new(id: ConnId, stream: TcpStream) -> Self {
         // SAFETY: all-zero bytes are a valid msghdr: no name, no pieces, no control data.
         let header = unsafe { std::mem::zeroed() };
@@ -69,7 +69,7 @@ impl Conn {
         }
     }
 
-    /// Whether something is to be sent that the kernel does not have.
+    /// Says whether something is to be sent that the kernel does not have.
     pub(crate) fn has_unsent(&self) -> bool {
         matches!(self.phase, Phase::Open | Phase::Closing) && !self.outbox.is_empty()
     }
@@ -78,7 +78,7 @@ impl Conn {
         types::Fd(self.stream.as_raw_fd())
     }
 
-    /// The entry that sends the front of the outbox.
+    /// Makes the entry that sends the front of the outbox.
     fn send_entry(&mut self) -> squeue::Entry {
         let fd = self.fd();
         let vector = &mut *self.vector;
@@ -229,7 +229,7 @@ impl Uring {
         self.push_send(index);
     }
 
-    /// The machine closes a connection. Whether something is still to be sent.
+    /// Closes a connection for the machine. Says whether something is still to be sent.
     pub(super) fn begin_close(&mut self, index: u32) -> bool {
         let Some(conn) = self.conns.get_mut(index) else { return false };
         if conn.phase != Phase::Open || conn.outbox.is_empty() {
@@ -246,7 +246,7 @@ impl Uring {
         self.ended(index, format!("{what}: {}", io::Error::from_raw_os_error(errno)), inputs);
     }
 
-    /// A connection is over; the machine is told, unless it closed it itself.
+    /// Ends a connection. The machine is told, unless it closed it itself.
     fn ended(&mut self, index: u32, why: String, inputs: &mut Vec<Input>) {
         let Some(conn) = self.conns.get_mut(index) else { return };
         if matches!(conn.phase, Phase::Open | Phase::Connecting) {

@@ -1,4 +1,4 @@
-//! The ring itself: entries in, completions out, one system call for both.
+//! The ring: entries in, completions out, one system call for both.
 
 use io_uring::types::{SubmitArgs, Timespec};
 use io_uring::{IoUring, Probe, opcode, squeue};
@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 
-/// Entries that one system call can take; a fuller round takes more calls.
+/// Entries that one system call can take. A fuller round takes more calls.
 const ENTRIES: u32 = 512;
 /// Completions that the ring holds before the kernel keeps them aside.
 const COMPLETIONS: u32 = 4096;
@@ -14,7 +14,7 @@ const COMPLETIONS: u32 = 4096;
 /// One completion.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Completion {
-    /// What the entry was submitted with.
+    /// The key with which the entry was submitted.
     pub(crate) key: u64,
     /// A count, or a negative error number.
     pub(crate) result: i32,
@@ -22,7 +22,7 @@ pub(crate) struct Completion {
     pub(crate) flags: u32,
 }
 
-/// See the module.
+/// An io_uring instance.
 pub(crate) struct Ring {
     uring: IoUring,
     reaped: VecDeque<Completion>,
@@ -30,7 +30,7 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// A ring with all that the driver needs, or why there is none.
+    /// Makes a ring with all that the driver needs, or says why there is none.
     pub(crate) fn new() -> io::Result<Self> {
         let uring = build()?;
         let params = uring.params();
@@ -58,7 +58,7 @@ impl Ring {
         }
     }
 
-    /// Entries that are submitted, or will be, and have not completed.
+    /// Number of entries that are submitted, or will be, and have not completed.
     pub(crate) fn in_flight(&self) -> usize {
         self.in_flight
     }
@@ -66,8 +66,8 @@ impl Ring {
     /// Queues an entry that completes exactly once, under `key`.
     ///
     /// # Safety
-    /// The memory and the descriptor that the entry names stay valid, and nobody else writes to the memory (or reads it,
-    /// if the kernel writes it), until the completion was taken by [`Ring::next`].
+    /// The memory and the descriptor that the entry names stay valid, and nobody else writes to the memory (or reads
+    /// it, if the kernel writes it), until the completion was taken by [`Ring::next`].
     pub(crate) unsafe fn push(&mut self, entry: squeue::Entry, key: u64) {
         let entry = entry.user_data(key);
         loop {
@@ -83,14 +83,14 @@ impl Ring {
         }
     }
 
-    /// Submits what is queued; gets what has completed.
+    /// Submits what is queued, and gets what has completed.
     pub(crate) fn poll(&mut self) -> io::Result<()> {
         let result = self.uring.submit();
         self.reap();
         tolerate(result)
     }
 
-    /// The same, and waits for a completion, at most for `timeout`.
+    /// Submits what is queued, and waits for a completion, at most for `timeout`.
     pub(crate) fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         let result = match timeout {
             None => self.uring.submit_and_wait(1),
@@ -103,19 +103,19 @@ impl Ring {
         tolerate(result)
     }
 
-    /// Whether a completion is there, or the kernel has one to hand over. No system call.
+    /// Says whether a completion is there, or the kernel has one to hand over. Makes no system call.
     pub(crate) fn has_work(&mut self) -> bool {
         !self.reaped.is_empty() || !self.uring.completion().is_empty() || self.uring.submission().taskrun()
     }
 
-    /// The next completion that was got.
+    /// Gives the next completion that was got.
     pub(crate) fn next(&mut self) -> Option<Completion> {
         let completion = self.reaped.pop_front()?;
         self.in_flight -= 1;
         Some(completion)
     }
 
-    /// Whether completions are waiting to be taken with [`Ring::next`].
+    /// Says whether completions wait to be taken with [`Ring::next`].
     pub(crate) fn has_next(&self) -> bool {
         !self.reaped.is_empty()
     }
@@ -126,8 +126,8 @@ impl Ring {
     }
 }
 
-/// The fastest kind of ring that this kernel has: completions are handed over only when the thread asks for them (Linux
-/// 6.1), or at least without interrupting it (5.19).
+/// Makes the fastest kind of ring that this kernel has. Completions are handed over only when the thread asks for them
+/// (Linux 6.1), or at least without an interruption (5.19).
 fn build() -> io::Result<IoUring> {
     let base = || {
         let mut builder = IoUring::builder();
@@ -138,7 +138,7 @@ fn build() -> io::Result<IoUring> {
     deferred.or_else(|_| base().setup_coop_taskrun().setup_taskrun_flag().build(ENTRIES)).or_else(|_| base().build(ENTRIES))
 }
 
-/// A time that is over, a signal, or completions that wait to be taken are no failures.
+/// Takes an expired time, a signal, or completions that wait to be taken, as no failure.
 fn tolerate(result: io::Result<usize>) -> io::Result<()> {
     match result {
         Err(e) if !matches!(e.raw_os_error(), Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN)) => Err(e),
