@@ -1,4 +1,4 @@
-//! The store's face: what placement groups read, and what they submit.
+//! The store's interface to placement groups: what they read, and what they submit.
 
 use crate::block::BLOCK;
 use crate::block::{Cell, RANGE, blocks};
@@ -14,7 +14,7 @@ use objectstore::*;
 use std::ops::Bound;
 use types::{HObject, Rope, SpgId};
 
-/// What reads say before the store is open: fetch nothing, and ask again.
+/// The answer to a read before the store is open: fetch nothing, and ask again.
 fn not_open<T>() -> Read<T> {
     Err(Unread::Missing(Wish(Vec::new())))
 }
@@ -44,7 +44,7 @@ impl Collect {
 }
 
 impl Store {
-    /// The eye of a hold, and the object's onode. Waits for transactions on the object that wait themselves.
+    /// Gives the read view of a hold, and the object's onode. A miss if a transaction on the object still waits.
     fn look(&self, hold: Hold, object: &HObject) -> Read<(Eye<'_>, Option<Onode>)> {
         if !self.ready() {
             return not_open();
@@ -55,7 +55,7 @@ impl Store {
         Ok((eye, onode))
     }
 
-    /// A miss if a transaction that `touches` waits to be carried out.
+    /// Gives a miss if a transaction that `touches` takes still waits to be carried out.
     fn not_waiting(&self, touches: impl Fn(&Transaction) -> bool) -> Read<()> {
         match self.stalled.iter().rev().find(|s| touches(&s.transaction)) {
             None => Ok(()),
@@ -207,7 +207,7 @@ impl ObjectStore for Store {
         let view = eye.view(None);
         let mut out: Vec<SpgId> = Vec::new();
         let mut from = Bytes::from_static(&[keys::META]);
-        // One look-up for each scope: a scope's many keys are jumped over.
+        // One look-up for each scope: the many keys of a scope are jumped over.
         loop {
             let mut found = None;
             view.scan(&from, Some(&[keys::META + 1]), |key, _| {

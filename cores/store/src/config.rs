@@ -96,7 +96,7 @@ pub enum OpenError {
     NoStore,
     /// A newer program wrote this format.
     TooNew {
-        /// Version found.
+        /// Version of the store that was found.
         found: u32,
         /// Newest version known here.
         known: u32,

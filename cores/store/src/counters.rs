@@ -19,7 +19,7 @@ pub struct Counters {
     pub ahead_bytes: u64,
     /// Bytes of index pages written.
     pub index_bytes: u64,
-    /// Checkpoints completed.
+    /// Number of checkpoints that were completed.
     pub checkpoints: u64,
     /// Runs of data blocks found in memory by reads.
     pub data_hits: u64,

@@ -16,7 +16,7 @@ pub(crate) enum Owner {
     Hold(Hold),
     /// A transaction that waits to be carried out, by its number.
     Stalled(u64),
-    /// The checkpoint.
+    /// A checkpoint that needs a page or a block.
     Checkpoint,
     /// Opening, and the checker.
     Open,

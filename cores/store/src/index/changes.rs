@@ -1,14 +1,15 @@
 //! Changes by key of bytes: a [`Layer`] whose keys carry their first bytes with them.
 //!
-//! A search in a map of 100,000 keys compares some thirty of them, each somewhere else in memory. Most differ in what fits the map's own nodes.
+//! A search in a map of 100,000 keys compares some thirty of them, each somewhere else in memory. Most differ in the
+//! bytes that fit the map's own nodes.
 
 use super::layer::Layer;
 use bytes::Bytes;
 use std::borrow::Borrow;
 use std::cmp::Ordering;
 
-/// The first bytes of a key as numbers that order as they do; zeros follow a shorter one. Long enough for all of a log entry's key and the hash of an
-/// object's.
+/// The first bytes of a key, as numbers that order as they do. Zeros follow a shorter key. Long enough for a log
+/// entry's whole key, and for the hash in an object's.
 type Head = [u64; 3];
 
 fn head(bytes: &[u8]) -> Head {
@@ -19,7 +20,7 @@ fn head(bytes: &[u8]) -> Head {
     [words[0], words[1], words[2]].map(u64::from_be_bytes)
 }
 
-/// A key in the map.
+/// A key of the map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Key {
     head: Head,
@@ -44,7 +45,7 @@ impl PartialOrd for Key {
     }
 }
 
-/// What a key in the map and one that is looked for have in common.
+/// The common face of a key in the map and a key that is looked for.
 trait Probe {
     fn parts(&self) -> (&Head, &[u8]);
 }
@@ -87,7 +88,7 @@ impl<'a> Borrow<dyn Probe + 'a> for Key {
     }
 }
 
-/// Changes in order of keys, over whatever lies below; none is a removal. See [`Layer`].
+/// Changes in order of keys, over the layers and the tree below; none is a removal. See [`Layer`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Changes(Layer<Key, Option<Bytes>>);
 
@@ -96,7 +97,7 @@ impl Changes {
         self.0.is_empty()
     }
 
-    /// Number of changes, ranges included.
+    /// Number of changes, range tombstones included.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
@@ -109,7 +110,7 @@ impl Changes {
         self.0.put(key.into(), value);
     }
 
-    /// Whether lower layers are hidden at `key`; if so, the end of the range that hides them.
+    /// Says whether lower layers are hidden at `key`. If so, gives the end of the range that hides them.
     pub(crate) fn hidden(&self, key: &[u8]) -> Option<&Bytes> {
         self.0.hidden(&(head(key), key) as &dyn Probe).map(|end| &end.bytes)
     }
@@ -119,22 +120,22 @@ impl Changes {
         self.0.remove_range(from.into(), to.into());
     }
 
-    /// Changes at `from` or later, in order.
+    /// Gives the changes at `from` or later, in order.
     pub(crate) fn iter_from<'a>(&'a self, from: &[u8]) -> impl Iterator<Item = (&'a Bytes, &'a Option<Bytes>)> + use<'a> {
         self.0.iter_from(&(head(from), from) as &dyn Probe).map(|(key, value)| (&key.bytes, value))
     }
 
-    /// All changes in order.
+    /// Gives all changes in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Bytes, &Option<Bytes>)> {
         self.0.iter().map(|(key, value)| (&key.bytes, value))
     }
 
-    /// All hidden ranges in order.
+    /// Gives all range tombstones in order.
     pub(crate) fn ranges(&self) -> impl Iterator<Item = (&Bytes, &Bytes)> {
         self.0.ranges().map(|(from, to)| (&from.bytes, &to.bytes))
     }
 
-    /// Whether there is a change or a hidden range that touches `from..to`; `to` none is the end of all keys.
+    /// Says whether a change or a range tombstone touches `from..to`. `to` none is the end of all keys.
     pub(crate) fn touches(&self, from: &Bytes, to: Option<&Bytes>) -> bool {
         let to = to.cloned().map(Key::from);
         self.0.touches(&from.clone().into(), to.as_ref())

@@ -1,4 +1,4 @@
-//! The delta: what changed since the tree was written; and how one transaction's share of it is recorded.
+//! The delta: what changed since the tree was written, and how a record holds one transaction's share of it.
 
 use super::changes::Changes;
 use super::layer::Layer;
@@ -6,21 +6,21 @@ use crate::block::{Cell, Patch};
 use bytes::Bytes;
 use denc::{DecodeError, Reader, Result, index, len32};
 
-/// Id and range of an X key.
+/// Onode id and range of an X key.
 pub(crate) type Extent = (u64, u32);
 
 /// A set of changes over a lower state.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Delta {
-    /// All sections but the extents; none is a removal.
+    /// Changes of all sections but the extents; none is a removal.
     pub(crate) keys: Changes,
-    /// The extents.
+    /// Changes of the extents.
     pub(crate) extents: Layer<Extent, Patch>,
-    /// Memory that it takes, about.
+    /// Bytes of memory that it takes, roughly.
     pub(crate) bytes: usize,
 }
 
-/// What an entry costs in memory beyond its own bytes, about.
+/// Bytes of memory that an entry takes beyond its own bytes, roughly.
 const OVERHEAD: usize = 112;
 
 const PUT: u8 = 1;
@@ -53,7 +53,7 @@ impl Delta {
         self.extents.put(key, patch);
     }
 
-    /// Records the changes: ranges first, then single keys, so that a later put in a removed range stands.
+    /// Encodes the changes: range tombstones first, then single keys, so that a later put in a removed range stands.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         for (from, to) in self.keys.ranges() {
             out.push(DELETE_RANGE);
@@ -82,7 +82,7 @@ impl Delta {
         }
     }
 
-    /// Applies recorded changes; keys and values share `body`'s memory. Calls `seen` with each patch.
+    /// Applies recorded changes. Keys and values share `body`'s memory. Calls `seen` with each patch.
     pub(crate) fn apply(&mut self, body: &Bytes, mut seen: impl FnMut(&Patch)) -> Result<()> {
         let mut r = Reader::new(body);
         self.bytes += body.len();

@@ -1,10 +1,10 @@
-//! One layer of the delta: an ordered map of changes, and ranges in which nothing below shows through.
+//! One layer of the delta: an ordered map of changes, and range tombstones that hide everything below.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// Changes in order of keys, over whatever lies below.
+/// Changes in order of keys, over the layers and the tree below.
 #[derive(Clone, Debug)]
 pub(crate) struct Layer<K, V> {
     map: BTreeMap<K, V>,
@@ -23,7 +23,7 @@ impl<K: Ord + Clone, V> Layer<K, V> {
         self.map.is_empty() && self.tombs.is_empty()
     }
 
-    /// Number of changes, ranges included.
+    /// Number of changes, range tombstones included.
     pub(crate) fn len(&self) -> usize {
         self.map.len() + self.tombs.len()
     }
@@ -43,7 +43,7 @@ impl<K: Ord + Clone, V> Layer<K, V> {
         self.map.insert(key, value)
     }
 
-    /// Whether lower layers are hidden at `key`; if so, the end of the range that hides them.
+    /// Says whether lower layers are hidden at `key`. If so, gives the end of the range that hides them.
     pub(crate) fn hidden<Q: Ord + ?Sized>(&self, key: &Q) -> Option<&K>
     where
         K: Borrow<Q>,
@@ -63,7 +63,7 @@ impl<K: Ord + Clone, V> Layer<K, V> {
         let keys: Vec<K> = self.map.range(&from..&to).map(|(k, _)| k.clone()).collect();
         keys.iter().for_each(|k| drop(self.map.remove(k)));
         let (mut from, mut to) = (from, to);
-        // Ranges that touch the new one become part of it.
+        // Range tombstones that touch the new one become part of it.
         if let Some((start, end)) = self.tombs.range(..=&from).next_back()
             && *end >= from
         {
@@ -77,7 +77,7 @@ impl<K: Ord + Clone, V> Layer<K, V> {
         self.tombs.insert(from, to);
     }
 
-    /// Changes at `from` or later, in order.
+    /// Gives the changes at `from` or later, in order.
     pub(crate) fn iter_from<Q: Ord + ?Sized>(&self, from: &Q) -> std::collections::btree_map::Range<'_, K, V>
     where
         K: Borrow<Q>,
@@ -85,17 +85,17 @@ impl<K: Ord + Clone, V> Layer<K, V> {
         self.map.range((Bound::Included(from), Bound::Unbounded))
     }
 
-    /// All changes in order.
+    /// Gives all changes in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         self.map.iter()
     }
 
-    /// All hidden ranges in order.
+    /// Gives all range tombstones in order.
     pub(crate) fn ranges(&self) -> impl Iterator<Item = (&K, &K)> {
         self.tombs.iter()
     }
 
-    /// Whether there is a change or a hidden range that touches `from..to`; `to` none is the end of all keys.
+    /// Says whether a change or a range tombstone touches `from..to`. `to` none is the end of all keys.
     pub(crate) fn touches(&self, from: &K, to: Option<&K>) -> bool {
         let before = |k: &K| to.is_none_or(|to| k < to);
         self.map.range(from..).next().is_some_and(|(k, _)| before(k))

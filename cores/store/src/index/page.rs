@@ -9,24 +9,24 @@ use node::Buf;
 use std::cmp::Ordering;
 use std::ops::Range;
 
-/// Blocks of a page that holds nothing long.
+/// Number of blocks of a page that holds nothing long.
 pub(crate) const PAGE_BLOCKS: u32 = 2;
 const PAGE: usize = PAGE_BLOCKS as usize * BLOCK;
-/// Largest page, in blocks: what a forged pointer can make us read.
+/// Largest page, in blocks: the bound of what a forged pointer can make us read.
 pub(crate) const LARGEST: u32 = 32_768;
 const MAGIC: u32 = u32::from_le_bytes(*b"NPg1");
 const HEADER: usize = 32;
-/// An entry larger than this lives in a page of its own, so that its small neighbours are not written again with it.
+/// An entry of more bytes than this has a page of its own, so that its small neighbours are not written again with it.
 const LONG: usize = PAGE / 2;
 
-/// Points to a page, and knows what its checksum must be.
+/// A pointer to a page, with the checksum that the page must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ptr {
-    /// First block.
+    /// First block of the page.
     pub(crate) block: u64,
-    /// Number of blocks.
+    /// Number of blocks of the page.
     pub(crate) blocks: u32,
-    /// Checksum of all of them.
+    /// Checksum of the whole page.
     pub(crate) crc: u32,
 }
 
@@ -50,7 +50,7 @@ impl Ptr {
     }
 }
 
-/// A page in memory. What it says was checked once: every offset in it is good.
+/// A page in memory. Every offset in it was checked once and is good.
 #[derive(Clone, Debug)]
 pub(crate) struct PageRef {
     bytes: Bytes,
@@ -75,7 +75,7 @@ impl PageRef {
         whole.then_some(page)
     }
 
-    /// Whether every entry lies inside the page.
+    /// Says whether every entry lies inside the page.
     fn checked(&self) -> bool {
         let len = self.bytes.len();
         let table = HEADER + self.prefix as usize + self.count as usize * 4;
@@ -105,12 +105,12 @@ impl PageRef {
         self.count as usize
     }
 
-    /// 0 for leaves.
+    /// Level in the tree; 0 for leaves.
     pub(crate) fn level(&self) -> u8 {
         self.level
     }
 
-    /// Bytes of memory that it takes.
+    /// Bytes of memory that the page takes.
     pub(crate) fn size(&self) -> usize {
         self.bytes.len()
     }
@@ -119,7 +119,7 @@ impl PageRef {
         &self.bytes[HEADER..HEADER + self.prefix as usize]
     }
 
-    /// What follows the prefix in entry `i`'s key.
+    /// Gives what follows the common prefix in entry `i`'s key.
     fn suffix(&self, i: usize) -> &[u8] {
         let at = self.offset(i);
         &self.bytes[at + 8..at + 8 + self.word(at) as usize]
@@ -133,7 +133,7 @@ impl PageRef {
         [self.prefix(), self.suffix(i)].concat().into()
     }
 
-    /// Value of entry `i`, sharing the page's memory.
+    /// Gives the value of entry `i`. It shares the page's memory.
     pub(crate) fn value(&self, i: usize) -> Bytes {
         let at = self.offset(i);
         let from = at + 8 + self.word(at) as usize;
@@ -165,19 +165,20 @@ impl PageRef {
         low
     }
 
-    /// In an inner page: the child that `key` belongs to. The first child also takes what is before its own key.
+    /// Index of the child of an inner page that `key` belongs to. The first child also takes what is before its own
+    /// key.
     pub(crate) fn child_for(&self, key: &[u8]) -> usize {
         let at = self.lower_bound(key);
         if at < self.len() && self.cmp_key(at, key).is_eq() { at } else { at.saturating_sub(1) }
     }
 
-    /// In an inner page: where child `i` points.
+    /// Gives the pointer of child `i` of an inner page.
     pub(crate) fn child(&self, i: usize) -> Option<Ptr> {
         Ptr::decode(&self.value(i))
     }
 }
 
-/// An entry on its way into a page.
+/// An entry on its way into a page: key and value.
 pub(crate) type Entry = (Bytes, Bytes);
 
 fn common_prefix(a: &[u8], b: &[u8]) -> usize {
@@ -196,7 +197,7 @@ fn cost(entry: &Entry, prefix: usize) -> usize {
     12 + entry.0.len() - prefix + entry.1.len()
 }
 
-/// How a sorted list of entries is cut into pages: long ones alone, the others spread evenly, nowhere more than a page.
+/// Cuts a sorted list of entries into pages: long ones alone, the others spread evenly, none with more than a page.
 pub(crate) fn cut(entries: &[Entry]) -> Vec<Range<usize>> {
     let mut out = Vec::new();
     let mut start = 0;
@@ -238,10 +239,10 @@ fn cut_short(entries: &[Entry], range: Range<usize>, out: &mut Vec<Range<usize>>
     out.push(start..range.end);
 }
 
-/// Fewest children of an inner page: with long keys it rather becomes a long page than a level that does not narrow.
+/// Fewest children of an inner page. With long keys it becomes a long page rather than a level that does not narrow.
 const CHILDREN: usize = 4;
 
-/// How a sorted list of children is cut into inner pages: each has several, unless there is but one child at all.
+/// Cuts a sorted list of children into inner pages. Each has several, unless there is but one child at all.
 pub(crate) fn cut_inner(entries: &[Entry]) -> Vec<Range<usize>> {
     let prefix = shared_prefix(entries);
     let room = (PAGE - HEADER).saturating_sub(prefix).max(PAGE / 2);
@@ -305,7 +306,7 @@ pub(crate) fn build(entries: &[Entry], level: u8, block: u64, generation: u64) -
 }
 
 impl PageRef {
-    /// All its bytes, for writing it out.
+    /// Gives all bytes of the page, for writing it.
     pub(crate) fn bytes(&self) -> Bytes {
         self.bytes.clone()
     }

@@ -1,20 +1,20 @@
-//! Finding things in the tree.
+//! Look-ups in the tree.
 
 use super::page::{PageRef, Ptr};
 use bytes::Bytes;
 use objectstore::{Read, Unread, Wish};
 
-/// Where pages come from: memory, or a wish.
+/// The source of pages: memory, or a wish for what is missing.
 pub(crate) trait Pages {
-    /// The page that `ptr` points to.
+    /// Gives the page that `ptr` points to.
     fn page(&self, ptr: &Ptr) -> Read<PageRef>;
-    /// The wish for a page, for reading ahead.
+    /// Gives the wish for a page, for reading ahead. None if the page is there.
     fn wish(&self, ptr: &Ptr) -> Option<u64>;
-    /// What to say about an inner page that points nowhere.
+    /// Says that an inner page points nowhere.
     fn broken(&self, ptr: &Ptr) -> Unread;
 }
 
-/// A leaf, and the smallest key that belongs to the next one (none: it is the last).
+/// A leaf, and the smallest key that belongs to the next leaf (none: it is the last).
 pub(crate) struct Leaf {
     pub(crate) page: PageRef,
     pub(crate) upper: Option<Bytes>,
@@ -23,8 +23,8 @@ pub(crate) struct Leaf {
 /// Leaves that a scan asks for ahead when it misses one.
 const AHEAD: usize = 8;
 
-/// The leaf that `key` belongs to, if there is a tree. `scan_to` tells how far a scan will go, so that it can miss several
-/// leaves at once.
+/// Finds the leaf that `key` belongs to, if there is a tree. `scan_to`: how far a scan will go, so that it can miss
+/// several leaves at once.
 pub(crate) fn leaf(pages: &impl Pages, root: Option<Ptr>, key: &[u8], scan_to: Option<&[u8]>) -> Read<Option<Leaf>> {
     let Some(mut ptr) = root else { return Ok(None) };
     let mut upper: Option<Bytes> = None;
@@ -55,7 +55,7 @@ fn ahead(pages: &impl Pages, mut wish: Wish, parent: Option<(PageRef, usize)>, s
     wish
 }
 
-/// The value of `key` in the tree.
+/// Gives the value of `key` in the tree.
 pub(crate) fn get(pages: &impl Pages, root: Option<Ptr>, key: &[u8]) -> Read<Option<Bytes>> {
     let Some(mut ptr) = root else { return Ok(None) };
     loop {

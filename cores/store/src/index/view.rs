@@ -15,26 +15,26 @@ use std::ops::Bound;
 pub(crate) struct View<'a, P> {
     pub(crate) layers: SmallVec<[&'a Delta; 3]>,
     pub(crate) root: Option<Ptr>,
-    /// Ids from here on are not in the tree.
+    /// Onode ids from here on are not in the tree.
     pub(crate) next_id: u64,
     pub(crate) pages: &'a P,
 }
 
-/// A run over keys in order.
+/// The answer of whoever scans keys.
 pub(crate) enum Step {
-    /// Go on.
+    /// The scan goes on.
     More,
-    /// That was enough.
+    /// The scan ends here.
     Enough,
 }
 
-/// What is said about a value of the index that cannot be understood though its page's checksum is right.
+/// Describes a value of the index that cannot be understood though its page's checksum is right.
 pub(crate) fn nonsense(key: &[u8]) -> Unread {
     Unread::Damaged(Damage { what: format!("index value of {}", key.escape_ascii()), offset: 0, expected: 0, found: 0 })
 }
 
 impl<P: Pages> View<'_, P> {
-    /// The value of a key of any section but the extents.
+    /// Gives the value of a key of any section but the extents.
     pub(crate) fn get(&self, key: &[u8]) -> Read<Option<Bytes>> {
         for layer in &self.layers {
             if let Some(value) = layer.keys.get(key) {
@@ -47,13 +47,13 @@ impl<P: Pages> View<'_, P> {
         tree::get(self.pages, self.root, key)
     }
 
-    /// [`Self::get`] for a key below onode `id`: an id newer than the tree is not looked up in it.
+    /// Gives the value of a key below onode `id`. An id newer than the tree is not looked up in it.
     pub(crate) fn get_inner(&self, id: u64, key: &[u8]) -> Read<Option<Bytes>> {
         let root = if id < self.next_id { self.root } else { None };
         View { layers: self.layers.clone(), root, next_id: self.next_id, pages: self.pages }.get(key)
     }
 
-    /// What blocks of a range are; nothing is unset in the result.
+    /// Gives the blocks of a range. Nothing is unset in the result.
     pub(crate) fn extents(&self, key: Extent) -> Read<Patch> {
         let mut all = self.extents_above(key);
         if all.complete() {
@@ -69,7 +69,7 @@ impl<P: Pages> View<'_, P> {
         Ok(all)
     }
 
-    /// What the layers over the tree say of a range, as far as they do: all that is known of it if the tree's page is damaged.
+    /// Gives what the layers over the tree say of a range: all that is known of it if the tree's page is damaged.
     pub(crate) fn extents_above(&self, key: Extent) -> Patch {
         let mut all = Patch::default();
         for layer in &self.layers {
@@ -85,7 +85,7 @@ impl<P: Pages> View<'_, P> {
         all
     }
 
-    /// The first range at or after `from` of which a layer or the tree says something.
+    /// Gives the first range at or after `from` of which a layer or the tree says something.
     pub(crate) fn next_range(&self, id: u64, from: u32) -> Read<Option<u32>> {
         let in_layer = |l: &&Delta| l.extents.iter_from(&(id, from)).next().filter(|(k, _)| k.0 == id).map(|(k, _)| k.1);
         let mut least = self.layers.iter().filter_map(in_layer).min();
@@ -140,7 +140,7 @@ impl<P: Pages> View<'_, P> {
                 }
             }
             tree.skip(&key);
-            // A change in a lower layer may be hidden by a range of a higher one.
+            // A range tombstone of a higher layer may hide a change in a lower one.
             let hidden = self.layers[..from.min(self.layers.len())].iter().any(|l| l.keys.hidden(&key[..]).is_some());
             if let (Some(value), false) = (value, hidden)
                 && matches!(f(&key, value), Step::Enough)
@@ -150,7 +150,7 @@ impl<P: Pages> View<'_, P> {
         }
     }
 
-    /// [`Self::scan`] with bounds as the store's face has them, below a common prefix.
+    /// Scans with bounds as the store's interface has them, below a common prefix. See [`Self::scan`].
     pub(crate) fn scan_prefix(
         &self,
         prefix: &[u8],
@@ -180,14 +180,14 @@ struct TreeScan<'t> {
     root: Option<Ptr>,
     leaf: Option<Leaf>,
     at: usize,
-    /// Where to look next when there is no leaf.
+    /// The key to look for next when there is no leaf.
     next: Option<Bytes>,
     to: Option<&'t [u8]>,
     done: bool,
 }
 
 impl TreeScan<'_> {
-    /// The key at this place.
+    /// Gives the key at this place.
     fn key(&mut self, pages: &impl Pages) -> Read<Option<Bytes>> {
         loop {
             if self.done || self.root.is_none() {
@@ -213,7 +213,7 @@ impl TreeScan<'_> {
         self.leaf.as_ref().expect("at a key").page.value(self.at)
     }
 
-    /// Leaves `key`, if that is where it is.
+    /// Leaves `key`, if that is the key at this place.
     fn skip(&mut self, key: &[u8]) {
         if let Some(leaf) = &self.leaf
             && self.at < leaf.page.len()
