@@ -55,7 +55,7 @@ deps-python:
 build: deps-build   ## the release binary, target/release/nacre
 	$(CARGO) build --release -p nacre
 
-test: lint unit build seeds conformance newer-clients guests hostile kill-rounds model formats instructions idle memory-small memory-pressure full-disk bit-rot refusals   ## all that CI runs
+test: lint unit build seeds conformance newer-clients guests hostile kill-rounds model formats instructions idle memory-small memory-pressure full-disk bit-rot refusals lab-test   ## all that CI runs
 
 check-fast: deps-build   ## does it compile, and do the tests of one room pass: make check-fast P=store
 	$(CARGO) clippy $(if $(P),-p $(P),--workspace) --all-targets -- -D warnings
@@ -247,6 +247,10 @@ test-long: lint unit build   ## hours: many seeds, 500 kill rounds, a million ma
 	$(CARGO) run --release -p sim -- --seeds 20000
 	$(MAKE) conformance
 	$(MAKE) kill-rounds-long model-long soak memory
+
+.PHONY: lab-test
+lab-test: deps-test build   ## the laboratory: a bad file, an interruption, a kill, the rest, a report, a comparison (under a minute)
+	timeout 180 $(PYTHON) lab/test.py --nacre $(NACRE)
 
 demo: build   ## a temporary cluster, a matrix of rados bench, a table
 	$(call need,ceph rados,ceph-common)

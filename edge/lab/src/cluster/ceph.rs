@@ -184,6 +184,9 @@ fn configuration(p: &Point, folder: &Path, run: &Path, places: &[Place], fsid: &
         // Attributes of files are small there; so must be names of objects.
         text += "osd max object name len = 256\nosd max object namespace len = 64\n";
     }
+    if store == "filestore" && p.text("fs") == "btrfs" {
+        text += "enable experimental unrecoverable data corrupting features = btrfs\n";
+    }
     for (i, place) in places.iter().enumerate() {
         text += &format!("[osd.{i}]\nosd data = {}\n", place.folder.display());
         if store == "filestore" {

@@ -42,6 +42,12 @@ pub(super) fn start(lab: &Lab, point: &Point, folder: &Path, places: &[Place], c
             });
             cluster.again.push((format!("osd.{id}"), command));
             cluster.restart(lab, &format!("osd.{id}"))?;
+            // One after the other: each writes to the folder that they share when it starts for the first time.
+            let until = Instant::now() + READY;
+            while !dir.join(format!("osd.{id}.asok")).exists() && Instant::now() < until {
+                cluster.must_live()?;
+                lab.interrupt.sleep(Duration::from_millis(20))?;
+            }
         }
     }
     cluster.sockets = (0..places.len()).map(|i| dir.join(format!("osd.{i}.asok"))).collect();
