@@ -33,6 +33,8 @@ mod memory;
 pub mod process;
 mod reactor;
 mod slab;
+#[cfg(feature = "slowdown")]
+mod slowdown;
 mod spin;
 mod sys;
 mod uring;

@@ -85,6 +85,8 @@ struct Reactor {
 impl Reactor {
     fn run(mut self, node: &mut dyn Node) -> Result<(), RunError> {
         let (mut inputs, mut out) = (Vec::new(), Outputs::default());
+        #[cfg(feature = "slowdown")]
+        let mut slowdown = crate::slowdown::Slowdown::from_environment();
         loop {
             node.turn(now(), &mut out);
             out.0.drain(..).for_each(|output| self.carry_out(output));
@@ -94,6 +96,8 @@ impl Reactor {
                 self.last_words(&mut inputs);
                 return end;
             }
+            #[cfg(feature = "slowdown")]
+            slowdown.pay();
             let until = if self.done.is_empty() { node.deadline() } else { Mono(0) };
             self.driver.wait(until, &mut inputs)?;
             inputs.append(&mut self.done);
