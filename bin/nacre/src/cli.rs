@@ -227,6 +227,9 @@ pub(crate) enum LabCommand {
         a: String,
         /// Side B.
         b: String,
+        /// Print JSON instead of a table.
+        #[arg(long)]
+        json: bool,
     },
     /// Make an experiment file of a plan of CBT (YAML).
     Import {

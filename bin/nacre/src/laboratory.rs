@@ -48,9 +48,9 @@ pub(crate) fn lab(args: LabCommand, signals: impl FnOnce() -> Result<Signals>) -
             lab::report::write(&results, &out)?.iter().for_each(|path| println!("{path}"));
             Ok(0)
         }
-        LabCommand::Compare { a, b } => {
+        LabCommand::Compare { a, b, json } => {
             let found = lab::compare::compare(&a, &b)?;
-            print!("{}", found.text());
+            print!("{}", if json { found.json() } else { found.text() });
             Ok(if found.is_regression() { WORSE } else { 0 })
         }
         LabCommand::Import { plan } => {

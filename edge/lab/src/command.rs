@@ -92,7 +92,7 @@ pub fn dry_run(file: &Path, quick: bool) -> Result<String> {
         experiment.clusters.iter().map(|c| experiment.workloads.iter().filter(|w| experiment.wants(c, w)).count()).sum::<usize>(),
         experiment.repeats(),
         if batches.iter().any(|b: &Batch| b.runs[0].again) { ", the first cluster twice for the noise," } else { "" },
-        batches.len(),
+        order::starts(&experiment, &batches),
         minutes(order::seconds(&experiment, &batches)),
     );
     Ok(text)

@@ -8,11 +8,12 @@ use crate::metrics::{self, Better, METRICS, figures};
 use crate::plan::{Point, schema};
 use crate::report::data::{Cell, Data};
 use crate::results::Store;
-use crate::stats::noise::Noise;
+use crate::stats::noise;
 use crate::stats::test::{Outcome, holm, paired, smallest, welch};
 use anyhow::{Context, Result, bail};
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
+use serde_json::json;
 use std::path::Path;
 
 /// One figure of one workload.
@@ -39,8 +40,10 @@ pub struct Comparison {
     pub rows: Vec<Row>,
     /// Whether pairs were compared.
     pub pairs: bool,
-    /// Noise of operations per second in A, if that was measured.
-    pub noise: Option<Noise>,
+    /// Repeats of each side.
+    pub repeats: usize,
+    /// Deviation of the logarithm of the ratio of two measurements of op/s: of one thing twice if A has that, else of the pairs.
+    pub deviation: Option<f64>,
 }
 
 struct Side {
@@ -101,7 +104,24 @@ pub fn compare(a: &str, b: &str) -> Result<Comparison> {
         row.differs = differs;
         row.worse = differs && (up == (row.metric.better == Better::Less));
     }
-    Ok(Comparison { rows, pairs, noise: a.data.noise("ops_per_second") })
+    let deviation = match a.data.noise("ops_per_second") {
+        Some(noise) => Some(noise.deviation),
+        None if pairs => spread(&a, &b),
+        None => None,
+    };
+    let repeats = a.data.experiment.repeats().min(b.data.experiment.repeats()) as usize;
+    Ok(Comparison { rows, pairs, repeats, deviation })
+}
+
+/// Deviation of the logarithms of op/s ratios of all pairs of two clusters, whose own differences count for nothing.
+fn spread(a: &Side, b: &Side) -> Option<f64> {
+    let of = |side: &Side, w: &Point| {
+        let cell = side.data.cells.iter().find(|c| c.workload == *w && side.cluster.as_ref() == Some(&c.cluster))?;
+        Some(cell.all("ops_per_second"))
+    };
+    let both = |w| Some((of(a, w)?, of(b, w)?)).filter(|(x, y)| x.len() == y.len());
+    let cells: Vec<_> = a.data.experiment.workloads.iter().filter_map(both).collect();
+    noise::estimate(&cells, 1).map(|n| n.deviation)
 }
 
 /// The same but for what names a build: its name and program.
@@ -127,6 +147,29 @@ impl Comparison {
     /// Whether something is worse.
     pub fn is_regression(&self) -> bool {
         self.rows.iter().any(|r| r.worse)
+    }
+
+    /// The smallest difference of op/s that as many repeats show in four of five cases, if the noise was measured.
+    pub fn smallest(&self) -> Option<f64> {
+        smallest(self.deviation?, self.repeats, self.rows.len())
+    }
+
+    /// The same for programs.
+    pub fn json(&self) -> String {
+        let row = |r: &Row| {
+            json!({
+                "workload": r.workload, "figure": r.metric.name, "a": r.medians.0, "b": r.medians.1, "ratio": r.outcome.ratio,
+                "low": r.outcome.low, "high": r.outcome.high, "p": r.outcome.p, "differs": r.differs, "worse": r.worse,
+            })
+        };
+        let rows: Vec<serde_json::Value> = self.rows.iter().map(row).collect();
+        format!(
+            "{:#}\n",
+            json!({
+                "pairs": self.pairs, "repeats": self.repeats, "deviation_of_ops": self.deviation, "smallest_difference_of_ops": self.smallest(),
+                "rows": rows,
+            })
+        )
     }
 
     /// The table and its sentences.
@@ -163,7 +206,7 @@ impl Comparison {
             self.rows.len(),
             if self.pairs { "repeats in pairs" } else { "repeats unpaired" }
         );
-        if let Some(least) = self.noise.as_ref().and_then(|n| smallest(n.deviation, n.pairs, self.rows.len())) {
+        if let Some(least) = self.smallest() {
             text += &format!("The smallest difference of op/s that this many repeats show here: {:.0} %.\n", least * 100.0);
         }
         text + &format!("{worse} worse, {better} better, {} not apart.\n", self.rows.len() - worse - better)
@@ -214,6 +257,8 @@ mod tests {
         assert!(found.is_regression(), "{}", found.text());
         let worse: Vec<&str> = found.rows.iter().filter(|r| r.worse).map(|r| r.metric.name).collect();
         assert_eq!(worse, ["server_us"], "{}", found.text());
+        let told: serde_json::Value = serde_json::from_str(&found.json()).unwrap();
+        assert_eq!((told["rows"][1]["figure"].as_str(), told["rows"][1]["worse"].as_bool()), (Some("server_us"), Some(true)));
         assert!(!compare(&format!("{at}:b"), &format!("{at}:a")).unwrap().is_regression());
         let itself = compare(&format!("{at}:a"), &format!("{at}:a")).unwrap();
         assert!(!itself.rows.iter().any(|r| r.differs), "{}", itself.text());

@@ -16,6 +16,7 @@ pub mod disks;
 pub mod environment;
 pub mod import;
 pub mod lab;
+mod measure;
 pub mod metrics;
 pub mod monitor;
 pub mod plan;

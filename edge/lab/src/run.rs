@@ -3,20 +3,20 @@
 //! A run that fails or cannot be done here is recorded with the reason, and the next one follows; only an interruption ends it all.
 
 use crate::cluster::{self, Cluster};
-use crate::disks::{self, Skip};
+use crate::disks;
 use crate::environment;
 use crate::lab::Lab;
-use crate::monitor::{Monitor, Watch, stages};
+use crate::measure::{failed, observe, prepare, with_complaint};
 use crate::plan::order::{self, Batch, Run};
 use crate::plan::{Experiment, Point};
 use crate::process::Interrupted;
 use crate::progress::Progress;
 use crate::results::{Record, Status, Store};
 use crate::undo::Held;
-use crate::workload::{self, Bench, Outcome};
+use crate::workload;
 use anyhow::{Context, Result, bail};
 use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// What was done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,9 +45,13 @@ pub fn run(lab: &Lab, experiment: &Experiment, again: bool) -> Result<Summary> {
         Some(record) => again && record.status != Status::Done,
     };
     let mut batches = order::batches(experiment);
+    let together = experiment.settings.text("running") == "together";
+    let rounds = if together { order::rounds(&batches) } else { Vec::new() };
+    // What was measured together is measured again together.
+    let again: Vec<&str> = rounds.iter().filter(|r| r.iter().any(&open)).flatten().map(|r| r.id.as_str()).collect();
     for batch in &mut batches {
         let all = batch.runs.len();
-        batch.runs.retain(&open);
+        batch.runs.retain(|run| open(run) || again.contains(&run.id.as_str()));
         summary.before += all - batch.runs.len();
     }
     batches.retain(|b| !b.runs.is_empty());
@@ -61,8 +65,9 @@ pub fn run(lab: &Lab, experiment: &Experiment, again: bool) -> Result<Summary> {
         started: 0,
         summary,
     };
-    for batch in &batches {
-        session.batch(batch)?;
+    match together {
+        true => session.together(&batches)?,
+        false => batches.iter().try_for_each(|batch| session.batch(batch))?,
     }
     Ok(session.summary)
 }
@@ -99,6 +104,62 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
+    /// All clusters run and are under the same load at the same moment.
+    fn together(&mut self, batches: &[Batch]) -> Result<()> {
+        let mut lost: Vec<Point> = Vec::new();
+        for batch in batches {
+            self.lab.interrupt.check()?;
+            if lost.contains(&batch.cluster) {
+                continue;
+            }
+            if let Err(e) = self.ready(&batch.cluster) {
+                if e.is::<Interrupted>() || self.lab.interrupt.is_set() {
+                    bail!(Interrupted);
+                }
+                lost.push(batch.cluster.clone());
+                batches.iter().filter(|b| b.cluster == batch.cluster).try_for_each(|b| self.give_up(b, &e))?;
+            }
+        }
+        for round in order::rounds(batches) {
+            let runs: Vec<&Run> = round.iter().filter(|r| !lost.contains(&r.cluster)).collect();
+            self.round(&runs)?;
+            self.lab.interrupt.sleep(Duration::from_secs_f64(self.experiment.settings.real("cooldown", 0.3)))?;
+        }
+        Ok(())
+    }
+
+    /// One workload on several clusters at once.
+    fn round(&mut self, runs: &[&Run]) -> Result<()> {
+        let Some(first) = runs.first() else { return Ok(()) };
+        self.progress.begin(&format!(
+            "{} ({}/{})",
+            workload::title(&first.workload),
+            first.repeat + 1,
+            self.experiment.repeats()
+        ));
+        let (lab, experiment) = (self.lab, self.experiment);
+        let mut pairs: Vec<(&Run, &mut Cluster, Result<()>)> = Vec::new();
+        for cluster in &mut self.clusters {
+            if let Some(run) = runs.iter().find(|r| r.cluster == cluster.point) {
+                let ready = prepare(lab, experiment, cluster, run);
+                pairs.push((run, cluster, ready));
+            }
+        }
+        let measured: Vec<(Record, String)> = std::thread::scope(|scope| {
+            let begin = |(run, cluster, ready): (&Run, &mut Cluster, Result<()>)| {
+                let done = ready.and_then(|()| observe(lab, experiment, cluster, run, false));
+                done.or_else(|e| cluster.must_live().and(Err(e))).unwrap_or_else(|e| {
+                    let e = with_complaint(lab, cluster, e);
+                    (failed(run, &e), format!("{e:#}"))
+                })
+            };
+            let threads: Vec<_> = pairs.into_iter().map(|pair| scope.spawn(move || begin(pair))).collect();
+            threads.into_iter().filter_map(|t| t.join().ok()).collect()
+        });
+        lab.interrupt.check()?;
+        measured.iter().try_for_each(|(record, said)| self.keep(record, said))
+    }
+
     fn frozen(&self) -> bool {
         self.experiment.settings.text("running") == "frozen"
     }
@@ -171,69 +232,11 @@ impl Session<'_> {
     }
 
     fn one(&mut self, run: &Run, at: usize) -> (Record, String) {
-        let began = now();
-        match self.measure(run, at) {
-            Ok((mut record, said)) => {
-                record.began = began;
-                (record, said)
-            }
-            Err(e) => (failed(run, &e), format!("{e:#}")),
-        }
+        let (lab, experiment, cluster) = (self.lab, self.experiment, &mut self.clusters[at]);
+        let done = prepare(lab, experiment, cluster, run).and_then(|()| observe(lab, experiment, cluster, run, true));
+        done.unwrap_or_else(|e| {
+            let e = with_complaint(lab, cluster, e);
+            (failed(run, &e), format!("{e:#}"))
+        })
     }
-
-    fn measure(&mut self, run: &Run, at: usize) -> Result<(Record, String)> {
-        let (lab, experiment) = (self.lab, self.experiment);
-        let mut bench = Bench { lab, experiment, cluster: &mut self.clusters[at], point: &run.workload };
-        workload::prepare(&mut bench).context("prepare")?;
-        drop_caches(&bench, &experiment.settings.text("drop_caches"))?;
-        let asked = experiment.monitor.flag("stages", true);
-        let before = if asked { stages::count(&bench.cluster.sockets) } else { stages::Counted::default() };
-        let interval = Duration::from_secs_f64(experiment.monitor.real("interval", 0.5));
-        let monitor = Monitor::start(Watch::of(bench.cluster), interval);
-        let outcome = workload::run(&mut bench);
-        let (ops, bytes) = outcome.as_ref().map_or((0.0, 0.0), |o| (o.ops, o.bytes));
-        let (mut figures, mut series) = monitor.stop(ops, bytes);
-        let Outcome { command, said, figures: own, series: curves, .. } = outcome?;
-        if asked {
-            figures.extend(stages::count(&bench.cluster.sockets).since(&before));
-            figures.extend(stages::slow(&bench.cluster.sockets).map(|n| ("slow_ops".to_owned(), n)));
-        }
-        figures.extend(own);
-        series.splice(0..0, curves);
-        let record =
-            Record { run: run.clone(), status: Status::Done, message: String::new(), began: now(), command, figures, series };
-        Ok((record, said))
-    }
-}
-
-/// Drops the kernel's page cache, and what the OSDs keep, if the experiment asks for it.
-fn drop_caches(bench: &Bench<'_>, when: &str) -> Result<()> {
-    let reads = matches!(bench.point.text("mode").as_str(), "seq" | "rand" | "read" | "randread");
-    if when != "always" && !(when == "before-reads" && reads) {
-        return Ok(());
-    }
-    disks::need_root("dropping the page cache")?;
-    std::process::Command::new("sync").status().context("start sync")?;
-    std::fs::write("/proc/sys/vm/drop_caches", "3").context("drop the page cache")?;
-    if !bench.cluster.conf.as_os_str().is_empty() {
-        cluster::tell(bench.lab, &bench.cluster.conf, &["tell", "osd.*", "cache", "drop"]).context("drop the OSDs' caches")?;
-    }
-    Ok(())
-}
-
-fn failed(run: &Run, error: &anyhow::Error) -> Record {
-    let skip = error.chain().find_map(|e| e.downcast_ref::<Skip>());
-    Record {
-        run: run.clone(),
-        status: if skip.is_some() { Status::Skipped } else { Status::Failed },
-        message: skip.map_or_else(|| format!("{error:#}"), |s| s.0.clone()),
-        began: now(),
-        command: String::new(),
-        figures: Default::default(),
-        series: Vec::new(),
-    }
-}
-
-fn now() -> f64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }

@@ -20,9 +20,24 @@ const COMMAND: Duration = Duration::from_secs(60);
 /// # Errors
 /// It fails.
 pub fn ceph(lab: &Lab, conf: &Path, args: &[&str]) -> Result<String> {
+    patient(lab, conf, args, 20)
+}
+
+/// The same, with seconds to reach the cluster.
+fn patient(lab: &Lab, conf: &Path, args: &[&str], seconds: u64) -> Result<String> {
     let mut command = Command::new("ceph");
-    command.args(["--connect-timeout", "20"]).args(args).env("CEPH_CONF", conf).env_remove("CEPH_ARGS");
+    command.args(["--connect-timeout", &seconds.to_string()]).args(args).env("CEPH_CONF", conf).env_remove("CEPH_ARGS");
     process::output(command, COMMAND, &lab.undo, &lab.interrupt)
+}
+
+/// What the cluster says about its health, in one line; empty if it is well.
+pub fn complaint(lab: &Lab, conf: &Path) -> String {
+    match patient(lab, conf, &["health"], 5) {
+        Ok(text) if text.trim() == "HEALTH_OK" => String::new(),
+        Ok(text) => format!("the cluster says: {}", text.trim()),
+        Err(_) if lab.interrupt.is_set() => String::new(),
+        Err(_) => "the cluster does not answer `ceph health`".into(),
+    }
 }
 
 /// A configuration for clients beside the servers' one.
@@ -54,9 +69,11 @@ pub(super) fn adopt(point: &Point, folder: &Path, cluster: &mut Cluster) -> Resu
 pub(super) fn make_pool(lab: &Lab, point: &Point, cluster: &mut Cluster, patience: f64) -> Result<()> {
     let conf = cluster.conf.clone();
     let limit = after(patience);
-    until(lab, limit, "take commands", || {
+    let told = conf.clone();
+    let until = |what: &str, done: &mut dyn FnMut() -> Result<bool>| until(lab, limit, &told, what, done);
+    until("take commands", &mut || {
         cluster.must_live()?;
-        Ok(ceph(lab, &conf, &["osd", "stat", "--format", "json"])
+        Ok(patient(lab, &conf, &["osd", "stat", "--format", "json"], (patience as u64).clamp(1, 20))
             .ok()
             .and_then(|t| serde_json::from_str::<Value>(&t).ok())
             .is_some_and(|s| s["num_up_osds"].as_u64() >= Some(1) && s["num_up_osds"] == s["num_osds"]))
@@ -69,7 +86,7 @@ pub(super) fn make_pool(lab: &Lab, point: &Point, cluster: &mut Cluster, patienc
             None => replicated_pool(lab, point, &conf, &pgs)?,
         }
     }
-    until(lab, limit, "become healthy", || {
+    until("become healthy", &mut || {
         cluster.must_live()?;
         Ok(clean(lab, &conf).unwrap_or(false))
     })
@@ -115,10 +132,10 @@ pub(super) fn clean(lab: &Lab, conf: &Path) -> Result<bool> {
     Ok(all && count > 0 && groups["num_pgs"].as_u64() == Some(count))
 }
 
-fn until(lab: &Lab, limit: Instant, what: &str, mut done: impl FnMut() -> Result<bool>) -> Result<()> {
+fn until(lab: &Lab, limit: Instant, conf: &Path, what: &str, done: &mut dyn FnMut() -> Result<bool>) -> Result<()> {
     while !done()? {
         if Instant::now() > limit {
-            bail!("the cluster did not {what} in time");
+            bail!("the cluster did not {what} in time; {}", complaint(lab, conf));
         }
         lab.interrupt.sleep(Duration::from_millis(300))?;
     }

@@ -21,7 +21,7 @@ use std::collections::BTreeSet;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
-pub use client::ceph as tell;
+pub use client::{ceph as tell, complaint};
 
 /// Whether all groups are active and clean, as far as the cluster says.
 pub fn health(lab: &Lab, conf: &Path) -> bool {

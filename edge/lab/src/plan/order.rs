@@ -34,7 +34,7 @@ pub struct Batch {
 /// Interleaved: within each repeat all clusters in turn, every other repeat backwards. Grouped: all repeats of a cluster, then the next.
 pub fn batches(e: &Experiment) -> Vec<Batch> {
     let (repeats, clusters) = (e.repeats(), &e.clusters);
-    let noise = e.settings.flag("noise", true) && repeats > 1;
+    let noise = e.settings.flag("noise", true) && repeats > 1 && e.settings.text("running") != "together";
     let mut all = Vec::new();
     let batch = |cluster: &Point, repeat: u32, again: bool| {
         let wanted = e.workloads.iter().filter(|w| e.wants(cluster, w));
@@ -67,9 +67,30 @@ pub fn batches(e: &Experiment) -> Vec<Batch> {
     all
 }
 
+/// Runs that are made at the same moment if all clusters are under load together: one repeat of a workload on each of them.
+pub fn rounds(batches: &[Batch]) -> Vec<Vec<Run>> {
+    let mut all: Vec<Vec<Run>> = Vec::new();
+    for run in batches.iter().flat_map(|b| &b.runs) {
+        match all.iter_mut().find(|r| r[0].repeat == run.repeat && r[0].workload == run.workload) {
+            Some(round) => round.push(run.clone()),
+            None => all.push(vec![run.clone()]),
+        }
+    }
+    all
+}
+
+/// How often a cluster is started.
+pub fn starts(e: &Experiment, batches: &[Batch]) -> usize {
+    let frozen = matches!(e.settings.text("running").as_str(), "frozen" | "together");
+    let begins = |i: usize| !frozen || batches[..i].iter().all(|b| b.cluster != batches[i].cluster);
+    (0..batches.len()).filter(|i| begins(*i)).count()
+}
+
 /// Seconds that the runs will take, starts of clusters included.
 pub fn seconds(e: &Experiment, batches: &[Batch]) -> f64 {
-    let frozen = e.settings.text("running") == "frozen";
+    let running = e.settings.text("running");
+    let at_once = if running == "together" { e.clusters.len().max(1) as f64 } else { 1.0 };
+    let frozen = running == "frozen" || running == "together";
     let mut started: Vec<&Point> = Vec::new();
     let mut total = 0.0;
     for batch in batches {
@@ -77,7 +98,8 @@ pub fn seconds(e: &Experiment, batches: &[Batch]) -> f64 {
             started.push(&batch.cluster);
             total += start_seconds(&batch.cluster);
         }
-        total += batch.runs.iter().map(|run| workload::seconds(e, &run.workload) + e.settings.real("cooldown", 0.3)).sum::<f64>();
+        let cooldown = e.settings.real("cooldown", 0.3);
+        total += batch.runs.iter().map(|run| workload::seconds(e, &run.workload) + cooldown).sum::<f64>() / at_once;
         total += workload::prefill_seconds(e, &batch.runs);
     }
     total
@@ -134,7 +156,12 @@ mod tests {
     fn clusters_take_turns() {
         assert_eq!(order(&experiment("")), "aba'a'ba");
         assert_eq!(order(&experiment("noise = false")), "abba");
+        let frozen = experiment("noise = false\nrunning = 'frozen'");
+        assert_eq!((starts(&experiment(""), &batches(&experiment(""))), starts(&frozen, &batches(&frozen))), (6, 2));
         assert_eq!(order(&experiment("order = 'grouped'")), "aaa'a'bb");
+        let together = rounds(&batches(&experiment("running = 'together'")));
+        assert_eq!(together.iter().map(Vec::len).collect::<Vec<_>>(), [2, 2, 2, 2]);
+        assert!(together.iter().all(|r| r[0].workload == r[1].workload && r[0].cluster != r[1].cluster));
         let random = experiment("order = 'random'\nseed = 3");
         assert_eq!(order(&random), order(&random));
         assert_eq!(order(&random).len(), order(&experiment("")).len());

@@ -72,8 +72,9 @@ pub const EXPERIMENT: Table = Table {
         key("seed", Int(0, MOST), "of the random order [1]"),
         key(
             "running",
-            Word(&["alone", "frozen"]),
-            "one cluster at a time, made afresh for each repeat; or all of them, stopped by SIGSTOP while another is measured [alone]",
+            Word(&["alone", "frozen", "together"]),
+            "one cluster at a time, made afresh for each repeat; or all of them, stopped by SIGSTOP while another is measured; or all of \
+             them under load at once, for small differences of processor time on a noisy machine [alone]",
         ),
         key("drop_caches", Word(&["never", "before-reads", "always"]), "drop the page cache and the OSDs' own caches [never]"),
         key("scratch", Text, "folder for the clusters and disk files [OUT/scratch]"),
@@ -195,8 +196,6 @@ pub const MONITOR: Table = Table {
     keys: &[
         key("interval", Real(0.05), "seconds between samples [0.5]"),
         key("stages", Bool, "ask the OSDs for their per-stage latencies and slow operations [true]"),
-        key("perf", Bool, "record a flame graph's stacks with perf, in a run of its own [false]"),
-        key("blktrace", Bool, "record where the disks' requests go [false]"),
     ],
 };
 
@@ -215,7 +214,6 @@ pub const REPORT: Table = Table {
     required: &[],
     keys: &[
         key("group", Text, "key whose values stand side by side on the axis [the first that varies]"),
-        key("series", Text, "key whose values are the bars of a group [the second that varies]"),
         key("baseline", Text, "name of the cluster that the others are set beside [the first]"),
         key("metric", Text, "metric of the large charts [ops_per_second, or mb_per_second for large requests]"),
         key("article", Text, "name of the published article that the report is set beside"),
