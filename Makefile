@@ -249,8 +249,9 @@ test-long: lint unit build   ## hours: many seeds, 500 kill rounds, a million ma
 	$(MAKE) kill-rounds-long model-long soak memory
 
 .PHONY: lab-test
-lab-test: deps-test build   ## the laboratory: a bad file, an interruption, a kill, the rest, a report, a comparison (under a minute)
-	timeout 180 $(PYTHON) lab/test.py --nacre $(NACRE)
+lab-test: deps-test build   ## the laboratory on itself: wrong files, an interruption, a kill, hard times, a report, a comparison (2 min)
+	$(call need,fio mkfs.ext4 losetup,fio e2fsprogs mount)
+	timeout 300 $(PYTHON) lab/test.py --nacre $(NACRE)
 
 demo: build   ## a temporary cluster, a matrix of rados bench, a table
 	$(call need,ceph rados,ceph-common)
