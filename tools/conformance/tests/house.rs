@@ -165,6 +165,29 @@ fn every_link_of_the_documents_leads_to_a_file() {
     }
 }
 
+/// Codes of health checks in a source file: its texts of capitals with an underscore.
+fn health_codes(file: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(root().join(file)).unwrap();
+    let code = |word: &&str| word.contains('_') && word.bytes().all(|b| b.is_ascii_uppercase() || b == b'_');
+    let words = text.lines().flat_map(|line| line.split('"').skip(1).step_by(2));
+    words.filter(code).filter(|word| !word.starts_with("HEALTH_") && !word.starts_with('_')).map(str::to_owned).collect()
+}
+
+#[test]
+fn every_health_code_has_an_entry_for_operators() {
+    let codes: Vec<String> = ["cores/mon/src/health.rs", "cores/osd/src/life.rs"].into_iter().flat_map(health_codes).collect();
+    assert!(codes.len() > 15, "{codes:?}");
+    let page = std::fs::read_to_string(root().join("docs/operations.md")).unwrap();
+    let entries: BTreeSet<&str> = page
+        .lines()
+        .filter(|line| line.starts_with("| `"))
+        .filter_map(|line| line.split('|').nth(1))
+        .flat_map(|cell| cell.split('`').skip(1).step_by(2))
+        .collect();
+    let lost: Vec<_> = codes.iter().filter(|code| !entries.contains(code.as_str())).collect();
+    assert!(lost.is_empty(), "{lost:?}");
+}
+
 /// Files (with the modules below them) whose numbers come from peers and disks.
 const DECODERS: [&str; 16] = [
     "values/caps/src/lib.rs",
