@@ -1,7 +1,7 @@
 //! What callers say and hear.
 
 use bytes::Bytes;
-use messages::osd::{Op, OsdOpReply};
+use messages::osd::{Op, OsdOp, OsdOpReply};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use types::{EntityAddrVec, Epoch, Fsid, Locator, PgId, Rope, SnapId, UTime};
@@ -107,6 +107,14 @@ pub enum Event {
         id: OpId,
         /// The OSD's reply.
         result: Result<Box<OsdOpReply>, OpError>,
+    },
+    /// An embedded objecter's own OSD must carry this out: [`crate::Objecter::answered_here`], or
+    /// [`crate::Objecter::not_here`].
+    Here {
+        /// Which; also its transaction id.
+        id: OpId,
+        /// The operation, ready for its group.
+        op: Box<OsdOp>,
     },
     /// The watch stands (first told when it is made, again after each reconnection).
     Watching {

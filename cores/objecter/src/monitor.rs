@@ -1,24 +1,14 @@
-//! The session with a monitor: maps, configuration, commands, versions, tickets.
+//! What an objecter asks of the monitors over its link: maps, configuration, commands, versions.
 
-use crate::session::pause;
+use crate::lines::Pause;
+use crate::monlink::{LinkConfig, MonLink};
 use crate::{Config, Event, Objecter, OpId};
 use maps::MonMap;
-use messages::mon::{
-    Auth, AuthReply, ConfigMsg, MonCommand, MonCommandAck, MonGetVersion, MonGetVersionReply, MonMapMsg, MonSubscribe, OsdMapMsg,
-    PoolOp, PoolOpReply, SubscribeItem,
-};
-use msgr::{Messenger, Policy};
+use messages::mon::{ConfigMsg, MonCommand, MonCommandAck, MonGetVersion, MonGetVersionReply, OsdMapMsg, PoolOp, PoolOpReply};
+use msgr::Messenger;
 use node::{Level, Mono, Now, Outputs};
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
-use types::{EntityAddr, EntityType, Epoch, Fsid, Message, Rope, SessionId};
-
-/// Subscription flag: one answer is enough.
-const ONCE: u8 = 1;
-/// While something is stuck, newer maps are asked for this often.
-const ASK_AGAIN: Duration = Duration::from_secs(5);
-/// Number of the cephx protocol in AUTH messages.
-const CEPHX: u32 = 2;
+use std::collections::BTreeMap;
+use types::{Epoch, Fsid, Message, Rope, SessionId};
 
 /// Why a version was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,23 +24,11 @@ struct Command {
     sent: bool,
 }
 
-/// What we know of the monitors, and want of them.
+/// What we want of the monitors, beside the maps.
 #[derive(Debug)]
 pub(crate) struct MonSession {
-    monitors: Vec<EntityAddr>,
-    next: usize,
-    session: Option<SessionId>,
-    open: bool,
-    failures: u32,
-    retry_at: Mono,
+    pub(crate) link: MonLink,
     fsid: Option<Fsid>,
-    monmap_epoch: Epoch,
-    osdmap_epoch: Epoch,
-    /// The next request for maps is for a whole one.
-    full_map: bool,
-    /// A newer map is wanted, and has to be asked for.
-    newer_map: bool,
-    asked_at: Mono,
     commands: BTreeMap<u64, Command>,
     /// Pool operations under way; the second says whether it was sent.
     pool_ops: BTreeMap<u64, (PoolOp, bool)>,
@@ -58,53 +36,20 @@ pub(crate) struct MonSession {
     versions: BTreeMap<u64, (VersionWanted, bool)>,
     /// Newest OSD map that a monitor named.
     newest: Option<Epoch>,
-    follow: bool,
 }
 
 impl MonSession {
     pub(crate) fn new(config: &Config) -> Self {
+        let pause = Pause::of(config.retry_after);
+        let (monitors, hostname, follow) = (config.monitors.clone(), config.hostname.clone(), config.follow_maps);
         Self {
-            monitors: config.monitors.iter().filter_map(|m| m.msgr2().copied()).collect(),
-            next: 0,
-            session: None,
-            open: false,
-            failures: 0,
-            retry_at: Mono(0),
+            link: MonLink::new(LinkConfig { monitors, hostname, pause, follow }),
             fsid: config.fsid,
-            monmap_epoch: 0,
-            osdmap_epoch: 0,
-            full_map: false,
-            newer_map: true,
-            asked_at: Mono(0),
             commands: BTreeMap::new(),
             pool_ops: BTreeMap::new(),
             versions: BTreeMap::new(),
             newest: None,
-            follow: config.follow_maps,
         }
-    }
-
-    pub(crate) fn is(&self, session: SessionId) -> bool {
-        self.session == Some(session)
-    }
-
-    /// Something cannot go on without a newer map.
-    pub(crate) fn want_newer_map(&mut self) {
-        self.newer_map = true;
-    }
-
-    /// What we have cannot be continued.
-    pub(crate) fn want_full_map(&mut self) {
-        self.full_map = true;
-        self.newer_map = true;
-        self.asked_at = Mono(0);
-    }
-
-    pub(crate) fn have_map(&mut self, epoch: Epoch) {
-        self.osdmap_epoch = epoch;
-        self.full_map = false;
-        self.newer_map = false;
-        self.asked_at = Mono(0);
     }
 
     pub(crate) fn want_version(&mut self, what: VersionWanted) {
@@ -116,21 +61,7 @@ impl MonSession {
 
     /// Whether a monitor said that there is nothing newer, or there is no monitor to ask.
     pub(crate) fn knows_no_newer(&self, epoch: Epoch) -> bool {
-        self.monitors.is_empty() || self.newest.is_some_and(|newest| newest <= epoch)
-    }
-
-    fn subscription(&self) -> BTreeMap<String, SubscribeItem> {
-        let mut what = BTreeMap::new();
-        what.insert("config".into(), SubscribeItem { start: 0, flags: 0 });
-        let monmap = if self.monmap_epoch == 0 { 0 } else { u64::from(self.monmap_epoch) + 1 };
-        what.insert("monmap".into(), SubscribeItem { start: monmap, flags: 0 });
-        what.insert("osdmap".into(), self.map_item());
-        what
-    }
-
-    fn map_item(&self) -> SubscribeItem {
-        let start = if self.full_map || self.osdmap_epoch == 0 { 0 } else { u64::from(self.osdmap_epoch) + 1 };
-        SubscribeItem { start, flags: if self.follow { 0 } else { ONCE } }
+        self.link.has_nobody() || self.newest.is_some_and(|newest| newest <= epoch)
     }
 }
 
@@ -142,7 +73,7 @@ impl Objecter {
 
     /// Whether a session with a monitor stands.
     pub fn connected(&self) -> bool {
-        self.monitor.open
+        self.monitor.link.session().is_some()
     }
 
     /// Sends a command to a monitor: JSON text, and what `-i` would give. It ends with [`Event::CommandDone`]. A command whose
@@ -168,14 +99,14 @@ impl Objecter {
 
     /// Asks for a newer OSD map than ours, as after a command that made one.
     pub fn want_newer_map(&mut self) {
-        self.monitor.want_newer_map();
+        self.monitor.link.want_newer_map();
         self.wake = Mono(0);
     }
 
     pub(crate) fn monitor_event(&mut self, now: Now, event: msgr::Event, messenger: &mut Messenger, out: &mut Outputs) {
         self.wake = Mono(0);
         match event {
-            msgr::Event::Opened { session, .. } => self.monitor_opened(now, session, messenger),
+            msgr::Event::Opened { session, .. } => self.monitor.link.opened(now, session, messenger),
             msgr::Event::Message { message, .. } => {
                 if let Err(error) = self.monitor_message(now, &message, messenger, out) {
                     out.log(Level::Warn, "monc", format!("a monitor's message of kind {}: {error}", message.kind));
@@ -189,33 +120,19 @@ impl Objecter {
         }
     }
 
-    fn monitor_opened(&mut self, now: Now, session: SessionId, messenger: &mut Messenger) {
-        let mon = &mut self.monitor;
-        mon.open = true;
-        mon.failures = 0;
-        mon.asked_at = now.mono;
-        let what = mon.subscription();
-        messenger.send(session, MonSubscribe { what, hostname: self.config.hostname.clone() }.encode());
-    }
-
     fn monitor_closed(&mut self, now: Now) {
         let mon = &mut self.monitor;
-        mon.session = None;
-        mon.open = false;
-        mon.failures += 1;
-        mon.next += 1;
-        mon.retry_at = now.mono.plus(pause(self.config.retry_after, mon.failures));
+        mon.link.closed(now);
         mon.commands.values_mut().for_each(|c| c.sent = false);
         mon.pool_ops.values_mut().for_each(|(_, sent)| *sent = false);
         mon.versions.values_mut().for_each(|(_, sent)| *sent = false);
     }
 
     fn monitor_message(&mut self, now: Now, message: &Message, messenger: &mut Messenger, out: &mut Outputs) -> denc::Result<()> {
+        if let Some(map) = self.monitor.link.message(now, message, messenger, out)? {
+            self.take_monmap(&map);
+        }
         match message.kind {
-            MonMapMsg::KIND => {
-                let map: MonMap = denc::Decode::from_bytes(&MonMapMsg::decode(message)?.monmap)?;
-                self.take_monmap(&map);
-            }
             ConfigMsg::KIND => self.events.push_back(Event::Config(ConfigMsg::decode(message)?.config)),
             OsdMapMsg::KIND => self.maps(&OsdMapMsg::decode(message)?, out),
             MonCommandAck::KIND => {
@@ -237,12 +154,6 @@ impl Objecter {
                 let reply = MonGetVersionReply::decode(message)?;
                 self.take_version(&reply);
             }
-            AuthReply::KIND => {
-                let reply = AuthReply::decode(message)?;
-                if let Err(error) = messenger.auth_mut().client.renew_reply(now.mono, reply.result, &reply.payload) {
-                    out.log(Level::Warn, "monc", format!("tickets were not renewed: {error}"));
-                }
-            }
             _ => {}
         }
         Ok(())
@@ -252,11 +163,6 @@ impl Objecter {
         let mon = &mut self.monitor;
         mon.fsid = mon.fsid.or(Some(map.fsid));
         self.config.fsid = mon.fsid;
-        mon.monmap_epoch = map.epoch;
-        let known: BTreeSet<EntityAddr> = map.mon_info.values().filter_map(|m| m.public_addrs.msgr2().copied()).collect();
-        if !known.is_empty() {
-            mon.monitors = known.into_iter().collect();
-        }
     }
 
     fn take_version(&mut self, reply: &MonGetVersionReply) {
@@ -265,8 +171,8 @@ impl Objecter {
         }
         let newest = Epoch::try_from(reply.version).unwrap_or(Epoch::MAX);
         self.monitor.newest = Some(newest);
-        if self.monitor.osdmap_epoch < newest {
-            self.monitor.want_newer_map();
+        if self.monitor.link.osdmap_epoch() < newest {
+            self.monitor.link.want_newer_map();
         }
         // Operations that wait for this verdict look again.
         self.unsend(|_| false);
@@ -274,24 +180,17 @@ impl Objecter {
 
     /// Ends a round towards the monitor.
     pub(crate) fn turn_monitor(&mut self, now: Now, messenger: &mut Messenger, out: &mut Outputs) {
-        if self.monitor.monitors.is_empty() {
+        if self.monitor.link.has_nobody() {
             return;
         }
-        let mon = &mut self.monitor;
-        if mon.session.is_none() {
-            if now.mono < mon.retry_at {
-                self.wake = self.wake.min(mon.retry_at);
-                return;
-            }
-            let addr = mon.monitors[mon.next % mon.monitors.len()];
-            mon.session = Some(messenger.connect(now, addr, EntityType::Mon, Policy::Lossy, out));
+        if let Some(session) = self.monitor.link.session() {
+            self.ask_monitor(session, messenger);
         }
-        if let (Some(session), true) = (mon.session, mon.open) {
-            self.ask_monitor(now, session, messenger);
-        }
+        self.monitor.link.turn(now, messenger, out);
+        self.wake = self.wake.min(self.monitor.link.deadline(messenger));
     }
 
-    fn ask_monitor(&mut self, now: Now, session: SessionId, messenger: &mut Messenger) {
+    fn ask_monitor(&mut self, session: SessionId, messenger: &mut Messenger) {
         let (mon, fsid) = (&mut self.monitor, self.config.fsid.unwrap_or_default());
         // The monitor map, which comes first, names the cluster.
         if self.config.fsid.is_some() {
@@ -300,7 +199,7 @@ impl Objecter {
                 let message = MonCommand { fsid, cmd: command.cmd.clone(), input: command.input.clone() }.encode();
                 messenger.send(session, Message { tid: *tid, ..message });
             }
-            let version = u64::from(mon.osdmap_epoch);
+            let version = u64::from(mon.link.osdmap_epoch());
             for (tid, (op, sent)) in mon.pool_ops.iter_mut().filter(|(_, (_, sent))| !sent) {
                 *sent = true;
                 let message = PoolOp { version, fsid, ..op.clone() }.encode();
@@ -311,18 +210,5 @@ impl Objecter {
             *sent = true;
             messenger.send(session, MonGetVersion { handle: *handle, what: "osdmap".into() }.encode());
         }
-        if mon.newer_map && (mon.asked_at == Mono(0) || now.mono >= mon.asked_at.plus(ASK_AGAIN)) {
-            mon.asked_at = now.mono;
-            let what = BTreeMap::from([("osdmap".to_string(), mon.map_item())]);
-            messenger.send(session, MonSubscribe { what, hostname: self.config.hostname.clone() }.encode());
-        }
-        if mon.newer_map {
-            self.wake = self.wake.min(mon.asked_at.plus(ASK_AGAIN));
-        }
-        if let Some(payload) = messenger.renew_tickets(now) {
-            let monmap_epoch = mon.monmap_epoch;
-            messenger.send(session, Auth { version: 0, protocol: CEPHX, payload, monmap_epoch }.encode());
-        }
-        self.wake = self.wake.min(messenger.auth().client.next_renewal());
     }
 }

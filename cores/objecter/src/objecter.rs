@@ -1,8 +1,9 @@
 //! Operations under way, and when they are sent.
 
+use crate::lines::{Lines, Pause};
 use crate::linger::Linger;
 use crate::monitor::{MonSession, VersionWanted};
-use crate::session::OsdSession;
+use crate::session::{Given, OsdSession, Sessions};
 use crate::target::{Target, interval_of};
 use crate::{Config, Event, OpError, OpId, OpRequest};
 use maps::{Incremental, OsdMap, flags as map_flags, pool_flags};
@@ -49,13 +50,13 @@ pub struct Objecter {
     pub(crate) next_tid: u64,
     in_flight: (usize, u64),
     pub(crate) osds: BTreeMap<OsdId, OsdSession>,
-    pub(crate) sessions: BTreeMap<SessionId, OsdId>,
+    pub(crate) sessions: Sessions,
     pub(crate) lingers: BTreeMap<u64, Linger>,
     pub(crate) monitor: MonSession,
     pub(crate) events: VecDeque<Event>,
     pub(crate) wake: Mono,
     /// Whether something changed that may let a waiting operation go.
-    pump: bool,
+    pub(crate) pump: bool,
     sessions_stale: bool,
 }
 
@@ -64,21 +65,29 @@ impl Objecter {
     pub fn new(config: Config) -> Self {
         let monitor = MonSession::new(&config);
         Self {
-            config,
             map: None,
             ops: BTreeMap::new(),
             unsent: BTreeSet::new(),
             next_tid: 1,
             in_flight: (0, 0),
             osds: BTreeMap::new(),
-            sessions: BTreeMap::new(),
+            sessions: Sessions::Own(Lines::new(Pause::of(config.retry_after))),
             lingers: BTreeMap::new(),
             monitor,
             events: VecDeque::new(),
             wake: Mono(0),
             pump: false,
             sessions_stale: false,
+            config,
         }
+    }
+
+    /// An objecter inside the OSD `whoami`, which brings the maps ([`Objecter::set_map`]) and the sessions with other OSDs
+    /// ([`Objecter::take_wanted`]), hands over what comes on them ([`Objecter::message`]), and carries out itself what is for it
+    /// ([`Event::Here`]). How much is under way is not bounded here: who asks is.
+    pub fn embedded(whoami: OsdId) -> Self {
+        let config = Config { max_ops: usize::MAX, max_bytes: u64::MAX, ..Config::default() };
+        Self { sessions: Sessions::Given(Given::new(whoami)), wake: Mono::NEVER, ..Self::new(config) }
     }
 
     /// Takes an operation on. It ends with [`Event::Done`].
@@ -125,6 +134,11 @@ impl Objecter {
         self.events.pop_front()
     }
 
+    /// Whether there is something to do at once: an event to take, or an operation that may be sent.
+    pub fn is_busy(&self) -> bool {
+        self.pump || !self.events.is_empty()
+    }
+
     /// When [`Objecter::turn`] must be called at the latest.
     pub fn deadline(&self) -> Mono {
         if self.pump { Mono(0) } else { self.wake }
@@ -139,24 +153,35 @@ impl Objecter {
             | msgr::Event::Reset { session }
             | msgr::Event::Closed { session, .. } => *session,
         };
-        if self.monitor.is(session) {
+        if self.monitor.link.owns(session) {
             self.monitor_event(now, event, messenger, out);
             return None;
         }
-        let Some(&osd) = self.sessions.get(&session) else { return Some(event) };
+        let Sessions::Own(lines) = &mut self.sessions else { return Some(event) };
+        let Some(osd) = lines.name(session) else { return Some(event) };
         match event {
-            msgr::Event::Opened { .. } => self.osd_opened(osd),
-            msgr::Event::Message { message, .. } => self.osd_message(now, osd, session, &message, messenger, out),
+            msgr::Event::Opened { .. } => lines.opened(session),
+            msgr::Event::Message { message, .. } => {
+                if let Err(error) = self.message(now, osd, session, &message, messenger, out) {
+                    out.log(Level::Warn, "objecter", format!("osd.{osd} sent a message of kind {} that {error}", message.kind));
+                    messenger.close(session);
+                    self.osd_closed(now, session);
+                }
+            }
             msgr::Event::Reset { .. } => self.unsend(|op| op.osd == Some(osd)),
             msgr::Event::Closed { why, .. } => {
                 out.log(Level::Debug, "objecter", format!("session with osd.{osd} ended: {why}"));
-                self.osd_closed(now, osd);
+                self.osd_closed(now, session);
             }
         }
         None
     }
 
-    fn osd_message(
+    /// Takes a message that came from an OSD on a session of this objecter, or one that its owner brought.
+    ///
+    /// # Errors
+    /// The message does not decode; the session should be closed.
+    pub fn message(
         &mut self,
         now: Now,
         osd: OsdId,
@@ -164,19 +189,40 @@ impl Objecter {
         message: &Message,
         messenger: &mut Messenger,
         out: &mut Outputs,
-    ) {
-        let understood = match message.kind {
-            OsdOpReply::KIND => OsdOpReply::decode(message).map(|reply| self.reply(now, osd, message.tid, reply)),
-            OsdMapMsg::KIND => OsdMapMsg::decode(message).map(|maps| self.maps(&maps, out)),
-            Backoff::KIND => Backoff::decode(message).map(|b| self.backoff(osd, session, b, messenger)),
-            WatchNotify::KIND => WatchNotify::decode(message).map(|n| self.watch_event(n)),
-            _ => Ok(()),
-        };
-        if let Err(error) = understood {
-            out.log(Level::Warn, "objecter", format!("osd.{osd} sent a message of kind {} that {error}", message.kind));
-            messenger.close(session);
-            self.osd_closed(now, osd);
+    ) -> denc::Result<()> {
+        match message.kind {
+            OsdOpReply::KIND => self.reply(now, osd, message.tid, OsdOpReply::decode(message)?),
+            // The owner of an embedded objecter takes maps in, and brings them.
+            OsdMapMsg::KIND if !self.is_embedded() => self.maps(&OsdMapMsg::decode(message)?, out),
+            Backoff::KIND => self.backoff(osd, session, Backoff::decode(message)?, messenger),
+            WatchNotify::KIND => self.watch_event(WatchNotify::decode(message)?),
+            _ => {}
         }
+        Ok(())
+    }
+
+    fn is_embedded(&self) -> bool {
+        matches!(self.sessions, Sessions::Given(_))
+    }
+
+    /// The OSD in which this objecter is embedded answers [`Event::Here`].
+    pub fn answered_here(&mut self, now: Now, id: OpId, reply: OsdOpReply) {
+        if let Sessions::Given(Given { whoami, .. }) = self.sessions {
+            self.reply(now, whoami, id.0, reply);
+        }
+    }
+
+    /// The OSD in which this objecter is embedded cannot answer [`Event::Here`] yet: the operation waits for
+    /// [`Objecter::look_again`].
+    pub fn not_here(&mut self, id: OpId) {
+        let pump = self.pump;
+        self.unsend_all([id.0]);
+        self.pump = pump;
+    }
+
+    /// What waits may go now: the owner changed something that this objecter does not see.
+    pub fn look_again(&mut self) {
+        self.pump |= !self.unsent.is_empty();
     }
 
     fn reply(&mut self, now: Now, osd: OsdId, tid: u64, reply: OsdOpReply) {
@@ -205,11 +251,16 @@ impl Objecter {
 
     /// What was sent and fits goes back to those that wait.
     pub(crate) fn unsend(&mut self, fits: impl Fn(&OpState) -> bool) {
-        for (tid, op) in &mut self.ops {
-            if op.osd.is_some() && fits(op) {
+        let those: Vec<u64> = self.ops.iter().filter(|(_, op)| op.osd.is_some() && fits(op)).map(|(tid, _)| *tid).collect();
+        self.unsend_all(those);
+    }
+
+    fn unsend_all(&mut self, those: impl IntoIterator<Item = u64>) {
+        for tid in those {
+            if let Some(op) = self.ops.get_mut(&tid).filter(|op| op.osd.is_some()) {
                 op.osd = None;
                 self.in_flight = (self.in_flight.0 - 1, self.in_flight.1 - op.bytes);
-                self.unsent.insert(*tid);
+                self.unsent.insert(tid);
             }
         }
         self.pump = true;
@@ -231,7 +282,7 @@ impl Objecter {
         }
         if let Err(why) = self.apply_maps(message) {
             out.log(Level::Warn, "objecter", format!("asks for a full map: {why}"));
-            self.monitor.want_full_map();
+            self.monitor.link.want_full_map();
         }
     }
 
@@ -250,7 +301,7 @@ impl Objecter {
                 self.adopt(Arc::new(map), have + 1 != *epoch);
             } else {
                 if message.newest > have {
-                    self.monitor.want_newer_map();
+                    self.monitor.link.want_newer_map();
                 }
                 return Ok(());
             }
@@ -273,17 +324,35 @@ impl Objecter {
         self.lingers_moved(|target| gap || interval_of(known, target.pg).as_ref() != Some(&target.interval));
         let epoch = map.epoch;
         self.map = Some(map);
-        for tid in moved {
-            if let Some(op) = self.ops.get_mut(&tid) {
-                op.osd = None;
-                self.in_flight = (self.in_flight.0 - 1, self.in_flight.1 - op.bytes);
-                self.unsent.insert(tid);
-            }
-        }
-        self.monitor.have_map(epoch);
+        self.unsend_all(moved);
+        self.monitor.link.have_map(epoch);
         self.sessions_stale = true;
         self.pump = true;
         self.events.push_back(Event::Map { epoch });
+    }
+
+    #[cfg(feature = "sim")]
+    pub(crate) fn waits(&self, tid: u64) -> bool {
+        self.unsent.contains(&tid)
+    }
+
+    #[cfg(feature = "sim")]
+    pub(crate) fn sent(&self) -> usize {
+        self.in_flight.0
+    }
+
+    /// A mistake to be found: what was sent once and waits to be sent again is taken for sent.
+    #[cfg(feature = "sim")]
+    pub fn forget_resends(&mut self) {
+        for tid in std::mem::take(&mut self.unsent) {
+            match self.ops.get_mut(&tid).filter(|op| op.attempts > 0) {
+                Some(op) => {
+                    op.osd = op.last;
+                    self.in_flight = (self.in_flight.0 + 1, self.in_flight.1 + op.bytes);
+                }
+                None => drop(self.unsent.insert(tid)),
+            }
+        }
     }
 
     /// Ends a round: sends what can be sent. To be called before the messenger's own turn.
@@ -337,12 +406,13 @@ impl Objecter {
             return Err(key);
         }
         if primary < 0 || paused(&map, &op.request) {
-            self.monitor.want_newer_map();
+            self.monitor.link.want_newer_map();
             return Err(key);
         }
-        let session = self.session_to(now, primary, messenger, out).ok_or(key)?;
+        let here = matches!(self.sessions, Sessions::Given(Given { whoami, .. }) if whoami == primary);
+        let session = if here { None } else { Some(self.session_to(now, primary, messenger, out).ok_or(key)?) };
         let op = self.ops.get_mut(&tid).expect("it was there above");
-        if self.osds[&primary].holds(op.target.pg, &op.request) {
+        if self.osds.get(&primary).is_some_and(|known| known.holds(op.target.pg, &op.request)) {
             return Err(key);
         }
         op.osd = Some(primary);
@@ -350,9 +420,11 @@ impl Objecter {
         op.attempts += 1;
         self.in_flight = (self.in_flight.0 + 1, self.in_flight.1 + op.bytes);
         self.unsent.remove(&tid);
-        let mut message = encode(op, map.epoch).encode();
-        message.tid = tid;
-        messenger.send(session, message);
+        let op = encode(op, map.epoch);
+        match session {
+            Some(session) => messenger.send(session, Message { tid, ..op.encode() }),
+            None => self.events.push_back(Event::Here { id: OpId(tid), op: Box::new(op) }),
+        }
         Ok(())
     }
 

@@ -1,19 +1,14 @@
 //! Sessions with OSDs, and what OSDs asked to hold back.
 
+use crate::lines::Lines;
 use crate::target::object_of;
 use crate::{Objecter, OpRequest};
 use messages::code::backoff_op;
 use messages::osd::Backoff;
-use msgr::{Messenger, Policy};
-use node::{Mono, Now, Outputs};
-use std::collections::BTreeMap;
-use std::time::Duration;
-use types::{EntityAddr, EntityAddrVec, EntityType, HObject, OsdId, PgId, SessionId};
-
-/// A pause that doubles with each failure, up to 16 times the first.
-pub(crate) fn pause(first: Duration, failures: u32) -> Duration {
-    first * (1 << failures.saturating_sub(1).min(4))
-}
+use msgr::Messenger;
+use node::{Now, Outputs};
+use std::collections::{BTreeMap, BTreeSet};
+use types::{EntityAddrVec, HObject, OsdId, PgId, SessionId};
 
 /// Objects of a group that an OSD wants held back.
 #[derive(Clone, Debug)]
@@ -23,14 +18,40 @@ struct Held {
     end: HObject,
 }
 
-/// What we know of one OSD.
+/// What an OSD asked to hold back, on the session that stands.
 #[derive(Debug, Default)]
 pub(crate) struct OsdSession {
-    pub(crate) session: Option<SessionId>,
-    addr: EntityAddr,
-    failures: u32,
-    retry_at: Mono,
     held: BTreeMap<u64, Held>,
+}
+
+/// Where sessions with OSDs come from.
+#[derive(Debug)]
+pub(crate) enum Sessions {
+    /// The objecter opens them.
+    Own(Lines<OsdId>),
+    /// The OSD in which the objecter is embedded brings them.
+    Given(Given),
+}
+
+/// Sessions that somebody else opens.
+#[derive(Debug)]
+pub(crate) struct Given {
+    /// The OSD that is not reached by a session, as it is this one.
+    pub(crate) whoami: OsdId,
+    sessions: BTreeMap<OsdId, SessionId>,
+    wanted: BTreeSet<OsdId>,
+}
+
+impl Given {
+    pub(crate) fn new(whoami: OsdId) -> Self {
+        Self { whoami, sessions: BTreeMap::new(), wanted: BTreeSet::new() }
+    }
+
+    /// Whether an operation may be under way to this OSD.
+    #[cfg(feature = "sim")]
+    pub(crate) fn reaches(&self, osd: OsdId) -> bool {
+        osd == self.whoami || self.sessions.contains_key(&osd)
+    }
 }
 
 impl OsdSession {
@@ -45,71 +66,78 @@ impl OsdSession {
 }
 
 impl Objecter {
-    /// A session to send on, opened if there is none. `None` while the OSD has no address or is left alone after a failure.
+    /// A session to send on, opened if there is none. `None` while there is none and none may be opened.
     pub(crate) fn session_to(&mut self, now: Now, osd: OsdId, messenger: &mut Messenger, out: &mut Outputs) -> Option<SessionId> {
-        let addr = self.map.as_ref().and_then(|map| map.osd_addr(osd)?.msgr2().copied())?;
-        let known = self.osds.entry(osd).or_default();
-        if let Some(session) = known.session {
-            return Some(session);
-        }
-        if now.mono < known.retry_at {
-            self.wake = self.wake.min(known.retry_at);
-            return None;
-        }
-        let session = messenger.connect(now, addr, EntityType::Osd, Policy::Lossy, out);
-        known.session = Some(session);
-        known.addr = addr;
-        self.sessions.insert(session, osd);
-        Some(session)
-    }
-
-    /// A session stands.
-    pub(crate) fn osd_opened(&mut self, osd: OsdId) {
-        if let Some(known) = self.osds.get_mut(&osd) {
-            known.failures = 0;
+        match &mut self.sessions {
+            Sessions::Given(given) => {
+                let session = given.sessions.get(&osd).copied();
+                if session.is_none() {
+                    given.wanted.insert(osd);
+                }
+                session
+            }
+            Sessions::Own(lines) => {
+                let addr = self.map.as_ref().and_then(|map| map.osd_addr(osd)?.msgr2().copied())?;
+                let reached = lines.reach(now, osd, addr, messenger, out);
+                reached.map_err(|retry_at| self.wake = self.wake.min(retry_at)).ok()
+            }
         }
     }
 
-    /// A session broke: all that was under way on it is sent again on the next one.
-    pub(crate) fn osd_closed(&mut self, now: Now, osd: OsdId) {
-        let Some(known) = self.osds.get_mut(&osd) else { return };
-        if let Some(session) = known.session.take() {
-            self.sessions.remove(&session);
+    /// The OSDs that operations wait to be sent to, while no session with them is known. For the owner of an embedded objecter: what it
+    /// takes here it must answer with [`Objecter::session_begins`], sooner or later, or with a newer map.
+    pub fn take_wanted(&mut self) -> BTreeSet<OsdId> {
+        match &mut self.sessions {
+            Sessions::Given(given) => std::mem::take(&mut given.wanted),
+            Sessions::Own(_) => BTreeSet::new(),
         }
-        known.held.clear();
-        known.failures += 1;
-        known.retry_at = now.mono.plus(pause(self.config.retry_after, known.failures));
-        self.wake = self.wake.min(known.retry_at);
+    }
+
+    /// The owner of an embedded objecter has a session with an OSD, standing or being opened.
+    pub fn session_begins(&mut self, osd: OsdId, session: SessionId) {
+        if let Sessions::Given(given) = &mut self.sessions {
+            given.sessions.insert(osd, session);
+            self.pump = true;
+        }
+    }
+
+    /// The session with an OSD that the owner brought is gone: all that was under way on it is sent again on the next one.
+    pub fn session_ends(&mut self, osd: OsdId) {
+        if let Sessions::Given(given) = &mut self.sessions
+            && given.sessions.remove(&osd).is_some()
+        {
+            self.osd_lost(osd);
+        }
+    }
+
+    /// A session of our own broke: all that was under way on it is sent again on the next one.
+    pub(crate) fn osd_closed(&mut self, now: Now, session: SessionId) {
+        let Sessions::Own(lines) = &mut self.sessions else { return };
+        let Some((osd, retry_at)) = lines.closed(now, session) else { return };
+        self.wake = self.wake.min(retry_at);
+        self.osd_lost(osd);
+        // The OSD may be dead; the monitor knows.
+        self.monitor.link.want_newer_map();
+    }
+
+    fn osd_lost(&mut self, osd: OsdId) {
+        self.osds.remove(&osd);
         self.unsend(|op| op.osd == Some(osd));
         self.lingers_lost(|target| target == osd);
-        // The OSD may be dead; the monitor knows.
-        self.monitor.want_newer_map();
     }
 
     /// Ends sessions with OSDs that the map calls down, or that moved.
     pub(crate) fn drop_stale_sessions(&mut self, messenger: &mut Messenger) {
-        let Some(map) = self.map.clone() else { return };
-        let stale: Vec<OsdId> = self
-            .osds
-            .iter()
-            .filter(|(osd, known)| {
-                known.session.is_some()
-                    && (!map.is_up(**osd) || map.osd_addr(**osd).and_then(EntityAddrVec::msgr2) != Some(&known.addr))
-            })
-            .map(|(osd, _)| *osd)
-            .collect();
-        for osd in stale {
-            let Some(OsdSession { session: Some(session), .. }) = self.osds.remove(&osd) else { continue };
-            self.sessions.remove(&session);
-            messenger.close(session);
-            self.unsend(|op| op.osd == Some(osd));
-            self.lingers_lost(|target| target == osd);
+        let (Some(map), Sessions::Own(lines)) = (self.map.clone(), &mut self.sessions) else { return };
+        let stays = |osd, addr: &_| map.is_up(osd) && map.osd_addr(osd).and_then(EntityAddrVec::msgr2) == Some(addr);
+        for osd in lines.retain(messenger, stays) {
+            self.osd_lost(osd);
         }
     }
 
     /// An OSD asks to hold back what concerns a range, or lets it go.
     pub(crate) fn backoff(&mut self, osd: OsdId, session: SessionId, backoff: Backoff, messenger: &mut Messenger) {
-        let Some(known) = self.osds.get_mut(&osd) else { return };
+        let known = self.osds.entry(osd).or_default();
         let pg = backoff.pg.pg;
         match backoff.op {
             backoff_op::BLOCK => {

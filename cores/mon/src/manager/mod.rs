@@ -289,6 +289,8 @@ impl Manager {
                     }
                 }
                 Event::CommandDone { .. } | Event::PoolOpDone { .. } | Event::Map { .. } | Event::Config(_) => {}
+                // For OSDs.
+                Event::Here { .. } => {}
             }
         }
         None
