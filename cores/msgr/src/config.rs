@@ -95,7 +95,8 @@ pub struct Limits {
     pub stall: Duration,
     /// First and longest pause before a lossless session connects again.
     pub retry: (Duration, Duration),
-    /// How often a connection that this side opened is probed with KEEPALIVE2; after three silent periods it is closed.
+    /// A connection that this side opened and on which nothing came for so long is probed with KEEPALIVE2; after three silent periods it is
+    /// closed.
     pub keepalive: Duration,
 }
 

@@ -173,6 +173,7 @@ pub fn kind_name(kind: u16) -> Option<&'static str> {
         0x4e03 => "service_keys",
         0x4e04 => "osd_down",
         0x4e05 => "osd_instruct",
+        0x4e13 => "beat",
         _ => return None,
     })
 }

@@ -203,6 +203,22 @@ pub struct OsdDown {
 }
 message!(OsdDown = 0x4e04 v 1 / 1 { osd, epoch });
 
+/// A heartbeat between OSDs of one cluster, and its answer (osd ↔ osd).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Beat {
+    /// Cluster.
+    pub fsid: Fsid,
+    /// Who sends this.
+    pub osd: OsdId,
+    /// Its OSD map.
+    pub epoch: Epoch,
+    /// When it was asked, by the asker's own clock in nanoseconds. The answer brings it back.
+    pub stamp: u64,
+    /// Whether this is an answer.
+    pub answer: bool,
+}
+message!(Beat = 0x4e13 v 1 / 1 { fsid, osd, epoch, stamp, answer });
+
 /// The monitors ask an OSD to do something (mon → osd), for example `{"prefix":"scrub","pgid":"1.0","deep":false}`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OsdInstruct {

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use messages::internal::{
-    ImageFigures, OptionInForce, OsdBoot, OsdDown, OsdInstruct, OsdReport, PgReport, ServiceKey, ServiceKeys, Space,
+    Beat, ImageFigures, OptionInForce, OsdBoot, OsdDown, OsdInstruct, OsdReport, PgReport, ServiceKey, ServiceKeys, Space,
 };
 use messages::mgr::{CounterType, HealthMetric, MgrClose, MgrConfigure, MgrOpen, MgrReport, ServiceStatus};
 use messages::mon::Statfs;
@@ -91,6 +91,7 @@ fn between_daemons() {
     let key = ServiceKey { secret_id: 9, key: [3; 16], created: UTime { sec: 1, nsec: 2 }, expires: UTime { sec: 3, nsec: 4 } };
     comes_back!(ServiceKeys, ServiceKeys { keys: vec![key; 3] });
     comes_back!(OsdDown, OsdDown { osd: 3, epoch: 41 });
+    comes_back!(Beat, Beat { fsid: Fsid([7; 16]), osd: 2, epoch: 9, stamp: 123_456_789, answer: true });
     comes_back!(OsdInstruct, OsdInstruct { json: r#"{"prefix":"scrub","pgid":"1.0","deep":false}"#.into() });
 }
 

@@ -60,6 +60,16 @@ impl UTime {
         let (y, mo, d, h, m, s) = self.utc();
         format!("{y:04}-{mo:02}-{d:02}T{h:02}:{m:02}:{s:02}.{:06}+0000", self.nsec / 1_000)
     }
+
+    /// `Fri Nov 20 21:05:09 2026`, as C's `ctime` prints times.
+    pub fn ctime(self) -> String {
+        const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+        const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+        let (y, mo, d, h, m, s) = self.utc();
+        let day = DAYS[(self.sec / 86_400 % 7) as usize];
+        let month = MONTHS.get(mo as usize - 1).copied().unwrap_or_default();
+        format!("{day} {month} {d:>2} {h:02}:{m:02}:{s:02} {y}")
+    }
 }
 
 impl std::fmt::Display for UTime {
@@ -84,5 +94,8 @@ mod tests {
         assert_eq!(UTime { sec: 951_782_399, nsec: 5_000 }.iso(), "2000-02-28T23:59:59.000005+0000");
         assert_eq!(UTime { sec: 951_782_400, nsec: 0 }.iso(), "2000-02-29T00:00:00.000000+0000");
         assert_eq!(UTime { sec: 1_795_208_709, nsec: 0 }.iso(), "2026-11-20T21:05:09.000000+0000");
+        assert_eq!(UTime { sec: 1_795_208_709, nsec: 0 }.ctime(), "Fri Nov 20 21:05:09 2026");
+        assert_eq!(UTime { sec: 951_782_400, nsec: 0 }.ctime(), "Tue Feb 29 00:00:00 2000");
+        assert_eq!(UTime::ZERO.ctime(), "Thu Jan  1 00:00:00 1970");
     }
 }

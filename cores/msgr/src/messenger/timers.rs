@@ -94,12 +94,13 @@ impl Messenger {
         if conn.last_received.plus(limits.keepalive * 3) <= now.mono {
             return Err(Fault::usual("the peer does not answer"));
         }
-        if conn.last_probe.plus(limits.keepalive) <= now.mono {
+        // Who was heard needs no probe.
+        if conn.last_received.max(conn.last_probe).plus(limits.keepalive) <= now.mono {
             conn.last_probe = now.mono;
             conn.control(Tag::Keepalive2, &now.wall.to_vec());
             self.dirty.insert(conn.id);
         }
-        Ok(next.min(conn.last_probe.plus(limits.keepalive)))
+        Ok(next.min(conn.last_received.max(conn.last_probe).plus(limits.keepalive)))
     }
 
     /// A session without a connection: connect again, or give up.

@@ -58,6 +58,7 @@ decoders!(
     internal::OsdReport,
     internal::ServiceKeys,
     internal::OsdDown,
+    internal::Beat,
     internal::OsdInstruct,
 );
 
