@@ -10,9 +10,9 @@ use crate::plan::{self, Content};
 use crate::state::{self, Lock, OsdState, State};
 use crate::{host, keys};
 use anyhow::{Context, Result, bail};
-use node::{DeviceId, Level, ListenerId};
+use node::{DeviceId, Level, ListenerId, MailId};
 use runtime::process::Signals;
-use runtime::{Device, DeviceOptions, Setup};
+use runtime::{Device, DeviceOptions, PostOffice, Setup};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -51,6 +51,8 @@ struct Process {
     sender: Sender<Event>,
     mon: Option<Daemon>,
     osds: Vec<Daemon>,
+    /// Carries mail between the OSDs.
+    post: PostOffice,
     /// Something went wrong: the exit code tells.
     failed: bool,
 }
@@ -96,7 +98,9 @@ pub(crate) fn up(args: &Up, role: Role, signals: Signals) -> Result<u8> {
         let wanted: Vec<_> = state.osds.iter().filter(|_| role == Role::Everything).collect();
         let mut watch = Watch::new(args.memory, process.log.clone());
         let memory = Memory { first: watch.begin(wanted.len()), ceiling: args.memory };
-        let place = Place { dir: &dir, fsid: state.fsid()?, monitors, auth: args.auth, bind: args.bind, memory };
+        let numbers = wanted.iter().filter_map(|osd| i32::try_from(osd.id).ok());
+        let neighbours = numbers.map(|osd| (osd, mail_id(osd))).collect();
+        let place = Place { dir: &dir, fsid: state.fsid()?, monitors, auth: args.auth, bind: args.bind, memory, neighbours };
         let osds = wanted.into_iter().map(|osd| place.prepare(osd)).collect::<Result<Vec<_>>>()?;
         process.start_mon(args, state.fsid()?, mon, mon_addr, keys)?;
         for osd in osds {
@@ -147,7 +151,8 @@ pub(crate) fn osd(args: &Osd, signals: Signals) -> Result<u8> {
         let monitors = vec![conf.mon];
         let mut watch = Watch::new(args.memory, process.log.clone());
         let memory = Memory { first: watch.begin(1), ceiling: args.memory };
-        let place = Place { dir: &dir, fsid: state.fsid()?, monitors, auth: conf.auth, bind: args.bind, memory };
+        let neighbours = BTreeMap::new();
+        let place = Place { dir: &dir, fsid: state.fsid()?, monitors, auth: conf.auth, bind: args.bind, memory, neighbours };
         process.start_osd(place.prepare(&osd)?, &args.common)?;
         process.share_memory(watch)?;
         let _sockets = process.open_sockets()?;
@@ -241,7 +246,16 @@ impl Process {
         let to_process = sender.clone();
         let wait = move || while to_process.send(Event::Signal(signals.next())).is_ok() {};
         std::thread::Builder::new().name("signals".into()).spawn(wait).context("start a thread for signals")?;
-        Ok(Self { dir: dir.to_owned(), log, events, sender, mon: None, osds: Vec::new(), failed: false })
+        Ok(Self {
+            dir: dir.to_owned(),
+            log,
+            events,
+            sender,
+            mon: None,
+            osds: Vec::new(),
+            post: PostOffice::default(),
+            failed: false,
+        })
     }
 
     /// Starts and serves; stops the daemons that run, however that ended. Gives the exit code.
@@ -307,12 +321,16 @@ impl Process {
         let mut setup = self.setup(common);
         setup.listeners = vec![(ListenerId(0), listener)];
         setup.devices = devices;
+        let id = mail_id(config.whoami);
+        setup.post = Some((id, self.post.clone()));
         let make = move || -> Box<dyn node::Node> {
             let store = if content == Content::Store { store::Store::open(store) } else { store::Store::create(store) };
             Box::new(osd::Osd::new(config, Box::new(store)))
         };
         let log = Log::open(&self.dir, &name);
-        self.osds.push(Daemon::start(&name, setup, log, self.sender.clone(), make)?);
+        let daemon = Daemon::start(&name, setup, log, self.sender.clone(), make)?;
+        self.post.register(id, &daemon.caller);
+        self.osds.push(daemon);
         Ok(())
     }
 
@@ -437,6 +455,11 @@ impl Ended {
     }
 }
 
+/// How mail is addressed to an OSD of this process.
+fn mail_id(osd: i32) -> MailId {
+    MailId(osd.unsigned_abs())
+}
+
 /// What the OSDs of a process have in common.
 struct Place<'a> {
     dir: &'a Path,
@@ -445,6 +468,8 @@ struct Place<'a> {
     auth: Auth,
     bind: IpAddr,
     memory: Memory,
+    /// All of them, and how mail is addressed to each.
+    neighbours: BTreeMap<i32, MailId>,
 }
 
 /// Memory of an OSD, in bytes.
@@ -483,6 +508,7 @@ impl Place<'_> {
             whoami,
             uuid: osd.uuid()?,
             addrs: EntityAddrVec(vec![EntityAddr::msgr2(addr, u32::from_le_bytes(keys::random()?))]),
+            neighbours: self.neighbours.clone(),
             monitors: self.monitors.clone(),
             key: (self.auth == Auth::Cephx).then_some(key),
             metadata: metadata(osd, self.dir, &devices),

@@ -123,6 +123,7 @@ impl Osd {
 
     /// Operations that waited for a group are the next of their sessions: whatever waits for room came after them.
     pub(crate) fn rehouse(&mut self) {
+        self.copies.objecter.look_again();
         for waiting in std::mem::take(&mut self.homeless).into_iter().rev() {
             let session = waiting.early.session;
             let Some(known) = self.sessions.get(session) else {

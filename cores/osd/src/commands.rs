@@ -98,6 +98,11 @@ const ROWS: &[Row] = &[
         handler: |osd, now, _| Answer::json(&osd.perf.history.slow_json(now, osd.options.history, osd.options.complaint)),
     },
     Row { signature: "dump_blocklist", help: "clients that are shut out, and until when", handler: dump_blocklist },
+    Row {
+        signature: "dump_osd_network <value:Int req=false>",
+        help: "round-trip times of heartbeats to other OSDs that took at least so many milliseconds",
+        handler: dump_osd_network,
+    },
     Row { signature: "dump_watchers", help: "number of watches of each placement group", handler: dump_watchers },
     Row { signature: "list_devices", help: "the disk below this OSD", handler: list_devices },
     Row { signature: "flush_pg_stats", help: "report statistics to the monitor now", handler: flush_pg_stats },
@@ -448,6 +453,11 @@ fn dump_blocklist(osd: &mut Osd, _: Now, _: &Args) -> Answer {
     Answer::json(&json!(entries))
 }
 
+fn dump_osd_network(osd: &mut Osd, now: Now, args: &Args) -> Answer {
+    let threshold = args.int("value").unwrap_or_else(|| osd.options.slow_ping());
+    Answer::json(&osd.beats.describe(now, osd.config.whoami, threshold.max(0)))
+}
+
 fn dump_watchers(osd: &mut Osd, _: Now, _: &Args) -> Answer {
     let counts: Vec<Value> = osd
         .groups
@@ -489,7 +499,7 @@ fn flush_pg_stats(osd: &mut Osd, _: Now, _: &Args) -> Answer {
 }
 
 fn get_latest_osdmap(osd: &mut Osd, _: Now, _: &Args) -> Answer {
-    osd.ask_for_maps();
+    osd.mon.subscribe(&mut osd.msgr);
     Answer::text("")
 }
 

@@ -1,5 +1,6 @@
 //! What an OSD is told when it is made, and the options that can change while it runs.
 
+use node::MailId;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use types::{EntityAddrVec, EntityName, EntityType, Fsid, OsdId};
@@ -15,6 +16,8 @@ pub struct OsdConfig {
     pub uuid: [u8; 16],
     /// Where clients reach it (listener 0), with the nonce of this start.
     pub addrs: EntityAddrVec,
+    /// OSDs that run in the same process, if the driver carries mail between them: who, and how it is addressed.
+    pub neighbours: BTreeMap<OsdId, MailId>,
     /// Where the monitors are, tried in turn.
     pub monitors: Vec<EntityAddrVec>,
     /// Its key, if the cluster uses cephx.
@@ -43,6 +46,8 @@ pub struct Options {
     pub pg: pg::Config,
     /// An operation older than this is slow (`osd_op_complaint_time`).
     pub complaint: Duration,
+    /// Between two heartbeats to other OSDs (`osd_heartbeat_interval`).
+    pub beat_interval: Duration,
     /// Finished operations kept for `dump_historic_ops` (`osd_op_history_size`).
     pub history: usize,
     /// Used part of the disk from which on writes are turned away whatever the map says (`osd_failsafe_full_ratio`).
@@ -60,6 +65,7 @@ impl Default for Options {
         Self {
             pg: pg::Config::default(),
             complaint: Duration::from_secs(30),
+            beat_interval: Duration::from_secs(6),
             history: 20,
             failsafe_full: 0.97,
             memory_target: None,
@@ -92,6 +98,7 @@ pub const OPTIONS: &[OptionRow] = &[
         default: "0.97",
         about: "used part of the disk from which on writes are turned away, whatever the map says",
     },
+    OptionRow { name: "osd_heartbeat_interval", default: "6", about: "seconds between two heartbeats to other OSDs, 1 to 60" },
     OptionRow { name: "osd_max_attr_size", default: "0", about: "largest attribute in bytes, 0 for no limit but the store's" },
     OptionRow { name: "osd_max_object_name_len", default: "2048", about: "longest object name in bytes" },
     OptionRow { name: "osd_max_object_namespace_len", default: "256", about: "longest namespace in bytes" },
@@ -147,6 +154,9 @@ impl Options {
             "osd_max_omap_entries_per_request" => self.pg.omap_entries = value.parse().ok()?,
             "osd_max_pg_log_entries" => self.pg.log_entries = value.parse().ok()?,
             "osd_pg_log_dups_tracked" => self.pg.dup_entries = value.parse().ok()?,
+            "osd_heartbeat_interval" => {
+                self.beat_interval = Duration::from_secs(value.parse().ok().filter(|s| (1..=60).contains(s))?);
+            }
             "osd_op_complaint_time" => self.complaint = Duration::try_from_secs_f64(value.parse().ok()?).ok()?,
             "osd_failsafe_full_ratio" => {
                 self.failsafe_full = value.parse().ok().filter(|r| (0.0..=1.0).contains(r))?;
@@ -162,6 +172,16 @@ impl Options {
     /// The value of an option as text: what was given, or its default. `None` if there is no such option.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.given.get(name).map(String::as_str).or_else(|| default_of(name))
+    }
+
+    /// Milliseconds from which on a heartbeat was slow, as Ceph counts: `mon_warn_on_slow_ping_time`, or a part
+    /// (`mon_warn_on_slow_ping_ratio`) of `osd_heartbeat_grace`.
+    pub fn slow_ping(&self) -> i64 {
+        let number = |name| self.get(name).and_then(|value| value.parse::<f64>().ok()).unwrap_or_default();
+        match number("mon_warn_on_slow_ping_time") {
+            time if time > 0.0 => time as i64,
+            _ => (number("osd_heartbeat_grace") * number("mon_warn_on_slow_ping_ratio") * 1_000.0) as i64,
+        }
     }
 
     /// The log level that `debug_osd` asks for; `None` if it was not set.
@@ -230,6 +250,7 @@ mod tests {
         let plain = Options::default();
         assert_eq!(format!("{:?}", from_table.pg), format!("{:?}", plain.pg));
         assert_eq!((from_table.complaint, from_table.history), (plain.complaint, plain.history));
+        assert_eq!((from_table.beat_interval, from_table.slow_ping()), (plain.beat_interval, 1000));
         assert!((from_table.failsafe_full - plain.failsafe_full).abs() < 1e-9);
     }
 }

@@ -1,130 +1,139 @@
-//! Reads that a group of ours asks of whichever group holds another object, for copies between objects. The holder may be this OSD
-//! or another one, and may change while we ask.
+//! Reads that a group of ours asks of whichever group holds another object, for copies between objects. The objecter's core
+//! finds the holder and asks again when the map or a session gives reason to. The holder may be this OSD or another one.
 
-use maps::OsdMap;
-use messages::osd::{OsdOp, OsdOpReply};
-use msgr::{Messenger, Policy};
-use node::{Now, Outputs};
-use std::collections::BTreeMap;
-use types::{EntityType, HObject, Message, OsdId, PgId, SessionId, SpgId};
-
+use crate::Osd;
 use crate::groups::Slot;
+use crate::peers::Purpose;
+use messages::osd::{OsdOp, OsdOpReply};
+use node::{Mono, Now, Outputs};
+use objecter::{Event, Objecter, OpError, OpId, OpRequest};
+use pg::ClientOp;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use types::{EntityType, Errno, Message, OsdId, SessionId};
 
 /// The session under which a group of this OSD answers another group of this OSD.
 pub(crate) const OURSELVES: SessionId = SessionId(u64::MAX);
 
-struct Fetch {
-    slot: Slot,
-    id: u64,
-    op: Box<OsdOp>,
-    /// Where it was sent; `None` while nobody holds the object.
-    sent: Option<OsdId>,
-}
-
-/// Fetches under way, and the sessions to other OSDs.
-#[derive(Default)]
+/// Fetches under way.
 pub(crate) struct Copies {
-    fetches: BTreeMap<u64, Fetch>,
-    sessions: BTreeMap<OsdId, SessionId>,
-    last_tid: u64,
-}
-
-/// A fetch that this OSD's own groups must answer.
-pub(crate) struct Local {
-    pub(crate) tid: u64,
-    pub(crate) op: OsdOp,
-}
-
-/// What is left to do after asking.
-#[derive(Default)]
-pub(crate) struct Asked {
-    pub(crate) local: Vec<Local>,
-    /// Whose pool is not there: who asked. The map is at least as new as the one by which the client sent its request, so the pool
-    /// never was, or is gone.
-    pub(crate) nowhere: Vec<(Slot, u64)>,
+    pub(crate) objecter: Objecter,
+    /// Who asked: the group, and its number for the fetch.
+    fetches: BTreeMap<OpId, (Slot, u64)>,
+    /// OSDs to which no session may be opened before a moment.
+    apart: BTreeMap<OsdId, Mono>,
 }
 
 impl Copies {
-    /// A group asks.
-    pub(crate) fn begin(&mut self, slot: Slot, id: u64, op: Box<OsdOp>) -> u64 {
-        self.last_tid += 1;
-        self.fetches.insert(self.last_tid, Fetch { slot, id, op, sent: None });
-        self.last_tid
+    pub(crate) fn new(whoami: OsdId) -> Self {
+        Self { objecter: Objecter::embedded(whoami), fetches: BTreeMap::new(), apart: BTreeMap::new() }
     }
 
-    /// A reply came: who asked.
-    pub(crate) fn answered(&mut self, message: &Message) -> Option<(Slot, u64, denc::Result<OsdOpReply>)> {
-        let fetch = self.fetches.remove(&message.tid)?;
-        Some((fetch.slot, fetch.id, OsdOpReply::decode(message)))
+    /// A group asks. Group, epoch and hash of `op` are filled in by the objecter.
+    pub(crate) fn begin(&mut self, slot: Slot, id: u64, op: OsdOp) {
+        let OsdOp { locator, oid, ops, snapid, flags, .. } = op;
+        let op = self.objecter.submit(OpRequest { locator, oid, ops, snapid, flags, ..OpRequest::default() });
+        self.fetches.insert(op, (slot, id));
     }
 
-    /// Whether this session goes to another OSD.
-    pub(crate) fn owns(&self, session: SessionId) -> bool {
-        self.sessions.values().any(|s| *s == session)
+    /// Whether something can be done now.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.objecter.is_busy()
     }
 
-    /// A session broke: what was asked over it must be asked again.
-    pub(crate) fn closed(&mut self, session: SessionId) {
-        self.sessions.retain(|osd, s| {
-            let gone = *s == session;
-            if gone {
-                self.fetches.values_mut().filter(|f| f.sent == Some(*osd)).for_each(|f| f.sent = None);
-            }
-            !gone
-        });
+    /// When [`Osd::run_copies`] must be called at the latest.
+    pub(crate) fn deadline(&self) -> Mono {
+        self.apart.values().min().copied().unwrap_or(Mono::NEVER).min(self.objecter.deadline())
     }
 
-    /// Asks whatever was not asked yet, or is held elsewhere in this map; what this OSD must answer itself is returned.
-    pub(crate) fn ask(&mut self, now: Now, map: &OsdMap, whoami: OsdId, msgr: &mut Messenger, out: &mut Outputs) -> Asked {
-        let mut asked = Asked::default();
-        let there = |fetch: &Fetch| map.pools.contains_key(&fetch.op.locator.pool);
-        asked.nowhere = self.fetches.extract_if(.., |_, fetch| !there(fetch)).map(|(_, gone)| (gone.slot, gone.id)).collect();
-        for (tid, fetch) in &mut self.fetches {
-            let (pg, holder) = holder(map, &fetch.op);
-            if holder == fetch.sent {
-                continue;
-            }
-            fetch.sent = holder;
-            let Some(osd) = holder else { continue };
-            fetch.op.pg = SpgId::whole(pg);
-            fetch.op.hash = hash(&fetch.op);
-            fetch.op.epoch = map.epoch;
-            if osd == whoami {
-                asked.local.push(Local { tid: *tid, op: (*fetch.op).clone() });
-                continue;
-            }
-            let Some(to) = map.osd_addr(osd).and_then(|addrs| addrs.msgr2().copied()) else {
-                fetch.sent = None;
-                continue;
-            };
-            let session = *self.sessions.entry(osd).or_insert_with(|| msgr.connect(now, to, EntityType::Osd, Policy::Lossy, out));
-            let mut message = fetch.op.encode();
-            message.tid = *tid;
-            msgr.send(session, message);
-        }
-        asked
-    }
-
-    /// What was to be answered here could not be: it is asked again.
-    pub(crate) fn unsent(&mut self, tid: u64) {
-        if let Some(fetch) = self.fetches.get_mut(&tid) {
-            fetch.sent = None;
-        }
-    }
-
-    /// Whether anything is under way.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.fetches.is_empty()
+    /// Looks whether each fetch is an operation, and each operation a fetch.
+    ///
+    /// # Errors
+    /// A sentence that says what does not hold.
+    #[cfg(feature = "sim")]
+    pub(crate) fn self_check(&self) -> Result<(), String> {
+        self.objecter.self_check()?;
+        let (asked, pending) = (self.fetches.len(), self.objecter.pending());
+        if asked == pending { Ok(()) } else { Err(format!("{asked} fetches, but {pending} operations for them")) }
     }
 }
 
-fn hash(op: &OsdOp) -> u32 {
-    HObject::head(op.oid.clone(), &op.locator).hash
-}
+impl Osd {
+    /// Asks for what groups want to copy, and gives them what came; objects that this OSD holds are read here.
+    pub(crate) fn run_copies(&mut self, now: Now, out: &mut Outputs) {
+        self.end_pauses(now);
+        while self.copies.is_busy() {
+            self.copies.objecter.turn(now, &mut self.msgr, out);
+            for osd in self.copies.objecter.take_wanted() {
+                self.reach_for_copies(now, osd, out);
+            }
+            while let Some(event) = self.copies.objecter.poll_event() {
+                self.copy_event(now, event);
+            }
+        }
+    }
 
-/// Who holds the object of `op`.
-fn holder(map: &OsdMap, op: &OsdOp) -> (PgId, Option<OsdId>) {
-    let Some(pg) = map.object_pg(&op.locator, &op.oid) else { return (PgId::default(), None) };
-    let primary = map.placed(pg).acting_primary;
-    (pg, (primary >= 0).then_some(primary))
+    /// Lets those look again whose pause is over.
+    fn end_pauses(&mut self, now: Now) {
+        if self.copies.apart.values().any(|at| *at <= now.mono) {
+            self.copies.apart.retain(|_, at| *at > now.mono);
+            self.copies.objecter.look_again();
+        }
+    }
+
+    fn reach_for_copies(&mut self, now: Now, osd: OsdId, out: &mut Outputs) {
+        match self.reach(now, osd, Purpose::Bulk, out) {
+            Some(Ok(session)) => self.copies.objecter.session_begins(osd, session),
+            Some(Err(until)) => drop(self.copies.apart.insert(osd, until)),
+            // A newer map says where it is, or who else has the object.
+            None => {}
+        }
+    }
+
+    fn copy_event(&mut self, now: Now, event: Event) {
+        match event {
+            Event::Here { id, op } => self.read_here(now, id, *op),
+            Event::Done { id, result } => {
+                let Some((slot, fetch)) = self.copies.fetches.remove(&id) else { return };
+                let reply = result.map(|reply| *reply).map_err(|error| match error {
+                    OpError::NoPool => Errno::ENOENT,
+                    OpError::Cancelled => Errno::EIO,
+                });
+                let (groups, mut world) = self.world(now);
+                groups.call(slot, &mut world, |pg, ctx| pg.fetched(ctx, fetch, reply));
+            }
+            _ => {}
+        }
+    }
+
+    fn read_here(&mut self, now: Now, id: OpId, op: OsdOp) {
+        let Some(slot) = self.groups.find(&op.pg.pg) else {
+            // It is coming out of a split.
+            return self.copies.objecter.not_here(id);
+        };
+        let peer = pg::Peer {
+            name: self.config.name(),
+            kind: EntityType::Osd,
+            global_id: self.config.whoami as u64,
+            addr: self.config.addrs.msgr2().copied().unwrap_or_default(),
+        };
+        let client = ClientOp { session: OURSELVES, peer: Arc::new(peer), tid: id.0, received: now.mono, op };
+        let (groups, mut world) = self.world(now);
+        groups.call(slot, &mut world, |pg, ctx| pg.handle_op(ctx, client));
+    }
+
+    /// A group of this OSD answered a read of this OSD.
+    pub(crate) fn read_was_answered(&mut self, now: Now, message: &Message) {
+        let id = OpId(message.tid);
+        match OsdOpReply::decode(message) {
+            Ok(reply) => self.copies.objecter.answered_here(now, id, reply),
+            Err(_) => self.copies.objecter.cancel(id),
+        }
+    }
+
+    /// A group of this OSD says something else to a reader of this OSD: to hold back, or to go on.
+    pub(crate) fn told_ourselves(&mut self, now: Now, message: &Message, out: &mut Outputs) {
+        let told = self.copies.objecter.message(now, self.config.whoami, OURSELVES, message, &mut self.msgr, out);
+        debug_assert!(told.is_ok(), "a message of our own decodes");
+    }
 }

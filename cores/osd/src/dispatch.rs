@@ -11,13 +11,12 @@ use crate::{Early, Osd, Phase};
 use ::maps::OsdMap;
 use caps::OsdNeed;
 use messages::internal::{OsdInstruct, ServiceKeys};
-use messages::mon::{AuthReply, Command, CommandReply, ConfigMsg, OsdMapMsg, Ping};
+use messages::mon::{AuthReply, Command, CommandReply, ConfigMsg, MonMapMsg, OsdMapMsg, Ping};
 use messages::osd::{Backoff, OpResult, OsdOp, OsdOpReply, flags};
 use msgr::Event;
 use msgr::auth::{Acceptor, ExpiringKey, Key};
 use node::{Level, Mono, Now, Output, Outputs};
 use pg::{ClientOp, Effect, Needs};
-use std::sync::Arc;
 use types::{EntityType, Errno, Message, PgId, SessionId};
 
 /// Operations that may wait for a map; beyond that the session is closed and the client comes back.
@@ -31,10 +30,15 @@ impl Osd {
             match event {
                 Event::Opened { session, peer } if peer.outgoing => {
                     if self.mon.owns(session) {
-                        self.monitor_opened(session);
+                        self.monitor_opened(now, session);
+                    } else {
+                        self.peer_answers(now, session, &peer, out);
                     }
                 }
                 Event::Opened { session, peer } => {
+                    if peer.kind == EntityType::Osd && !self.peer_calls(now, session, &peer, out) {
+                        continue;
+                    }
                     if let Some(complaint) = self.sessions.opened(session, &peer) {
                         out.log(Level::Warn, "osd", complaint);
                     }
@@ -45,7 +49,7 @@ impl Osd {
         }
     }
 
-    fn session_ended(&mut self, now: Now, session: SessionId, out: &mut Outputs) {
+    pub(crate) fn session_ended(&mut self, now: Now, session: SessionId, out: &mut Outputs) {
         if self.mon.owns(session) {
             self.mon.closed(now);
             if !self.mon.was_open() && self.msgr.auth().client.refusals() >= REFUSALS {
@@ -56,14 +60,15 @@ impl Osd {
                 );
             }
             out.log(Level::Info, "osd", "lost the monitor");
-        } else if self.copies.owns(session) {
-            self.copies.closed(session);
+        } else if self.peer_lost(now, session) {
+            // What was asked on it is asked again on the next one.
         } else if let Some(held) = self.sessions.closed(session) {
             let waiting = self.early.iter().chain(self.homeless.iter().map(|w| &w.early));
             let waited: usize = waiting.filter(|e| e.session == session).map(|e| e.bytes).sum();
             self.early.retain(|e| e.session != session);
             self.homeless.retain(|w| w.early.session != session);
             self.msgr.done(session, held + waited);
+            self.peers.hung_up(session);
             if self.bench.as_ref().is_some_and(|b| b.asker.session == session) {
                 self.bench = None;
             }
@@ -73,6 +78,14 @@ impl Osd {
     }
 
     fn message(&mut self, now: Now, session: SessionId, message: Message, bytes: usize, out: &mut Outputs) {
+        #[cfg(feature = "sim")]
+        if let Some(again) = self.echo(session, &message) {
+            self.heard(now, session, again, 0, out);
+        }
+        self.heard(now, session, message, bytes, out);
+    }
+
+    fn heard(&mut self, now: Now, session: SessionId, message: Message, bytes: usize, out: &mut Outputs) {
         if message.kind == OsdOp::KIND {
             return self.operation(now, session, message, bytes, out);
         }
@@ -80,13 +93,10 @@ impl Osd {
         if self.mon.owns(session) {
             return self.monitor_message(now, &message, out);
         }
+        if self.peer_message(now, session, &message, out) {
+            return;
+        }
         match message.kind {
-            OsdOpReply::KIND if self.copies.owns(session) => self.copied(now, &message),
-            OsdMapMsg::KIND if self.copies.owns(session) => {
-                if let Ok(maps) = OsdMapMsg::decode(&message) {
-                    self.take_maps(now, &maps, out);
-                }
-            }
             Command::KIND => self.command(now, session, &message),
             // A client with a watch pings to keep the connection alive, and acknowledges backoffs; nobody answers.
             Ping::KIND | Backoff::KIND => {}
@@ -96,10 +106,10 @@ impl Osd {
 
     fn monitor_message(&mut self, now: Now, message: &Message, out: &mut Outputs) {
         let complaint = match message.kind {
+            MonMapMsg::KIND | AuthReply::KIND => self.mon.message(now, message, &mut self.msgr, out).err(),
             OsdMapMsg::KIND => OsdMapMsg::decode(message).map(|m| self.take_maps(now, &m, out)).err(),
             ConfigMsg::KIND => ConfigMsg::decode(message).map(|m| self.configure(m, out)).err(),
             ServiceKeys::KIND => ServiceKeys::decode(message).map(|m| self.take_service_keys(&m)).err(),
-            AuthReply::KIND => AuthReply::decode(message).map(|m| self.take_tickets(now, &m, out)).err(),
             OsdInstruct::KIND => OsdInstruct::decode(message).map(|m| self.instruct(now, &m.json, out)).err(),
             _ => None,
         };
@@ -115,14 +125,6 @@ impl Osd {
                 let key = Key::new(k.created, k.key);
                 service.keys.add(k.secret_id, ExpiringKey { key, expires: k.expires });
             }
-        }
-    }
-
-    /// Tickets for talking to other OSDs were renewed.
-    fn take_tickets(&mut self, now: Now, message: &AuthReply, out: &mut Outputs) {
-        let client = &mut self.msgr.auth_mut().client;
-        if let Err(e) = client.renew_reply(now.mono, message.result, &message.payload) {
-            out.log(Level::Warn, "osd", format!("the monitor's tickets are not usable: {e}"));
         }
     }
 
@@ -210,6 +212,9 @@ impl Osd {
     /// Carries an operation out: rights, fullness, its group.
     fn perform(&mut self, now: Now, early: Early, op: OsdOp, received: Mono, owes: usize, out: &mut Outputs) {
         let Early { session, message, bytes, .. } = early;
+        if !self.heeds(now, session, op.epoch, out) {
+            return self.msgr.done(session, bytes);
+        }
         self.share_maps(session, op.epoch);
         let Some(known) = self.sessions.get(session) else { return self.msgr.done(session, bytes) };
         if let Err(refusal) = admit(&self.maps.current().clone(), known, &op) {
@@ -315,7 +320,8 @@ impl Osd {
     pub(crate) fn carry_out(&mut self, now: Now, out: &mut Outputs) {
         for (slot, effect) in std::mem::take(&mut self.effects) {
             match effect {
-                Effect::Reply { session, message, .. } if session == OURSELVES => self.copied(now, &message),
+                Effect::Reply { session, message, .. } if session == OURSELVES => self.read_was_answered(now, &message),
+                Effect::Send { session, message } if session == OURSELVES => self.told_ourselves(now, &message, out),
                 Effect::Reply { session, message, executed } => self.reply(now, session, message, executed),
                 Effect::Dropped { session, tid } => self.dropped(session, tid),
                 Effect::NoSpace { session, pool, epoch } => self.overran(session, pool, epoch),
@@ -326,14 +332,14 @@ impl Osd {
                 }
                 Effect::Log(line) => out.push(Output::Log(line)),
                 Effect::Fetch { id, op } => {
-                    self.copies.begin(slot, id, op);
+                    self.copies.begin(slot, id, *op);
                 }
                 Effect::Split { children } => self.split(now, children.iter().map(|c| c.pg).collect()),
                 Effect::Removed => self.groups.removed(slot),
                 Effect::StoreStopped => out.log(Level::Info, "osd", "the store has stopped taking writes"),
             }
         }
-        self.ask_copies(now, out);
+        self.run_copies(now, out);
     }
 
     fn split(&mut self, now: Now, children: Vec<PgId>) {
@@ -374,43 +380,6 @@ impl Osd {
         if let Some(held) = self.sessions.answered(session, tid) {
             self.msgr.done(session, held.bytes);
         }
-    }
-
-    /// Asks for what groups want to copy; objects that this OSD holds are read here.
-    fn ask_copies(&mut self, now: Now, out: &mut Outputs) {
-        if self.copies.is_empty() {
-            return;
-        }
-        let map = self.maps.current().clone();
-        let asked = self.copies.ask(now, &map, self.config.whoami, &mut self.msgr, out);
-        for (slot, id) in asked.nowhere {
-            let (groups, mut world) = self.world(now);
-            groups.call(slot, &mut world, |pg, ctx| pg.fetched(ctx, id, Err(Errno::ENOENT)));
-        }
-        for local in asked.local {
-            let peer = pg::Peer {
-                name: self.config.name(),
-                kind: EntityType::Osd,
-                global_id: self.config.whoami as u64,
-                addr: self.config.addrs.msgr2().copied().unwrap_or_default(),
-            };
-            let (id, op) = (local.op.pg.pg, local.op);
-            let Some(slot) = self.groups.find(&id) else {
-                // It is coming out of a split: ask again later.
-                self.copies.unsent(local.tid);
-                continue;
-            };
-            let client = ClientOp { session: OURSELVES, peer: Arc::new(peer), tid: local.tid, received: now.mono, op };
-            let (groups, mut world) = self.world(now);
-            groups.call(slot, &mut world, |pg, ctx| pg.handle_op(ctx, client));
-        }
-    }
-
-    fn copied(&mut self, now: Now, message: &Message) {
-        let Some((slot, id, reply)) = self.copies.answered(message) else { return };
-        let (groups, mut world) = self.world(now);
-        let reply = reply.map_err(|_| Errno::EIO);
-        groups.call(slot, &mut world, |pg, ctx| pg.fetched(ctx, id, reply));
     }
 }
 

@@ -18,7 +18,9 @@
 
 mod backend;
 mod backlog;
+mod beats;
 mod bench;
+mod clusterlog;
 mod commands;
 mod config;
 mod copies;
@@ -29,7 +31,7 @@ mod images;
 mod life;
 mod maps;
 mod memory;
-mod monlink;
+mod peers;
 mod perf;
 mod query;
 mod report;
@@ -41,10 +43,12 @@ pub use backend::{Backend, Readiness};
 pub use config::{OPTIONS, OptionRow, Options, OsdConfig};
 pub use memory::store_share;
 
+use crate::beats::Beats;
+use crate::clusterlog::ClusterLog;
 use crate::copies::Copies;
 use crate::groups::{Groups, Slot, World};
 use crate::maps::Maps;
-use crate::monlink::MonLink;
+use crate::peers::Peers;
 use crate::perf::Perf;
 use crate::report::Reporter;
 use crate::sessions::Sessions;
@@ -52,10 +56,15 @@ use messages::mon::LogEntry;
 use msgr::Messenger;
 use msgr::auth::{Acceptor, Auth, ClientAuth, Key, ServiceAuth};
 use node::{Input, Level, Mono, Node, Now, Output, Outputs};
+use objecter::{LinkConfig, MonLink, Pause};
 use objectstore::{Hold, Ticket};
 use pg::Effect;
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 use types::{EntityType, Epoch, SessionId};
+
+/// Between two attempts to reach a monitor.
+const HUNT: Pause = Pause { first: Duration::from_millis(100), most: Duration::from_secs(3) };
 
 /// How far an OSD is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,12 +99,15 @@ pub struct Osd {
     store: Box<dyn Backend>,
     msgr: Messenger,
     mon: MonLink,
+    clog: ClusterLog,
     maps: Maps,
     /// The epoch that the store remembers.
     saved_epoch: Epoch,
     groups: Groups,
     sessions: Sessions,
+    peers: Peers,
     copies: Copies,
+    beats: Beats,
     reporter: Reporter,
     full: fullness::Fullness,
     perf: Perf,
@@ -116,6 +128,9 @@ pub struct Osd {
     reload_at: Mono,
     /// The log level that was asked for last.
     level_told: Option<Level>,
+    /// Counts the messages of other OSDs, some of which are heard twice.
+    #[cfg(feature = "sim")]
+    echo: Option<u64>,
 }
 
 impl Osd {
@@ -130,11 +145,17 @@ impl Osd {
         };
         let mut messenger = msgr::Config::server(config.name(), config.addrs.clone(), config.whoami.into());
         messenger.limits = memory::limits(messenger.limits, config.memory);
+        // Who asks asks again: nothing is replayed.
+        messenger.lossless_from.clear();
         let hostname = config.metadata.get("hostname").cloned().unwrap_or_else(|| "localhost".into());
         Self {
             msgr: Messenger::new(messenger, auth, config.seed),
-            mon: MonLink::new(config.monitors.clone(), hostname),
+            mon: MonLink::new(LinkConfig { monitors: config.monitors.clone(), hostname, pause: HUNT, follow: true }),
+            clog: ClusterLog::default(),
             memory: memory::Memory::new(config.memory, config.memory_ceiling),
+            peers: Peers::new(),
+            copies: Copies::new(config.whoami),
+            beats: Beats::default(),
             config,
             options: Options::default(),
             central_options: BTreeMap::new(),
@@ -145,7 +166,6 @@ impl Osd {
             saved_epoch: 0,
             groups: Groups::default(),
             sessions: Sessions::default(),
-            copies: Copies::default(),
             reporter: Reporter::default(),
             full: fullness::Fullness::default(),
             perf: Perf::default(),
@@ -161,6 +181,8 @@ impl Osd {
             boot_sent: None,
             reload_at: Mono(0),
             level_told: None,
+            #[cfg(feature = "sim")]
+            echo: None,
         }
     }
 
@@ -240,10 +262,7 @@ impl Osd {
 
     /// Asks the monitor for whatever maps are newer than ours.
     fn ask_for_maps(&mut self) {
-        if let Some(session) = self.mon.session() {
-            let message = self.mon.subscription(self.maps.epoch());
-            self.msgr.send(session, message);
-        }
+        self.mon.want_newer_map();
     }
 
     /// A line for the cluster's log.
@@ -254,7 +273,7 @@ impl Osd {
             pg::ClusterLevel::Warn => 3,
             pg::ClusterLevel::Error => 4,
         };
-        self.mon.log(LogEntry {
+        self.clog.push(LogEntry {
             name: self.config.name(),
             rank: messages::EntityNum { kind: EntityType::Osd as u8, num: self.config.whoami.into() },
             addrs: self.config.addrs.clone(),
@@ -323,7 +342,7 @@ impl Osd {
         loop {
             self.drain_messenger(now, out);
             self.drain_store(now, out);
-            if self.effects.is_empty() && self.copies.is_empty() && !self.resume(now, out) {
+            if self.effects.is_empty() && !self.copies.is_busy() && !self.resume(now, out) {
                 return;
             }
             self.carry_out(now, out);
@@ -348,6 +367,7 @@ impl Node for Osd {
                 out.push(Output::Answer { call, result, text });
             }
             Input::Memory(share) => self.take_memory(share, out),
+            Input::Mail { from, mail } => self.mail_arrived(now, from, mail, out),
             Input::Stop => self.begin_stop(now, out),
             network => self.msgr.handle(now, network, out),
         }
@@ -366,6 +386,7 @@ impl Node for Osd {
             let (groups, mut world) = self.world(now);
             groups.turn(&mut world);
         }
+        self.run_copies(now, out);
         self.settle(now, out);
         self.store.turn(now, out);
         // A store in memory commits at once.
@@ -386,6 +407,10 @@ impl Node for Osd {
         }
         let running = matches!(self.phase, Phase::Booting | Phase::Active);
         let groups = if running { self.groups.deadline() } else { Mono::NEVER };
-        [self.msgr.deadline(), self.store.deadline(), self.life_deadline(), groups].into_iter().min().unwrap_or(Mono::NEVER)
+        let copies = self.copies.deadline();
+        [self.msgr.deadline(), self.store.deadline(), self.life_deadline(), groups, copies]
+            .into_iter()
+            .min()
+            .unwrap_or(Mono::NEVER)
     }
 }

@@ -5,7 +5,7 @@ use crate::maps::{Maps, OSD_SCOPE, Superblock, format, superblock};
 use crate::{Osd, Phase, Readiness};
 use ::maps::OsdMap;
 use messages::internal::{OptionInForce, OsdBoot, OsdDown, OsdReport, Space};
-use messages::mon::{Auth, LogMsg, OsdMapMsg};
+use messages::mon::{LogMsg, OsdMapMsg};
 use node::{Level, Mono, Now, Output, Outputs};
 use objectstore::{Hold, ObjectStore, Read, Refused, Ticket, Unread};
 use std::sync::Arc;
@@ -18,8 +18,6 @@ const BOOT_AGAIN: Duration = Duration::from_secs(3);
 const FAREWELL: Duration = Duration::from_millis(500);
 /// How often groups that could not be loaded are tried again.
 const RELOAD: Duration = Duration::from_secs(30);
-/// Number of cephx in AUTH messages.
-const CEPHX: u32 = 2;
 /// The one hold under which the OSD loads.
 const LOADING: Hold = Hold(0);
 
@@ -57,6 +55,9 @@ impl Osd {
                 self.watch_space(now, out);
                 self.hold_clients_back();
                 self.report(now);
+                if self.phase == Phase::Active {
+                    self.beat(now, out);
+                }
             }
             Phase::Loading | Phase::Stopping { .. } | Phase::Stopped | Phase::Failed => {}
         }
@@ -72,8 +73,8 @@ impl Osd {
                 };
                 let reports = self.phase == Phase::Active && self.mon.session().is_some();
                 let report = if reports { self.reporter.deadline() } else { Mono::NEVER };
-                let renewal = self.mon.session().map_or(Mono::NEVER, |_| self.msgr.auth().client.next_renewal());
-                self.mon.deadline().min(boot).min(report).min(renewal)
+                let beats = if self.phase == Phase::Active { self.beats.deadline() } else { Mono::NEVER };
+                self.mon.deadline(&self.msgr).min(boot).min(report).min(beats)
             }
             Phase::Stopping { since } => since.plus(FAREWELL),
             _ => Mono::NEVER,
@@ -135,6 +136,11 @@ impl Osd {
         }
         self.maps = found.maps;
         self.saved_epoch = self.maps.epoch();
+        if self.saved_epoch > 0 {
+            let map = self.maps.current().clone();
+            self.mon.have_map(map.epoch);
+            self.copies.objecter.set_map(map);
+        }
         for id in &found.groups {
             let (groups, mut world) = self.world(now);
             groups.load(*id, &mut world);
@@ -181,18 +187,15 @@ impl Osd {
     }
 
     /// The monitor's session stands (again).
-    pub(crate) fn monitor_opened(&mut self, session: types::SessionId) {
-        self.mon.opened(session, self.maps.epoch(), &mut self.msgr);
+    pub(crate) fn monitor_opened(&mut self, now: Now, session: types::SessionId) {
+        self.mon.opened(now, session, &mut self.msgr);
         self.boot_sent = None;
         self.reporter.restart();
     }
 
     fn report(&mut self, now: Now) {
         let Some(session) = self.mon.session() else { return };
-        if let Some(payload) = self.msgr.renew_tickets(now) {
-            self.msgr.send(session, Auth { protocol: CEPHX, payload, ..Auth::default() }.encode());
-        }
-        let log = self.mon.take_log();
+        let log = self.clog.take();
         if !log.is_empty() {
             self.msgr.send(session, LogMsg { fsid: self.config.fsid, entries: log, ..LogMsg::default() }.encode());
         }
@@ -278,6 +281,10 @@ impl Osd {
             return;
         }
         self.save_maps(out);
+        self.mon.have_map(self.maps.epoch());
+        self.peers_follow(now, out);
+        let (map, whoami) = (self.maps.current(), self.config.whoami);
+        self.beats.follow(map, whoami);
         if message.newest > self.maps.epoch() {
             self.ask_for_maps();
         }
@@ -294,6 +301,7 @@ impl Osd {
                 groups.create(id, &mut world);
             }
         }
+        self.copies.objecter.set_map(new.clone());
         self.full.new_map(old, new);
         self.tell_turned_away(new);
         let (groups, mut world) = self.world(now);

@@ -9,8 +9,31 @@ impl Osd {
     /// A sentence that says what does not hold.
     pub fn self_check(&self, thorough: bool) -> Result<(), String> {
         self.groups.self_check()?;
+        self.copies.self_check()?;
         self.groups.iter().try_for_each(|(_, pg)| pg.self_check())?;
         self.store.self_check(thorough).map_err(|why| format!("store: {why}"))
+    }
+
+    /// A mistake to be found: what another OSD did not answer before its session broke is never asked again.
+    pub fn forget_resends(&mut self) {
+        self.copies.objecter.forget_resends();
+    }
+
+    /// Every third message of another OSD is heard twice from now on, as if it had been sent twice.
+    pub fn hear_twice(&mut self) {
+        self.echo = Some(0);
+    }
+
+    /// A message of another OSD that is to be heard once more.
+    pub(crate) fn echo(&mut self, session: types::SessionId, message: &types::Message) -> Option<types::Message> {
+        let count = self.echo.as_mut().filter(|_| self.peers.has(session))?;
+        *count += 1;
+        count.is_multiple_of(3).then(|| message.clone())
+    }
+
+    /// A mistake to be found: a session for heartbeats that broke is never opened again.
+    pub fn give_up_beats(&mut self) {
+        self.peers.give_up_beats();
     }
 
     /// A mistake to be found: some group forgets which job holds an object.

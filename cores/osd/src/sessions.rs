@@ -81,7 +81,8 @@ impl Sessions {
                 }
             },
         };
-        let kind = if peer.name.kind == EntityType::Osd { EntityType::Osd } else { EntityType::Client };
+        // Whoever uses an OSD's key without being one is a client.
+        let kind = if peer.kind == EntityType::Osd { EntityType::Osd } else { EntityType::Client };
         let peer = pg::Peer { name: peer.name.clone(), kind, global_id: peer.global_id, addr: peer.addr };
         let session = Session {
             peer: Arc::new(peer),

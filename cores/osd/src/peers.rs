@@ -1,0 +1,316 @@
+//! The sessions between OSDs. One table owns every connection from this OSD to another one, and knows the OSDs that connected to this
+//! one.
+//!
+//! A session belongs to the OSD that opened it: questions go one way on it, answers come back. So two OSDs that ask each other have a
+//! session each. All of them are lossy: what was not answered when one breaks is asked again by who asked, on the next one
+//! (docs/decisions/0016). A session is opened when it is needed, at the address that the map has. It is closed when the map says that the
+//! peer is down or elsewhere, and opened again after a pause that grows.
+//!
+//! An OSD of the same process gets heartbeats as mail where the driver carries mail; it is known by its address all the same, so a
+//! life that has ended gets none.
+//!
+//! Who connects as an OSD must be the one that the map has at his address, nonce included. Our map may be older than his: as long as he
+//! says that he has a newer one, he is not heeded, and not refused either.
+
+use crate::Osd;
+use maps::OsdMap;
+use messages::internal::Beat;
+use messages::mon::OsdMapMsg;
+use messages::osd::{Backoff, OsdOpReply};
+use msgr::{Messenger, Peer};
+use node::{Level, Mail, MailId, Mono, Now, Output, Outputs};
+use objecter::{Lines, Pause};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use types::{EntityAddr, EntityAddrVec, Epoch, Message, OsdId, SessionId};
+
+/// Between two attempts to reach a peer.
+const PAUSE: Pause = Pause { first: Duration::from_millis(50), most: Duration::from_secs(3) };
+
+/// What a session to a peer is for. Each has its own, so that much of one does not hold up the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Purpose {
+    /// Much data that no client's write waits for: reads for copies.
+    Bulk,
+    /// Heartbeats.
+    Beats,
+}
+
+/// What goes to an OSD of this process.
+struct PeerMail {
+    /// The sender's address in the map.
+    from: EntityAddr,
+    /// The receiver's. A later life has another one.
+    to: EntityAddr,
+    beat: Beat,
+}
+
+/// An OSD that connected to this one.
+#[derive(Clone, Copy, Debug)]
+struct Caller {
+    osd: OsdId,
+    addr: EntityAddr,
+    /// The newest map has it at this address.
+    known: bool,
+}
+
+/// All sessions with other OSDs.
+pub(crate) struct Peers {
+    lines: Lines<(OsdId, Purpose)>,
+    callers: BTreeMap<SessionId, Caller>,
+}
+
+/// Whether the map has this OSD up at this address.
+fn is_at(map: &OsdMap, osd: OsdId, addr: &EntityAddr) -> bool {
+    map.is_up(osd) && map.osd_addr(osd).and_then(EntityAddrVec::msgr2) == Some(addr)
+}
+
+impl Caller {
+    /// Who calls, as he shows and as the map has him.
+    ///
+    /// # Errors
+    /// Why he cannot be who he says he is, whatever a newer map might say.
+    fn of(map: &OsdMap, whoami: OsdId, peer: &Peer) -> Result<Self, String> {
+        let number = peer.name.id.parse::<OsdId>().ok().filter(|osd| *osd >= 0);
+        let osd = number.ok_or("it connects as an OSD, and its name is none of an OSD")?;
+        if osd == whoami {
+            return Err("it uses the name of this OSD".into());
+        }
+        let addr = *peer.addrs.msgr2().ok_or("it connects as an OSD without an address")?;
+        match (0..map.max_osd).find(|other| *other != osd && is_at(map, *other, &addr)) {
+            Some(other) => Err(format!("its address {addr} is that of osd.{other}")),
+            None => Ok(Self { osd, addr, known: is_at(map, osd, &addr) }),
+        }
+    }
+}
+
+impl Peers {
+    pub(crate) fn new() -> Self {
+        Self { lines: Lines::new(PAUSE), callers: BTreeMap::new() }
+    }
+
+    /// Whether there is another OSD on this session.
+    #[cfg(feature = "sim")]
+    pub(crate) fn has(&self, session: SessionId) -> bool {
+        self.lines.name(session).is_some() || self.callers.contains_key(&session)
+    }
+
+    #[cfg(feature = "sim")]
+    pub(crate) fn give_up_beats(&mut self) {
+        self.lines.give_up(|(_, purpose)| purpose == Purpose::Beats);
+    }
+
+    /// A caller's session ended, if it is one.
+    pub(crate) fn hung_up(&mut self, session: SessionId) {
+        self.callers.remove(&session);
+    }
+
+    /// There is a newer map: sessions that lead elsewhere now are closed. Gives the OSDs whose sessions for copies were closed, and the
+    /// callers who are not there any more.
+    fn follow(&mut self, map: &OsdMap, messenger: &mut Messenger) -> (Vec<OsdId>, Vec<SessionId>) {
+        let closed = self.lines.retain(messenger, |(osd, _), addr| is_at(map, osd, addr));
+        let mut gone = Vec::new();
+        for (session, caller) in &mut self.callers {
+            let known = is_at(map, caller.osd, &caller.addr);
+            if caller.known && !known {
+                gone.push(*session);
+            }
+            caller.known = known;
+        }
+        (closed.into_iter().filter(|(_, purpose)| *purpose == Purpose::Bulk).map(|(osd, _)| osd).collect(), gone)
+    }
+}
+
+impl Osd {
+    /// A session to a peer, opened now if need be. `None`: the map has it nowhere. `Err`: not before that moment, since it broke.
+    pub(crate) fn reach(&mut self, now: Now, osd: OsdId, purpose: Purpose, out: &mut Outputs) -> Option<Result<SessionId, Mono>> {
+        let map = self.maps.current();
+        let addr = *map.osd_addr(osd).filter(|_| map.is_up(osd))?.msgr2()?;
+        Some(self.peers.lines.reach(now, (osd, purpose), addr, &mut self.msgr, out))
+    }
+
+    /// The newest map is taken in.
+    pub(crate) fn peers_follow(&mut self, now: Now, out: &mut Outputs) {
+        let map = self.maps.current().clone();
+        let (closed, gone) = self.peers.follow(&map, &mut self.msgr);
+        closed.into_iter().for_each(|osd| self.copies.objecter.session_ends(osd));
+        for session in gone {
+            self.msgr.close(session);
+            self.session_ended(now, session, out);
+        }
+    }
+
+    /// A session that this OSD opened stands. Who answers must be the OSD that is meant.
+    pub(crate) fn peer_answers(&mut self, now: Now, session: SessionId, peer: &Peer, out: &mut Outputs) {
+        let Some((osd, _)) = self.peers.lines.name(session) else { return };
+        if peer.name.id == osd.to_string() {
+            return self.peers.lines.opened(session);
+        }
+        out.log(Level::Warn, "osd", format!("{} answers at {}, where osd.{osd} should be", peer.name, peer.addr));
+        self.msgr.close(session);
+        self.peer_lost(now, session);
+    }
+
+    /// Somebody connected as an OSD. False if he is refused.
+    pub(crate) fn peer_calls(&mut self, now: Now, session: SessionId, peer: &Peer, out: &mut Outputs) -> bool {
+        match Caller::of(self.maps.current(), self.config.whoami, peer) {
+            Ok(caller) => {
+                self.peers.callers.insert(session, caller);
+                true
+            }
+            Err(why) => {
+                self.msgr.refuse(now, session, &why, out);
+                false
+            }
+        }
+    }
+
+    /// Whether what a session says may be heeded, whose peer has the map of `epoch`. Clients' sessions are; an OSD's is if the map has
+    /// it there. If no newer map can, the session is refused and ended.
+    pub(crate) fn heeds(&mut self, now: Now, session: SessionId, epoch: Epoch, out: &mut Outputs) -> bool {
+        let Some(caller) = self.peers.callers.get(&session).filter(|caller| !caller.known) else { return true };
+        let newest = self.maps.epoch();
+        if epoch > newest {
+            self.ask_for_maps();
+            return false;
+        }
+        let why = format!("the map of epoch {newest} does not have osd.{} at {}", caller.osd, caller.addr);
+        self.msgr.refuse(now, session, &why, out);
+        self.session_ended(now, session, out);
+        false
+    }
+
+    /// A session that this OSD opened is gone. False if it is none of these.
+    pub(crate) fn peer_lost(&mut self, now: Now, session: SessionId) -> bool {
+        let Some(((osd, purpose), _)) = self.peers.lines.closed(now, session) else { return false };
+        if purpose == Purpose::Bulk {
+            self.copies.objecter.session_ends(osd);
+        }
+        true
+    }
+
+    /// Takes a message of another OSD, if it is one.
+    pub(crate) fn peer_message(&mut self, now: Now, session: SessionId, message: &Message, out: &mut Outputs) -> bool {
+        let Some((osd, _)) = self.peers.lines.name(session) else {
+            let beat = message.kind == Beat::KIND;
+            if beat {
+                self.beat_arrived(now, session, message, out);
+            }
+            return beat;
+        };
+        let understood = match message.kind {
+            OsdOpReply::KIND | Backoff::KIND => self.copies.objecter.message(now, osd, session, message, &mut self.msgr, out),
+            OsdMapMsg::KIND => OsdMapMsg::decode(message).map(|maps| self.take_maps(now, &maps, out)),
+            Beat::KIND => Beat::decode(message).map(|beat| self.beat_answered(now, osd, &beat)),
+            _ => Ok(()),
+        };
+        if let Err(error) = understood {
+            out.log(
+                Level::Warn,
+                "osd",
+                format!("osd.{osd} sent a message of type {} that does not decode: {error}", message.kind),
+            );
+            self.msgr.close(session);
+            self.peer_lost(now, session);
+        }
+        true
+    }
+
+    /// Sends a heartbeat as mail, if the peer is of this process and the map has it there. False if it must go over a session.
+    pub(crate) fn post(&self, osd: OsdId, beat: Beat, out: &mut Outputs) -> bool {
+        let Some(neighbour) = self.config.neighbours.get(&osd) else { return false };
+        let to = self.maps.current().osd_addr(osd).and_then(EntityAddrVec::msgr2);
+        let (Some(to), Some(from)) = (to.copied(), self.config.addrs.msgr2().copied()) else { return false };
+        out.push(Output::Mail { to: *neighbour, mail: Box::new(PeerMail { from, to, beat }) });
+        true
+    }
+
+    /// Mail from a machine of this process. What is for another life of this OSD, or from one that the map does not have, is dropped, as on
+    /// a session that broke.
+    pub(crate) fn mail_arrived(&mut self, now: Now, from: MailId, mail: Mail, out: &mut Outputs) {
+        let Ok(mail) = mail.downcast::<PeerMail>() else { return };
+        let PeerMail { from: sender, to, beat } = *mail;
+        let theirs = self.config.neighbours.get(&beat.osd) == Some(&from) && is_at(self.maps.current(), beat.osd, &sender);
+        if !theirs || self.config.addrs.msgr2() != Some(&to) || beat.fsid != self.config.fsid {
+            return;
+        }
+        if beat.answer {
+            return self.beat_answered(now, beat.osd, &beat);
+        }
+        let answer = Beat { osd: self.config.whoami, epoch: self.maps.epoch(), answer: true, ..beat };
+        self.post(beat.osd, answer, out);
+    }
+
+    fn beat_arrived(&mut self, now: Now, session: SessionId, message: &Message, out: &mut Outputs) {
+        let caller = self.peers.callers.get(&session).copied();
+        let why = match (Beat::decode(message), caller) {
+            (Err(error), _) => format!("a heartbeat does not decode: {error}"),
+            (Ok(_), None) => "a heartbeat of somebody who is no OSD".into(),
+            (Ok(beat), Some(caller)) if beat.osd != caller.osd || beat.fsid != self.config.fsid => {
+                format!("a heartbeat of osd.{} of cluster {}", beat.osd, beat.fsid)
+            }
+            (Ok(beat), Some(_)) => {
+                if self.heeds(now, session, beat.epoch, out) {
+                    let answer = Beat { osd: self.config.whoami, epoch: self.maps.epoch(), answer: true, ..beat };
+                    self.msgr.send(session, answer.encode());
+                }
+                return;
+            }
+        };
+        self.msgr.refuse(now, session, &why, out);
+        self.session_ended(now, session, out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use maps::{Incremental, state};
+    use types::{EntityName, EntityType, Fsid, UTime};
+
+    fn at(port: u16, nonce: u32) -> EntityAddr {
+        EntityAddr::msgr2(([10, 0, 0, 1], port).into(), nonce)
+    }
+
+    /// osd.0, osd.1 and osd.2 at ports of their numbers, nonce 7; osd.2 is down.
+    fn map() -> OsdMap {
+        let mut change = Incremental::new(1, Fsid::default(), UTime::ZERO);
+        change.new_max_osd = 3;
+        for osd in 0..3 {
+            change.new_up_client.insert(osd, EntityAddrVec(vec![at(osd as u16, 7)]));
+        }
+        let up = OsdMap::default().apply(&change).expect("a first map");
+        let mut change = Incremental::new(2, Fsid::default(), UTime::ZERO);
+        change.new_state.insert(2, state::UP);
+        up.apply(&change).expect("a second map")
+    }
+
+    fn peer(id: &str, addr: EntityAddr) -> Peer {
+        Peer {
+            name: EntityName::new(EntityType::Osd, id),
+            kind: EntityType::Osd,
+            global_id: 4,
+            addr,
+            addrs: EntityAddrVec(vec![addr]),
+            features: 0,
+            caps: None,
+            mode: msgr::Mode::Crc,
+            outgoing: false,
+        }
+    }
+
+    #[test]
+    fn a_caller_is_who_the_map_has_at_his_address() {
+        let map = map();
+        let of = |id: &str, addr| Caller::of(&map, 0, &peer(id, addr)).map(|caller| (caller.osd, caller.known));
+        assert_eq!(of("1", at(1, 7)), Ok((1, true)));
+        // Down, elsewhere, another life, not in the map at all: a newer map may say otherwise.
+        assert_eq!(of("2", at(2, 7)), Ok((2, false)));
+        assert_eq!(of("1", at(4, 7)), Ok((1, false)));
+        assert_eq!(of("1", at(1, 8)), Ok((1, false)));
+        assert_eq!(of("5", at(5, 7)), Ok((5, false)));
+        // These cannot be.
+        assert!(of("2", at(1, 7)).is_err_and(|why| why.contains("osd.1")));
+        assert!(of("0", at(0, 7)).is_err() && of("x", at(1, 7)).is_err() && of("-1", at(1, 7)).is_err());
+    }
+}
