@@ -12,6 +12,15 @@ macro_rules! holds {
     };
 }
 
+/// What concerns the group as a whole has no lane; what another OSD reads for a copy passes it.
+fn needs_no_lane(work: &Work) -> bool {
+    match work {
+        Work::Group(_) => true,
+        Work::Client(op) => op.peer.kind == types::EntityType::Osd && op.op.ops.iter().any(|o| o.code == messages::osd::code::COPY_READ),
+        _ => false,
+    }
+}
+
 impl Pg {
     /// Looks at everything that the group knows of itself twice.
     ///
@@ -68,7 +77,7 @@ impl Pg {
         for (hold, job) in &self.jobs {
             holds!(*hold == job.hold, "job {:?} is filed under {hold:?}", job.hold);
             holds!(crate::api::number_of(hold.0) <= self.holds, "{hold:?} was never given out");
-            let lane = matches!(job.work, Work::Group(_)) || self.lanes.get(&job.head).is_some_and(|lane| lane.held.is_some());
+            let lane = needs_no_lane(&job.work) || self.lanes.get(&job.head).is_some_and(|lane| lane.held.is_some());
             holds!(lane, "{hold:?} works on {}, whose lane is free", job.head);
             holds!(job.fetched || job.waited, "{hold:?} waits for nothing");
         }

@@ -58,7 +58,8 @@ impl Cluster {
     pub(crate) fn delete_everything(&mut self) -> Result<(), String> {
         let objects = (0..self.plan.habits.objects).map(|n| format!("o{n}"));
         let watched = (0..self.plan.habits.watched).map(|n| format!("w{n}"));
-        self.perform(objects.chain(watched).map(|object| (object, Action::Delete, None)).collect())?;
+        let sources = (0..self.plan.habits.sources).map(|n| format!("s{n}"));
+        self.perform(objects.chain(watched).chain(sources).map(|object| (object, Action::Delete, None)).collect())?;
         let pool = self.plan.habits.pool.clone();
         match self.plan.habits.snaps {
             Snaps::None => {}

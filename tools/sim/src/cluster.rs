@@ -3,7 +3,7 @@
 use crate::disk::DiskConfig;
 use crate::history::History;
 use crate::misdeed::{Misdeed, Reopen, Strict, Wayward, Wrapped};
-use crate::model::Action;
+use crate::model::{Action, source_change};
 use crate::reference::{Meaning, RefStore};
 use crate::rng::Rng;
 use crate::standmon::{self, StandMon};
@@ -11,7 +11,7 @@ use crate::workload::{Admin, AdminShared, Habits, Shared, Snaps, Tide, Workload}
 use crate::world::{Boot, HostConfig, HostId, HostState, World};
 use mon::{AuthMode, Monitor};
 use msgr::auth::{Auth, ClientAuth};
-use node::Node;
+use node::{MailId, Node};
 use objecter::ClientNode;
 use osd::{Backend, Osd, OsdConfig};
 use std::cell::{Cell, RefCell};
@@ -71,6 +71,10 @@ pub struct Plan {
     pub separate_journal: bool,
     /// Whether a pool comes and goes, with a client in it.
     pub churn: bool,
+    /// Whether the OSDs are of one process, and send each other mail.
+    pub mail: bool,
+    /// Whether OSDs hear some messages of each other twice.
+    pub echo: bool,
 }
 
 impl Default for Plan {
@@ -88,6 +92,8 @@ impl Default for Plan {
             cephx: false,
             separate_journal: false,
             churn: false,
+            mail: false,
+            echo: false,
         }
     }
 }
@@ -131,6 +137,10 @@ fn socket(a: u8, b: u8, port: u16) -> SocketAddr {
 
 fn address(at: SocketAddr, nonce: u32) -> EntityAddrVec {
     EntityAddrVec(vec![EntityAddr::msgr2(at, nonce)])
+}
+
+fn mail_id(osd: usize) -> MailId {
+    MailId(osd as u32)
 }
 
 fn mon_address() -> SocketAddr {
@@ -181,7 +191,7 @@ fn osd(plan: &Plan, number: usize, boot: &Boot, meaning: &(Rc<RefCell<Meaning>>,
         whoami: number as i32,
         uuid: [number as u8 + 1; 16],
         addrs: address(socket(1, number as u8, 6800), nonce),
-        neighbours: BTreeMap::new(),
+        neighbours: if plan.mail { (0..plan.osds).map(|osd| (osd as i32, mail_id(osd))).collect() } else { BTreeMap::new() },
         monitors: vec![address(mon_address(), 0)],
         key: plan.cephx.then(|| key_of(&format!("osd.{number}"))),
         metadata: BTreeMap::from([("hostname".into(), "sim".into())]),
@@ -191,7 +201,11 @@ fn osd(plan: &Plan, number: usize, boot: &Boot, meaning: &(Rc<RefCell<Meaning>>,
     };
     let (store, reopen) = open_store(plan, number, boot, &meaning.0, meaning.1.get());
     let store = Box::new(Wrapped::new(store, reopen, meaning.1.clone(), plan.misdeed, boot.life));
-    Wayward::new(Osd::new(config, store), plan.misdeed)
+    let mut osd = Osd::new(config, store);
+    if plan.echo {
+        osd.hear_twice();
+    }
+    Wayward::new(osd, plan.misdeed)
 }
 
 /// The store as this start of the OSD opens it, and what to do if making it finds that it is there.
@@ -271,13 +285,20 @@ impl Cluster {
             let habits = Habits { tide: Tide::Empties, budget: 0, ..plan.habits.clone() };
             clients.push(Self::add_client(&mut world, &Plan { habits, ..plan.clone() }, n, &history));
         }
+        if plan.habits.sources > 0 {
+            let habits = Habits { budget: 0, ..plan.habits.clone() };
+            let maker = Self::add_client(&mut world, &Plan { habits, ..plan.clone() }, plan.clients + plan.emptiers, &history);
+            let sources = (0..plan.habits.sources).map(|n| (format!("s{n}"), source_change(n), None));
+            maker.1.borrow_mut().script.extend(sources);
+            clients.push(maker);
+        }
         let admin_shared = Rc::new(RefCell::new(AdminShared { history: history.clone(), ..AdminShared::default() }));
         let (p, shared) = (plan.clone(), admin_shared.clone());
         let admin = add(&mut world, "admin".into(), vec![], vec![], move |boot| client(&p, &boot, Admin::new(shared.clone())));
         let churn = plan.churn.then(|| {
             let habits = Habits { pool: CHURN_POOL.into(), snaps: Snaps::None, ..plan.habits.clone() };
             let plan = Plan { habits, ..plan.clone() };
-            Self::add_client(&mut world, &plan, plan.clients + plan.emptiers, &Rc::default())
+            Self::add_client(&mut world, &plan, plan.clients + plan.emptiers + 1, &Rc::default())
         });
         let (wrong, checked) = (None, 0);
         Self { world, mon, osds, clients, admin, admin_shared, churn, history, rng, plan, made, wrong, checked }
@@ -293,7 +314,9 @@ impl Cluster {
         }
         let (plan, meaning) = (plan.clone(), (Rc::default(), made));
         let listen = vec![socket(1, number as u8, 6800)];
-        add(world, format!("osd.{number}"), listen, disks, move |boot| osd(&plan, number, &boot, &meaning))
+        let host = add(world, format!("osd.{number}"), listen, disks, move |boot| osd(&plan, number, &boot, &meaning));
+        world.give_address(host, mail_id(number));
+        host
     }
 
     fn add_client(world: &mut World, plan: &Plan, n: usize, history: &Rc<RefCell<History>>) -> (HostId, Rc<RefCell<Shared>>) {
@@ -317,10 +340,22 @@ impl Cluster {
         });
         self.command_ok(&create.to_string())?;
         self.wait_clean()?;
+        self.make_sources()?;
         for (host, _) in self.clients.clone().into_iter().chain(self.churn.clone()) {
             self.world.start(host);
         }
         Ok(())
+    }
+
+    /// Makes the objects that clients will copy.
+    fn make_sources(&mut self) -> Result<(), String> {
+        if self.plan.habits.sources == 0 {
+            return Ok(());
+        }
+        let Some((maker, shared)) = self.clients.last().cloned() else { return Ok(()) };
+        self.world.start(maker);
+        let made = self.world.run_while(Duration::from_secs(30), |_| !shared.borrow().is_done());
+        if made { Ok(()) } else { Err("before anything went wrong, objects cannot be made".into()) }
     }
 
     /// Sends a command to the monitor; nobody waits for the answer.

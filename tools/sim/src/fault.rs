@@ -31,6 +31,12 @@ pub enum Fault {
     BreakAtByte,
     /// Two hosts cannot reach each other for a while.
     Partition,
+    /// A connection between two OSDs breaks.
+    PeerBreak,
+    /// Two OSDs cannot reach each other for a while.
+    PeerPartition,
+    /// What an OSD says does not reach another one for a while.
+    PeerOneWay,
     /// Everything is late for a while.
     SlowNetwork,
     /// A disk is up to 1000 times slower for a while.
@@ -68,6 +74,8 @@ pub const LIFE: &[Fault] = &[Fault::Snap, Fault::Snap, Fault::SnapRemove, Fault:
 
 /// Faults that nothing but time, connections and processes suffer from.
 pub const GENTLE: &[Fault] = &[Fault::Break, Fault::BreakAtByte, Fault::Partition, Fault::SlowNetwork, Fault::ClockJump];
+/// Faults between OSDs.
+pub const PEERS: &[Fault] = &[Fault::PeerBreak, Fault::PeerBreak, Fault::PeerPartition, Fault::PeerOneWay, Fault::PeerOneWay];
 /// Faults of processes and power.
 pub const DEATHS: &[Fault] = &[
     Fault::OsdKill,
@@ -220,6 +228,19 @@ impl Nemesis {
                 let hosts: Vec<HostId> = cluster.world.hosts().collect();
                 let (a, b) = (*cluster.rng.pick(&hosts), *cluster.rng.pick(&hosts));
                 cluster.world.net.partition(a, b);
+                self.for_a_while(cluster, Later::Heal);
+            }
+            Fault::PeerBreak => {
+                let osds = cluster.osds.clone();
+                cluster.world.break_among(&osds);
+            }
+            Fault::PeerPartition | Fault::PeerOneWay => {
+                let other = *cluster.rng.pick(&cluster.osds);
+                match fault {
+                    _ if other == osd => return,
+                    Fault::PeerOneWay => cluster.world.net.cut(osd, other),
+                    _ => cluster.world.net.partition(osd, other),
+                }
                 self.for_a_while(cluster, Later::Heal);
             }
             Fault::SlowNetwork => {

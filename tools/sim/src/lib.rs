@@ -6,12 +6,13 @@
 //! | `world`, `schedule`, `net`, `disk`, `rng`, `trace` | time, hosts, connections, disks, chance, the record of a run |
 //! | `cluster`, `workload`, `life`, `tide` | daemons and clients, what they ask for, what happens to a cluster in use, to one that is full |
 //! | `fault`, `misdeed` | what goes wrong; historic bugs, put back to prove that they are found |
-//! | `model`, `history`, `watchlog`, `audit` | the judges |
+//! | `model`, `history`, `watchlog`, `audit`, `beats` | the judges |
 //! | `reference`, `standmon` | trusted stand-ins for the store and the monitor |
 //! | `scenario`, `storeworld` | kinds of runs, of clusters and of a store alone |
 #![forbid(unsafe_code)]
 
 mod audit;
+mod beats;
 pub mod cluster;
 pub mod disk;
 pub mod fault;

@@ -25,6 +25,10 @@ pub enum Misdeed {
     UncheckedRead,
     /// Nobody hands the maps to clients whose writes were dropped for want of room.
     SilentDrop,
+    /// What another OSD did not answer before its session broke is never asked again.
+    LostFetch,
+    /// A session for heartbeats that broke is never opened again.
+    MuteBeats,
     /// Now and then a placement group forgets which job holds an object.
     LostHolder,
 }
@@ -76,6 +80,9 @@ impl Node for Wayward {
             // Maps come in turns of their own, nearly always.
             Some(Misdeed::SilentDrop) => self.osd.forget_turned_away(),
             Some(Misdeed::LostHolder) if self.turns.is_multiple_of(16) => self.osd.forget_holder(),
+            Some(Misdeed::MuteBeats) => self.osd.give_up_beats(),
+            // The rules would find it; that clients find it, too, is to be shown.
+            Some(Misdeed::LostFetch) => return self.osd.forget_resends(),
             _ => {}
         }
         let checked = self.osd.self_check(self.turns.is_multiple_of(THOROUGH));
@@ -238,9 +245,7 @@ impl ObjectStore for Wrapped {
                 Ok(())
             }
             Some(Misdeed::SplitTransaction) => self.submit_split(transaction, ticket),
-            Some(Misdeed::UncheckedRead | Misdeed::SilentDrop | Misdeed::LostHolder) | None => {
-                self.store.submit(transaction, ticket)
-            }
+            _ => self.store.submit(transaction, ticket),
         }
     }
     fn congested(&self) -> bool {

@@ -88,6 +88,7 @@ pub struct Network {
     links: BTreeMap<LinkId, Link>,
     ends: BTreeMap<(HostId, ConnId), (LinkId, Side)>,
     listeners: BTreeMap<SocketAddr, (HostId, ListenerId)>,
+    /// Nothing that the first sends reaches the second.
     blocked: BTreeSet<(HostId, HostId)>,
     next_link: u64,
     /// Bytes that still pass before the link that carries the last of them breaks.
@@ -125,8 +126,8 @@ impl Network {
         self.config.delay + self.rng.below(self.config.jitter + 1) + if late { self.rng.below(self.config.late + 1) } else { 0 }
     }
 
-    fn is_blocked(&self, a: HostId, b: HostId) -> bool {
-        self.blocked.contains(&(a.min(b), a.max(b)))
+    fn is_blocked(&self, from: HostId, to: HostId) -> bool {
+        self.blocked.contains(&(from, to))
     }
 
     /// The machine of `host` connects.
@@ -152,7 +153,7 @@ impl Network {
             schedule.after(self.config.delay, Happening::Gone(id, 0));
             return;
         };
-        if self.blocked.contains(&(near.min(host), near.max(host))) {
+        if self.blocked.contains(&(near, host)) || self.blocked.contains(&(host, near)) {
             link.connect_stuck = true;
             link.ends[1].host = host;
             return;
@@ -232,8 +233,7 @@ impl Network {
     /// The oldest segment in flight from `side` arrives.
     pub(crate) fn arrive(&mut self, schedule: &mut Schedule, id: LinkId, side: Side, out: &mut Vec<Delivery>) {
         let Some(link) = self.links.get_mut(&id) else { return };
-        let (a, b) = (link.ends[0].host, link.ends[1].host);
-        if self.blocked.contains(&(a.min(b), a.max(b))) {
+        if self.blocked.contains(&(link.ends[side].host, link.ends[1 - side].host)) {
             link.stuck[side] += 1;
             return;
         }
@@ -357,6 +357,18 @@ impl Network {
         true
     }
 
+    /// Breaks a link between two of these hosts, of the network's choice; false if there is none.
+    pub(crate) fn break_among(&mut self, schedule: &mut Schedule, hosts: &[HostId]) -> bool {
+        let among = |link: &Link| link.standing && link.ends.iter().all(|end| hosts.contains(&end.host));
+        let links: Vec<LinkId> = self.links.iter().filter(|(_, link)| among(link)).map(|(id, _)| *id).collect();
+        if links.is_empty() {
+            return false;
+        }
+        let id = *self.rng.pick(&links);
+        self.break_link(schedule, id);
+        true
+    }
+
     /// The link that carries the `bytes`-th byte from now on breaks there.
     pub fn break_after(&mut self, bytes: u64) {
         self.break_after = Some(bytes);
@@ -364,7 +376,13 @@ impl Network {
 
     /// No bytes pass between these two until [`Network::heal`].
     pub fn partition(&mut self, a: HostId, b: HostId) {
-        self.blocked.insert((a.min(b), a.max(b)));
+        self.cut(a, b);
+        self.cut(b, a);
+    }
+
+    /// Nothing that `from` sends reaches `to` until [`Network::heal`]; what `to` sends arrives.
+    pub fn cut(&mut self, from: HostId, to: HostId) {
+        self.blocked.insert((from, to));
     }
 
     /// All partitions end; what they held back goes on.
@@ -413,7 +431,7 @@ impl Network {
 
     /// Whether the two hosts cannot reach each other.
     pub fn partitioned(&self, a: HostId, b: HostId) -> bool {
-        self.is_blocked(a, b)
+        self.is_blocked(a, b) && self.is_blocked(b, a)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Scenarios: what cluster, what clients, what goes wrong; and how a run is judged.
 
 use crate::cluster::{Cluster, MonKind, Plan, StoreKind};
-use crate::fault::{DEATHS, Fault, GENTLE, LIFE, Nemesis};
+use crate::fault::{DEATHS, Fault, GENTLE, LIFE, Nemesis, PEERS};
 use crate::misdeed::Misdeed;
 use crate::rng::Rng;
 use crate::storeworld::{StoreFault, StorePlan, StoreTown};
@@ -14,6 +14,8 @@ use std::time::Duration;
 pub enum Kind {
     /// A whole cluster, made by this plan, and what goes wrong with it; repeated faults are likelier.
     Cluster(fn(&mut Rng) -> Plan, &'static [&'static [Fault]]),
+    /// The same, with heartbeats of OSDs that must be heard again when nothing goes wrong any more.
+    Peers(fn(&mut Rng) -> Plan, &'static [&'static [Fault]]),
     /// The same with faults that last: what is lost stays lost, and the cluster may stay broken. Wrong content is wrong all the
     /// same.
     Rotten(fn(&mut Rng) -> Plan, &'static [&'static [Fault]]),
@@ -98,6 +100,20 @@ fn full(rng: &mut Rng) -> Plan {
     Plan { osds, clients, emptiers, osd_bytes, habits, churn: false, ..plan }
 }
 
+/// Several OSDs, and clients that copy objects most of the time.
+fn peers(rng: &mut Rng) -> Plan {
+    let plan = varied(rng);
+    let habits = Habits {
+        sources: rng.between(2, 8),
+        objects: rng.between(2, 8),
+        pause: Duration::from_millis(rng.magnitude(100, 500)),
+        budget: rng.between(80, 250) as usize,
+        watched: 0,
+        ..plan.habits
+    };
+    Plan { osds: rng.between(2, 3) as usize, echo: rng.one_in(2), mail: rng.one_in(4), churn: false, habits, ..plan }
+}
+
 const SECOND: Duration = Duration::from_secs(1);
 
 /// All scenarios.
@@ -114,6 +130,18 @@ pub const ALL: &[Scenario] = &[
         about: "connections break, hosts are cut off, clocks jump",
         pause: Duration::from_millis(300),
         kind: Kind::Cluster(varied, &[GENTLE, GENTLE, LIFE]),
+    },
+    Scenario {
+        name: "peers",
+        about: "objects are copied between OSDs, whose connections break, are cut both ways or one way, are late, and repeat messages",
+        pause: Duration::from_millis(200),
+        kind: Kind::Peers(peers, &[PEERS, PEERS, &[Fault::SlowNetwork, Fault::BreakAtByte, Fault::BreakAtByte]]),
+    },
+    Scenario {
+        name: "peers-deaths",
+        about: "the same, and groups split, and processes die",
+        pause: Duration::from_millis(500),
+        kind: Kind::Peers(peers, &[PEERS, &[Fault::OsdKill, Fault::OsdPower, Fault::OsdStop, Fault::MonKill, Fault::Split]]),
     },
     Scenario {
         name: "deaths",
@@ -288,6 +316,7 @@ pub fn run(scenario: &Scenario, seed: u64, options: &Options) -> Result<Report, 
     let rng = Rng::new(seed ^ crate::trace::digest(scenario.name.as_bytes()));
     match scenario.kind {
         Kind::Cluster(plan, faults) => run_cluster(scenario, plan, faults, rng, options, act),
+        Kind::Peers(plan, faults) => run_cluster(scenario, plan, faults, rng, options, copies),
         Kind::Tides(plan, faults) => run_cluster(scenario, plan, faults, rng, options, tides),
         Kind::Rotten(plan, faults) => run_cluster(scenario, plan, faults, rng, options, rot),
         Kind::Store(faults) => run_store(scenario, Some(faults), rng, options),
@@ -374,6 +403,18 @@ fn act(cluster: &mut Cluster, nemesis: &mut Nemesis, options: &Options) -> Resul
     nemesis.rage(cluster, Duration::from_secs(120));
     nemesis.relent(cluster)?;
     cluster.wait_clients(Duration::from_secs(120))?;
+    let undecided = settle(cluster)?;
+    cluster.check_empty()?;
+    Ok(undecided)
+}
+
+/// Sessions between OSDs that break, and come back.
+fn copies(cluster: &mut Cluster, nemesis: &mut Nemesis, _options: &Options) -> Result<u64, String> {
+    cluster.begin()?;
+    nemesis.rage(cluster, Duration::from_secs(120));
+    nemesis.relent(cluster)?;
+    cluster.wait_clients(Duration::from_secs(120))?;
+    cluster.check_beats()?;
     let undecided = settle(cluster)?;
     cluster.check_empty()?;
     Ok(undecided)

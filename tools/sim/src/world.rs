@@ -309,6 +309,11 @@ impl World {
         self.net.break_any(&mut self.schedule)
     }
 
+    /// Breaks one connection between two of these hosts; false if there is none.
+    pub fn break_among(&mut self, hosts: &[HostId]) -> bool {
+        self.net.break_among(&mut self.schedule, hosts)
+    }
+
     /// Ends all partitions.
     pub fn heal(&mut self) {
         self.net.heal(&mut self.schedule);

@@ -47,6 +47,12 @@ fn a_bad_network_changes_nothing_that_clients_see() {
 }
 
 #[test]
+fn sessions_between_osds_that_break_change_nothing_that_clients_see() {
+    assert!(runs("peers", 0..25).faults > 100);
+    assert!(runs("peers-deaths", 0..20).faults > 50);
+}
+
+#[test]
 fn deaths_change_nothing_that_clients_see() {
     assert!(runs("deaths-ref", 0..20).faults > 50);
     assert!(runs("deaths", 0..30).faults > 100);
@@ -104,7 +110,7 @@ fn what_was_found_once_is_not_found_again() {
 
 #[test]
 fn a_run_replays_identically() {
-    for name in ["life", "network", "deaths", "full", "everything"] {
+    for name in ["life", "network", "peers", "deaths", "full", "everything"] {
         let scenario = by_name(name).expect("a scenario");
         let hash = || run(scenario, 7, &Options::default()).map(|r| (r.hash, r.events)).expect("a good run");
         assert_eq!(hash(), hash());
@@ -144,6 +150,18 @@ fn clients_that_are_not_told_why_their_writes_were_dropped_are_found() {
     let what = found("full", &Options { misdeed: Some(Misdeed::SilentDrop), ..Options::default() });
     // Who is never told does not fill the cluster either.
     assert!(what.contains("operations hang") || what.contains("calls the full cluster full"), "{what}");
+}
+
+#[test]
+fn a_copy_whose_source_is_not_asked_again_after_a_break_is_found() {
+    let what = found("peers", &Options { misdeed: Some(Misdeed::LostFetch), ..Options::default() });
+    assert!(what.contains("operations hang"), "{what}");
+}
+
+#[test]
+fn heartbeats_that_never_come_back_are_found() {
+    let what = found("peers", &Options { misdeed: Some(Misdeed::MuteBeats), ..Options::default() });
+    assert!(what.contains("hears no heartbeats"), "{what}");
 }
 
 #[test]

@@ -86,6 +86,8 @@ pub enum Action {
     RefPut(String),
     /// Class `refcount`: the references.
     RefRead,
+    /// Becomes a copy of [`super::source`] of this number, which never changes.
+    CopyOf(u64),
     /// Back to what a snapshot shows.
     Rollback(u64),
     /// No client asks for this: the pool takes a snapshot, and here it reaches the object.

@@ -131,6 +131,7 @@ fn alone(head: &mut Option<Rc<Object>>, action: &Action) -> Change {
         },
         Action::VersionIncrementIf(count) if head.as_ref().map_or(0, |o| o.count) != *count => Err(ECANCELED),
         Action::RefPut(tag) => put_reference(head, tag),
+        Action::CopyOf(number) => content(head, |object| *object = super::source(*number)),
         action => content(head, |object| change(object, action)),
     }
 }

@@ -42,6 +42,28 @@ pub struct Object {
     pub references: Option<(BTreeSet<String>, BTreeSet<String>)>,
 }
 
+/// What clients copy: objects that are made once, `s0`, `s1`, ...
+pub fn source(number: u64) -> Object {
+    let tag = format!("[source{number}]").into_bytes();
+    let lengths = [0, 10, 5_000, 150_000];
+    let length = lengths[number as usize % lengths.len()];
+    let data: Vec<u8> = tag.iter().chain(tag[1..tag.len() - 1].iter().cycle()).copied().take(length).collect();
+    let omap = if number.is_multiple_of(2) { Pairs::from([("k1".to_owned(), tag.clone())]) } else { Pairs::new() };
+    let xattrs = if number.is_multiple_of(3) { Pairs::new() } else { Pairs::from([("k0".to_owned(), tag)]) };
+    Object { data, xattrs, has_omap: !omap.is_empty(), omap, ..Object::default() }
+}
+
+/// What makes [`source`].
+pub fn source_change(number: u64) -> Action {
+    let object = source(number);
+    let mut parts = vec![Action::WriteFull(object.data)];
+    parts.extend(object.xattrs.into_iter().map(|(name, value)| Action::SetXattr(name, value)));
+    if object.has_omap {
+        parts.push(Action::OmapSet(object.omap));
+    }
+    Action::All(parts)
+}
+
 /// With what an operation was asked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Context {

@@ -73,6 +73,8 @@ pub struct Habits {
     pub watched: u64,
     /// What it does about space.
     pub tide: Tide,
+    /// Number of objects, `s0`, `s1`, ..., that are made at first and copied often.
+    pub sources: u64,
 }
 
 impl Default for Habits {
@@ -88,6 +90,7 @@ impl Default for Habits {
             snaps: Snaps::None,
             watched: 0,
             tide: Tide::None,
+            sources: 0,
         }
     }
 }
@@ -213,6 +216,9 @@ impl Workload {
             Tide::Empties => return (self.chooser.emptying(), None),
             _ => {}
         }
+        if self.habits.sources > 0 && self.chooser.rng.one_in(3) {
+            return (Action::CopyOf(self.chooser.rng.below(self.habits.sources)), None);
+        }
         let rare = self.habits.rare > 0 && self.chooser.rng.below(100) < self.habits.rare;
         let action = match rare {
             true => self.chooser.rare(self.versions.get(object).copied(), &stay),
@@ -224,7 +230,7 @@ impl Workload {
     }
 
     fn submit(&mut self, pool: PoolId, object: &str, action: Action, context: Context, objecter: &mut Objecter, now: Now) {
-        let mut request = request_of(&action);
+        let mut request = request_of(&action, pool);
         request.locator = Locator::pool(pool);
         request.oid = Bytes::copy_from_slice(object.as_bytes());
         request.mtime = now.wall;

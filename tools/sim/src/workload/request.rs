@@ -5,10 +5,10 @@ use bytes::Bytes;
 use denc::{Decode, Encode};
 use messages::class::{lock, refcount, version};
 use messages::code::{self, cmp_mode, cmp_op, flags, op_flags};
-use messages::ops::{self, OmapGetKeys, OmapGetVals, OmapKeys, OmapRange, OmapVals};
+use messages::ops::{self, CopySource, OmapGetKeys, OmapGetVals, OmapKeys, OmapRange, OmapVals};
 use messages::osd::{Op, OpArgs, OsdOpReply};
 use objecter::OpRequest;
-use types::SnapId;
+use types::{Locator, PoolId, SnapId};
 
 /// The lock's name.
 const LOCK: &str = "l";
@@ -34,9 +34,19 @@ fn bytes(text: &str) -> Bytes {
     Bytes::copy_from_slice(text.as_bytes())
 }
 
-/// What asks for an action.
-pub(super) fn request_of(action: &Action) -> OpRequest {
-    let ops = if action.is_read() { looks(action) } else { changes(action) };
+fn copy_of(number: u64, pool: PoolId) -> Op {
+    let source = CopySource { name: format!("s{number}").into(), locator: Locator::pool(pool), truncate: None };
+    let args = OpArgs::CopyFrom { snap: SnapId::HEAD, src_version: 0, flags: 0, src_fadvise: 0 };
+    Op { input: source.to_bytes(), ..Op::new(code::COPY_FROM, args) }
+}
+
+/// What asks for an action in a pool.
+pub(super) fn request_of(action: &Action, pool: PoolId) -> OpRequest {
+    let ops = match action {
+        Action::CopyOf(number) => vec![copy_of(*number, pool)],
+        action if action.is_read() => looks(action),
+        action => changes(action),
+    };
     let flags = if action.is_read() { flags::READ } else { flags::WRITE };
     let reads = ops.iter().any(|op| code::reads(op.code) && op.code != code::CALL);
     let flags = if reads { flags | flags::READ } else { flags };
