@@ -16,7 +16,9 @@ macro_rules! holds {
 fn needs_no_lane(work: &Work) -> bool {
     match work {
         Work::Group(_) => true,
-        Work::Client(op) => op.peer.kind == types::EntityType::Osd && op.op.ops.iter().any(|o| o.code == messages::osd::code::COPY_READ),
+        Work::Client(op) => {
+            op.peer.kind == types::EntityType::Osd && op.op.ops.iter().any(|o| o.code == messages::osd::code::COPY_READ)
+        }
         _ => false,
     }
 }
