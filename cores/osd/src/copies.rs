@@ -43,6 +43,9 @@ impl Copies {
 
     /// When [`Osd::run_copies`] must be called at the latest.
     pub(crate) fn deadline(&self) -> Mono {
+        if self.fetches.is_empty() && !self.is_busy() {
+            return Mono::NEVER;
+        }
         self.apart.values().min().copied().unwrap_or(Mono::NEVER).min(self.objecter.deadline())
     }
 
@@ -61,7 +64,9 @@ impl Copies {
 impl Osd {
     /// Asks for what groups want to copy, and gives them what came; objects that this OSD holds are read here.
     pub(crate) fn run_copies(&mut self, now: Now, out: &mut Outputs) {
-        self.end_pauses(now);
+        if !self.copies.apart.is_empty() {
+            self.end_pauses(now);
+        }
         while self.copies.is_busy() {
             self.copies.objecter.turn(now, &mut self.msgr, out);
             for osd in self.copies.objecter.take_wanted() {

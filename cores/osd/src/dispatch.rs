@@ -43,7 +43,13 @@ impl Osd {
                         out.log(Level::Warn, "osd", complaint);
                     }
                 }
-                Event::Message { session, message, bytes } => self.message(now, session, message, bytes, out),
+                Event::Message { session, message, bytes } => {
+                    #[cfg(feature = "sim")]
+                    if let Some(again) = self.echo(session, &message) {
+                        self.message(now, session, again, 0, out);
+                    }
+                    self.message(now, session, message, bytes, out);
+                }
                 Event::Reset { session } | Event::Closed { session, .. } => self.session_ended(now, session, out),
             }
         }
@@ -78,14 +84,6 @@ impl Osd {
     }
 
     fn message(&mut self, now: Now, session: SessionId, message: Message, bytes: usize, out: &mut Outputs) {
-        #[cfg(feature = "sim")]
-        if let Some(again) = self.echo(session, &message) {
-            self.heard(now, session, again, 0, out);
-        }
-        self.heard(now, session, message, bytes, out);
-    }
-
-    fn heard(&mut self, now: Now, session: SessionId, message: Message, bytes: usize, out: &mut Outputs) {
         if message.kind == OsdOp::KIND {
             return self.operation(now, session, message, bytes, out);
         }
