@@ -4,6 +4,7 @@
 //! devices, mounts and the process of a model are held, so they go with the [`Prepared`] disk.
 
 pub mod filesystem;
+pub mod medium;
 pub mod model;
 pub mod signature;
 

@@ -1,10 +1,8 @@
 //! A model of a slower disk: a file in a FUSE mount whose requests take the time that the modelled disk would take.
 //!
-//! The medium does one thing at a time. A request takes `latency`, its bytes at the disk's rate, and, unless it begins where the one
-//! before it ended, the time of a random request. With a write-back cache a write is answered as soon as it has room in the cache;
-//! the medium works it off meanwhile, and reads go before that. A flush waits until the cache is empty, or is free as with a
-//! controller whose cache has a battery.
+//! [`super::medium`] says how long that is.
 
+use super::medium::{Medium, Model};
 use crate::plan::Point;
 use anyhow::{Context, Result};
 use fuser::{
@@ -12,7 +10,7 @@ use fuser::{
     LockOwner, MountOption, OpenFlags, ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, Request, WriteFlags,
 };
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::collections::{BinaryHeap, HashMap};
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -23,103 +21,6 @@ use std::time::{Duration, Instant, SystemTime};
 const TTL: Duration = Duration::from_secs(3600);
 const ROOT: u64 = 1;
 const DISK: u64 = 2;
-
-/// How slow it is.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Model {
-    /// Time of a request that does not follow the one before.
-    pub seek: Duration,
-    /// Seconds for each byte.
-    pub per_byte: f64,
-    /// Least time of a request.
-    pub latency: Duration,
-    /// Bytes of the write-back cache.
-    pub cache: u64,
-    /// Whether a flush is free.
-    pub free_flush: bool,
-}
-
-impl Model {
-    /// As the experiment says.
-    pub fn new(spec: &Point) -> Self {
-        let iops = spec.real("random_iops", 0.0);
-        let rate = spec.real("mb_per_second", 0.0) * 1e6;
-        Self {
-            seek: if iops > 0.0 { Duration::from_secs_f64(1.0 / iops) } else { Duration::ZERO },
-            per_byte: if rate > 0.0 { 1.0 / rate } else { 0.0 },
-            latency: Duration::from_secs_f64(spec.real("latency_us", 0.0).clamp(0.0, 1e9) / 1e6),
-            cache: spec.int("cache", 0),
-            free_flush: spec.text("flush") == "free",
-        }
-    }
-}
-
-/// The medium: when what was asked is done. Times come from outside.
-#[derive(Debug)]
-pub struct Medium {
-    model: Model,
-    /// When all that was asked is done.
-    free: Instant,
-    /// When all reads are done.
-    reads_free: Instant,
-    last_end: u64,
-    /// Writes in the cache: when each is on the medium, and its bytes.
-    cached: VecDeque<(Instant, u64)>,
-    held: u64,
-}
-
-impl Medium {
-    /// An idle one.
-    pub fn new(model: Model, now: Instant) -> Self {
-        Self { model, free: now, reads_free: now, last_end: 0, cached: VecDeque::new(), held: 0 }
-    }
-
-    fn cost(&mut self, offset: u64, bytes: u64) -> Duration {
-        let seek = if offset == self.last_end { Duration::ZERO } else { self.model.seek };
-        self.last_end = offset + bytes;
-        self.model.latency + seek + Duration::from_secs_f64(self.model.per_byte * bytes as f64)
-    }
-
-    /// When a read is answered.
-    pub fn read(&mut self, now: Instant, offset: u64, bytes: u64) -> Instant {
-        let cost = self.cost(offset, bytes);
-        self.free = self.free.max(now) + cost;
-        // Reads go before what waits in the cache, but not before each other.
-        let from = if self.model.cache > 0 { self.reads_free.max(now) } else { self.free - cost };
-        self.reads_free = from + cost;
-        self.reads_free
-    }
-
-    /// When a write is answered.
-    pub fn write(&mut self, now: Instant, offset: u64, bytes: u64) -> Instant {
-        let cost = self.cost(offset, bytes);
-        self.free = self.free.max(now) + cost;
-        if self.model.cache == 0 {
-            return self.free;
-        }
-        while let Some((_, n)) = self.cached.front().copied().filter(|(at, _)| *at <= now) {
-            self.held -= n;
-            self.cached.pop_front();
-        }
-        self.cached.push_back((self.free, bytes));
-        self.held += bytes;
-        let mut over = self.held.saturating_sub(self.model.cache);
-        let mut answer = now + self.model.latency;
-        for (at, n) in &self.cached {
-            if over == 0 {
-                break;
-            }
-            over = over.saturating_sub(*n);
-            answer = answer.max(*at);
-        }
-        answer
-    }
-
-    /// When a flush is answered.
-    pub fn flush(&mut self, now: Instant) -> Instant {
-        if self.model.free_flush { now } else { self.free.max(now) }
-    }
-}
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -324,39 +225,6 @@ mod tests {
 
     fn ms(n: u64) -> Duration {
         Duration::from_millis(n)
-    }
-
-    fn medium(cache: u64, free_flush: bool) -> (Medium, Instant) {
-        let now = Instant::now();
-        (Medium::new(Model { seek: ms(5), per_byte: 1e-6, latency: Duration::ZERO, cache, free_flush }, now), now)
-    }
-
-    #[test]
-    fn random_requests_seek_and_those_that_follow_do_not() {
-        let (mut m, now) = medium(0, false);
-        assert_eq!(m.write(now, 1_000_000, 1000), now + ms(6));
-        assert_eq!(m.write(now, 1_001_000, 1000), now + ms(7));
-        assert_eq!(m.read(now, 0, 1000), now + ms(13));
-        assert_eq!(m.flush(now), now + ms(13));
-    }
-
-    #[test]
-    fn a_cache_answers_at_once_until_it_is_full() {
-        let (mut m, now) = medium(2000, false);
-        assert_eq!(m.write(now, 10_000, 1000), now);
-        assert_eq!(m.write(now, 20_000, 1000), now);
-        assert_eq!(m.write(now, 30_000, 1000), now + ms(6));
-        assert_eq!(m.flush(now), now + ms(18));
-        // A read does not wait for the cache.
-        assert_eq!(m.read(now, 0, 1000), now + ms(6));
-        assert_eq!(m.write(now + ms(100), 0, 1000), now + ms(100));
-    }
-
-    #[test]
-    fn a_battery_makes_flushes_free() {
-        let (mut m, now) = medium(2000, true);
-        m.write(now, 10_000, 1000);
-        assert_eq!(m.flush(now), now);
     }
 
     #[test]
