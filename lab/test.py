@@ -229,7 +229,7 @@ class Test:
         with open(page) as f:
             text = f.read()
         assert "write 4K ×16" in text and "exit status: 7: broken" in text
-        outside = re.findall(r"""(?:src|href)=["']?(?!#|out/)[^"'> ]+|url\([^)]*\)|@import|//[a-z]|<script|<link|<iframe""", text)
+        outside = re.findall(r"""(?:src|href)=["']?(?!#|out/|page\.)[^"'> ]+|url\([^)]*\)|@import|//[a-z]|<script|<link|<iframe""", text)
         assert not outside, outside
         said = self.lab("compare", out, out)
         assert "0 worse, 0 better" in said, said

@@ -33,7 +33,7 @@ pub const ARTICLES: &[Article] = &[
         ],
         differs: &[
             "One disk and one OSD instead of six or eight: rates are to be set beside a sixth or an eighth of the article's.",
-            "A model of a disk does one request after the other in the order of their coming; a real disk and its kernel sort what waits.",
+            "A model of a disk does one request after the other as they come; only its cache is sorted. A real disk sorts some of what waits.",
             "The controllers are reduced to what the article found to matter: a write-back cache that is safe, or none.",
         ],
     },
@@ -89,9 +89,9 @@ pub fn section(data: &Data) -> Markup {
             h2 { "Beside the published article" }
             p { (article.source) ". " (article.setup) }
             h3 { "What it found" }
-            ul.said { @for f in article.found { li { (f) } } }
+            ul.said.plain { @for f in article.found { li { (f) } } }
             h3 { "What differs here, and why" }
-            ul.said { @for d in article.differs { li { (d) } } }
+            ul.said.plain { @for d in article.differs { li { (d) } } }
         }
     }
 }

@@ -103,7 +103,7 @@ fn show(options: &Options, out: &std::path::Path) -> Result<u8> {
         false => println!("{}", table(&data)),
     }
     let page = options.folder.join("nacre-demo.html");
-    std::fs::write(&page, report::html::page(&data, "."))?;
+    std::fs::write(&page, report::html::page(&data, "", None))?;
     eprintln!("the page: {}", page.display());
     Ok(0)
 }

@@ -24,7 +24,7 @@ pub fn record(nacre: &Path, scratch: &Path) -> Environment {
     let model = field(&cpus, "model name").trim_start_matches([':', ' ', '\t']).to_owned();
     put("processors", format!("{} × {model}", cpus.lines().filter(|l| l.starts_with("processor")).count()));
     put("governor", read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"));
-    put("memory", field(&read("/proc/meminfo"), "MemTotal:").trim().to_owned());
+    put("memory", gibibytes(field(&read("/proc/meminfo"), "MemTotal:").trim()));
     put("congestion control", read("/proc/sys/net/ipv4/tcp_congestion_control"));
     put("huge pages", chosen(&read("/sys/kernel/mm/transparent_hugepage/enabled")));
     if let Some(disk) = crate::disks::device_below(scratch) {
@@ -47,6 +47,12 @@ pub fn record(nacre: &Path, scratch: &Path) -> Environment {
 
 fn field(text: &str, name: &str) -> String {
     text.lines().find_map(|l| l.strip_prefix(name)).unwrap_or_default().to_owned()
+}
+
+/// `24684096 kB` as `23.5 GiB`.
+fn gibibytes(text: &str) -> String {
+    let kib = text.trim_end_matches(" kB").parse::<f64>();
+    kib.map_or_else(|_| text.to_owned(), |kib| format!("{:.1} GiB", kib / f64::from(1 << 20)))
 }
 
 fn chosen(text: &str) -> String {
@@ -79,6 +85,7 @@ mod tests {
         let Environment(all) = record(Path::new("/proc/self/exe"), Path::new("/"));
         let names: Vec<&str> = all.iter().map(|(n, _)| n.as_str()).collect();
         assert!(names.contains(&"kernel") && names.contains(&"processors") && names.contains(&"memory"), "{names:?}");
+        assert_eq!((gibibytes("24684096 kB").as_str(), gibibytes("?").as_str()), ("23.5 GiB", "?"));
         assert_eq!(chosen("none [mq-deadline] bfq"), "mq-deadline");
     }
 }

@@ -1,7 +1,7 @@
 //! Which charts a report has.
 
 use super::data::{Cell, Data};
-use super::svg::{Bar, Group, Line, bars, lines};
+use super::svg::{Bar, Group, Line, Look, bars, lines};
 use crate::metrics::{self, Metric, figures};
 use crate::plan::expand::varying;
 use crate::plan::{Point, schema};
@@ -81,12 +81,39 @@ fn most(groups: &[Group]) -> f64 {
     groups.iter().flat_map(|g| g.bars.iter().map(value)).fold(0.0, f64::max)
 }
 
-/// The legend of the bars' colours.
-pub fn legend(data: &Data) -> Markup {
-    let colour = colours(data, &arrangement(data).group);
+/// The colour of a cluster in all charts and tables, and the dashes of its lines: one kind for each group.
+pub fn look(data: &Data, cluster: &Point) -> Look {
+    let key = arrangement(data).group;
+    let colour = colours(data, &key).get(&inner(data, cluster, &key)).copied().unwrap_or(0);
+    let dash = key.map_or(0, |k| group_names(data, &k).iter().position(|g| *g == cluster.shown(&k)).unwrap_or(0));
+    Look { colour, dash }
+}
+
+fn group_names(data: &Data, key: &str) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for name in data.experiment.clusters.iter().map(|c| c.shown(key)) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+/// The legend of colours; of lines' dashes, too, if there are `lines`.
+pub fn legend(data: &Data, lines: bool) -> Markup {
+    let key = arrangement(data).group;
+    let colour = colours(data, &key);
     let mut all: Vec<(&String, &usize)> = colour.iter().collect();
     all.sort_by_key(|(_, i)| **i);
-    html! { ul.legend { @for (name, i) in all { li { span class=(format!("swatch b{}", i % 8)) {} (name) } } } }
+    let groups = key.filter(|_| lines).map(|k| group_names(data, &k)).unwrap_or_default();
+    html! {
+        ul.legend {
+            @for (name, i) in all { li { span class=(format!("swatch b{}", i % 8)) {} (name) } }
+            @for (i, name) in groups.iter().enumerate() {
+                li { svg.sample viewBox="0 0 30 8" aria-hidden="true" { line class=(format!("d{}", i % 4)) x1="0" x2="30" y1="4" y2="4" {} } (if name.as_str() == "none" { "raw device" } else { name.as_str() }) }
+            }
+        }
+    }
 }
 
 /// Small charts beside a large one, enlarged on a click.
@@ -121,7 +148,7 @@ fn thumbnail(data: &Data, workload: &Point, cells: &[&Cell], name: &str, id: &st
     let heading = format!("{}: {}, {}", data.title(workload), metric.title, metric.unit);
     html! {
         button type="button" popovertarget=(id) title=(format!("{heading} – click to enlarge")) {
-            span { (metric.title) }
+            span { (metric.title) @if !metric.unit.is_empty() { ", " (metric.unit) } }
             svg viewBox=(format!("0 0 100 {height}")) preserveAspectRatio="none" aria-hidden="true" {
                 @for (i, bar) in flat.iter().enumerate() {
                     @if let Some(v) = bar.value {
@@ -140,15 +167,16 @@ pub fn curves(data: &Data, workload: &Point, cells: &[&Cell], name: &str) -> Opt
         let series = cell.series.iter().find(|s| s.name == name).filter(|s| s.points.len() > 2)?;
         Some(Line {
             label: data.label(&cell.cluster),
-            colour: data.place(&cell.cluster),
+            look: look(data, &cell.cluster),
             points: series.points.clone(),
             marks: Vec::new(),
         })
     };
     let all: Vec<Line> = cells.iter().filter_map(line).collect();
-    let title = metrics::find(name).map_or_else(|| name.to_owned(), |m| format!("{}, {}", m.title, m.unit));
+    let title = metrics::find(name).map_or_else(|| name.to_owned(), |m| m.title.to_owned());
+    let unit = metrics::find(name).map_or("", |m| m.unit);
     (!all.is_empty()).then(|| {
-        html! { figure.panel { figcaption { strong { (data.title(workload)) } span.unit { (title) } } (lines(&data.title(workload), &all, "seconds", "")) } }
+        html! { figure.panel { figcaption { strong { (data.title(workload)) } span.unit { (title) } } (lines(&data.title(workload), &all, "seconds since the start", unit)) } }
     })
 }
 
@@ -174,7 +202,7 @@ pub fn responses(data: &Data) -> Vec<Markup> {
                 .collect();
             let line = Line {
                 label: data.label(cluster),
-                colour: data.place(cluster),
+                look: look(data, cluster),
                 points: found.iter().map(|f| (f.0, f.1)).collect(),
                 marks: found.iter().map(|f| format!("×{}", f.2)).collect(),
             };
@@ -210,7 +238,7 @@ pub fn waterfall(data: &Data) -> Vec<Markup> {
             let note = found
                 .map_or_else(|| c.missing.first().cloned().unwrap_or_default(), |f| format!("{:.0} %", f.median / first * 100.0));
             let label = format!("{} – {}, {}", c.workload.text("layer"), data.label(&c.cluster), data.title(&c.workload));
-            Bar { label, colour: data.place(&c.cluster), value: found.map(|f| f.median), range: None, note }
+            Bar { label, colour: look(data, &c.cluster).colour, value: found.map(|f| f.median), range: None, note }
         };
         let groups = [Group { label: String::new(), bars: of.iter().map(bar).collect() }];
         Some(

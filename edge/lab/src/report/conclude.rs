@@ -24,9 +24,15 @@ pub fn all(data: &Data) -> Vec<String> {
     said
 }
 
+/// Repeats below which differences cannot be told from noise.
+const ENOUGH: u32 = 3;
+
 /// How often each cluster is ahead.
 fn overall(data: &Data) -> Option<String> {
     let contested: Vec<Vec<&Cell>> = data.workloads().into_iter().map(|(_, c)| c).filter(|c| c.len() > 1).collect();
+    if data.experiment.repeats() < ENOUGH && !contested.is_empty() {
+        return Some(format!("{}: too few to tell small differences from noise. What follows is what was seen.", measured(data)));
+    }
     let mut wins: Vec<(String, usize)> = data.labels().into_iter().map(|l| (l, 0)).collect();
     for cells in &contested {
         let metric = data.main_metric(&cells[0].workload);
@@ -71,12 +77,22 @@ fn of_workload(data: &Data, workload: &Point, cells: &[&Cell]) -> Option<String>
         let ratio = value / second.median(name)?;
         let ratio = if metric.better == metrics::Better::Less { 1.0 / ratio } else { ratio };
         text += &match clearly(best, cells, name) {
+            _ if data.experiment.repeats() < ENOUGH => format!(", {ratio:.2}× that of {}", data.label(&second.cluster)),
             true => format!(", {ratio:.2}× that of {}", data.label(&second.cluster)),
             false => format!(", not apart from {} at 95 %", data.label(&second.cluster)),
         };
     }
     text += &format!(". {}", bottleneck(best));
     Some(text)
+}
+
+/// How often each permutation was measured, as a sentence begins.
+pub fn measured(data: &Data) -> String {
+    match data.experiment.repeats() {
+        1 => "Each was measured once".into(),
+        2 => "Each was measured twice".into(),
+        n => format!("Each was measured {n} times"),
+    }
 }
 
 /// What held a load back, and how that is known.
@@ -136,6 +152,9 @@ mod tests {
             "{}",
             said[1]
         );
+        let mut once = made_up(1.5);
+        once.experiment.settings.0.insert("repeats".into(), crate::plan::Scalar::Int(1));
+        assert!(all(&once)[0].starts_with("Each was measured once: too few"), "{:?}", all(&once));
         let same = all(&made_up(1.0));
         assert!(same[1].contains("not apart from"), "{same:?}");
     }

@@ -107,11 +107,6 @@ impl Data {
         self.experiment.clusters.iter().map(|c| self.label(c)).collect()
     }
 
-    /// The place of a cluster in the experiment: its colour.
-    pub fn place(&self, cluster: &Point) -> usize {
-        self.experiment.clusters.iter().position(|c| c == cluster).unwrap_or(0)
-    }
-
     /// Workloads in order, each with its cells.
     pub fn workloads(&self) -> Vec<(&Point, Vec<&Cell>)> {
         let of = |w: &Point| self.cells.iter().filter(|c| c.workload == *w).collect::<Vec<_>>();

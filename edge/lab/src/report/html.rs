@@ -8,8 +8,8 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 const STYLE: &str = include_str!("style.css");
 
-/// The page; `raw` is where the results are, for links.
-pub fn page(data: &Data, raw: &str) -> String {
+/// The page; `raw` is where the results are, for links, or empty; `stem` is the name of the files beside it, without their endings.
+pub fn page(data: &Data, raw: &str, stem: Option<&str>) -> String {
     let said = conclude::all(data);
     html! {
         (DOCTYPE)
@@ -28,7 +28,7 @@ pub fn page(data: &Data, raw: &str) -> String {
                 (articles::section(data))
                 (tables(data))
                 (reliability(data))
-                (surroundings(data, raw))
+                (surroundings(data, raw, stem))
             } }
         }
     }
@@ -42,9 +42,11 @@ fn header(data: &Data) -> Markup {
         h1 { (data.experiment.title()) }
         @if let Some(about) = data.experiment.settings.given("about") { p.lead { (about) } }
         p.hint {
-            (environment("processors")) ", " (environment("memory")) ", kernel " (environment("kernel")) ". Bars are medians of "
-            (data.experiment.repeats()) " repeats; thin lines on them go from the lowest to the highest value that the median may have, at 95 % where the repeats are enough for that (six). Ratios are to the first bar."
+            (environment("processors")) ", " (environment("memory")) " of memory, kernel " (environment("kernel")) ". " (conclude::measured(data))
+            @if data.experiment.repeats() > 1 { ". Bars are medians; thin lines on them go from the lowest to the highest value that the median may have, at 95 % where the repeats are enough for that (six)" }
+            ". Ratios (×) are to the first bar."
         }
+        p.hint { "Names of loads say what is done, the bytes of each request, and after × how many requests are under way at once: write 4K ×16." }
     }
 }
 
@@ -62,7 +64,7 @@ fn measurements(data: &Data) -> Markup {
         section {
             h2 { (data.experiment.settings.given("question").unwrap_or_else(|| "Each workload, side by side".into())) }
             p.hint { "The small charts show what the machine did meanwhile; click one to enlarge it." }
-            @if data.experiment.clusters.len() > 1 { (charts::legend(data)) }
+            @if data.experiment.clusters.len() > 1 { (charts::legend(data, false)) }
             div.panels { @for (i, (workload, cells)) in data.workloads().into_iter().enumerate() { @if !cells.is_empty() { (charts::panel(data, workload, &cells, i)) } } }
         }
     }
@@ -80,8 +82,8 @@ fn more_charts(data: &Data) -> Markup {
         .collect();
     html! {
         @if !layers.is_empty() { section { h2 { "Layer by layer" } p.hint { "What is left of the raw disk behind each layer." } div.panels { @for f in &layers { (f) } } } }
-        @if !responses.is_empty() { section { h2 { "Response: rate against latency" } p.hint { "Each point is a number of requests under way. A curve that goes straight up has reached its limit." } (charts::legend(data)) div.panels { @for f in &responses { (f) } } } }
-        @if !curves.is_empty() { section { h2 { "Over time" } p.hint { "The first repeat of each." } details open[curves.len() <= 12] { summary { (curves.len()) " charts" } (charts::legend(data)) div.panels { @for f in &curves { (f) } } } } }
+        @if !responses.is_empty() { section { h2 { "Response: rate against latency" } p.hint { "Each point is a number of requests under way. A curve that goes straight up has reached its limit." } (charts::legend(data, true)) div.panels { @for f in &responses { (f) } } } }
+        @if !curves.is_empty() { section { h2 { "Over time" } p.hint { "The first repeat of each." } details open[curves.len() <= 12] { summary { (curves.len()) " charts" } (charts::legend(data, true)) div.panels { @for f in &curves { (f) } } } } }
     }
 }
 
@@ -113,7 +115,7 @@ fn reliability(data: &Data) -> Markup {
     }
 }
 
-fn surroundings(data: &Data, raw: &str) -> Markup {
+fn surroundings(data: &Data, raw: &str, stem: Option<&str>) -> Markup {
     html! {
         section {
             h2 { "Where and how" }
@@ -121,8 +123,15 @@ fn surroundings(data: &Data, raw: &str) -> Markup {
             h3 { "Clusters" }
             dl { @for cluster in &data.experiment.clusters { dt { (data.label(cluster)) } dd { (cluster.0.keys().filter(|k| *k != "name").map(|k| format!("{k} = {}", cluster.shown(k))).collect::<Vec<_>>().join(", ")) } } }
             @if !data.experiment.disks.is_empty() { h3 { "Disks" } dl { @for (name, disk) in &data.experiment.disks { dt { (name) } dd { (disk.0.keys().filter(|k| *k != "name").map(|k| format!("{k} = {}", disk.shown(k))).collect::<Vec<_>>().join(", ")) } } } }
-            h3 { "Raw data" }
-            p { a href=(format!("{raw}/experiment.json")) { "experiment" } " · " a href=(format!("{raw}/environment.json")) { "environment" } " · " a href=(format!("{raw}/runs/")) { "every run, with what the tools said" } }
+            @if !raw.is_empty() {
+                h3 { "Raw data" }
+                @if let Some(stem) = stem { p { "Every value: " a href=(format!("{stem}.csv")) { "CSV" } " · " a href=(format!("{stem}.json")) { "JSON, with curves" } } }
+                @if raw.starts_with('/') {
+                    p { "Every run, with what the tools said, is in " code { (raw) } }
+                } @else {
+                    p { a href=(format!("{raw}/experiment.json")) { "experiment" } " · " a href=(format!("{raw}/environment.json")) { "environment" } " · " a href=(format!("{raw}/runs/")) { "every run, with what the tools said" } }
+                }
+            }
         }
     }
 }
@@ -149,13 +158,14 @@ mod tests {
 
     #[test]
     fn the_page_is_whole_and_asks_nothing_of_the_network() {
-        let text = page(&made_up(1.5), "results");
+        let text = page(&made_up(1.5), "results", Some("report"));
         for part in [
             "<!DOCTYPE html>",
             "Made up",
             "What came out",
             "the disk was full",
             "results/experiment.json",
+            "report.csv",
             "prefers-color-scheme:dark",
             "popover",
         ] {

@@ -22,8 +22,9 @@ pub fn write(results: &Path, out: &Path) -> Result<Vec<String>> {
     let store = Store::open(results)?;
     let data = data::Data::load(&store)?;
     let raw = relative(results, out);
+    let stem = out.file_stem().map(|s| s.to_string_lossy().into_owned());
     let files = [
-        ("html", html::page(&data, &raw)),
+        ("html", html::page(&data, &raw, stem.as_deref())),
         ("md", text::markdown(&data)),
         ("csv", text::csv(&data)),
         ("json", text::json(&data)?),

@@ -1,6 +1,6 @@
 //! Sections of the page that are tables.
 
-use super::charts::with_range;
+use super::charts::{look, with_range};
 use super::data::{Cell, Data};
 use crate::metrics::{self, METRICS, figures};
 use crate::plan::Point;
@@ -30,15 +30,23 @@ pub fn medians(data: &Data) -> Markup {
             tbody { @for (workload, cells) in data.workloads() { @for (i, cell) in cells.iter().enumerate() {
                 tr class=[(i == 0).then_some("first")] {
                     td { @if i == 0 { (data.title(workload)) } }
-                    td { span class=(format!("swatch b{}", data.place(&cell.cluster) % 8)) {} (data.label(&cell.cluster)) }
+                    td { span class=(format!("swatch b{}", look(data, &cell.cluster).colour % 8)) {} (data.label(&cell.cluster)) }
                     @if cell.median("ops_per_second").is_none() {
                         td.missing colspan=(used.len()) { (cell.missing.first().cloned().unwrap_or_else(|| "not measured".into())) }
                     } @else {
-                        @for m in &used { td.r { (with_range(cell, m.name)) } }
+                        @for m in &used { td.r { (stacked(&with_range(cell, m.name))) } }
                     }
                 }
             } } }
         } }
+    }
+}
+
+/// A median above its interval: narrow columns.
+fn stacked(text: &str) -> Markup {
+    match text.split_once(' ') {
+        Some((median, range)) => html! { (median) br; span.unit { (range) } },
+        None => html! { (text) },
     }
 }
 

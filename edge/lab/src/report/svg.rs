@@ -42,11 +42,11 @@ pub fn bars(title: &str, groups: &[Group], most: f64, names: bool) -> Markup {
         svg viewBox=(format!("0 0 {WIDTH} {height:.0}")) role="img" aria-label=(title) {
             @for group in groups {
                 @let top = { y += if group.label.is_empty() { 4.0 } else { 22.0 }; y };
-                @if !group.label.is_empty() { text.head x="0" y=(n(top - 6.0)) { (group.label) } }
+                @if !group.label.is_empty() { text.head x="3" y=(n(top - 6.0)) { (group.label) } }
                 @for bar in &group.bars {
                     @let at = { let at = y; y += row; at };
                     @let below = if names { at + 13.0 } else { at };
-                    @if names { text.name x="0" y=(n(at + 10.0)) { (bar.label) } }
+                    @if names { text.name x="3" y=(n(at + 10.0)) { (shorten(&bar.label, 66)) } }
                     @if let Some(value) = bar.value {
                         rect class=(format!("c{}", bar.colour % 8)) x="0" y=(n(below)) width=(n(x(value).max(1.5))) height="15" rx="2" { title { (bar.label) ": " (figures(value)) } }
                         @if let Some((low, high)) = bar.range {
@@ -64,13 +64,22 @@ pub fn bars(title: &str, groups: &[Group], most: f64, names: bool) -> Markup {
     }
 }
 
+/// How a line is drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Look {
+    /// Which colour.
+    pub colour: usize,
+    /// Which dashes.
+    pub dash: usize,
+}
+
 /// A line of points.
 #[derive(Clone, Debug, Default)]
 pub struct Line {
     /// What it is.
     pub label: String,
-    /// Which colour.
-    pub colour: usize,
+    /// How it is drawn.
+    pub look: Look,
     /// Its points.
     pub points: Vec<(f64, f64)>,
     /// Words at its points, as depths.
@@ -96,11 +105,14 @@ pub fn lines(title: &str, lines: &[Line], x_name: &str, y_name: &str) -> Markup 
             text.tick.end x=(n(w - 14.0)) y=(n(h - 6.0)) { (x_name) }
             @for line in lines {
                 @let path = line.points.iter().map(|p| format!("{},{}", n(x(p.0)), n(y(p.1)))).collect::<Vec<_>>().join(" ");
-                polyline class=(format!("l{}", line.colour % 8)) points=(path) { title { (line.label) } }
+                polyline class=(format!("l{} d{}", line.look.colour % 8, line.look.dash % 4)) points=(path) { title { (line.label) } }
                 @if !line.marks.is_empty() || line.points.len() == 1 {
                     @for (i, p) in line.points.iter().enumerate() {
-                        circle class=(format!("c{}", line.colour % 8)) cx=(n(x(p.0))) cy=(n(y(p.1))) r="3.2" { title { (line.label) " " (line.marks.get(i).cloned().unwrap_or_default()) ": " (figures(p.0)) ", " (figures(p.1)) } }
-                        @if let Some(mark) = line.marks.get(i) { text.tick x=(n(x(p.0) + 5.0)) y=(n(y(p.1) - 5.0)) { (mark) } }
+                        circle class=(format!("c{}", line.look.colour % 8)) cx=(n(x(p.0))) cy=(n(y(p.1))) r="3.2" { title { (line.label) " " (line.marks.get(i).cloned().unwrap_or_default()) ": " (figures(p.0)) ", " (figures(p.1)) } }
+                        @if let Some(mark) = line.marks.get(i) {
+                            @let (side, away) = if x(p.0) > w - 46.0 { ("tick end", -5.0) } else { ("tick", 5.0) };
+                            text class=(side) x=(n(x(p.0) + away)) y=(n(y(p.1) - 5.0)) { (mark) }
+                        }
                     }
                 }
             }
@@ -162,7 +174,8 @@ mod tests {
     fn scales_end_at_round_numbers() {
         assert_eq!((nice(97.0), nice(1.01), nice(0.0), nice(0.0023)), (100.0, 1.2, 1.0, 0.0024));
         assert_eq!((short(1200.0), short(0.25), short(2_000_000.0)), ("1.2k".into(), "0.25".into(), "2M".into()));
-        let line = Line { label: "x".into(), points: vec![(0.0, 1.0), (1.0, 2.0)], marks: vec!["1".into()], colour: 0 };
+        let line =
+            Line { label: "x".into(), points: vec![(0.0, 1.0), (1.0, 2.0)], marks: vec!["1".into()], look: Look::default() };
         assert!(lines("t", &[line], "s", "op/s").into_string().contains("polyline"));
     }
 }

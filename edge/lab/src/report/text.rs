@@ -18,8 +18,11 @@ pub fn markdown(data: &Data) -> String {
     if let Some(about) = data.experiment.settings.given("about") {
         text += &format!("{about}\n\n");
     }
-    text +=
-        &format!("{}; medians of {} repeats, with the interval of the median.\n\n", date(data.began), data.experiment.repeats());
+    text += &format!(
+        "{}. {}; the table has medians, and in brackets where they may lie.\n\n",
+        date(data.began),
+        conclude::measured(data)
+    );
     for sentence in conclude::all(data) {
         text += &format!("- {sentence}\n");
     }
