@@ -4,7 +4,7 @@
     cargo build --release -p nacre --features slowdown --target-dir target/slowdown
     lab/trials.py --nacre target/slowdown/release/nacre --trials 20 --out trials/
 
-Each trial is an experiment of two clusters, A and B, whose repeats are made in turn, and a comparison of them. In half of the trials B wastes
+Each trial is an experiment of two clusters, A and B, under load at the same moment, and a comparison of them. In half of the trials B wastes
 `--slower` per cent of the processor time of its reactors beside its work (the feature `slowdown` of the program); in the others B is A.
 A trial that is there already is not made again, so the trials may be made in pieces (`--most`). The table is printed at the end.
 """
@@ -22,7 +22,7 @@ PLAN = """
 name = "trial"
 seconds = {seconds}
 repeats = {repeats}
-running = "frozen"
+running = "{running}"
 noise = false
 cooldown = 0
 prefill = 2
@@ -33,15 +33,15 @@ name = "A"
 kind = "nacre"
 program = "{a}"
 memory = "1G"
-[[cluster]]
+{pin}[[cluster]]
 name = "B"
 kind = "nacre"
 program = "{b}"
 memory = "1G"
-[[workload]]
+{pin}[[workload]]
 kind = "rados"
 size = "4K"
-depth = 16
+depth = {depth}
 mode = [{modes}]
 """
 
@@ -59,12 +59,12 @@ def trial(args, folder, slower):
     os.makedirs(folder, exist_ok=True)
     plan, results = os.path.join(folder, "plan.toml"), os.path.join(folder, "results")
     with open(plan, "w") as f:
-        f.write(PLAN.format(seconds=args.seconds, repeats=args.repeats, modes=", ".join(f'"{m}"' for m in args.mode.split(",")),
+        f.write(PLAN.format(running=args.running, depth=args.depth, pin="" if args.loose else 'cpus = "1"\n', seconds=args.seconds, repeats=args.repeats, modes=", ".join(f'"{m}"' for m in args.mode.split(",")),
                             a=program(folder, "a", args.nacre, 0), b=program(folder, "b", args.nacre, slower)))
     begun = time.monotonic()
-    subprocess.run([args.nacre, "lab", "run", plan, "--out", results], check=True, stderr=subprocess.DEVNULL)
+    subprocess.run([*([] if args.loose else ["taskset", "-c", "0"]), args.lab, "lab", "run", plan, "--out", results], check=True, stderr=subprocess.DEVNULL)
     took = time.monotonic() - begun
-    done = subprocess.run([args.nacre, "lab", "compare", "--json", results + ":A", results + ":B"], capture_output=True, text=True)
+    done = subprocess.run([args.lab, "lab", "compare", "--json", results + ":A", results + ":B"], capture_output=True, text=True)
     if done.returncode not in (0, 1) or not done.stdout:
         sys.exit(f"compare: {done.stderr}")
     found = json.loads(done.stdout)
@@ -121,15 +121,20 @@ def verdict(trials):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nacre", required=True, help="a program that was built with the feature `slowdown`")
+    parser.add_argument("--lab", help="the program that measures [the same]")
     parser.add_argument("--out", required=True, help="folder for the trials")
     parser.add_argument("--trials", type=int, default=20, help="of each kind")
     parser.add_argument("--most", type=int, default=1000, help="trials to make now, at most")
     parser.add_argument("--slower", type=float, default=5, help="per cent")
     parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--running", default="together", help="together or frozen, as in an experiment file")
+    parser.add_argument("--loose", action="store_true", help="servers and clients on any processor, not on one each")
+    parser.add_argument("--depth", type=int, default=16, help="requests under way")
     parser.add_argument("--mode", default="write", help="of rados bench; several with commas")
     args = parser.parse_args()
     args.nacre = os.path.abspath(args.nacre)
+    args.lab = os.path.abspath(args.lab or args.nacre)
     out, made = os.path.abspath(args.out), 0
     trials = {"slower": [], "same": []}
     for i in range(args.trials):
