@@ -3,22 +3,26 @@
 //! A store holds *objects* (a sequence of bytes, extended attributes, an ordered map "omap", and a small record `info`
 //! that belongs to the placement group) and *meta keys* (each group's own ordered map: its log, its state, its snapshot index).
 //!
-//! **Reading** is synchronous over a view of the *submitted* state: later operations see earlier ones before those are
+//! A name is an [`ObjectId`]: shards of one object, and generations of it, lie beside each other like different objects.
+//!
+//! **Reading** ([`View`]) is synchronous over a view of the *submitted* state: later operations see earlier ones before those are
 //! durable. What is not in memory is not waited for: the read fails with [`Unread::Missing`] and a [`Wish`]; the caller passes
 //! the wish to [`ObjectStore::fetch`] under its [`Hold`], and runs again from the start when [`Event::Fetched`] names that
 //! hold. What was fetched for a hold stays in memory until [`ObjectStore::release`].
 //!
-//! **Writing** is by [`Transaction`]: all of its mutations or none. A submitted transaction is visible at once and
+//! **Writing** ([`ObjectStore`]) is by [`Transaction`]: all of its changes or none. A submitted transaction is visible at once and
 //! [`Event::Committed`] tells when it is durable; commits of one scope are told in the order of submission. All that can be
 //! refused is refused by `submit` itself.
 
 #![forbid(unsafe_code)]
 
+mod changes;
 pub mod memory;
 
 use bytes::Bytes;
+pub use changes::{MetaChange, Mutation, ObjectChange, ObjectChanges, add_change};
 use std::ops::Bound;
-use types::{EVersion, HObject, ReqId, Rope, SpgId};
+use types::{ObjectId, Rope, ShardId, SpgId};
 
 /// Names a running operation, under which what it fetched is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -89,61 +93,17 @@ pub struct Limit {
 /// A range of keys.
 pub type Range<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 
-/// One change, with nothing left to decide: absolute offsets, no reads, no time. Any change of an object that does not
-/// exist creates it first, except `Remove`, the removals of keys, and `Clone` from it, which then do nothing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Mutation {
-    /// The object exists.
-    Create(HObject),
-    /// Bytes at an offset; the object grows if it ends before. What lies between the old end and `offset` reads as zero.
-    Write(HObject, u64, Rope),
-    /// `offset, len` read as zero and take no space. The size does not change.
-    Zero(HObject, u64, u64),
-    /// Cut or grow to this size.
-    Truncate(HObject, u64),
-    /// The object, with all that belongs to it, is gone.
-    Remove(HObject),
-    /// The group's record.
-    SetInfo(HObject, Bytes),
-    /// Set one attribute.
-    SetXattr(HObject, Bytes, Bytes),
-    /// Remove one attribute.
-    RemoveXattr(HObject, Bytes),
-    /// Remove all attributes.
-    ClearXattrs(HObject),
-    /// Set the omap's header.
-    OmapHeader(HObject, Bytes),
-    /// Set keys.
-    OmapSet(HObject, Vec<(Bytes, Bytes)>),
-    /// Remove keys.
-    OmapRemove(HObject, Vec<Bytes>),
-    /// Remove all keys in `from..to` (from included, to excluded).
-    OmapRemoveRange(HObject, Bytes, Bytes),
-    /// Remove all keys and the header.
-    OmapClear(HObject),
-    /// The second becomes a copy of the first (data, attributes, omap, info), replacing what it was. Data is shared, not copied.
-    Clone(HObject, HObject),
-    /// Set a meta key of the transaction's scope.
-    MetaSet(Bytes, Bytes),
-    /// Remove a meta key.
-    MetaRemove(Bytes),
-    /// Remove all meta keys in `from..to` (from included, to excluded).
-    MetaRemoveRange(Bytes, Bytes),
-}
-
-/// Changes that happen together or not at all.
+/// Changes that happen together or not at all. Objects and meta keys have nothing in common, so it does not matter which come first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Transaction {
     /// Whose meta keys it changes, and whose order it keeps.
     pub scope: SpgId,
-    /// The group's version that it makes; `0'0` if it is not a logged change.
-    pub version: EVersion,
-    /// The request that caused it.
-    pub reqid: ReqId,
     /// The operation under which it was rehearsed, if it was: what was fetched for that one is there for the transaction, too.
     pub hold: Option<Hold>,
-    /// In order.
-    pub mutations: Vec<Mutation>,
+    /// Changes of objects, in order.
+    pub objects: Vec<ObjectChanges>,
+    /// Changes of the scope's meta keys, in order.
+    pub meta: Vec<MetaChange>,
 }
 
 /// Why a transaction was refused. Nothing of it was done.
@@ -185,35 +145,36 @@ pub struct Space {
     pub host_full: bool,
 }
 
-/// A store, as a placement group sees it. See the crate's text for the rules.
-pub trait ObjectStore {
+/// What a store holds, as it was submitted. See the crate's text for the rules.
+pub trait View {
     /// Size and record of an object, `None` if it does not exist.
-    fn stat(&self, hold: Hold, object: &HObject) -> Read<Option<ObjectStat>>;
+    fn stat(&self, hold: Hold, object: &ObjectId) -> Read<Option<ObjectStat>>;
 
     /// Bytes `offset..offset + len`, cut at the object's end; holes are zeros. Empty if the object does not exist.
-    fn read(&self, hold: Hold, object: &HObject, offset: u64, len: u64) -> Read<Rope>;
+    fn read(&self, hold: Hold, object: &ObjectId, offset: u64, len: u64) -> Read<Rope>;
 
     /// The parts of `offset..offset + len` that were written and not zeroed: `(offset, len)`, in order, merged where they touch.
     /// A store may report more than was written (whole blocks), never less, and nothing beyond the object's end.
-    fn extents(&self, hold: Hold, object: &HObject, offset: u64, len: u64) -> Read<Vec<(u64, u64)>>;
+    fn extents(&self, hold: Hold, object: &ObjectId, offset: u64, len: u64) -> Read<Vec<(u64, u64)>>;
 
     /// One attribute.
-    fn xattr(&self, hold: Hold, object: &HObject, name: &[u8]) -> Read<Option<Bytes>>;
+    fn xattr(&self, hold: Hold, object: &ObjectId, name: &[u8]) -> Read<Option<Bytes>>;
 
     /// All attributes, in order of names.
-    fn xattrs(&self, hold: Hold, object: &HObject) -> Read<Vec<(Bytes, Bytes)>>;
+    fn xattrs(&self, hold: Hold, object: &ObjectId) -> Read<Vec<(Bytes, Bytes)>>;
 
     /// The omap's header, empty if never set.
-    fn omap_header(&self, hold: Hold, object: &HObject) -> Read<Bytes>;
+    fn omap_header(&self, hold: Hold, object: &ObjectId) -> Read<Bytes>;
 
     /// Omap entries of a range, in order.
-    fn omap_scan(&self, hold: Hold, object: &HObject, range: Range<'_>, limit: Limit) -> Read<Page>;
+    fn omap_scan(&self, hold: Hold, object: &ObjectId, range: Range<'_>, limit: Limit) -> Read<Page>;
 
     /// The entries of those `keys` that exist, in the order asked.
-    fn omap_get(&self, hold: Hold, object: &HObject, keys: &[Bytes]) -> Read<Vec<(Bytes, Bytes)>>;
+    fn omap_get(&self, hold: Hold, object: &ObjectId, keys: &[Bytes]) -> Read<Vec<(Bytes, Bytes)>>;
 
-    /// Objects (clones included) from `from` (included) up to `to` (excluded), in order, at most `max`.
-    fn list(&self, hold: Hold, from: &HObject, to: &HObject, max: usize) -> Read<Vec<HObject>>;
+    /// Names of one shard ([`ShardId::NONE`] for whole objects) from `from` (included) up to `to` (excluded), clones and all generations
+    /// included, in order, at most `max`.
+    fn list(&self, hold: Hold, shard: ShardId, from: &ObjectId, to: &ObjectId, max: usize) -> Read<Vec<ObjectId>>;
 
     /// One meta key of a scope.
     fn meta_get(&self, hold: Hold, scope: &SpgId, key: &[u8]) -> Read<Option<Bytes>>;
@@ -223,7 +184,10 @@ pub trait ObjectStore {
 
     /// Scopes that have meta keys, in order.
     fn scopes(&self, hold: Hold) -> Read<Vec<SpgId>>;
+}
 
+/// A store, as a placement group sees it: what it holds, and how that changes.
+pub trait ObjectStore: View {
     /// Brings what a read missed into memory; ends with [`Event::Fetched`], never before this call returned.
     fn fetch(&mut self, hold: Hold, wish: Wish);
 
@@ -233,7 +197,7 @@ pub trait ObjectStore {
     /// Whether all that these changes must read first is there and whole: the blocks that are written in part, a clone's source.
     /// A transaction that was not rehearsed is carried out all the same: it waits for what it misses, and data that is
     /// damaged stays damaged, whatever is written beside it. After a rehearsal the client can be told instead.
-    fn rehearse(&self, hold: Hold, mutations: &[Mutation]) -> Read<()>;
+    fn rehearse(&self, hold: Hold, objects: &[ObjectChanges]) -> Read<()>;
 
     /// Takes a transaction on. `Ok` is a promise that it will be durable if the disk lives; [`Event::Committed`] tells when.
     fn submit(&mut self, transaction: Transaction, ticket: Ticket) -> Result<(), Refused>;

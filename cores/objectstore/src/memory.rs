@@ -4,13 +4,13 @@
 //! commits back, to lose at a crash what was not committed, to be full, to have damaged objects.
 
 use crate::{
-    Damage, Event, Hold, Limit, Mutation, ObjectStat, ObjectStore, Page, Range, Read, Refused, Space, Ticket, Transaction,
+    Damage, Event, Hold, Limit, MetaChange, ObjectChange, ObjectChanges, ObjectStat, ObjectStore, Page, Range, Read, Refused,
+    Space, Ticket, Transaction, Unread, View, Wish,
 };
-use crate::{Unread, Wish};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
-use types::{HObject, Rope, SpgId};
+use types::{ObjectId, Rope, ShardId, SpgId};
 
 /// An object in memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -72,88 +72,72 @@ impl Object {
         self.mark_hole(size, u64::MAX);
         self.data.resize(size as usize, 0);
     }
+
+    /// A change that leads neither away from this object nor to another.
+    fn apply(&mut self, change: &ObjectChange) {
+        match change {
+            ObjectChange::Create | ObjectChange::Remove | ObjectChange::CloneOf(_) => (),
+            ObjectChange::Write(offset, data) => self.write(*offset, data),
+            ObjectChange::Zero(offset, len) => self.zero(*offset, *len),
+            ObjectChange::Truncate(size) => self.truncate(*size),
+            ObjectChange::SetInfo(info) => self.info = info.clone(),
+            ObjectChange::SetXattr(name, value) => drop(self.xattrs.insert(name.clone(), value.clone())),
+            ObjectChange::RemoveXattr(name) => drop(self.xattrs.remove(name)),
+            ObjectChange::ClearXattrs => self.xattrs.clear(),
+            ObjectChange::OmapHeader(header) => self.omap_header = header.clone(),
+            ObjectChange::OmapSet(entries) => self.omap.extend(entries.iter().cloned()),
+            ObjectChange::OmapRemove(keys) => self.omap.retain(|k, _| !keys.contains(k)),
+            ObjectChange::OmapRemoveRange(from, to) => self.omap.retain(|k, _| k < from || k >= to),
+            ObjectChange::OmapClear => {
+                self.omap.clear();
+                self.omap_header = Bytes::new();
+            }
+        }
+    }
 }
 
 /// Everything stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct State {
-    objects: BTreeMap<HObject, Object>,
+    objects: BTreeMap<ObjectId, Object>,
     meta: BTreeMap<SpgId, BTreeMap<Bytes, Bytes>>,
 }
 
 impl State {
-    fn object(&mut self, name: &HObject) -> &mut Object {
+    fn object(&mut self, name: &ObjectId) -> &mut Object {
         self.objects.entry(name.clone()).or_default()
     }
 
     fn apply(&mut self, transaction: &Transaction) {
-        for mutation in &transaction.mutations {
-            self.apply_one(&transaction.scope, mutation);
+        for ObjectChanges { object, changes } in &transaction.objects {
+            changes.iter().for_each(|change| self.apply_one(object, change));
         }
+        transaction.meta.iter().for_each(|change| self.change_meta(&transaction.scope, change));
     }
 
-    fn apply_one(&mut self, scope: &SpgId, mutation: &Mutation) {
-        match mutation {
-            Mutation::Create(o) => drop(self.object(o)),
-            Mutation::Write(o, offset, data) => self.object(o).write(*offset, data),
-            Mutation::Zero(o, offset, len) => self.object(o).zero(*offset, *len),
-            Mutation::Truncate(o, size) => self.object(o).truncate(*size),
-            Mutation::Remove(o) => drop(self.objects.remove(o)),
-            Mutation::SetInfo(o, info) => self.object(o).info = info.clone(),
-            Mutation::SetXattr(o, name, value) => drop(self.object(o).xattrs.insert(name.clone(), value.clone())),
-            Mutation::OmapHeader(o, header) => self.object(o).omap_header = header.clone(),
-            Mutation::OmapSet(o, entries) => self.object(o).omap.extend(entries.iter().cloned()),
-            Mutation::Clone(from, to) => {
+    fn apply_one(&mut self, name: &ObjectId, change: &ObjectChange) {
+        match change {
+            ObjectChange::Remove => drop(self.objects.remove(name)),
+            ObjectChange::CloneOf(from) => {
                 if let Some(object) = self.objects.get(from).cloned() {
-                    self.objects.insert(to.clone(), object);
+                    self.objects.insert(name.clone(), object);
                 }
             }
-            Mutation::RemoveXattr(..) | Mutation::ClearXattrs(_) => self.remove_xattrs(mutation),
-            Mutation::OmapRemove(..) | Mutation::OmapRemoveRange(..) | Mutation::OmapClear(_) => self.remove_omap(mutation),
-            Mutation::MetaSet(..) | Mutation::MetaRemove(_) | Mutation::MetaRemoveRange(..) => self.change_meta(scope, mutation),
+            ObjectChange::RemoveXattr(_) | ObjectChange::OmapRemove(_) | ObjectChange::OmapRemoveRange(..) => {
+                if let Some(object) = self.objects.get_mut(name) {
+                    object.apply(change);
+                }
+            }
+            _ => self.object(name).apply(change),
         }
     }
 
-    fn remove_xattrs(&mut self, mutation: &Mutation) {
-        match mutation {
-            Mutation::RemoveXattr(o, name) => {
-                if let Some(object) = self.objects.get_mut(o) {
-                    object.xattrs.remove(name);
-                }
-            }
-            Mutation::ClearXattrs(o) => self.object(o).xattrs.clear(),
-            _ => unreachable!("only removals of attributes come here"),
-        }
-    }
-
-    fn remove_omap(&mut self, mutation: &Mutation) {
-        match mutation {
-            Mutation::OmapRemove(o, keys) => {
-                if let Some(object) = self.objects.get_mut(o) {
-                    object.omap.retain(|k, _| !keys.contains(k));
-                }
-            }
-            Mutation::OmapRemoveRange(o, from, to) => {
-                if let Some(object) = self.objects.get_mut(o) {
-                    object.omap.retain(|k, _| k < from || k >= to);
-                }
-            }
-            Mutation::OmapClear(o) => {
-                let object = self.object(o);
-                object.omap.clear();
-                object.omap_header = Bytes::new();
-            }
-            _ => unreachable!("only removals of omap come here"),
-        }
-    }
-
-    fn change_meta(&mut self, scope: &SpgId, mutation: &Mutation) {
+    fn change_meta(&mut self, scope: &SpgId, change: &MetaChange) {
         let keys = self.meta.entry(*scope).or_default();
-        match mutation {
-            Mutation::MetaSet(key, value) => drop(keys.insert(key.clone(), value.clone())),
-            Mutation::MetaRemove(key) => drop(keys.remove(key)),
-            Mutation::MetaRemoveRange(from, to) => keys.retain(|k, _| k < from || k >= to),
-            _ => unreachable!("only meta keys come here"),
+        match change {
+            MetaChange::Set(key, value) => drop(keys.insert(key.clone(), value.clone())),
+            MetaChange::Remove(key) => drop(keys.remove(key)),
+            MetaChange::RemoveRange(from, to) => keys.retain(|k, _| k < from || k >= to),
         }
         if keys.is_empty() {
             self.meta.remove(scope);
@@ -175,7 +159,7 @@ pub struct MemStore {
     /// Commits wait for [`MemStore::commit`].
     pub hold_commits: bool,
     /// Reads of these objects' data fail.
-    pub damaged: BTreeSet<HObject>,
+    pub damaged: BTreeSet<ObjectId>,
     /// Transactions that do more than remove are refused.
     pub full: bool,
     /// What [`Space::host_full`] says.
@@ -214,7 +198,7 @@ impl MemStore {
     }
 
     /// All objects, in order.
-    pub fn objects(&self) -> impl Iterator<Item = &HObject> {
+    pub fn objects(&self) -> impl Iterator<Item = &ObjectId> {
         self.live.objects.keys()
     }
 
@@ -223,9 +207,13 @@ impl MemStore {
         self.live == other.live
     }
 
-    fn touch(&self, hold: Hold, object: &HObject) -> Read<()> {
+    fn touch(&self, hold: Hold, object: &ObjectId) -> Read<()> {
         // The place of an object in the wish: any number that names it will do.
-        let name = u64::from(object.hash) ^ (object.snap.0 << 17) ^ u64::from(types::hash::rjenkins(&object.name)) << 32;
+        let name = u64::from(object.hash)
+            ^ (object.snap.0 << 17)
+            ^ u64::from(types::hash::rjenkins(&object.name)) << 32
+            ^ u64::from(object.shard.0.cast_unsigned()) << 8
+            ^ !object.generation << 24;
         self.touch_name(hold, name)
     }
 
@@ -234,7 +222,7 @@ impl MemStore {
         if there { Ok(()) } else { Err(Unread::Missing(Wish(vec![name]))) }
     }
 
-    fn get(&self, hold: Hold, object: &HObject) -> Read<Option<&Object>> {
+    fn get(&self, hold: Hold, object: &ObjectId) -> Read<Option<&Object>> {
         self.touch(hold, object)?;
         Ok(self.live.objects.get(object))
     }
@@ -269,18 +257,8 @@ fn scan(map: Option<&BTreeMap<Bytes, Bytes>>, range: Range<'_>, limit: Limit) ->
     page
 }
 
-fn only_removes(transaction: &Transaction) -> bool {
-    transaction.mutations.iter().all(|m| match m {
-        Mutation::Create(_) | Mutation::SetXattr(..) | Mutation::OmapHeader(..) | Mutation::OmapSet(..) | Mutation::Clone(..) => {
-            false
-        }
-        Mutation::Write(_, _, data) => data.is_empty(),
-        _ => true,
-    })
-}
-
-impl ObjectStore for MemStore {
-    fn stat(&self, hold: Hold, object: &HObject) -> Read<Option<ObjectStat>> {
+impl View for MemStore {
+    fn stat(&self, hold: Hold, object: &ObjectId) -> Read<Option<ObjectStat>> {
         Ok(self.get(hold, object)?.map(|o| ObjectStat {
             size: o.data.len() as u64,
             info: o.info.clone(),
@@ -288,7 +266,7 @@ impl ObjectStore for MemStore {
         }))
     }
 
-    fn read(&self, hold: Hold, object: &HObject, offset: u64, len: u64) -> Read<Rope> {
+    fn read(&self, hold: Hold, object: &ObjectId, offset: u64, len: u64) -> Read<Rope> {
         let Some(o) = self.get(hold, object)? else { return Ok(Rope::new()) };
         if self.damaged.contains(object) {
             return Err(Unread::Damaged(Damage { what: object.to_string(), offset, expected: 1, found: 2 }));
@@ -298,41 +276,42 @@ impl ObjectStore for MemStore {
         Ok(Bytes::copy_from_slice(&o.data[start as usize..end as usize]).into())
     }
 
-    fn extents(&self, hold: Hold, object: &HObject, offset: u64, len: u64) -> Read<Vec<(u64, u64)>> {
+    fn extents(&self, hold: Hold, object: &ObjectId, offset: u64, len: u64) -> Read<Vec<(u64, u64)>> {
         let Some(o) = self.get(hold, object)? else { return Ok(Vec::new()) };
         let end = offset.saturating_add(len).min(o.data.len() as u64);
         let cut = |(s, e): (&u64, &u64)| ((*s).max(offset), (*e).min(end));
         Ok(o.written.iter().map(cut).filter(|(s, e)| s < e).map(|(s, e)| (s, e - s)).collect())
     }
 
-    fn xattr(&self, hold: Hold, object: &HObject, name: &[u8]) -> Read<Option<Bytes>> {
+    fn xattr(&self, hold: Hold, object: &ObjectId, name: &[u8]) -> Read<Option<Bytes>> {
         Ok(self.get(hold, object)?.and_then(|o| o.xattrs.get(name).cloned()))
     }
 
-    fn xattrs(&self, hold: Hold, object: &HObject) -> Read<Vec<(Bytes, Bytes)>> {
+    fn xattrs(&self, hold: Hold, object: &ObjectId) -> Read<Vec<(Bytes, Bytes)>> {
         let object = self.get(hold, object)?;
         Ok(object.map(|o| o.xattrs.iter().map(|(k, v)| (k.clone(), v.clone())).collect()).unwrap_or_default())
     }
 
-    fn omap_header(&self, hold: Hold, object: &HObject) -> Read<Bytes> {
+    fn omap_header(&self, hold: Hold, object: &ObjectId) -> Read<Bytes> {
         Ok(self.get(hold, object)?.map(|o| o.omap_header.clone()).unwrap_or_default())
     }
 
-    fn omap_scan(&self, hold: Hold, object: &HObject, range: Range<'_>, limit: Limit) -> Read<Page> {
+    fn omap_scan(&self, hold: Hold, object: &ObjectId, range: Range<'_>, limit: Limit) -> Read<Page> {
         Ok(scan(self.get(hold, object)?.map(|o| &o.omap), range, limit))
     }
 
-    fn omap_get(&self, hold: Hold, object: &HObject, keys: &[Bytes]) -> Read<Vec<(Bytes, Bytes)>> {
+    fn omap_get(&self, hold: Hold, object: &ObjectId, keys: &[Bytes]) -> Read<Vec<(Bytes, Bytes)>> {
         let Some(o) = self.get(hold, object)? else { return Ok(Vec::new()) };
         Ok(keys.iter().filter_map(|k| o.omap.get(k).map(|v| (k.clone(), v.clone()))).collect())
     }
 
-    fn list(&self, hold: Hold, from: &HObject, to: &HObject, max: usize) -> Read<Vec<HObject>> {
+    fn list(&self, hold: Hold, shard: ShardId, from: &ObjectId, to: &ObjectId, max: usize) -> Read<Vec<ObjectId>> {
         self.touch(hold, from)?;
         if from >= to {
             return Ok(Vec::new());
         }
-        Ok(self.live.objects.range(from..to).take(max).map(|(name, _)| name.clone()).collect())
+        let names = self.live.objects.range(from..to).map(|(name, _)| name);
+        Ok(names.filter(|name| name.shard == shard).take(max).cloned().collect())
     }
 
     fn meta_get(&self, hold: Hold, scope: &SpgId, key: &[u8]) -> Read<Option<Bytes>> {
@@ -347,7 +326,9 @@ impl ObjectStore for MemStore {
         self.touch_name(hold, u64::MAX)?;
         Ok(self.live.meta.keys().copied().collect())
     }
+}
 
+impl ObjectStore for MemStore {
     fn fetch(&mut self, hold: Hold, wish: Wish) {
         self.fetched.entry(hold).or_default().extend(wish.0);
         self.events.push_back(Event::Fetched(hold));
@@ -357,18 +338,18 @@ impl ObjectStore for MemStore {
         self.fetched.remove(&hold);
     }
 
-    fn rehearse(&self, hold: Hold, mutations: &[Mutation]) -> Read<()> {
+    fn rehearse(&self, hold: Hold, objects: &[ObjectChanges]) -> Read<()> {
         let mut gone = BTreeSet::new();
-        for mutation in mutations {
-            let (object, from, to) = match mutation {
-                Mutation::Truncate(object, 0) | Mutation::Remove(object) => {
-                    gone.insert(object);
+        for (name, change) in objects.iter().flat_map(|o| o.changes.iter().map(move |change| (&o.object, change))) {
+            let (object, from, to) = match change {
+                ObjectChange::Truncate(0) | ObjectChange::Remove => {
+                    gone.insert(name);
                     continue;
                 }
-                Mutation::Write(object, offset, data) => (object, *offset, offset + data.len() as u64),
-                Mutation::Zero(object, offset, len) => (object, *offset, offset.saturating_add(*len)),
-                Mutation::Truncate(object, size) => (object, *size, u64::MAX),
-                Mutation::Clone(object, _) => (object, u64::MAX, u64::MAX),
+                ObjectChange::Write(offset, data) => (name, *offset, offset + data.len() as u64),
+                ObjectChange::Zero(offset, len) => (name, *offset, offset.saturating_add(*len)),
+                ObjectChange::Truncate(size) => (name, *size, u64::MAX),
+                ObjectChange::CloneOf(source) => (source, u64::MAX, u64::MAX),
                 _ => continue,
             };
             let Some(there) = self.get(hold, object)? else { continue };
@@ -381,7 +362,7 @@ impl ObjectStore for MemStore {
     }
 
     fn submit(&mut self, transaction: Transaction, ticket: Ticket) -> Result<(), Refused> {
-        if self.full && !only_removes(&transaction) {
+        if self.full && !transaction.only_removes() {
             return Err(Refused::NoSpace);
         }
         self.live.apply(&transaction);
@@ -411,14 +392,19 @@ impl ObjectStore for MemStore {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use types::Locator;
+    use crate::Mutation;
+    use types::{HObject, Locator};
 
-    fn object(name: &'static str) -> HObject {
-        HObject::head(Bytes::from_static(name.as_bytes()), &Locator::pool(1))
+    fn object(name: &'static str) -> ObjectId {
+        HObject::head(Bytes::from_static(name.as_bytes()), &Locator::pool(1)).into()
+    }
+
+    fn change(change: ObjectChange) -> Transaction {
+        [Mutation::of(object("a"), change)].into_iter().collect()
     }
 
     fn write(offset: u64, data: &[u8]) -> Transaction {
-        Transaction { mutations: vec![Mutation::Write(object("a"), offset, data.to_vec().into())], ..Transaction::default() }
+        change(ObjectChange::Write(offset, data.to_vec().into()))
     }
 
     #[test]
@@ -438,8 +424,7 @@ mod tests {
         store.submit(write(10, b"xx"), Ticket(1)).unwrap();
         store.submit(write(12, b"yy"), Ticket(2)).unwrap();
         assert_eq!(store.extents(Hold(0), &object("a"), 0, 100).unwrap(), [(10, 4)]);
-        let zero = Transaction { mutations: vec![Mutation::Zero(object("a"), 11, 2)], ..Transaction::default() };
-        store.submit(zero, Ticket(3)).unwrap();
+        store.submit(change(ObjectChange::Zero(11, 2)), Ticket(3)).unwrap();
         assert_eq!(store.extents(Hold(0), &object("a"), 0, 100).unwrap(), [(10, 1), (13, 1)]);
         assert_eq!(store.read(Hold(0), &object("a"), 9, 9).unwrap().to_vec(), b"\0x\0\0y");
     }

@@ -13,7 +13,7 @@ use node::{Mono, Now, Outputs};
 use objectstore::Hold;
 use pg::Effect;
 use std::collections::VecDeque;
-use types::{EntityType, HObject, SessionId, SnapId};
+use types::{EntityType, HObject, ObjectId, SessionId, SnapId};
 
 /// Answers of one session that are not worth the bookkeeping: a usual depth of small reads.
 const SMALL: usize = 256 << 10;
@@ -84,7 +84,7 @@ impl Osd {
         if op.snapid != SnapId::HEAD {
             return None;
         }
-        let head = HObject::head(op.oid.clone(), &op.locator);
+        let head = ObjectId::of_shard(HObject::head(op.oid.clone(), &op.locator), op.pg.shard);
         let stat = self.store.stat(Hold(0), &head).ok()?;
         Some(stat.map_or(0, |stat| stat.size))
     }

@@ -2,10 +2,10 @@
 
 use bytes::Bytes;
 use node::Now;
-use objectstore::{Mutation, ObjectStore, Ticket, Transaction};
+use objectstore::{ObjectChange, ObjectChanges, ObjectStore, Ticket, Transaction};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use types::{Errno, HObject, Locator, SessionId};
+use types::{Errno, HObject, Locator, ObjectId, SessionId};
 
 use crate::maps::OSD_SCOPE;
 
@@ -82,8 +82,8 @@ impl Bench {
         })
     }
 
-    fn name(n: u64) -> HObject {
-        HObject::head(format!("disk_bw_test_{n}").into(), &Locator::pool(BENCH_POOL))
+    fn name(n: u64) -> ObjectId {
+        HObject::head(format!("disk_bw_test_{n}").into(), &Locator::pool(BENCH_POOL)).into()
     }
 
     /// Submits as much as may be in flight. `ticket` makes new tickets.
@@ -92,8 +92,8 @@ impl Bench {
             let at = self.submitted / self.block;
             let in_object = self.object / self.block;
             let object = Self::name(at / in_object % self.objects);
-            let write = Mutation::Write(object, at % in_object * self.block, self.data.clone().into());
-            if let Err(error) = self.submit(store, ticket(), vec![write]) {
+            let changes = vec![ObjectChange::Write(at % in_object * self.block, self.data.clone().into())];
+            if let Err(error) = self.submit(store, ticket(), vec![ObjectChanges { object, changes }]) {
                 return Outcome::Failed(error);
             }
             self.submitted += self.block;
@@ -105,7 +105,8 @@ impl Bench {
             return Outcome::Done(result);
         }
         self.result = Some(self.figures(now));
-        match self.submit(store, ticket(), (0..self.objects).map(|n| Mutation::Remove(Self::name(n))).collect()) {
+        let removal = |n| ObjectChanges { object: Self::name(n), changes: vec![ObjectChange::Remove] };
+        match self.submit(store, ticket(), (0..self.objects).map(removal).collect()) {
             Ok(()) => Outcome::Running,
             Err(error) => Outcome::Failed(error),
         }
@@ -123,8 +124,8 @@ impl Bench {
         })
     }
 
-    fn submit(&mut self, store: &mut dyn ObjectStore, ticket: Ticket, mutations: Vec<Mutation>) -> Result<(), Errno> {
-        let transaction = Transaction { scope: OSD_SCOPE, mutations, ..Transaction::default() };
+    fn submit(&mut self, store: &mut dyn ObjectStore, ticket: Ticket, objects: Vec<ObjectChanges>) -> Result<(), Errno> {
+        let transaction = Transaction { scope: OSD_SCOPE, objects, ..Transaction::default() };
         store.submit(transaction, ticket).map_err(|refused| match refused {
             objectstore::Refused::NoSpace => Errno::ENOSPC,
             objectstore::Refused::TooLarge => Errno::EFBIG,

@@ -10,7 +10,7 @@ use node::Now;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
-use types::{Errno, PgId, UTime};
+use types::{Errno, SpgId, UTime};
 
 /// An answer: result, a sentence for people, output.
 pub(crate) struct Answer {
@@ -503,9 +503,9 @@ fn get_latest_osdmap(osd: &mut Osd, _: Now, _: &Args) -> Answer {
     Answer::text("")
 }
 
-fn find_pg(osd: &Osd, args: &Args) -> Result<PgId, Answer> {
+fn find_pg(osd: &Osd, args: &Args) -> Result<SpgId, Answer> {
     let name = args.str("pgid");
-    let id: PgId = name.parse().map_err(|_| Answer::error(Errno::EINVAL, format!("'{name}' is not a placement group")))?;
+    let id: SpgId = name.parse().map_err(|_| Answer::error(Errno::EINVAL, format!("'{name}' is not a placement group")))?;
     if osd.groups.find(&id).is_none() {
         return Err(Answer::error(Errno::ENOENT, format!("osd.{} does not hold pg {id}", osd.config.whoami)));
     }

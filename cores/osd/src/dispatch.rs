@@ -17,7 +17,7 @@ use msgr::Event;
 use msgr::auth::{Acceptor, ExpiringKey, Key};
 use node::{Level, Mono, Now, Output, Outputs};
 use pg::{ClientOp, Effect, Needs};
-use types::{EntityType, Errno, Message, PgId, SessionId};
+use types::{EntityType, Errno, Message, PgId, SessionId, SpgId};
 
 /// Operations that may wait for a map; beyond that the session is closed and the client comes back.
 const MAX_EARLY: usize = 4096;
@@ -225,7 +225,7 @@ impl Osd {
             self.perf.dropped += 1;
             return self.msgr.done(session, bytes);
         }
-        let pg = PgId::new(op.locator.pool, op.pg.pg.seed);
+        let pg = SpgId { pg: PgId::new(op.locator.pool, op.pg.pg.seed), shard: op.pg.shard };
         let Some(slot) = self.groups.find(&pg) else {
             let early = Early { session, epoch: op.epoch, message, bytes };
             return self.homeless(now, Waiting { early, received, owes }, pg, out);
@@ -272,8 +272,8 @@ impl Osd {
 
     /// An operation for a group that is not here. If the group is about to come out of a split, the operation waits for it. Otherwise
     /// it was sent by an older map, or nobody serves the group: the client sends it again when the map changes.
-    fn homeless(&mut self, now: Now, waiting: Waiting, pg: PgId, out: &mut Outputs) {
-        if self.groups.has_ancestor(&pg) && self.maps.current().placed(pg).acting_primary == self.config.whoami {
+    fn homeless(&mut self, now: Now, waiting: Waiting, id: SpgId, out: &mut Outputs) {
+        if self.groups.has_ancestor(&id) && self.maps.current().placed(id.pg).acting_primary == self.config.whoami {
             if !self.too_early(now, &waiting.early, out) {
                 self.homeless.push_back(waiting);
             }
@@ -332,7 +332,7 @@ impl Osd {
                 Effect::Fetch { id, op } => {
                     self.copies.begin(slot, id, *op);
                 }
-                Effect::Split { children } => self.split(now, children.iter().map(|c| c.pg).collect()),
+                Effect::Split { children } => self.split(now, children),
                 Effect::Removed => self.groups.removed(slot),
                 Effect::StoreStopped => out.log(Level::Info, "osd", "the store has stopped taking writes"),
             }
@@ -340,7 +340,7 @@ impl Osd {
         self.run_copies(now, out);
     }
 
-    fn split(&mut self, now: Now, children: Vec<PgId>) {
+    fn split(&mut self, now: Now, children: Vec<SpgId>) {
         for id in children {
             let (groups, mut world) = self.world(now);
             groups.load(id, &mut world);

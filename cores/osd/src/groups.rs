@@ -3,7 +3,7 @@
 use crate::maps::OSD_SCOPE;
 use maps::OsdMap;
 use node::{Mono, Now};
-use objectstore::{Event, Hold, ObjectStore, Read, Ticket};
+use objectstore::{Event, Hold, ObjectStore, Read, Ticket, View};
 use pg::{Ctx, Effect, LogSize, Pg};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub(crate) struct World<'a> {
 #[derive(Default)]
 pub(crate) struct Groups {
     slots: Vec<Option<Pg>>,
-    by_id: BTreeMap<PgId, Slot>,
+    by_id: BTreeMap<SpgId, Slot>,
     /// Used by calls into groups; kept to save the allocation.
     effects: Vec<Effect>,
     /// Groups that were touched since their deadline was looked at last.
@@ -50,16 +50,16 @@ impl Groups {
     }
 
     /// The slot of a group, if it is here.
-    pub(crate) fn find(&self, pg: &PgId) -> Option<Slot> {
+    pub(crate) fn find(&self, pg: &SpgId) -> Option<Slot> {
         self.by_id.get(pg).copied()
     }
 
     /// Whether a group is here from which `pg` could come out by splitting.
-    pub(crate) fn has_ancestor(&self, pg: &PgId) -> bool {
-        let mut seed = pg.seed;
+    pub(crate) fn has_ancestor(&self, id: &SpgId) -> bool {
+        let mut seed = id.pg.seed;
         while seed > 0 {
             seed &= !(1 << seed.ilog2());
-            if self.by_id.contains_key(&PgId::new(pg.pool, seed)) {
+            if self.by_id.contains_key(&SpgId { pg: PgId::new(id.pg.pool, seed), ..*id }) {
                 return true;
             }
         }
@@ -71,7 +71,7 @@ impl Groups {
     pub(crate) fn self_check(&self) -> Result<(), String> {
         for (id, slot) in &self.by_id {
             let there = self.slots.get(*slot as usize).and_then(Option::as_ref);
-            if there.is_none_or(|pg| pg.id().pg != *id) {
+            if there.is_none_or(|pg| pg.id() != *id) {
                 return Err(format!("pg {id} is not in its slot {slot}"));
             }
         }
@@ -83,7 +83,7 @@ impl Groups {
     }
 
     /// All groups with their slots, in order of ids.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (PgId, &Pg)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (SpgId, &Pg)> {
         self.by_id.iter().filter_map(|(id, slot)| Some((*id, self.slots[*slot as usize].as_ref()?)))
     }
 
@@ -98,7 +98,7 @@ impl Groups {
     }
 
     /// All ids.
-    pub(crate) fn ids(&self) -> Vec<PgId> {
+    pub(crate) fn ids(&self) -> Vec<SpgId> {
         self.by_id.keys().copied().collect()
     }
 
@@ -130,26 +130,26 @@ impl Groups {
         (self.slots.len() - 1) as Slot
     }
 
-    fn settle(&mut self, id: PgId, slot: Slot, pg: Pg) {
+    fn settle(&mut self, id: SpgId, slot: Slot, pg: Pg) {
         self.slots[slot as usize] = Some(pg);
         self.by_id.insert(id, slot);
         self.touched.push(slot);
     }
 
     /// Makes a new, empty group.
-    pub(crate) fn create(&mut self, id: PgId, world: &mut World<'_>) {
+    pub(crate) fn create(&mut self, id: SpgId, world: &mut World<'_>) {
         let slot = self.new_slot();
-        let pg = self.with_ctx(slot, world, |ctx| Pg::create(SpgId::whole(id), ctx));
+        let pg = self.with_ctx(slot, world, |ctx| Pg::create(id, ctx));
         self.settle(id, slot, pg);
     }
 
     /// Brings a group back from the store.
-    pub(crate) fn load(&mut self, id: PgId, world: &mut World<'_>) {
+    pub(crate) fn load(&mut self, id: SpgId, world: &mut World<'_>) {
         if self.by_id.contains_key(&id) {
             return;
         }
         let slot = self.new_slot();
-        let pg = self.with_ctx(slot, world, |ctx| Pg::load(SpgId::whole(id), ctx));
+        let pg = self.with_ctx(slot, world, |ctx| Pg::load(id, ctx));
         self.settle(id, slot, pg);
     }
 
@@ -240,15 +240,15 @@ impl Groups {
 }
 
 /// The groups that the store holds.
-pub(crate) fn stored(store: &dyn ObjectStore, hold: Hold) -> Read<Vec<PgId>> {
+pub(crate) fn stored(store: &dyn View, hold: Hold) -> Read<Vec<SpgId>> {
     let scopes = store.scopes(hold)?;
-    Ok(scopes.into_iter().filter(|s| *s != OSD_SCOPE && s.pg.pool >= 0).map(|s| s.pg).collect())
+    Ok(scopes.into_iter().filter(|s| *s != OSD_SCOPE && s.pg.pool >= 0).collect())
 }
 
-/// The groups that come into being with `new`: those of pools that `old` did not have and whose primary is `whoami`. (New groups of
+/// The groups that come into being with `new`: those of pools that `old` did not have and whose primary is `whoami`; all pools are replicated, so all groups whole. (New groups of
 /// old pools come from splits, which the parents do.)
-pub(crate) fn born(old: &OsdMap, new: &OsdMap, whoami: OsdId) -> Vec<PgId> {
+pub(crate) fn born(old: &OsdMap, new: &OsdMap, whoami: OsdId) -> Vec<SpgId> {
     let pools = new.pools.iter().filter(|(id, _)| !old.pools.contains_key(id));
     let groups = pools.flat_map(|(id, pool)| (0..pool.pg_num).map(|seed| PgId::new(*id, seed)));
-    groups.filter(|pg| new.placed(*pg).acting_primary == whoami).collect()
+    groups.filter(|pg| new.placed(*pg).acting_primary == whoami).map(SpgId::whole).collect()
 }

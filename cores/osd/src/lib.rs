@@ -285,7 +285,7 @@ impl Osd {
         });
     }
 
-    fn start_scrub(&mut self, now: Now, id: types::PgId, deep: bool) {
+    fn start_scrub(&mut self, now: Now, id: types::SpgId, deep: bool) {
         if let Some(slot) = self.groups.find(&id) {
             let (groups, mut world) = self.world(now);
             groups.call(slot, &mut world, |pg, ctx| pg.start_scrub(ctx, deep));

@@ -10,7 +10,7 @@ use node::{Level, Mono, Now, Output, Outputs};
 use objectstore::{Hold, ObjectStore, Read, Refused, Ticket, Unread};
 use std::sync::Arc;
 use std::time::Duration;
-use types::PgId;
+use types::SpgId;
 
 /// A boot that the map does not answer is sent again after this.
 const BOOT_AGAIN: Duration = Duration::from_secs(3);
@@ -25,7 +25,7 @@ const LOADING: Hold = Hold(0);
 struct Found {
     superblock: Option<Superblock>,
     maps: Maps,
-    groups: Vec<PgId>,
+    groups: Vec<SpgId>,
 }
 
 fn read_all(store: &dyn ObjectStore) -> Read<Result<Found, String>> {
@@ -316,7 +316,7 @@ impl Osd {
             return;
         }
         for id in self.groups.ids() {
-            if !map.pools.contains_key(&id.pool)
+            if !map.pools.contains_key(&id.pg.pool)
                 && let Some(slot) = self.groups.find(&id)
             {
                 let (groups, mut world) = self.world(now);

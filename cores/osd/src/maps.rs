@@ -7,7 +7,7 @@ use bytes::Bytes;
 use denc::{Decode, Encode};
 use maps::{Incremental, OsdMap};
 use messages::mon::OsdMapMsg;
-use objectstore::{Hold, Limit, Mutation, ObjectStore, Read, Transaction};
+use objectstore::{Hold, Limit, MetaChange, Read, Transaction, View};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ impl Maps {
     }
 
     /// What the store holds. The error text says what is wrong with it.
-    pub(crate) fn load(store: &dyn ObjectStore, hold: Hold) -> Read<Result<Self, String>> {
+    pub(crate) fn load(store: &dyn View, hold: Hold) -> Read<Result<Self, String>> {
         let Some(full) = store.meta_get(hold, &OSD_SCOPE, FULL)? else { return Ok(Ok(Self::none())) };
         let end = incremental_key(Epoch::MAX);
         let range = (Bound::Included(INCREMENTALS), Bound::Excluded(&end[..]));
@@ -109,13 +109,13 @@ impl Maps {
 
     /// What makes the store remember the newest map. `since` is the epoch that it remembers now.
     pub(crate) fn save(&self, since: Epoch) -> Transaction {
-        let mut mutations = vec![Mutation::MetaSet(Bytes::from_static(FULL), self.full.clone())];
+        let mut meta = vec![MetaChange::Set(Bytes::from_static(FULL), self.full.clone())];
         for (epoch, bytes) in self.incrementals.range(since + 1..) {
-            mutations.push(Mutation::MetaSet(incremental_key(*epoch), bytes.clone()));
+            meta.push(MetaChange::Set(incremental_key(*epoch), bytes.clone()));
         }
         let oldest = self.incrementals.first_key_value().map_or(self.epoch() + 1, |(epoch, _)| *epoch);
-        mutations.push(Mutation::MetaRemoveRange(incremental_key(0), incremental_key(oldest)));
-        Transaction { scope: OSD_SCOPE, mutations, ..Transaction::default() }
+        meta.push(MetaChange::RemoveRange(incremental_key(0), incremental_key(oldest)));
+        Transaction { scope: OSD_SCOPE, meta, ..Transaction::default() }
     }
 
     /// What brings a peer that has `epoch` to our map: the changes after it if we have them, else the full map. Sent in parts: the
@@ -143,13 +143,13 @@ impl Maps {
 }
 
 /// Reads the superblock; `None` if the store is new.
-pub(crate) fn superblock(store: &dyn ObjectStore, hold: Hold) -> Read<Option<Result<Superblock, String>>> {
+pub(crate) fn superblock(store: &dyn View, hold: Hold) -> Read<Option<Result<Superblock, String>>> {
     let bytes = store.meta_get(hold, &OSD_SCOPE, SUPERBLOCK)?;
     Ok(bytes.map(|b| Superblock::from_bytes(&b).map_err(|e| format!("the store's superblock key does not decode: {e}"))))
 }
 
 /// Writes the superblock of a new store.
 pub(crate) fn format(superblock: &Superblock) -> Transaction {
-    let mutations = vec![Mutation::MetaSet(Bytes::from_static(SUPERBLOCK), superblock.to_bytes())];
-    Transaction { scope: OSD_SCOPE, mutations, ..Transaction::default() }
+    let meta = vec![MetaChange::Set(Bytes::from_static(SUPERBLOCK), superblock.to_bytes())];
+    Transaction { scope: OSD_SCOPE, meta, ..Transaction::default() }
 }

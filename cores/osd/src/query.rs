@@ -3,14 +3,14 @@
 use crate::Osd;
 use messages::internal::PgReport;
 use serde_json::{Value, json};
-use types::PgId;
+use types::SpgId;
 
 /// Everything about a group of this OSD, with Ceph's field names.
-pub(crate) fn describe(osd: &mut Osd, id: PgId) -> Value {
+pub(crate) fn describe(osd: &mut Osd, id: SpgId) -> Value {
     let Some(slot) = osd.groups.find(&id) else { return Value::Null };
     let Some(pg) = osd.groups.get_mut(slot) else { return Value::Null };
     let (query, report) = (pg.query(), pg.stats());
-    let sets = osd.maps.current().up_acting(id);
+    let sets = osd.maps.current().up_acting(id.pg);
     let trimq: Vec<String> = query.snap_trimq.iter().map(|(first, n)| format!("{first:x}~{n:x}")).collect();
     json!({
         "snap_trimq": format!("[{}]", trimq.join(",")),
@@ -29,7 +29,7 @@ pub(crate) fn describe(osd: &mut Osd, id: PgId) -> Value {
     })
 }
 
-fn info(id: PgId, query: &pg::Query, report: &PgReport, sets: &::maps::UpActing) -> Value {
+fn info(id: SpgId, query: &pg::Query, report: &PgReport, sets: &::maps::UpActing) -> Value {
     let update = query.last_update.to_string();
     let purged = query.purged_snaps.iter().map(|(start, length)| json!({ "start": start, "length": length }));
     json!({

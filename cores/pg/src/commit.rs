@@ -1,15 +1,15 @@
 //! From an outcome to an answer: submission of changes, and what waits until they are durable.
 
 use crate::api::{ClientOp, Ctx, Effect};
-use crate::meta::{self, Done, encode_page, version_key};
+use crate::meta::{self as keys, Done, encode_page, version_key};
 use crate::pg::{Job, Pg, Work, reqid, send_all};
 use crate::run::{Change, Outcome, Side};
 use bytes::Bytes;
 use messages::osd::{OpResult, OsdOpReply, flags};
 use node::{Level, Mono};
-use objectstore::{Mutation, Refused, Ticket, Transaction};
+use objectstore::{MetaChange, ObjectChanges, Refused, Ticket, Transaction};
 use std::collections::btree_map::Entry;
-use types::{EVersion, Errno, HObject, Message, ReqId, Rope, SessionId};
+use types::{EVersion, Errno, Message, ObjectId, ReqId, Rope, SessionId};
 
 /// Entries that leave the log together: one page of duplicates.
 const RETIRE: usize = 100;
@@ -41,7 +41,7 @@ impl Waiting {
 }
 
 pub(crate) struct Sides {
-    pub(crate) head: HObject,
+    pub(crate) head: ObjectId,
     pub(crate) holder: (u8, i64),
     pub(crate) sides: Vec<Side>,
 }
@@ -60,7 +60,7 @@ pub(crate) struct Commit {
     /// The group's version with it.
     pub(crate) version: EVersion,
     /// The object it changes.
-    pub(crate) head: Option<HObject>,
+    pub(crate) head: Option<ObjectId>,
     pub(crate) releases: Vec<Release>,
 }
 
@@ -150,8 +150,8 @@ impl Pg {
                 }
                 if let Work::Trim { snap } = job.work {
                     // The object cannot be read; without its index entry the rest of the snapshot can be trimmed.
-                    let forget = vec![Mutation::MetaRemove(meta::snap_key(snap, &job.head))];
-                    if self.submit_unlogged(ctx, forget) == Err(Refused::Stopped) {
+                    let forget = vec![MetaChange::Remove(keys::snap_key(snap, &job.head))];
+                    if self.submit_unlogged(ctx, Vec::new(), forget) == Err(Refused::Stopped) {
                         self.stopped(ctx);
                     }
                 }
@@ -257,22 +257,22 @@ impl Pg {
         ctx.out.push(Effect::StoreStopped);
     }
 
-    /// Hands a logged change to the store: its mutations, its log entries, the group's info.
+    /// Hands a logged change to the store: what happens to objects, its log entries, the group's info.
     fn submit(&mut self, ctx: &mut Ctx<'_>, change: Change, job: &Job) -> Result<(), Refused> {
-        let Change { mut mutations, entries, delta } = change;
+        let Change { objects, mut meta, entries, delta, rehearse: _ } = change;
         let mut info = self.info.clone();
         for entry in &entries {
-            mutations.push(Mutation::MetaSet(version_key(meta::LOG, entry.done.version.version), entry.encode()));
+            meta.push(MetaChange::Set(version_key(keys::LOG, entry.done.version.version), entry.encode()));
             info.last_update = entry.done.version;
             info.user_version = info.user_version.max(entry.done.user_version);
         }
         info.stats.add(&delta);
-        let retired = self.retire(ctx, &mut info, &mut mutations);
-        mutations.push(Mutation::MetaSet(Bytes::from_static(meta::INFO), info.encode()));
+        let retired = self.retire(ctx, &mut info, &mut meta);
+        meta.push(MetaChange::Set(Bytes::from_static(keys::INFO), info.encode()));
         let ticket = self.next_ticket(ctx);
         let version = info.last_update;
         let hold = job.fetched.then_some(job.hold);
-        let transaction = Transaction { scope: self.id, version, reqid: job.reqid, hold, mutations };
+        let transaction = Transaction { scope: self.id, hold, objects, meta };
         ctx.store.submit(transaction, ticket)?;
         self.info = info;
         if let Some(page) = retired {
@@ -293,21 +293,21 @@ impl Pg {
     }
 
     /// If the log is long enough, its oldest entries become a page of duplicates. Gives the page's number.
-    fn retire(&self, ctx: &Ctx<'_>, info: &mut crate::meta::Info, mutations: &mut Vec<Mutation>) -> Option<u64> {
+    fn retire(&self, ctx: &Ctx<'_>, info: &mut crate::meta::Info, changes: &mut Vec<MetaChange>) -> Option<u64> {
         if self.log.len() < ctx.config.log_entries + RETIRE {
             return None;
         }
         let oldest: Vec<&Done> = self.log.oldest(RETIRE).collect();
         let (first, last) = (oldest.first()?.version, oldest.last()?.version);
-        let end = version_key(meta::LOG, last.version + 1);
-        mutations.push(Mutation::MetaRemoveRange(version_key(meta::LOG, 0), end));
-        mutations.push(Mutation::MetaSet(version_key(meta::DUPS, first.version), encode_page(&oldest)));
+        let end = version_key(keys::LOG, last.version + 1);
+        changes.push(MetaChange::RemoveRange(version_key(keys::LOG, 0), end));
+        changes.push(MetaChange::Set(version_key(keys::DUPS, first.version), encode_page(&oldest)));
         let pages = ctx.config.dup_entries.div_ceil(RETIRE);
         if self.pages.len() >= pages {
             // Those that fall out when the new page is there.
             let keep = self.pages.iter().rev().nth(pages.saturating_sub(2)).copied().unwrap_or(first.version);
             let keep = if pages <= 1 { first.version } else { keep };
-            mutations.push(Mutation::MetaRemoveRange(version_key(meta::DUPS, 0), version_key(meta::DUPS, keep)));
+            changes.push(MetaChange::RemoveRange(version_key(keys::DUPS, 0), version_key(keys::DUPS, keep)));
         }
         info.log_tail = last;
         Some(first.version)
@@ -324,9 +324,14 @@ impl Pg {
     }
 
     /// Hands a change to the store that is no event of the group's history.
-    pub(crate) fn submit_unlogged(&mut self, ctx: &mut Ctx<'_>, mutations: Vec<Mutation>) -> Result<(), Refused> {
+    pub(crate) fn submit_unlogged(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        objects: Vec<ObjectChanges>,
+        meta: Vec<MetaChange>,
+    ) -> Result<(), Refused> {
         let ticket = self.next_ticket(ctx);
-        let transaction = Transaction { scope: self.id, mutations, ..Transaction::default() };
+        let transaction = Transaction { scope: self.id, hold: None, objects, meta };
         ctx.store.submit(transaction, ticket)?;
         let version = self.info.last_update;
         self.commits.push_back(Commit { ticket, first: None, version, head: None, releases: Vec::new() });
@@ -335,16 +340,16 @@ impl Pg {
 
     /// Writes history and info.
     pub(crate) fn save(&mut self, ctx: &mut Ctx<'_>) {
-        let mutations = self.own_records();
-        if self.submit_unlogged(ctx, mutations) == Err(Refused::Stopped) {
+        let records = self.own_records();
+        if self.submit_unlogged(ctx, Vec::new(), records) == Err(Refused::Stopped) {
             self.stopped(ctx);
         }
     }
 
-    pub(crate) fn own_records(&self) -> Vec<Mutation> {
+    pub(crate) fn own_records(&self) -> Vec<MetaChange> {
         vec![
-            Mutation::MetaSet(Bytes::from_static(meta::HISTORY), self.history.encode()),
-            Mutation::MetaSet(Bytes::from_static(meta::INFO), self.info.encode()),
+            MetaChange::Set(Bytes::from_static(keys::HISTORY), self.history.encode()),
+            MetaChange::Set(Bytes::from_static(keys::INFO), self.info.encode()),
         ]
     }
 
@@ -372,7 +377,7 @@ impl Pg {
     }
 
     /// Releases when the newest change of the object is durable.
-    pub(crate) fn release_after_lane(&mut self, ctx: &mut Ctx<'_>, head: &HObject, release: Release) {
+    pub(crate) fn release_after_lane(&mut self, ctx: &mut Ctx<'_>, head: &ObjectId, release: Release) {
         let ticket = self.lanes.get(head).and_then(|lane| lane.last);
         let front = self.commits.front().map(|c| c.ticket);
         match (ticket, front) {

@@ -5,8 +5,8 @@ use crate::run::CopyWish;
 use bytes::Bytes;
 use denc::Result;
 use messages::osd::{Op, OpArgs, OsdOp, code};
-use objectstore::Mutation;
-use types::{HObject, Rope, UTime};
+use objectstore::ObjectChange;
+use types::{ObjectId, Rope, UTime};
 
 /// Most bytes of data, or of omap, in one portion.
 pub(crate) const PORTION: u32 = 8 << 20;
@@ -116,32 +116,32 @@ pub(crate) struct Copied {
     pub(crate) truncate_size: u64,
     pub(crate) omap: bool,
     /// Where it lies, if it was too large to be kept in memory.
-    pub(crate) staged: Option<HObject>,
+    pub(crate) staged: Option<ObjectId>,
     /// Otherwise: the only portion.
     pub(crate) portion: Portion,
 }
 
-/// The mutations that write a portion to `at`, its data from `offset` on.
-pub(crate) fn portion_mutations(at: &HObject, portion: &Portion, offset: u64) -> Vec<Mutation> {
-    let mut mutations = vec![Mutation::Create(at.clone())];
+/// The changes that write a portion, its data from `offset` on.
+pub(crate) fn portion_changes(portion: &Portion, offset: u64) -> Vec<ObjectChange> {
+    let mut changes = vec![ObjectChange::Create];
     for (name, value) in &portion.xattrs {
-        mutations.push(Mutation::SetXattr(at.clone(), name.clone(), value.clone()));
+        changes.push(ObjectChange::SetXattr(name.clone(), value.clone()));
     }
     if !portion.data.is_empty() {
-        mutations.push(Mutation::Write(at.clone(), offset, portion.data.clone()));
+        changes.push(ObjectChange::Write(offset, portion.data.clone()));
     }
     if !portion.header.is_empty() {
-        mutations.push(Mutation::OmapHeader(at.clone(), portion.header.clone()));
+        changes.push(ObjectChange::OmapHeader(portion.header.clone()));
     }
     if !portion.entries.is_empty() {
-        mutations.push(Mutation::OmapSet(at.clone(), portion.entries.clone()));
+        changes.push(ObjectChange::OmapSet(portion.entries.clone()));
     }
-    mutations
+    changes
 }
 
 impl Copied {
-    pub(crate) fn mutations(&self, at: &HObject) -> Vec<Mutation> {
-        portion_mutations(at, &self.portion, 0)
+    pub(crate) fn changes(&self) -> Vec<ObjectChange> {
+        portion_changes(&self.portion, 0)
     }
 }
 
@@ -153,7 +153,7 @@ pub(crate) struct Copying {
     pub(crate) hold: objectstore::Hold,
     pub(crate) offset: u64,
     pub(crate) after: Bytes,
-    pub(crate) staged: Option<HObject>,
+    pub(crate) staged: Option<ObjectId>,
 }
 
 impl Copying {

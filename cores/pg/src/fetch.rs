@@ -2,14 +2,14 @@
 //! staged in the store until the copy is whole.
 
 use crate::api::{Ctx, Effect};
-use crate::copy::{Copied, Copying, Portion, portion_mutations};
+use crate::copy::{Copied, Copying, Portion, portion_changes};
 use crate::load::staging_pool;
 use crate::pg::{Pg, Work};
 use crate::run::CopyWish;
 use bytes::Bytes;
 use messages::osd::OsdOpReply;
-use objectstore::{Hold, Mutation};
-use types::{Errno, HObject, SnapId};
+use objectstore::{Hold, ObjectChange, ObjectChanges};
+use types::{Errno, HObject, ObjectId, SnapId};
 
 impl Pg {
     /// Begins to read the source that the job under `hold` misses.
@@ -51,23 +51,21 @@ impl Pg {
     /// Writes a portion where the copy is collected. False if the store has no room.
     fn stage(&mut self, ctx: &mut Ctx<'_>, copying: &mut Copying, portion: &Portion) -> bool {
         let Some(job) = self.jobs.get(&copying.hold) else { return false };
-        let at = copying.staged.get_or_insert_with(|| HObject {
-            pool: staging_pool(self.id.pg.pool),
-            hash: job.head.hash,
-            nspace: Bytes::new(),
-            key: Bytes::new(),
-            name: format!("copy.{:x}.{}", copying.hold.0, copying.wish.index).into(),
-            snap: SnapId::HEAD,
-            max: false,
+        let (pool, hash, shard) = (staging_pool(self.id.pg.pool), job.head.hash, self.id.shard);
+        let object = copying.staged.get_or_insert_with(|| {
+            let name = format!("copy.{:x}.{}", copying.hold.0, copying.wish.index).into();
+            let (nspace, key, snap) = (Bytes::new(), Bytes::new(), SnapId::HEAD);
+            ObjectId::of_shard(HObject { pool, hash, nspace, key, name, snap, max: false }, shard)
         });
-        let mutations = portion_mutations(at, portion, copying.offset);
-        self.submit_unlogged(ctx, mutations).is_ok()
+        let object = object.clone();
+        let changes = portion_changes(portion, copying.offset);
+        self.submit_unlogged(ctx, vec![ObjectChanges { object, changes }], Vec::new()).is_ok()
     }
 
     fn end_copy(&mut self, ctx: &mut Ctx<'_>, copying: Copying, result: Result<Copied, i32>) {
         if let Some(staged) = copying.staged {
             // If that is refused the store has stopped, and the next start cleans up.
-            let _ = self.submit_unlogged(ctx, vec![Mutation::Remove(staged)]);
+            let _ = self.submit_unlogged(ctx, vec![removal(staged)], Vec::new());
         }
         self.copy_done(ctx, (copying.hold, copying.wish.index), result);
     }
@@ -80,6 +78,11 @@ impl Pg {
         self.attempt(ctx, job);
         self.pump(ctx, &head);
     }
+}
+
+/// The end of an object.
+pub(crate) fn removal(object: ObjectId) -> ObjectChanges {
+    ObjectChanges { object, changes: vec![ObjectChange::Remove] }
 }
 
 /// The portion in a reply, or the result that stands for its failure.

@@ -5,29 +5,30 @@ use crate::info::SnapSet;
 use crate::meta::{self, Done, Kind, LogEntry};
 use crate::run::{Change, Env, Exec, Object, Outcome, Side};
 use crate::stats::Stats;
-use objectstore::Mutation;
-use types::{EVersion, HObject, SnapId, UTime};
+use objectstore::{MetaChange, ObjectChange, ObjectChanges};
+use types::{EVersion, ObjectId, SnapId, UTime};
 
-/// A logged change of `object` that users do not see, behind other `entries` of the same transaction.
-fn changed(env: &Env<'_>, mut object: Object, mut mutations: Vec<Mutation>, delta: Stats, mut entries: Vec<LogEntry>) -> Outcome {
+/// A logged change of `object` that users do not see, behind the other entries and changes of `change`.
+fn changed(env: &Env<'_>, mut object: Object, mut change: Change) -> Outcome {
+    let entries = &mut change.entries;
     let next = env.next_version();
     let version = EVersion { version: next.version + entries.len() as u64, ..next };
     let prior = object.info.version;
     let kind = if object.exists { Kind::Modify } else { Kind::Delete };
-    if object.exists {
+    let own = if object.exists {
         object.info.version = version;
-        mutations.push(Mutation::SetInfo(object.at.clone(), object.info.encode()));
+        ObjectChange::SetInfo(object.info.encode())
     } else {
-        mutations.push(Mutation::Remove(object.at.clone()));
-    }
+        ObjectChange::Remove
+    };
     let done = Done { version, user_version: object.info.user_version, ..Done::default() };
-    entries.push(LogEntry { kind, object: object.at, prior, mtime: UTime::ZERO, snaps: Vec::new(), done });
-    let change = Box::new(Change { mutations, entries, delta });
-    Outcome::Write { result: 0, results: Vec::new(), user_version: 0, sides: Vec::new(), change }
+    entries.push(LogEntry { kind, object: object.at.object.clone(), prior, mtime: UTime::ZERO, snaps: Vec::new(), done });
+    change.objects.push(ObjectChanges { object: object.at, changes: vec![own] });
+    Outcome::Write { result: 0, results: Vec::new(), user_version: 0, sides: Vec::new(), change: Box::new(change) }
 }
 
 /// Removes a watch that is over, unless its holder came back meanwhile.
-pub(crate) fn expire(env: &Env<'_>, head: &HObject, cookie: u64, holder: (u8, i64)) -> Exec<Outcome> {
+pub(crate) fn expire(env: &Env<'_>, head: &ObjectId, cookie: u64, holder: (u8, i64)) -> Exec<Outcome> {
     if !env.watches.is_dying(head, cookie, holder) {
         return Ok(Outcome::Drop);
     }
@@ -39,11 +40,11 @@ pub(crate) fn expire(env: &Env<'_>, head: &HObject, cookie: u64, holder: (u8, i6
         return Ok(Outcome::Read { result: 0, results, user_version: 0, sides, delta });
     };
     object.info.watchers.remove(at);
-    let mut mutations = Vec::new();
+    let mut change = Change::default();
     if object.info.watchers.is_empty() {
-        mutations.push(Mutation::MetaRemove(meta::watched_key(head)));
+        change.meta.push(MetaChange::Remove(meta::watched_key(head)));
     }
-    let mut outcome = changed(env, object, mutations, Stats::default(), Vec::new());
+    let mut outcome = changed(env, object, change);
     if let Outcome::Write { sides, .. } = &mut outcome {
         sides.push(side);
     }
@@ -56,14 +57,14 @@ pub(crate) fn clone_bytes(set: &SnapSet) -> u64 {
 }
 
 /// Takes a removed snapshot from the clone that serves it, and removes the clone if it serves no other.
-pub(crate) fn trim(env: &Env<'_>, head: &HObject, snap: u64) -> Exec<Outcome> {
+pub(crate) fn trim(env: &Env<'_>, head: &ObjectId, snap: u64) -> Exec<Outcome> {
     let mut object = env.load(head)?;
-    let mut mutations = vec![Mutation::MetaRemove(meta::snap_key(snap, head))];
-    let mut delta = Stats::default();
+    let mut change = Change { meta: vec![MetaChange::Remove(meta::snap_key(snap, head))], ..Change::default() };
+    let delta = &mut change.delta;
     let set = &mut object.info.snaps;
     let Some(at) = set.clones.iter().position(|c| c.snaps.contains(&snap)) else {
         // The index names a clone that is not there (any more): only the index entry goes.
-        let change = Box::new(Change { mutations, entries: Vec::new(), delta });
+        let change = Box::new(change);
         return Ok(Outcome::Write { result: 0, results: Vec::new(), user_version: 0, sides: Vec::new(), change });
     };
     set.clones[at].snaps.retain(|s| *s != snap);
@@ -81,7 +82,7 @@ pub(crate) fn trim(env: &Env<'_>, head: &HObject, snap: u64) -> Exec<Outcome> {
         delta.clones -= 1;
         let loaded = env.load(&clone)?;
         delta.omap_objects -= i64::from(loaded.exists && loaded.info.omap);
-        mutations.push(Mutation::Remove(clone.clone()));
+        change.objects.push(crate::fetch::removal(clone.clone()));
     }
     if object.info.snaps.clones.is_empty() && object.info.is_whiteout() {
         object.exists = false;
@@ -91,6 +92,7 @@ pub(crate) fn trim(env: &Env<'_>, head: &HObject, snap: u64) -> Exec<Outcome> {
     }
     // Clone and head get a version each, as in Ceph: users see how versions move.
     let done = Done { version: env.next_version(), ..Done::default() };
-    let entry = LogEntry { kind, object: clone, prior: EVersion::default(), mtime: UTime::ZERO, snaps, done };
-    Ok(changed(env, object, mutations, delta, vec![entry]))
+    let entry = LogEntry { kind, object: clone.object, prior: EVersion::default(), mtime: UTime::ZERO, snaps, done };
+    change.entries.push(entry);
+    Ok(changed(env, object, change))
 }

@@ -7,9 +7,9 @@ use crate::ops::list::bounds;
 use crate::pg::{Pg, Phase};
 use bytes::Bytes;
 use node::Level;
-use objectstore::{Damage, Hold, Limit, Mutation, Page, Unread};
+use objectstore::{Damage, Hold, Limit, Page, Unread};
 use std::ops::Bound;
-use types::{HObject, PgId, PoolId, SpgId};
+use types::{ObjectId, PgId, PoolId, SpgId};
 
 /// Keys read at a time.
 const PAGE: Limit = Limit { entries: 512, bytes: 1 << 20 };
@@ -216,7 +216,7 @@ impl Pg {
     fn read_watches(&mut self, ctx: &Ctx<'_>, hold: Hold, page: &Page) -> Result<(), Unread> {
         for (key, _) in &page.entries {
             let head = meta::parse_watched_key(key, self.id.pg.pool).map_err(|_| bad("key of a watched object"))?;
-            let Some(stat) = ctx.store.stat(hold, &head)? else { continue };
+            let Some(stat) = ctx.store.stat(hold, &ObjectId::of_shard(head.clone(), self.id.shard))? else { continue };
             let info = ObjectInfo::decode(&stat.info).map_err(|_| bad("record of a watched object"))?;
             for watch in info.watchers {
                 self.watches.arm(ctx.now.mono, &head, watch);
@@ -229,10 +229,10 @@ impl Pg {
     fn remove_staged(&mut self, ctx: &mut Ctx<'_>, hold: Hold) -> Result<(), Unread> {
         let pg_num = self.history.pg_num.max(1);
         let (from, to) = bounds(staging_pool(self.id.pg.pool), self.id.pg.seed, pg_num);
-        let found: Vec<HObject> = ctx.store.list(hold, &from, &to, PAGE.entries)?;
+        let found: Vec<ObjectId> = ctx.store.list(hold, self.id.shard, &from.into(), &to.into(), PAGE.entries)?;
         if !found.is_empty() {
-            let mutations = found.into_iter().map(Mutation::Remove).collect();
-            if self.submit_unlogged(ctx, mutations).is_err() {
+            let removals = found.into_iter().map(crate::fetch::removal).collect();
+            if self.submit_unlogged(ctx, removals, Vec::new()).is_err() {
                 self.stopped(ctx);
             }
         }

@@ -57,6 +57,7 @@ impl Pg {
         }
         let map = ctx.map.clone();
         for (head, cookie, holder) in self.watches.fence(|watch| map.is_blocklisted(&watch.addr)) {
+            let head = self.object(head);
             self.enqueue(ctx, head, Work::Expire { cookie, holder });
         }
     }

@@ -19,6 +19,7 @@ use crate::info::{get_intervals, put_intervals};
 use crate::stats::Stats;
 use bytes::Bytes;
 use denc::{DecodeError, Result};
+use std::sync::Arc;
 use types::{EVersion, Epoch, HObject, Intervals, OsdId, PoolId, ReqId, SnapId, UTime};
 
 const LAYOUT: u64 = 1;
@@ -307,8 +308,8 @@ fn get_reqid(r: &mut Parser<'_>) -> Result<ReqId> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LogEntry {
     pub(crate) kind: Kind,
-    /// The object, or the clone that was made.
-    pub(crate) object: HObject,
+    /// The object, or the clone that was made; its memory is shared with the change's.
+    pub(crate) object: Arc<HObject>,
     /// The object's version before.
     pub(crate) prior: EVersion,
     pub(crate) mtime: UTime,
@@ -342,7 +343,8 @@ impl LogEntry {
             _ => return Err(DecodeError::Invalid("kind of a log entry")),
         };
         let head = get_object(&mut r, pool)?;
-        let object = head.at(SnapId(SnapId::DIR.0 - r.num()?));
+        let snap = SnapId::DIR.0.wrapping_sub(r.num()?);
+        let object = Arc::new(HObject { snap: SnapId(snap), ..head });
         let (prior, mtime, snaps) = (get_version(&mut r)?, r.denc()?, r.list(Parser::num)?);
         let done = get_done(&mut r)?;
         r.0.finish()?;
@@ -386,7 +388,7 @@ mod tests {
     fn log_entries_and_pages_come_back() {
         let entry = LogEntry {
             kind: Kind::Clone,
-            object: object().at(SnapId(5)),
+            object: object().at(SnapId(5)).into(),
             prior: EVersion::new(3, 8),
             mtime: UTime { sec: 9, nsec: 1 },
             snaps: vec![5, 4],

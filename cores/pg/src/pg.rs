@@ -19,7 +19,7 @@ use messages::osd::{code, flags};
 use node::{Level, LogLine, Mono};
 use objectstore::{Damage, Event, Hold, Ticket, Unread};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use types::{Errno, HObject, Message, ReqId, SessionId, SnapId, SpgId};
+use types::{Errno, HObject, Message, ObjectId, ReqId, SessionId, SnapId, SpgId};
 
 /// What a group is doing as a whole.
 pub(crate) enum Phase {
@@ -52,7 +52,7 @@ pub(crate) enum Work {
 /// Work that was begun.
 pub(crate) struct Job {
     pub(crate) work: Work,
-    pub(crate) head: HObject,
+    pub(crate) head: ObjectId,
     pub(crate) hold: Hold,
     pub(crate) fetched: bool,
     /// It waited for a copy.
@@ -87,7 +87,7 @@ pub struct Pg {
     /// Number of the last ticket.
     pub(crate) tickets: u64,
     pub(crate) notify_count: u32,
-    pub(crate) lanes: BTreeMap<HObject, Lane>,
+    pub(crate) lanes: BTreeMap<ObjectId, Lane>,
     pub(crate) jobs: BTreeMap<Hold, Job>,
     pub(crate) commits: VecDeque<Commit>,
     /// Transactions that nobody waits for in order: those of new siblings.
@@ -166,6 +166,11 @@ impl Pg {
         matches!(self.phase, Phase::Removed)
     }
 
+    /// This group's part of an object.
+    pub(crate) fn object(&self, object: HObject) -> ObjectId {
+        ObjectId::of_shard(object, self.id.shard)
+    }
+
     pub(crate) fn next_hold(&mut self, ctx: &Ctx<'_>) -> Hold {
         self.holds += 1;
         Hold(numbered(ctx.slot, self.holds))
@@ -198,10 +203,10 @@ impl Pg {
             Err(errno) => return self.refuse(ctx, &op, errno.wire()),
         };
         if needs.group {
-            let job = self.job(ctx, Work::Group(Box::new(op)), HObject::min());
+            let job = self.job(ctx, Work::Group(Box::new(op)), ObjectId::default());
             return self.attempt(ctx, job);
         }
-        let head = HObject::head(op.op.oid.clone(), &op.op.locator);
+        let head = self.object(HObject::head(op.op.oid.clone(), &op.op.locator));
         let mine = ctx.map.pools.get(&self.id.pg.pool).is_some_and(|pool| pool.fold(head.hash) == self.id.pg.seed);
         if !mine || head.pool != self.id.pg.pool {
             // It belongs to a sibling that was split off; the client sends it there when it has the map.
@@ -216,7 +221,7 @@ impl Pg {
         self.enqueue(ctx, head, Work::Client(Box::new(op)));
     }
 
-    pub(crate) fn enqueue(&mut self, ctx: &mut Ctx<'_>, head: HObject, work: Work) {
+    pub(crate) fn enqueue(&mut self, ctx: &mut Ctx<'_>, head: ObjectId, work: Work) {
         match self.lanes.get_mut(&head) {
             Some(lane) if lane.held.is_some() || !lane.queue.is_empty() => lane.queue.push_back(work),
             // An idle object has no lane; it gets one when something is held or not durable.
@@ -225,7 +230,7 @@ impl Pg {
     }
 
     /// Starts what the lane has, until it is held or empty.
-    pub(crate) fn pump(&mut self, ctx: &mut Ctx<'_>, head: &HObject) {
+    pub(crate) fn pump(&mut self, ctx: &mut Ctx<'_>, head: &ObjectId) {
         while let Some(lane) = self.lanes.get_mut(head) {
             if lane.held.is_some() {
                 return;
@@ -240,7 +245,7 @@ impl Pg {
         }
     }
 
-    fn job(&mut self, ctx: &Ctx<'_>, work: Work, head: HObject) -> Job {
+    fn job(&mut self, ctx: &Ctx<'_>, work: Work, head: ObjectId) -> Job {
         let (reqid, modifies) = match &work {
             Work::Client(op) => (reqid(op), needs(&op.op).is_ok_and(|n| n.modifies())),
             _ => (ReqId::default(), false),
@@ -249,7 +254,7 @@ impl Pg {
         Job { work, head, hold, fetched: false, waited: false, copies: Copies::new(), reqid, modifies }
     }
 
-    fn start(&mut self, ctx: &mut Ctx<'_>, head: HObject, work: Work) {
+    fn start(&mut self, ctx: &mut Ctx<'_>, head: ObjectId, work: Work) {
         let job = self.job(ctx, work, head);
         if job.modifies && self.answer_duplicate(ctx, &job) {
             return;
@@ -304,7 +309,7 @@ impl Pg {
         }
     }
 
-    pub(crate) fn report_damage(&mut self, ctx: &mut Ctx<'_>, object: &HObject, damage: &Damage) {
+    pub(crate) fn report_damage(&mut self, ctx: &mut Ctx<'_>, object: &ObjectId, damage: &Damage) {
         let text = format!(
             "{object}: {} at offset {} is damaged: checksum {:08x} expected, {:08x} found",
             damage.what, damage.offset, damage.expected, damage.found
@@ -331,7 +336,9 @@ impl Pg {
             notify_id: u64::from(ctx.map.epoch) << 32 | u64::from((ctx.slot << 16).wrapping_add(self.notify_count)),
         };
         match &job.work {
-            Work::Client(op) => run::execute(&env, op, job.reqid, job.modifies, &job.copies),
+            Work::Client(op) => {
+                self.rehearsed(ctx, job, run::execute(&env, &job.head, op, job.reqid, job.modifies, &job.copies)?)
+            }
             Work::Group(op) => {
                 let (result, results) = ops::list::execute(&env, &op.op)?;
                 let user_version = self.info.user_version;
@@ -340,6 +347,17 @@ impl Pg {
             Work::Expire { cookie, holder } => crate::internal::expire(&env, &job.head, *cookie, *holder),
             Work::Trim { snap } => crate::internal::trim(&env, &job.head, *snap),
         }
+    }
+
+    /// An outcome, unless it cannot be carried out: a part of a block cannot be written beside what cannot be read. Better told now than the
+    /// rest of it lost.
+    fn rehearsed(&self, ctx: &Ctx<'_>, job: &Job, outcome: Outcome) -> Exec<Outcome> {
+        if let Outcome::Write { change, .. } = &outcome
+            && change.rehearse
+        {
+            ctx.store.rehearse(job.hold, &change.objects)?;
+        }
+        Ok(outcome)
     }
 
     /// Answers a write that was seen before, or lets it wait for itself. False if it is new.
@@ -466,6 +484,7 @@ impl Pg {
 
     fn turn_watches(&mut self, ctx: &mut Ctx<'_>) {
         for (head, cookie, holder) in self.watches.expired(ctx.now.mono) {
+            let head = self.object(head);
             self.enqueue(ctx, head, Work::Expire { cookie, holder });
         }
         let mut sends = Vec::new();

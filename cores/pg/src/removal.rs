@@ -1,13 +1,14 @@
 //! The end of a group: when its pool is deleted, its objects go in steps, then its own keys.
 
 use crate::api::{Ctx, Effect};
+use crate::fetch;
 use crate::load::staging_pool;
 use crate::ops::list::bounds;
 use crate::pg::{Pg, Phase};
 use bytes::Bytes;
 use node::{Level, Mono};
-use objectstore::{Hold, Mutation, Refused, Unread};
-use types::HObject;
+use objectstore::{Hold, MetaChange, Refused, Unread};
+use types::ObjectId;
 
 /// How far the removal is.
 pub(crate) struct Removal {
@@ -65,9 +66,9 @@ impl Pg {
         let (hold, max) = (removal.hold, ctx.config.step_objects);
         let pg_num = self.history.pg_num.max(1);
         let (pool, seed) = (self.id.pg.pool, self.id.pg.seed);
-        let found = [pool, staging_pool(pool)].into_iter().try_fold(Vec::<HObject>::new(), |mut all, pool| {
+        let found = [pool, staging_pool(pool)].into_iter().try_fold(Vec::<ObjectId>::new(), |mut all, pool| {
             let (from, to) = bounds(pool, seed, pg_num);
-            all.extend(ctx.store.list(hold, &from, &to, max)?);
+            all.extend(ctx.store.list(hold, self.id.shard, &from.into(), &to.into(), max)?);
             Ok(all)
         });
         match found {
@@ -88,17 +89,17 @@ impl Pg {
         }
     }
 
-    fn remove_some(&mut self, ctx: &mut Ctx<'_>, objects: Vec<HObject>) {
+    fn remove_some(&mut self, ctx: &mut Ctx<'_>, objects: Vec<ObjectId>) {
         let Phase::Removing(removal) = &mut self.phase else { return };
         ctx.store.release(removal.hold);
         removal.waiting = false;
         removal.next = ctx.now.mono.plus(ctx.config.step_pause);
         removal.last = objects.is_empty();
-        let mutations = match objects.is_empty() {
-            true => vec![Mutation::MetaRemoveRange(Bytes::new(), Bytes::from_static(&[0xff]))],
-            false => objects.into_iter().map(Mutation::Remove).collect(),
+        let meta = match objects.is_empty() {
+            true => vec![MetaChange::RemoveRange(Bytes::new(), Bytes::from_static(&[0xff]))],
+            false => Vec::new(),
         };
-        if self.submit_unlogged(ctx, mutations) == Err(Refused::Stopped) {
+        if self.submit_unlogged(ctx, objects.into_iter().map(fetch::removal).collect(), meta) == Err(Refused::Stopped) {
             self.stopped(ctx);
         }
     }

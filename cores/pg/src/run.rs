@@ -11,13 +11,13 @@ use bytes::Bytes;
 use maps::{OsdMap, Pool, pool_flags};
 use messages::osd::{OpResult, flags, op_flags};
 use node::Now;
-use objectstore::{Damage, Hold, Mutation, ObjectStore, Unread};
+use objectstore::{Damage, Hold, MetaChange, ObjectChange, ObjectChanges, Unread, View};
 use std::collections::BTreeMap;
-use types::{EVersion, Errno, HObject, Intervals, Locator, ReqId, SnapId, SpgId};
+use types::{EVersion, Errno, Intervals, Locator, ObjectId, ReqId, SnapId, SpgId};
 
 /// What an execution looks at besides its operation.
 pub(crate) struct Env<'a> {
-    pub(crate) store: &'a dyn ObjectStore,
+    pub(crate) store: &'a dyn View,
     pub(crate) hold: Hold,
     pub(crate) config: &'a Config,
     pub(crate) map: &'a OsdMap,
@@ -48,7 +48,7 @@ impl Env<'_> {
     }
 
     /// An object as the store has it.
-    pub(crate) fn load(&self, at: &HObject) -> Exec<Object> {
+    pub(crate) fn load(&self, at: &ObjectId) -> Exec<Object> {
         let Some(stat) = self.store.stat(self.hold, at)? else {
             return Ok(Object { at: at.clone(), exists: false, size: 0, info: ObjectInfo::default() });
         };
@@ -112,7 +112,7 @@ pub(crate) type Copies = BTreeMap<usize, Result<crate::copy::Copied, i32>>;
 /// An object at some moment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Object {
-    pub(crate) at: HObject,
+    pub(crate) at: ObjectId,
     /// Whether the store has it; a deleted head that is kept for its clones exists.
     pub(crate) exists: bool,
     pub(crate) size: u64,
@@ -142,11 +142,17 @@ pub(crate) enum Side {
 }
 
 /// A logged change, ready for submission.
+#[derive(Default)]
 pub(crate) struct Change {
-    pub(crate) mutations: Vec<Mutation>,
+    /// What happens to objects.
+    pub(crate) objects: Vec<ObjectChanges>,
+    /// What happens to the group's index of snapshots and of watched objects.
+    pub(crate) meta: Vec<MetaChange>,
     /// Log entries; the last is the operation's own.
     pub(crate) entries: Vec<LogEntry>,
     pub(crate) delta: Stats,
+    /// The object was there before: what is written beside what it held must be whole.
+    pub(crate) rehearse: bool,
 }
 
 /// What an execution came to.
@@ -174,7 +180,12 @@ pub(crate) struct Run<'a> {
     pub(crate) snap_seq: u64,
     /// Newest first, removed ones left out.
     pub(crate) snaps: Vec<u64>,
-    pub(crate) mutations: Vec<Mutation>,
+    /// What happens to the object.
+    pub(crate) changes: Vec<ObjectChange>,
+    /// What happens to other objects before that and after it.
+    pub(crate) ahead: Vec<ObjectChanges>,
+    pub(crate) behind: Vec<ObjectChanges>,
+    pub(crate) meta: Vec<MetaChange>,
     /// Bytes that are no longer what they were.
     pub(crate) modified: Intervals,
     pub(crate) delta: Stats,
@@ -192,12 +203,18 @@ pub(crate) struct Run<'a> {
 }
 
 /// Executes an object's operation vector.
-pub(crate) fn execute(env: &Env<'_>, op: &ClientOp, reqid: ReqId, writes: bool, copies: &Copies) -> Exec<Outcome> {
-    let head = HObject::head(op.op.oid.clone(), &op.op.locator);
+pub(crate) fn execute(
+    env: &Env<'_>,
+    head: &ObjectId,
+    op: &ClientOp,
+    reqid: ReqId,
+    writes: bool,
+    copies: &Copies,
+) -> Exec<Outcome> {
     if writes && op.op.snapid != SnapId::HEAD {
         return Ok(Outcome::Refused(Errno::EINVAL.wire()));
     }
-    let Some(before) = find(env, &head, op)? else { return Ok(Outcome::Refused(Errno::ENOENT.wire())) };
+    let Some(before) = find(env, head, op)? else { return Ok(Outcome::Refused(Errno::ENOENT.wire())) };
     if !before.live() && !writes && op.op.snapid != SnapId::DIR {
         return Ok(Outcome::Refused(Errno::ENOENT.wire()));
     }
@@ -210,20 +227,12 @@ pub(crate) fn execute(env: &Env<'_>, op: &ClientOp, reqid: ReqId, writes: bool, 
     if !valid {
         return Ok(Outcome::Refused(Errno::EINVAL.wire()));
     }
-    let existed = run.before.exists;
     let result = run.vector()?;
-    let outcome = run.conclude(result, writes);
-    if let Outcome::Write { change, .. } = &outcome
-        && existed
-    {
-        // A part of a block cannot be written beside what cannot be read: better told now than the rest of it lost.
-        env.store.rehearse(env.hold, &change.mutations)?;
-    }
-    Ok(outcome)
+    Ok(run.conclude(result, writes))
 }
 
 /// The object that a snapshot id leads to; `None` if none existed then. A head that is not there is an object all the same.
-fn find(env: &Env<'_>, head: &HObject, op: &ClientOp) -> Exec<Option<Object>> {
+fn find(env: &Env<'_>, head: &ObjectId, op: &ClientOp) -> Exec<Option<Object>> {
     let object = env.load(head)?;
     match op.op.snapid {
         SnapId::HEAD => Ok(Some(object)),
@@ -246,10 +255,10 @@ fn find(env: &Env<'_>, head: &HObject, op: &ClientOp) -> Exec<Option<Object>> {
 }
 
 /// A log entry that only remembers a request.
-fn remembered(env: &Env<'_>, object: &HObject, reqid: ReqId, result: i32) -> LogEntry {
+fn remembered(env: &Env<'_>, object: &ObjectId, reqid: ReqId, result: i32) -> LogEntry {
     let done = meta::Done { version: env.next_version(), user_version: env.info.user_version, reqid, result, returns: None };
     let (prior, mtime) = (EVersion::default(), types::UTime::ZERO);
-    LogEntry { kind: Kind::Error, object: object.clone(), prior, mtime, snaps: Vec::new(), done }
+    LogEntry { kind: Kind::Error, object: object.object.clone(), prior, mtime, snaps: Vec::new(), done }
 }
 
 impl<'a> Run<'a> {
@@ -263,7 +272,10 @@ impl<'a> Run<'a> {
             before,
             snap_seq: 0,
             snaps: Vec::new(),
-            mutations: Vec::new(),
+            changes: Vec::new(),
+            ahead: Vec::new(),
+            behind: Vec::new(),
+            meta: Vec::new(),
             modified: Intervals::default(),
             delta: Stats::default(),
             user_modify: false,
@@ -315,7 +327,7 @@ impl<'a> Run<'a> {
     }
 
     fn conclude(mut self, mut result: i32, writes: bool) -> Outcome {
-        let changes = !self.mutations.is_empty() || self.touched;
+        let changes = !self.changes.is_empty() || self.touched;
         if !writes && (result < 0 || !changes) {
             let user_version = self.after.info.user_version;
             let sides = if result < 0 { Vec::new() } else { self.sides };
@@ -369,7 +381,7 @@ impl<'a> Run<'a> {
         if keep {
             entry.done.returns = self.returns();
         }
-        let change = Box::new(Change { mutations: Vec::new(), entries: vec![entry], delta: Stats::default() });
+        let change = Box::new(Change { entries: vec![entry], ..Change::default() });
         let missing = result == Errno::ENOENT.wire();
         let user_version = if missing { self.env.info.user_version } else { self.before.info.user_version };
         let sides = if result < 0 { Vec::new() } else { self.sides };
@@ -391,7 +403,7 @@ impl<'a> Run<'a> {
         let mtime = self.op.op.mtime;
         let done = meta::Done { version, user_version, reqid, result, returns: self.returns() };
         let kind = if self.after.exists { Kind::Modify } else { Kind::Delete };
-        let (object, prior) = (self.before.at.clone(), self.before.info.version);
+        let (object, prior) = (self.before.at.object.clone(), self.before.info.version);
         entries.push(LogEntry { kind, object, prior, mtime, snaps: Vec::new(), done });
         self.count_omap();
         if self.after.exists {
@@ -402,15 +414,17 @@ impl<'a> Run<'a> {
             }
             let clean = if self.undirty { CLEAN } else { 0 };
             self.after.info.flags = self.after.info.flags & !CLEAN | clean;
-            let record = self.after.info.encode();
-            self.mutations.push(Mutation::SetInfo(self.after.at.clone(), record));
+            self.changes.push(ObjectChange::SetInfo(self.after.info.encode()));
         }
         self.index_watch();
         let results = match self.op.op.flags & flags::RETURNVEC {
             0 => without_outputs(self.results),
             _ => self.results,
         };
-        let change = Box::new(Change { mutations: self.mutations, entries, delta: self.delta });
+        let mut objects = self.ahead;
+        objects.push(ObjectChanges { object: self.after.at, changes: self.changes });
+        objects.extend(self.behind);
+        let change = Box::new(Change { objects, meta: self.meta, entries, delta: self.delta, rehearse: self.before.exists });
         Outcome::Write { result, results, user_version, sides: self.sides, change }
     }
 
@@ -443,10 +457,9 @@ impl<'a> Run<'a> {
         let head = self.before.at.clone();
         let at = head.at(SnapId(self.snap_seq));
         let record = ObjectInfo { version, watchers: Vec::new(), snaps: Default::default(), ..self.before.info.clone() };
-        let mut first = vec![Mutation::Clone(head.clone(), at.clone()), Mutation::SetInfo(at.clone(), record.encode())];
-        first.extend(snaps.iter().map(|s| Mutation::MetaSet(meta::snap_key(*s, &head), Bytes::new())));
-        first.append(&mut self.mutations);
-        self.mutations = first;
+        self.meta.extend(snaps.iter().map(|s| MetaChange::Set(meta::snap_key(*s, &head), Bytes::new())));
+        let changes = vec![ObjectChange::CloneOf(head), ObjectChange::SetInfo(record.encode())];
+        self.ahead.push(ObjectChanges { object: at.clone(), changes });
         self.delta.objects += 1;
         self.delta.clones += 1;
         self.delta.omap_objects += i64::from(self.before.info.omap);
@@ -455,7 +468,7 @@ impl<'a> Run<'a> {
         self.after.info.snaps.clones.push(clone);
         let done = meta::Done { version, user_version: self.before.info.user_version, ..meta::Done::default() };
         let (prior, mtime) = (self.before.info.version, self.before.info.mtime);
-        LogEntry { kind: Kind::Clone, object: at, prior, mtime, snaps, done }
+        LogEntry { kind: Kind::Clone, object: at.object, prior, mtime, snaps, done }
     }
 
     fn count_omap(&mut self) {
@@ -469,8 +482,8 @@ impl<'a> Run<'a> {
         let had = self.before.exists && !self.before.info.watchers.is_empty();
         let has = self.after.exists && !self.after.info.watchers.is_empty();
         match (had, has) {
-            (false, true) => self.mutations.push(Mutation::MetaSet(meta::watched_key(&self.after.at), Bytes::new())),
-            (true, false) => self.mutations.push(Mutation::MetaRemove(meta::watched_key(&self.after.at))),
+            (false, true) => self.meta.push(MetaChange::Set(meta::watched_key(&self.after.at), Bytes::new())),
+            (true, false) => self.meta.push(MetaChange::Remove(meta::watched_key(&self.after.at))),
             _ => {}
         }
     }
@@ -482,7 +495,7 @@ impl<'a> Run<'a> {
             // What this vector deleted before keeps its marks, as in Ceph.
             self.after.exists = true;
             self.delta.objects += 1;
-            self.mutations.push(Mutation::Create(self.after.at.clone()));
+            self.changes.push(ObjectChange::Create);
         } else if self.after.info.is_whiteout() {
             self.after.info.flags &= !WHITEOUT;
             self.delta.whiteouts -= 1;

@@ -12,7 +12,7 @@ use node::Mono;
 use objectstore::{Damage, Hold, Limit, Unread};
 use std::collections::VecDeque;
 use std::ops::Bound;
-use types::{HObject, SnapId};
+use types::{HObject, ObjectId, SnapId};
 
 /// Bytes of data, or of omap, that a deep scrub reads at a time.
 const CHUNK: u64 = 1 << 20;
@@ -33,9 +33,9 @@ pub(crate) struct Scrub {
     waiting: bool,
     next: Mono,
     /// Everything before is listed.
-    from: HObject,
+    from: ObjectId,
     listed: bool,
-    queue: VecDeque<HObject>,
+    queue: VecDeque<ObjectId>,
     part: Part,
     /// Heads before this one are counted; changes of theirs must be counted too.
     counted_to: HObject,
@@ -75,7 +75,7 @@ impl Pg {
             hold,
             waiting: false,
             next: ctx.now.mono,
-            from,
+            from: from.into(),
             listed: false,
             queue: VecDeque::new(),
             part: Part::Record,
@@ -184,9 +184,9 @@ impl Pg {
         if scrub.listed {
             return Ok(false);
         }
-        let (_, end) = self.bounds(ctx);
+        let end = ObjectId::whole(self.bounds(ctx).1);
         let max = ctx.config.step_objects + 1;
-        let mut found = ctx.store.list(scrub.hold, &scrub.from, &end, max)?;
+        let mut found = ctx.store.list(scrub.hold, self.id.shard, &scrub.from, &end, max)?;
         match found.len() == max {
             true => scrub.from = found.pop().unwrap_or(end),
             false => scrub.listed = true,
@@ -196,11 +196,11 @@ impl Pg {
     }
 
     /// Reads an object's record; with a head, counts it and all its clones at once, so that no change can come between.
-    fn scrub_record(&self, ctx: &Ctx<'_>, scrub: &mut Scrub, object: &HObject) -> Result<bool, Unread> {
+    fn scrub_record(&self, ctx: &Ctx<'_>, scrub: &mut Scrub, object: &ObjectId) -> Result<bool, Unread> {
         let fault = |what: String| Unread::Damaged(Damage { what, offset: 0, expected: 0, found: 0 });
         let Some(stat) = ctx.store.stat(scrub.hold, object)? else { return Ok(false) };
         let info = ObjectInfo::decode(&stat.info).map_err(|e| fault(format!("record ({e})")))?;
-        if !object.is_head() {
+        if !object.is_head() || object.generation != types::object_id::CURRENT {
             return Ok(true);
         }
         let mut found = Stats { objects: 1, ..Stats::default() };
@@ -216,7 +216,7 @@ impl Pg {
             found.omap_objects += i64::from(info.omap);
         }
         scrub.counted.add(&found);
-        scrub.counted_to = object.clone();
+        scrub.counted_to = HObject::clone(&object.object);
         Ok(true)
     }
 

@@ -13,7 +13,7 @@ use crate::meta::{self, LogEntry};
 use crate::pg::{Pg, Phase, Work};
 use bytes::Bytes;
 use node::Level;
-use objectstore::{Hold, Mutation, Refused, Transaction, Unread};
+use objectstore::{Hold, MetaChange, ObjectChanges, Refused, Transaction, Unread};
 use std::collections::BTreeMap;
 use types::{HObject, PgId, SpgId};
 
@@ -72,7 +72,7 @@ impl Pg {
     fn postpone_copies(&mut self, ctx: &mut Ctx<'_>) {
         for copying in std::mem::take(&mut self.copying).into_values() {
             if let Some(staged) = copying.staged {
-                self.submit_or_stop(ctx, vec![Mutation::Remove(staged)]);
+                self.submit_or_stop(ctx, vec![crate::fetch::removal(staged)], Vec::new());
             }
             let Some(job) = self.jobs.remove(&copying.hold) else { continue };
             if job.fetched {
@@ -156,19 +156,19 @@ impl Pg {
             None => (split.prefix, split.after) = (split.prefix + 1, Bytes::new()),
         }
         let (children, pg_num) = (split.children.clone(), split.pg_num);
-        let mut shares: BTreeMap<SpgId, Vec<Mutation>> = BTreeMap::new();
+        let mut shares: BTreeMap<SpgId, Vec<MetaChange>> = BTreeMap::new();
         let mut dropped = Vec::new();
         for (key, value) in page.entries {
             for owner in self.owners(&key, &value, &children, pg_num) {
-                shares.entry(owner).or_default().push(Mutation::MetaSet(key.clone(), value.clone()));
+                shares.entry(owner).or_default().push(MetaChange::Set(key.clone(), value.clone()));
                 if prefix != meta::DUPS {
-                    dropped.push(Mutation::MetaRemove(key.clone()));
+                    dropped.push(MetaChange::Remove(key.clone()));
                 }
             }
         }
         match step {
-            Step::Give => shares.into_iter().all(|(child, mutations)| self.give(ctx, child, mutations)),
-            _ => dropped.is_empty() || self.submit_or_stop(ctx, dropped),
+            Step::Give => shares.into_iter().all(|(child, meta)| self.give(ctx, child, meta)),
+            _ => dropped.is_empty() || self.submit_or_stop(ctx, Vec::new(), dropped),
         }
     }
 
@@ -176,7 +176,7 @@ impl Pg {
     fn owners(&self, key: &[u8], value: &[u8], children: &[SpgId], pg_num: u32) -> Vec<SpgId> {
         let pool = self.id.pg.pool;
         let object: Option<HObject> = match key.first() {
-            Some(&meta::LOG) => LogEntry::decode(value, pool).ok().map(|e| e.object),
+            Some(&meta::LOG) => LogEntry::decode(value, pool).ok().map(|e| HObject::clone(&e.object)),
             Some(&meta::SNAPS) => meta::parse_snap_key(key, pool).ok().map(|(_, object)| object),
             Some(&meta::WATCHED) => meta::parse_watched_key(key, pool).ok(),
             _ => return children.to_vec(),
@@ -186,9 +186,9 @@ impl Pg {
         children.iter().filter(|c| c.pg.seed == seed).copied().collect()
     }
 
-    fn give(&mut self, ctx: &mut Ctx<'_>, child: SpgId, mutations: Vec<Mutation>) -> bool {
+    fn give(&mut self, ctx: &mut Ctx<'_>, child: SpgId, meta: Vec<MetaChange>) -> bool {
         let ticket = self.next_ticket(ctx);
-        match ctx.store.submit(Transaction { scope: child, mutations, ..Transaction::default() }, ticket) {
+        match ctx.store.submit(Transaction { scope: child, meta, ..Transaction::default() }, ticket) {
             Ok(()) => {
                 self.loose.insert(ticket);
                 true
@@ -200,8 +200,8 @@ impl Pg {
         }
     }
 
-    fn submit_or_stop(&mut self, ctx: &mut Ctx<'_>, mutations: Vec<Mutation>) -> bool {
-        match self.submit_unlogged(ctx, mutations) {
+    fn submit_or_stop(&mut self, ctx: &mut Ctx<'_>, objects: Vec<ObjectChanges>, meta: Vec<MetaChange>) -> bool {
+        match self.submit_unlogged(ctx, objects, meta) {
             Ok(()) => true,
             Err(refused) => {
                 self.split_refused(ctx, refused);
@@ -231,11 +231,11 @@ impl Pg {
             let mut info = self.info.clone();
             info.stats = share;
             for child in children {
-                let mutations = vec![
-                    Mutation::MetaSet(Bytes::from_static(meta::HISTORY), history.encode()),
-                    Mutation::MetaSet(Bytes::from_static(meta::INFO), info.encode()),
+                let records = vec![
+                    MetaChange::Set(Bytes::from_static(meta::HISTORY), history.encode()),
+                    MetaChange::Set(Bytes::from_static(meta::INFO), info.encode()),
                 ];
-                if !self.give(ctx, child, mutations) {
+                if !self.give(ctx, child, records) {
                     return false;
                 }
             }
@@ -243,7 +243,7 @@ impl Pg {
             children.iter().for_each(|_| self.info.stats.subtract(&share));
             self.history = history;
             let records = self.own_records();
-            if !self.submit_or_stop(ctx, records) {
+            if !self.submit_or_stop(ctx, Vec::new(), records) {
                 return false;
             }
         }

@@ -100,6 +100,7 @@ impl Pg {
         }
         self.trim.outstanding = objects.len();
         for (_, head) in objects {
+            let head = self.object(head);
             self.enqueue(ctx, head, Work::Trim { snap });
         }
     }

@@ -265,9 +265,9 @@ fn a_group_that_cannot_be_read_says_so() {
     let mut bench = Bench::new(1);
     fill(&mut bench, 1);
     let id = *bench.pgs.keys().next().expect("a group");
-    use objectstore::{Mutation, ObjectStore, Ticket, Transaction};
-    let mutations = vec![Mutation::MetaSet("i".into(), "junk".into())];
-    bench.store.submit(Transaction { scope: id, mutations, ..Transaction::default() }, Ticket(1 << 40)).expect("room");
+    use objectstore::{MetaChange, ObjectStore, Ticket, Transaction};
+    let meta = vec![MetaChange::Set("i".into(), "junk".into())];
+    bench.store.submit(Transaction { scope: id, meta, ..Transaction::default() }, Ticket(1 << 40)).expect("room");
     while bench.store.poll_event().is_some() {}
     bench.restart();
     assert!(bench.logged.iter().any(|line| line.contains("info of the group")), "{:?}", bench.logged);
@@ -277,10 +277,10 @@ fn a_group_that_cannot_be_read_says_so() {
 
 #[test]
 fn a_group_that_can_be_read_again_serves_again() {
-    use objectstore::{Hold, Mutation, ObjectStore, Ticket, Transaction};
+    use objectstore::{Hold, MetaChange, ObjectStore, Ticket, Transaction, View};
     fn set(bench: &mut Bench, id: types::SpgId, value: Bytes) {
-        let mutations = vec![Mutation::MetaSet("i".into(), value)];
-        bench.store.submit(Transaction { scope: id, mutations, ..Transaction::default() }, Ticket(1 << 40)).expect("room");
+        let meta = vec![MetaChange::Set("i".into(), value)];
+        bench.store.submit(Transaction { scope: id, meta, ..Transaction::default() }, Ticket(1 << 40)).expect("room");
         while bench.store.poll_event().is_some() {}
     }
     for miss in [false, true] {
@@ -308,12 +308,12 @@ fn a_group_that_can_be_read_again_serves_again() {
 
 #[test]
 fn a_broken_group_that_is_being_removed_is_not_read_again() {
-    use objectstore::{Mutation, ObjectStore, Ticket, Transaction};
+    use objectstore::{MetaChange, ObjectStore, Ticket, Transaction};
     let mut bench = Bench::new(1);
     fill(&mut bench, 3);
     let id = *bench.pgs.keys().next().expect("a group");
-    let mutations = vec![Mutation::MetaSet("i".into(), "junk".into())];
-    bench.store.submit(Transaction { scope: id, mutations, ..Transaction::default() }, Ticket(1 << 40)).expect("room");
+    let meta = vec![MetaChange::Set("i".into(), "junk".into())];
+    bench.store.submit(Transaction { scope: id, meta, ..Transaction::default() }, Ticket(1 << 40)).expect("room");
     while bench.store.poll_event().is_some() {}
     bench.restart();
     assert!(bench.pgs[&id].load_failed());

@@ -5,12 +5,12 @@
 use bytes::Bytes;
 use criterion::{Criterion, criterion_group, criterion_main};
 use node::{DiskDone, DiskError, DiskOp, DiskOutput, DiskStat, Mono, Now, Output, Outputs};
-use objectstore::{Event, Hold, Mutation, ObjectStore, Ticket, Transaction, Unread};
+use objectstore::{Event, Hold, MetaChange, Mutation, ObjectChange, ObjectStore, Ticket, Transaction, Unread};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 use store::bench::{Changes, key, look_up};
 use store::{Config, Store};
-use types::{EVersion, HObject, PgId, SnapId, SpgId};
+use types::{HObject, ObjectId, PgId, SnapId, SpgId};
 
 const CAPACITY: usize = 4 << 30;
 const KEYS: u64 = 1_000_000;
@@ -76,8 +76,8 @@ impl World {
 
     fn submit(&mut self, scope: u32, mutations: Vec<Mutation>) {
         self.submitted += 1;
-        let version = EVersion::new(1, self.submitted);
-        let transaction = Transaction { scope: SpgId::whole(PgId::new(1, scope)), version, mutations, ..Transaction::default() };
+        let transaction: Transaction = mutations.into_iter().collect();
+        let transaction = transaction.in_scope(SpgId::whole(PgId::new(1, scope)));
         self.store.submit(transaction, Ticket(self.submitted)).expect("room");
     }
 
@@ -104,10 +104,10 @@ impl World {
     }
 }
 
-fn object(n: u64) -> HObject {
+fn object(n: u64) -> ObjectId {
     let name = Bytes::from(format!("rbd_data.10226b8b4567.{n:016x}"));
     let hash = types::hash::rjenkins(&name);
-    HObject { pool: 1, hash, nspace: Bytes::new(), key: Bytes::new(), name, snap: SnapId::HEAD, max: false }
+    HObject { pool: 1, hash, nspace: Bytes::new(), key: Bytes::new(), name, snap: SnapId::HEAD, max: false }.into()
 }
 
 /// A walk through all residues of `KEYS`, far from sequential.
@@ -116,20 +116,20 @@ fn scattered(n: u64) -> u64 {
 }
 
 /// One write as a group makes it: data, the object's record, a log entry, an old one gone.
-fn record(n: u64, object: HObject, data: &Bytes) -> Vec<Mutation> {
+fn record(n: u64, object: ObjectId, data: &Bytes) -> Vec<Mutation> {
     let log = |n: u64| Bytes::from(format!("log {n:016x}"));
     vec![
-        Mutation::Write(object.clone(), 0, data.clone().into()),
-        Mutation::SetInfo(object, Bytes::from(vec![n as u8; 120])),
-        Mutation::MetaSet(log(n), Bytes::from(vec![n as u8; 180])),
-        Mutation::MetaRemove(log(n.saturating_sub(3000))),
+        Mutation::of(object.clone(), ObjectChange::Write(0, data.clone().into())),
+        Mutation::of(object, ObjectChange::SetInfo(Bytes::from(vec![n as u8; 120]))),
+        MetaChange::Set(log(n), Bytes::from(vec![n as u8; 180])).into(),
+        MetaChange::Remove(log(n.saturating_sub(3000))).into(),
     ]
 }
 
 fn commits(c: &mut Criterion) {
     let mut world = World::new(192 << 20);
     let data = Bytes::from(vec![7u8; 4096]);
-    let objects: Vec<HObject> = (0..20_000).map(object).collect();
+    let objects: Vec<ObjectId> = (0..20_000).map(object).collect();
     let mut n = 0;
     c.bench_function("store/commit of 4 KiB, 16 in a group", |b| {
         b.iter_custom(|records| {
@@ -180,7 +180,7 @@ fn tree(c: &mut Criterion) {
     for first in (0..KEYS).step_by(EACH as usize) {
         let objects = (first..first + EACH).map(object);
         let info = Bytes::from(vec![first as u8; 120]);
-        world.submit(0, objects.map(|object| Mutation::SetInfo(object, info.clone())).collect());
+        world.submit(0, objects.map(|object| Mutation::of(object, ObjectChange::SetInfo(info.clone()))).collect());
         if first % (EACH * 4) == 0 {
             world.settle();
         }

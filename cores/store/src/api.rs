@@ -12,7 +12,7 @@ use crate::store::Store;
 use bytes::Bytes;
 use objectstore::*;
 use std::ops::Bound;
-use types::{HObject, Rope, SpgId};
+use types::{ObjectId, Rope, ShardId, SpgId};
 
 /// The answer to a read before the store is open: fetch nothing, and ask again.
 fn not_open<T>() -> Read<T> {
@@ -45,11 +45,11 @@ impl Collect {
 
 impl Store {
     /// Gives the read view of a hold, and the object's onode. A miss if a transaction on the object still waits.
-    fn look(&self, hold: Hold, object: &HObject) -> Read<(Eye<'_>, Option<Onode>)> {
+    fn look(&self, hold: Hold, object: &ObjectId) -> Read<(Eye<'_>, Option<Onode>)> {
         if !self.ready() {
             return not_open();
         }
-        self.not_waiting(|t| t.mutations.iter().flat_map(crate::exec::objects_of).flatten().any(|o| same(o, object)))?;
+        self.not_waiting(|t| crate::exec::objects_of(&t.objects).any(|o| same(o, object)))?;
         let eye = self.eye(Owner::Hold(hold));
         let onode = eye.onode(object)?;
         Ok((eye, onode))
@@ -72,24 +72,24 @@ impl Store {
     }
 }
 
-fn same(a: &HObject, b: &HObject) -> bool {
+fn same(a: &ObjectId, b: &ObjectId) -> bool {
     a.cmp(b).is_eq()
 }
 
-impl ObjectStore for Store {
-    fn stat(&self, hold: Hold, object: &HObject) -> Read<Option<ObjectStat>> {
+impl View for Store {
+    fn stat(&self, hold: Hold, object: &ObjectId) -> Read<Option<ObjectStat>> {
         let (_, onode) = self.look(hold, object)?;
         Ok(onode.map(|o| ObjectStat { size: o.size, info: o.info, has_omap: o.omap }))
     }
 
-    fn read(&self, hold: Hold, object: &HObject, offset: u64, len: u64) -> Read<Rope> {
+    fn read(&self, hold: Hold, object: &ObjectId, offset: u64, len: u64) -> Read<Rope> {
         let (eye, onode) = self.look(hold, object)?;
         let Some(onode) = onode else { return Ok(Rope::new()) };
         let end = offset.saturating_add(len).min(onode.size);
         if offset >= end { Ok(Rope::new()) } else { eye.data(onode.id, offset, end, object) }
     }
 
-    fn extents(&self, hold: Hold, object: &HObject, offset: u64, len: u64) -> Read<Vec<(u64, u64)>> {
+    fn extents(&self, hold: Hold, object: &ObjectId, offset: u64, len: u64) -> Read<Vec<(u64, u64)>> {
         let (eye, onode) = self.look(hold, object)?;
         let Some(onode) = onode else { return Ok(Vec::new()) };
         let end = offset.saturating_add(len).min(onode.size);
@@ -118,7 +118,7 @@ impl ObjectStore for Store {
         Ok(out)
     }
 
-    fn xattr(&self, hold: Hold, object: &HObject, name: &[u8]) -> Read<Option<Bytes>> {
+    fn xattr(&self, hold: Hold, object: &ObjectId, name: &[u8]) -> Read<Option<Bytes>> {
         let (eye, onode) = self.look(hold, object)?;
         match onode.filter(|o| o.xattrs) {
             None => Ok(None),
@@ -126,7 +126,7 @@ impl ObjectStore for Store {
         }
     }
 
-    fn xattrs(&self, hold: Hold, object: &HObject) -> Read<Vec<(Bytes, Bytes)>> {
+    fn xattrs(&self, hold: Hold, object: &ObjectId) -> Read<Vec<(Bytes, Bytes)>> {
         let (eye, onode) = self.look(hold, object)?;
         let mut out = Vec::new();
         if let Some(o) = onode.filter(|o| o.xattrs) {
@@ -139,7 +139,7 @@ impl ObjectStore for Store {
         Ok(out)
     }
 
-    fn omap_header(&self, hold: Hold, object: &HObject) -> Read<Bytes> {
+    fn omap_header(&self, hold: Hold, object: &ObjectId) -> Read<Bytes> {
         let (eye, onode) = self.look(hold, object)?;
         match onode.filter(|o| o.omap) {
             None => Ok(Bytes::new()),
@@ -147,7 +147,7 @@ impl ObjectStore for Store {
         }
     }
 
-    fn omap_scan(&self, hold: Hold, object: &HObject, range: Range<'_>, limit: Limit) -> Read<Page> {
+    fn omap_scan(&self, hold: Hold, object: &ObjectId, range: Range<'_>, limit: Limit) -> Read<Page> {
         let (eye, onode) = self.look(hold, object)?;
         let mut collect = Collect::new(limit);
         if let Some(o) = onode.filter(|o| o.omap) {
@@ -157,7 +157,7 @@ impl ObjectStore for Store {
         Ok(collect.page)
     }
 
-    fn omap_get(&self, hold: Hold, object: &HObject, names: &[Bytes]) -> Read<Vec<(Bytes, Bytes)>> {
+    fn omap_get(&self, hold: Hold, object: &ObjectId, names: &[Bytes]) -> Read<Vec<(Bytes, Bytes)>> {
         let (eye, onode) = self.look(hold, object)?;
         let Some(o) = onode.filter(|o| o.omap) else { return Ok(Vec::new()) };
         let (mut out, mut wishes) = (Vec::new(), Vec::new());
@@ -172,18 +172,17 @@ impl ObjectStore for Store {
         Ok(out)
     }
 
-    fn list(&self, hold: Hold, from: &HObject, to: &HObject, max: usize) -> Read<Vec<HObject>> {
+    fn list(&self, hold: Hold, shard: ShardId, from: &ObjectId, to: &ObjectId, max: usize) -> Read<Vec<ObjectId>> {
         if !self.ready() {
             return not_open();
         }
-        let changes = |m: &Mutation| crate::exec::objects_of(m).iter().any(Option::is_some);
-        self.not_waiting(|t| t.mutations.iter().any(changes))?;
+        self.not_waiting(|t| !t.objects.is_empty())?;
         let eye = self.eye(Owner::Hold(hold));
         let (start, end) = (keys::name(from), keys::name(to));
         let mut out = Vec::new();
         if start < end && max > 0 {
             eye.view(None).scan(&start, Some(&end), |key, _| {
-                out.extend(keys::object(key));
+                out.extend(keys::object(key).filter(|object| object.shard == shard));
                 if out.len() < max { Step::More } else { Step::Enough }
             })?;
         }
@@ -220,7 +219,9 @@ impl ObjectStore for Store {
             from = next;
         }
     }
+}
 
+impl ObjectStore for Store {
     fn fetch(&mut self, hold: Hold, wish: Wish) {
         self.fetch_for(Owner::Hold(hold), wish);
     }
@@ -229,14 +230,14 @@ impl ObjectStore for Store {
         self.holds.remove(&Owner::Hold(hold));
     }
 
-    fn rehearse(&self, hold: Hold, mutations: &[Mutation]) -> Read<()> {
-        if !mutations.iter().any(crate::exec::may_read) {
+    fn rehearse(&self, hold: Hold, objects: &[ObjectChanges]) -> Read<()> {
+        if !objects.iter().flat_map(|o| &o.changes).any(crate::exec::may_read) {
             return Ok(());
         }
-        for object in mutations.iter().flat_map(crate::exec::objects_of).flatten() {
+        for object in crate::exec::objects_of(objects) {
             self.look(hold, object)?;
         }
-        Run::rehearse(self.eye(Owner::Hold(hold)), mutations)
+        Run::rehearse(self.eye(Owner::Hold(hold)), objects)
     }
 
     fn submit(&mut self, transaction: Transaction, ticket: Ticket) -> Result<(), Refused> {

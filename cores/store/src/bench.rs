@@ -6,10 +6,10 @@ use crate::index::delta::Delta;
 use crate::index::keys;
 use bytes::Bytes;
 use objectstore::Read;
-use types::HObject;
+use types::ObjectId;
 
 /// The key of an object in the index.
-pub fn key(object: &HObject) -> Bytes {
+pub fn key(object: &ObjectId) -> Bytes {
     keys::name(object)
 }
 

@@ -210,7 +210,8 @@ impl Patch {
         if self.blocks.spilled() { self.blocks.capacity() * size_of::<Block>() } else { 0 }
     }
 
-    /// Two masks, then runs of blocks whose places follow each other: u8 count, u64 place, checksums.
+    /// Two masks, then runs of blocks whose places follow each other: u8 count, u64 place, checksums. A block is unset, a hole (`set`) or data
+    /// (both masks); `data` without `set` is kept for blocks of a packed unit.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.set.to_le_bytes());
         out.extend_from_slice(&self.data.to_le_bytes());
@@ -226,11 +227,14 @@ impl Patch {
 
     pub(crate) fn decode(r: &mut Reader<'_>) -> Result<Self> {
         let (set, data) = (r.u16()?, r.u16()?);
+        if data & !set != 0 {
+            return Err(DecodeError::Invalid("range with packed blocks, which this program does not know"));
+        }
         let want = data.count_ones() as usize;
         let mut blocks = SmallVec::with_capacity(want);
         while blocks.len() < want {
             let (n, place) = (usize::from(r.u8()?), Place(r.u64()?));
-            if n == 0 || n > want - blocks.len() || data & !set != 0 || !place.holds(len32(n)) {
+            if n == 0 || n > want - blocks.len() || !place.holds(len32(n)) {
                 return Err(DecodeError::Invalid("extents of a range"));
             }
             for i in 0..n as u64 {

@@ -14,14 +14,14 @@ use std::borrow::Borrow;
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{BuildHasher, Hash};
-use types::HObject;
+use types::ObjectId;
 
 mod growth;
 
 use growth::Growth;
 
 /// Hashes an object's name, with the same result in every run.
-pub(crate) fn hash_object(object: &HObject) -> u64 {
+pub(crate) fn hash_object(object: &ObjectId) -> u64 {
     FixedState::with_seed(0).hash_one(object)
 }
 
@@ -460,7 +460,7 @@ type Leaving<K, V> = hashbrown::hash_map::IntoIter<K, V>;
 
 /// The cache of onodes. Boxed: a table that doubles takes new memory for all its slots, and new memory is dear (see
 /// [`growth`]).
-pub(crate) type OnodeCache = Generations<Box<HObject>, Box<Known>>;
+pub(crate) type OnodeCache = Generations<ObjectId, Box<Known>>;
 /// The cache of ranges: the places of an object's blocks by onode and range, with the number of flips when they were
 /// read. The first range is with the onode.
 pub(crate) type RangeCache = Generations<Extent, (u64, Patch)>;
@@ -684,13 +684,14 @@ mod tests {
         assert_ne!(cache.get(5001, 1).expect("is there").bytes().as_ptr(), hot, "it has moved");
         cache.resize(8 * BLOCK, 0);
         assert!(cache.bytes() <= 8 * BLOCK && cache.queues[Line::Streams as usize].bytes <= BLOCK / 2);
+        let name = |hash| ObjectId::whole(types::HObject::start_of_hash(1, hash));
         let mut onodes = OnodeCache::new(20);
         for i in 0..100 {
-            onodes.put(Box::new(HObject::start_of_hash(1, i)), Box::new(Known { key: Bytes::new(), onode: None, first: None }));
-            onodes.get(&HObject::start_of_hash(1, 0));
+            onodes.put(name(i), Box::new(Known { key: Bytes::new(), onode: None, first: None }));
+            onodes.get(&name(0));
             assert!(onodes.young.len() + onodes.old.len() <= 20);
         }
-        assert!(onodes.get(&HObject::start_of_hash(1, 0)).is_some());
+        assert!(onodes.get(&name(0)).is_some());
     }
 
     #[test]

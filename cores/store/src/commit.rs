@@ -3,18 +3,18 @@
 use crate::block::{BLOCK, LARGE, Patch, Place, Where};
 use crate::cache::{Known, hash_object};
 use crate::checked::Checked;
-use crate::exec::{Plan, Run, Stalled, objects_of, only_removes, size_of};
+use crate::exec::{Plan, Run, Stalled, objects_of, size_of};
 use crate::fetch::Owner;
 use crate::index::delta::Delta;
 use crate::io::{DATA, Purpose};
-use crate::journal::group::{self, Header, Outgoing, RECORD_HEAD, RecordHead};
+use crate::journal::group::{self, Header, Outgoing, RecordHead};
 use crate::journal::staged::Staged;
 use crate::read::{Eye, plain};
 use crate::space::alloc::{Kind, Run as BlockRun};
 use crate::store::Store;
 use bytes::Bytes;
 use node::{Buf, Level, Mono};
-use objectstore::{Event, Mutation, Refused, Ticket, Transaction, Unread};
+use objectstore::{Event, ObjectChange, Refused, Ticket, Transaction, Unread};
 use std::collections::BTreeSet;
 use types::{Rope, SpgId};
 
@@ -81,7 +81,7 @@ impl Store {
         if index + journalled + 2 * BLOCK as u64 > largest {
             return Err(Refused::TooLarge);
         }
-        if !only_removes(&transaction) && !self.has_room(blocks, index) {
+        if !transaction.only_removes() && !self.has_room(blocks, index) {
             return Err(Refused::NoSpace);
         }
         if !self.crowded() && !self.behind_stalled(&transaction) && self.room_to_move(blocks) {
@@ -262,33 +262,26 @@ impl Store {
                 _ => place,
             }),
         }
-        let head = RecordHead {
-            seq,
-            scope: transaction.scope,
-            version: transaction.version,
-            reqid: transaction.reqid,
-            next_id: plan.next_id,
-            data_blocks: blocks,
-        };
+        let head = RecordHead { seq, scope: transaction.scope, next_id: plan.next_id, data_blocks: blocks, parts: 0 };
         let mut meta = Vec::with_capacity(512);
-        head.encode(&mut meta);
+        head.encode(self.sb.version, &mut meta);
         plan.delta.encode(&mut meta);
         group::finish(&mut meta);
         let meta = Bytes::from(meta);
-        self.active.apply(&meta.slice(RECORD_HEAD..), |_| ()).expect("our own encoding");
+        self.active.apply(&meta.slice(group::record_head(self.sb.version)..), |_| ()).expect("our own encoding");
         let next_id = std::mem::replace(&mut self.next_id, plan.next_id);
         self.next_seq = seq + 1;
         let after = self.note_objects(&plan, seq, transaction.scope, large);
         self.ranges.get_mut().follow(&plan.delta.extents, self.epoch);
         for (object, mut known) in plan.objects {
             self.know_first(&mut known, &plan.delta, next_id);
-            self.onodes.borrow_mut().put(Box::new(object), Box::new(known));
+            self.onodes.borrow_mut().put(object, Box::new(known));
         }
         self.promised += u64::from(blocks);
         if large {
             self.replaced += plan.replaced;
         }
-        self.may_free |= transaction.mutations.iter().any(frees);
+        self.may_free |= transaction.objects.iter().flat_map(|o| &o.changes).any(frees);
         let writes = match runs {
             Some(runs) => {
                 self.host_gave(self.alloc.beyond - beyond);
@@ -434,8 +427,15 @@ impl Store {
             .map(|seq| Outgoing { meta: self.pending[seq].meta.clone(), data: self.records.outgoing(*seq) })
             .collect();
         let (incarnation, uuid) = (self.sb.incarnation, self.sb.uuid);
-        let mut header =
-            Header { uuid, incarnation, lsn: self.lsn + 1, chain: self.chain, durable: self.durable, ..Header::default() };
+        let mut header = Header {
+            version: self.sb.version,
+            uuid,
+            incarnation,
+            lsn: self.lsn + 1,
+            chain: self.chain,
+            durable: self.durable,
+            ..Header::default()
+        };
         let (buf, starts) = group::build(&mut header, &outgoing);
         assert_eq!(buf.len() as u64, blocks * BLOCK as u64);
         let bytes = buf.freeze();
@@ -529,13 +529,13 @@ fn on_disk(place: Place, runs: &[BlockRun]) -> Place {
     unreachable!("the runs are as long as what is staged")
 }
 
-/// Whether a mutation is likely to give space back.
-fn frees(mutation: &Mutation) -> bool {
-    use Mutation::{OmapClear, OmapRemoveRange, Remove, Truncate, Zero};
-    matches!(mutation, Remove(_) | Truncate(..) | Zero(..) | OmapClear(_) | OmapRemoveRange(..))
+/// Whether a change is likely to give space back.
+fn frees(change: &ObjectChange) -> bool {
+    use ObjectChange::{OmapClear, OmapRemoveRange, Remove, Truncate, Zero};
+    matches!(change, Remove | Truncate(_) | Zero(..) | OmapClear | OmapRemoveRange(..))
 }
 
 /// A transaction's objects, as numbers.
 fn hashes(transaction: &Transaction) -> Vec<u64> {
-    transaction.mutations.iter().flat_map(objects_of).flatten().map(|o| hash_object(&plain(o))).collect()
+    objects_of(&transaction.objects).map(|o| hash_object(&plain(o))).collect()
 }

@@ -11,8 +11,8 @@ use crate::onode::Onode;
 use crate::read::{Eye, all_there, gather, plain};
 use bytes::Bytes;
 use node::Buf;
-use objectstore::{Mutation, Read, Ticket, Transaction, Unread};
-use types::{HObject, Rope, SpgId};
+use objectstore::{MetaChange, ObjectChange, ObjectChanges, Read, Ticket, Transaction, Unread};
+use types::{ObjectId, Rope, SpgId};
 
 /// Largest size of an object, in bytes.
 pub(crate) const LARGEST_OBJECT: u64 = 1 << 46;
@@ -36,7 +36,7 @@ pub(crate) struct Stalled {
 
 /// An object in a transaction.
 struct Touched {
-    object: HObject,
+    object: ObjectId,
     known: Known,
     dirty: bool,
 }
@@ -46,7 +46,7 @@ pub(crate) struct Plan {
     pub(crate) delta: Delta,
     pub(crate) staged: Staged,
     /// Objects as they are afterwards.
-    pub(crate) objects: Vec<(HObject, Known)>,
+    pub(crate) objects: Vec<(ObjectId, Known)>,
     pub(crate) next_id: u64,
     /// Blocks at most that were there before and are written as a whole.
     pub(crate) replaced: u64,
@@ -75,20 +75,18 @@ impl<'a> Run<'a> {
     /// Carries `transaction` out over what `eye` sees.
     pub(crate) fn carry_out(eye: Eye<'a>, transaction: &Transaction) -> Read<Plan> {
         let mut run = Self::new(eye, false);
-        for mutation in &transaction.mutations {
-            run.mutate(&transaction.scope, mutation)?;
+        for changes in &transaction.objects {
+            run.change_object(changes, |_| true)?;
         }
+        transaction.meta.iter().for_each(|change| run.change_meta(&transaction.scope, change));
         Ok(run.finish())
     }
 
-    /// What carrying `mutations` out would miss, or find damaged.
-    pub(crate) fn rehearse(eye: Eye<'a>, mutations: &[Mutation]) -> Read<()> {
+    /// What carrying out changes of `objects` would miss, or find damaged.
+    pub(crate) fn rehearse(eye: Eye<'a>, objects: &[ObjectChanges]) -> Read<()> {
         let mut run = Self::new(eye, true);
         // Keys are neither read nor do they lead anywhere.
-        for mutation in mutations.iter().filter(|m| changes_data(m)) {
-            run.mutate(&SpgId::default(), mutation)?;
-        }
-        Ok(())
+        objects.iter().try_for_each(|changes| run.change_object(changes, changes_data))
     }
 
     fn new(eye: Eye<'a>, rehearsal: bool) -> Self {
@@ -107,45 +105,60 @@ impl<'a> Run<'a> {
         Plan { delta: self.delta, staged: self.staged, objects, next_id: self.next_id, replaced: self.replaced }
     }
 
-    fn mutate(&mut self, scope: &SpgId, mutation: &Mutation) -> Read<()> {
-        match mutation {
-            Mutation::Create(o) => drop(self.change(o)?),
-            Mutation::Write(o, offset, data) => self.write(o, *offset, data)?,
-            Mutation::Zero(o, offset, len) => self.zero(o, *offset, *len)?,
-            Mutation::Truncate(o, size) => self.truncate(o, *size)?,
-            Mutation::Remove(o) => self.remove(o)?,
-            Mutation::SetInfo(o, info) => self.change(o)?.info = info.clone(),
-            Mutation::Clone(from, to) => self.clone_object(from, to)?,
-            Mutation::MetaSet(key, value) => self.delta.keys.put(keys::meta(scope, key), Some(value.clone())),
-            Mutation::MetaRemove(key) => self.delta.keys.put(keys::meta(scope, key), None),
-            Mutation::MetaRemoveRange(from, to) => {
-                self.delta.keys.remove_range(keys::meta(scope, from), keys::meta(scope, to));
-            }
-            Mutation::SetXattr(..) | Mutation::RemoveXattr(..) | Mutation::ClearXattrs(_) => self.xattrs(mutation)?,
-            Mutation::OmapHeader(..)
-            | Mutation::OmapSet(..)
-            | Mutation::OmapRemove(..)
-            | Mutation::OmapRemoveRange(..)
-            | Mutation::OmapClear(_) => self.omap(mutation)?,
+    fn change_meta(&mut self, scope: &SpgId, change: &MetaChange) {
+        let keys = &mut self.delta.keys;
+        match change {
+            MetaChange::Set(key, value) => keys.put(keys::meta(scope, key), Some(value.clone())),
+            MetaChange::Remove(key) => keys.put(keys::meta(scope, key), None),
+            MetaChange::RemoveRange(from, to) => keys.remove_range(keys::meta(scope, from), keys::meta(scope, to)),
+        }
+    }
+
+    /// Carries out those changes of one object that are `wanted`.
+    fn change_object(&mut self, changes: &ObjectChanges, wanted: impl Fn(&ObjectChange) -> bool) -> Read<()> {
+        let mut wanted = changes.changes.iter().filter(|change| wanted(change)).peekable();
+        if wanted.peek().is_none() {
+            return Ok(());
+        }
+        let at = self.touch(&changes.object)?;
+        wanted.try_for_each(|change| self.apply(at, change))
+    }
+
+    /// Carries one change out, of the object that is at place `at` among those that were touched.
+    fn apply(&mut self, at: usize, change: &ObjectChange) -> Read<()> {
+        match change {
+            ObjectChange::Create => drop(self.change(at)),
+            ObjectChange::Write(offset, data) => self.write(at, *offset, data)?,
+            ObjectChange::Zero(offset, len) => self.zero(at, *offset, *len)?,
+            ObjectChange::Truncate(size) => self.truncate(at, *size)?,
+            ObjectChange::Remove => self.remove(at),
+            ObjectChange::SetInfo(info) => self.change(at).info = info.clone(),
+            ObjectChange::CloneOf(source) => self.clone_object(source, at)?,
+            ObjectChange::SetXattr(..) | ObjectChange::RemoveXattr(_) | ObjectChange::ClearXattrs => self.xattrs(at, change),
+            ObjectChange::OmapHeader(_)
+            | ObjectChange::OmapSet(_)
+            | ObjectChange::OmapRemove(_)
+            | ObjectChange::OmapRemoveRange(..)
+            | ObjectChange::OmapClear => self.omap(at, change),
         }
         Ok(())
     }
 
-    fn xattrs(&mut self, mutation: &Mutation) -> Read<()> {
-        match mutation {
-            Mutation::SetXattr(o, name, value) => {
-                let onode = self.change(o)?;
+    fn xattrs(&mut self, at: usize, change: &ObjectChange) {
+        match change {
+            ObjectChange::SetXattr(name, value) => {
+                let onode = self.change(at);
                 onode.xattrs = true;
                 let key = keys::inner(onode.id, keys::XATTR, name);
                 self.delta.keys.put(key, Some(value.clone()));
             }
-            Mutation::RemoveXattr(o, name) => {
-                if let Some(id) = self.id(o)? {
+            ObjectChange::RemoveXattr(name) => {
+                if let Some(id) = self.id(at) {
                     self.delta.keys.put(keys::inner(id, keys::XATTR, name), None);
                 }
             }
-            Mutation::ClearXattrs(o) => {
-                let onode = self.change(o)?;
+            ObjectChange::ClearXattrs => {
+                let onode = self.change(at);
                 let (had, id) = (std::mem::take(&mut onode.xattrs), onode.id);
                 if had {
                     self.clear(id, keys::XATTR, keys::XATTR);
@@ -153,37 +166,36 @@ impl<'a> Run<'a> {
             }
             _ => unreachable!("only attributes come here"),
         }
-        Ok(())
     }
 
-    fn omap(&mut self, mutation: &Mutation) -> Read<()> {
-        match mutation {
-            Mutation::OmapHeader(o, header) => {
-                let onode = self.change(o)?;
+    fn omap(&mut self, at: usize, change: &ObjectChange) {
+        match change {
+            ObjectChange::OmapHeader(header) => {
+                let onode = self.change(at);
                 onode.omap = true;
                 let key = keys::inner(onode.id, keys::HEADER, b"");
                 self.delta.keys.put(key, Some(header.clone()));
             }
-            Mutation::OmapSet(o, entries) => {
-                let onode = self.change(o)?;
+            ObjectChange::OmapSet(entries) => {
+                let onode = self.change(at);
                 onode.omap |= !entries.is_empty();
                 let id = onode.id;
                 for (key, value) in entries {
                     self.delta.keys.put(keys::inner(id, keys::OMAP, key), Some(value.clone()));
                 }
             }
-            Mutation::OmapRemove(o, names) => {
-                if let Some(id) = self.id(o)? {
+            ObjectChange::OmapRemove(names) => {
+                if let Some(id) = self.id(at) {
                     names.iter().for_each(|k| self.delta.keys.put(keys::inner(id, keys::OMAP, k), None));
                 }
             }
-            Mutation::OmapRemoveRange(o, from, to) => {
-                if let Some(id) = self.id(o)? {
+            ObjectChange::OmapRemoveRange(from, to) => {
+                if let Some(id) = self.id(at) {
                     self.delta.keys.remove_range(keys::inner(id, keys::OMAP, from), keys::inner(id, keys::OMAP, to));
                 }
             }
-            Mutation::OmapClear(o) => {
-                let onode = self.change(o)?;
+            ObjectChange::OmapClear => {
+                let onode = self.change(at);
                 let (had, id) = (std::mem::take(&mut onode.omap), onode.id);
                 if had {
                     self.clear(id, keys::HEADER, keys::OMAP);
@@ -191,7 +203,6 @@ impl<'a> Run<'a> {
             }
             _ => unreachable!("only the omap comes here"),
         }
-        Ok(())
     }
 
     /// Removes the sections `first..=last` below an id.
@@ -199,7 +210,8 @@ impl<'a> Run<'a> {
         self.delta.keys.remove_range(keys::inner(id, first, b""), keys::inner(id, last + 1, b""));
     }
 
-    fn touch(&mut self, object: &HObject) -> Read<usize> {
+    /// The place of an object among those that were touched, which it joins.
+    fn touch(&mut self, object: &ObjectId) -> Read<usize> {
         let object = plain(object);
         if let Some(at) = self.objects.iter().position(|t| t.object == *object) {
             return Ok(at);
@@ -210,28 +222,26 @@ impl<'a> Run<'a> {
     }
 
     /// The object, which is created if it does not exist.
-    fn change(&mut self, object: &HObject) -> Read<&mut Onode> {
-        let at = self.touch(object)?;
+    fn change(&mut self, at: usize) -> &mut Onode {
         let touched = &mut self.objects[at];
         touched.dirty = true;
-        Ok(touched.known.onode.get_or_insert_with(|| {
+        touched.known.onode.get_or_insert_with(|| {
             self.next_id += 1;
             Onode { id: self.next_id - 1, ..Onode::default() }
-        }))
+        })
     }
 
-    fn id(&mut self, object: &HObject) -> Read<Option<u64>> {
-        let at = self.touch(object)?;
-        Ok(self.objects[at].known.onode.as_ref().map(|o| o.id))
+    fn id(&self, at: usize) -> Option<u64> {
+        self.objects[at].known.onode.as_ref().map(|o| o.id)
     }
 
-    fn content(&self, id: u64, block: u64, object: &HObject) -> Read<Content> {
+    fn content(&self, id: u64, block: u64, at: usize) -> Read<Content> {
         let patch = self.eye.view(Some(&self.delta)).extents((id, (block / RANGE) as u32))?;
         let Cell::Data(found) = patch.get((block % RANGE) as u32) else { return Ok(Content::Zeros) };
         if let Where::Staged(index) = found.place.place() {
             return Ok(Content::Bytes(self.staged.get(index).expect("staged by this transaction").bytes().clone()));
         }
-        match self.eye.blocks(found, 1, &|| object.to_string(), block * BLOCK as u64) {
+        match self.eye.blocks(found, 1, &|| self.objects[at].object.to_string(), block * BLOCK as u64) {
             Ok(run) => Ok(Content::Bytes(run.bytes().slice(..BLOCK))),
             // Damaged data stays damaged, whatever is written beside it in its block.
             Err(Unread::Damaged(_)) if !self.rehearsal => Ok(Content::Bad),
@@ -260,7 +270,7 @@ impl<'a> Run<'a> {
     /// Changes part of one block: `piece` (none: zeros) from `from` to `to` within it. `size` is the object's before.
     fn merge(
         &mut self,
-        object: &HObject,
+        at: usize,
         (id, size): (u64, u64),
         block: u64,
         (from, to): (usize, usize),
@@ -268,7 +278,7 @@ impl<'a> Run<'a> {
     ) -> Read<()> {
         let start = block * BLOCK as u64;
         let needs_old = (from > 0 && start < size) || start + (to as u64) < size;
-        let old = if needs_old { self.content(id, block, object)? } else { Content::Zeros };
+        let old = if needs_old { self.content(id, block, at)? } else { Content::Zeros };
         let mut buf = Buf::zeroed(BLOCK);
         match old {
             Content::Bad => {
@@ -287,8 +297,8 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn write(&mut self, object: &HObject, offset: u64, data: &Rope) -> Read<()> {
-        let onode = self.change(object)?;
+    fn write(&mut self, at: usize, offset: u64, data: &Rope) -> Read<()> {
+        let onode = self.change(at);
         let (id, size, end) = (onode.id, onode.size, offset + data.len() as u64);
         onode.size = size.max(end);
         if data.is_empty() {
@@ -299,13 +309,13 @@ impl<'a> Run<'a> {
         if !offset.is_multiple_of(B) {
             let to = B.min(end - first * B) as usize;
             let from = (offset % B) as usize;
-            self.merge(object, (id, size), first, (from, to), Some(data.slice(0, to - from)))?;
+            self.merge(at, (id, size), first, (from, to), Some(data.slice(0, to - from)))?;
             first += 1;
         }
         if first <= last && !end.is_multiple_of(B) {
-            let at = last * B;
-            let piece = data.slice((at - offset) as usize, (end - at) as usize);
-            self.merge(object, (id, size), last, (0, (end - at) as usize), Some(piece))?;
+            let start = last * B;
+            let piece = data.slice((start - offset) as usize, (end - start) as usize);
+            self.merge(at, (id, size), last, (0, (end - start) as usize), Some(piece))?;
             if last == first {
                 return Ok(());
             }
@@ -323,29 +333,29 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn zero(&mut self, object: &HObject, offset: u64, len: u64) -> Read<()> {
-        let onode = self.change(object)?;
+    fn zero(&mut self, at: usize, offset: u64, len: u64) -> Read<()> {
+        let onode = self.change(at);
         let (id, size) = (onode.id, onode.size);
         let end = offset.saturating_add(len).min(size);
         if offset < end {
             // Behind the end all is zero already, so the last block may go as a whole.
             let end = if end == size { blocks(size) * BLOCK as u64 } else { end };
-            self.clear_data(object, (id, size), offset, end)?;
+            self.clear_data(at, (id, size), offset, end)?;
         }
         Ok(())
     }
 
     /// Makes `offset..end` read as zeros.
-    fn clear_data(&mut self, object: &HObject, (id, size): (u64, u64), offset: u64, end: u64) -> Read<()> {
+    fn clear_data(&mut self, at: usize, (id, size): (u64, u64), offset: u64, end: u64) -> Read<()> {
         const B: u64 = BLOCK as u64;
         let (mut first, mut stop) = (offset / B, end / B);
         if !offset.is_multiple_of(B) {
             let to = B.min(end - first * B) as usize;
-            self.merge(object, (id, size), first, ((offset % B) as usize, to), None)?;
+            self.merge(at, (id, size), first, ((offset % B) as usize, to), None)?;
             first += 1;
         }
         if stop >= first && !end.is_multiple_of(B) {
-            self.merge(object, (id, size), stop, (0, (end % B) as usize), None)?;
+            self.merge(at, (id, size), stop, (0, (end % B) as usize), None)?;
         }
         stop = stop.max(first);
         // Whole ranges in one go, the rest block by block.
@@ -359,20 +369,19 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn truncate(&mut self, object: &HObject, size: u64) -> Read<()> {
-        let onode = self.change(object)?;
+    fn truncate(&mut self, at: usize, size: u64) -> Read<()> {
+        let onode = self.change(at);
         let (id, old) = (onode.id, onode.size);
         onode.size = size;
         if size < old {
-            self.clear_data(object, (id, old), size, blocks(old) * BLOCK as u64)?;
+            self.clear_data(at, (id, old), size, blocks(old) * BLOCK as u64)?;
         }
         Ok(())
     }
 
-    fn remove(&mut self, object: &HObject) -> Read<()> {
-        let at = self.touch(object)?;
+    fn remove(&mut self, at: usize) {
         let touched = &mut self.objects[at];
-        let Some(onode) = touched.known.onode.take() else { return Ok(()) };
+        let Some(onode) = touched.known.onode.take() else { return };
         // What comes in its place has an id, and blocks, of its own.
         touched.known.first = None;
         touched.dirty = true;
@@ -382,17 +391,16 @@ impl<'a> Run<'a> {
         if onode.xattrs || onode.omap {
             self.delta.keys.remove_range(keys::inner_start(onode.id), keys::inner_start(onode.id + 1));
         }
-        Ok(())
     }
 
-    fn clone_object(&mut self, from: &HObject, to: &HObject) -> Read<()> {
+    fn clone_object(&mut self, from: &ObjectId, to: usize) -> Read<()> {
         let at = self.touch(from)?;
         let Some(source) = self.objects[at].known.onode.clone() else { return Ok(()) };
-        if plain(from) == plain(to) {
+        if at == to {
             return Ok(());
         }
-        self.remove(to)?;
-        let target = self.change(to)?;
+        self.remove(to);
+        let target = self.change(to);
         let id = target.id;
         *target = Onode { id, ..source.clone() };
         self.clone_inner(&source, id)?;
@@ -413,7 +421,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn clone_data(&mut self, source: &Onode, id: u64, object: &HObject) -> Read<()> {
+    fn clone_data(&mut self, source: &Onode, id: u64, object: &ObjectId) -> Read<()> {
         let mut wishes = Vec::new();
         let mut found = Vec::new();
         let view = self.eye.view(Some(&self.delta));
@@ -443,7 +451,7 @@ impl<'a> Run<'a> {
     }
 
     /// A block of a clone's source that lies in the journal: staged again, as records refer only to their own blocks there.
-    fn copied(&mut self, block: Block, object: &HObject, at: u64, wishes: &mut Vec<u64>) -> Read<Option<Cell>> {
+    fn copied(&mut self, block: Block, object: &ObjectId, at: u64, wishes: &mut Vec<u64>) -> Read<Option<Cell>> {
         match self.eye.blocks(block, 1, &|| object.to_string(), at * BLOCK as u64) {
             Ok(run) => {
                 let index = self.staged.push(run.bytes().slice(..BLOCK).into());
@@ -455,83 +463,82 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Whether a transaction only removes, so that it is taken whatever the space.
-pub(crate) fn only_removes(transaction: &Transaction) -> bool {
-    transaction.mutations.iter().all(|m| match m {
-        Mutation::Create(_) | Mutation::SetXattr(..) | Mutation::OmapHeader(..) | Mutation::OmapSet(..) | Mutation::Clone(..) => {
-            false
-        }
-        Mutation::Write(_, _, data) => data.is_empty(),
-        _ => true,
-    })
-}
-
-/// Whether a mutation changes data, and not only keys or the record.
-fn changes_data(mutation: &Mutation) -> bool {
-    use Mutation::*;
-    matches!(mutation, Create(_) | Write(..) | Zero(..) | Truncate(..) | Remove(_) | Clone(..))
+/// Whether a change is of data, and not only of keys or the record.
+fn changes_data(change: &ObjectChange) -> bool {
+    use ObjectChange::*;
+    matches!(change, Create | Write(..) | Zero(..) | Truncate(_) | Remove | CloneOf(_))
 }
 
 /// Whether what was there before may have to be read to carry it out: a block of which a part changes, what a clone copies.
-pub(crate) fn may_read(mutation: &Mutation) -> bool {
+pub(crate) fn may_read(change: &ObjectChange) -> bool {
     let aligned = |at: u64| at.is_multiple_of(BLOCK as u64);
-    match mutation {
-        Mutation::Write(_, offset, data) => !aligned(*offset) || !aligned(data.len() as u64),
-        Mutation::Zero(_, offset, len) => !aligned(*offset) || !aligned(*len),
-        Mutation::Truncate(_, size) => !aligned(*size),
-        Mutation::Clone(..) => true,
+    match change {
+        ObjectChange::Write(offset, data) => !aligned(*offset) || !aligned(data.len() as u64),
+        ObjectChange::Zero(offset, len) => !aligned(*offset) || !aligned(*len),
+        ObjectChange::Truncate(size) => !aligned(*size),
+        ObjectChange::CloneOf(_) => true,
         _ => false,
     }
 }
 
-/// Objects that a mutation reads or changes.
-pub(crate) fn objects_of(mutation: &Mutation) -> [Option<&HObject>; 2] {
-    match mutation {
-        Mutation::Clone(from, to) => [Some(from), Some(to)],
-        Mutation::Create(o)
-        | Mutation::Write(o, ..)
-        | Mutation::Zero(o, ..)
-        | Mutation::Truncate(o, _)
-        | Mutation::Remove(o)
-        | Mutation::SetInfo(o, _)
-        | Mutation::SetXattr(o, ..)
-        | Mutation::RemoveXattr(o, _)
-        | Mutation::ClearXattrs(o)
-        | Mutation::OmapHeader(o, _)
-        | Mutation::OmapSet(o, _)
-        | Mutation::OmapRemove(o, _)
-        | Mutation::OmapRemoveRange(o, ..)
-        | Mutation::OmapClear(o) => [Some(o), None],
-        Mutation::MetaSet(..) | Mutation::MetaRemove(_) | Mutation::MetaRemoveRange(..) => [None, None],
+/// Objects that changes read or change.
+pub(crate) fn objects_of(objects: &[ObjectChanges]) -> impl Iterator<Item = &ObjectId> {
+    objects.iter().flat_map(|o| {
+        let sources = o.changes.iter().filter_map(|change| match change {
+            ObjectChange::CloneOf(source) => Some(source),
+            _ => None,
+        });
+        std::iter::once(&o.object).chain(sources)
+    })
+}
+
+/// Blocks of data and bytes of index that it takes, if it is not larger than the store can take at all.
+type Size = Option<(u64, u64)>;
+
+fn size_of_change(change: &ObjectChange) -> Size {
+    let (data, index, fits) = match change {
+        ObjectChange::Write(offset, bytes) => {
+            let end = offset.checked_add(bytes.len() as u64)?;
+            (blocks(bytes.len() as u64) + 1, 64 + bytes.len() / 512, end <= LARGEST_OBJECT)
+        }
+        ObjectChange::Zero(..) => (2, 256, true),
+        ObjectChange::Truncate(size) => (1, 256, *size <= LARGEST_OBJECT),
+        ObjectChange::SetInfo(v) | ObjectChange::OmapHeader(v) => (0, v.len(), true),
+        ObjectChange::SetXattr(k, v) => (0, k.len() + v.len() + 64, k.len() <= keys::LONGEST),
+        ObjectChange::OmapSet(entries) => {
+            let bytes = entries.iter().map(|(k, v)| k.len() + v.len() + 32).sum();
+            (0, bytes, entries.iter().all(|(k, _)| k.len() <= keys::LONGEST))
+        }
+        ObjectChange::OmapRemove(names) => (0, names.iter().map(|k| k.len() + 32).sum(), true),
+        ObjectChange::CloneOf(source) => (0, 64 + size_of_name(source), true),
+        _ => (0, 64, true),
+    };
+    fits.then_some((data, index as u64))
+}
+
+fn size_of_name(object: &ObjectId) -> usize {
+    2 * object.name.len() + object.key.len() + object.nspace.len() + 105
+}
+
+fn size_of_meta(change: &MetaChange) -> Size {
+    match change {
+        MetaChange::Set(k, v) => (k.len() <= keys::LONGEST).then_some((0, (k.len() + v.len() + 64) as u64)),
+        MetaChange::Remove(_) | MetaChange::RemoveRange(..) => Some((0, 64)),
     }
 }
 
 /// At most how many blocks of data and bytes of index a transaction takes; none if it is larger than the store can take at all.
-pub(crate) fn size_of(transaction: &Transaction) -> Option<(u64, u64)> {
+pub(crate) fn size_of(transaction: &Transaction) -> Size {
     let (mut data, mut index) = (0, 256);
-    for mutation in &transaction.mutations {
-        let (d, i, fits) = match mutation {
-            Mutation::Write(_, offset, bytes) => {
-                let end = offset.checked_add(bytes.len() as u64)?;
-                (blocks(bytes.len() as u64) + 1, 64 + bytes.len() / 512, end <= LARGEST_OBJECT)
-            }
-            Mutation::Zero(..) => (2, 256, true),
-            Mutation::Truncate(_, size) => (1, 256, *size <= LARGEST_OBJECT),
-            Mutation::SetInfo(_, v) | Mutation::OmapHeader(_, v) => (0, v.len(), true),
-            Mutation::SetXattr(_, k, v) | Mutation::MetaSet(k, v) => (0, k.len() + v.len() + 64, k.len() <= keys::LONGEST),
-            Mutation::OmapSet(_, entries) => {
-                let bytes = entries.iter().map(|(k, v)| k.len() + v.len() + 32).sum();
-                (0, bytes, entries.iter().all(|(k, _)| k.len() <= keys::LONGEST))
-            }
-            Mutation::OmapRemove(_, names) => (0, names.iter().map(|k| k.len() + 32).sum(), true),
-            _ => (0, 64, true),
-        };
-        if !fits {
-            return None;
-        }
-        let names: usize =
-            objects_of(mutation).iter().flatten().map(|o| 2 * o.name.len() + o.key.len() + o.nspace.len() + 96).sum();
-        (data, index) = (data + d, index + (i + names) as u64);
+    let mut add = |size: Size| {
+        let (d, i) = size?;
+        (data, index) = (data + d, index + i);
+        Some(())
+    };
+    for ObjectChanges { object, changes } in &transaction.objects {
+        let names = size_of_name(object) as u64;
+        changes.iter().try_for_each(|change| add(size_of_change(change).map(|(d, i)| (d, i + names))))?;
     }
+    transaction.meta.iter().try_for_each(|change| add(size_of_meta(change)))?;
     Some((data, index))
 }

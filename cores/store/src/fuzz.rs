@@ -7,7 +7,7 @@ use crate::index::keys;
 use crate::index::page::PageRef;
 use crate::journal::group::{self, Header};
 use crate::onode::Onode;
-use crate::superblock::Superblock;
+use crate::superblock::{Superblock, VERSION};
 use bytes::Bytes;
 use denc::Reader;
 use kernels::{SEED, crc32c};
@@ -23,7 +23,7 @@ pub fn seal_block(block: &mut [u8]) {
 
 /// A superblock with these bytes behind magic number and version.
 pub fn superblock(bytes: &[u8]) {
-    let mut block = Superblock::default().encode().to_vec();
+    let mut block = Superblock { version: VERSION, ..Superblock::default() }.encode().to_vec();
     let n = bytes.len().min(BLOCK - 16);
     block[12..12 + n].copy_from_slice(&bytes[..n]);
     seal_block(&mut block);
@@ -42,6 +42,7 @@ pub fn journal_group(bytes: &[u8]) {
     let mut num = || r.u64().unwrap_or_default();
     let (lsn, durable, counts) = (num(), num(), num());
     let mut header = Header {
+        version: 1 + u32::from(meta.len().is_multiple_of(2)),
         uuid: UUID,
         incarnation: 1,
         lsn,

@@ -18,7 +18,7 @@ use objectstore::{Damage, Read, Unread, Wish};
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
-use types::{HObject, Rope};
+use types::{HObject, ObjectId, Rope};
 
 /// The read view: a store as one owner sees it, with what was fetched for that owner.
 pub(crate) struct Eye<'a> {
@@ -95,16 +95,16 @@ impl<'a> Eye<'a> {
     }
 
     /// Gives what is known about an object: its onode and its key.
-    pub(crate) fn known(&self, object: &HObject) -> Read<Known> {
+    pub(crate) fn known(&self, object: &ObjectId) -> Read<Known> {
         self.with_known(object, |known| known.clone())
     }
 
     /// Gives an object's onode. None if there is no such object.
-    pub(crate) fn onode(&self, object: &HObject) -> Read<Option<Onode>> {
+    pub(crate) fn onode(&self, object: &ObjectId) -> Read<Option<Onode>> {
         self.with_known(object, |known| known.onode.clone())
     }
 
-    fn with_known<T>(&self, object: &HObject, use_it: impl FnOnce(&mut Known) -> T) -> Read<T> {
+    fn with_known<T>(&self, object: &ObjectId, use_it: impl FnOnce(&mut Known) -> T) -> Read<T> {
         let plain = plain(object);
         let object = &*plain;
         let mut onodes = self.store.onodes.borrow_mut();
@@ -118,13 +118,13 @@ impl<'a> Eye<'a> {
         };
         let mut known = Box::new(Known { key, onode, first: None });
         let result = use_it(&mut known);
-        onodes.put(Box::new(object.clone()), known);
+        onodes.put(object.clone(), known);
         Ok(result)
     }
 
     /// Gives the places of the blocks in an object's range. The cache of onodes has the first range of an object that
     /// was looked at before.
-    fn range(&self, object: &HObject, id: u64, range: u32) -> Read<Patch> {
+    fn range(&self, object: &ObjectId, id: u64, range: u32) -> Read<Patch> {
         let epoch = self.store.epoch;
         if range > 0 {
             let mut ranges = self.store.ranges.borrow_mut();
@@ -199,7 +199,7 @@ impl<'a> Eye<'a> {
     }
 
     /// `offset..end` of an object, which is not beyond its size.
-    pub(crate) fn data(&self, id: u64, offset: u64, end: u64, object: &HObject) -> Read<Rope> {
+    pub(crate) fn data(&self, id: u64, offset: u64, end: u64, object: &ObjectId) -> Read<Rope> {
         let (out, wishes) = (Rope::new(), Vec::new());
         let mut reading = Reading { eye: self, object, out, run: None, checksum: SEED, wishes, end, at: offset };
         while reading.at < end {
@@ -232,7 +232,7 @@ struct Run {
 /// A read on its way through an object's blocks.
 struct Reading<'a, 'b> {
     eye: &'a Eye<'b>,
-    object: &'a HObject,
+    object: &'a ObjectId,
     out: Rope,
     run: Option<Run>,
     /// The checksum of what is in `out`, as its receiver will want it.
@@ -323,9 +323,10 @@ impl Reading<'_, '_> {
 }
 
 /// The name with an empty key if the key is the name itself: both mean the same object.
-pub(crate) fn plain(object: &HObject) -> Cow<'_, HObject> {
+pub(crate) fn plain(object: &ObjectId) -> Cow<'_, ObjectId> {
     if !object.key.is_empty() && object.key == object.name {
-        return Cow::Owned(HObject { key: Bytes::new(), ..object.clone() });
+        let named = HObject { key: Bytes::new(), ..HObject::clone(&object.object) };
+        return Cow::Owned(ObjectId { object: named.into(), ..*object });
     }
     Cow::Borrowed(object)
 }

@@ -13,7 +13,9 @@ use types::Fsid;
 const MAGIC: u64 = u64::from_le_bytes(*b"NACRESTO");
 const JOURNAL_MAGIC: u64 = u64::from_le_bytes(*b"NACREJNL");
 /// Version of the disk format.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
+/// The oldest version that is opened. Opening marks the store with [`VERSION`], before anything else is written.
+pub(crate) const OLDEST: u32 = 1;
 /// Blocks of the two slots.
 pub(crate) const SLOTS: [u64; 2] = [0, 8];
 /// Most blocks of a disk (32 TiB): the sets of its blocks take memory for each 16 MiB, and a forged number must not take all there is.
@@ -27,6 +29,8 @@ pub(crate) const MOST_SKIPPED: usize = 240;
 /// See `docs/format/store.md`, section 2.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Superblock {
+    /// Version of the format, [`OLDEST`] to [`VERSION`]: of this block, and of what is written while it counts.
+    pub(crate) version: u32,
     /// Counts the writes of superblocks.
     pub(crate) generation: u64,
     pub(crate) uuid: [u8; 16],
@@ -65,7 +69,7 @@ impl Superblock {
     /// As one block.
     pub(crate) fn encode(&self) -> Buf {
         let mut out = Vec::with_capacity(BLOCK);
-        (MAGIC, VERSION).encode(&mut out);
+        (MAGIC, self.version).encode(&mut out);
         self.generation.encode(&mut out);
         out.extend_from_slice(&self.uuid);
         out.extend_from_slice(&self.fsid.0);
@@ -97,16 +101,16 @@ impl Superblock {
         let crc = crc32c(SEED, &bytes[..BLOCK - 4]).to_le_bytes();
         match r.u32() {
             _ if bytes[BLOCK - 4..] != crc => Ok(None),
-            Ok(VERSION) => {
-                let sb = Self::fields(&mut r).map_err(|e| OpenError::Corrupt(format!("superblock: {e}")))?;
+            Ok(version @ OLDEST..=VERSION) => {
+                let sb = Self::fields(version, &mut r).map_err(|e| OpenError::Corrupt(format!("superblock: {e}")))?;
                 if sb.is_sane() { Ok(Some(sb)) } else { Err(OpenError::Corrupt("superblock: a number out of range".into())) }
             }
-            Ok(found) => Err(OpenError::TooNew { found, known: VERSION }),
-            Err(_) => Ok(None),
+            Ok(found) if found > VERSION => Err(OpenError::TooNew { found, known: VERSION }),
+            _ => Ok(None),
         }
     }
 
-    fn fields(r: &mut Reader<'_>) -> Result<Self> {
+    fn fields(version: u32, r: &mut Reader<'_>) -> Result<Self> {
         let generation = r.u64()?;
         let (uuid, fsid) = (r.array()?, Fsid(r.array()?));
         let (whoami, incarnation) = (r.get()?, r.u64()?);
@@ -116,6 +120,7 @@ impl Superblock {
         let (tree, replay_at, replay_lsn, replay_chain) = (r.u64()?, r.u64()?, r.u64()?, r.u32()?);
         let (next_seq, next_id, omap_bytes, skipped) = (r.u64()?, r.u64()?, r.u64()?, r.get()?);
         Ok(Self {
+            version,
             generation,
             uuid,
             fsid,
@@ -187,6 +192,7 @@ mod tests {
     #[test]
     fn slots_come_back_and_newer_ones_are_refused() {
         let sb = Superblock {
+            version: VERSION,
             generation: 7,
             uuid: [1; 16],
             whoami: 3,
@@ -196,6 +202,9 @@ mod tests {
         };
         let buf = sb.encode();
         assert_eq!(Superblock::parse(&buf), Ok(Some(sb.clone())));
+        let old = Superblock { version: 1, ..sb.clone() };
+        assert_eq!(Superblock::parse(&old.encode()), Ok(Some(old)), "a store of version 1 is opened");
+        assert_eq!(Superblock::parse(&Superblock { version: 0, ..sb.clone() }.encode()), Ok(None), "there never was a version 0");
         let mut torn = buf.to_vec();
         torn[600] ^= 1;
         assert_eq!(Superblock::parse(&torn), Ok(None));
@@ -203,7 +212,7 @@ mod tests {
         newer[8] = 9;
         let crc = crc32c(SEED, &newer[..BLOCK - 4]);
         newer[BLOCK - 4..].copy_from_slice(&crc.to_le_bytes());
-        assert_eq!(Superblock::parse(&newer), Err(OpenError::TooNew { found: 9, known: 1 }));
+        assert_eq!(Superblock::parse(&newer), Err(OpenError::TooNew { found: 9, known: 2 }));
         assert_eq!(journal_owner(&journal_mark(&[8; 16])), Some([8; 16]));
     }
 }

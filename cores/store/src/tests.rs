@@ -4,8 +4,10 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod fsck;
+mod names;
 mod speed;
 mod unreadable;
+mod versions;
 mod world;
 
 use world::World;

@@ -6,13 +6,14 @@ use bytes::Bytes;
 use mon::Monitor;
 use node::{DiskDone, Input, Mono, Node, Now, Outputs};
 use objectstore::{
-    Event, Hold, Limit, Mutation, ObjectStat, ObjectStore, Page, Range, Read, Refused, Space, Ticket, Transaction, Wish,
+    Event, Hold, Limit, ObjectChanges, ObjectStat, ObjectStore, Page, Range, Read, Refused, Space, Ticket, Transaction, View,
+    Wish,
 };
 use osd::{Backend, Osd, Readiness};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
-use types::{HObject, Rope, SpgId};
+use types::{ObjectId, Rope, ShardId, SpgId};
 
 /// What a store or an OSD does wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,15 +131,14 @@ impl Wrapped {
     }
 
     fn submit_split(&mut self, whole: Transaction, ticket: Ticket) -> Result<(), Refused> {
-        let is_meta = |m: &Mutation| matches!(m, Mutation::MetaSet(..) | Mutation::MetaRemove(_) | Mutation::MetaRemoveRange(..));
-        let (meta, objects): (Vec<_>, Vec<_>) = whole.mutations.into_iter().partition(is_meta);
-        let head = Transaction { mutations: Vec::new(), ..whole };
-        if meta.is_empty() || objects.is_empty() {
-            return self.store.submit(Transaction { mutations: [meta, objects].concat(), ..head }, ticket);
+        if whole.meta.is_empty() || whole.objects.is_empty() {
+            return self.store.submit(whole, ticket);
         }
+        let objects = Transaction { meta: Vec::new(), ..whole.clone() };
+        let meta = Transaction { objects: Vec::new(), ..whole };
         self.halves += 1;
-        self.store.submit(Transaction { mutations: objects, ..head.clone() }, Ticket(SECOND_HALF | self.halves))?;
-        self.store.submit(Transaction { mutations: meta, ..head }, ticket)
+        self.store.submit(objects, Ticket(SECOND_HALF | self.halves))?;
+        self.store.submit(meta, ticket)
     }
 }
 
@@ -182,11 +182,11 @@ impl Backend for Wrapped {
     }
 }
 
-impl ObjectStore for Wrapped {
-    fn stat(&self, hold: Hold, object: &HObject) -> Read<Option<ObjectStat>> {
+impl View for Wrapped {
+    fn stat(&self, hold: Hold, object: &ObjectId) -> Read<Option<ObjectStat>> {
         self.store.stat(hold, object)
     }
-    fn read(&self, hold: Hold, object: &HObject, offset: u64, len: u64) -> Read<Rope> {
+    fn read(&self, hold: Hold, object: &ObjectId, offset: u64, len: u64) -> Read<Rope> {
         let data = self.store.read(hold, object, offset, len)?;
         let mut rng = self.rng.borrow_mut();
         if self.misdeed != Some(Misdeed::UncheckedRead) || data.is_empty() || !rng.one_in(50) {
@@ -197,26 +197,26 @@ impl ObjectStore for Wrapped {
         rotten[at] ^= 1 << rng.below(8);
         Ok(rotten.into())
     }
-    fn extents(&self, hold: Hold, object: &HObject, offset: u64, len: u64) -> Read<Vec<(u64, u64)>> {
+    fn extents(&self, hold: Hold, object: &ObjectId, offset: u64, len: u64) -> Read<Vec<(u64, u64)>> {
         self.store.extents(hold, object, offset, len)
     }
-    fn xattr(&self, hold: Hold, object: &HObject, name: &[u8]) -> Read<Option<Bytes>> {
+    fn xattr(&self, hold: Hold, object: &ObjectId, name: &[u8]) -> Read<Option<Bytes>> {
         self.store.xattr(hold, object, name)
     }
-    fn xattrs(&self, hold: Hold, object: &HObject) -> Read<Vec<(Bytes, Bytes)>> {
+    fn xattrs(&self, hold: Hold, object: &ObjectId) -> Read<Vec<(Bytes, Bytes)>> {
         self.store.xattrs(hold, object)
     }
-    fn omap_header(&self, hold: Hold, object: &HObject) -> Read<Bytes> {
+    fn omap_header(&self, hold: Hold, object: &ObjectId) -> Read<Bytes> {
         self.store.omap_header(hold, object)
     }
-    fn omap_scan(&self, hold: Hold, object: &HObject, range: Range<'_>, limit: Limit) -> Read<Page> {
+    fn omap_scan(&self, hold: Hold, object: &ObjectId, range: Range<'_>, limit: Limit) -> Read<Page> {
         self.store.omap_scan(hold, object, range, limit)
     }
-    fn omap_get(&self, hold: Hold, object: &HObject, keys: &[Bytes]) -> Read<Vec<(Bytes, Bytes)>> {
+    fn omap_get(&self, hold: Hold, object: &ObjectId, keys: &[Bytes]) -> Read<Vec<(Bytes, Bytes)>> {
         self.store.omap_get(hold, object, keys)
     }
-    fn list(&self, hold: Hold, from: &HObject, to: &HObject, max: usize) -> Read<Vec<HObject>> {
-        self.store.list(hold, from, to, max)
+    fn list(&self, hold: Hold, shard: ShardId, from: &ObjectId, to: &ObjectId, max: usize) -> Read<Vec<ObjectId>> {
+        self.store.list(hold, shard, from, to, max)
     }
     fn meta_get(&self, hold: Hold, scope: &SpgId, key: &[u8]) -> Read<Option<Bytes>> {
         self.store.meta_get(hold, scope, key)
@@ -227,14 +227,17 @@ impl ObjectStore for Wrapped {
     fn scopes(&self, hold: Hold) -> Read<Vec<SpgId>> {
         self.store.scopes(hold)
     }
+}
+
+impl ObjectStore for Wrapped {
     fn fetch(&mut self, hold: Hold, wish: Wish) {
         self.store.fetch(hold, wish);
     }
     fn release(&mut self, hold: Hold) {
         self.store.release(hold);
     }
-    fn rehearse(&self, hold: Hold, mutations: &[Mutation]) -> Read<()> {
-        self.store.rehearse(hold, mutations)
+    fn rehearse(&self, hold: Hold, objects: &[ObjectChanges]) -> Read<()> {
+        self.store.rehearse(hold, objects)
     }
     fn submit(&mut self, transaction: Transaction, ticket: Ticket) -> Result<(), Refused> {
         match self.misdeed {

@@ -5,13 +5,14 @@
 use node::{Buf, DeviceId, DiskDone, DiskOp, DiskOutput, DiskRequest, Mono, Now, Output, Outputs, Token};
 use objectstore::memory::MemStore;
 use objectstore::{
-    Event, Hold, Limit, ObjectStat, ObjectStore, Page, Range, Read, Refused, Space, Ticket, Transaction, Unread, Wish,
+    Event, Hold, Limit, ObjectChanges, ObjectStat, ObjectStore, Page, Range, Read, Refused, Space, Ticket, Transaction, Unread,
+    View, Wish,
 };
 use osd::{Backend, Readiness};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-use types::{HObject, Rope, SpgId};
+use types::{ObjectId, Rope, ShardId, SpgId};
 
 const BLOCK: usize = 4096;
 /// Blocks read at once when the store opens.
@@ -186,33 +187,33 @@ impl Backend for RefStore {
     }
 }
 
-impl ObjectStore for RefStore {
-    fn stat(&self, hold: Hold, object: &HObject) -> Read<Option<ObjectStat>> {
+impl View for RefStore {
+    fn stat(&self, hold: Hold, object: &ObjectId) -> Read<Option<ObjectStat>> {
         self.opened()?.stat(hold, object)
     }
-    fn read(&self, hold: Hold, object: &HObject, offset: u64, len: u64) -> Read<Rope> {
+    fn read(&self, hold: Hold, object: &ObjectId, offset: u64, len: u64) -> Read<Rope> {
         self.opened()?.read(hold, object, offset, len)
     }
-    fn extents(&self, hold: Hold, object: &HObject, offset: u64, len: u64) -> Read<Vec<(u64, u64)>> {
+    fn extents(&self, hold: Hold, object: &ObjectId, offset: u64, len: u64) -> Read<Vec<(u64, u64)>> {
         self.opened()?.extents(hold, object, offset, len)
     }
-    fn xattr(&self, hold: Hold, object: &HObject, name: &[u8]) -> Read<Option<bytes::Bytes>> {
+    fn xattr(&self, hold: Hold, object: &ObjectId, name: &[u8]) -> Read<Option<bytes::Bytes>> {
         self.opened()?.xattr(hold, object, name)
     }
-    fn xattrs(&self, hold: Hold, object: &HObject) -> Read<Vec<(bytes::Bytes, bytes::Bytes)>> {
+    fn xattrs(&self, hold: Hold, object: &ObjectId) -> Read<Vec<(bytes::Bytes, bytes::Bytes)>> {
         self.opened()?.xattrs(hold, object)
     }
-    fn omap_header(&self, hold: Hold, object: &HObject) -> Read<bytes::Bytes> {
+    fn omap_header(&self, hold: Hold, object: &ObjectId) -> Read<bytes::Bytes> {
         self.opened()?.omap_header(hold, object)
     }
-    fn omap_scan(&self, hold: Hold, object: &HObject, range: Range<'_>, limit: Limit) -> Read<Page> {
+    fn omap_scan(&self, hold: Hold, object: &ObjectId, range: Range<'_>, limit: Limit) -> Read<Page> {
         self.opened()?.omap_scan(hold, object, range, limit)
     }
-    fn omap_get(&self, hold: Hold, object: &HObject, keys: &[bytes::Bytes]) -> Read<Vec<(bytes::Bytes, bytes::Bytes)>> {
+    fn omap_get(&self, hold: Hold, object: &ObjectId, keys: &[bytes::Bytes]) -> Read<Vec<(bytes::Bytes, bytes::Bytes)>> {
         self.opened()?.omap_get(hold, object, keys)
     }
-    fn list(&self, hold: Hold, from: &HObject, to: &HObject, max: usize) -> Read<Vec<HObject>> {
-        self.opened()?.list(hold, from, to, max)
+    fn list(&self, hold: Hold, shard: ShardId, from: &ObjectId, to: &ObjectId, max: usize) -> Read<Vec<ObjectId>> {
+        self.opened()?.list(hold, shard, from, to, max)
     }
     fn meta_get(&self, hold: Hold, scope: &SpgId, key: &[u8]) -> Read<Option<bytes::Bytes>> {
         self.opened()?.meta_get(hold, scope, key)
@@ -223,14 +224,17 @@ impl ObjectStore for RefStore {
     fn scopes(&self, hold: Hold) -> Read<Vec<SpgId>> {
         self.opened()?.scopes(hold)
     }
+}
+
+impl ObjectStore for RefStore {
     fn fetch(&mut self, hold: Hold, wish: Wish) {
         self.memory.fetch(hold, wish);
     }
     fn release(&mut self, hold: Hold) {
         self.memory.release(hold);
     }
-    fn rehearse(&self, hold: Hold, mutations: &[objectstore::Mutation]) -> Read<()> {
-        self.opened()?.rehearse(hold, mutations)
+    fn rehearse(&self, hold: Hold, objects: &[ObjectChanges]) -> Read<()> {
+        self.opened()?.rehearse(hold, objects)
     }
     fn submit(&mut self, transaction: Transaction, ticket: Ticket) -> Result<(), Refused> {
         if self.phase != Phase::Ready {

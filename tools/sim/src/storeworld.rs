@@ -7,14 +7,16 @@ use crate::world::{Boot, Crash, HostConfig, HostId, World};
 use bytes::Bytes;
 use node::{Input, Mono, Node, Now, Output, Outputs};
 use objectstore::memory::MemStore;
-use objectstore::{Event, Hold, Limit, Mutation, ObjectStore, Read, Refused, Ticket, Transaction, Unread};
+use objectstore::{
+    Event, Hold, Limit, MetaChange, Mutation, ObjectChange, ObjectStore, Read, Refused, Ticket, Transaction, Unread, View,
+};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::rc::Rc;
 use std::time::Duration;
 use store::{Config, OpenError, Store};
-use types::{EVersion, HObject, Locator, PgId, Rope, SnapId, SpgId};
+use types::{HObject, Locator, ObjectId, PgId, Rope, ShardId, SnapId, SpgId};
 
 /// What a store is asked for.
 #[derive(Clone, Debug)]
@@ -50,7 +52,7 @@ struct Whole {
 /// A scope's whole content. An object whose bytes the store calls damaged is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Content {
-    objects: BTreeMap<HObject, Option<Whole>>,
+    objects: BTreeMap<ObjectId, Option<Whole>>,
     meta: Vec<(Bytes, Bytes)>,
 }
 
@@ -86,6 +88,8 @@ pub struct StoreShared {
 }
 
 const LIMIT: Limit = Limit { entries: 7, bytes: 3000 };
+/// Shards that objects have: two of one object in one store are two objects.
+const SHARDS: [ShardId; 3] = [ShardId::NONE, ShardId(0), ShardId(3)];
 /// The hold of verification; operations have later ones.
 const VERIFY: Hold = Hold(1);
 
@@ -93,7 +97,7 @@ fn scope_id(n: usize) -> SpgId {
     SpgId::whole(PgId::new(n as i64 + 1, 0))
 }
 
-fn whole(store: &dyn ObjectStore, hold: Hold, object: &HObject) -> Read<Option<Whole>> {
+fn whole(store: &dyn View, hold: Hold, object: &ObjectId) -> Read<Option<Whole>> {
     let Some(stat) = store.stat(hold, object)? else { return Ok(None) };
     let data = store.read(hold, object, 0, u64::MAX >> 1)?.to_vec();
     if data.len() as u64 != stat.size {
@@ -113,26 +117,29 @@ fn whole(store: &dyn ObjectStore, hold: Hold, object: &HObject) -> Read<Option<W
 }
 
 /// Everything of a scope.
-fn content(store: &dyn ObjectStore, hold: Hold, n: usize, damaged: &mut u64) -> Read<Content> {
+fn content(store: &dyn View, hold: Hold, n: usize, damaged: &mut u64) -> Read<Content> {
     let pool = n as i64 + 1;
-    let (mut from, to) = (HObject::start_of_hash(pool, 0), HObject::start_of_hash(pool + 1, 0));
     let mut found = Content::default();
-    loop {
-        let names = store.list(hold, &from, &to, 5)?;
-        let Some(last) = names.last().cloned() else { break };
-        for name in names {
-            match whole(store, hold, &name) {
-                Err(Unread::Damaged(_)) => {
-                    *damaged += 1;
-                    found.objects.insert(name, None);
+    for shard in SHARDS {
+        let (mut from, to): (ObjectId, ObjectId) =
+            (HObject::start_of_hash(pool, 0).into(), HObject::start_of_hash(pool + 1, 0).into());
+        loop {
+            let names = store.list(hold, shard, &from, &to, 5)?;
+            let Some(last) = names.last().cloned() else { break };
+            for name in names {
+                match whole(store, hold, &name) {
+                    Err(Unread::Damaged(_)) => {
+                        *damaged += 1;
+                        found.objects.insert(name, None);
+                    }
+                    other => drop(found.objects.insert(name, Some(other?.unwrap_or_default()))),
                 }
-                other => drop(found.objects.insert(name, Some(other?.unwrap_or_default()))),
             }
+            if last == from {
+                break;
+            }
+            from = last;
         }
-        if last == from {
-            break;
-        }
-        from = last;
     }
     loop {
         let from = found.meta.last().map_or(Bound::Unbounded, |(k, _)| Bound::Excluded(&k[..]));
@@ -184,8 +191,8 @@ impl Expected {
 }
 
 fn difference(found: &Content, model: &Content) -> String {
-    let names: Vec<&HObject> = found.objects.keys().chain(model.objects.keys()).collect();
-    let damaged = |name: &HObject| found.objects.get(name).is_some_and(Option::is_none);
+    let names: Vec<&ObjectId> = found.objects.keys().chain(model.objects.keys()).collect();
+    let damaged = |name: &ObjectId| found.objects.get(name).is_some_and(Option::is_none);
     let differs = names.into_iter().find(|name| found.objects.get(name) != model.objects.get(name) && !damaged(name));
     let Some(name) = differs else { return format!("meta keys differ: {:?} and not {:?}", found.meta, model.meta) };
     let size = |c: &Content| match c.objects.get(name) {
@@ -219,7 +226,7 @@ struct StoreNode {
     tickets: BTreeMap<Ticket, (usize, usize)>,
     next_ticket: u64,
     /// Reads under way: whose scope, which object.
-    reads: BTreeMap<Hold, (usize, HObject)>,
+    reads: BTreeMap<Hold, (usize, ObjectId)>,
     next_hold: u64,
     next: Mono,
     turns: u32,
@@ -358,8 +365,7 @@ impl StoreNode {
     }
 
     fn submit(&mut self, n: usize, mutations: Vec<Mutation>) {
-        let version = EVersion::new(1, self.next_ticket);
-        let transaction = Transaction { scope: scope_id(n), version, mutations, ..Transaction::default() };
+        let transaction = mutations.into_iter().collect::<Transaction>().in_scope(scope_id(n));
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
         match self.store.submit(transaction.clone(), ticket) {
@@ -379,13 +385,13 @@ impl StoreNode {
     /// Removes all objects and keys, once; then tells what is still taken.
     fn empty_everything(&mut self) {
         for n in 0..self.live.len() {
-            let objects: Vec<HObject> = self.live[n].objects().cloned().collect();
+            let objects: Vec<ObjectId> = self.live[n].objects().cloned().collect();
             let meta = model_content(&self.live[n], n).meta;
             if objects.is_empty() && meta.is_empty() {
                 continue;
             }
-            let removals = objects.into_iter().map(Mutation::Remove);
-            self.submit(n, removals.chain(meta.into_iter().map(|(key, _)| Mutation::MetaRemove(key))).collect());
+            let removals = objects.into_iter().map(|object| Mutation::of(object, ObjectChange::Remove));
+            self.submit(n, removals.chain(meta.into_iter().map(|(key, _)| MetaChange::Remove(key).into())).collect());
         }
         if self.tickets.is_empty() {
             let space = self.store.space();
@@ -393,10 +399,12 @@ impl StoreNode {
         }
     }
 
-    fn object(&mut self, n: usize) -> HObject {
+    fn object(&mut self, n: usize) -> ObjectId {
         let name = Bytes::from(format!("object{}", self.rng.below(self.plan.objects)));
         let head = HObject::head(name, &Locator::pool(n as i64 + 1));
-        if self.rng.one_in(5) { head.at(SnapId(self.rng.between(1, 3))) } else { head }
+        let object = if self.rng.one_in(5) { head.at(SnapId(self.rng.between(1, 3))) } else { head };
+        let id = ObjectId::of_shard(object, if self.rng.one_in(4) { *self.rng.pick(&SHARDS) } else { ShardId::NONE });
+        if self.rng.one_in(9) { id.in_generation(self.rng.below(2)) } else { id }
     }
 
     fn data(&mut self) -> Rope {
@@ -421,29 +429,32 @@ impl StoreNode {
         let at = self.rng.magnitude(0, self.plan.largest * 2);
         let at = if self.rng.one_in(2) { at / 4096 * 4096 } else { at };
         match self.rng.below(40) {
-            0 => Mutation::Create(o),
-            1..=14 => Mutation::Write(o, at, self.data()),
-            15 | 16 => Mutation::Zero(o, at, self.rng.magnitude(1, self.plan.largest)),
-            17 | 18 => Mutation::Truncate(o, at),
-            19 | 20 => Mutation::Remove(o),
-            21 | 22 => Mutation::SetInfo(o, self.value()),
-            23 | 24 => Mutation::SetXattr(o, self.key(), self.value()),
-            25 => Mutation::RemoveXattr(o, self.key()),
-            26 => Mutation::ClearXattrs(o),
-            27 => Mutation::OmapHeader(o, self.value()),
-            28 | 29 => Mutation::OmapSet(o, (0..self.rng.magnitude(1, 20)).map(|_| (self.key(), self.value())).collect()),
-            30 => Mutation::OmapRemove(o, vec![self.key(), self.key()]),
+            0 => Mutation::of(o, ObjectChange::Create),
+            1..=14 => Mutation::of(o, ObjectChange::Write(at, self.data())),
+            15 | 16 => Mutation::of(o, ObjectChange::Zero(at, self.rng.magnitude(1, self.plan.largest))),
+            17 | 18 => Mutation::of(o, ObjectChange::Truncate(at)),
+            19 | 20 => Mutation::of(o, ObjectChange::Remove),
+            21 | 22 => Mutation::of(o, ObjectChange::SetInfo(self.value())),
+            23 | 24 => Mutation::of(o, ObjectChange::SetXattr(self.key(), self.value())),
+            25 => Mutation::of(o, ObjectChange::RemoveXattr(self.key())),
+            26 => Mutation::of(o, ObjectChange::ClearXattrs),
+            27 => Mutation::of(o, ObjectChange::OmapHeader(self.value())),
+            28 | 29 => Mutation::of(
+                o,
+                ObjectChange::OmapSet((0..self.rng.magnitude(1, 20)).map(|_| (self.key(), self.value())).collect()),
+            ),
+            30 => Mutation::of(o, ObjectChange::OmapRemove(vec![self.key(), self.key()])),
             31 => {
                 let (a, b) = (self.key(), self.key());
-                Mutation::OmapRemoveRange(o, a.clone().min(b.clone()), a.max(b))
+                Mutation::of(o, ObjectChange::OmapRemoveRange(a.clone().min(b.clone()), a.max(b)))
             }
-            32 => Mutation::OmapClear(o),
-            33 | 34 => Mutation::Clone(o, self.object(n)),
-            35..=37 => Mutation::MetaSet(self.key(), self.value()),
-            38 => Mutation::MetaRemove(self.key()),
+            32 => Mutation::of(o, ObjectChange::OmapClear),
+            33 | 34 => Mutation::of(self.object(n), ObjectChange::CloneOf(o)),
+            35..=37 => MetaChange::Set(self.key(), self.value()).into(),
+            38 => MetaChange::Remove(self.key()).into(),
             _ => {
                 let (a, b) = (self.key(), self.key());
-                Mutation::MetaRemoveRange(a.clone().min(b.clone()), a.max(b))
+                MetaChange::RemoveRange(a.clone().min(b.clone()), a.max(b)).into()
             }
         }
     }

@@ -282,6 +282,18 @@ impl fmt::Display for SpgId {
         if self.shard == ShardId::NONE { Ok(()) } else { write!(f, "s{}", self.shard.0) }
     }
 }
+impl FromStr for SpgId {
+    type Err = DecodeError;
+    fn from_str(s: &str) -> Result<Self> {
+        let Some((pg, shard)) = s.split_once('s') else { return Ok(Self::whole(s.parse()?)) };
+        let shard: i8 = shard.parse().map_err(|_| DecodeError::Invalid("shard of a pg id"))?;
+        if shard < 0 {
+            Err(DecodeError::Invalid("shard of a pg id"))
+        } else {
+            Ok(Self { pg: pg.parse()?, shard: ShardId(shard) })
+        }
+    }
+}
 impl Decode for SpgId {
     fn decode(r: &mut Reader<'_>) -> Result<Self> {
         let mut e = r.envelope("spg_t", 1)?;

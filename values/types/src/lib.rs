@@ -14,6 +14,7 @@ pub mod ids;
 pub mod intervals;
 pub mod message;
 pub mod object;
+pub mod object_id;
 pub mod pg_state;
 pub mod rope;
 pub mod time;
@@ -24,6 +25,7 @@ pub use ids::{EVersion, EntityName, EntityType, Epoch, Fsid, OsdId, PgId, PoolId
 pub use intervals::Intervals;
 pub use message::Message;
 pub use object::{HObject, Locator};
+pub use object_id::ObjectId;
 pub use pg_state::PgState;
 pub use rope::{BlockSums, Rope};
 pub use time::UTime;

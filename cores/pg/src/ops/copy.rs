@@ -6,7 +6,7 @@ use bytes::Bytes;
 use denc::Reader;
 use messages::ops::CopySource;
 use messages::osd::{OpArgs, code::copy_from_flags, flags};
-use objectstore::{Limit, Mutation};
+use objectstore::{Limit, ObjectChange, ObjectChanges};
 use std::ops::Bound;
 use types::{Errno, SnapId};
 
@@ -44,16 +44,13 @@ impl Run<'_> {
     /// The object becomes the copy: what it was is replaced, its watchers and clones stay.
     fn take_copy(&mut self, copied: &Copied, truncate: Option<(u32, u64)>) {
         self.create();
-        let at = self.after.at.clone();
         self.modified.insert(0, self.after.size.max(copied.size));
         if let Some(staged) = &copied.staged {
-            self.mutations.push(Mutation::Clone(staged.clone(), at.clone()));
-            self.mutations.push(Mutation::Remove(staged.clone()));
+            self.changes.push(ObjectChange::CloneOf(staged.clone()));
+            self.behind.push(ObjectChanges { object: staged.clone(), changes: vec![ObjectChange::Remove] });
         } else {
-            self.mutations.push(Mutation::Truncate(at.clone(), 0));
-            self.mutations.push(Mutation::ClearXattrs(at.clone()));
-            self.mutations.push(Mutation::OmapClear(at.clone()));
-            self.mutations.extend(copied.mutations(&at));
+            self.changes.extend([ObjectChange::Truncate(0), ObjectChange::ClearXattrs, ObjectChange::OmapClear]);
+            self.changes.extend(copied.changes());
         }
         self.delta.bytes += copied.size as i64 - self.after.size as i64;
         self.delta.wr += 1;

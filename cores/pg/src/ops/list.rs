@@ -5,7 +5,7 @@ use bytes::Bytes;
 use denc::{Encode, Reader};
 use messages::ops::{ListEntry, ListFilter, ListPage, OldListPage, ScrubPage};
 use messages::osd::{Op, OpArgs, OpResult, OsdOp, code};
-use types::{Errno, HObject, Locator, SnapId};
+use types::{Errno, HObject, Locator, ObjectId, SnapId};
 
 /// Most objects in one page (`osd_max_pgls`).
 const MAX_PAGE: u64 = 1024;
@@ -133,15 +133,16 @@ fn page(env: &Env<'_>, cursor: &HObject, count: usize, filter: Option<&(ListFilt
     }
     let look_at = count.saturating_mul(LOOK_AT).max(1);
     // One more than looked at, so that the cursor can name an object and the end is known.
-    let objects = env.store.list(env.hold, &from, &end, look_at + 1)?;
+    let objects = env.store.list(env.hold, env.id.shard, &from.into(), &end.clone().into(), look_at + 1)?;
     for (n, object) in objects.into_iter().enumerate() {
         if n == look_at || listed.entries.len() == count {
-            listed.next = object;
+            listed.next = HObject::clone(&object.object);
             listed.done = false;
             break;
         }
         if wanted(env, &object, filter, place)? {
-            listed.entries.push(ListEntry { nspace: object.nspace, name: object.name, key: object.key });
+            let HObject { nspace, name, key, .. } = HObject::clone(&object.object);
+            listed.entries.push(ListEntry { nspace, name, key });
         }
     }
     Ok(listed)
@@ -152,8 +153,11 @@ fn end_cursor(end: &HObject) -> HObject {
     if end.hash == 0 { HObject::end() } else { end.at(SnapId::HEAD) }
 }
 
-fn wanted(env: &Env<'_>, object: &HObject, filter: Option<&(ListFilter, Judge)>, place: &Locator) -> Exec<bool> {
-    if !object.is_head() || (place.nspace != ALL_NAMESPACES && object.nspace != place.nspace) {
+fn wanted(env: &Env<'_>, object: &ObjectId, filter: Option<&(ListFilter, Judge)>, place: &Locator) -> Exec<bool> {
+    if !object.is_head()
+        || object.generation != types::object_id::CURRENT
+        || (place.nspace != ALL_NAMESPACES && object.nspace != place.nspace)
+    {
         return Ok(false);
     }
     let Some((filter, judge)) = filter else { return Ok(true) };

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use denc::{Decode, Encode, Reader};
 use messages::ops::{Keys, OmapAssertions, OmapGetKeys, OmapGetVals, OmapKeys, OmapRange, OmapVals, Pairs};
 use messages::osd::cmp_op;
-use objectstore::{Limit, Mutation, Page};
+use objectstore::{Limit, ObjectChange, Page};
 use std::ops::Bound;
 use types::Errno;
 
@@ -130,7 +130,7 @@ impl Run<'_> {
         let bytes: usize = pairs.iter().map(|(k, v)| k.len() + v.len()).sum();
         self.create();
         if !pairs.is_empty() {
-            self.mutations.push(Mutation::OmapSet(self.after.at.clone(), pairs));
+            self.changes.push(ObjectChange::OmapSet(pairs));
         }
         self.after.info.omap = true;
         self.delta.wr += 1;
@@ -145,7 +145,7 @@ impl Run<'_> {
 
     pub(crate) fn omap_set_header(&mut self, header: Bytes) {
         self.create();
-        self.mutations.push(Mutation::OmapHeader(self.after.at.clone(), header));
+        self.changes.push(ObjectChange::OmapHeader(header));
         self.after.info.omap = true;
         self.delta.wr += 1;
     }
@@ -158,7 +158,7 @@ impl Run<'_> {
     pub(crate) fn omap_clear(&mut self) -> Exec {
         self.must_live()?;
         if self.after.info.omap {
-            self.mutations.push(Mutation::OmapClear(self.after.at.clone()));
+            self.changes.push(ObjectChange::OmapClear);
             self.after.info.omap = false;
             self.delta.wr += 1;
         }
@@ -173,7 +173,7 @@ impl Run<'_> {
     pub(crate) fn omap_remove(&mut self, keys: Vec<Bytes>) -> Exec {
         self.must_live()?;
         self.touched = true;
-        self.mutations.push(Mutation::OmapRemove(self.after.at.clone(), keys));
+        self.changes.push(ObjectChange::OmapRemove(keys));
         self.delta.wr += 1;
         Ok(())
     }
@@ -189,7 +189,7 @@ impl Run<'_> {
         self.must_live()?;
         self.touched = true;
         if first < end {
-            self.mutations.push(Mutation::OmapRemoveRange(self.after.at.clone(), first, end));
+            self.changes.push(ObjectChange::OmapRemoveRange(first, end));
         }
         self.delta.wr += 1;
         Ok(())

@@ -5,7 +5,7 @@ use crate::run::{Exec, Run};
 use denc::Encode;
 use messages::ops;
 use messages::osd::OpArgs;
-use objectstore::Mutation;
+use objectstore::ObjectChange;
 use types::{Errno, Intervals, SnapId};
 
 impl Run<'_> {
@@ -77,7 +77,7 @@ impl Run<'_> {
         }
         self.touched = true;
         self.delta.bytes += source.size as i64 - self.after.size as i64;
-        self.mutations.push(Mutation::Clone(source.at.clone(), self.after.at.clone()));
+        self.changes.push(ObjectChange::CloneOf(source.at.clone()));
         self.after.exists = true;
         self.after.size = source.size;
         let info = &mut self.after.info;

@@ -6,7 +6,7 @@ use crate::run::{Exec, Run, Side};
 use crate::stats::kb;
 use bytes::Bytes;
 use messages::osd::{OpArgs, op_flags};
-use objectstore::Mutation;
+use objectstore::ObjectChange;
 use types::{Errno, Rope};
 
 /// A pattern is repeated in memory up to about this many bytes before the pieces are shared.
@@ -32,7 +32,7 @@ impl Run<'_> {
 
     /// Cuts or grows to `size`, with what that does to snapshots and figures.
     fn cut(&mut self, size: u64) {
-        self.mutations.push(Mutation::Truncate(self.after.at.clone(), size));
+        self.changes.push(ObjectChange::Truncate(size));
         self.modified.insert_range(size..self.after.size);
         self.resize(size);
     }
@@ -47,7 +47,7 @@ impl Run<'_> {
                 self.cut(offset);
             }
         } else {
-            self.mutations.push(Mutation::Write(self.after.at.clone(), offset, data));
+            self.changes.push(ObjectChange::Write(offset, data));
             self.modified.insert(offset, length);
             if offset + length > self.after.size {
                 self.resize(offset + length);
@@ -105,10 +105,10 @@ impl Run<'_> {
         self.modified.insert(0, self.after.size.max(length));
         if length < self.after.size {
             // Not to `length`: of the block that holds the new end nothing is kept, so it need not be read.
-            self.mutations.push(Mutation::Truncate(self.after.at.clone(), 0));
+            self.changes.push(ObjectChange::Truncate(0));
         }
         if length > 0 {
-            self.mutations.push(Mutation::Write(self.after.at.clone(), 0, data));
+            self.changes.push(ObjectChange::Write(0, data));
         }
         self.resize(length);
         self.count_write(length);
@@ -157,7 +157,7 @@ impl Run<'_> {
     pub(crate) fn zero(&mut self, offset: u64, length: u64) -> Exec {
         self.check_range(offset, length)?;
         if length > 0 && self.after.live() {
-            self.mutations.push(Mutation::Zero(self.after.at.clone(), offset, length));
+            self.changes.push(ObjectChange::Zero(offset, length));
             self.modified.insert(offset, length);
             self.delta.wr += 1;
         }
@@ -240,18 +240,17 @@ impl Run<'_> {
         for watch in std::mem::take(&mut self.after.info.watchers) {
             self.sides.push(Side::Disconnect { cookie: watch.cookie, holder: watch.holder, tell: true });
         }
-        let at = self.after.at.clone();
         let set = &self.after.info.snaps;
         let cloned_now = self.before.live() && self.snaps.first().is_some_and(|newest| *newest > set.seq);
         if set.clones.is_empty() && !cloned_now {
             self.after.exists = false;
             self.delta.objects -= 1;
-            self.mutations.push(Mutation::Remove(at));
+            self.changes.push(ObjectChange::Remove);
             return Ok(());
         }
-        self.mutations.push(Mutation::Truncate(at.clone(), 0));
-        self.mutations.push(Mutation::ClearXattrs(at.clone()));
-        self.mutations.push(Mutation::OmapClear(at));
+        self.changes.push(ObjectChange::Truncate(0));
+        self.changes.push(ObjectChange::ClearXattrs);
+        self.changes.push(ObjectChange::OmapClear);
         let info = &mut self.after.info;
         // It still counts as an object with an omap, as in Ceph: clearing that moves its version.
         info.hint = None;

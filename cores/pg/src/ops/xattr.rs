@@ -4,7 +4,7 @@ use crate::run::{Exec, Run};
 use bytes::Bytes;
 use denc::{Encode, Reader};
 use messages::osd::{OpArgs, cmp_mode, cmp_op};
-use objectstore::Mutation;
+use objectstore::ObjectChange;
 use std::cmp::Ordering;
 use types::Errno;
 
@@ -91,7 +91,7 @@ impl Run<'_> {
             return Err(Errno::ENAMETOOLONG.into());
         }
         self.create();
-        self.mutations.push(Mutation::SetXattr(self.after.at.clone(), name, value));
+        self.changes.push(ObjectChange::SetXattr(name, value));
         self.delta.wr += 1;
         Ok(())
     }
@@ -104,7 +104,7 @@ impl Run<'_> {
 
     pub(crate) fn remove_xattr(&mut self, name: Bytes) -> Exec {
         self.must_live()?;
-        self.mutations.push(Mutation::RemoveXattr(self.after.at.clone(), name));
+        self.changes.push(ObjectChange::RemoveXattr(name));
         self.delta.wr += 1;
         Ok(())
     }

@@ -253,7 +253,7 @@ impl Bench {
         let miss = self.store.miss;
         // An OSD loads whatever has keys.
         self.store.miss = false;
-        let ids = objectstore::ObjectStore::scopes(&self.store, objectstore::Hold(0)).expect("nothing misses");
+        let ids = objectstore::View::scopes(&self.store, objectstore::Hold(0)).expect("nothing misses");
         self.store.miss = miss;
         self.pgs.clear();
         self.slots.clear();

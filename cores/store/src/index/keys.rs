@@ -1,7 +1,8 @@
 //! Keys of the index, ordered as their bytes are.
 
 use bytes::{BufMut, Bytes};
-use types::{HObject, PgId, ShardId, SnapId, SpgId};
+use types::object_id::CURRENT;
+use types::{HObject, ObjectId, PgId, ShardId, SnapId, SpgId};
 
 /// Sections, in order.
 pub(crate) const INNER: u8 = b'I';
@@ -54,12 +55,13 @@ fn take_escaped<'a>(rest: &mut &'a [u8]) -> Option<std::borrow::Cow<'a, [u8]>> {
     }
 }
 
-/// Key of an object's onode.
-pub(crate) fn name(object: &HObject) -> Bytes {
-    let mut out = Vec::with_capacity(40 + object.nspace.len() + object.effective_key().len() + object.name.len());
+/// Key of an object's onode. What is not the whole object as it is has a [`Suffix`] behind the snapshot; so the key of a whole object is a
+/// prefix of those of its shards and generations, and orders before them.
+pub(crate) fn name(object: &ObjectId) -> Bytes {
     if object.max {
         return Bytes::from_static(&[NAME + 1]);
     }
+    let mut out = Vec::with_capacity(40 + object.nspace.len() + object.effective_key().len() + object.name.len());
     out.push(NAME);
     out.put_u64(object.pool.cast_unsigned() ^ 1 << 63);
     out.put_u32(object.reversed_hash());
@@ -73,11 +75,35 @@ pub(crate) fn name(object: &HObject) -> Bytes {
         }
     }
     out.put_u64(object.snap.0);
+    if !object.is_whole() {
+        out.put_u64(object.generation);
+        out.push(object.shard.0.cast_unsigned() ^ 0x80);
+    }
     out.into()
 }
 
+/// The end of a name's key: snapshot, and for all but whole objects generation and shard.
+struct Suffix {
+    snap: SnapId,
+    generation: u64,
+    shard: ShardId,
+}
+
+/// Reads the end of a name's key. A suffix that says "whole, as it is" is not written, so there is only one key for each name.
+fn suffix(rest: &[u8]) -> Option<Suffix> {
+    let (snap, rest) = rest.split_first_chunk::<8>()?;
+    let snap = SnapId(u64::from_be_bytes(*snap));
+    if rest.is_empty() {
+        return Some(Suffix { snap, generation: CURRENT, shard: ShardId::NONE });
+    }
+    let (generation, rest) = rest.split_first_chunk::<8>()?;
+    let &[shard] = rest else { return None };
+    let (generation, shard) = (u64::from_be_bytes(*generation), ShardId((shard ^ 0x80).cast_signed()));
+    (generation != CURRENT || shard != ShardId::NONE).then_some(Suffix { snap, generation, shard })
+}
+
 /// The object whose onode has this key.
-pub(crate) fn object(key: &[u8]) -> Option<HObject> {
+pub(crate) fn object(key: &[u8]) -> Option<ObjectId> {
     let mut rest = key.strip_prefix(&[NAME])?;
     let (pool, tail) = rest.split_first_chunk::<8>()?;
     let (hash, tail) = tail.split_first_chunk::<4>()?;
@@ -91,9 +117,10 @@ pub(crate) fn object(key: &[u8]) -> Option<HObject> {
         1 | 3 => (effective, Bytes::copy_from_slice(&take_escaped(&mut rest)?)),
         _ => return None,
     };
-    let snap = SnapId(u64::from_be_bytes(rest.try_into().ok()?));
+    let Suffix { snap, generation, shard } = suffix(rest)?;
     let pool = (u64::from_be_bytes(*pool) ^ 1 << 63).cast_signed();
-    Some(HObject { pool, hash: u32::from_be_bytes(*hash).reverse_bits(), nspace, key, name, snap, max: false })
+    let object = HObject { pool, hash: u32::from_be_bytes(*hash).reverse_bits(), nspace, key, name, snap, max: false };
+    Some(ObjectId { object: object.into(), shard, generation })
 }
 
 /// Key below an onode's id: section `kind`, then `tail`.
@@ -199,7 +226,10 @@ mod tests {
                         key = Bytes::new();
                     }
                     let snap = [SnapId(0), SnapId(77), SnapId::HEAD][s];
-                    all.push(HObject { pool, hash, nspace, key, name, snap, max: false });
+                    let whole = ObjectId::whole(HObject { pool, hash, nspace, key, name, snap, max: false });
+                    all.extend([-1, 0, 5].map(|shard| ObjectId { shard: ShardId(shard), ..whole.clone() }));
+                    all.extend([0, 256].map(|generation| whole.in_generation(generation)));
+                    all.push(whole);
                 }
             }
         }
@@ -209,7 +239,18 @@ mod tests {
         all.sort();
         all.dedup_by(|a, b| (*a).cmp(b).is_eq());
         assert!(all.windows(2).all(|w| name(&w[0]) < name(&w[1])));
-        assert!(all.iter().all(|o| name(&HObject::min()) <= name(o) && name(o) < name(&HObject::end())));
+        let (first, end) = (name(&HObject::min().into()), name(&HObject::end().into()));
+        assert!(all.iter().all(|o| first <= name(o) && name(o) < end));
+    }
+
+    #[test]
+    fn a_name_has_one_key_and_other_keys_are_no_names() {
+        let whole = ObjectId::whole(HObject { name: "n".into(), snap: SnapId::HEAD, ..HObject::start_of_hash(1, 7) });
+        let key = name(&whole);
+        assert_eq!(object(&[&key[..], &[0xff; 8], &[0x7f]].concat()), None, "a whole object with a suffix");
+        assert!((1..9).all(|n| object(&[&key[..], &[0; 10][..n]].concat()).is_none()), "half a suffix");
+        assert_eq!(object(&[&key[..], &[0; 10]].concat()), None, "more than a suffix");
+        assert!((1..=8).all(|n| object(&key[..key.len() - n]).is_none()), "half a snapshot");
     }
 
     #[test]

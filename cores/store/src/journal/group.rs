@@ -2,20 +2,22 @@
 
 use super::staged::Staged;
 use crate::block::{BLOCK, blocks};
+use crate::superblock::{OLDEST, VERSION};
 use bytes::Bytes;
 use denc::{DecodeError, Encode, Reader, Result, index, len32};
 use kernels::{SEED, crc32c};
 use node::Buf;
-use types::{EVersion, PgId, ReqId, ShardId, SpgId};
+use types::{PgId, ShardId, SpgId};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"NACREGRP");
-const VERSION: u32 = 1;
 /// Bytes of the header; records follow at once.
 pub(crate) const HEADER: usize = 96;
 
 /// What a group's header says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Header {
+    /// Version of the format of this group and its records.
+    pub(crate) version: u32,
     pub(crate) uuid: [u8; 16],
     pub(crate) incarnation: u64,
     /// Number of the group.
@@ -36,7 +38,7 @@ impl Header {
     pub(crate) fn encode(&mut self) -> [u8; HEADER] {
         let mut out = Vec::with_capacity(HEADER);
         (MAGIC, 0u32).encode(&mut out);
-        VERSION.encode(&mut out);
+        self.version.encode(&mut out);
         out.extend_from_slice(&self.uuid);
         (self.incarnation, self.lsn).encode(&mut out);
         (self.chain, self.meta_crc).encode(&mut out);
@@ -55,14 +57,15 @@ impl Header {
         let bytes = bytes.get(..HEADER)?;
         let mut r = Reader::new(bytes);
         let (magic, crc) = (r.u64().ok()?, r.u32().ok()?);
-        if magic != MAGIC || bytes[16..32] != uuid[..] || crc32c(SEED, &bytes[12..]) != crc || r.u32().ok()? != VERSION {
+        if magic != MAGIC || bytes[16..32] != uuid[..] || crc32c(SEED, &bytes[12..]) != crc {
             return None;
         }
+        let version = Some(r.u32().ok()?).filter(|version| (OLDEST..=VERSION).contains(version))?;
         let uuid = r.array().ok()?;
         let (incarnation, lsn, chain, meta_crc) = (r.u64().ok()?, r.u64().ok()?, r.u32().ok()?, r.u32().ok()?);
         let (durable, meta_len) = (r.u64().ok()?, r.u32().ok()?);
         let (data_blocks, records) = (r.u32().ok()?, r.u32().ok()?);
-        Some(Self { uuid, incarnation, lsn, chain, durable, meta_len, meta_crc, data_blocks, records, crc })
+        Some(Self { version, uuid, incarnation, lsn, chain, durable, meta_len, meta_crc, data_blocks, records, crc })
     }
 
     /// Blocks before the data.
@@ -81,38 +84,48 @@ impl Header {
 pub(crate) struct RecordHead {
     pub(crate) seq: u64,
     pub(crate) scope: SpgId,
-    pub(crate) version: EVersion,
-    pub(crate) reqid: ReqId,
     /// The object id counter after this transaction.
     pub(crate) next_id: u64,
     /// Blocks of data in the group that are this record's.
     pub(crate) data_blocks: u32,
+    /// What else the record holds, by bits; none is defined yet. See `docs/format/store.md`, section 3.
+    pub(crate) parts: u8,
 }
 
+/// A version and a request id, which records of version 1 have and nobody ever read.
+const UNREAD: usize = 12 + 21;
+
 /// Bytes of an encoded head, the record's length in front included.
-pub(crate) const RECORD_HEAD: usize = 4 + 8 + 13 + 12 + 21 + 8 + 4;
+pub(crate) fn record_head(version: u32) -> usize {
+    4 + 8 + 13 + 8 + 4 + if version == 1 { UNREAD } else { 1 }
+}
 
 impl RecordHead {
     /// Begins a record in `out` (which is empty); its length is filled in by [`finish`].
-    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+    pub(crate) fn encode(&self, version: u32, out: &mut Vec<u8>) {
         0u32.encode(out);
         self.seq.encode(out);
         (self.scope.pg.pool, self.scope.pg.seed).encode(out);
         self.scope.shard.0.encode(out);
-        (self.version.epoch, self.version.version).encode(out);
-        (self.reqid.kind, self.reqid.num).encode(out);
-        (self.reqid.tid, self.reqid.inc).encode(out);
+        if version == 1 {
+            out.extend_from_slice(&[0; UNREAD]);
+        }
         (self.next_id, self.data_blocks).encode(out);
-        debug_assert_eq!(out.len(), RECORD_HEAD);
+        if version != 1 {
+            self.parts.encode(out);
+        }
+        debug_assert_eq!(out.len(), record_head(version));
     }
 
-    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+    fn decode(version: u32, r: &mut Reader<'_>) -> Result<Self> {
         let seq = r.u64()?;
         let pg = PgId::new(r.get()?, r.u32()?);
         let scope = SpgId { pg, shard: ShardId(r.get()?) };
-        let version = EVersion::new(r.u32()?, r.u64()?);
-        let reqid = ReqId { kind: r.u8()?, num: r.get()?, tid: r.get()?, inc: r.get()? };
-        Ok(Self { seq, scope, version, reqid, next_id: r.u64()?, data_blocks: r.u32()? })
+        if version == 1 {
+            r.take(UNREAD)?;
+        }
+        let (next_id, data_blocks) = (r.u64()?, r.u32()?);
+        Ok(Self { seq, scope, next_id, data_blocks, parts: if version == 1 { 0 } else { r.u8()? } })
     }
 }
 
@@ -191,15 +204,15 @@ pub(crate) fn parse(header: &Header, bytes: &[u8]) -> Option<Vec<Replayed>> {
 
 fn records(header: &Header, meta: Bytes) -> Result<Vec<Replayed>> {
     let mut out = Vec::new();
-    let (mut at, mut data_at) = (0, header.meta_blocks());
+    let (mut at, mut data_at, head_len) = (0, header.meta_blocks(), record_head(header.version));
     for _ in 0..header.records {
         let mut r = Reader::new(&meta[at..]);
         let len = r.u32()? as usize;
-        let head = RecordHead::decode(&mut r)?;
-        if len < RECORD_HEAD || len > meta.len() - at {
+        let head = RecordHead::decode(header.version, &mut r)?;
+        if len < head_len || len > meta.len() - at {
             return Err(DecodeError::Invalid("length of a record"));
         }
-        out.push(Replayed { head, body: meta.slice(at + RECORD_HEAD..at + len), data_at });
+        out.push(Replayed { head, body: meta.slice(at + head_len..at + len), data_at });
         at += len;
         data_at += u64::from(head.data_blocks);
     }
@@ -213,12 +226,12 @@ fn records(header: &Header, meta: Bytes) -> Result<Vec<Replayed>> {
 mod tests {
     use super::*;
 
-    fn group() -> (Header, Vec<u8>) {
+    fn group(version: u32) -> (Header, Vec<u8>) {
         let mut records = Vec::new();
         for seq in 0..3u64 {
             let head = RecordHead { seq, next_id: 5, data_blocks: seq as u32, ..RecordHead::default() };
             let mut meta = Vec::new();
-            head.encode(&mut meta);
+            head.encode(version, &mut meta);
             meta.extend_from_slice(&vec![seq as u8; 1000 * seq as usize]);
             finish(&mut meta);
             let mut data = Staged::default();
@@ -227,7 +240,7 @@ mod tests {
             }
             records.push(Outgoing { meta: meta.into(), data });
         }
-        let mut header = Header { uuid: [3; 16], incarnation: 2, lsn: 9, chain: 77, durable: 8, ..Header::default() };
+        let mut header = Header { version, uuid: [3; 16], incarnation: 2, lsn: 9, chain: 77, durable: 8, ..Header::default() };
         let (buf, starts) = build(&mut header, &records);
         assert_eq!(starts, [1, 1, 2]);
         (header, buf.to_vec())
@@ -235,19 +248,29 @@ mod tests {
 
     #[test]
     fn groups_come_back() {
-        let (header, bytes) = group();
-        assert_eq!(Header::parse(&bytes, &[3; 16]), Some(header));
-        assert_eq!(Header::parse(&bytes, &[4; 16]), None, "another store's");
-        let records = parse(&header, &bytes).expect("whole");
-        assert_eq!(
-            records.iter().map(|r| (r.head.seq, r.body.len(), r.data_at)).collect::<Vec<_>>(),
-            [(0, 0, 1), (1, 1000, 1), (2, 2000, 2)]
-        );
+        for version in [1, 2] {
+            let (header, bytes) = group(version);
+            assert_eq!(Header::parse(&bytes, &[3; 16]), Some(header));
+            assert_eq!(Header::parse(&bytes, &[4; 16]), None, "another store's");
+            let records = parse(&header, &bytes).expect("whole");
+            assert_eq!(
+                records.iter().map(|r| (r.head.seq, r.head.next_id, r.body.len(), r.data_at)).collect::<Vec<_>>(),
+                [(0, 5, 0, 1), (1, 5, 1000, 1), (2, 5, 2000, 2)]
+            );
+        }
+    }
+
+    #[test]
+    fn a_group_of_an_unknown_version_is_none() {
+        for version in [0, 3] {
+            let (_, bytes) = group(version);
+            assert_eq!(Header::parse(&bytes, &[3; 16]), None);
+        }
     }
 
     #[test]
     fn any_torn_sector_is_seen() {
-        let (header, bytes) = group();
+        let (header, bytes) = group(VERSION);
         for sector in 0..bytes.len() / 512 {
             let mut torn = bytes.clone();
             torn[sector * 512..(sector + 1) * 512].fill(0xee);

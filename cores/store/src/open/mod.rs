@@ -15,7 +15,7 @@ use crate::journal::ring::Ring;
 use crate::read::{all_there, gather};
 use crate::space::alloc::Allocator;
 use crate::store::{Phase, Store};
-use crate::superblock::{FIRST, MOST_BLOCKS, SLOTS, Superblock, journal_mark, journal_owner};
+use crate::superblock::{FIRST, MOST_BLOCKS, SLOTS, Superblock, VERSION, journal_mark, journal_owner};
 use bytes::Bytes;
 use node::{Buf, DeviceId, DiskDone, DiskError, DiskOutput, DiskStat, Level};
 use objectstore::{Read, Unread};
@@ -41,7 +41,7 @@ enum Step {
     /// comes next.
     SettleJournal(Box<Superblock>),
     Settle(Box<Superblock>),
-    /// Writing the superblock of the new incarnation.
+    /// Writing the superblock of the new incarnation; twice, if it has a new version.
     Incarnation(Box<Superblock>),
 }
 
@@ -179,8 +179,11 @@ impl Store {
                 self.open_write(o, DATA, slot, buf, Step::Incarnation(sb));
             }
             (Step::Incarnation(sb), DiskOutput::Done) => {
-                self.sb = (**sb).clone();
-                return Ok(true);
+                let before = std::mem::replace(&mut self.sb, (**sb).clone());
+                if before.version == VERSION {
+                    return Ok(true);
+                }
+                self.mark_other(o);
             }
             _ => return Err(OpenError::Disk("the disk answered what was not asked".into())),
         }
@@ -286,6 +289,7 @@ impl Store {
             return Err(OpenError::TooSmall { have: self.host.disk.capacity, need: need * BLOCK as u64 });
         }
         self.sb = Superblock {
+            version: VERSION,
             generation: 1,
             uuid: self.config.uuid,
             fsid: self.config.fsid,
@@ -413,6 +417,7 @@ impl Store {
             return Ok(true);
         }
         let sb = Superblock {
+            version: VERSION,
             generation: self.sb.generation + 1,
             incarnation: self.sb.incarnation + 1,
             claimed: self.ring.claimed(),
@@ -429,6 +434,14 @@ impl Store {
             self.settle_data(o, Box::new(sb));
         }
         Ok(false)
+    }
+
+    /// One slot says that the store has this version now. The other must say so, too, before the journal is written: an older program that
+    /// found only that one whole would take new groups for none at all.
+    fn mark_other(&mut self, o: &mut Opening) {
+        self.log.push((Level::Info, format!("the store is marked with format version {VERSION}")));
+        let sb = Box::new(Superblock { generation: self.sb.generation + 1, ..self.sb.clone() });
+        self.open_write(o, DATA, sb.slot(), sb.encode(), Step::Incarnation(sb));
     }
 
     fn settle_data(&mut self, o: &mut Opening, sb: Box<Superblock>) {

@@ -180,6 +180,9 @@ impl Store {
         if self.sb.skipped.iter().any(|(first, n)| (*first..*first + u64::from(*n)).contains(&head.seq)) {
             return Ok(());
         }
+        if head.parts != 0 {
+            return Err(corrupt(&format!("has parts ({:#x}) that this program does not know", head.parts)));
+        }
         if head.seq < self.sb.next_seq {
             return Err(corrupt("is older than the checkpoint"));
         }

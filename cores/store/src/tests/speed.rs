@@ -4,7 +4,7 @@ use crate::{Config, Store};
 use bytes::Bytes;
 use node::{DiskDone, DiskError, DiskOp, DiskOutput, DiskStat, Mono, Now, Output, Outputs};
 use objectstore::*;
-use types::{EVersion, HObject, PgId, SnapId, SpgId};
+use types::{HObject, ObjectId, PgId, SnapId, SpgId};
 
 const CAPACITY: usize = 6 << 30;
 
@@ -95,25 +95,21 @@ impl Bench {
     }
 }
 
-fn object(n: u64) -> HObject {
+fn object(n: u64) -> ObjectId {
     let name = Bytes::from(format!("rbd_data.10226b8b4567.{n:016x}"));
     let hash = types::hash::rjenkins(&name);
-    HObject { pool: 1, hash, nspace: Bytes::new(), key: Bytes::new(), name, snap: SnapId::HEAD, max: false }
+    HObject { pool: 1, hash, nspace: Bytes::new(), key: Bytes::new(), name, snap: SnapId::HEAD, max: false }.into()
 }
 
-fn write(n: u64, object: HObject, offset: u64, data: &Bytes) -> Transaction {
+fn write(n: u64, object: ObjectId, offset: u64, data: &Bytes) -> Transaction {
     let log = Bytes::from(format!("log {n:016x}"));
     let old = Bytes::from(format!("log {:016x}", n.saturating_sub(3000)));
+    let info = ObjectChange::SetInfo(Bytes::from(vec![n as u8; 120]));
     Transaction {
         scope: SpgId::whole(PgId::new(1, object.hash % 32)),
-        version: EVersion::new(1, n),
-        mutations: vec![
-            Mutation::Write(object.clone(), offset, data.clone().into()),
-            Mutation::SetInfo(object, Bytes::from(vec![n as u8; 120])),
-            Mutation::MetaSet(log, Bytes::from(vec![n as u8; 180])),
-            Mutation::MetaRemove(old),
-        ],
-        ..Transaction::default()
+        hold: None,
+        objects: vec![ObjectChanges { object, changes: vec![ObjectChange::Write(offset, data.clone().into()), info] }],
+        meta: vec![MetaChange::Set(log, Bytes::from(vec![n as u8; 180])), MetaChange::Remove(old)],
     }
 }
 
@@ -138,7 +134,7 @@ fn speed() {
     let small = Bytes::from(vec![7u8; 4096]);
     let large = Bytes::from(vec![9u8; 4 << 20]);
     let mut n = 0;
-    let mut submit = |store: &mut Store, object: HObject, offset: u64, data: &Bytes| {
+    let mut submit = |store: &mut Store, object: ObjectId, offset: u64, data: &Bytes| {
         n += 1;
         store.submit(write(n, object, offset, data), Ticket(n)).expect("room");
     };
@@ -165,7 +161,7 @@ fn open_a_million() {
         let object = object(i);
         let mut t = write(i, object.clone(), 0, &Bytes::new());
         if i % 10 == 0 {
-            t.mutations.push(Mutation::Write(object, 0, Bytes::from(vec![3; 4096]).into()));
+            add_change(&mut t.objects, object, ObjectChange::Write(0, Bytes::from(vec![3; 4096]).into()));
         }
         s.submit(t, Ticket(i)).expect("room");
     });

@@ -9,9 +9,11 @@ use objectstore::memory::MemStore;
 use objectstore::*;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
-use types::{EVersion, Fsid, HObject, PgId, Rope, SnapId, SpgId};
+use types::{Fsid, HObject, ObjectId, PgId, Rope, ShardId, SnapId, SpgId};
 
 const SCOPES: u64 = 3;
+/// Shards that objects have.
+const SHARDS: [ShardId; 4] = [ShardId::NONE, ShardId::NONE, ShardId(0), ShardId(2)];
 const ALL: Limit = Limit { entries: 1_000_000, bytes: usize::MAX };
 const SEQ: &[u8] = b"seq";
 
@@ -207,14 +209,24 @@ impl World {
         panic!("the store does not settle: {} uncommitted", self.owner.len());
     }
 
-    pub(crate) fn random_object(&mut self, at: usize) -> HObject {
+    pub(crate) fn random_object(&mut self, at: usize) -> ObjectId {
         let n = self.dice.below(if self.wide { 600 } else { 5 }) as u32;
         let name = match n {
             4 => Bytes::from(vec![b'n'; 2000]),
             n => Bytes::from(format!("object {at} {n}")),
         };
         let snap = [SnapId::HEAD, SnapId::HEAD, SnapId(4)][self.dice.below(3) as usize];
-        HObject { pool: 7, hash: at as u32 | n << 3, nspace: Bytes::new(), key: Bytes::new(), name, snap, max: false }
+        let object =
+            HObject { pool: 7, hash: at as u32 | n << 3, nspace: Bytes::new(), key: Bytes::new(), name, snap, max: false };
+        // Shards and generations of one object lie beside each other.
+        let id = ObjectId::of_shard(object, SHARDS[self.dice.below(4) as usize]);
+        if self.dice.one_in(5) { id.in_generation(self.dice.below(2)) } else { id }
+    }
+
+    /// Another object with the shape of a random one.
+    fn named(&mut self, name: String) -> ObjectId {
+        let like = self.random_object(0);
+        ObjectId::whole(HObject { name: name.into(), ..HObject::clone(&like.object) })
     }
 
     fn random_bytes(&mut self, n: usize) -> Bytes {
@@ -265,16 +277,16 @@ impl World {
         let (a, b) = (self.random_key(), self.random_key());
         let (a, b) = (a.clone().min(b.clone()), a.max(b));
         match self.dice.below(24) {
-            0 => Mutation::Create(o),
-            1..=7 => Mutation::Write(o, self.random_offset(), self.random_data()),
-            8 => Mutation::Zero(o, self.random_offset(), self.random_offset()),
-            9 => Mutation::Truncate(o, self.random_offset()),
-            10 => Mutation::Remove(o),
-            11 => Mutation::SetInfo(o, a),
-            12 => Mutation::SetXattr(o, a, b),
-            13 => Mutation::RemoveXattr(o, a),
-            14 => Mutation::ClearXattrs(o),
-            15 => Mutation::OmapHeader(o, b),
+            0 => Mutation::of(o, ObjectChange::Create),
+            1..=7 => Mutation::of(o, ObjectChange::Write(self.random_offset(), self.random_data())),
+            8 => Mutation::of(o, ObjectChange::Zero(self.random_offset(), self.random_offset())),
+            9 => Mutation::of(o, ObjectChange::Truncate(self.random_offset())),
+            10 => Mutation::of(o, ObjectChange::Remove),
+            11 => Mutation::of(o, ObjectChange::SetInfo(a)),
+            12 => Mutation::of(o, ObjectChange::SetXattr(a, b)),
+            13 => Mutation::of(o, ObjectChange::RemoveXattr(a)),
+            14 => Mutation::of(o, ObjectChange::ClearXattrs),
+            15 => Mutation::of(o, ObjectChange::OmapHeader(b)),
             16 | 17 => {
                 let n = 1 + self.dice.below(if self.wide { 200 } else { 12 });
                 let entries = (0..n).map(|_| {
@@ -282,14 +294,14 @@ impl World {
                     let len = [10, 100, if self.wide { 300 } else { 3000 }][self.dice.below(3) as usize];
                     (key, self.random_bytes(len))
                 });
-                Mutation::OmapSet(o, entries.collect())
+                Mutation::of(o, ObjectChange::OmapSet(entries.collect()))
             }
-            18 => Mutation::OmapRemove(o, vec![a, b]),
-            19 => Mutation::OmapRemoveRange(o, a, b),
-            20 => Mutation::OmapClear(o),
-            21 => Mutation::Clone(o, self.random_object(at)),
-            22 => Mutation::MetaSet(a, self.random_bytes(200)),
-            _ => [Mutation::MetaRemove(a.clone()), Mutation::MetaRemoveRange(a, b)][self.dice.below(2) as usize].clone(),
+            18 => Mutation::of(o, ObjectChange::OmapRemove(vec![a, b])),
+            19 => Mutation::of(o, ObjectChange::OmapRemoveRange(a, b)),
+            20 => Mutation::of(o, ObjectChange::OmapClear),
+            21 => Mutation::of(self.random_object(at), ObjectChange::CloneOf(o)),
+            22 => MetaChange::Set(a, self.random_bytes(200)).into(),
+            _ => [MetaChange::Remove(a.clone()), MetaChange::RemoveRange(a, b)][self.dice.below(2) as usize].clone().into(),
         }
     }
 
@@ -307,9 +319,8 @@ impl World {
 
     pub(crate) fn submit_rehearsed(&mut self, at: usize, mut mutations: Vec<Mutation>, hold: Option<Hold>) -> bool {
         let seq = self.twins[at].submitted + 1;
-        mutations.push(Mutation::MetaSet(Bytes::from_static(SEQ), Bytes::copy_from_slice(&seq.to_le_bytes())));
-        let (scope, version) = (scope(at), EVersion::new(1, seq));
-        let transaction = Transaction { scope, version, hold, mutations, ..Transaction::default() };
+        mutations.push(MetaChange::Set(Bytes::from_static(SEQ), Bytes::copy_from_slice(&seq.to_le_bytes())).into());
+        let transaction = Transaction { scope: scope(at), hold, ..mutations.into_iter().collect() };
         let ticket = self.next_ticket;
         match self.store.submit(transaction.clone(), Ticket(ticket)) {
             Ok(()) => {
@@ -365,7 +376,7 @@ impl World {
     }
 
     /// Compares one object with the model.
-    pub(crate) fn check_object(&mut self, at: usize, object: &HObject) {
+    pub(crate) fn check_object(&mut self, at: usize, object: &ObjectId) {
         let stat = self.sure(|s, h| s.stat(h, object));
         let model = &self.twins[at].model;
         let want = model.stat(hold(), object).unwrap();
@@ -415,17 +426,21 @@ impl World {
 
     /// Compares everything.
     pub(crate) fn check_all(&mut self) {
-        let listed = self.sure(|s, h| s.list(h, &HObject::min(), &HObject::end(), usize::MAX));
-        let mut want: Vec<HObject> = self.twins.iter().flat_map(|t| t.model.objects().cloned()).collect();
+        let mut want: Vec<ObjectId> = self.twins.iter().flat_map(|t| t.model.objects().cloned()).collect();
         want.sort();
-        assert_eq!(listed, want, "list of objects");
+        let (first, end) = (HObject::min().into(), HObject::end().into());
+        for shard in &SHARDS[1..] {
+            let listed = self.sure(|s, h| s.list(h, *shard, &first, &end, usize::MAX));
+            let want: Vec<ObjectId> = want.iter().filter(|o| o.shard == *shard).cloned().collect();
+            assert_eq!(listed, want, "list of objects of {shard:?}");
+        }
         let scopes: Vec<SpgId> = (0..SCOPES as usize).filter(|i| self.twins[*i].submitted > 0).map(scope).collect();
         assert_eq!(self.sure(|s, h| s.scopes(h)), scopes);
         for at in 0..SCOPES as usize {
             let all = (Bound::Unbounded, Bound::Unbounded);
             let want = self.twins[at].model.meta_scan(hold(), &scope(at), all, ALL).unwrap();
             assert_eq!(self.sure(|s, h| s.meta_scan(h, &scope(at), all, ALL)), want, "meta of {at}");
-            let objects: Vec<HObject> = self.twins[at].model.objects().cloned().collect();
+            let objects: Vec<ObjectId> = self.twins[at].model.objects().cloned().collect();
             objects.iter().for_each(|o| self.check_object(at, o));
         }
     }
@@ -436,6 +451,19 @@ impl World {
         self.disks.iter_mut().for_each(|d| d.crash(&mut dice));
         self.fsck();
         self.reopen();
+    }
+
+    /// Power is lost.
+    pub(crate) fn cut(&mut self) {
+        let mut dice = Dice(self.dice.roll());
+        self.disks.iter_mut().for_each(|d| d.crash(&mut dice));
+    }
+
+    /// A new store begins to open what the last one left.
+    pub(crate) fn begin_open(&mut self) {
+        self.store = Store::open(self.config.clone());
+        self.fetched.clear();
+        self.owner.clear();
     }
 
     pub(crate) fn reopen(&mut self) {
@@ -563,7 +591,7 @@ impl World {
             return;
         }
         for at in 0..SCOPES as usize {
-            let objects: Vec<HObject> = self.twins[at].model.objects().cloned().collect();
+            let objects: Vec<ObjectId> = self.twins[at].model.objects().cloned().collect();
             for object in &objects {
                 let want = self.twins[at].model.read(hold(), object, 0, u64::MAX).unwrap();
                 match self.read(|s, h| s.read(h, object, 0, u64::MAX)) {
@@ -588,10 +616,10 @@ impl World {
             self.full = false;
             let mut written = 0;
             for n in 0.. {
-                let object = HObject { name: Bytes::from(format!("fill {n}")), ..self.random_object(0) };
+                let object = self.named(format!("fill {n}"));
                 let len = [4096, 50_000, 300_000][self.dice.below(3) as usize];
                 let data = self.random_bytes(len);
-                if !self.submit(0, vec![Mutation::Write(object, 0, data.into())]) {
+                if !self.submit(0, vec![Mutation::of(object, ObjectChange::Write(0, data.into()))]) {
                     break;
                 }
                 written += len;
@@ -607,10 +635,13 @@ impl World {
                 self.crash();
                 self.check_all();
             }
-            let objects: Vec<HObject> = self.twins[0].model.objects().cloned().collect();
+            let objects: Vec<ObjectId> = self.twins[0].model.objects().cloned().collect();
             for object in objects {
-                assert!(self.submit(0, vec![Mutation::Truncate(object.clone(), 100)]), "a full store truncates");
-                assert!(self.submit(0, vec![Mutation::Remove(object)]), "a full store removes");
+                assert!(
+                    self.submit(0, vec![Mutation::of(object.clone(), ObjectChange::Truncate(100))]),
+                    "a full store truncates"
+                );
+                assert!(self.submit(0, vec![Mutation::of(object, ObjectChange::Remove)]), "a full store removes");
                 self.pump();
             }
             self.settle();
@@ -621,17 +652,16 @@ impl World {
 
     /// Removes things that a checkpoint has, and crashes before the next one.
     pub(crate) fn remove_and_crash(&mut self) {
-        let objects: Vec<HObject> =
-            (0..10).map(|n| HObject { name: Bytes::from(format!("large {n}")), ..self.random_object(0) }).collect();
+        let objects: Vec<ObjectId> = (0..10).map(|n| self.named(format!("large {n}"))).collect();
         for object in &objects {
             let data = self.random_bytes(400_000);
-            assert!(self.submit(0, vec![Mutation::Write(object.clone(), 0, data.into())]));
+            assert!(self.submit(0, vec![Mutation::of(object.clone(), ObjectChange::Write(0, data.into()))]));
             self.settle();
         }
         self.restart();
         assert!(self.store.space().data >= 10 * 400_000);
         for object in objects {
-            assert!(self.submit(0, vec![Mutation::Remove(object)]));
+            assert!(self.submit(0, vec![Mutation::of(object, ObjectChange::Remove)]));
         }
         self.settle();
         self.crash();
@@ -672,7 +702,7 @@ impl World {
         let object = self.random_object(0);
         for _ in 0..24 {
             let data = self.random_bytes(1 << 20);
-            assert!(self.submit(0, vec![Mutation::Write(object.clone(), 0, data.into())]));
+            assert!(self.submit(0, vec![Mutation::of(object.clone(), ObjectChange::Write(0, data.into()))]));
             self.settle();
         }
         let (checkpoints, used) = (self.store.counters().checkpoints, self.store.alloc.frontier() * crate::block::BLOCK as u64);
@@ -688,13 +718,16 @@ impl World {
         self.disks[0].host_limit = Some(self.disks[0].len());
         let object = self.random_object(0);
         let data = self.random_bytes(5_000_000);
-        self.submit(0, vec![Mutation::Write(object.clone(), 0, data.clone().into())]);
+        self.submit(0, vec![Mutation::of(object.clone(), ObjectChange::Write(0, data.clone().into()))]);
         for _ in 0..50 {
             self.pump();
         }
         assert_eq!(self.store.failure(), None);
         assert!(self.twins[0].committed < self.twins[0].submitted, "not durable yet");
-        assert!(!self.submit(0, vec![Mutation::Write(object, 0, data.into())]), "refused while the host is full");
+        assert!(
+            !self.submit(0, vec![Mutation::of(object, ObjectChange::Write(0, data.into()))]),
+            "refused while the host is full"
+        );
         assert!(self.store.space().host_full, "whoever asks is told why");
         self.disks[0].host_limit = None;
         self.now += 5_000_000_000;
@@ -738,7 +771,7 @@ impl World {
 
     /// Transactions of two scopes on the same objects: whichever was submitted first is in the journal first.
     pub(crate) fn shared_objects(&mut self, steps: u64) {
-        let object = HObject { name: Bytes::from_static(b"shared"), ..self.random_object(0) };
+        let object = self.named("shared".into());
         let (mut all, mut tickets): (Vec<Mutation>, BTreeMap<u64, usize>) = (Vec::new(), BTreeMap::new());
         let mut last = 0;
         for n in 0..steps {
@@ -746,13 +779,14 @@ impl World {
             let data = self.random_data();
             let offset = 4096 * self.dice.below(40);
             let mutation = match self.dice.below(6) {
-                0 => Mutation::Truncate(object.clone(), offset),
-                1 => Mutation::Remove(object.clone()),
-                _ => Mutation::Write(object.clone(), offset, data),
+                0 => Mutation::of(object.clone(), ObjectChange::Truncate(offset)),
+                1 => Mutation::of(object.clone(), ObjectChange::Remove),
+                _ => Mutation::of(object.clone(), ObjectChange::Write(offset, data)),
             };
             // Each transaction leaves its number, so that what survived is known.
-            let mark = Mutation::SetInfo(object.clone(), Bytes::copy_from_slice(&n.to_le_bytes()));
-            let t = Transaction { scope: scope(at), mutations: vec![mutation.clone(), mark.clone()], ..Transaction::default() };
+            let mark = Mutation::of(object.clone(), ObjectChange::SetInfo(Bytes::copy_from_slice(&n.to_le_bytes())));
+            let both: Transaction = [mutation.clone(), mark.clone()].into_iter().collect();
+            let t = both.in_scope(scope(at));
             assert_eq!(self.store.submit(t, Ticket(n)), Ok(()));
             all.extend([mutation, mark]);
             tickets.insert(n, at);
@@ -774,9 +808,9 @@ impl World {
         let kept = self.sure(|s, h| s.stat(h, &object)).map(|s| u64::from_le_bytes(s.info[..].try_into().unwrap()));
         let mut model = MemStore::new();
         // Submitted later means in the journal later, so what is there is a prefix of all.
-        let mutations = all[..kept.map_or(0, |k| 2 * (k as usize + 1))].to_vec();
+        let kept_mutations = all[..kept.map_or(0, |k| 2 * (k as usize + 1))].iter().cloned();
         assert!(kept.is_some_and(|k| k >= last) || last == 0, "{last} was committed, {kept:?} is there");
-        model.submit(Transaction { mutations, ..Transaction::default() }, Ticket(0)).unwrap();
+        model.submit(kept_mutations.collect(), Ticket(0)).unwrap();
         let want = model.read(hold(), &object, 0, u64::MAX).unwrap();
         assert!(self.sure(|s, h| s.read(h, &object, 0, u64::MAX)) == want, "data of the shared object");
     }
@@ -799,11 +833,11 @@ impl World {
                 (key, vec![i as u8; [10, 50_000, 100_000][i as usize]].into())
             });
             let entries = entries.collect();
-            assert!(self.submit(0, vec![Mutation::OmapSet(object.clone(), entries)]));
+            assert!(self.submit(0, vec![Mutation::of(object.clone(), ObjectChange::OmapSet(entries))]));
             let zeros = Bytes::from(vec![0; 300 + round as usize]);
             let other = self.random_object(1);
-            let set = Mutation::SetXattr(other, Bytes::new(), Bytes::new());
-            assert!(self.submit(1, vec![Mutation::MetaSet(zeros, Bytes::new()), set]));
+            let set = Mutation::of(other, ObjectChange::SetXattr(Bytes::new(), Bytes::new()));
+            assert!(self.submit(1, vec![MetaChange::Set(zeros, Bytes::new()).into(), set]));
             self.store.want_checkpoint = true;
             self.settle();
             if round % 2 == 1 {
@@ -812,7 +846,7 @@ impl World {
             self.check_all();
         }
         let huge = vec![(Bytes::from_static(b"huge"), Bytes::from(vec![1; 4 << 20]))];
-        assert!(!self.submit(0, vec![Mutation::OmapSet(object, huge)]), "larger than a record may be");
+        assert!(!self.submit(0, vec![Mutation::of(object, ObjectChange::OmapSet(huge))]), "larger than a record may be");
         self.restart();
         self.check_all();
     }

@@ -4,7 +4,7 @@ use super::{MACHINE, PLAIN};
 use crate::Target;
 use bytes::Bytes;
 use node::{DeviceId, Mono, Now, Output, Outputs};
-use objectstore::{Mutation, ObjectStore, Ticket, Transaction};
+use objectstore::{MetaChange, Mutation, ObjectChange, ObjectStore, Ticket, Transaction};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use store::fsck::{self, BlockRead};
@@ -79,11 +79,12 @@ fn image() -> &'static [u8] {
         for i in 0..60u64 {
             let object = HObject::head(Bytes::from(format!("object{i}")), &Locator::pool(1));
             let mutations = vec![
-                Mutation::Write(object.clone(), 0, vec![i as u8; 100 + 1500 * (i as usize % 7)].into()),
-                Mutation::MetaSet(Bytes::from(format!("l{i}")), vec![1; 30].into()),
+                Mutation::of(object.clone(), ObjectChange::Write(0, vec![i as u8; 100 + 1500 * (i as usize % 7)].into())),
+                MetaChange::Set(Bytes::from(format!("l{i}")), vec![1; 30].into()).into(),
             ];
             let scope = SpgId::whole(PgId::new(1, 0));
-            store.submit(Transaction { scope, mutations, ..Transaction::default() }, Ticket(i)).expect("there is space");
+            let transaction: Transaction = mutations.into_iter().collect();
+            store.submit(transaction.in_scope(scope), Ticket(i)).expect("there is space");
             if i % 20 == 5 {
                 run(&mut store);
             }
