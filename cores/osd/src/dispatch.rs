@@ -4,7 +4,7 @@ use crate::backlog::Waiting;
 use crate::bench::Asker;
 use crate::commands::{self, Answer, Dispatch};
 use crate::copies::OURSELVES;
-use crate::images::{Image, Share};
+use crate::images::Image;
 use crate::perf::{Answered, Kind};
 use crate::sessions::{Held, Rights, Session};
 use crate::{Early, Osd, Phase};
@@ -352,18 +352,8 @@ impl Osd {
 
     fn reply(&mut self, now: Now, session: SessionId, message: Message, executed: Mono) {
         let Some(client) = self.sessions.get(session).map(|known| known.peer.global_id) else { return };
-        if let Some(mut held) = self.sessions.answered(session, message.tid) {
+        if let Some(held) = self.sessions.answered(session, message.tid) {
             let (tid, bytes_out) = (message.tid, message.data.len());
-            if let Some(image) = held.image.take() {
-                let share = Share {
-                    write: held.kind != Kind::Read,
-                    read: held.kind != Kind::Write,
-                    bytes_in: held.payload as u64,
-                    bytes_out: bytes_out as u64,
-                    latency: now.mono.since(held.received),
-                };
-                self.images.count(*image, share);
-            }
             self.msgr.done(session, held.bytes);
             self.perf.answered(Answered { held, client, tid, executed, answered: now.mono, bytes_out });
         }

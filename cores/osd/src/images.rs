@@ -61,7 +61,7 @@ pub(crate) struct Share {
     pub(crate) bytes_in: u64,
     /// Bytes of its answer.
     pub(crate) bytes_out: u64,
-    /// From its arrival to its answer.
+    /// From its arrival until its answer was handed to the system.
     pub(crate) latency: Duration,
 }
 

@@ -398,7 +398,7 @@ impl Node for Osd {
     }
 
     fn carried_out(&mut self, now: Now) {
-        self.perf.sent(now, self.options.history, self.options.complaint);
+        self.perf.sent(now, self.options.history, self.options.complaint, &mut self.images);
     }
 
     fn deadline(&self) -> Mono {

@@ -10,6 +10,7 @@ pub(crate) use latency::Latency;
 pub(crate) use stages::{Moments, Readings, Times};
 pub(crate) use text::{schema, select};
 
+use crate::images::{Images, Share};
 use crate::sessions::Held;
 use node::{Mono, Now};
 use std::time::Duration;
@@ -88,11 +89,15 @@ impl Perf {
         self.answered.len() >= MOST_ANSWERED
     }
 
-    /// A round's sends were handed over.
-    pub(crate) fn sent(&mut self, now: Now, keep: usize, complaint: Duration) {
+    /// A round's sends were handed over. Operations on images count in `images`, up to this moment: a read from memory is
+    /// answered in the round in which it came, and would last no time otherwise.
+    pub(crate) fn sent(&mut self, now: Now, keep: usize, complaint: Duration, images: &mut Images) {
         self.note(now.mono);
         let mut answered = std::mem::take(&mut self.answered);
-        for op in answered.drain(..) {
+        for mut op in answered.drain(..) {
+            if let Some(image) = op.held.image.take() {
+                images.count(*image, share(&op, now));
+            }
             self.finished(now, op, keep, complaint);
         }
         self.answered = answered;
@@ -126,6 +131,17 @@ impl Perf {
     }
 }
 
+/// What an operation did to its image.
+fn share(op: &Answered, now: Now) -> Share {
+    Share {
+        write: op.held.kind != Kind::Read,
+        read: op.held.kind != Kind::Write,
+        bytes_in: op.held.payload as u64,
+        bytes_out: op.bytes_out as u64,
+        latency: now.mono.since(op.held.received),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,10 +164,10 @@ mod tests {
         let mut perf = Perf::default();
         [1000, 4000, 9000].into_iter().for_each(|t| perf.note(Mono(t)));
         perf.answered(op(Kind::Read, 1000, 1000));
-        perf.sent(now(9000), 20, Duration::from_secs(30));
+        perf.sent(now(9000), 20, Duration::from_secs(30), &mut Images::default());
         [10_000, 16_000, 300_000].into_iter().for_each(|t| perf.note(Mono(t)));
         perf.answered(op(Kind::Write, 10_000, 300_000));
-        perf.sent(now(310_000), 20, Duration::from_secs(30));
+        perf.sent(now(310_000), 20, Duration::from_secs(30), &mut Images::default());
 
         let v = perf.json(Mono(1_000_000), 2);
         assert_eq!((&v["op"], &v["op_r"], &v["op_w"], &v["op_wip"]), (&2.into(), &1.into(), &1.into(), &2.into()));
@@ -166,5 +182,13 @@ mod tests {
 
         perf.reset();
         assert_eq!(perf.json(Mono(1_000_000), 0)["op_latency"]["avgcount"], 0);
+    }
+
+    #[test]
+    fn a_read_that_is_answered_in_its_round_lasts_until_the_round_ends() {
+        let read = op(Kind::Read, 1000, 1000);
+        let share = share(&read, now(9000));
+        assert_eq!((share.read, share.write, share.bytes_out), (true, false, 10));
+        assert_eq!(share.latency, Duration::from_nanos(8000));
     }
 }
