@@ -86,6 +86,12 @@ impl Objecter {
         self.monitor.want_newer_map();
     }
 
+    /// Ends all sessions with OSDs: nobody waits for what was asked any more.
+    pub fn hang_up(&mut self, messenger: &mut Messenger) {
+        self.osds.clear();
+        std::mem::take(&mut self.sessions).into_keys().for_each(|session| messenger.close(session));
+    }
+
     /// Ends sessions with OSDs that the map calls down, or that moved.
     pub(crate) fn drop_stale_sessions(&mut self, messenger: &mut Messenger) {
         let Some(map) = self.map.clone() else { return };
