@@ -262,12 +262,16 @@ impl Node {
     /// sign of life.
     pub(crate) fn feed(&mut self, id: VoterId, beat: bool) {
         let last = self.last().index;
+        #[cfg(not(feature = "sim"))]
+        let most = IN_FLIGHT;
+        #[cfg(feature = "sim")]
+        let most = IN_FLIGHT.min(self.batch);
         loop {
             let Some(peer) = self.reign().and_then(|r| r.peers.get(&id)) else { return };
             if peer.state.is_some() || self.term_at(peer.next - 1).is_none() {
                 return self.send_state(id, beat);
             }
-            let more = peer.next <= last && peer.in_flight < IN_FLIGHT && !peer.probing;
+            let more = peer.next <= last && peer.in_flight < most && !peer.probing;
             if more {
                 self.send_entries(id, SEND_ENTRIES);
             } else {
@@ -283,6 +287,8 @@ impl Node {
         let Some(peer) = self.reign().and_then(|r| r.peers.get(&id)) else { return };
         let index = peer.next - 1;
         let Some(term) = self.term_at(index) else { return };
+        #[cfg(feature = "sim")]
+        let most = most.min(self.batch);
         let entries = self.log.slice(peer.next, Index::MAX, most, SEND_BYTES);
         let (count, commit) = (entries.len(), self.commit);
         let round = self.reign().map_or(0, |r| r.round);

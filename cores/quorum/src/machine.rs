@@ -175,6 +175,8 @@ pub struct Node {
     broken: Option<String>,
     #[cfg(feature = "sim")]
     pub(crate) mistake: Option<Mistake>,
+    #[cfg(feature = "sim")]
+    pub(crate) batch: usize,
 }
 
 impl Node {
@@ -218,6 +220,8 @@ impl Node {
             broken: None,
             #[cfg(feature = "sim")]
             mistake: None,
+            #[cfg(feature = "sim")]
+            batch: usize::MAX,
         };
         node.begin();
         node
@@ -305,6 +309,12 @@ impl Node {
             _ if self.membership().voters.contains(&self.config.id) => self.patience,
             _ => Mono::NEVER,
         }
+    }
+
+    /// Sends at most so many entries in a message, and so many messages without an answer.
+    #[cfg(feature = "sim")]
+    pub fn send_at_most(&mut self, entries: usize) {
+        self.batch = entries;
     }
 
     /// Switches a mistake on.

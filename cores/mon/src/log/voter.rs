@@ -50,15 +50,18 @@ pub struct Voter {
     stopped: bool,
     begun: bool,
     mistake: Option<Mistake>,
+    /// Most entries in a message.
+    batch: usize,
 }
 
 impl Voter {
     /// Member `id` (not 0). A disk that was never used begins a log of these voters; none: it waits to be taken in.
-    pub fn new(id: u64, voters: &[u64], log_bytes: u64, seed: u64, mistake: Option<Mistake>) -> Self {
+    /// It sends at most `batch` entries in a message.
+    pub fn new(id: u64, voters: &[u64], log_bytes: u64, batch: usize, seed: u64, mistake: Option<Mistake>) -> Self {
         let replica = Replica::new(FSID, log_bytes, genesis::state(&config(), UTime::ZERO), VoterId(id), seed);
         let voters = voters.iter().map(|v| VoterId(*v)).collect();
         let members = Membership { voters, ..Membership::default() };
-        Self { replica, members, working: false, stopped: false, begun: false, mistake }
+        Self { replica, members, working: false, stopped: false, begun: false, mistake, batch }
     }
 
     /// A disk request ended.
@@ -121,6 +124,7 @@ impl Voter {
                 Happened::Mending(_) | Happened::Written | Happened::NoSpace => {}
             }
             self.replica.log.err(self.mistake);
+            self.replica.log.send_at_most(self.batch);
         }
         let after = self.replica.applied.index;
         if after != before {

@@ -287,8 +287,8 @@ impl Monitor {
                 return false;
             }
         };
-        // One voter has nobody to send to and nobody to fall behind; the way to others comes with them.
-        assert!(next.send.is_empty() && !next.wants_state);
+        // One voter has nobody to send to; the way to others comes with them.
+        assert!(next.send.is_empty());
         let progress = !next.committed.is_empty() || !next.reads.is_empty() || !next.news.is_empty();
         for entry in &next.committed {
             let ahead = self.leader.take_ahead(entry);
@@ -308,6 +308,9 @@ impl Monitor {
                 News::Elected(term) => self.begin_reign(now, term, out),
                 News::Deposed => self.end_reign(out),
             }
+        }
+        if next.wants_state {
+            self.replica.offer();
         }
         if next.fold {
             self.replica.fold(out);
