@@ -20,8 +20,6 @@ const SUPERBLOCKS: [u64; 2] = [0, 8 * 4096];
 /// The same of a monitor's store.
 const MON_MAGIC: &[u8; 8] = b"nacremon";
 const MON_SUPERBLOCKS: [u64; 2] = [0, 2 * 4096];
-/// Newest format of it, as docs/format/monitor.md tells.
-const MON_FORMAT: u32 = 1;
 /// The first bytes of a journal's disk; the identity of the OSD's disk follows.
 const JOURNAL_MAGIC: &[u8; 8] = b"NACREJNL";
 /// A disk that is taken for empty has no byte set so far from its beginning and from its end, where partition tables, volumes and
@@ -214,10 +212,11 @@ fn superblock(path: &Path, places: &[u64], magic: &[u8; 8], identity: usize) -> 
 pub(crate) fn monitor_fits(path: &Path, fsid: Fsid) -> Result<()> {
     let head = superblock(path, &MON_SUPERBLOCKS, MON_MAGIC, 12).with_context(|| format!("read {}", path.display()))?;
     match head {
-        Some((version, _)) if version > MON_FORMAT => {
+        Some((version, _)) if version > mon::FORMAT => {
             bail!(
-                "the monitor's store {} has format version {version}; this program knows versions up to {MON_FORMAT}",
-                path.display()
+                "the monitor's store {} has format version {version}; this program knows versions up to {}",
+                path.display(),
+                mon::FORMAT
             )
         }
         Some((_, found)) if found != fsid.0 => {

@@ -1,8 +1,9 @@
 //! Checks the store of a stopped monitor. It changes nothing: the monitor itself writes both copies of a slot anew with
 //! its next snapshot, and nothing else could be proven and mended.
 
-use crate::log::format::{AREAS_AT, BLOCK, SLOT, Slot, Super, VERSION, check_snapshot, replay};
-use crate::server::recover;
+use crate::log::format::{AREAS_AT, BLOCK, SLOT, Slot, Super, VERSION, check_snapshot, read_snapshot, replay};
+use crate::log::v1;
+use crate::replica::{behind, recover, recover_old};
 
 /// Most bytes of a log that are read.
 const LONGEST_LOG: u64 = 256 << 20;
@@ -71,11 +72,18 @@ fn check(read: &mut ReadAt<'_>, len: u64, fsid: [u8; 16], report: &mut StoreRepo
     let snapshot = check_snapshot(&sb, &bytes)?;
     let end = len.min(sb.area_at() + sb.area_bytes) / BLOCK as u64 * BLOCK as u64;
     let log = take(read, sb.log_at(), end.saturating_sub(sb.log_at()).min(LONGEST_LOG) as usize)?;
-    let replayed = replay(&sb, &log)?;
-    if replayed.torn {
+    let (state, entries, torn) = if sb.version < VERSION {
+        let (entries, _, torn) = v1::replay(&sb, &log)?;
+        (recover_old(sb.snapshot_index, &snapshot, &entries)?, entries.len(), torn)
+    } else {
+        let mut snapshot = read_snapshot(&sb, &snapshot)?;
+        let replayed = replay(&sb, snapshot.saved, &log)?;
+        snapshot.saved = replayed.saved;
+        (recover(&snapshot)?, behind(&snapshot.saved), replayed.torn)
+    };
+    if torn {
         report.minor.push("the last write was cut short; nobody was told that it was durable".into());
     }
-    let state = recover(sb.snapshot_index, &snapshot, &replayed.entries)?;
-    (report.last, report.entries, report.epoch) = (state.index, replayed.entries.len() as u64, state.osdmap.epoch);
+    (report.last, report.entries, report.epoch) = (state.index, entries as u64, state.osdmap.epoch);
     Ok(())
 }

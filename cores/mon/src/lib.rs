@@ -3,7 +3,8 @@
 //! [`Monitor`] implements [`node::Node`]. It listens on `ListenerId(0)` as the monitor and on `ListenerId(1)` as the
 //! active manager. It keeps its state on `DeviceId(0)`.
 //!
-//! - `log`: the replicated log, through which all changes of state go, and its disk format;
+//! - `log`: the disk format of the replicated log, through which all changes of state go;
+//! - `replica`: what every voter has: the log, its disk, and the state that is durable;
 //! - `state`: the replicated state, and the changes that proposals consist of;
 //! - `server`: sessions, messages, subscriptions, the lives of OSDs, time;
 //! - `commands`: what users can ask, one row for each command;
@@ -28,13 +29,21 @@ mod options;
 mod osds;
 mod pins;
 mod pools;
+mod replica;
 mod server;
 mod soft;
 mod state;
 mod text;
 
+/// Newest format of the monitor's store that is read, and the one that is written.
+pub const FORMAT: u32 = log::format::VERSION;
+
 pub use config::{AuthMode, Config, InitialKey};
 pub use fsck::{ReadAt, StoreReport, check_store};
+#[cfg(feature = "sim")]
+pub use log::voter::{Told, Voter};
+#[cfg(feature = "sim")]
+pub use quorum::Mistake;
 pub use server::Monitor;
 
 /// Writes the page `docs/commands.md`: the commands that are served, and those that are refused with the reason.

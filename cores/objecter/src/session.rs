@@ -126,6 +126,14 @@ impl Objecter {
         self.lingers_lost(|target| target == osd);
     }
 
+    /// Ends all sessions of its own with OSDs: nobody waits for what was asked any more.
+    pub fn hang_up(&mut self, messenger: &mut Messenger) {
+        if let Sessions::Own(lines) = &mut self.sessions {
+            lines.retain(messenger, |_, _| false);
+        }
+        self.osds.clear();
+    }
+
     /// Ends sessions with OSDs that the map calls down, or that moved.
     pub(crate) fn drop_stale_sessions(&mut self, messenger: &mut Messenger) {
         let (Some(map), Sessions::Own(lines)) = (self.map.clone(), &mut self.sessions) else { return };

@@ -8,7 +8,7 @@
 //! | `fault`, `misdeed` | what goes wrong; historic bugs, put back to prove that they are found |
 //! | `model`, `history`, `watchlog`, `audit`, `beats` | the judges |
 //! | `reference`, `standmon` | trusted stand-ins for the store and the monitor |
-//! | `scenario`, `storeworld` | kinds of runs, of clusters and of a store alone |
+//! | `scenario`, `storeworld`, `voters` | kinds of runs, of clusters, of a store alone and of the monitors' log alone |
 #![forbid(unsafe_code)]
 
 mod audit;
@@ -30,6 +30,7 @@ pub mod standmon;
 pub mod storeworld;
 mod tide;
 pub mod trace;
+pub mod voters;
 pub mod watchlog;
 pub mod workload;
 pub mod world;

@@ -5,6 +5,7 @@ use crate::fault::{DEATHS, Fault, GENTLE, LIFE, Nemesis, PEERS};
 use crate::misdeed::Misdeed;
 use crate::rng::Rng;
 use crate::storeworld::{StoreFault, StorePlan, StoreTown};
+use crate::voters::VoterTown;
 use crate::workload::{Habits, Snaps, Tide};
 use crate::world::Crash;
 use std::collections::BTreeMap;
@@ -25,6 +26,8 @@ pub enum Kind {
     Store(&'static [StoreFault]),
     /// A store alone, whose disk rots while it is stopped.
     Rot,
+    /// The monitors' log alone.
+    Voters,
 }
 
 /// A kind of run.
@@ -257,6 +260,12 @@ pub const ALL: &[Scenario] = &[
         pause: SECOND,
         kind: Kind::Rot,
     },
+    Scenario {
+        name: "voters",
+        about: "three to five voters of the monitors' log alone: they die in their disk writes, and messages are lost, doubled, late, cut one way",
+        pause: SECOND,
+        kind: Kind::Voters,
+    },
 ];
 
 /// A scenario by name.
@@ -271,6 +280,8 @@ pub struct Options {
     pub trace: bool,
     /// Put this into all stores and OSDs.
     pub misdeed: Option<Misdeed>,
+    /// Put this into all voters of the monitors' log.
+    pub mistake: Option<mon::Mistake>,
     /// All OSD disks claim that writes are durable, and lie.
     pub lying_disks: bool,
     /// Instead of the scenario's store.
@@ -321,6 +332,7 @@ pub fn run(scenario: &Scenario, seed: u64, options: &Options) -> Result<Report, 
         Kind::Rotten(plan, faults) => run_cluster(scenario, plan, faults, rng, options, rot),
         Kind::Store(faults) => run_store(scenario, Some(faults), rng, options),
         Kind::Rot => run_store(scenario, None, rng, options),
+        Kind::Voters => run_voters(rng, options),
     }
 }
 
@@ -364,6 +376,25 @@ fn run_store(
         ..Report::default()
     };
     verdict.map(|_| report.clone()).map_err(|what| Box::new(Failure { what, report, tail: trace.tail().cloned().collect() }))
+}
+
+fn run_voters(mut rng: Rng, options: &Options) -> Result<Report, Box<Failure>> {
+    let mut town = VoterTown::new(rng.next(), options.mistake);
+    town.trace.print = options.trace;
+    let verdict = town.live();
+    let done = town.done;
+    let report = Report {
+        hash: town.trace.hash(),
+        events: town.trace.events(),
+        time: town.time(),
+        asked: (done.asked + done.reads) as usize,
+        answered: (done.answered + done.reads) as usize,
+        faults: done.faults,
+        ..Report::default()
+    };
+    verdict
+        .map(|()| report.clone())
+        .map_err(|what| Box::new(Failure { what, report, tail: town.trace.tail().cloned().collect() }))
 }
 
 fn run_cluster(

@@ -7,14 +7,14 @@
 //! 16384 + area bytes: area 1, the same
 //! ```
 
-use super::{Entry, Index};
 use bytes::Bytes;
-use denc::{Encode, Reader};
+use denc::{Decode as _, Encode, Reader};
+use quorum::{Entry, Hard, Index, Saved, VoterId, Write};
 
 /// Unit of every position and length on the disk.
 pub(crate) const BLOCK: usize = 4096;
-/// Newest layout that is known here, and the one that is written.
-pub(crate) const VERSION: u32 = 1;
+/// Newest layout that is known here, and the one that is written. Version 1 is read by `v1`.
+pub(crate) const VERSION: u32 = 2;
 /// Bytes of a superblock slot: two copies, so that one rotten block does not take the newest state away.
 pub(crate) const SLOT: usize = 2 * BLOCK;
 /// Where area 0 begins.
@@ -22,14 +22,16 @@ pub(crate) const AREAS_AT: u64 = 2 * SLOT as u64;
 
 const SUPER_MAGIC: [u8; 8] = *b"nacremon";
 /// Generations and indexes are below this: one each nanosecond would take a hundred years.
-const COUNTS: u64 = 1 << 62;
-const GROUP_MAGIC: u32 = 0x6d6f_6e47;
+pub(crate) const COUNTS: u64 = 1 << 62;
+const GROUP_MAGIC: u32 = 0x6d6f_6e48;
 /// Bytes of a group before its entries.
-const GROUP_HEAD: usize = 60;
+pub(crate) const GROUP_HEAD: usize = 84;
 
 /// What a superblock says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Super {
+    /// Layout of the area: 1 or [`VERSION`].
+    pub(crate) version: u32,
     /// The cluster.
     pub(crate) fsid: [u8; 16],
     /// Counts snapshots; the larger one of two valid slots is in force. Its parity chooses slot and area.
@@ -43,8 +45,6 @@ pub(crate) struct Super {
     /// Last entry that the snapshot contains; the area's log begins after it.
     pub(crate) snapshot_index: Index,
 }
-denc::plain!(Super { fsid, generation, area_bytes, snapshot_len, snapshot_crc, snapshot_index });
-
 /// What stands in a superblock slot.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Slot {
@@ -108,8 +108,13 @@ impl Super {
 
     fn to_block(&self) -> Vec<u8> {
         let mut block = SUPER_MAGIC.to_vec();
-        VERSION.encode(&mut block);
-        self.encode(&mut block);
+        self.version.encode(&mut block);
+        self.fsid.encode(&mut block);
+        self.generation.encode(&mut block);
+        self.area_bytes.encode(&mut block);
+        self.snapshot_len.encode(&mut block);
+        self.snapshot_crc.encode(&mut block);
+        self.snapshot_index.encode(&mut block);
         block.resize(BLOCK - 4, 0);
         kernels::crc32c(kernels::SEED, &block).encode(&mut block);
         block
@@ -127,13 +132,26 @@ impl Super {
         let mut r = Reader::new(&body[8..]);
         match r.u32() {
             Ok(version) if version > VERSION => Slot::Newer(version),
-            Ok(_) => r.get().ok().filter(Self::is_sane).map_or(Slot::Broken, Slot::Valid),
+            Ok(version) => Self::read(version, &mut r).ok().filter(Self::is_sane).map_or(Slot::Broken, Slot::Valid),
             Err(_) => Slot::Broken,
         }
     }
 
+    fn read(version: u32, r: &mut Reader<'_>) -> denc::Result<Self> {
+        Ok(Self {
+            version,
+            fsid: r.get()?,
+            generation: r.get()?,
+            area_bytes: r.get()?,
+            snapshot_len: r.get()?,
+            snapshot_crc: r.get()?,
+            snapshot_index: r.get()?,
+        })
+    }
+
     fn is_sane(&self) -> bool {
-        self.area_bytes >= BLOCK as u64
+        self.version >= 1
+            && self.area_bytes >= BLOCK as u64
             && self.area_bytes.is_multiple_of(BLOCK as u64)
             && self.area_bytes < 1 << 50
             && self.snapshot_len <= self.area_bytes
@@ -142,34 +160,49 @@ impl Super {
     }
 }
 
-/// A group of entries: one durable write.
+/// The state and all that a voter knows beside it: what stands at an area's beginning.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Snapshot {
+    /// Whose store it is.
+    pub(crate) voter: VoterId,
+    /// Term, vote, members, entries that are kept.
+    pub(crate) saved: Saved,
+    /// The state as of `saved.base`.
+    pub(crate) state: Bytes,
+}
+denc::versioned!(Snapshot, 1, 1 { voter, saved, state });
+
+/// One durable write of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Group {
     /// Generation of the area it was written to; leftovers of earlier ones are not taken for the log.
     pub(crate) generation: u64,
     /// CRC of the group before (of the snapshot for the first one): a chain.
     pub(crate) previous: u32,
-    /// Highest index known to be durable when this was written.
-    pub(crate) durable: Index,
-    /// The entries, with rising indexes.
-    pub(crate) entries: Vec<Entry>,
+    /// Bytes of the log before this group. All of them were durable when it was written.
+    pub(crate) at: u64,
+    /// Term, vote, a cut, entries.
+    pub(crate) write: Write,
 }
 
 impl Group {
     /// The group's bytes, padded to blocks, and its CRC.
     pub(crate) fn to_blocks(&self, fsid: &[u8; 16]) -> (Vec<u8>, u32) {
+        let Write { hard, commit, cut_from, entries } = &self.write;
         let mut payload = Vec::new();
-        self.entries.iter().for_each(|e| e.encode(&mut payload));
+        entries.iter().for_each(|e| e.encode(&mut payload));
         let mut out = Vec::with_capacity((GROUP_HEAD + payload.len()).next_multiple_of(BLOCK));
         GROUP_MAGIC.encode(&mut out);
         0u32.encode(&mut out); // the CRC's place
         fsid.encode(&mut out);
         self.generation.encode(&mut out);
         self.previous.encode(&mut out);
-        self.durable.encode(&mut out);
-        denc::len32(self.entries.len()).encode(&mut out);
+        self.at.encode(&mut out);
+        hard.encode(&mut out);
+        commit.encode(&mut out);
+        cut_from.unwrap_or(0).encode(&mut out);
+        denc::len32(entries.len()).encode(&mut out);
         denc::len32(payload.len()).encode(&mut out);
-        self.entries.first().map_or(0, |e| e.index).encode(&mut out);
         assert_eq!(out.len(), GROUP_HEAD);
         out.extend_from_slice(&payload);
         let crc = kernels::crc32c(kernels::SEED, &out[8..]);
@@ -189,31 +222,29 @@ impl Group {
         if r.array::<16>().ok()? != *fsid {
             return None;
         }
-        let (generation, previous, durable) = (r.u64().ok()?, r.u32().ok()?, r.u64().ok()?);
-        let (count, payload, first) = (r.u32().ok()?, r.u32().ok()? as usize, r.u64().ok()?);
+        let (generation, previous, at) = (r.u64().ok()?, r.u32().ok()?, r.u64().ok()?);
+        let (hard, commit, cut_from): (Hard, Index, Index) = (r.get().ok()?, r.u64().ok()?, r.u64().ok()?);
+        let (count, payload) = (r.u32().ok()?, r.u32().ok()? as usize);
         let end = GROUP_HEAD.checked_add(payload)?;
         if kernels::crc32c(kernels::SEED, bytes.get(8..end)?) != crc {
             return None;
         }
         let mut r = Reader::new(&bytes[GROUP_HEAD..end]);
-        let mut entries = Vec::new();
-        for i in 0..u64::from(count) {
-            let entry: Entry = r.get().ok()?;
-            if entry.index >= COUNTS || first.checked_add(i) != Some(entry.index) {
-                return None;
-            }
-            entries.push(entry);
+        let mut entries: Vec<Entry> = Vec::new();
+        for _ in 0..count {
+            entries.push(r.get().ok()?);
         }
         r.finish().ok()?;
-        Some((Group { generation, previous, durable, entries }, crc, end.next_multiple_of(BLOCK)))
+        let write = Write { hard, commit, cut_from: (cut_from != 0).then_some(cut_from), entries };
+        Some((Group { generation, previous, at, write }, crc, end.next_multiple_of(BLOCK)))
     }
 }
 
 /// What a log area holds.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Replayed {
-    /// Entries in order.
-    pub(crate) entries: Vec<Entry>,
+    /// What the voter knows after the last group.
+    pub(crate) saved: Saved,
     /// Bytes that the whole groups take.
     pub(crate) end: usize,
     /// CRC of the last group.
@@ -222,20 +253,20 @@ pub(crate) struct Replayed {
     pub(crate) torn: bool,
 }
 
-/// Reads the groups of `sb`'s area from `log`, the bytes behind its snapshot. The first group that is not whole ends the
-/// log if nothing says that it had been durable; if a later group of this generation does, it is corruption.
-pub(crate) fn replay(sb: &Super, log: &[u8]) -> Result<Replayed, String> {
-    let mut done = Replayed { entries: Vec::new(), end: 0, last_crc: sb.snapshot_crc, torn: false };
-    let mut next = sb.snapshot_index + 1;
+/// Reads the groups of `sb`'s area from `log`, the bytes behind its snapshot, onto what the snapshot says. The first group that is not whole
+/// ends the log if nothing was written after it; else it is corruption.
+///
+/// # Errors
+/// What is damaged, or contradicts itself.
+pub(crate) fn replay(sb: &Super, saved: Saved, log: &[u8]) -> Result<Replayed, String> {
+    let mut done = Replayed { saved, end: 0, last_crc: sb.snapshot_crc, torn: false };
     while let Some((group, crc, len)) = Group::from_blocks(&sb.fsid, &log[done.end..]) {
-        let fits = group.generation == sb.generation
-            && group.previous == done.last_crc
-            && group.entries.first().is_some_and(|e| e.index == next);
-        if !fits {
+        let follows = group.generation == sb.generation && group.previous == done.last_crc && group.at == done.end as u64;
+        if !follows {
             break;
         }
-        next += group.entries.len() as u64;
-        done.entries.extend(group.entries);
+        let place = sb.log_at() + done.end as u64;
+        take(&mut done.saved, group.write).map_err(|why| format!("the monitor's log is damaged at byte {place}: {why}"))?;
         done.end = (done.end + len).min(log.len());
         done.last_crc = crc;
     }
@@ -243,20 +274,48 @@ pub(crate) fn replay(sb: &Super, log: &[u8]) -> Result<Replayed, String> {
     done.torn = rest.get(..BLOCK).is_some_and(|b| b[..4] == GROUP_MAGIC.to_le_bytes() && !is_leftover(sb, rest));
     for at in (BLOCK..rest.len()).step_by(BLOCK) {
         let Some((group, ..)) = Group::from_blocks(&sb.fsid, &rest[at..]) else { continue };
-        if group.generation == sb.generation && group.durable >= next {
+        let place = (done.end + at) as u64;
+        if group.generation == sb.generation && group.at == place {
             return Err(format!(
-                "the monitor's log is damaged at byte {}: entry {next} is unreadable, but a later group says that entries up to {} were durable",
+                "the monitor's log is damaged at byte {}: a group is unreadable there, but a later one at byte {} says that it was durable",
                 sb.log_at() + done.end as u64,
-                group.durable
+                sb.log_at() + place
             ));
         }
     }
     Ok(done)
 }
 
+/// Adds what one group says.
+fn take(saved: &mut Saved, write: Write) -> Result<(), String> {
+    if let Some(from) = write.cut_from {
+        if from <= saved.commit {
+            return Err(format!("entries from {from} on are cut off, but entries up to {} were committed", saved.commit));
+        }
+        saved.entries.retain(|e| e.index < from);
+    }
+    saved.hard = write.hard;
+    saved.commit = saved.commit.max(write.commit);
+    saved.entries.extend(write.entries);
+    saved.check().map_err(str::to_owned)
+}
+
 /// Whether a whole group of an earlier generation begins here.
 fn is_leftover(sb: &Super, bytes: &[u8]) -> bool {
     Group::from_blocks(&sb.fsid, bytes).is_some_and(|(g, ..)| g.generation != sb.generation)
+}
+
+/// Reads the snapshot of a store of version 2.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn read_snapshot(sb: &Super, bytes: &[u8]) -> Result<Snapshot, String> {
+    let snapshot = Snapshot::from_bytes(bytes).map_err(|e| format!("the monitor's snapshot cannot be read: {e}"))?;
+    let index = snapshot.saved.base.at.index;
+    if index != sb.snapshot_index {
+        return Err(format!("the monitor's snapshot is of entry {index}, its superblock says {}", sb.snapshot_index));
+    }
+    Ok(snapshot)
 }
 
 /// Checks a snapshot's bytes against its superblock.
@@ -276,27 +335,44 @@ pub(crate) fn check_snapshot(sb: &Super, bytes: &[u8]) -> Result<Bytes, String> 
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use quorum::{Kind, Position};
 
     const FSID: [u8; 16] = [7; 16];
 
     fn sb() -> Super {
-        Super { fsid: FSID, generation: 3, area_bytes: 1 << 20, snapshot_len: 10, snapshot_crc: 99, snapshot_index: 4 }
+        let (version, area_bytes) = (VERSION, 1 << 20);
+        Super { version, fsid: FSID, generation: 3, area_bytes, snapshot_len: 10, snapshot_crc: 99, snapshot_index: 4 }
     }
 
-    /// Groups of the given sizes, one after the other, in the way the journal writes them.
-    fn written(sizes: &[usize]) -> (Vec<u8>, Vec<usize>) {
-        let (mut log, mut ends, mut previous, mut index) = (Vec::new(), Vec::new(), sb().snapshot_crc, sb().snapshot_index);
-        for size in sizes {
-            let durable = index;
-            index += 1;
-            let entries = vec![Entry { index, term: 1, data: vec![index as u8; *size].into() }];
-            let (bytes, crc) = Group { generation: 3, previous, durable, entries }.to_blocks(&FSID);
+    fn saved() -> Saved {
+        Saved::alone(VoterId(5), Position { term: 1, index: 4 })
+    }
+
+    fn entry(index: Index, term: u64, size: usize) -> Entry {
+        Entry { index, term, kind: Kind::Command, data: vec![index as u8; size].into() }
+    }
+
+    /// These writes, one after the other, in the way the journal makes groups of them; and where each ends.
+    fn chained(writes: Vec<Write>) -> (Vec<u8>, Vec<usize>) {
+        let (mut log, mut ends, mut previous) = (Vec::new(), Vec::new(), sb().snapshot_crc);
+        for write in writes {
+            let (bytes, crc) = Group { generation: 3, previous, at: log.len() as u64, write }.to_blocks(&FSID);
             previous = crc;
             log.extend(bytes);
             ends.push(log.len());
         }
         log.resize(log.len() + 4 * BLOCK, 0);
         (log, ends)
+    }
+
+    fn write(term: u64, commit: Index, cut_from: Option<Index>, entries: Vec<Entry>) -> Write {
+        Write { hard: Hard { term, vote: Some(VoterId(5)) }, commit, cut_from, entries }
+    }
+
+    /// Groups of one entry of the given sizes.
+    fn written(sizes: &[usize]) -> (Vec<u8>, Vec<usize>) {
+        let entries = sizes.iter().zip(5..).map(|(size, index)| entry(index, 1, *size));
+        chained(entries.map(|e| write(1, e.index - 1, None, vec![e])).collect())
     }
 
     #[test]
@@ -308,10 +384,12 @@ mod tests {
         broken[20] ^= 1;
         assert_eq!(Super::from_block(&broken), Slot::Broken);
         let mut newer = block;
-        newer[8] = 2;
+        newer[8] = 3;
         let crc = kernels::crc32c(kernels::SEED, &newer[..BLOCK - 4]);
         newer[BLOCK - 4..].copy_from_slice(&crc.to_le_bytes());
-        assert_eq!(Super::from_block(&newer), Slot::Newer(2));
+        assert_eq!(Super::from_block(&newer), Slot::Newer(3));
+        let old = Super { version: 1, ..sb() };
+        assert_eq!(Super::from_block(&old.to_block()), Slot::Valid(old));
     }
 
     #[test]
@@ -319,21 +397,62 @@ mod tests {
         let (log, ends) = written(&[10, 5000, 10]);
         let mut hole = log.clone();
         hole[ends[0] + 100] ^= 1;
-        assert!(replay(&sb(), &hole).unwrap_err().contains("entry 6 is unreadable"));
+        assert!(replay(&sb(), saved(), &hole).unwrap_err().contains("unreadable"));
         let mut tail = log.clone();
         tail[ends[1] + 70] ^= 1;
-        let got = replay(&sb(), &tail).unwrap();
-        assert_eq!((got.entries.len(), got.torn), (2, true));
-        assert_eq!(replay(&sb(), &log).unwrap().entries.len(), 3);
-        assert!(!replay(&sb(), &log).unwrap().torn);
+        let got = replay(&sb(), saved(), &tail).unwrap();
+        assert_eq!((got.saved.entries.len(), got.torn), (2, true));
+        assert_eq!(replay(&sb(), saved(), &log).unwrap().saved.entries.len(), 3);
+        assert!(!replay(&sb(), saved(), &log).unwrap().torn);
     }
 
     #[test]
     fn leftovers_of_an_earlier_generation_are_not_the_log() {
         let (log, _) = written(&[10, 10]);
         let newer = Super { generation: 5, ..sb() };
-        let got = replay(&newer, &log).unwrap();
-        assert_eq!((got.entries.len(), got.torn), (0, false));
+        let got = replay(&newer, saved(), &log).unwrap();
+        assert_eq!((got.saved.entries.len(), got.torn), (0, false));
+    }
+
+    #[test]
+    fn term_vote_and_a_cut_are_read_again() {
+        let writes = vec![
+            write(2, 4, None, vec![entry(5, 2, 1), entry(6, 2, 2), entry(7, 2, 3)]),
+            write(3, 5, None, Vec::new()),
+            write(4, 5, Some(6), vec![entry(6, 4, 10)]),
+        ];
+        let (log, _) = chained(writes);
+        let got = replay(&sb(), saved(), &log).unwrap().saved;
+        assert_eq!((got.hard.term, got.hard.vote, got.commit), (4, Some(VoterId(5)), 5));
+        assert_eq!(got.entries, [entry(5, 2, 1), entry(6, 4, 10)]);
+    }
+
+    #[test]
+    fn a_cut_below_what_was_committed_is_corruption() {
+        let (log, _) = chained(vec![
+            write(2, 4, None, vec![entry(5, 2, 1)]),
+            write(3, 5, None, Vec::new()),
+            write(4, 5, Some(5), Vec::new()),
+        ]);
+        let why = replay(&sb(), saved(), &log).unwrap_err();
+        assert!(why.contains("entries from 5 on are cut off, but entries up to 5 were committed"), "{why}");
+        let (log, _) = chained(vec![write(2, 4, None, vec![entry(6, 2, 1)])]);
+        assert!(replay(&sb(), saved(), &log).unwrap_err().contains("do not follow each other"));
+    }
+
+    #[test]
+    fn a_snapshot_is_read_as_it_was_written_and_a_wrong_one_is_refused() {
+        let mut saved = saved();
+        (saved.before, saved.hard.term) = (Position { term: 1, index: 2 }, 9);
+        saved.entries = vec![entry(3, 1, 7), entry(4, 1, 0), entry(5, 2, 3)];
+        let snapshot = Snapshot { voter: VoterId(5), saved, state: Bytes::from_static(b"state") };
+        let bytes: Bytes = snapshot.to_bytes();
+        assert_eq!(read_snapshot(&sb(), &bytes), Ok(snapshot.clone()));
+        let other = Super { snapshot_index: 5, ..sb() };
+        assert!(read_snapshot(&other, &bytes).unwrap_err().contains("is of entry 4"));
+        let mut gap = snapshot;
+        gap.saved.entries.remove(1);
+        assert!(read_snapshot(&sb(), &gap.to_bytes()).unwrap_err().contains("cannot be read"));
     }
 
     proptest! {
@@ -344,11 +463,11 @@ mod tests {
             let cut = cut.index(log.len() / 512 + 1) * 512;
             let mut torn = log.clone();
             torn[cut.min(log.len())..].fill(0);
-            let got = replay(&sb(), &torn).unwrap();
+            let got = replay(&sb(), saved(), &torn).unwrap();
             // Zeros after the cut may equal what was there, so at least the groups before it are found, and all found are right.
             let whole = ends.iter().filter(|e| **e <= cut).count();
-            prop_assert!(got.entries.len() >= whole);
-            for (i, e) in got.entries.iter().enumerate() {
+            prop_assert!(got.saved.entries.len() >= whole);
+            for (i, e) in got.saved.entries.iter().enumerate() {
                 prop_assert_eq!(e.index, 5 + i as u64);
                 prop_assert_eq!(e.data.len(), sizes[i]);
             }

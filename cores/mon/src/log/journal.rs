@@ -5,11 +5,14 @@
 //! When nothing more can be claimed, the log is folded as soon as it has used up its claim, and goes on in the other area, for as long as
 //! the state does not outgrow them.
 
-use super::format::{AREAS_AT, BLOCK, Group, SLOT, Slot, Super, check_snapshot, replay};
-use super::{Entry, Index};
+use super::format::{
+    AREAS_AT, BLOCK, GROUP_HEAD, Group, SLOT, Slot, Snapshot, Super, VERSION, check_snapshot, read_snapshot, replay,
+};
+use super::v1;
 use bytes::Bytes;
-use denc::index;
+use denc::{Encode, index};
 use node::{Buf, DeviceId, DiskDone, DiskError, DiskOp, DiskOutput, DiskRequest, DiskStat, Mono, Now, Output, Outputs, Token};
+use quorum::{Index, Write};
 use std::collections::VecDeque;
 use std::time::Duration;
 use types::Rope;
@@ -23,7 +26,7 @@ const LOG_SLACK: u64 = 24 << 20;
 /// Bytes of the log that are read at once.
 const LOG_PIECE: u64 = 1 << 20;
 /// Bytes that a group takes beside its entries, at most.
-const GROUP_SLACK: u64 = 64;
+const GROUP_SLACK: u64 = GROUP_HEAD as u64;
 /// Pause before a write that found no space is tried again.
 const RETRY: Duration = Duration::from_secs(1);
 /// Bytes that are claimed behind the log's end: a group with as much as one may carry, or some hundred small ones.
@@ -44,17 +47,22 @@ pub(crate) enum Event {
     Fresh,
     /// The disk was read. If `torn`, the owner must write a snapshot before it appends.
     Opened {
-        /// Entries up to this one are in the snapshot.
-        snapshot_index: Index,
-        /// The state.
-        snapshot: Bytes,
-        /// Entries after it.
-        entries: Vec<Entry>,
-        /// A cut-off write follows the last entry.
+        /// The state, and what the voter knows after the last group.
+        snapshot: Snapshot,
+        /// A cut-off write follows the last group.
         torn: bool,
     },
-    /// Entries up to this one are durable.
-    Persisted(Index),
+    /// The disk has a store of version 1. The owner must write a snapshot before it appends; until that is in force, the store is of version 1.
+    Old {
+        /// Entries up to this one are in the state.
+        index: Index,
+        /// The state.
+        state: Bytes,
+        /// Entries after it.
+        entries: Vec<v1::Entry>,
+    },
+    /// The group is durable.
+    Persisted,
     /// The snapshot is in force.
     Snapshotted,
     /// The disk is out of space; the write is tried again.
@@ -70,16 +78,10 @@ enum Phase {
     Snapshot(Super),
     Log(Super, Bytes, LogRead),
     /// A flush: what was read may be the last write of a process that was killed, which is in the kernel's memory only.
-    Settling {
-        snapshot_index: Index,
-        snapshot: Bytes,
-        entries: Vec<Entry>,
-        torn: bool,
-    },
+    Settling(Event),
     /// Waits for the owner: a first snapshot, an append, another snapshot.
     Idle,
     Appending {
-        last: Index,
         crc: u32,
         len: u64,
     },
@@ -122,7 +124,6 @@ pub(crate) struct Journal {
     /// Bytes of the log that are written.
     used: u64,
     last_crc: u32,
-    durable: Index,
     tokens: u64,
     retry: Option<(Mono, u64, Rope)>,
     in_flight: Option<(u64, Rope)>,
@@ -152,7 +153,6 @@ impl Journal {
             sb: None,
             used: 0,
             last_crc: 0,
-            durable: 0,
             tokens: 0,
             retry: None,
             in_flight: None,
@@ -258,42 +258,44 @@ impl Journal {
     }
 
     /// Writes a group. Only when idle, after the disk was opened.
-    pub(crate) fn append(&mut self, entries: Vec<Entry>, out: &mut Outputs) {
+    pub(crate) fn append(&mut self, write: Write, out: &mut Outputs) {
         assert!(self.is_idle());
         let sb = self.sb.as_ref().expect("an opened journal has a superblock");
-        let last = entries.last().expect("a group has entries").index;
-        let group = Group { generation: sb.generation, previous: self.last_crc, durable: self.durable, entries };
+        assert_eq!(sb.version, VERSION, "an old store is replaced before anything is appended");
+        let group = Group { generation: sb.generation, previous: self.last_crc, at: self.used, write };
         let (bytes, crc) = group.to_blocks(&self.fsid);
         let at = sb.log_at() + self.used;
         if at + bytes.len() as u64 > sb.area_at() + sb.area_bytes {
             return self.fail(format!("the monitor's store is full: a log group of {} bytes does not fit its area", bytes.len()));
         }
-        self.phase = Phase::Appending { last, crc, len: bytes.len() as u64 };
+        self.phase = Phase::Appending { crc, len: bytes.len() as u64 };
         self.write(at, aligned(&bytes), out);
     }
 
-    /// Writes the state as of entry `index`; the log begins anew after it. Only when idle.
-    pub(crate) fn snapshot(&mut self, index: Index, state: &[u8], out: &mut Outputs) {
+    /// Writes the state and what stands beside it; the log begins anew behind it. Only when idle.
+    pub(crate) fn snapshot(&mut self, snapshot: &Snapshot, out: &mut Outputs) {
         assert!(self.is_idle());
+        let bytes: Vec<u8> = snapshot.to_vec();
         let generation = self.sb.as_ref().map_or(0, |sb| sb.generation + 1);
         let area_bytes = self.sb.as_ref().map_or_else(|| self.area_bytes(), |sb| sb.area_bytes);
         let sb = Super {
+            version: VERSION,
             fsid: self.fsid,
             generation,
             area_bytes,
-            snapshot_len: state.len() as u64,
-            snapshot_crc: kernels::crc32c(kernels::SEED, state),
-            snapshot_index: index,
+            snapshot_len: bytes.len() as u64,
+            snapshot_crc: kernels::crc32c(kernels::SEED, &bytes),
+            snapshot_index: snapshot.saved.base.at.index,
         };
-        if (state.len() as u64).next_multiple_of(BLOCK as u64) + BLOCK as u64 > area_bytes {
+        if (bytes.len() as u64).next_multiple_of(BLOCK as u64) + BLOCK as u64 > area_bytes {
             return self.fail(format!(
                 "the monitor's store is too small: its state takes {} bytes, an area has {area_bytes}",
-                state.len()
+                bytes.len()
             ));
         }
         let at = sb.area_at();
         self.phase = Phase::Writing(sb);
-        self.write(at, aligned(state), out);
+        self.write(at, aligned(&bytes), out);
     }
 
     /// Tries a write again that found no space.
@@ -362,17 +364,16 @@ impl Journal {
                 log.at += buf.len() as u64;
                 self.read_piece(sb, snapshot, log, out)?;
             }
-            (Phase::Settling { snapshot_index, snapshot, entries, torn }, DiskOutput::Done) => {
+            (Phase::Settling(event), DiskOutput::Done) => {
                 self.phase = Phase::Idle;
-                self.events.push_back(Event::Opened { snapshot_index, snapshot, entries, torn });
+                self.events.push_back(event);
             }
-            (Phase::Appending { last, crc, len }, DiskOutput::Done) => {
+            (Phase::Appending { crc, len }, DiskOutput::Done) => {
                 self.used += len;
                 self.last_crc = crc;
-                self.durable = last;
                 self.phase = Phase::Idle;
                 self.note_written();
-                self.events.push_back(Event::Persisted(last));
+                self.events.push_back(Event::Persisted);
             }
             (Phase::Writing(sb), DiskOutput::Done) => {
                 let (at, block) = (sb.slot_at(), sb.to_slot());
@@ -382,7 +383,6 @@ impl Journal {
             (Phase::Flipping(sb), DiskOutput::Done) => {
                 self.last_crc = sb.snapshot_crc;
                 self.slot_missing = sb.generation == 0;
-                self.durable = self.durable.max(sb.snapshot_index);
                 self.used = 0;
                 self.sb = Some(sb);
                 self.phase = Phase::Idle;
@@ -484,12 +484,18 @@ impl Journal {
 
     /// The log is read: nobody hears of what is in it before it is surely on the disk.
     fn replayed(&mut self, sb: Super, snapshot: Bytes, log: &[u8], out: &mut Outputs) -> Result<(), String> {
-        let replayed = replay(&sb, log)?;
-        self.used = replayed.end as u64;
-        self.last_crc = replayed.last_crc;
-        self.durable = replayed.entries.last().map_or(sb.snapshot_index, |e| e.index);
-        self.phase =
-            Phase::Settling { snapshot_index: sb.snapshot_index, snapshot, entries: replayed.entries, torn: replayed.torn };
+        let event = if sb.version < VERSION {
+            let (entries, end, _) = v1::replay(&sb, log)?;
+            self.used = end as u64;
+            Event::Old { index: sb.snapshot_index, state: snapshot, entries }
+        } else {
+            let mut snapshot = read_snapshot(&sb, &snapshot)?;
+            let replayed = replay(&sb, snapshot.saved, log)?;
+            (self.used, self.last_crc) = (replayed.end as u64, replayed.last_crc);
+            snapshot.saved = replayed.saved;
+            Event::Opened { snapshot, torn: replayed.torn }
+        };
+        self.phase = Phase::Settling(event);
         self.sb = Some(sb);
         self.note_written();
         self.request(DiskOp::Flush, out);

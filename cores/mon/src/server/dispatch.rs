@@ -1,6 +1,7 @@
 //! Messages: what each kind is for.
 
 use super::Monitor;
+use super::leader::anybody_answers;
 use super::sessions::{Rights, Side};
 use crate::state::State;
 use messages::internal::{OsdBoot, OsdDown, OsdReport};
@@ -48,7 +49,7 @@ impl Monitor {
             Event::Message { session, bytes, .. } => Some((*session, *bytes)),
             _ => None,
         };
-        let left = self.manager.handle(now, event, &mut self.mgr, out);
+        let left = self.leader.manager.handle(now, event, &mut self.mgr, out);
         if let (None, Some((session, bytes))) = (&left, received) {
             self.mgr.done(session, bytes);
         }
@@ -57,6 +58,10 @@ impl Monitor {
 
     fn message(&mut self, now: Now, side: Side, session: SessionId, message: Message, out: &mut Outputs) {
         let (kind, tid) = (message.kind, message.tid);
+        if !self.leader.reigns() && !anybody_answers(side, kind) {
+            // Carrying it to the leader comes with other monitors.
+            return self.turn_away(now, side, session);
+        }
         let result = match side {
             Side::Mon => self.mon_message(now, session, message, out),
             Side::Mgr => self.mgr_message(now, session, message, out),
@@ -72,12 +77,12 @@ impl Monitor {
         let tid = m.tid;
         match m.kind {
             MonGetMap::KIND => {
-                let reply = MonMapMsg { monmap: self.applied.monmap_bytes.clone() };
+                let reply = MonMapMsg { monmap: self.replica.applied.monmap_bytes.clone() };
                 self.mon.send(session, reply.encode());
             }
             MonSubscribe::KIND => self.subscribe(session, MonSubscribe::decode(&m)?),
             MonGetVersion::KIND => {
-                let reply = version(&self.applied, &MonGetVersion::decode(&m)?);
+                let reply = version(&self.replica.applied, &MonGetVersion::decode(&m)?);
                 self.reply(session, tid, reply.encode());
             }
             MonCommand::KIND => {
@@ -126,14 +131,14 @@ impl Monitor {
             MgrOpen::KIND => self.mgr_open(now, session, MgrOpen::decode(&m)?),
             MgrReport::KIND => {
                 let report = MgrReport::decode(&m)?;
-                let service = self.soft.services.values_mut().find(|s| s.session == session);
+                let service = self.leader.soft.services.values_mut().find(|s| s.session == session);
                 if let (Some(service), Some(status)) = (service, report.status) {
                     service.status = status;
                 }
             }
             MgrClose::KIND => {
                 let close = MgrClose::decode(&m)?;
-                self.soft.services.retain(|_, s| s.session != session);
+                self.leader.soft.services.retain(|_, s| s.session != session);
                 self.reply_on(Side::Mgr, session, tid, close.encode());
             }
             _ => {}
@@ -168,7 +173,7 @@ impl Monitor {
         };
         self.reply_on(Side::Mgr, session, 0, configure.encode());
         let Some(peer) = self.sessions.0.get(&(Side::Mgr, session)).map(|s| s.peer.clone()) else { return };
-        if let (Some(status), true) = (open.service, self.soft.services.len() < SERVICES) {
+        if let (Some(status), true) = (open.service, self.leader.soft.services.len() < SERVICES) {
             let service = crate::soft::ServiceSoft {
                 metadata: status.metadata,
                 status: status.status,
@@ -177,16 +182,16 @@ impl Monitor {
                 addr: peer.addr.legacy_str(),
                 since: now.wall,
             };
-            self.soft.services.insert((open.service_name, open.daemon_name), service);
+            self.leader.soft.services.insert((open.service_name, open.daemon_name), service);
         }
     }
 
     fn statfs(&self, ask: &Statfs) -> StatfsReply {
-        let state = &self.applied;
-        let space = self.soft.total_space(state);
+        let state = &self.replica.applied;
+        let space = self.leader.soft.total_space(state);
         let sum = match ask.pool {
-            Some(pool) => self.soft.pool_sum(pool),
-            None => self.soft.total(),
+            Some(pool) => self.leader.soft.pool_sum(pool),
+            None => self.leader.soft.total(),
         };
         let used = match ask.pool {
             Some(_) => sum.num_bytes.max(0) as u64,
@@ -194,7 +199,7 @@ impl Monitor {
         };
         StatfsReply {
             fsid: state.fsid,
-            version: self.soft.version,
+            version: self.leader.soft.version,
             kb: space.total >> 10,
             kb_used: used >> 10,
             kb_avail: space.available >> 10,
@@ -203,10 +208,10 @@ impl Monitor {
     }
 
     fn pool_stats(&self, ask: &GetPoolStats) -> GetPoolStatsReply {
-        let state = &self.applied;
+        let state = &self.replica.applied;
         let known = ask.pools.iter().filter_map(|name| Some((name.clone(), state.pool_id(name)?)));
-        let pools = known.map(|(name, id)| (name, self.soft.pool_stat(state, id))).collect();
-        GetPoolStatsReply { version: self.soft.version, fsid: state.fsid, pools, per_pool: true }
+        let pools = known.map(|(name, id)| (name, self.leader.soft.pool_stat(state, id))).collect();
+        GetPoolStatsReply { version: self.leader.soft.version, fsid: state.fsid, pools, per_pool: true }
     }
 
     fn renew(&mut self, now: Now, session: SessionId, tid: u64, ask: Auth) {
@@ -220,7 +225,7 @@ impl Monitor {
     fn take_lines(&mut self, session: SessionId, log: LogMsg) {
         if self.may(session, "log", false, true) {
             let lines = log.entries.into_iter().take(1_000);
-            self.lines.extend(lines);
+            self.leader.lines.extend(lines);
         }
     }
 }

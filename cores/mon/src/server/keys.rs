@@ -44,9 +44,9 @@ pub(super) fn messengers(config: &Config, mon_seed: [u8; 32], mgr_seed: [u8; 32]
 impl Monitor {
     /// Tells the messengers what the durable database says, and OSDs their keys.
     pub(super) fn refresh_keys(&mut self, _now: Now, _out: &mut Outputs) {
-        let state = self.applied.clone();
-        if let Acceptor::Mon(mon) = &mut self.mon.auth_mut().acceptor {
-            // Ids are only ever given from below the durable limit; a restart begins where the last range ended.
+        let state = self.replica.applied.clone();
+        if let (Acceptor::Mon(mon), true) = (&mut self.mon.auth_mut().acceptor, self.leader.reigns()) {
+            // Ids are only ever given from below the durable limit; a reign begins where the last range ended.
             if mon.global_ids.end == 0 {
                 mon.global_ids.next = state.auth.global_id_limit;
             }
@@ -71,14 +71,14 @@ impl Monitor {
             mon.service_lifetime = service_ttl;
             mon.insecure_reclaim = reclaim;
         }
-        let osds: Vec<_> = self.soft.osds.values().filter_map(|o| o.session).collect();
+        let osds: Vec<_> = self.leader.soft.osds.values().filter_map(|o| o.session).collect();
         let message = self.service_keys().encode();
         osds.into_iter().for_each(|session| self.mon.send(session, message.clone()));
     }
 
     /// The OSDs' keys, for them.
     pub(super) fn service_keys(&self) -> ServiceKeys {
-        let rotating = self.applied.auth.rotating.get(&(EntityType::Osd as u32));
+        let rotating = self.replica.applied.auth.rotating.get(&(EntityType::Osd as u32));
         let keys = rotating.into_iter().flat_map(|r| &r.keys).map(|(id, key)| ServiceKey {
             secret_id: *id,
             key: key.key.secret,

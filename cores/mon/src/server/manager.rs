@@ -21,10 +21,10 @@ impl Monitor {
         for ask in asks {
             match ask {
                 Ask::Look(spec) => {
-                    self.soft.images.look(now.mono, spec);
+                    self.leader.soft.images.look(now.mono, spec);
                     self.tick_manager(now);
                 }
-                Ask::ForgetProgress => self.soft.progress.clear(),
+                Ask::ForgetProgress => self.leader.soft.progress.clear(),
             }
         }
     }
@@ -32,26 +32,26 @@ impl Monitor {
     /// What time makes necessary for the manager.
     pub(super) fn tick_manager(&mut self, now: Now) {
         self.identify_manager(now);
-        let wanted = self.soft.images.tick(now.mono);
+        let wanted = self.leader.soft.images.tick(now.mono);
         if wanted.tell {
             self.instruct_osds(&json!({"prefix": "count images"}).to_string());
         }
         if !wanted.names.is_empty() {
-            self.manager.look_up(wanted.names);
+            self.leader.manager.look_up(wanted.names);
         }
     }
 
     /// Sees to it that the manager's client is somebody: a number that no client has, and a ticket that OSDs take.
     fn identify_manager(&mut self, now: Now) {
-        if self.manager.id == 0
+        if self.leader.manager.id == 0
             && let Acceptor::Mon(mon) = &mut self.mon.auth_mut().acceptor
             && let Ok(id) = mon.global_ids.take()
         {
-            self.manager.id = id;
+            self.leader.manager.id = id;
             self.mgr.auth_mut().client.global_id = id;
         }
-        let id = self.manager.id;
-        let lacks = !self.mgr.auth().client.ready_for(EntityType::Osd) || now.mono >= self.manager.ticket_due;
+        let id = self.leader.manager.id;
+        let lacks = !self.mgr.auth().client.ready_for(EntityType::Osd) || now.mono >= self.leader.manager.ticket_due;
         if id == 0 || !self.env.cephx() || !lacks {
             return;
         }
@@ -59,13 +59,13 @@ impl Monitor {
         let caps = BTreeMap::from([("osd".to_string(), "allow *".to_string())]);
         let entity = EntityKey { key: Key::new(now.wall, [0; 16]), caps };
         if let Some(ticket) = self.mon.hand_out(now, &manager_name(&self.env), &entity, id, EntityType::Osd) {
-            self.manager.ticket_due = self.mgr.auth_mut().client.hold(now.mono, ticket);
+            self.leader.manager.ticket_due = self.mgr.auth_mut().client.hold(now.mono, ticket);
         }
     }
 
     /// Tells all OSDs that are connected.
     fn instruct_osds(&mut self, instruction: &str) {
-        let sessions: Vec<(OsdId, _)> = self.soft.osds.iter().filter_map(|(osd, o)| Some((*osd, o.session?))).collect();
+        let sessions: Vec<(OsdId, _)> = self.leader.soft.osds.iter().filter_map(|(osd, o)| Some((*osd, o.session?))).collect();
         for (_, session) in sessions {
             self.mon.send(session, messages::internal::OsdInstruct { json: instruction.into() }.encode());
         }
@@ -73,34 +73,34 @@ impl Monitor {
 
     /// The manager's client gets the newest durable map.
     pub(super) fn map_for_manager(&mut self) {
-        self.manager.set_map(&self.applied.osdmap);
+        self.leader.manager.set_map(&self.replica.applied.osdmap);
     }
 
     /// The manager takes up what was ordered before this start.
     pub(super) fn begin_manager(&mut self) {
-        self.manager.desk.see(&self.applied);
-        self.manager.desk.begin();
+        self.leader.manager.desk.see(&self.replica.applied);
+        self.leader.manager.desk.begin();
     }
 
     /// Takes in what the manager's client found, and continues the work on images.
     pub(super) fn manager_events(&mut self, now: Now, out: &mut Outputs) -> bool {
         let mut news = self.manager_found(now);
-        if self.manager.is_working() {
-            self.manager.desk.see(self.newest());
+        if self.leader.manager.is_working() {
+            self.leader.manager.desk.see(self.newest());
             let on = progress::is_followed(self.newest());
-            self.soft.progress.follow(on);
+            self.leader.soft.progress.follow(on);
         }
-        for (id, wish) in self.manager.work(now) {
+        for (id, wish) in self.leader.manager.work(now) {
             news = true;
             self.grant(now, id, &wish, out);
         }
-        for note in self.manager.desk.take_notes() {
-            self.soft.progress.take(now.wall, note);
+        for note in self.leader.manager.desk.take_notes() {
+            self.leader.soft.progress.take(now.wall, note);
         }
-        for (level, text) in self.manager.desk.take_log() {
+        for (level, text) in self.leader.manager.desk.take_log() {
             out.log(level, "mgr", text);
         }
-        while let Some((job, ended)) = self.manager.poll_ended() {
+        while let Some((job, ended)) = self.leader.manager.poll_ended() {
             news = true;
             self.ended(now, job, ended, out);
         }
@@ -145,15 +145,15 @@ impl Monitor {
             Ok(None) => Answer::Done,
             Err(errno) => Answer::Failed(errno),
         };
-        self.manager.granted(id, answer);
+        self.leader.manager.granted(id, answer);
     }
 
     fn manager_found(&mut self, now: Now) -> bool {
         let mut progress = false;
-        while let Some(found) = self.manager.poll() {
+        while let Some(found) = self.leader.manager.poll() {
             progress = true;
             match found {
-                Found::Names(images, names) => self.soft.images.named(now.mono, images, names.as_ref()),
+                Found::Names(images, names) => self.leader.soft.images.named(now.mono, images, names.as_ref()),
             }
         }
         progress
@@ -161,14 +161,18 @@ impl Monitor {
 
     /// Ends a round of the manager's client. It asks nobody before it is somebody.
     pub(super) fn turn_manager(&mut self, now: Now, out: &mut Outputs) {
-        if self.manager.id != 0 {
-            self.manager.objecter.turn(now, &mut self.mgr, out);
+        if self.leader.manager.id != 0 {
+            self.leader.manager.objecter.turn(now, &mut self.mgr, out);
         }
     }
 
     /// When [`Monitor::turn_manager`] must be called.
     pub(super) fn manager_deadline(&self) -> Mono {
-        if self.manager.id == 0 { Mono::NEVER } else { self.manager.objecter.deadline().min(self.manager.deadline()) }
+        if self.leader.manager.id == 0 {
+            Mono::NEVER
+        } else {
+            self.leader.manager.objecter.deadline().min(self.leader.manager.deadline())
+        }
     }
 }
 

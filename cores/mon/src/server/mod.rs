@@ -1,6 +1,7 @@
 //! The machine: network and disk in, decisions, network and disk out.
 //!
 //! - `mod`: the rounds, phases, and the way of a proposal;
+//! - [`leader`]: what only a leader has, the beginning and the end of a reign; what every voter has is [`crate::replica`];
 //! - [`sessions`]: who is connected, what they subscribed to, what is sent to them;
 //! - [`dispatch`]: messages; [`run`]: commands; [`poolop`]: pool operations of librados;
 //! - [`osds`]: the lives of OSDs; [`tick`]: what time brings; [`keys`]: what authentication must know;
@@ -8,6 +9,7 @@
 
 mod dispatch;
 mod keys;
+mod leader;
 mod manager;
 mod osds;
 mod poolop;
@@ -19,25 +21,21 @@ mod tick;
 
 use crate::config::Config;
 use crate::context::Env;
-use crate::log::journal::{Event as DiskEvent, Journal};
-use crate::log::{Entry, Index, Log};
-use crate::manager::Manager;
-use crate::soft::Soft;
+use crate::replica::{Happened, Replica};
 pub(crate) use crate::state::place_of;
 use crate::state::{Change, Proposal, State, genesis};
-use denc::{Decode, Encode};
-use images::JobId;
+use denc::Encode;
+use leader::Leader;
 use maps::Incremental;
-use messages::mon::{LogEntry, log_level};
+use messages::mon::log_level;
 use msgr::Messenger;
-use msgr::auth::{EntityKey, Key};
-use node::{CallId, ConnId, DeviceId, Input, Level, ListenerId, Mono, Node, Now, Output, Outputs};
+use node::{CallId, ConnId, Input, Level, ListenerId, Mono, Node, Now, Output, Outputs};
+use quorum::{Index, News, VoterId};
 use sessions::{Outgoing, Sessions, Side};
 use sha2::{Digest, Sha256};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use types::EntityType;
 
 /// How often time brings something.
 const TICK: Duration = Duration::from_millis(500);
@@ -52,31 +50,17 @@ pub struct Monitor {
     mon: Messenger,
     mgr: Messenger,
     conns: BTreeMap<ConnId, Side>,
-    journal: Journal,
-    log: Log,
-    /// Everything durable.
-    applied: Arc<State>,
-    /// States after proposals that are not durable yet.
-    ahead: VecDeque<(Index, Arc<State>)>,
-    soft: Soft,
-    manager: Manager,
-    /// Orders to the manager, and who waits for their answers.
-    orders: BTreeMap<JobId, run::To>,
+    /// What every voter has.
+    replica: Replica,
+    /// What only a leader has; nobody's while this monitor does not lead.
+    leader: Leader,
     sessions: Sessions,
-    /// What is sent once an entry is durable.
-    waiting: VecDeque<(Index, Vec<Outgoing>)>,
-    /// Commands that read, until the log lets them.
-    reads: BTreeMap<u64, run::Read>,
-    next_read: u64,
-    /// Lines for the cluster log that go with the next proposal.
-    lines: Vec<LogEntry>,
     line_seq: u64,
     random: Random,
     next_tick: Mono,
     held_calls: Vec<(CallId, String)>,
     /// Epoch up to which subscribers were told.
     published: Published,
-    snapshotting: bool,
     /// It was asked to stop; before it serves, what was begun comes first.
     stop_asked: bool,
 }
@@ -135,8 +119,11 @@ impl Monitor {
     pub fn new(config: Config, seed: [u8; 32]) -> Self {
         let mut random = Random { seed, counter: 0 };
         let (mon, mgr) = keys::messengers(&config, random.bytes32(), random.bytes32());
-        let journal = Journal::new(DeviceId(0), config.fsid.0, config.log_bytes);
-        let applied = Arc::new(genesis::state(&config, types::UTime::ZERO));
+        let fsid = config.fsid.0;
+        let chance = random.bytes32();
+        let number = |from: usize| u64::from_le_bytes(std::array::from_fn(|i| chance[from + i]));
+        let voter = VoterId(number(0).max(1));
+        let replica = Replica::new(fsid, config.log_bytes, genesis::state(&config, types::UTime::ZERO), voter, number(8));
         let env = Env { config, started: Now::default(), disk_free: 0, disk_size: 0, disk_full: false, snapshot_bytes: 0 };
         Self {
             env,
@@ -144,39 +131,29 @@ impl Monitor {
             mon,
             mgr,
             conns: BTreeMap::new(),
-            journal,
-            log: Log::new(0),
-            applied,
-            ahead: VecDeque::new(),
-            soft: Soft::default(),
-            manager: Manager::new(random.key()),
-            orders: BTreeMap::new(),
+            replica,
+            leader: Leader::new(0, random.key(), 0),
             sessions: Sessions::default(),
-            waiting: VecDeque::new(),
-            reads: BTreeMap::new(),
-            next_read: 0,
-            lines: Vec::new(),
             line_seq: 0,
             random,
             next_tick: Mono::NEVER,
             held_calls: Vec::new(),
             published: Published::default(),
-            snapshotting: false,
             stop_asked: false,
         }
     }
 
-    /// Whether it serves clients.
+    /// Whether it serves clients: it is at work, and leads.
     pub fn is_serving(&self) -> bool {
-        self.phase == Phase::Serving
+        self.phase == Phase::Serving && self.leader.reigns()
     }
 
     /// The state that the next proposal builds on.
     fn newest(&self) -> &Arc<State> {
-        self.ahead.back().map_or(&self.applied, |(_, s)| s)
+        self.leader.ahead.back().map_or(&self.replica.applied, |(_, s)| s)
     }
 
-    /// Proposes changes. What is in `after` is sent when they are durable. Returns the log's index.
+    /// Proposes changes. What is in `after` is sent when they are committed.
     fn propose(
         &mut self,
         now: Now,
@@ -184,7 +161,7 @@ impl Monitor {
         osdmap: Option<Incremental>,
         after: Vec<Outgoing>,
         out: &mut Outputs,
-    ) -> Index {
+    ) {
         let base = self.newest().clone();
         if let Some(mut inc) = osdmap {
             crate::pins::pin(&base.osdmap, &mut inc);
@@ -200,22 +177,23 @@ impl Monitor {
                 }
             }
         }
-        if !self.lines.is_empty() {
-            changes.push(Change::Log(std::mem::take(&mut self.lines)));
+        if !self.leader.lines.is_empty() {
+            changes.push(Change::Log(std::mem::take(&mut self.leader.lines)));
         }
         let proposal = Proposal { stamp: now.wall, changes };
-        let index = self.log.propose(proposal.to_bytes());
+        let Ok(index) = self.replica.log.propose(proposal.to_bytes()) else {
+            return self.not_proposed(now, after, out);
+        };
         match base.apply(index, &proposal) {
-            Ok(next) => self.ahead.push_back((index, Arc::new(next))),
+            Ok(next) => self.leader.ahead.push_back((index, Arc::new(next))),
             Err(why) => {
                 // Nothing was told to anyone yet, but the entry is in the log: going on would mean states that differ.
                 self.fatal(format!("a proposal made here cannot be applied: {why}"), out);
             }
         }
         if !after.is_empty() {
-            self.waiting.push_back((index, after));
+            self.leader.waiting.push_back((index, after));
         }
-        index
     }
 
     fn fatal(&mut self, why: String, out: &mut Outputs) {
@@ -230,7 +208,9 @@ impl Monitor {
             let mut progress = self.disk_events(now, out);
             if matches!(self.phase, Phase::Serving | Phase::Stopping) {
                 progress |= self.net_events(now, out);
-                progress |= self.manager_events(now, out);
+                if self.leader.reigns() {
+                    progress |= self.manager_events(now, out);
+                }
                 progress |= self.advance(now, out);
             }
             if !progress || self.phase == Phase::Over {
@@ -241,30 +221,33 @@ impl Monitor {
 
     fn disk_events(&mut self, now: Now, out: &mut Outputs) -> bool {
         let mut progress = false;
-        while let Some(event) = self.journal.poll() {
+        while let Some(happened) = self.replica.poll(now, out) {
             progress = true;
-            match event {
-                DiskEvent::Fresh => self.make(now, out),
-                DiskEvent::Opened { snapshot_index, snapshot, entries, torn } => {
-                    self.open(now, snapshot_index, &snapshot, &entries, torn, out);
+            match happened {
+                Happened::Fresh => self.make(now, out),
+                Happened::Opened(text) => {
+                    out.log(Level::Info, "mon", text);
+                    self.serve(now, out);
                 }
-                DiskEvent::Persisted(index) => {
+                Happened::Mending(text) => {
+                    out.log(Level::Info, "mon", text);
+                    self.phase = Phase::Making;
+                }
+                Happened::Ready => {
                     self.env.disk_full = false;
-                    self.log.persisted(index);
+                    self.serve(now, out);
                 }
-                DiskEvent::Snapshotted => {
-                    self.env.disk_full = false;
-                    self.snapshotted(now, out);
-                }
-                DiskEvent::NoSpace => {
+                Happened::Written => self.env.disk_full = false,
+                Happened::NoSpace => {
                     if !self.env.disk_full {
                         out.log(Level::Error, "mon", "the monitor's disk is full: changes wait until there is space");
                     }
                     self.env.disk_full = true;
                 }
-                DiskEvent::Failed(why) => self.fatal(why, out),
+                Happened::Failed(why) => self.fatal(why, out),
             }
         }
+        self.env.snapshot_bytes = self.replica.snapshot_bytes;
         progress
     }
 
@@ -273,158 +256,81 @@ impl Monitor {
         if genesis::is_nobody(&self.env.config.fsid) {
             return self.fatal("a cluster's id must not be all zeros".into(), out);
         }
-        self.applied = Arc::new(genesis::state(&self.env.config, now.wall));
         let line = format!("cluster {} is made", self.env.config.fsid);
         out.log(Level::Info, "mon", line);
         self.phase = Phase::Making;
-        self.snapshot(out);
-    }
-
-    /// Takes up the state from the disk.
-    fn open(&mut self, now: Now, index: Index, snapshot: &[u8], entries: &[Entry], torn: bool, out: &mut Outputs) {
-        match recover(index, snapshot, entries) {
-            Ok(state) => self.applied = Arc::new(state),
-            Err(why) => return self.fatal(why, out),
-        }
-        let line = format!("state read: {} entries after the snapshot of entry {index}", entries.len());
-        out.log(Level::Info, "mon", line);
-        self.log = Log::new(self.applied.index);
-        if torn {
-            out.log(Level::Info, "mon", "the last write before the stop was cut short; it had not been acknowledged");
-            self.phase = Phase::Making;
-            return self.snapshot(out);
-        }
-        self.serve(now, out);
-    }
-
-    fn snapshot(&mut self, out: &mut Outputs) {
-        let bytes = self.applied.to_snapshot();
-        self.env.snapshot_bytes = bytes.len() as u64;
-        self.snapshotting = true;
-        self.journal.snapshot(self.applied.index, &bytes, out);
-    }
-
-    fn snapshotted(&mut self, now: Now, out: &mut Outputs) {
-        self.snapshotting = false;
-        if self.phase == Phase::Making {
-            self.log = Log::new(self.applied.index);
-            self.serve(now, out);
-        }
+        self.replica.make(now, genesis::state(&self.env.config, now.wall), None, out);
     }
 
     /// Takes up how large the disk is and what of it is free.
     fn note_sizes(&mut self) {
-        let stat = self.journal.space();
+        let stat = self.replica.journal.space();
         self.env.disk_size = stat.capacity.min(stat.host_free.saturating_add(stat.len));
         self.env.disk_free = stat.host_free.min(stat.capacity.saturating_sub(stat.len));
     }
 
-    /// Begins to serve.
+    /// Begins to serve. What only a leader does begins with its reign: for one voter alone, in this same turn.
     fn serve(&mut self, now: Now, out: &mut Outputs) {
         self.phase = Phase::Serving;
         self.env.started = now;
         self.next_tick = now.mono;
-        for osd in 0..self.applied.osdmap.max_osd {
-            if self.applied.osdmap.is_up(osd) {
-                self.soft.osds.entry(osd).or_default().last_seen = now.mono;
-            }
-        }
         self.note_sizes();
-        self.take_up_config(now, out);
-        self.refresh_keys(now, out);
-        self.map_for_manager();
-        self.begin_manager();
         out.log(Level::Info, "mon", format!("serving as mon.{} at {}", self.env.config.name, self.env.config.addrs));
-        for (call, command) in std::mem::take(&mut self.held_calls) {
-            self.call(now, call, &command, out);
-        }
-    }
-
-    /// What is configured now and differs from what is stored: addresses, and entities that are missing.
-    fn take_up_config(&mut self, now: Now, out: &mut Outputs) {
-        let (state, config) = (self.applied.clone(), self.env.config.clone());
-        let mut changes = Vec::new();
-        let moved = state.monmap.mon_info.get(&config.name).is_none_or(|m| m.public_addrs != config.addrs);
-        if moved {
-            let map = genesis::monmap(&config, state.monmap.epoch + 1, state.monmap.created, now.wall);
-            changes.push(Change::MonMap(map.to_bytes()));
-        }
-        if state.mgrmap.active_addrs != config.mgr_addrs || state.mgrmap.active_name != config.mgr_name {
-            changes.push(Change::MgrMap(genesis::mgrmap(&config, state.mgrmap.epoch + 1, now.wall).to_bytes()));
-        }
-        for key in &config.keys {
-            let admin = key.name.kind == EntityType::Client && key.name.id == "admin";
-            let daemon = matches!(key.name.kind, EntityType::Mon | EntityType::Mgr | EntityType::Osd);
-            if (admin || daemon) && state.auth.get(&key.name).is_none() {
-                let entity = EntityKey { key: Key::new(now.wall, key.key), caps: key.caps.clone() };
-                changes.push(Change::Auth { name: key.name.clone(), entity: Some(entity) });
-            }
-        }
-        changes.extend(self.key_changes(now));
-        if !changes.is_empty() {
-            self.propose(now, changes, None, Vec::new(), out);
-        }
     }
 
     /// Writes, applies, answers.
     fn advance(&mut self, now: Now, out: &mut Outputs) -> bool {
-        let idle = self.journal.is_idle() && !self.snapshotting;
-        let fold = idle && self.journal.wants_snapshot(self.log.next_group_bytes());
-        let ready = self.log.ready(idle && !fold);
-        if !ready.append.is_empty() {
-            self.journal.append(ready.append, out);
-        }
-        // One voter has nobody to send to and nobody to fall behind.
-        assert!(ready.send.is_empty() && ready.snapshot.is_none());
-        if !ready.lost.is_empty() {
-            self.forget_lost(out);
-        }
-        let progress = !ready.committed.is_empty() || !ready.reads.is_empty();
-        for entry in &ready.committed {
-            match self.ahead.pop_front() {
-                Some((index, state)) if index == entry.index => self.applied = state,
-                _ => {
-                    self.fatal(format!("entry {} was committed out of order", entry.index), out);
-                    return false;
-                }
+        let next = match self.replica.advance(now, out) {
+            Ok(next) => next,
+            Err(why) => {
+                self.fatal(why, out);
+                return false;
+            }
+        };
+        // One voter has nobody to send to; the way to others comes with them.
+        assert!(next.send.is_empty());
+        let progress = !next.committed.is_empty() || !next.reads.is_empty() || !next.news.is_empty();
+        for entry in &next.committed {
+            let ahead = self.leader.take_ahead(entry);
+            if let Err(why) = self.replica.commit(entry, ahead) {
+                self.fatal(why, out);
+                return false;
             }
         }
-        if let Some(last) = ready.committed.last() {
+        if let Some(last) = next.committed.last() {
             self.committed(now, last.index, out);
         }
-        for id in ready.reads {
+        for id in next.reads {
             self.read(now, id, out);
         }
-        if fold {
-            // All that was written is applied by now: the snapshot takes the place of the whole log.
-            self.snapshot(out);
+        for news in next.news {
+            match news {
+                News::Elected(term) => self.begin_reign(now, term, out),
+                News::Deposed => self.end_reign(out),
+            }
+        }
+        if next.wants_state {
+            self.replica.offer();
+        }
+        if next.fold {
+            self.replica.fold(out);
         }
         progress
-    }
-
-    /// Another leader came: what was proposed here will not happen. Clients ask again when their sessions break.
-    fn forget_lost(&mut self, out: &mut Outputs) {
-        out.log(Level::Warn, "mon", "proposals were lost with the leadership; their askers are sent away to ask again");
-        self.ahead.clear();
-        self.waiting.clear();
-        for (side, session) in std::mem::take(&mut self.sessions.0).into_keys() {
-            self.messenger(side).close(session);
-        }
     }
 
     fn committed(&mut self, now: Now, index: Index, out: &mut Outputs) {
         self.refresh_keys(now, out);
         self.publish(now, out);
-        while self.waiting.front().is_some_and(|(at, _)| *at <= index) {
-            let Some((_, after)) = self.waiting.pop_front() else { break };
+        while self.leader.waiting.front().is_some_and(|(at, _)| *at <= index) {
+            let Some((_, after)) = self.leader.waiting.pop_front() else { break };
             after.into_iter().for_each(|o| self.send_out(o, out));
         }
     }
 
     /// Whether nothing is unfinished that could still be finished: on a full disk, what waits was promised to nobody.
     fn is_settled(&self) -> bool {
-        let done = !self.log.is_busy() && self.journal.is_idle() && self.waiting.is_empty();
-        done || self.journal.waits_for_space()
+        let done = !self.replica.log.is_busy() && self.replica.journal.is_idle() && self.leader.waiting.is_empty();
+        done || self.replica.journal.waits_for_space()
     }
 
     fn end(&mut self, out: &mut Outputs) {
@@ -475,28 +381,14 @@ impl Monitor {
     }
 }
 
-/// The state out of a snapshot and the entries after it.
-pub(crate) fn recover(index: Index, snapshot: &[u8], entries: &[Entry]) -> Result<State, String> {
-    let mut state = State::from_snapshot(snapshot).map_err(|e| format!("the monitor's snapshot cannot be read: {e}"))?;
-    if state.index != index {
-        return Err(format!("the monitor's snapshot is of entry {}, its superblock says {index}", state.index));
-    }
-    for entry in entries {
-        let proposal =
-            Proposal::from_bytes(&entry.data).map_err(|e| format!("entry {} of the monitor's log: {e}", entry.index))?;
-        state = state.apply(entry.index, &proposal)?;
-    }
-    Ok(state)
-}
-
 impl Node for Monitor {
     fn handle(&mut self, now: Now, input: Input, out: &mut Outputs) {
         if self.phase == Phase::Over {
             return;
         }
         match input {
-            Input::Disk(done) => self.journal.disk_done(done, out),
-            Input::Call { call, command } if self.phase == Phase::Serving => self.call(now, call, &command, out),
+            Input::Disk(done) => self.replica.disk_done(done, out),
+            Input::Call { call, command } if self.is_serving() => self.call(now, call, &command, out),
             Input::Call { call, command } => self.held_calls.push((call, command)),
             Input::Stop => self.stop_asked = true,
             net => self.network(now, net, out),
@@ -512,24 +404,28 @@ impl Node for Monitor {
                 return self.end(out);
             }
             self.phase = Phase::Opening;
-            self.journal.open(out);
+            self.replica.journal.open(out);
         }
-        self.journal.turn(now, out);
+        self.replica.journal.turn(now, out);
         self.work(now, out);
         if self.stop_asked && self.phase == Phase::Serving {
             self.phase = Phase::Stopping;
-            self.flush_lines(now, out);
+            if self.leader.reigns() {
+                self.flush_lines(now, out);
+            }
             self.work(now, out);
         }
         if self.phase == Phase::Serving && now.mono >= self.next_tick {
             self.next_tick = now.mono.plus(TICK);
             self.note_sizes();
-            self.journal.ask_sizes(now, out);
-            self.tick(now, out);
+            self.replica.journal.ask_sizes(now, out);
+            if self.leader.reigns() {
+                self.tick(now, out);
+            }
             self.work(now, out);
         }
         if self.phase == Phase::Serving {
-            self.journal.claim(now, out);
+            self.replica.journal.claim(now, out);
         }
         let from = out.0.len();
         if self.phase == Phase::Serving {
@@ -549,7 +445,9 @@ impl Node for Monitor {
         }
         let tick = if self.phase == Phase::Serving { self.next_tick } else { Mono::NEVER };
         let manager = if self.phase == Phase::Serving { self.manager_deadline() } else { Mono::NEVER };
-        [tick, manager, self.journal.deadline(), self.mon.deadline(), self.mgr.deadline()]
+        let working = matches!(self.phase, Phase::Serving | Phase::Stopping);
+        let log = if working { self.replica.log.deadline() } else { Mono::NEVER };
+        [tick, manager, log, self.replica.journal.deadline(), self.mon.deadline(), self.mgr.deadline()]
             .into_iter()
             .min()
             .unwrap_or(Mono::NEVER)

@@ -31,14 +31,14 @@ impl Monitor {
         if let Some(entry) = self.sessions.0.get_mut(&(Side::Mon, session)) {
             entry.osd = Some(osd);
         }
-        let soft = self.soft.osds.entry(osd).or_default();
+        let soft = self.leader.soft.osds.entry(osd).or_default();
         soft.session = Some(session);
         soft.last_seen = now.mono;
         soft.closed_at = None;
         soft.down_since = None;
         let map = &state.osdmap;
         let same = map.is_up(osd) && map.osd_addr(osd) == Some(&boot.addrs);
-        self.soft.booted.insert(osd, boot.addrs.clone());
+        self.leader.soft.booted.insert(osd, boot.addrs.clone());
         if self.env.cephx() {
             let keys = self.service_keys().encode();
             self.mon.send(session, keys);
@@ -136,17 +136,17 @@ impl Monitor {
 
     /// Figures, and a sign of life.
     pub(super) fn osd_report(&mut self, now: Now, session: SessionId, report: OsdReport) {
-        if !self.is_osd(session, report.osd) || !self.applied.osdmap.exists(report.osd) {
+        if !self.is_osd(session, report.osd) || !self.replica.applied.osdmap.exists(report.osd) {
             return;
         }
         let osd = report.osd;
-        let state = self.applied.clone();
-        self.soft.report(&state, now, report);
-        if super::tick::fullness_changed(&state.osdmap, &self.soft, osd) {
+        let state = self.replica.applied.clone();
+        self.leader.soft.report(&state, now, report);
+        if super::tick::fullness_changed(&state.osdmap, &self.leader.soft, osd) {
             // Clients write on until they have the map that says so.
             self.next_tick = now.mono;
         }
-        let soft = self.soft.osds.entry(osd).or_default();
+        let soft = self.leader.soft.osds.entry(osd).or_default();
         let came_back = soft.session != Some(session);
         soft.session = Some(session);
         soft.closed_at = None;

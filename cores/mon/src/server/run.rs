@@ -4,7 +4,6 @@ use super::Monitor;
 use super::sessions::{Outgoing, Rights, Side};
 use crate::answer::{Asker, Outcome, Refusal, Reply};
 use crate::commands::{self, Cx, Parsed};
-use crate::log::ReadId;
 use crate::manager::desk::{Ended, May, Order};
 use crate::state::Change;
 use caps::MgrCaps;
@@ -12,6 +11,7 @@ use images::JobId;
 use messages::EntityNum;
 use messages::mon::{Command, CommandReply, LogEntry, MgrCommand, MgrCommandReply, MonCommandAck, log_level};
 use node::{CallId, Level, Now, Outputs};
+use quorum::ReadId;
 use types::{EntityAddr, EntityName, EntityType, Errno, Fsid, Message, Rope, SessionId};
 
 /// Bytes of an input file.
@@ -38,6 +38,13 @@ pub(super) struct Read {
     asker: Asker,
 }
 
+impl Read {
+    /// Who asked.
+    pub(super) fn to(self) -> To {
+        self.to
+    }
+}
+
 impl Monitor {
     /// A command of a session: `(kind, tid)` of its message.
     #[expect(clippy::too_many_arguments, reason = "the parts of three kinds of message")]
@@ -57,8 +64,9 @@ impl Monitor {
         let rights = entry.rights.clone();
         let to = To::Session(side, session, kind, tid, cmd.to_vec());
         // A command to a daemon itself carries no cluster id when the client has none yet.
-        if fsid != self.applied.fsid && fsid != Fsid::default() {
-            let refusal = Refusal::new(Errno::EPERM, format!("this is cluster {}, the command is for {fsid}", self.applied.fsid));
+        if fsid != self.replica.applied.fsid && fsid != Fsid::default() {
+            let refusal =
+                Refusal::new(Errno::EPERM, format!("this is cluster {}, the command is for {fsid}", self.replica.applied.fsid));
             return self.answer(to, Err(refusal), out);
         }
         let told = kind == Command::KIND;
@@ -113,10 +121,14 @@ impl Monitor {
         if parsed.writes() {
             self.audit(now, &asker, &parsed, "dispatch");
             self.write(now, to, &parsed, &input, &asker, out);
-        } else if self.reads.len() < READS {
-            self.next_read += 1;
-            self.reads.insert(self.next_read, Read { to, parsed, input, asker });
-            self.log.read_index(ReadId(self.next_read));
+        } else if self.leader.reads.len() < READS {
+            self.leader.next_read += 1;
+            let id = self.leader.next_read;
+            if self.replica.log.read_index(ReadId(id)).is_err() {
+                let after = vec![self.outgoing(to, Ok(Reply::default()))];
+                return self.not_proposed(now, after, out);
+            }
+            self.leader.reads.insert(id, Read { to, parsed, input, asker });
         } else {
             self.answer(to, Err(Refusal::new(Errno::EBUSY, "too many commands wait")), out);
         }
@@ -124,16 +136,16 @@ impl Monitor {
 
     /// Hands an order to the manager; its end is the answer.
     fn order(&mut self, to: To, order: Order, may: May, out: &mut Outputs) {
-        if self.orders.len() >= ORDERS {
+        if self.leader.orders.len() >= ORDERS {
             return self.answer(to, Err(Refusal::new(Errno::EBUSY, "too many orders wait for the manager")), out);
         }
-        let job = self.manager.order(order, may);
-        self.orders.insert(job, to);
+        let job = self.leader.manager.order(order, may);
+        self.leader.orders.insert(job, to);
     }
 
     /// A job of the manager ended; if somebody ordered it, this is the answer.
     pub(super) fn ended(&mut self, now: Now, job: JobId, ended: Ended, out: &mut Outputs) {
-        let (Some(to), Some((outcome, changes))) = (self.orders.remove(&job), ended) else { return };
+        let (Some(to), Some((outcome, changes))) = (self.leader.orders.remove(&job), ended) else { return };
         if changes.is_empty() {
             return self.answer(to, outcome, out);
         }
@@ -143,12 +155,12 @@ impl Monitor {
 
     /// A read whose turn has come.
     pub(super) fn read(&mut self, now: Now, id: ReadId, out: &mut Outputs) {
-        let Some(read) = self.reads.remove(&id.0) else { return };
-        let state = self.applied.clone();
+        let Some(read) = self.leader.reads.remove(&id.0) else { return };
+        let state = self.replica.applied.clone();
         let chance = [0; 16];
         let mut cx = Cx {
             state: &state,
-            soft: &self.soft,
+            soft: &self.leader.soft,
             env: &self.env,
             now,
             chance,
@@ -174,7 +186,7 @@ impl Monitor {
         let chance = self.random.key();
         let mut cx = Cx {
             state: &state,
-            soft: &self.soft,
+            soft: &self.leader.soft,
             env: &self.env,
             now,
             chance,
@@ -197,18 +209,18 @@ impl Monitor {
         entries.retain(|e| !e.message.is_empty());
         let logs = !log.is_empty() || !entries.is_empty();
         log.into_iter().for_each(|(level, text)| self.line(now, level, text));
-        self.lines.extend(entries);
+        self.leader.lines.extend(entries);
         self.take_asks(now, asks);
         let mut after: Vec<Outgoing> = instruct.into_iter().map(|(osd, v)| Outgoing::Instruct(osd, v.to_string())).collect();
         after.push(self.outgoing(to, outcome));
         if !changes.is_empty() || osdmap.is_some() || logs {
             self.propose(now, changes, osdmap, after, out);
-        } else if self.ahead.is_empty() {
+        } else if self.leader.ahead.is_empty() {
             after.into_iter().for_each(|o| self.send_out(o, out));
         } else {
             // What it found may not be durable yet.
-            let index = self.ahead.back().map_or(0, |(i, _)| *i);
-            self.waiting.push_back((index, after));
+            let index = self.leader.ahead.back().map_or(0, |(i, _)| *i);
+            self.leader.waiting.push_back((index, after));
         }
     }
 
@@ -243,7 +255,7 @@ impl Monitor {
     /// A line for the cluster log, in the monitor's name.
     pub(super) fn line(&mut self, now: Now, level: u16, text: impl Into<String>) {
         let entry = self.entry(now, self.env.name(), level, text.into(), "cluster");
-        self.lines.push(entry);
+        self.leader.lines.push(entry);
     }
 
     fn audit(&mut self, now: Now, asker: &Asker, parsed: &Parsed, what: &str) {
@@ -258,7 +270,7 @@ impl Monitor {
             asker.addr, asker.name, parsed.command.signature.prefix
         );
         let entry = self.entry(now, self.env.name(), log_level::INFO, text, "audit");
-        self.lines.push(entry);
+        self.leader.lines.push(entry);
     }
 
     fn entry(&mut self, now: Now, name: EntityName, level: u16, message: String, channel: &str) -> LogEntry {
@@ -277,8 +289,8 @@ impl Monitor {
 
     /// Proposes the lines that wait for no other proposal.
     pub(super) fn flush_lines(&mut self, now: Now, out: &mut Outputs) {
-        if !self.lines.is_empty() {
-            for line in self.lines.iter().filter(|l| l.channel == "cluster") {
+        if !self.leader.lines.is_empty() {
+            for line in self.leader.lines.iter().filter(|l| l.channel == "cluster") {
                 let level = if line.level >= log_level::WARN { Level::Warn } else { Level::Info };
                 out.log(level, "cluster", line.message.clone());
             }
@@ -347,8 +359,8 @@ impl Monitor {
     pub(super) fn ping_text(&self, now: Now) -> String {
         let asker = Asker { name: self.env.name(), addr: EntityAddr::default() };
         let cx = Cx {
-            state: &self.applied,
-            soft: &self.soft,
+            state: &self.replica.applied,
+            soft: &self.leader.soft,
             env: &self.env,
             now,
             chance: [0; 16],

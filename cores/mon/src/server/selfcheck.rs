@@ -21,21 +21,21 @@ impl Monitor {
             return Ok(());
         }
         self.check_states()?;
-        let indexes: Vec<_> = self.waiting.iter().map(|(index, _)| *index).collect();
-        let behind = indexes.first().is_none_or(|first| *first > self.applied.index);
-        holds!(behind && indexes.is_sorted(), "entries {indexes:?} are waited for, {} is applied", self.applied.index);
-        let last = self.ahead.back().map_or(self.applied.index, |(index, _)| *index);
+        let indexes: Vec<_> = self.leader.waiting.iter().map(|(index, _)| *index).collect();
+        let behind = indexes.first().is_none_or(|first| *first > self.replica.applied.index);
+        holds!(behind && indexes.is_sorted(), "entries {indexes:?} are waited for, {} is applied", self.replica.applied.index);
+        let last = self.leader.ahead.back().map_or(self.replica.applied.index, |(index, _)| *index);
         holds!(indexes.last().is_none_or(|index| *index <= last), "entries {indexes:?} are waited for, {last} was proposed last");
-        let (told, epoch) = (self.published.osdmap, self.applied.osdmap.epoch);
+        let (told, epoch) = (self.published.osdmap, self.replica.applied.osdmap.epoch);
         holds!(told <= epoch, "subscribers were told of map {told}, {epoch} is durable");
         Ok(())
     }
 
     /// States that are not durable follow the one that is, entry by entry; each has the history of its own map.
     fn check_states(&self) -> Result<(), String> {
-        let (mut index, mut epoch) = (self.applied.index, self.applied.osdmap.epoch);
-        let states = self.ahead.iter().map(|(index, state)| (*index, state));
-        for (at, state) in std::iter::once((index, &self.applied)).chain(states) {
+        let (mut index, mut epoch) = (self.replica.applied.index, self.replica.applied.osdmap.epoch);
+        let states = self.leader.ahead.iter().map(|(index, state)| (*index, state));
+        for (at, state) in std::iter::once((index, &self.replica.applied)).chain(states) {
             holds!(state.index == at, "the state of entry {} is filed under {at}", state.index);
             holds!(at == index || at == index + 1, "entry {at} follows {index}");
             holds!((epoch..=epoch + 1).contains(&state.osdmap.epoch), "map {} follows {epoch}", state.osdmap.epoch);

@@ -89,15 +89,8 @@ impl Monitor {
             }
         };
         if side == Side::Mon {
-            let connected = Connected {
-                name: peer.name.clone(),
-                kind: peer.kind,
-                features: peer.features,
-                addr: peer.addr,
-                caps: peer.caps.as_ref().map(ToString::to_string),
-                global_id: peer.global_id,
-            };
-            self.soft.connected.insert(session, connected);
+            let connected = connected(&peer);
+            self.leader.soft.connected.insert(session, connected);
         }
         let entry = Session { peer, rights, subs: BTreeMap::new(), config: None, osd: None, host: String::new() };
         self.sessions.0.insert((side, session), entry);
@@ -107,11 +100,11 @@ impl Monitor {
     pub(super) fn closed(&mut self, now: Now, side: Side, session: SessionId) {
         self.sessions.0.remove(&(side, session));
         if side == Side::Mgr {
-            self.soft.services.retain(|_, s| s.session != session);
+            self.leader.soft.services.retain(|_, s| s.session != session);
             return;
         }
-        self.soft.connected.remove(&session);
-        for osd in self.soft.osds.values_mut().filter(|o| o.session == Some(session)) {
+        self.leader.soft.connected.remove(&session);
+        for osd in self.leader.soft.osds.values_mut().filter(|o| o.session == Some(session)) {
             osd.session = None;
             osd.closed_at = Some(now.mono);
         }
@@ -138,7 +131,7 @@ impl Monitor {
 
     /// Tells subscribers what is new.
     pub(super) fn publish(&mut self, _now: Now, _out: &mut Outputs) {
-        let state = self.applied.clone();
+        let state = self.replica.applied.clone();
         let new = Published {
             osdmap: state.osdmap.epoch,
             monmap: state.monmap.epoch,
@@ -153,7 +146,7 @@ impl Monitor {
         }
         if old.osdmap != new.osdmap {
             self.map_for_manager();
-            self.soft.prune(&state);
+            self.leader.soft.prune(&state);
         }
         let all: Vec<(SessionId, Vec<String>)> =
             self.sessions.0.iter().map(|((_, id), s)| (*id, s.subs.keys().cloned().collect())).collect();
@@ -176,7 +169,7 @@ impl Monitor {
 
     /// Sends what a subscription lacks. `first` if it was just made.
     fn serve_subscription(&mut self, session: SessionId, what: &str, first: bool) {
-        let state = self.applied.clone();
+        let state = self.replica.applied.clone();
         let Some(entry) = self.sessions.0.get(&(Side::Mon, session)) else { return };
         let Some(item) = entry.subs.get(what).copied() else { return };
         let (messages, next) = match what {
@@ -219,7 +212,7 @@ impl Monitor {
             Outgoing::Message(side, session, message) => self.messenger(side).send(session, message),
             Outgoing::Answer(call, result, text) => out.push(Output::Answer { call, result, text }),
             Outgoing::Instruct(osd, json) => {
-                if let Some(session) = self.soft.osds.get(&osd).and_then(|o| o.session) {
+                if let Some(session) = self.leader.soft.osds.get(&osd).and_then(|o| o.session) {
                     self.mon.send(session, messages::internal::OsdInstruct { json }.encode());
                 }
             }
@@ -229,8 +222,20 @@ impl Monitor {
 
     /// Sends a session the OSD maps that it lacks, whatever it subscribed to.
     pub(super) fn send_maps(&mut self, session: SessionId, start: u64) {
-        let (messages, _) = osd_maps(&self.applied, start);
+        let (messages, _) = osd_maps(&self.replica.applied, start);
         messages.into_iter().for_each(|m| self.mon.send(session, m));
+    }
+}
+
+/// Who a session's other end is.
+pub(super) fn connected(peer: &Peer) -> Connected {
+    Connected {
+        name: peer.name.clone(),
+        kind: peer.kind,
+        features: peer.features,
+        addr: peer.addr,
+        caps: peer.caps.as_ref().map(ToString::to_string),
+        global_id: peer.global_id,
     }
 }
 

@@ -20,10 +20,10 @@ const RECONNECT: Duration = Duration::from_secs(3);
 impl Monitor {
     /// Called about twice a second while serving.
     pub(super) fn tick(&mut self, now: Now, out: &mut Outputs) {
-        let applied = self.applied.clone();
-        self.soft.sample(now.mono, &applied);
+        let applied = self.replica.applied.clone();
+        self.leader.soft.sample(now.mono, &applied);
         // While changes are on their way, what they change must not be judged again.
-        if self.ahead.is_empty() {
+        if self.leader.ahead.is_empty() {
             self.tick_map(now, out);
         }
         let mut changes = self.key_changes(now);
@@ -37,15 +37,15 @@ impl Monitor {
     }
 
     fn tick_map(&mut self, now: Now, out: &mut Outputs) {
-        let state = self.applied.clone();
+        let state = self.replica.applied.clone();
         let mut inc = Incremental::new(state.osdmap.epoch + 1, state.fsid, now.wall);
         let before = inc.clone();
         let mut lines = Vec::new();
         self.silent_osds(now, &state, &mut inc, &mut lines);
         self.out_osds(now, &state, &mut inc, &mut lines);
-        full_osds(&state, &self.soft, &mut inc);
-        full_pools(&state, &self.soft, &mut inc, &mut lines);
-        purged_snaps(&state, &self.soft, &self.env, &mut inc);
+        full_osds(&state, &self.leader.soft, &mut inc);
+        full_pools(&state, &self.leader.soft, &mut inc, &mut lines);
+        purged_snaps(&state, &self.leader.soft, &self.env, &mut inc);
         let over = |list: &BTreeMap<EntityAddr, UTime>| -> Vec<EntityAddr> {
             list.iter().filter(|(_, until)| **until < now.wall).map(|(addr, _)| *addr).collect()
         };
@@ -62,7 +62,7 @@ impl Monitor {
         let map = &state.osdmap;
         let grace = Duration::from_secs(options::monitor_number(state, &self.env, "mon_osd_report_timeout").max(1.0) as u64);
         for osd in map.osds().filter(|o| map.is_up(*o)) {
-            let soft = self.soft.osds.entry(osd).or_default();
+            let soft = self.leader.soft.osds.entry(osd).or_default();
             let silent = now.mono.since(soft.last_seen);
             let left = soft.closed_at.map(|at| now.mono.since(at));
             let gone = silent > grace || left.is_some_and(|d| d > RECONNECT);
@@ -81,7 +81,7 @@ impl Monitor {
         let ratio = options::monitor_number(state, &self.env, "mon_osd_min_in_ratio");
         let (exist, _, mut inside) = map.osd_counts();
         for osd in map.osds().collect::<Vec<_>>() {
-            let soft = self.soft.osds.entry(osd).or_default();
+            let soft = self.leader.soft.osds.entry(osd).or_default();
             if map.is_up(osd) {
                 soft.down_since = None;
                 continue;
@@ -106,7 +106,7 @@ impl Monitor {
         let state = self.newest();
         let gone = |code: &str, mute: &crate::state::Mute| {
             let expired = !mute.until.is_zero() && mute.until <= now.wall;
-            let check = self.soft.health.get(code);
+            let check = self.leader.soft.health.get(code);
             // A mute that is not sticky ends with its check, or when the check counts more than it did.
             expired || (!mute.sticky && check.is_none_or(|c| c.count > mute.count))
         };
@@ -120,8 +120,8 @@ impl Monitor {
 
     /// Tells the cluster log what became of the health checks.
     fn watch_health(&mut self, now: Now) {
-        let new = health::checks(&self.applied, &self.soft, &self.env, now);
-        let old = std::mem::take(&mut self.soft.health);
+        let new = health::checks(&self.replica.applied, &self.leader.soft, &self.env, now);
+        let old = std::mem::take(&mut self.leader.soft.health);
         for (code, check) in &new {
             let level = if check.severity == Severity::Error { log_level::ERROR } else { log_level::WARN };
             match old.get(code) {
@@ -138,7 +138,7 @@ impl Monitor {
         if new.is_empty() && !old.is_empty() {
             self.line(now, log_level::INFO, "Cluster is now healthy");
         }
-        self.soft.health = new;
+        self.leader.soft.health = new;
     }
 }
 

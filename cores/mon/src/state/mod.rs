@@ -14,11 +14,11 @@ pub(crate) use change::{Change, Mute, Proposal};
 pub(crate) use configdb::ConfigDb;
 pub(crate) use history::History;
 
-use crate::log::Index;
 use bytes::Bytes;
 use denc::{Decode, Encode, Reader};
 use maps::{Incremental, MgrMap, MonMap, OsdMap};
 use messages::mon::LogEntry;
+use quorum::Index;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use types::{EntityType, Fsid, OsdId, PoolId};
@@ -73,6 +73,11 @@ impl State {
             next.take(change, proposal).map_err(|why| format!("entry {index} of the monitor's log: {why}"))?;
         }
         Ok(next)
+    }
+
+    /// The same state after an entry that changes nothing of it.
+    pub(crate) fn passed(&self, index: Index) -> State {
+        State { index, ..self.clone() }
     }
 
     fn take(&mut self, change: &Change, proposal: &Proposal) -> Result<(), String> {

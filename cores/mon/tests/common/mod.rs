@@ -62,7 +62,13 @@ fn blocks(offset: u64, len: usize) -> std::ops::Range<u64> {
 }
 
 impl Disk {
-    fn write(&mut self, offset: u64, data: &[u8]) {
+    /// A file with this content.
+    pub fn of(bytes: Vec<u8>) -> Self {
+        let backed = blocks(0, bytes.len()).collect();
+        Self { bytes, backed }
+    }
+
+    pub fn write(&mut self, offset: u64, data: &[u8]) {
         let end = offset as usize + data.len();
         if self.bytes.len() < end {
             self.bytes.resize(end, 0);

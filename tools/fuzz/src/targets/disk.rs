@@ -30,7 +30,10 @@ pub(super) fn targets() -> Vec<Target> {
         },
         Target { name: "group-records", run: pg::fuzz::stored, seeds: pg::fuzz::seeds, slack: PLAIN },
         Target { name: "mon-superblock", run: mon::fuzz::superblock, seeds: || vec![vec![1; 60], vec![0; 60]], slack: PLAIN },
-        Target { name: "mon-log", run: mon::fuzz::log, seeds: mon_log_seeds, slack: MACHINE },
+        Target { name: "mon-log", run: mon::fuzz::log, seeds: mon::fuzz::groups, slack: MACHINE },
+        Target { name: "mon-log-1", run: mon::fuzz::log_1, seeds: mon_log_seeds, slack: MACHINE },
+        Target { name: "mon-beginning", run: mon::fuzz::beginning, seeds: || vec![mon::fuzz::first()], slack: MACHINE },
+        Target { name: "mon-voter", run: mon::fuzz::message, seeds: mon::fuzz::messages, slack: MACHINE },
         Target { name: "mon-snapshot", run: mon::fuzz::snapshot, seeds: || vec![mon::fuzz::seed()], slack: PLAIN },
         Target {
             name: "mon-proposal",

@@ -1,0 +1,187 @@
+//! What only a leader has: made when its reign begins, dropped when it ends.
+
+use super::sessions::{Outgoing, Side};
+use super::{Monitor, run};
+use crate::config::Config;
+use crate::manager::Manager;
+use crate::soft::Soft;
+use crate::state::{Change, State, genesis};
+use denc::Encode;
+use images::JobId;
+use messages::mon::LogEntry;
+use messages::mon::{Auth, MonGetMap, MonSubscribe};
+use msgr::auth::{Acceptor, EntityKey, Key};
+use node::{CallId, Level, Now, Output, Outputs};
+use quorum::{Entry, Index, Term};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use types::{EntityType, Errno, SessionId};
+
+/// What is said to askers whose leader was lost.
+const ASK_AGAIN: &str = "the monitors have a new leader; what was asked for may be done or not: ask again";
+
+/// One reign.
+pub(super) struct Leader {
+    /// Its term; 0 while this monitor does not lead.
+    term: Term,
+    /// States after proposals that are not committed yet.
+    pub(super) ahead: VecDeque<(Index, Arc<State>)>,
+    pub(super) soft: Soft,
+    pub(super) manager: Manager,
+    /// Orders to the manager, and who waits for their answers.
+    pub(super) orders: BTreeMap<JobId, run::To>,
+    /// What is sent once an entry is committed.
+    pub(super) waiting: VecDeque<(Index, Vec<Outgoing>)>,
+    /// Commands that read, until the log lets them.
+    pub(super) reads: BTreeMap<u64, run::Read>,
+    pub(super) next_read: u64,
+    /// Lines for the cluster log that go with the next proposal.
+    pub(super) lines: Vec<LogEntry>,
+}
+
+impl Leader {
+    /// A reign in this term, or none. `seed` is secret and never used twice. Reads count on from `next_read`.
+    pub(super) fn new(term: Term, seed: [u8; 16], next_read: u64) -> Self {
+        Self {
+            term,
+            ahead: VecDeque::new(),
+            soft: Soft::default(),
+            manager: Manager::new(seed),
+            orders: BTreeMap::new(),
+            waiting: VecDeque::new(),
+            reads: BTreeMap::new(),
+            next_read,
+            lines: Vec::new(),
+        }
+    }
+
+    /// Whether it is one.
+    pub(super) fn reigns(&self) -> bool {
+        self.term != 0
+    }
+
+    /// The state after this entry, if it was proposed in this reign.
+    pub(super) fn take_ahead(&mut self, entry: &Entry) -> Option<Arc<State>> {
+        let (index, _) = self.ahead.front()?;
+        if *index != entry.index || self.term != entry.term {
+            return None;
+        }
+        self.ahead.pop_front().map(|(_, state)| state)
+    }
+
+    /// Who waits for something in this process.
+    fn calls(self) -> Vec<CallId> {
+        let waiting = self.waiting.into_iter().flat_map(|(_, after)| after);
+        let answers = waiting.filter_map(|o| if let Outgoing::Answer(call, ..) = o { Some(call) } else { None });
+        let asked = self.reads.into_values().map(run::Read::to).chain(self.orders.into_values());
+        answers.chain(asked.filter_map(|to| if let run::To::Call(call) = to { Some(call) } else { None })).collect()
+    }
+}
+
+/// Whether a message of this kind can be dealt with by a monitor that does not lead, from what it has applied.
+pub(super) fn anybody_answers(side: Side, kind: u16) -> bool {
+    side == Side::Mon && matches!(kind, MonGetMap::KIND | MonSubscribe::KIND | Auth::KIND)
+}
+
+impl Monitor {
+    /// The log has elected this monitor, and all that was committed before is applied.
+    pub(super) fn begin_reign(&mut self, now: Now, term: Term, out: &mut Outputs) {
+        self.leader = Leader::new(term, self.random.key(), self.leader.next_read);
+        for ((side, session), entry) in &self.sessions.0 {
+            if *side == Side::Mon {
+                self.leader.soft.connected.insert(*session, super::sessions::connected(&entry.peer));
+            }
+        }
+        for osd in 0..self.replica.applied.osdmap.max_osd {
+            if self.replica.applied.osdmap.is_up(osd) {
+                self.leader.soft.osds.entry(osd).or_default().last_seen = now.mono;
+            }
+        }
+        self.next_tick = now.mono;
+        self.take_up_config(now, out);
+        self.refresh_keys(now, out);
+        self.map_for_manager();
+        self.begin_manager();
+        for (call, command) in std::mem::take(&mut self.held_calls) {
+            self.call(now, call, &command, out);
+        }
+    }
+
+    /// Another leader came, or may have come: what was proposed here and is not committed may be lost. Nobody was told that it is done;
+    /// whoever waits is told to ask again, clients by the end of their sessions, after which they send again what was not answered.
+    pub(super) fn end_reign(&mut self, out: &mut Outputs) {
+        let nobody = Leader::new(0, self.random.key(), self.leader.next_read);
+        let mut ended = std::mem::replace(&mut self.leader, nobody);
+        out.log(Level::Warn, "mon", format!("leads no more after term {}; askers are sent away to ask again", ended.term));
+        ended.manager.objecter.hang_up(&mut self.mgr);
+        for call in ended.calls() {
+            out.push(Output::Answer { call, result: Errno::EAGAIN.wire(), text: ASK_AGAIN.into() });
+        }
+        for (side, session) in std::mem::take(&mut self.sessions.0).into_keys() {
+            self.messenger(side).close(session);
+        }
+        // Other leaders give ids to clients, too.
+        if let Acceptor::Mon(mon) = &mut self.mon.auth_mut().acceptor {
+            mon.global_ids.end = 0;
+        }
+    }
+
+    /// Nobody here can deal with what a session wants: it asks again, elsewhere or later.
+    pub(super) fn turn_away(&mut self, now: Now, side: Side, session: SessionId) {
+        self.messenger(side).close(session);
+        self.closed(now, side, session);
+    }
+
+    /// What was to be answered when a proposal is committed, and is proposed by nobody.
+    pub(super) fn not_proposed(&mut self, now: Now, after: Vec<Outgoing>, out: &mut Outputs) {
+        for outgoing in after {
+            match outgoing {
+                Outgoing::Message(side, session, _) => self.turn_away(now, side, session),
+                Outgoing::Answer(call, ..) => {
+                    out.push(Output::Answer { call, result: Errno::EAGAIN.wire(), text: ASK_AGAIN.into() });
+                }
+                Outgoing::Instruct(..) => {}
+                Outgoing::Granted(id, _) => self.granted(id, Err(Errno::EAGAIN)),
+            }
+        }
+    }
+
+    /// What is configured now and differs from what is stored: addresses, and entities that are missing.
+    fn take_up_config(&mut self, now: Now, out: &mut Outputs) {
+        let (state, config) = (self.replica.applied.clone(), self.env.config.clone());
+        let mut changes = own_changes(&state, &config, now);
+        changes.extend(self.key_changes(now));
+        if !changes.is_empty() {
+            self.propose(now, changes, None, Vec::new(), out);
+        }
+    }
+
+    /// Takes the leadership away, as another monitor's election would. With `lose`, what is not committed is lost with it. For tests.
+    #[cfg(feature = "sim")]
+    pub fn depose(&mut self, now: Now, lose: bool) {
+        if self.leader.reigns() {
+            self.replica.log.depose(now.mono, lose);
+        }
+    }
+}
+
+fn own_changes(state: &State, config: &Config, now: Now) -> Vec<Change> {
+    let mut changes = Vec::new();
+    let moved = state.monmap.mon_info.get(&config.name).is_none_or(|m| m.public_addrs != config.addrs);
+    if moved {
+        let map = genesis::monmap(config, state.monmap.epoch + 1, state.monmap.created, now.wall);
+        changes.push(Change::MonMap(map.to_bytes()));
+    }
+    if state.mgrmap.active_addrs != config.mgr_addrs || state.mgrmap.active_name != config.mgr_name {
+        changes.push(Change::MgrMap(genesis::mgrmap(config, state.mgrmap.epoch + 1, now.wall).to_bytes()));
+    }
+    for key in &config.keys {
+        let admin = key.name.kind == EntityType::Client && key.name.id == "admin";
+        let daemon = matches!(key.name.kind, EntityType::Mon | EntityType::Mgr | EntityType::Osd);
+        if (admin || daemon) && state.auth.get(&key.name).is_none() {
+            let entity = EntityKey { key: Key::new(now.wall, key.key), caps: key.caps.clone() };
+            changes.push(Change::Auth { name: key.name.clone(), entity: Some(entity) });
+        }
+    }
+    changes
+}

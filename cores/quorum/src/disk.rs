@@ -1,0 +1,97 @@
+//! The side towards the disk: one write at a time, snapshots, states that take the place of the log.
+
+use crate::machine::{Install, Node, Write, Writing};
+use crate::types::{Base, Entry, Index, Position, Saved};
+use bytes::Bytes;
+
+/// Most entries and bytes that one disk write carries.
+const WRITE_ENTRIES: usize = 512;
+const WRITE_BYTES: usize = 1 << 20;
+
+impl Node {
+    /// What the next write carries.
+    pub(crate) fn begin_write(&mut self) -> Option<Write> {
+        let entries = self.log.slice(self.on_disk + 1, Index::MAX, WRITE_ENTRIES, WRITE_BYTES);
+        // One voter alone has told nobody of its term: that goes with the first entries.
+        let hard = self.hard_version > self.hard_durable && !self.is_alone();
+        if entries.is_empty() && !hard {
+            return None;
+        }
+        let cut_from = if entries.is_empty() { None } else { self.cut.take() };
+        self.on_disk = entries.last().map_or(self.on_disk, |e| e.index);
+        self.writing = Some(Writing { last: self.on_disk, hard: self.hard_version, installs: false });
+        Some(Write { hard: self.hard, commit: self.commit.min(self.on_disk), cut_from, entries })
+    }
+
+    /// A leader's state, if one waits to be written.
+    pub(crate) fn begin_install(&mut self) -> Option<Install> {
+        let mut install = self.install.take()?;
+        let base = install.saved.base.clone();
+        self.log.reset(base.at);
+        self.members = vec![(base.at.index, base.membership)];
+        (self.commit, self.given, self.on_disk) = (base.at.index, base.at.index, base.at.index);
+        (self.stable, self.cut) = (0, None);
+        install.saved.hard = self.hard;
+        self.writing = Some(Writing { last: base.at.index, hard: self.hard_version, installs: true });
+        Some(install)
+    }
+
+    /// A leader's whole state is here.
+    pub(crate) fn install(&mut self, base: Base, state: Bytes) {
+        let saved = Saved { hard: self.hard, commit: base.at.index, before: base.at, base, entries: Vec::new() };
+        self.install = Some(Install { saved, state });
+    }
+
+    /// Whether a state waits to be written: entries cannot be taken.
+    pub(crate) fn is_installing(&self) -> bool {
+        self.install.is_some()
+    }
+
+    /// What the last [`Ready::write`], [`Ready::install`] or [`Node::fold`] gave is durable.
+    ///
+    /// # Panics
+    /// If nothing was given.
+    pub fn persisted(&mut self) {
+        let writing = self.writing.take().expect("something was being written");
+        self.hard_durable = self.hard_durable.max(writing.hard);
+        self.stable = self.stable.max(writing.last);
+        self.advance();
+    }
+
+    /// Whether something that was given is being written.
+    pub fn is_writing(&self) -> bool {
+        self.writing.is_some()
+    }
+
+    /// The log is to be replaced by a snapshot of the owner's state, which has everything that was given so far. What is to be durable beside
+    /// the state; then [`Node::persisted`].
+    ///
+    /// # Panics
+    /// If something is being written.
+    pub fn fold(&mut self) -> Saved {
+        assert!(self.writing.is_none(), "one write at a time");
+        let term = self.log.term_at(self.given).expect("the last entry that was given is remembered");
+        let at = Position { term, index: self.given };
+        // The state stands for what is committed and not on this disk yet.
+        self.on_disk = self.on_disk.max(self.given);
+        let (on_disk, before) = (self.on_disk, self.log.before());
+        let membership = self.members_at(self.given);
+        let replaced = self.members.iter().rposition(|(index, _)| *index <= at.index).unwrap_or(0);
+        self.members.drain(..replaced);
+        let entries = self.log.iter().filter(|e| e.index <= on_disk).cloned().collect();
+        self.cut = None;
+        self.writing = Some(Writing { last: on_disk, hard: self.hard_version, installs: false });
+        Saved { hard: self.hard, commit: self.commit.min(on_disk), base: Base { at, membership }, before, entries }
+    }
+
+    /// Bytes of entries that the next write may carry, at most.
+    pub fn next_write_bytes(&self) -> usize {
+        let entries = self.log.slice(self.on_disk + 1, Index::MAX, WRITE_ENTRIES, WRITE_BYTES);
+        entries.iter().map(|e| e.data.len() + Entry::HEAD).sum()
+    }
+
+    /// Whether entries wait to be written, are being written, or wait to be applied.
+    pub fn is_busy(&self) -> bool {
+        self.writing.is_some() || self.install.is_some() || self.log.last().index > self.on_disk || self.given < self.commit
+    }
+}

@@ -1,0 +1,386 @@
+//! What a leader does: copies to peers, commits, reads, members, the handing over.
+
+use crate::catchup::Offer;
+use crate::machine::{Config, Node};
+use crate::message::{Body, Verdict};
+use crate::types::{Entry, Index, Kind, Membership, Position, ReadId, VoterId};
+use bytes::Bytes;
+use denc::Encode;
+use node::Mono;
+use std::collections::BTreeMap;
+
+/// Most entries and bytes that one message carries.
+const SEND_ENTRIES: usize = 256;
+const SEND_BYTES: usize = 256 << 10;
+/// Messages with entries that a peer may owe an answer to.
+const IN_FLIGHT: usize = 8;
+/// Entries that a learner may lack when it becomes a voter.
+const CLOSE_BEHIND: Index = 100;
+
+/// This node does not lead; perhaps that one does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotLeader(pub Option<VoterId>);
+
+/// Why the members stay as they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotChanged {
+    /// This node does not lead.
+    NotLeader(Option<VoterId>),
+    /// The change before is not committed yet.
+    Pending,
+    /// More than one voter would come or go, none would be left, or one would be both voter and learner.
+    TooMuch,
+    /// Who would become a voter lacks too much of the log.
+    Behind(VoterId),
+}
+
+/// What a leader knows of a peer.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    /// Up to here its log is the leader's, durably.
+    matched: Index,
+    /// What it is sent next.
+    pub(crate) next: Index,
+    /// Up to where it was told that the log is committed.
+    told: Index,
+    /// Messages with entries that it was sent since it answered last.
+    pub(crate) in_flight: usize,
+    /// Where its log agrees is not known: it gets beats alone until it agrees at `next`. Messages that overtake each other would otherwise each
+    /// be answered with all that follows.
+    probing: bool,
+    /// When it was heard last.
+    pub(crate) heard: Mono,
+    /// The last round of beats that it answered.
+    round: u64,
+    /// It lacks more than the log has; so many bytes of the state are there.
+    pub(crate) state: Option<u64>,
+}
+
+/// A read that waits for beats.
+#[derive(Debug)]
+struct Waiting {
+    id: ReadId,
+    /// May be answered when this round is answered by a majority and this entry is applied.
+    round: u64,
+    index: Index,
+}
+
+/// What only a leader has.
+#[derive(Debug)]
+pub(crate) struct Reign {
+    /// The first entry of this term, or the last that was there before.
+    pub(crate) began: Index,
+    /// The owner knows.
+    pub(crate) announced: bool,
+    pub(crate) peers: BTreeMap<VoterId, Peer>,
+    round: u64,
+    reads: Vec<Waiting>,
+    pub(crate) offer: Option<Offer>,
+    /// Who is to take over, and until when it may.
+    heir: Option<(VoterId, Mono)>,
+    beat_at: Mono,
+    /// When a majority must have been heard since the last time.
+    check_at: Mono,
+}
+
+impl Reign {
+    pub(crate) fn new(began: Index, now: Mono, config: &Config) -> Self {
+        Self {
+            began,
+            announced: false,
+            peers: BTreeMap::new(),
+            round: 0,
+            reads: Vec::new(),
+            offer: None,
+            heir: None,
+            beat_at: now.plus(config.beat),
+            check_at: now.plus(config.election),
+        }
+    }
+
+    pub(crate) fn deadline(&self) -> Mono {
+        if self.peers.is_empty() { Mono::NEVER } else { self.beat_at.min(self.check_at) }
+    }
+}
+
+impl Node {
+    /// Adds a command. Returns where it will stand if it is not lost.
+    ///
+    /// # Errors
+    /// If this node does not lead, or hands its leadership over.
+    pub fn propose(&mut self, data: Bytes) -> Result<Index, NotLeader> {
+        let leads = self.reign().is_some_and(|r| r.announced && r.heir.is_none());
+        if !leads || self.broken().is_some() {
+            return Err(NotLeader(self.leader()));
+        }
+        Ok(self.propose_kind(Kind::Command, data))
+    }
+
+    fn propose_kind(&mut self, kind: Kind, data: Bytes) -> Index {
+        let index = self.last().index + 1;
+        self.append(Entry { index, term: self.hard.term, kind, data });
+        self.broadcast();
+        index
+    }
+
+    /// Changes who takes part, by at most one voter.
+    ///
+    /// # Errors
+    /// Why that cannot be now.
+    pub fn change(&mut self, next: Membership) -> Result<Index, NotChanged> {
+        if !self.is_leader() {
+            return Err(NotChanged::NotLeader(self.leader()));
+        }
+        let pending = self.members.last().is_some_and(|(index, _)| *index > self.commit);
+        if pending {
+            return Err(NotChanged::Pending);
+        }
+        if !self.membership().may_become(&next) {
+            return Err(NotChanged::TooMuch);
+        }
+        let (last, id) = (self.last().index, self.config.id);
+        let behind =
+            |v: &&VoterId| **v != id && self.reign().and_then(|r| r.peers.get(v)).is_none_or(|p| p.matched + CLOSE_BEHIND < last);
+        if let Some(voter) = next.voters.difference(&self.membership().voters).find(behind) {
+            return Err(NotChanged::Behind(*voter));
+        }
+        let index = self.propose_kind(Kind::Membership, next.to_bytes());
+        self.know_peers();
+        self.beat();
+        Ok(index)
+    }
+
+    /// Hands the leadership to another voter, as soon as that has everything. Nothing is proposed meanwhile; after an election's time it is
+    /// given up.
+    ///
+    /// # Errors
+    /// If this node does not lead, or that is no other voter.
+    pub fn transfer(&mut self, heir: VoterId) -> Result<(), NotLeader> {
+        let fits = heir != self.config.id && self.membership().voters.contains(&heir);
+        let (leader, until) = (self.leader(), self.now.plus(self.config.election));
+        match self.reign_mut().filter(|r| r.announced && fits) {
+            Some(reign) => reign.heir = Some((heir, until)),
+            None => return Err(NotLeader(leader)),
+        }
+        self.hand_over();
+        Ok(())
+    }
+
+    fn hand_over(&mut self) {
+        let last = self.last().index;
+        let Some((heir, _)) = self.reign().and_then(|r| r.heir) else { return };
+        if self.reign().and_then(|r| r.peers.get(&heir)).is_some_and(|p| p.matched == last) {
+            self.send(heir, Body::TakeOver);
+        }
+    }
+
+    /// Asks for a read of everything that is committed by now; [`crate::Ready::reads`] names it when it may be answered. A reign that ends
+    /// forgets it.
+    ///
+    /// # Errors
+    /// If this node does not lead.
+    pub fn read_index(&mut self, id: ReadId) -> Result<(), NotLeader> {
+        if !self.is_leader() {
+            return Err(NotLeader(self.leader()));
+        }
+        #[cfg(feature = "sim")]
+        let alone = self.is_alone() || self.errs(crate::machine::Mistake::LonelyRead);
+        #[cfg(not(feature = "sim"))]
+        let alone = self.is_alone();
+        if alone {
+            self.reads.push(id);
+            return Ok(());
+        }
+        let index = self.commit;
+        if let Some(reign) = self.reign_mut() {
+            reign.round += 1;
+            reign.reads.push(Waiting { id, round: reign.round, index });
+        }
+        self.beat();
+        Ok(())
+    }
+
+    /// Knows the peers that the newest membership names, and no others.
+    pub(crate) fn know_peers(&mut self) {
+        let others: Vec<VoterId> = self.membership().others(self.config.id).collect();
+        let (now, next) = (self.now, self.last().index + 1);
+        let Some(reign) = self.reign_mut() else { return };
+        reign.peers.retain(|id, _| others.contains(id));
+        for id in others {
+            let fresh = || Peer { matched: 0, next, told: 0, in_flight: 0, probing: true, heard: now, round: 0, state: None };
+            reign.peers.entry(id).or_insert_with(fresh);
+        }
+    }
+
+    pub(crate) fn tick_leader(&mut self) {
+        let (now, config) = (self.now, self.config.clone());
+        let Some(reign) = self.reign_mut() else { return };
+        if reign.heir.is_some_and(|(_, until)| until <= now) {
+            reign.heir = None;
+        }
+        let (checks, beats) = (reign.check_at <= now, reign.beat_at <= now);
+        if checks && !self.is_heard_by_majority() {
+            // Others may have elected somebody: this node cannot know.
+            self.leader = None;
+            return self.step_down();
+        }
+        let Some(reign) = self.reign_mut() else { return };
+        if checks {
+            reign.check_at = now.plus(config.election);
+        }
+        if beats {
+            reign.beat_at = now.plus(config.beat);
+            reign.peers.values_mut().for_each(|peer| peer.in_flight = 0);
+            self.hand_over();
+            self.beat();
+        }
+    }
+
+    fn is_heard_by_majority(&self) -> bool {
+        let (voters, election) = (&self.membership().voters, self.config.election);
+        let Some(reign) = self.reign() else { return false };
+        let hears =
+            |id: &&VoterId| **id == self.config.id || reign.peers.get(id).is_some_and(|p| self.now.since(p.heard) <= election);
+        voters.iter().filter(hears).count() >= self.membership().majority()
+    }
+
+    fn peer_ids(&self) -> Vec<VoterId> {
+        self.reign().map(|r| r.peers.keys().copied().collect()).unwrap_or_default()
+    }
+
+    /// Sends peers what they lack.
+    pub(crate) fn broadcast(&mut self) {
+        self.peer_ids().into_iter().for_each(|id| self.feed(id, false));
+    }
+
+    /// Sends every peer something.
+    pub(crate) fn beat(&mut self) {
+        self.peer_ids().into_iter().for_each(|id| self.feed(id, true));
+    }
+
+    /// Sends a peer the next entries, or the next piece of the state; who waits for nothing hears what is committed; with `beat`, at least a
+    /// sign of life.
+    pub(crate) fn feed(&mut self, id: VoterId, beat: bool) {
+        let last = self.last().index;
+        #[cfg(not(feature = "sim"))]
+        let most = IN_FLIGHT;
+        #[cfg(feature = "sim")]
+        let most = IN_FLIGHT.min(self.batch);
+        loop {
+            let Some(peer) = self.reign().and_then(|r| r.peers.get(&id)) else { return };
+            if peer.state.is_some() || self.term_at(peer.next - 1).is_none() {
+                return self.send_state(id, beat);
+            }
+            let more = peer.next <= last && peer.in_flight < most && !peer.probing;
+            if more {
+                self.send_entries(id, SEND_ENTRIES);
+            } else {
+                if beat || (peer.told < self.commit && peer.in_flight == 0) {
+                    self.send_entries(id, 0);
+                }
+                return;
+            }
+        }
+    }
+
+    fn send_entries(&mut self, id: VoterId, most: usize) {
+        let Some(peer) = self.reign().and_then(|r| r.peers.get(&id)) else { return };
+        let index = peer.next - 1;
+        let Some(term) = self.term_at(index) else { return };
+        #[cfg(feature = "sim")]
+        let most = most.min(self.batch);
+        let entries = self.log.slice(peer.next, Index::MAX, most, SEND_BYTES);
+        let (count, commit) = (entries.len(), self.commit);
+        let round = self.reign().map_or(0, |r| r.round);
+        if let Some(peer) = self.reign_mut().and_then(|r| r.peers.get_mut(&id)) {
+            peer.next += count as u64;
+            peer.told = commit;
+            peer.in_flight += usize::from(count > 0);
+        }
+        self.send(id, Body::Append { previous: Position { term, index }, entries, commit, round });
+    }
+
+    /// What a peer says to entries.
+    pub(crate) fn take_verdict(&mut self, from: VoterId, verdict: Verdict, round: u64) {
+        let (now, last) = (self.now, self.last().index);
+        let Some(reign) = self.reign_mut() else { return };
+        let rounds = reign.round;
+        let Some(peer) = reign.peers.get_mut(&from) else { return };
+        peer.heard = now;
+        peer.round = peer.round.max(round.min(rounds));
+        let (feed, beat) = match verdict {
+            Verdict::Matched(index) if index > last => return,
+            Verdict::Matched(index) => {
+                peer.probing &= index + 1 < peer.next;
+                peer.matched = peer.matched.max(index);
+                peer.next = peer.next.max(peer.matched + 1);
+                peer.in_flight = peer.in_flight.saturating_sub(1);
+                peer.state = None;
+                (true, false)
+            }
+            Verdict::Differs(hint) => {
+                let next = (hint + 1).clamp(peer.matched + 1, peer.next.max(peer.matched + 1));
+                let news = peer.state.is_none() && (!peer.probing || next < peer.next);
+                if news {
+                    (peer.next, peer.in_flight, peer.probing) = (next, 0, true);
+                }
+                (news, news)
+            }
+        };
+        if let Some(reign) = self.reign_mut().filter(|r| r.peers.values().all(|p| p.state.is_none())) {
+            reign.offer = None;
+        }
+        self.advance();
+        if feed {
+            self.feed(from, beat);
+        }
+        self.hand_over();
+    }
+
+    /// Commits what is durable on a majority, and lets reads go.
+    pub(crate) fn advance(&mut self) {
+        let Some(reign) = self.reign() else { return };
+        let membership = self.membership();
+        let own = |id: &VoterId| *id == self.config.id;
+        let matched = |id: &VoterId| if own(id) { self.stable } else { reign.peers.get(id).map_or(0, |p| p.matched) };
+        let index = nth_largest(membership.voters.iter().map(matched), membership.majority());
+        let round = |id: &VoterId| if own(id) { u64::MAX } else { reign.peers.get(id).map_or(0, |p| p.round) };
+        let round = nth_largest(membership.voters.iter().map(round), membership.majority());
+        if index > self.commit && self.counts(index) {
+            self.commit = index;
+            self.broadcast();
+        }
+        let commit = self.commit;
+        if let Some(reign) = self.reign_mut() {
+            let may = |read: &mut Waiting| read.round <= round && read.index <= commit;
+            let free: Vec<ReadId> = reign.reads.extract_if(.., may).map(|read| read.id).collect();
+            self.reads.extend(free);
+        }
+        self.leave_if_removed();
+    }
+
+    /// Whether an entry may be committed because a majority has it.
+    fn counts(&self, index: Index) -> bool {
+        #[cfg(feature = "sim")]
+        if self.errs(crate::machine::Mistake::OldTermCounts) {
+            return true;
+        }
+        self.term_at(index) == Some(self.hard.term)
+    }
+
+    /// A leader that is no voter any more goes once that is committed.
+    fn leave_if_removed(&mut self) {
+        let committed = self.members.last().is_some_and(|(index, _)| *index <= self.commit);
+        if self.reign().is_some() && committed && !self.membership().voters.contains(&self.config.id) {
+            self.leader = None;
+            self.step_down();
+        }
+    }
+}
+
+/// The `n`th largest of some numbers; 0 if there are fewer.
+fn nth_largest(numbers: impl Iterator<Item = u64>, n: usize) -> u64 {
+    let mut numbers: Vec<u64> = numbers.collect();
+    numbers.sort_unstable_by(|a, b| b.cmp(a));
+    numbers.get(n - 1).copied().unwrap_or(0)
+}

@@ -1,0 +1,224 @@
+//! What voters say to each other, and how it is written.
+//!
+//! A message is an envelope (version 1) of the cluster, who speaks, who is spoken to, the speaker's term and what is said; four bytes with the
+//! CRC-32C of it (from seed 0xffffffff, without final inversion) follow.
+
+use crate::types::{Base, COUNTS, Entry, Index, Position, Term, VoterId};
+use bytes::Bytes;
+use denc::{Decode, DecodeError, Encode, Reader, Result};
+use std::fmt;
+
+/// Version of the layout.
+const VERSION: u8 = 1;
+
+/// What is said, in which term.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// The speaker's term.
+    pub term: Term,
+    /// What.
+    pub body: Body,
+}
+
+/// A part of a leader's state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// What the state is of.
+    pub base: Base,
+    /// Bytes of the whole state.
+    pub total: u64,
+    /// CRC-32C of the whole state.
+    pub crc: u32,
+    /// Where this piece begins.
+    pub at: u64,
+    /// The piece.
+    pub data: Bytes,
+}
+denc::plain!(Piece { base, total, crc, at, data });
+
+/// What a follower says to entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Up to this entry its log is the leader's, durably.
+    Matched(Index),
+    /// What was to stand before the entries does not; the logs may agree up to this entry.
+    Differs(Index),
+}
+
+/// What is said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Body {
+    /// Would you vote for me in the next term? My log ends here.
+    WouldYou(Position),
+    /// An answer to that.
+    Would(bool),
+    /// Vote for me in this term. My log ends here.
+    Vote(Position),
+    /// An answer to that.
+    Voted(bool),
+    /// The leader's entries, or a beat without any.
+    Append {
+        /// What stands before them.
+        previous: Position,
+        /// They.
+        entries: Vec<Entry>,
+        /// Up to where the log is committed.
+        commit: Index,
+        /// Number of the leader's last round of beats.
+        round: u64,
+    },
+    /// An answer to that, with the same round.
+    Appended(Verdict, u64),
+    /// A part of the leader's state, for who lacks more than the leader's log has.
+    State(Piece),
+    /// So many bytes of the state as of this entry are there.
+    StateTaken(Index, u64),
+    /// Become leader: the old one wants you to.
+    TakeOver,
+    /// You are of an older term than I.
+    Stale,
+}
+
+impl Encode for Body {
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Body::WouldYou(last) => (1u8, *last).encode(out),
+            Body::Would(yes) => (2u8, *yes).encode(out),
+            Body::Vote(last) => (3u8, *last).encode(out),
+            Body::Voted(yes) => (4u8, *yes).encode(out),
+            Body::Append { previous, entries, commit, round } => {
+                (5u8, *previous).encode(out);
+                entries.encode(out);
+                (*commit, *round).encode(out);
+            }
+            Body::Appended(Verdict::Matched(index), round) => {
+                6u8.encode(out);
+                (*index, *round).encode(out);
+            }
+            Body::Appended(Verdict::Differs(index), round) => {
+                7u8.encode(out);
+                (*index, *round).encode(out);
+            }
+            Body::State(piece) => {
+                8u8.encode(out);
+                piece.encode(out);
+            }
+            Body::StateTaken(index, have) => {
+                9u8.encode(out);
+                (*index, *have).encode(out);
+            }
+            Body::TakeOver => 10u8.encode(out),
+            Body::Stale => 11u8.encode(out),
+        }
+    }
+}
+
+impl Decode for Body {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        Ok(match r.u8()? {
+            1 => Body::WouldYou(r.get()?),
+            2 => Body::Would(r.get()?),
+            3 => Body::Vote(r.get()?),
+            4 => Body::Voted(r.get()?),
+            5 => Body::Append { previous: r.get()?, entries: r.get()?, commit: r.get()?, round: r.get()? },
+            6 => Body::Appended(Verdict::Matched(r.get()?), r.get()?),
+            7 => Body::Appended(Verdict::Differs(r.get()?), r.get()?),
+            8 => Body::State(r.get()?),
+            9 => Body::StateTaken(r.get()?, r.get()?),
+            10 => Body::TakeOver,
+            11 => Body::Stale,
+            _ => return Err(DecodeError::Invalid("kind of a voter's message")),
+        })
+    }
+}
+
+/// Why a message is not taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// Its checksum is wrong.
+    Damaged,
+    /// It cannot be read, or says what cannot be.
+    Unreadable(DecodeError),
+    /// It is of another cluster.
+    Cluster([u8; 16]),
+    /// It is for another member.
+    NotForMe(VoterId),
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refused::Damaged => write!(f, "its checksum is wrong"),
+            Refused::Unreadable(why) => write!(f, "it cannot be read: {why}"),
+            Refused::Cluster(_) => write!(f, "it is of another cluster"),
+            Refused::NotForMe(to) => write!(f, "it is for member {:016x}", to.0),
+        }
+    }
+}
+
+impl std::error::Error for Refused {}
+
+impl Message {
+    /// The message as bytes, from `from` to `to` in this cluster.
+    pub fn to_wire(&self, cluster: &[u8; 16], from: VoterId, to: VoterId) -> Bytes {
+        let mut out = Vec::new();
+        denc::envelope(&mut out, VERSION, VERSION, |out| {
+            cluster.encode(out);
+            (from, to).encode(out);
+            self.term.encode(out);
+            self.body.encode(out);
+        });
+        kernels::crc32c(kernels::SEED, &out).encode(&mut out);
+        out.into()
+    }
+
+    /// Reads a message that came to `me`: who sent it, and what it says.
+    ///
+    /// # Errors
+    /// What is wrong with it. Nothing of such a message may be used.
+    pub fn from_wire(bytes: &[u8], cluster: &[u8; 16], me: VoterId) -> std::result::Result<(VoterId, Message), Refused> {
+        let (body, crc) = bytes.split_last_chunk::<4>().ok_or(Refused::Damaged)?;
+        if kernels::crc32c(kernels::SEED, body) != u32::from_le_bytes(*crc) {
+            return Err(Refused::Damaged);
+        }
+        let (found, from, to, message) = read(body).map_err(Refused::Unreadable)?;
+        if found != *cluster {
+            return Err(Refused::Cluster(found));
+        }
+        if to != me {
+            return Err(Refused::NotForMe(to));
+        }
+        Ok((from, message))
+    }
+
+    /// Whether it says something that can be true.
+    fn check(&self) -> Result<()> {
+        let index = match &self.body {
+            Body::Append { commit, .. } => *commit,
+            Body::Appended(Verdict::Matched(index) | Verdict::Differs(index), _) | Body::StateTaken(index, _) => *index,
+            _ => 0,
+        };
+        if index >= COUNTS || self.term >= COUNTS {
+            return Err(DecodeError::Invalid("index or term of a message"));
+        }
+        let Body::Append { previous, entries, .. } = &self.body else { return Ok(()) };
+        let mut last = *previous;
+        for entry in entries {
+            if entry.index != last.index + 1 || entry.term < last.term {
+                return Err(DecodeError::Invalid("order of entries"));
+            }
+            last = entry.position();
+        }
+        if last.term > self.term { Err(DecodeError::Invalid("term of entries")) } else { Ok(()) }
+    }
+}
+
+fn read(bytes: &[u8]) -> Result<([u8; 16], VoterId, VoterId, Message)> {
+    let mut r = Reader::new(bytes);
+    let mut e = r.envelope("message of a voter", VERSION)?;
+    let b = &mut e.body;
+    let (cluster, from, to) = (b.array::<16>()?, b.get()?, b.get()?);
+    let message = Message { term: b.get()?, body: b.get()? };
+    message.check()?;
+    Ok((cluster, from, to, message))
+}

@@ -1,0 +1,417 @@
+//! Stories of a few voters with perfect disks, over a network that the story orders.
+
+use crate::*;
+use bytes::Bytes;
+use node::Mono;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// One member: the machine, what its disk has, what it applied.
+struct Member {
+    node: Node,
+    disk: Saved,
+    state: Vec<u8>,
+    applied: Vec<Entry>,
+    news: Vec<News>,
+    reads: Vec<ReadId>,
+    writes: usize,
+    /// Writes take until this is false.
+    stuck: bool,
+}
+
+#[derive(Default)]
+struct World {
+    now: u64,
+    members: BTreeMap<u64, Member>,
+    network: VecDeque<(u64, u64, Message)>,
+    /// Members that nobody hears and who hear nobody.
+    cut_off: Vec<u64>,
+}
+
+fn saved(voters: &[u64]) -> Saved {
+    let voters = voters.iter().map(|v| VoterId(*v)).collect();
+    Saved {
+        base: Base { at: Position::default(), membership: Membership { voters, ..Membership::default() } },
+        ..Saved::default()
+    }
+}
+
+impl World {
+    fn new(voters: &[u64]) -> Self {
+        let mut world = World::default();
+        voters.iter().for_each(|id| world.start(*id, saved(voters), Vec::new()));
+        world
+    }
+
+    fn start(&mut self, id: u64, disk: Saved, state: Vec<u8>) {
+        let node = Node::new(Config::new(VoterId(id), 7), disk.clone(), Mono(self.now));
+        let (applied, news, reads) = (Vec::new(), Vec::new(), Vec::new());
+        self.members.insert(id, Member { node, disk, state, applied, news, reads, writes: 0, stuck: false });
+    }
+
+    /// The member loses what is in memory.
+    fn restart(&mut self, id: u64) {
+        let member = self.members.remove(&id).unwrap();
+        self.network.retain(|(from, to, _)| *from != id && *to != id);
+        self.start(id, member.disk, member.state);
+    }
+
+    fn work(&mut self, id: u64) -> bool {
+        let member = self.members.get_mut(&id).unwrap();
+        let ready = member.node.ready(!member.stuck);
+        let busy = ready.write.is_some() || ready.install.is_some() || !ready.send.is_empty() || !ready.committed.is_empty();
+        if let Some(write) = ready.write {
+            member.writes += 1;
+            member.disk.hard = write.hard;
+            member.disk.commit = write.commit;
+            if let Some(from) = write.cut_from {
+                member.disk.entries.retain(|e| e.index < from);
+            }
+            member.disk.entries.extend(write.entries);
+            member.node.persisted();
+        }
+        if let Some(install) = ready.install {
+            (member.disk, member.state) = (install.saved, install.state.to_vec());
+            member.applied.clear();
+            member.node.persisted();
+        }
+        member.applied.extend(ready.committed);
+        member.news.extend(ready.news);
+        member.reads.extend(ready.reads);
+        if ready.wants_state {
+            let index = member.applied.last().map_or(0, |e| e.index);
+            member.node.offer(index, Bytes::from(vec![5; 600_000]));
+        }
+        for (to, message) in ready.send {
+            self.network.push_back((id, to.0, message));
+        }
+        busy
+    }
+
+    fn settle(&mut self) {
+        for _ in 0..10_000 {
+            let ids: Vec<u64> = self.members.keys().copied().collect();
+            let mut busy = false;
+            ids.iter().for_each(|id| busy |= self.work(*id));
+            while let Some((from, to, message)) = self.network.pop_front() {
+                busy = true;
+                let lost = self.cut_off.contains(&from) || self.cut_off.contains(&to);
+                let wire = message.to_wire(&[1; 16], VoterId(from), VoterId(to));
+                let (sender, read) = Message::from_wire(&wire, &[1; 16], VoterId(to)).unwrap();
+                assert_eq!((sender, &read), (VoterId(from), &message), "what is read is what was written");
+                if let Some(member) = self.members.get_mut(&to).filter(|_| !lost) {
+                    member.node.step(Mono(self.now), VoterId(from), message);
+                }
+            }
+            if !busy {
+                return self.check();
+            }
+        }
+        panic!("they never come to rest");
+    }
+
+    fn check(&self) {
+        for member in self.members.values() {
+            assert_eq!(member.node.broken(), None);
+            member.disk.check().unwrap();
+        }
+    }
+
+    fn pass(&mut self, time: Duration) {
+        for _ in 0..time.as_millis() / 50 {
+            self.now += 50_000_000;
+            self.members.values_mut().for_each(|m| m.node.tick(Mono(self.now)));
+            self.settle();
+        }
+    }
+
+    fn leader(&self) -> Option<u64> {
+        let free = |id: &&u64| !self.cut_off.contains(id);
+        let mut leaders = self.members.iter().filter(|(_, m)| m.node.is_leader()).map(|(id, _)| id).filter(free);
+        let leader = leaders.next().copied();
+        assert_eq!(leaders.next(), None, "two leaders that hear each other");
+        leader
+    }
+
+    fn elect(&mut self) -> u64 {
+        self.pass(5 * SECOND);
+        self.leader().expect("a leader")
+    }
+
+    fn node(&mut self, id: u64) -> &mut Node {
+        &mut self.members.get_mut(&id).unwrap().node
+    }
+
+    fn propose(&mut self, id: u64, text: &'static str) -> Index {
+        let index = self.node(id).propose(Bytes::from_static(text.as_bytes())).unwrap();
+        self.settle();
+        index
+    }
+
+    fn commands(&self, id: u64) -> Vec<&str> {
+        let commands = self.members[&id].applied.iter().filter(|e| e.kind == Kind::Command);
+        commands.map(|e| std::str::from_utf8(&e.data).unwrap()).collect()
+    }
+}
+
+#[test]
+fn one_voter_leads_at_once_without_a_timer_or_a_write_and_commits_what_is_durable() {
+    let mut world = World::new(&[1]);
+    assert_eq!(world.node(1).deadline(), Mono::NEVER);
+    let ready = world.node(1).ready(true);
+    assert!(ready.write.is_none() && ready.news == [News::Elected(1)]);
+    let index = world.node(1).propose(Bytes::from_static(b"a")).unwrap();
+    world.node(1).propose(Bytes::from_static(b"b")).unwrap();
+    let ready = world.node(1).ready(true);
+    let write = ready.write.unwrap();
+    assert_eq!((write.entries.len(), write.hard.term, ready.committed.len()), (2, 1, 0), "the term goes with the first entries");
+    world.node(1).propose(Bytes::from_static(b"c")).unwrap();
+    assert!(world.node(1).ready(true).write.is_none(), "one write at a time");
+    world.node(1).persisted();
+    let ready = world.node(1).ready(true);
+    assert_eq!((ready.committed.len(), ready.write.unwrap().entries.len()), (2, 1));
+    world.node(1).read_index(ReadId(4)).unwrap();
+    assert_eq!((index, world.node(1).ready(true).reads), (1, vec![ReadId(4)]));
+}
+
+#[test]
+fn one_voter_that_starts_again_leads_in_a_new_term_and_has_everything_that_was_durable() {
+    let mut world = World::new(&[1]);
+    world.settle();
+    world.propose(1, "a");
+    world.restart(1);
+    world.settle();
+    assert_eq!((world.commands(1), world.members[&1].writes), (vec!["a"], 0));
+    assert_eq!(world.node(1).term(), 2);
+    assert!(world.node(1).is_leader());
+}
+
+#[test]
+fn a_write_has_bounded_size_but_takes_a_large_entry_alone() {
+    let mut world = World::new(&[1]);
+    world.settle();
+    world.node(1).propose(Bytes::from(vec![0; 3 << 20])).unwrap();
+    world.node(1).propose(Bytes::from_static(b"small")).unwrap();
+    assert_eq!(world.node(1).ready(true).write.unwrap().entries.len(), 1);
+    world.node(1).persisted();
+    assert_eq!(world.node(1).ready(true).write.unwrap().entries.len(), 1);
+}
+
+#[test]
+fn three_voters_elect_one_of_them_and_all_apply_what_it_proposes() {
+    let mut world = World::new(&[1, 2, 3]);
+    let leader = world.elect();
+    world.propose(leader, "a");
+    world.propose(leader, "b");
+    for id in 1..=3 {
+        assert_eq!(world.commands(id), ["a", "b"], "member {id}");
+        assert_eq!(world.node(id).leader(), Some(VoterId(leader)));
+    }
+    let follower = leader % 3 + 1;
+    let refused = world.node(follower).propose(Bytes::new());
+    assert_eq!(refused, Err(NotLeader(Some(VoterId(leader)))));
+}
+
+#[test]
+fn without_a_majority_nothing_is_committed_and_the_leader_ends_its_reign() {
+    let mut world = World::new(&[1, 2, 3]);
+    let leader = world.elect();
+    world.cut_off = vec![leader];
+    world.propose(leader, "lost");
+    assert!(world.commands(leader).is_empty());
+    world.pass(5 * SECOND);
+    assert!(!world.node(leader).is_leader());
+    assert_eq!(world.members[&leader].news.last(), Some(&News::Deposed));
+    let next = world.leader().expect("the others have one");
+    world.propose(next, "kept");
+    let term = world.node(next).term();
+    world.cut_off.clear();
+    world.pass(5 * SECOND);
+    assert_eq!(world.leader(), Some(next), "who comes back does not disturb");
+    assert_eq!(world.node(next).term(), term);
+    (1..=3).for_each(|id| assert_eq!(world.commands(id), ["kept"], "member {id}"));
+    let disk = &world.members[&leader].disk.entries;
+    assert!(disk.iter().all(|e| e.data != "lost"), "the tail is cut on disk, too");
+}
+
+#[test]
+fn a_vote_that_is_not_durable_is_not_told() {
+    let mut world = World::new(&[1, 2, 3]);
+    world.members.get_mut(&2).unwrap().stuck = true;
+    let vote = Message { term: 4, body: Body::Vote(Position::default()) };
+    world.node(2).step(Mono(0), VoterId(1), vote);
+    assert!(world.node(2).ready(false).send.is_empty(), "the disk has not begun");
+    let ready = world.node(2).ready(true);
+    assert_eq!(ready.write.unwrap().hard, Hard { term: 4, vote: Some(VoterId(1)) });
+    assert!(ready.send.is_empty(), "the disk has not ended");
+    world.node(2).persisted();
+    assert_eq!(world.node(2).ready(true).send, [(VoterId(1), Message { term: 4, body: Body::Voted(true) })]);
+    let other = Message { term: 4, body: Body::Vote(Position { term: 3, index: 9 }) };
+    world.node(2).step(Mono(0), VoterId(3), other);
+    assert_eq!(world.node(2).ready(true).send, [(VoterId(3), Message { term: 4, body: Body::Voted(false) })]);
+}
+
+#[test]
+fn entries_are_acknowledged_when_they_are_durable() {
+    let mut world = World::new(&[1, 2, 3]);
+    let entries = vec![Entry { index: 1, term: 1, kind: Kind::Blank, data: Bytes::new() }];
+    let body = Body::Append { previous: Position::default(), entries, commit: 0, round: 3 };
+    world.node(2).step(Mono(0), VoterId(1), Message { term: 1, body });
+    let ready = world.node(2).ready(true);
+    assert!(ready.write.is_some() && ready.send.is_empty());
+    world.node(2).persisted();
+    let acknowledged = Message { term: 1, body: Body::Appended(Verdict::Matched(1), 3) };
+    assert_eq!(world.node(2).ready(true).send, [(VoterId(1), acknowledged)]);
+}
+
+/// Figure 8 of the paper: an entry of an older term that is on a majority may still be overwritten.
+#[test]
+fn an_entry_of_an_older_term_is_committed_only_with_one_of_the_leaders_own() {
+    let old = |term| Entry { index: 1, term, kind: Kind::Command, data: Bytes::from_static(b"old") };
+    let mut disk = saved(&[1, 2, 3]);
+    (disk.hard.term, disk.entries) = (2, vec![old(2)]);
+    let mut world = World::default();
+    world.start(1, disk.clone(), Vec::new());
+    world.start(2, disk, Vec::new());
+    world.start(3, saved(&[1, 2, 3]), Vec::new());
+    world.cut_off = vec![3];
+    for _ in 0..200 {
+        world.now += 50_000_000;
+        let now = Mono(world.now);
+        world.node(1).tick(now);
+        world.settle();
+        if world.node(1).is_leader() {
+            break;
+        }
+        let own = world.node(1).last().term;
+        assert!(own > 2 || world.node(1).committed() == 0, "committed by counting");
+    }
+    assert!(world.node(1).is_leader());
+    assert_eq!(world.commands(2), ["old"], "with the blank entry it is");
+}
+
+#[test]
+fn a_member_that_was_away_for_long_gets_the_state_and_goes_on() {
+    let mut world = World::new(&[1, 2, 3]);
+    let leader = world.elect();
+    let away = leader % 3 + 1;
+    world.cut_off = vec![away];
+    for _ in 0..1200 {
+        world.node(leader).propose(Bytes::from_static(b"x")).unwrap();
+        world.settle();
+    }
+    world.cut_off.clear();
+    world.pass(3 * SECOND);
+    world.propose(leader, "after");
+    assert_eq!(world.commands(away).last(), Some(&"after"));
+    assert_eq!(world.members[&away].state.len(), 600_000, "what it lacked was not in the log any more");
+    world.restart(away);
+    world.pass(3 * SECOND);
+    world.propose(leader, "again");
+    assert_eq!(world.commands(away).last(), Some(&"again"));
+}
+
+#[test]
+fn a_learner_catches_up_becomes_a_voter_and_counts() {
+    let mut world = World::new(&[1]);
+    world.settle();
+    world.propose(1, "a");
+    let empty = Saved::default();
+    world.start(2, empty, Vec::new());
+    let set = |ids: &[u64]| ids.iter().map(|id| VoterId(*id)).collect();
+    world.node(1).change(Membership { voters: set(&[1]), learners: set(&[2]) }).unwrap();
+    let early = world.node(1).change(Membership { voters: set(&[1, 2]), ..Membership::default() });
+    assert_eq!(early, Err(NotChanged::Pending));
+    world.pass(SECOND);
+    assert!(world.commands(2).contains(&"a") || !world.members[&2].state.is_empty());
+    world.node(1).change(Membership { voters: set(&[1, 2]), ..Membership::default() }).unwrap();
+    world.pass(SECOND);
+    assert_eq!(world.leader(), Some(1));
+    world.cut_off = vec![2];
+    world.propose(1, "needs both");
+    assert!(!world.commands(1).contains(&"needs both"));
+    world.cut_off.clear();
+    let leader = world.elect();
+    world.propose(leader, "b");
+    assert!(world.commands(1).contains(&"b") && world.commands(2).contains(&"b"));
+    let far = Membership { voters: set(&[1, 2, 3, 4]), ..Membership::default() };
+    assert_eq!(world.node(leader).change(far), Err(NotChanged::TooMuch));
+    let unknown = Membership { voters: set(&[1, 2, 9]), ..Membership::default() };
+    assert_eq!(world.node(leader).change(unknown), Err(NotChanged::Behind(VoterId(9))));
+    world.node(leader).change(Membership::alone(VoterId(leader))).unwrap();
+    world.settle();
+    assert!(world.node(leader).is_alone() && world.node(leader).is_leader());
+}
+
+#[test]
+fn leadership_is_handed_over_without_a_pause() {
+    let mut world = World::new(&[1, 2, 3]);
+    let leader = world.elect();
+    let heir = leader % 3 + 1;
+    world.propose(leader, "a");
+    world.node(leader).transfer(VoterId(heir)).unwrap();
+    world.settle();
+    assert_eq!(world.leader(), Some(heir));
+    assert!(world.node(heir).transfer(VoterId(heir)).is_err() && world.node(leader).transfer(VoterId(heir)).is_err());
+    world.propose(heir, "b");
+    assert_eq!(world.commands(leader), ["a", "b"]);
+}
+
+#[test]
+fn a_leader_that_is_cut_off_answers_no_read() {
+    let mut world = World::new(&[1, 2, 3]);
+    let leader = world.elect();
+    world.node(leader).read_index(ReadId(1)).unwrap();
+    world.settle();
+    assert_eq!(world.members[&leader].reads, [ReadId(1)]);
+    world.cut_off = vec![leader];
+    world.node(leader).read_index(ReadId(2)).unwrap();
+    world.pass(5 * SECOND);
+    assert_eq!(world.members[&leader].reads, [ReadId(1)]);
+    let follower = leader % 3 + 1;
+    assert!(world.node(leader).read_index(ReadId(3)).is_err() || !world.cut_off.contains(&leader));
+    world.cut_off.clear();
+    let _ = world.node(follower);
+}
+
+#[test]
+fn a_contradiction_below_what_is_committed_stops_the_node() {
+    let mut disk = saved(&[1, 2, 3]);
+    disk.entries = vec![Entry { index: 1, term: 1, kind: Kind::Command, data: Bytes::from_static(b"kept") }];
+    (disk.hard.term, disk.commit) = (1, 1);
+    let mut node = Node::new(Config::new(VoterId(2), 7), disk, Mono(0));
+    let entries = vec![Entry { index: 1, term: 2, kind: Kind::Command, data: Bytes::from_static(b"other") }];
+    let body = Body::Append { previous: Position::default(), entries, commit: 1, round: 0 };
+    node.step(Mono(0), VoterId(1), Message { term: 2, body });
+    assert!(node.broken().is_some_and(|why| why.contains("entry 1 is committed with term 1")), "{:?}", node.broken());
+    assert!(node.ready(true).write.is_none(), "nothing is written any more");
+}
+
+#[test]
+fn what_is_damaged_foreign_or_senseless_is_refused() {
+    let (cluster, from, to) = ([1; 16], VoterId(1), VoterId(2));
+    let wire = Message { term: 3, body: Body::Voted(true) }.to_wire(&cluster, from, to);
+    for at in 0..wire.len() {
+        let mut bad = wire.to_vec();
+        bad[at] ^= 4;
+        assert_eq!(Message::from_wire(&bad, &cluster, to), Err(Refused::Damaged), "byte {at}");
+        assert!(Message::from_wire(&wire[..at], &cluster, to).is_err());
+    }
+    assert_eq!(Message::from_wire(&wire, &[2; 16], to), Err(Refused::Cluster(cluster)));
+    assert_eq!(Message::from_wire(&wire, &cluster, VoterId(3)), Err(Refused::NotForMe(to)));
+    let entry = |index, term| Entry { index, term, kind: Kind::Blank, data: Bytes::new() };
+    for entries in [vec![entry(3, 1)], vec![entry(2, 9)], vec![entry(2, 2), entry(3, 1)], vec![entry(2, 2), entry(2, 2)]] {
+        let body = Body::Append { previous: Position { term: 1, index: 1 }, entries, commit: 0, round: 0 };
+        let wire = Message { term: 3, body }.to_wire(&cluster, from, to);
+        assert!(matches!(Message::from_wire(&wire, &cluster, to), Err(Refused::Unreadable(_))));
+    }
+    // A newer layout is named.
+    let mut newer = wire[..wire.len() - 4].to_vec();
+    (newer[0], newer[1]) = (2, 2);
+    let crc = kernels::crc32c(kernels::SEED, &newer);
+    newer.extend(crc.to_le_bytes());
+    let refused = Message::from_wire(&newer, &cluster, to).unwrap_err();
+    assert!(refused.to_string().contains("newer"), "{refused}");
+}

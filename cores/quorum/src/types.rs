@@ -1,0 +1,284 @@
+//! Entries, terms, members, and what a voter keeps on its disk.
+
+use bytes::Bytes;
+use denc::{Decode, DecodeError, Encode, Reader, Result};
+use std::collections::BTreeSet;
+
+/// Place of an entry in the log, from 1 up; 0 is before the first entry.
+pub type Index = u64;
+
+/// Number of an election. At most one leader has it.
+pub type Term = u64;
+
+/// Terms and indexes are below this: one each nanosecond would take a hundred years.
+pub(crate) const COUNTS: u64 = 1 << 62;
+
+/// A member's number: random, made with its store, so that an emptied disk is another member. Never 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VoterId(pub u64);
+
+impl Encode for VoterId {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.0.encode(out);
+    }
+}
+
+impl Decode for VoterId {
+    const MIN_SIZE: usize = 8;
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        match r.u64()? {
+            0 => Err(DecodeError::Invalid("number of a voter")),
+            id => Ok(Self(id)),
+        }
+    }
+}
+
+/// What an entry is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A command of the log's owner.
+    Command,
+    /// Nothing: the beginning of a reign.
+    Blank,
+    /// A new [`Membership`].
+    Membership,
+}
+
+impl Encode for Kind {
+    fn encode(&self, out: &mut Vec<u8>) {
+        let byte: u8 = match self {
+            Kind::Command => 0,
+            Kind::Blank => 1,
+            Kind::Membership => 2,
+        };
+        byte.encode(out);
+    }
+}
+
+impl Decode for Kind {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        match r.u8()? {
+            0 => Ok(Kind::Command),
+            1 => Ok(Kind::Blank),
+            2 => Ok(Kind::Membership),
+            _ => Err(DecodeError::Invalid("kind of an entry")),
+        }
+    }
+}
+
+/// One entry of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Where it stands.
+    pub index: Index,
+    /// Under which leader it was made.
+    pub term: Term,
+    /// What it is for.
+    pub kind: Kind,
+    /// The command; the encoded membership; nothing.
+    pub data: Bytes,
+}
+
+impl Encode for Entry {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.index.encode(out);
+        self.term.encode(out);
+        self.kind.encode(out);
+        self.data.encode(out);
+    }
+}
+
+impl Decode for Entry {
+    const MIN_SIZE: usize = Entry::HEAD;
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        let entry = Self { index: r.get()?, term: r.get()?, kind: r.get()?, data: r.get()? };
+        if entry.index == 0 || entry.index >= COUNTS || entry.term == 0 || entry.term >= COUNTS {
+            return Err(DecodeError::Invalid("index or term of an entry"));
+        }
+        if entry.kind == Kind::Membership {
+            Membership::from_bytes(&entry.data)?;
+        }
+        Ok(entry)
+    }
+}
+
+impl Entry {
+    /// Bytes that an entry takes beside its data.
+    pub const HEAD: usize = 21;
+
+    /// Where it stands, with its term.
+    pub fn position(&self) -> Position {
+        Position { term: self.term, index: self.index }
+    }
+
+    /// The members that it names, if it is such an entry.
+    pub(crate) fn membership(&self) -> Option<Membership> {
+        if self.kind == Kind::Membership { Membership::from_bytes(&self.data).ok() } else { None }
+    }
+}
+
+/// A place in the log and the term of the entry there. The larger one is the newer log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
+    /// The entry's term; 0 before the first.
+    pub term: Term,
+    /// The entry's index; 0 before the first.
+    pub index: Index,
+}
+
+impl Encode for Position {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.term.encode(out);
+        self.index.encode(out);
+    }
+}
+
+impl Decode for Position {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        let position = Self { term: r.get()?, index: r.get()? };
+        if position.term >= COUNTS || position.index >= COUNTS || (position.term == 0) != (position.index == 0) {
+            return Err(DecodeError::Invalid("position in the log"));
+        }
+        Ok(position)
+    }
+}
+
+/// What a voter must never forget: the newest term it knows, and whom it voted for in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hard {
+    /// The term.
+    pub term: Term,
+    /// The vote.
+    pub vote: Option<VoterId>,
+}
+
+impl Encode for Hard {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.term.encode(out);
+        self.vote.map_or(0, |v| v.0).encode(out);
+    }
+}
+
+impl Decode for Hard {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        let (term, vote) = (r.u64()?, r.u64()?);
+        if term >= COUNTS {
+            return Err(DecodeError::Invalid("term"));
+        }
+        Ok(Self { term, vote: (vote != 0).then_some(VoterId(vote)) })
+    }
+}
+
+/// Who takes part.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Membership {
+    /// Those who vote, and whose disks count.
+    pub voters: BTreeSet<VoterId>,
+    /// Those who only get the log.
+    pub learners: BTreeSet<VoterId>,
+}
+denc::plain!(Membership { voters, learners });
+
+impl Membership {
+    /// One voter alone.
+    pub fn alone(voter: VoterId) -> Self {
+        Self { voters: [voter].into(), learners: BTreeSet::new() }
+    }
+
+    /// How many voters decide.
+    pub fn majority(&self) -> usize {
+        self.voters.len() / 2 + 1
+    }
+
+    /// Everybody but one.
+    pub(crate) fn others(&self, me: VoterId) -> impl Iterator<Item = VoterId> + '_ {
+        self.voters.iter().chain(&self.learners).copied().filter(move |id| *id != me)
+    }
+
+    /// Whether `next` has at most one voter more or less, and nobody twice.
+    pub(crate) fn may_become(&self, next: &Membership) -> bool {
+        let changed = self.voters.symmetric_difference(&next.voters).count();
+        changed <= 1 && !next.voters.is_empty() && next.voters.is_disjoint(&next.learners)
+    }
+}
+
+/// Up to where the log is in a snapshot, and who the members were there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Base {
+    /// The last entry in the snapshot.
+    pub at: Position,
+    /// The members after it.
+    pub membership: Membership,
+}
+denc::plain!(Base { at, membership });
+
+/// All that a voter's disk knows beside the owner's state as of `base`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Saved {
+    /// Term and vote.
+    pub hard: Hard,
+    /// Entries up to this one are known to be committed.
+    pub commit: Index,
+    /// The snapshot's place.
+    pub base: Base,
+    /// What stands before the first of `entries`.
+    pub before: Position,
+    /// Entries in order; the first may stand in the snapshot: they are kept for peers that are a little behind.
+    pub entries: Vec<Entry>,
+}
+
+impl Saved {
+    /// The beginning of a log whose only voter is `voter`, with a snapshot of this entry.
+    pub fn alone(voter: VoterId, at: Position) -> Self {
+        Self {
+            hard: Hard { term: at.term, vote: None },
+            commit: at.index,
+            base: Base { at, membership: Membership::alone(voter) },
+            before: at,
+            entries: Vec::new(),
+        }
+    }
+
+    /// Whether it can be: entries follow each other from `before` on, terms do not fall, nothing is missing between snapshot and entries.
+    ///
+    /// # Errors
+    /// What does not fit.
+    pub fn check(&self) -> std::result::Result<(), &'static str> {
+        let mut last = self.before;
+        for entry in &self.entries {
+            if entry.index != last.index + 1 || entry.term < last.term {
+                return Err("its entries do not follow each other");
+            }
+            last = entry.position();
+        }
+        if self.before.index > self.base.at.index || last.index < self.base.at.index {
+            return Err("its entries do not meet its snapshot");
+        }
+        if self.commit > last.index || last.term > self.hard.term {
+            return Err("its log is shorter than what was committed, or newer than its term");
+        }
+        Ok(())
+    }
+}
+
+impl Encode for Saved {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.hard.encode(out);
+        self.commit.encode(out);
+        self.base.encode(out);
+        self.before.encode(out);
+        self.entries.encode(out);
+    }
+}
+
+impl Decode for Saved {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        let saved = Self { hard: r.get()?, commit: r.get()?, base: r.get()?, before: r.get()?, entries: r.get()? };
+        saved.check().map_err(DecodeError::Invalid)?;
+        Ok(saved)
+    }
+}
+
+/// Names a read that wants to see everything committed before it was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ReadId(pub u64);
