@@ -57,9 +57,9 @@ impl Store {
 
     /// Gives a miss if a transaction that `touches` takes still waits to be carried out.
     fn not_waiting(&self, touches: impl Fn(&Transaction) -> bool) -> Read<()> {
-        match self.stalled.iter().rev().find(|s| touches(&s.transaction)) {
+        match self.waiting.newest(touches) {
             None => Ok(()),
-            Some(s) => Err(Unread::Missing(Wish(vec![crate::fetch::wish_done(s.id)]))),
+            Some(id) => Err(Unread::Missing(Wish(vec![crate::fetch::wish_done(id)]))),
         }
     }
 

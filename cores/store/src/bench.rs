@@ -49,10 +49,10 @@ pub fn look_up(store: &Store, key: &[u8]) -> Read<Option<Bytes>> {
 
 /// Asks for a checkpoint at the next turn.
 pub fn want_checkpoint(store: &mut Store) {
-    store.want_checkpoint = true;
+    store.due.want(true);
 }
 
 /// Whether the checkpoint that was asked for is done.
 pub fn is_checkpointed(store: &Store) -> bool {
-    !store.want_checkpoint && store.checkpoint.is_none() && store.frozen.is_none()
+    !store.due.is_wanted() && store.checkpoint.is_none() && store.frozen.is_none()
 }

@@ -2,7 +2,6 @@
 
 use crate::block::{BLOCK, Block, Cell, Place, RANGE, Where, blocks};
 use crate::cache::Known;
-use crate::fetch::Owner;
 use crate::index::delta::Delta;
 use crate::index::keys;
 use crate::index::view::Step;
@@ -11,28 +10,11 @@ use crate::onode::Onode;
 use crate::read::{Eye, all_there, gather, plain};
 use bytes::Bytes;
 use node::Buf;
-use objectstore::{MetaChange, ObjectChange, ObjectChanges, Read, Ticket, Transaction, Unread};
+use objectstore::{MetaChange, ObjectChange, ObjectChanges, Read, Transaction, Unread};
 use types::{ObjectId, Rope, SpgId};
 
 /// Largest size of an object, in bytes.
 pub(crate) const LARGEST_OBJECT: u64 = 1 << 46;
-
-/// A transaction that waits: for something to be read, or behind another that does.
-#[derive(Debug)]
-pub(crate) struct Stalled {
-    pub(crate) id: u64,
-    pub(crate) transaction: Transaction,
-    pub(crate) ticket: Ticket,
-    /// Blocks of data that it may need, counted as used.
-    pub(crate) blocks: u64,
-    /// Its objects, as hashes: a collision only makes one wait that need not.
-    pub(crate) objects: Vec<u64>,
-    /// Whether it waits for its turn only, not for something to be read.
-    pub(crate) runnable: bool,
-    /// Who waits for it.
-    pub(crate) waiters: Vec<Owner>,
-    pub(crate) submitted: node::Mono,
-}
 
 /// An object in a transaction.
 struct Touched {

@@ -138,8 +138,7 @@ impl Store {
     }
 
     fn wait_for(&mut self, owner: Owner, stalled: u64) {
-        if let Some(stalled) = self.stalled.iter_mut().find(|s| s.id == stalled) {
-            stalled.waiters.push(owner);
+        if self.waiting.tell(stalled, owner) {
             self.holds.entry(owner).or_default().waits_for += 1;
         }
     }
@@ -152,7 +151,7 @@ impl Store {
                 return self.fetch_item(owner, Item::Data(block + u64::from(LONGEST_READ), n - LONGEST_READ));
             }
             Item::Data(block, n) => (DATA, block, n),
-            Item::Record(seq) => match self.records.location(seq) {
+            Item::Record(seq) => match self.journal.location(seq) {
                 Some((at, n)) => (self.ring_device(), self.sb.ring_start + at, n),
                 None => return,
             },
@@ -228,11 +227,7 @@ impl Store {
         }
         match owner {
             Owner::Hold(hold) => self.events.push_back(Event::Fetched(hold)),
-            Owner::Stalled(id) => {
-                if let Some(stalled) = self.stalled.iter_mut().find(|s| s.id == id) {
-                    stalled.runnable = true;
-                }
-            }
+            Owner::Stalled(id) => self.waiting.set_runnable(id),
             Owner::Checkpoint | Owner::Open => (),
         }
     }

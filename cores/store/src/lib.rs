@@ -6,8 +6,11 @@
 //! |---|---|
 //! | `store` | the state as a whole, rounds and completions |
 //! | `api`, `read`, `fetch` | reading: what is in memory, what is missed, what is kept for whom |
+//! | `waiting` | transactions that wait to be carried out |
 //! | `exec` | what a transaction does, on a layer of its own |
-//! | `commit`, `journal` | from a transaction to a durable record |
+//! | `commit` | the way of a transaction: room, place, record, group |
+//! | `pipeline` | records that are in no group yet, and which may go |
+//! | `journal` | the ring, the order of groups, where the data of records is |
 //! | `index` | keys, layers of changes, pages, the tree |
 //! | `checkpoint` | freeze, move, merge, flip |
 //! | `space` | free blocks, references |
@@ -40,6 +43,7 @@ mod journal;
 mod memory;
 mod onode;
 mod open;
+mod pipeline;
 mod read;
 #[cfg(any(test, feature = "sim"))]
 mod selfcheck;
@@ -50,6 +54,7 @@ mod superblock;
 pub mod testdisk;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
 /// Newest disk format that is read, and the one that is written.
 pub const FORMAT: u32 = superblock::VERSION;

@@ -161,7 +161,7 @@ impl<'a> Eye<'a> {
         let (found, tried) = match block.place.place() {
             Where::Bad | Where::Staged(_) => return damaged(block.crc),
             Where::Journal(seq, index) => {
-                let known = store.records.get(seq, index).filter(|bytes| bytes.crc(0) == block.crc);
+                let known = store.journal.block(seq, index).filter(|bytes| bytes.crc(0) == block.crc);
                 let found = known.or_else(|| self.held.and_then(|h| h.record(seq, index, block.crc)));
                 (found, self.held.is_some_and(|h| h.record_failed(seq)))
             }
@@ -336,7 +336,7 @@ impl Store {
     fn whereabouts(&self, place: Place) -> String {
         match place.place() {
             Where::Disk(block) => format!("byte {} of the data disk", block * BLOCK as u64),
-            Where::Journal(seq, index) => match self.records.location(seq) {
+            Where::Journal(seq, index) => match self.journal.location(seq) {
                 Some((at, _)) => {
                     format!("byte {} of the journal's disk", (self.sb.ring_start + at + u64::from(index)) * BLOCK as u64)
                 }

@@ -23,29 +23,14 @@ impl Store {
         if !self.ready() || self.failure.is_some() {
             return Ok(());
         }
-        self.check_pipeline()?;
+        self.pipeline.self_check()?;
+        self.journal.self_check()?;
         self.check_limbo()?;
         self.check_promises()?;
         if thorough {
             self.alloc.self_check()?;
             self.check_places()?;
         }
-        Ok(())
-    }
-
-    /// Records go from *pending* into groups, groups become durable in their order.
-    fn check_pipeline(&self) -> Result<(), String> {
-        let unready = self.pending.values().filter(|pending| !pending.ready).count();
-        holds!(unready == self.unready, "{unready} records wait for their data, {} were counted", self.unready);
-        let newest = self.pending.keys().next_back();
-        holds!(newest.is_none_or(|seq| *seq < self.next_seq), "record {newest:?} was never numbered");
-        let unknown = self.unsettled.iter().find(|seq| self.pending.get(seq).is_none_or(|pending| pending.ready));
-        holds!(unknown.is_none(), "record {unknown:?} waits for a flush, but not for its group");
-        holds!(self.durable <= self.lsn, "group {} is durable, {} was the last formed", self.durable, self.lsn);
-        let flights: Vec<u64> = self.flights.iter().map(|flight| flight.lsn()).collect();
-        let formed = flights.iter().all(|lsn| (self.durable + 1..=self.lsn).contains(lsn));
-        holds!(formed, "groups {flights:?} are under way, {} is durable and {} the last formed", self.durable, self.lsn);
-        holds!(flights.len() as u64 == self.lsn - self.durable, "{flights:?} are not all groups after {}", self.durable);
         Ok(())
     }
 
@@ -86,7 +71,7 @@ impl Store {
                     Where::Disk(block) => holds!(self.alloc.is_busy(block), "block {block} of {extent:?} is free"),
                     Where::Journal(seq, index) => {
                         found.insert((seq, index));
-                        holds!(self.records.knows(seq), "record {seq} of {extent:?} is forgotten");
+                        holds!(self.journal.knows(seq), "record {seq} of {extent:?} is forgotten");
                     }
                     Where::Bad => {}
                     Where::Staged(index) => return Err(format!("{extent:?} refers to block {index} of no record")),

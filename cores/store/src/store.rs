@@ -2,29 +2,26 @@
 
 use crate::block::BLOCK;
 use crate::cache::{BlockCache, OnodeCache, PageCache, RangeCache};
-use crate::checkpoint::Checkpoint;
-use crate::commit::{Flight, Pending};
+use crate::checkpoint::{Checkpoint, Due};
 use crate::config::{Config, ENTRY, OpenError};
 use crate::counters::{Counters, Memory, Tally};
-use crate::exec::Stalled;
 use crate::fetch::{Held, Owner};
 use crate::impaired::Impaired;
 use crate::index::delta::Delta;
 use crate::io::{DATA, Io, JOURNAL, Purpose, Writing};
-use crate::journal::records::Records;
-use crate::journal::ring::{Mark, Ring};
+use crate::journal::{End, Journal};
 use crate::memory::Giving;
 use crate::open::Opening;
+use crate::pipeline::Pipeline;
 use crate::space::ahead::Ahead;
 use crate::space::alloc::{Allocator, Run};
 use crate::space::host::Host;
 use crate::superblock::Superblock;
-use bytes::Bytes;
+use crate::waiting::Waiting;
 use node::{DeviceId, DiskDone, DiskOutput, DiskStat, Level, Mono, Now, Outputs};
 use objectstore::Event;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
-use types::SpgId;
 
 /// How far the store is.
 pub(crate) enum Phase {
@@ -42,8 +39,8 @@ pub(crate) struct Limbo {
     pub(crate) epoch: u64,
     pub(crate) runs: Vec<Run>,
     pub(crate) pages: Vec<Run>,
-    pub(crate) mark: Mark,
-    /// Records before this one are not needed.
+    /// The end of the journal that the flip made superfluous, and the first record behind it.
+    pub(crate) end: End,
     pub(crate) seq: u64,
 }
 
@@ -64,36 +61,21 @@ pub struct Store {
     pub(crate) active: Delta,
     pub(crate) frozen: Option<Delta>,
     pub(crate) checkpoint: Option<Box<Checkpoint>>,
+    pub(crate) due: Due,
     /// Number of flips since opening.
     pub(crate) epoch: u64,
     pub(crate) pages: PageCache,
     pub(crate) blocks: BlockCache,
     pub(crate) onodes: RefCell<OnodeCache>,
     pub(crate) ranges: RefCell<RangeCache>,
-    pub(crate) records: Records,
     pub(crate) writing: Writing,
-    pub(crate) ring: Ring,
-    /// Last group formed, and its header's checksum.
-    pub(crate) lsn: u64,
-    pub(crate) chain: u32,
-    /// Last group known durable, with all before it.
-    pub(crate) durable: u64,
-    pub(crate) flights: VecDeque<Flight>,
-    pub(crate) claiming: bool,
+    pub(crate) journal: Journal,
     /// Carried out, not yet in a group.
-    pub(crate) pending: BTreeMap<u64, Pending>,
-    /// How many of them wait for their data.
-    pub(crate) unready: usize,
-    /// Objects of pending transactions, while some of those wait for data.
-    pub(crate) touched: BTreeMap<Bytes, (u64, SpgId)>,
-    /// Records whose data is written but not flushed; and how many flushes are under way.
-    pub(crate) unsettled: Vec<u64>,
-    pub(crate) settling: usize,
+    pub(crate) pipeline: Pipeline,
+    /// Not carried out yet.
+    pub(crate) waiting: Waiting,
     /// Data blocks in the journal that have no room of their own yet.
     pub(crate) promised: u64,
-    pub(crate) stalled: VecDeque<Stalled>,
-    pub(crate) next_stalled: u64,
-    pub(crate) next_seq: u64,
     pub(crate) next_id: u64,
     pub(crate) holds: BTreeMap<Owner, Held>,
     /// Fetches under way, by the epoch in which they began.
@@ -102,19 +84,12 @@ pub struct Store {
     pub(crate) io: Io,
     pub(crate) events: VecDeque<Event>,
     pub(crate) log: Vec<(Level, String)>,
-    pub(crate) want_checkpoint: bool,
     pub(crate) stopping: bool,
     /// Both superblock slots tell the state of a clean stop: if one rots, the other does not tell an older state.
     pub(crate) clean_twice: bool,
     pub(crate) host: Host,
     pub(crate) host_was_full: bool,
     pub(crate) journal_disk: DiskStat,
-    /// When the last checkpoint began.
-    pub(crate) froze_at: Mono,
-    /// Something was removed since.
-    pub(crate) may_free: bool,
-    /// Blocks at most that large writes have replaced since.
-    pub(crate) replaced: u64,
     pub(crate) now: Mono,
     pub(crate) counters: Counters,
     pub(crate) tally: Tally,
@@ -150,28 +125,17 @@ impl Store {
             active: Delta::default(),
             frozen: None,
             checkpoint: None,
+            due: Due::default(),
             epoch: 0,
             pages: PageCache::new(shares.pages),
             blocks: BlockCache::new(shares.blocks, shares.lendable()),
             onodes: RefCell::new(OnodeCache::new(shares.onodes)),
             ranges: RefCell::new(RangeCache::new(shares.ranges)),
-            records: Records::default(),
             writing: Writing::default(),
-            ring: Ring::new(0, 0, 0),
-            lsn: 0,
-            chain: 0,
-            durable: 0,
-            flights: VecDeque::new(),
-            claiming: false,
-            pending: BTreeMap::new(),
-            unready: 0,
-            touched: BTreeMap::new(),
-            unsettled: Vec::new(),
-            settling: 0,
+            journal: Journal::unknown(),
+            pipeline: Pipeline::new(1),
+            waiting: Waiting::default(),
             promised: 0,
-            stalled: VecDeque::new(),
-            next_stalled: 1,
-            next_seq: 1,
             next_id: 1,
             holds: BTreeMap::new(),
             readers: BTreeMap::new(),
@@ -179,15 +143,11 @@ impl Store {
             io: Io::default(),
             events: VecDeque::new(),
             log: Vec::new(),
-            want_checkpoint: false,
             stopping: false,
             clean_twice: false,
             host: Host::default(),
             host_was_full: false,
             journal_disk: DiskStat::default(),
-            froze_at: Mono::default(),
-            may_free: false,
-            replaced: 0,
             now: Mono::default(),
             counters: Counters::default(),
             tally: Tally::default(),
@@ -234,7 +194,7 @@ impl Store {
         Memory {
             blocks: self.blocks.bytes(),
             pages: self.pages.bytes(),
-            records: self.records.bytes(),
+            records: self.journal.bytes(),
             delta: self.active.bytes + self.frozen.as_ref().map_or(0, |f| f.bytes),
             onodes: self.onodes.borrow().len(),
             ranges: self.ranges.borrow().len(),
@@ -252,8 +212,9 @@ impl Store {
 
     /// Asks for a checkpoint as soon as one may begin. False if nothing changed since the last.
     pub fn compact(&mut self) -> bool {
-        self.want_checkpoint |= !self.active.is_empty();
-        self.want_checkpoint
+        let wanted = self.due.is_wanted() || !self.active.is_empty();
+        self.due.want(wanted);
+        wanted
     }
 
     /// A disk request of this store ended.
@@ -288,12 +249,9 @@ impl Store {
     fn write_done(&mut self, purpose: Purpose) {
         match purpose {
             Purpose::Direct(seq, block) => self.direct_done(seq, block),
-            Purpose::Settle(seqs) => self.settled(seqs),
+            Purpose::Settle(seqs) => self.pipeline.settled(seqs),
             Purpose::Group(lsn) => self.group_done(lsn),
-            Purpose::Claim(blocks) => {
-                self.claiming = false;
-                self.ring.claim(blocks);
-            }
+            Purpose::Claim(blocks) => self.claimed(blocks),
             Purpose::Ahead(run) => self.written_ahead(run, true),
             Purpose::Checkpoint => self.checkpoint_write_done(),
             Purpose::Flush => self.flushed(),
@@ -318,7 +276,7 @@ impl Store {
             self.work_on_checkpoint();
             self.claim_ahead();
             self.write_ahead();
-            self.records.thin(self.config.shares().records);
+            self.journal.thin(self.config.shares().records);
             self.give_back();
             self.lend_unused();
             self.note_host();
@@ -362,18 +320,19 @@ impl Store {
                 Phase::Opening(_) => false,
                 Phase::Refused(_) => true,
                 // What a checkpoint cannot read yet stays in the journal.
-                Phase::Ready if self.checkpoint_hampered() => self.pending.is_empty() && self.flights.is_empty(),
+                Phase::Ready if self.checkpoint_hampered() => self.is_journalled(),
                 Phase::Ready => self.failure.is_some() || (self.quiet() && !self.ahead.writing && self.clean_twice),
             }
     }
 
     /// Whether nothing waits to become durable.
     pub(crate) fn quiet(&self) -> bool {
-        self.stalled.is_empty()
-            && self.pending.is_empty()
-            && self.flights.is_empty()
-            && self.checkpoint.is_none()
-            && self.active.is_empty()
+        self.waiting.is_empty() && self.is_journalled() && self.checkpoint.is_none() && self.active.is_empty()
+    }
+
+    /// Whether all that was carried out is in the journal, durable.
+    pub(crate) fn is_journalled(&self) -> bool {
+        self.pipeline.is_empty() && self.journal.is_quiet()
     }
 
     /// The disk failed: nothing more is promised, nothing more is told to be durable.
@@ -408,8 +367,7 @@ impl Store {
                 self.alloc.page_blocks -= u64::from(run.1);
                 self.let_go(*run);
             }
-            self.ring.trim(limbo.mark);
-            self.records.trim(limbo.seq);
+            self.journal.trim(&limbo.end, limbo.seq);
         }
     }
 }

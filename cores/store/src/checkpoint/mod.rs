@@ -1,15 +1,18 @@
 //! The checkpoint freezes the delta, moves its data out of the journal, merges it into new pages, and makes all of that
 //! count with one write of a superblock. Section 6 of `docs/format/store.md` gives the order and the reasons.
 
+mod due;
 mod merge;
 mod mover;
+
+pub(crate) use due::Due;
 
 use crate::block::BLOCK;
 use crate::fetch::Owner;
 use crate::index::delta::Extent;
 use crate::index::page::Ptr;
 use crate::io::{DATA, Purpose};
-use crate::journal::ring::Mark;
+use crate::journal::End;
 use crate::space::alloc::Run;
 use crate::space::bits::Bits;
 use crate::store::{Limbo, Store};
@@ -17,7 +20,6 @@ use crate::superblock::{MOST_SKIPPED, Superblock};
 use merge::Merge;
 use node::Mono;
 use std::collections::BTreeMap;
-use std::time::Duration;
 use types::Rope;
 
 /// The stage of a checkpoint.
@@ -40,9 +42,8 @@ pub(crate) struct Checkpoint {
     /// Records below this number are part of it.
     seq: u64,
     skipped: Vec<(u64, u32)>,
-    mark: Mark,
-    lsn: u64,
-    chain: u32,
+    /// The journal before this place is part of it.
+    end: End,
     next_id: u64,
     /// Blocks that the frozen delta's data was given.
     born: Vec<Run>,
@@ -83,13 +84,6 @@ impl Checkpoint {
 
 /// Steps of a checkpoint in one turn. Each moves up to 1 MiB or merges a leaf.
 const STEPS: usize = 8;
-/// How long removed data may wait for a checkpoint that gives its space back. `RECLAIM_SHORT` counts when there is
-/// little space.
-const RECLAIM: Duration = Duration::from_secs(5);
-const RECLAIM_SHORT: Duration = Duration::from_secs(1);
-/// Blocks that large writes may replace before a checkpoint gives their space to the next writes. New space costs a
-/// second write, and the index pages of so much data are few.
-const REPLACED: u64 = if cfg!(test) { 4 << 20 } else { 256 << 20 } / BLOCK as u64;
 /// Writes of a checkpoint in flight at a time.
 const WRITES: usize = 8;
 
@@ -104,16 +98,16 @@ impl Store {
 
     fn checkpoint_due(&self) -> bool {
         if self.stopping {
-            return self.stalled.is_empty() && !self.quiet_on_disk();
+            return self.waiting.is_empty() && !self.quiet_on_disk();
         }
         // A checkpoint is also needed with nothing new, if transactions that the last one took in still wait for room
         // in the journal.
-        !(self.active.is_empty() && self.pending.is_empty())
-            && (self.want_checkpoint
+        !(self.active.is_empty() && self.pipeline.is_empty())
+            && (self.due.is_wanted()
                 || self.reclaim_due()
-                || self.replaced > REPLACED
+                || self.due.much_replaced()
                 || self.short_for_now()
-                || self.ring.used() * 2 > self.ring.size()
+                || self.journal.used() * 2 > self.journal.size()
                 || self.active.bytes > self.config.shares().delta / 2)
     }
 
@@ -122,13 +116,7 @@ impl Store {
         if self.active.is_empty() || self.checkpoint.is_some() || !self.can_freeze() {
             return Mono::NEVER;
         }
-        if self.available_blocks() < self.alloc.total() / 8 {
-            self.froze_at.plus(RECLAIM_SHORT)
-        } else if self.may_free {
-            self.froze_at.plus(RECLAIM)
-        } else {
-            Mono::NEVER
-        }
+        self.due.reclaim_at(self.available_blocks() < self.alloc.total() / 8)
     }
 
     fn reclaim_due(&self) -> bool {
@@ -137,32 +125,20 @@ impl Store {
 
     /// Says whether both superblock slots agree with memory.
     fn quiet_on_disk(&self) -> bool {
-        self.clean_twice && self.active.is_empty() && self.pending.is_empty() && self.flights.is_empty()
+        self.clean_twice && self.active.is_empty() && self.is_journalled()
     }
 
     fn can_freeze(&self) -> bool {
-        let settled = !self.stopping || (self.pending.is_empty() && self.flights.is_empty());
-        settled && self.limbo.is_empty() && self.skipped().len() <= MOST_SKIPPED
+        (!self.stopping || self.is_journalled()) && self.limbo.is_empty() && self.pipeline.ranges().len() <= MOST_SKIPPED
     }
 
     /// Ranges of records that are carried out and are in no journal group yet.
-    fn skipped(&self) -> Vec<(u64, u32)> {
-        let mut out: Vec<(u64, u32)> = Vec::new();
-        for seq in self.pending.keys() {
-            match out.last_mut() {
-                Some((first, n)) if *first + u64::from(*n) == *seq => *n += 1,
-                _ => out.push((*seq, 1)),
-            }
-        }
-        out
-    }
-
     fn to_skip(&self) -> Vec<(u64, u32)> {
         #[cfg(test)]
         if self.sabotage == Some(crate::tests::Sabotage::ForgetSkipped) {
             return Vec::new();
         }
-        self.skipped()
+        self.pipeline.ranges()
     }
 
     /// Whether the superblock of a flip is being written: the moment that tests like best for a crash.
@@ -192,15 +168,12 @@ impl Store {
 
     fn freeze(&mut self) {
         let frozen = std::mem::take(&mut self.active);
-        (self.want_checkpoint, self.may_free, self.replaced) = (false, false, 0);
-        self.froze_at = self.now;
+        self.due.begun(self.now);
         self.checkpoint = Some(Box::new(Checkpoint {
             stage: Stage::Move((0, 0)),
-            seq: self.next_seq,
+            seq: self.pipeline.next(),
             skipped: self.to_skip(),
-            mark: self.ring.mark(),
-            lsn: self.lsn,
-            chain: self.chain,
+            end: self.journal.end(),
             next_id: self.next_id,
             born: self.alloc.freeze(),
             promised: self.promised,
@@ -230,8 +203,7 @@ impl Store {
             Stage::Merge(_) => self.merge_some(c),
             Stage::Drain => {
                 // Data of the frozen delta's large writes must be on disk before the tree says so.
-                let waiting = self.pending.range(..c.seq).any(|(_, p)| !p.ready);
-                if c.writes == 0 && !waiting {
+                if c.writes == 0 && !self.pipeline.waits_for_data(c.seq) {
                     c.stage = Stage::Flush;
                     #[cfg(test)]
                     if self.sabotage == Some(crate::tests::Sabotage::FlipBeforeFlush) {
@@ -256,16 +228,16 @@ impl Store {
 
     /// All that the new tree needs is durable: writes the superblock.
     pub(crate) fn flushed(&mut self) {
-        let clean = self.stopping && self.pending.is_empty() && self.flights.is_empty() && self.active.is_empty();
+        let clean = self.stopping && self.is_journalled() && self.active.is_empty();
         let Some(c) = &mut self.checkpoint else { return };
         let sb = Superblock {
             generation: self.sb.generation + 1,
-            claimed: self.ring.claimed(),
+            claimed: self.journal.claimed(),
             root: c.root,
             tree: self.sb.tree + 1,
-            replay_at: c.mark.at,
-            replay_lsn: c.lsn,
-            replay_chain: c.chain,
+            replay_at: c.end.at(),
+            replay_lsn: c.end.lsn,
+            replay_chain: c.end.chain,
             next_seq: c.seq,
             next_id: c.next_id,
             omap_bytes: self.sb.omap_bytes.saturating_add_signed(c.omap_bytes),
@@ -299,7 +271,7 @@ impl Store {
         for (block, _) in &c.old_pages {
             self.pages.forget(*block);
         }
-        self.limbo.push_back(Limbo { epoch: self.epoch, runs, pages: c.old_pages, mark: c.mark, seq: c.seq });
+        self.limbo.push_back(Limbo { epoch: self.epoch, runs, pages: c.old_pages, end: c.end, seq: c.seq });
         self.epoch += 1;
         self.settle_limbo();
     }

@@ -61,7 +61,7 @@ impl Store {
         for block in batch {
             let Where::Journal(seq, index) = block.place.place() else { unreachable!("only these are moved") };
             let whole = |bytes: &Checked| bytes.crc(0) == block.crc;
-            let known = self.records.get(seq, index).filter(whole);
+            let known = self.journal.block(seq, index).filter(whole);
             let bytes = known.or_else(|| held.and_then(|h| h.record(seq, index, block.crc)).filter(whole));
             if bytes.is_none() && !held.is_some_and(|h| h.record_failed(seq)) {
                 wishes.push(wish_record(seq));

@@ -33,7 +33,7 @@ pub(super) fn report(disks: &mut dyn BlockRead, store: &Store, report: &mut Repo
     let others = if more > 0 { format!(" and {more} more") } else { String::new() };
     report.find(
         Severity::Fatal,
-        format!("journal, groups {} to {newest}", store.lsn + 1),
+        format!("journal, groups {} to {newest}", store.journal.lsn() + 1),
         format!(
             "would be lost without the damaged group: {} whole groups with {records} transactions, which change: {}{others}; and what the damaged group held",
             groups.len(),
@@ -51,7 +51,7 @@ fn groups(disks: &mut dyn BlockRead, store: &Store) -> BTreeMap<u64, (Header, By
     while at < limit {
         let mut head = vec![0; BLOCK];
         let read = disks.read(device, (store.sb.ring_start + at) * BLOCK as u64, &mut head);
-        let header = read.ok().and_then(|()| Header::parse(&head, &store.sb.uuid)).filter(|h| h.lsn > store.lsn);
+        let header = read.ok().and_then(|()| Header::parse(&head, &store.sb.uuid)).filter(|h| h.lsn > store.journal.lsn());
         let Some(header) = header.filter(|h| at + h.blocks() <= limit) else {
             at += 1;
             continue;

@@ -323,7 +323,7 @@ impl Checker<'_> {
         let place = format!("{name}, byte {}", at * BLOCK as u64);
         let (device, offset) = match block.place.place() {
             Where::Disk(n) => (crate::io::DATA, n),
-            Where::Journal(seq, index) => match self.store.records.location(seq) {
+            Where::Journal(seq, index) => match self.store.journal.location(seq) {
                 Some((first, n)) if index < n => (self.store.ring_device(), self.store.sb.ring_start + first + u64::from(index)),
                 _ => return report.find(Severity::Fatal, place, "lies in a journal record that is not there"),
             },

@@ -3,15 +3,14 @@
 mod replay;
 
 use crate::block::BLOCK;
-use crate::commit::CLAIM;
 use crate::config::{Config, OpenError};
 use crate::fetch::Owner;
 use crate::index::keys;
 use crate::index::tree::Pages;
 use crate::index::view::Step as Scan;
 use crate::io::{DATA, JOURNAL, Purpose};
-use crate::journal::records::Records;
-use crate::journal::ring::Ring;
+use crate::journal::{CLAIM, Journal};
+use crate::pipeline::Pipeline;
 use crate::read::{all_there, gather};
 use crate::space::alloc::Allocator;
 use crate::store::{Phase, Store};
@@ -95,8 +94,7 @@ impl Store {
 
     fn became_ready(&mut self) {
         self.holds.remove(&Owner::Open);
-        // What was replayed may hold removals. Their space shall come back as if there had been no crash.
-        (self.may_free, self.froze_at) = (!self.active.is_empty(), self.now);
+        self.due.opened(self.now, !self.active.is_empty());
         self.log.push((Level::Info, format!("open: {} records in the journal to go into the index", self.active.len())));
     }
 
@@ -329,10 +327,9 @@ impl Store {
     }
 
     fn begin_tree(&mut self, o: &mut Opening) -> Result<(), OpenError> {
-        self.ring = Ring::new(self.sb.ring_len, self.sb.claimed, self.sb.replay_at);
-        (self.lsn, self.chain, self.durable) = (self.sb.replay_lsn, self.sb.replay_chain, self.sb.replay_lsn);
-        (self.next_seq, self.next_id) = (self.sb.next_seq, self.sb.next_id);
-        self.records = Records::new(self.next_seq);
+        self.journal = Journal::of(&self.sb);
+        self.pipeline = Pipeline::new(self.sb.next_seq);
+        self.next_id = self.sb.next_id;
         self.alloc = Allocator::new(self.sb.blocks, self.sb.first_free());
         self.alloc.set_frontier(self.host.disk.len / BLOCK as u64);
         o.step = Step::Tree;
@@ -420,7 +417,7 @@ impl Store {
             version: VERSION,
             generation: self.sb.generation + 1,
             incarnation: self.sb.incarnation + 1,
-            claimed: self.ring.claimed(),
+            claimed: self.journal.claimed(),
             clean: false,
             ..self.sb.clone()
         };

@@ -90,14 +90,14 @@ impl Store {
             }
             r.scan = Some(at + n);
         }
-        if r.stated.0 > self.lsn {
+        if r.stated.0 > self.journal.lsn() {
             let (durable, at) = r.stated;
             return Err(OpenError::Corrupt(format!(
                 "journal: group {} is missing or broken, but the group at block {at} of the ring says that all up to {durable} were durable",
-                self.lsn + 1
+                self.journal.lsn() + 1
             )));
         }
-        self.records.fill(self.next_seq);
+        self.journal.all_found(self.pipeline.next());
         Ok(true)
     }
 
@@ -149,11 +149,10 @@ impl Store {
         };
         match whole {
             Some((header, records)) => {
-                self.ring.found(r.at, header.blocks());
+                self.journal.found(r.at, &header);
                 for record in records {
                     self.replay_record(r.at, record)?;
                 }
-                (self.lsn, self.chain, self.durable) = (header.lsn, header.crc, header.lsn);
                 r.incarnation = header.incarnation;
                 (r.at, r.wrapped) = (r.at + header.blocks(), None);
                 (r.end, r.looked, r.looks) = (None, SEED, 0);
@@ -168,10 +167,7 @@ impl Store {
     }
 
     fn follows(&self, r: &Replay, header: &Header) -> bool {
-        header.lsn == self.lsn + 1
-            && header.chain == self.chain
-            && header.incarnation >= r.incarnation
-            && header.incarnation <= self.sb.incarnation
+        self.journal.follows(header) && header.incarnation >= r.incarnation && header.incarnation <= self.sb.incarnation
     }
 
     fn replay_record(&mut self, group: u64, record: Replayed) -> Result<(), OpenError> {
@@ -199,9 +195,9 @@ impl Store {
             return Err(corrupt("names blocks that the disk does not have"));
         }
         self.next_id = self.next_id.max(head.next_id);
-        self.next_seq = self.next_seq.max(head.seq + 1);
+        self.pipeline.found(head.seq);
         self.promised += u64::from(head.data_blocks);
-        self.records.found(head.seq, group + record.data_at, head.data_blocks);
+        self.journal.found_record(head.seq, group + record.data_at, head.data_blocks);
         Ok(())
     }
 }

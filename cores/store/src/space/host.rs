@@ -148,9 +148,8 @@ impl Store {
         if self.io.is_claim(done.token) {
             // The ring goes on in the part that exists.
             self.io.ended(done.token);
-            self.claiming = false;
             self.host.claim_at = self.now.plus(CLAIM_AGAIN);
-            self.ring.settle_for_claimed();
+            self.journal.claim_refused();
             return true;
         }
         if let Some(run) = self.io.ahead(done.token) {

@@ -20,7 +20,7 @@ fn old(seed: u64) -> World {
     world.store.sb.version = OLDEST;
     while marks(&world) != [OLDEST; 2] {
         (0..30).for_each(|_| world.submit_one());
-        world.store.want_checkpoint = true;
+        world.store.due.want(true);
         world.settle();
     }
     for _ in 0..30 {
@@ -74,7 +74,7 @@ fn a_newer_store_is_refused_and_left_as_it_is() {
     world.store.sb.version = VERSION + 1;
     while marks(&world) != [0; 2] {
         (0..30).for_each(|_| world.submit_one());
-        world.store.want_checkpoint = true;
+        world.store.due.want(true);
         world.settle();
     }
     let before = world.disks[0].bytes().to_vec();

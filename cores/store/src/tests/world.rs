@@ -539,7 +539,7 @@ impl World {
                     }
                 }
                 16 => self.check_some(),
-                19 if self.hasty && self.dice.one_in(2) => self.store.want_checkpoint = true,
+                19 if self.hasty && self.dice.one_in(2) => self.store.due.want(true),
                 17 if self.dice.one_in(if self.hasty { 2 } else { 4 }) => {
                     self.crash();
                     self.check_all();
@@ -838,7 +838,7 @@ impl World {
             let other = self.random_object(1);
             let set = Mutation::of(other, ObjectChange::SetXattr(Bytes::new(), Bytes::new()));
             assert!(self.submit(1, vec![MetaChange::Set(zeros, Bytes::new()).into(), set]));
-            self.store.want_checkpoint = true;
+            self.store.due.want(true);
             self.settle();
             if round % 2 == 1 {
                 self.crash();
