@@ -138,11 +138,15 @@ class Load(threading.Thread):
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
             self.client = process
             for line in process.stdout:
-                words = line.split()
-                # `sec Cur-ops started finished avg-MB/s ...`
-                if len(words) >= 5 and words[0].isdigit() and words[3].isdigit() and int(words[3]) > done:
-                    self.finished[what] += int(words[3]) - done
-                    done = int(words[3])
+                words, now = line.split(), done
+                # `sec Cur-ops started finished avg-MB/s ...`, and `Total writes made: N` of a benchmark that took less than a second.
+                if len(words) >= 5 and words[0].isdigit() and words[3].isdigit():
+                    now = int(words[3])
+                elif words[:1] == ["Total"] and words[2:3] == ["made:"]:
+                    now = int(words[3])
+                if now > done:
+                    self.finished[what] += now - done
+                    done = now
                     self.note()
         if process.returncode != 0 and not self.over:
             self.wrong.append(f"rados bench {what} ends with {process.returncode}: {line.strip()}")
