@@ -54,5 +54,5 @@ pub fn want_checkpoint(store: &mut Store) {
 
 /// Whether the checkpoint that was asked for is done.
 pub fn is_checkpointed(store: &Store) -> bool {
-    !store.due.is_wanted() && store.checkpoint.is_none() && store.frozen.is_none()
+    !store.due.is_wanted() && store.checkpoint.is_none() && store.overlay.frozen().is_none()
 }

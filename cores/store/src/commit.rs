@@ -26,7 +26,7 @@ impl Store {
         if !self.ready() || self.failure.is_some() || self.stopping {
             return Err(Refused::Stopped);
         }
-        if self.impaired.is_some() {
+        if self.doubts.impairment().is_some() {
             return Err(Refused::Damaged);
         }
         let (blocks, index) = size_of(&transaction).ok_or(Refused::TooLarge)?;
@@ -63,7 +63,7 @@ impl Store {
     fn has_room(&mut self, blocks: u64, index: u64) -> bool {
         let fits = !self.io.host_full() && blocks + 3 * index.div_ceil(BLOCK as u64) <= self.available_blocks();
         if !fits {
-            self.due.want(!self.active.is_empty());
+            self.due.want(self.overlay.has_news());
         }
         fits
     }
@@ -72,11 +72,11 @@ impl Store {
     fn room_to_move(&mut self, blocks: u64) -> bool {
         let fits = self.promised + blocks + self.index_reserve() <= self.alloc.free();
         if !fits {
-            self.due.want(!self.active.is_empty());
+            self.due.want(self.overlay.has_news());
         }
         // Nothing will become free: then it may as well try.
         fits || (self.checkpoint.is_none()
-            && self.active.is_empty()
+            && !self.overlay.has_news()
             && self.limbo.is_empty()
             && blocks + self.promised <= self.alloc.free())
     }
@@ -87,8 +87,8 @@ impl Store {
             let touched = 3 * delta.len() as u64;
             touched.min(self.alloc.page_blocks + 16) + 2 * (delta.bytes / BLOCK) as u64
         };
-        let frozen = self.frozen.as_ref().map_or(0, need);
-        need(&self.active) + frozen.saturating_sub(self.checkpoint.as_ref().map_or(0, |c| c.pages_taken()))
+        let frozen = self.overlay.frozen().map_or(0, need);
+        need(self.overlay.active()) + frozen.saturating_sub(self.checkpoint.as_ref().map_or(0, |c| c.pages_taken()))
     }
 
     /// Blocks that can still be given to data.
@@ -110,15 +110,14 @@ impl Store {
 
     /// Blocks that stay kept back, and what the index grows by.
     pub(crate) fn lasting_reserve(&self) -> u64 {
-        let changed = self.active.bytes + self.frozen.as_ref().map_or(0, |f| f.bytes);
-        2 * (changed / BLOCK) as u64 + self.floor() + self.waiting.blocks()
+        2 * (self.overlay.bytes() / BLOCK) as u64 + self.floor() + self.waiting.blocks()
     }
 
     /// Whether there is little space only until a checkpoint is done: waiting for that is better than to be full for a moment, which
     /// all clients of the cluster hear of.
     pub(crate) fn short_for_now(&self) -> bool {
         let little = 2 * self.floor();
-        (self.checkpoint.is_some() || !self.active.is_empty())
+        (self.checkpoint.is_some() || self.overlay.has_news())
             && !self.io.host_full()
             && self.available_blocks() < little
             && self.lasting_blocks() >= little + little / 4
@@ -196,13 +195,13 @@ impl Store {
         plan.delta.encode(&mut meta);
         group::finish(&mut meta);
         let meta = Bytes::from(meta);
-        self.active.apply(&meta.slice(group::record_head(self.sb.version)..), |_| ()).expect("our own encoding");
-        let next_id = std::mem::replace(&mut self.next_id, plan.next_id);
+        let (next_id, changes) = (self.overlay.next_id(), meta.slice(group::record_head(self.sb.version)..));
+        self.overlay.apply(&changes, plan.next_id, |_| ()).expect("our own encoding");
         let after = self.pipeline.touch(plan.objects.iter().map(|(_, known)| &known.key), transaction.scope, large);
-        self.ranges.get_mut().follow(&plan.delta.extents, self.epoch);
+        self.caches.ranges.get_mut().follow(&plan.delta.extents, self.overlay.epoch());
         for (object, mut known) in plan.objects {
             self.know_first(&mut known, &plan.delta, next_id);
-            self.onodes.borrow_mut().put(object, Box::new(known));
+            self.caches.onodes.get_mut().put(object, Box::new(known));
         }
         self.promised += u64::from(blocks);
         let removed = transaction.objects.iter().flat_map(|o| &o.changes).any(frees);
@@ -228,7 +227,7 @@ impl Store {
         let Some(onode) = &known.onode else { return known.first = None };
         let key = (onode.id, 0);
         let lower = match &known.first {
-            Some((epoch, patch)) if *epoch == self.epoch && delta.extents.hidden(&key).is_none() => Some(patch.clone()),
+            Some((epoch, patch)) if *epoch == self.overlay.epoch() && delta.extents.hidden(&key).is_none() => Some(patch.clone()),
             _ if onode.id >= next_id || delta.extents.hidden(&key).is_some() => Some(Patch::holes()),
             _ => None,
         };
@@ -240,17 +239,17 @@ impl Store {
                 all.complete().then_some(all)
             }
         }
-        .map(|patch| (self.epoch, patch));
+        .map(|patch| (self.overlay.epoch(), patch));
     }
 
     fn write_direct(&mut self, seq: u64, staged: &Staged, runs: &[BlockRun]) -> usize {
         let mut index = 0;
         for (block, n) in runs {
             let data = staged.rope(index, *n);
-            self.blocks.forget(*block, (*n).into());
+            self.caches.blocks.forget(*block, (*n).into());
             if let [one] = data.pieces() {
                 let crcs = &staged.crcs()[index as usize..(index + n) as usize];
-                self.blocks.insert_written(*block, Checked::known_run(one.clone(), crcs), runs.len() > 1);
+                self.caches.blocks.insert_written(*block, Checked::known_run(one.clone(), crcs), runs.len() > 1);
             }
             self.counters.direct_bytes += data.len() as u64;
             self.writing.begin(*block, data.clone(), staged, index);
@@ -340,13 +339,12 @@ impl Store {
 
     /// Whether callers should slow down.
     pub(crate) fn is_congested(&self) -> bool {
-        if self.impaired.is_some() {
+        if self.doubts.impairment().is_some() {
             // Nothing gets better by waiting, and what comes is refused.
             return false;
         }
-        let delta = self.active.bytes + self.frozen.as_ref().map_or(0, |f| f.bytes);
         (self.journal.used() + self.pipeline.weight()) * 4 > self.journal.size() * 3
-            || delta > self.config.shares().delta
+            || self.overlay.bytes() > self.config.shares().delta
             || self.waiting.len() > 256
             || self.short_for_now()
             || self.pipeline.is_half_full()

@@ -72,7 +72,7 @@ impl<'a> Run<'a> {
     }
 
     fn new(eye: Eye<'a>, rehearsal: bool) -> Self {
-        let next_id = eye.store.next_id;
+        let next_id = eye.store.overlay.next_id();
         Self { eye, delta: Delta::default(), staged: Staged::default(), objects: Vec::new(), next_id, replaced: 0, rehearsal }
     }
 

@@ -158,23 +158,18 @@ impl Store {
         };
         if first + u64::from(n) > self.device_blocks(device) {
             // Asking again would change nothing.
-            let failed = std::iter::repeat_n((item, self.epoch), TRIES);
+            let failed = std::iter::repeat_n((item, self.overlay.epoch()), TRIES);
             self.holds.entry(owner).or_default().failed.extend(failed);
             return;
         }
         self.holds.entry(owner).or_default().under_way += 1;
-        *self.readers.entry(self.epoch).or_default() += 1;
-        self.io.read(device, first * BLOCK as u64, n as usize * BLOCK, Purpose::Fetch(owner, item, self.epoch));
+        self.limbo.begin_read(self.overlay.epoch());
+        self.io.read(device, first * BLOCK as u64, n as usize * BLOCK, Purpose::Fetch(owner, item, self.overlay.epoch()));
     }
 
     /// Takes the result of a fetch's read.
     pub(crate) fn fetch_done(&mut self, owner: Owner, item: Item, epoch: u64, done: DiskDone) {
-        if let Some(n) = self.readers.get_mut(&epoch) {
-            *n -= 1;
-            if *n == 0 {
-                self.readers.remove(&epoch);
-            }
-        }
+        self.limbo.end_read(epoch);
         let bytes = match done.result {
             Ok(DiskOutput::Read(buf)) => Some(buf.freeze()),
             _ => None,
@@ -192,14 +187,14 @@ impl Store {
             (Item::Page(block, _), Some(bytes)) => PageRef::parse(bytes.clone(), *block),
             _ => None,
         };
-        let current = epoch == self.epoch;
+        let current = epoch == self.overlay.epoch();
         let held = self.holds.get_mut(&owner);
         match (item, bytes) {
             (Item::Page(block, _), Some(_)) if page.is_some() => {
                 let page = page.expect("just looked");
                 // What was read before a flip may have been replaced since. It must not go where all look for it.
                 if current {
-                    self.pages.insert(block, page.clone());
+                    self.caches.pages.insert(block, page.clone());
                 }
                 held.into_iter().for_each(|h| h.pages.push((block, page.clone(), epoch)));
             }
@@ -207,7 +202,7 @@ impl Store {
                 assert_eq!(bytes.len(), n as usize * BLOCK, "a read gives what was asked for, or an error");
                 let run = Checked::new(bytes);
                 if current {
-                    self.blocks.insert(block, run.clone(), false);
+                    self.caches.blocks.insert(block, run.clone(), false);
                 }
                 held.into_iter().for_each(|h| h.data.push((block, run.clone(), epoch)));
             }

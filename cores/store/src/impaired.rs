@@ -15,55 +15,96 @@ use std::time::Duration;
 /// Wait until the page is read again.
 const AGAIN: Duration = Duration::from_secs(30);
 
-/// What keeps a store from writing.
+/// Why the store takes no writes.
 #[derive(Debug)]
-pub(crate) struct Impaired {
+struct Impaired {
     /// The reason, as a sentence for people.
-    pub(crate) why: String,
+    why: String,
     /// When the checkpoint tries once more.
     again: Mono,
+}
+
+/// What a checkpoint could not read.
+#[derive(Debug, Default)]
+pub(crate) struct Doubts {
+    /// A page of the index seems damaged.
+    impaired: Option<Impaired>,
+    /// Data in the journal seemed damaged: it is read again after this time.
+    rests_until: Option<Mono>,
+}
+
+impl Doubts {
+    /// The reason why the store takes no writes, if it takes none.
+    pub(crate) fn impairment(&self) -> Option<&str> {
+        self.impaired.as_ref().map(|i| &*i.why)
+    }
+
+    /// A page is damaged. True if that was not known.
+    fn impair(&mut self, why: &str, again: Mono) -> bool {
+        let new = self.impairment() != Some(why);
+        self.impaired = Some(Impaired { why: why.to_owned(), again });
+        new
+    }
+
+    /// A checkpoint ended well. True if a page had seemed damaged.
+    fn cure(&mut self) -> bool {
+        self.impaired.take().is_some()
+    }
+
+    /// Data in the journal is to be read again at this time.
+    pub(crate) fn rest(&mut self, until: Mono) {
+        self.rests_until = Some(until);
+    }
+
+    /// The checkpoint goes on.
+    pub(crate) fn rested(&mut self) {
+        self.rests_until = None;
+    }
+
+    /// Whether something could not be read. Records stay in the journal then.
+    pub(crate) fn hamper(&self) -> bool {
+        self.impaired.is_some() || self.rests_until.is_some()
+    }
+
+    /// When the checkpoint tries again, if it waits for that.
+    pub(crate) fn rest_ends(&self, now: Mono) -> Option<Mono> {
+        self.impaired.as_ref().map(|i| i.again).max(self.rests_until).filter(|at| *at > now)
+    }
 }
 
 impl Store {
     /// The reason why the store takes no writes, if it takes none. The OSD reports it as `OSD_INDEX_DAMAGED`.
     pub fn impairment(&self) -> Option<&str> {
-        self.impaired.as_ref().map(|i| &*i.why)
+        self.doubts.impairment()
     }
 
     /// Notes that a checkpoint found a page damaged, however often it read it.
     pub(crate) fn checkpoint_hurt(&mut self, damage: &Damage) {
         // The page is read anew from the disk, whatever memory says.
-        self.pages.forget(damage.offset / crate::block::BLOCK as u64);
+        self.caches.pages.forget(damage.offset / crate::block::BLOCK as u64);
         self.holds.insert(Owner::Checkpoint, Held::default());
         let why = format!(
             "{} at byte {} of the data disk is damaged: checksum {:08x} expected, {:08x} found; what it does not hold can be read, and nothing can be written",
             damage.what, damage.offset, damage.expected, damage.found
         );
-        if self.impaired.as_ref().is_none_or(|i| i.why != why) {
-            self.log.push((Level::Error, why.clone()));
+        if self.doubts.impair(&why, self.now.plus(AGAIN)) {
+            self.log.push((Level::Error, why));
         }
-        self.impaired = Some(Impaired { why, again: self.now.plus(AGAIN) });
     }
 
     /// Says whether the checkpoint must wait because something that it needs seems damaged.
     pub(crate) fn checkpoint_rests(&self) -> bool {
-        self.rest_ends() != Mono::NEVER
+        self.doubts.rest_ends(self.now).is_some()
     }
 
     /// When the checkpoint tries again.
     pub(crate) fn rest_ends(&self) -> Mono {
-        let ends = self.impaired.as_ref().map(|i| i.again).max(self.rests_until);
-        ends.filter(|at| *at > self.now).unwrap_or(Mono::NEVER)
-    }
-
-    /// Says whether the checkpoint cannot read what it needs. Records stay in the journal then.
-    pub(crate) fn checkpoint_hampered(&self) -> bool {
-        self.impaired.is_some() || self.rests_until.is_some()
+        self.doubts.rest_ends(self.now).unwrap_or(Mono::NEVER)
     }
 
     /// Notes that a checkpoint has ended well: the damage is gone.
     pub(crate) fn unimpaired(&mut self) {
-        if self.impaired.take().is_some() {
+        if self.doubts.cure() {
             self.log.push((Level::Info, "the page that seemed damaged can be read: writes go on".into()));
         }
     }

@@ -4,7 +4,6 @@
 //! What stays when much is dropped lies scattered and holds on to far more memory than it takes. So after a large step
 //! down onodes and ranges go altogether (the index has them), and blocks of data are gathered.
 
-use crate::cache::FEW;
 use crate::config::Config;
 use crate::store::Store;
 
@@ -53,7 +52,7 @@ impl Store {
         if !self.giving.busy {
             return;
         }
-        if self.onodes.get_mut().let_go(FEW) | self.ranges.get_mut().let_go(FEW) {
+        if self.caches.let_go_some() {
             return;
         }
         if self.giving.goal < self.config.memory {
@@ -61,10 +60,9 @@ impl Store {
             self.begin_to_gather();
         } else if self.giving.sheds > 0 {
             self.giving.sheds -= 1;
-            self.onodes.get_mut().shed();
-            self.ranges.get_mut().shed();
+            self.caches.shed();
         } else {
-            self.giving.busy = self.blocks.gather(STEP as usize);
+            self.giving.busy = self.caches.blocks.gather(STEP as usize);
         }
     }
 
@@ -72,17 +70,12 @@ impl Store {
         if self.config.memory == self.giving.goal && self.giving.goal <= self.giving.most / 4 * 3 {
             self.giving.most = self.giving.goal;
             self.giving.sheds = 2;
-            self.blocks.begin_to_gather();
+            self.caches.blocks.begin_to_gather();
         }
     }
 
     fn resize(&mut self, memory: u64) {
         self.config.memory = memory;
-        let shares = self.config.shares();
-        self.pages.resize(shares.pages);
-        self.onodes.get_mut().resize(shares.onodes);
-        self.ranges.get_mut().resize(shares.ranges);
-        self.blocks.resize(shares.blocks, shares.lendable());
-        self.lend_unused();
+        self.caches.resize(&self.config.shares());
     }
 }

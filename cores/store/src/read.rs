@@ -58,12 +58,12 @@ pub(crate) fn all_there(mut wishes: Vec<u64>) -> Read<()> {
 
 impl Pages for Eye<'_> {
     fn page(&self, ptr: &Ptr) -> Read<PageRef> {
-        let cached = self.store.pages.get(ptr.block).filter(|page| page.crc == ptr.crc);
+        let cached = self.store.caches.pages.get(ptr.block).filter(|page| page.crc == ptr.crc);
         if let Some(page) = cached.or_else(|| self.held.and_then(|h| h.page(ptr))) {
             count(&self.store.tally.page_hits);
             return Ok(page.clone());
         }
-        let epoch = self.store.epoch;
+        let epoch = self.store.overlay.epoch();
         let stale = self.held.is_some_and(|h| h.page_failed(ptr, epoch));
         if stale {
             return Err(self.broken(ptr));
@@ -73,12 +73,12 @@ impl Pages for Eye<'_> {
     }
 
     fn wish(&self, ptr: &Ptr) -> Option<u64> {
-        self.store.pages.get(ptr.block).is_none().then(|| wish_page(ptr))
+        self.store.caches.pages.get(ptr.block).is_none().then(|| wish_page(ptr))
     }
 
     fn broken(&self, ptr: &Ptr) -> Unread {
         count(&self.store.tally.damaged);
-        let found = self.store.pages.get(ptr.block).map_or(ptr.crc, |page| page.crc);
+        let found = self.store.caches.pages.get(ptr.block).map_or(ptr.crc, |page| page.crc);
         let offset = ptr.block * BLOCK as u64;
         Unread::Damaged(Damage { what: "index page".into(), offset, expected: ptr.crc, found })
     }
@@ -89,8 +89,8 @@ impl<'a> Eye<'a> {
     pub(crate) fn view<'b>(&'b self, top: Option<&'b Delta>) -> View<'b, Eye<'a>> {
         let mut layers = SmallVec::new();
         layers.extend(top);
-        layers.push(&self.store.active);
-        layers.extend(self.store.frozen.as_ref());
+        layers.push(self.store.overlay.active());
+        layers.extend(self.store.overlay.frozen());
         View { layers, root: self.store.sb.root, next_id: self.store.sb.next_id, pages: self }
     }
 
@@ -107,7 +107,7 @@ impl<'a> Eye<'a> {
     fn with_known<T>(&self, object: &ObjectId, use_it: impl FnOnce(&mut Known) -> T) -> Read<T> {
         let plain = plain(object);
         let object = &*plain;
-        let mut onodes = self.store.onodes.borrow_mut();
+        let mut onodes = self.store.caches.onodes.borrow_mut();
         if let Some(known) = onodes.get(object) {
             return Ok(use_it(known));
         }
@@ -125,9 +125,9 @@ impl<'a> Eye<'a> {
     /// Gives the places of the blocks in an object's range. The cache of onodes has the first range of an object that
     /// was looked at before.
     fn range(&self, object: &ObjectId, id: u64, range: u32) -> Read<Patch> {
-        let epoch = self.store.epoch;
+        let epoch = self.store.overlay.epoch();
         if range > 0 {
-            let mut ranges = self.store.ranges.borrow_mut();
+            let mut ranges = self.store.caches.ranges.borrow_mut();
             if let Some((_, patch)) = ranges.get(&(id, range)).filter(|(at, _)| *at == epoch) {
                 return Ok(patch.clone());
             }
@@ -172,9 +172,9 @@ impl<'a> Eye<'a> {
                 let held = self.held.and_then(|h| h.data(at, max, block.crc)).map(|(bytes, _)| bytes);
                 let found = match held {
                     Some(bytes) if right(&bytes) => Some(bytes),
-                    held => store.blocks.get(at, max).or_else(|| store.writing.get(at)).filter(right).or(held),
+                    held => store.caches.blocks.get(at, max).or_else(|| store.writing.get(at)).filter(right).or(held),
                 };
-                (found, self.held.is_some_and(|h| h.data_failed(at, store.epoch)))
+                (found, self.held.is_some_and(|h| h.data_failed(at, store.overlay.epoch())))
             }
         };
         match found {

@@ -25,22 +25,12 @@ impl Store {
         }
         self.pipeline.self_check()?;
         self.journal.self_check()?;
-        self.check_limbo()?;
+        self.limbo.self_check(self.overlay.epoch())?;
         self.check_promises()?;
         if thorough {
             self.alloc.self_check()?;
             self.check_places()?;
         }
-        Ok(())
-    }
-
-    /// What a flip freed waits for reads that are older than the flip, in the order of flips.
-    fn check_limbo(&self) -> Result<(), String> {
-        let epochs: Vec<u64> = self.limbo.iter().map(|limbo| limbo.epoch).collect();
-        holds!(epochs.is_sorted() && epochs.iter().all(|epoch| *epoch < self.epoch), "flips {epochs:?} of {}", self.epoch);
-        let oldest = self.readers.keys().next();
-        let held = epochs.first().is_none_or(|epoch| oldest.is_some_and(|reader| reader <= epoch));
-        holds!(held, "flip {:?} is settled by nobody: the oldest reader is of {oldest:?}", epochs.first());
         Ok(())
     }
 
@@ -56,10 +46,10 @@ impl Store {
     /// Blocks that changes in memory refer to are not free; those in the journal have a record and a promise.
     fn check_places(&self) -> Result<(), String> {
         let frozen = self.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.promised());
-        let active = self.journal_blocks(&self.active)?;
+        let active = self.journal_blocks(self.overlay.active())?;
         let promised = self.promised - frozen;
         holds!(active <= promised, "{active} blocks of the active delta are in the journal, {promised} are promised");
-        self.frozen.as_ref().map_or(Ok(0), |frozen| self.journal_blocks(frozen)).map(drop)
+        self.overlay.frozen().map_or(Ok(0), |frozen| self.journal_blocks(frozen)).map(drop)
     }
 
     /// How many blocks of the journal a delta refers to. What a transaction writes and clones at once is one block for both objects.

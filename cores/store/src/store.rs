@@ -1,26 +1,26 @@
 //! The store as a whole: its state, and how its driver turns it.
 
 use crate::block::BLOCK;
-use crate::cache::{BlockCache, OnodeCache, PageCache, RangeCache};
+use crate::cache::Caches;
 use crate::checkpoint::{Checkpoint, Due};
-use crate::config::{Config, ENTRY, OpenError};
+use crate::config::{Config, OpenError};
 use crate::counters::{Counters, Memory, Tally};
 use crate::fetch::{Held, Owner};
-use crate::impaired::Impaired;
-use crate::index::delta::Delta;
+use crate::impaired::Doubts;
+use crate::index::overlay::Overlay;
 use crate::io::{DATA, Io, JOURNAL, Purpose, Writing};
-use crate::journal::{End, Journal};
+use crate::journal::Journal;
 use crate::memory::Giving;
 use crate::open::Opening;
 use crate::pipeline::Pipeline;
 use crate::space::ahead::Ahead;
-use crate::space::alloc::{Allocator, Run};
+use crate::space::alloc::Allocator;
 use crate::space::host::Host;
+use crate::space::limbo::Limbo;
 use crate::superblock::Superblock;
 use crate::waiting::Waiting;
 use node::{DeviceId, DiskDone, DiskOutput, DiskStat, Level, Mono, Now, Outputs};
 use objectstore::Event;
-use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 
 /// How far the store is.
@@ -33,17 +33,6 @@ pub(crate) enum Phase {
     Refused(OpenError),
 }
 
-/// What may be used again when reads that were begun before a flip have ended.
-pub(crate) struct Limbo {
-    /// The epoch that the flip ended.
-    pub(crate) epoch: u64,
-    pub(crate) runs: Vec<Run>,
-    pub(crate) pages: Vec<Run>,
-    /// The end of the journal that the flip made superfluous, and the first record behind it.
-    pub(crate) end: End,
-    pub(crate) seq: u64,
-}
-
 /// A store on one disk. See the crate's text.
 pub struct Store {
     /// Its memory is what is in force.
@@ -51,23 +40,15 @@ pub struct Store {
     pub(crate) giving: Giving,
     pub(crate) phase: Phase,
     pub(crate) failure: Option<String>,
-    pub(crate) impaired: Option<Impaired>,
-    /// Until when the checkpoint waits to read again what seemed damaged.
-    pub(crate) rests_until: Option<Mono>,
+    pub(crate) doubts: Doubts,
     /// What is on disk.
     pub(crate) sb: Superblock,
     pub(crate) alloc: Allocator,
     pub(crate) ahead: Ahead,
-    pub(crate) active: Delta,
-    pub(crate) frozen: Option<Delta>,
+    pub(crate) overlay: Overlay,
     pub(crate) checkpoint: Option<Box<Checkpoint>>,
     pub(crate) due: Due,
-    /// Number of flips since opening.
-    pub(crate) epoch: u64,
-    pub(crate) pages: PageCache,
-    pub(crate) blocks: BlockCache,
-    pub(crate) onodes: RefCell<OnodeCache>,
-    pub(crate) ranges: RefCell<RangeCache>,
+    pub(crate) caches: Caches,
     pub(crate) writing: Writing,
     pub(crate) journal: Journal,
     /// Carried out, not yet in a group.
@@ -76,11 +57,8 @@ pub struct Store {
     pub(crate) waiting: Waiting,
     /// Data blocks in the journal that have no room of their own yet.
     pub(crate) promised: u64,
-    pub(crate) next_id: u64,
     pub(crate) holds: BTreeMap<Owner, Held>,
-    /// Fetches under way, by the epoch in which they began.
-    pub(crate) readers: BTreeMap<u64, usize>,
-    pub(crate) limbo: VecDeque<Limbo>,
+    pub(crate) limbo: Limbo,
     pub(crate) io: Io,
     pub(crate) events: VecDeque<Event>,
     pub(crate) log: Vec<(Level, String)>,
@@ -88,7 +66,6 @@ pub struct Store {
     /// Both superblock slots tell the state of a clean stop: if one rots, the other does not tell an older state.
     pub(crate) clean_twice: bool,
     pub(crate) host: Host,
-    pub(crate) host_was_full: bool,
     pub(crate) journal_disk: DiskStat,
     pub(crate) now: Mono,
     pub(crate) counters: Counters,
@@ -113,40 +90,30 @@ impl Store {
 
     pub(crate) fn new(mut config: Config, create: bool) -> Self {
         config.memory = config.memory.max(Config::LEAST_MEMORY);
-        let shares = config.shares();
         let mut store = Self {
             phase: Phase::Opening(Box::new(Opening::new(create))),
             failure: None,
-            impaired: None,
-            rests_until: None,
+            doubts: Doubts::default(),
             sb: Superblock::default(),
             alloc: Allocator::new(1, 1),
             ahead: Ahead::default(),
-            active: Delta::default(),
-            frozen: None,
+            overlay: Overlay::new(1),
             checkpoint: None,
             due: Due::default(),
-            epoch: 0,
-            pages: PageCache::new(shares.pages),
-            blocks: BlockCache::new(shares.blocks, shares.lendable()),
-            onodes: RefCell::new(OnodeCache::new(shares.onodes)),
-            ranges: RefCell::new(RangeCache::new(shares.ranges)),
+            caches: Caches::new(&config.shares()),
             writing: Writing::default(),
             journal: Journal::unknown(),
             pipeline: Pipeline::new(1),
             waiting: Waiting::default(),
             promised: 0,
-            next_id: 1,
             holds: BTreeMap::new(),
-            readers: BTreeMap::new(),
-            limbo: VecDeque::new(),
+            limbo: Limbo::default(),
             io: Io::default(),
             events: VecDeque::new(),
             log: Vec::new(),
             stopping: false,
             clean_twice: false,
             host: Host::default(),
-            host_was_full: false,
             journal_disk: DiskStat::default(),
             now: Mono::default(),
             counters: Counters::default(),
@@ -192,27 +159,23 @@ impl Store {
     /// What it holds in memory now.
     pub fn memory(&self) -> Memory {
         Memory {
-            blocks: self.blocks.bytes(),
-            pages: self.pages.bytes(),
+            blocks: self.caches.blocks.bytes(),
+            pages: self.caches.pages.bytes(),
             records: self.journal.bytes(),
-            delta: self.active.bytes + self.frozen.as_ref().map_or(0, |f| f.bytes),
-            onodes: self.onodes.borrow().len(),
-            ranges: self.ranges.borrow().len(),
+            delta: self.overlay.bytes(),
+            onodes: self.caches.onodes.borrow().len(),
+            ranges: self.caches.ranges.borrow().len(),
         }
     }
 
     /// Forgets all that is on disk, too: what is read next comes from there.
     pub fn drop_caches(&mut self) {
-        let shares = self.config.shares();
-        self.pages = PageCache::new(shares.pages);
-        self.blocks = BlockCache::new(shares.blocks, shares.lendable());
-        self.onodes.get_mut().clear();
-        self.ranges.get_mut().clear();
+        self.caches.clear(&self.config.shares());
     }
 
     /// Asks for a checkpoint as soon as one may begin. False if nothing changed since the last.
     pub fn compact(&mut self) -> bool {
-        let wanted = self.due.is_wanted() || !self.active.is_empty();
+        let wanted = self.due.is_wanted() || self.overlay.has_news();
         self.due.want(wanted);
         wanted
     }
@@ -268,7 +231,7 @@ impl Store {
             self.io.retry(now.mono);
         }
         if self.ready() && self.failure.is_none() && !self.read_only {
-            self.blocks.tick(now.mono);
+            self.caches.blocks.tick(now.mono);
             self.give_memory_back();
             self.run_stalled();
             self.settle();
@@ -278,7 +241,7 @@ impl Store {
             self.write_ahead();
             self.journal.thin(self.config.shares().records);
             self.give_back();
-            self.lend_unused();
+            self.caches.lend_unused();
             self.note_host();
             self.ask_sizes();
         }
@@ -286,12 +249,6 @@ impl Store {
         for (level, text) in self.log.drain(..) {
             out.log(level, "store", text);
         }
-    }
-
-    /// Blocks of data take what the other caches do not use, until they do.
-    pub(crate) fn lend_unused(&mut self) {
-        let entries = self.onodes.get_mut().unused() + self.ranges.get_mut().unused();
-        self.blocks.lend(self.pages.unused() + entries * ENTRY);
     }
 
     /// When `turn` must be called at the latest.
@@ -320,14 +277,14 @@ impl Store {
                 Phase::Opening(_) => false,
                 Phase::Refused(_) => true,
                 // What a checkpoint cannot read yet stays in the journal.
-                Phase::Ready if self.checkpoint_hampered() => self.is_journalled(),
+                Phase::Ready if self.doubts.hamper() => self.is_journalled(),
                 Phase::Ready => self.failure.is_some() || (self.quiet() && !self.ahead.writing && self.clean_twice),
             }
     }
 
     /// Whether nothing waits to become durable.
     pub(crate) fn quiet(&self) -> bool {
-        self.waiting.is_empty() && self.is_journalled() && self.checkpoint.is_none() && self.active.is_empty()
+        self.waiting.is_empty() && self.is_journalled() && self.checkpoint.is_none() && !self.overlay.has_news()
     }
 
     /// Whether all that was carried out is in the journal, durable.
@@ -357,17 +314,13 @@ impl Store {
 
     /// Gives back what flips freed, as far as no read can still want it.
     pub(crate) fn settle_limbo(&mut self) {
-        while let Some(limbo) = self.limbo.front() {
-            if self.readers.keys().next().is_some_and(|oldest| *oldest <= limbo.epoch) {
-                return;
-            }
-            let limbo = self.limbo.pop_front().expect("just seen");
-            limbo.runs.iter().for_each(|run| self.let_go(*run));
-            for run in &limbo.pages {
+        while let Some(freed) = self.limbo.settled() {
+            freed.runs.iter().for_each(|run| self.let_go(*run));
+            for run in &freed.pages {
                 self.alloc.page_blocks -= u64::from(run.1);
                 self.let_go(*run);
             }
-            self.journal.trim(&limbo.end, limbo.seq);
+            self.journal.trim(&freed.end, freed.seq);
         }
     }
 }

@@ -272,7 +272,7 @@ impl Store {
         let lower = if i == 0 { frame.lower.clone() } else { key.clone() };
         let upper = if i + 1 < frame.page.len() { Some(frame.page.key(i + 1)) } else { frame.upper.clone() };
         m.close_before(&lower);
-        let frozen = self.frozen.as_ref().expect("a checkpoint has a frozen delta");
+        let frozen = self.overlay.frozen().expect("a checkpoint has a frozen delta");
         if !changes(frozen, m, &lower, upper.as_ref()) {
             let frame = m.stack.last_mut().expect("still there");
             frame.out.push((key, Bytes::copy_from_slice(&ptr.encode())));
@@ -295,7 +295,7 @@ impl Store {
     /// Adds to `wish` the next pages of the same parent that will be needed.
     fn read_ahead(&self, m: &Merge, mut wish: Wish) -> Wish {
         let (frame, eye) = (m.stack.last().expect("a child is missing"), self.eye(Owner::Checkpoint));
-        let frozen = self.frozen.as_ref().expect("a checkpoint has a frozen delta");
+        let frozen = self.overlay.frozen().expect("a checkpoint has a frozen delta");
         for i in (frame.next + 1..frame.page.len()).take(4 * AHEAD) {
             let upper = if i + 1 < frame.page.len() { Some(frame.page.key(i + 1)) } else { frame.upper.clone() };
             if wish.0.len() < AHEAD && changes(frozen, m, &frame.page.key(i), upper.as_ref()) {
@@ -308,7 +308,7 @@ impl Store {
     fn merge_leaf(&mut self, c: &mut Checkpoint, m: &mut Merge) -> Result<(), Unread> {
         let mut leaf = m.leaf.take().expect("the caller looked");
         m.close_before(&leaf.cursor);
-        let frozen = self.frozen.as_ref().expect("a checkpoint has a frozen delta");
+        let frozen = self.overlay.frozen().expect("a checkpoint has a frozen delta");
         let (list, next) = next_changes(frozen, m, &leaf.cursor, leaf.upper.as_ref());
         let mut merging = Merging { frozen, c, differences: &mut m.differences, leaf: &mut leaf };
         for (key, change) in list {
@@ -414,8 +414,8 @@ impl Store {
             m.run_at = block;
         }
         m.run.push(built.bytes());
-        self.blocks.forget(block, blocks.into());
-        self.pages.insert(block, built);
+        self.caches.blocks.forget(block, blocks.into());
+        self.caches.pages.insert(block, built);
         Some(ptr)
     }
 

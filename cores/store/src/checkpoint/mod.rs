@@ -15,7 +15,8 @@ use crate::io::{DATA, Purpose};
 use crate::journal::End;
 use crate::space::alloc::Run;
 use crate::space::bits::Bits;
-use crate::store::{Limbo, Store};
+use crate::space::limbo::Freed;
+use crate::store::Store;
 use crate::superblock::{MOST_SKIPPED, Superblock};
 use merge::Merge;
 use node::Mono;
@@ -102,18 +103,18 @@ impl Store {
         }
         // A checkpoint is also needed with nothing new, if transactions that the last one took in still wait for room
         // in the journal.
-        !(self.active.is_empty() && self.pipeline.is_empty())
+        (self.overlay.has_news() || !self.pipeline.is_empty())
             && (self.due.is_wanted()
                 || self.reclaim_due()
                 || self.due.much_replaced()
                 || self.short_for_now()
                 || self.journal.used() * 2 > self.journal.size()
-                || self.active.bytes > self.config.shares().delta / 2)
+                || self.overlay.active().bytes > self.config.shares().delta / 2)
     }
 
     /// When a checkpoint is due only because it may free space: removed data takes space until then.
     pub(crate) fn reclaim_at(&self) -> Mono {
-        if self.active.is_empty() || self.checkpoint.is_some() || !self.can_freeze() {
+        if !self.overlay.has_news() || self.checkpoint.is_some() || !self.can_freeze() {
             return Mono::NEVER;
         }
         self.due.reclaim_at(self.available_blocks() < self.alloc.total() / 8)
@@ -125,7 +126,7 @@ impl Store {
 
     /// Says whether both superblock slots agree with memory.
     fn quiet_on_disk(&self) -> bool {
-        self.clean_twice && self.active.is_empty() && self.is_journalled()
+        self.clean_twice && !self.overlay.has_news() && self.is_journalled()
     }
 
     fn can_freeze(&self) -> bool {
@@ -155,7 +156,7 @@ impl Store {
         if self.checkpoint_rests() {
             return;
         }
-        self.rests_until = None;
+        self.doubts.rested();
         let Some(mut checkpoint) = self.checkpoint.take() else { return };
         for _ in 0..STEPS {
             checkpoint.busy = checkpoint.writes < WRITES && self.step(&mut checkpoint);
@@ -167,14 +168,13 @@ impl Store {
     }
 
     fn freeze(&mut self) {
-        let frozen = std::mem::take(&mut self.active);
         self.due.begun(self.now);
         self.checkpoint = Some(Box::new(Checkpoint {
             stage: Stage::Move((0, 0)),
             seq: self.pipeline.next(),
             skipped: self.to_skip(),
             end: self.journal.end(),
-            next_id: self.next_id,
+            next_id: self.overlay.next_id(),
             born: self.alloc.freeze(),
             promised: self.promised,
             moved: BTreeMap::new(),
@@ -189,7 +189,7 @@ impl Store {
             asked: Vec::new(),
             doubts: 0,
         }));
-        self.frozen = Some(frozen);
+        self.overlay.freeze();
         self.holds.entry(Owner::Checkpoint).or_default();
     }
 
@@ -228,7 +228,7 @@ impl Store {
 
     /// All that the new tree needs is durable: writes the superblock.
     pub(crate) fn flushed(&mut self) {
-        let clean = self.stopping && self.is_journalled() && self.active.is_empty();
+        let clean = self.stopping && self.is_journalled() && !self.overlay.has_news();
         let Some(c) = &mut self.checkpoint else { return };
         let sb = Superblock {
             generation: self.sb.generation + 1,
@@ -257,7 +257,6 @@ impl Store {
         let Stage::Flip(sb) = c.stage else { unreachable!("only a flip writes the superblock") };
         self.clean_twice = self.sb.clean && sb.clean;
         self.sb = *sb;
-        self.frozen = None;
         self.holds.remove(&Owner::Checkpoint);
         self.counters.checkpoints += 1;
         let mut runs = self.alloc.unreferenced(&c.born, &c.stable);
@@ -269,10 +268,10 @@ impl Store {
         self.promised -= c.promised;
         self.alloc.stable = c.stable;
         for (block, _) in &c.old_pages {
-            self.pages.forget(*block);
+            self.caches.pages.forget(*block);
         }
-        self.limbo.push_back(Limbo { epoch: self.epoch, runs, pages: c.old_pages, end: c.end, seq: c.seq });
-        self.epoch += 1;
+        self.limbo.push(Freed { epoch: self.overlay.epoch(), runs, pages: c.old_pages, end: c.end, seq: c.seq });
+        self.overlay.flip();
         self.settle_limbo();
     }
 }

@@ -37,7 +37,7 @@ impl Store {
 
     /// Gives the next blocks of the frozen delta that lie in the journal, and the extent to go on from.
     fn batch(&self, c: &Checkpoint, from: Extent) -> (Vec<Block>, Option<Extent>) {
-        let frozen = self.frozen.as_ref().expect("a checkpoint has a frozen delta");
+        let frozen = self.overlay.frozen().expect("a checkpoint has a frozen delta");
         let mut out: Vec<Block> = Vec::new();
         for (looked, (key, patch)) in frozen.extents.iter_from(&from).enumerate() {
             if out.len() + 16 > BATCH || looked == LOOK {
@@ -95,7 +95,7 @@ impl Store {
         let rest = Duration::from_secs(1 << c.doubts);
         c.doubts += 1;
         self.log.push((Level::Warn, format!("data in the journal seems damaged, it is read again in {rest:?}: {place:?}")));
-        self.rests_until = Some(self.now.plus(rest));
+        self.doubts.rest(self.now.plus(rest));
         true
     }
 
@@ -120,13 +120,13 @@ impl Store {
         let mut good = good.into_iter();
         for (block, n) in runs {
             let mut data = Rope::new();
-            self.blocks.forget(block, n.into());
+            self.caches.blocks.forget(block, n.into());
             for i in 0..u64::from(n) {
                 let (place, bytes) = good.next().expect("as many as were taken");
                 c.moved.insert(place.0, block + i);
                 data.push(bytes.bytes().clone());
                 // A block of a journal group would keep the whole group in memory.
-                self.blocks.insert(block + i, bytes.on_its_own(), false);
+                self.caches.blocks.insert(block + i, bytes.on_its_own(), false);
             }
             c.writes += 1;
             c.promised -= u64::from(n).min(c.promised);

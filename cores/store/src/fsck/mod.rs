@@ -122,7 +122,7 @@ pub fn check(disks: &mut dyn BlockRead, config: &Config, deep: bool) -> Report {
             return report;
         }
     };
-    report.journal_changes = store.active.len() as u64;
+    report.journal_changes = store.overlay.active().len() as u64;
     tree::check(disks, &store, &mut report);
     let mut checker = Checker { store, disks };
     checker.check_objects(&mut report, deep);

@@ -6,6 +6,7 @@ pub(crate) mod changes;
 pub(crate) mod delta;
 pub(crate) mod keys;
 pub(crate) mod layer;
+pub(crate) mod overlay;
 pub(crate) mod page;
 pub(crate) mod tree;
 pub(crate) mod view;

@@ -6,6 +6,7 @@ use crate::block::BLOCK;
 use crate::config::{Config, OpenError};
 use crate::fetch::Owner;
 use crate::index::keys;
+use crate::index::overlay::Overlay;
 use crate::index::tree::Pages;
 use crate::index::view::Step as Scan;
 use crate::io::{DATA, JOURNAL, Purpose};
@@ -94,8 +95,9 @@ impl Store {
 
     fn became_ready(&mut self) {
         self.holds.remove(&Owner::Open);
-        self.due.opened(self.now, !self.active.is_empty());
-        self.log.push((Level::Info, format!("open: {} records in the journal to go into the index", self.active.len())));
+        self.due.opened(self.now, self.overlay.has_news());
+        self.log
+            .push((Level::Info, format!("open: {} records in the journal to go into the index", self.overlay.active().len())));
     }
 
     /// Goes on after pages were fetched.
@@ -329,7 +331,7 @@ impl Store {
     fn begin_tree(&mut self, o: &mut Opening) -> Result<(), OpenError> {
         self.journal = Journal::of(&self.sb);
         self.pipeline = Pipeline::new(self.sb.next_seq);
-        self.next_id = self.sb.next_id;
+        self.overlay = Overlay::new(self.sb.next_id);
         self.alloc = Allocator::new(self.sb.blocks, self.sb.first_free());
         self.alloc.set_frontier(self.host.disk.len / BLOCK as u64);
         o.step = Step::Tree;

@@ -183,7 +183,7 @@ impl Store {
             return Err(corrupt("is older than the checkpoint"));
         }
         let (alloc, mut fits) = (&mut self.alloc, true);
-        let applied = self.active.apply(&record.body, |patch| {
+        let applied = self.overlay.apply(&record.body, head.next_id, |patch| {
             for (_, block) in patch.iter() {
                 if let Where::Disk(at) = block.place.place() {
                     fits &= alloc.replayed(at);
@@ -194,7 +194,6 @@ impl Store {
         if !fits {
             return Err(corrupt("names blocks that the disk does not have"));
         }
-        self.next_id = self.next_id.max(head.next_id);
         self.pipeline.found(head.seq);
         self.promised += u64::from(head.data_blocks);
         self.journal.found_record(head.seq, group + record.data_at, head.data_blocks);

@@ -32,6 +32,8 @@ pub(crate) struct Host {
     sweeping: bool,
     /// The ring is not written further ahead before this time.
     pub(crate) claim_at: Mono,
+    /// A write found no space, and it was not told yet that there is some again.
+    was_full: bool,
 }
 
 impl Store {
@@ -163,7 +165,7 @@ impl Store {
         }
         self.host.stat_at = None;
         self.alloc.doubt_backing();
-        if !std::mem::replace(&mut self.host_was_full, true) {
+        if !std::mem::replace(&mut self.host.was_full, true) {
             self.log.push((Level::Warn, "the host has no space for the store's file; writes are tried again each second".into()));
         }
         true
@@ -171,8 +173,8 @@ impl Store {
 
     /// Logs when the host has space again.
     pub(crate) fn note_host(&mut self) {
-        if self.host_was_full && !self.io.host_full() && self.io.writes_under_way() == 0 {
-            self.host_was_full = false;
+        if self.host.was_full && !self.io.host_full() && self.io.writes_under_way() == 0 {
+            self.host.was_full = false;
             self.log.push((Level::Info, "the host has space again for the store's file".into()));
         }
     }

@@ -4,6 +4,7 @@ pub(crate) mod ahead;
 pub(crate) mod alloc;
 pub(crate) mod bits;
 pub(crate) mod host;
+pub(crate) mod limbo;
 pub(crate) mod refs;
 
 /// Decodes a value of the index as everything that it could be here.

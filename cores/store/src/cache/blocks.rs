@@ -1,37 +1,12 @@
-//! The store's caches keep parts of the disk in memory: blocks of data, index pages, onodes. Each has a bound, and each
-//! may drop any entry.
+//! The cache of data, and which of it stays.
 
-use crate::block::{BLOCK, Patch};
+use super::growth::{self, Growth};
+use super::{FEW, Generations, Hashed};
+use crate::block::BLOCK;
 use crate::checked::Checked;
-use crate::index::delta::Extent;
-use crate::index::layer::Layer;
-use crate::index::page::PageRef;
-use crate::onode::Onode;
-use bytes::Bytes;
-use foldhash::fast::FixedState;
 use node::Mono;
-use std::borrow::Borrow;
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
-use std::hash::{BuildHasher, Hash};
-use types::ObjectId;
-
-mod growth;
-
-use growth::Growth;
-
-/// Hashes an object's name, with the same result in every run.
-pub(crate) fn hash_object(object: &ObjectId) -> u64 {
-    FixedState::with_seed(0).hash_one(object)
-}
-
-/// A hash map whose order is the same in every run. Nobody looks at the order.
-type Hashed<K, V> = hashbrown::HashMap<K, V, FixedState>;
-
-struct Slot<T> {
-    value: T,
-    hot: Cell<bool>,
-}
 
 /// Cached blocks: one entry of [`BlockCache`].
 struct Blocks {
@@ -91,7 +66,7 @@ struct Queue {
 /// again soon, and filling new memory costs more than all else of such an operation. What comes a second time is kept.
 /// The price: small random reads of what was written in large pieces meet the disk first.
 pub(crate) struct BlockCache {
-    /// Single blocks. Boxed for the same reason as [`OnodeCache`].
+    /// Single blocks. Boxed for the same reason as [`super::OnodeCache`].
     singles: Hashed<u64, Box<Blocks>>,
     runs: BTreeMap<u64, Blocks>,
     queues: [Queue; 3],
@@ -105,8 +80,6 @@ pub(crate) struct BlockCache {
     lent: usize,
 }
 
-/// Entries that are dropped at a time, so that no request waits long.
-pub(crate) const FEW: usize = 4096;
 /// One part in so many of the cache's own memory is for streams, and is the bound of one run. Lent memory does not
 /// change it: a stream that grows takes new memory for nothing.
 const STREAM: usize = 16;
@@ -360,204 +333,6 @@ impl BlockCache {
     }
 }
 
-/// The cache of index pages, by first block.
-pub(crate) struct PageCache {
-    pages: Hashed<u64, Slot<PageRef>>,
-    queue: VecDeque<u64>,
-    bytes: usize,
-    limit: usize,
-}
-
-impl PageCache {
-    pub(crate) fn new(limit: usize) -> Self {
-        Self { pages: Hashed::default(), queue: VecDeque::new(), bytes: 0, limit }
-    }
-
-    /// Bytes of cached pages.
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    /// Bytes that the cache could still keep.
-    pub(crate) fn unused(&self) -> usize {
-        self.limit.saturating_sub(self.bytes)
-    }
-
-    pub(crate) fn get(&self, block: u64) -> Option<&PageRef> {
-        let slot = self.pages.get(&block)?;
-        slot.hot.set(true);
-        Some(&slot.value)
-    }
-
-    pub(crate) fn insert(&mut self, block: u64, page: PageRef) {
-        if page.size() > self.limit {
-            self.forget(block);
-            return;
-        }
-        self.bytes += page.size();
-        // Inner pages get a head start: every look-up goes through them.
-        let hot = Cell::new(page.level() > 0);
-        match self.pages.insert(block, Slot { value: page, hot }) {
-            Some(old) => self.bytes -= old.value.size(),
-            None => self.queue.push_back(block),
-        }
-        self.resize(self.limit);
-    }
-
-    /// Sets the cache's memory to `limit` bytes.
-    pub(crate) fn resize(&mut self, limit: usize) {
-        self.limit = limit;
-        while self.bytes > limit {
-            self.evict();
-        }
-    }
-
-    fn evict(&mut self) {
-        let Some(block) = self.queue.pop_front() else { return };
-        match self.pages.get(&block) {
-            Some(slot) if slot.hot.replace(false) => self.queue.push_back(block),
-            Some(_) => self.forget(block),
-            None => (),
-        }
-    }
-
-    /// Drops the page at `block`, because something else will be written there.
-    pub(crate) fn forget(&mut self, block: u64) {
-        if let Some(old) = self.pages.remove(&block) {
-            self.bytes -= old.value.size();
-        }
-        // The page's place in the queue is skipped when it comes up. A page that comes back meanwhile is queued twice.
-        // That does no harm, but must not add up.
-        if self.queue.len() > 2 * self.pages.len() + 64 {
-            let pages = &self.pages;
-            let mut seen: std::collections::BTreeSet<u64> = std::collections::BTreeSet::new();
-            self.queue.retain(|b| pages.contains_key(b) && seen.insert(*b));
-        }
-    }
-}
-
-/// What is known about an object: its onode (none if there is no such object) and its key in the index.
-#[derive(Clone, Debug)]
-pub(crate) struct Known {
-    pub(crate) key: Bytes,
-    pub(crate) onode: Option<Onode>,
-    /// The places of its first blocks (see [`crate::block::RANGE`]) and the number of flips when they were read. With
-    /// the onode this is all that a read of a small object must know.
-    pub(crate) first: Option<(u64, Patch)>,
-}
-
-/// A cache of two generations. When the newer one is full, the older one goes as a whole.
-pub(crate) struct Generations<K, V> {
-    young: Hashed<K, V>,
-    old: Hashed<K, V>,
-    /// Generations on their way out, because there is less memory than there was.
-    leaving: Option<Leaving<K, V>>,
-    limit: usize,
-}
-
-#[allow(clippy::disallowed_types)]
-type Leaving<K, V> = hashbrown::hash_map::IntoIter<K, V>;
-
-/// The cache of onodes. Boxed: a table that doubles takes new memory for all its slots, and new memory is dear (see
-/// [`growth`]).
-pub(crate) type OnodeCache = Generations<ObjectId, Box<Known>>;
-/// The cache of ranges: the places of an object's blocks by onode and range, with the number of flips when they were
-/// read. The first range is with the onode.
-pub(crate) type RangeCache = Generations<Extent, (u64, Patch)>;
-
-impl<K: Hash + Eq, V> Generations<K, V> {
-    /// Makes an empty cache of about `limit` entries.
-    pub(crate) fn new(limit: usize) -> Self {
-        Self { young: Hashed::default(), old: Hashed::default(), leaving: None, limit: limit.max(16) }
-    }
-
-    /// Sets the bound to about `limit` entries.
-    pub(crate) fn resize(&mut self, limit: usize) {
-        self.limit = limit.max(16);
-        if self.len() > self.limit {
-            self.shed();
-        }
-    }
-
-    /// Sends the older generation on its way out, unless another one still is.
-    pub(crate) fn shed(&mut self) {
-        if self.leaving.is_none() {
-            let oldest = if self.old.is_empty() { &mut self.young } else { &mut self.old };
-            self.leaving = Some(std::mem::take(oldest).into_iter());
-        }
-    }
-
-    /// Drops up to `most` entries that are on their way out, and says whether there are more.
-    pub(crate) fn let_go(&mut self, most: usize) -> bool {
-        if self.leaving.as_mut().is_some_and(|leaving| leaving.by_ref().take(most).count() < most) {
-            self.leaving = None;
-        }
-        self.leaving.is_some()
-    }
-
-    /// Number of entries.
-    pub(crate) fn len(&self) -> usize {
-        self.young.len() + self.old.len()
-    }
-
-    /// Entries that the cache could still keep.
-    pub(crate) fn unused(&self) -> usize {
-        self.limit.saturating_sub(self.len())
-    }
-
-    pub(crate) fn get<Q: Hash + Eq + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
-    where
-        K: Borrow<Q>,
-    {
-        if !self.young.contains_key(key) {
-            let (key, value) = self.old.remove_entry(key)?;
-            self.put(key, value);
-        }
-        self.young.get_mut(key)
-    }
-
-    pub(crate) fn put(&mut self, key: K, value: V) {
-        self.old.remove(&key);
-        if self.young.len() >= self.limit / 2 && !self.young.contains_key(&key) {
-            self.old = std::mem::take(&mut self.young);
-        }
-        self.young.insert(key, value);
-    }
-
-    pub(crate) fn forget(&mut self, key: &K) {
-        self.young.remove(key);
-        self.old.remove(key);
-    }
-
-    pub(crate) fn clear(&mut self) {
-        self.young.clear();
-        self.old.clear();
-    }
-}
-
-impl RangeCache {
-    /// Applies a transaction's changes to what is cached. `epoch`: the number of flips so far.
-    pub(crate) fn follow(&mut self, changes: &Layer<Extent, Patch>, epoch: u64) {
-        const FEW: u32 = 4096;
-        for ((id, from), (last, to)) in changes.ranges() {
-            // A range over all of an id removes its object, and the id will never be used again.
-            if id == last && to - from <= FEW {
-                (*from..*to).for_each(|range| self.forget(&(*id, range)));
-            } else if id == last {
-                self.clear();
-            }
-        }
-        for (key, patch) in changes.iter().filter(|((_, range), _)| *range > 0) {
-            let Some((at, known)) = self.get(key) else { continue };
-            if *at == epoch {
-                let mut now = patch.clone();
-                now.fill_from(known);
-                *known = now;
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -684,28 +459,5 @@ mod tests {
         assert_ne!(cache.get(5001, 1).expect("is there").bytes().as_ptr(), hot, "it has moved");
         cache.resize(8 * BLOCK, 0);
         assert!(cache.bytes() <= 8 * BLOCK && cache.queues[Line::Streams as usize].bytes <= BLOCK / 2);
-        let name = |hash| ObjectId::whole(types::HObject::start_of_hash(1, hash));
-        let mut onodes = OnodeCache::new(20);
-        for i in 0..100 {
-            onodes.put(name(i), Box::new(Known { key: Bytes::new(), onode: None, first: None }));
-            onodes.get(&name(0));
-            assert!(onodes.young.len() + onodes.old.len() <= 20);
-        }
-        assert!(onodes.get(&name(0)).is_some());
-    }
-
-    #[test]
-    fn entries_go_a_few_at_a_time_when_there_is_less_room() {
-        let mut cache = Generations::new(1000);
-        (0..1000).for_each(|i| cache.put(i, i));
-        cache.resize(600);
-        assert_eq!((cache.len(), cache.get(&3).copied()), (500, None));
-        assert!(cache.let_go(300));
-        cache.resize(16);
-        assert_eq!((cache.len(), cache.let_go(300)), (500, false));
-        cache.resize(16);
-        assert_eq!((cache.len(), cache.let_go(499), cache.let_go(499)), (0, true, false));
-        cache.put(1, 1);
-        assert_eq!(cache.get(&1).copied(), Some(1));
     }
 }

@@ -1,0 +1,77 @@
+//! What a flip freed, until no read can still want it.
+//!
+//! A read that began before a flip follows the old tree. The blocks that only the old tree refers to must not be given out before it ends.
+
+use crate::journal::End;
+use crate::space::alloc::Run;
+use std::collections::{BTreeMap, VecDeque};
+
+/// What one flip freed.
+#[derive(Debug)]
+pub(crate) struct Freed {
+    /// The epoch that the flip ended.
+    pub(crate) epoch: u64,
+    pub(crate) runs: Vec<Run>,
+    pub(crate) pages: Vec<Run>,
+    /// The end of the journal that the flip made superfluous, and the first record behind it.
+    pub(crate) end: End,
+    pub(crate) seq: u64,
+}
+
+/// What flips freed, and the reads that hold it back.
+#[derive(Debug, Default)]
+pub(crate) struct Limbo {
+    freed: VecDeque<Freed>,
+    /// Number of reads in flight, by the epoch in which they began.
+    readers: BTreeMap<u64, usize>,
+}
+
+impl Limbo {
+    /// Whether nothing is held back.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.freed.is_empty()
+    }
+
+    /// A read begins.
+    pub(crate) fn begin_read(&mut self, epoch: u64) {
+        *self.readers.entry(epoch).or_default() += 1;
+    }
+
+    /// A read ended that began in this epoch.
+    pub(crate) fn end_read(&mut self, epoch: u64) {
+        if let Some(n) = self.readers.get_mut(&epoch) {
+            *n -= 1;
+            if *n == 0 {
+                self.readers.remove(&epoch);
+            }
+        }
+    }
+
+    /// A flip freed something.
+    pub(crate) fn push(&mut self, freed: Freed) {
+        self.freed.push_back(freed);
+    }
+
+    /// The next of it that no read can want any more.
+    pub(crate) fn settled(&mut self) -> Option<Freed> {
+        let oldest = self.readers.keys().next().copied().unwrap_or(u64::MAX);
+        self.freed.pop_front_if(|freed| freed.epoch < oldest)
+    }
+
+    /// What always holds between two calls, in this epoch.
+    ///
+    /// # Errors
+    /// A sentence that says what does not hold.
+    #[cfg(any(test, feature = "sim"))]
+    pub(crate) fn self_check(&self, epoch: u64) -> Result<(), String> {
+        let epochs: Vec<u64> = self.freed.iter().map(|freed| freed.epoch).collect();
+        if !epochs.is_sorted() || epochs.iter().any(|flip| *flip >= epoch) {
+            return Err(format!("flips {epochs:?} of {epoch}"));
+        }
+        let oldest = self.readers.keys().next();
+        match epochs.first().filter(|flip| oldest.is_none_or(|reader| reader > flip)) {
+            Some(flip) => Err(format!("flip {flip} is settled by nobody: the oldest reader is of {oldest:?}")),
+            None => Ok(()),
+        }
+    }
+}
