@@ -2,7 +2,7 @@
 """Small hosts: a virtual machine of 2 GiB, and one whose control group (version 2) has 512 MiB, each with three OSDs and their clients.
 Under a load of 4 KiB and 4 MiB writes and reads nothing is killed, and reads and writes go on.
 
-    small_host.py --nacre target/release/nacre [--minutes 10] [--kernel trixie] [--cache DIR] [--keep DIR]
+    small_host.py --nacre target/release/nacre [--minutes 10] [--kernel trixie] [--cache DIR] [--keep DIR] [--only host|group]
 
 QEMU translates instructions, so the load is slow; memory is what is tried here. A machine without QEMU or a kernel's package skips it.
 """
@@ -108,6 +108,7 @@ def arguments():
     parser.add_argument("--kernel", default="trixie", help="Debian release whose kernel is booted")
     parser.add_argument("--cache", default="target/guests", help="folder that keeps the kernels")
     parser.add_argument("--keep", help="folder for disks and consoles, kept")
+    parser.add_argument("--only", choices=["host", "group"], help="one of the two")
     return parser.parse_args()
 
 
@@ -125,6 +126,8 @@ def main():
     archive = os.path.join(place.path, "guest.cpio")
     initramfs.build(kernel, [stripped, "rados"], archive)
     for name, memory, limit in (("host", HOST_MIB, None), ("group", 2 * HOST_MIB, GROUP_MIB)):
+        if args.only not in (None, name):
+            continue
         image, port = disk(args.nacre, place.path)
         drive = ["-drive", f"if=virtio,format=raw,cache=unsafe,file={image}"]
         with Guest(name, kernel, archive, place.path, memory, drive) as guest:
