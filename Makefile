@@ -237,10 +237,13 @@ instructions-update: deps-build   ## write docs/instructions.json anew, after a 
 idle: build   ## seconds to `ready`, memory and processor time of a cluster that nobody uses (1 min)
 	timeout 180 $(PYTHON) tools/conformance/idle.py --nacre $(NACRE)
 
-flamegraph: build   ## draw docs/flamegraph-4k-write.svg anew: where the time of 4 KiB writes goes
+flamegraph: build   ## make docs/laboratory/flamegraph.html anew: where the processor time of 4 KiB operations goes
 	$(call need,perf,linux-perf)
 	$(call need,ceph rados,ceph-common)
-	NACRE=$(NACRE) lab/flamegraph.sh -o docs/flamegraph-4k-write.svg
+	rm -rf target/flamegraph
+	$(NACRE) lab run lab/experiments/flamegraph.toml --out target/flamegraph
+	$(NACRE) lab report target/flamegraph --out docs/laboratory/flamegraph.html
+	rm docs/laboratory/flamegraph.csv docs/laboratory/flamegraph.json docs/laboratory/flamegraph.md
 
 test-long: lint unit build   ## hours: many seeds, 500 kill rounds, a million mappings
 	NACRE_CRUSH_MAPPINGS=1000000 $(CARGO) test --release -p crush -p maps

@@ -39,6 +39,28 @@ kind = "custom"
 command = "echo broken >&2; exit 7"
 """
 
+# A profile of each kind; nothing of the runs for them is measured.
+PROFILED = """
+[experiment]
+name = "profiled"
+seconds = 1
+repeats = 1
+noise = false
+[monitor]
+flamegraph = true
+seeks = true
+[[cluster]]
+name = "nacre"
+kind = "nacre"
+memory = "256M"
+osd_size = "4G"
+[[workload]]
+kind = "rados"
+size = "4K"
+mode = "write"
+depth = 16
+"""
+
 # Mounts and loop devices are there while it runs.
 MOUNTED = """
 [experiment]
@@ -184,8 +206,8 @@ class Test:
 
     def files(self):
         """Experiment files that are right, those that are wrong, and plans of another tool."""
-        articles = sorted(glob.glob(os.path.join(HERE, "articles", "*.toml")))
-        assert len(articles) >= 6, articles
+        articles = sorted(glob.glob(os.path.join(HERE, "articles", "*.toml")) + glob.glob(os.path.join(HERE, "experiments", "*.toml")))
+        assert len(articles) >= 10, articles
         for article in articles:
             full, quick = self.lab("dry-run", article), self.lab("dry-run", article, "--quick")
             for said in (full, quick):
@@ -202,6 +224,21 @@ class Test:
         for plan in plans:
             self.lab("dry-run", self.write("imported.toml", self.lab("import", plan)))
         return len(articles)
+
+    def profiles(self):
+        """A flame graph with our functions, and a picture of the disk; or a sentence for each that cannot be made here."""
+        plan, out, page = self.write("profiled.toml", PROFILED), self.path("profiled"), self.path("profiled.html")
+        self.lab("run", plan, "--out", out)
+        self.lab("report", out, "--out", page)
+        with open(page) as f:
+            text = f.read()
+        able = ROOT and shutil.which("perf")
+        flames = r'<svg class="flames".*store::' if able else "Flame graph not made: "
+        seeks = r'<svg class="seeks".*[1-9]\d* writes' if able else "Seek picture not made: "
+        for line in (flames, seeks):
+            assert re.search(line, text, re.S), line
+        assert self.records(out) == 1 and not self.left(), self.left()
+        return able
 
     def interruption(self):
         """Ctrl-C, going on, kill -9, going on; a workload that fails; a report, a comparison."""
@@ -300,6 +337,7 @@ def main():
     test = Test(nacre, folder)
     try:
         articles = test.files()
+        able = test.profiles()
         test.interruption()
         test.hard_times()
         if ROOT:
@@ -308,7 +346,7 @@ def main():
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     print(f"laboratory: {articles} articles planned; 18 runs through an interruption and a kill; a full disk, a missing tool and clusters that "
-          f"do not serve told; {'mounts undone, a disk with a file system refused' if ROOT else 'mounts and disks SKIPPED (they need root)'}: as it should be")
+          f"do not serve told; {'a flame graph and a picture of seeks drawn' if able else 'profiles SKIPPED (they need perf and root)'}; {'mounts undone, a disk with a file system refused' if ROOT else 'mounts and disks SKIPPED (they need root)'}: as it should be")
 
 
 if __name__ == "__main__":

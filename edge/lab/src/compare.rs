@@ -243,6 +243,7 @@ mod tests {
                 command: String::new(),
                 figures,
                 series: Vec::new(),
+                profiles: Default::default(),
             };
             store.put(&record, "").unwrap();
         }

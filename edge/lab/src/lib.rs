@@ -21,6 +21,7 @@ pub mod metrics;
 pub mod monitor;
 pub mod plan;
 pub mod process;
+pub mod profile;
 pub mod progress;
 pub mod report;
 pub mod results;

@@ -6,6 +6,7 @@ use crate::lab::Lab;
 use crate::monitor::{Monitor, Watch, stages};
 use crate::plan::Experiment;
 use crate::plan::order::Run;
+use crate::profile::Profiles;
 use crate::results::{Record, Status};
 use crate::workload::{self, Bench, Outcome};
 use anyhow::{Context, Result};
@@ -51,7 +52,8 @@ pub(crate) fn observe(
     }
     figures.extend(own);
     series.splice(0..0, curves);
-    Ok((Record { run: run.clone(), status: Status::Done, message: String::new(), began, command, figures, series }, said))
+    let (run, message, profiles) = (run.clone(), String::new(), Profiles::default());
+    Ok((Record { run, status: Status::Done, message, began, command, figures, series, profiles }, said))
 }
 
 /// Drops the kernel's page cache, and what the OSDs keep, if the experiment asks for it.
@@ -91,6 +93,7 @@ pub(crate) fn failed(run: &Run, error: &anyhow::Error) -> Record {
         command: String::new(),
         figures: Default::default(),
         series: Vec::new(),
+        profiles: Profiles::default(),
     }
 }
 

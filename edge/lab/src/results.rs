@@ -7,6 +7,7 @@ use crate::environment::Environment;
 use crate::monitor::Figures;
 use crate::plan::Experiment;
 use crate::plan::order::Run;
+use crate::profile::Profiles;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -49,6 +50,9 @@ pub struct Record {
     pub figures: Figures,
     /// Curves.
     pub series: Vec<Series>,
+    /// Profiles that were made after it.
+    #[serde(default)]
+    pub profiles: Profiles,
 }
 
 /// A folder with results.
@@ -189,6 +193,7 @@ mod tests {
             command: "rados".into(),
             figures,
             series: vec![Series { name: "ops".into(), points: vec![(1.0, 2.0)] }],
+            profiles: Profiles::default(),
         };
         assert_eq!(store.get(&run.id), None);
         store.put(&record, "said").unwrap();

@@ -10,6 +10,7 @@ use crate::measure::{failed, observe, prepare, with_complaint};
 use crate::plan::order::{self, Batch, Run};
 use crate::plan::{Experiment, Point};
 use crate::process::Interrupted;
+use crate::profile::{self, Profiles};
 use crate::progress::Progress;
 use crate::results::{Record, Status, Store};
 use crate::undo::Held;
@@ -157,6 +158,13 @@ impl Session<'_> {
             threads.into_iter().filter_map(|t| t.join().ok()).collect()
         });
         lab.interrupt.check()?;
+        let measured = measured.into_iter().map(|(mut record, said)| {
+            if profile::due(experiment, &record.run) {
+                record.profiles = Profiles::none("clusters are under load together; profiles are made of one at a time");
+            }
+            (record, said)
+        });
+        let measured: Vec<(Record, String)> = measured.collect();
         measured.iter().try_for_each(|(record, said)| self.keep(record, said))
     }
 
@@ -179,8 +187,12 @@ impl Session<'_> {
                 run.repeat + 1,
                 self.experiment.repeats()
             ));
-            let (record, said) = self.one(run, at);
+            let (mut record, said) = self.one(run, at);
             self.lab.interrupt.check()?;
+            if record.status == Status::Done && profile::due(self.experiment, run) {
+                record.profiles = profile::pass(self.lab, self.experiment, &mut self.clusters[at], run);
+                self.lab.interrupt.check()?;
+            }
             self.keep(&record, &said)?;
             // A daemon that has ended takes the rest of the batch with it; say so for each.
             if let Err(e) = self.clusters[at].must_live() {

@@ -196,6 +196,12 @@ pub const MONITOR: Table = Table {
     keys: &[
         key("interval", Real(0.05), "seconds between samples [0.5]"),
         key("stages", Bool, "ask the OSDs for their per-stage latencies and slow operations [true]"),
+        key(
+            "flamegraph",
+            Bool,
+            "run each workload once more, unmeasured, and draw where the servers' processor time goes; needs perf [false]",
+        ),
+        key("seeks", Bool, "the same for where on the data disks requests go; needs perf and root [false]"),
     ],
 };
 

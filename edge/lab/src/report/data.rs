@@ -4,6 +4,7 @@ use crate::environment::Environment;
 use crate::metrics::{self, Better};
 use crate::plan::expand::varying;
 use crate::plan::{Experiment, Point, schema};
+use crate::profile::Profiles;
 use crate::results::{Record, Series, Status, Store};
 use crate::stats::noise::{self, Noise};
 use crate::stats::{self, Interval};
@@ -26,6 +27,8 @@ pub struct Cell {
     pub series: Vec<Series>,
     /// Why repeats are missing.
     pub missing: Vec<String>,
+    /// What was made after the last repeat.
+    pub profiles: Profiles,
 }
 
 impl Cell {
@@ -178,6 +181,9 @@ fn cell<'a>(cluster: &Point, workload: &Point, records: impl Iterator<Item = &'a
             }
             continue;
         }
+        if record.profiles != Profiles::default() {
+            cell.profiles.clone_from(&record.profiles);
+        }
         if cell.series.is_empty() && !record.run.again {
             cell.series.clone_from(&record.series);
         }
@@ -223,6 +229,7 @@ pub(crate) mod tests {
                 command: String::new(),
                 figures,
                 series,
+                profiles: Default::default(),
             });
         }
         records[3].status = Status::Failed;

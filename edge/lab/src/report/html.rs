@@ -3,6 +3,7 @@
 use super::data::Data;
 use super::{charts, conclude, sections};
 use crate::articles;
+use crate::profile::Profiles;
 use crate::progress::minutes;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -27,6 +28,7 @@ pub fn page(data: &Data, raw: &str, stem: Option<&str>) -> String {
                 (more_charts(data))
                 (articles::section(data))
                 (tables(data))
+                (profiles(data))
                 (reliability(data))
                 (surroundings(data, raw, stem))
             } }
@@ -96,6 +98,24 @@ fn tables(data: &Data) -> Markup {
             h3 { "By size of request" }
             (sections::by_size(data))
             @if let Some(stages) = sections::stages(data) { h3 { "Inside of the OSDs" } p.hint { "Means that the OSDs tell; the borders of stages differ between systems." } (stages) }
+        }
+    }
+}
+
+fn profiles(data: &Data) -> Markup {
+    let cells: Vec<_> = data.cells.iter().filter(|c| c.profiles != Profiles::default()).collect();
+    html! {
+        @if !cells.is_empty() {
+            section {
+                h2 { "Profiles" }
+                p.hint { "Each workload ran once more for these; nothing of that run was measured. A box of a flame graph is as wide as its share of the processor time; hover over one for its name." }
+                @for cell in cells {
+                    @for picture in &cell.profiles.pictures {
+                        details { summary { (data.label(&cell.cluster)) ": " (picture.title) } div.wide { (PreEscaped(&picture.svg)) } }
+                    }
+                    @for why in &cell.profiles.missing { p { (data.label(&cell.cluster)) ": " (why) } }
+                }
+            }
         }
     }
 }
