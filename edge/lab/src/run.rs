@@ -105,28 +105,41 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
-    /// All clusters run and are under the same load at the same moment.
+    /// All clusters run and are under the same load at the same moment; they are made afresh for each repeat.
+    ///
+    /// Two instances of one build differ by some per cent of processor time for as long as they live. Repeats on the same instances would
+    /// share that difference, and a test of their pairs would take it for a difference of the builds.
     fn together(&mut self, batches: &[Batch]) -> Result<()> {
         let mut lost: Vec<Point> = Vec::new();
-        for batch in batches {
-            self.lab.interrupt.check()?;
-            if lost.contains(&batch.cluster) {
-                continue;
-            }
-            if let Err(e) = self.ready(&batch.cluster) {
-                if e.is::<Interrupted>() || self.lab.interrupt.is_set() {
-                    bail!(Interrupted);
-                }
-                lost.push(batch.cluster.clone());
-                batches.iter().filter(|b| b.cluster == batch.cluster).try_for_each(|b| self.give_up(b, &e))?;
-            }
-        }
+        let mut repeat = None;
         for round in order::rounds(batches) {
+            if repeat.replace(round[0].repeat) != Some(round[0].repeat) {
+                self.clusters.clear();
+            }
+            for run in &round {
+                if !lost.contains(&run.cluster) && !self.runs(&run.cluster, batches)? {
+                    lost.push(run.cluster.clone());
+                }
+            }
             let runs: Vec<&Run> = round.iter().filter(|r| !lost.contains(&r.cluster)).collect();
             self.round(&runs)?;
             self.lab.interrupt.sleep(Duration::from_secs_f64(self.experiment.settings.real("cooldown", 0.3)))?;
         }
         Ok(())
+    }
+
+    /// Starts a cluster if it does not run. If it cannot be started, its runs that have no record fail, and the answer is no.
+    fn runs(&mut self, cluster: &Point, batches: &[Batch]) -> Result<bool> {
+        self.lab.interrupt.check()?;
+        let Err(e) = self.ready(cluster) else { return Ok(true) };
+        if e.is::<Interrupted>() || self.lab.interrupt.is_set() {
+            bail!(Interrupted);
+        }
+        for batch in batches.iter().filter(|b| b.cluster == *cluster) {
+            let runs = batch.runs.iter().filter(|r| self.store.get(&r.id).is_none()).cloned().collect();
+            self.give_up(&Batch { cluster: cluster.clone(), runs }, &e)?;
+        }
+        Ok(false)
     }
 
     /// One workload on several clusters at once.

@@ -67,7 +67,8 @@ pub fn batches(e: &Experiment) -> Vec<Batch> {
     all
 }
 
-/// Runs that are made at the same moment if all clusters are under load together: one repeat of a workload on each of them.
+/// Runs that are made at the same moment if all clusters are under load together: one repeat of a workload on each of them,
+/// all workloads of a repeat before those of the next.
 pub fn rounds(batches: &[Batch]) -> Vec<Vec<Run>> {
     let mut all: Vec<Vec<Run>> = Vec::new();
     for run in batches.iter().flat_map(|b| &b.runs) {
@@ -76,12 +77,13 @@ pub fn rounds(batches: &[Batch]) -> Vec<Vec<Run>> {
             None => all.push(vec![run.clone()]),
         }
     }
+    all.sort_by_key(|round| round[0].repeat);
     all
 }
 
 /// How often a cluster is started.
 pub fn starts(e: &Experiment, batches: &[Batch]) -> usize {
-    let frozen = matches!(e.settings.text("running").as_str(), "frozen" | "together");
+    let frozen = e.settings.text("running") == "frozen";
     let begins = |i: usize| !frozen || batches[..i].iter().all(|b| b.cluster != batches[i].cluster);
     (0..batches.len()).filter(|i| begins(*i)).count()
 }
@@ -90,7 +92,7 @@ pub fn starts(e: &Experiment, batches: &[Batch]) -> usize {
 pub fn seconds(e: &Experiment, batches: &[Batch]) -> f64 {
     let running = e.settings.text("running");
     let at_once = if running == "together" { e.clusters.len().max(1) as f64 } else { 1.0 };
-    let frozen = running == "frozen" || running == "together";
+    let frozen = running == "frozen";
     let mut started: Vec<&Point> = Vec::new();
     let mut total = 0.0;
     for batch in batches {
@@ -159,6 +161,8 @@ mod tests {
         let frozen = experiment("noise = false\nrunning = 'frozen'");
         assert_eq!((starts(&experiment(""), &batches(&experiment(""))), starts(&frozen, &batches(&frozen))), (6, 2));
         assert_eq!(order(&experiment("order = 'grouped'")), "aaa'a'bb");
+        let grouped = rounds(&batches(&experiment("order = 'grouped'\nrunning = 'together'")));
+        assert_eq!(grouped.iter().map(|r| r[0].repeat).collect::<Vec<_>>(), [0, 0, 1, 1]);
         let together = rounds(&batches(&experiment("running = 'together'")));
         assert_eq!(together.iter().map(Vec::len).collect::<Vec<_>>(), [2, 2, 2, 2]);
         assert!(together.iter().all(|r| r[0].workload == r[1].workload && r[0].cluster != r[1].cluster));

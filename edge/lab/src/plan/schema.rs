@@ -74,7 +74,7 @@ pub const EXPERIMENT: Table = Table {
             "running",
             Word(&["alone", "frozen", "together"]),
             "one cluster at a time, made afresh for each repeat; or all of them, stopped by SIGSTOP while another is measured; or all of \
-             them under load at once, for small differences of processor time on a noisy machine [alone]",
+             them under load at once, made afresh for each repeat, for small differences of processor time on a noisy machine [alone]",
         ),
         key("drop_caches", Word(&["never", "before-reads", "always"]), "drop the page cache and the OSDs' own caches [never]"),
         key("scratch", Text, "folder for the clusters and disk files [OUT/scratch]"),
