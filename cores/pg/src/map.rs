@@ -127,6 +127,8 @@ impl Pg {
             purged_snaps: self.trim.done.iter().collect(),
             last_change: self.history.last_change,
             last_active: self.history.last_change,
+            last_epoch_clean: self.epoch,
+            blocked_by: Vec::new(),
         }
     }
 

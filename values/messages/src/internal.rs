@@ -76,6 +76,10 @@ pub struct PgReport {
     pub last_change: UTime,
     /// When the group was last active.
     pub last_active: UTime,
+    /// Epoch up to which the group is known to have been clean: nobody needs older maps for it.
+    pub last_epoch_clean: Epoch,
+    /// OSDs that are waited for before it can serve.
+    pub blocked_by: Vec<OsdId>,
 }
 denc::plain!(PgReport {
     pg,
@@ -93,6 +97,8 @@ denc::plain!(PgReport {
     purged_snaps,
     last_change,
     last_active,
+    last_epoch_clean,
+    blocked_by,
 });
 
 /// What clients did to one block image at one OSD since its last report.
@@ -157,7 +163,7 @@ pub struct OsdReport {
     /// Options that the OSD found or was told by others than the monitors.
     pub options: Vec<OptionInForce>,
 }
-message!(OsdReport = 0x4e02 v 4 / 4 {
+message!(OsdReport = 0x4e02 v 5 / 5 {
     osd,
     epoch,
     space,
@@ -202,6 +208,59 @@ pub struct OsdDown {
     pub epoch: Epoch,
 }
 message!(OsdDown = 0x4e04 v 1 / 1 { osd, epoch });
+
+/// An OSD leads groups and must be known to have been up in their interval before they serve (osd → mon). The monitors
+/// answer with a map in which its `up_thru` is at least `want`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OsdAlive {
+    /// Number.
+    pub osd: OsdId,
+    /// Its OSD map.
+    pub epoch: Epoch,
+    /// The epoch to be reached by `up_thru`.
+    pub want: Epoch,
+}
+message!(OsdAlive = 0x4e06 v 1 / 1 { osd, epoch, want });
+
+/// Primaries of an OSD wish other members for their groups for a time (osd → mon): `pg_temp` of the next map.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PgTempWish {
+    /// Who leads the groups.
+    pub osd: OsdId,
+    /// Its OSD map.
+    pub epoch: Epoch,
+    /// Group, and who shall serve it, the primary first. Nobody: as CRUSH has it.
+    pub wishes: Vec<(PgId, Vec<OsdId>)>,
+}
+message!(PgTempWish = 0x4e07 v 1 / 1 { osd, epoch, wishes });
+
+/// Why an OSD holds another one for dead.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Failure {
+    /// Who is accused.
+    pub osd: OsdId,
+    /// In which life: the epoch in which it came up.
+    pub up_from: Epoch,
+    /// Its port refuses connections: nobody listens there any more.
+    pub refused: bool,
+    /// Milliseconds without an answer, less the accuser's own lateness in that time.
+    pub silent_ms: u32,
+    /// It answers again: what was reported before is taken back.
+    pub recovered: bool,
+}
+denc::plain!(Failure { osd, up_from, refused, silent_ms, recovered });
+
+/// An OSD reports peers that do not answer (osd → mon).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OsdFailures {
+    /// Who reports.
+    pub osd: OsdId,
+    /// Its OSD map.
+    pub epoch: Epoch,
+    /// Whom, and why.
+    pub failed: Vec<Failure>,
+}
+message!(OsdFailures = 0x4e08 v 1 / 1 { osd, epoch, failed });
 
 /// A heartbeat between OSDs of one cluster, and its answer (osd ↔ osd).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use messages::internal::{
-    Beat, ImageFigures, OptionInForce, OsdBoot, OsdDown, OsdInstruct, OsdReport, PgReport, ServiceKey, ServiceKeys, Space,
+    Beat, Failure, ImageFigures, OptionInForce, OsdAlive, OsdBoot, OsdDown, OsdFailures, OsdInstruct, OsdReport, PgReport,
+    PgTempWish, ServiceKey, ServiceKeys, Space,
 };
 use messages::mgr::{CounterType, HealthMetric, MgrClose, MgrConfigure, MgrOpen, MgrReport, ServiceStatus};
 use messages::mon::Statfs;
@@ -39,6 +40,8 @@ fn report() -> PgReport {
         purged_snaps: vec![(1, 2), (9, 1)],
         last_change: UTime { sec: 9, nsec: 1 },
         last_active: UTime { sec: 10, nsec: 2 },
+        last_epoch_clean: 9,
+        blocked_by: vec![1, 2],
     }
 }
 
@@ -91,6 +94,11 @@ fn between_daemons() {
     let key = ServiceKey { secret_id: 9, key: [3; 16], created: UTime { sec: 1, nsec: 2 }, expires: UTime { sec: 3, nsec: 4 } };
     comes_back!(ServiceKeys, ServiceKeys { keys: vec![key; 3] });
     comes_back!(OsdDown, OsdDown { osd: 3, epoch: 41 });
+    comes_back!(OsdAlive, OsdAlive { osd: 3, epoch: 41, want: 40 });
+    let wishes = vec![(PgId::new(4, 7), vec![3, 1]), (PgId::new(4, 8), vec![])];
+    comes_back!(PgTempWish, PgTempWish { osd: 3, epoch: 41, wishes });
+    let failed = vec![Failure { osd: 2, up_from: 30, refused: true, silent_ms: 3500, recovered: false }];
+    comes_back!(OsdFailures, OsdFailures { osd: 3, epoch: 41, failed });
     comes_back!(Beat, Beat { fsid: Fsid([7; 16]), osd: 2, epoch: 9, stamp: 123_456_789, answer: true });
     comes_back!(OsdInstruct, OsdInstruct { json: r#"{"prefix":"scrub","pgid":"1.0","deep":false}"#.into() });
 }
