@@ -33,4 +33,4 @@ pub use client::{ClientNode, Driver};
 pub use lines::{Lines, Pause};
 pub use monlink::{LinkConfig, MonLink};
 pub use objecter::Objecter;
-pub use target::{Target, interval_of};
+pub use target::Target;

@@ -4,9 +4,9 @@ use crate::lines::{Lines, Pause};
 use crate::linger::Linger;
 use crate::monitor::{MonSession, VersionWanted};
 use crate::session::{Given, OsdSession, Sessions};
-use crate::target::{Target, interval_of};
+use crate::target::Target;
 use crate::{Config, Event, OpError, OpId, OpRequest};
-use maps::{Incremental, OsdMap, flags as map_flags, pool_flags};
+use maps::{Incremental, Interval, OsdMap, flags as map_flags, pool_flags};
 use messages::mon::OsdMapMsg;
 use messages::osd::{Backoff, OsdOp, OsdOpReply, WatchNotify, flags};
 use msgr::Messenger;
@@ -321,7 +321,7 @@ impl Objecter {
             }
         }
         let known = &map;
-        self.lingers_moved(|target| gap || interval_of(known, target.pg).as_ref() != Some(&target.interval));
+        self.lingers_moved(|target| gap || Interval::of(known, target.pg).as_ref() != Some(&target.interval));
         let epoch = map.epoch;
         self.map = Some(map);
         self.unsend_all(moved);

@@ -332,7 +332,14 @@ impl Osd {
                 Effect::Fetch { id, op } => {
                     self.copies.begin(slot, id, *op);
                 }
-                Effect::Split { children } => self.split(now, children),
+                Effect::Tell { to, letter } => self.letters.post(to, letter),
+                Effect::WantUpThru(epoch) => self.letters.want_up_thru(epoch),
+                Effect::WantActing(acting) => {
+                    if let Some(pg) = self.groups.get(slot) {
+                        self.letters.want_acting(pg.id().pg, acting);
+                    }
+                }
+                Effect::Split { children } => self.split(now, children, out),
                 Effect::Removed => self.groups.removed(slot),
                 Effect::StoreStopped => out.log(Level::Info, "osd", "the store has stopped taking writes"),
             }
@@ -340,7 +347,7 @@ impl Osd {
         self.run_copies(now, out);
     }
 
-    fn split(&mut self, now: Now, children: Vec<SpgId>) {
+    fn split(&mut self, now: Now, children: Vec<SpgId>, out: &mut Outputs) {
         for id in children {
             let (groups, mut world) = self.world(now);
             groups.load(id, &mut world);
@@ -348,6 +355,7 @@ impl Osd {
         self.scale_logs();
         self.reporter.hurry();
         self.rehouse();
+        self.deliver_held(now, out);
     }
 
     fn reply(&mut self, now: Now, session: SessionId, message: Message, executed: Mono) {

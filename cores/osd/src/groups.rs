@@ -44,6 +44,13 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
+    /// Whether a group here is about to split, and `id` comes out of it.
+    pub(crate) fn is_splitting_into(&self, id: &SpgId) -> bool {
+        let ancestor =
+            |(held, pg): (SpgId, &Pg)| held.pg.pool == id.pg.pool && held.shard == id.shard && pg.will_split_into(id.pg.seed);
+        self.iter().any(ancestor)
+    }
+
     /// Number of groups.
     pub(crate) fn len(&self) -> usize {
         self.by_id.len()
@@ -116,9 +123,9 @@ impl Groups {
         })
     }
 
-    /// Whether all groups serve.
-    pub(crate) fn all_active(&self) -> bool {
-        self.iter().all(|(_, pg)| pg.is_active())
+    /// Whether all groups serve, or follow who does.
+    pub(crate) fn all_settled(&self) -> bool {
+        self.iter().all(|(_, pg)| pg.is_settled())
     }
 
     /// Slots are never used again: the last tenant may still have store events under way.
@@ -141,6 +148,21 @@ impl Groups {
         let slot = self.new_slot();
         let pg = self.with_ctx(slot, world, |ctx| Pg::create(id, ctx));
         self.settle(id, slot, pg);
+    }
+
+    /// Begins to lead a group of which nothing is here.
+    pub(crate) fn seek(&mut self, id: SpgId, world: &mut World<'_>) {
+        let slot = self.new_slot();
+        let pg = self.with_ctx(slot, world, |ctx| Pg::seek(id, ctx));
+        self.settle(id, slot, pg);
+    }
+
+    /// Becomes a copy of a group of which nothing is here.
+    pub(crate) fn join(&mut self, id: SpgId, world: &mut World<'_>) -> Slot {
+        let slot = self.new_slot();
+        let pg = self.with_ctx(slot, world, |ctx| Pg::join(id, ctx));
+        self.settle(id, slot, pg);
+        slot
     }
 
     /// Brings a group back from the store.
@@ -245,10 +267,19 @@ pub(crate) fn stored(store: &dyn View, hold: Hold) -> Read<Vec<SpgId>> {
     Ok(scopes.into_iter().filter(|s| *s != OSD_SCOPE && s.pg.pool >= 0).collect())
 }
 
-/// The groups that come into being with `new`: those of pools that `old` did not have and whose primary is `whoami`; all pools are replicated, so all groups whole. (New groups of
-/// old pools come from splits, which the parents do.)
-pub(crate) fn born(old: &OsdMap, new: &OsdMap, whoami: OsdId) -> Vec<SpgId> {
-    let pools = new.pools.iter().filter(|(id, _)| !old.pools.contains_key(id));
-    let groups = pools.flat_map(|(id, pool)| (0..pool.pg_num).map(|seed| PgId::new(*id, seed)));
-    groups.filter(|pg| new.placed(*pg).acting_primary == whoami).map(SpgId::whole).collect()
+/// The groups that this OSD leads by `new` and does not have (`known` tells): those that come into being with it, since their pool does, and
+/// those that others may have. Groups that come out of a split of one that is here are left to that.
+pub(crate) fn unknown(old: &OsdMap, new: &OsdMap, whoami: OsdId, known: impl Fn(&SpgId) -> bool) -> (Vec<SpgId>, Vec<SpgId>) {
+    let (mut born, mut sought) = (Vec::new(), Vec::new());
+    for (id, pool) in &new.pools {
+        let fresh = old.epoch > 0 && !old.pools.contains_key(id);
+        for seed in 0..pool.pg_num {
+            let pg = PgId::new(*id, seed);
+            if new.placed(pg).acting_primary != whoami || known(&SpgId::whole(pg)) {
+                continue;
+            }
+            if fresh { born.push(SpgId::whole(pg)) } else { sought.push(SpgId::whole(pg)) }
+        }
+    }
+    (born, sought)
 }

@@ -28,6 +28,7 @@ mod dispatch;
 mod fullness;
 mod groups;
 mod images;
+mod letters;
 mod life;
 mod maps;
 mod memory;
@@ -106,6 +107,7 @@ pub struct Osd {
     groups: Groups,
     sessions: Sessions,
     peers: Peers,
+    letters: letters::Letters,
     copies: Copies,
     beats: Beats,
     reporter: Reporter,
@@ -154,6 +156,7 @@ impl Osd {
             clog: ClusterLog::default(),
             memory: memory::Memory::new(config.memory, config.memory_ceiling),
             peers: Peers::new(),
+            letters: letters::Letters::default(),
             copies: Copies::new(config.whoami),
             beats: Beats::default(),
             config,
@@ -188,7 +191,7 @@ impl Osd {
 
     /// Whether the cluster counts this OSD as up and all its groups serve.
     pub fn is_active(&self) -> bool {
-        self.phase == Phase::Active && self.groups.all_active()
+        self.phase == Phase::Active && self.groups.all_settled()
     }
 
     fn phase_name(&self) -> &'static str {
@@ -385,12 +388,14 @@ impl Node for Osd {
         if matches!(self.phase, Phase::Booting | Phase::Active | Phase::Stopping { .. }) {
             let (groups, mut world) = self.world(now);
             groups.turn(&mut world);
+            self.end_breaks(now);
         }
         self.run_copies(now, out);
         self.settle(now, out);
         self.store.turn(now, out);
         // A store in memory commits at once.
         self.settle(now, out);
+        self.send_letters(now, out);
         self.msgr.turn(now, out);
         self.tell_level(out);
         self.tell_wish(out);
@@ -407,7 +412,7 @@ impl Node for Osd {
         }
         let running = matches!(self.phase, Phase::Booting | Phase::Active);
         let groups = if running { self.groups.deadline() } else { Mono::NEVER };
-        let copies = self.copies.deadline();
+        let copies = self.copies.deadline().min(self.letters.deadline());
         [self.msgr.deadline(), self.store.deadline(), self.life_deadline(), groups, copies]
             .into_iter()
             .min()

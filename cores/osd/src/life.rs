@@ -1,6 +1,6 @@
 //! Opening, loading, booting, reporting, stopping.
 
-use crate::groups::{born, stored};
+use crate::groups::{stored, unknown};
 use crate::maps::{Maps, OSD_SCOPE, Superblock, format, superblock};
 use crate::{Osd, Phase, Readiness};
 use ::maps::OsdMap;
@@ -148,6 +148,10 @@ impl Osd {
         let text = format!("loaded {} placement groups at map epoch {}", found.groups.len(), self.saved_epoch);
         out.log(Level::Info, "osd", text);
         self.phase = Phase::Booting;
+        if self.saved_epoch > 0 {
+            let map = self.maps.current().clone();
+            self.lead_unknown(now, &map, &map);
+        }
         self.scale_logs();
         self.drop_groups_of_deleted_pools(now);
     }
@@ -189,6 +193,7 @@ impl Osd {
     /// The monitor's session stands (again).
     pub(crate) fn monitor_opened(&mut self, now: Now, session: types::SessionId) {
         self.mon.opened(now, session, &mut self.msgr);
+        self.letters.ask_again();
         self.boot_sent = None;
         self.reporter.restart();
     }
@@ -207,6 +212,9 @@ impl Osd {
             let (groups, mut world) = self.world(now);
             groups.reload_failed(&mut world);
         }
+        // Those of which it was not known whether they come out of a split.
+        let map = self.maps.current().clone();
+        self.lead_unknown(now, &map, &map);
         let (map, me) = (self.maps.current(), self.config.whoami);
         let led = self.groups.iter_mut().filter(|pg| map.placed(pg.id().pg).acting_primary == me);
         let mut pgs: Vec<_> = led.map(pg::Pg::stats).collect();
@@ -289,25 +297,29 @@ impl Osd {
             self.ask_for_maps();
         }
         self.rehouse();
+        self.deliver_held(now, out);
         self.early_operations(now, out);
     }
 
     /// One step of the map: groups are born, change, go.
     fn new_map(&mut self, now: Now, old: &Arc<OsdMap>, new: &Arc<OsdMap>) {
-        // The very first map shows pools that came into being without us.
-        if old.epoch > 0 {
-            for id in born(old, new, self.config.whoami) {
-                let (groups, mut world) = self.world(now);
-                groups.create(id, &mut world);
-            }
-        }
         self.copies.objecter.set_map(new.clone());
         self.full.new_map(old, new);
         self.tell_turned_away(new);
         let (groups, mut world) = self.world(now);
         groups.call_all(&mut world, |pg, ctx| pg.new_map(ctx));
+        self.lead_unknown(now, old, new);
         self.scale_logs();
         self.drop_groups_of_deleted_pools(now);
+    }
+
+    /// Begins to lead the groups that the map gives to this OSD and that are not here.
+    fn lead_unknown(&mut self, now: Now, old: &Arc<OsdMap>, new: &Arc<OsdMap>) {
+        let known = |id: &SpgId| self.groups.find(id).is_some() || self.groups.is_splitting_into(id);
+        let (born, sought) = unknown(old, new, self.config.whoami, known);
+        let (groups, mut world) = self.world(now);
+        born.into_iter().for_each(|id| groups.create(id, &mut world));
+        sought.into_iter().for_each(|id| groups.seek(id, &mut world));
     }
 
     fn drop_groups_of_deleted_pools(&mut self, now: Now) {

@@ -14,7 +14,7 @@
 
 use crate::Osd;
 use maps::OsdMap;
-use messages::internal::Beat;
+use messages::internal::{Beat, GroupLetters};
 use messages::mon::OsdMapMsg;
 use messages::osd::{Backoff, OsdOpReply};
 use msgr::{Messenger, Peer};
@@ -34,6 +34,8 @@ pub(crate) enum Purpose {
     Bulk,
     /// Heartbeats.
     Beats,
+    /// Letters between the copies of groups: writes of clients wait for them.
+    Groups,
 }
 
 /// What goes to an OSD of this process.
@@ -98,6 +100,11 @@ impl Peers {
     #[cfg(feature = "sim")]
     pub(crate) fn give_up_beats(&mut self) {
         self.lines.give_up(|(_, purpose)| purpose == Purpose::Beats);
+    }
+
+    /// Which OSD connected with this session.
+    pub(crate) fn caller(&self, session: SessionId) -> Option<OsdId> {
+        self.callers.get(&session).map(|caller| caller.osd)
     }
 
     /// A caller's session ended, if it is one.
@@ -182,9 +189,11 @@ impl Osd {
 
     /// A session that this OSD opened is gone. False if it is none of these.
     pub(crate) fn peer_lost(&mut self, now: Now, session: SessionId) -> bool {
-        let Some(((osd, purpose), _)) = self.peers.lines.closed(now, session) else { return false };
-        if purpose == Purpose::Bulk {
-            self.copies.objecter.session_ends(osd);
+        let Some(((osd, purpose), until)) = self.peers.lines.closed(now, session) else { return false };
+        match purpose {
+            Purpose::Bulk => self.copies.objecter.session_ends(osd),
+            Purpose::Groups => self.letters.session_broke(osd, until),
+            Purpose::Beats => {}
         }
         true
     }
@@ -192,11 +201,12 @@ impl Osd {
     /// Takes a message of another OSD, if it is one.
     pub(crate) fn peer_message(&mut self, now: Now, session: SessionId, message: &Message, out: &mut Outputs) -> bool {
         let Some((osd, _)) = self.peers.lines.name(session) else {
-            let beat = message.kind == Beat::KIND;
-            if beat {
-                self.beat_arrived(now, session, message, out);
+            match message.kind {
+                Beat::KIND => self.beat_arrived(now, session, message, out),
+                GroupLetters::KIND => self.letters_arrived(now, session, message, out),
+                _ => return false,
             }
-            return beat;
+            return true;
         };
         let understood = match message.kind {
             OsdOpReply::KIND | Backoff::KIND => self.copies.objecter.message(now, osd, session, message, &mut self.msgr, out),

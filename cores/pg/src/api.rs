@@ -210,6 +210,18 @@ pub enum Effect {
         /// The read.
         op: Box<OsdOp>,
     },
+    /// Bring a letter to the copy of this group on another OSD, which gives it to [`crate::Pg::letter`]. It may be lost: when the session to
+    /// that OSD breaks, [`crate::Pg::peer_returns`] lets the group say again what matters.
+    Tell {
+        /// To whom.
+        to: OsdId,
+        /// The letter.
+        letter: crate::Sealed,
+    },
+    /// The group serves when a map says that this OSD was up in this epoch (`up_thru`): the monitors shall be asked.
+    WantUpThru(Epoch),
+    /// These shall serve the group, the primary first: the monitors shall be asked for a map that says so.
+    WantActing(Vec<OsdId>),
     /// This group was split and its new siblings are durable on the same store: load them.
     Split {
         /// The new groups, those that did not exist before.

@@ -1,18 +1,16 @@
 //! From an outcome to an answer: submission of changes, and what waits until they are durable.
 
 use crate::api::{ClientOp, Ctx, Effect};
-use crate::meta::{self as keys, Done, encode_page, version_key};
+use crate::body::{Body, IndexChange};
+use crate::entry::Done;
 use crate::pg::{Job, Pg, Work, reqid, send_all};
 use crate::run::{Change, Outcome, Side};
 use bytes::Bytes;
 use messages::osd::{OpResult, OsdOpReply, flags};
 use node::{Level, Mono};
-use objectstore::{MetaChange, ObjectChanges, Refused, Ticket, Transaction};
+use objectstore::{Refused, Ticket};
 use std::collections::btree_map::Entry;
-use types::{EVersion, Errno, Message, ObjectId, ReqId, Rope, SessionId};
-
-/// Entries that leave the log together: one page of duplicates.
-const RETIRE: usize = 100;
+use types::{EVersion, Errno, HObject, Message, ObjectId, OsdId, ReqId, Rope, SessionId};
 
 /// Something that happens when what it may have seen is durable.
 pub(crate) struct Release {
@@ -52,9 +50,16 @@ impl Release {
     }
 }
 
-/// A submitted transaction that is not durable yet.
+/// A submitted transaction that is not durable everywhere yet.
 pub(crate) struct Commit {
     pub(crate) ticket: Ticket,
+    /// It is durable here.
+    pub(crate) durable: bool,
+    /// Its place among the changes that were shipped in this interval: what waits for it waits for the members' promises, too. 0: nobody
+    /// else has it.
+    pub(crate) order: u64,
+    /// The primary that is told when it is durable here, and the number that it is told.
+    pub(crate) promise: Option<(OsdId, u64)>,
     /// The first of the log's entries in it; `None` if it has none.
     pub(crate) first: Option<EVersion>,
     /// The group's version with it.
@@ -150,10 +155,8 @@ impl Pg {
                 }
                 if let Work::Trim { snap } = job.work {
                     // The object cannot be read; without its index entry the rest of the snapshot can be trimmed.
-                    let forget = vec![MetaChange::Remove(keys::snap_key(snap, &job.head))];
-                    if self.submit_unlogged(ctx, Vec::new(), forget) == Err(Refused::Stopped) {
-                        self.stopped(ctx);
-                    }
+                    let index = vec![IndexChange::NoSnap(snap, HObject::clone(&job.head.object))];
+                    self.change_unlogged(ctx, Body { index, ..Body::default() });
                 }
             }
             Outcome::Read { result, results, user_version, sides: besides, delta } => {
@@ -180,7 +183,7 @@ impl Pg {
     ) {
         let besides = sides(&job, besides);
         if let Some(b) = &besides {
-            self.notify_count += b.sides.iter().filter(|s| matches!(s, Side::Notify { .. })).count() as u32;
+            self.serving.notify_count += b.sides.iter().filter(|s| matches!(s, Side::Notify { .. })).count() as u32;
         }
         let (op, version, whole) = match &job.work {
             Work::Client(op) => (op, EVersion::default(), false),
@@ -215,7 +218,7 @@ impl Pg {
         besides: Vec<Side>,
         change: Change,
     ) {
-        let version = change.entries.last().map_or(self.info.last_update, |e| e.done.version);
+        let version = change.body.version().unwrap_or(self.info.last_update);
         let besides = sides(&job, besides);
         let release = match &job.work {
             Work::Client(op) => {
@@ -224,7 +227,7 @@ impl Pg {
             }
             _ => Release { session: SessionId(0), message: None, sides: besides, op: None },
         };
-        match self.submit(ctx, change, &job) {
+        match self.submit(ctx, change.body, &job) {
             Ok(()) => {
                 if let Some(commit) = self.commits.back_mut() {
                     commit.releases.push(release);
@@ -257,113 +260,36 @@ impl Pg {
         ctx.out.push(Effect::StoreStopped);
     }
 
-    /// Hands a logged change to the store: what happens to objects, its log entries, the group's info.
-    fn submit(&mut self, ctx: &mut Ctx<'_>, change: Change, job: &Job) -> Result<(), Refused> {
-        let Change { objects, mut meta, entries, delta, rehearse: _ } = change;
-        let mut info = self.info.clone();
-        for entry in &entries {
-            meta.push(MetaChange::Set(version_key(keys::LOG, entry.done.version.version), entry.encode()));
-            info.last_update = entry.done.version;
-            info.user_version = info.user_version.max(entry.done.user_version);
-        }
-        info.stats.add(&delta);
-        let retired = self.retire(ctx, &mut info, &mut meta);
-        meta.push(MetaChange::Set(Bytes::from_static(keys::INFO), info.encode()));
-        let ticket = self.next_ticket(ctx);
-        let version = info.last_update;
-        let hold = job.fetched.then_some(job.hold);
-        let transaction = Transaction { scope: self.id, hold, objects, meta };
-        ctx.store.submit(transaction, ticket)?;
-        self.info = info;
-        if let Some(page) = retired {
-            self.log.retire(RETIRE);
-            self.pages.push_back(page);
-            self.forget_pages(ctx);
-        }
-        let first = entries.first().map(|e| e.done.version);
-        for entry in entries {
-            self.log.push(entry.done);
-        }
-        self.lanes.entry(job.head.clone()).or_default().last = Some(ticket);
-        if let Some(scrub) = &mut self.scrub {
-            scrub.changed(&job.head, &delta);
-        }
-        self.commits.push_back(Commit { ticket, first, version, head: Some(job.head.clone()), releases: Vec::new() });
-        Ok(())
-    }
-
-    /// If the log is long enough, its oldest entries become a page of duplicates. Gives the page's number.
-    fn retire(&self, ctx: &Ctx<'_>, info: &mut crate::meta::Info, changes: &mut Vec<MetaChange>) -> Option<u64> {
-        if self.log.len() < ctx.config.log_entries + RETIRE {
-            return None;
-        }
-        let oldest: Vec<&Done> = self.log.oldest(RETIRE).collect();
-        let (first, last) = (oldest.first()?.version, oldest.last()?.version);
-        let end = version_key(keys::LOG, last.version + 1);
-        changes.push(MetaChange::RemoveRange(version_key(keys::LOG, 0), end));
-        changes.push(MetaChange::Set(version_key(keys::DUPS, first.version), encode_page(&oldest)));
-        let pages = ctx.config.dup_entries.div_ceil(RETIRE);
-        if self.pages.len() >= pages {
-            // Those that fall out when the new page is there.
-            let keep = self.pages.iter().rev().nth(pages.saturating_sub(2)).copied().unwrap_or(first.version);
-            let keep = if pages <= 1 { first.version } else { keep };
-            changes.push(MetaChange::RemoveRange(version_key(keys::DUPS, 0), version_key(keys::DUPS, keep)));
-        }
-        info.log_tail = last;
-        Some(first.version)
-    }
-
-    fn forget_pages(&mut self, ctx: &Ctx<'_>) {
-        let pages = ctx.config.dup_entries.div_ceil(RETIRE).max(1);
-        while self.pages.len() > pages {
-            self.pages.pop_front();
-        }
-        if let Some(first) = self.pages.front() {
-            self.log.forget_below(*first);
-        }
-    }
-
-    /// Hands a change to the store that is no event of the group's history.
-    pub(crate) fn submit_unlogged(
-        &mut self,
-        ctx: &mut Ctx<'_>,
-        objects: Vec<ObjectChanges>,
-        meta: Vec<MetaChange>,
-    ) -> Result<(), Refused> {
-        let ticket = self.next_ticket(ctx);
-        let transaction = Transaction { scope: self.id, hold: None, objects, meta };
-        ctx.store.submit(transaction, ticket)?;
-        let version = self.info.last_update;
-        self.commits.push_back(Commit { ticket, first: None, version, head: None, releases: Vec::new() });
-        Ok(())
-    }
-
-    /// Writes history and info.
-    pub(crate) fn save(&mut self, ctx: &mut Ctx<'_>) {
-        let records = self.own_records();
-        if self.submit_unlogged(ctx, Vec::new(), records) == Err(Refused::Stopped) {
-            self.stopped(ctx);
-        }
-    }
-
-    pub(crate) fn own_records(&self) -> Vec<MetaChange> {
-        vec![
-            MetaChange::Set(Bytes::from_static(keys::HISTORY), self.history.encode()),
-            MetaChange::Set(Bytes::from_static(keys::INFO), self.info.encode()),
-        ]
-    }
-
-    /// A transaction is durable: what waited for it happens, in order.
+    /// A transaction is durable here. What waited for it happens when it is durable everywhere, in order.
     pub(crate) fn committed(&mut self, ctx: &mut Ctx<'_>, ticket: Ticket) {
         if self.loose.remove(&ticket) {
             return;
         }
-        let Some(commit) = self.commits.pop_front() else {
+        let at = self.commits.partition_point(|commit| commit.durable);
+        let Some(commit) = self.commits.get_mut(at) else {
             return self.log_line(ctx, Level::Error, format!("the store committed {ticket:?}, which was not submitted"));
         };
         assert_eq!(commit.ticket, ticket, "a scope's commits come in the order of submission");
+        commit.durable = true;
+        if let Some((primary, number)) = commit.promise.take() {
+            self.promise(ctx, primary, number);
+        }
+        self.release_durable(ctx);
+    }
+
+    /// Lets happen what waited for changes that are durable at all members by now.
+    pub(crate) fn release_durable(&mut self, ctx: &mut Ctx<'_>) {
+        while self.commits.front().is_some_and(|commit| commit.durable && !self.members.wait_for(commit.order)) {
+            if let Some(commit) = self.commits.pop_front() {
+                self.release_commit(ctx, commit);
+            }
+        }
+    }
+
+    fn release_commit(&mut self, ctx: &mut Ctx<'_>, commit: Commit) {
+        let ticket = commit.ticket;
         if let Some(head) = commit.head
-            && let Entry::Occupied(mut entry) = self.lanes.entry(head)
+            && let Entry::Occupied(mut entry) = self.serving.lanes.entry(head)
         {
             let lane = entry.get_mut();
             lane.last = lane.last.filter(|last| *last != ticket);
@@ -378,7 +304,7 @@ impl Pg {
 
     /// Releases when the newest change of the object is durable.
     pub(crate) fn release_after_lane(&mut self, ctx: &mut Ctx<'_>, head: &ObjectId, release: Release) {
-        let ticket = self.lanes.get(head).and_then(|lane| lane.last);
+        let ticket = self.serving.lanes.get(head).and_then(|lane| lane.last);
         let front = self.commits.front().map(|c| c.ticket);
         match (ticket, front) {
             (Some(ticket), Some(front)) if ticket >= front => {
@@ -414,14 +340,14 @@ impl Pg {
         let mut sends = Vec::new();
         for side in sides {
             match side {
-                Side::Connect(watch) => self.watches.connect(now, &head, &watch, session, &mut sends),
-                Side::Disconnect { cookie, holder, tell } => self.watches.remove(&head, cookie, holder, tell, &mut sends),
-                Side::Ping { cookie } => self.watches.ping(now, &head, cookie, holder),
+                Side::Connect(watch) => self.serving.watches.connect(now, &head, &watch, session, &mut sends),
+                Side::Disconnect { cookie, holder, tell } => self.serving.watches.remove(&head, cookie, holder, tell, &mut sends),
+                Side::Ping { cookie } => self.serving.watches.ping(now, &head, cookie, holder),
                 Side::Notify { id, cookie, timeout, payload, version } => {
                     let from = (session, holder.1 as u64);
-                    self.watches.notify(now, &head, id, cookie, from, timeout, payload, version, &mut sends);
+                    self.serving.watches.notify(now, &head, id, cookie, from, timeout, payload, version, &mut sends);
                 }
-                Side::Ack { id, cookie, reply } => self.watches.ack(holder, id, cookie, &reply, &mut sends),
+                Side::Ack { id, cookie, reply } => self.serving.watches.ack(holder, id, cookie, &reply, &mut sends),
             }
         }
         send_all(ctx, sends);

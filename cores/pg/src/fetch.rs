@@ -21,12 +21,12 @@ impl Pg {
         // Fetch ids share the holds' numbers.
         let id = self.next_hold(ctx).0;
         ctx.out.push(Effect::Fetch { id, op: Box::new(copying.request()) });
-        self.copying.insert(id, copying);
+        self.serving.copying.insert(id, copying);
     }
 
     /// Takes the reply to [`Effect::Fetch`], or why there is none.
     pub fn fetched(&mut self, ctx: &mut Ctx<'_>, id: u64, result: Result<OsdOpReply, Errno>) {
-        let Some(copying) = self.copying.remove(&id) else { return };
+        let Some(copying) = self.serving.copying.remove(&id) else { return };
         match portion(result) {
             Ok(portion) => self.take_portion(ctx, copying, portion),
             Err(result) => self.end_copy(ctx, copying, Err(result)),
@@ -50,7 +50,7 @@ impl Pg {
 
     /// Writes a portion where the copy is collected. False if the store has no room.
     fn stage(&mut self, ctx: &mut Ctx<'_>, copying: &mut Copying, portion: &Portion) -> bool {
-        let Some(job) = self.jobs.get(&copying.hold) else { return false };
+        let Some(job) = self.serving.jobs.get(&copying.hold) else { return false };
         let (pool, hash, shard) = (staging_pool(self.id.pg.pool), job.head.hash, self.id.shard);
         let object = copying.staged.get_or_insert_with(|| {
             let name = format!("copy.{:x}.{}", copying.hold.0, copying.wish.index).into();
@@ -71,7 +71,7 @@ impl Pg {
     }
 
     fn copy_done(&mut self, ctx: &mut Ctx<'_>, (hold, index): (Hold, usize), result: Result<Copied, i32>) {
-        let Some(mut job) = self.jobs.remove(&hold) else { return };
+        let Some(mut job) = self.serving.jobs.remove(&hold) else { return };
         debug_assert!(matches!(job.work, Work::Client(_)));
         job.copies.insert(index, result);
         let head = job.head.clone();

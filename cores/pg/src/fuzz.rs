@@ -1,7 +1,9 @@
 //! The group's keys and records as an enemy would write them. Only for `tools/fuzz`.
 
+use crate::entry::{LogEntry, decode_page, encode_page};
+use crate::history::History;
 use crate::info::ObjectInfo;
-use crate::meta::{self, History, Info, LogEntry, decode_page, encode_page};
+use crate::meta::{self, Info};
 
 /// A stored record, as everything that it could be: what decodes must encode and decode to the same again.
 pub fn stored(bytes: &[u8]) {

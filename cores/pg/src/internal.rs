@@ -1,16 +1,17 @@
 //! Changes that the group makes to an object by itself: removing dead watches, trimming clones. They run over the same
 //! view as operations and are logged like them.
 
+use crate::body::{Body, IndexChange};
+use crate::entry::{Done, Kind, LogEntry};
 use crate::info::SnapSet;
-use crate::meta::{self, Done, Kind, LogEntry};
-use crate::run::{Change, Env, Exec, Object, Outcome, Side};
+use crate::run::{Env, Exec, Object, Outcome, Side};
 use crate::stats::Stats;
-use objectstore::{MetaChange, ObjectChange, ObjectChanges};
-use types::{EVersion, ObjectId, SnapId, UTime};
+use objectstore::{ObjectChange, ObjectChanges};
+use types::{EVersion, HObject, ObjectId, SnapId, UTime};
 
-/// A logged change of `object` that users do not see, behind the other entries and changes of `change`.
-fn changed(env: &Env<'_>, mut object: Object, mut change: Change) -> Outcome {
-    let entries = &mut change.entries;
+/// A logged change of `object` that users do not see, behind the other entries and changes of `body`.
+fn changed(env: &Env<'_>, mut object: Object, mut body: Body) -> Outcome {
+    let entries = &mut body.entries;
     let next = env.next_version();
     let version = EVersion { version: next.version + entries.len() as u64, ..next };
     let prior = object.info.version;
@@ -23,8 +24,8 @@ fn changed(env: &Env<'_>, mut object: Object, mut change: Change) -> Outcome {
     };
     let done = Done { version, user_version: object.info.user_version, ..Done::default() };
     entries.push(LogEntry { kind, object: object.at.object.clone(), prior, mtime: UTime::ZERO, snaps: Vec::new(), done });
-    change.objects.push(ObjectChanges { object: object.at, changes: vec![own] });
-    Outcome::Write { result: 0, results: Vec::new(), user_version: 0, sides: Vec::new(), change: Box::new(change) }
+    body.objects.push(ObjectChanges { object: object.at, changes: vec![own] });
+    Outcome::Write { result: 0, results: Vec::new(), user_version: 0, sides: Vec::new(), change: body.into() }
 }
 
 /// Removes a watch that is over, unless its holder came back meanwhile.
@@ -40,11 +41,11 @@ pub(crate) fn expire(env: &Env<'_>, head: &ObjectId, cookie: u64, holder: (u8, i
         return Ok(Outcome::Read { result: 0, results, user_version: 0, sides, delta });
     };
     object.info.watchers.remove(at);
-    let mut change = Change::default();
+    let mut body = Body::default();
     if object.info.watchers.is_empty() {
-        change.meta.push(MetaChange::Remove(meta::watched_key(head)));
+        body.index.push(IndexChange::Unwatched(HObject::clone(&head.object)));
     }
-    let mut outcome = changed(env, object, change);
+    let mut outcome = changed(env, object, body);
     if let Outcome::Write { sides, .. } = &mut outcome {
         sides.push(side);
     }
@@ -59,16 +60,17 @@ pub(crate) fn clone_bytes(set: &SnapSet) -> u64 {
 /// Takes a removed snapshot from the clone that serves it, and removes the clone if it serves no other.
 pub(crate) fn trim(env: &Env<'_>, head: &ObjectId, snap: u64) -> Exec<Outcome> {
     let mut object = env.load(head)?;
-    let mut change = Change { meta: vec![MetaChange::Remove(meta::snap_key(snap, head))], ..Change::default() };
-    let delta = &mut change.delta;
+    let index = vec![IndexChange::NoSnap(snap, HObject::clone(&head.object))];
+    let mut body = Body { index, ..Body::default() };
+    let delta = &mut body.delta;
     let set = &mut object.info.snaps;
     let Some(at) = set.clones.iter().position(|c| c.snaps.contains(&snap)) else {
         // The index names a clone that is not there (any more): only the index entry goes.
-        let change = Box::new(change);
-        return Ok(Outcome::Write { result: 0, results: Vec::new(), user_version: 0, sides: Vec::new(), change });
+        return Ok(Outcome::Write { result: 0, results: Vec::new(), user_version: 0, sides: Vec::new(), change: body.into() });
     };
     set.clones[at].snaps.retain(|s| *s != snap);
     let clone = head.at(SnapId(set.clones[at].id));
+    let loaded = env.load(&clone)?;
     let kind = if set.clones[at].snaps.is_empty() { Kind::Delete } else { Kind::Modify };
     let snaps = set.clones[at].snaps.clone();
     if set.clones[at].snaps.is_empty() {
@@ -80,9 +82,8 @@ pub(crate) fn trim(env: &Env<'_>, head: &ObjectId, snap: u64) -> Exec<Outcome> {
         delta.bytes += clone_bytes(set) as i64 - before;
         delta.objects -= 1;
         delta.clones -= 1;
-        let loaded = env.load(&clone)?;
         delta.omap_objects -= i64::from(loaded.exists && loaded.info.omap);
-        change.objects.push(crate::fetch::removal(clone.clone()));
+        body.objects.push(crate::fetch::removal(clone.clone()));
     }
     if object.info.snaps.clones.is_empty() && object.info.is_whiteout() {
         object.exists = false;
@@ -92,7 +93,7 @@ pub(crate) fn trim(env: &Env<'_>, head: &ObjectId, snap: u64) -> Exec<Outcome> {
     }
     // Clone and head get a version each, as in Ceph: users see how versions move.
     let done = Done { version: env.next_version(), ..Done::default() };
-    let entry = LogEntry { kind, object: clone.object, prior: EVersion::default(), mtime: UTime::ZERO, snaps, done };
-    change.entries.push(entry);
-    Ok(changed(env, object, change))
+    let entry = LogEntry { kind, object: clone.object, prior: loaded.info.version, mtime: UTime::ZERO, snaps, done };
+    body.entries.push(entry);
+    Ok(changed(env, object, body))
 }

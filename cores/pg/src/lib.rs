@@ -46,22 +46,35 @@
 #![forbid(unsafe_code)]
 
 mod api;
+mod apply;
+mod backfill;
+mod body;
 mod codec;
 mod commit;
 mod copy;
+mod entry;
 mod fetch;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
+mod history;
 mod info;
 mod internal;
+mod letter;
 mod load;
 mod log;
 mod map;
+mod members;
+mod merge;
 mod meta;
 mod needs;
+mod object;
 mod ops;
+mod peering;
 mod pg;
+mod recovery;
 mod removal;
+mod replica;
+mod role;
 mod run;
 mod scrub;
 #[cfg(any(test, feature = "sim"))]
@@ -72,5 +85,6 @@ mod trim;
 mod watch;
 
 pub use api::{ClientOp, ClusterLevel, Config, Ctx, Effect, LogSize, Needs, OpInFlight, Peer, Query, slot_of};
+pub use letter::{Envelope, OfNone, Sealed, answer_of_none};
 pub use needs::needs;
 pub use pg::Pg;

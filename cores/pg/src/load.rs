@@ -1,15 +1,21 @@
 //! The beginning of a group's life: a new one, or one that is read back from the store.
 
 use crate::api::{Ctx, Effect};
+use crate::body::Body;
+use crate::entry::{LogEntry, decode_page};
+use crate::history::History;
 use crate::info::ObjectInfo;
-use crate::meta::{self, History, Info, LogEntry, decode_page};
+use crate::meta::{self, Info};
 use crate::ops::list::bounds;
+use crate::peering::Step;
 use crate::pg::{Pg, Phase};
 use bytes::Bytes;
+use maps::OsdMap;
 use node::Level;
 use objectstore::{Damage, Hold, Limit, Page, Unread};
 use std::ops::Bound;
-use types::{ObjectId, PgId, PoolId, SpgId};
+use std::sync::Arc;
+use types::{HObject, ObjectId, PgId, PoolId, SpgId};
 
 /// Keys read at a time.
 const PAGE: Limit = Limit { entries: 512, bytes: 1 << 20 };
@@ -22,8 +28,8 @@ enum Stage {
     Unborn,
     Dups,
     Log,
+    Missing,
     Watches,
-    Staged,
 }
 
 /// A group that is being read.
@@ -32,6 +38,15 @@ pub(crate) struct Loading {
     stage: Stage,
     /// Last key that was read in this stage.
     after: Bytes,
+    /// The maps that came meanwhile, oldest first, and the one before: their intervals are noted when the history is read.
+    pub(crate) maps: Vec<Arc<OsdMap>>,
+}
+
+impl Loading {
+    /// The part that a new primary does when the rest is known.
+    pub(crate) fn watches(hold: Hold) -> Self {
+        Self { hold, stage: Stage::Watches, after: Bytes::new(), maps: Vec::new() }
+    }
 }
 
 /// The pool in which objects lie that are being copied, as long as the copy is not complete.
@@ -40,29 +55,38 @@ pub(crate) fn staging_pool(pool: PoolId) -> PoolId {
 }
 
 /// A fault in the group's own keys.
-fn bad(what: &str) -> Unread {
+pub(crate) fn bad(what: &str) -> Unread {
     Unread::Damaged(Damage { what: what.into(), offset: 0, expected: 0, found: 0 })
 }
 
 impl Pg {
-    /// Makes a new group and writes its first meta keys. It serves at once; its answers wait for the store like all others.
+    /// Makes a new group, of which this is the first copy, and writes its first meta keys.
     pub fn create(id: SpgId, ctx: &mut Ctx<'_>) -> Self {
-        let mut pg = Self::blank(id, Phase::Active);
-        let placed = ctx.map.placed(id.pg);
+        let mut pg = Self::found(id, ctx);
+        pg.be_born(ctx);
+        pg.take_role(ctx);
+        pg
+    }
+
+    /// Begins to lead a group of which nothing is here: other copies know whether there is one.
+    pub fn seek(id: SpgId, ctx: &mut Ctx<'_>) -> Self {
+        let mut pg = Self::found(id, ctx);
+        pg.take_role(ctx);
+        pg
+    }
+
+    /// A copy that holds nothing, and is about to be told what it shall hold.
+    pub fn join(id: SpgId, ctx: &mut Ctx<'_>) -> Self {
+        let mut pg = Self::found(id, ctx);
+        pg.phase = Phase::Replica(Box::default());
+        pg
+    }
+
+    fn found(id: SpgId, ctx: &Ctx<'_>) -> Self {
+        let mut pg = Self::blank(id, Phase::Broken);
         pg.epoch = ctx.map.epoch;
-        pg.history = History {
-            created: ctx.map.epoch,
-            pg_num: ctx.map.pools.get(&id.pg.pool).map_or(0, |pool| pool.pg_num),
-            since: ctx.map.epoch,
-            up: placed.up.clone(),
-            acting: placed.acting.clone(),
-            last_change: ctx.now.wall,
-            scrub: (Default::default(), ctx.now.wall),
-            deep_scrub: (Default::default(), ctx.now.wall),
-            ..History::default()
-        };
-        pg.save(ctx);
-        pg.new_map(ctx);
+        pg.history = History::begin(ctx.map, id.pg);
+        pg.history.last_change = ctx.now.wall;
         pg
     }
 
@@ -87,7 +111,8 @@ impl Pg {
 
     fn begin_load(&mut self, ctx: &mut Ctx<'_>) {
         let hold = self.next_hold(ctx);
-        self.phase = Phase::Loading(Box::new(Loading { hold, stage: Stage::Info, after: Bytes::new() }));
+        let maps = vec![ctx.map.clone()];
+        self.phase = Phase::Loading(Box::new(Loading { hold, stage: Stage::Info, after: Bytes::new(), maps }));
         self.epoch = ctx.map.epoch;
         self.step_load(ctx);
     }
@@ -147,25 +172,23 @@ impl Pg {
                 self.unborn(ctx);
                 return Ok(None);
             }
-            Stage::Staged => {
-                self.remove_staged(ctx, hold)?;
-                return Ok(None);
-            }
             Stage::Dups => meta::DUPS,
             Stage::Log => meta::LOG,
+            Stage::Missing => meta::MISSING,
             Stage::Watches => meta::WATCHED,
         };
         let page = scan(ctx, hold, self.id, prefix, after)?;
         let last = page.entries.last().map(|(key, _)| key.clone());
         match stage {
             Stage::Watches => self.read_watches(ctx, hold, &page)?,
+            Stage::Missing => self.read_missing(&page)?,
             _ => self.read_log(&page, stage)?,
         }
         match (page.more, last) {
             (true, Some(last)) => Ok(Some((stage, last))),
             _ if stage == Stage::Dups => start(Stage::Log),
-            _ if stage == Stage::Log => start(Stage::Watches),
-            _ => start(Stage::Staged),
+            _ if stage == Stage::Log => start(Stage::Missing),
+            _ => Ok(None),
         }
     }
 
@@ -213,16 +236,74 @@ impl Pg {
         Ok(())
     }
 
+    fn read_missing(&mut self, page: &Page) -> Result<(), Unread> {
+        for (key, value) in &page.entries {
+            let object = meta::parse_missing_key(key, self.id.pg.pool).map_err(|_| bad("key of a missing object"))?;
+            let version = meta::parse_version_value(value).map_err(|_| bad("version of a missing object"))?;
+            self.missing.insert(object, version);
+        }
+        Ok(())
+    }
+
+    /// Arms the watches that an object's record has.
+    fn arm(&mut self, ctx: &Ctx<'_>, hold: Hold, head: &HObject) -> Result<(), Unread> {
+        let Some(stat) = ctx.store.stat(hold, &self.object(head.clone()))? else { return Ok(()) };
+        let info = ObjectInfo::decode(&stat.info).map_err(|_| bad("record of a watched object"))?;
+        for watch in info.watchers {
+            self.serving.watches.arm(ctx.now.mono, head, watch);
+        }
+        Ok(())
+    }
+
+    /// An object was missing here and is not any more.
+    pub(crate) fn arm_watches(&mut self, ctx: &mut Ctx<'_>, head: &HObject) {
+        let hold = self.next_hold(ctx);
+        // It was just written, so its record is in memory. Else its watchers ping, and show themselves again.
+        let _ = self.arm(ctx, hold, head);
+        ctx.store.release(hold);
+    }
+
     fn read_watches(&mut self, ctx: &Ctx<'_>, hold: Hold, page: &Page) -> Result<(), Unread> {
         for (key, _) in &page.entries {
             let head = meta::parse_watched_key(key, self.id.pg.pool).map_err(|_| bad("key of a watched object"))?;
-            let Some(stat) = ctx.store.stat(hold, &ObjectId::of_shard(head.clone(), self.id.shard))? else { continue };
-            let info = ObjectInfo::decode(&stat.info).map_err(|_| bad("record of a watched object"))?;
-            for watch in info.watchers {
-                self.watches.arm(ctx.now.mono, &head, watch);
+            if !self.missing.contains_key(&head) {
+                self.arm(ctx, hold, &head)?;
             }
         }
         Ok(())
+    }
+
+    /// Reads who watches what, and ends what an earlier interval left half copied; then the group serves. True if it does.
+    pub(crate) fn read_who_watches(&mut self, ctx: &mut Ctx<'_>) -> bool {
+        loop {
+            let Some(Step::Watch(loading)) = self.peering().map(|peering| &peering.step) else { return false };
+            let (hold, after) = (loading.hold, loading.after.clone());
+            let read = self.read_stage(ctx, hold, Stage::Watches, &after).and_then(|next| match next {
+                Some((_, after)) => Ok(Some(after)),
+                None => self.remove_staged(ctx, hold).map(|()| None),
+            });
+            match read {
+                Ok(Some(after)) => {
+                    if let Some(Step::Watch(loading)) = self.peering().map(|peering| &mut peering.step) {
+                        loading.after = after;
+                    }
+                }
+                Ok(None) => {
+                    ctx.store.release(hold);
+                    self.activate(ctx);
+                    return false;
+                }
+                Err(Unread::Missing(wish)) => {
+                    ctx.store.fetch(hold, wish);
+                    return false;
+                }
+                Err(Unread::Damaged(damage)) => {
+                    ctx.store.release(hold);
+                    self.broken(ctx, &damage);
+                    return false;
+                }
+            }
+        }
     }
 
     /// Copies that were under way when the daemon ended are not continued.
@@ -231,10 +312,8 @@ impl Pg {
         let (from, to) = bounds(staging_pool(self.id.pg.pool), self.id.pg.seed, pg_num);
         let found: Vec<ObjectId> = ctx.store.list(hold, self.id.shard, &from.into(), &to.into(), PAGE.entries)?;
         if !found.is_empty() {
-            let removals = found.into_iter().map(crate::fetch::removal).collect();
-            if self.submit_unlogged(ctx, removals, Vec::new()).is_err() {
-                self.stopped(ctx);
-            }
+            let objects = found.into_iter().map(crate::fetch::removal).collect();
+            self.change_unlogged(ctx, Body { objects, ..Body::default() });
         }
         Ok(())
     }
@@ -251,12 +330,16 @@ impl Pg {
             self.remove(ctx);
             return;
         }
-        // A split that is due comes before the first operation.
-        self.phase = Phase::Active;
-        self.new_map(ctx);
-        if self.is_active() {
-            self.activate(ctx);
+        let Phase::Loading(loading) = std::mem::replace(&mut self.phase, Phase::Replica(Box::default())) else { return };
+        let fresh = loading.maps.iter().filter(|map| self.history.note(map, self.id.pg)).count() > 0;
+        if fresh {
+            self.save(ctx);
         }
+        // A split that is due comes before the first operation.
+        if self.history.interval.pg_num > self.history.pg_num {
+            return self.begin_split(ctx, self.history.interval.pg_num);
+        }
+        self.take_role(ctx);
     }
 }
 

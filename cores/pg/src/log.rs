@@ -1,13 +1,13 @@
 //! What of the log is kept in memory: enough to recognise requests that were done already.
 
-use crate::meta::Done;
+use crate::entry::Done;
 use denc::low32;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use std::collections::VecDeque;
 use std::hash::BuildHasher;
-use types::ReqId;
+use types::{EVersion, Epoch, ReqId};
 
 /// Records in a piece of memory.
 const PIECE: usize = 32;
@@ -134,6 +134,37 @@ impl Log {
         self.records.pieces.len() * PIECE * size_of::<Done>() + self.index.allocation_size()
     }
 
+    /// Of each epoch with entries in the log, oldest first, the version of its newest entry.
+    pub(crate) fn runs(&self) -> Vec<(Epoch, u64)> {
+        let mut runs: Vec<(Epoch, u64)> = Vec::new();
+        for done in self.records.from(self.dups) {
+            match runs.last_mut() {
+                Some((epoch, last)) if *epoch == done.version.epoch => *last = done.version.version,
+                _ => runs.push((done.version.epoch, done.version.version)),
+            }
+        }
+        runs
+    }
+
+    /// All records that left the log, oldest first.
+    pub(crate) fn duplicates(&self) -> impl Iterator<Item = &Done> {
+        self.records.from(0).take(self.dups)
+    }
+
+    /// Takes the entries behind `version` away again: they never counted.
+    pub(crate) fn rewind(&mut self, version: EVersion) {
+        let records: Vec<Done> = self.records.from(0).cloned().collect();
+        let dups = self.dups;
+        *self = Self { base: self.base, ..Self::default() };
+        for (n, done) in records.into_iter().enumerate() {
+            if n < dups {
+                self.push_dup(done);
+            } else if done.version <= version {
+                self.push(done);
+            }
+        }
+    }
+
     /// The newest entry of the log.
     #[cfg(any(test, feature = "sim"))]
     pub(crate) fn newest(&self) -> Option<&Done> {
@@ -173,7 +204,6 @@ impl Log {
 mod tests {
     use super::*;
     use std::collections::BTreeMap;
-    use types::EVersion;
 
     fn done(tid: u64, version: u64) -> Done {
         let reqid = ReqId { kind: 8, num: 1, tid, inc: 0 };
@@ -193,6 +223,21 @@ mod tests {
         assert_eq!(log.find(&done(10, 0).reqid).map(|d| d.version.version), Some(10));
         log.forget_below(100);
         assert_eq!((log.len(), log.dups()), (4, 0), "what is in the log stays");
+    }
+
+    #[test]
+    fn what_is_rewound_is_not_found_any_more_and_what_came_before_it_is() {
+        let mut log = Log::default();
+        (1..=10).for_each(|n| log.push(done(n, n)));
+        log.retire(3);
+        // The request came again in an entry that never counted.
+        log.push(Done { version: EVersion::new(2, 11), ..done(5, 0) });
+        assert_eq!(log.runs(), [(1, 10), (2, 11)]);
+        log.rewind(EVersion::new(1, 8));
+        assert_eq!((log.len(), log.dups(), log.runs()), (5, 3, vec![(1, 8)]));
+        assert_eq!(log.find(&done(5, 0).reqid).map(|d| d.version), Some(EVersion::new(1, 5)));
+        assert_eq!(log.find(&done(9, 0).reqid).map(|d| d.version), None);
+        assert_eq!(log.find(&done(2, 0).reqid).map(|d| d.version.version), Some(2));
     }
 
     #[test]

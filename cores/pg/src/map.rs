@@ -1,76 +1,75 @@
 //! What maps change, and what the group tells about itself.
 
 use crate::api::{Ctx, Query};
-use crate::meta::Interval;
+use crate::backfill::Backfill;
+use crate::members::Member;
+use crate::ops::list::bounds;
 use crate::pg::{Pg, Phase, Work};
 use messages::internal::PgReport;
 use messages::stats::ObjectStatSum;
-use types::{EVersion, PgState};
-
-/// Intervals that are remembered at most. In pools of size 1 none of them matters once the group is active.
-const MAX_PAST: usize = 32;
+use types::{EVersion, HObject, OsdId, PgState};
 
 impl Pg {
-    /// Takes the map in `ctx`: another interval, more groups, removed snapshots, fenced clients.
-    pub fn new_map(&mut self, ctx: &mut Ctx<'_>) {
-        self.epoch = ctx.map.epoch;
-        if !self.is_active() {
-            return;
-        }
-        let Some(pool) = ctx.map.pools.get(&self.id.pg.pool) else { return };
-        let pg_num = pool.pg_num;
-        self.new_interval(ctx);
-        self.fence(ctx);
-        if pg_num > self.history.pg_num {
-            return self.begin_split(ctx, pg_num);
-        }
-        self.plan_trim(ctx);
-        if self.history.estimated {
-            self.start_scrub(ctx, false);
-        }
-    }
-
-    fn new_interval(&mut self, ctx: &mut Ctx<'_>) {
-        let placed = ctx.map.placed(self.id.pg);
-        self.primary = placed.acting_primary == ctx.whoami;
-        if placed.up == self.history.up && placed.acting == self.history.acting {
-            return;
-        }
-        let last = ctx.map.epoch.saturating_sub(1);
-        let history = &mut self.history;
-        let (up, acting) = (placed.up.clone(), placed.acting.clone());
-        let up = std::mem::replace(&mut history.up, up);
-        let acting = std::mem::replace(&mut history.acting, acting);
-        history.past.push(Interval { first: history.since, last, up, acting });
-        if history.past.len() > MAX_PAST {
-            history.past.remove(0);
-        }
-        history.since = ctx.map.epoch;
-        history.last_change = ctx.now.wall;
-        self.save(ctx);
-    }
-
     /// Watches of fenced clients go at once.
-    fn fence(&mut self, ctx: &mut Ctx<'_>) {
-        if !ctx.map.has_blocklist() || self.watches.len() == 0 {
+    pub(crate) fn fence(&mut self, ctx: &mut Ctx<'_>) {
+        if !ctx.map.has_blocklist() || self.serving.watches.len() == 0 {
             return;
         }
         let map = ctx.map.clone();
-        for (head, cookie, holder) in self.watches.fence(|watch| map.is_blocklisted(&watch.addr)) {
+        for (head, cookie, holder) in self.serving.watches.fence(|watch| map.is_blocklisted(&watch.addr)) {
             let head = self.object(head);
             self.enqueue(ctx, head, Work::Expire { cookie, holder });
         }
     }
 
-    fn state(&self) -> PgState {
-        let mut state = match &self.phase {
+    pub(crate) fn state(&self) -> PgState {
+        let state = match &self.phase {
             Phase::Loading(_) => return PgState::ACTIVATING,
             Phase::Splitting(_) => return PgState::PEERING,
             Phase::Broken => return PgState::DOWN,
-            Phase::Removing(_) | Phase::Removed => return PgState::UNKNOWN,
-            Phase::Active => PgState::ACTIVE.with(PgState::CLEAN),
+            Phase::Removing(_) | Phase::Removed | Phase::Replica(_) => return PgState::UNKNOWN,
+            Phase::Peering(_) if self.is_peered() => PgState::PEERED,
+            Phase::Peering(peering) => return peering.state().with(self.lack_of_members()),
+            Phase::Active => PgState::ACTIVE.with(self.recovery_state()).with(self.work_state()),
         };
-        match &self.scrub {
+        state.with(self.lack_of_members())
+    }
+
+    /// What a group is called that has fewer members than its pool wants, or others than the map would choose.
+    fn lack_of_members(&self) -> PgState {
+        let interval = &self.history.interval;
+        let few = interval.primary >= 0 && (interval.members().count() as u64) < u64::from(interval.size);
+        let undersized = if few { PgState::UNDERSIZED.with(PgState::DEGRADED) } else { PgState::UNKNOWN };
+        let elsewhere = interval.up != interval.acting && interval.home().next().is_some();
+        if elsewhere { undersized.with(PgState::REMAPPED) } else { undersized }
+    }
+
+    fn recovery_state(&self) -> PgState {
+        if self.is_clean() {
+            return PgState::CLEAN;
+        }
+        let mut state = PgState::UNKNOWN;
+        let lacks = |member: &Member| !member.missing.is_empty() || !member.pushed.is_empty() && member.backfill.is_none();
+        if !self.missing.is_empty() || self.members.all.values().any(lacks) {
+            state = state.with(PgState::DEGRADED).with(match () {
+                () if !self.serving.recovery.unfound.is_empty() => PgState::RECOVERY_UNFOUND,
+                () if self.serving.recovery.is_busy() => PgState::RECOVERING,
+                () => PgState::RECOVERY_WAIT,
+            });
+        }
+        if self.members.all.values().any(|member| member.backfill.is_some()) {
+            state = state.with(if self.members.all.values().any(|m| m.activated && m.backfill.is_some()) {
+                PgState::BACKFILLING
+            } else {
+                PgState::BACKFILL_WAIT
+            });
+        }
+        state
+    }
+
+    fn work_state(&self) -> PgState {
+        let mut state = PgState::UNKNOWN;
+        match &self.serving.scrub {
             Some(scrub) if scrub.deep => state = state.with(PgState::SCRUBBING).with(PgState::DEEP),
             Some(_) => state = state.with(PgState::SCRUBBING),
             None => {}
@@ -78,20 +77,54 @@ impl Pg {
         if self.info.stats.shallow_errors + self.info.stats.deep_errors > 0 {
             state = state.with(PgState::INCONSISTENT);
         }
-        if !self.trim.queue.is_empty() {
+        if !self.serving.trim.queue.is_empty() {
             state = state.with(PgState::SNAPTRIM);
         }
         state
     }
 
+    /// Copies of objects that are not there, and those that are not where they belong.
+    fn lacking(&self) -> (i64, i64) {
+        let interval = &self.history.interval;
+        let objects = self.info.stats.objects;
+        let places = if interval.primary < 0 { 0 } else { i64::from(interval.size) - interval.members().count() as i64 };
+        let members = self.members.all.values();
+        let missing: usize = members.clone().map(|member| member.missing.len() + member.pushed.len()).sum();
+        let rest =
+            |member: &Member| member.backfill.as_ref().map(|backfill| objects - (objects as f64 * self.done(backfill)) as i64);
+        let filled: Vec<i64> = members.filter_map(rest).collect();
+        let (mut degraded, mut misplaced) = ((missing + self.missing.len()) as i64, 0);
+        for place in 0..places.max(0) as usize {
+            degraded += filled.get(place).copied().unwrap_or(objects);
+        }
+        misplaced += filled.iter().skip(places.max(0) as usize).sum::<i64>();
+        (degraded, misplaced)
+    }
+
+    /// Which part of the group a copy has that is filled, by the place of its cursor among all hashes.
+    fn done(&self, backfill: &Backfill) -> f64 {
+        let (start, end) = bounds(self.id.pg.pool, self.id.pg.seed, self.history.pg_num.max(1));
+        let at = |object: &HObject| f64::from(object.reversed_hash());
+        let all = if end.pool == start.pool { at(&end) - at(&start) } else { f64::from(u32::MAX) - at(&start) };
+        match backfill.cursor().pool == self.id.pg.pool {
+            true => ((at(backfill.cursor()) - at(&start)) / all.max(1.0)).clamp(0.0, 1.0),
+            false => 0.0,
+        }
+    }
+
     fn sums(&self) -> ObjectStatSum {
         let s = &self.info.stats;
+        let (degraded, misplaced) = self.lacking();
+        let unfound = self.serving.recovery.unfound.len() as i64;
         ObjectStatSum {
             num_bytes: s.bytes,
             num_objects: s.objects,
             num_object_clones: s.clones,
-            // One copy of each: pools of size 1.
-            num_object_copies: s.objects,
+            num_object_copies: s.objects * i64::from(self.history.interval.size.max(1)),
+            num_objects_missing_on_primary: self.missing.len() as i64,
+            num_objects_degraded: degraded,
+            num_objects_misplaced: misplaced,
+            num_objects_unfound: unfound,
             num_objects_dirty: s.objects,
             num_rd: s.rd,
             num_rd_kb: s.rd_kb,
@@ -105,6 +138,14 @@ impl Pg {
             num_omap_bytes: s.omap_bytes,
             num_omap_keys: s.omap_keys,
             ..ObjectStatSum::default()
+        }
+    }
+
+    /// Who is waited for before the group can serve.
+    pub(crate) fn blocked_by(&self) -> Vec<OsdId> {
+        match &self.phase {
+            Phase::Peering(peering) => peering.blocked_by(),
+            _ => Vec::new(),
         }
     }
 
@@ -123,12 +164,12 @@ impl Pg {
             last_deep_scrub_stamp: self.history.deep_scrub.1,
             created: self.history.created,
             stats: self.sums(),
-            snap_trimq_len: u32::try_from(self.trim.queue.total()).unwrap_or(u32::MAX),
-            purged_snaps: self.trim.done.iter().collect(),
+            snap_trimq_len: u32::try_from(self.serving.trim.queue.total()).unwrap_or(u32::MAX),
+            purged_snaps: self.serving.trim.done.iter().collect(),
             last_change: self.history.last_change,
             last_active: self.history.last_change,
-            last_epoch_clean: self.epoch,
-            blocked_by: Vec::new(),
+            last_epoch_clean: if self.is_clean() { self.epoch } else { self.history.clean },
+            blocked_by: self.blocked_by(),
         }
     }
 
@@ -143,10 +184,10 @@ impl Pg {
             same_interval_since: self.history.since,
             log_size: self.log.len() as u64,
             log_dups: self.log.dups() as u64,
-            snap_trimq: self.trim.queue.iter().collect(),
-            purged_snaps: self.trim.done.iter().collect(),
+            snap_trimq: self.serving.trim.queue.iter().collect(),
+            purged_snaps: self.serving.trim.done.iter().collect(),
             ops_in_flight: self.ops_in_flight().len(),
-            watches: self.watches.len(),
+            watches: self.serving.watches.len(),
         }
     }
 }

@@ -4,11 +4,17 @@
 use crate::api::{ClientOp, Ctx, Effect, LogSize, OpInFlight, numbered};
 use crate::commit::{Commit, Release};
 use crate::copy::Copying;
+use crate::history::History;
+use crate::letter::{Envelope, Letter};
 use crate::load::Loading;
 use crate::log::Log;
-use crate::meta::{History, Info};
+use crate::members::Members;
+use crate::meta::Info;
 use crate::needs::needs;
+use crate::peering::Peering;
+use crate::recovery::{Bring, Recovery};
 use crate::removal::Removal;
+use crate::replica::Replica;
 use crate::run::{Copies, Env, Exec, Outcome, Stop};
 use crate::scrub::Scrub;
 use crate::split::Splitting;
@@ -19,14 +25,18 @@ use messages::osd::{code, flags};
 use node::{Level, LogLine, Mono};
 use objectstore::{Damage, Event, Hold, Ticket, Unread};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use types::{Errno, HObject, Message, ObjectId, ReqId, SessionId, SnapId, SpgId};
+use types::{EVersion, Errno, HObject, Message, ObjectId, OsdId, ReqId, SessionId, SnapId, SpgId};
 
 /// What a group is doing as a whole.
 pub(crate) enum Phase {
     /// Its meta keys are being read.
     Loading(Box<Loading>),
-    /// It serves.
+    /// This OSD is to lead it, and finds out what its copies hold.
+    Peering(Box<Peering>),
+    /// This OSD leads it, and it serves.
     Active,
+    /// Another OSD leads it.
+    Replica(Box<Replica>),
     /// It gives objects to new siblings.
     Splitting(Box<Splitting>),
     /// Its objects are being deleted.
@@ -47,6 +57,8 @@ pub(crate) enum Work {
     Expire { cookie: u64, holder: (u8, i64) },
     /// Take a removed snapshot from the object's clones.
     Trim { snap: u64 },
+    /// Bring the object to copies that lack it, or here.
+    Bring(Box<Bring>),
 }
 
 /// Work that was begun.
@@ -73,6 +85,23 @@ pub(crate) struct Lane {
     pub(crate) last: Option<Ticket>,
 }
 
+/// What a group has only while this OSD leads it, in one interval: nothing of it outlives either.
+#[derive(Default)]
+pub(crate) struct Serving {
+    pub(crate) lanes: BTreeMap<ObjectId, Lane>,
+    pub(crate) jobs: BTreeMap<Hold, Job>,
+    pub(crate) watches: Watches,
+    /// Operations that came before the group was active.
+    pub(crate) waiting: VecDeque<ClientOp>,
+    /// Sessions that were told to hold back, with the backoff's number.
+    pub(crate) backoffs: BTreeMap<SessionId, u64>,
+    pub(crate) copying: BTreeMap<u64, Copying>,
+    pub(crate) trim: Trim,
+    pub(crate) scrub: Option<Box<Scrub>>,
+    pub(crate) recovery: Recovery,
+    pub(crate) notify_count: u32,
+}
+
 /// A placement group. See the crate's text.
 pub struct Pg {
     pub(crate) id: SpgId,
@@ -86,26 +115,20 @@ pub struct Pg {
     pub(crate) holds: u64,
     /// Number of the last ticket.
     pub(crate) tickets: u64,
-    pub(crate) notify_count: u32,
-    pub(crate) lanes: BTreeMap<ObjectId, Lane>,
-    pub(crate) jobs: BTreeMap<Hold, Job>,
+    pub(crate) serving: Serving,
+    /// Objects that the log names and that this copy lacks.
+    pub(crate) missing: BTreeMap<HObject, EVersion>,
+    /// The other copies, while this OSD leads the group.
+    pub(crate) members: Members,
+    /// Letters that came while this copy could not read them.
+    pub(crate) deferred: Vec<(OsdId, Envelope, Letter)>,
     pub(crate) commits: VecDeque<Commit>,
     /// Transactions that nobody waits for in order: those of new siblings.
     pub(crate) loose: BTreeSet<Ticket>,
-    pub(crate) watches: Watches,
-    /// Operations that came before the group was active.
-    pub(crate) waiting: VecDeque<ClientOp>,
-    /// Sessions that were told to hold back, with the backoff's number.
-    pub(crate) backoffs: BTreeMap<SessionId, u64>,
     /// Its keys could not be read.
     pub(crate) load_failed: bool,
-    pub(crate) copying: BTreeMap<u64, Copying>,
-    pub(crate) trim: Trim,
-    pub(crate) scrub: Option<Box<Scrub>>,
     /// A scrub ended since the group was loaded.
     pub(crate) scrubbed: bool,
-    /// This OSD leads the group.
-    pub(crate) primary: bool,
     /// Counts reports, so that the newest is known.
     pub(crate) reports: u64,
     pub(crate) epoch: u32,
@@ -122,20 +145,14 @@ impl Pg {
             pages: VecDeque::new(),
             holds: 0,
             tickets: 0,
-            notify_count: 0,
-            lanes: BTreeMap::new(),
-            jobs: BTreeMap::new(),
+            serving: Serving::default(),
+            missing: BTreeMap::new(),
+            members: Members::default(),
+            deferred: Vec::new(),
             commits: VecDeque::new(),
             loose: BTreeSet::new(),
-            watches: Watches::default(),
-            waiting: VecDeque::new(),
-            backoffs: BTreeMap::new(),
             load_failed: false,
-            copying: BTreeMap::new(),
-            trim: Trim::default(),
-            scrub: None,
             scrubbed: false,
-            primary: true,
             reports: 0,
             epoch: 0,
         }
@@ -154,6 +171,21 @@ impl Pg {
     /// Whether operations are carried out now, not only collected.
     pub fn is_active(&self) -> bool {
         matches!(self.phase, Phase::Active)
+    }
+
+    /// Whether the copy does what it is here for: it serves, or follows who does.
+    pub fn is_settled(&self) -> bool {
+        matches!(self.phase, Phase::Active | Phase::Replica(_))
+    }
+
+    /// Whether the group that has this number comes out of this one, which is splitting or will.
+    pub fn will_split_into(&self, seed: u32) -> bool {
+        match &self.phase {
+            Phase::Splitting(split) => split.makes(seed),
+            // It is not known yet whether it must.
+            Phase::Loading(_) => descends(seed, self.id.pg.seed),
+            _ => false,
+        }
     }
 
     /// How much of its log the group has in memory.
@@ -188,11 +220,15 @@ impl Pg {
     /// Takes an operation of a client. Its answer comes as [`Effect::Reply`], perhaps at once.
     pub fn handle_op(&mut self, ctx: &mut Ctx<'_>, op: ClientOp) {
         match &self.phase {
-            Phase::Active if self.primary => self.admit(ctx, op),
-            Phase::Loading(_) | Phase::Splitting(_) => self.postpone(ctx, op),
+            Phase::Active => self.admit(ctx, op),
+            Phase::Loading(_) | Phase::Splitting(_) | Phase::Peering(_) => self.postpone(ctx, op),
             Phase::Broken => self.refuse(ctx, &op, Errno::EIO.wire()),
+            // Whoever asks any copy is told to ask the primary, at once.
+            Phase::Replica(_) if op.op.flags & (flags::BALANCE_READS | flags::LOCALIZE_READS) != 0 => {
+                self.refuse(ctx, &op, Errno::EAGAIN.wire());
+            }
             // The client learns from a map where to go.
-            Phase::Active | Phase::Removing(_) | Phase::Removed => drop_op(ctx, &op),
+            Phase::Replica(_) | Phase::Removing(_) | Phase::Removed => drop_op(ctx, &op),
         }
     }
 
@@ -213,7 +249,7 @@ impl Pg {
             return drop_op(ctx, &op);
         }
         let skips = op.peer.kind == types::EntityType::Osd && op.op.ops.iter().any(|o| o.code == messages::osd::code::COPY_READ);
-        if skips {
+        if skips && !self.must_bring(&head, false) {
             // Reads for copies pass a held lane: the holder may be the copy that waits for this read.
             let job = self.job(ctx, Work::Client(Box::new(op)), head);
             return self.attempt(ctx, job);
@@ -222,22 +258,26 @@ impl Pg {
     }
 
     pub(crate) fn enqueue(&mut self, ctx: &mut Ctx<'_>, head: ObjectId, work: Work) {
-        match self.lanes.get_mut(&head) {
+        match self.serving.lanes.get_mut(&head) {
             Some(lane) if lane.held.is_some() || !lane.queue.is_empty() => lane.queue.push_back(work),
             // An idle object has no lane; it gets one when something is held or not durable.
-            _ => self.start(ctx, head, work),
+            _ if self.members.all.is_empty() && self.missing.is_empty() => self.start(ctx, head, work),
+            _ => {
+                self.start(ctx, head.clone(), work);
+                self.pump(ctx, &head);
+            }
         }
     }
 
     /// Starts what the lane has, until it is held or empty.
     pub(crate) fn pump(&mut self, ctx: &mut Ctx<'_>, head: &ObjectId) {
-        while let Some(lane) = self.lanes.get_mut(head) {
+        while let Some(lane) = self.serving.lanes.get_mut(head) {
             if lane.held.is_some() {
                 return;
             }
             let Some(work) = lane.queue.pop_front() else {
                 if lane.last.is_none() {
-                    self.lanes.remove(head);
+                    self.serving.lanes.remove(head);
                 }
                 return;
             };
@@ -259,24 +299,41 @@ impl Pg {
         if job.modifies && self.answer_duplicate(ctx, &job) {
             return;
         }
+        let internal = !matches!(job.work, Work::Client(_) | Work::Bring(_));
+        if !matches!(job.work, Work::Bring(_)) && self.must_bring(&job.head, job.modifies || internal) {
+            return self.bring_first(ctx, job);
+        }
         self.attempt(ctx, job);
+    }
+
+    /// The object comes before the work on it; what waits for one that is unfound waits with it.
+    fn bring_first(&mut self, ctx: &mut Ctx<'_>, job: Job) {
+        if let Some(waiting) = self.serving.recovery.unfound.get_mut(&*job.head.object) {
+            return waiting.push_back(job.work);
+        }
+        self.serving.lanes.entry(job.head.clone()).or_default().queue.push_front(job.work);
+        let bring = self.job(ctx, Work::Bring(Box::default()), job.head);
+        self.attempt(ctx, bring);
     }
 
     /// Runs a job; if it misses something, has that fetched and keeps the job for then.
     pub(crate) fn attempt(&mut self, ctx: &mut Ctx<'_>, mut job: Job) {
+        if matches!(job.work, Work::Bring(_)) {
+            return self.attempt_bring(ctx, job);
+        }
         match self.execute(ctx, &job) {
             Ok(outcome) => self.conclude_job(ctx, job, outcome),
             Err(Stop::Unread(Unread::Missing(wish))) => {
                 job.fetched = true;
                 self.hold_lane(&job);
                 ctx.store.fetch(job.hold, wish);
-                self.jobs.insert(job.hold, job);
+                self.serving.jobs.insert(job.hold, job);
             }
             Err(Stop::Copy(wish)) => {
                 job.waited = true;
                 self.hold_lane(&job);
                 self.begin_copy(ctx, job.hold, *wish);
-                self.jobs.insert(job.hold, job);
+                self.serving.jobs.insert(job.hold, job);
             }
             Err(Stop::Unread(Unread::Damaged(damage))) => {
                 self.report_damage(ctx, &job.head, &damage);
@@ -286,11 +343,11 @@ impl Pg {
         }
     }
 
-    fn hold_lane(&mut self, job: &Job) {
+    pub(crate) fn hold_lane(&mut self, job: &Job) {
         if matches!(job.work, Work::Group(_)) {
             return;
         }
-        let lane = self.lanes.entry(job.head.clone()).or_default();
+        let lane = self.serving.lanes.entry(job.head.clone()).or_default();
         // A read for a copy runs beside the lane and must not take it from its holder.
         lane.held = lane.held.or(Some(job.hold));
     }
@@ -299,7 +356,7 @@ impl Pg {
     fn conclude_job(&mut self, ctx: &mut Ctx<'_>, job: Job, outcome: Outcome) {
         let fetched = job.fetched.then_some(job.hold);
         if (job.fetched || job.waited)
-            && let Some(lane) = self.lanes.get_mut(&job.head)
+            && let Some(lane) = self.serving.lanes.get_mut(&job.head)
         {
             lane.held = lane.held.filter(|hold| *hold != job.hold);
         }
@@ -330,10 +387,11 @@ impl Pg {
             now: ctx.now,
             id: self.id,
             info: &self.info,
-            watches: &self.watches,
+            watches: &self.serving.watches,
+            missing: &self.missing,
             purged: &self.history.purged,
             scrubbed: self.scrubbed || self.history.scrub.0 != Default::default(),
-            notify_id: u64::from(ctx.map.epoch) << 32 | u64::from((ctx.slot << 16).wrapping_add(self.notify_count)),
+            notify_id: u64::from(ctx.map.epoch) << 32 | u64::from((ctx.slot << 16).wrapping_add(self.serving.notify_count)),
         };
         match &job.work {
             Work::Client(op) => {
@@ -346,6 +404,7 @@ impl Pg {
             }
             Work::Expire { cookie, holder } => crate::internal::expire(&env, &job.head, *cookie, *holder),
             Work::Trim { snap } => crate::internal::trim(&env, &job.head, *snap),
+            Work::Bring(_) => Ok(Outcome::Drop),
         }
     }
 
@@ -355,7 +414,7 @@ impl Pg {
         if let Outcome::Write { change, .. } = &outcome
             && change.rehearse
         {
-            ctx.store.rehearse(job.hold, &change.objects)?;
+            ctx.store.rehearse(job.hold, &change.body.objects)?;
         }
         Ok(outcome)
     }
@@ -384,21 +443,21 @@ impl Pg {
 
     /// Keeps an operation until the group is active; if too many wait, the client is asked to hold back.
     fn postpone(&mut self, ctx: &mut Ctx<'_>, op: ClientOp) {
-        if self.backoffs.contains_key(&op.session) {
+        if self.serving.backoffs.contains_key(&op.session) {
             return;
         }
-        if self.waiting.len() < ctx.config.max_waiting {
-            self.waiting.push_back(op);
+        if self.serving.waiting.len() < ctx.config.max_waiting {
+            self.serving.waiting.push_back(op);
             return;
         }
         self.holds += 1;
         let id = numbered(ctx.slot, self.holds);
-        self.backoffs.insert(op.session, id);
+        self.serving.backoffs.insert(op.session, id);
         let message = self.backoff(ctx, messages::osd::code::backoff_op::BLOCK, id);
         ctx.out.push(Effect::Send { session: op.session, message });
     }
 
-    fn backoff(&self, ctx: &Ctx<'_>, op: u8, id: u64) -> Message {
+    pub(crate) fn backoff(&self, ctx: &Ctx<'_>, op: u8, id: u64) -> Message {
         let pg_num = ctx.map.pools.get(&self.id.pg.pool).map_or(1, |pool| pool.pg_num);
         let (begin, end) = ops::list::bounds(self.id.pg.pool, self.id.pg.seed, pg_num);
         messages::osd::Backoff { pg: self.id, epoch: ctx.map.epoch, op, id, begin, end }.encode()
@@ -408,16 +467,22 @@ impl Pg {
     pub(crate) fn activate(&mut self, ctx: &mut Ctx<'_>) {
         self.phase = Phase::Active;
         self.history.last_change = ctx.now.wall;
+        self.fence(ctx);
+        self.plan_trim(ctx);
+        if self.history.estimated {
+            self.start_scrub(ctx, false);
+        }
         self.end_waiting(ctx);
+        self.plan_recovery(ctx);
     }
 
     /// What waited for the group to be read goes in, and sessions that were told to hold back may go on.
     pub(crate) fn end_waiting(&mut self, ctx: &mut Ctx<'_>) {
-        for (session, id) in std::mem::take(&mut self.backoffs) {
+        for (session, id) in std::mem::take(&mut self.serving.backoffs) {
             let message = self.backoff(ctx, messages::osd::code::backoff_op::UNBLOCK, id);
             ctx.out.push(Effect::Send { session, message });
         }
-        for op in std::mem::take(&mut self.waiting) {
+        for op in std::mem::take(&mut self.serving.waiting) {
             self.handle_op(ctx, op);
         }
     }
@@ -427,7 +492,7 @@ impl Pg {
         match event {
             Event::Committed(ticket) => self.committed(ctx, ticket),
             Event::Fetched(hold) => {
-                if let Some(job) = self.jobs.remove(&hold) {
+                if let Some(job) = self.serving.jobs.remove(&hold) {
                     let head = job.head.clone();
                     self.attempt(ctx, job);
                     self.pump(ctx, &head);
@@ -442,9 +507,15 @@ impl Pg {
     fn background_fetched(&mut self, ctx: &mut Ctx<'_>, hold: Hold) {
         if matches!(&self.phase, Phase::Loading(loading) if loading.hold == hold) {
             self.step_load(ctx);
-        } else if self.trim.hold == Some(hold) {
+        } else if matches!(self.phase, Phase::Peering(_)) {
+            self.step_peering(ctx);
+        } else if matches!(self.phase, Phase::Replica(_)) {
+            self.replica_fetched(ctx, hold);
+        } else if self.backfill_fetched(ctx, hold) {
+            self.plan_recovery(ctx);
+        } else if self.serving.trim.hold == Some(hold) {
             self.step_trim(ctx);
-        } else if self.scrub.as_ref().is_some_and(|s| s.hold == hold) {
+        } else if self.serving.scrub.as_ref().is_some_and(|s| s.hold == hold) {
             self.step_scrub(ctx);
         }
     }
@@ -454,41 +525,48 @@ impl Pg {
         match self.phase {
             Phase::Splitting(_) => self.step_split(ctx),
             Phase::Removing(_) => self.step_removal(ctx),
+            Phase::Peering(_) => self.step_peering(ctx),
+            Phase::Replica(_) => self.step_replica(ctx),
             _ => {}
         }
     }
 
     /// The session is gone: nothing of it is begun any more, its watches wait for it to come back.
     pub fn session_closed(&mut self, ctx: &mut Ctx<'_>, session: SessionId) {
-        self.waiting.retain(|op| op.session != session);
-        self.backoffs.remove(&session);
-        for lane in self.lanes.values_mut() {
+        self.serving.waiting.retain(|op| op.session != session);
+        self.serving.backoffs.remove(&session);
+        for lane in self.serving.lanes.values_mut() {
             lane.queue.retain(|work| !matches!(work, Work::Client(op) if op.session == session));
         }
-        self.watches.session_closed(ctx.now.mono, session);
+        self.serving.watches.session_closed(ctx.now.mono, session);
     }
 
     /// Meets deadlines and takes a step of background work. Call it at the latest at [`Pg::deadline`].
     pub fn turn(&mut self, ctx: &mut Ctx<'_>) {
         if self.is_active() {
             self.turn_watches(ctx);
-            if self.trim.due(ctx.now.mono) {
+            if self.serving.trim.due(ctx.now.mono) {
                 self.step_trim(ctx);
             }
-            if self.scrub.as_ref().is_some_and(|s| s.due(ctx.now.mono)) {
+            if self.serving.scrub.as_ref().is_some_and(|s| s.due(ctx.now.mono)) {
                 self.step_scrub(ctx);
             }
+            self.step_recovery(ctx);
         }
-        self.step_phase(ctx);
+        match self.phase {
+            Phase::Peering(_) => self.turn_peering(ctx),
+            Phase::Replica(_) => self.turn_replica(ctx),
+            _ => self.step_phase(ctx),
+        }
     }
 
     fn turn_watches(&mut self, ctx: &mut Ctx<'_>) {
-        for (head, cookie, holder) in self.watches.expired(ctx.now.mono) {
+        for (head, cookie, holder) in self.serving.watches.expired(ctx.now.mono) {
             let head = self.object(head);
             self.enqueue(ctx, head, Work::Expire { cookie, holder });
         }
         let mut sends = Vec::new();
-        self.watches.time_out(ctx.now.mono, &mut sends);
+        self.serving.watches.time_out(ctx.now.mono, &mut sends);
         send_all(ctx, sends);
     }
 
@@ -496,9 +574,12 @@ impl Pg {
     pub fn deadline(&self) -> Mono {
         match &self.phase {
             Phase::Active => {
-                let scrub = self.scrub.as_ref().map_or(Mono::NEVER, |s| s.deadline());
-                self.watches.deadline().min(self.trim.deadline()).min(scrub)
+                let scrub = self.serving.scrub.as_ref().map_or(Mono::NEVER, |s| s.deadline());
+                let background = self.serving.trim.deadline().min(scrub).min(self.serving.recovery.deadline());
+                self.serving.watches.deadline().min(background)
             }
+            Phase::Peering(peering) => peering.deadline(),
+            Phase::Replica(replica) => replica.deadline(),
             Phase::Removing(removal) => removal.deadline(),
             _ => Mono::NEVER,
         }
@@ -510,13 +591,13 @@ impl Pg {
         let mut add = |op: &ClientOp, state| {
             found.push(OpInFlight { description: describe(op), received: op.received, state });
         };
-        self.waiting.iter().for_each(|op| add(op, "waiting for active"));
-        for job in self.jobs.values() {
+        self.serving.waiting.iter().for_each(|op| add(op, "waiting for active"));
+        for job in self.serving.jobs.values() {
             if let Work::Client(op) | Work::Group(op) = &job.work {
                 add(op, "waiting for data");
             }
         }
-        for work in self.lanes.values().flat_map(|lane| &lane.queue) {
+        for work in self.serving.lanes.values().flat_map(|lane| &lane.queue) {
             if let Work::Client(op) | Work::Group(op) = work {
                 add(op, "waiting for the object");
             }
@@ -533,14 +614,25 @@ impl Pg {
 
     /// Arrival of the oldest operation that is not answered yet: tells slow operations apart cheaply.
     pub fn oldest_op(&self) -> Option<Mono> {
-        let jobs = self.jobs.values().filter_map(|job| match &job.work {
+        let jobs = self.serving.jobs.values().filter_map(|job| match &job.work {
             Work::Client(op) | Work::Group(op) => Some(op.received),
             _ => None,
         });
-        let waiting = self.waiting.front().map(|op| op.received);
+        let waiting = self.serving.waiting.front().map(|op| op.received);
         let commits = self.commits.iter().flat_map(|c| &c.releases).filter_map(|r| r.op.as_ref().map(|op| op.received));
         jobs.chain(waiting).chain(commits).min()
     }
+}
+
+/// Whether group `seed` can come out of group `from` by splitting.
+fn descends(mut seed: u32, from: u32) -> bool {
+    while seed > from {
+        seed &= !(1 << seed.ilog2());
+        if seed == from {
+            return true;
+        }
+    }
+    false
 }
 
 pub(crate) fn send_all(ctx: &mut Ctx<'_>, sends: crate::watch::Sends) {
@@ -589,6 +681,6 @@ fn check(ctx: &Ctx<'_>, op: &ClientOp) -> Result<crate::api::Needs, Errno> {
 }
 
 /// An operation gets no answer: its client sends it again when a map tells it to.
-fn drop_op(ctx: &mut Ctx<'_>, op: &ClientOp) {
+pub(crate) fn drop_op(ctx: &mut Ctx<'_>, op: &ClientOp) {
     ctx.out.push(Effect::Dropped { session: op.session, tid: op.tid });
 }

@@ -31,17 +31,17 @@ impl Pg {
         if matches!(self.phase, Phase::Removing(_) | Phase::Removed) {
             return;
         }
-        for job in std::mem::take(&mut self.jobs).into_values() {
+        for job in std::mem::take(&mut self.serving.jobs).into_values() {
             ctx.store.release(job.hold);
         }
-        self.lanes.clear();
-        self.waiting.clear();
-        self.copying.clear();
+        self.serving.lanes.clear();
+        self.serving.waiting.clear();
+        self.serving.copying.clear();
         self.stop_scrub(ctx);
-        if let Some(hold) = std::mem::take(&mut self.trim).hold {
+        if let Some(hold) = std::mem::take(&mut self.serving.trim).hold {
             ctx.store.release(hold);
         }
-        self.watches = Default::default();
+        self.serving.watches = Default::default();
         let hold = self.next_hold(ctx);
         let readable = !matches!(self.phase, Phase::Broken | Phase::Loading(_));
         self.phase = Phase::Removing(Box::new(Removal { hold, waiting: false, next: ctx.now.mono, last: false }));

@@ -2,18 +2,20 @@
 //! misses. The operations themselves are in `ops`.
 
 use crate::api::{ClientOp, Config};
+use crate::body::{Body, IndexChange};
+use crate::entry::{Done, Kind, LogEntry};
 use crate::info::{CLEAN, CloneInfo, ObjectInfo, WHITEOUT, WatchInfo};
-use crate::meta::{Info, Kind, LogEntry};
+use crate::meta::Info;
+use crate::ops;
 use crate::stats::Stats;
 use crate::watch::Watches;
-use crate::{meta, ops};
 use bytes::Bytes;
 use maps::{OsdMap, Pool, pool_flags};
 use messages::osd::{OpResult, flags, op_flags};
 use node::Now;
-use objectstore::{Damage, Hold, MetaChange, ObjectChange, ObjectChanges, Unread, View};
+use objectstore::{Damage, Hold, ObjectChange, ObjectChanges, Unread, View};
 use std::collections::BTreeMap;
-use types::{EVersion, Errno, Intervals, Locator, ObjectId, ReqId, SnapId, SpgId};
+use types::{EVersion, Errno, HObject, Intervals, Locator, ObjectId, ReqId, SnapId, SpgId};
 
 /// What an execution looks at besides its operation.
 pub(crate) struct Env<'a> {
@@ -26,6 +28,8 @@ pub(crate) struct Env<'a> {
     pub(crate) id: SpgId,
     pub(crate) info: &'a Info,
     pub(crate) watches: &'a Watches,
+    /// Objects that exist and that this copy lacks.
+    pub(crate) missing: &'a BTreeMap<HObject, EVersion>,
     /// Snapshots that were removed and trimmed.
     pub(crate) purged: &'a Intervals,
     /// Number that the first notify of this vector gets.
@@ -144,15 +148,16 @@ pub(crate) enum Side {
 /// A logged change, ready for submission.
 #[derive(Default)]
 pub(crate) struct Change {
-    /// What happens to objects.
-    pub(crate) objects: Vec<ObjectChanges>,
-    /// What happens to the group's index of snapshots and of watched objects.
-    pub(crate) meta: Vec<MetaChange>,
-    /// Log entries; the last is the operation's own.
-    pub(crate) entries: Vec<LogEntry>,
-    pub(crate) delta: Stats,
+    /// What happens, for all copies.
+    pub(crate) body: Body,
     /// The object was there before: what is written beside what it held must be whole.
     pub(crate) rehearse: bool,
+}
+
+impl From<Body> for Box<Change> {
+    fn from(body: Body) -> Self {
+        Box::new(Change { body, rehearse: false })
+    }
 }
 
 /// What an execution came to.
@@ -185,7 +190,7 @@ pub(crate) struct Run<'a> {
     /// What happens to other objects before that and after it.
     pub(crate) ahead: Vec<ObjectChanges>,
     pub(crate) behind: Vec<ObjectChanges>,
-    pub(crate) meta: Vec<MetaChange>,
+    pub(crate) index: Vec<IndexChange>,
     /// Bytes that are no longer what they were.
     pub(crate) modified: Intervals,
     pub(crate) delta: Stats,
@@ -256,7 +261,7 @@ fn find(env: &Env<'_>, head: &ObjectId, op: &ClientOp) -> Exec<Option<Object>> {
 
 /// A log entry that only remembers a request.
 fn remembered(env: &Env<'_>, object: &ObjectId, reqid: ReqId, result: i32) -> LogEntry {
-    let done = meta::Done { version: env.next_version(), user_version: env.info.user_version, reqid, result, returns: None };
+    let done = Done { version: env.next_version(), user_version: env.info.user_version, reqid, result, returns: None };
     let (prior, mtime) = (EVersion::default(), types::UTime::ZERO);
     LogEntry { kind: Kind::Error, object: object.object.clone(), prior, mtime, snaps: Vec::new(), done }
 }
@@ -275,7 +280,7 @@ impl<'a> Run<'a> {
             changes: Vec::new(),
             ahead: Vec::new(),
             behind: Vec::new(),
-            meta: Vec::new(),
+            index: Vec::new(),
             modified: Intervals::default(),
             delta: Stats::default(),
             user_modify: false,
@@ -381,7 +386,7 @@ impl<'a> Run<'a> {
         if keep {
             entry.done.returns = self.returns();
         }
-        let change = Box::new(Change { entries: vec![entry], ..Change::default() });
+        let change = Body { entries: vec![entry], ..Body::default() }.into();
         let missing = result == Errno::ENOENT.wire();
         let user_version = if missing { self.env.info.user_version } else { self.before.info.user_version };
         let sides = if result < 0 { Vec::new() } else { self.sides };
@@ -401,7 +406,7 @@ impl<'a> Run<'a> {
         }
         let reqid = self.reqid;
         let mtime = self.op.op.mtime;
-        let done = meta::Done { version, user_version, reqid, result, returns: self.returns() };
+        let done = Done { version, user_version, reqid, result, returns: self.returns() };
         let kind = if self.after.exists { Kind::Modify } else { Kind::Delete };
         let (object, prior) = (self.before.at.object.clone(), self.before.info.version);
         entries.push(LogEntry { kind, object, prior, mtime, snaps: Vec::new(), done });
@@ -424,7 +429,8 @@ impl<'a> Run<'a> {
         let mut objects = self.ahead;
         objects.push(ObjectChanges { object: self.after.at, changes: self.changes });
         objects.extend(self.behind);
-        let change = Box::new(Change { objects, meta: self.meta, entries, delta: self.delta, rehearse: self.before.exists });
+        let body = Body { objects, index: self.index, entries, delta: self.delta, ..Body::default() };
+        let change = Box::new(Change { body, rehearse: self.before.exists });
         Outcome::Write { result, results, user_version, sides: self.sides, change }
     }
 
@@ -457,7 +463,7 @@ impl<'a> Run<'a> {
         let head = self.before.at.clone();
         let at = head.at(SnapId(self.snap_seq));
         let record = ObjectInfo { version, watchers: Vec::new(), snaps: Default::default(), ..self.before.info.clone() };
-        self.meta.extend(snaps.iter().map(|s| MetaChange::Set(meta::snap_key(*s, &head), Bytes::new())));
+        self.index.extend(snaps.iter().map(|s| IndexChange::Snap(*s, HObject::clone(&head.object))));
         let changes = vec![ObjectChange::CloneOf(head), ObjectChange::SetInfo(record.encode())];
         self.ahead.push(ObjectChanges { object: at.clone(), changes });
         self.delta.objects += 1;
@@ -466,7 +472,7 @@ impl<'a> Run<'a> {
         let size = self.before.size;
         let clone = CloneInfo { id: self.snap_seq, snaps: snaps.clone(), size, overlap: Intervals::of(0..size) };
         self.after.info.snaps.clones.push(clone);
-        let done = meta::Done { version, user_version: self.before.info.user_version, ..meta::Done::default() };
+        let done = Done { version, user_version: self.before.info.user_version, ..Done::default() };
         let (prior, mtime) = (self.before.info.version, self.before.info.mtime);
         LogEntry { kind: Kind::Clone, object: at.object, prior, mtime, snaps, done }
     }
@@ -481,9 +487,10 @@ impl<'a> Run<'a> {
     fn index_watch(&mut self) {
         let had = self.before.exists && !self.before.info.watchers.is_empty();
         let has = self.after.exists && !self.after.info.watchers.is_empty();
+        let head = || HObject::clone(&self.after.at.object);
         match (had, has) {
-            (false, true) => self.meta.push(MetaChange::Set(meta::watched_key(&self.after.at), Bytes::new())),
-            (true, false) => self.meta.push(MetaChange::Remove(meta::watched_key(&self.after.at))),
+            (false, true) => self.index.push(IndexChange::Watched(head())),
+            (true, false) => self.index.push(IndexChange::Unwatched(head())),
             _ => {}
         }
     }

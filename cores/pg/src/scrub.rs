@@ -64,13 +64,13 @@ impl Scrub {
 impl Pg {
     /// Begins a scrub, if none is under way. A deep one reads all data.
     pub fn start_scrub(&mut self, ctx: &mut Ctx<'_>, deep: bool) {
-        if self.scrub.is_some() || !self.is_active() {
+        if self.serving.scrub.is_some() || !self.is_active() {
             return;
         }
         let hold = self.next_hold(ctx);
         let (from, _) = self.bounds(ctx);
         let counted_to = HObject::min();
-        self.scrub = Some(Box::new(Scrub {
+        self.serving.scrub = Some(Box::new(Scrub {
             deep,
             hold,
             waiting: false,
@@ -88,7 +88,7 @@ impl Pg {
 
     /// Gives a scrub under way up.
     pub(crate) fn stop_scrub(&mut self, ctx: &mut Ctx<'_>) {
-        if let Some(scrub) = self.scrub.take() {
+        if let Some(scrub) = self.serving.scrub.take() {
             ctx.store.release(scrub.hold);
         }
     }
@@ -100,7 +100,7 @@ impl Pg {
 
     /// Looks at some objects, until something must be fetched.
     pub(crate) fn step_scrub(&mut self, ctx: &mut Ctx<'_>) {
-        let Some(mut scrub) = self.scrub.take() else { return };
+        let Some(mut scrub) = self.serving.scrub.take() else { return };
         scrub.waiting = false;
         for _ in 0..ctx.config.step_objects {
             match self.scrub_part(ctx, &mut scrub) {
@@ -112,14 +112,14 @@ impl Pg {
                 Err(Unread::Missing(wish)) => {
                     scrub.waiting = true;
                     ctx.store.fetch(scrub.hold, wish);
-                    self.scrub = Some(scrub);
+                    self.serving.scrub = Some(scrub);
                     return;
                 }
                 Err(Unread::Damaged(damage)) => self.scrub_damage(ctx, &mut scrub, &damage),
             }
         }
         scrub.next = ctx.now.mono.plus(ctx.config.step_pause);
-        self.scrub = Some(scrub);
+        self.serving.scrub = Some(scrub);
     }
 
     fn scrub_damage(&mut self, ctx: &mut Ctx<'_>, scrub: &mut Scrub, damage: &Damage) {

@@ -60,15 +60,15 @@ impl Pg {
     /// A lane is there because a job holds it or its object is not durable; the group finds both again.
     fn check_lanes(&self) -> Result<(), String> {
         let newest: BTreeMap<_, _> = self.commits.iter().filter_map(|c| Some((c.head.as_ref()?, c.ticket))).collect();
-        for (head, lane) in &self.lanes {
-            let held = lane.held.is_none_or(|hold| self.jobs.get(&hold).is_some_and(|job| job.head == *head));
+        for (head, lane) in &self.serving.lanes {
+            let held = lane.held.is_none_or(|hold| self.serving.jobs.get(&hold).is_some_and(|job| job.head == *head));
             holds!(held, "the lane of {head} is held by {:?}, which is no job of it", lane.held);
             holds!(lane.held.is_some() || lane.queue.is_empty(), "work waits for {head}, and nobody will begin it");
             holds!(lane.held.is_some() || lane.last.is_some(), "the lane of {head} is empty");
             let last = newest.get(head).copied();
             holds!(lane.last == last, "the newest commit of {head} is {last:?}, its lane says {:?}", lane.last);
         }
-        match newest.keys().find(|head| !self.lanes.contains_key(**head)) {
+        match newest.keys().find(|head| !self.serving.lanes.contains_key(**head)) {
             Some(head) => Err(format!("{head} is not durable and has no lane")),
             None => Ok(()),
         }
@@ -76,10 +76,10 @@ impl Pg {
 
     /// A job that was begun waits under its own hold, and its object's lane knows that somebody is at work.
     fn check_jobs(&self) -> Result<(), String> {
-        for (hold, job) in &self.jobs {
+        for (hold, job) in &self.serving.jobs {
             holds!(*hold == job.hold, "job {:?} is filed under {hold:?}", job.hold);
             holds!(crate::api::number_of(hold.0) <= self.holds, "{hold:?} was never given out");
-            let lane = needs_no_lane(&job.work) || self.lanes.get(&job.head).is_some_and(|lane| lane.held.is_some());
+            let lane = needs_no_lane(&job.work) || self.serving.lanes.get(&job.head).is_some_and(|lane| lane.held.is_some());
             holds!(lane, "{hold:?} works on {}, whose lane is free", job.head);
             holds!(job.fetched || job.waited, "{hold:?} waits for nothing");
         }
@@ -103,8 +103,12 @@ impl Pg {
         if !self.is_active() {
             return Ok(());
         }
-        holds!(self.waiting.is_empty(), "{} operations wait for an active group to become active", self.waiting.len());
-        holds!(self.backoffs.is_empty(), "{} sessions hold back from an active group", self.backoffs.len());
+        holds!(
+            self.serving.waiting.is_empty(),
+            "{} operations wait for an active group to become active",
+            self.serving.waiting.len()
+        );
+        holds!(self.serving.backoffs.is_empty(), "{} sessions hold back from an active group", self.serving.backoffs.len());
         Ok(())
     }
 
@@ -113,16 +117,17 @@ impl Pg {
         if !matches!(self.phase, Phase::Active) {
             return Ok(());
         }
-        let queued = self.lanes.values().flat_map(|lane| &lane.queue).filter(|work| matches!(work, Work::Trim { .. })).count();
-        let begun = self.jobs.values().filter(|job| matches!(job.work, Work::Trim { .. })).count();
-        let outstanding = self.trim.outstanding;
+        let queued =
+            self.serving.lanes.values().flat_map(|lane| &lane.queue).filter(|work| matches!(work, Work::Trim { .. })).count();
+        let begun = self.serving.jobs.values().filter(|job| matches!(job.work, Work::Trim { .. })).count();
+        let outstanding = self.serving.trim.outstanding;
         holds!(queued + begun == outstanding, "{outstanding} objects are to be trimmed, {queued} wait and {begun} are begun");
         Ok(())
     }
 
     /// A mistake to be found: the lane of some object forgets who works on it. False if nobody does.
     pub fn forget_holder(&mut self) -> bool {
-        let held = self.lanes.values_mut().find(|lane| lane.held.is_some());
+        let held = self.serving.lanes.values_mut().find(|lane| lane.held.is_some());
         held.is_some_and(|lane| lane.held.take().is_some())
     }
 }

@@ -8,17 +8,20 @@
 //! sibling that is loaded sees in its parent's history that the split was not finished, and ends as if it were removed.
 
 use crate::api::{Ctx, Effect};
+use crate::entry::LogEntry;
+use crate::history::History;
 use crate::load::scan;
-use crate::meta::{self, LogEntry};
-use crate::pg::{Pg, Phase, Work};
+use crate::meta;
+use crate::pg::{Pg, Phase};
 use bytes::Bytes;
+use maps::OsdMap;
 use node::Level;
 use objectstore::{Hold, MetaChange, ObjectChanges, Refused, Transaction, Unread};
 use std::collections::BTreeMap;
 use types::{HObject, PgId, SpgId};
 
 /// Prefixes of the keys that are divided, in the order of work.
-const DIVIDED: [u8; 4] = [meta::LOG, meta::DUPS, meta::SNAPS, meta::WATCHED];
+const DIVIDED: [u8; 5] = [meta::LOG, meta::DUPS, meta::SNAPS, meta::WATCHED, meta::MISSING];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
@@ -36,7 +39,8 @@ enum Step {
 
 /// A split under way.
 pub(crate) struct Splitting {
-    children: Vec<SpgId>,
+    /// The new siblings, and what is known of their lives.
+    children: Vec<(SpgId, History)>,
     pg_num: u32,
     step: Step,
     hold: Hold,
@@ -45,7 +49,28 @@ pub(crate) struct Splitting {
     after: Bytes,
 }
 
+impl Splitting {
+    /// Whether this group comes out of it.
+    pub(crate) fn makes(&self, seed: u32) -> bool {
+        self.children.iter().any(|(id, _)| id.pg.seed == seed)
+    }
+
+    /// Another map came meanwhile: each sibling has intervals of its own from the split on.
+    pub(crate) fn note(&mut self, map: &OsdMap) {
+        for (id, history) in &mut self.children {
+            history.note(map, id.pg);
+        }
+    }
+}
+
 impl Pg {
+    /// What a sibling is to know: what this group knows, and its own members from now on.
+    fn child_history(&self, ctx: &Ctx<'_>, id: SpgId) -> History {
+        let own = History::begin(ctx.map, id.pg);
+        let (since, interval, up_thru, pg_num) = (own.since, own.interval, own.up_thru, own.pg_num);
+        History { since, interval, up_thru, pg_num, estimated: true, parent: Some(self.id.pg.seed), ..self.history.clone() }
+    }
+
     /// Begins to split into `pg_num` groups in the pool, unless that changes nothing for this group.
     pub(crate) fn begin_split(&mut self, ctx: &mut Ctx<'_>, pg_num: u32) {
         let old = self.history.pg_num;
@@ -56,44 +81,15 @@ impl Pg {
         if children.is_empty() {
             self.history.pg_num = pg_num;
             self.save(ctx);
-            return self.new_map(ctx);
+            return self.take_role(ctx);
         }
-        self.stop_scrub(ctx);
-        self.postpone_copies(ctx);
+        self.stop_serving(ctx);
+        let children = children.into_iter().map(|id| (id, self.child_history(ctx, id))).collect();
         let hold = self.next_hold(ctx);
         let step = Step::Drain;
         let (prefix, after) = (0, Bytes::new());
         self.phase = Phase::Splitting(Box::new(Splitting { children, pg_num, step, hold, prefix, after }));
         self.step_split(ctx);
-    }
-
-    /// Operations that wait for a copy begin anew after the split: their source may be an object that a sibling serves
-    /// only then. What waits behind them goes along, in its order.
-    fn postpone_copies(&mut self, ctx: &mut Ctx<'_>) {
-        for copying in std::mem::take(&mut self.copying).into_values() {
-            if let Some(staged) = copying.staged {
-                self.submit_or_stop(ctx, vec![crate::fetch::removal(staged)], Vec::new());
-            }
-            let Some(job) = self.jobs.remove(&copying.hold) else { continue };
-            if job.fetched {
-                ctx.store.release(job.hold);
-            }
-            let lane = self.lanes.get_mut(&job.head);
-            let behind = lane.map(|lane| {
-                lane.held = None;
-                std::mem::take(&mut lane.queue)
-            });
-            for work in std::iter::once(job.work).chain(behind.into_iter().flatten()) {
-                match work {
-                    Work::Client(op) | Work::Group(op) => self.waiting.push_back(*op),
-                    Work::Expire { cookie, holder } => self.watches.revive(ctx.now.mono, &job.head, cookie, holder),
-                    Work::Trim { .. } => self.trimmed(ctx),
-                }
-            }
-            if self.lanes.get(&job.head).is_some_and(|lane| lane.last.is_none()) {
-                self.lanes.remove(&job.head);
-            }
-        }
     }
 
     /// Goes on, as far as nothing has to be waited for.
@@ -102,7 +98,11 @@ impl Pg {
             let durable = self.commits.is_empty() && self.loose.is_empty();
             match split.step {
                 Step::Drain => {
-                    if !durable || !self.jobs.is_empty() || !self.lanes.is_empty() || self.trim.hold.is_some() {
+                    if !durable
+                        || !self.serving.jobs.is_empty()
+                        || !self.serving.lanes.is_empty()
+                        || self.serving.trim.hold.is_some()
+                    {
                         return;
                     }
                     split.step = Step::Give;
@@ -155,7 +155,8 @@ impl Pg {
             Some((key, _)) => split.after = key.clone(),
             None => (split.prefix, split.after) = (split.prefix + 1, Bytes::new()),
         }
-        let (children, pg_num) = (split.children.clone(), split.pg_num);
+        let children: Vec<SpgId> = split.children.iter().map(|(id, _)| *id).collect();
+        let pg_num = split.pg_num;
         let mut shares: BTreeMap<SpgId, Vec<MetaChange>> = BTreeMap::new();
         let mut dropped = Vec::new();
         for (key, value) in page.entries {
@@ -179,6 +180,7 @@ impl Pg {
             Some(&meta::LOG) => LogEntry::decode(value, pool).ok().map(|e| HObject::clone(&e.object)),
             Some(&meta::SNAPS) => meta::parse_snap_key(key, pool).ok().map(|(_, object)| object),
             Some(&meta::WATCHED) => meta::parse_watched_key(key, pool).ok(),
+            Some(&meta::MISSING) => meta::parse_missing_key(key, pool).ok(),
             _ => return children.to_vec(),
         };
         let Some(object) = object else { return Vec::new() };
@@ -223,14 +225,10 @@ impl Pg {
         let Phase::Splitting(split) = &self.phase else { return false };
         let (children, pg_num, step) = (split.children.clone(), split.pg_num, split.step);
         let share = self.info.stats.divided(children.len() as i64 + 1);
-        let mut history = self.history.clone();
-        history.pg_num = pg_num;
-        history.estimated = true;
         if step == Step::Give {
-            history.parent = Some(self.id.pg.seed);
             let mut info = self.info.clone();
             info.stats = share;
-            for child in children {
+            for (child, history) in children {
                 let records = vec![
                     MetaChange::Set(Bytes::from_static(meta::HISTORY), history.encode()),
                     MetaChange::Set(Bytes::from_static(meta::INFO), info.encode()),
@@ -241,7 +239,7 @@ impl Pg {
             }
         } else {
             children.iter().for_each(|_| self.info.stats.subtract(&share));
-            self.history = history;
+            (self.history.pg_num, self.history.estimated) = (pg_num, true);
             let records = self.own_records();
             if !self.submit_or_stop(ctx, Vec::new(), records) {
                 return false;
@@ -254,12 +252,21 @@ impl Pg {
     }
 
     fn end_split(&mut self, ctx: &mut Ctx<'_>) {
-        let Phase::Splitting(split) = std::mem::replace(&mut self.phase, Phase::Active) else { return };
+        let Phase::Splitting(split) = std::mem::replace(&mut self.phase, Phase::Replica(Box::default())) else { return };
         let (pg_num, seed) = (split.pg_num, self.id.pg.seed);
-        let gone = |object: &HObject| types::hash::stable_mod(object.hash, pg_num, pg_num.next_power_of_two() - 1) != seed;
-        self.watches.hand_over(gone);
-        ctx.out.push(Effect::Split { children: split.children });
-        self.activate(ctx);
-        self.new_map(ctx);
+        // Maps that came meanwhile.
+        for (child, history) in &split.children {
+            let record = MetaChange::Set(Bytes::from_static(meta::HISTORY), history.encode());
+            if history.since > self.history.since && !self.give(ctx, *child, vec![record]) {
+                return;
+            }
+        }
+        let stays = |object: &HObject| types::hash::stable_mod(object.hash, pg_num, pg_num.next_power_of_two() - 1) == seed;
+        self.missing.retain(|object, _| stays(object));
+        ctx.out.push(Effect::Split { children: split.children.into_iter().map(|(id, _)| id).collect() });
+        if self.history.interval.pg_num > self.history.pg_num {
+            return self.begin_split(ctx, self.history.interval.pg_num);
+        }
+        self.take_role(ctx);
     }
 }

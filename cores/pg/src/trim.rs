@@ -38,28 +38,28 @@ impl Pg {
     pub(crate) fn plan_trim(&mut self, ctx: &mut Ctx<'_>) {
         let removed = ctx.map.removed_snaps_queue.get(&self.id.pg.pool);
         let wanted = removed.cloned().unwrap_or_default();
-        self.trim.done = self.history.purged.intersection(&wanted);
-        self.trim.queue = wanted;
-        self.trim.queue.subtract(&self.history.purged);
-        if self.trim.queue.is_empty() {
-            self.trim.next = None;
-        } else if self.trim.hold.is_none() && self.trim.outstanding == 0 {
-            self.trim.next = Some(ctx.now.mono);
+        self.serving.trim.done = self.history.purged.intersection(&wanted);
+        self.serving.trim.queue = wanted;
+        self.serving.trim.queue.subtract(&self.history.purged);
+        if self.serving.trim.queue.is_empty() {
+            self.serving.trim.next = None;
+        } else if self.serving.trim.hold.is_none() && self.serving.trim.outstanding == 0 {
+            self.serving.trim.next = Some(ctx.now.mono);
         }
     }
 
     /// Finds the next objects of the snapshot in work and hands them to their lanes.
     pub(crate) fn step_trim(&mut self, ctx: &mut Ctx<'_>) {
-        self.trim.next = None;
-        if self.trim.outstanding > 0 {
+        self.serving.trim.next = None;
+        if self.serving.trim.outstanding > 0 {
             return;
         }
-        let Some(snap) = self.trim.queue.first() else { return };
+        let Some(snap) = self.serving.trim.queue.first() else { return };
         if ctx.map.flags & maps::flags::NOSNAPTRIM != 0 || ctx.store.congested() {
-            self.trim.next = Some(ctx.now.mono.plus(ctx.config.step_pause * 100));
+            self.serving.trim.next = Some(ctx.now.mono.plus(ctx.config.step_pause * 100));
             return;
         }
-        let hold = match self.trim.hold.take() {
+        let hold = match self.serving.trim.hold.take() {
             Some(hold) => hold,
             None => self.next_hold(ctx),
         };
@@ -74,31 +74,31 @@ impl Pg {
                 self.trim_objects(ctx, snap, objects);
             }
             Err(Unread::Missing(wish)) => {
-                self.trim.hold = Some(hold);
+                self.serving.trim.hold = Some(hold);
                 ctx.store.fetch(hold, wish);
             }
             Err(Unread::Damaged(damage)) => {
                 ctx.store.release(hold);
                 let text = format!("snapshot {snap:x} is not trimmed: {} at offset {} is damaged", damage.what, damage.offset);
                 self.log_line(ctx, Level::Error, text);
-                self.trim.queue.remove(snap, 1);
-                self.trim.next = Some(ctx.now.mono);
+                self.serving.trim.queue.remove(snap, 1);
+                self.serving.trim.next = Some(ctx.now.mono);
             }
         }
     }
 
     fn trim_objects(&mut self, ctx: &mut Ctx<'_>, snap: u64, objects: Vec<(u64, types::HObject)>) {
         if objects.is_empty() {
-            self.trim.queue.remove(snap, 1);
+            self.serving.trim.queue.remove(snap, 1);
             self.history.purged.insert(snap, 1);
-            self.trim.done.insert(snap, 1);
+            self.serving.trim.done.insert(snap, 1);
             self.save(ctx);
-            if !self.trim.queue.is_empty() {
-                self.trim.next = Some(ctx.now.mono);
+            if !self.serving.trim.queue.is_empty() {
+                self.serving.trim.next = Some(ctx.now.mono);
             }
             return;
         }
-        self.trim.outstanding = objects.len();
+        self.serving.trim.outstanding = objects.len();
         for (_, head) in objects {
             let head = self.object(head);
             self.enqueue(ctx, head, Work::Trim { snap });
@@ -107,9 +107,9 @@ impl Pg {
 
     /// One object of the step is done.
     pub(crate) fn trimmed(&mut self, ctx: &Ctx<'_>) {
-        self.trim.outstanding = self.trim.outstanding.saturating_sub(1);
-        if self.trim.outstanding == 0 {
-            self.trim.next = Some(ctx.now.mono.plus(ctx.config.step_pause));
+        self.serving.trim.outstanding = self.serving.trim.outstanding.saturating_sub(1);
+        if self.serving.trim.outstanding == 0 {
+            self.serving.trim.next = Some(ctx.now.mono.plus(ctx.config.step_pause));
         }
     }
 }

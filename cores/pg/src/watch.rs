@@ -145,15 +145,6 @@ impl Watches {
         keys
     }
 
-    /// The removal of a watch that expired was put off: it expires again.
-    pub(crate) fn revive(&mut self, now: Mono, head: &HObject, cookie: u64, holder: Holder) {
-        let key = (head.clone(), cookie, holder);
-        if let Some(watch) = self.all.get_mut(&key) {
-            watch.dying = false;
-            self.set_deadline(&key, now);
-        }
-    }
-
     /// Watches whose holder `fenced` names; they are marked as over.
     pub(crate) fn fence(&mut self, fenced: impl Fn(&WatchInfo) -> bool) -> Vec<Key> {
         let mut keys = Vec::new();
@@ -255,13 +246,6 @@ impl Watches {
     pub(crate) fn deadline(&self) -> Mono {
         let watch = self.deadlines.first().map_or(Mono::NEVER, |(deadline, _)| *deadline);
         self.notifies.values().map(|n| n.deadline).min().unwrap_or(Mono::NEVER).min(watch)
-    }
-
-    /// Forgets the watches of objects that `gone` names, without a word: another group has them now.
-    pub(crate) fn hand_over(&mut self, gone: impl Fn(&HObject) -> bool) {
-        self.all.retain(|key, _| !gone(&key.0));
-        self.deadlines.retain(|(_, key)| !gone(&key.0));
-        self.notifies.retain(|_, n| !gone(&n.head));
     }
 }
 

@@ -14,6 +14,7 @@
 
 mod apply;
 mod incremental;
+mod interval;
 mod mgrmap;
 mod monmap;
 mod osd;
@@ -23,6 +24,7 @@ mod pool;
 
 pub use apply::ApplyError;
 pub use incremental::{Incremental, NewStretchMode, Sealed};
+pub use interval::Interval;
 pub use mgrmap::{MgrMap, ModuleInfo, ModuleOption, StandbyInfo};
 pub use monmap::{ALL_MON_FEATURES, MonInfo, MonMap};
 pub use osd::{OsdInfo, OsdXInfo, state};

@@ -5,7 +5,7 @@ use crate::frame::message;
 use crate::stats::ObjectStatSum;
 use bytes::Bytes;
 use std::collections::BTreeMap;
-use types::{EVersion, EntityAddrVec, Epoch, Fsid, OsdId, PgId, PgState, PoolId, UTime};
+use types::{EVersion, EntityAddrVec, Epoch, Fsid, OsdId, PgId, PgState, PoolId, Rope, UTime};
 
 /// An OSD tells the monitors that it is up, who it is and where (osd → mon).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -277,6 +277,22 @@ pub struct Beat {
     pub answer: bool,
 }
 message!(Beat = 0x4e13 v 1 / 1 { fsid, osd, epoch, stamp, answer });
+
+/// Letters between the copies of groups on two OSDs, all of one round (osd → osd). What they say is in `cores/pg/src/letter.rs`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupLetters {
+    /// Cluster.
+    pub fsid: Fsid,
+    /// Who sends this.
+    pub osd: OsdId,
+    /// Its OSD map.
+    pub epoch: Epoch,
+    /// The fixed part of each letter, and how many bytes of `data` belong to it.
+    pub letters: Vec<(Bytes, u32)>,
+    /// The payloads of all letters, one after the other.
+    pub data: Rope,
+}
+message!(GroupLetters = 0x4e10 v 1 / 1 { fsid, osd, epoch, letters } data data);
 
 /// The monitors ask an OSD to do something (mon → osd), for example `{"prefix":"scrub","pgid":"1.0","deep":false}`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -133,7 +133,8 @@ fn page(env: &Env<'_>, cursor: &HObject, count: usize, filter: Option<&(ListFilt
     }
     let look_at = count.saturating_mul(LOOK_AT).max(1);
     // One more than looked at, so that the cursor can name an object and the end is known.
-    let objects = env.store.list(env.hold, env.id.shard, &from.into(), &end.clone().into(), look_at + 1)?;
+    let mut objects = env.store.list(env.hold, env.id.shard, &from.clone().into(), &end.clone().into(), look_at + 1)?;
+    with_missing(env, &from, &end, look_at + 1, &mut objects);
     for (n, object) in objects.into_iter().enumerate() {
         if n == look_at || listed.entries.len() == count {
             listed.next = HObject::clone(&object.object);
@@ -148,6 +149,20 @@ fn page(env: &Env<'_>, cursor: &HObject, count: usize, filter: Option<&(ListFilt
     Ok(listed)
 }
 
+/// Objects that are missing on this copy exist all the same.
+fn with_missing(env: &Env<'_>, from: &HObject, end: &HObject, most: usize, objects: &mut Vec<ObjectId>) {
+    if env.missing.is_empty() {
+        return;
+    }
+    // Beyond a list that is full nothing is known of the store.
+    let last = objects.last().filter(|_| objects.len() >= most).map_or(end, |last| &*last.object).clone();
+    let missing = env.missing.range(from.clone()..last).map(|(object, _)| ObjectId::of_shard(object.clone(), env.id.shard));
+    objects.extend(missing.collect::<Vec<_>>());
+    objects.sort();
+    objects.dedup();
+    objects.truncate(most);
+}
+
 /// The cursor behind a group's last object, as Ceph writes it: the head of a nameless object, or the largest of all.
 fn end_cursor(end: &HObject) -> HObject {
     if end.hash == 0 { HObject::end() } else { end.at(SnapId::HEAD) }
@@ -159,6 +174,10 @@ fn wanted(env: &Env<'_>, object: &ObjectId, filter: Option<&(ListFilter, Judge)>
         || (place.nspace != ALL_NAMESPACES && object.nspace != place.nspace)
     {
         return Ok(false);
+    }
+    if env.missing.contains_key(&object.object) && filter.is_some() {
+        // Its attributes are on their way.
+        return Err(Stop::Result(Errno::EAGAIN.wire()));
     }
     let Some((filter, judge)) = filter else { return Ok(true) };
     // Users' attributes have a prefix in the filter's name that they do not have here; others no client sees.

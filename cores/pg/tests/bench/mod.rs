@@ -167,6 +167,7 @@ impl Bench {
                 Effect::Dropped { session, tid } => self.dropped.push((session, tid)),
                 Effect::NoSpace { .. } => self.overran += 1,
                 Effect::StoreStopped => panic!("the store stopped"),
+                Effect::Tell { .. } | Effect::WantUpThru(_) | Effect::WantActing(_) => panic!("the bench is alone"),
             }
         }
     }

@@ -1,0 +1,201 @@
+//! Letters between the copies of a group: out of all groups of this OSD into one message for each peer and round, and from there to
+//! the groups.
+//!
+//! A letter for a map that this OSD does not have yet, or for a group that is just coming out of a split, waits. When a session broke,
+//! every group is told as soon as another may be opened, and says again what was not answered.
+
+use crate::Osd;
+use crate::peers::Purpose;
+use messages::internal::{GroupLetters, OsdAlive, PgTempWish};
+use node::{Level, Mono, Now, Outputs};
+use pg::{OfNone, Sealed};
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+use types::{Epoch, Message, OsdId, PgId, Rope, SessionId, SpgId};
+
+/// Letters that wait for maps and splits; whoever wrote those beyond writes again.
+const MOST_HELD: usize = 8192;
+/// The monitors are not asked for the same thing more often than that.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Letters on their way, and what groups want of the monitors.
+#[derive(Default)]
+pub(crate) struct Letters {
+    outbox: BTreeMap<OsdId, Vec<Sealed>>,
+    held: VecDeque<(OsdId, Sealed)>,
+    /// OSDs with whom a session broke, and when another may be opened.
+    broken: BTreeMap<OsdId, Mono>,
+    up_thru: Epoch,
+    /// What the monitors were asked for last, and when.
+    asked: Option<(Epoch, Mono)>,
+    acting: BTreeMap<PgId, Vec<OsdId>>,
+}
+
+impl Letters {
+    /// A group writes to its copy on another OSD.
+    pub(crate) fn post(&mut self, to: OsdId, letter: Sealed) {
+        self.outbox.entry(to).or_default().push(letter);
+    }
+
+    /// A group wants the map to say that this OSD was up in an epoch.
+    pub(crate) fn want_up_thru(&mut self, epoch: Epoch) {
+        self.up_thru = self.up_thru.max(epoch);
+    }
+
+    /// A group wants others to serve it.
+    pub(crate) fn want_acting(&mut self, pg: PgId, acting: Vec<OsdId>) {
+        self.acting.insert(pg, acting);
+    }
+
+    /// A session to a peer broke; another may be opened at that moment.
+    pub(crate) fn session_broke(&mut self, osd: OsdId, until: Mono) {
+        self.broken.insert(osd, until);
+    }
+
+    /// The monitors' session is another one: what was asked may be lost.
+    pub(crate) fn ask_again(&mut self) {
+        self.asked = None;
+    }
+
+    /// When [`Osd::send_letters`] must be called at the latest.
+    pub(crate) fn deadline(&self) -> Mono {
+        self.broken.values().min().copied().unwrap_or(Mono::NEVER)
+    }
+}
+
+impl Osd {
+    /// Ends a round: what groups wrote goes out, one message for each peer.
+    pub(crate) fn send_letters(&mut self, now: Now, out: &mut Outputs) {
+        for (osd, letters) in std::mem::take(&mut self.letters.outbox) {
+            match self.reach(now, osd, Purpose::Groups, out) {
+                Some(Ok(session)) => {
+                    let message = self.bundle(letters);
+                    self.msgr.send(session, message);
+                }
+                Some(Err(until)) => self.letters.session_broke(osd, until),
+                // The map has it down; groups hear of that.
+                None => {}
+            }
+        }
+        self.ask_monitors(now);
+    }
+
+    fn bundle(&self, letters: Vec<Sealed>) -> Message {
+        let mut data = Rope::new();
+        let mut fronts = Vec::with_capacity(letters.len());
+        for letter in letters {
+            fronts.push((letter.front, denc::len32(letter.data.len())));
+            data.append(letter.data);
+        }
+        let (fsid, osd, epoch) = (self.config.fsid, self.config.whoami, self.maps.epoch());
+        GroupLetters { fsid, osd, epoch, letters: fronts, data }.encode()
+    }
+
+    /// Groups hear that a peer can be reached again.
+    pub(crate) fn end_breaks(&mut self, now: Now) {
+        let over: Vec<OsdId> = self.letters.broken.iter().filter(|(_, until)| **until <= now.mono).map(|(osd, _)| *osd).collect();
+        for osd in over {
+            self.letters.broken.remove(&osd);
+            let (groups, mut world) = self.world(now);
+            groups.call_all(&mut world, |pg, ctx| pg.peer_returns(ctx, osd));
+        }
+    }
+
+    fn ask_monitors(&mut self, now: Now) {
+        let Some(session) = self.mon.session() else { return };
+        let (osd, epoch) = (self.config.whoami, self.maps.epoch());
+        let want = std::mem::take(&mut self.letters.up_thru);
+        let fresh = self.letters.asked.is_none_or(|(asked, at)| want > asked || now.mono >= at.plus(ASK_AGAIN));
+        if want > 0 && fresh {
+            self.letters.asked = Some((want, now.mono));
+            self.msgr.send(session, OsdAlive { osd, epoch, want }.encode());
+        }
+        if !self.letters.acting.is_empty() {
+            let wishes = std::mem::take(&mut self.letters.acting).into_iter().collect();
+            self.msgr.send(session, PgTempWish { osd, epoch, wishes }.encode());
+        }
+    }
+
+    /// Letters of a peer's groups.
+    pub(crate) fn letters_arrived(&mut self, now: Now, session: SessionId, message: &Message, out: &mut Outputs) {
+        let caller = self.peers.caller(session);
+        let letters = match (GroupLetters::decode(message), caller) {
+            (Ok(letters), Some(osd)) if letters.osd == osd && letters.fsid == self.config.fsid => letters,
+            (Ok(letters), Some(_)) => {
+                let why = format!("letters of osd.{} of cluster {}", letters.osd, letters.fsid);
+                return self.refuse_peer(now, session, &why, out);
+            }
+            (Ok(_), None) => return self.refuse_peer(now, session, "letters of somebody who is no OSD", out),
+            (Err(error), _) => return self.refuse_peer(now, session, &format!("letters do not decode: {error}"), out),
+        };
+        if !self.heeds(now, session, letters.epoch, out) {
+            return;
+        }
+        let mut at = 0;
+        for (front, len) in letters.letters {
+            let len = len as usize;
+            if len > letters.data.len() - at {
+                return self.refuse_peer(now, session, "letters that are longer than their message", out);
+            }
+            let letter = Sealed { front, data: letters.data.slice(at, len) };
+            at += len;
+            if let Err(error) = self.deliver(now, letters.osd, letter) {
+                return self.refuse_peer(now, session, &format!("a letter does not decode: {error}"), out);
+            }
+        }
+    }
+
+    fn refuse_peer(&mut self, now: Now, session: SessionId, why: &str, out: &mut Outputs) {
+        self.msgr.refuse(now, session, why, out);
+        self.session_ended(now, session, out);
+    }
+
+    /// Brings a letter to its group.
+    fn deliver(&mut self, now: Now, from: OsdId, letter: Sealed) -> denc::Result<()> {
+        let envelope = letter.envelope()?;
+        let id = envelope.pg;
+        if envelope.interval > self.maps.epoch() {
+            self.ask_for_maps();
+            self.hold(from, letter);
+            return Ok(());
+        }
+        if let Some(slot) = self.groups.find(&id) {
+            let (groups, mut world) = self.world(now);
+            return groups.call(slot, &mut world, |pg, ctx| pg.letter(ctx, from, &letter)).unwrap_or(Ok(()));
+        }
+        if self.groups.has_ancestor(&id) && self.is_to_come(id) {
+            self.hold(from, letter);
+            return Ok(());
+        }
+        match pg::answer_of_none(&letter, self.maps.epoch())? {
+            OfNone::Answers(answer) => self.letters.post(from, answer),
+            OfNone::Joins if self.maps.current().placed(id.pg).acting_primary == from => {
+                let (groups, mut world) = self.world(now);
+                let slot = groups.join(id, &mut world);
+                return groups.call(slot, &mut world, |pg, ctx| pg.letter(ctx, from, &letter)).unwrap_or(Ok(()));
+            }
+            OfNone::Joins | OfNone::Ignores => {}
+        }
+        Ok(())
+    }
+
+    /// Whether a group that is not here is still to come out of a split of one that is.
+    fn is_to_come(&self, id: SpgId) -> bool {
+        self.groups.is_splitting_into(&id)
+    }
+
+    fn hold(&mut self, from: OsdId, letter: Sealed) {
+        if self.letters.held.len() < MOST_HELD {
+            self.letters.held.push_back((from, letter));
+        }
+    }
+
+    /// Letters that waited for a map or a split that has come.
+    pub(crate) fn deliver_held(&mut self, now: Now, out: &mut Outputs) {
+        for (from, letter) in std::mem::take(&mut self.letters.held) {
+            if let Err(error) = self.deliver(now, from, letter) {
+                out.log(Level::Warn, "osd", format!("a letter of osd.{from} does not decode: {error}"));
+            }
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! How a body becomes this copy's own transaction, on the primary and everywhere else.
+//!
+//! Each copy writes its own keys: the entries it logs, its index, its record, which of its missing objects are whole again. Each trims its
+//! own log. Nothing else in the crate changes objects of the group, but removal, and splitting, which moves none.
+
+use crate::api::Ctx;
+use crate::body::Body;
+use crate::commit::Commit;
+use crate::entry::{Done, encode_page};
+use crate::letter::Envelope;
+use crate::meta::{self, version_key};
+use crate::pg::{Job, Pg};
+use crate::stats::Stats;
+use bytes::Bytes;
+use objectstore::{Hold, MetaChange, ObjectChanges, Refused, Ticket, Transaction};
+use types::EVersion;
+
+/// Entries that leave the log together: one page of duplicates.
+const RETIRE: usize = 100;
+
+impl Pg {
+    /// The envelope of what this copy says now.
+    pub(crate) fn envelope(&self) -> Envelope {
+        Envelope { pg: self.id, interval: self.history.since, epoch: self.epoch }
+    }
+
+    /// Carries out a logged change of the group that this OSD leads: here, and at all other copies.
+    pub(crate) fn submit(&mut self, ctx: &mut Ctx<'_>, body: Body, job: &Job) -> Result<(), Refused> {
+        let delta = body.delta;
+        let ticket = self.apply_and_ship(ctx, body, job.fetched.then_some(job.hold))?;
+        self.serving.lanes.entry(job.head.clone()).or_default().last = Some(ticket);
+        if let Some(scrub) = &mut self.serving.scrub {
+            scrub.changed(&job.head, &delta);
+        }
+        if let Some(commit) = self.commits.back_mut() {
+            commit.head = Some(job.head.clone());
+        }
+        Ok(())
+    }
+
+    /// Carries out a change that is no event of the group's history, here and at all other copies.
+    pub(crate) fn change_unlogged(&mut self, ctx: &mut Ctx<'_>, body: Body) -> bool {
+        debug_assert!(body.entries.is_empty());
+        match self.apply_and_ship(ctx, body, None) {
+            Ok(_) => true,
+            Err(Refused::Stopped) => {
+                self.stopped(ctx);
+                false
+            }
+            Err(_) => false,
+        }
+    }
+
+    fn apply_and_ship(&mut self, ctx: &mut Ctx<'_>, body: Body, hold: Option<Hold>) -> Result<Ticket, Refused> {
+        if self.members.all.is_empty() {
+            return self.apply(ctx, body, hold);
+        }
+        let copy = body.clone();
+        let ticket = self.apply(ctx, body, hold)?;
+        let (order, letters) = self.members.ship(&self.envelope(), &copy);
+        if let Some(commit) = self.commits.back_mut() {
+            commit.order = order;
+        }
+        self.post(ctx, letters);
+        Ok(ticket)
+    }
+
+    /// Makes this copy's transaction of a body and hands it to the store.
+    pub(crate) fn apply(&mut self, ctx: &mut Ctx<'_>, body: Body, hold: Option<Hold>) -> Result<Ticket, Refused> {
+        let mut history = None;
+        let mut meta: Vec<MetaChange> = body.index.iter().map(crate::body::IndexChange::key).collect();
+        if !body.purged.is_empty() || body.clean > 0 || body.progress.is_some() {
+            let mut changed = self.history.clone();
+            if body.change_history(&mut changed) {
+                meta.push(MetaChange::Set(Bytes::from_static(meta::HISTORY), changed.encode()));
+                history = Some(changed);
+            }
+        }
+        let recovered = body.progress.map(|progress| progress.recovered).unwrap_or_default();
+        meta.extend(recovered.iter().map(|object| MetaChange::Remove(meta::missing_key(object))));
+        let mut info = self.info.clone();
+        for entry in &body.entries {
+            meta.push(MetaChange::Set(version_key(meta::LOG, entry.done.version.version), entry.encode()));
+            info.last_update = entry.done.version;
+            info.user_version = info.user_version.max(entry.done.user_version);
+        }
+        info.stats.add(&body.delta);
+        let mut retired = None;
+        if !body.entries.is_empty() || body.delta != Stats::default() {
+            retired = self.retire(ctx, &mut info, &mut meta);
+            meta.push(MetaChange::Set(Bytes::from_static(meta::INFO), info.encode()));
+        }
+        let first = body.entries.first().map(|entry| entry.done.version);
+        let ticket = self.submit_own(ctx, body.objects, meta, hold, first, info.last_update)?;
+        self.info = info;
+        if let Some(history) = history {
+            self.history = history;
+        }
+        if let Some(page) = retired {
+            self.log.retire(RETIRE);
+            self.pages.push_back(page);
+            self.forget_pages(ctx);
+        }
+        for entry in body.entries {
+            self.log.push(entry.done);
+        }
+        for object in recovered {
+            self.missing.remove(&object);
+        }
+        Ok(ticket)
+    }
+
+    fn submit_own(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        objects: Vec<ObjectChanges>,
+        meta: Vec<MetaChange>,
+        hold: Option<Hold>,
+        first: Option<EVersion>,
+        version: EVersion,
+    ) -> Result<Ticket, Refused> {
+        let ticket = self.next_ticket(ctx);
+        ctx.store.submit(Transaction { scope: self.id, hold, objects, meta }, ticket)?;
+        let (durable, order, promise, head, releases) = (false, 0, None, None, Vec::new());
+        self.commits.push_back(Commit { ticket, durable, order, promise, first, version, head, releases });
+        Ok(ticket)
+    }
+
+    /// If the log is long enough, its oldest entries become a page of duplicates. Gives the page's number.
+    fn retire(&self, ctx: &Ctx<'_>, info: &mut meta::Info, changes: &mut Vec<MetaChange>) -> Option<u64> {
+        if self.log.len() < ctx.config.log_entries + RETIRE {
+            return None;
+        }
+        let oldest: Vec<&Done> = self.log.oldest(RETIRE).collect();
+        let (first, last) = (oldest.first()?.version, oldest.last()?.version);
+        let end = version_key(meta::LOG, last.version + 1);
+        changes.push(MetaChange::RemoveRange(version_key(meta::LOG, 0), end));
+        changes.push(MetaChange::Set(version_key(meta::DUPS, first.version), encode_page(&oldest)));
+        let pages = ctx.config.dup_entries.div_ceil(RETIRE);
+        if self.pages.len() >= pages {
+            // Those that fall out when the new page is there.
+            let keep = self.pages.iter().rev().nth(pages.saturating_sub(2)).copied().unwrap_or(first.version);
+            let keep = if pages <= 1 { first.version } else { keep };
+            changes.push(MetaChange::RemoveRange(version_key(meta::DUPS, 0), version_key(meta::DUPS, keep)));
+        }
+        info.log_tail = last;
+        Some(first.version)
+    }
+
+    fn forget_pages(&mut self, ctx: &Ctx<'_>) {
+        let pages = ctx.config.dup_entries.div_ceil(RETIRE).max(1);
+        while self.pages.len() > pages {
+            self.pages.pop_front();
+        }
+        if let Some(first) = self.pages.front() {
+            self.log.forget_below(*first);
+        }
+    }
+
+    /// Changes what only this copy has: records of its own, what removal and splitting take away.
+    pub(crate) fn submit_unlogged(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        objects: Vec<ObjectChanges>,
+        meta: Vec<MetaChange>,
+    ) -> Result<(), Refused> {
+        self.submit_own(ctx, objects, meta, None, None, self.info.last_update).map(|_| ())
+    }
+
+    /// Writes history and info.
+    pub(crate) fn save(&mut self, ctx: &mut Ctx<'_>) {
+        let records = self.own_records();
+        if self.submit_unlogged(ctx, Vec::new(), records) == Err(Refused::Stopped) {
+            self.stopped(ctx);
+        }
+    }
+
+    pub(crate) fn own_records(&self) -> Vec<MetaChange> {
+        vec![
+            MetaChange::Set(Bytes::from_static(meta::HISTORY), self.history.encode()),
+            MetaChange::Set(Bytes::from_static(meta::INFO), self.info.encode()),
+        ]
+    }
+}

@@ -1,0 +1,273 @@
+//! Bringing a copy up whose log tells too little: object after object is compared, in their order.
+//!
+//! A cursor says how far a copy is. Behind it nothing of a change is carried out there, up to it everything is. Between the cursor and
+//! the end of a batch it depends on the object: what is done is carried out, what is not done is put (back) on the batch's list, so
+//! the cursor never passes an object that the copy does not have as it is. The copy writes the cursor down with what it got, and
+//! goes on from there in another interval.
+//!
+//! Objects go through their lanes, so no write comes between an object's pieces.
+
+use crate::api::Ctx;
+use crate::body::{Body, Progress};
+use crate::letter::Letter;
+use crate::meta::same_object;
+use crate::pg::{Pg, Phase};
+use maps::flags;
+use objectstore::{Hold, Unread};
+use std::collections::{BTreeMap, BTreeSet};
+use types::{EVersion, HObject, OsdId, SnapId};
+
+/// Objects that one batch compares at most.
+const BATCH: usize = 64;
+/// Objects of one copy that are on their way at a time.
+const AT_A_TIME: usize = 4;
+
+/// Objects that are compared together.
+#[derive(Default)]
+pub(crate) struct Batch {
+    /// The last head; beyond it nothing was looked at.
+    end: HObject,
+    /// It is the end of the group.
+    last: bool,
+    /// Own heads and clones when they were listed.
+    ours: BTreeMap<HObject, EVersion>,
+    /// The copy's.
+    theirs: BTreeMap<HObject, EVersion>,
+    /// Heads that changed since they were listed.
+    changed: BTreeSet<HObject>,
+    /// The copy has told all of its own.
+    compared: bool,
+    /// Heads to be brought.
+    todo: BTreeSet<HObject>,
+    /// Heads on their way.
+    begun: BTreeSet<HObject>,
+    /// Heads that are as they are here.
+    done: BTreeSet<HObject>,
+}
+
+/// How far a copy is filled.
+#[derive(Default)]
+pub(crate) struct Backfill {
+    cursor: HObject,
+    batch: Option<Batch>,
+    /// The own list that is being read.
+    hold: Option<Hold>,
+}
+
+impl Backfill {
+    /// Goes on from where the copy is.
+    pub(crate) fn from(cursor: HObject) -> Self {
+        Self { cursor, ..Self::default() }
+    }
+
+    /// The head up to which it is.
+    pub(crate) fn cursor(&self) -> &HObject {
+        &self.cursor
+    }
+
+    /// Whether changes of this head are carried out at the copy.
+    pub(crate) fn reaches(&self, head: &HObject) -> bool {
+        *head <= self.cursor || self.batch.as_ref().is_some_and(|batch| batch.done.contains(head))
+    }
+
+    /// A head changes.
+    pub(crate) fn changed(&mut self, head: &HObject) {
+        if *head <= self.cursor {
+            return;
+        }
+        let Some(batch) = self.batch.as_mut().filter(|batch| *head <= batch.end) else { return };
+        if !batch.done.contains(head) {
+            batch.changed.insert(head.clone());
+            batch.todo.insert(head.clone());
+        }
+    }
+
+    /// What the copy has of one object that is not among `ours`.
+    pub(crate) fn surplus(&self, head: &HObject, ours: &[HObject]) -> Vec<HObject> {
+        let theirs = self.batch.iter().flat_map(|batch| batch.theirs.keys());
+        theirs.filter(|object| same_object(object, head) && !ours.contains(object)).cloned().collect()
+    }
+
+    /// A head was brought.
+    pub(crate) fn finished(&mut self, head: &HObject) {
+        if let Some(batch) = &mut self.batch {
+            batch.begun.remove(head);
+            batch.todo.remove(head);
+            batch.done.insert(head.clone());
+        }
+    }
+
+    /// A head could not be brought: it is tried again.
+    pub(crate) fn gave_up(&mut self, head: &HObject) {
+        if let Some(batch) = &mut self.batch {
+            batch.begun.remove(head);
+        }
+    }
+}
+
+impl Pg {
+    fn backfill_of(&mut self, osd: OsdId) -> Option<&mut Backfill> {
+        self.members.all.get_mut(&osd)?.backfill.as_deref_mut()
+    }
+
+    /// Goes on with the copies that are to be filled.
+    pub(crate) fn step_backfills(&mut self, ctx: &mut Ctx<'_>) {
+        if !matches!(self.phase, Phase::Active) || ctx.map.flags & (flags::NOBACKFILL | flags::NOREBALANCE) != 0 {
+            return;
+        }
+        let filled: Vec<OsdId> =
+            self.members.all.iter().filter(|(_, m)| m.activated && m.backfill.is_some()).map(|(osd, _)| *osd).collect();
+        for osd in filled {
+            self.step_backfill(ctx, osd);
+        }
+    }
+
+    fn step_backfill(&mut self, ctx: &mut Ctx<'_>, osd: OsdId) {
+        let Some(backfill) = self.backfill_of(osd) else { return };
+        match &mut backfill.batch {
+            None if backfill.hold.is_none() => self.list_batch(ctx, osd, None),
+            None => {}
+            Some(batch) if !batch.compared => {}
+            Some(batch) => {
+                if batch.todo.is_empty() && batch.begun.is_empty() {
+                    return self.end_batch(ctx, osd);
+                }
+                let free = AT_A_TIME.saturating_sub(batch.begun.len());
+                let next: Vec<HObject> =
+                    batch.todo.iter().filter(|head| !batch.begun.contains(head)).take(free).cloned().collect();
+                batch.begun.extend(next.iter().cloned());
+                next.into_iter().for_each(|head| self.bring(ctx, head, Some(osd)));
+            }
+        }
+    }
+
+    /// Lists the next own objects, and asks the copy for its own.
+    fn list_batch(&mut self, ctx: &mut Ctx<'_>, osd: OsdId, hold: Option<Hold>) {
+        let hold = hold.unwrap_or_else(|| self.next_hold(ctx));
+        let Some(from) = self.backfill_of(osd).map(|backfill| backfill.cursor.clone()) else { return };
+        let end = self.bounds(ctx).1.at(SnapId::HEAD);
+        let found = match self.versions(ctx, hold, &from, &end, BATCH) {
+            Ok(found) => found,
+            Err(Unread::Missing(wish)) => {
+                if let Some(backfill) = self.backfill_of(osd) {
+                    backfill.hold = Some(hold);
+                }
+                return ctx.store.fetch(hold, wish);
+            }
+            Err(Unread::Damaged(damage)) => {
+                ctx.store.release(hold);
+                return self.log_line(ctx, node::Level::Error, format!("cannot fill osd.{osd}: {} is damaged", damage.what));
+            }
+        };
+        ctx.store.release(hold);
+        let mut batch = Batch { end: end.clone(), last: true, ..Batch::default() };
+        // An object's clones lie before its head: the last one may not be whole.
+        if let Some((last, _)) = found.last().filter(|_| found.len() + 1 >= BATCH) {
+            (batch.end, batch.last) = (last.at(SnapId::HEAD), false);
+            let (clones, begun): (Vec<_>, Vec<_>) =
+                found.into_iter().partition(|(object, _)| !same_object(object, last_head(&batch)));
+            if !begun.iter().any(|(object, _)| object.is_head()) {
+                match clones.last() {
+                    Some((before, _)) => batch.end = before.at(SnapId::HEAD),
+                    // One object has more clones than a batch: all of it is looked at, whatever it takes.
+                    None => batch.todo = [batch.end.clone()].into(),
+                }
+                batch.ours = clones.into_iter().collect();
+            } else {
+                batch.ours = clones.into_iter().chain(begun).collect();
+            }
+        } else {
+            batch.ours = found.into_iter().collect();
+        }
+        let to = batch.end.clone();
+        if let Some(backfill) = self.backfill_of(osd) {
+            (backfill.batch, backfill.hold) = (Some(batch), None);
+        }
+        self.tell(ctx, osd, &Letter::Scan(from, to));
+    }
+
+    /// The own list that was fetched for is there. False if the hold is none of these.
+    pub(crate) fn backfill_fetched(&mut self, ctx: &mut Ctx<'_>, hold: Hold) -> bool {
+        let whose = |m: &crate::members::Member| m.backfill.as_ref().is_some_and(|backfill| backfill.hold == Some(hold));
+        let Some(osd) = self.members.all.iter().find(|(_, member)| whose(member)).map(|(osd, _)| *osd) else { return false };
+        self.list_batch(ctx, osd, Some(hold));
+        true
+    }
+
+    /// A copy told what it has in a range.
+    pub(crate) fn hear_scanned(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        osd: OsdId,
+        from: &HObject,
+        end: HObject,
+        found: Vec<(HObject, EVersion)>,
+    ) {
+        let Some(backfill) = self.backfill_of(osd) else { return };
+        let cursor = backfill.cursor.clone();
+        let Some(batch) = backfill.batch.as_mut().filter(|batch| !batch.compared && *from >= cursor) else { return };
+        batch.theirs.extend(found);
+        if end < batch.end {
+            let to = batch.end.clone();
+            return self.tell(ctx, osd, &Letter::Scan(end, to));
+        }
+        batch.compare();
+        self.step_backfill(ctx, osd);
+    }
+
+    fn end_batch(&mut self, ctx: &mut Ctx<'_>, osd: OsdId) {
+        let envelope = self.envelope();
+        let Some(backfill) = self.backfill_of(osd) else { return };
+        let Some(batch) = backfill.batch.take() else { return };
+        backfill.cursor = batch.end.clone();
+        let progress = Progress { recovered: Vec::new(), backfill: Some(batch.end.clone()), complete: batch.last };
+        let body = Body::push(Vec::new(), Vec::new(), progress);
+        let letters = self.members.ship_to(&envelope, &[osd], &body);
+        let order = self.members.order;
+        self.post(ctx, letters);
+        if batch.last
+            && let Some(member) = self.members.all.get_mut(&osd)
+        {
+            member.backfill = None;
+            // Complete when it says that this is durable.
+            member.pushed.insert(batch.end, order);
+        } else {
+            self.step_backfill(ctx, osd);
+        }
+    }
+
+    /// What a copy that is filled did not answer is asked again.
+    pub(crate) fn rescan(&mut self, ctx: &mut Ctx<'_>, osd: OsdId) {
+        let Some(backfill) = self.backfill_of(osd) else { return };
+        let cursor = backfill.cursor.clone();
+        let Some(batch) = backfill.batch.as_mut().filter(|batch| !batch.compared) else { return };
+        batch.theirs.clear();
+        let to = batch.end.clone();
+        self.tell(ctx, osd, &Letter::Scan(cursor, to));
+    }
+}
+
+fn last_head(batch: &Batch) -> &HObject {
+    &batch.end
+}
+
+impl Batch {
+    /// Finds what must be brought.
+    fn compare(&mut self) {
+        let heads = |objects: &BTreeMap<HObject, EVersion>| -> BTreeSet<HObject> {
+            objects.keys().map(|object| object.at(SnapId::HEAD)).collect()
+        };
+        for head in heads(&self.ours).union(&heads(&self.theirs)) {
+            let unit = |objects: &BTreeMap<HObject, EVersion>| -> Vec<(HObject, EVersion)> {
+                let first = objects.range(head.at(SnapId(0))..);
+                first.take_while(|(o, _)| same_object(o, head)).map(|(o, v)| (o.clone(), *v)).collect()
+            };
+            if unit(&self.ours) == unit(&self.theirs) && !self.changed.contains(head) && !self.todo.contains(head) {
+                self.done.insert(head.clone());
+            } else {
+                self.todo.insert(head.clone());
+            }
+        }
+        self.compared = true;
+    }
+}

@@ -1,0 +1,346 @@
+//! What a primary ships: one change of a group as a value.
+//!
+//! A [`Body`] is everything that a change means to every copy, and nothing that only this OSD has: log entries, what happens to
+//! objects, what happens to the group's index of snapshots and watches, the difference of its statistics. Each copy makes its own
+//! transaction of it ([`crate::apply`]): its own meta keys, its own log tail. All changes of a copy are bodies: clients' writes,
+//! work of the group itself, objects that are pushed to a copy that lacks them.
+//!
+//! Payloads of [`BULK`] bytes and more travel beside the body, so that nobody copies them.
+
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
+
+use crate::codec::{Parser, Writer};
+use crate::entry::LogEntry;
+use crate::history::History;
+use crate::info::{get_intervals, put_intervals};
+use crate::meta::{self, get_object, put_object};
+use crate::stats::Stats;
+use bytes::Bytes;
+use denc::{DecodeError, Result};
+use objectstore::{MetaChange, ObjectChange, ObjectChanges};
+use types::{EVersion, Epoch, HObject, Intervals, ObjectId, PoolId, Rope, ShardId, SnapId};
+
+/// Layout of a body.
+const LAYOUT: u64 = 1;
+/// Bytes from which on a payload travels beside the body.
+const BULK: usize = 1024;
+
+/// A change of what the group knows about its objects beside them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum IndexChange {
+    /// A clone of this head serves the snapshot.
+    Snap(u64, HObject),
+    /// No clone of it does any more.
+    NoSnap(u64, HObject),
+    /// The head has watchers.
+    Watched(HObject),
+    /// It has none any more.
+    Unwatched(HObject),
+}
+
+impl IndexChange {
+    /// As a change of this copy's keys.
+    pub(crate) fn key(&self) -> MetaChange {
+        match self {
+            Self::Snap(snap, head) => MetaChange::Set(meta::snap_key(*snap, head), Bytes::new()),
+            Self::NoSnap(snap, head) => MetaChange::Remove(meta::snap_key(*snap, head)),
+            Self::Watched(head) => MetaChange::Set(meta::watched_key(head), Bytes::new()),
+            Self::Unwatched(head) => MetaChange::Remove(meta::watched_key(head)),
+        }
+    }
+}
+
+/// How far a copy is with what it lacked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Progress {
+    /// Objects that are whole with this body.
+    pub(crate) recovered: Vec<HObject>,
+    /// Backfill came up to this head.
+    pub(crate) backfill: Option<HObject>,
+    /// Backfill is complete.
+    pub(crate) complete: bool,
+}
+
+/// One change of a group. See the module's text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Body {
+    /// What is logged; the last entry is the operation's own.
+    pub(crate) entries: Vec<LogEntry>,
+    /// What happens to objects, in order.
+    pub(crate) objects: Vec<ObjectChanges>,
+    /// What happens to the group's index.
+    pub(crate) index: Vec<IndexChange>,
+    /// What it adds to the statistics.
+    pub(crate) delta: Stats,
+    /// Snapshots whose clones are all removed with it.
+    pub(crate) purged: Intervals,
+    /// The group is clean since this epoch; 0: nothing is said.
+    pub(crate) clean: Epoch,
+    /// For a copy that lacked something.
+    pub(crate) progress: Option<Box<Progress>>,
+}
+
+impl Body {
+    /// A body that only pushes objects to a copy that lacks them.
+    pub(crate) fn push(objects: Vec<ObjectChanges>, index: Vec<IndexChange>, progress: Progress) -> Self {
+        Self { objects, index, progress: Some(Box::new(progress)), ..Self::default() }
+    }
+
+    /// The same for a copy that backfill has not brought so far: what happens to objects that `reaches` does not name is left out.
+    pub(crate) fn limited(&self, reaches: impl Fn(&HObject) -> bool) -> Self {
+        let head_of = |object: &ObjectId| object.object.at(SnapId::HEAD);
+        let objects = self.objects.iter().filter(|o| reaches(&head_of(&o.object))).cloned().collect();
+        let concerns = |change: &&IndexChange| match change {
+            IndexChange::Snap(_, head) | IndexChange::NoSnap(_, head) => reaches(head),
+            IndexChange::Watched(head) | IndexChange::Unwatched(head) => reaches(head),
+        };
+        let index = self.index.iter().filter(concerns).cloned().collect();
+        Self { objects, index, ..self.clone() }
+    }
+
+    /// What it changes of the group's record that changes rarely. False if it changes nothing there.
+    pub(crate) fn change_history(&self, history: &mut History) -> bool {
+        let before = history.clone();
+        for (start, len) in self.purged.iter() {
+            history.purged.insert(start, len);
+        }
+        if self.clean > history.clean {
+            history.forget_past();
+            history.clean = self.clean;
+        }
+        if let Some(progress) = &self.progress {
+            if let Some(cursor) = &progress.backfill {
+                history.backfill = Some(cursor.clone());
+            }
+            if progress.complete {
+                history.backfill = None;
+            }
+        }
+        *history != before
+    }
+
+    pub(crate) fn put(&self, w: &mut Writer, data: &mut Rope) {
+        w.num(LAYOUT);
+        w.list(self.entries.iter(), |w, entry| w.bytes(&entry.encode()));
+        w.num(self.objects.len() as u64);
+        self.objects.iter().for_each(|o| put_changes(w, data, o));
+        w.list(self.index.iter(), put_index);
+        self.delta.encode(w);
+        put_intervals(w, &self.purged);
+        w.num(self.clean.into());
+        w.num(u64::from(self.progress.is_some()));
+        if let Some(progress) = &self.progress {
+            w.list(progress.recovered.iter(), put_name);
+            w.num(u64::from(progress.backfill.is_some()) | u64::from(progress.complete) << 1);
+            if let Some(cursor) = &progress.backfill {
+                put_name(w, cursor);
+            }
+        }
+    }
+
+    pub(crate) fn get(r: &mut Parser<'_>, data: &mut Payload<'_>, pool: PoolId) -> Result<Self> {
+        if r.num()? != LAYOUT {
+            return Err(DecodeError::Invalid("layout of a body"));
+        }
+        let entries = r.list(|r| LogEntry::decode(r.bytes()?, pool))?;
+        let objects = r.list(|r| get_changes(r, data))?;
+        let index = r.list(|r| get_index(r, pool))?;
+        let delta = Stats::decode(r)?;
+        let mut body = Self { entries, objects, index, delta, purged: get_intervals(r)?, clean: r.num32()?, progress: None };
+        if r.num()? != 0 {
+            let mut progress = Progress { recovered: r.list(get_name)?, ..Progress::default() };
+            let flags = r.num()?;
+            progress.complete = flags & 2 != 0;
+            progress.backfill = if flags & 1 != 0 { Some(get_name(r)?) } else { None };
+            body.progress = Some(Box::new(progress));
+        }
+        Ok(body)
+    }
+
+    /// The group's version with it, if it logs something.
+    pub(crate) fn version(&self) -> Option<EVersion> {
+        self.entries.last().map(|entry| entry.done.version)
+    }
+}
+
+/// The payloads that came beside a message, taken in order.
+pub(crate) struct Payload<'a> {
+    data: &'a Rope,
+    at: usize,
+}
+
+impl<'a> Payload<'a> {
+    pub(crate) fn new(data: &'a Rope) -> Self {
+        Self { data, at: 0 }
+    }
+
+    fn take(&mut self, len: usize) -> Result<Rope> {
+        if len > self.data.len() - self.at {
+            return Err(DecodeError::Invalid("payload of a body"));
+        }
+        let piece = self.data.slice(self.at, len);
+        self.at += len;
+        Ok(piece)
+    }
+
+    /// Refuses payload that nobody took.
+    pub(crate) fn finish(&self) -> Result<()> {
+        if self.at == self.data.len() { Ok(()) } else { Err(DecodeError::Invalid("payload behind a body")) }
+    }
+}
+
+/// A head or clone with its pool: copies under way lie in a pool of their own.
+pub(crate) fn put_name(w: &mut Writer, object: &HObject) {
+    w.int(object.pool);
+    put_object(w, object);
+    w.num(SnapId::DIR.0.wrapping_sub(object.snap.0));
+}
+
+pub(crate) fn get_name(r: &mut Parser<'_>) -> Result<HObject> {
+    let pool = r.int()?;
+    let head = get_object(r, pool)?;
+    Ok(HObject { snap: SnapId(SnapId::DIR.0.wrapping_sub(r.num()?)), ..head })
+}
+
+fn put_id(w: &mut Writer, id: &ObjectId) {
+    put_name(w, &id.object);
+    w.int(id.shard.0.into());
+    w.num(id.generation.wrapping_add(1));
+}
+
+fn get_id(r: &mut Parser<'_>) -> Result<ObjectId> {
+    let object = get_name(r)?;
+    let shard = i8::try_from(r.int()?).map_err(|_| DecodeError::Invalid("shard of an object"))?;
+    Ok(ObjectId { generation: r.num()?.wrapping_sub(1), ..ObjectId::of_shard(object, ShardId(shard)) })
+}
+
+fn put_index(w: &mut Writer, change: &IndexChange) {
+    let (kind, snap, head) = match change {
+        IndexChange::Snap(snap, head) => (0, Some(*snap), head),
+        IndexChange::NoSnap(snap, head) => (1, Some(*snap), head),
+        IndexChange::Watched(head) => (2, None, head),
+        IndexChange::Unwatched(head) => (3, None, head),
+    };
+    w.num(kind);
+    put_object(w, head);
+    if let Some(snap) = snap {
+        w.num(snap);
+    }
+}
+
+fn get_index(r: &mut Parser<'_>, pool: PoolId) -> Result<IndexChange> {
+    let kind = r.num()?;
+    let head = get_object(r, pool)?;
+    match kind {
+        0 => Ok(IndexChange::Snap(r.num()?, head)),
+        1 => Ok(IndexChange::NoSnap(r.num()?, head)),
+        2 => Ok(IndexChange::Watched(head)),
+        3 => Ok(IndexChange::Unwatched(head)),
+        _ => Err(DecodeError::Invalid("change of a group's index")),
+    }
+}
+
+/// Bytes, beside the rest if they are many.
+fn put_payload(w: &mut Writer, data: &mut Rope, bytes: &Rope) {
+    let bulk = bytes.len() >= BULK;
+    w.num((bytes.len() as u64) << 1 | u64::from(bulk));
+    if bulk {
+        data.append(bytes.clone());
+    } else {
+        bytes.pieces().iter().for_each(|piece| w.0.extend_from_slice(piece));
+    }
+}
+
+fn get_payload(r: &mut Parser<'_>, data: &mut Payload<'_>) -> Result<Rope> {
+    let n = r.num()?;
+    let len = usize::try_from(n >> 1).map_err(|_| DecodeError::Invalid("length of a payload"))?;
+    if n & 1 != 0 { data.take(len) } else { Ok(Bytes::copy_from_slice(r.0.take(len)?).into()) }
+}
+
+fn put_pairs(w: &mut Writer, pairs: &[(Bytes, Bytes)]) {
+    w.list(pairs.iter(), |w, (key, value)| {
+        w.bytes(key);
+        w.bytes(value);
+    });
+}
+
+pub(crate) fn put_changes(w: &mut Writer, data: &mut Rope, of: &ObjectChanges) {
+    put_id(w, &of.object);
+    w.num(of.changes.len() as u64);
+    of.changes.iter().for_each(|change| put_change(w, data, change));
+}
+
+pub(crate) fn get_changes(r: &mut Parser<'_>, data: &mut Payload<'_>) -> Result<ObjectChanges> {
+    Ok(ObjectChanges { object: get_id(r)?, changes: r.list(|r| get_change(r, data))? })
+}
+
+fn put_change(w: &mut Writer, data: &mut Rope, change: &ObjectChange) {
+    match change {
+        ObjectChange::Create => w.num(0),
+        ObjectChange::Write(offset, bytes) => {
+            w.num(1);
+            w.num(*offset);
+            put_payload(w, data, bytes);
+        }
+        ObjectChange::Zero(offset, len) => [2, *offset, *len].into_iter().for_each(|n| w.num(n)),
+        ObjectChange::Truncate(size) => [3, *size].into_iter().for_each(|n| w.num(n)),
+        ObjectChange::Remove => w.num(4),
+        ObjectChange::SetInfo(info) => {
+            w.num(5);
+            w.bytes(info);
+        }
+        ObjectChange::SetXattr(name, value) => {
+            w.num(6);
+            w.bytes(name);
+            w.bytes(value);
+        }
+        ObjectChange::RemoveXattr(name) => {
+            w.num(7);
+            w.bytes(name);
+        }
+        ObjectChange::ClearXattrs => w.num(8),
+        ObjectChange::OmapHeader(header) => {
+            w.num(9);
+            w.bytes(header);
+        }
+        ObjectChange::OmapSet(pairs) => {
+            w.num(10);
+            put_pairs(w, pairs);
+        }
+        ObjectChange::OmapRemove(keys) => {
+            w.num(11);
+            w.list(keys.iter(), |w, key| w.bytes(key));
+        }
+        ObjectChange::OmapRemoveRange(from, to) => {
+            w.num(12);
+            w.bytes(from);
+            w.bytes(to);
+        }
+        ObjectChange::OmapClear => w.num(13),
+        ObjectChange::CloneOf(source) => {
+            w.num(14);
+            put_id(w, source);
+        }
+    }
+}
+
+fn get_change(r: &mut Parser<'_>, data: &mut Payload<'_>) -> Result<ObjectChange> {
+    Ok(match r.num()? {
+        0 => ObjectChange::Create,
+        1 => ObjectChange::Write(r.num()?, get_payload(r, data)?),
+        2 => ObjectChange::Zero(r.num()?, r.num()?),
+        3 => ObjectChange::Truncate(r.num()?),
+        4 => ObjectChange::Remove,
+        5 => ObjectChange::SetInfo(r.shared()?),
+        6 => ObjectChange::SetXattr(r.shared()?, r.shared()?),
+        7 => ObjectChange::RemoveXattr(r.shared()?),
+        8 => ObjectChange::ClearXattrs,
+        9 => ObjectChange::OmapHeader(r.shared()?),
+        10 => ObjectChange::OmapSet(r.list(|r| Ok((r.shared()?, r.shared()?)))?),
+        11 => ObjectChange::OmapRemove(r.list(Parser::shared)?),
+        12 => ObjectChange::OmapRemoveRange(r.shared()?, r.shared()?),
+        13 => ObjectChange::OmapClear,
+        14 => ObjectChange::CloneOf(get_id(r)?),
+        _ => return Err(DecodeError::Invalid("change of an object")),
+    })
+}

@@ -1,0 +1,399 @@
+//! What a copy of a group knows of the group's life: when it was created, who its members are and were, when it was last known to
+//! be well.
+//!
+//! *Intervals.* Every copy notes the end of every interval, whatever it does just then ([`History::note`]), in the transaction that
+//! comes before the OSD remembers the map. Of ended intervals only those are kept in which something may have been written
+//! ([`History::may_have_written`]): a new primary must hear of one member of each before it serves ([`prior`]). They are forgotten
+//! when all copies are complete and where they belong, never by count.
+
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
+
+use crate::codec::{Parser, Writer};
+use crate::info::{get_intervals, put_intervals};
+use crate::meta::{get_object, get_version, put_object, put_version};
+use bytes::Bytes;
+use denc::{DecodeError, Result};
+use maps::{Interval, OsdMap};
+use std::collections::BTreeSet;
+use types::{EVersion, Epoch, HObject, Intervals, OsdId, PgId, PoolId, SnapId, UTime};
+
+/// Layout that is written. Layout 1 (one copy, no peering) is read.
+const LAYOUT: u64 = 2;
+
+/// A time that is over, during which the group had the same members and something may have been written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PastInterval {
+    pub(crate) first: Epoch,
+    pub(crate) last: Epoch,
+    pub(crate) acting: Vec<OsdId>,
+    pub(crate) primary: OsdId,
+}
+
+/// What changes rarely.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct History {
+    /// Epoch in which the group was created; 0 while this copy does not know that, because it has nothing of the group.
+    pub(crate) created: Epoch,
+    /// Groups of the pool when it was last divided: tells after a restart whether a split is due.
+    pub(crate) pg_num: u32,
+    /// First epoch of the present interval.
+    pub(crate) since: Epoch,
+    /// The present interval.
+    pub(crate) interval: Interval,
+    /// The primary's `up_thru` in the newest map of the present interval. Not stored: the map that is stored beside has it.
+    pub(crate) up_thru: Epoch,
+    /// Ended intervals since `clean` in which something may have been written, oldest first.
+    pub(crate) past: Vec<PastInterval>,
+    /// First epoch of the newest interval in which this copy was a member of an active group (`last_epoch_started`).
+    pub(crate) started: Epoch,
+    /// First epoch of the newest interval in which all copies were known to be complete and at home (`last_epoch_clean`).
+    pub(crate) clean: Epoch,
+    /// Backfill came so far: objects up to this head are here. `None`: this copy is complete (`last_backfill` is MAX).
+    pub(crate) backfill: Option<HObject>,
+    /// Snapshots whose clones are all removed. Kept for good, or a write that was long under way could clone for one of them again, and
+    /// nobody would ever remove that clone. There are at most as many intervals as snapshots that still exist, and one.
+    pub(crate) purged: Intervals,
+    /// Version and time of the last scrub.
+    pub(crate) scrub: (EVersion, UTime),
+    /// Version and time of the last deep scrub.
+    pub(crate) deep_scrub: (EVersion, UTime),
+    /// The statistics are an estimate (after a split) until the next scrub counted.
+    pub(crate) estimated: bool,
+    /// The group is being removed: it does not serve any more.
+    pub(crate) removing: bool,
+    /// When the group became active last.
+    pub(crate) last_change: UTime,
+    /// The group that this one was split from, as long as it is not known that it finished that split.
+    pub(crate) parent: Option<u32>,
+}
+
+/// Whether the map has this OSD marked lost after `epoch`.
+fn is_lost_since(map: &OsdMap, osd: OsdId, epoch: Epoch) -> bool {
+    !map.exists(osd) || map.info(osd).is_some_and(|info| info.lost_at > epoch)
+}
+
+/// Since which epoch the map knows a group's primary to be up, as far as it was told.
+fn up_thru(map: &OsdMap, primary: OsdId) -> Epoch {
+    map.info(primary).map_or(0, |info| info.up_thru)
+}
+
+/// Who may have what a group's copies wrote before.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Prior {
+    /// Who is up and must be heard, this OSD left out.
+    pub(crate) probe: BTreeSet<OsdId>,
+    /// Who is down and might know more.
+    pub(crate) down: BTreeSet<OsdId>,
+    /// Those down of whom one must come back, or be given up for lost, before anybody may serve.
+    pub(crate) needed: BTreeSet<OsdId>,
+}
+
+impl History {
+    /// Begins with the members that the map gives the group.
+    pub(crate) fn begin(map: &OsdMap, pg: PgId) -> Self {
+        let interval = Interval::of(map, pg).unwrap_or_default();
+        Self { pg_num: interval.pg_num, since: map.epoch, up_thru: up_thru(map, interval.primary), interval, ..Self::default() }
+    }
+
+    /// Notes what the map says about the group's members. True if another interval began with it.
+    pub(crate) fn note(&mut self, map: &OsdMap, pg: PgId) -> bool {
+        let Some(next) = Interval::of(map, pg) else { return false };
+        if next == self.interval {
+            self.up_thru = self.up_thru.max(up_thru(map, next.primary));
+            return false;
+        }
+        if self.may_have_written() {
+            let Interval { acting, primary, .. } = self.interval.clone();
+            let last = map.epoch.saturating_sub(1);
+            self.past.push(PastInterval { first: self.since, last, acting, primary });
+        }
+        self.up_thru = up_thru(map, next.primary);
+        self.interval = next;
+        self.since = map.epoch;
+        true
+    }
+
+    /// Whether the group may have served writes in the present interval: it had enough members, and the map knew that its primary was up.
+    /// A pool of one copy serves without asking for that.
+    fn may_have_written(&self) -> bool {
+        let members = self.interval.members().count() as u64;
+        let enough = members > 0 && members >= u64::from(self.interval.min_size);
+        self.created > 0 && enough && (self.interval.size <= 1 || self.up_thru >= self.since)
+    }
+
+    /// Whether the map must first know that the primary is up in this interval.
+    pub(crate) fn needs_up_thru(&self) -> bool {
+        self.interval.size > 1 && self.up_thru < self.since
+    }
+
+    /// Whether this copy has all objects that its log does not name as missing.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.backfill.is_none()
+    }
+
+    /// Whether changes of this head's objects concern this copy, as far as backfill has come.
+    pub(crate) fn reaches(&self, head: &HObject) -> bool {
+        self.backfill.as_ref().is_none_or(|cursor| head <= cursor)
+    }
+
+    /// All copies are complete and at home: what was before the present interval matters no more.
+    pub(crate) fn forget_past(&mut self) {
+        self.clean = self.since;
+        self.past.clear();
+    }
+
+    /// Takes over what another copy knows of the group's life, if this one knows nothing.
+    pub(crate) fn adopt(&mut self, other: &Self) {
+        if self.created == 0 {
+            self.created = other.created;
+            self.clean = other.clean;
+            self.past = other.past.clone();
+            self.pg_num = if self.pg_num == 0 { other.pg_num } else { self.pg_num };
+            (self.scrub, self.deep_scrub, self.estimated) = (other.scrub, other.deep_scrub, other.estimated);
+        }
+        if other.clean > self.clean {
+            self.clean = other.clean;
+            let clean = self.clean;
+            self.past.retain(|interval| interval.last >= clean);
+        }
+    }
+
+    /// Who must be heard before the group may serve. `empty`: members that were heard and hold nothing.
+    pub(crate) fn prior(&self, map: &OsdMap, whoami: OsdId, empty: &BTreeSet<OsdId>) -> Prior {
+        let present = self.interval.members().chain(self.interval.home());
+        let mut prior = Prior { probe: present.filter(|osd| map.is_up(*osd)).collect(), ..Prior::default() };
+        for interval in self.past.iter().filter(|interval| interval.last >= self.clean) {
+            prior.add(map, whoami, empty, interval);
+        }
+        prior.probe.remove(&whoami);
+        prior
+    }
+
+    pub(crate) fn encode(&self) -> Bytes {
+        let mut w = Writer::default();
+        self.put(&mut w);
+        w.finish()
+    }
+
+    pub(crate) fn put(&self, w: &mut Writer) {
+        w.num(LAYOUT);
+        for n in [self.created, self.pg_num, self.since, self.started, self.clean] {
+            w.num(n.into());
+        }
+        put_interval(w, &self.interval);
+        w.list(self.past.iter(), |w, i| {
+            w.num(i.first.into());
+            w.num(i.last.into());
+            w.int(i.primary.into());
+            put_osds(w, &i.acting);
+        });
+        w.num(u64::from(self.backfill.is_some()));
+        if let Some(cursor) = &self.backfill {
+            w.int(cursor.pool);
+            put_object(w, cursor);
+            w.num(cursor.snap.0);
+        }
+        put_intervals(w, &self.purged);
+        for (version, stamp) in [&self.scrub, &self.deep_scrub] {
+            put_version(w, *version);
+            w.denc(stamp);
+        }
+        w.num(u64::from(self.estimated) | u64::from(self.removing) << 1);
+        w.denc(&self.last_change);
+        w.num(self.parent.map_or(0, |seed| u64::from(seed) + 1));
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
+        let mut r = Parser::new(bytes);
+        let history = Self::get(&mut r)?;
+        r.0.finish()?;
+        Ok(history)
+    }
+
+    pub(crate) fn get(r: &mut Parser<'_>) -> Result<Self> {
+        let mut history = match r.num()? {
+            1 => Self::get_members_1(r)?,
+            LAYOUT => Self::get_members(r)?,
+            _ => return Err(DecodeError::Invalid("layout of a group's history")),
+        };
+        history.purged = get_intervals(r)?;
+        history.scrub = (get_version(r)?, r.denc()?);
+        history.deep_scrub = (get_version(r)?, r.denc()?);
+        let flags = r.num()?;
+        (history.estimated, history.removing) = (flags & 1 != 0, flags & 2 != 0);
+        history.last_change = r.denc()?;
+        let parent = r.num()?.checked_sub(1).map(u32::try_from).transpose();
+        history.parent = parent.map_err(|_| DecodeError::Invalid("parent of a group"))?;
+        Ok(history)
+    }
+
+    fn get_members(r: &mut Parser<'_>) -> Result<Self> {
+        let mut history = Self { created: r.num32()?, pg_num: r.num32()?, since: r.num32()?, ..Self::default() };
+        (history.started, history.clean) = (r.num32()?, r.num32()?);
+        history.interval = get_interval(r)?;
+        history.past = r.list(|r| {
+            let (first, last, primary) = (r.num32()?, r.num32()?, r.int32()?);
+            Ok(PastInterval { first, last, acting: get_osds(r)?, primary })
+        })?;
+        if r.num()? == 1 {
+            let pool: PoolId = r.int()?;
+            let head = get_object(r, pool)?;
+            history.backfill = Some(HObject { snap: SnapId(r.num()?), ..head });
+        }
+        Ok(history)
+    }
+
+    /// Who has a group of layout 1 has the only copy there ever was, so nobody else need be heard.
+    fn get_members_1(r: &mut Parser<'_>) -> Result<Self> {
+        let mut history = Self { created: r.num32()?, pg_num: r.num32()?, since: r.num32()?, ..Self::default() };
+        let (up, acting) = (get_osds(r)?, get_osds(r)?);
+        let primary = acting.first().copied().unwrap_or(maps::NO_OSD);
+        history.interval = Interval { up, acting, primary, size: 1, min_size: 1, ..Interval::default() };
+        r.list(|r| {
+            (r.num32()?, r.num32()?);
+            Ok((get_osds(r)?, get_osds(r)?))
+        })?;
+        (history.started, history.clean) = (history.since, history.since);
+        Ok(history)
+    }
+}
+
+impl Prior {
+    fn add(&mut self, map: &OsdMap, whoami: OsdId, empty: &BTreeSet<OsdId>, interval: &PastInterval) {
+        let mut survives = false;
+        let mut waited = Vec::new();
+        for osd in interval.acting.iter().copied().filter(|osd| *osd >= 0) {
+            if osd == whoami || map.is_up(osd) {
+                self.probe.insert(osd);
+            }
+            let lost = is_lost_since(map, osd, interval.last);
+            if (osd == whoami || map.is_up(osd)) && !empty.contains(&osd) {
+                survives = true;
+            } else if !lost {
+                waited.push(osd);
+            }
+        }
+        self.down.extend(waited.iter().filter(|osd| !map.is_up(**osd)));
+        if !survives {
+            self.needed.extend(waited);
+        }
+    }
+}
+
+fn put_interval(w: &mut Writer, i: &Interval) {
+    put_osds(w, &i.up);
+    put_osds(w, &i.acting);
+    w.int(i.up_primary.into());
+    w.int(i.primary.into());
+    for n in [i.size, i.min_size, i.pg_num, i.pg_num_pending, i.force_resend] {
+        w.num(n.into());
+    }
+}
+
+fn get_interval(r: &mut Parser<'_>) -> Result<Interval> {
+    let (up, acting, up_primary, primary) = (get_osds(r)?, get_osds(r)?, r.int32()?, r.int32()?);
+    let (size, min_size, pg_num, pg_num_pending) = (r.num32()?, r.num32()?, r.num32()?, r.num32()?);
+    Ok(Interval { up, up_primary, acting, primary, size, min_size, pg_num, pg_num_pending, force_resend: r.num32()? })
+}
+
+pub(crate) fn put_osds(w: &mut Writer, osds: &[OsdId]) {
+    w.list(osds.iter(), |w, osd| w.int((*osd).into()));
+}
+
+pub(crate) fn get_osds(r: &mut Parser<'_>) -> Result<Vec<OsdId>> {
+    r.list(Parser::int32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use maps::{OsdInfo, state};
+    use types::Locator;
+
+    fn past(first: Epoch, last: Epoch, acting: &[OsdId]) -> PastInterval {
+        PastInterval { first, last, acting: acting.to_vec(), primary: acting[0] }
+    }
+
+    /// OSDs 0 to 4, of which some are up.
+    fn map(up: &[OsdId]) -> OsdMap {
+        let mut map = OsdMap { epoch: 50, ..OsdMap::default() };
+        map.set_max_osd(5);
+        for osd in 0..5usize {
+            map.osd_state[osd] = state::EXISTS | if up.contains(&(osd as OsdId)) { state::UP } else { 0 };
+        }
+        map
+    }
+
+    #[test]
+    fn histories_come_back_and_layout_1_is_the_only_copy() {
+        let cursor = HObject::head(Bytes::from_static(b"at"), &Locator::pool(3));
+        let history = History {
+            created: 3,
+            pg_num: 32,
+            since: 40,
+            started: 30,
+            clean: 20,
+            interval: Interval { up: vec![1, 2], acting: vec![2], primary: 2, size: 2, ..Interval::default() },
+            past: vec![past(20, 39, &[1, 2])],
+            backfill: Some(cursor),
+            estimated: true,
+            parent: Some(0),
+            ..History::default()
+        };
+        assert_eq!(History::decode(&history.encode()), Ok(history));
+        let mut w = Writer::default();
+        [1u64, 3, 8, 17].iter().for_each(|n| w.num(*n));
+        put_osds(&mut w, &[4]);
+        put_osds(&mut w, &[4]);
+        w.num(0);
+        put_intervals(&mut w, &Intervals::default());
+        for _ in 0..2 {
+            put_version(&mut w, EVersion::default());
+            w.denc(&UTime::ZERO);
+        }
+        w.num(0);
+        w.denc(&UTime::ZERO);
+        w.num(0);
+        let old = History::decode(&w.finish()).expect("layout 1");
+        assert_eq!((old.created, old.since, old.clean, old.interval.primary), (3, 17, 17, 4));
+        assert!(old.past.is_empty() && old.is_complete());
+    }
+
+    #[test]
+    fn one_living_member_of_each_interval_is_enough_and_needed() {
+        let mut history = History { created: 1, past: vec![past(10, 19, &[0, 1]), past(20, 29, &[2, 3])], ..History::default() };
+        let none = BTreeSet::new();
+        let prior = history.prior(&map(&[0, 3, 4]), 4, &none);
+        assert_eq!(prior.probe, [0, 3].into());
+        assert_eq!((prior.down, prior.needed), ([1, 2].into(), none.clone()));
+        let prior = history.prior(&map(&[0, 4]), 4, &none);
+        assert_eq!(prior.needed, [2, 3].into());
+        // Who is up and holds nothing is no member that remembers.
+        let prior = history.prior(&map(&[0, 3, 4]), 4, &[3].into());
+        assert_eq!(prior.needed, [2, 3].into());
+        let mut lost = map(&[0, 4]);
+        for osd in [2usize, 3] {
+            lost.osd_info[osd] = OsdInfo { lost_at: 35, ..OsdInfo::default() };
+        }
+        assert!(history.prior(&lost, 4, &none).needed.is_empty());
+        history.clean = 30;
+        assert!(history.prior(&map(&[4]), 4, &none).needed.is_empty(), "what was before a clean interval is forgotten");
+    }
+
+    #[test]
+    fn an_interval_counts_only_if_its_primary_was_known_to_be_up_and_members_were_enough() {
+        let base = History {
+            created: 1,
+            since: 10,
+            interval: Interval { acting: vec![0, 1], primary: 0, size: 3, min_size: 2, ..Interval::default() },
+            ..History::default()
+        };
+        assert!(!base.may_have_written());
+        assert!(History { up_thru: 10, ..base.clone() }.may_have_written());
+        assert!(!History { up_thru: 9, ..base.clone() }.may_have_written());
+        let few = Interval { min_size: 3, ..base.interval.clone() };
+        assert!(!History { up_thru: 10, interval: few, ..base.clone() }.may_have_written());
+        let single = Interval { size: 1, min_size: 1, ..base.interval.clone() };
+        assert!(History { interval: single, ..base }.may_have_written());
+    }
+}

@@ -1,0 +1,357 @@
+//! What copies of a group say to each other.
+//!
+//! A [`Letter`] travels in an [`Envelope`] that names the group and the interval in which it was written. Letters are lost when a
+//! session breaks, and come twice when something is asked again: who asks keeps what is not answered, and whoever is asked answers again.
+
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
+
+use crate::body::{Body, Payload, get_changes, get_name, put_changes, put_name};
+use crate::codec::{Parser, Writer};
+use crate::entry::{Done, LogEntry, decode_page, encode_page};
+use crate::history::History;
+use crate::meta::{Info, get_version, put_version};
+use crate::object::{Piece, PieceAt};
+use bytes::Bytes;
+use denc::{DecodeError, Result};
+use types::{EVersion, Epoch, HObject, PgId, PoolId, Rope, ShardId, SpgId};
+
+/// Layout of an envelope and its letter.
+const LAYOUT: u64 = 1;
+
+/// Whose letter it is: group, and when it was written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Envelope {
+    /// The group.
+    pub pg: SpgId,
+    /// First epoch of the sender's present interval. The receiver must have this map before it reads on.
+    pub interval: Epoch,
+    /// Epoch of the sender's map.
+    pub epoch: Epoch,
+}
+
+/// A body in its encoding, to be put into letters to several copies.
+pub(crate) fn encoded(body: &Body) -> Sealed {
+    let mut w = Writer(Vec::with_capacity(256));
+    let mut data = Rope::new();
+    body.put(&mut w, &mut data);
+    Sealed { front: w.finish(), data }
+}
+
+/// [`Letter::Body`] with a body that was encoded before.
+pub(crate) fn with_body(envelope: &Envelope, number: u64, body: &Sealed) -> Sealed {
+    let mut w = Writer(Vec::with_capacity(body.front.len() + 32));
+    put_envelope(&mut w, envelope);
+    w.num(8);
+    w.num(number);
+    w.0.extend_from_slice(&body.front);
+    Sealed { front: w.finish(), data: body.data.clone() }
+}
+
+/// A letter with its envelope as bytes: fixed part and payload.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sealed {
+    /// Envelope and letter.
+    pub front: Bytes,
+    /// Large payloads, in the order in which the letter names them.
+    pub data: Rope,
+}
+
+impl Sealed {
+    /// Who shall get it, and when it was written.
+    ///
+    /// # Errors
+    /// The bytes are no envelope.
+    pub fn envelope(&self) -> Result<Envelope> {
+        get_envelope(&mut Parser::new(&self.front))
+    }
+}
+
+/// What an OSD does with a letter for a group of which it has nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OfNone {
+    /// It becomes a copy: [`crate::Pg::join`], then [`crate::Pg::letter`].
+    Joins,
+    /// It answers.
+    Answers(Sealed),
+    /// Nothing: whoever wrote it will hear from a map.
+    Ignores,
+}
+
+/// What an OSD that has nothing of a group does with a letter for it. `since` and `epoch` are those of its map.
+///
+/// # Errors
+/// It does not decode.
+pub fn answer_of_none(sealed: &Sealed, epoch: Epoch) -> Result<OfNone> {
+    let (envelope, letter) = Letter::open(sealed)?;
+    Ok(match letter {
+        Letter::Query => OfNone::Answers(Letter::Absent.seal(&Envelope { epoch, ..envelope })),
+        Letter::Activate(_) => OfNone::Joins,
+        _ => OfNone::Ignores,
+    })
+}
+
+/// What a copy holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PeerInfo {
+    pub(crate) info: Info,
+    pub(crate) history: History,
+    /// Of each epoch with entries in the log, the newest entry's version.
+    pub(crate) runs: Vec<(Epoch, u64)>,
+    /// Objects that the log names and that are not here.
+    pub(crate) missing: u64,
+}
+
+/// A part of a log, and what goes with it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LogPart {
+    /// The group as the log's end leaves it.
+    pub(crate) info: Info,
+    /// What the sender knows of the group's life.
+    pub(crate) history: History,
+    /// The entry before the first, which the receiver has too.
+    pub(crate) common: EVersion,
+    /// The receiver's own log is of no use: all of it goes, and backfill begins.
+    pub(crate) anew: bool,
+    /// Entries behind `common`, oldest first.
+    pub(crate) entries: Vec<LogEntry>,
+    /// Requests whose entries left the log; only if the receiver begins anew.
+    pub(crate) dups: Vec<Done>,
+    /// Objects that the log names and the sender lacks.
+    pub(crate) missing: Vec<(HObject, EVersion)>,
+}
+
+/// What one copy says to another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Letter {
+    /// Primary: what do you hold?
+    Query,
+    /// Answer to it. A copy that is no member any more says so unasked.
+    Info(Box<PeerInfo>),
+    /// The other answer: nothing.
+    Absent,
+    /// Primary: your log behind this entry.
+    LogWish(EVersion),
+    /// Answer to it.
+    Log(Box<LogPart>),
+    /// Primary: this is the log; be a member from here on.
+    Activate(Box<LogPart>),
+    /// It is durable; these objects are missing here.
+    Activated(Vec<(HObject, EVersion)>),
+    /// Primary: the group changes. Number within the stream to this copy, from 1.
+    Body(u64, Box<Body>),
+    /// All bodies up to this number are durable.
+    Ack(u64),
+    /// Primary: a part of an object that it lacks.
+    Pull(HObject, PieceAt),
+    /// Answer to it: which part, and the part, or none if it cannot be read.
+    Pulled(HObject, PieceAt, Option<Box<Piece>>),
+    /// Primary: versions of the heads and clones after this head, so many at most, up to and with that one.
+    Scan(HObject, HObject),
+    /// Answer to it: the range, objects with the versions of their records.
+    Scanned(HObject, HObject, Vec<(HObject, EVersion)>),
+    /// Primary: the group is clean without you; remove what you have of it.
+    Remove,
+}
+
+fn put_envelope(w: &mut Writer, e: &Envelope) {
+    w.num(LAYOUT);
+    w.int(e.pg.pg.pool);
+    w.num(e.pg.pg.seed.into());
+    w.int(e.pg.shard.0.into());
+    w.num(e.interval.into());
+    w.num(e.epoch.into());
+}
+
+fn get_envelope(r: &mut Parser<'_>) -> Result<Envelope> {
+    if r.num()? != LAYOUT {
+        return Err(DecodeError::Invalid("layout of a letter"));
+    }
+    let pg = PgId::new(r.int()?, r.num32()?);
+    let shard = i8::try_from(r.int()?).map_err(|_| DecodeError::Invalid("shard of a group"))?;
+    Ok(Envelope { pg: SpgId { pg, shard: ShardId(shard) }, interval: r.num32()?, epoch: r.num32()? })
+}
+
+fn put_missing(w: &mut Writer, missing: &[(HObject, EVersion)]) {
+    w.list(missing.iter(), |w, (object, version)| {
+        put_name(w, object);
+        put_version(w, *version);
+    });
+}
+
+fn get_missing(r: &mut Parser<'_>) -> Result<Vec<(HObject, EVersion)>> {
+    r.list(|r| Ok((get_name(r)?, get_version(r)?)))
+}
+
+impl PeerInfo {
+    fn put(&self, w: &mut Writer) {
+        w.bytes(&self.info.encode());
+        self.history.put(w);
+        put_runs(w, &self.runs);
+        w.num(self.missing);
+    }
+
+    fn get(r: &mut Parser<'_>) -> Result<Self> {
+        let info = Info::decode(r.bytes()?)?;
+        let history = History::get(r)?;
+        let runs = r.list(|r| Ok((r.num32()?, r.num()?)))?;
+        Ok(Self { info, history, runs, missing: r.num()? })
+    }
+}
+
+fn put_runs(w: &mut Writer, runs: &[(Epoch, u64)]) {
+    w.list(runs.iter(), |w, (epoch, version)| {
+        w.num((*epoch).into());
+        w.num(*version);
+    });
+}
+
+impl LogPart {
+    fn put(&self, w: &mut Writer) {
+        w.bytes(&self.info.encode());
+        self.history.put(w);
+        put_version(w, self.common);
+        w.num(self.anew.into());
+        w.list(self.entries.iter(), |w, entry| w.bytes(&entry.encode()));
+        w.bytes(&encode_page(&self.dups.iter().collect::<Vec<_>>()));
+        put_missing(w, &self.missing);
+    }
+
+    fn get(r: &mut Parser<'_>, pool: PoolId) -> Result<Self> {
+        let info = Info::decode(r.bytes()?)?;
+        let history = History::get(r)?;
+        let (common, anew) = (get_version(r)?, r.num()? != 0);
+        let entries = r.list(|r| LogEntry::decode(r.bytes()?, pool))?;
+        let dups = decode_page(r.bytes()?)?;
+        Ok(Self { info, history, common, anew, entries, dups, missing: get_missing(r)? })
+    }
+}
+
+fn put_at(w: &mut Writer, at: &PieceAt) {
+    w.num(at.offset);
+    w.num(u64::from(at.omap));
+    w.bytes(&at.after);
+}
+
+fn get_at(r: &mut Parser<'_>) -> Result<PieceAt> {
+    Ok(PieceAt { offset: r.num()?, omap: r.num()? != 0, after: r.shared()? })
+}
+
+impl Letter {
+    /// Puts it into an envelope.
+    pub(crate) fn seal(&self, envelope: &Envelope) -> Sealed {
+        let mut w = Writer(Vec::with_capacity(256));
+        let mut data = Rope::new();
+        put_envelope(&mut w, envelope);
+        self.put(&mut w, &mut data);
+        Sealed { front: w.finish(), data }
+    }
+
+    fn put(&self, w: &mut Writer, data: &mut Rope) {
+        match self {
+            Self::Query => w.num(1),
+            Self::Info(info) => {
+                w.num(2);
+                info.put(w);
+            }
+            Self::Absent => w.num(3),
+            Self::LogWish(after) => {
+                w.num(4);
+                put_version(w, *after);
+            }
+            Self::Log(part) => {
+                w.num(5);
+                part.put(w);
+            }
+            Self::Activate(part) => {
+                w.num(6);
+                part.put(w);
+            }
+            Self::Activated(missing) => {
+                w.num(7);
+                put_missing(w, missing);
+            }
+            Self::Body(number, body) => {
+                w.num(8);
+                w.num(*number);
+                body.put(w, data);
+            }
+            Self::Ack(number) => {
+                w.num(9);
+                w.num(*number);
+            }
+            Self::Pull(object, at) => {
+                w.num(10);
+                put_name(w, object);
+                put_at(w, at);
+            }
+            Self::Pulled(object, at, piece) => {
+                w.num(11);
+                put_name(w, object);
+                put_at(w, at);
+                put_piece(w, data, piece.as_deref());
+            }
+            Self::Scan(from, to) => {
+                w.num(12);
+                put_name(w, from);
+                put_name(w, to);
+            }
+            Self::Scanned(from, to, found) => {
+                w.num(13);
+                put_name(w, from);
+                put_name(w, to);
+                put_missing(w, found);
+            }
+            Self::Remove => w.num(14),
+        }
+    }
+
+    /// Takes a letter out of its envelope.
+    pub(crate) fn open(sealed: &Sealed) -> Result<(Envelope, Self)> {
+        let mut r = Parser::new(&sealed.front);
+        let mut data = Payload::new(&sealed.data);
+        let envelope = get_envelope(&mut r)?;
+        let letter = Self::get(&mut r, &mut data, envelope.pg.pg.pool)?;
+        r.0.finish()?;
+        data.finish()?;
+        Ok((envelope, letter))
+    }
+
+    fn get(r: &mut Parser<'_>, data: &mut Payload<'_>, pool: PoolId) -> Result<Self> {
+        Ok(match r.num()? {
+            1 => Self::Query,
+            2 => Self::Info(Box::new(PeerInfo::get(r)?)),
+            3 => Self::Absent,
+            4 => Self::LogWish(get_version(r)?),
+            5 => Self::Log(Box::new(LogPart::get(r, pool)?)),
+            6 => Self::Activate(Box::new(LogPart::get(r, pool)?)),
+            7 => Self::Activated(get_missing(r)?),
+            8 => Self::Body(r.num()?, Box::new(Body::get(r, data, pool)?)),
+            9 => Self::Ack(r.num()?),
+            10 => Self::Pull(get_name(r)?, get_at(r)?),
+            11 => Self::Pulled(get_name(r)?, get_at(r)?, get_piece(r, data)?),
+            12 => Self::Scan(get_name(r)?, get_name(r)?),
+            13 => Self::Scanned(get_name(r)?, get_name(r)?, get_missing(r)?),
+            14 => Self::Remove,
+            _ => return Err(DecodeError::Invalid("kind of a letter")),
+        })
+    }
+}
+
+fn put_piece(w: &mut Writer, data: &mut Rope, piece: Option<&Piece>) {
+    w.num(u64::from(piece.is_some()) | u64::from(piece.is_some_and(|p| p.next.is_some())) << 1);
+    let Some(piece) = piece else { return };
+    put_changes(w, data, &piece.changes);
+    if let Some(next) = &piece.next {
+        put_at(w, next);
+    }
+}
+
+fn get_piece(r: &mut Parser<'_>, data: &mut Payload<'_>) -> Result<Option<Box<Piece>>> {
+    let flags = r.num()?;
+    if flags & 1 == 0 {
+        return Ok(None);
+    }
+    let changes = get_changes(r, data)?;
+    let next = if flags & 2 != 0 { Some(get_at(r)?) } else { None };
+    Ok(Some(Box::new(Piece { changes, next })))
+}

@@ -1,0 +1,187 @@
+//! The other copies, as a primary sees them: what they hold, what they lack, and the stream of changes to each.
+//!
+//! A stream numbers the bodies for one copy from 1, in one interval. It keeps each until the copy says that it is durable there, and
+//! sends all that is not acknowledged again when the session was broken. So it does not matter what gets lost, or comes twice.
+
+use crate::backfill::Backfill;
+use crate::body::Body;
+use crate::letter::{self, Envelope, Sealed};
+use crate::meta;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use types::{EVersion, HObject, ObjectId, OsdId, SnapId};
+
+/// A body on its way to a copy.
+pub(crate) struct Shipped {
+    number: u64,
+    /// Its place among all changes of the group in this interval.
+    order: u64,
+    letter: Sealed,
+}
+
+/// The bodies for one copy that are not durable there.
+#[derive(Default)]
+pub(crate) struct Stream {
+    last: u64,
+    under_way: VecDeque<Shipped>,
+    bytes: usize,
+}
+
+impl Stream {
+    /// Adds a body; gives its letter.
+    pub(crate) fn add(&mut self, envelope: &Envelope, order: u64, body: &Sealed) -> Sealed {
+        self.last += 1;
+        let letter = letter::with_body(envelope, self.last, body);
+        self.bytes += letter.front.len() + letter.data.len();
+        self.under_way.push_back(Shipped { number: self.last, order, letter: letter.clone() });
+        letter
+    }
+
+    /// All up to this number are durable. False if no such body was sent.
+    pub(crate) fn acknowledged(&mut self, number: u64) -> bool {
+        while let Some(first) = self.under_way.front().filter(|first| first.number <= number) {
+            self.bytes -= first.letter.front.len() + first.letter.data.len();
+            self.under_way.pop_front();
+        }
+        number <= self.last
+    }
+
+    /// The letters that are not acknowledged, in order.
+    pub(crate) fn unacknowledged(&self) -> impl Iterator<Item = &Sealed> {
+        self.under_way.iter().map(|shipped| &shipped.letter)
+    }
+
+    /// The place of the oldest change that is not durable there; none comes before `u64::MAX`.
+    pub(crate) fn oldest(&self) -> u64 {
+        self.under_way.front().map_or(u64::MAX, |first| first.order)
+    }
+
+    /// Bytes under way.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+/// Another copy of the group.
+#[derive(Default)]
+pub(crate) struct Member {
+    /// It serves: no write is acknowledged before it is durable there. Others are only filled.
+    pub(crate) acting: bool,
+    /// It has taken up the group's log.
+    pub(crate) activated: bool,
+    /// The letter that brings it there, until it has.
+    pub(crate) activation: Option<Sealed>,
+    /// Objects that the log names and that it lacks.
+    pub(crate) missing: BTreeMap<HObject, EVersion>,
+    /// Objects on their way to it: those of `missing` whose last piece is in the stream, by the place of that piece.
+    pub(crate) pushed: BTreeMap<HObject, u64>,
+    pub(crate) stream: Stream,
+    /// What its log does not tell is compared object by object.
+    pub(crate) backfill: Option<Box<Backfill>>,
+}
+
+impl Member {
+    /// Whether a change of this head's objects is to be carried out there.
+    pub(crate) fn reaches(&self, head: &HObject) -> bool {
+        self.backfill.as_ref().is_none_or(|backfill| backfill.reaches(head))
+    }
+
+    /// Whether it lacks the object, head or clone, and it is not on its way.
+    pub(crate) fn lacks(&self, object: &HObject) -> bool {
+        self.missing.contains_key(object)
+    }
+
+    /// Whether nothing is left to be brought to it.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.activated && self.missing.is_empty() && self.pushed.is_empty() && self.backfill.is_none()
+    }
+}
+
+/// All other copies.
+#[derive(Default)]
+pub(crate) struct Members {
+    pub(crate) all: BTreeMap<OsdId, Member>,
+    /// Copies that are no members and have everything but these objects: what is missing here can be had from them.
+    pub(crate) sources: BTreeMap<OsdId, BTreeMap<HObject, EVersion>>,
+    /// Copies that are no members and wait to be removed.
+    pub(crate) strays: BTreeSet<OsdId>,
+    /// Number of the last change that was shipped.
+    pub(crate) order: u64,
+}
+
+impl Members {
+    /// Whether a change at this place is not durable at everybody who serves.
+    pub(crate) fn wait_for(&self, order: u64) -> bool {
+        order > 0 && self.all.values().any(|member| member.acting && member.stream.oldest() <= order)
+    }
+
+    /// Who does not have the change at this place yet.
+    pub(crate) fn waited_for(&self, order: u64) -> Vec<OsdId> {
+        let late = self.all.iter().filter(|(_, member)| member.acting && member.stream.oldest() <= order);
+        late.map(|(osd, _)| *osd).collect()
+    }
+
+    /// Gives a change to all streams. What copies that backfill has not brought so far need not carry out is left out for them. Gives
+    /// the change's place, and the letters for those who can read them.
+    pub(crate) fn ship(&mut self, envelope: &Envelope, body: &Body) -> (u64, Vec<(OsdId, Sealed)>) {
+        if self.all.is_empty() {
+            return (0, Vec::new());
+        }
+        self.order += 1;
+        let mut whole = None;
+        let mut letters = Vec::new();
+        for (osd, member) in &mut self.all {
+            let letter = match &mut member.backfill {
+                None => member.stream.add(envelope, self.order, whole.get_or_insert_with(|| letter::encoded(body))),
+                Some(backfill) => {
+                    body.entries.iter().for_each(|entry| backfill.changed(&entry.object.at(SnapId::HEAD)));
+                    body.objects.iter().for_each(|o| backfill.changed(&o.object.object.at(SnapId::HEAD)));
+                    let limited = body.limited(|head| backfill.reaches(head));
+                    member.stream.add(envelope, self.order, &letter::encoded(&limited))
+                }
+            };
+            if member.activated {
+                letters.push((*osd, letter));
+            }
+        }
+        (self.order, letters)
+    }
+
+    /// Gives a body to the streams of some.
+    pub(crate) fn ship_to(&mut self, envelope: &Envelope, to: &[OsdId], body: &Body) -> Vec<(OsdId, Sealed)> {
+        self.order += 1;
+        let encoded = letter::encoded(body);
+        let order = self.order;
+        let member = |osd: &OsdId| Some((*osd, self.all.get_mut(osd)?.stream.add(envelope, order, &encoded)));
+        to.iter().filter_map(member).collect()
+    }
+
+    /// Whether somebody lacks this head or one of its clones.
+    pub(crate) fn anybody_lacks(&self, head: &ObjectId) -> bool {
+        self.all.values().any(|member| is_missing(&member.missing, head))
+    }
+
+    /// Who has the object whole: activated copies that do not lack it and that backfill has brought so far.
+    pub(crate) fn holders(&self, object: &HObject) -> Vec<OsdId> {
+        let head = object.at(SnapId::HEAD);
+        let has = |member: &Member| {
+            member.activated && !member.lacks(object) && !member.pushed.contains_key(object) && member.reaches(&head)
+        };
+        let members = self.all.iter().filter(|(_, member)| has(member)).map(|(osd, _)| *osd);
+        let sources = self.sources.iter().filter(|(osd, missing)| !self.all.contains_key(osd) && !missing.contains_key(object));
+        members.chain(sources.map(|(osd, _)| *osd)).collect()
+    }
+}
+
+/// Whether a set of missing objects has this head or one of its clones.
+pub(crate) fn is_missing(missing: &BTreeMap<HObject, EVersion>, head: &HObject) -> bool {
+    !missing.is_empty() && missing_of(missing, head).next().is_some()
+}
+
+/// The head and clones of one object in a set of missing ones.
+pub(crate) fn missing_of<'a>(
+    missing: &'a BTreeMap<HObject, EVersion>,
+    head: &'a HObject,
+) -> impl Iterator<Item = &'a HObject> + 'a {
+    let same = move |object: &&HObject| meta::same_object(object, head);
+    missing.range(head.at(SnapId(0))..).map(|(object, _)| object).take_while(same)
+}

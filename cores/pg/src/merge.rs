@@ -1,0 +1,244 @@
+//! Taking up another log: what this copy has and nobody else counts is undone, what it lacks is appended, and the objects of both are
+//! missing here until they are brought.
+//!
+//! Logs match like this: a version names an epoch, and in one epoch one primary wrote one sequence. So if two copies have the same
+//! entry, they have the same entries before it, and all that tells two logs apart is, for each epoch, how far it goes
+//! ([`common`]).
+//!
+//! Nothing of an object is undone in place. An object that an entry changed which does not count becomes missing, and a copy that has
+//! it brings it. All of it is one transaction: log, marks of missing objects, removals, the group's records.
+
+use crate::api::Ctx;
+use crate::body::IndexChange;
+use crate::entry::{Kind, LogEntry, encode_page};
+use crate::fetch::removal;
+use crate::letter::LogPart;
+use crate::load::scan;
+use crate::meta::{self, version_key};
+use crate::pg::Pg;
+use bytes::Bytes;
+use objectstore::{Hold, MetaChange, Refused, Unread};
+use std::collections::{BTreeMap, BTreeSet};
+use types::{EVersion, Epoch, HObject, SnapId};
+
+/// The newest entry that two logs have in common, by how far they go in each epoch.
+pub(crate) fn common(a: &[(Epoch, u64)], b: &[(Epoch, u64)]) -> EVersion {
+    let theirs: BTreeMap<Epoch, u64> = b.iter().copied().collect();
+    let both = a.iter().rev().find_map(|(epoch, last)| Some((*epoch, (*last).min(*theirs.get(epoch)?))));
+    both.map_or(EVersion::default(), |(epoch, version)| EVersion { epoch, version })
+}
+
+/// A log that is being taken up.
+pub(crate) struct Merge {
+    pub(crate) hold: Hold,
+    pub(crate) part: Box<LogPart>,
+    /// Own entries behind the last common one.
+    divergent: Vec<LogEntry>,
+    /// Key of the last one read.
+    after: Bytes,
+    read: bool,
+}
+
+/// What becomes of a merge's next step.
+pub(crate) enum Merged {
+    /// The store fetches something.
+    Waits,
+    /// It is submitted.
+    Done,
+    /// The store refuses.
+    Refused,
+    /// The own log cannot be read.
+    Unreadable(String),
+}
+
+/// What two tails of the log mean for objects.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Effects {
+    /// Not there any more, or never was.
+    removed: BTreeSet<HObject>,
+    /// To be brought, with the version that is to come.
+    missing: BTreeMap<HObject, EVersion>,
+    index: Vec<IndexChange>,
+}
+
+fn effects(divergent: &[LogEntry], entries: &[LogEntry]) -> Effects {
+    let mut found = Effects::default();
+    // The oldest entry that does not count says what was before it, so the newest goes first.
+    for entry in divergent.iter().rev() {
+        let object = HObject::clone(&entry.object);
+        match entry.kind {
+            Kind::Error => {}
+            Kind::Clone => found.remove_clone(object, &entry.snaps),
+            _ if entry.prior == EVersion::default() => found.remove(object),
+            Kind::Modify | Kind::Delete => found.miss(object, entry.prior),
+        }
+    }
+    for entry in entries {
+        let object = HObject::clone(&entry.object);
+        match entry.kind {
+            Kind::Error => {}
+            Kind::Delete => found.remove(object),
+            Kind::Modify | Kind::Clone => found.miss(object, entry.done.version),
+        }
+    }
+    found
+}
+
+impl Effects {
+    fn remove(&mut self, object: HObject) {
+        self.missing.remove(&object);
+        if object.is_head() {
+            self.index.push(IndexChange::Unwatched(object.clone()));
+        }
+        self.removed.insert(object);
+    }
+
+    fn remove_clone(&mut self, object: HObject, snaps: &[u64]) {
+        let head = object.at(SnapId::HEAD);
+        self.index.extend(snaps.iter().map(|snap| IndexChange::NoSnap(*snap, head.clone())));
+        self.remove(object);
+    }
+
+    fn miss(&mut self, object: HObject, version: EVersion) {
+        self.removed.remove(&object);
+        self.missing.insert(object, version);
+    }
+}
+
+impl Pg {
+    /// Begins to take up a log.
+    pub(crate) fn merge(&mut self, ctx: &Ctx<'_>, part: Box<LogPart>) -> Merge {
+        let read = part.anew || self.info.last_update == part.common;
+        let after = version_key(meta::LOG, part.common.version);
+        Merge { hold: self.next_hold(ctx), part, divergent: Vec::new(), after, read }
+    }
+
+    /// Goes on taking it up. `self.history` is as it shall be written.
+    pub(crate) fn step_merge(&mut self, ctx: &mut Ctx<'_>, merge: &mut Merge) -> Merged {
+        while !merge.read {
+            let page = match scan(ctx, merge.hold, self.id, meta::LOG, &merge.after) {
+                Ok(page) => page,
+                Err(Unread::Missing(wish)) => {
+                    ctx.store.fetch(merge.hold, wish);
+                    return Merged::Waits;
+                }
+                Err(Unread::Damaged(damage)) => return Merged::Unreadable(damage.what),
+            };
+            for (key, value) in &page.entries {
+                merge.after = key.clone();
+                match LogEntry::decode(value, self.id.pg.pool) {
+                    Ok(entry) => merge.divergent.push(entry),
+                    Err(why) => return Merged::Unreadable(format!("log record {} ({why})", key.escape_ascii())),
+                }
+            }
+            merge.read = !page.more;
+        }
+        ctx.store.release(merge.hold);
+        match self.take_up(ctx, merge) {
+            Ok(()) => Merged::Done,
+            Err(_) => Merged::Refused,
+        }
+    }
+
+    /// One transaction: the log, what is missing, what is gone, the group's records.
+    fn take_up(&mut self, ctx: &mut Ctx<'_>, merge: &Merge) -> Result<(), Refused> {
+        let LogPart { common, anew, entries, dups, .. } = &*merge.part;
+        let found = effects(&merge.divergent, entries);
+        let mut missing = if *anew { BTreeMap::new() } else { self.missing.clone() };
+        let mut meta: Vec<MetaChange> = Vec::new();
+        if *anew {
+            for prefix in [meta::LOG, meta::DUPS, meta::MISSING] {
+                meta.push(MetaChange::RemoveRange(Bytes::copy_from_slice(&[prefix]), meta::prefix_end(prefix)));
+            }
+            if let Some(first) = dups.first() {
+                let page = encode_page(&dups.iter().collect::<Vec<_>>());
+                meta.push(MetaChange::Set(version_key(meta::DUPS, first.version.version), page));
+            }
+        } else {
+            let (from, to) = (version_key(meta::LOG, common.version + 1), meta::prefix_end(meta::LOG));
+            meta.push(MetaChange::RemoveRange(from, to));
+        }
+        meta.extend(entries.iter().map(|e| MetaChange::Set(version_key(meta::LOG, e.done.version.version), e.encode())));
+        meta.extend(found.index.iter().map(IndexChange::key));
+        for object in &found.removed {
+            if missing.remove(object).is_some() {
+                meta.push(MetaChange::Remove(meta::missing_key(object)));
+            }
+        }
+        for (object, version) in found.missing {
+            if self.history.reaches(&object.at(SnapId::HEAD)) {
+                meta.push(MetaChange::Set(meta::missing_key(&object), meta::version_value(version)));
+                missing.insert(object, version);
+            }
+        }
+        let mut info = merge.part.info.clone();
+        // What leaves the log is this copy's own business.
+        info.log_tail = if *anew { merge.part.common } else { self.info.log_tail };
+        meta.push(MetaChange::Set(Bytes::from_static(meta::INFO), info.encode()));
+        meta.push(MetaChange::Set(Bytes::from_static(meta::HISTORY), self.history.encode()));
+        let removed = found.removed.into_iter().map(|object| removal(self.object(object))).collect();
+        self.submit_unlogged(ctx, removed, meta)?;
+        self.info = info;
+        self.missing = missing;
+        self.take_up_in_memory(merge);
+        Ok(())
+    }
+
+    fn take_up_in_memory(&mut self, merge: &Merge) {
+        let LogPart { common, anew, entries, dups, .. } = &*merge.part;
+        if *anew {
+            self.log = Default::default();
+            self.pages = dups.first().map(|first| first.version.version).into_iter().collect();
+            dups.iter().for_each(|done| self.log.push_dup(done.clone()));
+        } else if !merge.divergent.is_empty() {
+            self.log.rewind(*common);
+        }
+        entries.iter().for_each(|entry| self.log.push(entry.done.clone()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entry::Done;
+    use types::{Locator, UTime};
+
+    fn object(name: &'static str) -> HObject {
+        HObject::head(Bytes::from_static(name.as_bytes()), &Locator::pool(3))
+    }
+
+    fn entry(kind: Kind, object: &HObject, prior: u64, version: (Epoch, u64)) -> LogEntry {
+        let done = Done { version: EVersion::new(version.0, version.1), ..Done::default() };
+        let prior = if prior == 0 { EVersion::default() } else { EVersion::new(1, prior) };
+        LogEntry { kind, object: object.clone().into(), prior, mtime: UTime::ZERO, snaps: vec![4], done }
+    }
+
+    #[test]
+    fn logs_have_in_common_what_both_have_of_the_newest_common_epoch() {
+        assert_eq!(common(&[(1, 10), (3, 20)], &[(1, 10), (3, 15)]), EVersion::new(3, 15));
+        assert_eq!(common(&[(1, 10), (3, 20)], &[(1, 14), (4, 20)]), EVersion::new(1, 10));
+        assert_eq!(common(&[(1, 10)], &[(2, 10)]), EVersion::default());
+        assert_eq!(common(&[], &[(2, 10)]), EVersion::default());
+    }
+
+    #[test]
+    fn what_does_not_count_is_missing_or_was_never_there() {
+        let (a, b, c, d) = (object("a"), object("b"), object("c"), object("d"));
+        let clone = c.at(SnapId(4));
+        let divergent = [
+            entry(Kind::Modify, &a, 0, (2, 11)),
+            entry(Kind::Modify, &a, 11, (2, 12)),
+            entry(Kind::Modify, &b, 5, (2, 13)),
+            entry(Kind::Clone, &clone, 6, (2, 14)),
+            entry(Kind::Modify, &c, 6, (2, 15)),
+            entry(Kind::Delete, &d, 7, (2, 16)),
+            entry(Kind::Error, &object("e"), 0, (2, 17)),
+        ];
+        let entries =
+            [entry(Kind::Modify, &b, 5, (3, 11)), entry(Kind::Modify, &d, 7, (3, 12)), entry(Kind::Delete, &d, 12, (3, 13))];
+        let found = effects(&divergent, &entries);
+        assert_eq!(found.removed, [a.clone(), clone, d].into());
+        assert_eq!(found.missing, [(b, EVersion::new(3, 11)), (c.clone(), EVersion::new(1, 6))].into());
+        assert!(found.index.contains(&IndexChange::NoSnap(4, c)) && found.index.contains(&IndexChange::Unwatched(a)));
+    }
+}

@@ -1,0 +1,510 @@
+//! How the copies of a group agree on what it holds, before it serves.
+//!
+//! The primary of a new interval goes through these steps; any other interval begins anew.
+//!
+//! | step | until | Ceph's name |
+//! |---|---|---|
+//! | drain | what was submitted here is durable | Reset |
+//! | ask | everybody who may know has told what he holds, and of each earlier interval in which something may have been written one member was heard | GetInfo, Down |
+//! | choose | it is clear whose log counts and who shall serve; if that is not who the map has, the monitors are asked for another map | WaitActingChange, Incomplete |
+//! | fetch and merge | that log is here, and what does not count is undone | GetLog |
+//! | activate | each member has taken up the log, durably; the map knows that this OSD was up in the interval | Activating, WaitUpThru |
+//! | watch | it is known who watches what | |
+//!
+//! Then operations run. With fewer members than the pool's `min_size` the steps end before the last one.
+//!
+//! Why no acknowledged write is lost: it is durable at all members of its interval, and the interval is remembered by all of them.
+//! A later primary hears one of them at least, or does not serve. Who answers has left his old interval, so no write is acknowledged
+//! there any more.
+
+pub(crate) mod choose;
+
+use crate::api::{Ctx, Effect};
+use crate::backfill::Backfill;
+use crate::letter::{Letter, LogPart, PeerInfo};
+use crate::members::Member;
+use crate::merge::{Merge, Merged, common};
+use crate::pg::{Pg, Phase};
+use choose::{Plan, continues, plan};
+use maps::pool_flags;
+use node::{Level, Mono};
+use objectstore::{Hold, Unread};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use types::{EVersion, HObject, OsdId, PgState};
+
+/// What is not answered is asked again after this, also by the monitors.
+const AGAIN: Duration = Duration::from_secs(2);
+
+/// Where the steps are.
+pub(crate) enum Step {
+    Drain,
+    Ask,
+    /// The monitors shall let these serve.
+    Wish(Vec<OsdId>),
+    /// This OSD's log is asked for.
+    Fetch(OsdId),
+    Merge(Box<Merge>),
+    /// The own log is read for the members.
+    Read(Hold),
+    Activate,
+    /// Who watches what is read.
+    Watch(Box<crate::load::Loading>),
+}
+
+/// A group whose copies are about to agree.
+pub(crate) struct Peering {
+    pub(crate) step: Step,
+    /// What the other copies told.
+    infos: BTreeMap<OsdId, PeerInfo>,
+    /// Who holds nothing of the group.
+    empty: BTreeSet<OsdId>,
+    /// Who was asked.
+    asked: BTreeSet<OsdId>,
+    /// Who is waited for, beyond those who were asked: down, and perhaps the only one who knows something.
+    pub(crate) needed: BTreeSet<OsdId>,
+    /// No copy is complete.
+    pub(crate) incomplete: bool,
+    plan: Plan,
+    again: Mono,
+}
+
+impl Peering {
+    fn new(now: Mono) -> Self {
+        Self {
+            step: Step::Drain,
+            infos: BTreeMap::new(),
+            empty: BTreeSet::new(),
+            asked: BTreeSet::new(),
+            needed: BTreeSet::new(),
+            incomplete: false,
+            plan: Plan::default(),
+            again: now.plus(AGAIN),
+        }
+    }
+
+    /// The interval is over.
+    pub(crate) fn end(&mut self, ctx: &mut Ctx<'_>) {
+        let hold = match &self.step {
+            Step::Merge(merge) => merge.hold,
+            Step::Read(hold) => *hold,
+            Step::Watch(loading) => loading.hold,
+            _ => return,
+        };
+        ctx.store.release(hold);
+    }
+
+    pub(crate) fn deadline(&self) -> Mono {
+        self.again
+    }
+
+    /// Who is waited for.
+    pub(crate) fn blocked_by(&self) -> Vec<OsdId> {
+        let silent = self.asked.iter().filter(|osd| !self.infos.contains_key(osd) && !self.empty.contains(osd));
+        self.needed.iter().chain(silent).copied().collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// What is true of the group.
+    pub(crate) fn state(&self) -> PgState {
+        match self.step {
+            _ if !self.needed.is_empty() => PgState::DOWN,
+            _ if self.incomplete => PgState::INCOMPLETE,
+            Step::Activate | Step::Watch(_) => PgState::ACTIVATING,
+            _ => PgState::PEERING,
+        }
+    }
+
+    /// Where the steps are, in Ceph's words.
+    pub(crate) fn name(&self) -> &'static str {
+        match self.step {
+            _ if !self.needed.is_empty() => "Started/Primary/Peering/Down",
+            _ if self.incomplete => "Started/Primary/Peering/Incomplete",
+            Step::Drain => "Reset",
+            Step::Ask => "Started/Primary/Peering/GetInfo",
+            Step::Wish(_) => "Started/Primary/WaitActingChange",
+            Step::Fetch(_) | Step::Merge(_) => "Started/Primary/Peering/GetLog",
+            Step::Read(_) => "Started/Primary/Peering/GetMissing",
+            Step::Activate | Step::Watch(_) => "Started/Primary/Active/Activating",
+        }
+    }
+}
+
+impl Pg {
+    pub(crate) fn peering(&mut self) -> Option<&mut Peering> {
+        match &mut self.phase {
+            Phase::Peering(peering) => Some(peering),
+            _ => None,
+        }
+    }
+
+    /// This OSD leads the group in the interval that has begun.
+    pub(crate) fn begin_peering(&mut self, ctx: &mut Ctx<'_>) {
+        self.phase = Phase::Peering(Box::new(Peering::new(ctx.now.mono)));
+        self.members = Default::default();
+        if self.history.needs_up_thru() {
+            ctx.out.push(Effect::WantUpThru(self.history.since));
+        }
+        self.step_peering(ctx);
+    }
+
+    fn set_step(&mut self, step: Step) {
+        if let Some(peering) = self.peering() {
+            peering.step = step;
+        }
+    }
+
+    /// Goes on, as far as nothing has to be waited for.
+    pub(crate) fn step_peering(&mut self, ctx: &mut Ctx<'_>) {
+        loop {
+            let Phase::Peering(peering) = &mut self.phase else { return };
+            let on = match &mut peering.step {
+                Step::Drain => {
+                    let drained = self.commits.iter().all(|commit| commit.durable) && self.loose.is_empty();
+                    if drained {
+                        peering.step = Step::Ask;
+                    }
+                    drained
+                }
+                Step::Ask => self.ask(ctx) && self.choose(ctx),
+                Step::Wish(_) | Step::Fetch(_) => false,
+                Step::Merge(_) => self.go_on_with_merge(ctx),
+                Step::Read(hold) => {
+                    let hold = *hold;
+                    self.activate_members(ctx, hold)
+                }
+                Step::Activate => self.begin_watch(ctx),
+                Step::Watch(_) => self.read_who_watches(ctx),
+            };
+            if !on {
+                return;
+            }
+        }
+    }
+
+    /// There is another map, in the same interval.
+    pub(crate) fn peering_map(&mut self, ctx: &mut Ctx<'_>) {
+        self.step_peering(ctx);
+    }
+
+    /// Asks everybody who may know something. True when enough was heard.
+    fn ask(&mut self, ctx: &mut Ctx<'_>) -> bool {
+        let whoami = ctx.whoami;
+        let blank = self.history.created == 0;
+        let Phase::Peering(peering) = &mut self.phase else { return false };
+        let everybody = || ctx.map.osds().filter(|osd| ctx.map.is_up(*osd) && *osd != whoami).collect::<BTreeSet<_>>();
+        let known = peering.infos.values().max_by_key(|peer| (peer.history.clean, peer.history.started)).cloned();
+        // Some copy knows the group's life; only then is it clear who else must be heard.
+        let mut history = self.history.clone();
+        if let (true, Some(known)) = (blank, &known) {
+            history.adopt(&known.history);
+        }
+        let mut empty = peering.empty.clone();
+        if blank {
+            empty.insert(whoami);
+        }
+        let prior = history.prior(ctx.map, whoami, &empty);
+        let probe = if blank && known.is_none() { everybody() } else { prior.probe.clone() };
+        peering.needed = prior.needed;
+        peering.asked.retain(|osd| ctx.map.is_up(*osd));
+        let fresh: Vec<OsdId> = probe.into_iter().filter(|osd| peering.asked.insert(*osd)).collect();
+        let silent = peering.asked.iter().any(|osd| !peering.infos.contains_key(osd) && !peering.empty.contains(osd));
+        let heard = fresh.is_empty() && !silent && peering.needed.is_empty();
+        for osd in fresh {
+            self.tell(ctx, osd, &Letter::Query);
+        }
+        heard
+    }
+
+    /// Decides whose log counts and who shall serve. True if the steps go on.
+    fn choose(&mut self, ctx: &mut Ctx<'_>) -> bool {
+        let whoami = ctx.whoami;
+        if self.history.created == 0 && !self.is_born(ctx) {
+            return false;
+        }
+        let own = self.peer_info();
+        let Some(peering) = self.peering() else { return false };
+        let mut infos = peering.infos.clone();
+        // Who holds nothing has an empty log: it can be continued if it goes back to the beginning.
+        infos.extend(peering.empty.iter().map(|osd| (*osd, PeerInfo::default())));
+        infos.insert(whoami, own);
+        let interval = self.history.interval.clone();
+        let Some(chosen) = plan(&infos, &interval, whoami) else {
+            let Some(peering) = self.peering() else { return false };
+            if !peering.incomplete {
+                peering.incomplete = true;
+                self.log_line(ctx, Level::Warn, "no copy of the group is complete".into());
+            }
+            return false;
+        };
+        let serving: Vec<OsdId> = chosen.acting.iter().copied().filter(|osd| *osd >= 0).collect();
+        let same = serving == interval.members().collect::<Vec<_>>();
+        let Some(peering) = self.peering() else { return false };
+        peering.incomplete = false;
+        peering.plan = chosen.clone();
+        if !same {
+            peering.step = Step::Wish(serving.clone());
+            ctx.out.push(Effect::WantActing(serving));
+            return false;
+        }
+        if chosen.leader == whoami {
+            let hold = self.next_hold(ctx);
+            self.set_step(Step::Read(hold));
+            return true;
+        }
+        let after = common(&self.peer_info().runs, &infos[&chosen.leader].runs);
+        self.set_step(Step::Fetch(chosen.leader));
+        self.tell(ctx, chosen.leader, &Letter::LogWish(after));
+        false
+    }
+
+    /// Nobody holds anything of a group that this OSD leads. Whether it is new: its pool is still being created, and nobody who is down
+    /// now could have made it. If so it comes to be.
+    fn is_born(&mut self, ctx: &mut Ctx<'_>) -> bool {
+        let Phase::Peering(peering) = &mut self.phase else { return false };
+        if let Some(known) = peering.infos.values().max_by_key(|peer| (peer.history.clean, peer.history.started)) {
+            // It exists, and this copy is filled like any new one; but it may not lead.
+            self.history.adopt(&known.history.clone());
+            self.history.backfill = Some(HObject::min());
+            return true;
+        }
+        let Some(pool) = ctx.map.pools.get(&self.id.pg.pool).filter(|pool| pool.has_flag(pool_flags::CREATING)) else {
+            peering.incomplete = true;
+            return false;
+        };
+        let suspects = ctx.map.osds().filter(|osd| {
+            let known = usize::try_from(*osd).ok().and_then(|n| ctx.map.osd_xinfo.get(n));
+            !ctx.map.is_up(*osd) && ctx.map.up_from(*osd) > 0 && known.is_none_or(|x| x.down_stamp >= pool.create_time)
+        });
+        peering.needed = suspects.collect();
+        if !peering.needed.is_empty() {
+            return false;
+        }
+        self.be_born(ctx);
+        true
+    }
+
+    /// The group is new: this is its first copy.
+    pub(crate) fn be_born(&mut self, ctx: &mut Ctx<'_>) {
+        self.history.created = ctx.map.epoch;
+        self.history.clean = self.history.since;
+        self.history.pg_num = self.history.interval.pg_num;
+        (self.history.scrub.1, self.history.deep_scrub.1) = (ctx.now.wall, ctx.now.wall);
+        self.save(ctx);
+    }
+
+    /// The log that counts is here.
+    fn begin_merge(&mut self, ctx: &mut Ctx<'_>, from: OsdId, part: Box<LogPart>) {
+        let missing: BTreeMap<HObject, EVersion> = part.missing.iter().cloned().collect();
+        self.members.sources.insert(from, missing);
+        self.history.adopt(&part.history);
+        part.history.purged.iter().for_each(|(start, len)| self.history.purged.insert(start, len));
+        let merge = self.merge(ctx, part);
+        self.set_step(Step::Merge(Box::new(merge)));
+        self.step_peering(ctx);
+    }
+
+    fn go_on_with_merge(&mut self, ctx: &mut Ctx<'_>) -> bool {
+        let Some(Step::Merge(mut merge)) = self.peering().map(|peering| std::mem::replace(&mut peering.step, Step::Drain)) else {
+            return false;
+        };
+        match self.step_merge(ctx, &mut merge) {
+            Merged::Waits => {
+                self.set_step(Step::Merge(merge));
+                false
+            }
+            Merged::Done => {
+                let hold = self.next_hold(ctx);
+                self.set_step(Step::Read(hold));
+                true
+            }
+            Merged::Refused => {
+                self.set_step(Step::Merge(merge));
+                self.log_line(ctx, Level::Error, "the store does not take up the group's log".into());
+                false
+            }
+            Merged::Unreadable(what) => {
+                self.log_line(ctx, Level::Error, format!("cannot take up the group's log: {what} is damaged"));
+                self.phase = Phase::Broken;
+                false
+            }
+        }
+    }
+
+    /// Gives each member the part of the log that it lacks.
+    fn activate_members(&mut self, ctx: &mut Ctx<'_>, hold: Hold) -> bool {
+        let Phase::Peering(peering) = &self.phase else { return false };
+        let (chosen, infos) = (peering.plan.clone(), peering.infos.clone());
+        let own = self.peer_info();
+        let tail = self.info.log_tail;
+        let others: Vec<OsdId> =
+            chosen.acting.iter().chain(&chosen.backfill).copied().filter(|o| *o != ctx.whoami && *o >= 0).collect();
+        let nothing = PeerInfo::default();
+        let begin = |osd: &OsdId| {
+            let peer = infos.get(osd).unwrap_or(&nothing);
+            (*osd, continues(peer, &own, tail).then(|| common(&peer.runs, &own.runs)))
+        };
+        // Where each one's log ends that this one continues; `None`: it begins anew.
+        let begins: BTreeMap<OsdId, Option<EVersion>> = others.iter().map(begin).collect();
+        let lowest = begins.values().map(|begin| begin.unwrap_or(tail)).min();
+        let entries = match lowest.map(|lowest| self.read_log_behind(ctx, hold, lowest)).transpose() {
+            Ok(entries) => entries.unwrap_or_default(),
+            Err(Unread::Missing(wish)) => {
+                ctx.store.fetch(hold, wish);
+                return false;
+            }
+            Err(Unread::Damaged(damage)) => {
+                ctx.store.release(hold);
+                self.log_line(ctx, Level::Error, format!("its log cannot be read: {} is damaged", damage.what));
+                self.phase = Phase::Broken;
+                return false;
+            }
+        };
+        ctx.store.release(hold);
+        self.history.started = self.history.since;
+        self.save(ctx);
+        self.note_sources(&infos, &own);
+        for (osd, begin) in begins {
+            let common = begin.unwrap_or(tail);
+            let entries = entries.iter().filter(|entry| entry.done.version > common).cloned().collect();
+            let dups = if begin.is_none() { self.log.duplicates().cloned().collect() } else { Vec::new() };
+            let (info, history, missing) = (self.info.clone(), self.history.clone(), Vec::new());
+            let part = LogPart { info, history, common, anew: begin.is_none(), entries, dups, missing };
+            let letter = Letter::Activate(Box::new(part)).seal(&self.envelope());
+            let cursor = match begin {
+                None => Some(HObject::min()),
+                Some(_) => infos.get(&osd).and_then(|peer| peer.history.backfill.clone()),
+            };
+            let backfill = cursor.map(|cursor| Box::new(Backfill::from(cursor)));
+            let acting = chosen.acting.contains(&osd);
+            let member = Member { acting, activation: Some(letter.clone()), backfill, ..Member::default() };
+            self.members.all.insert(osd, member);
+            ctx.out.push(Effect::Tell { to: osd, letter });
+        }
+        self.set_step(Step::Activate);
+        true
+    }
+
+    /// Copies that are no members, with the very log that counts and nothing missing, can give objects.
+    fn note_sources(&mut self, infos: &BTreeMap<OsdId, PeerInfo>, own: &PeerInfo) {
+        let head = self.info.last_update;
+        let whole = infos.iter().filter(|(_, peer)| peer.missing == 0 && peer.history.is_complete());
+        for (osd, _) in whole.filter(|(_, peer)| common(&peer.runs, &own.runs) == head) {
+            self.members.sources.entry(*osd).or_default();
+        }
+        self.members.strays.extend(infos.keys());
+    }
+
+    /// Whether all members are ready, and the map knows enough.
+    fn is_agreed(&self) -> bool {
+        let there = matches!(&self.phase, Phase::Peering(peering) if matches!(peering.step, Step::Activate));
+        let ready = self.members.all.values().all(|member| !member.acting || member.activated);
+        there && ready && !self.history.needs_up_thru()
+    }
+
+    fn is_ready(&self) -> bool {
+        let interval = &self.history.interval;
+        self.is_agreed() && interval.members().count() as u64 >= u64::from(interval.min_size)
+    }
+
+    /// Whether only members are missing for the group to serve.
+    pub(crate) fn is_peered(&self) -> bool {
+        self.is_agreed() && !self.is_ready()
+    }
+
+    fn begin_watch(&mut self, ctx: &mut Ctx<'_>) -> bool {
+        if !self.is_ready() {
+            return false;
+        }
+        let hold = self.next_hold(ctx);
+        self.set_step(Step::Watch(Box::new(crate::load::Loading::watches(hold))));
+        true
+    }
+
+    /// Takes what a copy says.
+    pub(crate) fn hear(&mut self, ctx: &mut Ctx<'_>, from: OsdId, letter: Letter) {
+        match letter {
+            Letter::Info(info) => self.hear_info(ctx, from, *info),
+            Letter::Absent => {
+                if let Some(peering) = self.peering() {
+                    peering.empty.insert(from);
+                }
+                self.step_peering(ctx);
+            }
+            Letter::Log(part) => {
+                let wanted = self.peering().is_some_and(|peering| matches!(peering.step, Step::Fetch(osd) if osd == from));
+                if wanted {
+                    self.begin_merge(ctx, from, part);
+                }
+            }
+            Letter::Activated(missing) => self.hear_activated(ctx, from, missing),
+            Letter::Ack(number) => self.hear_ack(ctx, from, number),
+            Letter::Pulled(object, at, piece) => self.hear_pulled(ctx, from, object, at, piece),
+            Letter::Scanned(begin, end, found) => self.hear_scanned(ctx, from, &begin, end, found),
+            _ => {}
+        }
+    }
+
+    fn hear_info(&mut self, ctx: &mut Ctx<'_>, from: OsdId, info: PeerInfo) {
+        match &mut self.phase {
+            Phase::Peering(peering) => {
+                // A copy that is not asked for may know what is missed; asked or not, it is heard.
+                if matches!(peering.step, Step::Drain | Step::Ask) {
+                    peering.asked.insert(from);
+                    peering.empty.remove(&from);
+                    peering.infos.insert(from, info);
+                    self.step_peering(ctx);
+                }
+            }
+            Phase::Active if !self.members.all.contains_key(&from) => self.hear_stray(ctx, from, info),
+            _ => {}
+        }
+    }
+
+    fn hear_activated(&mut self, ctx: &mut Ctx<'_>, from: OsdId, missing: Vec<(HObject, EVersion)>) {
+        let Some(member) = self.members.all.get_mut(&from).filter(|member| member.activation.is_some()) else { return };
+        member.missing = missing.into_iter().collect();
+        member.activated = true;
+        member.activation = None;
+        // What came about meanwhile.
+        self.resend(ctx, from);
+        match self.phase {
+            Phase::Peering(_) => self.step_peering(ctx),
+            _ => self.plan_recovery(ctx),
+        }
+    }
+
+    /// What is not answered is said again to one OSD.
+    pub(crate) fn ask_again(&mut self, ctx: &mut Ctx<'_>, osd: OsdId) {
+        let Some(peering) = self.peering() else { return };
+        let heard = peering.infos.contains_key(&osd) || peering.empty.contains(&osd);
+        match &peering.step {
+            Step::Ask if peering.asked.contains(&osd) && !heard => self.tell(ctx, osd, &Letter::Query),
+            Step::Fetch(from) if *from == osd => {
+                let theirs = peering.infos.get(&osd).map(|peer| peer.runs.clone()).unwrap_or_default();
+                let after = common(&self.peer_info().runs, &theirs);
+                self.tell(ctx, osd, &Letter::LogWish(after));
+            }
+            Step::Activate => self.resend(ctx, osd),
+            _ => {}
+        }
+    }
+
+    /// What time brings while the copies agree.
+    pub(crate) fn turn_peering(&mut self, ctx: &mut Ctx<'_>) {
+        let now = ctx.now.mono;
+        let needs_up_thru = self.history.needs_up_thru();
+        let since = self.history.since;
+        let Some(peering) = self.peering().filter(|peering| peering.again <= now) else { return };
+        peering.again = now.plus(AGAIN);
+        if let Step::Wish(acting) = &peering.step {
+            ctx.out.push(Effect::WantActing(acting.clone()));
+        }
+        if needs_up_thru {
+            ctx.out.push(Effect::WantUpThru(since));
+        }
+        let mut asked = peering.asked.clone();
+        asked.extend(self.members.all.keys());
+        asked.into_iter().for_each(|osd| self.ask_again(ctx, osd));
+        self.step_peering(ctx);
+    }
+}

@@ -1,0 +1,523 @@
+//! Bringing objects to copies that lack them, or from one that has them.
+//!
+//! An object, head and clones together, goes through its lane: nothing else happens to it until its last piece is in the streams. So a
+//! piece is what the group holds at its place in the stream. A client's operation on an object that is missing here, or a write to one
+//! that is missing elsewhere, lets it be brought first.
+//!
+//! An object that no copy has that can be reached is *unfound*. Operations on it wait until somebody comes who has it, or an
+//! operator gives it up.
+
+use crate::api::Ctx;
+use crate::body::{Body, Progress};
+use crate::fetch::removal;
+use crate::letter::{Letter, PeerInfo};
+use crate::members::{is_missing, missing_of};
+use crate::meta;
+use crate::object::{Piece, PieceAt, index_of, place, read_piece};
+use crate::pg::{Job, Pg, Phase, Work};
+use maps::flags;
+use node::{Level, Mono};
+use objectstore::{Hold, MetaChange, Refused, Unread};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+use types::{EVersion, HObject, ObjectId, OsdId, SnapId};
+
+/// Objects that are brought at a time, beside those that clients wait for (`osd_recovery_max_active`).
+const AT_A_TIME: usize = 3;
+/// Bytes under way to a copy, from which on no further piece is sent.
+const WINDOW: usize = 16 << 20;
+/// After this, what was not answered is asked again.
+const AGAIN: Duration = Duration::from_secs(5);
+
+/// An object that is being brought.
+#[derive(Default)]
+pub(crate) struct Bring {
+    /// A copy that is being filled; else all who lack it.
+    pub(crate) filled: Option<OsdId>,
+    /// Heads and clones that are still to go; listed when it begins.
+    queue: Option<VecDeque<HObject>>,
+    /// All of them.
+    unit: Vec<HObject>,
+    /// The next piece of the first one.
+    at: PieceAt,
+}
+
+/// A piece that was asked for.
+struct Pull {
+    hold: Hold,
+    from: OsdId,
+    at: PieceAt,
+}
+
+/// What is brought in this interval.
+#[derive(Default)]
+pub(crate) struct Recovery {
+    /// Heads that are being brought, by recovery itself.
+    begun: BTreeSet<HObject>,
+    pulls: BTreeMap<HObject, Pull>,
+    /// Jobs that wait until a copy has taken some of what is under way to it.
+    parked: Vec<Hold>,
+    /// Heads of which some object is unfound, and what waits for them.
+    pub(crate) unfound: BTreeMap<HObject, VecDeque<Work>>,
+    /// When to look again.
+    next: Option<Mono>,
+    /// When questions that are not answered were asked last.
+    asked_at: Mono,
+    /// It was told that the group is clean.
+    pub(crate) clean: bool,
+}
+
+impl Recovery {
+    pub(crate) fn deadline(&self) -> Mono {
+        self.next.unwrap_or(Mono::NEVER)
+    }
+
+    /// Whether objects are being brought.
+    pub(crate) fn is_busy(&self) -> bool {
+        !self.begun.is_empty() || !self.pulls.is_empty()
+    }
+}
+
+impl Pg {
+    /// Whether work on this object must wait until it was brought.
+    pub(crate) fn must_bring(&self, head: &ObjectId, modifies: bool) -> bool {
+        if self.missing.is_empty() && self.members.all.is_empty() {
+            return false;
+        }
+        is_missing(&self.missing, head) || modifies && self.members.anybody_lacks(head)
+    }
+
+    /// Begins to bring an object, before all that waits for it.
+    pub(crate) fn bring(&mut self, ctx: &mut Ctx<'_>, head: HObject, filled: Option<OsdId>) {
+        let head = self.object(head);
+        self.enqueue(ctx, head, Work::Bring(Box::new(Bring { filled, ..Bring::default() })));
+    }
+
+    /// Looks for what is to be brought next. Call it when something of it may have changed.
+    pub(crate) fn plan_recovery(&mut self, ctx: &mut Ctx<'_>) {
+        if matches!(self.phase, Phase::Active) {
+            let recovery = &mut self.serving.recovery;
+            recovery.next = Some(ctx.now.mono);
+            if recovery.asked_at == Mono::default() {
+                recovery.asked_at = ctx.now.mono;
+            }
+        }
+    }
+
+    /// Takes a step: some more objects on their way.
+    pub(crate) fn step_recovery(&mut self, ctx: &mut Ctx<'_>) {
+        let due = self.serving.recovery.next.is_some_and(|next| next <= ctx.now.mono);
+        if !due || !matches!(self.phase, Phase::Active) {
+            return;
+        }
+        self.serving.recovery.next = None;
+        if self.serving.recovery.asked_at.plus(AGAIN) <= ctx.now.mono {
+            self.serving.recovery.asked_at = ctx.now.mono;
+            let members: Vec<OsdId> = self.members.all.keys().chain(self.members.sources.keys()).copied().collect();
+            members.into_iter().for_each(|osd| self.recovery_resend(ctx, osd));
+        }
+        self.retry_unfound(ctx);
+        if ctx.map.flags & flags::NORECOVER == 0 {
+            self.bring_some(ctx);
+        }
+        self.step_backfills(ctx);
+        self.check_clean(ctx);
+        let waits = !self.missing.is_empty() || self.members.all.values().any(|member| !member.is_complete());
+        if waits && self.serving.recovery.next.is_none() {
+            self.serving.recovery.next = Some(ctx.now.mono.plus(AGAIN));
+        }
+    }
+
+    fn bring_some(&mut self, ctx: &mut Ctx<'_>) {
+        let free = AT_A_TIME.saturating_sub(self.serving.recovery.begun.len());
+        let recovery = &self.serving.recovery;
+        let wanted = |head: &HObject| !recovery.begun.contains(head) && !recovery.unfound.contains_key(head);
+        let mut heads = BTreeSet::new();
+        let lists = std::iter::once(&self.missing).chain(self.members.all.values().map(|member| &member.missing));
+        for list in lists {
+            for object in list.keys() {
+                if heads.len() >= free {
+                    break;
+                }
+                let head = object.at(SnapId::HEAD);
+                if wanted(&head) {
+                    heads.insert(head);
+                }
+            }
+        }
+        for head in heads {
+            self.serving.recovery.begun.insert(head.clone());
+            self.bring(ctx, head, None);
+        }
+    }
+
+    /// Brings an object as far as it goes now.
+    pub(crate) fn attempt_bring(&mut self, ctx: &mut Ctx<'_>, mut job: Job) {
+        loop {
+            match self.bring_step(ctx, &mut job) {
+                Ok(Stepped::On) => {}
+                Ok(Stepped::Done) => return self.end_bring(ctx, job),
+                Ok(Stepped::Waits) => {
+                    job.waited = true;
+                    self.hold_lane(&job);
+                    self.serving.jobs.insert(job.hold, job);
+                    return;
+                }
+                Err(Unread::Missing(wish)) => {
+                    job.fetched = true;
+                    self.hold_lane(&job);
+                    ctx.store.fetch(job.hold, wish);
+                    self.serving.jobs.insert(job.hold, job);
+                    return;
+                }
+                Err(Unread::Damaged(damage)) => {
+                    self.report_damage(ctx, &job.head, &damage);
+                    return self.end_bring(ctx, job);
+                }
+            }
+        }
+    }
+
+    fn bring_step(&mut self, ctx: &mut Ctx<'_>, job: &mut Job) -> Result<Stepped, Unread> {
+        let lacked = missing_of(&self.missing, &job.head).next().cloned();
+        if let Some(object) = lacked {
+            return Ok(self.pull(ctx, job, object));
+        }
+        let Work::Bring(bring) = &mut job.work else { return Ok(Stepped::Done) };
+        if bring.queue.is_none() {
+            let unit = self.unit(ctx, job.hold, &job.head, bring.filled)?;
+            bring.unit = unit.iter().cloned().collect();
+            bring.queue = Some(unit);
+        }
+        let Some(object) = bring.queue.as_ref().and_then(|queue| queue.front().cloned()) else { return Ok(Stepped::Done) };
+        let targets = self.targets(&object, bring.filled);
+        if targets.is_empty() {
+            if let Some(queue) = &mut bring.queue {
+                queue.pop_front();
+            }
+            return Ok(Stepped::On);
+        }
+        if targets.iter().any(|osd| self.members.all.get(osd).is_some_and(|m| m.stream.bytes() > WINDOW)) {
+            self.serving.recovery.parked.push(job.hold);
+            return Ok(Stepped::Waits);
+        }
+        let at = bring.at.clone();
+        let piece = match read_piece(&*ctx.store, job.hold, &self.object(object.clone()), &at) {
+            Err(Unread::Damaged(damage)) => {
+                self.report_damage(ctx, &job.head, &damage);
+                self.mark_missing(ctx, object);
+                bring_anew(job);
+                return Ok(Stepped::On);
+            }
+            piece => piece?,
+        };
+        let next = piece.next.clone();
+        if job.fetched {
+            ctx.store.release(job.hold);
+        }
+        self.push(ctx, &targets, &object, &at, piece);
+        bring.at = next.clone().unwrap_or_default();
+        if next.is_none()
+            && let Some(queue) = &mut bring.queue
+        {
+            queue.pop_front();
+        }
+        Ok(Stepped::On)
+    }
+
+    /// The heads and clones that are to go.
+    fn unit(&self, ctx: &Ctx<'_>, hold: Hold, head: &ObjectId, filled: Option<OsdId>) -> Result<VecDeque<HObject>, Unread> {
+        if filled.is_none() {
+            let lists = self.members.all.values().map(|member| &member.missing);
+            let all: BTreeSet<HObject> = lists.flat_map(|list| missing_of(list, head).cloned().collect::<Vec<_>>()).collect();
+            return Ok(all.into_iter().collect());
+        }
+        let (from, to) = (head.at(SnapId(0)), head.at(SnapId::DIR));
+        let names = ctx.store.list(hold, self.id.shard, &from, &to, usize::MAX)?;
+        Ok(names.into_iter().map(|name| HObject::clone(&name.object)).collect())
+    }
+
+    fn targets(&self, object: &HObject, filled: Option<OsdId>) -> Vec<OsdId> {
+        match filled {
+            Some(osd) => self.members.all.get(&osd).filter(|m| m.backfill.is_some()).map(|_| osd).into_iter().collect(),
+            None => self.members.all.iter().filter(|(_, m)| m.activated && m.lacks(object)).map(|(osd, _)| *osd).collect(),
+        }
+    }
+
+    /// This copy of an object cannot be read: it is missing here, and brought from elsewhere.
+    pub(crate) fn mark_missing(&mut self, ctx: &mut Ctx<'_>, object: HObject) {
+        let version = self.info.last_update;
+        let mark = MetaChange::Set(meta::missing_key(&object), meta::version_value(version));
+        if self.submit_unlogged(ctx, Vec::new(), vec![mark]) == Err(Refused::Stopped) {
+            self.stopped(ctx);
+        }
+        self.missing.insert(object, version);
+    }
+
+    fn push(&mut self, ctx: &mut Ctx<'_>, targets: &[OsdId], object: &HObject, at: &PieceAt, piece: Piece) {
+        let index = if at.is_first() { index_of(object, &piece.changes.changes) } else { Vec::new() };
+        let last = piece.next.is_none();
+        let recovered = if last { vec![object.clone()] } else { Vec::new() };
+        let body = Body::push(place(at, piece), index, Progress { recovered, ..Progress::default() });
+        let letters = self.members.ship_to(&self.envelope(), targets, &body);
+        self.post(ctx, letters);
+        if last {
+            let order = self.members.order;
+            for osd in targets {
+                let Some(member) = self.members.all.get_mut(osd) else { continue };
+                if member.missing.remove(object).is_some() {
+                    member.pushed.insert(object.clone(), order);
+                }
+            }
+        }
+    }
+
+    fn end_bring(&mut self, ctx: &mut Ctx<'_>, job: Job) {
+        let head = HObject::clone(&job.head.object);
+        let Work::Bring(bring) = &job.work else { return };
+        self.serving.recovery.begun.remove(&head);
+        if let Some(osd) = bring.filled {
+            let whole = bring.queue.as_ref().is_some_and(VecDeque::is_empty);
+            self.end_filled(ctx, osd, &head, whole.then_some(&bring.unit[..]));
+        }
+        if job.fetched {
+            ctx.store.release(job.hold);
+        }
+        if let Some(lane) = self.serving.lanes.get_mut(&job.head) {
+            lane.held = lane.held.filter(|hold| *hold != job.hold);
+        }
+        self.plan_recovery(ctx);
+        if is_missing(&self.missing, &head) {
+            self.park_unfound(ctx, &job.head);
+        }
+    }
+
+    /// A copy that is filled has all of an object, or `None`: not yet.
+    fn end_filled(&mut self, ctx: &mut Ctx<'_>, osd: OsdId, head: &HObject, ours: Option<&[HObject]>) {
+        let Some(backfill) = self.members.all.get_mut(&osd).and_then(|member| member.backfill.as_deref_mut()) else { return };
+        let Some(ours) = ours else { return backfill.gave_up(head) };
+        // What the copy has and nobody else: a clone that was trimmed, an object that was removed.
+        let surplus = backfill.surplus(head, ours);
+        backfill.finished(head);
+        if !surplus.is_empty() {
+            let objects = surplus.into_iter().map(|object| removal(self.object(object))).collect();
+            let body = Body::push(objects, Vec::new(), Progress::default());
+            let letters = self.members.ship_to(&self.envelope(), &[osd], &body);
+            self.post(ctx, letters);
+        }
+    }
+
+    /// Asks somebody for a piece of an object that is missing here.
+    fn pull(&mut self, ctx: &mut Ctx<'_>, job: &mut Job, object: HObject) -> Stepped {
+        let Some(from) = self.members.holders(&object).first().copied() else { return Stepped::Done };
+        let Work::Bring(bring) = &job.work else { return Stepped::Done };
+        let at = bring.at.clone();
+        self.tell(ctx, from, &Letter::Pull(object.clone(), at.clone()));
+        self.serving.recovery.pulls.insert(object, Pull { hold: job.hold, from, at });
+        Stepped::Waits
+    }
+
+    /// A piece of an object that is missing here came, or it cannot be had.
+    pub(crate) fn hear_pulled(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        from: OsdId,
+        object: HObject,
+        at: PieceAt,
+        piece: Option<Box<Piece>>,
+    ) {
+        let pulls = &mut self.serving.recovery.pulls;
+        if !pulls.get(&object).is_some_and(|pull| pull.from == from && (pull.at == at || piece.is_none())) {
+            return;
+        }
+        let Some(pull) = pulls.remove(&object) else { return };
+        let Some(mut job) = self.serving.jobs.remove(&pull.hold) else { return };
+        let head = job.head.clone();
+        let next = match piece {
+            Some(piece) => self.take_piece(ctx, &object, &at, *piece),
+            None => {
+                self.members.does_not_have(from, &object);
+                Ok(None)
+            }
+        };
+        if let Work::Bring(bring) = &mut job.work {
+            bring.at = next.clone().ok().flatten().unwrap_or_default();
+        }
+        match next {
+            Ok(_) => self.attempt_bring(ctx, job),
+            Err(Refused::Stopped) => self.stopped(ctx),
+            Err(_) => self.end_bring(ctx, job),
+        }
+        self.pump(ctx, &head);
+    }
+
+    /// Puts a piece into its place here. Gives where the next one begins.
+    fn take_piece(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        object: &HObject,
+        at: &PieceAt,
+        piece: Piece,
+    ) -> Result<Option<PieceAt>, Refused> {
+        let index = if at.is_first() { index_of(object, &piece.changes.changes) } else { Vec::new() };
+        let next = piece.next.clone();
+        let recovered = if next.is_none() { vec![object.clone()] } else { Vec::new() };
+        let body = Body::push(place(at, piece), index, Progress { recovered, ..Progress::default() });
+        if let Err(refused) = self.apply(ctx, body, None) {
+            self.log_line(ctx, Level::Error, format!("{object} cannot be taken up: the store refuses ({refused:?})"));
+            return Err(refused);
+        }
+        if next.is_none() && object.is_head() {
+            self.arm_watches(ctx, object);
+        }
+        Ok(next)
+    }
+
+    fn park_unfound(&mut self, ctx: &mut Ctx<'_>, head: &ObjectId) {
+        let key = HObject::clone(&head.object);
+        let waiting = self.serving.lanes.get_mut(head).map(|lane| std::mem::take(&mut lane.queue)).unwrap_or_default();
+        let fresh = !self.serving.recovery.unfound.contains_key(&key);
+        self.serving.recovery.unfound.entry(key).or_default().extend(waiting);
+        if self.serving.lanes.get(head).is_some_and(|lane| lane.last.is_none() && lane.held.is_none()) {
+            self.serving.lanes.remove(head);
+        }
+        if fresh {
+            self.log_line(ctx, Level::Warn, format!("{head} is unfound: no copy that can be reached has it"));
+        }
+    }
+
+    /// Tries those again of which somebody has all that is missing by now.
+    pub(crate) fn retry_unfound(&mut self, ctx: &mut Ctx<'_>) {
+        let found = |head: &HObject| missing_of(&self.missing, head).all(|object| !self.members.holders(object).is_empty());
+        let heads: Vec<HObject> = self.serving.recovery.unfound.keys().filter(|head| found(head)).cloned().collect();
+        for head in heads {
+            let works = self.serving.recovery.unfound.remove(&head).unwrap_or_default();
+            let head = self.object(head);
+            works.into_iter().for_each(|work| self.enqueue(ctx, head.clone(), work));
+        }
+    }
+
+    /// A copy that is no member tells what it holds: it may have what is unfound. When the group is clean, it is removed.
+    pub(crate) fn hear_stray(&mut self, ctx: &mut Ctx<'_>, from: OsdId, info: PeerInfo) {
+        let own = self.peer_info();
+        let same = crate::merge::common(&info.runs, &own.runs) == self.info.last_update;
+        if same && info.missing == 0 && info.history.is_complete() && !self.missing.is_empty() {
+            self.members.sources.insert(from, BTreeMap::new());
+            self.plan_recovery(ctx);
+        }
+        self.members.strays.insert(from);
+        self.check_clean(ctx);
+        if self.is_clean() {
+            self.dismiss_strays(ctx);
+        }
+    }
+
+    pub(crate) fn dismiss_strays(&mut self, ctx: &mut Ctx<'_>) {
+        let interval = &self.history.interval;
+        let wanted: BTreeSet<OsdId> = interval.members().chain(interval.home()).collect();
+        for osd in std::mem::take(&mut self.members.strays).difference(&wanted) {
+            self.tell(ctx, *osd, &Letter::Remove);
+        }
+    }
+
+    /// A copy says what is durable there.
+    pub(crate) fn hear_ack(&mut self, ctx: &mut Ctx<'_>, from: OsdId, number: u64) {
+        let Some(member) = self.members.all.get_mut(&from) else { return };
+        if !member.stream.acknowledged(number) {
+            return self.log_line(ctx, Level::Warn, format!("osd.{from} promises change {number}, which it was not sent"));
+        }
+        let oldest = member.stream.oldest();
+        let before = member.pushed.len();
+        member.pushed.retain(|_, order| *order >= oldest);
+        let arrived = member.pushed.len() < before;
+        let room = member.stream.bytes() <= WINDOW;
+        self.release_durable(ctx);
+        if room && !self.serving.recovery.parked.is_empty() {
+            self.unpark(ctx);
+        }
+        if arrived {
+            self.plan_recovery(ctx);
+        }
+    }
+
+    fn unpark(&mut self, ctx: &mut Ctx<'_>) {
+        for hold in std::mem::take(&mut self.serving.recovery.parked) {
+            let Some(job) = self.serving.jobs.remove(&hold) else { continue };
+            let head = job.head.clone();
+            self.attempt_bring(ctx, job);
+            self.pump(ctx, &head);
+        }
+    }
+
+    /// What was asked of a copy and not answered is asked again.
+    pub(crate) fn recovery_resend(&mut self, ctx: &mut Ctx<'_>, osd: OsdId) {
+        let pulls: Vec<(HObject, PieceAt)> = self
+            .serving
+            .recovery
+            .pulls
+            .iter()
+            .filter(|(_, pull)| pull.from == osd)
+            .map(|(object, pull)| (object.clone(), pull.at.clone()))
+            .collect();
+        pulls.into_iter().for_each(|(object, at)| self.tell(ctx, osd, &Letter::Pull(object, at)));
+        self.rescan(ctx, osd);
+    }
+
+    /// Whether all copies are complete and where they belong.
+    pub(crate) fn is_clean(&self) -> bool {
+        let interval = &self.history.interval;
+        let home = interval.up == interval.acting;
+        let enough = interval.members().count() as u64 >= u64::from(interval.size) || interval.primary < 0;
+        home && enough && self.is_recovered()
+    }
+
+    /// Whether nobody lacks anything.
+    pub(crate) fn is_recovered(&self) -> bool {
+        matches!(self.phase, Phase::Active)
+            && self.missing.is_empty()
+            && self.members.all.values().all(crate::members::Member::is_complete)
+    }
+
+    /// Acts when all copies have become complete: who belongs to the group may serve, what was before is forgotten.
+    fn check_clean(&mut self, ctx: &mut Ctx<'_>) {
+        if !self.is_recovered() {
+            return;
+        }
+        let interval = &self.history.interval;
+        if interval.up != interval.acting && interval.home().next().is_some() {
+            let up: Vec<OsdId> = interval.home().collect();
+            ctx.out.push(crate::api::Effect::WantActing(up));
+            self.serving.recovery.next = Some(ctx.now.mono.plus(AGAIN));
+            return;
+        }
+        if self.is_clean() && !self.serving.recovery.clean {
+            self.serving.recovery.clean = true;
+            self.change_unlogged(ctx, Body { clean: self.history.since, ..Body::default() });
+            self.dismiss_strays(ctx);
+        }
+    }
+}
+
+/// Begins with the first piece again.
+fn bring_anew(job: &mut Job) {
+    if let Work::Bring(bring) = &mut job.work {
+        bring.at = PieceAt::default();
+    }
+}
+
+/// How far a step came.
+enum Stepped {
+    On,
+    Waits,
+    Done,
+}
+
+impl crate::members::Members {
+    /// A copy said that it does not have an object, whatever its log says.
+    fn does_not_have(&mut self, osd: OsdId, object: &HObject) {
+        self.sources.remove(&osd);
+        if let Some(member) = self.all.get_mut(&osd) {
+            member.missing.entry(object.clone()).or_insert(EVersion::default());
+        }
+    }
+}

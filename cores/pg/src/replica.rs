@@ -1,0 +1,360 @@
+//! A copy that follows a primary: it tells what it holds, takes up the log, carries out bodies in their order, and promises.
+//!
+//! It answers nothing about itself before what it submitted is durable, and promises a body when its transaction is. Bodies are
+//! numbered: what it has it promises again, what comes out of order it leaves, since the primary sends again all that was not promised.
+
+use crate::api::{ClusterLevel, Ctx, Effect};
+use crate::body::Body;
+use crate::info::ObjectInfo;
+use crate::letter::{Letter, LogPart};
+use crate::merge::{Merge, Merged};
+use crate::meta;
+use crate::object::{PieceAt, read_piece};
+use crate::pg::{Pg, Phase};
+use node::{Level, Mono};
+use objectstore::{Hold, Refused, Unread};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use types::{EVersion, HObject, OsdId, SnapId};
+
+/// A store that has no room is asked again after this.
+const ROOM: Duration = Duration::from_millis(100);
+/// Most objects in one list for backfill.
+const SCAN: usize = 512;
+
+/// Something read for the primary.
+enum Errand {
+    Pull(HObject, PieceAt),
+    Scan(HObject, HObject),
+    Log(EVersion),
+}
+
+/// A copy under a primary, in one interval.
+#[derive(Default)]
+pub(crate) struct Replica {
+    /// The log that is being taken up.
+    merge: Option<Box<Merge>>,
+    /// It is taken up and durable here, with this ticket before it was.
+    activated: bool,
+    /// Number of the last body that was submitted.
+    applied: u64,
+    /// The next body, for which the store has no room just now.
+    stalled: Option<(u64, Box<Body>, Mono)>,
+    /// The primary's questions, put off until all is durable.
+    asked: Vec<Letter>,
+    /// What is read for the primary.
+    errands: BTreeMap<Hold, Errand>,
+}
+
+impl Replica {
+    pub(crate) fn holds(&self) -> Vec<Hold> {
+        self.errands.keys().copied().chain(self.merge.as_ref().map(|merge| merge.hold)).collect()
+    }
+
+    pub(crate) fn deadline(&self) -> Mono {
+        self.stalled.as_ref().map_or(Mono::NEVER, |(_, _, at)| *at)
+    }
+}
+
+impl Pg {
+    fn replica(&mut self) -> Option<&mut Replica> {
+        match &mut self.phase {
+            Phase::Replica(replica) => Some(replica),
+            _ => None,
+        }
+    }
+
+    /// Takes a letter of the primary.
+    pub(crate) fn follow(&mut self, ctx: &mut Ctx<'_>, from: OsdId, letter: Letter) {
+        match letter {
+            Letter::Query | Letter::LogWish(_) => {
+                if let Some(replica) = self.replica() {
+                    replica.asked.push(letter);
+                }
+                self.answer_asked(ctx);
+            }
+            Letter::Activate(part) => self.activate_replica(ctx, from, part),
+            Letter::Body(number, body) => self.take_body(ctx, from, number, body),
+            Letter::Pull(object, at) => self.run_errand(ctx, Errand::Pull(object, at)),
+            Letter::Scan(from, to) => self.run_errand(ctx, Errand::Scan(from, to)),
+            Letter::Remove if !self.is_member(ctx.whoami) => {
+                self.log_line(
+                    ctx,
+                    Level::Info,
+                    format!("osd.{from} says that the group is clean without this copy: it is removed"),
+                );
+                self.remove(ctx);
+            }
+            _ => {}
+        }
+    }
+
+    /// Answers what was asked, if nothing that the answer tells could still be lost.
+    fn answer_asked(&mut self, ctx: &mut Ctx<'_>) {
+        if self.commits.iter().any(|commit| !commit.durable) || !self.loose.is_empty() {
+            return;
+        }
+        let primary = self.history.interval.primary;
+        let Some(replica) = self.replica().filter(|replica| replica.merge.is_none()) else { return };
+        for letter in std::mem::take(&mut replica.asked) {
+            match letter {
+                Letter::LogWish(after) => self.run_errand(ctx, Errand::Log(after)),
+                _ if self.history.created == 0 => self.tell(ctx, primary, &Letter::Absent),
+                _ => {
+                    let info = Letter::Info(Box::new(self.peer_info()));
+                    self.tell(ctx, primary, &info);
+                }
+            }
+        }
+    }
+
+    /// The primary has decided what counts.
+    fn activate_replica(&mut self, ctx: &mut Ctx<'_>, primary: OsdId, part: Box<LogPart>) {
+        let Some(replica) = self.replica() else { return };
+        if replica.merge.is_some() {
+            return;
+        }
+        if replica.activated {
+            // It was asked again because the answer was lost.
+            return self.tell_activated(ctx, primary);
+        }
+        let members: Vec<OsdId> = self.history.interval.members().collect();
+        debug_assert!(self.is_member(ctx.whoami), "only members {members:?} are activated");
+        self.history.adopt(&part.history);
+        (self.history.started, self.history.created) = (self.history.since, part.history.created);
+        self.history.pg_num = self.history.interval.pg_num;
+        part.history.purged.iter().for_each(|(start, len)| self.history.purged.insert(start, len));
+        if part.anew {
+            self.history.backfill = Some(HObject::min());
+        }
+        let merge = self.merge(ctx, part);
+        if let Some(replica) = self.replica() {
+            replica.merge = Some(Box::new(merge));
+        }
+        self.go_on_merging(ctx);
+    }
+
+    fn go_on_merging(&mut self, ctx: &mut Ctx<'_>) {
+        let Some(mut merge) = self.replica().and_then(|replica| replica.merge.take()) else { return };
+        match self.step_merge(ctx, &mut merge) {
+            Merged::Waits => {
+                if let Some(replica) = self.replica() {
+                    replica.merge = Some(merge);
+                }
+            }
+            Merged::Done => {
+                if let Some(replica) = self.replica() {
+                    replica.activated = true;
+                }
+                let primary = self.history.interval.primary;
+                if let Some(commit) = self.commits.back_mut() {
+                    // Number 0: no body, but the log itself.
+                    commit.promise = Some((primary, 0));
+                }
+            }
+            Merged::Refused => {
+                self.log_line(ctx, Level::Error, "the store does not take up the group's log".into());
+                if ctx.store.space().available == 0 {
+                    let text = format!("pg {}: no room for its log", self.id);
+                    ctx.out.push(Effect::ClusterLog { level: ClusterLevel::Error, text });
+                }
+            }
+            Merged::Unreadable(what) => {
+                self.log_line(ctx, Level::Error, format!("cannot take up the group's log: {what} is damaged"));
+                self.phase = Phase::Broken;
+            }
+        }
+    }
+
+    pub(crate) fn tell_activated(&self, ctx: &mut Ctx<'_>, primary: OsdId) {
+        let missing = self.missing.iter().map(|(object, version)| (object.clone(), *version)).collect();
+        self.tell(ctx, primary, &Letter::Activated(missing));
+    }
+
+    /// Makes the promise that a durable transaction allows.
+    pub(crate) fn promise(&mut self, ctx: &mut Ctx<'_>, primary: OsdId, number: u64) {
+        match number {
+            0 => self.tell_activated(ctx, primary),
+            _ => self.tell(ctx, primary, &Letter::Ack(number)),
+        }
+    }
+
+    /// What the primary was told may be lost: it is told where this copy is.
+    pub(crate) fn promise_again(&mut self, ctx: &mut Ctx<'_>, primary: OsdId) {
+        let durable = self.commits.iter().all(|commit| commit.durable);
+        let Some(replica) = self.replica().filter(|_| durable) else { return };
+        let (activated, applied, merging) = (replica.activated, replica.applied, replica.merge.is_some());
+        match activated {
+            true => {
+                self.tell_activated(ctx, primary);
+                self.tell(ctx, primary, &Letter::Ack(applied));
+            }
+            false if self.history.created > 0 && !merging => self.show_up(ctx),
+            false => {}
+        }
+    }
+
+    fn take_body(&mut self, ctx: &mut Ctx<'_>, primary: OsdId, number: u64, body: Box<Body>) {
+        let durable = self.commits.is_empty();
+        let Some(replica) = self.replica().filter(|replica| replica.activated) else { return };
+        if number <= replica.applied {
+            // It came twice. What is not durable yet is promised when it is.
+            if durable {
+                self.tell(ctx, primary, &Letter::Ack(number));
+            }
+            return;
+        }
+        if number != replica.applied + 1 || replica.stalled.is_some() {
+            return;
+        }
+        let follows = body.entries.first().is_none_or(|entry| entry.done.version > self.info.last_update);
+        if !follows {
+            let text = format!("osd.{primary} sent a change that does not follow version {}", self.info.last_update);
+            return self.log_line(ctx, Level::Error, text);
+        }
+        self.apply_body(ctx, primary, number, body);
+    }
+
+    fn apply_body(&mut self, ctx: &mut Ctx<'_>, primary: OsdId, number: u64, body: Box<Body>) {
+        // Kept for another attempt; payloads are shared.
+        let again = body.clone();
+        match self.apply(ctx, *body, None) {
+            Ok(_) => {
+                if let Some(commit) = self.commits.back_mut() {
+                    commit.promise = Some((primary, number));
+                }
+                if let Some(replica) = self.replica() {
+                    replica.applied = number;
+                }
+            }
+            Err(Refused::Stopped) => self.stopped(ctx),
+            Err(_) => {
+                // The primary has it, so it must come to be here, too: it waits for room.
+                if let Some(replica) = self.replica() {
+                    replica.stalled = Some((number, again, ctx.now.mono.plus(ROOM)));
+                }
+            }
+        }
+    }
+
+    /// What time brings to a copy.
+    pub(crate) fn turn_replica(&mut self, ctx: &mut Ctx<'_>) {
+        let primary = self.history.interval.primary;
+        let now = ctx.now.mono;
+        let Some((number, body, _)) = self.replica().and_then(|r| r.stalled.take_if(|(_, _, at)| *at <= now)) else { return };
+        self.apply_body(ctx, primary, number, body);
+    }
+
+    /// Something became durable.
+    pub(crate) fn step_replica(&mut self, ctx: &mut Ctx<'_>) {
+        self.answer_asked(ctx);
+    }
+
+    /// What was fetched for this copy is there.
+    pub(crate) fn replica_fetched(&mut self, ctx: &mut Ctx<'_>, hold: Hold) {
+        let Some(replica) = self.replica() else { return };
+        if replica.merge.as_ref().is_some_and(|merge| merge.hold == hold) {
+            self.go_on_merging(ctx);
+        } else if let Some(errand) = replica.errands.remove(&hold) {
+            self.go_on_errand(ctx, hold, errand);
+        }
+    }
+
+    fn run_errand(&mut self, ctx: &mut Ctx<'_>, errand: Errand) {
+        let hold = self.next_hold(ctx);
+        self.go_on_errand(ctx, hold, errand);
+    }
+
+    fn go_on_errand(&mut self, ctx: &mut Ctx<'_>, hold: Hold, errand: Errand) {
+        let primary = self.history.interval.primary;
+        match self.read_errand(ctx, hold, &errand) {
+            Ok(answer) => {
+                ctx.store.release(hold);
+                self.tell(ctx, primary, &answer);
+            }
+            Err(Unread::Missing(wish)) => {
+                if let Some(replica) = self.replica() {
+                    replica.errands.insert(hold, errand);
+                }
+                ctx.store.fetch(hold, wish);
+            }
+            Err(Unread::Damaged(damage)) => {
+                ctx.store.release(hold);
+                if let Errand::Pull(object, at) = errand {
+                    self.report_damage(ctx, &self.object(object.clone()), &damage);
+                    self.tell(ctx, primary, &Letter::Pulled(object, at, None));
+                } else {
+                    self.log_line(ctx, Level::Error, format!("cannot be read for the primary: {} is damaged", damage.what));
+                }
+            }
+        }
+    }
+
+    fn read_errand(&self, ctx: &Ctx<'_>, hold: Hold, errand: &Errand) -> Result<Letter, Unread> {
+        match errand {
+            Errand::Pull(object, _) if self.missing.contains_key(object) => {
+                Ok(Letter::Pulled(object.clone(), PieceAt::default(), None))
+            }
+            Errand::Pull(object, at) => {
+                let piece = read_piece(&*ctx.store, hold, &self.object(object.clone()), at)?;
+                Ok(Letter::Pulled(object.clone(), at.clone(), Some(Box::new(piece))))
+            }
+            Errand::Scan(from, to) => {
+                let found = self.versions(ctx, hold, from, to, SCAN)?;
+                let end = if found.len() < SCAN { to.clone() } else { found.last().map_or(to.clone(), |(o, _)| o.clone()) };
+                Ok(Letter::Scanned(from.clone(), end, found))
+            }
+            Errand::Log(after) => {
+                let entries = self.read_log_behind(ctx, hold, *after)?;
+                let missing = self.missing.iter().map(|(object, version)| (object.clone(), *version)).collect();
+                let (info, history) = (self.info.clone(), self.history.clone());
+                let (anew, dups) = (false, Vec::new());
+                Ok(Letter::Log(Box::new(LogPart { info, history, common: *after, anew, entries, dups, missing })))
+            }
+        }
+    }
+
+    /// Heads and clones behind the head `from`, up to and with those of the head `to`, with the versions of their records.
+    pub(crate) fn versions(
+        &self,
+        ctx: &Ctx<'_>,
+        hold: Hold,
+        from: &HObject,
+        to: &HObject,
+        max: usize,
+    ) -> Result<Vec<(HObject, EVersion)>, Unread> {
+        let (start, end) = self.bounds(ctx);
+        let first = if *from < start { start } else { from.clone() };
+        let last = if *to < end { HObject { snap: SnapId::DIR, ..to.clone() } } else { end };
+        let names = ctx.store.list(hold, self.id.shard, &self.object(first), &self.object(last), max)?;
+        let mut found = Vec::with_capacity(names.len());
+        for name in names.iter().filter(|name| ***name != *from) {
+            let Some(stat) = ctx.store.stat(hold, name)? else { continue };
+            let info = ObjectInfo::decode(&stat.info).unwrap_or_default();
+            found.push((HObject::clone(&name.object), info.version));
+        }
+        Ok(found)
+    }
+
+    /// Entries of the own log behind a version.
+    pub(crate) fn read_log_behind(
+        &self,
+        ctx: &Ctx<'_>,
+        hold: Hold,
+        version: EVersion,
+    ) -> Result<Vec<crate::entry::LogEntry>, Unread> {
+        let mut after = meta::version_key(meta::LOG, version.version);
+        let mut entries = Vec::new();
+        loop {
+            let page = crate::load::scan(ctx, hold, self.id, meta::LOG, &after)?;
+            for (key, value) in &page.entries {
+                after = key.clone();
+                let entry = crate::entry::LogEntry::decode(value, self.id.pg.pool);
+                entries.push(entry.map_err(|e| crate::load::bad(&format!("log record {} ({e})", key.escape_ascii())))?);
+            }
+            if !page.more {
+                return Ok(entries);
+            }
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! Which part this copy plays: it leads, follows, or is not needed any more.
+//!
+//! Every copy notes every interval, whatever it does. When one ends, all that belonged to it ends: operations that are not answered
+//! are dropped (their clients send them again with the new map), streams to other copies too. What was submitted becomes durable; a
+//! copy says nothing of itself before that.
+//!
+//! A letter is read only by who was in the same interval when it was written: the times for which sender and receiver know their
+//! interval to last must meet. Intervals part the time, so two that meet are one.
+
+use crate::api::{Ctx, Effect};
+use crate::commit::drop_work;
+use crate::letter::{Envelope, Letter, PeerInfo, Sealed};
+use crate::pg::{Pg, Phase, Serving, drop_op};
+use crate::replica::Replica;
+use messages::osd::code::backoff_op;
+use node::Level;
+use types::OsdId;
+
+/// Letters that are kept while a copy cannot read them. Who wrote them asks again.
+const DEFERRED: usize = 64;
+
+impl Pg {
+    /// Whether this OSD leads the group in the present interval.
+    pub(crate) fn leads(&self, ctx: &Ctx<'_>) -> bool {
+        self.history.interval.primary == ctx.whoami
+    }
+
+    /// Whether the present interval wants a copy here.
+    pub(crate) fn is_member(&self, whoami: OsdId) -> bool {
+        let interval = &self.history.interval;
+        interval.members().chain(interval.home()).any(|osd| osd == whoami)
+    }
+
+    /// Takes the map in `ctx`: another interval, more groups, removed snapshots, fenced clients.
+    pub fn new_map(&mut self, ctx: &mut Ctx<'_>) {
+        self.epoch = ctx.map.epoch;
+        if !ctx.map.pools.contains_key(&self.id.pg.pool) {
+            return;
+        }
+        match &mut self.phase {
+            Phase::Removing(_) | Phase::Removed => return,
+            Phase::Loading(loading) => return loading.maps.push(ctx.map.clone()),
+            Phase::Splitting(split) => {
+                split.note(ctx.map);
+                self.note_interval(ctx);
+                return;
+            }
+            Phase::Broken => {
+                if self.history.created > 0 {
+                    self.note_interval(ctx);
+                }
+                return;
+            }
+            Phase::Peering(_) | Phase::Active | Phase::Replica(_) => {}
+        }
+        let fresh = self.note_interval(ctx);
+        if fresh {
+            self.stop_serving(ctx);
+        }
+        if self.history.interval.pg_num > self.history.pg_num {
+            return self.begin_split(ctx, self.history.interval.pg_num);
+        }
+        if fresh { self.take_role(ctx) } else { self.go_on(ctx) }
+    }
+
+    /// Notes the members that the map has. True if an interval ended, which is written down before the map is.
+    pub(crate) fn note_interval(&mut self, ctx: &mut Ctx<'_>) -> bool {
+        let fresh = self.history.note(ctx.map, self.id.pg);
+        if fresh {
+            self.history.last_change = ctx.now.wall;
+            if self.history.created > 0 {
+                self.save(ctx);
+            }
+        }
+        fresh
+    }
+
+    /// The interval goes on with another map.
+    fn go_on(&mut self, ctx: &mut Ctx<'_>) {
+        match self.phase {
+            Phase::Active => {
+                self.fence(ctx);
+                self.plan_trim(ctx);
+                if self.history.estimated {
+                    self.start_scrub(ctx, false);
+                }
+            }
+            Phase::Peering(_) => self.peering_map(ctx),
+            _ => {}
+        }
+    }
+
+    /// Begins an interval.
+    pub(crate) fn take_role(&mut self, ctx: &mut Ctx<'_>) {
+        if self.leads(ctx) {
+            self.begin_peering(ctx);
+        } else {
+            self.phase = Phase::Replica(Box::default());
+            if !self.is_member(ctx.whoami) && self.history.created > 0 {
+                self.show_up(ctx);
+            }
+        }
+        for (from, envelope, letter) in std::mem::take(&mut self.deferred) {
+            self.read(ctx, from, envelope, letter);
+        }
+    }
+
+    /// A copy that is not needed says that it is there: it may know what others lack, or may be removed.
+    pub(crate) fn show_up(&mut self, ctx: &mut Ctx<'_>) {
+        let primary = self.history.interval.primary;
+        if primary >= 0 && primary != ctx.whoami {
+            let letter = Letter::Info(Box::new(self.peer_info()));
+            self.tell(ctx, primary, &letter);
+        }
+    }
+
+    /// What this copy holds.
+    pub(crate) fn peer_info(&self) -> PeerInfo {
+        let mut runs = self.log.runs();
+        let head = self.info.last_update;
+        // After a split, and after trimming, the newest version may have no entry.
+        match runs.last_mut() {
+            Some((epoch, last)) if *epoch == head.epoch => *last = head.version.max(*last),
+            _ if head.version > 0 => runs.push((head.epoch, head.version)),
+            _ => {}
+        }
+        PeerInfo { info: self.info.clone(), history: self.history.clone(), runs, missing: self.missing.len() as u64 }
+    }
+
+    /// Ends all that belonged to the interval that is over.
+    pub(crate) fn stop_serving(&mut self, ctx: &mut Ctx<'_>) {
+        let serving = std::mem::take(&mut self.serving);
+        self.members = Default::default();
+        for commit in &mut self.commits {
+            (commit.order, commit.promise, commit.head) = (0, None, None);
+            for release in std::mem::take(&mut commit.releases) {
+                if let Some(op) = release.op {
+                    ctx.out.push(Effect::Dropped { session: release.session, tid: op.reqid.tid });
+                }
+            }
+        }
+        self.drop_serving(ctx, serving);
+        match &mut self.phase {
+            Phase::Replica(replica) => replica.end(ctx),
+            Phase::Peering(peering) => peering.end(ctx),
+            _ => {}
+        }
+    }
+
+    fn drop_serving(&mut self, ctx: &mut Ctx<'_>, serving: Serving) {
+        for job in serving.jobs.into_values() {
+            ctx.store.release(job.hold);
+            drop_work(ctx, &job.work);
+        }
+        for work in serving.lanes.into_values().flat_map(|lane| lane.queue) {
+            drop_work(ctx, &work);
+        }
+        serving.waiting.iter().for_each(|op| drop_op(ctx, op));
+        for (session, id) in serving.backoffs {
+            let message = self.backoff(ctx, backoff_op::UNBLOCK, id);
+            ctx.out.push(Effect::Send { session, message });
+        }
+        let holds = [serving.trim.hold, serving.scrub.map(|scrub| scrub.hold)];
+        holds.into_iter().flatten().for_each(|hold| ctx.store.release(hold));
+    }
+
+    /// Sends a letter to another copy.
+    pub(crate) fn tell(&self, ctx: &mut Ctx<'_>, to: OsdId, letter: &Letter) {
+        let letter = letter.seal(&self.envelope());
+        ctx.out.push(Effect::Tell { to, letter });
+    }
+
+    pub(crate) fn post(&self, ctx: &mut Ctx<'_>, letters: Vec<(OsdId, Sealed)>) {
+        ctx.out.extend(letters.into_iter().map(|(to, letter)| Effect::Tell { to, letter }));
+    }
+
+    /// Takes a letter of the copy on another OSD. This OSD has the map that its envelope names.
+    ///
+    /// # Errors
+    /// It does not decode; nothing was changed.
+    pub fn letter(&mut self, ctx: &mut Ctx<'_>, from: OsdId, letter: &Sealed) -> denc::Result<()> {
+        let (envelope, letter) = Letter::open(letter)?;
+        if matches!(self.phase, Phase::Loading(_) | Phase::Splitting(_)) {
+            if self.deferred.len() < DEFERRED {
+                self.deferred.push((from, envelope, letter));
+            }
+        } else {
+            self.read(ctx, from, envelope, letter);
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, ctx: &mut Ctx<'_>, from: OsdId, envelope: Envelope, letter: Letter) {
+        if envelope.epoch < self.history.since || envelope.interval > self.epoch {
+            // It belongs to another interval.
+            return;
+        }
+        match letter {
+            Letter::Query
+            | Letter::LogWish(_)
+            | Letter::Activate(_)
+            | Letter::Body(..)
+            | Letter::Pull(..)
+            | Letter::Scan(..)
+            | Letter::Remove => {
+                if from == self.history.interval.primary && from != ctx.whoami {
+                    self.follow(ctx, from, letter);
+                } else {
+                    let text =
+                        format!("osd.{from} sent a letter that only the primary, osd.{}, sends", self.history.interval.primary);
+                    self.log_line(ctx, Level::Warn, text);
+                }
+            }
+            _ if self.leads(ctx) => self.hear(ctx, from, letter),
+            _ => {}
+        }
+    }
+
+    /// The session to another OSD was broken and stands again, or may be tried again: what is not answered is said again.
+    pub fn peer_returns(&mut self, ctx: &mut Ctx<'_>, osd: OsdId) {
+        match &self.phase {
+            Phase::Peering(_) => self.ask_again(ctx, osd),
+            Phase::Active => {
+                self.resend(ctx, osd);
+                self.recovery_resend(ctx, osd);
+            }
+            Phase::Replica(_) if self.history.interval.primary == osd => self.promise_again(ctx, osd),
+            _ => {}
+        }
+    }
+
+    /// Says again what a copy has not acknowledged.
+    pub(crate) fn resend(&mut self, ctx: &mut Ctx<'_>, osd: OsdId) {
+        let Some(member) = self.members.all.get(&osd) else { return };
+        let letters: Vec<Sealed> = match &member.activation {
+            Some(activation) => vec![activation.clone()],
+            None => member.stream.unacknowledged().cloned().collect(),
+        };
+        self.post(ctx, letters.into_iter().map(|letter| (osd, letter)).collect());
+    }
+}
+
+impl Replica {
+    /// The interval is over.
+    fn end(&mut self, ctx: &mut Ctx<'_>) {
+        self.holds().into_iter().for_each(|hold| ctx.store.release(hold));
+    }
+}
