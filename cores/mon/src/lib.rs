@@ -33,6 +33,7 @@ mod replica;
 mod server;
 mod soft;
 mod state;
+mod temps;
 mod text;
 
 /// Newest format of the monitor's store that is read, and the one that is written.

@@ -13,7 +13,7 @@ use types::{EntityType, Fsid, OsdId, SessionId};
 
 impl Monitor {
     /// Whether this session may speak for that OSD.
-    fn is_osd(&self, session: SessionId, osd: OsdId) -> bool {
+    pub(super) fn is_osd(&self, session: SessionId, osd: OsdId) -> bool {
         self.sessions
             .0
             .get(&(Side::Mon, session))
