@@ -19,6 +19,7 @@ mod balance;
 mod commands;
 mod config;
 mod context;
+mod creating;
 mod fsck;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;

@@ -1,5 +1,6 @@
 //! The soft state: what daemons reported since this monitor began. None of it is durable, and all of it comes again.
 
+use crate::creating::Creating;
 use crate::manager::figures::Images;
 use crate::manager::progress::Events;
 use crate::state::State;
@@ -95,6 +96,8 @@ pub(crate) struct Soft {
     pub(crate) images: Images,
     /// Events in progress.
     pub(crate) progress: Events,
+    /// Pools whose groups are being made.
+    pub(crate) creating: Creating,
     samples: VecDeque<(Mono, BTreeMap<PoolId, ObjectStatSum>)>,
 }
 
@@ -126,6 +129,7 @@ impl Soft {
         let osd = report.osd;
         for pg in std::mem::take(&mut report.pgs) {
             let Some(pool) = state.osdmap.pools.get(&pg.pg.pool) else { continue };
+            self.creating.note(&state.osdmap, osd, &pg);
             let newer = self.pgs.get(&pg.pg).is_none_or(|old| old.report.reported <= pg.reported);
             if newer && pg.pg.seed < pool.pg_num.max(pool.pg_num_target) {
                 self.pgs.insert(pg.pg, PgSoft { report: pg, osd, at: now.wall });
@@ -142,6 +146,7 @@ impl Soft {
         let map = &state.osdmap;
         self.pgs.retain(|pg, _| map.pools.get(&pg.pool).is_some_and(|p| pg.seed < p.pg_num));
         self.osds.retain(|osd, _| map.exists(*osd));
+        self.creating.prune(map);
     }
 
     /// The state of a placement group as people are told.

@@ -16,7 +16,7 @@ use types::PoolId;
 pub(super) const ROWS: &[Row] = &[
     row(
         "osd pool create <pool:Poolname> <pg_num:Int range=0 req=false> <pgp_num:Int range=0 req=false> <pool_type:Choices req=false strings=replicated|erasure> <erasure_code_profile:String goodchars=[A-Za-z0-9-_.] req=false> <rule:String req=false> <expected_num_objects:Int range=0 req=false> <size:Int range=0 req=false> <pg_num_min:Int range=0 req=false> <pg_num_max:Int range=0 req=false> <autoscale_mode:Choices req=false strings=on|off|warn> <bulk:Bool req=false> <target_size_bytes:Int range=0 req=false> <target_size_ratio:Float range=0.0 req=false>",
-        "make a pool (replicated, of size 1)",
+        "make a pool of copies",
         "osd",
         "rw",
         create,

@@ -146,6 +146,9 @@ impl Monitor {
             // Clients write on until they have the map that says so.
             self.next_tick = now.mono;
         }
+        if !self.leader.soft.creating.done(&state.osdmap).is_empty() {
+            self.next_tick = now.mono;
+        }
         let soft = self.leader.soft.osds.entry(osd).or_default();
         let came_back = soft.session != Some(session);
         soft.session = Some(session);
