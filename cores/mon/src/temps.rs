@@ -1,8 +1,8 @@
 //! Entries of `pg_temp` and `primary_temp` that mean nothing any more, as each change of the map leaves them.
 //!
 //! Primaries wish for entries and drop them. What they can not drop themselves goes here: entries of groups that are gone,
-//! whose OSDs are all down, that say what the map says anyway, or that name more OSDs than the pool has copies. Ceph's
-//! monitors do the same. Pins of pools of one copy ([`crate::pins`]) stay: they say who holds the data, up or not.
+//! whose OSDs are all down or one of which left the cluster, that say what the map says anyway, or that name more OSDs than
+//! the pool has copies. Ceph's monitors do much the same. Pins of pools of one copy ([`crate::pins`]) stay: they say who holds the data, up or not.
 
 use maps::{Incremental, OsdMap};
 use types::{OsdId, PgId};
@@ -36,6 +36,6 @@ fn is_idle(map: &OsdMap, pg: PgId, osds: &[OsdId]) -> bool {
     if osds.len() > usize::from(pool.size) {
         return true;
     }
-    let up = osds.iter().filter(|osd| map.is_up(**osd)).count();
-    pool.size > 1 && (up == 0 || map.placed(pg).up == osds)
+    let (up, gone) = (osds.iter().any(|osd| map.is_up(*osd)), osds.iter().any(|osd| !map.exists(*osd)));
+    pool.size > 1 && (gone || !up || map.placed(pg).up == osds)
 }

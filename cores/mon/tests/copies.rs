@@ -2,72 +2,12 @@
 
 mod common;
 
+use common::cluster::Cluster;
 use common::{FSID, World};
-use denc::Decode;
-use maps::{OsdMap, pool_flags};
-use messages::internal::{OsdAlive, PgReport, PgTempWish};
-use messages::mon::OsdMapMsg;
+use maps::pool_flags;
+use messages::internal::OsdAlive;
 use std::time::Duration;
-use types::{EVersion, OsdId, PgId, PgState};
-
-/// A monitor with OSDs that are up, and a client.
-struct Cluster {
-    world: World,
-    osds: Vec<usize>,
-    client: usize,
-}
-
-impl Cluster {
-    fn new(osds: i32) -> Self {
-        let mut world = World::new();
-        let osds = (0..osds).map(|osd| world.boot_osd(osd)).collect();
-        let client = world.connect("client.admin", None, 0);
-        Self { world, osds, client }
-    }
-
-    /// The same, with pool 1 of so many copies and groups.
-    fn with_pool(osds: i32, size: u32, groups: u32) -> Self {
-        let mut cluster = Self::new(osds);
-        cluster.pool(size, groups);
-        cluster
-    }
-
-    fn pool(&mut self, size: u32, groups: u32) {
-        self.world
-            .ok(&format!(r#"{{"prefix":"osd pool create","pool":"p","pg_num":{groups},"pgp_num":{groups},"size":{size}}}"#));
-    }
-
-    fn map(&mut self) -> OsdMap {
-        self.world.subscribe(self.client, "osdmap", 0, true);
-        let messages = self.world.take(self.client, OsdMapMsg::KIND);
-        let last = OsdMapMsg::decode(messages.last().expect("a map")).unwrap();
-        OsdMap::from_bytes(last.full.last_key_value().expect("a full map").1).unwrap()
-    }
-
-    fn alive(&mut self, osd: OsdId, epoch: u32, want: u32) {
-        self.world.send(self.osds[osd as usize], OsdAlive { osd, epoch, want }.encode());
-    }
-
-    fn wish(&mut self, osd: OsdId, epoch: u32, wishes: Vec<(PgId, Vec<OsdId>)>) {
-        self.world.send(self.osds[osd as usize], PgTempWish { osd, epoch, wishes }.encode());
-    }
-
-    fn set(&mut self, var: &str, val: &str) -> (i32, String) {
-        self.world.call(&format!(r#"{{"prefix":"osd pool set","pool":"p","var":"{var}","val":"{val}"}}"#))
-    }
-
-    /// Reports a group in this state, as its primary or as another OSD.
-    fn report(&mut self, osd: OsdId, seed: u32, state: PgState) {
-        let now = self.world.now.wall;
-        let reported = EVersion::new(1, u64::from(now.sec));
-        let pg = PgReport { pg: PgId::new(1, seed), state, reported, last_change: now, ..PgReport::default() };
-        self.world.report(self.osds[osd as usize], osd, vec![pg]);
-    }
-
-    fn primary(&mut self, seed: u32) -> OsdId {
-        self.map().placed(PgId::new(1, seed)).acting_primary
-    }
-}
+use types::{OsdId, PgId, PgState};
 
 #[test]
 fn an_osd_that_leads_is_known_to_be_up_in_the_next_map_and_only_once() {
@@ -277,10 +217,7 @@ fn a_monitor_that_starts_again_hears_anew_what_is_active() {
     let active = PgState::ACTIVE.with(PgState::CLEAN);
     let first = cluster.primary(0);
     cluster.report(first, 0, active);
-    let world = World::with(common::config(mon::AuthMode::None), cluster.world.disk.clone());
-    cluster = Cluster { world, osds: Vec::new(), client: 0 };
-    cluster.osds = (0..2).map(|osd| cluster.world.boot_osd(osd)).collect();
-    cluster.client = cluster.world.connect("client.admin", None, 0);
+    cluster = Cluster::of(World::with(common::config(mon::AuthMode::None), cluster.world.disk.clone()), 2);
     let second = cluster.primary(1);
     cluster.report(second, 1, active);
     cluster.world.pass(Duration::from_secs(1));

@@ -443,8 +443,9 @@ fn a_scrub_is_passed_on_to_the_leader() {
 #[test]
 fn commands_refuse_with_their_reason() {
     let mut world = World::new();
-    world.boot_osd(0);
+    let osd = world.boot_osd(0);
     world.ok(r#"{"prefix":"osd pool create","pool":"p","pg_num":8}"#);
+    world.all_active(&[osd], 1, 8);
     let twice = r#"{"prefix":"auth add","entity":"client.twice","caps":["mon","allow r","osd","allow r"]}"#;
     (0..2).for_each(|_| drop(world.ok(twice)));
     let cases = [

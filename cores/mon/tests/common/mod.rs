@@ -2,6 +2,8 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 
+pub mod cluster;
+
 use messages::internal::{OsdBoot, OsdReport, PgReport, Space};
 use messages::mon::{Command, CommandReply, MonCommand, MonCommandAck, MonSubscribe, SubscribeItem};
 use mon::{AuthMode, Config, InitialKey, Monitor};
