@@ -1,15 +1,20 @@
 //! Finds what is wrong with the cluster. Each finding has one of Ceph's codes; `docs/operations.md` has an entry for
 //! each code.
+//!
+//! Findings about groups are in [`groups`], about scrubs in [`scrubs`].
+
+mod groups;
+mod scrubs;
 
 use crate::context::Env;
 use crate::options;
-use crate::soft::{Soft, all_pgs};
+use crate::soft::Soft;
 use crate::state::State;
 use maps::{flags, pool_flags, state as bits};
-use node::{Mono, Now};
+use node::Now;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use types::{OsdId, PgState};
+use types::OsdId;
 
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -53,8 +58,6 @@ pub(crate) struct Check {
 
 /// Most lines of detail for one code.
 const DETAILS: usize = 50;
-/// Seconds that a placement group may be inactive before that is a finding: it is while it is made or peers.
-const INACTIVE_SECS: u64 = 60;
 
 struct Checks(BTreeMap<String, Check>);
 
@@ -72,10 +75,12 @@ impl Checks {
 pub(crate) fn checks(state: &State, soft: &Soft, env: &Env, now: Now) -> BTreeMap<String, Check> {
     let mut checks = Checks(BTreeMap::new());
     osds_down(&mut checks, state);
+    too_few_osds(&mut checks, state, env);
     osds_full(&mut checks, state);
     osd_flags(&mut checks, state);
     pools(&mut checks, state, soft, env);
-    pgs(&mut checks, state, soft, now);
+    groups::find(&mut checks, state, soft, env, now);
+    scrubs::find(&mut checks, state, soft, env, now);
     monitor(&mut checks, state, env);
     reported(&mut checks, state, soft);
     checks.0
@@ -92,7 +97,7 @@ fn osds_down(checks: &mut Checks, state: &State) {
     // OSDs that are out are not missed.
     let down: Vec<OsdId> = map.osds().filter(|o| !map.is_up(*o) && map.is_in(*o)).collect();
     if down.is_empty() {
-        return no_osds(checks, state);
+        return;
     }
     let place = |item: i32| {
         let above = map.crush.full_location(item).into_iter().rev();
@@ -127,10 +132,13 @@ fn osds_down(checks: &mut Checks, state: &State) {
     }
 }
 
-fn no_osds(checks: &mut Checks, state: &State) {
+/// Fewer OSDs than a new pool would have copies.
+fn too_few_osds(checks: &mut Checks, state: &State, env: &Env) {
     let (exist, ..) = state.osdmap.osd_counts();
-    if exist == 0 {
-        checks.warn("TOO_FEW_OSDS", 0, "there are no OSDs".into(), Vec::new());
+    let size = options::monitor_number(state, env, "osd_pool_default_size") as usize;
+    if exist < size && options::monitor_flag(state, env, "mon_warn_on_too_few_osds") {
+        let text = format!("OSD count {exist} < osd_pool_default_size {size}");
+        checks.warn("TOO_FEW_OSDS", (size - exist) as u64, text, Vec::new());
     }
 }
 
@@ -244,60 +252,6 @@ fn pools(checks: &mut Checks, state: &State, soft: &Soft, env: &Env) {
                 detail,
             );
         }
-    }
-}
-
-fn pgs(checks: &mut Checks, state: &State, soft: &Soft, now: Now) {
-    let mut kinds: BTreeMap<&str, u64> = BTreeMap::new();
-    let (mut unavailable, mut damaged) = (Vec::new(), Vec::new());
-    for pg in all_pgs(state) {
-        let is = soft.pg_state(state, pg);
-        // A group that was never reported counts from the time when its pool was made.
-        let since = soft.pgs.get(&pg).map_or_else(|| state.osdmap.pools[&pg.pool].create_time, |p| p.report.last_change);
-        let age = u64::from(now.wall.sec.saturating_sub(since.sec)).min(now.mono.since(Mono(0)).as_secs());
-        let acting = &state.osdmap.placed(pg).acting;
-        let stale = is.has(PgState::STALE);
-        let inactive = !is.has(PgState::ACTIVE);
-        if stale {
-            *kinds.entry("stale").or_default() += 1;
-            unavailable.push(format!("pg {pg} is stale, current state {is}, last acting {acting:?}"));
-        } else if inactive && age >= INACTIVE_SECS {
-            *kinds.entry("inactive").or_default() += 1;
-            unavailable.push(format!(
-                "pg {pg} is stuck inactive for {}, current state {is}, last acting {acting:?}",
-                crate::text::units::span(age)
-            ));
-        }
-        for (bit, word) in [(PgState::DOWN, "down"), (PgState::INCOMPLETE, "incomplete"), (PgState::PEERING, "peering")] {
-            if is.has(bit) && (bit != PgState::PEERING || age >= INACTIVE_SECS) {
-                *kinds.entry(word).or_default() += 1;
-            }
-        }
-        if is.has(PgState::INCONSISTENT) {
-            damaged.push(format!("pg {pg} is {is}, acting {acting:?}"));
-        }
-    }
-    if !unavailable.is_empty() {
-        let n = unavailable.len() as u64;
-        let parts: Vec<String> = kinds.iter().map(|(k, n)| format!("{n} pg{} {k}", if *n == 1 { "" } else { "s" })).collect();
-        unavailable.truncate(DETAILS);
-        checks.warn("PG_AVAILABILITY", n, format!("Reduced data availability: {}", parts.join(", ")), unavailable);
-    }
-    if !damaged.is_empty() {
-        let n = damaged.len();
-        let plural = if n == 1 { "" } else { "s" };
-        damaged.truncate(DETAILS);
-        checks.add(
-            "PG_DAMAGED",
-            Severity::Error,
-            n as u64,
-            format!("Possible data damage: {n} pg{plural} inconsistent"),
-            damaged,
-        );
-    }
-    let errors = soft.total().num_scrub_errors;
-    if errors > 0 {
-        checks.add("OSD_SCRUB_ERRORS", Severity::Error, errors as u64, format!("{errors} scrub errors"), Vec::new());
     }
 }
 

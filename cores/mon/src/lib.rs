@@ -19,6 +19,7 @@ mod balance;
 mod commands;
 mod config;
 mod context;
+mod creating;
 mod fsck;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
@@ -29,10 +30,13 @@ mod options;
 mod osds;
 mod pins;
 mod pools;
+mod recovery;
 mod replica;
 mod server;
 mod soft;
+mod stamps;
 mod state;
+mod temps;
 mod text;
 
 /// Newest format of the monitor's store that is read, and the one that is written.

@@ -164,7 +164,10 @@ pub(crate) const OPTIONS: &[Opt] = &[
     ),
     opt("mon_osd_nearfull_ratio", Float, "advanced", "0.85", false, "mon", "fill level above which health warns"),
     opt("mon_osd_report_timeout", Int, "advanced", "20", true, "mon", "seconds of silence after which an OSD is marked down"),
+    opt("mon_osd_warn_num_repaired", Uint, "advanced", "10", true, "mon", "repaired reads of an OSD above which health warns"),
+    opt("mon_pg_stuck_threshold", Int, "advanced", "60", true, "mon", "seconds after which a group is stuck in its state"),
     opt("mon_pg_warn_min_per_osd", Uint, "advanced", "0", true, "mon", "placement groups per OSD below which health warns"),
+    opt("mon_warn_on_misplaced", Bool, "advanced", "false", true, "mon", "warn about copies at the wrong place"),
     opt(
         "mon_warn_on_osd_down_out_interval_zero",
         Bool,
@@ -176,6 +179,25 @@ pub(crate) const OPTIONS: &[Opt] = &[
     ),
     opt("mon_warn_on_pool_no_app", Bool, "dev", "true", true, "mon", "warn about used pools that have no application"),
     opt("mon_warn_on_pool_no_redundancy", Bool, "advanced", "false", true, "mon", "warn about pools with one copy"),
+    opt("mon_warn_on_too_few_osds", Bool, "advanced", "true", true, "mon", "warn about fewer OSDs than a new pool has copies"),
+    opt(
+        "mon_warn_pg_not_deep_scrubbed_ratio",
+        Float,
+        "advanced",
+        "0.75",
+        true,
+        "mon",
+        "part of osd_deep_scrub_interval that a deep scrub may be late",
+    ),
+    opt(
+        "mon_warn_pg_not_scrubbed_ratio",
+        Float,
+        "advanced",
+        "0.5",
+        true,
+        "mon",
+        "part of osd_scrub_max_interval that a scrub may be late",
+    ),
     opt("ms_bind_ipv4", Bool, "advanced", "true", false, "common", "bind IPv4 addresses"),
     opt("ms_bind_ipv6", Bool, "advanced", "false", false, "common", "bind IPv6 addresses"),
     opt("ms_client_mode", Str, "basic", "crc secure", false, "common", "frame protection that clients ask for"),
@@ -430,6 +452,12 @@ pub(crate) fn of_monitor(state: &crate::state::State, env: &crate::context::Env,
 pub(crate) fn monitor_number(state: &crate::state::State, env: &crate::context::Env, name: &str) -> f64 {
     let text = of_monitor(state, env, name);
     text.parse().unwrap_or_else(|_| float(&env.config, name))
+}
+
+/// An option of OSDs in general as a number: without what counts for single ones.
+pub(crate) fn number_for_osds(state: &crate::state::State, env: &crate::context::Env, name: &str) -> f64 {
+    let stored = ["osd", "global"].iter().find_map(|section| state.config.get(section, name));
+    stored.and_then(|text| text.parse().ok()).unwrap_or_else(|| float(&env.config, name))
 }
 
 /// An option of the monitor as a flag.

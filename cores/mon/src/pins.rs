@@ -1,6 +1,7 @@
 //! Keeps placement groups of one copy where their data is.
 //!
-//! Nothing copies data between OSDs yet, so a change of the map must not give a group to an OSD that does not hold it.
+//! A group of one copy is not moved to other OSDs yet, so a change of the map must not give it to an OSD that does not hold
+//! it. Pools of more copies are left alone: their OSDs bring the data to where the map places it.
 //! Each group has a *holder*: the OSD of its `pg_temp` entry, or else the one where CRUSH (with `pg_upmap`) puts it, up
 //! or not. A change that would move a group's holder gets a `pg_temp` entry with the old one. A change that brings the
 //! group home drops the entry. While the holder is down, clients are told the group's new place, but the OSD there has
@@ -29,7 +30,7 @@ fn ancestor(seed: u32, pg_num: u32) -> u32 {
 pub(crate) fn pin(base: &OsdMap, change: &mut Incremental) {
     let Ok(next) = base.apply(change) else { return };
     for (id, old) in &base.pools {
-        let Some(new) = next.pools.get(id).filter(|new| new.size == 1 && old.pg_num > 0) else { continue };
+        let Some(new) = next.pools.get(id).filter(|new| old.size == 1 && new.size == 1 && old.pg_num > 0) else { continue };
         for seed in 0..new.pg_num {
             pin_group(base, &next, change, *id, seed, ancestor(seed, old.pg_num));
         }
@@ -71,11 +72,11 @@ fn adopt(next: &OsdMap, change: &mut Incremental, pg: PgId, holder: OsdId) {
     }
 }
 
-/// Places a new group on an OSD that is up, when its own place is on one that is down. It stays there.
+/// Places a new group of one copy on an OSD that is up, when its own place is on one that is down. It stays there.
 fn place_newborn(base: &OsdMap, change: &mut Incremental) {
     let Ok(next) = base.apply(change) else { return };
     let up: Vec<OsdId> = next.osds().filter(|osd| next.is_up(*osd) && next.is_in(*osd)).collect();
-    for (id, pool) in next.pools.iter().filter(|(id, _)| !base.pools.contains_key(id)) {
+    for (id, pool) in next.pools.iter().filter(|(id, new)| new.size == 1 && !base.pools.contains_key(id)) {
         for pg in (0..pool.pg_num).map(|seed| PgId::new(*id, seed)) {
             if !up.is_empty() && next.placed(pg).acting_primary < 0 {
                 change.new_pg_temp.insert(pg, vec![up[pg.seed as usize % up.len()]]);

@@ -10,6 +10,8 @@ use types::{Epoch, PoolId, SnapId, UTime};
 
 /// Longest name of a pool, in bytes.
 const NAME: usize = 1024;
+/// Most copies of a pool, as in Ceph.
+const MOST_COPIES: u32 = 10;
 
 /// What a change of a pool may read.
 pub(crate) struct Ctx<'a> {
@@ -64,7 +66,7 @@ impl Ctx<'_> {
         }
         check_name(&wanted.name)?;
         let size = wanted.size.unwrap_or(self.number("osd_pool_default_size") as u32).max(1);
-        check_size(size)?;
+        self.check_size(size)?;
         let pg_num = wanted.pg_num.filter(|n| *n > 0).unwrap_or(self.number("osd_pool_default_pg_num") as u32).max(1);
         let default_pgp = self.number("osd_pool_default_pgp_num") as u32;
         let pgp_num =
@@ -74,6 +76,7 @@ impl Ctx<'_> {
         }
         self.check_pg_num(None, pg_num, size)?;
         let rule = self.rule(wanted.rule, size)?;
+        self.check_rule(rule, pool_type::REPLICATED, size)?;
         if !crate::pins::can_bear_groups(&self.state.osdmap) {
             refuse!(EAGAIN, "no OSD is up and in, so there is nobody to hold the pool's placement groups yet");
         }
@@ -106,8 +109,9 @@ impl Ctx<'_> {
         Ok(id)
     }
 
+    /// Flags of a new pool. OSDs make groups that they miss only while the pool is being created.
     fn default_flags(&self, bulk: bool) -> u64 {
-        let mut flags = 0;
+        let mut flags = pool_flags::CREATING;
         for (option, bit) in [
             ("osd_pool_default_flag_hashpspool", pool_flags::HASHPSPOOL),
             ("osd_pool_default_flag_nodelete", pool_flags::NODELETE),
@@ -121,9 +125,69 @@ impl Ctx<'_> {
         if bulk { flags | pool_flags::BULK } else { flags }
     }
 
+    /// Least number of copies with which a pool of this size serves, unless somebody sets another.
     fn min_size(&self, size: u32) -> u8 {
         let option = self.number("osd_pool_default_min_size") as u32;
         (if option > 0 { option.min(size) } else { size - size / 2 }) as u8
+    }
+
+    /// Refuses numbers of copies that no pool may have. Ceph's bounds.
+    fn check_size(&self, size: u32) -> Result<(), Refusal> {
+        if !(1..=MOST_COPIES).contains(&size) {
+            refuse!(EINVAL, "pool size must be between 1 and {MOST_COPIES}");
+        }
+        if size == 1 && !self.flag("mon_allow_pool_size_one") {
+            refuse!(EPERM, "configuring pool size as 1 is disabled by default.");
+        }
+        Ok(())
+    }
+
+    /// Changes the number of copies of a pool, and with it the least number that serves. That begins a new interval of each group:
+    /// its members copy what they lack. `sure`: the asker knows that one copy protects nothing.
+    pub(crate) fn set_size(&self, inc: &mut Incremental, pool: PoolId, size: u32, sure: bool) -> Result<(), Refusal> {
+        let min_size = self.min_size(size.clamp(1, MOST_COPIES));
+        let p = self.edit(inc, pool)?;
+        if p.has_flag(pool_flags::NOSIZECHANGE) {
+            refuse!(EPERM, "pool size change is disabled; you must unset nosizechange flag for the pool first");
+        }
+        self.check_size(size)?;
+        if size == 1 && !sure {
+            refuse!(
+                EPERM,
+                "WARNING: setting pool size 1 could lead to data loss without recovery. If you are *ABSOLUTELY CERTAIN* that is what you want, pass the flag --yes-i-really-mean-it."
+            );
+        }
+        self.check_rule(p.crush_rule, p.type_, size)?;
+        if size > u32::from(p.size) {
+            self.check_pg_num(Some(pool), p.pg_num, size)?;
+        }
+        p.size = size as u8;
+        p.min_size = min_size;
+        Ok(())
+    }
+
+    /// Changes the least number of copies with which a pool serves.
+    pub(crate) fn set_min_size(&self, inc: &mut Incremental, pool: PoolId, min_size: u32) -> Result<(), Refusal> {
+        let p = self.edit(inc, pool)?;
+        if !(1..=u32::from(p.size)).contains(&min_size) {
+            refuse!(EINVAL, "pool min_size must be between 1 and size, which is set to {}", p.size);
+        }
+        p.min_size = min_size as u8;
+        Ok(())
+    }
+
+    /// Refuses a rule that is not meant for this many copies. One that is and finds fewer places is allowed; health says so.
+    fn check_rule(&self, rule: u8, kind: u8, size: u32) -> Result<(), Refusal> {
+        let Some(rule) = self.state.osdmap.crush.rule(u32::from(rule)).filter(|r| r.mask.kind == kind) else {
+            refuse!(EINVAL, "crush rule {rule} type does not match pool");
+        };
+        if size < u32::from(rule.mask.min_size) {
+            refuse!(EINVAL, "pool size is smaller than the crush rule min size");
+        }
+        if size > u32::from(rule.mask.max_size) {
+            refuse!(EINVAL, "pool size is bigger than the crush rule max size");
+        }
+        Ok(())
     }
 
     /// Chooses the rule of a new pool: the one that was asked for, or the first for replicated pools.
@@ -277,7 +341,7 @@ impl Ctx<'_> {
         let epoch = inc.epoch;
         let name = self.state.pool_name(pool).to_string();
         let p = self.edit(inc, pool)?;
-        if pg_num == p.pg_num {
+        if pg_num == p.pg_num && pg_num == p.pg_num_target {
             return Ok(());
         }
         if p.has_flag(pool_flags::NOPGCHANGE) {
@@ -291,30 +355,27 @@ impl Ctx<'_> {
             refuse!(E2BIG, "pg_num {pg_num} splits each group into more than {factor}; go there in steps");
         }
         self.check_pg_num(Some(pool), pg_num, u32::from(p.size))?;
-        let placed_all = p.pgp_num == p.pg_num;
-        p.pg_num = pg_num;
-        p.pg_num_target = pg_num;
-        p.pg_num_pending = pg_num;
-        if placed_all {
-            p.pgp_num = pg_num;
+        if p.pgp_num_target == p.pg_num_target {
             p.pgp_num_target = pg_num;
         }
-        // Clients send again what they sent by the old number.
-        p.last_force_op_resend_prenautilus = epoch;
-        p.last_force_op_resend_preluminous = epoch;
+        p.pg_num_target = pg_num;
+        split_to_target(p, epoch);
         Ok(())
     }
 }
 
-/// Refuses numbers of copies that are not served.
-pub(crate) fn check_size(size: u32) -> Result<(), Refusal> {
-    match size {
-        1 => Ok(()),
-        2..=10 => {
-            refuse!(EOPNOTSUPP, "pools of size {size} are not supported yet: replication comes with a later release; use size 1")
-        }
-        _ => refuse!(EINVAL, "pool size must be between 1 and 10"),
+/// Splits the groups of a pool as far as its targets say. Not before its first groups are there: nobody could tell a group
+/// that is still to be made from one that is still to be split off.
+pub(crate) fn split_to_target(p: &mut Pool, epoch: Epoch) {
+    if p.has_flag(pool_flags::CREATING) || p.pg_num_target <= p.pg_num {
+        return;
     }
+    p.pg_num = p.pg_num_target;
+    p.pg_num_pending = p.pg_num_target;
+    p.pgp_num = p.pgp_num.max(p.pgp_num_target).min(p.pg_num);
+    // Clients send again what they sent by the old number.
+    p.last_force_op_resend_prenautilus = epoch;
+    p.last_force_op_resend_preluminous = epoch;
 }
 
 fn check_name(name: &str) -> Result<(), Refusal> {

@@ -1,7 +1,10 @@
 //! The soft state: what daemons reported since this monitor began. None of it is durable, and all of it comes again.
 
+use crate::creating::Creating;
 use crate::manager::figures::Images;
 use crate::manager::progress::Events;
+use crate::recovery::Pace;
+use crate::stamps::Stamps;
 use crate::state::State;
 use messages::internal::{OsdReport, PgReport, Space};
 use messages::stats::{ObjectStatSum, ObjectStats, PoolStat, StoreStatfs};
@@ -38,6 +41,8 @@ pub(crate) struct PgSoft {
     pub(crate) osd: OsdId,
     /// When the report came.
     pub(crate) at: UTime,
+    /// When something last held of it.
+    pub(crate) stamps: Stamps,
 }
 
 /// A service that told the manager about itself.
@@ -95,6 +100,8 @@ pub(crate) struct Soft {
     pub(crate) images: Images,
     /// Events in progress.
     pub(crate) progress: Events,
+    /// Pools whose groups are being made.
+    pub(crate) creating: Creating,
     samples: VecDeque<(Mono, BTreeMap<PoolId, ObjectStatSum>)>,
 }
 
@@ -126,9 +133,11 @@ impl Soft {
         let osd = report.osd;
         for pg in std::mem::take(&mut report.pgs) {
             let Some(pool) = state.osdmap.pools.get(&pg.pg.pool) else { continue };
+            self.creating.note(&state.osdmap, osd, &pg);
             let newer = self.pgs.get(&pg.pg).is_none_or(|old| old.report.reported <= pg.reported);
             if newer && pg.pg.seed < pool.pg_num.max(pool.pg_num_target) {
-                self.pgs.insert(pg.pg, PgSoft { report: pg, osd, at: now.wall });
+                let stamps = Stamps::after(self.pgs.get(&pg.pg).map(|old| (&old.stamps, old.report.state)), &pg, now.wall);
+                self.pgs.insert(pg.pg, PgSoft { report: pg, osd, at: now.wall, stamps });
             }
         }
         self.images.report(state, &std::mem::take(&mut report.images));
@@ -142,6 +151,7 @@ impl Soft {
         let map = &state.osdmap;
         self.pgs.retain(|pg, _| map.pools.get(&pg.pool).is_some_and(|p| pg.seed < p.pg_num));
         self.osds.retain(|osd, _| map.exists(*osd));
+        self.creating.prune(map);
     }
 
     /// The state of a placement group as people are told.
@@ -189,8 +199,8 @@ impl Soft {
         let copies = state.osdmap.pools.get(&pool).map_or(1, |p| i64::from(p.size));
         let log: i64 = self.pool_pgs(pool).map(|p| i64::from(p.report.log_size)).sum();
         let pgs = self.pool_pgs(pool).count() as i32;
-        let data = (sum.num_bytes * copies).max(0);
-        let omap = (sum.num_omap_bytes * copies).max(0);
+        let there = |n: i64| (n.max(0) as f64 * copies_there(&sum, copies)) as i64;
+        let (data, omap) = (there(sum.num_bytes), there(sum.num_omap_bytes));
         let store = StoreStatfs { allocated: data, data_stored: data, omap_allocated: omap, ..StoreStatfs::default() };
         PoolStat {
             stats: ObjectStats { sum },
@@ -222,11 +232,13 @@ impl Soft {
         sum
     }
 
-    /// Counts the placement groups on each OSD, by the map.
+    /// Counts the placement groups that each OSD serves or is to hold, by the map.
     pub(crate) fn pgs_per_osd(&self, state: &State) -> BTreeMap<OsdId, u64> {
         let mut counts = BTreeMap::new();
         for pg in all_pgs(state) {
-            for osd in state.osdmap.up_acting(pg).acting.iter().filter(|o| **o >= 0 && **o != crush::NONE) {
+            let placed = state.osdmap.placed(pg);
+            let coming = placed.up.iter().filter(|osd| !placed.acting.contains(osd));
+            for osd in placed.acting.iter().chain(coming).filter(|o| **o >= 0 && **o != crush::NONE) {
                 *counts.entry(*osd).or_default() += 1;
             }
         }
@@ -242,12 +254,12 @@ impl Soft {
         }
     }
 
-    /// Computes what clients do, in one pool or in all.
-    pub(crate) fn rates(&self, pool: Option<PoolId>) -> Rates {
-        let (Some((t0, first)), Some((t1, last))) = (self.samples.front(), self.samples.back()) else { return Rates::default() };
+    /// What changed within the window, in one pool or in all, and the seconds in which it did.
+    fn change(&self, pool: Option<PoolId>) -> Option<(ObjectStatSum, f64)> {
+        let ((t0, first), (t1, last)) = (self.samples.front()?, self.samples.back()?);
         let secs = t1.since(*t0).as_secs_f64();
         if secs < 0.5 {
-            return Rates::default();
+            return None;
         }
         let mut delta = ObjectStatSum::default();
         for (id, sum) in last.iter().filter(|(id, _)| pool.is_none_or(|p| p == **id)) {
@@ -256,6 +268,12 @@ impl Soft {
                 delta -= before;
             }
         }
+        Some((delta, secs))
+    }
+
+    /// Computes what clients do, in one pool or in all.
+    pub(crate) fn rates(&self, pool: Option<PoolId>) -> Rates {
+        let Some((delta, secs)) = self.change(pool) else { return Rates::default() };
         let rate = |n: i64, unit: f64| (n.max(0) as f64 * unit / secs) as u64;
         Rates {
             read_bytes: rate(delta.num_rd_kb, 1024.0),
@@ -264,6 +282,18 @@ impl Soft {
             write_ops: rate(delta.num_wr, 1.0),
         }
     }
+
+    /// Computes what recovery does, in one pool or in all.
+    pub(crate) fn pace(&self, pool: Option<PoolId>) -> Pace {
+        self.change(pool).map_or(Pace::default(), |(delta, secs)| Pace::of(&delta, secs))
+    }
+}
+
+/// How many copies of an object there are on average, in a pool of so many: fewer while some are missing.
+pub(crate) fn copies_there(sum: &ObjectStatSum, size: i64) -> f64 {
+    let all = sum.num_object_copies;
+    let share = if all > 0 { (all - sum.num_objects_degraded).max(0) as f64 / all as f64 } else { 1.0 };
+    size as f64 * share
 }
 
 /// All placement groups of the map.

@@ -309,6 +309,7 @@ fn what_was_full_is_full_after_a_restart_until_its_osd_says_otherwise() {
     let mut world = World::new();
     let osd = world.boot_osd(0);
     world.ok(r#"{"prefix":"osd pool create","pool":"p","pg_num":1}"#);
+    world.all_active(&[osd], 1, 1);
     world.report_full(osd, 0, true);
     world.pass(Duration::from_secs(1));
     let full = "flags hashpspool,full ";
@@ -442,8 +443,9 @@ fn a_scrub_is_passed_on_to_the_leader() {
 #[test]
 fn commands_refuse_with_their_reason() {
     let mut world = World::new();
-    world.boot_osd(0);
+    let osd = world.boot_osd(0);
     world.ok(r#"{"prefix":"osd pool create","pool":"p","pg_num":8}"#);
+    world.all_active(&[osd], 1, 8);
     let twice = r#"{"prefix":"auth add","entity":"client.twice","caps":["mon","allow r","osd","allow r"]}"#;
     (0..2).for_each(|_| drop(world.ok(twice)));
     let cases = [
@@ -454,7 +456,7 @@ fn commands_refuse_with_their_reason() {
         ),
         (22, r#"{"prefix":"auth add","entity":"client.twice","caps":["mon","allow r"]}"#, "caps do not match"),
         (95, r#"{"prefix":"osd pool create","pool":"e","pool_type":"erasure"}"#, "erasure"),
-        (95, r#"{"prefix":"osd pool set","pool":"p","var":"size","val":"3"}"#, "size 3"),
+        (22, r#"{"prefix":"osd pool set","pool":"p","var":"size","val":"11"}"#, "between 1 and 10"),
         (1, r#"{"prefix":"osd pool delete","pool":"p","pool2":"p"}"#, "gone for good"),
         (1, r#"{"prefix":"osd pool delete","pool":"p","pool2":"q","yes_i_really_really_mean_it":true}"#, "twice"),
         (2, r#"{"prefix":"osd pool get","pool":"q","var":"size"}"#, "'q'"),

@@ -84,6 +84,7 @@ fn a_split_leaves_the_new_groups_with_their_parents_and_all_of_them_belong_there
     let mut world = three_osds();
     make(&mut world, "a", 16);
     let (before, _) = spread(&mut world, Some("a"));
+    world.all_active(&[0, 1, 2], 1, 16);
     world.ok(r#"{"prefix":"osd pool set","pool":"a","var":"pg_num","val":"32"}"#);
     let (counts, strangers) = spread(&mut world, Some("a"));
     let doubled: BTreeMap<i64, usize> = before.into_iter().map(|(osd, groups)| (osd, 2 * groups)).collect();

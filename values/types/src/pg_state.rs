@@ -102,6 +102,11 @@ impl PgState {
         self.0 & other.0 == other.0
     }
 
+    /// Whether any of `other` is true.
+    pub const fn any(self, other: PgState) -> bool {
+        self.0 & other.0 != 0
+    }
+
     /// Whether nothing is known.
     pub const fn is_unknown(self) -> bool {
         self.0 == 0

@@ -2,6 +2,7 @@
 
 use super::{Cx, Row, row};
 use crate::answer::Outcome;
+use crate::soft::copies_there;
 use crate::text::Table;
 use crate::text::units::{bytes, si};
 use grammar::Args;
@@ -106,8 +107,9 @@ impl Used {
     fn of(cx: &Cx<'_>, id: PoolId, pool: &Pool) -> Self {
         let sum = cx.soft.pool_sum(id);
         let (stored, omap) = (sum.num_bytes.max(0) as u64, sum.num_omap_bytes.max(0) as u64);
-        let copies = u64::from(pool.size.max(1));
-        Self { sum, stored, omap, used_data: stored * copies, used_omap: omap * copies, avail: max_avail(cx, pool) }
+        let copies = copies_there(&sum, i64::from(pool.size.max(1)));
+        let there = |n: u64| (n as f64 * copies) as u64;
+        Self { sum, stored, omap, used_data: there(stored), used_omap: there(omap), avail: max_avail(cx, pool) }
     }
 
     fn used(&self) -> u64 {

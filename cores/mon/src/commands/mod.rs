@@ -12,6 +12,7 @@ mod crush;
 mod crush_rules;
 mod describe;
 mod df;
+mod force;
 mod health;
 mod log;
 mod mgr;
@@ -20,6 +21,7 @@ mod osd;
 mod osd_admin;
 mod osd_df;
 mod osd_dump;
+mod osd_spare;
 mod osd_state;
 mod pg;
 mod pg_dump;
@@ -191,7 +193,7 @@ impl Command {
 pub(crate) fn table() -> &'static [Command] {
     static TABLE: OnceLock<Vec<Command>> = OnceLock::new();
     TABLE.get_or_init(|| {
-        let families: [&[Row]; 24] = [
+        let families: [&[Row]; 26] = [
             status::ROWS,
             df::ROWS,
             health::ROWS,
@@ -200,6 +202,8 @@ pub(crate) fn table() -> &'static [Command] {
             osd_admin::ROWS,
             osd_dump::ROWS,
             osd_df::ROWS,
+            osd_spare::ROWS,
+            force::ROWS,
             pool::ROWS,
             pool_set::ROWS,
             tier::ROWS,

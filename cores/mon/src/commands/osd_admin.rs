@@ -9,12 +9,11 @@ use crate::osds::MAX_OSDS;
 use crate::pools;
 use crate::state::Change;
 use crate::text::units::number;
-use denc::Encode;
 use grammar::{Args, parse_addr, parse_osd};
 use maps::state as bits;
 use serde_json::json;
 use std::collections::BTreeMap;
-use types::{EntityAddr, EntityName, EntityType, Fsid, OsdId, PgId, UTime};
+use types::{EntityAddr, Fsid, OsdId, PgId, UTime};
 
 pub(super) const ROWS: &[Row] = &[
     row(
@@ -26,48 +25,6 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row("osd create <uuid:UUID req=false> <id:OsdName req=false>", "make an OSD (before 'osd new')", "osd", "rw", new),
     row("osd rm <ids:String n=N>", "remove OSDs that are down from the map", "osd", "rw", rm),
-    row(
-        "osd destroy <id:OsdName> <force:Bool req=false> <yes_i_really_mean_it:Bool req=false>",
-        "give an OSD's data up, keep its number",
-        "osd",
-        "rw",
-        destroy,
-    ),
-    row(
-        "osd destroy-actual <id:OsdName> <yes_i_really_mean_it:Bool req=false>",
-        "'osd destroy' without its checks",
-        "osd",
-        "rw",
-        destroy,
-    ),
-    row(
-        "osd purge <id:OsdName> <force:Bool req=false> <yes_i_really_mean_it:Bool req=false>",
-        "remove an OSD with all that belongs to it",
-        "osd",
-        "rw",
-        purge,
-    ),
-    row(
-        "osd purge-actual <id:OsdName> <yes_i_really_mean_it:Bool req=false>",
-        "'osd purge' without its checks",
-        "osd",
-        "rw",
-        purge,
-    ),
-    row(
-        "osd purge-new <id:OsdName> <yes_i_really_mean_it:Bool req=false>",
-        "remove an OSD that never booted",
-        "osd",
-        "rw",
-        purge,
-    ),
-    row(
-        "osd lost <id:OsdName> <yes_i_really_mean_it:Bool req=false>",
-        "declare that an OSD's data will not come back",
-        "osd",
-        "rw",
-        lost,
-    ),
     row("osd setmaxosd <newmax:Int range=0>", "set how many OSDs there may be", "osd", "rw", setmaxosd),
     row(
         "osd blocklist <range:String goodchars=[range] req=false> <blocklistop:Choices strings=add|rm> <addr:EntityAddr> <expire:Float range=0.0 req=false>",
@@ -205,81 +162,12 @@ fn rm(cx: &mut Cx<'_>, args: &Args) -> Outcome {
 }
 
 /// Takes an OSD out of the map.
-fn erase(cx: &mut Cx<'_>, osd: OsdId) {
+pub(super) fn erase(cx: &mut Cx<'_>, osd: OsdId) {
     let state = cx.state.osdmap.state(osd);
     let inc = cx.inc();
     inc.new_state.insert(osd, state);
     inc.new_weight.insert(osd, 0);
     cx.changes.push(Change::OsdMetadata { osd, metadata: None });
-}
-
-fn sure(args: &Args, what: &str) -> Result<(), Refusal> {
-    if args.flag("yes_i_really_mean_it") || args.flag("force") {
-        return Ok(());
-    }
-    refuse!(EPERM, "{what} Pass --yes-i-really-mean-it to go on.")
-}
-
-fn down_osd(cx: &Cx<'_>, args: &Args) -> Result<OsdId, Refusal> {
-    let osd = cx.existing_osd(args, "id")?;
-    if cx.state.osdmap.is_up(osd) {
-        refuse!(EBUSY, "osd.{osd} is not `down`.");
-    }
-    Ok(osd)
-}
-
-fn drop_keys(cx: &mut Cx<'_>, osd: OsdId) {
-    let name = EntityName::new(EntityType::Osd, osd.to_string());
-    if cx.state.auth.get(&name).is_some() {
-        cx.changes.push(Change::Auth { name, entity: None });
-    }
-}
-
-fn destroy(cx: &mut Cx<'_>, args: &Args) -> Outcome {
-    sure(args, "This destroys all data of the OSD for good, and its key.")?;
-    if !cx.state.osdmap.exists(args.osd("id")?) {
-        refuse!(ENOENT, "osd.{} does not exist", args.osd("id")?);
-    }
-    let osd = down_osd(cx, args)?;
-    if cx.state.osdmap.state(osd) & bits::DESTROYED != 0 {
-        return Ok(Reply::status(format!("destroyed osd.{osd}")));
-    }
-    let inc = cx.inc();
-    inc.new_state.insert(osd, bits::DESTROYED);
-    inc.new_uuid.insert(osd, Fsid::default());
-    drop_keys(cx, osd);
-    Ok(Reply::status(format!("destroyed osd.{osd}")))
-}
-
-fn purge(cx: &mut Cx<'_>, args: &Args) -> Outcome {
-    sure(args, "This removes the OSD with its data, its key and its place for good.")?;
-    let osd = args.osd("id")?;
-    if !cx.state.osdmap.exists(osd) {
-        return Ok(Reply::status(format!("osd.{osd} does not exist")));
-    }
-    let osd = down_osd(cx, args)?;
-    let mut crush = (*cx.state.osdmap.crush).clone();
-    if crush.name_of(osd).is_some() || !crush.parents(osd).is_empty() {
-        crush.remove_item(osd).map_err(super::crush::refusal)?;
-        cx.inc().crush = crush.to_bytes();
-    }
-    erase(cx, osd);
-    drop_keys(cx, osd);
-    Ok(Reply::status(format!("purged osd.{osd}")))
-}
-
-fn lost(cx: &mut Cx<'_>, args: &Args) -> Outcome {
-    let osd = args.osd("id")?;
-    if !args.flag("yes_i_really_mean_it") {
-        refuse!(EPERM, "what only osd.{osd} holds would be given up for good; pass --yes-i-really-mean-it to go on");
-    }
-    let map = cx.state.osdmap.clone();
-    if !map.exists(osd) || map.is_up(osd) {
-        refuse!(EINVAL, "osd.{osd} is not down or doesn't exist");
-    }
-    let epoch = map.info(osd).map_or(0, |i| i.down_at);
-    cx.inc().new_lost.insert(osd, epoch);
-    Ok(Reply::status(format!("marked osd lost in epoch {epoch}")))
 }
 
 fn setmaxosd(cx: &mut Cx<'_>, args: &Args) -> Outcome {

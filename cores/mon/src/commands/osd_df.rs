@@ -1,8 +1,8 @@
-//! Commands on how full and how fast OSDs are, and whether they can be spared.
+//! Commands on how full and how fast OSDs are.
 
 use super::osd::{node_name, weight};
 use super::{Cx, Row, row};
-use crate::answer::{Outcome, Refusal, Reply, refuse};
+use crate::answer::{Outcome, Refusal, refuse};
 use crate::soft::all_pgs;
 use crate::text::Align::{Left, Right};
 use crate::text::Table;
@@ -23,20 +23,6 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row("osd perf", "show how long OSDs take for writes", "osd", "r", perf),
     row("osd blocked-by", "show which OSDs block others", "osd", "r", blocked_by),
-    row(
-        "osd ok-to-stop <ids:String n=N> <max:Int req=false>",
-        "check whether OSDs can stop without harm to availability",
-        "osd",
-        "r",
-        ok_to_stop,
-    ),
-    row(
-        "osd safe-to-destroy <ids:String n=N>",
-        "check whether OSDs can be destroyed without harm to data",
-        "osd",
-        "r",
-        safe_to_destroy,
-    ),
     row("osd status <bucket:String req=false>", "show OSDs with their space and work", "mgr", "r", status),
 ];
 
@@ -306,74 +292,16 @@ fn perf(cx: &mut Cx<'_>, _: &Args) -> Outcome {
 }
 
 fn blocked_by(cx: &mut Cx<'_>, _: &Args) -> Outcome {
-    // With one copy no OSD waits for another one.
-    Ok(cx.show("blocked_by", json!({}), || Table::new(&[("osd", Left, Right), ("num_blocked", Left, Right)]).render()))
-}
-
-fn ok_to_stop(cx: &mut Cx<'_>, args: &Args) -> Outcome {
-    let map = &cx.state.osdmap;
-    let osds: BTreeSet<OsdId> = super::osd_state::named(map, args.list("ids"))?.into_iter().collect();
-    let (mut ok, mut bad) = (0u64, Vec::new());
-    for pg in all_pgs(cx.state) {
-        let acting = &map.placed(pg).acting;
-        if !acting.iter().any(|o| osds.contains(o)) {
-            continue;
-        }
-        let left = acting.iter().filter(|o| !osds.contains(o) && **o != crush::NONE).count();
-        let least = map.pools.get(&pg.pool).map_or(1, |p| usize::from(p.min_size));
-        if left >= least { ok += 1 } else { bad.push(pg.to_string()) }
+    let mut blocked: BTreeMap<OsdId, u64> = BTreeMap::new();
+    for osd in cx.soft.pgs.values().flat_map(|p| &p.report.blocked_by) {
+        *blocked.entry(*osd).or_default() += 1;
     }
-    let mut value = json!({
-        "ok_to_stop": bad.is_empty(),
-        "osds": osds,
-        "num_ok_pgs": ok,
-        "num_not_ok_pgs": bad.len(),
-    });
-    if !bad.is_empty() {
-        value["bad_become_inactive"] = json!(bad);
-    }
-    let format = if cx.format.is_structured() { cx.format } else { crate::text::Format::Json };
-    let data = format.render("ok_to_stop", &value) + "\n";
-    if bad.is_empty() {
-        return Ok(Reply::data(data));
-    }
-    let text = format!("unsafe to stop osd(s) at this time ({} PGs are or would become offline)", bad.len());
-    Err(Refusal { errno: Errno::EBUSY, text, data: data.into() })
-}
-
-fn safe_to_destroy(cx: &mut Cx<'_>, args: &Args) -> Outcome {
-    let map = &cx.state.osdmap;
-    let osds = super::osd_state::named(map, args.list("ids"))?;
-    let (mut safe, mut active, mut unreported) = (Vec::new(), Vec::new(), Vec::new());
-    let counts = cx.soft.pgs_per_osd(cx.state);
-    let mut mapped = 0;
-    for osd in osds {
-        let pgs = counts.get(&osd).copied().unwrap_or(0);
-        let holds = cx.soft.osds.get(&osd).and_then(|o| o.report.as_ref()).is_some_and(|r| r.space.data > 0);
-        if !map.exists(osd) {
-            safe.push(osd);
-        } else if pgs > 0 {
-            mapped += pgs;
-            active.push(osd);
-        } else if holds {
-            // What was on it may be nowhere else.
-            unreported.push(osd);
-        } else {
-            safe.push(osd);
-        }
-    }
-    let value = json!({"safe_to_destroy": safe, "active": active, "missing_stats": [], "stored_pgs": unreported});
-    let data = if cx.format.is_structured() { cx.format.render("osd_status", &value) } else { String::new() };
-    let list = |osds: &[OsdId]| osds.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
-    if !active.is_empty() {
-        let text = format!("OSD(s) {} have {mapped} pgs currently mapped to them. ", list(&active));
-        return Err(Refusal { errno: Errno::EBUSY, text, data: data.into() });
-    }
-    if !unreported.is_empty() {
-        let text = format!("OSD(s) {} still hold data that may be nowhere else. ", list(&unreported));
-        return Err(Refusal { errno: Errno::EBUSY, text, data: data.into() });
-    }
-    Ok(Reply::data(data).with_status(format!("OSD(s) {} are safe to destroy without reducing data durability.", list(&safe))))
+    let value = blocked.iter().map(|(osd, n)| json!({"osd": osd, "num_blocked": n})).collect();
+    Ok(cx.show("blocked_by", value, || {
+        let mut table = Table::new(&[("osd", Left, Right), ("num_blocked", Left, Right)]);
+        blocked.iter().for_each(|(osd, n)| table.row(vec![osd.to_string(), n.to_string()]));
+        table.render()
+    }))
 }
 
 /// The placement groups that an OSD leads.

@@ -3,9 +3,12 @@
 use super::osd_admin::existing_pg;
 use super::{Cx, Row, row};
 use crate::answer::{Outcome, Refusal, Reply, refuse};
-use crate::text::units::bytes;
+use crate::recovery;
+use crate::soft::Rates;
+pub(super) use crate::text::units::osds as set_text;
+use crate::text::units::{bytes, si};
 use grammar::Args;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use types::{OsdId, PgId};
 
 pub(super) const ROWS: &[Row] = &[
@@ -22,10 +25,6 @@ pub(super) const ROWS: &[Row] = &[
     row("osd repair <who:String>", "repair all placement groups that an OSD leads", "osd", "rw", |cx, a| {
         scrub_osd(cx, a, "repair")
     }),
-    row("pg force-recovery <pgid:Pgid n=N>", "recover placement groups first", "pg", "rw", force),
-    row("pg force-backfill <pgid:Pgid n=N>", "backfill placement groups first", "pg", "rw", force),
-    row("pg cancel-force-recovery <pgid:Pgid n=N>", "recover placement groups in their turn", "pg", "rw", force),
-    row("pg cancel-force-backfill <pgid:Pgid n=N>", "backfill placement groups in their turn", "pg", "rw", force),
     row(
         "pg debug <debugop:Choices strings=unfound_objects_exist|degraded_pgs_exist>",
         "answer a question about all placement groups",
@@ -35,46 +34,78 @@ pub(super) const ROWS: &[Row] = &[
     ),
 ];
 
-/// A list of OSDs: `[0,2]`
-pub(super) fn set_text(osds: &[OsdId]) -> String {
-    let names: Vec<String> = osds.iter().map(|o| if *o == crush::NONE { "NONE".into() } else { o.to_string() }).collect();
-    format!("[{}]", names.join(","))
+fn stat(cx: &mut Cx<'_>, _: &Args) -> Outcome {
+    let value = json!({"pg_ready": true, "pg_summary": summary(cx)});
+    Ok(cx.show("pg_stat", value, || line(cx)))
 }
 
-fn stat(cx: &mut Cx<'_>, _: &Args) -> Outcome {
+fn summary(cx: &Cx<'_>) -> Map<String, Value> {
     let states = cx.soft.pg_states(cx.state);
     let pgs: u64 = states.iter().map(|(_, n)| n).sum();
-    let sum = cx.soft.total();
-    let space = cx.soft.total_space(cx.state);
+    let (sum, space) = (cx.soft.total(), cx.soft.total_space(cx.state));
     let used = space.total.saturating_sub(space.available);
-    let data = sum.num_bytes.max(0) as u64;
-    let value = json!({
-        "pg_ready": true,
-        "pg_summary": {
-            "num_pg_by_state": states.iter().map(|(s, n)| json!({"name": s.to_string(), "num": n})).collect::<Vec<_>>(),
-            "num_pgs": pgs,
-            "num_bytes": data,
-            "raw_bytes_used": used,
-            "raw_bytes_avail": space.available,
-            "raw_bytes": space.total,
-        },
-    });
+    let mut map = Map::new();
+    let by_state: Vec<Value> = states.iter().map(|(s, n)| json!({"name": s.to_string(), "num": n})).collect();
+    map.insert("num_pg_by_state".into(), by_state.into());
+    for (name, n) in [
+        ("num_pgs", pgs),
+        ("num_bytes", sum.num_bytes.max(0).cast_unsigned()),
+        ("total_bytes", space.total),
+        ("total_avail_bytes", space.available),
+        ("total_used_bytes", used),
+        ("total_used_raw_bytes", used),
+    ] {
+        map.insert(name.into(), n.into());
+    }
     let rates = cx.soft.rates(None);
-    Ok(cx.show("pg_stat", value, || {
-        let list: Vec<String> = states.iter().map(|(s, n)| format!("{n} {s}")).collect();
-        let mut line = format!(
-            "{pgs} pgs: {}; {} data, {} used, {} / {} avail",
-            list.join(", "),
-            bytes(data),
-            bytes(used),
-            bytes(space.available),
-            bytes(space.total)
-        );
-        if !rates.is_zero() {
-            line.push_str(&format!("; {}", super::status::rate_line(&rates)));
-        }
-        line + "\n"
-    }))
+    let shown = [
+        ("read_bytes_sec", rates.read_bytes),
+        ("write_bytes_sec", rates.write_bytes),
+        ("io_sec", rates.read_ops + rates.write_ops),
+    ];
+    map.extend(shown.into_iter().filter(|(_, n)| *n > 0).map(|(name, n)| (name.to_string(), n.into())));
+    recovery::dump_parts(&sum, &mut map);
+    cx.soft.pace(None).dump(&mut map);
+    map
+}
+
+/// The line of `pg stat`.
+fn line(cx: &Cx<'_>) -> String {
+    let states = cx.soft.pg_states(cx.state);
+    let pgs: u64 = states.iter().map(|(_, n)| n).sum();
+    let (sum, space) = (cx.soft.total(), cx.soft.total_space(cx.state));
+    let list: Vec<String> = states.iter().map(|(s, n)| format!("{n} {s}")).collect();
+    let mut parts = vec![format!(
+        "{pgs} pgs: {}; {} data, {} used, {} / {} avail",
+        list.join(", "),
+        bytes(sum.num_bytes.max(0).cast_unsigned()),
+        bytes(space.total.saturating_sub(space.available)),
+        bytes(space.available),
+        bytes(space.total)
+    )];
+    let rates = cx.soft.rates(None);
+    if !rates.is_zero() {
+        parts.push(brief_rates(&rates));
+    }
+    parts.extend(recovery::parts(&sum).iter().map(recovery::Part::text));
+    let pace = cx.soft.pace(None);
+    if !pace.is_zero() {
+        parts.push(format!("{} recovering", pace.text()));
+    }
+    parts.join("; ") + "\n"
+}
+
+/// `20 MiB/s wr, 323 op/s`
+fn brief_rates(rates: &Rates) -> String {
+    let mut parts = Vec::new();
+    if rates.read_bytes > 0 {
+        parts.push(format!("{}/s rd", bytes(rates.read_bytes)));
+    }
+    if rates.write_bytes > 0 {
+        parts.push(format!("{}/s wr", bytes(rates.write_bytes)));
+    }
+    parts.push(format!("{} op/s", si(rates.read_ops + rates.write_ops)));
+    parts.join(", ")
 }
 
 fn map(cx: &mut Cx<'_>, args: &Args) -> Outcome {
@@ -90,7 +121,7 @@ fn map(cx: &mut Cx<'_>, args: &Args) -> Outcome {
 }
 
 /// Gives the OSD that leads a placement group and is up, or refuses.
-fn primary(cx: &Cx<'_>, pg: PgId) -> Result<OsdId, Refusal> {
+pub(super) fn primary(cx: &Cx<'_>, pg: PgId) -> Result<OsdId, Refusal> {
     let osd = cx.state.osdmap.placed(pg).acting_primary;
     if osd < 0 {
         refuse!(EAGAIN, "pg {pg} has no primary osd");
@@ -138,17 +169,6 @@ fn repeer(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let osd = primary(cx, pg)?;
     cx.instruct.push((osd, json!({"prefix": "repeer", "pgid": pg.to_string()})));
     Ok(Reply::status(format!("instructing pg {pg} on osd.{osd} to repeer")))
-}
-
-fn force(cx: &mut Cx<'_>, args: &Args) -> Outcome {
-    for name in args.list("pgid") {
-        let known = name.parse::<PgId>().ok().and_then(|pg| cx.state.osdmap.pools.get(&pg.pool).filter(|p| pg.seed < p.pg_num));
-        if known.is_none() {
-            refuse!(ENOENT, "pg {name} does not exist");
-        }
-    }
-    // Placement groups of one copy never recover.
-    Ok(Reply::status(format!("pg(s) {} have nothing to recover", args.list("pgid").join(", "))))
 }
 
 fn debug(cx: &mut Cx<'_>, args: &Args) -> Outcome {

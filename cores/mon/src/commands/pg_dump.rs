@@ -3,7 +3,9 @@
 use super::pg::set_text;
 use super::{Cx, Row, row};
 use crate::answer::{Outcome, Refusal, Reply, refuse};
+use crate::options;
 use crate::soft::{PgSoft, all_pgs};
+use crate::stamps::Stamps;
 use crate::text::Align::{Left, Right};
 use crate::text::Table;
 use crate::text::units::{bytes, span};
@@ -136,15 +138,17 @@ fn time(t: UTime) -> String {
 fn pg_dump(pg: &Pg<'_>) -> Value {
     let r = pg.report();
     let fresh = time(pg.soft.map_or(UTime::ZERO, |s| s.at));
-    let (change, active) = (time(r.last_change), time(r.last_active));
+    let change = time(r.last_change);
+    let stamps = pg.soft.map_or(Stamps::default(), |s| s.stamps);
     let (scrub, deep) = (time(r.last_scrub_stamp), time(r.last_deep_scrub_stamp));
     let mut out = json!({
         "pgid": pg.id.to_string(), "version": r.version.to_string(), "reported_seq": r.reported.version,
         "reported_epoch": r.reported.epoch, "state": pg.state.to_string(), "last_fresh": fresh, "last_change": change,
-        "last_active": active, "last_peered": active, "last_clean": active, "last_became_active": change,
-        "last_became_peered": change, "last_unstale": fresh, "last_undegraded": fresh, "last_fullsized": fresh,
+        "last_active": time(stamps.active), "last_peered": time(stamps.peered), "last_clean": time(stamps.clean),
+        "last_became_active": time(stamps.became_active), "last_became_peered": time(stamps.became_peered), "last_unstale": fresh,
+        "last_undegraded": time(stamps.undegraded), "last_fullsized": time(stamps.fullsized),
         "mapping_epoch": r.created, "log_start": EVersion::default().to_string(), "ondisk_log_start": EVersion::default().to_string(),
-        "created": r.created, "last_epoch_clean": r.reported.epoch, "parent": "0.0", "parent_split_bits": 0,
+        "created": r.created, "last_epoch_clean": r.last_epoch_clean, "parent": "0.0", "parent_split_bits": 0,
         "last_scrub": r.last_scrub.to_string(), "last_scrub_stamp": scrub, "last_deep_scrub": r.last_deep_scrub.to_string(),
         "last_deep_scrub_stamp": deep, "last_clean_scrub_stamp": scrub, "log_size": r.log_size, "ondisk_log_size": r.log_size,
     });
@@ -152,7 +156,7 @@ fn pg_dump(pg: &Pg<'_>) -> Value {
         "stats_invalid": false, "dirty_stats_invalid": false, "omap_stats_invalid": false, "hitset_stats_invalid": false,
         "hitset_bytes_stats_invalid": false, "pin_stats_invalid": false, "manifest_stats_invalid": false,
         "snaptrimq_len": r.snap_trimq_len, "stat_sum": sum_dump(&r.stats), "up": pg.up, "acting": pg.acting,
-        "avail_no_missing": [], "object_location_counts": [], "blocked_by": [], "up_primary": pg.up_primary,
+        "avail_no_missing": [], "object_location_counts": [], "blocked_by": r.blocked_by, "up_primary": pg.up_primary,
         "acting_primary": pg.acting_primary,
         "purged_snaps": r.purged_snaps.iter().map(|(start, len)| json!({"start": format!("{start:x}"), "length": format!("{len:x}")})).collect::<Vec<_>>(),
     });
@@ -258,10 +262,12 @@ pub(super) fn pool_statfs(cx: &Cx<'_>) -> Vec<Value> {
     for (pool, p) in &cx.state.osdmap.pools {
         let mut by_osd: std::collections::BTreeMap<OsdId, StoreStatfs> = Default::default();
         for pg in cx.soft.pool_pgs(*pool) {
-            let s = by_osd.entry(pg.osd).or_default();
-            s.allocated += pg.report.stats.num_bytes;
-            s.data_stored += pg.report.stats.num_bytes;
-            s.omap_allocated += pg.report.stats.num_omap_bytes;
+            for osd in &cx.state.osdmap.placed(pg.report.pg).acting {
+                let s = by_osd.entry(*osd).or_default();
+                s.allocated += pg.report.stats.num_bytes;
+                s.data_stored += pg.report.stats.num_bytes;
+                s.omap_allocated += pg.report.stats.num_omap_bytes;
+            }
         }
         for (osd, s) in by_osd {
             let mut one = json!({"poolid": pool, "osd": osd});
@@ -585,21 +591,30 @@ fn ls_by_primary(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     listed(cx, args, pool, |pg| pg.acting_primary == osd)
 }
 
+/// When a group was last without this kind of trouble; none if it has none of it.
+fn stuck_since(cx: &Cx<'_>, pg: &Pg<'_>, kind: &str) -> Option<UTime> {
+    let made = cx.state.osdmap.pools[&pg.id.pool].create_time;
+    let stamps = pg.soft.map_or(Stamps::default(), |s| s.stamps);
+    let (shows, since) = match kind {
+        "inactive" => (!pg.state.has(PgState::ACTIVE), stamps.active),
+        "undersized" => (pg.state.has(PgState::UNDERSIZED), stamps.fullsized),
+        "degraded" => (pg.state.has(PgState::DEGRADED), stamps.undegraded),
+        "stale" => (pg.state.has(PgState::STALE), pg.soft.map_or(made, |s| s.at)),
+        _ => (!pg.state.has(PgState::CLEAN), stamps.clean),
+    };
+    shows.then(|| since.max(made))
+}
+
 fn dump_stuck(cx: &mut Cx<'_>, args: &Args) -> Outcome {
-    let kinds = args.list("stuckops");
-    let threshold = args.int("threshold").unwrap_or(60).max(0) as u32;
-    let stuck = |pg: &Pg<'_>, kind: &str| match kind {
-        "inactive" => !pg.state.has(PgState::ACTIVE),
-        "unclean" => !pg.state.has(PgState::CLEAN),
-        other => pg.state.has_word(other),
+    let named = args.list("stuckops");
+    let usual = options::monitor_number(cx.state, cx.env, "mon_pg_stuck_threshold") as i64;
+    let threshold = args.int("threshold").unwrap_or(usual).clamp(0, i64::from(u32::MAX));
+    let stuck = |pg: &Pg<'_>, kind: &str| {
+        stuck_since(cx, pg, kind).is_some_and(|since| i64::from(cx.now.wall.sec.saturating_sub(since.sec)) >= threshold)
     };
-    let wanted = |pg: &Pg<'_>| if kinds.is_empty() { stuck(pg, "unclean") } else { kinds.iter().any(|k| stuck(pg, k)) };
-    let old = |pg: &Pg<'_>| {
-        let since = pg.soft.map_or(cx.state.osdmap.pools[&pg.id.pool].create_time, |s| s.report.last_change);
-        cx.now.wall.sec.saturating_sub(since.sec) >= threshold
-    };
-    let pgs: Vec<Pg<'_>> = all(cx).into_iter().filter(|pg| wanted(pg) && old(pg)).collect();
-    let value = json!({"stuck_pg_stats": pgs.iter().map(pg_dump).collect::<Vec<_>>()});
+    let wanted = |pg: &Pg<'_>| if named.is_empty() { stuck(pg, "unclean") } else { named.iter().any(|k| stuck(pg, k)) };
+    let pgs: Vec<Pg<'_>> = all(cx).into_iter().filter(wanted).collect();
+    let value = json!({"pg_ready": true, "stuck_pg_stats": pgs.iter().map(pg_dump).collect::<Vec<_>>()});
     let reply = cx.show("stuck_pg_stats", value, || if pgs.is_empty() { String::new() } else { brief_table(&pgs) });
     Ok(reply.with_status("ok"))
 }

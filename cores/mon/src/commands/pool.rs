@@ -4,6 +4,7 @@ use super::osd_dump::{autoscale_name, pool_dump, pool_lines};
 use super::{Cx, Row, row};
 use crate::answer::{Outcome, Refusal, Reply, refuse};
 use crate::pools::{self, Wanted};
+use crate::recovery;
 use crate::soft::Rates;
 use crate::text::Table;
 use crate::text::units::{bytes, quota, si};
@@ -16,7 +17,7 @@ use types::PoolId;
 pub(super) const ROWS: &[Row] = &[
     row(
         "osd pool create <pool:Poolname> <pg_num:Int range=0 req=false> <pgp_num:Int range=0 req=false> <pool_type:Choices req=false strings=replicated|erasure> <erasure_code_profile:String goodchars=[A-Za-z0-9-_.] req=false> <rule:String req=false> <expected_num_objects:Int range=0 req=false> <size:Int range=0 req=false> <pg_num_min:Int range=0 req=false> <pg_num_max:Int range=0 req=false> <autoscale_mode:Choices req=false strings=on|off|warn> <bulk:Bool req=false> <target_size_bytes:Int range=0 req=false> <target_size_ratio:Float range=0.0 req=false>",
-        "make a pool (replicated, of size 1)",
+        "make a pool of copies",
         "osd",
         "rw",
         create,
@@ -85,8 +86,9 @@ pub(super) const ROWS: &[Row] = &[
     row("osd pool stats <pool_name:Poolname req=false>", "show what clients do in pools", "osd", "r", stats),
     row("osd pool autoscale-status", "show the numbers of placement groups", "mgr", "r", autoscale_status),
     row("osd pool get noautoscale", "show whether autoscaling is off for all pools", "mgr", "r", noautoscale),
-    row("osd pool scrub <who:Poolname n=N>", "scrub pools", "osd", "rw", |cx, a| scrub(cx, a, false)),
-    row("osd pool deep-scrub <who:Poolname n=N>", "deep-scrub pools", "osd", "rw", |cx, a| scrub(cx, a, true)),
+    row("osd pool scrub <who:Poolname n=N>", "scrub pools", "osd", "rw", |cx, a| scrub(cx, a, "scrub")),
+    row("osd pool deep-scrub <who:Poolname n=N>", "deep-scrub pools", "osd", "rw", |cx, a| scrub(cx, a, "deep-scrub")),
+    row("osd pool repair <who:Poolname n=N>", "repair pools", "osd", "rw", |cx, a| scrub(cx, a, "repair")),
 ];
 
 /// What a change of a pool reads.
@@ -376,31 +378,36 @@ fn rates_dump(r: &Rates) -> Value {
 fn stats(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let only = args.opt("pool_name").map(|_| cx.existing_pool(args, "pool_name")).transpose()?;
     let ids: Vec<PoolId> = cx.state.osdmap.pools.keys().copied().filter(|id| only.is_none_or(|o| o == *id)).collect();
-    let value = ids
-        .iter()
-        .map(|id| {
-            json!({
-                "pool_name": cx.state.pool_name(*id),
-                "pool_id": id,
-                "recovery": {},
-                "recovery_rate": {},
-                "client_io_rate": rates_dump(&cx.soft.rates(Some(*id))),
-            })
-        })
-        .collect();
-    Ok(cx.show("pool_stats", value, || {
-        let mut out = String::new();
-        for id in &ids {
-            let rates = cx.soft.rates(Some(*id));
-            out.push_str(&format!("pool {} id {id}\n", cx.state.pool_name(*id)));
-            if rates.is_zero() {
-                out.push_str("  nothing is going on\n\n");
-            } else {
-                out.push_str(&format!("  client io {}\n\n", super::status::rate_line(&rates)));
-            }
-        }
-        out
-    }))
+    let value = ids.iter().map(|id| stats_dump(cx, *id)).collect();
+    Ok(cx.show("pool_stats", value, || ids.iter().map(|id| stats_text(cx, *id)).collect()))
+}
+
+fn stats_dump(cx: &Cx<'_>, id: PoolId) -> Value {
+    let (mut parts, mut pace) = (serde_json::Map::new(), serde_json::Map::new());
+    recovery::dump_parts(&cx.soft.pool_sum(id), &mut parts);
+    cx.soft.pace(Some(id)).dump(&mut pace);
+    json!({
+        "pool_name": cx.state.pool_name(id),
+        "pool_id": id,
+        "recovery": parts,
+        "recovery_rate": pace,
+        "client_io_rate": rates_dump(&cx.soft.rates(Some(id))),
+    })
+}
+
+fn stats_text(cx: &Cx<'_>, id: PoolId) -> String {
+    let (rates, pace) = (cx.soft.rates(Some(id)), cx.soft.pace(Some(id)));
+    let mut lines: Vec<String> = recovery::parts(&cx.soft.pool_sum(id)).iter().map(recovery::Part::text).collect();
+    if !pace.is_zero() {
+        lines.push(format!("recovery io {}", pace.text()));
+    }
+    if !rates.is_zero() {
+        lines.push(format!("client io {}", super::status::rate_line(&rates)));
+    }
+    if lines.is_empty() {
+        lines.push("nothing is going on".into());
+    }
+    format!("pool {} id {id}\n  {}\n\n", cx.state.pool_name(id), lines.join("\n  "))
 }
 
 /// Bytes as this table has them: `20480M`, in the largest binary unit that leaves at least four digits.
@@ -484,19 +491,17 @@ fn noautoscale(_: &mut Cx<'_>, _: &Args) -> Outcome {
     Ok(Reply::data("noautoscale is set\n"))
 }
 
-fn scrub(cx: &mut Cx<'_>, args: &Args, deep: bool) -> Outcome {
+fn scrub(cx: &mut Cx<'_>, args: &Args, what: &str) -> Outcome {
     let mut told = Vec::new();
     for name in args.list("who") {
         let Some(id) = cx.state.pool_id(name) else { refuse!(ENOENT, "unrecognized pool '{name}'") };
         let groups: Vec<_> = crate::soft::all_pgs(cx.state).filter(|pg| pg.pool == id).collect();
         for pg in groups {
-            super::pg::instruct_scrub(cx, pg, deep, false);
+            super::pg::instruct_scrub(cx, pg, what != "scrub", what == "repair");
         }
         told.push(name.clone());
     }
-    cx.log.push((
-        log_level::INFO,
-        format!("{} of pool(s) {} was asked for", if deep { "deep-scrub" } else { "scrub" }, told.join(", ")),
-    ));
-    Ok(Reply::status(format!("scheduled scrub of pool(s) {}", told.join(", "))))
+    let pools = told.join(", ");
+    cx.log.push((log_level::INFO, format!("{what} of pool(s) {pools} was asked for")));
+    Ok(Reply::status(format!("scheduled {what} of pool(s) {pools}")))
 }

@@ -4,7 +4,7 @@ use super::osd_dump::autoscale_name;
 use super::pool::ctx;
 use super::{Cx, Row, row};
 use crate::answer::{Outcome, Refusal, Reply, refuse};
-use crate::pools::{check_size, set_opt};
+use crate::pools::set_opt;
 use crate::text::units::{number, parse};
 use grammar::Args;
 use maps::{OptValue, Pool, opts, pool_flags};
@@ -96,6 +96,8 @@ fn set(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let inc = cx.inc();
     match var {
         "pg_num" => ctx.set_pg_num(inc, pool, count(var, val)?)?,
+        "size" => ctx.set_size(inc, pool, count(var, val)?, sure)?,
+        "min_size" => ctx.set_min_size(inc, pool, count(var, val)?)?,
         "pgp_num" | "pgp_num_actual" => set_pgp_num(ctx.edit(inc, pool)?, count(var, val)?)?,
         _ => {
             let p = ctx.edit(inc, pool)?;
@@ -129,22 +131,6 @@ fn set_simple(p: &mut Pool, crush: &crush::Map, var: &str, val: &str, sure: bool
         return set_numbered(p, *key, *kind, var, val);
     }
     match var {
-        "size" => {
-            if p.has_flag(pool_flags::NOSIZECHANGE) {
-                refuse!(EPERM, "the size of this pool may not change: its nosizechange flag is set");
-            }
-            let size = count(var, val)?;
-            check_size(size)?;
-            p.size = size as u8;
-            p.min_size = p.min_size.clamp(1, p.size);
-        }
-        "min_size" => {
-            let n = count(var, val)?;
-            if n == 0 || n > u32::from(p.size) {
-                refuse!(EINVAL, "min_size must be from 1 to the pool's size {}", p.size);
-            }
-            p.min_size = n as u8;
-        }
         "crush_rule" => match crush.rule_id(val) {
             Some(id) if crush.rule(id as u32).is_some_and(|r| r.mask.kind == p.type_) => p.crush_rule = id as u8,
             Some(_) => refuse!(EINVAL, "crush rule {val} is not for pools of this type"),

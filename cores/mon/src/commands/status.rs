@@ -4,11 +4,12 @@ use super::{Ask, Cx, Row, health, row};
 use crate::answer::{Outcome, Reply};
 use crate::context::{ELECTION_EPOCH, RELEASE, VERSION, version_line};
 use crate::manager::progress;
+use crate::recovery;
 use crate::soft::Rates;
 use crate::state::Change;
 use crate::text::units::{bytes, si, span};
 use grammar::Args;
-use maps::state as bits;
+use maps::{flags, state as bits};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use types::{EntityType, PgState, features};
@@ -99,6 +100,8 @@ fn pgmap(cx: &Cx<'_>) -> Value {
             map.insert(name.into(), (n as f64 / pgs as f64).into());
         }
     }
+    recovery::dump_parts(&sum, &mut map);
+    cx.soft.pace(None).dump(&mut map);
     let rates = cx.soft.rates(None);
     for (name, n) in [
         ("read_bytes_sec", rates.read_bytes),
@@ -131,15 +134,25 @@ fn text(cx: &Cx<'_>) -> String {
     out.push_str(&super::mgr::service_lines(cx));
     out.push_str(" \n  data:\n");
     out.push_str(&data_lines(cx));
-    let rates = cx.soft.rates(None);
-    if !rates.is_zero() {
-        out.push_str(&format!(" \n  io:\n    client:   {}\n", rate_line(&rates)));
-    }
+    out.push_str(&io_lines(cx));
     if !cx.soft.progress.is_quiet() {
         out.push_str(&format!(" \n  progress:\n{}", cx.soft.progress.lines(cx.now.wall)));
     }
     out.push_str(" \n");
     out
+}
+
+/// What clients and recovery do, if they do anything.
+fn io_lines(cx: &Cx<'_>) -> String {
+    let (rates, pace) = (cx.soft.rates(None), cx.soft.pace(None));
+    let mut lines = String::new();
+    if !rates.is_zero() {
+        lines.push_str(&format!("    client:   {}\n", rate_line(&rates)));
+    }
+    if !pace.is_zero() {
+        lines.push_str(&format!("    recovery: {}\n", pace.text()));
+    }
+    if lines.is_empty() { lines } else { format!(" \n  io:\n{lines}") }
 }
 
 /// The line of OSDs, with what may follow: `3 osds: 3 up (since 6m), 3 in (since 6m)`
@@ -156,9 +169,13 @@ pub(super) fn osd_line(cx: &Cx<'_>, epoch: &str) -> String {
     if remapped > 0 {
         line.push_str(&format!("; {remapped} remapped pgs"));
     }
-    let full = |bit: u32| map.osds().any(|o| map.state(o) & bit != 0);
-    if full(bits::FULL) {
-        line.push_str("\n         flags full");
+    // Flags that every map of this release has are not worth a line.
+    const SILENT: u32 = flags::SORTBITWISE | flags::RECOVERY_DELETES | flags::PURGED_SNAPDIRS | flags::PGLOG_HARDLIMIT;
+    let full = map.osds().any(|o| map.state(o) & bits::FULL != 0);
+    let shown = map.flags & !SILENT | if full { flags::FULL } else { 0 };
+    if shown != 0 {
+        let names: Vec<&str> = flags::NAMES.iter().filter(|(bit, _)| shown & bit != 0).map(|(_, name)| *name).collect();
+        line.push_str(&format!("\n         flags {}", names.join(",")));
     }
     line
 }
@@ -180,6 +197,9 @@ fn data_lines(cx: &Cx<'_>) -> String {
         if n > 0 {
             out.push_str(&format!("{:.3}% {what}\n{pad}", n as f64 * 100.0 / pgs as f64));
         }
+    }
+    for part in recovery::parts(&sum) {
+        out.push_str(&format!("{}\n{pad}", part.text()));
     }
     let width = states.iter().map(|(_, n)| n.to_string().len()).max().unwrap_or(1);
     let lines: Vec<String> = states.iter().map(|(s, n)| format!("{n:<width$} {s}\n")).collect();

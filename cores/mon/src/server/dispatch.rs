@@ -4,7 +4,7 @@ use super::Monitor;
 use super::leader::anybody_answers;
 use super::sessions::{Rights, Side};
 use crate::state::State;
-use messages::internal::{OsdBoot, OsdDown, OsdReport};
+use messages::internal::{OsdAlive, OsdBoot, OsdDown, OsdReport, PgTempWish};
 use messages::mon::{
     Auth, AuthReply, Command, GetPoolStats, GetPoolStatsReply, LogMsg, MgrClose, MgrCommand, MgrConfigure, MgrOpen, MgrReport,
     MonCommand, MonGetMap, MonGetVersion, MonGetVersionReply, MonMapMsg, MonSubscribe, Ping, PoolOp, Statfs, StatfsReply,
@@ -111,6 +111,8 @@ impl Monitor {
             OsdBoot::KIND => self.osd_boot(now, session, OsdBoot::decode(&m)?, out),
             OsdReport::KIND => self.osd_report(now, session, OsdReport::decode(&m)?),
             OsdDown::KIND => self.osd_down(now, session, OsdDown::decode(&m)?, out),
+            OsdAlive::KIND => self.osd_alive(now, session, OsdAlive::decode(&m)?),
+            PgTempWish::KIND => self.pg_temp_wish(now, session, PgTempWish::decode(&m)?),
             // Kinds of other services; a real monitor ignores what it does not know, too.
             _ => {}
         }

@@ -1,5 +1,6 @@
 //! What only a leader has: made when its reign begins, dropped when it ends.
 
+use super::peering::Asked;
 use super::sessions::{Outgoing, Side};
 use super::{Monitor, run};
 use crate::config::Config;
@@ -37,6 +38,8 @@ pub(super) struct Leader {
     pub(super) next_read: u64,
     /// Lines for the cluster log that go with the next proposal.
     pub(super) lines: Vec<LogEntry>,
+    /// What OSDs that peer asked for in this round.
+    pub(super) asked: Asked,
 }
 
 impl Leader {
@@ -52,6 +55,7 @@ impl Leader {
             reads: BTreeMap::new(),
             next_read,
             lines: Vec::new(),
+            asked: Asked::default(),
         }
     }
 

@@ -4,7 +4,8 @@
 //! - [`leader`]: what only a leader has, the beginning and the end of a reign; what every voter has is [`crate::replica`];
 //! - [`sessions`]: who is connected, what they subscribed to, what is sent to them;
 //! - [`dispatch`]: messages; [`run`]: commands; [`poolop`]: pool operations of librados;
-//! - [`osds`]: the lives of OSDs; [`tick`]: what time brings; [`keys`]: what authentication must know;
+//! - [`osds`]: the lives of OSDs; [`peering`]: what they ask for while they peer;
+//! - [`tick`]: what time brings; [`keys`]: what authentication must know;
 //! - [`manager`]: the manager's client.
 
 mod dispatch;
@@ -12,6 +13,7 @@ mod keys;
 mod leader;
 mod manager;
 mod osds;
+mod peering;
 mod poolop;
 mod run;
 #[cfg(feature = "sim")]
@@ -165,6 +167,7 @@ impl Monitor {
         let base = self.newest().clone();
         if let Some(mut inc) = osdmap {
             crate::pins::pin(&base.osdmap, &mut inc);
+            crate::temps::clean(&base.osdmap, &mut inc);
             match inc.seal(&base.osdmap) {
                 Ok(sealed) => {
                     let (exist, up, inside) = sealed.map.osd_counts();
@@ -210,6 +213,7 @@ impl Monitor {
                 progress |= self.net_events(now, out);
                 if self.leader.reigns() {
                     progress |= self.manager_events(now, out);
+                    progress |= self.grant_asked(now, out);
                 }
                 progress |= self.advance(now, out);
             }

@@ -13,7 +13,7 @@ use types::{EntityType, Fsid, OsdId, SessionId};
 
 impl Monitor {
     /// Whether this session may speak for that OSD.
-    fn is_osd(&self, session: SessionId, osd: OsdId) -> bool {
+    pub(super) fn is_osd(&self, session: SessionId, osd: OsdId) -> bool {
         self.sessions
             .0
             .get(&(Side::Mon, session))
@@ -144,6 +144,9 @@ impl Monitor {
         self.leader.soft.report(&state, now, report);
         if super::tick::fullness_changed(&state.osdmap, &self.leader.soft, osd) {
             // Clients write on until they have the map that says so.
+            self.next_tick = now.mono;
+        }
+        if !self.leader.soft.creating.done(&state.osdmap).is_empty() {
             self.next_tick = now.mono;
         }
         let soft = self.leader.soft.osds.entry(osd).or_default();

@@ -45,6 +45,7 @@ impl Monitor {
         self.out_osds(now, &state, &mut inc, &mut lines);
         full_osds(&state, &self.leader.soft, &mut inc);
         full_pools(&state, &self.leader.soft, &mut inc, &mut lines);
+        self.leader.soft.creating.finish(&state, &mut inc);
         purged_snaps(&state, &self.leader.soft, &self.env, &mut inc);
         let over = |list: &BTreeMap<EntityAddr, UTime>| -> Vec<EntityAddr> {
             list.iter().filter(|(_, until)| **until < now.wall).map(|(addr, _)| *addr).collect()

@@ -46,6 +46,12 @@ pub(crate) fn span(secs: u64) -> String {
     format!("{}y", secs / (365 * 86_400))
 }
 
+/// Writes a list of OSDs: `[0,2]`. A hole is `NONE`.
+pub(crate) fn osds(osds: &[types::OsdId]) -> String {
+    let names: Vec<String> = osds.iter().map(|o| if *o == crush::NONE { "NONE".into() } else { o.to_string() }).collect();
+    format!("[{}]", names.join(","))
+}
+
 /// Writes a number as a C++ stream prints a double: six significant digits, no trailing zeros.
 pub(crate) fn number(x: f64) -> String {
     if x == 0.0 {

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 
+pub mod cluster;
+
 use messages::internal::{OsdBoot, OsdReport, PgReport, Space};
 use messages::mon::{Command, CommandReply, MonCommand, MonCommandAck, MonSubscribe, SubscribeItem};
 use mon::{AuthMode, Config, InitialKey, Monitor};
@@ -511,6 +513,17 @@ impl World {
     pub fn report(&mut self, peer: usize, osd: i32, pgs: Vec<PgReport>) {
         let report = OsdReport { osd, epoch: 1, space: SPACE, pgs, ..OsdReport::default() };
         self.send(peer, report.encode());
+    }
+
+    /// Lets each group of a pool be reported as clean by the OSD that leads it. `osds`: their peers, by number.
+    pub fn all_active(&mut self, osds: &[usize], pool: i64, groups: u32) {
+        for seed in 0..groups {
+            let text = self.ok(&format!(r#"{{"prefix":"pg map","pgid":"{pool}.{seed:x}","format":"json"}}"#));
+            let map: serde_json::Value = serde_json::from_str(&text).unwrap();
+            let osd = map["acting"][0].as_u64().expect("a primary") as usize;
+            let report = self.clean_pg(pool, seed, 0, 0);
+            self.report(osds[osd], osd as i32, vec![report]);
+        }
     }
 
     /// An OSD says that it turns writes away, or no more.

@@ -1,0 +1,151 @@
+//! What OSDs ask for while they peer: to be known as alive (`up_thru`), and other members for a time (`pg_temp`).
+//!
+//! Groups stand still until the answer is in a map. So an answer does not wait for the tick; what arrives in one round
+//! shares one map, so that a hundred groups that peer at once do not cost a hundred maps.
+
+use super::Monitor;
+use crate::state::State;
+use denc::Decode;
+use maps::{Incremental, OsdMap};
+use messages::internal::{OsdAlive, PgTempWish};
+use node::{Level, Now, Outputs};
+use objecter::interval_of;
+use std::collections::{BTreeMap, BTreeSet};
+use types::{Epoch, OsdId, PgId, SessionId};
+
+/// How many maps a wish may be older than the newest. Whoever is further behind has maps to read first, and asks again.
+const BEHIND: u32 = 500;
+
+/// What OSDs asked for in this round.
+#[derive(Debug, Default)]
+pub(super) struct Asked {
+    alive: Vec<OsdAlive>,
+    wishes: Vec<PgTempWish>,
+}
+
+impl Monitor {
+    /// An OSD leads groups and must be known to be up.
+    pub(super) fn osd_alive(&mut self, now: Now, session: SessionId, alive: OsdAlive) {
+        if self.speaks_in_this_life(now, session, alive.osd, alive.epoch) {
+            self.leader.asked.alive.push(alive);
+        }
+    }
+
+    /// Primaries of an OSD wish other members for their groups.
+    pub(super) fn pg_temp_wish(&mut self, now: Now, session: SessionId, wish: PgTempWish) {
+        if self.speaks_in_this_life(now, session, wish.osd, wish.epoch) {
+            self.leader.asked.wishes.push(wish);
+        }
+    }
+
+    /// Whether a session speaks for an OSD that is up, and knows the map in which it came up. That is a sign of life, too.
+    fn speaks_in_this_life(&mut self, now: Now, session: SessionId, osd: OsdId, epoch: Epoch) -> bool {
+        let map = &self.newest().osdmap;
+        if !self.is_osd(session, osd) || !map.is_up(osd) || epoch < map.up_from(osd) {
+            return false;
+        }
+        let soft = self.leader.soft.osds.entry(osd).or_default();
+        if soft.session.is_some_and(|other| other != session) {
+            // Another process has the number now.
+            return false;
+        }
+        soft.last_seen = now.mono;
+        true
+    }
+
+    /// Proposes the map that grants what was asked for in this round. Returns whether there was anything to propose.
+    pub(super) fn grant_asked(&mut self, now: Now, out: &mut Outputs) -> bool {
+        let asked = std::mem::take(&mut self.leader.asked);
+        if asked.alive.is_empty() && asked.wishes.is_empty() {
+            return false;
+        }
+        let state = self.newest().clone();
+        let mut inc = Incremental::new(state.osdmap.epoch + 1, state.fsid, now.wall);
+        let before = inc.clone();
+        asked.alive.iter().for_each(|alive| grant_alive(&state.osdmap, &mut inc, alive));
+        let mut past = Past::default();
+        for wish in &asked.wishes {
+            let refused = grant_temp(&state, &mut past, &mut inc, wish);
+            if refused > 0 {
+                let text = format!("{refused} of {} wishes of osd.{} do not fit the map any more", wish.wishes.len(), wish.osd);
+                out.log(Level::Debug, "mon", text);
+            }
+        }
+        if inc == before {
+            return false;
+        }
+        self.propose(now, Vec::new(), Some(inc), Vec::new(), out);
+        true
+    }
+}
+
+/// Raises `up_thru` of an OSD, unless it is there already. Nobody can have seen an epoch that does not exist yet.
+fn grant_alive(map: &OsdMap, inc: &mut Incremental, alive: &OsdAlive) {
+    let present = map.info(alive.osd).map_or(0, |info| info.up_thru);
+    if map.is_up(alive.osd) && alive.want > present && alive.want <= map.epoch {
+        let granted = inc.new_up_thru.entry(alive.osd).or_default();
+        *granted = alive.want.max(*granted);
+    }
+}
+
+/// Takes the wishes of an OSD that fit the newest map. Returns how many do not.
+fn grant_temp(state: &State, past: &mut Past, inc: &mut Incremental, wish: &PgTempWish) -> usize {
+    let map = &state.osdmap;
+    let fits = |past: &mut Past, pg: PgId, osds: &[OsdId]| {
+        map.placed(pg).acting_primary == wish.osd && may_act(map, pg, osds) && past.interval_lasts(state, wish.epoch, pg)
+    };
+    let mut refused = 0;
+    for (pg, osds) in &wish.wishes {
+        if !fits(past, *pg, osds) {
+            refused += 1;
+            continue;
+        }
+        let wanted = if *osds == map.placed(*pg).up { Vec::new() } else { osds.clone() };
+        let present = map.pg_temp.get(pg).map_or(&[][..], |p| p);
+        if wanted == present {
+            inc.new_pg_temp.remove(pg);
+        } else {
+            inc.new_pg_temp.insert(*pg, wanted);
+        }
+    }
+    refused
+}
+
+/// Whether these OSDs may serve a group: up, each once, not more than the pool has copies. Nobody stands for `up`.
+fn may_act(map: &OsdMap, pg: PgId, osds: &[OsdId]) -> bool {
+    let distinct: BTreeSet<OsdId> = osds.iter().copied().collect();
+    let size = map.pool(pg.pool).map_or(0, |pool| usize::from(pool.size));
+    distinct.len() == osds.len() && osds.len() <= size && osds.iter().all(|osd| map.exists(*osd) && map.is_up(*osd))
+}
+
+/// Past maps that were needed in this round.
+#[derive(Default)]
+struct Past(BTreeMap<Epoch, OsdMap>);
+
+impl Past {
+    /// Whether a group's interval is the same from `epoch` up to the newest map.
+    fn interval_lasts(&mut self, state: &State, epoch: Epoch, pg: PgId) -> bool {
+        let newest = state.osdmap.epoch;
+        if epoch > newest || newest - epoch > BEHIND {
+            return false;
+        }
+        let present = interval_of(&state.osdmap, pg);
+        (epoch..newest).all(|epoch| self.map(state, epoch).is_some_and(|map| interval_of(map, pg) == present))
+    }
+
+    /// The map of an epoch, as far as it is kept.
+    fn map(&mut self, state: &State, epoch: Epoch) -> Option<&OsdMap> {
+        if !self.0.contains_key(&epoch) {
+            let map = self.next_of(state, epoch).or_else(|| OsdMap::from_bytes(&state.history.full(epoch)?).ok())?;
+            self.0.insert(epoch, map);
+        }
+        self.0.get(&epoch)
+    }
+
+    /// The map of an epoch, made of the one before.
+    fn next_of(&self, state: &State, epoch: Epoch) -> Option<OsdMap> {
+        let before = self.0.get(&epoch.checked_sub(1)?)?;
+        let inc = Incremental::from_bytes(state.history.incremental(epoch)?).ok()?;
+        before.apply(&inc).ok()
+    }
+}

@@ -1,0 +1,41 @@
+//! Entries of `pg_temp` and `primary_temp` that mean nothing any more, as each change of the map leaves them.
+//!
+//! Primaries wish for entries and drop them. What they can not drop themselves goes here: entries of groups that are gone,
+//! whose OSDs are all down or one of which left the cluster, that say what the map says anyway, or that name more OSDs than
+//! the pool has copies. Ceph's monitors do much the same. Pins of pools of one copy ([`crate::pins`]) stay: they say who holds the data, up or not.
+
+use maps::{Incremental, OsdMap};
+use types::{OsdId, PgId};
+
+/// Adds to `change` the removal of the entries that the map after it does not need. `base` is the map that it changes.
+pub(crate) fn clean(base: &OsdMap, change: &mut Incremental) {
+    let untouched = change.new_pg_temp.is_empty() && change.new_primary_temp.is_empty();
+    if untouched && base.pg_temp.is_empty() && base.primary_temp.is_empty() {
+        return;
+    }
+    let Ok(next) = base.apply(change) else { return };
+    for (pg, osds) in next.pg_temp.iter().filter(|(pg, osds)| is_idle(&next, **pg, osds)) {
+        debug_assert!(!osds.is_empty());
+        change.new_pg_temp.insert(*pg, Vec::new());
+    }
+    for (pg, _) in next.primary_temp.iter().filter(|(pg, osd)| !has_group(&next, **pg) || !next.is_up(**osd)) {
+        change.new_primary_temp.insert(*pg, -1);
+    }
+    // What is not in the map need not be taken out of it.
+    change.new_pg_temp.retain(|pg, osds| !osds.is_empty() || base.pg_temp.contains_key(pg));
+    change.new_primary_temp.retain(|pg, osd| *osd != -1 || base.primary_temp.contains_key(pg));
+}
+
+fn has_group(map: &OsdMap, pg: PgId) -> bool {
+    map.pool(pg.pool).is_some_and(|pool| pg.seed < pool.pg_num)
+}
+
+/// Whether an entry changes nothing, or nothing that may be.
+fn is_idle(map: &OsdMap, pg: PgId, osds: &[OsdId]) -> bool {
+    let Some(pool) = map.pool(pg.pool).filter(|pool| pg.seed < pool.pg_num) else { return true };
+    if osds.len() > usize::from(pool.size) {
+        return true;
+    }
+    let (up, gone) = (osds.iter().any(|osd| map.is_up(*osd)), osds.iter().any(|osd| !map.exists(*osd)));
+    pool.size > 1 && (gone || !up || map.placed(pg).up == osds)
+}

@@ -1,0 +1,227 @@
+//! Pools of several copies: their sizes, what primaries ask for while they peer, and how their groups are made.
+
+mod common;
+
+use common::cluster::Cluster;
+use common::{FSID, World};
+use maps::pool_flags;
+use messages::internal::OsdAlive;
+use std::time::Duration;
+use types::{OsdId, PgId, PgState};
+
+#[test]
+fn an_osd_that_leads_is_known_to_be_up_in_the_next_map_and_only_once() {
+    let mut cluster = Cluster::with_pool(3, 3, 8);
+    let epoch = cluster.map().epoch;
+    cluster.alive(1, epoch, epoch);
+    let map = cluster.map();
+    assert_eq!((map.epoch, map.info(1).unwrap().up_thru), (epoch + 1, epoch), "at once, without a tick");
+    // It is there already, or cannot be: an epoch that does not exist, a map from before it came up.
+    cluster.alive(1, epoch + 1, epoch);
+    cluster.alive(1, epoch + 1, epoch - 1);
+    cluster.alive(2, epoch + 1, epoch + 2);
+    cluster.alive(2, map.up_from(2) - 1, epoch);
+    assert_eq!(cluster.map().epoch, epoch + 1);
+    // Nobody speaks for another one.
+    cluster.world.send(cluster.osds[0], OsdAlive { osd: 2, epoch, want: epoch }.encode());
+    cluster.world.send(cluster.client, OsdAlive { osd: 2, epoch, want: epoch }.encode());
+    assert_eq!(cluster.map().epoch, epoch + 1);
+    // What comes in one round is one map.
+    for osd in [0, 2] {
+        let peer = cluster.osds[osd as usize];
+        let peer = &mut cluster.world.peers[peer];
+        peer.messenger.send(peer.session, OsdAlive { osd, epoch: epoch + 1, want: epoch + 1 }.encode());
+    }
+    cluster.world.run();
+    let map = cluster.map();
+    assert_eq!((map.epoch, map.info(0).unwrap().up_thru, map.info(2).unwrap().up_thru), (epoch + 2, epoch + 1, epoch + 1));
+}
+
+#[test]
+fn primaries_choose_other_members_for_a_time() {
+    let mut cluster = Cluster::with_pool(3, 2, 16);
+    let map = cluster.map();
+    let groups = || (0..16).map(|seed| PgId::new(1, seed));
+    let led_by = |osd: OsdId| groups().filter(|pg| map.placed(*pg).acting_primary == osd).collect::<Vec<PgId>>();
+    let leads = (0..3).find(|osd| led_by(*osd).len() >= 2).unwrap();
+    let led = led_by(leads);
+    let other = |pg: PgId| (0..3).find(|osd| !map.placed(pg).up.contains(osd)).unwrap();
+    let wishes: Vec<_> = led.iter().map(|pg| (*pg, vec![other(*pg), leads])).collect();
+    cluster.wish(leads, map.epoch, wishes.clone());
+    let next = cluster.map();
+    assert_eq!(next.epoch, map.epoch + 1, "all of them in one map");
+    for (pg, osds) in &wishes {
+        let placed = next.placed(*pg);
+        assert_eq!((&placed.acting, placed.acting_primary, &placed.up), (osds, osds[0], &map.placed(*pg).up));
+    }
+    // The new primary wishes it undone: by naming nobody, or those whom the map names.
+    let newest = next.epoch;
+    let mut others = wishes.iter().map(|(pg, osds)| (*pg, osds[0]));
+    let ((first, leads), (second, leads_too)) = (others.next().unwrap(), others.next().unwrap());
+    cluster.wish(leads, newest, vec![(first, Vec::new())]);
+    let up = map.placed(second).up.clone();
+    cluster.wish(leads_too, newest, vec![(second, up)]);
+    let next = cluster.map();
+    assert_eq!((next.epoch, next.pg_temp.len()), (newest + 2, led.len() - 2));
+}
+
+#[test]
+fn wishes_that_do_not_fit_are_not_granted() {
+    let mut cluster = Cluster::with_pool(4, 3, 8);
+    let map = cluster.map();
+    let pg = PgId::new(1, 0);
+    let placed = map.placed(pg).clone();
+    let (primary, member) = (placed.acting_primary, placed.acting[1]);
+    let spare = (0..4).find(|osd| !placed.up.contains(osd)).unwrap();
+    let good = vec![member, primary, spare];
+    let wrong: Vec<(&str, OsdId, u32, PgId, Vec<OsdId>)> = vec![
+        ("not the primary", member, map.epoch, pg, good.clone()),
+        ("twice the same", primary, map.epoch, pg, vec![member, member]),
+        ("an OSD that is none", primary, map.epoch, pg, vec![member, 7]),
+        ("a negative one", primary, map.epoch, pg, vec![member, -1]),
+        ("more than there are copies", primary, map.epoch, pg, vec![0, 1, 2, 3]),
+        ("no such group", primary, map.epoch, PgId::new(1, 8), good.clone()),
+        ("no such pool", primary, map.epoch, PgId::new(9, 0), good.clone()),
+        ("a map to come", primary, map.epoch + 1, pg, good.clone()),
+        ("what is anyway", primary, map.epoch, pg, placed.up.clone()),
+    ];
+    for (why, osd, epoch, pg, osds) in wrong {
+        cluster.wish(osd, epoch, vec![(pg, osds)]);
+        assert_eq!(cluster.map().epoch, map.epoch, "{why}");
+    }
+    // An older map will do as long as the group's interval is the same.
+    cluster.world.ok(r#"{"prefix":"osd set","key":"noout"}"#);
+    cluster.wish(primary, map.epoch, vec![(pg, good.clone())]);
+    assert_eq!(cluster.map().placed(pg).acting, good);
+    // It was another interval: the wish is of no use, although its sender leads again.
+    let led = cluster.map().epoch;
+    cluster.wish(member, led, vec![(pg, Vec::new())]);
+    cluster.wish(primary, map.epoch, vec![(pg, good)]);
+    assert!(cluster.map().pg_temp.is_empty());
+    cluster.world.ok(&format!(r#"{{"prefix":"osd down","ids":["{spare}"]}}"#));
+    let newest = cluster.map().epoch;
+    cluster.wish(primary, newest, vec![(pg, vec![member, spare])]);
+    assert!(cluster.map().pg_temp.is_empty(), "an OSD that is down");
+}
+
+#[test]
+fn entries_that_mean_nothing_any_more_go() {
+    let mut cluster = Cluster::with_pool(4, 2, 8);
+    let map = cluster.map();
+    let (pg, other) = (PgId::new(1, 0), PgId::new(1, 1));
+    let acting = |pg: PgId| {
+        let placed = map.placed(pg);
+        (placed.acting_primary, (0..4).find(|osd| !placed.up.contains(osd)).unwrap())
+    };
+    for pg in [pg, other] {
+        let (primary, spare) = acting(pg);
+        cluster.wish(primary, map.epoch, vec![(pg, vec![spare])]);
+    }
+    assert_eq!(cluster.map().pg_temp.len(), 2);
+    let (_, spare) = acting(pg);
+    cluster.world.ok(&format!(r#"{{"prefix":"osd down","ids":["{spare}"]}}"#));
+    assert!(!cluster.map().pg_temp.contains_key(&pg), "all of its OSDs are down");
+    cluster.world.ok(r#"{"prefix":"config set","who":"mon","name":"mon_allow_pool_delete","value":"true"}"#);
+    cluster.world.ok(r#"{"prefix":"osd pool delete","pool":"p","pool2":"p","yes_i_really_really_mean_it":true}"#);
+    assert!(cluster.map().pg_temp.is_empty());
+}
+
+#[test]
+fn pools_have_one_to_ten_copies_and_change_while_they_live() {
+    let mut cluster = Cluster::with_pool(3, 3, 8);
+    let map = cluster.map();
+    let pool = &map.pools[&1];
+    assert_eq!((pool.size, pool.min_size, map.placed(PgId::new(1, 0)).acting.len()), (3, 2, 3));
+    for (var, val, errno, word) in [
+        ("size", "0", 22, "pool size must be between 1 and 10"),
+        ("size", "11", 22, "pool size must be between 1 and 10"),
+        ("size", "many", 22, "'many'"),
+        ("size", "1", 1, "--yes-i-really-mean-it"),
+        ("min_size", "0", 22, "pool min_size must be between 1 and size, which is set to 3"),
+        ("min_size", "4", 22, "pool min_size must be between 1 and size, which is set to 3"),
+    ] {
+        let (result, why) = cluster.set(var, val);
+        assert_eq!(result, -errno, "{var} {val}: {why}");
+        assert!(why.contains(word), "{var} {val}: {why}");
+    }
+    assert_eq!(cluster.set("min_size", "3").0, 0);
+    assert_eq!(cluster.set("size", "2").0, 0);
+    let map = cluster.map();
+    let pool = &map.pools[&1];
+    assert_eq!((pool.size, pool.min_size, pool.last_change), (2, 1, map.epoch));
+    assert_eq!(pool.last_force_op_resend, 0, "clients see the new interval by the map itself");
+    cluster.world.ok(r#"{"prefix":"osd pool set","pool":"p","var":"size","val":"1","yes_i_really_mean_it":true}"#);
+    assert_eq!(cluster.map().pools[&1].min_size, 1);
+    // More copies than there are places: allowed, and health says so.
+    assert_eq!(cluster.set("size", "5").0, 0);
+    cluster.world.ok(r#"{"prefix":"config set","who":"mon","name":"mon_allow_pool_size_one","value":"false"}"#);
+    cluster.world.refused(1, r#"{"prefix":"osd pool set","pool":"p","var":"size","val":"1","yes_i_really_mean_it":true}"#);
+    cluster.world.refused(1, r#"{"prefix":"osd pool create","pool":"q","pg_num":8,"size":1}"#);
+    cluster.world.refused(22, r#"{"prefix":"osd pool create","pool":"q","pg_num":8,"size":11}"#);
+    cluster.world.ok(r#"{"prefix":"osd pool set","pool":"p","var":"nosizechange","val":"true"}"#);
+    assert_eq!(cluster.set("size", "3").0, -1);
+    for (name, value) in [("osd_pool_default_size", 3), ("osd_pool_default_min_size", 1)] {
+        cluster.world.ok(&format!(r#"{{"prefix":"config set","who":"global","name":"{name}","value":"{value}"}}"#));
+    }
+    cluster.world.ok(r#"{"prefix":"osd pool create","pool":"q","pg_num":8}"#);
+    let map = cluster.map();
+    assert_eq!((map.pools[&2].size, map.pools[&2].min_size), (3, 1));
+}
+
+#[test]
+fn only_groups_of_one_copy_are_pinned() {
+    let mut cluster = Cluster::with_pool(3, 2, 32);
+    cluster.world.ok(r#"{"prefix":"osd pool create","pool":"one","pg_num":32,"pgp_num":32}"#);
+    assert!(cluster.map().pg_upmap_items.keys().all(|pg| pg.pool == 2), "only new pools of one copy are spread here");
+    cluster.world.ok(r#"{"prefix":"osd out","ids":["0"]}"#);
+    let map = cluster.map();
+    assert!(!map.pg_temp.is_empty() && map.pg_temp.keys().all(|pg| pg.pool == 2));
+    assert!((0..32).all(|seed| !map.placed(PgId::new(1, seed)).acting.contains(&0)));
+    cluster.world.ok(r#"{"prefix":"osd in","ids":["0"]}"#);
+    assert!(cluster.map().pg_temp.is_empty());
+    // A pool that comes down to one copy has its data on several OSDs: there is nobody to pin.
+    cluster.world.ok(r#"{"prefix":"osd pool set","pool":"p","var":"size","val":"1","yes_i_really_mean_it":true}"#);
+    assert!(cluster.map().pg_temp.is_empty());
+}
+
+#[test]
+fn a_pool_is_in_creation_until_each_group_was_active_once() {
+    let mut cluster = Cluster::with_pool(3, 3, 4);
+    let creating = |cluster: &mut Cluster| cluster.map().pools[&1].has_flag(pool_flags::CREATING);
+    let (active, peering) = (PgState::ACTIVE.with(PgState::CLEAN), PgState::CREATING.with(PgState::PEERING));
+    assert!(creating(&mut cluster));
+    assert_eq!(cluster.set("pg_num", "8").0, 0);
+    assert_eq!(cluster.map().pools[&1].pg_num, 4, "it is split when it is made");
+    for seed in 0..3 {
+        let primary = cluster.primary(seed);
+        cluster.report(primary, seed, active);
+    }
+    let primary = cluster.primary(3);
+    cluster.report(primary, 3, peering);
+    cluster.report((primary + 1) % 3, 3, active);
+    cluster.world.pass(Duration::from_secs(2));
+    assert!(creating(&mut cluster), "the last one is not active yet, or its primary did not say so");
+    // What was active once need not be so any more.
+    let first = cluster.primary(0);
+    cluster.report(first, 0, PgState::PEERING);
+    cluster.report(primary, 3, active);
+    assert!(!creating(&mut cluster), "at once");
+    let map = cluster.map();
+    assert_eq!((map.pools[&1].pg_num, map.pools[&1].pgp_num), (8, 8));
+    assert_eq!(map.fsid, FSID);
+}
+
+#[test]
+fn a_monitor_that_starts_again_hears_anew_what_is_active() {
+    let mut cluster = Cluster::with_pool(2, 2, 2);
+    let active = PgState::ACTIVE.with(PgState::CLEAN);
+    let first = cluster.primary(0);
+    cluster.report(first, 0, active);
+    cluster = Cluster::of(World::with(common::config(mon::AuthMode::None), cluster.world.disk.clone()), 2);
+    let second = cluster.primary(1);
+    cluster.report(second, 1, active);
+    cluster.world.pass(Duration::from_secs(1));
+    assert!(cluster.map().pools[&1].has_flag(pool_flags::CREATING));
+    cluster.report(first, 0, active);
+    assert!(!cluster.map().pools[&1].has_flag(pool_flags::CREATING));
+}

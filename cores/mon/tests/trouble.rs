@@ -1,0 +1,292 @@
+//! What users are told when copies are missing, at the wrong place or nowhere: texts as recorded from Ceph 16.2.15, with
+//! three OSDs and in a pool of three copies.
+
+mod common;
+
+use common::cluster::Cluster;
+use messages::internal::{OsdInstruct, PgReport};
+use messages::stats::ObjectStatSum;
+use serde_json::Value;
+use types::{OsdId, PgId, PgState};
+
+const CLEAN: PgState = PgState::ACTIVE.with(PgState::CLEAN);
+const DEGRADED: PgState = PgState::ACTIVE.with(PgState::UNDERSIZED).with(PgState::DEGRADED);
+
+fn objects(n: i64) -> ObjectStatSum {
+    ObjectStatSum { num_objects: n, num_object_copies: 3 * n, num_bytes: n << 16, ..ObjectStatSum::default() }
+}
+
+/// Three OSDs and a pool of three copies, whose four groups have ten objects each.
+fn clean() -> Cluster {
+    let mut cluster = Cluster::with_pool(3, 3, 4);
+    cluster.all(4, CLEAN, objects(10));
+    cluster
+}
+
+fn ok(cluster: &mut Cluster, command: &str) -> String {
+    cluster.world.ok(&format!(r#"{{"prefix":{command}}}"#))
+}
+
+fn json(cluster: &mut Cluster, command: &str) -> Value {
+    let text = ok(cluster, &format!(r#"{command},"format":"json""#));
+    serde_json::from_str(&text).unwrap_or_else(|e| panic!("{command}: {e}: {text}"))
+}
+
+/// An OSD goes down; the groups are reported as degraded by those that lead now.
+fn lose(cluster: &mut Cluster, osd: OsdId) {
+    cluster.world.hang_up(cluster.osds[osd as usize]);
+    cluster.world.peers[cluster.osds[osd as usize]].closed = Some("gone".into());
+    cluster.world.ok(&format!(r#"{{"prefix":"osd down","ids":["{osd}"]}}"#));
+    cluster.all(4, DEGRADED, ObjectStatSum { num_objects_degraded: 10, ..objects(10) });
+}
+
+#[test]
+fn missing_copies_are_shown_everywhere() {
+    let mut cluster = clean();
+    lose(&mut cluster, 2);
+    let status = ok(&mut cluster, r#""status""#);
+    let wanted = "    pgs:     40/120 objects degraded (33.333%)\n             4 active+undersized+degraded\n";
+    assert!(status.contains(wanted), "{status}");
+    let line = ok(&mut cluster, r#""pg stat""#);
+    assert!(line.starts_with("4 pgs: 4 active+undersized+degraded; 2.5 MiB data"), "{line}");
+    assert!(line.ends_with("avail; 40/120 objects degraded (33.333%)\n"), "{line}");
+    let stats = ok(&mut cluster, r#""osd pool stats""#);
+    assert_eq!(stats, "pool p id 1\n  40/120 objects degraded (33.333%)\n\n");
+    let pgmap = json(&mut cluster, r#""status""#)["pgmap"].clone();
+    assert_eq!((&pgmap["degraded_objects"], &pgmap["degraded_total"]), (&40.into(), &120.into()));
+    let health = ok(&mut cluster, r#""health","detail":"detail""#);
+    let begin = "[WRN] PG_DEGRADED: Degraded data redundancy: 40/120 objects degraded (33.333%), 4 pgs degraded\n";
+    assert!(health.contains(begin), "{health}");
+    let acting = cluster.map().placed(PgId::new(1, 0)).acting.clone();
+    let line = format!("    pg 1.0 is active+undersized+degraded, acting [{},{}]\n", acting[0], acting[1]);
+    assert!(health.contains(&line), "{health}");
+    // Two of three copies are there.
+    let pool = json(&mut cluster, r#""df""#)["pools"][0]["stats"].clone();
+    assert_eq!((&pool["stored"], &pool["bytes_used"]), (&(40 << 16).into(), &(80 << 16).into()));
+    assert!(ok(&mut cluster, r#""pg ls","states":["degraded"]"#).contains("1.3"));
+    let stuck = json(&mut cluster, r#""pg dump_stuck","stuckops":["undersized"]"#);
+    assert!(stuck["stuck_pg_stats"].as_array().unwrap().is_empty(), "not for long enough");
+    cluster.pass(61);
+    let health = ok(&mut cluster, r#""health","detail":"detail""#);
+    assert!(health.contains("(33.333%), 4 pgs degraded, 4 pgs undersized\n"), "{health}");
+    assert!(health.contains("pg 1.0 is stuck undersized for 6"), "{health}");
+    let stuck = json(&mut cluster, r#""pg dump_stuck","stuckops":["undersized"]"#);
+    assert_eq!(stuck["stuck_pg_stats"].as_array().unwrap().len(), 4);
+    // All is well again.
+    cluster.all(4, CLEAN, objects(10));
+    assert!(!ok(&mut cluster, r#""health""#).contains("PG_"));
+}
+
+#[test]
+fn copies_elsewhere_objects_nowhere_and_damage_have_their_codes() {
+    let mut cluster = clean();
+    let primary = cluster.primary(0);
+    let moving = PgState::ACTIVE.with(PgState::REMAPPED).with(PgState::BACKFILLING);
+    cluster.report_stats(primary, 0, moving, ObjectStatSum { num_objects_misplaced: 6, ..objects(10) });
+    assert!(ok(&mut cluster, r#""status""#).contains("    pgs:     6/120 objects misplaced (5.000%)\n"));
+    assert!(!ok(&mut cluster, r#""health""#).contains("misplaced"), "unless somebody wants to hear of it");
+    ok(&mut cluster, r#""config set","who":"mon","name":"mon_warn_on_misplaced","value":"true""#);
+    assert!(ok(&mut cluster, r#""health""#).contains("6/120 objects misplaced (5.000%)"));
+    let unfound = DEGRADED.with(PgState::RECOVERY_UNFOUND);
+    let stats = ObjectStatSum { num_objects_unfound: 2, num_objects_degraded: 2, ..objects(10) };
+    cluster.report_stats(primary, 0, unfound, stats);
+    let health = ok(&mut cluster, r#""health","detail":"detail""#);
+    let acting: Vec<String> = cluster.map().placed(PgId::new(1, 0)).acting.iter().map(ToString::to_string).collect();
+    for line in [
+        "[WRN] OBJECT_UNFOUND: 2/40 objects unfound (5.000%)\n    pg 1.0 has 2 unfound objects\n".to_string(),
+        format!(
+            "[ERR] PG_DAMAGED: Possible data damage: 1 pg recovery_unfound\n    pg 1.0 is active+recovery_unfound+undersized+degraded, acting [{}], 2 unfound\n",
+            acting.join(",")
+        ),
+    ] {
+        assert!(health.contains(&line), "{line}{health}");
+    }
+    let stats = ObjectStatSum { num_scrub_errors: 1, num_objects_repaired: 11, ..objects(10) };
+    cluster.report_stats(primary, 0, CLEAN.with(PgState::INCONSISTENT), stats);
+    let health = ok(&mut cluster, r#""health","detail":"detail""#);
+    for line in [
+        "[ERR] OSD_SCRUB_ERRORS: 1 scrub errors\n".to_string(),
+        "[ERR] PG_DAMAGED: Possible data damage: 1 pg inconsistent\n    pg 1.0 is active+clean+inconsistent, acting [".into(),
+        format!("[WRN] OSD_TOO_MANY_REPAIRS: Too many repaired reads on 1 OSDs\n    osd.{primary} had 11 reads repaired\n"),
+    ] {
+        assert!(health.contains(&line), "{line}{health}");
+    }
+    let full = DEGRADED.with(PgState::RECOVERY_TOOFULL);
+    cluster.report(primary, 0, full);
+    let health = ok(&mut cluster, r#""health","detail":"detail""#);
+    assert!(health.contains("[ERR] PG_RECOVERY_FULL: Full OSDs blocking recovery: 1 pg recovery_toofull\n"), "{health}");
+    cluster.report(primary, 0, PgState::ACTIVE.with(PgState::REMAPPED).with(PgState::BACKFILL_TOOFULL));
+    let health = ok(&mut cluster, r#""health""#);
+    let text = "Low space hindering backfill (add storage if this doesn't resolve itself): 1 pg backfill_toofull";
+    assert!(health.contains(text), "{health}");
+}
+
+#[test]
+fn groups_that_do_not_serve_are_named_with_what_they_wait_for() {
+    let mut cluster = clean();
+    let primary = cluster.primary(0);
+    let waiting = PgReport { pg: PgId::new(1, 0), state: PgState::DOWN, blocked_by: vec![2], ..PgReport::default() };
+    cluster.report_with(primary, waiting);
+    let health = ok(&mut cluster, r#""health","detail":"detail""#);
+    assert!(
+        health.contains("[WRN] PG_AVAILABILITY: Reduced data availability: 1 pg down\n    pg 1.0 is down, acting ["),
+        "{health}"
+    );
+    let blocked = ok(&mut cluster, r#""osd blocked-by""#);
+    assert_eq!(blocked.split_whitespace().collect::<Vec<_>>(), ["osd", "num_blocked", "2", "1"]);
+    let dump = json(&mut cluster, r#""pg ls","states":["down"]"#)["pg_stats"][0].clone();
+    assert_eq!(dump["blocked_by"], serde_json::json!([2]));
+    cluster.pass(61);
+    let health = ok(&mut cluster, r#""health""#);
+    assert!(health.contains("Reduced data availability: 1 pg inactive, 1 pg down"), "{health}");
+    let incomplete = PgState::INCOMPLETE.with(PgState::REMAPPED);
+    cluster.report(primary, 0, incomplete);
+    let health = ok(&mut cluster, r#""health","detail":"detail""#);
+    assert!(health.contains("(reducing pool p min_size from 2 may help"), "{health}");
+    cluster.report(primary, 0, PgState::PEERING);
+    let health = ok(&mut cluster, r#""health","detail":"detail""#);
+    assert!(health.contains("1 pg inactive, 1 pg peering\n"), "{health}");
+    assert!(health.contains("pg 1.0 is stuck peering for 61s, current state peering, last acting ["), "{health}");
+}
+
+#[test]
+fn scrubs_that_do_not_happen_are_missed() {
+    let mut cluster = clean();
+    assert!(!ok(&mut cluster, r#""health""#).contains("scrubbed"));
+    for (name, value) in [("osd_scrub_max_interval", 20), ("osd_deep_scrub_interval", 20)] {
+        ok(&mut cluster, &format!(r#""config set","who":"osd","name":"{name}","value":"{value}""#));
+    }
+    cluster.pass(32);
+    let health = ok(&mut cluster, r#""health","detail":"detail""#);
+    assert!(health.contains("[WRN] PG_NOT_SCRUBBED: 4 pgs not scrubbed in time\n    pg 1.0 not scrubbed since "), "{health}");
+    assert!(!health.contains("PG_NOT_DEEP_SCRUBBED"), "{health}");
+    cluster.pass(5);
+    assert!(ok(&mut cluster, r#""health""#).contains("4 pgs not deep-scrubbed in time"));
+    ok(&mut cluster, r#""osd pool set","pool":"p","var":"deep_scrub_interval","val":"1000""#);
+    assert!(!ok(&mut cluster, r#""health""#).contains("deep-scrubbed"));
+    ok(&mut cluster, r#""config set","who":"mon","name":"mon_warn_pg_not_scrubbed_ratio","value":"0""#);
+    assert!(!ok(&mut cluster, r#""health""#).contains("scrubbed"));
+}
+
+#[test]
+fn too_few_osds_and_single_copies_are_findings() {
+    let mut cluster = clean();
+    ok(&mut cluster, r#""config set","who":"global","name":"osd_pool_default_size","value":"4""#);
+    assert!(ok(&mut cluster, r#""health""#).contains("OSD count 3 < osd_pool_default_size 4"));
+    ok(&mut cluster, r#""config set","who":"mon","name":"mon_warn_on_too_few_osds","value":"false""#);
+    ok(&mut cluster, r#""config set","who":"mon","name":"mon_warn_on_pool_no_redundancy","value":"true""#);
+    ok(&mut cluster, r#""osd pool create","pool":"one","pg_num":1,"size":1"#);
+    let health = ok(&mut cluster, r#""health","detail":"detail""#);
+    assert!(!health.contains("OSD count") && health.contains("pool 'one' has no replicas configured"), "{health}");
+}
+
+#[test]
+fn osds_may_stop_while_each_group_goes_on_without_them() {
+    let mut cluster = Cluster::with_pool(3, 3, 4);
+    let ask = |cluster: &mut Cluster, ids: &str| {
+        let (result, text) = cluster.world.call(&format!(r#"{{"prefix":"osd ok-to-stop","ids":[{ids}]}}"#));
+        (result, serde_json::from_str::<Value>(&text).unwrap_or_else(|e| panic!("{e}: {text}")))
+    };
+    assert_eq!(ask(&mut cluster, r#""0""#).0, -11, "nothing is known");
+    cluster.all(4, CLEAN, objects(10));
+    let (result, told) = ask(&mut cluster, r#""0""#);
+    assert_eq!((result, &told["ok_to_stop"], &told["num_ok_pgs"]), (0, &true.into(), &4.into()));
+    assert_eq!(told["ok_become_degraded"].as_array().unwrap().len(), 4);
+    let (result, told) = ask(&mut cluster, r#""0","1""#);
+    assert_eq!((result, &told["ok_to_stop"], &told["num_not_ok_pgs"]), (-16, &false.into(), &4.into()));
+    assert_eq!(told["bad_become_inactive"].as_array().unwrap().len(), 4);
+    // A member lacks objects; nobody knows which one.
+    let primary = cluster.primary(0);
+    let recovering = PgState::ACTIVE.with(PgState::RECOVERING).with(PgState::DEGRADED);
+    cluster.report_stats(primary, 0, recovering, ObjectStatSum { num_objects_degraded: 1, ..objects(10) });
+    let (result, told) = ask(&mut cluster, r#""0""#);
+    assert_eq!((result, &told["bad_become_inactive"]), (-16, &serde_json::json!(["1.0"])));
+    cluster.world.ok(r#"{"prefix":"osd pool set","pool":"p","var":"min_size","val":"1"}"#);
+    lose(&mut cluster, 2);
+    let (result, told) = ask(&mut cluster, r#""1""#);
+    assert_eq!((result, told["ok_become_more_degraded"].as_array().unwrap().len()), (0, 4), "{told}");
+    let primary = cluster.primary(3);
+    cluster.report(primary, 3, PgState::PEERING);
+    let (result, told) = ask(&mut cluster, r#""1""#);
+    assert_eq!((result, &told["bad_already_inactive"]), (-16, &serde_json::json!(["1.3"])));
+}
+
+#[test]
+fn osds_are_destroyed_when_nobody_needs_their_data() {
+    let mut cluster = Cluster::with_pool(4, 3, 4);
+    cluster.all(4, CLEAN, objects(10));
+    let held = |cluster: &mut Cluster| {
+        let map = cluster.map();
+        (0..4).map(|seed| map.placed(PgId::new(1, seed)).up.contains(&3)).filter(|held| *held).count()
+    };
+    let n = held(&mut cluster);
+    let text = cluster.world.refused(16, r#"{"prefix":"osd safe-to-destroy","ids":["3"]}"#);
+    assert_eq!(text, format!("OSD(s) 3 have {n} pgs currently mapped to them. "));
+    ok(&mut cluster, r#""osd out","ids":["3"]"#);
+    let moving = PgState::ACTIVE.with(PgState::REMAPPED).with(PgState::BACKFILLING);
+    cluster.all(4, moving, objects(10));
+    let text = cluster.world.refused(16, r#"{"prefix":"osd safe-to-destroy","ids":["3"]}"#);
+    assert!(text.starts_with("OSD(s) 3 last reported they still store some PG data"), "{text}");
+    cluster.world.ok(r#"{"prefix":"osd down","ids":["3"]}"#);
+    let text = cluster.world.refused(11, r#"{"prefix":"osd purge","id":3}"#);
+    assert!(text.starts_with("OSD(s) 3 have no reported stats") && text.contains("by passing --force"), "{text}");
+    assert!(cluster.world.refused(16, r#"{"prefix":"osd lost","id":0,"yes_i_really_mean_it":true}"#).contains("not down"));
+    assert!(cluster.world.refused(1, r#"{"prefix":"osd lost","id":3}"#).contains("are you SURE?"));
+    let down_at = cluster.map().info(3).unwrap().down_at;
+    ok(&mut cluster, r#""osd lost","id":3,"yes_i_really_mean_it":true"#);
+    assert_eq!(cluster.map().info(3).unwrap().lost_at, down_at);
+    cluster.all(4, CLEAN, objects(10));
+    let (_, text) = cluster.world.call(r#"{"prefix":"osd safe-to-destroy","ids":["3"]}"#);
+    assert_eq!(text, "OSD(s) 3 are safe to destroy without reducing data durability.");
+    ok(&mut cluster, r#""osd destroy","id":3"#);
+    assert!(cluster.map().state(3) & maps::state::DESTROYED != 0);
+    ok(&mut cluster, r#""osd purge","id":3"#);
+    assert!(!cluster.map().exists(3));
+}
+
+#[test]
+fn groups_are_forced_to_recover_if_they_have_something_to_recover() {
+    let mut cluster = clean();
+    let force =
+        |cluster: &mut Cluster, what: &str, pgs: &str| cluster.world.call(&format!(r#"{{"prefix":"pg {what}","pgid":[{pgs}]}}"#));
+    let told = |cluster: &mut Cluster, osd: OsdId| -> Vec<String> {
+        let messages = cluster.world.take(cluster.osds[osd as usize], OsdInstruct::KIND);
+        messages.iter().map(|m| OsdInstruct::decode(m).unwrap().json).collect()
+    };
+    let primary = cluster.primary(1);
+    assert_eq!(force(&mut cluster, "force-recovery", r#""1.1""#), (0, "pg 1.1 doesn't require recovery; \n".into()));
+    cluster.report(primary, 1, DEGRADED);
+    let (result, text) = force(&mut cluster, "force-recovery", r#""1.1","9.9""#);
+    let wanted = format!("pg 9.9 does not exist; instructing pg(s) [1.1] on osd.{primary} to force-recovery; \n");
+    assert_eq!((result, text), (0, wanted));
+    assert_eq!(told(&mut cluster, primary), [r#"{"prefix":"force-recovery","pgid":"1.1"}"#]);
+    cluster.report(primary, 1, DEGRADED.with(PgState::FORCED_RECOVERY));
+    assert_eq!(force(&mut cluster, "force-recovery", r#""1.1""#).0, -22);
+    assert_eq!(force(&mut cluster, "cancel-force-backfill", r#""1.1""#).1, "pg 1.1 backfill not forced; \n");
+    force(&mut cluster, "cancel-force-recovery", r#""1.1""#);
+    assert_eq!(told(&mut cluster, primary), [r#"{"prefix":"cancel-force-recovery","pgid":"1.1"}"#]);
+    assert_eq!(force(&mut cluster, "force-backfill", r#""9.9""#).0, -2);
+    let (_, text) = cluster.world.call(r#"{"prefix":"osd pool force-backfill","who":["p"]}"#);
+    assert!(text.starts_with("pg 1.0 doesn't require backfilling; ") && text.contains("[1.1] on osd."), "{text}");
+    assert_eq!(told(&mut cluster, primary).len(), 1);
+    cluster.world.ok(r#"{"prefix":"osd pool repair","who":["p"]}"#);
+    let all: usize = (0..3).map(|osd| told(&mut cluster, osd).len()).sum();
+    assert_eq!(all, 4);
+}
+
+#[test]
+fn recovery_has_a_pace() {
+    let mut cluster = clean();
+    cluster.pass(2);
+    let primary = cluster.primary(0);
+    let recovered = ObjectStatSum { num_objects_recovered: 30, num_bytes_recovered: 30 << 16, ..objects(10) };
+    cluster.report_stats(primary, 0, CLEAN, recovered);
+    cluster.pass(1);
+    let status = ok(&mut cluster, r#""status""#);
+    assert!(status.contains("  io:\n    recovery: ") && status.contains(" objects/s\n"), "{status}");
+    assert!(ok(&mut cluster, r#""pg stat""#).ends_with(" objects/s recovering\n"));
+    assert!(ok(&mut cluster, r#""osd pool stats""#).contains("\n  recovery io "));
+    assert_eq!(json(&mut cluster, r#""status""#)["pgmap"]["num_objects_recovered"], 30);
+    cluster.pass(15);
+    assert!(!ok(&mut cluster, r#""status""#).contains("recovery:"));
+}
