@@ -219,7 +219,7 @@ impl World {
                 Output::Connect { conn, to } => {
                     self.dialed.push(to);
                     let mut more = Outputs::default();
-                    self.monitor.handle(self.now, Input::Closed { conn, why: "nobody is there".into() }, &mut more);
+                    self.monitor.handle(self.now, Input::Closed { conn, refused: false, why: "nobody is there".into() }, &mut more);
                     self.carry_out(more);
                 }
                 Output::Log(line) => self.log.push(format!("{}: {}", line.part, line.text)),
@@ -373,7 +373,7 @@ impl World {
                     let found = self.pipes.iter().find(|(_, p)| p.peer == peer && p.theirs == conn).map(|(c, _)| *c);
                     if let Some(conn) = found {
                         self.pipes.remove(&conn);
-                        self.feed(Input::Closed { conn, why: "peer closed".into() });
+                        self.feed(Input::Closed { conn, refused: false, why: "peer closed".into() });
                     }
                 }
                 _ => {}
@@ -437,7 +437,7 @@ impl World {
         let conns: Vec<ConnId> = self.pipes.iter().filter(|(_, p)| p.peer == peer).map(|(c, _)| *c).collect();
         for conn in conns {
             self.pipes.remove(&conn);
-            self.feed(Input::Closed { conn, why: "broken".into() });
+            self.feed(Input::Closed { conn, refused: false, why: "broken".into() });
         }
         let session = self.peers[peer].session;
         self.peers[peer].messenger.close(session);
