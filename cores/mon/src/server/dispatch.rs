@@ -4,7 +4,7 @@ use super::Monitor;
 use super::leader::anybody_answers;
 use super::sessions::{Rights, Side};
 use crate::state::State;
-use messages::internal::{OsdBoot, OsdDown, OsdReport};
+use messages::internal::{OsdBoot, OsdDown, OsdFailures, OsdReport};
 use messages::mon::{
     Auth, AuthReply, Command, GetPoolStats, GetPoolStatsReply, LogMsg, MgrClose, MgrCommand, MgrConfigure, MgrOpen, MgrReport,
     MonCommand, MonGetMap, MonGetVersion, MonGetVersionReply, MonMapMsg, MonSubscribe, Ping, PoolOp, Statfs, StatfsReply,
@@ -110,6 +110,7 @@ impl Monitor {
             LogMsg::KIND => self.take_lines(session, LogMsg::decode(&m)?),
             OsdBoot::KIND => self.osd_boot(now, session, OsdBoot::decode(&m)?, out),
             OsdReport::KIND => self.osd_report(now, session, OsdReport::decode(&m)?),
+            OsdFailures::KIND => self.osd_failures(now, session, OsdFailures::decode(&m)?, out),
             OsdDown::KIND => self.osd_down(now, session, OsdDown::decode(&m)?, out),
             // Kinds of other services; a real monitor ignores what it does not know, too.
             _ => {}

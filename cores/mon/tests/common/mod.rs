@@ -219,7 +219,11 @@ impl World {
                 Output::Connect { conn, to } => {
                     self.dialed.push(to);
                     let mut more = Outputs::default();
-                    self.monitor.handle(self.now, Input::Closed { conn, refused: false, why: "nobody is there".into() }, &mut more);
+                    self.monitor.handle(
+                        self.now,
+                        Input::Closed { conn, refused: false, why: "nobody is there".into() },
+                        &mut more,
+                    );
                     self.carry_out(more);
                 }
                 Output::Log(line) => self.log.push(format!("{}: {}", line.part, line.text)),
@@ -239,7 +243,11 @@ impl World {
             pipe.to_peer.drain(..n).enumerate().for_each(|(i, b)| buf[i] = b);
             self.peers[peer].messenger.handle(self.now, Input::Received { conn: pipe.theirs, buf, len: n }, &mut out);
         }
-        self.peers[peer].messenger.handle(self.now, Input::Closed { conn: pipe.theirs, why: "closed".into() }, &mut out);
+        self.peers[peer].messenger.handle(
+            self.now,
+            Input::Closed { conn: pipe.theirs, refused: false, why: "closed".into() },
+            &mut out,
+        );
     }
 
     /// Completes a disk request as a disk would.

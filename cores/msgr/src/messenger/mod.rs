@@ -172,7 +172,11 @@ impl Messenger {
         if overfull {
             // The peer takes nothing; whatever it asked for, it will not miss.
             self.close(session);
-            self.events.push_back(Event::Closed { session, refused: false, why: "the peer does not take what is sent to it".into() });
+            self.events.push_back(Event::Closed {
+                session,
+                refused: false,
+                why: "the peer does not take what is sent to it".into(),
+            });
         }
     }
 

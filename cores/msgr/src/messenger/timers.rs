@@ -114,7 +114,11 @@ impl Messenger {
         match (session.target, session.policy) {
             (Some(_), Policy::Lossy) if waited >= self.config.limits.handshake => {
                 self.forget(id);
-                self.events.push_back(Event::Closed { session: id, refused: false, why: "no ticket for the peer's service".into() });
+                self.events.push_back(Event::Closed {
+                    session: id,
+                    refused: false,
+                    why: "no ticket for the peer's service".into(),
+                });
             }
             (Some(_), _) => self.dial(now, id, out),
             (None, _) => {
