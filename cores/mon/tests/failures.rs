@@ -85,8 +85,8 @@ fn what_is_said_of_another_life_is_not_believed() {
     world.boot_on(peers[1], 1);
     let now = told(&mut world, 1);
     assert!(now.up && now.up_from > old.up_from);
-    accuse(&mut world, &peers, 0, Failure { refused: true, ..old.clone() });
-    accuse(&mut world, &peers, 0, Failure { silent_ms: 60_000, ..old.clone() });
+    accuse(&mut world, &peers, 0, Failure { refused: true, ..old });
+    accuse(&mut world, &peers, 0, Failure { silent_ms: 60_000, ..old });
     accuse(&mut world, &peers, 2, Failure { silent_ms: 60_000, ..old });
     assert!(is_up(&mut world, 1));
 }
@@ -96,9 +96,9 @@ fn who_may_not_speak_is_not_heard() {
     let (mut world, peers) = cluster(3);
     // In the name of another OSD; by one that is down; by a client.
     let failure = Failure { refused: true, ..failure(&mut world, 1) };
-    world.send(peers[2], OsdFailures { osd: 0, epoch: 1, failed: vec![failure.clone()] }.encode());
+    world.send(peers[2], OsdFailures { osd: 0, epoch: 1, failed: vec![failure] }.encode());
     world.send(peers[2], OsdDown { osd: 2, epoch: 1 }.encode());
-    accuse(&mut world, &peers, 2, failure.clone());
+    accuse(&mut world, &peers, 2, failure);
     let client = world.connect("client.reader", None, 0);
     world.send(client, OsdFailures { osd: 0, epoch: 1, failed: vec![failure] }.encode());
     assert!(is_up(&mut world, 1) && !is_up(&mut world, 2));
@@ -349,8 +349,8 @@ fn of_two_whose_link_is_broken_the_one_that_leads_less_goes_after_two_graces() {
     let (mut world, peers) = cluster(3);
     shared_pool(&mut world);
     for tick in 0..3 {
-        silent(&mut world, &peers, 0, 1, 3_000 + tick * 1_000);
-        silent(&mut world, &peers, 1, 0, 3_000 + tick * 1_000);
+        silent(&mut world, &peers, 0, 1, 3_000 + tick * 1_100);
+        silent(&mut world, &peers, 1, 0, 3_000 + tick * 1_100);
         world.pass(SECOND);
         let up = [0, 1].map(|osd| is_up(&mut world, osd));
         assert_eq!(up, if tick < 2 { [true, true] } else { [false, true] }, "tick {tick}");

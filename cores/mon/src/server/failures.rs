@@ -18,7 +18,7 @@ use crate::state::State;
 use maps::{Incremental, OsdMap, OsdXInfo, state as bits};
 use messages::internal::OsdFailures;
 use messages::mon::log_level;
-use node::{Mono, Now, Outputs};
+use node::{Level, Mono, Now, Outputs};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use types::{Epoch, OsdId, SessionId};
@@ -255,7 +255,10 @@ impl Monitor {
         self.carry_out_verdicts(now, &state, verdicts, &mut inc, &mut lines);
         self.judge_silence(now, &state, &mut inc, &mut lines);
         if !lines.is_empty() {
-            lines.into_iter().for_each(|(level, text)| self.line(now, level, text));
+            for (level, text) in lines {
+                out.log(Level::Warn, "mon", text.clone());
+                self.line(now, level, text);
+            }
             self.propose(now, Vec::new(), Some(inc), Vec::new(), out);
         }
     }

@@ -9,7 +9,7 @@ use crate::soft::Soft;
 use crate::state::{Change, State};
 use maps::{Incremental, Pool, flags, pool_flags, state as bits};
 use messages::mon::log_level;
-use node::{Now, Outputs};
+use node::{Level, Now, Outputs};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use types::{EntityAddr, Intervals, OsdId, PoolId, UTime};
@@ -52,7 +52,10 @@ impl Monitor {
         };
         inc.old_blocklist.extend(over(&state.osdmap.blocklist));
         inc.old_range_blocklist.extend(over(&state.osdmap.range_blocklist));
-        lines.into_iter().for_each(|(level, text)| self.line(now, level, text));
+        for (level, text) in lines {
+            out.log(Level::Info, "mon", text.clone());
+            self.line(now, level, text);
+        }
         if inc != before {
             self.propose(now, Vec::new(), Some(inc), Vec::new(), out);
         }
