@@ -57,6 +57,8 @@ pub enum Event {
     Closed {
         /// Which.
         session: SessionId,
+        /// Nobody listens at the peer's port, as its host says.
+        refused: bool,
         /// For the log.
         why: String,
     },

@@ -237,7 +237,7 @@ pub fn stream(bytes: &[u8]) {
         rest = &rest[n..];
         server.handle(NOW, Input::Received { conn, buf, len: n }, &mut out);
     }
-    server.handle(NOW, Input::Closed { conn, why: "end".into() }, &mut out);
+    server.handle(NOW, Input::Closed { conn, refused: false, why: "end".into() }, &mut out);
     assert_eq!((server.connections(), server.held()), (0, 0));
 }
 

@@ -115,6 +115,8 @@ pub enum Input {
     Closed {
         /// Which.
         conn: ConnId,
+        /// Nobody listens at the port that the machine wanted to connect to, and the host there says so.
+        refused: bool,
         /// For the log.
         why: String,
     },

@@ -6,6 +6,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use types::{EntityAddr, EntityType, SessionId};
 
+/// Failures in a row after which [`Lines::hasten`] does not hasten any more.
+const HASTY: u32 = 5;
+/// The pause after the second to that failure, when hastened.
+const SOON: Duration = Duration::from_millis(20);
+
 /// A pause that doubles with each failure.
 #[derive(Clone, Copy, Debug)]
 pub struct Pause {
@@ -105,6 +110,19 @@ impl<K: Copy + Ord> Lines<K> {
         Some((name, line.retry_at))
     }
 
+    /// The session of `name` broke and is missed: it may be opened again now if it stood, and after a few milliseconds the next
+    /// times. Gives that moment; `None` if there is no such name, or it has a session.
+    pub fn hasten(&mut self, now: Now, name: K) -> Option<Mono> {
+        let line = self.lines.get_mut(&name).filter(|line| line.session.is_none())?;
+        let wait = match line.failures {
+            0 | 1 => Duration::ZERO,
+            2..=HASTY => SOON,
+            _ => return Some(line.retry_at),
+        };
+        line.retry_at = line.retry_at.min(now.mono.plus(wait));
+        Some(line.retry_at)
+    }
+
     /// Forgets the names that lead nowhere any more, and closes their sessions. `stays` is asked with each name and its address. Gives
     /// the names whose sessions were closed.
     pub fn retain(&mut self, messenger: &mut Messenger, stays: impl Fn(K, &EntityAddr) -> bool) -> Vec<K> {
@@ -191,6 +209,22 @@ mod tests {
         let session = lines.reach(now(10_000), 1, at(1, 1), &mut messenger, &mut out).expect("the pause is over");
         lines.opened(session);
         assert_eq!(lines.closed(now(10_000), session), Some((1, now(10_050).mono)));
+    }
+
+    #[test]
+    fn a_session_that_is_missed_is_tried_at_once_and_soon_again_a_few_times() {
+        let (mut lines, mut messenger, mut out) = world();
+        let mut waits = Vec::new();
+        let mut ms = 1;
+        for _ in 0..7 {
+            let session = lines.reach(now(ms), 1, at(1, 1), &mut messenger, &mut out).expect("it may be tried");
+            assert_eq!(lines.hasten(now(ms), 1), None, "there is a session");
+            lines.closed(now(ms), session);
+            waits.push(lines.hasten(now(ms), 1).expect("it broke").0 / 1_000_000 - ms);
+            ms += waits.last().unwrap_or(&0);
+        }
+        assert_eq!(waits, [0, 20, 20, 20, 20, 800, 800]);
+        assert_eq!(lines.hasten(now(ms), 2), None);
     }
 
     #[test]

@@ -193,7 +193,7 @@ impl Play {
         match output {
             Output::Connect { conn, to } => {
                 let at = self.script.iter().position(|(port, ..)| *port == to.port());
-                let Some(at) = at else { return Some(Input::Closed { conn, why: "refused".into() }) };
+                let Some(at) = at else { return Some(Input::Closed { conn, refused: false, why: "refused".into() }) };
                 let (port, _, mut from) = self.script.remove(at);
                 let messages = frames(&from).into_iter().find(|(_, tag, _)| *tag == MESSAGE).map_or(from.len(), |f| f.0);
                 let then = from.split_off(messages);

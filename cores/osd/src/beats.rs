@@ -1,17 +1,24 @@
-//! Heartbeats: this OSD asks others now and then, and notes how long the answers take. Nobody is judged by them yet.
+//! Heartbeats: this OSD asks others twice a second, notes how long the answers take, and tells the monitors who does not answer
+//! (judged in [`crate::accuse`]).
+//!
+//! Asked are the OSDs that share groups with this one, and so many more that there are `osd_heartbeat_min_peers`; at most 64. A
+//! session that broke is opened again at once: if its process is gone the port refuses, and the monitors hear it within
+//! milliseconds. While a peer is silent its session is opened anew now and then, since a connection that lost much may
+//! be slow to come back.
 
 use crate::Osd;
+use crate::accuse::{Case, GRACE, Lateness, Word};
 use crate::peers::Purpose;
 use maps::OsdMap;
-use messages::internal::Beat;
+use messages::internal::{Beat, Failure, OsdFailures};
 use node::{Mono, Now, Outputs};
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
-use types::{OsdId, UTime};
+use types::{OsdId, PgId, UTime};
 
-/// How many others are asked, if there are so many (Ceph's `osd_heartbeat_min_peers`).
-const PARTNERS: usize = 10;
+/// Most OSDs that are asked.
+const MOST: usize = 64;
 /// Unanswered beats that are remembered of one peer.
 const OPEN: usize = 16;
 /// Minutes over which figures are kept.
@@ -39,6 +46,12 @@ struct Way {
     minutes: VecDeque<Minute>,
     /// The last answer: when, also by the wall clock, and how long it took in nanoseconds.
     last: Option<(Mono, UTime, u64)>,
+    /// What is held against it.
+    case: Case,
+    /// When a session to it that broke is opened again, before the next question.
+    dial: Option<Mono>,
+    /// When its session was given up last since it was silent.
+    anew: Mono,
 }
 
 /// Mean, least and most, milliseconds.
@@ -60,6 +73,8 @@ impl Way {
         let Some(place) = self.open.iter().position(|open| *open == stamp) else { return };
         self.open.remove(place);
         let took = now.mono.0.saturating_sub(stamp);
+        let next = self.open.iter().filter(|open| **open > stamp).min();
+        self.case.answered(now.mono, Mono(stamp), next.map(|open| Mono(*open)));
         self.last = Some((now.mono, now.wall, took));
         let number = now.mono.0 / MINUTE;
         match self.minutes.back_mut().filter(|minute| minute.number == number) {
@@ -87,32 +102,103 @@ impl Way {
 }
 
 /// The beats of this OSD.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Beats {
     /// When the next ones go out, if there is anybody.
     due: Mono,
     ways: BTreeMap<OsdId, Way>,
+    late: Lateness,
+    grace: Duration,
+    /// A mistake to be found: own lateness is not taken off.
+    #[cfg(feature = "sim")]
+    careless: bool,
 }
 
-/// Who is asked: the OSDs that are up, those first whose numbers follow ours.
-fn partners(map: &OsdMap, whoami: OsdId) -> Vec<OsdId> {
+impl Default for Beats {
+    fn default() -> Self {
+        Self {
+            due: Mono(0),
+            ways: BTreeMap::new(),
+            late: Lateness::default(),
+            grace: GRACE,
+            #[cfg(feature = "sim")]
+            careless: false,
+        }
+    }
+}
+
+/// Who is asked: who shares these groups, and enough others, those first whose numbers follow ours. Only OSDs that are up.
+fn partners(map: &OsdMap, whoami: OsdId, groups: &[PgId], least: usize) -> BTreeSet<OsdId> {
+    let mut partners = BTreeSet::new();
+    for pg in groups {
+        let placed = map.placed(*pg);
+        partners.extend(placed.up.iter().chain(&placed.acting).filter(|osd| map.is_up(**osd) && **osd != whoami));
+    }
     let ring = (whoami + 1..map.max_osd).chain(0..whoami.min(map.max_osd));
-    ring.filter(|osd| map.is_up(*osd)).take(PARTNERS).collect()
+    let others: Vec<OsdId> = ring.filter(|osd| map.is_up(*osd) && !partners.contains(osd)).collect();
+    let wanted = least.saturating_sub(partners.len());
+    partners.extend(others.into_iter().take(wanted));
+    while partners.len() > MOST {
+        partners.pop_last();
+    }
+    partners
 }
 
 impl Beats {
-    /// There is a newer map.
-    pub(crate) fn follow(&mut self, map: &OsdMap, whoami: OsdId) {
-        let partners = partners(map, whoami);
+    /// There is a newer map. `groups`: those of this OSD; `least`: so many are asked at least.
+    pub(crate) fn follow(&mut self, map: &OsdMap, whoami: OsdId, groups: &[PgId], least: usize) {
+        let partners = partners(map, whoami, groups, least);
         self.ways.retain(|osd, _| partners.contains(osd));
         for osd in partners {
-            self.ways.entry(osd).or_default();
+            let (way, life) = (self.ways.entry(osd).or_default(), map.up_from(osd));
+            if way.case.life != life {
+                // What was open was asked of another life.
+                way.open.clear();
+                way.case = Case::new(life);
+            }
         }
     }
 
     /// When [`Osd::beat`] must be called at the latest.
     pub(crate) fn deadline(&self) -> Mono {
-        if self.ways.is_empty() { Mono::NEVER } else { self.due }
+        if self.ways.is_empty() {
+            return Mono::NEVER;
+        }
+        let soonest = |way: &Way| way.case.deadline(&self.late, self.grace).min(way.dial.unwrap_or(Mono::NEVER));
+        self.ways.values().map(soonest).min().unwrap_or(Mono::NEVER).min(self.due)
+    }
+
+    /// How late this OSD's own timers were.
+    pub(crate) fn lateness(&self) -> &Lateness {
+        &self.late
+    }
+
+    /// Another monitor listens now, who knows nothing.
+    pub(crate) fn tell_again(&mut self) {
+        self.ways.values_mut().for_each(|way| way.case.forget_told());
+    }
+
+    /// A session for beats broke. It is opened again at `dial`; `refused`: nobody listens there.
+    pub(crate) fn broke(&mut self, osd: OsdId, refused: bool, dial: Mono) {
+        let Some(way) = self.ways.get_mut(&osd) else { return };
+        way.dial = Some(dial);
+        if refused {
+            way.case.refused();
+        }
+    }
+
+    /// A session for beats stands.
+    pub(crate) fn stands(&mut self, osd: OsdId) {
+        if let Some(way) = self.ways.get_mut(&osd) {
+            way.dial = None;
+            way.case.connected();
+        }
+    }
+
+    /// A mistake to be found: see [`crate::accuse`]; who was stopped accuses the others.
+    #[cfg(feature = "sim")]
+    pub(crate) fn be_careless(&mut self) {
+        self.careless = true;
     }
 
     /// What `dump_osd_network` prints: ways that took at least `threshold` milliseconds, the slowest first. There is one network.
@@ -145,26 +231,99 @@ impl Beats {
 }
 
 impl Osd {
-    /// Asks all partners, if it is time to. One that cannot be reached is asked the next time.
+    /// Asks all partners if it is time to, opens sessions again that broke, and tells the monitors what it finds.
     pub(crate) fn beat(&mut self, now: Now, out: &mut Outputs) {
         if now.mono < self.beats.deadline() {
             return;
         }
-        self.beats.due = now.mono.plus(self.options.beat_interval);
-        let partners: Vec<OsdId> = self.beats.ways.keys().copied().collect();
-        for osd in partners {
-            let (fsid, whoami, epoch, stamp) = (self.config.fsid, self.config.whoami, self.maps.epoch(), now.mono.0);
-            let beat = Beat { fsid, osd: whoami, epoch, stamp, answer: false };
-            if !self.post(osd, beat.clone(), out) {
-                let Some(Ok(session)) = self.reach(now, osd, Purpose::Beats, out) else { continue };
-                self.msgr.send(session, beat.encode());
+        self.beats.grace = self.options.beat_grace;
+        if now.mono >= self.beats.due && !self.beats.ways.is_empty() {
+            self.note_lateness(now.mono);
+            self.beats.due = now.mono.plus(self.options.beat_interval);
+            let partners: Vec<OsdId> = self.beats.ways.keys().copied().collect();
+            partners.into_iter().for_each(|osd| self.ask(now, osd, out));
+        }
+        self.dial_again(now, out);
+        self.accuse(now);
+    }
+
+    fn note_lateness(&mut self, now: Mono) {
+        #[cfg(feature = "sim")]
+        if self.beats.careless {
+            return;
+        }
+        let due = self.beats.due;
+        if due > Mono(0) {
+            self.beats.late.ran(now, due);
+        }
+    }
+
+    /// Asks one peer. That it should have been asked counts, whether it can be reached or not.
+    fn ask(&mut self, now: Now, osd: OsdId, out: &mut Outputs) {
+        let (fsid, whoami, epoch, stamp) = (self.config.fsid, self.config.whoami, self.maps.epoch(), now.mono.0);
+        let beat = Beat { fsid, osd: whoami, epoch, stamp, answer: false };
+        let mut sent = self.post(osd, beat.clone(), out);
+        if !sent && let Some(Ok(session)) = self.reach(now, osd, Purpose::Beats, out) {
+            self.msgr.send(session, beat.encode());
+            sent = true;
+        }
+        let Some(way) = self.beats.ways.get_mut(&osd) else { return };
+        way.case.asked(now.mono);
+        if sent {
+            way.open.push_back(stamp);
+            if way.open.len() > OPEN {
+                way.open.pop_front();
             }
+        }
+    }
+
+    /// Opens sessions for beats again whose time has come, and gives up those to peers that are silent for another grace.
+    fn dial_again(&mut self, now: Now, out: &mut Outputs) {
+        let (grace, late) = (self.beats.grace, &self.beats.late);
+        let silent = |way: &Way| way.case.silence(now.mono, late) >= grace && now.mono.since(way.anew) >= grace;
+        let stuck: Vec<OsdId> = self.beats.ways.iter().filter(|(_, way)| silent(way)).map(|(osd, _)| *osd).collect();
+        for osd in stuck {
+            let closed = self.hang_up(now, osd, Purpose::Beats);
             if let Some(way) = self.beats.ways.get_mut(&osd) {
-                way.open.push_back(stamp);
-                if way.open.len() > OPEN {
-                    way.open.pop_front();
-                }
+                way.anew = now.mono;
+                way.dial = closed.or(way.dial);
             }
+        }
+        let due = |way: &Way| way.dial.is_some_and(|at| at <= now.mono);
+        let due: Vec<OsdId> = self.beats.ways.iter().filter(|(_, way)| due(way)).map(|(osd, _)| *osd).collect();
+        for osd in due {
+            let retry = match self.reach(now, osd, Purpose::Beats, out) {
+                Some(Err(at)) => Some(at),
+                Some(Ok(_)) | None => None,
+            };
+            if let Some(way) = self.beats.ways.get_mut(&osd) {
+                way.dial = retry;
+            }
+        }
+    }
+
+    /// Tells the monitors who refuses connections, who is silent for too long, and who answers again.
+    fn accuse(&mut self, now: Now) {
+        let Some(session) = self.mon.session() else { return };
+        let (grace, late) = (self.beats.grace, &self.beats.late);
+        let mut failed = Vec::new();
+        for (osd, way) in &mut self.beats.ways {
+            let Some(word) = way.case.word(now.mono, late, grace) else { continue };
+            let blank = Failure { osd: *osd, up_from: way.case.life, ..Failure::default() };
+            failed.push(match word {
+                Word::Refused => Failure { refused: true, ..blank },
+                Word::Silent(silence) => Failure { silent_ms: u32::try_from(silence.as_millis()).unwrap_or(u32::MAX), ..blank },
+                Word::Recovered => Failure { recovered: true, ..blank },
+            });
+        }
+        self.send_failures(session, failed);
+    }
+
+    /// Sends reports of failures, if there are any.
+    pub(crate) fn send_failures(&mut self, session: types::SessionId, failed: Vec<Failure>) {
+        if !failed.is_empty() {
+            let failures = OsdFailures { osd: self.config.whoami, epoch: self.maps.epoch(), failed };
+            self.msgr.send(session, failures.encode());
         }
     }
 
@@ -210,6 +369,49 @@ mod tests {
         assert_eq!(way.figures(at, 5), Figures { mean: 0.2, min: 0.1, max: 0.3 });
         assert_eq!(way.figures(at, 15), Figures { mean: 0.375, min: 0.1, max: 0.9 });
         assert_eq!(way.figures(now(60 * 40).mono, 15), Figures::default());
+    }
+
+    #[test]
+    fn who_shares_groups_is_asked_and_some_others_but_not_everybody() {
+        use maps::{Incremental, Pool, state};
+        use types::{EntityAddr, EntityAddrVec, Fsid};
+        let mut change = Incremental::new(1, Fsid::default(), UTime::ZERO);
+        change.new_max_osd = 100;
+        for osd in 0..100 {
+            let at = EntityAddr::msgr2(([10, 0, 0, 1], 7000 + osd as u16).into(), 7);
+            change.new_up_client.insert(osd, EntityAddrVec(vec![at]));
+        }
+        change.new_pools.insert(1, Pool { pg_num: 4, pgp_num: 4, size: 3, ..Pool::default() });
+        change.new_pg_temp.insert(PgId::new(1, 0), vec![50, 60, 70]);
+        let map = OsdMap::default().apply(&change).expect("a map");
+        let ask = |whoami, groups: &[PgId], least| partners(&map, whoami, groups, least).into_iter().collect::<Vec<_>>();
+        assert_eq!(ask(60, &[PgId::new(1, 0)], 0), [50, 70]);
+        assert_eq!(ask(60, &[PgId::new(1, 0)], 4), [50, 61, 62, 70]);
+        assert_eq!(ask(98, &[], 3), [0, 1, 99]);
+        assert_eq!(ask(5, &[], 1_000).len(), MOST);
+        let mut change = Incremental::new(2, Fsid::default(), UTime::ZERO);
+        change.new_state.insert(70, state::UP);
+        let map = map.apply(&change).expect("a second map");
+        assert_eq!(partners(&map, 60, &[PgId::new(1, 0)], 0).into_iter().collect::<Vec<_>>(), [50]);
+    }
+
+    #[test]
+    fn another_life_is_another_case() {
+        let map = |epoch| {
+            let mut map = OsdMap::default();
+            map.set_max_osd(2);
+            map.osd_state = vec![maps::state::EXISTS | maps::state::UP; 2];
+            map.osd_info[1].up_from = epoch;
+            map
+        };
+        let mut beats = Beats::default();
+        beats.follow(&map(5), 0, &[], 1);
+        beats.broke(1, true, now(1).mono);
+        let word =
+            |beats: &mut Beats| beats.ways.get_mut(&1).and_then(|way| way.case.word(now(1).mono, &beats.late, beats.grace));
+        assert_eq!((word(&mut beats), beats.ways[&1].case.life), (Some(Word::Refused), 5));
+        beats.follow(&map(9), 0, &[], 1);
+        assert_eq!((word(&mut beats), beats.ways[&1].case.life), (None, 9), "who listens no more was another one");
     }
 
     #[test]

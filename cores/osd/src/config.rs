@@ -48,6 +48,19 @@ pub struct Options {
     pub complaint: Duration,
     /// Between two heartbeats to other OSDs (`osd_heartbeat_interval`).
     pub beat_interval: Duration,
+    /// Silence after which a peer is reported (`osd_heartbeat_grace`).
+    pub beat_grace: Duration,
+    /// So many other OSDs are sent heartbeats at least, if there are so many (`osd_heartbeat_min_peers`).
+    pub beat_partners: usize,
+    /// Whether a peer whose port refuses connections is reported at once (`osd_fast_fail_on_connection_refused`).
+    pub fast_fail: bool,
+    /// How often this OSD may be marked down wrongly in [`Options::markdown_period`] before it stays down
+    /// (`osd_max_markdown_count`).
+    pub markdowns: usize,
+    /// See [`Options::markdowns`] (`osd_max_markdown_period`).
+    pub markdown_period: Duration,
+    /// Silence of the own disk after which this OSD asks to be marked down (`osd_disk_stuck_timeout`).
+    pub disk_patience: Duration,
     /// Finished operations kept for `dump_historic_ops` (`osd_op_history_size`).
     pub history: usize,
     /// Used part of the disk from which on writes are turned away whatever the map says (`osd_failsafe_full_ratio`).
@@ -65,7 +78,13 @@ impl Default for Options {
         Self {
             pg: pg::Config::default(),
             complaint: Duration::from_secs(30),
-            beat_interval: Duration::from_secs(6),
+            beat_interval: Duration::from_millis(500),
+            beat_grace: crate::accuse::GRACE,
+            beat_partners: 10,
+            fast_fail: true,
+            markdowns: 5,
+            markdown_period: Duration::from_secs(600),
+            disk_patience: Duration::from_secs(15),
             history: 20,
             failsafe_full: 0.97,
             memory_target: None,
@@ -98,7 +117,29 @@ pub const OPTIONS: &[OptionRow] = &[
         default: "0.97",
         about: "used part of the disk from which on writes are turned away, whatever the map says",
     },
-    OptionRow { name: "osd_heartbeat_interval", default: "6", about: "seconds between two heartbeats to other OSDs, 1 to 60" },
+    OptionRow {
+        name: "osd_disk_stuck_timeout",
+        default: "15",
+        about: "seconds without a completion of the disk after which the OSD asks to be marked down",
+    },
+    OptionRow {
+        name: "osd_fast_fail_on_connection_refused",
+        default: "true",
+        about: "report a peer whose port refuses connections at once",
+    },
+    OptionRow { name: "osd_heartbeat_grace", default: "3", about: "seconds of silence after which a peer is reported" },
+    OptionRow {
+        name: "osd_heartbeat_interval",
+        default: "0.5",
+        about: "seconds between two heartbeats to other OSDs, 0.1 to 60",
+    },
+    OptionRow { name: "osd_heartbeat_min_peers", default: "10", about: "other OSDs that are sent heartbeats at least" },
+    OptionRow {
+        name: "osd_max_markdown_count",
+        default: "5",
+        about: "times to be marked down wrongly within osd_max_markdown_period before the OSD stays down until it is restarted",
+    },
+    OptionRow { name: "osd_max_markdown_period", default: "600", about: "seconds in which osd_max_markdown_count counts" },
     OptionRow { name: "osd_max_attr_size", default: "0", about: "largest attribute in bytes, 0 for no limit but the store's" },
     OptionRow { name: "osd_max_object_name_len", default: "2048", about: "longest object name in bytes" },
     OptionRow { name: "osd_max_object_namespace_len", default: "256", about: "longest namespace in bytes" },
@@ -155,8 +196,14 @@ impl Options {
             "osd_max_pg_log_entries" => self.pg.log_entries = value.parse().ok()?,
             "osd_pg_log_dups_tracked" => self.pg.dup_entries = value.parse().ok()?,
             "osd_heartbeat_interval" => {
-                self.beat_interval = Duration::from_secs(value.parse().ok().filter(|s| (1..=60).contains(s))?);
+                self.beat_interval = seconds(value, 0.1..=60.0)?;
             }
+            "osd_heartbeat_grace" => self.beat_grace = seconds(value, 0.5..=3600.0)?,
+            "osd_heartbeat_min_peers" => self.beat_partners = value.parse().ok()?,
+            "osd_fast_fail_on_connection_refused" => self.fast_fail = flag(value)?,
+            "osd_max_markdown_count" => self.markdowns = value.parse().ok()?,
+            "osd_max_markdown_period" => self.markdown_period = seconds(value, 0.0..=1e9)?,
+            "osd_disk_stuck_timeout" => self.disk_patience = seconds(value, 1.0..=1e9)?,
             "osd_op_complaint_time" => self.complaint = Duration::try_from_secs_f64(value.parse().ok()?).ok()?,
             "osd_failsafe_full_ratio" => {
                 self.failsafe_full = value.parse().ok().filter(|r| (0.0..=1.0).contains(r))?;
@@ -180,8 +227,15 @@ impl Options {
         let number = |name| self.get(name).and_then(|value| value.parse::<f64>().ok()).unwrap_or_default();
         match number("mon_warn_on_slow_ping_time") {
             time if time > 0.0 => time as i64,
-            _ => (number("osd_heartbeat_grace") * number("mon_warn_on_slow_ping_ratio") * 1_000.0) as i64,
+            _ => (self.ceph_grace() * number("mon_warn_on_slow_ping_ratio") * 1_000.0) as i64,
         }
+    }
+
+    /// `osd_heartbeat_grace` in seconds as it was given, or Ceph's default: what counts as slow does not follow our shorter one.
+    fn ceph_grace(&self) -> f64 {
+        let given = self.given.get("osd_heartbeat_grace").map(String::as_str);
+        let text = given.or_else(|| settings::find("osd_heartbeat_grace").map(|s| s.default));
+        text.and_then(|text| text.parse().ok()).unwrap_or_default()
     }
 
     /// The log level that `debug_osd` asks for; `None` if it was not set.
@@ -205,6 +259,12 @@ fn bytes(text: &str) -> Option<u64> {
     let unit = unit.strip_suffix('I').unwrap_or(unit);
     let power = ["", "K", "M", "G", "T"].iter().position(|u| *u == unit)?;
     number.parse::<u64>().ok()?.checked_mul(1 << (10 * power))
+}
+
+/// A number of seconds within bounds.
+fn seconds(text: &str, within: std::ops::RangeInclusive<f64>) -> Option<Duration> {
+    let seconds = text.parse().ok().filter(|s| within.contains(s))?;
+    Duration::try_from_secs_f64(seconds).ok()
 }
 
 fn flag(text: &str) -> Option<bool> {
@@ -250,7 +310,10 @@ mod tests {
         let plain = Options::default();
         assert_eq!(format!("{:?}", from_table.pg), format!("{:?}", plain.pg));
         assert_eq!((from_table.complaint, from_table.history), (plain.complaint, plain.history));
-        assert_eq!((from_table.beat_interval, from_table.slow_ping()), (plain.beat_interval, 1000));
+        assert_eq!((from_table.beat_interval, from_table.beat_grace), (plain.beat_interval, plain.beat_grace));
+        assert_eq!((from_table.beat_partners, from_table.fast_fail), (plain.beat_partners, plain.fast_fail));
+        assert_eq!((from_table.markdowns, from_table.markdown_period), (plain.markdowns, plain.markdown_period));
+        assert_eq!((from_table.disk_patience, plain.slow_ping()), (plain.disk_patience, 1000));
         assert!((from_table.failsafe_full - plain.failsafe_full).abs() < 1e-9);
     }
 }

@@ -50,6 +50,7 @@ impl Osd {
                     }
                     self.message(now, session, message, bytes, out);
                 }
+                Event::Closed { session, refused: true, .. } if self.peer_lost(now, session, true) => {}
                 Event::Reset { session } | Event::Closed { session, .. } => self.session_ended(now, session, out),
             }
         }
@@ -66,7 +67,7 @@ impl Osd {
                 );
             }
             out.log(Level::Info, "osd", "lost the monitor");
-        } else if self.peer_lost(now, session) {
+        } else if self.peer_lost(now, session, false) {
             // What was asked on it is asked again on the next one.
         } else if let Some(held) = self.sessions.closed(session) {
             let waiting = self.early.iter().chain(self.homeless.iter().map(|w| &w.early));

@@ -16,6 +16,7 @@
 
 #![forbid(unsafe_code)]
 
+mod accuse;
 mod backend;
 mod backlog;
 mod beats;
@@ -39,6 +40,7 @@ mod report;
 #[cfg(feature = "sim")]
 mod selfcheck;
 mod sessions;
+mod vigil;
 
 pub use backend::{Backend, Readiness};
 pub use config::{OPTIONS, OptionRow, Options, OsdConfig};
@@ -110,6 +112,8 @@ pub struct Osd {
     letters: letters::Letters,
     copies: Copies,
     beats: Beats,
+    disk: vigil::DiskWatch,
+    markdowns: vigil::Markdowns,
     reporter: Reporter,
     full: fullness::Fullness,
     perf: Perf,
@@ -159,6 +163,8 @@ impl Osd {
             letters: letters::Letters::default(),
             copies: Copies::new(config.whoami),
             beats: Beats::default(),
+            disk: vigil::DiskWatch::default(),
+            markdowns: vigil::Markdowns::default(),
             config,
             options: Options::default(),
             central_options: BTreeMap::new(),
@@ -360,7 +366,10 @@ impl Node for Osd {
     fn handle(&mut self, now: Now, input: Input, out: &mut Outputs) {
         self.perf.note(now.mono);
         match input {
-            Input::Disk(done) => self.store.disk_done(now, done),
+            Input::Disk(done) => {
+                self.disk.ended(now.mono);
+                self.store.disk_done(now, done);
+            }
             Input::Call { call, command } => {
                 let (result, text) = match commands::run(self, now, &command, None) {
                     commands::Dispatch::Now(answer) if answer.output.is_empty() => (answer.result, answer.status),
@@ -392,7 +401,7 @@ impl Node for Osd {
         }
         self.run_copies(now, out);
         self.settle(now, out);
-        self.store.turn(now, out);
+        self.turn_store(now, out);
         // A store in memory commits at once.
         self.settle(now, out);
         self.send_letters(now, out);

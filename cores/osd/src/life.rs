@@ -58,6 +58,7 @@ impl Osd {
                 if self.phase == Phase::Active {
                     self.beat(now, out);
                 }
+                self.watch_disk(now, out);
             }
             Phase::Loading | Phase::Stopping { .. } | Phase::Stopped | Phase::Failed => {}
         }
@@ -67,6 +68,7 @@ impl Osd {
         match self.phase {
             Phase::Booting | Phase::Active => {
                 let boot = match (self.phase == Phase::Booting, self.mon.session(), self.boot_sent) {
+                    (true, ..) if self.waits_to_boot() => Mono::NEVER,
                     (true, Some(_), Some(sent)) => sent.plus(BOOT_AGAIN),
                     (true, Some(_), None) => Mono(0),
                     _ => Mono::NEVER,
@@ -74,7 +76,7 @@ impl Osd {
                 let reports = self.phase == Phase::Active && self.mon.session().is_some();
                 let report = if reports { self.reporter.deadline() } else { Mono::NEVER };
                 let beats = if self.phase == Phase::Active { self.beats.deadline() } else { Mono::NEVER };
-                self.mon.deadline(&self.msgr).min(boot).min(report).min(beats)
+                self.mon.deadline(&self.msgr).min(boot).min(report).min(beats).min(self.disk_deadline())
             }
             Phase::Stopping { since } => since.plus(FAREWELL),
             _ => Mono::NEVER,
@@ -171,9 +173,9 @@ impl Osd {
         }
         if self.phase == Phase::Active {
             self.phase = Phase::Booting;
-            self.cluster_log(now, pg::ClusterLevel::Warn, "map says that I am down, but I am not: booting again".into());
+            self.marked_down(now);
         }
-        let Some(session) = self.mon.session() else { return };
+        let Some(session) = self.mon.session().filter(|_| !self.waits_to_boot()) else { return };
         if self.boot_sent.is_some_and(|sent| now.mono < sent.plus(BOOT_AGAIN)) {
             return;
         }
@@ -194,6 +196,7 @@ impl Osd {
     pub(crate) fn monitor_opened(&mut self, now: Now, session: types::SessionId) {
         self.mon.opened(now, session, &mut self.msgr);
         self.letters.ask_again();
+        self.beats.tell_again();
         self.boot_sent = None;
         self.reporter.restart();
     }
@@ -224,6 +227,7 @@ impl Osd {
         let total = s.total.min(s.available + s.data + s.omap + s.meta);
         let space = Space { total, available: s.available, data: s.data, omap: s.omap, meta: s.meta };
         let (slow, mut notes) = self.slow_ops(now);
+        notes.extend(self.disk_note(now));
         notes.extend(self.store.impairment().map(|why| ("OSD_INDEX_DAMAGED".to_owned(), why)));
         if !self.images.is_empty() {
             self.reporter.hurry();
@@ -291,14 +295,19 @@ impl Osd {
         self.save_maps(out);
         self.mon.have_map(self.maps.epoch());
         self.peers_follow(now, out);
-        let (map, whoami) = (self.maps.current(), self.config.whoami);
-        self.beats.follow(map, whoami);
+        self.choose_partners();
         if message.newest > self.maps.epoch() {
             self.ask_for_maps();
         }
         self.rehouse();
         self.deliver_held(now, out);
         self.early_operations(now, out);
+    }
+
+    /// Whom to send heartbeats, by the newest map.
+    fn choose_partners(&mut self) {
+        let groups: Vec<_> = self.groups.ids().into_iter().map(|id| id.pg).collect();
+        self.beats.follow(self.maps.current(), self.config.whoami, &groups, self.options.beat_partners);
     }
 
     /// One step of the map: groups are born, change, go.
@@ -368,7 +377,7 @@ impl Osd {
         let known = !self.maps.current().is_up(self.config.whoami) || self.mon.session().is_none();
         if known || now.mono >= since.plus(FAREWELL) {
             self.store.begin_stop();
-            self.store.turn(now, out);
+            self.turn_store(now, out);
         }
         if self.store.stopped() {
             self.phase = Phase::Stopped;

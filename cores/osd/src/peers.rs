@@ -149,13 +149,17 @@ impl Osd {
 
     /// A session that this OSD opened stands. Who answers must be the OSD that is meant.
     pub(crate) fn peer_answers(&mut self, now: Now, session: SessionId, peer: &Peer, out: &mut Outputs) {
-        let Some((osd, _)) = self.peers.lines.name(session) else { return };
+        let Some((osd, purpose)) = self.peers.lines.name(session) else { return };
         if peer.name.id == osd.to_string() {
-            return self.peers.lines.opened(session);
+            self.peers.lines.opened(session);
+            if purpose == Purpose::Beats {
+                self.beats.stands(osd);
+            }
+            return;
         }
         out.log(Level::Warn, "osd", format!("{} answers at {}, where osd.{osd} should be", peer.name, peer.addr));
         self.msgr.close(session);
-        self.peer_lost(now, session);
+        self.peer_lost(now, session, false);
     }
 
     /// Somebody connected as an OSD. False if he is refused.
@@ -187,12 +191,24 @@ impl Osd {
         false
     }
 
-    /// A session that this OSD opened is gone. False if it is none of these.
-    pub(crate) fn peer_lost(&mut self, now: Now, session: SessionId) -> bool {
-        let Some(((osd, purpose), until)) = self.peers.lines.closed(now, session) else { return false };
+    /// Closes the session to a peer, if there is one; the moment from which on another may be opened.
+    pub(crate) fn hang_up(&mut self, now: Now, osd: OsdId, purpose: Purpose) -> Option<Mono> {
+        let session = self.peers.lines.session((osd, purpose))?;
+        self.msgr.close(session);
+        self.peers.lines.closed(now, session).map(|(_, retry)| retry)
+    }
+
+    /// A session that this OSD opened is gone; `refused`: nobody listens there. False if it is none of these.
+    pub(crate) fn peer_lost(&mut self, now: Now, session: SessionId, refused: bool) -> bool {
+        let Some(((osd, purpose), retry)) = self.peers.lines.closed(now, session) else { return false };
+        if purpose == Purpose::Beats {
+            // Whether its process is gone is asked at once, and soon again.
+            let dial = self.peers.lines.hasten(now, (osd, purpose)).unwrap_or(retry);
+            self.beats.broke(osd, refused && self.options.fast_fail, dial);
+        }
         match purpose {
             Purpose::Bulk => self.copies.objecter.session_ends(osd),
-            Purpose::Groups => self.letters.session_broke(osd, until),
+            Purpose::Groups => self.letters.session_broke(osd, retry),
             Purpose::Beats => {}
         }
         true
@@ -221,7 +237,7 @@ impl Osd {
                 format!("osd.{osd} sent a message of type {} that does not decode: {error}", message.kind),
             );
             self.msgr.close(session);
-            self.peer_lost(now, session);
+            self.peer_lost(now, session, false);
         }
         true
     }

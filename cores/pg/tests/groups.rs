@@ -155,7 +155,8 @@ fn a_copy_under_way_is_dropped_by_a_split_and_leaves_nothing() {
     bench.pass(Duration::from_millis(10));
     assert_eq!(bench.store.objects().filter(|o| o.pool < 0).count(), 0, "nothing of the first attempt is left");
     // A split is another interval: clients send again what is not answered, each to the group that has its object now.
-    assert_eq!(bench.dropped.iter().map(|(_, tid)| *tid).collect::<BTreeSet<_>>(), [777, 778].into());
+    let clients = bench.dropped.iter().map(|(_, tid)| *tid).filter(|tid| *tid < 1 << 40);
+    assert_eq!(clients.collect::<BTreeSet<_>>(), [777, 778].into());
     assert!(bench.sent.is_empty());
 }
 

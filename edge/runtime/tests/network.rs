@@ -226,7 +226,7 @@ impl Node for Sender {
                 }
             }
             Input::Sent { bytes, .. } => self.sent += bytes,
-            Input::Closed { why, .. } => self.outcome = Some(why),
+            Input::Closed { why, refused, .. } => self.outcome = Some(if refused { format!("no listener: {why}") } else { why }),
             Input::Call { call, .. } => self.call = Some(call),
             Input::Stop => out.push(Output::Stopped),
             other => panic!("not expected: {other:?}"),
@@ -269,7 +269,7 @@ fn tells_failed_connects(choice: Choice) {
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let sender = sender(choice, nobody, 1);
     let why = sender.call("outcome");
-    assert!(why.contains("connect") && why.contains("refused"), "{why}");
+    assert!(why.starts_with("no listener: connect") && why.contains("refused"), "{why}");
     sender.stop().unwrap();
 }
 

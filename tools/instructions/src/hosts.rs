@@ -138,7 +138,7 @@ impl Hosts {
 
     fn connect(&mut self, me: usize, conn: ConnId, to: SocketAddr) {
         let Some(other) = self.hosts.iter().position(|h| h.listen == Some(to)) else {
-            return self.hosts[me].inbox.push(Input::Closed { conn, why: "nobody listens".into() });
+            return self.hosts[me].inbox.push(Input::Closed { conn, refused: false, why: "nobody listens".into() });
         };
         self.accepted += 2;
         let theirs = ConnId(self.accepted);
@@ -186,7 +186,7 @@ impl Hosts {
     fn close(&mut self, me: usize, conn: ConnId) {
         let Some(End { peer: (other, theirs), .. }) = self.hosts[me].ends.remove(&conn) else { return };
         if self.hosts[other].ends.remove(&theirs).is_some() {
-            self.hosts[other].inbox.push(Input::Closed { conn: theirs, why: "the other end closed".into() });
+            self.hosts[other].inbox.push(Input::Closed { conn: theirs, refused: false, why: "the other end closed".into() });
         }
     }
 }

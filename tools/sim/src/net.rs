@@ -321,7 +321,7 @@ impl Network {
             let (host, conn) = (end.host, end.conn);
             self.ends.remove(&(host, conn));
             let why = if link.standing { "connection reset" } else { "connection refused" };
-            out.push((host, Input::Closed { conn, why: why.into() }));
+            out.push((host, Input::Closed { conn, refused: !link.standing, why: why.into() }));
         }
         if !link.ends.iter().any(|e| e.open) {
             self.links.remove(&id);

@@ -149,8 +149,8 @@ fn down(cx: &mut Cx<'_>, args: &Args) -> Outcome {
         if !cx.state.osdmap.is_up(osd) {
             return format!("osd.{osd} is already down. ");
         }
-        let now = cx.now;
-        mark_down(cx.inc(), osd, now);
+        let (now, map) = (cx.now, cx.state.osdmap.clone());
+        mark_down(&map, cx.inc(), osd, now);
         format!("marked down osd.{osd}. ")
     })
 }
@@ -161,8 +161,9 @@ fn stop(cx: &mut Cx<'_>, args: &Args) -> Outcome {
         if !up {
             return format!("osd.{osd} is already down. ");
         }
+        let map = cx.state.osdmap.clone();
         let inc = cx.inc();
-        mark_down(inc, osd, now);
+        mark_down(&map, inc, osd, now);
         *inc.new_state.entry(osd).or_default() ^= bits::STOP;
         format!("stop down osd.{osd}. ")
     })

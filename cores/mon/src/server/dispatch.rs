@@ -4,7 +4,7 @@ use super::Monitor;
 use super::leader::anybody_answers;
 use super::sessions::{Rights, Side};
 use crate::state::State;
-use messages::internal::{OsdAlive, OsdBoot, OsdDown, OsdReport, PgTempWish};
+use messages::internal::{OsdAlive, OsdBoot, OsdDown, OsdFailures, OsdReport, PgTempWish};
 use messages::mon::{
     Auth, AuthReply, Command, GetPoolStats, GetPoolStatsReply, LogMsg, MgrClose, MgrCommand, MgrConfigure, MgrOpen, MgrReport,
     MonCommand, MonGetMap, MonGetVersion, MonGetVersionReply, MonMapMsg, MonSubscribe, Ping, PoolOp, Statfs, StatfsReply,
@@ -110,6 +110,7 @@ impl Monitor {
             LogMsg::KIND => self.take_lines(session, LogMsg::decode(&m)?),
             OsdBoot::KIND => self.osd_boot(now, session, OsdBoot::decode(&m)?, out),
             OsdReport::KIND => self.osd_report(now, session, OsdReport::decode(&m)?),
+            OsdFailures::KIND => self.osd_failures(now, session, OsdFailures::decode(&m)?, out),
             OsdDown::KIND => self.osd_down(now, session, OsdDown::decode(&m)?, out),
             OsdAlive::KIND => self.osd_alive(now, session, OsdAlive::decode(&m)?),
             PgTempWish::KIND => self.pg_temp_wish(now, session, PgTempWish::decode(&m)?),

@@ -1,5 +1,6 @@
 //! What only a leader has: made when its reign begins, dropped when it ends.
 
+use super::failures::Failures;
 use super::peering::Asked;
 use super::sessions::{Outgoing, Side};
 use super::{Monitor, run};
@@ -29,6 +30,8 @@ pub(super) struct Leader {
     pub(super) ahead: VecDeque<(Index, Arc<State>)>,
     pub(super) soft: Soft,
     pub(super) manager: Manager,
+    /// What OSDs report of each other.
+    pub(super) failures: Failures,
     /// Orders to the manager, and who waits for their answers.
     pub(super) orders: BTreeMap<JobId, run::To>,
     /// What is sent once an entry is committed.
@@ -50,6 +53,7 @@ impl Leader {
             ahead: VecDeque::new(),
             soft: Soft::default(),
             manager: Manager::new(seed),
+            failures: Failures::default(),
             orders: BTreeMap::new(),
             waiting: VecDeque::new(),
             reads: BTreeMap::new(),
@@ -91,6 +95,7 @@ impl Monitor {
     /// The log has elected this monitor, and all that was committed before is applied.
     pub(super) fn begin_reign(&mut self, now: Now, term: Term, out: &mut Outputs) {
         self.leader = Leader::new(term, self.random.key(), self.leader.next_read);
+        self.leader.failures = Failures::new(now.mono);
         for ((side, session), entry) in &self.sessions.0 {
             if *side == Side::Mon {
                 self.leader.soft.connected.insert(*session, super::sessions::connected(&entry.peer));

@@ -4,15 +4,17 @@
 //! - [`leader`]: what only a leader has, the beginning and the end of a reign; what every voter has is [`crate::replica`];
 //! - [`sessions`]: who is connected, what they subscribed to, what is sent to them;
 //! - [`dispatch`]: messages; [`run`]: commands; [`poolop`]: pool operations of librados;
-//! - [`osds`]: the lives of OSDs; [`peering`]: what they ask for while they peer;
-//! - [`tick`]: what time brings; [`keys`]: what authentication must know;
+//! - [`osds`]: the lives of OSDs; [`peering`]: what they ask for while they peer; [`failures`]: who is down; [`outs`]: who is
+//!   out; [`tick`]: what time brings; [`keys`]: what authentication must know;
 //! - [`manager`]: the manager's client.
 
 mod dispatch;
+mod failures;
 mod keys;
 mod leader;
 mod manager;
 mod osds;
+mod outs;
 mod peering;
 mod poolop;
 mod run;

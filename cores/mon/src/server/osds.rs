@@ -1,9 +1,9 @@
 //! The lives of OSDs: they boot, report, stop, vanish.
 
-use super::Monitor;
 use super::sessions::{Outgoing, Side};
+use super::{Monitor, failures};
 use crate::options;
-use crate::osds::{MAX_OSDS, mark_down, node_flags};
+use crate::osds::{MAX_OSDS, held, mark_down, node_flags};
 use crate::state::{Change, State};
 use maps::{Incremental, flags, state as bits};
 use messages::internal::{OsdBoot, OsdDown, OsdReport};
@@ -54,7 +54,7 @@ impl Monitor {
         if map.is_up(osd) {
             // Another instance than the map knows: its predecessor must be seen to go down first.
             let mut inc = self.next_inc(&state, now);
-            mark_down(&mut inc, osd, now);
+            mark_down(map, &mut inc, osd, now);
             self.propose(now, Vec::new(), Some(inc), Vec::new(), out);
         }
         self.mark_up(now, session, &boot, out);
@@ -112,7 +112,9 @@ impl Monitor {
         if let Some(features) = self.sessions.0.get(&(Side::Mon, session)).map(|s| s.peer.features) {
             xinfo.features = features;
         }
-        if map.weight(osd) == 0 && comes_in(map, osd) {
+        let alive = map.osd_addr(osd) == Some(&boot.addrs);
+        failures::note_boot(&state, &self.env, &mut xinfo, alive, now);
+        if map.weight(osd) == 0 && comes_in(&state, osd) {
             let weight = if xinfo.old_weight > 0 { xinfo.old_weight } else { crush::ONE };
             inc.new_weight.insert(osd, weight);
             inc.new_last_in_change = now.wall;
@@ -170,10 +172,9 @@ impl Monitor {
             return;
         }
         let mut inc = self.next_inc(&state, now);
-        mark_down(&mut inc, down.osd, now);
-        let mut xinfo = state.osdmap.osd_xinfo.get(down.osd as usize).copied().unwrap_or_default();
-        xinfo.dead_epoch = inc.epoch;
-        inc.new_xinfo.insert(down.osd, xinfo);
+        mark_down(&state.osdmap, &mut inc, down.osd, now);
+        let epoch = inc.epoch;
+        inc.new_xinfo.entry(down.osd).or_default().dead_epoch = epoch;
         let info = state.osdmap.info(down.osd).copied().unwrap_or_default();
         inc.new_last_clean_interval.insert(down.osd, (info.up_from, state.osdmap.epoch));
         self.line(now, log_level::INFO, format!("osd.{} marked itself down and dead", down.osd));
@@ -196,10 +197,10 @@ fn boot_forbidden(state: &State, osd: OsdId) -> Option<&'static str> {
 }
 
 /// Whether an OSD that boots while it is out comes in.
-fn comes_in(map: &maps::OsdMap, osd: OsdId) -> bool {
-    let state = map.state(osd);
-    let fresh = state & bits::EXISTS == 0 || state & (bits::AUTOOUT | bits::NEW) != 0;
-    fresh && !map.has_flag(flags::NOIN) && state & bits::NOIN == 0
+fn comes_in(state: &State, osd: OsdId) -> bool {
+    let has = state.osdmap.state(osd);
+    let fresh = has & bits::EXISTS == 0 || has & (bits::AUTOOUT | bits::NEW) != 0;
+    fresh && !held(state, osd, flags::NOIN, bits::NOIN)
 }
 
 /// Puts an OSD below its host, with the weight of its size, if it is nowhere yet; gives it a class.

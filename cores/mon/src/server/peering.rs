@@ -6,10 +6,10 @@
 use super::Monitor;
 use crate::state::State;
 use denc::Decode;
+use maps::Interval;
 use maps::{Incremental, OsdMap};
 use messages::internal::{OsdAlive, PgTempWish};
 use node::{Level, Now, Outputs};
-use objecter::interval_of;
 use std::collections::{BTreeMap, BTreeSet};
 use types::{Epoch, OsdId, PgId, SessionId};
 
@@ -129,8 +129,8 @@ impl Past {
         if epoch > newest || newest - epoch > BEHIND {
             return false;
         }
-        let present = interval_of(&state.osdmap, pg);
-        (epoch..newest).all(|epoch| self.map(state, epoch).is_some_and(|map| interval_of(map, pg) == present))
+        let present = Interval::of(&state.osdmap, pg);
+        (epoch..newest).all(|epoch| self.map(state, epoch).is_some_and(|map| Interval::of(map, pg) == present))
     }
 
     /// The map of an epoch, as far as it is kept.

@@ -4,12 +4,12 @@ use super::Monitor;
 use crate::context::Env;
 use crate::health::{self, Severity};
 use crate::options;
-use crate::osds::{mark_down, node_flags};
+use crate::osds::{held, mark_down};
 use crate::soft::Soft;
 use crate::state::{Change, State};
 use maps::{Incremental, Pool, flags, pool_flags, state as bits};
 use messages::mon::log_level;
-use node::{Now, Outputs};
+use node::{Level, Now, Outputs};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use types::{EntityAddr, Intervals, OsdId, PoolId, UTime};
@@ -41,6 +41,7 @@ impl Monitor {
         let mut inc = Incremental::new(state.osdmap.epoch + 1, state.fsid, now.wall);
         let before = inc.clone();
         let mut lines = Vec::new();
+        self.judge_silence(now, &state, &mut inc, &mut lines);
         self.silent_osds(now, &state, &mut inc, &mut lines);
         self.out_osds(now, &state, &mut inc, &mut lines);
         full_osds(&state, &self.leader.soft, &mut inc);
@@ -52,53 +53,33 @@ impl Monitor {
         };
         inc.old_blocklist.extend(over(&state.osdmap.blocklist));
         inc.old_range_blocklist.extend(over(&state.osdmap.range_blocklist));
-        lines.into_iter().for_each(|(level, text)| self.line(now, level, text));
+        for (level, text) in lines {
+            out.log(Level::Info, "mon", text.clone());
+            self.line(now, level, text);
+        }
         if inc != before {
             self.propose(now, Vec::new(), Some(inc), Vec::new(), out);
         }
     }
 
-    /// Marks down the OSDs that are not heard any more.
+    /// Marks down the OSDs that this monitor alone must judge: those that have not reported for very long, and those that left when nobody is
+    /// there to say whether they live.
     fn silent_osds(&mut self, now: Now, state: &State, inc: &mut Incremental, lines: &mut Vec<(u16, String)>) {
         let map = &state.osdmap;
         let grace = Duration::from_secs(options::monitor_number(state, &self.env, "mon_osd_report_timeout").max(1.0) as u64);
+        let osds = &self.leader.soft.osds;
+        let here = |osd: OsdId| osds.get(&osd).is_some_and(|soft| soft.session.is_some());
+        let witnesses: Vec<OsdId> = map.osds().filter(|osd| map.is_up(*osd) && here(*osd)).collect();
         for osd in map.osds().filter(|o| map.is_up(*o)) {
             let soft = self.leader.soft.osds.entry(osd).or_default();
             let silent = now.mono.since(soft.last_seen);
             let left = soft.closed_at.map(|at| now.mono.since(at));
-            let gone = silent > grace || left.is_some_and(|d| d > RECONNECT);
-            let held = map.has_flag(flags::NODOWN) || (map.state(osd) | node_flags(state, osd)) & bits::NODOWN != 0;
-            if gone && !held {
-                mark_down(inc, osd, now);
+            let alone = !witnesses.iter().any(|other| *other != osd);
+            let gone = silent > grace || alone && left.is_some_and(|d| d > RECONNECT);
+            let marked = inc.new_state.get(&osd).is_some_and(|flip| flip & bits::UP != 0);
+            if gone && !marked && !held(state, osd, flags::NODOWN, bits::NODOWN) {
+                mark_down(map, inc, osd, now);
                 lines.push((log_level::INFO, format!("osd.{osd} marked down after no report for {} seconds", silent.as_secs())));
-            }
-        }
-    }
-
-    /// Marks out the OSDs that are down for long.
-    fn out_osds(&mut self, now: Now, state: &State, inc: &mut Incremental, lines: &mut Vec<(u16, String)>) {
-        let map = &state.osdmap;
-        let after = options::monitor_number(state, &self.env, "mon_osd_down_out_interval");
-        let ratio = options::monitor_number(state, &self.env, "mon_osd_min_in_ratio");
-        let (exist, _, mut inside) = map.osd_counts();
-        for osd in map.osds().collect::<Vec<_>>() {
-            let soft = self.leader.soft.osds.entry(osd).or_default();
-            if map.is_up(osd) {
-                soft.down_since = None;
-                continue;
-            }
-            let since = *soft.down_since.get_or_insert(now.mono);
-            let long = after > 0.0 && now.mono.since(since).as_secs_f64() >= after;
-            let held = map.has_flag(flags::NOOUT) || (map.state(osd) | node_flags(state, osd)) & bits::NOOUT != 0;
-            let enough = (inside as f64 - 1.0) / exist.max(1) as f64 >= ratio;
-            if long && map.is_in(osd) && !held && enough {
-                mark_out_by_itself(map, inc, osd);
-                inc.new_last_in_change = now.wall;
-                inside -= 1;
-                lines.push((
-                    log_level::INFO,
-                    format!("Marking osd.{osd} out (has been down for {} seconds)", now.mono.since(since).as_secs()),
-                ));
             }
         }
     }
@@ -141,15 +122,6 @@ impl Monitor {
         }
         self.leader.soft.health = new;
     }
-}
-
-/// Marks an OSD out so that it comes in again by itself when it boots.
-fn mark_out_by_itself(map: &maps::OsdMap, inc: &mut Incremental, osd: OsdId) {
-    let mut xinfo = map.osd_xinfo.get(osd as usize).copied().unwrap_or_default();
-    xinfo.old_weight = map.weight(osd);
-    inc.new_xinfo.insert(osd, xinfo);
-    inc.new_weight.insert(osd, 0);
-    *inc.new_state.entry(osd).or_default() ^= bits::AUTOOUT;
 }
 
 /// How full an OSD is, as state bits.

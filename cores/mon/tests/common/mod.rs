@@ -221,7 +221,11 @@ impl World {
                 Output::Connect { conn, to } => {
                     self.dialed.push(to);
                     let mut more = Outputs::default();
-                    self.monitor.handle(self.now, Input::Closed { conn, why: "nobody is there".into() }, &mut more);
+                    self.monitor.handle(
+                        self.now,
+                        Input::Closed { conn, refused: false, why: "nobody is there".into() },
+                        &mut more,
+                    );
                     self.carry_out(more);
                 }
                 Output::Log(line) => self.log.push(format!("{}: {}", line.part, line.text)),
@@ -241,7 +245,11 @@ impl World {
             pipe.to_peer.drain(..n).enumerate().for_each(|(i, b)| buf[i] = b);
             self.peers[peer].messenger.handle(self.now, Input::Received { conn: pipe.theirs, buf, len: n }, &mut out);
         }
-        self.peers[peer].messenger.handle(self.now, Input::Closed { conn: pipe.theirs, why: "closed".into() }, &mut out);
+        self.peers[peer].messenger.handle(
+            self.now,
+            Input::Closed { conn: pipe.theirs, refused: false, why: "closed".into() },
+            &mut out,
+        );
     }
 
     /// Completes a disk request as a disk would.
@@ -375,7 +383,7 @@ impl World {
                     let found = self.pipes.iter().find(|(_, p)| p.peer == peer && p.theirs == conn).map(|(c, _)| *c);
                     if let Some(conn) = found {
                         self.pipes.remove(&conn);
-                        self.feed(Input::Closed { conn, why: "peer closed".into() });
+                        self.feed(Input::Closed { conn, refused: false, why: "peer closed".into() });
                     }
                 }
                 _ => {}
@@ -439,7 +447,7 @@ impl World {
         let conns: Vec<ConnId> = self.pipes.iter().filter(|(_, p)| p.peer == peer).map(|(c, _)| *c).collect();
         for conn in conns {
             self.pipes.remove(&conn);
-            self.feed(Input::Closed { conn, why: "broken".into() });
+            self.feed(Input::Closed { conn, refused: false, why: "broken".into() });
         }
         let session = self.peers[peer].session;
         self.peers[peer].messenger.close(session);

@@ -208,7 +208,7 @@ impl Messenger {
             let conn = self.release(conn);
             self.closing.push(conn);
         }
-        self.events.push_back(Event::Closed { session: id, why: why.into() });
+        self.events.push_back(Event::Closed { session: id, refused: false, why: why.into() });
     }
 
     /// Answers the repeated opening of a lossless session.

@@ -26,22 +26,24 @@ pub(super) enum Phase {
 pub(super) struct Fault {
     pub(super) level: Level,
     pub(super) why: String,
+    /// Nobody listens at the peer's port.
+    pub(super) refused: bool,
 }
 
 impl Fault {
     /// The peer broke the protocol or failed to show who it is.
     pub(super) fn peer(why: impl ToString) -> Self {
-        Self { level: Level::Warn, why: why.to_string() }
+        Self { level: Level::Warn, why: why.to_string(), refused: false }
     }
 
     /// Things that happen, and that an operator may want to know.
     pub(super) fn notable(why: impl ToString) -> Self {
-        Self { level: Level::Info, why: why.to_string() }
+        Self { level: Level::Info, why: why.to_string(), refused: false }
     }
 
     /// Things that happen.
     pub(super) fn usual(why: impl ToString) -> Self {
-        Self { level: Level::Debug, why: why.to_string() }
+        Self { level: Level::Debug, why: why.to_string(), refused: false }
     }
 }
 

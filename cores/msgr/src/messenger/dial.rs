@@ -27,7 +27,7 @@ impl Messenger {
         }
         let Some(remote) = target.addr else {
             self.forget(id);
-            self.events.push_back(Event::Closed { session: id, why: "a blank address".into() });
+            self.events.push_back(Event::Closed { session: id, refused: false, why: "a blank address".into() });
             return;
         };
         let conn_id = ConnId(self.next_conn);

@@ -106,10 +106,10 @@ impl Messenger {
             Input::Connected { conn, .. } => self.connected(now, conn, out),
             Input::Received { conn, buf, len } => self.received(now, conn, buf, len, out),
             Input::Sent { conn, bytes } => self.sent(conn, bytes),
-            Input::Closed { conn, why } => {
+            Input::Closed { conn, refused, why } => {
                 if let Some(conn) = self.take(conn) {
                     let fault = if conn.cut_short() { Fault::notable(why) } else { Fault::usual(why) };
-                    self.lost(now, conn, fault, false, out);
+                    self.lost(now, conn, Fault { refused, ..fault }, false, out);
                 }
             }
             Input::Disk(_)
@@ -172,7 +172,11 @@ impl Messenger {
         if overfull {
             // The peer takes nothing; whatever it asked for, it will not miss.
             self.close(session);
-            self.events.push_back(Event::Closed { session, why: "the peer does not take what is sent to it".into() });
+            self.events.push_back(Event::Closed {
+                session,
+                refused: false,
+                why: "the peer does not take what is sent to it".into(),
+            });
         }
     }
 
@@ -383,16 +387,16 @@ impl Messenger {
         let notable = conn.phase != Phase::Ready && (!conn.accepted || conn.refused.is_some());
         self.gate.log(now.mono, if notable { fault.level.min(Level::Info) } else { fault.level }, text, out);
         let Some(session) = conn.session else { return };
-        self.detached(now, session, fault.why);
+        self.detached(now, session, fault);
     }
 
     /// A session lost its connection.
-    fn detached(&mut self, now: Now, id: SessionId, why: String) {
+    fn detached(&mut self, now: Now, id: SessionId, fault: Fault) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         session.conn = None;
         if session.policy == Policy::Lossy {
             self.forget(id);
-            self.events.push_back(Event::Closed { session: id, why });
+            self.events.push_back(Event::Closed { session: id, refused: fault.refused, why: fault.why });
             return;
         }
         let limits = &self.config.limits;

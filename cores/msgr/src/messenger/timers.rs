@@ -114,12 +114,16 @@ impl Messenger {
         match (session.target, session.policy) {
             (Some(_), Policy::Lossy) if waited >= self.config.limits.handshake => {
                 self.forget(id);
-                self.events.push_back(Event::Closed { session: id, why: "no ticket for the peer's service".into() });
+                self.events.push_back(Event::Closed {
+                    session: id,
+                    refused: false,
+                    why: "no ticket for the peer's service".into(),
+                });
             }
             (Some(_), _) => self.dial(now, id, out),
             (None, _) => {
                 self.forget(id);
-                self.events.push_back(Event::Closed { session: id, why: "the peer did not come back".into() });
+                self.events.push_back(Event::Closed { session: id, refused: false, why: "the peer did not come back".into() });
             }
         }
     }

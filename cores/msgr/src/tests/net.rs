@@ -228,7 +228,7 @@ impl Net {
             }
             _ => {
                 end.finished = true;
-                Input::Closed { conn, why: "connection reset".into() }
+                Input::Closed { conn, refused: false, why: "connection reset".into() }
             }
         };
         self.now += 1_000;

@@ -87,7 +87,7 @@ fn feed(m: &mut Messenger, conn: ConnId, mut stream: &[u8], grain: usize) -> (bo
         m.handle(NOW, Input::Received { conn, buf, len: n }, &mut out);
     }
     if !closed {
-        m.handle(NOW, Input::Closed { conn, why: "end".into() }, &mut out);
+        m.handle(NOW, Input::Closed { conn, refused: false, why: "end".into() }, &mut out);
     }
     assert_eq!(m.connections(), 0);
     assert_eq!(m.held(), 0);
@@ -308,7 +308,7 @@ fn strangers_are_bounded_and_log_lines_too() {
         }
     }
     assert_eq!(messages, 3);
-    server.handle(NOW, Input::Closed { conn, why: "end".into() }, &mut out);
+    server.handle(NOW, Input::Closed { conn, refused: false, why: "end".into() }, &mut out);
     // Those that say nothing are closed.
     let later = Now { mono: NOW.mono.plus(std::time::Duration::from_secs(11)), wall: NOW.wall };
     server.turn(later, &mut out);

@@ -28,6 +28,8 @@ pub(crate) struct Conn {
     ended: bool,
     /// Whether the machine closed it. What is in the outbox still goes out.
     closing: bool,
+    /// Nobody listens where it was to lead.
+    refused: bool,
 }
 
 impl Conn {
@@ -44,6 +46,7 @@ impl Conn {
             writable: !connecting,
             ended: false,
             closing: false,
+            refused: false,
         }
     }
 
@@ -75,7 +78,7 @@ impl Conn {
             Ok(()) => Outcome::Idle,
             Err(_) if self.closing => Outcome::Gone,
             Err(why) => {
-                inputs.push(Input::Closed { conn: self.id, why });
+                inputs.push(Input::Closed { conn: self.id, refused: self.refused, why });
                 Outcome::Gone
             }
         }
@@ -95,6 +98,7 @@ impl Conn {
             return Ok(false);
         }
         if let Some(e) = self.stream.take_error().map_err(|e| e.to_string())? {
+            self.refused = e.kind() == io::ErrorKind::ConnectionRefused;
             return Err(format!("connect: {e}"));
         }
         let local = self.stream.local_addr().map_err(|e| format!("connect: {e}"))?;

@@ -245,7 +245,8 @@ impl Driver for Epoll {
             self.add(Conn::new(conn, stream, true))
         });
         if let Err(e) = begun {
-            self.early.push(Input::Closed { conn, why: format!("connect to {to}: {e}") });
+            let refused = e.kind() == std::io::ErrorKind::ConnectionRefused;
+            self.early.push(Input::Closed { conn, refused, why: format!("connect to {to}: {e}") });
         }
     }
 

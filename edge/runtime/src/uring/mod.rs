@@ -268,7 +268,7 @@ impl Driver for Uring {
         });
         match socket {
             Ok(stream) => self.begin_connect(conn, stream, to),
-            Err(e) => self.early.push(Input::Closed { conn, why: format!("connect to {to}: {e}") }),
+            Err(e) => self.early.push(Input::Closed { conn, refused: false, why: format!("connect to {to}: {e}") }),
         }
     }
 

@@ -178,7 +178,7 @@ impl Uring {
                 conn.drained = !cqueue::sock_nonempty(flags) && (result as usize) < buf.len();
                 inputs.push(Input::Received { conn: conn.id, buf, len: result as usize });
             }
-            0 => self.ended(index, "closed by the peer".into(), inputs),
+            0 => self.ended(index, false, "closed by the peer".into(), inputs),
             _ => self.lost(index, "receive", -result, inputs),
         }
     }
@@ -243,14 +243,15 @@ impl Uring {
     }
 
     fn lost(&mut self, index: u32, what: &str, errno: i32, inputs: &mut Vec<Input>) {
-        self.ended(index, format!("{what}: {}", io::Error::from_raw_os_error(errno)), inputs);
+        let why = format!("{what}: {}", io::Error::from_raw_os_error(errno));
+        self.ended(index, errno == libc::ECONNREFUSED, why, inputs);
     }
 
     /// Ends a connection. The machine is told, unless it closed it itself.
-    fn ended(&mut self, index: u32, why: String, inputs: &mut Vec<Input>) {
+    fn ended(&mut self, index: u32, refused: bool, why: String, inputs: &mut Vec<Input>) {
         let Some(conn) = self.conns.get_mut(index) else { return };
         if matches!(conn.phase, Phase::Open | Phase::Connecting) {
-            inputs.push(Input::Closed { conn: conn.id, why });
+            inputs.push(Input::Closed { conn: conn.id, refused, why });
         }
         self.kill(index);
     }

@@ -148,7 +148,7 @@ impl Node for Echo {
             }
             Input::Received { conn, buf, len } => self.received(conn, buf, len, out),
             Input::Sent { conn, bytes } => self.sent(conn, bytes, out),
-            Input::Closed { conn, why } => {
+            Input::Closed { conn, why, .. } => {
                 assert!(!why.is_empty());
                 assert!(self.conns.remove(&conn).is_some(), "a connection closes once");
             }
