@@ -21,11 +21,37 @@ pub(crate) fn describe(osd: &mut Osd, id: SpgId) -> Value {
         "acting": sets.acting,
         "acting_recovery_backfill": sets.acting.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "info": info(id, &query, &report, &sets),
-        "peer_info": [],
-        "recovery_state": [{ "name": "Started/Primary/Active", "enter_time": report.last_change.iso() }],
+        "peer_info": query.peers.iter().map(peer).collect::<Vec<_>>(),
+        "recovery_state": [recovery(&query, &report)],
         "agent_state": {},
         "ops_in_flight": query.ops_in_flight,
         "watches": query.watches,
+    })
+}
+
+/// Another copy of the group.
+fn peer(peer: &pg::PeerQuery) -> Value {
+    json!({
+        "peer": peer.osd.to_string(),
+        "acting": peer.acting,
+        "activated": peer.activated,
+        "last_backfill": peer.backfill.clone().unwrap_or_else(|| "MAX".into()),
+        "stats": { "stat_sum": { "num_objects_missing": peer.missing } },
+        "bytes_under_way": peer.under_way,
+    })
+}
+
+/// Where the group is, and who or what is waited for.
+fn recovery(query: &pg::Query, report: &PgReport) -> Value {
+    let past = query.past.iter().map(|(first, last, acting)| json!({ "first": first, "last": last, "acting": acting }));
+    json!({
+        "name": query.step,
+        "enter_time": report.last_change.iso(),
+        "blocked": query.because,
+        "blocked_by": query.blocked_by,
+        "past_intervals": past.collect::<Vec<_>>(),
+        "num_missing": query.missing,
+        "num_unfound": query.unfound,
     })
 }
 
@@ -38,13 +64,13 @@ fn info(id: SpgId, query: &pg::Query, report: &PgReport, sets: &::maps::UpActing
         "last_complete": update,
         "log_tail": query.log_tail.to_string(),
         "last_user_version": query.last_user_version,
-        "last_backfill": "MAX",
+        "last_backfill": query.last_backfill.clone().unwrap_or_else(|| "MAX".into()),
         "purged_snaps": purged.collect::<Vec<_>>(),
         "history": history(query, report),
         "stats": stats(query, report, sets),
         "dne": 0,
         "incomplete": 0,
-        "last_epoch_started": query.same_interval_since,
+        "last_epoch_started": query.last_epoch_started,
         "empty": i32::from(query.last_update == types::EVersion::default()),
     })
 }
@@ -54,10 +80,10 @@ fn history(query: &pg::Query, report: &PgReport) -> Value {
     json!({
         "epoch_created": query.created,
         "epoch_pool_created": query.created,
-        "last_epoch_started": since,
-        "last_interval_started": since,
-        "last_epoch_clean": since,
-        "last_interval_clean": since,
+        "last_epoch_started": query.last_epoch_started,
+        "last_interval_started": query.last_epoch_started,
+        "last_epoch_clean": query.last_epoch_clean,
+        "last_interval_clean": query.last_epoch_clean,
         "last_epoch_split": 0,
         "last_epoch_marked_full": 0,
         "same_up_since": since,
@@ -86,7 +112,7 @@ fn stats(query: &pg::Query, report: &PgReport, sets: &::maps::UpActing) -> Value
         "ondisk_log_size": query.log_size,
         "created": report.created,
         "mapping_epoch": query.same_interval_since,
-        "last_epoch_clean": query.same_interval_since,
+        "last_epoch_clean": query.last_epoch_clean,
         "parent": "0.0",
         "parent_split_bits": 0,
         "stats_invalid": false,
@@ -97,7 +123,7 @@ fn stats(query: &pg::Query, report: &PgReport, sets: &::maps::UpActing) -> Value
         "acting": sets.acting,
         "avail_no_missing": [],
         "object_location_counts": [],
-        "blocked_by": [],
+        "blocked_by": query.blocked_by,
         "purged_snaps": [],
         "up_primary": sets.up_primary,
         "acting_primary": sets.acting_primary,

@@ -296,4 +296,41 @@ pub struct Query {
     pub ops_in_flight: usize,
     /// Watches held.
     pub watches: usize,
+    /// First epoch of the newest interval in which this copy was a member of an active group.
+    pub last_epoch_started: Epoch,
+    /// First epoch of the newest interval in which all copies were complete and at home.
+    pub last_epoch_clean: Epoch,
+    /// Backfill has come so far; `None`: this copy is complete.
+    pub last_backfill: Option<String>,
+    /// Objects that are missing on this copy.
+    pub missing: u64,
+    /// Objects that no copy has that can be reached.
+    pub unfound: u64,
+    /// What the copy is doing, in Ceph's words (`Started/Primary/Active`).
+    pub step: &'static str,
+    /// Why it does not go on, in words; empty if it does.
+    pub because: String,
+    /// OSDs that are waited for.
+    pub blocked_by: Vec<OsdId>,
+    /// Ended intervals whose members must be heard: first epoch, last, members.
+    pub past: Vec<(Epoch, Epoch, Vec<OsdId>)>,
+    /// The other copies, as a primary sees them.
+    pub peers: Vec<PeerQuery>,
+}
+
+/// What a primary knows of another copy.
+#[derive(Clone, Debug, Default)]
+pub struct PeerQuery {
+    /// Where it is.
+    pub osd: OsdId,
+    /// It serves; others are only filled.
+    pub acting: bool,
+    /// It has taken up the group's log.
+    pub activated: bool,
+    /// Objects that it lacks, and those on their way to it.
+    pub missing: u64,
+    /// It is filled, and so far: an object's name. `None`: it needs no backfill.
+    pub backfill: Option<String>,
+    /// Bytes of changes that it has not made durable yet.
+    pub under_way: usize,
 }

@@ -84,7 +84,7 @@ mod stats;
 mod trim;
 mod watch;
 
-pub use api::{ClientOp, ClusterLevel, Config, Ctx, Effect, LogSize, Needs, OpInFlight, Peer, Query, slot_of};
+pub use api::{ClientOp, ClusterLevel, Config, Ctx, Effect, LogSize, Needs, OpInFlight, Peer, PeerQuery, Query, slot_of};
 pub use letter::{Envelope, OfNone, Sealed, answer_of_none};
 pub use needs::needs;
 pub use pg::Pg;

@@ -4,6 +4,7 @@ use crate::api::{Ctx, Query};
 use crate::backfill::Backfill;
 use crate::members::Member;
 use crate::ops::list::bounds;
+use crate::peering::Step;
 use crate::pg::{Pg, Phase, Work};
 use messages::internal::PgReport;
 use messages::stats::ObjectStatSum;
@@ -144,6 +145,9 @@ impl Pg {
     /// Who is waited for before the group can serve.
     pub(crate) fn blocked_by(&self) -> Vec<OsdId> {
         match &self.phase {
+            Phase::Peering(peering) if matches!(peering.step, Step::Activate) => {
+                self.members.all.iter().filter(|(_, m)| m.acting && !m.activated).map(|(osd, _)| *osd).collect()
+            }
             Phase::Peering(peering) => peering.blocked_by(),
             _ => Vec::new(),
         }
@@ -188,6 +192,50 @@ impl Pg {
             purged_snaps: self.serving.trim.done.iter().collect(),
             ops_in_flight: self.ops_in_flight().len(),
             watches: self.serving.watches.len(),
+            last_epoch_started: self.history.started,
+            last_epoch_clean: self.history.clean,
+            last_backfill: self.history.backfill.as_ref().map(ToString::to_string),
+            missing: self.missing.len() as u64,
+            unfound: self.serving.recovery.unfound.len() as u64,
+            step: self.step_name(),
+            because: self.because(),
+            blocked_by: self.blocked_by(),
+            past: self.history.past.iter().map(|i| (i.first, i.last, i.acting.clone())).collect(),
+            peers: self.members.all.iter().map(|(osd, member)| member.query(*osd)).collect(),
+        }
+    }
+
+    fn step_name(&self) -> &'static str {
+        match &self.phase {
+            Phase::Loading(_) => "Initial",
+            Phase::Peering(peering) => peering.name(),
+            Phase::Active => "Started/Primary/Active",
+            Phase::Replica(_) if self.history.since == self.history.started => "Started/ReplicaActive",
+            Phase::Replica(_) => "Started/Stray",
+            Phase::Splitting(_) => "Reset",
+            Phase::Removing(_) | Phase::Removed => "Started/ToDelete",
+            Phase::Broken => "Crashed",
+        }
+    }
+
+    /// Why the group does not go on, and what helps.
+    fn because(&self) -> String {
+        let who = |osds: &[OsdId]| osds.iter().map(|osd| format!("osd.{osd}")).collect::<Vec<_>>().join(", ");
+        let blocked = self.blocked_by();
+        match &self.phase {
+            Phase::Broken => "its own records cannot be read or written on this OSD".into(),
+            Phase::Peering(p) if !p.needed.is_empty() => {
+                let needed: Vec<OsdId> = p.needed.iter().copied().collect();
+                format!("{} may have the newest writes: start it, or give it up with 'ceph osd lost'", who(&needed))
+            }
+            Phase::Peering(p) if p.incomplete => "no copy that can be reached is complete: an OSD that has one must come back".into(),
+            Phase::Peering(_) if self.is_peered() => "it has fewer members than the pool's min_size".into(),
+            Phase::Peering(_) if self.history.needs_up_thru() => "the monitors have not confirmed that this OSD is up".into(),
+            Phase::Peering(_) if !blocked.is_empty() => format!("it waits for {}", who(&blocked)),
+            Phase::Active if !self.serving.recovery.unfound.is_empty() => {
+                "objects are unfound: an OSD that has them must come back, or 'ceph pg mark_unfound_lost' gives them up".into()
+            }
+            _ => String::new(),
         }
     }
 }

@@ -3,9 +3,10 @@
 //! A stream numbers the bodies for one copy from 1, in one interval. It keeps each until the copy says that it is durable there, and
 //! sends all that is not acknowledged again when the session was broken. So it does not matter what gets lost, or comes twice.
 
+use crate::api::PeerQuery;
 use crate::backfill::Backfill;
 use crate::body::Body;
-use crate::letter::{self, Envelope, Sealed};
+use crate::letter::{self, Envelope, LogPart, Sealed};
 use crate::meta;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use types::{EVersion, HObject, ObjectId, OsdId, SnapId};
@@ -15,7 +16,11 @@ pub(crate) struct Shipped {
     number: u64,
     /// Its place among all changes of the group in this interval.
     order: u64,
-    letter: Sealed,
+    body: Sealed,
+}
+
+fn size(body: &Sealed) -> usize {
+    body.front.len() + body.data.len()
 }
 
 /// The bodies for one copy that are not durable there.
@@ -30,24 +35,23 @@ impl Stream {
     /// Adds a body; gives its letter.
     pub(crate) fn add(&mut self, envelope: &Envelope, order: u64, body: &Sealed) -> Sealed {
         self.last += 1;
-        let letter = letter::with_body(envelope, self.last, body);
-        self.bytes += letter.front.len() + letter.data.len();
-        self.under_way.push_back(Shipped { number: self.last, order, letter: letter.clone() });
-        letter
+        self.bytes += size(body);
+        self.under_way.push_back(Shipped { number: self.last, order, body: body.clone() });
+        letter::with_body(envelope, self.last, body)
     }
 
     /// All up to this number are durable. False if no such body was sent.
     pub(crate) fn acknowledged(&mut self, number: u64) -> bool {
         while let Some(first) = self.under_way.front().filter(|first| first.number <= number) {
-            self.bytes -= first.letter.front.len() + first.letter.data.len();
+            self.bytes -= size(&first.body);
             self.under_way.pop_front();
         }
         number <= self.last
     }
 
     /// The letters that are not acknowledged, in order.
-    pub(crate) fn unacknowledged(&self) -> impl Iterator<Item = &Sealed> {
-        self.under_way.iter().map(|shipped| &shipped.letter)
+    pub(crate) fn unacknowledged<'a>(&'a self, envelope: &'a Envelope) -> impl Iterator<Item = Sealed> + 'a {
+        self.under_way.iter().map(|shipped| letter::with_body(envelope, shipped.number, &shipped.body))
     }
 
     /// The place of the oldest change that is not durable there; none comes before `u64::MAX`.
@@ -68,8 +72,8 @@ pub(crate) struct Member {
     pub(crate) acting: bool,
     /// It has taken up the group's log.
     pub(crate) activated: bool,
-    /// The letter that brings it there, until it has.
-    pub(crate) activation: Option<Sealed>,
+    /// What brings it there, until it has.
+    pub(crate) activation: Option<Box<LogPart>>,
     /// Objects that the log names and that it lacks.
     pub(crate) missing: BTreeMap<HObject, EVersion>,
     /// Objects on their way to it: those of `missing` whose last piece is in the stream, by the place of that piece.
@@ -80,6 +84,18 @@ pub(crate) struct Member {
 }
 
 impl Member {
+    /// What is shown of it.
+    pub(crate) fn query(&self, osd: OsdId) -> PeerQuery {
+        PeerQuery {
+            osd,
+            acting: self.acting,
+            activated: self.activated,
+            missing: (self.missing.len() + self.pushed.len()) as u64,
+            backfill: self.backfill.as_ref().map(|backfill| backfill.cursor().to_string()),
+            under_way: self.stream.bytes(),
+        }
+    }
+
     /// Whether a change of this head's objects is to be carried out there.
     pub(crate) fn reaches(&self, head: &HObject) -> bool {
         self.backfill.as_ref().is_none_or(|backfill| backfill.reaches(head))
@@ -112,12 +128,6 @@ impl Members {
     /// Whether a change at this place is not durable at everybody who serves.
     pub(crate) fn wait_for(&self, order: u64) -> bool {
         order > 0 && self.all.values().any(|member| member.acting && member.stream.oldest() <= order)
-    }
-
-    /// Who does not have the change at this place yet.
-    pub(crate) fn waited_for(&self, order: u64) -> Vec<OsdId> {
-        let late = self.all.iter().filter(|(_, member)| member.acting && member.stream.oldest() <= order);
-        late.map(|(osd, _)| *osd).collect()
     }
 
     /// Gives a change to all streams. What copies that backfill has not brought so far need not carry out is left out for them. Gives

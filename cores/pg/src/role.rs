@@ -232,9 +232,10 @@ impl Pg {
     /// Says again what a copy has not acknowledged.
     pub(crate) fn resend(&mut self, ctx: &mut Ctx<'_>, osd: OsdId) {
         let Some(member) = self.members.all.get(&osd) else { return };
+        let envelope = self.envelope();
         let letters: Vec<Sealed> = match &member.activation {
-            Some(activation) => vec![activation.clone()],
-            None => member.stream.unacknowledged().cloned().collect(),
+            Some(part) => vec![Letter::Activate(part.clone()).seal(&envelope)],
+            None => member.stream.unacknowledged(&envelope).collect(),
         };
         self.post(ctx, letters.into_iter().map(|letter| (osd, letter)).collect());
     }

@@ -182,7 +182,14 @@ impl Pg {
     }
 
     /// There is another map, in the same interval.
+    ///
+    /// A copy that has just joined knows its interval from its own map on, and does not read letters of older maps: what it has not
+    /// answered is said again with this one.
     pub(crate) fn peering_map(&mut self, ctx: &mut Ctx<'_>) {
+        if matches!(&self.phase, Phase::Peering(peering) if matches!(peering.step, Step::Activate)) {
+            let silent = self.members.all.iter().filter(|(_, member)| !member.activated).map(|(osd, _)| *osd);
+            silent.collect::<Vec<_>>().into_iter().for_each(|osd| self.resend(ctx, osd));
+        }
         self.step_peering(ctx);
     }
 
@@ -369,14 +376,15 @@ impl Pg {
             let dups = if begin.is_none() { self.log.duplicates().cloned().collect() } else { Vec::new() };
             let (info, history, missing) = (self.info.clone(), self.history.clone(), Vec::new());
             let part = LogPart { info, history, common, anew: begin.is_none(), entries, dups, missing };
-            let letter = Letter::Activate(Box::new(part)).seal(&self.envelope());
+            let part = Box::new(part);
+            let letter = Letter::Activate(part.clone()).seal(&self.envelope());
             let cursor = match begin {
                 None => Some(HObject::min()),
                 Some(_) => infos.get(&osd).and_then(|peer| peer.history.backfill.clone()),
             };
             let backfill = cursor.map(|cursor| Box::new(Backfill::from(cursor)));
             let acting = chosen.acting.contains(&osd);
-            let member = Member { acting, activation: Some(letter.clone()), backfill, ..Member::default() };
+            let member = Member { acting, activation: Some(part), backfill, ..Member::default() };
             self.members.all.insert(osd, member);
             ctx.out.push(Effect::Tell { to: osd, letter });
         }
