@@ -5,12 +5,11 @@ use crate::body::{Body, IndexChange};
 use crate::entry::Done;
 use crate::pg::{Job, Pg, Work, reqid, send_all};
 use crate::run::{Change, Outcome, Side};
-use bytes::Bytes;
 use messages::osd::{OpResult, OsdOpReply, flags};
 use node::{Level, Mono};
 use objectstore::{Refused, Ticket};
 use std::collections::btree_map::Entry;
-use types::{EVersion, Errno, HObject, Message, ObjectId, OsdId, ReqId, Rope, SessionId};
+use types::{EVersion, Errno, HObject, Message, ObjectId, OsdId, Rope, SessionId};
 
 /// Something that happens when what it may have seen is durable.
 pub(crate) struct Release {
@@ -18,24 +17,10 @@ pub(crate) struct Release {
     pub(crate) message: Option<Message>,
     /// Whose request it was, which object, and what happens besides.
     pub(crate) sides: Option<Box<Sides>>,
-    /// The operation it answers, for lists of those that are not answered yet.
-    pub(crate) op: Option<Waiting>,
-}
-
-/// What lists show of an operation.
-pub(crate) struct Waiting {
-    pub(crate) received: Mono,
+    /// The operation it answers. If the interval ends before, it is carried out anew in the next one, or found to be done.
+    pub(crate) op: Option<Box<ClientOp>>,
+    /// When it was executed.
     pub(crate) executed: Mono,
-    pub(crate) reqid: ReqId,
-    pub(crate) object: Bytes,
-    pub(crate) code: u16,
-}
-
-impl Waiting {
-    fn of(ctx: &Ctx<'_>, op: &ClientOp) -> Option<Self> {
-        let code = op.op.ops.last()?.code;
-        Some(Self { received: op.received, executed: ctx.now.mono, reqid: reqid(op), object: op.op.oid.clone(), code })
-    }
 }
 
 pub(crate) struct Sides {
@@ -45,8 +30,16 @@ pub(crate) struct Sides {
 }
 
 impl Release {
-    pub(crate) fn reply(session: SessionId, message: Message) -> Self {
-        Self { session, message: Some(message), sides: None, op: None }
+    pub(crate) fn reply(ctx: &Ctx<'_>, session: SessionId, message: Message) -> Self {
+        Self { session, message: Some(message), sides: None, op: None, executed: ctx.now.mono }
+    }
+
+    /// The same with the operation that it answers.
+    pub(crate) fn of(self, work: Work) -> Self {
+        match work {
+            Work::Client(op) | Work::Group(op) => Self { op: Some(op), ..self },
+            _ => self,
+        }
     }
 }
 
@@ -149,11 +142,12 @@ impl Pg {
         match outcome {
             Outcome::Drop => drop_work(ctx, &job.work),
             Outcome::Refused(result) => {
+                let trimmed = if let Work::Trim { snap } = job.work { Some(snap) } else { None };
                 if let Work::Client(op) | Work::Group(op) = &job.work {
-                    let release = Release::reply(op.session, refusal(ctx, op, result));
-                    self.release_after_lane(ctx, &job.head, release);
+                    let release = Release::reply(ctx, op.session, refusal(ctx, op, result));
+                    self.release_after_lane(ctx, &job.head, release.of(job.work));
                 }
-                if let Work::Trim { snap } = job.work {
+                if let Some(snap) = trimmed {
                     // The object cannot be read; without its index entry the rest of the snapshot can be trimmed.
                     let index = vec![IndexChange::NoSnap(snap, HObject::clone(&job.head.object))];
                     self.change_unlogged(ctx, Body { index, ..Body::default() });
@@ -199,7 +193,7 @@ impl Pg {
             }
         }
         let message = answer(ctx, op, result, results, version, user_version);
-        let release = Release { sides: besides, op: Waiting::of(ctx, op), ..Release::reply(op.session, message) };
+        let release = Release { sides: besides, ..Release::reply(ctx, op.session, message) }.of(job.work);
         if whole {
             self.release_after_all(ctx, release);
         } else {
@@ -223,14 +217,14 @@ impl Pg {
         let release = match &job.work {
             Work::Client(op) => {
                 let message = answer(ctx, op, result, results, version, user_version);
-                Release { sides: besides, op: Waiting::of(ctx, op), ..Release::reply(op.session, message) }
+                Release { sides: besides, ..Release::reply(ctx, op.session, message) }
             }
-            _ => Release { session: SessionId(0), message: None, sides: besides, op: None },
+            _ => Release { session: SessionId(0), message: None, sides: besides, op: None, executed: ctx.now.mono },
         };
         match self.submit(ctx, change.body, &job) {
             Ok(()) => {
                 if let Some(commit) = self.commits.back_mut() {
-                    commit.releases.push(release);
+                    commit.releases.push(release.of(job.work));
                 }
             }
             Err(Refused::NoSpace) if waits_for_room(ctx, &job.work) => {
@@ -246,8 +240,8 @@ impl Pg {
                         Refused::TooLarge => Errno::EFBIG,
                         _ => Errno::EIO,
                     };
-                    let release = Release::reply(op.session, refusal(ctx, op, errno.wire()));
-                    self.release_after_lane(ctx, &job.head, release);
+                    let release = Release::reply(ctx, op.session, refusal(ctx, op, errno.wire()));
+                    self.release_after_lane(ctx, &job.head, release.of(job.work));
                 }
             }
             Err(Refused::Stopped) => self.stopped(ctx),
@@ -326,8 +320,7 @@ impl Pg {
     pub(crate) fn release(&mut self, ctx: &mut Ctx<'_>, release: Release) {
         let session = release.session;
         if let Some(message) = release.message {
-            let executed = release.op.map_or(ctx.now.mono, |op| op.executed);
-            ctx.out.push(Effect::Reply { session, message, executed });
+            ctx.out.push(Effect::Reply { session, message, executed: release.executed });
         }
         if let Some(sides) = release.sides {
             self.carry_out(ctx, session, *sides);

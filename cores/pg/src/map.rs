@@ -228,7 +228,9 @@ impl Pg {
                 let needed: Vec<OsdId> = p.needed.iter().copied().collect();
                 format!("{} may have the newest writes: start it, or give it up with 'ceph osd lost'", who(&needed))
             }
-            Phase::Peering(p) if p.incomplete => "no copy that can be reached is complete: an OSD that has one must come back".into(),
+            Phase::Peering(p) if p.incomplete => {
+                "no copy that can be reached is complete: an OSD that has one must come back".into()
+            }
             Phase::Peering(_) if self.is_peered() => "it has fewer members than the pool's min_size".into(),
             Phase::Peering(_) if self.history.needs_up_thru() => "the monitors have not confirmed that this OSD is up".into(),
             Phase::Peering(_) if !blocked.is_empty() => format!("it waits for {}", who(&blocked)),

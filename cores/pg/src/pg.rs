@@ -296,9 +296,7 @@ impl Pg {
 
     fn start(&mut self, ctx: &mut Ctx<'_>, head: ObjectId, work: Work) {
         let job = self.job(ctx, work, head);
-        if job.modifies && self.answer_duplicate(ctx, &job) {
-            return;
-        }
+        let Some(job) = self.answer_duplicate(ctx, job) else { return };
         let internal = !matches!(job.work, Work::Client(_) | Work::Bring(_));
         if !matches!(job.work, Work::Bring(_)) && self.must_bring(&job.head, job.modifies || internal) {
             return self.bring_first(ctx, job);
@@ -419,20 +417,20 @@ impl Pg {
         Ok(outcome)
     }
 
-    /// Answers a write that was seen before, or lets it wait for itself. False if it is new.
-    fn answer_duplicate(&mut self, ctx: &mut Ctx<'_>, job: &Job) -> bool {
-        let Work::Client(op) = &job.work else { return false };
-        let Some(done) = self.log.find(&job.reqid) else { return false };
+    /// Answers a write that was seen before, or lets it wait for itself. Gives back what is new.
+    fn answer_duplicate(&mut self, ctx: &mut Ctx<'_>, job: Job) -> Option<Job> {
+        let Work::Client(op) = &job.work else { return Some(job) };
+        let Some(done) = self.log.find(&job.reqid).filter(|_| job.modifies) else { return Some(job) };
         let version = done.version;
         let message = crate::commit::repeated(ctx, op, done);
-        let release = Release::reply(op.session, message);
+        let release = Release::reply(ctx, op.session, message).of(job.work);
         // Only its own commit is waited for: behind a later one, the answer would come after those to later requests.
         let its_own = |c: &&mut Commit| c.first.is_some_and(|first| first <= version) && version <= c.version;
         match self.commits.iter_mut().find(its_own) {
             Some(commit) => commit.releases.push(release),
             None => self.release(ctx, release),
         }
-        true
+        None
     }
 
     /// Answers an operation that was not carried out, after what the lane has answered before it.
@@ -604,9 +602,7 @@ impl Pg {
         }
         for release in self.commits.iter().flat_map(|c| &c.releases) {
             if let Some(op) = &release.op {
-                let name = messages::osd::code::name(op.code).unwrap_or("unknown");
-                let description = format!("osd_op({} {} {} [{name}])", op.reqid, self.id, op.object.escape_ascii());
-                found.push(OpInFlight { description, received: op.received, state: "waiting for commit" });
+                found.push(OpInFlight { description: describe(op), received: op.received, state: "waiting for commit" });
             }
         }
         found

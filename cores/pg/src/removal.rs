@@ -4,7 +4,7 @@ use crate::api::{Ctx, Effect};
 use crate::fetch;
 use crate::load::staging_pool;
 use crate::ops::list::bounds;
-use crate::pg::{Pg, Phase};
+use crate::pg::{Pg, Phase, drop_op};
 use bytes::Bytes;
 use node::{Level, Mono};
 use objectstore::{Hold, MetaChange, Refused, Unread};
@@ -31,19 +31,10 @@ impl Pg {
         if matches!(self.phase, Phase::Removing(_) | Phase::Removed) {
             return;
         }
-        for job in std::mem::take(&mut self.serving.jobs).into_values() {
-            ctx.store.release(job.hold);
-        }
-        self.serving.lanes.clear();
-        self.serving.waiting.clear();
-        self.serving.copying.clear();
-        self.stop_scrub(ctx);
-        if let Some(hold) = std::mem::take(&mut self.serving.trim).hold {
-            ctx.store.release(hold);
-        }
-        self.serving.watches = Default::default();
-        let hold = self.next_hold(ctx);
         let readable = !matches!(self.phase, Phase::Broken | Phase::Loading(_));
+        self.stop_serving(ctx);
+        std::mem::take(&mut self.serving.waiting).iter().for_each(|op| drop_op(ctx, op));
+        let hold = self.next_hold(ctx);
         self.phase = Phase::Removing(Box::new(Removal { hold, waiting: false, next: ctx.now.mono, last: false }));
         if readable && !self.history.removing {
             self.history.removing = true;

@@ -7,10 +7,9 @@
 //! A letter is read only by who was in the same interval when it was written: the times for which sender and receiver know their
 //! interval to last must meet. Intervals part the time, so two that meet are one.
 
-use crate::api::{Ctx, Effect};
-use crate::commit::drop_work;
+use crate::api::{ClientOp, Ctx, Effect};
 use crate::letter::{Envelope, Letter, PeerInfo, Sealed};
-use crate::pg::{Pg, Phase, Serving, drop_op};
+use crate::pg::{Pg, Phase, Serving, Work, drop_op};
 use crate::replica::Replica;
 use messages::osd::code::backoff_op;
 use node::Level;
@@ -127,19 +126,23 @@ impl Pg {
         PeerInfo { info: self.info.clone(), history: self.history.clone(), runs, missing: self.missing.len() as u64 }
     }
 
-    /// Ends all that belonged to the interval that is over.
+    /// Ends all that belonged to the interval that is over. Clients send again what they sent to another primary, and only that: if this
+    /// OSD leads the group on, it keeps their operations and begins them anew. What was done already is found in the log then.
     pub(crate) fn stop_serving(&mut self, ctx: &mut Ctx<'_>) {
         let serving = std::mem::take(&mut self.serving);
         self.members = Default::default();
+        let mut kept: Vec<Box<ClientOp>> = Vec::new();
         for commit in &mut self.commits {
             (commit.order, commit.promise, commit.head) = (0, None, None);
-            for release in std::mem::take(&mut commit.releases) {
-                if let Some(op) = release.op {
-                    ctx.out.push(Effect::Dropped { session: release.session, tid: op.reqid.tid });
-                }
-            }
+            kept.extend(std::mem::take(&mut commit.releases).into_iter().filter_map(|release| release.op));
         }
-        self.drop_serving(ctx, serving);
+        kept.extend(self.end_work(ctx, serving));
+        // In the order of arrival: so what one client asked stays in its order.
+        kept.sort_by_key(|op| (op.received, op.tid));
+        let keeps = self.leads(ctx) && !matches!(self.phase, Phase::Removing(_));
+        for op in kept {
+            if keeps { self.serving.waiting.push_back(*op) } else { drop_op(ctx, &op) }
+        }
         match &mut self.phase {
             Phase::Replica(replica) => replica.end(ctx),
             Phase::Peering(peering) => peering.end(ctx),
@@ -147,21 +150,26 @@ impl Pg {
         }
     }
 
-    fn drop_serving(&mut self, ctx: &mut Ctx<'_>, serving: Serving) {
+    /// Gives up what was begun. Gives the clients' operations in it.
+    fn end_work(&mut self, ctx: &mut Ctx<'_>, serving: Serving) -> Vec<Box<ClientOp>> {
+        let mut works: Vec<Work> = Vec::new();
         for job in serving.jobs.into_values() {
             ctx.store.release(job.hold);
-            drop_work(ctx, &job.work);
+            works.push(job.work);
         }
-        for work in serving.lanes.into_values().flat_map(|lane| lane.queue) {
-            drop_work(ctx, &work);
-        }
-        serving.waiting.iter().for_each(|op| drop_op(ctx, op));
+        works.extend(serving.lanes.into_values().flat_map(|lane| lane.queue));
+        works.extend(serving.recovery.unfound.into_values().flatten());
         for (session, id) in serving.backoffs {
             let message = self.backoff(ctx, backoff_op::UNBLOCK, id);
             ctx.out.push(Effect::Send { session, message });
         }
         let holds = [serving.trim.hold, serving.scrub.map(|scrub| scrub.hold)];
         holds.into_iter().flatten().for_each(|hold| ctx.store.release(hold));
+        let clients = works.into_iter().filter_map(|work| match work {
+            Work::Client(op) | Work::Group(op) => Some(op),
+            Work::Expire { .. } | Work::Trim { .. } | Work::Bring(_) => None,
+        });
+        clients.chain(serving.waiting.into_iter().map(Box::new)).collect()
     }
 
     /// Sends a letter to another copy.

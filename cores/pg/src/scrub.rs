@@ -86,13 +86,6 @@ impl Pg {
         }));
     }
 
-    /// Gives a scrub under way up.
-    pub(crate) fn stop_scrub(&mut self, ctx: &mut Ctx<'_>) {
-        if let Some(scrub) = self.serving.scrub.take() {
-            ctx.store.release(scrub.hold);
-        }
-    }
-
     pub(crate) fn bounds(&self, ctx: &Ctx<'_>) -> (HObject, HObject) {
         let pg_num = ctx.map.pools.get(&self.id.pg.pool).map_or(1, |pool| pool.pg_num);
         bounds(self.id.pg.pool, self.id.pg.seed, pg_num)
