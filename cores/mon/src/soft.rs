@@ -10,7 +10,7 @@ use messages::internal::{OsdReport, PgReport, Space};
 use messages::stats::{ObjectStatSum, ObjectStats, PoolStat, StoreStatfs};
 use node::Mono;
 use std::collections::{BTreeMap, VecDeque};
-use types::{EntityAddrVec, OsdId, PgId, PgState, PoolId, SessionId, UTime};
+use types::{EntityAddrVec, Epoch, OsdId, PgId, PgState, PoolId, SessionId, UTime};
 
 /// Seconds over which rates are measured.
 const WINDOW_SECS: u64 = 10;
@@ -243,6 +243,24 @@ impl Soft {
             }
         }
         counts
+    }
+
+    /// The oldest map that a group may need: the one in which the group that is not clean for longest was last clean. None if
+    /// that is not known of some group. Without groups there is no bound.
+    pub(crate) fn oldest_clean(&self, state: &State) -> Option<Epoch> {
+        all_pgs(state).try_fold(Epoch::MAX, |oldest, pg| Some(oldest.min(self.last_clean(state, pg)?)))
+    }
+
+    /// The newest map in which a group is known to have been clean. One that was reported as clean still is as long as its OSD
+    /// leads it, follows the map, and reports nothing else.
+    pub(crate) fn last_clean(&self, state: &State, pg: PgId) -> Option<Epoch> {
+        let soft = self.pgs.get(&pg)?;
+        let leads = state.osdmap.placed(pg).acting_primary == soft.osd;
+        let seen = self.osds.get(&soft.osd).and_then(|o| o.report.as_ref()).map(|r| r.epoch);
+        match seen.filter(|_| leads && soft.report.state.has(PgState::CLEAN)) {
+            Some(seen) => Some(seen.max(soft.report.last_epoch_clean)),
+            None => Some(soft.report.last_epoch_clean),
+        }
     }
 
     /// Takes a sample for the rates, once in about a second.

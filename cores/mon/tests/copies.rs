@@ -5,7 +5,8 @@ mod common;
 use common::cluster::Cluster;
 use common::{FSID, World};
 use maps::pool_flags;
-use messages::internal::OsdAlive;
+use messages::internal::{OsdAlive, PgReport};
+use messages::mon::OsdMapMsg;
 use std::time::Duration;
 use types::{OsdId, PgId, PgState};
 
@@ -224,4 +225,43 @@ fn a_monitor_that_starts_again_hears_anew_what_is_active() {
     assert!(cluster.map().pools[&1].has_flag(pool_flags::CREATING));
     cluster.report(first, 0, active);
     assert!(!cluster.map().pools[&1].has_flag(pool_flags::CREATING));
+}
+
+/// Changes the map so often.
+fn stir(cluster: &mut Cluster, times: usize) {
+    for n in 0..times {
+        cluster.world.ok(&format!(r#"{{"prefix":"osd {}set","key":"noout"}}"#, if n % 2 == 0 { "" } else { "un" }));
+    }
+}
+
+fn oldest_map(cluster: &mut Cluster) -> u32 {
+    cluster.world.subscribe(cluster.client, "osdmap", 1, true);
+    let messages = cluster.world.take(cluster.client, OsdMapMsg::KIND);
+    OsdMapMsg::decode(&messages[0]).unwrap().oldest
+}
+
+#[test]
+fn maps_are_kept_since_each_group_was_clean() {
+    let mut cluster = Cluster::with_pool(2, 2, 2);
+    stir(&mut cluster, 600);
+    assert_eq!(oldest_map(&mut cluster), 1, "nothing is known of the groups");
+    let clean = PgState::ACTIVE.with(PgState::CLEAN);
+    let degraded = PgState::ACTIVE.with(PgState::DEGRADED);
+    let (first, second) = (cluster.primary(0), cluster.primary(1));
+    let report = |cluster: &mut Cluster, osd: OsdId, seed: u32, state: PgState, last_epoch_clean: u32| {
+        cluster.report_with(osd, PgReport { pg: PgId::new(1, seed), state, last_epoch_clean, ..PgReport::default() });
+    };
+    report(&mut cluster, first, 0, clean, 400);
+    report(&mut cluster, second, 1, degraded, 90);
+    stir(&mut cluster, 40);
+    assert_eq!(oldest_map(&mut cluster), 64, "a group may need the map of epoch 90");
+    // Both are clean; the one that says so follows the map, although it has nothing new to say of its group.
+    report(&mut cluster, second, 1, clean, 590);
+    let epoch = cluster.map().epoch;
+    for osd in [first, second] {
+        cluster.report_epoch(osd, epoch);
+    }
+    stir(&mut cluster, 40);
+    let (oldest, newest) = (oldest_map(&mut cluster), cluster.map().epoch);
+    assert!((500..600).contains(&(newest - oldest)), "{oldest}...{newest}: some are kept for clients");
 }
