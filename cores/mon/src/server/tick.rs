@@ -21,7 +21,7 @@ impl Monitor {
     /// Called about twice a second while serving.
     pub(super) fn tick(&mut self, now: Now, out: &mut Outputs) {
         let applied = self.replica.applied.clone();
-        self.leader.soft.sample(now.mono, &applied);
+        self.leader.soft.sample(now, &applied);
         // While changes are on their way, what they change must not be judged again.
         if self.leader.ahead.is_empty() {
             self.tick_map(now, out);
