@@ -170,6 +170,7 @@ impl Monitor {
         let base = self.newest().clone();
         if let Some(mut inc) = osdmap {
             crate::pins::pin(&base.osdmap, &mut inc);
+            crate::stepping::inherit(&base.osdmap, &mut inc);
             crate::temps::clean(&base.osdmap, &mut inc);
             match inc.seal(&base.osdmap) {
                 Ok(sealed) => {
