@@ -10,6 +10,7 @@ use crate::context::Env;
 use crate::options;
 use crate::soft::Soft;
 use crate::state::State;
+use crate::state::history::CEILING;
 use maps::{flags, pool_flags, state as bits};
 use node::Now;
 use serde_json::{Value, json};
@@ -76,6 +77,7 @@ pub(crate) fn checks(state: &State, soft: &Soft, env: &Env, now: Now) -> BTreeMa
     let mut checks = Checks(BTreeMap::new());
     osds_down(&mut checks, state);
     too_few_osds(&mut checks, state, env);
+    maps_held(&mut checks, state, soft);
     osds_full(&mut checks, state);
     osd_flags(&mut checks, state);
     pools(&mut checks, state, soft, env);
@@ -140,6 +142,23 @@ fn too_few_osds(checks: &mut Checks, state: &State, env: &Env) {
         let text = format!("OSD count {exist} < osd_pool_default_size {size}");
         checks.warn("TOO_FEW_OSDS", (size - exist) as u64, text, Vec::new());
     }
+}
+
+/// Groups that are not clean for so long that the maps since then become a burden.
+fn maps_held(checks: &mut Checks, state: &State, soft: &Soft) {
+    let kept = state.history.len();
+    if kept <= CEILING as usize / 2 {
+        return;
+    }
+    let newest = state.osdmap.epoch;
+    let groups: Vec<String> = crate::soft::all_pgs(state)
+        .map(|pg| (pg, soft.last_clean(state, pg).unwrap_or(0)))
+        .filter(|(_, clean)| clean.saturating_add(CEILING / 2) <= newest)
+        .map(|(pg, clean)| format!("pg {pg} was last known to be clean in epoch {clean}"))
+        .collect();
+    let n = groups.len();
+    let text = format!("{kept} OSD maps are kept for {n} pgs that are not clean ({CEILING} at most)");
+    checks.warn("OSD_MAPS_HELD", n as u64, text, groups.into_iter().take(DETAILS).collect());
 }
 
 fn osds_full(checks: &mut Checks, state: &State) {

@@ -36,6 +36,7 @@ mod server;
 mod soft;
 mod stamps;
 mod state;
+mod stepping;
 mod temps;
 mod text;
 

@@ -388,6 +388,15 @@ pub(crate) const OPTIONS: &[Opt] = &[
     opt("rbd_tracing", Bool, "advanced", "false", true, "client", "trace points"),
     opt("rbd_validate_names", Bool, "advanced", "true", true, "client", "check names of new images"),
     opt("rbd_validate_pool", Bool, "dev", "true", true, "client", "check pools before images are made in them"),
+    opt(
+        "target_max_misplaced_ratio",
+        Float,
+        "basic",
+        "0.05",
+        true,
+        "mgr",
+        "part of all copies that may be at the wrong place while groups are moved on purpose",
+    ),
 ];
 
 /// What `config help` says of an option that is only kept.

@@ -22,7 +22,7 @@ fn holder(map: &OsdMap, pg: PgId) -> Option<OsdId> {
 }
 
 /// Gives the group, of a pool with `pg_num` groups, from which group `seed` comes by splitting.
-fn ancestor(seed: u32, pg_num: u32) -> u32 {
+pub(crate) fn ancestor(seed: u32, pg_num: u32) -> u32 {
     hash::stable_mod(seed, pg_num, pg_num.next_power_of_two() - 1)
 }
 

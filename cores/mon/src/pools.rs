@@ -4,6 +4,7 @@ use crate::commands::{Refusal, refuse};
 use crate::context::Env;
 use crate::options;
 use crate::state::State;
+use crate::stepping;
 use maps::{Incremental, OptValue, Pool, PoolSnap, opts, pool_flags, pool_type};
 use node::Now;
 use types::{Epoch, PoolId, SnapId, UTime};
@@ -372,7 +373,9 @@ pub(crate) fn split_to_target(p: &mut Pool, epoch: Epoch) {
     }
     p.pg_num = p.pg_num_target;
     p.pg_num_pending = p.pg_num_target;
-    p.pgp_num = p.pgp_num.max(p.pgp_num_target).min(p.pg_num);
+    if !stepping::goes_in_steps(p) {
+        p.pgp_num = p.pgp_num.max(p.pgp_num_target).min(p.pg_num);
+    }
     // Clients send again what they sent by the old number.
     p.last_force_op_resend_prenautilus = epoch;
     p.last_force_op_resend_preluminous = epoch;

@@ -3,14 +3,15 @@
 use crate::creating::Creating;
 use crate::manager::figures::Images;
 use crate::manager::progress::Events;
+use crate::manager::recovering::Recovering;
 use crate::recovery::Pace;
 use crate::stamps::Stamps;
 use crate::state::State;
 use messages::internal::{OsdReport, PgReport, Space};
 use messages::stats::{ObjectStatSum, ObjectStats, PoolStat, StoreStatfs};
-use node::Mono;
+use node::{Mono, Now};
 use std::collections::{BTreeMap, VecDeque};
-use types::{EntityAddrVec, OsdId, PgId, PgState, PoolId, SessionId, UTime};
+use types::{EntityAddrVec, Epoch, OsdId, PgId, PgState, PoolId, SessionId, UTime};
 
 /// Seconds over which rates are measured.
 const WINDOW_SECS: u64 = 10;
@@ -102,6 +103,7 @@ pub(crate) struct Soft {
     pub(crate) progress: Events,
     /// Pools whose groups are being made.
     pub(crate) creating: Creating,
+    recovering: Recovering,
     samples: VecDeque<(Mono, BTreeMap<PoolId, ObjectStatSum>)>,
 }
 
@@ -128,7 +130,7 @@ impl Rates {
 impl Soft {
     /// Takes an OSD's report in. Placement groups of pools that do not exist are ignored, so that late reports of
     /// deleted pools do not stay.
-    pub(crate) fn report(&mut self, state: &State, now: node::Now, mut report: OsdReport) {
+    pub(crate) fn report(&mut self, state: &State, now: Now, mut report: OsdReport) {
         self.version += 1;
         let osd = report.osd;
         for pg in std::mem::take(&mut report.pgs) {
@@ -245,11 +247,32 @@ impl Soft {
         counts
     }
 
-    /// Takes a sample for the rates, once in about a second.
-    pub(crate) fn sample(&mut self, now: Mono, state: &State) {
+    /// The oldest map that a group may need: the one in which the group that is not clean for longest was last clean. None if
+    /// that is not known of some group. Without groups there is no bound.
+    pub(crate) fn oldest_clean(&self, state: &State) -> Option<Epoch> {
+        all_pgs(state).try_fold(Epoch::MAX, |oldest, pg| Some(oldest.min(self.last_clean(state, pg)?)))
+    }
+
+    /// The newest map in which a group is known to have been clean. One that was reported as clean still is as long as its OSD
+    /// leads it, follows the map, and reports nothing else.
+    pub(crate) fn last_clean(&self, state: &State, pg: PgId) -> Option<Epoch> {
+        let soft = self.pgs.get(&pg)?;
+        let leads = state.osdmap.placed(pg).acting_primary == soft.osd;
+        let seen = self.osds.get(&soft.osd).and_then(|o| o.report.as_ref()).map(|r| r.epoch);
+        match seen.filter(|_| leads && soft.report.state.has(PgState::CLEAN)) {
+            Some(seen) => Some(seen.max(soft.report.last_epoch_clean)),
+            None => Some(soft.report.last_epoch_clean),
+        }
+    }
+
+    /// Takes a sample for the rates and for what is in progress, about twice a second.
+    pub(crate) fn sample(&mut self, now: Now, state: &State) {
+        self.recovering.follow(now.wall, &self.total(), &mut self.progress);
         let sums = state.osdmap.pools.keys().map(|p| (*p, self.pool_sum(*p))).collect();
-        self.samples.push_back((now, sums));
-        while self.samples.len() > SAMPLES || self.samples.front().is_some_and(|(at, _)| now.since(*at).as_secs() > WINDOW_SECS) {
+        self.samples.push_back((now.mono, sums));
+        while self.samples.len() > SAMPLES
+            || self.samples.front().is_some_and(|(at, _)| now.mono.since(*at).as_secs() > WINDOW_SECS)
+        {
             self.samples.pop_front();
         }
     }

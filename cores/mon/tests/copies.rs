@@ -5,7 +5,9 @@ mod common;
 use common::cluster::Cluster;
 use common::{FSID, World};
 use maps::pool_flags;
-use messages::internal::OsdAlive;
+use messages::internal::{OsdAlive, PgReport};
+use messages::mon::OsdMapMsg;
+use messages::stats::ObjectStatSum;
 use std::time::Duration;
 use types::{OsdId, PgId, PgState};
 
@@ -207,7 +209,8 @@ fn a_pool_is_in_creation_until_each_group_was_active_once() {
     cluster.report(primary, 3, active);
     assert!(!creating(&mut cluster), "at once");
     let map = cluster.map();
-    assert_eq!((map.pools[&1].pg_num, map.pools[&1].pgp_num), (8, 8));
+    let pool = &map.pools[&1];
+    assert_eq!((pool.pg_num, pool.pgp_num, pool.pgp_num_target), (8, 4, 8), "moved apart later");
     assert_eq!(map.fsid, FSID);
 }
 
@@ -224,4 +227,88 @@ fn a_monitor_that_starts_again_hears_anew_what_is_active() {
     assert!(cluster.map().pools[&1].has_flag(pool_flags::CREATING));
     cluster.report(first, 0, active);
     assert!(!cluster.map().pools[&1].has_flag(pool_flags::CREATING));
+}
+
+/// Changes the map so often.
+fn stir(cluster: &mut Cluster, times: usize) {
+    for n in 0..times {
+        cluster.world.ok(&format!(r#"{{"prefix":"osd {}set","key":"noout"}}"#, if n % 2 == 0 { "" } else { "un" }));
+    }
+}
+
+fn oldest_map(cluster: &mut Cluster) -> u32 {
+    cluster.world.subscribe(cluster.client, "osdmap", 1, true);
+    let messages = cluster.world.take(cluster.client, OsdMapMsg::KIND);
+    OsdMapMsg::decode(&messages[0]).unwrap().oldest
+}
+
+#[test]
+fn maps_are_kept_since_each_group_was_clean() {
+    let mut cluster = Cluster::with_pool(2, 2, 2);
+    stir(&mut cluster, 600);
+    assert_eq!(oldest_map(&mut cluster), 1, "nothing is known of the groups");
+    let clean = PgState::ACTIVE.with(PgState::CLEAN);
+    let degraded = PgState::ACTIVE.with(PgState::DEGRADED);
+    let (first, second) = (cluster.primary(0), cluster.primary(1));
+    let report = |cluster: &mut Cluster, osd: OsdId, seed: u32, state: PgState, last_epoch_clean: u32| {
+        cluster.report_with(osd, PgReport { pg: PgId::new(1, seed), state, last_epoch_clean, ..PgReport::default() });
+    };
+    report(&mut cluster, first, 0, clean, 400);
+    report(&mut cluster, second, 1, degraded, 90);
+    stir(&mut cluster, 40);
+    assert_eq!(oldest_map(&mut cluster), 64, "a group may need the map of epoch 90");
+    // Both are clean; the one that says so follows the map, although it has nothing new to say of its group.
+    report(&mut cluster, second, 1, clean, 590);
+    let epoch = cluster.map().epoch;
+    for osd in [first, second] {
+        cluster.report_epoch(osd, epoch);
+    }
+    stir(&mut cluster, 40);
+    let (oldest, newest) = (oldest_map(&mut cluster), cluster.map().epoch);
+    assert!((500..600).contains(&(newest - oldest)), "{oldest}...{newest}: some are kept for clients");
+}
+
+#[test]
+fn groups_are_moved_apart_a_few_at_a_time() {
+    let mut cluster = Cluster::with_pool(4, 3, 32);
+    let clean = PgState::ACTIVE.with(PgState::CLEAN);
+    let stats = ObjectStatSum { num_objects: 10, num_object_copies: 30, ..ObjectStatSum::default() };
+    cluster.all(32, clean, stats);
+    let spare = cluster.map().placed(PgId::new(1, 5)).up.iter().copied().fold(6, |left, osd| left - osd);
+    let first = cluster.primary(5);
+    cluster.world.ok(&format!(r#"{{"prefix":"osd pg-upmap-items","pgid":"1.5","id":["{first}","{spare}"]}}"#));
+    assert_eq!(cluster.set("pg_num", "64").0, 0);
+    let map = cluster.map();
+    assert_eq!(map.placed(PgId::new(1, 37)).up, map.placed(PgId::new(1, 5)).up, "a child lies where its parent does");
+    let pool = |cluster: &mut Cluster| {
+        let pool = cluster.map().pools[&1].clone();
+        (pool.pg_num, pool.pgp_num, pool.pgp_num_target)
+    };
+    assert_eq!(pool(&mut cluster), (64, 32, 64), "split, and all groups still lie beside their parents");
+    cluster.all(64, clean, stats);
+    cluster.pass(2);
+    assert_eq!(pool(&mut cluster), (64, 32, 64), "some OSD may not know of the last step yet");
+    let follow = |cluster: &mut Cluster| {
+        let epoch = cluster.map().epoch;
+        (0..4).for_each(|osd| cluster.report_epoch(osd, epoch));
+        cluster.world.pass(Duration::from_secs(1));
+    };
+    follow(&mut cluster);
+    assert_eq!(pool(&mut cluster), (64, 35, 64), "a twentieth of them");
+    let primary = cluster.primary(0);
+    let misplaced = ObjectStatSum { num_objects_misplaced: 97, ..stats };
+    cluster.report_stats(primary, 0, PgState::ACTIVE.with(PgState::BACKFILLING), misplaced);
+    follow(&mut cluster);
+    assert_eq!(pool(&mut cluster), (64, 35, 64), "too much is at the wrong place");
+    let primary = cluster.primary(0);
+    cluster.report_stats(primary, 0, PgState::PEERING, stats);
+    follow(&mut cluster);
+    assert_eq!(pool(&mut cluster), (64, 35, 64), "a group does not serve");
+    cluster.report_stats(primary, 0, clean, stats);
+    for _ in 0..20 {
+        follow(&mut cluster);
+    }
+    assert_eq!(pool(&mut cluster), (64, 64, 64));
+    assert_eq!(cluster.set("pgp_num_actual", "60").0, 0);
+    assert_eq!(pool(&mut cluster), (64, 60, 60));
 }

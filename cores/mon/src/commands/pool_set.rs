@@ -5,6 +5,7 @@ use super::pool::ctx;
 use super::{Cx, Row, row};
 use crate::answer::{Outcome, Refusal, Reply, refuse};
 use crate::pools::set_opt;
+use crate::stepping;
 use crate::text::units::{number, parse};
 use grammar::Args;
 use maps::{OptValue, Pool, opts, pool_flags};
@@ -98,7 +99,8 @@ fn set(cx: &mut Cx<'_>, args: &Args) -> Outcome {
         "pg_num" => ctx.set_pg_num(inc, pool, count(var, val)?)?,
         "size" => ctx.set_size(inc, pool, count(var, val)?, sure)?,
         "min_size" => ctx.set_min_size(inc, pool, count(var, val)?)?,
-        "pgp_num" | "pgp_num_actual" => set_pgp_num(ctx.edit(inc, pool)?, count(var, val)?)?,
+        "pgp_num" => set_pgp_num(ctx.edit(inc, pool)?, count(var, val)?, false)?,
+        "pgp_num_actual" => set_pgp_num(ctx.edit(inc, pool)?, count(var, val)?, true)?,
         _ => {
             let p = ctx.edit(inc, pool)?;
             set_simple(p, &crush, var, val, sure)?;
@@ -107,14 +109,18 @@ fn set(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     Ok(Reply::status(format!("set pool {pool} {var} to {val}")))
 }
 
-fn set_pgp_num(p: &mut Pool, n: u32) -> Result<(), Refusal> {
+/// Sets where the number of groups that are placed apart goes, or with `now` what it is.
+fn set_pgp_num(p: &mut Pool, n: u32, now: bool) -> Result<(), Refusal> {
     if p.has_flag(pool_flags::NOPGCHANGE) {
         refuse!(EPERM, "the number of this pool's groups may not change: its nopgchange flag is set");
     }
-    if n == 0 || n > p.pg_num {
-        refuse!(EINVAL, "specified pgp_num {n} is outside of 1...{} (pg_num)", p.pg_num);
+    let most = if now { p.pg_num } else { p.pg_num.max(p.pg_num_target) };
+    if n == 0 || n > most {
+        refuse!(EINVAL, "specified pgp_num {n} is outside of 1...{most} (pg_num)");
     }
-    p.pgp_num = n;
+    if now || !stepping::goes_in_steps(p) {
+        p.pgp_num = n;
+    }
     p.pgp_num_target = n;
     Ok(())
 }

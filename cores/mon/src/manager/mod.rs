@@ -35,6 +35,7 @@
 pub(crate) mod desk;
 pub(crate) mod figures;
 pub(crate) mod progress;
+pub(crate) mod recovering;
 
 use ::images::JobId;
 use ::images::{Answer, Request, RequestId, Works};

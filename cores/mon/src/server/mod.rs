@@ -6,10 +6,11 @@
 //! - [`dispatch`]: messages; [`run`]: commands; [`poolop`]: pool operations of librados;
 //! - [`osds`]: the lives of OSDs; [`peering`]: what they ask for while they peer; [`failures`]: who is down; [`outs`]: who is
 //!   out; [`tick`]: what time brings; [`keys`]: what authentication must know;
-//! - [`manager`]: the manager's client.
+//! - [`floor`]: how far back maps are kept; [`manager`]: the manager's client.
 
 mod dispatch;
 mod failures;
+mod floor;
 mod keys;
 mod leader;
 mod manager;
@@ -169,6 +170,7 @@ impl Monitor {
         let base = self.newest().clone();
         if let Some(mut inc) = osdmap {
             crate::pins::pin(&base.osdmap, &mut inc);
+            crate::stepping::inherit(&base.osdmap, &mut inc);
             crate::temps::clean(&base.osdmap, &mut inc);
             match inc.seal(&base.osdmap) {
                 Ok(sealed) => {
@@ -176,6 +178,7 @@ impl Monitor {
                     let epoch = sealed.map.epoch;
                     self.line(now, log_level::DEBUG, format!("osdmap e{epoch}: {exist} total, {up} up, {inside} in"));
                     changes.insert(0, Change::OsdMap(sealed.incremental));
+                    changes.extend(self.map_floor(&base));
                 }
                 Err(why) => {
                     out.log(Level::Error, "mon", format!("an OSD map increment does not fit its base and is dropped: {why}"))

@@ -41,6 +41,7 @@ impl Monitor {
             holds!((epoch..=epoch + 1).contains(&state.osdmap.epoch), "map {} follows {epoch}", state.osdmap.epoch);
             let newest = state.history.last();
             holds!(newest == state.osdmap.epoch, "the history ends with map {newest}, the state has {}", state.osdmap.epoch);
+            holds!(state.history.is_whole(), "maps are missing between {} and {newest}", state.history.first());
             (index, epoch) = (at, state.osdmap.epoch);
         }
         Ok(())

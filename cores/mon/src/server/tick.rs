@@ -7,6 +7,7 @@ use crate::options;
 use crate::osds::{held, mark_down};
 use crate::soft::Soft;
 use crate::state::{Change, State};
+use crate::stepping;
 use maps::{Incremental, Pool, flags, pool_flags, state as bits};
 use messages::mon::log_level;
 use node::{Level, Now, Outputs};
@@ -21,7 +22,7 @@ impl Monitor {
     /// Called about twice a second while serving.
     pub(super) fn tick(&mut self, now: Now, out: &mut Outputs) {
         let applied = self.replica.applied.clone();
-        self.leader.soft.sample(now.mono, &applied);
+        self.leader.soft.sample(now, &applied);
         // While changes are on their way, what they change must not be judged again.
         if self.leader.ahead.is_empty() {
             self.tick_map(now, out);
@@ -47,6 +48,7 @@ impl Monitor {
         full_osds(&state, &self.leader.soft, &mut inc);
         full_pools(&state, &self.leader.soft, &mut inc, &mut lines);
         self.leader.soft.creating.finish(&state, &mut inc);
+        stepping::step(&state, &self.leader.soft, &self.env, &mut inc);
         purged_snaps(&state, &self.leader.soft, &self.env, &mut inc);
         let over = |list: &BTreeMap<EntityAddr, UTime>| -> Vec<EntityAddr> {
             list.iter().filter(|(_, until)| **until < now.wall).map(|(addr, _)| *addr).collect()

@@ -6,7 +6,7 @@ use denc::{Decode, DecodeError, Encode, Reader, Result};
 use messages::mon::LogEntry;
 use msgr::auth::{EntityKey, ExpiringKey};
 use std::collections::BTreeMap;
-use types::{EntityName, OsdId, UTime};
+use types::{EntityName, Epoch, OsdId, UTime};
 
 /// Version of the layout of proposals.
 const VERSION: u8 = 1;
@@ -79,6 +79,11 @@ pub(crate) enum Change {
         osd: OsdId,
         /// What it says; none removes it.
         metadata: Option<BTreeMap<String, String>>,
+    },
+    /// Nobody needs what leads to OSD maps older than this one.
+    MapFloor {
+        /// The oldest epoch that somebody may need.
+        epoch: Epoch,
     },
 }
 
@@ -155,6 +160,7 @@ impl Encode for Change {
                 osd.encode(out);
                 put_option(out, metadata);
             }
+            Change::MapFloor { epoch } => (16u8, *epoch).encode(out),
         }
     }
 }
@@ -182,6 +188,7 @@ impl Decode for Change {
             9 => Change::Mute { code: r.get()?, mute: get_option(r)? },
             10 => Change::Log(r.get()?),
             11 => Change::OsdMetadata { osd: r.get()?, metadata: get_option(r)? },
+            16 => Change::MapFloor { epoch: r.get()? },
             _ => return Err(DecodeError::Invalid("kind of change in the monitor's log")),
         })
     }

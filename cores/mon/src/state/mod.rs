@@ -102,6 +102,7 @@ impl State {
             Change::Log(entries) => self.take_log(entries),
             Change::OsdMetadata { osd, metadata: Some(m) } => drop(Arc::make_mut(&mut self.osd_metadata).insert(*osd, m.clone())),
             Change::OsdMetadata { osd, metadata: None } => drop(Arc::make_mut(&mut self.osd_metadata).remove(osd)),
+            Change::MapFloor { epoch } => Arc::make_mut(&mut self.history).trim(*epoch),
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use super::World;
 use denc::Decode;
 use maps::OsdMap;
-use messages::internal::{OsdAlive, PgReport, PgTempWish};
+use messages::internal::{OsdAlive, OsdReport, PgReport, PgTempWish};
 use messages::mon::OsdMapMsg;
 use messages::stats::ObjectStatSum;
 use std::time::Duration;
@@ -77,6 +77,12 @@ impl Cluster {
         pg.reported = EVersion::new(1, self.reports);
         pg.last_change = self.world.now.wall;
         self.world.report(self.osds[osd as usize], osd, vec![pg]);
+    }
+
+    /// An OSD is alive, and has this map.
+    pub fn report_epoch(&mut self, osd: OsdId, epoch: u32) {
+        let report = OsdReport { osd, epoch, ..OsdReport::default() };
+        self.world.send(self.osds[osd as usize], report.encode());
     }
 
     /// Every group of the pool is reported in this state by its primary, with so many objects.

@@ -1,0 +1,19 @@
+//! How far back OSD maps are kept: as far as some group may need them, and some more for clients that are behind.
+
+use super::Monitor;
+use crate::state::history::KEPT;
+use crate::state::{Change, State};
+
+impl Monitor {
+    /// The change that lets go of maps that nobody needs any more, if there are any. It goes with the next map.
+    pub(super) fn map_floor(&self, state: &State) -> Option<Change> {
+        let most = state.osdmap.epoch.saturating_sub(KEPT);
+        // Looking at all groups is worth it only now and then: when a step of maps could go.
+        if !state.history.has_below(most) {
+            return None;
+        }
+        let needed = self.leader.soft.oldest_clean(state)?;
+        let epoch = needed.min(most);
+        state.history.has_below(epoch).then_some(Change::MapFloor { epoch })
+    }
+}
