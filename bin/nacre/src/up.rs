@@ -307,6 +307,7 @@ impl Process {
             },
             keys,
             options: BTreeMap::new(),
+            join: Vec::new(),
             log_bytes: 0,
         };
         let (seed, name) = (keys::random()?, format!("mon.{MON}"));

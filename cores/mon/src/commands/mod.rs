@@ -17,6 +17,7 @@ mod health;
 mod log;
 mod mgr;
 mod mon;
+mod mon_admin;
 mod osd;
 mod osd_admin;
 mod osd_df;
@@ -96,6 +97,8 @@ pub(crate) enum Ask {
     Look(Spec),
     /// What was in progress is not wanted any more.
     ForgetProgress,
+    /// Another monitor shall lead.
+    HandOver,
 }
 
 impl Cx<'_> {
@@ -193,7 +196,7 @@ impl Command {
 pub(crate) fn table() -> &'static [Command] {
     static TABLE: OnceLock<Vec<Command>> = OnceLock::new();
     TABLE.get_or_init(|| {
-        let families: [&[Row]; 26] = [
+        let families: [&[Row]; 27] = [
             status::ROWS,
             df::ROWS,
             health::ROWS,
@@ -216,6 +219,7 @@ pub(crate) fn table() -> &'static [Command] {
             log::ROWS,
             mgr::ROWS,
             mon::ROWS,
+            mon_admin::ROWS,
             rbd::ROWS,
             report::ROWS,
             describe::ROWS,
