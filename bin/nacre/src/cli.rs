@@ -34,7 +34,7 @@ pub(crate) enum Command {
     /// second one ends it at once.
     Up(Up),
     /// Run only the monitor (with the manager's duties) of the cluster in DIR; the OSDs are run by `nacre osd`.
-    Mon(Up),
+    Mon(Mon),
     /// Run one OSD of the cluster in DIR; the monitor must have been started once with `nacre mon` or `nacre up`.
     Osd(Osd),
     /// Drop an OSD that was purged from the cluster, with its data, from DIR. The cluster must be stopped.
@@ -77,12 +77,16 @@ pub(crate) struct Up {
     /// An OSD on this directory, file or block device, its journal elsewhere if given. Repeatable.
     #[arg(long, value_name = "PATH[,journal=PATH]", value_parser = disk)]
     pub(crate) disk: Vec<Disk>,
-    /// Port of the monitor.
-    #[arg(long, value_name = "P", default_value_t = 3300)]
-    pub(crate) port: u16,
-    /// Address to listen on.
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1")]
-    pub(crate) bind: IpAddr,
+    /// Port of the monitor [default: what it was, 3300 for a new cluster].
+    #[arg(long, value_name = "P")]
+    pub(crate) port: Option<u16>,
+    /// Monitors in this process: 1, 3 or 5 [default: as many as there are]. Further ones get the ports after the first one's. Of several
+    /// in one process only their stores are safer; `nacre join` puts them on several hosts.
+    #[arg(long, value_name = "N", hide_short_help = true)]
+    pub(crate) mons: Option<u32>,
+    /// Address to listen on [default: what it was, 127.0.0.1 for a new cluster].
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) bind: Option<IpAddr>,
     /// How clients and daemons prove who they are.
     #[arg(long, value_enum, default_value_t = Auth::Cephx)]
     pub(crate) auth: Auth,
@@ -105,6 +109,15 @@ pub(crate) struct Common {
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct Mon {
+    #[command(flatten)]
+    pub(crate) up: Up,
+    /// Which monitor, if the cluster has several in DIR.
+    #[arg(long, value_name = "NAME", default_value = "a")]
+    pub(crate) name: String,
+}
+
+#[derive(Args, Debug)]
 pub(crate) struct Osd {
     /// Where the cluster lives.
     #[arg(long, value_name = "DIR")]
@@ -115,9 +128,9 @@ pub(crate) struct Osd {
     /// Ceiling of memory, as `1G` [default: found; see `nacre up --help`].
     #[arg(long, value_name = "BYTES", value_parser = memory)]
     pub(crate) memory: Option<u64>,
-    /// Address to listen on.
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1")]
-    pub(crate) bind: IpAddr,
+    /// Address to listen on [default: the cluster's here].
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) bind: Option<IpAddr>,
     #[command(flatten)]
     pub(crate) common: Common,
 }

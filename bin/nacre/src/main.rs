@@ -11,6 +11,7 @@ mod keys;
 mod laboratory;
 mod log;
 mod memory;
+mod monitors;
 mod plan;
 mod state;
 mod up;
@@ -39,8 +40,8 @@ fn run(command: Command) -> Result<u8> {
     // Before any thread exists: signals are held back in all of them.
     let signals = || Signals::hold().context("hold signals");
     match command {
-        Command::Up(args) => up::up(&args, up::Role::Everything, signals()?),
-        Command::Mon(args) => up::up(&args, up::Role::Monitor, signals()?),
+        Command::Up(args) => up::up(&args, &up::Role::Everything, signals()?),
+        Command::Mon(args) => up::up(&args.up, &up::Role::Monitor(args.name), signals()?),
         Command::Osd(args) => up::osd(&args, signals()?),
         Command::Forget(args) => forget::forget(&args),
         Command::Fsck(args) => fsck::fsck(&args),
