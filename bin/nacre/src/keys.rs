@@ -84,7 +84,8 @@ pub(crate) fn write_private(path: &Path, text: &str) -> Result<()> {
 /// Writes a file; whole, or not at all, also if the machine stops.
 pub(crate) fn write_whole(path: &Path, text: &str, mode: u32) -> Result<()> {
     let mut temporary = path.as_os_str().to_owned();
-    temporary.push(".new");
+    // Processes of one folder may write the same file at the same time.
+    temporary.push(format!(".{}.new", std::process::id()));
     let temporary = Path::new(&temporary);
     let write = || -> std::io::Result<()> {
         let _ = std::fs::remove_file(temporary);

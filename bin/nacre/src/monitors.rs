@@ -27,7 +27,9 @@ const MOST: u32 = 5;
 pub(crate) fn plan(state: &mut State, args: &Up) -> Result<()> {
     let Some(wanted) = args.mons else { return Ok(()) };
     if wanted == 0 || wanted > MOST || wanted.is_multiple_of(2) {
-        bail!("--mons {wanted}: one, three or five monitors can agree; of two or four, one more would have to be there than of one or three");
+        bail!(
+            "--mons {wanted}: one, three or five monitors can agree; of two or four, one more would have to be there than of one or three"
+        );
     }
     if state.around.is_some() {
         bail!("this host joined a cluster; --mons is for a cluster on one host. `nacre join --monitor yes` adds a monitor");

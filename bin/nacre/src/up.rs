@@ -169,7 +169,8 @@ pub(crate) fn osd(args: &Osd, signals: Signals) -> Result<u8> {
         let mut watch = Watch::new(args.memory, process.log.clone());
         let memory = Memory { first: watch.begin(1), ceiling: args.memory };
         let neighbours = BTreeMap::new();
-        let place = Place { dir: &dir, fsid: state.fsid()?, monitors, auth: conf.auth, bind: state.bind(args.bind), memory, neighbours };
+        let place =
+            Place { dir: &dir, fsid: state.fsid()?, monitors, auth: conf.auth, bind: state.bind(args.bind), memory, neighbours };
         process.start_osd(place.prepare(&osd)?, &args.common)?;
         process.share_memory(watch)?;
         let _sockets = process.open_sockets()?;

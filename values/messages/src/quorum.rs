@@ -101,16 +101,12 @@ impl Carried {
 pub struct ToLeader {
     /// Who asks.
     pub sender: Sender,
-    /// Life of the monitor that carries it: random, made at its start.
-    pub life: u64,
-    /// Number of the request in that life. One that is carried again keeps it: it is done once.
-    pub id: u64,
     /// The request.
     pub head: Carried,
     /// Its data.
     pub data: Rope,
 }
-message!(ToLeader = 0x4e21 v 1 / 1 { sender, life, id, head } data data);
+message!(ToLeader = 0x4e21 v 1 / 1 { sender, head } data data);
 
 /// Something for a session of the monitor that carried a request (leader → mon).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -115,7 +115,7 @@ fn between_monitors() {
     for caps in [None, Some("allow r".to_owned())] {
         let sender = Sender { session: 9, name, kind: 8, global_id: 4123, addr, features: 5, caps };
         let data = Rope::from(Bytes::from_static(b"data"));
-        comes_back!(ToLeader, ToLeader { sender: sender.clone(), life: 3, id: 4, head: head.clone(), data });
+        comes_back!(ToLeader, ToLeader { sender: sender.clone(), head: head.clone(), data });
         name = sender.name;
     }
     comes_back!(FromLeader, FromLeader { session: 9, index: 10, head, data: Rope::new() });

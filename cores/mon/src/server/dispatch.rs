@@ -69,7 +69,7 @@ impl Monitor {
 
     /// Whether requests may be another monitor's to deal with, now or later.
     pub(super) fn asks_any(&self) -> bool {
-        !self.replica.log.is_alone()
+        !self.replica.log.is_alone() || !self.replica.applied.quorum.is_empty()
     }
 
     /// Deals with a message of a session, here or at another monitor.

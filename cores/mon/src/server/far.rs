@@ -52,7 +52,7 @@ impl Monitor {
         }
         let Ok(kind) = EntityType::from_wire(ask.sender.kind) else { return };
         let session = self.far_session(line, kind, &ask);
-        self.carry_out(now, session, ask.head.message(ask.data), (ask.life, ask.id), out);
+        self.carry_out(now, session, ask.head.message(ask.data), out);
     }
 
     /// Proposals are taken: what came a little early. Whether there was anything.

@@ -1,8 +1,9 @@
 //! Requests that only a leader can deal with: kept until they are answered, dealt with here or carried to the leader.
 //!
-//! While there is one monitor, none of this is used. Otherwise each such request of a session gets a number. When the leader changes, what
-//! is not answered goes to the new one under the same number; what was done is known by it, and is not done twice. The answer comes back
-//! through the monitor that has the session, when that monitor has applied what the leader had.
+//! While there is one monitor, none of this is used. Otherwise, when the leader changes, what is not answered goes to the new one. Requests
+//! that change something are known by their client and its number for them, and the log remembers the answers of the last ones. So nothing
+//! is done twice, whether a monitor carries it again or a client sends it again through another monitor. The answer comes back through the
+//! monitor that has the session, when that monitor has applied what the leader had.
 
 use super::Monitor;
 use super::sessions::Side;
@@ -137,7 +138,7 @@ impl Monitor {
     /// This monitor leads.
     fn deal_with(&mut self, now: Now, id: u64, out: &mut Outputs) {
         let Some((session, message)) = self.sending(id) else { return };
-        self.carry_out(now, session, message, (self.life, id), out);
+        self.carry_out(now, session, message, out);
     }
 
     /// Marks a request as sent; forgets it if nobody waits for an answer.
@@ -172,19 +173,28 @@ impl Monitor {
             caps: peer.caps.clone(),
         };
         let (head, data) = (Carried::of(&message), message.data);
-        self.mon.send(line, ToLeader { sender, life: self.life, id, head, data }.encode());
+        self.mon.send(line, ToLeader { sender, head, data }.encode());
         true
     }
 
     /// A request of a session, here or at another monitor, at the leader: done, unless it was done before.
-    pub(super) fn carry_out(&mut self, now: Now, session: SessionId, message: Message, key: RequestKey, out: &mut Outputs) {
-        if let Some(answer) = self.newest().quorum.answer(key).cloned() {
+    pub(super) fn carry_out(&mut self, now: Now, session: SessionId, message: Message, out: &mut Outputs) {
+        let key = self.key_of(session, &message);
+        if let Some(answer) = key.and_then(|key| self.newest().quorum.answer(key).cloned()) {
             let outgoing = super::Outgoing::Message(Side::Mon, session, answer.message());
             return self.send_when_durable(outgoing, out);
         }
-        self.asking = Some(key);
+        self.asking = key;
         self.deal(now, Side::Mon, session, message, out);
         self.asking = None;
+    }
+
+    /// How a request is known that may change something.
+    fn key_of(&self, session: SessionId, message: &Message) -> Option<RequestKey> {
+        let changes = matches!(message.kind, MonCommand::KIND | PoolOp::KIND);
+        let peer = &self.sessions.0.get(&(Side::Mon, session)).filter(|_| changes)?.peer;
+        let key = RequestKey { client: peer.global_id, tid: message.tid, kind: message.kind };
+        (key.client != 0 && key.tid != 0).then_some(key)
     }
 
     /// Something was sent to a session: if it answers a request, that one is over.

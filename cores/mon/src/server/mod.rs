@@ -79,7 +79,7 @@ pub struct Monitor {
     asks: Asks,
     /// Sessions that other monitors have.
     far: FarSessions,
-    /// The request that is being dealt with, if it has a number.
+    /// The request that is being dealt with, if it may change something and several monitors take requests.
     asking: Option<RequestKey>,
     /// Tells this start of the monitor from others.
     life: u64,
@@ -195,20 +195,24 @@ impl Monitor {
         self.phase == Phase::Serving && self.leader.reigns()
     }
 
-    /// Whether calls of the own process are answered: it leads, or takes part under another leader.
-    fn answers_calls(&self) -> bool {
-        let follows = || {
-            let (log, state) = (&self.replica.log, &self.replica.applied);
-            log.leader().is_some() && !log.is_alone() && state.quorum.mons.contains_key(&self.env.config.name)
-        };
-        self.phase == Phase::Serving && (self.leader.reigns() || follows())
+    /// Whether it leads, or takes part under another leader.
+    fn takes_part(&self) -> bool {
+        let (log, state) = (&self.replica.log, &self.replica.applied);
+        let follows = || log.leader().is_some() && state.quorum.mons.contains_key(&self.env.config.name);
+        self.leader.reigns() || (!log.is_alone() && follows())
+    }
+
+    /// Whether a call of the own process is answered now. Without a leader only what it says about itself; `ready` waits for one.
+    fn answers_call(&self, command: &str) -> bool {
+        let about_itself = !self.replica.log.is_alone() && !command.contains("\"ready\"");
+        self.phase == Phase::Serving && (about_itself || self.takes_part())
     }
 
     /// What time brings to a monitor that does not lead.
     fn tick_without_reign(&mut self, now: Now, out: &mut Outputs) {
         self.say_hello(now, out);
         self.send_away_if_lost(now, out);
-        if self.answers_calls() {
+        if self.takes_part() {
             for (call, command) in std::mem::take(&mut self.held_calls) {
                 self.call(now, call, &command, out);
             }
@@ -419,11 +423,12 @@ impl Monitor {
 
     fn committed(&mut self, now: Now, index: Index, out: &mut Outputs) {
         self.refresh_keys(now, out);
-        self.publish(now, out);
         if !self.replica.applied.quorum.is_empty() {
             self.peers_follow(now);
+            // Answers before maps: a new monitor map may send the asker elsewhere.
             self.pass_on();
         }
+        self.publish(now, out);
         while self.leader.waiting.front().is_some_and(|(at, _)| *at <= index) {
             let Some((_, after)) = self.leader.waiting.pop_front() else { break };
             after.into_iter().for_each(|o| self.send_out(o, out));
@@ -503,7 +508,7 @@ impl Node for Monitor {
         }
         match input {
             Input::Disk(done) => self.replica.disk_done(done, out),
-            Input::Call { call, command } if self.answers_calls() => self.call(now, call, &command, out),
+            Input::Call { call, command } if self.answers_call(&command) => self.call(now, call, &command, out),
             Input::Call { call, command } => self.held_calls.push((call, command)),
             Input::Stop => self.stop_asked = true,
             net => self.network(now, net, out),

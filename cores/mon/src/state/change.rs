@@ -188,7 +188,7 @@ impl Encode for Change {
             }
             Change::Done { key, answer } => {
                 14u8.encode(out);
-                (key.0, key.1).encode(out);
+                key.encode(out);
                 answer.encode(out);
             }
         }
@@ -220,7 +220,7 @@ impl Decode for Change {
             11 => Change::OsdMetadata { osd: r.get()?, metadata: get_option(r)? },
             12 => Change::Mon { name: r.get()?, record: get_option(r)? },
             13 => Change::IdRange { voter: r.get()?, range: r.get()? },
-            14 => Change::Done { key: (r.u64()?, r.u64()?), answer: r.get()? },
+            14 => Change::Done { key: r.get()?, answer: r.get()? },
             _ => return Err(DecodeError::Invalid("kind of change in the monitor's log")),
         })
     }

@@ -6,7 +6,7 @@ use messages::quorum::Carried;
 use std::collections::{BTreeMap, VecDeque};
 use types::{EntityAddrVec, Message, Rope};
 
-/// Requests whose answers are remembered, in case they are carried to a leader again.
+/// Requests whose answers are remembered, in case they come again.
 const DONE_KEPT: usize = 1_000;
 
 /// One monitor.
@@ -35,8 +35,15 @@ pub(crate) struct IdRange {
 }
 denc::plain!(IdRange { life, from, to });
 
-/// A request: the life of the monitor that has the session, and its number there.
-pub(crate) type RequestKey = (u64, u64);
+/// A request: of which client (its global id), with which transaction id, of which kind. A client that sends it again, to whichever monitor,
+/// keeps all of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RequestKey {
+    pub(crate) client: u64,
+    pub(crate) tid: u64,
+    pub(crate) kind: u16,
+}
+denc::plain!(RequestKey { client, tid, kind });
 
 /// An answer, as it is kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -99,8 +106,8 @@ impl Encode for Quorum {
         self.mons.encode(out);
         self.ranges.encode(out);
         denc::put_count(out, self.done.len());
-        for ((life, id), answer) in &self.done {
-            (*life, *id).encode(out);
+        for (key, answer) in &self.done {
+            key.encode(out);
             answer.encode(out);
         }
     }
@@ -110,7 +117,7 @@ impl Decode for Quorum {
     fn decode(r: &mut denc::Reader<'_>) -> denc::Result<Self> {
         let (mons, ranges) = (r.get()?, r.get()?);
         let n = r.count(16)?;
-        let done = (0..n).map(|_| Ok(((r.u64()?, r.u64()?), r.get()?))).collect::<denc::Result<_>>()?;
+        let done = (0..n).map(|_| Ok((r.get()?, r.get()?))).collect::<denc::Result<_>>()?;
         Ok(Self { mons, ranges, done })
     }
 }
