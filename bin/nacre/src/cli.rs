@@ -37,6 +37,13 @@ pub(crate) enum Command {
     Mon(Mon),
     /// Run one OSD of the cluster in DIR; the monitor must have been started once with `nacre mon` or `nacre up`.
     Osd(Osd),
+    /// Print a line with which one other host may join the cluster in DIR, which must be running.
+    ///
+    /// The line is a secret. It is good for one host, and for an hour unless --for says otherwise; `ceph auth ls` shows it as
+    /// `client.join.N`, and `ceph auth rm` takes it back.
+    Token(Token),
+    /// Join a cluster with a line that `nacre token` printed, and run what this host has, as `nacre up` does later.
+    Join(Join),
     /// Drop an OSD that was purged from the cluster, with its data, from DIR. The cluster must be stopped.
     ///
     /// First, while the cluster runs: `ceph osd out N`, move its data away, `ceph osd purge N --yes-i-really-mean-it`.
@@ -133,6 +140,63 @@ pub(crate) struct Osd {
     pub(crate) bind: Option<IpAddr>,
     #[command(flatten)]
     pub(crate) common: Common,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Token {
+    /// Where the cluster lives.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// How long it is good, as `30m`, `2h` or seconds; at most a week.
+    #[arg(long = "for", value_name = "TIME", default_value = "1h", value_parser = span)]
+    pub(crate) lasts: u64,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Join {
+    /// What `nacre token` printed.
+    #[arg(value_name = "TOKEN")]
+    pub(crate) token: String,
+    /// Where everything of this host lives. Made if it is not there.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// Address of this host in the cluster's network.
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) bind: IpAddr,
+    /// OSDs that live in DIR [default: 3 without --disk].
+    #[arg(long, value_name = "N")]
+    pub(crate) osds: Option<u32>,
+    /// Most bytes of the file of an OSD, as `64G`; it grows as it fills [default: 64G].
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    pub(crate) osd_size: Option<u64>,
+    /// An OSD on this directory, file or block device, its journal elsewhere if given. Repeatable.
+    #[arg(long, value_name = "PATH[,journal=PATH]", value_parser = disk)]
+    pub(crate) disk: Vec<Disk>,
+    /// Whether this host gets a monitor; `auto`: while the cluster has fewer than three. A second one only learns until a third is there.
+    #[arg(long, value_enum, default_value_t = YesNo::Auto)]
+    pub(crate) monitor: YesNo,
+    /// Port of the monitor [default: 3300].
+    #[arg(long, value_name = "P")]
+    pub(crate) port: Option<u16>,
+    /// Ceiling of memory for each OSD, as `1G` [default: found; see `nacre up --help`].
+    #[arg(long, value_name = "BYTES", value_parser = memory)]
+    pub(crate) memory: Option<u64>,
+    /// The cluster knows a host of this name: it is this one.
+    #[arg(long)]
+    pub(crate) again: bool,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// Yes, no, or as it fits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum YesNo {
+    /// As it fits.
+    Auto,
+    /// Yes.
+    Yes,
+    /// No.
+    No,
 }
 
 #[derive(Args, Debug)]
@@ -355,6 +419,20 @@ fn bytes(text: &str) -> Result<u64, String> {
     value.ok_or_else(wrong)
 }
 
+/// A span of time in seconds: `90`, `30m`, `2h`, `7d`; at least a second, at most a week.
+fn span(text: &str) -> Result<u64, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let unit = match &text[digits..] {
+        "" | "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        _ => 0,
+    };
+    let secs = text[..digits].parse::<u64>().ok().and_then(|n| n.checked_mul(unit)).filter(|secs| (1..=604_800).contains(secs));
+    secs.ok_or_else(|| format!("'{text}' is no time of at most a week: as 30m, 2h or 7d"))
+}
+
 /// A ceiling of memory.
 fn memory(text: &str) -> Result<u64, String> {
     let least = node::MemoryWish::LEAST;
@@ -386,6 +464,12 @@ mod tests {
         }
         assert_eq!(disk("/dev/sdb"), Ok(Disk { path: "/dev/sdb".into(), journal: None }));
         assert_eq!(disk("a,journal=b"), Ok(Disk { path: "a".into(), journal: Some("b".into()) }));
+        for (text, value) in [("90", 90), ("30m", 1800), ("2h", 7200), ("7d", 604_800)] {
+            assert_eq!(span(text), Ok(value), "{text}");
+        }
+        for text in ["", "0", "8d", "1w", "h", "-1h", "99999999999999999999h"] {
+            assert!(span(text).is_err(), "{text}");
+        }
         for text in ["", ",journal=b", "a,b", "a,journal=", "a,journal=b,c"] {
             assert!(disk(text).is_err(), "{text}");
         }

@@ -151,6 +151,19 @@ impl State {
         self.port = port.or(self.port);
     }
 
+    /// Takes up where all monitors of the cluster are. Whether that is news.
+    pub(crate) fn surround(&mut self, monitors: &[SocketAddr], auth: Auth) -> bool {
+        let around = Around { monitors: monitors.to_vec(), cephx: auth == Auth::Cephx };
+        if self.around.as_ref() == Some(&around) {
+            return false;
+        }
+        // What went without saying is said before it is a host among others.
+        self.mons = self.monitors();
+        self.mons.iter_mut().for_each(|m| m.made = true);
+        self.around = Some(around);
+        true
+    }
+
     /// How daemons and clients authenticate.
     pub(crate) fn auth(&self, given: Auth) -> Auth {
         match &self.around {

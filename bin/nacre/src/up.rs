@@ -23,13 +23,18 @@ use types::{EntityAddr, EntityAddrVec, EntityName, Fsid};
 
 /// How often it is looked whether all daemons serve.
 const POLL: Duration = Duration::from_millis(3);
+/// How often it is looked where monitors are.
+const FOLLOW: Duration = Duration::from_secs(5);
 /// How long daemons may take to stop after one of them failed.
 const STOP_AFTER_FAILURE: Duration = Duration::from_secs(10);
 
-const ADMIN_CAPS: &[(&str, &str)] = &[("mds", "allow *"), ("mgr", "allow *"), ("mon", "allow *"), ("osd", "allow *")];
-const MON_CAPS: &[(&str, &str)] = &[("mon", "allow *")];
+/// What the administrator may do.
+pub(crate) const ADMIN_CAPS: &[(&str, &str)] = &[("mds", "allow *"), ("mgr", "allow *"), ("mon", "allow *"), ("osd", "allow *")];
+/// What monitors may do.
+pub(crate) const MON_CAPS: &[(&str, &str)] = &[("mon", "allow *")];
 const MGR_CAPS: &[(&str, &str)] = &[("mds", "allow *"), ("mon", "allow profile mgr"), ("osd", "allow *")];
-const OSD_CAPS: &[(&str, &str)] = &[("mgr", "allow profile osd"), ("mon", "allow profile osd"), ("osd", "allow *")];
+/// What OSDs may do.
+pub(crate) const OSD_CAPS: &[(&str, &str)] = &[("mgr", "allow profile osd"), ("mon", "allow profile osd"), ("osd", "allow *")];
 
 /// Which daemons run in this process.
 #[derive(Clone, PartialEq, Eq)]
@@ -124,7 +129,9 @@ pub(crate) fn up(args: &Up, role: &Role, signals: Signals) -> Result<u8> {
             let at = own.first().map_or(all.first().copied(), |(_, addr)| Some(*addr));
             let at = at.map_or(String::new(), |at| format!(" at [v2:{at}]"));
             println!("ready: {what}{at}; export CEPH_CONF={shown}/ceph.conf");
-            process.until_told()?;
+            let follows = !bind.is_loopback() && !process.mons.is_empty();
+            let mut follow = |process: &Process| process.follow_monitors(&mut state, &dir, auth);
+            process.until_told(if follows { Some(&mut follow) } else { None })?;
         }
         Ok(())
     })
@@ -177,7 +184,7 @@ pub(crate) fn osd(args: &Osd, signals: Signals) -> Result<u8> {
         if process.until_serving()? {
             mark_made(&mut state, &dir, |o| o.id == args.id)?;
             println!("ready: {name}");
-            process.until_told()?;
+            process.until_told(None)?;
         }
         Ok(())
     })
@@ -297,6 +304,17 @@ impl Process {
         Ok(())
     }
 
+    /// Keeps what this host knows of the cluster's monitors, for clients and for the next start.
+    fn follow_monitors(&self, state: &mut State, dir: &Path, auth: Auth) -> Result<()> {
+        let status = self.mons.first().and_then(|mon| mon.ask(r#"{"prefix":"mon_status"}"#, Duration::from_secs(1)));
+        let Some(all) = status.as_ref().and_then(monitors::of_status) else { return Ok(()) };
+        if all.len() < 2 && state.around.is_none() || !state.surround(&all, auth) {
+            return Ok(());
+        }
+        state.save(dir)?;
+        keys::write_whole(&dir.join("ceph.conf"), &conf::text(dir, state.fsid()?, &all, auth), 0o644)
+    }
+
     /// How many daemons there are, in words.
     fn what(&self) -> String {
         let some = |n: usize, one: &str| match n {
@@ -368,10 +386,21 @@ impl Process {
         Ok(true)
     }
 
-    /// Waits for a signal. An OSD that cannot go on leaves the others running, unless it is the last.
-    fn until_told(&mut self) -> Result<()> {
+    /// Waits for a signal. An OSD that cannot go on leaves the others running, unless it is the last. `follow` is called now and then.
+    fn until_told(&mut self, mut follow: Option<&mut dyn FnMut(&Process) -> Result<()>>) -> Result<()> {
         loop {
-            match self.events.recv().context("wait for events")? {
+            let event = match &mut follow {
+                None => self.events.recv().context("wait for events")?,
+                Some(follow) => match self.events.recv_timeout(FOLLOW) {
+                    Ok(event) => event,
+                    Err(RecvTimeoutError::Timeout) => {
+                        follow(self)?;
+                        continue;
+                    }
+                    Err(e) => return Err(e).context("wait for events"),
+                },
+            };
+            match event {
                 Event::Signal(signal) => {
                     self.log.say(Level::Info, format!("told to stop by signal {signal}"));
                     return Ok(());

@@ -14,6 +14,7 @@ mod describe;
 mod df;
 mod force;
 mod health;
+mod join;
 mod log;
 mod mgr;
 mod mon;
@@ -54,6 +55,7 @@ pub(crate) use crate::answer::{Asker, Outcome, Refusal, Reply, refuse};
 pub(crate) use grammar as args;
 
 pub(crate) use describe::{descriptions, reference};
+pub(crate) use join::ended as ended_tokens;
 pub(crate) use mon::ping;
 pub(crate) use rbd::place_of_images;
 pub(crate) use tell::{mgr_table, mon_table};
@@ -196,7 +198,7 @@ impl Command {
 pub(crate) fn table() -> &'static [Command] {
     static TABLE: OnceLock<Vec<Command>> = OnceLock::new();
     TABLE.get_or_init(|| {
-        let families: [&[Row]; 27] = [
+        let families: [&[Row]; 28] = [
             status::ROWS,
             df::ROWS,
             health::ROWS,
@@ -220,6 +222,7 @@ pub(crate) fn table() -> &'static [Command] {
             mgr::ROWS,
             mon::ROWS,
             mon_admin::ROWS,
+            join::ROWS,
             rbd::ROWS,
             report::ROWS,
             describe::ROWS,

@@ -119,6 +119,10 @@ impl Monitor {
     /// What the leader does about records and numbers for clients, about twice a second.
     pub(super) fn tick_members(&mut self, now: Now, out: &mut Outputs) {
         let state = self.newest().clone();
+        let ended = crate::commands::ended_tokens(&state, now.wall);
+        if !ended.is_empty() {
+            self.propose(now, ended, None, Vec::new(), out);
+        }
         if state.quorum.mons.is_empty() {
             return;
         }
