@@ -34,9 +34,16 @@ pub(crate) enum Command {
     /// second one ends it at once.
     Up(Up),
     /// Run only the monitor (with the manager's duties) of the cluster in DIR; the OSDs are run by `nacre osd`.
-    Mon(Up),
+    Mon(Mon),
     /// Run one OSD of the cluster in DIR; the monitor must have been started once with `nacre mon` or `nacre up`.
     Osd(Osd),
+    /// Print a line with which one other host may join the cluster in DIR, which must be running.
+    ///
+    /// The line is a secret. It is good for one host, and for an hour unless --for says otherwise; `ceph auth ls` shows it as
+    /// `client.join.N`, and `ceph auth rm` takes it back.
+    Token(Token),
+    /// Join a cluster with a line that `nacre token` printed, and run what this host has, as `nacre up` does later.
+    Join(Join),
     /// Drop an OSD that was purged from the cluster, with its data, from DIR. The cluster must be stopped.
     ///
     /// First, while the cluster runs: `ceph osd out N`, move its data away, `ceph osd purge N --yes-i-really-mean-it`.
@@ -77,12 +84,16 @@ pub(crate) struct Up {
     /// An OSD on this directory, file or block device, its journal elsewhere if given. Repeatable.
     #[arg(long, value_name = "PATH[,journal=PATH]", value_parser = disk)]
     pub(crate) disk: Vec<Disk>,
-    /// Port of the monitor.
-    #[arg(long, value_name = "P", default_value_t = 3300)]
-    pub(crate) port: u16,
-    /// Address to listen on.
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1")]
-    pub(crate) bind: IpAddr,
+    /// Port of the monitor [default: what it was, 3300 for a new cluster].
+    #[arg(long, value_name = "P")]
+    pub(crate) port: Option<u16>,
+    /// Monitors in this process: 1, 3 or 5 [default: as many as there are]. Further ones get the ports after the first one's. Of several
+    /// in one process only their stores are safer; `nacre join` puts them on several hosts.
+    #[arg(long, value_name = "N", hide_short_help = true)]
+    pub(crate) mons: Option<u32>,
+    /// Address to listen on [default: what it was, 127.0.0.1 for a new cluster].
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) bind: Option<IpAddr>,
     /// How clients and daemons prove who they are.
     #[arg(long, value_enum, default_value_t = Auth::Cephx)]
     pub(crate) auth: Auth,
@@ -105,6 +116,15 @@ pub(crate) struct Common {
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct Mon {
+    #[command(flatten)]
+    pub(crate) up: Up,
+    /// Which monitor, if the cluster has several in DIR.
+    #[arg(long, value_name = "NAME", default_value = "a")]
+    pub(crate) name: String,
+}
+
+#[derive(Args, Debug)]
 pub(crate) struct Osd {
     /// Where the cluster lives.
     #[arg(long, value_name = "DIR")]
@@ -115,11 +135,68 @@ pub(crate) struct Osd {
     /// Ceiling of memory, as `1G` [default: found; see `nacre up --help`].
     #[arg(long, value_name = "BYTES", value_parser = memory)]
     pub(crate) memory: Option<u64>,
-    /// Address to listen on.
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1")]
-    pub(crate) bind: IpAddr,
+    /// Address to listen on [default: the cluster's here].
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) bind: Option<IpAddr>,
     #[command(flatten)]
     pub(crate) common: Common,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Token {
+    /// Where the cluster lives.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// How long it is good, as `30m`, `2h` or seconds; at most a week.
+    #[arg(long = "for", value_name = "TIME", default_value = "1h", value_parser = span)]
+    pub(crate) lasts: u64,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Join {
+    /// What `nacre token` printed.
+    #[arg(value_name = "TOKEN")]
+    pub(crate) token: String,
+    /// Where everything of this host lives. Made if it is not there.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// Address of this host in the cluster's network.
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) bind: IpAddr,
+    /// OSDs that live in DIR [default: 3 without --disk].
+    #[arg(long, value_name = "N")]
+    pub(crate) osds: Option<u32>,
+    /// Most bytes of the file of an OSD, as `64G`; it grows as it fills [default: 64G].
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    pub(crate) osd_size: Option<u64>,
+    /// An OSD on this directory, file or block device, its journal elsewhere if given. Repeatable.
+    #[arg(long, value_name = "PATH[,journal=PATH]", value_parser = disk)]
+    pub(crate) disk: Vec<Disk>,
+    /// Whether this host gets a monitor; `auto`: while the cluster has fewer than three. A second one only learns until a third is there.
+    #[arg(long, value_enum, default_value_t = YesNo::Auto)]
+    pub(crate) monitor: YesNo,
+    /// Port of the monitor [default: 3300].
+    #[arg(long, value_name = "P")]
+    pub(crate) port: Option<u16>,
+    /// Ceiling of memory for each OSD, as `1G` [default: found; see `nacre up --help`].
+    #[arg(long, value_name = "BYTES", value_parser = memory)]
+    pub(crate) memory: Option<u64>,
+    /// The cluster knows a host of this name: it is this one.
+    #[arg(long)]
+    pub(crate) again: bool,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// Yes, no, or as it fits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum YesNo {
+    /// As it fits.
+    Auto,
+    /// Yes.
+    Yes,
+    /// No.
+    No,
 }
 
 #[derive(Args, Debug)]
@@ -342,6 +419,20 @@ fn bytes(text: &str) -> Result<u64, String> {
     value.ok_or_else(wrong)
 }
 
+/// A span of time in seconds: `90`, `30m`, `2h`, `7d`; at least a second, at most a week.
+fn span(text: &str) -> Result<u64, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let unit = match &text[digits..] {
+        "" | "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        _ => 0,
+    };
+    let secs = text[..digits].parse::<u64>().ok().and_then(|n| n.checked_mul(unit)).filter(|secs| (1..=604_800).contains(secs));
+    secs.ok_or_else(|| format!("'{text}' is no time of at most a week: as 30m, 2h or 7d"))
+}
+
 /// A ceiling of memory.
 fn memory(text: &str) -> Result<u64, String> {
     let least = node::MemoryWish::LEAST;
@@ -373,6 +464,12 @@ mod tests {
         }
         assert_eq!(disk("/dev/sdb"), Ok(Disk { path: "/dev/sdb".into(), journal: None }));
         assert_eq!(disk("a,journal=b"), Ok(Disk { path: "a".into(), journal: Some("b".into()) }));
+        for (text, value) in [("90", 90), ("30m", 1800), ("2h", 7200), ("7d", 604_800)] {
+            assert_eq!(span(text), Ok(value), "{text}");
+        }
+        for text in ["", "0", "8d", "1w", "h", "-1h", "99999999999999999999h"] {
+            assert!(span(text).is_err(), "{text}");
+        }
         for text in ["", ",journal=b", "a,b", "a,journal=", "a,journal=b,c"] {
             assert!(disk(text).is_err(), "{text}");
         }

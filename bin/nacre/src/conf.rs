@@ -4,16 +4,17 @@ use crate::cli::Auth;
 use anyhow::{Context, Result};
 use std::net::SocketAddr;
 use std::path::Path;
-use types::{EntityAddr, EntityAddrVec, Fsid};
+use types::Fsid;
 
 /// The text of `ceph.conf` in `dir` (absolute).
-pub(crate) fn text(dir: &Path, fsid: Fsid, mon: SocketAddr, auth: Auth) -> String {
+pub(crate) fn text(dir: &Path, fsid: Fsid, mons: &[SocketAddr], auth: Auth) -> String {
     let (dir, auth) = (dir.display(), auth.name());
+    let mons = mons.iter().map(|mon| format!("[v2:{mon}]")).collect::<Vec<_>>().join(",");
     format!(
         "# Written by nacre at each start.\n\
          [global]\n\
          fsid = {fsid}\n\
-         mon host = [v2:{mon}]\n\
+         mon host = {mons}\n\
          auth cluster required = {auth}\n\
          auth service required = {auth}\n\
          auth client required = {auth}\n\
@@ -30,8 +31,8 @@ pub(crate) fn text(dir: &Path, fsid: Fsid, mon: SocketAddr, auth: Auth) -> Strin
 
 /// What a daemon takes from a `ceph.conf` that was written by [`text`].
 pub(crate) struct Conf {
-    /// The monitor.
-    pub(crate) mon: EntityAddrVec,
+    /// The monitors.
+    pub(crate) mons: Vec<SocketAddr>,
     /// How to authenticate.
     pub(crate) auth: Auth,
 }
@@ -50,10 +51,11 @@ impl Conf {
             values.into_iter().find(|(n, _)| n.trim() == name).map(|(_, v)| v.trim().to_owned())
         };
         let host = get("mon host").context("has no 'mon host'")?;
-        let addr = host.strip_prefix("[v2:").and_then(|h| h.strip_suffix(']')).and_then(|h| h.parse().ok());
-        let addr = addr.with_context(|| format!("'mon host = {host}' is not [v2:ADDRESS:PORT]"))?;
+        let one = |h: &str| h.strip_prefix("[v2:").and_then(|h| h.strip_suffix(']')).and_then(|h| h.parse().ok());
+        let mons = host.split(',').map(|h| one(h.trim())).collect::<Option<Vec<_>>>();
+        let mons = mons.with_context(|| format!("'mon host = {host}' is not [v2:ADDRESS:PORT],..."))?;
         let auth = if get("auth cluster required").as_deref() == Some("none") { Auth::None } else { Auth::Cephx };
-        Ok(Self { mon: EntityAddrVec(vec![EntityAddr::msgr2(addr, 0)]), auth })
+        Ok(Self { mons, auth })
     }
 }
 
@@ -63,10 +65,11 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        for (addr, auth) in [("127.0.0.1:3300", Auth::None), ("[::1]:4000", Auth::Cephx)] {
-            let text = text(Path::new("/a b"), Fsid([7; 16]), addr.parse().unwrap(), auth);
+        for (addrs, auth) in [(vec!["127.0.0.1:3300"], Auth::None), (vec!["[::1]:4000", "10.0.0.1:3300"], Auth::Cephx)] {
+            let mons: Vec<SocketAddr> = addrs.iter().map(|a| a.parse().unwrap()).collect();
+            let text = text(Path::new("/a b"), Fsid([7; 16]), &mons, auth);
             let conf = Conf::parse(&text).unwrap();
-            assert_eq!(conf.mon.to_string(), format!("v2:{addr}/0"));
+            assert_eq!(conf.mons, mons);
             assert_eq!(conf.auth, auth);
         }
         assert!(Conf::parse("[global]\n").is_err());

@@ -34,7 +34,8 @@ fn to_text(key: &[u8; 16]) -> String {
     STANDARD.encode(bytes)
 }
 
-fn from_text(text: &str) -> Option<[u8; 16]> {
+/// The secret of a key as keyrings show it.
+pub(crate) fn from_text(text: &str) -> Option<[u8; 16]> {
     let bytes = STANDARD.decode(text).ok()?;
     let (head, secret) = bytes.split_at_checked(12)?;
     if head[..2] != [1, 0] || head[10..] != [16, 0] {
@@ -54,6 +55,17 @@ pub(crate) fn load_or_make(path: &Path, entity: &str, caps: &[(&str, &str)]) -> 
         }
         Err(e) => Err(e).with_context(|| format!("read {}", path.display())),
     }
+}
+
+/// The key of `entity` in the keyring at `path`.
+pub(crate) fn load(path: &Path, entity: &str) -> Result<[u8; 16]> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
+    parse(&text, entity).with_context(|| format!("{} has no usable key of {entity}", path.display()))
+}
+
+/// Writes a keyring with a key that the cluster has.
+pub(crate) fn keep(path: &Path, entity: &str, key: &[u8; 16], caps: &[(&str, &str)]) -> Result<()> {
+    write_private(path, &keyring(entity, key, caps))
 }
 
 fn parse(text: &str, entity: &str) -> Result<[u8; 16]> {
@@ -84,7 +96,8 @@ pub(crate) fn write_private(path: &Path, text: &str) -> Result<()> {
 /// Writes a file; whole, or not at all, also if the machine stops.
 pub(crate) fn write_whole(path: &Path, text: &str, mode: u32) -> Result<()> {
     let mut temporary = path.as_os_str().to_owned();
-    temporary.push(".new");
+    // Processes of one folder may write the same file at the same time.
+    temporary.push(format!(".{}.new", std::process::id()));
     let temporary = Path::new(&temporary);
     let write = || -> std::io::Result<()> {
         let _ = std::fs::remove_file(temporary);

@@ -2,17 +2,21 @@
 
 mod admin;
 mod cli;
+mod client;
 mod conf;
 mod daemon;
 mod forget;
 mod fsck;
 mod host;
+mod join;
 mod keys;
 mod laboratory;
 mod log;
 mod memory;
+mod monitors;
 mod plan;
 mod state;
+mod token;
 mod up;
 
 use anyhow::{Context, Result};
@@ -39,9 +43,11 @@ fn run(command: Command) -> Result<u8> {
     // Before any thread exists: signals are held back in all of them.
     let signals = || Signals::hold().context("hold signals");
     match command {
-        Command::Up(args) => up::up(&args, up::Role::Everything, signals()?),
-        Command::Mon(args) => up::up(&args, up::Role::Monitor, signals()?),
+        Command::Up(args) => up::up(&args, &up::Role::Everything, signals()?),
+        Command::Mon(args) => up::up(&args.up, &up::Role::Monitor(args.name), signals()?),
         Command::Osd(args) => up::osd(&args, signals()?),
+        Command::Token(args) => token::token(&args),
+        Command::Join(args) => join::join(&args, signals()?),
         Command::Forget(args) => forget::forget(&args),
         Command::Fsck(args) => fsck::fsck(&args),
         Command::Admin(args) => admin::admin(&args.socket, &args.command),

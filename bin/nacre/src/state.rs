@@ -3,20 +3,22 @@
 //!     DIR/nacre.toml        this file: the cluster's id, its OSDs and where their disks are
 //!     DIR/lock              held by the process that runs the cluster, with its number
 //!     DIR/ceph.conf         for clients          DIR/keyring    key of client.admin
-//!     DIR/mon/              store, keyring       DIR/osd.N/     block (the disk, if it lives here), keyring
+//!     DIR/mon/, mon.NAME/   store, keyring       DIR/osd.N/     block (the disk, if it lives here), keyring
 //!     DIR/log/              logs                 DIR/NAME.asok  admin sockets
 
+use crate::cli::Auth;
 use crate::keys;
 use anyhow::{Context, Result, bail};
 use runtime::process::LockError;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{Read, Seek, Write};
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use types::Fsid;
 
-/// Version of `nacre.toml` that this program writes and knows.
-const VERSION: u32 = 1;
+/// Version of this file: 1 for a cluster of one monitor on one host, which older programs know, too.
+const VERSION: u32 = 2;
 /// What may lie in a folder that a first start left unfinished.
 const OURS: &[&str] = &["lock", "log", "mon", "keyring", "ceph.conf", "nacre.toml.new", "lost+found"];
 
@@ -27,9 +29,55 @@ pub(crate) struct State {
     version: u32,
     /// The cluster.
     fsid: String,
+    /// Where this host listens, if that was said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) bind: Option<IpAddr>,
+    /// The port of its monitor, if that was said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) port: Option<u16>,
+    /// The cluster around this host, if it joined one, or others joined.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) around: Option<Around>,
+    /// Its monitors; none: one, of a cluster that began here.
+    #[serde(default, rename = "mon", skip_serializing_if = "Vec::is_empty")]
+    pub(crate) mons: Vec<MonState>,
     /// Its OSDs.
     #[serde(default, rename = "osd")]
     pub(crate) osds: Vec<OsdState>,
+}
+
+/// What a host knows of the cluster that it joined.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Around {
+    /// Where monitors are.
+    pub(crate) monitors: Vec<SocketAddr>,
+    /// How daemons and clients authenticate.
+    pub(crate) cephx: bool,
+}
+
+/// One monitor.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct MonState {
+    /// Its name.
+    pub(crate) name: String,
+    /// Its port; without, what the command line or this file says for the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) port: Option<u16>,
+    /// Its store was made and has served.
+    #[serde(default)]
+    pub(crate) made: bool,
+}
+
+impl MonState {
+    /// The one of a cluster that says nothing of monitors.
+    fn first() -> Self {
+        Self { name: crate::monitors::FIRST.into(), port: None, made: false }
+    }
+
+    /// Its folder in DIR.
+    pub(crate) fn folder(&self, dir: &Path) -> PathBuf {
+        if self.name == crate::monitors::FIRST { dir.join("mon") } else { dir.join(format!("mon.{}", self.name)) }
+    }
 }
 
 /// One OSD.
@@ -76,9 +124,72 @@ impl OsdState {
 }
 
 impl State {
+    /// That of a host of a cluster.
+    pub(crate) fn of(fsid: Fsid) -> Self {
+        let fsid = fsid.to_string();
+        Self { version: VERSION, fsid, bind: None, port: None, around: None, mons: Vec::new(), osds: Vec::new() }
+    }
+
+    /// The monitors of this host.
+    pub(crate) fn monitors(&self) -> Vec<MonState> {
+        if self.mons.is_empty() && self.around.is_none() { vec![MonState::first()] } else { self.mons.clone() }
+    }
+
+    /// Where this host listens.
+    pub(crate) fn bind(&self, given: Option<IpAddr>) -> IpAddr {
+        given.or(self.bind).unwrap_or(IpAddr::from([127, 0, 0, 1]))
+    }
+
+    /// The port of its monitor.
+    pub(crate) fn port(&self, given: Option<u16>) -> u16 {
+        given.or(self.port).unwrap_or(crate::monitors::PORT)
+    }
+
+    /// Remembers where this host listens.
+    pub(crate) fn remember(&mut self, bind: Option<IpAddr>, port: Option<u16>) {
+        self.bind = bind.or(self.bind);
+        self.port = port.or(self.port);
+    }
+
+    /// Takes up where all monitors of the cluster are. Whether that is news.
+    pub(crate) fn surround(&mut self, monitors: &[SocketAddr], auth: Auth) -> bool {
+        let around = Around { monitors: monitors.to_vec(), cephx: auth == Auth::Cephx };
+        if self.around.as_ref() == Some(&around) {
+            return false;
+        }
+        // What went without saying is said before it is a host among others.
+        self.mons = self.monitors();
+        self.mons.iter_mut().for_each(|m| m.made = true);
+        self.around = Some(around);
+        true
+    }
+
+    /// How daemons and clients authenticate.
+    pub(crate) fn auth(&self, given: Auth) -> Auth {
+        match &self.around {
+            Some(around) if around.cephx => Auth::Cephx,
+            Some(_) => Auth::None,
+            None => given,
+        }
+    }
+
+    /// Where all monitors are that are known: those of this process, others of this host, others.
+    pub(crate) fn all_monitors(&self, own: &[(String, SocketAddr)], bind: IpAddr, port: Option<u16>) -> Vec<SocketAddr> {
+        let mut all: Vec<SocketAddr> = own.iter().map(|(_, addr)| *addr).collect();
+        let here = self.monitors().into_iter().filter(|m| own.iter().all(|(name, _)| *name != m.name));
+        let here = here.map(|m| SocketAddr::new(bind, m.port.unwrap_or_else(|| self.port(port))));
+        let others = self.around.iter().flat_map(|a| a.monitors.iter().copied());
+        for addr in here.chain(others) {
+            if !all.contains(&addr) {
+                all.push(addr);
+            }
+        }
+        all
+    }
+
     /// That of a new cluster.
     pub(crate) fn new() -> Result<Self> {
-        Ok(Self { version: VERSION, fsid: Fsid(keys::random_uuid()?).to_string(), osds: Vec::new() })
+        Ok(Self::of(Fsid(keys::random_uuid()?)))
     }
 
     pub(crate) fn fsid(&self) -> Result<Fsid> {
@@ -105,7 +216,8 @@ impl State {
         if version > VERSION {
             bail!("version {version} was written by a newer nacre; this one knows versions up to {VERSION}");
         }
-        let state: Self = toml::from_str(text)?;
+        let mut state: Self = toml::from_str(text)?;
+        state.version = VERSION;
         state.fsid()?;
         for (i, osd) in state.osds.iter().enumerate() {
             osd.uuid()?;
@@ -118,7 +230,9 @@ impl State {
 
     pub(crate) fn save(&self, dir: &Path) -> Result<()> {
         let head = "# Written by nacre. What is wrong here is lost there: change it only with the cluster stopped.\n\n";
-        keys::write_whole(&dir.join("nacre.toml"), &format!("{head}{}", toml::to_string(self)?), 0o644)
+        let simple = self.mons.is_empty() && self.around.is_none();
+        let state = Self { version: if simple { 1 } else { VERSION }, ..self.clone() };
+        keys::write_whole(&dir.join("nacre.toml"), &format!("{head}{}", toml::to_string(&state)?), 0o644)
     }
 
     /// The smallest number that no OSD has.
@@ -137,7 +251,7 @@ pub(crate) fn check_empty(dir: &Path) -> Result<()> {
     for entry in entries {
         let name = entry.with_context(|| format!("read {}", dir.display()))?.file_name();
         let name = name.to_string_lossy();
-        if !OURS.contains(&&*name) && !name.starts_with("osd.") && !name.ends_with(".asok") {
+        if !OURS.contains(&&*name) && !name.starts_with("osd.") && !name.starts_with("mon.") && !name.ends_with(".asok") {
             bail!("{} holds no cluster, but other things ({name}); give an empty or a new folder", dir.display());
         }
     }
@@ -216,7 +330,7 @@ mod tests {
         state.save(dir.path()).unwrap();
         assert_eq!(State::load(dir.path()).unwrap().as_ref(), Some(&state));
         assert_eq!(state.free_id(), 1);
-        for bad in ["version = 2\nfsid = 1\n", "", "version = 1\nfsid = \"x\"\n", "version = 1", "{"] {
+        for bad in ["version = 3\nfsid = 1\n", "", "version = 1\nfsid = \"x\"\n", "version = 1", "{"] {
             std::fs::write(dir.path().join("nacre.toml"), bad).unwrap();
             let error = format!("{:#}", State::load(dir.path()).unwrap_err());
             assert!(error.contains("nacre.toml"), "{error}");

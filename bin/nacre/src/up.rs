@@ -6,8 +6,9 @@ use crate::conf::{self, Conf};
 use crate::daemon::{self, Daemon, Ended, Event};
 use crate::log::Log;
 use crate::memory::Watch;
+use crate::monitors;
 use crate::plan::{self, Content};
-use crate::state::{self, Lock, OsdState, State};
+use crate::state::{self, Lock, MonState, OsdState, State};
 use crate::{host, keys};
 use anyhow::{Context, Result, bail};
 use node::{DeviceId, Level, ListenerId, MailId};
@@ -20,27 +21,28 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 use types::{EntityAddr, EntityAddrVec, EntityName, Fsid};
 
-const MON: &str = "a";
-const MGR: &str = "x";
-/// Bytes that the monitor's file may grow to.
-const MON_SIZE: u64 = 64 << 30;
 /// How often it is looked whether all daemons serve.
 const POLL: Duration = Duration::from_millis(3);
+/// How often it is looked where monitors are.
+const FOLLOW: Duration = Duration::from_secs(5);
 /// How long daemons may take to stop after one of them failed.
 const STOP_AFTER_FAILURE: Duration = Duration::from_secs(10);
 
-const ADMIN_CAPS: &[(&str, &str)] = &[("mds", "allow *"), ("mgr", "allow *"), ("mon", "allow *"), ("osd", "allow *")];
-const MON_CAPS: &[(&str, &str)] = &[("mon", "allow *")];
+/// What the administrator may do.
+pub(crate) const ADMIN_CAPS: &[(&str, &str)] = &[("mds", "allow *"), ("mgr", "allow *"), ("mon", "allow *"), ("osd", "allow *")];
+/// What monitors may do.
+pub(crate) const MON_CAPS: &[(&str, &str)] = &[("mon", "allow *")];
 const MGR_CAPS: &[(&str, &str)] = &[("mds", "allow *"), ("mon", "allow profile mgr"), ("osd", "allow *")];
-const OSD_CAPS: &[(&str, &str)] = &[("mgr", "allow profile osd"), ("mon", "allow profile osd"), ("osd", "allow *")];
+/// What OSDs may do.
+pub(crate) const OSD_CAPS: &[(&str, &str)] = &[("mgr", "allow profile osd"), ("mon", "allow profile osd"), ("osd", "allow *")];
 
 /// Which daemons run in this process.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Role {
     /// All.
     Everything,
-    /// The monitor alone.
-    Monitor,
+    /// One monitor alone: its name.
+    Monitor(String),
 }
 
 /// A process with daemons.
@@ -49,7 +51,7 @@ struct Process {
     log: Log,
     events: Receiver<Event>,
     sender: Sender<Event>,
-    mon: Option<Daemon>,
+    mons: Vec<Daemon>,
     osds: Vec<Daemon>,
     /// Carries mail between the OSDs.
     post: PostOffice,
@@ -58,7 +60,7 @@ struct Process {
 }
 
 /// Runs `nacre up` or `nacre mon`; gives the exit code.
-pub(crate) fn up(args: &Up, role: Role, signals: Signals) -> Result<u8> {
+pub(crate) fn up(args: &Up, role: &Role, signals: Signals) -> Result<u8> {
     let dir = std::path::absolute(&args.dir).with_context(|| args.dir.display().to_string())?;
     let shown = dir.display().to_string();
     Lock::check(&lock_path(&dir, role), &shown)?;
@@ -69,22 +71,25 @@ pub(crate) fn up(args: &Up, role: Role, signals: Signals) -> Result<u8> {
             (State::new()?, true)
         }
     };
-    let changed = plan::osds(&mut state, args)?;
-    check_monitor(&state, &dir)?;
+    let before = state.clone();
+    plan::osds(&mut state, args)?;
+    monitors::plan(&mut state, args)?;
+    state.remember(args.bind, args.port);
     for osd in &state.osds {
         plan::usable(osd, &dir).with_context(|| format!("osd.{}", osd.id))?;
     }
-    let mon = host::listen(args.bind, args.port)?;
-    let mon_addr = host::public_addr(&mon)?;
+    let bind = state.bind(args.bind);
+    let which = wanted_monitors(&state, role, &dir)?;
+    let mons = monitors::listen(&state, &dir, &which, bind, args.port)?;
 
     // From here on, things change on disk.
-    for folder in [dir.clone(), dir.join("log"), dir.join("mon")] {
-        state::make_folder(&folder)?;
-    }
+    state::make_folder(&dir)?;
+    let folders = which.iter().map(|m| m.folder(&dir)).chain([dir.join("log"), dir.join("mon")]);
+    folders.into_iter().try_for_each(|folder| state::make_folder(&folder))?;
     let _lock = Lock::take(&lock_path(&dir, role), &shown)?;
     let mut process = Process::new(&dir, signals)?;
     let keys = initial_keys(&dir, &state)?;
-    if new || changed {
+    if new || state != before {
         state.save(&dir)?;
     }
     process.log.say(
@@ -94,35 +99,54 @@ pub(crate) fn up(args: &Up, role: Role, signals: Signals) -> Result<u8> {
 
     process.run(|process| {
         // What may be refused comes before anything runs.
-        let monitors = vec![EntityAddrVec(vec![EntityAddr::msgr2(mon_addr, 0)])];
-        let wanted: Vec<_> = state.osds.iter().filter(|_| role == Role::Everything).collect();
+        let auth = state.auth(args.auth);
+        let own: Vec<(String, SocketAddr)> = mons.iter().map(|m| (m.name.clone(), m.addr)).collect();
+        let all = state.all_monitors(&own, bind, args.port);
+        let wanted: Vec<_> = state.osds.iter().filter(|_| *role == Role::Everything).collect();
         let mut watch = Watch::new(args.memory, process.log.clone());
         let memory = Memory { first: watch.begin(wanted.len()), ceiling: args.memory };
         let numbers = wanted.iter().filter_map(|osd| i32::try_from(osd.id).ok());
         let neighbours = numbers.map(|osd| (osd, mail_id(osd))).collect();
-        let place = Place { dir: &dir, fsid: state.fsid()?, monitors, auth: args.auth, bind: args.bind, memory, neighbours };
+        let monitors = all.iter().map(|a| monitors::at(*a)).collect();
+        let place = Place { dir: &dir, fsid: state.fsid()?, monitors, auth, bind, memory, neighbours };
         let osds = wanted.into_iter().map(|osd| place.prepare(osd)).collect::<Result<Vec<_>>>()?;
-        process.start_mon(args, state.fsid()?, mon, mon_addr, keys)?;
+        for mon in mons {
+            let name = mon.name.clone();
+            let parts = mon.open(state.fsid()?, auth, bind, keys.clone(), &all)?;
+            process.start_mon(&name, parts, &args.common)?;
+        }
         for osd in osds {
             process.start_osd(osd, &args.common)?;
         }
         process.share_memory(watch)?;
         let _sockets = process.open_sockets()?;
         if process.until_serving()? {
-            keys::write_whole(&dir.join("ceph.conf"), &conf::text(&dir, state.fsid()?, mon_addr, args.auth), 0o644)?;
-            if role == Role::Everything {
+            keys::write_whole(&dir.join("ceph.conf"), &conf::text(&dir, state.fsid()?, &all, auth), 0o644)?;
+            if *role == Role::Everything {
                 mark_made(&mut state, &dir, |_| true)?;
             }
-            let what = match process.osds.len() {
-                0 => "1 monitor".to_owned(),
-                1 => "1 monitor, 1 OSD".to_owned(),
-                n => format!("1 monitor, {n} OSDs"),
-            };
-            println!("ready: {what} at [v2:{mon_addr}]; export CEPH_CONF={shown}/ceph.conf");
-            process.until_told()?;
+            let what = process.what();
+            let at = own.first().map_or(all.first().copied(), |(_, addr)| Some(*addr));
+            let at = at.map_or(String::new(), |at| format!(" at [v2:{at}]"));
+            println!("ready: {what}{at}; export CEPH_CONF={shown}/ceph.conf");
+            let follows = !bind.is_loopback() && !process.mons.is_empty();
+            let mut follow = |process: &Process| process.follow_monitors(&mut state, &dir, auth);
+            process.until_told(if follows { Some(&mut follow) } else { None })?;
         }
         Ok(())
     })
+}
+
+/// The monitors that this process runs.
+fn wanted_monitors(state: &State, role: &Role, dir: &Path) -> Result<Vec<MonState>> {
+    let all = state.monitors();
+    match role {
+        Role::Everything => Ok(all),
+        Role::Monitor(name) => match all.into_iter().find(|m| m.name == *name) {
+            Some(mon) => Ok(vec![mon]),
+            None => bail!("the cluster in {} has no mon.{name}; `--mons 3` makes three", dir.display()),
+        },
+    }
 }
 
 /// Runs `nacre osd`; gives the exit code.
@@ -148,38 +172,28 @@ pub(crate) fn osd(args: &Osd, signals: Signals) -> Result<u8> {
     let _lock = Lock::take(&folder.join("lock"), &format!("{name} in {}", dir.display()))?;
     let mut process = Process::new(&dir, signals)?;
     process.run(|process| {
-        let monitors = vec![conf.mon];
+        let monitors = conf.mons.iter().map(|a| monitors::at(*a)).collect();
         let mut watch = Watch::new(args.memory, process.log.clone());
         let memory = Memory { first: watch.begin(1), ceiling: args.memory };
         let neighbours = BTreeMap::new();
-        let place = Place { dir: &dir, fsid: state.fsid()?, monitors, auth: conf.auth, bind: args.bind, memory, neighbours };
+        let place =
+            Place { dir: &dir, fsid: state.fsid()?, monitors, auth: conf.auth, bind: state.bind(args.bind), memory, neighbours };
         process.start_osd(place.prepare(&osd)?, &args.common)?;
         process.share_memory(watch)?;
         let _sockets = process.open_sockets()?;
         if process.until_serving()? {
             mark_made(&mut state, &dir, |o| o.id == args.id)?;
             println!("ready: {name}");
-            process.until_told()?;
+            process.until_told(None)?;
         }
         Ok(())
     })
 }
 
-fn lock_path(dir: &Path, role: Role) -> PathBuf {
-    dir.join(if role == Role::Everything { "lock" } else { "mon/lock" })
-}
-
-/// A cluster whose OSDs have served has a monitor's store: a new one in its place would know nothing of the pools whose data they hold.
-fn check_monitor(state: &State, dir: &Path) -> Result<()> {
-    let path = dir.join("mon/store");
-    plan::monitor_fits(&path, state.fsid()?)?;
-    if !state.osds.iter().any(|o| o.made) {
-        return Ok(());
-    }
-    match plan::monitor_content(&path)? {
-        Content::Store => Ok(()),
-        Content::Empty => bail!("the monitor's store is gone: {} is empty or not there; put it back", path.display()),
-        Content::Foreign => bail!("the monitor's store is gone: {} holds something else", path.display()),
+fn lock_path(dir: &Path, role: &Role) -> PathBuf {
+    match role {
+        Role::Everything => dir.join("lock"),
+        Role::Monitor(name) => MonState { name: name.clone(), port: None, made: false }.folder(dir).join("lock"),
     }
 }
 
@@ -187,6 +201,7 @@ fn check_monitor(state: &State, dir: &Path) -> Result<()> {
 fn mark_made(state: &mut State, dir: &Path, which: impl Fn(&OsdState) -> bool) -> Result<()> {
     let before = state.clone();
     state.osds.iter_mut().filter(|o| which(o)).for_each(|o| o.made = true);
+    state.mons.iter_mut().for_each(|m| m.made = true);
     if *state != before { state.save(dir) } else { Ok(()) }
 }
 
@@ -195,7 +210,7 @@ fn mark_made(state: &mut State, dir: &Path, which: impl Fn(&OsdState) -> bool) -
 fn initial_keys(dir: &Path, state: &State) -> Result<Vec<mon::InitialKey>> {
     let mut all = vec![
         (dir.join("mon/keyring"), "mon.".to_owned(), MON_CAPS),
-        (dir.join("mon/mgr.keyring"), format!("mgr.{MGR}"), MGR_CAPS),
+        (dir.join("mon/mgr.keyring"), format!("mgr.{}", monitors::FIRST_MGR), MGR_CAPS),
     ];
     let admin = dir.join("keyring");
     match state.osds.iter().any(|o| o.made) && !admin.exists() {
@@ -251,7 +266,7 @@ impl Process {
             log,
             events,
             sender,
-            mon: None,
+            mons: Vec::new(),
             osds: Vec::new(),
             post: PostOffice::default(),
             failed: false,
@@ -278,42 +293,36 @@ impl Process {
         }
     }
 
-    fn start_mon(
-        &mut self,
-        args: &Up,
-        fsid: Fsid,
-        listener: TcpListener,
-        addr: SocketAddr,
-        keys: Vec<mon::InitialKey>,
-    ) -> Result<()> {
-        let manager = host::listen_somewhere(args.bind)?;
-        let manager_addr = host::public_addr(&manager)?;
-        let options = DeviceOptions { capacity: MON_SIZE, ..DeviceOptions::default() };
-        let device = Device::open(&self.dir.join("mon/store"), &options)?;
-        let mut setup = self.setup(&args.common);
-        setup.listeners = vec![(ListenerId(0), listener), (ListenerId(1), manager)];
-        setup.devices = vec![(DeviceId(0), device)];
-        let nonce = u32::from_le_bytes(keys::random()?);
-        let config = mon::Config {
-            fsid,
-            name: MON.into(),
-            addrs: EntityAddrVec(vec![EntityAddr::msgr2(addr, 0)]),
-            mgr_name: MGR.into(),
-            mgr_addrs: EntityAddrVec(vec![EntityAddr::msgr2(manager_addr, nonce)]),
-            host: host::name(),
-            auth: match args.auth {
-                Auth::None => mon::AuthMode::None,
-                Auth::Cephx => mon::AuthMode::Cephx,
-            },
-            keys,
-            options: BTreeMap::new(),
-            log_bytes: 0,
-        };
-        let (seed, name) = (keys::random()?, format!("mon.{MON}"));
+    fn start_mon(&mut self, name: &str, parts: monitors::Parts, common: &Common) -> Result<()> {
+        let mut setup = self.setup(common);
+        setup.listeners = parts.listeners;
+        setup.devices = parts.devices;
+        let (config, seed, name) = (parts.config, parts.seed, format!("mon.{name}"));
         let make = move || -> Box<dyn node::Node> { Box::new(mon::Monitor::new(config, seed)) };
         let log = Log::open(&self.dir, &name);
-        self.mon = Some(Daemon::start(&name, setup, log, self.sender.clone(), make)?);
+        self.mons.push(Daemon::start(&name, setup, log, self.sender.clone(), make)?);
         Ok(())
+    }
+
+    /// Keeps what this host knows of the cluster's monitors, for clients and for the next start.
+    fn follow_monitors(&self, state: &mut State, dir: &Path, auth: Auth) -> Result<()> {
+        let status = self.mons.first().and_then(|mon| mon.ask(r#"{"prefix":"mon_status"}"#, Duration::from_secs(1)));
+        let Some(all) = status.as_ref().and_then(monitors::of_status) else { return Ok(()) };
+        if all.len() < 2 && state.around.is_none() || !state.surround(&all, auth) {
+            return Ok(());
+        }
+        state.save(dir)?;
+        keys::write_whole(&dir.join("ceph.conf"), &conf::text(dir, state.fsid()?, &all, auth), 0o644)
+    }
+
+    /// How many daemons there are, in words.
+    fn what(&self) -> String {
+        let some = |n: usize, one: &str| match n {
+            0 => None,
+            1 => Some(format!("1 {one}")),
+            n => Some(format!("{n} {one}s")),
+        };
+        [some(self.mons.len(), "monitor"), some(self.osds.len(), "OSD")].into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 
     fn start_osd(&mut self, prepared: Prepared, common: &Common) -> Result<()> {
@@ -340,7 +349,7 @@ impl Process {
     }
 
     fn daemons(&self) -> impl Iterator<Item = &Daemon> {
-        self.mon.iter().chain(&self.osds)
+        self.mons.iter().chain(&self.osds)
     }
 
     fn open_sockets(&self) -> Result<Sockets> {
@@ -351,9 +360,9 @@ impl Process {
     fn until_serving(&mut self) -> Result<bool> {
         let begin = Instant::now();
         let mut waiting: Vec<usize> = (0..self.osds.len()).collect();
-        let mut mon = self.mon.is_some();
+        let mut mons: Vec<usize> = (0..self.mons.len()).collect();
         let mut told = false;
-        while mon || !waiting.is_empty() {
+        while !mons.is_empty() || !waiting.is_empty() {
             match self.events.recv_timeout(POLL) {
                 Ok(Event::Signal(_)) => return Ok(false),
                 Ok(Event::Ended(name, ended)) => {
@@ -362,34 +371,45 @@ impl Process {
                 }
                 Err(_) => {}
             }
-            if mon {
-                let ready = self.mon.as_ref().and_then(|m| m.ask(r#"{"prefix":"ready"}"#, POLL));
-                mon = ready.is_none();
+            mons.retain(|&i| self.mons[i].ask(r#"{"prefix":"ready"}"#, POLL).is_none());
+            if !mons.is_empty() {
                 continue;
             }
             waiting.retain(|&i| !is_active(&self.osds[i]));
             if !told && begin.elapsed() > Duration::from_secs(10) {
                 told = true;
                 let names: Vec<&str> = waiting.iter().map(|&i| &*self.osds[i].name).collect();
-                let waits = if mon { "mon.a".to_owned() } else { names.join(", ") };
+                let waits = names.join(", ");
                 eprintln!("nacre: still waiting for {waits}; the logs are in {}/log", self.dir.display());
             }
         }
         Ok(true)
     }
 
-    /// Waits for a signal. An OSD that cannot go on leaves the others running, unless it is the last.
-    fn until_told(&mut self) -> Result<()> {
+    /// Waits for a signal. An OSD that cannot go on leaves the others running, unless it is the last. `follow` is called now and then.
+    fn until_told(&mut self, mut follow: Option<&mut dyn FnMut(&Process) -> Result<()>>) -> Result<()> {
         loop {
-            match self.events.recv().context("wait for events")? {
+            let event = match &mut follow {
+                None => self.events.recv().context("wait for events")?,
+                Some(follow) => match self.events.recv_timeout(FOLLOW) {
+                    Ok(event) => event,
+                    Err(RecvTimeoutError::Timeout) => {
+                        follow(self)?;
+                        continue;
+                    }
+                    Err(e) => return Err(e).context("wait for events"),
+                },
+            };
+            match event {
                 Event::Signal(signal) => {
                     self.log.say(Level::Info, format!("told to stop by signal {signal}"));
                     return Ok(());
                 }
                 Event::Ended(name, ended) => {
                     self.note_end(&name, &ended);
-                    let mon_gone = name.starts_with("mon.");
-                    if mon_gone || self.osds.is_empty() || matches!(ended, Ended::Panicked) {
+                    let mon = name.starts_with("mon.");
+                    let alone = if mon { self.mons.is_empty() } else { self.osds.is_empty() };
+                    if alone || matches!(ended, Ended::Panicked) {
                         return Ok(());
                     }
                 }
@@ -400,7 +420,7 @@ impl Process {
     /// A daemon is over.
     fn forget(&mut self, name: &str) {
         self.osds.retain(|o| o.name != name);
-        self.mon.take_if(|m| m.name == name);
+        self.mons.retain(|m| m.name != name);
     }
 
     fn note_end(&mut self, name: &str, ended: &Ended) {
@@ -419,8 +439,8 @@ impl Process {
         let deadline = self.failed.then(|| Instant::now() + STOP_AFTER_FAILURE);
         self.osds.iter().for_each(|o| o.caller.stop());
         self.await_ends(deadline, |p| p.osds.is_empty());
-        self.mon.iter().for_each(|m| m.caller.stop());
-        self.await_ends(deadline, |p| p.mon.is_none());
+        self.mons.iter().for_each(|m| m.caller.stop());
+        self.await_ends(deadline, |p| p.mons.is_empty());
         self.log.say(Level::Info, "stopped");
     }
 

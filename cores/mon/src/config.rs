@@ -48,6 +48,9 @@ pub struct Config {
     /// Options as a configuration file gives them (`osd_pool_default_pg_num` → `32`). The configuration database stands
     /// above them.
     pub options: BTreeMap<String, String>,
+    /// Where monitors of the cluster are, for one whose store is new: it makes no cluster, and waits to be taken in by those. Nobody: a new
+    /// store begins the cluster.
+    pub join: Vec<EntityAddrVec>,
     /// Bytes of the log on device 0 after which it is folded into a snapshot; 0 for the default of 8 MiB.
     pub log_bytes: u64,
 }

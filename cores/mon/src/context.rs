@@ -14,8 +14,6 @@ pub(crate) const VERSION: &str = "16.2.15";
 pub(crate) const COMMIT: &str = concat!("nacre-", env!("CARGO_PKG_VERSION"));
 /// The number (global id) of the manager. Numbers of clients are above it.
 pub(crate) const MGR_GID: u64 = 4100;
-/// The election epoch that clients are told; even numbers mean an election under way.
-pub(crate) const ELECTION_EPOCH: u64 = 3;
 /// Features of the monitors' own protocol that are always on.
 pub(crate) const MON_FEATURES: [&str; 8] =
     ["kraken", "luminous", "mimic", "osdmap-prune", "nautilus", "octopus", "pacific", "elector-pinging"];
@@ -25,6 +23,44 @@ pub(crate) fn version_line() -> String {
     format!("ceph version {VERSION} ({COMMIT}) {RELEASE} (stable)")
 }
 
+/// How the monitor stands among the monitors.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Standing {
+    /// Number of the last election.
+    pub(crate) term: u64,
+    /// Name of the leader, if one is known.
+    pub(crate) leader: Option<String>,
+    /// Names of the voters that take part, by rank; as far as this monitor can know.
+    pub(crate) quorum: Vec<String>,
+    /// Names of all voters, by rank.
+    pub(crate) voters: Vec<String>,
+    /// Names of those that the leader hears, itself and those that only learn among them.
+    pub(crate) heard: Vec<String>,
+    /// Whether this monitor leads.
+    pub(crate) leads: bool,
+    /// Whether this monitor votes.
+    pub(crate) is_voter: bool,
+    /// Since when leader and quorum are these.
+    pub(crate) since: Now,
+}
+
+impl Standing {
+    /// The election epoch that clients are told: even numbers are of a quorum that stands.
+    pub(crate) fn election_epoch(&self) -> u64 {
+        2 * self.term + if self.quorum.is_empty() { 1 } else { 2 }
+    }
+
+    /// Who of the quorum would be left without some, as a list; an error if those would decide nothing. `removed`: those would not be
+    /// counted as voters any more.
+    pub(crate) fn without(&self, some: &[&str], removed: bool) -> Result<String, String> {
+        let stays = |name: &&String| !some.contains(&name.as_str());
+        let left: Vec<&str> = self.quorum.iter().filter(stays).map(String::as_str).collect();
+        let voters = if removed { self.voters.iter().filter(stays).count() } else { self.voters.len() };
+        let list = left.join(",");
+        if left.len() > voters / 2 { Ok(list) } else { Err(list) }
+    }
+}
+
 /// The monitor's surroundings.
 #[derive(Clone, Debug)]
 pub(crate) struct Env {
@@ -32,6 +68,8 @@ pub(crate) struct Env {
     pub(crate) config: Config,
     /// When it began to serve.
     pub(crate) started: Now,
+    /// How it stands among the monitors.
+    pub(crate) standing: Standing,
     /// Bytes that are free on the disk of its store; 0 if unknown.
     pub(crate) disk_free: u64,
     /// Bytes of the disk of its store in all; 0 if unknown.

@@ -84,6 +84,7 @@ pub(crate) fn checks(state: &State, soft: &Soft, env: &Env, now: Now) -> BTreeMa
     groups::find(&mut checks, state, soft, env, now);
     scrubs::find(&mut checks, state, soft, env, now);
     monitor(&mut checks, state, env);
+    monitors_down(&mut checks, state, env);
     reported(&mut checks, state, soft);
     checks.0
 }
@@ -296,6 +297,26 @@ fn monitor(checks: &mut Checks, state: &State, env: &Env) {
     } else if percent <= option("mon_data_avail_warn") {
         checks.warn("MON_DISK_LOW", 1, format!("mon {name} is low on available space"), detail);
     }
+}
+
+/// Monitors that the leader does not hear.
+fn monitors_down(checks: &mut Checks, state: &State, env: &Env) {
+    let standing = &env.standing;
+    if !standing.leads || state.quorum.mons.is_empty() {
+        return;
+    }
+    let names: Vec<&String> = state.monmap.ranks.iter().filter(|name| !standing.heard.contains(name)).collect();
+    if names.is_empty() {
+        return;
+    }
+    let at = |name: &str| state.monmap.mon_info.get(name).map(|m| m.public_addrs.to_string()).unwrap_or_default();
+    let line = |name: &&String| {
+        let rank = state.monmap.rank_of(name).unwrap_or(0);
+        format!("mon.{name} (rank {rank}) addr {} is down (out of quorum)", at(name))
+    };
+    let (down, all) = (names.len(), state.monmap.ranks.len());
+    let summary = format!("{down}/{all} mons down, quorum {}", standing.quorum.join(","));
+    checks.warn("MON_DOWN", down as u64, summary, names.iter().map(line).collect());
 }
 
 /// Adds what OSDs report themselves: slow operations, and codes of their own.

@@ -46,15 +46,21 @@ pub struct Lines<K> {
     lines: BTreeMap<K, Line>,
     names: BTreeMap<SessionId, K>,
     pause: Pause,
+    kind: EntityType,
 }
 
 impl<K: Copy + Ord> Lines<K> {
-    /// A table without sessions.
+    /// A table without sessions, for sessions with OSDs.
     pub fn new(pause: Pause) -> Self {
-        Self { lines: BTreeMap::new(), names: BTreeMap::new(), pause }
+        Self::to(EntityType::Osd, pause)
     }
 
-    /// The session of `name`; one is opened to the OSD at `addr` if there is none. Messages may be queued on it before it stands.
+    /// A table without sessions, for sessions with daemons of this kind.
+    pub fn to(kind: EntityType, pause: Pause) -> Self {
+        Self { lines: BTreeMap::new(), names: BTreeMap::new(), pause, kind }
+    }
+
+    /// The session of `name`; one is opened to the daemon at `addr` if there is none. Messages may be queued on it before it stands.
     ///
     /// # Errors
     /// The moment before which nothing is opened, because the session broke.
@@ -77,7 +83,7 @@ impl<K: Copy + Ord> Lines<K> {
         if now.mono < line.retry_at {
             return Err(line.retry_at);
         }
-        let session = messenger.connect(now, addr, EntityType::Osd, Policy::Lossy, out);
+        let session = messenger.connect(now, addr, self.kind, Policy::Lossy, out);
         line.session = Some(session);
         self.names.insert(session, name);
         Ok(session)

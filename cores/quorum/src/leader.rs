@@ -7,7 +7,7 @@ use crate::types::{Entry, Index, Kind, Membership, Position, ReadId, VoterId};
 use bytes::Bytes;
 use denc::Encode;
 use node::Mono;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Most entries and bytes that one message carries.
 const SEND_ENTRIES: usize = 256;
@@ -121,6 +121,11 @@ impl Node {
         self.append(Entry { index, term: self.hard.term, kind, data });
         self.broadcast();
         index
+    }
+
+    /// Whether [`Node::propose`] takes commands now.
+    pub fn takes_proposals(&self) -> bool {
+        self.reign().is_some_and(|r| r.announced && r.heir.is_none()) && self.broken().is_none()
     }
 
     /// Changes who takes part, by at most one voter.
@@ -244,6 +249,21 @@ impl Node {
         voters.iter().filter(hears).count() >= self.membership().majority()
     }
 
+    /// As leader: the members from which it heard within an election's time, itself among them. As anybody else: nobody.
+    pub fn heard(&self) -> BTreeSet<VoterId> {
+        let Some(reign) = self.reign() else { return BTreeSet::new() };
+        let lately = |p: &Peer| self.now.since(p.heard) <= self.config.election;
+        let peers = reign.peers.iter().filter(|(_, p)| lately(p)).map(|(id, _)| *id);
+        peers.chain([self.config.id]).collect()
+    }
+
+    /// As leader: whether a member lacks so little of the log that it may become a voter.
+    pub fn is_close(&self, member: VoterId) -> bool {
+        let last = self.last().index;
+        let close = |p: &Peer| p.matched + CLOSE_BEHIND >= last && self.now.since(p.heard) <= self.config.election;
+        self.reign().and_then(|r| r.peers.get(&member)).is_some_and(close)
+    }
+
     fn peer_ids(&self) -> Vec<VoterId> {
         self.reign().map(|r| r.peers.keys().copied().collect()).unwrap_or_default()
     }
@@ -268,7 +288,9 @@ impl Node {
         let most = IN_FLIGHT.min(self.batch);
         loop {
             let Some(peer) = self.reign().and_then(|r| r.peers.get(&id)) else { return };
-            if peer.state.is_some() || self.term_at(peer.next - 1).is_none() {
+            // What the owner began with is in no entry, so whoever is taken in and has nothing gets the state.
+            let has_nothing = peer.next == 1 && self.membership().learners.contains(&id);
+            if peer.state.is_some() || has_nothing || self.term_at(peer.next - 1).is_none() {
                 return self.send_state(id, beat);
             }
             let more = peer.next <= last && peer.in_flight < most && !peer.probing;

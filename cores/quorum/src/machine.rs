@@ -245,6 +245,11 @@ impl Node {
         self.config.id
     }
 
+    /// The time that it was told last.
+    pub fn now(&self) -> Mono {
+        self.now
+    }
+
     /// The newest term that it knows.
     pub fn term(&self) -> Term {
         self.hard.term

@@ -174,6 +174,12 @@ pub fn kind_name(kind: u16) -> Option<&'static str> {
         0x4e04 => "osd_down",
         0x4e05 => "osd_instruct",
         0x4e13 => "beat",
+        0x4e20 => "voter_says",
+        0x4e21 => "to_leader",
+        0x4e22 => "from_leader",
+        0x4e23 => "session_over",
+        0x4e24 => "mon_hello",
+        0x4e25 => "mon_refused",
         _ => return None,
     })
 }

@@ -10,7 +10,8 @@
 //! - [`ops`]: what single operations carry in their input and output;
 //! - [`stats`]: usage figures;
 //! - [`class`]: inputs and outputs of the small object classes;
-//! - [`internal`]: between this cluster's own daemons; no other implementation speaks these.
+//! - [`internal`]: between this cluster's own daemons; no other implementation speaks these;
+//! - [`quorum`]: the same between its monitors.
 
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
 #![forbid(unsafe_code)]
@@ -23,6 +24,7 @@ pub mod mgr;
 pub mod mon;
 pub mod ops;
 pub mod osd;
+pub mod quorum;
 pub mod stats;
 
 pub use frame::{EntityNum, kind_name};

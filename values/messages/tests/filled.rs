@@ -8,9 +8,10 @@ use messages::internal::{
 use messages::mgr::{CounterType, HealthMetric, MgrClose, MgrConfigure, MgrOpen, MgrReport, ServiceStatus};
 use messages::mon::Statfs;
 use messages::osd::{Backoff, backoff_op};
+use messages::quorum::{Carried, FromLeader, MonHello, MonRefused, Sender, SessionOver, ToLeader, VoterSays};
 use messages::stats::ObjectStatSum;
 use std::collections::BTreeMap;
-use types::{EVersion, EntityAddr, EntityAddrVec, Fsid, HObject, Locator, PgId, SpgId, UTime};
+use types::{EVersion, EntityAddr, EntityAddrVec, Fsid, HObject, Locator, PgId, Rope, SpgId, UTime};
 
 macro_rules! comes_back {
     ($message:ty, $value:expr) => {
@@ -101,6 +102,38 @@ fn between_daemons() {
     comes_back!(OsdFailures, OsdFailures { osd: 3, epoch: 41, failed });
     comes_back!(Beat, Beat { fsid: Fsid([7; 16]), osd: 2, epoch: 9, stamp: 123_456_789, answer: true });
     comes_back!(OsdInstruct, OsdInstruct { json: r#"{"prefix":"scrub","pgid":"1.0","deep":false}"#.into() });
+}
+
+#[test]
+fn between_monitors() {
+    let addr = EntityAddr::msgr2("10.0.0.1:6800".parse().expect("an address"), 77);
+    let addrs = EntityAddrVec(vec![addr]);
+    comes_back!(VoterSays, VoterSays { payload: Bytes::from_static(b"vote") });
+    let front = Bytes::from_static(b"front");
+    let head = Carried { kind: 50, tid: 7, priority: 127, version: 1, compat: 1, front };
+    let mut name: types::EntityName = "client.admin".parse().expect("a name");
+    for caps in [None, Some("allow r".to_owned())] {
+        let sender = Sender { session: 9, name, kind: 8, global_id: 4123, addr, features: 5, caps };
+        let data = Rope::from(Bytes::from_static(b"data"));
+        comes_back!(ToLeader, ToLeader { sender: sender.clone(), head: head.clone(), data });
+        name = sender.name;
+    }
+    comes_back!(FromLeader, FromLeader { session: 9, index: 10, head, data: Rope::new() });
+    comes_back!(SessionOver, SessionOver { session: 9 });
+    let hello = MonHello {
+        fsid: Fsid([7; 16]),
+        name: "b".into(),
+        voter: 99,
+        addrs: addrs.clone(),
+        mgr_name: "b".into(),
+        mgr_addrs: addrs,
+        metadata: words(&[("hostname", "h")]),
+        joins: true,
+        life: 5,
+        ids_end: 6,
+    };
+    comes_back!(MonHello, hello);
+    comes_back!(MonRefused, MonRefused { why: "the name is taken".into() });
 }
 
 #[test]

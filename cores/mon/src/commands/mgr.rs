@@ -3,7 +3,7 @@
 use super::osd::{addrs, legacy};
 use super::{Cx, Row, row};
 use crate::answer::{Outcome, Reply, refuse};
-use crate::context::{ELECTION_EPOCH, VERSION, version_line};
+use crate::context::{VERSION, version_line};
 use grammar::Args;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -71,7 +71,7 @@ fn dump(cx: &mut Cx<'_>, _: &Args) -> Outcome {
         "active_change": m.active_change.iso(),
         "active_mgr_features": m.active_mgr_features,
         "available": m.available,
-        "standbys": [],
+        "standbys": standbys(cx),
         "modules": m.modules,
         "available_modules": [],
         "services": m.services,
@@ -84,7 +84,8 @@ fn dump(cx: &mut Cx<'_>, _: &Args) -> Outcome {
 
 fn stat(cx: &mut Cx<'_>, _: &Args) -> Outcome {
     let m = &cx.state.mgrmap;
-    let value = json!({"epoch": m.epoch, "available": m.available, "active_name": m.active_name, "num_standby": 0});
+    let value =
+        json!({"epoch": m.epoch, "available": m.available, "active_name": m.active_name, "num_standby": m.standbys.len()});
     Ok(cx.structure("mgr_stat", &value))
 }
 
@@ -100,38 +101,66 @@ fn modules(cx: &mut Cx<'_>, _: &Args) -> Outcome {
     Ok(cx.structure("modules", &value))
 }
 
-fn own_metadata(cx: &Cx<'_>) -> BTreeMap<String, String> {
-    let mut all = BTreeMap::from([
-        ("name".to_string(), cx.env.config.mgr_name.clone()),
-        ("addr".into(), legacy(&cx.state.mgrmap.active_addrs)),
-        ("addrs".into(), cx.state.mgrmap.active_addrs.to_string()),
-        ("ceph_version".into(), version_line()),
-        ("ceph_version_short".into(), VERSION.into()),
-        ("ceph_release".into(), crate::context::RELEASE.into()),
-        ("hostname".into(), cx.env.config.host.clone()),
-    ]);
-    all.retain(|_, v| !v.is_empty());
+/// The line of `status` for managers.
+pub(super) fn line(cx: &Cx<'_>) -> String {
+    let m = &cx.state.mgrmap;
+    let age = crate::text::units::span(super::status::quorum_age(cx));
+    let waiting: Vec<&str> = m.standbys.values().map(|s| s.name.as_str()).collect();
+    let standbys = if waiting.is_empty() { String::new() } else { format!(", standbys: {}", waiting.join(", ")) };
+    format!("{}(active, since {age}){standbys}", m.active_name)
+}
+
+fn standbys(cx: &Cx<'_>) -> Vec<Value> {
+    let one =
+        |s: &maps::StandbyInfo| json!({"gid": s.gid, "name": s.name, "mgr_features": s.mgr_features, "available_modules": []});
+    cx.state.mgrmap.standbys.values().map(one).collect()
+}
+
+/// What the managers say about themselves, the active one first.
+fn all_metadata(cx: &Cx<'_>) -> Vec<BTreeMap<String, String>> {
+    let m = &cx.state.mgrmap;
+    let of = |name: &str, addrs: &types::EntityAddrVec, host: &str| {
+        let mut all = BTreeMap::from([
+            ("name".to_string(), name.to_owned()),
+            ("addr".into(), legacy(addrs)),
+            ("addrs".into(), addrs.to_string()),
+            ("ceph_version".into(), version_line()),
+            ("ceph_version_short".into(), VERSION.into()),
+            ("ceph_release".into(), crate::context::RELEASE.into()),
+            ("hostname".into(), host.to_owned()),
+        ]);
+        all.retain(|_, v| !v.is_empty());
+        all
+    };
+    let mut all = vec![of(&cx.env.config.mgr_name, &m.active_addrs, &cx.env.config.host)];
+    for r in cx.state.quorum.mons.values().filter(|r| r.mgr_name != cx.env.config.mgr_name) {
+        all.push(of(&r.mgr_name, &r.mgr_addrs, r.metadata.get("hostname").map_or("", String::as_str)));
+    }
     all
 }
 
 fn metadata(cx: &mut Cx<'_>, args: &Args) -> Outcome {
-    let own = json!(own_metadata(cx));
+    let all = all_metadata(cx);
     match args.opt("who") {
-        None => Ok(cx.structure("mgr_metadata", &json!([own]))),
-        Some(who) if who == cx.env.config.mgr_name => Ok(cx.structure("mgr_metadata", &own)),
-        Some(who) => refuse!(ENOENT, "there is no manager '{who}'"),
+        None => Ok(cx.structure("mgr_metadata", &json!(all))),
+        Some(who) => match all.iter().find(|m| m.get("name").is_some_and(|n| n == who)) {
+            Some(one) => Ok(cx.structure("mgr_metadata", &json!(one))),
+            None => refuse!(ENOENT, "there is no manager '{who}'"),
+        },
     }
 }
 
 fn versions(cx: &mut Cx<'_>, _: &Args) -> Outcome {
-    let value = json!({version_line(): 1});
+    let value = json!({version_line(): all_metadata(cx).len()});
     Ok(cx.structure("version", &value))
 }
 
 fn count(cx: &mut Cx<'_>, args: &Args) -> Outcome {
-    let property = args.str("property");
-    let value = own_metadata(cx).remove(property).unwrap_or_else(|| "unknown".into());
-    Ok(cx.structure("count", &json!({value: 1})))
+    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+    for mut one in all_metadata(cx) {
+        *counts.entry(one.remove(args.str("property")).unwrap_or_else(|| "unknown".into())).or_default() += 1;
+    }
+    Ok(cx.structure("count", &json!(counts)))
 }
 
 fn balancer(cx: &mut Cx<'_>, _: &Args) -> Outcome {
@@ -185,13 +214,23 @@ fn service_status(cx: &mut Cx<'_>, _: &Args) -> Outcome {
 }
 
 fn nodes(cx: &mut Cx<'_>, args: &Args) -> Outcome {
-    let host = if cx.env.config.host.is_empty() { "localhost" } else { &cx.env.config.host };
     let mut osds: BTreeMap<String, Vec<i32>> = BTreeMap::new();
     for osd in cx.state.osdmap.osds() {
         let at = cx.state.osd_metadata.get(&osd).and_then(|m| m.get("hostname")).cloned().unwrap_or_else(|| "unknown".into());
         osds.entry(at).or_default().push(osd);
     }
-    let (mon, osd, mgr) = (json!({host: [cx.env.config.name]}), json!(osds), json!({host: [cx.env.config.mgr_name]}));
+    let by_host = |daemons: Vec<(String, String)>| {
+        let mut hosts: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (host, name) in daemons {
+            hosts.entry(if host.is_empty() { "localhost".into() } else { host }).or_default().push(name);
+        }
+        json!(hosts)
+    };
+    let mgrs = all_metadata(cx).into_iter();
+    let mgr =
+        by_host(mgrs.map(|mut m| (m.remove("hostname").unwrap_or_default(), m.remove("name").unwrap_or_default())).collect());
+    let mon = by_host(super::mon::hosts(cx));
+    let osd = json!(osds);
     let value = match args.opt("type") {
         Some("mon") => mon,
         Some("osd") => osd,
@@ -235,5 +274,5 @@ fn devices(cx: &mut Cx<'_>, _: &Args) -> Outcome {
 }
 
 fn orch(_: &mut Cx<'_>, _: &Args) -> Outcome {
-    refuse!(ENOENT, "daemons are not deployed by the manager in this cluster (quorum epoch {ELECTION_EPOCH})")
+    refuse!(ENOENT, "daemons are not deployed by the manager in this cluster: each host runs its own with `nacre up`")
 }

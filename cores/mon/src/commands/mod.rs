@@ -14,9 +14,11 @@ mod describe;
 mod df;
 mod force;
 mod health;
+mod join;
 mod log;
 mod mgr;
 mod mon;
+mod mon_admin;
 mod osd;
 mod osd_admin;
 mod osd_df;
@@ -53,6 +55,7 @@ pub(crate) use crate::answer::{Asker, Outcome, Refusal, Reply, refuse};
 pub(crate) use grammar as args;
 
 pub(crate) use describe::{descriptions, reference};
+pub(crate) use join::ended as ended_tokens;
 pub(crate) use mon::ping;
 pub(crate) use rbd::place_of_images;
 pub(crate) use tell::{mgr_table, mon_table};
@@ -96,6 +99,8 @@ pub(crate) enum Ask {
     Look(Spec),
     /// What was in progress is not wanted any more.
     ForgetProgress,
+    /// Another monitor shall lead.
+    HandOver,
 }
 
 impl Cx<'_> {
@@ -193,7 +198,7 @@ impl Command {
 pub(crate) fn table() -> &'static [Command] {
     static TABLE: OnceLock<Vec<Command>> = OnceLock::new();
     TABLE.get_or_init(|| {
-        let families: [&[Row]; 26] = [
+        let families: [&[Row]; 28] = [
             status::ROWS,
             df::ROWS,
             health::ROWS,
@@ -216,6 +221,8 @@ pub(crate) fn table() -> &'static [Command] {
             log::ROWS,
             mgr::ROWS,
             mon::ROWS,
+            mon_admin::ROWS,
+            join::ROWS,
             rbd::ROWS,
             report::ROWS,
             describe::ROWS,

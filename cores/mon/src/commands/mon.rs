@@ -4,7 +4,7 @@ use super::osd::{addrs, legacy};
 use super::status::{feature_map, quorum_age};
 use super::{Cx, Row, row};
 use crate::answer::{Outcome, Reply, refuse};
-use crate::context::{ELECTION_EPOCH, MON_FEATURES, RELEASE, RELEASE_NUMBER, VERSION, version_line};
+use crate::context::{MON_FEATURES, RELEASE, RELEASE_NUMBER, VERSION, version_line};
 use grammar::Args;
 use serde_json::{Value, json};
 use types::{UTime, features};
@@ -15,7 +15,7 @@ pub(super) const ROWS: &[Row] = &[
     row("mon getmap <epoch:Int range=0 req=false>", "get the monitor map", "mon", "r", getmap),
     row("mon metadata <id:String req=false>", "show what a monitor says about itself", "mon", "r", metadata),
     row("mon versions", "show the versions of the monitors", "mon", "r", |cx, _| {
-        Ok(cx.structure("version", &json!({version_line(): 1})))
+        Ok(cx.structure("version", &json!({version_line(): hosts(cx).len()})))
     }),
     row("mon count-metadata <property:String>", "count monitors by a property", "mon", "r", count),
     row(
@@ -75,7 +75,7 @@ fn dump(cx: &mut Cx<'_>, args: &Args) -> Outcome {
         refuse!(ENOENT, "there is no map for epoch {}", args.int("epoch").unwrap_or(0));
     }
     let mut value = map_dump(cx);
-    value["quorum"] = json!([0]);
+    value["quorum"] = json!(quorum_ranks(cx));
     let reply = cx.show("monmap", value, || {
         let mut out = format!(
             "epoch {}\nfsid {}\nlast_changed {}\ncreated {}\nmin_mon_release {RELEASE_NUMBER} ({RELEASE})\nelection_strategy: {}\n",
@@ -91,20 +91,48 @@ fn dump(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     Ok(reply.with_status(format!("dumped monmap epoch {}", m.epoch)))
 }
 
+/// Ranks of the quorum.
+pub(super) fn quorum_ranks(cx: &Cx<'_>) -> Vec<usize> {
+    cx.env.standing.quorum.iter().filter_map(|name| cx.state.monmap.rank_of(name)).collect()
+}
+
+/// Rank and name of the leader; rank -1 and no name if none is known.
+fn leader<'a>(cx: &'a Cx<'_>) -> (i64, &'a str) {
+    let name = cx.env.standing.leader.as_deref().unwrap_or("");
+    let rank = cx.state.monmap.rank_of(name).and_then(|rank| i64::try_from(rank).ok());
+    (rank.unwrap_or(-1), name)
+}
+
+/// The line of `status` for monitors.
+pub(super) fn line(cx: &Cx<'_>, age: &str) -> String {
+    let all = cx.state.monmap.mon_info.len();
+    let quorum = &cx.env.standing.quorum;
+    let away = |name: &&String| cx.env.standing.voters.contains(name) && !quorum.contains(name);
+    let out: Vec<&str> = cx.state.monmap.ranks.iter().filter(away).map(String::as_str).collect();
+    let out = if out.is_empty() { String::new() } else { format!(", out of quorum: {}", out.join(", ")) };
+    format!("{all} daemons, quorum {} (age {age}){out}", quorum.join(","))
+}
+
 fn stat(cx: &mut Cx<'_>, _: &Args) -> Outcome {
     let m = &cx.state.monmap;
-    let name = &cx.env.config.name;
+    let (ranks, (rank, name)) = (quorum_ranks(cx), leader(cx));
+    let names = &cx.env.standing.quorum;
+    let quorum: Vec<Value> = ranks.iter().zip(names).map(|(rank, name)| json!({"rank": rank, "name": name})).collect();
     let value = json!({
         "epoch": m.epoch, "min_mon_release": RELEASE_NUMBER, "min_mon_release_name": RELEASE, "num_mons": m.mon_info.len(), "leader": name,
-        "quorum": [{"rank": 0, "name": name}],
+        "quorum": quorum,
     });
     Ok(cx.show("mon_stat", value, || {
         let mons: Vec<String> = m.by_rank().map(|i| format!("{}={}", i.name, i.public_addrs)).collect();
+        let ranks: Vec<String> = ranks.iter().map(ToString::to_string).collect();
         format!(
-            "e{}: {} mons at {{{}}} removed_ranks: {{}}, election epoch {ELECTION_EPOCH}, leader 0 {name}, quorum 0 {name}\n",
+            "e{}: {} mons at {{{}}} removed_ranks: {{}}, election epoch {}, leader {rank} {name}, quorum {} {}\n",
             m.epoch,
             m.mon_info.len(),
-            mons.join(",")
+            mons.join(","),
+            cx.env.standing.election_epoch(),
+            ranks.join(","),
+            names.join(",")
         )
     }))
 }
@@ -117,26 +145,45 @@ fn getmap(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     Ok(Reply::data(cx.state.monmap_bytes.clone()).with_status(format!("got monmap epoch {epoch}")))
 }
 
-/// What this monitor says about itself.
-pub(super) fn own_metadata(cx: &Cx<'_>) -> Value {
-    json!({
-        "name": cx.env.config.name, "addrs": cx.env.config.addrs.to_string(), "ceph_release": RELEASE, "ceph_version": version_line(),
-        "ceph_version_short": VERSION, "hostname": cx.env.config.host, "arch": std::env::consts::ARCH,
-    })
+/// Hosts and names of the monitors, by rank.
+pub(super) fn hosts(cx: &Cx<'_>) -> Vec<(String, String)> {
+    let host = |name: &str| match cx.state.quorum.mons.get(name) {
+        _ if name == cx.env.config.name => cx.env.config.host.clone(),
+        Some(record) => record.metadata.get("hostname").cloned().unwrap_or_default(),
+        None => String::new(),
+    };
+    cx.state.monmap.ranks.iter().map(|name| (host(name), name.clone())).collect()
+}
+
+/// What the monitors say about themselves, by rank.
+fn all_metadata(cx: &Cx<'_>) -> Vec<Value> {
+    let one = |(host, name): (String, String)| {
+        let addrs = cx.state.monmap.mon_info.get(&name).map(|m| m.public_addrs.to_string()).unwrap_or_default();
+        json!({
+            "name": name, "addrs": addrs, "ceph_release": RELEASE, "ceph_version": version_line(), "ceph_version_short": VERSION,
+            "hostname": host, "arch": std::env::consts::ARCH,
+        })
+    };
+    hosts(cx).into_iter().map(one).collect()
 }
 
 fn metadata(cx: &mut Cx<'_>, args: &Args) -> Outcome {
-    let own = own_metadata(cx);
+    let all = all_metadata(cx);
     match args.opt("id") {
-        None => Ok(cx.structure("mon_metadata", &json!([own]))),
-        Some(id) if id == cx.env.config.name => Ok(cx.structure("mon_metadata", &own)),
-        Some(id) => refuse!(ENOENT, "there is no monitor '{id}'"),
+        None => Ok(cx.structure("mon_metadata", &json!(all))),
+        Some(id) => match all.iter().find(|m| m["name"] == id) {
+            Some(one) => Ok(cx.structure("mon_metadata", one)),
+            None => refuse!(ENOENT, "there is no monitor '{id}'"),
+        },
     }
 }
 
 fn count(cx: &mut Cx<'_>, args: &Args) -> Outcome {
-    let value = own_metadata(cx)[args.str("property")].as_str().unwrap_or("unknown").to_string();
-    Ok(cx.structure("count", &json!({value: 1})))
+    let mut counts: std::collections::BTreeMap<String, u64> = Default::default();
+    for one in all_metadata(cx) {
+        *counts.entry(one[args.str("property")].as_str().unwrap_or("unknown").to_string()).or_default() += 1;
+    }
+    Ok(cx.structure("count", &json!(counts)))
 }
 
 fn feature_ls(cx: &mut Cx<'_>, args: &Args) -> Outcome {
@@ -154,32 +201,37 @@ fn feature_ls(cx: &mut Cx<'_>, args: &Args) -> Outcome {
 }
 
 fn ok_to_stop(cx: &mut Cx<'_>, args: &Args) -> Outcome {
-    let own = &cx.env.config.name;
-    if args.list("ids").iter().any(|id| id.trim_start_matches("mon.") == own) {
-        refuse!(EBUSY, "not enough monitors would be available () after stopping mons {}", args.list("ids").join(","));
+    let ids: Vec<&str> = args.list("ids").iter().map(|id| id.trim_start_matches("mon.")).collect();
+    let list = ids.join(",");
+    match cx.env.standing.without(&ids, false) {
+        Ok(left) => Ok(Reply::status(format!("quorum should be preserved ({left}) after stopping [{list}]"))),
+        Err(left) => refuse!(EBUSY, "not enough monitors would be available ({left}) after stopping mons [{list}]"),
     }
-    Ok(Reply::status("quorum should be preserved after stopping"))
 }
 
 fn ok_to_add(_: &mut Cx<'_>, _: &Args) -> Outcome {
-    refuse!(EBUSY, "adding a monitor that does not run yet would break the quorum of one")
+    // It is no voter before it runs and has caught up.
+    Ok(Reply::status("adding another mon that is not yet online will not break quorum"))
 }
 
 fn ok_to_rm(cx: &mut Cx<'_>, args: &Args) -> Outcome {
-    if args.str("id") == cx.env.config.name {
-        refuse!(EBUSY, "removing mon.{} would leave no monitor", args.str("id"));
+    let id = args.str("id").trim_start_matches("mon.");
+    if !cx.state.monmap.mon_info.contains_key(id) {
+        return Ok(Reply::status(format!("mon.{id} does not exist, so it is ok to remove")));
     }
-    Ok(Reply::status("mon does not exist, so it is ok to remove"))
+    match cx.env.standing.without(&[id], true) {
+        Ok(left) => Ok(Reply::status(format!("quorum should be preserved ({left}) after removing mon.{id}"))),
+        Err(left) => refuse!(EBUSY, "removing mon.{id} would break the quorum ({left})"),
+    }
 }
 
-/// The state of the quorum, which is this monitor.
+/// The state of the quorum.
 pub(super) fn quorum_dump(cx: &Cx<'_>) -> Value {
-    let name = &cx.env.config.name;
     json!({
-        "election_epoch": ELECTION_EPOCH,
-        "quorum": [0],
-        "quorum_names": [name],
-        "quorum_leader_name": name,
+        "election_epoch": cx.env.standing.election_epoch(),
+        "quorum": quorum_ranks(cx),
+        "quorum_names": cx.env.standing.quorum,
+        "quorum_leader_name": leader(cx).1,
         "quorum_age": quorum_age(cx),
         "features": {"quorum_con": features::SUPPORTED.to_string(), "quorum_mon": MON_FEATURES},
         "monmap": map_dump(cx),
@@ -193,14 +245,26 @@ fn quorum_status(cx: &mut Cx<'_>, _: &Args) -> Outcome {
     Ok(Reply::data(format.render("quorum_status", &quorum_dump(cx)) + end))
 }
 
+/// How this monitor stands, in Ceph's words.
+fn standing(cx: &Cx<'_>) -> &'static str {
+    let standing = &cx.env.standing;
+    match (standing.leads, &standing.leader) {
+        (true, _) => "leader",
+        (false, Some(_)) if standing.is_voter => "peon",
+        (false, Some(_)) => "synchronizing",
+        (false, None) if standing.is_voter => "electing",
+        (false, None) => "probing",
+    }
+}
+
 /// The state of this monitor.
 pub(super) fn mon_status(cx: &Cx<'_>) -> Value {
     json!({
         "name": cx.env.config.name,
-        "rank": 0,
-        "state": "leader",
-        "election_epoch": ELECTION_EPOCH,
-        "quorum": [0],
+        "rank": cx.state.monmap.rank_of(&cx.env.config.name).map_or(json!(-1), |rank| json!(rank)),
+        "state": standing(cx),
+        "election_epoch": cx.env.standing.election_epoch(),
+        "quorum": quorum_ranks(cx),
         "quorum_age": quorum_age(cx),
         "features": {
             "required_con": features::REQUIRED_BY_SERVERS.to_string(),
@@ -223,10 +287,11 @@ pub(crate) fn ping(cx: &Cx<'_>) -> Value {
 }
 
 fn time_sync(cx: &mut Cx<'_>, _: &Args) -> Outcome {
-    let name = &cx.env.config.name;
+    let one = |name: &String| (name.clone(), json!({"skew": 0, "latency": 0, "health": "HEALTH_OK"}));
+    let skews: serde_json::Map<String, Value> = cx.env.standing.quorum.iter().map(one).collect();
     let value = json!({
-        "time_skew_status": {name.clone(): {"skew": 0, "latency": 0, "health": "HEALTH_OK"}},
-        "timechecks": {"epoch": ELECTION_EPOCH, "round": 0, "round_status": "finished"},
+        "time_skew_status": skews,
+        "timechecks": {"epoch": cx.env.standing.election_epoch(), "round": 0, "round_status": "finished"},
     });
     Ok(cx.structure("time_sync", &value))
 }

@@ -6,7 +6,8 @@ use super::{Row, Run};
 const TIER: &str = "cache tiers are not part of this cluster";
 const FS: &str = "there are no file systems in this cluster";
 const MODULE: &str = "the manager's duties are built in; it has no modules to switch";
-const ONE_MON: &str = "this release runs one monitor; more come with a later release";
+const ELECTION: &str = "monitors elect whoever has the newest log; ranks, weights and strategies have no say";
+const QUORUM: &str = "a monitor takes part as long as it runs; stop it, or remove it with 'mon rm'";
 const STRETCH: &str = "stretch clusters are not supported";
 const WEIGHT_SETS: &str = "weight sets are made by Ceph's balancer, which is not part of this cluster";
 const BALANCER: &str = "pools of one copy are not balanced";
@@ -62,27 +63,18 @@ pub(super) const ROWS: &[Row] = &[
     no("osd crush weight-set rm-compat", "osd", "rw", WEIGHT_SETS),
     no("osd pool set noautoscale", "mgr", "w", "placement groups are not scaled by themselves here; noautoscale is always set"),
     no("osd pool unset noautoscale", "mgr", "w", "placement groups are not scaled by themselves here"),
-    no("mon add <name:String> <addr:IPAddr> <location:String goodchars=[A-Za-z0-9-_.=] n=N req=false>", "mon", "rw", ONE_MON),
-    no("mon rm <name:String>", "mon", "rw", ONE_MON),
-    no("mon remove <name:String>", "mon", "rw", ONE_MON),
     no("mon set-addrs <name:String> <addrs:String>", "mon", "rw", "the monitor's addresses are given when it starts"),
-    no("mon set-rank <name:String> <rank:Int>", "mon", "rw", ONE_MON),
-    no("mon set-weight <name:String> <weight:Int range=0|65535>", "mon", "rw", ONE_MON),
+    no("mon set-rank <name:String> <rank:Int>", "mon", "rw", ELECTION),
+    no("mon set-weight <name:String> <weight:Int range=0|65535>", "mon", "rw", ELECTION),
     no("mon enable-msgr2", "mon", "rw", "only msgr2 is spoken"),
-    no("mon scrub", "mon", "rw", "there is one copy of the monitor's state; its checksums are verified when it is read"),
+    no("mon scrub", "mon", "rw", "the checksums of a monitor's state are verified when it is read"),
     no("mon feature set <feature_name:String> <yes_i_really_mean_it:Bool req=false>", "mon", "rw", "all features are always on"),
-    no("mon set election_strategy <strategy:String>", "mon", "rw", ONE_MON),
-    no("mon add disallowed_leader <name:String>", "mon", "rw", ONE_MON),
-    no("mon rm disallowed_leader <name:String>", "mon", "rw", ONE_MON),
+    no("mon set election_strategy <strategy:String>", "mon", "rw", ELECTION),
+    no("mon add disallowed_leader <name:String>", "mon", "rw", ELECTION),
+    no("mon rm disallowed_leader <name:String>", "mon", "rw", ELECTION),
     no("mon set_location <name:String> <args:String goodchars=[A-Za-z0-9-_.=] n=N>", "mon", "rw", STRETCH),
     no("mon enable_stretch_mode <tiebreaker_mon:String> <new_crush_rule:String> <dividing_bucket:String>", "mon", "rw", STRETCH),
     no("mon set_new_tiebreaker <name:String> <yes_i_really_mean_it:Bool req=false>", "mon", "rw", STRETCH),
-    no(
-        "mgr fail <who:String req=false>",
-        "mgr",
-        "rw",
-        "the manager's duties are part of the monitor; there is no other to take over",
-    ),
     no("mgr module enable <module:String> <force:Choices req=false strings=--force>", "mgr", "rw", MODULE),
     no("mgr module disable <module:String>", "mgr", "rw", MODULE),
     no("balancer on", "mgr", "rw", BALANCER),
@@ -110,8 +102,13 @@ pub(super) const ROWS: &[Row] = &[
         "the health of devices is not collected",
     ),
     no("tell <target:Name> <args:String n=N>", "mon", "rw", "the client sends these to the daemon itself"),
-    no("quorum enter", "mon", "rw", ONE_MON),
-    no("quorum exit", "mon", "rw", ONE_MON),
-    no("sync_force <validate:Choices req=false strings=--yes-i-really-mean-it>", "mon", "rw", ONE_MON),
+    no("quorum enter", "mon", "rw", QUORUM),
+    no("quorum exit", "mon", "rw", QUORUM),
+    no(
+        "sync_force <validate:Choices req=false strings=--yes-i-really-mean-it>",
+        "mon",
+        "rw",
+        "a monitor that lacks something gets it by itself",
+    ),
     no("compact", "mon", "rw", "the monitor folds its log by itself"),
 ];

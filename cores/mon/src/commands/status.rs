@@ -2,7 +2,7 @@
 
 use super::{Ask, Cx, Row, health, row};
 use crate::answer::{Outcome, Reply};
-use crate::context::{ELECTION_EPOCH, RELEASE, VERSION, version_line};
+use crate::context::{RELEASE, VERSION, version_line};
 use crate::manager::progress;
 use crate::recovery;
 use crate::soft::Rates;
@@ -35,7 +35,7 @@ fn status(cx: &mut Cx<'_>, _: &Args) -> Outcome {
 
 /// Seconds for which there has been a quorum.
 pub(super) fn quorum_age(cx: &Cx<'_>) -> u64 {
-    cx.now.mono.since(cx.env.started.mono).as_secs()
+    cx.now.mono.since(cx.env.standing.since.mono).as_secs()
 }
 
 /// The status for `status -f json`.
@@ -47,9 +47,9 @@ pub(super) fn dump(cx: &Cx<'_>) -> Value {
     json!({
         "fsid": state.fsid.to_string(),
         "health": crate::health::dump(state, &checks, false),
-        "election_epoch": ELECTION_EPOCH,
-        "quorum": [0],
-        "quorum_names": [cx.env.config.name],
+        "election_epoch": cx.env.standing.election_epoch(),
+        "quorum": super::mon::quorum_ranks(cx),
+        "quorum_names": cx.env.standing.quorum,
         "quorum_age": quorum_age(cx),
         "monmap": {"epoch": state.monmap.epoch, "min_mon_release_name": RELEASE, "num_mons": state.monmap.mon_info.len()},
         "osdmap": {
@@ -65,7 +65,7 @@ pub(super) fn dump(cx: &Cx<'_>) -> Value {
         "fsmap": {"epoch": 1, "by_rank": [], "up:standby": 0},
         "mgrmap": {
             "available": state.mgrmap.available,
-            "num_standbys": 0,
+            "num_standbys": state.mgrmap.standbys.len(),
             "modules": state.mgrmap.modules,
             "services": state.mgrmap.services,
         },
@@ -128,8 +128,8 @@ fn text(cx: &Cx<'_>) -> String {
     out.push_str(&health::status_lines(cx, "    health: "));
     out.push_str(" \n  services:\n");
     let age = span(quorum_age(cx));
-    out.push_str(&format!("    mon: {} daemons, quorum {} (age {age})\n", state.monmap.mon_info.len(), cx.env.config.name));
-    out.push_str(&format!("    mgr: {}(active, since {age})\n", state.mgrmap.active_name));
+    out.push_str(&format!("    mon: {}\n", super::mon::line(cx, &age)));
+    out.push_str(&format!("    mgr: {}\n", super::mgr::line(cx)));
     out.push_str(&format!("    osd: {}\n", osd_line(cx, "")));
     out.push_str(&super::mgr::service_lines(cx));
     out.push_str(" \n  data:\n");
@@ -236,14 +236,15 @@ pub(super) fn version(cx: &mut Cx<'_>, _: &Args) -> Outcome {
 }
 
 fn versions(cx: &mut Cx<'_>, _: &Args) -> Outcome {
-    let own: BTreeMap<String, u64> = [(version_line(), 1)].into();
+    let monitors = super::mon::hosts(cx).len() as u64;
+    let own: BTreeMap<String, u64> = [(version_line(), monitors)].into();
     let mut osds: BTreeMap<String, u64> = BTreeMap::new();
     for osd in cx.state.osdmap.osds().filter(|o| cx.state.osdmap.is_up(*o)) {
         let told = cx.state.osd_metadata.get(&osd).and_then(|m| m.get("ceph_version")).cloned();
         *osds.entry(told.unwrap_or_else(version_line)).or_default() += 1;
     }
     let mut overall = osds.clone();
-    *overall.entry(version_line()).or_default() += 2;
+    *overall.entry(version_line()).or_default() += 2 * monitors;
     let value = json!({"mon": own, "mgr": own, "osd": osds, "mds": {}, "overall": overall});
     Ok(cx.structure("version", &value))
 }
@@ -264,8 +265,9 @@ pub(super) fn feature_map(cx: &Cx<'_>) -> Value {
         (EntityType::Client, "client"),
         (EntityType::Mgr, "mgr"),
     ];
-    counts.insert((0, features::SUPPORTED), 1);
-    counts.insert((4, features::SUPPORTED), 1);
+    let monitors = super::mon::hosts(cx).len() as u64;
+    counts.insert((0, features::SUPPORTED), monitors);
+    counts.insert((4, features::SUPPORTED), monitors);
     for peer in cx.soft.connected.values() {
         let at = kinds.iter().position(|(k, _)| *k == peer.kind).unwrap_or(3);
         *counts.entry((at, peer.features)).or_default() += 1;

@@ -257,6 +257,7 @@ fn config() -> Config {
         auth: AuthMode::None,
         keys: Vec::new(),
         options: BTreeMap::new(),
+        join: Vec::new(),
         log_bytes: 0,
     }
 }

@@ -25,8 +25,13 @@ impl Monitor {
         for side in [Side::Mon, Side::Mgr] {
             while let Some(event) = self.messenger(side).poll_event() {
                 progress = true;
-                let Some(event) = self.event_for_manager(now, side, event, out) else { continue };
+                let event = match side {
+                    Side::Mon => self.event_of_monitors(now, event, out),
+                    Side::Mgr => self.event_for_manager(now, event, out),
+                };
+                let Some(event) = event else { continue };
                 match event {
+                    Event::Opened { session, .. } if !self.takes_clients(now) => self.turn_away(now, side, session),
                     Event::Opened { session, peer } => self.opened(side, session, peer),
                     Event::Closed { session, .. } => self.closed(now, side, session),
                     Event::Reset { .. } => {}
@@ -41,10 +46,7 @@ impl Monitor {
     }
 
     /// Gives what comes from OSDs that the manager's client talks to to the client; the rest comes back.
-    fn event_for_manager(&mut self, now: Now, side: Side, event: Event, out: &mut Outputs) -> Option<Event> {
-        if side == Side::Mon {
-            return Some(event);
-        }
+    fn event_for_manager(&mut self, now: Now, event: Event, out: &mut Outputs) -> Option<Event> {
         let received = match &event {
             Event::Message { session, bytes, .. } => Some((*session, *bytes)),
             _ => None,
@@ -57,18 +59,31 @@ impl Monitor {
     }
 
     fn message(&mut self, now: Now, side: Side, session: SessionId, message: Message, out: &mut Outputs) {
-        let (kind, tid) = (message.kind, message.tid);
-        if !self.leader.reigns() && !anybody_answers(side, kind) {
-            // Carrying it to the leader comes with other monitors.
-            return self.turn_away(now, side, session);
+        let here = anybody_answers(side, message.kind);
+        match side {
+            Side::Mon if !here && self.asks_any() => self.ask_leader(now, session, message),
+            _ if !here && !self.leader.reigns() => self.turn_away(now, side, session),
+            _ => self.deal(now, side, session, message, out),
         }
+    }
+
+    /// Whether requests may be another monitor's to deal with, now or later.
+    pub(super) fn asks_any(&self) -> bool {
+        !self.replica.log.is_alone() || !self.replica.applied.quorum.is_empty()
+    }
+
+    /// Deals with a message of a session, here or at another monitor.
+    pub(super) fn deal(&mut self, now: Now, side: Side, session: SessionId, message: Message, out: &mut Outputs) {
+        let (kind, tid) = (message.kind, message.tid);
         let result = match side {
             Side::Mon => self.mon_message(now, session, message, out),
             Side::Mgr => self.mgr_message(now, session, message, out),
         };
         if let Err(why) = result {
             let why = format!("message {kind} (tid {tid}) is not understood: {why}");
-            self.messenger(side).refuse(now, session, &why, out);
+            if !self.end_far(session) {
+                self.messenger(side).refuse(now, session, &why, out);
+            }
             self.closed(now, side, session);
         }
     }
@@ -78,7 +93,7 @@ impl Monitor {
         match m.kind {
             MonGetMap::KIND => {
                 let reply = MonMapMsg { monmap: self.replica.applied.monmap_bytes.clone() };
-                self.mon.send(session, reply.encode());
+                self.tell(Side::Mon, session, reply.encode());
             }
             MonSubscribe::KIND => self.subscribe(session, MonSubscribe::decode(&m)?),
             MonGetVersion::KIND => {
@@ -157,7 +172,7 @@ impl Monitor {
     /// Answers a request.
     pub(super) fn reply_on(&mut self, side: Side, session: SessionId, tid: u64, mut message: Message) {
         message.tid = tid;
-        self.messenger(side).send(session, message);
+        self.tell(side, session, message);
     }
 
     /// Whether a session may read or write a service.

@@ -1,13 +1,14 @@
 //! What the messengers must know to judge peers: kept in step with the auth database.
 
-use super::Monitor;
+use super::sessions::Side;
+use super::{Monitor, peers};
 use crate::config::{AuthMode, Config};
 use crate::context::MGR_GID;
 use crate::options;
 use crate::state::Change;
 use messages::internal::{ServiceKey, ServiceKeys};
 use msgr::Messenger;
-use msgr::auth::{Acceptor, Auth, ClientAuth, Method, MonAuth, RotatingKeys, ServiceAuth};
+use msgr::auth::{Acceptor, Auth, ClientAuth, Key, Method, MonAuth, RotatingKeys, ServiceAuth};
 use node::{Now, Outputs};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -30,12 +31,16 @@ pub(super) fn messengers(config: &Config, mon_seed: [u8; 32], mgr_seed: [u8; 32]
         AuthMode::None => vec![Method::None],
         AuthMode::Cephx => vec![Method::Cephx],
     };
-    let mon_auth = Auth { acceptor: Acceptor::Mon(MonAuth::new(methods)), client: ClientAuth::none(mon_name.clone()) };
+    let key = config.keys.iter().find(|k| k.name.kind == EntityType::Mon).map(|k| Key::new(types::UTime::ZERO, k.key));
+    let to_monitors = ClientAuth::monitor(key.filter(|_| config.auth == AuthMode::Cephx));
+    let mon_auth = Auth { acceptor: Acceptor::Mon(MonAuth::new(methods)), client: to_monitors };
     let mgr_auth = match config.auth {
         AuthMode::None => Auth::none(mgr_name.clone()),
         AuthMode::Cephx => Auth { acceptor: Acceptor::Service(ServiceAuth::new(EntityType::Mgr)), client: mgr_client },
     };
-    let mon = msgr::Config::server(mon_name, config.addrs.clone(), 0);
+    let mut mon = msgr::Config::server(mon_name, config.addrs.clone(), 0);
+    mon.first_conn = peers::FIRST_CONN;
+    mon.limits.keepalive = peers::PROBE;
     let mut mgr = msgr::Config::server(mgr_name, config.mgr_addrs.clone(), MGR_GID as i64);
     mgr.required = types::features::REQUIRED_BY_MANAGER;
     (Messenger::new(mon, mon_auth, mon_seed), Messenger::new(mgr, mgr_auth, mgr_seed))
@@ -45,7 +50,9 @@ impl Monitor {
     /// Tells the messengers what the durable database says, and OSDs their keys.
     pub(super) fn refresh_keys(&mut self, _now: Now, _out: &mut Outputs) {
         let state = self.replica.applied.clone();
-        if let (Acceptor::Mon(mon), true) = (&mut self.mon.auth_mut().acceptor, self.leader.reigns()) {
+        if !state.quorum.is_empty() {
+            self.take_ids();
+        } else if let (Acceptor::Mon(mon), true) = (&mut self.mon.auth_mut().acceptor, self.leader.reigns()) {
             // Ids are only ever given from below the durable limit; a reign begins where the last range ended.
             if mon.global_ids.end == 0 {
                 mon.global_ids.next = state.auth.global_id_limit;
@@ -73,7 +80,7 @@ impl Monitor {
         }
         let osds: Vec<_> = self.leader.soft.osds.values().filter_map(|o| o.session).collect();
         let message = self.service_keys().encode();
-        osds.into_iter().for_each(|session| self.mon.send(session, message.clone()));
+        osds.into_iter().for_each(|session| self.tell(Side::Mon, session, message.clone()));
     }
 
     /// The OSDs' keys, for them.
@@ -107,7 +114,8 @@ impl Monitor {
         }
         if let Acceptor::Mon(mon) = &self.mon.auth().acceptor {
             let limit = state.auth.global_id_limit;
-            if mon.global_ids.next + ID_RESERVE >= limit {
+            // With several monitors, each has ranges of its own.
+            if state.quorum.is_empty() && mon.global_ids.next + ID_RESERVE >= limit {
                 changes.push(Change::GlobalIds { limit: limit + ID_STEP });
             }
         }

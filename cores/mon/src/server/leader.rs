@@ -7,11 +7,10 @@ use super::{Monitor, run};
 use crate::config::Config;
 use crate::manager::Manager;
 use crate::soft::Soft;
-use crate::state::{Change, State, genesis};
-use denc::Encode;
+use crate::state::{Change, State};
 use images::JobId;
 use messages::mon::LogEntry;
-use messages::mon::{Auth, MonGetMap, MonSubscribe};
+use messages::mon::{Auth, Command, MonGetMap, MonSubscribe, Ping};
 use msgr::auth::{Acceptor, EntityKey, Key};
 use node::{CallId, Level, Now, Output, Outputs};
 use quorum::{Entry, Index, Term};
@@ -39,6 +38,8 @@ pub(super) struct Leader {
     /// Commands that read, until the log lets them.
     pub(super) reads: BTreeMap<u64, run::Read>,
     pub(super) next_read: u64,
+    /// Another monitor shall lead, when what was begun is done.
+    pub(super) hands_over: bool,
     /// Lines for the cluster log that go with the next proposal.
     pub(super) lines: Vec<LogEntry>,
     /// What OSDs that peer asked for in this round.
@@ -58,6 +59,7 @@ impl Leader {
             waiting: VecDeque::new(),
             reads: BTreeMap::new(),
             next_read,
+            hands_over: false,
             lines: Vec::new(),
             asked: Asked::default(),
         }
@@ -88,7 +90,7 @@ impl Leader {
 
 /// Whether a message of this kind can be dealt with by a monitor that does not lead, from what it has applied.
 pub(super) fn anybody_answers(side: Side, kind: u16) -> bool {
-    side == Side::Mon && matches!(kind, MonGetMap::KIND | MonSubscribe::KIND | Auth::KIND)
+    side == Side::Mon && matches!(kind, MonGetMap::KIND | MonSubscribe::KIND | Auth::KIND | Command::KIND | Ping::KIND)
 }
 
 impl Monitor {
@@ -101,6 +103,7 @@ impl Monitor {
                 self.leader.soft.connected.insert(*session, super::sessions::connected(&entry.peer));
             }
         }
+        self.standing_changed(now);
         for osd in 0..self.replica.applied.osdmap.max_osd {
             if self.replica.applied.osdmap.is_up(osd) {
                 self.leader.soft.osds.entry(osd).or_default().last_seen = now.mono;
@@ -118,13 +121,18 @@ impl Monitor {
 
     /// Another leader came, or may have come: what was proposed here and is not committed may be lost. Nobody was told that it is done;
     /// whoever waits is told to ask again, clients by the end of their sessions, after which they send again what was not answered.
-    pub(super) fn end_reign(&mut self, out: &mut Outputs) {
+    pub(super) fn end_reign(&mut self, now: Now, out: &mut Outputs) {
         let nobody = Leader::new(0, self.random.key(), self.leader.next_read);
         let mut ended = std::mem::replace(&mut self.leader, nobody);
-        out.log(Level::Warn, "mon", format!("leads no more after term {}; askers are sent away to ask again", ended.term));
+        out.log(Level::Warn, "mon", format!("leads no more after term {}", ended.term));
         ended.manager.objecter.hang_up(&mut self.mgr);
         for call in ended.calls() {
             out.push(Output::Answer { call, result: Errno::EAGAIN.wire(), text: ASK_AGAIN.into() });
+        }
+        self.forget_far();
+        if self.asks_any() {
+            // Requests go to the next leader; the manager is where that is.
+            return self.close_manager_sessions(now);
         }
         for (side, session) in std::mem::take(&mut self.sessions.0).into_keys() {
             self.messenger(side).close(session);
@@ -135,9 +143,23 @@ impl Monitor {
         }
     }
 
+    /// Hands the leadership to a voter that is heard, if that is wanted and nothing waits. Whether it began.
+    pub(super) fn hand_over(&mut self) -> bool {
+        if !self.leader.hands_over || !self.leader.waiting.is_empty() || !self.leader.ahead.is_empty() {
+            return false;
+        }
+        self.leader.hands_over = false;
+        let log = &mut self.replica.log;
+        let own = log.id();
+        let heir = log.heard().into_iter().find(|id| *id != own && log.membership().voters.contains(id) && log.is_close(*id));
+        heir.is_some_and(|heir| log.transfer(heir).is_ok())
+    }
+
     /// Nobody here can deal with what a session wants: it asks again, elsewhere or later.
     pub(super) fn turn_away(&mut self, now: Now, side: Side, session: SessionId) {
-        self.messenger(side).close(session);
+        if !self.end_far(session) {
+            self.messenger(side).close(session);
+        }
         self.closed(now, side, session);
     }
 
@@ -145,6 +167,7 @@ impl Monitor {
     pub(super) fn not_proposed(&mut self, now: Now, after: Vec<Outgoing>, out: &mut Outputs) {
         for outgoing in after {
             match outgoing {
+                Outgoing::Message(Side::Mon, session, answer) if self.keep_ask(session, &answer) => {}
                 Outgoing::Message(side, session, _) => self.turn_away(now, side, session),
                 Outgoing::Answer(call, ..) => {
                     out.push(Output::Answer { call, result: Errno::EAGAIN.wire(), text: ASK_AGAIN.into() });
@@ -158,7 +181,8 @@ impl Monitor {
     /// What is configured now and differs from what is stored: addresses, and entities that are missing.
     fn take_up_config(&mut self, now: Now, out: &mut Outputs) {
         let (state, config) = (self.replica.applied.clone(), self.env.config.clone());
-        let mut changes = own_changes(&state, &config, now);
+        let mut changes = self.own_place(&state, now);
+        changes.extend(missing_keys(&state, &config, now));
         changes.extend(self.key_changes(now));
         if !changes.is_empty() {
             self.propose(now, changes, None, Vec::new(), out);
@@ -174,16 +198,8 @@ impl Monitor {
     }
 }
 
-fn own_changes(state: &State, config: &Config, now: Now) -> Vec<Change> {
+fn missing_keys(state: &State, config: &Config, now: Now) -> Vec<Change> {
     let mut changes = Vec::new();
-    let moved = state.monmap.mon_info.get(&config.name).is_none_or(|m| m.public_addrs != config.addrs);
-    if moved {
-        let map = genesis::monmap(config, state.monmap.epoch + 1, state.monmap.created, now.wall);
-        changes.push(Change::MonMap(map.to_bytes()));
-    }
-    if state.mgrmap.active_addrs != config.mgr_addrs || state.mgrmap.active_name != config.mgr_name {
-        changes.push(Change::MgrMap(genesis::mgrmap(config, state.mgrmap.epoch + 1, now.wall).to_bytes()));
-    }
     for key in &config.keys {
         let admin = key.name.kind == EntityType::Client && key.name.id == "admin";
         let daemon = matches!(key.name.kind, EntityType::Mon | EntityType::Mgr | EntityType::Osd);

@@ -1,7 +1,7 @@
 //! The manager's client in the machine: its number, tickets, maps; what it asks for and finds.
 
 use super::Monitor;
-use super::sessions::Outgoing;
+use super::sessions::{Outgoing, Side};
 use crate::commands::Ask;
 use crate::context::{Env, MGR_GID};
 use crate::manager::{Found, Wish, progress};
@@ -25,6 +25,7 @@ impl Monitor {
                     self.tick_manager(now);
                 }
                 Ask::ForgetProgress => self.leader.soft.progress.clear(),
+                Ask::HandOver => self.leader.hands_over = true,
             }
         }
     }
@@ -67,7 +68,7 @@ impl Monitor {
     fn instruct_osds(&mut self, instruction: &str) {
         let sessions: Vec<(OsdId, _)> = self.leader.soft.osds.iter().filter_map(|(osd, o)| Some((*osd, o.session?))).collect();
         for (_, session) in sessions {
-            self.mon.send(session, messages::internal::OsdInstruct { json: instruction.into() }.encode());
+            self.tell(Side::Mon, session, messages::internal::OsdInstruct { json: instruction.into() }.encode());
         }
     }
 

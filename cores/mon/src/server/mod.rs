@@ -6,36 +6,47 @@
 //! - [`dispatch`]: messages; [`run`]: commands; [`poolop`]: pool operations of librados;
 //! - [`osds`]: the lives of OSDs; [`peering`]: what they ask for while they peer; [`failures`]: who is down; [`outs`]: who is
 //!   out; [`tick`]: what time brings; [`keys`]: what authentication must know;
-//! - [`floor`]: how far back maps are kept; [`manager`]: the manager's client.
+//! - [`floor`]: how far back maps are kept; [`manager`]: the manager's client;
+//! - [`peers`]: sessions with other monitors; [`members`]: who they are; [`standing`]: who leads, who takes part;
+//! - [`forward`]: requests that only a leader can deal with; [`far`]: the leader's side of those.
 
 mod dispatch;
 mod failures;
+mod far;
 mod floor;
+mod forward;
 mod keys;
 mod leader;
 mod manager;
+mod members;
 mod osds;
 mod outs;
 mod peering;
+mod peers;
 mod poolop;
 mod run;
 #[cfg(feature = "sim")]
 mod selfcheck;
 mod sessions;
+mod standing;
 mod tick;
 
 use crate::config::Config;
-use crate::context::Env;
+use crate::context::{Env, Standing};
 use crate::replica::{Happened, Replica};
+use crate::state::RequestKey;
 pub(crate) use crate::state::place_of;
-use crate::state::{Change, Proposal, State, genesis};
+use crate::state::{Answered, Change, Proposal, State, genesis};
 use denc::Encode;
+use far::FarSessions;
+use forward::Asks;
 use leader::Leader;
 use maps::Incremental;
 use messages::mon::log_level;
 use msgr::Messenger;
 use node::{CallId, ConnId, Input, Level, ListenerId, Mono, Node, Now, Output, Outputs};
-use quorum::{Index, News, VoterId};
+use peers::Peers;
+use quorum::{Index, Membership, News, VoterId};
 use sessions::{Outgoing, Sessions, Side};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -44,6 +55,9 @@ use std::time::Duration;
 
 /// How often time brings something.
 const TICK: Duration = Duration::from_millis(500);
+
+/// How long a leader that stops waits for another one to lead.
+const HAND_OVER: Duration = Duration::from_secs(1);
 
 /// The monitor, with the manager's duties beside it.
 ///
@@ -60,6 +74,18 @@ pub struct Monitor {
     /// What only a leader has; nobody's while this monitor does not lead.
     leader: Leader,
     sessions: Sessions,
+    /// Sessions with other monitors.
+    peers: Peers,
+    /// Requests for the leader.
+    asks: Asks,
+    /// Sessions that other monitors have.
+    far: FarSessions,
+    /// The request that is being dealt with, if it may change something and several monitors take requests.
+    asking: Option<RequestKey>,
+    /// Tells this start of the monitor from others.
+    life: u64,
+    /// End of the last range of numbers for clients that was taken up in this life.
+    ids_end: u64,
     line_seq: u64,
     random: Random,
     next_tick: Mono,
@@ -68,6 +94,8 @@ pub struct Monitor {
     published: Published,
     /// It was asked to stop; before it serves, what was begun comes first.
     stop_asked: bool,
+    /// Until when a leader that stops waits for another one.
+    stop_by: Option<Mono>,
 }
 
 /// What subscribers were told last.
@@ -129,7 +157,15 @@ impl Monitor {
         let number = |from: usize| u64::from_le_bytes(std::array::from_fn(|i| chance[from + i]));
         let voter = VoterId(number(0).max(1));
         let replica = Replica::new(fsid, config.log_bytes, genesis::state(&config, types::UTime::ZERO), voter, number(8));
-        let env = Env { config, started: Now::default(), disk_free: 0, disk_size: 0, disk_full: false, snapshot_bytes: 0 };
+        let env = Env {
+            config,
+            started: Now::default(),
+            standing: Standing::default(),
+            disk_free: 0,
+            disk_size: 0,
+            disk_full: false,
+            snapshot_bytes: 0,
+        };
         Self {
             env,
             phase: Phase::New,
@@ -139,18 +175,49 @@ impl Monitor {
             replica,
             leader: Leader::new(0, random.key(), 0),
             sessions: Sessions::default(),
+            peers: Peers::new(),
+            asks: Asks::default(),
+            far: FarSessions::default(),
+            asking: None,
+            life: number(16).max(1),
+            ids_end: 0,
             line_seq: 0,
             random,
             next_tick: Mono::NEVER,
             held_calls: Vec::new(),
             published: Published::default(),
             stop_asked: false,
+            stop_by: None,
         }
     }
 
     /// Whether it serves clients: it is at work, and leads.
     pub fn is_serving(&self) -> bool {
         self.phase == Phase::Serving && self.leader.reigns()
+    }
+
+    /// Whether it leads, or takes part under another leader.
+    fn takes_part(&self) -> bool {
+        let (log, state) = (&self.replica.log, &self.replica.applied);
+        let follows = || log.leader().is_some() && state.quorum.mons.contains_key(&self.env.config.name);
+        self.leader.reigns() || (!log.is_alone() && follows())
+    }
+
+    /// Whether a call of the own process is answered now. Without a leader only what it says about itself; `ready` waits for one.
+    fn answers_call(&self, command: &str) -> bool {
+        let about_itself = !self.replica.log.is_alone() && !command.contains("\"ready\"");
+        self.phase == Phase::Serving && (about_itself || self.takes_part())
+    }
+
+    /// What time brings to a monitor that does not lead.
+    fn tick_without_reign(&mut self, now: Now, out: &mut Outputs) {
+        self.say_hello(now, out);
+        self.send_away_if_lost(now, out);
+        if self.takes_part() {
+            for (call, command) in std::mem::take(&mut self.held_calls) {
+                self.call(now, call, &command, out);
+            }
+        }
     }
 
     /// The state that the next proposal builds on.
@@ -188,6 +255,7 @@ impl Monitor {
         if !self.leader.lines.is_empty() {
             changes.push(Change::Log(std::mem::take(&mut self.leader.lines)));
         }
+        changes.extend(self.done_with(&after));
         let proposal = Proposal { stamp: now.wall, changes };
         let Ok(index) = self.replica.log.propose(proposal.to_bytes()) else {
             return self.not_proposed(now, after, out);
@@ -201,6 +269,21 @@ impl Monitor {
         }
         if !after.is_empty() {
             self.leader.waiting.push_back((index, after));
+        }
+    }
+
+    /// The note that the request in hand is done, for a leader that is asked again.
+    fn done_with(&self, after: &[Outgoing]) -> Option<Change> {
+        let key = self.asking?;
+        let answer = after.iter().find_map(|o| if let Outgoing::Message(_, _, m) = o { Some(m) } else { None })?;
+        Some(Change::Done { key, answer: Answered::of(answer) })
+    }
+
+    /// Sends something now, or when all that was proposed before is durable.
+    fn send_when_durable(&mut self, outgoing: Outgoing, out: &mut Outputs) {
+        match self.leader.ahead.back().map(|(index, _)| *index) {
+            None => self.send_out(outgoing, out),
+            Some(index) => self.leader.waiting.push_back((index, vec![outgoing])),
         }
     }
 
@@ -221,6 +304,9 @@ impl Monitor {
                     progress |= self.grant_asked(now, out);
                 }
                 progress |= self.advance(now, out);
+                self.watch_leader(now, out);
+                progress |= self.carry_asks(now, out);
+                progress |= self.hand_over();
             }
             if !progress || self.phase == Phase::Over {
                 break;
@@ -229,7 +315,7 @@ impl Monitor {
     }
 
     fn disk_events(&mut self, now: Now, out: &mut Outputs) -> bool {
-        let mut progress = false;
+        let (mut progress, before) = (false, self.replica.applied.index);
         while let Some(happened) = self.replica.poll(now, out) {
             progress = true;
             match happened {
@@ -257,6 +343,11 @@ impl Monitor {
             }
         }
         self.env.snapshot_bytes = self.replica.snapshot_bytes;
+        let after = self.replica.applied.index;
+        if after != before && self.phase == Phase::Serving {
+            // A leader's state took the place of its own.
+            self.committed(now, after, out);
+        }
         progress
     }
 
@@ -265,10 +356,13 @@ impl Monitor {
         if genesis::is_nobody(&self.env.config.fsid) {
             return self.fatal("a cluster's id must not be all zeros".into(), out);
         }
-        let line = format!("cluster {} is made", self.env.config.fsid);
-        out.log(Level::Info, "mon", line);
+        let joins = !self.env.config.join.is_empty();
+        let what = if joins { "is to be joined" } else { "is made" };
+        out.log(Level::Info, "mon", format!("cluster {} {what}", self.env.config.fsid));
         self.phase = Phase::Making;
-        self.replica.make(now, genesis::state(&self.env.config, now.wall), None, out);
+        // Who joins has no voice until others take it in.
+        let members = joins.then(Membership::default);
+        self.replica.make(now, genesis::state(&self.env.config, now.wall), members, out);
     }
 
     /// Takes up how large the disk is and what of it is free.
@@ -284,6 +378,8 @@ impl Monitor {
         self.env.started = now;
         self.next_tick = now.mono;
         self.note_sizes();
+        self.refresh_keys(now, out);
+        self.standing_changed(now);
         out.log(Level::Info, "mon", format!("serving as mon.{} at {}", self.env.config.name, self.env.config.addrs));
     }
 
@@ -296,8 +392,9 @@ impl Monitor {
                 return false;
             }
         };
-        // One voter has nobody to send to; the way to others comes with them.
-        assert!(next.send.is_empty());
+        for (to, payload) in next.send {
+            self.say(now, to, payload, out);
+        }
         let progress = !next.committed.is_empty() || !next.reads.is_empty() || !next.news.is_empty();
         for entry in &next.committed {
             let ahead = self.leader.take_ahead(entry);
@@ -315,7 +412,7 @@ impl Monitor {
         for news in next.news {
             match news {
                 News::Elected(term) => self.begin_reign(now, term, out),
-                News::Deposed => self.end_reign(out),
+                News::Deposed => self.end_reign(now, out),
             }
         }
         if next.wants_state {
@@ -329,6 +426,11 @@ impl Monitor {
 
     fn committed(&mut self, now: Now, index: Index, out: &mut Outputs) {
         self.refresh_keys(now, out);
+        if !self.replica.applied.quorum.is_empty() {
+            self.peers_follow(now);
+            // Answers before maps: a new monitor map may send the asker elsewhere.
+            self.pass_on();
+        }
         self.publish(now, out);
         while self.leader.waiting.front().is_some_and(|(at, _)| *at <= index) {
             let Some((_, after)) = self.leader.waiting.pop_front() else { break };
@@ -338,8 +440,17 @@ impl Monitor {
 
     /// Whether nothing is unfinished that could still be finished: on a full disk, what waits was promised to nobody.
     fn is_settled(&self) -> bool {
-        let done = !self.replica.log.is_busy() && self.replica.journal.is_idle() && self.leader.waiting.is_empty();
+        // What others would have to agree to is not waited for: it goes on without this one.
+        let promised = !self.replica.log.is_alone() || (!self.replica.log.is_busy() && self.leader.waiting.is_empty());
+        let done = promised && !self.hands_over_still() && self.replica.journal.is_idle();
         done || self.replica.journal.waits_for_space()
+    }
+
+    /// A leader that stops lets another one lead first, for a moment.
+    fn hands_over_still(&self) -> bool {
+        self.replica.log.leads()
+            && self.env.standing.quorum.len() > 1
+            && self.stop_by.is_some_and(|by| self.replica.log.now() < by)
     }
 
     fn end(&mut self, out: &mut Outputs) {
@@ -370,12 +481,15 @@ impl Monitor {
         self.follow_conns(from, out);
     }
 
-    /// Knows the connections that the outputs from `from` on open, and forgets those that they close. Only the manager's
-    /// messenger opens any.
+    /// Knows the connections that the outputs from `from` on open, and forgets those that they close. Each messenger has numbers of its
+    /// own for those that it opens.
     fn follow_conns(&mut self, from: usize, out: &Outputs) {
         for output in &out.0[from..] {
             match output {
-                Output::Connect { conn, .. } => drop(self.conns.insert(*conn, Side::Mgr)),
+                Output::Connect { conn, .. } => {
+                    let side = if conn.0 >= peers::FIRST_CONN { Side::Mon } else { Side::Mgr };
+                    self.conns.insert(*conn, side);
+                }
                 Output::Close { conn } => drop(self.conns.remove(conn)),
                 _ => {}
             }
@@ -397,7 +511,7 @@ impl Node for Monitor {
         }
         match input {
             Input::Disk(done) => self.replica.disk_done(done, out),
-            Input::Call { call, command } if self.is_serving() => self.call(now, call, &command, out),
+            Input::Call { call, command } if self.answers_call(&command) => self.call(now, call, &command, out),
             Input::Call { call, command } => self.held_calls.push((call, command)),
             Input::Stop => self.stop_asked = true,
             net => self.network(now, net, out),
@@ -416,11 +530,14 @@ impl Node for Monitor {
             self.replica.journal.open(out);
         }
         self.replica.journal.turn(now, out);
+        self.retry_peers(now);
         self.work(now, out);
         if self.stop_asked && self.phase == Phase::Serving {
             self.phase = Phase::Stopping;
             if self.leader.reigns() {
                 self.flush_lines(now, out);
+                self.leader.hands_over = self.asks_any();
+                self.stop_by = Some(now.mono.plus(HAND_OVER));
             }
             self.work(now, out);
         }
@@ -430,7 +547,11 @@ impl Node for Monitor {
             self.replica.journal.ask_sizes(now, out);
             if self.leader.reigns() {
                 self.tick(now, out);
+                self.tick_members(now, out);
+            } else {
+                self.tick_without_reign(now, out);
             }
+            self.standing_changed(now);
             self.work(now, out);
         }
         if self.phase == Phase::Serving {
@@ -456,7 +577,7 @@ impl Node for Monitor {
         let manager = if self.phase == Phase::Serving { self.manager_deadline() } else { Mono::NEVER };
         let working = matches!(self.phase, Phase::Serving | Phase::Stopping);
         let log = if working { self.replica.log.deadline() } else { Mono::NEVER };
-        [tick, manager, log, self.replica.journal.deadline(), self.mon.deadline(), self.mgr.deadline()]
+        [tick, manager, log, self.peers.deadline(), self.replica.journal.deadline(), self.mon.deadline(), self.mgr.deadline()]
             .into_iter()
             .min()
             .unwrap_or(Mono::NEVER)

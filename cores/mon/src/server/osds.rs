@@ -41,7 +41,7 @@ impl Monitor {
         self.leader.soft.booted.insert(osd, boot.addrs.clone());
         if self.env.cephx() {
             let keys = self.service_keys().encode();
-            self.mon.send(session, keys);
+            self.tell(Side::Mon, session, keys);
         }
         if same {
             // A session that broke and came back: it only needs the maps that it missed.
@@ -158,7 +158,7 @@ impl Monitor {
         if came_back && self.env.cephx() {
             // Its session broke and it need not boot again; keys may have been changed meanwhile.
             let keys = self.service_keys().encode();
-            self.mon.send(session, keys);
+            self.tell(Side::Mon, session, keys);
         }
         if let Some(entry) = self.sessions.0.get_mut(&(Side::Mon, session)) {
             entry.osd = Some(osd);

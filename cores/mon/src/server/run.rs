@@ -5,7 +5,7 @@ use super::sessions::{Outgoing, Rights, Side};
 use crate::answer::{Asker, Outcome, Refusal, Reply};
 use crate::commands::{self, Cx, Parsed};
 use crate::manager::desk::{Ended, May, Order};
-use crate::state::Change;
+use crate::state::{Change, State};
 use caps::MgrCaps;
 use images::JobId;
 use messages::EntityNum;
@@ -112,6 +112,9 @@ impl Monitor {
             let refusal = Refusal::new(Errno::EFBIG, format!("an input of {} bytes is too large", input.len()));
             return self.answer(to, Err(refusal), out);
         }
+        if !self.leader.reigns() {
+            return self.without_reign(now, to, &parsed, &input, &asker, out);
+        }
         if let commands::Run::Order(order) = parsed.command.row.run {
             if parsed.writes() {
                 self.audit(now, &asker, &parsed, "dispatch");
@@ -131,6 +134,48 @@ impl Monitor {
             self.leader.reads.insert(id, Read { to, parsed, input, asker });
         } else {
             self.answer(to, Err(Refusal::new(Errno::EBUSY, "too many commands wait")), out);
+        }
+    }
+
+    /// A command to a monitor that does not lead, about itself: what it knows is told, nothing is changed.
+    fn without_reign(&mut self, now: Now, to: To, parsed: &Parsed, input: &Rope, asker: &Asker, out: &mut Outputs) {
+        if parsed.writes() || matches!(parsed.command.row.run, commands::Run::Order(_)) {
+            let leader =
+                self.env.standing.leader.as_deref().map_or("nobody does now".to_owned(), |name| format!("mon.{name} does"));
+            let own = &self.env.config.name;
+            return self.answer(to, Err(Refusal::new(Errno::EAGAIN, format!("mon.{own} does not lead, {leader}"))), out);
+        }
+        self.standing_changed(now);
+        let state = self.replica.applied.clone();
+        let mut cx = self.context(&state, now, [0; 16], parsed, input, asker);
+        let outcome = parsed.run(&mut cx);
+        self.answer(to, outcome, out);
+    }
+
+    fn context<'a>(
+        &'a self,
+        state: &'a State,
+        now: Now,
+        chance: [u8; 16],
+        parsed: &Parsed,
+        input: &Rope,
+        asker: &'a Asker,
+    ) -> Cx<'a> {
+        Cx {
+            state,
+            soft: &self.leader.soft,
+            env: &self.env,
+            now,
+            chance,
+            format: parsed.format,
+            input: input.contiguous(),
+            asker,
+            changes: Vec::new(),
+            osdmap: None,
+            log: Vec::new(),
+            instruct: Vec::new(),
+            entries: Vec::new(),
+            asks: Vec::new(),
         }
     }
 
@@ -157,23 +202,8 @@ impl Monitor {
     pub(super) fn read(&mut self, now: Now, id: ReadId, out: &mut Outputs) {
         let Some(read) = self.leader.reads.remove(&id.0) else { return };
         let state = self.replica.applied.clone();
-        let chance = [0; 16];
-        let mut cx = Cx {
-            state: &state,
-            soft: &self.leader.soft,
-            env: &self.env,
-            now,
-            chance,
-            format: read.parsed.format,
-            input: read.input.contiguous(),
-            asker: &read.asker,
-            changes: Vec::new(),
-            osdmap: None,
-            log: Vec::new(),
-            instruct: Vec::new(),
-            entries: Vec::new(),
-            asks: Vec::new(),
-        };
+        self.standing_changed(now);
+        let mut cx = self.context(&state, now, [0; 16], &read.parsed, &read.input, &read.asker);
         let outcome = read.parsed.run(&mut cx);
         debug_assert!(!cx.writes(), "'{}' changes something but is not marked so", read.parsed.command.signature.prefix);
         let asks = cx.asks;
@@ -184,22 +214,8 @@ impl Monitor {
     fn write(&mut self, now: Now, to: To, parsed: &Parsed, input: &Rope, asker: &Asker, out: &mut Outputs) {
         let state = self.newest().clone();
         let chance = self.random.key();
-        let mut cx = Cx {
-            state: &state,
-            soft: &self.leader.soft,
-            env: &self.env,
-            now,
-            chance,
-            format: parsed.format,
-            input: input.contiguous(),
-            asker,
-            changes: Vec::new(),
-            osdmap: None,
-            log: Vec::new(),
-            instruct: Vec::new(),
-            entries: Vec::new(),
-            asks: Vec::new(),
-        };
+        self.standing_changed(now);
+        let mut cx = self.context(&state, now, chance, parsed, input, asker);
         let outcome = parsed.run(&mut cx);
         if outcome.is_err() {
             return self.answer(to, outcome, out);
@@ -277,7 +293,7 @@ impl Monitor {
         self.line_seq += 1;
         LogEntry {
             name,
-            rank: EntityNum { kind: EntityType::Mon as u8, num: 0 },
+            rank: EntityNum { kind: EntityType::Mon as u8, num: self.rank() as i64 },
             addrs: self.env.config.addrs.clone(),
             stamp: now.wall,
             seq: self.line_seq,

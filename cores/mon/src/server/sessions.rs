@@ -98,7 +98,10 @@ impl Monitor {
 
     /// A session is over.
     pub(super) fn closed(&mut self, now: Now, side: Side, session: SessionId) {
-        self.sessions.0.remove(&(side, session));
+        let there = self.sessions.0.remove(&(side, session)).is_some();
+        if there && side == Side::Mon && self.asks_any() && !self.far.has(session) {
+            self.forget_asks(session);
+        }
         if side == Side::Mgr {
             self.leader.soft.services.retain(|_, s| s.session != session);
             return;
@@ -130,7 +133,7 @@ impl Monitor {
     }
 
     /// Tells subscribers what is new.
-    pub(super) fn publish(&mut self, _now: Now, _out: &mut Outputs) {
+    pub(super) fn publish(&mut self, now: Now, _out: &mut Outputs) {
         let state = self.replica.applied.clone();
         let new = Published {
             osdmap: state.osdmap.epoch,
@@ -147,6 +150,11 @@ impl Monitor {
         if old.osdmap != new.osdmap {
             self.map_for_manager();
             self.leader.soft.prune(&state);
+        }
+        if old.monmap != new.monmap {
+            self.peers_follow(now);
+            let (addrs, rank) = (self.env.config.addrs.clone(), self.rank());
+            self.mon.set_addrs(addrs, rank as i64);
         }
         let all: Vec<(SessionId, Vec<String>)> =
             self.sessions.0.iter().map(|((_, id), s)| (*id, s.subs.keys().cloned().collect())).collect();
@@ -209,11 +217,11 @@ impl Monitor {
     /// Sends what waited for an entry.
     pub(super) fn send_out(&mut self, outgoing: Outgoing, out: &mut Outputs) {
         match outgoing {
-            Outgoing::Message(side, session, message) => self.messenger(side).send(session, message),
+            Outgoing::Message(side, session, message) => self.tell(side, session, message),
             Outgoing::Answer(call, result, text) => out.push(Output::Answer { call, result, text }),
             Outgoing::Instruct(osd, json) => {
                 if let Some(session) = self.leader.soft.osds.get(&osd).and_then(|o| o.session) {
-                    self.mon.send(session, messages::internal::OsdInstruct { json }.encode());
+                    self.tell(Side::Mon, session, messages::internal::OsdInstruct { json }.encode());
                 }
             }
             Outgoing::Granted(id, result) => self.granted(id, result),
@@ -223,7 +231,7 @@ impl Monitor {
     /// Sends a session the OSD maps that it lacks, whatever it subscribed to.
     pub(super) fn send_maps(&mut self, session: SessionId, start: u64) {
         let (messages, _) = osd_maps(&self.replica.applied, start);
-        messages.into_iter().for_each(|m| self.mon.send(session, m));
+        messages.into_iter().for_each(|m| self.tell(Side::Mon, session, m));
     }
 }
 

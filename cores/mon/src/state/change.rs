@@ -1,6 +1,7 @@
 //! Proposals and the changes in them. Time and chance are in a proposal as values, so each voter that applies it gets
 //! the same state.
 
+use super::quorum::{Answered, IdRange, MonRecord, RequestKey};
 use bytes::Bytes;
 use denc::{Decode, DecodeError, Encode, Reader, Result};
 use messages::mon::LogEntry;
@@ -85,6 +86,27 @@ pub(crate) enum Change {
         /// The oldest epoch that somebody may need.
         epoch: Epoch,
     },
+    /// A monitor's record.
+    Mon {
+        /// Its name.
+        name: String,
+        /// What is known of it; none removes it.
+        record: Option<MonRecord>,
+    },
+    /// Numbers that a monitor may give to clients. They are above all that were given before.
+    IdRange {
+        /// Number of its store.
+        voter: u64,
+        /// Which.
+        range: IdRange,
+    },
+    /// A request of a client was done with the changes beside this one.
+    Done {
+        /// Which.
+        key: RequestKey,
+        /// The answer.
+        answer: Answered,
+    },
 }
 
 /// The mute of a health code.
@@ -161,6 +183,20 @@ impl Encode for Change {
                 put_option(out, metadata);
             }
             Change::MapFloor { epoch } => (16u8, *epoch).encode(out),
+            Change::Mon { name, record } => {
+                12u8.encode(out);
+                name.encode(out);
+                put_option(out, record);
+            }
+            Change::IdRange { voter, range } => {
+                (13u8, *voter).encode(out);
+                range.encode(out);
+            }
+            Change::Done { key, answer } => {
+                14u8.encode(out);
+                key.encode(out);
+                answer.encode(out);
+            }
         }
     }
 }
@@ -189,6 +225,9 @@ impl Decode for Change {
             10 => Change::Log(r.get()?),
             11 => Change::OsdMetadata { osd: r.get()?, metadata: get_option(r)? },
             16 => Change::MapFloor { epoch: r.get()? },
+            12 => Change::Mon { name: r.get()?, record: get_option(r)? },
+            13 => Change::IdRange { voter: r.get()?, range: r.get()? },
+            14 => Change::Done { key: r.get()?, answer: r.get()? },
             _ => return Err(DecodeError::Invalid("kind of change in the monitor's log")),
         })
     }

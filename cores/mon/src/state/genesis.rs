@@ -6,7 +6,7 @@ use crate::context::{MGR_GID, RELEASE_NUMBER};
 use crate::options;
 use bytes::Bytes;
 use denc::Encode;
-use maps::{ALL_MON_FEATURES, Incremental, MgrMap, MonInfo, MonMap, OsdMap, flags, pool_type};
+use maps::{ALL_MON_FEATURES, Incremental, MgrMap, MonInfo, MonMap, OsdMap, StandbyInfo, flags, pool_type};
 use msgr::auth::{EntityKey, Key};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -43,6 +43,7 @@ pub(crate) fn state(config: &Config, now: UTime) -> State {
         log: Arc::new(VecDeque::new()),
         log_version: 0,
         osd_metadata: Arc::new(BTreeMap::new()),
+        quorum: Arc::new(super::Quorum::default()),
     }
 }
 
@@ -127,6 +128,14 @@ pub(crate) fn mgrmap(config: &Config, epoch: u32, now: UTime) -> MgrMap {
         map.always_on_modules.insert(release, always.into_iter().map(String::from).collect());
     }
     map
+}
+
+/// Lists managers that wait. Their numbers follow the active one's.
+pub(crate) fn add_standbys<'a>(map: &mut MgrMap, names: impl IntoIterator<Item = &'a str>) {
+    for (n, name) in (1..).zip(names) {
+        let mgr_features = types::features::SUPPORTED;
+        map.standbys.insert(MGR_GID + n, StandbyInfo { gid: MGR_GID + n, name: name.into(), mgr_features, ..Default::default() });
+    }
 }
 
 /// Says whether this id stands for "no cluster".

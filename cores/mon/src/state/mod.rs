@@ -8,25 +8,27 @@ pub(crate) mod change;
 pub(crate) mod configdb;
 pub(crate) mod genesis;
 pub(crate) mod history;
+pub(crate) mod quorum;
 
 pub(crate) use authdb::AuthDb;
 pub(crate) use change::{Change, Mute, Proposal};
 pub(crate) use configdb::ConfigDb;
 pub(crate) use history::History;
+pub(crate) use quorum::{Answered, IdRange, MonRecord, Quorum, RequestKey};
 
+use ::quorum::Index;
 use bytes::Bytes;
 use denc::{Decode, Encode, Reader};
 use maps::{Incremental, MgrMap, MonMap, OsdMap};
 use messages::mon::LogEntry;
-use quorum::Index;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use types::{EntityType, Fsid, OsdId, PoolId};
 
 /// Lines that the cluster log keeps.
 const LOG_KEPT: usize = 10_000;
-/// Version of the snapshot's layout.
-const VERSION: u8 = 1;
+/// Version of the snapshot's layout; 1 while there was never more than one monitor.
+const VERSION: u8 = 2;
 
 /// The state after all entries up to `index`.
 #[derive(Clone, Debug)]
@@ -61,6 +63,8 @@ pub(crate) struct State {
     pub(crate) log_version: u64,
     /// What OSDs say about themselves.
     pub(crate) osd_metadata: Arc<BTreeMap<OsdId, BTreeMap<String, String>>>,
+    /// What monitors know of each other.
+    pub(crate) quorum: Arc<Quorum>,
 }
 
 impl State {
@@ -103,8 +107,27 @@ impl State {
             Change::OsdMetadata { osd, metadata: Some(m) } => drop(Arc::make_mut(&mut self.osd_metadata).insert(*osd, m.clone())),
             Change::OsdMetadata { osd, metadata: None } => drop(Arc::make_mut(&mut self.osd_metadata).remove(osd)),
             Change::MapFloor { epoch } => Arc::make_mut(&mut self.history).trim(*epoch),
+            Change::Mon { name, record } => self.take_mon(name, record.as_ref()),
+            Change::IdRange { voter, range } => {
+                let auth = Arc::make_mut(&mut self.auth);
+                auth.global_id_limit = auth.global_id_limit.max(range.to);
+                Arc::make_mut(&mut self.quorum).ranges.insert(*voter, *range);
+            }
+            Change::Done { key, answer } => Arc::make_mut(&mut self.quorum).note(*key, answer.clone()),
         }
         Ok(())
+    }
+
+    fn take_mon(&mut self, name: &str, record: Option<&MonRecord>) {
+        let quorum = Arc::make_mut(&mut self.quorum);
+        if let Some(old) = quorum.mons.remove(name)
+            && record.is_none_or(|r| r.voter != old.voter)
+        {
+            quorum.ranges.remove(&old.voter);
+        }
+        if let Some(record) = record {
+            quorum.mons.insert(name.into(), record.clone());
+        }
     }
 
     fn take_osdmap(&mut self, bytes: &Bytes) -> Result<(), String> {
@@ -145,7 +168,8 @@ impl State {
     /// Encodes the whole state for the disk.
     pub(crate) fn to_snapshot(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        denc::envelope(&mut out, VERSION, VERSION, |out| {
+        let version = if self.quorum.is_empty() { 1 } else { VERSION };
+        denc::envelope(&mut out, version, version, |out| {
             self.index.encode(out);
             self.fsid.encode(out);
             self.history.encode(out);
@@ -159,6 +183,9 @@ impl State {
             self.log.iter().for_each(|e| e.encode(out));
             self.log_version.encode(out);
             self.osd_metadata.encode(out);
+            if version > 1 {
+                self.quorum.encode(out);
+            }
         });
         out
     }
@@ -167,7 +194,7 @@ impl State {
     pub(crate) fn from_snapshot(bytes: &[u8]) -> denc::Result<Self> {
         let mut r = Reader::new(bytes);
         let mut e = r.envelope("monitor snapshot", VERSION)?;
-        let b = &mut e.body;
+        let (version, b) = (e.version, &mut e.body);
         let (index, fsid, history) = (b.get()?, b.get()?, b.get::<History>()?);
         let (monmap_bytes, mgrmap_bytes) = (b.get::<Bytes>()?, b.get::<Bytes>()?);
         Ok(Self {
@@ -186,6 +213,7 @@ impl State {
             log: Arc::new(b.get::<Vec<LogEntry>>()?.into_iter().map(Arc::new).collect()),
             log_version: b.get()?,
             osd_metadata: Arc::new(b.get()?),
+            quorum: Arc::new(if version > 1 { b.get()? } else { Quorum::default() }),
         })
     }
 }

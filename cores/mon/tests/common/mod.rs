@@ -47,6 +47,7 @@ pub fn config(auth: AuthMode) -> Config {
             key("osd.1", 4, caps(&[("mon", "allow profile osd"), ("osd", "allow *")])),
         ],
         options: BTreeMap::new(),
+        join: Vec::new(),
         log_bytes: 0,
     }
 }

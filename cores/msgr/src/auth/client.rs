@@ -101,6 +101,13 @@ impl ClientAuth {
         Self::new(name, ClientMethod::Cephx(key))
     }
 
+    /// A monitor to other monitors, with the key that all of them share; it asks for no tickets. Without a key: just by name.
+    pub fn monitor(key: Option<Key>) -> Self {
+        let method = key.map_or(ClientMethod::None, ClientMethod::Cephx);
+        let name = EntityName::new(EntityType::Mon, "");
+        Self { global_id: super::MONITOR_ID, wanted: 0, ..Self::new(name, method) }
+    }
+
     /// With tickets that are handed in; it connects to no monitor.
     pub fn with_tickets(name: EntityName) -> Self {
         Self::new(name, ClientMethod::Tickets)

@@ -14,7 +14,7 @@ pub(crate) use client::ClientProgress;
 pub use client::{ClientAuth, ClientMethod, HandedTicket};
 pub use key::{ExpiringKey, Key, RotatingKeys};
 pub use keyring::{EntityKey, Keyring, KeyringError, write_section};
-pub use mon::{GlobalIds, MonAuth};
+pub use mon::{GlobalIds, MONITOR_ID, MonAuth};
 pub use service::ServiceAuth;
 
 use crate::Mode;

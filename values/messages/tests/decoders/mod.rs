@@ -4,7 +4,7 @@
 #![allow(dead_code)]
 
 use denc::Decode;
-use messages::{class, internal, mgr, mon, ops, osd, stats};
+use messages::{class, internal, mgr, mon, ops, osd, quorum, stats};
 use types::Message;
 
 macro_rules! decoders {
@@ -60,6 +60,12 @@ decoders!(
     internal::OsdDown,
     internal::Beat,
     internal::OsdInstruct,
+    quorum::VoterSays,
+    quorum::ToLeader,
+    quorum::FromLeader,
+    quorum::SessionOver,
+    quorum::MonHello,
+    quorum::MonRefused,
 );
 
 macro_rules! payloads {

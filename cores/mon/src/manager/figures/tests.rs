@@ -15,6 +15,7 @@ fn state() -> State {
         auth: crate::config::AuthMode::None,
         keys: Vec::new(),
         options: BTreeMap::new(),
+        join: Vec::new(),
         log_bytes: 0,
     };
     let mut state = genesis::state(&config, UTime::ZERO);

@@ -1,0 +1,164 @@
+//! A client of the cluster's monitors, for commands that this program gives itself.
+
+use anyhow::{Context, Result, bail};
+use bytes::Bytes;
+use msgr::Messenger;
+use msgr::auth::{Auth, ClientAuth, Key};
+use node::{CallId, Input, Mono, Node, Now, Output, Outputs};
+use objecter::{Config, Event, Objecter, OpId};
+use runtime::{Caller, Setup};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use types::{EntityName, Errno, Rope, UTime};
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A client that is connected, or tries to be.
+pub(crate) struct Client {
+    caller: Caller,
+    thread: Option<JoinHandle<()>>,
+    monitors: Vec<SocketAddr>,
+}
+
+/// What a command was answered with.
+pub(crate) struct Reply {
+    /// Standard output.
+    pub(crate) output: String,
+}
+
+/// Why there is no reply.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// The monitors do not take the key.
+    Key,
+    /// The command was refused: error number (positive) and sentence.
+    Refused(i32, String),
+    /// Nobody answers.
+    Silence,
+}
+
+impl Client {
+    /// A client of this name; without a key, it just says it.
+    pub(crate) fn new(name: &str, key: Option<[u8; 16]>, monitors: &[SocketAddr]) -> Result<Self> {
+        let name: EntityName = name.parse().map_err(|_| anyhow::anyhow!("'{name}' is not a name"))?;
+        let auth = match key {
+            Some(key) => ClientAuth::cephx(name.clone(), Key::new(UTime::ZERO, key)),
+            None => ClientAuth::none(name.clone()),
+        };
+        let messenger = msgr::Config::client(name, u32::from_le_bytes(crate::keys::random()?));
+        let config = Config { monitors: monitors.iter().map(|a| crate::monitors::at(*a)).collect(), ..Config::default() };
+        let messenger = Messenger::new(messenger, Auth::client(auth), crate::keys::random()?);
+        let machine = Machine { messenger, objecter: Objecter::new(config), calls: BTreeMap::new(), stopping: false };
+        let (caller, inbox) = runtime::mailbox().context("make a mailbox")?;
+        let setup = Setup { inbox: Some(inbox), driver: runtime::Choice::Epoll, ..Setup::new() };
+        let body = move || drop(runtime::run(Box::new(machine), setup));
+        let thread = std::thread::Builder::new().name("client".into()).spawn(body).context("start a thread for a client")?;
+        Ok(Self { caller, thread: Some(thread), monitors: monitors.to_vec() })
+    }
+
+    /// Gives a command, as JSON.
+    pub(crate) fn command(&self, command: &Value) -> Result<Reply, Failure> {
+        let Ok(answer) = self.caller.call(command.to_string(), PATIENCE) else { return Err(Failure::Silence) };
+        let told: Value = serde_json::from_str(&answer.text).unwrap_or_default();
+        let text = |name: &str| told[name].as_str().unwrap_or_default().to_owned();
+        match (answer.result, told["key"].as_bool()) {
+            (0, _) => Ok(Reply { output: text("output") }),
+            (_, Some(false)) => Err(Failure::Key),
+            (result, _) => Err(Failure::Refused(-result, text("status"))),
+        }
+    }
+
+    /// The same; every failure is a sentence.
+    pub(crate) fn run(&self, command: &Value) -> Result<Reply> {
+        match self.command(command) {
+            Ok(reply) => Ok(reply),
+            Err(Failure::Key) => bail!("the monitors do not take the key of this host's administrator"),
+            Err(Failure::Refused(_, why)) => bail!("{why}"),
+            Err(Failure::Silence) => bail!("{}", self.silence()),
+        }
+    }
+
+    /// What is said when nobody answers.
+    pub(crate) fn silence(&self) -> String {
+        let all: Vec<String> = self.monitors.iter().map(ToString::to_string).collect();
+        format!(
+            "no monitor answers at {} ({} s): is the cluster running, and can this host reach it?",
+            all.join(", "),
+            PATIENCE.as_secs()
+        )
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.caller.stop();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The machine on the client's thread. A call is a command.
+struct Machine {
+    messenger: Messenger,
+    objecter: Objecter,
+    calls: BTreeMap<OpId, CallId>,
+    stopping: bool,
+}
+
+impl Machine {
+    fn events(&mut self, now: Now, out: &mut Outputs) {
+        while let Some(event) = self.messenger.poll_event() {
+            let give_back = match &event {
+                msgr::Event::Message { session, bytes, .. } => Some((*session, *bytes)),
+                _ => None,
+            };
+            self.objecter.handle(now, event, &mut self.messenger, out);
+            if let Some((session, bytes)) = give_back {
+                self.messenger.done(session, bytes);
+            }
+        }
+        while let Some(event) = self.objecter.poll_event() {
+            if let Event::CommandDone { id, result, status, output } = event
+                && let Some(call) = self.calls.remove(&id)
+            {
+                let output: Bytes = output.contiguous();
+                let text = json!({"status": status, "output": String::from_utf8_lossy(&output)}).to_string();
+                out.push(Output::Answer { call, result, text });
+            }
+        }
+        if self.messenger.auth().client.refusals() > 0 {
+            for call in std::mem::take(&mut self.calls).into_values() {
+                out.push(Output::Answer { call, result: Errno::EACCES.wire(), text: json!({"key": false}).to_string() });
+            }
+        }
+    }
+}
+
+impl Node for Machine {
+    fn handle(&mut self, now: Now, input: Input, out: &mut Outputs) {
+        match input {
+            Input::Call { call, command } => drop(self.calls.insert(self.objecter.command(command, Rope::new()), call)),
+            Input::Stop => self.stopping = true,
+            other => self.messenger.handle(now, other, out),
+        }
+    }
+
+    fn turn(&mut self, now: Now, out: &mut Outputs) {
+        if self.stopping {
+            return out.push(Output::Stopped);
+        }
+        self.events(now, out);
+        self.objecter.turn(now, &mut self.messenger, out);
+        self.events(now, out);
+        self.messenger.turn(now, out);
+    }
+
+    fn deadline(&self) -> Mono {
+        self.messenger.deadline().min(self.objecter.deadline())
+    }
+}

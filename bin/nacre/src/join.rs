@@ -1,0 +1,147 @@
+//! `nacre join`: this host becomes a part of a cluster. Then it runs as with `nacre up`.
+
+use crate::cli::{Join, Up, YesNo};
+use crate::client::{Client, Failure};
+use crate::monitors;
+use crate::plan;
+use crate::state::{self, Around, MonState, State};
+use crate::token::{self, Invitation};
+use crate::up::{self, ADMIN_CAPS, MON_CAPS, OSD_CAPS, Role};
+use crate::{host, keys};
+use anyhow::{Context, Result, bail};
+use runtime::process::Signals;
+use serde_json::{Value, json};
+use std::net::SocketAddr;
+use std::path::Path;
+
+/// Monitors up to which a joining host gets one by itself.
+const ENOUGH: usize = 3;
+
+/// What the cluster gives to a host that joins.
+struct Welcome {
+    mon_key: [u8; 16],
+    admin_key: [u8; 16],
+    monitors: Vec<(String, SocketAddr)>,
+}
+
+/// Runs `nacre join`; gives the exit code.
+pub(crate) fn join(args: &Join, signals: Signals) -> Result<u8> {
+    let up = as_up(args);
+    let dir = std::path::absolute(&args.dir).with_context(|| args.dir.display().to_string())?;
+    let invitation = Invitation::parse(&args.token)?;
+    if let Some(state) = State::load(&dir)? {
+        let fsid = state.fsid()?;
+        if fsid != invitation.fsid {
+            bail!("{} holds a part of cluster {fsid}; the token is of cluster {}", dir.display(), invitation.fsid);
+        }
+        bail!("this host has joined already; `nacre up --dir {}` starts what it has", dir.display());
+    }
+    state::check_empty(&dir)?;
+    if args.bind.is_loopback() {
+        bail!("other hosts cannot reach {}: --bind must name an address of this host in their network", args.bind);
+    }
+    if invitation.has_ended() {
+        bail!("the token has ended; `nacre token` on a host of the cluster makes another one");
+    }
+    let mut state = State::of(invitation.fsid);
+    state.remember(Some(args.bind), args.port);
+    state.around = Some(Around { monitors: invitation.monitors.clone(), cephx: invitation.cephx });
+    plan::osds(&mut state, &up)?;
+    for osd in &state.osds {
+        plan::usable(osd, &dir)?;
+    }
+    drop(host::listen(args.bind, state.port(args.port))?);
+
+    let welcome = redeem(&invitation, args.again)?;
+    prepare(&dir, &mut state, &welcome, &invitation, args)?;
+    up::up(&up, &Role::Everything, signals)
+}
+
+fn as_up(args: &Join) -> Up {
+    Up {
+        dir: args.dir.clone(),
+        osds: args.osds,
+        osd_size: args.osd_size,
+        memory: args.memory,
+        disk: args.disk.clone(),
+        port: args.port,
+        mons: None,
+        bind: Some(args.bind),
+        auth: crate::cli::Auth::Cephx,
+        common: args.common.clone(),
+    }
+}
+
+/// Exchanges the token for what a host needs.
+fn redeem(invitation: &Invitation, again: bool) -> Result<Welcome> {
+    let key = invitation.cephx.then_some(invitation.key);
+    let client = Client::new(&invitation.name(), key, &invitation.monitors)?;
+    let asked = client.command(&json!({"prefix": "nacre join", "host": host::name(), "again": again}));
+    let reply = match asked {
+        Ok(reply) => reply,
+        Err(Failure::Key | Failure::Refused(1, _)) => {
+            bail!(
+                "the cluster does not know the token (any more): it was used, or is of another cluster at this address; `nacre token` makes another one"
+            )
+        }
+        Err(Failure::Refused(_, why)) => bail!("{why}"),
+        Err(Failure::Silence) => bail!("{}", client.silence()),
+    };
+    let answer: Value = serde_json::from_str(&reply.output).context("the monitors' answer cannot be read")?;
+    let secret =
+        |name: &str| answer[name].as_str().and_then(keys::from_text).with_context(|| format!("the answer has no {name}"));
+    if answer["fsid"] != invitation.fsid.to_string() {
+        bail!("the monitors are of cluster {}, the token is of cluster {}", answer["fsid"], invitation.fsid);
+    }
+    Ok(Welcome { mon_key: secret("mon_key")?, admin_key: secret("admin_key")?, monitors: token::monitors(&answer)? })
+}
+
+/// Writes what `nacre up` starts from.
+fn prepare(dir: &Path, state: &mut State, welcome: &Welcome, invitation: &Invitation, args: &Join) -> Result<()> {
+    for folder in [dir.to_owned(), dir.join("mon")] {
+        state::make_folder(&folder)?;
+    }
+    keys::keep(&dir.join("mon/keyring"), "mon.", &welcome.mon_key, MON_CAPS)?;
+    keys::keep(&dir.join("keyring"), "client.admin", &welcome.admin_key, ADMIN_CAPS)?;
+    let addrs: Vec<SocketAddr> = welcome.monitors.iter().map(|(_, addr)| *addr).collect();
+    state.around = Some(Around { monitors: addrs.clone(), cephx: invitation.cephx });
+    let admin = Client::new("client.admin", invitation.cephx.then_some(welcome.admin_key), &addrs)?;
+    number_osds(dir, state, &admin)?;
+    let wanted = match args.monitor {
+        YesNo::Yes => true,
+        YesNo::No => false,
+        YesNo::Auto => welcome.monitors.len() < ENOUGH,
+    };
+    if wanted {
+        let names: Vec<&str> = welcome.monitors.iter().map(|(name, _)| name.as_str()).collect();
+        state.mons = vec![MonState { name: free_name(&names)?, port: None, made: false }];
+    }
+    state.save(dir)
+}
+
+/// Gets numbers and keys for the OSDs from the cluster. The same disk gets the same number, however often it is asked for.
+fn number_osds(dir: &Path, state: &mut State, admin: &Client) -> Result<()> {
+    for osd in &mut state.osds {
+        let uuid = types::Fsid(osd.uuid()?).to_string();
+        let reply = admin.run(&json!({"prefix": "osd new", "uuid": uuid})).context("get a number for an OSD")?;
+        osd.id = reply.output.trim().parse().context("the cluster's answer is no number of an OSD")?;
+        let name = format!("osd.{}", osd.id);
+        let caps: Vec<&str> = OSD_CAPS.iter().flat_map(|(service, caps)| [*service, *caps]).collect();
+        let ask = json!({"prefix": "auth get-or-create-key", "entity": name, "caps": caps});
+        let reply = admin.run(&ask).with_context(|| format!("get a key for {name}"))?;
+        let key = keys::from_text(reply.output.trim()).with_context(|| format!("the cluster's answer is no key of {name}"))?;
+        state::make_folder(&osd.folder(dir))?;
+        keys::keep(&osd.folder(dir).join("keyring"), &name, &key, OSD_CAPS)?;
+    }
+    Ok(())
+}
+
+/// The first letter that no monitor has as its name.
+fn free_name(names: &[&str]) -> Result<String> {
+    let letters = (b'a'..=b'z').map(|c| char::from(c).to_string());
+    // The first one's folder and manager are those of the host on which the cluster began.
+    letters
+        .filter(|name| name != monitors::FIRST)
+        .find(|name| !names.contains(&name.as_str()))
+        .context("there is no letter left for a monitor")
+}
