@@ -55,7 +55,7 @@ deps-python:
 build: deps-build   ## the release binary, target/release/nacre
 	$(CARGO) build --release -p nacre
 
-test: lint unit build seeds conformance newer-clients guests hostile kill-rounds model formats instructions idle memory-small memory-pressure full-disk bit-rot refusals lab-test   ## all that CI runs
+test: lint unit build seeds conformance newer-clients guests hostile kill-rounds model formats instructions idle memory-small memory-pressure full-disk bit-rot refusals hosts lab-test   ## all that CI runs
 
 check-fast: deps-build   ## does it compile, and do the tests of one room pass: make check-fast P=store
 	$(CARGO) clippy $(if $(P),-p $(P),--workspace) --all-targets -- -D warnings
@@ -185,6 +185,9 @@ full-disk: deps-test build   ## fills disks and hosts: writes wait, the rest goe
 refusals: deps-test build   ## wrong keys, disks, folders, commands: refused with a name, and nothing changed (about 1 minute)
 	$(call need,mkfs.ext4 losetup,e2fsprogs mount)
 	$(PYTHON) tools/conformance/refusals.py --nacre $(NACRE)
+
+hosts: deps-test build   ## three hosts as network namespaces: up, token, join, a lost leader, cuts (1 min; skipped without root)
+	/usr/bin/python3 tools/conformance/hosts.py --nacre $(NACRE)
 
 bit-rot: deps-test build   ## flips bits in files of a stopped cluster: never wrong data (some 15 seconds)
 	$(PYTHON) tools/conformance/bit_rot.py --nacre $(NACRE)

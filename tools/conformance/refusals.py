@@ -417,7 +417,7 @@ def broken_texts(b):
     with b.changed("nacre.toml", lambda path: edit(path, lambda t: t[: len(t) // 2])):
         b.up(says=["nacre.toml"])
         b.osd(says=["nacre.toml"])
-    with b.changed("nacre.toml", lambda path: edit(path, lambda t: t.replace("version = 1", "version = 2"))):
+    with b.changed("nacre.toml", lambda path: edit(path, lambda t: t.replace("version = 1", "version = 3"))):
         b.up(says=["nacre.toml", "newer"])
         b.refuses(b.nacre, "fsck", b.ours.dir, says=["nacre.toml", "newer"])
     with b.changed("ceph.conf", lambda path: edit(path, lambda t: t.replace("v2:", "v1:"))):

@@ -17,6 +17,9 @@ use types::{EntityName, Errno, Rope, UTime};
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// A key is wrong when it was refused so often: a monitor that is a little behind may not know a new one yet.
+const REFUSALS: u32 = 4;
+
 /// A client that is connected, or tries to be.
 pub(crate) struct Client {
     caller: Caller,
@@ -131,7 +134,7 @@ impl Machine {
                 out.push(Output::Answer { call, result, text });
             }
         }
-        if self.messenger.auth().client.refusals() > 0 {
+        if self.messenger.auth().client.refusals() >= REFUSALS {
             for call in std::mem::take(&mut self.calls).into_values() {
                 out.push(Output::Answer { call, result: Errno::EACCES.wire(), text: json!({"key": false}).to_string() });
             }

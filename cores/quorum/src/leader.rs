@@ -291,7 +291,13 @@ impl Node {
             // What the owner began with is in no entry, so whoever is taken in and has nothing gets the state.
             let has_nothing = peer.next == 1 && self.membership().learners.contains(&id);
             if peer.state.is_some() || has_nothing || self.term_at(peer.next - 1).is_none() {
-                return self.send_state(id, beat);
+                if self.now.since(peer.heard) <= self.config.election * 2 {
+                    return self.send_state(id, beat);
+                }
+                // Nobody is there to take a state. Whoever comes back answers to a beat at the log's end.
+                return if beat {
+                    self.probe(id, last)
+                };
             }
             let more = peer.next <= last && peer.in_flight < most && !peer.probing;
             if more {
@@ -303,6 +309,13 @@ impl Node {
                 return;
             }
         }
+    }
+
+    fn probe(&mut self, id: VoterId, last: Index) {
+        if let Some(peer) = self.reign_mut().and_then(|r| r.peers.get_mut(&id)) {
+            (peer.next, peer.in_flight, peer.probing, peer.state) = (last + 1, 0, true, None);
+        }
+        self.send_entries(id, 0);
     }
 
     fn send_entries(&mut self, id: VoterId, most: usize) {

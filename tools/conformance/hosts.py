@@ -1,0 +1,326 @@
+"""Several hosts on one machine: network and UTS namespaces on a bridge, real processes, stock clients.
+
+Three hosts are made by `nacre up`, `nacre token` and `nacre join`. Then wrong tokens are tried, the leader is killed, a host is cut off,
+and one direction between two hosts is cut. Commands go on within three seconds, nothing is lost, and all come back.
+
+    python3 tools/conformance/hosts.py --nacre target/release/nacre [--dir DIR] [--keep]
+
+It needs root; without, it says that it is skipped.
+"""
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+BRIDGE = "nacre-h0"
+NET = "10.211.7"
+# Seconds without a finished command when the leader is lost.
+PAUSE = 3.0
+# Seconds until something has happened, at most.
+PATIENCE = 40
+
+# Runs in a host's namespace: sets a value again and again, and prints the time of each answer.
+COMMANDS = """
+import json, os, rados, sys, time
+c = rados.Rados(conffile=sys.argv[1])
+c.connect(timeout=30)
+n = 0
+while True:
+    n += 1
+    cmd = {"prefix": "config-key set", "key": "hosts/" + sys.argv[2], "val": str(n)}
+    result, out, status = c.mon_command(json.dumps(cmd), b"")
+    print(json.dumps([time.time(), n, result]), flush=True)
+"""
+
+
+def run(*argv, check=True, **more):
+    done = subprocess.run([str(a) for a in argv], capture_output=True, text=True, **more)
+    if check and done.returncode != 0:
+        raise AssertionError(f"{' '.join(map(str, argv))}: {done.stdout}{done.stderr}")
+    return done
+
+
+def until(what, holds, patience=PATIENCE):
+    """Waits until `holds()` gives something; gives that."""
+    end = time.time() + patience
+    while time.time() < end:
+        found = holds()
+        if found:
+            return found
+        time.sleep(0.2)
+    raise AssertionError(f"after {patience} s: not {what}")
+
+
+class Host:
+    """A host: its namespaces, its address, its folder, its process."""
+
+    def __init__(self, net, number, nacre, base):
+        self.net, self.number, self.nacre = net, number, nacre
+        self.name = f"host-{chr(ord('a') + number)}"
+        self.space = f"nacre-{self.name}"
+        self.addr = f"{NET}.{number + 1}"
+        self.dir = os.path.join(base, self.name)
+        self.process = None
+        self.inside, self.outside = f"nh{number}i", f"nh{number}o"
+        run("ip", "netns", "add", self.space)
+        run("ip", "link", "add", self.outside, "type", "veth", "peer", "name", self.inside)
+        run("ip", "link", "set", self.inside, "netns", self.space)
+        run("ip", "link", "set", self.outside, "master", BRIDGE, "up")
+        self.exec("ip", "addr", "add", f"{self.addr}/24", "dev", self.inside)
+        self.exec("ip", "link", "set", self.inside, "up")
+        self.exec("ip", "link", "set", "lo", "up")
+
+    def argv(self, *argv):
+        """A command in this host's namespaces."""
+        hosted = ["unshare", "--uts", "sh", "-c", 'hostname "$0"; exec "$@"', self.name]
+        return ["ip", "netns", "exec", self.space, *hosted, *map(str, argv)]
+
+    def exec(self, *argv, check=True, timeout=60):
+        return run(*self.argv(*argv), check=check, timeout=timeout)
+
+    def start(self, *argv):
+        """Starts nacre; gives the line that says that it is ready."""
+        log = open(f"{self.dir}.out", "a")
+        self.process = subprocess.Popen(self.argv(self.nacre, *argv), stdout=subprocess.PIPE, stderr=log, text=True)
+        line = self.process.stdout.readline()
+        if not line.startswith("ready: "):
+            raise AssertionError(f"{self.name}: {line or open(f'{self.dir}.out').read()}")
+        return line
+
+    def up(self, *argv):
+        return self.start("up", "--dir", self.dir, *argv)
+
+    def refused(self, *argv):
+        """The sentence with which nacre refuses something."""
+        done = self.exec(self.nacre, *argv, check=False)
+        if done.returncode == 0:
+            raise AssertionError(f"nacre {' '.join(map(str, argv))} is not refused")
+        return done.stderr
+
+    def token(self, *argv):
+        return self.exec(self.nacre, "token", "--dir", self.dir, *argv).stdout.strip()
+
+    def ceph(self, *argv, check=True, timeout=30):
+        conf = os.path.join(self.dir, "ceph.conf")
+        return self.exec("timeout", timeout, "ceph", "-c", conf, *argv, check=check, timeout=timeout + 5)
+
+    def json(self, *argv):
+        done = self.ceph(*argv, "-f", "json", check=False, timeout=10)
+        return json.loads(done.stdout) if done.returncode == 0 and done.stdout.strip() else None
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        self.process = None
+
+    def stop(self):
+        if self.process:
+            self.process.terminate()
+            self.process.wait(timeout=60)
+            self.process = None
+
+    def cut(self):
+        run("ip", "link", "set", self.outside, "down")
+
+    def heal(self):
+        run("ip", "link", "set", self.outside, "up")
+
+    def mute(self, other):
+        """Nothing of this host reaches that one; the other direction works."""
+        self.exec("ip", "route", "add", "blackhole", f"{other.addr}/32")
+
+    def unmute(self, other):
+        self.exec("ip", "route", "del", "blackhole", f"{other.addr}/32")
+
+
+class Net:
+    """The bridge, and the hosts on it."""
+
+    def __init__(self, nacre, base):
+        self.nacre, self.base, self.hosts = nacre, base, []
+        clean()
+        run("ip", "link", "add", BRIDGE, "type", "bridge")
+        run("ip", "link", "set", BRIDGE, "up")
+
+    def host(self):
+        self.hosts.append(Host(self, len(self.hosts), self.nacre, self.base))
+        return self.hosts[-1]
+
+    def close(self):
+        for host in self.hosts:
+            if host.process:
+                host.kill()
+        clean()
+
+
+def clean():
+    """Removes what an earlier run left."""
+    for line in run("ip", "netns", "list").stdout.splitlines():
+        if line.startswith("nacre-host-"):
+            run("ip", "netns", "del", line.split()[0], check=False)
+    for n in range(9):
+        run("ip", "link", "del", f"nh{n}o", check=False)
+    run("ip", "link", "del", BRIDGE, check=False)
+
+
+class Commands:
+    """Commands in a loop on a host; knows the longest time without an answer. Its session is not with the monitor of `never`: a stock
+    client of a host that vanishes without a word notices that only after `mon_client_ping_timeout`."""
+
+    def __init__(self, host, never=None):
+        while True:
+            self.begin(host)
+            self.monitor = self.peer(host)
+            if never is None or self.monitor != never.addr:
+                return
+            self.process.kill()
+            self.process.wait()
+
+    def peer(self, host):
+        """The address of the monitor with which the client has its session."""
+        lines = run("ip", "netns", "exec", host.space, "ss", "-tnpH", "state", "established", "dport", "=", "3300").stdout
+        mine = [line.split()[3] for line in lines.splitlines() if f"pid={self.process.pid}," in line]
+        assert len(mine) == 1, f"one session was expected: {mine}"
+        return mine[0].split(":")[0]
+
+    def begin(self, host):
+        conf = os.path.join(host.dir, "ceph.conf")
+        argv = host.argv("/usr/bin/python3", "-c", COMMANDS, conf, host.name)
+        # Not a pipe: nobody reads it meanwhile.
+        self.out = tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen(argv, stdout=self.out, stderr=subprocess.DEVNULL, text=True)
+        until("a first command done", lambda: os.fstat(self.out.fileno()).st_size > 0)
+
+    def stop(self):
+        """The longest pause, when it began, and the number of the last command that was answered."""
+        self.process.kill()
+        end = time.time()
+        self.process.wait()
+        self.out.seek(0)
+        self.answers = [json.loads(line) for line in self.out if line.endswith("]\n")]
+        failed = [a for a in self.answers if a[2] != 0]
+        assert not failed, f"commands failed: {failed[:3]}"
+        times = [a[0] for a in self.answers] + [end]
+        pause, since = max((b - a, a) for a, b in zip(times, times[1:]))
+        return pause, since, self.answers[-1][1]
+
+
+def quorum(host, size):
+    """The names in the quorum, if there are so many."""
+    status = host.json("quorum_status")
+    return status and len(status["quorum_names"]) == size and status
+
+
+def by_leader(hosts, status):
+    """The host of the leader, and the others."""
+    mon = next(m for m in status["monmap"]["mons"] if m["name"] == status["quorum_leader_name"])
+    addr = mon["addr"].split(":")[0]
+    return next(h for h in hosts if h.addr == addr), [h for h in hosts if h.addr != addr]
+
+
+def osds_up(host, n):
+    stat = host.json("osd", "stat")
+    return stat and stat["num_up_osds"] == n
+
+
+def says(sentence, *words):
+    for word in words:
+        assert word in sentence, f"'{word}' is not in: {sentence}"
+
+
+def story(net):
+    begin = time.time()
+    a, b, c, d = (net.host() for _ in range(4))
+    hosts = [a, b, c]
+    small = ("--osds", 2, "--osd-size", "2G")
+    a.up("--bind", a.addr, *small)
+    for host in (b, c):
+        token = a.token()
+        host.start("join", token, "--dir", host.dir, "--bind", host.addr, *small)
+        says(d.refused("join", token, "--dir", d.dir, "--bind", d.addr, "--osds", 1), "does not know the token")
+    for host in hosts:
+        until(f"three monitors and six OSDs, as {host.name} sees it", lambda: quorum(host, 3) and osds_up(host, 6))
+        print(f"{host.name}: {host.ceph('mon', 'stat').stdout.strip()}")
+    print(f"three hosts after {time.time() - begin:.1f} s")
+    tree = a.ceph("osd", "tree").stdout
+    says(tree, "host host-a", "host host-b", "host host-c")
+
+    token = a.token("--for", "1s")
+    wrong = [(token[:-3] + ("AAA" if token[-3:] != "AAA" else "BBB"), "damaged"), ("hello", "no token")]
+    for text, word in wrong:
+        says(d.refused("join", text, "--dir", d.dir, "--bind", d.addr, "--osds", 1), word)
+    time.sleep(1.5)
+    says(d.refused("join", token, "--dir", d.dir, "--bind", d.addr, "--osds", 1), "has ended")
+    token = a.token()
+    says(b.refused("join", token, "--dir", b.dir, "--bind", b.addr), "joined already")
+    says(d.refused("join", token, "--dir", d.dir, "--bind", "127.0.0.1", "--osds", 1), "--bind")
+    assert not os.path.exists(d.dir), "a refused join leaves nothing"
+
+    def lost(what, leader, others, hurt, mend):
+        """Commands on another host go on while something happens to the leader's host."""
+        commands = Commands(others[0], never=leader)
+        time.sleep(1)
+        hurt()
+        began = time.time()
+        time.sleep(10)
+        pause, since, last = commands.stop()
+        kept = int(others[1].ceph("config-key", "get", f"hosts/{others[0].name}").stdout)
+        assert kept >= last, f"{what}: command {last} was answered, {kept} is stored"
+        print(f"{what} ({leader.name}; a client of {commands.monitor}): {pause:.2f} s without a finished command, from {since - began:+.2f} s on")
+        assert pause <= PAUSE, f"{what}: {pause:.2f} s without a finished command"
+        mend()
+        for host in hosts:
+            until(f"{what}: all three again, as {host.name} sees it", lambda: quorum(host, 3))
+
+    leader, others = by_leader(hosts, quorum(a, 3))
+    lost("leader killed", leader, others, leader.kill, lambda: leader.up())
+    leader, others = by_leader(hosts, quorum(a, 3))
+
+    def cut():
+        leader.cut()
+
+    def heal():
+        begin = time.time()
+        done = leader.ceph("--connect-timeout", "5", "-s", check=False, timeout=20)
+        assert done.returncode != 0, "a host that is cut off cannot know the cluster's state"
+        print(f"{leader.name}, cut off: `ceph -s` ends after {time.time() - begin:.1f} s")
+        leader.heal()
+
+    lost("leader cut off", leader, others, cut, heal)
+    leader, others = by_leader(hosts, quorum(a, 3))
+    lost("leader mute towards one", leader, others, lambda: leader.mute(others[1]), lambda: leader.unmute(others[1]))
+    until("all OSDs up", lambda: osds_up(a, 6))
+    for host in hosts:
+        host.stop()
+
+
+def main():
+    args = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    args.add_argument("--nacre", default="target/release/nacre")
+    args.add_argument("--dir")
+    args.add_argument("--keep", action="store_true")
+    args = args.parse_args()
+    if os.geteuid() != 0 or not all(shutil.which(p) for p in ("ip", "unshare")):
+        print("hosts: skipped: network namespaces need root, iproute2 and util-linux")
+        return 0
+    base = args.dir or tempfile.mkdtemp(prefix="nacre-hosts-")
+    net = Net(os.path.abspath(args.nacre), base)
+    try:
+        story(net)
+    except Exception as e:
+        print(f"hosts: FAILED: {e}\nthe folders are in {base}")
+        return 1
+    finally:
+        net.close()
+    if not args.keep and not args.dir:
+        shutil.rmtree(base)
+    print("hosts: ok")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
