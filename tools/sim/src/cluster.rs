@@ -1,5 +1,6 @@
 //! A whole cluster in a world: a monitor, OSDs, clients, an administrator.
 
+use crate::decrees::Decrees;
 use crate::disk::DiskConfig;
 use crate::history::History;
 use crate::misdeed::{Misdeed, Reopen, Strict, Wayward, Wrapped};
@@ -59,6 +60,8 @@ pub struct Plan {
     pub pg_num: u32,
     /// The monitor.
     pub mon: MonKind,
+    /// How many of them there are; more than one are the product's.
+    pub mons: usize,
     /// The OSDs' stores.
     pub store: StoreKind,
     /// Bytes of an OSD's disk.
@@ -86,6 +89,7 @@ impl Default for Plan {
             habits: Habits::default(),
             pg_num: 4,
             mon: MonKind::StandIn,
+            mons: 1,
             store: StoreKind::Reference,
             osd_bytes: 256 << 20,
             misdeed: None,
@@ -102,8 +106,11 @@ impl Default for Plan {
 pub struct Cluster {
     /// Where it lives.
     pub world: World,
-    /// The monitor.
+    /// The monitor with which the cluster began.
     pub mon: HostId,
+    /// All monitors.
+    pub mons: Vec<HostId>,
+    pub(crate) decrees: Decrees,
     /// The OSDs.
     pub osds: Vec<HostId>,
     /// The clients, and what they share; those that make room last.
@@ -143,8 +150,17 @@ fn mail_id(osd: usize) -> MailId {
     MailId(osd as u32)
 }
 
-fn mon_address() -> SocketAddr {
-    socket(0, 1, 3300)
+fn mon_address(n: usize) -> SocketAddr {
+    socket(0, 1 + n as u8, 3300)
+}
+
+fn mon_name(n: usize) -> String {
+    char::from(b'a' + n as u8).to_string()
+}
+
+/// Where all monitors are.
+fn monitors(plan: &Plan) -> Vec<EntityAddrVec> {
+    (0..plan.mons).map(|n| address(mon_address(n), 0)).collect()
 }
 
 /// Keys that every cluster here has: one for each entity, from its name.
@@ -156,7 +172,7 @@ fn key_of(name: &str) -> [u8; 16] {
     key
 }
 
-fn monitor(plan: &Plan, boot: &Boot) -> Strict {
+fn monitor(plan: &Plan, n: usize, boot: &Boot) -> Strict {
     let mut keys = Vec::new();
     let mut entity = |name: &str, caps: &[(&str, &str)]| {
         let caps = caps.iter().map(|(service, text)| (service.to_string(), text.to_string())).collect();
@@ -171,14 +187,15 @@ fn monitor(plan: &Plan, boot: &Boot) -> Strict {
     }
     let config = mon::Config {
         fsid: FSID,
-        name: "a".into(),
-        addrs: address(mon_address(), 0),
-        mgr_name: "x".into(),
-        mgr_addrs: address(socket(0, 1, 6800), 0),
+        name: mon_name(n),
+        addrs: address(mon_address(n), 0),
+        mgr_name: if n == 0 { "x".into() } else { mon_name(n) },
+        mgr_addrs: address(socket(0, 1 + n as u8, 6800), 0),
         host: "sim".into(),
         auth: if plan.cephx { AuthMode::Cephx } else { AuthMode::None },
         keys,
         options: BTreeMap::new(),
+        join: if n == 0 { Vec::new() } else { monitors(plan).into_iter().take(n).collect() },
         log_bytes: 256 << 10,
     };
     Strict(Monitor::new(config, boot.seed))
@@ -192,7 +209,7 @@ fn osd(plan: &Plan, number: usize, boot: &Boot, meaning: &(Rc<RefCell<Meaning>>,
         uuid: [number as u8 + 1; 16],
         addrs: address(socket(1, number as u8, 6800), nonce),
         neighbours: if plan.mail { (0..plan.osds).map(|osd| (osd as i32, mail_id(osd))).collect() } else { BTreeMap::new() },
-        monitors: vec![address(mon_address(), 0)],
+        monitors: monitors(plan),
         key: plan.cephx.then(|| key_of(&format!("osd.{number}"))),
         metadata: BTreeMap::from([("hostname".into(), "sim".into())]),
         seed: boot.seed,
@@ -245,7 +262,7 @@ fn client<D: objecter::Driver>(plan: &Plan, boot: &Boot, driver: D) -> ClientNod
     };
     let nonce = u32::from_le_bytes(boot.seed[..4].try_into().expect("four bytes"));
     let follow_maps = plan.habits.tide == Tide::Empties;
-    let config = objecter::Config { monitors: vec![address(mon_address(), 0)], follow_maps, ..objecter::Config::default() };
+    let config = objecter::Config { monitors: monitors(plan), follow_maps, ..objecter::Config::default() };
     ClientNode::new(msgr::Config::client(name, nonce), Auth::client(auth), config, boot.seed, driver)
 }
 
@@ -266,18 +283,23 @@ impl Cluster {
         let rng = world.fork_rng();
         let history = Rc::new(RefCell::new(History::default()));
         let mon_disk = DiskConfig { capacity: 64 << 20, ..DiskConfig::default() };
-        let listen = vec![mon_address(), socket(0, 1, 6800)];
+        let listen = |n: usize| vec![mon_address(n), socket(0, 1 + n as u8, 6800)];
         let mon = match plan.mon {
             MonKind::StandIn => {
                 let kept = Rc::new(RefCell::new(standmon::Kept::new(FSID)));
-                let make = move |boot: Boot| StandMon::new(address(mon_address(), 0), kept.clone(), boot.now.mono, boot.seed);
-                add(&mut world, "mon.a".into(), listen, vec![mon_disk], make)
+                let make = move |boot: Boot| StandMon::new(address(mon_address(0), 0), kept.clone(), boot.now.mono, boot.seed);
+                add(&mut world, "mon.a".into(), listen(0), vec![mon_disk], make)
             }
             MonKind::Real => {
                 let plan = plan.clone();
-                add(&mut world, "mon.a".into(), listen, vec![mon_disk], move |boot| monitor(&plan, &boot))
+                add(&mut world, "mon.a".into(), listen(0), vec![mon_disk], move |boot| monitor(&plan, 0, &boot))
             }
         };
+        let more = (1..plan.mons).map(|n| {
+            let (plan, disk) = (plan.clone(), DiskConfig { capacity: 64 << 20, ..DiskConfig::default() });
+            add(&mut world, format!("mon.{}", mon_name(n)), listen(n), vec![disk], move |boot| monitor(&plan, n, &boot))
+        });
+        let mons: Vec<HostId> = [mon].into_iter().chain(more.collect::<Vec<_>>()).collect();
         let made: Vec<Rc<Cell<bool>>> = (0..plan.osds).map(|_| Rc::default()).collect();
         let osds = (0..plan.osds).map(|number| Self::add_osd(&mut world, &plan, number, made[number].clone())).collect();
         let mut clients: Vec<_> = (0..plan.clients).map(|n| Self::add_client(&mut world, &plan, n, &history)).collect();
@@ -301,7 +323,7 @@ impl Cluster {
             Self::add_client(&mut world, &plan, plan.clients + plan.emptiers + 1, &Rc::default())
         });
         let (wrong, checked) = (None, 0);
-        Self { world, mon, osds, clients, admin, admin_shared, churn, history, rng, plan, made, wrong, checked }
+        Self { world, mon, mons, decrees: Decrees::default(), osds, clients, admin, admin_shared, churn, history, rng, plan, made, wrong, checked }
     }
 
     fn add_osd(world: &mut World, plan: &Plan, number: usize, made: Rc<Cell<bool>>) -> HostId {
@@ -330,7 +352,8 @@ impl Cluster {
 
     /// Starts the daemons, makes the pool, waits until all is clean, and starts the clients.
     pub fn begin(&mut self) -> Result<(), String> {
-        let daemons: Vec<HostId> = [self.mon, self.admin].into_iter().chain(self.osds.clone()).collect();
+        let mons = self.mons.clone().into_iter();
+        let daemons: Vec<HostId> = mons.chain([self.admin]).chain(self.osds.clone()).collect();
         daemons.into_iter().for_each(|host| self.world.start(host));
         let osds = self.plan.osds as u64;
         self.wait_until("all OSDs are up", Duration::from_secs(30), |s| s["osdmap"]["num_up_osds"] == osds)?;
@@ -339,6 +362,11 @@ impl Cluster {
             "prefix": "osd pool create", "pool": pool, "pg_num": pg_num, "pgp_num": pg_num, "format": "json"
         });
         self.command_ok(&create.to_string())?;
+        let mons = self.plan.mons;
+        if mons > 1 {
+            let vote = |s: &serde_json::Value| s["quorum_names"].as_array().map(Vec::len) == Some(mons);
+            self.wait_until("all monitors vote", Duration::from_secs(30), vote)?;
+        }
         self.wait_clean()?;
         self.make_sources()?;
         for (host, _) in self.clients.clone().into_iter().chain(self.churn.clone()) {

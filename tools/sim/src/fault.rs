@@ -37,6 +37,10 @@ pub enum Fault {
     PeerPartition,
     /// What an OSD says does not reach another one for a while.
     PeerOneWay,
+    /// Two monitors cannot reach each other for a while.
+    MonPartition,
+    /// What a monitor says does not reach another one for a while.
+    MonOneWay,
     /// Everything is late for a while.
     SlowNetwork,
     /// A disk is up to 1000 times slower for a while.
@@ -76,6 +80,16 @@ pub const LIFE: &[Fault] = &[Fault::Snap, Fault::Snap, Fault::SnapRemove, Fault:
 pub const GENTLE: &[Fault] = &[Fault::Break, Fault::BreakAtByte, Fault::Partition, Fault::SlowNetwork, Fault::ClockJump];
 /// Faults between OSDs.
 pub const PEERS: &[Fault] = &[Fault::PeerBreak, Fault::PeerBreak, Fault::PeerPartition, Fault::PeerOneWay, Fault::PeerOneWay];
+/// Faults between monitors, and of their processes.
+pub const MONITORS: &[Fault] = &[
+    Fault::MonKill,
+    Fault::MonKill,
+    Fault::MonPower,
+    Fault::MonAtWrite,
+    Fault::MonPartition,
+    Fault::MonOneWay,
+    Fault::MonOneWay,
+];
 /// Faults of processes and power.
 pub const DEATHS: &[Fault] = &[
     Fault::OsdKill,
@@ -124,6 +138,7 @@ impl Nemesis {
             let due = self.later.iter().map(|(at, _)| *at).min().unwrap_or(end).min(self.next).min(end);
             let step = due.min(cluster.world.now() + Duration::from_millis(50));
             cluster.world.run_until(step);
+            cluster.decree(false);
             self.end_what_is_due(cluster);
             if cluster.world.now() >= self.next {
                 let fault = *cluster.rng.pick(&self.faults);
@@ -185,7 +200,7 @@ impl Nemesis {
         self.count += 1;
         let osds = cluster.osds.clone();
         let osd = *cluster.rng.pick(&osds);
-        let mon = cluster.mon;
+        let mon = Self::some_monitor(cluster);
         match fault {
             Fault::OsdKill => self.kill(cluster, osd, Crash::Process),
             Fault::OsdPower => self.kill(cluster, osd, Crash::Power),
@@ -195,7 +210,7 @@ impl Nemesis {
             Fault::OsdAtWrite => Self::arm(cluster, osd),
             Fault::MonAtWrite => Self::arm(cluster, mon),
             Fault::Blackout => {
-                for host in [mon].into_iter().chain(osds) {
+                for host in cluster.mons.clone().into_iter().chain(osds) {
                     self.kill(cluster, host, Crash::Power);
                 }
             }
@@ -206,6 +221,11 @@ impl Nemesis {
             }
             _ => self.inflict_quietly(cluster, fault, osd),
         }
+    }
+
+    fn some_monitor(cluster: &mut Cluster) -> HostId {
+        // Runs with one monitor draw no number for it.
+        if cluster.mons.len() == 1 { cluster.mon } else { *cluster.rng.pick(&cluster.mons) }
     }
 
     fn arm(cluster: &mut Cluster, host: HostId) {
@@ -243,6 +263,15 @@ impl Nemesis {
                 }
                 self.for_a_while(cluster, Later::Heal);
             }
+            Fault::MonPartition | Fault::MonOneWay => {
+                let (one, other) = (Self::some_monitor(cluster), Self::some_monitor(cluster));
+                match fault {
+                    _ if other == one => return,
+                    Fault::MonOneWay => cluster.world.net.cut(one, other),
+                    _ => cluster.world.net.partition(one, other),
+                }
+                self.for_a_while(cluster, Later::Heal);
+            }
             Fault::SlowNetwork => {
                 cluster.world.net.config.jitter = cluster.rng.magnitude(100_000, 300_000_000);
                 self.for_a_while(cluster, Later::FastNetwork);
@@ -253,8 +282,8 @@ impl Nemesis {
                 let by = if cluster.rng.one_in(2) { by } else { -by };
                 let host = *cluster.rng.pick(&hosts);
                 // Tickets need clocks that agree: daemons of a cluster with cephx share one, as on one machine.
-                let shared = cluster.plan.cephx && (host == cluster.mon || cluster.osds.contains(&host));
-                let daemons = [cluster.mon].into_iter().chain(cluster.osds.clone());
+                let shared = cluster.plan.cephx && (cluster.mons.contains(&host) || cluster.osds.contains(&host));
+                let daemons = cluster.mons.clone().into_iter().chain(cluster.osds.clone());
                 let whose: Vec<HostId> = if shared { daemons.collect() } else { vec![host] };
                 whose.into_iter().for_each(|host| cluster.world.jump_clock(host, by));
             }
@@ -299,7 +328,7 @@ impl Nemesis {
         self.later.clear();
         cluster.world.heal();
         cluster.world.net.config = crate::net::NetConfig::default();
-        for host in [cluster.mon].into_iter().chain(cluster.osds.clone()) {
+        for host in cluster.mons.clone().into_iter().chain(cluster.osds.clone()) {
             cluster.world.mend_disks(host);
             cluster.world.disarm(host);
         }

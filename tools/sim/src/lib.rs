@@ -14,6 +14,7 @@
 mod audit;
 mod beats;
 pub mod cluster;
+mod decrees;
 pub mod disk;
 pub mod fault;
 pub mod history;

@@ -1,7 +1,7 @@
 //! Scenarios: what cluster, what clients, what goes wrong; and how a run is judged.
 
 use crate::cluster::{Cluster, MonKind, Plan, StoreKind};
-use crate::fault::{DEATHS, Fault, GENTLE, LIFE, Nemesis, PEERS};
+use crate::fault::{DEATHS, Fault, GENTLE, LIFE, MONITORS, Nemesis, PEERS};
 use crate::misdeed::Misdeed;
 use crate::rng::Rng;
 use crate::storeworld::{StoreFault, StorePlan, StoreTown};
@@ -17,6 +17,8 @@ pub enum Kind {
     Cluster(fn(&mut Rng) -> Plan, &'static [&'static [Fault]]),
     /// The same, with heartbeats of OSDs that must be heard again when nothing goes wrong any more.
     Peers(fn(&mut Rng) -> Plan, &'static [&'static [Fault]]),
+    /// The same, with several monitors, whose answers to commands are judged, too.
+    Quorum(fn(&mut Rng) -> Plan, &'static [&'static [Fault]]),
     /// The same with faults that last: what is lost stays lost, and the cluster may stay broken. Wrong content is wrong all the
     /// same.
     Rotten(fn(&mut Rng) -> Plan, &'static [&'static [Fault]]),
@@ -115,6 +117,13 @@ fn peers(rng: &mut Rng) -> Plan {
         ..plan.habits
     };
     Plan { osds: rng.between(2, 3) as usize, echo: rng.one_in(2), mail: rng.one_in(4), churn: false, habits, ..plan }
+}
+
+/// Three monitors.
+fn quorum(rng: &mut Rng) -> Plan {
+    let plan = varied(rng);
+    let habits = Habits { snaps: Snaps::None, pause: Duration::from_millis(rng.magnitude(50, 500)), ..plan.habits };
+    Plan { mons: 3, osds: rng.between(1, 2) as usize, clients: rng.between(1, 2) as usize, churn: false, habits, ..plan }
 }
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -223,6 +232,12 @@ pub const ALL: &[Scenario] = &[
         ),
     },
     Scenario {
+        name: "quorum",
+        about: "three monitors, which are killed, lose power and are cut off both ways or one way, while commands are given",
+        pause: Duration::from_millis(1500),
+        kind: Kind::Quorum(quorum, &[MONITORS, &[Fault::Break, Fault::Partition, Fault::SlowNetwork, Fault::OsdKill]]),
+    },
+    Scenario {
         name: "everything",
         about: "all of it at once",
         pause: Duration::from_millis(400),
@@ -327,6 +342,7 @@ pub fn run(scenario: &Scenario, seed: u64, options: &Options) -> Result<Report, 
     let rng = Rng::new(seed ^ crate::trace::digest(scenario.name.as_bytes()));
     match scenario.kind {
         Kind::Cluster(plan, faults) => run_cluster(scenario, plan, faults, rng, options, act),
+        Kind::Quorum(plan, faults) => run_cluster(scenario, plan, faults, rng, options, reigns),
         Kind::Peers(plan, faults) => run_cluster(scenario, plan, faults, rng, options, copies),
         Kind::Tides(plan, faults) => run_cluster(scenario, plan, faults, rng, options, tides),
         Kind::Rotten(plan, faults) => run_cluster(scenario, plan, faults, rng, options, rot),
@@ -451,6 +467,18 @@ fn copies(cluster: &mut Cluster, nemesis: &mut Nemesis, _options: &Options) -> R
     Ok(undecided)
 }
 
+/// Monitors that come and go.
+fn reigns(cluster: &mut Cluster, nemesis: &mut Nemesis, _options: &Options) -> Result<u64, String> {
+    cluster.begin()?;
+    nemesis.rage(cluster, Duration::from_secs(120));
+    nemesis.relent(cluster)?;
+    cluster.end_decrees()?;
+    cluster.wait_clients(Duration::from_secs(120))?;
+    let undecided = settle(cluster)?;
+    cluster.check_empty()?;
+    Ok(undecided)
+}
+
 /// Disks that fill up and are emptied, while things go wrong and while nothing does.
 fn tides(cluster: &mut Cluster, nemesis: &mut Nemesis, _options: &Options) -> Result<u64, String> {
     cluster.begin()?;
@@ -485,7 +513,9 @@ fn settle(cluster: &mut Cluster) -> Result<u64, String> {
     for osd in cluster.osds.clone() {
         cluster.world.crash(osd, Crash::Power);
     }
-    cluster.world.crash(cluster.mon, Crash::Power);
+    for mon in cluster.mons.clone() {
+        cluster.world.crash(mon, Crash::Power);
+    }
     cluster.world.run_for(SECOND);
     cluster.start_all();
     cluster.look_at_everything()?;
