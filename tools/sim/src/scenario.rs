@@ -122,7 +122,13 @@ fn peers(rng: &mut Rng) -> Plan {
 /// Three monitors.
 fn quorum(rng: &mut Rng) -> Plan {
     let plan = varied(rng);
-    let habits = Habits { snaps: Snaps::None, pause: Duration::from_millis(rng.magnitude(50, 500)), ..plan.habits };
+    let habits = Habits {
+        snaps: Snaps::None,
+        pause: Duration::from_millis(rng.between(100, 400)),
+        budget: rng.between(100, 300) as usize,
+        depth: rng.between(1, 3) as usize,
+        ..plan.habits
+    };
     Plan { mons: 3, osds: rng.between(1, 2) as usize, clients: rng.between(1, 2) as usize, churn: false, habits, ..plan }
 }
 
@@ -234,7 +240,7 @@ pub const ALL: &[Scenario] = &[
     Scenario {
         name: "quorum",
         about: "three monitors, which are killed, lose power and are cut off both ways or one way, while commands are given",
-        pause: Duration::from_millis(1500),
+        pause: Duration::from_millis(1000),
         kind: Kind::Quorum(quorum, &[MONITORS, &[Fault::Break, Fault::Partition, Fault::SlowNetwork, Fault::OsdKill]]),
     },
     Scenario {
