@@ -181,7 +181,7 @@ fn monitor(plan: &Plan, boot: &Boot) -> Strict {
         options: BTreeMap::new(),
         log_bytes: 256 << 10,
     };
-    Strict(Monitor::new(config, boot.seed))
+    Strict(Monitor::new(config, boot.seed), plan.misdeed)
 }
 
 fn osd(plan: &Plan, number: usize, boot: &Boot, meaning: &(Rc<RefCell<Meaning>>, Rc<Cell<bool>>)) -> Wayward {

@@ -15,6 +15,7 @@ mod audit;
 mod beats;
 pub mod cluster;
 pub mod disk;
+mod downs;
 pub mod fault;
 pub mod history;
 mod life;

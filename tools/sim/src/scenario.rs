@@ -17,6 +17,8 @@ pub enum Kind {
     Cluster(fn(&mut Rng) -> Plan, &'static [&'static [Fault]]),
     /// The same, with heartbeats of OSDs that must be heard again when nothing goes wrong any more.
     Peers(fn(&mut Rng) -> Plan, &'static [&'static [Fault]]),
+    /// A cluster whose monitor must know who is down, and nobody else.
+    Downs(fn(&mut Rng) -> Plan),
     /// The same with faults that last: what is lost stays lost, and the cluster may stay broken. Wrong content is wrong all the
     /// same.
     Rotten(fn(&mut Rng) -> Plan, &'static [&'static [Fault]]),
@@ -117,6 +119,13 @@ fn peers(rng: &mut Rng) -> Plan {
     Plan { osds: rng.between(2, 3) as usize, echo: rng.one_in(2), mail: rng.one_in(4), churn: false, habits, ..plan }
 }
 
+/// Several OSDs with little to do.
+fn watched(rng: &mut Rng) -> Plan {
+    let habits = Habits { pause: Duration::from_millis(200), budget: 20, snaps: Snaps::None, ..Habits::default() };
+    let (osds, mail) = (rng.between(2, 5) as usize, rng.one_in(5));
+    Plan { osds, clients: 1, pg_num: 4, mon: MonKind::Real, store: StoreKind::Reference, mail, habits, ..Plan::default() }
+}
+
 const SECOND: Duration = Duration::from_secs(1);
 
 /// All scenarios.
@@ -145,6 +154,12 @@ pub const ALL: &[Scenario] = &[
         about: "the same, and groups split, and processes die",
         pause: Duration::from_millis(500),
         kind: Kind::Peers(peers, &[PEERS, &[Fault::OsdKill, Fault::OsdPower, Fault::OsdStop, Fault::MonKill, Fault::Split]]),
+    },
+    Scenario {
+        name: "downs",
+        about: "OSDs die, freeze, get the processor late, are cut off: who is down is known in time, and nobody else is called so",
+        pause: SECOND,
+        kind: Kind::Downs(watched),
     },
     Scenario {
         name: "deaths",
@@ -328,6 +343,7 @@ pub fn run(scenario: &Scenario, seed: u64, options: &Options) -> Result<Report, 
     match scenario.kind {
         Kind::Cluster(plan, faults) => run_cluster(scenario, plan, faults, rng, options, act),
         Kind::Peers(plan, faults) => run_cluster(scenario, plan, faults, rng, options, copies),
+        Kind::Downs(plan) => run_cluster(scenario, plan, &[], rng, options, downs),
         Kind::Tides(plan, faults) => run_cluster(scenario, plan, faults, rng, options, tides),
         Kind::Rotten(plan, faults) => run_cluster(scenario, plan, faults, rng, options, rot),
         Kind::Store(faults) => run_store(scenario, Some(faults), rng, options),
@@ -449,6 +465,13 @@ fn copies(cluster: &mut Cluster, nemesis: &mut Nemesis, _options: &Options) -> R
     let undecided = settle(cluster)?;
     cluster.check_empty()?;
     Ok(undecided)
+}
+
+/// OSDs die, freeze, are slow, are cut off: who is down is known soon, and nobody else is called so.
+fn downs(cluster: &mut Cluster, nemesis: &mut Nemesis, _options: &Options) -> Result<u64, String> {
+    cluster.begin()?;
+    nemesis.count += cluster.judge_downs()?;
+    Ok(0)
 }
 
 /// Disks that fill up and are emptied, while things go wrong and while nothing does.
