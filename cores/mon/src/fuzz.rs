@@ -172,5 +172,6 @@ fn config() -> Config {
         keys: Vec::new(),
         options: Default::default(),
         log_bytes: 0,
+        join: Vec::new(),
     }
 }

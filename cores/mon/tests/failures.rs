@@ -123,6 +123,8 @@ fn silence_needs_two_osds_where_there_is_one_host_or_one_of_one() {
     let (mut world, peers) = cluster(2);
     world.ok(r#"{"prefix":"config set","who":"mon","name":"mon_osd_min_up_ratio","value":"0"}"#);
     silent(&mut world, &peers, 0, 1, 3_100);
+    assert!(is_up(&mut world, 1), "it may say the same of its only accuser");
+    silent(&mut world, &peers, 0, 1, 4_100);
     assert!(!is_up(&mut world, 1), "one of one");
 }
 
@@ -241,6 +243,22 @@ fn who_accuses_back_needs_to_have_more_good_links() {
     assert!(is_up(&mut world, 0) && is_up(&mut world, 1));
     silent(&mut world, &peers, 2, 1, 5_000);
     assert!(!is_up(&mut world, 1) && is_up(&mut world, 0) && is_up(&mut world, 2));
+}
+
+#[test]
+fn a_link_that_one_says_is_good_again_is_not_held_against_him_at_once() {
+    let (mut world, peers) = cluster(2);
+    silent(&mut world, &peers, 0, 1, 3_500);
+    silent(&mut world, &peers, 1, 0, 3_500);
+    let back = Failure { recovered: true, ..failure(&mut world, 1) };
+    accuse(&mut world, &peers, 0, back);
+    silent(&mut world, &peers, 1, 0, 9_100);
+    assert!(is_up(&mut world, 0) && is_up(&mut world, 1));
+    for ms in [10_500, 12_000, 13_500] {
+        world.pass(SECOND + SECOND / 2);
+        silent(&mut world, &peers, 1, 0, ms);
+    }
+    assert!(!is_up(&mut world, 0), "it did not come back for osd.1");
 }
 
 #[test]

@@ -44,16 +44,28 @@ impl Lateness {
     }
 }
 
+/// Answers that come in one go, as after a pause, count once.
+const BURST: Duration = Duration::from_millis(50);
+/// An answer that took longer counts as if it had taken this: one long pause must not allow many.
+const LONGEST: Duration = Duration::from_secs(6);
+
 /// How long answers take: mean and mean deviation, each new answer weighing an eighth.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pulse {
     mean: Duration,
     deviation: Duration,
+    /// When the last answer came that counts.
+    last: Mono,
 }
 
 impl Pulse {
     /// An answer took so long.
-    pub(crate) fn answered(&mut self, took: Duration) {
+    pub(crate) fn answered(&mut self, now: Mono, took: Duration) {
+        if now.since(self.last) < BURST {
+            return;
+        }
+        self.last = now;
+        let took = took.min(LONGEST);
         if self.mean.is_zero() {
             (self.mean, self.deviation) = (took, took / 2);
         } else {
@@ -105,8 +117,8 @@ impl Case {
     }
 
     /// It answered what was asked at `stamp`; `next` is the oldest question after that, if one is open.
-    pub(crate) fn answered(&mut self, now: Mono, stamp: Mono, next: Option<Mono>) {
-        self.pulse.answered(now.since(stamp));
+    pub(crate) fn answered(&mut self, now: Mono, stamp: Mono, next: Option<Mono>, late: &Lateness) {
+        self.pulse.answered(now, now.since(stamp).saturating_sub(late.since(stamp)));
         self.asked = next;
         self.refused = false;
     }
@@ -127,6 +139,11 @@ impl Case {
     /// Nothing that was told is known any more: the monitor that heard it is gone.
     pub(crate) fn forget_told(&mut self) {
         self.told = None;
+    }
+
+    /// Whether something was told of it that holds.
+    pub(crate) fn is_told(&self) -> bool {
+        self.told.is_some()
     }
 
     /// Silence so far, less this OSD's own lateness.
@@ -185,7 +202,7 @@ mod tests {
         assert_eq!(case.word(at(4_000), &late, GRACE), Some(Word::Silent(ms(3_000))));
         assert_eq!((case.word(at(4_500), &late, GRACE), case.deadline(&late, GRACE)), (None, at(5_000)));
         assert_eq!(case.word(at(5_000), &late, GRACE), Some(Word::Silent(ms(4_000))));
-        case.answered(at(5_100), at(5_000), None);
+        case.answered(at(5_100), at(5_000), None, &late);
         assert_eq!(case.word(at(5_100), &late, GRACE), Some(Word::Recovered));
         assert_eq!((case.word(at(9_000), &late, GRACE), case.deadline(&late, GRACE)), (None, Mono::NEVER));
     }
@@ -194,7 +211,7 @@ mod tests {
     fn an_answer_to_an_older_question_leaves_the_newer_ones_open() {
         let (mut case, late) = (Case::new(7), Lateness::default());
         case.asked(at(1_000));
-        case.answered(at(1_001), at(1_000), Some(at(1_500)));
+        case.answered(at(1_001), at(1_000), Some(at(1_500)), &late);
         assert_eq!(case.silence(at(4_000), &late), ms(2_500));
     }
 
@@ -207,7 +224,7 @@ mod tests {
         assert_eq!(case.silence(at(6_000), &late), ms(500));
         assert_eq!((case.word(at(6_000), &late, GRACE), case.deadline(&late, GRACE)), (None, at(8_500)));
         // What was late before the question does not count.
-        case.answered(at(6_100), at(1_000), Some(at(6_000)));
+        case.answered(at(6_100), at(1_000), Some(at(6_000)), &late);
         assert_eq!(case.silence(at(8_000), &late), ms(2_000));
         // Of what was late in part before it, that part.
         late.ran(at(9_000), at(5_000));
@@ -231,14 +248,31 @@ mod tests {
     #[test]
     fn a_slow_peer_gets_more_time() {
         let mut pulse = Pulse::default();
-        for n in 0..50 {
-            pulse.answered(if n % 2 == 0 { ms(100) } else { ms(1_900) });
+        for n in 1..50 {
+            pulse.answered(at(n * 500), if n % 2 == 0 { ms(100) } else { ms(1_900) });
         }
         assert!(pulse.patience(GRACE) > ms(7_000), "{pulse:?}");
-        for _ in 0..50 {
-            pulse.answered(ms(1));
+        for n in 50..100 {
+            pulse.answered(at(n * 500), ms(1));
         }
         assert_eq!(pulse.patience(GRACE), GRACE);
         assert_eq!(pulse.patience(ms(20_000)), ms(20_000));
+    }
+
+    #[test]
+    fn one_long_pause_is_forgotten_soon() {
+        let mut pulse = Pulse::default();
+        for n in 1..20 {
+            pulse.answered(at(n * 500), ms(1));
+        }
+        // Ten seconds later all that was open is answered in one go.
+        for n in 0..16 {
+            pulse.answered(at(20_000 + n), ms(10_000 - n * 500));
+        }
+        assert!(pulse.patience(GRACE) < ms(7_000), "{pulse:?}");
+        for n in 41..57 {
+            pulse.answered(at(n * 500), ms(1));
+        }
+        assert_eq!(pulse.patience(GRACE), GRACE);
     }
 }

@@ -11,7 +11,7 @@ use crate::accuse::{Case, GRACE, Lateness, Word};
 use crate::peers::Purpose;
 use maps::OsdMap;
 use messages::internal::{Beat, Failure, OsdFailures};
-use node::{Mono, Now, Outputs};
+use node::{Level, Mono, Now, Outputs};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -68,13 +68,13 @@ fn millis(nanos: u64) -> f64 {
 }
 
 impl Way {
-    fn answered(&mut self, now: Now, stamp: u64) {
+    fn answered(&mut self, now: Now, stamp: u64, late: &Lateness) {
         // An answer that comes twice, or that nobody asked for, tells nothing.
         let Some(place) = self.open.iter().position(|open| *open == stamp) else { return };
         self.open.remove(place);
         let took = now.mono.0.saturating_sub(stamp);
         let next = self.open.iter().filter(|open| **open > stamp).min();
-        self.case.answered(now.mono, Mono(stamp), next.map(|open| Mono(*open)));
+        self.case.answered(now.mono, Mono(stamp), next.map(|open| Mono(*open)), late);
         self.last = Some((now.mono, now.wall, took));
         let number = now.mono.0 / MINUTE;
         match self.minutes.back_mut().filter(|minute| minute.number == number) {
@@ -244,7 +244,7 @@ impl Osd {
             partners.into_iter().for_each(|osd| self.ask(now, osd, out));
         }
         self.dial_again(now, out);
-        self.accuse(now);
+        self.accuse(now, out);
     }
 
     fn note_lateness(&mut self, now: Mono) {
@@ -303,12 +303,24 @@ impl Osd {
     }
 
     /// Tells the monitors who refuses connections, who is silent for too long, and who answers again.
-    fn accuse(&mut self, now: Now) {
+    fn accuse(&mut self, now: Now, out: &mut Outputs) {
         let Some(session) = self.mon.session() else { return };
         let (grace, late) = (self.beats.grace, &self.beats.late);
         let mut failed = Vec::new();
         for (osd, way) in &mut self.beats.ways {
+            let fresh = !way.case.is_told();
             let Some(word) = way.case.word(now.mono, late, grace) else { continue };
+            match word {
+                Word::Refused if fresh => {
+                    out.log(Level::Warn, "osd", format!("osd.{osd} refuses connections: told to the monitors"))
+                }
+                Word::Silent(silence) if fresh => {
+                    let text = format!("osd.{osd} has not answered for {:.1} s: told to the monitors", silence.as_secs_f64());
+                    out.log(Level::Warn, "osd", text);
+                }
+                Word::Recovered => out.log(Level::Info, "osd", format!("osd.{osd} answers again")),
+                Word::Refused | Word::Silent(_) => {}
+            }
             let blank = Failure { osd: *osd, up_from: way.case.life, ..Failure::default() };
             failed.push(match word {
                 Word::Refused => Failure { refused: true, ..blank },
@@ -336,7 +348,7 @@ impl Osd {
             self.ask_for_maps();
         }
         if let Some(way) = self.beats.ways.get_mut(&osd) {
-            way.answered(now, beat.stamp);
+            way.answered(now, beat.stamp, &self.beats.late);
         }
     }
 }
@@ -355,7 +367,7 @@ mod tests {
             let way = beats.ways.entry(*osd).or_default();
             let stamp = now(*at).mono.0 - micros * 1_000;
             way.open.push_back(stamp);
-            way.answered(now(*at), stamp);
+            way.answered(now(*at), stamp, &Lateness::default());
         }
         beats
     }
@@ -418,10 +430,10 @@ mod tests {
     fn an_answer_counts_once_and_only_if_it_was_asked_for() {
         let mut way = Way::default();
         way.open.push_back(1_000_000_000);
-        way.answered(now(2), 5);
+        way.answered(now(2), 5, &Lateness::default());
         assert!(way.last.is_none());
-        way.answered(now(2), 1_000_000_000);
-        way.answered(now(3), 1_000_000_000);
+        way.answered(now(2), 1_000_000_000, &Lateness::default());
+        way.answered(now(3), 1_000_000_000, &Lateness::default());
         assert_eq!((way.last.map(|(at, ..)| at), way.minutes[0].count), (Some(now(2).mono), 1));
     }
 

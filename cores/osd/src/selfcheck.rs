@@ -31,6 +31,11 @@ impl Osd {
         count.is_multiple_of(3).then(|| message.clone())
     }
 
+    /// A mistake to be found: own lateness is not taken off what others were silent.
+    pub fn accuse_carelessly(&mut self) {
+        self.beats.be_careless();
+    }
+
     /// A mistake to be found: a session for heartbeats that broke is never opened again.
     pub fn give_up_beats(&mut self) {
         self.peers.give_up_beats();

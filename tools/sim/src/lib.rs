@@ -16,6 +16,7 @@ mod beats;
 pub mod cluster;
 mod decrees;
 pub mod disk;
+mod downs;
 pub mod fault;
 pub mod history;
 mod life;

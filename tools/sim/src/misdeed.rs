@@ -30,6 +30,10 @@ pub enum Misdeed {
     LostFetch,
     /// A session for heartbeats that broke is never opened again.
     MuteBeats,
+    /// OSDs accuse others of what passed while they were late themselves.
+    Careless,
+    /// The monitor believes of the present life of an OSD what is said of an earlier one.
+    Gullible,
     /// Now and then a placement group forgets which job holds an object.
     LostHolder,
 }
@@ -37,14 +41,17 @@ pub enum Misdeed {
 /// Turns between two thorough checks.
 const THOROUGH: u32 = 64;
 
-/// A monitor that must keep its own rules after every turn.
-pub struct Strict(pub Monitor);
+/// A monitor that must keep its own rules after every turn, perhaps with a misdeed.
+pub struct Strict(pub Monitor, pub Option<Misdeed>);
 
 impl Node for Strict {
     fn handle(&mut self, now: Now, input: Input, out: &mut Outputs) {
         self.0.handle(now, input, out);
     }
     fn turn(&mut self, now: Now, out: &mut Outputs) {
+        if self.1 == Some(Misdeed::Gullible) {
+            self.0.believe_of_any_life();
+        }
         self.0.turn(now, out);
         self.0.self_check().unwrap_or_else(|why| panic!("the monitor breaks its own rules: {why}"));
     }
@@ -81,6 +88,7 @@ impl Node for Wayward {
             // Maps come in turns of their own, nearly always.
             Some(Misdeed::SilentDrop) => self.osd.forget_turned_away(),
             Some(Misdeed::LostHolder) if self.turns.is_multiple_of(16) => self.osd.forget_holder(),
+            Some(Misdeed::Careless) => self.osd.accuse_carelessly(),
             Some(Misdeed::MuteBeats) => self.osd.give_up_beats(),
             // The rules would find it; that clients find it, too, is to be shown.
             Some(Misdeed::LostFetch) => return self.osd.forget_resends(),

@@ -19,6 +19,8 @@ pub enum Kind {
     Peers(fn(&mut Rng) -> Plan, &'static [&'static [Fault]]),
     /// The same, with several monitors, whose answers to commands are judged, too.
     Quorum(fn(&mut Rng) -> Plan, &'static [&'static [Fault]]),
+    /// A cluster whose monitor must know who is down, and nobody else.
+    Downs(fn(&mut Rng) -> Plan),
     /// The same with faults that last: what is lost stays lost, and the cluster may stay broken. Wrong content is wrong all the
     /// same.
     Rotten(fn(&mut Rng) -> Plan, &'static [&'static [Fault]]),
@@ -130,6 +132,12 @@ fn quorum(rng: &mut Rng) -> Plan {
         ..plan.habits
     };
     Plan { mons: 3, osds: rng.between(1, 2) as usize, clients: rng.between(1, 2) as usize, churn: false, habits, ..plan }
+
+/// Several OSDs with little to do.
+fn watched(rng: &mut Rng) -> Plan {
+    let habits = Habits { pause: Duration::from_millis(200), budget: 20, snaps: Snaps::None, ..Habits::default() };
+    let (osds, mail) = (rng.between(2, 5) as usize, rng.one_in(5));
+    Plan { osds, clients: 1, pg_num: 4, mon: MonKind::Real, store: StoreKind::Reference, mail, habits, ..Plan::default() }
 }
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -160,6 +168,12 @@ pub const ALL: &[Scenario] = &[
         about: "the same, and groups split, and processes die",
         pause: Duration::from_millis(500),
         kind: Kind::Peers(peers, &[PEERS, &[Fault::OsdKill, Fault::OsdPower, Fault::OsdStop, Fault::MonKill, Fault::Split]]),
+    },
+    Scenario {
+        name: "downs",
+        about: "OSDs die, freeze, get the processor late, are cut off: who is down is known in time, and nobody else is called so",
+        pause: SECOND,
+        kind: Kind::Downs(watched),
     },
     Scenario {
         name: "deaths",
@@ -350,6 +364,7 @@ pub fn run(scenario: &Scenario, seed: u64, options: &Options) -> Result<Report, 
         Kind::Cluster(plan, faults) => run_cluster(scenario, plan, faults, rng, options, act),
         Kind::Quorum(plan, faults) => run_cluster(scenario, plan, faults, rng, options, reigns),
         Kind::Peers(plan, faults) => run_cluster(scenario, plan, faults, rng, options, copies),
+        Kind::Downs(plan) => run_cluster(scenario, plan, &[], rng, options, downs),
         Kind::Tides(plan, faults) => run_cluster(scenario, plan, faults, rng, options, tides),
         Kind::Rotten(plan, faults) => run_cluster(scenario, plan, faults, rng, options, rot),
         Kind::Store(faults) => run_store(scenario, Some(faults), rng, options),
@@ -483,6 +498,13 @@ fn reigns(cluster: &mut Cluster, nemesis: &mut Nemesis, _options: &Options) -> R
     let undecided = settle(cluster)?;
     cluster.check_empty()?;
     Ok(undecided)
+}
+
+/// OSDs die, freeze, are slow, are cut off: who is down is known soon, and nobody else is called so.
+fn downs(cluster: &mut Cluster, nemesis: &mut Nemesis, _options: &Options) -> Result<u64, String> {
+    cluster.begin()?;
+    nemesis.count += cluster.judge_downs()?;
+    Ok(0)
 }
 
 /// Disks that fill up and are emptied, while things go wrong and while nothing does.

@@ -90,6 +90,8 @@ struct Host {
     spin: (u64, u32),
     /// It was asked to finish.
     stopping: bool,
+    /// Most nanoseconds that it gets no processor after each turn.
+    lag: u64,
 }
 
 /// A deterministic world.
@@ -107,6 +109,8 @@ pub struct World {
     clock: Rc<Cell<u64>>,
     /// Crashes that were armed by [`World::crash_at_write`] and happened.
     pub armed_crashes: u64,
+    /// Which OSDs said that another one does not answer.
+    pub accusations: Vec<(HostId, String)>,
     /// Who ever said that it cannot go on, and why.
     pub gave_up: Vec<String>,
 }
@@ -127,6 +131,7 @@ impl World {
             next_call: 1,
             clock: Rc::default(),
             armed_crashes: 0,
+            accusations: Vec::new(),
             gave_up: Vec::new(),
         }
     }
@@ -155,6 +160,7 @@ impl World {
             crash_at_write: None,
             spin: (0, 0),
             stopping: false,
+            lag: 0,
         });
         HostId(self.hosts.len() - 1)
     }
@@ -223,6 +229,20 @@ impl World {
         self.note(host, "clock jumps", by as u64, 0);
     }
 
+    /// A host gets no processor for so long: its kernel goes on, it does nothing.
+    pub fn freeze(&mut self, host: HostId, time: Duration) {
+        let end = self.schedule.now + time.as_nanos() as u64;
+        let h = &mut self.hosts[host.0];
+        h.busy_until = h.busy_until.max(end);
+        self.note(host, "freezes", time.as_nanos() as u64, 0);
+    }
+
+    /// From now on a host gets no processor for up to so long after each of its turns, as among many others who want it.
+    pub fn slow_down(&mut self, host: HostId, lag: Duration) {
+        self.hosts[host.0].lag = lag.as_nanos() as u64;
+        self.note(host, "is slowed down", lag.as_nanos() as u64, 0);
+    }
+
     /// Starts a host that does not run.
     pub fn start(&mut self, host: HostId) {
         if self.is_up(host) {
@@ -234,6 +254,7 @@ impl World {
         h.node = Some((h.factory)(boot));
         h.state = HostState::Up;
         h.wake = None;
+        h.busy_until = 0;
         h.spin = (0, 0);
         h.stopping = false;
         for (i, at) in h.listen.clone().into_iter().enumerate() {
@@ -436,6 +457,10 @@ impl World {
             return;
         }
         h.wake = None;
+        if h.busy_until > self.schedule.now {
+            // It froze since this was planned.
+            return self.wake_at(host, 0);
+        }
         let Some(node) = &mut h.node else { return };
         let mut out = Outputs::default();
         // Sometimes the driver finds only some of the inputs; the rest comes in the next round.
@@ -445,6 +470,10 @@ impl World {
         }
         node.turn(now, &mut out);
         h.busy_until = self.schedule.now + 1_000 + 2_000 * take as u64;
+        if h.lag > 0 {
+            // Mostly it goes on at once; now and then it waits for its turn.
+            h.busy_until += if self.rng.one_in(8) { self.rng.below(h.lag) } else { 0 };
+        }
         self.check_spinning(host);
         for output in out.0 {
             self.carry_out(host, life, output);
@@ -533,6 +562,9 @@ impl World {
             Level::Info => 'I',
             Level::Debug => 'D',
         };
+        if line.text.contains("told to the monitors") {
+            self.accusations.push((host, line.text.clone()));
+        }
         let name = &self.hosts[host.0].name;
         self.trace.line(self.schedule.now, name, &format!("{level} {}: {}", line.part, line.text));
     }

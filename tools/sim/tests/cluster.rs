@@ -165,6 +165,23 @@ fn heartbeats_that_never_come_back_are_found() {
 }
 
 #[test]
+fn who_is_down_is_known_in_time_and_nobody_else_is_called_so() {
+    assert!(runs("downs", 0..30).faults > 90);
+}
+
+#[test]
+fn an_osd_that_accuses_others_of_its_own_lateness_is_found() {
+    let what = found("downs", &Options { misdeed: Some(Misdeed::Careless), ..Options::default() });
+    assert!(what.contains("lives, and was marked down") || what.contains("was frozen, and accuses"), "{what}");
+}
+
+#[test]
+fn a_monitor_that_believes_what_is_said_of_another_life_is_found() {
+    let what = found("downs", &Options { misdeed: Some(Misdeed::Gullible), ..Options::default() });
+    assert!(what.contains("lives, and was marked down") || what.contains("the map does not show it"), "{what}");
+}
+
+#[test]
 #[should_panic(expected = "the OSD breaks its own rules")]
 fn a_group_that_forgets_who_holds_an_object_is_found_in_the_same_turn() {
     found("calm", &Options { misdeed: Some(Misdeed::LostHolder), ..Options::default() });

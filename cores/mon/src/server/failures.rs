@@ -25,8 +25,12 @@ use types::{Epoch, OsdId, SessionId};
 
 /// A report that was not repeated for so long does not count any more.
 const FRESH: Duration = Duration::from_secs(4);
+/// That a link came back is remembered for so long.
+const MEMORY: Duration = Duration::from_secs(60);
 /// The grace if nobody set `osd_heartbeat_grace`, seconds.
 const GRACE: f64 = 3.0;
+/// Seconds that an accused has, beyond the grace, to accuse a single accuser.
+const COUNTER: f64 = 1.0;
 /// Most reports in one message that are looked at: an OSD asks at most 64 others.
 const MOST: usize = 256;
 
@@ -45,6 +49,9 @@ struct Report {
 #[derive(Debug, Default)]
 pub(super) struct Failures {
     reports: BTreeMap<(OsdId, OsdId), Report>,
+    /// When one of two last said that the other one answers again, the lower number first. The other one's silence counts from then on: links that
+    /// were cut do not come back for both at the same time.
+    mended: BTreeMap<(OsdId, OsdId), Mono>,
     /// Since when this leader listens.
     begun: Mono,
     /// A mistake to be found: what was true of an earlier life is believed of the present one.
@@ -79,6 +86,23 @@ impl Failures {
             let current = map.is_up(*accused) && map.up_from(*accused) == report.life;
             current && map.is_up(*accuser) && now.since(report.heard) <= FRESH
         });
+        self.mended.retain(|_, at| now.since(*at) <= MEMORY);
+    }
+
+    /// The accuser has had no answer for so long.
+    fn note(&mut self, now: Mono, accused: OsdId, accuser: OsdId, life: Epoch, silent: Duration) {
+        let since = Mono(now.0.saturating_sub(silent.as_nanos() as u64));
+        let mended = self.mended.get(&pair(accused, accuser)).copied().unwrap_or_default();
+        self.reports.insert((accused, accuser), Report { life, since: since.max(mended), heard: now });
+    }
+
+    /// The accuser has answers again.
+    fn take_back(&mut self, now: Mono, accused: OsdId, accuser: OsdId) {
+        self.reports.remove(&(accused, accuser));
+        self.mended.insert(pair(accused, accuser), now);
+        if let Some(report) = self.reports.get_mut(&(accuser, accused)) {
+            report.since = now;
+        }
     }
 
     /// Those who accuse it.
@@ -99,6 +123,11 @@ impl Failures {
         });
         others.collect::<BTreeSet<_>>().len()
     }
+}
+
+/// Both, the lower number first.
+fn pair(a: OsdId, b: OsdId) -> (OsdId, OsdId) {
+    (a.min(b), a.max(b))
 }
 
 /// How far an OSD's silence may just be slowness, in seconds (`laggy_interval` by `laggy_probability`, as it fades).
@@ -171,7 +200,9 @@ impl Failures {
         let silent = now.since(latest).as_secs_f64();
         let slow = accusers.iter().map(|osd| slowness(state, env, *osd, silent)).sum::<f64>() / accusers.len() as f64;
         let grace = grace(state, env) + slow + slowness(state, env, accused, silent);
-        if silent < grace || now.since(self.begun).as_secs_f64() < grace || !enough(state, env, accused, &accusers) {
+        // One alone is believed only when the accused had the time to say the same of him.
+        let alone = if accusers.len() == 1 { COUNTER } else { 0.0 };
+        if silent < grace + alone || now.since(self.begun).as_secs_f64() < grace || !enough(state, env, accused, &accusers) {
             return None;
         }
         // Who says the same of those who accuse it may be right.
@@ -195,7 +226,7 @@ impl Failures {
         let (shared, led) = if old.is_empty() { Default::default() } else { groups_of(&state.osdmap) };
         let blocked: BTreeSet<OsdId> = old
             .into_iter()
-            .filter(|(a, b)| shared.contains(&((*a).min(*b), (*a).max(*b))))
+            .filter(|(a, b)| shared.contains(&pair(*a, *b)))
             .flat_map(|(a, b)| [a, b])
             .filter(|osd| !held(state, *osd, maps::flags::NODOWN, bits::NODOWN))
             .collect();
@@ -236,7 +267,7 @@ impl Monitor {
                 continue;
             }
             if failure.recovered {
-                self.leader.failures.reports.remove(&(accused, accuser));
+                self.leader.failures.take_back(now.mono, accused, accuser);
             } else if accused == accuser {
                 let why = format!("it asks for it, as its disk is silent for {} s", failure.silent_ms / 1_000);
                 verdicts.push(Verdict { osd: accused, dead: false, why });
@@ -245,9 +276,7 @@ impl Monitor {
                 verdicts.push(Verdict { osd: accused, dead: true, why });
             } else {
                 let silent = Duration::from_millis(failure.silent_ms.into());
-                let since = Mono(now.mono.0.saturating_sub(silent.as_nanos() as u64));
-                let report = Report { life: failure.up_from, since, heard: now.mono };
-                self.leader.failures.reports.insert((accused, accuser), report);
+                self.leader.failures.note(now.mono, accused, accuser, failure.up_from, silent);
             }
         }
         let mut inc = Incremental::new(state.osdmap.epoch + 1, state.fsid, now.wall);
