@@ -323,7 +323,23 @@ impl Cluster {
             Self::add_client(&mut world, &plan, plan.clients + plan.emptiers + 1, &Rc::default())
         });
         let (wrong, checked) = (None, 0);
-        Self { world, mon, mons, decrees: Decrees::default(), osds, clients, admin, admin_shared, churn, history, rng, plan, made, wrong, checked }
+        Self {
+            world,
+            mon,
+            mons,
+            decrees: Decrees::default(),
+            osds,
+            clients,
+            admin,
+            admin_shared,
+            churn,
+            history,
+            rng,
+            plan,
+            made,
+            wrong,
+            checked,
+        }
     }
 
     fn add_osd(world: &mut World, plan: &Plan, number: usize, made: Rc<Cell<bool>>) -> HostId {

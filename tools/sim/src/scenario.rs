@@ -132,6 +132,7 @@ fn quorum(rng: &mut Rng) -> Plan {
         ..plan.habits
     };
     Plan { mons: 3, osds: rng.between(1, 2) as usize, clients: rng.between(1, 2) as usize, churn: false, habits, ..plan }
+}
 
 /// Several OSDs with little to do.
 fn watched(rng: &mut Rng) -> Plan {
