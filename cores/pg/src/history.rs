@@ -260,20 +260,18 @@ impl History {
 
 impl Prior {
     fn add(&mut self, map: &OsdMap, whoami: OsdId, empty: &BTreeSet<OsdId>, interval: &PastInterval) {
-        let mut survives = false;
-        let mut waited = Vec::new();
-        for osd in interval.acting.iter().copied().filter(|osd| *osd >= 0) {
-            if osd == whoami || map.is_up(osd) {
-                self.probe.insert(osd);
-            }
-            let lost = is_lost_since(map, osd, interval.last);
-            if (osd == whoami || map.is_up(osd)) && !empty.contains(&osd) {
-                survives = true;
-            } else if !lost {
-                waited.push(osd);
-            }
+        let lost = |osd: OsdId| is_lost_since(map, osd, interval.last);
+        let members = || interval.acting.iter().copied().filter(|osd| *osd >= 0);
+        let reachable = |osd: OsdId| osd == whoami || map.is_up(osd);
+        self.probe.extend(members().filter(|osd| reachable(*osd)));
+        // Before a group serves, all its members have written down that they are. So if one of them, whose store is the one that it had,
+        // knows nothing of the group, nothing was served in that interval.
+        if members().any(|osd| empty.contains(&osd) && !lost(osd)) {
+            return;
         }
-        self.down.extend(waited.iter().filter(|osd| !map.is_up(**osd)));
+        let survives = members().any(|osd| reachable(osd) && !empty.contains(&osd));
+        let waited: BTreeSet<OsdId> = members().filter(|osd| !reachable(*osd) && !lost(*osd)).collect();
+        self.down.extend(&waited);
         if !survives {
             self.needed.extend(waited);
         }
@@ -368,9 +366,13 @@ mod tests {
         assert_eq!((prior.down, prior.needed), ([1, 2].into(), none.clone()));
         let prior = history.prior(&map(&[0, 4]), 4, &none);
         assert_eq!(prior.needed, [2, 3].into());
-        // Who is up and holds nothing is no member that remembers.
+        // Who is up, with the store that he had, and holds nothing: so nobody served.
         let prior = history.prior(&map(&[0, 3, 4]), 4, &[3].into());
-        assert_eq!(prior.needed, [2, 3].into());
+        assert!(prior.needed.is_empty());
+        // With a new store he cannot know.
+        let mut replaced = map(&[0, 3, 4]);
+        replaced.osd_info[3] = OsdInfo { lost_at: 40, ..OsdInfo::default() };
+        assert_eq!(history.prior(&replaced, 4, &[3].into()).needed, [2].into());
         let mut lost = map(&[0, 4]);
         for osd in [2usize, 3] {
             lost.osd_info[osd] = OsdInfo { lost_at: 35, ..OsdInfo::default() };

@@ -219,7 +219,7 @@ impl Pg {
     }
 
     /// Why the group does not go on, and what helps.
-    fn because(&self) -> String {
+    pub(crate) fn because(&self) -> String {
         let who = |osds: &[OsdId]| osds.iter().map(|osd| format!("osd.{osd}")).collect::<Vec<_>>().join(", ");
         let blocked = self.blocked_by();
         match &self.phase {

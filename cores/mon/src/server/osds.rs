@@ -106,6 +106,11 @@ impl Monitor {
         inc.new_up_cluster.insert(osd, boot.addrs.clone());
         inc.new_hb_back_up.insert(osd, boot.addrs.clone());
         inc.new_hb_front_up.insert(osd, boot.addrs.clone());
+        let before = map.osd_uuid.get(osd as usize).copied().filter(|_| map.exists(osd)).unwrap_or_default();
+        if before != Fsid::default() && before.0 != boot.uuid {
+            // Another store under an old number: it remembers nothing of what the old one had.
+            inc.new_lost.insert(osd, inc.epoch);
+        }
         inc.new_uuid.insert(osd, Fsid(boot.uuid));
         inc.new_last_up_change = now.wall;
         let mut xinfo = map.osd_xinfo.get(osd as usize).copied().unwrap_or_default();

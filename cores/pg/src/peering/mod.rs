@@ -211,6 +211,7 @@ impl Pg {
         }
         let prior = history.prior(ctx.map, whoami, &empty);
         let probe = if blank && known.is_none() { everybody() } else { prior.probe.clone() };
+        let blocked = !prior.needed.is_empty() && prior.needed != peering.needed;
         peering.needed = prior.needed;
         peering.asked.retain(|osd| ctx.map.is_up(*osd));
         let fresh: Vec<OsdId> = probe.into_iter().filter(|osd| peering.asked.insert(*osd)).collect();
@@ -218,6 +219,9 @@ impl Pg {
         let heard = fresh.is_empty() && !silent && peering.needed.is_empty();
         for osd in fresh {
             self.tell(ctx, osd, &Letter::Query);
+        }
+        if blocked {
+            self.log_line(ctx, Level::Warn, format!("does not serve: {}", self.because()));
         }
         heard
     }
