@@ -4,7 +4,6 @@ use crate::commands::{Refusal, refuse};
 use crate::context::Env;
 use crate::options;
 use crate::state::State;
-use crate::stepping;
 use maps::{Incremental, OptValue, Pool, PoolSnap, opts, pool_flags, pool_type};
 use node::Now;
 use types::{Epoch, PoolId, SnapId, UTime};
@@ -78,7 +77,7 @@ impl Ctx<'_> {
         self.check_pg_num(None, pg_num, size)?;
         let rule = self.rule(wanted.rule, size)?;
         self.check_rule(rule, pool_type::REPLICATED, size)?;
-        if !crate::pins::can_bear_groups(&self.state.osdmap) {
+        if !crate::newborn::can_bear_groups(&self.state.osdmap) {
             refuse!(EAGAIN, "no OSD is up and in, so there is nobody to hold the pool's placement groups yet");
         }
         let id = PoolId::from(self.state.osdmap.pool_max).max(0) + 1;
@@ -373,9 +372,6 @@ pub(crate) fn split_to_target(p: &mut Pool, epoch: Epoch) {
     }
     p.pg_num = p.pg_num_target;
     p.pg_num_pending = p.pg_num_target;
-    if !stepping::goes_in_steps(p) {
-        p.pgp_num = p.pgp_num.max(p.pgp_num_target).min(p.pg_num);
-    }
     // Clients send again what they sent by the old number.
     p.last_force_op_resend_prenautilus = epoch;
     p.last_force_op_resend_preluminous = epoch;

@@ -3,16 +3,10 @@
 
 use crate::context::Env;
 use crate::options;
-use crate::pins::ancestor;
 use crate::soft::Soft;
 use crate::state::State;
 use maps::{Incremental, OsdMap, Pool, pool_flags};
-use types::{Epoch, OsdId, PgId, PgState, PoolId};
-
-/// Whether `pgp_num` of a pool goes to its target in steps. Groups of one copy do not move yet, so nothing is gained by steps.
-pub(crate) fn goes_in_steps(pool: &Pool) -> bool {
-    pool.size > 1
-}
+use types::{Epoch, OsdId, PgId, PgState, PoolId, hash};
 
 /// Adds the next step of each pool that is on its way.
 pub(crate) fn step(state: &State, soft: &Soft, env: &Env, inc: &mut Incremental) {
@@ -33,14 +27,16 @@ pub(crate) fn step(state: &State, soft: &Soft, env: &Env, inc: &mut Incremental)
     }
 }
 
+/// Gives the group, of a pool with `pg_num` groups, from which group `seed` comes by splitting.
+fn ancestor(seed: u32, pg_num: u32) -> u32 {
+    hash::stable_mod(seed, pg_num, pg_num.next_power_of_two() - 1)
+}
+
 /// Gives groups that split off the exceptions of the groups that they come from, so that they are where their objects are.
 /// `base` is the map that `change` changes.
 pub(crate) fn inherit(base: &OsdMap, change: &mut Incremental) {
-    let grown: Vec<(PoolId, u32, u32)> = change
-        .new_pools
-        .iter()
-        .filter_map(|(id, new)| Some((*id, base.pool(*id)?.pg_num, new.pg_num)).filter(|_| goes_in_steps(new)))
-        .collect();
+    let grown: Vec<(PoolId, u32, u32)> =
+        change.new_pools.iter().filter_map(|(id, new)| Some((*id, base.pool(*id)?.pg_num, new.pg_num))).collect();
     for (pool, old, new) in grown {
         for seed in old..new {
             let (pg, parent) = (PgId::new(pool, seed), PgId::new(pool, ancestor(seed, old)));
@@ -75,6 +71,14 @@ fn next(from: u32, to: u32, pg_num: u32, room: f64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_split_group_descends_from_the_group_whose_objects_it_takes() {
+        assert_eq!(ancestor(5, 8), 5);
+        assert_eq!(ancestor(13, 8), 5);
+        assert_eq!(ancestor(11, 6), 3);
+        assert_eq!((ancestor(6, 6), ancestor(7, 6)), (2, 3), "six groups: 6 and 7 are folded to 2 and 3");
+    }
 
     #[test]
     fn steps_are_small_and_reach_their_end() {

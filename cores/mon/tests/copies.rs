@@ -3,7 +3,7 @@
 mod common;
 
 use common::cluster::Cluster;
-use common::{FSID, World};
+use common::{Disk, FSID, World};
 use maps::pool_flags;
 use messages::internal::{OsdAlive, PgReport};
 use messages::mon::OsdMapMsg;
@@ -171,19 +171,42 @@ fn pools_have_one_to_ten_copies_and_change_while_they_live() {
 }
 
 #[test]
-fn only_groups_of_one_copy_are_pinned() {
+fn no_group_is_kept_from_where_the_map_places_it() {
     let mut cluster = Cluster::with_pool(3, 2, 32);
     cluster.world.ok(r#"{"prefix":"osd pool create","pool":"one","pg_num":32,"pgp_num":32}"#);
     assert!(cluster.map().pg_upmap_items.keys().all(|pg| pg.pool == 2), "only new pools of one copy are spread here");
     cluster.world.ok(r#"{"prefix":"osd out","ids":["0"]}"#);
     let map = cluster.map();
-    assert!(!map.pg_temp.is_empty() && map.pg_temp.keys().all(|pg| pg.pool == 2));
-    assert!((0..32).all(|seed| !map.placed(PgId::new(1, seed)).acting.contains(&0)));
-    cluster.world.ok(r#"{"prefix":"osd in","ids":["0"]}"#);
-    assert!(cluster.map().pg_temp.is_empty());
-    // A pool that comes down to one copy has its data on several OSDs: there is nobody to pin.
-    cluster.world.ok(r#"{"prefix":"osd pool set","pool":"p","var":"size","val":"1","yes_i_really_mean_it":true}"#);
-    assert!(cluster.map().pg_temp.is_empty());
+    assert!(map.pg_temp.is_empty());
+    assert!((1..3).all(|pool| (0..32).all(|seed| !map.placed(PgId::new(pool, seed)).acting.contains(&0))));
+    // Who has the only copy says so, and goes on serving until it is where it belongs.
+    let pg = PgId::new(2, 0);
+    let leader = map.placed(pg).acting_primary;
+    let other = 3 - leader;
+    cluster.wish(leader, map.epoch, vec![(pg, vec![other])]);
+    assert_eq!(cluster.map().placed(pg).acting, [other]);
+    cluster.world.ok(&format!(r#"{{"prefix":"osd down","ids":["{other}"]}}"#));
+    assert_eq!(cluster.map().pg_temp[&pg], [other], "it is known who has the data");
+    let map = cluster.map();
+    assert_eq!(map.placed(pg).acting, [leader]);
+}
+
+#[test]
+fn what_was_pinned_by_an_older_release_waits_for_a_person() {
+    let mut cluster = Cluster::with_pool(2, 1, 4);
+    let leader = cluster.primary(0);
+    cluster.world.ok(&format!(r#"{{"prefix":"osd pg-temp","pgid":"1.0","id":["{}"]}}"#, 1 - leader));
+    let again = |disk: &Disk| World::with(common::config(mon::AuthMode::None), disk.clone());
+    let flags = |world: &mut World| world.ok(r#"{"prefix":"osd dump"}"#).contains("norebalance");
+    assert!(!flags(&mut again(&cluster.world.disk)), "this cluster never pinned anything");
+    // One that did has no mark.
+    cluster.world.ok(r#"{"prefix":"config-key rm","key":"nacre/one-copy-moves"}"#);
+    let mut world = again(&cluster.world.disk);
+    assert!(flags(&mut world));
+    assert!(world.ok(r#"{"prefix":"health"}"#).contains("norebalance flag(s) set"));
+    assert!(world.ok(r#"{"prefix":"log last"}"#).contains("'ceph osd unset norebalance' moves them"));
+    world.ok(r#"{"prefix":"osd unset","key":"norebalance"}"#);
+    assert!(!flags(&mut again(&world.disk)), "once is enough");
 }
 
 #[test]

@@ -290,3 +290,16 @@ fn recovery_has_a_pace() {
     cluster.pass(15);
     assert!(!ok(&mut cluster, r#""status""#).contains("recovery:"));
 }
+
+#[test]
+fn a_new_store_under_an_old_number_holds_nothing_of_the_old_one() {
+    let mut cluster = clean();
+    assert_eq!(cluster.map().info(2).unwrap().lost_at, 0, "its first life");
+    ok(&mut cluster, r#""osd down","ids":["2","2","osd.2"]"#);
+    assert!(!cluster.map().is_up(2), "once is enough");
+    let known = cluster.map().epoch;
+    let peer = cluster.osds[2];
+    cluster.world.boot_on(peer, 2);
+    let info = *cluster.map().info(2).unwrap();
+    assert!(info.up_from > known && info.lost_at == known, "{info:?}");
+}

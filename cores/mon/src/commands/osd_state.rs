@@ -76,7 +76,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
 ];
 
-/// Parses a list of OSDs: numbers, `osd.N`, `any`, `all`, `*`.
+/// Parses a list of OSDs: numbers, `osd.N`, `any`, `all`, `*`. Each comes once.
 pub(super) fn named(map: &OsdMap, ids: &[String]) -> Result<Vec<OsdId>, super::Refusal> {
     let mut osds = Vec::new();
     for id in ids {
@@ -84,6 +84,7 @@ pub(super) fn named(map: &OsdMap, ids: &[String]) -> Result<Vec<OsdId>, super::R
             return Ok(map.osds().collect());
         }
         match parse_osd(id) {
+            Some(osd) if osds.contains(&osd) => {}
             Some(osd) => osds.push(osd),
             None => refuse!(EINVAL, "invalid osd id '{id}'"),
         }

@@ -5,7 +5,6 @@ use super::pool::ctx;
 use super::{Cx, Row, row};
 use crate::answer::{Outcome, Refusal, Reply, refuse};
 use crate::pools::set_opt;
-use crate::stepping;
 use crate::text::units::{number, parse};
 use grammar::Args;
 use maps::{OptValue, Pool, opts, pool_flags};
@@ -118,7 +117,7 @@ fn set_pgp_num(p: &mut Pool, n: u32, now: bool) -> Result<(), Refusal> {
     if n == 0 || n > most {
         refuse!(EINVAL, "specified pgp_num {n} is outside of 1...{most} (pg_num)");
     }
-    if now || !stepping::goes_in_steps(p) {
+    if now {
         p.pgp_num = n;
     }
     p.pgp_num_target = n;

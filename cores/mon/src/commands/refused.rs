@@ -10,7 +10,7 @@ const ELECTION: &str = "monitors elect whoever has the newest log; ranks, weight
 const QUORUM: &str = "a monitor takes part as long as it runs; stop it, or remove it with 'mon rm'";
 const STRETCH: &str = "stretch clusters are not supported";
 const WEIGHT_SETS: &str = "weight sets are made by Ceph's balancer, which is not part of this cluster";
-const BALANCER: &str = "pools of one copy are not balanced";
+const BALANCER: &str = "groups are not balanced by themselves yet; 'osd reweight' and 'osd pg-upmap-items' move them";
 
 const fn no(sig: &'static str, module: &'static str, perm: &'static str, why: &'static str) -> Row {
     Row { sig, help: "refused here: see docs/compatibility.md", module, perm, run: Run::Refuse(why) }

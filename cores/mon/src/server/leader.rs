@@ -111,6 +111,7 @@ impl Monitor {
         }
         self.next_tick = now.mono;
         self.take_up_config(now, out);
+        self.let_one_copy_move(now, out);
         self.refresh_keys(now, out);
         self.map_for_manager();
         self.begin_manager();

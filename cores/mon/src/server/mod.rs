@@ -5,7 +5,8 @@
 //! - [`sessions`]: who is connected, what they subscribed to, what is sent to them;
 //! - [`dispatch`]: messages; [`run`]: commands; [`poolop`]: pool operations of librados;
 //! - [`osds`]: the lives of OSDs; [`peering`]: what they ask for while they peer; [`failures`]: who is down; [`outs`]: who is
-//!   out; [`tick`]: what time brings; [`keys`]: what authentication must know;
+//!   out; [`tick`]: what time brings; [`upgrade`]: what a new release changes;
+//!   [`keys`]: what authentication must know;
 //! - [`floor`]: how far back maps are kept; [`manager`]: the manager's client;
 //! - [`peers`]: sessions with other monitors; [`members`]: who they are; [`standing`]: who leads, who takes part;
 //! - [`forward`]: requests that only a leader can deal with; [`far`]: the leader's side of those.
@@ -30,6 +31,7 @@ mod selfcheck;
 mod sessions;
 mod standing;
 mod tick;
+mod upgrade;
 
 use crate::config::Config;
 use crate::context::{Env, Standing};
@@ -52,6 +54,7 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+pub(crate) use upgrade::ONE_COPY_MOVES;
 
 /// How often time brings something.
 const TICK: Duration = Duration::from_millis(500);
@@ -236,7 +239,7 @@ impl Monitor {
     ) {
         let base = self.newest().clone();
         if let Some(mut inc) = osdmap {
-            crate::pins::pin(&base.osdmap, &mut inc);
+            crate::newborn::place(&base.osdmap, &mut inc);
             crate::stepping::inherit(&base.osdmap, &mut inc);
             crate::temps::clean(&base.osdmap, &mut inc);
             match inc.seal(&base.osdmap) {

@@ -102,6 +102,11 @@ impl Monitor {
         if flip != 0 {
             inc.new_state.insert(osd, flip);
         }
+        let before = map.info(osd).copied().unwrap_or_default();
+        if boot.newest_map == 0 && before.up_from > before.lost_at {
+            // A store without maps is new: whatever was under this number before is gone, and nobody waits for it.
+            inc.new_lost.insert(osd, map.epoch);
+        }
         inc.new_up_client.insert(osd, boot.addrs.clone());
         inc.new_up_cluster.insert(osd, boot.addrs.clone());
         inc.new_hb_back_up.insert(osd, boot.addrs.clone());

@@ -4,6 +4,7 @@ use super::{AuthDb, ConfigDb, History, State};
 use crate::config::Config;
 use crate::context::{MGR_GID, RELEASE_NUMBER};
 use crate::options;
+use crate::server::ONE_COPY_MOVES;
 use bytes::Bytes;
 use denc::Encode;
 use maps::{ALL_MON_FEATURES, Incremental, MgrMap, MonInfo, MonMap, OsdMap, StandbyInfo, flags, pool_type};
@@ -37,7 +38,7 @@ pub(crate) fn state(config: &Config, now: UTime) -> State {
         mgrmap_bytes: mgrmap.to_bytes(),
         mgrmap: Arc::new(mgrmap),
         config: Arc::new(ConfigDb::default()),
-        keys: Arc::new(BTreeMap::new()),
+        keys: Arc::new([(ONE_COPY_MOVES.to_string(), Bytes::from_static(b"1"))].into()),
         auth: Arc::new(auth),
         mutes: Arc::new(BTreeMap::new()),
         log: Arc::new(VecDeque::new()),

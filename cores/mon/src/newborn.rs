@@ -1,0 +1,45 @@
+//! Where groups of new pools begin.
+//!
+//! A pool of one copy begins evenly ([`crate::balance`]), and on OSDs that are up: whose own place is down begins elsewhere,
+//! with an entry in `pg_temp` that its primary drops when it has moved home. Larger pools begin where CRUSH puts them.
+
+use maps::{Incremental, OsdMap};
+use types::{OsdId, PgId};
+
+/// Gives the OSD that holds a group's data, or holds it first. None if none ever could.
+fn holder(map: &OsdMap, pg: PgId) -> Option<OsdId> {
+    match map.pg_temp.get(&pg) {
+        Some(acting) => acting.first().copied(),
+        None => map.home(pg).first().copied(),
+    }
+}
+
+/// Adds to `change` the entries of the pools that are new in it. `base` is the map that it changes.
+pub(crate) fn place(base: &OsdMap, change: &mut Incremental) {
+    if change.new_pools.keys().all(|id| base.pools.contains_key(id)) {
+        return;
+    }
+    let Ok(next) = base.apply(change) else { return };
+    for id in next.pools.keys().filter(|id| !base.pools.contains_key(id)) {
+        crate::balance::spread(base, &next, change, *id, |pg| holder(base, pg));
+    }
+    place_on_living(base, change);
+}
+
+/// Places a new group of one copy on an OSD that is up, when its own place is on one that is down.
+fn place_on_living(base: &OsdMap, change: &mut Incremental) {
+    let Ok(next) = base.apply(change) else { return };
+    let up: Vec<OsdId> = next.osds().filter(|osd| next.is_up(*osd) && next.is_in(*osd)).collect();
+    for (id, pool) in next.pools.iter().filter(|(id, new)| new.size == 1 && !base.pools.contains_key(id)) {
+        for pg in (0..pool.pg_num).map(|seed| PgId::new(*id, seed)) {
+            if !up.is_empty() && next.placed(pg).acting_primary < 0 {
+                change.new_pg_temp.insert(pg, vec![up[pg.seed as usize % up.len()]]);
+            }
+        }
+    }
+}
+
+/// Says whether there is an OSD on which groups of a new pool can begin.
+pub(crate) fn can_bear_groups(map: &OsdMap) -> bool {
+    map.osds().any(|osd| map.is_up(osd) && map.is_in(osd))
+}
