@@ -175,6 +175,12 @@ model-long: deps-test build lossydisk   ## half an hour of it, on a disk that fo
 	$(PYTHON) tools/conformance/model_test.py --nacre $(NACRE) --seconds 600 --lossy $(LOSSY)
 	$(PYTHON) tools/conformance/model_test.py --nacre $(NACRE) --seconds 600 --lossy $(LOSSY) -- --driver epoll
 
+.PHONY: thrash
+THRASH_SECONDS ?= 120
+thrash: deps-test build   ## THRASH_SECONDS=120 of kills, stops, moves and splits of a cluster of processes; then all copies are compared
+	@$(PYTHON) -c 'import rbd' 2>/dev/null || $(MAKE) --no-print-directory deps-python
+	$(PYTHON) tools/conformance/thrash.py --nacre $(NACRE) --seconds $(THRASH_SECONDS)
+
 soak: deps-test build   ## SOAK_MINUTES=30 of mixed load: is memory flat?
 	$(PYTHON) tools/conformance/soak.py --nacre $(NACRE) --minutes $(SOAK_MINUTES)
 

@@ -450,8 +450,8 @@ def odd(numbers):
     return f"{len(numbers)}, the first that is out of place: {wrong[:3]}"
 
 
-def work(args, test, conf, crash):
-    """Makes the pools, runs workers and readers, crashes the server meanwhile."""
+def work(args, test, conf, crash, heal=None):
+    """Makes the pools, runs workers and readers, crashes the server meanwhile, and heals it while they still work."""
     admin = connect(conf)
     pools = [f"model-{test.seed}-{what}" for what in ("own", "shared", *(f"pool-{i}" for i in range(args.workers // 2)))]
     for pool in pools:
@@ -474,6 +474,8 @@ def work(args, test, conf, crash):
         if not test.wrong and crash:
             crash(rng)
             test.count("kills")
+    if heal and not test.wrong:
+        heal()
     test.stopping.set()
     for thread in threads:
         thread.join(STUCK)

@@ -1,0 +1,181 @@
+"""What clients do beside the model while a cluster is thrashed: watches, an image, `rados bench`. And the reading of all copies."""
+import hashlib
+import random
+import subprocess
+import threading
+import time
+
+import rados
+import rbd
+
+import librados_c
+from harness import connect
+
+IMAGE = 16 << 20
+BLOCK = 4096
+
+
+class Image(threading.Thread):
+    """Writes blocks of an image, reads them, and compares; from time to time flushes, and opens it anew."""
+
+    def __init__(self, test, conf, pool):
+        super().__init__(daemon=True)
+        self.test, self.rng = test, random.Random(f"{test.seed}/image")
+        self.io = connect(conf).open_ioctx(pool)
+        rbd.RBD().create(self.io, "thrashed", IMAGE, order=20)
+        self.content = bytearray(IMAGE)
+
+    def run(self):
+        try:
+            while not self.test.stopping.is_set():
+                with rbd.Image(self.io, "thrashed") as image:
+                    self.session(image)
+        except Exception as e:  # whatever it is, it is a finding
+            self.test.fail(f"image: {type(e).__name__}: {e}")
+
+    def session(self, image):
+        for _ in range(200):
+            if self.test.stopping.is_set():
+                return
+            size = BLOCK * self.rng.choice([1, 1, 2, 16, 64])
+            offset = self.rng.randrange((IMAGE - size) // BLOCK) * BLOCK
+            if self.rng.random() < 0.7:
+                data = self.rng.randbytes(256) * (size // 256)
+                image.write(data, offset)
+                self.content[offset : offset + size] = data
+                self.test.count("image writes")
+            else:
+                self.compare(image, offset, size)
+        image.flush()
+
+    def compare(self, image, offset, size):
+        found = image.read(offset, size)
+        if found != bytes(self.content[offset : offset + size]):
+            at = next(i for i in range(size) if found[i] != self.content[offset + i])
+            self.test.fail(f"image: byte {offset + at} differs from what was written")
+
+    def verify(self):
+        """All of it, with a client that saw nothing of it."""
+        with rbd.Image(self.io, "thrashed") as image:
+            for offset in range(0, IMAGE, 1 << 20):
+                self.compare(image, offset, 1 << 20)
+
+
+class Bench(threading.Thread):
+    """`rados bench` again and again."""
+
+    def __init__(self, test, conf, pool):
+        super().__init__(daemon=True)
+        self.test, self.conf, self.pool, self.process = test, conf, pool, None
+
+    def run(self):
+        turns = [["4", "write", "-b", "4096", "-t", "4"], ["3", "write", "-b", "1048576", "-t", "2"]]
+        number = 0
+        while not self.test.stopping.is_set():
+            argv = ["rados", "-c", self.conf, "-p", self.pool, "bench", *turns[number % 2]]
+            self.process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            said, _ = self.process.communicate()
+            if self.process.returncode == 0:
+                self.test.count("runs of rados bench")
+            elif not self.test.wrong:
+                self.test.fail(f"{' '.join(argv)} ended with {self.process.returncode}: {said[-500:]}")
+            number += 1
+
+    def end(self):
+        """Ends it if it did not end itself."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+
+
+class Notifier(threading.Thread):
+    """Watches an object and notifies of it. A notify that was answered while the watch held was heard."""
+
+    def __init__(self, test, conf, pool):
+        super().__init__(daemon=True)
+        self.test, self.heard, self.watch = test, 0, None
+        self.io = connect(conf).open_ioctx(pool)
+        self.io.write_full("watched", b"watched")
+
+    def hear(self, *_):
+        self.heard += 1
+
+    def rewatch(self):
+        """A watch that was lost for a while ends with an error, and its owner makes another one."""
+        self.lost = False
+        self.watch = self.io.watch("watched", self.hear, self.lose)
+        self.test.count("watches")
+
+    def lose(self, *_):
+        self.lost = True
+
+    def holds(self):
+        """Whether the watch is known to hold."""
+        try:
+            self.watch.check()
+        except rados.Error:
+            return False
+        return not self.lost
+
+    def turn(self):
+        if not self.holds():
+            self.watch.close()
+            self.rewatch()
+        before = self.heard
+        try:
+            self.io.notify("watched", "hello", 10000)
+        except rados.TimedOut:
+            # Somebody whose watch is lost did not answer.
+            return self.test.count("notifies that timed out")
+        self.test.count("notifies")
+        if self.heard == before and self.holds():
+            self.test.fail("a notify was answered, and the watch that holds has not heard of it")
+
+    def run(self):
+        try:
+            self.rewatch()
+            while not self.test.stopping.is_set():
+                self.turn()
+                self.test.stopping.wait(0.3)
+        except rados.Error as e:
+            self.test.fail(f"watch and notify: {type(e).__name__}: {e}")
+
+
+def lead(processes, osd, seconds):
+    """Makes an OSD the primary of all groups that it has a copy of."""
+    for other in range(processes.args.osds):
+        processes.ceph("osd", "primary-affinity", other, 1 if other == osd else 0)
+    end = time.monotonic() + seconds
+    while True:
+        others = [g for g in processes.groups() if osd in g["acting"] and g["acting_primary"] != osd or "active" not in g["state"]]
+        if not others or time.monotonic() > end:
+            return [f"{g['pgid']} ({g['state']}) is led by osd.{g['acting_primary']}, not by osd.{osd}" for g in others[:5]]
+        time.sleep(0.3)
+
+
+def digests(conf, pools):
+    """What each object has, as a digest: data, attributes, omap, as its group's primary tells it."""
+    listed, reader, found = connect(conf), librados_c.Cluster(conf), {}
+    for pool in pools:
+        io, reading = listed.open_ioctx(pool), reader.pool(pool)
+        for name in sorted(o.key for o in io.list_objects()):
+            state = reading.read(name)
+            text = f"{len(state.data) if state.data is not None else None} bytes"
+            found[pool, name] = (hashlib.sha1(repr(state.key()).encode()).hexdigest(), text)
+        io.close()
+    listed.shutdown()
+    return found
+
+
+def unequal(processes, pools, seconds):
+    """Reads all through each OSD in turn; gives sentences about objects that are not the same on all."""
+    seen, wrong = {}, []
+    for osd in range(processes.args.osds):
+        wrong += lead(processes, osd, seconds)
+        seen[osd] = digests(processes.conf, pools)
+    for key in sorted({key for found in seen.values() for key in found}):
+        told = {osd: found.get(key) for osd, found in seen.items()}
+        if len(set(told.values())) > 1:
+            wrong.append(f"copies of {'/'.join(key)} differ, read with each OSD as primary: {told}")
+    for osd in range(processes.args.osds):
+        processes.ceph("osd", "primary-affinity", osd, 1)
+    return wrong
