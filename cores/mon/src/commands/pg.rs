@@ -135,7 +135,8 @@ pub(super) fn primary(cx: &Cx<'_>, pg: PgId) -> Result<OsdId, Refusal> {
 /// Asks the OSD that leads a placement group to scrub it. Does nothing if no OSD leads it.
 pub(super) fn instruct_scrub(cx: &mut Cx<'_>, pg: PgId, deep: bool, repair: bool) {
     if let Ok(osd) = primary(cx, pg) {
-        cx.instruct.push((osd, json!({"prefix": "scrub", "pgid": pg.to_string(), "deep": deep, "repair": repair})));
+        let prefix = if deep { "deep_scrub" } else { "scrub" };
+        cx.instruct.push((osd, json!({"prefix": prefix, "pgid": pg.to_string(), "repair": repair})));
     }
 }
 
