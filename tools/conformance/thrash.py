@@ -218,7 +218,7 @@ def scrubbed(processes, seconds):
 
 def check_copies(args, acts, processes, pools):
     """Everything is at rest: what is wrong with the copies, and with the stores."""
-    wrong = scrubbed(processes, args.bound)
+    wrong = scrubbed(processes, min(args.bound, 30))
     acts.say("deep scrub over")
     wrong += unequal(processes, pools, args.bound)
     acts.say("all copies read")
