@@ -250,7 +250,8 @@ impl History {
         let primary = acting.first().copied().unwrap_or(maps::NO_OSD);
         history.interval = Interval { up, acting, primary, size: 1, min_size: 1, ..Interval::default() };
         r.list(|r| {
-            (r.num32()?, r.num32()?);
+            r.num32()?;
+            r.num32()?;
             Ok((get_osds(r)?, get_osds(r)?))
         })?;
         (history.started, history.clean) = (history.since, history.since);

@@ -131,17 +131,17 @@ impl Pg {
     pub(crate) fn stop_serving(&mut self, ctx: &mut Ctx<'_>) {
         let serving = std::mem::take(&mut self.serving);
         self.members = Default::default();
-        let mut kept: Vec<Box<ClientOp>> = Vec::new();
+        let mut kept: Vec<ClientOp> = Vec::new();
         for commit in &mut self.commits {
             (commit.order, commit.promise, commit.head) = (0, None, None);
-            kept.extend(std::mem::take(&mut commit.releases).into_iter().filter_map(|release| release.op));
+            kept.extend(std::mem::take(&mut commit.releases).into_iter().filter_map(|release| Some(*release.op?)));
         }
         kept.extend(self.end_work(ctx, serving));
         // In the order of arrival: so what one client asked stays in its order.
         kept.sort_by_key(|op| (op.received, op.tid));
         let keeps = self.leads(ctx) && !matches!(self.phase, Phase::Removing(_));
         for op in kept {
-            if keeps { self.serving.waiting.push_back(*op) } else { drop_op(ctx, &op) }
+            if keeps { self.serving.waiting.push_back(op) } else { drop_op(ctx, &op) }
         }
         match &mut self.phase {
             Phase::Replica(replica) => replica.end(ctx),
@@ -151,7 +151,7 @@ impl Pg {
     }
 
     /// Gives up what was begun. Gives the clients' operations in it.
-    fn end_work(&mut self, ctx: &mut Ctx<'_>, serving: Serving) -> Vec<Box<ClientOp>> {
+    fn end_work(&mut self, ctx: &mut Ctx<'_>, serving: Serving) -> Vec<ClientOp> {
         let mut works: Vec<Work> = Vec::new();
         for job in serving.jobs.into_values() {
             ctx.store.release(job.hold);
@@ -166,10 +166,10 @@ impl Pg {
         let holds = [serving.trim.hold, serving.scrub.map(|scrub| scrub.hold)];
         holds.into_iter().flatten().for_each(|hold| ctx.store.release(hold));
         let clients = works.into_iter().filter_map(|work| match work {
-            Work::Client(op) | Work::Group(op) => Some(op),
+            Work::Client(op) | Work::Group(op) => Some(*op),
             Work::Expire { .. } | Work::Trim { .. } | Work::Bring(_) => None,
         });
-        clients.chain(serving.waiting.into_iter().map(Box::new)).collect()
+        clients.chain(serving.waiting).collect()
     }
 
     /// Sends a letter to another copy.
