@@ -198,7 +198,10 @@ fn monitor(plan: &Plan, n: usize, boot: &Boot) -> Strict {
         join: if n == 0 { Vec::new() } else { monitors(plan).into_iter().take(n).collect() },
         log_bytes: 256 << 10,
     };
-    Strict(Monitor::new(config, boot.seed))
+    let mut monitor = Monitor::new(config, boot.seed);
+    let log = (plan.misdeed == Some(Misdeed::LonelyRead)).then_some(mon::Mistake::LonelyRead);
+    monitor.err(log, plan.misdeed == Some(Misdeed::DoneTwice));
+    Strict(monitor)
 }
 
 fn osd(plan: &Plan, number: usize, boot: &Boot, meaning: &(Rc<RefCell<Meaning>>, Rc<Cell<bool>>)) -> Wayward {
@@ -323,7 +326,23 @@ impl Cluster {
             Self::add_client(&mut world, &plan, plan.clients + plan.emptiers + 1, &Rc::default())
         });
         let (wrong, checked) = (None, 0);
-        Self { world, mon, mons, decrees: Decrees::default(), osds, clients, admin, admin_shared, churn, history, rng, plan, made, wrong, checked }
+        Self {
+            world,
+            mon,
+            mons,
+            decrees: Decrees::default(),
+            osds,
+            clients,
+            admin,
+            admin_shared,
+            churn,
+            history,
+            rng,
+            plan,
+            made,
+            wrong,
+            checked,
+        }
     }
 
     fn add_osd(world: &mut World, plan: &Plan, number: usize, made: Rc<Cell<bool>>) -> HostId {

@@ -96,7 +96,9 @@ impl Cluster {
             return Err(wrong.clone());
         }
         let mons = self.plan.mons;
-        self.wait_until("all monitors vote", Duration::from_secs(60), |s| s["quorum_names"].as_array().map(Vec::len) == Some(mons))?;
+        self.wait_until("all monitors vote", Duration::from_secs(60), |s| {
+            s["quorum_names"].as_array().map(Vec::len) == Some(mons)
+        })?;
         let output = self.command_ok(r#"{"prefix":"osd dump","format":"json"}"#)?;
         let dump: serde_json::Value = serde_json::from_slice(&output).map_err(|e| format!("the map is not JSON: {e}"))?;
         let pool = &self.plan.habits.pool;

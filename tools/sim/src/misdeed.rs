@@ -32,6 +32,10 @@ pub enum Misdeed {
     MuteBeats,
     /// Now and then a placement group forgets which job holds an object.
     LostHolder,
+    /// Monitors do again what comes again.
+    DoneTwice,
+    /// A leader answers reads without asking the others whether it still leads.
+    LonelyRead,
 }
 
 /// Turns between two thorough checks.
