@@ -198,7 +198,11 @@ fn monitor(plan: &Plan, n: usize, boot: &Boot) -> Strict {
         join: if n == 0 { Vec::new() } else { monitors(plan).into_iter().take(n).collect() },
         log_bytes: 256 << 10,
     };
-    Strict(Monitor::new(config, boot.seed), plan.misdeed)
+    let mut monitor = Monitor::new(config, boot.seed);
+    if plan.misdeed == Some(Misdeed::DoneTwice) {
+        monitor.forget_answers();
+    }
+    Strict(monitor, plan.misdeed)
 }
 
 fn osd(plan: &Plan, number: usize, boot: &Boot, meaning: &(Rc<RefCell<Meaning>>, Rc<Cell<bool>>)) -> Wayward {

@@ -36,6 +36,8 @@ pub enum Misdeed {
     Gullible,
     /// Now and then a placement group forgets which job holds an object.
     LostHolder,
+    /// Monitors do again what comes again.
+    DoneTwice,
 }
 
 /// Turns between two thorough checks.
