@@ -1,4 +1,16 @@
-//! One placement group as a machine without IO: its objects, its log, snapshots, watches, background work.
+//! One copy of a placement group as a machine without IO: its objects, its log, snapshots, watches, background work, and what it
+//! says to the other copies.
+//!
+//! # The parts
+//!
+//! | question | file |
+//! |---|---|
+//! | which part does this copy play, and when does it change? | `role.rs`; what it knows of the group's life: `history.rs` |
+//! | how do copies agree before one serves? | `peering/`; another log is taken up in `merge.rs` |
+//! | what is a change, and how does each copy carry it out? | `body.rs`, `apply.rs` |
+//! | who gets it, and who is waited for? | `members.rs`, `commit.rs`; what a replica does: `replica.rs` |
+//! | how do objects get to a copy that lacks them? | `recovery.rs`, `backfill.rs`, in pieces of `object.rs` |
+//! | what do copies say to each other? | `letter.rs` |
 //!
 //! # The life of a group
 //!
@@ -32,15 +44,17 @@
 //!    again from the start. A copy from another object is such a miss too.
 //!    Within one vector, data, attributes and omap are read as they were before the vector; existence, size and
 //!    watchers as the operations before left them (so does Ceph).
-//! 5. *Submission*: a write becomes one transaction: mutations, the object's record, the log entry, the group's info
-//!    with its statistics. From here on the next operation of the lane runs; a failed write leaves a log entry too.
-//! 6. *Reply*: a write's when its transaction is durable; a read's when everything it may have seen is. Replies of one
+//! 5. *Submission*: a write becomes a body, and the body one transaction here and on each other copy: changes of objects, the
+//!    log entry, the group's info with its statistics. From here on the next operation of the lane runs; a failed write leaves
+//!    a log entry too.
+//! 6. *Reply*: a write's when it is durable here and at all members that serve; a read's when everything it may have seen is. Replies of one
 //!    object leave in the order of execution.
 //!
 //! # What is stored
 //!
-//! Meta keys of the group's scope (see `meta.rs`): `i` the info, `l`+version a log entry, `d`+version a page of entries that
-//! left the log, `s`+snap+object the snapshot index, `w`+object the objects that have watchers. Each object's record
+//! Meta keys of the group's scope (see `meta.rs`): `i` the info, `h` the history, `l`+version a log entry, `d`+version a page of
+//! entries that left the log, `x`+object an object that is missing here, `s`+snap+object the snapshot index, `w`+object the
+//! objects that have watchers. Each object's record
 //! ([`objectstore::ObjectStat::info`], see `info.rs`) holds version, times, snapshots and watchers, about 40 to 100 bytes.
 
 #![forbid(unsafe_code)]
