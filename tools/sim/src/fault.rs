@@ -63,6 +63,8 @@ pub enum Fault {
     Rot,
     /// A bit of the monitor's disk flips for good.
     MonRot,
+    /// An OSD gets no processor for a while.
+    OsdFreeze,
     /// No fault: a snapshot is made.
     Snap,
     /// No fault: a snapshot is removed.
@@ -89,6 +91,20 @@ pub const MONITORS: &[Fault] = &[
     Fault::MonPartition,
     Fault::MonOneWay,
     Fault::MonOneWay,
+];
+/// What copies must bear: their OSDs die, freeze, are late, do not hear each other.
+pub const COPIES: &[Fault] = &[
+    Fault::OsdKill,
+    Fault::OsdPower,
+    Fault::OsdAtWrite,
+    Fault::OsdStop,
+    Fault::OsdFreeze,
+    Fault::PeerBreak,
+    Fault::PeerPartition,
+    Fault::PeerOneWay,
+    Fault::SlowNetwork,
+    Fault::SlowDisk,
+    Fault::BreakAtByte,
 ];
 /// Faults of processes and power.
 pub const DEATHS: &[Fault] = &[
@@ -271,6 +287,10 @@ impl Nemesis {
                     _ => cluster.world.net.partition(one, other),
                 }
                 self.for_a_while(cluster, Later::Heal);
+            }
+            Fault::OsdFreeze => {
+                let wait = cluster.rng.magnitude(10_000_000, 8_000_000_000);
+                cluster.world.freeze(osd, Duration::from_nanos(wait));
             }
             Fault::SlowNetwork => {
                 cluster.world.net.config.jitter = cluster.rng.magnitude(100_000, 300_000_000);
