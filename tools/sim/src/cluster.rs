@@ -413,6 +413,7 @@ impl Cluster {
         let (pool, least) = (&self.plan.habits.pool, self.plan.min_size.to_string());
         let set = serde_json::json!({ "prefix": "osd pool set", "pool": pool, "var": "min_size", "val": least });
         self.command_ok(&set.to_string())?;
+        self.command_ok(r#"{"prefix":"config set","who":"mon","name":"mon_osd_min_up_ratio","value":"0"}"#)?;
         // Faults come faster here than operators would bear.
         self.command_ok(r#"{"prefix":"config set","who":"osd","name":"osd_max_markdown_count","value":"100000"}"#)?;
         self.command_ok(r#"{"prefix":"config set","who":"mon","name":"mon_osd_adjust_heartbeat_grace","value":"false"}"#)?;

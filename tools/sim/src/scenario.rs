@@ -164,6 +164,14 @@ fn copies_dense(rng: &mut Rng) -> Plan {
     Plan { pg_num: 1, store: StoreKind::Reference, separate_journal: false, clients: 2, habits, ..plan }
 }
 
+/// As many OSDs as copies, each of which may serve alone.
+fn copies_in_turn(rng: &mut Rng) -> Plan {
+    let plan = copies_dense(rng);
+    let size = rng.between(2, 3);
+    let habits = Habits { pause: Duration::from_millis(100), budget: 250, ..plan.habits };
+    Plan { osds: size as usize, size: size as u32, min_size: 1, mail: false, habits, ..plan }
+}
+
 /// Several OSDs with little to do.
 fn watched(rng: &mut Rng) -> Plan {
     let habits = Habits { pause: Duration::from_millis(200), budget: 20, snaps: Snaps::None, ..Habits::default() };
@@ -211,6 +219,12 @@ pub const ALL: &[Scenario] = &[
         about: "the same with few objects that are written all the time, and OSDs that die all the time",
         pause: Duration::from_millis(500),
         kind: Kind::Copies(copies_dense, &[COPIES, &[Fault::OsdKill, Fault::OsdPower, Fault::OsdAtWrite, Fault::OsdFreeze]]),
+    },
+    Scenario {
+        name: "copies-turns",
+        about: "one of two or three copies serves alone, and dies before the others come back without it",
+        pause: Duration::from_secs(4),
+        kind: Kind::Copies(copies_in_turn, &[&[Fault::TakeTurns, Fault::TakeTurns, Fault::OsdKill, Fault::OsdFreeze]]),
     },
     Scenario {
         name: "downs",
