@@ -45,6 +45,8 @@ mod vigil;
 pub use backend::{Backend, Readiness};
 pub use config::{OPTIONS, OptionRow, Options, OsdConfig};
 pub use memory::store_share;
+#[cfg(feature = "sim")]
+pub use pg::Mistake;
 
 use crate::beats::Beats;
 use crate::clusterlog::ClusterLog;

@@ -41,6 +41,11 @@ impl Osd {
         self.peers.give_up_beats();
     }
 
+    /// A mistake to be found: all groups make it.
+    pub fn copies_err(&mut self, mistake: pg::Mistake) {
+        self.groups.iter_mut().for_each(|pg| pg.err(mistake));
+    }
+
     /// A mistake to be found: some group forgets which job holds an object.
     pub fn forget_holder(&mut self) {
         let _ = self.groups.iter_mut().any(pg::Pg::forget_holder);

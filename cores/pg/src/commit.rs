@@ -273,6 +273,10 @@ impl Pg {
 
     /// Lets happen what waited for changes that are durable at all members by now.
     pub(crate) fn release_durable(&mut self, ctx: &mut Ctx<'_>) {
+        #[cfg(feature = "sim")]
+        if self.mistake == Some(crate::selfcheck::Mistake::AckEarly) {
+            self.commits.iter_mut().for_each(|commit| commit.order = 0);
+        }
         while self.commits.front().is_some_and(|commit| commit.durable && !self.members.wait_for(commit.order)) {
             if let Some(commit) = self.commits.pop_front() {
                 self.release_commit(ctx, commit);

@@ -102,3 +102,5 @@ pub use api::{ClientOp, ClusterLevel, Config, Ctx, Effect, LogSize, Needs, OpInF
 pub use letter::{Envelope, OfNone, Sealed, answer_of_none};
 pub use needs::needs;
 pub use pg::Pg;
+#[cfg(feature = "sim")]
+pub use selfcheck::Mistake;

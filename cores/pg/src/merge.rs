@@ -178,6 +178,10 @@ impl Pg {
         meta.push(MetaChange::Set(Bytes::from_static(meta::HISTORY), self.history.encode()));
         let removed = found.removed.into_iter().map(|object| removal(self.object(object))).collect();
         self.submit_unlogged(ctx, removed, meta)?;
+        if let Some(commit) = self.commits.back_mut() {
+            // What is undone may have been newer.
+            commit.version = info.last_update;
+        }
         self.info = info;
         self.missing = missing;
         self.take_up_in_memory(merge);

@@ -132,6 +132,9 @@ pub struct Pg {
     /// Counts reports, so that the newest is known.
     pub(crate) reports: u64,
     pub(crate) epoch: u32,
+    /// To be found by the simulator.
+    #[cfg(feature = "sim")]
+    pub(crate) mistake: Option<crate::selfcheck::Mistake>,
 }
 
 impl Pg {
@@ -155,6 +158,8 @@ impl Pg {
             scrubbed: false,
             reports: 0,
             epoch: 0,
+            #[cfg(feature = "sim")]
+            mistake: None,
         }
     }
 

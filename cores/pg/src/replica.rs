@@ -223,6 +223,10 @@ impl Pg {
                 if let Some(commit) = self.commits.back_mut() {
                     commit.promise = Some((primary, number));
                 }
+                #[cfg(feature = "sim")]
+                if self.mistake == Some(crate::selfcheck::Mistake::PromiseEarly) {
+                    self.promise(ctx, primary, number);
+                }
                 if let Some(replica) = self.replica() {
                     replica.applied = number;
                 }

@@ -58,6 +58,10 @@ pub struct Plan {
     pub habits: Habits,
     /// Placement groups of the pool.
     pub pg_num: u32,
+    /// Copies of each object; more than one need the product's monitor.
+    pub size: u32,
+    /// Copies without which nothing is served.
+    pub min_size: u32,
     /// The monitor.
     pub mon: MonKind,
     /// How many of them there are; more than one are the product's.
@@ -88,6 +92,8 @@ impl Default for Plan {
             emptiers: 0,
             habits: Habits::default(),
             pg_num: 4,
+            size: 1,
+            min_size: 1,
             mon: MonKind::StandIn,
             mons: 1,
             store: StoreKind::Reference,
@@ -127,6 +133,8 @@ pub struct Cluster {
     pub plan: Plan,
     /// Which OSDs' stores were ever ready.
     pub(crate) made: Vec<Rc<Cell<bool>>>,
+    /// What reference stores hold.
+    pub(crate) meanings: Vec<Rc<RefCell<Meaning>>>,
     /// The first thing that cannot be, found on a disk.
     pub wrong: Option<String>,
     /// Stores that were checked after a crash.
@@ -305,7 +313,10 @@ impl Cluster {
         });
         let mons: Vec<HostId> = [mon].into_iter().chain(more.collect::<Vec<_>>()).collect();
         let made: Vec<Rc<Cell<bool>>> = (0..plan.osds).map(|_| Rc::default()).collect();
-        let osds = (0..plan.osds).map(|number| Self::add_osd(&mut world, &plan, number, made[number].clone())).collect();
+        let meanings: Vec<Rc<RefCell<Meaning>>> = (0..plan.osds).map(|_| Rc::default()).collect();
+        let osds = (0..plan.osds)
+            .map(|number| Self::add_osd(&mut world, &plan, number, (meanings[number].clone(), made[number].clone())))
+            .collect();
         let mut clients: Vec<_> = (0..plan.clients).map(|n| Self::add_client(&mut world, &plan, n, &history)).collect();
         for n in plan.clients..plan.clients + plan.emptiers {
             let habits = Habits { tide: Tide::Empties, budget: 0, ..plan.habits.clone() };
@@ -341,12 +352,13 @@ impl Cluster {
             rng,
             plan,
             made,
+            meanings,
             wrong,
             checked,
         }
     }
 
-    fn add_osd(world: &mut World, plan: &Plan, number: usize, made: Rc<Cell<bool>>) -> HostId {
+    fn add_osd(world: &mut World, plan: &Plan, number: usize, made: (Rc<RefCell<Meaning>>, Rc<Cell<bool>>)) -> HostId {
         // A reference store's space exists from the start.
         let len = if plan.store == StoreKind::Reference { plan.osd_bytes } else { 0 };
         let disk = DiskConfig { capacity: plan.osd_bytes, len, ..DiskConfig::default() };
@@ -354,7 +366,7 @@ impl Cluster {
         if plan.separate_journal {
             disks.push(DiskConfig { capacity: 16 << 20, ..DiskConfig::default() });
         }
-        let (plan, meaning) = (plan.clone(), (Rc::default(), made));
+        let (plan, meaning) = (plan.clone(), made);
         let listen = vec![socket(1, number as u8, 6800)];
         let host = add(world, format!("osd.{number}"), listen, disks, move |boot| osd(&plan, number, &boot, &meaning));
         world.give_address(host, mail_id(number));
@@ -379,9 +391,11 @@ impl Cluster {
         self.wait_until("all OSDs are up", Duration::from_secs(30), |s| s["osdmap"]["num_up_osds"] == osds)?;
         let (pool, pg_num) = (&self.plan.habits.pool, self.plan.pg_num);
         let create = serde_json::json!({
-            "prefix": "osd pool create", "pool": pool, "pg_num": pg_num, "pgp_num": pg_num, "format": "json"
+            "prefix": "osd pool create", "pool": pool, "pg_num": pg_num, "pgp_num": pg_num, "size": self.plan.size,
+            "format": "json"
         });
         self.command_ok(&create.to_string())?;
+        self.set_copies()?;
         let mons = self.plan.mons;
         if mons > 1 {
             let vote = |s: &serde_json::Value| s["quorum_names"].as_array().map(Vec::len) == Some(mons);
@@ -392,6 +406,21 @@ impl Cluster {
         for (host, _) in self.clients.clone().into_iter().chain(self.churn.clone()) {
             self.world.start(host);
         }
+        Ok(())
+    }
+
+    /// Gives the pool its copies.
+    fn set_copies(&mut self) -> Result<(), String> {
+        if self.plan.size == 1 {
+            return Ok(());
+        }
+        let (pool, least) = (&self.plan.habits.pool, self.plan.min_size.to_string());
+        let set = serde_json::json!({ "prefix": "osd pool set", "pool": pool, "var": "min_size", "val": least });
+        self.command_ok(&set.to_string())?;
+        self.command_ok(r#"{"prefix":"config set","who":"mon","name":"mon_osd_min_up_ratio","value":"0"}"#)?;
+        // Faults come faster here than operators would bear.
+        self.command_ok(r#"{"prefix":"config set","who":"osd","name":"osd_max_markdown_count","value":"100000"}"#)?;
+        self.command_ok(r#"{"prefix":"config set","who":"mon","name":"mon_osd_adjust_heartbeat_grace","value":"false"}"#)?;
         Ok(())
     }
 

@@ -63,6 +63,10 @@ pub enum Fault {
     Rot,
     /// A bit of the monitor's disk flips for good.
     MonRot,
+    /// All OSDs but one die; that one serves alone for a while and dies, and the others come back before it does.
+    TakeTurns,
+    /// An OSD gets no processor for a while.
+    OsdFreeze,
     /// No fault: a snapshot is made.
     Snap,
     /// No fault: a snapshot is removed.
@@ -89,6 +93,20 @@ pub const MONITORS: &[Fault] = &[
     Fault::MonPartition,
     Fault::MonOneWay,
     Fault::MonOneWay,
+];
+/// What copies must bear: their OSDs die, freeze, are late, do not hear each other.
+pub const COPIES: &[Fault] = &[
+    Fault::OsdKill,
+    Fault::OsdPower,
+    Fault::OsdAtWrite,
+    Fault::OsdStop,
+    Fault::OsdFreeze,
+    Fault::PeerBreak,
+    Fault::PeerPartition,
+    Fault::PeerOneWay,
+    Fault::SlowNetwork,
+    Fault::SlowDisk,
+    Fault::BreakAtByte,
 ];
 /// Faults of processes and power.
 pub const DEATHS: &[Fault] = &[
@@ -207,6 +225,7 @@ impl Nemesis {
             Fault::OsdStop => cluster.world.stop(osd),
             Fault::MonKill => self.kill(cluster, mon, Crash::Process),
             Fault::MonPower => self.kill(cluster, mon, Crash::Power),
+            Fault::TakeTurns => self.take_turns(cluster, osd),
             Fault::OsdAtWrite => Self::arm(cluster, osd),
             Fault::MonAtWrite => Self::arm(cluster, mon),
             Fault::Blackout => {
@@ -226,6 +245,23 @@ impl Nemesis {
     fn some_monitor(cluster: &mut Cluster) -> HostId {
         // Runs with one monitor draw no number for it.
         if cluster.mons.len() == 1 { cluster.mon } else { *cluster.rng.pick(&cluster.mons) }
+    }
+
+    fn take_turns(&mut self, cluster: &mut Cluster, last: HostId) {
+        let others: Vec<HostId> = cluster.osds.iter().copied().filter(|osd| *osd != last).collect();
+        cluster.start(last);
+        for other in &others {
+            cluster.world.crash(*other, Crash::Process);
+            let wait = cluster.rng.between(1, 400);
+            cluster.world.run_for(Duration::from_millis(wait));
+        }
+        let alone = cluster.rng.between(100, 3_000);
+        cluster.world.run_for(Duration::from_millis(alone));
+        self.later.retain(|(_, later)| !matches!(later, Later::Start(host) if *host == last));
+        cluster.world.crash(last, Crash::Process);
+        let back = cluster.world.now() + Duration::from_millis(cluster.rng.between(2_000, 8_000));
+        self.later.push((back, Later::Start(last)));
+        others.into_iter().for_each(|other| cluster.start(other));
     }
 
     fn arm(cluster: &mut Cluster, host: HostId) {
@@ -271,6 +307,10 @@ impl Nemesis {
                     _ => cluster.world.net.partition(one, other),
                 }
                 self.for_a_while(cluster, Later::Heal);
+            }
+            Fault::OsdFreeze => {
+                let wait = cluster.rng.magnitude(10_000_000, 8_000_000_000);
+                cluster.world.freeze(osd, Duration::from_nanos(wait));
             }
             Fault::SlowNetwork => {
                 cluster.world.net.config.jitter = cluster.rng.magnitude(100_000, 300_000_000);

@@ -14,6 +14,7 @@
 mod audit;
 mod beats;
 pub mod cluster;
+mod copies;
 mod decrees;
 pub mod disk;
 mod downs;

@@ -34,6 +34,8 @@ pub enum Misdeed {
     Careless,
     /// The monitor believes of the present life of an OSD what is said of an earlier one.
     Gullible,
+    /// The copies of groups err.
+    Copies(osd::Mistake),
     /// Now and then a placement group forgets which job holds an object.
     LostHolder,
     /// Monitors do again what comes again.
@@ -90,6 +92,7 @@ impl Node for Wayward {
             // Maps come in turns of their own, nearly always.
             Some(Misdeed::SilentDrop) => self.osd.forget_turned_away(),
             Some(Misdeed::LostHolder) if self.turns.is_multiple_of(16) => self.osd.forget_holder(),
+            Some(Misdeed::Copies(mistake)) => self.osd.copies_err(mistake),
             Some(Misdeed::Careless) => self.osd.accuse_carelessly(),
             Some(Misdeed::MuteBeats) => self.osd.give_up_beats(),
             // The rules would find it; that clients find it, too, is to be shown.

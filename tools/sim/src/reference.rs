@@ -26,6 +26,18 @@ pub struct Meaning {
     blocks: Vec<(u64, Transaction)>,
 }
 
+impl Meaning {
+    /// What a store has that carried all of it out.
+    pub fn content(&self) -> MemStore {
+        let mut memory = MemStore::new();
+        for (number, (_, transaction)) in self.blocks.iter().enumerate() {
+            let taken = memory.submit(transaction.clone(), Ticket(number as u64));
+            assert!(taken.is_ok(), "what was taken once is taken again");
+        }
+        memory
+    }
+}
+
 #[derive(Debug, PartialEq, Eq)]
 enum Phase {
     /// Blocks before this one are valid.

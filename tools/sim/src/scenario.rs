@@ -1,7 +1,7 @@
 //! Scenarios: what cluster, what clients, what goes wrong; and how a run is judged.
 
 use crate::cluster::{Cluster, MonKind, Plan, StoreKind};
-use crate::fault::{DEATHS, Fault, GENTLE, LIFE, MONITORS, Nemesis, PEERS};
+use crate::fault::{COPIES, DEATHS, Fault, GENTLE, LIFE, MONITORS, Nemesis, PEERS};
 use crate::misdeed::Misdeed;
 use crate::rng::Rng;
 use crate::storeworld::{StoreFault, StorePlan, StoreTown};
@@ -19,6 +19,8 @@ pub enum Kind {
     Peers(fn(&mut Rng) -> Plan, &'static [&'static [Fault]]),
     /// The same, with several monitors, whose answers to commands are judged, too.
     Quorum(fn(&mut Rng) -> Plan, &'static [&'static [Fault]]),
+    /// A cluster whose pools have several copies, which must be equal when nothing goes wrong any more.
+    Copies(fn(&mut Rng) -> Plan, &'static [&'static [Fault]]),
     /// A cluster whose monitor must know who is down, and nobody else.
     Downs(fn(&mut Rng) -> Plan),
     /// The same with faults that last: what is lost stays lost, and the cluster may stay broken. Wrong content is wrong all the
@@ -134,6 +136,42 @@ fn quorum(rng: &mut Rng) -> Plan {
     Plan { mons: 3, osds: rng.between(1, 2) as usize, clients: rng.between(1, 2) as usize, churn: false, habits, ..plan }
 }
 
+/// Pools of several copies.
+fn copies_of(rng: &mut Rng) -> Plan {
+    let plan = varied(rng);
+    let osds = rng.between(3, 6);
+    let size = rng.between(2, osds.min(4)) as u32;
+    let min_size = rng.between(1, u64::from(size)) as u32;
+    let habits = Habits { pause: Duration::from_millis(rng.magnitude(50, 400)), watched: 0, ..plan.habits };
+    let store = if rng.one_in(2) { StoreKind::Reference } else { plan.store };
+    let separate_journal = plan.separate_journal && store != StoreKind::Reference;
+    let (echo, mail, osds) = (rng.one_in(2), rng.one_in(4), osds as usize);
+    Plan { osds, size, min_size, store, separate_journal, echo, mail, churn: false, habits, ..plan }
+}
+
+/// The same, one group, few objects that are written all the time, over a store that is trusted.
+fn copies_dense(rng: &mut Rng) -> Plan {
+    let plan = copies_of(rng);
+    let habits = Habits {
+        objects: rng.between(1, 3),
+        pause: Duration::from_millis(20),
+        budget: 250,
+        largest: 2_000,
+        snaps: Snaps::None,
+        rare: 0,
+        ..plan.habits
+    };
+    Plan { pg_num: 1, store: StoreKind::Reference, separate_journal: false, clients: 2, habits, ..plan }
+}
+
+/// As many OSDs as copies, each of which may serve alone.
+fn copies_in_turn(rng: &mut Rng) -> Plan {
+    let plan = copies_dense(rng);
+    let size = rng.between(2, 3);
+    let habits = Habits { pause: Duration::from_millis(100), budget: 250, ..plan.habits };
+    Plan { osds: size as usize, size: size as u32, min_size: 1, mail: false, habits, ..plan }
+}
+
 /// Several OSDs with little to do.
 fn watched(rng: &mut Rng) -> Plan {
     let habits = Habits { pause: Duration::from_millis(200), budget: 20, snaps: Snaps::None, ..Habits::default() };
@@ -169,6 +207,24 @@ pub const ALL: &[Scenario] = &[
         about: "the same, and groups split, and processes die",
         pause: Duration::from_millis(500),
         kind: Kind::Peers(peers, &[PEERS, &[Fault::OsdKill, Fault::OsdPower, Fault::OsdStop, Fault::MonKill, Fault::Split]]),
+    },
+    Scenario {
+        name: "copies",
+        about: "pools of two to four copies, whose OSDs die, freeze, are slow, do not hear each other",
+        pause: SECOND,
+        kind: Kind::Copies(copies_of, &[COPIES, &[Fault::MonKill, Fault::ClientKill, Fault::Snap, Fault::SnapRemove]]),
+    },
+    Scenario {
+        name: "copies-dense",
+        about: "the same with few objects that are written all the time, and OSDs that die all the time",
+        pause: Duration::from_millis(500),
+        kind: Kind::Copies(copies_dense, &[COPIES, &[Fault::OsdKill, Fault::OsdPower, Fault::OsdAtWrite, Fault::OsdFreeze]]),
+    },
+    Scenario {
+        name: "copies-turns",
+        about: "one of two or three copies serves alone, and dies before the others come back without it",
+        pause: Duration::from_secs(4),
+        kind: Kind::Copies(copies_in_turn, &[&[Fault::TakeTurns, Fault::TakeTurns, Fault::OsdKill, Fault::OsdFreeze]]),
     },
     Scenario {
         name: "downs",
@@ -365,6 +421,7 @@ pub fn run(scenario: &Scenario, seed: u64, options: &Options) -> Result<Report, 
         Kind::Cluster(plan, faults) => run_cluster(scenario, plan, faults, rng, options, act),
         Kind::Quorum(plan, faults) => run_cluster(scenario, plan, faults, rng, options, reigns),
         Kind::Peers(plan, faults) => run_cluster(scenario, plan, faults, rng, options, copies),
+        Kind::Copies(plan, faults) => run_cluster(scenario, plan, faults, rng, options, equal_copies),
         Kind::Downs(plan) => run_cluster(scenario, plan, &[], rng, options, downs),
         Kind::Tides(plan, faults) => run_cluster(scenario, plan, faults, rng, options, tides),
         Kind::Rotten(plan, faults) => run_cluster(scenario, plan, faults, rng, options, rot),
@@ -496,6 +553,19 @@ fn reigns(cluster: &mut Cluster, nemesis: &mut Nemesis, _options: &Options) -> R
     nemesis.relent(cluster)?;
     cluster.end_decrees()?;
     cluster.wait_clients(Duration::from_secs(120))?;
+    let undecided = settle(cluster)?;
+    cluster.check_empty()?;
+    Ok(undecided)
+}
+
+/// Several copies, and what goes wrong with them.
+fn equal_copies(cluster: &mut Cluster, nemesis: &mut Nemesis, _options: &Options) -> Result<u64, String> {
+    cluster.begin()?;
+    nemesis.rage(cluster, Duration::from_secs(90));
+    nemesis.relent(cluster)?;
+    cluster.wait_clients(Duration::from_secs(120))?;
+    cluster.wait_clean()?;
+    cluster.check_copies()?;
     let undecided = settle(cluster)?;
     cluster.check_empty()?;
     Ok(undecided)

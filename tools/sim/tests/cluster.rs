@@ -170,6 +170,52 @@ fn heartbeats_that_never_come_back_are_found() {
 }
 
 #[test]
+fn pools_of_several_copies_lose_nothing_and_their_copies_are_equal() {
+    assert!(runs("copies", 0..25).faults > 100);
+    assert!(runs("copies-dense", 0..25).faults > 100);
+    assert!(runs("copies-turns", 0..25).faults > 50);
+}
+
+fn copies_that_err(scenario: &str, mistake: osd::Mistake) {
+    let options = Options { misdeed: Some(Misdeed::Copies(mistake)), ..Options::default() };
+    // That a group breaks its own rules is a finding, too.
+    let result = std::panic::catch_unwind(|| found(scenario, &options));
+    let what = result.unwrap_or_else(|why| why.downcast_ref::<String>().cloned().unwrap_or_default());
+    assert!(!what.is_empty() && !what.contains("was not found"), "{mistake:?}: {what}");
+    println!("{mistake:?}: {what}");
+}
+
+#[test]
+fn a_write_that_is_acknowledged_before_other_copies_have_it_is_found() {
+    copies_that_err("copies-dense", osd::Mistake::AckEarly);
+}
+
+#[test]
+fn a_copy_that_promises_what_is_not_durable_is_found() {
+    copies_that_err("copies-dense", osd::Mistake::PromiseEarly);
+}
+
+#[test]
+fn a_letter_of_another_interval_that_is_read_is_found() {
+    copies_that_err("copies-turns", osd::Mistake::OtherInterval);
+}
+
+#[test]
+fn intervals_that_are_forgotten_are_found() {
+    copies_that_err("copies-turns", osd::Mistake::ForgetIntervals);
+}
+
+#[test]
+fn a_primary_that_does_not_wait_for_the_map_is_found() {
+    copies_that_err("copies-turns", osd::Mistake::NoUpThru);
+}
+
+#[test]
+fn a_copy_that_forgets_what_it_lacks_is_found() {
+    copies_that_err("copies-dense", osd::Mistake::ForgetMissing);
+}
+
+#[test]
 fn who_is_down_is_known_in_time_and_nobody_else_is_called_so() {
     assert!(runs("downs", 0..30).faults > 90);
 }

@@ -1,0 +1,69 @@
+//! Whether all copies of each object are equal, when nothing goes wrong any more.
+
+use crate::cluster::{Cluster, StoreKind};
+use objectstore::memory::MemStore;
+use objectstore::{Hold, Limit, View};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::time::Duration;
+use types::ObjectId;
+
+/// Until what copies that are not needed any more have is removed.
+const STRAYS: Duration = Duration::from_secs(60);
+const ALL: Limit = Limit { entries: 1_000_000, bytes: usize::MAX };
+
+/// All that a store holds of an object, as text that can be compared.
+fn content(store: &MemStore, object: &ObjectId) -> Result<String, String> {
+    let read = || -> objectstore::Read<Option<String>> {
+        let Some(stat) = store.stat(Hold(0), object)? else { return Ok(None) };
+        let data = store.read(Hold(0), object, 0, stat.size)?.to_vec();
+        let (xattrs, header) = (store.xattrs(Hold(0), object)?, store.omap_header(Hold(0), object)?);
+        let omap = store.omap_scan(Hold(0), object, (Bound::Unbounded, Bound::Unbounded), ALL)?;
+        let digest = crate::trace::digest(&data);
+        Ok(Some(format!("{} bytes {digest:x}, record {:?}, {xattrs:?}, {header:?}, {:?}", stat.size, stat.info, omap.entries)))
+    };
+    match read() {
+        Ok(Some(text)) => Ok(text),
+        Ok(None) => Err(format!("{object:?} is listed and not there")),
+        Err(why) => Err(format!("{object:?} cannot be read: {why:?}")),
+    }
+}
+
+impl Cluster {
+    /// Each object is on as many OSDs as the pool has copies, and everywhere the same: data, attributes, omap and record. Only where
+    /// the stores are trusted ones.
+    pub(crate) fn check_copies(&mut self) -> Result<(), String> {
+        if self.plan.store != StoreKind::Reference {
+            return Ok(());
+        }
+        let end = self.world.now() + STRAYS;
+        loop {
+            match self.compare_copies() {
+                // What is not needed any more goes by itself, a little later.
+                Err(why) if self.world.now() >= end => return Err(why),
+                Err(_) => self.world.run_for(Duration::from_secs(1)),
+                Ok(()) => return Ok(()),
+            }
+        }
+    }
+
+    fn compare_copies(&self) -> Result<(), String> {
+        let mut copies: BTreeMap<ObjectId, Vec<(usize, String)>> = BTreeMap::new();
+        for (osd, meaning) in self.meanings.iter().enumerate() {
+            let store = meaning.borrow().content();
+            for object in store.objects().filter(|object| object.pool >= 0) {
+                copies.entry(object.clone()).or_default().push((osd, content(&store, object)?));
+            }
+        }
+        for (object, held) in copies {
+            let on: Vec<usize> = held.iter().map(|(osd, _)| *osd).collect();
+            if on.len() != self.plan.size as usize {
+                return Err(format!("{object:?} of a pool of {} copies is on {on:?}", self.plan.size));
+            }
+            if let Some((osd, other)) = held.iter().find(|(_, text)| *text != held[0].1) {
+                return Err(format!("copies of {object:?} differ: on osd.{} {}\n  on osd.{osd} {other}", held[0].0, held[0].1));
+            }
+        }
+        Ok(())
+    }
+}
