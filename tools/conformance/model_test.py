@@ -450,19 +450,24 @@ def odd(numbers):
     return f"{len(numbers)}, the first that is out of place: {wrong[:3]}"
 
 
+def pools(args):
+    """Names of the pools: of self-managed snapshots, of objects that all append to, and of pool snapshots."""
+    return [f"model-{args.seed}-{what}" for what in ("own", "shared", *(f"pool-{i}" for i in range(args.workers // 2)))]
+
+
 def work(args, test, conf, crash, heal=None):
     """Makes the pools, runs workers and readers, crashes the server meanwhile, and heals it while they still work."""
     admin = connect(conf)
-    pools = [f"model-{test.seed}-{what}" for what in ("own", "shared", *(f"pool-{i}" for i in range(args.workers // 2)))]
-    for pool in pools:
+    names = pools(args)
+    for pool in names:
         admin.create_pool(pool)
     # Whoever makes a self-managed snapshot first decides what kind of snapshots the pool has.
     clients = [(connect(conf), librados_c.Cluster(conf)) for _ in range(CLIENTS)]
     workers = []
     for number in range(args.workers):
         self_managed = number % 2 == 0
-        pool = pools[0] if self_managed else pools[2 + number // 2]
-        workers.append(Worker(test, number, *clients[number % CLIENTS], pool, pools[1], self_managed))
+        pool = names[0] if self_managed else names[2 + number // 2]
+        workers.append(Worker(test, number, *clients[number % CLIENTS], pool, names[1], self_managed))
     threads = workers + [Reader(test, i, conf, workers) for i in range(2)]
     for thread in threads:
         thread.start()
@@ -482,8 +487,8 @@ def work(args, test, conf, crash, heal=None):
         if thread.is_alive() and not test.wrong:
             test.fail(f"{type(thread).__name__} still waits for an answer")
     if not test.wrong:
-        final_check(test, conf, workers, pools[1])
-    return pools, admin
+        final_check(test, conf, workers, names[1])
+    return names, admin
 
 
 def own_cluster(args, test, place):
@@ -537,8 +542,8 @@ def main():
     test, place = Test(args.seed), None
     print(f"model test with --seed {args.seed}", flush=True)
     if args.conf:
-        pools, admin = work(args, test, args.conf, None)
-        for pool in pools if not test.wrong else []:
+        names, admin = work(args, test, args.conf, None)
+        for pool in names if not test.wrong else []:
             admin.delete_pool(pool)
     else:
         place = Place(args.dir, "nacre-model-")

@@ -167,15 +167,16 @@ def digests(conf, pools):
 
 
 def unequal(processes, pools, seconds):
-    """Reads all through each OSD in turn; gives sentences about objects that are not the same on all."""
+    """Reads all through each OSD in turn; gives how many objects there are, and sentences about those that are not the same on all."""
     seen, wrong = {}, []
     for osd in range(processes.args.osds):
         wrong += lead(processes, osd, seconds)
         seen[osd] = digests(processes.conf, pools)
-    for key in sorted({key for found in seen.values() for key in found}):
+    keys = sorted({key for found in seen.values() for key in found})
+    for key in keys:
         told = {osd: found.get(key) for osd, found in seen.items()}
         if len(set(told.values())) > 1:
             wrong.append(f"copies of {'/'.join(key)} differ, read with each OSD as primary: {told}")
     for osd in range(processes.args.osds):
         processes.ceph("osd", "primary-affinity", osd, 1)
-    return wrong
+    return len(keys), wrong
