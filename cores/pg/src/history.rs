@@ -158,12 +158,13 @@ impl History {
         }
     }
 
-    /// Who must be heard before the group may serve. `empty`: members that were heard and hold nothing.
-    pub(crate) fn prior(&self, map: &OsdMap, whoami: OsdId, empty: &BTreeSet<OsdId>) -> Prior {
+    /// Who must be heard before the group may serve. `empty`: members that were heard and hold nothing; `unable`: those that cannot read
+    /// what they hold.
+    pub(crate) fn prior(&self, map: &OsdMap, whoami: OsdId, empty: &BTreeSet<OsdId>, unable: &BTreeSet<OsdId>) -> Prior {
         let present = self.interval.members().chain(self.interval.home());
         let mut prior = Prior { probe: present.filter(|osd| map.is_up(*osd)).collect(), ..Prior::default() };
         for interval in self.past.iter().filter(|interval| interval.last >= self.clean) {
-            prior.add(map, whoami, empty, interval);
+            prior.add(map, whoami, empty, unable, interval);
         }
         prior.probe.remove(&whoami);
         prior
@@ -260,7 +261,14 @@ impl History {
 }
 
 impl Prior {
-    fn add(&mut self, map: &OsdMap, whoami: OsdId, empty: &BTreeSet<OsdId>, interval: &PastInterval) {
+    fn add(
+        &mut self,
+        map: &OsdMap,
+        whoami: OsdId,
+        empty: &BTreeSet<OsdId>,
+        unable: &BTreeSet<OsdId>,
+        interval: &PastInterval,
+    ) {
         let lost = |osd: OsdId| is_lost_since(map, osd, interval.last);
         let members = || interval.acting.iter().copied().filter(|osd| *osd >= 0);
         let reachable = |osd: OsdId| osd == whoami || map.is_up(osd);
@@ -270,8 +278,9 @@ impl Prior {
         if members().any(|osd| empty.contains(&osd) && !lost(osd)) {
             return;
         }
-        let survives = members().any(|osd| reachable(osd) && !empty.contains(&osd));
-        let waited: BTreeSet<OsdId> = members().filter(|osd| !reachable(*osd) && !lost(*osd)).collect();
+        let remembers = |osd: OsdId| reachable(osd) && !unable.contains(&osd);
+        let survives = members().any(|osd| remembers(osd) && !empty.contains(&osd));
+        let waited: BTreeSet<OsdId> = members().filter(|osd| !remembers(*osd) && !lost(*osd)).collect();
         self.down.extend(&waited);
         if !survives {
             self.needed.extend(waited);
@@ -362,25 +371,27 @@ mod tests {
     fn one_living_member_of_each_interval_is_enough_and_needed() {
         let mut history = History { created: 1, past: vec![past(10, 19, &[0, 1]), past(20, 29, &[2, 3])], ..History::default() };
         let none = BTreeSet::new();
-        let prior = history.prior(&map(&[0, 3, 4]), 4, &none);
+        let prior = history.prior(&map(&[0, 3, 4]), 4, &none, &none);
         assert_eq!(prior.probe, [0, 3].into());
         assert_eq!((prior.down, prior.needed), ([1, 2].into(), none.clone()));
-        let prior = history.prior(&map(&[0, 4]), 4, &none);
+        let prior = history.prior(&map(&[0, 4]), 4, &none, &none);
         assert_eq!(prior.needed, [2, 3].into());
         // Who is up, with the store that he had, and holds nothing: so nobody served.
-        let prior = history.prior(&map(&[0, 3, 4]), 4, &[3].into());
+        let prior = history.prior(&map(&[0, 3, 4]), 4, &[3].into(), &none);
         assert!(prior.needed.is_empty());
         // With a new store he cannot know.
         let mut replaced = map(&[0, 3, 4]);
         replaced.osd_info[3] = OsdInfo { lost_at: 40, ..OsdInfo::default() };
-        assert_eq!(history.prior(&replaced, 4, &[3].into()).needed, [2].into());
+        assert_eq!(history.prior(&replaced, 4, &[3].into(), &none).needed, [2].into());
+        // Who cannot read what he holds proves nothing.
+        assert_eq!(history.prior(&map(&[0, 3, 4]), 4, &none, &[3].into()).needed, [2, 3].into());
         let mut lost = map(&[0, 4]);
         for osd in [2usize, 3] {
             lost.osd_info[osd] = OsdInfo { lost_at: 35, ..OsdInfo::default() };
         }
-        assert!(history.prior(&lost, 4, &none).needed.is_empty());
+        assert!(history.prior(&lost, 4, &none, &none).needed.is_empty());
         history.clean = 30;
-        assert!(history.prior(&map(&[4]), 4, &none).needed.is_empty(), "what was before a clean interval is forgotten");
+        assert!(history.prior(&map(&[4]), 4, &none, &none).needed.is_empty(), "what was before a clean interval is forgotten");
     }
 
     #[test]

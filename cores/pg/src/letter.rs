@@ -129,6 +129,8 @@ pub(crate) enum Letter {
     Info(Box<PeerInfo>),
     /// The other answer: nothing.
     Absent,
+    /// Yet another answer: something, but its records cannot be read. It proves nothing and gives nothing.
+    Unable,
     /// Primary: your log behind this entry.
     LogWish(EVersion),
     /// Answer to it.
@@ -302,6 +304,7 @@ impl Letter {
                 put_missing(w, found);
             }
             Self::Remove => w.num(14),
+            Self::Unable => w.num(15),
         }
     }
 
@@ -332,6 +335,7 @@ impl Letter {
             12 => Self::Scan(get_name(r)?, get_name(r)?),
             13 => Self::Scanned(get_name(r)?, get_name(r)?, get_missing(r)?),
             14 => Self::Remove,
+            15 => Self::Unable,
             _ => return Err(DecodeError::Invalid("kind of a letter")),
         })
     }

@@ -483,6 +483,9 @@ impl Pg {
         if !self.is_recovered() {
             return;
         }
+        if self.history.estimated {
+            self.start_scrub(ctx, false);
+        }
         let interval = &self.history.interval;
         if interval.up != interval.acting && interval.home().next().is_some() {
             let up: Vec<OsdId> = interval.home().collect();

@@ -67,6 +67,7 @@ impl Pg {
     /// Takes a letter of the primary.
     pub(crate) fn follow(&mut self, ctx: &mut Ctx<'_>, from: OsdId, letter: Letter) {
         match letter {
+            Letter::Query if matches!(self.phase, Phase::Broken) => self.tell(ctx, from, &Letter::Unable),
             Letter::Query | Letter::LogWish(_) => {
                 if let Some(replica) = self.replica() {
                     replica.asked.push(letter);

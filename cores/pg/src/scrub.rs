@@ -2,6 +2,7 @@
 //! so that the store's checksums are verified.
 
 use crate::api::{ClusterLevel, Ctx, Effect};
+use crate::body::Body;
 use crate::info::ObjectInfo;
 use crate::internal::clone_bytes;
 use crate::ops::list::bounds;
@@ -64,7 +65,8 @@ impl Scrub {
 impl Pg {
     /// Begins a scrub, if none is under way. A deep one reads all data.
     pub fn start_scrub(&mut self, ctx: &mut Ctx<'_>, deep: bool) {
-        if self.serving.scrub.is_some() || !self.is_active() {
+        // What is missing here would not be counted; the scrub of an estimated group begins when all is there.
+        if self.serving.scrub.is_some() || !self.is_active() || !self.missing.is_empty() {
             return;
         }
         let hold = self.next_hold(ctx);
@@ -215,9 +217,10 @@ impl Pg {
 
     fn finish_scrub(&mut self, ctx: &mut Ctx<'_>, scrub: Scrub) {
         let counted = scrub.counted;
-        let stats = &mut self.info.stats;
+        let mut stats = self.info.stats;
+        let before = stats;
         let figures = |s: &Stats| [s.objects, s.clones, s.bytes, s.whiteouts, s.omap_objects];
-        let (had, found) = (figures(stats), figures(&counted));
+        let (had, found) = (figures(&stats), figures(&counted));
         [stats.objects, stats.clones, stats.bytes, stats.whiteouts, stats.omap_objects] = found;
         stats.shallow_errors = scrub.shallow_errors;
         if scrub.deep {
@@ -244,5 +247,8 @@ impl Pg {
         self.history.estimated = false;
         self.scrubbed = true;
         self.save(ctx);
+        // The other copies count as this one does.
+        stats.subtract(&before);
+        self.change_unlogged(ctx, Body { delta: stats, ..Body::default() });
     }
 }

@@ -42,6 +42,7 @@ pub enum Mistake {
 
 impl Pg {
     /// From now on this group makes a mistake. To be called after every turn.
+    #[cfg(feature = "sim")]
     pub fn err(&mut self, mistake: Mistake) {
         self.mistake = Some(mistake);
         match mistake {

@@ -59,6 +59,8 @@ pub(crate) struct Peering {
     infos: BTreeMap<OsdId, PeerInfo>,
     /// Who holds nothing of the group.
     empty: BTreeSet<OsdId>,
+    /// Who cannot read what he holds.
+    unable: BTreeSet<OsdId>,
     /// Who was asked.
     asked: BTreeSet<OsdId>,
     /// Who is waited for, beyond those who were asked: down, and perhaps the only one who knows something.
@@ -75,6 +77,7 @@ impl Peering {
             step: Step::Drain,
             infos: BTreeMap::new(),
             empty: BTreeSet::new(),
+            unable: BTreeSet::new(),
             asked: BTreeSet::new(),
             needed: BTreeSet::new(),
             incomplete: false,
@@ -100,8 +103,13 @@ impl Peering {
 
     /// Who is waited for.
     pub(crate) fn blocked_by(&self) -> Vec<OsdId> {
-        let silent = self.asked.iter().filter(|osd| !self.infos.contains_key(osd) && !self.empty.contains(osd));
+        let silent = self.asked.iter().filter(|osd| !self.is_heard(**osd));
         self.needed.iter().chain(silent).copied().collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// Whether an OSD has answered.
+    fn is_heard(&self, osd: OsdId) -> bool {
+        self.infos.contains_key(&osd) || self.empty.contains(&osd) || self.unable.contains(&osd)
     }
 
     /// What is true of the group.
@@ -209,13 +217,13 @@ impl Pg {
         if blank {
             empty.insert(whoami);
         }
-        let prior = history.prior(ctx.map, whoami, &empty);
+        let prior = history.prior(ctx.map, whoami, &empty, &peering.unable);
         let probe = if blank && known.is_none() { everybody() } else { prior.probe.clone() };
         let blocked = !prior.needed.is_empty() && prior.needed != peering.needed;
         peering.needed = prior.needed;
         peering.asked.retain(|osd| ctx.map.is_up(*osd));
         let fresh: Vec<OsdId> = probe.into_iter().filter(|osd| peering.asked.insert(*osd)).collect();
-        let silent = peering.asked.iter().any(|osd| !peering.infos.contains_key(osd) && !peering.empty.contains(osd));
+        let silent = peering.asked.iter().any(|osd| !peering.is_heard(*osd));
         let heard = fresh.is_empty() && !silent && peering.needed.is_empty();
         for osd in fresh {
             self.tell(ctx, osd, &Letter::Query);
@@ -442,6 +450,12 @@ impl Pg {
                 }
                 self.step_peering(ctx);
             }
+            Letter::Unable => {
+                if let Some(peering) = self.peering() {
+                    peering.unable.insert(from);
+                }
+                self.step_peering(ctx);
+            }
             Letter::Log(part) => {
                 let wanted = self.peering().is_some_and(|peering| matches!(peering.step, Step::Fetch(osd) if osd == from));
                 if wanted {
@@ -488,7 +502,7 @@ impl Pg {
     /// What is not answered is said again to one OSD.
     pub(crate) fn ask_again(&mut self, ctx: &mut Ctx<'_>, osd: OsdId) {
         let Some(peering) = self.peering() else { return };
-        let heard = peering.infos.contains_key(&osd) || peering.empty.contains(&osd);
+        let heard = peering.is_heard(osd);
         match &peering.step {
             Step::Ask if peering.asked.contains(&osd) && !heard => self.tell(ctx, osd, &Letter::Query),
             Step::Fetch(from) if *from == osd => {
