@@ -492,6 +492,10 @@ impl Pg {
         if !self.is_recovered() {
             return;
         }
+        if self.history.estimated {
+            // It could not begin while objects were missing here.
+            self.start_scrub(ctx, false);
+        }
         let interval = &self.history.interval;
         if interval.up != interval.acting && self.home_is_enough() {
             let up: Vec<OsdId> = interval.home().collect();

@@ -62,9 +62,10 @@ impl Scrub {
 }
 
 impl Pg {
-    /// Begins a scrub, if none is under way. A deep one reads all data.
+    /// Begins a scrub, if none is under way. A deep one reads all data. None begins while this copy lacks objects: it would
+    /// count only those that are here, and recovery brings the others without a change of statistics.
     pub fn start_scrub(&mut self, ctx: &mut Ctx<'_>, deep: bool) {
-        if self.serving.scrub.is_some() || !self.is_active() {
+        if self.serving.scrub.is_some() || !self.is_active() || !self.missing.is_empty() {
             return;
         }
         let hold = self.next_hold(ctx);
