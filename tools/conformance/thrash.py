@@ -15,6 +15,7 @@ usage: thrash.py --nacre PATH [--seed S] [--seconds 120] [--osds 4] [--most-down
 import argparse
 import os
 import random
+import signal
 import sys
 import time
 import traceback
@@ -70,8 +71,13 @@ class Acts:
             if self.said > before:
                 self.test.count(f"acts of kind {kind}")
         except Failed as failed:
-            for sentence in failed.args[0]:
-                self.test.fail(sentence)
+            self.failed(failed)
+
+    def failed(self, failed):
+        """A finding: said at once, since what waits for the cluster may take long to end."""
+        for sentence in failed.args[0]:
+            print(sentence, flush=True)
+            self.test.fail(sentence)
 
     def after(self, seconds, victim, undo):
         self.later.append((time.monotonic() + seconds, victim, undo))
@@ -186,8 +192,7 @@ class Acts:
                 self.order("osd", what, osd, 1)
             self.say(f"clean after {self.cluster.healed(self.args.bound):.1f} s")
         except Failed as failed:
-            for sentence in failed.args[0]:
-                self.test.fail(sentence)
+            self.failed(failed)
 
 
 def make_pools(args, processes):
@@ -248,7 +253,7 @@ def thrash(args, test, processes):
     pools, _ = model_test.work(model, test, processes.conf, acts.turn, acts.heal)
     test.stopping.set()
     for thread in beside:
-        thread.join(model_test.STUCK)
+        thread.join(1 if test.wrong else model_test.STUCK)
         if thread.is_alive() and not test.wrong:
             test.fail(f"{type(thread).__name__} still waits for an answer")
     bench.end()
@@ -287,12 +292,16 @@ def main():
     print(f"thrash with --seed {args.seed}", flush=True)
     test, place = model_test.Test(args.seed), Place(args.dir, "nacre-thrash-")
     os.makedirs(place.path, exist_ok=True)
+    # Whoever ends the test ends what it started.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     processes = None
     try:
         processes = Processes(args, place.path, args.port or free_port())
         thrash(args, test, processes)
     except Failed as failed:
         test.wrong += failed.args[0]
+    except KeyboardInterrupt:
+        test.wrong.append("the test was interrupted")
     except (rados.Error, AssertionError) as e:
         test.wrong.append(f"the test itself ended with {type(e).__name__}: {e}\n{traceback.format_exc()}")
     finally:

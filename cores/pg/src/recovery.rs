@@ -478,16 +478,26 @@ impl Pg {
             && self.members.all.values().all(crate::members::Member::is_complete)
     }
 
+    /// Whether the OSDs where the group belongs may take over: they are as many as the pool wants, or as many as serve now.
+    /// While they are fewer, peering keeps others beside them (`peering::choose::plan`). To send these away would begin an
+    /// interval whose plan calls them back, and so on for ever.
+    fn home_is_enough(&self) -> bool {
+        let interval = &self.history.interval;
+        let home = interval.home().count();
+        home > 0 && home >= interval.members().count().min(interval.size.max(1) as usize)
+    }
+
     /// Acts when all copies have become complete: who belongs to the group may serve, what was before is forgotten.
     fn check_clean(&mut self, ctx: &mut Ctx<'_>) {
         if !self.is_recovered() {
             return;
         }
         if self.history.estimated {
+            // It could not begin while objects were missing here.
             self.start_scrub(ctx, false);
         }
         let interval = &self.history.interval;
-        if interval.up != interval.acting && interval.home().next().is_some() {
+        if interval.up != interval.acting && self.home_is_enough() {
             let up: Vec<OsdId> = interval.home().collect();
             ctx.out.push(crate::api::Effect::WantActing(up));
             self.serving.recovery.next = Some(ctx.now.mono.plus(AGAIN));

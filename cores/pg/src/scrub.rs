@@ -63,9 +63,9 @@ impl Scrub {
 }
 
 impl Pg {
-    /// Begins a scrub, if none is under way. A deep one reads all data.
+    /// Begins a scrub, if none is under way. A deep one reads all data. None begins while this copy lacks objects: it would
+    /// count only those that are here, and recovery brings the others without a change of statistics.
     pub fn start_scrub(&mut self, ctx: &mut Ctx<'_>, deep: bool) {
-        // What is missing here would not be counted; the scrub of an estimated group begins when all is there.
         if self.serving.scrub.is_some() || !self.is_active() || !self.missing.is_empty() {
             return;
         }

@@ -24,6 +24,7 @@ fn needs_no_lane(work: &Work) -> bool {
 }
 
 /// A mistake of a group's copies that the simulator must find.
+#[cfg(feature = "sim")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mistake {
     /// A write is acknowledged when it is durable at the primary.

@@ -52,6 +52,9 @@ pub(super) struct Failures {
     /// When one of two last said that the other one answers again, the lower number first. The other one's silence counts from then on: links that
     /// were cut do not come back for both at the same time.
     mended: BTreeMap<(OsdId, OsdId), Mono>,
+    /// When each OSD last booted. Silence before counts neither against it nor against those whom it accuses: it was marked
+    /// down for that once already.
+    booted: BTreeMap<OsdId, Mono>,
     /// Since when this leader listens.
     begun: Mono,
     /// A mistake to be found: what was true of an earlier life is believed of the present one.
@@ -93,7 +96,14 @@ impl Failures {
     fn note(&mut self, now: Mono, accused: OsdId, accuser: OsdId, life: Epoch, silent: Duration) {
         let since = Mono(now.0.saturating_sub(silent.as_nanos() as u64));
         let mended = self.mended.get(&pair(accused, accuser)).copied().unwrap_or_default();
-        self.reports.insert((accused, accuser), Report { life, since: since.max(mended), heard: now });
+        let booted = |osd| self.booted.get(&osd).copied().unwrap_or_default();
+        let since = since.max(mended).max(booted(accused)).max(booted(accuser));
+        self.reports.insert((accused, accuser), Report { life, since, heard: now });
+    }
+
+    /// An OSD has booted: another life of it begins.
+    pub(super) fn begin_life(&mut self, now: Mono, osd: OsdId) {
+        self.booted.insert(osd, now);
     }
 
     /// The accuser has answers again.

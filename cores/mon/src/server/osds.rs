@@ -88,6 +88,7 @@ impl Monitor {
 
     fn mark_up(&mut self, now: Now, session: SessionId, boot: &OsdBoot, out: &mut Outputs) {
         let osd = boot.osd;
+        self.leader.failures.begin_life(now.mono, osd);
         let state = self.newest().clone();
         let map = &state.osdmap;
         let mut inc = self.next_inc(&state, now);
