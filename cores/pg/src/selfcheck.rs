@@ -24,31 +24,28 @@ fn needs_no_lane(work: &Work) -> bool {
 }
 
 /// A mistake of a group's copies that the simulator must find.
+#[cfg(feature = "sim")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mistake {
     /// A write is acknowledged when it is durable at the primary.
     AckEarly,
     /// A copy promises a change when its store has taken it, not when it is durable.
     PromiseEarly,
-    /// Letters of other intervals are read.
-    OtherInterval,
     /// Earlier intervals are forgotten, so nobody who may know more is asked.
     ForgetIntervals,
-    /// The primary serves before the map knows that it was up in its interval.
-    NoUpThru,
     /// What a copy lacks is thought to be there.
     ForgetMissing,
 }
 
 impl Pg {
     /// From now on this group makes a mistake. To be called after every turn.
+    #[cfg(feature = "sim")]
     pub fn err(&mut self, mistake: Mistake) {
         self.mistake = Some(mistake);
         match mistake {
             Mistake::ForgetIntervals => self.history.forget_past(),
-            Mistake::NoUpThru => self.history.up_thru = self.history.since,
             Mistake::ForgetMissing => self.missing.clear(),
-            Mistake::AckEarly | Mistake::PromiseEarly | Mistake::OtherInterval => {}
+            Mistake::AckEarly | Mistake::PromiseEarly => {}
         }
     }
 
