@@ -31,12 +31,8 @@ pub enum Mistake {
     AckEarly,
     /// A copy promises a change when its store has taken it, not when it is durable.
     PromiseEarly,
-    /// Letters of other intervals are read.
-    OtherInterval,
     /// Earlier intervals are forgotten, so nobody who may know more is asked.
     ForgetIntervals,
-    /// The primary serves before the map knows that it was up in its interval.
-    NoUpThru,
     /// What a copy lacks is thought to be there.
     ForgetMissing,
 }
@@ -48,9 +44,8 @@ impl Pg {
         self.mistake = Some(mistake);
         match mistake {
             Mistake::ForgetIntervals => self.history.forget_past(),
-            Mistake::NoUpThru => self.history.up_thru = self.history.since,
             Mistake::ForgetMissing => self.missing.clear(),
-            Mistake::AckEarly | Mistake::PromiseEarly | Mistake::OtherInterval => {}
+            Mistake::AckEarly | Mistake::PromiseEarly => {}
         }
     }
 

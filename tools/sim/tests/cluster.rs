@@ -196,18 +196,8 @@ fn a_copy_that_promises_what_is_not_durable_is_found() {
 }
 
 #[test]
-fn a_letter_of_another_interval_that_is_read_is_found() {
-    copies_that_err("copies-turns", osd::Mistake::OtherInterval);
-}
-
-#[test]
 fn intervals_that_are_forgotten_are_found() {
     copies_that_err("copies-turns", osd::Mistake::ForgetIntervals);
-}
-
-#[test]
-fn a_primary_that_does_not_wait_for_the_map_is_found() {
-    copies_that_err("copies-turns", osd::Mistake::NoUpThru);
 }
 
 #[test]
