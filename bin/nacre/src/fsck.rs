@@ -1,7 +1,7 @@
 //! `nacre fsck`: checks the stores of a cluster that is stopped: the monitor's and the OSDs'.
 
 use crate::cli::Fsck;
-use crate::state::{Lock, OsdState, State};
+use crate::state::{Lock, MonState, OsdState, State};
 use anyhow::{Context, Result, bail};
 use node::DeviceId;
 use runtime::process::LockError;
@@ -28,7 +28,10 @@ pub(crate) fn fsck(args: &Fsck) -> Result<u8> {
     let dir = std::path::absolute(&args.dir).with_context(|| args.dir.display().to_string())?;
     let state = State::load(&dir)?.with_context(|| format!("{} holds no cluster", dir.display()))?;
     Lock::check(&dir.join("lock"), &dir.display().to_string())?;
-    let mut code = check_monitor(&dir, state.fsid()?)?;
+    let mut code = exit::CLEAN;
+    for mon in state.monitors() {
+        code = code.max(check_monitor(&dir, &mon, state.fsid()?)?);
+    }
     for osd in &state.osds {
         let name = format!("osd.{}", osd.id);
         let mut disks = Disks::open(osd, &dir, args.repair).with_context(|| name.clone())?;
@@ -53,21 +56,21 @@ fn exit_code(report: &Report) -> u8 {
     }
 }
 
-/// Checks the monitor's store.
-fn check_monitor(dir: &Path, fsid: types::Fsid) -> Result<u8> {
-    let path = dir.join("mon/store");
-    let file = lock(&path, false).with_context(|| "mon.a".to_owned())?;
+/// Checks a monitor's store.
+fn check_monitor(dir: &Path, mon: &MonState, fsid: types::Fsid) -> Result<u8> {
+    let (path, name) = (mon.folder(dir).join("store"), format!("mon.{}", mon.name));
+    let file = lock(&path, false).with_context(|| name.clone())?;
     let len = file.metadata().with_context(|| path.display().to_string())?.len();
     let mut read = |offset: u64, buf: &mut [u8]| file.read_exact_at(buf, offset).map_err(|e| e.to_string());
-    let report = mon::check_store(&mut read, len, fsid.0);
+    let report = ::mon::check_store(&mut read, len, fsid.0);
     let (verdict, code) = match (report.fatal.is_empty(), report.minor.is_empty()) {
         (false, _) => ("does not open", exit::FATAL),
         (true, false) => ("usable, nothing is lost", exit::MINOR),
         (true, true) => ("clean", exit::CLEAN),
     };
-    println!("mon.a: {verdict} (entry {}, {} of them in the log, OSD map {})", report.last, report.entries, report.epoch);
+    println!("{name}: {verdict} (entry {}, {} of them in the log, OSD map {})", report.last, report.entries, report.epoch);
     for (kind, findings) in [("Fatal", &report.fatal), ("Minor", &report.minor)] {
-        findings.iter().for_each(|what| println!("mon.a: {kind}: {}: {what}", path.display()));
+        findings.iter().for_each(|what| println!("{name}: {kind}: {}: {what}", path.display()));
     }
     Ok(code)
 }

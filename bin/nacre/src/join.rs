@@ -4,7 +4,7 @@ use crate::cli::{Join, Up, YesNo};
 use crate::client::{Client, Failure};
 use crate::monitors;
 use crate::plan;
-use crate::state::{self, Around, MonState, State};
+use crate::state::{self, Around, MonState, OsdState, State};
 use crate::token::{self, Invitation};
 use crate::up::{self, ADMIN_CAPS, MON_CAPS, OSD_CAPS, Role};
 use crate::{host, keys};
@@ -106,7 +106,7 @@ fn prepare(dir: &Path, state: &mut State, welcome: &Welcome, invitation: &Invita
     let addrs: Vec<SocketAddr> = welcome.monitors.iter().map(|(_, addr)| *addr).collect();
     state.around = Some(Around { monitors: addrs.clone(), cephx: invitation.cephx });
     let admin = Client::new("client.admin", invitation.cephx.then_some(welcome.admin_key), &addrs)?;
-    number_osds(dir, state, &admin)?;
+    number_osds(dir, state.osds.iter_mut(), &admin)?;
     let wanted = match args.monitor {
         YesNo::Yes => true,
         YesNo::No => false,
@@ -120,8 +120,8 @@ fn prepare(dir: &Path, state: &mut State, welcome: &Welcome, invitation: &Invita
 }
 
 /// Gets numbers and keys for the OSDs from the cluster. The same disk gets the same number, however often it is asked for.
-fn number_osds(dir: &Path, state: &mut State, admin: &Client) -> Result<()> {
-    for osd in &mut state.osds {
+pub(crate) fn number_osds<'a>(dir: &Path, osds: impl Iterator<Item = &'a mut OsdState>, admin: &Client) -> Result<()> {
+    for osd in osds {
         let uuid = types::Fsid(osd.uuid()?).to_string();
         let reply = admin.run(&json!({"prefix": "osd new", "uuid": uuid})).context("get a number for an OSD")?;
         osd.id = reply.output.trim().parse().context("the cluster's answer is no number of an OSD")?;

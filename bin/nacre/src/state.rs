@@ -20,7 +20,7 @@ use types::Fsid;
 /// Version of this file: 1 for a cluster of one monitor on one host, which older programs know, too.
 const VERSION: u32 = 2;
 /// What may lie in a folder that a first start left unfinished.
-const OURS: &[&str] = &["lock", "log", "mon", "keyring", "ceph.conf", "nacre.toml.new", "lost+found"];
+const OURS: &[&str] = &["lock", "log", "mon", "keyring", "ceph.conf", "lost+found"];
 
 /// The content of `nacre.toml`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -251,7 +251,8 @@ pub(crate) fn check_empty(dir: &Path) -> Result<()> {
     for entry in entries {
         let name = entry.with_context(|| format!("read {}", dir.display()))?.file_name();
         let name = name.to_string_lossy();
-        if !OURS.contains(&&*name) && !name.starts_with("osd.") && !name.starts_with("mon.") && !name.ends_with(".asok") {
+        let begun = name.starts_with("osd.") || name.starts_with("mon.") || name.ends_with(".asok") || name.ends_with(".new");
+        if !OURS.contains(&&*name) && !begun {
             bail!("{} holds no cluster, but other things ({name}); give an empty or a new folder", dir.display());
         }
     }

@@ -88,6 +88,14 @@ pub(crate) fn up(args: &Up, role: &Role, signals: Signals) -> Result<u8> {
     folders.into_iter().try_for_each(|folder| state::make_folder(&folder))?;
     let _lock = Lock::take(&lock_path(&dir, role), &shown)?;
     let mut process = Process::new(&dir, signals)?;
+    if state.around.is_some() {
+        // Their numbers must be none of other hosts.
+        let fresh: Vec<_> =
+            state.osds.iter_mut().filter(|o| before.osds.iter().all(|b| b.uuid().ok() != o.uuid().ok())).collect();
+        if !fresh.is_empty() {
+            crate::join::number_osds(&dir, fresh.into_iter(), &crate::token::administrator(&dir)?)?;
+        }
+    }
     let keys = initial_keys(&dir, &state)?;
     if new || state != before {
         state.save(&dir)?;

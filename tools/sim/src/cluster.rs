@@ -198,7 +198,10 @@ fn monitor(plan: &Plan, n: usize, boot: &Boot) -> Strict {
         join: if n == 0 { Vec::new() } else { monitors(plan).into_iter().take(n).collect() },
         log_bytes: 256 << 10,
     };
-    Strict(Monitor::new(config, boot.seed), plan.misdeed)
+    let mut monitor = Monitor::new(config, boot.seed);
+    let log = (plan.misdeed == Some(Misdeed::LonelyRead)).then_some(mon::Mistake::LonelyRead);
+    monitor.err(log, plan.misdeed == Some(Misdeed::DoneTwice));
+    Strict(monitor, plan.misdeed)
 }
 
 fn osd(plan: &Plan, number: usize, boot: &Boot, meaning: &(Rc<RefCell<Meaning>>, Rc<Cell<bool>>)) -> Wayward {

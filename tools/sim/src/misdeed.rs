@@ -36,6 +36,10 @@ pub enum Misdeed {
     Gullible,
     /// Now and then a placement group forgets which job holds an object.
     LostHolder,
+    /// Monitors do again what comes again.
+    DoneTwice,
+    /// A leader answers reads without asking the others whether it still leads.
+    LonelyRead,
 }
 
 /// Turns between two thorough checks.

@@ -69,6 +69,11 @@ fn full_disks_change_nothing_but_who_waits() {
 }
 
 #[test]
+fn monitors_that_die_and_are_cut_off_answer_like_one() {
+    assert!(runs("quorum", 0..25).faults > 100);
+}
+
+#[test]
 fn everything_at_once_changes_nothing_that_clients_see() {
     assert!(runs("everything", 0..20).faults > 50);
 }
@@ -185,6 +190,18 @@ fn a_monitor_that_believes_what_is_said_of_another_life_is_found() {
 #[should_panic(expected = "the OSD breaks its own rules")]
 fn a_group_that_forgets_who_holds_an_object_is_found_in_the_same_turn() {
     found("calm", &Options { misdeed: Some(Misdeed::LostHolder), ..Options::default() });
+}
+
+#[test]
+fn a_command_that_is_done_twice_is_found() {
+    let what = found("quorum", &Options { misdeed: Some(Misdeed::DoneTwice), ..Options::default() });
+    assert!(what.contains("the pool gave numbers"), "{what}");
+}
+
+#[test]
+fn a_leader_that_does_not_know_that_there_is_another_one_is_found() {
+    let what = found("quorum", &Options { misdeed: Some(Misdeed::LonelyRead), ..Options::default() });
+    assert!(what.contains("is read"), "{what}");
 }
 
 #[test]

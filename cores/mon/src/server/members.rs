@@ -85,7 +85,10 @@ impl Monitor {
             Ok(changes) if changes.is_empty() => {}
             Ok(changes) => self.propose(now, changes, None, Vec::new(), out),
             Err(why) => {
-                out.log(Level::Warn, "mon", format!("mon.{} at {} is not taken in: {why}", hello.name, hello.addrs));
+                let said = format!("mon.{} at {} is not taken in: {why}", hello.name, hello.addrs);
+                if self.peers.is_news(&said) {
+                    out.log(Level::Warn, "mon", said);
+                }
                 self.mon.send(line, MonRefused { why }.encode());
             }
         }

@@ -99,6 +99,9 @@ pub struct Monitor {
     stop_asked: bool,
     /// Until when a leader that stops waits for another one.
     stop_by: Option<Mono>,
+    /// Mistakes to be found: of the log, and that what was done is done again.
+    #[cfg(feature = "sim")]
+    mistakes: (Option<quorum::Mistake>, bool),
 }
 
 /// What subscribers were told last.
@@ -191,6 +194,8 @@ impl Monitor {
             published: Published::default(),
             stop_asked: false,
             stop_by: None,
+            #[cfg(feature = "sim")]
+            mistakes: (None, false),
         }
     }
 
@@ -298,6 +303,8 @@ impl Monitor {
 
     /// Does what has become possible, until nothing more has.
     fn work(&mut self, now: Now, out: &mut Outputs) {
+        #[cfg(feature = "sim")]
+        self.replica.log.err(self.mistakes.0);
         loop {
             let mut progress = self.disk_events(now, out);
             if matches!(self.phase, Phase::Serving | Phase::Stopping) {

@@ -43,17 +43,26 @@ pub(super) struct Peers {
     spoke_on: BTreeMap<VoterId, SessionId>,
     /// When a session that broke may be opened again.
     retry_at: Mono,
+    /// What was said last of a monitor that is not taken in: hellos come again and again.
+    refused: String,
 }
 
 impl Peers {
     pub(super) fn new() -> Self {
         let (callers, spoke_on) = (BTreeSet::new(), BTreeMap::new());
-        Self { lines: Lines::to(EntityType::Mon, PAUSE), callers, spoke_on, retry_at: Mono::NEVER }
+        Self { lines: Lines::to(EntityType::Mon, PAUSE), callers, spoke_on, retry_at: Mono::NEVER, refused: String::new() }
     }
 
     /// The session to a voter, if one stands or is being opened.
     pub(super) fn to(&self, voter: VoterId) -> Option<SessionId> {
         self.lines.session(Far::Voter(voter))
+    }
+
+    /// Whether this was not said before.
+    pub(super) fn is_news(&mut self, said: &str) -> bool {
+        let news = self.refused != said;
+        self.refused = said.into();
+        news
     }
 
     /// When something that could not be sent may be tried again.
@@ -182,7 +191,9 @@ impl Monitor {
             MonHello::KIND if called => self.monitor_says_hello(now, session, MonHello::decode(m)?, out),
             MonRefused::KIND => {
                 let why = MonRefused::decode(m)?.why;
-                out.log(Level::Error, "mon", format!("the monitors do not take this one in: {why}"));
+                if self.peers.is_news(&why) {
+                    out.log(Level::Error, "mon", format!("the monitors do not take this one in: {why}"));
+                }
             }
             _ => {}
         }

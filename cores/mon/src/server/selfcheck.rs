@@ -12,6 +12,11 @@ macro_rules! holds {
 }
 
 impl Monitor {
+    /// Mistakes to be found: of the log, and that requests which were done are done again when they come again.
+    pub fn err(&mut self, log: Option<quorum::Mistake>, forgetful: bool) {
+        self.mistakes = (log, forgetful);
+    }
+
     /// Looks at what the monitor knows of its state twice.
     ///
     /// # Errors
