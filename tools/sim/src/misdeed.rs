@@ -38,8 +38,6 @@ pub enum Misdeed {
     LostHolder,
     /// Monitors do again what comes again.
     DoneTwice,
-    /// A leader answers reads without asking the others whether it still leads.
-    LonelyRead,
 }
 
 /// Turns between two thorough checks.

@@ -199,12 +199,6 @@ fn a_command_that_is_done_twice_is_found() {
 }
 
 #[test]
-fn a_leader_that_does_not_know_that_there_is_another_one_is_found() {
-    let what = found("quorum", &Options { misdeed: Some(Misdeed::LonelyRead), ..Options::default() });
-    assert!(what.contains("is read"), "{what}");
-}
-
-#[test]
 fn a_disk_that_lies_about_durability_is_found() {
     let what = found("deaths-ref", &Options { lying_disks: true, ..Options::default() });
     assert!(!what.is_empty());

@@ -181,7 +181,7 @@ impl Monitor {
     pub(super) fn carry_out(&mut self, now: Now, session: SessionId, message: Message, out: &mut Outputs) {
         let key = self.key_of(session, &message);
         #[cfg(feature = "sim")]
-        let key = key.filter(|_| !self.mistakes.1);
+        let key = key.filter(|_| !self.forgetful);
         if let Some(answer) = key.and_then(|key| self.newest().quorum.answer(key).cloned()) {
             let outgoing = super::Outgoing::Message(Side::Mon, session, answer.message());
             return self.send_when_durable(outgoing, out);

@@ -99,9 +99,9 @@ pub struct Monitor {
     stop_asked: bool,
     /// Until when a leader that stops waits for another one.
     stop_by: Option<Mono>,
-    /// Mistakes to be found: of the log, and that what was done is done again.
+    /// A mistake to be found: what was done is done again.
     #[cfg(feature = "sim")]
-    mistakes: (Option<quorum::Mistake>, bool),
+    forgetful: bool,
 }
 
 /// What subscribers were told last.
@@ -195,7 +195,7 @@ impl Monitor {
             stop_asked: false,
             stop_by: None,
             #[cfg(feature = "sim")]
-            mistakes: (None, false),
+            forgetful: false,
         }
     }
 
@@ -303,8 +303,6 @@ impl Monitor {
 
     /// Does what has become possible, until nothing more has.
     fn work(&mut self, now: Now, out: &mut Outputs) {
-        #[cfg(feature = "sim")]
-        self.replica.log.err(self.mistakes.0);
         loop {
             let mut progress = self.disk_events(now, out);
             if matches!(self.phase, Phase::Serving | Phase::Stopping) {

@@ -12,9 +12,9 @@ macro_rules! holds {
 }
 
 impl Monitor {
-    /// Mistakes to be found: of the log, and that requests which were done are done again when they come again.
-    pub fn err(&mut self, log: Option<quorum::Mistake>, forgetful: bool) {
-        self.mistakes = (log, forgetful);
+    /// A mistake to be found: requests that were done are done again when they come again.
+    pub fn forget_answers(&mut self) {
+        self.forgetful = true;
     }
 
     /// Looks at what the monitor knows of its state twice.
