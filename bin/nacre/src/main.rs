@@ -14,6 +14,7 @@ mod laboratory;
 mod log;
 mod memory;
 mod monitors;
+mod osds;
 mod plan;
 mod state;
 mod token;

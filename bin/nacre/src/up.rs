@@ -4,22 +4,23 @@ use crate::admin::Sockets;
 use crate::cli::{Auth, Common, Osd, Up};
 use crate::conf::{self, Conf};
 use crate::daemon::{self, Daemon, Ended, Event};
+use crate::keys;
 use crate::log::Log;
 use crate::memory::Watch;
 use crate::monitors;
+use crate::osds::{Memory, Place, Prepared, mail_id};
 use crate::plan::{self, Content};
 use crate::state::{self, Lock, MonState, OsdState, State};
-use crate::{host, keys};
 use anyhow::{Context, Result, bail};
-use node::{DeviceId, Level, ListenerId, MailId};
+use node::{Level, ListenerId};
 use runtime::process::Signals;
-use runtime::{Device, DeviceOptions, PostOffice, Setup};
+use runtime::{PostOffice, Setup};
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
-use types::{EntityAddr, EntityAddrVec, EntityName, Fsid};
+use types::EntityName;
 
 /// How often it is looked whether all daemons serve.
 const POLL: Duration = Duration::from_millis(3);
@@ -244,7 +245,7 @@ fn initial_keys(dir: &Path, state: &State) -> Result<Vec<mon::InitialKey>> {
 }
 
 /// What to do about a keyring that is gone although the monitor knows its key.
-fn lost_key(path: &Path, dir: &Path, entity: &str) -> String {
+pub(crate) fn lost_key(path: &Path, dir: &Path, entity: &str) -> String {
     format!(
         "{} is gone, which held the key of {entity}. Put it back, or get it from the monitor (`nacre mon` runs it alone): \
          ceph -c {}/ceph.conf -n mon. -k {}/mon/keyring auth get {entity} -o {}",
@@ -481,115 +482,4 @@ impl Ended {
             Ended::Panicked => format!("{name} ended by a panic, which is a bug; its place is in log/nacre.log"),
         }
     }
-}
-
-/// How mail is addressed to an OSD of this process.
-fn mail_id(osd: i32) -> MailId {
-    MailId(osd.unsigned_abs())
-}
-
-/// What the OSDs of a process have in common.
-struct Place<'a> {
-    dir: &'a Path,
-    fsid: Fsid,
-    monitors: Vec<EntityAddrVec>,
-    auth: Auth,
-    bind: IpAddr,
-    memory: Memory,
-    /// All of them, and how mail is addressed to each.
-    neighbours: BTreeMap<i32, MailId>,
-}
-
-/// Memory of an OSD, in bytes.
-#[derive(Clone, Copy)]
-struct Memory {
-    /// What it begins with.
-    first: u64,
-    /// As it was given.
-    ceiling: Option<u64>,
-}
-
-/// An OSD whose port and disks are open.
-struct Prepared {
-    name: String,
-    listener: TcpListener,
-    devices: Vec<(DeviceId, Device)>,
-    config: osd::OsdConfig,
-    store: store::Config,
-    content: Content,
-}
-
-impl Place<'_> {
-    fn prepare(&self, osd: &OsdState) -> Result<Prepared> {
-        let name = format!("osd.{}", osd.id);
-        let whoami = i32::try_from(osd.id).with_context(|| format!("{name}: the number is too large"))?;
-        let keyring = osd.folder(self.dir).join("keyring");
-        if osd.made && !keyring.exists() {
-            bail!("{}", lost_key(&keyring, self.dir, &name));
-        }
-        let key = keys::load_or_make(&keyring, &name, OSD_CAPS)?;
-        let listener = host::listen_somewhere(self.bind)?;
-        let addr = host::public_addr(&listener)?;
-        let (devices, content) = open_disks(osd, self.dir).with_context(|| name.clone())?;
-        let config = osd::OsdConfig {
-            fsid: self.fsid,
-            whoami,
-            uuid: osd.uuid()?,
-            addrs: EntityAddrVec(vec![EntityAddr::msgr2(addr, u32::from_le_bytes(keys::random()?))]),
-            neighbours: self.neighbours.clone(),
-            monitors: self.monitors.clone(),
-            key: (self.auth == Auth::Cephx).then_some(key),
-            metadata: metadata(osd, self.dir, &devices),
-            seed: keys::random()?,
-            memory: self.memory.first,
-            memory_ceiling: self.memory.ceiling,
-        };
-        let store = store_config(osd, self.fsid, whoami, self.memory.first)?;
-        Ok(Prepared { name, listener, devices, config, store, content })
-    }
-}
-
-/// Opens the disks of an OSD; says whether a store is to be opened or made.
-fn open_disks(osd: &OsdState, dir: &Path) -> Result<(Vec<(DeviceId, Device)>, Content)> {
-    let block = osd.block(dir);
-    let options = DeviceOptions { capacity: osd.size, create: !osd.made, direct: true };
-    let data = Device::open(&block, &options)?;
-    let content = plan::usable(osd, dir)?;
-    let mut devices = vec![(DeviceId(0), data)];
-    if let Some(journal) = &osd.journal {
-        let capacity = store::Config::DEFAULT_JOURNAL + (1 << 20);
-        devices.push((DeviceId(1), Device::open(journal, &DeviceOptions { capacity, create: !osd.made, direct: true })?));
-    }
-    Ok((devices, content))
-}
-
-fn store_config(osd: &OsdState, fsid: Fsid, whoami: i32, memory: u64) -> Result<store::Config> {
-    Ok(store::Config {
-        uuid: osd.uuid()?,
-        fsid,
-        whoami,
-        memory: osd::store_share(memory),
-        // A small disk is not filled by its journal.
-        journal_bytes: store::Config::DEFAULT_JOURNAL.min((osd.size / 8).max(store::Config::LEAST_JOURNAL)),
-        separate_journal: osd.journal.is_some(),
-        ..store::Config::default()
-    })
-}
-
-fn metadata(osd: &OsdState, dir: &Path, devices: &[(DeviceId, Device)]) -> BTreeMap<String, String> {
-    let mut all = host::metadata();
-    let block = osd.block(dir);
-    let class = if host::rotational(&block) == Some(true) { "hdd" } else { "ssd" };
-    let rows = [
-        ("backing", block.display().to_string()),
-        ("default_device_class", class.to_owned()),
-        ("osd_data", osd.folder(dir).display().to_string()),
-        ("osd_objectstore", "nacre".to_owned()),
-        ("direct_io", devices.iter().all(|d| d.1.is_direct()).to_string()),
-    ];
-    all.extend(rows.into_iter().map(|(name, value)| (name.to_owned(), value)));
-    if let Some(journal) = &osd.journal {
-        all.insert("journal".into(), journal.display().to_string());
-    }
-    all
 }

@@ -199,7 +199,6 @@ fn monitor(plan: &Plan, n: usize, boot: &Boot) -> Strict {
         log_bytes: 256 << 10,
     };
     let mut monitor = Monitor::new(config, boot.seed);
-    let mut monitor = Monitor::new(config, boot.seed);
     if plan.misdeed == Some(Misdeed::DoneTwice) {
         monitor.forget_answers();
     }

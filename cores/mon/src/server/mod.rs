@@ -1,6 +1,6 @@
 //! The machine: network and disk in, decisions, network and disk out.
 //!
-//! - `mod`: the rounds, phases, and the way of a proposal;
+//! - `mod`: the rounds and phases; [`proposals`]: the way of a proposal; [`net`]: connections;
 //! - [`leader`]: what only a leader has, the beginning and the end of a reign; what every voter has is [`crate::replica`];
 //! - [`sessions`]: who is connected, what they subscribed to, what is sent to them;
 //! - [`dispatch`]: messages; [`run`]: commands; [`poolop`]: pool operations of librados;
@@ -20,11 +20,13 @@ mod keys;
 mod leader;
 mod manager;
 mod members;
+mod net;
 mod osds;
 mod outs;
 mod peering;
 mod peers;
 mod poolop;
+mod proposals;
 mod run;
 #[cfg(feature = "sim")]
 mod selfcheck;
@@ -38,15 +40,12 @@ use crate::context::{Env, Standing};
 use crate::replica::{Happened, Replica};
 use crate::state::RequestKey;
 pub(crate) use crate::state::place_of;
-use crate::state::{Answered, Change, Proposal, State, genesis};
-use denc::Encode;
+use crate::state::{State, genesis};
 use far::FarSessions;
 use forward::Asks;
 use leader::Leader;
-use maps::Incremental;
-use messages::mon::log_level;
 use msgr::Messenger;
-use node::{CallId, ConnId, Input, Level, ListenerId, Mono, Node, Now, Output, Outputs};
+use node::{CallId, ConnId, Input, Level, Mono, Node, Now, Output, Outputs};
 use peers::Peers;
 use quorum::{Index, Membership, News, VoterId};
 use sessions::{Outgoing, Sessions, Side};
@@ -58,7 +57,6 @@ pub(crate) use upgrade::ONE_COPY_MOVES;
 
 /// How often time brings something.
 const TICK: Duration = Duration::from_millis(500);
-
 /// How long a leader that stops waits for another one to lead.
 const HAND_OVER: Duration = Duration::from_secs(1);
 
@@ -233,68 +231,6 @@ impl Monitor {
         self.leader.ahead.back().map_or(&self.replica.applied, |(_, s)| s)
     }
 
-    /// Proposes changes. What is in `after` is sent when they are committed.
-    fn propose(
-        &mut self,
-        now: Now,
-        mut changes: Vec<Change>,
-        osdmap: Option<Incremental>,
-        after: Vec<Outgoing>,
-        out: &mut Outputs,
-    ) {
-        let base = self.newest().clone();
-        if let Some(mut inc) = osdmap {
-            crate::newborn::place(&base.osdmap, &mut inc);
-            crate::stepping::inherit(&base.osdmap, &mut inc);
-            crate::temps::clean(&base.osdmap, &mut inc);
-            match inc.seal(&base.osdmap) {
-                Ok(sealed) => {
-                    let (exist, up, inside) = sealed.map.osd_counts();
-                    let epoch = sealed.map.epoch;
-                    self.line(now, log_level::DEBUG, format!("osdmap e{epoch}: {exist} total, {up} up, {inside} in"));
-                    changes.insert(0, Change::OsdMap(sealed.incremental));
-                    changes.extend(self.map_floor(&base));
-                }
-                Err(why) => {
-                    out.log(Level::Error, "mon", format!("an OSD map increment does not fit its base and is dropped: {why}"))
-                }
-            }
-        }
-        if !self.leader.lines.is_empty() {
-            changes.push(Change::Log(std::mem::take(&mut self.leader.lines)));
-        }
-        changes.extend(self.done_with(&after));
-        let proposal = Proposal { stamp: now.wall, changes };
-        let Ok(index) = self.replica.log.propose(proposal.to_bytes()) else {
-            return self.not_proposed(now, after, out);
-        };
-        match base.apply(index, &proposal) {
-            Ok(next) => self.leader.ahead.push_back((index, Arc::new(next))),
-            Err(why) => {
-                // Nothing was told to anyone yet, but the entry is in the log: going on would mean states that differ.
-                self.fatal(format!("a proposal made here cannot be applied: {why}"), out);
-            }
-        }
-        if !after.is_empty() {
-            self.leader.waiting.push_back((index, after));
-        }
-    }
-
-    /// The note that the request in hand is done, for a leader that is asked again.
-    fn done_with(&self, after: &[Outgoing]) -> Option<Change> {
-        let key = self.asking?;
-        let answer = after.iter().find_map(|o| if let Outgoing::Message(_, _, m) = o { Some(m) } else { None })?;
-        Some(Change::Done { key, answer: Answered::of(answer) })
-    }
-
-    /// Sends something now, or when all that was proposed before is durable.
-    fn send_when_durable(&mut self, outgoing: Outgoing, out: &mut Outputs) {
-        match self.leader.ahead.back().map(|(index, _)| *index) {
-            None => self.send_out(outgoing, out),
-            Some(index) => self.leader.waiting.push_back((index, vec![outgoing])),
-        }
-    }
-
     fn fatal(&mut self, why: String, out: &mut Outputs) {
         self.phase = Phase::Over;
         out.log(Level::Error, "mon", why.clone());
@@ -464,51 +400,6 @@ impl Monitor {
     fn end(&mut self, out: &mut Outputs) {
         self.phase = Phase::Over;
         out.push(Output::Stopped);
-    }
-
-    fn network(&mut self, now: Now, input: Input, out: &mut Outputs) {
-        let (conn, accepted, closed) = match &input {
-            Input::Accepted { listener, conn, .. } => (*conn, Some(*listener), false),
-            Input::Connected { conn, .. } | Input::Received { conn, .. } | Input::Sent { conn, .. } => (*conn, None, false),
-            Input::Closed { conn, .. } => (*conn, None, true),
-            _ => return,
-        };
-        if let Some(listener) = accepted {
-            if self.phase != Phase::Serving {
-                return out.push(Output::Close { conn });
-            }
-            self.conns.insert(conn, if listener == ListenerId(1) { Side::Mgr } else { Side::Mon });
-        }
-        // Completions of a connection that this side closed still come; their buffers go.
-        let Some(side) = self.conns.get(&conn).copied() else { return };
-        if closed {
-            self.conns.remove(&conn);
-        }
-        let from = out.0.len();
-        self.messenger(side).handle(now, input, out);
-        self.follow_conns(from, out);
-    }
-
-    /// Knows the connections that the outputs from `from` on open, and forgets those that they close. Each messenger has numbers of its
-    /// own for those that it opens.
-    fn follow_conns(&mut self, from: usize, out: &Outputs) {
-        for output in &out.0[from..] {
-            match output {
-                Output::Connect { conn, .. } => {
-                    let side = if conn.0 >= peers::FIRST_CONN { Side::Mon } else { Side::Mgr };
-                    self.conns.insert(*conn, side);
-                }
-                Output::Close { conn } => drop(self.conns.remove(conn)),
-                _ => {}
-            }
-        }
-    }
-
-    fn messenger(&mut self, side: Side) -> &mut Messenger {
-        match side {
-            Side::Mon => &mut self.mon,
-            Side::Mgr => &mut self.mgr,
-        }
     }
 }
 
