@@ -46,6 +46,9 @@ pub(crate) enum Role {
     Monitor(String),
 }
 
+/// What a process does now and then.
+type Follow<'a> = &'a mut dyn FnMut(&Process) -> Result<()>;
+
 /// A process with daemons.
 struct Process {
     dir: PathBuf,
@@ -396,7 +399,7 @@ impl Process {
     }
 
     /// Waits for a signal. An OSD that cannot go on leaves the others running, unless it is the last. `follow` is called now and then.
-    fn until_told(&mut self, mut follow: Option<&mut dyn FnMut(&Process) -> Result<()>>) -> Result<()> {
+    fn until_told(&mut self, mut follow: Option<Follow<'_>>) -> Result<()> {
         loop {
             let event = match &mut follow {
                 None => self.events.recv().context("wait for events")?,
