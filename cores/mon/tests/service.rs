@@ -436,7 +436,7 @@ fn a_scrub_is_passed_on_to_the_leader() {
     world.ok(r#"{"prefix":"pg deep-scrub","pgid":"1.2"}"#);
     let told = OsdInstruct::decode(&world.take(osd, OsdInstruct::KIND)[0]).unwrap();
     let told: serde_json::Value = serde_json::from_str(&told.json).unwrap();
-    assert_eq!((&told["prefix"], &told["pgid"], &told["deep"]), (&"scrub".into(), &"1.2".into(), &true.into()));
+    assert_eq!((&told["prefix"], &told["pgid"], &told["repair"]), (&"deep_scrub".into(), &"1.2".into(), &false.into()));
     world.refused(2, r#"{"prefix":"pg scrub","pgid":"1.9"}"#);
 }
 
