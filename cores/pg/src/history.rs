@@ -261,14 +261,7 @@ impl History {
 }
 
 impl Prior {
-    fn add(
-        &mut self,
-        map: &OsdMap,
-        whoami: OsdId,
-        empty: &BTreeSet<OsdId>,
-        unable: &BTreeSet<OsdId>,
-        interval: &PastInterval,
-    ) {
+    fn add(&mut self, map: &OsdMap, whoami: OsdId, empty: &BTreeSet<OsdId>, unable: &BTreeSet<OsdId>, interval: &PastInterval) {
         let lost = |osd: OsdId| is_lost_since(map, osd, interval.last);
         let members = || interval.acting.iter().copied().filter(|osd| *osd >= 0);
         let reachable = |osd: OsdId| osd == whoami || map.is_up(osd);

@@ -29,8 +29,8 @@ impl Pg {
             Phase::Splitting(_) => return PgState::PEERING,
             Phase::Broken => return PgState::DOWN,
             Phase::Removing(_) | Phase::Removed | Phase::Replica(_) => return PgState::UNKNOWN,
-            Phase::Peering(_) if self.is_peered() => PgState::PEERED,
             Phase::Peering(peering) => return peering.state().with(self.lack_of_members()),
+            Phase::Active if self.is_short() => PgState::PEERED.with(self.recovery_state()),
             Phase::Active => PgState::ACTIVE.with(self.recovery_state()).with(self.work_state()),
         };
         state.with(self.lack_of_members())
@@ -231,7 +231,7 @@ impl Pg {
             Phase::Peering(p) if p.incomplete => {
                 "no copy that can be reached is complete: an OSD that has one must come back".into()
             }
-            Phase::Peering(_) if self.is_peered() => "it has fewer members than the pool's min_size".into(),
+            Phase::Active if self.is_short() => "it has fewer members than the pool's min_size".into(),
             Phase::Peering(_) if self.history.needs_up_thru() => "the monitors have not confirmed that this OSD is up".into(),
             Phase::Peering(_) if !blocked.is_empty() => format!("it waits for {}", who(&blocked)),
             Phase::Active if !self.serving.recovery.unfound.is_empty() => {

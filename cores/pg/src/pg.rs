@@ -175,7 +175,13 @@ impl Pg {
 
     /// Whether operations are carried out now, not only collected.
     pub fn is_active(&self) -> bool {
-        matches!(self.phase, Phase::Active)
+        matches!(self.phase, Phase::Active) && !self.is_short()
+    }
+
+    /// Whether it has fewer members than its pool needs to serve.
+    pub(crate) fn is_short(&self) -> bool {
+        let interval = &self.history.interval;
+        (interval.members().count() as u64) < u64::from(interval.min_size)
     }
 
     /// Whether the copy does what it is here for: it serves, or follows who does.
@@ -225,6 +231,7 @@ impl Pg {
     /// Takes an operation of a client. Its answer comes as [`Effect::Reply`], perhaps at once.
     pub fn handle_op(&mut self, ctx: &mut Ctx<'_>, op: ClientOp) {
         match &self.phase {
+            Phase::Active if self.is_short() => self.postpone(ctx, op),
             Phase::Active => self.admit(ctx, op),
             Phase::Loading(_) | Phase::Splitting(_) | Phase::Peering(_) => self.postpone(ctx, op),
             Phase::Broken => self.refuse(ctx, &op, Errno::EIO.wire()),
@@ -470,6 +477,9 @@ impl Pg {
     pub(crate) fn activate(&mut self, ctx: &mut Ctx<'_>) {
         self.phase = Phase::Active;
         self.history.last_change = ctx.now.wall;
+        if self.is_short() {
+            return self.plan_recovery(ctx);
+        }
         self.fence(ctx);
         self.plan_trim(ctx);
         if self.history.estimated {
@@ -554,8 +564,8 @@ impl Pg {
             if self.serving.scrub.as_ref().is_some_and(|s| s.due(ctx.now.mono)) {
                 self.step_scrub(ctx);
             }
-            self.step_recovery(ctx);
         }
+        self.step_recovery(ctx);
         match self.phase {
             Phase::Peering(_) => self.turn_peering(ctx),
             Phase::Replica(_) => self.turn_replica(ctx),

@@ -77,6 +77,7 @@ impl Pg {
     /// The interval goes on with another map.
     fn go_on(&mut self, ctx: &mut Ctx<'_>) {
         match self.phase {
+            Phase::Active if self.is_short() => {}
             Phase::Active => {
                 self.fence(ctx);
                 self.plan_trim(ctx);

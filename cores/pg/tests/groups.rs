@@ -131,7 +131,7 @@ fn operations_wait_for_a_split() {
 }
 
 #[test]
-fn a_copy_under_way_is_dropped_by_a_split_and_leaves_nothing() {
+fn a_copy_under_way_begins_anew_after_a_split() {
     let mut bench = Bench::new(1);
     fill(&mut bench, 20);
     // Large enough for several portions, so that a part is staged when the split begins.
@@ -154,10 +154,13 @@ fn a_copy_under_way_is_dropped_by_a_split_and_leaves_nothing() {
     bench.settle();
     bench.pass(Duration::from_millis(10));
     assert_eq!(bench.store.objects().filter(|o| o.pool < 0).count(), 0, "nothing of the first attempt is left");
-    // A split is another interval: clients send again what is not answered, each to the group that has its object now.
-    let clients = bench.dropped.iter().map(|(_, tid)| *tid).filter(|tid| *tid < 1 << 40);
-    assert_eq!(clients.collect::<BTreeSet<_>>(), [777, 778].into());
-    assert!(bench.sent.is_empty());
+    let at = bench.map.object_pg(&types::Locator::pool(POOL), b"object3").expect("the pool");
+    if at == id.pg {
+        assert_eq!(bench.sent.iter().map(|(_, m)| m.tid).collect::<Vec<_>>(), [777, 778]);
+        assert_eq!(read(&mut bench, "object3").len(), 20 << 20);
+    } else {
+        assert!(bench.sent.is_empty(), "the client sends it to the sibling");
+    }
 }
 
 #[test]

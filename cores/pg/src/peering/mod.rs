@@ -11,7 +11,8 @@
 //! | activate | each member has taken up the log, durably; the map knows that this OSD was up in the interval | Activating, WaitUpThru |
 //! | watch | it is known who watches what | |
 //!
-//! Then operations run. With fewer members than the pool's `min_size` the steps end before the last one.
+//! Then operations run. With fewer members than the pool's `min_size` none do, and nothing of the group's own work that writes; but
+//! objects are brought to who lacks them, so that there are more members.
 //!
 //! Why no acknowledged write is lost: it is durable at all members of its interval, and the interval is remembered by all of them.
 //! A later primary hears one of them at least, or does not serve. Who answers has left his old interval, so no write is acknowledged
@@ -421,18 +422,8 @@ impl Pg {
         there && ready && !self.history.needs_up_thru()
     }
 
-    fn is_ready(&self) -> bool {
-        let interval = &self.history.interval;
-        self.is_agreed() && interval.members().count() as u64 >= u64::from(interval.min_size)
-    }
-
-    /// Whether only members are missing for the group to serve.
-    pub(crate) fn is_peered(&self) -> bool {
-        self.is_agreed() && !self.is_ready()
-    }
-
     fn begin_watch(&mut self, ctx: &mut Ctx<'_>) -> bool {
-        if !self.is_ready() {
+        if !self.is_agreed() {
             return false;
         }
         let hold = self.next_hold(ctx);
