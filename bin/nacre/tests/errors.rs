@@ -126,7 +126,7 @@ fn clusters_that_are_not_what_they_should_be() {
     // Written by a newer program.
     with_file(
         &toml,
-        |t| *t = text.replace("version = 1", "version = 2").into(),
+        |t| *t = text.replace("version = 1", "version = 3").into(),
         || refuses(&dir, "", &["nacre.toml", "newer nacre"]),
     );
     let newer = |block: &mut [u8]| block[8..12].copy_from_slice(&9u32.to_le_bytes());
