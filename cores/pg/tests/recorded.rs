@@ -59,9 +59,26 @@ fn in_order() -> Vec<(String, Recording)> {
     all
 }
 
+/// The map as a bench without peers can serve it.
+fn alone(map: &OsdMap) -> OsdMap {
+    let mut map = map.clone();
+    map.set_max_osd(0);
+    map.pg_temp.clear();
+    map.primary_temp.clear();
+    map.pg_upmap.clear();
+    map.pg_upmap_items.clear();
+    for pool in map.pools.values_mut() {
+        (pool.size, pool.min_size) = (1, 0);
+    }
+    map.forget_placements();
+    map
+}
+
 #[derive(Default)]
 struct Replay {
     bench: Option<Bench>,
+    /// The map of then. The bench has it as if it had one OSD of no number and everything lay there.
+    map: OsdMap,
     fsid: Option<Fsid>,
     sessions: u64,
     /// Objects that are not what they were: a class that is not built in changed them.
@@ -76,15 +93,15 @@ impl Replay {
         let full = message.full.values().next_back().map(|bytes| OsdMap::from_bytes(bytes).expect("a map"));
         if self.fsid != Some(message.fsid) {
             let Some(map) = full else { return };
-            let mut bench = Bench::empty(map);
-            bench.whoami = 0;
+            let mut bench = Bench::empty(alone(&map));
+            self.map = map;
             bench.create_all();
             (self.bench, self.fsid) = (Some(bench), Some(message.fsid));
             self.unknown.clear();
             return;
         }
         let Some(bench) = &mut self.bench else { return };
-        let mut map = full.unwrap_or_else(|| (*bench.map).clone());
+        let mut map = full.unwrap_or_else(|| self.map.clone());
         for (epoch, bytes) in &message.incremental {
             if *epoch == map.epoch + 1 {
                 let step = Incremental::from_bytes(bytes).expect("an incremental");
@@ -92,7 +109,8 @@ impl Replay {
             }
         }
         if map.epoch > bench.map.epoch {
-            bench.map = Arc::new(map);
+            bench.map = Arc::new(alone(&map));
+            self.map = map;
             bench.announce_map();
             bench.create_all();
         }
