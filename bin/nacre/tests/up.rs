@@ -71,7 +71,7 @@ fn what_cannot_be_done_is_refused_and_changes_nothing() {
     std::fs::write(other.join("letter"), "dear").unwrap();
     assert!(refused(&other, "").contains("letter") && listing(&other).len() == 1);
     let state = std::fs::read_to_string(dir.join("nacre.toml")).unwrap();
-    std::fs::write(dir.join("nacre.toml"), state.replace("version = 1", "version = 2")).unwrap();
+    std::fs::write(dir.join("nacre.toml"), state.replace("version = 1", "version = 3")).unwrap();
     assert!(refused(&dir, "").contains("newer nacre"));
     std::fs::write(dir.join("nacre.toml"), state).unwrap();
     std::fs::rename(dir.join("osd.0/block"), dir.join("osd.0/moved")).unwrap();

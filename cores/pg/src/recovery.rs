@@ -172,7 +172,9 @@ impl Pg {
                 }
                 Err(Unread::Damaged(damage)) => {
                     self.report_damage(ctx, &job.head, &damage);
-                    return self.end_bring(ctx, job);
+                    self.end_bring(ctx, job);
+                    self.serving.recovery.next = Some(ctx.now.mono.plus(AGAIN));
+                    return;
                 }
             }
         }
@@ -203,7 +205,8 @@ impl Pg {
         }
         let at = bring.at.clone();
         let piece = match read_piece(&*ctx.store, job.hold, &self.object(object.clone()), &at) {
-            Err(Unread::Damaged(damage)) => {
+            // Another copy has it: so this one can be mended. The only copy is left as it is, and read again later.
+            Err(Unread::Damaged(damage)) if !self.members.holders(&object).is_empty() => {
                 self.report_damage(ctx, &job.head, &damage);
                 self.mark_missing(ctx, object);
                 bring_anew(job);
@@ -461,6 +464,7 @@ impl Pg {
             .collect();
         pulls.into_iter().for_each(|(object, at)| self.tell(ctx, osd, &Letter::Pull(object, at)));
         self.rescan(ctx, osd);
+        self.resend(ctx, osd);
     }
 
     /// Whether all copies are complete and where they belong.

@@ -13,7 +13,7 @@ use crate::object::{PieceAt, read_piece};
 use crate::pg::{Pg, Phase};
 use node::{Level, Mono};
 use objectstore::{Hold, Refused, Unread};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use types::{EVersion, HObject, OsdId, SnapId};
 
@@ -38,8 +38,10 @@ pub(crate) struct Replica {
     activated: bool,
     /// Number of the last body that was submitted.
     applied: u64,
-    /// The next body, for which the store has no room just now.
-    stalled: Option<(u64, Box<Body>, Mono)>,
+    /// The next bodies, for the first of which the store has no room just now.
+    stalled: VecDeque<(u64, Box<Body>)>,
+    /// When the store is asked again.
+    again: Mono,
     /// The primary's questions, put off until all is durable.
     asked: Vec<Letter>,
     /// What is read for the primary.
@@ -52,7 +54,7 @@ impl Replica {
     }
 
     pub(crate) fn deadline(&self) -> Mono {
-        self.stalled.as_ref().map_or(Mono::NEVER, |(_, _, at)| *at)
+        if self.stalled.is_empty() { Mono::NEVER } else { self.again }
     }
 }
 
@@ -205,8 +207,11 @@ impl Pg {
             }
             return;
         }
-        if number != replica.applied + 1 || replica.stalled.is_some() {
+        if number != replica.applied + replica.stalled.len() as u64 + 1 {
             return;
+        }
+        if !replica.stalled.is_empty() {
+            return replica.stalled.push_back((number, body));
         }
         let follows = body.entries.first().is_none_or(|entry| entry.done.version > self.info.last_update);
         if !follows {
@@ -236,7 +241,8 @@ impl Pg {
             Err(_) => {
                 // The primary has it, so it must come to be here, too: it waits for room.
                 if let Some(replica) = self.replica() {
-                    replica.stalled = Some((number, again, ctx.now.mono.plus(ROOM)));
+                    replica.stalled.push_front((number, again));
+                    replica.again = ctx.now.mono.plus(ROOM);
                 }
             }
         }
@@ -246,8 +252,11 @@ impl Pg {
     pub(crate) fn turn_replica(&mut self, ctx: &mut Ctx<'_>) {
         let primary = self.history.interval.primary;
         let now = ctx.now.mono;
-        let Some((number, body, _)) = self.replica().and_then(|r| r.stalled.take_if(|(_, _, at)| *at <= now)) else { return };
-        self.apply_body(ctx, primary, number, body);
+        loop {
+            let next = self.replica().filter(|r| r.again <= now).and_then(|r| r.stalled.pop_front());
+            let Some((number, body)) = next else { return };
+            self.apply_body(ctx, primary, number, body);
+        }
     }
 
     /// Something became durable.

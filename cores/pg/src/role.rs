@@ -234,7 +234,6 @@ impl Pg {
         match &self.phase {
             Phase::Peering(_) => self.ask_again(ctx, osd),
             Phase::Active => {
-                self.resend(ctx, osd);
                 self.recovery_resend(ctx, osd);
             }
             Phase::Replica(_) if self.history.interval.primary == osd => self.promise_again(ctx, osd),

@@ -178,11 +178,13 @@ fn pools_of_several_copies_lose_nothing_and_their_copies_are_equal() {
 
 fn copies_that_err(scenario: &str, mistake: osd::Mistake) {
     let options = Options { misdeed: Some(Misdeed::Copies(mistake)), ..Options::default() };
-    // That a group breaks its own rules is a finding, too.
-    let result = std::panic::catch_unwind(|| found(scenario, &options));
-    let what = result.unwrap_or_else(|why| why.downcast_ref::<String>().cloned().unwrap_or_default());
-    assert!(!what.is_empty() && !what.contains("was not found"), "{mistake:?}: {what}");
-    println!("{mistake:?}: {what}");
+    // That a group breaks its own rules is a finding, too. What needs a rare moment is looked for in the other scenarios as well.
+    let found = [scenario, "copies-dense", "copies", "copies-turns"].into_iter().find_map(|name| {
+        let result = std::panic::catch_unwind(|| found(name, &options));
+        let what = result.unwrap_or_else(|why| why.downcast_ref::<String>().cloned().unwrap_or_default());
+        (!what.is_empty() && !what.contains("was not found")).then_some(what)
+    });
+    println!("{mistake:?}: {}", found.unwrap_or_else(|| panic!("{mistake:?} was not found")));
 }
 
 #[test]
