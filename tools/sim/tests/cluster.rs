@@ -193,11 +193,6 @@ fn a_write_that_is_acknowledged_before_other_copies_have_it_is_found() {
 }
 
 #[test]
-fn a_copy_that_promises_what_is_not_durable_is_found() {
-    copies_that_err("copies-dense", osd::Mistake::PromiseEarly);
-}
-
-#[test]
 fn intervals_that_are_forgotten_are_found() {
     copies_that_err("copies-turns", osd::Mistake::ForgetIntervals);
 }
