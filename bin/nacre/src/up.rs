@@ -78,7 +78,6 @@ pub(crate) fn up(args: &Up, role: &Role, signals: Signals) -> Result<u8> {
     let before = state.clone();
     plan::osds(&mut state, args)?;
     monitors::plan(&mut state, args)?;
-    state.remember(args.bind, args.port);
     for osd in &state.osds {
         plan::usable(osd, &dir).with_context(|| format!("osd.{}", osd.id))?;
     }
@@ -135,7 +134,13 @@ pub(crate) fn up(args: &Up, role: &Role, signals: Signals) -> Result<u8> {
         if process.until_serving()? {
             keys::write_whole(&dir.join("ceph.conf"), &conf::text(&dir, state.fsid()?, &all, auth), 0o644)?;
             if *role == Role::Everything {
+                // An address that could not be used is not remembered.
+                let before = state.clone();
+                state.remember(args.bind, args.port);
                 mark_made(&mut state, &dir, |_| true)?;
+                if state != before {
+                    state.save(&dir)?;
+                }
             }
             let what = process.what();
             let at = own.first().map_or(all.first().copied(), |(_, addr)| Some(*addr));

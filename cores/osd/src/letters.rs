@@ -66,6 +66,9 @@ impl Letters {
 impl Osd {
     /// Ends a round: what groups wrote goes out, one message for each peer.
     pub(crate) fn send_letters(&mut self, now: Now, out: &mut Outputs) {
+        if self.letters.outbox.is_empty() && self.letters.up_thru == 0 && self.letters.acting.is_empty() {
+            return;
+        }
         for (osd, letters) in std::mem::take(&mut self.letters.outbox) {
             match self.reach(now, osd, Purpose::Groups, out) {
                 Some(Ok(session)) => {
@@ -93,6 +96,9 @@ impl Osd {
 
     /// Groups hear that a peer can be reached again.
     pub(crate) fn end_breaks(&mut self, now: Now) {
+        if self.letters.broken.is_empty() {
+            return;
+        }
         let over: Vec<OsdId> = self.letters.broken.iter().filter(|(_, until)| **until <= now.mono).map(|(osd, _)| *osd).collect();
         for osd in over {
             self.letters.broken.remove(&osd);

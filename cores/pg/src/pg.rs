@@ -99,6 +99,8 @@ pub(crate) struct Serving {
     pub(crate) trim: Trim,
     pub(crate) scrub: Option<Box<Scrub>>,
     pub(crate) recovery: Recovery,
+    /// The group has fewer members than its pool needs to serve.
+    pub(crate) short: bool,
     pub(crate) notify_count: u32,
 }
 
@@ -175,7 +177,7 @@ impl Pg {
 
     /// Whether operations are carried out now, not only collected.
     pub fn is_active(&self) -> bool {
-        matches!(self.phase, Phase::Active) && !self.is_short()
+        matches!(self.phase, Phase::Active) && !self.serving.short
     }
 
     /// Whether it has fewer members than its pool needs to serve.
@@ -231,7 +233,7 @@ impl Pg {
     /// Takes an operation of a client. Its answer comes as [`Effect::Reply`], perhaps at once.
     pub fn handle_op(&mut self, ctx: &mut Ctx<'_>, op: ClientOp) {
         match &self.phase {
-            Phase::Active if self.is_short() => self.postpone(ctx, op),
+            Phase::Active if self.serving.short => self.postpone(ctx, op),
             Phase::Active => self.admit(ctx, op),
             Phase::Loading(_) | Phase::Splitting(_) | Phase::Peering(_) => self.postpone(ctx, op),
             Phase::Broken => self.refuse(ctx, &op, Errno::EIO.wire()),
@@ -477,7 +479,8 @@ impl Pg {
     pub(crate) fn activate(&mut self, ctx: &mut Ctx<'_>) {
         self.phase = Phase::Active;
         self.history.last_change = ctx.now.wall;
-        if self.is_short() {
+        self.serving.short = self.is_short();
+        if self.serving.short {
             return self.plan_recovery(ctx);
         }
         self.fence(ctx);
