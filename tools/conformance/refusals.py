@@ -119,6 +119,8 @@ class Bench:
             cluster.start()
             cluster.more = []
             cluster.run("ceph", "osd", "pool", "create", "p", 8)
+            # The map says so until all groups have served; it changes once more then.
+            until("the pool is made", lambda: "creating" not in cluster.run("ceph", "osd", "dump").stdout)
             cluster.run("ceph", "config", "set", "mon", "mon_allow_pool_delete", "false")
             cluster.run("rados", "-p", "p", "put", "known", "-", input=cluster.dir)
             cluster.stop()
