@@ -55,9 +55,9 @@ impl Pg {
         if self.members.all.is_empty() {
             return self.apply(ctx, body, hold);
         }
-        let copy = body.clone();
+        let encoded = self.members.encode(&body);
         let ticket = self.apply(ctx, body, hold)?;
-        let (order, letters) = self.members.ship(&self.envelope(), &copy);
+        let (order, letters) = self.members.ship(&self.envelope(), encoded);
         if let Some(commit) = self.commits.back_mut() {
             commit.order = order;
         }

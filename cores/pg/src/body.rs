@@ -157,10 +157,20 @@ impl Body {
         Ok(body)
     }
 
+    /// Whether its entries come one after the other, all of them behind `version`.
+    pub(crate) fn follows(&self, version: EVersion) -> bool {
+        rises(version, &self.entries)
+    }
+
     /// The group's version with it, if it logs something.
     pub(crate) fn version(&self) -> Option<EVersion> {
         self.entries.last().map(|entry| entry.done.version)
     }
+}
+
+/// Whether entries come one after the other, all of them behind `version`.
+pub(crate) fn rises(mut version: EVersion, entries: &[LogEntry]) -> bool {
+    entries.iter().all(|entry| std::mem::replace(&mut version, entry.done.version) < entry.done.version)
 }
 
 /// The payloads that came beside a message, taken in order.

@@ -5,7 +5,7 @@
 
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
 
-use crate::body::{Body, Payload, get_changes, get_name, put_changes, put_name};
+use crate::body::{Body, Payload, get_changes, get_name, put_changes, put_name, rises};
 use crate::codec::{Parser, Writer};
 use crate::entry::{Done, LogEntry, decode_page, encode_page};
 use crate::history::History;
@@ -208,6 +208,12 @@ fn put_runs(w: &mut Writer, runs: &[(Epoch, u64)]) {
 }
 
 impl LogPart {
+    /// Whether its entries lead from what the receiver has to where it says that the group is.
+    pub(crate) fn is_whole(&self) -> bool {
+        let last = self.entries.last().map_or(self.common, |entry| entry.done.version);
+        self.history.created > 0 && rises(self.common, &self.entries) && last <= self.info.last_update
+    }
+
     fn put(&self, w: &mut Writer) {
         w.bytes(&self.info.encode());
         self.history.put(w);

@@ -130,27 +130,34 @@ impl Members {
         order > 0 && self.all.values().any(|member| member.acting && member.stream.oldest() <= order)
     }
 
-    /// Gives a change to all streams. What copies that backfill has not brought so far need not carry out is left out for them. Gives
-    /// the change's place, and the letters for those who can read them.
-    pub(crate) fn ship(&mut self, envelope: &Envelope, body: &Body) -> (u64, Vec<(OsdId, Sealed)>) {
-        if self.all.is_empty() {
-            return (0, Vec::new());
-        }
-        self.order += 1;
-        let mut whole = None;
-        let mut letters = Vec::new();
+    /// Encodes a change for each copy. What copies that backfill has not brought so far need not carry out is left out for them.
+    pub(crate) fn encode(&mut self, body: &Body) -> Vec<(OsdId, Sealed)> {
+        let mut whole: Option<Sealed> = None;
+        let mut encoded = Vec::with_capacity(self.all.len());
         for (osd, member) in &mut self.all {
-            let letter = match &mut member.backfill {
-                None => member.stream.add(envelope, self.order, whole.get_or_insert_with(|| letter::encoded(body))),
+            let sealed = match &mut member.backfill {
+                None => whole.get_or_insert_with(|| letter::encoded(body)).clone(),
                 Some(backfill) => {
                     body.entries.iter().for_each(|entry| backfill.changed(&entry.object.at(SnapId::HEAD)));
                     body.objects.iter().for_each(|o| backfill.changed(&o.object.object.at(SnapId::HEAD)));
-                    let limited = body.limited(|head| backfill.reaches(head));
-                    member.stream.add(envelope, self.order, &letter::encoded(&limited))
+                    letter::encoded(&body.limited(|head| backfill.reaches(head)))
                 }
             };
+            encoded.push((*osd, sealed));
+        }
+        encoded
+    }
+
+    /// Gives a change, as [`Members::encode`] made it, to all streams. Gives the change's place, and the letters for those who can read
+    /// them.
+    pub(crate) fn ship(&mut self, envelope: &Envelope, encoded: Vec<(OsdId, Sealed)>) -> (u64, Vec<(OsdId, Sealed)>) {
+        self.order += 1;
+        let mut letters = Vec::with_capacity(encoded.len());
+        for (osd, body) in encoded {
+            let Some(member) = self.all.get_mut(&osd) else { continue };
+            let letter = member.stream.add(envelope, self.order, &body);
             if member.activated {
-                letters.push((*osd, letter));
+                letters.push((osd, letter));
             }
         }
         (self.order, letters)

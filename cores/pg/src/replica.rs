@@ -7,6 +7,7 @@ use crate::api::{ClusterLevel, Ctx, Effect};
 use crate::body::Body;
 use crate::info::ObjectInfo;
 use crate::letter::{Letter, LogPart};
+use crate::load::staging_pool;
 use crate::merge::{Merge, Merged};
 use crate::meta;
 use crate::object::{PieceAt, read_piece};
@@ -15,7 +16,7 @@ use node::{Level, Mono};
 use objectstore::{Hold, Refused, Unread};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
-use types::{EVersion, HObject, OsdId, SnapId};
+use types::{EVersion, HObject, ObjectId, OsdId, SnapId};
 
 /// A store that has no room is asked again after this.
 const ROOM: Duration = Duration::from_millis(100);
@@ -121,8 +122,10 @@ impl Pg {
             // It was asked again because the answer was lost.
             return self.tell_activated(ctx, primary);
         }
-        let members: Vec<OsdId> = self.history.interval.members().collect();
-        debug_assert!(self.is_member(ctx.whoami), "only members {members:?} are activated");
+        if !self.is_member(ctx.whoami) || !part.is_whole() {
+            let text = format!("osd.{primary} sent a log that does not hold together, or is not for this copy: it is refused");
+            return self.log_line(ctx, Level::Warn, text);
+        }
         self.history.adopt(&part.history);
         (self.history.started, self.history.created) = (self.history.since, part.history.created);
         self.history.pg_num = self.history.interval.pg_num;
@@ -213,12 +216,22 @@ impl Pg {
         if !replica.stalled.is_empty() {
             return replica.stalled.push_back((number, body));
         }
-        let follows = body.entries.first().is_none_or(|entry| entry.done.version > self.info.last_update);
-        if !follows {
-            let text = format!("osd.{primary} sent a change that does not follow version {}", self.info.last_update);
+        let follows = body.follows(self.info.last_update);
+        if !follows || !body.objects.iter().all(|o| self.holds(&o.object)) {
+            let text = format!(
+                "osd.{primary} sent a change that does not follow version {}, or is none of this group",
+                self.info.last_update
+            );
             return self.log_line(ctx, Level::Error, text);
         }
         self.apply_body(ctx, primary, number, body);
+    }
+
+    /// Whether an object, or one that is being collected, lies in this group.
+    fn holds(&self, object: &ObjectId) -> bool {
+        let pool = self.id.pg.pool;
+        let (pg_num, here) = (self.history.pg_num.max(1), object.pool == pool || object.pool == staging_pool(pool));
+        here && types::hash::stable_mod(object.hash, pg_num, pg_num.next_power_of_two() - 1) == self.id.pg.seed
     }
 
     fn apply_body(&mut self, ctx: &mut Ctx<'_>, primary: OsdId, number: u64, body: Box<Body>) {

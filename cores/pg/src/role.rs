@@ -94,6 +94,10 @@ impl Pg {
     pub(crate) fn take_role(&mut self, ctx: &mut Ctx<'_>) {
         if self.leads(ctx) {
             self.begin_peering(ctx);
+        } else if self.history.created == 0 {
+            // Nothing of it is here, and another OSD looks for it now.
+            self.phase = Phase::Removed;
+            ctx.out.push(Effect::Removed);
         } else {
             self.phase = Phase::Replica(Box::default());
             if !self.is_member(ctx.whoami) && self.history.created > 0 {

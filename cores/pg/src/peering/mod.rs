@@ -449,7 +449,7 @@ impl Pg {
             }
             Letter::Log(part) => {
                 let wanted = self.peering().is_some_and(|peering| matches!(peering.step, Step::Fetch(osd) if osd == from));
-                if wanted {
+                if wanted && part.is_whole() {
                     self.begin_merge(ctx, from, part);
                 }
             }
