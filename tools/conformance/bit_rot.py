@@ -41,16 +41,20 @@ class Disk:
             f.seek(offset)
             f.write(bytes([byte ^ 0x10]))
 
-    def find(self, block):
-        """Byte offset of a block with this content."""
+    def places(self, block):
+        """Byte offsets of blocks with this content; those of earlier copies that were given free are among them."""
+        found = []
         with open(self.path, "rb") as f:
             at = 0
             while piece := f.read(1 << 20):
-                for i in range(0, len(piece), BLOCK):
-                    if piece[i : i + BLOCK] == block:
-                        return at + i
+                found += [at + i for i in range(0, len(piece), BLOCK) if piece[i : i + BLOCK] == block]
                 at += len(piece)
-        raise AssertionError("the block is not on the disk")
+        assert found, "the block is not on the disk"
+        return found
+
+    def find(self, block):
+        """Byte offset of the first block with this content."""
+        return self.places(block)[0]
 
     def leaves(self):
         """Leaf pages, those of former trees included: byte offset, and the sections of the index that their keys lie in."""
@@ -178,6 +182,48 @@ def data(cluster):
     ioctx.close()
     client.shutdown()
     assert not look(cluster)
+    cluster.stop()
+    expect_fsck(cluster, CLEAN, more=["--deep"])
+
+
+def flip_big(cluster, block):
+    """Flips a bit of one block of the large object on osd.0, wherever it is or was."""
+    disk = Disk(cluster.dir)
+    for at in disk.places(content("big", 4 << 20)[block * BLOCK : (block + 1) * BLOCK]):
+        disk.flip(at + 1000)
+
+
+def all_clean(cluster):
+    stat = cluster.ceph("pg", "stat")
+    states = stat.get("pg_summary", stat)["num_pg_by_state"]
+    return [s["name"] for s in states] == ["active+clean"]
+
+
+def copies(cluster):
+    """Rot on one of two copies: a read takes the other one, 'pg repair' finds what nobody reads, and both mend it."""
+    cluster.more = ["--osds", "2", "--osd-size", "512M", *cluster.more]
+    cluster.start()
+    cluster.run("ceph", "osd", "pool", "set", "p", "size", 2)
+    # All is read from osd.0.
+    cluster.run("ceph", "osd", "primary-affinity", 1, 0)
+    until("two copies", lambda: cluster.ceph("osd", "dump")["pools"][0]["size"] == 2 and all_clean(cluster), 60)
+    cluster.stop()
+    flip_big(cluster, 17)
+    expect_fsck(cluster, DATA, r"big", more=["--deep"])
+    cluster.start()
+    assert not look(cluster), "a whole copy is there"
+    assert re.search(r"big.*checksum [0-9a-f]{8} expected", cluster.log("osd.0")), "osd.0 read its own copy"
+    until("it is mended", lambda: all_clean(cluster), 30)
+    cluster.stop()
+    expect_fsck(cluster, CLEAN, more=["--deep"])
+    flip_big(cluster, 30)
+    cluster.start()
+    group = cluster.ceph("osd", "map", "p", "big")["pgid"]
+    before = cluster.ceph("pg", group, "query")["info"]["stats"]["last_deep_scrub_stamp"]
+    cluster.run("ceph", "pg", "repair", group)
+    until("the repair ends", lambda: cluster.ceph("pg", group, "query")["info"]["stats"]["last_deep_scrub_stamp"] != before, 30)
+    until("it is mended", lambda: all_clean(cluster), 30)
+    assert "PG_DAMAGED" not in cluster.health()
     cluster.stop()
     expect_fsck(cluster, CLEAN, more=["--deep"])
 
@@ -419,7 +465,7 @@ def main():
             cluster.start()
             fill(cluster)
             cluster.stop()
-        for story in (data, leaf, names, superblock, tail, hole, monitor):
+        for story in (data, copies, leaf, names, superblock, tail, hole, monitor):
             if args.only not in story.__name__:
                 continue
             begun, directory = time.monotonic(), os.path.join(top, story.__name__)

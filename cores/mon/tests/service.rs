@@ -433,10 +433,12 @@ fn a_scrub_is_passed_on_to_the_leader() {
     let mut world = World::new();
     let osd = world.boot_osd(0);
     world.ok(r#"{"prefix":"osd pool create","pool":"p","pg_num":4}"#);
-    world.ok(r#"{"prefix":"pg deep-scrub","pgid":"1.2"}"#);
-    let told = OsdInstruct::decode(&world.take(osd, OsdInstruct::KIND)[0]).unwrap();
-    let told: serde_json::Value = serde_json::from_str(&told.json).unwrap();
-    assert_eq!((&told["prefix"], &told["pgid"], &told["repair"]), (&"deep_scrub".into(), &"1.2".into(), &false.into()));
+    for (command, prefix) in [("pg scrub", "scrub"), ("pg deep-scrub", "deep_scrub"), ("pg repair", "repair")] {
+        world.ok(&format!(r#"{{"prefix":"{command}","pgid":"1.2"}}"#));
+        let told = OsdInstruct::decode(&world.take(osd, OsdInstruct::KIND)[0]).unwrap();
+        let told: serde_json::Value = serde_json::from_str(&told.json).unwrap();
+        assert_eq!((&told["prefix"], &told["pgid"]), (&prefix.into(), &"1.2".into()));
+    }
     world.refused(2, r#"{"prefix":"pg scrub","pgid":"1.9"}"#);
 }
 

@@ -136,6 +136,31 @@ const ROWS: &[Row] = &[
         handler: deep_scrub,
     },
     Row {
+        signature: "repair <pgid:Pgid req=false>",
+        help: "read and verify all data, and take from other copies what cannot be read",
+        handler: repair,
+    },
+    Row {
+        signature: "force-recovery <pgid:Pgid>",
+        help: "recover a group before others",
+        handler: |osd, now, args| force(osd, now, args, false, true),
+    },
+    Row {
+        signature: "force-backfill <pgid:Pgid>",
+        help: "backfill a group before others",
+        handler: |osd, now, args| force(osd, now, args, true, true),
+    },
+    Row {
+        signature: "cancel-force-recovery <pgid:Pgid>",
+        help: "recover a group in its turn",
+        handler: |osd, now, args| force(osd, now, args, false, false),
+    },
+    Row {
+        signature: "cancel-force-backfill <pgid:Pgid>",
+        help: "backfill a group in its turn",
+        handler: |osd, now, args| force(osd, now, args, true, false),
+    },
+    Row {
         signature: "bench <count:Int req=false> <size:Int req=false> <object_size:Int req=false> <object_num:Int req=false>",
         help: "write count bytes in writes of size to the store, and tell how long it took (1 GiB in writes of 4 MiB by default)",
         handler: |_, _, _| Answer::error(Errno::EINVAL, "bench runs only as a command from a client"),
@@ -519,26 +544,35 @@ fn pg_query(osd: &mut Osd, _: Now, args: &Args) -> Answer {
     }
 }
 
-fn start_scrub(osd: &mut Osd, now: Now, args: &Args, deep: bool) -> Answer {
+/// Calls the group that the command names, or all groups. Gives how many.
+fn on_groups(osd: &mut Osd, now: Now, args: &Args, f: impl Fn(&mut pg::Pg, &mut pg::Ctx<'_>)) -> Result<usize, Answer> {
     let ids = match args.opt("pgid") {
         None => osd.groups.ids(),
-        Some(_) => match find_pg(osd, args) {
-            Ok(id) => vec![id],
-            Err(answer) => return answer,
-        },
+        Some(_) => vec![find_pg(osd, args)?],
     };
-    for id in &ids {
-        osd.start_scrub(now, *id, deep);
-    }
-    Answer::text(format!("scrubbing {} placement groups\n", ids.len()))
+    ids.iter().for_each(|id| osd.call_group(now, *id, &f));
+    Ok(ids.len())
+}
+
+fn told(groups: Result<usize, Answer>, what: &str) -> Answer {
+    groups.map_or_else(|answer| answer, |n| Answer::text(format!("{what} {n} placement groups\n")))
 }
 
 fn scrub(osd: &mut Osd, now: Now, args: &Args) -> Answer {
-    start_scrub(osd, now, args, false)
+    told(on_groups(osd, now, args, |pg, ctx| pg.start_scrub(ctx, false)), "scrubbing")
 }
 
 fn deep_scrub(osd: &mut Osd, now: Now, args: &Args) -> Answer {
-    start_scrub(osd, now, args, true)
+    told(on_groups(osd, now, args, |pg, ctx| pg.start_scrub(ctx, true)), "scrubbing")
+}
+
+fn repair(osd: &mut Osd, now: Now, args: &Args) -> Answer {
+    told(on_groups(osd, now, args, pg::Pg::start_repair), "repairing")
+}
+
+/// Lets groups recover or backfill before others, or in their turn again.
+fn force(osd: &mut Osd, now: Now, args: &Args, backfill: bool, first: bool) -> Answer {
+    told(on_groups(osd, now, args, |pg, ctx| pg.force(ctx, backfill, first)), "told")
 }
 
 fn bench(now: Now, args: &Args, asker: Asker) -> Dispatch {

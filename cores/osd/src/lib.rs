@@ -296,10 +296,11 @@ impl Osd {
         });
     }
 
-    fn start_scrub(&mut self, now: Now, id: types::SpgId, deep: bool) {
+    /// Calls a group of this OSD, if it is here.
+    fn call_group(&mut self, now: Now, id: types::SpgId, f: impl FnOnce(&mut pg::Pg, &mut pg::Ctx<'_>)) {
         if let Some(slot) = self.groups.find(&id) {
             let (groups, mut world) = self.world(now);
-            groups.call(slot, &mut world, |pg, ctx| pg.start_scrub(ctx, deep));
+            groups.call(slot, &mut world, f);
         }
     }
 

@@ -12,6 +12,7 @@ use crate::body::{Body, Progress};
 use crate::letter::Letter;
 use crate::meta::same_object;
 use crate::pg::{Pg, Phase};
+use crate::recovery::FORCED;
 use maps::flags;
 use objectstore::{Hold, Unread};
 use std::collections::{BTreeMap, BTreeSet};
@@ -123,6 +124,7 @@ impl Pg {
     }
 
     fn step_backfill(&mut self, ctx: &mut Ctx<'_>, osd: OsdId) {
+        let most = if self.serving.recovery.forced().backfill { AT_A_TIME * FORCED } else { AT_A_TIME };
         let Some(backfill) = self.backfill_of(osd) else { return };
         match &mut backfill.batch {
             None if backfill.hold.is_none() => self.list_batch(ctx, osd, None),
@@ -132,7 +134,7 @@ impl Pg {
                 if batch.todo.is_empty() && batch.begun.is_empty() {
                     return self.end_batch(ctx, osd);
                 }
-                let free = AT_A_TIME.saturating_sub(batch.begun.len());
+                let free = most.saturating_sub(batch.begun.len());
                 let next: Vec<HObject> =
                     batch.todo.iter().filter(|head| !batch.begun.contains(head)).take(free).cloned().collect();
                 batch.begun.extend(next.iter().cloned());

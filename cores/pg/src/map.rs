@@ -49,7 +49,14 @@ impl Pg {
         if self.is_clean() {
             return PgState::CLEAN;
         }
+        let forced = self.serving.recovery.forced();
         let mut state = PgState::UNKNOWN;
+        if forced.recovery {
+            state = state.with(PgState::FORCED_RECOVERY);
+        }
+        if forced.backfill {
+            state = state.with(PgState::FORCED_BACKFILL);
+        }
         let lacks = |member: &Member| !member.missing.is_empty() || !member.pushed.is_empty() && member.backfill.is_none();
         if !self.missing.is_empty() || self.members.all.values().any(lacks) {
             state = state.with(PgState::DEGRADED).with(match () {
@@ -235,7 +242,7 @@ impl Pg {
             Phase::Peering(_) if self.history.needs_up_thru() => "the monitors have not confirmed that this OSD is up".into(),
             Phase::Peering(_) if !blocked.is_empty() => format!("it waits for {}", who(&blocked)),
             Phase::Active if !self.serving.recovery.unfound.is_empty() => {
-                "objects are unfound: an OSD that has them must come back, or 'ceph pg mark_unfound_lost' gives them up".into()
+                "objects are unfound: an OSD that has them must come back".into()
             }
             _ => String::new(),
         }

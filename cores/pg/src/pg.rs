@@ -319,7 +319,7 @@ impl Pg {
     }
 
     /// The object comes before the work on it; what waits for one that is unfound waits with it.
-    fn bring_first(&mut self, ctx: &mut Ctx<'_>, job: Job) {
+    pub(crate) fn bring_first(&mut self, ctx: &mut Ctx<'_>, job: Job) {
         if let Some(waiting) = self.serving.recovery.unfound.get_mut(&*job.head.object) {
             return waiting.push_back(job.work);
         }
@@ -349,6 +349,9 @@ impl Pg {
             }
             Err(Stop::Unread(Unread::Damaged(damage))) => {
                 self.report_damage(ctx, &job.head, &damage);
+                if let Some(object) = self.mendable(ctx, &job) {
+                    return self.mend_first(ctx, job, object);
+                }
                 self.conclude_job(ctx, job, Outcome::Refused(Errno::EIO.wire()));
             }
             Err(Stop::Result(result)) => self.conclude_job(ctx, job, Outcome::Refused(result)),

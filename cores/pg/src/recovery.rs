@@ -10,6 +10,7 @@
 use crate::api::Ctx;
 use crate::body::{Body, Progress};
 use crate::fetch::removal;
+use crate::info::ObjectInfo;
 use crate::letter::{Letter, PeerInfo};
 use crate::members::{is_missing, missing_of};
 use crate::meta;
@@ -24,6 +25,8 @@ use types::{EVersion, HObject, ObjectId, OsdId, SnapId};
 
 /// Objects that are brought at a time, beside those that clients wait for (`osd_recovery_max_active`).
 const AT_A_TIME: usize = 3;
+/// So many times more, if an operator wants the group to come before others.
+pub(crate) const FORCED: usize = 4;
 /// Bytes under way to a copy, from which on no further piece is sent.
 const WINDOW: usize = 16 << 20;
 /// After this, what was not answered is asked again.
@@ -49,6 +52,13 @@ struct Pull {
     at: PieceAt,
 }
 
+/// What an operator wants first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Forced {
+    pub(crate) recovery: bool,
+    pub(crate) backfill: bool,
+}
+
 /// What is brought in this interval.
 #[derive(Default)]
 pub(crate) struct Recovery {
@@ -59,6 +69,11 @@ pub(crate) struct Recovery {
     parked: Vec<Hold>,
     /// Heads of which some object is unfound, and what waits for them.
     pub(crate) unfound: BTreeMap<HObject, VecDeque<Work>>,
+    /// Objects whose copy here could not be read and was taken from elsewhere in this interval. What cannot be read again after that is
+    /// an error: the disk does not keep it.
+    mended: BTreeSet<HObject>,
+    /// An operator wants this group to recover, or to backfill, before others: more of it is brought at a time.
+    forced: Forced,
     /// When to look again.
     next: Option<Mono>,
     /// When questions that are not answered were asked last.
@@ -70,6 +85,11 @@ pub(crate) struct Recovery {
 impl Recovery {
     pub(crate) fn deadline(&self) -> Mono {
         self.next.unwrap_or(Mono::NEVER)
+    }
+
+    /// What an operator wants first.
+    pub(crate) fn forced(&self) -> Forced {
+        self.forced
     }
 
     /// Whether objects are being brought.
@@ -85,6 +105,51 @@ impl Pg {
             return false;
         }
         is_missing(&self.missing, head) || modifies && self.members.anybody_lacks(head)
+    }
+
+    /// An operator wants the group to recover (or to backfill) before others, or in its turn again. It holds for this interval.
+    pub fn force(&mut self, ctx: &mut Ctx<'_>, backfill: bool, first: bool) {
+        let forced = &mut self.serving.recovery.forced;
+        *(if backfill { &mut forced.backfill } else { &mut forced.recovery }) = first;
+        self.plan_recovery(ctx);
+    }
+
+    /// The object that a client's operation could not read here, if another copy has it and this one was not mended before.
+    pub(crate) fn mendable(&self, ctx: &Ctx<'_>, job: &Job) -> Option<HObject> {
+        let Work::Client(op) = &job.work else { return None };
+        let object = match op.op.snapid {
+            SnapId::HEAD => HObject::clone(&job.head.object),
+            snap => {
+                let stat = ctx.store.stat(job.hold, &job.head).ok()??;
+                let snaps = ObjectInfo::decode(&stat.info).ok()?.snaps;
+                HObject::clone(&job.head.at(snaps.serving(snap.0)?).object)
+            }
+        };
+        self.is_mendable(&object).then_some(object)
+    }
+
+    /// Whether another copy has an object that was not mended here before.
+    pub(crate) fn is_mendable(&self, object: &HObject) -> bool {
+        !self.serving.recovery.mended.contains(object) && !self.members.holders(object).is_empty()
+    }
+
+    /// Takes an object from another copy, and does then what could not read it.
+    pub(crate) fn mend_first(&mut self, ctx: &mut Ctx<'_>, job: Job, object: HObject) {
+        self.mend(ctx, object);
+        if job.fetched {
+            ctx.store.release(job.hold);
+        }
+        if let Some(lane) = self.serving.lanes.get_mut(&job.head) {
+            lane.held = lane.held.filter(|hold| *hold != job.hold);
+        }
+        self.bring_first(ctx, job);
+    }
+
+    /// This copy of an object cannot be read: another one takes its place.
+    pub(crate) fn mend(&mut self, ctx: &mut Ctx<'_>, object: HObject) {
+        self.serving.recovery.mended.insert(object.clone());
+        self.mark_missing(ctx, object);
+        self.plan_recovery(ctx);
     }
 
     /// Begins to bring an object, before all that waits for it.
@@ -129,7 +194,8 @@ impl Pg {
     }
 
     fn bring_some(&mut self, ctx: &mut Ctx<'_>) {
-        let free = AT_A_TIME.saturating_sub(self.serving.recovery.begun.len());
+        let most = if self.serving.recovery.forced.recovery { AT_A_TIME * FORCED } else { AT_A_TIME };
+        let free = most.saturating_sub(self.serving.recovery.begun.len());
         let recovery = &self.serving.recovery;
         let wanted = |head: &HObject| !recovery.begun.contains(head) && !recovery.unfound.contains_key(head);
         let mut heads = BTreeSet::new();

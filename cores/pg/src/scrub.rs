@@ -30,6 +30,10 @@ enum Part {
 /// A scrub under way.
 pub(crate) struct Scrub {
     pub(crate) deep: bool,
+    /// What cannot be read here is taken from another copy.
+    repair: bool,
+    /// An object could not be counted, since it was just being replaced: the group is counted once more.
+    again: bool,
     pub(crate) hold: Hold,
     waiting: bool,
     next: Mono,
@@ -74,6 +78,8 @@ impl Pg {
         let counted_to = HObject::min();
         self.serving.scrub = Some(Box::new(Scrub {
             deep,
+            repair: false,
+            again: false,
             hold,
             waiting: false,
             next: ctx.now.mono,
@@ -86,6 +92,14 @@ impl Pg {
             shallow_errors: 0,
             deep_errors: 0,
         }));
+    }
+
+    /// Reads all data, and takes from other copies what cannot be read here.
+    pub fn start_repair(&mut self, ctx: &mut Ctx<'_>) {
+        self.start_scrub(ctx, true);
+        if let Some(scrub) = self.serving.scrub.as_mut().filter(|scrub| scrub.deep) {
+            scrub.repair = true;
+        }
     }
 
     pub(crate) fn bounds(&self, ctx: &Ctx<'_>) -> (HObject, HObject) {
@@ -125,12 +139,16 @@ impl Pg {
             self.report_damage(ctx, &scrub.from.clone(), damage);
             return;
         };
-        match scrub.part {
+        let part = std::mem::replace(&mut scrub.part, Part::Record);
+        self.report_damage(ctx, &object, damage);
+        if scrub.repair && self.is_mendable(&object) {
+            scrub.again |= matches!(part, Part::Record);
+            return self.mend(ctx, HObject::clone(&object.object));
+        }
+        match part {
             Part::Record => scrub.shallow_errors += 1,
             _ => scrub.deep_errors += 1,
         }
-        scrub.part = Part::Record;
-        self.report_damage(ctx, &object, damage);
     }
 
     /// One part of one object. False if there is none left.
@@ -232,7 +250,7 @@ impl Pg {
         let what = if scrub.deep { "deep-scrub" } else { "scrub" };
         let errors = scrub.shallow_errors + scrub.deep_errors;
         let mut say = |level, text: String| ctx.out.push(Effect::ClusterLog { level, text });
-        if had != found && !self.history.estimated && errors == 0 {
+        if had != found && !self.history.estimated && errors == 0 && !scrub.again {
             let text = format!(
                 "{} {what} : stat mismatch, had {had:?} (objects, clones, bytes, whiteouts, omap), found {found:?}",
                 self.id
@@ -244,7 +262,7 @@ impl Pg {
         } else {
             say(ClusterLevel::Info, format!("{} {what} ok", self.id));
         }
-        self.history.estimated = false;
+        self.history.estimated = scrub.again;
         self.scrubbed = true;
         self.save(ctx);
         // The other copies count as this one does.

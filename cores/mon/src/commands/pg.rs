@@ -135,8 +135,12 @@ pub(super) fn primary(cx: &Cx<'_>, pg: PgId) -> Result<OsdId, Refusal> {
 /// Asks the OSD that leads a placement group to scrub it. Does nothing if no OSD leads it.
 pub(super) fn instruct_scrub(cx: &mut Cx<'_>, pg: PgId, deep: bool, repair: bool) {
     if let Ok(osd) = primary(cx, pg) {
-        let prefix = if deep { "deep_scrub" } else { "scrub" };
-        cx.instruct.push((osd, json!({"prefix": prefix, "pgid": pg.to_string(), "repair": repair})));
+        let prefix = match (repair, deep) {
+            (true, _) => "repair",
+            (false, true) => "deep_scrub",
+            (false, false) => "scrub",
+        };
+        cx.instruct.push((osd, json!({"prefix": prefix, "pgid": pg.to_string()})));
     }
 }
 
