@@ -13,8 +13,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use types::{Epoch, Message, OsdId, PgId, Rope, SessionId, SpgId};
 
-/// Letters that wait for maps and splits; whoever wrote those beyond writes again.
-const MOST_HELD: usize = 8192;
+/// Bytes of letters that wait for maps and splits; whoever wrote those beyond writes again.
+const MOST_HELD: usize = 32 << 20;
 /// The monitors are not asked for the same thing more often than that.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
@@ -23,6 +23,7 @@ const ASK_AGAIN: Duration = Duration::from_secs(1);
 pub(crate) struct Letters {
     outbox: BTreeMap<OsdId, Vec<Sealed>>,
     held: VecDeque<(OsdId, Sealed)>,
+    held_bytes: usize,
     /// OSDs with whom a session broke, and when another may be opened.
     broken: BTreeMap<OsdId, Mono>,
     up_thru: Epoch,
@@ -191,13 +192,16 @@ impl Osd {
     }
 
     fn hold(&mut self, from: OsdId, letter: Sealed) {
-        if self.letters.held.len() < MOST_HELD {
+        let bytes = letter.front.len() + letter.data.len();
+        if self.letters.held_bytes + bytes <= MOST_HELD {
+            self.letters.held_bytes += bytes;
             self.letters.held.push_back((from, letter));
         }
     }
 
     /// Letters that waited for a map or a split that has come.
     pub(crate) fn deliver_held(&mut self, now: Now, out: &mut Outputs) {
+        self.letters.held_bytes = 0;
         for (from, letter) in std::mem::take(&mut self.letters.held) {
             if let Err(error) = self.deliver(now, from, letter) {
                 out.log(Level::Warn, "osd", format!("a letter of osd.{from} does not decode: {error}"));

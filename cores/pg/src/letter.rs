@@ -365,3 +365,171 @@ fn get_piece(r: &mut Parser<'_>, data: &mut Payload<'_>) -> Result<Option<Box<Pi
     let next = if flags & 2 != 0 { Some(get_at(r)?) } else { None };
     Ok(Some(Box::new(Piece { changes, next })))
 }
+
+/// One letter of each kind, with everything in them that there can be.
+#[cfg(any(test, feature = "fuzz"))]
+pub(crate) mod samples {
+    use super::*;
+    use crate::body::{IndexChange, Progress};
+    use crate::entry::Kind;
+    use crate::stats::Stats;
+    use objectstore::{ObjectChange, ObjectChanges};
+    use types::{Intervals, Locator, ObjectId, ReqId, SnapId, UTime};
+
+    fn head() -> HObject {
+        HObject::head(Bytes::from_static(b"name"), &Locator { nspace: Bytes::from_static(b"ns"), ..Locator::pool(7) })
+    }
+
+    fn entry() -> LogEntry {
+        let reqid = ReqId { kind: 8, num: 4123, tid: 17, inc: 0 };
+        let done = Done { version: EVersion::new(40, 9), user_version: 9, reqid, ..Done::default() };
+        let prior = EVersion::new(39, 8);
+        LogEntry { kind: Kind::Modify, object: head().into(), prior, mtime: UTime { sec: 5, nsec: 6 }, snaps: vec![3], done }
+    }
+
+    /// A small change as a client's write makes it.
+    pub(crate) fn write() -> Body {
+        let data = Rope::from(Bytes::from_static(b"0123456789abcdef"));
+        let changes = vec![ObjectChange::Write(4096, data), ObjectChange::SetInfo(Bytes::from_static(b"info"))];
+        let objects = vec![ObjectChanges { object: head().into(), changes }];
+        let delta = Stats { bytes: 16, objects: 1, ..Stats::default() };
+        Body { entries: vec![entry()], objects, delta, ..Body::default() }
+    }
+
+    fn everything() -> Body {
+        let b = |text: &'static str| Bytes::from_static(text.as_bytes());
+        let shard = ObjectId::of_shard(head().at(SnapId(4)), ShardId(2)).in_generation(5);
+        let changes = vec![
+            ObjectChange::Create,
+            ObjectChange::Write(0, Rope::from(vec![7; 5000])),
+            ObjectChange::Zero(1, 2),
+            ObjectChange::Truncate(3),
+            ObjectChange::SetXattr(b("x"), b("y")),
+            ObjectChange::RemoveXattr(b("x")),
+            ObjectChange::ClearXattrs,
+            ObjectChange::OmapHeader(b("h")),
+            ObjectChange::OmapSet(vec![(b("k"), b("v"))]),
+            ObjectChange::OmapRemove(vec![b("k")]),
+            ObjectChange::OmapRemoveRange(b("a"), b("z")),
+            ObjectChange::OmapClear,
+            ObjectChange::CloneOf(shard.clone()),
+            ObjectChange::Remove,
+        ];
+        let index = vec![
+            IndexChange::Snap(4, head()),
+            IndexChange::NoSnap(3, head()),
+            IndexChange::Watched(head()),
+            IndexChange::Unwatched(head()),
+        ];
+        let progress = Progress { recovered: vec![head()], backfill: Some(head()), complete: true };
+        Body {
+            objects: vec![ObjectChanges { object: shard, changes }],
+            index,
+            purged: Intervals::of(2..5),
+            clean: 30,
+            progress: Some(Box::new(progress)),
+            ..write()
+        }
+    }
+
+    pub(crate) fn all() -> Vec<Letter> {
+        let info = Info { last_update: EVersion::new(40, 9), user_version: 9, ..Info::default() };
+        let history = History { created: 3, since: 38, ..History::default() };
+        let peer = PeerInfo { info: info.clone(), history: history.clone(), runs: vec![(39, 8), (40, 9)], missing: 1 };
+        let missing = vec![(head(), EVersion::new(40, 9))];
+        let part = LogPart {
+            info,
+            history,
+            common: EVersion::new(39, 8),
+            anew: true,
+            entries: vec![entry()],
+            dups: vec![entry().done],
+            missing: missing.clone(),
+        };
+        let at = PieceAt { offset: 4 << 20, omap: true, after: Bytes::from_static(b"k") };
+        let changes = objectstore::ObjectChanges { object: head().into(), changes: vec![ObjectChange::Create] };
+        let piece = Piece { changes, next: Some(at.clone()) };
+        vec![
+            Letter::Query,
+            Letter::Info(Box::new(peer)),
+            Letter::Absent,
+            Letter::Unable,
+            Letter::LogWish(EVersion::new(39, 8)),
+            Letter::Log(Box::new(part.clone())),
+            Letter::Activate(Box::new(part)),
+            Letter::Activated(missing.clone()),
+            Letter::Body(1, Box::new(write())),
+            Letter::Body(2, Box::new(everything())),
+            Letter::Ack(2),
+            Letter::Pull(head(), at.clone()),
+            Letter::Pulled(head(), at.clone(), Some(Box::new(piece))),
+            Letter::Pulled(head(), at, None),
+            Letter::Scan(HObject::min(), head()),
+            Letter::Scanned(HObject::min(), head(), missing),
+            Letter::Remove,
+        ]
+    }
+
+    pub(crate) fn envelope() -> Envelope {
+        Envelope { pg: SpgId::whole(PgId::new(7, 5)), interval: 38, epoch: 40 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::samples::{all, envelope, write};
+    use super::*;
+
+    #[test]
+    fn letters_come_back_and_cut_ones_are_refused() {
+        for letter in all() {
+            let sealed = letter.seal(&envelope());
+            assert_eq!(sealed.envelope(), Ok(envelope()));
+            assert_eq!(Letter::open(&sealed), Ok((envelope(), letter)));
+            for n in 0..sealed.front.len() {
+                let cut = Sealed { front: sealed.front.slice(..n), data: sealed.data.clone() };
+                assert!(Letter::open(&cut).is_err(), "the first {n} bytes");
+            }
+            let more =
+                Sealed { data: [sealed.data.contiguous(), Bytes::from_static(b"x")].into_iter().collect(), ..sealed.clone() };
+            assert!(Letter::open(&more).is_err(), "payload that nobody takes");
+            if !sealed.data.is_empty() {
+                let less = Sealed { data: sealed.data.slice(0, sealed.data.len() - 1), ..sealed };
+                assert!(Letter::open(&less).is_err(), "payload that is not there");
+            }
+        }
+    }
+
+    #[test]
+    fn a_body_in_a_letter_is_the_letter_of_that_body() {
+        let body = write();
+        let whole = Letter::Body(9, Box::new(body.clone())).seal(&envelope());
+        assert_eq!(with_body(&envelope(), 9, &encoded(&body)), whole);
+    }
+
+    /// OSDs of two releases exchange these bytes: whoever changes them raises [`LAYOUT`].
+    #[test]
+    fn the_bytes_of_a_write_are_these() {
+        let hex: String = encoded(&write()).front.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(hex, GOLDEN);
+    }
+
+    const GOLDEN: &str = concat!(
+        "01012601010def4cb7026e7300046e616d650127080500000006000000010328090908b64011000000010e0def4cb7026e73",
+        "00046e616d650101000201802020303132333435363738396162636465660504696e666f0020020000000000000000000000000000"
+    );
+
+    #[test]
+    fn a_log_that_does_not_hold_together_is_seen() {
+        let part =
+            all().into_iter().find_map(|letter| if let Letter::Log(part) = letter { Some(*part) } else { None }).expect("a log");
+        assert!(part.is_whole());
+        assert!(
+            !LogPart { common: EVersion::new(40, 9), ..part.clone() }.is_whole(),
+            "an entry that is not behind the common one"
+        );
+        let info = Info { last_update: EVersion::new(40, 8), ..part.info.clone() };
+        assert!(!LogPart { info, ..part.clone() }.is_whole(), "an entry behind the group's version");
+        assert!(!LogPart { history: History::default(), ..part }.is_whole(), "a group that was never created");
+    }
+}

@@ -122,13 +122,16 @@ impl Pg {
             // It was asked again because the answer was lost.
             return self.tell_activated(ctx, primary);
         }
-        if !self.is_member(ctx.whoami) || !part.is_whole() {
+        let known = part.anew || part.common <= self.info.last_update;
+        if !self.is_member(ctx.whoami) || !known || !part.is_whole() {
             let text = format!("osd.{primary} sent a log that does not hold together, or is not for this copy: it is refused");
             return self.log_line(ctx, Level::Warn, text);
         }
         self.history.adopt(&part.history);
         (self.history.started, self.history.created) = (self.history.since, part.history.created);
         self.history.pg_num = self.history.interval.pg_num;
+        // The statistics are the primary's, and so is how well they are known.
+        self.history.estimated = part.history.estimated;
         part.history.purged.iter().for_each(|(start, len)| self.history.purged.insert(start, len));
         if part.anew {
             self.history.backfill = Some(HObject::min());

@@ -198,7 +198,8 @@ impl Pg {
     pub fn letter(&mut self, ctx: &mut Ctx<'_>, from: OsdId, letter: &Sealed) -> denc::Result<()> {
         let (envelope, letter) = Letter::open(letter)?;
         if matches!(self.phase, Phase::Loading(_) | Phase::Splitting(_)) {
-            if self.deferred.len() < DEFERRED {
+            // Changes are sent again until they are promised.
+            if self.deferred.len() < DEFERRED && !matches!(letter, Letter::Body(..)) {
                 self.deferred.push((from, envelope, letter));
             }
         } else {

@@ -317,6 +317,7 @@ impl Pg {
         let missing: BTreeMap<HObject, EVersion> = part.missing.iter().cloned().collect();
         self.members.sources.insert(from, missing);
         self.history.adopt(&part.history);
+        self.history.estimated = part.history.estimated;
         part.history.purged.iter().for_each(|(start, len)| self.history.purged.insert(start, len));
         let merge = self.merge(ctx, part);
         self.set_step(Step::Merge(Box::new(merge)));
@@ -449,7 +450,7 @@ impl Pg {
             }
             Letter::Log(part) => {
                 let wanted = self.peering().is_some_and(|peering| matches!(peering.step, Step::Fetch(osd) if osd == from));
-                if wanted && part.is_whole() {
+                if wanted && part.is_whole() && part.common <= self.info.last_update {
                     self.begin_merge(ctx, from, part);
                 }
             }

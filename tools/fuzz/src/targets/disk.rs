@@ -29,6 +29,7 @@ pub(super) fn targets() -> Vec<Target> {
             slack: MACHINE,
         },
         Target { name: "group-records", run: pg::fuzz::stored, seeds: pg::fuzz::seeds, slack: PLAIN },
+        Target { name: "group-letters", run: pg::fuzz::letter, seeds: pg::fuzz::letters, slack: PLAIN },
         Target { name: "mon-superblock", run: mon::fuzz::superblock, seeds: || vec![vec![1; 60], vec![0; 60]], slack: PLAIN },
         Target { name: "mon-log", run: mon::fuzz::log, seeds: mon::fuzz::groups, slack: MACHINE },
         Target { name: "mon-log-1", run: mon::fuzz::log_1, seeds: mon_log_seeds, slack: MACHINE },
