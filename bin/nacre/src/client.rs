@@ -1,11 +1,9 @@
 //! A client of the cluster's monitors, for commands that this program gives itself.
 
 use anyhow::{Context, Result, bail};
-use bytes::Bytes;
-use msgr::Messenger;
 use msgr::auth::{Auth, ClientAuth, Key};
-use node::{CallId, Input, Mono, Node, Now, Output, Outputs};
-use objecter::{Config, Event, Objecter, OpId};
+use node::{CallId, Mono, Now};
+use objecter::{ClientNode, Config, Driver, Event, Objecter, OpId};
 use runtime::{Caller, Setup};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -54,8 +52,7 @@ impl Client {
         };
         let messenger = msgr::Config::client(name, u32::from_le_bytes(crate::keys::random()?));
         let config = Config { monitors: monitors.iter().map(|a| crate::monitors::at(*a)).collect(), ..Config::default() };
-        let messenger = Messenger::new(messenger, Auth::client(auth), crate::keys::random()?);
-        let machine = Machine { messenger, objecter: Objecter::new(config), calls: BTreeMap::new(), stopping: false };
+        let machine = ClientNode::new(messenger, Auth::client(auth), config, crate::keys::random()?, Commands::default());
         let (caller, inbox) = runtime::mailbox().context("make a mailbox")?;
         let setup = Setup { inbox: Some(inbox), driver: runtime::Choice::Epoll, ..Setup::new() };
         let body = move || drop(runtime::run(Box::new(machine), setup));
@@ -105,63 +102,40 @@ impl Drop for Client {
     }
 }
 
-/// The machine on the client's thread. A call is a command.
-struct Machine {
-    messenger: Messenger,
-    objecter: Objecter,
+/// What the client's machine does: each call is a command, answered when its reply is there.
+#[derive(Default)]
+struct Commands {
     calls: BTreeMap<OpId, CallId>,
-    stopping: bool,
+    answers: Vec<(CallId, i32, String)>,
 }
 
-impl Machine {
-    fn events(&mut self, now: Now, out: &mut Outputs) {
-        while let Some(event) = self.messenger.poll_event() {
-            let give_back = match &event {
-                msgr::Event::Message { session, bytes, .. } => Some((*session, *bytes)),
-                _ => None,
-            };
-            self.objecter.handle(now, event, &mut self.messenger, out);
-            if let Some((session, bytes)) = give_back {
-                self.messenger.done(session, bytes);
-            }
-        }
-        while let Some(event) = self.objecter.poll_event() {
-            if let Event::CommandDone { id, result, status, output } = event
-                && let Some(call) = self.calls.remove(&id)
-            {
-                let output: Bytes = output.contiguous();
-                let text = json!({"status": status, "output": String::from_utf8_lossy(&output)}).to_string();
-                out.push(Output::Answer { call, result, text });
-            }
-        }
-        if self.messenger.auth().client.refusals() >= REFUSALS {
-            for call in std::mem::take(&mut self.calls).into_values() {
-                out.push(Output::Answer { call, result: Errno::EACCES.wire(), text: json!({"key": false}).to_string() });
-            }
-        }
-    }
-}
-
-impl Node for Machine {
-    fn handle(&mut self, now: Now, input: Input, out: &mut Outputs) {
-        match input {
-            Input::Call { call, command } => drop(self.calls.insert(self.objecter.command(command, Rope::new()), call)),
-            Input::Stop => self.stopping = true,
-            other => self.messenger.handle(now, other, out),
+impl Driver for Commands {
+    fn event(&mut self, _now: Now, event: Event, _objecter: &mut Objecter) {
+        if let Event::CommandDone { id, result, status, output } = event
+            && let Some(call) = self.calls.remove(&id)
+        {
+            let output = output.contiguous();
+            let text = json!({"status": status, "output": String::from_utf8_lossy(&output)}).to_string();
+            self.answers.push((call, result, text));
         }
     }
 
-    fn turn(&mut self, now: Now, out: &mut Outputs) {
-        if self.stopping {
-            return out.push(Output::Stopped);
-        }
-        self.events(now, out);
-        self.objecter.turn(now, &mut self.messenger, out);
-        self.events(now, out);
-        self.messenger.turn(now, out);
-    }
+    fn turn(&mut self, _now: Now, _objecter: &mut Objecter) {}
 
     fn deadline(&self) -> Mono {
-        self.messenger.deadline().min(self.objecter.deadline())
+        Mono::NEVER
+    }
+
+    fn call(&mut self, _now: Now, call: CallId, command: &str, objecter: &mut Objecter) -> Option<(i32, String)> {
+        self.calls.insert(objecter.command(command.to_owned(), Rope::new()), call);
+        None
+    }
+
+    fn answers(&mut self, refusals: u32) -> Vec<(CallId, i32, String)> {
+        if refusals >= REFUSALS {
+            let refused = std::mem::take(&mut self.calls).into_values();
+            self.answers.extend(refused.map(|call| (call, Errno::EACCES.wire(), json!({"key": false}).to_string())));
+        }
+        std::mem::take(&mut self.answers)
     }
 }

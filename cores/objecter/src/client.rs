@@ -3,7 +3,7 @@
 use crate::{Config, Event, Objecter};
 use msgr::Messenger;
 use msgr::auth::Auth;
-use node::{Input, Mono, Node, Now, Output, Outputs};
+use node::{CallId, Input, Mono, Node, Now, Output, Outputs};
 
 /// What a client does with its objecter.
 pub trait Driver {
@@ -16,9 +16,14 @@ pub trait Driver {
     /// When `turn` must be called at the latest.
     fn deadline(&self) -> Mono;
 
-    /// The process asks for something; gives a result and a text.
-    fn call(&mut self, _now: Now, _command: &str, _objecter: &mut Objecter) -> (i32, String) {
-        (types::Errno::EINVAL.wire(), "this client takes no commands".into())
+    /// The process asks for something; gives a result and a text, or `None`: the answer comes with [`Driver::answers`].
+    fn call(&mut self, _now: Now, _call: CallId, _command: &str, _objecter: &mut Objecter) -> Option<(i32, String)> {
+        Some((types::Errno::EINVAL.wire(), "this client takes no commands".into()))
+    }
+
+    /// Answers to calls that were put off: call, result, text. `refusals`: how often in a row the monitors refused the client's key.
+    fn answers(&mut self, _refusals: u32) -> Vec<(CallId, i32, String)> {
+        Vec::new()
     }
 }
 
@@ -68,8 +73,9 @@ impl<D: Driver> Node for ClientNode<D> {
     fn handle(&mut self, now: Now, input: Input, out: &mut Outputs) {
         match input {
             Input::Call { call, command } => {
-                let (result, text) = self.driver.call(now, &command, &mut self.objecter);
-                out.push(Output::Answer { call, result, text });
+                if let Some((result, text)) = self.driver.call(now, call, &command, &mut self.objecter) {
+                    out.push(Output::Answer { call, result, text });
+                }
             }
             Input::Stop => self.stopping = true,
             Input::Disk(_) => {}
@@ -88,6 +94,9 @@ impl<D: Driver> Node for ClientNode<D> {
         self.objecter.turn(now, &mut self.messenger, out);
         // Verdicts that need no message, as of a pool that does not exist.
         self.events(now, out);
+        for (call, result, text) in self.driver.answers(self.messenger.auth().client.refusals()) {
+            out.push(Output::Answer { call, result, text });
+        }
         self.messenger.turn(now, out);
     }
 

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use choose::Chooser;
 use ebb::Ebb;
 use messages::code::flags;
-use node::{Mono, Now};
+use node::{CallId, Mono, Now};
 use objecter::{Driver, Event, Objecter, OpId, SnapContext};
 use request::{outcome_of, request_of};
 use std::cell::{Cell, RefCell};
@@ -358,8 +358,8 @@ impl Driver for Workload {
         if idle || self.pool.is_none() || self.open.len() >= self.habits.depth { Mono::NEVER } else { self.next }
     }
 
-    fn call(&mut self, _now: Now, _command: &str, objecter: &mut Objecter) -> (i32, String) {
+    fn call(&mut self, _now: Now, _call: CallId, _command: &str, objecter: &mut Objecter) -> Option<(i32, String)> {
         objecter.want_newer_map();
-        (0, String::new())
+        Some((0, String::new()))
     }
 }
