@@ -97,8 +97,10 @@ impl Monitor {
             }
             MonSubscribe::KIND => self.subscribe(session, MonSubscribe::decode(&m)?),
             MonGetVersion::KIND => {
-                let reply = version(&self.replica.applied, &MonGetVersion::decode(&m)?);
-                self.reply(session, tid, reply.encode());
+                let ask = MonGetVersion::decode(&m)?;
+                if !self.ask_version(session, tid, ask) {
+                    self.turn_away(now, Side::Mon, session);
+                }
             }
             MonCommand::KIND => {
                 let command = MonCommand::decode(&m)?;
@@ -248,7 +250,7 @@ impl Monitor {
     }
 }
 
-fn version(state: &State, ask: &MonGetVersion) -> MonGetVersionReply {
+pub(super) fn version(state: &State, ask: &MonGetVersion) -> MonGetVersionReply {
     let (version, oldest) = match ask.what.as_str() {
         "osdmap" => (u64::from(state.history.last()), u64::from(state.history.first())),
         "monmap" => (state.monmap.epoch.into(), 1),

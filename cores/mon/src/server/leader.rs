@@ -83,7 +83,7 @@ impl Leader {
     fn calls(self) -> Vec<CallId> {
         let waiting = self.waiting.into_iter().flat_map(|(_, after)| after);
         let answers = waiting.filter_map(|o| if let Outgoing::Answer(call, ..) = o { Some(call) } else { None });
-        let asked = self.reads.into_values().map(run::Read::to).chain(self.orders.into_values());
+        let asked = self.reads.into_values().filter_map(run::Read::to).chain(self.orders.into_values());
         answers.chain(asked.filter_map(|to| if let run::To::Call(call) = to { Some(call) } else { None })).collect()
     }
 }

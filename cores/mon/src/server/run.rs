@@ -9,7 +9,7 @@ use crate::state::{Change, State};
 use caps::MgrCaps;
 use images::JobId;
 use messages::EntityNum;
-use messages::mon::{Command, CommandReply, LogEntry, MgrCommand, MgrCommandReply, MonCommandAck, log_level};
+use messages::mon::{Command, CommandReply, LogEntry, MgrCommand, MgrCommandReply, MonCommandAck, MonGetVersion, log_level};
 use node::{CallId, Level, Now, Outputs};
 use quorum::ReadId;
 use types::{EntityAddr, EntityName, EntityType, Errno, Fsid, Message, Rope, SessionId};
@@ -30,18 +30,21 @@ pub(super) enum To {
     Call(CallId),
 }
 
-/// A command that reads, waiting for the log.
-pub(super) struct Read {
-    to: To,
-    parsed: Parsed,
-    input: Rope,
-    asker: Asker,
+/// A question that waits until the log says that nothing newer was decided elsewhere.
+pub(super) enum Read {
+    /// A command that reads.
+    Command { to: To, parsed: Parsed, input: Rope, asker: Asker },
+    /// Which version something has. Clients that fence others wait for a map by this answer, so it must not be an old one.
+    Version { session: SessionId, tid: u64, ask: MonGetVersion },
 }
 
 impl Read {
-    /// Who asked.
-    pub(super) fn to(self) -> To {
-        self.to
+    /// Who gave a command.
+    pub(super) fn to(self) -> Option<To> {
+        match self {
+            Self::Command { to, .. } => Some(to),
+            Self::Version { .. } => None,
+        }
     }
 }
 
@@ -125,16 +128,28 @@ impl Monitor {
             self.audit(now, &asker, &parsed, "dispatch");
             self.write(now, to, &parsed, &input, &asker, out);
         } else if self.leader.reads.len() < READS {
-            self.leader.next_read += 1;
-            let id = self.leader.next_read;
-            if self.replica.log.read_index(ReadId(id)).is_err() {
-                let after = vec![self.outgoing(to, Ok(Reply::default()))];
-                return self.not_proposed(now, after, out);
+            let refused = vec![self.outgoing(to.clone(), Ok(Reply::default()))];
+            if !self.read_later(Read::Command { to, parsed, input, asker }) {
+                self.not_proposed(now, refused, out);
             }
-            self.leader.reads.insert(id, Read { to, parsed, input, asker });
         } else {
             self.answer(to, Err(Refusal::new(Errno::EBUSY, "too many commands wait")), out);
         }
+    }
+
+    /// Which version something has, as of now. False if too many ask, or this monitor does not lead any more.
+    pub(super) fn ask_version(&mut self, session: SessionId, tid: u64, ask: MonGetVersion) -> bool {
+        self.leader.reads.len() < READS && self.read_later(Read::Version { session, tid, ask })
+    }
+
+    fn read_later(&mut self, read: Read) -> bool {
+        self.leader.next_read += 1;
+        let id = self.leader.next_read;
+        if self.replica.log.read_index(ReadId(id)).is_err() {
+            return false;
+        }
+        self.leader.reads.insert(id, read);
+        true
     }
 
     /// A command to a monitor that does not lead, about itself: what it knows is told, nothing is changed.
@@ -161,14 +176,20 @@ impl Monitor {
         input: &Rope,
         asker: &'a Asker,
     ) -> Cx<'a> {
+        let (format, input) = (parsed.format, input.contiguous());
+        Cx { chance, format, input, ..self.blank_context(state, now, asker) }
+    }
+
+    /// What a command without arguments, input and chance looks at.
+    fn blank_context<'a>(&'a self, state: &'a State, now: Now, asker: &'a Asker) -> Cx<'a> {
         Cx {
             state,
             soft: &self.leader.soft,
             env: &self.env,
             now,
-            chance,
-            format: parsed.format,
-            input: input.contiguous(),
+            chance: [0; 16],
+            format: crate::text::Format::JsonPretty,
+            input: bytes::Bytes::new(),
             asker,
             changes: Vec::new(),
             osdmap: None,
@@ -200,15 +221,25 @@ impl Monitor {
 
     /// A read whose turn has come.
     pub(super) fn read(&mut self, now: Now, id: ReadId, out: &mut Outputs) {
-        let Some(read) = self.leader.reads.remove(&id.0) else { return };
+        match self.leader.reads.remove(&id.0) {
+            Some(Read::Command { to, parsed, input, asker }) => self.read_command(now, to, &parsed, &input, &asker, out),
+            Some(Read::Version { session, tid, ask }) => {
+                let reply = super::dispatch::version(&self.replica.applied, &ask);
+                self.reply(session, tid, reply.encode());
+            }
+            None => {}
+        }
+    }
+
+    fn read_command(&mut self, now: Now, to: To, parsed: &Parsed, input: &Rope, asker: &Asker, out: &mut Outputs) {
         let state = self.replica.applied.clone();
         self.standing_changed(now);
-        let mut cx = self.context(&state, now, [0; 16], &read.parsed, &read.input, &read.asker);
-        let outcome = read.parsed.run(&mut cx);
-        debug_assert!(!cx.writes(), "'{}' changes something but is not marked so", read.parsed.command.signature.prefix);
+        let mut cx = self.context(&state, now, [0; 16], parsed, input, asker);
+        let outcome = parsed.run(&mut cx);
+        debug_assert!(!cx.writes(), "'{}' changes something but is not marked so", parsed.command.signature.prefix);
         let asks = cx.asks;
         self.take_asks(now, asks);
-        self.answer(read.to, outcome, out);
+        self.answer(to, outcome, out);
     }
 
     fn write(&mut self, now: Now, to: To, parsed: &Parsed, input: &Rope, asker: &Asker, out: &mut Outputs) {
@@ -374,22 +405,7 @@ impl Monitor {
     /// What a ping is answered with.
     pub(super) fn ping_text(&self, now: Now) -> String {
         let asker = Asker { name: self.env.name(), addr: EntityAddr::default() };
-        let cx = Cx {
-            state: &self.replica.applied,
-            soft: &self.leader.soft,
-            env: &self.env,
-            now,
-            chance: [0; 16],
-            format: crate::text::Format::JsonPretty,
-            input: bytes::Bytes::new(),
-            asker: &asker,
-            changes: Vec::new(),
-            osdmap: None,
-            log: Vec::new(),
-            instruct: Vec::new(),
-            entries: Vec::new(),
-            asks: Vec::new(),
-        };
+        let cx = self.blank_context(&self.replica.applied, now, &asker);
         grammar::pretty(&commands::ping(&cx)) + "\n"
     }
 }
