@@ -1,7 +1,7 @@
 //! Heartbeats: this OSD asks others twice a second, notes how long the answers take, and tells the monitors who does not answer
 //! (judged in [`crate::accuse`]).
 //!
-//! Asked are the OSDs that share groups with this one, and so many more that there are `osd_heartbeat_min_peers`; at most 64. A
+//! Asked are the OSDs that share groups with this one, and so many more that there are `osd_heartbeat_min_peers` (at most 64). A
 //! session that broke is opened again at once: if its process is gone the port refuses, and the monitors hear it within
 //! milliseconds. While a peer is silent its session is opened anew now and then, since a connection that lost much may
 //! be slow to come back.
@@ -17,8 +17,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use types::{OsdId, PgId, UTime};
 
-/// Most OSDs that are asked.
+/// Most OSDs that are asked, unless more share groups with this one: without their answers nothing could be read.
 const MOST: usize = 64;
+/// Longest time between two heartbeats, whatever is configured: a promise must be renewed some times while it runs.
+const LONGEST: Duration = Duration::from_millis(7_500);
 /// Unanswered beats that are remembered of one peer.
 const OPEN: usize = 16;
 /// Minutes over which figures are kept.
@@ -68,9 +70,9 @@ fn millis(nanos: u64) -> f64 {
 }
 
 impl Way {
-    fn answered(&mut self, now: Now, stamp: u64, late: &Lateness) {
-        // An answer that comes twice, or that nobody asked for, tells nothing.
-        let Some(place) = self.open.iter().position(|open| *open == stamp) else { return };
+    /// Takes an answer. False if it comes twice, or nobody asked for it: then it tells nothing.
+    fn answered(&mut self, now: Now, stamp: u64, late: &Lateness) -> bool {
+        let Some(place) = self.open.iter().position(|open| *open == stamp) else { return false };
         self.open.remove(place);
         let took = now.mono.0.saturating_sub(stamp);
         let next = self.open.iter().filter(|open| **open > stamp).min();
@@ -87,6 +89,7 @@ impl Way {
             None => self.minutes.push_back(Minute { number, count: 1, sum: took, min: took, max: took }),
         }
         self.minutes.retain(|minute| minute.number + MINUTES >= number);
+        true
     }
 
     /// Of the last so many minutes and the one that has begun.
@@ -136,11 +139,8 @@ fn partners(map: &OsdMap, whoami: OsdId, groups: &[PgId], least: usize) -> BTree
     }
     let ring = (whoami + 1..map.max_osd).chain(0..whoami.min(map.max_osd));
     let others: Vec<OsdId> = ring.filter(|osd| map.is_up(*osd) && !partners.contains(osd)).collect();
-    let wanted = least.saturating_sub(partners.len());
+    let wanted = least.min(MOST).saturating_sub(partners.len());
     partners.extend(others.into_iter().take(wanted));
-    while partners.len() > MOST {
-        partners.pop_last();
-    }
     partners
 }
 
@@ -152,6 +152,8 @@ impl Beats {
         for osd in partners {
             let (way, life) = (self.ways.entry(osd).or_default(), map.up_from(osd));
             if way.case.life != life {
+                // Groups that are shared with it cannot be read before it answers.
+                self.due = Mono(0);
                 // What was open was asked of another life.
                 way.open.clear();
                 way.case = Case::new(life);
@@ -239,7 +241,7 @@ impl Osd {
         self.beats.grace = self.options.beat_grace;
         if now.mono >= self.beats.due && !self.beats.ways.is_empty() {
             self.note_lateness(now.mono);
-            self.beats.due = now.mono.plus(self.options.beat_interval);
+            self.beats.due = now.mono.plus(self.options.beat_interval.min(LONGEST));
             let partners: Vec<OsdId> = self.beats.ways.keys().copied().collect();
             partners.into_iter().for_each(|osd| self.ask(now, osd, out));
         }
@@ -261,7 +263,8 @@ impl Osd {
     /// Asks one peer. That it should have been asked counts, whether it can be reached or not.
     fn ask(&mut self, now: Now, osd: OsdId, out: &mut Outputs) {
         let (fsid, whoami, epoch, stamp) = (self.config.fsid, self.config.whoami, self.maps.epoch(), now.mono.0);
-        let beat = Beat { fsid, osd: whoami, epoch, stamp, answer: false };
+        let lease = denc::low32(self.options.lease().as_millis() as u64);
+        let beat = Beat { fsid, osd: whoami, epoch, stamp, lease, answer: false };
         let mut sent = self.post(osd, beat.clone(), out);
         if !sent && let Some(Ok(session)) = self.reach(now, osd, Purpose::Beats, out) {
             self.msgr.send(session, beat.encode());
@@ -347,8 +350,9 @@ impl Osd {
         if beat.epoch > self.maps.epoch() {
             self.ask_for_maps();
         }
-        if let Some(way) = self.beats.ways.get_mut(&osd) {
-            way.answered(now, beat.stamp, &self.beats.late);
+        let Some(way) = self.beats.ways.get_mut(&osd) else { return };
+        if way.answered(now, beat.stamp, &self.beats.late) {
+            self.promise_arrived(now, beat);
         }
     }
 }

@@ -335,6 +335,7 @@ impl Osd {
                 }
                 Effect::Tell { to, letter } => self.letters.post(to, letter),
                 Effect::WantUpThru(epoch) => self.letters.want_up_thru(epoch),
+                Effect::WantLease => self.leases.want(),
                 Effect::WantActing(acting) => {
                     if let Some(pg) = self.groups.get(slot) {
                         self.letters.want_acting(pg.id().pg, acting);

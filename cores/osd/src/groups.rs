@@ -27,6 +27,7 @@ pub(crate) struct World<'a> {
     pub(crate) out: &'a mut Vec<(Slot, Effect)>,
     pub(crate) whoami: OsdId,
     pub(crate) config: &'a pg::Config,
+    pub(crate) leases: &'a pg::Leases,
 }
 
 /// All groups.
@@ -193,6 +194,7 @@ impl Groups {
             slot,
             whoami: world.whoami,
             config: world.config,
+            leases: world.leases,
         };
         let result = f(&mut ctx);
         world.out.extend(self.effects.drain(..).map(|effect| (slot, effect)));

@@ -29,6 +29,7 @@ mod dispatch;
 mod fullness;
 mod groups;
 mod images;
+mod leases;
 mod letters;
 mod life;
 mod maps;
@@ -114,6 +115,7 @@ pub struct Osd {
     letters: letters::Letters,
     copies: Copies,
     beats: Beats,
+    leases: leases::Leases,
     disk: vigil::DiskWatch,
     markdowns: vigil::Markdowns,
     reporter: Reporter,
@@ -165,6 +167,7 @@ impl Osd {
             letters: letters::Letters::default(),
             copies: Copies::new(config.whoami),
             beats: Beats::default(),
+            leases: leases::Leases::default(),
             disk: vigil::DiskWatch::default(),
             markdowns: vigil::Markdowns::default(),
             config,
@@ -229,6 +232,7 @@ impl Osd {
             out: &mut self.effects,
             whoami: self.config.whoami,
             config: &self.options.pg,
+            leases: &self.leases.promises,
         };
         (&mut self.groups, world)
     }

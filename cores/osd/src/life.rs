@@ -96,6 +96,7 @@ impl Osd {
             Readiness::Failed(why) => self.fail(out, why),
             Readiness::Ready => {
                 self.begin_with_memory();
+                self.begin_leases(now.mono);
                 self.perf = crate::perf::Perf::new(now.mono);
                 self.phase = Phase::Loading;
                 self.load(now, out);
@@ -317,6 +318,7 @@ impl Osd {
         self.tell_turned_away(new);
         let (groups, mut world) = self.world(now);
         groups.call_all(&mut world, |pg, ctx| pg.new_map(ctx));
+        self.leases_follow(now);
         self.lead_unknown(now, old, new);
         self.scale_logs();
         self.drop_groups_of_deleted_pools(now);

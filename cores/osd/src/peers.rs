@@ -263,7 +263,7 @@ impl Osd {
         if beat.answer {
             return self.beat_answered(now, beat.osd, &beat);
         }
-        let answer = Beat { osd: self.config.whoami, epoch: self.maps.epoch(), answer: true, ..beat };
+        let answer = self.promise(now, &beat);
         self.post(beat.osd, answer, out);
     }
 
@@ -277,7 +277,7 @@ impl Osd {
             }
             (Ok(beat), Some(_)) => {
                 if self.heeds(now, session, beat.epoch, out) {
-                    let answer = Beat { osd: self.config.whoami, epoch: self.maps.epoch(), answer: true, ..beat };
+                    let answer = self.promise(now, &beat);
                     self.msgr.send(session, answer.encode());
                 }
                 return;

@@ -24,6 +24,8 @@ pub struct Ctx<'a> {
     pub whoami: OsdId,
     /// Limits and defaults.
     pub config: &'a Config,
+    /// What this OSD and others promised each other.
+    pub leases: &'a crate::Leases,
 }
 
 /// Bits of an id below the slot of the group that gave it.
@@ -218,6 +220,8 @@ pub enum Effect {
         /// The letter.
         letter: crate::Sealed,
     },
+    /// Reads wait for promises of other OSDs: [`crate::Pg::leases_renewed`] shall be called when one answered a heartbeat.
+    WantLease,
     /// The group serves when a map says that this OSD was up in this epoch (`up_thru`): the monitors shall be asked.
     WantUpThru(Epoch),
     /// These shall serve the group, the primary first: the monitors shall be asked for a map that says so.

@@ -13,7 +13,7 @@ use crate::meta::{Info, get_version, put_version};
 use crate::object::{Piece, PieceAt};
 use bytes::Bytes;
 use denc::{DecodeError, Result};
-use types::{EVersion, Epoch, HObject, PgId, PoolId, Rope, ShardId, SpgId};
+use types::{EVersion, Epoch, HObject, OsdId, PgId, PoolId, Rope, ShardId, SpgId};
 
 /// Layout of an envelope and its letter.
 const LAYOUT: u64 = 1;
@@ -99,6 +99,8 @@ pub(crate) struct PeerInfo {
     pub(crate) runs: Vec<(Epoch, u64)>,
     /// Objects that the log names and that are not here.
     pub(crate) missing: u64,
+    /// What is left of promises to earlier primaries, in milliseconds.
+    pub(crate) rests: Vec<(OsdId, u32)>,
 }
 
 /// A part of a log, and what goes with it.
@@ -190,13 +192,19 @@ impl PeerInfo {
         self.history.put(w);
         put_runs(w, &self.runs);
         w.num(self.missing);
+        w.list(self.rests.iter(), |w, (osd, left)| {
+            w.int((*osd).into());
+            w.num((*left).into());
+        });
     }
 
     fn get(r: &mut Parser<'_>) -> Result<Self> {
         let info = Info::decode(r.bytes()?)?;
         let history = History::get(r)?;
         let runs = r.list(|r| Ok((r.num32()?, r.num()?)))?;
-        Ok(Self { info, history, runs, missing: r.num()? })
+        let missing = r.num()?;
+        let rests = r.list(|r| Ok((r.int32()?, r.num32()?)))?;
+        Ok(Self { info, history, runs, missing, rests })
     }
 }
 
@@ -435,7 +443,13 @@ pub(crate) mod samples {
     pub(crate) fn all() -> Vec<Letter> {
         let info = Info { last_update: EVersion::new(40, 9), user_version: 9, ..Info::default() };
         let history = History { created: 3, since: 38, ..History::default() };
-        let peer = PeerInfo { info: info.clone(), history: history.clone(), runs: vec![(39, 8), (40, 9)], missing: 1 };
+        let peer = PeerInfo {
+            info: info.clone(),
+            history: history.clone(),
+            runs: vec![(39, 8), (40, 9)],
+            missing: 1,
+            rests: vec![(2, 1500)],
+        };
         let missing = vec![(head(), EVersion::new(40, 9))];
         let part = LogPart {
             info,

@@ -73,6 +73,7 @@ pub mod fuzz;
 mod history;
 mod info;
 mod internal;
+mod lease;
 mod letter;
 mod load;
 mod log;
@@ -99,6 +100,7 @@ mod trim;
 mod watch;
 
 pub use api::{ClientOp, ClusterLevel, Config, Ctx, Effect, LogSize, Needs, OpInFlight, Peer, PeerQuery, Query, slot_of};
+pub use lease::Leases;
 pub use letter::{Envelope, OfNone, Sealed, answer_of_none};
 pub use needs::needs;
 pub use pg::Pg;

@@ -88,6 +88,9 @@ impl Pg {
         if !self.serving.trim.queue.is_empty() {
             state = state.with(PgState::SNAPTRIM);
         }
+        if !self.serving.laggy.is_empty() {
+            state = state.with(PgState::LAGGY);
+        }
         state
     }
 

@@ -5,6 +5,7 @@ use crate::api::{ClientOp, Ctx, Effect, LogSize, OpInFlight, numbered};
 use crate::commit::{Commit, Release};
 use crate::copy::Copying;
 use crate::history::History;
+use crate::lease::Laggy;
 use crate::letter::{Envelope, Letter};
 use crate::load::Loading;
 use crate::log::Log;
@@ -99,6 +100,7 @@ pub(crate) struct Serving {
     pub(crate) trim: Trim,
     pub(crate) scrub: Option<Box<Scrub>>,
     pub(crate) recovery: Recovery,
+    pub(crate) laggy: Laggy,
     /// The group has fewer members than its pool needs to serve.
     pub(crate) short: bool,
     pub(crate) notify_count: u32,
@@ -332,6 +334,9 @@ impl Pg {
     pub(crate) fn attempt(&mut self, ctx: &mut Ctx<'_>, mut job: Job) {
         if matches!(job.work, Work::Bring(_)) {
             return self.attempt_bring(ctx, job);
+        }
+        if self.must_wait_for_lease(ctx, &job) {
+            return self.wait_for_lease(ctx, job);
         }
         match self.execute(ctx, &job) {
             Ok(outcome) => self.conclude_job(ctx, job, outcome),
@@ -611,9 +616,9 @@ impl Pg {
             found.push(OpInFlight { description: describe(op), received: op.received, state });
         };
         self.serving.waiting.iter().for_each(|op| add(op, "waiting for active"));
-        for job in self.serving.jobs.values() {
+        for (hold, job) in &self.serving.jobs {
             if let Work::Client(op) | Work::Group(op) = &job.work {
-                add(op, "waiting for data");
+                add(op, if self.serving.laggy.holds(*hold) { "waiting for readable" } else { "waiting for data" });
             }
         }
         for work in self.serving.lanes.values().flat_map(|lane| &lane.queue) {

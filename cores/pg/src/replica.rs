@@ -104,10 +104,7 @@ impl Pg {
             match letter {
                 Letter::LogWish(after) => self.run_errand(ctx, Errand::Log(after)),
                 _ if self.history.created == 0 => self.tell(ctx, primary, &Letter::Absent),
-                _ => {
-                    let info = Letter::Info(Box::new(self.peer_info()));
-                    self.tell(ctx, primary, &info);
-                }
+                _ => self.tell_info(ctx, primary),
             }
         }
     }

@@ -113,8 +113,7 @@ impl Pg {
     pub(crate) fn show_up(&mut self, ctx: &mut Ctx<'_>) {
         let primary = self.history.interval.primary;
         if primary >= 0 && primary != ctx.whoami {
-            let letter = Letter::Info(Box::new(self.peer_info()));
-            self.tell(ctx, primary, &letter);
+            self.tell_info(ctx, primary);
         }
     }
 
@@ -128,7 +127,14 @@ impl Pg {
             _ if head.version > 0 => runs.push((head.epoch, head.version)),
             _ => {}
         }
-        PeerInfo { info: self.info.clone(), history: self.history.clone(), runs, missing: self.missing.len() as u64 }
+        let missing = self.missing.len() as u64;
+        PeerInfo { info: self.info.clone(), history: self.history.clone(), runs, missing, rests: Vec::new() }
+    }
+
+    /// Tells another copy what this one holds, and what it promised to earlier primaries.
+    pub(crate) fn tell_info(&self, ctx: &mut Ctx<'_>, to: OsdId) {
+        let rests = ctx.leases.rests(ctx.now.mono, &self.history.past);
+        self.tell(ctx, to, &Letter::Info(Box::new(PeerInfo { rests, ..self.peer_info() })));
     }
 
     /// Ends all that belonged to the interval that is over. Clients send again what they sent to another primary, and only that: if this

@@ -35,6 +35,10 @@ pub enum Mistake {
     ForgetIntervals,
     /// What a copy lacks is thought to be there.
     ForgetMissing,
+    /// A primary reads though it does not know that it still leads.
+    ReadWithoutLease,
+    /// A new primary does not wait until the promises to earlier ones are over.
+    IgnoreRests,
 }
 
 impl Pg {
@@ -45,7 +49,7 @@ impl Pg {
         match mistake {
             Mistake::ForgetIntervals => self.history.forget_past(),
             Mistake::ForgetMissing => self.missing.clear(),
-            Mistake::AckEarly | Mistake::PromiseEarly => {}
+            Mistake::AckEarly | Mistake::PromiseEarly | Mistake::ReadWithoutLease | Mistake::IgnoreRests => {}
         }
     }
 

@@ -52,6 +52,8 @@ pub struct Plan {
     pub osds: usize,
     /// Number of clients.
     pub clients: usize,
+    /// The first client only reads.
+    pub reader: bool,
     /// Number of further clients, which do the same but for making room: see [`Tide::Empties`].
     pub emptiers: usize,
     /// What they do.
@@ -89,6 +91,7 @@ impl Default for Plan {
         Self {
             osds: 2,
             clients: 2,
+            reader: false,
             emptiers: 0,
             habits: Habits::default(),
             pg_num: 4,
@@ -273,7 +276,7 @@ fn client<D: objecter::Driver>(plan: &Plan, boot: &Boot, driver: D) -> ClientNod
         false => ClientAuth::none(name.clone()),
     };
     let nonce = u32::from_le_bytes(boot.seed[..4].try_into().expect("four bytes"));
-    let follow_maps = plan.habits.tide == Tide::Empties;
+    let follow_maps = plan.habits.tide == Tide::Empties || plan.reader;
     let config = objecter::Config { monitors: monitors(plan), follow_maps, ..objecter::Config::default() };
     ClientNode::new(msgr::Config::client(name, nonce), Auth::client(auth), config, boot.seed, driver)
 }
@@ -317,7 +320,12 @@ impl Cluster {
         let osds = (0..plan.osds)
             .map(|number| Self::add_osd(&mut world, &plan, number, (meanings[number].clone(), made[number].clone())))
             .collect();
-        let mut clients: Vec<_> = (0..plan.clients).map(|n| Self::add_client(&mut world, &plan, n, &history)).collect();
+        let habits = |n: usize| match plan.reader && n == 0 {
+            true => Habits { reads: 100, depth: 8, ..plan.habits.clone() },
+            false => plan.habits.clone(),
+        };
+        let clients = (0..plan.clients).map(|n| Plan { habits: habits(n), ..plan.clone() });
+        let mut clients: Vec<_> = clients.enumerate().map(|(n, plan)| Self::add_client(&mut world, &plan, n, &history)).collect();
         for n in plan.clients..plan.clients + plan.emptiers {
             let habits = Habits { tide: Tide::Empties, budget: 0, ..plan.habits.clone() };
             clients.push(Self::add_client(&mut world, &Plan { habits, ..plan.clone() }, n, &history));

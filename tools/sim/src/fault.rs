@@ -65,6 +65,8 @@ pub enum Fault {
     MonRot,
     /// All OSDs but one die; that one serves alone for a while and dies, and the others come back before it does.
     TakeTurns,
+    /// An OSD and a client hear each other, and neither hears the other OSDs and the monitors.
+    Island,
     /// An OSD gets no processor for a while.
     OsdFreeze,
     /// No fault: a snapshot is made.
@@ -264,6 +266,27 @@ impl Nemesis {
         others.into_iter().for_each(|other| cluster.start(other));
     }
 
+    /// Long enough for the others to agree on another primary, most of the time.
+    fn island(&mut self, cluster: &mut Cluster, osd: HostId) {
+        // The end of an earlier one would end this one, too.
+        if self.later.iter().any(|(_, later)| matches!(later, Later::Heal)) {
+            return;
+        }
+        // The first client, which may be one that only reads: one that writes soon waits for what nobody acknowledges.
+        let Some((client, _)) = cluster.clients.first().cloned() else { return };
+        let mainland = cluster.mons.clone().into_iter().chain(cluster.osds.clone()).filter(|host| *host != osd);
+        for host in mainland.collect::<Vec<_>>() {
+            cluster.world.net.partition(osd, host);
+            cluster.world.net.partition(client, host);
+        }
+        // Others' writes would lie in the way of its reads.
+        for other in cluster.clients.iter().map(|(host, _)| *host).filter(|other| *other != client) {
+            cluster.world.net.partition(osd, other);
+        }
+        let wait = Duration::from_millis(cluster.rng.between(2_000, 10_000));
+        self.later.push((cluster.world.now() + wait, Later::Heal));
+    }
+
     fn arm(cluster: &mut Cluster, host: HostId) {
         let nth = cluster.rng.magnitude(1, 40);
         let how = if cluster.rng.one_in(2) { Crash::Power } else { Crash::Process };
@@ -308,6 +331,7 @@ impl Nemesis {
                 }
                 self.for_a_while(cluster, Later::Heal);
             }
+            Fault::Island => self.island(cluster, osd),
             Fault::OsdFreeze => {
                 let wait = cluster.rng.magnitude(10_000_000, 8_000_000_000);
                 cluster.world.freeze(osd, Duration::from_nanos(wait));

@@ -172,6 +172,15 @@ fn copies_in_turn(rng: &mut Rng) -> Plan {
     Plan { osds: size as usize, size: size as u32, min_size: 1, mail: false, habits, ..plan }
 }
 
+/// Few objects that are read and written all the time by several clients; who is cut off is missed by nobody.
+fn islands(rng: &mut Rng) -> Plan {
+    let plan = copies_dense(rng);
+    // Writes under way when the OSD is cut off would keep all reads behind them.
+    let habits = Habits { objects: 6, pause: Duration::from_millis(150), budget: 500, depth: 1, ..plan.habits };
+    let (osds, clients) = (rng.between(3, 4) as usize, rng.between(2, 3) as usize);
+    Plan { osds, size: 3, min_size: rng.between(1, 2) as u32, clients, reader: true, mail: false, habits, ..plan }
+}
+
 /// Several OSDs with little to do.
 fn watched(rng: &mut Rng) -> Plan {
     let habits = Habits { pause: Duration::from_millis(200), budget: 20, snaps: Snaps::None, ..Habits::default() };
@@ -225,6 +234,12 @@ pub const ALL: &[Scenario] = &[
         about: "one of two or three copies serves alone, and dies before the others come back without it",
         pause: Duration::from_secs(4),
         kind: Kind::Copies(copies_in_turn, &[&[Fault::TakeTurns, Fault::TakeTurns, Fault::OsdKill, Fault::OsdFreeze]]),
+    },
+    Scenario {
+        name: "islands",
+        about: "an OSD is cut off together with a client, while others serve without it: no read is older than an answered write",
+        pause: Duration::from_secs(6),
+        kind: Kind::Copies(islands, &[&[Fault::Island, Fault::Island, Fault::Island, Fault::OsdFreeze]]),
     },
     Scenario {
         name: "downs",

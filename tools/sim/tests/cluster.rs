@@ -203,6 +203,16 @@ fn a_copy_that_forgets_what_it_lacks_is_found() {
 }
 
 #[test]
+fn a_primary_that_reads_when_it_may_not_lead_any_more_is_found() {
+    copies_that_err("islands", osd::Mistake::ReadWithoutLease);
+}
+
+#[test]
+fn who_is_cut_off_answers_no_old_reads() {
+    assert!(runs("islands", 0..25).faults > 50);
+}
+
+#[test]
 fn who_is_down_is_known_in_time_and_nobody_else_is_called_so() {
     assert!(runs("downs", 0..30).faults > 90);
 }

@@ -66,7 +66,7 @@ fn tried(kind: EntityType, id: &str, osd: OsdId, epoch: u32) -> (Vec<&'static st
             EntityType::Osd => Config::server(name.clone(), addrs, osd.into()),
             _ => Config::client(name.clone(), 5),
         };
-        let beat = Beat { fsid: FSID, osd, epoch, stamp: 1, answer: false };
+        let beat = Beat { fsid: FSID, osd, epoch, stamp: 1, lease: 2_000, answer: false };
         let messenger = Messenger::new(config, Auth::none(name.clone()), boot.seed);
         Box::new(Impostor { messenger, beat, dialled: false, told: heard.clone() })
     };

@@ -273,10 +273,13 @@ pub struct Beat {
     pub epoch: Epoch,
     /// When it was asked, by the asker's own clock in nanoseconds. The answer brings it back.
     pub stamp: u64,
+    /// How long the asker wants to rely on the other one in groups that it leads, in milliseconds (`cores/pg/src/lease.rs`). The answer
+    /// brings it back and is the promise.
+    pub lease: u32,
     /// Whether this is an answer.
     pub answer: bool,
 }
-message!(Beat = 0x4e13 v 1 / 1 { fsid, osd, epoch, stamp, answer });
+message!(Beat = 0x4e13 v 2 / 2 { fsid, osd, epoch, stamp, lease, answer });
 
 /// Letters between the copies of groups on two OSDs, all of one round (osd → osd). What they say is in `cores/pg/src/letter.rs`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

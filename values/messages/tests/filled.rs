@@ -100,7 +100,7 @@ fn between_daemons() {
     comes_back!(PgTempWish, PgTempWish { osd: 3, epoch: 41, wishes });
     let failed = vec![Failure { osd: 2, up_from: 30, refused: true, silent_ms: 3500, recovered: false }];
     comes_back!(OsdFailures, OsdFailures { osd: 3, epoch: 41, failed });
-    comes_back!(Beat, Beat { fsid: Fsid([7; 16]), osd: 2, epoch: 9, stamp: 123_456_789, answer: true });
+    comes_back!(Beat, Beat { fsid: Fsid([7; 16]), osd: 2, epoch: 9, stamp: 123_456_789, lease: 2_000, answer: true });
     comes_back!(OsdInstruct, OsdInstruct { json: r#"{"prefix":"scrub","pgid":"1.0","deep":false}"#.into() });
 }
 

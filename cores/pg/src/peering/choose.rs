@@ -79,6 +79,7 @@ mod tests {
             info,
             history: History { created: 1, started, ..History::default() },
             runs: vec![(head.0, head.1)],
+            rests: Vec::new(),
             missing: 0,
         }
     }

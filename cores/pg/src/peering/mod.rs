@@ -9,6 +9,7 @@
 //! | choose | it is clear whose log counts and who shall serve; if that is not who the map has, the monitors are asked for another map | WaitActingChange, Incomplete |
 //! | fetch and merge | that log is here, and what does not count is undone | GetLog |
 //! | activate | each member has taken up the log, durably; the map knows that this OSD was up in the interval | Activating, WaitUpThru |
+//! | wait | no earlier primary may answer reads any more ([`crate::lease`]) | Activating (`wait`) |
 //! | watch | it is known who watches what | |
 //!
 //! Then operations run. With fewer members than the pool's `min_size` none do, and nothing of the group's own work that writes; but
@@ -22,6 +23,7 @@ pub(crate) mod choose;
 
 use crate::api::{Ctx, Effect};
 use crate::backfill::Backfill;
+use crate::lease::Rests;
 use crate::letter::{Letter, LogPart, PeerInfo};
 use crate::members::Member;
 use crate::merge::{Merge, Merged, common};
@@ -70,6 +72,12 @@ pub(crate) struct Peering {
     pub(crate) incomplete: bool,
     plan: Plan,
     again: Mono,
+    /// Promises to earlier primaries.
+    rests: Rests,
+    /// Who wrote in this interval, and so has left his earlier ones.
+    left: BTreeSet<OsdId>,
+    /// All is agreed on, but an earlier primary may answer reads up to then.
+    wait: Option<Mono>,
 }
 
 impl Peering {
@@ -84,6 +92,9 @@ impl Peering {
             incomplete: false,
             plan: Plan::default(),
             again: now.plus(AGAIN),
+            rests: Rests::default(),
+            left: BTreeSet::new(),
+            wait: None,
         }
     }
 
@@ -99,7 +110,7 @@ impl Peering {
     }
 
     pub(crate) fn deadline(&self) -> Mono {
-        self.again
+        self.again.min(self.wait.unwrap_or(Mono::NEVER))
     }
 
     /// Who is waited for.
@@ -118,6 +129,7 @@ impl Peering {
         match self.step {
             _ if !self.needed.is_empty() => PgState::DOWN,
             _ if self.incomplete => PgState::INCOMPLETE,
+            Step::Activate | Step::Watch(_) if self.wait.is_some() => PgState::ACTIVATING.with(PgState::WAIT),
             Step::Activate | Step::Watch(_) => PgState::ACTIVATING,
             _ => PgState::PEERING,
         }
@@ -242,7 +254,9 @@ impl Pg {
             return false;
         }
         let own = self.peer_info();
+        let rests = ctx.leases.rests(ctx.now.mono, &self.history.past);
         let Some(peering) = self.peering() else { return false };
+        peering.rests.hear(ctx.now.mono, &rests);
         let mut infos = peering.infos.clone();
         // Who holds nothing has an empty log: it can be continued if it goes back to the beginning.
         infos.extend(peering.empty.iter().map(|osd| (*osd, PeerInfo::default())));
@@ -423,8 +437,21 @@ impl Pg {
         there && ready && !self.history.needs_up_thru()
     }
 
+    /// Whether an earlier primary may still answer reads.
+    fn waits_for_rests(&mut self, ctx: &Ctx<'_>) -> bool {
+        #[cfg(feature = "sim")]
+        if self.mistake == Some(crate::selfcheck::Mistake::IgnoreRests) {
+            return false;
+        }
+        let Phase::Peering(peering) = &mut self.phase else { return false };
+        let left = |osd| peering.is_heard(osd) || peering.left.contains(&osd);
+        let until = peering.rests.until(ctx.map, &self.history.past, ctx.whoami, left);
+        peering.wait = (until > ctx.now.mono).then_some(until);
+        peering.wait.is_some()
+    }
+
     fn begin_watch(&mut self, ctx: &mut Ctx<'_>) -> bool {
-        if !self.is_agreed() {
+        if !self.is_agreed() || self.waits_for_rests(ctx) {
             return false;
         }
         let hold = self.next_hold(ctx);
@@ -438,6 +465,7 @@ impl Pg {
             Letter::Info(info) => self.hear_info(ctx, from, *info),
             Letter::Absent => {
                 if let Some(peering) = self.peering() {
+                    peering.left.insert(from);
                     peering.empty.insert(from);
                 }
                 self.step_peering(ctx);
@@ -465,13 +493,15 @@ impl Pg {
     fn hear_info(&mut self, ctx: &mut Ctx<'_>, from: OsdId, info: PeerInfo) {
         match &mut self.phase {
             Phase::Peering(peering) => {
+                peering.left.insert(from);
+                peering.rests.hear(ctx.now.mono, &info.rests);
                 // A copy that is not asked for may know what is missed; asked or not, it is heard.
                 if matches!(peering.step, Step::Drain | Step::Ask) {
                     peering.asked.insert(from);
                     peering.empty.remove(&from);
                     peering.infos.insert(from, info);
-                    self.step_peering(ctx);
                 }
+                self.step_peering(ctx);
             }
             Phase::Active if !self.members.all.contains_key(&from) => self.hear_stray(ctx, from, info),
             _ => {}
@@ -512,7 +542,13 @@ impl Pg {
         let now = ctx.now.mono;
         let needs_up_thru = self.history.needs_up_thru();
         let since = self.history.since;
-        let Some(peering) = self.peering().filter(|peering| peering.again <= now) else { return };
+        let Some(peering) = self.peering() else { return };
+        if peering.wait.is_some_and(|until| until <= now) {
+            return self.step_peering(ctx);
+        }
+        if peering.again > now {
+            return;
+        }
         peering.again = now.plus(AGAIN);
         if let Step::Wish(acting) = &peering.step {
             ctx.out.push(Effect::WantActing(acting.clone()));

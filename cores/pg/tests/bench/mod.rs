@@ -101,11 +101,20 @@ impl Bench {
         self.begin(id, Pg::load);
     }
 
+    /// Every other OSD has just promised to take part in no other interval.
+    fn leases(&self) -> pg::Leases {
+        let mut leases = pg::Leases::default();
+        leases.begin(Mono(0), pg::Leases::LEAST);
+        self.map.osds().for_each(|osd| leases.promised(osd, self.now.mono, pg::Leases::LEAST, 0, 0));
+        leases
+    }
+
     fn begin(&mut self, id: SpgId, how: fn(SpgId, &mut Ctx<'_>) -> Pg) {
         self.last_slot += 1;
         let slot = self.last_slot;
         self.slots.insert(id, slot);
         let mut out = Vec::new();
+        let leases = self.leases();
         let mut ctx = Ctx {
             now: self.now,
             map: &self.map,
@@ -114,6 +123,7 @@ impl Bench {
             slot,
             whoami: self.whoami,
             config: &self.config,
+            leases: &leases,
         };
         let pg = how(id, &mut ctx);
         self.pgs.insert(id, pg);
@@ -123,6 +133,7 @@ impl Bench {
     /// Calls into one group and carries its effects out.
     pub(crate) fn with<T>(&mut self, id: SpgId, f: impl FnOnce(&mut Pg, &mut Ctx<'_>) -> T) -> T {
         let mut out = Vec::new();
+        let leases = self.leases();
         let mut ctx = Ctx {
             now: self.now,
             map: &self.map,
@@ -131,6 +142,7 @@ impl Bench {
             slot: self.slots[&id],
             whoami: self.whoami,
             config: &self.config,
+            leases: &leases,
         };
         let result = f(self.pgs.get_mut(&id).expect("a group of the bench"), &mut ctx);
         self.carry_out(id, out);
@@ -167,7 +179,9 @@ impl Bench {
                 Effect::Dropped { session, tid } => self.dropped.push((session, tid)),
                 Effect::NoSpace { .. } => self.overran += 1,
                 Effect::StoreStopped => panic!("the store stopped"),
-                Effect::Tell { .. } | Effect::WantUpThru(_) | Effect::WantActing(_) => panic!("the bench is alone"),
+                Effect::Tell { .. } | Effect::WantUpThru(_) | Effect::WantLease | Effect::WantActing(_) => {
+                    panic!("the bench is alone")
+                }
             }
         }
     }

@@ -73,6 +73,8 @@ pub struct Habits {
     pub watched: u64,
     /// What it does about space.
     pub tide: Tide,
+    /// Percent of the operations that only read the data.
+    pub reads: u64,
     /// Number of objects, `s0`, `s1`, ..., that are made at first and copied often.
     pub sources: u64,
 }
@@ -90,6 +92,7 @@ impl Default for Habits {
             snaps: Snaps::None,
             watched: 0,
             tide: Tide::None,
+            reads: 0,
             sources: 0,
         }
     }
@@ -218,6 +221,9 @@ impl Workload {
         }
         if self.habits.sources > 0 && self.chooser.rng.one_in(3) {
             return (Action::CopyOf(self.chooser.rng.below(self.habits.sources)), None);
+        }
+        if self.habits.reads > 0 && self.chooser.rng.below(100) < self.habits.reads {
+            return (Action::Read, None);
         }
         let rare = self.habits.rare > 0 && self.chooser.rng.below(100) < self.habits.rare;
         let action = match rare {
