@@ -258,7 +258,7 @@ impl Encode for Info {
             } else {
                 0u32.encode(out)
             }
-            self.truncate_seq.encode(out);
+            u64::from(self.truncate_seq).encode(out);
             self.truncate_size.encode(out);
             // Lost; watchers in an older form.
             false.encode(out);
@@ -321,5 +321,33 @@ mod tests {
             list: Bytes::new(),
         };
         assert_eq!(InconsistentSnapset::from_bytes(&set.to_bytes()), Ok(set));
+    }
+
+    /// `rados list-inconsistent-obj` of release 16.2.15 shows such bytes as its `selected_object_info`.
+    #[test]
+    fn a_record_is_as_ceph_writes_it() {
+        let info = Info {
+            object: HObject::head("o".into(), &Locator::pool(2)),
+            version: EVersion::new(4, 5),
+            user_version: 6,
+            size: 7,
+            mtime: UTime { sec: 8, nsec: 9 },
+            truncate_seq: 10,
+            truncate_size: 11,
+            flags: info_flag::DIRTY | info_flag::DATA_DIGEST,
+            data_digest: 12,
+            omap_digest: 13,
+            hint: (14, 15, 16),
+        };
+        let hex: String = info.to_vec().iter().map(|byte| format!("{byte:02x}")).collect();
+        let golden = [
+            "1108fa00000004032200000000000000010000006ffeffffffffffffff012daf730000000000020000000000000006031c00",
+            "00000200000000000000ffffffff0000000000000000ffffffffffffffff0000000005000000000000000400000000000000",
+            "0000000000000000020215000000000000000000000000000000000000000000000000070000000000000008000000090000",
+            "000202150000000000000000000000000000000000000000000000000a000000000000000b00000000000000000000000006",
+            "000000000000000000000000000000001400000000000000000000000c0000000d0000000e000000000000000f0000000000",
+            "000010000000",
+        ];
+        assert_eq!(hex, golden.concat());
     }
 }

@@ -2,6 +2,7 @@
 
 use super::compare::Copy;
 use super::entry::{Answer, Ask, Entry};
+use node::Mono;
 use std::collections::{BTreeMap, BTreeSet};
 use types::{HObject, OsdId};
 
@@ -22,6 +23,8 @@ struct Other {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gathering {
     ask: Ask,
+    /// When those who are silent are asked again.
+    pub(crate) again: Mono,
     others: BTreeMap<OsdId, Other>,
 }
 
@@ -29,10 +32,10 @@ pub(crate) struct Gathering {
 pub(crate) type Row<'a> = (&'a HObject, Vec<Copy<'a>>);
 
 impl Gathering {
-    /// Asks `whom`.
-    pub(crate) fn new(ask: Ask, whom: impl Iterator<Item = OsdId>) -> Self {
+    /// A question to `whom`, who are asked again at a time.
+    pub(crate) fn new(ask: Ask, whom: impl Iterator<Item = OsdId>, again: Mono) -> Self {
         let other = Other { from: ask.from.clone(), done: false, unreadable: false, found: Vec::new() };
-        Self { others: whom.map(|osd| (osd, other.clone())).collect(), ask }
+        Self { others: whom.map(|osd| (osd, other.clone())).collect(), ask, again }
     }
 
     /// Whether all have said everything.
@@ -103,7 +106,7 @@ mod tests {
 
     fn gathering() -> Gathering {
         let (from, to) = (HObject::start_of_hash(1, 0), HObject::start_of_hash(1, 1 << 31));
-        Gathering::new(Ask { serial: 5, from, to, ..Ask::default() }, [1, 2].into_iter())
+        Gathering::new(Ask { serial: 5, from, to, ..Ask::default() }, [1, 2].into_iter(), Mono::NEVER)
     }
 
     fn answer(found: Vec<Entry>, upto: Option<HObject>) -> Answer {

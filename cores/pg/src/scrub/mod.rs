@@ -234,13 +234,9 @@ impl Pg {
                     break;
                 }
                 Step::Waits => {
-                    let due = scrub.next <= ctx.now.mono;
                     scrub.next = ctx.now.mono.plus(AGAIN);
                     self.serving.scrub = Some(scrub);
-                    if due {
-                        self.ask_silent(ctx, None);
-                    }
-                    return;
+                    return self.ask_silent(ctx, None);
                 }
                 Step::Check(head) => {
                     (scrub.checking, scrub.next) = (true, ctx.now.mono.plus(AGAIN));
@@ -298,30 +294,37 @@ impl Pg {
         let serial = self.next_hold(ctx).0;
         let filled = self.members.all.iter().filter(|(_, m)| m.acting && m.activated && m.backfill.is_none());
         let whom: Vec<OsdId> = filled.map(|(osd, _)| *osd).collect();
-        let gathering = Gathering::new(Ask { serial, after: 0, deep, detail, from, to }, whom.iter().copied());
-        whom.into_iter().for_each(|osd| self.ask_member(ctx, &gathering, osd));
+        let ask = Ask { serial, after: 0, deep, detail, from, to };
+        let gathering = Gathering::new(ask, whom.iter().copied(), ctx.now.mono.plus(AGAIN));
+        for osd in whom {
+            if let Some(ask) = gathering.question(osd) {
+                self.ask_member(ctx, osd, ask);
+            }
+        }
         gathering
     }
 
-    fn ask_member(&self, ctx: &mut Ctx<'_>, gathering: &Gathering, osd: OsdId) {
+    fn ask_member(&self, ctx: &mut Ctx<'_>, osd: OsdId, ask: Ask) {
         let Some(member) = self.members.all.get(&osd) else { return };
-        if let Some(ask) = gathering.question(osd) {
-            let ask = Ask { after: member.stream.last(), ..ask };
-            self.tell(ctx, osd, &Letter::Survey(Box::new(ask)));
-        }
+        let ask = Ask { after: member.stream.last(), ..ask };
+        self.tell(ctx, osd, &Letter::Survey(Box::new(ask)));
     }
 
-    /// Asks again whom nothing was heard of: one OSD, or all.
+    /// Asks again whom nothing was heard of: one OSD, or all if it is time.
     pub(crate) fn ask_silent(&mut self, ctx: &mut Ctx<'_>, only: Option<OsdId>) {
-        let asks = |gathering: &Gathering| gathering.silent().filter(|osd| only.is_none_or(|o| o == *osd)).collect::<Vec<_>>();
-        let chunk = self.serving.scrub.as_ref().and_then(|scrub| scrub.chunk.as_ref()?.gathering.as_ref());
-        let checks = self.serving.jobs.values().filter_map(|job| match &job.work {
-            Work::Check(check) => check.gathering.as_ref(),
+        let now = ctx.now.mono;
+        let chunk = self.serving.scrub.as_mut().and_then(|scrub| scrub.chunk.as_mut()?.gathering.as_mut());
+        let checks = self.serving.jobs.values_mut().filter_map(|job| match &mut job.work {
+            Work::Check(check) => check.gathering.as_mut(),
             _ => None,
         });
-        for gathering in chunk.into_iter().chain(checks) {
-            asks(gathering).into_iter().for_each(|osd| self.ask_member(ctx, gathering, osd));
+        let mut asks = Vec::new();
+        for gathering in chunk.into_iter().chain(checks).filter(|g| only.is_some() || g.again <= now) {
+            gathering.again = now.plus(AGAIN);
+            let silent = gathering.silent().filter(|osd| only.is_none_or(|only| only == *osd));
+            asks.extend(silent.filter_map(|osd| Some((osd, gathering.question(osd)?))));
         }
+        asks.into_iter().for_each(|(osd, ask)| self.ask_member(ctx, osd, ask));
     }
 
     /// A copy says what it holds.
