@@ -137,6 +137,8 @@ impl Pg {
     /// OSD leads the group on, it keeps their operations and begins them anew. What was done already is found in the log then.
     pub(crate) fn stop_serving(&mut self, ctx: &mut Ctx<'_>) {
         let serving = std::mem::take(&mut self.serving);
+        // A scrub that was under way begins anew.
+        self.ordered = self.ordered.or(serving.scrub.as_ref().map(|scrub| scrub.order()));
         self.members = Default::default();
         let mut kept: Vec<ClientOp> = Vec::new();
         for commit in &mut self.commits {

@@ -169,6 +169,23 @@ mod tests {
     use super::*;
     use types::{Locator, SnapId};
 
+    /// OSDs of two releases exchange these bytes.
+    #[test]
+    fn the_bytes_of_a_question_and_an_answer_are_these() {
+        let (ask, answer) = samples(HObject::head(Bytes::from_static(b"o"), &Locator::pool(1)));
+        let (mut one, mut other) = (Writer::default(), Writer::default());
+        ask.put(&mut one);
+        answer.put(&mut other);
+        let hex = |bytes: Bytes| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        assert_eq!((hex(one.finish()), hex(other.finish())), (ASK.to_owned(), ANSWER.to_owned()));
+    }
+
+    const ASK: &str = "0b03030280b4f5ce0000016fffffffffffffffffff010280b4f5ce0000016f00";
+    const ANSWER: &str = concat!(
+        "0b0280b4f5ce0000016f0001020280b4f5ce0000016ffbffffffffffffffff010000000000000280b4f5ce0000016f010880200e",
+        "01000000000000000000000000000501017801790306ffffffff0f"
+    );
+
     #[test]
     fn answers_that_contradict_themselves_are_refused() {
         let head = HObject::head(Bytes::from_static(b"o"), &Locator::pool(1));

@@ -130,6 +130,11 @@ impl Scrub {
         }
     }
 
+    /// What was ordered.
+    pub(crate) fn order(&self) -> Order {
+        Order { deep: self.deep, repair: self.repair, verify: self.verify }
+    }
+
     /// What Ceph calls it.
     fn mode(&self) -> &'static str {
         match (self.repair, self.deep) {
