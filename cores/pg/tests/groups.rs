@@ -243,7 +243,7 @@ fn scrub_finds_damage() {
 /// What `rados list-inconsistent-obj` (0) is told.
 fn inconsistent(bench: &mut Bench, snapsets: u32) -> Vec<InconsistentObject> {
     let list = ScrubList { snapsets, max: 10, ..ScrubList::default() };
-    let op = Op { input: list.to_bytes().into(), ..Op::new(SCRUBLS, OpArgs::None) };
+    let op = Op { input: list.to_bytes(), ..Op::new(SCRUBLS, OpArgs::None) };
     let reply = bench.run("", vec![op]);
     let page = ScrubPage::from_bytes(&reply.ops[0].output.contiguous()).expect("a page");
     page.values.iter().map(|bytes| InconsistentObject::from_bytes(bytes).expect("a finding")).collect()

@@ -171,7 +171,7 @@ impl Pg {
         }
         let own = verdict.wrong.iter().any(|(osd, _)| *osd == whoami);
         // Those that are wrong are no holders any more.
-        if own && self.is_mendable(object) {
+        if own && !self.members.holders(object).is_empty() {
             self.mend(ctx, object.clone());
             mended.push(whoami);
         }

@@ -32,7 +32,8 @@ impl Pg {
             ctx.out.push(Effect::ClusterLog { level: ClusterLevel::Error, text });
         }
         self.tell_result(ctx, &scrub);
-        self.history.estimated = scrub.again;
+        // What was not there and is brought was not counted.
+        self.history.estimated = scrub.again || tally.fixed > 0;
         self.scrubbed = true;
         self.save(ctx);
         // The other copies count as this one does.

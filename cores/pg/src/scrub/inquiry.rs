@@ -39,7 +39,9 @@ impl Pg {
         let hold = self.next_hold(ctx);
         let shard = self.id.shard;
         let Phase::Replica(replica) = &mut self.phase else { return };
-        if !replica.activated || replica.inquiry.as_ref().is_some_and(|inquiry| inquiry.ask == ask) {
+        // It may be asked again while it is still reading.
+        let same = |inquiry: &Inquiry| inquiry.ask.serial == ask.serial && inquiry.ask.from == ask.from;
+        if !replica.activated || replica.inquiry.as_deref().is_some_and(same) {
             return;
         }
         let Ask { from: begin, to, deep, detail, .. } = ask.clone();

@@ -175,10 +175,11 @@ impl Pg {
     /// Counts what the group holds, if no scrub does so already. None begins while this copy lacks objects: it would count only those
     /// that are here, and recovery brings the others without a change of statistics.
     pub(crate) fn count_again(&mut self, ctx: &mut Ctx<'_>) {
-        if self.serving.scrub.is_none() && self.is_active() && self.missing.is_empty() {
-            let order = self.ordered.take().unwrap_or_default();
-            self.begin_scrub(ctx, order);
+        if self.serving.scrub.is_some() {
+            return;
         }
+        self.ordered.get_or_insert_default();
+        self.begin_ordered(ctx);
     }
 
     fn begin_scrub(&mut self, ctx: &mut Ctx<'_>, order: Order) {
