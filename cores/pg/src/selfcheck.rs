@@ -35,6 +35,10 @@ pub enum Mistake {
     ForgetIntervals,
     /// What a copy lacks is thought to be there.
     ForgetMissing,
+    /// What a scrub sees at first counts, whatever is written meanwhile.
+    FirstLook,
+    /// A repair takes the primary's copy for right, whatever the others hold.
+    TrustPrimary,
 }
 
 impl Pg {
@@ -45,7 +49,7 @@ impl Pg {
         match mistake {
             Mistake::ForgetIntervals => self.history.forget_past(),
             Mistake::ForgetMissing => self.missing.clear(),
-            Mistake::AckEarly | Mistake::PromiseEarly => {}
+            Mistake::AckEarly | Mistake::PromiseEarly | Mistake::FirstLook | Mistake::TrustPrimary => {}
         }
     }
 

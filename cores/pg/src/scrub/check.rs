@@ -122,6 +122,8 @@ impl Pg {
             let verdict = judge(copies);
             let counts = |copy: &&Copy<'_>| verdict.as_ref().is_none_or(|v| v.authority.is_none_or(|osd| osd == copy.osd));
             right.extend(copies.iter().filter(counts).find_map(|copy| copy.entry));
+            #[cfg(feature = "sim")]
+            let verdict = self.misjudge(whoami, copies, verdict);
             if let Some(verdict) = verdict {
                 self.pronounce(ctx, &mut scrub, object, copies, &verdict);
             }
@@ -177,6 +179,31 @@ impl Pg {
         }
         self.plan_recovery(ctx);
         mended
+    }
+
+    /// A mistake to be found: suspects are not looked at again.
+    #[cfg(feature = "sim")]
+    pub(super) fn judge_at_once(&mut self, ctx: &mut Ctx<'_>, scrub: &mut Scrub, survey: &Survey, gathering: &Gathering) {
+        if self.mistake != Some(crate::selfcheck::Mistake::FirstLook) {
+            return;
+        }
+        let whoami = ctx.whoami;
+        let rows = gathering.rows(whoami, &survey.found, |osd, object| self.is_awaited(whoami, osd, object));
+        for (object, copies) in &rows {
+            if let Some(verdict) = judge(copies) {
+                self.pronounce(ctx, scrub, object, copies, &verdict);
+            }
+        }
+    }
+
+    /// A mistake to be found: the primary is always right.
+    #[cfg(feature = "sim")]
+    fn misjudge(&self, whoami: OsdId, copies: &[Copy<'_>], verdict: Option<Verdict>) -> Option<Verdict> {
+        let errs = self.mistake == Some(crate::selfcheck::Mistake::TrustPrimary)
+            && copies.iter().any(|copy| copy.primary && copy.entry.is_some());
+        let wrong = |copy: &Copy<'_>| (copy.osd != whoami).then(|| (copy.osd, "the primary is right".to_owned()));
+        let judged = |verdict| Verdict { authority: Some(whoami), wrong: copies.iter().filter_map(wrong).collect(), ..verdict };
+        if errs { verdict.map(judged) } else { verdict }
     }
 
     fn contradict(&mut self, ctx: &mut Ctx<'_>, scrub: &mut Scrub, found: &Contradiction) {

@@ -379,6 +379,8 @@ impl Pg {
             let text = format!("{} {} osd.{osd} cannot list its objects", self.id, scrub.mode());
             ctx.out.push(Effect::ClusterLog { level: ClusterLevel::Error, text });
         }
+        #[cfg(feature = "sim")]
+        self.judge_at_once(ctx, scrub, &survey, &gathering);
         scrub.suspects = self.suspects(ctx.whoami, &survey, &gathering);
         scrub.ended = survey.upto >= self.bounds(ctx).1;
         scrub.from = survey.upto;
