@@ -5,6 +5,7 @@ everything that is whole goes on.
 usage: bit_rot.py --nacre PATH [--dir DIR] [--only NAME] [-- MORE ARGUMENTS OF nacre up]
 """
 import argparse
+import json
 import os
 import random
 import re
@@ -29,10 +30,10 @@ def content(name, size):
 
 
 class Disk:
-    """The file of osd.0."""
+    """The file of an OSD."""
 
-    def __init__(self, directory):
-        self.path = os.path.join(directory, "osd.0", "block")
+    def __init__(self, directory, osd=0):
+        self.path = os.path.join(directory, f"osd.{osd}", "block")
 
     def flip(self, offset):
         with open(self.path, "r+b") as f:
@@ -186,9 +187,9 @@ def data(cluster):
     expect_fsck(cluster, CLEAN, more=["--deep"])
 
 
-def flip_big(cluster, block):
-    """Flips a bit of one block of the large object on osd.0, wherever it is or was."""
-    disk = Disk(cluster.dir)
+def flip_big(cluster, block, osd=0):
+    """Flips a bit of one block of the large object on an OSD, wherever it is or was."""
+    disk = Disk(cluster.dir, osd)
     for at in disk.places(content("big", 4 << 20)[block * BLOCK : (block + 1) * BLOCK]):
         disk.flip(at + 1000)
 
@@ -199,8 +200,8 @@ def all_clean(cluster):
     return [s["name"] for s in states] == ["active+clean"]
 
 
-def copies(cluster):
-    """Rot on one of two copies: a read takes the other one, 'pg repair' finds what nobody reads, and both mend it."""
+def two_copies(cluster):
+    """Gives the pool two copies, of which osd.0 leads all, and stops."""
     cluster.more = ["--osds", "2", "--osd-size", "512M", *cluster.more]
     cluster.start()
     cluster.run("ceph", "osd", "pool", "set", "p", "size", 2)
@@ -208,6 +209,72 @@ def copies(cluster):
     cluster.run("ceph", "osd", "primary-affinity", 1, 0)
     until("two copies", lambda: cluster.ceph("osd", "dump")["pools"][0]["size"] == 2 and all_clean(cluster), 60)
     cluster.stop()
+
+
+def scrub(cluster, what, group):
+    """Gives the order and waits until a deep scrub of the group has ended."""
+    stamp = lambda: cluster.ceph("pg", group, "query")["info"]["stats"]["last_deep_scrub_stamp"]  # noqa: E731
+    before = stamp()
+    cluster.run("ceph", "pg", what, group)
+    until(f"the {what} ends", lambda: stamp() != before, 60)
+
+
+def listed(cluster, what, of):
+    """What `rados list-inconsistent-...` says."""
+    return json.loads(cluster.run("rados", f"list-inconsistent-{what}", of, "--format=json-pretty").stdout)
+
+
+def expect_found(cluster, group, wrong):
+    """The large object's copy on this OSD is listed as one that cannot be read, the other one as right."""
+    until("health tells", lambda: {"OSD_SCRUB_ERRORS", "PG_DAMAGED"} <= cluster.health(), 15)
+    assert "inconsistent" in cluster.ceph("pg", group, "query")["state"]
+    assert listed(cluster, "pg", "p") == [group]
+    found = listed(cluster, "obj", group)["inconsistents"]
+    assert [f["object"]["name"] for f in found] == ["big"] and found[0]["object"]["snap"] == "head", found
+    assert found[0]["errors"] == [] and found[0]["union_shard_errors"] == ["read_error"], found
+    shards = {s["osd"]: s for s in found[0]["shards"]}
+    assert {osd: s["errors"] for osd, s in shards.items()} == {wrong: ["read_error"], 1 - wrong: []}, shards
+    assert {osd: s["primary"] for osd, s in shards.items()} == {0: True, 1: False}, shards
+    assert shards[1 - wrong]["size"] == 4 << 20 and "data_digest" in shards[1 - wrong], shards
+    assert found[0]["selected_object_info"]["size"] == 4 << 20, found
+    assert listed(cluster, "snapset", group)["inconsistents"] == []
+
+
+def expect_mended(cluster, group):
+    """Nothing is wrong any more, as the group, the lists and health say."""
+    until("it is mended", lambda: all_clean(cluster) and not cluster.health() & {"OSD_SCRUB_ERRORS", "PG_DAMAGED"}, 60)
+    assert listed(cluster, "pg", "p") == [] and listed(cluster, "obj", group)["inconsistents"] == []
+
+
+def replica(cluster):
+    """Rot on the copy that nobody reads: a light scrub does not see it, a deep one does, stock clients list it, 'pg repair' mends it; with
+    osd_scrub_auto_repair nobody has to say so."""
+    two_copies(cluster)
+    for block, how in ((17, "pg repair"), (30, "osd_scrub_auto_repair")):
+        flip_big(cluster, block, osd=1)
+        expect_fsck(cluster, DATA, r"big", more=["--deep"])
+        cluster.start()
+        group = cluster.ceph("osd", "map", "p", "big")["pgid"]
+        if how == "pg repair":
+            cluster.run("ceph", "pg", "scrub", group)
+            assert not look(cluster)
+            scrub(cluster, "deep-scrub", group)
+            expect_found(cluster, group, wrong=1)
+            assert not look(cluster), "the primary's copy is whole"
+            scrub(cluster, "repair", group)
+        else:
+            cluster.run("ceph", "config", "set", "osd", "osd_scrub_auto_repair", "true")
+            until("the option is there", lambda: cluster.admin("osd.0", "config", "get", "osd_scrub_auto_repair") == {"osd_scrub_auto_repair": "true"})
+            scrub(cluster, "deep-scrub", group)
+            until("it is repaired", lambda: f"{group} repair 1 errors, 1 fixed" in cluster.log("osd.0") + str(cluster.ceph("log", "last", 100)), 30)
+        expect_mended(cluster, group)
+        cluster.stop()
+        expect_fsck(cluster, CLEAN, more=["--deep"])
+
+
+def copies(cluster):
+    """Rot on one of two copies: a read takes the other one, 'pg repair' finds what nobody reads, and both mend it."""
+    two_copies(cluster)
     flip_big(cluster, 17)
     expect_fsck(cluster, DATA, r"big", more=["--deep"])
     cluster.start()
@@ -219,11 +286,10 @@ def copies(cluster):
     flip_big(cluster, 30)
     cluster.start()
     group = cluster.ceph("osd", "map", "p", "big")["pgid"]
-    before = cluster.ceph("pg", group, "query")["info"]["stats"]["last_deep_scrub_stamp"]
-    cluster.run("ceph", "pg", "repair", group)
-    until("the repair ends", lambda: cluster.ceph("pg", group, "query")["info"]["stats"]["last_deep_scrub_stamp"] != before, 30)
-    until("it is mended", lambda: all_clean(cluster), 30)
-    assert "PG_DAMAGED" not in cluster.health()
+    scrub(cluster, "deep-scrub", group)
+    expect_found(cluster, group, wrong=0)
+    scrub(cluster, "repair", group)
+    expect_mended(cluster, group)
     cluster.stop()
     expect_fsck(cluster, CLEAN, more=["--deep"])
 
@@ -465,7 +531,7 @@ def main():
             cluster.start()
             fill(cluster)
             cluster.stop()
-        for story in (data, copies, leaf, names, superblock, tail, hole, monitor):
+        for story in (data, copies, replica, leaf, names, superblock, tail, hole, monitor):
             if args.only not in story.__name__:
                 continue
             begun, directory = time.monotonic(), os.path.join(top, story.__name__)

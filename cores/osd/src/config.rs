@@ -159,6 +159,16 @@ pub const OPTIONS: &[OptionRow] = &[
     OptionRow { name: "osd_op_complaint_time", default: "30", about: "seconds after which an operation counts as slow" },
     OptionRow { name: "osd_op_history_size", default: "20", about: "finished operations that are remembered" },
     OptionRow { name: "osd_pg_log_dups_tracked", default: "3000", about: "requests remembered after they left the log" },
+    OptionRow {
+        name: "osd_scrub_auto_repair",
+        default: "false",
+        about: "mend at once what a deep scrub finds, from copies that are right",
+    },
+    OptionRow {
+        name: "osd_scrub_auto_repair_num_errors",
+        default: "5",
+        about: "do not, if more objects of a placement group than this are wrong",
+    },
 ];
 
 /// An option's default: this OSD's for those that it heeds, else Ceph's.
@@ -195,6 +205,8 @@ impl Options {
             "osd_max_omap_entries_per_request" => self.pg.omap_entries = value.parse().ok()?,
             "osd_max_pg_log_entries" => self.pg.log_entries = value.parse().ok()?,
             "osd_pg_log_dups_tracked" => self.pg.dup_entries = value.parse().ok()?,
+            "osd_scrub_auto_repair" => self.pg.auto_repair = flag(value)?,
+            "osd_scrub_auto_repair_num_errors" => self.pg.auto_repair_errors = value.parse().ok()?,
             "osd_heartbeat_interval" => {
                 self.beat_interval = seconds(value, 0.1..=60.0)?;
             }

@@ -84,6 +84,10 @@ pub struct Config {
     pub step_objects: usize,
     /// Pause between two such steps. Ours.
     pub step_pause: Duration,
+    /// Whether what a deep scrub finds is mended at once (`osd_scrub_auto_repair`).
+    pub auto_repair: bool,
+    /// It is not if more objects than this are wrong (`osd_scrub_auto_repair_num_errors`).
+    pub auto_repair_errors: usize,
 }
 
 impl Default for Config {
@@ -105,6 +109,8 @@ impl Default for Config {
             max_waiting: 256,
             step_objects: 16,
             step_pause: Duration::from_millis(1),
+            auto_repair: false,
+            auto_repair_errors: 5,
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::entry::{Done, LogEntry, decode_page, encode_page};
 use crate::history::History;
 use crate::meta::{Info, get_version, put_version};
 use crate::object::{Piece, PieceAt};
+use crate::scrub::entry::{Answer, Ask};
 use bytes::Bytes;
 use denc::{DecodeError, Result};
 use types::{EVersion, Epoch, HObject, OsdId, PgId, PoolId, Rope, ShardId, SpgId};
@@ -155,6 +156,12 @@ pub(crate) enum Letter {
     Scanned(HObject, HObject, Vec<(HObject, EVersion)>),
     /// Primary: the group is clean without you; remove what you have of it.
     Remove,
+    /// Primary: what do you hold of these objects? For a scrub.
+    Survey(Box<Ask>),
+    /// Answer to it.
+    Surveyed(Box<Answer>),
+    /// Primary: what you hold of these objects is wrong; they are missing, and will be brought.
+    Spoilt(Vec<HObject>),
 }
 
 fn put_envelope(w: &mut Writer, e: &Envelope) {
@@ -319,6 +326,18 @@ impl Letter {
             }
             Self::Remove => w.num(14),
             Self::Unable => w.num(15),
+            Self::Survey(ask) => {
+                w.num(20);
+                ask.put(w);
+            }
+            Self::Surveyed(answer) => {
+                w.num(21);
+                answer.put(w);
+            }
+            Self::Spoilt(objects) => {
+                w.num(22);
+                w.list(objects.iter(), put_name);
+            }
         }
     }
 
@@ -350,6 +369,9 @@ impl Letter {
             13 => Self::Scanned(get_name(r)?, get_name(r)?, get_missing(r)?),
             14 => Self::Remove,
             15 => Self::Unable,
+            20 => Self::Survey(Box::new(Ask::get(r)?)),
+            21 => Self::Surveyed(Box::new(Answer::get(r)?)),
+            22 => Self::Spoilt(r.list(get_name)?),
             _ => return Err(DecodeError::Invalid("kind of a letter")),
         })
     }
@@ -460,6 +482,7 @@ pub(crate) mod samples {
             dups: vec![entry().done],
             missing: missing.clone(),
         };
+        let (ask, answer) = crate::scrub::entry::samples(head());
         let at = PieceAt { offset: 4 << 20, omap: true, after: Bytes::from_static(b"k") };
         let changes = objectstore::ObjectChanges { object: head().into(), changes: vec![ObjectChange::Create] };
         let piece = Piece { changes, next: Some(at.clone()) };
@@ -481,6 +504,9 @@ pub(crate) mod samples {
             Letter::Scan(HObject::min(), head()),
             Letter::Scanned(HObject::min(), head(), missing),
             Letter::Remove,
+            Letter::Survey(Box::new(ask)),
+            Letter::Surveyed(Box::new(answer)),
+            Letter::Spoilt(vec![head()]),
         ]
     }
 

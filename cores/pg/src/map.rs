@@ -82,6 +82,12 @@ impl Pg {
             Some(_) => state = state.with(PgState::SCRUBBING),
             None => {}
         }
+        if self.serving.scrub.as_ref().is_some_and(|scrub| scrub.repair) {
+            state = state.with(PgState::REPAIR);
+        }
+        if self.serving.failed_repair {
+            state = state.with(PgState::FAILED_REPAIR);
+        }
         if self.info.stats.shallow_errors + self.info.stats.deep_errors > 0 {
             state = state.with(PgState::INCONSISTENT);
         }
@@ -144,6 +150,7 @@ impl Pg {
             num_scrub_errors: s.shallow_errors + s.deep_errors,
             num_shallow_scrub_errors: s.shallow_errors,
             num_deep_scrub_errors: s.deep_errors,
+            num_objects_repaired: self.repaired,
             num_whiteouts: s.whiteouts,
             num_objects_omap: s.omap_objects,
             num_omap_bytes: s.omap_bytes,

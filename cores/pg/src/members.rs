@@ -40,6 +40,11 @@ impl Stream {
         letter::with_body(envelope, self.last, body)
     }
 
+    /// Number of the newest.
+    pub(crate) fn last(&self) -> u64 {
+        self.last
+    }
+
     /// All up to this number are durable. False if no such body was sent.
     pub(crate) fn acknowledged(&mut self, number: u64) -> bool {
         while let Some(first) = self.under_way.front().filter(|first| first.number <= number) {

@@ -17,7 +17,9 @@ use crate::recovery::{Bring, Recovery};
 use crate::removal::Removal;
 use crate::replica::Replica;
 use crate::run::{Copies, Env, Exec, Outcome, Stop};
-use crate::scrub::Scrub;
+use crate::scrub::check::Check;
+use crate::scrub::findings::Findings;
+use crate::scrub::{Order, Scrub};
 use crate::split::Splitting;
 use crate::trim::Trim;
 use crate::watch::Watches;
@@ -60,6 +62,8 @@ pub(crate) enum Work {
     Trim { snap: u64 },
     /// Bring the object to copies that lack it, or here.
     Bring(Box<Bring>),
+    /// Compare what all copies hold of it.
+    Check(Box<Check>),
 }
 
 /// Work that was begun.
@@ -99,6 +103,10 @@ pub(crate) struct Serving {
     pub(crate) copying: BTreeMap<u64, Copying>,
     pub(crate) trim: Trim,
     pub(crate) scrub: Option<Box<Scrub>>,
+    /// What scrubs found.
+    pub(crate) findings: Option<Box<Findings>>,
+    /// A repair left errors.
+    pub(crate) failed_repair: bool,
     pub(crate) recovery: Recovery,
     pub(crate) laggy: Laggy,
     /// The group has fewer members than its pool needs to serve.
@@ -133,6 +141,10 @@ pub struct Pg {
     pub(crate) load_failed: bool,
     /// A scrub ended since the group was loaded.
     pub(crate) scrubbed: bool,
+    /// A scrub that shall begin.
+    pub(crate) ordered: Option<Order>,
+    /// Copies of objects that were mended since the group was loaded.
+    pub(crate) repaired: i64,
     /// Counts reports, so that the newest is known.
     pub(crate) reports: u64,
     pub(crate) epoch: u32,
@@ -160,6 +172,8 @@ impl Pg {
             loose: BTreeSet::new(),
             load_failed: false,
             scrubbed: false,
+            ordered: None,
+            repaired: 0,
             reports: 0,
             epoch: 0,
             #[cfg(feature = "sim")]
@@ -313,8 +327,8 @@ impl Pg {
     fn start(&mut self, ctx: &mut Ctx<'_>, head: ObjectId, work: Work) {
         let job = self.job(ctx, work, head);
         let Some(job) = self.answer_duplicate(ctx, job) else { return };
-        let internal = !matches!(job.work, Work::Client(_) | Work::Bring(_));
-        if !matches!(job.work, Work::Bring(_)) && self.must_bring(&job.head, job.modifies || internal) {
+        let internal = !matches!(job.work, Work::Client(_) | Work::Bring(_) | Work::Check(_));
+        if !matches!(job.work, Work::Bring(_) | Work::Check(_)) && self.must_bring(&job.head, job.modifies || internal) {
             return self.bring_first(ctx, job);
         }
         self.attempt(ctx, job);
@@ -334,6 +348,9 @@ impl Pg {
     pub(crate) fn attempt(&mut self, ctx: &mut Ctx<'_>, mut job: Job) {
         if matches!(job.work, Work::Bring(_)) {
             return self.attempt_bring(ctx, job);
+        }
+        if matches!(job.work, Work::Check(_)) {
+            return self.attempt_check(ctx, job);
         }
         if self.must_wait_for_lease(ctx, &job) {
             return self.wait_for_lease(ctx, job);
@@ -411,6 +428,8 @@ impl Pg {
             missing: &self.missing,
             purged: &self.history.purged,
             scrubbed: self.scrubbed || self.history.scrub.0 != Default::default(),
+            findings: self.serving.findings.as_deref(),
+            since: self.history.since,
             notify_id: u64::from(ctx.map.epoch) << 32 | u64::from((ctx.slot << 16).wrapping_add(self.serving.notify_count)),
         };
         match &job.work {
@@ -424,7 +443,7 @@ impl Pg {
             }
             Work::Expire { cookie, holder } => crate::internal::expire(&env, &job.head, *cookie, *holder),
             Work::Trim { snap } => crate::internal::trim(&env, &job.head, *snap),
-            Work::Bring(_) => Ok(Outcome::Drop),
+            Work::Bring(_) | Work::Check(_) => Ok(Outcome::Drop),
         }
     }
 
@@ -494,8 +513,9 @@ impl Pg {
         self.fence(ctx);
         self.plan_trim(ctx);
         if self.history.estimated {
-            self.start_scrub(ctx, false);
+            self.count_again(ctx);
         }
+        self.begin_ordered(ctx);
         self.end_waiting(ctx);
         self.plan_recovery(ctx);
     }
@@ -540,7 +560,7 @@ impl Pg {
         } else if self.serving.trim.hold == Some(hold) {
             self.step_trim(ctx);
         } else if self.serving.scrub.as_ref().is_some_and(|s| s.hold == hold) {
-            self.step_scrub(ctx);
+            self.scrub_fetched(ctx);
         }
     }
 

@@ -148,6 +148,7 @@ impl Pg {
     /// This copy of an object cannot be read: another one takes its place.
     pub(crate) fn mend(&mut self, ctx: &mut Ctx<'_>, object: HObject) {
         self.serving.recovery.mended.insert(object.clone());
+        self.repaired += 1;
         self.mark_missing(ctx, object);
         self.plan_recovery(ctx);
     }
@@ -564,8 +565,9 @@ impl Pg {
         }
         if self.history.estimated {
             // It could not begin while objects were missing here.
-            self.start_scrub(ctx, false);
+            self.count_again(ctx);
         }
+        self.begin_ordered(ctx);
         let interval = &self.history.interval;
         if interval.up != interval.acting && self.home_is_enough() {
             let up: Vec<OsdId> = interval.home().collect();

@@ -12,6 +12,7 @@ use crate::merge::{Merge, Merged};
 use crate::meta;
 use crate::object::{PieceAt, read_piece};
 use crate::pg::{Pg, Phase};
+use crate::scrub::inquiry::Inquiry;
 use node::{Level, Mono};
 use objectstore::{Hold, Refused, Unread};
 use std::collections::{BTreeMap, VecDeque};
@@ -36,26 +37,30 @@ pub(crate) struct Replica {
     /// The log that is being taken up.
     merge: Option<Box<Merge>>,
     /// It is taken up and durable here, with this ticket before it was.
-    activated: bool,
+    pub(crate) activated: bool,
     /// Number of the last body that was submitted.
-    applied: u64,
+    pub(crate) applied: u64,
     /// The next bodies, for the first of which the store has no room just now.
-    stalled: VecDeque<(u64, Box<Body>)>,
+    pub(crate) stalled: VecDeque<(u64, Box<Body>)>,
     /// When the store is asked again.
     again: Mono,
     /// The primary's questions, put off until all is durable.
     asked: Vec<Letter>,
     /// What is read for the primary.
     errands: BTreeMap<Hold, Errand>,
+    /// What is read for the primary's scrub.
+    pub(crate) inquiry: Option<Box<Inquiry>>,
 }
 
 impl Replica {
     pub(crate) fn holds(&self) -> Vec<Hold> {
-        self.errands.keys().copied().chain(self.merge.as_ref().map(|merge| merge.hold)).collect()
+        let inquiry = self.inquiry.as_ref().map(|inquiry| inquiry.hold);
+        self.errands.keys().copied().chain(self.merge.as_ref().map(|merge| merge.hold)).chain(inquiry).collect()
     }
 
     pub(crate) fn deadline(&self) -> Mono {
-        if self.stalled.is_empty() { Mono::NEVER } else { self.again }
+        let inquiry = self.inquiry.as_ref().map_or(Mono::NEVER, |inquiry| inquiry.deadline());
+        if self.stalled.is_empty() { inquiry } else { inquiry.min(self.again) }
     }
 }
 
@@ -81,6 +86,8 @@ impl Pg {
             Letter::Body(number, body) => self.take_body(ctx, from, number, body),
             Letter::Pull(object, at) => self.run_errand(ctx, Errand::Pull(object, at)),
             Letter::Scan(from, to) => self.run_errand(ctx, Errand::Scan(from, to)),
+            Letter::Survey(ask) => self.be_surveyed(ctx, from, *ask),
+            Letter::Spoilt(objects) => self.be_spoilt(ctx, objects),
             Letter::Remove if !self.is_member(ctx.whoami) => {
                 self.log_line(
                     ctx,
@@ -228,7 +235,7 @@ impl Pg {
     }
 
     /// Whether an object, or one that is being collected, lies in this group.
-    fn holds(&self, object: &ObjectId) -> bool {
+    pub(crate) fn holds(&self, object: &ObjectId) -> bool {
         let pool = self.id.pg.pool;
         let (pg_num, here) = (self.history.pg_num.max(1), object.pool == pool || object.pool == staging_pool(pool));
         here && types::hash::stable_mod(object.hash, pg_num, pg_num.next_power_of_two() - 1) == self.id.pg.seed
@@ -249,6 +256,7 @@ impl Pg {
                 if let Some(replica) = self.replica() {
                     replica.applied = number;
                 }
+                self.step_inquiry(ctx);
             }
             Err(Refused::Stopped) => self.stopped(ctx),
             Err(_) => {
@@ -267,8 +275,11 @@ impl Pg {
         let now = ctx.now.mono;
         loop {
             let next = self.replica().filter(|r| r.again <= now).and_then(|r| r.stalled.pop_front());
-            let Some((number, body)) = next else { return };
+            let Some((number, body)) = next else { break };
             self.apply_body(ctx, primary, number, body);
+        }
+        if self.replica().is_some_and(|r| r.inquiry.as_ref().is_some_and(|inquiry| inquiry.deadline() <= now)) {
+            self.step_inquiry(ctx);
         }
     }
 
@@ -284,6 +295,8 @@ impl Pg {
             self.go_on_merging(ctx);
         } else if let Some(errand) = replica.errands.remove(&hold) {
             self.go_on_errand(ctx, hold, errand);
+        } else if replica.inquiry.as_ref().is_some_and(|inquiry| inquiry.hold == hold) {
+            self.inquiry_fetched(ctx);
         }
     }
 

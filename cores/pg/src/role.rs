@@ -82,7 +82,7 @@ impl Pg {
                 self.fence(ctx);
                 self.plan_trim(ctx);
                 if self.history.estimated {
-                    self.start_scrub(ctx, false);
+                    self.count_again(ctx);
                 }
             }
             Phase::Peering(_) => self.peering_map(ctx),
@@ -92,7 +92,9 @@ impl Pg {
 
     /// Begins an interval.
     pub(crate) fn take_role(&mut self, ctx: &mut Ctx<'_>) {
-        if self.leads(ctx) {
+        let leads = self.leads(ctx);
+        self.ordered = self.ordered.filter(|_| leads);
+        if leads {
             self.begin_peering(ctx);
         } else if self.history.created == 0 {
             // Nothing of it is here, and another OSD looks for it now.
@@ -141,6 +143,8 @@ impl Pg {
     /// OSD leads the group on, it keeps their operations and begins them anew. What was done already is found in the log then.
     pub(crate) fn stop_serving(&mut self, ctx: &mut Ctx<'_>) {
         let serving = std::mem::take(&mut self.serving);
+        // A scrub that was under way begins anew.
+        self.ordered = self.ordered.or(serving.scrub.as_ref().map(|scrub| scrub.order()));
         self.members = Default::default();
         let mut kept: Vec<ClientOp> = Vec::new();
         for commit in &mut self.commits {
@@ -182,7 +186,7 @@ impl Pg {
         holds.into_iter().flatten().for_each(|hold| ctx.store.release(hold));
         let clients = works.into_iter().filter_map(|work| match work {
             Work::Client(op) | Work::Group(op) => Some(*op),
-            Work::Expire { .. } | Work::Trim { .. } | Work::Bring(_) => None,
+            Work::Expire { .. } | Work::Trim { .. } | Work::Bring(_) | Work::Check(_) => None,
         });
         clients.chain(serving.waiting).collect()
     }
@@ -226,6 +230,8 @@ impl Pg {
             | Letter::Body(..)
             | Letter::Pull(..)
             | Letter::Scan(..)
+            | Letter::Survey(_)
+            | Letter::Spoilt(_)
             | Letter::Remove => {
                 if from == self.history.interval.primary && from != ctx.whoami {
                     self.follow(ctx, from, letter);
@@ -246,6 +252,7 @@ impl Pg {
             Phase::Peering(_) => self.ask_again(ctx, osd),
             Phase::Active => {
                 self.recovery_resend(ctx, osd);
+                self.ask_silent(ctx, Some(osd));
             }
             Phase::Replica(_) if self.history.interval.primary == osd => self.promise_again(ctx, osd),
             _ => {}

@@ -7,6 +7,7 @@ use crate::entry::{Done, Kind, LogEntry};
 use crate::info::{CLEAN, CloneInfo, ObjectInfo, WHITEOUT, WatchInfo};
 use crate::meta::Info;
 use crate::ops;
+use crate::scrub::findings::Findings;
 use crate::stats::Stats;
 use crate::watch::Watches;
 use bytes::Bytes;
@@ -15,7 +16,7 @@ use messages::osd::{OpResult, flags, op_flags};
 use node::Now;
 use objectstore::{Damage, Hold, ObjectChange, ObjectChanges, Unread, View};
 use std::collections::BTreeMap;
-use types::{EVersion, Errno, HObject, Intervals, Locator, ObjectId, ReqId, SnapId, SpgId};
+use types::{EVersion, Epoch, Errno, HObject, Intervals, Locator, ObjectId, ReqId, SnapId, SpgId};
 
 /// What an execution looks at besides its operation.
 pub(crate) struct Env<'a> {
@@ -36,6 +37,10 @@ pub(crate) struct Env<'a> {
     pub(crate) notify_id: u64,
     /// The group was scrubbed before.
     pub(crate) scrubbed: bool,
+    /// What scrubs found in this interval.
+    pub(crate) findings: Option<&'a Findings>,
+    /// First epoch of the interval.
+    pub(crate) since: Epoch,
 }
 
 impl Env<'_> {

@@ -39,6 +39,10 @@ pub enum Mistake {
     ReadWithoutLease,
     /// A new primary does not wait until the promises to earlier ones are over.
     IgnoreRests,
+    /// What a scrub sees at first counts, whatever is written meanwhile.
+    FirstLook,
+    /// A repair takes the primary's copy for right, whatever the others hold.
+    TrustPrimary,
 }
 
 impl Pg {
@@ -49,7 +53,12 @@ impl Pg {
         match mistake {
             Mistake::ForgetIntervals => self.history.forget_past(),
             Mistake::ForgetMissing => self.missing.clear(),
-            Mistake::AckEarly | Mistake::PromiseEarly | Mistake::ReadWithoutLease | Mistake::IgnoreRests => {}
+            Mistake::AckEarly
+            | Mistake::PromiseEarly
+            | Mistake::ReadWithoutLease
+            | Mistake::IgnoreRests
+            | Mistake::FirstLook
+            | Mistake::TrustPrimary => {}
         }
     }
 

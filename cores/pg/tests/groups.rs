@@ -4,8 +4,11 @@ mod bench;
 
 use bench::{Bench, POOL, peer, request};
 use bytes::Bytes;
+use denc::{Decode, Encode};
+use messages::ops::{ScrubList, ScrubPage};
 use messages::osd::code::backoff_op;
 use messages::osd::{Backoff, Op, OpArgs, OsdOp, code::*};
+use messages::scrub::{InconsistentObject, shard};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use types::{Errno, PgState, SessionId};
@@ -218,6 +221,32 @@ fn scrub_finds_damage() {
     assert!(report.state.has(PgState::INCONSISTENT) && !report.state.has(PgState::SCRUBBING), "{}", report.state);
     assert!(bench.logged.iter().any(|line| line.contains(&victim.to_string())));
     assert_eq!(report.last_deep_scrub, report.version);
+    let found = inconsistent(&mut bench, 0);
+    let [one] = &found[..] else { panic!("{found:?}") };
+    assert_eq!((&one.object.name, one.errors, one.union), (&victim.name, 0, shard::READ_ERROR));
+    assert_eq!(one.shards.values().map(|shard| (shard.errors, shard.primary)).collect::<Vec<_>>(), [(shard::READ_ERROR, true)]);
+    bench.with(id, |pg, ctx| pg.start_scrub(ctx, false));
+    bench.pass(Duration::from_secs(1));
+    assert_eq!(inconsistent(&mut bench, 0).len(), 1, "a light one does not take it back");
+    // Nobody else has it, so a repair repairs nothing and says so.
+    bench.with(id, |pg, ctx| pg.start_repair(ctx));
+    bench.pass(Duration::from_secs(1));
+    assert!(bench.logged.iter().any(|line| line.contains("repair 1 errors, 0 fixed")), "{:?}", bench.logged);
+    assert!(bench.pgs.get_mut(&id).expect("the group").stats().state.has(PgState::FAILED_REPAIR));
+    bench.store.damaged.clear();
+    bench.with(id, |pg, ctx| pg.start_scrub(ctx, true));
+    bench.pass(Duration::from_secs(1));
+    assert_eq!(inconsistent(&mut bench, 0), []);
+    assert!(!bench.pgs.get_mut(&id).expect("the group").stats().state.any(PgState::FAILED_REPAIR.with(PgState::INCONSISTENT)));
+}
+
+/// What `rados list-inconsistent-obj` (0) is told.
+fn inconsistent(bench: &mut Bench, snapsets: u32) -> Vec<InconsistentObject> {
+    let list = ScrubList { snapsets, max: 10, ..ScrubList::default() };
+    let op = Op { input: list.to_bytes(), ..Op::new(SCRUBLS, OpArgs::None) };
+    let reply = bench.run("", vec![op]);
+    let page = ScrubPage::from_bytes(&reply.ops[0].output.contiguous()).expect("a page");
+    page.values.iter().map(|bytes| InconsistentObject::from_bytes(bytes).expect("a finding")).collect()
 }
 
 #[test]

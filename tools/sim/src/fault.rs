@@ -75,6 +75,8 @@ pub enum Fault {
     SnapRemove,
     /// No fault: the pool's groups split.
     Split,
+    /// No fault: an OSD scrubs the groups that it leads.
+    Scrub,
     /// No fault: a pool is made, or removed with all that is in it.
     Pool,
 }
@@ -355,7 +357,7 @@ impl Nemesis {
             Fault::MonRot => {
                 cluster.world.disk(cluster.mon, 0).rot();
             }
-            Fault::Snap | Fault::SnapRemove | Fault::Split | Fault::Pool => crate::life::happen(cluster, fault),
+            Fault::Snap | Fault::SnapRemove | Fault::Split | Fault::Pool | Fault::Scrub => crate::life::happen(cluster, fault),
             _ => self.hurt_disk(cluster, fault, osd),
         }
     }

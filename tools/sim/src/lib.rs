@@ -29,6 +29,7 @@ pub mod reference;
 pub mod rng;
 pub mod scenario;
 mod schedule;
+mod scrubs;
 pub mod standmon;
 pub mod storeworld;
 mod tide;

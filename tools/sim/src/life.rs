@@ -27,6 +27,11 @@ pub(crate) fn happen(cluster: &mut Cluster, what: Fault) {
             cluster.tell(&json!({ "prefix": "osd pool set", "pool": pool, "var": "pg_num", "val": pg_num }).to_string());
             cluster.tell(&json!({ "prefix": "osd pool set", "pool": pool, "var": "pgp_num", "val": pg_num }).to_string());
         }
+        Fault::Scrub => {
+            let what = if cluster.rng.one_in(3) { "osd scrub" } else { "osd deep-scrub" };
+            let who = cluster.rng.index(cluster.osds.len()).to_string();
+            cluster.tell(&json!({ "prefix": what, "who": who }).to_string());
+        }
         Fault::Pool if cluster.churn.is_some() => {
             let command = match cluster.rng.one_in(2) {
                 true => json!({ "prefix": "osd pool create", "pool": CHURN_POOL, "pg_num": 2, "pgp_num": 2 }).to_string(),

@@ -27,6 +27,11 @@ pub struct Meaning {
 }
 
 impl Meaning {
+    /// The newest transaction.
+    pub(crate) fn last_mut(&mut self) -> Option<&mut Transaction> {
+        self.blocks.last_mut().map(|(_, transaction)| transaction)
+    }
+
     /// What a store has that carried all of it out.
     pub fn content(&self) -> MemStore {
         let mut memory = MemStore::new();

@@ -21,6 +21,8 @@ pub enum Kind {
     Quorum(fn(&mut Rng) -> Plan, &'static [&'static [Fault]]),
     /// A cluster whose pools have several copies, which must be equal when nothing goes wrong any more.
     Copies(fn(&mut Rng) -> Plan, &'static [&'static [Fault]]),
+    /// The same. Scrubs must find what is wrong with a copy, and nothing else.
+    Scrubbed(fn(&mut Rng) -> Plan, &'static [&'static [Fault]]),
     /// A cluster whose monitor must know who is down, and nobody else.
     Downs(fn(&mut Rng) -> Plan),
     /// The same with faults that last: what is lost stays lost, and the cluster may stay broken. Wrong content is wrong all the
@@ -181,6 +183,19 @@ fn islands(rng: &mut Rng) -> Plan {
     Plan { osds, size: 3, min_size: rng.between(1, 2) as u32, clients, reader: true, mail: false, habits, ..plan }
 }
 
+/// Three copies of few objects over stores that are trusted, and that do not see it when one of them is spoilt.
+fn copies_scrubbed(rng: &mut Rng) -> Plan {
+    let plan = copies_of(rng);
+    let habits = Habits {
+        objects: rng.between(2, 12),
+        pause: Duration::from_millis(rng.between(10, 100)),
+        budget: rng.between(100, 250) as usize,
+        ..plan.habits
+    };
+    let (osds, size, min_size) = (rng.between(3, 5) as usize, 3, rng.between(1, 2) as u32);
+    Plan { osds, size, min_size, store: StoreKind::Reference, separate_journal: false, habits, ..plan }
+}
+
 /// Several OSDs with little to do.
 fn watched(rng: &mut Rng) -> Plan {
     let habits = Habits { pause: Duration::from_millis(200), budget: 20, snaps: Snaps::None, ..Habits::default() };
@@ -240,6 +255,12 @@ pub const ALL: &[Scenario] = &[
         about: "an OSD is cut off together with a client, while others serve without it: no read is older than an answered write",
         pause: Duration::from_secs(6),
         kind: Kind::Copies(islands, &[&[Fault::Island, Fault::Island, Fault::Island, Fault::OsdFreeze]]),
+    },
+    Scenario {
+        name: "copies-scrub",
+        about: "groups of three copies are scrubbed while clients write and OSDs die; then a copy is spoilt, and repaired",
+        pause: Duration::from_millis(700),
+        kind: Kind::Scrubbed(copies_scrubbed, &[COPIES, &[Fault::Scrub; 12], &[Fault::Snap, Fault::Snap, Fault::SnapRemove]]),
     },
     Scenario {
         name: "downs",
@@ -437,6 +458,7 @@ pub fn run(scenario: &Scenario, seed: u64, options: &Options) -> Result<Report, 
         Kind::Quorum(plan, faults) => run_cluster(scenario, plan, faults, rng, options, reigns),
         Kind::Peers(plan, faults) => run_cluster(scenario, plan, faults, rng, options, copies),
         Kind::Copies(plan, faults) => run_cluster(scenario, plan, faults, rng, options, equal_copies),
+        Kind::Scrubbed(plan, faults) => run_cluster(scenario, plan, faults, rng, options, scrubbed_copies),
         Kind::Downs(plan) => run_cluster(scenario, plan, &[], rng, options, downs),
         Kind::Tides(plan, faults) => run_cluster(scenario, plan, faults, rng, options, tides),
         Kind::Rotten(plan, faults) => run_cluster(scenario, plan, faults, rng, options, rot),
@@ -581,6 +603,21 @@ fn equal_copies(cluster: &mut Cluster, nemesis: &mut Nemesis, _options: &Options
     cluster.wait_clients(Duration::from_secs(120))?;
     cluster.wait_clean()?;
     cluster.check_copies()?;
+    let undecided = settle(cluster)?;
+    cluster.check_empty()?;
+    Ok(undecided)
+}
+
+/// Copies that are compared while they change, and when one of them is spoilt.
+fn scrubbed_copies(cluster: &mut Cluster, nemesis: &mut Nemesis, _options: &Options) -> Result<u64, String> {
+    cluster.begin()?;
+    nemesis.rage(cluster, Duration::from_secs(60));
+    nemesis.relent(cluster)?;
+    cluster.wait_clients(Duration::from_secs(120))?;
+    cluster.wait_clean()?;
+    cluster.check_copies()?;
+    cluster.scrub_finds_nothing()?;
+    nemesis.count += cluster.spoil_and_mend()? as u64;
     let undecided = settle(cluster)?;
     cluster.check_empty()?;
     Ok(undecided)

@@ -176,6 +176,25 @@ fn pools_of_several_copies_lose_nothing_and_their_copies_are_equal() {
     assert!(runs("copies-turns", 0..25).faults > 50);
 }
 
+#[test]
+fn scrubs_find_what_is_wrong_with_a_copy_and_nothing_else() {
+    assert!(runs("copies-scrub", 0..25).faults > 100);
+}
+
+#[test]
+fn a_scrub_that_looks_at_copies_at_different_moments_is_found() {
+    let options = Options { misdeed: Some(Misdeed::Copies(osd::Mistake::FirstLook)), ..Options::default() };
+    let what = found("copies-scrub", &options);
+    assert!(what.contains("damage where there is none") || what.contains("inconsistent"), "{what}");
+}
+
+#[test]
+fn a_repair_that_trusts_the_primary_is_found() {
+    let options = Options { misdeed: Some(Misdeed::Copies(osd::Mistake::TrustPrimary)), ..Options::default() };
+    let what = found("copies-scrub", &options);
+    assert!(what.contains("not linearizable"), "{what}");
+}
+
 fn copies_that_err(scenario: &str, mistake: osd::Mistake) {
     let options = Options { misdeed: Some(Misdeed::Copies(mistake)), ..Options::default() };
     // That a group breaks its own rules is a finding, too. What needs a rare moment is looked for in the other scenarios as well.

@@ -8,6 +8,7 @@
 //! - [`osd`]: clients' operations on objects and the answers;
 //! - [`mon`]: sessions with monitors and the manager: maps, commands, pools, statistics, the cluster log;
 //! - [`ops`]: what single operations carry in their input and output;
+//! - [`scrub`]: what a scrub found;
 //! - [`stats`]: usage figures;
 //! - [`class`]: inputs and outputs of the small object classes;
 //! - [`internal`]: between this cluster's own daemons; no other implementation speaks these;
@@ -25,6 +26,7 @@ pub mod mon;
 pub mod ops;
 pub mod osd;
 pub mod quorum;
+pub mod scrub;
 pub mod stats;
 
 pub use frame::{EntityNum, kind_name};

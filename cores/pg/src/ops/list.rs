@@ -68,17 +68,23 @@ fn output(slot: &mut OpResult, bytes: Bytes) -> i32 {
     0
 }
 
-/// Findings of the last scrub: they are reported when they are found, so there are none to list. ENOENT before the first.
+/// Findings of the last scrub. ENOENT before the first, and when another OSD led it and found something: that is not known here.
 fn scrub_list(env: &Env<'_>, op: &Op, slot: &mut OpResult) -> Exec<i32> {
     let wanted: messages::ops::ScrubList = Reader::new(&op.input).get()?;
     if !env.scrubbed {
         return Err(Errno::ENOENT.into());
     }
-    let interval = env.map.epoch;
+    let interval = env.since;
     if wanted.interval != 0 && wanted.interval != interval {
         return Err(Errno::EAGAIN.into());
     }
-    slot.output = ScrubPage { interval, values: Vec::new() }.to_bytes().into();
+    let damaged = env.info.stats.shallow_errors + env.info.stats.deep_errors > 0;
+    let values = match env.findings {
+        Some(findings) => findings.page(wanted.snapsets != 0, &wanted.start_after, wanted.max),
+        None if damaged => return Err(Errno::ENOENT.into()),
+        None => Vec::new(),
+    };
+    slot.output = ScrubPage { interval, values }.to_bytes().into();
     Ok(1)
 }
 

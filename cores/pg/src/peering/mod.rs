@@ -486,6 +486,7 @@ impl Pg {
             Letter::Ack(number) => self.hear_ack(ctx, from, number),
             Letter::Pulled(object, at, piece) => self.hear_pulled(ctx, from, object, at, piece),
             Letter::Scanned(begin, end, found) => self.hear_scanned(ctx, from, &begin, end, found),
+            Letter::Surveyed(answer) => self.hear_surveyed(ctx, from, *answer),
             _ => {}
         }
     }

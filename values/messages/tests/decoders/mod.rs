@@ -4,7 +4,7 @@
 #![allow(dead_code)]
 
 use denc::Decode;
-use messages::{class, internal, mgr, mon, ops, osd, quorum, stats};
+use messages::{class, internal, mgr, mon, ops, osd, quorum, scrub, stats};
 use types::Message;
 
 macro_rules! decoders {
@@ -100,6 +100,8 @@ payloads!(
     ops::SnapContext,
     ops::ScrubList,
     ops::ScrubPage,
+    scrub::InconsistentObject,
+    scrub::InconsistentSnapset,
     stats::PoolStat,
     class::lock::LockOp,
     class::lock::UnlockOp,

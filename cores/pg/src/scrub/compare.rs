@@ -1,0 +1,345 @@
+//! Which copies of an object are right. Values in, values out: what is done about it is in `check`.
+//!
+//! A copy that could be read beats one that could not. Of those that could, what most hold counts; if as many hold something else, then
+//! what has the newer version, and at last what the primary has. An object that some copy has exists.
+
+use super::entry::Entry;
+use crate::info::ObjectInfo;
+use messages::scrub::{object, shard, snapset};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use types::{EVersion, HObject, OsdId, SnapId};
+
+/// One copy of an object.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Copy<'a> {
+    pub(crate) osd: OsdId,
+    pub(crate) primary: bool,
+    /// What it holds; `None`: nothing.
+    pub(crate) entry: Option<&'a Entry>,
+}
+
+impl<'a> Copy<'a> {
+    /// What it holds, if it could be read.
+    fn whole(&self) -> Option<&'a Entry> {
+        self.entry.filter(|entry| entry.errors == 0)
+    }
+}
+
+/// What is wrong with an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    /// In what copies that could be read differ: bits of [`object`].
+    pub(crate) errors: u64,
+    /// Bits of [`shard`] of each copy.
+    pub(crate) shards: BTreeMap<OsdId, u64>,
+    /// A copy that is right, if one is.
+    pub(crate) authority: Option<OsdId>,
+    /// Copies that are not, and why.
+    pub(crate) wrong: Vec<(OsdId, String)>,
+}
+
+impl Verdict {
+    /// Bits of [`shard`] of all copies.
+    pub(crate) fn union(&self) -> u64 {
+        self.shards.values().fold(0, |all, errors| all | errors)
+    }
+
+    /// Copies that are not there.
+    pub(crate) fn missing(&self) -> usize {
+        self.shards.values().filter(|errors| **errors & shard::MISSING != 0).count()
+    }
+
+    /// Whether only a deep scrub can find what is wrong with this copy.
+    pub(crate) fn is_deep(&self, osd: OsdId) -> bool {
+        let errors = self.shards.get(&osd).copied().unwrap_or_default();
+        errors & shard::DEEP != 0 || errors == 0 && self.errors & object::DEEP != 0
+    }
+}
+
+/// Whether all copies hold the same, and none has an error.
+pub(crate) fn agree(copies: &[Copy<'_>]) -> bool {
+    let Some(first) = copies.first() else { return true };
+    copies.iter().all(|copy| match (first.entry, copy.entry) {
+        (Some(one), Some(other)) => one.errors | other.errors == 0 && one.equals(other),
+        (one, other) => one.is_none() && other.is_none(),
+    })
+}
+
+/// Says what is wrong with the copies of an object; `None` if nothing is.
+pub(crate) fn judge(copies: &[Copy<'_>]) -> Option<Verdict> {
+    if agree(copies) {
+        return None;
+    }
+    let authority = authority(copies);
+    let mut verdict = Verdict { authority: authority.map(|(osd, _)| osd), ..Verdict::default() };
+    for copy in copies {
+        let (errors, why) = match (copy.entry, authority) {
+            (None, _) => (shard::MISSING, "missing".into()),
+            (Some(entry), _) if entry.errors != 0 => (entry.errors, own_errors(entry.errors)),
+            (Some(entry), Some((osd, right))) => {
+                let (errors, of_object, why) = differences(entry, right, osd);
+                verdict.errors |= of_object;
+                (errors, why)
+            }
+            // An entry without errors is a candidate itself.
+            (Some(_), None) => (0, String::new()),
+        };
+        verdict.shards.insert(copy.osd, errors);
+        if !why.is_empty() {
+            verdict.wrong.push((copy.osd, why));
+        }
+    }
+    Some(verdict)
+}
+
+fn authority<'a>(copies: &[Copy<'a>]) -> Option<(OsdId, &'a Entry)> {
+    let whole = || copies.iter().filter_map(|copy| Some((copy, copy.whole()?)));
+    let rank = |(copy, entry): &(&Copy<'a>, &'a Entry)| {
+        let equal = whole().filter(|(_, other)| other.equals(entry));
+        let votes = equal.clone().count();
+        (votes, entry.info().version, equal.clone().any(|(copy, _)| copy.primary), copy.primary, Reverse(copy.osd))
+    };
+    whole().max_by_key(rank).map(|(copy, entry)| (copy.osd, entry))
+}
+
+/// What a copy could not read of itself, in Ceph's words.
+fn own_errors(errors: u64) -> String {
+    let words = [
+        (shard::READ_ERROR, "candidate had a read error"),
+        (shard::STAT_ERROR, "candidate had a stat error"),
+        (shard::INFO_MISSING, "candidate had a missing info key"),
+        (shard::INFO_CORRUPTED, "candidate had a corrupt info"),
+    ];
+    words.iter().filter(|(bit, _)| errors & bit != 0).map(|(_, word)| *word).collect::<Vec<_>>().join(", ")
+}
+
+/// In what a copy differs from one that is right: bits of the copy, bits of the object, in words.
+fn differences(entry: &Entry, right: &Entry, from: OsdId) -> (u64, u64, String) {
+    let (mut errors, mut of_object, mut why) = (0, 0, Vec::new());
+    let digest = |digest: Option<u32>| digest.map_or_else(|| "none".into(), |digest| format!("{digest:#x}"));
+    if entry.data != right.data {
+        errors |= shard::DATA_DIGEST_MISMATCH_INFO;
+        of_object |= object::DATA_DIGEST_MISMATCH;
+        why.push(format!("data_digest {} != data_digest {} from shard {from}", digest(entry.data), digest(right.data)));
+    }
+    if entry.omap != right.omap {
+        errors |= shard::OMAP_DIGEST_MISMATCH_INFO;
+        of_object |= object::OMAP_DIGEST_MISMATCH;
+        why.push(format!("omap_digest {} != omap_digest {} from shard {from}", digest(entry.omap), digest(right.omap)));
+    }
+    if entry.size != right.size {
+        errors |= shard::SIZE_MISMATCH_INFO;
+        of_object |= object::SIZE_MISMATCH;
+        why.push(format!("size {} != size {} from shard {from}", entry.size, right.size));
+    }
+    if entry.record != right.record {
+        of_object |= object::INFO_INCONSISTENCY;
+        why.push(format!("object info {} != object info {} from shard {from}", entry.info().version, right.info().version));
+    }
+    if entry.attrs_digest != right.attrs_digest {
+        let names = |entry: &Entry| entry.attrs.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+        let other_names = names(entry) != names(right);
+        of_object |= if other_names { object::ATTR_NAME_MISMATCH } else { object::ATTR_VALUE_MISMATCH };
+        why.push(format!("attr {} mismatch with shard {from}", if other_names { "name" } else { "value" }));
+    }
+    (errors, of_object, why.join(", "))
+}
+
+/// A contradiction between a head and its clones.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Contradiction {
+    /// The head, or the clone that is meant.
+    pub(crate) object: HObject,
+    /// Bits of [`snapset`].
+    pub(crate) errors: u64,
+    /// Clones that the head does not name.
+    pub(crate) extra: Vec<SnapId>,
+    /// Clones that are not there.
+    pub(crate) missing: Vec<SnapId>,
+}
+
+impl Contradiction {
+    fn of(object: HObject, errors: u64) -> Self {
+        Self { object, errors, extra: Vec::new(), missing: Vec::new() }
+    }
+}
+
+/// In what one object's head and clones, as they are right, contradict each other. `entries` are in order: clones, then the head.
+pub(crate) fn contradictions(entries: &[&Entry]) -> Vec<Contradiction> {
+    let (heads, clones): (Vec<&Entry>, Vec<&Entry>) = entries.iter().partition(|entry| entry.object.is_head());
+    let Some(head) = heads.first() else {
+        return clones.iter().map(|clone| Contradiction::of(clone.object.clone(), snapset::HEADLESS)).collect();
+    };
+    let Ok(info) = ObjectInfo::decode(&head.record) else { return Vec::new() };
+    let named = |snap: SnapId| info.snaps.clones.iter().find(|clone| clone.id == snap.0);
+    let mut found = Vec::new();
+    let mut of_head = Contradiction::of(head.object.clone(), 0);
+    for clone in &clones {
+        match named(clone.object.snap) {
+            Some(info) if info.size == clone.size => {}
+            Some(_) => found.push(Contradiction::of(clone.object.clone(), snapset::SIZE_MISMATCH)),
+            None => of_head.extra.push(clone.object.snap),
+        }
+    }
+    let there = |id: u64| clones.iter().any(|clone| clone.object.snap.0 == id);
+    of_head.missing = info.snaps.clones.iter().filter(|clone| !there(clone.id)).map(|clone| SnapId(clone.id)).collect();
+    of_head.errors |= if of_head.extra.is_empty() { 0 } else { snapset::EXTRA_CLONES };
+    of_head.errors |= if of_head.missing.is_empty() { 0 } else { snapset::CLONE_MISSING };
+    if of_head.errors != 0 {
+        found.push(of_head);
+    }
+    found
+}
+
+/// The version that clients see of what is right, and the record's own.
+pub(crate) fn versions(copies: &[Copy<'_>], authority: Option<OsdId>) -> (u64, EVersion) {
+    let right = copies.iter().find(|copy| Some(copy.osd) == authority).and_then(|copy| copy.entry);
+    right.map_or((0, EVersion::default()), |entry| {
+        let info = entry.info();
+        (info.user_version, info.version)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::info::{CloneInfo, SnapSet};
+    use bytes::Bytes;
+    use types::{Intervals, Locator};
+
+    fn head() -> HObject {
+        HObject::head(Bytes::from_static(b"o"), &Locator::pool(1))
+    }
+
+    fn entry(version: u64, data: u32) -> Entry {
+        let info = ObjectInfo { version: EVersion::new(3, version), user_version: version, ..ObjectInfo::default() };
+        Entry {
+            object: head(),
+            size: 10,
+            record: info.encode(),
+            data: Some(data),
+            omap: Some(u32::MAX),
+            attrs_digest: 1,
+            ..Entry::default()
+        }
+    }
+
+    fn rotten(errors: u64) -> Entry {
+        Entry { errors, data: None, omap: None, ..entry(7, 0) }
+    }
+
+    /// Copies on osd.0, which leads, osd.1 and so on.
+    fn copies<'a>(entries: &'a [Option<Entry>]) -> Vec<Copy<'a>> {
+        let copy =
+            |(osd, entry): (usize, &'a Option<Entry>)| Copy { osd: osd as OsdId, primary: osd == 0, entry: entry.as_ref() };
+        entries.iter().enumerate().map(copy).collect()
+    }
+
+    fn judged(entries: &[Option<Entry>]) -> Verdict {
+        judge(&copies(entries)).expect("something is wrong")
+    }
+
+    fn wrong(verdict: &Verdict) -> Vec<OsdId> {
+        verdict.wrong.iter().map(|(osd, _)| *osd).collect()
+    }
+
+    #[test]
+    fn equal_copies_are_right() {
+        assert_eq!(judge(&copies(&[Some(entry(7, 1)), Some(entry(7, 1)), Some(entry(7, 1))])), None);
+        assert_eq!(judge(&copies(&[None, None])), None);
+        assert_eq!(judge(&[]), None);
+        assert_eq!(judge(&copies(&[Some(entry(7, 1))])), None);
+    }
+
+    #[test]
+    fn a_copy_that_cannot_be_read_is_wrong_wherever_it_is() {
+        for at in 0..3 {
+            let mut all = [Some(entry(7, 1)), Some(entry(7, 1)), Some(entry(7, 1))];
+            all[at] = Some(rotten(shard::READ_ERROR));
+            let verdict = judged(&all);
+            assert_eq!(wrong(&verdict), [at as OsdId]);
+            assert_eq!((verdict.errors, verdict.union()), (0, shard::READ_ERROR), "the others agree");
+            assert!(verdict.is_deep(at as OsdId) && verdict.authority.is_some_and(|osd| osd != at as OsdId));
+        }
+        let verdict = judged(&[Some(rotten(shard::READ_ERROR)), Some(rotten(shard::READ_ERROR)), Some(entry(7, 1))]);
+        assert_eq!((verdict.authority, wrong(&verdict)), (Some(2), vec![0, 1]), "one that can be read beats two that cannot");
+    }
+
+    #[test]
+    fn nobody_is_right_if_nobody_can_be_read() {
+        let verdict = judged(&[Some(rotten(shard::READ_ERROR)), Some(rotten(shard::INFO_CORRUPTED))]);
+        assert_eq!((verdict.authority, wrong(&verdict)), (None, vec![0, 1]));
+        let verdict = judged(&[Some(rotten(shard::READ_ERROR)), None]);
+        assert_eq!((verdict.authority, verdict.missing()), (None, 1));
+    }
+
+    #[test]
+    fn most_copies_are_right_and_with_as_many_the_newer_or_the_primary_is() {
+        let verdict = judged(&[Some(entry(7, 9)), Some(entry(7, 1)), Some(entry(7, 1))]);
+        assert_eq!((wrong(&verdict), verdict.errors), (vec![0], object::DATA_DIGEST_MISMATCH));
+        assert_eq!(verdict.shards[&0], shard::DATA_DIGEST_MISMATCH_INFO);
+        assert_eq!(verdict.shards[&1], 0);
+        assert!(verdict.wrong[0].1.contains("data_digest 0x9 != data_digest 0x1 from shard 1"), "{:?}", verdict.wrong);
+        let verdict = judged(&[Some(entry(7, 9)), Some(entry(7, 1))]);
+        assert_eq!((verdict.authority, wrong(&verdict)), (Some(0), vec![1]));
+        let verdict = judged(&[Some(entry(6, 9)), Some(entry(7, 1))]);
+        assert_eq!((verdict.authority, wrong(&verdict)), (Some(1), vec![0]));
+        assert_eq!(verdict.errors, object::DATA_DIGEST_MISMATCH | object::INFO_INCONSISTENCY);
+        let verdict = judged(&[Some(entry(7, 9)), Some(entry(7, 1)), Some(entry(7, 2))]);
+        assert_eq!((verdict.authority, wrong(&verdict)), (Some(0), vec![1, 2]), "all differ");
+    }
+
+    #[test]
+    fn an_object_that_some_copy_has_exists() {
+        let verdict = judged(&[None, Some(entry(7, 1)), None]);
+        assert_eq!((verdict.authority, wrong(&verdict), verdict.missing()), (Some(1), vec![0, 2], 2));
+        assert!(!verdict.is_deep(0), "a light scrub finds that, too");
+    }
+
+    #[test]
+    fn sizes_omaps_records_and_attributes_are_told_apart() {
+        let right = entry(7, 1);
+        let attrs = |pairs: &[(&'static str, &'static str)], digest| Entry {
+            attrs: pairs.iter().map(|(k, v)| (Bytes::from_static(k.as_bytes()), Bytes::from_static(v.as_bytes()))).collect(),
+            attrs_digest: digest,
+            ..entry(7, 1)
+        };
+        let cases = [
+            (right.clone(), Entry { size: 11, ..entry(7, 1) }, object::SIZE_MISMATCH, shard::SIZE_MISMATCH_INFO),
+            (
+                right.clone(),
+                Entry { omap: Some(3), ..entry(7, 1) },
+                object::OMAP_DIGEST_MISMATCH,
+                shard::OMAP_DIGEST_MISMATCH_INFO,
+            ),
+            (right, entry(6, 1), object::INFO_INCONSISTENCY, 0),
+            (attrs(&[("a", "1")], 1), attrs(&[("a", "2")], 2), object::ATTR_VALUE_MISMATCH, 0),
+            (attrs(&[("a", "1")], 1), attrs(&[("b", "1")], 2), object::ATTR_NAME_MISMATCH, 0),
+        ];
+        for (one, other, of_object, of_shard) in cases {
+            let verdict = judged(&[Some(one), Some(other)]);
+            assert_eq!((verdict.errors, verdict.shards[&1], wrong(&verdict)), (of_object, of_shard, vec![1]));
+        }
+    }
+
+    #[test]
+    fn a_head_and_its_clones_must_fit() {
+        let clone_info = |id, size| CloneInfo { id, snaps: vec![id], size, overlap: Intervals::default() };
+        let snaps = SnapSet { seq: 9, clones: vec![clone_info(4, 10), clone_info(9, 10)] };
+        let head_entry = Entry { record: ObjectInfo { snaps, ..ObjectInfo::default() }.encode(), ..entry(7, 1) };
+        let clone = |id| Entry { object: head().at(SnapId(id)), ..entry(3, 1) };
+        let (four, nine, extra) = (clone(4), clone(9), clone(6));
+        assert_eq!(contradictions(&[&four, &nine, &head_entry]), []);
+        let found = contradictions(&[&four, &extra, &head_entry]);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].errors, snapset::CLONE_MISSING | snapset::EXTRA_CLONES);
+        assert_eq!((&found[0].missing, &found[0].extra), (&vec![SnapId(9)], &vec![SnapId(6)]));
+        let found = contradictions(&[&four, &nine]);
+        assert!(found.len() == 2 && found.iter().all(|c| c.errors == snapset::HEADLESS), "{found:?}");
+        let short = Entry { size: 5, ..clone(9) };
+        let found = contradictions(&[&four, &short, &head_entry]);
+        assert_eq!((found[0].errors, &found[0].object), (snapset::SIZE_MISMATCH, &short.object));
+        assert_eq!(contradictions(&[]), []);
+    }
+}

@@ -1,0 +1,243 @@
+//! Reads what this copy holds of a range of objects, a part at a time. Primary and replicas do it alike.
+
+use super::entry::{Answer, Entry};
+use crate::info::ObjectInfo;
+use bytes::Bytes;
+use kernels::{SEED, crc32c};
+use messages::scrub::shard;
+use objectstore::{Damage, Hold, Limit, Read, Unread, View};
+use std::collections::VecDeque;
+use std::ops::Bound;
+use types::object_id::CURRENT;
+use types::{HObject, ObjectId, ShardId, SnapId};
+
+/// Bytes of data, or of omap, that are read at a time.
+const STRIDE: u64 = 1 << 20;
+/// Attributes of one object that are told, in bytes of names and values.
+const ATTRS: usize = 64 << 10;
+/// Bytes of records and attributes after which a survey for another copy ends early.
+const ANSWER: usize = 1 << 20;
+
+/// What is read next.
+#[derive(Clone, Debug)]
+enum Part {
+    List,
+    Record,
+    Xattrs,
+    Data(u64),
+    OmapHeader,
+    Omap(Bytes),
+}
+
+/// What is surveyed, and how.
+#[derive(Clone, Debug)]
+pub(crate) struct Range {
+    /// From this object on.
+    pub(crate) from: HObject,
+    /// Up to this one, excluded.
+    pub(crate) to: HObject,
+    /// Most objects; the rest is left for another survey.
+    pub(crate) max: usize,
+    /// It is the primary's own: a head and its clones are not parted, even if they are more than that.
+    pub(crate) whole: bool,
+    /// Data and omap, too.
+    pub(crate) deep: bool,
+    /// Attributes themselves, too.
+    pub(crate) detail: bool,
+}
+
+/// A survey under way.
+#[derive(Debug)]
+pub(crate) struct Survey {
+    pub(crate) range: Range,
+    shard: ShardId,
+    queue: VecDeque<ObjectId>,
+    part: Part,
+    /// The object that is being read.
+    entry: Entry,
+    pub(crate) found: Vec<Entry>,
+    /// Bytes of records and attributes in them.
+    bytes: usize,
+    /// Up to here, excluded, all is or will be found.
+    pub(crate) upto: HObject,
+    /// The list cannot be read.
+    pub(crate) unreadable: bool,
+    /// What could not be read.
+    pub(crate) damage: Vec<(HObject, Damage)>,
+    /// Omap keys that were read, and their bytes with values.
+    pub(crate) omap: (i64, i64),
+}
+
+impl Survey {
+    pub(crate) fn new(shard: ShardId, range: Range) -> Self {
+        let upto = range.to.clone();
+        Self {
+            range,
+            shard,
+            queue: VecDeque::new(),
+            part: Part::List,
+            entry: Entry::default(),
+            found: Vec::new(),
+            bytes: 0,
+            upto,
+            unreadable: false,
+            damage: Vec::new(),
+            omap: (0, 0),
+        }
+    }
+
+    /// Whether it is known which objects there are.
+    pub(crate) fn is_listed(&self) -> bool {
+        !matches!(self.part, Part::List)
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        self.is_listed() && self.queue.is_empty()
+    }
+
+    /// The object whose record is read next, if it is a record's turn.
+    pub(crate) fn next_record(&self) -> Option<&ObjectId> {
+        if matches!(self.part, Part::Record) { self.queue.front() } else { None }
+    }
+
+    /// What came of it.
+    pub(crate) fn into_answer(self, serial: u64) -> Answer {
+        Answer { serial, upto: self.upto, unreadable: self.unreadable, found: self.found }
+    }
+
+    /// Reads the next part. What is damaged is noted and left.
+    ///
+    /// # Errors
+    /// [`Unread::Missing`]: it must be fetched under `hold`.
+    pub(crate) fn step(&mut self, store: &dyn View, hold: Hold) -> Read<()> {
+        if self.is_done() {
+            return Ok(());
+        }
+        match self.read(store, hold) {
+            Err(Unread::Damaged(damage)) => {
+                self.damaged(damage);
+                Ok(())
+            }
+            read => read,
+        }
+    }
+
+    fn read(&mut self, store: &dyn View, hold: Hold) -> Read<()> {
+        let Some(object) = self.queue.front().cloned() else { return self.list(store, hold) };
+        let next = match &self.part {
+            Part::List | Part::Record => self.record(store, hold, &object)?,
+            Part::Xattrs => {
+                self.xattrs(store.xattrs(hold, &object)?);
+                self.range.deep.then_some(Part::Data(0))
+            }
+            Part::Data(offset) => {
+                let read = store.read(hold, &object, *offset, STRIDE)?;
+                let seed = self.entry.data.unwrap_or(SEED);
+                self.entry.data = Some(read.pieces().iter().fold(seed, |crc, piece| crc32c(crc, piece)));
+                let read = read.len() as u64;
+                Some(if read < STRIDE { Part::OmapHeader } else { Part::Data(offset + read) })
+            }
+            Part::OmapHeader => {
+                self.entry.omap = Some(crc32c(SEED, &store.omap_header(hold, &object)?));
+                Some(Part::Omap(Bytes::new()))
+            }
+            Part::Omap(after) => {
+                let from = if after.is_empty() { Bound::Unbounded } else { Bound::Excluded(&after[..]) };
+                let limit = Limit { entries: 1024, bytes: STRIDE as usize };
+                let page = store.omap_scan(hold, &object, (from, Bound::Unbounded), limit)?;
+                self.entry.omap = Some(pairs_digest(self.entry.omap.unwrap_or(SEED), &page.entries));
+                self.omap.0 += page.entries.len() as i64;
+                self.omap.1 += page.entries.iter().map(|(k, v)| (k.len() + v.len()) as i64).sum::<i64>();
+                page.entries.last().filter(|_| page.more).map(|(key, _)| Part::Omap(key.clone()))
+            }
+        };
+        match next {
+            Some(part) => self.part = part,
+            None => self.next_object(),
+        }
+        Ok(())
+    }
+
+    fn next_object(&mut self) {
+        let entry = std::mem::take(&mut self.entry);
+        // One that went away since it was listed has no entry.
+        if entry.object != HObject::default() {
+            self.bytes += entry.record.len() + entry.attrs.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
+            self.found.push(entry);
+        }
+        self.queue.pop_front();
+        self.part = Part::Record;
+        if self.bytes > ANSWER
+            && !self.range.whole
+            && let Some(next) = self.queue.front()
+        {
+            self.upto = HObject::clone(&next.object);
+            self.queue.clear();
+        }
+    }
+
+    fn record(&mut self, store: &dyn View, hold: Hold, object: &ObjectId) -> Read<Option<Part>> {
+        let Some(stat) = store.stat(hold, object)? else { return Ok(None) };
+        let errors = match ObjectInfo::decode(&stat.info) {
+            Ok(_) => 0,
+            Err(_) if stat.info.is_empty() => shard::INFO_MISSING,
+            Err(_) => shard::INFO_CORRUPTED,
+        };
+        let object = HObject::clone(&object.object);
+        self.entry = Entry { object, errors, size: stat.size, record: stat.info, ..Entry::default() };
+        Ok(Some(Part::Xattrs))
+    }
+
+    fn xattrs(&mut self, attrs: Vec<(Bytes, Bytes)>) {
+        self.entry.attrs_digest = pairs_digest(SEED, &attrs);
+        let size: usize = attrs.iter().map(|(name, value)| name.len() + value.len()).sum();
+        if self.range.detail && size <= ATTRS {
+            self.entry.attrs = attrs;
+        }
+    }
+
+    fn list(&mut self, store: &dyn View, hold: Hold) -> Read<()> {
+        let at = |object: &HObject| ObjectId::of_shard(object.clone(), self.shard);
+        let (from, to, max) = (at(&self.range.from), at(&self.range.to), self.range.max.max(1));
+        let mut names = store.list(hold, self.shard, &from, &to, max.saturating_add(1))?;
+        let mut upto = self.range.to.clone();
+        if names.len() > max
+            && let Some(last) = names.last()
+        {
+            upto = HObject::clone(&last.object);
+            if self.range.whole {
+                upto = upto.at(SnapId(0));
+            }
+            names.retain(|name| *name.object < upto);
+            if names.is_empty() {
+                // One head with more clones than that.
+                upto = upto.at(SnapId::DIR);
+                names = store.list(hold, self.shard, &from, &at(&upto), usize::MAX)?;
+            }
+        }
+        names.retain(|name| name.generation == CURRENT);
+        (self.upto, self.queue, self.part) = (upto, names.into(), Part::Record);
+        Ok(())
+    }
+
+    fn damaged(&mut self, damage: Damage) {
+        let Some(object) = self.queue.front().map(|object| HObject::clone(&object.object)) else {
+            self.damage.push((self.range.from.clone(), damage));
+            (self.unreadable, self.part) = (true, Part::Record);
+            return;
+        };
+        let error = if matches!(self.part, Part::Record) { shard::STAT_ERROR } else { shard::READ_ERROR };
+        self.entry.object = object.clone();
+        self.entry.errors |= error;
+        // A digest of a part of it says nothing.
+        (self.entry.data, self.entry.omap) = (None, None);
+        self.damage.push((object, damage));
+        self.next_object();
+    }
+}
+
+/// CRC-32C of keys and values with their lengths, going on from `crc`.
+fn pairs_digest(crc: u32, pairs: &[(Bytes, Bytes)]) -> u32 {
+    let with_length = |crc, bytes: &Bytes| crc32c(crc32c(crc, &(bytes.len() as u64).to_le_bytes()), bytes);
+    pairs.iter().fold(crc, |crc, (key, value)| with_length(with_length(crc, key), value))
+}
