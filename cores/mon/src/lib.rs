@@ -20,6 +20,7 @@ mod commands;
 mod config;
 mod context;
 mod creating;
+mod defaults;
 mod fsck;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;

@@ -204,6 +204,7 @@ fn monitor(plan: &Plan, n: usize, boot: &Boot) -> Strict {
         keys,
         options: BTreeMap::new(),
         join: if n == 0 { Vec::new() } else { monitors(plan).into_iter().take(n).collect() },
+        defaults_follow: false,
         log_bytes: 256 << 10,
     };
     let mut monitor = Monitor::new(config, boot.seed);
