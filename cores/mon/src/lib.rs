@@ -16,6 +16,7 @@
 
 mod answer;
 mod balance;
+mod balancer;
 mod commands;
 mod config;
 mod context;

@@ -103,6 +103,8 @@ pub(crate) struct Soft {
     pub(crate) progress: Events,
     /// Pools whose groups are being made.
     pub(crate) creating: Creating,
+    /// What the balancer did and plans.
+    pub(crate) balancer: crate::balancer::Desk,
     recovering: Recovering,
     samples: VecDeque<(Mono, BTreeMap<PoolId, ObjectStatSum>)>,
 }

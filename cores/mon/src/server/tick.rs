@@ -55,6 +55,12 @@ impl Monitor {
         };
         inc.old_blocklist.extend(over(&state.osdmap.blocklist));
         inc.old_range_blocklist.extend(over(&state.osdmap.range_blocklist));
+        if inc == before {
+            // Copies are moved only when nothing else is to be done.
+            let mut balancer = std::mem::take(&mut self.leader.soft.balancer);
+            balancer.tick(now, &state, &self.leader.soft, &self.env, &mut inc);
+            self.leader.soft.balancer = balancer;
+        }
         for (level, text) in lines {
             out.log(Level::Info, "mon", text.clone());
             self.line(now, level, text);
