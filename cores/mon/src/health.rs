@@ -5,6 +5,7 @@
 
 mod groups;
 mod scrubs;
+mod sizes;
 
 use crate::context::Env;
 use crate::options;
@@ -83,6 +84,7 @@ pub(crate) fn checks(state: &State, soft: &Soft, env: &Env, now: Now) -> BTreeMa
     pools(&mut checks, state, soft, env);
     groups::find(&mut checks, state, soft, env, now);
     scrubs::find(&mut checks, state, soft, env, now);
+    sizes::find(&mut checks, state, soft, env);
     monitor(&mut checks, state, env);
     monitors_down(&mut checks, state, env);
     reported(&mut checks, state, soft);

@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod answer;
+mod autoscaler;
 mod balance;
 mod balancer;
 mod commands;

@@ -7,6 +7,7 @@
 //! changes become one proposal, and the reply is given when that is durable.
 
 mod auth;
+mod autoscale;
 mod balancer;
 mod config;
 mod crush;
@@ -206,7 +207,7 @@ impl Command {
 pub(crate) fn table() -> &'static [Command] {
     static TABLE: OnceLock<Vec<Command>> = OnceLock::new();
     TABLE.get_or_init(|| {
-        let families: [&[Row]; 29] = [
+        let families: [&[Row]; 30] = [
             status::ROWS,
             df::ROWS,
             health::ROWS,
@@ -219,6 +220,7 @@ pub(crate) fn table() -> &'static [Command] {
             force::ROWS,
             pool::ROWS,
             pool_set::ROWS,
+            autoscale::ROWS,
             tier::ROWS,
             crush::ROWS,
             crush_rules::ROWS,

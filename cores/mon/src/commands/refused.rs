@@ -61,8 +61,6 @@ pub(super) const ROWS: &[Row] = &[
     no("osd crush weight-set reweight-compat <item:String> <weight:Float n=N range=0.0>", "osd", "rw", WEIGHT_SETS),
     no("osd crush weight-set rm <pool:Poolname>", "osd", "rw", WEIGHT_SETS),
     no("osd crush weight-set rm-compat", "osd", "rw", WEIGHT_SETS),
-    no("osd pool set noautoscale", "mgr", "w", "placement groups are not scaled by themselves here; noautoscale is always set"),
-    no("osd pool unset noautoscale", "mgr", "w", "placement groups are not scaled by themselves here"),
     no("mon set-addrs <name:String> <addrs:String>", "mon", "rw", "the monitor's addresses are given when it starts"),
     no("mon set-rank <name:String> <rank:Int>", "mon", "rw", ELECTION),
     no("mon set-weight <name:String> <weight:Int range=0|65535>", "mon", "rw", ELECTION),
