@@ -232,6 +232,22 @@ def says(sentence, *words):
         assert word in sentence, f"'{word}' is not in: {sentence}"
 
 
+def three_copies(host):
+    """With three hosts, new pools have three copies, each on another host."""
+    host.ceph("osd", "pool", "create", "p", 16)
+    pool = until("a pool", lambda: [p for p in host.json("osd", "pool", "ls", "detail") or [] if p["pool_name"] == "p"])[0]
+    assert (pool["size"], pool["min_size"]) == (3, 2), f"a new pool has size {pool['size']}, min_size {pool['min_size']}"
+    def active():
+        pgs = (host.json("pg", "ls-by-pool", "p") or {"pg_stats": []})["pg_stats"]
+        return len(pgs) == 16 and all(pg["state"] == "active+clean" for pg in pgs) and pgs
+
+    for pg in until("16 groups clean", active):
+        at = {osd // 2 for osd in pg["up"]}
+        assert len(at) == 3, f"{pg['pgid']} is on OSDs {pg['up']}, two to a host"
+    log = host.ceph("log", "last", 200).stdout
+    says(log, "new pools have 3 copies", "different hosts")
+
+
 def story(net):
     begin = time.time()
     a, b, c, d = (net.host() for _ in range(4))
@@ -248,6 +264,7 @@ def story(net):
     print(f"three hosts after {time.time() - begin:.1f} s")
     tree = a.ceph("osd", "tree").stdout
     says(tree, "host host-a", "host host-b", "host host-c")
+    three_copies(a)
 
     token = a.token("--for", "1s")
     wrong = [(token[:-3] + ("AAA" if token[-3:] != "AAA" else "BBB"), "damaged"), ("hello", "no token")]

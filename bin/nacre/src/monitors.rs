@@ -131,6 +131,7 @@ impl Prepared {
             keys,
             options: BTreeMap::new(),
             join,
+            defaults_follow: true,
             log_bytes: 0,
         };
         let listeners = vec![(ListenerId(0), self.listener), (ListenerId(1), manager)];

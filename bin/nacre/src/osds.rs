@@ -113,6 +113,8 @@ fn metadata(osd: &OsdState, dir: &Path, devices: &[(DeviceId, Device)]) -> BTree
     let class = if host::rotational(&block) == Some(true) { "hdd" } else { "ssd" };
     let rows = [
         ("backing", block.display().to_string()),
+        // OSDs with the same value are lost together. Folders are not asked on which disk they are: those of one DIR share one.
+        ("disk", osd.disk.as_deref().unwrap_or(dir).display().to_string()),
         ("default_device_class", class.to_owned()),
         ("osd_data", osd.folder(dir).display().to_string()),
         ("osd_objectstore", "nacre".to_owned()),

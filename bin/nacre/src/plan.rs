@@ -37,6 +37,19 @@ pub(crate) fn osds(state: &mut State, args: &Up) -> Result<bool> {
     Ok(*state != before)
 }
 
+/// Says how many copies new pools of a new cluster keep: the monitor decides the same by what OSDs say of their disks.
+pub(crate) fn copies(state: &State) -> String {
+    let in_dir = state.osds.iter().filter(|o| o.disk.is_none()).count();
+    match if in_dir > 1 { 1 } else { state.osds.len() } {
+        0 | 1 => {
+            "New pools keep one copy, since all is on one disk: if that is lost, so is the data. More disks (--disk) or hosts \
+                  (`nacre token`, `nacre join`) let them keep more."
+                .into()
+        }
+        disks => format!("New pools keep {} copies, each on another disk.", disks.min(3)),
+    }
+}
+
 /// OSDs on disks of their own.
 fn disks(state: &mut State, args: &Up) -> Result<()> {
     let mut given = Vec::new();
@@ -285,6 +298,20 @@ mod tests {
         let words = ["nacre", "up", "--dir", "x"].into_iter().chain(line.split_whitespace());
         let Command::Up(up) = Cli::try_parse_from(words).unwrap().command else { panic!("not up") };
         up
+    }
+
+    #[test]
+    fn a_new_cluster_says_how_many_copies_it_keeps() {
+        let said = |line: &str| {
+            let mut state = State::new().unwrap();
+            osds(&mut state, &up(line)).unwrap();
+            copies(&state)
+        };
+        let dir = std::env::temp_dir();
+        let disks = |n: usize| (0..n).map(|i| format!("--disk {}/nacre-{i} ", dir.display())).collect::<String>();
+        assert!(said("").contains("one copy") && said("--osds 1").contains("one copy"));
+        assert!(said(&disks(1)).contains("one copy") && said(&(disks(2) + "--osds 2")).contains("one copy"));
+        assert!(said(&disks(2)).contains("2 copies") && said(&disks(2 + 2)).contains("3 copies"));
     }
 
     fn ids(state: &State) -> Vec<u32> {

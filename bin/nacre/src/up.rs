@@ -16,6 +16,7 @@ use node::{Level, ListenerId};
 use runtime::process::Signals;
 use runtime::{PostOffice, Setup};
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -146,6 +147,10 @@ pub(crate) fn up(args: &Up, role: &Role, signals: Signals) -> Result<u8> {
             let at = own.first().map_or(all.first().copied(), |(_, addr)| Some(*addr));
             let at = at.map_or(String::new(), |at| format!(" at [v2:{at}]"));
             println!("ready: {what}{at}; export CEPH_CONF={shown}/ceph.conf");
+            if new && *role == Role::Everything {
+                // Nobody need read on after the line that says `ready`.
+                let _ = writeln!(std::io::stdout(), "{}", plan::copies(&state));
+            }
             let follows = !bind.is_loopback() && !process.mons.is_empty();
             let mut follow = |process: &Process| process.follow_monitors(&mut state, &dir, auth);
             process.until_told(if follows { Some(&mut follow) } else { None })?;

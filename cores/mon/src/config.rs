@@ -51,6 +51,8 @@ pub struct Config {
     /// Where monitors of the cluster are, for one whose store is new: it makes no cluster, and waits to be taken in by those. Nobody: a new
     /// store begins the cluster.
     pub join: Vec<EntityAddrVec>,
+    /// Whether the defaults of pools follow disks and hosts as they are added to the cluster that this begins.
+    pub defaults_follow: bool,
     /// Bytes of the log on device 0 after which it is folded into a snapshot; 0 for the default of 8 MiB.
     pub log_bytes: u64,
 }

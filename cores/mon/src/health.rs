@@ -5,6 +5,7 @@
 
 mod groups;
 mod scrubs;
+mod sizes;
 
 use crate::context::Env;
 use crate::options;
@@ -83,6 +84,7 @@ pub(crate) fn checks(state: &State, soft: &Soft, env: &Env, now: Now) -> BTreeMa
     pools(&mut checks, state, soft, env);
     groups::find(&mut checks, state, soft, env, now);
     scrubs::find(&mut checks, state, soft, env, now);
+    sizes::find(&mut checks, state, soft, env);
     monitor(&mut checks, state, env);
     monitors_down(&mut checks, state, env);
     reported(&mut checks, state, soft);
@@ -260,7 +262,7 @@ fn pools(checks: &mut Checks, state: &State, soft: &Soft, env: &Env) {
             checks.warn("POOL_APP_NOT_ENABLED", n as u64, format!("{n} pool(s) do not have an application enabled"), detail);
         }
     }
-    if options::monitor_flag(state, env, "mon_warn_on_pool_no_redundancy") {
+    if wants_redundancy(state, env) {
         let single = map.pools.iter().filter(|(_, p)| p.size <= 1);
         let detail: Vec<String> =
             single.map(|(id, _)| format!("pool '{}' has no replicas configured", state.pool_name(*id))).collect();
@@ -273,6 +275,14 @@ fn pools(checks: &mut Checks, state: &State, soft: &Soft, env: &Env) {
             );
         }
     }
+}
+
+/// Whether pools of one copy are worth a warning: if somebody says so, or, unless somebody denies it, if the hardware gives new
+/// pools more copies by now.
+fn wants_redundancy(state: &State, env: &Env) -> bool {
+    const OPTION: &str = "mon_warn_on_pool_no_redundancy";
+    let said = state.config.sections.values().any(|options| options.contains_key(OPTION));
+    options::monitor_flag(state, env, OPTION) || !said && crate::defaults::set_here(state).is_some_and(|size| size > 1)
 }
 
 fn monitor(checks: &mut Checks, state: &State, env: &Env) {

@@ -15,11 +15,14 @@
 #![forbid(unsafe_code)]
 
 mod answer;
+mod autoscaler;
 mod balance;
+mod balancer;
 mod commands;
 mod config;
 mod context;
 mod creating;
+mod defaults;
 mod fsck;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;

@@ -1,10 +1,13 @@
 //! Where groups of new pools begin.
 //!
 //! A pool of one copy begins evenly ([`crate::balance`]), and on OSDs that are up: whose own place is down begins elsewhere,
-//! with an entry in `pg_temp` that its primary drops when it has moved home. Larger pools begin where CRUSH puts them.
+//! with an entry in `pg_temp` that its primary drops when it has moved home. Pools of several copies begin evenly, too: with what
+//! the balancer would change of them ([`crate::balancer`]).
 
+use crate::balancer::planner::{self, Limits};
 use maps::{Incremental, OsdMap};
-use types::{OsdId, PgId};
+use std::collections::BTreeSet;
+use types::{OsdId, PgId, PoolId};
 
 /// Gives the OSD that holds a group's data, or holds it first. None if none ever could.
 fn holder(map: &OsdMap, pg: PgId) -> Option<OsdId> {
@@ -22,8 +25,19 @@ pub(crate) fn place(base: &OsdMap, change: &mut Incremental) {
     let Ok(next) = base.apply(change) else { return };
     for id in next.pools.keys().filter(|id| !base.pools.contains_key(id)) {
         crate::balance::spread(base, &next, change, *id, |pg| holder(base, pg));
+        spread_copies(base, &next, change, *id);
     }
     place_on_living(base, change);
+}
+
+/// Adds the exceptions with which a new pool of several copies is as even as it can be. `base` is the map before, `next` has it.
+fn spread_copies(base: &OsdMap, next: &OsdMap, change: &mut Incremental, pool: PoolId) {
+    if next.pool(pool).is_none_or(|p| p.size < 2) {
+        return;
+    }
+    let home = |pg: PgId| if pg.pool == pool { next.raw_placement(pg) } else { base.placed(pg).up.clone() };
+    let moves = planner::search(next, &BTreeSet::from([pool]), &Limits::new_pool(), home);
+    crate::balancer::apply(&moves, change);
 }
 
 /// Places a new group of one copy on an OSD that is up, when its own place is on one that is down.

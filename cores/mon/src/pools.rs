@@ -1,5 +1,6 @@
 //! Changes to pools, for commands and for the pool operations of librados.
 
+use crate::autoscaler::mode;
 use crate::commands::{Refusal, refuse};
 use crate::context::Env;
 use crate::options;
@@ -42,6 +43,8 @@ pub(crate) struct Wanted {
     pub(crate) opts: Vec<(i32, OptValue)>,
     /// Whether the pool will be large.
     pub(crate) bulk: bool,
+    /// Whether its number of groups changes by itself: [`mode`].
+    pub(crate) autoscale: Option<u8>,
 }
 
 impl Ctx<'_> {
@@ -97,7 +100,7 @@ impl Ctx<'_> {
             cache_target_dirty_high_ratio_micro: 600_000,
             cache_target_full_ratio_micro: 800_000,
             create_time: self.now.wall,
-            pg_autoscale_mode: 0,
+            pg_autoscale_mode: wanted.autoscale.unwrap_or_else(|| self.autoscale_mode()),
             flags: self.default_flags(wanted.bulk),
             opts: wanted.opts.iter().cloned().collect(),
             last_change: inc.epoch,
@@ -107,6 +110,11 @@ impl Ctx<'_> {
         inc.new_pools.insert(id, pool);
         inc.new_pool_names.insert(id, wanted.name.clone());
         Ok(id)
+    }
+
+    /// Whether the number of groups of a new pool changes by itself.
+    fn autoscale_mode(&self) -> u8 {
+        mode::parse(&options::of_monitor(self.state, self.env, "osd_pool_default_pg_autoscale_mode")).unwrap_or(mode::ON)
     }
 
     /// Flags of a new pool. OSDs make groups that they miss only while the pool is being created.

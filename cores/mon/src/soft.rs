@@ -103,6 +103,10 @@ pub(crate) struct Soft {
     pub(crate) progress: Events,
     /// Pools whose groups are being made.
     pub(crate) creating: Creating,
+    /// When numbers of groups are looked at next.
+    pub(crate) autoscaler: crate::autoscaler::Clock,
+    /// What the balancer did and plans.
+    pub(crate) balancer: crate::balancer::Desk,
     recovering: Recovering,
     samples: VecDeque<(Mono, BTreeMap<PoolId, ObjectStatSum>)>,
 }

@@ -51,7 +51,7 @@ pub(crate) fn inherit(base: &OsdMap, change: &mut Incremental) {
 }
 
 /// Whether each OSD that is up has told of its groups since this map: what the last step misplaced is counted then.
-fn all_follow(state: &State, soft: &Soft, epoch: Epoch) -> bool {
+pub(crate) fn all_follow(state: &State, soft: &Soft, epoch: Epoch) -> bool {
     let map = &state.osdmap;
     let seen = |osd: OsdId| soft.osds.get(&osd).and_then(|o| o.report.as_ref()).is_some_and(|r| r.epoch >= epoch);
     map.osds().filter(|osd| map.is_up(*osd)).all(seen)

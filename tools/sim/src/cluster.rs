@@ -205,8 +205,9 @@ fn monitor(plan: &Plan, n: usize, boot: &Boot) -> Strict {
         host: "sim".into(),
         auth: if plan.cephx { AuthMode::Cephx } else { AuthMode::None },
         keys,
-        options: BTreeMap::new(),
+        options: [("osd_pool_default_pg_autoscale_mode".into(), "off".into())].into(),
         join: if n == 0 { Vec::new() } else { monitors(plan).into_iter().take(n).collect() },
+        defaults_follow: false,
         log_bytes: 256 << 10,
     };
     let mut monitor = Monitor::new(config, boot.seed);

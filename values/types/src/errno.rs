@@ -58,6 +58,7 @@ errnos! {
     ENOTCONN = 107 "not connected";
     ESHUTDOWN = 108 "blocklisted";
     ETIMEDOUT = 110 "timed out";
+    EALREADY = 114 "done already";
     ESTALE = 116 "stale";
     EDQUOT = 122 "quota exceeded";
     ECANCELED = 125 "cancelled: a comparison did not hold";

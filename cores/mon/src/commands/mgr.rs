@@ -16,12 +16,6 @@ pub(super) const ROWS: &[Row] = &[
     row("mgr metadata <who:String req=false>", "show what the manager says about itself", "mgr", "r", metadata),
     row("mgr versions", "show the manager's version", "mgr", "r", versions),
     row("mgr count-metadata <property:String>", "count managers by a property", "mgr", "r", count),
-    row("balancer status", "show what the balancer does", "mgr", "r", balancer),
-    row("balancer ls", "list the balancer's plans", "mgr", "r", |cx, _| Ok(cx.structure("plans", &json!([])))),
-    row("balancer pool ls", "list the pools that the balancer is bound to", "mgr", "r", |cx, _| {
-        Ok(cx.structure("pools", &json!([])))
-    }),
-    row("balancer off", "let the balancer rest", "mgr", "rw", |_, _| Ok(Reply::default())),
     row("crash ls", "list crashes", "mgr", "r", |cx, _| Ok(cx.show("crashes", json!([]), String::new))),
     row("crash ls-new", "list crashes that are not archived", "mgr", "r", |cx, _| Ok(cx.show("crashes", json!([]), String::new))),
     row("crash stat", "count crashes", "mgr", "r", |_, _| Ok(Reply::data("0 crashes recorded\n"))),
@@ -161,19 +155,6 @@ fn count(cx: &mut Cx<'_>, args: &Args) -> Outcome {
         *counts.entry(one.remove(args.str("property")).unwrap_or_else(|| "unknown".into())).or_default() += 1;
     }
     Ok(cx.structure("count", &json!(counts)))
-}
-
-fn balancer(cx: &mut Cx<'_>, _: &Args) -> Outcome {
-    let value = json!({
-        "active": false,
-        "last_optimize_duration": "",
-        "last_optimize_started": "",
-        "mode": "none",
-        "no_optimization_needed": true,
-        "optimize_result": "Pools of one copy are not balanced",
-        "plans": [],
-    });
-    Ok(cx.structure("balancer", &value))
 }
 
 /// The service map: the services that reported to the manager.

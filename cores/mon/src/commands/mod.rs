@@ -7,6 +7,8 @@
 //! changes become one proposal, and the reply is given when that is durable.
 
 mod auth;
+mod autoscale;
+mod balancer;
 mod config;
 mod crush;
 mod crush_rules;
@@ -36,6 +38,7 @@ mod status;
 mod tell;
 mod tier;
 
+use crate::balancer::{Plan, Round};
 use crate::context::Env;
 use crate::manager::desk::Order;
 use crate::manager::figures::Spec;
@@ -101,6 +104,12 @@ pub(crate) enum Ask {
     ForgetProgress,
     /// Another monitor shall lead.
     HandOver,
+    /// The balancer made a round for somebody.
+    NoteRound(Round),
+    /// Somebody made a plan.
+    KeepPlan(String, Plan),
+    /// A plan is not wanted any more.
+    DropPlan(String),
 }
 
 impl Cx<'_> {
@@ -198,7 +207,7 @@ impl Command {
 pub(crate) fn table() -> &'static [Command] {
     static TABLE: OnceLock<Vec<Command>> = OnceLock::new();
     TABLE.get_or_init(|| {
-        let families: [&[Row]; 28] = [
+        let families: [&[Row]; 30] = [
             status::ROWS,
             df::ROWS,
             health::ROWS,
@@ -211,6 +220,7 @@ pub(crate) fn table() -> &'static [Command] {
             force::ROWS,
             pool::ROWS,
             pool_set::ROWS,
+            autoscale::ROWS,
             tier::ROWS,
             crush::ROWS,
             crush_rules::ROWS,
@@ -220,6 +230,7 @@ pub(crate) fn table() -> &'static [Command] {
             config::ROWS,
             log::ROWS,
             mgr::ROWS,
+            balancer::ROWS,
             mon::ROWS,
             mon_admin::ROWS,
             join::ROWS,

@@ -1,12 +1,12 @@
 //! Commands that make, rename and delete pools; quotas, applications, snapshots, statistics.
 
-use super::osd_dump::{autoscale_name, pool_dump, pool_lines};
+use super::osd_dump::{pool_dump, pool_lines};
 use super::{Cx, Row, row};
 use crate::answer::{Outcome, Refusal, Reply, refuse};
+use crate::autoscaler::mode;
 use crate::pools::{self, Wanted};
 use crate::recovery;
 use crate::soft::Rates;
-use crate::text::Table;
 use crate::text::units::{bytes, quota, si};
 use grammar::Args;
 use maps::{OptValue, Pool, opts};
@@ -84,8 +84,6 @@ pub(super) const ROWS: &[Row] = &[
         app_get,
     ),
     row("osd pool stats <pool_name:Poolname req=false>", "show what clients do in pools", "osd", "r", stats),
-    row("osd pool autoscale-status", "show the numbers of placement groups", "mgr", "r", autoscale_status),
-    row("osd pool get noautoscale", "show whether autoscaling is off for all pools", "mgr", "r", noautoscale),
     row("osd pool scrub <who:Poolname n=N>", "scrub pools", "osd", "rw", |cx, a| scrub(cx, a, "scrub")),
     row("osd pool deep-scrub <who:Poolname n=N>", "deep-scrub pools", "osd", "rw", |cx, a| scrub(cx, a, "deep-scrub")),
     row("osd pool repair <who:Poolname n=N>", "repair pools", "osd", "rw", |cx, a| scrub(cx, a, "repair")),
@@ -102,12 +100,6 @@ fn create(cx: &mut Cx<'_>, args: &Args) -> Outcome {
         refuse!(
             EOPNOTSUPP,
             "pool '{name}' is not made: erasure-coded pools are not supported yet, they come with a later release"
-        );
-    }
-    if matches!(args.opt("autoscale_mode"), Some("on" | "warn")) {
-        refuse!(
-            EOPNOTSUPP,
-            "pool '{name}' is not made: placement groups are not scaled by themselves here; use autoscale_mode off"
         );
     }
     let number = |key: &str| args.int(key).map(|n| u32::try_from(n).unwrap_or(u32::MAX));
@@ -139,6 +131,7 @@ fn create(cx: &mut Cx<'_>, args: &Args) -> Outcome {
         expected_num_objects: args.int("expected_num_objects").unwrap_or(0).max(0) as u64,
         opts: set,
         bulk: args.flag("bulk"),
+        autoscale: args.opt("autoscale_mode").and_then(mode::parse),
     };
     if cx.state.pool_id(name).is_some() {
         return Ok(Reply::status(format!("pool '{name}' already exists")));
@@ -408,87 +401,6 @@ fn stats_text(cx: &Cx<'_>, id: PoolId) -> String {
         lines.push("nothing is going on".into());
     }
     format!("pool {} id {id}\n  {}\n\n", cx.state.pool_name(id), lines.join("\n  "))
-}
-
-/// Bytes as this table has them: `20480M`, in the largest binary unit that leaves at least four digits.
-fn short_bytes(n: u64) -> String {
-    const UNITS: [&str; 6] = ["", "k", "M", "G", "T", "P"];
-    let (mut n, mut unit) = (n as f64, 0);
-    while n >= 99_999.0 && unit + 1 < UNITS.len() {
-        n /= 1024.0;
-        unit += 1;
-    }
-    let digits = if unit == 0 || n >= 1000.0 { 0 } else { 1 };
-    format!("{n:.digits$}{}", UNITS[unit])
-}
-
-fn autoscale_status(cx: &mut Cx<'_>, _: &Args) -> Outcome {
-    let map = &cx.state.osdmap;
-    let total = cx.soft.total_space(cx.state).total;
-    let row_of = |id: &PoolId, p: &Pool| {
-        let stored = cx.soft.pool_sum(*id).num_bytes.max(0) as u64;
-        let ratio = if total == 0 { 0.0 } else { stored as f64 * f64::from(p.size) / total as f64 };
-        (stored, ratio)
-    };
-    let bulk = |p: &Pool| p.has_flag(maps::pool_flags::BULK);
-    let value = map
-        .pools
-        .iter()
-        .map(|(id, p)| {
-            let (stored, ratio) = row_of(id, p);
-            json!({
-                "pool_id": id, "pool_name": cx.state.pool_name(*id), "pg_autoscale_mode": autoscale_name(p.pg_autoscale_mode),
-                "pg_num_target": p.pg_num_target, "logical_used": stored, "raw_used": stored as f64 * f64::from(p.size),
-                "raw_used_rate": f64::from(p.size), "subtree_capacity": total, "actual_raw_used": stored as f64 * f64::from(p.size),
-                "actual_capacity_ratio": ratio, "capacity_ratio": ratio, "target_bytes": 0, "target_ratio": 0.0,
-                "effective_target_ratio": 0.0, "bias": 1.0, "pg_num_final": p.pg_num, "would_adjust": false, "bulk": bulk(p), "crush_root_id": -1,
-            })
-        })
-        .collect();
-    Ok(cx.show("pools", value, || {
-        let mut t = Table::simple(&[
-            "POOL",
-            ">SIZE",
-            ">TARGET SIZE",
-            ">RATE",
-            ">RAW CAPACITY",
-            ">RATIO",
-            ">TARGET RATIO",
-            ">EFFECTIVE RATIO",
-            ">BIAS",
-            ">PG_NUM",
-            ">NEW PG_NUM",
-            "AUTOSCALE",
-            "BULK",
-        ]);
-        for (id, p) in &map.pools {
-            let (stored, ratio) = row_of(id, p);
-            let name = cx.state.pool_name(*id).to_string();
-            let e = String::new;
-            let bulk = if bulk(p) { "True" } else { "False" };
-            t.row(vec![
-                name,
-                short_bytes(stored),
-                e(),
-                format!("{:.1}", f64::from(p.size)),
-                short_bytes(total),
-                format!("{ratio:.4}"),
-                e(),
-                e(),
-                "1.0".into(),
-                p.pg_num.to_string(),
-                e(),
-                autoscale_name(p.pg_autoscale_mode).into(),
-                bulk.into(),
-            ]);
-        }
-        // Each line of this table ends with two more blanks.
-        t.render().replace('\n', "  \n")
-    }))
-}
-
-fn noautoscale(_: &mut Cx<'_>, _: &Args) -> Outcome {
-    Ok(Reply::data("noautoscale is set\n"))
 }
 
 fn scrub(cx: &mut Cx<'_>, args: &Args, what: &str) -> Outcome {

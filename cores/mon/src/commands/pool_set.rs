@@ -4,6 +4,7 @@ use super::osd_dump::autoscale_name;
 use super::pool::ctx;
 use super::{Cx, Row, row};
 use crate::answer::{Outcome, Refusal, Reply, refuse};
+use crate::autoscaler::mode;
 use crate::pools::set_opt;
 use crate::text::units::{number, parse};
 use grammar::Args;
@@ -146,10 +147,9 @@ fn set_simple(p: &mut Pool, crush: &crush::Map, var: &str, val: &str, sure: bool
                 refuse!(EINVAL, "fast read is not supported in replication pool");
             }
         }
-        "pg_autoscale_mode" => match val {
-            "off" => p.pg_autoscale_mode = 0,
-            "on" | "warn" => refuse!(EOPNOTSUPP, "placement groups are not scaled by themselves here; only 'off' is served"),
-            _ => refuse!(EINVAL, "specified invalid mode {val}"),
+        "pg_autoscale_mode" => match mode::parse(val) {
+            Some(mode) => p.pg_autoscale_mode = mode,
+            None => refuse!(EINVAL, "specified invalid mode {val}"),
         },
         "allow_ec_overwrites" => refuse!(EINVAL, "ec overwrites can only be enabled for an erasure coded pool"),
         // The remaining settings belong to cache tiers.

@@ -9,8 +9,8 @@ const MODULE: &str = "the manager's duties are built in; it has no modules to sw
 const ELECTION: &str = "monitors elect whoever has the newest log; ranks, weights and strategies have no say";
 const QUORUM: &str = "a monitor takes part as long as it runs; stop it, or remove it with 'mon rm'";
 const STRETCH: &str = "stretch clusters are not supported";
-const WEIGHT_SETS: &str = "weight sets are made by Ceph's balancer, which is not part of this cluster";
-const BALANCER: &str = "groups are not balanced by themselves yet; 'osd reweight' and 'osd pg-upmap-items' move them";
+const WEIGHT_SETS: &str = "weight sets are not part of this cluster; the balancer works by upmap";
+const BALANCER: &str = "weights are not changed by use; the balancer moves groups, see 'balancer status'";
 
 const fn no(sig: &'static str, module: &'static str, perm: &'static str, why: &'static str) -> Row {
     Row { sig, help: "refused here: see docs/compatibility.md", module, perm, run: Run::Refuse(why) }
@@ -61,8 +61,6 @@ pub(super) const ROWS: &[Row] = &[
     no("osd crush weight-set reweight-compat <item:String> <weight:Float n=N range=0.0>", "osd", "rw", WEIGHT_SETS),
     no("osd crush weight-set rm <pool:Poolname>", "osd", "rw", WEIGHT_SETS),
     no("osd crush weight-set rm-compat", "osd", "rw", WEIGHT_SETS),
-    no("osd pool set noautoscale", "mgr", "w", "placement groups are not scaled by themselves here; noautoscale is always set"),
-    no("osd pool unset noautoscale", "mgr", "w", "placement groups are not scaled by themselves here"),
     no("mon set-addrs <name:String> <addrs:String>", "mon", "rw", "the monitor's addresses are given when it starts"),
     no("mon set-rank <name:String> <rank:Int>", "mon", "rw", ELECTION),
     no("mon set-weight <name:String> <weight:Int range=0|65535>", "mon", "rw", ELECTION),
@@ -77,11 +75,6 @@ pub(super) const ROWS: &[Row] = &[
     no("mon set_new_tiebreaker <name:String> <yes_i_really_mean_it:Bool req=false>", "mon", "rw", STRETCH),
     no("mgr module enable <module:String> <force:Choices req=false strings=--force>", "mgr", "rw", MODULE),
     no("mgr module disable <module:String>", "mgr", "rw", MODULE),
-    no("balancer on", "mgr", "rw", BALANCER),
-    no("balancer mode <mode:Choices strings=none|crush-compat|upmap>", "mgr", "rw", BALANCER),
-    no("balancer eval <option:String req=false>", "mgr", "r", BALANCER),
-    no("balancer optimize <plan:String> <pools:String n=N req=false>", "mgr", "rw", BALANCER),
-    no("balancer execute <plan:String>", "mgr", "rw", BALANCER),
     no("crash info <id:String>", "mgr", "r", "crashes are not collected"),
     no("crash post", "mgr", "rw", "crashes are not collected"),
     no("fs new <fs_name:String goodchars=[A-Za-z0-9-_.]> <metadata:String> <data:String> <force:Bool req=false>", "fs", "rw", FS),

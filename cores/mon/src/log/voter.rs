@@ -258,6 +258,7 @@ fn config() -> Config {
         keys: Vec::new(),
         options: BTreeMap::new(),
         join: Vec::new(),
+        defaults_follow: false,
         log_bytes: 0,
     }
 }

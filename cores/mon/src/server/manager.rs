@@ -26,6 +26,9 @@ impl Monitor {
                 }
                 Ask::ForgetProgress => self.leader.soft.progress.clear(),
                 Ask::HandOver => self.leader.hands_over = true,
+                Ask::NoteRound(round) => self.leader.soft.balancer.note(now.wall, &round),
+                Ask::KeepPlan(name, plan) => drop(self.leader.soft.balancer.plans.insert(name, plan)),
+                Ask::DropPlan(name) => drop(self.leader.soft.balancer.plans.remove(&name)),
             }
         }
     }

@@ -5,12 +5,14 @@
 //! - [`sessions`]: who is connected, what they subscribed to, what is sent to them;
 //! - [`dispatch`]: messages; [`run`]: commands; [`poolop`]: pool operations of librados;
 //! - [`osds`]: the lives of OSDs; [`peering`]: what they ask for while they peer; [`failures`]: who is down; [`outs`]: who is
-//!   out; [`tick`]: what time brings; [`upgrade`]: what a new release changes;
+//!   out; [`tick`]: what time brings; [`upgrade`]: what a new release changes; [`defaults`]: what new
+//!   hardware changes;
 //!   [`keys`]: what authentication must know;
 //! - [`floor`]: how far back maps are kept; [`manager`]: the manager's client;
 //! - [`peers`]: sessions with other monitors; [`members`]: who they are; [`standing`]: who leads, who takes part;
 //! - [`forward`]: requests that only a leader can deal with; [`far`]: the leader's side of those.
 
+mod defaults;
 mod dispatch;
 mod failures;
 mod far;

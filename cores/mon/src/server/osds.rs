@@ -145,6 +145,7 @@ impl Monitor {
         self.propose(now, changes, Some(inc), Vec::<Outgoing>::new(), out);
         // With the maps that lead to the one in which it is up, it need not ask; the newest comes by its subscription.
         self.send_maps(session, u64::from(boot.newest_map) + 1);
+        self.follow_hardware(now, out);
     }
 
     /// Figures, and a sign of life.

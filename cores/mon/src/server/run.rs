@@ -249,6 +249,9 @@ impl Monitor {
         let mut cx = self.context(&state, now, chance, parsed, input, asker);
         let outcome = parsed.run(&mut cx);
         if outcome.is_err() {
+            // A command that is refused changes nothing, but what it found out counts.
+            let asks = cx.asks;
+            self.take_asks(now, asks);
             return self.answer(to, outcome, out);
         }
         let (changes, osdmap, log, instruct, asks) = (cx.changes, cx.osdmap, cx.log, cx.instruct, cx.asks);

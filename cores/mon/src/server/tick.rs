@@ -55,6 +55,16 @@ impl Monitor {
         };
         inc.old_blocklist.extend(over(&state.osdmap.blocklist));
         inc.old_range_blocklist.extend(over(&state.osdmap.range_blocklist));
+        let mut autoscaler = std::mem::take(&mut self.leader.soft.autoscaler);
+        let scaled = autoscaler.tick(now, &state, &self.leader.soft, &self.env, &mut inc);
+        lines.extend(scaled.into_iter().map(|text| (log_level::INFO, text)));
+        self.leader.soft.autoscaler = autoscaler;
+        if inc == before {
+            // Copies are moved only when nothing else is to be done.
+            let mut balancer = std::mem::take(&mut self.leader.soft.balancer);
+            balancer.tick(now, &state, &self.leader.soft, &self.env, &mut inc);
+            self.leader.soft.balancer = balancer;
+        }
         for (level, text) in lines {
             out.log(Level::Info, "mon", text.clone());
             self.line(now, level, text);

@@ -3,6 +3,7 @@
 use super::{AuthDb, ConfigDb, History, State};
 use crate::config::Config;
 use crate::context::{MGR_GID, RELEASE_NUMBER};
+use crate::defaults;
 use crate::options;
 use crate::server::ONE_COPY_MOVES;
 use bytes::Bytes;
@@ -38,7 +39,7 @@ pub(crate) fn state(config: &Config, now: UTime) -> State {
         mgrmap_bytes: mgrmap.to_bytes(),
         mgrmap: Arc::new(mgrmap),
         config: Arc::new(ConfigDb::default()),
-        keys: Arc::new([(ONE_COPY_MOVES.to_string(), Bytes::from_static(b"1"))].into()),
+        keys: Arc::new(keys(config)),
         auth: Arc::new(auth),
         mutes: Arc::new(BTreeMap::new()),
         log: Arc::new(VecDeque::new()),
@@ -46,6 +47,16 @@ pub(crate) fn state(config: &Config, now: UTime) -> State {
         osd_metadata: Arc::new(BTreeMap::new()),
         quorum: Arc::new(super::Quorum::default()),
     }
+}
+
+/// Makes the first stored keys: what this release remembers of itself.
+fn keys(config: &Config) -> BTreeMap<String, Bytes> {
+    let one = || Bytes::from_static(b"1");
+    let mut keys = BTreeMap::from([(ONE_COPY_MOVES.to_string(), one())]);
+    if config.defaults_follow {
+        keys.insert(defaults::MARK.into(), one());
+    }
+    keys
 }
 
 fn first_osdmap(config: &Config, now: UTime) -> (OsdMap, Bytes) {

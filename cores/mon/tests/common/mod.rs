@@ -48,6 +48,7 @@ pub fn config(auth: AuthMode) -> Config {
         ],
         options: BTreeMap::new(),
         join: Vec::new(),
+        defaults_follow: false,
         log_bytes: 0,
     }
 }
@@ -504,15 +505,20 @@ impl World {
     }
 
     pub fn boot_on(&mut self, peer: usize, osd: i32) {
+        self.boot_at(peer, osd, &[("hostname", "vm")]);
+    }
+
+    /// An OSD boots that says this about where it is.
+    pub fn boot_at(&mut self, peer: usize, osd: i32, place: &[(&str, &str)]) {
         let addrs = EntityAddrVec(vec![EntityAddr::msgr2(addr(6802 + osd as u16), 500 + osd as u32)]);
-        let metadata = [("hostname", "vm"), ("default_device_class", "hdd"), ("ceph_version", "ceph version test")];
+        let metadata = [("default_device_class", "hdd"), ("ceph_version", "ceph version test")];
         let boot = OsdBoot {
             fsid: FSID,
             osd,
             uuid: [osd as u8 + 1; 16],
             addrs,
             total_bytes: 20 << 30,
-            metadata: metadata.into_iter().map(|(k, v)| (k.to_string(), v.to_string())).collect(),
+            metadata: metadata.iter().chain(place).map(|(k, v)| (k.to_string(), v.to_string())).collect(),
             newest_map: 0,
         };
         self.send(peer, boot.encode());

@@ -16,6 +16,7 @@ fn state() -> State {
         keys: Vec::new(),
         options: BTreeMap::new(),
         join: Vec::new(),
+        defaults_follow: false,
         log_bytes: 0,
     };
     let mut state = genesis::state(&config, UTime::ZERO);
