@@ -1,7 +1,8 @@
 """Several hosts on one machine: network and UTS namespaces on a bridge, real processes, stock clients.
 
 Three hosts are made by `nacre up`, `nacre token` and `nacre join`. Then wrong tokens are tried, the leader is killed, a host is cut off,
-and one direction between two hosts is cut. Commands go on within three seconds, nothing is lost, and all come back.
+and one direction between two hosts is cut. Commands go on within three seconds, nothing is lost, and all come back. In a second round hosts
+join at once, one leaves under load, interrupted once, and one is forgotten.
 
     python3 tools/conformance/hosts.py --nacre target/release/nacre [--dir DIR] [--keep]
 
@@ -82,10 +83,16 @@ class Host:
     def exec(self, *argv, check=True, timeout=60):
         return run(*self.argv(*argv), check=check, timeout=timeout)
 
-    def start(self, *argv):
-        """Starts nacre; gives the line that says that it is ready."""
+    def begin(self, *argv):
         log = open(f"{self.dir}.out", "a")
         self.process = subprocess.Popen(self.argv(self.nacre, *argv), stdout=subprocess.PIPE, stderr=log, text=True)
+
+    def start(self, *argv):
+        """Starts nacre; gives the line that says that it is ready."""
+        self.begin(*argv)
+        return self.await_ready()
+
+    def await_ready(self):
         line = self.process.stdout.readline()
         if not line.startswith("ready: "):
             raise AssertionError(f"{self.name}: {line or open(f'{self.dir}.out').read()}")
@@ -107,6 +114,9 @@ class Host:
     def ceph(self, *argv, check=True, timeout=30):
         conf = os.path.join(self.dir, "ceph.conf")
         return self.exec("timeout", timeout, "ceph", "-c", conf, *argv, check=check, timeout=timeout + 5)
+
+    def rados(self, *argv):
+        return self.exec("timeout", 60, "rados", "-c", os.path.join(self.dir, "ceph.conf"), "-p", "data", *argv, timeout=65)
 
     def json(self, *argv):
         done = self.ceph(*argv, "-f", "json", check=False, timeout=10)
@@ -142,7 +152,7 @@ class Net:
 
     def __init__(self, nacre, base):
         self.nacre, self.base, self.hosts = nacre, base, []
-        clean()
+        sweep()
         run("ip", "link", "add", BRIDGE, "type", "bridge")
         run("ip", "link", "set", BRIDGE, "up")
 
@@ -154,10 +164,10 @@ class Net:
         for host in self.hosts:
             if host.process:
                 host.kill()
-        clean()
+        sweep()
 
 
-def clean():
+def sweep():
     """Removes what an earlier run left."""
     for line in run("ip", "netns", "list").stdout.splitlines():
         if line.startswith("nacre-host-"):
@@ -315,24 +325,122 @@ def story(net):
         host.stop()
 
 
+def health(host, *codes):
+    """Whether no other health codes are there than these."""
+    found = host.json("health")
+    return found and set(found["checks"]) <= set(codes)
+
+
+def clean(host):
+    stat = host.json("pg", "stat")
+    states = stat["pg_summary"]["num_pg_by_state"] if stat else []
+    return len(states) == 1 and states[0]["name"] == "active+clean"
+
+
+def changes(net):
+    """Hosts come and go: two at once, one leaves, one is gone for ever."""
+    a, b, c, d = (net.host() for _ in range(4))
+    small = ("--osds", 1, "--osd-size", "4G")
+    a.up("--bind", a.addr, *small)
+    tokens = [(host, a.token()) for host in (b, c, d)]
+    for host, token in tokens:
+        host.begin("join", token, "--dir", host.dir, "--bind", host.addr, *small)
+    for host, _ in tokens:
+        host.await_ready()
+    until("three monitors and four OSDs", lambda: quorum(a, 3) and osds_up(a, 4))
+    listed = json.loads(a.exec(a.nacre, "host", "ls", "--json", "--dir", a.dir).stdout)
+    names = sorted(mon for host in listed for mon in host["mons"])
+    assert [h["host"] for h in listed] == [h.name for h in (a, b, c, d)] and names == ["a", "b", "c"], listed
+    print(a.exec(a.nacre, "host", "ls", "--dir", a.dir).stdout, end="")
+    says(a.ceph("orch", "host", "ls").stdout, "host-d", "4 hosts in cluster")
+
+    a.ceph("osd", "crush", "rule", "create-replicated", "by-host", "default", "host")
+    a.ceph("osd", "pool", "create", "data", 16, 16, "replicated", "by-host", "--size", 3)
+    until("a pool of three copies", lambda: clean(a))
+    blob = os.path.join(net.base, "blob")
+    with open(blob, "wb") as f:
+        f.write(os.urandom(1 << 20))
+    for n in range(64):
+        a.rados("put", f"o{n}", blob)
+
+    going = next(h for h in (b, c, d) if any(m in ("b", "c") for m in mons_of(listed, h)))
+    rest = [h for h in (a, b, c, d) if h is not going]
+    bench = subprocess.Popen(a.argv("timeout", "120", "rados", "-c", f"{a.dir}/ceph.conf", "bench", "-p", "data", "60", "write", "-t", "2",
+                                    "-b", "65536", "--no-cleanup"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    says(going.exec(going.nacre, "leave", "--check", "--dir", going.dir).stdout, "can leave")
+    first = subprocess.Popen(going.argv(going.nacre, "leave", "--dir", going.dir), stdout=subprocess.PIPE, text=True)
+    says(first.stdout.readline(), "are out")
+    first.kill()
+    first.wait()
+    begin = time.time()
+    said = going.exec(going.nacre, "leave", "--dir", going.dir, timeout=120).stdout
+    says(said, "no data depends on", "has left the cluster")
+    going.process.wait(timeout=10)
+    going.process = None
+    print(f"{going.name} left in {time.time() - begin:.1f} s (interrupted once)")
+    assert bench.poll() is None, f"the writer ended: {bench.stderr.read()}"
+    says(going.refused("up", "--dir", going.dir), "has left its cluster")
+    until("all clean without it", lambda: clean(a) and osds_up(a, 3))
+    tree = a.ceph("osd", "tree").stdout
+    assert going.name not in tree, tree
+    for n in range(64):
+        a.rados("get", f"o{n}", blob + ".back")
+        assert open(blob, "rb").read() == open(blob + ".back", "rb").read(), f"o{n} differs"
+    bench.terminate()
+    bench.wait()
+    # With three copies on three hosts nobody can be spared.
+    says(rest[1].refused("leave", "--dir", rest[1].dir), "cannot leave", "places for 3 copies")
+    says(a.refused("forget", "--dir", a.dir, rest[2].name), "still runs")
+
+    gone, sure = rest[2], "--yes-i-really-mean-it"
+    gone.kill()
+    until("the lost host noticed", lambda: osds_up(a, 2))
+    until("its loss judged", lambda: "SURE" in a.refused("forget", "--dir", a.dir, gone.name))
+    a.ceph("osd", "pool", "set", "data", "size", 2)
+    until("groups that serve", lambda: served(a))
+    until("the end of it", lambda: a.exec(a.nacre, "forget", "--dir", a.dir, gone.name, sure, check=False).returncode == 0)
+    until("health without it", lambda: clean(a) and health(a, "POOL_APP_NOT_ENABLED"))
+    assert gone.name not in a.ceph("osd", "tree").stdout
+    for n in range(64):
+        a.rados("get", f"o{n}", blob + ".back")
+    print(f"{gone.name} was forgotten: {a.ceph('mon', 'stat').stdout.strip()}")
+    for host in rest:
+        host.stop()
+
+
+def mons_of(listed, host):
+    return next(h["mons"] for h in listed if h["host"] == host.name)
+
+
+def served(host):
+    stat = host.json("pg", "stat")
+    return stat and all("active" in s["name"] for s in stat["pg_summary"]["num_pg_by_state"])
+
+
+STORIES = {"cuts": story, "changes": changes}
+
+
 def main():
     args = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     args.add_argument("--nacre", default="target/release/nacre")
     args.add_argument("--dir")
     args.add_argument("--keep", action="store_true")
+    args.add_argument("--story", action="append", choices=STORIES, help="only this one")
     args = args.parse_args()
     if os.geteuid() != 0 or not all(shutil.which(p) for p in ("ip", "unshare")):
         print("hosts: skipped: network namespaces need root, iproute2 and util-linux")
         return 0
     base = args.dir or tempfile.mkdtemp(prefix="nacre-hosts-")
-    net = Net(os.path.abspath(args.nacre), base)
-    try:
-        story(net)
-    except Exception as e:
-        print(f"hosts: FAILED: {e}\nthe folders are in {base}")
-        return 1
-    finally:
-        net.close()
+    for name in args.story or STORIES:
+        net = Net(os.path.abspath(args.nacre), os.path.join(base, name))
+        os.makedirs(net.base, exist_ok=True)
+        try:
+            STORIES[name](net)
+        except Exception as e:
+            print(f"hosts: {name}: FAILED: {e}\nthe folders are in {net.base}")
+            return 1
+        finally:
+            net.close()
     if not args.keep and not args.dir:
         shutil.rmtree(base)
     print("hosts: ok")

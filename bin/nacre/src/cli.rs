@@ -44,9 +44,21 @@ pub(crate) enum Command {
     Token(Token),
     /// Join a cluster with a line that `nacre token` printed, and run what this host has, as `nacre up` does later.
     Join(Join),
-    /// Drop an OSD that was purged from the cluster, with its data, from DIR. The cluster must be stopped.
+    /// Hosts of the cluster.
+    #[command(arg_required_else_help = true)]
+    Host(Host),
+    /// Let this host leave the cluster: its data moves to the others, then its daemons are stopped and removed.
     ///
-    /// First, while the cluster runs: `ceph osd out N`, move its data away, `ceph osd purge N --yes-i-really-mean-it`.
+    /// The host runs meanwhile (`nacre up`). What is left, and how long that may take, is said. It refuses what would leave too few
+    /// copies, too little space or no majority of the monitors. Interrupted, it goes on when it is run again.
+    Leave(Leave),
+    /// Remove a host from the cluster that is gone for ever; or drop an OSD that was purged, with its data, from DIR.
+    ///
+    /// `nacre forget --dir DIR HOST` runs on another host while the cluster runs. It says what data is at risk, and asks for
+    /// --yes-i-really-mean-it if copies are missing, and for --data-is-lost if some data is nowhere else.
+    ///
+    /// `nacre forget --dir DIR N` drops osd.N from DIR, with the cluster stopped. First, while it runs: `ceph osd out N`, wait until its data
+    /// has moved away, `ceph osd purge N --yes-i-really-mean-it`.
     Forget(Forget),
     /// Check the stores of a cluster that is stopped, and say what is wrong where.
     ///
@@ -204,12 +216,47 @@ pub(crate) struct Forget {
     /// Where the cluster lives.
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: PathBuf,
-    /// Which OSD.
-    #[arg(value_name = "N")]
-    pub(crate) id: u32,
-    /// Its data is deleted with it.
+    /// Which host, or which OSD.
+    #[arg(value_name = "HOST|N")]
+    pub(crate) what: String,
+    /// It is known what that costs: an OSD's data is deleted with it, a host never comes back.
     #[arg(long)]
     pub(crate) yes_i_really_mean_it: bool,
+    /// Data that only this host has is given up.
+    #[arg(long)]
+    pub(crate) data_is_lost: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Host {
+    #[command(subcommand)]
+    pub(crate) command: HostCommand,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum HostCommand {
+    /// List the hosts, with their addresses, monitors and OSDs.
+    Ls(HostLs),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct HostLs {
+    /// Where the cluster lives.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Leave {
+    /// Where the cluster lives.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// Only say whether the host can leave, and what would move.
+    #[arg(long)]
+    pub(crate) check: bool,
 }
 
 #[derive(Args, Debug)]

@@ -1,6 +1,6 @@
 //! A client of the cluster's monitors, for commands that this program gives itself.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use msgr::auth::{Auth, ClientAuth, Key};
 use node::{CallId, Mono, Now};
 use objecter::{ClientNode, Config, Driver, Event, Objecter, OpId};
@@ -29,6 +29,8 @@ pub(crate) struct Client {
 pub(crate) struct Reply {
     /// Standard output.
     pub(crate) output: String,
+    /// What a person is told.
+    pub(crate) status: String,
 }
 
 /// Why there is no reply.
@@ -40,6 +42,17 @@ pub(crate) enum Failure {
     Refused(i32, String),
     /// Nobody answers.
     Silence,
+}
+
+impl Failure {
+    /// As a sentence.
+    pub(crate) fn sentence(self, client: &Client) -> anyhow::Error {
+        match self {
+            Failure::Key => anyhow::anyhow!("the monitors do not take the key of this host's administrator"),
+            Failure::Refused(_, why) => anyhow::anyhow!("{why}"),
+            Failure::Silence => anyhow::anyhow!("{}", client.silence()),
+        }
+    }
 }
 
 impl Client {
@@ -66,7 +79,7 @@ impl Client {
         let told: Value = serde_json::from_str(&answer.text).unwrap_or_default();
         let text = |name: &str| told[name].as_str().unwrap_or_default().to_owned();
         match (answer.result, told["key"].as_bool()) {
-            (0, _) => Ok(Reply { output: text("output") }),
+            (0, _) => Ok(Reply { output: text("output"), status: text("status") }),
             (_, Some(false)) => Err(Failure::Key),
             (result, _) => Err(Failure::Refused(-result, text("status"))),
         }
@@ -74,12 +87,7 @@ impl Client {
 
     /// The same; every failure is a sentence.
     pub(crate) fn run(&self, command: &Value) -> Result<Reply> {
-        match self.command(command) {
-            Ok(reply) => Ok(reply),
-            Err(Failure::Key) => bail!("the monitors do not take the key of this host's administrator"),
-            Err(Failure::Refused(_, why)) => bail!("{why}"),
-            Err(Failure::Silence) => bail!("{}", self.silence()),
-        }
+        self.command(command).map_err(|failure| failure.sentence(self))
     }
 
     /// What is said when nobody answers.

@@ -2,7 +2,6 @@
 
 use crate::cli::{Join, Up, YesNo};
 use crate::client::{Client, Failure};
-use crate::monitors;
 use crate::plan;
 use crate::state::{self, Around, MonState, OsdState, State};
 use crate::token::{self, Invitation};
@@ -14,14 +13,13 @@ use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::path::Path;
 
-/// Monitors up to which a joining host gets one by itself.
-const ENOUGH: usize = 3;
-
 /// What the cluster gives to a host that joins.
 struct Welcome {
     mon_key: [u8; 16],
     admin_key: [u8; 16],
     monitors: Vec<(String, SocketAddr)>,
+    /// Name of the monitor that it gets, if it gets one.
+    seat: Option<String>,
 }
 
 /// Runs `nacre join`; gives the exit code.
@@ -36,7 +34,7 @@ pub(crate) fn join(args: &Join, signals: Signals) -> Result<u8> {
         }
         bail!("this host has joined already; `nacre up --dir {}` starts what it has", dir.display());
     }
-    state::check_empty(&dir)?;
+    crate::leave::refuse_left(&dir)?;
     if args.bind.is_loopback() {
         bail!("other hosts cannot reach {}: --bind must name an address of this host in their network", args.bind);
     }
@@ -52,8 +50,8 @@ pub(crate) fn join(args: &Join, signals: Signals) -> Result<u8> {
     }
     drop(host::listen(args.bind, state.port(args.port))?);
 
-    let welcome = redeem(&invitation, args.again)?;
-    prepare(&dir, &mut state, &welcome, &invitation, args)?;
+    let welcome = redeem(&invitation, args)?;
+    prepare(&dir, &mut state, &welcome, &invitation)?;
     up::up(&up, &Role::Everything, signals)
 }
 
@@ -73,10 +71,15 @@ fn as_up(args: &Join) -> Up {
 }
 
 /// Exchanges the token for what a host needs.
-fn redeem(invitation: &Invitation, again: bool) -> Result<Welcome> {
+fn redeem(invitation: &Invitation, args: &Join) -> Result<Welcome> {
     let key = invitation.cephx.then_some(invitation.key);
     let client = Client::new(&invitation.name(), key, &invitation.monitors)?;
-    let asked = client.command(&json!({"prefix": "nacre join", "host": host::name(), "again": again}));
+    let monitor = match args.monitor {
+        YesNo::Yes => "yes",
+        YesNo::No => "no",
+        YesNo::Auto => "auto",
+    };
+    let asked = client.command(&json!({"prefix": "nacre join", "host": host::name(), "again": args.again, "monitor": monitor}));
     let reply = match asked {
         Ok(reply) => reply,
         Err(Failure::Key | Failure::Refused(1, _)) => {
@@ -93,11 +96,13 @@ fn redeem(invitation: &Invitation, again: bool) -> Result<Welcome> {
     if answer["fsid"] != invitation.fsid.to_string() {
         bail!("the monitors are of cluster {}, the token is of cluster {}", answer["fsid"], invitation.fsid);
     }
-    Ok(Welcome { mon_key: secret("mon_key")?, admin_key: secret("admin_key")?, monitors: token::monitors(&answer)? })
+    let monitors = token::monitors(&answer)?;
+    let seat = answer["monitor"].as_str().map(str::to_owned);
+    Ok(Welcome { mon_key: secret("mon_key")?, admin_key: secret("admin_key")?, monitors, seat })
 }
 
 /// Writes what `nacre up` starts from.
-fn prepare(dir: &Path, state: &mut State, welcome: &Welcome, invitation: &Invitation, args: &Join) -> Result<()> {
+fn prepare(dir: &Path, state: &mut State, welcome: &Welcome, invitation: &Invitation) -> Result<()> {
     for folder in [dir.to_owned(), dir.join("mon")] {
         state::make_folder(&folder)?;
     }
@@ -107,15 +112,7 @@ fn prepare(dir: &Path, state: &mut State, welcome: &Welcome, invitation: &Invita
     state.around = Some(Around { monitors: addrs.clone(), cephx: invitation.cephx });
     let admin = Client::new("client.admin", invitation.cephx.then_some(welcome.admin_key), &addrs)?;
     number_osds(dir, state.osds.iter_mut(), &admin)?;
-    let wanted = match args.monitor {
-        YesNo::Yes => true,
-        YesNo::No => false,
-        YesNo::Auto => welcome.monitors.len() < ENOUGH,
-    };
-    if wanted {
-        let names: Vec<&str> = welcome.monitors.iter().map(|(name, _)| name.as_str()).collect();
-        state.mons = vec![MonState { name: free_name(&names)?, port: None, made: false }];
-    }
+    state.mons = welcome.seat.iter().map(|name| MonState { name: name.clone(), port: None, made: false }).collect();
     state.save(dir)
 }
 
@@ -134,14 +131,4 @@ pub(crate) fn number_osds<'a>(dir: &Path, osds: impl Iterator<Item = &'a mut Osd
         keys::keep(&osd.folder(dir).join("keyring"), &name, &key, OSD_CAPS)?;
     }
     Ok(())
-}
-
-/// The first letter that no monitor has as its name.
-fn free_name(names: &[&str]) -> Result<String> {
-    let letters = (b'a'..=b'z').map(|c| char::from(c).to_string());
-    // The first one's folder and manager are those of the host on which the cluster began.
-    letters
-        .filter(|name| name != monitors::FIRST)
-        .find(|name| !names.contains(&name.as_str()))
-        .context("there is no letter left for a monitor")
 }

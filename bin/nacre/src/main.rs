@@ -8,9 +8,11 @@ mod daemon;
 mod forget;
 mod fsck;
 mod host;
+mod hosts;
 mod join;
 mod keys;
 mod laboratory;
+mod leave;
 mod log;
 mod memory;
 mod monitors;
@@ -49,6 +51,10 @@ fn run(command: Command) -> Result<u8> {
         Command::Osd(args) => up::osd(&args, signals()?),
         Command::Token(args) => token::token(&args),
         Command::Join(args) => join::join(&args, signals()?),
+        Command::Host(args) => match args.command {
+            cli::HostCommand::Ls(args) => hosts::ls(&args),
+        },
+        Command::Leave(args) => leave::leave(&args),
         Command::Forget(args) => forget::forget(&args),
         Command::Fsck(args) => fsck::fsck(&args),
         Command::Admin(args) => admin::admin(&args.socket, &args.command),

@@ -292,6 +292,20 @@ impl Lock {
         Ok(Self { _file: file })
     }
 
+    /// The process that holds the lock at `path`, if one does and is known.
+    pub(crate) fn holder(path: &Path) -> Option<u32> {
+        let mut file = File::open(path).ok()?;
+        match runtime::process::lock(&file) {
+            Err(LockError::Held(Some(pid))) => Some(pid),
+            Err(LockError::Held(None)) => {
+                let mut text = String::new();
+                file.read_to_string(&mut text).ok()?;
+                text.trim().parse().ok()
+            }
+            _ => None,
+        }
+    }
+
     /// Fails if somebody else holds the lock at `path`. Changes nothing.
     pub(crate) fn check(path: &Path, what: &str) -> Result<()> {
         match File::open(path) {

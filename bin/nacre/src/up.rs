@@ -72,7 +72,7 @@ pub(crate) fn up(args: &Up, role: &Role, signals: Signals) -> Result<u8> {
     let (mut state, new) = match State::load(&dir)? {
         Some(state) => (state, false),
         None => {
-            state::check_empty(&dir)?;
+            crate::leave::refuse_left(&dir)?;
             (State::new()?, true)
         }
     };

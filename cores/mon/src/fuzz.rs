@@ -173,5 +173,6 @@ fn config() -> Config {
         options: Default::default(),
         log_bytes: 0,
         join: Vec::new(),
+        defaults_follow: false,
     }
 }

@@ -10,6 +10,7 @@
 //! - `commands`: what users can ask, one row for each command;
 //! - `manager`: figures and background work on block images;
 //! - `soft`, `health`: what daemons reported, and what is wrong;
+//! - `hosts`: what runs on which host, and which monitors a host is to run;
 //! - `text`: how answers look.
 
 #![forbid(unsafe_code)]
@@ -27,6 +28,7 @@ mod fsck;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
 mod health;
+mod hosts;
 mod log;
 mod manager;
 mod newborn;

@@ -108,6 +108,8 @@ pub(crate) struct Soft {
     /// What the balancer did and plans.
     pub(crate) balancer: crate::balancer::Desk,
     recovering: Recovering,
+    /// Since which map OSDs are out; as far back as this monitor leads.
+    outs: BTreeMap<OsdId, Epoch>,
     samples: VecDeque<(Mono, BTreeMap<PoolId, ObjectStatSum>)>,
 }
 
@@ -150,6 +152,20 @@ impl Soft {
         let entry = self.osds.entry(osd).or_default();
         entry.last_seen = now.mono;
         entry.report = Some(report);
+    }
+
+    /// Notes which OSDs are out by a map that is durable now.
+    pub(crate) fn note_outs(&mut self, state: &State) {
+        let map = &state.osdmap;
+        self.outs.retain(|osd, _| map.exists(*osd) && !map.is_in(*osd));
+        for osd in map.osds().filter(|osd| !map.is_in(*osd)) {
+            self.outs.entry(osd).or_insert(map.epoch);
+        }
+    }
+
+    /// A map by which an OSD was out, and since which it always was; 0 if it is in.
+    pub(crate) fn out_since(&self, osd: OsdId) -> Epoch {
+        self.outs.get(&osd).copied().unwrap_or(0)
     }
 
     /// Forgets what belongs to pools, placement groups and OSDs that are gone.

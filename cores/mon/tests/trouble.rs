@@ -236,6 +236,10 @@ fn osds_are_destroyed_when_nobody_needs_their_data() {
     ok(&mut cluster, r#""osd lost","id":3,"yes_i_really_mean_it":true"#);
     assert_eq!(cluster.map().info(3).unwrap().lost_at, down_at);
     cluster.all(4, CLEAN, objects(10));
+    let text = cluster.world.refused(11, r#"{"prefix":"osd safe-to-destroy","ids":["3"]}"#);
+    assert!(text.starts_with("OSD(s) 3 have no reported stats"), "who leads may not know yet that it is out: {text}");
+    let epoch = cluster.map().epoch;
+    (0..3).for_each(|osd| cluster.report_epoch(osd, epoch));
     let (_, text) = cluster.world.call(r#"{"prefix":"osd safe-to-destroy","ids":["3"]}"#);
     assert_eq!(text, "OSD(s) 3 are safe to destroy without reducing data durability.");
     ok(&mut cluster, r#""osd destroy","id":3"#);

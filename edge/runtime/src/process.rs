@@ -11,6 +11,17 @@ const AFTERMATH: Duration = Duration::from_secs(10);
 
 pub use libc::{SIGINT, SIGTERM};
 
+/// Asks a process to end (SIGTERM). One that is over already is no error.
+///
+/// # Errors
+/// The system refuses.
+pub fn terminate(pid: u32) -> io::Result<()> {
+    match sys::terminate(pid) {
+        Err(e) if e.raw_os_error() == Some(libc::ESRCH) => Ok(()),
+        other => other,
+    }
+}
+
 /// SIGTERM and SIGINT as values instead of interruptions.
 #[derive(Debug)]
 pub struct Signals(());

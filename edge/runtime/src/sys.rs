@@ -300,6 +300,14 @@ pub(crate) fn next_signal() -> i32 {
     signal
 }
 
+/// Sends SIGTERM to a process.
+pub(crate) fn terminate(pid: u32) -> io::Result<()> {
+    // Zero and negative numbers would mean groups of processes.
+    let pid = libc::pid_t::try_from(pid).ok().filter(|pid| *pid > 0).ok_or(io::ErrorKind::InvalidInput)?;
+    // SAFETY: takes two numbers and touches no memory.
+    check(unsafe { libc::kill(pid, libc::SIGTERM) }).map(drop)
+}
+
 fn stop_signals() -> libc::sigset_t {
     // SAFETY: all-zero bytes are valid memory for sigemptyset, which initializes it; the signal numbers are valid.
     unsafe {

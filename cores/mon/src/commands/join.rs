@@ -5,7 +5,8 @@
 //! capabilities, where `ceph auth ls` shows it.
 
 use super::{Cx, Row, row};
-use crate::answer::{Outcome, Reply, refuse};
+use crate::answer::{Outcome, Refusal, Reply, refuse};
+use crate::hosts;
 use crate::state::{Change, State};
 use grammar::Args;
 use msgr::auth::{EntityKey, Key};
@@ -24,7 +25,13 @@ const PREFIX: &str = "join.";
 
 pub(super) const ROWS: &[Row] = &[
     row("nacre token <secs:Int range=1|604800 req=false>", "make a key with which one host may join", "mon", "rw", token),
-    row("nacre join <host:String> <again:Bool req=false>", "exchange a key for what a host needs to join", "mon", "rw", join),
+    row(
+        "nacre join <host:String> <again:Bool req=false> <monitor:Choices req=false strings=auto|yes|no>",
+        "exchange a key for what a host needs to join",
+        "mon",
+        "rw",
+        join,
+    ),
 ];
 
 fn monitors(state: &State) -> Vec<Value> {
@@ -86,11 +93,31 @@ fn join(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let (Some(mon), Some(admin)) = (secret("mon."), secret("client.admin")) else {
         refuse!(ENOENT, "the cluster has no key of mon. or of client.admin to give");
     };
+    let seat = seat_for(cx, args, host)?;
     let value = json!({
         "fsid": cx.state.fsid.to_string(), "cephx": cx.env.cephx(), "monitors": monitors(cx.state), "mon_key": mon, "admin_key": admin,
+        "monitor": seat,
     });
+    cx.changes.extend(seat.map(|mon| hosts::seat(&mon, Some(host))));
     cx.changes.push(Change::Auth { name, entity: None });
     Ok(Reply::data(value.to_string()))
+}
+
+/// The name of the monitor that a joining host gets, if it gets one.
+fn seat_for(cx: &Cx<'_>, args: &Args, host: &str) -> Result<Option<String>, Refusal> {
+    let known = hosts::all(cx.state, &cx.env.config).len();
+    let wanted = match args.opt("monitor") {
+        Some("yes") => true,
+        // One that was given a seat and did not come up keeps it.
+        Some("auto") => hosts::waits(cx.state, host).is_some() || hosts::taken(cx.state).len() < hosts::enough(known + 1),
+        _ => false,
+    };
+    match hosts::name_for(cx.state, host).filter(|_| wanted) {
+        None if wanted => {
+            refuse!(ENOSPC, "there is no letter left for a monitor: remove some (`ceph mon rm NAME`), or say --monitor no")
+        }
+        name => Ok(name),
+    }
 }
 
 /// Whether daemons of a host of this name are known.

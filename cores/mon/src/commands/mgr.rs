@@ -36,7 +36,6 @@ pub(super) const ROWS: &[Row] = &[
     row("telemetry status", "show whether anything is reported to anybody", "mgr", "r", |cx, _| {
         Ok(cx.structure("telemetry", &json!({"enabled": false})))
     }),
-    row("orch status <detail:Bool req=false>", "show what deploys daemons", "mgr", "r", orch),
 ];
 
 fn dump(cx: &mut Cx<'_>, _: &Args) -> Outcome {
@@ -252,8 +251,4 @@ fn devices(cx: &mut Cx<'_>, _: &Args) -> Outcome {
         });
         t.render()
     }))
-}
-
-fn orch(_: &mut Cx<'_>, _: &Args) -> Outcome {
-    refuse!(ENOENT, "daemons are not deployed by the manager in this cluster: each host runs its own with `nacre up`")
 }

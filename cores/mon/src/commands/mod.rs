@@ -16,11 +16,13 @@ mod describe;
 mod df;
 mod force;
 mod health;
+mod hosts;
 mod join;
 mod log;
 mod mgr;
 mod mon;
 mod mon_admin;
+mod orch;
 mod osd;
 mod osd_admin;
 mod osd_df;
@@ -207,7 +209,7 @@ impl Command {
 pub(crate) fn table() -> &'static [Command] {
     static TABLE: OnceLock<Vec<Command>> = OnceLock::new();
     TABLE.get_or_init(|| {
-        let families: [&[Row]; 30] = [
+        let families: [&[Row]; 32] = [
             status::ROWS,
             df::ROWS,
             health::ROWS,
@@ -234,6 +236,8 @@ pub(crate) fn table() -> &'static [Command] {
             mon::ROWS,
             mon_admin::ROWS,
             join::ROWS,
+            hosts::ROWS,
+            orch::ROWS,
             rbd::ROWS,
             report::ROWS,
             describe::ROWS,

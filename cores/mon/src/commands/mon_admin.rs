@@ -2,6 +2,7 @@
 
 use super::{Ask, Cx, Row, row};
 use crate::answer::{Outcome, Reply, refuse};
+use crate::hosts;
 use crate::state::Change;
 use denc::Encode;
 use grammar::Args;
@@ -59,17 +60,31 @@ fn remove(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     if let Err(left) = cx.env.standing.without(&[&name], true) {
         refuse!(EBUSY, "removing mon.{name} would break the quorum ({left})");
     }
-    let mut map = (**map).clone();
-    map.epoch += 1;
-    map.last_changed = cx.now.wall;
-    map.mon_info.remove(&name);
-    map.ranks.retain(|n| *n != name);
-    let left = map.mon_info.len();
-    cx.changes.push(Change::MonMap(map.to_bytes()));
-    if cx.state.quorum.mons.contains_key(&name) {
-        cx.changes.push(Change::Mon { name: name.clone(), record: None });
-    }
+    let left = map.mon_info.len() - 1;
+    take_out(cx, std::slice::from_ref(&name));
     Ok(Reply::status(format!("removing mon.{name} at {addrs}, there will be {left} monitors")))
+}
+
+/// Takes monitors out of the map and forgets them, with their seats.
+pub(super) fn take_out(cx: &mut Cx<'_>, names: &[String]) {
+    let mut map = (*cx.state.monmap).clone();
+    let listed = map.mon_info.len();
+    let seats = hosts::seats(cx.state);
+    for name in names {
+        map.mon_info.remove(name);
+        map.ranks.retain(|n| n != name);
+        if cx.state.quorum.mons.contains_key(name) {
+            cx.changes.push(Change::Mon { name: name.clone(), record: None });
+        }
+        if seats.contains_key(name) {
+            cx.changes.push(hosts::seat(name, None));
+        }
+    }
+    if map.mon_info.len() < listed {
+        map.epoch += 1;
+        map.last_changed = cx.now.wall;
+        cx.changes.push(Change::MonMap(map.to_bytes()));
+    }
 }
 
 fn fail(cx: &mut Cx<'_>, args: &Args) -> Outcome {

@@ -15,7 +15,7 @@ use maps::state as bits;
 use messages::stats::ObjectStatSum;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
-use types::{EntityName, EntityType, Errno, Fsid, OsdId, PgId, PgState};
+use types::{EntityName, EntityType, Epoch, Errno, Fsid, OsdId, PgId, PgState};
 
 pub(super) const ROWS: &[Row] = &[
     row(
@@ -168,7 +168,7 @@ fn ok_to_stop(cx: &mut Cx<'_>, args: &Args) -> Outcome {
 
 /// OSDs by what is known about the need for them.
 #[derive(Default)]
-struct Need {
+pub(super) struct Need {
     safe: Vec<OsdId>,
     /// Groups are mapped to them.
     active: Vec<OsdId>,
@@ -180,18 +180,30 @@ struct Need {
     stored: Vec<OsdId>,
 }
 
-fn list(osds: &[OsdId]) -> String {
+/// The newest map by which every group is known to be clean; none if some are not. What was reported of an older map says nothing of an OSD that went
+/// out since: who leads a group that just lost a member may not know of it yet, and the map has no entry yet that keeps the member.
+fn clean_since(cx: &Cx<'_>) -> Option<Epoch> {
+    all_pgs(cx.state).try_fold(Epoch::MAX, |oldest, pg| {
+        let reported = cx.soft.pg_state(cx.state, pg);
+        let clean = reported.has(PgState::ACTIVE.with(PgState::CLEAN)) && !reported.has(PgState::STALE);
+        cx.soft.last_clean(cx.state, pg).filter(|_| clean).map(|at| oldest.min(at))
+    })
+}
+
+/// Numbers with commas between them.
+pub(super) fn list(osds: &[OsdId]) -> String {
     osds.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
 impl Need {
-    fn of(cx: &Cx<'_>, osds: &[OsdId]) -> Result<Self, Refusal> {
+    /// Looks at what is known of some OSDs.
+    pub(super) fn of(cx: &Cx<'_>, osds: &[OsdId]) -> Result<Self, Refusal> {
         let states = cx.soft.pg_states(cx.state);
         let unknown: u64 = states.iter().filter(|(s, _)| s.is_unknown()).map(|(_, n)| n).sum();
         if unknown > 0 {
             refuse!(EAGAIN, "{unknown} pgs have unknown state; cannot draw any conclusions");
         }
-        let clean = states.iter().all(|(s, _)| s.has(PgState::ACTIVE.with(PgState::CLEAN)) && !s.has(PgState::STALE));
+        let clean = clean_since(cx);
         let counts = cx.soft.pgs_per_osd(cx.state);
         let mut need = Self::default();
         for osd in osds.iter().copied() {
@@ -202,7 +214,7 @@ impl Need {
             } else if mapped > 0 {
                 need.mapped += mapped;
                 need.active.push(osd);
-            } else if clean {
+            } else if clean.is_some_and(|at| at >= cx.soft.out_since(osd)) {
                 need.safe.push(osd);
             } else {
                 match report {
@@ -216,7 +228,7 @@ impl Need {
     }
 
     /// Why the OSDs are needed, or may be; none if they are not.
-    fn why(&self) -> Option<(Errno, String)> {
+    pub(super) fn why(&self) -> Option<(Errno, String)> {
         let mut text = String::new();
         if !self.safe.is_empty() {
             text.push_str(&format!("OSD(s) {} are safe to destroy without reducing data durability. ", list(&self.safe)));
@@ -297,7 +309,8 @@ fn must_be_down(cx: &Cx<'_>, osd: OsdId) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn drop_keys(cx: &mut Cx<'_>, osd: OsdId) {
+/// Removes the key of an OSD.
+pub(super) fn drop_keys(cx: &mut Cx<'_>, osd: OsdId) {
     let name = EntityName::new(EntityType::Osd, osd.to_string());
     if cx.state.auth.get(&name).is_some() {
         cx.changes.push(Change::Auth { name, entity: None });

@@ -84,9 +84,6 @@ pub(super) const ROWS: &[Row] = &[
     no("fs authorize <filesystem:String> <entity:String> <caps:String n=N>", "auth", "rwx", FS),
     no("fs status <fs:String req=false>", "mgr", "r", FS),
     no("telemetry on <license:String req=false>", "mgr", "rw", "nothing is reported to anybody"),
-    no("orch ls <service_type:String req=false>", "mgr", "r", "daemons are not deployed by the manager"),
-    no("orch ps <hostname:String req=false>", "mgr", "r", "daemons are not deployed by the manager"),
-    no("orch host ls", "mgr", "r", "daemons are not deployed by the manager"),
     no("device info <devid:String>", "mgr", "r", "the health of devices is not collected"),
     no(
         "device get-health-metrics <devid:String> <sample:String req=false>",

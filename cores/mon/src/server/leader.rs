@@ -103,6 +103,7 @@ impl Monitor {
                 self.leader.soft.connected.insert(*session, super::sessions::connected(&entry.peer));
             }
         }
+        self.leader.soft.note_outs(&self.replica.applied);
         self.standing_changed(now);
         for osd in 0..self.replica.applied.osdmap.max_osd {
             if self.replica.applied.osdmap.is_up(osd) {

@@ -2,7 +2,7 @@
 //!
 //! A new monitor connects to those that it was told of and says hello. The leader puts it into the monitor map and lets it learn the log. It
 //! becomes a voter when it has caught up. Two voters are worse than one, since both are needed: a second monitor learns until a third is
-//! there.
+//! there, and learns again when the third is removed.
 
 use super::Monitor;
 use super::sessions::Side;
@@ -169,8 +169,10 @@ impl Monitor {
         }
         let ready: Vec<VoterId> = now.learners.iter().copied().filter(|id| log.is_close(*id)).collect();
         let wanted = if now.voters.len() % 2 == 1 { 2 } else { 1 };
-        let first = *ready.first().filter(|_| ready.len() >= wanted)?;
         let mut next = now;
+        let Some(first) = ready.first().copied().filter(|_| ready.len() >= wanted) else {
+            return demoted(next, log.id());
+        };
         next.learners.remove(&first);
         next.voters.insert(first);
         Some(next)
@@ -244,6 +246,15 @@ impl Monitor {
     }
 }
 
+/// The members when two voters are left and no third one is there: the one that does not lead learns again, as when the second one came. `None`
+/// in all other cases.
+fn demoted(mut members: Membership, leader: VoterId) -> Option<Membership> {
+    let other = members.voters.iter().copied().find(|id| *id != leader).filter(|_| members.voters.len() == 2)?;
+    members.voters.remove(&other);
+    members.learners.insert(other);
+    Some(members)
+}
+
 /// Whether a monitor may say what it says.
 fn check(state: &State, hello: &MonHello) -> Result<(), String> {
     if hello.fsid != state.fsid {
@@ -295,4 +306,21 @@ fn next_range(state: &State, voter: u64, life: u64) -> Change {
 /// Managers that wait.
 fn standbys<'a>(state: &'a State, active: &'a str) -> impl Iterator<Item = &'a str> {
     state.quorum.mons.values().map(|r| r.mgr_name.as_str()).filter(move |name| *name != active)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_two_voters_the_one_that_does_not_lead_learns_again() {
+        let members = |voters: &[u64], learners: &[u64]| Membership {
+            voters: voters.iter().map(|id| VoterId(*id)).collect(),
+            learners: learners.iter().map(|id| VoterId(*id)).collect(),
+        };
+        assert_eq!(demoted(members(&[1, 2], &[3]), VoterId(2)), Some(members(&[2], &[1, 3])));
+        for voters in [&[1][..], &[1, 2, 3], &[1, 2, 3, 4]] {
+            assert_eq!(demoted(members(voters, &[]), VoterId(1)), None);
+        }
+    }
 }

@@ -372,6 +372,9 @@ impl Monitor {
 
     fn committed(&mut self, now: Now, index: Index, out: &mut Outputs) {
         self.refresh_keys(now, out);
+        if self.leader.reigns() {
+            self.leader.soft.note_outs(&self.replica.applied);
+        }
         if !self.replica.applied.quorum.is_empty() {
             self.peers_follow(now);
             // Answers before maps: a new monitor map may send the asker elsewhere.

@@ -53,6 +53,18 @@ pub fn config(auth: AuthMode) -> Config {
     }
 }
 
+/// The same with keys for hosts that join.
+pub fn inviting() -> Config {
+    let mut config = config(AuthMode::None);
+    config.keys.push(InitialKey { name: "mon.".parse().unwrap(), key: [8; 16], caps: BTreeMap::new() });
+    for n in 1..=9 {
+        let caps = [("mon", "allow command \"nacre join\""), ("ends", "2000000000")];
+        let caps = caps.map(|(k, v)| (k.to_string(), v.to_string())).into();
+        config.keys.push(InitialKey { name: format!("client.join.{n}").parse().unwrap(), key: [9; 16], caps });
+    }
+    config
+}
+
 /// A file: what is durable, and writes that are under way.
 #[derive(Clone, Default)]
 pub struct Disk {
@@ -123,6 +135,8 @@ pub struct World {
     pipes: BTreeMap<ConnId, Pipe>,
     calls: u64,
     conns: u64,
+    /// Hosts that joined so far.
+    joined: u32,
     disk_inputs: VecDeque<DiskDone>,
 }
 
@@ -157,6 +171,7 @@ impl World {
             pipes: BTreeMap::new(),
             calls: 0,
             conns: 0,
+            joined: 0,
             disk_inputs: VecDeque::new(),
         }
     }
@@ -539,6 +554,18 @@ impl World {
             let report = self.clean_pg(pool, seed, 0, 0);
             self.report(osds[osd], osd as i32, vec![report]);
         }
+    }
+
+    /// A host joins, of a world of [`inviting`]; gives the name of the monitor that it gets.
+    pub fn join(&mut self, host: &str, monitor: &str) -> Option<String> {
+        self.joined += 1;
+        let peer = self.connect(&format!("client.join.{}", self.joined), None, 0);
+        let ask = format!(r#"{{"prefix":"nacre join","host":"{host}","again":true,"monitor":"{monitor}"}}"#);
+        let reply = self.command(peer, &ask, &[]);
+        assert_eq!(reply.result, 0, "{}", reply.status);
+        let answer = String::from_utf8(reply.output.contiguous().to_vec()).expect("text");
+        let (_, name) = answer.split_once("\"monitor\":")?;
+        Some(name.trim_start().strip_prefix('"')?.split('"').next()?.to_owned())
     }
 
     /// An OSD says that it turns writes away, or no more.

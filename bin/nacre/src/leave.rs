@@ -1,0 +1,240 @@
+//! `nacre leave`: this host gives its data to the others and leaves the cluster.
+//!
+//! | step | what | if it ends here |
+//! |---|---|---|
+//! | 1 | the monitors say whether the others can do without this host | nothing has changed |
+//! | 2 | its OSDs are taken out; their data moves | run it again to go on; `ceph osd in N` takes it back |
+//! | 3 | its processes are stopped | run it again to go on |
+//! | 4 | the cluster removes its OSDs, its monitor and the host, if no data depends on it | run it again to go on |
+//! | 5 | `nacre.toml` becomes `nacre.toml.left` | run it again to go on |
+//!
+//! Every step looks at what is already done, so a second run goes on where the first one was interrupted.
+
+use crate::cli::Leave;
+use crate::client::{Client, Failure};
+use crate::host;
+use crate::state::{self, Lock, State};
+use crate::token::administrator;
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use types::Errno;
+
+/// How often it is looked how far the data is.
+const LOOK: Duration = Duration::from_secs(1);
+/// How often that is said.
+const SAY: Duration = Duration::from_secs(5);
+/// How long processes may take to stop, and monitors to notice that one is gone.
+const PATIENCE: Duration = Duration::from_secs(90);
+/// What `nacre.toml` is called on a host that has left.
+const LEFT: &str = "nacre.toml.left";
+
+/// Runs `nacre leave`; gives the exit code.
+pub(crate) fn leave(args: &Leave) -> Result<u8> {
+    let dir = std::path::absolute(&args.dir).with_context(|| args.dir.display().to_string())?;
+    let Some(state) = State::load(&dir)? else {
+        if dir.join(LEFT).exists() {
+            bail!("this host has left already; {} can be removed", dir.display());
+        }
+        bail!("{} holds no cluster", dir.display());
+    };
+    let name = host::name();
+    let client = administrator(&dir)?;
+    if let Some(drain) = drain_status(&client, &name)? {
+        check(&client, &name, &state, &drain)?;
+        if args.check {
+            println!("{name} can leave: {}", amount(&drain));
+            return Ok(0);
+        }
+        take_out(&client, &drain)?;
+        wait(&client, &name)?;
+    } else if args.check {
+        bail!("the cluster knows no host {name}");
+    }
+    stop_processes(&dir, &state)?;
+    remove(&client, &name)?;
+    let file = dir.join("nacre.toml");
+    std::fs::rename(&file, dir.join(LEFT)).with_context(|| format!("rename {}", file.display()))?;
+    println!("{name} has left the cluster; {} and its disks still hold old data and keys, and can be cleared", dir.display());
+    Ok(0)
+}
+
+/// What of the host's data is not elsewhere; none if the cluster does not know the host.
+fn drain_status(client: &Client, name: &str) -> Result<Option<Value>> {
+    match client.command(&json!({"prefix": "nacre host drain-status", "host": name, "format": "json"})) {
+        Ok(reply) => serde_json::from_str(&reply.output).map(Some).context("the monitors' answer cannot be read"),
+        Err(Failure::Refused(errno, _)) if errno == Errno::ENOENT.0 => Ok(None),
+        Err(failure) => Err(failure.sentence(client)),
+    }
+}
+
+/// Numbers of the host's OSDs for which something holds.
+fn osds(drain: &Value, which: impl Fn(&Value) -> bool) -> Vec<u64> {
+    let all = drain["osds"].as_array().map(Vec::as_slice).unwrap_or_default();
+    all.iter().filter(|osd| which(osd)).filter_map(|osd| osd["osd"].as_u64()).collect()
+}
+
+/// Refuses what could not end well, while nothing has changed.
+fn check(client: &Client, name: &str, state: &State, drain: &Value) -> Result<()> {
+    let other: Vec<u64> =
+        osds(drain, |_| true).into_iter().filter(|id| !state.osds.iter().any(|o| u64::from(o.id) == *id)).collect();
+    if !other.is_empty() {
+        bail!(
+            "the cluster has OSDs on {name} that are not in this folder: {other:?}; is it the right one, and this host's name the one that it joined with?"
+        );
+    }
+    let down = osds(drain, |osd| osd["up"] == false);
+    if !down.is_empty() && drain["safe"] != true {
+        bail!(
+            "OSDs of this host do not run ({down:?}), and their data is not all elsewhere: start them with `nacre up` first. A host that cannot be started any more is removed from another one, with `nacre forget {name}`"
+        );
+    }
+    let begin = Instant::now();
+    loop {
+        match client.command(&json!({"prefix": "nacre host ok-to-leave", "host": name})) {
+            Ok(_) => return Ok(()),
+            // Not everything was reported yet.
+            Err(Failure::Refused(errno, _)) if errno == Errno::EAGAIN.0 && begin.elapsed() < PATIENCE => std::thread::sleep(LOOK),
+            Err(Failure::Refused(_, why)) => bail!("{name} cannot leave: {why}"),
+            Err(failure) => return Err(failure.sentence(client)),
+        }
+    }
+}
+
+fn take_out(client: &Client, drain: &Value) -> Result<()> {
+    let inside: Vec<String> = osds(drain, |osd| osd["in"] == true).iter().map(ToString::to_string).collect();
+    if inside.is_empty() {
+        return Ok(());
+    }
+    client.run(&json!({"prefix": "osd out", "ids": inside}))?;
+    println!(
+        "OSDs {} are out, their data moves to others. Interrupted, this goes on when it is run again; `ceph osd in {}` takes it back",
+        inside.join(", "),
+        inside.join(" ")
+    );
+    Ok(())
+}
+
+/// What is left, in words.
+fn amount(drain: &Value) -> String {
+    let bytes = drain["bytes"].as_u64().unwrap_or(0);
+    format!("{} placement groups, {} objects, {}", drain["pgs"], drain["objects"], in_words(bytes))
+}
+
+fn in_words(bytes: u64) -> String {
+    let (value, unit) = match bytes {
+        0..1_048_576 => (bytes as f64 / 1024.0, "KiB"),
+        1_048_576..1_073_741_824 => (bytes as f64 / 1_048_576.0, "MiB"),
+        _ => (bytes as f64 / 1_073_741_824.0, "GiB"),
+    };
+    format!("{value:.1} {unit}")
+}
+
+/// How long what is left takes at the pace so far; none while no pace is known. `begin` and `left`: bytes, or groups where bytes do not
+/// change.
+fn estimate(begin: u64, left: u64, elapsed: Duration) -> Option<Duration> {
+    let done = begin.checked_sub(left).filter(|done| *done > 0)?;
+    Some(Duration::from_secs_f64((elapsed.as_secs_f64() * left as f64 / done as f64).min(1e9)))
+}
+
+fn span(time: Duration) -> String {
+    match time.as_secs() {
+        secs @ 0..120 => format!("{secs} s"),
+        secs @ 120..7200 => format!("{} min", secs.div_ceil(60)),
+        secs => format!("{} h", secs.div_ceil(3600)),
+    }
+}
+
+/// Waits until nothing depends on the host's OSDs.
+fn wait(client: &Client, name: &str) -> Result<()> {
+    let (begin, mut said, mut most) = (Instant::now(), None::<Instant>, (0, 0));
+    loop {
+        let Some(drain) = drain_status(client, name)? else { return Ok(()) };
+        if drain["safe"] == true {
+            println!("no data depends on {name} any more");
+            return Ok(());
+        }
+        let (bytes, pgs) = (drain["bytes"].as_u64().unwrap_or(0), drain["pgs"].as_u64().unwrap_or(0));
+        most = (bytes.max(most.0), pgs.max(most.1));
+        if said.is_none_or(|at| at.elapsed() >= SAY) {
+            said = Some(Instant::now());
+            let time = estimate(most.0, bytes, begin.elapsed()).or_else(|| estimate(most.1, pgs, begin.elapsed()));
+            let time = time.map_or_else(|| "time not known yet".to_owned(), |t| format!("about {}", span(t)));
+            let why = if pgs == 0 { format!(" ({})", drain["why"].as_str().unwrap_or_default().trim()) } else { String::new() };
+            println!("left: {}; {time}{why}", amount(&drain));
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// Stops the processes that run what this host has.
+fn stop_processes(dir: &Path, state: &State) -> Result<()> {
+    let osds = state.osds.iter().map(|o| o.folder(dir));
+    let mons = state.monitors().into_iter().map(|m| m.folder(dir));
+    let locks: Vec<PathBuf> = osds.chain(mons).chain([dir.to_owned()]).map(|folder| folder.join("lock")).collect();
+    let begin = Instant::now();
+    let mut told = Vec::new();
+    loop {
+        let holders: Vec<u32> = locks.iter().filter_map(|path| Lock::holder(path)).collect();
+        if holders.is_empty() {
+            return Ok(());
+        }
+        for pid in holders {
+            if !told.contains(&pid) {
+                println!("stopping process {pid}");
+                runtime::process::terminate(pid).with_context(|| format!("stop process {pid}"))?;
+                told.push(pid);
+            }
+        }
+        if begin.elapsed() > PATIENCE {
+            bail!("processes {told:?} were told to stop and still run; run this again when they have ended");
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// Lets the cluster forget the host; for a moment it may still believe that it runs, or not know that all is well
+/// without it.
+fn remove(client: &Client, name: &str) -> Result<()> {
+    let begin = Instant::now();
+    loop {
+        match client.command(&json!({"prefix": "nacre host rm", "host": name})) {
+            Ok(_) => return Ok(()),
+            Err(Failure::Refused(errno, _)) if errno == Errno::ENOENT.0 => return Ok(()),
+            Err(Failure::Refused(errno, _))
+                if [Errno::EBUSY, Errno::EAGAIN, Errno::EPERM].iter().any(|e| e.0 == errno) && begin.elapsed() < PATIENCE =>
+            {
+                std::thread::sleep(LOOK);
+            }
+            Err(Failure::Refused(_, why)) => bail!("{why}. This host's processes are stopped: `nacre up` starts them again"),
+            Err(failure) => return Err(failure.sentence(client)),
+        }
+    }
+}
+
+/// Refuses a folder whose host has left.
+pub(crate) fn refuse_left(dir: &Path) -> Result<()> {
+    if dir.join(LEFT).exists() {
+        bail!("this host has left its cluster; remove {} (and clear its disks), then `nacre join` or `nacre up`", dir.display());
+    }
+    state::check_empty(dir)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_that_is_left_follows_from_the_pace() {
+        let minute = Duration::from_secs(60);
+        assert_eq!(estimate(100, 25, minute), Some(Duration::from_secs(20)));
+        assert_eq!(estimate(100, 100, minute), None, "nothing moved yet");
+        assert_eq!(estimate(0, 0, minute), None);
+        assert_eq!(estimate(10, 20, minute), None, "it grew");
+        assert_eq!(span(Duration::from_secs(119)), "119 s");
+        assert_eq!(span(Duration::from_secs(121)), "3 min");
+        assert_eq!(span(Duration::from_secs(7201)), "3 h");
+        assert_eq!(in_words(3 << 30), "3.0 GiB");
+    }
+}

@@ -1,0 +1,117 @@
+//! Hosts: who gets which monitor's name, who may go, what it costs.
+
+mod common;
+
+use common::cluster::Cluster;
+use common::{Disk, World, inviting};
+use messages::stats::ObjectStatSum;
+use serde_json::Value;
+use types::PgState;
+
+const CLEAN: PgState = PgState::ACTIVE.with(PgState::CLEAN);
+
+fn json(cluster: &mut Cluster, command: &str) -> Value {
+    serde_json::from_str(&cluster.world.ok(command)).unwrap()
+}
+
+/// Four OSDs on two hosts, and a pool of two copies.
+fn two_hosts() -> Cluster {
+    let mut cluster = Cluster::new(0);
+    for osd in 0..4 {
+        let peer = cluster.world.connect(&format!("osd.{osd}"), None, 0);
+        cluster.world.boot_at(peer, osd, &[("hostname", if osd < 2 { "vm" } else { "other" })]);
+        cluster.osds.push(peer);
+    }
+    cluster.pool(2, 8);
+    cluster.all(8, CLEAN, ObjectStatSum { num_objects: 10, num_bytes: 10 << 20, ..ObjectStatSum::default() });
+    cluster
+}
+
+#[test]
+fn hosts_are_listed_with_what_runs_there() {
+    let mut cluster = two_hosts();
+    let hosts = json(&mut cluster, r#"{"prefix":"nacre host ls","format":"json"}"#);
+    assert_eq!((&hosts[0]["host"], &hosts[0]["osds"]), (&"other".into(), &serde_json::json!([2, 3])));
+    assert_eq!((&hosts[1]["host"], &hosts[1]["mons"]), (&"vm".into(), &serde_json::json!(["a"])));
+    let text = cluster.world.ok(r#"{"prefix":"nacre host ls"}"#);
+    assert!(text.lines().next().unwrap().starts_with("HOST") && text.contains("127.0.0.1"), "{text}");
+    let text = cluster.world.ok(r#"{"prefix":"orch host ls"}"#);
+    assert!(text.ends_with("2 hosts in cluster\n"), "{text}");
+    let daemons = json(&mut cluster, r#"{"prefix":"orch ps","format":"json"}"#);
+    let names: Vec<&str> = daemons.as_array().unwrap().iter().map(|d| d["daemon_name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["mgr.x", "mon.a", "osd.2", "osd.3", "osd.0", "osd.1"]);
+}
+
+#[test]
+fn hosts_that_join_at_once_get_different_names() {
+    let mut cluster = Cluster::of(World::with(inviting(), Disk::default()), 1);
+    let mut seats = Vec::new();
+    for host in ["b", "c", "d", "b"] {
+        seats.push(cluster.world.join(host, "auto"));
+    }
+    assert_eq!(seats, [Some("b".into()), Some("c".into()), None, Some("b".into())], "who asks again gets the same");
+    assert_eq!(cluster.world.join("e", "yes"), Some("d".into()));
+    assert_eq!(cluster.world.join("f", "no"), None);
+}
+
+#[test]
+fn a_host_leaves_when_the_others_have_everything() {
+    let mut cluster = two_hosts();
+    let (result, why) = cluster.world.call(r#"{"prefix":"nacre host ok-to-leave","host":"vm"}"#);
+    assert!(result == -16 && why.contains("no majority"), "{why}");
+    cluster.world.ok(r#"{"prefix":"nacre host ok-to-leave","host":"other"}"#);
+    cluster.world.ok(r#"{"prefix":"osd pool set","pool":"p","var":"size","val":"3"}"#);
+    let (result, why) = cluster.world.call(r#"{"prefix":"nacre host ok-to-leave","host":"other"}"#);
+    assert!(result == -16 && why.contains("pool 'p' would find 2 places for 3 copies"), "{why}");
+    cluster.world.ok(r#"{"prefix":"osd pool set","pool":"p","var":"size","val":"2"}"#);
+
+    cluster.world.ok(r#"{"prefix":"osd out","ids":["2","3"]}"#);
+    let moved = ObjectStatSum { num_objects: 10, num_bytes: 10 << 20, num_objects_misplaced: 5, ..ObjectStatSum::default() };
+    cluster.all(8, PgState::ACTIVE, moved);
+    let drain = json(&mut cluster, r#"{"prefix":"nacre host drain-status","host":"other","format":"json"}"#);
+    assert_eq!(drain["safe"], false);
+    cluster.all(8, CLEAN, ObjectStatSum { num_objects: 10, ..ObjectStatSum::default() });
+    let drain = json(&mut cluster, r#"{"prefix":"nacre host drain-status","host":"other","format":"json"}"#);
+    assert_eq!(drain["safe"], false, "those reports are of before the OSDs were out");
+    let epoch = cluster.map().epoch;
+    (0..4).for_each(|osd| cluster.report_epoch(osd, epoch));
+    let drain = json(&mut cluster, r#"{"prefix":"nacre host drain-status","host":"other","format":"json"}"#);
+    assert_eq!((&drain["safe"], &drain["pgs"]), (&true.into(), &0.into()), "{drain}");
+
+    let rm = r#"{"prefix":"nacre host rm","host":"other"}"#;
+    let (result, why) = cluster.world.call(rm);
+    assert!(result == -16 && why.contains("still runs"), "{why}");
+    cluster.world.ok(r#"{"prefix":"osd down","ids":["2","3"]}"#);
+    cluster.world.ok(rm);
+    let hosts = json(&mut cluster, r#"{"prefix":"nacre host ls","format":"json"}"#);
+    assert_eq!(hosts.as_array().unwrap().len(), 1);
+    assert!(!cluster.world.ok(r#"{"prefix":"osd tree"}"#).contains("other"));
+    assert_eq!(cluster.world.call(rm).0, -2);
+}
+
+#[test]
+fn who_forgets_a_host_is_asked_twice_when_data_is_gone() {
+    let mut cluster = two_hosts();
+    cluster.world.ok(r#"{"prefix":"osd down","ids":["2","3"]}"#);
+    let rm = |more: &str| format!(r#"{{"prefix":"nacre host rm","host":"other"{more}}}"#);
+    let (result, why) = cluster.world.call(&rm(""));
+    assert!(result == -1 && why.contains("SURE") && why.contains("serve nobody"), "{why}");
+    let (result, why) = cluster.world.call(&rm(r#","yes_i_really_mean_it":true"#));
+    assert!(result == -1 && why.contains("--data-is-lost"), "{why}");
+    cluster.world.ok(&rm(r#","yes_i_really_mean_it":true,"data_is_lost":true"#));
+    assert_eq!(json(&mut cluster, r#"{"prefix":"osd ls","format":"json"}"#), serde_json::json!([0, 1]));
+}
+
+#[test]
+fn osds_that_shall_go_are_drained_and_may_stay_after_all() {
+    let mut cluster = two_hosts();
+    assert!(cluster.world.ok(r#"{"prefix":"orch osd rm status"}"#).contains("No OSD"));
+    cluster.world.ok(r#"{"prefix":"orch osd rm","osd_id":["3"]}"#);
+    let status = json(&mut cluster, r#"{"prefix":"orch osd rm status","format":"json"}"#);
+    assert_eq!((&status[0]["osd_id"], &status[0]["hostname"]), (&3.into(), &"other".into()));
+    assert!(!cluster.map().is_in(3));
+    cluster.world.ok(r#"{"prefix":"orch osd rm stop","osd_id":["3"]}"#);
+    assert!(cluster.map().is_in(3));
+    assert_eq!(cluster.world.call(r#"{"prefix":"orch osd rm stop","osd_id":["3"]}"#).0, -2);
+    assert_eq!(cluster.world.call(r#"{"prefix":"orch osd rm","osd_id":["9"]}"#).0, -22);
+}
