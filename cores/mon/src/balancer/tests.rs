@@ -211,6 +211,7 @@ proptest! {
 /// A thousand OSDs and 32,768 groups: what a round takes, printed with `--nocapture`; to be run in a release build.
 #[test]
 #[ignore = "a measurement"]
+#[allow(clippy::disallowed_methods, reason = "a measurement of the processor")]
 fn a_round_of_a_large_cluster() {
     let mut map = cluster(&vec![vec![1.0; 24]; 42], "host");
     pool(&mut map, 1, 3, 16_384);
