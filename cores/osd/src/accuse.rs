@@ -66,12 +66,9 @@ impl Pulse {
         }
         self.last = now;
         let took = took.min(LONGEST);
-        if self.mean.is_zero() {
-            (self.mean, self.deviation) = (took, took / 2);
-        } else {
-            self.deviation = (self.deviation * 7 + self.mean.abs_diff(took)) / 8;
-            self.mean = (self.mean * 7 + took) / 8;
-        }
+        // The first one weighs no more than others: who was slow while it booted is not slow for ever.
+        self.deviation = (self.deviation * 7 + self.mean.abs_diff(took)) / 8;
+        self.mean = (self.mean * 7 + took) / 8;
     }
 
     /// Silence that is not too long.
