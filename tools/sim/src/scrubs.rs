@@ -103,7 +103,10 @@ impl Cluster {
         self.scrub_all("deep-scrub")?;
         let said = self.json(&json!({ "prefix": "log last", "num": 10_000, "channel": "cluster", "format": "json" }))?;
         let lines = said.as_array().map_or(&[][..], |lines| lines).iter();
-        let found = lines.filter_map(|line| line["message"].as_str()).find(|text| text.contains(" soid ")).map(str::to_owned);
+        let found = lines
+            .filter_map(|line| line["message"].as_str())
+            .find(|text| text.contains(" shard ") || text.contains(" soid "))
+            .map(str::to_owned);
         match (self.damage()?, found) {
             (damage, None) if damage.is_empty() => Ok(()),
             found => Err(format!("a scrub has found damage where there is none: {found:?}")),

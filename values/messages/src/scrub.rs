@@ -28,10 +28,13 @@ pub mod shard {
     pub const INFO_MISSING: u64 = 1 << 14;
     /// Its record does not decode.
     pub const INFO_CORRUPTED: u64 = 1 << 15;
+    /// The same, as the copy's own record says it: Ceph's records have sizes, and it sets both.
+    pub const OBJ_SIZE_INFO_MISMATCH: u64 = 1 << 18;
     /// Those that only a deep scrub can find.
     pub const DEEP: u64 = READ_ERROR | DATA_DIGEST_MISMATCH_INFO | OMAP_DIGEST_MISMATCH_INFO;
     /// All of these.
-    pub const ALL: u64 = MISSING | STAT_ERROR | SIZE_MISMATCH_INFO | INFO_MISSING | INFO_CORRUPTED | DEEP;
+    pub const ALL: u64 =
+        MISSING | STAT_ERROR | SIZE_MISMATCH_INFO | OBJ_SIZE_INFO_MISMATCH | INFO_MISSING | INFO_CORRUPTED | DEEP;
 }
 
 /// In what the copies of an object differ (`obj_err_t`).

@@ -8,7 +8,7 @@ use super::{Scrub, Tally};
 use crate::api::{ClusterLevel, Ctx, Effect};
 use crate::letter::Letter;
 use crate::pg::{Job, Pg, Work};
-use messages::scrub::snapset;
+use messages::scrub::{shard, snapset};
 use objectstore::Unread;
 use types::{HObject, OsdId, SnapId};
 
@@ -138,7 +138,9 @@ impl Pg {
     fn pronounce(&mut self, ctx: &mut Ctx<'_>, scrub: &mut Scrub, object: &HObject, copies: &[Copy<'_>], verdict: &Verdict) {
         let mut say = |text: String| ctx.out.push(Effect::ClusterLog { level: ClusterLevel::Error, text });
         for (osd, why) in &verdict.wrong {
-            say(format!("{} shard {osd} soid {object} : {why}", self.id));
+            let missing = verdict.shards.get(osd).is_some_and(|errors| errors & shard::MISSING != 0);
+            let soid = if missing { "" } else { "soid " };
+            say(format!("{} shard {osd} {soid}{object} : {why}", self.id));
         }
         if verdict.authority.is_none() {
             say(format!("{} soid {object} : failed to pick suitable object info", self.id));
