@@ -58,7 +58,7 @@ pub(crate) fn all_follow(state: &State, soft: &Soft, epoch: Epoch) -> bool {
 }
 
 /// Whether each group is known and serves. Moving some of them when others are in trouble makes it worse.
-fn all_serve(state: &State, soft: &Soft) -> bool {
+pub(crate) fn all_serve(state: &State, soft: &Soft) -> bool {
     soft.pg_states(state).iter().all(|(is, _)| is.has(PgState::ACTIVE) && !is.has(PgState::STALE))
 }
 

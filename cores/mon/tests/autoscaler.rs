@@ -24,12 +24,12 @@ fn cluster(mode: &str, bytes: i64) -> Cluster {
 fn fill(cluster: &mut Cluster, groups: u32, bytes: i64) {
     let stats =
         ObjectStatSum { num_objects: 1, num_bytes: bytes / i64::from(groups), num_object_copies: 3, ..Default::default() };
+    cluster.all(groups, PgState::ACTIVE.with(PgState::CLEAN), stats);
     let epoch = cluster.map().epoch;
     for osd in 0..3 {
         let space = Space { total: DISK, available: DISK / 2, data: 0, omap: 0, meta: 0 };
         cluster.world.send(cluster.osds[osd as usize], OsdReport { osd, epoch, space, ..OsdReport::default() }.encode());
     }
-    cluster.all(groups, PgState::ACTIVE.with(PgState::CLEAN), stats);
     cluster.world.pass(std::time::Duration::from_secs(4));
 }
 
@@ -59,8 +59,29 @@ fn a_pool_that_fills_the_disks_gets_more_groups_once() {
     assert_eq!(pg_num(&mut cluster), (64, 64));
     let log = cluster.world.ok(r#"{"prefix":"log last","num":50}"#);
     assert!(log.contains("pool 'p' gets 64 placement groups, it had 8"), "{log}");
+    let progress = cluster.world.ok(r#"{"prefix":"progress"}"#);
+    assert!(progress.contains("PG autoscaler increasing pool 1 PGs from 8 to 64"), "{progress}");
+    for _ in 0..40 {
+        fill(&mut cluster, 64, 10 << 30);
+    }
+    assert_eq!(cluster.map().pools[&1].pgp_num, 64, "the new groups are moved in steps");
+    let progress = cluster.world.ok(r#"{"prefix":"progress"}"#);
+    assert!(progress.contains("[Complete]: PG autoscaler increasing pool 1"), "{progress}");
     fill(&mut cluster, 64, 14 << 30);
     assert_eq!(pg_num(&mut cluster), (64, 64), "three quarters are no factor of three");
+}
+
+#[test]
+fn nothing_is_split_while_groups_do_not_serve() {
+    let mut cluster = cluster("off", 10 << 30);
+    cluster.report(0, 3, PgState::PEERING);
+    let primary = cluster.primary(3);
+    cluster.report(primary, 3, PgState::PEERING);
+    cluster.set("pg_autoscale_mode", "on");
+    cluster.world.pass(std::time::Duration::from_secs(4));
+    assert_eq!(pg_num(&mut cluster), (GROUPS, GROUPS));
+    fill(&mut cluster, GROUPS, 10 << 30);
+    assert_eq!(pg_num(&mut cluster), (64, 64));
 }
 
 #[test]

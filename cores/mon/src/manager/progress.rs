@@ -156,6 +156,11 @@ impl Events {
         }
     }
 
+    /// Says whether an event is going on.
+    pub(crate) fn has(&self, id: &str) -> bool {
+        self.open.contains_key(id)
+    }
+
     /// Says whether nothing is going on.
     pub(crate) fn is_quiet(&self) -> bool {
         self.open.is_empty()

@@ -58,6 +58,7 @@ impl Monitor {
         let mut autoscaler = std::mem::take(&mut self.leader.soft.autoscaler);
         let scaled = autoscaler.tick(now, &state, &self.leader.soft, &self.env, &mut inc);
         lines.extend(scaled.into_iter().map(|text| (log_level::INFO, text)));
+        autoscaler.tell(now, &state, &mut self.leader.soft.progress);
         self.leader.soft.autoscaler = autoscaler;
         if inc == before {
             // Copies are moved only when nothing else is to be done.

@@ -1,24 +1,7 @@
-//! How many placement groups pools should have.
-//!
-//! [`advise`] is pure and follows Ceph's autoscaler, so that its figures mean the same. Below each root of the CRUSH map there are
-//! groups to share out: `mon_target_pg_per_osd` for each OSD. Pools get them by the part of the space that they use, or that
-//! somebody expects them to use; what is left goes to the pools marked `bulk`, in equal parts at least. A number is rounded to a
-//! power of two, and changes only if it is off by more than a factor of three ([`THRESHOLD`]).
-//!
-//! Two things differ. A pool that was made with fewer groups than Ceph's least (32) is not brought there for that alone: a pool
-//! of eight groups that holds little keeps them. And groups are not merged: where fewer would be right, the answers say so.
-//! See docs/decisions/0024.
+//! The advice: figures in, figures out. The rules are those of Ceph's autoscaler.
 
-use crate::context::Env;
-use crate::options;
-use crate::pools::Ctx;
-use crate::soft::Soft;
-use crate::state::State;
-use maps::{Incremental, OptValue, Pool, opts, pool_flags};
-use node::{Mono, Now};
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
-use types::{OsdId, PoolId};
+use std::collections::BTreeMap;
+use types::PoolId;
 
 /// Factor by which a number may be off.
 const THRESHOLD: f64 = 3.0;
@@ -244,117 +227,6 @@ fn nearest_power_of_two(n: f64) -> u32 {
     }
     let above = whole.next_power_of_two();
     if f64::from(above) - n < n - f64::from(above / 2) { above } else { above / 2 }
-}
-
-/// A number that somebody set for a pool.
-fn opt_of(pool: &Pool, key: i32) -> Option<f64> {
-    match pool.opts.get(&key) {
-        Some(OptValue::Int(n)) => Some(*n as f64),
-        Some(OptValue::Double(x)) => Some(*x),
-        _ => None,
-    }
-}
-
-/// Advises on the pools of the cluster as it is.
-pub(crate) fn of_cluster(state: &State, soft: &Soft, env: &Env) -> Vec<Advice> {
-    let map = &state.osdmap;
-    let mut tops: BTreeMap<i32, BTreeSet<OsdId>> = BTreeMap::new();
-    let mut pools = Vec::new();
-    for (id, pool) in &map.pools {
-        let Some(top) = map.crush.rule_takes(u32::from(pool.crush_rule)).first().copied() else { continue };
-        tops.entry(top).or_insert_with(|| map.crush.devices_under(top));
-        pools.push(facts(*id, pool, top, soft));
-    }
-    let overlaps =
-        |top: &i32, osds: &BTreeSet<OsdId>| tops.iter().any(|(other, theirs)| other != top && !theirs.is_disjoint(osds));
-    let root = |osds: &BTreeSet<OsdId>| RootFacts {
-        osds: osds.iter().filter(|osd| map.exists(**osd)).count() as u32,
-        capacity: osds.iter().map(|osd| soft.space(*osd).total).sum(),
-    };
-    let roots = tops.iter().filter(|(top, osds)| !overlaps(top, osds)).map(|(top, osds)| (*top, root(osds))).collect();
-    advise(&pools, &roots, options::monitor_number(state, env, "mon_target_pg_per_osd").max(1.0))
-}
-
-fn facts(id: PoolId, pool: &Pool, root: i32, soft: &Soft) -> PoolFacts {
-    let bound = |key: i32| opt_of(pool, key).filter(|n| *n > 0.0).map(|n| n as u32);
-    PoolFacts {
-        id,
-        root,
-        size: u32::from(pool.size),
-        mode: pool.pg_autoscale_mode,
-        pg_num: pool.pg_num_target,
-        stored: soft.pool_sum(id).num_bytes.max(0) as u64,
-        target_bytes: opt_of(pool, opts::TARGET_SIZE_BYTES).unwrap_or(0.0).max(0.0) as u64,
-        target_ratio: opt_of(pool, opts::TARGET_SIZE_RATIO).unwrap_or(0.0).max(0.0),
-        bias: opt_of(pool, opts::PG_AUTOSCALE_BIAS).filter(|bias| *bias > 0.0).unwrap_or(1.0),
-        bulk: pool.has_flag(pool_flags::BULK),
-        least: bound(opts::PG_NUM_MIN),
-        most: bound(opts::PG_NUM_MAX),
-    }
-}
-
-/// The option that keeps all numbers as they are.
-pub(crate) const NOAUTOSCALE: &str = "mgr/pg_autoscaler/noautoscale";
-
-/// Whether somebody set that all numbers stay.
-pub(crate) fn is_off(state: &State) -> bool {
-    let set = ["mgr", "global"].iter().find_map(|section| state.config.get(section, NOAUTOSCALE));
-    set.is_some_and(|text| matches!(text.to_ascii_lowercase().as_str(), "true" | "1" | "yes" | "on"))
-}
-
-/// When pools were looked at last, and what was refused then.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Clock {
-    last: Option<Mono>,
-    refused: BTreeMap<PoolId, String>,
-}
-
-impl Clock {
-    /// Splits groups of pools that have too few by far, if it is time to look. Gives lines for the cluster log.
-    pub(crate) fn tick(&mut self, now: Now, state: &State, soft: &Soft, env: &Env, inc: &mut Incremental) -> Vec<String> {
-        let set = state.config.get("mgr", "mgr/pg_autoscaler/sleep_interval").and_then(|text| text.parse::<f64>().ok());
-        let rest = Duration::from_secs_f64(set.filter(|x| x.is_finite()).unwrap_or(60.0).clamp(0.5, 1e6));
-        if self.last.is_some_and(|last| now.mono.since(last) < rest) || is_off(state) {
-            return Vec::new();
-        }
-        self.last = Some(now.mono);
-        let ctx = Ctx { state, env, now };
-        let mut lines = Vec::new();
-        let advice = of_cluster(state, soft, env);
-        for one in advice.iter().filter(|one| one.is_low() && one.would_adjust()) {
-            let name = state.pool_name(one.pool.id);
-            match grow(&ctx, one, inc) {
-                Ok(None) => {}
-                Ok(Some(n)) => lines.push(format!("pool '{name}' gets {n} placement groups, it had {}", one.pool.pg_num)),
-                Err(why) if self.refused.get(&one.pool.id) == Some(&why) => {}
-                Err(why) => {
-                    lines.push(format!("pool '{name}' should have {} placement groups: {why}", one.final_num));
-                    self.refused.insert(one.pool.id, why);
-                }
-            }
-        }
-        self.refused.retain(|id, _| advice.iter().any(|one| one.pool.id == *id && one.is_low()));
-        lines
-    }
-}
-
-/// Splits the groups of a pool. Gives the number that it gets: none if its last change is still under way.
-fn grow(ctx: &Ctx<'_>, advice: &Advice, inc: &mut Incremental) -> Result<Option<u32>, String> {
-    let Some(pool) = ctx.state.osdmap.pool(advice.pool.id) else { return Ok(None) };
-    let moving = pool.pg_num != pool.pg_num_target || pool.pgp_num != pool.pgp_num_target;
-    if moving || pool.has_flag(pool_flags::CREATING) || pool.has_flag(pool_flags::NOPGCHANGE) {
-        return Ok(None);
-    }
-    let factor = options::monitor_number(ctx.state, ctx.env, "mon_osd_max_split_count").max(1.0) as u32;
-    let n = advice.final_num.min(pool.pg_num.saturating_mul(factor));
-    let untouched = inc.new_pools.get(&advice.pool.id).cloned();
-    ctx.set_pg_num(inc, advice.pool.id, n).map(|()| Some(n)).map_err(|refusal| {
-        match untouched {
-            Some(pool) => drop(inc.new_pools.insert(advice.pool.id, pool)),
-            None => drop(inc.new_pools.remove(&advice.pool.id)),
-        }
-        refusal.text
-    })
 }
 
 #[cfg(test)]
