@@ -399,7 +399,8 @@ def changes(net):
     a.ceph("osd", "pool", "set", "data", "size", 2)
     until("groups that serve", lambda: served(a))
     until("the end of it", lambda: a.exec(a.nacre, "forget", "--dir", a.dir, gone.name, sure, check=False).returncode == 0)
-    until("health without it", lambda: clean(a) and health(a, "POOL_APP_NOT_ENABLED"))
+    # New pools want three copies since there were three hosts, and two OSDs are left.
+    until("health without it", lambda: clean(a) and health(a, "POOL_APP_NOT_ENABLED", "TOO_FEW_OSDS"))
     assert gone.name not in a.ceph("osd", "tree").stdout
     for n in range(64):
         a.rados("get", f"o{n}", blob + ".back")
