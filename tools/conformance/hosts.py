@@ -2,7 +2,7 @@
 
 Three hosts are made by `nacre up`, `nacre token` and `nacre join`. Then wrong tokens are tried, the leader is killed, a host is cut off,
 and one direction between two hosts is cut. Commands go on within three seconds, nothing is lost, and all come back. In a second round hosts
-join at once, one leaves under load, interrupted once, and one is forgotten.
+join at once, one leaves under load, interrupted once, and one is forgotten. In a third one lost monitors are replaced.
 
     python3 tools/conformance/hosts.py --nacre target/release/nacre [--dir DIR] [--keep]
 
@@ -399,12 +399,41 @@ def changes(net):
     a.ceph("osd", "pool", "set", "data", "size", 2)
     until("groups that serve", lambda: served(a))
     until("the end of it", lambda: a.exec(a.nacre, "forget", "--dir", a.dir, gone.name, sure, check=False).returncode == 0)
-    until("health without it", lambda: clean(a) and health(a, "POOL_APP_NOT_ENABLED"))
+    # New pools want three copies since there were three hosts, and two OSDs are left.
+    until("health without it", lambda: clean(a) and health(a, "POOL_APP_NOT_ENABLED", "TOO_FEW_OSDS"))
     assert gone.name not in a.ceph("osd", "tree").stdout
     for n in range(64):
         a.rados("get", f"o{n}", blob + ".back")
     print(f"{gone.name} was forgotten: {a.ceph('mon', 'stat').stdout.strip()}")
     for host in rest:
+        host.stop()
+
+
+def monitors(net):
+    """A monitor that is lost for long is replaced on a host that has none; when it comes back, it knows that."""
+    a, b, c, d = hosts = [net.host() for _ in range(4)]
+    small = ("--osds", 1, "--osd-size", "4G")
+    a.up("--bind", a.addr, *small)
+    for host in (b, c, d):
+        host.start("join", a.token(), "--dir", host.dir, "--bind", host.addr, *small)
+    until("three monitors and four OSDs", lambda: quorum(a, 3) and osds_up(a, 4))
+    a.ceph("config", "set", "mon", "mon_replace_after", "3")
+    begin = time.time()
+    c.kill()
+    until("the quorum without it", lambda: quorum(d, 2))
+    status = until("a fourth monitor in place of the third", lambda: quorum(a, 3))
+    print(f"mon.{status['quorum_names'][2]} replaced a lost one after {time.time() - begin:.1f} s (3 s of them were asked for)")
+    addrs = [m["addr"].split(":")[0] for m in status["monmap"]["mons"]]
+    assert sorted(addrs) == [a.addr, b.addr, d.addr], addrs
+    c.up()
+    until("its OSD", lambda: osds_up(c, 4))
+    assert quorum(c, 3)["quorum_names"] == status["quorum_names"]
+    # It was replaced; now one of the others is lost, and it is the spare host.
+    d.kill()
+    status = until("the other way round", lambda: (lambda s: s and s["quorum_names"] != status["quorum_names"] and s)(quorum(c, 3)))
+    addrs = [m["addr"].split(":")[0] for m in status["monmap"]["mons"]]
+    assert sorted(addrs) == [a.addr, b.addr, c.addr], addrs
+    for host in hosts:
         host.stop()
 
 
@@ -417,7 +446,7 @@ def served(host):
     return stat and all("active" in s["name"] for s in stat["pg_summary"]["num_pg_by_state"])
 
 
-STORIES = {"cuts": story, "changes": changes}
+STORIES = {"cuts": story, "changes": changes, "monitors": monitors}
 
 
 def main():

@@ -14,6 +14,8 @@ pub(crate) enum Event {
     Signal(i32),
     /// A daemon is over.
     Ended(String, Ended),
+    /// What the cluster wants of this host.
+    Duties(crate::follow::Duties),
 }
 
 /// How a daemon ended.

@@ -5,6 +5,7 @@ mod cli;
 mod client;
 mod conf;
 mod daemon;
+mod follow;
 mod forget;
 mod fsck;
 mod host;

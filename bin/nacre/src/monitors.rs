@@ -143,10 +143,3 @@ impl Prepared {
 pub(crate) fn at(addr: SocketAddr) -> EntityAddrVec {
     EntityAddrVec(vec![EntityAddr::msgr2(addr, 0)])
 }
-
-/// Where all monitors are, out of what one of them says about itself.
-pub(crate) fn of_status(status: &serde_json::Value) -> Option<Vec<SocketAddr>> {
-    let one = |m: &serde_json::Value| m["public_addrs"]["addrvec"][0]["addr"].as_str()?.parse().ok();
-    let all: Vec<SocketAddr> = status["monmap"]["mons"].as_array()?.iter().map(one).collect::<Option<_>>()?;
-    (!all.is_empty()).then_some(all)
-}

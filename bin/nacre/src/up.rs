@@ -1,9 +1,10 @@
 //! `nacre up`, `nacre mon`, `nacre osd`: daemons of the cluster in DIR, in the foreground.
 
 use crate::admin::Sockets;
-use crate::cli::{Auth, Common, Osd, Up};
+use crate::cli::{Common, Osd, Up};
 use crate::conf::{self, Conf};
 use crate::daemon::{self, Daemon, Ended, Event};
+use crate::follow::{self, Duties};
 use crate::keys;
 use crate::log::Log;
 use crate::memory::Watch;
@@ -15,7 +16,7 @@ use anyhow::{Context, Result, bail};
 use node::{Level, ListenerId};
 use runtime::process::Signals;
 use runtime::{PostOffice, Setup};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -25,8 +26,6 @@ use types::EntityName;
 
 /// How often it is looked whether all daemons serve.
 const POLL: Duration = Duration::from_millis(3);
-/// How often it is looked where monitors are.
-const FOLLOW: Duration = Duration::from_secs(5);
 /// How long daemons may take to stop after one of them failed.
 const STOP_AFTER_FAILURE: Duration = Duration::from_secs(10);
 
@@ -47,17 +46,20 @@ pub(crate) enum Role {
     Monitor(String),
 }
 
-/// What a process does now and then.
-type Follow<'a> = &'a mut dyn FnMut(&Process) -> Result<()>;
+/// What a process does when it hears what the cluster wants.
+type Follow<'a> = &'a mut dyn FnMut(&mut Process, &Duties) -> Result<()>;
 
 /// A process with daemons.
-struct Process {
+pub(crate) struct Process {
     dir: PathBuf,
-    log: Log,
+    pub(crate) log: Log,
     events: Receiver<Event>,
     sender: Sender<Event>,
     mons: Vec<Daemon>,
     osds: Vec<Daemon>,
+    /// Monitors that were told to stop while the process goes on.
+    leaving: Vec<String>,
+    sockets: Vec<Sockets>,
     /// Carries mail between the OSDs.
     post: PostOffice,
     /// Something went wrong: the exit code tells.
@@ -131,8 +133,18 @@ pub(crate) fn up(args: &Up, role: &Role, signals: Signals) -> Result<u8> {
             process.start_osd(osd, &args.common)?;
         }
         process.share_memory(watch)?;
-        let _sockets = process.open_sockets()?;
-        if process.until_serving()? {
+        process.open_sockets()?;
+        if state.around.is_none() || !dir.join("ceph.conf").exists() {
+            keys::write_whole(&dir.join("ceph.conf"), &conf::text(&dir, state.fsid()?, &all, auth), 0o644)?;
+        }
+        let follows = *role == Role::Everything && !bind.is_loopback();
+        if follows {
+            follow::watch(dir.clone(), process.sender.clone())?;
+        }
+        let place = follow::Place { dir: &dir, auth, bind, port: args.port, common: &args.common };
+        let mut heed = |process: &mut Process, duties: &Duties| follow::follow(process, &mut state, &place, duties);
+        if process.until_serving(&mut heed)? {
+            let all = state.all_monitors(&own, bind, args.port);
             keys::write_whole(&dir.join("ceph.conf"), &conf::text(&dir, state.fsid()?, &all, auth), 0o644)?;
             if *role == Role::Everything {
                 // An address that could not be used is not remembered.
@@ -151,9 +163,8 @@ pub(crate) fn up(args: &Up, role: &Role, signals: Signals) -> Result<u8> {
                 // Nobody need read on after the line that says `ready`.
                 let _ = writeln!(std::io::stdout(), "{}", plan::copies(&state));
             }
-            let follows = !bind.is_loopback() && !process.mons.is_empty();
-            let mut follow = |process: &Process| process.follow_monitors(&mut state, &dir, auth);
-            process.until_told(if follows { Some(&mut follow) } else { None })?;
+            let mut heed = |process: &mut Process, duties: &Duties| follow::follow(process, &mut state, &place, duties);
+            process.until_told(&mut heed)?;
         }
         Ok(())
     })
@@ -202,11 +213,11 @@ pub(crate) fn osd(args: &Osd, signals: Signals) -> Result<u8> {
             Place { dir: &dir, fsid: state.fsid()?, monitors, auth: conf.auth, bind: state.bind(args.bind), memory, neighbours };
         process.start_osd(place.prepare(&osd)?, &args.common)?;
         process.share_memory(watch)?;
-        let _sockets = process.open_sockets()?;
-        if process.until_serving()? {
+        process.open_sockets()?;
+        if process.until_serving(&mut |_, _| Ok(()))? {
             mark_made(&mut state, &dir, |o| o.id == args.id)?;
             println!("ready: {name}");
-            process.until_told(None)?;
+            process.until_told(&mut |_, _| Ok(()))?;
         }
         Ok(())
     })
@@ -229,7 +240,7 @@ fn mark_made(state: &mut State, dir: &Path, which: impl Fn(&OsdState) -> bool) -
 
 /// Keys of all daemons and of the administrator, from their keyrings; those that are missing are made, unless the monitor has others
 /// already: a keyring with an invented key would only look as if it were the lost one.
-fn initial_keys(dir: &Path, state: &State) -> Result<Vec<mon::InitialKey>> {
+pub(crate) fn initial_keys(dir: &Path, state: &State) -> Result<Vec<mon::InitialKey>> {
     let mut all = vec![
         (dir.join("mon/keyring"), "mon.".to_owned(), MON_CAPS),
         (dir.join("mon/mgr.keyring"), format!("mgr.{}", monitors::FIRST_MGR), MGR_CAPS),
@@ -290,6 +301,8 @@ impl Process {
             sender,
             mons: Vec::new(),
             osds: Vec::new(),
+            leaving: Vec::new(),
+            sockets: Vec::new(),
             post: PostOffice::default(),
             failed: false,
         })
@@ -315,7 +328,8 @@ impl Process {
         }
     }
 
-    fn start_mon(&mut self, name: &str, parts: monitors::Parts, common: &Common) -> Result<()> {
+    /// Starts a monitor.
+    pub(crate) fn start_mon(&mut self, name: &str, parts: monitors::Parts, common: &Common) -> Result<()> {
         let mut setup = self.setup(common);
         setup.listeners = parts.listeners;
         setup.devices = parts.devices;
@@ -326,15 +340,12 @@ impl Process {
         Ok(())
     }
 
-    /// Keeps what this host knows of the cluster's monitors, for clients and for the next start.
-    fn follow_monitors(&self, state: &mut State, dir: &Path, auth: Auth) -> Result<()> {
-        let status = self.mons.first().and_then(|mon| mon.ask(r#"{"prefix":"mon_status"}"#, Duration::from_secs(1)));
-        let Some(all) = status.as_ref().and_then(monitors::of_status) else { return Ok(()) };
-        if all.len() < 2 && state.around.is_none() || !state.surround(&all, auth) {
-            return Ok(());
+    /// Tells a monitor to stop; the process goes on.
+    pub(crate) fn stop_mon(&mut self, name: &str) {
+        if let Some(mon) = self.mons.iter().find(|m| m.name == name) {
+            mon.caller.stop();
+            self.leaving.push(name.to_owned());
         }
-        state.save(dir)?;
-        keys::write_whole(&dir.join("ceph.conf"), &conf::text(dir, state.fsid()?, &all, auth), 0o644)
     }
 
     /// How many daemons there are, in words.
@@ -374,27 +385,42 @@ impl Process {
         self.mons.iter().chain(&self.osds)
     }
 
-    fn open_sockets(&self) -> Result<Sockets> {
-        Sockets::open(&self.dir, self.daemons().map(|d| (d.name.clone(), d.caller.clone())))
+    fn open_sockets(&mut self) -> Result<()> {
+        let all = self.daemons().map(|d| (d.name.clone(), d.caller.clone()));
+        let sockets = Sockets::open(&self.dir, all)?;
+        self.sockets.push(sockets);
+        Ok(())
+    }
+
+    /// Opens the socket of a daemon that was started later.
+    pub(crate) fn open_socket(&mut self, name: &str) -> Result<()> {
+        let one = self.daemons().filter(|d| d.name == name).map(|d| (d.name.clone(), d.caller.clone()));
+        let sockets = Sockets::open(&self.dir, one)?;
+        self.sockets.push(sockets);
+        Ok(())
     }
 
     /// Waits until the monitor and all OSDs serve. False if it was told to stop before.
-    fn until_serving(&mut self) -> Result<bool> {
+    fn until_serving(&mut self, heed: Follow<'_>) -> Result<bool> {
         let begin = Instant::now();
         let mut waiting: Vec<usize> = (0..self.osds.len()).collect();
-        let mut mons: Vec<usize> = (0..self.mons.len()).collect();
+        let mut ready: BTreeSet<String> = BTreeSet::new();
         let mut told = false;
-        while !mons.is_empty() || !waiting.is_empty() {
+        while self.mons.iter().any(|m| !ready.contains(&m.name)) || !waiting.is_empty() {
             match self.events.recv_timeout(POLL) {
                 Ok(Event::Signal(_)) => return Ok(false),
+                Ok(Event::Duties(duties)) => heed(self, &duties)?,
+                Ok(Event::Ended(name, _)) if self.has_left(&name) => {}
                 Ok(Event::Ended(name, ended)) => {
                     self.forget(&name);
                     bail!("{}", ended.sentence(&name));
                 }
                 Err(_) => {}
             }
-            mons.retain(|&i| self.mons[i].ask(r#"{"prefix":"ready"}"#, POLL).is_none());
-            if !mons.is_empty() {
+            let fresh = self.mons.iter().filter(|m| !ready.contains(&m.name) && m.ask(r#"{"prefix":"ready"}"#, POLL).is_some());
+            let fresh: Vec<String> = fresh.map(|m| m.name.clone()).collect();
+            ready.extend(fresh);
+            if self.mons.iter().any(|m| !ready.contains(&m.name)) {
                 continue;
             }
             waiting.retain(|&i| !is_active(&self.osds[i]));
@@ -408,21 +434,12 @@ impl Process {
         Ok(true)
     }
 
-    /// Waits for a signal. An OSD that cannot go on leaves the others running, unless it is the last. `follow` is called now and then.
-    fn until_told(&mut self, mut follow: Option<Follow<'_>>) -> Result<()> {
+    /// Waits for a signal. An OSD that cannot go on leaves the others running, unless it is the last. `heed` is called with what the cluster wants.
+    fn until_told(&mut self, heed: Follow<'_>) -> Result<()> {
         loop {
-            let event = match &mut follow {
-                None => self.events.recv().context("wait for events")?,
-                Some(follow) => match self.events.recv_timeout(FOLLOW) {
-                    Ok(event) => event,
-                    Err(RecvTimeoutError::Timeout) => {
-                        follow(self)?;
-                        continue;
-                    }
-                    Err(e) => return Err(e).context("wait for events"),
-                },
-            };
-            match event {
+            match self.events.recv().context("wait for events")? {
+                Event::Duties(duties) => heed(self, &duties)?,
+                Event::Ended(name, _) if self.has_left(&name) => {}
                 Event::Signal(signal) => {
                     self.log.say(Level::Info, format!("told to stop by signal {signal}"));
                     return Ok(());
@@ -437,6 +454,14 @@ impl Process {
                 }
             }
         }
+    }
+
+    /// Whether this was a monitor that was told to stop; it is forgotten.
+    fn has_left(&mut self, name: &str) -> bool {
+        let Some(at) = self.leaving.iter().position(|n| n == name) else { return false };
+        self.leaving.remove(at);
+        self.forget(name);
+        true
     }
 
     /// A daemon is over.
@@ -471,6 +496,7 @@ impl Process {
             let left = deadline.map_or(Duration::from_secs(3600), |d| d.saturating_duration_since(Instant::now()));
             match self.events.recv_timeout(left) {
                 Ok(Event::Ended(name, ended)) => self.note_end(&name, &ended),
+                Ok(Event::Duties(_)) => {}
                 Ok(Event::Signal(_)) => {
                     self.log.say(Level::Warn, "ended by a second signal");
                     std::process::exit(1);

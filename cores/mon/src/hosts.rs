@@ -12,6 +12,8 @@ use types::{EntityAddrVec, OsdId};
 
 /// Seats are kept under keys that begin with this.
 const SEAT: &str = "nacre/seat/";
+/// Hosts that shall have no monitor are kept under keys that begin with this.
+const WITHOUT: &str = "nacre/no-monitor/";
 /// The name of the monitor with which a cluster begins; nobody else gets it, since its folder and its manager have names of their own.
 const FIRST: &str = "a";
 /// Hosts from which on five monitors are wanted.
@@ -81,6 +83,17 @@ fn host_of_mon(state: &State, config: &Config, name: &str) -> Option<String> {
         None if name == config.name => Some(config.host.clone()),
         None => seats(state).remove(name),
     }
+}
+
+/// Whether a host shall have no monitor: that was said when it joined.
+pub(crate) fn is_without(state: &State, host: &str) -> bool {
+    state.keys.contains_key(&format!("{WITHOUT}{host}"))
+}
+
+/// The change that says whether a host may have a monitor; none if that is as it was.
+pub(crate) fn without(state: &State, host: &str, not: bool) -> Option<Change> {
+    let value = not.then(|| bytes::Bytes::from_static(b"1"));
+    (is_without(state, host) != not).then(|| Change::Key { key: format!("{WITHOUT}{host}"), value })
 }
 
 /// Monitors that the cluster shall have: three, so that any one may be lost; five where there are seven hosts or more, so that one may be lost

@@ -167,6 +167,15 @@ pub(crate) const OPTIONS: &[Opt] = &[
     opt("mon_osd_warn_num_repaired", Uint, "advanced", "10", true, "mon", "repaired reads of an OSD above which health warns"),
     opt("mon_pg_stuck_threshold", Int, "advanced", "60", true, "mon", "seconds after which a group is stuck in its state"),
     opt("mon_pg_warn_min_per_osd", Uint, "advanced", "0", true, "mon", "placement groups per OSD below which health warns"),
+    opt(
+        "mon_replace_after",
+        Float,
+        "advanced",
+        "600",
+        true,
+        "mon",
+        "seconds after which a lost monitor is replaced on another host; 0: never",
+    ),
     opt("mon_target_pg_per_osd", Uint, "advanced", "100", true, "mon", "placement groups per OSD that pools share out"),
     opt("mon_warn_on_misplaced", Bool, "advanced", "false", true, "mon", "warn about copies at the wrong place"),
     opt(

@@ -20,6 +20,7 @@ pub(super) const ROWS: &[Row] = &[
     row("nacre host ls", "list the hosts and what runs on them", "mon", "r", ls),
     row("nacre host ok-to-leave <host:String>", "check whether a host can be spared for good", "mon", "r", ok_to_leave),
     row("nacre host drain-status <host:String>", "show what data of a host is not elsewhere yet", "mon", "r", drain_status),
+    row("nacre host duties <host:String>", "show which monitors a host is to run, and where all are", "mon", "r", duties),
     row(
         "nacre host rm <host:String> <yes_i_really_mean_it:Bool req=false> <data_is_lost:Bool req=false>",
         "remove a host that is stopped, with its OSDs and monitors",
@@ -189,6 +190,16 @@ fn drain_status(cx: &mut Cx<'_>, args: &Args) -> Outcome {
         "safe": why.is_none(), "why": why.unwrap_or_default(),
     });
     Ok(cx.structure("drain", &value))
+}
+
+/// What the process of a host asks now and then.
+fn duties(cx: &mut Cx<'_>, args: &Args) -> Outcome {
+    let name = args.str("host");
+    let listed = hosts::all(cx.state, &cx.env.config).remove(name).unwrap_or_default().mons;
+    let given = hosts::seats(cx.state).into_iter().filter(|(_, host)| host == name).map(|(mon, _)| mon);
+    let mons: BTreeSet<String> = listed.into_iter().chain(given).collect();
+    let value = json!({"mons": mons, "monitors": super::join::monitors(cx.state)});
+    Ok(cx.structure("duties", &value))
 }
 
 /// What may be lost with some OSDs: in words, and whether it is lost for sure or already missed.

@@ -34,7 +34,8 @@ pub(super) const ROWS: &[Row] = &[
     ),
 ];
 
-fn monitors(state: &State) -> Vec<Value> {
+/// Names and addresses of all monitors.
+pub(super) fn monitors(state: &State) -> Vec<Value> {
     state.monmap.by_rank().map(|m| json!({"name": m.name, "addr": address(m)})).collect()
 }
 
@@ -98,6 +99,7 @@ fn join(cx: &mut Cx<'_>, args: &Args) -> Outcome {
         "fsid": cx.state.fsid.to_string(), "cephx": cx.env.cephx(), "monitors": monitors(cx.state), "mon_key": mon, "admin_key": admin,
         "monitor": seat,
     });
+    cx.changes.extend(hosts::without(cx.state, host, args.opt("monitor") == Some("no")));
     cx.changes.extend(seat.map(|mon| hosts::seat(&mon, Some(host))));
     cx.changes.push(Change::Auth { name, entity: None });
     Ok(Reply::data(value.to_string()))

@@ -44,6 +44,8 @@ pub(super) struct Leader {
     pub(super) lines: Vec<LogEntry>,
     /// What OSDs that peer asked for in this round.
     pub(super) asked: Asked,
+    /// Lost monitors, and seats that wait.
+    pub(super) waits: super::seats::Waits,
 }
 
 impl Leader {
@@ -62,6 +64,7 @@ impl Leader {
             hands_over: false,
             lines: Vec::new(),
             asked: Asked::default(),
+            waits: super::seats::Waits::default(),
         }
     }
 

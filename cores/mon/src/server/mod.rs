@@ -9,7 +9,7 @@
 //!   hardware changes;
 //!   [`keys`]: what authentication must know;
 //! - [`floor`]: how far back maps are kept; [`manager`]: the manager's client;
-//! - [`peers`]: sessions with other monitors; [`members`]: who they are; [`standing`]: who leads, who takes part;
+//! - [`peers`]: sessions with other monitors; [`members`]: who they are; [`seats`]: which host runs which; [`standing`]: who leads, who takes part;
 //! - [`forward`]: requests that only a leader can deal with; [`far`]: the leader's side of those.
 
 mod defaults;
@@ -30,6 +30,7 @@ mod peers;
 mod poolop;
 mod proposals;
 mod run;
+mod seats;
 #[cfg(feature = "sim")]
 mod selfcheck;
 mod sessions;
@@ -452,6 +453,7 @@ impl Node for Monitor {
             if self.leader.reigns() {
                 self.tick(now, out);
                 self.tick_members(now, out);
+                self.tick_seats(now, out);
             } else {
                 self.tick_without_reign(now, out);
             }
