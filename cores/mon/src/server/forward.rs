@@ -25,7 +25,7 @@ const MOST: usize = 10_000;
 /// Bytes of them.
 const MOST_BYTES: usize = 64 << 20;
 /// How long a monitor without a leader keeps its sessions.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A request that is not answered.
 struct Ask {
