@@ -65,6 +65,8 @@ pub struct Options {
     pub history: usize,
     /// Used part of the disk from which on writes are turned away whatever the map says (`osd_failsafe_full_ratio`).
     pub failsafe_full: f64,
+    /// When groups are scrubbed.
+    pub scrubs: crate::ScrubOptions,
     /// Bytes of memory at most (`osd_memory_target`).
     pub memory_target: Option<u64>,
     /// Whether it takes less if there is less (`osd_memory_target_autotune`).
@@ -87,6 +89,7 @@ impl Default for Options {
             disk_patience: Duration::from_secs(15),
             history: 20,
             failsafe_full: 0.97,
+            scrubs: crate::ScrubOptions::default(),
             memory_target: None,
             memory_found: true,
             given: BTreeMap::new(),
@@ -160,6 +163,41 @@ pub const OPTIONS: &[OptionRow] = &[
     OptionRow { name: "osd_op_history_size", default: "20", about: "finished operations that are remembered" },
     OptionRow { name: "osd_pg_log_dups_tracked", default: "3000", about: "requests remembered after they left the log" },
     OptionRow {
+        name: "osd_deep_scrub_interval",
+        default: "604800",
+        about: "seconds between two deep scrubs of a placement group",
+    },
+    OptionRow {
+        name: "osd_deep_scrub_randomize_ratio",
+        default: "0.15",
+        about: "part of osd_deep_scrub_interval over which deep scrubs are spread",
+    },
+    OptionRow { name: "osd_max_scrubs", default: "1", about: "placement groups that this OSD scrubs at a time" },
+    OptionRow {
+        name: "osd_scrub_begin_hour",
+        default: "0",
+        about: "scrubs begin from this hour on (UTC), up to osd_scrub_end_hour; equal: all day",
+    },
+    OptionRow {
+        name: "osd_scrub_begin_week_day",
+        default: "0",
+        about: "the same for days, 0 is Sunday, up to osd_scrub_end_week_day",
+    },
+    OptionRow {
+        name: "osd_scrub_during_recovery",
+        default: "false",
+        about: "begin scrubs also while placement groups of this OSD recover",
+    },
+    OptionRow { name: "osd_scrub_end_hour", default: "0", about: "see osd_scrub_begin_hour" },
+    OptionRow { name: "osd_scrub_end_week_day", default: "0", about: "see osd_scrub_begin_week_day" },
+    OptionRow {
+        name: "osd_scrub_interval_randomize_ratio",
+        default: "0.5",
+        about: "part of osd_scrub_min_interval over which scrubs are spread",
+    },
+    OptionRow { name: "osd_scrub_max_interval", default: "604800", about: "seconds after which hours and days do not matter" },
+    OptionRow { name: "osd_scrub_min_interval", default: "86400", about: "seconds between two scrubs of a placement group" },
+    OptionRow {
         name: "osd_scrub_auto_repair",
         default: "false",
         about: "mend at once what a deep scrub finds, from copies that are right",
@@ -193,6 +231,9 @@ impl Options {
     /// Sets one option; `None` if the value does not parse. Names that are not the OSD's are no error: the configuration
     /// database is shared.
     fn set(&mut self, name: &str, value: &str) -> Option<()> {
+        if let Some(taken) = self.scrubs.set(name, value) {
+            return taken;
+        }
         match name {
             "osd_client_watch_timeout" => self.pg.watch_timeout = Duration::from_secs(value.parse().ok()?),
             "osd_max_attr_size" => match value.parse().ok()? {
@@ -279,7 +320,7 @@ fn seconds(text: &str, within: std::ops::RangeInclusive<f64>) -> Option<Duration
     Duration::try_from_secs_f64(seconds).ok()
 }
 
-fn flag(text: &str) -> Option<bool> {
+pub(crate) fn flag(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {
         "true" | "yes" | "on" | "1" => Some(true),
         "false" | "no" | "off" | "0" => Some(false),
@@ -326,6 +367,7 @@ mod tests {
         assert_eq!((from_table.beat_partners, from_table.fast_fail), (plain.beat_partners, plain.fast_fail));
         assert_eq!((from_table.markdowns, from_table.markdown_period), (plain.markdowns, plain.markdown_period));
         assert_eq!((from_table.disk_patience, plain.slow_ping()), (plain.disk_patience, 1000));
+        assert_eq!(from_table.scrubs, plain.scrubs);
         assert!((from_table.failsafe_full - plain.failsafe_full).abs() < 1e-9);
     }
 }

@@ -38,6 +38,7 @@ mod peers;
 mod perf;
 mod query;
 mod report;
+mod scrubs;
 #[cfg(feature = "sim")]
 mod selfcheck;
 mod sessions;
@@ -48,6 +49,7 @@ pub use config::{OPTIONS, OptionRow, Options, OsdConfig};
 pub use memory::store_share;
 #[cfg(feature = "sim")]
 pub use pg::Mistake;
+pub use scrubs::ScrubOptions;
 
 use crate::beats::Beats;
 use crate::clusterlog::ClusterLog;
@@ -119,6 +121,7 @@ pub struct Osd {
     disk: vigil::DiskWatch,
     markdowns: vigil::Markdowns,
     reporter: Reporter,
+    scrubs: scrubs::Scrubs,
     full: fullness::Fullness,
     perf: Perf,
     images: images::Images,
@@ -181,6 +184,7 @@ impl Osd {
             groups: Groups::default(),
             sessions: Sessions::default(),
             reporter: Reporter::default(),
+            scrubs: scrubs::Scrubs::default(),
             full: fullness::Fullness::default(),
             perf: Perf::default(),
             images: images::Images::default(),

@@ -57,6 +57,7 @@ impl Osd {
                 self.report(now);
                 if self.phase == Phase::Active {
                     self.beat(now, out);
+                    self.look_for_scrubs(now);
                 }
                 self.watch_disk(now, out);
             }
@@ -75,7 +76,8 @@ impl Osd {
                 };
                 let reports = self.phase == Phase::Active && self.mon.session().is_some();
                 let report = if reports { self.reporter.deadline() } else { Mono::NEVER };
-                let beats = if self.phase == Phase::Active { self.beats.deadline() } else { Mono::NEVER };
+                let active = self.phase == Phase::Active;
+                let beats = if active { self.beats.deadline().min(self.scrubs.deadline()) } else { Mono::NEVER };
                 self.mon.deadline(&self.msgr).min(boot).min(report).min(beats).min(self.disk_deadline())
             }
             Phase::Stopping { since } => since.plus(FAREWELL),

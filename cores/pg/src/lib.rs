@@ -104,5 +104,6 @@ pub use lease::Leases;
 pub use letter::{Envelope, OfNone, Sealed, answer_of_none};
 pub use needs::needs;
 pub use pg::Pg;
+pub use scrub::ScrubState;
 #[cfg(feature = "sim")]
 pub use selfcheck::Mistake;

@@ -145,7 +145,27 @@ impl Scrub {
     }
 }
 
+/// What decides when a group is scrubbed next.
+#[derive(Clone, Copy, Debug)]
+pub struct ScrubState {
+    /// When it was scrubbed last; zero if never.
+    pub last: types::UTime,
+    /// When it was scrubbed last with all data read.
+    pub last_deep: types::UTime,
+    /// A scrub is under way or ordered.
+    pub busy: bool,
+    /// All copies are complete and where they belong.
+    pub clean: bool,
+}
+
 impl Pg {
+    /// What decides when the group is scrubbed next; `None` unless it is served from here.
+    pub fn scrub_state(&self) -> Option<ScrubState> {
+        let busy = self.serving.scrub.is_some() || self.ordered.is_some();
+        let (last, last_deep, clean) = (self.history.scrub.1, self.history.deep_scrub.1, self.is_clean());
+        self.is_active().then_some(ScrubState { last, last_deep, busy, clean })
+    }
+
     /// Orders a scrub; a deep one reads all data. It begins when none is under way and this copy lacks nothing.
     pub fn start_scrub(&mut self, ctx: &mut Ctx<'_>, deep: bool) {
         self.order_scrub(ctx, Order { deep, ..Order::default() });
