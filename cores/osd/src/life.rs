@@ -328,11 +328,21 @@ impl Osd {
 
     /// Begins to lead the groups that the map gives to this OSD and that are not here.
     fn lead_unknown(&mut self, now: Now, old: &Arc<OsdMap>, new: &Arc<OsdMap>) {
-        let known = |id: &SpgId| self.groups.find(id).is_some() || self.groups.is_splitting_into(id);
+        let known =
+            |id: &SpgId| self.groups.find(id).is_some() || self.groups.is_splitting_into(id) || self.comes_out_of_a_split(id);
         let (born, sought) = unknown(old, new, self.config.whoami, known);
         let (groups, mut world) = self.world(now);
         born.into_iter().for_each(|id| groups.create(id, &mut world));
         sought.into_iter().for_each(|id| groups.seek(id, &mut world));
+    }
+
+    /// Whether a split of this round has made a group, or one that it will come out of, which is not loaded yet.
+    fn comes_out_of_a_split(&self, id: &SpgId) -> bool {
+        let from = |child: &SpgId| {
+            let siblings = (child.pg.pool, child.shard) == (id.pg.pool, id.shard);
+            siblings && (child == id || pg::descends(id.pg.seed, child.pg.seed))
+        };
+        self.effects.iter().any(|(_, effect)| matches!(effect, pg::Effect::Split { children } if children.iter().any(from)))
     }
 
     fn drop_groups_of_deleted_pools(&mut self, now: Now) {

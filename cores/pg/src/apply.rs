@@ -169,6 +169,7 @@ impl Pg {
 
     /// Writes history and info.
     pub(crate) fn save(&mut self, ctx: &mut Ctx<'_>) {
+        debug_assert!(self.history.created > 0, "pg {}: a copy that knows of no group writes one down", self.id);
         let records = self.own_records();
         if self.submit_unlogged(ctx, Vec::new(), records) == Err(Refused::Stopped) {
             self.stopped(ctx);

@@ -103,7 +103,7 @@ pub use api::{ClientOp, ClusterLevel, Config, Ctx, Effect, LogSize, Needs, OpInF
 pub use lease::Leases;
 pub use letter::{Envelope, OfNone, Sealed, answer_of_none};
 pub use needs::needs;
-pub use pg::Pg;
+pub use pg::{Pg, descends};
 pub use scrub::ScrubState;
 #[cfg(feature = "sim")]
 pub use selfcheck::Mistake;

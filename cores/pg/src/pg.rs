@@ -666,8 +666,8 @@ impl Pg {
     }
 }
 
-/// Whether group `seed` can come out of group `from` by splitting.
-fn descends(mut seed: u32, from: u32) -> bool {
+/// Whether group `seed` can come out of group `from` of the same pool by splitting, in one step or several.
+pub fn descends(mut seed: u32, from: u32) -> bool {
     while seed > from {
         seed &= !(1 << seed.ilog2());
         if seed == from {

@@ -74,6 +74,11 @@ impl Pg {
     /// Begins to split into `pg_num` groups in the pool, unless that changes nothing for this group.
     pub(crate) fn begin_split(&mut self, ctx: &mut Ctx<'_>, pg_num: u32) {
         let old = self.history.pg_num;
+        if self.history.created == 0 {
+            // There is nothing here to divide, and nothing to write down.
+            self.history.pg_num = pg_num;
+            return self.take_role(ctx);
+        }
         let children: Vec<SpgId> = (old..pg_num)
             .filter(|seed| types::hash::stable_mod(*seed, old, old.next_power_of_two() - 1) == self.id.pg.seed)
             .map(|seed| SpgId { pg: PgId::new(self.id.pg.pool, seed), shard: self.id.shard })

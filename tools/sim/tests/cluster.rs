@@ -126,8 +126,12 @@ fn a_run_replays_identically() {
 
 /// Runs seeds until one is found wrong; gives what was found.
 fn found(scenario: &str, options: &Options) -> String {
+    found_within(scenario, 60, options)
+}
+
+fn found_within(scenario: &str, seeds: u64, options: &Options) -> String {
     let scenario = by_name(scenario).expect("a scenario");
-    let mut seeds = 0..60;
+    let mut seeds = 0..seeds;
     let wrong = seeds.find_map(|seed| run(scenario, seed, options).err().map(|failure| failure.what));
     wrong.unwrap_or_else(|| panic!("{options:?} was not found"))
 }
@@ -184,7 +188,7 @@ fn scrubs_find_what_is_wrong_with_a_copy_and_nothing_else() {
 #[test]
 fn a_scrub_that_looks_at_copies_at_different_moments_is_found() {
     let options = Options { misdeed: Some(Misdeed::Copies(osd::Mistake::FirstLook)), ..Options::default() };
-    let what = found("copies-scrub", &options);
+    let what = found_within("copies-scrub", 400, &options);
     assert!(what.contains("damage where there is none") || what.contains("inconsistent"), "{what}");
 }
 
@@ -239,7 +243,9 @@ fn who_is_down_is_known_in_time_and_nobody_else_is_called_so() {
 #[test]
 fn an_osd_that_accuses_others_of_its_own_lateness_is_found() {
     let what = found("downs", &Options { misdeed: Some(Misdeed::Careless), ..Options::default() });
-    assert!(what.contains("lives, and was marked down") || what.contains("was frozen, and accuses"), "{what}");
+    // Who is accused in return is not marked down in time.
+    let known = ["lives, and was marked down", "was frozen, and accuses", "who is frozen is down"];
+    assert!(known.iter().any(|known| what.contains(known)), "{what}");
 }
 
 #[test]
