@@ -134,11 +134,12 @@ pub(crate) fn up(args: &Up, role: &Role, signals: Signals) -> Result<u8> {
         }
         process.share_memory(watch)?;
         process.open_sockets()?;
-        if state.around.is_none() || !dir.join("ceph.conf").exists() {
-            keys::write_whole(&dir.join("ceph.conf"), &conf::text(&dir, state.fsid()?, &all, auth), 0o644)?;
-        }
         let follows = *role == Role::Everything && !bind.is_loopback();
         if follows {
+            // Who follows the cluster is a client, and may be asked for a monitor before this host serves.
+            if state.around.is_none() || !dir.join("ceph.conf").exists() {
+                keys::write_whole(&dir.join("ceph.conf"), &conf::text(&dir, state.fsid()?, &all, auth), 0o644)?;
+            }
             follow::watch(dir.clone(), process.sender.clone())?;
         }
         let place = follow::Place { dir: &dir, auth, bind, port: args.port, common: &args.common };
