@@ -180,7 +180,13 @@ class Acts:
         self.order("osd", "pool", "set", pool, "pg_num", self.groups[pool])
 
     def scrub(self):
-        self.order("osd", "deep-scrub", self.rng.randrange(self.args.osds))
+        osd = self.rng.randrange(self.args.osds)
+        try:
+            self.order("osd", "deep-scrub", osd)
+        except Failed as failed:
+            # An OSD that is down cannot be told, as in Ceph.
+            if "EAGAIN" not in str(failed):
+                raise
 
     def heal(self):
         """Ends all faults and waits until all is clean, while clients go on."""
