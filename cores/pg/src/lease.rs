@@ -182,11 +182,9 @@ impl Pg {
     }
 
     /// Keeps a read, and what comes after it on its object, until other members answer again.
-    pub(crate) fn wait_for_lease(&mut self, ctx: &mut Ctx<'_>, mut job: Job) {
-        job.waited = true;
-        self.hold_lane(&job);
+    pub(crate) fn wait_for_lease(&mut self, ctx: &mut Ctx<'_>, job: Job) {
         self.serving.laggy.0.push(job.hold);
-        self.serving.jobs.insert(job.hold, job);
+        self.keep_waiting(job);
         ctx.out.push(Effect::WantLease);
     }
 

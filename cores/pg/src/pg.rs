@@ -345,7 +345,7 @@ impl Pg {
     }
 
     /// Runs a job; if it misses something, has that fetched and keeps the job for then.
-    pub(crate) fn attempt(&mut self, ctx: &mut Ctx<'_>, mut job: Job) {
+    pub(crate) fn attempt(&mut self, ctx: &mut Ctx<'_>, job: Job) {
         if matches!(job.work, Work::Bring(_)) {
             return self.attempt_bring(ctx, job);
         }
@@ -357,17 +357,10 @@ impl Pg {
         }
         match self.execute(ctx, &job) {
             Ok(outcome) => self.conclude_job(ctx, job, outcome),
-            Err(Stop::Unread(Unread::Missing(wish))) => {
-                job.fetched = true;
-                self.hold_lane(&job);
-                ctx.store.fetch(job.hold, wish);
-                self.serving.jobs.insert(job.hold, job);
-            }
+            Err(Stop::Unread(Unread::Missing(wish))) => self.fetch_for(ctx, job, wish),
             Err(Stop::Copy(wish)) => {
-                job.waited = true;
-                self.hold_lane(&job);
                 self.begin_copy(ctx, job.hold, *wish);
-                self.serving.jobs.insert(job.hold, job);
+                self.keep_waiting(job);
             }
             Err(Stop::Unread(Unread::Damaged(damage))) => {
                 self.report_damage(ctx, &job.head, &damage);
@@ -380,7 +373,22 @@ impl Pg {
         }
     }
 
-    pub(crate) fn hold_lane(&mut self, job: &Job) {
+    /// Has fetched what a job misses, and keeps the job, with its lane, until that is there.
+    pub(crate) fn fetch_for(&mut self, ctx: &mut Ctx<'_>, mut job: Job, wish: objectstore::Wish) {
+        job.fetched = true;
+        self.hold_lane(&job);
+        ctx.store.fetch(job.hold, wish);
+        self.serving.jobs.insert(job.hold, job);
+    }
+
+    /// Keeps a job, with its lane, until another OSD has said something.
+    pub(crate) fn keep_waiting(&mut self, mut job: Job) {
+        job.waited = true;
+        self.hold_lane(&job);
+        self.serving.jobs.insert(job.hold, job);
+    }
+
+    fn hold_lane(&mut self, job: &Job) {
         if matches!(job.work, Work::Group(_)) {
             return;
         }

@@ -224,19 +224,8 @@ impl Pg {
             match self.bring_step(ctx, &mut job) {
                 Ok(Stepped::On) => {}
                 Ok(Stepped::Done) => return self.end_bring(ctx, job),
-                Ok(Stepped::Waits) => {
-                    job.waited = true;
-                    self.hold_lane(&job);
-                    self.serving.jobs.insert(job.hold, job);
-                    return;
-                }
-                Err(Unread::Missing(wish)) => {
-                    job.fetched = true;
-                    self.hold_lane(&job);
-                    ctx.store.fetch(job.hold, wish);
-                    self.serving.jobs.insert(job.hold, job);
-                    return;
-                }
+                Ok(Stepped::Waits) => return self.keep_waiting(job),
+                Err(Unread::Missing(wish)) => return self.fetch_for(ctx, job, wish),
                 Err(Unread::Damaged(damage)) => {
                     self.report_damage(ctx, &job.head, &damage);
                     self.end_bring(ctx, job);

@@ -44,22 +44,13 @@ impl Pg {
         while !check.survey.is_done() {
             match check.survey.step(&*ctx.store, job.hold) {
                 Ok(()) => ctx.store.release(job.hold),
-                Err(Unread::Missing(wish)) => {
-                    job.fetched = true;
-                    self.hold_lane(&job);
-                    ctx.store.fetch(job.hold, wish);
-                    self.serving.jobs.insert(job.hold, job);
-                    return;
-                }
+                Err(Unread::Missing(wish)) => return self.fetch_for(ctx, job, wish),
                 // The survey notes damage itself.
                 Err(Unread::Damaged(_)) => break,
             }
         }
         if check.gathering.as_ref().is_some_and(|gathering| !gathering.is_complete()) {
-            job.waited = true;
-            self.hold_lane(&job);
-            self.serving.jobs.insert(job.hold, job);
-            return;
+            return self.keep_waiting(job);
         }
         self.conclude_check(ctx, &job);
         self.end_check(ctx, &job);
