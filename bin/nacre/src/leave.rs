@@ -168,7 +168,10 @@ fn wait(client: &Client, name: &str) -> Result<()> {
     }
 }
 
-/// Stops the processes that run what this host has.
+/// Between two looks at the locks: whoever waits for a lock itself cannot give up after [`PATIENCE`].
+const LOCKS: Duration = Duration::from_millis(100);
+
+/// Stops the processes that run what this host has, and waits until they have let go of their locks.
 fn stop_processes(dir: &Path, state: &State) -> Result<()> {
     let osds = state.osds.iter().map(|o| o.folder(dir));
     let mons = state.monitors().into_iter().map(|m| m.folder(dir));
@@ -190,7 +193,7 @@ fn stop_processes(dir: &Path, state: &State) -> Result<()> {
         if begin.elapsed() > PATIENCE {
             bail!("processes {told:?} were told to stop and still run; run this again when they have ended");
         }
-        std::thread::sleep(Duration::from_millis(100));
+        std::thread::sleep(LOCKS);
     }
 }
 
