@@ -21,7 +21,8 @@ BRIDGE = "nacre-h0"
 NET = "10.211.7"
 # Seconds without a finished command when the leader is lost.
 PAUSE = 3.0
-MUTE = 6.0
+# The same for a client of a monitor that does not hear the leader: 2 s to notice, 2 s of patience, and a new session.
+MUTE = 5.0
 # Seconds until something has happened, at most.
 PATIENCE = 40
 
@@ -320,7 +321,6 @@ def story(net):
 
     lost("leader cut off", leader, others, cut, heal)
     leader, others = by_leader(hosts, quorum(a, 3))
-    # A client of the one that does not hear the leader is sent away after 2 s.
     lost("leader mute towards one", leader, others, lambda: leader.mute(others[1]), lambda: leader.unmute(others[1]), MUTE)
     until("all OSDs up", lambda: osds_up(a, 6))
     for host in hosts:
