@@ -101,8 +101,10 @@ impl Failures {
         self.reports.insert((accused, accuser), Report { life, since, heard: now });
     }
 
-    /// An OSD has booted: another life of it begins.
+    /// An OSD has booted: another life of it begins. What was said before, by it or of it, is over; else it would be marked down for that
+    /// again and again, until it boots no more.
     pub(super) fn begin_life(&mut self, now: Mono, osd: OsdId) {
+        self.reports.retain(|(accused, accuser), _| *accused != osd && *accuser != osd);
         self.booted.insert(osd, now);
     }
 
@@ -344,5 +346,23 @@ impl Monitor {
     #[cfg(feature = "sim")]
     pub fn believe_of_any_life(&mut self) {
         self.leader.failures.gullible = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_osd_said_before_it_booted_is_over() {
+        let (mut failures, at) = (Failures::default(), |sec: u64| Mono(sec * 1_000_000_000));
+        failures.note(at(10), 2, 4, 7, Duration::from_secs(6));
+        failures.note(at(10), 4, 2, 9, Duration::from_secs(6));
+        failures.note(at(10), 2, 3, 7, Duration::from_secs(6));
+        failures.begin_life(at(11), 4);
+        assert_eq!((failures.broken_links(4), failures.accuses(3, 2)), (0, true), "only what concerns it is over");
+        // It says so again: its silence counts from its boot on.
+        failures.note(at(12), 2, 4, 7, Duration::from_secs(8));
+        assert_eq!(failures.reports[&(2, 4)].since, at(11));
     }
 }
