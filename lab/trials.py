@@ -25,7 +25,7 @@ repeats = {repeats}
 running = "{running}"
 noise = false
 cooldown = 0
-prefill = 2
+prefill_objects = 4000
 [monitor]
 stages = false
 [[cluster]]

@@ -93,6 +93,15 @@ fn tune(lab: &Lab, experiment: &Experiment) -> Vec<Held> {
     held
 }
 
+/// Does it for all of them at once, each on a thread of its own; the answers come in the order of the items.
+fn at_once<T: Send, R: Send>(items: Vec<T>, each: impl Fn(T) -> R + Sync) -> Vec<R> {
+    std::thread::scope(|scope| {
+        let each = &each;
+        let threads: Vec<_> = items.into_iter().map(|item| scope.spawn(move || each(item))).collect();
+        threads.into_iter().filter_map(|t| t.join().ok()).collect()
+    })
+}
+
 struct Session<'a> {
     lab: &'a Lab,
     experiment: &'a Experiment,
@@ -152,23 +161,23 @@ impl Session<'_> {
             self.experiment.repeats()
         ));
         let (lab, experiment) = (self.lab, self.experiment);
-        let mut pairs: Vec<(&Run, &mut Cluster, Result<()>)> = Vec::new();
+        let mut pairs: Vec<(&Run, &mut Cluster)> = Vec::new();
         for cluster in &mut self.clusters {
             if let Some(run) = runs.iter().find(|r| r.cluster == cluster.point) {
-                let ready = prepare(lab, experiment, cluster, run);
-                pairs.push((run, cluster, ready));
+                pairs.push((run, cluster));
             }
         }
-        let measured: Vec<(Record, String)> = std::thread::scope(|scope| {
-            let begin = |(run, cluster, ready): (&Run, &mut Cluster, Result<()>)| {
-                let done = ready.and_then(|()| observe(lab, experiment, cluster, run, false));
-                done.or_else(|e| cluster.must_live().and(Err(e))).unwrap_or_else(|e| {
-                    let e = with_complaint(lab, cluster, e);
-                    (failed(run, &e), format!("{e:#}"))
-                })
-            };
-            let threads: Vec<_> = pairs.into_iter().map(|pair| scope.spawn(move || begin(pair))).collect();
-            threads.into_iter().filter_map(|t| t.join().ok()).collect()
+        // Nothing is measured before all are prepared.
+        let ready = at_once(pairs, |(run, cluster)| {
+            let ready = prepare(lab, experiment, cluster, run);
+            (run, cluster, ready)
+        });
+        let measured = at_once(ready, |(run, cluster, ready)| {
+            let done = ready.and_then(|()| observe(lab, experiment, cluster, run, false));
+            done.or_else(|e| cluster.must_live().and(Err(e))).unwrap_or_else(|e| {
+                let e = with_complaint(lab, cluster, e);
+                (failed(run, &e), format!("{e:#}"))
+            })
         });
         lab.interrupt.check()?;
         let measured = measured.into_iter().map(|(mut record, said)| {

@@ -56,9 +56,8 @@ pub(super) fn start(lab: &Lab, point: &Point, folder: &Path, places: &[Place], c
 }
 
 fn common(point: &Point) -> Vec<String> {
-    let mut words = vec!["--memory".to_owned(), point.int("memory", 4 << 30).to_string()];
-    words.extend(point.text("config").split_whitespace().map(str::to_owned));
-    words
+    let memory = point.given("memory").map(|_| ["--memory".to_owned(), point.int("memory", 0).to_string()]);
+    memory.into_iter().flatten().chain(point.text("config").split_whitespace().map(str::to_owned)).collect()
 }
 
 fn disk(place: &Place) -> String {

@@ -63,6 +63,11 @@ pub const EXPERIMENT: Table = Table {
         key("ramp", Real(0.0), "seconds of the same load before, not counted [0]"),
         key("cooldown", Real(0.0), "seconds of rest after each measurement [0.3]"),
         key("prefill", Real(0.0), "seconds of writing before reads of a size that was not written yet [as seconds]"),
+        key(
+            "prefill_objects",
+            Int(1, MOST),
+            "rados: objects that each client writes before reads instead, so that all clusters read as many",
+        ),
         key("repeats", Int(1, 1000), "how often every permutation is measured [3]"),
         key(
             "order",
@@ -114,7 +119,7 @@ pub const CLUSTER: Table = Table {
         key("pgs", Int(1, 65536), "groups of the pool [32]"),
         key("erasure", Text, "ceph: an erasure-coded pool, as `k=4 m=2`"),
         key("stripe_unit", Bytes, "ceph: bytes of a chunk in a stripe of an erasure-coded pool [4K]"),
-        key("memory", Bytes, "memory of each OSD [4G]"),
+        key("memory", Bytes, "memory of each OSD [ceph: 4G; nacre: found by itself]"),
         key("osd_size", Bytes, "most bytes of an OSD that has no disk of its own [20G]"),
         key("auth", Word(&["none", "cephx"]), "authentication [none]"),
         key("config", Text, "more lines: of [global] of ceph.conf, or options of `nacre up`"),

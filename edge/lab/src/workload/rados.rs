@@ -3,12 +3,16 @@
 use super::{Bench, Outcome, pool};
 use crate::plan::Point;
 use crate::results::Series;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::process::Command;
 
 /// Most seconds of writing what reads need.
 const PREFILL: f64 = 5.0;
+/// Requests under way while that is written.
+const PREFILL_DEPTH: u64 = 32;
+/// Longest time that a given number of objects may take to be written, in seconds.
+pub(super) const PREFILL_LIMIT: f64 = 600.0;
 
 /// Name of the set of objects that reads of this permutation read.
 pub fn set(point: &Point) -> String {
@@ -40,14 +44,37 @@ pub(super) fn prepare(bench: &mut Bench<'_>) -> Result<()> {
         return Ok(());
     }
     if !bench.cluster.written.contains(&set) {
-        let seconds = bench.experiment.settings.real("prefill", bench.seconds().min(PREFILL));
-        let clients = bench.point.int("clients", 1);
-        bench.together((0..clients).map(|i| command(bench, "write", seconds, 32, i)).collect(), seconds)?;
+        prefill(bench)?;
         bench.cluster.written.insert(set);
     }
     if bench.ramp() > 0.0 {
         let warm = command(bench, &mode, bench.ramp(), bench.depth(), 0);
         bench.together(vec![warm], bench.ramp())?;
+    }
+    Ok(())
+}
+
+/// Writes what reads need: for some seconds, or a number of objects.
+fn prefill(bench: &Bench<'_>) -> Result<()> {
+    let settings = &bench.experiment.settings;
+    let objects = settings.given("prefill_objects");
+    let seconds = match objects {
+        Some(_) => PREFILL_LIMIT,
+        None => settings.real("prefill", bench.seconds().min(PREFILL)),
+    };
+    let clients = (0..bench.point.int("clients", 1)).map(|i| {
+        let mut command = command(bench, "write", seconds, PREFILL_DEPTH, i);
+        if let Some(objects) = &objects {
+            command.args(["--max-objects", objects]);
+        }
+        command
+    });
+    for (what, said) in bench.together(clients.collect(), seconds)? {
+        let written = parse(&said).with_context(|| format!("{what} said something unknown: {said}"))?.ops;
+        let wanted = settings.int("prefill_objects", 0);
+        if written < wanted as f64 {
+            bail!("{what}: {written} of {wanted} objects were written within {PREFILL_LIMIT} s");
+        }
     }
     Ok(())
 }
