@@ -28,12 +28,13 @@ export NACRE_CRUSH_MAPPINGS ?= 100000
 help:          ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/|/' | while IFS='|' read -r t h; do printf '  make %-22s%s\n' "$$t" "$$h"; done
 
-# $(call need,COMMAND...,PACKAGE...): installs the packages if one of the commands is missing.
+# $(call need,COMMAND...,PACKAGE...): installs the packages if one of the commands is missing. One installation at a time.
 define need
 	@for c in $(1); do command -v $$c >/dev/null || missing=1; done; \
 	if [ -n "$${missing:-}" ]; then \
 	  echo "installing: $(2)"; \
 	  sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
+	  exec 9>/tmp/nacre-apt.lock; flock 9; \
 	  $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $(2) >/dev/null 2>&1 \
 	  || { $$sudo apt-get update -qq; $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $(2); }; \
 	fi
@@ -55,7 +56,9 @@ deps-python:
 build: deps-build   ## the release binary, target/release/nacre
 	$(CARGO) build --release -p nacre
 
-test: lint unit build seeds conformance newer-clients guests hostile kill-rounds model formats instructions idle memory-small memory-pressure full-disk bit-rot refusals hosts lab-test   ## all that CI runs
+TARGETS ?=
+test: deps-test   ## all that CI runs, two targets beside each other; some of them: TARGETS="sim hosts"
+	$(PYTHON) tools/suite.py $(TARGETS)
 
 check-fast: deps-build   ## does it compile, and do the tests of one room pass: make check-fast P=store
 	$(CARGO) clippy $(if $(P),-p $(P),--workspace) --all-targets -- -D warnings

@@ -1,0 +1,163 @@
+#!/usr/bin/python3
+"""Runs the targets of `make test`, two beside each other on two processors, and prints a table of their times.
+
+    tools/suite.py                     # all of them
+    TARGETS="sim hosts" make test      # some of them
+
+What a target says goes to target/suite/TARGET.log and is printed when it ends. Building comes first, since all others need it. Then the longest come first,
+and last those that need the machine for themselves: they measure times of some milliseconds.
+
+A target with `bounds` demands that things happen within given times. If it fails beside another one, it runs once more alone at the end, and the
+table says so. All others fail the suite at once: nothing else is begun, and what runs is waited for.
+"""
+import argparse
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+
+MAKE = ["make", "--no-print-directory"]
+
+
+@dataclass
+class Target:
+    name: str
+    expected: int  # seconds on two processors; longer ones begin first
+    alone: bool = False
+    bounds: bool = False
+
+
+# They build, with all processors.
+FIRST = [Target("lint", 200, alone=True), Target("unit", 600), Target("build", 500)]
+REST = [
+    Target("conformance", 300, bounds=True),
+    Target("newer-clients", 240, bounds=True),
+    Target("sim", 200),
+    Target("guests", 180, bounds=True),
+    Target("kill-rounds", 170, bounds=True),
+    Target("instructions", 150),
+    Target("lab-test", 130, bounds=True),
+    Target("full-disk", 130, bounds=True),
+    Target("fuzz", 110),
+    Target("memory-pressure", 80, bounds=True),
+    Target("hostile", 70, bounds=True),
+    Target("refusals", 60, bounds=True),
+    Target("model", 60, bounds=True),
+    Target("memory-small", 40, bounds=True),
+    Target("bit-rot", 20, bounds=True),
+    Target("formats", 10, bounds=True),
+    Target("hosts", 120, alone=True),
+    Target("idle", 60, alone=True),
+]
+
+
+@dataclass
+class Done:
+    target: Target
+    seconds: float
+    status: int
+    beside: list
+    note: str = ""
+
+
+class Running:
+    def __init__(self, target, logs, beside):
+        self.target, self.beside, self.begun = target, beside, time.monotonic()
+        self.path = os.path.join(logs, target.name + ".log")
+        self.log = open(self.path, "wb")
+        self.process = subprocess.Popen([*MAKE, target.name], stdin=subprocess.DEVNULL, stdout=self.log, stderr=subprocess.STDOUT)
+
+    def ended(self):
+        status = self.process.poll()
+        if status is None:
+            return None
+        self.log.close()
+        return Done(self.target, time.monotonic() - self.begun, status, self.beside)
+
+    def say(self, done):
+        print(f"\n=== {done.target.name}: {'passed' if done.status == 0 else f'FAILED (exit {done.status})'}, {done.seconds:.0f} s ===", flush=True)
+        with open(self.path, "rb") as log:
+            sys.stdout.buffer.write(log.read())
+        sys.stdout.flush()
+
+
+class Suite:
+    def __init__(self, logs, width):
+        self.logs, self.width = logs, width
+        self.running, self.done, self.failed = [], [], False
+
+    def begin(self, target):
+        for other in self.running:
+            other.beside.append(target.name)
+        self.running.append(Running(target, self.logs, [r.target.name for r in self.running]))
+        print(f"--- {target.name} begins", flush=True)
+
+    def wait(self):
+        """Until one ends."""
+        while True:
+            for running in self.running:
+                done = running.ended()
+                if done:
+                    self.running.remove(running)
+                    running.say(done)
+                    return done
+            time.sleep(0.2)
+
+    def run(self, targets):
+        """Runs them, the first ones first; gives those that are to run once more alone."""
+        waiting, again = list(targets), []
+        while self.running or (waiting and not self.failed):
+            while waiting and not self.failed and self.room(waiting[0]):
+                self.begin(waiting.pop(0))
+            if not self.running:
+                break
+            done = self.wait()
+            self.done.append(done)
+            if done.status != 0 and done.target.bounds and done.beside:
+                done.note = f"failed beside {', '.join(done.beside)}"
+                again.append(Target(done.target.name, done.target.expected, alone=True))
+            elif done.status != 0:
+                self.failed = True
+        return again
+
+    def room(self, target):
+        if target.alone or any(r.target.alone for r in self.running):
+            return not self.running
+        return len(self.running) < self.width
+
+    def table(self):
+        rows = ["| target | seconds | result |", "|---|---|---|"]
+        for done in self.done:
+            result = "passed" if done.status == 0 else done.note or f"**failed**, exit {done.status}"
+            rows.append(f"| {done.target.name} | {done.seconds:.0f} | {result} |")
+        return "\n".join(rows)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("targets", nargs="*", help="some targets only")
+    parser.add_argument("--logs", default=os.path.join(os.environ.get("CARGO_TARGET_DIR", "target"), "suite"))
+    args = parser.parse_args()
+    known = {t.name: t for t in FIRST + REST}
+    unknown = [name for name in args.targets if name not in known]
+    if unknown:
+        parser.error(f"no target {', '.join(unknown)}; there are {', '.join(known)}")
+    wanted = [t for t in known.values() if not args.targets or t.name in args.targets]
+    os.makedirs(args.logs, exist_ok=True)
+    begun = time.monotonic()
+    suite = Suite(args.logs, width=2)
+    again = suite.run([t for t in wanted if t in FIRST])
+    if not suite.failed:
+        again += suite.run(sorted((t for t in wanted if t in REST), key=lambda t: (t.alone, -t.expected)))
+    if not suite.failed:
+        suite.run(again)
+    print(f"\n{suite.table()}\n\nall: {time.monotonic() - begun:.0f} s", flush=True)
+    passed = {d.target.name for d in suite.done if d.status == 0}
+    ran = {d.target.name for d in suite.done}
+    print(f"{len(passed)} passed, {len(ran - passed)} failed", flush=True)
+    sys.exit(0 if passed == {t.name for t in wanted} else 1)
+
+
+if __name__ == "__main__":
+    main()
