@@ -25,7 +25,7 @@ repeats = {repeats}
 running = "{running}"
 noise = false
 cooldown = 0
-prefill_objects = 4000
+{clients}prefill_objects = 4000
 [monitor]
 stages = false
 [[cluster]]
@@ -59,10 +59,11 @@ def trial(args, folder, slower):
     os.makedirs(folder, exist_ok=True)
     plan, results = os.path.join(folder, "plan.toml"), os.path.join(folder, "results")
     with open(plan, "w") as f:
-        f.write(PLAN.format(running=args.running, depth=args.depth, pin="" if args.loose else 'cpus = "1"\n', seconds=args.seconds, repeats=args.repeats, modes=", ".join(f'"{m}"' for m in args.mode.split(",")),
+        f.write(PLAN.format(running=args.running, depth=args.depth, pin="" if args.loose else 'cpus = "1"\n', clients="" if args.loose else 'client_cpus = "0"\n',
+                             seconds=args.seconds, repeats=args.repeats, modes=", ".join(f'"{m}"' for m in args.mode.split(",")),
                             a=program(folder, "a", args.nacre, 0), b=program(folder, "b", args.nacre, slower)))
     begun = time.monotonic()
-    subprocess.run([*([] if args.loose else ["taskset", "-c", "0"]), args.lab, "lab", "run", plan, "--out", results], check=True, stderr=subprocess.DEVNULL)
+    subprocess.run([args.lab, "lab", "run", plan, "--out", results], check=True, stderr=subprocess.DEVNULL)
     took = time.monotonic() - begun
     done = subprocess.run([args.lab, "lab", "compare", "--json", results + ":A", results + ":B"], capture_output=True, text=True)
     if done.returncode not in (0, 1) or not done.stdout:

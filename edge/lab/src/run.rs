@@ -125,11 +125,8 @@ impl Session<'_> {
             if repeat.replace(round[0].repeat) != Some(round[0].repeat) {
                 self.clusters.clear();
             }
-            for run in &round {
-                if !lost.contains(&run.cluster) && !self.runs(&run.cluster, batches)? {
-                    lost.push(run.cluster.clone());
-                }
-            }
+            let wanted: Vec<&Point> = round.iter().map(|r| &r.cluster).filter(|c| !lost.contains(c)).collect();
+            lost.extend(self.start_all(&wanted, batches)?);
             let runs: Vec<&Run> = round.iter().filter(|r| !lost.contains(&r.cluster)).collect();
             self.round(&runs)?;
             self.lab.interrupt.sleep(Duration::from_secs_f64(self.experiment.settings.real("cooldown", 0.3)))?;
@@ -137,18 +134,33 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Starts a cluster if it does not run. If it cannot be started, its runs that have no record fail, and the answer is no.
-    fn runs(&mut self, cluster: &Point, batches: &[Batch]) -> Result<bool> {
+    /// Starts, at once, those of the clusters that do not run. Gives those that cannot be started; their runs that have no record fail.
+    fn start_all(&mut self, wanted: &[&Point], batches: &[Batch]) -> Result<Vec<Point>> {
         self.lab.interrupt.check()?;
-        let Err(e) = self.ready(cluster) else { return Ok(true) };
-        if e.is::<Interrupted>() || self.lab.interrupt.is_set() {
-            bail!(Interrupted);
+        let missing: Vec<&Point> = wanted.iter().filter(|p| !self.clusters.iter().any(|c| c.point == ***p)).copied().collect();
+        if missing.is_empty() {
+            return Ok(Vec::new());
         }
-        for batch in batches.iter().filter(|b| b.cluster == *cluster) {
-            let runs = batch.runs.iter().filter(|r| self.store.get(&r.id).is_none()).cloned().collect();
-            self.give_up(&Batch { cluster: cluster.clone(), runs }, &e)?;
+        self.progress.begin(&format!("start {}", missing.iter().map(|p| p.text("name")).collect::<Vec<_>>().join(", ")));
+        let (lab, experiment, before) = (self.lab, self.experiment, self.started);
+        self.started += missing.len();
+        let numbered = missing.into_iter().zip(before + 1..).collect();
+        let started = at_once(numbered, |(point, number)| (point, cluster::start(lab, experiment, point, number)));
+        let mut lost = Vec::new();
+        for (point, cluster) in started {
+            match cluster {
+                Ok(cluster) => self.clusters.push(cluster),
+                Err(e) if e.is::<Interrupted>() || lab.interrupt.is_set() => bail!(Interrupted),
+                Err(e) => {
+                    for batch in batches.iter().filter(|b| b.cluster == *point) {
+                        let runs = batch.runs.iter().filter(|r| self.store.get(&r.id).is_none()).cloned().collect();
+                        self.give_up(&Batch { cluster: batch.cluster.clone(), runs }, &e)?;
+                    }
+                    lost.push(point.clone());
+                }
+            }
         }
-        Ok(false)
+        Ok(lost)
     }
 
     /// One workload on several clusters at once.

@@ -20,6 +20,7 @@ use nix::unistd::Pid;
 use std::collections::BTreeSet;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 pub use client::{ceph as tell, complaint};
 
@@ -226,15 +227,18 @@ fn plain(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
 }
 
-/// A port that is free now, and the one 1,000 above it; nothing takes them in between but by chance.
+/// A port that is free now, and the one 1,000 above it; no other cluster of this program gets them, other programs only by chance.
 ///
 /// # Errors
 /// There is none.
 fn free_ports() -> Result<(u16, u16)> {
+    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+    let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
     for _ in 0..100 {
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let above = port.checked_add(1000);
+        let above = port.checked_add(1000).filter(|p| !given.contains(p) && !given.contains(&port));
         if let Some(above) = above.filter(|p| TcpListener::bind(("127.0.0.1", *p)).is_ok()) {
+            given.extend([port, above]);
             return Ok((port, above));
         }
     }

@@ -85,6 +85,7 @@ pub const EXPERIMENT: Table = Table {
         key("scratch", Text, "folder for the clusters and disk files [OUT/scratch]"),
         key("ready", Real(1.0), "seconds after which a cluster that is not healthy has failed [90]"),
         key("patience", Real(1.0), "seconds beyond its length after which a measurement has failed [60]"),
+        key("client_cpus", Text, "processors that the tools of workloads may use, as `0` [all]"),
         key("noise", Bool, "measure the first cluster against itself, too, and state the noise [true]"),
     ],
 };

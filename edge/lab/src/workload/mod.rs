@@ -116,9 +116,16 @@ impl Bench<'_> {
         self.point.int("depth", 16)
     }
 
-    /// A stock client, told where the cluster is.
+    /// A stock client, told where the cluster is and which processors it may use.
     pub fn client(&self, program: &str) -> Command {
-        let mut command = Command::new(program);
+        let mut command = match self.experiment.settings.given("client_cpus") {
+            Some(cpus) => {
+                let mut taskset = Command::new("taskset");
+                taskset.args(["-c", &cpus, program]);
+                taskset
+            }
+            None => Command::new(program),
+        };
         command.env("CEPH_CONF", &self.cluster.conf).env_remove("CEPH_ARGS").current_dir(&self.lab.scratch);
         command
     }
