@@ -257,11 +257,11 @@ impl ObjectStore for Store {
         if !self.ready() {
             return Space::default();
         }
-        let (data, omap) = ((self.alloc.data() + self.promised) * B, self.sb.omap_bytes);
+        let (data, omap) = (self.space.data() * B, self.sb.omap_bytes);
         let available = self.lasting_blocks().saturating_mul(B);
         let copies = self.checkpoint.as_ref().map_or(0, |c| c.pages_taken());
-        let pages = self.alloc.page_blocks.saturating_sub(copies);
-        let rest = (self.alloc.fixed() + pages + self.lasting_reserve()) * B;
+        let pages = self.space.pages().saturating_sub(copies);
+        let rest = (self.space.fixed() + pages + self.lasting_reserve()) * B;
         Space {
             total: self.sb.blocks * B,
             available,

@@ -12,7 +12,7 @@ use crate::journal::group::{self, RecordHead};
 use crate::journal::staged::Staged;
 use crate::pipeline::Pending;
 use crate::read::Eye;
-use crate::space::alloc::{Kind, Run as BlockRun};
+use crate::space::alloc::Run as BlockRun;
 use crate::store::Store;
 use crate::waiting::{Barrier, Stalled};
 use bytes::Bytes;
@@ -70,22 +70,22 @@ impl Store {
 
     /// Whether the blocks would find a place at all; if not, even removals wait for the next flip.
     fn room_to_move(&mut self, blocks: u64) -> bool {
-        let fits = self.promised + blocks + self.index_reserve() <= self.alloc.free();
+        let fits = self.space.promised() + blocks + self.index_reserve() <= self.space.free();
         if !fits {
             self.due.want(self.overlay.has_news());
         }
         // Nothing will become free: then it may as well try.
         fits || (self.checkpoint.is_none()
             && !self.overlay.has_news()
-            && self.limbo.is_empty()
-            && blocks + self.promised <= self.alloc.free())
+            && self.space.is_settled()
+            && blocks + self.space.promised() <= self.space.free())
     }
 
     /// Blocks that the next checkpoints may need for pages.
     fn index_reserve(&self) -> u64 {
         let need = |delta: &Delta| {
             let touched = 3 * delta.len() as u64;
-            touched.min(self.alloc.page_blocks + 16) + 2 * (delta.bytes / BLOCK) as u64
+            touched.min(self.space.pages() + 16) + 2 * (delta.bytes / BLOCK) as u64
         };
         let frozen = self.overlay.frozen().map_or(0, need);
         need(self.overlay.active()) + frozen.saturating_sub(self.checkpoint.as_ref().map_or(0, |c| c.pages_taken()))
@@ -93,30 +93,30 @@ impl Store {
 
     /// Blocks that can still be given to data.
     pub(crate) fn available_blocks(&self) -> u64 {
-        self.writable_blocks().saturating_sub(self.promised + self.kept_back())
+        self.space.writable().saturating_sub(self.space.promised() + self.kept_back())
     }
 
     /// Blocks that are free, but not for new data.
     pub(crate) fn kept_back(&self) -> u64 {
-        self.index_reserve() + self.floor() + self.waiting.blocks()
+        self.index_reserve() + self.space.floor() + self.waiting.blocks()
     }
 
     /// Blocks that could be given to data if all that changed were in the index already: copies of pages that the next checkpoints
     /// need for a while count as free, and so does what is lent for a moment.
     pub(crate) fn lasting_blocks(&self) -> u64 {
         let copies = self.checkpoint.as_ref().map_or(0, |c| c.pages_taken());
-        (self.soon_writable_blocks() + copies).saturating_sub(self.promised + self.lasting_reserve())
+        (self.space.soon_writable() + copies).saturating_sub(self.space.promised() + self.lasting_reserve())
     }
 
     /// Blocks that stay kept back, and what the index grows by.
     pub(crate) fn lasting_reserve(&self) -> u64 {
-        2 * (self.overlay.bytes() / BLOCK) as u64 + self.floor() + self.waiting.blocks()
+        2 * (self.overlay.bytes() / BLOCK) as u64 + self.space.floor() + self.waiting.blocks()
     }
 
     /// Whether there is little space only until a checkpoint is done: waiting for that is better than to be full for a moment, which
     /// all clients of the cluster hear of.
     pub(crate) fn short_for_now(&self) -> bool {
-        let little = 2 * self.floor();
+        let little = 2 * self.space.floor();
         (self.checkpoint.is_some() || self.overlay.has_news())
             && !self.io.host_full()
             && self.available_blocks() < little
@@ -179,8 +179,7 @@ impl Store {
         let seq = self.pipeline.next();
         let staged = std::mem::take(&mut plan.staged);
         let large = staged.len() * BLOCK >= LARGE;
-        let beyond = self.alloc.beyond;
-        let runs = if large { self.alloc.take(staged.len() as u64, Kind::Data) } else { None };
+        let runs = if large { self.space.take_for_write(staged.len() as u64) } else { None };
         let blocks = if runs.is_some() { 0 } else { staged.len() as u32 };
         match &runs {
             Some(runs) => plan.delta.place(|place| on_disk(place, runs)),
@@ -203,13 +202,11 @@ impl Store {
             self.know_first(&mut known, &plan.delta, next_id);
             self.caches.onodes.get_mut().put(object, Box::new(known));
         }
-        self.promised += u64::from(blocks);
+        self.space.promise(blocks.into());
         let removed = transaction.objects.iter().flat_map(|o| &o.changes).any(frees);
         self.due.note(removed, if large { plan.replaced } else { 0 });
         let writes = match runs {
             Some(runs) => {
-                self.host_gave(self.alloc.beyond - beyond);
-                self.alloc.born(&runs);
                 self.journal.push(seq, Staged::default());
                 self.write_direct(seq, &staged, &runs)
             }
@@ -321,7 +318,7 @@ impl Store {
 
     /// Writes zeros ahead in the ring.
     pub(crate) fn claim_ahead(&mut self) {
-        if self.now < self.host.claim_at {
+        if !self.space.may_claim(self.now) {
             return;
         }
         let Some((first, blocks)) = self.journal.claim_next() else { return };

@@ -163,13 +163,13 @@ impl Store {
             return;
         }
         self.holds.entry(owner).or_default().under_way += 1;
-        self.limbo.begin_read(self.overlay.epoch());
+        self.space.begin_read(self.overlay.epoch());
         self.io.read(device, first * BLOCK as u64, n as usize * BLOCK, Purpose::Fetch(owner, item, self.overlay.epoch()));
     }
 
     /// Takes the result of a fetch's read.
     pub(crate) fn fetch_done(&mut self, owner: Owner, item: Item, epoch: u64, done: DiskDone) {
-        self.limbo.end_read(epoch);
+        self.space.end_read(epoch);
         let bytes = match done.result {
             Ok(DiskOutput::Read(buf)) => Some(buf.freeze()),
             _ => None,

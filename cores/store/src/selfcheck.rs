@@ -25,29 +25,15 @@ impl Store {
         }
         self.pipeline.self_check()?;
         self.journal.self_check()?;
-        self.limbo.self_check(self.overlay.epoch())?;
-        self.check_promises()?;
-        if thorough {
-            self.alloc.self_check()?;
-            self.check_places()?;
-        }
-        Ok(())
-    }
-
-    /// Data in the journal has been promised room, and the room is there.
-    fn check_promises(&self) -> Result<(), String> {
         let frozen = self.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.promised());
-        holds!(frozen <= self.promised, "{frozen} blocks are promised to the checkpoint, {} in all", self.promised);
-        let free = self.alloc.free();
-        holds!(self.promised <= free, "{} blocks are promised, {free} are free", self.promised);
-        Ok(())
+        self.space.self_check(self.overlay.epoch(), frozen, thorough)?;
+        if thorough { self.check_places(frozen) } else { Ok(()) }
     }
 
     /// Blocks that changes in memory refer to are not free; those in the journal have a record and a promise.
-    fn check_places(&self) -> Result<(), String> {
-        let frozen = self.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.promised());
+    fn check_places(&self, frozen: u64) -> Result<(), String> {
         let active = self.journal_blocks(self.overlay.active())?;
-        let promised = self.promised - frozen;
+        let promised = self.space.promised() - frozen;
         holds!(active <= promised, "{active} blocks of the active delta are in the journal, {promised} are promised");
         self.overlay.frozen().map_or(Ok(0), |frozen| self.journal_blocks(frozen)).map(drop)
     }
@@ -58,7 +44,7 @@ impl Store {
         for (extent, patch) in delta.extents.iter() {
             for place in (0..RANGE as u32).filter_map(|i| patch.get(i).place()) {
                 match place.place() {
-                    Where::Disk(block) => holds!(self.alloc.is_busy(block), "block {block} of {extent:?} is free"),
+                    Where::Disk(block) => holds!(self.space.is_busy(block), "block {block} of {extent:?} is free"),
                     Where::Journal(seq, index) => {
                         found.insert((seq, index));
                         holds!(self.journal.knows(seq), "record {seq} of {extent:?} is forgotten");
@@ -73,8 +59,6 @@ impl Store {
 
     /// A mistake to be found: one block less is promised than data in the journal needs. False if nothing is.
     pub fn forget_promise(&mut self) -> bool {
-        let any = self.promised > 0;
-        self.promised = 0;
-        any
+        self.space.forget_promise()
     }
 }

@@ -13,10 +13,7 @@ use crate::journal::Journal;
 use crate::memory::Giving;
 use crate::open::Opening;
 use crate::pipeline::Pipeline;
-use crate::space::ahead::Ahead;
-use crate::space::alloc::Allocator;
-use crate::space::host::Host;
-use crate::space::limbo::Limbo;
+use crate::space::Space;
 use crate::superblock::Superblock;
 use crate::waiting::Waiting;
 use node::{DeviceId, DiskDone, DiskOutput, DiskStat, Level, Mono, Now, Outputs};
@@ -43,8 +40,7 @@ pub struct Store {
     pub(crate) doubts: Doubts,
     /// What is on disk.
     pub(crate) sb: Superblock,
-    pub(crate) alloc: Allocator,
-    pub(crate) ahead: Ahead,
+    pub(crate) space: Space,
     pub(crate) overlay: Overlay,
     pub(crate) checkpoint: Option<Box<Checkpoint>>,
     pub(crate) due: Due,
@@ -55,17 +51,13 @@ pub struct Store {
     pub(crate) pipeline: Pipeline,
     /// Not carried out yet.
     pub(crate) waiting: Waiting,
-    /// Data blocks in the journal that have no room of their own yet.
-    pub(crate) promised: u64,
     pub(crate) holds: BTreeMap<Owner, Held>,
-    pub(crate) limbo: Limbo,
     pub(crate) io: Io,
     pub(crate) events: VecDeque<Event>,
     pub(crate) log: Vec<(Level, String)>,
     pub(crate) stopping: bool,
     /// Both superblock slots tell the state of a clean stop: if one rots, the other does not tell an older state.
     pub(crate) clean_twice: bool,
-    pub(crate) host: Host,
     pub(crate) journal_disk: DiskStat,
     pub(crate) now: Mono,
     pub(crate) counters: Counters,
@@ -95,8 +87,7 @@ impl Store {
             failure: None,
             doubts: Doubts::default(),
             sb: Superblock::default(),
-            alloc: Allocator::new(1, 1),
-            ahead: Ahead::default(),
+            space: Space::default(),
             overlay: Overlay::new(1),
             checkpoint: None,
             due: Due::default(),
@@ -105,15 +96,12 @@ impl Store {
             journal: Journal::unknown(),
             pipeline: Pipeline::new(1),
             waiting: Waiting::default(),
-            promised: 0,
             holds: BTreeMap::new(),
-            limbo: Limbo::default(),
             io: Io::default(),
             events: VecDeque::new(),
             log: Vec::new(),
             stopping: false,
             clean_twice: false,
-            host: Host::default(),
             journal_disk: DiskStat::default(),
             now: Mono::default(),
             counters: Counters::default(),
@@ -198,7 +186,7 @@ impl Store {
             }
             Purpose::Stat => {
                 if let Ok(DiskOutput::Stat(stat)) = done.result {
-                    self.host.disk = stat;
+                    self.space.told(stat);
                 }
             }
             Purpose::Trim(run, sweep) => self.trimmed(run, sweep),
@@ -278,7 +266,7 @@ impl Store {
                 Phase::Refused(_) => true,
                 // What a checkpoint cannot read yet stays in the journal.
                 Phase::Ready if self.doubts.hamper() => self.is_journalled(),
-                Phase::Ready => self.failure.is_some() || (self.quiet() && !self.ahead.writing && self.clean_twice),
+                Phase::Ready => self.failure.is_some() || (self.quiet() && !self.space.writes_ahead() && self.clean_twice),
             }
     }
 
@@ -309,17 +297,13 @@ impl Store {
         if device == JOURNAL {
             return self.sb.ring_start + self.sb.ring_len;
         }
-        self.sb.blocks.max(self.host.disk.len / BLOCK as u64)
+        self.sb.blocks.max(self.space.disk().len / BLOCK as u64)
     }
 
     /// Gives back what flips freed, as far as no read can still want it.
     pub(crate) fn settle_limbo(&mut self) {
-        while let Some(freed) = self.limbo.settled() {
-            freed.runs.iter().for_each(|run| self.let_go(*run));
-            for run in &freed.pages {
-                self.alloc.page_blocks -= u64::from(run.1);
-                self.let_go(*run);
-            }
+        while let Some(freed) = self.space.settled() {
+            freed.runs.iter().chain(&freed.pages).for_each(|run| self.let_go(*run));
             self.journal.trim(&freed.end, freed.seq);
         }
     }

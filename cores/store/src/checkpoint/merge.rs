@@ -9,7 +9,6 @@ use crate::index::keys;
 use crate::index::page::{self, Entry, PageRef, Ptr};
 use crate::index::tree::Pages;
 use crate::io::{DATA, Purpose};
-use crate::space::alloc::Kind;
 use crate::space::refs::Differences;
 use crate::store::Store;
 use bytes::Bytes;
@@ -402,7 +401,7 @@ impl Store {
     /// Builds a page and adds it to the run that is written next. None if there is no room: the store stops then.
     fn write_page(&mut self, c: &mut Checkpoint, m: &mut Merge, entries: &[Entry], level: u8) -> Option<Ptr> {
         let blocks = page::blocks_for(entries);
-        let Some((block, _)) = self.alloc.take_one(blocks.into(), Kind::Pages) else {
+        let Some(block) = self.space.take_for_page(blocks) else {
             self.fail("no room for the index, though it was reserved".into());
             return None;
         };

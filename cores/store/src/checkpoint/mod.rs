@@ -16,6 +16,7 @@ use crate::journal::End;
 use crate::space::alloc::Run;
 use crate::space::bits::Bits;
 use crate::space::limbo::Freed;
+use crate::space::{Flipped, Frozen};
 use crate::store::Store;
 use crate::superblock::{MOST_SKIPPED, Superblock};
 use merge::Merge;
@@ -117,7 +118,7 @@ impl Store {
         if !self.overlay.has_news() || self.checkpoint.is_some() || !self.can_freeze() {
             return Mono::NEVER;
         }
-        self.due.reclaim_at(self.available_blocks() < self.alloc.total() / 8)
+        self.due.reclaim_at(self.available_blocks() < self.space.total() / 8)
     }
 
     fn reclaim_due(&self) -> bool {
@@ -130,7 +131,7 @@ impl Store {
     }
 
     fn can_freeze(&self) -> bool {
-        (!self.stopping || self.is_journalled()) && self.limbo.is_empty() && self.pipeline.ranges().len() <= MOST_SKIPPED
+        (!self.stopping || self.is_journalled()) && self.space.is_settled() && self.pipeline.ranges().len() <= MOST_SKIPPED
     }
 
     /// Ranges of records that are carried out and are in no journal group yet.
@@ -169,20 +170,21 @@ impl Store {
 
     fn freeze(&mut self) {
         self.due.begun(self.now);
+        let Frozen { born, promised, stable } = self.space.freeze();
         self.checkpoint = Some(Box::new(Checkpoint {
             stage: Stage::Move((0, 0)),
             seq: self.pipeline.next(),
             skipped: self.to_skip(),
             end: self.journal.end(),
             next_id: self.overlay.next_id(),
-            born: self.alloc.freeze(),
-            promised: self.promised,
+            born,
+            promised,
             moved: BTreeMap::new(),
             writes: 0,
             pages_taken: 0,
             old_pages: Vec::new(),
             freed: Vec::new(),
-            stable: self.alloc.stable.clone(),
+            stable,
             root: self.sb.root,
             omap_bytes: 0,
             busy: true,
@@ -259,18 +261,15 @@ impl Store {
         self.sb = *sb;
         self.holds.remove(&Owner::Checkpoint);
         self.counters.checkpoints += 1;
-        let mut runs = self.alloc.unreferenced(&c.born, &c.stable);
-        runs.extend(&c.freed);
-        #[cfg(test)]
-        if self.sabotage == Some(crate::tests::Sabotage::Leak) {
-            runs.pop();
-        }
-        self.promised -= c.promised;
-        self.alloc.stable = c.stable;
         for (block, _) in &c.old_pages {
             self.caches.pages.forget(*block);
         }
-        self.limbo.push(Freed { epoch: self.overlay.epoch(), runs, pages: c.old_pages, end: c.end, seq: c.seq });
+        let freed = Freed { epoch: self.overlay.epoch(), runs: c.freed, pages: c.old_pages, end: c.end, seq: c.seq };
+        self.space.flipped(Flipped { born: c.born, promised: c.promised, stable: c.stable, freed });
+        #[cfg(test)]
+        if self.sabotage == Some(crate::tests::Sabotage::Leak) {
+            self.space.leak();
+        }
         self.overlay.flip();
         self.settle_limbo();
     }

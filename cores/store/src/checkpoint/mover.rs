@@ -6,7 +6,6 @@ use crate::checked::Checked;
 use crate::fetch::{Held, Owner, wish_record};
 use crate::index::delta::Extent;
 use crate::io::{DATA, Purpose};
-use crate::space::alloc::Kind;
 use crate::store::Store;
 use node::Level;
 use objectstore::Wish;
@@ -112,7 +111,7 @@ impl Store {
                 }
             }
         }
-        let Some(runs) = self.alloc.take(good.len() as u64, Kind::Data) else {
+        let Some(runs) = self.space.take_for_move(good.len() as u64) else {
             self.fail("no room to move data out of the journal, though it was promised".into());
             return;
         };
@@ -130,7 +129,6 @@ impl Store {
             }
             c.writes += 1;
             c.promised -= u64::from(n).min(c.promised);
-            self.promised -= u64::from(n).min(self.promised);
             self.counters.moved_bytes += data.len() as u64;
             self.io.write(DATA, block * BLOCK as u64, data, false, Purpose::Checkpoint);
         }

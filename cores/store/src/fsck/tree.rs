@@ -39,7 +39,7 @@ pub(super) fn check(disks: &mut dyn BlockRead, store: &Store, report: &mut Repor
         extents: BTreeMap::new(),
         references: BTreeMap::new(),
         shared: BTreeMap::new(),
-        used: Bits::new(store.alloc.stable.len()),
+        used: Bits::new(store.space.mapped()),
         last: None,
         lost: Vec::new(),
     };

@@ -13,7 +13,6 @@ use crate::io::{DATA, JOURNAL, Purpose};
 use crate::journal::{CLAIM, Journal};
 use crate::pipeline::Pipeline;
 use crate::read::{all_there, gather};
-use crate::space::alloc::Allocator;
 use crate::store::{Phase, Store};
 use crate::superblock::{FIRST, MOST_BLOCKS, SLOTS, Superblock, VERSION, journal_mark, journal_owner};
 use bytes::Bytes;
@@ -129,7 +128,7 @@ impl Store {
         };
         match (&mut o.step, output) {
             (Step::DataSize, DiskOutput::Stat(stat)) => {
-                self.host.disk = stat;
+                self.space.told(stat);
                 self.read_slot(o, 0)?;
             }
             (Step::Slot(i), DiskOutput::Read(buf)) => {
@@ -213,7 +212,7 @@ impl Store {
 
     /// Reads slot `i`, or the next one that the disk is long enough for.
     fn read_slot(&mut self, o: &mut Opening, i: usize) -> Result<(), OpenError> {
-        match (i..SLOTS.len()).find(|i| (SLOTS[*i] + 1) * BLOCK as u64 <= self.host.disk.len) {
+        match (i..SLOTS.len()).find(|i| (SLOTS[*i] + 1) * BLOCK as u64 <= self.space.disk().len) {
             Some(i) => self.open_read(o, DATA, SLOTS[i], 1, Step::Slot(i)),
             None => self.slots_read(o)?,
         }
@@ -255,7 +254,7 @@ impl Store {
         if config.whoami != -1 && config.whoami != sb.whoami {
             return foreign("osd", sb.whoami.to_string(), config.whoami.to_string());
         }
-        let blocks = (self.host.disk.capacity.max(self.host.disk.len) / BLOCK as u64).min(MOST_BLOCKS);
+        let blocks = (self.space.disk().capacity.max(self.space.disk().len) / BLOCK as u64).min(MOST_BLOCKS);
         if blocks < sb.blocks {
             return Err(OpenError::TooSmall { have: blocks * BLOCK as u64, need: sb.blocks * BLOCK as u64 });
         }
@@ -270,7 +269,7 @@ impl Store {
     }
 
     fn begin_create(&mut self, o: &mut Opening, journal: DiskStat) -> Result<(), OpenError> {
-        let blocks = (self.host.disk.capacity / BLOCK as u64).min(MOST_BLOCKS);
+        let blocks = (self.space.disk().capacity / BLOCK as u64).min(MOST_BLOCKS);
         let separate = self.config.separate_journal;
         let mut ring_len = self.config.journal_bytes.max(Config::LEAST_JOURNAL) / BLOCK as u64;
         if separate {
@@ -286,7 +285,7 @@ impl Store {
         }
         let need = FIRST + LEAST_ROOM + if separate { 0 } else { ring_len };
         if blocks < need {
-            return Err(OpenError::TooSmall { have: self.host.disk.capacity, need: need * BLOCK as u64 });
+            return Err(OpenError::TooSmall { have: self.space.disk().capacity, need: need * BLOCK as u64 });
         }
         self.sb = Superblock {
             version: VERSION,
@@ -313,12 +312,12 @@ impl Store {
 
     fn zeros_written(&mut self, o: &mut Opening) {
         let len = (FIRST + self.sb.claimed) * BLOCK as u64;
-        let disk = if self.sb.separate_journal { &mut self.journal_disk } else { &mut self.host.disk };
-        disk.len = disk.len.max(len);
         if self.sb.separate_journal {
+            self.journal_disk.len = self.journal_disk.len.max(len);
             let mark = journal_mark(&self.sb.uuid);
             self.open_write(o, JOURNAL, 0, mark, Step::WriteMark);
         } else {
+            self.space.reaches(len);
             self.write_super(o);
         }
     }
@@ -332,8 +331,7 @@ impl Store {
         self.journal = Journal::of(&self.sb);
         self.pipeline = Pipeline::new(self.sb.next_seq);
         self.overlay = Overlay::new(self.sb.next_id);
-        self.alloc = Allocator::new(self.sb.blocks, self.sb.first_free());
-        self.alloc.set_frontier(self.host.disk.len / BLOCK as u64);
+        self.space.begin(self.sb.blocks, self.sb.first_free());
         o.step = Step::Tree;
         self.holds.entry(Owner::Open).or_default();
         self.load_tree(o)
@@ -355,10 +353,10 @@ impl Store {
             Err(Unread::Damaged(damage)) => Err(OpenError::Corrupt(format!("{} at byte {}", damage.what, damage.offset))),
             Ok((pages, map)) => {
                 for (chunk, value) in map {
-                    self.alloc.load(chunk, &value).map_err(|e| OpenError::Corrupt(e.to_string()))?;
+                    self.space.load(chunk, &value).map_err(|e| OpenError::Corrupt(e.to_string()))?;
                 }
                 for (block, n) in pages {
-                    if !self.alloc.load_page(block, n) {
+                    if !self.space.load_page(block, n) {
                         return Err(OpenError::Corrupt(format!("block {block} is an index page, but in use by something else")));
                     }
                 }
@@ -375,7 +373,7 @@ impl Store {
 
     /// Number of blocks of the ring that exist.
     fn ring_limit(&self) -> u64 {
-        let disk = if self.sb.separate_journal { &self.journal_disk } else { &self.host.disk };
+        let disk = if self.sb.separate_journal { &self.journal_disk } else { self.space.disk() };
         self.sb.ring_len.min((disk.len / BLOCK as u64).saturating_sub(self.sb.ring_start))
     }
 

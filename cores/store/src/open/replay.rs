@@ -182,11 +182,11 @@ impl Store {
         if head.seq < self.sb.next_seq {
             return Err(corrupt("is older than the checkpoint"));
         }
-        let (alloc, mut fits) = (&mut self.alloc, true);
+        let (space, mut fits) = (&mut self.space, true);
         let applied = self.overlay.apply(&record.body, head.next_id, |patch| {
             for (_, block) in patch.iter() {
                 if let Where::Disk(at) = block.place.place() {
-                    fits &= alloc.replayed(at);
+                    fits &= space.replayed(at);
                 }
             }
         });
@@ -195,7 +195,7 @@ impl Store {
             return Err(corrupt("names blocks that the disk does not have"));
         }
         self.pipeline.found(head.seq);
-        self.promised += u64::from(head.data_blocks);
+        self.space.promise(head.data_blocks.into());
         self.journal.found_record(head.seq, group + record.data_at, head.data_blocks);
         Ok(())
     }

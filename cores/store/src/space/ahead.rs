@@ -33,57 +33,57 @@ pub(crate) struct Ahead {
     /// [`crate::space::alloc::Allocator::beyond`] when `want` was last changed.
     seen: u64,
     /// Whether a write is in flight.
-    pub(crate) writing: bool,
+    pub(super) writing: bool,
     /// Nothing is written ahead before this time: the host had no space.
-    pub(crate) not_before: Mono,
+    pub(super) not_before: Mono,
 }
 
 impl Store {
     /// Writes the next step ahead, if too little is ready.
     pub(crate) fn write_ahead(&mut self) {
-        if self.ahead.writing || self.stopping || self.now < self.ahead.not_before {
+        if self.space.ahead.writing || self.stopping || self.now < self.space.ahead.not_before {
             return;
         }
         self.note_demand();
-        let missing = self.ahead.want.saturating_sub(self.alloc.free_below());
-        let whole = (STEP / BLOCK as u64).min(self.ahead.want / 2);
+        let missing = self.space.ahead.want.saturating_sub(self.space.alloc.free_below());
+        let whole = (STEP / BLOCK as u64).min(self.space.ahead.want / 2);
         // A checkpoint that needs the lent blocks at once would miss them.
-        let step = whole.min(self.lendable());
-        let host = self.host.disk.host_free / BLOCK as u64;
-        if missing < whole || step == 0 || host / SPARE < self.ahead.want || self.io.host_full() {
+        let step = whole.min(self.space.lendable(self.kept_back()));
+        let host = self.space.host.disk.host_free / BLOCK as u64;
+        if missing < whole || step == 0 || host / SPARE < self.space.ahead.want || self.io.host_full() {
             return;
         }
-        let frontier = self.alloc.frontier();
-        if let Some(run) = self.alloc.borrow(frontier, step) {
-            self.ahead.writing = true;
-            self.host_gave(run.1.into());
+        let frontier = self.space.alloc.frontier();
+        if let Some(run) = self.space.alloc.borrow(frontier, step) {
+            self.space.ahead.writing = true;
+            self.space.host_gave(run.1.into());
             self.io.write(DATA, run.0 * BLOCK as u64, zeros(run.1), false, Purpose::Ahead(run));
         }
     }
 
     /// Keeps more ready if what was ready ran out.
     fn note_demand(&mut self) {
-        let most = (self.config.write_ahead / BLOCK as u64).min(self.alloc.total() / 16);
+        let most = (self.config.write_ahead / BLOCK as u64).min(self.space.alloc.total() / 16);
         let least = (LEAST / BLOCK as u64).min(most);
-        let beyond = self.alloc.beyond;
-        if beyond - self.ahead.seen > self.ahead.want {
-            self.ahead.want *= 2;
-            self.ahead.seen = beyond;
+        let beyond = self.space.alloc.beyond;
+        if beyond - self.space.ahead.seen > self.space.ahead.want {
+            self.space.ahead.want *= 2;
+            self.space.ahead.seen = beyond;
         }
-        self.ahead.want = self.ahead.want.clamp(least, most);
+        self.space.ahead.want = self.space.ahead.want.clamp(least, most);
     }
 
     /// Takes the end of a step. `written`: false if there was no space.
     pub(crate) fn written_ahead(&mut self, run: Run, written: bool) {
-        self.ahead.writing = false;
-        self.alloc.give_back(run);
+        self.space.ahead.writing = false;
+        self.space.alloc.give_back(run);
         if written {
             let end = run.0 + u64::from(run.1);
-            self.alloc.set_frontier(self.alloc.frontier().max(end));
+            self.space.alloc.set_frontier(self.space.alloc.frontier().max(end));
             self.counters.ahead_bytes += u64::from(run.1) * BLOCK as u64;
         } else {
             // The frontier may have passed the run meanwhile, over space that the host does not have.
-            self.alloc.doubt_backing();
+            self.space.alloc.doubt_backing();
         }
     }
 }

@@ -25,91 +25,56 @@ const CLAIM_AGAIN: Duration = Duration::from_secs(10);
 #[derive(Debug, Default)]
 pub(crate) struct Host {
     /// Sizes of the data disk, as last told, less what was given out since.
-    pub(crate) disk: DiskStat,
+    pub(super) disk: DiskStat,
     stat_at: Option<Mono>,
     /// First block that the search of free blocks has not reached. `sweeping`: it waits for a request.
     swept: u64,
     sweeping: bool,
     /// The ring is not written further ahead before this time.
-    pub(crate) claim_at: Mono,
+    pub(super) claim_at: Mono,
     /// A write found no space, and it was not told yet that there is some again.
     was_full: bool,
 }
 
 impl Store {
-    /// Blocks that the host can still give. The largest number for a disk without a host.
-    fn host_blocks(&self) -> u64 {
-        match self.host.disk.host_free {
-            u64::MAX => u64::MAX,
-            free => free / BLOCK as u64,
-        }
-    }
-
-    /// Blocks kept back, so that checkpoints and removals always succeed.
-    pub(crate) fn floor(&self) -> u64 {
-        (self.alloc.total() / 64).clamp(32, 4096)
-    }
-
-    /// Blocks that can be written, in the store and on the host. Free blocks of the file need nothing from the host.
-    pub(crate) fn writable_blocks(&self) -> u64 {
-        self.alloc.free().min(self.host_blocks().saturating_add(self.alloc.backed()))
-    }
-
-    /// Blocks that can be written once what is lent is back.
-    pub(crate) fn soon_writable_blocks(&self) -> u64 {
-        (self.alloc.free() + self.alloc.lent()).min(self.host_blocks().saturating_add(self.alloc.backed()))
-    }
-
-    /// Blocks that may be lent: most of what is free for data stays, and all that checkpoints and removals may need.
-    pub(crate) fn lendable(&self) -> u64 {
-        self.alloc.free().saturating_sub(self.promised + self.kept_back()) / 4
-    }
-
     /// Says whether the host limits the store and has nearly nothing left.
     fn host_short(&self) -> bool {
-        let free = self.host_blocks();
-        free < self.alloc.free() && (self.io.host_full() || free < 8 * self.floor())
+        let free = self.space.host_blocks();
+        free < self.space.alloc.free() && (self.io.host_full() || free < 8 * self.space.floor())
     }
 
     /// Says whether the host gives nothing more, or so little that a single large write may not fit.
     pub(crate) fn host_exhausted(&self) -> bool {
-        self.io.host_full() || (self.host_short() && self.host_blocks() < self.floor())
+        self.io.host_full() || (self.host_short() && self.space.host_blocks() < self.space.floor())
     }
 
     /// Asks for the disk's sizes when it is time.
     pub(crate) fn ask_sizes(&mut self) {
-        if self.host.stat_at.is_none_or(|at| at <= self.now) {
-            let often = self.host.disk.host_free < NEAR;
-            self.host.stat_at = Some(self.now.plus(if often { STAT_OFTEN } else { STAT_EVERY }));
+        if self.space.host.stat_at.is_none_or(|at| at <= self.now) {
+            let often = self.space.host.disk.host_free < NEAR;
+            self.space.host.stat_at = Some(self.now.plus(if often { STAT_OFTEN } else { STAT_EVERY }));
             self.io.stat(DATA, Purpose::Stat);
         }
     }
 
     /// When [`Self::ask_sizes`] has something to do.
     pub(crate) fn ask_sizes_at(&self) -> Mono {
-        self.host.stat_at.unwrap_or(Mono(0))
-    }
-
-    /// Notes that blocks were given out. The host has so much less, until it is asked again.
-    pub(crate) fn host_gave(&mut self, blocks: u64) {
-        let disk = &mut self.host.disk;
-        if disk.host_free != u64::MAX {
-            disk.host_free = disk.host_free.saturating_sub(blocks * BLOCK as u64);
-        }
+        self.space.host.stat_at.unwrap_or(Mono(0))
     }
 
     /// Searches the free blocks when the host is short, and gives them back.
     pub(crate) fn give_back(&mut self) {
         if !self.host_short() {
-            self.host.swept = 0;
-        } else if !self.host.sweeping {
+            self.space.host.swept = 0;
+        } else if !self.space.host.sweeping {
             // On a full disk, too, some blocks are given back: a part of the floor can be missed for that long.
-            let most = PIECE.min(self.lendable().max(self.floor() / 4));
-            match self.alloc.borrow(self.host.swept, most) {
-                None => self.host.swept = u64::MAX,
+            let lendable = self.space.lendable(self.kept_back());
+            let most = PIECE.min(lendable.max(self.space.floor() / 4));
+            match self.space.alloc.borrow(self.space.host.swept, most) {
+                None => self.space.host.swept = u64::MAX,
                 Some(run) => {
-                    self.host.swept = run.0 + u64::from(run.1);
-                    self.host.sweeping = true;
+                    self.space.host.swept = run.0 + u64::from(run.1);
+                    self.space.host.sweeping = true;
                     self.trim(run, true);
                 }
             }
@@ -126,20 +91,20 @@ impl Store {
         if self.host_short() {
             self.trim(run, false);
         } else {
-            self.alloc.release(run);
+            self.space.alloc.release(run);
         }
     }
 
     /// Takes the end of a request that gave a run back to the host. `sweep`: it came from the search of free blocks.
     pub(crate) fn trimmed(&mut self, run: Run, sweep: bool) {
-        self.alloc.punched(run);
+        self.space.alloc.punched(run);
         match sweep {
-            true => self.alloc.give_back(run),
-            false => self.alloc.release(run),
+            true => self.space.alloc.give_back(run),
+            false => self.space.alloc.release(run),
         }
-        self.host.sweeping &= !sweep;
+        self.space.host.sweeping &= !sweep;
         // What came back is to be seen at once.
-        self.host.stat_at = None;
+        self.space.host.stat_at = None;
     }
 
     /// Deals with a write for which there was no space. True if that is done.
@@ -150,22 +115,22 @@ impl Store {
         if self.io.is_claim(done.token) {
             // The ring goes on in the part that exists.
             self.io.ended(done.token);
-            self.host.claim_at = self.now.plus(CLAIM_AGAIN);
+            self.space.host.claim_at = self.now.plus(CLAIM_AGAIN);
             self.journal.claim_refused();
             return true;
         }
         if let Some(run) = self.io.ahead(done.token) {
             self.io.ended(done.token);
             self.written_ahead(run, false);
-            self.ahead.not_before = self.now.plus(CLAIM_AGAIN);
+            self.space.ahead.not_before = self.now.plus(CLAIM_AGAIN);
             return true;
         }
         if !self.ready() || !self.io.refused(done.token, self.now) {
             return false;
         }
-        self.host.stat_at = None;
-        self.alloc.doubt_backing();
-        if !std::mem::replace(&mut self.host.was_full, true) {
+        self.space.host.stat_at = None;
+        self.space.alloc.doubt_backing();
+        if !std::mem::replace(&mut self.space.host.was_full, true) {
             self.log.push((Level::Warn, "the host has no space for the store's file; writes are tried again each second".into()));
         }
         true
@@ -173,8 +138,8 @@ impl Store {
 
     /// Logs when the host has space again.
     pub(crate) fn note_host(&mut self) {
-        if self.host.was_full && !self.io.host_full() && self.io.writes_under_way() == 0 {
-            self.host.was_full = false;
+        if self.space.host.was_full && !self.io.host_full() && self.io.writes_under_way() == 0 {
+            self.space.host.was_full = false;
             self.log.push((Level::Info, "the host has space again for the store's file".into()));
         }
     }

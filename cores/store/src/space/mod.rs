@@ -6,6 +6,9 @@ pub(crate) mod bits;
 pub(crate) mod host;
 pub(crate) mod limbo;
 pub(crate) mod refs;
+mod room;
+
+pub(crate) use room::{Flipped, Frozen, Space};
 
 /// Decodes a value of the index as everything that it could be here.
 #[cfg(feature = "fuzz")]

@@ -502,11 +502,11 @@ impl World {
     pub(crate) fn restart(&mut self) {
         self.stop();
         self.fsck();
-        let (alloc, sb) = (&self.store.alloc, &self.store.sb);
+        let (alloc, sb) = (self.store.space.alloc(), &self.store.sb);
         let used = alloc.total() - alloc.free();
         assert_eq!(used, alloc.stable.ones() + alloc.page_blocks, "no space leaks");
         let pages = if sb.root.is_some() { self.sure(|s, _| s.tree_pages()) } else { Vec::new() };
-        assert_eq!(self.store.alloc.page_blocks, pages.iter().map(|p| u64::from(p.1)).sum::<u64>(), "pages");
+        assert_eq!(self.store.space.pages(), pages.iter().map(|p| u64::from(p.1)).sum::<u64>(), "pages");
         self.reopen();
     }
 
@@ -705,7 +705,8 @@ impl World {
             assert!(self.submit(0, vec![Mutation::of(object.clone(), ObjectChange::Write(0, data.into()))]));
             self.settle();
         }
-        let (checkpoints, used) = (self.store.counters().checkpoints, self.store.alloc.frontier() * crate::block::BLOCK as u64);
+        let (checkpoints, used) =
+            (self.store.counters().checkpoints, self.store.space.alloc().frontier() * crate::block::BLOCK as u64);
         assert!(checkpoints >= 4, "{checkpoints} checkpoints");
         // Journal, what is kept ready, and twice what may be replaced between two checkpoints.
         assert!(used < 26 << 20, "{} MiB used", used >> 20);

@@ -1,0 +1,289 @@
+//! The space of the data disk, and its one owner: which blocks are in use, which are promised, what the host below can
+//! still give, and what must stay until no read can want it.
+//!
+//! Nobody else changes these fields. [`Space`] knows neither the journal nor the index: who asks says what they keep back.
+
+use super::ahead::Ahead;
+use super::alloc::{Allocator, Kind, Run};
+use super::bits::Bits;
+use super::host::Host;
+use super::limbo::{Freed, Limbo};
+use crate::block::BLOCK;
+use node::{DiskStat, Mono};
+
+/// The space of the data disk.
+#[derive(Debug)]
+pub(crate) struct Space {
+    pub(super) alloc: Allocator,
+    /// Data blocks in the journal that have no room of their own yet. So many free blocks are theirs.
+    promised: u64,
+    pub(super) ahead: Ahead,
+    pub(super) host: Host,
+    limbo: Limbo,
+}
+
+/// What a checkpoint takes of the space when it freezes a delta.
+#[derive(Debug)]
+pub(crate) struct Frozen {
+    /// Runs that the delta's data was given.
+    pub(crate) born: Vec<Run>,
+    /// Data blocks of the delta that are in the journal.
+    pub(crate) promised: u64,
+    /// Blocks that hold data according to the tree on disk.
+    pub(crate) stable: Bits,
+}
+
+/// What a flip means for the space.
+#[derive(Debug)]
+pub(crate) struct Flipped {
+    /// As frozen.
+    pub(crate) born: Vec<Run>,
+    /// What of the promise is left: data that could not be moved.
+    pub(crate) promised: u64,
+    /// Blocks that hold data now.
+    pub(crate) stable: Bits,
+    /// What the flip freed of the old tree; the runs that nothing came to refer to are added.
+    pub(crate) freed: Freed,
+}
+
+impl Default for Space {
+    fn default() -> Self {
+        Self { alloc: Allocator::new(1, 1), promised: 0, ahead: Ahead::default(), host: Host::default(), limbo: Limbo::default() }
+    }
+}
+
+/// Opening.
+impl Space {
+    /// The disk told its sizes.
+    pub(crate) fn told(&mut self, stat: DiskStat) {
+        self.host.disk = stat;
+    }
+
+    /// Sizes of the disk, as last told, less what was given out since.
+    pub(crate) fn disk(&self) -> &DiskStat {
+        &self.host.disk
+    }
+
+    /// The disk is at least so many bytes long.
+    pub(crate) fn reaches(&mut self, len: u64) {
+        self.host.disk.len = self.host.disk.len.max(len);
+    }
+
+    /// Begins with all of `blocks` free from `first` on. The tree and the journal's records follow.
+    pub(crate) fn begin(&mut self, blocks: u64, first: u64) {
+        self.alloc = Allocator::new(blocks, first);
+        self.alloc.set_frontier(self.host.disk.len / BLOCK as u64);
+    }
+
+    /// Takes what the tree says about a chunk of data. The tree's pages must follow.
+    pub(crate) fn load(&mut self, chunk: u32, value: &[u8]) -> denc::Result<()> {
+        self.alloc.load(chunk, value)
+    }
+
+    /// Takes a page of the tree. False if its blocks are taken already.
+    #[must_use]
+    pub(crate) fn load_page(&mut self, block: u64, n: u32) -> bool {
+        self.alloc.load_page(block, n)
+    }
+
+    /// Takes a block that a replayed record refers to. False if the disk does not have it.
+    #[must_use]
+    pub(crate) fn replayed(&mut self, block: u64) -> bool {
+        self.alloc.replayed(block)
+    }
+}
+
+/// How much there is.
+impl Space {
+    /// Blocks that are free, promised ones included.
+    pub(crate) fn free(&self) -> u64 {
+        self.alloc.free()
+    }
+
+    /// Blocks that the superblocks and the ring do not take.
+    pub(crate) fn total(&self) -> u64 {
+        self.alloc.total()
+    }
+
+    /// Blocks of the superblocks and the ring.
+    pub(crate) fn fixed(&self) -> u64 {
+        self.alloc.fixed()
+    }
+
+    /// Blocks of data, in their places or promised.
+    pub(crate) fn data(&self) -> u64 {
+        self.alloc.data() + self.promised
+    }
+
+    /// Blocks of pages of the index.
+    pub(crate) fn pages(&self) -> u64 {
+        self.alloc.page_blocks
+    }
+
+    /// Blocks of the whole disk, as the map of free blocks counts them.
+    pub(crate) fn mapped(&self) -> u64 {
+        self.alloc.stable.len()
+    }
+
+    /// Blocks promised to data in the journal.
+    pub(crate) fn promised(&self) -> u64 {
+        self.promised
+    }
+
+    /// Blocks kept back, so that checkpoints and removals always succeed.
+    pub(crate) fn floor(&self) -> u64 {
+        (self.alloc.total() / 64).clamp(32, 4096)
+    }
+
+    /// Blocks that can be written, in the store and on the host. Free blocks of the file need nothing from the host.
+    pub(crate) fn writable(&self) -> u64 {
+        self.alloc.free().min(self.host_blocks().saturating_add(self.alloc.backed()))
+    }
+
+    /// Blocks that can be written once what is lent is back.
+    pub(crate) fn soon_writable(&self) -> u64 {
+        (self.alloc.free() + self.alloc.lent()).min(self.host_blocks().saturating_add(self.alloc.backed()))
+    }
+
+    /// Blocks that may be lent: most of what is free for data stays, and all that checkpoints and removals may need.
+    pub(super) fn lendable(&self, kept_back: u64) -> u64 {
+        self.alloc.free().saturating_sub(self.promised + kept_back) / 4
+    }
+
+    /// Blocks that the host can still give. The largest number for a disk without a host.
+    pub(super) fn host_blocks(&self) -> u64 {
+        match self.host.disk.host_free {
+            u64::MAX => u64::MAX,
+            free => free / BLOCK as u64,
+        }
+    }
+
+    /// Notes that blocks were given out. The host has so much less, until it is asked again.
+    pub(super) fn host_gave(&mut self, blocks: u64) {
+        let disk = &mut self.host.disk;
+        if disk.host_free != u64::MAX {
+            disk.host_free = disk.host_free.saturating_sub(blocks * BLOCK as u64);
+        }
+    }
+
+    /// Whether the ring may be written further ahead: not for a while after the host had no space for it.
+    pub(crate) fn may_claim(&self, now: Mono) -> bool {
+        now >= self.host.claim_at
+    }
+
+    /// Whether space is being written ahead now.
+    pub(crate) fn writes_ahead(&self) -> bool {
+        self.ahead.writing
+    }
+}
+
+/// Giving out.
+impl Space {
+    /// Data goes into the journal: so many blocks are promised to it.
+    pub(crate) fn promise(&mut self, blocks: u64) {
+        self.promised += blocks;
+    }
+
+    /// Gives a large write its places. None if there is no room.
+    pub(crate) fn take_for_write(&mut self, blocks: u64) -> Option<Vec<Run>> {
+        let beyond = self.alloc.beyond;
+        let runs = self.alloc.take(blocks, Kind::Data)?;
+        self.host_gave(self.alloc.beyond - beyond);
+        self.alloc.born(&runs);
+        Some(runs)
+    }
+
+    /// Gives data that leaves the journal its places. The checkpoint remembers them. None if there is no room, which breaks the promise.
+    pub(crate) fn take_for_move(&mut self, blocks: u64) -> Option<Vec<Run>> {
+        let runs = self.alloc.take(blocks, Kind::Data)?;
+        self.promised = self.promised.saturating_sub(blocks);
+        Some(runs)
+    }
+
+    /// Gives a page of the index its place. None if there is no room in one piece.
+    pub(crate) fn take_for_page(&mut self, blocks: u32) -> Option<u64> {
+        self.alloc.take_one(blocks.into(), Kind::Pages).map(|(block, _)| block)
+    }
+
+    /// A checkpoint freezes what changed.
+    pub(crate) fn freeze(&mut self) -> Frozen {
+        Frozen { born: self.alloc.freeze(), promised: self.promised, stable: self.alloc.stable.clone() }
+    }
+
+    /// The checkpoint counts. What it freed waits in [`Self::settled`] until no read can want it.
+    pub(crate) fn flipped(&mut self, flipped: Flipped) {
+        let Flipped { born, promised, stable, mut freed } = flipped;
+        let mut runs = self.alloc.unreferenced(&born, &stable);
+        runs.append(&mut freed.runs);
+        self.promised -= promised;
+        self.alloc.stable = stable;
+        self.limbo.push(Freed { runs, ..freed });
+    }
+}
+
+/// What reads hold back.
+impl Space {
+    /// A read begins that follows the tree of this epoch.
+    pub(crate) fn begin_read(&mut self, epoch: u64) {
+        self.limbo.begin_read(epoch);
+    }
+
+    /// A read ended that began in this epoch.
+    pub(crate) fn end_read(&mut self, epoch: u64) {
+        self.limbo.end_read(epoch);
+    }
+
+    /// Whether reads hold nothing back.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.limbo.is_empty()
+    }
+
+    /// The next of what flips freed that no read can want any more. Its pages count as free from now on.
+    pub(crate) fn settled(&mut self) -> Option<Freed> {
+        let freed = self.limbo.settled()?;
+        self.alloc.page_blocks -= freed.pages.iter().map(|run| u64::from(run.1)).sum::<u64>();
+        Some(freed)
+    }
+}
+
+#[cfg(test)]
+impl Space {
+    /// A mistake to be found: a run of what the last flip freed is forgotten.
+    pub(crate) fn leak(&mut self) {
+        self.limbo.leak();
+    }
+
+    /// The allocator, to look at.
+    pub(crate) fn alloc(&self) -> &Allocator {
+        &self.alloc
+    }
+}
+
+/// What always holds between two calls.
+#[cfg(any(test, feature = "sim"))]
+impl Space {
+    /// `epoch`: of the index; `frozen`: blocks that are promised to the checkpoint. `thorough`: also goes through the map.
+    ///
+    /// # Errors
+    /// A sentence that says what does not hold.
+    pub(crate) fn self_check(&self, epoch: u64, frozen: u64, thorough: bool) -> Result<(), String> {
+        self.limbo.self_check(epoch)?;
+        if frozen > self.promised {
+            return Err(format!("{frozen} blocks are promised to the checkpoint, {} in all", self.promised));
+        }
+        if self.promised > self.alloc.free() {
+            return Err(format!("{} blocks are promised, {} are free", self.promised, self.alloc.free()));
+        }
+        if thorough { self.alloc.self_check() } else { Ok(()) }
+    }
+
+    /// Says whether a block is taken.
+    pub(crate) fn is_busy(&self, block: u64) -> bool {
+        self.alloc.is_busy(block)
+    }
+
+    /// A mistake to be found: nothing is promised any more. False if nothing was.
+    pub(crate) fn forget_promise(&mut self) -> bool {
+        std::mem::take(&mut self.promised) > 0
+    }
+}
