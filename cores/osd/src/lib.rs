@@ -42,6 +42,7 @@ mod scrubs;
 #[cfg(feature = "sim")]
 mod selfcheck;
 mod sessions;
+mod unfound;
 mod vigil;
 
 pub use backend::{Backend, Readiness};
@@ -305,7 +306,7 @@ impl Osd {
     }
 
     /// Calls a group of this OSD, if it is here.
-    fn call_group(&mut self, now: Now, id: types::SpgId, f: impl FnOnce(&mut pg::Pg, &mut pg::Ctx<'_>)) {
+    pub(crate) fn call_group(&mut self, now: Now, id: types::SpgId, f: impl FnOnce(&mut pg::Pg, &mut pg::Ctx<'_>)) {
         if let Some(slot) = self.groups.find(&id) {
             let (groups, mut world) = self.world(now);
             groups.call(slot, &mut world, f);

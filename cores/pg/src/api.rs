@@ -344,3 +344,61 @@ pub struct PeerQuery {
     /// Bytes of changes that it has not made durable yet.
     pub under_way: usize,
 }
+
+/// What became of the command to give up what is unfound.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Gone {
+    /// This OSD does not lead the group, or the group does not serve.
+    NotActive,
+    /// Nothing is unfound.
+    Nothing,
+    /// Somebody may still have the objects: those that are asked and have not answered, or these OSDs, which are down and not
+    /// marked lost.
+    Unheard {
+        /// Objects that are missed.
+        objects: usize,
+        /// Who is down.
+        osds: Vec<OsdId>,
+    },
+    /// So many objects are given up.
+    Marked(usize),
+}
+
+/// What is known of an OSD that may have what is unfound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MaybeHas {
+    /// It has answered.
+    Answered,
+    /// It was asked and has not answered.
+    Asked,
+    /// It is down.
+    Down,
+    /// The map does not have it any more.
+    Gone,
+}
+
+/// An object that nobody has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnfoundObject {
+    /// Which one.
+    pub object: types::HObject,
+    /// The version that is missed.
+    pub need: types::EVersion,
+}
+
+/// A part of the list of what is unfound.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UnfoundPage {
+    /// Objects that some member lacks.
+    pub missing: usize,
+    /// Of these, those that nobody has.
+    pub unfound: usize,
+    /// Those of this page.
+    pub objects: Vec<UnfoundObject>,
+    /// There are more behind them.
+    pub more: bool,
+    /// The group serves, and this OSD leads it.
+    pub active: bool,
+    /// OSDs that may have them.
+    pub maybe: Vec<(OsdId, MaybeHas)>,
+}

@@ -71,6 +71,12 @@ impl Backfill {
         *head <= self.cursor || self.batch.as_ref().is_some_and(|batch| batch.done.contains(head))
     }
 
+    /// Whether nothing can go on: all that is left to be brought are these heads.
+    pub(crate) fn is_stuck(&self, heads: impl Fn(&HObject) -> bool) -> bool {
+        let Some(batch) = self.batch.as_ref().filter(|batch| batch.compared) else { return false };
+        batch.todo.union(&batch.begun).all(heads) && !(batch.todo.is_empty() && batch.begun.is_empty())
+    }
+
     /// A head changes.
     pub(crate) fn changed(&mut self, head: &HObject) {
         if *head <= self.cursor {
@@ -125,6 +131,7 @@ impl Pg {
 
     fn step_backfill(&mut self, ctx: &mut Ctx<'_>, osd: OsdId) {
         let most = if self.serving.recovery.forced().backfill { AT_A_TIME * FORCED } else { AT_A_TIME };
+        let unfound: BTreeSet<HObject> = self.serving.recovery.unfound.keys().cloned().collect();
         let Some(backfill) = self.backfill_of(osd) else { return };
         match &mut backfill.batch {
             None if backfill.hold.is_none() => self.list_batch(ctx, osd, None),
@@ -135,8 +142,9 @@ impl Pg {
                     return self.end_batch(ctx, osd);
                 }
                 let free = most.saturating_sub(batch.begun.len());
-                let next: Vec<HObject> =
-                    batch.todo.iter().filter(|head| !batch.begun.contains(head)).take(free).cloned().collect();
+                // What nobody has is brought when it was found.
+                let ready = |head: &&HObject| !batch.begun.contains(*head) && !unfound.contains(*head);
+                let next: Vec<HObject> = batch.todo.iter().filter(ready).take(free).cloned().collect();
                 batch.begun.extend(next.iter().cloned());
                 next.into_iter().for_each(|head| self.bring(ctx, head, Some(osd)));
             }

@@ -86,6 +86,9 @@ pub fn answer_of_none(sealed: &Sealed, epoch: Epoch) -> Result<OfNone> {
     let (envelope, letter) = Letter::open(sealed)?;
     Ok(match letter {
         Letter::Query => OfNone::Answers(Letter::Absent.seal(&Envelope { epoch, ..envelope })),
+        Letter::Seek(wanted) => {
+            OfNone::Answers(Letter::Sought(crate::unfound::nothing_of(wanted)).seal(&Envelope { epoch, ..envelope }))
+        }
         Letter::Activate(_) => OfNone::Joins,
         _ => OfNone::Ignores,
     })
@@ -162,6 +165,20 @@ pub(crate) enum Letter {
     Surveyed(Box<Answer>),
     /// Primary: what you hold of these objects is wrong; they are missing, and will be brought.
     Spoilt(Vec<HObject>),
+    /// Primary: do you hold these objects, in these versions? No member has them.
+    Seek(Vec<(HObject, EVersion)>),
+    /// Answer to it: all objects that were asked for.
+    Sought(Vec<Sought>),
+}
+
+/// What a copy holds of an object that another one misses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Sought {
+    pub(crate) object: HObject,
+    /// The version that it holds; zero for none.
+    pub(crate) version: EVersion,
+    /// That is what is missed, and it can be had.
+    pub(crate) has: bool,
 }
 
 fn put_envelope(w: &mut Writer, e: &Envelope) {
@@ -338,6 +355,18 @@ impl Letter {
                 w.num(22);
                 w.list(objects.iter(), put_name);
             }
+            Self::Seek(objects) => {
+                w.num(23);
+                put_missing(w, objects);
+            }
+            Self::Sought(found) => {
+                w.num(24);
+                w.list(found.iter(), |w, sought| {
+                    put_name(w, &sought.object);
+                    put_version(w, sought.version);
+                    w.num(sought.has.into());
+                });
+            }
         }
     }
 
@@ -372,6 +401,8 @@ impl Letter {
             20 => Self::Survey(Box::new(Ask::get(r)?)),
             21 => Self::Surveyed(Box::new(Answer::get(r)?)),
             22 => Self::Spoilt(r.list(get_name)?),
+            23 => Self::Seek(get_missing(r)?),
+            24 => Self::Sought(r.list(|r| Ok(Sought { object: get_name(r)?, version: get_version(r)?, has: r.num()? != 0 }))?),
             _ => return Err(DecodeError::Invalid("kind of a letter")),
         })
     }
@@ -507,6 +538,8 @@ pub(crate) mod samples {
             Letter::Survey(Box::new(ask)),
             Letter::Surveyed(Box::new(answer)),
             Letter::Spoilt(vec![head()]),
+            Letter::Seek(vec![(head(), EVersion::new(40, 9))]),
+            Letter::Sought(vec![Sought { object: head(), version: EVersion::new(40, 8), has: true }]),
         ]
     }
 

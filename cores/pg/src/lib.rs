@@ -97,9 +97,13 @@ mod selfcheck;
 mod split;
 mod stats;
 mod trim;
+mod unfound;
 mod watch;
 
-pub use api::{ClientOp, ClusterLevel, Config, Ctx, Effect, LogSize, Needs, OpInFlight, Peer, PeerQuery, Query, slot_of};
+pub use api::{
+    ClientOp, ClusterLevel, Config, Ctx, Effect, Gone, LogSize, MaybeHas, Needs, OpInFlight, Peer, PeerQuery, Query,
+    UnfoundObject, UnfoundPage, slot_of,
+};
 pub use lease::Leases;
 pub use letter::{Envelope, OfNone, Sealed, answer_of_none};
 pub use needs::needs;
@@ -107,3 +111,4 @@ pub use pg::{Pg, descends};
 pub use scrub::ScrubState;
 #[cfg(feature = "sim")]
 pub use selfcheck::Mistake;
+pub use unfound::Mercy;
