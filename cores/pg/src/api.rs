@@ -84,6 +84,8 @@ pub struct Config {
     pub step_objects: usize,
     /// Pause between two such steps. Ours.
     pub step_pause: Duration,
+    /// Objects of a group that are brought at a time, beside those that clients wait for (`osd_recovery_max_active`).
+    pub recovery_at_a_time: usize,
     /// Whether what a deep scrub finds is mended at once (`osd_scrub_auto_repair`).
     pub auto_repair: bool,
     /// It is not if more objects than this are wrong (`osd_scrub_auto_repair_num_errors`).
@@ -109,6 +111,7 @@ impl Default for Config {
             max_waiting: 256,
             step_objects: 16,
             step_pause: Duration::from_millis(1),
+            recovery_at_a_time: 10,
             auto_repair: false,
             auto_repair_errors: 5,
         }

@@ -12,7 +12,7 @@ use crate::body::{Body, Progress};
 use crate::letter::Letter;
 use crate::meta::same_object;
 use crate::pg::{Pg, Phase};
-use crate::recovery::FORCED;
+use crate::reserve::Move;
 use maps::flags;
 use objectstore::{Hold, Unread};
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,8 +20,6 @@ use types::{EVersion, HObject, OsdId, SnapId};
 
 /// Objects that one batch compares at most.
 const BATCH: usize = 64;
-/// Objects of one copy that are on their way at a time.
-const AT_A_TIME: usize = 4;
 
 /// Objects that are compared together.
 #[derive(Default)]
@@ -119,7 +117,8 @@ impl Pg {
 
     /// Goes on with the copies that are to be filled.
     pub(crate) fn step_backfills(&mut self, ctx: &mut Ctx<'_>) {
-        if !matches!(self.phase, Phase::Active) || ctx.map.flags & (flags::NOBACKFILL | flags::NOREBALANCE) != 0 {
+        let held_back = ctx.map.flags & (flags::NOBACKFILL | flags::NOREBALANCE) != 0;
+        if !matches!(self.phase, Phase::Active) || held_back || !self.serving.reserve.moves(Move::Backfill) {
             return;
         }
         let filled: Vec<OsdId> =
@@ -130,7 +129,11 @@ impl Pg {
     }
 
     fn step_backfill(&mut self, ctx: &mut Ctx<'_>, osd: OsdId) {
-        let most = if self.serving.recovery.forced().backfill { AT_A_TIME * FORCED } else { AT_A_TIME };
+        if !self.serving.reserve.moves(Move::Backfill) {
+            // Somebody took a slot away: what is under way ends, and no more is begun.
+            return;
+        }
+        let most = ctx.config.recovery_at_a_time;
         let unfound: BTreeSet<HObject> = self.serving.recovery.unfound.keys().cloned().collect();
         let Some(backfill) = self.backfill_of(osd) else { return };
         match &mut backfill.batch {

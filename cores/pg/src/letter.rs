@@ -11,6 +11,7 @@ use crate::entry::{Done, LogEntry, decode_page, encode_page};
 use crate::history::History;
 use crate::meta::{Info, get_version, put_version};
 use crate::object::{Piece, PieceAt};
+use crate::reserve::Lends;
 use crate::scrub::entry::{Answer, Ask};
 use bytes::Bytes;
 use denc::{DecodeError, Result};
@@ -169,6 +170,12 @@ pub(crate) enum Letter {
     Seek(Vec<(HObject, EVersion)>),
     /// Answer to it: all objects that were asked for.
     Sought(Vec<Sought>),
+    /// Primary: lend me a slot for objects that I bring you. Number of the question, priority, and whether you are to be filled.
+    Reserve(u64, u8, bool),
+    /// Primary: the slot of that number is yours again.
+    Release(u64),
+    /// Answer to both, perhaps much later, and unasked when the slot is needed for others.
+    Reserved(u64, Lends),
 }
 
 /// What a copy holds of an object that another one misses.
@@ -367,6 +374,11 @@ impl Letter {
                     w.num(sought.has.into());
                 });
             }
+            Self::Reserve(number, priority, backfill) => {
+                [25, *number, u64::from(*priority), u64::from(*backfill)].into_iter().for_each(|n| w.num(n));
+            }
+            Self::Release(number) => [26, *number].into_iter().for_each(|n| w.num(n)),
+            Self::Reserved(number, lends) => [27, *number, lends.number()].into_iter().for_each(|n| w.num(n)),
         }
     }
 
@@ -403,6 +415,12 @@ impl Letter {
             22 => Self::Spoilt(r.list(get_name)?),
             23 => Self::Seek(get_missing(r)?),
             24 => Self::Sought(r.list(|r| Ok(Sought { object: get_name(r)?, version: get_version(r)?, has: r.num()? != 0 }))?),
+            25 => {
+                let (number, priority) = (r.num()?, u8::try_from(r.num()?));
+                Self::Reserve(number, priority.map_err(|_| DecodeError::Invalid("priority of a slot"))?, r.num()? != 0)
+            }
+            26 => Self::Release(r.num()?),
+            27 => Self::Reserved(r.num()?, Lends::of(r.num()?).ok_or(DecodeError::Invalid("answer about a slot"))?),
             _ => return Err(DecodeError::Invalid("kind of a letter")),
         })
     }
@@ -540,6 +558,9 @@ pub(crate) mod samples {
             Letter::Spoilt(vec![head()]),
             Letter::Seek(vec![(head(), EVersion::new(40, 9))]),
             Letter::Sought(vec![Sought { object: head(), version: EVersion::new(40, 8), has: true }]),
+            Letter::Reserve(7, 180, true),
+            Letter::Release(7),
+            Letter::Reserved(7, Lends::TakenBack),
         ]
     }
 

@@ -89,6 +89,7 @@ mod pg;
 mod recovery;
 mod removal;
 mod replica;
+mod reserve;
 mod role;
 mod run;
 mod scrub;
@@ -108,6 +109,7 @@ pub use lease::Leases;
 pub use letter::{Envelope, OfNone, Sealed, answer_of_none};
 pub use needs::needs;
 pub use pg::{Pg, descends};
+pub use reserve::{SlotSide, SlotWish, SlotWishes};
 pub use scrub::ScrubState;
 #[cfg(feature = "sim")]
 pub use selfcheck::Mistake;

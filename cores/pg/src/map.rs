@@ -6,6 +6,7 @@ use crate::members::Member;
 use crate::ops::list::bounds;
 use crate::peering::Step;
 use crate::pg::{Pg, Phase, Work};
+use crate::reserve::Move;
 use messages::internal::PgReport;
 use messages::stats::ObjectStatSum;
 use types::{EVersion, HObject, OsdId, PgState};
@@ -58,9 +59,11 @@ impl Pg {
             state = state.with(PgState::FORCED_BACKFILL);
         }
         let lacks = |member: &Member| !member.missing.is_empty() || !member.pushed.is_empty() && member.backfill.is_none();
+        let reserve = &self.serving.reserve;
         if !self.missing.is_empty() || self.members.all.values().any(lacks) {
             state = state.with(PgState::DEGRADED).with(match () {
                 () if self.is_out_of_finds() => PgState::RECOVERY_UNFOUND,
+                () if reserve.what == Some(Move::Recovery) && reserve.is_full() => PgState::RECOVERY_TOOFULL,
                 () if self.serving.recovery.is_busy() || self.serving.search.is_open() => PgState::RECOVERING,
                 () => PgState::RECOVERY_WAIT,
             });
@@ -70,10 +73,10 @@ impl Pg {
         if self.serving.search.count() > 0 && self.members.all.values().any(stuck) {
             state = state.with(PgState::BACKFILL_UNFOUND);
         } else if self.members.all.values().any(|member| member.backfill.is_some()) {
-            state = state.with(if self.members.all.values().any(|m| m.activated && m.backfill.is_some()) {
-                PgState::BACKFILLING
-            } else {
-                PgState::BACKFILL_WAIT
+            state = state.with(match () {
+                () if reserve.what == Some(Move::Backfill) && reserve.is_full() => PgState::BACKFILL_TOOFULL,
+                () if reserve.moves(Move::Backfill) => PgState::BACKFILLING,
+                () => PgState::BACKFILL_WAIT,
             });
         }
         state

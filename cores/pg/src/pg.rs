@@ -16,6 +16,7 @@ use crate::peering::Peering;
 use crate::recovery::{Bring, Recovery};
 use crate::removal::Removal;
 use crate::replica::Replica;
+use crate::reserve::Reserve;
 use crate::run::{Copies, Env, Exec, Outcome, Stop};
 use crate::scrub::check::Check;
 use crate::scrub::findings::Findings;
@@ -111,6 +112,8 @@ pub(crate) struct Serving {
     /// A repair left errors.
     pub(crate) failed_repair: bool,
     pub(crate) recovery: Recovery,
+    /// Slots for what is brought.
+    pub(crate) reserve: Reserve,
     /// What is known of objects that no member has.
     pub(crate) search: Search,
     pub(crate) laggy: Laggy,

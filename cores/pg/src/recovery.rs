@@ -16,6 +16,7 @@ use crate::members::{is_missing, missing_of};
 use crate::meta;
 use crate::object::{Piece, PieceAt, index_of, place, read_piece};
 use crate::pg::{Job, Pg, Phase, Work};
+use crate::reserve::Move;
 use maps::flags;
 use node::{Level, Mono};
 use objectstore::{Hold, MetaChange, Refused, Unread};
@@ -23,10 +24,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use types::{EVersion, HObject, ObjectId, OsdId, SnapId};
 
-/// Objects that are brought at a time, beside those that clients wait for (`osd_recovery_max_active`).
-const AT_A_TIME: usize = 3;
-/// So many times more, if an operator wants the group to come before others.
-pub(crate) const FORCED: usize = 4;
 /// Bytes under way to a copy, from which on no further piece is sent.
 const WINDOW: usize = 16 << 20;
 /// After this, what was not answered is asked again.
@@ -72,10 +69,10 @@ pub(crate) struct Recovery {
     /// Objects whose copy here could not be read and was taken from elsewhere in this interval. What cannot be read again after that is
     /// an error: the disk does not keep it.
     mended: BTreeSet<HObject>,
-    /// An operator wants this group to recover, or to backfill, before others: more of it is brought at a time.
+    /// An operator wants this group to recover, or to backfill, before others.
     forced: Forced,
     /// When to look again.
-    next: Option<Mono>,
+    pub(crate) next: Option<Mono>,
     /// When questions that are not answered were asked last.
     asked_at: Mono,
     /// It was told that the group is clean.
@@ -186,20 +183,21 @@ impl Pg {
         }
         self.retry_unfound(ctx);
         self.look_for_lost(ctx);
-        if ctx.map.flags & flags::NORECOVER == 0 {
+        self.step_reserve(ctx);
+        if ctx.map.flags & flags::NORECOVER == 0 && self.serving.reserve.moves(Move::Recovery) {
             self.bring_some(ctx);
         }
         self.step_backfills(ctx);
         self.check_clean(ctx);
-        let waits = !self.missing.is_empty() || self.members.all.values().any(|member| !member.is_complete());
+        let waits =
+            self.waits_for_targets() || !self.missing.is_empty() || self.members.all.values().any(|member| !member.is_complete());
         if waits && self.serving.recovery.next.is_none() {
             self.serving.recovery.next = Some(ctx.now.mono.plus(AGAIN));
         }
     }
 
     fn bring_some(&mut self, ctx: &mut Ctx<'_>) {
-        let most = if self.serving.recovery.forced.recovery { AT_A_TIME * FORCED } else { AT_A_TIME };
-        let free = most.saturating_sub(self.serving.recovery.begun.len());
+        let free = ctx.config.recovery_at_a_time.saturating_sub(self.serving.recovery.begun.len());
         let recovery = &self.serving.recovery;
         let wanted = |head: &HObject| !recovery.begun.contains(head) && !recovery.unfound.contains_key(head);
         let mut heads = BTreeSet::new();
@@ -548,6 +546,7 @@ impl Pg {
         self.rescan(ctx, osd);
         self.resend(ctx, osd);
         self.seek_again(ctx, osd);
+        self.reserve_again(ctx, osd);
     }
 
     /// Whether all copies are complete and where they belong.

@@ -12,6 +12,7 @@ use crate::merge::{Merge, Merged};
 use crate::meta;
 use crate::object::{PieceAt, read_piece};
 use crate::pg::{Pg, Phase};
+use crate::reserve::Lent;
 use crate::scrub::inquiry::Inquiry;
 use node::{Level, Mono};
 use objectstore::{Hold, Refused, Unread};
@@ -49,6 +50,8 @@ pub(crate) struct Replica {
     asked: Vec<Letter>,
     /// What is read for the primary.
     errands: BTreeMap<Hold, Errand>,
+    /// The slot for recovery that the primary has here, or wants.
+    pub(crate) lent: Option<Lent>,
     /// What is read for the primary's scrub.
     pub(crate) inquiry: Option<Box<Inquiry>>,
 }
@@ -91,6 +94,8 @@ impl Pg {
                 self.tell(ctx, from, &Letter::Sought(crate::unfound::nothing_of(wanted)));
             }
             Letter::Seek(wanted) => self.run_errand(ctx, Errand::Seek(wanted)),
+            Letter::Reserve(number, priority, backfill) => self.lend(ctx, from, number, priority, backfill),
+            Letter::Release(number) => self.take_back(ctx, from, number),
             Letter::Survey(ask) => self.be_surveyed(ctx, from, *ask),
             Letter::Spoilt(objects) => self.be_spoilt(ctx, objects),
             Letter::Remove if !self.is_member(ctx.whoami) => {

@@ -236,6 +236,8 @@ impl Pg {
             | Letter::Survey(_)
             | Letter::Spoilt(_)
             | Letter::Seek(_)
+            | Letter::Reserve(..)
+            | Letter::Release(_)
             | Letter::Remove => {
                 if from == self.history.interval.primary && from != ctx.whoami {
                     self.follow(ctx, from, letter);

@@ -5,8 +5,8 @@ use bytes::Bytes;
 use maps::{OsdInfo, OsdMap, flags, state};
 use messages::osd::{Op, OsdOpReply};
 use node::Now;
-use pg::{OfNone, Pg};
-use std::collections::BTreeMap;
+use pg::{OfNone, Pg, SlotSide, SlotWish};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use types::{PgId, SessionId, SpgId};
@@ -18,6 +18,8 @@ pub(crate) const GROUP: PgId = PgId { pool: POOL, seed: 0 };
 pub(crate) struct Several {
     pub(crate) osds: BTreeMap<i32, Bench>,
     pub(crate) map: OsdMap,
+    /// OSDs that give slots for recovery to whoever wishes one.
+    pub(crate) generous: BTreeSet<i32>,
     tid: u64,
 }
 
@@ -36,7 +38,7 @@ impl Several {
         (pool.size, pool.min_size) = (n as u8, 1);
         map.pg_temp.insert(GROUP, (0..n).collect());
         let osds = (0..n).map(|osd| (osd, Bench { whoami: osd, ..Bench::empty(map.clone()) })).collect();
-        let mut several = Self { osds, map, tid: 100 };
+        let mut several = Self { osds, map, generous: (0..n).collect(), tid: 100 };
         several.osd(0).begin(group(), Pg::create);
         several.pass(1);
         assert!(several.leads().is_some_and(|osd| several.pg(osd).is_active()), "the group serves");
@@ -116,10 +118,30 @@ impl Several {
             let letter = self.osds.iter_mut().find_map(|(osd, bench)| Some((*osd, bench.letters.pop_front()?)));
             match letter {
                 Some((from, (to, letter))) => self.deliver(from, to, &letter),
-                None if !self.ask_monitors() => return,
+                None if !self.give_slots() && !self.ask_monitors() => return,
                 None => {}
             }
         }
+    }
+
+    /// Gives slots for recovery, where there are some. False if nobody got one.
+    fn give_slots(&mut self) -> bool {
+        let mut given = Vec::new();
+        for osd in &self.generous {
+            let wishes = self.osds[osd].pgs.get(&group()).map(Pg::slot_wishes).unwrap_or_default();
+            let waits = |wish: Option<SlotWish>| wish.is_some_and(|wish| !wish.held);
+            given.extend(waits(wishes.local).then_some((*osd, SlotSide::Local)));
+            given.extend(waits(wishes.remote).then_some((*osd, SlotSide::Remote)));
+        }
+        for (osd, side) in &given {
+            self.slot(*osd, *side, true);
+        }
+        !given.is_empty()
+    }
+
+    /// An OSD gives its copy a slot, or takes it away.
+    pub(crate) fn slot(&mut self, osd: i32, side: SlotSide, granted: bool) {
+        self.osd(osd).with(group(), |pg, ctx| pg.slot_changed(ctx, side, granted));
     }
 
     fn deliver(&mut self, from: i32, to: i32, letter: &pg::Sealed) {
