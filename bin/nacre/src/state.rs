@@ -235,6 +235,34 @@ impl State {
         keys::write_whole(&dir.join("nacre.toml"), &format!("{head}{}", toml::to_string(&state)?), 0o644)
     }
 
+    /// Changes what DIR says now. Several processes may do so at once: each holds the folder from its look at the file until the file is
+    /// written, so that none of them takes back what another one wrote.
+    ///
+    /// `self` gets what is in the file with the change; a file that is gone is written with what was known.
+    pub(crate) fn change(&mut self, dir: &Path, change: impl FnOnce(&mut Self)) -> Result<()> {
+        let folder = File::open(dir).with_context(|| format!("open {}", dir.display()))?;
+        folder.lock().with_context(|| format!("lock {}", dir.display()))?;
+        let before = Self::load(dir)?;
+        let mut state = before.clone().unwrap_or_else(|| self.clone());
+        change(&mut state);
+        if before.as_ref() != Some(&state) {
+            state.save(dir)?;
+        }
+        *self = state;
+        Ok(())
+    }
+
+    /// The same, with what another process has noted as made meanwhile.
+    pub(crate) fn with_what_was_made(mut self, noted: &Self) -> Self {
+        for osd in &mut self.osds {
+            osd.made |= noted.osds.iter().any(|o| o.uuid == osd.uuid && o.made);
+        }
+        for mon in &mut self.mons {
+            mon.made |= noted.mons.iter().any(|m| m.name == mon.name && m.made);
+        }
+        self
+    }
+
     /// The smallest number that no OSD has.
     pub(crate) fn free_id(&self) -> u32 {
         (0..).find(|id| self.osds.iter().all(|o| o.id != *id)).unwrap_or(u32::MAX)
@@ -350,6 +378,34 @@ mod tests {
             let error = format!("{:#}", State::load(dir.path()).unwrap_err());
             assert!(error.contains("nacre.toml"), "{error}");
         }
+    }
+
+    #[test]
+    fn changes_of_several_at_once_are_all_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut state = State::new().unwrap();
+        state.osds = (0..16).map(|id| OsdState::new(id, 1 << 30, None, None).unwrap()).collect();
+        state.save(dir.path()).unwrap();
+        // Each opens the folder itself, as a process of its own would: such locks exclude each other within a process, too.
+        let start = std::sync::Barrier::new(16);
+        std::thread::scope(|threads| {
+            for id in 0..16 {
+                let (mut known, start, dir) = (state.clone(), &start, dir.path());
+                threads.spawn(move || {
+                    start.wait();
+                    known.change(dir, |state| state.osds[id].made = true).unwrap();
+                    assert!(known.osds[id].made);
+                });
+            }
+        });
+        let noted = State::load(dir.path()).unwrap().unwrap();
+        assert!(noted.osds.iter().all(|osd| osd.made), "{noted:?}");
+        // What was planned before is written, and takes none of it back.
+        state.osds.push(OsdState::new(16, 1 << 30, None, None).unwrap());
+        let planned = state.clone();
+        state.change(dir.path(), |now| *now = planned.with_what_was_made(now)).unwrap();
+        let made: Vec<bool> = state.osds.iter().map(|osd| osd.made).collect();
+        assert!(made[..16].iter().all(|made| *made) && !made[16], "{made:?}");
     }
 
     #[test]

@@ -104,7 +104,8 @@ pub(crate) fn up(args: &Up, role: &Role, signals: Signals) -> Result<u8> {
     }
     let keys = initial_keys(&dir, &state)?;
     if new || state != before {
-        state.save(&dir)?;
+        let planned = state.clone();
+        state.change(&dir, |now| *now = planned.with_what_was_made(now))?;
     }
     process.log.say(
         Level::Info,
@@ -149,12 +150,10 @@ pub(crate) fn up(args: &Up, role: &Role, signals: Signals) -> Result<u8> {
             keys::write_whole(&dir.join("ceph.conf"), &conf::text(&dir, state.fsid()?, &all, auth), 0o644)?;
             if *role == Role::Everything {
                 // An address that could not be used is not remembered.
-                let before = state.clone();
-                state.remember(args.bind, args.port);
-                mark_made(&mut state, &dir, |_| true)?;
-                if state != before {
-                    state.save(&dir)?;
-                }
+                state.change(&dir, |state| {
+                    state.remember(args.bind, args.port);
+                    mark_made(state, |_| true);
+                })?;
             }
             let what = process.what();
             let at = own.first().map_or(all.first().copied(), |(_, addr)| Some(*addr));
@@ -216,7 +215,7 @@ pub(crate) fn osd(args: &Osd, signals: Signals) -> Result<u8> {
         process.share_memory(watch)?;
         process.open_sockets()?;
         if process.until_serving(&mut |_, _| Ok(()))? {
-            mark_made(&mut state, &dir, |o| o.id == args.id)?;
+            state.change(&dir, |state| mark_made(state, |o| o.id == args.id))?;
             println!("ready: {name}");
             process.until_told(&mut |_, _| Ok(()))?;
         }
@@ -232,11 +231,9 @@ fn lock_path(dir: &Path, role: &Role) -> PathBuf {
 }
 
 /// Remembers that stores were made and have served: from now on one that is missing is a loss.
-fn mark_made(state: &mut State, dir: &Path, which: impl Fn(&OsdState) -> bool) -> Result<()> {
-    let before = state.clone();
+fn mark_made(state: &mut State, which: impl Fn(&OsdState) -> bool) {
     state.osds.iter_mut().filter(|o| which(o)).for_each(|o| o.made = true);
     state.mons.iter_mut().for_each(|m| m.made = true);
-    if *state != before { state.save(dir) } else { Ok(()) }
 }
 
 /// Keys of all daemons and of the administrator, from their keyrings; those that are missing are made, unless the monitor has others

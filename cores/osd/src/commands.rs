@@ -20,12 +20,17 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    fn json(value: &Value) -> Self {
+    pub(crate) fn json(value: &Value) -> Self {
         Self { result: 0, status: String::new(), output: pretty(value) + "\n" }
     }
 
     fn text(output: impl Into<String>) -> Self {
         Self { result: 0, status: String::new(), output: output.into() }
+    }
+
+    /// A sentence for people, and no output.
+    pub(crate) fn said(status: impl Into<String>) -> Self {
+        Self { result: 0, status: status.into(), output: String::new() }
     }
 
     pub(crate) fn error(errno: Errno, status: impl Into<String>) -> Self {
@@ -126,6 +131,26 @@ const ROWS: &[Row] = &[
     Row { signature: "pg <pgid:Pgid> <cmd:Choices strings=query>", help: "state of a placement group", handler: pg_query },
     Row { signature: "query <pgid:Pgid>", help: "state of a placement group", handler: pg_query },
     Row {
+        signature: "pg <pgid:Pgid> <cmd:Choices strings=list_unfound> <offset:String req=false>",
+        help: "objects of a placement group that no OSD has, from one on",
+        handler: crate::unfound::list,
+    },
+    Row {
+        signature: "list_unfound <pgid:Pgid> <offset:String req=false>",
+        help: "objects of a placement group that no OSD has, from one on",
+        handler: crate::unfound::list,
+    },
+    Row {
+        signature: "pg <pgid:Pgid> <cmd:Choices strings=mark_unfound_lost> <mulcmd:Choices strings=revert|delete>",
+        help: "give up objects that no OSD has: let an older version count again, or remove them",
+        handler: crate::unfound::mark_lost,
+    },
+    Row {
+        signature: "mark_unfound_lost <pgid:Pgid> <mulcmd:Choices strings=revert|delete>",
+        help: "give up objects that no OSD has: let an older version count again, or remove them",
+        handler: crate::unfound::mark_lost,
+    },
+    Row {
         signature: "scrub <pgid:Pgid req=false>",
         help: "compare and verify objects' metadata, of one group or of all",
         handler: scrub,
@@ -184,17 +209,38 @@ pub(crate) fn run(osd: &mut Osd, now: Now, json: &str, asker: Option<Asker>) -> 
     if prefix == "get_command_descriptions" {
         return Dispatch::Now(Answer::text(descriptions()));
     }
-    let Some((row, signature)) = table().iter().find(|(_, signature)| signature.prefix == prefix) else {
-        return Dispatch::Now(Answer::error(Errno::EINVAL, format!("osd.{} has no command '{prefix}'", osd.config.whoami)));
-    };
-    let args = match signature.check(&given) {
-        Ok(args) => args,
-        Err(Wrong(why)) => return Dispatch::Now(Answer::error(Errno::EINVAL, why)),
+    let (row, args) = match find_row(prefix, &given) {
+        Ok(found) => found,
+        Err(Some(Wrong(why))) => return Dispatch::Now(Answer::error(Errno::EINVAL, why)),
+        Err(None) => {
+            return Dispatch::Now(Answer::error(Errno::EINVAL, format!("osd.{} has no command '{prefix}'", osd.config.whoami)));
+        }
     };
     if let (Some(asker), "bench") = (asker, prefix) {
         return bench(now, &args, asker);
     }
     Dispatch::Now((row.handler)(osd, now, &args))
+}
+
+/// The row of a command, and its arguments. Several rows have the words `pg`: what they do to the group is an argument. The error
+/// is that of the row whose words fit best; `None`: no row has these words.
+fn find_row(prefix: &str, given: &Map<String, Value>) -> Result<(&'static Row, Args), Option<Wrong>> {
+    let mut wrong = None;
+    for (row, signature) in table().iter().filter(|(_, signature)| signature.prefix == prefix) {
+        match signature.check(given) {
+            Ok(args) => return Ok((*row, args)),
+            Err(why) => {
+                let meant = signature
+                    .params
+                    .iter()
+                    .any(|p| p.name == "cmd" && p.choices.iter().any(|c| given.get("cmd") == Some(&json!(c))));
+                if wrong.is_none() || meant {
+                    wrong = Some(why);
+                }
+            }
+        }
+    }
+    Err(wrong)
 }
 
 /// All rows with their signatures read.
@@ -528,7 +574,7 @@ fn get_latest_osdmap(osd: &mut Osd, _: Now, _: &Args) -> Answer {
     Answer::text("")
 }
 
-fn find_pg(osd: &Osd, args: &Args) -> Result<SpgId, Answer> {
+pub(crate) fn find_pg(osd: &Osd, args: &Args) -> Result<SpgId, Answer> {
     let name = args.str("pgid");
     let id: SpgId = name.parse().map_err(|_| Answer::error(Errno::EINVAL, format!("'{name}' is not a placement group")))?;
     if osd.groups.find(&id).is_none() {

@@ -65,6 +65,12 @@ pub struct Options {
     pub history: usize,
     /// Used part of the disk from which on writes are turned away whatever the map says (`osd_failsafe_full_ratio`).
     pub failsafe_full: f64,
+    /// How many groups that this OSD leads bring objects at a time, and how many bring some to it (`osd_max_backfills`).
+    pub max_backfills: usize,
+    /// Objects of a group on their way at a time, 0 for what suits the disk (`osd_recovery_max_active`).
+    pub recovery_active: usize,
+    /// The same for disks that turn, and for others (`osd_recovery_max_active_hdd`, `_ssd`).
+    pub recovery_active_of: (usize, usize),
     /// When groups are scrubbed.
     pub scrubs: crate::ScrubOptions,
     /// Bytes of memory at most (`osd_memory_target`).
@@ -89,6 +95,9 @@ impl Default for Options {
             disk_patience: Duration::from_secs(15),
             history: 20,
             failsafe_full: 0.97,
+            max_backfills: 1,
+            recovery_active: 0,
+            recovery_active_of: (3, 10),
             scrubs: crate::ScrubOptions::default(),
             memory_target: None,
             memory_found: true,
@@ -143,6 +152,18 @@ pub const OPTIONS: &[OptionRow] = &[
         about: "times to be marked down wrongly within osd_max_markdown_period before the OSD stays down until it is restarted",
     },
     OptionRow { name: "osd_max_markdown_period", default: "600", about: "seconds in which osd_max_markdown_count counts" },
+    OptionRow {
+        name: "osd_max_backfills",
+        default: "1",
+        about: "placement groups that this OSD leads and that bring objects at a time, and those that bring some to it",
+    },
+    OptionRow {
+        name: "osd_recovery_max_active",
+        default: "0",
+        about: "objects of a placement group on their way at a time; 0: osd_recovery_max_active_hdd or _ssd",
+    },
+    OptionRow { name: "osd_recovery_max_active_hdd", default: "3", about: "the same for disks that turn" },
+    OptionRow { name: "osd_recovery_max_active_ssd", default: "10", about: "the same for other disks" },
     OptionRow { name: "osd_max_attr_size", default: "0", about: "largest attribute in bytes, 0 for no limit but the store's" },
     OptionRow { name: "osd_max_object_name_len", default: "2048", about: "longest object name in bytes" },
     OptionRow { name: "osd_max_object_namespace_len", default: "256", about: "longest namespace in bytes" },
@@ -256,6 +277,10 @@ impl Options {
             "osd_fast_fail_on_connection_refused" => self.fast_fail = flag(value)?,
             "osd_max_markdown_count" => self.markdowns = value.parse().ok()?,
             "osd_max_markdown_period" => self.markdown_period = seconds(value, 0.0..=1e9)?,
+            "osd_max_backfills" => self.max_backfills = value.parse().ok()?,
+            "osd_recovery_max_active" => self.recovery_active = value.parse().ok()?,
+            "osd_recovery_max_active_hdd" => self.recovery_active_of.0 = value.parse().ok().filter(|n| *n > 0)?,
+            "osd_recovery_max_active_ssd" => self.recovery_active_of.1 = value.parse().ok().filter(|n| *n > 0)?,
             "osd_disk_stuck_timeout" => self.disk_patience = seconds(value, 1.0..=1e9)?,
             "osd_op_complaint_time" => self.complaint = Duration::try_from_secs_f64(value.parse().ok()?).ok()?,
             "osd_failsafe_full_ratio" => {
@@ -267,6 +292,15 @@ impl Options {
             _ => {}
         }
         Some(())
+    }
+
+    /// Objects of a group that are brought at a time to and from a disk of this class.
+    pub(crate) fn recovery_at_a_time(&self, class: Option<&str>) -> usize {
+        match (self.recovery_active, class) {
+            (0, Some("hdd")) => self.recovery_active_of.0,
+            (0, _) => self.recovery_active_of.1,
+            (most, _) => most,
+        }
     }
 
     /// The value of an option as text: what was given, or its default. `None` if there is no such option.

@@ -39,6 +39,8 @@ pub(crate) struct Groups {
     effects: Vec<Effect>,
     /// Groups that were touched since their deadline was looked at last.
     touched: Vec<Slot>,
+    /// Groups that were called since their wishes for slots were looked at last.
+    called: Vec<Slot>,
     /// The earliest deadline of each group that has one.
     deadlines: BTreeMap<(Mono, Slot), ()>,
     deadline_of: BTreeMap<Slot, Mono>,
@@ -141,7 +143,7 @@ impl Groups {
     fn settle(&mut self, id: SpgId, slot: Slot, pg: Pg) {
         self.slots[slot as usize] = Some(pg);
         self.by_id.insert(id, slot);
-        self.touched.push(slot);
+        self.touch(slot);
     }
 
     /// Makes a new, empty group.
@@ -206,7 +208,7 @@ impl Groups {
         let mut pg = self.slots.get_mut(slot as usize)?.take()?;
         let result = self.with_ctx(slot, world, |ctx| f(&mut pg, ctx));
         self.slots[slot as usize] = Some(pg);
-        self.touched.push(slot);
+        self.touch(slot);
         Some(result)
     }
 
@@ -221,7 +223,36 @@ impl Groups {
     pub(crate) fn removed(&mut self, slot: Slot) {
         if self.slots.get_mut(slot as usize).and_then(Option::take).is_some() {
             self.by_id.retain(|_, s| *s != slot);
+            self.touch(slot);
         }
+    }
+
+    fn touch(&mut self, slot: Slot) {
+        self.touched.push(slot);
+        // One group is called for many operations in a row.
+        if self.called.last() != Some(&slot) {
+            self.called.push(slot);
+        }
+    }
+
+    /// Groups that were called, or are gone, since this was asked last.
+    pub(crate) fn take_called(&mut self) -> Vec<Slot> {
+        let mut called = std::mem::take(&mut self.called);
+        called.sort_unstable();
+        called.dedup();
+        called
+    }
+
+    /// Whether there are such.
+    #[cfg(feature = "sim")]
+    pub(crate) fn has_called(&self) -> bool {
+        !self.called.is_empty()
+    }
+
+    /// Slots of all groups.
+    #[cfg(feature = "sim")]
+    pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
+        self.by_id.values().copied()
     }
 
     /// Calls the groups whose deadline has come.

@@ -42,6 +42,8 @@ mod scrubs;
 #[cfg(feature = "sim")]
 mod selfcheck;
 mod sessions;
+mod slots;
+mod unfound;
 mod vigil;
 
 pub use backend::{Backend, Readiness};
@@ -122,6 +124,7 @@ pub struct Osd {
     markdowns: vigil::Markdowns,
     reporter: Reporter,
     scrubs: scrubs::Scrubs,
+    slots: slots::Slots,
     full: fullness::Fullness,
     perf: Perf,
     images: images::Images,
@@ -185,6 +188,7 @@ impl Osd {
             sessions: Sessions::default(),
             reporter: Reporter::default(),
             scrubs: scrubs::Scrubs::default(),
+            slots: slots::Slots::default(),
             full: fullness::Fullness::default(),
             perf: Perf::default(),
             images: images::Images::default(),
@@ -247,6 +251,8 @@ impl Osd {
         given.extend(self.local_options.clone());
         let (options, bad) = Options::from_config(&given);
         self.options = options;
+        let most = self.options.recovery_at_a_time(self.config.metadata.get("default_device_class").map(String::as_str));
+        self.options.pg.recovery_at_a_time = most;
         self.scale_logs();
         self.apply_memory();
         bad.into_iter().filter_map(|b| Some(b.split(' ').next()?.to_owned())).collect()
@@ -305,7 +311,7 @@ impl Osd {
     }
 
     /// Calls a group of this OSD, if it is here.
-    fn call_group(&mut self, now: Now, id: types::SpgId, f: impl FnOnce(&mut pg::Pg, &mut pg::Ctx<'_>)) {
+    pub(crate) fn call_group(&mut self, now: Now, id: types::SpgId, f: impl FnOnce(&mut pg::Pg, &mut pg::Ctx<'_>)) {
         if let Some(slot) = self.groups.find(&id) {
             let (groups, mut world) = self.world(now);
             groups.call(slot, &mut world, f);
@@ -408,6 +414,7 @@ impl Node for Osd {
         if matches!(self.phase, Phase::Booting | Phase::Active | Phase::Stopping { .. }) {
             let (groups, mut world) = self.world(now);
             groups.turn(&mut world);
+            self.share_slots(now);
             self.end_breaks(now);
         }
         self.run_copies(now, out);

@@ -10,8 +10,17 @@ impl Osd {
     pub fn self_check(&self, thorough: bool) -> Result<(), String> {
         self.groups.self_check()?;
         self.copies.self_check()?;
+        self.check_slots()?;
         self.groups.iter().try_for_each(|(_, pg)| pg.self_check())?;
         self.store.self_check(thorough).map_err(|why| format!("store: {why}"))
+    }
+
+    /// Who has slots for recovery knows it, once the groups that were called have been asked.
+    fn check_slots(&self) -> Result<(), String> {
+        match self.groups.has_called() {
+            true => Ok(()),
+            false => self.slots.self_check(&self.groups, self.options.max_backfills),
+        }
     }
 
     /// A mistake to be found: what another OSD did not answer before its session broke is never asked again.

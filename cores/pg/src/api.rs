@@ -84,6 +84,8 @@ pub struct Config {
     pub step_objects: usize,
     /// Pause between two such steps. Ours.
     pub step_pause: Duration,
+    /// Objects of a group that are brought at a time, beside those that clients wait for (`osd_recovery_max_active`).
+    pub recovery_at_a_time: usize,
     /// Whether what a deep scrub finds is mended at once (`osd_scrub_auto_repair`).
     pub auto_repair: bool,
     /// It is not if more objects than this are wrong (`osd_scrub_auto_repair_num_errors`).
@@ -109,6 +111,7 @@ impl Default for Config {
             max_waiting: 256,
             step_objects: 16,
             step_pause: Duration::from_millis(1),
+            recovery_at_a_time: 10,
             auto_repair: false,
             auto_repair_errors: 5,
         }
@@ -343,4 +346,62 @@ pub struct PeerQuery {
     pub backfill: Option<String>,
     /// Bytes of changes that it has not made durable yet.
     pub under_way: usize,
+}
+
+/// What became of the command to give up what is unfound.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Gone {
+    /// This OSD does not lead the group, or the group does not serve.
+    NotActive,
+    /// Nothing is unfound.
+    Nothing,
+    /// Somebody may still have the objects: those that are asked and have not answered, or these OSDs, which are down and not
+    /// marked lost.
+    Unheard {
+        /// Objects that are missed.
+        objects: usize,
+        /// Who is down.
+        osds: Vec<OsdId>,
+    },
+    /// So many objects are given up.
+    Marked(usize),
+}
+
+/// What is known of an OSD that may have what is unfound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MaybeHas {
+    /// It has answered.
+    Answered,
+    /// It was asked and has not answered.
+    Asked,
+    /// It is down.
+    Down,
+    /// The map does not have it any more.
+    Gone,
+}
+
+/// An object that nobody has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnfoundObject {
+    /// Which one.
+    pub object: types::HObject,
+    /// The version that is missed.
+    pub need: types::EVersion,
+}
+
+/// A part of the list of what is unfound.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UnfoundPage {
+    /// Objects that some member lacks.
+    pub missing: usize,
+    /// Of these, those that nobody has.
+    pub unfound: usize,
+    /// Those of this page.
+    pub objects: Vec<UnfoundObject>,
+    /// There are more behind them.
+    pub more: bool,
+    /// The group serves, and this OSD leads it.
+    pub active: bool,
+    /// OSDs that may have them.
+    pub maybe: Vec<(OsdId, MaybeHas)>,
 }

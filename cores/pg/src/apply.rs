@@ -6,14 +6,14 @@
 use crate::api::Ctx;
 use crate::body::Body;
 use crate::commit::Commit;
-use crate::entry::{Done, encode_page};
-use crate::letter::Envelope;
+use crate::entry::{Done, Kind, LogEntry, encode_page};
+use crate::letter::{Envelope, Sealed};
 use crate::meta::{self, version_key};
 use crate::pg::{Job, Pg};
 use crate::stats::Stats;
 use bytes::Bytes;
 use objectstore::{Hold, MetaChange, ObjectChanges, Refused, Ticket, Transaction};
-use types::EVersion;
+use types::{EVersion, HObject, OsdId, SnapId};
 
 /// Entries that leave the log together: one page of duplicates.
 const RETIRE: usize = 100;
@@ -28,14 +28,28 @@ impl Pg {
     pub(crate) fn submit(&mut self, ctx: &mut Ctx<'_>, body: Body, job: &Job) -> Result<(), Refused> {
         let delta = body.delta;
         let ticket = self.apply_and_ship(ctx, body, job.fetched.then_some(job.hold))?;
+        self.note_submitted(job, ticket, &delta);
+        Ok(())
+    }
+
+    /// The same where the other copies carry out something else than this one.
+    pub(crate) fn submit_apart(&mut self, ctx: &mut Ctx<'_>, own: Body, theirs: &Body, job: &Job) -> Result<(), Refused> {
+        let (delta, alone) = (own.delta, self.members.all.is_empty());
+        let encoded = if alone { Vec::new() } else { self.members.encode(theirs) };
+        let ticket = self.apply(ctx, own, job.fetched.then_some(job.hold))?;
+        self.ship(ctx, encoded);
+        self.note_submitted(job, ticket, &delta);
+        Ok(())
+    }
+
+    fn note_submitted(&mut self, job: &Job, ticket: Ticket, delta: &Stats) {
         self.serving.lanes.entry(job.head.clone()).or_default().last = Some(ticket);
         if let Some(scrub) = &mut self.serving.scrub {
-            scrub.changed(&job.head, &delta);
+            scrub.changed(&job.head, delta);
         }
         if let Some(commit) = self.commits.back_mut() {
             commit.head = Some(job.head.clone());
         }
-        Ok(())
     }
 
     /// Carries out a change that is no event of the group's history, here and at all other copies.
@@ -57,12 +71,20 @@ impl Pg {
         }
         let encoded = self.members.encode(&body);
         let ticket = self.apply(ctx, body, hold)?;
+        self.ship(ctx, encoded);
+        Ok(ticket)
+    }
+
+    /// Gives a change that was just submitted here to the other copies.
+    fn ship(&mut self, ctx: &mut Ctx<'_>, encoded: Vec<(OsdId, Sealed)>) {
+        if encoded.is_empty() {
+            return;
+        }
         let (order, letters) = self.members.ship(&self.envelope(), encoded);
         if let Some(commit) = self.commits.back_mut() {
             commit.order = order;
         }
         self.post(ctx, letters);
-        Ok(ticket)
     }
 
     /// Makes this copy's transaction of a body and hands it to the store.
@@ -78,6 +100,16 @@ impl Pg {
         }
         let recovered = body.progress.map(|progress| progress.recovered).unwrap_or_default();
         meta.extend(recovered.iter().map(|object| MetaChange::Remove(meta::missing_key(object))));
+        // An older version counts again: who did not get it with this misses it.
+        let reverted = |entry: &&LogEntry| {
+            let brought = recovered.contains(&entry.object);
+            entry.kind == Kind::LostRevert && !brought && self.history.reaches(&entry.object.at(SnapId::HEAD))
+        };
+        let reverted: Vec<(HObject, EVersion)> =
+            body.entries.iter().filter(reverted).map(|entry| (HObject::clone(&entry.object), entry.done.version)).collect();
+        let mark =
+            |(object, version): &(HObject, EVersion)| MetaChange::Set(meta::missing_key(object), meta::version_value(*version));
+        meta.extend(reverted.iter().map(mark));
         let mut info = self.info.clone();
         for entry in &body.entries {
             meta.push(MetaChange::Set(version_key(meta::LOG, entry.done.version.version), entry.encode()));
@@ -107,6 +139,7 @@ impl Pg {
         for object in recovered {
             self.missing.remove(&object);
         }
+        self.missing.extend(reverted);
         Ok(ticket)
     }
 

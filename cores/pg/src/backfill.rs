@@ -12,7 +12,7 @@ use crate::body::{Body, Progress};
 use crate::letter::Letter;
 use crate::meta::same_object;
 use crate::pg::{Pg, Phase};
-use crate::recovery::FORCED;
+use crate::reserve::Move;
 use maps::flags;
 use objectstore::{Hold, Unread};
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,8 +20,6 @@ use types::{EVersion, HObject, OsdId, SnapId};
 
 /// Objects that one batch compares at most.
 const BATCH: usize = 64;
-/// Objects of one copy that are on their way at a time.
-const AT_A_TIME: usize = 4;
 
 /// Objects that are compared together.
 #[derive(Default)]
@@ -71,6 +69,12 @@ impl Backfill {
         *head <= self.cursor || self.batch.as_ref().is_some_and(|batch| batch.done.contains(head))
     }
 
+    /// Whether nothing can go on: all that is left to be brought are these heads.
+    pub(crate) fn is_stuck(&self, heads: impl Fn(&HObject) -> bool) -> bool {
+        let Some(batch) = self.batch.as_ref().filter(|batch| batch.compared) else { return false };
+        batch.todo.union(&batch.begun).all(heads) && !(batch.todo.is_empty() && batch.begun.is_empty())
+    }
+
     /// A head changes.
     pub(crate) fn changed(&mut self, head: &HObject) {
         if *head <= self.cursor {
@@ -113,7 +117,8 @@ impl Pg {
 
     /// Goes on with the copies that are to be filled.
     pub(crate) fn step_backfills(&mut self, ctx: &mut Ctx<'_>) {
-        if !matches!(self.phase, Phase::Active) || ctx.map.flags & (flags::NOBACKFILL | flags::NOREBALANCE) != 0 {
+        let held_back = ctx.map.flags & (flags::NOBACKFILL | flags::NOREBALANCE) != 0;
+        if !matches!(self.phase, Phase::Active) || held_back || !self.serving.reserve.moves(Move::Backfill) {
             return;
         }
         let filled: Vec<OsdId> =
@@ -124,7 +129,12 @@ impl Pg {
     }
 
     fn step_backfill(&mut self, ctx: &mut Ctx<'_>, osd: OsdId) {
-        let most = if self.serving.recovery.forced().backfill { AT_A_TIME * FORCED } else { AT_A_TIME };
+        if !self.serving.reserve.moves(Move::Backfill) {
+            // Somebody took a slot away: what is under way ends, and no more is begun.
+            return;
+        }
+        let most = ctx.config.recovery_at_a_time;
+        let unfound: BTreeSet<HObject> = self.serving.recovery.unfound.keys().cloned().collect();
         let Some(backfill) = self.backfill_of(osd) else { return };
         match &mut backfill.batch {
             None if backfill.hold.is_none() => self.list_batch(ctx, osd, None),
@@ -135,8 +145,9 @@ impl Pg {
                     return self.end_batch(ctx, osd);
                 }
                 let free = most.saturating_sub(batch.begun.len());
-                let next: Vec<HObject> =
-                    batch.todo.iter().filter(|head| !batch.begun.contains(head)).take(free).cloned().collect();
+                // What nobody has is brought when it was found.
+                let ready = |head: &&HObject| !batch.begun.contains(*head) && !unfound.contains(*head);
+                let next: Vec<HObject> = batch.todo.iter().filter(ready).take(free).cloned().collect();
                 batch.begun.extend(next.iter().cloned());
                 next.into_iter().for_each(|head| self.bring(ctx, head, Some(osd)));
             }

@@ -25,6 +25,10 @@ pub(crate) enum Kind {
     Delete = 3,
     /// Nothing: a request failed, or changed nothing, and is only remembered.
     Error = 4,
+    /// Nobody had the object's newest version, and an operator let an older one count again.
+    LostRevert = 5,
+    /// Nobody had the object's newest version, and an operator had it removed.
+    LostDelete = 6,
 }
 
 /// What is remembered of a request that was done, to answer it again.
@@ -113,6 +117,8 @@ impl LogEntry {
             2 => Kind::Clone,
             3 => Kind::Delete,
             4 => Kind::Error,
+            5 => Kind::LostRevert,
+            6 => Kind::LostDelete,
             _ => return Err(DecodeError::Invalid("kind of a log entry")),
         };
         let head = get_object(&mut r, pool)?;
@@ -170,6 +176,10 @@ mod tests {
         let bytes = entry.encode();
         assert_eq!(LogEntry::decode(&bytes, 3), Ok(entry));
         assert!((0..bytes.len()).all(|n| LogEntry::decode(&bytes[..n], 3).is_err()));
+        for kind in [Kind::Modify, Kind::Delete, Kind::Error, Kind::LostRevert, Kind::LostDelete] {
+            let entry = LogEntry { kind, ..LogEntry::decode(&bytes, 3).expect("an entry") };
+            assert_eq!(LogEntry::decode(&entry.encode(), 3), Ok(entry));
+        }
         let plain = Done { returns: None, ..done() };
         let empty = Done { returns: Some(Box::new([])), ..done() };
         let page = encode_page(&[&done(), &plain, &empty]);

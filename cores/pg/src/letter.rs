@@ -11,6 +11,7 @@ use crate::entry::{Done, LogEntry, decode_page, encode_page};
 use crate::history::History;
 use crate::meta::{Info, get_version, put_version};
 use crate::object::{Piece, PieceAt};
+use crate::reserve::Lends;
 use crate::scrub::entry::{Answer, Ask};
 use bytes::Bytes;
 use denc::{DecodeError, Result};
@@ -86,6 +87,9 @@ pub fn answer_of_none(sealed: &Sealed, epoch: Epoch) -> Result<OfNone> {
     let (envelope, letter) = Letter::open(sealed)?;
     Ok(match letter {
         Letter::Query => OfNone::Answers(Letter::Absent.seal(&Envelope { epoch, ..envelope })),
+        Letter::Seek(wanted) => {
+            OfNone::Answers(Letter::Sought(crate::unfound::nothing_of(wanted)).seal(&Envelope { epoch, ..envelope }))
+        }
         Letter::Activate(_) => OfNone::Joins,
         _ => OfNone::Ignores,
     })
@@ -162,6 +166,26 @@ pub(crate) enum Letter {
     Surveyed(Box<Answer>),
     /// Primary: what you hold of these objects is wrong; they are missing, and will be brought.
     Spoilt(Vec<HObject>),
+    /// Primary: do you hold these objects, in these versions? No member has them.
+    Seek(Vec<(HObject, EVersion)>),
+    /// Answer to it: all objects that were asked for.
+    Sought(Vec<Sought>),
+    /// Primary: lend me a slot for objects that I bring you. Number of the question, priority, and whether you are to be filled.
+    Reserve(u64, u8, bool),
+    /// Primary: the slot of that number is yours again.
+    Release(u64),
+    /// Answer to both, perhaps much later, and unasked when the slot is needed for others.
+    Reserved(u64, Lends),
+}
+
+/// What a copy holds of an object that another one misses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Sought {
+    pub(crate) object: HObject,
+    /// The version that it holds; zero for none.
+    pub(crate) version: EVersion,
+    /// That is what is missed, and it can be had.
+    pub(crate) has: bool,
 }
 
 fn put_envelope(w: &mut Writer, e: &Envelope) {
@@ -338,6 +362,23 @@ impl Letter {
                 w.num(22);
                 w.list(objects.iter(), put_name);
             }
+            Self::Seek(objects) => {
+                w.num(23);
+                put_missing(w, objects);
+            }
+            Self::Sought(found) => {
+                w.num(24);
+                w.list(found.iter(), |w, sought| {
+                    put_name(w, &sought.object);
+                    put_version(w, sought.version);
+                    w.num(sought.has.into());
+                });
+            }
+            Self::Reserve(number, priority, backfill) => {
+                [25, *number, u64::from(*priority), u64::from(*backfill)].into_iter().for_each(|n| w.num(n));
+            }
+            Self::Release(number) => [26, *number].into_iter().for_each(|n| w.num(n)),
+            Self::Reserved(number, lends) => [27, *number, lends.number()].into_iter().for_each(|n| w.num(n)),
         }
     }
 
@@ -372,6 +413,14 @@ impl Letter {
             20 => Self::Survey(Box::new(Ask::get(r)?)),
             21 => Self::Surveyed(Box::new(Answer::get(r)?)),
             22 => Self::Spoilt(r.list(get_name)?),
+            23 => Self::Seek(get_missing(r)?),
+            24 => Self::Sought(r.list(|r| Ok(Sought { object: get_name(r)?, version: get_version(r)?, has: r.num()? != 0 }))?),
+            25 => {
+                let (number, priority) = (r.num()?, u8::try_from(r.num()?));
+                Self::Reserve(number, priority.map_err(|_| DecodeError::Invalid("priority of a slot"))?, r.num()? != 0)
+            }
+            26 => Self::Release(r.num()?),
+            27 => Self::Reserved(r.num()?, Lends::of(r.num()?).ok_or(DecodeError::Invalid("answer about a slot"))?),
             _ => return Err(DecodeError::Invalid("kind of a letter")),
         })
     }
@@ -507,6 +556,11 @@ pub(crate) mod samples {
             Letter::Survey(Box::new(ask)),
             Letter::Surveyed(Box::new(answer)),
             Letter::Spoilt(vec![head()]),
+            Letter::Seek(vec![(head(), EVersion::new(40, 9))]),
+            Letter::Sought(vec![Sought { object: head(), version: EVersion::new(40, 8), has: true }]),
+            Letter::Reserve(7, 180, true),
+            Letter::Release(7),
+            Letter::Reserved(7, Lends::TakenBack),
         ]
     }
 

@@ -89,6 +89,7 @@ mod pg;
 mod recovery;
 mod removal;
 mod replica;
+mod reserve;
 mod role;
 mod run;
 mod scrub;
@@ -97,13 +98,19 @@ mod selfcheck;
 mod split;
 mod stats;
 mod trim;
+mod unfound;
 mod watch;
 
-pub use api::{ClientOp, ClusterLevel, Config, Ctx, Effect, LogSize, Needs, OpInFlight, Peer, PeerQuery, Query, slot_of};
+pub use api::{
+    ClientOp, ClusterLevel, Config, Ctx, Effect, Gone, LogSize, MaybeHas, Needs, OpInFlight, Peer, PeerQuery, Query,
+    UnfoundObject, UnfoundPage, slot_of,
+};
 pub use lease::Leases;
 pub use letter::{Envelope, OfNone, Sealed, answer_of_none};
 pub use needs::needs;
 pub use pg::{Pg, descends};
+pub use reserve::{SlotSide, SlotWish, SlotWishes};
 pub use scrub::ScrubState;
 #[cfg(feature = "sim")]
 pub use selfcheck::Mistake;
+pub use unfound::Mercy;

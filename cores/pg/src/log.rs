@@ -119,6 +119,19 @@ impl Log {
         record(number)
     }
 
+    /// Whether the log has, or had, an entry with exactly this version.
+    pub(crate) fn has(&self, version: EVersion) -> bool {
+        let (mut low, mut high) = (0, self.records.len());
+        while low < high {
+            let middle = usize::midpoint(low, high);
+            match self.records.get(middle) {
+                Some(done) if done.version < version => low = middle + 1,
+                _ => high = middle,
+            }
+        }
+        self.records.get(low).is_some_and(|done| done.version == version)
+    }
+
     /// Entries in the log.
     pub(crate) fn len(&self) -> usize {
         self.records.len() - self.dups
@@ -217,6 +230,8 @@ mod tests {
         log.retire(6);
         assert_eq!((log.len(), log.dups()), (4, 6));
         assert_eq!(log.oldest(1).next().map(|d| d.version.version), Some(7));
+        assert!((1..=10).all(|n| log.has(EVersion::new(1, n))));
+        assert!(![(1, 0), (1, 11), (2, 5)].into_iter().any(|(e, v)| log.has(EVersion::new(e, v))));
         log.forget_below(4);
         assert!(log.find(&done(3, 0).reqid).is_none());
         assert_eq!(log.find(&done(4, 0).reqid).map(|d| d.version.version), Some(4));

@@ -6,6 +6,7 @@ use crate::members::Member;
 use crate::ops::list::bounds;
 use crate::peering::Step;
 use crate::pg::{Pg, Phase, Work};
+use crate::reserve::Move;
 use messages::internal::PgReport;
 use messages::stats::ObjectStatSum;
 use types::{EVersion, HObject, OsdId, PgState};
@@ -58,18 +59,24 @@ impl Pg {
             state = state.with(PgState::FORCED_BACKFILL);
         }
         let lacks = |member: &Member| !member.missing.is_empty() || !member.pushed.is_empty() && member.backfill.is_none();
+        let reserve = &self.serving.reserve;
         if !self.missing.is_empty() || self.members.all.values().any(lacks) {
             state = state.with(PgState::DEGRADED).with(match () {
-                () if !self.serving.recovery.unfound.is_empty() => PgState::RECOVERY_UNFOUND,
-                () if self.serving.recovery.is_busy() => PgState::RECOVERING,
+                () if self.is_out_of_finds() => PgState::RECOVERY_UNFOUND,
+                () if reserve.what == Some(Move::Recovery) && reserve.is_full() => PgState::RECOVERY_TOOFULL,
+                () if self.serving.recovery.is_busy() || self.serving.search.is_open() => PgState::RECOVERING,
                 () => PgState::RECOVERY_WAIT,
             });
         }
-        if self.members.all.values().any(|member| member.backfill.is_some()) {
-            state = state.with(if self.members.all.values().any(|m| m.activated && m.backfill.is_some()) {
-                PgState::BACKFILLING
-            } else {
-                PgState::BACKFILL_WAIT
+        let unfound = &self.serving.recovery.unfound;
+        let stuck = |member: &Member| member.backfill.as_ref().is_some_and(|b| b.is_stuck(|head| unfound.contains_key(head)));
+        if self.serving.search.count() > 0 && self.members.all.values().any(stuck) {
+            state = state.with(PgState::BACKFILL_UNFOUND);
+        } else if self.members.all.values().any(|member| member.backfill.is_some()) {
+            state = state.with(match () {
+                () if reserve.what == Some(Move::Backfill) && reserve.is_full() => PgState::BACKFILL_TOOFULL,
+                () if reserve.moves(Move::Backfill) => PgState::BACKFILLING,
+                () => PgState::BACKFILL_WAIT,
             });
         }
         state
@@ -132,7 +139,7 @@ impl Pg {
     fn sums(&self) -> ObjectStatSum {
         let s = &self.info.stats;
         let (degraded, misplaced) = self.lacking();
-        let unfound = self.serving.recovery.unfound.len() as i64;
+        let unfound = self.serving.search.count() as i64;
         ObjectStatSum {
             num_bytes: s.bytes,
             num_objects: s.objects,
@@ -213,7 +220,7 @@ impl Pg {
             last_epoch_clean: self.history.clean,
             last_backfill: self.history.backfill.as_ref().map(ToString::to_string),
             missing: self.missing.len() as u64,
-            unfound: self.serving.recovery.unfound.len() as u64,
+            unfound: self.serving.search.count() as u64,
             step: self.step_name(),
             because: self.because(),
             blocked_by: self.blocked_by(),
@@ -251,8 +258,8 @@ impl Pg {
             Phase::Active if self.is_short() => "it has fewer members than the pool's min_size".into(),
             Phase::Peering(_) if self.history.needs_up_thru() => "the monitors have not confirmed that this OSD is up".into(),
             Phase::Peering(_) if !blocked.is_empty() => format!("it waits for {}", who(&blocked)),
-            Phase::Active if !self.serving.recovery.unfound.is_empty() => {
-                "objects are unfound: an OSD that has them must come back".into()
+            Phase::Active if self.serving.search.count() > 0 => {
+                "objects are unfound: an OSD that has them must come back, or they are given up with mark_unfound_lost".into()
             }
             _ => String::new(),
         }

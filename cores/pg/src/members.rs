@@ -123,6 +123,8 @@ pub(crate) struct Members {
     pub(crate) all: BTreeMap<OsdId, Member>,
     /// Copies that are no members and have everything but these objects: what is missing here can be had from them.
     pub(crate) sources: BTreeMap<OsdId, BTreeMap<HObject, EVersion>>,
+    /// Objects that copies hold of which the log does not tell it: they were asked, and said so.
+    pub(crate) finds: BTreeMap<OsdId, BTreeSet<HObject>>,
     /// Copies that are no members and wait to be removed.
     pub(crate) strays: BTreeSet<OsdId>,
     /// Number of the last change that was shipped.
@@ -190,7 +192,15 @@ impl Members {
         };
         let members = self.all.iter().filter(|(_, member)| has(member)).map(|(osd, _)| *osd);
         let sources = self.sources.iter().filter(|(osd, missing)| !self.all.contains_key(osd) && !missing.contains_key(object));
-        members.chain(sources.map(|(osd, _)| *osd)).collect()
+        let mut all: Vec<OsdId> = members.chain(sources.map(|(osd, _)| *osd)).collect();
+        let found = self.finds.iter().filter(|(_, objects)| objects.contains(object)).map(|(osd, _)| *osd);
+        all.extend(found);
+        all
+    }
+
+    /// Whether a copy said that it holds an object, which its log does not tell.
+    pub(crate) fn is_find(&self, osd: OsdId, object: &HObject) -> bool {
+        self.finds.get(&osd).is_some_and(|objects| objects.contains(object))
     }
 }
 

@@ -70,15 +70,15 @@ fn effects(divergent: &[LogEntry], entries: &[LogEntry]) -> Effects {
             Kind::Error => {}
             Kind::Clone => found.remove_clone(object, &entry.snaps),
             _ if entry.prior == EVersion::default() => found.remove(object),
-            Kind::Modify | Kind::Delete => found.miss(object, entry.prior),
+            Kind::Modify | Kind::Delete | Kind::LostRevert | Kind::LostDelete => found.miss(object, entry.prior),
         }
     }
     for entry in entries {
         let object = HObject::clone(&entry.object);
         match entry.kind {
             Kind::Error => {}
-            Kind::Delete => found.remove(object),
-            Kind::Modify | Kind::Clone => found.miss(object, entry.done.version),
+            Kind::Delete | Kind::LostDelete => found.remove(object),
+            Kind::Modify | Kind::Clone | Kind::LostRevert => found.miss(object, entry.done.version),
         }
     }
     found

@@ -40,6 +40,13 @@ pub(crate) struct Piece {
     pub(crate) next: Option<PieceAt>,
 }
 
+impl Piece {
+    /// Whether it says that the object is not there.
+    pub(crate) fn is_nothing(&self) -> bool {
+        self.changes.changes == [ObjectChange::Remove]
+    }
+}
+
 /// Reads a piece of an object.
 pub(crate) fn read_piece(store: &dyn View, hold: Hold, object: &ObjectId, at: &PieceAt) -> Read<Piece> {
     let Some(stat) = store.stat(hold, object)? else {

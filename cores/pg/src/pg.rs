@@ -16,12 +16,14 @@ use crate::peering::Peering;
 use crate::recovery::{Bring, Recovery};
 use crate::removal::Removal;
 use crate::replica::Replica;
+use crate::reserve::Reserve;
 use crate::run::{Copies, Env, Exec, Outcome, Stop};
 use crate::scrub::check::Check;
 use crate::scrub::findings::Findings;
 use crate::scrub::{Order, Scrub};
 use crate::split::Splitting;
 use crate::trim::Trim;
+use crate::unfound::{Mercy, Search};
 use crate::watch::Watches;
 use crate::{ops, run};
 use messages::osd::{code, flags};
@@ -64,6 +66,8 @@ pub(crate) enum Work {
     Bring(Box<Bring>),
     /// Compare what all copies hold of it.
     Check(Box<Check>),
+    /// Give it up: nobody has it.
+    Lose(Mercy),
 }
 
 /// Work that was begun.
@@ -108,6 +112,10 @@ pub(crate) struct Serving {
     /// A repair left errors.
     pub(crate) failed_repair: bool,
     pub(crate) recovery: Recovery,
+    /// Slots for what is brought.
+    pub(crate) reserve: Reserve,
+    /// What is known of objects that no member has.
+    pub(crate) search: Search,
     pub(crate) laggy: Laggy,
     /// The group has fewer members than its pool needs to serve.
     pub(crate) short: bool,
@@ -328,7 +336,9 @@ impl Pg {
         let job = self.job(ctx, work, head);
         let Some(job) = self.answer_duplicate(ctx, job) else { return };
         let internal = !matches!(job.work, Work::Client(_) | Work::Bring(_) | Work::Check(_));
-        if !matches!(job.work, Work::Bring(_) | Work::Check(_)) && self.must_bring(&job.head, job.modifies || internal) {
+        if !matches!(job.work, Work::Bring(_) | Work::Check(_) | Work::Lose(_))
+            && self.must_bring(&job.head, job.modifies || internal)
+        {
             return self.bring_first(ctx, job);
         }
         self.attempt(ctx, job);
@@ -351,6 +361,9 @@ impl Pg {
         }
         if matches!(job.work, Work::Check(_)) {
             return self.attempt_check(ctx, job);
+        }
+        if matches!(job.work, Work::Lose(_)) {
+            return self.attempt_lose(ctx, job);
         }
         if self.must_wait_for_lease(ctx, &job) {
             return self.wait_for_lease(ctx, job);
@@ -451,7 +464,7 @@ impl Pg {
             }
             Work::Expire { cookie, holder } => crate::internal::expire(&env, &job.head, *cookie, *holder),
             Work::Trim { snap } => crate::internal::trim(&env, &job.head, *snap),
-            Work::Bring(_) | Work::Check(_) => Ok(Outcome::Drop),
+            Work::Bring(_) | Work::Check(_) | Work::Lose(_) => Ok(Outcome::Drop),
         }
     }
 

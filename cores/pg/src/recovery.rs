@@ -16,6 +16,7 @@ use crate::members::{is_missing, missing_of};
 use crate::meta;
 use crate::object::{Piece, PieceAt, index_of, place, read_piece};
 use crate::pg::{Job, Pg, Phase, Work};
+use crate::reserve::Move;
 use maps::flags;
 use node::{Level, Mono};
 use objectstore::{Hold, MetaChange, Refused, Unread};
@@ -23,10 +24,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use types::{EVersion, HObject, ObjectId, OsdId, SnapId};
 
-/// Objects that are brought at a time, beside those that clients wait for (`osd_recovery_max_active`).
-const AT_A_TIME: usize = 3;
-/// So many times more, if an operator wants the group to come before others.
-pub(crate) const FORCED: usize = 4;
 /// Bytes under way to a copy, from which on no further piece is sent.
 const WINDOW: usize = 16 << 20;
 /// After this, what was not answered is asked again.
@@ -72,10 +69,10 @@ pub(crate) struct Recovery {
     /// Objects whose copy here could not be read and was taken from elsewhere in this interval. What cannot be read again after that is
     /// an error: the disk does not keep it.
     mended: BTreeSet<HObject>,
-    /// An operator wants this group to recover, or to backfill, before others: more of it is brought at a time.
+    /// An operator wants this group to recover, or to backfill, before others.
     forced: Forced,
     /// When to look again.
-    next: Option<Mono>,
+    pub(crate) next: Option<Mono>,
     /// When questions that are not answered were asked last.
     asked_at: Mono,
     /// It was told that the group is clean.
@@ -179,24 +176,28 @@ impl Pg {
         self.serving.recovery.next = None;
         if self.serving.recovery.asked_at.plus(AGAIN) <= ctx.now.mono {
             self.serving.recovery.asked_at = ctx.now.mono;
-            let members: Vec<OsdId> = self.members.all.keys().chain(self.members.sources.keys()).copied().collect();
-            members.into_iter().for_each(|osd| self.recovery_resend(ctx, osd));
+            let members = &self.members;
+            let others = members.sources.keys().chain(members.finds.keys()).chain(&members.strays);
+            let everybody: BTreeSet<OsdId> = members.all.keys().chain(others).copied().collect();
+            everybody.into_iter().for_each(|osd| self.recovery_resend(ctx, osd));
         }
         self.retry_unfound(ctx);
-        if ctx.map.flags & flags::NORECOVER == 0 {
+        self.look_for_lost(ctx);
+        self.step_reserve(ctx);
+        if ctx.map.flags & flags::NORECOVER == 0 && self.serving.reserve.moves(Move::Recovery) {
             self.bring_some(ctx);
         }
         self.step_backfills(ctx);
         self.check_clean(ctx);
-        let waits = !self.missing.is_empty() || self.members.all.values().any(|member| !member.is_complete());
+        let waits =
+            self.waits_for_targets() || !self.missing.is_empty() || self.members.all.values().any(|member| !member.is_complete());
         if waits && self.serving.recovery.next.is_none() {
             self.serving.recovery.next = Some(ctx.now.mono.plus(AGAIN));
         }
     }
 
     fn bring_some(&mut self, ctx: &mut Ctx<'_>) {
-        let most = if self.serving.recovery.forced.recovery { AT_A_TIME * FORCED } else { AT_A_TIME };
-        let free = most.saturating_sub(self.serving.recovery.begun.len());
+        let free = ctx.config.recovery_at_a_time.saturating_sub(self.serving.recovery.begun.len());
         let recovery = &self.serving.recovery;
         let wanted = |head: &HObject| !recovery.begun.contains(head) && !recovery.unfound.contains_key(head);
         let mut heads = BTreeSet::new();
@@ -237,13 +238,19 @@ impl Pg {
     }
 
     fn bring_step(&mut self, ctx: &mut Ctx<'_>, job: &mut Job) -> Result<Stepped, Unread> {
-        let lacked = missing_of(&self.missing, &job.head).next().cloned();
+        let can_be_had = |object: &&HObject| !self.members.holders(object).is_empty();
+        let lacked = missing_of(&self.missing, &job.head).find(can_be_had).cloned();
         if let Some(object) = lacked {
             return Ok(self.pull(ctx, job, object));
         }
         let Work::Bring(bring) = &mut job.work else { return Ok(Stepped::Done) };
         if bring.queue.is_none() {
-            let unit = self.unit(ctx, job.hold, &job.head, bring.filled)?;
+            if bring.filled.is_some() && is_missing(&self.missing, &job.head) {
+                // A copy that is filled gets all of an object, or nothing.
+                return Ok(Stepped::Done);
+            }
+            let mut unit = self.unit(ctx, job.hold, &job.head, bring.filled)?;
+            unit.retain(|object| !self.missing.contains_key(object));
             bring.unit = unit.iter().cloned().collect();
             bring.queue = Some(unit);
         }
@@ -393,8 +400,11 @@ impl Pg {
         let Some(mut job) = self.serving.jobs.remove(&pull.hold) else { return };
         let head = job.head.clone();
         let next = match piece {
-            Some(piece) => self.take_piece(ctx, &object, &at, *piece),
-            None => {
+            // Who has it by its log may say that it is not there (any more); who found it when he was asked must have it.
+            Some(piece) if !(self.members.is_find(from, &object) && piece.is_nothing()) => {
+                self.take_piece(ctx, &object, &at, *piece)
+            }
+            _ => {
                 self.members.does_not_have(from, &object);
                 Ok(None)
             }
@@ -432,22 +442,34 @@ impl Pg {
         Ok(next)
     }
 
+    /// What was asked of somebody who is gone is asked of others.
+    pub(crate) fn give_up_pulls(&mut self, ctx: &mut Ctx<'_>, osd: OsdId) {
+        let pulls = self.serving.recovery.pulls.iter().filter(|(_, pull)| pull.from == osd);
+        let pulls: Vec<(HObject, PieceAt)> = pulls.map(|(object, pull)| (object.clone(), pull.at.clone())).collect();
+        pulls.into_iter().for_each(|(object, at)| self.hear_pulled(ctx, osd, object, at, None));
+    }
+
+    /// Work on an object that nobody has is put aside, until somebody has it or it is given up.
     fn park_unfound(&mut self, ctx: &mut Ctx<'_>, head: &ObjectId) {
         let key = HObject::clone(&head.object);
         let waiting = self.serving.lanes.get_mut(head).map(|lane| std::mem::take(&mut lane.queue)).unwrap_or_default();
-        let fresh = !self.serving.recovery.unfound.contains_key(&key);
+        // Who gives it up need not wait for it.
+        let (ends, waiting): (VecDeque<Work>, VecDeque<Work>) =
+            waiting.into_iter().partition(|work| matches!(work, Work::Lose(_)));
         self.serving.recovery.unfound.entry(key).or_default().extend(waiting);
         if self.serving.lanes.get(head).is_some_and(|lane| lane.last.is_none() && lane.held.is_none()) {
             self.serving.lanes.remove(head);
         }
-        if fresh {
-            self.log_line(ctx, Level::Warn, format!("{head} is unfound: no copy that can be reached has it"));
-        }
+        self.look_for_lost(ctx);
+        ends.into_iter().for_each(|work| self.enqueue(ctx, head.clone(), work));
     }
 
-    /// Tries those again of which somebody has all that is missing by now.
+    /// Tries those again of which somebody has something that is missing by now, or nothing is missing any more.
     pub(crate) fn retry_unfound(&mut self, ctx: &mut Ctx<'_>) {
-        let found = |head: &HObject| missing_of(&self.missing, head).all(|object| !self.members.holders(object).is_empty());
+        let found = |head: &HObject| {
+            let had = |object: &HObject| !self.members.holders(object).is_empty();
+            !is_missing(&self.missing, head) || missing_of(&self.missing, head).any(had)
+        };
         let heads: Vec<HObject> = self.serving.recovery.unfound.keys().filter(|head| found(head)).cloned().collect();
         for head in heads {
             let works = self.serving.recovery.unfound.remove(&head).unwrap_or_default();
@@ -462,9 +484,11 @@ impl Pg {
         let same = crate::merge::common(&info.runs, &own.runs) == self.info.last_update;
         if same && info.missing == 0 && info.history.is_complete() && !self.missing.is_empty() {
             self.members.sources.insert(from, BTreeMap::new());
-            self.plan_recovery(ctx);
         }
         self.members.strays.insert(from);
+        if !self.missing.is_empty() {
+            self.plan_recovery(ctx);
+        }
         self.check_clean(ctx);
         if self.is_clean() {
             self.dismiss_strays(ctx);
@@ -521,6 +545,8 @@ impl Pg {
         pulls.into_iter().for_each(|(object, at)| self.tell(ctx, osd, &Letter::Pull(object, at)));
         self.rescan(ctx, osd);
         self.resend(ctx, osd);
+        self.seek_again(ctx, osd);
+        self.reserve_again(ctx, osd);
     }
 
     /// Whether all copies are complete and where they belong.
@@ -590,6 +616,9 @@ impl crate::members::Members {
     /// A copy said that it does not have an object, whatever its log says.
     fn does_not_have(&mut self, osd: OsdId, object: &HObject) {
         self.sources.remove(&osd);
+        if let Some(objects) = self.finds.get_mut(&osd) {
+            objects.remove(object);
+        }
         if let Some(member) = self.all.get_mut(&osd) {
             member.missing.entry(object.clone()).or_insert(EVersion::default());
         }

@@ -12,6 +12,7 @@ use crate::merge::{Merge, Merged};
 use crate::meta;
 use crate::object::{PieceAt, read_piece};
 use crate::pg::{Pg, Phase};
+use crate::reserve::Lent;
 use crate::scrub::inquiry::Inquiry;
 use node::{Level, Mono};
 use objectstore::{Hold, Refused, Unread};
@@ -29,6 +30,7 @@ enum Errand {
     Pull(HObject, PieceAt),
     Scan(HObject, HObject),
     Log(EVersion),
+    Seek(Vec<(HObject, EVersion)>),
 }
 
 /// A copy under a primary, in one interval.
@@ -48,6 +50,8 @@ pub(crate) struct Replica {
     asked: Vec<Letter>,
     /// What is read for the primary.
     errands: BTreeMap<Hold, Errand>,
+    /// The slot for recovery that the primary has here, or wants.
+    pub(crate) lent: Option<Lent>,
     /// What is read for the primary's scrub.
     pub(crate) inquiry: Option<Box<Inquiry>>,
 }
@@ -86,6 +90,12 @@ impl Pg {
             Letter::Body(number, body) => self.take_body(ctx, from, number, body),
             Letter::Pull(object, at) => self.run_errand(ctx, Errand::Pull(object, at)),
             Letter::Scan(from, to) => self.run_errand(ctx, Errand::Scan(from, to)),
+            Letter::Seek(wanted) if matches!(self.phase, Phase::Broken) => {
+                self.tell(ctx, from, &Letter::Sought(crate::unfound::nothing_of(wanted)));
+            }
+            Letter::Seek(wanted) => self.run_errand(ctx, Errand::Seek(wanted)),
+            Letter::Reserve(number, priority, backfill) => self.lend(ctx, from, number, priority, backfill),
+            Letter::Release(number) => self.take_back(ctx, from, number),
             Letter::Survey(ask) => self.be_surveyed(ctx, from, *ask),
             Letter::Spoilt(objects) => self.be_spoilt(ctx, objects),
             Letter::Remove if !self.is_member(ctx.whoami) => {
@@ -343,6 +353,11 @@ impl Pg {
                 let found = self.versions(ctx, hold, from, to, SCAN)?;
                 let end = if found.len() < SCAN { to.clone() } else { found.last().map_or(to.clone(), |(o, _)| o.clone()) };
                 Ok(Letter::Scanned(from.clone(), end, found))
+            }
+            Errand::Seek(wanted) => {
+                let sought: Result<Vec<_>, Unread> =
+                    wanted.iter().map(|(object, need)| self.look_up(ctx, hold, object, *need)).collect();
+                Ok(Letter::Sought(sought?))
             }
             Errand::Log(after) => {
                 let entries = self.read_log_behind(ctx, hold, *after)?;

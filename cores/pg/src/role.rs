@@ -76,6 +76,9 @@ impl Pg {
 
     /// The interval goes on with another map.
     fn go_on(&mut self, ctx: &mut Ctx<'_>) {
+        if matches!(self.phase, Phase::Active) {
+            self.forget_who_is_down(ctx);
+        }
         match self.phase {
             Phase::Active if self.is_short() => {}
             Phase::Active => {
@@ -186,7 +189,7 @@ impl Pg {
         holds.into_iter().flatten().for_each(|hold| ctx.store.release(hold));
         let clients = works.into_iter().filter_map(|work| match work {
             Work::Client(op) | Work::Group(op) => Some(*op),
-            Work::Expire { .. } | Work::Trim { .. } | Work::Bring(_) | Work::Check(_) => None,
+            Work::Expire { .. } | Work::Trim { .. } | Work::Bring(_) | Work::Check(_) | Work::Lose(_) => None,
         });
         clients.chain(serving.waiting).collect()
     }
@@ -232,6 +235,9 @@ impl Pg {
             | Letter::Scan(..)
             | Letter::Survey(_)
             | Letter::Spoilt(_)
+            | Letter::Seek(_)
+            | Letter::Reserve(..)
+            | Letter::Release(_)
             | Letter::Remove => {
                 if from == self.history.interval.primary && from != ctx.whoami {
                     self.follow(ctx, from, letter);

@@ -264,9 +264,9 @@ fn find(env: &Env<'_>, head: &ObjectId, op: &ClientOp) -> Exec<Option<Object>> {
     }
 }
 
-/// A log entry that only remembers a request.
-fn remembered(env: &Env<'_>, object: &ObjectId, reqid: ReqId, result: i32) -> LogEntry {
-    let done = Done { version: env.next_version(), user_version: env.info.user_version, reqid, result, returns: None };
+/// A log entry that only remembers a request. `user_version` is what its client is told: a repeat is told the same.
+fn remembered(env: &Env<'_>, object: &ObjectId, reqid: ReqId, result: i32, user_version: u64) -> LogEntry {
+    let done = Done { version: env.next_version(), user_version, reqid, result, returns: None };
     let (prior, mtime) = (EVersion::default(), types::UTime::ZERO);
     LogEntry { kind: Kind::Error, object: object.object.clone(), prior, mtime, snaps: Vec::new(), done }
 }
@@ -385,15 +385,15 @@ impl<'a> Run<'a> {
 
     /// A write that failed or changed nothing: only remembered.
     fn log_only(self, result: i32) -> Outcome {
-        let mut entry = remembered(self.env, &self.before.at, self.reqid, result);
+        let missing = result == Errno::ENOENT.wire();
+        let user_version = if missing { self.env.info.user_version } else { self.before.info.user_version };
+        let mut entry = remembered(self.env, &self.before.at, self.reqid, result, user_version);
         let keep = self.op.op.flags & flags::RETURNVEC != 0
             && self.results.iter().all(|r| r.output.len() <= self.env.config.max_write_return);
         if keep {
             entry.done.returns = self.returns();
         }
         let change = Body { entries: vec![entry], ..Body::default() }.into();
-        let missing = result == Errno::ENOENT.wire();
-        let user_version = if missing { self.env.info.user_version } else { self.before.info.user_version };
         let sides = if result < 0 { Vec::new() } else { self.sides };
         Outcome::Write { result, results: self.results, user_version, sides, change }
     }

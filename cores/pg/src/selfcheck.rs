@@ -67,8 +67,15 @@ impl Pg {
     /// # Errors
     /// A sentence that says what does not hold.
     pub fn self_check(&self) -> Result<(), String> {
-        let all =
-            [Self::check_commits, Self::check_lanes, Self::check_jobs, Self::check_log, Self::check_waiting, Self::check_trim];
+        let all = [
+            Self::check_commits,
+            Self::check_lanes,
+            Self::check_jobs,
+            Self::check_log,
+            Self::check_waiting,
+            Self::check_trim,
+            Self::check_search,
+        ];
         all.iter().try_for_each(|check| check(self)).map_err(|why| format!("pg {}: {why}", self.id))
     }
 

@@ -42,6 +42,41 @@ fn after_a_restart_too_and_failures_as_well() {
 }
 
 #[test]
+fn a_write_that_changed_nothing_tells_the_objects_version_again() {
+    let mut bench = Bench::new(1);
+    let written = bench.request(10, 1, append("x")).user_version;
+    // The group's version moves on, the object's does not.
+    let other = bench.request(10, 2, OsdOp { oid: "b".into(), ..append("y") }).user_version;
+    assert!(other > written, "{other} {written}");
+    let exclusive = || request("a", vec![Op { flags: 1, ..Op::new(code::CREATE, OpArgs::None) }]);
+    let guarded =
+        || request("a", vec![Op::new(code::ASSERT_VER, OpArgs::AssertVer { version: written + 9 }), append("x").ops.remove(0)]);
+    let nothing = || request("a", vec![Op::new(code::CREATE, OpArgs::None)]);
+    let gone = || request("c", vec![Op::new(code::DELETE, OpArgs::None)]);
+    let firsts: Vec<OsdOpReply> =
+        [exclusive(), guarded(), nothing()].into_iter().zip(3..).map(|(op, tid)| bench.request(10, tid, op)).collect();
+    assert_eq!(firsts[0].result, Errno::EEXIST.wire());
+    assert!(firsts[1].result < 0);
+    assert!(firsts[..2].iter().all(|first| first.user_version == written), "{firsts:?}");
+    // Nobody has a version of what is not there: it is the group's.
+    let missing = bench.request(10, 9, gone());
+    assert_eq!(missing.result, Errno::ENOENT.wire());
+    assert!(missing.user_version >= other);
+    bench.request(10, 20, OsdOp { oid: "b".into(), ..append("z") });
+    for restarted in [false, true] {
+        if restarted {
+            bench.restart();
+        }
+        for ((op, tid), first) in [exclusive(), guarded(), nothing()].into_iter().zip(3..).zip(&firsts) {
+            let again = bench.request(10, tid, op);
+            assert_eq!((again.result, again.user_version), (first.result, first.user_version), "tid {tid}");
+        }
+        let again = bench.request(10, 9, gone());
+        assert_eq!((again.result, again.user_version), (missing.result, missing.user_version));
+    }
+}
+
+#[test]
 fn a_repeated_request_waits_for_the_first() {
     let mut bench = Bench::new(1);
     bench.store.hold_commits = true;

@@ -168,6 +168,8 @@ impl Cluster {
         if let Some((_, line)) = line {
             return Err(format!("osd.{osd} was frozen, and accuses others: {line}"));
         }
+        // Who was slow to answer gets more time, until that is long ago. Its last pause may go on yet.
+        self.look_for(&watch, "one was slow", 8 * CALM)?;
         self.all_back(&watch, "who stuttered comes back")
     }
 

@@ -487,6 +487,8 @@ impl Pg {
             Letter::Pulled(object, at, piece) => self.hear_pulled(ctx, from, object, at, piece),
             Letter::Scanned(begin, end, found) => self.hear_scanned(ctx, from, &begin, end, found),
             Letter::Surveyed(answer) => self.hear_surveyed(ctx, from, *answer),
+            Letter::Reserved(number, lends) => self.hear_reserved(ctx, from, number, lends),
+            Letter::Sought(sought) => self.hear_sought(ctx, from, sought),
             _ => {}
         }
     }

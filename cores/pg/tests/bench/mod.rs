@@ -2,6 +2,8 @@
 
 #![allow(dead_code)]
 
+pub(crate) mod several;
+
 use bytes::Bytes;
 use maps::{OsdMap, Pool, pool_type};
 use messages::osd::{Op, OsdOp, OsdOpReply};
@@ -39,6 +41,10 @@ pub(crate) struct Bench {
     pub(crate) dropped: Vec<(SessionId, u64)>,
     /// Writes that found the store full.
     pub(crate) overran: usize,
+    /// For a bench that is one OSD of several: letters for others, and what the monitors are asked for.
+    pub(crate) letters: VecDeque<(i32, pg::Sealed)>,
+    pub(crate) wants_up_thru: bool,
+    pub(crate) wants_acting: Option<Vec<i32>>,
 }
 
 /// A map with one pool and no OSDs: everything is led by nobody, number -1, which is who the bench is.
@@ -80,6 +86,9 @@ impl Bench {
             removed: Vec::new(),
             dropped: Vec::new(),
             overran: 0,
+            letters: VecDeque::new(),
+            wants_up_thru: false,
+            wants_acting: None,
         }
     }
 
@@ -109,7 +118,7 @@ impl Bench {
         leases
     }
 
-    fn begin(&mut self, id: SpgId, how: fn(SpgId, &mut Ctx<'_>) -> Pg) {
+    pub(crate) fn begin(&mut self, id: SpgId, how: fn(SpgId, &mut Ctx<'_>) -> Pg) {
         self.last_slot += 1;
         let slot = self.last_slot;
         self.slots.insert(id, slot);
@@ -179,6 +188,10 @@ impl Bench {
                 Effect::Dropped { session, tid } => self.dropped.push((session, tid)),
                 Effect::NoSpace { .. } => self.overran += 1,
                 Effect::StoreStopped => panic!("the store stopped"),
+                Effect::Tell { to, letter } if self.whoami >= 0 => self.letters.push_back((to, letter)),
+                Effect::WantUpThru(_) if self.whoami >= 0 => self.wants_up_thru = true,
+                Effect::WantActing(acting) if self.whoami >= 0 => self.wants_acting = Some(acting),
+                Effect::WantLease if self.whoami >= 0 => {}
                 Effect::Tell { .. } | Effect::WantUpThru(_) | Effect::WantLease | Effect::WantActing(_) => {
                     panic!("the bench is alone")
                 }

@@ -1,0 +1,375 @@
+//! Slots for recovery, as a group sees them: it moves objects only while it has a slot of its own OSD, and one of each OSD that is to get
+//! objects (`osd_max_backfills`).
+//!
+//! | step | until |
+//! |---|---|
+//! | nothing to do | objects can be brought, or a copy is to be filled |
+//! | local | the own OSD gave a slot |
+//! | remote | each target gave one, asked one after the other in order of their numbers |
+//! | moves | all is brought, or somebody takes a slot away |
+//!
+//! *Order.* All groups ask targets in the same order, so none waits for one that waits for it.
+//!
+//! *Data and owner.* [`Reserve`] belongs to the primary, [`Lent`] to the copy at a target, both in one interval. With the interval
+//! both end, and so do the wishes that the OSD sees ([`Pg::slot_wishes`]): a slot that nobody wishes is free. A question has a number.
+//! What was asked before the last answer counted is answered in vain. A slot that is given back is given back until the target says so.
+//!
+//! *Full.* A target that is over `backfillfull_ratio` lends no slot for a backfill, and one over `full_ratio` none at all. The primary
+//! gives all slots back then and asks again after [`LATER`].
+//!
+//! What a client waits for is brought without a slot.
+
+use crate::api::Ctx;
+use crate::letter::Letter;
+use crate::members::Member;
+use crate::pg::{Pg, Phase};
+use maps::{OptValue, flags, opts};
+use node::Mono;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use types::{HObject, OsdId, SnapId};
+
+/// A target that was full is asked again after this (`osd_recovery_retry_interval`, `osd_backfill_retry_interval`).
+const LATER: Duration = Duration::from_secs(30);
+/// Priorities, with the numbers that Ceph gives them.
+mod priority {
+    pub(super) const BACKFILL: i64 = 100;
+    pub(super) const BACKFILL_DEGRADED: i64 = 140;
+    pub(super) const RECOVERY: i64 = 180;
+    pub(super) const INACTIVE: i64 = 220;
+    pub(super) const MOST: i64 = 253;
+    pub(super) const BACKFILL_FORCED: u8 = 254;
+    pub(super) const RECOVERY_FORCED: u8 = 255;
+}
+
+/// What is to be done with a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Move {
+    /// What the log names is brought.
+    Recovery,
+    /// A copy is filled.
+    Backfill,
+}
+
+/// Which table a slot is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlotSide {
+    /// That of the OSD which leads the group.
+    Local,
+    /// That of one that is to get objects.
+    Remote,
+}
+
+/// A slot that a group has or waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SlotWish {
+    /// The higher, the sooner.
+    pub priority: u8,
+    /// The group has it.
+    pub held: bool,
+}
+
+/// What slots of its OSD a group has or waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SlotWishes {
+    /// As the one that leads.
+    pub local: Option<SlotWish>,
+    /// As one that gets objects.
+    pub remote: Option<SlotWish>,
+}
+
+/// What a target says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lends {
+    /// The slot is yours.
+    Yes,
+    /// This OSD is too full.
+    Full,
+    /// Somebody else needs it more.
+    TakenBack,
+    /// It is given back.
+    Free,
+}
+
+impl Lends {
+    /// As it is written.
+    pub(crate) fn number(self) -> u64 {
+        match self {
+            Self::Yes => 0,
+            Self::Full => 1,
+            Self::TakenBack => 2,
+            Self::Free => 3,
+        }
+    }
+
+    /// The one that is written like this.
+    pub(crate) fn of(number: u64) -> Option<Self> {
+        [Self::Yes, Self::Full, Self::TakenBack, Self::Free].into_iter().find(|lends| lends.number() == number)
+    }
+}
+
+/// A slot at a target, as the primary knows it.
+#[derive(Clone, Copy, Debug)]
+struct Target {
+    number: u64,
+    held: bool,
+}
+
+/// What a primary has reserved.
+#[derive(Default)]
+pub(crate) struct Reserve {
+    /// What slots are wanted for.
+    pub(crate) what: Option<Move>,
+    priority: u8,
+    local: bool,
+    targets: BTreeMap<OsdId, Target>,
+    /// Slots that are given back, by the number under which they were asked for.
+    returned: BTreeMap<OsdId, u64>,
+    /// Some target was too full: until when nobody is asked.
+    full_until: Option<Mono>,
+    asked: u64,
+}
+
+impl Reserve {
+    /// Whether objects move for this purpose: all slots are there.
+    pub(crate) fn moves(&self, what: Move) -> bool {
+        self.what == Some(what) && self.local && self.full_until.is_none() && self.targets.values().all(|target| target.held)
+    }
+
+    /// Whether a target was too full.
+    pub(crate) fn is_full(&self) -> bool {
+        self.full_until.is_some()
+    }
+
+    /// All slots at targets go back.
+    fn give_back(&mut self) -> Vec<(OsdId, u64)> {
+        let back: Vec<(OsdId, u64)> = std::mem::take(&mut self.targets).into_iter().map(|(osd, t)| (osd, t.number)).collect();
+        self.returned.extend(back.iter().copied());
+        back
+    }
+}
+
+/// A slot that this copy lends to its primary, or waits for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lent {
+    number: u64,
+    priority: u8,
+    held: bool,
+}
+
+impl Pg {
+    /// What slots of this OSD the group has or waits for.
+    pub fn slot_wishes(&self) -> SlotWishes {
+        match &self.phase {
+            Phase::Active => {
+                let reserve = &self.serving.reserve;
+                let wishes = reserve.what.is_some() && reserve.full_until.is_none();
+                let local = wishes.then_some(SlotWish { priority: reserve.priority, held: reserve.local });
+                SlotWishes { local, remote: None }
+            }
+            Phase::Replica(replica) => {
+                let remote = replica.lent.map(|lent| SlotWish { priority: lent.priority, held: lent.held });
+                SlotWishes { local: None, remote }
+            }
+            _ => SlotWishes::default(),
+        }
+    }
+
+    /// The OSD gave a slot to the group, or took it away.
+    pub fn slot_changed(&mut self, ctx: &mut Ctx<'_>, side: SlotSide, granted: bool) {
+        match (side, &mut self.phase) {
+            (SlotSide::Local, Phase::Active) => {
+                self.serving.reserve.local = granted;
+                if !granted {
+                    self.give_slots_back(ctx);
+                }
+                self.plan_recovery(ctx);
+            }
+            (SlotSide::Remote, Phase::Replica(replica)) => {
+                let Some(lent) = &mut replica.lent else { return };
+                lent.held = granted;
+                let (number, lends) = (lent.number, if granted { Lends::Yes } else { Lends::TakenBack });
+                if !granted {
+                    replica.lent = None;
+                }
+                self.tell(ctx, self.history.interval.primary, &Letter::Reserved(number, lends));
+            }
+            _ => {}
+        }
+    }
+
+    fn give_slots_back(&mut self, ctx: &mut Ctx<'_>) {
+        for (osd, number) in self.serving.reserve.give_back() {
+            self.tell(ctx, osd, &Letter::Release(number));
+        }
+    }
+
+    /// What is to be done, and can be.
+    fn to_move(&self, ctx: &Ctx<'_>) -> Option<Move> {
+        let recovery = &self.serving.recovery;
+        let parked = |object: &HObject| recovery.unfound.contains_key(&object.at(SnapId::HEAD));
+        let mut lists = std::iter::once(&self.missing).chain(self.members.all.values().map(|member| &member.missing));
+        let brings = || self.members.all.values().any(|member| member.backfill.is_none() && !member.pushed.is_empty());
+        let recovers = recovery.is_busy()
+            || ctx.map.flags & flags::NORECOVER == 0 && lists.any(|list| list.keys().any(|object| !parked(object)))
+            || self.serving.reserve.what == Some(Move::Recovery) && brings();
+        let stuck =
+            |member: &Member| member.backfill.as_ref().is_none_or(|b| b.is_stuck(|head| recovery.unfound.contains_key(head)));
+        let held_back = flags::NOBACKFILL | flags::NOREBALANCE;
+        let fills = ctx.map.flags & held_back == 0 && self.members.all.values().any(|m| m.activated && !stuck(m));
+        match (recovers, fills) {
+            (true, _) => Some(Move::Recovery),
+            (false, true) => Some(Move::Backfill),
+            (false, false) => None,
+        }
+    }
+
+    /// Whom objects go to.
+    fn slot_targets(&self, what: Move) -> Vec<OsdId> {
+        let gets = |member: &Member| match what {
+            Move::Recovery => !member.missing.is_empty() || member.backfill.is_none() && !member.pushed.is_empty(),
+            Move::Backfill => member.backfill.is_some(),
+        };
+        self.members.all.iter().filter(|(_, member)| member.activated && gets(member)).map(|(osd, _)| *osd).collect()
+    }
+
+    /// How urgent it is.
+    fn move_priority(&self, ctx: &Ctx<'_>, what: Move) -> u8 {
+        let forced = self.serving.recovery.forced();
+        let interval = &self.history.interval;
+        let few = (interval.members().count() as u64) < u64::from(interval.size);
+        let base = match what {
+            Move::Recovery if forced.recovery => return priority::RECOVERY_FORCED,
+            Move::Backfill if forced.backfill => return priority::BACKFILL_FORCED,
+            _ if self.is_short() => priority::INACTIVE,
+            Move::Recovery => priority::RECOVERY,
+            Move::Backfill if few => priority::BACKFILL_DEGRADED,
+            Move::Backfill => priority::BACKFILL,
+        };
+        let pool = ctx.map.pools.get(&self.id.pg.pool).and_then(|pool| pool.opts.get(&opts::RECOVERY_PRIORITY));
+        let more = if let Some(OptValue::Int(more)) = pool { *more } else { 0 };
+        u8::try_from((base + more).clamp(0, priority::MOST)).unwrap_or_default()
+    }
+
+    /// Gets slots for what is to be done, or gives them back when nothing is.
+    pub(crate) fn step_reserve(&mut self, ctx: &mut Ctx<'_>) {
+        let what = self.to_move(ctx);
+        if what != self.serving.reserve.what {
+            self.give_slots_back(ctx);
+            // The own slot goes back, too: others who need it more come first.
+            let reserve = &mut self.serving.reserve;
+            (reserve.what, reserve.local, reserve.full_until) = (what, reserve.local && what.is_some(), None);
+        }
+        let Some(what) = what else { return };
+        let priority = self.move_priority(ctx, what);
+        let reserve = &mut self.serving.reserve;
+        let fresh = std::mem::replace(&mut reserve.priority, priority) != priority;
+        if let Some(until) = reserve.full_until {
+            if until > ctx.now.mono {
+                return self.look_again_at(until);
+            }
+            reserve.full_until = None;
+        }
+        if !self.serving.reserve.local {
+            return;
+        }
+        let targets = self.slot_targets(what);
+        let reserve = &mut self.serving.reserve;
+        let highest = reserve.targets.keys().next_back().copied();
+        if targets.iter().any(|osd| !reserve.targets.contains_key(osd) && highest.is_some_and(|highest| *osd < highest)) {
+            // One that comes before others joined them: all are asked anew, in their order.
+            self.give_slots_back(ctx);
+        }
+        self.ask_targets(ctx, what, priority, &targets, fresh);
+    }
+
+    fn ask_targets(&mut self, ctx: &mut Ctx<'_>, what: Move, priority: u8, targets: &[OsdId], fresh: bool) {
+        let reserve = &mut self.serving.reserve;
+        let mut letters = Vec::new();
+        if fresh {
+            letters.extend(reserve.targets.iter().map(|(osd, target)| (*osd, target.number)));
+        }
+        if reserve.targets.values().all(|target| target.held)
+            && let Some(next) = targets.iter().find(|osd| !reserve.targets.contains_key(osd))
+        {
+            reserve.asked += 1;
+            reserve.targets.insert(*next, Target { number: reserve.asked, held: false });
+            reserve.returned.remove(next);
+            letters.push((*next, reserve.asked));
+        }
+        for (osd, number) in letters {
+            self.tell(ctx, osd, &Letter::Reserve(number, priority, what == Move::Backfill));
+        }
+    }
+
+    fn look_again_at(&mut self, at: Mono) {
+        let next = &mut self.serving.recovery.next;
+        *next = Some(next.map_or(at, |next| next.min(at)));
+    }
+
+    /// Questions that a target did not answer are asked again.
+    pub(crate) fn reserve_again(&mut self, ctx: &mut Ctx<'_>, osd: OsdId) {
+        let reserve = &self.serving.reserve;
+        let (priority, backfill) = (reserve.priority, reserve.what == Some(Move::Backfill));
+        if let Some(target) = reserve.targets.get(&osd) {
+            self.tell(ctx, osd, &Letter::Reserve(target.number, priority, backfill));
+        } else if let Some(number) = reserve.returned.get(&osd) {
+            self.tell(ctx, osd, &Letter::Release(*number));
+        }
+    }
+
+    /// Whether some target has not said that it has its slot back, or not answered.
+    pub(crate) fn waits_for_targets(&self) -> bool {
+        let reserve = &self.serving.reserve;
+        !reserve.returned.is_empty() || reserve.targets.values().any(|target| !target.held)
+    }
+
+    /// A target answers.
+    pub(crate) fn hear_reserved(&mut self, ctx: &mut Ctx<'_>, from: OsdId, number: u64, lends: Lends) {
+        let reserve = &mut self.serving.reserve;
+        if lends == Lends::Free {
+            if reserve.returned.get(&from) == Some(&number) {
+                reserve.returned.remove(&from);
+            }
+            return;
+        }
+        let Some(target) = reserve.targets.get_mut(&from).filter(|target| target.number == number) else { return };
+        match lends {
+            Lends::Yes => target.held = true,
+            Lends::Full | Lends::TakenBack | Lends::Free => {
+                // Nothing is there to be given back.
+                reserve.targets.remove(&from);
+                self.give_slots_back(ctx);
+                let reserve = &mut self.serving.reserve;
+                reserve.local = false;
+                reserve.full_until = (lends == Lends::Full).then_some(ctx.now.mono.plus(LATER));
+            }
+        }
+        self.plan_recovery(ctx);
+    }
+
+    /// The primary asks for a slot of this OSD.
+    pub(crate) fn lend(&mut self, ctx: &mut Ctx<'_>, primary: OsdId, number: u64, priority: u8, backfill: bool) {
+        let ratio = if backfill { ctx.map.backfillfull_ratio } else { ctx.map.full_ratio };
+        let full = ratio > 0.0 && crate::commit::used(ctx) >= f64::from(ratio);
+        let Phase::Replica(replica) = &mut self.phase else { return };
+        match &mut replica.lent {
+            Some(lent) if lent.number == number => lent.priority = priority,
+            _ if full => {
+                replica.lent = None;
+                return self.tell(ctx, primary, &Letter::Reserved(number, Lends::Full));
+            }
+            lent => *lent = Some(Lent { number, priority, held: false }),
+        }
+        if replica.lent.is_some_and(|lent| lent.held) {
+            self.tell(ctx, primary, &Letter::Reserved(number, Lends::Yes));
+        }
+    }
+
+    /// The primary gives a slot of this OSD back.
+    pub(crate) fn take_back(&mut self, ctx: &mut Ctx<'_>, primary: OsdId, number: u64) {
+        let Phase::Replica(replica) = &mut self.phase else { return };
+        replica.lent = replica.lent.filter(|lent| lent.number > number);
+        self.tell(ctx, primary, &Letter::Reserved(number, Lends::Free));
+    }
+}

@@ -1,0 +1,470 @@
+//! Objects that are missing here and that no member of the group has: looking for them everywhere, and giving them up.
+//!
+//! | step | what happens |
+//! |---|---|
+//! | lost | work on an object that is missing here finds no copy that should have it: the work is put aside (`Recovery::unfound`) |
+//! | look | everybody who may have it is asked what he holds under that name: members, and copies that are none, up or coming back |
+//! | found | an answer names the version that the log wants: that copy gives the object, and the work goes on |
+//! | unfound | everybody has answered, and nobody has it: it is counted, shown, and waits for somebody who comes back |
+//! | given up | an operator gives the command: an entry of the log says what becomes of it, and all copies agree |
+//!
+//! *Data and owner.* [`Search`] belongs to the primary, in one interval. It holds what each copy said of each object that was asked for,
+//! and which objects are unfound, as of the last look. `Members::finds` has who holds what.
+//!
+//! *Invariants.* A copy is asked one question at a time. An object is unfound only if it is missing here, nobody holds it, and
+//! everybody who is up and may hold it has answered. What a copy gives is taken only if its record names the version that was
+//! wanted. Nothing is given up that somebody who is down may have: such OSDs must come back, or be marked lost.
+//!
+//! *Order of writes.* The removal of what is given up, or its older version, its log entry and the end of its mark as missing are one
+//! transaction at each copy. Where an older version counts again, only the primary has it at first: all others mark the object as
+//! missing with that entry, and it is brought to them. A crash before that leaves the object unfound, or given up, never half.
+//!
+//! *Reverted* means: the version that this OSD holds counts again, if it holds one that the log knows. If another copy that can be reached
+//! holds a newer one, nothing is done, and the cluster's log says so. Without an older version the object is removed. With a head
+//! go its clones that its record no longer names; a clone that is given up leaves the record of its head.
+
+use crate::api::{ClusterLevel, Ctx, Effect, Gone, MaybeHas, UnfoundObject, UnfoundPage};
+use crate::body::{Body, IndexChange, Progress};
+use crate::entry::{Done, Kind, LogEntry};
+use crate::fetch::removal;
+use crate::info::ObjectInfo;
+use crate::letter::{Letter, Sought};
+use crate::members::missing_of;
+use crate::pg::{Job, Pg, Phase, Work};
+use crate::stats::Stats;
+use node::Level;
+use objectstore::{ObjectChange, ObjectChanges, Refused, Unread};
+use std::collections::{BTreeMap, BTreeSet};
+use types::{EVersion, HObject, ObjectId, OsdId, SnapId, UTime};
+
+/// Objects in one question.
+const QUESTION: usize = 256;
+
+/// What one copy said.
+#[derive(Default)]
+struct Heard {
+    /// A question is open.
+    open: bool,
+    /// Of each object that it was asked for: the version that it holds, zero for none.
+    told: BTreeMap<HObject, EVersion>,
+}
+
+/// The search for objects that nobody has.
+#[derive(Default)]
+pub(crate) struct Search {
+    heard: BTreeMap<OsdId, Heard>,
+    /// Objects that nobody has who answered, and all have; with the version that is missed.
+    unfound: BTreeMap<HObject, EVersion>,
+    /// Somebody has not answered.
+    open: bool,
+}
+
+impl Search {
+    /// How many objects are unfound.
+    pub(crate) fn count(&self) -> usize {
+        self.unfound.len()
+    }
+
+    /// Whether somebody is asked who has not answered.
+    pub(crate) fn is_open(&self) -> bool {
+        self.open
+    }
+}
+
+/// What an operator wants of objects that are unfound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mercy {
+    /// An older version counts again; objects that have none are removed.
+    Revert,
+    /// They are removed.
+    Delete,
+}
+
+/// What is done about one head and its clones.
+struct Loss {
+    own: Body,
+    /// What the other copies carry out.
+    theirs: Body,
+    /// Objects that are gone.
+    gone: BTreeSet<HObject>,
+    /// The head has an older version again.
+    reverted: bool,
+}
+
+impl Pg {
+    /// Objects of the heads that were put aside that nobody holds, with the versions that are missed.
+    fn lost(&self) -> BTreeMap<HObject, EVersion> {
+        let heads = self.serving.recovery.unfound.keys();
+        let objects = heads.flat_map(|head| missing_of(&self.missing, head));
+        let lost = objects.filter(|object| self.members.holders(object).is_empty());
+        lost.map(|object| (object.clone(), self.missing[object])).collect()
+    }
+
+    /// Looks for what nobody has: asks who was not asked, and notes what is unfound.
+    pub(crate) fn look_for_lost(&mut self, ctx: &mut Ctx<'_>) {
+        let lost = self.lost();
+        let up = |osd: &OsdId| *osd != ctx.whoami && ctx.map.is_up(*osd);
+        let askable: BTreeSet<OsdId> =
+            self.members.all.keys().chain(&self.members.strays).copied().filter(|osd| up(osd) && !lost.is_empty()).collect();
+        let search = &mut self.serving.search;
+        search.heard.retain(|osd, _| askable.contains(osd));
+        let mut questions = Vec::new();
+        for osd in &askable {
+            let heard = search.heard.entry(*osd).or_default();
+            if !heard.open {
+                let fresh = lost.iter().filter(|(object, _)| !heard.told.contains_key(*object)).take(QUESTION);
+                let fresh: Vec<(HObject, EVersion)> = fresh.map(|(object, need)| (object.clone(), *need)).collect();
+                heard.open = !fresh.is_empty();
+                questions.extend(heard.open.then_some((*osd, fresh)));
+            }
+        }
+        search.open = search.heard.values().any(|heard| heard.open);
+        let answered = |object: &HObject| search.heard.values().all(|heard| heard.told.contains_key(object));
+        let unfound: BTreeMap<HObject, EVersion> = lost.into_iter().filter(|(object, _)| answered(object)).collect();
+        let news: Vec<HObject> = unfound.keys().filter(|object| !search.unfound.contains_key(*object)).cloned().collect();
+        search.unfound = unfound;
+        for (osd, fresh) in questions {
+            self.tell(ctx, osd, &Letter::Seek(fresh));
+        }
+        for object in news {
+            self.log_line(ctx, Level::Warn, format!("{object} is unfound: no copy that can be reached has it"));
+        }
+    }
+
+    /// A question that was not answered is asked again.
+    pub(crate) fn seek_again(&mut self, ctx: &mut Ctx<'_>, osd: OsdId) {
+        if let Some(heard) = self.serving.search.heard.get_mut(&osd).filter(|heard| heard.open) {
+            heard.open = false;
+            self.look_for_lost(ctx);
+        }
+    }
+
+    /// A copy says what it holds of objects that it was asked for.
+    pub(crate) fn hear_sought(&mut self, ctx: &mut Ctx<'_>, from: OsdId, sought: Vec<Sought>) {
+        let Some(heard) = self.serving.search.heard.get_mut(&from) else { return };
+        heard.open = false;
+        for Sought { object, version, has } in sought {
+            if has && self.missing.contains_key(&object) {
+                self.members.finds.entry(from).or_default().insert(object.clone());
+            }
+            heard.told.insert(object, version);
+        }
+        self.look_for_lost(ctx);
+        self.plan_recovery(ctx);
+    }
+
+    /// Copies that are no members and are down give nothing any more; what was asked of them is asked of others.
+    pub(crate) fn forget_who_is_down(&mut self, ctx: &mut Ctx<'_>) {
+        let members = &self.members;
+        let givers = members.sources.keys().chain(members.finds.keys()).chain(&members.strays);
+        let down: BTreeSet<OsdId> = givers.copied().filter(|osd| !ctx.map.is_up(*osd)).collect();
+        for osd in down {
+            self.members.sources.remove(&osd);
+            self.members.finds.remove(&osd);
+            self.members.strays.remove(&osd);
+            self.give_up_pulls(ctx, osd);
+            self.plan_recovery(ctx);
+        }
+    }
+
+    /// Who is down, not marked lost, and may have what is missing.
+    fn unheard(&self, ctx: &Ctx<'_>) -> BTreeSet<OsdId> {
+        self.history.prior(ctx.map, ctx.whoami, &BTreeSet::new(), &BTreeSet::new()).down
+    }
+
+    /// Gives up what is unfound.
+    pub fn mark_unfound_lost(&mut self, ctx: &mut Ctx<'_>, mercy: Mercy) -> Gone {
+        if !self.is_active() {
+            return Gone::NotActive;
+        }
+        self.look_for_lost(ctx);
+        let objects: Vec<HObject> = self.serving.search.unfound.keys().cloned().collect();
+        let count = self.lost().len();
+        if count == 0 {
+            return Gone::Nothing;
+        }
+        let unheard = self.unheard(ctx);
+        if objects.len() < count || !unheard.is_empty() {
+            return Gone::Unheard { objects: count, osds: unheard.into_iter().collect() };
+        }
+        let heads: BTreeSet<HObject> = objects.iter().map(|object| object.at(SnapId::HEAD)).collect();
+        for head in heads {
+            let head = self.object(head);
+            self.enqueue(ctx, head, Work::Lose(mercy));
+        }
+        Gone::Marked(count)
+    }
+
+    /// Gives one head, or clones of it, up as far as that goes now.
+    pub(crate) fn attempt_lose(&mut self, ctx: &mut Ctx<'_>, job: Job) {
+        let Work::Lose(mercy) = job.work else { return };
+        match self.plan_loss(ctx, &job, mercy) {
+            Ok(Some(loss)) => self.lose(ctx, job, loss),
+            Ok(None) => self.end_lose(ctx, job),
+            Err(Unread::Missing(wish)) => self.fetch_for(ctx, job, wish),
+            Err(Unread::Damaged(damage)) => {
+                self.report_damage(ctx, &job.head, &damage);
+                self.end_lose(ctx, job);
+            }
+        }
+    }
+
+    fn end_lose(&mut self, ctx: &mut Ctx<'_>, job: Job) {
+        if job.fetched {
+            ctx.store.release(job.hold);
+        }
+        if let Some(lane) = self.serving.lanes.get_mut(&job.head) {
+            lane.held = lane.held.filter(|hold| *hold != job.hold);
+            if lane.held.is_none() && lane.queue.is_empty() && lane.last.is_none() {
+                self.serving.lanes.remove(&job.head);
+            }
+        }
+    }
+
+    /// What becomes of a head and its clones; `None`: nothing, since they were found, or are still on their way.
+    fn plan_loss(&self, ctx: &mut Ctx<'_>, job: &Job, mercy: Mercy) -> Result<Option<Loss>, Unread> {
+        let head: &HObject = &job.head.object;
+        let lost: BTreeMap<HObject, EVersion> =
+            self.lost().into_iter().filter(|(object, _)| crate::meta::same_object(object, head)).collect();
+        if lost.is_empty() {
+            return Ok(None);
+        }
+        let stored = ctx.store.stat(job.hold, &job.head)?.and_then(|stat| ObjectInfo::decode(&stat.info).ok());
+        let (from, to) = (job.head.at(SnapId(0)), job.head.at(SnapId::DIR));
+        let names = ctx.store.list(job.hold, self.id.shard, &from, &to, usize::MAX)?;
+        let mut unit: BTreeSet<HObject> = names.into_iter().map(|name| HObject::clone(&name.object)).collect();
+        unit.extend(missing_of(&self.missing, head).cloned());
+        let base = match lost.get(head) {
+            None if self.missing.contains_key(head) || self.members.all.values().any(|m| m.lacks(head)) => return Ok(None),
+            None => stored.clone(),
+            Some(_) if mercy == Mercy::Delete => None,
+            Some(need) => {
+                let own = stored.clone().filter(|info| info.version < *need && self.counts(info.version));
+                let version = own.as_ref().map_or(EVersion::default(), |info| info.version);
+                if let Some((osd, newer)) = self.newer_elsewhere(head, *need, version) {
+                    let text = format!(
+                        "pg {}: {} is not given up: osd.{osd} holds version {newer} of it, this OSD {version}; let osd.{osd} lead \
+                         the group (ceph osd primary-affinity) and try again",
+                        self.id, job.head
+                    );
+                    ctx.out.push(Effect::ClusterLog { level: ClusterLevel::Warn, text });
+                    return Ok(None);
+                }
+                own
+            }
+        };
+        let reverted = base.is_some() && lost.contains_key(head);
+        Ok(Some(self.loss(ctx, &unit, &lost, head, stored.as_ref(), base, reverted)))
+    }
+
+    /// Whether a version is one that the group's log knows, or knew.
+    fn counts(&self, version: EVersion) -> bool {
+        version <= self.info.log_tail || self.log.has(version)
+    }
+
+    /// Who holds an older version of an object that is newer than `own`.
+    fn newer_elsewhere(&self, object: &HObject, need: EVersion, own: EVersion) -> Option<(OsdId, EVersion)> {
+        let held = self.serving.search.heard.iter().filter_map(|(osd, heard)| Some((*osd, *heard.told.get(object)?)));
+        held.filter(|(_, version)| *version > own && *version < need && self.counts(*version)).max_by_key(|(_, version)| *version)
+    }
+
+    /// The bodies of a loss. `base`: what the head is from here on; `None`: it goes, and all its clones with it.
+    #[allow(clippy::too_many_arguments)]
+    fn loss(
+        &self,
+        ctx: &Ctx<'_>,
+        unit: &BTreeSet<HObject>,
+        lost: &BTreeMap<HObject, EVersion>,
+        head: &HObject,
+        stored: Option<&ObjectInfo>,
+        base: Option<ObjectInfo>,
+        reverted: bool,
+    ) -> Loss {
+        let named = |info: &ObjectInfo, object: &HObject| info.snaps.clones.iter().any(|clone| clone.id == object.snap.0);
+        let stays = |object: &HObject| match &base {
+            Some(_) if object.is_head() => true,
+            Some(info) => named(info, object) && !lost.contains_key(object),
+            None => false,
+        };
+        let gone: BTreeSet<HObject> = unit.iter().filter(|object| !stays(object)).cloned().collect();
+        let mut index: Vec<IndexChange> = Vec::new();
+        for clone in
+            stored.into_iter().flat_map(|info| &info.snaps.clones).filter(|clone| gone.contains(&head.at(SnapId(clone.id))))
+        {
+            index.extend(clone.snaps.iter().map(|snap| IndexChange::NoSnap(*snap, head.clone())));
+        }
+        let mut version = EVersion { epoch: ctx.map.epoch, version: self.info.last_update.version };
+        let mut entry = |kind, object: &HObject, prior, snaps| {
+            version.version += 1;
+            let done = Done { version, ..Done::default() };
+            LogEntry { kind, object: object.clone().into(), prior, mtime: UTime::ZERO, snaps, done }
+        };
+        let prior = |object: &HObject| lost.get(object).copied().unwrap_or_default();
+        let mut entries: Vec<LogEntry> =
+            gone.iter().map(|object| entry(Kind::LostDelete, object, prior(object), Vec::new())).collect();
+        let removals: Vec<ObjectChanges> = gone.iter().map(|object| removal(self.object(object.clone()))).collect();
+        let clones = gone.iter().filter(|object| !object.is_head()).count() as i64;
+        let delta = Stats { objects: -(gone.len() as i64), clones: -clones, ..Stats::default() };
+        let mut changed = None;
+        match base {
+            None => index.push(IndexChange::Unwatched(head.clone())),
+            Some(mut info) => {
+                let before = info.version;
+                while let Some(at) = info.snaps.clones.iter().position(|clone| gone.contains(&head.at(SnapId(clone.id)))) {
+                    let left = info.snaps.clones.remove(at);
+                    if let Some(older) = at.checked_sub(1).map(|i| &mut info.snaps.clones[i]) {
+                        older.overlap = older.overlap.intersection(&left.overlap);
+                    }
+                }
+                let kind = if reverted { Kind::LostRevert } else { Kind::Modify };
+                let last = entry(kind, head, if reverted { prior(head) } else { before }, Vec::new());
+                info.version = last.done.version;
+                if reverted {
+                    index.push(match info.watchers.is_empty() {
+                        true => IndexChange::Unwatched(head.clone()),
+                        false => IndexChange::Watched(head.clone()),
+                    });
+                }
+                entries.push(last);
+                let changes = vec![ObjectChange::SetInfo(info.encode())];
+                changed = Some(ObjectChanges { object: self.object(head.clone()), changes });
+            }
+        }
+        let recovered: Vec<HObject> = gone.iter().filter(|object| self.missing.contains_key(*object)).cloned().collect();
+        let progress = |more: Option<&HObject>| {
+            let recovered = recovered.iter().chain(more).cloned().collect();
+            Some(Box::new(Progress { recovered, ..Progress::default() }))
+        };
+        let with = |changed: Option<ObjectChanges>| removals.iter().cloned().chain(changed).collect::<Vec<_>>();
+        // Others have nothing that the older version could be made of: it is brought to them.
+        let theirs = if reverted { with(None) } else { with(changed.clone()) };
+        let theirs = Body { entries, objects: theirs, index, delta, progress: progress(None), ..Body::default() };
+        let own = Body { objects: with(changed), progress: progress(reverted.then_some(head)), ..theirs.clone() };
+        Loss { own, theirs, gone, reverted }
+    }
+
+    /// Carries a loss out, here and at all other copies; then what waited for the object goes on.
+    fn lose(&mut self, ctx: &mut Ctx<'_>, job: Job, loss: Loss) {
+        let head = HObject::clone(&job.head.object);
+        let Loss { own, theirs, gone, reverted } = loss;
+        let version = own.version().unwrap_or_default();
+        // What the lost versions held is not known: the statistics are counted again.
+        self.history.estimated = true;
+        match self.submit_apart(ctx, own, &theirs, &job) {
+            Ok(()) => {}
+            Err(Refused::Stopped) => return self.stopped(ctx),
+            Err(refused) => {
+                self.log_line(ctx, Level::Error, format!("{head} cannot be given up: the store refuses ({refused:?})"));
+                return self.end_lose(ctx, job);
+            }
+        }
+        for member in self.members.all.values_mut() {
+            member.missing.retain(|object, _| !gone.contains(object));
+            if reverted && member.reaches(&head) {
+                member.missing.insert(head.clone(), version);
+            }
+        }
+        let what = match (reverted, gone.contains(&head)) {
+            (true, _) => "an older version of it counts again".to_owned(),
+            (false, true) => "it is removed".to_owned(),
+            (false, false) => format!("{} of its clones are removed", gone.len()),
+        };
+        let text = format!("pg {}: {head} was lost: {what}", self.id);
+        ctx.out.push(Effect::ClusterLog { level: ClusterLevel::Error, text });
+        self.save(ctx);
+        let key = job.head.clone();
+        self.end_lose(ctx, job);
+        if reverted {
+            self.arm_watches(ctx, &head);
+        }
+        self.retry_unfound(ctx);
+        self.look_for_lost(ctx);
+        self.plan_recovery(ctx);
+        self.pump(ctx, &key);
+    }
+
+    /// What is missing, unfound, and where it may be, as `list_unfound` shows it: so many objects behind the given one.
+    pub fn list_unfound(&self, ctx: &Ctx<'_>, after: Option<&HObject>, most: usize) -> UnfoundPage {
+        let mut missing: BTreeSet<&HObject> = self.missing.keys().collect();
+        missing.extend(self.members.all.values().flat_map(|member| member.missing.keys()));
+        let unfound = &self.serving.search.unfound;
+        let left = || unfound.iter().filter(|(object, _)| after.is_none_or(|after| *object > after));
+        let objects = left().take(most).map(|(object, need)| UnfoundObject { object: object.clone(), need: *need }).collect();
+        let leads = matches!(self.phase, Phase::Active);
+        UnfoundPage {
+            missing: missing.len(),
+            unfound: unfound.len(),
+            objects,
+            more: left().count() > most,
+            active: leads,
+            maybe: if leads { self.who_may_have(ctx) } else { Vec::new() },
+        }
+    }
+
+    fn who_may_have(&self, ctx: &Ctx<'_>) -> Vec<(OsdId, MaybeHas)> {
+        let mut all: BTreeMap<OsdId, MaybeHas> = BTreeMap::new();
+        let past = self.history.past.iter().flat_map(|interval| interval.acting.iter().copied()).filter(|osd| *osd >= 0);
+        for osd in past.chain(self.members.strays.iter().copied()).filter(|osd| *osd != ctx.whoami) {
+            let heard = self.serving.search.heard.get(&osd);
+            let how = match () {
+                () if !ctx.map.exists(osd) => MaybeHas::Gone,
+                () if !ctx.map.is_up(osd) => MaybeHas::Down,
+                () if heard.is_some_and(|heard| heard.open) => MaybeHas::Asked,
+                () => MaybeHas::Answered,
+            };
+            all.insert(osd, how);
+        }
+        all.into_iter().collect()
+    }
+
+    /// Whether everything that is left to be brought is unfound.
+    pub(crate) fn is_out_of_finds(&self) -> bool {
+        self.serving.search.count() > 0 && !self.serving.recovery.is_busy()
+    }
+
+    /// What always holds of the search.
+    #[cfg(any(test, feature = "sim"))]
+    pub(crate) fn check_search(&self) -> Result<(), String> {
+        for (object, need) in &self.serving.search.unfound {
+            if self.missing.get(object).is_some_and(|missed| missed != need) {
+                return Err(format!("{object} is unfound in version {need}, and another one is missing"));
+            }
+        }
+        let looks = !self.serving.search.heard.is_empty() || !self.members.finds.is_empty();
+        if looks && !matches!(self.phase, Phase::Active) {
+            return Err("a copy that does not lead looks for objects".into());
+        }
+        Ok(())
+    }
+}
+
+/// What a copy that holds nothing of the group answers.
+pub(crate) fn nothing_of(wanted: Vec<(HObject, EVersion)>) -> Vec<Sought> {
+    wanted.into_iter().map(|(object, _)| Sought { object, version: EVersion::default(), has: false }).collect()
+}
+
+impl Pg {
+    /// What this copy holds of an object that another one misses in version `need`.
+    pub(crate) fn look_up(
+        &self,
+        ctx: &Ctx<'_>,
+        hold: objectstore::Hold,
+        object: &HObject,
+        need: EVersion,
+    ) -> Result<Sought, Unread> {
+        let at: ObjectId = self.object(object.clone());
+        let info = match ctx.store.stat(hold, &at) {
+            Ok(stat) => stat.and_then(|stat| ObjectInfo::decode(&stat.info).ok()),
+            Err(Unread::Missing(wish)) => return Err(Unread::Missing(wish)),
+            // What cannot be read is of no use to anybody.
+            Err(Unread::Damaged(_)) => None,
+        };
+        let version = info.map_or(EVersion::default(), |info| info.version);
+        let (there, whole) = (version > EVersion::default(), !self.missing.contains_key(object));
+        // A clone of which a snapshot was trimmed keeps the record that it had.
+        let has = there
+            && whole
+            && (version == need || version < need && self.log.has(need) && self.history.reaches(&object.at(SnapId::HEAD)));
+        Ok(Sought { object: object.clone(), version, has })
+    }
+}

@@ -1,0 +1,247 @@
+//! Several benches as the OSDs of one group: letters go between them, and a map that a test changes says who is up and who serves.
+
+use super::{Bench, POOL, map, request};
+use bytes::Bytes;
+use maps::{OsdInfo, OsdMap, flags, state};
+use messages::osd::{Op, OsdOpReply};
+use node::Now;
+use pg::{OfNone, Pg, SlotSide, SlotWish};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+use types::{PgId, SessionId, SpgId};
+
+/// The one group.
+pub(crate) const GROUP: PgId = PgId { pool: POOL, seed: 0 };
+
+/// A copy of the group for each OSD, from 0 on.
+pub(crate) struct Several {
+    pub(crate) osds: BTreeMap<i32, Bench>,
+    pub(crate) map: OsdMap,
+    /// OSDs that give slots for recovery to whoever wishes one.
+    pub(crate) generous: BTreeSet<i32>,
+    tid: u64,
+}
+
+fn group() -> SpgId {
+    SpgId::whole(GROUP)
+}
+
+impl Several {
+    /// All OSDs are up, and the group is on all of them.
+    pub(crate) fn new(n: i32) -> Self {
+        let mut map = map(1);
+        map.set_max_osd(n);
+        map.osd_state.iter_mut().for_each(|osd| *osd = state::EXISTS | state::UP);
+        map.osd_info = vec![OsdInfo::default(); n as usize];
+        let pool = map.pools.get_mut(&POOL).expect("the pool");
+        (pool.size, pool.min_size) = (n as u8, 1);
+        map.pg_temp.insert(GROUP, (0..n).collect());
+        let osds = (0..n).map(|osd| (osd, Bench { whoami: osd, ..Bench::empty(map.clone()) })).collect();
+        let mut several = Self { osds, map, generous: (0..n).collect(), tid: 100 };
+        several.osd(0).begin(group(), Pg::create);
+        several.pass(1);
+        assert!(several.leads().is_some_and(|osd| several.pg(osd).is_active()), "the group serves");
+        several
+    }
+
+    pub(crate) fn osd(&mut self, osd: i32) -> &mut Bench {
+        self.osds.get_mut(&osd).expect("an OSD")
+    }
+
+    pub(crate) fn pg(&mut self, osd: i32) -> &mut Pg {
+        self.osd(osd).pgs.get_mut(&group()).expect("a copy")
+    }
+
+    /// Who leads the group by the map.
+    pub(crate) fn leads(&self) -> Option<i32> {
+        Some(self.map.compute_up_acting(GROUP).acting_primary).filter(|osd| *osd >= 0)
+    }
+
+    fn is_up(&self, osd: i32) -> bool {
+        self.map.is_up(osd)
+    }
+
+    /// Another map, which everybody who is up hears of.
+    pub(crate) fn change(&mut self, change: impl FnOnce(&mut OsdMap)) {
+        self.map.epoch += 1;
+        change(&mut self.map);
+        self.map.forget_placements();
+        let map = Arc::new(self.map.clone());
+        for (osd, bench) in &mut self.osds {
+            if map.is_up(*osd) {
+                bench.map = map.clone();
+                bench.announce_map();
+            }
+        }
+        self.settle();
+    }
+
+    /// Those serve the group, the first one leads it.
+    pub(crate) fn serve(&mut self, acting: &[i32]) {
+        self.change(|map| drop(map.pg_temp.insert(GROUP, acting.to_vec())));
+        self.pass(5);
+    }
+
+    /// An OSD dies; the others go on.
+    pub(crate) fn kill(&mut self, osd: i32) {
+        self.osd(osd).letters.clear();
+        self.change(|map| {
+            map.osd_state[osd as usize] &= !state::UP;
+            map.osd_info[osd as usize].down_at = map.epoch;
+            let acting = map.pg_temp.get_mut(&GROUP).expect("members");
+            acting.retain(|member| *member != osd);
+        });
+        self.pass(5);
+    }
+
+    /// An OSD that died starts again, as a member if `acting` has it.
+    pub(crate) fn start(&mut self, osd: i32, acting: &[i32]) {
+        self.osd(osd).restart();
+        self.change(|map| {
+            map.osd_state[osd as usize] |= state::UP;
+            map.osd_info[osd as usize].up_from = map.epoch;
+            map.pg_temp.insert(GROUP, acting.to_vec());
+        });
+        self.pass(5);
+    }
+
+    pub(crate) fn recover(&mut self, on: bool) {
+        self.change(|map| if on { map.flags &= !flags::NORECOVER } else { map.flags |= flags::NORECOVER });
+        self.pass(12);
+    }
+
+    /// Brings letters to where they go, and does what the monitors are asked for.
+    pub(crate) fn settle(&mut self) {
+        loop {
+            self.osds.values_mut().for_each(Bench::settle);
+            let letter = self.osds.iter_mut().find_map(|(osd, bench)| Some((*osd, bench.letters.pop_front()?)));
+            match letter {
+                Some((from, (to, letter))) => self.deliver(from, to, &letter),
+                None if !self.give_slots() && !self.ask_monitors() => return,
+                None => {}
+            }
+        }
+    }
+
+    /// Gives slots for recovery, where there are some. False if nobody got one.
+    fn give_slots(&mut self) -> bool {
+        let mut given = Vec::new();
+        for osd in &self.generous {
+            let wishes = self.osds[osd].pgs.get(&group()).map(Pg::slot_wishes).unwrap_or_default();
+            let waits = |wish: Option<SlotWish>| wish.is_some_and(|wish| !wish.held);
+            given.extend(waits(wishes.local).then_some((*osd, SlotSide::Local)));
+            given.extend(waits(wishes.remote).then_some((*osd, SlotSide::Remote)));
+        }
+        for (osd, side) in &given {
+            self.slot(*osd, *side, true);
+        }
+        !given.is_empty()
+    }
+
+    /// An OSD gives its copy a slot, or takes it away.
+    pub(crate) fn slot(&mut self, osd: i32, side: SlotSide, granted: bool) {
+        self.osd(osd).with(group(), |pg, ctx| pg.slot_changed(ctx, side, granted));
+    }
+
+    fn deliver(&mut self, from: i32, to: i32, letter: &pg::Sealed) {
+        if !self.is_up(from) || !self.is_up(to) {
+            return;
+        }
+        let epoch = self.map.epoch;
+        if !self.osd(to).pgs.contains_key(&group()) {
+            match pg::answer_of_none(letter, epoch).expect("a letter") {
+                OfNone::Answers(answer) => return self.deliver(to, from, &answer),
+                OfNone::Ignores => return,
+                OfNone::Joins => self.osd(to).begin(group(), Pg::join),
+            }
+        }
+        self.osd(to).with(group(), |pg, ctx| pg.letter(ctx, from, letter)).expect("a letter");
+    }
+
+    fn ask_monitors(&mut self) -> bool {
+        let up = self.osds.iter_mut().filter(|(osd, _)| self.map.is_up(**osd));
+        let mut wants = (Vec::new(), None);
+        for (osd, bench) in up {
+            if std::mem::take(&mut bench.wants_up_thru) {
+                wants.0.push(*osd);
+            }
+            wants.1 = bench.wants_acting.take().or(wants.1);
+        }
+        let fresh = wants.1.filter(|acting| self.map.pg_temp.get(&GROUP) != Some(acting));
+        if wants.0.is_empty() && fresh.is_none() {
+            return false;
+        }
+        let epoch = self.map.epoch;
+        self.change(|map| {
+            wants.0.iter().for_each(|osd| map.osd_info[*osd as usize].up_thru = epoch);
+            fresh.map(|acting| map.pg_temp.insert(GROUP, acting));
+        });
+        true
+    }
+
+    /// Lets seconds pass everywhere.
+    pub(crate) fn pass(&mut self, seconds: u64) {
+        for _ in 0..seconds * 10 {
+            self.osds.values_mut().for_each(|bench| bench.pass(Duration::from_millis(100)));
+            self.settle();
+        }
+    }
+
+    /// The time, which is the same everywhere.
+    pub(crate) fn now(&self) -> Now {
+        self.osds[&0].now
+    }
+
+    /// A request to whoever leads; its answer, if there is one at once.
+    pub(crate) fn ask(&mut self, name: &str, ops: Vec<Op>) -> (u64, Option<OsdOpReply>) {
+        self.tid += 1;
+        let (tid, leader) = (self.tid, self.leads().expect("a primary"));
+        self.osd(leader).deliver(SessionId(10), super::peer(10), tid, request(name, ops));
+        self.settle();
+        (tid, self.answer(tid))
+    }
+
+    /// The answer to a request, if it came.
+    pub(crate) fn answer(&self, tid: u64) -> Option<OsdOpReply> {
+        let sent = self.osds.values().flat_map(|bench| &bench.sent);
+        let reply = sent.filter(|(_, message)| message.tid == tid && message.kind == OsdOpReply::KIND).last();
+        reply.map(|(_, message)| OsdOpReply::decode(message).expect("a reply"))
+    }
+
+    /// Writes an object; it must succeed.
+    pub(crate) fn write(&mut self, name: &str, text: &'static str) {
+        let data = Bytes::from_static(text.as_bytes());
+        let op = Op::extent(messages::osd::code::WRITEFULL, 0, text.len() as u64, data);
+        let (_, answer) = self.ask(name, vec![op]);
+        assert_eq!(answer.expect("an answer").result, 0, "{name}");
+    }
+
+    /// Asks for an object.
+    pub(crate) fn read(&mut self, name: &str) -> (u64, Option<Result<Bytes, i32>>) {
+        let (tid, _) = self.ask(name, vec![Op::extent(messages::osd::code::READ, 0, 0, Bytes::new())]);
+        (tid, self.content(tid))
+    }
+
+    /// What a read gave, if it was answered.
+    pub(crate) fn content(&self, tid: u64) -> Option<Result<Bytes, i32>> {
+        let reply = self.answer(tid)?;
+        let output = |reply: &OsdOpReply| reply.ops.last().map(|op| op.output.contiguous()).unwrap_or_default();
+        Some(if reply.result < 0 { Err(reply.result) } else { Ok(output(&reply)) })
+    }
+
+    /// Whether these hold the same objects, with the same records and data.
+    pub(crate) fn agree(&self, osds: &[i32]) -> bool {
+        let held = |osd: &i32| {
+            let store = &self.osds[osd].store;
+            let of = |object: &types::ObjectId| {
+                let hold = objectstore::Hold(0);
+                let stat = objectstore::View::stat(store, hold, object).expect("in memory").expect("it is there");
+                let data = objectstore::View::read(store, hold, object, 0, stat.size).expect("in memory").contiguous();
+                (stat.info, data)
+            };
+            store.objects().map(|object| (object.clone(), of(object))).collect::<BTreeMap<_, _>>()
+        };
+        osds.windows(2).all(|pair| held(&pair[0]) == held(&pair[1]))
+    }
+}
