@@ -10,6 +10,7 @@ use crate::entry::{Done, encode_page};
 use crate::letter::Envelope;
 use crate::meta::{self, version_key};
 use crate::pg::{Job, Pg};
+use crate::recorder::OpKey;
 use crate::stats::Stats;
 use bytes::Bytes;
 use objectstore::{Hold, MetaChange, ObjectChanges, Refused, Ticket, Transaction};
@@ -27,7 +28,7 @@ impl Pg {
     /// Carries out a logged change of the group that this OSD leads: here, and at all other copies.
     pub(crate) fn submit(&mut self, ctx: &mut Ctx<'_>, body: Body, job: &Job) -> Result<(), Refused> {
         let delta = body.delta;
-        let ticket = self.apply_and_ship(ctx, body, job.fetched.then_some(job.hold))?;
+        let ticket = self.apply_and_ship(ctx, body, job.key(), job.fetched.then_some(job.hold))?;
         self.serving.lanes.entry(job.head.clone()).or_default().last = Some(ticket);
         if let Some(scrub) = &mut self.serving.scrub {
             scrub.changed(&job.head, &delta);
@@ -41,7 +42,7 @@ impl Pg {
     /// Carries out a change that is no event of the group's history, here and at all other copies.
     pub(crate) fn change_unlogged(&mut self, ctx: &mut Ctx<'_>, body: Body) -> bool {
         debug_assert!(body.entries.is_empty());
-        match self.apply_and_ship(ctx, body, None) {
+        match self.apply_and_ship(ctx, body, OpKey::NONE, None) {
             Ok(_) => true,
             Err(Refused::Stopped) => {
                 self.stopped(ctx);
@@ -51,13 +52,13 @@ impl Pg {
         }
     }
 
-    fn apply_and_ship(&mut self, ctx: &mut Ctx<'_>, body: Body, hold: Option<Hold>) -> Result<Ticket, Refused> {
+    fn apply_and_ship(&mut self, ctx: &mut Ctx<'_>, body: Body, op: OpKey, hold: Option<Hold>) -> Result<Ticket, Refused> {
         if self.members.all.is_empty() {
             return self.apply(ctx, body, hold);
         }
         let encoded = self.members.encode(&body);
         let ticket = self.apply(ctx, body, hold)?;
-        let (order, letters) = self.members.ship(&self.envelope(), encoded);
+        let (order, letters) = self.members.ship(&self.envelope(), op, encoded);
         if let Some(commit) = self.commits.back_mut() {
             commit.order = order;
         }

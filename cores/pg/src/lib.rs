@@ -86,6 +86,7 @@ mod object;
 mod ops;
 mod peering;
 mod pg;
+mod recorder;
 mod recovery;
 mod removal;
 mod replica;
@@ -99,11 +100,12 @@ mod stats;
 mod trim;
 mod watch;
 
-pub use api::{ClientOp, ClusterLevel, Config, Ctx, Effect, LogSize, Needs, OpInFlight, Peer, PeerQuery, Query, slot_of};
+pub use api::{ClientOp, ClusterLevel, Config, Ctx, Effect, LogSize, Needs, Peer, PeerQuery, Query, slot_of};
 pub use lease::Leases;
 pub use letter::{Envelope, OfNone, Sealed, answer_of_none};
 pub use needs::needs;
 pub use pg::{Pg, descends};
+pub use recorder::{CopyTime, Nobody, OpKey, Recorder, Step};
 pub use scrub::ScrubState;
 #[cfg(feature = "sim")]
 pub use selfcheck::Mistake;
