@@ -234,6 +234,28 @@ def scrubbed(processes, seconds):
         time.sleep(0.5)
 
 
+def operations(processes, seconds):
+    """No OSD keeps an operation, and each tells of a write whom it waited for longest; what is wrong."""
+    end = time.monotonic() + seconds
+    osds = range(processes.args.osds)
+    while True:
+        kept = {osd: processes.ceph("tell", f"osd.{osd}", "dump_ops_in_flight")["ops"] for osd in osds}
+        wrong = [f"osd.{osd} keeps {op['description']}: {op['type_data']['flag_point']}" for osd in osds for op in kept[osd]]
+        if not wrong or time.monotonic() > end:
+            break
+        time.sleep(0.5)
+    for osd in osds:
+        ops = processes.ceph("tell", f"osd.{osd}", "dump_historic_ops")["ops"]
+        told = [op["type_data"]["waited_longest_for"] for op in ops if "waited_longest_for" in op["type_data"]]
+        if ops and told and not any({"network", "queue", "journal"} <= set(longest) for longest in told):
+            wrong.append(f"osd.{osd} does not say where a copy spent its time: {told}")
+        if any(longest["osd"] not in osds or longest["osd"] == osd for longest in told):
+            wrong.append(f"osd.{osd} names copies that there are not: {told}")
+    if not any(processes.ceph("tell", f"osd.{osd}", "perf", "dump", "osd")["osd"]["subop_w"] for osd in osds):
+        wrong.append("no OSD has counted a write of another one")
+    return wrong
+
+
 def check_copies(args, acts, processes, pools):
     """Everything is at rest: what is wrong with the copies, and with the stores."""
     wrong = scrubbed(processes, min(args.bound, 30))
@@ -241,6 +263,7 @@ def check_copies(args, acts, processes, pools):
     objects, unlike = unequal(processes, pools, args.bound)
     acts.say(f"{objects} objects read from all copies")
     wrong += unlike + ([] if objects else ["no object was compared"])
+    wrong += operations(processes, 30)
     return wrong + processes.died()
 
 

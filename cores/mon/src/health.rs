@@ -13,6 +13,7 @@ use crate::soft::Soft;
 use crate::state::State;
 use crate::state::history::CEILING;
 use maps::{flags, pool_flags, state as bits};
+use messages::internal::OsdReport;
 use node::Now;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -329,20 +330,27 @@ fn monitors_down(checks: &mut Checks, state: &State, env: &Env) {
     checks.warn("MON_DOWN", down as u64, summary, names.iter().map(line).collect());
 }
 
+/// Daemons that are named in a summary.
+const NAMED: usize = 10;
+
+/// Adds operations that take too long, of OSDs that report some.
+fn slow_ops(checks: &mut Checks, reports: &[(OsdId, &OsdReport)]) {
+    let count: u64 = reports.iter().map(|(_, r)| u64::from(r.slow_ops)).sum();
+    let Some(oldest) = reports.iter().map(|(_, r)| r.slow_oldest).max() else { return };
+    let daemons: Vec<String> = reports.iter().take(NAMED).map(|(osd, _)| format!("osd.{osd}")).collect();
+    let who = match reports.len() {
+        1 => format!("{} has slow ops", daemons[0]),
+        n => format!("daemons [{}]{} have slow ops.", daemons.join(","), if n > NAMED { "..." } else { "" }),
+    };
+    checks.warn("SLOW_OPS", count, format!("{count} slow ops, oldest one blocked for {oldest} sec, {who}"), Vec::new());
+}
+
 /// Adds what OSDs report themselves: slow operations, and codes of their own.
 fn reported(checks: &mut Checks, state: &State, soft: &Soft) {
     let reports =
         || soft.osds.iter().filter(|(o, _)| state.osdmap.is_up(**o)).filter_map(|(o, s)| s.report.as_ref().map(|r| (*o, r)));
-    let slow: u64 = reports().map(|(_, r)| u64::from(r.slow_ops)).sum();
-    if slow > 0 {
-        let daemons: Vec<String> = reports().filter(|(_, r)| r.slow_ops > 0).map(|(o, _)| format!("osd.{o}")).collect();
-        let who = if daemons.len() == 1 {
-            format!("{} has slow ops", daemons[0])
-        } else {
-            format!("daemons [{}] have slow ops.", daemons.join(","))
-        };
-        checks.warn("SLOW_OPS", slow, format!("{slow} slow ops, {who}"), Vec::new());
-    }
+    let slow: Vec<(OsdId, &OsdReport)> = reports().filter(|(_, r)| r.slow_ops > 0).collect();
+    slow_ops(checks, &slow);
     let mut notes: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for (osd, report) in reports() {
         for (code, text) in report.notes.iter().take(DETAILS) {

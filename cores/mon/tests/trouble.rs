@@ -122,6 +122,25 @@ fn copies_elsewhere_objects_nowhere_and_damage_have_their_codes() {
 }
 
 #[test]
+fn slow_operations_are_told_as_ceph_does_and_go_when_they_are_done() {
+    let mut cluster = clean();
+    let told = |cluster: &mut Cluster| ok(cluster, r#""health","detail":"detail""#);
+    assert!(!told(&mut cluster).contains("SLOW_OPS"));
+    cluster.report_slow(1, 3, 41);
+    let health = told(&mut cluster);
+    let one = "[WRN] SLOW_OPS: 3 slow ops, oldest one blocked for 41 sec, osd.1 has slow ops\n";
+    assert!(health.contains(one), "{health}");
+    cluster.report_slow(0, 2, 77);
+    let health = told(&mut cluster);
+    let two = "[WRN] SLOW_OPS: 5 slow ops, oldest one blocked for 77 sec, daemons [osd.0,osd.1] have slow ops.\n";
+    assert!(health.contains(two), "{health}");
+    cluster.report_slow(0, 0, 0);
+    assert!(told(&mut cluster).contains("3 slow ops, oldest one blocked for 41 sec, osd.1"));
+    cluster.report_slow(1, 0, 0);
+    assert!(!told(&mut cluster).contains("SLOW_OPS"));
+}
+
+#[test]
 fn groups_that_do_not_serve_are_named_with_what_they_wait_for() {
     let mut cluster = clean();
     let primary = cluster.primary(0);

@@ -6,12 +6,13 @@
 //! does not fit waits here, and all that follow on its session wait behind it, in their order; meanwhile nothing more is received on that
 //! session. One operation always fits, however large its answer.
 
+use crate::ops::Wait;
 use crate::{Early, Osd};
 use messages::code;
 use messages::osd::{OpArgs, OsdOp};
-use node::{Mono, Now, Outputs};
+use node::{Now, Outputs};
 use objectstore::Hold;
-use pg::Effect;
+use pg::{Effect, OpKey};
 use std::collections::VecDeque;
 use types::{EntityType, HObject, ObjectId, SessionId, SnapId};
 
@@ -27,7 +28,6 @@ const OVERHEAD: usize = 256;
 /// An operation that waits until its session's answers have left, or until its group is there.
 pub(crate) struct Waiting {
     pub(crate) early: Early,
-    pub(crate) received: Mono,
     /// What its answer is expected to take.
     pub(crate) owes: usize,
 }
@@ -41,14 +41,9 @@ pub(crate) struct Backlog {
 }
 
 impl Backlog {
-    /// Bytes of the messages that wait.
-    pub(crate) fn bytes(&self) -> usize {
-        self.queue.iter().map(|w| w.early.bytes).sum()
-    }
-
-    /// Number of operations that wait.
-    pub(crate) fn len(&self) -> usize {
-        self.queue.len()
+    /// The operations that wait.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = OpKey> + '_ {
+        self.queue.iter().map(|w| w.early.key)
     }
 }
 
@@ -104,16 +99,19 @@ impl Osd {
     }
 
     /// Keeps an operation back if its answer does not fit, or if others of its session wait already; else gives it back.
-    pub(crate) fn fit(&mut self, early: Early, received: Mono, owes: usize) -> Option<Early> {
+    pub(crate) fn fit(&mut self, now: Now, early: Early, owes: usize) -> Option<Early> {
         let session = early.session;
         let first = self.sessions.get(session).is_none_or(|known| known.backlog.queue.is_empty());
         if first && self.has_room(session, owes) {
             return Some(early);
         }
         self.perf.answers_held += 1;
-        if let Some(known) = self.sessions.get(session) {
-            known.backlog.queue.push_back(Waiting { early, received, owes });
-        }
+        let Some(known) = self.sessions.get(session) else {
+            self.let_go(early.key);
+            return None;
+        };
+        self.ops.at(early.key).wait(now.mono, Wait::ForRoom);
+        known.backlog.queue.push_back(Waiting { early, owes });
         if first {
             self.stalled.push_back(session);
             self.msgr.hold_session(session, true);
@@ -127,7 +125,7 @@ impl Osd {
         for waiting in std::mem::take(&mut self.homeless).into_iter().rev() {
             let session = waiting.early.session;
             let Some(known) = self.sessions.get(session) else {
-                self.msgr.done(session, waiting.early.bytes);
+                self.let_go(waiting.early.key);
                 continue;
             };
             let first = known.backlog.queue.is_empty();
@@ -150,7 +148,7 @@ impl Osd {
             let Some(session) = self.stalled.pop_front() else { break };
             while let Some(waiting) = self.next_waiting(session) {
                 any = true;
-                self.admitted(now, waiting.early, waiting.received, waiting.owes, out);
+                self.admitted(now, waiting.early, waiting.owes, out);
             }
             match self.sessions.get(session) {
                 Some(known) if !known.backlog.queue.is_empty() => self.stalled.push_back(session),
@@ -172,8 +170,10 @@ impl Osd {
     /// A group was called: from `first` on, its answers are known to the byte.
     pub(crate) fn count_answers(&mut self, first: usize) {
         for (_, effect) in &self.effects[first..] {
-            if let Effect::Reply { session, message, .. } = effect {
-                self.sessions.owes(*session, message.tid, OVERHEAD + message.data.len());
+            if let Effect::Reply { op, session, message, .. } = effect {
+                let owes = OVERHEAD + message.data.len();
+                let before = std::mem::replace(&mut self.ops.at(*op).owes, owes);
+                self.sessions.owe(*session, before, owes);
             }
         }
     }

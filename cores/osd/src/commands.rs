@@ -4,13 +4,15 @@ use crate::Osd;
 use crate::bench::{Asker, Bench};
 use crate::config::{OPTIONS, OptionRow};
 use crate::memory::TARGET;
+use crate::ops::Op;
 use crate::perf;
 use grammar::{Args, Signature, Wrong, pretty};
 use node::Now;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
-use types::{Errno, SpgId, UTime};
+use std::time::Duration;
+use types::{Errno, SpgId};
 
 /// An answer: result, a sentence for people, output.
 pub(crate) struct Answer {
@@ -90,17 +92,17 @@ const ROWS: &[Row] = &[
     Row {
         signature: "dump_historic_ops",
         help: "the slowest operations of the last ten minutes, with their stages",
-        handler: |osd, now, _| Answer::json(&osd.perf.history.json(now, osd.options.history, false)),
+        handler: |osd, now, _| Answer::json(&osd.ops.history.json(now, osd.options.history, false)),
     },
     Row {
         signature: "dump_historic_ops_by_duration",
         help: "the same, slowest first",
-        handler: |osd, now, _| Answer::json(&osd.perf.history.json(now, osd.options.history, true)),
+        handler: |osd, now, _| Answer::json(&osd.ops.history.json(now, osd.options.history, true)),
     },
     Row {
         signature: "dump_historic_slow_ops",
         help: "the latest operations that took osd_op_complaint_time or longer",
-        handler: |osd, now, _| Answer::json(&osd.perf.history.slow_json(now, osd.options.history, osd.options.complaint)),
+        handler: |osd, now, _| Answer::json(&osd.ops.history.slow_json(now, osd.options.history, osd.options.complaint)),
     },
     Row { signature: "dump_blocklist", help: "clients that are shut out, and until when", handler: dump_blocklist },
     Row {
@@ -285,14 +287,14 @@ fn help(_: &mut Osd, _: Now, _: &Args) -> Answer {
 }
 
 fn counters(osd: &mut Osd, now: Now) -> Value {
-    let in_progress = osd.sessions.in_progress();
+    let in_progress = osd.ops.in_progress();
     let mut store = osd.store.counters();
     if let Some(memory) = store.get_mut("memory").and_then(Value::as_object_mut) {
         memory.insert("target".into(), json!(osd.memory.in_force));
     }
     json!({
-        "osd": osd.perf.json(now.mono, in_progress),
-        "stages": osd.perf.stages_json(),
+        "osd": osd.perf.json(now.mono, in_progress, &osd.ops.sub_ops),
+        "stages": osd.perf.stages_json(&osd.ops.sub_ops),
         "pg": pg_counters(osd),
         "store": store,
     })
@@ -323,7 +325,7 @@ fn perf_schema(osd: &mut Osd, now: Now, args: &Args) -> Answer {
 }
 
 fn perf_histogram(osd: &mut Osd, _: Now, _: &Args) -> Answer {
-    Answer::json(&osd.perf.histograms())
+    Answer::json(&osd.perf.histograms(&osd.ops.sub_ops))
 }
 
 /// The store's counters belong to the store's life and go on.
@@ -331,6 +333,7 @@ fn perf_reset(osd: &mut Osd, _: Now, args: &Args) -> Answer {
     match args.str("var") {
         name @ ("all" | "osd" | "stages") => {
             osd.perf.reset();
+            osd.ops.sub_ops.reset();
             Answer::json(&json!({ "success": format!("perf reset {name}") }))
         }
         name => Answer::error(Errno::EINVAL, format!("there is nothing to reset that is called '{name}': all, osd or stages")),
@@ -484,33 +487,22 @@ fn config_help(osd: &mut Osd, _: Now, args: &Args) -> Answer {
     }
 }
 
-fn in_flight(osd: &Osd, now: Now, older: std::time::Duration) -> Answer {
-    let mut ops = Vec::new();
-    for (id, pg) in osd.groups.iter() {
-        for op in pg.ops_in_flight() {
-            let age = now.mono.since(op.received);
-            if age >= older {
-                let begin = UTime::from_nanos(now.wall.as_nanos().saturating_sub(age.as_nanos() as u64));
-                ops.push(json!({
-                    "description": op.description,
-                    "initiated_at": begin.iso(),
-                    "age": age.as_secs_f64(),
-                    "duration": age.as_secs_f64(),
-                    "pg": id.to_string(),
-                    "type_data": { "flag_point": op.state },
-                }));
-            }
-        }
-    }
-    Answer::json(&json!({ "num_ops": ops.len(), "ops": ops }))
+/// Operations that are not answered and older than that, oldest first.
+fn in_flight(osd: &Osd, now: Now, older: Duration) -> Vec<Value> {
+    let mut ops: Vec<&Op> = osd.ops.under_way().filter(|op| now.mono.since(op.received) >= older).collect();
+    ops.sort_by_key(|op| op.received);
+    ops.into_iter().map(|op| op.json(now)).collect()
 }
 
 fn ops_in_flight(osd: &mut Osd, now: Now, _: &Args) -> Answer {
-    in_flight(osd, now, std::time::Duration::ZERO)
+    let ops = in_flight(osd, now, Duration::ZERO);
+    Answer::json(&json!({ "ops": ops, "num_ops": ops.len() }))
 }
 
 fn blocked_ops(osd: &mut Osd, now: Now, _: &Args) -> Answer {
-    in_flight(osd, now, osd.options.complaint)
+    let complaint = osd.options.complaint;
+    let ops = in_flight(osd, now, complaint);
+    Answer::json(&json!({ "ops": ops, "complaint_time": complaint.as_secs_f64(), "num_blocked_ops": ops.len() }))
 }
 
 fn dump_blocklist(osd: &mut Osd, _: Now, _: &Args) -> Answer {

@@ -3,6 +3,7 @@
 
 use crate::Osd;
 use crate::groups::Slot;
+use crate::ops::{Arrival, Request};
 use crate::peers::Purpose;
 use messages::osd::{OsdOp, OsdOpReply};
 use node::{Mono, Now, Outputs};
@@ -122,7 +123,10 @@ impl Osd {
             global_id: self.config.whoami as u64,
             addr: self.config.addrs.msgr2().copied().unwrap_or_default(),
         };
-        let client = ClientOp { session: OURSELVES, peer: Arc::new(peer), tid: id.0, received: now.mono, op };
+        let (session, tid, received, peer) = (OURSELVES, id.0, now.mono, Arc::new(peer));
+        let key = self.ops.begin(Arrival { session, tid, received, request: Request::of(&op), ..Arrival::default() });
+        self.ops.at(key).reach(now.mono, slot, &peer);
+        let client = ClientOp { key, session, peer, tid, received, op };
         let (groups, mut world) = self.world(now);
         groups.call(slot, &mut world, |pg, ctx| pg.handle_op(ctx, client));
     }

@@ -4,19 +4,20 @@ use crate::backlog::Waiting;
 use crate::bench::Asker;
 use crate::commands::{self, Answer, Dispatch};
 use crate::copies::OURSELVES;
+use crate::groups::Slot;
 use crate::images::Image;
-use crate::perf::{Answered, Kind};
-use crate::sessions::{Held, Rights, Session};
+use crate::ops::{Arrival, Request, Wait};
+use crate::sessions::{Rights, Session};
 use crate::{Early, Osd, Phase};
 use ::maps::OsdMap;
 use caps::OsdNeed;
 use messages::internal::{OsdInstruct, ServiceKeys};
 use messages::mon::{AuthReply, Command, CommandReply, ConfigMsg, MonMapMsg, OsdMapMsg, Ping};
-use messages::osd::{Backoff, OpResult, OsdOp, OsdOpReply, flags};
+use messages::osd::{Backoff, OpResult, OsdOp, OsdOpReply};
 use msgr::Event;
 use msgr::auth::{Acceptor, ExpiringKey, Key};
 use node::{Level, Mono, Now, Output, Outputs};
-use pg::{ClientOp, Effect, Needs};
+use pg::{ClientOp, Effect, Needs, OpKey};
 use types::{EntityType, Errno, Message, PgId, SessionId, SpgId};
 
 /// Operations that may wait for a map; beyond that the session is closed and the client comes back.
@@ -69,12 +70,14 @@ impl Osd {
             out.log(Level::Info, "osd", "lost the monitor");
         } else if self.peer_lost(now, session, false) {
             // What was asked on it is asked again on the next one.
-        } else if let Some(held) = self.sessions.closed(session) {
-            let waiting = self.early.iter().chain(self.homeless.iter().map(|w| &w.early));
-            let waited: usize = waiting.filter(|e| e.session == session).map(|e| e.bytes).sum();
+        } else if let Some(mut waiting) = self.sessions.closed(session) {
+            let outside = self.early.iter().chain(self.homeless.iter().map(|w| &w.early));
+            waiting.extend(outside.filter(|e| e.session == session).map(|e| e.key));
             self.early.retain(|e| e.session != session);
             self.homeless.retain(|w| w.early.session != session);
-            self.msgr.done(session, held + waited);
+            waiting.into_iter().for_each(|key| self.let_go(key));
+            let begun = self.ops.orphan(session);
+            self.msgr.done(session, begun);
             self.peers.hung_up(session);
             if self.bench.as_ref().is_some_and(|b| b.asker.session == session) {
                 self.bench = None;
@@ -178,29 +181,47 @@ impl Osd {
 
     /// A client's operation.
     fn operation(&mut self, now: Now, session: SessionId, message: Message, bytes: usize, out: &mut Outputs) {
-        let Some(op) = self.decoded(now, session, &message, bytes, out) else { return };
+        let Some(op) = self.decoded(now, session, &message, out) else { return self.msgr.done(session, bytes) };
+        let (tid, received, payload, request) = (message.tid, now.mono, message.data.len(), Request::of(&op));
+        let key = self.ops.begin(Arrival { session, tid, received, bytes, payload, request });
+        self.route(now, Early { key, session, epoch: op.epoch, message }, op, out);
+    }
+
+    /// An operation goes on as far as the map allows it.
+    fn route(&mut self, now: Now, early: Early, op: OsdOp, out: &mut Outputs) {
         if op.epoch > self.maps.epoch() || matches!(self.phase, Phase::Opening | Phase::Loading) {
-            return self.wait_for_map(now, Early { session, epoch: op.epoch, message, bytes }, out);
+            return self.wait_for_map(now, early, out);
         }
         let owes = self.expected_answer(&op);
-        let early = Early { session, epoch: op.epoch, message, bytes };
-        if let Some(early) = self.fit(early, now.mono, owes) {
-            self.perform(now, early, op, now.mono, owes, out);
+        if let Some(early) = self.fit(now, early, owes) {
+            self.perform(now, early, op, owes, out);
         }
     }
 
     /// An operation that waited may be carried out.
-    pub(crate) fn admitted(&mut self, now: Now, early: Early, received: Mono, owes: usize, out: &mut Outputs) {
-        if let Some(op) = self.decoded(now, early.session, &early.message, early.bytes, out) {
-            self.perform(now, early, op, received, owes, out);
+    pub(crate) fn admitted(&mut self, now: Now, early: Early, owes: usize, out: &mut Outputs) {
+        match OsdOp::decode(&early.message) {
+            Ok(op) => self.perform(now, early, op, owes, out),
+            // It did before.
+            Err(_) => self.let_go(early.key),
         }
     }
 
-    fn decoded(&mut self, now: Now, session: SessionId, message: &Message, bytes: usize, out: &mut Outputs) -> Option<OsdOp> {
+    /// An operation is over without an answer, and holds nothing any more.
+    pub(crate) fn let_go(&mut self, key: OpKey) {
+        let op = self.ops.at(key);
+        let (session, owes) = (op.session, op.owes);
+        self.sessions.owe(session, owes, 0);
+        let bytes = self.ops.end(key);
+        if bytes > 0 {
+            self.msgr.done(session, bytes);
+        }
+    }
+
+    fn decoded(&mut self, now: Now, session: SessionId, message: &Message, out: &mut Outputs) -> Option<OsdOp> {
         match OsdOp::decode(message) {
             Ok(op) => Some(op),
             Err(e) => {
-                self.msgr.done(session, bytes);
                 self.msgr.refuse(now, session, &format!("an operation does not decode: {e}"), out);
                 self.session_ended(now, session, out);
                 None
@@ -209,41 +230,37 @@ impl Osd {
     }
 
     /// Carries an operation out: rights, fullness, its group.
-    fn perform(&mut self, now: Now, early: Early, op: OsdOp, received: Mono, owes: usize, out: &mut Outputs) {
-        let Early { session, message, bytes, .. } = early;
+    fn perform(&mut self, now: Now, early: Early, op: OsdOp, owes: usize, out: &mut Outputs) {
+        let Early { key, session, message, .. } = early;
         if !self.heeds(now, session, op.epoch, out) {
-            return self.msgr.done(session, bytes);
+            return self.let_go(key);
         }
         self.share_maps(session, op.epoch);
-        let Some(known) = self.sessions.get(session) else { return self.msgr.done(session, bytes) };
+        let Some(known) = self.sessions.get(session) else { return self.let_go(key) };
         if let Err(refusal) = admit(&self.maps.current().clone(), known, &op) {
             self.perf.denied += 1;
-            self.msgr.done(session, bytes);
+            self.let_go(key);
             return self.refuse(session, message.tid, &op, refusal);
         }
         if self.full.drops(&op) {
             known.turned_away = true;
             self.perf.dropped += 1;
-            return self.msgr.done(session, bytes);
+            return self.let_go(key);
         }
         let pg = SpgId { pg: PgId::new(op.locator.pool, op.pg.pg.seed), shard: op.pg.shard };
         let Some(slot) = self.groups.find(&pg) else {
-            let early = Early { session, epoch: op.epoch, message, bytes };
-            return self.homeless(now, Waiting { early, received, owes }, pg, out);
+            let early = Early { key, session, epoch: op.epoch, message };
+            return self.homeless(now, Waiting { early, owes }, pg, out);
         };
-        let (object, code) = (op.oid.clone(), op.ops.first().map_or(0, |first| first.code));
-        let kind = match (op.may_write(), op.flags & flags::READ != 0) {
-            (false, _) => Kind::Read,
-            (true, false) => Kind::Write,
-            (true, true) => Kind::ReadWrite,
-        };
-        let image = if self.images.wanted(now.mono) { Image::of(&op.locator, &object).map(Box::new) } else { None };
-        let held = Held { bytes, owes, payload: message.data.len(), received, kind, object, code, image };
-        let client = ClientOp { session, peer: known.peer.clone(), tid: message.tid, received, op };
-        let replaced = self.sessions.received(session, message.tid, held);
-        if replaced > 0 {
-            self.msgr.done(session, replaced);
+        let peer = known.peer.clone();
+        let record = self.ops.at(key);
+        if self.images.wanted(now.mono) {
+            record.image = Image::of(&op.locator, &op.oid).map(Box::new);
         }
+        record.reach(now.mono, slot, &peer);
+        record.owes = owes;
+        let client = ClientOp { key, session, peer, tid: message.tid, received: record.received, op };
+        self.sessions.owe(session, 0, owes);
         let first = self.effects.len();
         let (groups, mut world) = self.world(now);
         groups.call(slot, &mut world, |pg, ctx| pg.handle_op(ctx, client));
@@ -257,6 +274,7 @@ impl Osd {
         if early.epoch > self.maps.epoch() {
             self.ask_for_maps();
         }
+        self.ops.at(early.key).wait(now.mono, Wait::ForMap);
         self.early.push_back(early);
     }
 
@@ -264,7 +282,7 @@ impl Osd {
     fn too_early(&mut self, now: Now, early: &Early, out: &mut Outputs) -> bool {
         let too_many = self.early.len() + self.homeless.len() >= MAX_EARLY;
         if too_many {
-            self.msgr.done(early.session, early.bytes);
+            self.let_go(early.key);
             self.msgr.close(early.session);
             self.session_ended(now, early.session, out);
         }
@@ -276,21 +294,24 @@ impl Osd {
     fn homeless(&mut self, now: Now, waiting: Waiting, id: SpgId, out: &mut Outputs) {
         if self.groups.has_ancestor(&id) && self.maps.current().placed(id.pg).acting_primary == self.config.whoami {
             if !self.too_early(now, &waiting.early, out) {
+                self.ops.at(waiting.early.key).wait(now.mono, Wait::ForGroup);
                 self.homeless.push_back(waiting);
             }
             return;
         }
         self.perf.dropped += 1;
-        self.msgr.done(waiting.early.session, waiting.early.bytes);
+        self.let_go(waiting.early.key);
     }
 
     /// Operations that waited for a map that has come.
     pub(crate) fn early_operations(&mut self, now: Now, out: &mut Outputs) {
         for early in std::mem::take(&mut self.early) {
-            if early.epoch <= self.maps.epoch() {
-                self.operation(now, early.session, early.message, early.bytes, out);
-            } else {
+            if early.epoch > self.maps.epoch() {
                 self.early.push_back(early);
+            } else if let Ok(op) = OsdOp::decode(&early.message) {
+                self.route(now, early, op, out);
+            } else {
+                self.let_go(early.key);
             }
         }
     }
@@ -319,10 +340,13 @@ impl Osd {
     pub(crate) fn carry_out(&mut self, now: Now, out: &mut Outputs) {
         for (slot, effect) in std::mem::take(&mut self.effects) {
             match effect {
-                Effect::Reply { session, message, .. } if session == OURSELVES => self.read_was_answered(now, &message),
+                Effect::Reply { op, session, message, .. } if session == OURSELVES => {
+                    self.ops.end(op);
+                    self.read_was_answered(now, &message);
+                }
                 Effect::Send { session, message } if session == OURSELVES => self.told_ourselves(now, &message, out),
-                Effect::Reply { session, message, executed } => self.reply(now, session, message, executed),
-                Effect::Dropped { session, tid } => self.dropped(session, tid),
+                Effect::Reply { op, session, message, executed } => self.reply(now, op, session, message, executed),
+                Effect::Dropped { op, session, .. } => self.dropped(op, session),
                 Effect::NoSpace { session, pool, epoch } => self.overran(session, pool, epoch),
                 Effect::Send { session, message } => self.msgr.send(session, message),
                 Effect::ClusterLog { level, text } => {
@@ -342,7 +366,7 @@ impl Osd {
                     }
                 }
                 Effect::Split { children } => self.split(now, children, out),
-                Effect::Removed => self.groups.removed(slot),
+                Effect::Removed => self.group_is_gone(slot),
                 Effect::StoreStopped => out.log(Level::Info, "osd", "the store has stopped taking writes"),
             }
         }
@@ -360,24 +384,35 @@ impl Osd {
         self.deliver_held(now, out);
     }
 
-    fn reply(&mut self, now: Now, session: SessionId, message: Message, executed: Mono) {
-        let Some(client) = self.sessions.get(session).map(|known| known.peer.global_id) else { return };
-        if let Some(held) = self.sessions.answered(session, message.tid) {
-            let (tid, bytes_out) = (message.tid, message.data.len());
-            self.msgr.done(session, held.bytes);
-            self.perf.answered(Answered { held, client, tid, executed, answered: now.mono, bytes_out });
+    fn reply(&mut self, now: Now, op: OpKey, session: SessionId, message: Message, executed: Mono) {
+        let owes = self.ops.at(op).owes;
+        if !self.sessions.owe(session, owes, 0) {
+            // The session is gone, and with it what the operation held.
+            self.ops.end(op);
+            return;
         }
+        let bytes = self.ops.answer(op, executed, now.mono, message.data.len());
+        self.msgr.done(session, bytes);
         self.msgr.send(session, message);
     }
 
     /// An operation gets no answer: the client sends it again when the map tells it to.
-    fn dropped(&mut self, session: SessionId, tid: u64) {
-        self.perf.dropped += 1;
-        // The map that it is dropped for may have come after it: only who sees that map knows to send it again.
-        self.share_maps(session, 0);
-        if let Some(held) = self.sessions.answered(session, tid) {
-            self.msgr.done(session, held.bytes);
+    fn dropped(&mut self, op: OpKey, session: SessionId) {
+        if self.sessions.get(session).is_some() {
+            self.perf.dropped += 1;
+            // The map that it is dropped for may have come after it: only who sees that map knows to send it again.
+            self.share_maps(session, 0);
         }
+        self.let_go(op);
+    }
+
+    /// Nothing of a group is left. What came to it since then goes with it, and comes again.
+    fn group_is_gone(&mut self, slot: Slot) {
+        for op in self.groups.get(slot).map(pg::Pg::ops).unwrap_or_default() {
+            let session = self.ops.at(op).session;
+            self.dropped(op, session);
+        }
+        self.groups.removed(slot);
     }
 }
 

@@ -28,6 +28,7 @@ pub(crate) struct World<'a> {
     pub(crate) whoami: OsdId,
     pub(crate) config: &'a pg::Config,
     pub(crate) leases: &'a pg::Leases,
+    pub(crate) recorder: &'a mut crate::ops::OpTable,
 }
 
 /// All groups.
@@ -197,6 +198,7 @@ impl Groups {
             whoami: world.whoami,
             config: world.config,
             leases: world.leases,
+            recorder: world.recorder,
         };
         let result = f(&mut ctx);
         world.out.extend(self.effects.drain(..).map(|effect| (slot, effect)));

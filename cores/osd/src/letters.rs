@@ -22,7 +22,8 @@ const ASK_AGAIN: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub(crate) struct Letters {
     outbox: BTreeMap<OsdId, Vec<Sealed>>,
-    held: VecDeque<(OsdId, Sealed)>,
+    /// With the moments when they arrived.
+    held: VecDeque<(OsdId, Mono, Sealed)>,
     held_bytes: usize,
     /// OSDs with whom a session broke, and when another may be opened.
     broken: BTreeMap<OsdId, Mono>,
@@ -146,7 +147,7 @@ impl Osd {
             }
             let letter = Sealed { front, data: letters.data.slice(at, len) };
             at += len;
-            if let Err(error) = self.deliver(now, letters.osd, letter) {
+            if let Err(error) = self.deliver(now, letters.osd, now.mono, letter) {
                 return self.refuse_peer(now, session, &format!("a letter does not decode: {error}"), out);
             }
         }
@@ -158,20 +159,20 @@ impl Osd {
     }
 
     /// Brings a letter to its group.
-    fn deliver(&mut self, now: Now, from: OsdId, letter: Sealed) -> denc::Result<()> {
+    fn deliver(&mut self, now: Now, from: OsdId, arrived: Mono, letter: Sealed) -> denc::Result<()> {
         let envelope = letter.envelope()?;
         let id = envelope.pg;
         if envelope.interval > self.maps.epoch() {
             self.ask_for_maps();
-            self.hold(from, letter);
+            self.hold(from, arrived, letter);
             return Ok(());
         }
         if let Some(slot) = self.groups.find(&id) {
             let (groups, mut world) = self.world(now);
-            return groups.call(slot, &mut world, |pg, ctx| pg.letter(ctx, from, &letter)).unwrap_or(Ok(()));
+            return groups.call(slot, &mut world, |pg, ctx| pg.letter(ctx, from, arrived, &letter)).unwrap_or(Ok(()));
         }
         if self.groups.has_ancestor(&id) && self.is_to_come(id) {
-            self.hold(from, letter);
+            self.hold(from, arrived, letter);
             return Ok(());
         }
         match pg::answer_of_none(&letter, self.maps.epoch())? {
@@ -179,7 +180,7 @@ impl Osd {
             OfNone::Joins if self.maps.current().placed(id.pg).acting_primary == from => {
                 let (groups, mut world) = self.world(now);
                 let slot = groups.join(id, &mut world);
-                return groups.call(slot, &mut world, |pg, ctx| pg.letter(ctx, from, &letter)).unwrap_or(Ok(()));
+                return groups.call(slot, &mut world, |pg, ctx| pg.letter(ctx, from, arrived, &letter)).unwrap_or(Ok(()));
             }
             OfNone::Joins | OfNone::Ignores => {}
         }
@@ -191,19 +192,19 @@ impl Osd {
         self.groups.is_splitting_into(&id)
     }
 
-    fn hold(&mut self, from: OsdId, letter: Sealed) {
+    fn hold(&mut self, from: OsdId, arrived: Mono, letter: Sealed) {
         let bytes = letter.front.len() + letter.data.len();
         if self.letters.held_bytes + bytes <= MOST_HELD {
             self.letters.held_bytes += bytes;
-            self.letters.held.push_back((from, letter));
+            self.letters.held.push_back((from, arrived, letter));
         }
     }
 
     /// Letters that waited for a map or a split that has come.
     pub(crate) fn deliver_held(&mut self, now: Now, out: &mut Outputs) {
         self.letters.held_bytes = 0;
-        for (from, letter) in std::mem::take(&mut self.letters.held) {
-            if let Err(error) = self.deliver(now, from, letter) {
+        for (from, arrived, letter) in std::mem::take(&mut self.letters.held) {
+            if let Err(error) = self.deliver(now, from, arrived, letter) {
                 out.log(Level::Warn, "osd", format!("a letter of osd.{from} does not decode: {error}"));
             }
         }

@@ -6,7 +6,7 @@
 //! The messenger gives a whole message → [`dispatch`]: the session's rights, the map's epoch (an older client is sent the changes
 //! it lacks, a newer one waits until we have its map), the group → the group executes it over the store and submits a transaction → at the end
 //! of the round the store closes its journal group ([`node::Node::turn`]) → when it is durable, the group's reply goes to the messenger →
-//! it leaves at the end of that round.
+//! it leaves at the end of that round. From arrival to reply it has one home, the table of [`ops`]; all others keep its key.
 //!
 //! # The life of an OSD
 //!
@@ -34,6 +34,7 @@ mod letters;
 mod life;
 mod maps;
 mod memory;
+mod ops;
 mod peers;
 mod perf;
 mod query;
@@ -90,9 +91,9 @@ enum Phase {
 
 /// An operation that waits: for a map that this OSD does not have yet, for its group, or for room for its answer.
 struct Early {
+    key: pg::OpKey,
     session: SessionId,
     message: types::Message,
-    bytes: usize,
     epoch: Epoch,
 }
 
@@ -115,6 +116,7 @@ pub struct Osd {
     saved_epoch: Epoch,
     groups: Groups,
     sessions: Sessions,
+    ops: ops::OpTable,
     peers: Peers,
     letters: letters::Letters,
     copies: Copies,
@@ -186,6 +188,7 @@ impl Osd {
             saved_epoch: 0,
             groups: Groups::default(),
             sessions: Sessions::default(),
+            ops: ops::OpTable::default(),
             reporter: Reporter::default(),
             scrubs: scrubs::Scrubs::default(),
             slots: slots::Slots::default(),
@@ -241,6 +244,7 @@ impl Osd {
             whoami: self.config.whoami,
             config: &self.options.pg,
             leases: &self.leases.promises,
+            recorder: &mut self.ops,
         };
         (&mut self.groups, world)
     }
@@ -406,8 +410,8 @@ impl Node for Osd {
     fn turn(&mut self, now: Now, out: &mut Outputs) {
         self.perf.rounds += 1;
         self.perf.note(now.mono);
-        if self.perf.overdue() {
-            self.carried_out(now);
+        if self.ops.overdue() {
+            self.answers_left(now);
         }
         self.relieved = true;
         self.live(now, out);
@@ -430,7 +434,7 @@ impl Node for Osd {
     }
 
     fn carried_out(&mut self, now: Now) {
-        self.perf.sent(now, self.options.history, self.options.complaint, &mut self.images);
+        self.answers_left(now);
     }
 
     fn deadline(&self) -> Mono {

@@ -229,8 +229,9 @@ impl Osd {
         // What the host's file system cannot give is not there, rather than used.
         let total = s.total.min(s.available + s.data + s.omap + s.meta);
         let space = Space { total, available: s.available, data: s.data, omap: s.omap, meta: s.meta };
-        let (slow, mut notes) = self.slow_ops(now);
-        notes.extend(self.disk_note(now));
+        let (slow, oldest) = self.ops.slow(now.mono, self.options.complaint);
+        self.reporter.slow_ops(slow);
+        let mut notes: Vec<(String, String)> = self.disk_note(now).into_iter().collect();
         notes.extend(self.store.impairment().map(|why| ("OSD_INDEX_DAMAGED".to_owned(), why)));
         if !self.images.is_empty() {
             self.reporter.hurry();
@@ -240,6 +241,7 @@ impl Osd {
             let report = OsdReport {
                 full: self.full.refusing(),
                 slow_ops: slow,
+                slow_oldest: u32::try_from(oldest.as_secs()).unwrap_or(u32::MAX),
                 notes,
                 commit_latency_us: latency,
                 apply_latency_us: latency,
@@ -257,15 +259,6 @@ impl Osd {
         let memory = (crate::memory::TARGET, self.memory.in_force.to_string(), self.memory.source);
         let all = told.filter(|(name, ..)| *name != memory.0).chain([memory.clone()]);
         all.map(|(name, value, source)| OptionInForce { name: name.into(), value, source: source.into() }).collect()
-    }
-
-    fn slow_ops(&self, now: Now) -> (u32, Vec<(String, String)>) {
-        let complaint = self.options.complaint;
-        let all = self.groups.iter().flat_map(|(_, pg)| pg.ops_in_flight());
-        let slow: Vec<_> = all.filter(|op| now.mono.since(op.received) > complaint).collect();
-        let oldest = slow.iter().map(|op| now.mono.since(op.received).as_secs()).max();
-        let notes = oldest.map(|s| ("SLOW_OPS".to_owned(), format!("{} slow ops, oldest one blocked for {s} sec", slow.len())));
-        (slow.len() as u32, notes.into_iter().collect())
     }
 
     /// While the store's journal or memory is nearly used up, nothing more is received from clients: their sockets fill, and they wait.

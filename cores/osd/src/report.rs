@@ -17,6 +17,7 @@ pub(crate) struct Reporter {
     sent: BTreeMap<PgId, PgReport>,
     epoch: Epoch,
     urgent: bool,
+    slow: u32,
 }
 
 impl Reporter {
@@ -29,6 +30,12 @@ impl Reporter {
     /// Something happened that should be known soon (groups created, a flush asked for).
     pub(crate) fn hurry(&mut self) {
         self.urgent = true;
+    }
+
+    /// So many operations are slow: the monitors hear at once of the first one, and that there is none any more.
+    pub(crate) fn slow_ops(&mut self, slow: u32) {
+        let before = std::mem::replace(&mut self.slow, slow);
+        self.urgent |= (before == 0) != (slow == 0);
     }
 
     /// When the next look is due.

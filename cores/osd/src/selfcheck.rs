@@ -1,6 +1,8 @@
 //! What always holds of an OSD between two calls. The simulator asks after every turn; nobody else pays for it.
 
 use crate::Osd;
+use crate::ops::Place;
+use pg::{Effect, OpKey};
 
 impl Osd {
     /// Looks at the table of groups, at each group, and at the store. `thorough` is the store's.
@@ -12,6 +14,7 @@ impl Osd {
         self.copies.self_check()?;
         self.check_slots()?;
         self.groups.iter().try_for_each(|(_, pg)| pg.self_check())?;
+        self.check_ops()?;
         self.store.self_check(thorough).map_err(|why| format!("store: {why}"))
     }
 
@@ -21,6 +24,36 @@ impl Osd {
             true => Ok(()),
             false => self.slots.self_check(&self.groups, self.options.max_backfills),
         }
+    }
+
+    /// Each operation is kept once, and each session is owed what its operations owe it.
+    fn check_ops(&self) -> Result<(), String> {
+        let mut kept: Vec<(OpKey, Place)> = Vec::new();
+        for (id, pg) in self.groups.iter() {
+            let slot = self.groups.find(&id).unwrap_or(0);
+            kept.extend(pg.ops().into_iter().map(|key| (key, Place::InGroup(slot))));
+        }
+        for (slot, effect) in &self.effects {
+            if let Effect::Reply { op, .. } | Effect::Dropped { op, .. } = effect {
+                kept.push((*op, Place::InGroup(*slot)));
+            }
+        }
+        let outside = self.early.iter().chain(self.homeless.iter().map(|w| &w.early)).map(|early| early.key);
+        let backlogs = self.sessions.iter().flat_map(|(_, session)| session.backlog.keys());
+        kept.extend(outside.chain(backlogs).map(|key| (key, Place::Waiting)));
+        self.ops.self_check(kept)?;
+        for (id, session) in self.sessions.iter() {
+            let (owed, sum) = (session.backlog.owed, self.ops.owed(id));
+            if owed != sum {
+                return Err(format!("{id:?} is owed {owed} bytes of answers, its operations owe it {sum}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// A mistake to be found: some group forgets an operation that it has not answered.
+    pub fn forget_operation(&mut self) {
+        let _ = self.groups.iter_mut().any(pg::Pg::forget_operation);
     }
 
     /// A mistake to be found: what another OSD did not answer before its session broke is never asked again.

@@ -26,6 +26,8 @@ pub struct Ctx<'a> {
     pub config: &'a Config,
     /// What this OSD and others promised each other.
     pub leases: &'a crate::Leases,
+    /// Is told how operations get on.
+    pub recorder: &'a mut dyn crate::Recorder,
 }
 
 /// Bits of an id below the slot of the group that gave it.
@@ -145,6 +147,8 @@ pub struct Peer {
 /// An operation as it arrived.
 #[derive(Clone, Debug)]
 pub struct ClientOp {
+    /// Its place in the OSD's table. The group gives it back with the reply, or when it drops the operation.
+    pub key: crate::OpKey,
     /// Where the reply goes.
     pub session: SessionId,
     /// Who asks.
@@ -173,6 +177,8 @@ pub enum ClusterLevel {
 pub enum Effect {
     /// Answer an operation.
     Reply {
+        /// Which operation. It is over with this.
+        op: crate::OpKey,
         /// To whom. The session may be gone; then the answer is dropped.
         session: SessionId,
         /// `OSD_OPREPLY` with its tid.
@@ -182,9 +188,11 @@ pub enum Effect {
     },
     /// An operation gets no answer: its client sends it again when a map tells it to.
     Dropped {
+        /// Which operation. It is over with this.
+        op: crate::OpKey,
         /// Whose.
         session: SessionId,
-        /// Which.
+        /// Its transaction id.
         tid: u64,
     },
     /// The store had no room for a client's write, which was dropped: others must be, too, until a map has shown that.
@@ -269,17 +277,6 @@ impl Needs {
     pub fn modifies(&self) -> bool {
         self.write || self.class_write
     }
-}
-
-/// An operation that is not answered yet, for `dump_ops_in_flight` and the slow-operation warning.
-#[derive(Clone, Debug)]
-pub struct OpInFlight {
-    /// What it is, in words.
-    pub description: String,
-    /// When it arrived.
-    pub received: Mono,
-    /// What it waits for.
-    pub state: &'static str,
 }
 
 /// What `ceph pg query` shows.

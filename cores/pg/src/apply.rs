@@ -10,6 +10,7 @@ use crate::entry::{Done, Kind, LogEntry, encode_page};
 use crate::letter::{Envelope, Sealed};
 use crate::meta::{self, version_key};
 use crate::pg::{Job, Pg};
+use crate::recorder::OpKey;
 use crate::stats::Stats;
 use bytes::Bytes;
 use objectstore::{Hold, MetaChange, ObjectChanges, Refused, Ticket, Transaction};
@@ -27,7 +28,7 @@ impl Pg {
     /// Carries out a logged change of the group that this OSD leads: here, and at all other copies.
     pub(crate) fn submit(&mut self, ctx: &mut Ctx<'_>, body: Body, job: &Job) -> Result<(), Refused> {
         let delta = body.delta;
-        let ticket = self.apply_and_ship(ctx, body, job.fetched.then_some(job.hold))?;
+        let ticket = self.apply_and_ship(ctx, body, job.key(), job.fetched.then_some(job.hold))?;
         self.note_submitted(job, ticket, &delta);
         Ok(())
     }
@@ -37,7 +38,7 @@ impl Pg {
         let (delta, alone) = (own.delta, self.members.all.is_empty());
         let encoded = if alone { Vec::new() } else { self.members.encode(theirs) };
         let ticket = self.apply(ctx, own, job.fetched.then_some(job.hold))?;
-        self.ship(ctx, encoded);
+        self.ship(ctx, job.key(), encoded);
         self.note_submitted(job, ticket, &delta);
         Ok(())
     }
@@ -55,7 +56,7 @@ impl Pg {
     /// Carries out a change that is no event of the group's history, here and at all other copies.
     pub(crate) fn change_unlogged(&mut self, ctx: &mut Ctx<'_>, body: Body) -> bool {
         debug_assert!(body.entries.is_empty());
-        match self.apply_and_ship(ctx, body, None) {
+        match self.apply_and_ship(ctx, body, OpKey::NONE, None) {
             Ok(_) => true,
             Err(Refused::Stopped) => {
                 self.stopped(ctx);
@@ -65,22 +66,22 @@ impl Pg {
         }
     }
 
-    fn apply_and_ship(&mut self, ctx: &mut Ctx<'_>, body: Body, hold: Option<Hold>) -> Result<Ticket, Refused> {
+    fn apply_and_ship(&mut self, ctx: &mut Ctx<'_>, body: Body, op: OpKey, hold: Option<Hold>) -> Result<Ticket, Refused> {
         if self.members.all.is_empty() {
             return self.apply(ctx, body, hold);
         }
         let encoded = self.members.encode(&body);
         let ticket = self.apply(ctx, body, hold)?;
-        self.ship(ctx, encoded);
+        self.ship(ctx, op, encoded);
         Ok(ticket)
     }
 
     /// Gives a change that was just submitted here to the other copies.
-    fn ship(&mut self, ctx: &mut Ctx<'_>, encoded: Vec<(OsdId, Sealed)>) {
+    fn ship(&mut self, ctx: &mut Ctx<'_>, op: OpKey, encoded: Vec<(OsdId, Sealed)>) {
         if encoded.is_empty() {
             return;
         }
-        let (order, letters) = self.members.ship(&self.envelope(), encoded);
+        let (order, letters) = self.members.ship(&self.envelope(), op, encoded);
         if let Some(commit) = self.commits.back_mut() {
             commit.order = order;
         }

@@ -86,6 +86,12 @@ impl Body {
         Self { objects, index, progress: Some(Box::new(progress)), ..Self::default() }
     }
 
+    /// Bytes of data that it writes.
+    pub(crate) fn written(&self) -> u64 {
+        let changes = self.objects.iter().flat_map(|o| &o.changes);
+        changes.map(|change| if let ObjectChange::Write(_, data) = change { data.len() as u64 } else { 0 }).sum()
+    }
+
     /// The same for a copy that backfill has not brought so far: what happens to objects that `reaches` does not name is left out.
     pub(crate) fn limited(&self, reaches: impl Fn(&HObject) -> bool) -> Self {
         let head_of = |object: &ObjectId| object.object.at(SnapId::HEAD);

@@ -3,16 +3,19 @@
 use crate::api::{ClientOp, Ctx, Effect};
 use crate::body::{Body, IndexChange};
 use crate::entry::Done;
-use crate::pg::{Job, Pg, Work, reqid, send_all};
+use crate::pg::{Job, Pg, Work, drop_op, reqid, send_all};
+use crate::recorder::{OpKey, Step};
+use crate::replica::Promise;
 use crate::run::{Change, Outcome, Side};
 use messages::osd::{OpResult, OsdOpReply, flags};
 use node::{Level, Mono};
 use objectstore::{Refused, Ticket};
 use std::collections::btree_map::Entry;
-use types::{EVersion, Errno, HObject, Message, ObjectId, OsdId, Rope, SessionId};
+use types::{EVersion, Errno, HObject, Message, ObjectId, Rope, SessionId};
 
 /// Something that happens when what it may have seen is durable.
 pub(crate) struct Release {
+    pub(crate) key: OpKey,
     pub(crate) session: SessionId,
     pub(crate) message: Option<Message>,
     /// Whose request it was, which object, and what happens besides.
@@ -30,8 +33,8 @@ pub(crate) struct Sides {
 }
 
 impl Release {
-    pub(crate) fn reply(ctx: &Ctx<'_>, session: SessionId, message: Message) -> Self {
-        Self { session, message: Some(message), sides: None, op: None, executed: ctx.now.mono }
+    pub(crate) fn reply(ctx: &Ctx<'_>, op: &ClientOp, message: Message) -> Self {
+        Self { key: op.key, session: op.session, message: Some(message), sides: None, op: None, executed: ctx.now.mono }
     }
 
     /// The same with the operation that it answers.
@@ -51,8 +54,8 @@ pub(crate) struct Commit {
     /// Its place among the changes that were shipped in this interval: what waits for it waits for the members' promises, too. 0: nobody
     /// else has it.
     pub(crate) order: u64,
-    /// The primary that is told when it is durable here, and the number that it is told.
-    pub(crate) promise: Option<(OsdId, u64)>,
+    /// What the primary is told when it is durable here.
+    pub(crate) promise: Option<Promise>,
     /// The first of the log's entries in it; `None` if it has none.
     pub(crate) first: Option<EVersion>,
     /// The group's version with it.
@@ -107,7 +110,7 @@ fn answer(ctx: &Ctx<'_>, op: &ClientOp, result: i32, ops: Vec<OpResult>, version
 /// A client's operation gets no answer; the client will send it again.
 pub(crate) fn drop_work(ctx: &mut Ctx<'_>, work: &Work) {
     if let Work::Client(op) | Work::Group(op) = work {
-        ctx.out.push(Effect::Dropped { session: op.session, tid: op.tid });
+        drop_op(ctx, op);
     }
 }
 
@@ -149,7 +152,7 @@ impl Pg {
             Outcome::Refused(result) => {
                 let trimmed = if let Work::Trim { snap } = job.work { Some(snap) } else { None };
                 if let Work::Client(op) | Work::Group(op) = &job.work {
-                    let release = Release::reply(ctx, op.session, refusal(ctx, op, result));
+                    let release = Release::reply(ctx, op, refusal(ctx, op, result));
                     self.release_after_lane(ctx, &job.head, release.of(job.work));
                 }
                 if let Some(snap) = trimmed {
@@ -198,7 +201,7 @@ impl Pg {
             }
         }
         let message = answer(ctx, op, result, results, version, user_version);
-        let release = Release { sides: besides, ..Release::reply(ctx, op.session, message) }.of(job.work);
+        let release = Release { sides: besides, ..Release::reply(ctx, op, message) }.of(job.work);
         if whole {
             self.release_after_all(ctx, release);
         } else {
@@ -222,12 +225,20 @@ impl Pg {
         let release = match &job.work {
             Work::Client(op) => {
                 let message = answer(ctx, op, result, results, version, user_version);
-                Release { sides: besides, ..Release::reply(ctx, op.session, message) }
+                Release { sides: besides, ..Release::reply(ctx, op, message) }
             }
-            _ => Release { session: SessionId(0), message: None, sides: besides, op: None, executed: ctx.now.mono },
+            _ => Release {
+                key: OpKey::NONE,
+                session: SessionId(0),
+                message: None,
+                sides: besides,
+                op: None,
+                executed: ctx.now.mono,
+            },
         };
         match self.submit(ctx, change.body, &job) {
             Ok(()) => {
+                self.record_submission(ctx, release.key);
                 if let Some(commit) = self.commits.back_mut() {
                     commit.releases.push(release.of(job.work));
                 }
@@ -245,11 +256,25 @@ impl Pg {
                         Refused::TooLarge => Errno::EFBIG,
                         _ => Errno::EIO,
                     };
-                    let release = Release::reply(ctx, op.session, refusal(ctx, op, errno.wire()));
+                    let release = Release::reply(ctx, op, refusal(ctx, op, errno.wire()));
                     self.release_after_lane(ctx, &job.head, release.of(job.work));
                 }
             }
-            Err(Refused::Stopped) => self.stopped(ctx),
+            Err(Refused::Stopped) => {
+                drop_work(ctx, &job.work);
+                self.stopped(ctx);
+            }
+        }
+    }
+
+    /// The change of an operation is on its way, here and to other copies.
+    fn record_submission(&self, ctx: &mut Ctx<'_>, key: OpKey) {
+        if key == OpKey::NONE {
+            return;
+        }
+        ctx.recorder.step(key, ctx.now.mono, Step::Submitted);
+        for (osd, _) in self.members.all.iter().filter(|(_, member)| member.acting) {
+            ctx.recorder.shipped(key, *osd);
         }
     }
 
@@ -270,8 +295,11 @@ impl Pg {
         };
         assert_eq!(commit.ticket, ticket, "a scope's commits come in the order of submission");
         commit.durable = true;
-        if let Some((primary, number)) = commit.promise.take() {
-            self.promise(ctx, primary, number);
+        for release in &commit.releases {
+            ctx.recorder.step(release.key, ctx.now.mono, Step::Committed);
+        }
+        if let Some(promise) = commit.promise.take() {
+            self.keep_promise(ctx, promise);
         }
         self.release_durable(ctx);
     }
@@ -329,7 +357,7 @@ impl Pg {
     pub(crate) fn release(&mut self, ctx: &mut Ctx<'_>, release: Release) {
         let session = release.session;
         if let Some(message) = release.message {
-            ctx.out.push(Effect::Reply { session, message, executed: release.executed });
+            ctx.out.push(Effect::Reply { op: release.key, session, message, executed: release.executed });
         }
         if let Some(sides) = release.sides {
             self.carry_out(ctx, session, *sides);

@@ -19,7 +19,8 @@
 
 use crate::api::{Ctx, Effect};
 use crate::history::PastInterval;
-use crate::pg::{Job, Pg, Work};
+use crate::pg::{Job, Pg, Work, record};
+use crate::recorder::Step;
 use maps::OsdMap;
 use node::Mono;
 use objectstore::Hold;
@@ -150,11 +151,6 @@ impl Laggy {
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
-
-    /// Whether this job does.
-    pub(crate) fn holds(&self, hold: Hold) -> bool {
-        self.0.contains(&hold)
-    }
 }
 
 impl Pg {
@@ -184,6 +180,7 @@ impl Pg {
     /// Keeps a read, and what comes after it on its object, until other members answer again.
     pub(crate) fn wait_for_lease(&mut self, ctx: &mut Ctx<'_>, job: Job) {
         self.serving.laggy.0.push(job.hold);
+        record(ctx, &job.work, Step::WaitsForLease);
         self.keep_waiting(job);
         ctx.out.push(Effect::WantLease);
     }

@@ -11,6 +11,7 @@ use crate::entry::{Done, LogEntry, decode_page, encode_page};
 use crate::history::History;
 use crate::meta::{Info, get_version, put_version};
 use crate::object::{Piece, PieceAt};
+use crate::recorder::CopyTime;
 use crate::reserve::Lends;
 use crate::scrub::entry::{Answer, Ask};
 use bytes::Bytes;
@@ -19,6 +20,8 @@ use types::{EVersion, Epoch, HObject, OsdId, PgId, PoolId, Rope, ShardId, SpgId}
 
 /// Layout of an envelope and its letter.
 const LAYOUT: u64 = 1;
+/// Version of what stands behind a promise.
+const TAIL: u64 = 1;
 
 /// Whose letter it is: group, and when it was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -148,8 +151,8 @@ pub(crate) enum Letter {
     Activated(Vec<(HObject, EVersion)>),
     /// Primary: the group changes. Number within the stream to this copy, from 1.
     Body(u64, Box<Body>),
-    /// All bodies up to this number are durable.
-    Ack(u64),
+    /// All bodies up to this number are durable. Where the time of the last one went, if it became durable just now.
+    Ack(u64, Option<CopyTime>),
     /// Primary: a part of an object that it lacks.
     Pull(HObject, PieceAt),
     /// Answer to it: which part, and the part, or none if it cannot be read.
@@ -322,9 +325,12 @@ impl Letter {
                 w.num(*number);
                 body.put(w, data);
             }
-            Self::Ack(number) => {
+            Self::Ack(number, time) => {
                 w.num(9);
                 w.num(*number);
+                if let Some(time) = time {
+                    put_time(w, *time);
+                }
             }
             Self::Pull(object, at) => {
                 w.num(10);
@@ -403,7 +409,7 @@ impl Letter {
             6 => Self::Activate(Box::new(LogPart::get(r, pool)?)),
             7 => Self::Activated(get_missing(r)?),
             8 => Self::Body(r.num()?, Box::new(Body::get(r, data, pool)?)),
-            9 => Self::Ack(r.num()?),
+            9 => Self::Ack(r.num()?, get_time(r)?),
             10 => Self::Pull(get_name(r)?, get_at(r)?),
             11 => Self::Pulled(get_name(r)?, get_at(r)?, get_piece(r, data)?),
             12 => Self::Scan(get_name(r)?, get_name(r)?),
@@ -424,6 +430,27 @@ impl Letter {
             _ => return Err(DecodeError::Invalid("kind of a letter")),
         })
     }
+}
+
+/// The tail of a promise: its version, its length, and two durations.
+fn put_time(w: &mut Writer, time: CopyTime) {
+    let mut tail = Writer(Vec::with_capacity(10));
+    tail.num(time.queue.into());
+    tail.num(time.journal.into());
+    w.num(TAIL);
+    w.bytes(&tail.0);
+}
+
+/// A tail, if there is one. A newer version only has more behind what this one has.
+fn get_time(r: &mut Parser<'_>) -> Result<Option<CopyTime>> {
+    if r.0.is_empty() {
+        return Ok(None);
+    }
+    if r.num()? < TAIL {
+        return Err(DecodeError::Invalid("version of a promise's tail"));
+    }
+    let mut tail = Parser::new(r.bytes()?);
+    Ok(Some(CopyTime { queue: tail.num32()?, journal: tail.num32()? }))
 }
 
 fn put_piece(w: &mut Writer, data: &mut Rope, piece: Option<&Piece>) {
@@ -546,7 +573,8 @@ pub(crate) mod samples {
             Letter::Activated(missing.clone()),
             Letter::Body(1, Box::new(write())),
             Letter::Body(2, Box::new(everything())),
-            Letter::Ack(2),
+            Letter::Ack(2, None),
+            Letter::Ack(300, Some(CopyTime { queue: 7, journal: 1500 })),
             Letter::Pull(head(), at.clone()),
             Letter::Pulled(head(), at.clone(), Some(Box::new(piece))),
             Letter::Pulled(head(), at, None),
@@ -579,8 +607,14 @@ mod tests {
         for letter in all() {
             let sealed = letter.seal(&envelope());
             assert_eq!(sealed.envelope(), Ok(envelope()));
-            assert_eq!(Letter::open(&sealed), Ok((envelope(), letter)));
-            for n in 0..sealed.front.len() {
+            assert_eq!(Letter::open(&sealed), Ok((envelope(), letter.clone())));
+            // A promise without its tail is one, too.
+            let bare = if let Letter::Ack(number, Some(_)) = letter {
+                Letter::Ack(number, None).seal(&envelope()).front.len()
+            } else {
+                usize::MAX
+            };
+            for n in (0..sealed.front.len()).filter(|n| *n != bare) {
                 let cut = Sealed { front: sealed.front.slice(..n), data: sealed.data.clone() };
                 assert!(Letter::open(&cut).is_err(), "the first {n} bytes");
             }
@@ -612,6 +646,25 @@ mod tests {
         "01012601010def4cb7026e7300046e616d650127080500000006000000010328090908b64011000000010e0def4cb7026e73",
         "00046e616d650101000201802020303132333435363738396162636465660504696e666f0020020000000000000000000000000000"
     );
+
+    #[test]
+    fn the_bytes_of_a_promise_are_these_and_a_newer_tail_is_read_as_far_as_it_is_known() {
+        let front = |letter: &Letter| letter.seal(&envelope()).front;
+        let bare = front(&Letter::Ack(300, None));
+        let timed = Letter::Ack(300, Some(CopyTime { queue: 7, journal: 1500 }));
+        assert_eq!(&front(&timed)[..bare.len()], &bare[..]);
+        assert_eq!(bare[bare.len() - 3..], [9, 0xac, 0x02]);
+        assert_eq!(front(&timed)[bare.len()..], [1, 3, 7, 0xdc, 0x0b]);
+        let open = |tail: &[u8]| {
+            let front = [&bare[..], tail].concat().into();
+            Letter::open(&Sealed { front, data: Rope::new() }).map(|(_, letter)| letter)
+        };
+        assert_eq!(open(&[2, 5, 7, 0xdc, 0x0b, 8, 9]), Ok(timed));
+        for wrong in [&[0, 3, 7, 0xdc, 0x0b][..], &[1, 1, 7], &[1, 3, 7, 0xdc, 0x0b, 1], &[1, 6, 0xff, 0xff, 0xff, 0xff, 0x7f, 0]]
+        {
+            assert!(open(wrong).is_err(), "{wrong:?}");
+        }
+    }
 
     #[test]
     fn a_log_that_does_not_hold_together_is_seen() {

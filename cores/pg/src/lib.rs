@@ -86,6 +86,7 @@ mod object;
 mod ops;
 mod peering;
 mod pg;
+mod recorder;
 mod recovery;
 mod removal;
 mod replica;
@@ -102,13 +103,14 @@ mod unfound;
 mod watch;
 
 pub use api::{
-    ClientOp, ClusterLevel, Config, Ctx, Effect, Gone, LogSize, MaybeHas, Needs, OpInFlight, Peer, PeerQuery, Query,
-    UnfoundObject, UnfoundPage, slot_of,
+    ClientOp, ClusterLevel, Config, Ctx, Effect, Gone, LogSize, MaybeHas, Needs, Peer, PeerQuery, Query, UnfoundObject,
+    UnfoundPage, slot_of,
 };
 pub use lease::Leases;
 pub use letter::{Envelope, OfNone, Sealed, answer_of_none};
 pub use needs::needs;
 pub use pg::{Pg, descends};
+pub use recorder::{CopyTime, Nobody, OpKey, Recorder, Step};
 pub use reserve::{SlotSide, SlotWish, SlotWishes};
 pub use scrub::ScrubState;
 #[cfg(feature = "sim")]

@@ -214,7 +214,7 @@ impl Pg {
             log_dups: self.log.dups() as u64,
             snap_trimq: self.serving.trim.queue.iter().collect(),
             purged_snaps: self.serving.trim.done.iter().collect(),
-            ops_in_flight: self.ops_in_flight().len(),
+            ops_in_flight: self.ops().len(),
             watches: self.serving.watches.len(),
             last_epoch_started: self.history.started,
             last_epoch_clean: self.history.clean,

@@ -8,6 +8,7 @@ use crate::backfill::Backfill;
 use crate::body::Body;
 use crate::letter::{self, Envelope, LogPart, Sealed};
 use crate::meta;
+use crate::recorder::OpKey;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use types::{EVersion, HObject, ObjectId, OsdId, SnapId};
 
@@ -16,6 +17,8 @@ pub(crate) struct Shipped {
     number: u64,
     /// Its place among all changes of the group in this interval.
     order: u64,
+    /// The client's operation that it is of, which may be over.
+    op: OpKey,
     body: Sealed,
 }
 
@@ -33,10 +36,10 @@ pub(crate) struct Stream {
 
 impl Stream {
     /// Adds a body; gives its letter.
-    pub(crate) fn add(&mut self, envelope: &Envelope, order: u64, body: &Sealed) -> Sealed {
+    pub(crate) fn add(&mut self, envelope: &Envelope, order: u64, op: OpKey, body: &Sealed) -> Sealed {
         self.last += 1;
         self.bytes += size(body);
-        self.under_way.push_back(Shipped { number: self.last, order, body: body.clone() });
+        self.under_way.push_back(Shipped { number: self.last, order, op, body: body.clone() });
         letter::with_body(envelope, self.last, body)
     }
 
@@ -45,10 +48,11 @@ impl Stream {
         self.last
     }
 
-    /// All up to this number are durable. False if no such body was sent.
-    pub(crate) fn acknowledged(&mut self, number: u64) -> bool {
+    /// All up to this number are durable; `each` is told whose they are, with their numbers. False if no such body was sent.
+    pub(crate) fn acknowledged(&mut self, number: u64, mut each: impl FnMut(u64, OpKey)) -> bool {
         while let Some(first) = self.under_way.front().filter(|first| first.number <= number) {
             self.bytes -= size(&first.body);
+            each(first.number, first.op);
             self.under_way.pop_front();
         }
         number <= self.last
@@ -155,14 +159,14 @@ impl Members {
         encoded
     }
 
-    /// Gives a change, as [`Members::encode`] made it, to all streams. Gives the change's place, and the letters for those who can read
+    /// Gives a change of `op`, as [`Members::encode`] made it, to all streams. Gives the change's place, and the letters for those who can read
     /// them.
-    pub(crate) fn ship(&mut self, envelope: &Envelope, encoded: Vec<(OsdId, Sealed)>) -> (u64, Vec<(OsdId, Sealed)>) {
+    pub(crate) fn ship(&mut self, envelope: &Envelope, op: OpKey, encoded: Vec<(OsdId, Sealed)>) -> (u64, Vec<(OsdId, Sealed)>) {
         self.order += 1;
         let mut letters = Vec::with_capacity(encoded.len());
         for (osd, body) in encoded {
             let Some(member) = self.all.get_mut(&osd) else { continue };
-            let letter = member.stream.add(envelope, self.order, &body);
+            let letter = member.stream.add(envelope, self.order, op, &body);
             if member.activated {
                 letters.push((osd, letter));
             }
@@ -175,7 +179,7 @@ impl Members {
         self.order += 1;
         let encoded = letter::encoded(body);
         let order = self.order;
-        let member = |osd: &OsdId| Some((*osd, self.all.get_mut(osd)?.stream.add(envelope, order, &encoded)));
+        let member = |osd: &OsdId| Some((*osd, self.all.get_mut(osd)?.stream.add(envelope, order, OpKey::NONE, &encoded)));
         to.iter().filter_map(member).collect()
     }
 

@@ -1,7 +1,7 @@
 //! The group itself: its parts, and how operations go through it. Lanes, execution and duplicates are here; what a commit
 //! releases is in `commit`, the rest of a group's life in `load`, `split`, `trim`, `scrub`, `removal`.
 
-use crate::api::{ClientOp, Ctx, Effect, LogSize, OpInFlight, numbered};
+use crate::api::{ClientOp, Ctx, Effect, LogSize, numbered};
 use crate::commit::{Commit, Release};
 use crate::copy::Copying;
 use crate::history::History;
@@ -13,6 +13,7 @@ use crate::members::Members;
 use crate::meta::Info;
 use crate::needs::needs;
 use crate::peering::Peering;
+use crate::recorder::{OpKey, Step};
 use crate::recovery::{Bring, Recovery};
 use crate::removal::Removal;
 use crate::replica::Replica;
@@ -82,6 +83,23 @@ pub(crate) struct Job {
     /// For clients' operations: identity, and whether it modifies.
     pub(crate) reqid: ReqId,
     pub(crate) modifies: bool,
+}
+
+impl Work {
+    /// The client's operation that it is.
+    pub(crate) fn op(&self) -> Option<&ClientOp> {
+        match self {
+            Work::Client(op) | Work::Group(op) => Some(op),
+            Work::Expire { .. } | Work::Trim { .. } | Work::Bring(_) | Work::Check(_) | Work::Lose(_) => None,
+        }
+    }
+}
+
+impl Job {
+    /// The client's operation that it is, as the OSD names it.
+    pub(crate) fn key(&self) -> OpKey {
+        self.work.op().map_or(OpKey::NONE, |op| op.key)
+    }
 }
 
 /// The work on one object: one at a time, in order of arrival.
@@ -297,7 +315,10 @@ impl Pg {
 
     pub(crate) fn enqueue(&mut self, ctx: &mut Ctx<'_>, head: ObjectId, work: Work) {
         match self.serving.lanes.get_mut(&head) {
-            Some(lane) if lane.held.is_some() || !lane.queue.is_empty() => lane.queue.push_back(work),
+            Some(lane) if lane.held.is_some() || !lane.queue.is_empty() => {
+                record(ctx, &work, Step::WaitsForObject);
+                lane.queue.push_back(work);
+            }
             // An idle object has no lane; it gets one when something is held or not durable.
             _ if self.members.all.is_empty() && self.missing.is_empty() => self.start(ctx, head, work),
             _ => {
@@ -346,6 +367,7 @@ impl Pg {
 
     /// The object comes before the work on it; what waits for one that is unfound waits with it.
     pub(crate) fn bring_first(&mut self, ctx: &mut Ctx<'_>, job: Job) {
+        record(ctx, &job.work, Step::WaitsForRecovery);
         if let Some(waiting) = self.serving.recovery.unfound.get_mut(&*job.head.object) {
             return waiting.push_back(job.work);
         }
@@ -372,6 +394,7 @@ impl Pg {
             Ok(outcome) => self.conclude_job(ctx, job, outcome),
             Err(Stop::Unread(Unread::Missing(wish))) => self.fetch_for(ctx, job, wish),
             Err(Stop::Copy(wish)) => {
+                record(ctx, &job.work, Step::WaitsForData);
                 self.begin_copy(ctx, job.hold, *wish);
                 self.keep_waiting(job);
             }
@@ -389,6 +412,7 @@ impl Pg {
     /// Has fetched what a job misses, and keeps the job, with its lane, until that is there.
     pub(crate) fn fetch_for(&mut self, ctx: &mut Ctx<'_>, mut job: Job, wish: objectstore::Wish) {
         job.fetched = true;
+        record(ctx, &job.work, Step::WaitsForData);
         self.hold_lane(&job);
         ctx.store.fetch(job.hold, wish);
         self.serving.jobs.insert(job.hold, job);
@@ -485,7 +509,7 @@ impl Pg {
         let Some(done) = self.log.find(&job.reqid).filter(|_| job.modifies) else { return Some(job) };
         let version = done.version;
         let message = crate::commit::repeated(ctx, op, done);
-        let release = Release::reply(ctx, op.session, message).of(job.work);
+        let release = Release::reply(ctx, op, message).of(job.work);
         // Only its own commit is waited for: behind a later one, the answer would come after those to later requests.
         let its_own = |c: &&mut Commit| c.first.is_some_and(|first| first <= version) && version <= c.version;
         match self.commits.iter_mut().find(its_own) {
@@ -498,23 +522,30 @@ impl Pg {
     /// Answers an operation that was not carried out, after what the lane has answered before it.
     pub(crate) fn refuse(&mut self, ctx: &mut Ctx<'_>, op: &ClientOp, result: i32) {
         let message = crate::commit::refusal(ctx, op, result);
-        ctx.out.push(Effect::Reply { session: op.session, message, executed: ctx.now.mono });
+        ctx.out.push(Effect::Reply { op: op.key, session: op.session, message, executed: ctx.now.mono });
     }
 
     /// Keeps an operation until the group is active; if too many wait, the client is asked to hold back.
     fn postpone(&mut self, ctx: &mut Ctx<'_>, op: ClientOp) {
         if self.serving.backoffs.contains_key(&op.session) {
-            return;
+            return drop_op(ctx, &op);
         }
         if self.serving.waiting.len() < ctx.config.max_waiting {
-            self.serving.waiting.push_back(op);
-            return;
+            return self.wait_for_active(ctx, op);
         }
+        // It comes again when the backoff ends.
+        drop_op(ctx, &op);
         self.holds += 1;
         let id = numbered(ctx.slot, self.holds);
         self.serving.backoffs.insert(op.session, id);
         let message = self.backoff(ctx, messages::osd::code::backoff_op::BLOCK, id);
         ctx.out.push(Effect::Send { session: op.session, message });
+    }
+
+    /// Keeps an operation until the group is active.
+    pub(crate) fn wait_for_active(&mut self, ctx: &mut Ctx<'_>, op: ClientOp) {
+        ctx.recorder.step(op.key, ctx.now.mono, Step::WaitsForActive);
+        self.serving.waiting.push_back(op);
     }
 
     pub(crate) fn backoff(&self, ctx: &Ctx<'_>, op: u8, id: u64) -> Message {
@@ -598,10 +629,17 @@ impl Pg {
 
     /// The session is gone: nothing of it is begun any more, its watches wait for it to come back.
     pub fn session_closed(&mut self, ctx: &mut Ctx<'_>, session: SessionId) {
-        self.serving.waiting.retain(|op| op.session != session);
+        let mut stays = |op: &ClientOp| {
+            let stays = op.session != session;
+            if !stays {
+                ctx.out.push(Effect::Dropped { op: op.key, session, tid: op.tid });
+            }
+            stays
+        };
+        self.serving.waiting.retain(&mut stays);
         self.serving.backoffs.remove(&session);
         for lane in self.serving.lanes.values_mut() {
-            lane.queue.retain(|work| !matches!(work, Work::Client(op) if op.session == session));
+            lane.queue.retain(|work| !matches!(work, Work::Client(op) if !stays(op)));
         }
         self.serving.watches.session_closed(ctx.now.mono, session);
     }
@@ -650,40 +688,22 @@ impl Pg {
         }
     }
 
-    /// Operations that are not answered yet.
-    pub fn ops_in_flight(&self) -> Vec<OpInFlight> {
-        let mut found = Vec::new();
-        let mut add = |op: &ClientOp, state| {
-            found.push(OpInFlight { description: describe(op), received: op.received, state });
-        };
-        self.serving.waiting.iter().for_each(|op| add(op, "waiting for active"));
-        for (hold, job) in &self.serving.jobs {
-            if let Work::Client(op) | Work::Group(op) = &job.work {
-                add(op, if self.serving.laggy.holds(*hold) { "waiting for readable" } else { "waiting for data" });
-            }
-        }
-        for work in self.serving.lanes.values().flat_map(|lane| &lane.queue) {
-            if let Work::Client(op) | Work::Group(op) = work {
-                add(op, "waiting for the object");
-            }
-        }
-        for release in self.commits.iter().flat_map(|c| &c.releases) {
-            if let Some(op) = &release.op {
-                found.push(OpInFlight { description: describe(op), received: op.received, state: "waiting for commit" });
-            }
-        }
-        found
+    /// The operations of clients that the group keeps, as the OSD names them, in no order: each until it was answered or dropped.
+    pub fn ops(&self) -> Vec<OpKey> {
+        let serving = &self.serving;
+        let begun = serving.jobs.values().map(|job| &job.work);
+        let queued = serving.lanes.values().flat_map(|lane| &lane.queue);
+        let unfound = serving.recovery.unfound.values().flatten();
+        let works = begun.chain(queued).chain(unfound).filter_map(Work::op);
+        let done = self.commits.iter().flat_map(|commit| &commit.releases).filter_map(|release| release.op.as_deref());
+        serving.waiting.iter().chain(works).chain(done).map(|op| op.key).collect()
     }
+}
 
-    /// Arrival of the oldest operation that is not answered yet: tells slow operations apart cheaply.
-    pub fn oldest_op(&self) -> Option<Mono> {
-        let jobs = self.serving.jobs.values().filter_map(|job| match &job.work {
-            Work::Client(op) | Work::Group(op) => Some(op.received),
-            _ => None,
-        });
-        let waiting = self.serving.waiting.front().map(|op| op.received);
-        let commits = self.commits.iter().flat_map(|c| &c.releases).filter_map(|r| r.op.as_ref().map(|op| op.received));
-        jobs.chain(waiting).chain(commits).min()
+/// Tells what a client's operation waits for.
+pub(crate) fn record(ctx: &mut Ctx<'_>, work: &Work, step: Step) {
+    if let Some(op) = work.op() {
+        ctx.recorder.step(op.key, ctx.now.mono, step);
     }
 }
 
@@ -700,13 +720,6 @@ pub fn descends(mut seed: u32, from: u32) -> bool {
 
 pub(crate) fn send_all(ctx: &mut Ctx<'_>, sends: crate::watch::Sends) {
     ctx.out.extend(sends.into_iter().map(|(session, message)| Effect::Send { session, message }));
-}
-
-/// `osd_op(client.4123.0:7 1.0 name [write 0~4096])`, short enough for a list.
-pub(crate) fn describe(op: &ClientOp) -> String {
-    let names: Vec<&str> = op.op.ops.iter().map(messages::osd::Op::name).collect();
-    let id = reqid(op);
-    format!("osd_op({id} {} {} [{}])", op.op.pg, op.op.oid.escape_ascii(), names.join(","))
 }
 
 /// Identifies a request across retries.
@@ -745,5 +758,5 @@ fn check(ctx: &Ctx<'_>, op: &ClientOp) -> Result<crate::api::Needs, Errno> {
 
 /// An operation gets no answer: its client sends it again when a map tells it to.
 pub(crate) fn drop_op(ctx: &mut Ctx<'_>, op: &ClientOp) {
-    ctx.out.push(Effect::Dropped { session: op.session, tid: op.tid });
+    ctx.out.push(Effect::Dropped { op: op.key, session: op.session, tid: op.tid });
 }

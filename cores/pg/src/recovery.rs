@@ -16,6 +16,7 @@ use crate::members::{is_missing, missing_of};
 use crate::meta;
 use crate::object::{Piece, PieceAt, index_of, place, read_piece};
 use crate::pg::{Job, Pg, Phase, Work};
+use crate::recorder::CopyTime;
 use crate::reserve::Move;
 use maps::flags;
 use node::{Level, Mono};
@@ -504,9 +505,11 @@ impl Pg {
     }
 
     /// A copy says what is durable there.
-    pub(crate) fn hear_ack(&mut self, ctx: &mut Ctx<'_>, from: OsdId, number: u64) {
+    pub(crate) fn hear_ack(&mut self, ctx: &mut Ctx<'_>, from: OsdId, number: u64, time: Option<CopyTime>) {
         let Some(member) = self.members.all.get_mut(&from) else { return };
-        if !member.stream.acknowledged(number) {
+        let (now, recorder) = (ctx.now.mono, &mut *ctx.recorder);
+        let promised = |n: u64, op| recorder.promised(op, now, from, time.filter(|_| n == number));
+        if !member.stream.acknowledged(number, promised) {
             return self.log_line(ctx, Level::Warn, format!("osd.{from} promises change {number}, which it was not sent"));
         }
         let oldest = member.stream.oldest();

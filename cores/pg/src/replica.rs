@@ -12,6 +12,7 @@ use crate::merge::{Merge, Merged};
 use crate::meta;
 use crate::object::{PieceAt, read_piece};
 use crate::pg::{Pg, Phase};
+use crate::recorder::CopyTime;
 use crate::reserve::Lent;
 use crate::scrub::inquiry::Inquiry;
 use node::{Level, Mono};
@@ -33,6 +34,27 @@ enum Errand {
     Seek(Vec<(HObject, EVersion)>),
 }
 
+/// What the primary is told when a transaction is durable.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Promise {
+    pub(crate) primary: OsdId,
+    /// Number of the body; 0 stands for the log itself.
+    pub(crate) number: u64,
+    /// Of a body: its times and size.
+    pub(crate) body: Option<TakenBody>,
+}
+
+/// A body that the store has taken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TakenBody {
+    pub(crate) arrived: Mono,
+    pub(crate) submitted: Mono,
+    /// Bytes of data that it writes.
+    pub(crate) bytes: u64,
+    /// It brings what the copy lacked.
+    pub(crate) pushes: bool,
+}
+
 /// A copy under a primary, in one interval.
 #[derive(Default)]
 pub(crate) struct Replica {
@@ -42,8 +64,8 @@ pub(crate) struct Replica {
     pub(crate) activated: bool,
     /// Number of the last body that was submitted.
     pub(crate) applied: u64,
-    /// The next bodies, for the first of which the store has no room just now.
-    pub(crate) stalled: VecDeque<(u64, Box<Body>)>,
+    /// The next bodies, with their numbers and the moments when they arrived. The store has no room for the first just now.
+    pub(crate) stalled: VecDeque<(u64, Mono, Box<Body>)>,
     /// When the store is asked again.
     again: Mono,
     /// The primary's questions, put off until all is durable.
@@ -77,7 +99,7 @@ impl Pg {
     }
 
     /// Takes a letter of the primary.
-    pub(crate) fn follow(&mut self, ctx: &mut Ctx<'_>, from: OsdId, letter: Letter) {
+    pub(crate) fn follow(&mut self, ctx: &mut Ctx<'_>, from: OsdId, arrived: Mono, letter: Letter) {
         match letter {
             Letter::Query if matches!(self.phase, Phase::Broken) => self.tell(ctx, from, &Letter::Unable),
             Letter::Query | Letter::LogWish(_) => {
@@ -87,7 +109,7 @@ impl Pg {
                 self.answer_asked(ctx);
             }
             Letter::Activate(part) => self.activate_replica(ctx, from, part),
-            Letter::Body(number, body) => self.take_body(ctx, from, number, body),
+            Letter::Body(number, body) => self.take_body(ctx, from, number, arrived, body),
             Letter::Pull(object, at) => self.run_errand(ctx, Errand::Pull(object, at)),
             Letter::Scan(from, to) => self.run_errand(ctx, Errand::Scan(from, to)),
             Letter::Seek(wanted) if matches!(self.phase, Phase::Broken) => {
@@ -172,7 +194,7 @@ impl Pg {
                 let primary = self.history.interval.primary;
                 if let Some(commit) = self.commits.back_mut() {
                     // Number 0: no body, but the log itself.
-                    commit.promise = Some((primary, 0));
+                    commit.promise = Some(Promise { primary, number: 0, body: None });
                 }
             }
             Merged::Refused => {
@@ -195,10 +217,18 @@ impl Pg {
     }
 
     /// Makes the promise that a durable transaction allows.
-    pub(crate) fn promise(&mut self, ctx: &mut Ctx<'_>, primary: OsdId, number: u64) {
+    pub(crate) fn keep_promise(&mut self, ctx: &mut Ctx<'_>, promise: Promise) {
+        let time = promise.body.map(|body| CopyTime::of(body.arrived, body.submitted, ctx.now.mono));
+        if let (Some(body), Some(time)) = (promise.body, time) {
+            ctx.recorder.carried_out(body.pushes, body.bytes, time);
+        }
+        self.promise(ctx, promise.primary, promise.number, time);
+    }
+
+    fn promise(&mut self, ctx: &mut Ctx<'_>, primary: OsdId, number: u64, time: Option<CopyTime>) {
         match number {
             0 => self.tell_activated(ctx, primary),
-            _ => self.tell(ctx, primary, &Letter::Ack(number)),
+            _ => self.tell(ctx, primary, &Letter::Ack(number, time)),
         }
     }
 
@@ -210,20 +240,20 @@ impl Pg {
         match activated {
             true => {
                 self.tell_activated(ctx, primary);
-                self.tell(ctx, primary, &Letter::Ack(applied));
+                self.tell(ctx, primary, &Letter::Ack(applied, None));
             }
             false if self.history.created > 0 && !merging => self.show_up(ctx),
             false => {}
         }
     }
 
-    fn take_body(&mut self, ctx: &mut Ctx<'_>, primary: OsdId, number: u64, body: Box<Body>) {
+    fn take_body(&mut self, ctx: &mut Ctx<'_>, primary: OsdId, number: u64, arrived: Mono, body: Box<Body>) {
         let durable = self.commits.is_empty();
         let Some(replica) = self.replica().filter(|replica| replica.activated) else { return };
         if number <= replica.applied {
             // It came twice. What is not durable yet is promised when it is.
             if durable {
-                self.tell(ctx, primary, &Letter::Ack(number));
+                self.tell(ctx, primary, &Letter::Ack(number, None));
             }
             return;
         }
@@ -231,7 +261,7 @@ impl Pg {
             return;
         }
         if !replica.stalled.is_empty() {
-            return replica.stalled.push_back((number, body));
+            return replica.stalled.push_back((number, arrived, body));
         }
         let follows = body.follows(self.info.last_update);
         if !follows || !body.objects.iter().all(|o| self.holds(&o.object)) {
@@ -241,7 +271,7 @@ impl Pg {
             );
             return self.log_line(ctx, Level::Error, text);
         }
-        self.apply_body(ctx, primary, number, body);
+        self.apply_body(ctx, primary, number, arrived, body);
     }
 
     /// Whether an object, or one that is being collected, lies in this group.
@@ -251,17 +281,19 @@ impl Pg {
         here && types::hash::stable_mod(object.hash, pg_num, pg_num.next_power_of_two() - 1) == self.id.pg.seed
     }
 
-    fn apply_body(&mut self, ctx: &mut Ctx<'_>, primary: OsdId, number: u64, body: Box<Body>) {
+    fn apply_body(&mut self, ctx: &mut Ctx<'_>, primary: OsdId, number: u64, arrived: Mono, body: Box<Body>) {
+        let (bytes, pushes) = (body.written(), body.progress.is_some());
         // Kept for another attempt; payloads are shared.
         let again = body.clone();
         match self.apply(ctx, *body, None) {
             Ok(_) => {
                 if let Some(commit) = self.commits.back_mut() {
-                    commit.promise = Some((primary, number));
+                    let body = Some(TakenBody { arrived, submitted: ctx.now.mono, bytes, pushes });
+                    commit.promise = Some(Promise { primary, number, body });
                 }
                 #[cfg(feature = "sim")]
                 if self.mistake == Some(crate::selfcheck::Mistake::PromiseEarly) {
-                    self.promise(ctx, primary, number);
+                    self.promise(ctx, primary, number, None);
                 }
                 if let Some(replica) = self.replica() {
                     replica.applied = number;
@@ -272,7 +304,7 @@ impl Pg {
             Err(_) => {
                 // The primary has it, so it must come to be here, too: it waits for room.
                 if let Some(replica) = self.replica() {
-                    replica.stalled.push_front((number, again));
+                    replica.stalled.push_front((number, arrived, again));
                     replica.again = ctx.now.mono.plus(ROOM);
                 }
             }
@@ -285,8 +317,8 @@ impl Pg {
         let now = ctx.now.mono;
         loop {
             let next = self.replica().filter(|r| r.again <= now).and_then(|r| r.stalled.pop_front());
-            let Some((number, body)) = next else { break };
-            self.apply_body(ctx, primary, number, body);
+            let Some((number, arrived, body)) = next else { break };
+            self.apply_body(ctx, primary, number, arrived, body);
         }
         if self.replica().is_some_and(|r| r.inquiry.as_ref().is_some_and(|inquiry| inquiry.deadline() <= now)) {
             self.step_inquiry(ctx);

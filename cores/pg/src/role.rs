@@ -12,7 +12,7 @@ use crate::letter::{Envelope, Letter, PeerInfo, Sealed};
 use crate::pg::{Pg, Phase, Serving, Work, drop_op};
 use crate::replica::Replica;
 use messages::osd::code::backoff_op;
-use node::Level;
+use node::{Level, Mono};
 use types::OsdId;
 
 /// Letters that are kept while a copy cannot read them. Who wrote them asks again.
@@ -110,7 +110,8 @@ impl Pg {
             }
         }
         for (from, envelope, letter) in std::mem::take(&mut self.deferred) {
-            self.read(ctx, from, envelope, letter);
+            // None of them is a body, of which alone the time counts.
+            self.read(ctx, from, envelope, ctx.now.mono, letter);
         }
     }
 
@@ -163,7 +164,7 @@ impl Pg {
         kept.sort_by_key(|op| (op.received, op.tid));
         let keeps = self.leads(ctx) && !matches!(self.phase, Phase::Removing(_));
         for op in kept {
-            if keeps { self.serving.waiting.push_back(op) } else { drop_op(ctx, &op) }
+            if keeps { self.wait_for_active(ctx, op) } else { drop_op(ctx, &op) }
         }
         match &mut self.phase {
             Phase::Replica(replica) => replica.end(ctx),
@@ -206,9 +207,11 @@ impl Pg {
 
     /// Takes a letter of the copy on another OSD. This OSD has the map that its envelope names.
     ///
+    /// `arrived`: when it was here, which is earlier than now if it waited for a map.
+    ///
     /// # Errors
     /// It does not decode; nothing was changed.
-    pub fn letter(&mut self, ctx: &mut Ctx<'_>, from: OsdId, letter: &Sealed) -> denc::Result<()> {
+    pub fn letter(&mut self, ctx: &mut Ctx<'_>, from: OsdId, arrived: Mono, letter: &Sealed) -> denc::Result<()> {
         let (envelope, letter) = Letter::open(letter)?;
         if matches!(self.phase, Phase::Loading(_) | Phase::Splitting(_)) {
             // Changes are sent again until they are promised.
@@ -216,12 +219,12 @@ impl Pg {
                 self.deferred.push((from, envelope, letter));
             }
         } else {
-            self.read(ctx, from, envelope, letter);
+            self.read(ctx, from, envelope, arrived, letter);
         }
         Ok(())
     }
 
-    fn read(&mut self, ctx: &mut Ctx<'_>, from: OsdId, envelope: Envelope, letter: Letter) {
+    fn read(&mut self, ctx: &mut Ctx<'_>, from: OsdId, envelope: Envelope, arrived: Mono, letter: Letter) {
         if envelope.epoch < self.history.since || envelope.interval > self.epoch {
             // It belongs to another interval.
             return;
@@ -240,7 +243,7 @@ impl Pg {
             | Letter::Release(_)
             | Letter::Remove => {
                 if from == self.history.interval.primary && from != ctx.whoami {
-                    self.follow(ctx, from, letter);
+                    self.follow(ctx, from, arrived, letter);
                 } else {
                     let text =
                         format!("osd.{from} sent a letter that only the primary, osd.{}, sends", self.history.interval.primary);

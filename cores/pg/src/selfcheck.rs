@@ -170,6 +170,13 @@ impl Pg {
         Ok(())
     }
 
+    /// A mistake to be found: an operation whose change is under way is forgotten, and never answered. False if there is none.
+    pub fn forget_operation(&mut self) -> bool {
+        let mut releases = self.commits.iter_mut().flat_map(|commit| &mut commit.releases);
+        let found = releases.find(|release| release.op.is_some());
+        found.is_some_and(|release| (release.op.take(), release.message.take()).0.is_some())
+    }
+
     /// A mistake to be found: the lane of some object forgets who works on it. False if nobody does.
     pub fn forget_holder(&mut self) -> bool {
         let held = self.serving.lanes.values_mut().find(|lane| lane.held.is_some());

@@ -38,6 +38,8 @@ pub enum Misdeed {
     Copies(osd::Mistake),
     /// Now and then a placement group forgets which job holds an object.
     LostHolder,
+    /// A placement group forgets an operation that it has not answered.
+    LostOperation,
     /// Monitors do again what comes again.
     DoneTwice,
 }
@@ -92,6 +94,7 @@ impl Node for Wayward {
             // Maps come in turns of their own, nearly always.
             Some(Misdeed::SilentDrop) => self.osd.forget_turned_away(),
             Some(Misdeed::LostHolder) if self.turns.is_multiple_of(16) => self.osd.forget_holder(),
+            Some(Misdeed::LostOperation) if self.turns.is_multiple_of(16) => self.osd.forget_operation(),
             Some(Misdeed::Copies(mistake)) => self.osd.copies_err(mistake),
             Some(Misdeed::Careless) => self.osd.accuse_carelessly(),
             Some(Misdeed::MuteBeats) => self.osd.give_up_beats(),

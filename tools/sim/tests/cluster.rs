@@ -265,6 +265,12 @@ fn a_group_that_forgets_who_holds_an_object_is_found_in_the_same_turn() {
 }
 
 #[test]
+#[should_panic(expected = "has leaked: nobody keeps it")]
+fn an_operation_that_its_group_forgets_is_found_in_the_same_turn() {
+    found("calm", &Options { misdeed: Some(Misdeed::LostOperation), ..Options::default() });
+}
+
+#[test]
 fn a_command_that_is_done_twice_is_found() {
     let what = found("quorum", &Options { misdeed: Some(Misdeed::DoneTwice), ..Options::default() });
     assert!(what.contains("the pool gave numbers"), "{what}");

@@ -154,6 +154,8 @@ pub struct OsdReport {
     pub apply_latency_us: u32,
     /// Operations that take too long.
     pub slow_ops: u32,
+    /// Age of the oldest of them, in seconds.
+    pub slow_oldest: u32,
     /// Findings for the cluster's health: code (`UPPER_CASE`) and text.
     pub notes: Vec<(String, String)>,
     /// Groups that this OSD leads and whose report changed.
@@ -163,7 +165,7 @@ pub struct OsdReport {
     /// Options that the OSD found or was told by others than the monitors.
     pub options: Vec<OptionInForce>,
 }
-message!(OsdReport = 0x4e02 v 5 / 5 {
+message!(OsdReport = 0x4e02 v 6 from 5 / 5 {
     osd,
     epoch,
     space,
@@ -175,6 +177,7 @@ message!(OsdReport = 0x4e02 v 5 / 5 {
     pgs,
     images,
     options,
+    slow_oldest since 6,
 });
 
 /// One generation of a service's rotating key.

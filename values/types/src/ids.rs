@@ -328,7 +328,7 @@ impl Default for SnapId {
 denc_newtype!(SnapId, u64);
 
 /// A session with a peer on one daemon's messenger: outlives the connections under it. Never used again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub u64);
 
 /// Identifies a client's request across retries: who, which instance, which transaction. Encoded v2/c2.

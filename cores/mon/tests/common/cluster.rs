@@ -85,6 +85,12 @@ impl Cluster {
         self.world.send(self.osds[osd as usize], report.encode());
     }
 
+    /// An OSD has so many slow operations, the oldest of which is so many seconds old.
+    pub fn report_slow(&mut self, osd: OsdId, slow_ops: u32, slow_oldest: u32) {
+        let report = OsdReport { osd, epoch: 1, slow_ops, slow_oldest, ..OsdReport::default() };
+        self.world.send(self.osds[osd as usize], report.encode());
+    }
+
     /// Every group of the pool is reported in this state by its primary, with so many objects.
     pub fn all(&mut self, groups: u32, state: PgState, stats: ObjectStatSum) {
         for seed in 0..groups {

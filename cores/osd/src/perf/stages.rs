@@ -6,7 +6,8 @@
 //!
 //! - *queued*: from the whole message to the beginning of its last, successful execution; data that it had to wait for is in it
 //! - *executing*: the operation over the object, its transaction, the store's taking it
-//! - *journaling* (writes): until the transaction is durable and the driver has brought the news
+//! - *journaling* (writes): until the transaction is durable here and the driver has brought the news
+//! - *copying* (writes): from then until all other copies have promised that it is durable there, as far as that takes longer
 //! - *replying*: what else is done in that round, until all of the round's sends are handed to the driver
 
 use super::latency::Latency;
@@ -40,7 +41,10 @@ impl Readings {
 }
 
 /// The stages, in order.
-pub(crate) const STAGES: [&str; 4] = ["queued", "executing", "journaling", "replying"];
+pub(crate) const STAGES: [&str; 5] = ["queued", "executing", "journaling", "copying", "replying"];
+
+/// Which of them reads do not have.
+const WRITES_ONLY: [usize; 2] = [2, 3];
 
 /// The moments of an operation.
 #[derive(Clone, Copy, Debug, Default)]
@@ -49,6 +53,8 @@ pub(crate) struct Moments {
     pub(crate) received: Mono,
     /// Its last execution began.
     pub(crate) executed: Mono,
+    /// Its change was durable here; its answer, if there is none.
+    pub(crate) durable: Mono,
     /// Its answer was let go.
     pub(crate) answered: Mono,
     /// The sends of that round were handed over.
@@ -57,12 +63,19 @@ pub(crate) struct Moments {
 
 impl Moments {
     /// How long each stage took.
-    pub(crate) fn stages(&self, readings: &Readings) -> [Duration; 4] {
+    pub(crate) fn stages(&self, readings: &Readings) -> [Duration; STAGES.len()] {
         let executed = self.executed.clamp(self.received, self.sent);
         // An operation that waits for a journal ends its execution before the answer; another one is answered within it.
         let end = readings.after(executed).unwrap_or(executed).clamp(executed, self.sent);
-        let durable = self.answered.clamp(end, self.sent);
-        [executed.since(self.received), end.since(executed), durable.since(end), self.sent.since(durable)]
+        let answered = self.answered.clamp(end, self.sent);
+        let durable = self.durable.clamp(end, answered);
+        [
+            executed.since(self.received),
+            end.since(executed),
+            durable.since(end),
+            answered.since(durable),
+            self.sent.since(answered),
+        ]
     }
 }
 
@@ -70,14 +83,14 @@ impl Moments {
 #[derive(Default)]
 pub(crate) struct Times {
     pub(crate) total: Latency,
-    pub(crate) stages: [Latency; 4],
+    pub(crate) stages: [Latency; STAGES.len()],
 }
 
 impl Times {
-    pub(crate) fn record(&mut self, total: Duration, stages: &[Duration; 4], journaled: bool) {
+    pub(crate) fn record(&mut self, total: Duration, stages: &[Duration; STAGES.len()], journaled: bool) {
         self.total.record(total);
         for (i, (latency, took)) in self.stages.iter_mut().zip(stages).enumerate() {
-            if journaled || i != 2 {
+            if journaled || !WRITES_ONLY.contains(&i) {
                 latency.record(*took);
             }
         }
@@ -88,30 +101,39 @@ impl Times {
 mod tests {
     use super::*;
 
-    fn nanos(moments: Moments, readings: &[u64]) -> [u64; 4] {
+    fn nanos(moments: Moments, readings: &[u64]) -> [u64; STAGES.len()] {
         let mut all = Readings::default();
         readings.iter().for_each(|r| all.note(Mono(*r)));
         moments.stages(&all).map(|d| d.as_nanos() as u64)
     }
 
     fn moments(received: u64, executed: u64, answered: u64, sent: u64) -> Moments {
-        Moments { received: Mono(received), executed: Mono(executed), answered: Mono(answered), sent: Mono(sent) }
+        let [received, executed, answered, sent] = [received, executed, answered, sent].map(Mono);
+        Moments { received, executed, durable: answered, answered, sent }
     }
 
     #[test]
     fn a_read_in_one_round_is_executed_until_the_next_reading() {
-        assert_eq!(nanos(moments(10, 10, 10, 40), &[5, 10, 17, 30, 40]), [0, 7, 0, 23]);
+        assert_eq!(nanos(moments(10, 10, 10, 40), &[5, 10, 17, 30, 40]), [0, 7, 0, 0, 23]);
     }
 
     #[test]
     fn a_write_waits_for_its_journal() {
-        assert_eq!(nanos(moments(10, 20, 500, 530), &[5, 10, 20, 26, 40, 500, 510, 530]), [10, 6, 474, 30]);
+        assert_eq!(nanos(moments(10, 20, 500, 530), &[5, 10, 20, 26, 40, 500, 510, 530]), [10, 6, 474, 0, 30]);
+    }
+
+    #[test]
+    fn a_write_waits_for_copies_after_its_own_journal_or_not_at_all() {
+        let readings = [5, 10, 20, 26, 300, 500, 530];
+        let m = moments(10, 20, 500, 530);
+        assert_eq!(nanos(Moments { durable: Mono(300), ..m }, &readings), [10, 6, 274, 200, 30]);
+        assert_eq!(nanos(Moments { durable: Mono(15), ..m }, &readings), [10, 6, 0, 474, 30], "a moment that cannot be");
     }
 
     #[test]
     fn what_is_forgotten_counts_for_the_journal_and_nothing_is_lost() {
         let m = moments(10, 20, 500, 530);
-        assert_eq!(nanos(m, &[400, 500, 530]), [10, 0, 480, 30]);
+        assert_eq!(nanos(m, &[400, 500, 530]), [10, 0, 480, 0, 30]);
         for readings in [&[][..], &[1], &[10, 600], &[20, 530]] {
             assert_eq!(nanos(m, readings).iter().sum::<u64>(), 520, "{readings:?}");
         }

@@ -3,6 +3,7 @@
 use super::latency::average;
 use super::stages::STAGES;
 use super::{KINDS, PerKind, Perf};
+use crate::ops::SubOps;
 use node::Mono;
 use serde_json::{Map, Value, json};
 
@@ -17,7 +18,7 @@ impl Perf {
     }
 
     /// Section `osd` of `perf dump`; `in_progress` operations are not answered yet.
-    pub(crate) fn json(&self, now: Mono, in_progress: usize) -> Value {
+    pub(crate) fn json(&self, now: Mono, in_progress: usize, sub_ops: &SubOps) -> Value {
         let mut out = Map::new();
         let latency = |k: &PerKind| k.times.total.sum();
         // Without the time in queues.
@@ -53,30 +54,32 @@ impl Perf {
         put("rounds_congested".into(), json!(self.rounds_held));
         put("answers_held".into(), json!(self.answers_held));
         put("uptime".into(), json!(now.since(self.started).as_secs()));
+        sub_ops.counters(&mut out);
         Value::Object(out)
     }
 
     /// Section `stages` of `perf dump`: where the time goes, for each kind of operation.
-    pub(crate) fn stages_json(&self) -> Value {
-        self.of_each_stage(super::Latency::json)
+    pub(crate) fn stages_json(&self, sub_ops: &SubOps) -> Value {
+        self.of_each_stage(sub_ops, super::Latency::json)
     }
 
     /// `perf histogram dump`.
-    pub(crate) fn histograms(&self) -> Value {
+    pub(crate) fn histograms(&self, sub_ops: &SubOps) -> Value {
         let mut osd = Map::new();
         for ((_, name, _), k) in KINDS.iter().zip(&self.kinds) {
             osd.insert(format!("{name}_latency_histogram"), k.times.total.histogram());
         }
-        json!({ "osd": osd, "stages": self.of_each_stage(super::Latency::histogram) })
+        json!({ "osd": osd, "stages": self.of_each_stage(sub_ops, super::Latency::histogram) })
     }
 
-    fn of_each_stage(&self, show: impl Fn(&super::Latency) -> Value) -> Value {
+    fn of_each_stage(&self, sub_ops: &SubOps, show: impl Fn(&super::Latency) -> Value) -> Value {
         let kinds = KINDS.iter().zip(&self.kinds).map(|((_, _, name), k)| {
             let stages = STAGES.iter().zip(&k.times.stages).map(|(stage, l)| ((*stage).to_owned(), show(l)));
             let total = std::iter::once(("total".to_owned(), show(&k.times.total)));
             ((*name).to_owned(), Value::Object(stages.chain(total).collect()))
         });
-        Value::Object(kinds.collect())
+        let copies = std::iter::once(("copy".to_owned(), sub_ops.stages(&show)));
+        Value::Object(kinds.chain(copies).collect())
     }
 }
 
@@ -125,10 +128,9 @@ mod tests {
 
     #[test]
     fn every_counter_has_a_schema_and_can_be_asked_for_alone() {
-        let perf = Perf::default();
+        let (perf, sub_ops) = (Perf::default(), SubOps::default());
         let store = json!({ "commits": 1, "memory": { "blocks": 4096 } });
-        let dump =
-            json!({ "osd": perf.json(Mono(0), 3), "stages": perf.stages_json(), "pg": { "log_bytes": 1 }, "store": store });
+        let dump = json!({ "osd": perf.json(Mono(0), 3, &sub_ops), "stages": perf.stages_json(&sub_ops), "pg": { "log_bytes": 1 }, "store": store });
         let schema = schema(&dump);
         for (name, value) in dump["osd"].as_object().unwrap() {
             let kind = &schema["osd"][name]["type"];
@@ -136,6 +138,11 @@ mod tests {
         }
         assert_eq!((&schema["osd"]["op_in_bytes"]["units"], &schema["osd"]["op_wip"]["type"]), (&json!("bytes"), &json!(LEVEL)));
         assert_eq!(schema["stages"]["write"]["journaling"]["type"], AVERAGE);
+        assert_eq!(schema["stages"]["copy"]["journaling"]["type"], AVERAGE);
+        assert_eq!(
+            (&schema["osd"]["subop_w"]["type"], &schema["osd"]["subop_w_latency"]["type"]),
+            (&json!(COUNTER), &json!(AVERAGE))
+        );
         assert_eq!((&schema["pg"]["log_bytes"]["type"], &schema["pg"]["log_bytes"]["units"]), (&json!(LEVEL), &json!("bytes")));
         assert_eq!(
             (&schema["store"]["memory"]["blocks"]["type"], &schema["store"]["commits"]["type"]),

@@ -483,7 +483,7 @@ impl Pg {
                 }
             }
             Letter::Activated(missing) => self.hear_activated(ctx, from, missing),
-            Letter::Ack(number) => self.hear_ack(ctx, from, number),
+            Letter::Ack(number, time) => self.hear_ack(ctx, from, number, time),
             Letter::Pulled(object, at, piece) => self.hear_pulled(ctx, from, object, at, piece),
             Letter::Scanned(begin, end, found) => self.hear_scanned(ctx, from, &begin, end, found),
             Letter::Surveyed(answer) => self.hear_surveyed(ctx, from, *answer),

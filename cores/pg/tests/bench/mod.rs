@@ -133,6 +133,7 @@ impl Bench {
             whoami: self.whoami,
             config: &self.config,
             leases: &leases,
+            recorder: &mut pg::Nobody,
         };
         let pg = how(id, &mut ctx);
         self.pgs.insert(id, pg);
@@ -152,6 +153,7 @@ impl Bench {
             whoami: self.whoami,
             config: &self.config,
             leases: &leases,
+            recorder: &mut pg::Nobody,
         };
         let result = f(self.pgs.get_mut(&id).expect("a group of the bench"), &mut ctx);
         self.carry_out(id, out);
@@ -185,7 +187,7 @@ impl Bench {
                     self.pgs.remove(&id);
                     self.removed.push(id);
                 }
-                Effect::Dropped { session, tid } => self.dropped.push((session, tid)),
+                Effect::Dropped { session, tid, .. } => self.dropped.push((session, tid)),
                 Effect::NoSpace { .. } => self.overran += 1,
                 Effect::StoreStopped => panic!("the store stopped"),
                 Effect::Tell { to, letter } if self.whoami >= 0 => self.letters.push_back((to, letter)),
@@ -209,7 +211,7 @@ impl Bench {
         if !self.pgs.contains_key(&id) {
             return;
         }
-        let op = ClientOp { session, peer, tid, received: self.now.mono, op };
+        let op = ClientOp { key: pg::OpKey::NONE, session, peer, tid, received: self.now.mono, op };
         self.with(id, |pg, ctx| pg.handle_op(ctx, op));
     }
 

@@ -156,7 +156,7 @@ impl Several {
                 OfNone::Joins => self.osd(to).begin(group(), Pg::join),
             }
         }
-        self.osd(to).with(group(), |pg, ctx| pg.letter(ctx, from, letter)).expect("a letter");
+        self.osd(to).with(group(), |pg, ctx| pg.letter(ctx, from, ctx.now.mono, letter)).expect("a letter");
     }
 
     fn ask_monitors(&mut self) -> bool {

@@ -14,10 +14,11 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const MOST: usize = 64 << 20;
 
 /// Stages of both systems: where they are in `perf dump`, and how the report calls them. Their borders differ.
-const STAGES: [(&str, &str); 14] = [
+const STAGES: [(&str, &str); 15] = [
     ("stages.write.queued", "write: until its group takes it"),
     ("stages.write.executing", "write: until the store has it"),
-    ("stages.write.journaling", "write: until it is durable"),
+    ("stages.write.journaling", "write: until it is durable here"),
+    ("stages.write.copying", "write: until it is durable on the other copies"),
     ("stages.write.replying", "write: until the reply is handed over"),
     ("stages.write.total", "write: in the OSD, all"),
     ("stages.read.total", "read: in the OSD, all"),
@@ -119,9 +120,7 @@ impl Counted {
 
 /// Operations that OSDs remember as slow.
 pub fn slow(sockets: &[PathBuf]) -> Option<f64> {
-    let count = |s: &PathBuf| {
-        ask(s, "dump_historic_slow_ops").and_then(|v| v["num_ops"].as_f64().or(v["ops"].as_array().map(|a| a.len() as f64)))
-    };
+    let count = |s: &PathBuf| ask(s, "dump_historic_slow_ops").and_then(|v| v["Ops"].as_array().map(|a| a.len() as f64));
     sockets.iter().map(count).sum()
 }
 
