@@ -76,6 +76,28 @@ pub(crate) enum Command {
     /// The laboratory: run an experiment file, make a report, compare two results.
     #[command(arg_required_else_help = true)]
     Lab(Lab),
+    /// Write the man pages or the completions of shells into a folder, for packages.
+    #[command(hide = true)]
+    Generate(Generate),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Generate {
+    /// What to write.
+    #[arg(value_enum)]
+    pub(crate) what: Papers,
+    /// Where to; made if it is not there.
+    #[arg(value_name = "FOLDER")]
+    pub(crate) folder: PathBuf,
+}
+
+/// What is generated from the command line's description.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Papers {
+    /// Man pages: `nacre.1`, and one for each command.
+    Man,
+    /// Completions: `nacre.bash`, `_nacre` for zsh, `nacre.fish`.
+    Completions,
 }
 
 #[derive(Args, Debug, Clone)]
@@ -118,6 +140,10 @@ pub(crate) struct Common {
     /// Least important lines to log. Changes later with `ceph tell osd.N config set debug_osd 20` and the like.
     #[arg(long, value_enum, default_value_t = Log::Info)]
     pub(crate) log: Log,
+    /// One file for all lines of this process, or `stderr`. By default they go to the journal when systemd runs this process, else to
+    /// DIR/log. SIGHUP opens the file anew. `log_file` in DIR/nacre.toml says the same for good.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log_file: Option<PathBuf>,
     /// How network and disks are driven.
     #[arg(long, value_enum, default_value_t = Driver::Auto)]
     pub(crate) driver: Driver,

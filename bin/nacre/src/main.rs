@@ -8,6 +8,7 @@ mod daemon;
 mod follow;
 mod forget;
 mod fsck;
+mod generate;
 mod host;
 mod hosts;
 mod join;
@@ -19,6 +20,7 @@ mod memory;
 mod monitors;
 mod osds;
 mod plan;
+mod service;
 mod state;
 mod token;
 mod up;
@@ -60,6 +62,7 @@ fn run(command: Command) -> Result<u8> {
         Command::Fsck(args) => fsck::fsck(&args),
         Command::Admin(args) => admin::admin(&args.socket, &args.command),
         Command::Demo(args) => laboratory::demo(args, signals()?),
+        Command::Generate(args) => generate::generate(&args),
         Command::Lab(args) => laboratory::lab(args.command, signals),
     }
 }

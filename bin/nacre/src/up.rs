@@ -6,11 +6,12 @@ use crate::conf::{self, Conf};
 use crate::daemon::{self, Daemon, Ended, Event};
 use crate::follow::{self, Duties};
 use crate::keys;
-use crate::log::Log;
+use crate::log::{Log, Logs};
 use crate::memory::Watch;
 use crate::monitors;
 use crate::osds::{Memory, Place, Prepared, mail_id};
 use crate::plan::{self, Content};
+use crate::service;
 use crate::state::{self, Lock, MonState, OsdState, State};
 use anyhow::{Context, Result, bail};
 use node::{Level, ListenerId};
@@ -52,6 +53,7 @@ type Follow<'a> = &'a mut dyn FnMut(&mut Process, &Duties) -> Result<()>;
 /// A process with daemons.
 pub(crate) struct Process {
     dir: PathBuf,
+    logs: Logs,
     pub(crate) log: Log,
     events: Receiver<Event>,
     sender: Sender<Event>,
@@ -90,10 +92,11 @@ pub(crate) fn up(args: &Up, role: &Role, signals: Signals) -> Result<u8> {
 
     // From here on, things change on disk.
     state::make_folder(&dir)?;
-    let folders = which.iter().map(|m| m.folder(&dir)).chain([dir.join("log"), dir.join("mon")]);
+    let folders = which.iter().map(|m| m.folder(&dir)).chain([dir.join("mon")]);
     folders.into_iter().try_for_each(|folder| state::make_folder(&folder))?;
     let _lock = Lock::take(&lock_path(&dir, role), &shown)?;
-    let mut process = Process::new(&dir, signals)?;
+    let logs = Logs::of(&dir, args.common.log_file.as_deref(), state.log_file.as_deref())?;
+    let mut process = Process::new(&dir, logs, signals)?;
     if state.around.is_some() {
         // Their numbers must be none of other hosts.
         let fresh: Vec<_> =
@@ -160,6 +163,7 @@ pub(crate) fn up(args: &Up, role: &Role, signals: Signals) -> Result<u8> {
             let at = own.first().map_or(all.first().copied(), |(_, addr)| Some(*addr));
             let at = at.map_or(String::new(), |at| format!(" at [v2:{at}]"));
             println!("ready: {what}{at}; export CEPH_CONF={shown}/ceph.conf");
+            service::tell(&format!("READY=1\nSTATUS=ready: {what}{at}"));
             if new && *role == Role::Everything {
                 // Nobody need read on after the line that says `ready`.
                 let _ = writeln!(std::io::stdout(), "{}", plan::copies(&state));
@@ -204,7 +208,8 @@ pub(crate) fn osd(args: &Osd, signals: Signals) -> Result<u8> {
     }
     state::make_folder(&folder)?;
     let _lock = Lock::take(&folder.join("lock"), &format!("{name} in {}", dir.display()))?;
-    let mut process = Process::new(&dir, signals)?;
+    let logs = Logs::of(&dir, args.common.log_file.as_deref(), state.log_file.as_deref())?;
+    let mut process = Process::new(&dir, logs, signals)?;
     process.run(|process| {
         let monitors = conf.mons.iter().map(|a| monitors::at(*a)).collect();
         let mut watch = Watch::new(args.memory, process.log.clone());
@@ -218,6 +223,7 @@ pub(crate) fn osd(args: &Osd, signals: Signals) -> Result<u8> {
         if process.until_serving(&mut |_, _| Ok(()))? {
             mark_made(&mut state, &dir, |o| o.id == args.id)?;
             println!("ready: {name}");
+            service::tell(&format!("READY=1\nSTATUS=ready: {name}"));
             process.until_told(&mut |_, _| Ok(()))?;
         }
         Ok(())
@@ -282,21 +288,21 @@ pub(crate) fn lost_key(path: &Path, dir: &Path, entity: &str) -> String {
 }
 
 impl Process {
-    fn new(dir: &Path, signals: Signals) -> Result<Self> {
-        let log_folder = dir.join("log");
-        state::make_folder(&log_folder)?;
-        let log = Log::open(dir, "nacre");
+    fn new(dir: &Path, logs: Logs, signals: Signals) -> Result<Self> {
+        let log = logs.log("nacre");
         daemon::log_panics(log.clone());
         runtime::process::raise_file_limit().context("raise the limit of open files")?;
         if let Err(e) = runtime::process::refuse_huge_pages() {
             log.say(node::Level::Debug, format!("huge pages cannot be refused: {e}"));
         }
+        if std::process::id() == 1 {
+            runtime::process::reap_children().context("take over the children of others")?;
+        }
         let (sender, events) = channel();
-        let to_process = sender.clone();
-        let wait = move || while to_process.send(Event::Signal(signals.next())).is_ok() {};
-        std::thread::Builder::new().name("signals".into()).spawn(wait).context("start a thread for signals")?;
+        service::hear_signals(signals, logs.clone(), sender.clone())?;
         Ok(Self {
             dir: dir.to_owned(),
+            logs,
             log,
             events,
             sender,
@@ -336,7 +342,7 @@ impl Process {
         setup.devices = parts.devices;
         let (config, seed, name) = (parts.config, parts.seed, format!("mon.{name}"));
         let make = move || -> Box<dyn node::Node> { Box::new(mon::Monitor::new(config, seed)) };
-        let log = Log::open(&self.dir, &name);
+        let log = self.logs.log(&name);
         self.mons.push(Daemon::start(&name, setup, log, self.sender.clone(), make)?);
         Ok(())
     }
@@ -370,7 +376,7 @@ impl Process {
             let store = if content == Content::Store { store::Store::open(store) } else { store::Store::create(store) };
             Box::new(osd::Osd::new(config, Box::new(store)))
         };
-        let log = Log::open(&self.dir, &name);
+        let log = self.logs.log(&name);
         let daemon = Daemon::start(&name, setup, log, self.sender.clone(), make)?;
         self.post.register(id, &daemon.caller);
         self.osds.push(daemon);
@@ -429,7 +435,8 @@ impl Process {
                 told = true;
                 let names: Vec<&str> = waiting.iter().map(|&i| &*self.osds[i].name).collect();
                 let waits = names.join(", ");
-                eprintln!("nacre: still waiting for {waits}; the logs are in {}/log", self.dir.display());
+                service::tell(&format!("STATUS=waiting for {waits}"));
+                eprintln!("nacre: still waiting for {waits}; the log is in {}", self.logs.place());
             }
         }
         Ok(true)
@@ -484,6 +491,7 @@ impl Process {
     /// Stops the OSDs, then the monitor. A second signal ends the process at once.
     fn stop(&mut self) {
         self.log.say(Level::Info, "stopping");
+        service::tell("STOPPING=1\nSTATUS=stopping");
         let deadline = self.failed.then(|| Instant::now() + STOP_AFTER_FAILURE);
         self.osds.iter().for_each(|o| o.caller.stop());
         self.await_ends(deadline, |p| p.osds.is_empty());
@@ -519,7 +527,7 @@ impl Ended {
         match self {
             Ended::Clean => format!("{name} has stopped although nobody asked"),
             Ended::Failed(why) => format!("{name}: {why}"),
-            Ended::Panicked => format!("{name} ended by a panic, which is a bug; its place is in log/nacre.log"),
+            Ended::Panicked => format!("{name} ended by a panic, which is a bug; the log of `nacre` has its place"),
         }
     }
 }
