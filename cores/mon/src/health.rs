@@ -87,6 +87,7 @@ pub(crate) fn checks(state: &State, soft: &Soft, env: &Env, now: Now) -> BTreeMa
     sizes::find(&mut checks, state, soft, env);
     monitor(&mut checks, state, env);
     monitors_down(&mut checks, state, env);
+    clocks_off(&mut checks, state, soft, env);
     reported(&mut checks, state, soft);
     checks.0
 }
@@ -327,6 +328,21 @@ fn monitors_down(checks: &mut Checks, state: &State, env: &Env) {
     let (down, all) = (names.len(), state.monmap.ranks.len());
     let summary = format!("{down}/{all} mons down, quorum {}", standing.quorum.join(","));
     checks.warn("MON_DOWN", down as u64, summary, names.iter().map(line).collect());
+}
+
+/// Monitors whose clocks differ from the leader's.
+fn clocks_off(checks: &mut Checks, state: &State, soft: &Soft, env: &Env) {
+    let allowed = options::monitor_number(state, env, "mon_clock_drift_allowed");
+    let off: Vec<_> = soft.clocks.off(allowed).filter(|(name, _)| env.standing.quorum.iter().any(|n| n == name)).collect();
+    if off.is_empty() {
+        return;
+    }
+    let names: Vec<String> = off.iter().map(|(name, _)| format!("mon.{name}")).collect();
+    let line = |(name, clock): &(&str, crate::clocks::Clock)| {
+        format!("mon.{name} clock skew {}s > max {allowed}s (latency {}s)", clock.skew.abs(), clock.latency)
+    };
+    let summary = format!("clock skew detected on {}", names.join(", "));
+    checks.warn("MON_CLOCK_SKEW", off.len() as u64, summary, off.iter().map(line).collect());
 }
 
 /// Adds what OSDs report themselves: slow operations, and codes of their own.

@@ -19,6 +19,7 @@ mod answer;
 mod autoscaler;
 mod balance;
 mod balancer;
+mod clocks;
 mod commands;
 mod config;
 mod context;
