@@ -198,6 +198,17 @@ refusals: deps-test build   ## wrong keys, disks, folders, commands: refused wit
 hosts: deps-test build   ## three hosts as network namespaces: up, token, join, a lost leader, cuts (1 min; skipped without root)
 	/usr/bin/python3 tools/conformance/hosts.py --nacre $(NACRE)
 
+.PHONY: deb deb-test
+DEB := $(or $(CARGO_TARGET_DIR),target)/deb
+deb: build   ## a Debian package of the release binary, in target/deb
+	$(call need,dpkg-deb objdump strip,dpkg binutils)
+	$(PYTHON) dist/deb/build.py --nacre $(NACRE) --out $(DEB)
+
+# The first run makes a root of bookworm, which takes a minute.
+deb-test: deps-test deb   ## installs the package in a root of its own, runs its service, removes it (skipped without root or mmdebstrap)
+	@command -v mmdebstrap >/dev/null || $(MAKE) --no-print-directory deps-mmdebstrap || true
+	timeout 300 $(PYTHON) dist/deb/test.py --package "$$(ls -t $(DEB)/nacre_*.deb | head -1)" --cache $(DEB)
+
 bit-rot: deps-test build   ## flips bits in files of a stopped cluster: never wrong data (some 15 seconds)
 	$(PYTHON) tools/conformance/bit_rot.py --nacre $(NACRE)
 

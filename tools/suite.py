@@ -47,7 +47,8 @@ REST = [
     Target("memory-small", 40, bounds=True),
     Target("bit-rot", 20, bounds=True),
     Target("formats", 10, bounds=True),
-    Target("hosts", 120, alone=True),
+    Target("deb-test", 30, bounds=True),
+    Target("hosts", 170, alone=True),
     Target("idle", 60, alone=True),
 ]
 

@@ -2,7 +2,8 @@
 
 Three hosts are made by `nacre up`, `nacre token` and `nacre join`. Then wrong tokens are tried, the leader is killed, a host is cut off,
 and one direction between two hosts is cut. Commands go on within three seconds, nothing is lost, and all come back. In a second round hosts
-join at once, one leaves under load, interrupted once, and one is forgotten. In a third one lost monitors are replaced.
+join at once, one leaves under load, interrupted once, and one is forgotten. In a third one lost monitors are replaced. In a fourth the majority of
+the monitors is lost for good, then all, with a backup and without.
 
     python3 tools/conformance/hosts.py --nacre target/release/nacre [--dir DIR] [--keep]
 
@@ -37,6 +38,37 @@ while True:
     cmd = {"prefix": "config-key set", "key": "hosts/" + sys.argv[2], "val": str(n)}
     result, out, status = c.mon_command(json.dumps(cmd), b"")
     print(json.dumps([time.time(), n, result]), flush=True)
+"""
+
+# Runs in a host's namespace: writes objects, and prints the number of each that was acknowledged.
+WRITES = """
+import os, rados, sys
+c = rados.Rados(conffile=sys.argv[1])
+c.connect(timeout=30)
+io = c.open_ioctx("data")
+n = int.from_bytes(os.urandom(4), "little") << 20
+while True:
+    n += 1
+    io.write_full(str(n), str(n).encode() * 100)
+    print(n, flush=True)
+"""
+
+# The same: reads the objects whose numbers come in.
+READS = """
+import json, rados, sys
+c = rados.Rados(conffile=sys.argv[1])
+c.connect(timeout=30)
+io = c.open_ioctx("data")
+wrong = []
+for n in json.load(sys.stdin):
+    try:
+        good = io.read(str(n), 1 << 16) == str(n).encode() * 100
+    except rados.Error as e:
+        good = False
+    if not good:
+        wrong.append(n)
+print(f"{len(wrong)} are lost: {wrong[:5]}")
+sys.exit(1 if wrong else 0)
 """
 
 
@@ -439,6 +471,140 @@ def monitors(net):
         host.stop()
 
 
+def drop_monitors(host):
+    """The host's monitors are lost: their stores."""
+    for name in os.listdir(host.dir):
+        store = os.path.join(host.dir, name, "store")
+        if name.split(".")[0] == "mon" and os.path.exists(store):
+            os.remove(store)
+
+
+class Writer:
+    """Puts objects on a host, one after the other; knows those that were acknowledged, and what is in them."""
+
+    def __init__(self, host):
+        self.out = tempfile.TemporaryFile("w+")
+        argv = host.argv("/usr/bin/python3", "-c", WRITES, os.path.join(host.dir, "ceph.conf"))
+        self.process = subprocess.Popen(argv, stdout=self.out, stderr=subprocess.DEVNULL, text=True)
+        until("a first object", lambda: os.fstat(self.out.fileno()).st_size > 0)
+
+    def stop(self):
+        self.process.kill()
+        self.process.wait()
+        self.out.seek(0)
+        return [int(line) for line in self.out if line.endswith("\n")]
+
+
+def holds_all(host, written):
+    """Every acknowledged object is there, with what was written."""
+    argv = host.argv("timeout", "60", "/usr/bin/python3", "-c", READS, os.path.join(host.dir, "ceph.conf"))
+    done = subprocess.run(argv, input=json.dumps(written), capture_output=True, text=True)
+    assert done.returncode == 0, f"acknowledged objects: {done.stdout}{done.stderr[-500:]}"
+
+
+def rescue(net):
+    """Two of three monitors are lost for good, then all of them, with a backup and without."""
+    a, b, c = hosts = [net.host() for _ in range(3)]
+    small = ("--osds", 1, "--osd-size", "4G")
+    a.up("--bind", a.addr, *small)
+    for host in (b, c):
+        host.start("join", a.token(), "--dir", host.dir, "--bind", host.addr, *small)
+    until("three monitors and three OSDs", lambda: quorum(a, 3) and osds_up(a, 3))
+    a.ceph("osd", "pool", "create", "data", 16, 16, "--size", 3)
+    a.ceph("osd", "pool", "set", "data", "min_size", 1)
+    a.ceph("osd", "pool", "application", "enable", "data", "rbd")
+    a.ceph("auth", "add", "client.kept", "mon", "allow r")
+    until("a pool of three copies", lambda: clean(a))
+    sync = until("times of three clocks", lambda: (lambda s: s and len(s["time_skew_status"]) == 3 and s)(a.json("time-sync-status")))
+    assert all(clock["health"] == "HEALTH_OK" for clock in sync["time_skew_status"].values()), sync
+    sure = "--yes-i-really-mean-it"
+    # The first host asks every few seconds who is there.
+    until("the first host knowing of the others", lambda: "[around]" in open(os.path.join(a.dir, "nacre.toml")).read())
+
+    # The majority is lost while somebody writes.
+    says(c.refused("mon", "rescue", "--dir", c.dir, sure), "in use by process")
+    writer = Writer(c)
+    a.kill()
+    b.kill()
+    written = writer.stop()
+    begin = time.time()
+    c.stop()
+    b.begin("up", "--dir", b.dir)
+    until("one that answers", lambda: "a monitor answers at" in c.refused("mon", "rescue", "--dir", c.dir))
+    b.kill()
+    says(c.refused("mon", "rescue", "--dir", c.dir), "would go on alone", sure)
+    says(c.exec(c.nacre, "mon", "rescue", "--dir", c.dir, sure).stdout, "not in the cluster any more")
+    c.up()
+    until("groups that serve", lambda: served(c) and osds_up(c, 1))
+    holds_all(c, written)
+    print(f"rescued after {time.time() - begin:.1f} s; {len(written)} acknowledged objects are there")
+    writer = Writer(c)
+    time.sleep(1)
+    written = sorted({*written, *writer.stop()})
+    # The lost hosts come back without their monitors' stores, and get monitors again.
+    for host in (a, b):
+        drop_monitors(host)
+        host.up()
+    until("three monitors and three OSDs again", lambda: quorum(c, 3) and osds_up(c, 3))
+    until("all copies again", lambda: clean(c))
+    holds_all(c, written)
+
+    # All monitors are lost; there is a backup of before more was done.
+    backup = os.path.join(net.base, "backup")
+    says(a.exec(a.nacre, "mon", "backup", "--dir", a.dir, backup).stdout, "all keys")
+    c.ceph("osd", "pool", "create", "later", 8, 8)
+    writer = Writer(c)
+    time.sleep(1)
+    written = sorted({*written, *writer.stop()})
+    lose_all(hosts)
+    says(c.refused("mon", "restore", backup, "--dir", c.dir), "may know of newer maps")
+    files = collected(net, (a, b))
+    c.exec(c.nacre, "mon", "restore", backup, "--dir", c.dir, *known(files))
+    come_back(hosts)
+    assert "later" in c.ceph("osd", "pool", "ls").stdout.split(), "the OSDs knew of a pool that the backup does not have"
+    c.ceph("auth", "get", "client.kept")
+    holds_all(c, written)
+
+    # There is none.
+    lose_all(hosts)
+    files = collected(net, (a, b))
+    epoch = c.exec(c.nacre, "mon", "rebuild", "--dir", c.dir, *known(files)).stdout
+    come_back(hosts)
+    holds_all(c, written)
+    print(f"restored and rebuilt: {epoch.splitlines()[0]}; {len(written)} acknowledged objects are there")
+    for host in hosts:
+        host.stop()
+
+
+def lose_all(hosts):
+    for host in hosts:
+        host.stop()
+    for host in hosts:
+        drop_monitors(host)
+
+
+def collected(net, hosts):
+    """What the OSDs of these hosts know, in files."""
+    files = [os.path.join(net.base, f"known.{host.name}") for host in hosts]
+    for host, path in zip(hosts, files):
+        host.exec(host.nacre, "mon", "collect", "--dir", host.dir, path)
+    return files
+
+
+def known(files):
+    return [word for path in files for word in ("--known", path)]
+
+
+def come_back(hosts):
+    a, b, c = hosts
+    for host in (c, a, b):
+        host.up()
+    until("three monitors and three OSDs", lambda: quorum(c, 3) and osds_up(c, 3))
+    until("all copies", lambda: clean(c))
+    flags = c.json("osd", "dump")["flags"]
+    assert "nodown" not in flags, flags
+
+
 def mons_of(listed, host):
     return next(h["mons"] for h in listed if h["host"] == host.name)
 
@@ -448,7 +614,7 @@ def served(host):
     return stat and all("active" in s["name"] for s in stat["pg_summary"]["num_pg_by_state"])
 
 
-STORIES = {"cuts": story, "changes": changes, "monitors": monitors}
+STORIES = {"cuts": story, "changes": changes, "monitors": monitors, "rescue": rescue}
 
 
 def main():

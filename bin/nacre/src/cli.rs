@@ -1,6 +1,6 @@
 //! What can be said on the command line.
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum};
 use std::net::IpAddr;
 use std::path::PathBuf;
 
@@ -33,7 +33,8 @@ pub(crate) enum Command {
     /// clients. When the cluster serves, a line that begins with `ready` is printed. SIGTERM and SIGINT stop it cleanly; a
     /// second one ends it at once.
     Up(Up),
-    /// Run only the monitor (with the manager's duties) of the cluster in DIR; the OSDs are run by `nacre osd`.
+    /// Run only the monitor (with the manager's duties) of the cluster in DIR; the OSDs are run by `nacre osd`. Or save, restore or rescue
+    /// the monitors' state.
     Mon(Mon),
     /// Run one OSD of the cluster in DIR; the monitor must have been started once with `nacre mon` or `nacre up`.
     Osd(Osd),
@@ -76,6 +77,28 @@ pub(crate) enum Command {
     /// The laboratory: run an experiment file, make a report, compare two results.
     #[command(arg_required_else_help = true)]
     Lab(Lab),
+    /// Write the man pages or the completions of shells into a folder, for packages.
+    #[command(hide = true)]
+    Generate(Generate),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Generate {
+    /// What to write.
+    #[arg(value_enum)]
+    pub(crate) what: Papers,
+    /// Where to; made if it is not there.
+    #[arg(value_name = "FOLDER")]
+    pub(crate) folder: PathBuf,
+}
+
+/// What is generated from the command line's description.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Papers {
+    /// Man pages: `nacre.1`, and one for each command.
+    Man,
+    /// Completions: `nacre.bash`, `_nacre` for zsh, `nacre.fish`.
+    Completions,
 }
 
 #[derive(Args, Debug, Clone)]
@@ -118,6 +141,10 @@ pub(crate) struct Common {
     /// Least important lines to log. Changes later with `ceph tell osd.N config set debug_osd 20` and the like.
     #[arg(long, value_enum, default_value_t = Log::Info)]
     pub(crate) log: Log,
+    /// One file for all lines of this process, or `stderr`. By default they go to the journal when systemd runs this process, else to
+    /// DIR/log. SIGHUP opens the file anew. `log_file` in DIR/nacre.toml says the same for good.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log_file: Option<PathBuf>,
     /// How network and disks are driven.
     #[arg(long, value_enum, default_value_t = Driver::Auto)]
     pub(crate) driver: Driver,
@@ -128,12 +155,112 @@ pub(crate) struct Common {
 }
 
 #[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Mon {
+    #[command(subcommand)]
+    pub(crate) command: Option<MonCommand>,
     #[command(flatten)]
-    pub(crate) up: Up,
+    pub(crate) up: MaybeUp,
     /// Which monitor, if the cluster has several in DIR.
     #[arg(long, value_name = "NAME", default_value = "a")]
     pub(crate) name: String,
+}
+
+/// The arguments of [`Up`], or none beside a command. (clap's own `Option` of flattened arguments does not see those that are nested.)
+#[derive(Debug)]
+pub(crate) struct MaybeUp(pub(crate) Option<Up>);
+
+impl FromArgMatches for MaybeUp {
+    fn from_arg_matches(found: &ArgMatches) -> Result<Self, clap::Error> {
+        if found.contains_id("dir") { Up::from_arg_matches(found).map(|up| Self(Some(up))) } else { Ok(Self(None)) }
+    }
+
+    fn update_from_arg_matches(&mut self, found: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(found)?;
+        Ok(())
+    }
+}
+
+impl Args for MaybeUp {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        Up::augment_args(command)
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Up::augment_args_for_update(command)
+    }
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum MonCommand {
+    /// Write a copy of the monitors' state to a file, or to standard output. The monitor may run.
+    Backup {
+        /// Where the cluster lives.
+        #[arg(long, value_name = "DIR")]
+        dir: PathBuf,
+        /// Which monitor, if there are several in DIR.
+        #[arg(long, value_name = "NAME")]
+        name: Option<String>,
+        /// The file, or `-`. It is a secret: it holds all keys of the cluster.
+        #[arg(value_name = "FILE|-")]
+        file: PathBuf,
+    },
+    /// Make a monitor from a backup, when all monitors are lost.
+    ///
+    /// What was changed since the backup is lost, but for the OSD map, if OSDs of this host, or files of `nacre mon collect`, have a newer
+    /// one. The new monitor is the only one; others join it again.
+    Restore {
+        /// The backup, or `-`.
+        #[arg(value_name = "FILE|-")]
+        file: PathBuf,
+        #[command(flatten)]
+        how: Remaking,
+    },
+    /// Let a monitor of this host go on alone, when the majority is lost for good.
+    ///
+    /// It refuses while another monitor answers. Those that are lost must never start again: remove their stores.
+    Rescue(Remaking),
+    /// Make a monitor of what OSDs know, when all monitors are lost and there is no backup.
+    ///
+    /// Pools, places and placement come back; keys come back of the administrator and of OSDs of this host and of files of `nacre mon
+    /// collect`. Settings, other users and stored values (`ceph config`, `ceph auth`, `ceph config-key`) are lost.
+    Rebuild(Remaking),
+    /// Write down what the OSDs of this host know, for `restore` and `rebuild` on another host. This host's processes are stopped.
+    Collect {
+        /// Where the cluster lives.
+        #[arg(long, value_name = "DIR")]
+        dir: PathBuf,
+        /// The file, or `-`. It is a secret: it holds keys.
+        #[arg(value_name = "FILE|-")]
+        file: PathBuf,
+    },
+}
+
+/// How a monitor is made that is the only one.
+#[derive(Args, Debug)]
+pub(crate) struct Remaking {
+    /// Where the cluster lives. Its processes are stopped.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// Which monitor [default: the one of DIR that knows most].
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// A file of `nacre mon collect` of another host. Repeatable.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) known: Vec<PathBuf>,
+    /// An epoch of OSD maps that the cluster reached. It is needed only if the cluster made more than a million maps since the newest
+    /// one that is found.
+    #[arg(long, value_name = "EPOCH")]
+    pub(crate) above: Option<u32>,
+    /// Address to listen on [default: what it was].
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) bind: Option<IpAddr>,
+    /// Port of the monitor [default: what it was].
+    #[arg(long, value_name = "P")]
+    pub(crate) port: Option<u16>,
+    /// It is known what that costs.
+    #[arg(long)]
+    pub(crate) yes_i_really_mean_it: bool,
 }
 
 #[derive(Args, Debug)]
@@ -198,6 +325,12 @@ pub(crate) struct Join {
     pub(crate) again: bool,
     #[command(flatten)]
     pub(crate) common: Common,
+}
+
+impl Default for Common {
+    fn default() -> Self {
+        Self { log: Log::Info, log_file: None, driver: Driver::Auto, spin: None }
+    }
 }
 
 /// Yes, no, or as it fits.
@@ -497,6 +630,24 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_monitor_is_run_or_something_is_done_with_its_state() {
+        let parsed = |line: &str| {
+            let cli = Cli::try_parse_from(line.split_whitespace()).map_err(|e| e.to_string())?;
+            let Command::Mon(mon) = cli.command else { panic!("{line}") };
+            Ok::<_, String>(mon)
+        };
+        let mon = parsed("nacre mon --dir x --name b --port 3301").unwrap();
+        assert!(mon.command.is_none() && mon.name == "b" && mon.up.0.unwrap().port == Some(3301));
+        let mon = parsed("nacre mon rescue --dir x --yes-i-really-mean-it").unwrap();
+        assert!(matches!(mon.command, Some(MonCommand::Rescue(how)) if how.yes_i_really_mean_it) && mon.up.0.is_none());
+        let mon = parsed("nacre mon restore - --dir x --known a --known b").unwrap();
+        assert!(matches!(mon.command, Some(MonCommand::Restore { how, .. }) if how.known.len() == 2));
+        assert!(parsed("nacre mon").unwrap_err().contains("--dir"));
+        assert!(parsed("nacre mon backup x").unwrap_err().contains("--dir"));
+        assert!(parsed("nacre mon --port 1 backup x --dir y").is_err());
     }
 
     #[test]

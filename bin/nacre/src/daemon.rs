@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// What the process is told.
 pub(crate) enum Event {
-    /// SIGTERM or SIGINT.
+    /// SIGTERM or SIGINT; SIGHUP of a terminal that is gone.
     Signal(i32),
     /// A daemon is over.
     Ended(String, Ended),
@@ -58,7 +58,7 @@ impl Daemon {
             match &ended {
                 Ended::Clean => log.say(Level::Info, "stopped"),
                 Ended::Failed(why) => log.say(Level::Error, why),
-                Ended::Panicked => log.say(Level::Error, "ended by a panic; see nacre.log"),
+                Ended::Panicked => log.say(Level::Error, "ended by a panic; the log of `nacre` has its place"),
             }
             // Nobody listens any more if the process is ending; that is fine.
             let _ = events.send(Event::Ended(told, ended));

@@ -24,7 +24,7 @@ pub(crate) fn random_uuid() -> Result<[u8; 16]> {
 }
 
 /// A key as keyrings show it: kind 1 (AES-128), time of creation, length and secret, all little-endian, in base64.
-fn to_text(key: &[u8; 16]) -> String {
+pub(crate) fn to_text(key: &[u8; 16]) -> String {
     let mut bytes = vec![1, 0];
     let created = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     bytes.extend_from_slice(&(created.as_secs() as u32).to_le_bytes());
@@ -93,8 +93,17 @@ pub(crate) fn write_private(path: &Path, text: &str) -> Result<()> {
     write_whole(path, text, 0o600)
 }
 
+/// The same for bytes that are no text.
+pub(crate) fn write_private_bytes(path: &Path, bytes: &[u8]) -> Result<()> {
+    write_bytes(path, bytes, 0o600)
+}
+
 /// Writes a file; whole, or not at all, also if the machine stops.
 pub(crate) fn write_whole(path: &Path, text: &str, mode: u32) -> Result<()> {
+    write_bytes(path, text.as_bytes(), mode)
+}
+
+fn write_bytes(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
     let mut temporary = path.as_os_str().to_owned();
     // Processes of one folder may write the same file at the same time.
     temporary.push(format!(".{}.new", std::process::id()));
@@ -102,10 +111,11 @@ pub(crate) fn write_whole(path: &Path, text: &str, mode: u32) -> Result<()> {
     let write = || -> std::io::Result<()> {
         let _ = std::fs::remove_file(temporary);
         let mut file = File::options().write(true).create_new(true).mode(mode).open(temporary)?;
-        file.write_all(text.as_bytes())?;
+        file.write_all(bytes)?;
         file.sync_all()?;
         std::fs::rename(temporary, path)?;
-        File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
+        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        File::open(folder)?.sync_all()
     };
     write().with_context(|| format!("write {}", path.display()))
 }

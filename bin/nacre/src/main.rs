@@ -8,6 +8,7 @@ mod daemon;
 mod follow;
 mod forget;
 mod fsck;
+mod generate;
 mod host;
 mod hosts;
 mod join;
@@ -19,6 +20,8 @@ mod memory;
 mod monitors;
 mod osds;
 mod plan;
+mod rescue;
+mod service;
 mod state;
 mod token;
 mod up;
@@ -48,7 +51,11 @@ fn run(command: Command) -> Result<u8> {
     let signals = || Signals::hold().context("hold signals");
     match command {
         Command::Up(args) => up::up(&args, &up::Role::Everything, signals()?),
-        Command::Mon(args) => up::up(&args.up, &up::Role::Monitor(args.name), signals()?),
+        Command::Mon(args) => match (args.command, args.up.0) {
+            (Some(command), _) => rescue::rescue(&command, signals),
+            (None, Some(up)) => up::up(&up, &up::Role::Monitor(args.name), signals()?),
+            (None, None) => anyhow::bail!("nacre mon: --dir is missing"),
+        },
         Command::Osd(args) => up::osd(&args, signals()?),
         Command::Token(args) => token::token(&args),
         Command::Join(args) => join::join(&args, signals()?),
@@ -60,6 +67,7 @@ fn run(command: Command) -> Result<u8> {
         Command::Fsck(args) => fsck::fsck(&args),
         Command::Admin(args) => admin::admin(&args.socket, &args.command),
         Command::Demo(args) => laboratory::demo(args, signals()?),
+        Command::Generate(args) => generate::generate(&args),
         Command::Lab(args) => laboratory::lab(args.command, signals),
     }
 }

@@ -116,7 +116,7 @@ impl Prepared {
         let device = Device::open(&self.folder.join("store"), &options)?;
         let nonce = u32::from_le_bytes(keys::random()?);
         let join = if self.begins { Vec::new() } else { others.iter().filter(|a| **a != self.addr).map(|a| at(*a)).collect() };
-        let mgr_name = if self.name == FIRST { FIRST_MGR.into() } else { self.name.clone() };
+        let mgr_name = mgr_name(&self.name);
         let config = mon::Config {
             fsid,
             name: self.name,
@@ -137,6 +137,28 @@ impl Prepared {
         let listeners = vec![(ListenerId(0), self.listener), (ListenerId(1), manager)];
         Ok(Parts { listeners, devices: vec![(DeviceId(0), device)], config, seed: keys::random()? })
     }
+}
+
+fn mgr_name(mon: &str) -> String {
+    if mon == FIRST { FIRST_MGR.into() } else { mon.to_owned() }
+}
+
+/// The configuration of a monitor that is made of what OSDs know: no more of it than its first state needs.
+pub(crate) fn config(state: &State, name: &str, addrs: EntityAddrVec, keys: Vec<mon::InitialKey>) -> Result<mon::Config> {
+    Ok(mon::Config {
+        fsid: state.fsid()?,
+        name: name.to_owned(),
+        addrs,
+        mgr_name: mgr_name(name),
+        mgr_addrs: EntityAddrVec(Vec::new()),
+        host: host::name(),
+        auth: mon::AuthMode::default(),
+        keys,
+        options: BTreeMap::new(),
+        join: Vec::new(),
+        defaults_follow: true,
+        log_bytes: 0,
+    })
 }
 
 /// A monitor's address as maps have it.

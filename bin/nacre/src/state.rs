@@ -35,6 +35,9 @@ pub(crate) struct State {
     /// The port of its monitor, if that was said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) port: Option<u16>,
+    /// The file for the log of its processes, if not DIR/log; relative to DIR. A person writes it here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) log_file: Option<PathBuf>,
     /// The cluster around this host, if it joined one, or others joined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) around: Option<Around>,
@@ -127,7 +130,7 @@ impl State {
     /// That of a host of a cluster.
     pub(crate) fn of(fsid: Fsid) -> Self {
         let fsid = fsid.to_string();
-        Self { version: VERSION, fsid, bind: None, port: None, around: None, mons: Vec::new(), osds: Vec::new() }
+        Self { version: VERSION, fsid, bind: None, port: None, log_file: None, around: None, mons: Vec::new(), osds: Vec::new() }
     }
 
     /// The monitors of this host.

@@ -6,11 +6,12 @@ use crate::conf::{self, Conf};
 use crate::daemon::{self, Daemon, Ended, Event};
 use crate::follow::{self, Duties};
 use crate::keys;
-use crate::log::Log;
+use crate::log::{Log, Logs};
 use crate::memory::Watch;
 use crate::monitors;
 use crate::osds::{Memory, Place, Prepared, mail_id};
 use crate::plan::{self, Content};
+use crate::service;
 use crate::state::{self, Lock, MonState, OsdState, State};
 use anyhow::{Context, Result, bail};
 use node::{Level, ListenerId};
@@ -18,7 +19,7 @@ use runtime::process::Signals;
 use runtime::{PostOffice, Setup};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
@@ -28,6 +29,9 @@ use types::EntityName;
 const POLL: Duration = Duration::from_millis(3);
 /// How long daemons may take to stop after one of them failed.
 const STOP_AFTER_FAILURE: Duration = Duration::from_secs(10);
+
+/// How long OSDs may take to tell their newest map: they read their journals first.
+const ASKED: Duration = Duration::from_secs(60);
 
 /// What the administrator may do.
 pub(crate) const ADMIN_CAPS: &[(&str, &str)] = &[("mds", "allow *"), ("mgr", "allow *"), ("mon", "allow *"), ("osd", "allow *")];
@@ -52,6 +56,7 @@ type Follow<'a> = &'a mut dyn FnMut(&mut Process, &Duties) -> Result<()>;
 /// A process with daemons.
 pub(crate) struct Process {
     dir: PathBuf,
+    logs: Logs,
     pub(crate) log: Log,
     events: Receiver<Event>,
     sender: Sender<Event>,
@@ -90,10 +95,11 @@ pub(crate) fn up(args: &Up, role: &Role, signals: Signals) -> Result<u8> {
 
     // From here on, things change on disk.
     state::make_folder(&dir)?;
-    let folders = which.iter().map(|m| m.folder(&dir)).chain([dir.join("log"), dir.join("mon")]);
+    let folders = which.iter().map(|m| m.folder(&dir)).chain([dir.join("mon")]);
     folders.into_iter().try_for_each(|folder| state::make_folder(&folder))?;
     let _lock = Lock::take(&lock_path(&dir, role), &shown)?;
-    let mut process = Process::new(&dir, signals)?;
+    let logs = Logs::of(&dir, args.common.log_file.as_deref(), state.log_file.as_deref())?;
+    let mut process = Process::new(&dir, logs, signals)?;
     if state.around.is_some() {
         // Their numbers must be none of other hosts.
         let fresh: Vec<_> =
@@ -159,6 +165,7 @@ pub(crate) fn up(args: &Up, role: &Role, signals: Signals) -> Result<u8> {
             let at = own.first().map_or(all.first().copied(), |(_, addr)| Some(*addr));
             let at = at.map_or(String::new(), |at| format!(" at [v2:{at}]"));
             println!("ready: {what}{at}; export CEPH_CONF={shown}/ceph.conf");
+            service::tell(&format!("READY=1\nSTATUS=ready: {what}{at}"));
             if new && *role == Role::Everything {
                 // Nobody need read on after the line that says `ready`.
                 let _ = writeln!(std::io::stdout(), "{}", plan::copies(&state));
@@ -203,7 +210,8 @@ pub(crate) fn osd(args: &Osd, signals: Signals) -> Result<u8> {
     }
     state::make_folder(&folder)?;
     let _lock = Lock::take(&folder.join("lock"), &format!("{name} in {}", dir.display()))?;
-    let mut process = Process::new(&dir, signals)?;
+    let logs = Logs::of(&dir, args.common.log_file.as_deref(), state.log_file.as_deref())?;
+    let mut process = Process::new(&dir, logs, signals)?;
     process.run(|process| {
         let monitors = conf.mons.iter().map(|a| monitors::at(*a)).collect();
         let mut watch = Watch::new(args.memory, process.log.clone());
@@ -217,10 +225,55 @@ pub(crate) fn osd(args: &Osd, signals: Signals) -> Result<u8> {
         if process.until_serving(&mut |_, _| Ok(()))? {
             state.change(&dir, |state| mark_made(state, |o| o.id == args.id))?;
             println!("ready: {name}");
+            service::tell(&format!("READY=1\nSTATUS=ready: {name}"));
             process.until_told(&mut |_, _| Ok(()))?;
         }
         Ok(())
     })
+}
+
+/// The newest OSD map of each OSD of this host that can be asked: epoch, and bytes in hexadecimal. The OSDs run for a moment, without a
+/// monitor and reachable for nobody.
+pub(crate) fn newest_maps(dir: &Path, state: &State, signals: Signals) -> Result<BTreeMap<i32, (u32, String)>> {
+    let logs = Logs::of(dir, None, state.log_file.as_deref())?;
+    let mut process = Process::new(dir, logs, signals)?;
+    let mut found = BTreeMap::new();
+    process.run(|process| {
+        let bind = IpAddr::from([127, 0, 0, 1]);
+        let made: Vec<_> = state.osds.iter().filter(|osd| osd.made).collect();
+        let mut watch = Watch::new(None, process.log.clone());
+        let memory = Memory { first: watch.begin(made.len()), ceiling: None };
+        let auth = state.auth(crate::cli::Auth::Cephx);
+        let (monitors, neighbours) = (Vec::new(), BTreeMap::new());
+        let place = Place { dir, fsid: state.fsid()?, monitors, auth, bind, memory, neighbours };
+        for osd in made {
+            match place.prepare(osd) {
+                Ok(prepared) => process.start_osd(prepared, &Common::default())?,
+                Err(e) => eprintln!("osd.{} is not asked: {e:#}", osd.id),
+            }
+        }
+        let end = Instant::now() + ASKED;
+        while found.len() < process.osds.len() && Instant::now() < end {
+            match process.events.recv_timeout(POLL) {
+                Ok(Event::Signal(_)) => bail!("told to stop"),
+                Ok(Event::Ended(name, ended)) => {
+                    eprintln!("{} cannot be asked: {}", name, ended.sentence(&name));
+                    process.forget(&name);
+                }
+                _ => {}
+            }
+            for osd in &process.osds {
+                let id: Option<i32> = osd.name.strip_prefix("osd.").and_then(|id| id.parse().ok());
+                let Some(id) = id.filter(|id| !found.contains_key(id)) else { continue };
+                let Some(told) = osd.ask(r#"{"prefix":"newest_osdmap"}"#, Duration::from_millis(500)) else { continue };
+                if let (Some(epoch), Some(map)) = (told["epoch"].as_u64(), told["full"].as_str()) {
+                    found.insert(id, (u32::try_from(epoch).unwrap_or(u32::MAX), map.to_owned()));
+                }
+            }
+        }
+        Ok(())
+    })?;
+    Ok(found)
 }
 
 fn lock_path(dir: &Path, role: &Role) -> PathBuf {
@@ -279,21 +332,21 @@ pub(crate) fn lost_key(path: &Path, dir: &Path, entity: &str) -> String {
 }
 
 impl Process {
-    fn new(dir: &Path, signals: Signals) -> Result<Self> {
-        let log_folder = dir.join("log");
-        state::make_folder(&log_folder)?;
-        let log = Log::open(dir, "nacre");
+    fn new(dir: &Path, logs: Logs, signals: Signals) -> Result<Self> {
+        let log = logs.log("nacre");
         daemon::log_panics(log.clone());
         runtime::process::raise_file_limit().context("raise the limit of open files")?;
         if let Err(e) = runtime::process::refuse_huge_pages() {
             log.say(node::Level::Debug, format!("huge pages cannot be refused: {e}"));
         }
+        if std::process::id() == 1 {
+            runtime::process::reap_children().context("take over the children of others")?;
+        }
         let (sender, events) = channel();
-        let to_process = sender.clone();
-        let wait = move || while to_process.send(Event::Signal(signals.next())).is_ok() {};
-        std::thread::Builder::new().name("signals".into()).spawn(wait).context("start a thread for signals")?;
+        service::hear_signals(signals, logs.clone(), sender.clone())?;
         Ok(Self {
             dir: dir.to_owned(),
+            logs,
             log,
             events,
             sender,
@@ -333,7 +386,7 @@ impl Process {
         setup.devices = parts.devices;
         let (config, seed, name) = (parts.config, parts.seed, format!("mon.{name}"));
         let make = move || -> Box<dyn node::Node> { Box::new(mon::Monitor::new(config, seed)) };
-        let log = Log::open(&self.dir, &name);
+        let log = self.logs.log(&name);
         self.mons.push(Daemon::start(&name, setup, log, self.sender.clone(), make)?);
         Ok(())
     }
@@ -367,7 +420,7 @@ impl Process {
             let store = if content == Content::Store { store::Store::open(store) } else { store::Store::create(store) };
             Box::new(osd::Osd::new(config, Box::new(store)))
         };
-        let log = Log::open(&self.dir, &name);
+        let log = self.logs.log(&name);
         let daemon = Daemon::start(&name, setup, log, self.sender.clone(), make)?;
         self.post.register(id, &daemon.caller);
         self.osds.push(daemon);
@@ -426,7 +479,8 @@ impl Process {
                 told = true;
                 let names: Vec<&str> = waiting.iter().map(|&i| &*self.osds[i].name).collect();
                 let waits = names.join(", ");
-                eprintln!("nacre: still waiting for {waits}; the logs are in {}/log", self.dir.display());
+                service::tell(&format!("STATUS=waiting for {waits}"));
+                eprintln!("nacre: still waiting for {waits}; the log is in {}", self.logs.place());
             }
         }
         Ok(true)
@@ -481,6 +535,7 @@ impl Process {
     /// Stops the OSDs, then the monitor. A second signal ends the process at once.
     fn stop(&mut self) {
         self.log.say(Level::Info, "stopping");
+        service::tell("STOPPING=1\nSTATUS=stopping");
         let deadline = self.failed.then(|| Instant::now() + STOP_AFTER_FAILURE);
         self.osds.iter().for_each(|o| o.caller.stop());
         self.await_ends(deadline, |p| p.osds.is_empty());
@@ -516,7 +571,7 @@ impl Ended {
         match self {
             Ended::Clean => format!("{name} has stopped although nobody asked"),
             Ended::Failed(why) => format!("{name}: {why}"),
-            Ended::Panicked => format!("{name} ended by a panic, which is a bug; its place is in log/nacre.log"),
+            Ended::Panicked => format!("{name} ended by a panic, which is a bug; the log of `nacre` has its place"),
         }
     }
 }

@@ -4,7 +4,8 @@ mod common;
 
 use common::{NACRE, Running, admin, folder, free_port, listing, nacre, refused};
 use std::net::TcpListener;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 #[test]
 fn a_cluster_starts_goes_on_and_grows() {
@@ -45,6 +46,82 @@ fn a_cluster_starts_goes_on_and_grows() {
     let checked = nacre(&["fsck", dir.to_str().unwrap(), "--deep"]);
     assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
     assert!(String::from_utf8_lossy(&checked.stdout).contains("osd.1: clean"));
+}
+
+#[test]
+fn the_log_is_one_file_that_a_hang_up_opens_anew() {
+    let (top, port) = (folder(), free_port().to_string());
+    let (dir, log, old) = (top.path().join("cluster"), top.path().join("nacre.log"), top.path().join("nacre.log.1"));
+    let mut command = Command::new(NACRE);
+    command.args(["up", "--osds", "1", "--port", &port, "--dir"]).arg(&dir).arg("--log-file").arg(&log);
+    let running = Running::spawn(command.stdin(Stdio::null()));
+    std::fs::rename(&log, &old).unwrap();
+    running.signal("-HUP");
+    let begin = Instant::now();
+    while !log.exists() {
+        assert!(begin.elapsed() < Duration::from_secs(10), "the log is not opened anew");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(running.stop("-TERM"), 0);
+    let (old, new) = (std::fs::read_to_string(old).unwrap(), std::fs::read_to_string(&log).unwrap());
+    assert!(old.contains(" nacre process: nacre ") && old.contains(" mon.a mon: ") && old.contains(" osd.0 osd: "), "{old}");
+    assert!(new.contains("told to stop by signal 15") && new.contains("osd.0 osd: stopping"), "{new}");
+    assert!(!dir.join("log").exists());
+
+    // What nacre.toml says counts, too.
+    let path = dir.join("nacre.toml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, format!("log_file = \"own.log\"\n{text}")).unwrap();
+    assert_eq!(Running::start(&dir, &format!("--osds 2 --port {port}")).stop("-TERM"), 0);
+    assert!(dir.join("own.log").exists() && std::fs::read_to_string(&path).unwrap().contains("log_file = \"own.log\""));
+    let error = refused(&dir, &format!("--port {port} --log-file {}/no/where", top.path().display()));
+    assert!(error.contains("no/where cannot be written"), "{error}");
+}
+
+#[test]
+fn monitors_come_back_from_a_backup_and_from_what_osds_know() {
+    let (top, port) = (folder(), free_port());
+    let dir = top.path().join("cluster");
+    let (backup, at) = (top.path().join("backup"), dir.to_str().unwrap());
+    let line = format!("--osds 2 --port {port}");
+    let running = Running::start(&dir, &line);
+    let map = |daemon: &str| admin(&dir, daemon, "status")["newest_map"].as_u64().unwrap();
+    let before = map("osd.1");
+    let backup_path = backup.to_str().unwrap();
+    let done = nacre(&["mon", "backup", "--dir", at, backup_path]);
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let says = |args: &[&str], code: i32, words: &str| {
+        let done = nacre(args);
+        let text = [done.stdout, done.stderr].concat();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        assert!(done.status.code() == Some(code) && text.contains(words), "{args:?}: {text}");
+    };
+    says(&["mon", "restore", backup_path, "--dir", at], 1, "in use by process");
+    assert_eq!(running.stop("-TERM"), 0);
+
+    let sure = "--yes-i-really-mean-it";
+    says(&["mon", "restore", backup_path, "--dir", at], 1, "has a store already");
+    says(&["mon", "restore", backup_path, "--dir", at, sure, "--port", &port.to_string()], 0, "OSD map");
+    assert!(dir.join("mon/store.before-1").exists());
+    let running = Running::start(&dir, &line);
+    let restored = map("osd.1");
+    assert!(restored > before + 1_000_000, "{before}, then {restored}");
+    assert_eq!(running.stop("-TERM"), 0);
+
+    std::fs::remove_file(dir.join("mon/store")).unwrap();
+    says(&["mon", "rebuild", "--dir", at, "--port", &port.to_string()], 0, "start it");
+    let running = Running::start(&dir, &line);
+    assert!(map("osd.0") > restored + 1_000_000);
+    assert_eq!(running.stop("-TERM"), 0);
+
+    says(&["mon", "rescue", "--dir", at], 1, sure);
+    says(&["mon", "rescue", "--dir", at, sure], 0, "OSD map");
+    assert_eq!(Running::start(&dir, &line).stop("-TERM"), 0);
+    let checked = nacre(&["fsck", at]);
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
+    says(&["mon", "restore", at, "--dir", at], 1, "read");
+    std::fs::write(&backup, "nonsense").unwrap();
+    says(&["mon", "restore", backup_path, "--dir", at], 1, "no backup");
 }
 
 #[test]

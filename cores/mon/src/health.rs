@@ -88,6 +88,7 @@ pub(crate) fn checks(state: &State, soft: &Soft, env: &Env, now: Now) -> BTreeMa
     sizes::find(&mut checks, state, soft, env);
     monitor(&mut checks, state, env);
     monitors_down(&mut checks, state, env);
+    clocks_off(&mut checks, state, soft, env);
     reported(&mut checks, state, soft);
     checks.0
 }
@@ -343,6 +344,21 @@ fn slow_ops(checks: &mut Checks, reports: &[(OsdId, &OsdReport)]) {
         n => format!("daemons [{}]{} have slow ops.", daemons.join(","), if n > NAMED { "..." } else { "" }),
     };
     checks.warn("SLOW_OPS", count, format!("{count} slow ops, oldest one blocked for {oldest} sec, {who}"), Vec::new());
+}
+
+/// Monitors whose clocks differ from the leader's.
+fn clocks_off(checks: &mut Checks, state: &State, soft: &Soft, env: &Env) {
+    let allowed = options::monitor_number(state, env, "mon_clock_drift_allowed");
+    let off: Vec<_> = soft.clocks.off(allowed).filter(|(name, _)| env.standing.quorum.iter().any(|n| n == name)).collect();
+    if off.is_empty() {
+        return;
+    }
+    let names: Vec<String> = off.iter().map(|(name, _)| format!("mon.{name}")).collect();
+    let line = |(name, clock): &(&str, crate::clocks::Clock)| {
+        format!("mon.{name} clock skew {}s > max {allowed}s (latency {}s)", clock.skew.abs(), clock.latency)
+    };
+    let summary = format!("clock skew detected on {}", names.join(", "));
+    checks.warn("MON_CLOCK_SKEW", off.len() as u64, summary, off.iter().map(line).collect());
 }
 
 /// Adds what OSDs report themselves: slow operations, and codes of their own.

@@ -10,6 +10,7 @@
 //! - `commands`: what users can ask, one row for each command;
 //! - `manager`: figures and background work on block images;
 //! - `soft`, `health`: what daemons reported, and what is wrong;
+//! - `rescue`: backup and restoration of the state, and other ways back when monitors were lost;
 //! - `hosts`: what runs on which host, and which monitors a host is to run;
 //! - `text`: how answers look.
 
@@ -19,6 +20,7 @@ mod answer;
 mod autoscaler;
 mod balance;
 mod balancer;
+mod clocks;
 mod commands;
 mod config;
 mod context;
@@ -37,6 +39,7 @@ mod osds;
 mod pools;
 mod recovery;
 mod replica;
+pub mod rescue;
 mod server;
 mod soft;
 mod stamps;
@@ -49,7 +52,7 @@ mod text;
 pub const FORMAT: u32 = log::format::VERSION;
 
 pub use config::{AuthMode, Config, InitialKey};
-pub use fsck::{ReadAt, StoreReport, check_store};
+pub use fsck::{StoreReport, check_store};
 #[cfg(feature = "sim")]
 pub use log::voter::{Told, Voter};
 #[cfg(feature = "sim")]

@@ -94,6 +94,7 @@ pub(crate) const OPTIONS: &[Opt] = &[
         "client",
         "seconds without an answer before another monitor is tried",
     ),
+    opt("mon_clock_drift_allowed", Float, "advanced", "0.05", true, "mon", "seconds that monitors' clocks may differ"),
     opt(
         "mon_data_avail_crit",
         Int,
@@ -177,6 +178,8 @@ pub(crate) const OPTIONS: &[Opt] = &[
         "seconds after which a lost monitor is replaced on another host; 0: never",
     ),
     opt("mon_target_pg_per_osd", Uint, "advanced", "100", true, "mon", "placement groups per OSD that pools share out"),
+    opt("mon_timecheck_interval", Float, "advanced", "300", true, "mon", "seconds between looks at monitors' clocks"),
+    opt("mon_timecheck_skew_interval", Float, "advanced", "30", true, "mon", "the same while a clock is off"),
     opt("mon_warn_on_misplaced", Bool, "advanced", "false", true, "mon", "warn about copies at the wrong place"),
     opt(
         "mon_warn_on_osd_down_out_interval_zero",
@@ -436,12 +439,11 @@ pub(crate) fn is_fixed(name: &str) -> bool {
 }
 
 impl Opt {
-    /// Checks a value and gives the form in which it is stored. Options that are only kept have Ceph's bounds.
+    /// Checks a value and gives the form in which it is stored. Bounds are Ceph's; the type is that of who reads the option here.
     pub(crate) fn check(&self, value: &str) -> Result<String, Wrong> {
         match settings::find(self.name) {
-            Some(s) if self.service.is_empty() => s.check(value),
-            Some(s) if self.kind == Kind::Str => settings::Setting { kind: self.kind, ..*s }.check(value),
-            _ => self.kind.check(value),
+            Some(s) => settings::Setting { kind: self.kind, ..*s }.check(value),
+            None => self.kind.check(value),
         }
     }
 }
@@ -495,7 +497,7 @@ mod tests {
     fn the_table_is_sorted_and_its_defaults_are_values_of_their_types() {
         assert!(OPTIONS.is_sorted_by(|a, b| a.name < b.name));
         for o in OPTIONS {
-            assert!(o.kind.check(o.default).is_ok(), "{}", o.name);
+            assert!(o.check(o.default).is_ok(), "{}", o.name);
         }
     }
 
@@ -506,6 +508,10 @@ mod tests {
         assert!(find("osd_max_backfills").unwrap().check("-3").is_err());
         assert_eq!(find("rbd_cache").unwrap().check("False"), Ok("false".into()));
         assert!(find("rbd_cache_policy").unwrap().check("sometimes").is_err());
+        let hour = find("osd_scrub_begin_hour").unwrap();
+        assert_eq!((hour.check("23"), hour.check("25").unwrap_err().why), (Ok("23".into()), "25 is outside of 0 to 23".into()));
+        assert!(find("osd_pool_default_size").unwrap().check("11").is_err());
+        assert!(find("osd_heartbeat_interval").unwrap().check("0.5").is_ok(), "ours may be shorter than Ceph's");
         assert!(find("nothing").is_none());
         assert_eq!(normalize("mon host"), "mon_host");
     }

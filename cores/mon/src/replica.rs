@@ -14,7 +14,7 @@ use quorum::{Config, Entry, Index, Membership, News, Node, Position, ReadId, Sav
 use std::sync::Arc;
 
 /// The term of everything that a store of version 1 holds.
-const FIRST_TERM: u64 = 1;
+pub(crate) const FIRST_TERM: u64 = 1;
 
 /// What the disk is busy with.
 enum UnderWay {
@@ -262,9 +262,17 @@ pub(crate) fn recover_old(index: Index, state: &[u8], entries: &[v1::Entry]) -> 
 /// # Errors
 /// What cannot be read or applied.
 pub(crate) fn recover(snapshot: &Snapshot) -> Result<State, String> {
+    recover_to(snapshot, Index::MAX)
+}
+
+/// The state after the log's entries up to `last`; the snapshot's, if that is newer.
+///
+/// # Errors
+/// What cannot be read or applied.
+pub(crate) fn recover_to(snapshot: &Snapshot, last: Index) -> Result<State, String> {
     let base = snapshot.saved.base.at.index;
     let mut state = read_state(base, &snapshot.state)?;
-    for entry in snapshot.saved.entries.iter().filter(|e| e.index > base) {
+    for entry in snapshot.saved.entries.iter().filter(|e| e.index > base && e.index <= last) {
         state = apply(&state, entry)?;
     }
     Ok(state)

@@ -105,6 +105,8 @@ pub(crate) struct Soft {
     pub(crate) creating: Creating,
     /// When numbers of groups are looked at next.
     pub(crate) autoscaler: crate::autoscaler::Clock,
+    /// How far the clocks of other monitors are off.
+    pub(crate) clocks: crate::clocks::Clocks,
     /// What the balancer did and plans.
     pub(crate) balancer: crate::balancer::Desk,
     recovering: Recovering,

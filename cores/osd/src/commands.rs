@@ -130,6 +130,11 @@ const ROWS: &[Row] = &[
     },
     Row { signature: "cache status", help: "bytes that are cached", handler: cache_status },
     Row { signature: "get_latest_osdmap", help: "ask the monitor for newer maps", handler: get_latest_osdmap },
+    Row {
+        signature: "newest_osdmap",
+        help: "the newest OSD map that this OSD has, in hexadecimal; `nacre mon rebuild` makes a monitor of it",
+        handler: newest_osdmap,
+    },
     Row { signature: "pg <pgid:Pgid> <cmd:Choices strings=query>", help: "state of a placement group", handler: pg_query },
     Row { signature: "query <pgid:Pgid>", help: "state of a placement group", handler: pg_query },
     Row {
@@ -397,10 +402,10 @@ fn config_set(osd: &mut Osd, _: Now, args: &Args) -> Answer {
 /// The form in which a value is kept, or why it is refused. What is heeded here is checked when it is applied.
 fn kept_form(osd: &Osd, name: &str, value: String) -> Result<String, Answer> {
     let heeded = OPTIONS.iter().any(|row| row.name == name);
+    let refused = |w: settings::Wrong| Answer::error(w.errno, format!("error setting '{name}' to '{value}': {}", w.why));
     match settings::find(name) {
-        Some(s) if !heeded || s.kind == settings::Kind::Level => {
-            s.check(&value).map_err(|w| Answer::error(w.errno, format!("error setting '{name}' to '{value}': {}", w.why)))
-        }
+        Some(s) if !heeded || s.kind == settings::Kind::Level => s.check(&value).map_err(refused),
+        Some(s) => s.bound(value.trim()).map_err(refused).map(|()| value.clone()),
         None if !heeded => Err(Answer::error(Errno::ENOENT, format!("osd.{} has no option '{name}'", osd.config.whoami))),
         _ => Ok(value),
     }
@@ -564,6 +569,16 @@ fn flush_pg_stats(osd: &mut Osd, _: Now, _: &Args) -> Answer {
 fn get_latest_osdmap(osd: &mut Osd, _: Now, _: &Args) -> Answer {
     osd.mon.subscribe(&mut osd.msgr);
     Answer::text("")
+}
+
+fn newest_osdmap(osd: &mut Osd, _: Now, _: &Args) -> Answer {
+    match osd.maps.epoch() {
+        0 => Answer::error(Errno::EAGAIN, "this OSD has no OSD map yet"),
+        epoch => {
+            let full: String = osd.maps.newest().iter().map(|byte| format!("{byte:02x}")).collect();
+            Answer::json(&json!({ "epoch": epoch, "full": full }))
+        }
+    }
 }
 
 pub(crate) fn find_pg(osd: &Osd, args: &Args) -> Result<SpgId, Answer> {

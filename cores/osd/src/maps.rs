@@ -79,6 +79,11 @@ impl Maps {
         self.current.epoch
     }
 
+    /// The newest map as it came or was made.
+    pub(crate) fn newest(&self) -> &Bytes {
+        &self.full
+    }
+
     /// Number of epochs that are kept as changes, and the bytes of these and of the newest map.
     pub(crate) fn held(&self) -> (usize, usize) {
         (self.incrementals.len(), self.full.len() + self.incrementals.values().map(Bytes::len).sum::<usize>())

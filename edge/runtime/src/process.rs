@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// Time that the kernel may take to finish what a dead process had begun.
 const AFTERMATH: Duration = Duration::from_secs(10);
 
-pub use libc::{SIGINT, SIGTERM};
+pub use libc::{SIGHUP, SIGINT, SIGTERM};
 
 /// Asks a process to end (SIGTERM). One that is over already is no error.
 ///
@@ -22,7 +22,7 @@ pub fn terminate(pid: u32) -> io::Result<()> {
     }
 }
 
-/// SIGTERM and SIGINT as values instead of interruptions.
+/// SIGTERM, SIGINT and SIGHUP as values instead of interruptions.
 #[derive(Debug)]
 pub struct Signals(());
 
@@ -40,6 +40,15 @@ impl Signals {
     pub fn next(&self) -> i32 {
         sys::next_signal()
     }
+}
+
+/// Does what the first process of a container owes to the others: children that end are forgotten by the kernel, also
+/// those whose parents ended before them. A process that did this cannot wait for its own children any more.
+///
+/// # Errors
+/// The system refuses.
+pub fn reap_children() -> io::Result<()> {
+    sys::ignore_children()
 }
 
 /// Raises the limit of open files as far as the process may, and gives the limit.

@@ -281,9 +281,9 @@ impl Epoll {
     }
 }
 
-/// Blocks SIGTERM and SIGINT in this thread and those that it starts, so that [`next_signal`] gets them.
+/// Blocks SIGTERM, SIGINT and SIGHUP in this thread and those that it starts, so that [`next_signal`] gets them.
 pub(crate) fn hold_signals() -> io::Result<()> {
-    let set = stop_signals();
+    let set = held_signals();
     // SAFETY: reads one sigset_t; a null pointer for the old set is allowed.
     match unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) } {
         0 => Ok(()),
@@ -291,9 +291,9 @@ pub(crate) fn hold_signals() -> io::Result<()> {
     }
 }
 
-/// Waits for SIGTERM or SIGINT and gives its number.
+/// Waits for SIGTERM, SIGINT or SIGHUP and gives its number.
 pub(crate) fn next_signal() -> i32 {
-    let set = stop_signals();
+    let set = held_signals();
     let mut signal = 0;
     // SAFETY: reads one sigset_t and writes one int. It fails only for an invalid set, which this is not.
     unsafe { libc::sigwait(&raw const set, &raw mut signal) };
@@ -308,14 +308,24 @@ pub(crate) fn terminate(pid: u32) -> io::Result<()> {
     check(unsafe { libc::kill(pid, libc::SIGTERM) }).map(drop)
 }
 
-fn stop_signals() -> libc::sigset_t {
+fn held_signals() -> libc::sigset_t {
     // SAFETY: all-zero bytes are valid memory for sigemptyset, which initializes it; the signal numbers are valid.
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut set);
         libc::sigaddset(&raw mut set, libc::SIGTERM);
         libc::sigaddset(&raw mut set, libc::SIGINT);
+        libc::sigaddset(&raw mut set, libc::SIGHUP);
         set
+    }
+}
+
+/// Ignores SIGCHLD: the kernel then forgets children that end, also those that this process inherits.
+pub(crate) fn ignore_children() -> io::Result<()> {
+    // SAFETY: sets the disposition of one signal to a constant; no handler of ours ever runs.
+    match unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) } {
+        libc::SIG_ERR => Err(io::Error::last_os_error()),
+        _ => Ok(()),
     }
 }
 

@@ -180,6 +180,7 @@ pub fn kind_name(kind: u16) -> Option<&'static str> {
         0x4e23 => "session_over",
         0x4e24 => "mon_hello",
         0x4e25 => "mon_refused",
+        0x4e26 => "mon_clock",
         _ => return None,
     })
 }

@@ -4,7 +4,7 @@
 use crate::frame::message;
 use bytes::Bytes;
 use std::collections::BTreeMap;
-use types::{EntityAddr, EntityAddrVec, EntityName, Fsid, Message, Rope};
+use types::{EntityAddr, EntityAddrVec, EntityName, Fsid, Message, Rope, UTime};
 
 /// What one voter of the monitors' log says to another (mon ↔ mon). The bytes name both, and carry their own checksum.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -163,3 +163,15 @@ pub struct MonRefused {
     pub why: String,
 }
 message!(MonRefused = 0x4e25 v 1 / 1 { why });
+
+/// The leader asks what time it is, and another monitor answers (mon ↔ mon).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MonClock {
+    /// Number of the question, by the leader's count.
+    pub round: u64,
+    /// Name of the monitor that answers, without `mon.`; empty in the question.
+    pub name: String,
+    /// Its time when it answers.
+    pub at: UTime,
+}
+message!(MonClock = 0x4e26 v 1 / 1 { round, name, at });

@@ -8,7 +8,7 @@ use messages::internal::{
 use messages::mgr::{CounterType, HealthMetric, MgrClose, MgrConfigure, MgrOpen, MgrReport, ServiceStatus};
 use messages::mon::Statfs;
 use messages::osd::{Backoff, backoff_op};
-use messages::quorum::{Carried, FromLeader, MonHello, MonRefused, Sender, SessionOver, ToLeader, VoterSays};
+use messages::quorum::{Carried, FromLeader, MonClock, MonHello, MonRefused, Sender, SessionOver, ToLeader, VoterSays};
 use messages::stats::ObjectStatSum;
 use std::collections::BTreeMap;
 use types::{EVersion, EntityAddr, EntityAddrVec, Fsid, HObject, Locator, PgId, Rope, SpgId, UTime};
@@ -86,6 +86,7 @@ fn between_daemons() {
             commit_latency_us: 5,
             apply_latency_us: 6,
             slow_ops: 7,
+            slow_oldest: 31,
             notes,
             pgs,
             images,
@@ -134,6 +135,7 @@ fn between_monitors() {
     };
     comes_back!(MonHello, hello);
     comes_back!(MonRefused, MonRefused { why: "the name is taken".into() });
+    comes_back!(MonClock, MonClock { round: 4, name: "b".into(), at: types::UTime { sec: 5, nsec: 6 } });
 }
 
 #[test]

@@ -219,7 +219,7 @@ fn get(cx: &mut Cx<'_>, args: &Args) -> Outcome {
 fn help(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let name = normalize(args.str("key"));
     let Some(opt) = options::find(&name) else { refuse!(ENOENT, "configuration option '{name}' not recognized") };
-    let (min, max) = if opt.service.is_empty() { settings::find(&name).map_or(("", ""), |s| (s.min, s.max)) } else { ("", "") };
+    let (min, max) = settings::find(&name).map_or(("", ""), settings::Setting::bounds);
     let choices: Vec<&str> = settings::find(&name).map_or("", |s| s.choices).split_whitespace().collect();
     let services: Vec<&str> = Some(opt.service).filter(|s| !s.is_empty()).into_iter().collect();
     let value = json!({

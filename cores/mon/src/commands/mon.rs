@@ -5,6 +5,7 @@ use super::status::{feature_map, quorum_age};
 use super::{Cx, Row, row};
 use crate::answer::{Outcome, Reply, refuse};
 use crate::context::{MON_FEATURES, RELEASE, RELEASE_NUMBER, VERSION, version_line};
+use crate::options;
 use grammar::Args;
 use serde_json::{Value, json};
 use types::{UTime, features};
@@ -286,12 +287,27 @@ pub(crate) fn ping(cx: &Cx<'_>) -> Value {
     json!({"health": super::health::dump(cx, false), "mon_status": mon_status(cx)})
 }
 
+/// A number as Ceph's own formatter shows it: 0 without a fraction.
+fn number(x: f64) -> Value {
+    if x == 0.0 { json!(0) } else { json!(x) }
+}
+
 fn time_sync(cx: &mut Cx<'_>, _: &Args) -> Outcome {
-    let one = |name: &String| (name.clone(), json!({"skew": 0, "latency": 0, "health": "HEALTH_OK"}));
+    let allowed = options::monitor_number(cx.state, cx.env, "mon_clock_drift_allowed");
+    let clocks = &cx.soft.clocks;
+    let one = |name: &String| {
+        let clock = clocks.of(name).unwrap_or_default();
+        let health = if clock.skew.abs() > allowed { "HEALTH_WARN" } else { "HEALTH_OK" };
+        (name.clone(), json!({"skew": number(clock.skew), "latency": number(clock.latency), "health": health}))
+    };
     let skews: serde_json::Map<String, Value> = cx.env.standing.quorum.iter().map(one).collect();
     let value = json!({
         "time_skew_status": skews,
-        "timechecks": {"epoch": cx.env.standing.election_epoch(), "round": 0, "round_status": "finished"},
+        "timechecks": {
+            "epoch": cx.env.standing.election_epoch(),
+            "round": clocks.round,
+            "round_status": if clocks.is_finished() { "finished" } else { "on-going" },
+        },
     });
     Ok(cx.structure("time_sync", &value))
 }

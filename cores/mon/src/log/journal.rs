@@ -18,7 +18,7 @@ use std::time::Duration;
 use types::Rope;
 
 /// Bytes of one area on a file that may grow; only what is written takes space.
-const AREA_BYTES: u64 = 256 << 20;
+pub(crate) const AREA_BYTES: u64 = 256 << 20;
 /// Log bytes after which a snapshot is due, if the configuration does not say.
 const LOG_BYTES: u64 = 8 << 20;
 /// Most bytes that the log may run over that before the snapshot is made: one group, with a large entry.

@@ -6,14 +6,16 @@
 
 use super::Monitor;
 use super::sessions::Side;
+use crate::options;
 use crate::state::{Change, IdRange, MonRecord, State, genesis};
 use denc::Encode;
 use maps::{MonInfo, MonMap};
-use messages::quorum::{MonHello, MonRefused};
+use messages::quorum::{MonClock, MonHello, MonRefused};
 use msgr::auth::Acceptor;
 use node::{Level, Now, Outputs};
 use quorum::{Membership, VoterId};
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 use types::SessionId;
 
 /// Numbers for clients that a monitor is given at once.
@@ -147,6 +149,26 @@ impl Monitor {
                 set.iter().map(name).collect::<Vec<_>>().join(", ")
             };
             out.log(Level::Info, "mon", format!("voters: {}; learners: {}", ids(&next.voters), ids(&next.learners)));
+        }
+    }
+
+    /// Asks the other monitors of the quorum for their time, now and then.
+    pub(super) fn tick_clocks(&mut self, now: Now, out: &mut Outputs) {
+        let state = self.replica.applied.clone();
+        let seconds = |name| {
+            let n = options::monitor_number(&state, &self.env, name);
+            Duration::from_secs_f64(n.clamp(1.0, 1e6))
+        };
+        let allowed = options::monitor_number(&state, &self.env, "mon_clock_drift_allowed");
+        let skewed = self.leader.soft.clocks.off(allowed).next().is_some();
+        let interval = seconds(if skewed { "mon_timecheck_skew_interval" } else { "mon_timecheck_interval" });
+        let own = &self.env.config.name;
+        let others: BTreeSet<String> = self.env.standing.quorum.iter().filter(|name| *name != own).cloned().collect();
+        let Some(round) = self.leader.soft.clocks.begin(now, &others, interval) else { return };
+        for record in others.iter().filter_map(|name| state.quorum.mons.get(name)) {
+            if let Some(line) = self.reach(now, VoterId(record.voter), out) {
+                self.mon.send(line, MonClock { round, ..MonClock::default() }.encode());
+            }
         }
     }
 

@@ -453,6 +453,7 @@ impl Node for Monitor {
             if self.leader.reigns() {
                 self.tick(now, out);
                 self.tick_members(now, out);
+                self.tick_clocks(now, out);
                 self.tick_seats(now, out);
             } else {
                 self.tick_without_reign(now, out);

@@ -7,7 +7,7 @@
 
 use super::Monitor;
 use super::sessions::Side;
-use messages::quorum::{FromLeader, MonHello, MonRefused, SessionOver, ToLeader, VoterSays};
+use messages::quorum::{FromLeader, MonClock, MonHello, MonRefused, SessionOver, ToLeader, VoterSays};
 use msgr::Event;
 use node::{Level, Mono, Now, Outputs};
 use objecter::{Lines, Pause};
@@ -189,6 +189,15 @@ impl Monitor {
             SessionOver::KIND => self.turn_away(now, Side::Mon, SessionId(SessionOver::decode(m)?.session)),
             FromLeader::KIND if !called => self.take_relay(FromLeader::decode(m)?),
             MonHello::KIND if called => self.monitor_says_hello(now, session, MonHello::decode(m)?, out),
+            MonClock::KIND if called => {
+                let MonClock { round, .. } = MonClock::decode(m)?;
+                let name = self.env.config.name.clone();
+                self.mon.send(session, MonClock { round, name, at: now.wall }.encode());
+            }
+            MonClock::KIND => {
+                let MonClock { round, name, at } = MonClock::decode(m)?;
+                self.leader.soft.clocks.heard(now, &name, round, at);
+            }
             MonRefused::KIND => {
                 let why = MonRefused::decode(m)?.why;
                 if self.peers.is_news(&why) {

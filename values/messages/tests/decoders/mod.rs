@@ -66,6 +66,7 @@ decoders!(
     quorum::SessionOver,
     quorum::MonHello,
     quorum::MonRefused,
+    quorum::MonClock,
 );
 
 macro_rules! payloads {
