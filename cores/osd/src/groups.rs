@@ -34,7 +34,8 @@ pub(crate) struct World<'a> {
 /// All groups.
 #[derive(Default)]
 pub(crate) struct Groups {
-    slots: Vec<Option<Pg>>,
+    /// Behind pointers: a group is taken out for each call into it.
+    slots: Vec<Option<Box<Pg>>>,
     by_id: BTreeMap<SpgId, Slot>,
     /// Used by calls into groups; kept to save the allocation.
     effects: Vec<Effect>,
@@ -81,7 +82,7 @@ impl Groups {
     #[cfg(feature = "sim")]
     pub(crate) fn self_check(&self) -> Result<(), String> {
         for (id, slot) in &self.by_id {
-            let there = self.slots.get(*slot as usize).and_then(Option::as_ref);
+            let there = self.get(*slot);
             if there.is_none_or(|pg| pg.id() != *id) {
                 return Err(format!("pg {id} is not in its slot {slot}"));
             }
@@ -95,17 +96,17 @@ impl Groups {
 
     /// All groups with their slots, in order of ids.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (SpgId, &Pg)> {
-        self.by_id.iter().filter_map(|(id, slot)| Some((*id, self.slots[*slot as usize].as_ref()?)))
+        self.by_id.iter().filter_map(|(id, slot)| Some((*id, self.get(*slot)?)))
     }
 
     /// All groups, for calls that need no world.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Pg> {
-        self.slots.iter_mut().flatten()
+        self.slots.iter_mut().filter_map(Option::as_deref_mut)
     }
 
     /// A group by its slot, for calls that need no world.
     pub(crate) fn get_mut(&mut self, slot: Slot) -> Option<&mut Pg> {
-        self.slots.get_mut(slot as usize)?.as_mut()
+        self.slots.get_mut(slot as usize)?.as_deref_mut()
     }
 
     /// All ids.
@@ -115,12 +116,12 @@ impl Groups {
 
     /// A group by its slot.
     pub(crate) fn get(&self, slot: Slot) -> Option<&Pg> {
-        self.slots.get(slot as usize)?.as_ref()
+        self.slots.get(slot as usize)?.as_deref()
     }
 
     /// What the logs of all groups take together.
     pub(crate) fn log_size(&self) -> LogSize {
-        self.slots.iter().flatten().map(Pg::log_size).fold(LogSize::default(), |all, one| LogSize {
+        self.slots.iter().flatten().map(|pg| pg.log_size()).fold(LogSize::default(), |all, one| LogSize {
             entries: all.entries + one.entries,
             dups: all.dups + one.dups,
             bytes: all.bytes + one.bytes,
@@ -142,7 +143,7 @@ impl Groups {
     }
 
     fn settle(&mut self, id: SpgId, slot: Slot, pg: Pg) {
-        self.slots[slot as usize] = Some(pg);
+        self.slots[slot as usize] = Some(Box::new(pg));
         self.by_id.insert(id, slot);
         self.touch(slot);
     }
@@ -237,12 +238,9 @@ impl Groups {
         }
     }
 
-    /// Groups that were called, or are gone, since this was asked last.
-    pub(crate) fn take_called(&mut self) -> Vec<Slot> {
-        let mut called = std::mem::take(&mut self.called);
-        called.sort_unstable();
-        called.dedup();
-        called
+    /// One of the groups that were called, or are gone, since this was asked last; some come more than once.
+    pub(crate) fn next_called(&mut self) -> Option<Slot> {
+        self.called.pop()
     }
 
     /// Whether there are such.

@@ -132,7 +132,7 @@ impl Osd {
     /// Compares what groups wish with who has slots, and tells those for whom something changes.
     pub(crate) fn share_slots(&mut self, now: Now) {
         loop {
-            for group in self.groups.take_called() {
+            while let Some(group) = self.groups.next_called() {
                 let wishes = self.groups.get(group).map(pg::Pg::slot_wishes).unwrap_or_default();
                 self.slots.wish(group, wishes);
             }
