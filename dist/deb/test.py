@@ -59,7 +59,7 @@ def root_of(cache):
     if not tarball.exists():
         from_where = archive() or skip("apt knows no archive of Debian")
         made = subprocess.run(
-            ["mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", SUITE, f"{tarball}.new", from_where], text=True
+            ["mmdebstrap", "--quiet", "--mode=root", "--format=tar", "--variant=minbase", SUITE, f"{tarball}.new", from_where], text=True
         )
         if made.returncode != 0:
             skip(f"mmdebstrap cannot make a root of {SUITE}")
