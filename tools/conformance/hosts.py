@@ -532,6 +532,8 @@ def rescue(net):
     b.begin("up", "--dir", b.dir)
     until("one that answers", lambda: "a monitor answers at" in c.refused("mon", "rescue", "--dir", c.dir))
     b.kill()
+    # The kernel closes the sockets of a killed process's ring a moment after the process ended.
+    until("nobody who answers", lambda: "a monitor answers at" not in c.refused("mon", "rescue", "--dir", c.dir))
     says(c.refused("mon", "rescue", "--dir", c.dir), "would go on alone", sure)
     says(c.exec(c.nacre, "mon", "rescue", "--dir", c.dir, sure).stdout, "not in the cluster any more")
     c.up()
