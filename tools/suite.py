@@ -37,6 +37,7 @@ REST = [
     Target("guests", 180, bounds=True),
     Target("kill-rounds", 170, bounds=True),
     Target("instructions", 150),
+    Target("thrash", 150, bounds=True),
     Target("lab-test", 130, bounds=True),
     Target("full-disk", 130, bounds=True),
     Target("fuzz", 110),
