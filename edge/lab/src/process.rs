@@ -171,11 +171,18 @@ pub fn output(command: Command, limit: Duration, undo: &Undo, interrupt: &Interr
     }
 }
 
-/// The last lines of what a program said on standard error, or else on standard output.
+/// Longest part of a line that is repeated in a message, in characters: some tools say all they know in one line of JSON.
+const LINE: usize = 300;
+
+/// The last lines of what a program said on standard error, or else on standard output, each cut to a length for messages.
 pub fn last_lines(err: &str, out: &str) -> String {
     let text = if err.trim().is_empty() { out } else { err };
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
-    lines[lines.len().saturating_sub(6)..].join(" / ")
+    let cut = |line: &&str| match line.char_indices().nth(LINE) {
+        Some((at, _)) => format!("{} …", &line[..at]),
+        None => (*line).to_owned(),
+    };
+    lines[lines.len().saturating_sub(6)..].iter().map(cut).collect::<Vec<_>>().join(" / ")
 }
 
 /// A server that runs until it is dropped.

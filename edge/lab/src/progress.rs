@@ -1,7 +1,7 @@
 //! How far an experiment is: a bar with the time left on a terminal, plain lines elsewhere.
 
 use indicatif::{ProgressBar, ProgressStyle};
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 /// Shows progress on standard error.
@@ -38,7 +38,7 @@ impl Progress {
         let left = minutes(self.left());
         match &self.bar {
             Some(bar) => bar.set_message(format!("(left {left}) {what}")),
-            None => eprintln!("[{}/{}, left {left}] {what}", (self.done + 1).min(self.total), self.total),
+            None => tell(&format!("[{}/{}, left {left}] {what}", (self.done + 1).min(self.total), self.total)),
         }
     }
 
@@ -46,7 +46,7 @@ impl Progress {
     pub fn say(&self, what: &str) {
         match &self.bar {
             Some(bar) => bar.println(what),
-            None => eprintln!("{what}"),
+            None => tell(what),
         }
     }
 
@@ -55,6 +55,11 @@ impl Progress {
         self.done += 1;
         self.bar.iter().for_each(|bar| bar.inc(1));
     }
+}
+
+/// Writes a line to standard error. A full disk under it loses the line and ends nothing.
+fn tell(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
 }
 
 /// `1:05`, `2:00:00`

@@ -11,6 +11,10 @@ use std::process::Command;
 const PREFILL: f64 = 5.0;
 /// Requests under way while that is written.
 const PREFILL_DEPTH: u64 = 32;
+/// Requests from this size on fill a disk in some repeats: what earlier ones wrote is removed before the next.
+const LARGE: u64 = 128 << 10;
+/// Seconds that a removal may take.
+const REMOVAL: f64 = 60.0;
 /// Longest time that a given number of objects may take to be written, in seconds.
 pub(super) const PREFILL_LIMIT: f64 = 600.0;
 
@@ -36,7 +40,9 @@ pub(super) fn prepare(bench: &mut Bench<'_>) -> Result<()> {
     let mode = bench.point.text("mode");
     let set = set(bench.point);
     if mode == "write" || mode.is_empty() {
-        bench.cluster.written.insert(set);
+        if !bench.cluster.written.insert(set) && bench.size() >= LARGE {
+            remove_set(bench)?;
+        }
         if bench.ramp() > 0.0 {
             let warm = command(bench, "write", bench.ramp(), bench.depth(), 0);
             bench.together(vec![warm], bench.ramp())?;
@@ -52,6 +58,16 @@ pub(super) fn prepare(bench: &mut Bench<'_>) -> Result<()> {
         bench.together(vec![warm], bench.ramp())?;
     }
     Ok(())
+}
+
+/// Removes what was written for this permutation before. The writes that follow have other names, so it would stay.
+fn remove_set(bench: &Bench<'_>) -> Result<()> {
+    let clients = (0..bench.point.int("clients", 1)).map(|i| {
+        let mut command = bench.client("rados");
+        command.args(["-p", pool(), "cleanup", "--run-name", &format!("{}-{i}", set(bench.point))]);
+        command
+    });
+    bench.together(clients.collect(), REMOVAL).map(|_| ())
 }
 
 /// Writes what reads need: for some seconds, or a number of objects.
