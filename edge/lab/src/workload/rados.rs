@@ -11,7 +11,7 @@ use std::process::Command;
 const PREFILL: f64 = 5.0;
 /// Requests under way while that is written.
 const PREFILL_DEPTH: u64 = 32;
-/// Requests from this size on fill a disk in some repeats: what earlier ones wrote is removed before the next.
+/// Requests from this size on fill a disk within some workloads: what was written with them is removed before the next large write.
 const LARGE: u64 = 128 << 10;
 /// Seconds that a removal may take.
 const REMOVAL: f64 = 60.0;
@@ -40,9 +40,10 @@ pub(super) fn prepare(bench: &mut Bench<'_>) -> Result<()> {
     let mode = bench.point.text("mode");
     let set = set(bench.point);
     if mode == "write" || mode.is_empty() {
-        if !bench.cluster.written.insert(set) && bench.size() >= LARGE {
-            remove_set(bench)?;
+        if bench.size() >= LARGE {
+            make_room(bench)?;
         }
+        bench.cluster.written.insert(set);
         if bench.ramp() > 0.0 {
             let warm = command(bench, "write", bench.ramp(), bench.depth(), 0);
             bench.together(vec![warm], bench.ramp())?;
@@ -60,14 +61,27 @@ pub(super) fn prepare(bench: &mut Bench<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Removes what was written for this permutation before. The writes that follow have other names, so it would stay.
-fn remove_set(bench: &Bench<'_>) -> Result<()> {
-    let clients = (0..bench.point.int("clients", 1)).map(|i| {
-        let mut command = bench.client("rados");
-        command.args(["-p", pool(), "cleanup", "--run-name", &format!("{}-{i}", set(bench.point))]);
-        command
-    });
-    bench.together(clients.collect(), REMOVAL).map(|_| ())
+/// Removes all sets of large objects. A later write of the same set has other names, and a read of a set that is not there writes it
+/// again.
+pub(super) fn make_room(bench: &mut Bench<'_>) -> Result<()> {
+    for (set, clients) in bench.cluster.written.iter().filter_map(|set| Some((set.clone(), large_set(set)?))).collect::<Vec<_>>()
+    {
+        let removals = (0..clients).map(|i| {
+            let mut command = bench.client("rados");
+            command.args(["-p", pool(), "cleanup", "--run-name", &format!("{set}-{i}")]);
+            command
+        });
+        bench.together(removals.collect(), REMOVAL)?;
+        bench.cluster.written.remove(&set);
+    }
+    Ok(())
+}
+
+/// The number of clients that wrote a set of large objects. `None`: it is another set.
+fn large_set(name: &str) -> Option<u64> {
+    let (size, clients) = name.strip_prefix("rados-")?.split_once('-')?;
+    size.parse::<u64>().ok().filter(|size| *size >= LARGE)?;
+    clients.parse().ok()
 }
 
 /// Writes what reads need: for some seconds, or a number of objects.
@@ -152,6 +166,14 @@ fn from_text(said: &str) -> Option<Outcome> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_sets_of_large_objects_are_removed() {
+        assert_eq!(large_set("rados-4194304-2"), Some(2));
+        assert_eq!(large_set("rados-131072-1"), Some(1));
+        assert_eq!(large_set("rados-4096-1"), None);
+        assert_eq!(large_set("image-1073741824"), None);
+    }
 
     #[test]
     fn recorded_output_of_16_2_is_read() {

@@ -1,7 +1,7 @@
 //! The stock `rbd bench` on an image that is written whole before.
 
 use super::fio::IMAGE;
-use super::{Bench, Outcome, pool};
+use super::{Bench, Outcome, pool, rados};
 use anyhow::{Context, Result};
 use std::process::Command;
 
@@ -22,6 +22,7 @@ pub(super) fn make_image(bench: &mut Bench<'_>) -> Result<()> {
         bench.together(vec![remove], 60.0)?;
         bench.cluster.written.retain(|w| !w.starts_with("image-"));
     }
+    rados::make_room(bench)?;
     let mut create = bench.client("rbd");
     create.args(["create", "--size", &format!("{}B", size), &image]);
     bench.together(vec![create], 30.0)?;
