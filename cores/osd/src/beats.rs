@@ -8,7 +8,7 @@
 
 use crate::Osd;
 use crate::accuse::{Case, GRACE, Lateness, Word};
-use crate::peers::Purpose;
+use crate::peers::{Content, Purpose};
 use maps::OsdMap;
 use messages::internal::{Beat, Failure, OsdFailures};
 use node::{Level, Mono, Now, Outputs};
@@ -265,7 +265,7 @@ impl Osd {
         let (fsid, whoami, epoch, stamp) = (self.config.fsid, self.config.whoami, self.maps.epoch(), now.mono.0);
         let lease = denc::low32(self.options.lease().as_millis() as u64);
         let beat = Beat { fsid, osd: whoami, epoch, stamp, lease, answer: false };
-        let mut sent = self.post(osd, beat.clone(), out);
+        let mut sent = self.post(osd, Content::Beat(beat.clone()), out);
         if !sent && let Some(Ok(session)) = self.reach(now, osd, Purpose::Beats, out) {
             self.msgr.send(session, beat.encode());
             sent = true;

@@ -5,7 +5,7 @@
 //! every group is told as soon as another may be opened, and says again what was not answered.
 
 use crate::Osd;
-use crate::peers::Purpose;
+use crate::peers::{Content, Purpose};
 use messages::internal::{GroupLetters, OsdAlive, PgTempWish};
 use node::{Level, Mono, Now, Outputs};
 use pg::{OfNone, Sealed};
@@ -72,6 +72,10 @@ impl Osd {
             return;
         }
         for (osd, letters) in std::mem::take(&mut self.letters.outbox) {
+            if self.is_neighbour(osd) {
+                self.post(osd, Content::Letters(self.maps.epoch(), letters), out);
+                continue;
+            }
             match self.reach(now, osd, Purpose::Groups, out) {
                 Some(Ok(session)) => {
                     let message = self.bundle(letters);
@@ -149,6 +153,15 @@ impl Osd {
             at += len;
             if let Err(error) = self.deliver(now, letters.osd, now.mono, letter) {
                 return self.refuse_peer(now, session, &format!("a letter does not decode: {error}"), out);
+            }
+        }
+    }
+
+    /// Letters of an OSD of this process.
+    pub(crate) fn letters_posted(&mut self, now: Now, from: OsdId, letters: Vec<Sealed>, out: &mut Outputs) {
+        for letter in letters {
+            if let Err(error) = self.deliver(now, from, now.mono, letter) {
+                out.log(Level::Error, "osd", format!("a letter of osd.{from}, of this process, does not decode: {error}"));
             }
         }
     }

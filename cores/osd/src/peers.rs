@@ -6,8 +6,9 @@
 //! (docs/decisions/0016). A session is opened when it is needed, at the address that the map has. It is closed when the map says that the
 //! peer is down or elsewhere, and opened again after a pause that grows.
 //!
-//! An OSD of the same process gets heartbeats as mail where the driver carries mail; it is known by its address all the same, so a
-//! life that has ended gets none.
+//! An OSD of the same process gets heartbeats and letters as mail where the driver carries mail, without frames, checksums and system
+//! calls. It is known by its address all the same, so a life that has ended gets none. Mail is lost only when its receiver does not run
+//! any more, and then the map says so: another life has another address.
 //!
 //! Who connects as an OSD must be the one that the map has at his address, nonce included. Our map may be older than his: as long as he
 //! says that he has a newer one, he is not heeded, and not refused either.
@@ -20,9 +21,10 @@ use messages::osd::{Backoff, OsdOpReply};
 use msgr::{Messenger, Peer};
 use node::{Level, Mail, MailId, Mono, Now, Output, Outputs};
 use objecter::{Lines, Pause};
+use pg::Sealed;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use types::{EntityAddr, EntityAddrVec, Epoch, Message, OsdId, SessionId};
+use types::{EntityAddr, EntityAddrVec, Epoch, Fsid, Message, OsdId, SessionId};
 
 /// Between two attempts to reach a peer.
 const PAUSE: Pause = Pause { first: Duration::from_millis(50), most: Duration::from_secs(3) };
@@ -40,11 +42,20 @@ pub(crate) enum Purpose {
 
 /// What goes to an OSD of this process.
 struct PeerMail {
-    /// The sender's address in the map.
+    fsid: Fsid,
+    /// The sender, and its address in the map.
+    osd: OsdId,
     from: EntityAddr,
-    /// The receiver's. A later life has another one.
+    /// The receiver's address. A later life has another one.
     to: EntityAddr,
-    beat: Beat,
+    content: Content,
+}
+
+/// What OSDs of one process send each other.
+pub(crate) enum Content {
+    Beat(Beat),
+    /// What the groups of a round wrote, and the epoch of the sender's map.
+    Letters(Epoch, Vec<Sealed>),
 }
 
 /// An OSD that connected to this one.
@@ -242,12 +253,19 @@ impl Osd {
         true
     }
 
-    /// Sends a heartbeat as mail, if the peer is of this process and the map has it there. False if it must go over a session.
-    pub(crate) fn post(&self, osd: OsdId, beat: Beat, out: &mut Outputs) -> bool {
-        let Some(neighbour) = self.config.neighbours.get(&osd) else { return false };
-        let to = self.maps.current().osd_addr(osd).and_then(EntityAddrVec::msgr2);
-        let (Some(to), Some(from)) = (to.copied(), self.config.addrs.msgr2().copied()) else { return false };
-        out.push(Output::Mail { to: *neighbour, mail: Box::new(PeerMail { from, to, beat }) });
+    /// Whether what goes to a peer goes as mail.
+    pub(crate) fn is_neighbour(&self, osd: OsdId) -> bool {
+        self.config.neighbours.contains_key(&osd)
+    }
+
+    /// Sends something as mail to an OSD of this process, if the map has it somewhere. False if it does not go as mail.
+    pub(crate) fn post(&self, osd: OsdId, content: Content, out: &mut Outputs) -> bool {
+        let neighbour = self.config.neighbours.get(&osd).copied();
+        let map = self.maps.current();
+        let to = map.osd_addr(osd).filter(|_| map.is_up(osd)).and_then(EntityAddrVec::msgr2).copied();
+        let (Some(neighbour), Some(to), Some(from)) = (neighbour, to, self.config.addrs.msgr2().copied()) else { return false };
+        let mail = PeerMail { fsid: self.config.fsid, osd: self.config.whoami, from, to, content };
+        out.push(Output::Mail { to: neighbour, mail: Box::new(mail) });
         true
     }
 
@@ -255,16 +273,22 @@ impl Osd {
     /// a session that broke.
     pub(crate) fn mail_arrived(&mut self, now: Now, from: MailId, mail: Mail, out: &mut Outputs) {
         let Ok(mail) = mail.downcast::<PeerMail>() else { return };
-        let PeerMail { from: sender, to, beat } = *mail;
-        let theirs = self.config.neighbours.get(&beat.osd) == Some(&from) && is_at(self.maps.current(), beat.osd, &sender);
-        if !theirs || self.config.addrs.msgr2() != Some(&to) || beat.fsid != self.config.fsid {
+        let PeerMail { fsid, osd, from: sender, to, content } = *mail;
+        let ours = self.config.addrs.msgr2() == Some(&to) && fsid == self.config.fsid;
+        if !ours || self.config.neighbours.get(&osd) != Some(&from) {
             return;
         }
-        if beat.answer {
-            return self.beat_answered(now, beat.osd, &beat);
+        let known = is_at(self.maps.current(), osd, &sender);
+        match content {
+            Content::Beat(beat) if known && beat.answer => self.beat_answered(now, osd, &beat),
+            Content::Beat(beat) if known => {
+                let answer = self.promise(now, &beat);
+                self.post(osd, Content::Beat(answer), out);
+            }
+            Content::Letters(_, letters) if known => self.letters_posted(now, osd, letters, out),
+            Content::Letters(epoch, _) if epoch > self.maps.epoch() => self.ask_for_maps(),
+            Content::Beat(_) | Content::Letters(..) => {}
         }
-        let answer = self.promise(now, &beat);
-        self.post(beat.osd, answer, out);
     }
 
     fn beat_arrived(&mut self, now: Now, session: SessionId, message: &Message, out: &mut Outputs) {
@@ -292,7 +316,7 @@ impl Osd {
 mod tests {
     use super::*;
     use maps::{Incremental, state};
-    use types::{EntityName, EntityType, Fsid, UTime};
+    use types::{EntityName, EntityType, UTime};
 
     fn at(port: u16, nonce: u32) -> EntityAddr {
         EntityAddr::msgr2(([10, 0, 0, 1], port).into(), nonce)
