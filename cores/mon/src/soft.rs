@@ -97,6 +97,8 @@ pub(crate) struct Soft {
     pub(crate) version: u64,
     /// Addresses of OSDs at their last boot.
     pub(crate) booted: BTreeMap<OsdId, EntityAddrVec>,
+    /// OSDs that may not boot: why, and when they tried last.
+    pub(crate) refused: BTreeMap<OsdId, (String, Mono)>,
     /// Figures by block image.
     pub(crate) images: Images,
     /// Events in progress.

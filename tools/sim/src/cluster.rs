@@ -208,6 +208,7 @@ fn monitor(plan: &Plan, n: usize, boot: &Boot) -> Strict {
         options: [("osd_pool_default_pg_autoscale_mode".into(), "off".into())].into(),
         join: if n == 0 { Vec::new() } else { monitors(plan).into_iter().take(n).collect() },
         defaults_follow: false,
+        levels: types::Levels::OWN,
         log_bytes: 256 << 10,
     };
     let mut monitor = Monitor::new(config, boot.seed);
@@ -228,6 +229,7 @@ fn osd(plan: &Plan, number: usize, boot: &Boot, meaning: &(Rc<RefCell<Meaning>>,
         monitors: monitors(plan),
         key: plan.cephx.then(|| key_of(&format!("osd.{number}"))),
         metadata: BTreeMap::from([("hostname".into(), "sim".into())]),
+        levels: types::Levels::OWN,
         seed: boot.seed,
         memory: 64 << 20,
         memory_ceiling: Some(64 << 20),

@@ -16,7 +16,7 @@ use node::{Level, Now, Outputs};
 use quorum::{Membership, VoterId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use types::SessionId;
+use types::{Feature, Levels, SessionId};
 
 /// Numbers for clients that a monitor is given at once.
 const ID_STEP: u64 = 10_000;
@@ -31,7 +31,11 @@ impl Monitor {
             voter: self.replica.log.id().0,
             mgr_name: config.mgr_name.clone(),
             mgr_addrs: config.mgr_addrs.clone(),
-            metadata: BTreeMap::from([("hostname".into(), config.host.clone()), ("arch".into(), std::env::consts::ARCH.into())]),
+            metadata: BTreeMap::from([
+                ("hostname".into(), config.host.clone()),
+                ("arch".into(), std::env::consts::ARCH.into()),
+                (Levels::KEY.into(), config.levels.to_string()),
+            ]),
         }
     }
 
@@ -155,6 +159,9 @@ impl Monitor {
     /// Asks the other monitors of the quorum for their time, now and then.
     pub(super) fn tick_clocks(&mut self, now: Now, out: &mut Outputs) {
         let state = self.replica.applied.clone();
+        if !state.osdmap.level.has(Feature::MonClocks) {
+            return;
+        }
         let seconds = |name| {
             let n = options::monitor_number(&state, &self.env, name);
             Duration::from_secs_f64(n.clamp(1.0, 1e6))

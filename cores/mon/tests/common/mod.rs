@@ -49,6 +49,7 @@ pub fn config(auth: AuthMode) -> Config {
         options: BTreeMap::new(),
         join: Vec::new(),
         defaults_follow: false,
+        levels: types::Levels::OWN,
         log_bytes: 0,
     }
 }
