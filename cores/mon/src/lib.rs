@@ -31,6 +31,7 @@ mod fsck;
 pub mod fuzz;
 mod health;
 mod hosts;
+mod levels;
 mod log;
 mod manager;
 mod newborn;

@@ -103,6 +103,9 @@ impl Monitor {
     /// What a hello changes.
     fn changes_for(&self, state: &State, hello: &MonHello, now: Now) -> Result<Vec<Change>, String> {
         check(state, hello)?;
+        if let Some(why) = Levels::told(hello.metadata.get(Levels::KEY)).refusal(state.osdmap.level) {
+            return Err(why);
+        }
         let mut changes = Vec::new();
         let own = (self.env.config.name.clone(), self.own_record());
         let record = MonRecord {
