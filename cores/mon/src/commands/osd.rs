@@ -3,6 +3,8 @@
 use super::status::osd_line;
 use super::{Cx, Row, row};
 use crate::answer::{Outcome, Reply, refuse};
+use crate::context::version_line_of;
+use crate::levels;
 use crate::text::Table;
 use crate::text::units::number;
 use denc::{Decode, Encode};

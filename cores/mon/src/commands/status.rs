@@ -2,7 +2,7 @@
 
 use super::{Ask, Cx, Row, health, row};
 use crate::answer::{Outcome, Reply};
-use crate::context::{RELEASE, VERSION, version_line};
+use crate::context::{RELEASE, VERSION};
 use crate::manager::progress;
 use crate::recovery;
 use crate::soft::Rates;
