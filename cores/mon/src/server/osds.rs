@@ -82,15 +82,12 @@ impl Monitor {
             return Err("it names no address".into());
         }
         let map = &state.osdmap;
-        if let Some(why) = Levels::told(boot.metadata.get(Levels::KEY)).refusal(map.level) {
-            return Err(why);
-        }
         let known = if map.exists(boot.osd) { map.osd_uuid.get(boot.osd as usize).copied() } else { None };
         let taken = known.is_some_and(|k| k != Fsid::default() && k.0 != boot.uuid);
         if taken && map.state(boot.osd) & bits::DESTROYED == 0 {
             return Err(format!("another store ({}) has this number", known.unwrap_or_default()));
         }
-        Ok(())
+        Levels::told(boot.metadata.get(Levels::KEY)).refusal(map.level).map_or(Ok(()), Err)
     }
 
     fn next_inc(&self, state: &State, now: Now) -> Incremental {
