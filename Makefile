@@ -196,7 +196,7 @@ refusals: deps-test build   ## wrong keys, disks, folders, commands: refused wit
 	$(PYTHON) tools/conformance/refusals.py --nacre $(NACRE)
 
 hosts: deps-test build   ## three hosts as network namespaces: up, token, join, a lost leader, cuts (1 min; skipped without root)
-	/usr/bin/python3 tools/conformance/hosts.py --nacre $(NACRE)
+	flock /tmp/nacre-hosts.lock /usr/bin/python3 tools/conformance/hosts.py --nacre $(NACRE)
 
 # The first run builds the version before, which takes some six minutes. Not beside `hosts`: both use the same names.
 .PHONY: upgrade
