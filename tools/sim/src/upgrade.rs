@@ -30,7 +30,7 @@ impl Cluster {
             programs.borrow_mut().insert(self.world.name(host).to_owned(), levels);
         }
         if self.world.is_up(host) {
-            self.world.crash(host, Crash::Kill);
+            self.world.crash(host, Crash::Process);
         }
         self.start(host);
     }

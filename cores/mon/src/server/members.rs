@@ -200,6 +200,14 @@ impl Monitor {
             return Some(next);
         }
         let ready: Vec<VoterId> = now.learners.iter().copied().filter(|id| log.is_close(*id)).collect();
+        if self.leader.hands_over {
+            // For a moment two vote. When the other one leads, this one learns.
+            let heir = ready.first().copied().filter(|_| now.voters.len() == 1)?;
+            let mut next = now;
+            next.learners.remove(&heir);
+            next.voters.insert(heir);
+            return Some(next);
+        }
         let wanted = if now.voters.len() % 2 == 1 { 2 } else { 1 };
         let mut next = now;
         let Some(first) = ready.first().copied().filter(|_| ready.len() >= wanted) else {
