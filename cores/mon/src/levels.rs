@@ -59,8 +59,7 @@ pub(crate) fn laggards(state: &State, config: &Config, level: Level) -> Vec<Lagg
     let monitors = of_monitors(state, config).into_iter().filter(|(_, levels)| lags(levels));
     let monitors = monitors.map(|(name, levels)| Laggard { name: format!("mon.{name}"), levels, down: false });
     let osds = state.osdmap.osds().filter_map(|osd| Some((osd, of_osd(state, osd)?))).filter(|(_, levels)| lags(levels));
-    let osds =
-        osds.map(|(osd, levels)| Laggard { name: format!("osd.{osd}"), levels, down: !state.osdmap.is_up(osd) });
+    let osds = osds.map(|(osd, levels)| Laggard { name: format!("osd.{osd}"), levels, down: !state.osdmap.is_up(osd) });
     monitors.chain(osds).collect()
 }
 

@@ -106,7 +106,8 @@ pub(crate) fn mark_lost(osd: &mut Osd, now: Now, args: &Args) -> Answer {
         Gone::NotActive => Answer::error(Errno::EAGAIN, "this OSD does not lead the group, or the group does not serve"),
         Gone::LowLevel(level) => {
             let needed = Feature::LostEntries.level();
-            let text = format!("the cluster's level is {level}; objects can be given up from level {needed} on: see 'ceph nacre level'");
+            let text =
+                format!("the cluster's level is {level}; objects can be given up from level {needed} on: see 'ceph nacre level'");
             Answer::error(Errno::EPERM, text)
         }
         Gone::Nothing => Answer::said("pg has no unfound objects"),

@@ -189,7 +189,8 @@ fn islands(rng: &mut Rng) -> Plan {
 fn upgrading(rng: &mut Rng) -> Plan {
     let plan = copies_of(rng);
     let mons = *rng.pick(&[1, 3]);
-    let names = (0..mons).map(|n| format!("mon.{}", char::from(b'a' + n as u8))).chain((0..plan.osds).map(|n| format!("osd.{n}")));
+    let names =
+        (0..mons).map(|n| format!("mon.{}", char::from(b'a' + n as u8))).chain((0..plan.osds).map(|n| format!("osd.{n}")));
     let programs = names.map(|name| (name, types::Levels::UNSAID)).collect::<BTreeMap<_, _>>();
     let habits = Habits { pause: Duration::from_millis(rng.between(100, 400)), budget: 250, snaps: Snaps::None, ..plan.habits };
     Plan { mons, programs: Some(std::rc::Rc::new(std::cell::RefCell::new(programs))), habits, ..plan }

@@ -81,7 +81,9 @@ impl Cluster {
     fn level_is(&mut self, wanted: u64) -> Result<(), String> {
         // An answer may take until a monitor that died comes back.
         match self.command(r#"{"prefix":"nacre level","format":"json"}"#) {
-            Ok((0, _, output)) if level_in(&output)? != wanted => Err(format!("the level is not {wanted} while an older program runs")),
+            Ok((0, _, output)) if level_in(&output)? != wanted => {
+                Err(format!("the level is not {wanted} while an older program runs"))
+            }
             _ => Ok(()),
         }
     }

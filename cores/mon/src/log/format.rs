@@ -392,12 +392,14 @@ mod tests {
         broken[20] ^= 1;
         assert_eq!(Super::from_block(&broken), Slot::Broken);
         let mut newer = block;
-        newer[8] = 3;
+        newer[8] = 4;
         let crc = kernels::crc32c(kernels::SEED, &newer[..BLOCK - 4]);
         newer[BLOCK - 4..].copy_from_slice(&crc.to_le_bytes());
-        assert_eq!(Super::from_block(&newer), Slot::Newer(3));
-        let old = Super { version: 1, ..sb() };
-        assert_eq!(Super::from_block(&old.to_block()), Slot::Valid(old));
+        assert_eq!(Super::from_block(&newer), Slot::Newer(4));
+        for version in [1, VERSION, NEWEST] {
+            let known = Super { version, ..sb() };
+            assert_eq!(Super::from_block(&known.to_block()), Slot::Valid(known));
+        }
     }
 
     #[test]
