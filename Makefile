@@ -196,7 +196,13 @@ refusals: deps-test build   ## wrong keys, disks, folders, commands: refused wit
 	$(PYTHON) tools/conformance/refusals.py --nacre $(NACRE)
 
 hosts: deps-test build   ## three hosts as network namespaces: up, token, join, a lost leader, cuts (1 min; skipped without root)
-	/usr/bin/python3 tools/conformance/hosts.py --nacre $(NACRE)
+	flock /tmp/nacre-hosts.lock /usr/bin/python3 tools/conformance/hosts.py --nacre $(NACRE)
+
+# The first run builds the version before, which takes some six minutes. Not beside `hosts`: both use the same names.
+.PHONY: upgrade
+upgrade: deps-test build   ## three hosts of the version before get this program one by one, under load (4 min; skipped without root)
+	$(call need,fio rbd,fio ceph-common)
+	flock /tmp/nacre-hosts.lock /usr/bin/python3 tools/conformance/upgrade.py --nacre $(NACRE)
 
 .PHONY: deb deb-test
 DEB := $(or $(CARGO_TARGET_DIR),target)/deb

@@ -2,7 +2,7 @@
 
 Three hosts are made by `nacre up`, `nacre token` and `nacre join`. Then wrong tokens are tried, the leader is killed, a host is cut off,
 and one direction between two hosts is cut. Commands go on within three seconds, nothing is lost, and all come back. In a second round hosts
-join at once, one leaves under load, interrupted once, and one is forgotten. In a third one lost monitors are replaced. In a fourth the majority of
+join at once, one leaves under load, interrupted once, and one is forgotten; of two hosts, the one with the only voter leaves. In a third one lost monitors are replaced. In a fourth the majority of
 the monitors is lost for good, then all, with a backup and without.
 
     python3 tools/conformance/hosts.py --nacre target/release/nacre [--dir DIR] [--keep]
@@ -471,6 +471,27 @@ def monitors(net):
         host.stop()
 
 
+def pair(net):
+    """Of two hosts, the one whose monitor votes leaves: the other monitor takes its place first."""
+    a, b = net.host(), net.host()
+    small = ("--osds", 1, "--osd-size", "4G")
+    a.up("--bind", a.addr, *small)
+    b.start("join", a.token(), "--dir", b.dir, "--bind", b.addr, *small)
+    heard = lambda: (lambda s: s and "b" in [m["name"] for m in s["monmap"]["mons"]] and osds_up(a, 2))(a.json("quorum_status"))
+    until("two monitors and two OSDs", heard)
+    told = lambda: (lambda why: "ceph mgr fail" in why and why)(a.refused("leave", "--check", "--dir", a.dir))
+    says(until("the advice", told), "no majority", "mon.b")
+    a.ceph("mgr", "fail")
+    until("the other one votes alone", lambda: (lambda s: s and s["quorum_names"] == ["b"])(b.json("quorum_status")))
+    says(a.exec(a.nacre, "leave", "--dir", a.dir, timeout=120).stdout, "has left the cluster")
+    a.process.wait(timeout=10)
+    a.process = None
+    until("the cluster without it", lambda: osds_up(b, 1) and "host-a" not in b.ceph("osd", "tree").stdout)
+    assert list(m["name"] for m in b.json("mon", "dump")["mons"]) == ["b"]
+    print("host-a, whose monitor voted alone, has left; mon.b leads")
+    b.stop()
+
+
 def drop_monitors(host):
     """The host's monitors are lost: their stores."""
     for name in os.listdir(host.dir):
@@ -616,7 +637,7 @@ def served(host):
     return stat and all("active" in s["name"] for s in stat["pg_summary"]["num_pg_by_state"])
 
 
-STORIES = {"cuts": story, "changes": changes, "monitors": monitors, "rescue": rescue}
+STORIES = {"cuts": story, "changes": changes, "pair": pair, "monitors": monitors, "rescue": rescue}
 
 
 def main():

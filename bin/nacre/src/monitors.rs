@@ -132,6 +132,7 @@ impl Prepared {
             options: BTreeMap::new(),
             join,
             defaults_follow: true,
+            levels: types::Levels::OWN,
             log_bytes: 0,
         };
         let listeners = vec![(ListenerId(0), self.listener), (ListenerId(1), manager)];
@@ -157,6 +158,7 @@ pub(crate) fn config(state: &State, name: &str, addrs: EntityAddrVec, keys: Vec<
         options: BTreeMap::new(),
         join: Vec::new(),
         defaults_follow: true,
+        levels: types::Levels::OWN,
         log_bytes: 0,
     })
 }

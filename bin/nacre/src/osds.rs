@@ -71,6 +71,7 @@ impl Place<'_> {
             monitors: self.monitors.clone(),
             key: (self.auth == Auth::Cephx).then_some(key),
             metadata: metadata(osd, self.dir, &devices),
+            levels: types::Levels::OWN,
             seed: keys::random()?,
             memory: self.memory.first,
             memory_ceiling: self.memory.ceiling,

@@ -1,7 +1,7 @@
 //! What a monitor is told when it is made.
 
 use std::collections::BTreeMap;
-use types::{EntityAddrVec, EntityName, Fsid};
+use types::{EntityAddrVec, EntityName, Fsid, Levels};
 
 /// How peers prove who they are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,6 +53,8 @@ pub struct Config {
     pub join: Vec<EntityAddrVec>,
     /// Whether the defaults of pools follow disks and hosts as they are added to the cluster that this begins.
     pub defaults_follow: bool,
+    /// The levels that this program can run at, and tells other monitors: [`Levels::OWN`]. Tests make programs of other levels with it.
+    pub levels: Levels,
     /// Bytes of the log on device 0 after which it is folded into a snapshot; 0 for the default of 8 MiB.
     pub log_bytes: u64,
 }

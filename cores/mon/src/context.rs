@@ -2,7 +2,7 @@
 
 use crate::config::{AuthMode, Config};
 use node::Now;
-use types::{EntityName, EntityType};
+use types::{EntityName, EntityType, Levels};
 
 /// The release that clients are told.
 pub(crate) const RELEASE: &str = "pacific";
@@ -21,6 +21,14 @@ pub(crate) const MON_FEATURES: [&str; 8] =
 /// The full version line.
 pub(crate) fn version_line() -> String {
     format!("ceph version {VERSION} ({COMMIT}) {RELEASE} (stable)")
+}
+
+/// The version line of a daemon whose program runs these levels, when this one's runs `own`. Those of other levels are told apart.
+pub(crate) fn version_line_of(levels: Levels, own: Levels) -> String {
+    match levels == own {
+        true => version_line(),
+        false => format!("ceph version {VERSION} ({COMMIT}, levels {levels}) {RELEASE} (stable)"),
+    }
 }
 
 /// How the monitor stands among the monitors.

@@ -174,5 +174,6 @@ fn config() -> Config {
         log_bytes: 0,
         join: Vec::new(),
         defaults_follow: false,
+        levels: types::Levels::OWN,
     }
 }

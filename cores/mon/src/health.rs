@@ -4,6 +4,7 @@
 //! Findings about groups are in [`groups`], about scrubs in [`scrubs`].
 
 mod groups;
+mod levels;
 mod scrubs;
 mod sizes;
 
@@ -89,6 +90,7 @@ pub(crate) fn checks(state: &State, soft: &Soft, env: &Env, now: Now) -> BTreeMa
     monitor(&mut checks, state, env);
     monitors_down(&mut checks, state, env);
     clocks_off(&mut checks, state, soft, env);
+    levels::find(&mut checks, state, soft, env, now);
     reported(&mut checks, state, soft);
     checks.0
 }

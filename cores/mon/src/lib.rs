@@ -31,6 +31,7 @@ mod fsck;
 pub mod fuzz;
 mod health;
 mod hosts;
+mod levels;
 mod log;
 mod manager;
 mod newborn;
@@ -48,8 +49,8 @@ mod stepping;
 mod temps;
 mod text;
 
-/// Newest format of the monitor's store that is read, and the one that is written.
-pub const FORMAT: u32 = log::format::VERSION;
+/// Newest format of the monitor's store that is read.
+pub const FORMAT: u32 = log::format::NEWEST;
 
 pub use config::{AuthMode, Config, InitialKey};
 pub use fsck::{StoreReport, check_store};

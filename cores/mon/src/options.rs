@@ -115,6 +115,15 @@ pub(crate) const OPTIONS: &[Opt] = &[
     ),
     opt("mon_host", Str, "basic", "", false, "common", "addresses of the monitors"),
     opt(
+        "mon_level_raise_after",
+        Float,
+        "advanced",
+        "3600",
+        true,
+        "mon",
+        "seconds for which all daemons must have newer programs before the cluster's level is raised; 0: never by itself",
+    ),
+    opt(
         "mon_max_pg_per_osd",
         Uint,
         "advanced",

@@ -170,7 +170,7 @@ impl Replica {
         self.snapshot_bytes = state.len() as u64;
         let snapshot = Snapshot { voter: self.log.id(), saved, state };
         self.under_way = UnderWay::Fold;
-        self.journal.snapshot(&snapshot, out);
+        self.journal.snapshot(&snapshot, self.applied.osdmap.level, out);
     }
 
     /// Writes what is to be written, and tells what else has become possible.
@@ -180,7 +180,8 @@ impl Replica {
     pub(crate) fn advance(&mut self, now: Now, out: &mut Outputs) -> Result<Next, String> {
         self.log.tick(now.mono);
         let idle = self.journal.is_idle() && matches!(self.under_way, UnderWay::Nothing);
-        let fold = idle && self.journal.wants_snapshot(self.log.next_write_bytes());
+        let marked = self.journal.is_marked(self.applied.osdmap.level);
+        let fold = idle && (!marked || self.journal.wants_snapshot(self.log.next_write_bytes()));
         let ready = self.log.ready(idle && !fold);
         if let Some(write) = ready.write {
             self.under_way = UnderWay::Group;
@@ -188,9 +189,10 @@ impl Replica {
         }
         if let Some(install) = ready.install {
             let state = read_state(install.saved.base.at.index, &install.state)?;
+            let level = state.osdmap.level;
             self.under_way = UnderWay::Install(Arc::new(state));
             let snapshot = Snapshot { voter: self.log.id(), saved: install.saved, state: install.state };
-            self.journal.snapshot(&snapshot, out);
+            self.journal.snapshot(&snapshot, level, out);
         }
         if let Some(why) = self.log.broken() {
             return Err(format!("the monitors' logs contradict each other: {why}"));

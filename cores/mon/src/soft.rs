@@ -97,6 +97,10 @@ pub(crate) struct Soft {
     pub(crate) version: u64,
     /// Addresses of OSDs at their last boot.
     pub(crate) booted: BTreeMap<OsdId, EntityAddrVec>,
+    /// Whether the cluster's level may be raised.
+    pub(crate) level: crate::levels::Clock,
+    /// OSDs that may not boot: why, and when they tried last.
+    pub(crate) refused: BTreeMap<OsdId, (String, Mono)>,
     /// Figures by block image.
     pub(crate) images: Images,
     /// Events in progress.

@@ -3,7 +3,7 @@
 use node::MailId;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use types::{EntityAddrVec, EntityName, EntityType, Fsid, OsdId};
+use types::{EntityAddrVec, EntityName, EntityType, Fsid, Levels, OsdId};
 
 /// What an OSD is told when it is made.
 #[derive(Clone, Debug)]
@@ -24,6 +24,8 @@ pub struct OsdConfig {
     pub key: Option<[u8; 16]>,
     /// Described to the monitor at boot: host name, kernel, version, driver, backing file.
     pub metadata: BTreeMap<String, String>,
+    /// The levels that this program can run at, and tells the monitors: [`Levels::OWN`]. Tests make programs of other levels with it.
+    pub levels: Levels,
     /// Secret, different at each start.
     pub seed: [u8; 32],
     /// Memory in bytes that it begins with; see [`node::Input::Memory`].

@@ -173,6 +173,14 @@ impl Osd {
 
     /// Brings a letter to its group.
     fn deliver(&mut self, now: Now, from: OsdId, arrived: Mono, letter: Sealed) -> denc::Result<()> {
+        #[cfg(feature = "sim")]
+        assert!(
+            letter.level()? <= self.config.levels.newest,
+            "osd.{from} writes to osd.{}, whose program is of level {}, what came with level {}",
+            self.config.whoami,
+            self.config.levels.newest,
+            letter.level()?
+        );
         let envelope = letter.envelope()?;
         let id = envelope.pg;
         if envelope.interval > self.maps.epoch() {

@@ -10,7 +10,7 @@ use node::{Level, Mono, Now, Output, Outputs};
 use objectstore::{Hold, ObjectStore, Read, Refused, Ticket, Unread};
 use std::sync::Arc;
 use std::time::Duration;
-use types::SpgId;
+use types::{Levels, SpgId};
 
 /// A boot that the map does not answer is sent again after this.
 const BOOT_AGAIN: Duration = Duration::from_secs(3);
@@ -139,6 +139,10 @@ impl Osd {
             }
             Some(_) => {}
         }
+        let level = found.maps.current().level;
+        if let Some(why) = self.config.levels.refusal(level).filter(|_| found.maps.epoch() > 0) {
+            return self.fail(out, why);
+        }
         self.maps = found.maps;
         self.saved_epoch = self.maps.epoch();
         if self.saved_epoch > 0 {
@@ -183,13 +187,15 @@ impl Osd {
             return;
         }
         self.boot_sent = Some(now.mono);
+        let mut metadata = self.config.metadata.clone();
+        metadata.insert(Levels::KEY.into(), self.config.levels.to_string());
         let boot = OsdBoot {
             fsid: self.config.fsid,
             osd: me,
             uuid: self.config.uuid,
             addrs: self.config.addrs.clone(),
             total_bytes: self.store.space().total,
-            metadata: self.config.metadata.clone(),
+            metadata,
             newest_map: self.maps.epoch(),
         };
         self.msgr.send(session, boot.encode());
@@ -277,7 +283,13 @@ impl Osd {
         loop {
             let old = self.maps.current().clone();
             match self.maps.advance(message) {
-                Ok(Some(new)) => self.new_map(now, &old, &new),
+                Ok(Some(new)) => {
+                    if let Some(why) = self.config.levels.refusal(new.level) {
+                        // Nothing of such a map is carried out or remembered.
+                        return self.fail(out, why);
+                    }
+                    self.new_map(now, &old, &new);
+                }
                 Ok(None) => break,
                 Err(why) => {
                     out.log(Level::Error, "osd", format!("a map from the monitor is not usable: {why}"));

@@ -11,6 +11,7 @@ use objectstore::{Hold, Limit, MetaChange, Read, Transaction, View};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
+use types::level::Level;
 use types::{Epoch, Fsid, Message, PgId, SpgId};
 
 /// The scope of the OSD's own keys: no pool has a negative number.
@@ -23,6 +24,8 @@ const PER_MESSAGE: usize = 40;
 const SUPERBLOCK: &[u8] = b"superblock";
 const FULL: &[u8] = b"map/full";
 const INCREMENTALS: &[u8] = b"map/inc/";
+/// The cluster's level, one byte, above the first one.
+const LEVEL: &[u8] = b"level";
 
 /// Who the store belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,7 +66,13 @@ impl Maps {
         let page = store.meta_scan(hold, &OSD_SCOPE, range, Limit { entries: 2 * KEPT, bytes: usize::MAX })?;
         let epoch_of = |key: &Bytes| Some(Epoch::from_be_bytes(key[INCREMENTALS.len()..].try_into().ok()?));
         let incrementals = page.entries.into_iter().filter_map(|(k, v)| Some((epoch_of(&k)?, v))).collect();
+        let level = store.meta_get(hold, &OSD_SCOPE, LEVEL)?.and_then(|bytes| bytes.first().copied()).map_or(Level::FIRST, Level);
         Ok(match OsdMap::from_bytes(&full) {
+            Ok(map) if map.level < level => {
+                // A program that knew no levels opened this store and wrote the map without one.
+                let map = OsdMap { level, ..map };
+                Ok(Self { full: map.to_bytes(), current: Arc::new(map), incrementals })
+            }
             Ok(map) => Ok(Self { current: Arc::new(map), full, incrementals }),
             Err(e) => Err(format!("the stored OSD map does not decode: {e}")),
         })
@@ -117,6 +126,9 @@ impl Maps {
         let mut meta = vec![MetaChange::Set(Bytes::from_static(FULL), self.full.clone())];
         for (epoch, bytes) in self.incrementals.range(since + 1..) {
             meta.push(MetaChange::Set(incremental_key(*epoch), bytes.clone()));
+        }
+        if self.current.level > Level::FIRST {
+            meta.push(MetaChange::Set(Bytes::from_static(LEVEL), Bytes::copy_from_slice(&[self.current.level.0])));
         }
         let oldest = self.incrementals.first_key_value().map_or(self.epoch() + 1, |(epoch, _)| *epoch);
         meta.push(MetaChange::RemoveRange(incremental_key(0), incremental_key(oldest)));

@@ -8,7 +8,7 @@ use grammar::Args;
 use node::Now;
 use pg::{Gone, MaybeHas, Mercy, UnfoundPage};
 use serde_json::{Value, json};
-use types::{Errno, HObject, OsdId, SnapId};
+use types::{Errno, Feature, HObject, OsdId, SnapId};
 
 /// Objects in one answer (`osd_command_max_records`).
 const MOST: usize = 256;
@@ -104,6 +104,12 @@ pub(crate) fn mark_lost(osd: &mut Osd, now: Now, args: &Args) -> Answer {
     osd.call_group(now, id, |pg, ctx| gone = pg.mark_unfound_lost(ctx, mercy));
     match gone {
         Gone::NotActive => Answer::error(Errno::EAGAIN, "this OSD does not lead the group, or the group does not serve"),
+        Gone::LowLevel(level) => {
+            let needed = Feature::LostEntries.level();
+            let text =
+                format!("the cluster's level is {level}; objects can be given up from level {needed} on: see 'ceph nacre level'");
+            Answer::error(Errno::EPERM, text)
+        }
         Gone::Nothing => Answer::said("pg has no unfound objects"),
         Gone::Unheard { objects, osds } => {
             let names: Vec<String> = osds.iter().map(|osd| format!("osd.{osd}")).collect();

@@ -350,6 +350,8 @@ pub struct PeerQuery {
 pub enum Gone {
     /// This OSD does not lead the group, or the group does not serve.
     NotActive,
+    /// The cluster's level is too low for it.
+    LowLevel(types::level::Level),
     /// Nothing is unfound.
     Nothing,
     /// Somebody may still have the objects: those that are asked and have not answered, or these OSDs, which are down and not

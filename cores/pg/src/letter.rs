@@ -69,6 +69,15 @@ impl Sealed {
     pub fn envelope(&self) -> Result<Envelope> {
         get_envelope(&mut Parser::new(&self.front))
     }
+
+    /// The level that whoever reads it must know, for the simulator.
+    ///
+    /// # Errors
+    /// It does not decode.
+    #[cfg(any(test, feature = "sim"))]
+    pub fn level(&self) -> Result<types::level::Level> {
+        Letter::open(self).map(|(_, letter)| letter.feature().map_or_else(Default::default, types::Feature::level))
+    }
 }
 
 /// What an OSD does with a letter for a group of which it has nothing.
@@ -429,6 +438,24 @@ impl Letter {
             27 => Self::Reserved(r.num()?, Lends::of(r.num()?).ok_or(DecodeError::Invalid("answer about a slot"))?),
             _ => return Err(DecodeError::Invalid("kind of a letter")),
         })
+    }
+}
+
+#[cfg(any(test, feature = "sim"))]
+impl Letter {
+    /// What of it came with a level, if anything did.
+    fn feature(&self) -> Option<types::Feature> {
+        use crate::entry::Kind;
+        use types::Feature;
+        let lost = |entries: &[LogEntry]| entries.iter().any(|e| matches!(e.kind, Kind::LostRevert | Kind::LostDelete));
+        match self {
+            Self::Seek(_) | Self::Sought(_) => Some(Feature::UnfoundSearch),
+            Self::Reserve(..) | Self::Release(_) | Self::Reserved(..) => Some(Feature::RecoverySlots),
+            Self::Ack(_, Some(_)) => Some(Feature::PromiseTimes),
+            Self::Body(_, body) if lost(&body.entries) => Some(Feature::LostEntries),
+            Self::Log(part) | Self::Activate(part) if lost(&part.entries) => Some(Feature::LostEntries),
+            _ => None,
+        }
     }
 }
 

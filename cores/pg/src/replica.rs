@@ -19,7 +19,7 @@ use node::{Level, Mono};
 use objectstore::{Hold, Refused, Unread};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
-use types::{EVersion, HObject, ObjectId, OsdId, SnapId};
+use types::{EVersion, Feature, HObject, ObjectId, OsdId, SnapId};
 
 /// A store that has no room is asked again after this.
 const ROOM: Duration = Duration::from_millis(100);
@@ -228,7 +228,10 @@ impl Pg {
     fn promise(&mut self, ctx: &mut Ctx<'_>, primary: OsdId, number: u64, time: Option<CopyTime>) {
         match number {
             0 => self.tell_activated(ctx, primary),
-            _ => self.tell(ctx, primary, &Letter::Ack(number, time)),
+            _ => {
+                let time = time.filter(|_| ctx.map.level.has(Feature::PromiseTimes));
+                self.tell(ctx, primary, &Letter::Ack(number, time));
+            }
         }
     }
 

@@ -18,6 +18,8 @@
 //! gives all slots back then and asks again after [`LATER`].
 //!
 //! What a client waits for is brought without a slot.
+//!
+//! *Below the level of* [`Feature::RecoverySlots`] no target is asked, as it may not know the question: the own slot is enough.
 
 use crate::api::Ctx;
 use crate::letter::Letter;
@@ -27,7 +29,7 @@ use maps::{OptValue, flags, opts};
 use node::Mono;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use types::{HObject, OsdId, SnapId};
+use types::{Feature, HObject, OsdId, SnapId};
 
 /// A target that was full is asked again after this (`osd_recovery_retry_interval`, `osd_backfill_retry_interval`).
 const LATER: Duration = Duration::from_secs(30);
@@ -273,7 +275,7 @@ impl Pg {
         if !self.serving.reserve.local {
             return;
         }
-        let targets = self.slot_targets(what);
+        let targets = if ctx.map.level.has(Feature::RecoverySlots) { self.slot_targets(what) } else { Vec::new() };
         let reserve = &mut self.serving.reserve;
         let highest = reserve.targets.keys().next_back().copied();
         if targets.iter().any(|osd| !reserve.targets.contains_key(osd) && highest.is_some_and(|highest| *osd < highest)) {

@@ -22,6 +22,9 @@
 //! *Reverted* means: the version that this OSD holds counts again, if it holds one that the log knows. If another copy that can be reached
 //! holds a newer one, nothing is done, and the cluster's log says so. Without an older version the object is removed. With a head
 //! go its clones that its record no longer names; a clone that is given up leaves the record of its head.
+//!
+//! *Below the level of* [`Feature::UnfoundSearch`] nobody is asked: what no member should have is unfound at once. Below that of
+//! [`Feature::LostEntries`] nothing is given up.
 
 use crate::api::{ClusterLevel, Ctx, Effect, Gone, MaybeHas, UnfoundObject, UnfoundPage};
 use crate::body::{Body, IndexChange, Progress};
@@ -35,7 +38,7 @@ use crate::stats::Stats;
 use node::Level;
 use objectstore::{ObjectChange, ObjectChanges, Refused, Unread};
 use std::collections::{BTreeMap, BTreeSet};
-use types::{EVersion, HObject, ObjectId, OsdId, SnapId, UTime};
+use types::{EVersion, Feature, HObject, ObjectId, OsdId, SnapId, UTime};
 
 /// Objects in one question.
 const QUESTION: usize = 256;
@@ -103,7 +106,8 @@ impl Pg {
     /// Looks for what nobody has: asks who was not asked, and notes what is unfound.
     pub(crate) fn look_for_lost(&mut self, ctx: &mut Ctx<'_>) {
         let lost = self.lost();
-        let up = |osd: &OsdId| *osd != ctx.whoami && ctx.map.is_up(*osd);
+        let asks = ctx.map.level.has(Feature::UnfoundSearch);
+        let up = |osd: &OsdId| asks && *osd != ctx.whoami && ctx.map.is_up(*osd);
         let askable: BTreeSet<OsdId> =
             self.members.all.keys().chain(&self.members.strays).copied().filter(|osd| up(osd) && !lost.is_empty()).collect();
         let search = &mut self.serving.search;
@@ -176,6 +180,9 @@ impl Pg {
     pub fn mark_unfound_lost(&mut self, ctx: &mut Ctx<'_>, mercy: Mercy) -> Gone {
         if !self.is_active() {
             return Gone::NotActive;
+        }
+        if !ctx.map.level.has(Feature::LostEntries) {
+            return Gone::LowLevel(ctx.map.level);
         }
         self.look_for_lost(ctx);
         let objects: Vec<HObject> = self.serving.search.unfound.keys().cloned().collect();

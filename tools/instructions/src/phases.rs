@@ -65,6 +65,7 @@ fn cluster(orders: &Rc<RefCell<Orders>>) -> Hosts {
         monitors: vec![mon_addrs.clone()],
         key: None,
         metadata: BTreeMap::from([("hostname".into(), "here".into())]),
+        levels: types::Levels::OWN,
         seed: [2; 32],
     };
     hosts.add(Box::new(Osd::new(config, Box::new(store::Store::create(store)))), Some(osd_at), DISK, true);

@@ -8,6 +8,7 @@ use crate::model::{Action, source_change};
 use crate::reference::{Meaning, RefStore};
 use crate::rng::Rng;
 use crate::standmon::{self, StandMon};
+use crate::upgrade::Programs;
 use crate::workload::{Admin, AdminShared, Habits, Shared, Snaps, Tide, Workload};
 use crate::world::{Boot, HostConfig, HostId, HostState, World};
 use mon::{AuthMode, Monitor};
@@ -20,7 +21,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
-use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, Fsid};
+use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, Fsid, Levels};
 
 /// Which store the OSDs have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +85,16 @@ pub struct Plan {
     pub mail: bool,
     /// Whether OSDs hear some messages of each other twice.
     pub echo: bool,
+    /// Which levels the daemons' programs run, if not all are of today.
+    pub programs: Option<Programs>,
+}
+
+impl Plan {
+    /// What the program of a host runs.
+    fn levels_of(&self, host: &str) -> Levels {
+        let programs = self.programs.as_ref().map(|programs| programs.borrow());
+        programs.and_then(|programs| programs.get(host).copied()).unwrap_or(Levels::OWN)
+    }
 }
 
 impl Default for Plan {
@@ -107,6 +118,7 @@ impl Default for Plan {
             churn: false,
             mail: false,
             echo: false,
+            programs: None,
         }
     }
 }
@@ -205,9 +217,14 @@ fn monitor(plan: &Plan, n: usize, boot: &Boot) -> Strict {
         host: "sim".into(),
         auth: if plan.cephx { AuthMode::Cephx } else { AuthMode::None },
         keys,
-        options: [("osd_pool_default_pg_autoscale_mode".into(), "off".into())].into(),
+        options: [
+            ("osd_pool_default_pg_autoscale_mode".into(), "off".into()),
+            ("mon_level_raise_after".into(), crate::upgrade::RAISED_AFTER.to_string()),
+        ]
+        .into(),
         join: if n == 0 { Vec::new() } else { monitors(plan).into_iter().take(n).collect() },
         defaults_follow: false,
+        levels: plan.levels_of(&format!("mon.{}", mon_name(n))),
         log_bytes: 256 << 10,
     };
     let mut monitor = Monitor::new(config, boot.seed);
@@ -228,6 +245,7 @@ fn osd(plan: &Plan, number: usize, boot: &Boot, meaning: &(Rc<RefCell<Meaning>>,
         monitors: monitors(plan),
         key: plan.cephx.then(|| key_of(&format!("osd.{number}"))),
         metadata: BTreeMap::from([("hostname".into(), "sim".into())]),
+        levels: plan.levels_of(&format!("osd.{number}")),
         seed: boot.seed,
         memory: 64 << 20,
         memory_ceiling: Some(64 << 20),

@@ -34,6 +34,7 @@ pub mod standmon;
 pub mod storeworld;
 mod tide;
 pub mod trace;
+mod upgrade;
 pub mod voters;
 pub mod watchlog;
 pub mod workload;

@@ -23,6 +23,8 @@ pub enum Kind {
     Copies(fn(&mut Rng) -> Plan, &'static [&'static [Fault]]),
     /// The same. Scrubs must find what is wrong with a copy, and nothing else.
     Scrubbed(fn(&mut Rng) -> Plan, &'static [&'static [Fault]]),
+    /// A cluster whose daemons get newer programs one after the other.
+    Upgraded(fn(&mut Rng) -> Plan, &'static [&'static [Fault]]),
     /// A cluster whose monitor must know who is down, and nobody else.
     Downs(fn(&mut Rng) -> Plan),
     /// The same with faults that last: what is lost stays lost, and the cluster may stay broken. Wrong content is wrong all the
@@ -183,6 +185,17 @@ fn islands(rng: &mut Rng) -> Plan {
     Plan { osds, size: 3, min_size: rng.between(1, 2) as u32, clients, reader: true, mail: false, habits, ..plan }
 }
 
+/// Daemons with programs of the first level, which get those of today.
+fn upgrading(rng: &mut Rng) -> Plan {
+    let plan = copies_of(rng);
+    let mons = *rng.pick(&[1, 3]);
+    let names =
+        (0..mons).map(|n| format!("mon.{}", char::from(b'a' + n as u8))).chain((0..plan.osds).map(|n| format!("osd.{n}")));
+    let programs = names.map(|name| (name, types::Levels::UNSAID)).collect::<BTreeMap<_, _>>();
+    let habits = Habits { pause: Duration::from_millis(rng.between(100, 400)), budget: 250, snaps: Snaps::None, ..plan.habits };
+    Plan { mons, programs: Some(std::rc::Rc::new(std::cell::RefCell::new(programs))), habits, ..plan }
+}
+
 /// Three copies of few objects over stores that are trusted, and that do not see it when one of them is spoilt.
 fn copies_scrubbed(rng: &mut Rng) -> Plan {
     let plan = copies_of(rng);
@@ -261,6 +274,12 @@ pub const ALL: &[Scenario] = &[
         about: "groups of three copies are scrubbed while clients write and OSDs die; then a copy is spoilt, and repaired",
         pause: Duration::from_millis(700),
         kind: Kind::Scrubbed(copies_scrubbed, &[COPIES, &[Fault::Scrub; 12], &[Fault::Snap, Fault::Snap, Fault::SnapRemove]]),
+    },
+    Scenario {
+        name: "upgrade",
+        about: "daemons get newer programs one after the other, and some go back, while OSDs and monitors die; then the level is raised",
+        pause: SECOND,
+        kind: Kind::Upgraded(upgrading, &[COPIES, &[Fault::MonKill, Fault::MonKill, Fault::MonPower]]),
     },
     Scenario {
         name: "downs",
@@ -458,6 +477,7 @@ pub fn run(scenario: &Scenario, seed: u64, options: &Options) -> Result<Report, 
         Kind::Quorum(plan, faults) => run_cluster(scenario, plan, faults, rng, options, reigns),
         Kind::Peers(plan, faults) => run_cluster(scenario, plan, faults, rng, options, copies),
         Kind::Copies(plan, faults) => run_cluster(scenario, plan, faults, rng, options, equal_copies),
+        Kind::Upgraded(plan, faults) => run_cluster(scenario, plan, faults, rng, options, upgraded),
         Kind::Scrubbed(plan, faults) => run_cluster(scenario, plan, faults, rng, options, scrubbed_copies),
         Kind::Downs(plan) => run_cluster(scenario, plan, &[], rng, options, downs),
         Kind::Tides(plan, faults) => run_cluster(scenario, plan, faults, rng, options, tides),
@@ -601,6 +621,23 @@ fn equal_copies(cluster: &mut Cluster, nemesis: &mut Nemesis, _options: &Options
     nemesis.rage(cluster, Duration::from_secs(90));
     nemesis.relent(cluster)?;
     cluster.wait_clients(Duration::from_secs(120))?;
+    cluster.wait_clean()?;
+    cluster.check_copies()?;
+    let undecided = settle(cluster)?;
+    cluster.check_empty()?;
+    Ok(undecided)
+}
+
+/// Programs of different levels, until all are of today and the level is raised.
+fn upgraded(cluster: &mut Cluster, nemesis: &mut Nemesis, _options: &Options) -> Result<u64, String> {
+    cluster.begin()?;
+    cluster.upgrade(nemesis)?;
+    nemesis.relent(cluster)?;
+    if cluster.plan.mons > 1 {
+        cluster.end_decrees()?;
+    }
+    cluster.wait_clients(Duration::from_secs(120))?;
+    cluster.wait_level()?;
     cluster.wait_clean()?;
     cluster.check_copies()?;
     let undecided = settle(cluster)?;

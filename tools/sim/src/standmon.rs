@@ -45,6 +45,7 @@ impl Kept {
         crush.add_simple_rule(&spec).expect("the first rule");
         let mut inc = Incremental::new(1, fsid, UTime::ZERO);
         inc.crush = crush.to_bytes();
+        inc.new_level = Some(types::Levels::OWN.newest);
         let sealed = inc.seal(&empty).expect("it fits the empty map");
         let incrementals = BTreeMap::from([(1, sealed.incremental)]);
         Self { map: sealed.map, full: sealed.full, incrementals, pgs: BTreeMap::new(), next_id: 4000 }

@@ -311,6 +311,8 @@ impl OsdMap {
                 self.flags |= flags::PGLOG_HARDLIMIT;
             }
         }
+        // It never falls.
+        self.level = self.level.max(inc.new_level.unwrap_or_default());
         if let Some(new) = inc.new_stretch_mode.filter(|s| s.change_stretch_mode) {
             self.stretch_mode = Some(StretchMode {
                 stretch_mode_enabled: new.stretch_mode_enabled,

@@ -1,11 +1,12 @@
 //! The step from one OSD map to the next.
 
-use crate::osdmap::encode_blocklist;
+use crate::osdmap::{decode_level, encode_blocklist, encode_level};
 use crate::{ApplyError, OsdMap, OsdXInfo, Pool};
 use bytes::Bytes;
 use denc::{Decode, DecodeError, Encode, Reader, Result, envelope};
 use kernels::{SEED, crc32c};
 use std::collections::{BTreeMap, BTreeSet};
+use types::level::Level;
 use types::{EntityAddr, EntityAddrVec, Epoch, Fsid, Intervals, OsdId, PgId, PoolId, UTime};
 
 /// Keeps a release as it is.
@@ -132,6 +133,8 @@ pub struct Incremental {
     pub new_device_class_flags: BTreeMap<i32, u32>,
     /// New stretch mode.
     pub new_stretch_mode: Option<NewStretchMode>,
+    /// The cluster's new level.
+    pub new_level: Option<Level>,
     /// CRC-32C of the resulting full map; set by [`Incremental::seal`], written by the encoder, read by the decoder.
     pub full_crc: u32,
 }
@@ -189,6 +192,7 @@ impl Incremental {
             new_crush_node_flags: BTreeMap::new(),
             new_device_class_flags: BTreeMap::new(),
             new_stretch_mode: None,
+            new_level: None,
             full_crc: 0,
         }
     }
@@ -257,6 +261,9 @@ impl Incremental {
         if self.osd_part_version() >= 11 {
             encode_blocklist(&self.new_range_blocklist, out);
             self.old_range_blocklist.encode(out);
+        }
+        if let Some(level) = self.new_level {
+            encode_level(level, out);
         }
     }
 
@@ -327,6 +334,7 @@ impl Incremental {
             self.new_range_blocklist = b.get()?;
             self.old_range_blocklist = b.get()?;
         }
+        self.new_level = decode_level(version, b)?;
         Ok(())
     }
 }

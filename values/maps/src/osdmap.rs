@@ -7,6 +7,7 @@ use denc::{Decode, DecodeError, Encode, Reader, Result, put_count};
 use kernels::{SEED, crc32c};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use types::level::Level;
 use types::{AddrType, EntityAddr, EntityAddrVec, Epoch, Fsid, Intervals, Locator, OsdId, PgId, PoolId, UTime};
 
 /// Flags of the whole map.
@@ -198,6 +199,8 @@ pub struct OsdMap {
     pub device_class_flags: BTreeMap<i32, u32>,
     /// State of a stretch cluster.
     pub stretch_mode: Option<StretchMode>,
+    /// The cluster's level.
+    pub level: Level,
     /// Remembered placements; the default is none.
     pub placements: Placements,
 }
@@ -355,6 +358,20 @@ fn memory_order(addr: &EntityAddr) -> Vec<u8> {
     bytes
 }
 
+/// Writes a level behind all that Ceph's layout has. Ceph's clients leave unread what the envelope has behind what they know.
+pub(crate) fn encode_level(level: Level, out: &mut Vec<u8>) {
+    denc::envelope(out, 1, 1, |out| level.0.encode(out));
+}
+
+/// Reads a level, if there is one behind an OSD part of that version. What newer ones of Ceph have there is another thing.
+pub(crate) fn decode_level(version: u8, b: &mut Reader<'_>) -> Result<Option<Level>> {
+    if b.remaining() == 0 || version > 11 {
+        return Ok(None);
+    }
+    let level = Level(b.envelope("level of the cluster", 1)?.body.get()?);
+    if level > Level::FIRST { Ok(Some(level)) } else { Err(DecodeError::Invalid("level of the cluster")) }
+}
+
 /// Appends the CRC-32C of all that was written since `start`.
 pub(crate) fn put_crc(out: &mut Vec<u8>, start: usize) {
     crc32c(SEED, &out[start..]).encode(out);
@@ -416,6 +433,9 @@ impl OsdMap {
         }
         if self.osd_part_version() >= 11 {
             encode_blocklist(&self.range_blocklist, out);
+        }
+        if self.level > Level::FIRST {
+            encode_level(self.level, out);
         }
     }
 
@@ -480,6 +500,7 @@ impl OsdMap {
         if version >= 11 {
             self.range_blocklist = b.get()?;
         }
+        self.level = decode_level(version, b)?.unwrap_or_default();
         Ok(())
     }
 

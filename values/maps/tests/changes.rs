@@ -6,6 +6,7 @@ use denc::{Decode, Encode};
 use maps::{ApplyError, Incremental, NO_OSD, OsdMap, Pool, UpActing, flags, pool_flags, pool_type, state};
 use std::sync::Arc;
 use std::time::Instant;
+use types::level::Level;
 use types::{EntityAddr, EntityAddrVec, Fsid, Intervals, Locator, PgId, UTime};
 
 const FSID: Fsid = Fsid([3; 16]);
@@ -225,6 +226,25 @@ fn a_remembered_placement_is_cheap() {
         .min();
     println!("{best:?} ns for each lookup");
     assert!(best < Some(500), "{best:?} ns for each lookup");
+}
+
+#[test]
+fn a_level_is_behind_what_ceph_has_and_never_falls() {
+    let first = cluster(3);
+    assert_eq!(first.level, Level::FIRST);
+    let second = next(&first, |inc| inc.new_level = Some(Level(2)));
+    assert_eq!(OsdMap::from_bytes(&second.to_vec()).map(|map| map.level), Ok(Level(2)));
+    // Below the second level, the bytes are those that they always were; from there on, an envelope of one byte is behind the OSD part.
+    let without = OsdMap { level: Level::FIRST, ..second.clone() }.to_vec();
+    assert_eq!(second.to_vec().len(), without.len() + 7);
+    let third = next(&second, |inc| inc.new_level = Some(Level(3)));
+    assert_eq!(next(&third, |inc| inc.new_level = Some(Level(2))).level, Level(3));
+    assert_eq!(next(&third, |inc| drop(inc.new_state.insert(0, state::UP))).level, Level(3));
+    // With what is seldom used it stands behind that.
+    let ranges = next(&third, |inc| {
+        drop(inc.new_range_blocklist.insert(EntityAddr { kind: types::AddrType::Cidr, ..addrs(0).0[0] }, NOW))
+    });
+    assert_eq!(OsdMap::from_bytes(&ranges.to_vec()).map(|map| map.level), Ok(Level(3)));
 }
 
 #[test]

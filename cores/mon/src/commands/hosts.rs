@@ -91,8 +91,16 @@ fn no_majority(cx: &Cx<'_>, host: &Host) -> Option<String> {
     let names: Vec<&str> = host.mons.iter().map(String::as_str).collect();
     let left = cx.env.standing.without(&names, true);
     (!names.is_empty() && left.is_err()).then(|| {
-        let voters = cx.env.standing.voters.join(", ");
-        format!("without mon.{} no majority of the monitors would be left (those that vote: {voters})", names.join(", mon."))
+        let standing = &cx.env.standing;
+        let learns = |mon: &&String| !standing.voters.contains(mon) && !names.contains(&mon.as_str());
+        let heir = standing.heard.iter().find(learns).filter(|_| standing.voters.len() == 1);
+        let advice = heir.map(|mon| format!("; 'ceph mgr fail' lets mon.{mon} vote and lead in its place: ask again after that"));
+        format!(
+            "without mon.{} no majority of the monitors would be left (those that vote: {}){}",
+            names.join(", mon."),
+            standing.voters.join(", "),
+            advice.unwrap_or_default()
+        )
     })
 }
 

@@ -18,6 +18,7 @@ mod force;
 mod health;
 mod hosts;
 mod join;
+mod level;
 mod log;
 mod mgr;
 mod mon;
@@ -61,6 +62,7 @@ pub(crate) use grammar as args;
 
 pub(crate) use describe::{descriptions, reference};
 pub(crate) use join::ended as ended_tokens;
+pub(crate) use level::raised as level_raised;
 pub(crate) use mon::ping;
 pub(crate) use rbd::place_of_images;
 pub(crate) use tell::{mgr_table, mon_table};
@@ -209,7 +211,7 @@ impl Command {
 pub(crate) fn table() -> &'static [Command] {
     static TABLE: OnceLock<Vec<Command>> = OnceLock::new();
     TABLE.get_or_init(|| {
-        let families: [&[Row]; 32] = [
+        let families: [&[Row]; 33] = [
             status::ROWS,
             df::ROWS,
             health::ROWS,
@@ -236,6 +238,7 @@ pub(crate) fn table() -> &'static [Command] {
             mon::ROWS,
             mon_admin::ROWS,
             join::ROWS,
+            level::ROWS,
             hosts::ROWS,
             orch::ROWS,
             rbd::ROWS,

@@ -4,10 +4,12 @@ use super::osd::{addrs, legacy};
 use super::status::{feature_map, quorum_age};
 use super::{Cx, Row, row};
 use crate::answer::{Outcome, Reply, refuse};
-use crate::context::{MON_FEATURES, RELEASE, RELEASE_NUMBER, VERSION, version_line};
+use crate::context::{MON_FEATURES, RELEASE, RELEASE_NUMBER, VERSION, version_line_of};
+use crate::levels;
 use crate::options;
 use grammar::Args;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use types::{UTime, features};
 
 pub(super) const ROWS: &[Row] = &[
@@ -16,7 +18,7 @@ pub(super) const ROWS: &[Row] = &[
     row("mon getmap <epoch:Int range=0 req=false>", "get the monitor map", "mon", "r", getmap),
     row("mon metadata <id:String req=false>", "show what a monitor says about itself", "mon", "r", metadata),
     row("mon versions", "show the versions of the monitors", "mon", "r", |cx, _| {
-        Ok(cx.structure("version", &json!({version_line(): hosts(cx).len()})))
+        Ok(cx.structure("version", &json!(versions(cx))))
     }),
     row("mon count-metadata <property:String>", "count monitors by a property", "mon", "r", count),
     row(
@@ -156,12 +158,27 @@ pub(super) fn hosts(cx: &Cx<'_>) -> Vec<(String, String)> {
     cx.state.monmap.ranks.iter().map(|name| (host(name), name.clone())).collect()
 }
 
+/// How many monitors there are of each version.
+pub(super) fn versions(cx: &Cx<'_>) -> BTreeMap<String, u64> {
+    let mut counts = BTreeMap::new();
+    for (_, name) in hosts(cx) {
+        *counts.entry(version(cx, &name)).or_default() += 1;
+    }
+    counts
+}
+
+/// The version line of a monitor.
+fn version(cx: &Cx<'_>, name: &str) -> String {
+    let own = cx.env.config.levels;
+    version_line_of(levels::of_monitors(cx.state, &cx.env.config).get(name).copied().unwrap_or(own), own)
+}
+
 /// What the monitors say about themselves, by rank.
 fn all_metadata(cx: &Cx<'_>) -> Vec<Value> {
     let one = |(host, name): (String, String)| {
         let addrs = cx.state.monmap.mon_info.get(&name).map(|m| m.public_addrs.to_string()).unwrap_or_default();
         json!({
-            "name": name, "addrs": addrs, "ceph_release": RELEASE, "ceph_version": version_line(), "ceph_version_short": VERSION,
+            "name": name, "addrs": addrs, "ceph_release": RELEASE, "ceph_version": version(cx, &name), "ceph_version_short": VERSION,
             "hostname": host, "arch": std::env::consts::ARCH,
         })
     };
@@ -180,7 +197,7 @@ fn metadata(cx: &mut Cx<'_>, args: &Args) -> Outcome {
 }
 
 fn count(cx: &mut Cx<'_>, args: &Args) -> Outcome {
-    let mut counts: std::collections::BTreeMap<String, u64> = Default::default();
+    let mut counts: BTreeMap<String, u64> = Default::default();
     for one in all_metadata(cx) {
         *counts.entry(one[args.str("property")].as_str().unwrap_or("unknown").to_string()).or_default() += 1;
     }

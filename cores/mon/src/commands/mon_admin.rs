@@ -93,7 +93,7 @@ fn fail(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     if who != active && who != cx.state.mgrmap.active_gid.to_string() {
         return Ok(Reply::status(format!("Daemon '{who}' is not the active manager: nothing to do")));
     }
-    if cx.env.standing.quorum.len() < 2 {
+    if cx.env.standing.heard.len() < 2 {
         refuse!(EBUSY, "there is no other monitor whose manager could take over");
     }
     cx.asks.push(Ask::HandOver);

@@ -3,6 +3,8 @@
 use super::status::osd_line;
 use super::{Cx, Row, row};
 use crate::answer::{Outcome, Reply, refuse};
+use crate::context::version_line_of;
+use crate::levels;
 use crate::text::Table;
 use crate::text::units::number;
 use denc::{Decode, Encode};
@@ -345,8 +347,19 @@ fn count(cx: &Cx<'_>, property: &str) -> Value {
     json!(counts)
 }
 
+/// The version line of an OSD: what it told, or that of a program of its levels.
+pub(super) fn version(cx: &Cx<'_>, osd: OsdId) -> String {
+    let told = cx.state.osd_metadata.get(&osd).and_then(|m| m.get("ceph_version")).cloned();
+    let own = cx.env.config.levels;
+    told.unwrap_or_else(|| version_line_of(levels::of_osd(cx.state, osd).unwrap_or(own), own))
+}
+
 fn versions(cx: &mut Cx<'_>, _: &Args) -> Outcome {
-    let value = count(cx, "ceph_version");
+    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+    for osd in cx.state.osdmap.osds() {
+        *counts.entry(version(cx, osd)).or_default() += 1;
+    }
+    let value = json!(counts);
     Ok(cx.structure("version", &value))
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Ask, Cx, Row, health, row};
 use crate::answer::{Outcome, Reply};
-use crate::context::{RELEASE, VERSION, version_line};
+use crate::context::{RELEASE, VERSION};
 use crate::manager::progress;
 use crate::recovery;
 use crate::soft::Rates;
@@ -236,15 +236,14 @@ pub(super) fn version(cx: &mut Cx<'_>, _: &Args) -> Outcome {
 }
 
 fn versions(cx: &mut Cx<'_>, _: &Args) -> Outcome {
-    let monitors = super::mon::hosts(cx).len() as u64;
-    let own: BTreeMap<String, u64> = [(version_line(), monitors)].into();
+    let own = super::mon::versions(cx);
     let mut osds: BTreeMap<String, u64> = BTreeMap::new();
     for osd in cx.state.osdmap.osds().filter(|o| cx.state.osdmap.is_up(*o)) {
-        let told = cx.state.osd_metadata.get(&osd).and_then(|m| m.get("ceph_version")).cloned();
-        *osds.entry(told.unwrap_or_else(version_line)).or_default() += 1;
+        *osds.entry(super::osd::version(cx, osd)).or_default() += 1;
     }
     let mut overall = osds.clone();
-    *overall.entry(version_line()).or_default() += 2 * monitors;
+    // Each monitor is a manager, too.
+    own.iter().for_each(|(version, n)| *overall.entry(version.clone()).or_default() += 2 * n);
     let value = json!({"mon": own, "mgr": own, "osd": osds, "mds": {}, "overall": overall});
     Ok(cx.structure("version", &value))
 }

@@ -13,8 +13,10 @@ use quorum::{Entry, Hard, Index, Saved, VoterId, Write};
 
 /// Unit of every position and length on the disk.
 pub(crate) const BLOCK: usize = 4096;
-/// Newest layout that is known here, and the one that is written. Version 1 is read by `v1`.
+/// The layout that is written while the cluster's level is the first one. Version 1 is read by `v1`.
 pub(crate) const VERSION: u32 = 2;
+/// Newest version that is known here: the same layout, in clusters of a higher level. Programs that know no levels refuse it.
+pub(crate) const NEWEST: u32 = 3;
 /// Bytes of a superblock slot: two copies, so that one rotten block does not take the newest state away.
 pub(crate) const SLOT: usize = 2 * BLOCK;
 /// Where area 0 begins.
@@ -30,7 +32,7 @@ pub(crate) const GROUP_HEAD: usize = 84;
 /// What a superblock says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Super {
-    /// Layout of the area: 1 or [`VERSION`].
+    /// Layout of the area: 1, [`VERSION`] or [`NEWEST`].
     pub(crate) version: u32,
     /// The cluster.
     pub(crate) fsid: [u8; 16],
@@ -45,6 +47,12 @@ pub(crate) struct Super {
     /// Last entry that the snapshot contains; the area's log begins after it.
     pub(crate) snapshot_index: Index,
 }
+
+/// The version that a store of a cluster of this level has.
+pub(crate) fn version_at(level: types::level::Level) -> u32 {
+    if level > types::level::Level::FIRST { NEWEST } else { VERSION }
+}
+
 /// What stands in a superblock slot.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Slot {
@@ -131,7 +139,7 @@ impl Super {
         }
         let mut r = Reader::new(&body[8..]);
         match r.u32() {
-            Ok(version) if version > VERSION => Slot::Newer(version),
+            Ok(version) if version > NEWEST => Slot::Newer(version),
             Ok(version) => Self::read(version, &mut r).ok().filter(Self::is_sane).map_or(Slot::Broken, Slot::Valid),
             Err(_) => Slot::Broken,
         }
@@ -384,12 +392,14 @@ mod tests {
         broken[20] ^= 1;
         assert_eq!(Super::from_block(&broken), Slot::Broken);
         let mut newer = block;
-        newer[8] = 3;
+        newer[8] = 4;
         let crc = kernels::crc32c(kernels::SEED, &newer[..BLOCK - 4]);
         newer[BLOCK - 4..].copy_from_slice(&crc.to_le_bytes());
-        assert_eq!(Super::from_block(&newer), Slot::Newer(3));
-        let old = Super { version: 1, ..sb() };
-        assert_eq!(Super::from_block(&old.to_block()), Slot::Valid(old));
+        assert_eq!(Super::from_block(&newer), Slot::Newer(4));
+        for version in [1, VERSION, NEWEST] {
+            let known = Super { version, ..sb() };
+            assert_eq!(Super::from_block(&known.to_block()), Slot::Valid(known));
+        }
     }
 
     #[test]

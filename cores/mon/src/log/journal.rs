@@ -6,7 +6,7 @@
 //! the state does not outgrow them.
 
 use super::format::{
-    AREAS_AT, BLOCK, GROUP_HEAD, Group, SLOT, Slot, Snapshot, Super, VERSION, check_snapshot, read_snapshot, replay,
+    AREAS_AT, BLOCK, GROUP_HEAD, Group, SLOT, Slot, Snapshot, Super, VERSION, check_snapshot, read_snapshot, replay, version_at,
 };
 use super::v1;
 use bytes::Bytes;
@@ -16,6 +16,7 @@ use quorum::{Index, Write};
 use std::collections::VecDeque;
 use std::time::Duration;
 use types::Rope;
+use types::level::Level;
 
 /// Bytes of one area on a file that may grow; only what is written takes space.
 pub(crate) const AREA_BYTES: u64 = 256 << 20;
@@ -261,7 +262,7 @@ impl Journal {
     pub(crate) fn append(&mut self, write: Write, out: &mut Outputs) {
         assert!(self.is_idle());
         let sb = self.sb.as_ref().expect("an opened journal has a superblock");
-        assert_eq!(sb.version, VERSION, "an old store is replaced before anything is appended");
+        assert!(sb.version >= VERSION, "an old store is replaced before anything is appended");
         let group = Group { generation: sb.generation, previous: self.last_crc, at: self.used, write };
         let (bytes, crc) = group.to_blocks(&self.fsid);
         let at = sb.log_at() + self.used;
@@ -272,14 +273,19 @@ impl Journal {
         self.write(at, aligned(&bytes), out);
     }
 
-    /// Writes the state and what stands beside it; the log begins anew behind it. Only when idle.
-    pub(crate) fn snapshot(&mut self, snapshot: &Snapshot, out: &mut Outputs) {
+    /// Whether the store is marked for a cluster of this level; the next snapshot marks it.
+    pub(crate) fn is_marked(&self, level: Level) -> bool {
+        self.sb.as_ref().is_none_or(|sb| sb.version >= version_at(level))
+    }
+
+    /// Writes the state, of this level, and what stands beside it; the log begins anew behind it. Only when idle.
+    pub(crate) fn snapshot(&mut self, snapshot: &Snapshot, level: Level, out: &mut Outputs) {
         assert!(self.is_idle());
         let bytes: Vec<u8> = snapshot.to_vec();
         let generation = self.sb.as_ref().map_or(0, |sb| sb.generation + 1);
         let area_bytes = self.sb.as_ref().map_or_else(|| self.area_bytes(), |sb| sb.area_bytes);
         let sb = Super {
-            version: VERSION,
+            version: version_at(level),
             fsid: self.fsid,
             generation,
             area_bytes,
@@ -424,7 +430,7 @@ impl Journal {
         if let Some(Slot::Newer(version)) = slots.iter().find(|s| matches!(s, Slot::Newer(_))) {
             return Err(format!(
                 "the monitor's store has format version {version}, this program knows versions up to {}",
-                super::format::VERSION
+                super::format::NEWEST
             ));
         }
         self.slot_missing = slots.contains(&Slot::Empty);

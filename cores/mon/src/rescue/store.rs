@@ -1,7 +1,9 @@
 //! Reading the store of a stopped monitor, and the bytes of a new one.
 
 use super::ReadAt;
-use crate::log::format::{AREAS_AT, BLOCK, SLOT, Slot, Snapshot, Super, VERSION, check_snapshot, read_snapshot, replay};
+use crate::log::format::{
+    AREAS_AT, BLOCK, NEWEST, SLOT, Slot, Snapshot, Super, VERSION, check_snapshot, read_snapshot, replay, version_at,
+};
 use crate::log::journal::AREA_BYTES;
 use crate::log::v1;
 use crate::replica::{FIRST_TERM, behind, recover, recover_old, recover_to};
@@ -82,7 +84,7 @@ fn newest_superblock(read: &mut ReadAt<'_>, len: u64, minor: &mut Vec<String>) -
             }
             Slot::Newer(version) => {
                 return Err(format!(
-                    "the monitor's store has format version {version}, this program knows versions up to {VERSION}"
+                    "the monitor's store has format version {version}, this program knows versions up to {NEWEST}"
                 ));
             }
             Slot::Broken => minor.push(format!("superblock slot {i} is not readable; the other one counts")),
@@ -107,7 +109,7 @@ pub(super) fn image(voter: VoterId, term: u64, state: &State) -> Result<Vec<(u64
     let saved = Saved::alone(voter, Position { term, index: state.index });
     let mut bytes: Vec<u8> = Snapshot { voter, saved, state: state.to_snapshot().into() }.to_vec();
     let sb = Super {
-        version: VERSION,
+        version: version_at(state.osdmap.level),
         fsid: state.fsid.0,
         generation: 0,
         area_bytes: AREA_BYTES,

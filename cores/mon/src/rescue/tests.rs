@@ -25,6 +25,7 @@ fn config() -> Config {
         options: BTreeMap::new(),
         join: Vec::new(),
         defaults_follow: false,
+        levels: types::Levels::OWN,
         log_bytes: 0,
     }
 }

@@ -13,7 +13,7 @@ use messages::mon::LogEntry;
 use messages::mon::{Auth, Command, MonGetMap, MonSubscribe, Ping};
 use msgr::auth::{Acceptor, EntityKey, Key};
 use node::{CallId, Level, Now, Output, Outputs};
-use quorum::{Entry, Index, Term};
+use quorum::{Entry, Index, Term, VoterId};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use types::{EntityType, Errno, SessionId};
@@ -148,14 +148,19 @@ impl Monitor {
         }
     }
 
-    /// Hands the leadership to a voter that is heard, if that is wanted and nothing waits. Whether it began.
+    /// Hands the leadership to a voter that is heard, if that is wanted and nothing waits. Whether it began. While this one votes alone, a
+    /// monitor that only learns becomes a voter first ([`Self::tick_members`]).
     pub(super) fn hand_over(&mut self) -> bool {
         if !self.leader.hands_over || !self.leader.waiting.is_empty() || !self.leader.ahead.is_empty() {
             return false;
         }
-        self.leader.hands_over = false;
         let log = &mut self.replica.log;
         let own = log.id();
+        let learner = |id: &VoterId| *id != own && log.membership().learners.contains(id) && log.is_close(*id);
+        if log.membership().voters.len() == 1 && log.heard().iter().any(learner) {
+            return false;
+        }
+        self.leader.hands_over = false;
         let heir = log.heard().into_iter().find(|id| *id != own && log.membership().voters.contains(id) && log.is_close(*id));
         heir.is_some_and(|heir| log.transfer(heir).is_ok())
     }

@@ -16,7 +16,7 @@ use node::{Level, Now, Outputs};
 use quorum::{Membership, VoterId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use types::SessionId;
+use types::{Feature, Levels, SessionId};
 
 /// Numbers for clients that a monitor is given at once.
 const ID_STEP: u64 = 10_000;
@@ -31,7 +31,11 @@ impl Monitor {
             voter: self.replica.log.id().0,
             mgr_name: config.mgr_name.clone(),
             mgr_addrs: config.mgr_addrs.clone(),
-            metadata: BTreeMap::from([("hostname".into(), config.host.clone()), ("arch".into(), std::env::consts::ARCH.into())]),
+            metadata: BTreeMap::from([
+                ("hostname".into(), config.host.clone()),
+                ("arch".into(), std::env::consts::ARCH.into()),
+                (Levels::KEY.into(), config.levels.to_string()),
+            ]),
         }
     }
 
@@ -99,6 +103,9 @@ impl Monitor {
     /// What a hello changes.
     fn changes_for(&self, state: &State, hello: &MonHello, now: Now) -> Result<Vec<Change>, String> {
         check(state, hello)?;
+        if let Some(why) = Levels::told(hello.metadata.get(Levels::KEY)).refusal(state.osdmap.level) {
+            return Err(why);
+        }
         let mut changes = Vec::new();
         let own = (self.env.config.name.clone(), self.own_record());
         let record = MonRecord {
@@ -155,6 +162,9 @@ impl Monitor {
     /// Asks the other monitors of the quorum for their time, now and then.
     pub(super) fn tick_clocks(&mut self, now: Now, out: &mut Outputs) {
         let state = self.replica.applied.clone();
+        if !state.osdmap.level.has(Feature::MonClocks) {
+            return;
+        }
         let seconds = |name| {
             let n = options::monitor_number(&state, &self.env, name);
             Duration::from_secs_f64(n.clamp(1.0, 1e6))
@@ -190,6 +200,14 @@ impl Monitor {
             return Some(next);
         }
         let ready: Vec<VoterId> = now.learners.iter().copied().filter(|id| log.is_close(*id)).collect();
+        if self.leader.hands_over {
+            // For a moment two vote. When the other one leads, this one learns.
+            let heir = ready.first().copied().filter(|_| now.voters.len() == 1)?;
+            let mut next = now;
+            next.learners.remove(&heir);
+            next.voters.insert(heir);
+            return Some(next);
+        }
         let wanted = if now.voters.len() % 2 == 1 { 2 } else { 1 };
         let mut next = now;
         let Some(first) = ready.first().copied().filter(|_| ready.len() >= wanted) else {

@@ -321,6 +321,9 @@ impl Monitor {
 
     /// Begins to serve. What only a leader does begins with its reign: for one voter alone, in this same turn.
     fn serve(&mut self, now: Now, out: &mut Outputs) {
+        if let Some(why) = self.too_old_or_new() {
+            return self.fatal(why, out);
+        }
         self.phase = Phase::Serving;
         self.env.started = now;
         self.next_tick = now.mono;
@@ -328,6 +331,14 @@ impl Monitor {
         self.refresh_keys(now, out);
         self.standing_changed(now);
         out.log(Level::Info, "mon", format!("serving as mon.{} at {}", self.env.config.name, self.env.config.addrs));
+    }
+
+    /// Why this program cannot be part of the cluster at its level, if it is one.
+    fn too_old_or_new(&self) -> Option<String> {
+        let state = &self.replica.applied;
+        // One that waits to be taken in knows no level yet.
+        let known = self.env.config.join.is_empty() || !state.quorum.mons.is_empty();
+        self.env.config.levels.refusal(state.osdmap.level).filter(|_| known)
     }
 
     /// Writes, applies, answers.
@@ -372,6 +383,9 @@ impl Monitor {
     }
 
     fn committed(&mut self, now: Now, index: Index, out: &mut Outputs) {
+        if let Some(why) = self.too_old_or_new() {
+            return self.fatal(why, out);
+        }
         self.refresh_keys(now, out);
         if self.leader.reigns() {
             self.leader.soft.note_outs(&self.replica.applied);

@@ -9,7 +9,7 @@ use maps::{Incremental, flags, state as bits};
 use messages::internal::{OsdBoot, OsdDown, OsdReport};
 use messages::mon::log_level;
 use node::{Level, Now, Outputs};
-use types::{EntityType, Fsid, OsdId, SessionId};
+use types::{EntityType, Fsid, Levels, OsdId, SessionId};
 
 impl Monitor {
     /// Whether this session may speak for that OSD.
@@ -26,7 +26,14 @@ impl Monitor {
         let osd = boot.osd;
         let state = self.newest().clone();
         if let Err(why) = self.check_boot(&state, session, &boot) {
-            return out.log(Level::Error, "mon", format!("osd.{osd} may not boot: {why}"));
+            let text = format!("osd.{osd} may not boot: {why}");
+            if self.is_osd(session, osd) {
+                let before = self.leader.soft.refused.insert(osd, (why, now.mono));
+                if before.is_none_or(|(before, _)| !text.ends_with(&before)) {
+                    self.line(now, log_level::ERROR, text.clone());
+                }
+            }
+            return out.log(Level::Error, "mon", text);
         }
         if let Some(entry) = self.sessions.0.get_mut(&(Side::Mon, session)) {
             entry.osd = Some(osd);
@@ -38,6 +45,7 @@ impl Monitor {
         soft.down_since = None;
         let map = &state.osdmap;
         let same = map.is_up(osd) && map.osd_addr(osd) == Some(&boot.addrs);
+        self.leader.soft.refused.remove(&osd);
         self.leader.soft.booted.insert(osd, boot.addrs.clone());
         if self.env.cephx() {
             let keys = self.service_keys().encode();
@@ -79,7 +87,7 @@ impl Monitor {
         if taken && map.state(boot.osd) & bits::DESTROYED == 0 {
             return Err(format!("another store ({}) has this number", known.unwrap_or_default()));
         }
-        Ok(())
+        Levels::told(boot.metadata.get(Levels::KEY)).refusal(map.level).map_or(Ok(()), Err)
     }
 
     fn next_inc(&self, state: &State, now: Now) -> Incremental {

@@ -190,6 +190,8 @@ impl Monitor {
             FromLeader::KIND if !called => self.take_relay(FromLeader::decode(m)?),
             MonHello::KIND if called => self.monitor_says_hello(now, session, MonHello::decode(m)?, out),
             MonClock::KIND if called => {
+                #[cfg(feature = "sim")]
+                assert!(self.env.config.levels.newest.has(types::Feature::MonClocks), "an older monitor is asked for its time");
                 let MonClock { round, .. } = MonClock::decode(m)?;
                 let name = self.env.config.name.clone();
                 self.mon.send(session, MonClock { round, name, at: now.wall }.encode());

@@ -167,6 +167,7 @@ mod tests {
             join: Vec::new(),
             log_bytes: 0,
             defaults_follow: false,
+            levels: types::Levels::OWN,
         }
     }
 

@@ -3,6 +3,7 @@
 use super::Monitor;
 use crate::context::Env;
 use crate::health::{self, Severity};
+use crate::levels;
 use crate::options;
 use crate::osds::{held, mark_down};
 use crate::soft::Soft;
@@ -42,6 +43,9 @@ impl Monitor {
         let mut inc = Incremental::new(state.osdmap.epoch + 1, state.fsid, now.wall);
         let before = inc.clone();
         let mut lines = Vec::new();
+        if let Some(line) = self.step_level(now, &state, &mut inc) {
+            lines.push((log_level::INFO, line));
+        }
         self.judge_silence(now, &state, &mut inc, &mut lines);
         self.silent_osds(now, &state, &mut inc, &mut lines);
         self.out_osds(now, &state, &mut inc, &mut lines);
@@ -72,6 +76,24 @@ impl Monitor {
         }
         if inc != before {
             self.propose(now, Vec::new(), Some(inc), Vec::new(), out);
+        }
+    }
+
+    /// Raises the cluster's level when all programs know the next one for long enough. What is to be told of it.
+    fn step_level(&mut self, now: Now, state: &State, inc: &mut Incremental) -> Option<String> {
+        match self.leader.soft.level.tick(now, state, &self.env) {
+            levels::Step::None => None,
+            levels::Step::Tell(level) => Some(match levels::wait(state, &self.env) {
+                Some(wait) => format!(
+                    "all programs run level {level}; it is raised by itself in {} s, unless 'ceph nacre level hold' is said",
+                    wait.as_secs()
+                ),
+                None => format!("all programs run level {level}; 'ceph nacre level raise' raises it"),
+            }),
+            levels::Step::Raise(level) => {
+                inc.new_level = Some(level);
+                Some(crate::commands::level_raised(level))
+            }
         }
     }
 

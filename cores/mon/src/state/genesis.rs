@@ -12,6 +12,7 @@ use maps::{ALL_MON_FEATURES, Incremental, MgrMap, MonInfo, MonMap, OsdMap, Stand
 use msgr::auth::{EntityKey, Key};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use types::level::Level;
 use types::{Fsid, UTime};
 
 /// Flag bits of every OSD map of this release.
@@ -70,6 +71,8 @@ fn first_osdmap(config: &Config, now: UTime) -> (OsdMap, Bytes) {
     inc.new_full_ratio = options::float(config, "mon_osd_full_ratio") as f32;
     inc.new_require_min_compat_client = OLDEST_CLIENT;
     inc.new_require_osd_release = RELEASE_NUMBER;
+    // Who joins learns the level of those that it joins.
+    inc.new_level = Some(config.levels.newest).filter(|level| *level > Level::FIRST && config.join.is_empty());
     let profile = [("k", "2"), ("m", "2"), ("plugin", "jerasure"), ("technique", "reed_sol_van")];
     let profile = profile.into_iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
     inc.new_erasure_code_profiles.insert("default".into(), profile);

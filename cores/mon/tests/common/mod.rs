@@ -49,6 +49,7 @@ pub fn config(auth: AuthMode) -> Config {
         options: BTreeMap::new(),
         join: Vec::new(),
         defaults_follow: false,
+        levels: types::Levels::OWN,
         log_bytes: 0,
     }
 }
@@ -526,7 +527,8 @@ impl World {
     /// An OSD boots that says this about where it is.
     pub fn boot_at(&mut self, peer: usize, osd: i32, place: &[(&str, &str)]) {
         let addrs = EntityAddrVec(vec![EntityAddr::msgr2(addr(6802 + osd as u16), 500 + osd as u32)]);
-        let metadata = [("default_device_class", "hdd"), ("ceph_version", "ceph version test")];
+        let levels = types::Levels::OWN.to_string();
+        let metadata = [("default_device_class", "hdd"), ("ceph_version", "ceph version test"), (types::Levels::KEY, &levels)];
         let boot = OsdBoot {
             fsid: FSID,
             osd,

@@ -49,7 +49,7 @@ pub(crate) struct Bench {
 
 /// A map with one pool and no OSDs: everything is led by nobody, number -1, which is who the bench is.
 pub(crate) fn map(pg_num: u32) -> OsdMap {
-    let mut map = OsdMap { epoch: 5, ..OsdMap::default() };
+    let mut map = OsdMap { epoch: 5, level: types::Levels::OWN.newest, ..OsdMap::default() };
     let pool = Pool { type_: pool_type::REPLICATED, size: 1, pg_num, pgp_num: pg_num, object_hash: 2, ..Pool::default() };
     map.pools.insert(POOL, pool);
     map.pool_name.insert(POOL, "pool".into());

@@ -17,6 +17,7 @@ fn state() -> State {
         options: BTreeMap::new(),
         join: Vec::new(),
         defaults_follow: false,
+        levels: types::Levels::OWN,
         log_bytes: 0,
     };
     let mut state = genesis::state(&config, UTime::ZERO);
