@@ -14,7 +14,7 @@ use std::time::Duration;
 use types::Levels;
 
 /// Which levels the program of each host runs; of those that are not named: the newest.
-pub type Programs = Rc<RefCell<BTreeMap<String, Levels>>>;
+pub(crate) type Programs = Rc<RefCell<BTreeMap<String, Levels>>>;
 
 /// Seconds after which the leader raises the level.
 pub(crate) const RAISED_AFTER: u64 = 4;
