@@ -1,6 +1,7 @@
 //! What can be said on the command line.
 
 use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum};
+use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use std::path::PathBuf;
 
@@ -129,9 +130,9 @@ pub(crate) struct Up {
     /// Address to listen on [default: what it was, 127.0.0.1 for a new cluster].
     #[arg(long, value_name = "ADDR")]
     pub(crate) bind: Option<IpAddr>,
-    /// How clients and daemons prove who they are.
-    #[arg(long, value_enum, default_value_t = Auth::Cephx)]
-    pub(crate) auth: Auth,
+    /// How clients and daemons prove who they are [default: what it was at the last start, cephx at first].
+    #[arg(long, value_enum)]
+    pub(crate) auth: Option<Auth>,
     #[command(flatten)]
     pub(crate) common: Common,
 }
@@ -507,7 +508,8 @@ pub(crate) enum LabCommand {
     },
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum Auth {
     /// Everybody is believed.
     None,

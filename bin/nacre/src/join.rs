@@ -42,7 +42,7 @@ pub(crate) fn join(args: &Join, signals: Signals) -> Result<u8> {
         bail!("the token has ended; `nacre token` on a host of the cluster makes another one");
     }
     let mut state = State::of(invitation.fsid);
-    state.remember(Some(args.bind), args.port);
+    state.remember(Some(args.bind), args.port, None);
     state.around = Some(Around { monitors: invitation.monitors.clone(), cephx: invitation.cephx });
     plan::osds(&mut state, &up)?;
     for osd in &state.osds {
@@ -65,7 +65,7 @@ fn as_up(args: &Join) -> Up {
         port: args.port,
         mons: None,
         bind: Some(args.bind),
-        auth: crate::cli::Auth::Cephx,
+        auth: None,
         common: args.common.clone(),
     }
 }

@@ -229,7 +229,7 @@ impl Work {
         put_aside(&store)?;
         std::fs::rename(store.with_extension("new"), &store).with_context(|| format!("rename {}", store.display()))?;
         sync_folder(&store)?;
-        self.state.remember(how.bind, how.port);
+        self.state.remember(how.bind, how.port, None);
         let alone = self.state.around.is_none() && self.mon.name == monitors::FIRST && self.mon.port.is_none();
         self.mon.made = true;
         self.state.mons = if alone { Vec::new() } else { vec![self.mon.clone()] };

@@ -35,6 +35,9 @@ pub(crate) struct State {
     /// The port of its monitor, if that was said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) port: Option<u16>,
+    /// How daemons and clients authenticate, if that was said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) auth: Option<Auth>,
     /// The file for the log of its processes, if not DIR/log; relative to DIR. A person writes it here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) log_file: Option<PathBuf>,
@@ -130,7 +133,17 @@ impl State {
     /// That of a host of a cluster.
     pub(crate) fn of(fsid: Fsid) -> Self {
         let fsid = fsid.to_string();
-        Self { version: VERSION, fsid, bind: None, port: None, log_file: None, around: None, mons: Vec::new(), osds: Vec::new() }
+        Self {
+            version: VERSION,
+            fsid,
+            bind: None,
+            port: None,
+            auth: None,
+            log_file: None,
+            around: None,
+            mons: Vec::new(),
+            osds: Vec::new(),
+        }
     }
 
     /// The monitors of this host.
@@ -148,8 +161,9 @@ impl State {
         given.or(self.port).unwrap_or(crate::monitors::PORT)
     }
 
-    /// Remembers where this host listens.
-    pub(crate) fn remember(&mut self, bind: Option<IpAddr>, port: Option<u16>) {
+    /// Remembers where this host listens, and how daemons and clients authenticate.
+    pub(crate) fn remember(&mut self, bind: Option<IpAddr>, port: Option<u16>, auth: Option<Auth>) {
+        self.auth = auth.or(self.auth);
         self.bind = bind.or(self.bind);
         self.port = port.or(self.port);
     }
@@ -167,12 +181,12 @@ impl State {
         true
     }
 
-    /// How daemons and clients authenticate.
-    pub(crate) fn auth(&self, given: Auth) -> Auth {
+    /// How daemons and clients authenticate. Hosts of a cluster of several have what the cluster has.
+    pub(crate) fn auth(&self, given: Option<Auth>) -> Auth {
         match &self.around {
             Some(around) if around.cephx => Auth::Cephx,
             Some(_) => Auth::None,
-            None => given,
+            None => given.or(self.auth).unwrap_or(Auth::Cephx),
         }
     }
 
@@ -365,6 +379,17 @@ fn lock(file: &mut File, what: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn authentication_stays_what_it_was_until_something_else_is_said() {
+        let mut state = State::of(Fsid([7; 16]));
+        assert_eq!(state.auth(None), Auth::Cephx);
+        state.remember(None, None, Some(Auth::None));
+        state.remember(None, None, None);
+        assert_eq!((state.auth(None), state.auth(Some(Auth::Cephx))), (Auth::None, Auth::Cephx));
+        state.surround(&[], Auth::Cephx);
+        assert_eq!((state.auth(None), state.auth(Some(Auth::None))), (Auth::Cephx, Auth::Cephx));
+    }
 
     #[test]
     fn states_are_kept_and_newer_ones_refused() {

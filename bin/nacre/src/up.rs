@@ -157,7 +157,7 @@ pub(crate) fn up(args: &Up, role: &Role, signals: Signals) -> Result<u8> {
             if *role == Role::Everything {
                 // An address that could not be used is not remembered.
                 state.change(&dir, |state| {
-                    state.remember(args.bind, args.port);
+                    state.remember(args.bind, args.port, args.auth);
                     mark_made(state, |_| true);
                 })?;
             }
@@ -243,7 +243,7 @@ pub(crate) fn newest_maps(dir: &Path, state: &State, signals: Signals) -> Result
         let made: Vec<_> = state.osds.iter().filter(|osd| osd.made).collect();
         let mut watch = Watch::new(None, process.log.clone());
         let memory = Memory { first: watch.begin(made.len()), ceiling: None };
-        let auth = state.auth(crate::cli::Auth::Cephx);
+        let auth = state.auth(None);
         let (monitors, neighbours) = (Vec::new(), BTreeMap::new());
         let place = Place { dir, fsid: state.fsid()?, monitors, auth, bind, memory, neighbours };
         for osd in made {
