@@ -15,7 +15,7 @@ pub(crate) type Slot = u32;
 /// Whose event this is.
 pub(crate) fn slot_of(event: &Event) -> Slot {
     match event {
-        Event::Fetched(Hold(id)) | Event::Committed(Ticket(id)) => pg::slot_of(*id),
+        Event::Fetched(Hold(id)) | Event::Committed(Ticket(id)) | Event::Damaged(Ticket(id), _) => pg::slot_of(*id),
     }
 }
 

@@ -339,6 +339,8 @@ impl Osd {
     fn own_event(&mut self, now: Now, event: &objectstore::Event, out: &mut Outputs) {
         match event {
             objectstore::Event::Fetched(Hold(_)) => self.load(now, out),
+            // What the OSD writes for itself is made of nothing older.
+            objectstore::Event::Damaged(..) => {}
             objectstore::Event::Committed(ticket) => {
                 if self.bench.as_mut().is_some_and(|b| b.committed(*ticket)) {
                     self.run_bench(now);

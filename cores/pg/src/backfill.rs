@@ -233,7 +233,7 @@ impl Pg {
         let Some(backfill) = self.backfill_of(osd) else { return };
         let Some(batch) = backfill.batch.take() else { return };
         backfill.cursor = batch.end.clone();
-        let progress = Progress { recovered: Vec::new(), backfill: Some(batch.end.clone()), complete: batch.last };
+        let progress = Progress { backfill: Some(batch.end.clone()), complete: batch.last, ..Progress::default() };
         let body = Body::push(Vec::new(), Vec::new(), progress);
         let letters = self.members.ship_to(&envelope, &[osd], &body);
         let order = self.members.order;
