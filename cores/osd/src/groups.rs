@@ -28,6 +28,7 @@ pub(crate) struct World<'a> {
     pub(crate) whoami: OsdId,
     pub(crate) config: &'a pg::Config,
     pub(crate) leases: &'a pg::Leases,
+    pub(crate) room: &'a mut usize,
     pub(crate) recorder: &'a mut crate::ops::OpTable,
 }
 
@@ -199,6 +200,7 @@ impl Groups {
             whoami: world.whoami,
             config: world.config,
             leases: world.leases,
+            room: world.room,
             recorder: world.recorder,
         };
         let result = f(&mut ctx);

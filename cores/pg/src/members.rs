@@ -19,6 +19,8 @@ pub(crate) struct Shipped {
     order: u64,
     /// The client's operation that it is of, which may be over.
     op: OpKey,
+    /// It brings what the copy lacked.
+    pushes: bool,
     body: Sealed,
 }
 
@@ -32,14 +34,17 @@ pub(crate) struct Stream {
     last: u64,
     under_way: VecDeque<Shipped>,
     bytes: usize,
+    /// How many of them bring what the copy lacked.
+    pushes: usize,
 }
 
 impl Stream {
     /// Adds a body; gives its letter.
-    pub(crate) fn add(&mut self, envelope: &Envelope, order: u64, op: OpKey, body: &Sealed) -> Sealed {
+    pub(crate) fn add(&mut self, envelope: &Envelope, order: u64, op: OpKey, pushes: bool, body: &Sealed) -> Sealed {
         self.last += 1;
         self.bytes += size(body);
-        self.under_way.push_back(Shipped { number: self.last, order, op, body: body.clone() });
+        self.pushes += usize::from(pushes);
+        self.under_way.push_back(Shipped { number: self.last, order, op, pushes, body: body.clone() });
         letter::with_body(envelope, self.last, body)
     }
 
@@ -52,6 +57,7 @@ impl Stream {
     pub(crate) fn acknowledged(&mut self, number: u64, mut each: impl FnMut(u64, OpKey)) -> bool {
         while let Some(first) = self.under_way.front().filter(|first| first.number <= number) {
             self.bytes -= size(&first.body);
+            self.pushes -= usize::from(first.pushes);
             each(first.number, first.op);
             self.under_way.pop_front();
         }
@@ -71,6 +77,11 @@ impl Stream {
     /// Bytes under way.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Bodies under way that bring what the copy lacked.
+    pub(crate) fn pushes(&self) -> usize {
+        self.pushes
     }
 }
 
@@ -173,7 +184,7 @@ impl Members {
         let mut letters = Vec::with_capacity(encoded.len());
         for (osd, body) in encoded {
             let Some(member) = self.all.get_mut(&osd) else { continue };
-            let letter = member.stream.add(envelope, self.order, op, &body);
+            let letter = member.stream.add(envelope, self.order, op, false, &body);
             if member.activated {
                 letters.push((osd, letter));
             }
@@ -186,7 +197,7 @@ impl Members {
         self.order += 1;
         let encoded = letter::encoded(body);
         let order = self.order;
-        let member = |osd: &OsdId| Some((*osd, self.all.get_mut(osd)?.stream.add(envelope, order, OpKey::NONE, &encoded)));
+        let member = |osd: &OsdId| Some((*osd, self.all.get_mut(osd)?.stream.add(envelope, order, OpKey::NONE, true, &encoded)));
         to.iter().filter_map(member).collect()
     }
 

@@ -74,6 +74,8 @@ pub(crate) struct Recovery {
     /// Objects whose copy here could not be read and was taken from elsewhere in this interval. What cannot be read again after that is
     /// an error: the disk does not keep it.
     mended: BTreeSet<HObject>,
+    /// More could be brought, but the OSD's pace did not allow it.
+    pub(crate) held_back: bool,
     /// An operator wants this group to recover, or to backfill, before others.
     forced: Forced,
     /// When to look again.
@@ -185,6 +187,7 @@ impl Pg {
             return;
         }
         self.serving.recovery.next = None;
+        self.serving.recovery.held_back = false;
         if self.serving.recovery.asked_at.plus(AGAIN) <= ctx.now.mono {
             self.serving.recovery.asked_at = ctx.now.mono;
             let members = &self.members;
@@ -207,6 +210,31 @@ impl Pg {
         }
     }
 
+    /// So many of these as may be begun with now.
+    pub(crate) fn take_room(&mut self, ctx: &mut Ctx<'_>, mut heads: Vec<HObject>) -> Vec<HObject> {
+        self.serving.recovery.held_back |= heads.len() > *ctx.room;
+        heads.truncate(*ctx.room);
+        *ctx.room -= heads.len();
+        heads
+    }
+
+    /// Objects on their way to copies, or here, beside those that clients wait for.
+    pub fn moving(&self) -> usize {
+        let of = |member: &crate::members::Member| member.stream.pushes() + member.backfill.as_ref().map_or(0, |b| b.begun());
+        self.serving.recovery.begun.len() + self.members.all.values().map(of).sum::<usize>()
+    }
+
+    /// Whether it would have begun with more objects if it might.
+    pub fn is_held_back(&self) -> bool {
+        self.serving.recovery.held_back
+    }
+
+    /// There is room again.
+    pub fn go_on_moving(&mut self, ctx: &mut Ctx<'_>) {
+        self.plan_recovery(ctx);
+        self.step_recovery(ctx);
+    }
+
     fn bring_some(&mut self, ctx: &mut Ctx<'_>) {
         let free = ctx.config.recovery_at_a_time.saturating_sub(self.serving.recovery.begun.len());
         let recovery = &self.serving.recovery;
@@ -224,7 +252,7 @@ impl Pg {
                 }
             }
         }
-        for head in heads {
+        for head in self.take_room(ctx, heads.into_iter().collect()) {
             self.serving.recovery.begun.insert(head.clone());
             self.bring(ctx, head, None);
         }

@@ -133,6 +133,7 @@ impl Bench {
             whoami: self.whoami,
             config: &self.config,
             leases: &leases,
+            room: &mut usize::MAX.clone(),
             recorder: &mut pg::Nobody,
         };
         let pg = how(id, &mut ctx);
@@ -153,6 +154,7 @@ impl Bench {
             whoami: self.whoami,
             config: &self.config,
             leases: &leases,
+            room: &mut usize::MAX.clone(),
             recorder: &mut pg::Nobody,
         };
         let result = f(self.pgs.get_mut(&id).expect("a group of the bench"), &mut ctx);
