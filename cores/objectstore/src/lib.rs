@@ -124,6 +124,9 @@ pub enum Refused {
 pub enum Event {
     /// What this hold wished is in memory (or failed: the read says so).
     Fetched(Hold),
+    /// This transaction was carried out, but needed old data of these objects that are damaged: some of their blocks are known to be
+    /// unreadable from here on. It comes before the transaction is told to be durable.
+    Damaged(Ticket, Vec<ObjectId>),
     /// This transaction, and all of its scope before it, is durable.
     Committed(Ticket),
 }
@@ -196,7 +199,7 @@ pub trait ObjectStore: View {
 
     /// Whether all that these changes must read first is there and whole: the blocks that are written in part, a clone's source.
     /// A transaction that was not rehearsed is carried out all the same: it waits for what it misses, and data that is
-    /// damaged stays damaged, whatever is written beside it. After a rehearsal the client can be told instead.
+    /// damaged stays damaged, whatever is written beside it ([`Event::Damaged`]). After a rehearsal the client can be told instead.
     fn rehearse(&self, hold: Hold, objects: &[ObjectChanges]) -> Read<()>;
 
     /// Takes a transaction on. `Ok` is a promise that it will be durable if the disk lives; [`Event::Committed`] tells when.

@@ -300,6 +300,7 @@ fn counters(osd: &mut Osd, now: Now) -> Value {
     json!({
         "osd": osd.perf.json(now.mono, in_progress, &osd.ops.sub_ops),
         "stages": osd.perf.stages_json(&osd.ops.sub_ops),
+        "pace": osd.pace.json(),
         "pg": pg_counters(osd),
         "store": store,
     })

@@ -69,10 +69,12 @@ pub struct Options {
     pub failsafe_full: f64,
     /// How many groups that this OSD leads bring objects at a time, and how many bring some to it (`osd_max_backfills`).
     pub max_backfills: usize,
-    /// Objects of a group on their way at a time, 0 for what suits the disk (`osd_recovery_max_active`).
+    /// Objects on their way at a time, at most; 0 for what suits the disk (`osd_recovery_max_active`).
     pub recovery_active: usize,
     /// The same for disks that turn, and for others (`osd_recovery_max_active_hdd`, `_ssd`).
     pub recovery_active_of: (usize, usize),
+    /// Time from one object to the next, 0 for none but what clients' operations ask for (`osd_recovery_sleep`).
+    pub recovery_sleep: Duration,
     /// When groups are scrubbed.
     pub scrubs: crate::ScrubOptions,
     /// Bytes of memory at most (`osd_memory_target`).
@@ -98,6 +100,7 @@ impl Default for Options {
             history: 20,
             failsafe_full: 0.97,
             max_backfills: 1,
+            recovery_sleep: Duration::ZERO,
             recovery_active: 0,
             recovery_active_of: (3, 10),
             scrubs: crate::ScrubOptions::default(),
@@ -162,10 +165,15 @@ pub const OPTIONS: &[OptionRow] = &[
     OptionRow {
         name: "osd_recovery_max_active",
         default: "0",
-        about: "objects of a placement group on their way at a time; 0: osd_recovery_max_active_hdd or _ssd",
+        about: "objects that this OSD brings at a time, at most; 0: osd_recovery_max_active_hdd or _ssd",
     },
     OptionRow { name: "osd_recovery_max_active_hdd", default: "3", about: "the same for disks that turn" },
     OptionRow { name: "osd_recovery_max_active_ssd", default: "10", about: "the same for other disks" },
+    OptionRow {
+        name: "osd_recovery_sleep",
+        default: "0",
+        about: "seconds from one object that is brought to the next, at least; clients' latency slows recovery by itself",
+    },
     OptionRow { name: "osd_max_attr_size", default: "0", about: "largest attribute in bytes, 0 for no limit but the store's" },
     OptionRow { name: "osd_max_object_name_len", default: "2048", about: "longest object name in bytes" },
     OptionRow { name: "osd_max_object_namespace_len", default: "256", about: "longest namespace in bytes" },
@@ -283,6 +291,7 @@ impl Options {
             "osd_recovery_max_active" => self.recovery_active = value.parse().ok()?,
             "osd_recovery_max_active_hdd" => self.recovery_active_of.0 = value.parse().ok().filter(|n| *n > 0)?,
             "osd_recovery_max_active_ssd" => self.recovery_active_of.1 = value.parse().ok().filter(|n| *n > 0)?,
+            "osd_recovery_sleep" => self.recovery_sleep = seconds(value, 0.0..=60.0)?,
             "osd_disk_stuck_timeout" => self.disk_patience = seconds(value, 1.0..=1e9)?,
             "osd_op_complaint_time" => self.complaint = Duration::try_from_secs_f64(value.parse().ok()?).ok()?,
             "osd_failsafe_full_ratio" => {
@@ -296,7 +305,7 @@ impl Options {
         Some(())
     }
 
-    /// Objects of a group that are brought at a time to and from a disk of this class.
+    /// Objects that are brought at a time, at most, with a disk of this class.
     pub(crate) fn recovery_at_a_time(&self, class: Option<&str>) -> usize {
         match (self.recovery_active, class) {
             (0, Some("hdd")) => self.recovery_active_of.0,

@@ -15,7 +15,7 @@ pub(crate) type Slot = u32;
 /// Whose event this is.
 pub(crate) fn slot_of(event: &Event) -> Slot {
     match event {
-        Event::Fetched(Hold(id)) | Event::Committed(Ticket(id)) => pg::slot_of(*id),
+        Event::Fetched(Hold(id)) | Event::Committed(Ticket(id)) | Event::Damaged(Ticket(id), _) => pg::slot_of(*id),
     }
 }
 
@@ -28,6 +28,7 @@ pub(crate) struct World<'a> {
     pub(crate) whoami: OsdId,
     pub(crate) config: &'a pg::Config,
     pub(crate) leases: &'a pg::Leases,
+    pub(crate) room: &'a mut usize,
     pub(crate) recorder: &'a mut crate::ops::OpTable,
 }
 
@@ -199,6 +200,7 @@ impl Groups {
             whoami: world.whoami,
             config: world.config,
             leases: world.leases,
+            room: world.room,
             recorder: world.recorder,
         };
         let result = f(&mut ctx);

@@ -35,6 +35,7 @@ mod life;
 mod maps;
 mod memory;
 mod ops;
+mod pace;
 mod peers;
 mod perf;
 mod query;
@@ -127,6 +128,7 @@ pub struct Osd {
     reporter: Reporter,
     scrubs: scrubs::Scrubs,
     slots: slots::Slots,
+    pace: pace::Pace,
     full: fullness::Fullness,
     perf: Perf,
     images: images::Images,
@@ -192,6 +194,7 @@ impl Osd {
             reporter: Reporter::default(),
             scrubs: scrubs::Scrubs::default(),
             slots: slots::Slots::default(),
+            pace: pace::Pace::default(),
             full: fullness::Fullness::default(),
             perf: Perf::default(),
             images: images::Images::default(),
@@ -244,6 +247,7 @@ impl Osd {
             whoami: self.config.whoami,
             config: &self.options.pg,
             leases: &self.leases.promises,
+            room: &mut self.pace.room,
             recorder: &mut self.ops,
         };
         (&mut self.groups, world)
@@ -257,6 +261,7 @@ impl Osd {
         self.options = options;
         let most = self.options.recovery_at_a_time(self.config.metadata.get("default_device_class").map(String::as_str));
         self.options.pg.recovery_at_a_time = most;
+        self.pace.limit(most, self.options.recovery_sleep);
         self.scale_logs();
         self.apply_memory();
         bad.into_iter().filter_map(|b| Some(b.split(' ').next()?.to_owned())).collect()
@@ -339,6 +344,8 @@ impl Osd {
     fn own_event(&mut self, now: Now, event: &objectstore::Event, out: &mut Outputs) {
         match event {
             objectstore::Event::Fetched(Hold(_)) => self.load(now, out),
+            // What the OSD writes for itself is made of nothing older.
+            objectstore::Event::Damaged(..) => {}
             objectstore::Event::Committed(ticket) => {
                 if self.bench.as_mut().is_some_and(|b| b.committed(*ticket)) {
                     self.run_bench(now);
@@ -419,6 +426,7 @@ impl Node for Osd {
             let (groups, mut world) = self.world(now);
             groups.turn(&mut world);
             self.share_slots(now);
+            self.keep_pace(now);
             self.end_breaks(now);
         }
         self.run_copies(now, out);
@@ -442,7 +450,7 @@ impl Node for Osd {
             return Mono(0);
         }
         let running = matches!(self.phase, Phase::Booting | Phase::Active);
-        let groups = if running { self.groups.deadline() } else { Mono::NEVER };
+        let groups = if running { self.groups.deadline().min(self.pace.deadline()) } else { Mono::NEVER };
         let copies = self.copies.deadline().min(self.letters.deadline());
         [self.msgr.deadline(), self.store.deadline(), self.life_deadline(), groups, copies]
             .into_iter()

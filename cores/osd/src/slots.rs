@@ -133,8 +133,11 @@ impl Osd {
     pub(crate) fn share_slots(&mut self, now: Now) {
         loop {
             while let Some(group) = self.groups.next_called() {
-                let wishes = self.groups.get(group).map(pg::Pg::slot_wishes).unwrap_or_default();
+                let called = self.groups.get(group);
+                let wishes = called.map(pg::Pg::slot_wishes).unwrap_or_default();
+                let (moving, held_back) = called.map_or((0, false), |pg| (pg.moving(), pg.is_held_back()));
                 self.slots.wish(group, wishes);
+                self.pace.note(now.mono, group, moving, held_back);
             }
             let most = self.options.max_backfills;
             let sides = [SlotSide::Local, SlotSide::Remote];

@@ -26,6 +26,8 @@ pub struct Ctx<'a> {
     pub config: &'a Config,
     /// What this OSD and others promised each other.
     pub leases: &'a crate::Leases,
+    /// Objects that may be begun with now, by all groups of the OSD together, beside those that clients wait for. Groups take from it.
+    pub room: &'a mut usize,
     /// Is told how operations get on.
     pub recorder: &'a mut dyn crate::Recorder,
 }
@@ -86,7 +88,7 @@ pub struct Config {
     pub step_objects: usize,
     /// Pause between two such steps. Ours.
     pub step_pause: Duration,
-    /// Objects of a group that are brought at a time, beside those that clients wait for (`osd_recovery_max_active`).
+    /// Objects of a group that are brought at a time at most, beside those that clients wait for (`osd_recovery_max_active`).
     pub recovery_at_a_time: usize,
     /// Whether what a deep scrub finds is mended at once (`osd_scrub_auto_repair`).
     pub auto_repair: bool,

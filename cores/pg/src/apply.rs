@@ -9,12 +9,13 @@ use crate::commit::Commit;
 use crate::entry::{Done, Kind, LogEntry, encode_page};
 use crate::letter::{Envelope, Sealed};
 use crate::meta::{self, version_key};
+use crate::missing::Lack;
 use crate::pg::{Job, Pg};
 use crate::recorder::OpKey;
 use crate::stats::Stats;
 use bytes::Bytes;
 use objectstore::{Hold, MetaChange, ObjectChanges, Refused, Ticket, Transaction};
-use types::{EVersion, HObject, OsdId, SnapId};
+use types::{EVersion, Feature, HObject, OsdId, SnapId};
 
 /// Entries that leave the log together: one page of duplicates.
 const RETIRE: usize = 100;
@@ -26,7 +27,10 @@ impl Pg {
     }
 
     /// Carries out a logged change of the group that this OSD leads: here, and at all other copies.
-    pub(crate) fn submit(&mut self, ctx: &mut Ctx<'_>, body: Body, job: &Job) -> Result<(), Refused> {
+    pub(crate) fn submit(&mut self, ctx: &mut Ctx<'_>, mut body: Body, job: &Job) -> Result<(), Refused> {
+        if ctx.map.level.has(Feature::Parts) {
+            body.note_parts();
+        }
         let delta = body.delta;
         let ticket = self.apply_and_ship(ctx, body, job.key(), job.fetched.then_some(job.hold))?;
         self.note_submitted(job, ticket, &delta);
@@ -106,11 +110,9 @@ impl Pg {
             let brought = recovered.contains(&entry.object);
             entry.kind == Kind::LostRevert && !brought && self.history.reaches(&entry.object.at(SnapId::HEAD))
         };
-        let reverted: Vec<(HObject, EVersion)> =
-            body.entries.iter().filter(reverted).map(|entry| (HObject::clone(&entry.object), entry.done.version)).collect();
-        let mark =
-            |(object, version): &(HObject, EVersion)| MetaChange::Set(meta::missing_key(object), meta::version_value(*version));
-        meta.extend(reverted.iter().map(mark));
+        let lacks = |entry: &LogEntry| (HObject::clone(&entry.object), Lack::whole(entry.done.version));
+        let reverted: Vec<(HObject, Lack)> = body.entries.iter().filter(reverted).map(lacks).collect();
+        meta.extend(reverted.iter().map(|(object, lack)| MetaChange::Set(meta::missing_key(object), lack.encode())));
         let mut info = self.info.clone();
         for entry in &body.entries {
             meta.push(MetaChange::Set(version_key(meta::LOG, entry.done.version.version), entry.encode()));

@@ -93,6 +93,11 @@ impl Backfill {
         theirs.filter(|object| same_object(object, head) && !ours.contains(object)).cloned().collect()
     }
 
+    /// How many heads are on their way.
+    pub(crate) fn begun(&self) -> usize {
+        self.batch.as_ref().map_or(0, |batch| batch.begun.len())
+    }
+
     /// A head was brought.
     pub(crate) fn finished(&mut self, head: &HObject) {
         if let Some(batch) = &mut self.batch {
@@ -148,7 +153,10 @@ impl Pg {
                 // What nobody has is brought when it was found.
                 let ready = |head: &&HObject| !batch.begun.contains(*head) && !unfound.contains(*head);
                 let next: Vec<HObject> = batch.todo.iter().filter(ready).take(free).cloned().collect();
-                batch.begun.extend(next.iter().cloned());
+                let next = self.take_room(ctx, next);
+                if let Some(batch) = self.backfill_of(osd).and_then(|backfill| backfill.batch.as_mut()) {
+                    batch.begun.extend(next.iter().cloned());
+                }
                 next.into_iter().for_each(|head| self.bring(ctx, head, Some(osd)));
             }
         }
@@ -233,7 +241,7 @@ impl Pg {
         let Some(backfill) = self.backfill_of(osd) else { return };
         let Some(batch) = backfill.batch.take() else { return };
         backfill.cursor = batch.end.clone();
-        let progress = Progress { recovered: Vec::new(), backfill: Some(batch.end.clone()), complete: batch.last };
+        let progress = Progress { backfill: Some(batch.end.clone()), complete: batch.last, ..Progress::default() };
         let body = Body::push(Vec::new(), Vec::new(), progress);
         let letters = self.members.ship_to(&envelope, &[osd], &body);
         let order = self.members.order;

@@ -9,11 +9,12 @@
 
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
 
+use crate::changed::Changed;
 use crate::codec::{Parser, Writer};
-use crate::entry::LogEntry;
+use crate::entry::{Kind, LogEntry};
 use crate::history::History;
 use crate::info::{get_intervals, put_intervals};
-use crate::meta::{self, get_object, put_object};
+use crate::meta::{self, get_object, get_version, put_object, put_version};
 use crate::stats::Stats;
 use bytes::Bytes;
 use denc::{DecodeError, Result};
@@ -39,6 +40,13 @@ pub(crate) enum IndexChange {
 }
 
 impl IndexChange {
+    /// Whose.
+    pub(crate) fn head(&self) -> &HObject {
+        match self {
+            Self::Snap(_, head) | Self::NoSnap(_, head) | Self::Watched(head) | Self::Unwatched(head) => head,
+        }
+    }
+
     /// As a change of this copy's keys.
     pub(crate) fn key(&self) -> MetaChange {
         match self {
@@ -59,6 +67,8 @@ pub(crate) struct Progress {
     pub(crate) backfill: Option<HObject>,
     /// Backfill is complete.
     pub(crate) complete: bool,
+    /// Objects of which the body brings only what changed, with the versions that the copy must have of them.
+    pub(crate) bases: Vec<(HObject, EVersion)>,
 }
 
 /// One change of a group. See the module's text.
@@ -86,6 +96,24 @@ impl Body {
         Self { objects, index, progress: Some(Box::new(progress)), ..Self::default() }
     }
 
+    /// Lets its entries say what they change: an entry whose object was there before gets what the changes of that object touch.
+    pub(crate) fn note_parts(&mut self) {
+        let objects = &self.objects;
+        for entry in self.entries.iter_mut().filter(|entry| entry.kind == Kind::Modify && entry.prior != EVersion::default()) {
+            let own = objects.iter().filter(|of| of.object.object == entry.object);
+            entry.changed = Changed::of(own.flat_map(|of| &of.changes));
+        }
+    }
+
+    /// Objects that become clones of others: source and clone.
+    pub(crate) fn clones(&self) -> impl Iterator<Item = (&HObject, &HObject)> {
+        let changes = self.objects.iter().flat_map(|of| of.changes.iter().map(move |change| (&of.object, change)));
+        changes.filter_map(|(clone, change)| match change {
+            ObjectChange::CloneOf(source) => Some((&*source.object, &*clone.object)),
+            _ => None,
+        })
+    }
+
     /// Bytes of data that it writes.
     pub(crate) fn written(&self) -> u64 {
         let changes = self.objects.iter().flat_map(|o| &o.changes);
@@ -96,11 +124,7 @@ impl Body {
     pub(crate) fn limited(&self, reaches: impl Fn(&HObject) -> bool) -> Self {
         let head_of = |object: &ObjectId| object.object.at(SnapId::HEAD);
         let objects = self.objects.iter().filter(|o| reaches(&head_of(&o.object))).cloned().collect();
-        let concerns = |change: &&IndexChange| match change {
-            IndexChange::Snap(_, head) | IndexChange::NoSnap(_, head) => reaches(head),
-            IndexChange::Watched(head) | IndexChange::Unwatched(head) => reaches(head),
-        };
-        let index = self.index.iter().filter(concerns).cloned().collect();
+        let index = self.index.iter().filter(|change| reaches(change.head())).cloned().collect();
         Self { objects, index, ..self.clone() }
     }
 
@@ -137,9 +161,16 @@ impl Body {
         w.num(u64::from(self.progress.is_some()));
         if let Some(progress) = &self.progress {
             w.list(progress.recovered.iter(), put_name);
-            w.num(u64::from(progress.backfill.is_some()) | u64::from(progress.complete) << 1);
+            let more = u64::from(!progress.bases.is_empty());
+            w.num(u64::from(progress.backfill.is_some()) | u64::from(progress.complete) << 1 | more << 2);
             if let Some(cursor) = &progress.backfill {
                 put_name(w, cursor);
+            }
+            if more > 0 {
+                w.list(progress.bases.iter(), |w, (object, have)| {
+                    put_name(w, object);
+                    put_version(w, *have);
+                });
             }
         }
     }
@@ -158,6 +189,9 @@ impl Body {
             let flags = r.num()?;
             progress.complete = flags & 2 != 0;
             progress.backfill = if flags & 1 != 0 { Some(get_name(r)?) } else { None };
+            if flags & 4 != 0 {
+                progress.bases = r.list(|r| Ok((get_name(r)?, get_version(r)?)))?;
+            }
             body.progress = Some(Box::new(progress));
         }
         Ok(body)

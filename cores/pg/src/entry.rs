@@ -2,6 +2,7 @@
 
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
 
+use crate::changed::{Changed, Part};
 use crate::codec::{Parser, Writer};
 use crate::meta::{get_object, get_version, layout, put_object, put_version};
 use bytes::Bytes;
@@ -9,8 +10,10 @@ use denc::{DecodeError, Result};
 use std::sync::Arc;
 use types::{EVersion, HObject, PoolId, ReqId, SnapId, UTime};
 
-/// Layout of a log entry and of a page of records; a reader refuses others.
+/// Layout of a page of records, and of a log entry that does not say what it changed; a reader refuses others.
 const LAYOUT: u64 = 1;
+/// Layout of an entry that says it: the part stands behind all else.
+const WITH_PART: u64 = 2;
 
 /// What a log entry says happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -92,13 +95,15 @@ pub(crate) struct LogEntry {
     pub(crate) mtime: UTime,
     /// Snapshots of a clone.
     pub(crate) snaps: Vec<u64>,
+    /// What of the object changed, if it was there before.
+    pub(crate) changed: Changed,
     pub(crate) done: Done,
 }
 
 impl LogEntry {
     pub(crate) fn encode(&self) -> Bytes {
         let mut w = Writer(Vec::with_capacity(64 + self.object.name.len()));
-        w.num(LAYOUT);
+        w.num(if self.changed == Changed::All { LAYOUT } else { WITH_PART });
         w.num(self.kind as u64);
         put_object(&mut w, &self.object);
         // The head's snapshot id is the largest but one: turned so that it takes one byte.
@@ -107,11 +112,18 @@ impl LogEntry {
         w.denc(&self.mtime);
         w.list(self.snaps.iter(), |w, s| w.num(*s));
         put_done(&mut w, &self.done);
+        if let Changed::Part(part) = &self.changed {
+            part.put(&mut w);
+        }
         w.finish()
     }
 
     pub(crate) fn decode(bytes: &[u8], pool: PoolId) -> Result<Self> {
-        let mut r = layout(bytes, "layout of a log entry")?;
+        let mut r = Parser::new(bytes);
+        let layout = r.num()?;
+        if layout != LAYOUT && layout != WITH_PART {
+            return Err(DecodeError::Invalid("layout of a log entry"));
+        }
         let kind = match r.num()? {
             1 => Kind::Modify,
             2 => Kind::Clone,
@@ -126,8 +138,9 @@ impl LogEntry {
         let object = Arc::new(HObject { snap: SnapId(snap), ..head });
         let (prior, mtime, snaps) = (get_version(&mut r)?, r.denc()?, r.list(Parser::num)?);
         let done = get_done(&mut r)?;
+        let changed = if layout == WITH_PART { Changed::Part(Part::get(&mut r)?) } else { Changed::All };
         r.0.finish()?;
-        Ok(Self { kind, object, prior, mtime, snaps, done })
+        Ok(Self { kind, object, prior, mtime, snaps, changed, done })
     }
 }
 
@@ -171,6 +184,7 @@ mod tests {
             prior: EVersion::new(3, 8),
             mtime: UTime { sec: 9, nsec: 1 },
             snaps: vec![5, 4],
+            changed: Changed::All,
             done: done(),
         };
         let bytes = entry.encode();
@@ -180,6 +194,13 @@ mod tests {
             let entry = LogEntry { kind, ..LogEntry::decode(&bytes, 3).expect("an entry") };
             assert_eq!(LogEntry::decode(&entry.encode(), 3), Ok(entry));
         }
+        let part = Changed::of(&[objectstore::ObjectChange::Write(0, types::Rope::from(vec![1; 10]))]);
+        let entry = LogEntry { changed: part, ..LogEntry::decode(&bytes, 3).expect("an entry") };
+        let with_part = entry.encode();
+        assert_eq!((bytes[0], with_part[0]), (1, 2));
+        assert_eq!(with_part[1..bytes.len()], bytes[1..], "the part stands behind all else");
+        assert_eq!(LogEntry::decode(&with_part, 3), Ok(entry));
+        assert!((0..with_part.len()).all(|n| LogEntry::decode(&with_part[..n], 3).is_err()));
         let plain = Done { returns: None, ..done() };
         let empty = Done { returns: Some(Box::new([])), ..done() };
         let page = encode_page(&[&done(), &plain, &empty]);

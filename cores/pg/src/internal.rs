@@ -2,6 +2,7 @@
 //! view as operations and are logged like them.
 
 use crate::body::{Body, IndexChange};
+use crate::changed::Changed;
 use crate::entry::{Done, Kind, LogEntry};
 use crate::info::SnapSet;
 use crate::run::{Env, Exec, Object, Outcome, Side};
@@ -23,7 +24,8 @@ fn changed(env: &Env<'_>, mut object: Object, mut body: Body) -> Outcome {
         ObjectChange::Remove
     };
     let done = Done { version, user_version: object.info.user_version, ..Done::default() };
-    entries.push(LogEntry { kind, object: object.at.object.clone(), prior, mtime: UTime::ZERO, snaps: Vec::new(), done });
+    let (object_name, snaps, changed) = (object.at.object.clone(), Vec::new(), Changed::All);
+    entries.push(LogEntry { kind, object: object_name, prior, mtime: UTime::ZERO, snaps, changed, done });
     body.objects.push(ObjectChanges { object: object.at, changes: vec![own] });
     Outcome::Write { result: 0, results: Vec::new(), user_version: 0, sides: Vec::new(), change: body.into() }
 }
@@ -93,7 +95,8 @@ pub(crate) fn trim(env: &Env<'_>, head: &ObjectId, snap: u64) -> Exec<Outcome> {
     }
     // Clone and head get a version each, as in Ceph: users see how versions move.
     let done = Done { version: env.next_version(), ..Done::default() };
-    let entry = LogEntry { kind, object: clone.object, prior: loaded.info.version, mtime: UTime::ZERO, snaps, done };
+    let (prior, mtime) = (loaded.info.version, UTime::ZERO);
+    let entry = LogEntry { kind, object: clone.object, prior, mtime, snaps, changed: Changed::All, done };
     body.entries.push(entry);
     Ok(changed(env, object, body))
 }

@@ -10,6 +10,7 @@ use crate::codec::{Parser, Writer};
 use crate::entry::{Done, LogEntry, decode_page, encode_page};
 use crate::history::History;
 use crate::meta::{Info, get_version, put_version};
+use crate::missing::{Base, Lack};
 use crate::object::{Piece, PieceAt};
 use crate::recorder::CopyTime;
 use crate::reserve::Lends;
@@ -157,15 +158,21 @@ pub(crate) enum Letter {
     /// Primary: this is the log; be a member from here on.
     Activate(Box<LogPart>),
     /// It is durable; these objects are missing here.
-    Activated(Vec<(HObject, EVersion)>),
+    Activated(Vec<(HObject, Lack)>),
     /// Primary: the group changes. Number within the stream to this copy, from 1.
     Body(u64, Box<Body>),
     /// All bodies up to this number are durable. Where the time of the last one went, if it became durable just now.
     Ack(u64, Option<CopyTime>),
+    /// The same of a copy that did not become what these changes say: it lacks these objects, whatever the primary thinks.
+    AckLacking(u64, Option<CopyTime>, Vec<HObject>),
     /// Primary: a part of an object that it lacks.
     Pull(HObject, PieceAt),
     /// Answer to it: which part, and the part, or none if it cannot be read.
     Pulled(HObject, PieceAt, Option<Box<Piece>>),
+    /// Primary: what of an object changed since a version that it has.
+    PullPart(HObject, Box<Base>),
+    /// Answer to it: since which version, and the part, or none: the object must be brought whole.
+    PulledPart(HObject, EVersion, Option<Box<Piece>>),
     /// Primary: versions of the heads and clones after this head, so many at most, up to and with that one.
     Scan(HObject, HObject),
     /// Answer to it: the range, objects with the versions of their records.
@@ -325,9 +332,19 @@ impl Letter {
                 w.num(6);
                 part.put(w);
             }
-            Self::Activated(missing) => {
+            Self::Activated(missing) if missing.iter().all(|(_, lack)| lack.base.is_none()) => {
                 w.num(7);
-                put_missing(w, missing);
+                w.list(missing.iter(), |w, (object, lack)| {
+                    put_name(w, object);
+                    put_version(w, lack.need);
+                });
+            }
+            Self::Activated(missing) => {
+                w.num(28);
+                w.list(missing.iter(), |w, (object, lack)| {
+                    put_name(w, object);
+                    w.bytes(&lack.encode());
+                });
             }
             Self::Body(number, body) => {
                 w.num(8);
@@ -340,6 +357,25 @@ impl Letter {
                 if let Some(time) = time {
                     put_time(w, *time);
                 }
+            }
+            Self::AckLacking(number, time, objects) => {
+                w.num(31);
+                w.num(*number);
+                w.list(objects.iter(), put_name);
+                if let Some(time) = time {
+                    put_time(w, *time);
+                }
+            }
+            Self::PullPart(object, base) => {
+                w.num(29);
+                put_name(w, object);
+                base.put(w);
+            }
+            Self::PulledPart(object, have, piece) => {
+                w.num(30);
+                put_name(w, object);
+                put_version(w, *have);
+                put_piece(w, data, piece.as_deref());
             }
             Self::Pull(object, at) => {
                 w.num(10);
@@ -416,7 +452,7 @@ impl Letter {
             4 => Self::LogWish(get_version(r)?),
             5 => Self::Log(Box::new(LogPart::get(r, pool)?)),
             6 => Self::Activate(Box::new(LogPart::get(r, pool)?)),
-            7 => Self::Activated(get_missing(r)?),
+            7 => Self::Activated(r.list(|r| Ok((get_name(r)?, Lack::whole(get_version(r)?))))?),
             8 => Self::Body(r.num()?, Box::new(Body::get(r, data, pool)?)),
             9 => Self::Ack(r.num()?, get_time(r)?),
             10 => Self::Pull(get_name(r)?, get_at(r)?),
@@ -436,6 +472,13 @@ impl Letter {
             }
             26 => Self::Release(r.num()?),
             27 => Self::Reserved(r.num()?, Lends::of(r.num()?).ok_or(DecodeError::Invalid("answer about a slot"))?),
+            28 => Self::Activated(r.list(|r| Ok((get_name(r)?, Lack::decode(r.bytes()?)?)))?),
+            29 => Self::PullPart(get_name(r)?, Box::new(Base::get(r)?)),
+            30 => Self::PulledPart(get_name(r)?, get_version(r)?, get_piece(r, data)?),
+            31 => {
+                let (number, objects) = (r.num()?, r.list(get_name)?);
+                Self::AckLacking(number, get_time(r)?, objects)
+            }
             _ => return Err(DecodeError::Invalid("kind of a letter")),
         })
     }
@@ -448,7 +491,14 @@ impl Letter {
         use crate::entry::Kind;
         use types::Feature;
         let lost = |entries: &[LogEntry]| entries.iter().any(|e| matches!(e.kind, Kind::LostRevert | Kind::LostDelete));
+        let told = |entries: &[LogEntry]| entries.iter().any(|e| e.changed != crate::changed::Changed::All);
+        let in_part = |body: &Body| body.progress.as_ref().is_some_and(|progress| !progress.bases.is_empty());
         match self {
+            Self::Body(_, body) if told(&body.entries) || in_part(body) => Some(Feature::Parts),
+            Self::Log(part) | Self::Activate(part) if told(&part.entries) => Some(Feature::Parts),
+            Self::Activated(missing) if missing.iter().any(|(_, lack)| lack.base.is_some()) => Some(Feature::Parts),
+            Self::PullPart(..) | Self::PulledPart(..) => Some(Feature::Parts),
+            Self::AckLacking(..) => Some(Feature::Lacking),
             Self::Seek(_) | Self::Sought(_) => Some(Feature::UnfoundSearch),
             Self::Reserve(..) | Self::Release(_) | Self::Reserved(..) => Some(Feature::RecoverySlots),
             Self::Ack(_, Some(_)) => Some(Feature::PromiseTimes),
@@ -504,6 +554,7 @@ fn get_piece(r: &mut Parser<'_>, data: &mut Payload<'_>) -> Result<Option<Box<Pi
 pub(crate) mod samples {
     use super::*;
     use crate::body::{IndexChange, Progress};
+    use crate::changed::{Changed, Part};
     use crate::entry::Kind;
     use crate::stats::Stats;
     use objectstore::{ObjectChange, ObjectChanges};
@@ -517,7 +568,8 @@ pub(crate) mod samples {
         let reqid = ReqId { kind: 8, num: 4123, tid: 17, inc: 0 };
         let done = Done { version: EVersion::new(40, 9), user_version: 9, reqid, ..Done::default() };
         let prior = EVersion::new(39, 8);
-        LogEntry { kind: Kind::Modify, object: head().into(), prior, mtime: UTime { sec: 5, nsec: 6 }, snaps: vec![3], done }
+        let (mtime, changed) = (UTime { sec: 5, nsec: 6 }, Changed::All);
+        LogEntry { kind: Kind::Modify, object: head().into(), prior, mtime, snaps: vec![3], changed, done }
     }
 
     /// A small change as a client's write makes it.
@@ -554,15 +606,19 @@ pub(crate) mod samples {
             IndexChange::Watched(head()),
             IndexChange::Unwatched(head()),
         ];
-        let progress = Progress { recovered: vec![head()], backfill: Some(head()), complete: true };
-        Body {
+        let bases = vec![(head(), EVersion::new(39, 8))];
+        let progress = Progress { recovered: vec![head()], backfill: Some(head()), complete: true, bases };
+        let mut body = Body {
             objects: vec![ObjectChanges { object: shard, changes }],
             index,
             purged: Intervals::of(2..5),
             clean: 30,
             progress: Some(Box::new(progress)),
             ..write()
-        }
+        };
+        let part = Changed::of(&[ObjectChange::Truncate(4096), ObjectChange::OmapRemove(vec![b("k")])]);
+        body.entries.push(LogEntry { changed: part, ..entry() });
+        body
     }
 
     pub(crate) fn all() -> Vec<Letter> {
@@ -585,6 +641,8 @@ pub(crate) mod samples {
             dups: vec![entry().done],
             missing: missing.clone(),
         };
+        let base = Base { have: EVersion::new(39, 8), part: Part { attrs: true, ..Part::default() } };
+        let lack = Lack { need: EVersion::new(40, 9), base: Some(Box::new(base.clone())) };
         let (ask, answer) = crate::scrub::entry::samples(head());
         let at = PieceAt { offset: 4 << 20, omap: true, after: Bytes::from_static(b"k") };
         let changes = objectstore::ObjectChanges { object: head().into(), changes: vec![ObjectChange::Create] };
@@ -597,7 +655,12 @@ pub(crate) mod samples {
             Letter::LogWish(EVersion::new(39, 8)),
             Letter::Log(Box::new(part.clone())),
             Letter::Activate(Box::new(part)),
-            Letter::Activated(missing.clone()),
+            Letter::Activated(vec![(head(), Lack::whole(EVersion::new(40, 9)))]),
+            Letter::Activated(vec![(head(), lack), (head().at(SnapId(4)), Lack::whole(EVersion::new(40, 9)))]),
+            Letter::PullPart(head(), Box::new(base)),
+            Letter::PulledPart(head(), EVersion::new(39, 8), Some(Box::new(piece.clone()))),
+            Letter::PulledPart(head(), EVersion::new(39, 8), None),
+            Letter::AckLacking(3, Some(CopyTime { queue: 7, journal: 1500 }), vec![head()]),
             Letter::Body(1, Box::new(write())),
             Letter::Body(2, Box::new(everything())),
             Letter::Ack(2, None),
@@ -636,10 +699,10 @@ mod tests {
             assert_eq!(sealed.envelope(), Ok(envelope()));
             assert_eq!(Letter::open(&sealed), Ok((envelope(), letter.clone())));
             // A promise without its tail is one, too.
-            let bare = if let Letter::Ack(number, Some(_)) = letter {
-                Letter::Ack(number, None).seal(&envelope()).front.len()
-            } else {
-                usize::MAX
+            let bare = match letter {
+                Letter::Ack(number, Some(_)) => Letter::Ack(number, None).seal(&envelope()).front.len(),
+                Letter::AckLacking(n, Some(_), objects) => Letter::AckLacking(n, None, objects).seal(&envelope()).front.len(),
+                _ => usize::MAX,
             };
             for n in (0..sealed.front.len()).filter(|n| *n != bare) {
                 let cut = Sealed { front: sealed.front.slice(..n), data: sealed.data.clone() };

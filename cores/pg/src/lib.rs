@@ -9,7 +9,8 @@
 //! | how do copies agree before one serves? | `peering/`; another log is taken up in `merge.rs` |
 //! | what is a change, and how does each copy carry it out? | `body.rs`, `apply.rs` |
 //! | who gets it, and who is waited for? | `members.rs`, `commit.rs`; what a replica does: `replica.rs` |
-//! | how do objects get to a copy that lacks them? | `recovery.rs`, `backfill.rs`, in pieces of `object.rs` |
+//! | what does a copy lack, and how much of each object? | `missing.rs`; what an entry changed: `changed.rs` |
+//! | how do objects get to a copy that lacks them? | `recovery.rs`, `backfill.rs`, in pieces of `object.rs`, or only the parts that changed: `parts.rs` |
 //! | what do copies say to each other? | `letter.rs` |
 //!
 //! # The life of a group
@@ -63,6 +64,7 @@ mod api;
 mod apply;
 mod backfill;
 mod body;
+mod changed;
 mod codec;
 mod commit;
 mod copy;
@@ -81,9 +83,11 @@ mod map;
 mod members;
 mod merge;
 mod meta;
+mod missing;
 mod needs;
 mod object;
 mod ops;
+mod parts;
 mod peering;
 mod pg;
 mod recorder;

@@ -6,6 +6,7 @@ use crate::entry::{LogEntry, decode_page};
 use crate::history::History;
 use crate::info::ObjectInfo;
 use crate::meta::{self, Info};
+use crate::missing::Lack;
 use crate::ops::list::bounds;
 use crate::peering::Step;
 use crate::pg::{Pg, Phase};
@@ -239,8 +240,8 @@ impl Pg {
     fn read_missing(&mut self, page: &Page) -> Result<(), Unread> {
         for (key, value) in &page.entries {
             let object = meta::parse_missing_key(key, self.id.pg.pool).map_err(|_| bad("key of a missing object"))?;
-            let version = meta::parse_version_value(value).map_err(|_| bad("version of a missing object"))?;
-            self.missing.insert(object, version);
+            let lack = Lack::decode(value).map_err(|_| bad("mark of a missing object"))?;
+            self.missing.insert(object, lack);
         }
         Ok(())
     }

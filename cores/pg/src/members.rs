@@ -7,7 +7,7 @@ use crate::api::PeerQuery;
 use crate::backfill::Backfill;
 use crate::body::Body;
 use crate::letter::{self, Envelope, LogPart, Sealed};
-use crate::meta;
+use crate::missing::{Missing, is_missing};
 use crate::recorder::OpKey;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use types::{EVersion, HObject, ObjectId, OsdId, SnapId};
@@ -19,6 +19,8 @@ pub(crate) struct Shipped {
     order: u64,
     /// The client's operation that it is of, which may be over.
     op: OpKey,
+    /// It brings what the copy lacked.
+    pushes: bool,
     body: Sealed,
 }
 
@@ -32,14 +34,17 @@ pub(crate) struct Stream {
     last: u64,
     under_way: VecDeque<Shipped>,
     bytes: usize,
+    /// How many of them bring what the copy lacked.
+    pushes: usize,
 }
 
 impl Stream {
     /// Adds a body; gives its letter.
-    pub(crate) fn add(&mut self, envelope: &Envelope, order: u64, op: OpKey, body: &Sealed) -> Sealed {
+    pub(crate) fn add(&mut self, envelope: &Envelope, order: u64, op: OpKey, pushes: bool, body: &Sealed) -> Sealed {
         self.last += 1;
         self.bytes += size(body);
-        self.under_way.push_back(Shipped { number: self.last, order, op, body: body.clone() });
+        self.pushes += usize::from(pushes);
+        self.under_way.push_back(Shipped { number: self.last, order, op, pushes, body: body.clone() });
         letter::with_body(envelope, self.last, body)
     }
 
@@ -52,6 +57,7 @@ impl Stream {
     pub(crate) fn acknowledged(&mut self, number: u64, mut each: impl FnMut(u64, OpKey)) -> bool {
         while let Some(first) = self.under_way.front().filter(|first| first.number <= number) {
             self.bytes -= size(&first.body);
+            self.pushes -= usize::from(first.pushes);
             each(first.number, first.op);
             self.under_way.pop_front();
         }
@@ -72,6 +78,11 @@ impl Stream {
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
+
+    /// Bodies under way that bring what the copy lacked.
+    pub(crate) fn pushes(&self) -> usize {
+        self.pushes
+    }
 }
 
 /// Another copy of the group.
@@ -84,9 +95,11 @@ pub(crate) struct Member {
     /// What brings it there, until it has.
     pub(crate) activation: Option<Box<LogPart>>,
     /// Objects that the log names and that it lacks.
-    pub(crate) missing: BTreeMap<HObject, EVersion>,
+    pub(crate) missing: Missing,
     /// Objects on their way to it: those of `missing` whose last piece is in the stream, by the place of that piece.
     pub(crate) pushed: BTreeMap<HObject, u64>,
+    /// Objects that a change left damaged there, by the first change that may be: these count as not durable there until the objects are.
+    pub(crate) owed: BTreeMap<HObject, u64>,
     pub(crate) stream: Stream,
     /// What its log does not tell is compared object by object.
     pub(crate) backfill: Option<Box<Backfill>>,
@@ -115,6 +128,11 @@ impl Member {
         self.missing.contains_key(object)
     }
 
+    /// The place of the oldest change that is not durable there as it should be; none comes before `u64::MAX`.
+    fn oldest(&self) -> u64 {
+        self.owed.values().copied().fold(self.stream.oldest(), u64::min)
+    }
+
     /// Whether nothing is left to be brought to it.
     pub(crate) fn is_complete(&self) -> bool {
         self.activated && self.missing.is_empty() && self.pushed.is_empty() && self.backfill.is_none()
@@ -138,7 +156,7 @@ pub(crate) struct Members {
 impl Members {
     /// Whether a change at this place is not durable at everybody who serves.
     pub(crate) fn wait_for(&self, order: u64) -> bool {
-        order > 0 && self.all.values().any(|member| member.acting && member.stream.oldest() <= order)
+        order > 0 && self.all.values().any(|member| member.acting && member.oldest() <= order)
     }
 
     /// Encodes a change for each copy. What copies that backfill has not brought so far need not carry out is left out for them.
@@ -166,7 +184,7 @@ impl Members {
         let mut letters = Vec::with_capacity(encoded.len());
         for (osd, body) in encoded {
             let Some(member) = self.all.get_mut(&osd) else { continue };
-            let letter = member.stream.add(envelope, self.order, op, &body);
+            let letter = member.stream.add(envelope, self.order, op, false, &body);
             if member.activated {
                 letters.push((osd, letter));
             }
@@ -179,8 +197,17 @@ impl Members {
         self.order += 1;
         let encoded = letter::encoded(body);
         let order = self.order;
-        let member = |osd: &OsdId| Some((*osd, self.all.get_mut(osd)?.stream.add(envelope, order, OpKey::NONE, &encoded)));
+        let member = |osd: &OsdId| Some((*osd, self.all.get_mut(osd)?.stream.add(envelope, order, OpKey::NONE, true, &encoded)));
         to.iter().filter_map(member).collect()
+    }
+
+    /// The last piece of an object is in the stream to a copy that lacked it, as the last change.
+    pub(crate) fn note_pushed(&mut self, osd: OsdId, object: &HObject) {
+        if let Some(member) = self.all.get_mut(&osd)
+            && member.missing.remove(object).is_some()
+        {
+            member.pushed.insert(object.clone(), self.order);
+        }
     }
 
     /// Whether somebody lacks this head or one of its clones.
@@ -206,18 +233,4 @@ impl Members {
     pub(crate) fn is_find(&self, osd: OsdId, object: &HObject) -> bool {
         self.finds.get(&osd).is_some_and(|objects| objects.contains(object))
     }
-}
-
-/// Whether a set of missing objects has this head or one of its clones.
-pub(crate) fn is_missing(missing: &BTreeMap<HObject, EVersion>, head: &HObject) -> bool {
-    !missing.is_empty() && missing_of(missing, head).next().is_some()
-}
-
-/// The head and clones of one object in a set of missing ones.
-pub(crate) fn missing_of<'a>(
-    missing: &'a BTreeMap<HObject, EVersion>,
-    head: &'a HObject,
-) -> impl Iterator<Item = &'a HObject> + 'a {
-    let same = move |object: &&HObject| meta::same_object(object, head);
-    missing.range(head.at(SnapId(0))..).map(|(object, _)| object).take_while(same)
 }

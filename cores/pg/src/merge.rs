@@ -15,6 +15,7 @@ use crate::fetch::removal;
 use crate::letter::LogPart;
 use crate::load::scan;
 use crate::meta::{self, version_key};
+use crate::missing::{Lack, Missing};
 use crate::pg::Pg;
 use bytes::Bytes;
 use objectstore::{Hold, MetaChange, Refused, Unread};
@@ -57,11 +58,12 @@ struct Effects {
     /// Not there any more, or never was.
     removed: BTreeSet<HObject>,
     /// To be brought, with the version that is to come.
-    missing: BTreeMap<HObject, EVersion>,
+    missing: Missing,
     index: Vec<IndexChange>,
 }
 
-fn effects(divergent: &[LogEntry], entries: &[LogEntry]) -> Effects {
+/// `known`: what is missing already.
+fn effects(divergent: &[LogEntry], entries: &[LogEntry], known: &Missing) -> Effects {
     let mut found = Effects::default();
     // The oldest entry that does not count says what was before it, so the newest goes first.
     for entry in divergent.iter().rev() {
@@ -70,7 +72,7 @@ fn effects(divergent: &[LogEntry], entries: &[LogEntry]) -> Effects {
             Kind::Error => {}
             Kind::Clone => found.remove_clone(object, &entry.snaps),
             _ if entry.prior == EVersion::default() => found.remove(object),
-            Kind::Modify | Kind::Delete | Kind::LostRevert | Kind::LostDelete => found.miss(object, entry.prior),
+            Kind::Modify | Kind::Delete | Kind::LostRevert | Kind::LostDelete => found.miss(object, Lack::whole(entry.prior)),
         }
     }
     for entry in entries {
@@ -78,7 +80,15 @@ fn effects(divergent: &[LogEntry], entries: &[LogEntry]) -> Effects {
         match entry.kind {
             Kind::Error => {}
             Kind::Delete | Kind::LostDelete => found.remove(object),
-            Kind::Modify | Kind::Clone | Kind::LostRevert => found.miss(object, entry.done.version),
+            Kind::Modify | Kind::Clone | Kind::LostRevert => {
+                // What was removed is there again, and new.
+                let before = found.missing.get(&object).or_else(|| known.get(&object));
+                let lack = match found.removed.contains(&object) {
+                    true => Lack::whole(entry.done.version),
+                    false => Lack::after(before, entry),
+                };
+                found.miss(object, lack);
+            }
         }
     }
     found
@@ -99,9 +109,9 @@ impl Effects {
         self.remove(object);
     }
 
-    fn miss(&mut self, object: HObject, version: EVersion) {
+    fn miss(&mut self, object: HObject, lack: Lack) {
         self.removed.remove(&object);
-        self.missing.insert(object, version);
+        self.missing.insert(object, lack);
     }
 }
 
@@ -143,8 +153,8 @@ impl Pg {
     /// One transaction: the log, what is missing, what is gone, the group's records.
     fn take_up(&mut self, ctx: &mut Ctx<'_>, merge: &Merge) -> Result<(), Refused> {
         let LogPart { common, anew, entries, dups, .. } = &*merge.part;
-        let found = effects(&merge.divergent, entries);
-        let mut missing = if *anew { BTreeMap::new() } else { self.missing.clone() };
+        let mut missing = if *anew { Missing::new() } else { self.missing.clone() };
+        let found = effects(&merge.divergent, entries, &missing);
         let mut meta: Vec<MetaChange> = Vec::new();
         if *anew {
             for prefix in [meta::LOG, meta::DUPS, meta::MISSING] {
@@ -165,10 +175,12 @@ impl Pg {
                 meta.push(MetaChange::Remove(meta::missing_key(object)));
             }
         }
-        for (object, version) in found.missing {
+        for (object, mut lack) in found.missing {
             if self.history.reaches(&object.at(SnapId::HEAD)) {
-                meta.push(MetaChange::Set(meta::missing_key(&object), meta::version_value(version)));
-                missing.insert(object, version);
+                // What a copy that is being filled has is known by comparison, not by its log.
+                lack.base = lack.base.filter(|_| self.history.is_complete());
+                meta.push(MetaChange::Set(meta::missing_key(&object), lack.encode()));
+                missing.insert(object, lack);
             }
         }
         let mut info = merge.part.info.clone();
@@ -204,6 +216,7 @@ impl Pg {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::changed::Changed;
     use crate::entry::Done;
     use types::{Locator, UTime};
 
@@ -214,7 +227,7 @@ mod tests {
     fn entry(kind: Kind, object: &HObject, prior: u64, version: (Epoch, u64)) -> LogEntry {
         let done = Done { version: EVersion::new(version.0, version.1), ..Done::default() };
         let prior = if prior == 0 { EVersion::default() } else { EVersion::new(1, prior) };
-        LogEntry { kind, object: object.clone().into(), prior, mtime: UTime::ZERO, snaps: vec![4], done }
+        LogEntry { kind, object: object.clone().into(), prior, mtime: UTime::ZERO, snaps: vec![4], changed: Changed::All, done }
     }
 
     #[test]
@@ -240,9 +253,35 @@ mod tests {
         ];
         let entries =
             [entry(Kind::Modify, &b, 5, (3, 11)), entry(Kind::Modify, &d, 7, (3, 12)), entry(Kind::Delete, &d, 12, (3, 13))];
-        let found = effects(&divergent, &entries);
+        let found = effects(&divergent, &entries, &Missing::new());
         assert_eq!(found.removed, [a.clone(), clone, d].into());
-        assert_eq!(found.missing, [(b, EVersion::new(3, 11)), (c.clone(), EVersion::new(1, 6))].into());
+        assert_eq!(found.missing, [(b, Lack::whole(EVersion::new(3, 11))), (c.clone(), Lack::whole(EVersion::new(1, 6)))].into());
         assert!(found.index.contains(&IndexChange::NoSnap(4, c)) && found.index.contains(&IndexChange::Unwatched(a)));
+    }
+    #[test]
+    fn only_what_follows_from_what_a_copy_has_is_brought_in_part() {
+        let part = |block: u64| Changed::of(&[objectstore::ObjectChange::Zero(block * 4096, 4096)]);
+        let write = |object: &HObject, prior, at: (Epoch, u64), block| LogEntry {
+            changed: part(block),
+            ..entry(Kind::Modify, object, prior, at)
+        };
+        let (a, b, c, d) = (object("a"), object("b"), object("c"), object("d"));
+        let entries = [
+            write(&a, 5, (1, 10), 0),
+            write(&a, 10, (1, 11), 3),
+            write(&b, 6, (1, 12), 0),
+            write(&c, 7, (1, 13), 0),
+            entry(Kind::Delete, &d, 8, (1, 14)),
+            write(&d, 14, (1, 15), 0),
+        ];
+        // One entry of b does not count; all of c is missing already.
+        let divergent = [write(&b, 6, (2, 10), 0)];
+        let known = Missing::from([(c.clone(), Lack::whole(EVersion::new(1, 7)))]);
+        let found = effects(&divergent, &entries, &known);
+        let based: Vec<&HObject> =
+            found.missing.iter().filter(|(_, lack)| lack.base.is_some()).map(|(object, _)| object).collect();
+        assert_eq!((based, found.missing.len()), (vec![&a], 4));
+        let base = found.missing[&a].base.as_deref().expect("a base");
+        assert_eq!((base.have, base.part.bytes(u64::MAX)), (EVersion::new(1, 5), 8192));
     }
 }

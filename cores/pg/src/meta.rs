@@ -6,7 +6,7 @@
 //! | `h` | [`crate::history::History`]: changes rarely |
 //! | `l` version (u64, big-endian) | [`crate::entry::LogEntry`] |
 //! | `d` version of the first (u64, big-endian) | a page of [`crate::entry::Done`] records that left the log |
-//! | `x` object, snapshot (u64, big-endian) | the version that this copy lacks of the object: it is missing here |
+//! | `x` object, snapshot (u64, big-endian) | [`crate::missing::Lack`]: the object is missing here |
 //! | `s` snapshot (u64, big-endian), object | empty: the object has a clone that serves the snapshot |
 //! | `w` object | empty: the object has watchers |
 //!
@@ -121,21 +121,6 @@ pub(crate) fn parse_missing_key(key: &[u8], pool: PoolId) -> Result<HObject> {
     Ok(HObject { snap, ..head })
 }
 
-/// The version that an object's mark as missing names.
-pub(crate) fn version_value(version: EVersion) -> Bytes {
-    let mut w = Writer::default();
-    put_version(&mut w, version);
-    w.finish()
-}
-
-/// Reads [`version_value`].
-pub(crate) fn parse_version_value(bytes: &[u8]) -> Result<EVersion> {
-    let mut r = Parser::new(bytes);
-    let version = get_version(&mut r)?;
-    r.0.finish()?;
-    Ok(version)
-}
-
 /// What changes with every write.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Info {
@@ -201,7 +186,6 @@ mod tests {
         assert_eq!(parse_watched_key(&watched_key(&object()), 3), Ok(object()));
         let clone = object().at(SnapId(9));
         assert_eq!(parse_missing_key(&missing_key(&clone), 3), Ok(clone));
-        assert_eq!(parse_version_value(&version_value(EVersion::new(4, 9))), Ok(EVersion::new(4, 9)));
         assert!(snap_start(7) < snap_key(7, &object()) && snap_key(7, &object()) < snap_start(8));
         assert!(version_key(LOG, 255) < version_key(LOG, 256) && version_key(LOG, u64::MAX) < prefix_end(LOG));
     }

@@ -4,6 +4,7 @@
 //! ([`staged`]) and takes the object's place with its last piece.
 
 use crate::body::IndexChange;
+use crate::changed::{END, Keys, Part};
 use crate::info::ObjectInfo;
 use crate::load::staging_pool;
 use bytes::Bytes;
@@ -86,6 +87,58 @@ pub(crate) fn read_piece(store: &dyn View, hold: Hold, object: &ObjectId, at: &P
         }
     }
     Ok(Piece { changes: ObjectChanges { object: object.clone(), changes }, next })
+}
+
+/// Reads a part of an object, to be put into an older version of it: record, size and all that `part` names. `None` if that is no
+/// less than the object, or more than fits into one piece.
+pub(crate) fn read_part(store: &dyn View, hold: Hold, object: &ObjectId, part: &Part) -> Read<Option<Piece>> {
+    let Some(stat) = store.stat(hold, object)? else { return Ok(None) };
+    let bytes = part.bytes(stat.size);
+    if bytes > DATA || bytes > 0 && bytes == stat.size {
+        return Ok(None);
+    }
+    let mut changes = vec![ObjectChange::SetInfo(stat.info)];
+    if part.attrs {
+        changes.push(ObjectChange::ClearXattrs);
+        changes.extend(store.xattrs(hold, object)?.into_iter().map(|(name, value)| ObjectChange::SetXattr(name, value)));
+    }
+    for range in part.data.ranges() {
+        if range.end == END {
+            // Nothing of the older version stays from here on. Of a block that is cut in the middle a part would.
+            changes.push(ObjectChange::Truncate(range.start));
+        }
+        let (mut at, end) = (range.start, range.end.min(stat.size));
+        for (start, len) in store.extents(hold, object, at, end.saturating_sub(at))? {
+            changes.extend((start > at).then(|| ObjectChange::Zero(at, start - at)));
+            changes.push(ObjectChange::Write(start, store.read(hold, object, start, len)?));
+            at = start + len;
+        }
+        changes.extend((end > at).then(|| ObjectChange::Zero(at, end - at)));
+    }
+    changes.push(ObjectChange::Truncate(stat.size));
+    let header = store.omap_header(hold, object)?;
+    match &part.omap {
+        Keys::Some(keys) => {
+            let keys: Vec<Bytes> = keys.iter().cloned().collect();
+            let found = store.omap_get(hold, object, &keys)?;
+            let gone: Vec<Bytes> = keys.into_iter().filter(|key| !found.iter().any(|(there, _)| there == key)).collect();
+            changes.extend((!gone.is_empty()).then_some(ObjectChange::OmapRemove(gone)));
+            changes.extend((!found.is_empty()).then_some(ObjectChange::OmapSet(found)));
+        }
+        Keys::All => {
+            let all = Limit { entries: usize::MAX, bytes: OMAP };
+            let page = store.omap_scan(hold, object, (Bound::Unbounded, Bound::Unbounded), all)?;
+            if page.more {
+                return Ok(None);
+            }
+            changes.push(ObjectChange::OmapClear);
+            changes.extend((!page.entries.is_empty()).then_some(ObjectChange::OmapSet(page.entries)));
+        }
+    }
+    if !header.is_empty() {
+        changes.push(ObjectChange::OmapHeader(header));
+    }
+    Ok(Some(Piece { changes: ObjectChanges { object: object.clone(), changes }, next: None }))
 }
 
 /// Where the pieces of a large object are collected.

@@ -11,6 +11,7 @@ use crate::load::Loading;
 use crate::log::Log;
 use crate::members::Members;
 use crate::meta::Info;
+use crate::missing::Missing;
 use crate::needs::needs;
 use crate::peering::Peering;
 use crate::recorder::{OpKey, Step};
@@ -31,7 +32,7 @@ use messages::osd::{code, flags};
 use node::{Level, LogLine, Mono};
 use objectstore::{Damage, Event, Hold, Ticket, Unread};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use types::{EVersion, Errno, HObject, Message, ObjectId, OsdId, ReqId, SessionId, SnapId, SpgId};
+use types::{Errno, HObject, Message, ObjectId, OsdId, ReqId, SessionId, SnapId, SpgId};
 
 /// What a group is doing as a whole.
 pub(crate) enum Phase {
@@ -155,7 +156,7 @@ pub struct Pg {
     pub(crate) tickets: u64,
     pub(crate) serving: Serving,
     /// Objects that the log names and that this copy lacks.
-    pub(crate) missing: BTreeMap<HObject, EVersion>,
+    pub(crate) missing: Missing,
     /// The other copies, while this OSD leads the group.
     pub(crate) members: Members,
     /// Letters that came while this copy could not read them.
@@ -191,7 +192,7 @@ impl Pg {
             holds: 0,
             tickets: 0,
             serving: Serving::default(),
-            missing: BTreeMap::new(),
+            missing: Missing::new(),
             members: Members::default(),
             deferred: Vec::new(),
             commits: VecDeque::new(),
@@ -587,6 +588,7 @@ impl Pg {
     pub fn store_event(&mut self, ctx: &mut Ctx<'_>, event: Event) {
         match event {
             Event::Committed(ticket) => self.committed(ctx, ticket),
+            Event::Damaged(ticket, objects) => self.meet_damage(ctx, ticket, objects),
             Event::Fetched(hold) => {
                 if let Some(job) = self.serving.jobs.remove(&hold) {
                     let head = job.head.clone();

@@ -12,8 +12,8 @@ use crate::body::{Body, Progress};
 use crate::fetch::removal;
 use crate::info::ObjectInfo;
 use crate::letter::{Letter, PeerInfo};
-use crate::members::{is_missing, missing_of};
-use crate::meta;
+use crate::meta::{self, same_object};
+use crate::missing::{Lack, is_missing, missing_of};
 use crate::object::{Piece, PieceAt, index_of, place, read_piece};
 use crate::pg::{Job, Pg, Phase, Work};
 use crate::recorder::CopyTime;
@@ -40,7 +40,9 @@ pub(crate) struct Bring {
     /// All of them.
     unit: Vec<HObject>,
     /// The next piece of the first one.
-    at: PieceAt,
+    pub(crate) at: PieceAt,
+    /// Who gets it, from its first piece on: who comes later gets it from the beginning.
+    targets: Vec<OsdId>,
 }
 
 /// A piece that was asked for.
@@ -48,6 +50,8 @@ struct Pull {
     hold: Hold,
     from: OsdId,
     at: PieceAt,
+    /// What changed since this version was asked for, not a piece.
+    since: Option<EVersion>,
 }
 
 /// What an operator wants first.
@@ -70,6 +74,8 @@ pub(crate) struct Recovery {
     /// Objects whose copy here could not be read and was taken from elsewhere in this interval. What cannot be read again after that is
     /// an error: the disk does not keep it.
     mended: BTreeSet<HObject>,
+    /// More could be brought, but the OSD's pace did not allow it.
+    pub(crate) held_back: bool,
     /// An operator wants this group to recover, or to backfill, before others.
     forced: Forced,
     /// When to look again.
@@ -88,6 +94,12 @@ impl Recovery {
     /// What an operator wants first.
     pub(crate) fn forced(&self) -> Forced {
         self.forced
+    }
+
+    /// Who waits for a part of an object that a copy gives now; it does not wait any more.
+    pub(crate) fn answered_part(&mut self, from: OsdId, object: &HObject, since: EVersion) -> Option<Hold> {
+        let asked = |pull: &Pull| pull.from == from && pull.since == Some(since);
+        self.pulls.get(object).is_some_and(asked).then(|| self.pulls.remove(object)).flatten().map(|pull| pull.hold)
     }
 
     /// Whether objects are being brought.
@@ -175,6 +187,7 @@ impl Pg {
             return;
         }
         self.serving.recovery.next = None;
+        self.serving.recovery.held_back = false;
         if self.serving.recovery.asked_at.plus(AGAIN) <= ctx.now.mono {
             self.serving.recovery.asked_at = ctx.now.mono;
             let members = &self.members;
@@ -197,6 +210,31 @@ impl Pg {
         }
     }
 
+    /// So many of these as may be begun with now.
+    pub(crate) fn take_room(&mut self, ctx: &mut Ctx<'_>, mut heads: Vec<HObject>) -> Vec<HObject> {
+        self.serving.recovery.held_back |= heads.len() > *ctx.room;
+        heads.truncate(*ctx.room);
+        *ctx.room -= heads.len();
+        heads
+    }
+
+    /// Objects on their way to copies, or here, beside those that clients wait for.
+    pub fn moving(&self) -> usize {
+        let of = |member: &crate::members::Member| member.stream.pushes() + member.backfill.as_ref().map_or(0, |b| b.begun());
+        self.serving.recovery.begun.len() + self.members.all.values().map(of).sum::<usize>()
+    }
+
+    /// Whether it would have begun with more objects if it might.
+    pub fn is_held_back(&self) -> bool {
+        self.serving.recovery.held_back
+    }
+
+    /// There is room again.
+    pub fn go_on_moving(&mut self, ctx: &mut Ctx<'_>) {
+        self.plan_recovery(ctx);
+        self.step_recovery(ctx);
+    }
+
     fn bring_some(&mut self, ctx: &mut Ctx<'_>) {
         let free = ctx.config.recovery_at_a_time.saturating_sub(self.serving.recovery.begun.len());
         let recovery = &self.serving.recovery;
@@ -214,7 +252,7 @@ impl Pg {
                 }
             }
         }
-        for head in heads {
+        for head in self.take_room(ctx, heads.into_iter().collect()) {
             self.serving.recovery.begun.insert(head.clone());
             self.bring(ctx, head, None);
         }
@@ -230,6 +268,12 @@ impl Pg {
                 Err(Unread::Missing(wish)) => return self.fetch_for(ctx, job, wish),
                 Err(Unread::Damaged(damage)) => {
                     self.report_damage(ctx, &job.head, &damage);
+                    // It cannot be paid: what waits for it is as durable as it will be.
+                    self.members
+                        .all
+                        .values_mut()
+                        .for_each(|member| member.owed.retain(|object, _| !same_object(object, &job.head)));
+                    self.release_durable(ctx);
                     self.end_bring(ctx, job);
                     self.serving.recovery.next = Some(ctx.now.mono.plus(AGAIN));
                     return;
@@ -242,7 +286,7 @@ impl Pg {
         let can_be_had = |object: &&HObject| !self.members.holders(object).is_empty();
         let lacked = missing_of(&self.missing, &job.head).find(can_be_had).cloned();
         if let Some(object) = lacked {
-            return Ok(self.pull(ctx, job, object));
+            return self.pull(ctx, job, object);
         }
         let Work::Bring(bring) = &mut job.work else { return Ok(Stepped::Done) };
         if bring.queue.is_none() {
@@ -256,7 +300,10 @@ impl Pg {
             bring.queue = Some(unit);
         }
         let Some(object) = bring.queue.as_ref().and_then(|queue| queue.front().cloned()) else { return Ok(Stepped::Done) };
-        let targets = self.targets(&object, bring.filled);
+        if bring.at.is_first() {
+            bring.targets = self.targets(&object, bring.filled);
+        }
+        let (targets, filled) = (bring.targets.clone(), bring.filled);
         if targets.is_empty() {
             if let Some(queue) = &mut bring.queue {
                 queue.pop_front();
@@ -268,7 +315,13 @@ impl Pg {
             return Ok(Stepped::Waits);
         }
         let at = bring.at.clone();
-        let piece = match read_piece(&*ctx.store, job.hold, &self.object(object.clone()), &at) {
+        let in_part = if at.is_first() && filled.is_none() { self.push_part(ctx, job, &object, &targets) } else { Ok(false) };
+        let piece = match in_part {
+            Ok(true) => return Ok(Stepped::On),
+            Ok(false) => read_piece(&*ctx.store, job.hold, &self.object(object.clone()), &at),
+            Err(unread) => Err(unread),
+        };
+        let piece = match piece {
             // Another copy has it: so this one can be mended. The only copy is left as it is, and read again later.
             Err(Unread::Damaged(damage)) if !self.members.holders(&object).is_empty() => {
                 self.report_damage(ctx, &job.head, &damage);
@@ -283,8 +336,11 @@ impl Pg {
             ctx.store.release(job.hold);
         }
         self.push(ctx, &targets, &object, &at, piece);
+        let Work::Bring(bring) = &mut job.work else { return Ok(Stepped::Done) };
         bring.at = next.clone().unwrap_or_default();
+        // Others may lack it, too; who is filled gets each object once.
         if next.is_none()
+            && filled.is_some()
             && let Some(queue) = &mut bring.queue
         {
             queue.pop_front();
@@ -313,12 +369,12 @@ impl Pg {
 
     /// This copy of an object cannot be read: it is missing here, and brought from elsewhere.
     pub(crate) fn mark_missing(&mut self, ctx: &mut Ctx<'_>, object: HObject) {
-        let version = self.info.last_update;
-        let mark = MetaChange::Set(meta::missing_key(&object), meta::version_value(version));
+        let lack = Lack::whole(self.info.last_update);
+        let mark = MetaChange::Set(meta::missing_key(&object), lack.encode());
         if self.submit_unlogged(ctx, Vec::new(), vec![mark]) == Err(Refused::Stopped) {
             self.stopped(ctx);
         }
-        self.missing.insert(object, version);
+        self.missing.insert(object, lack);
     }
 
     fn push(&mut self, ctx: &mut Ctx<'_>, targets: &[OsdId], object: &HObject, at: &PieceAt, piece: Piece) {
@@ -329,17 +385,11 @@ impl Pg {
         let letters = self.members.ship_to(&self.envelope(), targets, &body);
         self.post(ctx, letters);
         if last {
-            let order = self.members.order;
-            for osd in targets {
-                let Some(member) = self.members.all.get_mut(osd) else { continue };
-                if member.missing.remove(object).is_some() {
-                    member.pushed.insert(object.clone(), order);
-                }
-            }
+            targets.iter().for_each(|osd| self.members.note_pushed(*osd, object));
         }
     }
 
-    fn end_bring(&mut self, ctx: &mut Ctx<'_>, job: Job) {
+    pub(crate) fn end_bring(&mut self, ctx: &mut Ctx<'_>, job: Job) {
         let head = HObject::clone(&job.head.object);
         let Work::Bring(bring) = &job.work else { return };
         self.serving.recovery.begun.remove(&head);
@@ -375,13 +425,21 @@ impl Pg {
     }
 
     /// Asks somebody for a piece of an object that is missing here.
-    fn pull(&mut self, ctx: &mut Ctx<'_>, job: &mut Job, object: HObject) -> Stepped {
-        let Some(from) = self.members.holders(&object).first().copied() else { return Stepped::Done };
-        let Work::Bring(bring) = &job.work else { return Stepped::Done };
+    fn pull(&mut self, ctx: &mut Ctx<'_>, job: &mut Job, object: HObject) -> Result<Stepped, Unread> {
+        let Some(from) = self.members.holders(&object).first().copied() else { return Ok(Stepped::Done) };
+        let Work::Bring(bring) = &job.work else { return Ok(Stepped::Done) };
         let at = bring.at.clone();
-        self.tell(ctx, from, &Letter::Pull(object.clone(), at.clone()));
-        self.serving.recovery.pulls.insert(object, Pull { hold: job.hold, from, at });
-        Stepped::Waits
+        // Of a copy that was found by asking it is not known that it has the very version.
+        let in_part = at.is_first() && !self.members.is_find(from, &object);
+        let base = if in_part { self.own_base(ctx, job.hold, &object)? } else { None };
+        let since = base.as_ref().map(|base| base.have);
+        let wish = match base {
+            Some(base) => Letter::PullPart(object.clone(), base),
+            None => Letter::Pull(object.clone(), at.clone()),
+        };
+        self.tell(ctx, from, &wish);
+        self.serving.recovery.pulls.insert(object, Pull { hold: job.hold, from, at, since });
+        Ok(Stepped::Waits)
     }
 
     /// A piece of an object that is missing here came, or it cannot be had.
@@ -394,7 +452,8 @@ impl Pg {
         piece: Option<Box<Piece>>,
     ) {
         let pulls = &mut self.serving.recovery.pulls;
-        if !pulls.get(&object).is_some_and(|pull| pull.from == from && (pull.at == at || piece.is_none())) {
+        let asked = |pull: &Pull| pull.from == from && (pull.at == at && pull.since.is_none() || piece.is_none());
+        if !pulls.get(&object).is_some_and(asked) {
             return;
         }
         let Some(pull) = pulls.remove(&object) else { return };
@@ -504,9 +563,17 @@ impl Pg {
         }
     }
 
-    /// A copy says what is durable there.
-    pub(crate) fn hear_ack(&mut self, ctx: &mut Ctx<'_>, from: OsdId, number: u64, time: Option<CopyTime>) {
+    /// A copy says what is durable there, and which objects it lacks all the same.
+    pub(crate) fn hear_ack(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        from: OsdId,
+        number: u64,
+        time: Option<CopyTime>,
+        lacking: Vec<HObject>,
+    ) {
         let Some(member) = self.members.all.get_mut(&from) else { return };
+        let first = member.stream.oldest();
         let (now, recorder) = (ctx.now.mono, &mut *ctx.recorder);
         let promised = |n: u64, op| recorder.promised(op, now, from, time.filter(|_| n == number));
         if !member.stream.acknowledged(number, promised) {
@@ -515,8 +582,11 @@ impl Pg {
         let oldest = member.stream.oldest();
         let before = member.pushed.len();
         member.pushed.retain(|_, order| *order >= oldest);
+        let (missing, pushed) = (&member.missing, &member.pushed);
+        member.owed.retain(|object, _| missing.contains_key(object) || pushed.contains_key(object));
         let arrived = member.pushed.len() < before;
         let room = member.stream.bytes() <= WINDOW;
+        self.hear_lacking(ctx, from, first, lacking);
         self.release_durable(ctx);
         if room && !self.serving.recovery.parked.is_empty() {
             self.unpark(ctx);
@@ -537,15 +607,13 @@ impl Pg {
 
     /// What was asked of a copy and not answered is asked again.
     pub(crate) fn recovery_resend(&mut self, ctx: &mut Ctx<'_>, osd: OsdId) {
-        let pulls: Vec<(HObject, PieceAt)> = self
-            .serving
-            .recovery
-            .pulls
-            .iter()
-            .filter(|(_, pull)| pull.from == osd)
-            .map(|(object, pull)| (object.clone(), pull.at.clone()))
-            .collect();
-        pulls.into_iter().for_each(|(object, at)| self.tell(ctx, osd, &Letter::Pull(object, at)));
+        let wish = |(object, pull): (&HObject, &Pull)| match pull.since {
+            Some(_) => self.part_wish(object),
+            None => Some(Letter::Pull(object.clone(), pull.at.clone())),
+        };
+        let pulls = self.serving.recovery.pulls.iter().filter(|(_, pull)| pull.from == osd);
+        let wishes: Vec<Letter> = pulls.filter_map(wish).collect();
+        wishes.iter().for_each(|wish| self.tell(ctx, osd, wish));
         self.rescan(ctx, osd);
         self.resend(ctx, osd);
         self.seek_again(ctx, osd);
@@ -623,7 +691,7 @@ impl crate::members::Members {
             objects.remove(object);
         }
         if let Some(member) = self.all.get_mut(&osd) {
-            member.missing.entry(object.clone()).or_insert(EVersion::default());
+            member.missing.entry(object.clone()).or_insert(Lack::whole(EVersion::default()));
         }
     }
 }

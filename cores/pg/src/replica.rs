@@ -10,14 +10,15 @@ use crate::letter::{Letter, LogPart};
 use crate::load::staging_pool;
 use crate::merge::{Merge, Merged};
 use crate::meta;
-use crate::object::{PieceAt, read_piece};
+use crate::missing::Base;
+use crate::object::{PieceAt, read_part, read_piece};
 use crate::pg::{Pg, Phase};
 use crate::recorder::CopyTime;
 use crate::reserve::Lent;
 use crate::scrub::inquiry::Inquiry;
 use node::{Level, Mono};
-use objectstore::{Hold, Refused, Unread};
-use std::collections::{BTreeMap, VecDeque};
+use objectstore::{Hold, Refused, Ticket, Unread};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use types::{EVersion, Feature, HObject, ObjectId, OsdId, SnapId};
 
@@ -29,6 +30,7 @@ const SCAN: usize = 512;
 /// Something read for the primary.
 enum Errand {
     Pull(HObject, PieceAt),
+    PullPart(HObject, Box<Base>),
     Scan(HObject, HObject),
     Log(EVersion),
     Seek(Vec<(HObject, EVersion)>),
@@ -55,6 +57,13 @@ pub(crate) struct TakenBody {
     pub(crate) pushes: bool,
 }
 
+/// What tells whether parts fit is being read.
+#[derive(Clone, Copy)]
+struct Fitting {
+    hold: Hold,
+    fetching: bool,
+}
+
 /// A copy under a primary, in one interval.
 #[derive(Default)]
 pub(crate) struct Replica {
@@ -68,6 +77,10 @@ pub(crate) struct Replica {
     pub(crate) stalled: VecDeque<(u64, Mono, Box<Body>)>,
     /// When the store is asked again.
     again: Mono,
+    /// Under which it is read whether the parts fit that the first one brings.
+    fitting: Option<Fitting>,
+    /// Objects that this copy lacks and of which the primary does not know it, or did not when it was last heard.
+    lacking: BTreeSet<HObject>,
     /// The primary's questions, put off until all is durable.
     asked: Vec<Letter>,
     /// What is read for the primary.
@@ -81,12 +94,18 @@ pub(crate) struct Replica {
 impl Replica {
     pub(crate) fn holds(&self) -> Vec<Hold> {
         let inquiry = self.inquiry.as_ref().map(|inquiry| inquiry.hold);
-        self.errands.keys().copied().chain(self.merge.as_ref().map(|merge| merge.hold)).chain(inquiry).collect()
+        let merge = self.merge.as_ref().map(|merge| merge.hold);
+        self.errands.keys().copied().chain(merge).chain(inquiry).chain(self.fitting.map(|fitting| fitting.hold)).collect()
     }
 
     pub(crate) fn deadline(&self) -> Mono {
         let inquiry = self.inquiry.as_ref().map_or(Mono::NEVER, |inquiry| inquiry.deadline());
-        if self.stalled.is_empty() { inquiry } else { inquiry.min(self.again) }
+        if self.stalled.is_empty() || self.is_fetching() { inquiry } else { inquiry.min(self.again) }
+    }
+
+    /// Whether the first body that waits does so for something that is being fetched.
+    fn is_fetching(&self) -> bool {
+        self.fitting.is_some_and(|fitting| fitting.fetching)
     }
 }
 
@@ -111,6 +130,7 @@ impl Pg {
             Letter::Activate(part) => self.activate_replica(ctx, from, part),
             Letter::Body(number, body) => self.take_body(ctx, from, number, arrived, body),
             Letter::Pull(object, at) => self.run_errand(ctx, Errand::Pull(object, at)),
+            Letter::PullPart(object, base) => self.run_errand(ctx, Errand::PullPart(object, base)),
             Letter::Scan(from, to) => self.run_errand(ctx, Errand::Scan(from, to)),
             Letter::Seek(wanted) if matches!(self.phase, Phase::Broken) => {
                 self.tell(ctx, from, &Letter::Sought(crate::unfound::nothing_of(wanted)));
@@ -212,7 +232,7 @@ impl Pg {
     }
 
     pub(crate) fn tell_activated(&self, ctx: &mut Ctx<'_>, primary: OsdId) {
-        let missing = self.missing.iter().map(|(object, version)| (object.clone(), *version)).collect();
+        let missing = self.missing.iter().map(|(object, lack)| (object.clone(), lack.clone())).collect();
         self.tell(ctx, primary, &Letter::Activated(missing));
     }
 
@@ -228,11 +248,21 @@ impl Pg {
     fn promise(&mut self, ctx: &mut Ctx<'_>, primary: OsdId, number: u64, time: Option<CopyTime>) {
         match number {
             0 => self.tell_activated(ctx, primary),
-            _ => {
-                let time = time.filter(|_| ctx.map.level.has(Feature::PromiseTimes));
-                self.tell(ctx, primary, &Letter::Ack(number, time));
-            }
+            _ => self.acknowledge(ctx, primary, number, time),
         }
+    }
+
+    /// Says that all bodies up to a number are durable here, and what is not here all the same.
+    fn acknowledge(&mut self, ctx: &mut Ctx<'_>, primary: OsdId, number: u64, time: Option<CopyTime>) {
+        let lacking: Vec<HObject> = self.replica().iter().flat_map(|replica| replica.lacking.iter().cloned()).collect();
+        let level = ctx.map.level;
+        let time = time.filter(|_| level.has(Feature::PromiseTimes));
+        // A primary that cannot be told hears of it in the next interval.
+        let letter = match lacking.is_empty() || !level.has(Feature::Lacking) {
+            true => Letter::Ack(number, time),
+            false => Letter::AckLacking(number, time, lacking),
+        };
+        self.tell(ctx, primary, &letter);
     }
 
     /// What the primary was told may be lost: it is told where this copy is.
@@ -243,7 +273,7 @@ impl Pg {
         match activated {
             true => {
                 self.tell_activated(ctx, primary);
-                self.tell(ctx, primary, &Letter::Ack(applied, None));
+                self.acknowledge(ctx, primary, applied, None);
             }
             false if self.history.created > 0 && !merging => self.show_up(ctx),
             false => {}
@@ -256,7 +286,7 @@ impl Pg {
         if number <= replica.applied {
             // It came twice. What is not durable yet is promised when it is.
             if durable {
-                self.tell(ctx, primary, &Letter::Ack(number, None));
+                self.acknowledge(ctx, primary, number, None);
             }
             return;
         }
@@ -286,8 +316,17 @@ impl Pg {
 
     fn apply_body(&mut self, ctx: &mut Ctx<'_>, primary: OsdId, number: u64, arrived: Mono, body: Box<Body>) {
         let (bytes, pushes) = (body.written(), body.progress.is_some());
+        let Some(misfits) = self.look_at_bases(ctx, &body) else {
+            return self.stall(ctx, number, arrived, body);
+        };
         // Kept for another attempt; payloads are shared.
         let again = body.clone();
+        let body = Box::new(crate::parts::without(*body, &misfits));
+        misfits.into_iter().for_each(|object| self.lack(ctx, object));
+        // A clone of what is missing is no better.
+        let clones = body.clones().filter(|(source, _)| self.missing.contains_key(*source)).map(|(_, clone)| clone.clone());
+        clones.collect::<Vec<_>>().into_iter().for_each(|object| self.lack(ctx, object));
+        let recovered = body.progress.as_ref().map(|progress| progress.recovered.clone()).unwrap_or_default();
         match self.apply(ctx, *body, None) {
             Ok(_) => {
                 if let Some(commit) = self.commits.back_mut() {
@@ -300,29 +339,105 @@ impl Pg {
                 }
                 if let Some(replica) = self.replica() {
                     replica.applied = number;
+                    replica.lacking.retain(|object| !recovered.contains(object));
                 }
                 self.step_inquiry(ctx);
             }
             Err(Refused::Stopped) => self.stopped(ctx),
             Err(_) => {
                 // The primary has it, so it must come to be here, too: it waits for room.
-                if let Some(replica) = self.replica() {
-                    replica.stalled.push_front((number, arrived, again));
-                    replica.again = ctx.now.mono.plus(ROOM);
-                }
+                self.stall(ctx, number, arrived, again);
             }
+        }
+    }
+
+    /// A body waits, and all behind it.
+    fn stall(&mut self, ctx: &Ctx<'_>, number: u64, arrived: Mono, body: Box<Body>) {
+        if let Some(replica) = self.replica() {
+            replica.stalled.push_front((number, arrived, body));
+            replica.again = ctx.now.mono.plus(ROOM);
+        }
+    }
+
+    /// Objects of which a body brings parts that do not fit; `None`: what tells that is being fetched.
+    fn look_at_bases(&mut self, ctx: &mut Ctx<'_>, body: &Body) -> Option<Vec<HObject>> {
+        if body.progress.as_ref().is_none_or(|progress| progress.bases.is_empty()) {
+            return Some(Vec::new());
+        }
+        let hold = match self.replica().and_then(|replica| replica.fitting) {
+            Some(fitting) => fitting.hold,
+            None => self.next_hold(ctx),
+        };
+        let found = self.misfits(ctx, hold, body);
+        let waits = matches!(found, Err(Unread::Missing(_)));
+        if let Some(replica) = self.replica() {
+            replica.fitting = waits.then_some(Fitting { hold, fetching: true });
+        }
+        match found {
+            Err(Unread::Missing(wish)) => {
+                ctx.store.fetch(hold, wish);
+                None
+            }
+            found => {
+                ctx.store.release(hold);
+                Some(found.unwrap_or_default())
+            }
+        }
+    }
+
+    /// The store carried a change out and needed old data that are damaged: so these objects are not what the primary holds.
+    ///
+    /// A copy marks them as missing, and promises the change, and what came after it, when the marks are durable. A primary takes
+    /// them from another copy. A crash before the marks are durable leaves blocks that are known to be damaged, never wrong bytes.
+    pub(crate) fn meet_damage(&mut self, ctx: &mut Ctx<'_>, ticket: Ticket, objects: Vec<ObjectId>) {
+        #[cfg(feature = "sim")]
+        if self.mistake == Some(crate::selfcheck::Mistake::IgnoreDamage) {
+            return;
+        }
+        let pool = self.id.pg.pool;
+        let names = objects.into_iter().map(|object| HObject::clone(&object.object)).filter(|object| object.pool == pool);
+        for object in names.collect::<Vec<_>>() {
+            let text = format!("{object}: a change needed old data that are damaged");
+            self.log_line(ctx, Level::Error, text.clone());
+            ctx.out.push(Effect::ClusterLog { level: ClusterLevel::Error, text: format!("{} {text}", self.id) });
+            match self.phase {
+                Phase::Replica(_) => self.lack(ctx, object),
+                Phase::Active if !self.members.holders(&object).is_empty() => self.mend(ctx, object),
+                _ => {}
+            }
+        }
+        let late = self.commits.iter_mut().skip_while(|commit| commit.ticket < ticket).filter_map(|commit| commit.promise.take());
+        if let Some(last) = late.last()
+            && let Some(commit) = self.commits.back_mut()
+        {
+            commit.promise = Some(last);
+        }
+    }
+
+    /// This copy does not have an object, and the primary thinks that it has, or will: it is marked, and told with the next promise.
+    fn lack(&mut self, ctx: &mut Ctx<'_>, object: HObject) {
+        self.log_line(ctx, Level::Warn, format!("{object} is missing here and must be brought whole"));
+        if let Some(replica) = self.replica() {
+            replica.lacking.insert(object.clone());
+        }
+        self.mark_missing(ctx, object);
+    }
+
+    /// Carries out what waited, as far as it need not wait any longer.
+    fn go_on_stalled(&mut self, ctx: &mut Ctx<'_>) {
+        let primary = self.history.interval.primary;
+        let now = ctx.now.mono;
+        loop {
+            let next = self.replica().filter(|r| r.again <= now && !r.is_fetching()).and_then(|r| r.stalled.pop_front());
+            let Some((number, arrived, body)) = next else { break };
+            self.apply_body(ctx, primary, number, arrived, body);
         }
     }
 
     /// What time brings to a copy.
     pub(crate) fn turn_replica(&mut self, ctx: &mut Ctx<'_>) {
-        let primary = self.history.interval.primary;
         let now = ctx.now.mono;
-        loop {
-            let next = self.replica().filter(|r| r.again <= now).and_then(|r| r.stalled.pop_front());
-            let Some((number, arrived, body)) = next else { break };
-            self.apply_body(ctx, primary, number, arrived, body);
-        }
+        self.go_on_stalled(ctx);
         if self.replica().is_some_and(|r| r.inquiry.as_ref().is_some_and(|inquiry| inquiry.deadline() <= now)) {
             self.step_inquiry(ctx);
         }
@@ -336,7 +451,11 @@ impl Pg {
     /// What was fetched for this copy is there.
     pub(crate) fn replica_fetched(&mut self, ctx: &mut Ctx<'_>, hold: Hold) {
         let Some(replica) = self.replica() else { return };
-        if replica.merge.as_ref().is_some_and(|merge| merge.hold == hold) {
+        if let Some(fitting) = replica.fitting.as_mut().filter(|fitting| fitting.hold == hold) {
+            fitting.fetching = false;
+            replica.again = ctx.now.mono;
+            self.go_on_stalled(ctx);
+        } else if replica.merge.as_ref().is_some_and(|merge| merge.hold == hold) {
             self.go_on_merging(ctx);
         } else if let Some(errand) = replica.errands.remove(&hold) {
             self.go_on_errand(ctx, hold, errand);
@@ -365,9 +484,10 @@ impl Pg {
             }
             Err(Unread::Damaged(damage)) => {
                 ctx.store.release(hold);
-                if let Errand::Pull(object, at) = errand {
+                if let Errand::Pull(object, _) | Errand::PullPart(object, _) = &errand {
                     self.report_damage(ctx, &self.object(object.clone()), &damage);
-                    self.tell(ctx, primary, &Letter::Pulled(object, at, None));
+                    let at = if let Errand::Pull(_, at) = &errand { at.clone() } else { PieceAt::default() };
+                    self.tell(ctx, primary, &Letter::Pulled(object.clone(), at, None));
                 } else {
                     self.log_line(ctx, Level::Error, format!("cannot be read for the primary: {} is damaged", damage.what));
                 }
@@ -377,12 +497,16 @@ impl Pg {
 
     fn read_errand(&self, ctx: &Ctx<'_>, hold: Hold, errand: &Errand) -> Result<Letter, Unread> {
         match errand {
-            Errand::Pull(object, _) if self.missing.contains_key(object) => {
+            Errand::Pull(object, _) | Errand::PullPart(object, _) if self.missing.contains_key(object) => {
                 Ok(Letter::Pulled(object.clone(), PieceAt::default(), None))
             }
             Errand::Pull(object, at) => {
                 let piece = read_piece(&*ctx.store, hold, &self.object(object.clone()), at)?;
                 Ok(Letter::Pulled(object.clone(), at.clone(), Some(Box::new(piece))))
+            }
+            Errand::PullPart(object, base) => {
+                let piece = read_part(&*ctx.store, hold, &self.object(object.clone()), &base.part)?;
+                Ok(Letter::PulledPart(object.clone(), base.have, piece.map(Box::new)))
             }
             Errand::Scan(from, to) => {
                 let found = self.versions(ctx, hold, from, to, SCAN)?;
@@ -396,7 +520,7 @@ impl Pg {
             }
             Errand::Log(after) => {
                 let entries = self.read_log_behind(ctx, hold, *after)?;
-                let missing = self.missing.iter().map(|(object, version)| (object.clone(), *version)).collect();
+                let missing = self.missing.iter().map(|(object, lack)| (object.clone(), lack.need)).collect();
                 let (info, history) = (self.info.clone(), self.history.clone());
                 let (anew, dups) = (false, Vec::new());
                 Ok(Letter::Log(Box::new(LogPart { info, history, common: *after, anew, entries, dups, missing })))

@@ -235,6 +235,7 @@ impl Pg {
             | Letter::Activate(_)
             | Letter::Body(..)
             | Letter::Pull(..)
+            | Letter::PullPart(..)
             | Letter::Scan(..)
             | Letter::Survey(_)
             | Letter::Spoilt(_)

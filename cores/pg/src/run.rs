@@ -3,9 +3,11 @@
 
 use crate::api::{ClientOp, Config};
 use crate::body::{Body, IndexChange};
+use crate::changed::Changed;
 use crate::entry::{Done, Kind, LogEntry};
 use crate::info::{CLEAN, CloneInfo, ObjectInfo, WHITEOUT, WatchInfo};
 use crate::meta::Info;
+use crate::missing::Missing;
 use crate::ops;
 use crate::scrub::findings::Findings;
 use crate::stats::Stats;
@@ -30,7 +32,7 @@ pub(crate) struct Env<'a> {
     pub(crate) info: &'a Info,
     pub(crate) watches: &'a Watches,
     /// Objects that exist and that this copy lacks.
-    pub(crate) missing: &'a BTreeMap<HObject, EVersion>,
+    pub(crate) missing: &'a Missing,
     /// Snapshots that were removed and trimmed.
     pub(crate) purged: &'a Intervals,
     /// Number that the first notify of this vector gets.
@@ -268,7 +270,8 @@ fn find(env: &Env<'_>, head: &ObjectId, op: &ClientOp) -> Exec<Option<Object>> {
 fn remembered(env: &Env<'_>, object: &ObjectId, reqid: ReqId, result: i32, user_version: u64) -> LogEntry {
     let done = Done { version: env.next_version(), user_version, reqid, result, returns: None };
     let (prior, mtime) = (EVersion::default(), types::UTime::ZERO);
-    LogEntry { kind: Kind::Error, object: object.object.clone(), prior, mtime, snaps: Vec::new(), done }
+    let (object, snaps, changed) = (object.object.clone(), Vec::new(), Changed::All);
+    LogEntry { kind: Kind::Error, object, prior, mtime, snaps, changed, done }
 }
 
 impl<'a> Run<'a> {
@@ -414,7 +417,7 @@ impl<'a> Run<'a> {
         let done = Done { version, user_version, reqid, result, returns: self.returns() };
         let kind = if self.after.exists { Kind::Modify } else { Kind::Delete };
         let (object, prior) = (self.before.at.object.clone(), self.before.info.version);
-        entries.push(LogEntry { kind, object, prior, mtime, snaps: Vec::new(), done });
+        entries.push(LogEntry { kind, object, prior, mtime, snaps: Vec::new(), changed: Changed::All, done });
         self.count_omap();
         if self.after.exists {
             self.after.info.version = version;
@@ -479,7 +482,7 @@ impl<'a> Run<'a> {
         self.after.info.snaps.clones.push(clone);
         let done = Done { version, user_version: self.before.info.user_version, ..Done::default() };
         let (prior, mtime) = (self.before.info.version, self.before.info.mtime);
-        LogEntry { kind: Kind::Clone, object: at.object, prior, mtime, snaps, done }
+        LogEntry { kind: Kind::Clone, object: at.object, prior, mtime, snaps, changed: Changed::All, done }
     }
 
     fn count_omap(&mut self) {

@@ -31,6 +31,10 @@ pub enum Mistake {
     AckEarly,
     /// A copy promises a change when its store has taken it, not when it is durable.
     PromiseEarly,
+    /// Of what changed of an object that a copy lacks, the data are forgotten.
+    ForgetRanges,
+    /// Damage that the store meets under a change is not looked at.
+    IgnoreDamage,
     /// Earlier intervals are forgotten, so nobody who may know more is asked.
     ForgetIntervals,
     /// What a copy lacks is thought to be there.
@@ -53,8 +57,13 @@ impl Pg {
         match mistake {
             Mistake::ForgetIntervals => self.history.forget_past(),
             Mistake::ForgetMissing => self.missing.clear(),
+            Mistake::ForgetRanges => {
+                let bases = self.missing.values_mut().filter_map(|lack| lack.base.as_mut());
+                bases.for_each(|base| base.part.data = Default::default());
+            }
             Mistake::AckEarly
             | Mistake::PromiseEarly
+            | Mistake::IgnoreDamage
             | Mistake::ReadWithoutLease
             | Mistake::IgnoreRests
             | Mistake::FirstLook
@@ -75,6 +84,7 @@ impl Pg {
             Self::check_waiting,
             Self::check_trim,
             Self::check_search,
+            Self::check_missing,
         ];
         all.iter().try_for_each(|check| check(self)).map_err(|why| format!("pg {}: {why}", self.id))
     }
@@ -140,6 +150,15 @@ impl Pg {
             holds!(newest.version <= head, "the log's newest entry {} is newer than the group's {head}", newest.version);
         }
         holds!(self.pages.iter().is_sorted(), "pages of duplicates are out of order: {:?}", self.pages);
+        Ok(())
+    }
+
+    /// What a copy has of an object that it lacks is older than what is to come.
+    fn check_missing(&self) -> Result<(), String> {
+        let lists = std::iter::once(&self.missing).chain(self.members.all.values().map(|member| &member.missing));
+        for (object, lack) in lists.flatten() {
+            holds!(lack.is_sound(), "{object} is missing in version {}, and a newer one is here", lack.need);
+        }
         Ok(())
     }
 

@@ -28,11 +28,12 @@
 
 use crate::api::{ClusterLevel, Ctx, Effect, Gone, MaybeHas, UnfoundObject, UnfoundPage};
 use crate::body::{Body, IndexChange, Progress};
+use crate::changed::Changed;
 use crate::entry::{Done, Kind, LogEntry};
 use crate::fetch::removal;
 use crate::info::ObjectInfo;
 use crate::letter::{Letter, Sought};
-use crate::members::missing_of;
+use crate::missing::{Lack, missing_of};
 use crate::pg::{Job, Pg, Phase, Work};
 use crate::stats::Stats;
 use node::Level;
@@ -100,7 +101,7 @@ impl Pg {
         let heads = self.serving.recovery.unfound.keys();
         let objects = heads.flat_map(|head| missing_of(&self.missing, head));
         let lost = objects.filter(|object| self.members.holders(object).is_empty());
-        lost.map(|object| (object.clone(), self.missing[object])).collect()
+        lost.map(|object| (object.clone(), self.missing[object].need)).collect()
     }
 
     /// Looks for what nobody has: asks who was not asked, and notes what is unfound.
@@ -304,7 +305,8 @@ impl Pg {
         let mut entry = |kind, object: &HObject, prior, snaps| {
             version.version += 1;
             let done = Done { version, ..Done::default() };
-            LogEntry { kind, object: object.clone().into(), prior, mtime: UTime::ZERO, snaps, done }
+            let (object, mtime, changed) = (object.clone().into(), UTime::ZERO, Changed::All);
+            LogEntry { kind, object, prior, mtime, snaps, changed, done }
         };
         let prior = |object: &HObject| lost.get(object).copied().unwrap_or_default();
         let mut entries: Vec<LogEntry> =
@@ -367,8 +369,9 @@ impl Pg {
         }
         for member in self.members.all.values_mut() {
             member.missing.retain(|object, _| !gone.contains(object));
+            member.owed.retain(|object, _| !gone.contains(object));
             if reverted && member.reaches(&head) {
-                member.missing.insert(head.clone(), version);
+                member.missing.insert(head.clone(), Lack::whole(version));
             }
         }
         let what = match (reverted, gone.contains(&head)) {
@@ -433,7 +436,7 @@ impl Pg {
     #[cfg(any(test, feature = "sim"))]
     pub(crate) fn check_search(&self) -> Result<(), String> {
         for (object, need) in &self.serving.search.unfound {
-            if self.missing.get(object).is_some_and(|missed| missed != need) {
+            if self.missing.get(object).is_some_and(|lack| lack.need != *need) {
                 return Err(format!("{object} is unfound in version {need}, and another one is missing"));
             }
         }

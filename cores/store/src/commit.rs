@@ -216,6 +216,9 @@ impl Store {
             }
         };
         self.pipeline.push(Pending { ticket, scope: transaction.scope, meta, blocks, writes, after, submitted });
+        if !plan.damaged.is_empty() {
+            self.events.push_back(Event::Damaged(ticket, plan.damaged));
+        }
     }
 
     /// Brings what is known of an object's first blocks in step with a transaction that touched it. `next_id`: ids from here on are

@@ -32,6 +32,8 @@ pub(crate) struct Plan {
     pub(crate) next_id: u64,
     /// Blocks at most that were there before and are written as a whole.
     pub(crate) replaced: u64,
+    /// Objects of which blocks cannot be read any more, as what they were made of could not.
+    pub(crate) damaged: Vec<ObjectId>,
 }
 
 /// A transaction being carried out.
@@ -42,6 +44,9 @@ pub(crate) struct Run<'a> {
     objects: Vec<Touched>,
     next_id: u64,
     replaced: u64,
+    damaged: Vec<ObjectId>,
+    /// The object that is being changed got a block that cannot be read.
+    met_damage: bool,
     /// Nothing will come of it: what is damaged is told.
     rehearsal: bool,
 }
@@ -73,7 +78,17 @@ impl<'a> Run<'a> {
 
     fn new(eye: Eye<'a>, rehearsal: bool) -> Self {
         let next_id = eye.store.overlay.next_id();
-        Self { eye, delta: Delta::default(), staged: Staged::default(), objects: Vec::new(), next_id, replaced: 0, rehearsal }
+        Self {
+            eye,
+            delta: Delta::default(),
+            staged: Staged::default(),
+            objects: Vec::new(),
+            next_id,
+            replaced: 0,
+            damaged: Vec::new(),
+            met_damage: false,
+            rehearsal,
+        }
     }
 
     fn finish(mut self) -> Plan {
@@ -84,7 +99,8 @@ impl<'a> Run<'a> {
             }
             objects.push((object, known));
         }
-        Plan { delta: self.delta, staged: self.staged, objects, next_id: self.next_id, replaced: self.replaced }
+        let Self { delta, staged, next_id, replaced, damaged, .. } = self;
+        Plan { delta, staged, objects, next_id, replaced, damaged }
     }
 
     fn change_meta(&mut self, scope: &SpgId, change: &MetaChange) {
@@ -103,7 +119,11 @@ impl<'a> Run<'a> {
             return Ok(());
         }
         let at = self.touch(&changes.object)?;
-        wanted.try_for_each(|change| self.apply(at, change))
+        wanted.try_for_each(|change| self.apply(at, change))?;
+        if std::mem::take(&mut self.met_damage) {
+            self.damaged.push(changes.object.clone());
+        }
+        Ok(())
     }
 
     /// Carries one change out, of the object that is at place `at` among those that were touched.
@@ -264,6 +284,7 @@ impl<'a> Run<'a> {
         let mut buf = Buf::zeroed(BLOCK);
         match old {
             Content::Bad => {
+                self.met_damage = true;
                 self.delta.set_block(id, block, Cell::Data(Block { place: Place::BAD, crc: 0 }));
                 return Ok(());
             }
@@ -422,6 +443,7 @@ impl<'a> Run<'a> {
         all_there(std::mem::take(&mut wishes))?;
         for (range, mut patch) in found.into_iter().filter(|(_, p)| p.has_data()) {
             for (i, block) in patch.clone().iter() {
+                self.met_damage |= block.place == Place::BAD;
                 if let Where::Journal(..) = block.place.place() {
                     let cell = self.copied(block, object, u64::from(range) * RANGE + u64::from(i), &mut wishes)?;
                     patch.set(i, cell.unwrap_or(Cell::Hole));
@@ -439,7 +461,10 @@ impl<'a> Run<'a> {
                 let index = self.staged.push(run.bytes().slice(..BLOCK).into());
                 Ok(Some(Cell::Data(Block { place: Place::staged(index), crc: block.crc })))
             }
-            Err(Unread::Damaged(_)) if !self.rehearsal => Ok(Some(Cell::Data(Block { place: Place::BAD, crc: block.crc }))),
+            Err(Unread::Damaged(_)) if !self.rehearsal => {
+                self.met_damage = true;
+                Ok(Some(Cell::Data(Block { place: Place::BAD, crc: block.crc })))
+            }
             unread => gather(unread, wishes).map(|_| None),
         }
     }

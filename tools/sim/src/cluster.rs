@@ -11,6 +11,7 @@ use crate::standmon::{self, StandMon};
 use crate::upgrade::Programs;
 use crate::workload::{Admin, AdminShared, Habits, Shared, Snaps, Tide, Workload};
 use crate::world::{Boot, HostConfig, HostId, HostState, World};
+use crate::wounds::{Bad, Wounds};
 use mon::{AuthMode, Monitor};
 use msgr::auth::{Auth, ClientAuth};
 use node::{MailId, Node};
@@ -85,6 +86,8 @@ pub struct Plan {
     pub mail: bool,
     /// Whether OSDs hear some messages of each other twice.
     pub echo: bool,
+    /// One of so many changes on the first OSD needs old data that are damaged; 0: none.
+    pub wounds: u64,
     /// Which levels the daemons' programs run, if not all are of today.
     pub programs: Option<Programs>,
 }
@@ -119,6 +122,7 @@ impl Default for Plan {
             mail: false,
             echo: false,
             programs: None,
+            wounds: 0,
         }
     }
 }
@@ -234,7 +238,7 @@ fn monitor(plan: &Plan, n: usize, boot: &Boot) -> Strict {
     Strict(monitor, plan.misdeed)
 }
 
-fn osd(plan: &Plan, number: usize, boot: &Boot, meaning: &(Rc<RefCell<Meaning>>, Rc<Cell<bool>>)) -> Wayward {
+fn osd(plan: &Plan, number: usize, boot: &Boot, meaning: &(Rc<RefCell<Meaning>>, Rc<Cell<bool>>), bad: &Bad) -> Wayward {
     let nonce = boot.life as u32 + 1;
     let config = OsdConfig {
         fsid: FSID,
@@ -251,7 +255,11 @@ fn osd(plan: &Plan, number: usize, boot: &Boot, meaning: &(Rc<RefCell<Meaning>>,
         memory_ceiling: Some(64 << 20),
     };
     let (store, reopen) = open_store(plan, number, boot, &meaning.0, meaning.1.get());
-    let store = Box::new(Wrapped::new(store, reopen, meaning.1.clone(), plan.misdeed, boot.life));
+    let mut store = Wrapped::new(store, reopen, meaning.1.clone(), plan.misdeed, boot.life);
+    if plan.wounds > 0 && number == 0 {
+        store = store.wounded(Wounds::new(bad.clone(), plan.wounds, boot.life));
+    }
+    let store = Box::new(store);
     let mut osd = Osd::new(config, store);
     if plan.echo {
         osd.hear_twice();
@@ -393,9 +401,9 @@ impl Cluster {
         if plan.separate_journal {
             disks.push(DiskConfig { capacity: 16 << 20, ..DiskConfig::default() });
         }
-        let (plan, meaning) = (plan.clone(), made);
+        let (plan, meaning, bad) = (plan.clone(), made, Bad::default());
         let listen = vec![socket(1, number as u8, 6800)];
-        let host = add(world, format!("osd.{number}"), listen, disks, move |boot| osd(&plan, number, &boot, &meaning));
+        let host = add(world, format!("osd.{number}"), listen, disks, move |boot| osd(&plan, number, &boot, &meaning, &bad));
         world.give_address(host, mail_id(number));
         host
     }

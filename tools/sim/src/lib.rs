@@ -39,3 +39,4 @@ pub mod voters;
 pub mod watchlog;
 pub mod workload;
 pub mod world;
+mod wounds;

@@ -2,6 +2,7 @@
 //! product's store as its host starts it.
 
 use crate::rng::Rng;
+use crate::wounds::Wounds;
 use bytes::Bytes;
 use mon::Monitor;
 use node::{DiskDone, Input, Mono, Node, Now, Outputs};
@@ -131,6 +132,7 @@ pub struct Wrapped {
     told: BTreeSet<Ticket>,
     halves: u64,
     rng: RefCell<Rng>,
+    wounds: Option<Wounds>,
 }
 
 impl Wrapped {
@@ -143,7 +145,13 @@ impl Wrapped {
         seed: u64,
     ) -> Self {
         let rng = RefCell::new(Rng::new(seed));
-        Self { store, misdeed, reopen, made, events: VecDeque::new(), told: BTreeSet::new(), halves: 0, rng }
+        let (events, told) = (VecDeque::new(), BTreeSet::new());
+        Self { store, misdeed, reopen, made, events, told, halves: 0, rng, wounds: None }
+    }
+
+    /// The same store, whose old data turn out to be damaged now and then.
+    pub(crate) fn wounded(self, wounds: Wounds) -> Self {
+        Self { wounds: Some(wounds), ..self }
     }
 
     fn submit_split(&mut self, whole: Transaction, ticket: Ticket) -> Result<(), Refused> {
@@ -203,6 +211,7 @@ impl View for Wrapped {
         self.store.stat(hold, object)
     }
     fn read(&self, hold: Hold, object: &ObjectId, offset: u64, len: u64) -> Read<Rope> {
+        self.wounds.as_ref().map_or(Ok(()), |wounds| wounds.look(object))?;
         let data = self.store.read(hold, object, offset, len)?;
         let mut rng = self.rng.borrow_mut();
         if self.misdeed != Some(Misdeed::UncheckedRead) || data.is_empty() || !rng.one_in(50) {
@@ -253,9 +262,16 @@ impl ObjectStore for Wrapped {
         self.store.release(hold);
     }
     fn rehearse(&self, hold: Hold, objects: &[ObjectChanges]) -> Read<()> {
+        self.wounds.as_ref().map_or(Ok(()), |wounds| wounds.rehearse(objects))?;
         self.store.rehearse(hold, objects)
     }
-    fn submit(&mut self, transaction: Transaction, ticket: Ticket) -> Result<(), Refused> {
+    fn submit(&mut self, mut transaction: Transaction, ticket: Ticket) -> Result<(), Refused> {
+        if let Some(wounds) = &mut self.wounds {
+            let harmed = wounds.harm(&mut transaction);
+            self.store.submit(transaction, ticket)?;
+            self.events.extend((!harmed.is_empty()).then_some(Event::Damaged(ticket, harmed)));
+            return Ok(());
+        }
         match self.misdeed {
             Some(Misdeed::EarlyCommit) => {
                 self.store.submit(transaction, ticket)?;

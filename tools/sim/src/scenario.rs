@@ -209,6 +209,12 @@ fn copies_scrubbed(rng: &mut Rng) -> Plan {
     Plan { osds, size, min_size, store: StoreKind::Reference, separate_journal: false, habits, ..plan }
 }
 
+/// Three copies of few objects; the first OSD needs old data now and then that are damaged.
+fn copies_wounded(rng: &mut Rng) -> Plan {
+    let plan = copies_scrubbed(rng);
+    Plan { min_size: 2, wounds: rng.magnitude(3, 30), ..plan }
+}
+
 /// Several OSDs with little to do.
 fn watched(rng: &mut Rng) -> Plan {
     let habits = Habits { pause: Duration::from_millis(200), budget: 20, snaps: Snaps::None, ..Habits::default() };
@@ -280,6 +286,25 @@ pub const ALL: &[Scenario] = &[
         about: "daemons get newer programs one after the other, and some go back, while OSDs and monitors die; then the level is raised",
         pause: SECOND,
         kind: Kind::Upgraded(upgrading, &[COPIES, &[Fault::MonKill, Fault::MonKill, Fault::MonPower]]),
+    },
+    Scenario {
+        name: "copies-rot",
+        about: "one of three copies meets damage while it carries changes out: it gets the objects anew, and all copies are equal",
+        pause: Duration::from_millis(700),
+        kind: Kind::Copies(
+            copies_wounded,
+            &[&[
+                Fault::OsdFreeze,
+                Fault::PeerBreak,
+                Fault::PeerPartition,
+                Fault::PeerOneWay,
+                Fault::SlowNetwork,
+                Fault::SlowDisk,
+                Fault::BreakAtByte,
+                Fault::Snap,
+                Fault::SnapRemove,
+            ]],
+        ),
     },
     Scenario {
         name: "downs",

@@ -301,6 +301,7 @@ impl StoreNode {
             match event {
                 Event::Fetched(hold) if hold == VERIFY => self.verify(),
                 Event::Fetched(hold) => self.read(hold),
+                Event::Damaged(..) => {}
                 Event::Committed(ticket) => self.committed(ticket),
             }
         }

@@ -226,6 +226,22 @@ fn a_copy_that_forgets_what_it_lacks_is_found() {
 }
 
 #[test]
+fn a_copy_that_forgets_what_changed_of_an_object_is_found() {
+    copies_that_err("copies-dense", osd::Mistake::ForgetRanges);
+}
+
+#[test]
+fn damage_that_a_copy_meets_and_does_not_look_at_is_found() {
+    let options = Options { misdeed: Some(Misdeed::Copies(osd::Mistake::IgnoreDamage)), ..Options::default() };
+    println!("{}", found("copies-rot", &options));
+}
+
+#[test]
+fn a_copy_that_meets_damage_gets_the_objects_anew() {
+    assert!(runs("copies-rot", 0..20).faults > 50);
+}
+
+#[test]
 fn a_primary_that_reads_when_it_may_not_lead_any_more_is_found() {
     copies_that_err("islands", osd::Mistake::ReadWithoutLease);
 }

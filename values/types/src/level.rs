@@ -26,17 +26,29 @@ pub enum Feature {
     RecoverySlots,
     /// The leader asks other monitors for their time (message 0x4e26).
     MonClocks,
+    /// Log entries say what they changed of their object (layout 2), and objects are brought in part (letters 28 to 30).
+    Parts,
+    /// A copy tells with its promises what it lacks all the same (letter 31).
+    Lacking,
 }
 
 impl Feature {
     /// All of them.
-    pub const ALL: &[Feature] =
-        &[Self::PromiseTimes, Self::UnfoundSearch, Self::LostEntries, Self::RecoverySlots, Self::MonClocks];
+    pub const ALL: &[Feature] = &[
+        Self::PromiseTimes,
+        Self::UnfoundSearch,
+        Self::LostEntries,
+        Self::RecoverySlots,
+        Self::MonClocks,
+        Self::Parts,
+        Self::Lacking,
+    ];
 
     /// The level that it comes with.
     pub const fn level(self) -> Level {
         match self {
             Self::PromiseTimes | Self::UnfoundSearch | Self::LostEntries | Self::RecoverySlots | Self::MonClocks => Level(2),
+            Self::Parts | Self::Lacking => Level(2),
         }
     }
 }

@@ -116,6 +116,9 @@ impl Osd {
                 self.images.count(*image, share(op, now));
             }
             let (stages, took) = (self.perf.finished(now, op), now.mono.since(op.received));
+            if crate::pace::tells(op) {
+                self.pace.answered(now.mono, took);
+            }
             if self.ops.history.wants(took, now.mono) {
                 let finished = Finished::new(self.ops.at(*key), stages, now);
                 self.ops.history.remember(finished, now.mono, self.options.history, self.options.complaint);

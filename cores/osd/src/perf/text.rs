@@ -95,7 +95,7 @@ pub(crate) fn schema(dump: &Value) -> Value {
 }
 
 /// Sections that say what is, not what was.
-const OF_LEVELS: [&str; 2] = ["pg", "memory"];
+const OF_LEVELS: [&str; 3] = ["pg", "memory", "pace"];
 
 fn describe(section: &str, name: &str, value: &Value) -> Option<Value> {
     let (kind, metric, value_type) = match value {

@@ -27,6 +27,7 @@ use crate::lease::Rests;
 use crate::letter::{Letter, LogPart, PeerInfo};
 use crate::members::Member;
 use crate::merge::{Merge, Merged, common};
+use crate::missing::Lack;
 use crate::pg::{Pg, Phase};
 use choose::{Plan, continues, plan};
 use maps::pool_flags;
@@ -483,8 +484,10 @@ impl Pg {
                 }
             }
             Letter::Activated(missing) => self.hear_activated(ctx, from, missing),
-            Letter::Ack(number, time) => self.hear_ack(ctx, from, number, time),
+            Letter::Ack(number, time) => self.hear_ack(ctx, from, number, time, Vec::new()),
+            Letter::AckLacking(number, time, objects) => self.hear_ack(ctx, from, number, time, objects),
             Letter::Pulled(object, at, piece) => self.hear_pulled(ctx, from, object, at, piece),
+            Letter::PulledPart(object, have, piece) => self.hear_pulled_part(ctx, from, object, have, piece),
             Letter::Scanned(begin, end, found) => self.hear_scanned(ctx, from, &begin, end, found),
             Letter::Surveyed(answer) => self.hear_surveyed(ctx, from, *answer),
             Letter::Reserved(number, lends) => self.hear_reserved(ctx, from, number, lends),
@@ -511,7 +514,7 @@ impl Pg {
         }
     }
 
-    fn hear_activated(&mut self, ctx: &mut Ctx<'_>, from: OsdId, missing: Vec<(HObject, EVersion)>) {
+    fn hear_activated(&mut self, ctx: &mut Ctx<'_>, from: OsdId, missing: Vec<(HObject, Lack)>) {
         let Some(member) = self.members.all.get_mut(&from).filter(|member| member.activation.is_some()) else { return };
         member.missing = missing.into_iter().collect();
         member.activated = true;

@@ -7,6 +7,7 @@ use super::survey::{Range, Survey};
 use super::{Scrub, Tally};
 use crate::api::{ClusterLevel, Ctx, Effect};
 use crate::letter::Letter;
+use crate::missing::Lack;
 use crate::pg::{Job, Pg, Work};
 use messages::scrub::{shard, snapset};
 use objectstore::Unread;
@@ -159,7 +160,7 @@ impl Pg {
         let whoami = ctx.whoami;
         for (osd, _) in verdict.wrong.iter().filter(|(osd, _)| *osd != whoami) {
             let Some(member) = self.members.all.get_mut(osd) else { continue };
-            member.missing.insert(object.clone(), self.info.last_update);
+            member.missing.insert(object.clone(), Lack::whole(self.info.last_update));
             self.tell(ctx, *osd, &Letter::Spoilt(vec![object.clone()]));
             self.repaired += 1;
             mended.push(*osd);

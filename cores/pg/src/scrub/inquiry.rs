@@ -106,7 +106,7 @@ impl Pg {
             return;
         }
         for object in objects {
-            if !self.missing.contains_key(&object) && self.holds(&self.object(object.clone())) {
+            if self.missing.get(&object).is_none_or(|lack| lack.base.is_some()) && self.holds(&self.object(object.clone())) {
                 self.log_line(ctx, Level::Warn, format!("{object} is not what the other copies hold: it is brought again"));
                 self.mark_missing(ctx, object);
             }

@@ -30,7 +30,7 @@ use crate::api::{ClusterLevel, Ctx, Effect};
 use crate::info::ObjectInfo;
 use crate::internal::clone_bytes;
 use crate::letter::Letter;
-use crate::members::is_missing;
+use crate::missing::is_missing;
 use crate::ops::list::bounds;
 use crate::pg::{Pg, Work};
 use crate::stats::Stats;

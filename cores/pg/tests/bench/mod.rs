@@ -133,6 +133,7 @@ impl Bench {
             whoami: self.whoami,
             config: &self.config,
             leases: &leases,
+            room: &mut usize::MAX.clone(),
             recorder: &mut pg::Nobody,
         };
         let pg = how(id, &mut ctx);
@@ -153,6 +154,7 @@ impl Bench {
             whoami: self.whoami,
             config: &self.config,
             leases: &leases,
+            room: &mut usize::MAX.clone(),
             recorder: &mut pg::Nobody,
         };
         let result = f(self.pgs.get_mut(&id).expect("a group of the bench"), &mut ctx);
@@ -225,7 +227,7 @@ impl Bench {
         if let Some(event) = self.store.poll_event() {
             let number = match event {
                 objectstore::Event::Fetched(hold) => hold.0,
-                objectstore::Event::Committed(ticket) => ticket.0,
+                objectstore::Event::Committed(ticket) | objectstore::Event::Damaged(ticket, _) => ticket.0,
             };
             let id = self.slots.iter().find(|(_, slot)| u64::from(**slot) == number >> 40).map(|(id, _)| *id);
             // Groups that are gone may still have events under way.

@@ -187,6 +187,7 @@ impl World {
         while let Some(event) = self.store.poll_event() {
             match event {
                 Event::Fetched(hold) => *self.fetched.entry(hold.0).or_default() += 1,
+                Event::Damaged(ticket, _) => assert!(self.owner.contains_key(&ticket.0), "damage is told before the commit"),
                 Event::Committed(ticket) => {
                     let at = self.owner.remove(&ticket.0).expect("a ticket of ours");
                     let twin = &mut self.twins[at];

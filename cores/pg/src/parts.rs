@@ -1,0 +1,204 @@
+//! Objects that are brought in part: a copy that has an older version gets only what changed since.
+//!
+//! | who lacks it | steps |
+//! |---|---|
+//! | a member | the primary reads the part from its own object and ships it with the version that the copy must have; the copy looks whether it has that, and puts the part into place |
+//! | the primary | it looks whether it has the version, asks a copy that has the object for the part, and puts it into place |
+//!
+//! A part goes in one piece and one transaction. What is more than a piece is brought whole.
+//!
+//! *When a base is not true*: the object's record names another version, or cannot be read. A primary forgets the base then and brings the
+//! object whole. A copy keeps the object marked as missing, carries out the rest of the change, and says with its promise that it
+//! lacks the object ([`Letter::AckLacking`]). It says so until it has the object, so it does not matter which of the promises is lost.
+//!
+//! *Order.* A copy reads the record before it carries the change out. While the store fetches it, later changes wait behind this one.
+
+use crate::api::Ctx;
+use crate::body::{Body, Progress};
+use crate::changed::Part;
+use crate::info::ObjectInfo;
+use crate::letter::Letter;
+use crate::missing::{Base, Lack};
+use crate::object::{Piece, PieceAt, index_of, read_part};
+use crate::pg::{Job, Pg, Work};
+use node::Level;
+use objectstore::{Hold, Refused, Unread};
+use types::{EVersion, HObject, OsdId, SnapId};
+
+impl Pg {
+    /// The version that the record of an object here names; `None`: it is not there, or cannot be read.
+    fn version_here(&self, ctx: &Ctx<'_>, hold: Hold, object: &HObject) -> Result<Option<EVersion>, Unread> {
+        match ctx.store.stat(hold, &self.object(object.clone())) {
+            Ok(stat) => Ok(stat.and_then(|stat| ObjectInfo::decode(&stat.info).ok()).map(|info| info.version)),
+            Err(Unread::Damaged(_)) => Ok(None),
+            Err(missing) => Err(missing),
+        }
+    }
+
+    /// What the primary has of an object that is missing here, if its record says so, too.
+    pub(crate) fn own_base(&mut self, ctx: &Ctx<'_>, hold: Hold, object: &HObject) -> Result<Option<Box<Base>>, Unread> {
+        let Some(base) = self.missing.get(object).and_then(|lack| lack.base.clone()) else { return Ok(None) };
+        if self.version_here(ctx, hold, object)? == Some(base.have) {
+            return Ok(Some(base));
+        }
+        self.forget_own_base(object);
+        Ok(None)
+    }
+
+    fn forget_own_base(&mut self, object: &HObject) {
+        if let Some(lack) = self.missing.get_mut(object) {
+            lack.base = None;
+        }
+    }
+
+    /// The question for an object that is missing here, to be asked again.
+    pub(crate) fn part_wish(&self, object: &HObject) -> Option<Letter> {
+        let base = self.missing.get(object)?.base.clone()?;
+        Some(Letter::PullPart(object.clone(), base))
+    }
+
+    /// A part of an object that is missing here came, or it cannot be had in part.
+    pub(crate) fn hear_pulled_part(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        from: OsdId,
+        object: HObject,
+        have: EVersion,
+        piece: Option<Box<Piece>>,
+    ) {
+        let Some(mut job) =
+            self.serving.recovery.answered_part(from, &object, have).and_then(|hold| self.serving.jobs.remove(&hold))
+        else {
+            return;
+        };
+        let head = job.head.clone();
+        let id = self.object(object.clone());
+        let taken = match piece.filter(|piece| piece.changes.object == id && piece.next.is_none() && !piece.is_nothing()) {
+            Some(piece) => self.take_part(ctx, &object, *piece),
+            None => {
+                self.forget_own_base(&object);
+                Ok(())
+            }
+        };
+        if let Work::Bring(bring) = &mut job.work {
+            bring.at = PieceAt::default();
+        }
+        match taken {
+            Ok(()) => self.attempt_bring(ctx, job),
+            Err(Refused::Stopped) => self.stopped(ctx),
+            Err(_) => self.end_bring(ctx, job),
+        }
+        self.pump(ctx, &head);
+    }
+
+    /// Puts a part into its place here.
+    fn take_part(&mut self, ctx: &mut Ctx<'_>, object: &HObject, piece: Piece) -> Result<(), Refused> {
+        let index = index_of(object, &piece.changes.changes);
+        let progress = Progress { recovered: vec![object.clone()], ..Progress::default() };
+        if let Err(refused) = self.apply(ctx, Body::push(vec![piece.changes], index, progress), None) {
+            self.log_line(ctx, Level::Error, format!("{object} cannot be taken up: the store refuses ({refused:?})"));
+            return Err(refused);
+        }
+        if object.is_head() {
+            self.arm_watches(ctx, object);
+        }
+        Ok(())
+    }
+
+    /// Those of the copies that have an older version of an object, and all that changed since for any of them.
+    fn with_base(&self, object: &HObject, targets: &[OsdId]) -> Option<(Vec<(OsdId, EVersion)>, Part)> {
+        let base = |osd: &OsdId| Some((*osd, self.members.all.get(osd)?.missing.get(object)?.base.as_deref()?));
+        let bases: Vec<(OsdId, &Base)> = targets.iter().filter_map(base).collect();
+        let mut part = bases.first()?.1.part.clone();
+        bases.iter().skip(1).for_each(|(_, base)| part.join(&base.part));
+        Some((bases.iter().map(|(osd, base)| (*osd, base.have)).collect(), part))
+    }
+
+    /// Brings an object in part to those of the copies of which it is known what they have. False if there are none: to the rest it goes whole.
+    pub(crate) fn push_part(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        job: &Job,
+        object: &HObject,
+        targets: &[OsdId],
+    ) -> Result<bool, Unread> {
+        let Some((bases, part)) = self.with_base(object, targets) else { return Ok(false) };
+        let piece = read_part(&*ctx.store, job.hold, &self.object(object.clone()), &part)?;
+        if job.fetched {
+            ctx.store.release(job.hold);
+        }
+        for (osd, have) in bases {
+            match &piece {
+                Some(piece) => self.ship_part(ctx, osd, object, have, piece),
+                None => self.forget_base_of(osd, object),
+            }
+        }
+        Ok(true)
+    }
+
+    fn forget_base_of(&mut self, osd: OsdId, object: &HObject) {
+        if let Some(lack) = self.members.all.get_mut(&osd).and_then(|member| member.missing.get_mut(object)) {
+            lack.base = None;
+        }
+    }
+
+    fn ship_part(&mut self, ctx: &mut Ctx<'_>, osd: OsdId, object: &HObject, have: EVersion, piece: &Piece) {
+        let index = index_of(object, &piece.changes.changes);
+        let (recovered, bases) = (vec![object.clone()], vec![(object.clone(), have)]);
+        let body = Body::push(vec![piece.changes.clone()], index, Progress { recovered, bases, ..Progress::default() });
+        let letters = self.members.ship_to(&self.envelope(), &[osd], &body);
+        self.post(ctx, letters);
+        self.members.note_pushed(osd, object);
+    }
+
+    /// Objects of which a body brings a part that does not fit to what this copy has.
+    pub(crate) fn misfits(&self, ctx: &Ctx<'_>, hold: Hold, body: &Body) -> Result<Vec<HObject>, Unread> {
+        let mut found = Vec::new();
+        for (object, have) in body.progress.iter().flat_map(|progress| &progress.bases) {
+            let known = self.missing.get(object).and_then(|lack| lack.base.as_deref()).is_some_and(|base| base.have == *have);
+            if !known || self.version_here(ctx, hold, object)? != Some(*have) {
+                found.push(object.clone());
+            }
+        }
+        Ok(found)
+    }
+
+    /// A copy says that it lacks objects of which the primary does not know it. What is promised with that, from the change at place
+    /// `first` on, is not durable there as it should be, until the objects are brought.
+    pub(crate) fn hear_lacking(&mut self, ctx: &mut Ctx<'_>, from: OsdId, first: u64, objects: Vec<HObject>) {
+        if objects.is_empty() {
+            return;
+        }
+        let need = self.info.last_update;
+        let mut news = Vec::new();
+        if let Some(member) = self.members.all.get_mut(&from).filter(|member| member.activated) {
+            for object in objects {
+                // What is on its way to it is no news.
+                if !member.missing.contains_key(&object) && !member.pushed.contains_key(&object) {
+                    member.missing.insert(object.clone(), Lack::whole(need));
+                    member.owed.insert(object.clone(), first);
+                    news.push(object);
+                }
+            }
+        }
+        // Clients may wait for it, so it needs no slot.
+        for object in news {
+            self.log_line(ctx, Level::Warn, format!("osd.{from} lacks {object}: it is brought again"));
+            self.repaired += 1;
+            self.bring(ctx, object.at(SnapId::HEAD), None);
+        }
+        self.plan_recovery(ctx);
+    }
+}
+
+/// A body without the objects that this copy does not take from it.
+pub(crate) fn without(mut body: Body, objects: &[HObject]) -> Body {
+    let kept = |object: &HObject| !objects.contains(object);
+    body.objects.retain(|of| kept(&of.object.object));
+    body.index.retain(|change| kept(change.head()));
+    if let Some(progress) = &mut body.progress {
+        progress.recovered.retain(kept);
+        progress.bases.retain(|(object, _)| kept(object));
+    }
+    body
+}
