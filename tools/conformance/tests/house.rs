@@ -174,8 +174,14 @@ fn health_codes(file: &str) -> Vec<String> {
 }
 
 /// Files that make health checks.
-const HEALTH_FILES: [&str; 4] =
-    ["cores/mon/src/health.rs", "cores/mon/src/health/groups.rs", "cores/mon/src/health/scrubs.rs", "cores/osd/src/life.rs"];
+const HEALTH_FILES: [&str; 6] = [
+    "cores/manager/src/health.rs",
+    "cores/manager/src/health/groups.rs",
+    "cores/manager/src/health/levels.rs",
+    "cores/manager/src/health/scrubs.rs",
+    "cores/manager/src/health/sizes.rs",
+    "cores/osd/src/life.rs",
+];
 
 #[test]
 fn every_health_code_has_an_entry_for_operators() {
@@ -199,7 +205,7 @@ const DECODERS: [&str; 20] = [
     "values/maps/src/lib.rs",
     "values/messages/src/lib.rs",
     "values/types/src/lib.rs",
-    "cores/mon/src/log/mod.rs",
+    "cores/monlog/src/disk/mod.rs",
     "cores/msgr/src/frame/mod.rs",
     "cores/pg/src/body.rs",
     "cores/pg/src/codec.rs",
