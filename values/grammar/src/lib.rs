@@ -1,10 +1,22 @@
 //! The grammar of commands, for monitors and OSDs alike: signatures, the arguments that come with a command, checked against them, and
-//! the layout of structured answers.
+//! answers: a [`Reply`] or a [`Refusal`], and their layout as tables, amounts, JSON and XML, as Ceph's clients and their users' scripts
+//! expect them.
 //!
 //! A table of commands is a list of rows with a signature as text; [`Signature::parse`] has the notation. Clients download the
 //! [descriptions](Signature::describe) and read their command lines by them.
 
 #![forbid(unsafe_code)]
+
+mod answer;
+mod structured;
+mod table;
+pub mod units;
+
+pub use answer::{Asker, Outcome, Refusal, Reply};
+pub use structured::Format;
+pub use table::{Align, Table};
+/// The error numbers of [`refuse!`].
+pub use types::Errno;
 
 use serde_json::ser::{PrettyFormatter, Serializer};
 use serde_json::{Value, json};

@@ -30,4 +30,4 @@ pub use monmap::{ALL_MON_FEATURES, MonInfo, MonMap};
 pub use osd::{OsdInfo, OsdXInfo, state};
 pub use osdmap::{OsdMap, StretchMode, flags};
 pub use placement::{NO_OSD, Placements, UpActing};
-pub use pool::{HitSetParams, MergeMeta, OptValue, Pool, PoolSnap, cache_mode, opts, pool_flags, pool_type};
+pub use pool::{HitSetParams, MergeMeta, OptValue, Pool, PoolSnap, autoscale_mode, cache_mode, opts, pool_flags, pool_type};

@@ -90,6 +90,31 @@ pub mod cache_mode {
     }
 }
 
+/// Values of [`Pool::pg_autoscale_mode`].
+pub mod autoscale_mode {
+    /// The number of groups stays.
+    pub const OFF: u8 = 0;
+    /// Health says what it should be.
+    pub const WARN: u8 = 1;
+    /// It is changed.
+    pub const ON: u8 = 2;
+
+    /// The number of a mode's name in commands.
+    pub fn parse(name: &str) -> Option<u8> {
+        [OFF, WARN, ON].into_iter().find(|mode| self::name(*mode) == name)
+    }
+
+    /// The mode's name in commands; `???` for an unknown one.
+    pub fn name(mode: u8) -> &'static str {
+        match mode {
+            OFF => "off",
+            WARN => "warn",
+            ON => "on",
+            _ => "???",
+        }
+    }
+}
+
 /// Numbers of the settings in [`Pool::opts`], with their names in commands.
 pub mod opts {
     #![allow(missing_docs)]

@@ -1,13 +1,13 @@
-//! The defaults of new pools are brought in line with the hardware: [`crate::defaults`] decides.
+//! The defaults of new pools are brought in line with the hardware: [`monstate::defaults`] decides.
 
 use super::Monitor;
-use crate::defaults::{self, Domain};
-use crate::options;
-use crate::state::{Change, State};
 use bytes::Bytes;
 use denc::Encode;
 use maps::Incremental;
 use messages::mon::log_level;
+use monstate::defaults::{self, Domain};
+use monstate::effective;
+use monstate::state::{Change, State};
 use node::{Now, Outputs};
 
 impl Monitor {
@@ -18,7 +18,7 @@ impl Monitor {
         if defaults::is_settled(&state) {
             return;
         }
-        let before = options::monitor_number(&state, &self.env, defaults::SIZE).max(1.0) as u32;
+        let before = effective::monitor_number(&state, &self.env, defaults::SIZE).max(1.0) as u32;
         let facts = defaults::facts(&state, before);
         let (size, domain) = defaults::decide(&facts);
         let mut changes = Vec::new();

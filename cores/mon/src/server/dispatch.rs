@@ -3,12 +3,12 @@
 use super::Monitor;
 use super::leader::anybody_answers;
 use super::sessions::{Rights, Side};
-use crate::state::State;
 use messages::internal::{OsdAlive, OsdBoot, OsdDown, OsdFailures, OsdReport, PgTempWish};
 use messages::mon::{
     Auth, AuthReply, Command, GetPoolStats, GetPoolStatsReply, LogMsg, MgrClose, MgrCommand, MgrConfigure, MgrOpen, MgrReport,
     MonCommand, MonGetMap, MonGetVersion, MonGetVersionReply, MonMapMsg, MonSubscribe, Ping, PoolOp, Statfs, StatfsReply,
 };
+use monstate::state::State;
 use msgr::Event;
 use node::{Now, Outputs};
 use types::{Message, SessionId};
@@ -194,7 +194,7 @@ impl Monitor {
         self.reply_on(Side::Mgr, session, 0, configure.encode());
         let Some(peer) = self.sessions.0.get(&(Side::Mgr, session)).map(|s| s.peer.clone()) else { return };
         if let (Some(status), true) = (open.service, self.leader.soft.services.len() < SERVICES) {
-            let service = crate::soft::ServiceSoft {
+            let service = manager::soft::ServiceSoft {
                 metadata: status.metadata,
                 status: status.status,
                 session,

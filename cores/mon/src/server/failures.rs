@@ -11,13 +11,13 @@
 //! all of them. He judges no silence before he has listened for a full grace.
 
 use super::Monitor;
-use crate::context::Env;
-use crate::options::{monitor_flag, monitor_number, of_monitor};
-use crate::osds::{held, mark_down};
-use crate::state::State;
 use maps::{Incremental, OsdMap, OsdXInfo, state as bits};
 use messages::internal::OsdFailures;
 use messages::mon::log_level;
+use monstate::context::Env;
+use monstate::effective::{monitor_flag, monitor_number, of_monitor};
+use monstate::osds::{held, mark_down};
+use monstate::state::State;
 use node::{Level, Mono, Now, Outputs};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

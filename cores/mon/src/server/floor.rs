@@ -1,8 +1,8 @@
 //! How far back OSD maps are kept: as far as some group may need them, and some more for clients that are behind.
 
 use super::Monitor;
-use crate::state::history::KEPT;
-use crate::state::{Change, State};
+use monstate::state::history::KEPT;
+use monstate::state::{Change, State};
 
 impl Monitor {
     /// The change that lets go of maps that nobody needs any more, if there are any. It goes with the next map.

@@ -7,13 +7,13 @@
 
 use super::Monitor;
 use super::sessions::Side;
-use crate::state::RequestKey;
 use messages::internal::{OsdAlive, OsdBoot, OsdDown, OsdFailures, OsdReport, PgTempWish};
 use messages::mon::{
     GetPoolStats, GetPoolStatsReply, LogMsg, MonCommand, MonCommandAck, MonGetVersion, MonGetVersionReply, PoolOp, PoolOpReply,
     Statfs, StatfsReply,
 };
 use messages::quorum::{Carried, FromLeader, Sender, SessionOver, ToLeader};
+use monstate::state::RequestKey;
 use node::{Level, Mono, Now, Outputs};
 use quorum::{Term, VoterId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -2,11 +2,11 @@
 
 use super::sessions::Side;
 use super::{Monitor, peers};
-use crate::config::{AuthMode, Config};
-use crate::context::MGR_GID;
-use crate::options;
-use crate::state::Change;
 use messages::internal::{ServiceKey, ServiceKeys};
+use monstate::config::{AuthMode, Config};
+use monstate::context::MGR_GID;
+use monstate::effective;
+use monstate::state::Change;
 use msgr::Messenger;
 use msgr::auth::{Acceptor, Auth, ClientAuth, Key, Method, MonAuth, RotatingKeys, ServiceAuth};
 use node::{Now, Outputs};
@@ -63,9 +63,9 @@ impl Monitor {
             return;
         }
         self.published.auth = state.auth.version;
-        let ttl = |name| Duration::from_secs_f64(options::monitor_number(&state, &self.env, name).clamp(10.0, 1e8));
+        let ttl = |name| Duration::from_secs_f64(effective::monitor_number(&state, &self.env, name).clamp(10.0, 1e8));
         let (auth_ttl, service_ttl) = (ttl("auth_mon_ticket_ttl"), ttl("auth_service_ticket_ttl"));
-        let reclaim = options::monitor_flag(&state, &self.env, "auth_allow_insecure_global_id_reclaim");
+        let reclaim = effective::monitor_flag(&state, &self.env, "auth_allow_insecure_global_id_reclaim");
         let keys: BTreeMap<EntityType, RotatingKeys> =
             SERVICES.into_iter().filter_map(|s| Some((s, state.auth.rotating.get(&(s as u32))?.clone()))).collect();
         if let Acceptor::Service(service) = &mut self.mgr.auth_mut().acceptor {
@@ -100,7 +100,7 @@ impl Monitor {
         let state = self.newest().clone();
         let mut changes = Vec::new();
         if self.env.cephx() {
-            let ttl = |name: &str| Duration::from_secs_f64(options::monitor_number(&state, &self.env, name).clamp(10.0, 1e8));
+            let ttl = |name: &str| Duration::from_secs_f64(effective::monitor_number(&state, &self.env, name).clamp(10.0, 1e8));
             let (auth, service) = (ttl("auth_mon_ticket_ttl"), ttl("auth_service_ticket_ttl"));
             for kind in SERVICES {
                 let mut keys = state.auth.rotating.get(&(kind as u32)).cloned().unwrap_or_default();

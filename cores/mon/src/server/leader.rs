@@ -4,13 +4,14 @@ use super::failures::Failures;
 use super::peering::Asked;
 use super::sessions::{Outgoing, Side};
 use super::{Monitor, run};
-use crate::config::Config;
-use crate::manager::Manager;
-use crate::soft::Soft;
-use crate::state::{Change, State};
 use images::JobId;
+use manager::client::Manager;
+use manager::duties::Duties;
+use manager::soft::Soft;
 use messages::mon::LogEntry;
 use messages::mon::{Auth, Command, MonGetMap, MonSubscribe, Ping};
+use monstate::config::Config;
+use monstate::state::{Change, State};
 use msgr::auth::{Acceptor, EntityKey, Key};
 use node::{CallId, Level, Now, Output, Outputs};
 use quorum::{Entry, Index, Term, VoterId};
@@ -28,6 +29,8 @@ pub(super) struct Leader {
     /// States after proposals that are not committed yet.
     pub(super) ahead: VecDeque<(Index, Arc<State>)>,
     pub(super) soft: Soft,
+    /// What the manager remembers between its rounds.
+    pub(super) duties: Duties,
     pub(super) manager: Manager,
     /// What OSDs report of each other.
     pub(super) failures: Failures,
@@ -55,6 +58,7 @@ impl Leader {
             term,
             ahead: VecDeque::new(),
             soft: Soft::default(),
+            duties: Duties::default(),
             manager: Manager::new(seed),
             failures: Failures::default(),
             orders: BTreeMap::new(),

@@ -2,13 +2,14 @@
 
 use super::Monitor;
 use super::sessions::{Outgoing, Side};
-use crate::commands::Ask;
-use crate::context::{Env, MGR_GID};
-use crate::manager::{Found, Wish, progress};
-use crate::{options, pools};
 use images::{Answer, RequestId};
+use manager::client::{Found, Wish};
+use manager::progress;
 use maps::Incremental;
 use messages::mon::log_level;
+use moncommands::Ask;
+use monstate::context::{Env, MGR_GID};
+use monstate::{effective, pools};
 use msgr::auth::{Acceptor, EntityKey, Key};
 use node::{Mono, Now, Outputs};
 use serde_json::json;
@@ -21,14 +22,14 @@ impl Monitor {
         for ask in asks {
             match ask {
                 Ask::Look(spec) => {
-                    self.leader.soft.images.look(now.mono, spec);
+                    self.leader.duties.images.look(now.mono, spec);
                     self.tick_manager(now);
                 }
-                Ask::ForgetProgress => self.leader.soft.progress.clear(),
+                Ask::ForgetProgress => self.leader.duties.progress.clear(),
                 Ask::HandOver => self.leader.hands_over = true,
-                Ask::NoteRound(round) => self.leader.soft.balancer.note(now.wall, &round),
-                Ask::KeepPlan(name, plan) => drop(self.leader.soft.balancer.plans.insert(name, plan)),
-                Ask::DropPlan(name) => drop(self.leader.soft.balancer.plans.remove(&name)),
+                Ask::NoteRound(round) => self.leader.duties.balancer.note(now.wall, &round),
+                Ask::KeepPlan(name, plan) => drop(self.leader.duties.balancer.plans.insert(name, plan)),
+                Ask::DropPlan(name) => drop(self.leader.duties.balancer.plans.remove(&name)),
             }
         }
     }
@@ -36,7 +37,7 @@ impl Monitor {
     /// What time makes necessary for the manager.
     pub(super) fn tick_manager(&mut self, now: Now) {
         self.identify_manager(now);
-        let wanted = self.leader.soft.images.tick(now.mono);
+        let wanted = self.leader.duties.images.tick(now.mono);
         if wanted.tell {
             self.instruct_osds(&json!({"prefix": "count images"}).to_string());
         }
@@ -92,14 +93,14 @@ impl Monitor {
         if self.leader.manager.is_working() {
             self.leader.manager.desk.see(self.newest());
             let on = progress::is_followed(self.newest());
-            self.leader.soft.progress.follow(on);
+            self.leader.duties.progress.follow(on);
         }
         for (id, wish) in self.leader.manager.work(now) {
             news = true;
             self.grant(now, id, &wish, out);
         }
         for note in self.leader.manager.desk.take_notes() {
-            self.leader.soft.progress.take(now.wall, note);
+            self.leader.duties.progress.take(now.wall, note);
         }
         for (level, text) in self.leader.manager.desk.take_log() {
             out.log(level, "mgr", text);
@@ -122,7 +123,7 @@ impl Monitor {
             Wish::FreeSnap(pool, snap) => pools.remove_unmanaged_snap(&mut inc, *pool, *snap).map(|()| None),
             Wish::Fence(addr) => {
                 let addr = EntityAddr { kind: AddrType::Any, ..*addr };
-                let secs = options::monitor_number(&state, &self.env, "mon_osd_blocklist_default_expire");
+                let secs = effective::monitor_number(&state, &self.env, "mon_osd_blocklist_default_expire");
                 if !state.osdmap.blocklist.contains_key(&addr) {
                     inc.new_blocklist.insert(addr, pools::after(now.wall, secs));
                     self.line(
@@ -157,7 +158,7 @@ impl Monitor {
         while let Some(found) = self.leader.manager.poll() {
             progress = true;
             match found {
-                Found::Names(images, names) => self.leader.soft.images.named(now.mono, images, names.as_ref()),
+                Found::Names(images, names) => self.leader.duties.images.named(now.mono, images, names.as_ref()),
             }
         }
         progress

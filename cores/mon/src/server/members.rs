@@ -6,11 +6,11 @@
 
 use super::Monitor;
 use super::sessions::Side;
-use crate::options;
-use crate::state::{Change, IdRange, MonRecord, State, genesis};
 use denc::Encode;
 use maps::{MonInfo, MonMap};
 use messages::quorum::{MonClock, MonHello, MonRefused};
+use monstate::effective;
+use monstate::state::{Change, IdRange, MonRecord, State, genesis};
 use msgr::auth::Acceptor;
 use node::{Level, Now, Outputs};
 use quorum::{Membership, VoterId};
@@ -131,7 +131,7 @@ impl Monitor {
     /// What the leader does about records and numbers for clients, about twice a second.
     pub(super) fn tick_members(&mut self, now: Now, out: &mut Outputs) {
         let state = self.newest().clone();
-        let ended = crate::commands::ended_tokens(&state, now.wall);
+        let ended = moncommands::ended_tokens(&state, now.wall);
         if !ended.is_empty() {
             self.propose(now, ended, None, Vec::new(), out);
         }
@@ -166,10 +166,10 @@ impl Monitor {
             return;
         }
         let seconds = |name| {
-            let n = options::monitor_number(&state, &self.env, name);
+            let n = effective::monitor_number(&state, &self.env, name);
             Duration::from_secs_f64(n.clamp(1.0, 1e6))
         };
-        let allowed = options::monitor_number(&state, &self.env, "mon_clock_drift_allowed");
+        let allowed = effective::monitor_number(&state, &self.env, "mon_clock_drift_allowed");
         let skewed = self.leader.soft.clocks.off(allowed).next().is_some();
         let interval = seconds(if skewed { "mon_timecheck_skew_interval" } else { "mon_timecheck_interval" });
         let own = &self.env.config.name;

@@ -1,7 +1,7 @@
 //! The machine: network and disk in, decisions, network and disk out.
 //!
 //! - `mod`: the rounds and phases; [`proposals`]: the way of a proposal; [`net`]: connections;
-//! - [`leader`]: what only a leader has, the beginning and the end of a reign; what every voter has is [`crate::replica`];
+//! - [`leader`]: what only a leader has, the beginning and the end of a reign; what every voter has is [`monlog::replica`];
 //! - [`sessions`]: who is connected, what they subscribed to, what is sent to them;
 //! - [`dispatch`]: messages; [`run`]: commands; [`poolop`]: pool operations of librados;
 //! - [`osds`]: the lives of OSDs; [`peering`]: what they ask for while they peer; [`failures`]: who is down; [`outs`]: who is
@@ -38,15 +38,14 @@ mod standing;
 mod tick;
 mod upgrade;
 
-use crate::config::Config;
-use crate::context::{Env, Standing};
-use crate::replica::{Happened, Replica};
-use crate::state::RequestKey;
-pub(crate) use crate::state::place_of;
-use crate::state::{State, genesis};
 use far::FarSessions;
 use forward::Asks;
 use leader::Leader;
+use monlog::replica::{Happened, Replica};
+use monstate::config::Config;
+use monstate::context::{Env, Standing};
+use monstate::state::RequestKey;
+use monstate::state::{State, genesis};
 use msgr::Messenger;
 use node::{CallId, ConnId, Input, Level, Mono, Node, Now, Output, Outputs};
 use peers::Peers;
@@ -56,7 +55,6 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-pub(crate) use upgrade::ONE_COPY_MOVES;
 
 /// How often time brings something.
 const TICK: Duration = Duration::from_millis(500);

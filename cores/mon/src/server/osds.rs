@@ -2,12 +2,12 @@
 
 use super::sessions::{Outgoing, Side};
 use super::{Monitor, failures};
-use crate::options;
-use crate::osds::{MAX_OSDS, held, mark_down, node_flags};
-use crate::state::{Change, State};
 use maps::{Incremental, flags, state as bits};
 use messages::internal::{OsdBoot, OsdDown, OsdReport};
 use messages::mon::log_level;
+use monstate::effective;
+use monstate::osds::{MAX_OSDS, held, mark_down, node_flags};
+use monstate::state::{Change, State};
 use node::{Level, Now, Outputs};
 use types::{EntityType, Fsid, Levels, OsdId, SessionId};
 
@@ -140,7 +140,7 @@ impl Monitor {
             xinfo.old_weight = 0;
         }
         inc.new_xinfo.insert(osd, xinfo);
-        if options::monitor_flag(&state, &self.env, "osd_crush_update_on_start")
+        if effective::monitor_flag(&state, &self.env, "osd_crush_update_on_start")
             && let Err(why) = place(&state, &mut inc, boot)
         {
             out.log(Level::Warn, "mon", format!("osd.{osd} is not put into the CRUSH map: {why}"));
@@ -157,12 +157,13 @@ impl Monitor {
     }
 
     /// Figures, and a sign of life.
-    pub(super) fn osd_report(&mut self, now: Now, session: SessionId, report: OsdReport) {
+    pub(super) fn osd_report(&mut self, now: Now, session: SessionId, mut report: OsdReport) {
         if !self.is_osd(session, report.osd) || !self.replica.applied.osdmap.exists(report.osd) {
             return;
         }
         let osd = report.osd;
         let state = self.replica.applied.clone();
+        self.leader.duties.images.report(&state, &std::mem::take(&mut report.images));
         self.leader.soft.report(&state, now, report);
         if super::tick::fullness_changed(&state.osdmap, &self.leader.soft, osd) {
             // Clients write on until they have the map that says so.

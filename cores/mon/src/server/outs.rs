@@ -1,12 +1,12 @@
 //! OSDs that are down for long are marked out, so that their groups go elsewhere.
 
 use super::Monitor;
-use crate::context::Env;
-use crate::options::{monitor_flag, monitor_number, of_monitor};
-use crate::osds::held;
-use crate::state::State;
 use maps::{Incremental, OsdMap, flags, state as bits};
 use messages::mon::log_level;
+use monstate::context::Env;
+use monstate::effective::{monitor_flag, monitor_number, of_monitor};
+use monstate::osds::held;
+use monstate::state::State;
 use node::Now;
 use types::OsdId;
 

@@ -4,11 +4,11 @@
 //! shares one map, so that a hundred groups that peer at once do not cost a hundred maps.
 
 use super::Monitor;
-use crate::state::State;
 use denc::Decode;
 use maps::Interval;
 use maps::{Incremental, OsdMap};
 use messages::internal::{OsdAlive, PgTempWish};
+use monstate::state::State;
 use node::{Level, Now, Outputs};
 use std::collections::{BTreeMap, BTreeSet};
 use types::{Epoch, OsdId, PgId, SessionId};

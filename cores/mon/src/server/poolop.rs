@@ -2,14 +2,13 @@
 
 use super::Monitor;
 use super::sessions::{Outgoing, Side};
-use crate::answer::Refusal;
-use crate::commands;
-use crate::pools;
 use bytes::Bytes;
 use caps::OsdCaps;
 use denc::Encode;
+use grammar::Refusal;
 use maps::Incremental;
 use messages::mon::{PoolOp, PoolOpReply, pool_op};
+use monstate::pools;
 use node::{Now, Outputs};
 use types::{Errno, PoolId, SessionId};
 
@@ -27,7 +26,7 @@ impl Monitor {
         } else if !self.may_pool_op(session, &ask) {
             Err(Refusal::new(Errno::EPERM, "access denied"))
         } else {
-            pools::Ctx { state: &state, env: &self.env, now }.operate(&mut inc, &ask)
+            operate(&pools::Ctx { state: &state, env: &self.env, now }, &mut inc, &ask)
         };
         let changed = inc != before;
         let (result, data) = match done {
@@ -72,24 +71,22 @@ impl Monitor {
     }
 }
 
-impl pools::Ctx<'_> {
-    fn operate(&self, inc: &mut Incremental, ask: &PoolOp) -> Done {
-        let pool = i64::from(ask.pool);
-        if ask.op != pool_op::CREATE && !self.state.osdmap.pools.contains_key(&pool) {
-            commands::refuse!(ENOENT, "there is no pool {pool}");
+fn operate(pools: &pools::Ctx<'_>, inc: &mut Incremental, ask: &PoolOp) -> Done {
+    let pool = i64::from(ask.pool);
+    if ask.op != pool_op::CREATE && !pools.state.osdmap.pools.contains_key(&pool) {
+        grammar::refuse!(ENOENT, "there is no pool {pool}");
+    }
+    match ask.op {
+        pool_op::CREATE => {
+            let rule = u32::try_from(ask.crush_rule).ok();
+            let wanted = pools::Wanted { name: ask.name.clone(), rule, ..pools::Wanted::default() };
+            pools.create(inc, &wanted).map(|_| None)
         }
-        match ask.op {
-            pool_op::CREATE => {
-                let rule = u32::try_from(ask.crush_rule).ok();
-                let wanted = pools::Wanted { name: ask.name.clone(), rule, ..pools::Wanted::default() };
-                self.create(inc, &wanted).map(|_| None)
-            }
-            pool_op::DELETE => self.delete(inc, pool).map(|()| None),
-            pool_op::CREATE_SNAP => self.make_snap(inc, pool, &ask.name).map(|_| None),
-            pool_op::DELETE_SNAP => self.remove_snap(inc, pool, &ask.name).map(|_| None),
-            pool_op::CREATE_UNMANAGED_SNAP => self.make_unmanaged_snap(inc, pool).map(|id| Some(id.to_bytes())),
-            pool_op::DELETE_UNMANAGED_SNAP => self.remove_unmanaged_snap(inc, pool, ask.snapid).map(|()| None),
-            other => commands::refuse!(EINVAL, "unknown pool operation {other}"),
-        }
+        pool_op::DELETE => pools.delete(inc, pool).map(|()| None),
+        pool_op::CREATE_SNAP => pools.make_snap(inc, pool, &ask.name).map(|_| None),
+        pool_op::DELETE_SNAP => pools.remove_snap(inc, pool, &ask.name).map(|_| None),
+        pool_op::CREATE_UNMANAGED_SNAP => pools.make_unmanaged_snap(inc, pool).map(|id| Some(id.to_bytes())),
+        pool_op::DELETE_UNMANAGED_SNAP => pools.remove_unmanaged_snap(inc, pool, ask.snapid).map(|()| None),
+        other => grammar::refuse!(EINVAL, "unknown pool operation {other}"),
     }
 }

@@ -2,10 +2,10 @@
 
 use super::Monitor;
 use super::sessions::Outgoing;
-use crate::state::{Answered, Change, Proposal};
 use denc::Encode;
 use maps::Incremental;
 use messages::mon::log_level;
+use monstate::state::{Answered, Change, Proposal};
 use node::{Level, Now, Outputs};
 use std::sync::Arc;
 
@@ -21,9 +21,9 @@ impl Monitor {
     ) {
         let base = self.newest().clone();
         if let Some(mut inc) = osdmap {
-            crate::newborn::place(&base.osdmap, &mut inc);
-            crate::stepping::inherit(&base.osdmap, &mut inc);
-            crate::temps::clean(&base.osdmap, &mut inc);
+            planner::newborn::place(&base.osdmap, &mut inc);
+            manager::stepping::inherit(&base.osdmap, &mut inc);
+            planner::temps::clean(&base.osdmap, &mut inc);
             match inc.seal(&base.osdmap) {
                 Ok(sealed) => {
                     let (exist, up, inside) = sealed.map.osd_counts();

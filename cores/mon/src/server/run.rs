@@ -2,14 +2,14 @@
 
 use super::Monitor;
 use super::sessions::{Outgoing, Rights, Side};
-use crate::answer::{Asker, Outcome, Refusal, Reply};
-use crate::commands::{self, Cx, Parsed};
-use crate::manager::desk::{Ended, May, Order};
-use crate::state::{Change, State};
 use caps::MgrCaps;
+use grammar::{Asker, Outcome, Refusal, Reply};
 use images::JobId;
+use manager::desk::{Ended, May, Order};
 use messages::EntityNum;
 use messages::mon::{Command, CommandReply, LogEntry, MgrCommand, MgrCommandReply, MonCommandAck, MonGetVersion, log_level};
+use moncommands::{self as commands, Cx, Parsed};
+use monstate::state::{Change, State};
 use node::{CallId, Level, Now, Outputs};
 use quorum::ReadId;
 use types::{EntityAddr, EntityName, EntityType, Errno, Fsid, Message, Rope, SessionId};
@@ -185,10 +185,11 @@ impl Monitor {
         Cx {
             state,
             soft: &self.leader.soft,
+            duties: &self.leader.duties,
             env: &self.env,
             now,
             chance: [0; 16],
-            format: crate::text::Format::JsonPretty,
+            format: grammar::Format::JsonPretty,
             input: bytes::Bytes::new(),
             asker,
             changes: Vec::new(),

@@ -10,11 +10,11 @@
 //! monitor, and fewer monitors than wanted, one more is given a seat after the same time.
 
 use super::Monitor;
-use crate::hosts::{self, Host};
-use crate::options::monitor_number;
-use crate::state::{Change, State};
 use denc::Encode;
 use messages::mon::log_level;
+use monstate::effective::monitor_number;
+use monstate::hosts::{self, Host};
+use monstate::state::{Change, State};
 use node::{Mono, Now, Outputs};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -148,8 +148,8 @@ impl Monitor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::genesis;
     use maps::MonInfo;
+    use monstate::state::genesis;
     use types::UTime;
 
     fn config() -> crate::Config {

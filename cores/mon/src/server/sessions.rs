@@ -1,11 +1,11 @@
 //! Sessions: who is there, what they may do, what they subscribed to.
 
 use super::{Monitor, Published};
-use crate::soft::Connected;
-use crate::state::{State, place_of};
 use caps::{MgrCaps, MonCaps};
 use images::RequestId;
+use manager::soft::Connected;
 use messages::mon::{ConfigMsg, LogEntry, LogMsg, MgrMapMsg, MonMapMsg, MonSubscribe, OsdMapMsg, SubscribeItem};
+use monstate::state::{State, place_of};
 use msgr::Peer;
 use node::{CallId, Now, Output, Outputs};
 use std::collections::BTreeMap;

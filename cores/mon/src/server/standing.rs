@@ -1,7 +1,7 @@
 //! How this monitor stands among the monitors, for commands and the health.
 
 use super::Monitor;
-use crate::context::Standing;
+use monstate::context::Standing;
 use node::Now;
 use quorum::VoterId;
 use std::collections::BTreeSet;

@@ -1,16 +1,16 @@
 //! What time brings: OSDs that fall silent, entries that expire, quotas, snapshots that are gone everywhere, keys.
 
 use super::Monitor;
-use crate::context::Env;
-use crate::health::{self, Severity};
-use crate::levels;
-use crate::options;
-use crate::osds::{held, mark_down};
-use crate::soft::Soft;
-use crate::state::{Change, State};
-use crate::stepping;
+use manager::health::{self, Severity};
+use manager::soft::Soft;
+use manager::stepping;
 use maps::{Incremental, Pool, flags, pool_flags, state as bits};
 use messages::mon::log_level;
+use monstate::context::Env;
+use monstate::effective;
+use monstate::levels;
+use monstate::osds::{held, mark_down};
+use monstate::state::{Change, State};
 use node::{Level, Now, Outputs};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,6 +24,7 @@ impl Monitor {
     pub(super) fn tick(&mut self, now: Now, out: &mut Outputs) {
         let applied = self.replica.applied.clone();
         self.leader.soft.sample(now, &applied);
+        self.leader.duties.follow_recovery(now.wall, &self.leader.soft.total());
         // While changes are on their way, what they change must not be judged again.
         if self.leader.ahead.is_empty() {
             self.tick_map(now, out);
@@ -59,16 +60,13 @@ impl Monitor {
         };
         inc.old_blocklist.extend(over(&state.osdmap.blocklist));
         inc.old_range_blocklist.extend(over(&state.osdmap.range_blocklist));
-        let mut autoscaler = std::mem::take(&mut self.leader.soft.autoscaler);
-        let scaled = autoscaler.tick(now, &state, &self.leader.soft, &self.env, &mut inc);
+        let (soft, duties) = (&self.leader.soft, &mut self.leader.duties);
+        let scaled = duties.autoscaler.tick(now, &state, soft, &self.env, &mut inc);
         lines.extend(scaled.into_iter().map(|text| (log_level::INFO, text)));
-        autoscaler.tell(now, &state, &mut self.leader.soft.progress);
-        self.leader.soft.autoscaler = autoscaler;
+        duties.autoscaler.tell(now, &state, &mut duties.progress);
         if inc == before {
             // Copies are moved only when nothing else is to be done.
-            let mut balancer = std::mem::take(&mut self.leader.soft.balancer);
-            balancer.tick(now, &state, &self.leader.soft, &self.env, &mut inc);
-            self.leader.soft.balancer = balancer;
+            duties.balancer.tick(now, &state, soft, &self.env, &mut inc);
         }
         for (level, text) in lines {
             out.log(Level::Info, "mon", text.clone());
@@ -92,7 +90,7 @@ impl Monitor {
             }),
             levels::Step::Raise(level) => {
                 inc.new_level = Some(level);
-                Some(crate::commands::level_raised(level))
+                Some(moncommands::level_raised(level))
             }
         }
     }
@@ -101,7 +99,7 @@ impl Monitor {
     /// there to say whether they live.
     fn silent_osds(&mut self, now: Now, state: &State, inc: &mut Incremental, lines: &mut Vec<(u16, String)>) {
         let map = &state.osdmap;
-        let grace = Duration::from_secs(options::monitor_number(state, &self.env, "mon_osd_report_timeout").max(1.0) as u64);
+        let grace = Duration::from_secs(effective::monitor_number(state, &self.env, "mon_osd_report_timeout").max(1.0) as u64);
         let osds = &self.leader.soft.osds;
         let here = |osd: OsdId| osds.get(&osd).is_some_and(|soft| soft.session.is_some());
         let witnesses: Vec<OsdId> = map.osds().filter(|osd| map.is_up(*osd) && here(*osd)).collect();
@@ -121,9 +119,9 @@ impl Monitor {
 
     fn expired_mutes(&self, now: Now) -> Vec<Change> {
         let state = self.newest();
-        let gone = |code: &str, mute: &crate::state::Mute| {
+        let gone = |code: &str, mute: &monstate::state::Mute| {
             let expired = !mute.until.is_zero() && mute.until <= now.wall;
-            let check = self.leader.soft.health.get(code);
+            let check = self.leader.duties.health.get(code);
             // A mute that is not sticky ends with its check, or when the check counts more than it did.
             expired || (!mute.sticky && check.is_none_or(|c| c.count > mute.count))
         };
@@ -138,7 +136,7 @@ impl Monitor {
     /// Tells the cluster log what became of the health checks.
     fn watch_health(&mut self, now: Now) {
         let new = health::checks(&self.replica.applied, &self.leader.soft, &self.env, now);
-        let old = std::mem::take(&mut self.leader.soft.health);
+        let old = std::mem::take(&mut self.leader.duties.health);
         for (code, check) in &new {
             let level = if check.severity == Severity::Error { log_level::ERROR } else { log_level::WARN };
             match old.get(code) {
@@ -155,7 +153,7 @@ impl Monitor {
         if new.is_empty() && !old.is_empty() {
             self.line(now, log_level::INFO, "Cluster is now healthy");
         }
-        self.leader.soft.health = new;
+        self.leader.duties.health = new;
     }
 }
 
@@ -254,7 +252,7 @@ fn over_quota(pool: &Pool, soft: &Soft, id: PoolId) -> bool {
 /// Snapshots in the queue that every group of the pool has trimmed are declared purged, a bounded number in one map.
 fn purged_snaps(state: &State, soft: &Soft, env: &Env, inc: &mut Incremental) {
     let map = &state.osdmap;
-    let mut left = options::monitor_number(state, env, "mon_max_snap_prune_per_epoch").max(1.0) as u64;
+    let mut left = effective::monitor_number(state, env, "mon_max_snap_prune_per_epoch").max(1.0) as u64;
     for (id, queue) in &map.removed_snaps_queue {
         let Some(pool) = map.pools.get(id) else {
             inc.new_purged_snaps.insert(*id, queue.clone());

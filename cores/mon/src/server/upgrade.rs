@@ -1,14 +1,12 @@
 //! What the first leader of this release does to a cluster of an older one.
 
 use super::Monitor;
-use crate::state::{Change, State};
 use bytes::Bytes;
 use maps::{Incremental, flags};
 use messages::mon::log_level;
+use monstate::state::genesis::ONE_COPY_MOVES;
+use monstate::state::{Change, State};
 use node::{Now, Outputs};
-
-/// The stored key that says that this was done: pools of one copy move like all others.
-pub(crate) const ONE_COPY_MOVES: &str = "nacre/one-copy-moves";
 
 impl Monitor {
     /// Before, groups of one copy stayed where they were, whatever the map said. Now their primaries would move them home, all

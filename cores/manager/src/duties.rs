@@ -1,0 +1,34 @@
+//! What the manager's duties remember between their rounds. A new leader begins with nothing of it.
+
+use crate::autoscaler;
+use crate::balancer;
+use crate::figures::Images;
+use crate::health::Check;
+use crate::progress::Events;
+use crate::recovering::Recovering;
+use messages::stats::ObjectStatSum;
+use std::collections::BTreeMap;
+use types::UTime;
+
+/// The memory of all duties.
+#[derive(Clone, Debug, Default)]
+pub struct Duties {
+    /// The health findings of the last look.
+    pub health: BTreeMap<String, Check>,
+    /// Figures by block image.
+    pub images: Images,
+    /// Events in progress.
+    pub progress: Events,
+    /// When numbers of groups are looked at next.
+    pub autoscaler: autoscaler::Clock,
+    /// What the balancer did and plans.
+    pub balancer: balancer::Desk,
+    recovering: Recovering,
+}
+
+impl Duties {
+    /// Takes in the sums over all groups as they are now: how far recovery is.
+    pub fn follow_recovery(&mut self, now: UTime, sum: &ObjectStatSum) {
+        self.recovering.follow(now, sum, &mut self.progress);
+    }
+}

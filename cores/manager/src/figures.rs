@@ -1,0 +1,247 @@
+//! Figures by image: who looks at what, sums, rates, names. The module above explains them.
+//!
+//! Each [`Spec`] that somebody looks at has its own sums, from the first look on. It is forgotten when nobody looked
+//! for [`EXPIRE`]. Rates are means over the last whole period of [`PERIOD`]; the first period is shorter.
+
+use grammar::{Refusal, refuse};
+use messages::internal::ImageFigures;
+use monstate::state::State;
+use node::{Mono, Now};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use types::PoolId;
+
+/// The figures, in the order in which they are told.
+pub const FIGURES: [&str; 6] = ["write_ops", "read_ops", "write_bytes", "read_bytes", "write_latency", "read_latency"];
+/// Indices of the latencies among the figures, and of the operations that each belongs to.
+const LATENCIES: [(usize, usize); 2] = [(4, 0), (5, 1)];
+/// The period over which rates are measured, and the first one.
+const PERIOD: Duration = Duration::from_secs(5);
+const FIRST_PERIOD: Duration = Duration::from_secs(2);
+/// A spec is forgotten after so long without a look.
+const EXPIRE: Duration = Duration::from_secs(60);
+/// How often OSDs are told to go on counting.
+const TELL: Duration = Duration::from_secs(15);
+/// When a name is looked up again, and when after a failed attempt.
+const RENAMED: Duration = Duration::from_secs(60);
+const FAILED: Duration = Duration::from_secs(5);
+/// Most specs at which somebody looks.
+const SPECS: usize = 256;
+/// Most images of one spec; others are left out.
+const IMAGES: usize = 16_384;
+/// Most images in one answer.
+const SHOWN: usize = 64;
+
+type Sums = [u64; 6];
+
+/// An image, by id.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Image {
+    /// The image's pool.
+    pub pool: PoolId,
+    /// The image's namespace; empty for the default one.
+    pub nspace: String,
+    /// The image's id, not its name.
+    pub id: String,
+}
+
+/// The images that somebody looks at: all, or those of one namespace of one pool.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Spec(pub Option<(String, String)>);
+
+impl Spec {
+    /// Parses `[POOL[/NAMESPACE]]`.
+    pub fn parse(text: &str) -> Result<Self, Refusal> {
+        if text.is_empty() {
+            return Ok(Self(None));
+        }
+        let (pool, nspace) = text.split_once('/').map_or((text, None), |(pool, nspace)| (pool, Some(nspace)));
+        if pool.is_empty() || nspace.is_some_and(|n| n.is_empty() || n.contains('/')) {
+            refuse!(EINVAL, "Invalid pool spec: {text}");
+        }
+        Ok(Self(Some((pool.into(), nspace.unwrap_or_default().into()))))
+    }
+
+    /// Says whether the spec takes an image.
+    fn takes(&self, state: &State, image: &Image) -> bool {
+        match &self.0 {
+            None => state.osdmap.pool(image.pool).is_some_and(|p| p.application_metadata.contains_key("rbd")),
+            Some((pool, nspace)) => state.pool_id(pool) == Some(image.pool) && *nspace == image.nspace,
+        }
+    }
+}
+
+/// What the images of one spec did.
+#[derive(Clone, Debug, Default)]
+struct Look {
+    asked: Mono,
+    totals: BTreeMap<Image, Sums>,
+    /// When the current period began.
+    since: Mono,
+    filling: BTreeMap<Image, Sums>,
+    /// The period before: its length and figures.
+    last: Option<(Duration, BTreeMap<Image, Sums>)>,
+}
+
+/// What is known of an image's name.
+#[derive(Clone, Debug)]
+struct Name {
+    text: Option<String>,
+    /// When to look it up again; never while a look-up is in flight.
+    due: Mono,
+}
+
+/// What has become due.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// Whether OSDs must be told to count.
+    pub tell: bool,
+    /// Images whose names must be looked up.
+    pub names: Vec<Image>,
+}
+
+/// Which figures are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Operations and bytes per second, and the time of one operation.
+    Stats,
+    /// All that was counted since somebody began to look.
+    Counters,
+}
+
+/// All figures by image.
+#[derive(Clone, Debug, Default)]
+pub struct Images {
+    looks: BTreeMap<Spec, Look>,
+    names: BTreeMap<Image, Name>,
+    told: Option<Mono>,
+}
+
+impl Images {
+    /// Notes that somebody looks.
+    pub fn look(&mut self, now: Mono, spec: Spec) {
+        if !self.looks.contains_key(&spec) && self.looks.len() >= SPECS {
+            return;
+        }
+        let look = self.looks.entry(spec).or_insert_with(|| Look { since: now, ..Look::default() });
+        look.asked = now;
+    }
+
+    /// Takes in what an OSD counted.
+    pub fn report(&mut self, state: &State, figures: &[ImageFigures]) {
+        for f in figures {
+            let (Ok(nspace), Ok(id)) = (std::str::from_utf8(&f.nspace), std::str::from_utf8(&f.image)) else { continue };
+            let image = Image { pool: f.pool, nspace: nspace.into(), id: id.into() };
+            let sums = [f.write_ops, f.read_ops, f.write_bytes, f.read_bytes, f.write_nanos, f.read_nanos];
+            for (_, look) in self.looks.iter_mut().filter(|(spec, _)| spec.takes(state, &image)) {
+                if look.totals.len() < IMAGES || look.totals.contains_key(&image) {
+                    add(look.totals.entry(image.clone()).or_default(), &sums);
+                    add(look.filling.entry(image.clone()).or_default(), &sums);
+                }
+            }
+        }
+    }
+
+    /// Follows the time: periods end, looks expire, OSDs must be told, names are due.
+    pub fn tick(&mut self, now: Mono) -> Wanted {
+        self.looks.retain(|_, look| now.since(look.asked) < EXPIRE);
+        if self.looks.is_empty() {
+            *self = Self::default();
+            return Wanted::default();
+        }
+        for look in self.looks.values_mut() {
+            let span = now.since(look.since);
+            if span >= if look.last.is_none() { FIRST_PERIOD } else { PERIOD } {
+                look.since = now;
+                look.last = Some((span, std::mem::take(&mut look.filling)));
+            }
+        }
+        let tell = self.told.is_none_or(|told| now.since(told) >= TELL);
+        if tell {
+            self.told = Some(now);
+        }
+        Wanted { tell, names: self.due_names(now) }
+    }
+
+    fn due_names(&mut self, now: Mono) -> Vec<Image> {
+        let Self { looks, names, .. } = self;
+        let mut due = Vec::new();
+        for image in looks.values().flat_map(|look| look.totals.keys()) {
+            let name = names.entry(image.clone()).or_insert(Name { text: None, due: Mono(0) });
+            if name.due <= now {
+                name.due = Mono::NEVER;
+                due.push(image.clone());
+            }
+        }
+        due
+    }
+
+    /// Takes names that were looked up; none if that failed.
+    pub fn named(&mut self, now: Mono, images: Vec<Image>, found: Option<&BTreeMap<String, String>>) {
+        for image in images {
+            let Some(name) = self.names.get_mut(&image) else { continue };
+            name.due = now.plus(if found.is_some() { RENAMED } else { FAILED });
+            if let Some(found) = found {
+                name.text = found.get(&image.id).cloned();
+            }
+        }
+    }
+
+    /// Answers a command. The images with most of the figure `sort_by` in the last period come first.
+    pub fn answer(&self, state: &State, now: Now, spec: &Spec, kind: Kind, sort_by: &str) -> Value {
+        let sort = FIGURES.iter().position(|f| *f == sort_by).unwrap_or(0);
+        let look = self.looks.get(spec);
+        let mut rows: Vec<(f64, &Image, &Sums)> =
+            look.into_iter().flat_map(|l| l.totals.iter().map(|(i, sums)| (rates(l, i)[sort], i, sums))).collect();
+        rows.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let mut pools: Vec<String> = Vec::new();
+        let mut shown = Vec::new();
+        for (_, image, sums) in rows {
+            let Some(name) = self.names.get(image).and_then(|n| n.text.as_deref()) else { continue };
+            let Some(pool) = state.osdmap.pool_name.get(&image.pool) else { continue };
+            let values: Vec<Value> = match (kind, look) {
+                (Kind::Stats, Some(look)) => rates(look, image).map(|r| json!(r)).to_vec(),
+                _ => sums.map(|s| json!(s)).to_vec(),
+            };
+            let pool = if image.nspace.is_empty() { pool.clone() } else { format!("{pool}/{}", image.nspace) };
+            let index = pools.iter().position(|p| *p == pool).unwrap_or_else(|| {
+                pools.push(pool);
+                pools.len() - 1
+            });
+            if values.iter().any(|v| v.as_f64() != Some(0.0)) && shown.len() < SHOWN {
+                shown.push(json!({format!("{index}/{name}"): values}));
+            }
+        }
+        let (descriptors, list) = match kind {
+            Kind::Stats => ("stat_descriptors", "stats"),
+            Kind::Counters => ("counter_descriptors", "counters"),
+        };
+        let pools: Map<String, Value> = pools.into_iter().enumerate().map(|(i, p)| (i.to_string(), json!(p))).collect();
+        json!({
+            "timestamp": f64::from(now.wall.sec),
+            descriptors: FIGURES,
+            "pool_descriptors": pools,
+            list: shown,
+        })
+    }
+}
+
+fn add(sums: &mut Sums, more: &Sums) {
+    for (sum, n) in sums.iter_mut().zip(more) {
+        *sum = sum.saturating_add(*n);
+    }
+}
+
+/// What an image did in the last period: per second; latencies in nanoseconds for one operation.
+fn rates(look: &Look, image: &Image) -> [f64; 6] {
+    let Some((span, sums)) = look.last.as_ref().and_then(|(span, all)| Some((span, all.get(image)?))) else { return [0.0; 6] };
+    let mut rates = sums.map(|n| n as f64 / span.as_secs_f64());
+    for (latency, ops) in LATENCIES {
+        rates[latency] = if sums[ops] == 0 { 0.0 } else { sums[latency] as f64 / sums[ops] as f64 };
+    }
+    rates
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,33 @@
+//! The manager: what daemons reported, what follows from it, and work on whole images.
+//!
+//! None of it is durable. A new leader begins with what daemons report to it. What the manager wants to be durable, the monitor
+//! around it proposes as changes of the state.
+//!
+//! | question | modules |
+//! |---|---|
+//! | what do daemons say | [`soft`], with [`stamps`] of groups, [`creating`] pools, [`clocks`] of monitors, [`recovery`] |
+//! | what is wrong | [`health`] |
+//! | what should move, split or go on | [`balancer`], [`autoscaler`], [`stepping`]; the crate `planner` says where to |
+//! | what is in progress | [`progress`], [`recovering`] |
+//! | what do clients do to images | [`figures`] |
+//! | what is to be done to whole images | [`desk`] takes orders, [`client`] does them as any client would |
+//!
+//! [`duties`] is what is remembered between rounds.
+
+#![forbid(unsafe_code)]
+
+pub mod autoscaler;
+pub mod balancer;
+pub mod client;
+pub mod clocks;
+pub mod creating;
+pub mod desk;
+pub mod duties;
+pub mod figures;
+pub mod health;
+pub mod progress;
+pub mod recovering;
+pub mod recovery;
+pub mod soft;
+pub mod stamps;
+pub mod stepping;

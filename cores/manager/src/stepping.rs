@@ -1,0 +1,89 @@
+//! Groups of a pool that shall be placed apart are moved a few at a time: `pgp_num` follows its target in steps, so that not
+//! more than a part of all copies (`target_max_misplaced_ratio`) is ever at the wrong place. Ceph's manager does the same.
+
+use crate::soft::Soft;
+use maps::{Incremental, OsdMap, Pool, pool_flags};
+use monstate::context::Env;
+use monstate::effective;
+use monstate::state::State;
+use types::{Epoch, OsdId, PgId, PgState, PoolId, hash};
+
+/// Adds the next step of each pool that is on its way.
+pub fn step(state: &State, soft: &Soft, env: &Env, inc: &mut Incremental) {
+    let waits = |p: &Pool| p.pgp_num != p.pgp_num_target && !p.has_flag(pool_flags::CREATING);
+    let last = state.osdmap.pools.values().filter(|p| waits(p)).map(|p| p.last_change).max();
+    if last.is_none_or(|last| !all_follow(state, soft, last)) || !all_serve(state, soft) {
+        return;
+    }
+    let sum = soft.total();
+    let most = effective::monitor_number(state, env, "target_max_misplaced_ratio").clamp(0.0, 1.0);
+    let misplaced = sum.num_objects_misplaced.max(0) as f64 / sum.num_object_copies.max(1) as f64;
+    if misplaced >= most {
+        return;
+    }
+    for (id, pool) in state.osdmap.pools.iter().filter(|(_, p)| waits(p)) {
+        let pool = inc.new_pools.entry(*id).or_insert_with(|| pool.clone());
+        pool.pgp_num = next(pool.pgp_num, pool.pgp_num_target.min(pool.pg_num), pool.pg_num, most - misplaced);
+    }
+}
+
+/// Gives the group, of a pool with `pg_num` groups, from which group `seed` comes by splitting.
+fn ancestor(seed: u32, pg_num: u32) -> u32 {
+    hash::stable_mod(seed, pg_num, pg_num.next_power_of_two() - 1)
+}
+
+/// Gives groups that split off the exceptions of the groups that they come from, so that they are where their objects are.
+/// `base` is the map that `change` changes.
+pub fn inherit(base: &OsdMap, change: &mut Incremental) {
+    let grown: Vec<(PoolId, u32, u32)> =
+        change.new_pools.iter().filter_map(|(id, new)| Some((*id, base.pool(*id)?.pg_num, new.pg_num))).collect();
+    for (pool, old, new) in grown {
+        for seed in old..new {
+            let (pg, parent) = (PgId::new(pool, seed), PgId::new(pool, ancestor(seed, old)));
+            if let Some(osds) = base.pg_upmap.get(&parent) {
+                change.new_pg_upmap.insert(pg, osds.clone());
+            }
+            if let Some(pairs) = base.pg_upmap_items.get(&parent) {
+                change.new_pg_upmap_items.insert(pg, pairs.clone());
+            }
+        }
+    }
+}
+
+/// Whether each OSD that is up has told of its groups since this map: what the last step misplaced is counted then.
+pub(crate) fn all_follow(state: &State, soft: &Soft, epoch: Epoch) -> bool {
+    let map = &state.osdmap;
+    let seen = |osd: OsdId| soft.osds.get(&osd).and_then(|o| o.report.as_ref()).is_some_and(|r| r.epoch >= epoch);
+    map.osds().filter(|osd| map.is_up(*osd)).all(seen)
+}
+
+/// Whether each group is known and serves. Moving some of them when others are in trouble makes it worse.
+pub(crate) fn all_serve(state: &State, soft: &Soft) -> bool {
+    soft.pg_states(state).iter().all(|(is, _)| is.has(PgState::ACTIVE) && !is.has(PgState::STALE))
+}
+
+/// Where `pgp_num` goes next, if so large a part of all may be misplaced. At least two groups move, so that it ends.
+fn next(from: u32, to: u32, pg_num: u32, room: f64) -> u32 {
+    let most = ((f64::from(pg_num) * room) as u32).max(2);
+    if to > from { from.saturating_add(most).min(to) } else { from.saturating_sub(most).max(to) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_split_group_descends_from_the_group_whose_objects_it_takes() {
+        assert_eq!(ancestor(5, 8), 5);
+        assert_eq!(ancestor(13, 8), 5);
+        assert_eq!(ancestor(11, 6), 3);
+        assert_eq!((ancestor(6, 6), ancestor(7, 6)), (2, 3), "six groups: 6 and 7 are folded to 2 and 3");
+    }
+
+    #[test]
+    fn steps_are_small_and_reach_their_end() {
+        assert_eq!((next(8, 16, 16, 0.05), next(15, 16, 16, 0.05), next(16, 16, 16, 0.05)), (10, 16, 16));
+        assert_eq!((next(512, 1024, 1024, 0.05), next(1024, 512, 1024, 0.05)), (563, 973));
+        assert_eq!(next(8, 64, 64, 1.0), 64);
+    }
+}

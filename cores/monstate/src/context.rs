@@ -1,0 +1,101 @@
+//! What the monitor is: those parts of its surroundings that commands ask about.
+
+use crate::config::{AuthMode, Config};
+use node::Now;
+use types::{EntityName, EntityType, Levels};
+
+/// The release that clients are told.
+pub const RELEASE: &str = "pacific";
+/// The number of that release.
+pub const RELEASE_NUMBER: u8 = 16;
+/// The version that clients are told: the level at which this cluster speaks.
+pub const VERSION: &str = "16.2.15";
+/// The text in place of Ceph's commit hash.
+pub const COMMIT: &str = concat!("nacre-", env!("CARGO_PKG_VERSION"));
+/// The number (global id) of the manager. Numbers of clients are above it.
+pub const MGR_GID: u64 = 4100;
+/// Features of the monitors' own protocol that are always on.
+pub const MON_FEATURES: [&str; 8] =
+    ["kraken", "luminous", "mimic", "osdmap-prune", "nautilus", "octopus", "pacific", "elector-pinging"];
+
+/// The full version line.
+pub fn version_line() -> String {
+    format!("ceph version {VERSION} ({COMMIT}) {RELEASE} (stable)")
+}
+
+/// The version line of a daemon whose program runs these levels, when this one's runs `own`. Those of other levels are told apart.
+pub fn version_line_of(levels: Levels, own: Levels) -> String {
+    match levels == own {
+        true => version_line(),
+        false => format!("ceph version {VERSION} ({COMMIT}, levels {levels}) {RELEASE} (stable)"),
+    }
+}
+
+/// How the monitor stands among the monitors.
+#[derive(Clone, Debug, Default)]
+pub struct Standing {
+    /// Number of the last election.
+    pub term: u64,
+    /// Name of the leader, if one is known.
+    pub leader: Option<String>,
+    /// Names of the voters that take part, by rank; as far as this monitor can know.
+    pub quorum: Vec<String>,
+    /// Names of all voters, by rank.
+    pub voters: Vec<String>,
+    /// Names of those that the leader hears, itself and those that only learn among them.
+    pub heard: Vec<String>,
+    /// Whether this monitor leads.
+    pub leads: bool,
+    /// Whether this monitor votes.
+    pub is_voter: bool,
+    /// Since when leader and quorum are these.
+    pub since: Now,
+}
+
+impl Standing {
+    /// The election epoch that clients are told: even numbers are of a quorum that stands.
+    pub fn election_epoch(&self) -> u64 {
+        2 * self.term + if self.quorum.is_empty() { 1 } else { 2 }
+    }
+
+    /// Who of the quorum would be left without some, as a list; an error if those would decide nothing. `removed`: those would not be
+    /// counted as voters any more.
+    pub fn without(&self, some: &[&str], removed: bool) -> Result<String, String> {
+        let stays = |name: &&String| !some.contains(&name.as_str());
+        let left: Vec<&str> = self.quorum.iter().filter(stays).map(String::as_str).collect();
+        let voters = if removed { self.voters.iter().filter(stays).count() } else { self.voters.len() };
+        let list = left.join(",");
+        if left.len() > voters / 2 { Ok(list) } else { Err(list) }
+    }
+}
+
+/// The monitor's surroundings.
+#[derive(Clone, Debug)]
+pub struct Env {
+    /// What it was told when it was made.
+    pub config: Config,
+    /// When it began to serve.
+    pub started: Now,
+    /// How it stands among the monitors.
+    pub standing: Standing,
+    /// Bytes that are free on the disk of its store; 0 if unknown.
+    pub disk_free: u64,
+    /// Bytes of the disk of its store in all; 0 if unknown.
+    pub disk_size: u64,
+    /// Whether the last write found no space.
+    pub disk_full: bool,
+    /// Largest number of bytes of the state so far, for `report`.
+    pub snapshot_bytes: u64,
+}
+
+impl Env {
+    /// The monitor's name as an entity.
+    pub fn name(&self) -> EntityName {
+        EntityName::new(EntityType::Mon, self.config.name.clone())
+    }
+
+    /// Says whether peers must show keys.
+    pub fn cephx(&self) -> bool {
+        self.config.auth == AuthMode::Cephx
+    }
+}

@@ -1,0 +1,18 @@
+//! Plans for the OSD map: where copies are, how many placement groups pools have.
+//!
+//! Each plan is a function of a map, and of figures that the caller has. It knows no sessions, no time and no monitor.
+//! Who carries plans out, and when, is the manager's business.
+//!
+//! - [`upmap`]: which single copies to move, so that each OSD holds its share;
+//! - [`score`]: how even a cluster is, as Ceph tells people;
+//! - [`newborn`]: where the groups of new pools begin;
+//! - [`temps`]: exceptions that mean nothing any more;
+//! - [`advice`]: how many groups a pool should have.
+
+#![forbid(unsafe_code)]
+
+pub mod advice;
+pub mod newborn;
+pub mod score;
+pub mod temps;
+pub mod upmap;
