@@ -31,6 +31,10 @@ pub enum Mistake {
     AckEarly,
     /// A copy promises a change when its store has taken it, not when it is durable.
     PromiseEarly,
+    /// A letter of another interval is read.
+    OtherInterval,
+    /// A primary serves before the map knows that it was up in the interval.
+    NoUpThru,
     /// Earlier intervals are forgotten, so nobody who may know more is asked.
     ForgetIntervals,
     /// What a copy lacks is thought to be there.
@@ -55,6 +59,8 @@ impl Pg {
             Mistake::ForgetMissing => self.missing.clear(),
             Mistake::AckEarly
             | Mistake::PromiseEarly
+            | Mistake::OtherInterval
+            | Mistake::NoUpThru
             | Mistake::ReadWithoutLease
             | Mistake::IgnoreRests
             | Mistake::FirstLook
