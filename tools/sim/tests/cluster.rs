@@ -311,6 +311,8 @@ fn a_command_that_is_done_twice_is_found() {
 #[test]
 fn several_clients_of_monitors_see_one_order_whoever_leads() {
     assert!(runs("petitions", 0..25).faults > 100);
+    // A leader that was removed took itself in again.
+    runs("petitions", 73..74);
 }
 
 #[test]
@@ -322,8 +324,10 @@ fn a_command_of_several_clients_that_is_done_twice_is_found() {
 #[test]
 fn a_read_of_a_leader_that_is_deposed_and_does_not_know_it_is_found() {
     let options = Options { misdeed: Some(Misdeed::Monitors(mon::Mistake::LonelyRead)), ..Options::default() };
-    let what = found("petitions", &options);
-    assert!(what.contains("commands: object k") && what.contains("not linearizable"), "{what}");
+    // Status is read, too, and waits for monitors can fail first.
+    let mut failures = (0..60).filter_map(|seed| run(by_name("petitions").expect("a scenario"), seed, &options).err());
+    let found = |what: &str| what.contains("commands: object k") && what.contains("not linearizable");
+    assert!(failures.any(|failure| found(&failure.what)));
 }
 
 #[test]
