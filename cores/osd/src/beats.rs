@@ -161,6 +161,11 @@ impl Beats {
         }
     }
 
+    /// Whom this OSD asks.
+    pub(crate) fn partners(&self) -> impl Iterator<Item = OsdId> {
+        self.ways.keys().copied()
+    }
+
     /// When [`Osd::beat`] must be called at the latest.
     pub(crate) fn deadline(&self) -> Mono {
         if self.ways.is_empty() {

@@ -54,6 +54,9 @@ pub struct Options {
     pub beat_grace: Duration,
     /// So many other OSDs are sent heartbeats at least, if there are so many (`osd_heartbeat_min_peers`).
     pub beat_partners: usize,
+    /// The part of them that an OSD must reach before it boots again after it was marked down, 0 to 1
+    /// (`osd_heartbeat_min_healthy_ratio`).
+    pub healthy_ratio: f64,
     /// Whether a peer whose port refuses connections is reported at once (`osd_fast_fail_on_connection_refused`).
     pub fast_fail: bool,
     /// How often this OSD may be marked down wrongly in [`Options::markdown_period`] before it stays down
@@ -93,6 +96,7 @@ impl Default for Options {
             beat_interval: Duration::from_millis(500),
             beat_grace: crate::accuse::GRACE,
             beat_partners: 10,
+            healthy_ratio: 0.33,
             fast_fail: true,
             markdowns: 5,
             markdown_period: Duration::from_secs(600),
@@ -149,6 +153,11 @@ pub const OPTIONS: &[OptionRow] = &[
         name: "osd_heartbeat_interval",
         default: "0.5",
         about: "seconds between two heartbeats to other OSDs, 0.1 to 60",
+    },
+    OptionRow {
+        name: "osd_heartbeat_min_healthy_ratio",
+        default: "0.33",
+        about: "part of the other OSDs that one which was marked down must reach before it boots again",
     },
     OptionRow { name: "osd_heartbeat_min_peers", default: "10", about: "other OSDs that are sent heartbeats at least" },
     OptionRow {
@@ -284,6 +293,9 @@ impl Options {
             }
             "osd_heartbeat_grace" => self.beat_grace = seconds(value, 0.5..=3600.0)?,
             "osd_heartbeat_min_peers" => self.beat_partners = value.parse().ok()?,
+            "osd_heartbeat_min_healthy_ratio" => {
+                self.healthy_ratio = value.parse().ok().filter(|r| (0.0..=1.0).contains(r))?;
+            }
             "osd_fast_fail_on_connection_refused" => self.fast_fail = flag(value)?,
             "osd_max_markdown_count" => self.markdowns = value.parse().ok()?,
             "osd_max_markdown_period" => self.markdown_period = seconds(value, 0.0..=1e9)?,
@@ -410,6 +422,7 @@ mod tests {
         assert_eq!((from_table.complaint, from_table.history), (plain.complaint, plain.history));
         assert_eq!((from_table.beat_interval, from_table.beat_grace), (plain.beat_interval, plain.beat_grace));
         assert_eq!((from_table.beat_partners, from_table.fast_fail), (plain.beat_partners, plain.fast_fail));
+        assert!((from_table.healthy_ratio - plain.healthy_ratio).abs() < 1e-9);
         assert_eq!((from_table.markdowns, from_table.markdown_period), (plain.markdowns, plain.markdown_period));
         assert_eq!((from_table.disk_patience, plain.slow_ping()), (plain.disk_patience, 1000));
         assert_eq!(from_table.scrubs, plain.scrubs);

@@ -24,6 +24,7 @@ mod bench;
 mod clusterlog;
 mod commands;
 mod config;
+mod contact;
 mod copies;
 mod dispatch;
 mod fullness;
@@ -125,6 +126,8 @@ pub struct Osd {
     leases: leases::Leases,
     disk: vigil::DiskWatch,
     markdowns: vigil::Markdowns,
+    /// Whom it must reach before it boots again.
+    contact: Option<contact::Contact>,
     reporter: Reporter,
     scrubs: scrubs::Scrubs,
     slots: slots::Slots,
@@ -180,6 +183,7 @@ impl Osd {
             leases: leases::Leases::default(),
             disk: vigil::DiskWatch::default(),
             markdowns: vigil::Markdowns::default(),
+            contact: None,
             config,
             options: Options::default(),
             central_options: BTreeMap::new(),

@@ -51,6 +51,7 @@ impl Osd {
                     return self.fail(out, why);
                 }
                 self.mon.turn(now, &mut self.msgr, out);
+                self.seek_contact(now, out);
                 self.boot(now, out);
                 self.watch_space(now, out);
                 self.hold_clients_back();
@@ -69,7 +70,7 @@ impl Osd {
         match self.phase {
             Phase::Booting | Phase::Active => {
                 let boot = match (self.phase == Phase::Booting, self.mon.session(), self.boot_sent) {
-                    (true, ..) if self.waits_to_boot() => Mono::NEVER,
+                    (true, ..) if self.waits_to_boot() => self.contact.as_ref().map_or(Mono::NEVER, |contact| contact.deadline()),
                     (true, Some(_), Some(sent)) => sent.plus(BOOT_AGAIN),
                     (true, Some(_), None) => Mono(0),
                     _ => Mono::NEVER,
@@ -173,6 +174,7 @@ impl Osd {
             if self.phase == Phase::Booting {
                 self.phase = Phase::Active;
                 self.boot_sent = None;
+                self.contact = None;
                 self.reporter.restart();
                 out.log(Level::Info, "osd", format!("osd.{me} is up at {}", self.config.addrs));
             }

@@ -165,6 +165,7 @@ impl Osd {
             self.peers.lines.opened(session);
             if purpose == Purpose::Beats {
                 self.beats.stands(osd);
+                self.contact_made(osd);
             }
             return;
         }
@@ -216,6 +217,10 @@ impl Osd {
             // Whether its process is gone is asked at once, and soon again.
             let dial = self.peers.lines.hasten(now, (osd, purpose)).unwrap_or(retry);
             self.beats.broke(osd, refused && self.options.fast_fail, dial);
+            self.try_contact_at(osd, dial);
+            if refused {
+                self.contact_made(osd);
+            }
         }
         match purpose {
             Purpose::Bulk => self.copies.objecter.session_ends(osd),

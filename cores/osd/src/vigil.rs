@@ -143,7 +143,9 @@ impl Osd {
     /// The map says that this OSD is down, and it lives.
     pub(crate) fn marked_down(&mut self, now: Now) {
         let (most, period) = (self.options.markdowns, self.options.markdown_period);
-        let text = match self.markdowns.note(now.mono, most, period) {
+        let too_often = self.markdowns.note(now.mono, most, period);
+        self.begin_contact(now, self.markdowns.when.len());
+        let text = match too_often {
             None => "map says that I am down, but I am not: booting again".to_owned(),
             Some(times) => format!(
                 "was marked down {times} times in the last {} seconds (osd_max_markdown_count is {most}): stays down until restarted",
@@ -153,9 +155,9 @@ impl Osd {
         self.cluster_log(now, pg::ClusterLevel::Warn, text);
     }
 
-    /// Whether it must not ask to be marked up: since that was too often, or until its disk answers.
+    /// Whether it must not ask to be marked up: since that was too often, until its disk answers, or until it reaches other OSDs.
     pub(crate) fn waits_to_boot(&self) -> bool {
-        self.markdowns.too_often || self.disk.said
+        self.markdowns.too_often || self.disk.said || self.contact.is_some()
     }
 }
 

@@ -237,7 +237,7 @@ impl Pg {
     /// Whether the group that has this number comes out of this one, which is splitting or will.
     pub fn will_split_into(&self, seed: u32) -> bool {
         match &self.phase {
-            Phase::Splitting(split) => split.makes(seed),
+            Phase::Splitting(split) => split.makes(self.id.pg.seed, seed),
             // It is not known yet whether it must.
             Phase::Loading(_) => descends(seed, self.id.pg.seed),
             _ => false,

@@ -35,6 +35,10 @@ pub enum Mistake {
     ForgetRanges,
     /// Damage that the store meets under a change is not looked at.
     IgnoreDamage,
+    /// A letter of another interval is read.
+    OtherInterval,
+    /// A primary serves before the map knows that it was up in the interval.
+    NoUpThru,
     /// Earlier intervals are forgotten, so nobody who may know more is asked.
     ForgetIntervals,
     /// What a copy lacks is thought to be there.
@@ -64,6 +68,8 @@ impl Pg {
             Mistake::AckEarly
             | Mistake::PromiseEarly
             | Mistake::IgnoreDamage
+            | Mistake::OtherInterval
+            | Mistake::NoUpThru
             | Mistake::ReadWithoutLease
             | Mistake::IgnoreRests
             | Mistake::FirstLook

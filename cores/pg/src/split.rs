@@ -50,9 +50,11 @@ pub(crate) struct Splitting {
 }
 
 impl Splitting {
-    /// Whether this group comes out of it.
-    pub(crate) fn makes(&self, seed: u32) -> bool {
-        self.children.iter().any(|(id, _)| id.pg.seed == seed)
+    /// Whether group `seed` comes out of this split of the group `own`, or out of later ones: the map may have more groups by now than
+    /// this split makes.
+    pub(crate) fn makes(&self, own: u32, seed: u32) -> bool {
+        let now = types::hash::stable_mod(seed, self.pg_num, self.pg_num.next_power_of_two() - 1);
+        (now == own && seed != own) || self.children.iter().any(|(id, _)| id.pg.seed == now)
     }
 
     /// Another map came meanwhile: each sibling has intervals of its own from the split on.

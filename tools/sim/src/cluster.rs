@@ -9,7 +9,7 @@ use crate::reference::{Meaning, RefStore};
 use crate::rng::Rng;
 use crate::standmon::{self, StandMon};
 use crate::upgrade::Programs;
-use crate::workload::{Admin, AdminShared, Habits, Shared, Snaps, Tide, Workload};
+use crate::workload::{Admin, AdminShared, Habits, Petitioner, Petitions, Shared, Snaps, Tide, Workload};
 use crate::world::{Boot, HostConfig, HostId, HostState, World};
 use crate::wounds::{Bad, Wounds};
 use mon::{AuthMode, Monitor};
@@ -70,6 +70,8 @@ pub struct Plan {
     pub mon: MonKind,
     /// How many of them there are; more than one are the product's.
     pub mons: usize,
+    /// Number of clients that give commands to the monitors, and how many each gives.
+    pub petitioners: (usize, usize),
     /// The OSDs' stores.
     pub store: StoreKind,
     /// Bytes of an OSD's disk.
@@ -113,6 +115,7 @@ impl Default for Plan {
             min_size: 1,
             mon: MonKind::StandIn,
             mons: 1,
+            petitioners: (0, 0),
             store: StoreKind::Reference,
             osd_bytes: 256 << 20,
             misdeed: None,
@@ -135,7 +138,12 @@ pub struct Cluster {
     pub mon: HostId,
     /// All monitors.
     pub mons: Vec<HostId>,
+    /// The term in which each of them leads; 0 if it does not.
+    pub(crate) reigns: Vec<Rc<Cell<u64>>>,
     pub(crate) decrees: Decrees,
+    /// What clients ask of the monitors.
+    pub(crate) petitions: Rc<RefCell<Petitions>>,
+    petitioners: Vec<HostId>,
     /// The OSDs.
     pub osds: Vec<HostId>,
     /// The clients, and what they share; those that make room last.
@@ -199,7 +207,7 @@ fn key_of(name: &str) -> [u8; 16] {
     key
 }
 
-fn monitor(plan: &Plan, n: usize, boot: &Boot) -> Strict {
+fn monitor(plan: &Plan, n: usize, boot: &Boot, reign: &Rc<Cell<u64>>) -> Strict {
     let mut keys = Vec::new();
     let mut entity = |name: &str, caps: &[(&str, &str)]| {
         let caps = caps.iter().map(|(service, text)| (service.to_string(), text.to_string())).collect();
@@ -235,7 +243,7 @@ fn monitor(plan: &Plan, n: usize, boot: &Boot) -> Strict {
     if plan.misdeed == Some(Misdeed::DoneTwice) {
         monitor.forget_answers();
     }
-    Strict(monitor, plan.misdeed)
+    Strict::new(monitor, plan.misdeed, reign.clone())
 }
 
 fn osd(plan: &Plan, number: usize, boot: &Boot, meaning: &(Rc<RefCell<Meaning>>, Rc<Cell<bool>>), bad: &Bad) -> Wayward {
@@ -326,6 +334,7 @@ impl Cluster {
         let history = Rc::new(RefCell::new(History::default()));
         let mon_disk = DiskConfig { capacity: 64 << 20, ..DiskConfig::default() };
         let listen = |n: usize| vec![mon_address(n), socket(0, 1 + n as u8, 6800)];
+        let reigns: Vec<Rc<Cell<u64>>> = (0..plan.mons).map(|_| Rc::default()).collect();
         let mon = match plan.mon {
             MonKind::StandIn => {
                 let kept = Rc::new(RefCell::new(standmon::Kept::new(FSID)));
@@ -333,13 +342,14 @@ impl Cluster {
                 add(&mut world, "mon.a".into(), listen(0), vec![mon_disk], make)
             }
             MonKind::Real => {
-                let plan = plan.clone();
-                add(&mut world, "mon.a".into(), listen(0), vec![mon_disk], move |boot| monitor(&plan, 0, &boot))
+                let (plan, reign) = (plan.clone(), reigns[0].clone());
+                add(&mut world, "mon.a".into(), listen(0), vec![mon_disk], move |boot| monitor(&plan, 0, &boot, &reign))
             }
         };
         let more = (1..plan.mons).map(|n| {
-            let (plan, disk) = (plan.clone(), DiskConfig { capacity: 64 << 20, ..DiskConfig::default() });
-            add(&mut world, format!("mon.{}", mon_name(n)), listen(n), vec![disk], move |boot| monitor(&plan, n, &boot))
+            let (plan, reign) = (plan.clone(), reigns[n].clone());
+            let disk = DiskConfig { capacity: 64 << 20, ..DiskConfig::default() };
+            add(&mut world, format!("mon.{}", mon_name(n)), listen(n), vec![disk], move |boot| monitor(&plan, n, &boot, &reign))
         });
         let mons: Vec<HostId> = [mon].into_iter().chain(more.collect::<Vec<_>>()).collect();
         let made: Vec<Rc<Cell<bool>>> = (0..plan.osds).map(|_| Rc::default()).collect();
@@ -372,12 +382,17 @@ impl Cluster {
             let plan = Plan { habits, ..plan.clone() };
             Self::add_client(&mut world, &plan, plan.clients + plan.emptiers + 1, &Rc::default())
         });
+        let petitions = Petitions::new(plan.petitioners.0, plan.petitioners.1);
+        let petitioners = (0..plan.petitioners.0).map(|n| Self::add_petitioner(&mut world, &plan, n, &petitions)).collect();
         let (wrong, checked) = (None, 0);
         Self {
             world,
             mon,
             mons,
+            reigns,
             decrees: Decrees::default(),
+            petitions,
+            petitioners,
             osds,
             clients,
             admin,
@@ -417,6 +432,16 @@ impl Cluster {
         (host, shared)
     }
 
+    fn add_petitioner(world: &mut World, plan: &Plan, n: usize, petitions: &Rc<RefCell<Petitions>>) -> HostId {
+        let (plan, inside, clock) = (plan.clone(), petitions.clone(), world.shared_clock());
+        // Few keys, so that commands meet.
+        let keys = 1 + plan.petitioners.0 as u64 / 2;
+        add(world, format!("petitioner.{n}"), vec![], vec![], move |boot| {
+            let pause = Duration::from_millis(200);
+            client(&plan, &boot, Petitioner::new(inside.clone(), n, keys, pause, boot.seed, clock.clone()))
+        })
+    }
+
     /// Starts the daemons, makes the pool, waits until all is clean, and starts the clients.
     pub fn begin(&mut self) -> Result<(), String> {
         let mons = self.mons.clone().into_iter();
@@ -438,7 +463,8 @@ impl Cluster {
         }
         self.wait_clean()?;
         self.make_sources()?;
-        for (host, _) in self.clients.clone().into_iter().chain(self.churn.clone()) {
+        let clients = self.clients.iter().chain(&self.churn).map(|(host, _)| *host).chain(self.petitioners.clone());
+        for host in clients.collect::<Vec<_>>() {
             self.world.start(host);
         }
         Ok(())
@@ -525,7 +551,7 @@ impl Cluster {
 
     /// Whether all clients have asked what they wanted and heard the answers.
     pub fn clients_done(&self) -> bool {
-        self.clients.iter().all(|(_, shared)| shared.borrow().is_done())
+        self.clients.iter().all(|(_, shared)| shared.borrow().is_done()) && self.petitions.borrow().is_done()
     }
 
     /// Waits for the clients.

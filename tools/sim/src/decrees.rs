@@ -23,10 +23,17 @@ pub(crate) struct Decrees {
     asked: u64,
     snaps: u64,
     next: Duration,
+    /// The monitor that is being replaced.
+    pub(crate) replacement: Option<crate::reigns::Replacement>,
     /// Commands that were answered.
     pub(crate) answered: u64,
     /// The first thing that cannot be.
     pub(crate) wrong: Option<String>,
+}
+
+/// Each client waits for each answer, so no history is too wild to judge.
+fn decided(undecided: u64) -> Result<(), String> {
+    if undecided == 0 { Ok(()) } else { Err(format!("commands: the histories of {undecided} keys could not be judged")) }
 }
 
 impl Cluster {
@@ -64,6 +71,20 @@ impl Cluster {
         self.decrees.open = Some((command, sets));
     }
 
+    /// Nothing goes wrong any more: all clients of the monitors are answered, and what they were told fits one order.
+    fn end_petitions(&mut self) -> Result<(), String> {
+        let petitions = self.petitions.clone();
+        petitions.borrow_mut().left.fill(0);
+        if !self.world.run_while(Duration::from_secs(60), |_| petitions.borrow().open > 0) {
+            return Err(format!("a minute after the faults, {} commands of clients are not answered", petitions.borrow().open));
+        }
+        let petitions = petitions.borrow();
+        match &petitions.wrong {
+            Some(wrong) => Err(wrong.clone()),
+            None => petitions.history.check().map_err(|why| format!("commands: {why}")).and_then(decided),
+        }
+    }
+
     fn judge(&mut self, command: &str, sets: Option<u64>, result: i32, status: &str, output: &[u8]) {
         let decrees = &mut self.decrees;
         decrees.answered += 1;
@@ -85,16 +106,20 @@ impl Cluster {
     /// Nothing goes wrong any more: the last command is answered, all monitors vote, and nothing was done twice.
     pub(crate) fn end_decrees(&mut self) -> Result<(), String> {
         let end = self.world.now() + Duration::from_secs(60);
-        while self.decrees.open.is_some() && self.world.now() < end {
+        while (self.decrees.open.is_some() || self.replaces_monitor()) && self.world.now() < end {
             self.world.run_for(Duration::from_millis(20));
             self.decree(true);
         }
         if let Some((command, _)) = &self.decrees.open {
             return Err(format!("a minute after the faults, {command} is not answered"));
         }
+        if self.replaces_monitor() {
+            return Err("a minute after the faults, the removal of a monitor is not answered".into());
+        }
         if let Some(wrong) = &self.decrees.wrong {
             return Err(wrong.clone());
         }
+        self.end_petitions()?;
         let mons = self.plan.mons;
         self.wait_until("all monitors vote", Duration::from_secs(60), |s| {
             s["quorum_names"].as_array().map(Vec::len) == Some(mons)

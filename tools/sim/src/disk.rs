@@ -166,6 +166,11 @@ impl Disk {
         }
     }
 
+    /// How it is.
+    pub fn config(&self) -> DiskConfig {
+        self.config.clone()
+    }
+
     /// Takes a request. Gives its number, and how many nanoseconds it will take.
     pub fn submit(&mut self, token: Token, op: DiskOp) -> (u64, u64) {
         let bytes = match &op {

@@ -67,6 +67,22 @@ pub enum Fault {
     TakeTurns,
     /// An OSD and a client hear each other, and neither hears the other OSDs and the monitors.
     Island,
+    /// The monitor that leads dies.
+    LeaderKill,
+    /// It dies in one of its next disk writes.
+    LeaderAtWrite,
+    /// It and the other monitors do not hear each other for a while, both ways or one way.
+    LeaderCut,
+    /// It gets no processor for a while.
+    LeaderFreeze,
+    /// A monitor is removed, and another one with an empty disk comes in its place.
+    MonReplace,
+    /// A copy whose disk was slow serves alone after a power cut.
+    SlowTail,
+    /// What a copy told in an earlier interval comes late.
+    LateWord,
+    /// An OSD serves alone, and dies before the monitors hear of it.
+    UnheardReign,
     /// An OSD gets no processor for a while.
     OsdFreeze,
     /// No fault: a snapshot is made.
@@ -127,7 +143,7 @@ pub const DEATHS: &[Fault] = &[
 
 /// Something that ends later.
 #[derive(Debug)]
-enum Later {
+pub(crate) enum Later {
     Start(HostId),
     Heal,
     FastNetwork,
@@ -139,7 +155,7 @@ pub struct Nemesis {
     faults: Vec<Fault>,
     /// Longest pause between two faults.
     pause: Duration,
-    later: Vec<(Duration, Later)>,
+    pub(crate) later: Vec<(Duration, Later)>,
     next: Duration,
     /// What it did.
     pub count: u64,
@@ -161,6 +177,7 @@ impl Nemesis {
             let step = due.min(cluster.world.now() + Duration::from_millis(50));
             cluster.world.run_until(step);
             cluster.decree(false);
+            cluster.replaces_monitor();
             self.end_what_is_due(cluster);
             if cluster.world.now() >= self.next {
                 let fault = *cluster.rng.pick(&self.faults);
@@ -213,7 +230,7 @@ impl Nemesis {
         self.later.push((cluster.world.now() + Duration::from_nanos(wait), what));
     }
 
-    fn kill(&mut self, cluster: &mut Cluster, host: HostId, how: Crash) {
+    pub(crate) fn kill(&mut self, cluster: &mut Cluster, host: HostId, how: Crash) {
         cluster.world.crash(host, how);
         self.start_later(cluster, host);
     }
@@ -230,6 +247,7 @@ impl Nemesis {
             Fault::MonKill => self.kill(cluster, mon, Crash::Process),
             Fault::MonPower => self.kill(cluster, mon, Crash::Power),
             Fault::TakeTurns => self.take_turns(cluster, osd),
+            Fault::SlowTail | Fault::LateWord | Fault::UnheardReign => self.trap(cluster, fault, osd),
             Fault::OsdAtWrite => Self::arm(cluster, osd),
             Fault::MonAtWrite => Self::arm(cluster, mon),
             Fault::Blackout => {
@@ -241,6 +259,9 @@ impl Nemesis {
                 let clients: Vec<HostId> = cluster.clients.iter().map(|(h, _)| *h).collect();
                 let client = *cluster.rng.pick(&clients);
                 self.kill(cluster, client, Crash::Process);
+            }
+            Fault::LeaderKill | Fault::LeaderAtWrite | Fault::LeaderCut | Fault::LeaderFreeze | Fault::MonReplace => {
+                self.depose(cluster, fault);
             }
             _ => self.inflict_quietly(cluster, fault, osd),
         }
@@ -289,7 +310,7 @@ impl Nemesis {
         self.later.push((cluster.world.now() + wait, Later::Heal));
     }
 
-    fn arm(cluster: &mut Cluster, host: HostId) {
+    pub(crate) fn arm(cluster: &mut Cluster, host: HostId) {
         let nth = cluster.rng.magnitude(1, 40);
         let how = if cluster.rng.one_in(2) { Crash::Power } else { Crash::Process };
         cluster.world.crash_at_write(host, nth, how);

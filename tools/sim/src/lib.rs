@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `world`, `schedule`, `net`, `disk`, `rng`, `trace` | time, hosts, connections, disks, chance, the record of a run |
 //! | `cluster`, `workload`, `life`, `tide` | daemons and clients, what they ask for, what happens to a cluster in use, to one that is full |
-//! | `fault`, `misdeed` | what goes wrong; historic bugs, put back to prove that they are found |
+//! | `fault`, `traps`, `reigns`, `misdeed` | what goes wrong; historic bugs, put back to prove that they are found |
 //! | `model`, `history`, `watchlog`, `audit`, `beats` | the judges |
 //! | `reference`, `standmon` | trusted stand-ins for the store and the monitor |
 //! | `scenario`, `storeworld`, `voters` | kinds of runs, of clusters, of a store alone and of the monitors' log alone |
@@ -26,6 +26,7 @@ pub mod model;
 pub mod net;
 mod parcel;
 pub mod reference;
+mod reigns;
 pub mod rng;
 pub mod scenario;
 mod schedule;
@@ -34,6 +35,7 @@ pub mod standmon;
 pub mod storeworld;
 mod tide;
 pub mod trace;
+mod traps;
 mod upgrade;
 pub mod voters;
 pub mod watchlog;

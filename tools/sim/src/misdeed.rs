@@ -43,30 +43,48 @@ pub enum Misdeed {
     LostOperation,
     /// Monitors do again what comes again.
     DoneTwice,
+    /// The monitors' log errs.
+    Monitors(mon::Mistake),
 }
 
 /// Turns between two thorough checks.
 const THOROUGH: u32 = 64;
 
 /// A monitor that must keep its own rules after every turn, perhaps with a misdeed.
-pub struct Strict(pub Monitor, pub Option<Misdeed>);
+pub struct Strict {
+    monitor: Monitor,
+    misdeed: Option<Misdeed>,
+    /// The term in which it leads; 0 if it does not.
+    reign: Rc<Cell<u64>>,
+}
+
+impl Strict {
+    /// This monitor, which shows in `reign` in which term it leads.
+    pub fn new(monitor: Monitor, misdeed: Option<Misdeed>, reign: Rc<Cell<u64>>) -> Self {
+        reign.set(0);
+        Self { monitor, misdeed, reign }
+    }
+}
 
 impl Node for Strict {
     fn handle(&mut self, now: Now, input: Input, out: &mut Outputs) {
-        self.0.handle(now, input, out);
+        self.monitor.handle(now, input, out);
     }
     fn turn(&mut self, now: Now, out: &mut Outputs) {
-        if self.1 == Some(Misdeed::Gullible) {
-            self.0.believe_of_any_life();
+        match self.misdeed {
+            Some(Misdeed::Gullible) => self.monitor.believe_of_any_life(),
+            Some(Misdeed::Monitors(mistake)) => self.monitor.log_errs(mistake),
+            _ => {}
         }
-        self.0.turn(now, out);
-        self.0.self_check().unwrap_or_else(|why| panic!("the monitor breaks its own rules: {why}"));
+        self.monitor.turn(now, out);
+        self.reign.set(self.monitor.reign());
+        self.monitor.self_check().unwrap_or_else(|why| panic!("the monitor breaks its own rules: {why}"));
     }
     fn deadline(&self) -> Mono {
-        self.0.deadline()
+        self.monitor.deadline()
     }
     fn carried_out(&mut self, now: Now) {
-        self.0.carried_out(now);
+        self.monitor.carried_out(now);
     }
 }
 

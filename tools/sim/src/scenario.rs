@@ -140,6 +140,14 @@ fn quorum(rng: &mut Rng) -> Plan {
     Plan { mons: 3, osds: rng.between(1, 2) as usize, clients: rng.between(1, 2) as usize, churn: false, habits, ..plan }
 }
 
+/// Three or five monitors, and several clients that give them commands.
+fn petitioned(rng: &mut Rng) -> Plan {
+    let plan = quorum(rng);
+    let (mons, petitioners) = (*rng.pick(&[3, 3, 5]), (rng.between(2, 5) as usize, rng.between(40, 120) as usize));
+    let habits = Habits { budget: 20, ..plan.habits };
+    Plan { mons, petitioners, osds: 1, clients: 1, store: StoreKind::Reference, separate_journal: false, habits, ..plan }
+}
+
 /// Pools of several copies.
 fn copies_of(rng: &mut Rng) -> Plan {
     let plan = varied(rng);
@@ -174,6 +182,13 @@ fn copies_in_turn(rng: &mut Rng) -> Plan {
     let size = rng.between(2, 3);
     let habits = Habits { pause: Duration::from_millis(100), budget: 250, ..plan.habits };
     Plan { osds: size as usize, size: size as u32, min_size: 1, mail: false, habits, ..plan }
+}
+
+/// Two OSDs with two copies, each of which may serve alone.
+fn pairs(rng: &mut Rng) -> Plan {
+    let plan = copies_in_turn(rng);
+    let habits = Habits { objects: rng.between(1, 3), budget: 500, ..plan.habits };
+    Plan { osds: 2, size: 2, min_size: 1, clients: 2, echo: false, habits, ..plan }
 }
 
 /// Few objects that are read and written all the time by several clients; who is cut off is missed by nobody.
@@ -268,6 +283,12 @@ pub const ALL: &[Scenario] = &[
         about: "one of two or three copies serves alone, and dies before the others come back without it",
         pause: Duration::from_secs(4),
         kind: Kind::Copies(copies_in_turn, &[&[Fault::TakeTurns, Fault::TakeTurns, Fault::OsdKill, Fault::OsdFreeze]]),
+    },
+    Scenario {
+        name: "copies-traps",
+        about: "two copies: changes wait on a slow disk when power is cut, words of an earlier interval come late, who serves is not heard",
+        pause: Duration::from_secs(4),
+        kind: Kind::Copies(pairs, &[&[Fault::SlowTail, Fault::LateWord, Fault::UnheardReign]]),
     },
     Scenario {
         name: "islands",
@@ -393,6 +414,18 @@ pub const ALL: &[Scenario] = &[
         about: "three monitors, which are killed, lose power and are cut off both ways or one way, while commands are given",
         pause: Duration::from_millis(1000),
         kind: Kind::Quorum(quorum, &[MONITORS, &[Fault::Break, Fault::Partition, Fault::SlowNetwork, Fault::OsdKill]]),
+    },
+    Scenario {
+        name: "petitions",
+        about: "several clients set, read and remove values, while the monitor that leads dies, is cut off or frozen, and one is replaced",
+        pause: Duration::from_millis(1500),
+        kind: Kind::Quorum(
+            petitioned,
+            &[
+                &[Fault::LeaderKill, Fault::LeaderAtWrite, Fault::LeaderCut, Fault::LeaderCut, Fault::LeaderFreeze],
+                &[Fault::LeaderFreeze, Fault::MonReplace, Fault::MonKill, Fault::MonPartition, Fault::Break],
+            ],
+        ),
     },
     Scenario {
         name: "everything",

@@ -211,6 +211,15 @@ impl World {
         self.hosts[host.0].disks.iter_mut().for_each(|disk| disk.faults = DiskFaults::default());
     }
 
+    /// A host that does not run gets empty disks.
+    pub fn empty_disks(&mut self, host: HostId) {
+        assert!(!self.is_up(host), "{} runs on its disks", self.name(host));
+        let fresh = |disk: &Disk, rng: &mut Rng| Disk::new(disk.config(), rng.fork());
+        let disks = self.hosts[host.0].disks.iter().map(|disk| fresh(disk, &mut self.rng)).collect();
+        self.hosts[host.0].disks = disks;
+        self.note(host, "gets empty disks", 0, 0);
+    }
+
     /// A host's disks.
     pub fn disks(&self, host: HostId) -> &[Disk] {
         &self.hosts[host.0].disks

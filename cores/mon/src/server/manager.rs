@@ -56,7 +56,7 @@ impl Monitor {
             self.mgr.auth_mut().client.global_id = id;
         }
         let id = self.leader.manager.id;
-        let lacks = !self.mgr.auth().client.ready_for(EntityType::Osd) || now.mono >= self.leader.manager.ticket_due;
+        let lacks = self.mgr.auth().client.lacks(EntityType::Osd) || now.mono >= self.leader.manager.ticket_due;
         if id == 0 || !self.env.cephx() || !lacks {
             return;
         }

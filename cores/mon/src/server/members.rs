@@ -114,7 +114,8 @@ impl Monitor {
             mgr_addrs: hello.mgr_addrs.clone(),
             metadata: hello.metadata.clone(),
         };
-        for (name, record) in [own, (hello.name.clone(), record)] {
+        let own = Some(own).filter(|(name, _)| !is_removed(state, name));
+        for (name, record) in own.into_iter().chain([(hello.name.clone(), record)]) {
             if state.quorum.mons.get(&name) != Some(&record) {
                 changes.push(Change::Mon { name, record: Some(record) });
             }
@@ -239,9 +240,13 @@ impl Monitor {
         }
     }
 
-    /// What this monitor, which leads, changes about itself: its address, the manager that is active.
+    /// What this monitor, which leads, changes about itself: its address, the manager that is active. Nothing if it was removed: it leads until
+    /// the others have noted that, and must not come back by itself.
     pub(super) fn own_place(&self, state: &State, now: Now) -> Vec<Change> {
         let config = &self.env.config;
+        if is_removed(state, &config.name) {
+            return Vec::new();
+        }
         let mut changes: Vec<Change> = moved(&state.monmap, &config.name, &config.addrs, now).into_iter().collect();
         let own = self.own_record();
         if !state.quorum.mons.is_empty() && state.quorum.mons.get(&config.name) != Some(&own) {
@@ -293,6 +298,11 @@ fn demoted(mut members: Membership, leader: VoterId) -> Option<Membership> {
     members.voters.remove(&other);
     members.learners.insert(other);
     Some(members)
+}
+
+/// Whether a monitor of this name was removed, or never taken in.
+fn is_removed(state: &State, name: &str) -> bool {
+    !state.quorum.mons.is_empty() && !state.quorum.mons.contains_key(name)
 }
 
 /// Whether a monitor may say what it says.

@@ -1,6 +1,7 @@
 //! What always holds of a monitor between two calls. The simulator asks after every turn; nobody else pays for it.
 
 use super::{Monitor, Phase};
+use std::sync::Arc;
 
 /// Refuses with a sentence unless `$holds`.
 macro_rules! holds {
@@ -15,6 +16,16 @@ impl Monitor {
     /// A mistake to be found: requests that were done are done again when they come again.
     pub fn forget_answers(&mut self) {
         self.forgetful = true;
+    }
+
+    /// A mistake to be found: the log makes it. To be called before every turn.
+    pub fn log_errs(&mut self, mistake: quorum::Mistake) {
+        self.replica.log.err(Some(mistake));
+    }
+
+    /// The term in which it leads; 0 if it does not.
+    pub fn reign(&self) -> u64 {
+        if self.leader.reigns() { self.replica.log.term() } else { 0 }
     }
 
     /// Looks at what the monitor knows of its state twice.
@@ -36,13 +47,14 @@ impl Monitor {
         Ok(())
     }
 
-    /// States that are not durable follow the one that is, entry by entry; each has the history of its own map.
+    /// States that are not durable follow the one that is; each has the history of its own map. Entries between that name the log's members
+    /// change no state.
     fn check_states(&self) -> Result<(), String> {
         let (mut index, mut epoch) = (self.replica.applied.index, self.replica.applied.osdmap.epoch);
         let states = self.leader.ahead.iter().map(|(index, state)| (*index, state));
         for (at, state) in std::iter::once((index, &self.replica.applied)).chain(states) {
             holds!(state.index == at, "the state of entry {} is filed under {at}", state.index);
-            holds!(at == index || at == index + 1, "entry {at} follows {index}");
+            holds!(at > index || Arc::ptr_eq(state, &self.replica.applied), "entry {at} follows {index}");
             holds!((epoch..=epoch + 1).contains(&state.osdmap.epoch), "map {} follows {epoch}", state.osdmap.epoch);
             let newest = state.history.last();
             holds!(newest == state.osdmap.epoch, "the history ends with map {newest}, the state has {}", state.osdmap.epoch);

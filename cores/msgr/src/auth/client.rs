@@ -55,10 +55,12 @@ pub struct ClientAuth {
     services: BTreeMap<u32, Ticket>,
     /// Challenge of the last monitor session, for renewals on it.
     challenge: Option<u64>,
-    /// Services (bits) that refused their ticket.
+    /// Services (bits) of which somebody refused the ticket.
     lost: u32,
     /// A renewal was asked for at this moment.
     asked: Option<Mono>,
+    /// The monitor did not take the authentication ticket: the key must be proven again.
+    denied: bool,
     /// How often a monitor refused the own key since one took it last.
     refusals: u32,
 }
@@ -87,6 +89,7 @@ impl ClientAuth {
             challenge: None,
             lost: 0,
             asked: None,
+            denied: false,
             refusals: 0,
         }
     }
@@ -120,6 +123,11 @@ impl ClientAuth {
         self.services.insert(service, Ticket { session: ticket.session, blob: ticket.blob, renew });
         self.lost &= !service;
         renew
+    }
+
+    /// Whether another ticket for a service of this kind is needed: there is none, or somebody refused it.
+    pub fn lacks(&self, kind: EntityType) -> bool {
+        !self.ready_for(kind) || self.lost & kind as u32 != 0
     }
 
     /// Whether a connection to a service of this kind can be authenticated now.
@@ -270,6 +278,7 @@ impl ClientAuth {
             let ticket = Ticket { session: mine.session, blob, renew };
             if entry.service == EntityType::Auth as u32 {
                 self.auth = Some(ticket);
+                self.denied = false;
             } else if entry.service & self.wanted != 0 {
                 self.services.insert(entry.service, ticket);
                 self.lost &= !entry.service;
@@ -283,7 +292,8 @@ impl ClientAuth {
         self.refusals
     }
 
-    /// A monitor refused the key, or a service the authorizer: its ticket is of no use.
+    /// A monitor refused the key, or somebody of a service the ticket. The ticket stays until another comes: a daemon that has just started
+    /// has no keys yet and refuses all, which says nothing of the others; and while no monitor answers no other ticket comes.
     pub(crate) fn refused(&mut self, progress: &ClientProgress) {
         if matches!(progress, ClientProgress::Proof { .. }) {
             self.refusals += 1;
@@ -291,7 +301,6 @@ impl ClientAuth {
         if let ClientProgress::Authorizer { service, session, .. } = progress
             && self.services.get(service).is_some_and(|t| t.session == *session)
         {
-            self.services.remove(service);
             self.lost |= service;
         }
     }
@@ -302,7 +311,7 @@ impl ClientAuth {
             return Mono::NEVER;
         }
         let due = self.auth.iter().chain(self.services.values()).map(|t| t.renew).min().unwrap_or(Mono::NEVER);
-        let due = if self.lost == 0 { due } else { Mono(0) };
+        let due = if self.lost == 0 && !self.denied { due } else { Mono(0) };
         self.asked.map_or(due, |asked| due.max(asked.plus(ASK_AGAIN)))
     }
 
@@ -313,7 +322,7 @@ impl ClientAuth {
         }
         self.asked = Some(now);
         let auth = self.auth.as_ref()?;
-        if let (true, Some(challenge)) = (auth.renew <= now, self.challenge) {
+        if let (true, Some(challenge)) = (auth.renew <= now || self.denied, self.challenge) {
             return self.proof(random, challenge).ok().map(Bytes::from);
         }
         let mut out = GET_SERVICE_TICKETS.to_vec();
@@ -323,8 +332,15 @@ impl ClientAuth {
     }
 
     /// Takes the result and payload of an AUTH_REPLY message in.
+    ///
+    /// # Errors
+    /// It is no answer to what was asked, or a refusal. The monitor refuses an authentication ticket whose key it let go, as when its
+    /// clock jumped: then the next renewal, which is due at once, proves the key.
     pub fn renew_reply(&mut self, now: Mono, result: i32, payload: &[u8]) -> Result<(), AuthError> {
         if result != 0 {
+            if !std::mem::replace(&mut self.denied, true) {
+                self.asked = None;
+            }
             return Err(AuthError::Refused("the monitor refused to renew tickets"));
         }
         let mut r = Reader::new(payload);

@@ -435,7 +435,16 @@ impl Pg {
     fn is_agreed(&self) -> bool {
         let there = matches!(&self.phase, Phase::Peering(peering) if matches!(peering.step, Step::Activate));
         let ready = self.members.all.values().all(|member| !member.acting || member.activated);
-        there && ready && !self.history.needs_up_thru()
+        there && ready && self.is_known_up()
+    }
+
+    /// Whether the map says, where that matters, that this OSD was up in the interval.
+    fn is_known_up(&self) -> bool {
+        #[cfg(feature = "sim")]
+        if self.mistake == Some(crate::selfcheck::Mistake::NoUpThru) {
+            return true;
+        }
+        !self.history.needs_up_thru()
     }
 
     /// Whether an earlier primary may still answer reads.

@@ -3,10 +3,12 @@
 mod admin;
 mod choose;
 mod ebb;
+mod petitioner;
 mod request;
 mod watcher;
 
 pub use admin::{Admin, AdminShared, MAKE_SNAP, REMOVE_SNAP};
+pub use petitioner::{Petitioner, Petitions};
 
 use crate::history::History;
 use crate::model::{Action, Context};
