@@ -43,6 +43,8 @@ pub enum Mistake {
     FirstLook,
     /// A repair takes the primary's copy for right, whatever the others hold.
     TrustPrimary,
+    /// A copy says what came with a level before the cluster has that level.
+    IgnoreLevel,
 }
 
 impl Pg {
@@ -56,6 +58,7 @@ impl Pg {
             Mistake::AckEarly
             | Mistake::PromiseEarly
             | Mistake::ReadWithoutLease
+            | Mistake::IgnoreLevel
             | Mistake::IgnoreRests
             | Mistake::FirstLook
             | Mistake::TrustPrimary => {}

@@ -42,6 +42,8 @@ pub enum Misdeed {
     LostOperation,
     /// Monitors do again what comes again.
     DoneTwice,
+    /// Monitors raise the level while older programs run.
+    HastyRaise,
 }
 
 /// Turns between two thorough checks.
@@ -57,6 +59,9 @@ impl Node for Strict {
     fn turn(&mut self, now: Now, out: &mut Outputs) {
         if self.1 == Some(Misdeed::Gullible) {
             self.0.believe_of_any_life();
+        }
+        if self.1 == Some(Misdeed::HastyRaise) {
+            self.0.raise_hastily();
         }
         self.0.turn(now, out);
         self.0.self_check().unwrap_or_else(|why| panic!("the monitor breaks its own rules: {why}"));

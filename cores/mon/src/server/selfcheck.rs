@@ -17,6 +17,11 @@ impl Monitor {
         self.forgetful = true;
     }
 
+    /// A mistake to be found: the level is raised while older programs run.
+    pub fn raise_hastily(&mut self) {
+        self.leader.soft.level.hasty = true;
+    }
+
     /// Looks at what the monitor knows of its state twice.
     ///
     /// # Errors
