@@ -28,7 +28,7 @@ BEFORE = "58961f9"
 # Seconds for which an operation may wait.
 PAUSE = 2.0
 # Seconds of load.
-LOAD = 150
+LOAD = 120
 
 # Runs in a host's namespace: writes objects; prints the time and the number of each that was acknowledged.
 WRITES = hosts.WRITES.replace("import os,", "import os, time,").replace("print(n,", "print(time.time(), n,")
