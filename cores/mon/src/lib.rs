@@ -34,6 +34,7 @@ mod hosts;
 mod levels;
 mod log;
 mod manager;
+mod merging;
 mod newborn;
 mod options;
 mod osds;

@@ -4,6 +4,7 @@ use crate::creating::Creating;
 use crate::manager::figures::Images;
 use crate::manager::progress::Events;
 use crate::manager::recovering::Recovering;
+use crate::merging::is_outdated;
 use crate::recovery::Pace;
 use crate::stamps::Stamps;
 use crate::state::State;
@@ -107,6 +108,8 @@ pub(crate) struct Soft {
     pub(crate) progress: Events,
     /// Pools whose groups are being made.
     pub(crate) creating: Creating,
+    /// Pools of which groups are being merged.
+    pub(crate) merging: crate::merging::Merging,
     /// When numbers of groups are looked at next.
     pub(crate) autoscaler: crate::autoscaler::Clock,
     /// How far the clocks of other monitors are off.
@@ -145,7 +148,11 @@ impl Soft {
     pub(crate) fn report(&mut self, state: &State, now: Now, mut report: OsdReport) {
         self.version += 1;
         let osd = report.osd;
-        for pg in std::mem::take(&mut report.pgs) {
+        for mut pg in std::mem::take(&mut report.pgs) {
+            if is_outdated(&state.osdmap, pg.pg, pg.reported.epoch) {
+                // The group has objects by now of which it is not known what is trimmed of them.
+                pg.purged_snaps.clear();
+            }
             let Some(pool) = state.osdmap.pools.get(&pg.pg.pool) else { continue };
             self.creating.note(&state.osdmap, osd, &pg);
             let newer = self.pgs.get(&pg.pg).is_none_or(|old| old.report.reported <= pg.reported);
@@ -178,6 +185,8 @@ impl Soft {
     pub(crate) fn prune(&mut self, state: &State) {
         let map = &state.osdmap;
         self.pgs.retain(|pg, _| map.pools.get(&pg.pool).is_some_and(|p| pg.seed < p.pg_num));
+        let outdated = self.pgs.iter_mut().filter(|(pg, known)| is_outdated(map, **pg, known.report.reported.epoch));
+        outdated.for_each(|(_, known)| known.report.purged_snaps.clear());
         self.osds.retain(|osd, _| map.exists(*osd));
         self.creating.prune(map);
     }

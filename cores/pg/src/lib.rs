@@ -100,6 +100,7 @@ mod split;
 mod stats;
 mod trim;
 mod unfound;
+mod unite;
 mod watch;
 
 pub use api::{
@@ -116,3 +117,4 @@ pub use scrub::ScrubState;
 #[cfg(feature = "sim")]
 pub use selfcheck::Mistake;
 pub use unfound::Mercy;
+pub use unite::Legacy;

@@ -26,17 +26,24 @@ pub enum Feature {
     RecoverySlots,
     /// The leader asks other monitors for their time (message 0x4e26).
     MonClocks,
+    /// Pools get fewer groups: layout 3 of a group's history, and maps that merge groups.
+    Merges,
 }
 
 impl Feature {
     /// All of them.
     pub const ALL: &[Feature] =
-        &[Self::PromiseTimes, Self::UnfoundSearch, Self::LostEntries, Self::RecoverySlots, Self::MonClocks];
+        &[Self::PromiseTimes, Self::UnfoundSearch, Self::LostEntries, Self::RecoverySlots, Self::MonClocks, Self::Merges];
 
     /// The level that it comes with.
     pub const fn level(self) -> Level {
         match self {
-            Self::PromiseTimes | Self::UnfoundSearch | Self::LostEntries | Self::RecoverySlots | Self::MonClocks => Level(2),
+            Self::PromiseTimes
+            | Self::UnfoundSearch
+            | Self::LostEntries
+            | Self::RecoverySlots
+            | Self::MonClocks
+            | Self::Merges => Level(2),
         }
     }
 }

@@ -53,6 +53,9 @@ impl Monitor {
         full_pools(&state, &self.leader.soft, &mut inc, &mut lines);
         self.leader.soft.creating.finish(&state, &mut inc);
         stepping::step(&state, &self.leader.soft, &self.env, &mut inc);
+        let mut merging = std::mem::take(&mut self.leader.soft.merging);
+        merging.step(now, &state, &self.leader.soft, &mut inc);
+        self.leader.soft.merging = merging;
         purged_snaps(&state, &self.leader.soft, &self.env, &mut inc);
         let over = |list: &BTreeMap<EntityAddr, UTime>| -> Vec<EntityAddr> {
             list.iter().filter(|(_, until)| **until < now.wall).map(|(addr, _)| *addr).collect()
