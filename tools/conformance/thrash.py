@@ -36,7 +36,7 @@ class Acts:
     """Faults and changes: drawn from a seed, begun, and undone after a while."""
 
     WEIGHTS = {
-        "kill": 20, "stop": 10, "term": 10, "out": 8, "reweight": 5, "affinity": 5, "size": 4, "min_size": 3, "split": 4,
+        "kill": 20, "stop": 10, "term": 10, "out": 8, "reweight": 5, "affinity": 5, "size": 4, "min_size": 3, "split": 4, "merge": 4,
         "scrub": 5, "mon": 5, "power": 4,
     }
 
@@ -177,6 +177,11 @@ class Acts:
     def split(self):
         pool, more = self.rng.choice(self.pools), self.rng.choice([1, 2, 4])
         self.groups[pool] = min(self.groups[pool] + more, MOST_GROUPS)
+        self.order("osd", "pool", "set", pool, "pg_num", self.groups[pool])
+
+    def merge(self):
+        pool, fewer = self.rng.choice(self.pools), self.rng.choice([1, 2, 4])
+        self.groups[pool] = max(self.groups[pool] - fewer, 1)
         self.order("osd", "pool", "set", pool, "pg_num", self.groups[pool])
 
     def scrub(self):

@@ -163,6 +163,9 @@ class Processes:
             states = set(group["state"].split("+"))
             if not {"active", "clean"} <= states or states - HARMLESS:
                 wrong.append(f"{group['pgid']} is {group['state']}, up {group['up']}, acting {group['acting']}")
+        for pool in self.ceph("osd", "dump")["pools"]:
+            if pool["pg_num"] != pool["pg_num_target"]:
+                wrong.append(f"pool {pool['pool_name']} has {pool['pg_num']} placement groups on the way to {pool['pg_num_target']}")
         if not wrong:
             wrong += [f"health: {code}" for code in self.ceph("health", "detail")["checks"] if code in SICK]
         return wrong

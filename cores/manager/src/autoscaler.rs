@@ -1,7 +1,8 @@
 //! Gives pools the placement groups that they should have.
 //!
-//! [`planner::advice`] says how many. Two things differ from Ceph: a pool of eight groups that holds little keeps them, and groups are
-//! not merged: where fewer would be right, the answers say so. See docs/decisions/0024.
+//! [`planner::advice`] says how many. Two things differ from Ceph: a pool of eight groups that holds little keeps them, and a pool gets
+//! fewer only if all groups together are more than the OSDs should have: until then, more groups do no harm. See
+//! docs/decisions/0024 and 0027.
 
 use crate::progress::{About, Events, Note};
 use crate::soft::Soft;
@@ -78,12 +79,12 @@ pub fn is_off(state: &State) -> bool {
 pub struct Clock {
     last: Option<Mono>,
     refused: BTreeMap<PoolId, String>,
-    /// Pools whose new groups are being moved: how many groups they had, and have.
-    growing: BTreeMap<PoolId, (u32, u32)>,
+    /// Pools whose number of groups changes: what it was, and will be.
+    changing: BTreeMap<PoolId, (u32, u32)>,
 }
 
 impl Clock {
-    /// Splits groups of pools that have too few by far, if it is time to look. Gives lines for the cluster log.
+    /// Splits groups of pools that have too few by far, and lets those be merged of which there are too many, if it is time to look. Gives lines for the cluster log.
     pub fn tick(&mut self, now: Now, state: &State, soft: &Soft, env: &Env, inc: &mut Incremental) -> Vec<String> {
         let set = state.config.get("mgr", "mgr/pg_autoscaler/sleep_interval").and_then(|text| text.parse::<f64>().ok());
         let rest = Duration::from_secs_f64(set.filter(|x| x.is_finite()).unwrap_or(60.0).clamp(0.5, 1e6));
@@ -94,13 +95,13 @@ impl Clock {
         let ctx = Ctx { state, env, now };
         let mut lines = Vec::new();
         let advice = of_cluster(state, soft, env);
-        for one in advice.iter().filter(|one| one.is_low() && one.would_adjust()) {
+        for one in advice.iter().filter(|one| one.is_to_change()) {
             let name = state.pool_name(one.pool.id);
-            match grow(&ctx, one, inc) {
+            match change(&ctx, one, inc) {
                 Ok(None) => {}
                 Ok(Some(n)) => {
                     lines.push(format!("pool '{name}' gets {n} placement groups, it had {}", one.pool.pg_num));
-                    self.growing.insert(one.pool.id, (one.pool.pg_num, n));
+                    self.changing.insert(one.pool.id, (one.pool.pg_num, n));
                 }
                 Err(why) if self.refused.get(&one.pool.id) == Some(&why) => {}
                 Err(why) => {
@@ -109,26 +110,30 @@ impl Clock {
                 }
             }
         }
-        self.refused.retain(|id, _| advice.iter().any(|one| one.pool.id == *id && one.is_low()));
+        self.refused.retain(|id, _| advice.iter().any(|one| one.pool.id == *id && one.is_to_change()));
         lines
     }
 }
 
 impl Clock {
-    /// Tells how far pools are that got more groups: until the new ones are where they are placed.
+    /// Tells how far pools are that get more groups, until the new ones are where they are placed, or fewer.
     pub fn tell(&mut self, now: Now, state: &State, events: &mut Events) {
-        self.growing.retain(|id, (from, to)| {
-            let name = format!("autoscale-{id}");
-            let placed = state.osdmap.pool(*id).map_or(*to, |pool| pool.pgp_num);
-            if placed >= *to {
+        self.changing.retain(|id, (from, to)| {
+            let (name, grows) = (format!("autoscale-{id}"), from < to);
+            let now_at = state.osdmap.pool(*id).map_or(*to, |pool| if grows { pool.pgp_num } else { pool.pg_num });
+            if if grows { now_at >= *to } else { now_at <= *to } {
                 events.take(now.wall, Note::Done(name));
                 return false;
             }
             if !events.has(&name) {
-                let message = format!("PG autoscaler increasing pool {id} PGs from {from} to {to}");
+                let word = if grows { "increasing" } else { "decreasing" };
+                let message = format!("PG autoscaler {word} pool {id} PGs from {from} to {to}");
                 events.take(now.wall, Note::Begun(name.clone(), About { message, refs: json!([["pool", id]]) }));
             }
-            events.take(now.wall, Note::Far(name, f64::from(placed.saturating_sub(*from)) / f64::from(*to - *from)));
+            events.take(
+                now.wall,
+                Note::Far(name, f64::from(now_at.abs_diff(*from).min(from.abs_diff(*to))) / f64::from(from.abs_diff(*to))),
+            );
             true
         });
     }
@@ -141,8 +146,8 @@ fn is_calm(state: &State, soft: &Soft) -> bool {
     crate::stepping::all_serve(state, soft) && !map.osds().any(full)
 }
 
-/// Splits the groups of a pool. Gives the number that it gets: none if its last change is still under way.
-fn grow(ctx: &Ctx<'_>, advice: &Advice, inc: &mut Incremental) -> Result<Option<u32>, String> {
+/// Changes the number of groups of a pool. Gives the number that it gets: none if its last change is still under way.
+fn change(ctx: &Ctx<'_>, advice: &Advice, inc: &mut Incremental) -> Result<Option<u32>, String> {
     let Some(pool) = ctx.state.osdmap.pool(advice.pool.id) else { return Ok(None) };
     let moving = pool.pg_num != pool.pg_num_target || pool.pgp_num != pool.pgp_num_target;
     if moving || pool.has_flag(pool_flags::CREATING) || pool.has_flag(pool_flags::NOPGCHANGE) {

@@ -185,8 +185,15 @@ pub fn round(state: &State, soft: &Soft, env: &Env, pools: &[PoolId], turn: usiz
         Err(why) => return Round::Later(why),
     };
     let bound = if pools.is_empty() { bound_pools(state) } else { pools.to_vec() };
-    let wanted: BTreeSet<PoolId> =
+    let mut wanted: BTreeSet<PoolId> =
         if bound.is_empty() { state.osdmap.pools.keys().copied().collect() } else { bound.into_iter().collect() };
+    // Groups that are to be merged lie on the same OSDs.
+    let shrinks = |id: &PoolId| state.osdmap.pool(*id).is_some_and(planner::merge::shrinks);
+    let all_shrink = !wanted.is_empty() && wanted.iter().all(shrinks);
+    wanted.retain(|id| !shrinks(id));
+    if all_shrink {
+        return Round::Even;
+    }
     if wanted.is_empty() {
         return Round::NoPools;
     }

@@ -4,6 +4,7 @@ use crate::autoscaler;
 use crate::balancer;
 use crate::figures::Images;
 use crate::health::Check;
+use crate::merging::Merging;
 use crate::progress::Events;
 use crate::recovering::Recovering;
 use messages::stats::ObjectStatSum;
@@ -23,6 +24,8 @@ pub struct Duties {
     pub autoscaler: autoscaler::Clock,
     /// What the balancer did and plans.
     pub balancer: balancer::Desk,
+    /// Pools of which groups are being merged.
+    pub merging: Merging,
     recovering: Recovering,
 }
 

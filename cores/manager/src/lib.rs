@@ -7,7 +7,7 @@
 //! |---|---|
 //! | what do daemons say | [`soft`], with [`stamps`] of groups, [`creating`] pools, [`clocks`] of monitors, [`recovery`] |
 //! | what is wrong | [`health`] |
-//! | what should move, split or go on | [`balancer`], [`autoscaler`], [`stepping`]; the crate `planner` says where to |
+//! | what should move, split or go on | [`balancer`], [`autoscaler`], [`stepping`], [`merging`]; the crate `planner` says where to |
 //! | what is in progress | [`progress`], [`recovering`] |
 //! | what do clients do to images | [`figures`] |
 //! | what is to be done to whole images | [`desk`] takes orders, [`client`] does them as any client would |
@@ -25,6 +25,7 @@ pub mod desk;
 pub mod duties;
 pub mod figures;
 pub mod health;
+pub mod merging;
 pub mod progress;
 pub mod recovering;
 pub mod recovery;

@@ -9,6 +9,7 @@ use messages::stats::{ObjectStatSum, ObjectStats, PoolStat, StoreStatfs};
 use monstate::levels;
 use monstate::state::State;
 use node::{Mono, Now};
+use planner::merge::is_outdated;
 use std::collections::{BTreeMap, VecDeque};
 use types::{EntityAddrVec, Epoch, OsdId, PgId, PgState, PoolId, SessionId, UTime};
 
@@ -133,7 +134,11 @@ impl Soft {
     pub fn report(&mut self, state: &State, now: Now, mut report: OsdReport) {
         self.version += 1;
         let osd = report.osd;
-        for pg in std::mem::take(&mut report.pgs) {
+        for mut pg in std::mem::take(&mut report.pgs) {
+            if is_outdated(&state.osdmap, pg.pg, pg.reported.epoch) {
+                // The group has objects by now of which it is not known what is trimmed of them.
+                pg.purged_snaps.clear();
+            }
             let Some(pool) = state.osdmap.pools.get(&pg.pg.pool) else { continue };
             self.creating.note(&state.osdmap, osd, &pg);
             let newer = self.pgs.get(&pg.pg).is_none_or(|old| old.report.reported <= pg.reported);
@@ -165,6 +170,8 @@ impl Soft {
     pub fn prune(&mut self, state: &State) {
         let map = &state.osdmap;
         self.pgs.retain(|pg, _| map.pools.get(&pg.pool).is_some_and(|p| pg.seed < p.pg_num));
+        let outdated = self.pgs.iter_mut().filter(|(pg, known)| is_outdated(map, **pg, known.report.reported.epoch));
+        outdated.for_each(|(_, known)| known.report.purged_snaps.clear());
         self.osds.retain(|osd, _| map.exists(*osd));
         self.creating.prune(map);
     }

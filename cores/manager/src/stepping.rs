@@ -10,7 +10,7 @@ use types::{Epoch, OsdId, PgId, PgState, PoolId, hash};
 
 /// Adds the next step of each pool that is on its way.
 pub fn step(state: &State, soft: &Soft, env: &Env, inc: &mut Incremental) {
-    let waits = |p: &Pool| p.pgp_num != p.pgp_num_target && !p.has_flag(pool_flags::CREATING);
+    let waits = |p: &Pool| p.pgp_num != goal(p) && !p.has_flag(pool_flags::CREATING) && p.pg_num_pending >= p.pg_num;
     let last = state.osdmap.pools.values().filter(|p| waits(p)).map(|p| p.last_change).max();
     if last.is_none_or(|last| !all_follow(state, soft, last)) || !all_serve(state, soft) {
         return;
@@ -23,8 +23,14 @@ pub fn step(state: &State, soft: &Soft, env: &Env, inc: &mut Incremental) {
     }
     for (id, pool) in state.osdmap.pools.iter().filter(|(_, p)| waits(p)) {
         let pool = inc.new_pools.entry(*id).or_insert_with(|| pool.clone());
-        pool.pgp_num = next(pool.pgp_num, pool.pgp_num_target.min(pool.pg_num), pool.pg_num, most - misplaced);
+        pool.pgp_num = next(pool.pgp_num, goal(pool), pool.pg_num, most - misplaced);
     }
+}
+
+/// Where `pgp_num` can go: not above what there is, or will be.
+fn goal(pool: &Pool) -> u32 {
+    let there = if planner::merge::shrinks(pool) { pool.pg_num_target } else { pool.pg_num };
+    pool.pgp_num_target.min(there)
 }
 
 /// Gives the group, of a pool with `pg_num` groups, from which group `seed` comes by splitting.

@@ -127,17 +127,24 @@ fn the_flag_keeps_all_pools_as_they_are() {
 }
 
 #[test]
-fn too_many_groups_are_said_where_they_are_too_many_for_the_osds() {
+fn too_many_groups_are_merged_where_they_are_too_many_for_the_osds() {
     let mut cluster = Cluster::with_pool(3, 3, 128);
+    cluster.world.ok(r#"{"prefix":"config set","who":"mgr","name":"mgr/pg_autoscaler/sleep_interval","value":"2"}"#);
+    cluster.set("pg_autoscale_mode", "warn");
     fill(&mut cluster, 128, 0);
-    let answer = cluster.world.call(r#"{"prefix":"osd pool autoscale-status"}"#);
-    assert!(answer.1.contains(" 32  on") || answer.1.contains("not merged"), "{}", answer.1);
     let health = cluster.world.ok(r#"{"prefix":"health","detail":"detail"}"#);
     assert!(
         health.contains("POOL_TOO_MANY_PGS") && health.contains("Pool p has 128 placement groups, should have 32"),
         "{health}"
     );
+    assert_eq!(pg_num(&mut cluster), (128, 128), "it is only said");
+    cluster.set("pg_autoscale_mode", "on");
+    fill(&mut cluster, 128, 0);
+    assert_eq!(pg_num(&mut cluster), (128, 32), "they are merged one by one");
     let mut small = Cluster::with_pool(3, 1, 128);
     fill(&mut small, 128, 0);
     assert!(!small.world.ok(r#"{"prefix":"health"}"#).contains("placement groups"), "128 copies are no burden for three OSDs");
+    assert_eq!(pg_num(&mut small), (128, 128));
+    let answer = small.world.call(r#"{"prefix":"osd pool autoscale-status"}"#);
+    assert!(answer.1.contains(" 32  on") || answer.1.contains("keep their placement groups"), "{}", answer.1);
 }

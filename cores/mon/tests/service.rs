@@ -463,7 +463,7 @@ fn commands_refuse_with_their_reason() {
         (1, r#"{"prefix":"osd pool delete","pool":"p","pool2":"q","yes_i_really_really_mean_it":true}"#, "twice"),
         (2, r#"{"prefix":"osd pool get","pool":"q","var":"size"}"#, "'q'"),
         (22, r#"{"prefix":"osd pool set","pool":"p","var":"pgp_num","val":"9"}"#, "pgp_num"),
-        (95, r#"{"prefix":"osd pool set","pool":"p","var":"pg_num","val":"4"}"#, "merging"),
+        (34, r#"{"prefix":"osd pool set","pool":"p","var":"pg_num","val":"0"}"#, "at least one"),
         (7, r#"{"prefix":"osd pool set","pool":"p","var":"pg_num","val":"1024"}"#, "1024"),
         (22, r#"{"prefix":"config set","who":"osd","name":"nothing","value":"1"}"#, "unrecognized config option 'nothing'"),
         (22, r#"{"prefix":"config set","who":"osd","name":"osd_max_scrubs","value":"many"}"#, "'many'"),

@@ -98,13 +98,15 @@ fn table(cx: &Cx<'_>, all: &[Advice]) -> String {
     t.render().replace('\n', "  \n")
 }
 
-/// What cannot be done about advice, in a sentence for each pool.
+/// Which pools keep more groups than they should have, and why.
 fn remarks(cx: &Cx<'_>, all: &[Advice]) -> String {
-    let high = all.iter().filter(|advice| advice.would_adjust() && advice.is_high());
+    let high = all.iter().filter(|advice| advice.would_adjust() && !advice.is_to_change());
     let names: Vec<&str> = high.map(|advice| cx.state.pool_name(advice.pool.id)).collect();
     match names.is_empty() {
         true => String::new(),
-        false => format!("placement groups are not merged here: '{}' keep theirs", names.join("', '")),
+        false => {
+            format!("as long as all OSDs together do not have too many, '{}' keep their placement groups", names.join("', '"))
+        }
     }
 }
 

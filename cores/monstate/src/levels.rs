@@ -82,7 +82,7 @@ pub struct Clock {
     mixed: Option<(Level, Mono)>,
     /// For the simulator: older programs do not count.
     #[cfg(feature = "sim")]
-    pub(crate) hasty: bool,
+    pub hasty: bool,
 }
 
 /// What the leader does about the level.

@@ -7,7 +7,7 @@ use grammar::{Refusal, refuse};
 use maps::autoscale_mode as mode;
 use maps::{Incremental, OptValue, OsdMap, Pool, PoolSnap, opts, pool_flags, pool_type};
 use node::Now;
-use types::{Epoch, PoolId, SnapId, UTime};
+use types::{Epoch, Feature, PoolId, SnapId, UTime};
 
 /// Longest name of a pool, in bytes.
 const NAME: usize = 1024;
@@ -344,10 +344,9 @@ impl Ctx<'_> {
         Ok(())
     }
 
-    /// Splits a pool's placement groups, or begins to place them differently.
+    /// Changes how many placement groups a pool has: more at once, fewer one by one, in the time that it takes.
     pub fn set_pg_num(&self, inc: &mut Incremental, pool: PoolId, pg_num: u32) -> Result<(), Refusal> {
         let epoch = inc.epoch;
-        let name = self.state.pool_name(pool).to_string();
         let p = self.edit(inc, pool)?;
         if pg_num == p.pg_num && pg_num == p.pg_num_target {
             return Ok(());
@@ -356,7 +355,15 @@ impl Ctx<'_> {
             refuse!(EPERM, "the number of this pool's groups may not change: its nopgchange flag is set");
         }
         if pg_num < p.pg_num {
-            refuse!(EOPNOTSUPP, "pool {name} has {} placement groups; merging them into {pg_num} is not supported", p.pg_num);
+            let level = self.state.osdmap.level;
+            if !level.has(Feature::Merges) {
+                refuse!(
+                    EPERM,
+                    "placement groups are merged from level {} on, and the cluster has level {level}",
+                    Feature::Merges.level()
+                );
+            }
+            return aim_lower(p, pg_num);
         }
         let factor = self.number("mon_osd_max_split_count").max(1.0) as u32;
         if pg_num > p.pg_num.saturating_mul(factor) {
@@ -367,9 +374,39 @@ impl Ctx<'_> {
             p.pgp_num_target = pg_num;
         }
         p.pg_num_target = pg_num;
+        if p.pg_num_pending < p.pg_num {
+            // Two groups are about to be merged: not any more.
+            announce(p, p.pg_num, epoch);
+        }
         split_to_target(p, epoch);
         Ok(())
     }
+}
+
+/// Sets a number of groups below the present one as what the pool is to have. The leader merges groups one by one
+/// (`manager::merging`).
+fn aim_lower(p: &mut Pool, pg_num: u32) -> Result<(), Refusal> {
+    if pg_num == 0 {
+        refuse!(ERANGE, "pg_num 0 is not allowed: a pool has at least one placement group");
+    }
+    if let Some(OptValue::Int(least)) = p.opts.get(&opts::PG_NUM_MIN)
+        && i64::from(pg_num) < *least
+    {
+        refuse!(EINVAL, "specified pg_num {pg_num} < pg_num_min {least}");
+    }
+    p.pg_num_target = pg_num;
+    // Groups that become one lie on the same OSDs before.
+    p.pgp_num_target = p.pgp_num_target.min(pg_num);
+    Ok(())
+}
+
+/// Sets how many groups a pool is about to have: one less than now, so that two are made ready to be merged, or as many as now, so that
+/// they serve again.
+pub fn announce(p: &mut Pool, pending: u32, epoch: Epoch) {
+    p.pg_num_pending = pending;
+    // Clients that do not know the field send again what they sent; others see a new interval of both groups.
+    p.last_force_op_resend_prenautilus = epoch;
+    p.last_force_op_resend_preluminous = epoch;
 }
 
 /// Splits the groups of a pool as far as its targets say. Not before its first groups are there: nobody could tell a group

@@ -248,7 +248,7 @@ impl Osd {
             return self.let_go(key);
         }
         let pg = SpgId { pg: PgId::new(op.locator.pool, op.pg.pg.seed), shard: op.pg.shard };
-        let Some(slot) = self.groups.find(&pg) else {
+        let Some(slot) = self.groups.find(&pg).filter(|slot| self.groups.get(*slot).is_none_or(|pg| !pg.is_leaving())) else {
             let early = Early { key, session, epoch: op.epoch, message };
             return self.homeless(now, Waiting { early, owes }, pg, out);
         };
@@ -289,10 +289,12 @@ impl Osd {
         too_many
     }
 
-    /// An operation for a group that is not here. If the group is about to come out of a split, the operation waits for it. Otherwise
+    /// An operation for a group that is not here. If the group is about to come out of a split, or what it takes in is
+    /// still being removed, the operation waits for it. Otherwise
     /// it was sent by an older map, or nobody serves the group: the client sends it again when the map changes.
     fn homeless(&mut self, now: Now, waiting: Waiting, id: SpgId, out: &mut Outputs) {
-        if self.groups.has_ancestor(&id) && self.maps.current().placed(id.pg).acting_primary == self.config.whoami {
+        let to_come = self.groups.has_ancestor(&id) || self.groups.is_blocked(&id, self.maps.current());
+        if to_come && self.maps.current().placed(id.pg).acting_primary == self.config.whoami {
             if !self.too_early(now, &waiting.early, out) {
                 self.ops.at(waiting.early.key).wait(now.mono, Wait::ForGroup);
                 self.homeless.push_back(waiting);
@@ -366,11 +368,34 @@ impl Osd {
                     }
                 }
                 Effect::Split { children } => self.split(now, children, out),
-                Effect::Removed => self.group_is_gone(slot),
+                Effect::Unite => self.unite = true,
+                Effect::United { sources } => {
+                    if let Some(into) = self.groups.get(slot).map(pg::Pg::id) {
+                        self.united(now, into, sources, out);
+                    }
+                }
+                Effect::Ready => self.reporter.hurry(),
+                Effect::Removed => self.removed(now, slot, out),
                 Effect::StoreStopped => out.log(Level::Info, "osd", "the store has stopped taking writes"),
             }
         }
+        if std::mem::take(&mut self.unite) {
+            self.unite(now);
+        }
         self.run_copies(now, out);
+    }
+
+    /// Nothing of a group is left in the store. Others may have waited for that.
+    fn removed(&mut self, now: Now, slot: Slot, out: &mut Outputs) {
+        let pool = self.groups.get(slot).map(|pg| pg.id().pg);
+        self.group_is_gone(slot);
+        if pool.is_some_and(|pg| self.maps.current().pool(pg.pool).is_some_and(|pool| pg.seed >= pool.pg_num)) {
+            self.unite = true;
+            let map = self.maps.current().clone();
+            self.lead_unknown(now, &map, &map);
+            self.rehouse();
+            self.deliver_held(now, out);
+        }
     }
 
     fn split(&mut self, now: Now, children: Vec<SpgId>, out: &mut Outputs) {
@@ -407,7 +432,7 @@ impl Osd {
     }
 
     /// Nothing of a group is left. What came to it since then goes with it, and comes again.
-    fn group_is_gone(&mut self, slot: Slot) {
+    pub(crate) fn group_is_gone(&mut self, slot: Slot) {
         for op in self.groups.get(slot).map(pg::Pg::ops).unwrap_or_default() {
             let session = self.ops.at(op).session;
             self.dropped(op, session);

@@ -110,6 +110,11 @@ impl Groups {
         self.slots.get_mut(slot as usize)?.as_deref_mut()
     }
 
+    /// Ids from `first` on, in order.
+    pub(crate) fn ids_from(&self, first: SpgId) -> impl Iterator<Item = SpgId> + '_ {
+        self.by_id.range(first..).map(|(id, _)| *id)
+    }
+
     /// All ids.
     pub(crate) fn ids(&self) -> Vec<SpgId> {
         self.by_id.keys().copied().collect()

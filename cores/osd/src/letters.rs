@@ -196,7 +196,12 @@ impl Osd {
             self.hold(from, arrived, letter);
             return Ok(());
         }
-        match pg::answer_of_none(&letter, self.maps.epoch())? {
+        let answer = pg::answer_of_none(&letter, self.maps.epoch())?;
+        if matches!(answer, OfNone::Joins) && self.groups.is_blocked(&id, self.maps.current()) {
+            self.hold(from, arrived, letter);
+            return Ok(());
+        }
+        match answer {
             OfNone::Answers(answer) => self.letters.post(from, answer),
             OfNone::Joins if self.maps.current().placed(id.pg).acting_primary == from => {
                 let (groups, mut world) = self.world(now);

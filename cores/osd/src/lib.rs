@@ -47,6 +47,7 @@ mod selfcheck;
 mod sessions;
 mod slots;
 mod unfound;
+mod unions;
 mod vigil;
 
 pub use backend::{Backend, Readiness};
@@ -144,6 +145,8 @@ pub struct Osd {
     relieved: bool,
     bench: Option<bench::Bench>,
     effects: Vec<(Slot, Effect)>,
+    /// Groups that are to be united shall be looked at.
+    unite: bool,
     last_id: u64,
     log_seq: u64,
     boot_sent: Option<Mono>,
@@ -208,6 +211,7 @@ impl Osd {
             relieved: false,
             bench: None,
             effects: Vec::new(),
+            unite: false,
             last_id: 0,
             log_seq: 0,
             boot_sent: None,

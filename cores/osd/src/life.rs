@@ -334,9 +334,9 @@ impl Osd {
     }
 
     /// Begins to lead the groups that the map gives to this OSD and that are not here.
-    fn lead_unknown(&mut self, now: Now, old: &Arc<OsdMap>, new: &Arc<OsdMap>) {
-        let known =
-            |id: &SpgId| self.groups.find(id).is_some() || self.groups.is_splitting_into(id) || self.comes_out_of_a_split(id);
+    pub(crate) fn lead_unknown(&mut self, now: Now, old: &Arc<OsdMap>, new: &Arc<OsdMap>) {
+        let to_come = |id: &SpgId| self.groups.is_splitting_into(id) || self.comes_out_of_a_split(id);
+        let known = |id: &SpgId| self.groups.find(id).is_some() || to_come(id) || self.groups.is_blocked(id, new);
         let (born, sought) = unknown(old, new, self.config.whoami, known);
         let (groups, mut world) = self.world(now);
         born.into_iter().for_each(|id| groups.create(id, &mut world));

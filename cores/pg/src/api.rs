@@ -250,6 +250,16 @@ pub enum Effect {
         /// The new groups, those that did not exist before.
         children: Vec<SpgId>,
     },
+    /// This group is ready for a union, as the one that takes others in, or as one that is taken in: see [`crate::Pg::take_in`].
+    Unite,
+    /// This group has taken others in, of which nothing is left in the store: those that wait to be taken in by it
+    /// ([`crate::Pg::heir`]) go.
+    United {
+        /// Numbers of the groups that it has taken in.
+        sources: Vec<u32>,
+    },
+    /// The monitors shall hear soon that this group is ready to be merged.
+    Ready,
     /// All of the group is gone from the store, or it never came to be, because the split that was to make it was
     /// interrupted (its parent does that again): drop it.
     Removed,

@@ -19,6 +19,8 @@ use types::{EVersion, Epoch, HObject, Intervals, OsdId, PgId, PoolId, SnapId, UT
 
 /// Layout that is written. Layout 1 (one copy, no peering) is read.
 const LAYOUT: u64 = 2;
+/// Layout of a group with unions that are not done: those follow what layout 2 has.
+const WITH_UNIONS: u64 = 3;
 
 /// A time that is over, during which the group had the same members and something may have been written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,12 +31,37 @@ pub(crate) struct PastInterval {
     pub(crate) primary: OsdId,
 }
 
+/// A change of the pool's number of groups that unites this one with others, and is not carried out here yet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Union {
+    /// The map that says so. What the united group logs goes on from there.
+    pub(crate) epoch: Epoch,
+    /// The group's [`maps::share`] with it; 0: this group is taken in by another one.
+    pub(crate) share: u32,
+    /// Who takes it in.
+    pub(crate) into: u32,
+    /// Where both ended (source, target), if the map tells it of this very union. A copy that does not end there is not up to date.
+    pub(crate) ends: Option<(EVersion, EVersion)>,
+}
+
+impl Union {
+    /// What a map says of a group whose share it lowers from `before` to `share`.
+    fn of(map: &OsdMap, pg: PgId, before: u32, share: u32) -> Self {
+        let Some(pool) = map.pool(pg.pool) else { return Self { epoch: map.epoch, share, ..Self::default() } };
+        let last = &pool.last_pg_merge_meta;
+        let it = last.source_pgid.pool == pg.pool && (share == before / 2 && last.source_pgid.seed == pg.seed + share);
+        let ends = (it && share > 0).then_some((last.source_version, last.target_version));
+        let epoch = if ends.is_some() { last.ready_epoch } else { map.epoch };
+        Self { epoch, share, into: types::hash::stable_mod(pg.seed, pool.pg_num, pool.pg_num.next_power_of_two() - 1), ends }
+    }
+}
+
 /// What changes rarely.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct History {
     /// Epoch in which the group was created; 0 while this copy does not know that, because it has nothing of the group.
     pub(crate) created: Epoch,
-    /// Groups of the pool when it was last divided: tells after a restart whether a split is due.
+    /// The group's [`maps::share`] when it was last divided or united: tells after a restart whether a split is due.
     pub(crate) pg_num: u32,
     /// First epoch of the present interval.
     pub(crate) since: Epoch,
@@ -65,6 +92,10 @@ pub(crate) struct History {
     pub(crate) last_change: UTime,
     /// The group that this one was split from, as long as it is not known that it finished that split.
     pub(crate) parent: Option<u32>,
+    /// Unions that are due, oldest first.
+    pub(crate) unions: Vec<Union>,
+    /// Groups that this one has taken in, and of which keys may be left in the store.
+    pub(crate) taken: Vec<u32>,
 }
 
 /// Whether the map has this OSD marked lost after `epoch`.
@@ -108,6 +139,9 @@ impl History {
             self.past.push(PastInterval { first: self.since, last, acting, primary });
         }
         self.up_thru = up_thru(map, next.primary);
+        if next.pg_num < self.interval.pg_num {
+            self.unions.push(Union::of(map, pg, self.interval.pg_num, next.pg_num));
+        }
         self.interval = next;
         self.since = map.epoch;
         true
@@ -119,6 +153,13 @@ impl History {
         let members = self.interval.members().count() as u64;
         let enough = members > 0 && members >= u64::from(self.interval.min_size);
         self.created > 0 && enough && (self.interval.size <= 1 || self.up_thru >= self.since)
+    }
+
+    /// Numbers of groups in stores of older versions are those of the pool.
+    pub(crate) fn normalize(&mut self, seed: u32) {
+        self.pg_num = maps::share(seed, self.pg_num);
+        self.interval.pg_num = maps::share(seed, self.interval.pg_num);
+        self.interval.pg_num_pending = maps::share(seed, self.interval.pg_num_pending);
     }
 
     /// Whether the map must first know that the primary is up in this interval.
@@ -177,7 +218,8 @@ impl History {
     }
 
     pub(crate) fn put(&self, w: &mut Writer) {
-        w.num(LAYOUT);
+        let united = !self.unions.is_empty() || !self.taken.is_empty();
+        w.num(if united { WITH_UNIONS } else { LAYOUT });
         for n in [self.created, self.pg_num, self.since, self.started, self.clean] {
             w.num(n.into());
         }
@@ -202,6 +244,10 @@ impl History {
         w.num(u64::from(self.estimated) | u64::from(self.removing) << 1);
         w.denc(&self.last_change);
         w.num(self.parent.map_or(0, |seed| u64::from(seed) + 1));
+        if united {
+            w.list(self.unions.iter(), put_union);
+            w.list(self.taken.iter(), |w, seed| w.num((*seed).into()));
+        }
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
@@ -212,9 +258,10 @@ impl History {
     }
 
     pub(crate) fn get(r: &mut Parser<'_>) -> Result<Self> {
-        let mut history = match r.num()? {
+        let layout = r.num()?;
+        let mut history = match layout {
             1 => Self::get_members_1(r)?,
-            LAYOUT => Self::get_members(r)?,
+            LAYOUT | WITH_UNIONS => Self::get_members(r)?,
             _ => return Err(DecodeError::Invalid("layout of a group's history")),
         };
         history.purged = get_intervals(r)?;
@@ -225,6 +272,10 @@ impl History {
         history.last_change = r.denc()?;
         let parent = r.num()?.checked_sub(1).map(u32::try_from).transpose();
         history.parent = parent.map_err(|_| DecodeError::Invalid("parent of a group"))?;
+        if layout == WITH_UNIONS {
+            history.unions = r.list(get_union)?;
+            history.taken = r.list(Parser::num32)?;
+        }
         Ok(history)
     }
 
@@ -279,6 +330,21 @@ impl Prior {
             self.needed.extend(waited);
         }
     }
+}
+
+fn put_union(w: &mut Writer, union: &Union) {
+    for n in [union.epoch, union.share, union.into, u32::from(union.ends.is_some())] {
+        w.num(n.into());
+    }
+    for version in union.ends.iter().flat_map(|(source, target)| [source, target]) {
+        put_version(w, *version);
+    }
+}
+
+fn get_union(r: &mut Parser<'_>) -> Result<Union> {
+    let (epoch, share, into) = (r.num32()?, r.num32()?, r.num32()?);
+    let ends = if r.num()? == 0 { None } else { Some((get_version(r)?, get_version(r)?)) };
+    Ok(Union { epoch, share, into, ends })
 }
 
 fn put_interval(w: &mut Writer, i: &Interval) {
@@ -341,7 +407,11 @@ mod tests {
             parent: Some(0),
             ..History::default()
         };
-        assert_eq!(History::decode(&history.encode()), Ok(history));
+        assert_eq!(History::decode(&history.encode()), Ok(history.clone()));
+        let ends = Some((EVersion::new(4, 9), EVersion::new(4, 7)));
+        let unions = vec![Union { epoch: 50, share: 4, into: 3, ends }, Union { epoch: 51, ..Union::default() }];
+        let united = History { unions, taken: vec![7], ..history };
+        assert_eq!(History::decode(&united.encode()), Ok(united));
         let mut w = Writer::default();
         [1u64, 3, 8, 17].iter().for_each(|n| w.num(*n));
         put_osds(&mut w, &[4]);

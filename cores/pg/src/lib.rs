@@ -104,6 +104,7 @@ mod split;
 mod stats;
 mod trim;
 mod unfound;
+mod unite;
 mod watch;
 
 pub use api::{
@@ -120,3 +121,4 @@ pub use scrub::ScrubState;
 #[cfg(feature = "sim")]
 pub use selfcheck::Mistake;
 pub use unfound::Mercy;
+pub use unite::Legacy;

@@ -193,7 +193,7 @@ impl Pg {
         }
     }
 
-    /// False if the group does not exist yet: a split that was to make it was not finished.
+    /// False if the group does not exist: a split that was to make it was not finished, or another group has taken it in.
     fn read_info(&mut self, ctx: &Ctx<'_>, hold: Hold) -> Result<bool, Unread> {
         let info = ctx.store.meta_get(hold, &self.id, meta::INFO)?;
         let history = ctx.store.meta_get(hold, &self.id, meta::HISTORY)?;
@@ -204,12 +204,15 @@ impl Pg {
         };
         self.info = Info::decode(&info).map_err(|e| bad(&format!("info of the group ({e})")))?;
         self.history = History::decode(&history).map_err(|e| bad(&format!("history of the group ({e})")))?;
+        self.history.normalize(self.id.pg.seed);
+        if self.is_left_over(ctx, hold)? {
+            return Ok(false);
+        }
         let Some(seed) = self.history.parent else { return Ok(true) };
         let parent = SpgId { pg: PgId::new(self.id.pg.pool, seed), shard: self.id.shard };
         let Some(parent) = ctx.store.meta_get(hold, &parent, meta::HISTORY)? else { return Ok(true) };
         let parent = History::decode(&parent).map_err(|e| bad(&format!("history of the parent group ({e})")))?;
-        self.history.parent = None;
-        Ok(parent.pg_num >= self.history.pg_num)
+        Ok(maps::share(seed, parent.pg_num) >= self.history.pg_num)
     }
 
     /// The parent makes the group again. If the pool is gone, what is here waits for its removal.
@@ -333,14 +336,15 @@ impl Pg {
         }
         let Phase::Loading(loading) = std::mem::replace(&mut self.phase, Phase::Replica(Box::default())) else { return };
         let fresh = loading.maps.iter().filter(|map| self.history.note(map, self.id.pg)).count() > 0;
-        if fresh {
+        // It was split off, and that is done: what becomes of its parent later says nothing about that.
+        let born = self.history.parent.take().is_some();
+        if fresh || born {
             self.save(ctx);
         }
-        // A split that is due comes before the first operation.
-        if self.history.interval.pg_num > self.history.pg_num {
-            return self.begin_split(ctx, self.history.interval.pg_num);
+        // A split or a union that is due comes before the first operation.
+        if !self.change_share(ctx) {
+            self.take_role(ctx);
         }
-        self.take_role(ctx);
     }
 }
 

@@ -159,6 +159,11 @@ impl Log {
         runs
     }
 
+    /// All records, oldest first.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Done> {
+        self.records.from(0)
+    }
+
     /// All records that left the log, oldest first.
     pub(crate) fn duplicates(&self) -> impl Iterator<Item = &Done> {
         self.records.from(0).take(self.dups)
@@ -179,7 +184,6 @@ impl Log {
     }
 
     /// The newest entry of the log.
-    #[cfg(any(test, feature = "sim"))]
     pub(crate) fn newest(&self) -> Option<&Done> {
         self.records.get(self.records.len().checked_sub(1).filter(|_| self.len() > 0)?)
     }

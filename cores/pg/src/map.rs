@@ -27,10 +27,15 @@ impl Pg {
     pub(crate) fn state(&self) -> PgState {
         let state = match &self.phase {
             Phase::Loading(_) => return PgState::ACTIVATING,
-            Phase::Splitting(_) => return PgState::PEERING,
+            Phase::Splitting(_) | Phase::Uniting(_) => return PgState::PEERING,
             Phase::Broken => return PgState::DOWN,
-            Phase::Removing(_) | Phase::Removed | Phase::Replica(_) => return PgState::UNKNOWN,
+            Phase::Leaving | Phase::Removing(_) | Phase::Removed | Phase::Replica(_) => return PgState::UNKNOWN,
             Phase::Peering(peering) => return peering.state().with(self.lack_of_members()),
+            // Clean and about to be merged: ready for it.
+            Phase::Active if self.history.interval.is_premerge() => {
+                let recovery = if self.is_clean() && !self.is_ready() { PgState::UNKNOWN } else { self.recovery_state() };
+                PgState::PEERED.with(PgState::PREMERGE).with(recovery)
+            }
             Phase::Active if self.is_short() => PgState::PEERED.with(self.recovery_state()),
             Phase::Active => PgState::ACTIVE.with(self.recovery_state()).with(self.work_state()),
         };
@@ -236,7 +241,7 @@ impl Pg {
             Phase::Active => "Started/Primary/Active",
             Phase::Replica(_) if self.history.since == self.history.started => "Started/ReplicaActive",
             Phase::Replica(_) => "Started/Stray",
-            Phase::Splitting(_) => "Reset",
+            Phase::Splitting(_) | Phase::Uniting(_) | Phase::Leaving => "Reset",
             Phase::Removing(_) | Phase::Removed => "Started/ToDelete",
             Phase::Broken => "Crashed",
         }
@@ -254,6 +259,10 @@ impl Pg {
             }
             Phase::Peering(p) if p.incomplete => {
                 "no copy that can be reached is complete: an OSD that has one must come back".into()
+            }
+            Phase::Uniting(_) if self.waits_for_sources() => "it waits for the group that it takes in".into(),
+            Phase::Active if self.history.interval.is_premerge() => {
+                "its pool gets fewer groups: it is merged when it and its partner are clean".into()
             }
             Phase::Active if self.is_short() => "it has fewer members than the pool's min_size".into(),
             Phase::Peering(_) if self.history.needs_up_thru() => "the monitors have not confirmed that this OSD is up".into(),

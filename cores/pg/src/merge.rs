@@ -206,7 +206,8 @@ impl Pg {
             self.log = Default::default();
             self.pages = dups.first().map(|first| first.version.version).into_iter().collect();
             dups.iter().for_each(|done| self.log.push_dup(done.clone()));
-        } else if !merge.divergent.is_empty() {
+        } else if self.log.newest().is_some_and(|newest| newest.version > *common) {
+            // Also what the store does not have any more, since it is a sibling's after a split.
             self.log.rewind(*common);
         }
         entries.iter().for_each(|entry| self.log.push(entry.done.clone()));

@@ -26,6 +26,7 @@ use crate::scrub::{Order, Scrub};
 use crate::split::Splitting;
 use crate::trim::Trim;
 use crate::unfound::{Mercy, Search};
+use crate::unite::Uniting;
 use crate::watch::Watches;
 use crate::{ops, run};
 use messages::osd::{code, flags};
@@ -46,6 +47,10 @@ pub(crate) enum Phase {
     Replica(Box<Replica>),
     /// It gives objects to new siblings.
     Splitting(Box<Splitting>),
+    /// It takes other groups in.
+    Uniting(Box<Uniting>),
+    /// It is to be taken in by another group, and does nothing any more.
+    Leaving,
     /// Its objects are being deleted.
     Removing(Box<Removal>),
     /// Nothing is left.
@@ -136,8 +141,10 @@ pub(crate) struct Serving {
     /// What is known of objects that no member has.
     pub(crate) search: Search,
     pub(crate) laggy: Laggy,
-    /// The group has fewer members than its pool needs to serve.
+    /// The group has fewer members than its pool needs to serve, or is about to be merged.
     pub(crate) short: bool,
+    /// It was told that the group is ready to be merged.
+    pub(crate) ready: bool,
     pub(crate) notify_count: u32,
 }
 
@@ -229,6 +236,11 @@ impl Pg {
         (interval.members().count() as u64) < u64::from(interval.min_size)
     }
 
+    /// Whether it must not serve, though its copies agree: for want of members, or since it is about to be merged.
+    pub(crate) fn is_held(&self) -> bool {
+        self.is_short() || self.history.interval.is_premerge()
+    }
+
     /// Whether the copy does what it is here for: it serves, or follows who does.
     pub fn is_settled(&self) -> bool {
         matches!(self.phase, Phase::Active | Phase::Replica(_))
@@ -239,7 +251,7 @@ impl Pg {
         match &self.phase {
             Phase::Splitting(split) => split.makes(self.id.pg.seed, seed),
             // It is not known yet whether it must.
-            Phase::Loading(_) => descends(seed, self.id.pg.seed),
+            Phase::Loading(_) | Phase::Uniting(_) => descends(seed, self.id.pg.seed),
             _ => false,
         }
     }
@@ -278,14 +290,14 @@ impl Pg {
         match &self.phase {
             Phase::Active if self.serving.short => self.postpone(ctx, op),
             Phase::Active => self.admit(ctx, op),
-            Phase::Loading(_) | Phase::Splitting(_) | Phase::Peering(_) => self.postpone(ctx, op),
+            Phase::Loading(_) | Phase::Splitting(_) | Phase::Uniting(_) | Phase::Peering(_) => self.postpone(ctx, op),
             Phase::Broken => self.refuse(ctx, &op, Errno::EIO.wire()),
             // Whoever asks any copy is told to ask the primary, at once.
             Phase::Replica(_) if op.op.flags & (flags::BALANCE_READS | flags::LOCALIZE_READS) != 0 => {
                 self.refuse(ctx, &op, Errno::EAGAIN.wire());
             }
             // The client learns from a map where to go.
-            Phase::Replica(_) | Phase::Removing(_) | Phase::Removed => drop_op(ctx, &op),
+            Phase::Replica(_) | Phase::Leaving | Phase::Removing(_) | Phase::Removed => drop_op(ctx, &op),
         }
     }
 
@@ -551,6 +563,8 @@ impl Pg {
 
     pub(crate) fn backoff(&self, ctx: &Ctx<'_>, op: u8, id: u64) -> Message {
         let pg_num = ctx.map.pools.get(&self.id.pg.pool).map_or(1, |pool| pool.pg_num);
+        // One that is gone by the map lets go what it held back.
+        let pg_num = if self.id.pg.seed < pg_num { pg_num } else { self.history.pg_num };
         let (begin, end) = ops::list::bounds(self.id.pg.pool, self.id.pg.seed, pg_num);
         messages::osd::Backoff { pg: self.id, epoch: ctx.map.epoch, op, id, begin, end }.encode()
     }
@@ -559,7 +573,7 @@ impl Pg {
     pub(crate) fn activate(&mut self, ctx: &mut Ctx<'_>) {
         self.phase = Phase::Active;
         self.history.last_change = ctx.now.wall;
-        self.serving.short = self.is_short();
+        self.serving.short = self.is_held();
         if self.serving.short {
             return self.plan_recovery(ctx);
         }
@@ -622,6 +636,9 @@ impl Pg {
     fn step_phase(&mut self, ctx: &mut Ctx<'_>) {
         match self.phase {
             Phase::Splitting(_) => self.step_split(ctx),
+            Phase::Uniting(_) => self.step_union(ctx),
+            Phase::Leaving => self.step_leaving(ctx),
+            Phase::Active => self.tell_ready(ctx),
             Phase::Removing(_) => self.step_removal(ctx),
             Phase::Peering(_) => self.step_peering(ctx),
             Phase::Replica(_) => self.step_replica(ctx),
@@ -686,6 +703,7 @@ impl Pg {
             Phase::Peering(peering) => peering.deadline(),
             Phase::Replica(replica) => replica.deadline(),
             Phase::Removing(removal) => removal.deadline(),
+            Phase::Uniting(uniting) => uniting.deadline(),
             _ => Mono::NEVER,
         }
     }

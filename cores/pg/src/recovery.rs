@@ -649,11 +649,14 @@ impl Pg {
         if !self.is_recovered() {
             return;
         }
-        if self.history.estimated {
+        let held = self.history.interval.is_premerge();
+        if self.history.estimated && !held {
             // It could not begin while objects were missing here.
             self.count_again(ctx);
         }
-        self.begin_ordered(ctx);
+        if !held {
+            self.begin_ordered(ctx);
+        }
         let interval = &self.history.interval;
         if interval.up != interval.acting && self.home_is_enough() {
             let up: Vec<OsdId> = interval.home().collect();

@@ -32,6 +32,9 @@ impl Pg {
             return;
         }
         let readable = !matches!(self.phase, Phase::Broken | Phase::Loading(_));
+        if let Phase::Uniting(uniting) = &self.phase {
+            ctx.store.release(uniting.hold());
+        }
         self.stop_serving(ctx);
         std::mem::take(&mut self.serving.waiting).iter().for_each(|op| drop_op(ctx, op));
         let hold = self.next_hold(ctx);

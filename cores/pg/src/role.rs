@@ -44,6 +44,10 @@ impl Pg {
                 self.note_interval(ctx);
                 return;
             }
+            Phase::Uniting(_) | Phase::Leaving => {
+                self.note_interval(ctx);
+                return;
+            }
             Phase::Broken => {
                 if self.history.created > 0 {
                     self.note_interval(ctx);
@@ -56,8 +60,8 @@ impl Pg {
         if fresh {
             self.stop_serving(ctx);
         }
-        if self.history.interval.pg_num > self.history.pg_num {
-            return self.begin_split(ctx, self.history.interval.pg_num);
+        if self.change_share(ctx) {
+            return;
         }
         if fresh { self.take_role(ctx) } else { self.go_on(ctx) }
     }
@@ -80,7 +84,7 @@ impl Pg {
             self.forget_who_is_down(ctx);
         }
         match self.phase {
-            Phase::Active if self.is_short() => {}
+            Phase::Active if self.is_held() => {}
             Phase::Active => {
                 self.fence(ctx);
                 self.plan_trim(ctx);
@@ -213,13 +217,15 @@ impl Pg {
     /// It does not decode; nothing was changed.
     pub fn letter(&mut self, ctx: &mut Ctx<'_>, from: OsdId, arrived: Mono, letter: &Sealed) -> denc::Result<()> {
         let (envelope, letter) = Letter::open(letter)?;
-        if matches!(self.phase, Phase::Loading(_) | Phase::Splitting(_)) {
+        if matches!(self.phase, Phase::Loading(_) | Phase::Splitting(_) | Phase::Uniting(_)) {
             // Changes are sent again until they are promised.
             if self.deferred.len() < DEFERRED && !matches!(letter, Letter::Body(..)) {
                 self.deferred.push((from, envelope, letter));
             }
         } else {
             self.read(ctx, from, envelope, arrived, letter);
+            // What was promised may have been the last that a union waits for.
+            self.tell_ready(ctx);
         }
         Ok(())
     }

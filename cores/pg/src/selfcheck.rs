@@ -53,6 +53,12 @@ pub enum Mistake {
     TrustPrimary,
     /// A copy says what came with a level before the cluster has that level.
     IgnoreLevel,
+    /// What a group remembers of requests is forgotten when another one takes it in.
+    ForgetSourceDups,
+    /// Which objects have clones, and are watched, is forgotten when another group takes them in.
+    ForgetSourceSnaps,
+    /// A copy takes any copy of another group in, and passes for up to date.
+    TakeAnySource,
 }
 
 impl Pg {
@@ -76,7 +82,10 @@ impl Pg {
             | Mistake::IgnoreLevel
             | Mistake::IgnoreRests
             | Mistake::FirstLook
-            | Mistake::TrustPrimary => {}
+            | Mistake::TrustPrimary
+            | Mistake::ForgetSourceDups
+            | Mistake::ForgetSourceSnaps
+            | Mistake::TakeAnySource => {}
         }
     }
 
@@ -94,6 +103,7 @@ impl Pg {
             Self::check_trim,
             Self::check_search,
             Self::check_missing,
+            Self::check_share,
         ];
         all.iter().try_for_each(|check| check(self)).map_err(|why| format!("pg {}: {why}", self.id))
     }
@@ -182,6 +192,18 @@ impl Pg {
             self.serving.waiting.len()
         );
         holds!(self.serving.backoffs.is_empty(), "{} sessions hold back from an active group", self.serving.backoffs.len());
+        Ok(())
+    }
+
+    /// A copy that plays its part has the share that its interval says, and no union is left; one that is to be merged does not serve.
+    fn check_share(&self) -> Result<(), String> {
+        if !self.is_settled() && !matches!(self.phase, Phase::Peering(_)) || self.history.created == 0 {
+            return Ok(());
+        }
+        let (share, wanted) = (self.history.pg_num, self.history.interval.pg_num);
+        holds!(share == wanted, "its share is one of {share}, its interval says one of {wanted}");
+        holds!(self.history.unions.is_empty() && self.history.taken.is_empty(), "a union is not carried out");
+        holds!(!self.history.interval.is_premerge() || !self.is_active(), "it serves, and is about to be merged");
         Ok(())
     }
 

@@ -18,7 +18,7 @@ use maps::OsdMap;
 use node::Level;
 use objectstore::{Hold, MetaChange, ObjectChanges, Refused, Transaction, Unread};
 use std::collections::BTreeMap;
-use types::{HObject, PgId, SpgId};
+use types::{Epoch, HObject, PgId, SpgId};
 
 /// Prefixes of the keys that are divided, in the order of work.
 const DIVIDED: [u8; 5] = [meta::LOG, meta::DUPS, meta::SNAPS, meta::WATCHED, meta::MISSING];
@@ -41,7 +41,10 @@ enum Step {
 pub(crate) struct Splitting {
     /// The new siblings, and what is known of their lives.
     children: Vec<(SpgId, History)>,
+    /// Groups that the pool has with them.
     pg_num: u32,
+    /// The interval that the siblings' records are of.
+    since: Epoch,
     step: Step,
     hold: Hold,
     /// Which of [`DIVIDED`], and the last key read.
@@ -70,32 +73,27 @@ impl Pg {
     fn child_history(&self, ctx: &Ctx<'_>, id: SpgId) -> History {
         let own = History::begin(ctx.map, id.pg);
         let (since, interval, up_thru, pg_num) = (own.since, own.interval, own.up_thru, own.pg_num);
-        History { since, interval, up_thru, pg_num, estimated: true, parent: Some(self.id.pg.seed), ..self.history.clone() }
+        let (unions, taken) = (Vec::new(), Vec::new());
+        let parent = Some(self.id.pg.seed);
+        History { since, interval, up_thru, pg_num, estimated: true, parent, unions, taken, ..self.history.clone() }
     }
 
-    /// Begins to split into `pg_num` groups in the pool, unless that changes nothing for this group.
-    pub(crate) fn begin_split(&mut self, ctx: &mut Ctx<'_>, pg_num: u32) {
+    /// Begins to split, as the present map says: this group's share is smaller than it was.
+    pub(crate) fn begin_split(&mut self, ctx: &mut Ctx<'_>) {
+        let Some(pg_num) = ctx.map.pools.get(&self.id.pg.pool).map(|pool| pool.pg_num) else { return };
         let old = self.history.pg_num;
-        if self.history.created == 0 {
-            // There is nothing here to divide, and nothing to write down.
-            self.history.pg_num = pg_num;
-            return self.take_role(ctx);
-        }
         let children: Vec<SpgId> = (old..pg_num)
-            .filter(|seed| types::hash::stable_mod(*seed, old, old.next_power_of_two() - 1) == self.id.pg.seed)
+            .filter(|seed| seed % old == self.id.pg.seed)
             .map(|seed| SpgId { pg: PgId::new(self.id.pg.pool, seed), shard: self.id.shard })
             .collect();
-        if children.is_empty() {
-            self.history.pg_num = pg_num;
-            self.save(ctx);
-            return self.take_role(ctx);
-        }
+        debug_assert!(!children.is_empty(), "pg {}: a smaller share of {pg_num} than one of {old}, and no siblings", self.id);
         self.stop_serving(ctx);
         let children = children.into_iter().map(|id| (id, self.child_history(ctx, id))).collect();
         let hold = self.next_hold(ctx);
         let step = Step::Drain;
         let (prefix, after) = (0, Bytes::new());
-        self.phase = Phase::Splitting(Box::new(Splitting { children, pg_num, step, hold, prefix, after }));
+        let since = self.history.since;
+        self.phase = Phase::Splitting(Box::new(Splitting { children, pg_num, since, step, hold, prefix, after }));
         self.step_split(ctx);
     }
 
@@ -246,7 +244,7 @@ impl Pg {
             }
         } else {
             children.iter().for_each(|_| self.info.stats.subtract(&share));
-            (self.history.pg_num, self.history.estimated) = (pg_num, true);
+            (self.history.pg_num, self.history.estimated) = (maps::share(self.id.pg.seed, pg_num), true);
             let records = self.own_records();
             if !self.submit_or_stop(ctx, Vec::new(), records) {
                 return false;
@@ -264,16 +262,15 @@ impl Pg {
         // Maps that came meanwhile.
         for (child, history) in &split.children {
             let record = MetaChange::Set(Bytes::from_static(meta::HISTORY), history.encode());
-            if history.since > self.history.since && !self.give(ctx, *child, vec![record]) {
+            if history.since > split.since && !self.give(ctx, *child, vec![record]) {
                 return;
             }
         }
         let stays = |object: &HObject| types::hash::stable_mod(object.hash, pg_num, pg_num.next_power_of_two() - 1) == seed;
         self.missing.retain(|object, _| stays(object));
         ctx.out.push(Effect::Split { children: split.children.into_iter().map(|(id, _)| id).collect() });
-        if self.history.interval.pg_num > self.history.pg_num {
-            return self.begin_split(ctx, self.history.interval.pg_num);
+        if !self.change_share(ctx) {
+            self.take_role(ctx);
         }
-        self.take_role(ctx);
     }
 }

@@ -91,6 +91,11 @@ impl Advice {
         self.is_off && self.final_num < self.pool.pg_num
     }
 
+    /// Whether the number is to be changed here: what is too low, and what is too high where all together are too many.
+    pub fn is_to_change(&self) -> bool {
+        self.would_adjust() && (self.is_low() || self.is_high() && self.crowded)
+    }
+
     /// Whether Ceph would change the number.
     pub fn would_adjust(&self) -> bool {
         self.is_off && self.pool.mode == mode::ON

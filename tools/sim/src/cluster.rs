@@ -152,6 +152,8 @@ pub struct Cluster {
     pub(crate) admin_shared: Rc<RefCell<AdminShared>>,
     /// The client in the pool that comes and goes.
     pub churn: Option<(HostId, Rc<RefCell<Shared>>)>,
+    /// The pool was to have fewer groups once.
+    pub(crate) shrunk: bool,
     /// What was asked and answered.
     pub history: Rc<RefCell<History>>,
     /// Chance for whoever plans.
@@ -398,6 +400,7 @@ impl Cluster {
             admin,
             admin_shared,
             churn,
+            shrunk: false,
             history,
             rng,
             plan,
@@ -541,7 +544,9 @@ impl Cluster {
     /// Waits until all OSDs are up and all placement groups active and clean.
     pub fn wait_clean(&mut self) -> Result<(), String> {
         let (osds, pgs) = (self.plan.osds as u64, u64::from(self.plan.pg_num));
-        self.wait_until("all groups are active and clean", Duration::from_secs(90), |status| {
+        // Groups are merged one by one.
+        let limit = if self.shrunk { 300 } else { 90 };
+        self.wait_until("all groups are active and clean", Duration::from_secs(limit), |status| {
             let states = status["pgmap"]["pgs_by_state"].as_array().map_or(&[][..], |v| v);
             let clean = states.iter().filter(|s| s["state_name"] == "active+clean").filter_map(|s| s["count"].as_u64());
             let total = status["pgmap"]["num_pgs"].as_u64().unwrap_or(0);

@@ -40,7 +40,10 @@ impl Cluster {
         loop {
             match self.compare_copies() {
                 // What is not needed any more goes by itself, a little later.
-                Err(why) if self.world.now() >= end => return Err(why),
+                Err(why) if self.world.now() >= end => {
+                    let (_, _, groups) = self.command(r#"{"prefix":"pg dump","dumpcontents":["pgs_brief"]}"#)?;
+                    return Err(format!("{why}; the groups are\n{}", String::from_utf8_lossy(&groups)));
+                }
                 Err(_) => self.world.run_for(Duration::from_secs(1)),
                 Ok(()) => return Ok(()),
             }

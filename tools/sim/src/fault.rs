@@ -89,7 +89,7 @@ pub enum Fault {
     Snap,
     /// No fault: a snapshot is removed.
     SnapRemove,
-    /// No fault: the pool's groups split.
+    /// No fault: the pool's groups split, or some are merged.
     Split,
     /// No fault: an OSD scrubs the groups that it leads.
     Scrub,

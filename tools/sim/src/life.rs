@@ -1,4 +1,4 @@
-//! What happens to a cluster that is used: snapshots come and go, groups split, pools come and go.
+//! What happens to a cluster that is used: snapshots come and go, groups split and are merged, pools come and go.
 
 use crate::audit::drop_pool;
 use crate::cluster::{CHURN_POOL, Cluster, MonKind};
@@ -11,6 +11,8 @@ use std::time::Duration;
 const MOST_SNAPS: usize = 6;
 /// Most groups that the pool gets.
 const MOST_GROUPS: u32 = 16;
+/// Most groups that the pool loses at a time.
+const MOST_FEWER: u32 = 4;
 
 /// Lets it happen, if the cluster can do it.
 pub(crate) fn happen(cluster: &mut Cluster, what: Fault) {
@@ -21,8 +23,8 @@ pub(crate) fn happen(cluster: &mut Cluster, what: Fault) {
     match what {
         Fault::Snap => make_snap(cluster, &pool),
         Fault::SnapRemove => remove_snap(cluster, &pool),
-        Fault::Split if cluster.plan.pg_num < MOST_GROUPS && !splitting(cluster) => {
-            cluster.plan.pg_num += cluster.rng.between(1, u64::from(cluster.plan.pg_num)) as u32;
+        Fault::Split if !splitting(cluster) => {
+            cluster.plan.pg_num = other_number(cluster);
             let pg_num = cluster.plan.pg_num.to_string();
             cluster.tell(&json!({ "prefix": "osd pool set", "pool": pool, "var": "pg_num", "val": pg_num }).to_string());
             cluster.tell(&json!({ "prefix": "osd pool set", "pool": pool, "var": "pgp_num", "val": pg_num }).to_string());
@@ -41,6 +43,17 @@ pub(crate) fn happen(cluster: &mut Cluster, what: Fault) {
         }
         _ => {}
     }
+}
+
+/// Another number of groups: up to twice as many, or a few less, which are merged one by one.
+fn other_number(cluster: &mut Cluster) -> u32 {
+    let groups = cluster.plan.pg_num;
+    let fewer = groups > 1 && (groups >= MOST_GROUPS || cluster.rng.one_in(2));
+    if fewer {
+        cluster.shrunk = true;
+        return groups - cluster.rng.between(1, u64::from(MOST_FEWER.min(groups - 1))) as u32;
+    }
+    groups + cluster.rng.between(1, u64::from(groups)) as u32
 }
 
 /// Whether a split was asked for that is not answered yet: commands that are sent again may arrive in another order.

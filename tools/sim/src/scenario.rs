@@ -211,6 +211,19 @@ fn upgrading(rng: &mut Rng) -> Plan {
     Plan { mons, programs: Some(std::rc::Rc::new(std::cell::RefCell::new(programs))), habits, ..plan }
 }
 
+/// Pools of two or three copies with several groups, in which something is written all the time.
+fn copies_merged(rng: &mut Rng) -> Plan {
+    let plan = copies_of(rng);
+    let habits = Habits {
+        objects: rng.between(4, 16),
+        pause: Duration::from_millis(rng.magnitude(50, 400)),
+        budget: rng.between(150, 300) as usize,
+        ..plan.habits
+    };
+    let (osds, size) = (rng.between(3, 4) as usize, rng.between(2, 3) as u32);
+    Plan { osds, size, min_size: rng.between(1, u64::from(size)) as u32, pg_num: rng.between(2, 8) as u32, habits, ..plan }
+}
+
 /// Three copies of few objects over stores that are trusted, and that do not see it when one of them is spoilt.
 fn copies_scrubbed(rng: &mut Rng) -> Plan {
     let plan = copies_of(rng);
@@ -244,7 +257,7 @@ pub const ALL: &[Scenario] = &[
     Scenario { name: "calm", about: "nothing goes wrong", pause: SECOND, kind: Kind::Cluster(varied, &[]) },
     Scenario {
         name: "life",
-        about: "nothing goes wrong; snapshots and pools come and go, groups split",
+        about: "nothing goes wrong; snapshots and pools come and go, groups split and are merged",
         pause: Duration::from_millis(300),
         kind: Kind::Cluster(varied, &[LIFE]),
     },
@@ -289,6 +302,19 @@ pub const ALL: &[Scenario] = &[
         about: "two copies: changes wait on a slow disk when power is cut, words of an earlier interval come late, who serves is not heard",
         pause: Duration::from_secs(4),
         kind: Kind::Copies(pairs, &[&[Fault::SlowTail, Fault::LateWord, Fault::UnheardReign]]),
+    },
+    Scenario {
+        name: "merges",
+        about: "groups of several copies split and are merged all the time, while their OSDs die",
+        pause: Duration::from_millis(1500),
+        kind: Kind::Copies(
+            copies_merged,
+            &[
+                &[Fault::Split; 8],
+                &[Fault::OsdKill, Fault::OsdPower, Fault::OsdAtWrite, Fault::OsdAtWrite, Fault::OsdStop, Fault::OsdFreeze],
+                &[Fault::MonKill, Fault::Snap, Fault::SnapRemove],
+            ],
+        ),
     },
     Scenario {
         name: "islands",

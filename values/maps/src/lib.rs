@@ -24,7 +24,7 @@ mod pool;
 
 pub use apply::ApplyError;
 pub use incremental::{Incremental, NewStretchMode, Sealed};
-pub use interval::Interval;
+pub use interval::{Interval, share};
 pub use mgrmap::{MgrMap, ModuleInfo, ModuleOption, StandbyInfo};
 pub use monmap::{ALL_MON_FEATURES, MonInfo, MonMap};
 pub use osd::{OsdInfo, OsdXInfo, state};

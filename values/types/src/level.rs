@@ -30,6 +30,8 @@ pub enum Feature {
     Parts,
     /// A copy tells with its promises what it lacks all the same (letter 31).
     Lacking,
+    /// Pools get fewer groups: layout 3 of a group's history, and maps that merge groups.
+    Merges,
 }
 
 impl Feature {
@@ -42,13 +44,14 @@ impl Feature {
         Self::MonClocks,
         Self::Parts,
         Self::Lacking,
+        Self::Merges,
     ];
 
     /// The level that it comes with.
     pub const fn level(self) -> Level {
         match self {
             Self::PromiseTimes | Self::UnfoundSearch | Self::LostEntries | Self::RecoverySlots | Self::MonClocks => Level(2),
-            Self::Parts | Self::Lacking => Level(2),
+            Self::Parts | Self::Lacking | Self::Merges => Level(2),
         }
     }
 }

@@ -169,6 +169,10 @@ impl Monitor {
             // Clients write on until they have the map that says so.
             self.next_tick = now.mono;
         }
+        if self.leader.duties.merging.is_due(&state, &self.leader.soft) {
+            // Clients of both groups wait.
+            self.next_tick = now.mono;
+        }
         if !self.leader.soft.creating.done(&state.osdmap).is_empty() {
             self.next_tick = now.mono;
         }

@@ -54,6 +54,7 @@ impl Monitor {
         full_pools(&state, &self.leader.soft, &mut inc, &mut lines);
         self.leader.soft.creating.finish(&state, &mut inc);
         stepping::step(&state, &self.leader.soft, &self.env, &mut inc);
+        self.leader.duties.merging.step(now, &state, &self.leader.soft, &mut inc);
         purged_snaps(&state, &self.leader.soft, &self.env, &mut inc);
         let over = |list: &BTreeMap<EntityAddr, UTime>| -> Vec<EntityAddr> {
             list.iter().filter(|(_, until)| **until < now.wall).map(|(addr, _)| *addr).collect()

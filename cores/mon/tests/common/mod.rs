@@ -22,7 +22,7 @@ pub const FSID: Fsid = Fsid(*b"a-cluster-of-16b");
 const START: u32 = 1_790_000_000;
 
 /// What OSDs have.
-const SPACE: Space = Space { total: 20 << 30, available: (20 << 30) - (290 << 20), data: 1 << 20, omap: 0, meta: 289 << 20 };
+pub const SPACE: Space = Space { total: 20 << 30, available: (20 << 30) - (290 << 20), data: 1 << 20, omap: 0, meta: 289 << 20 };
 
 pub fn addr(port: u16) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], port))

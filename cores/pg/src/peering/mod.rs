@@ -515,6 +515,9 @@ impl Pg {
                     peering.asked.insert(from);
                     peering.empty.remove(&from);
                     peering.infos.insert(from, info);
+                } else if !self.members.all.contains_key(&from) {
+                    // It says so once: it is removed when the group is clean.
+                    self.members.strays.insert(from);
                 }
                 self.step_peering(ctx);
             }

@@ -191,6 +191,8 @@ impl Bench {
                 }
                 Effect::Dropped { session, tid, .. } => self.dropped.push((session, tid)),
                 Effect::NoSpace { .. } => self.overran += 1,
+                // Only whole OSDs bring two groups together.
+                Effect::Unite | Effect::United { .. } | Effect::Ready => {}
                 Effect::StoreStopped => panic!("the store stopped"),
                 Effect::Tell { to, letter } if self.whoami >= 0 => self.letters.push_back((to, letter)),
                 Effect::WantUpThru(_) if self.whoami >= 0 => self.wants_up_thru = true,

@@ -1,0 +1,35 @@
+//! Groups that become one: what a map says of it.
+
+use maps::{OsdMap, Pool};
+use types::{Epoch, PgId, hash};
+
+/// Whether a pool has more groups than it is to have.
+pub fn shrinks(pool: &Pool) -> bool {
+    (1..pool.pg_num).contains(&pool.pg_num_target)
+}
+
+/// Whether the reports of a group may be of before it took another one in.
+pub fn is_outdated(map: &OsdMap, pg: PgId, reported: Epoch) -> bool {
+    let Some(pool) = map.pool(pg.pool) else { return false };
+    let last = &pool.last_pg_merge_meta;
+    let target = last.source_pgid.pool == pg.pool && last.source_pgid.seed > 0 && {
+        let source = last.source_pgid.seed;
+        hash::stable_mod(source, source, source.next_power_of_two() - 1) == pg.seed
+    };
+    target && reported < last.ready_epoch
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use maps::MergeMeta;
+
+    #[test]
+    fn what_was_told_before_a_merge_is_outdated_for_the_target_only() {
+        let last_pg_merge_meta = MergeMeta { source_pgid: PgId::new(1, 7), ready_epoch: 20, ..MergeMeta::default() };
+        let mut map = OsdMap::default();
+        map.pools.insert(1, Pool { pg_num: 7, last_pg_merge_meta, ..Pool::default() });
+        assert!(is_outdated(&map, PgId::new(1, 3), 19));
+        assert!(!is_outdated(&map, PgId::new(1, 3), 20) && !is_outdated(&map, PgId::new(1, 2), 19));
+    }
+}
