@@ -98,6 +98,9 @@ def measure(args, cluster):
         places = range(0, args.size - args.write + 1, 4096)
         writes = [(f"large.{rng.randrange(args.objects)}", rng.randbytes(args.write), rng.choice(places)) for _ in range(args.writes)]
         write_all(io, writes)
+        # What these writes cost other clients is over then.
+        writers.phase = "rest"
+        time.sleep(args.sleep)
         writers.phase = "back"
         begun = time.monotonic()
         cluster.osds[2].start()
@@ -112,7 +115,7 @@ def measure(args, cluster):
     touched = len({name for name, _, _ in writes})
     print(f"written while it was away: {sum(len(data) for _, data, _ in writes):,} bytes in {touched} objects, and the load")
     print(f"pushed to it: {bytes_pushed:,} bytes in {pushes} changes; clean after {clean:.1f} s")
-    for phase in ("before", "away", "back", "after"):
+    for phase in ("before", "away", "rest", "back", "after"):
         times = writers.times.get(phase, [])
         print(f"  {phase:6}  {len(times):6} writes  p50 {quantile(times, 0.5):7.2f} ms  p99 {quantile(times, 0.99):7.2f} ms")
     for osd in (0, 1):

@@ -6,15 +6,15 @@
 //!
 //! | span | what becomes of its value |
 //! |---|---|
-//! | nothing was brought in it | it goes into the *baseline*, a mean that forgets |
+//! | nothing was brought in it | it goes into the *baseline*, the median of the last [`SPANS`] of these |
 //! | objects were brought, and it is above [`TOO_SLOW`] times the baseline | the window is halved |
 //! | ... and below [`WELL`] times the baseline | the window grows by one; below one it doubles |
 //! | objects were brought, and nobody asked for anything | the window doubles |
 //!
 //! The *window* is the number of objects that may be on their way, from being read until the copies say that they are durable. Below 1
 //! one object is on its way at a time, and after it a pause follows: with a window of 1/4, three times as long as the object took. A
-//! window is never below [`LEAST`], so recovery ends whatever clients do. Clients that come while the window is open are felt within a
-//! span.
+//! window is never below [`LEAST`], so recovery ends whatever clients do. What begins after a while without any begins with one object,
+//! if there are clients, and with all that is allowed, if there are none.
 //!
 //! *Rests.* If there is no baseline, or it is older than [`FRESH`], no object begins for a span, so that clients are seen alone.
 //!
@@ -30,16 +30,20 @@ use crate::ops::{Op, Place, Wait};
 use node::{Mono, Now};
 use pg::Step;
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 /// The shortest span, and the longest.
-const SPAN: Duration = Duration::from_millis(250);
+const SPAN: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(1);
 /// Operations that a span of less than [`LONGEST`] must have.
 const ENOUGH: usize = 20;
 /// Operations of a span that are kept at most; a later one takes the place of an earlier one.
 const KEPT: usize = 512;
+/// Spans of which the baseline is made.
+const SPANS: usize = 31;
+/// After so long without objects on their way clients are taken by surprise.
+const CALM: Duration = Duration::from_secs(10);
 /// Clients suffer above so many times the baseline, and feel nothing worth mentioning below.
 const TOO_SLOW: f64 = 2.0;
 const WELL: f64 = 1.5;
@@ -78,6 +82,8 @@ pub(crate) struct Pace {
     /// When the last object began, and when the first of those did that were on their way without a break.
     begun: Mono,
     busy_since: Mono,
+    /// When the last one that was on its way was there.
+    still_since: Mono,
     /// Nothing begins before.
     pause: Mono,
     /// Times of operations in the present span, when it began, and how many there were.
@@ -87,7 +93,8 @@ pub(crate) struct Pace {
     last_answer: Mono,
     /// Objects were on their way in it.
     moved: bool,
-    baseline: Option<Duration>,
+    /// Values of spans in which nothing moved, the newest last.
+    quiet: VecDeque<Duration>,
     /// When it was measured last.
     measured: Mono,
     /// The value of the last span in which objects moved.
@@ -110,13 +117,14 @@ impl Default for Pace {
             held_back: BTreeSet::new(),
             begun: Mono::default(),
             busy_since: Mono::default(),
+            still_since: Mono::default(),
             pause: Mono::default(),
             span: Vec::new(),
             span_began: Mono::default(),
             span_count: 0,
             last_answer: Mono::default(),
             moved: false,
-            baseline: None,
+            quiet: VecDeque::new(),
             measured: Mono::default(),
             felt: Duration::ZERO,
             rest: None,
@@ -186,6 +194,7 @@ impl Pace {
     }
 
     fn end_motion(&mut self, now: Mono) {
+        self.still_since = now;
         if self.window < 1.0 {
             let took = now.since(self.busy_since);
             self.pause = now.plus(took.mul_f64(1.0 / self.window - 1.0).min(PAUSE));
@@ -231,8 +240,22 @@ impl Pace {
     }
 
     fn measure(&mut self, now: Mono, value: Duration) {
-        self.baseline = Some(self.baseline.filter(|_| !self.is_stale(now)).map_or(value, |old| (old * 7 + value) / 8));
+        if self.is_stale(now) {
+            self.quiet.clear();
+        }
+        if self.quiet.len() == SPANS {
+            self.quiet.pop_front();
+        }
+        self.quiet.push_back(value);
         self.measured = now;
+    }
+
+    /// What clients feel while nothing is brought.
+    fn baseline(&self) -> Option<Duration> {
+        let mut values: Vec<Duration> = self.quiet.iter().copied().collect();
+        let middle = values.len() / 2;
+        values.get(middle)?;
+        Some(*values.select_nth_unstable(middle).1)
     }
 
     fn is_stale(&self, now: Mono) -> bool {
@@ -241,7 +264,7 @@ impl Pace {
 
     fn judge(&mut self, value: Duration) {
         self.felt = value;
-        let Some(baseline) = self.baseline else { return };
+        let Some(baseline) = self.baseline() else { return };
         if value > baseline.mul_f64(TOO_SLOW) && value > baseline + GRAIN {
             self.halve();
         } else if value <= baseline.mul_f64(WELL).max(baseline + GRAIN) {
@@ -272,6 +295,8 @@ impl Pace {
             // Without clients there is nobody to be careful of.
             if self.last_answer.plus(LONGEST) <= now {
                 self.window = self.most;
+            } else if self.still_since.plus(CALM) <= now {
+                self.window = self.window.min(1.0);
             }
             self.room = self.allowed(now);
             return;
@@ -293,7 +318,7 @@ impl Pace {
     fn begin_rest(&mut self, now: Mono) {
         // Who asks for nothing has no baseline, and needs none.
         let asked = self.moved && self.span_count > 0;
-        if self.rest.is_none() && asked && (self.baseline.is_none() || self.is_stale(now)) {
+        if self.rest.is_none() && asked && (self.quiet.is_empty() || self.is_stale(now)) {
             self.rest = Some(now);
             self.counts.rests += 1;
         }
@@ -330,7 +355,7 @@ impl Pace {
             "window": (self.window * 1000.0).round() / 1000.0,
             "moving": self.in_motion(),
             "groups_held_back": self.held_back.len(),
-            "baseline_us": self.baseline.map_or(0, micros),
+            "baseline_us": self.baseline().map_or(0, micros),
             "felt_us": micros(self.felt),
             "halved": self.counts.halved,
             "widened": self.counts.widened,
@@ -426,7 +451,7 @@ mod tests {
     fn clients_that_feel_nothing_let_it_grow() {
         let mut twin = Twin::new(10);
         twin.run(3000, false, 50, |_| Some(4));
-        assert_eq!(twin.pace.baseline, Some(Duration::from_millis(4)));
+        assert_eq!(twin.pace.baseline(), Some(Duration::from_millis(4)));
         twin.run(5000, true, 50, |_| Some(5));
         assert_eq!(twin.pace.window, 10.0);
     }
@@ -463,7 +488,7 @@ mod tests {
     fn who_was_never_seen_alone_is_looked_at_in_a_rest() {
         let mut twin = Twin::new(10);
         twin.run(60_000, true, 50, |_| Some(5));
-        assert_eq!(twin.pace.baseline, Some(Duration::from_millis(5)));
+        assert_eq!(twin.pace.baseline(), Some(Duration::from_millis(5)));
         assert!(twin.pace.counts.rests >= 1 && twin.pace.window == 10.0, "{:?}", twin.pace);
         // After a while they are slower by themselves, and that is seen, too.
         twin.run(90_000, true, 50, |moving| Some(40 + moving as u64));

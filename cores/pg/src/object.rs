@@ -188,3 +188,90 @@ pub(crate) fn index_of(object: &HObject, changes: &[ObjectChange]) -> Vec<IndexC
     });
     index
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::changed::Changed;
+    use objectstore::memory::MemStore;
+    use objectstore::{ObjectStore, Ticket, Transaction};
+    use types::{Locator, Rope};
+
+    const ALL: Limit = Limit { entries: usize::MAX, bytes: usize::MAX };
+
+    struct Dice(u64);
+
+    impl Dice {
+        fn below(&mut self, n: u64) -> u64 {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (self.0 >> 33) % n
+        }
+
+        fn key(&mut self) -> Bytes {
+            Bytes::from(format!("k{}", self.below(6)))
+        }
+
+        fn change(&mut self) -> ObjectChange {
+            let (at, len) = (self.below(60_000), self.below(9_000));
+            let value = Bytes::from(format!("v{}", self.below(1000)));
+            match self.below(12) {
+                0..4 => ObjectChange::Write(at, Rope::from(vec![u8::try_from(self.below(255)).unwrap_or(0) + 1; len as usize])),
+                4 => ObjectChange::Zero(at, len),
+                5 => ObjectChange::Truncate(at),
+                6 => ObjectChange::SetXattr(self.key(), value),
+                7 => ObjectChange::RemoveXattr(self.key()),
+                8 => ObjectChange::OmapSet(vec![(self.key(), value)]),
+                9 => ObjectChange::OmapRemove(vec![self.key()]),
+                10 => ObjectChange::OmapRemoveRange(self.key(), self.key()),
+                _ => ObjectChange::OmapHeader(value),
+            }
+        }
+    }
+
+    fn carry_out(store: &mut MemStore, object: &ObjectId, changes: Vec<ObjectChange>) {
+        let objects = vec![ObjectChanges { object: object.clone(), changes }];
+        store.submit(Transaction { objects, ..Transaction::default() }, Ticket(1)).expect("room");
+    }
+
+    fn content(store: &MemStore, object: &ObjectId) -> String {
+        let read = || -> Read<String> {
+            let stat = store.stat(Hold(0), object)?.expect("it is there");
+            let (data, xattrs) = (store.read(Hold(0), object, 0, stat.size)?.to_vec(), store.xattrs(Hold(0), object)?);
+            let omap = store.omap_scan(Hold(0), object, (Bound::Unbounded, Bound::Unbounded), ALL)?.entries;
+            Ok(format!("{} {data:?} {:?} {xattrs:?} {omap:?} {:?}", stat.size, stat.info, store.omap_header(Hold(0), object)?))
+        };
+        read().expect("it can be read")
+    }
+
+    #[test]
+    fn a_part_makes_the_older_version_the_newer_one() {
+        let object = ObjectId::whole(HObject::head(Bytes::from_static(b"o"), &Locator::pool(1)));
+        let (mut dice, mut in_part) = (Dice(7), 0);
+        for _ in 0..400 {
+            let mut newer = MemStore::new();
+            carry_out(&mut newer, &object, (0..6).map(|_| dice.change()).collect());
+            let mut older = MemStore::new();
+            carry_out(&mut older, &object, whole(&newer, &object));
+            let mut part = Part::default();
+            for entry in 0..dice.below(5) {
+                let mut changes: Vec<ObjectChange> = (0..=dice.below(2)).map(|_| dice.change()).collect();
+                changes.push(ObjectChange::SetInfo(Bytes::from(format!("version {entry}"))));
+                let Changed::Part(more) = Changed::of(&changes) else { panic!("nothing takes the object's place") };
+                part.join(&more);
+                carry_out(&mut newer, &object, changes);
+            }
+            if let Some(piece) = read_part(&newer, Hold(0), &object, &part).expect("it can be read") {
+                in_part += 1;
+                carry_out(&mut older, &object, piece.changes.changes);
+                assert_eq!(content(&older, &object), content(&newer, &object));
+            }
+        }
+        assert!(in_part > 200, "{in_part} of 400 were read in part");
+    }
+
+    fn whole(store: &MemStore, object: &ObjectId) -> Vec<ObjectChange> {
+        let piece = read_piece(store, Hold(0), object, &PieceAt::default()).expect("it can be read");
+        assert_eq!(piece.next, None);
+        piece.changes.changes
+    }
+}
