@@ -19,7 +19,11 @@ impl Node {
             Role::Leader(_) => self.tick_leader(),
             _ if self.now < self.patience => {}
             _ if self.membership().voters.contains(&self.config.id) => self.ask_around(),
-            _ => self.lose_patience_later(),
+            // Who does not vote cannot ask for another leader, but knows that none is heard: so does one that was removed.
+            _ => {
+                self.leader = None;
+                self.lose_patience_later();
+            }
         }
     }
 

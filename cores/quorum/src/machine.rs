@@ -311,7 +311,7 @@ impl Node {
     pub fn deadline(&self) -> Mono {
         match &self.role {
             Role::Leader(reign) => reign.deadline(),
-            _ if self.membership().voters.contains(&self.config.id) => self.patience,
+            _ if self.membership().voters.contains(&self.config.id) || self.leader.is_some() => self.patience,
             _ => Mono::NEVER,
         }
     }
