@@ -364,14 +364,6 @@ fn a_command_of_several_clients_that_is_done_twice_is_found() {
 }
 
 #[test]
-fn a_read_of_a_leader_that_is_deposed_and_does_not_know_it_is_found() {
-    let options = Options { misdeed: Some(Misdeed::Monitors(mon::Mistake::LonelyRead)), ..Options::default() };
-    // Status is read, too, and waits for monitors can fail first.
-    let mut failures = (0..60).filter_map(|seed| run(by_name("petitions").expect("a scenario"), seed, &options).err());
-    let found = |what: &str| what.contains("commands: object k") && what.contains("not linearizable");
-    assert!(failures.any(|failure| found(&failure.what)));
-}
-
 #[test]
 #[should_panic(expected = "what came with level 2")]
 fn what_older_programs_do_not_know_is_found() {
