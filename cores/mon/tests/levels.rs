@@ -81,6 +81,7 @@ fn older_programs_hold_the_level_back_and_are_refused_after_its_raise() {
     assert!(!cluster.map().is_up(1), "an older program is let in");
     let health = cluster.world.ok(r#"{"prefix":"health","detail":"detail"}"#);
     assert!(health.contains("OSD_REFUSED") && health.contains("osd.1 may not boot: the cluster's level is 2"), "{health}");
+    cluster.pass(1);
     let log = cluster.world.ok(r#"{"prefix":"log last"}"#);
     assert!(log.contains("osd.1 may not boot"), "{log}");
     cluster.world.boot_at(peer, 1, NEW);

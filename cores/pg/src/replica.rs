@@ -256,7 +256,10 @@ impl Pg {
     fn acknowledge(&mut self, ctx: &mut Ctx<'_>, primary: OsdId, number: u64, time: Option<CopyTime>) {
         let lacking: Vec<HObject> = self.replica().iter().flat_map(|replica| replica.lacking.iter().cloned()).collect();
         let level = ctx.map.level;
-        let time = time.filter(|_| level.has(Feature::PromiseTimes));
+        let told = level.has(Feature::PromiseTimes);
+        #[cfg(feature = "sim")]
+        let told = told || self.mistake == Some(crate::selfcheck::Mistake::IgnoreLevel);
+        let time = time.filter(|_| told);
         // A primary that cannot be told hears of it in the next interval.
         let letter = match lacking.is_empty() || !level.has(Feature::Lacking) {
             true => Letter::Ack(number, time),

@@ -51,6 +51,8 @@ pub enum Mistake {
     FirstLook,
     /// A repair takes the primary's copy for right, whatever the others hold.
     TrustPrimary,
+    /// A copy says what came with a level before the cluster has that level.
+    IgnoreLevel,
 }
 
 impl Pg {
@@ -71,6 +73,7 @@ impl Pg {
             | Mistake::OtherInterval
             | Mistake::NoUpThru
             | Mistake::ReadWithoutLease
+            | Mistake::IgnoreLevel
             | Mistake::IgnoreRests
             | Mistake::FirstLook
             | Mistake::TrustPrimary => {}

@@ -4,7 +4,7 @@
 //! | room | what it has |
 //! |---|---|
 //! | `world`, `schedule`, `net`, `disk`, `rng`, `trace` | time, hosts, connections, disks, chance, the record of a run |
-//! | `cluster`, `workload`, `life`, `tide` | daemons and clients, what they ask for, what happens to a cluster in use, to one that is full |
+//! | `cluster`, `workload`, `life`, `tide`, `upgrade` | daemons and clients, what they ask for, what happens to a cluster in use, to one that is full, to one that gets newer programs |
 //! | `fault`, `traps`, `reigns`, `misdeed` | what goes wrong; historic bugs, put back to prove that they are found |
 //! | `model`, `history`, `watchlog`, `audit`, `beats` | the judges |
 //! | `reference`, `standmon` | trusted stand-ins for the store and the monitor |
@@ -36,7 +36,7 @@ pub mod storeworld;
 mod tide;
 pub mod trace;
 mod traps;
-mod upgrade;
+pub mod upgrade;
 pub mod voters;
 pub mod watchlog;
 pub mod workload;

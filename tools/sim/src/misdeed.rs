@@ -45,6 +45,8 @@ pub enum Misdeed {
     DoneTwice,
     /// The monitors' log errs.
     Monitors(mon::Mistake),
+    /// Monitors raise the level while older programs run.
+    HastyRaise,
 }
 
 /// Turns between two thorough checks.
@@ -74,6 +76,7 @@ impl Node for Strict {
         match self.misdeed {
             Some(Misdeed::Gullible) => self.monitor.believe_of_any_life(),
             Some(Misdeed::Monitors(mistake)) => self.monitor.log_errs(mistake),
+            Some(Misdeed::HastyRaise) => self.monitor.raise_hastily(),
             _ => {}
         }
         self.monitor.turn(now, out);

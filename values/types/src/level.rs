@@ -107,10 +107,10 @@ impl Levels {
         match self.can_run(level) {
             true => None,
             false if self.newest < level => Some(format!(
-                "the cluster's level is {level}, and this program runs levels {self}: it is too old, install a newer one"
+                "the cluster's level is {level}, and the program runs levels {self}: it is too old, install a newer one"
             )),
             false => Some(format!(
-                "the cluster's level is {level}, and this program runs levels {self}: it is too new, raise the cluster's level with the \
+                "the cluster's level is {level}, and the program runs levels {self}: it is too new, raise the cluster's level with the \
                  program before it first"
             )),
         }
