@@ -1,5 +1,5 @@
-//! Messages between this cluster's own daemons. The encodings are plain and have no history: all daemons of a cluster
-//! run the same release while they exchange these, and a changed layout gets a new header version.
+//! Messages between this cluster's own daemons. The encodings are plain. What a program of an older level would not understand is sent
+//! from its level on only (`types::Feature`); a changed layout gets a new header version.
 
 use crate::frame::message;
 use crate::stats::ObjectStatSum;

@@ -1,5 +1,5 @@
 //! Messages between the monitors of one cluster: what voters say, what is carried to the leader and back, who is there.
-//! As in [`crate::internal`], the encodings are plain and have no history.
+//! The encodings are plain, as in [`crate::internal`].
 
 use crate::frame::message;
 use bytes::Bytes;
