@@ -83,7 +83,7 @@ class Fio:
         host.exec("rbd", "-c", conf, "create", "--size", "256M", "data/image")
         self.said = os.path.join(base, "fio.json")
         argv = ["fio", "--name=image", "--ioengine=rbd", "--clientname=admin", "--pool=data", "--rbdname=image", "--rw=randwrite",
-                "--bs=4k", "--iodepth=4", "--verify=crc32c", "--verify_backlog=256", "--time_based", f"--runtime={LOAD}", "--size=256M",
+                "--bs=4k", "--iodepth=4", "--verify=crc32c", "--verify_backlog=256", "--verify_state_save=0", "--time_based", f"--runtime={LOAD}", "--size=256M",
                 "--rate_iops=400", "--output-format=json", f"--output={self.said}"]
         self.process = subprocess.Popen(host.argv("env", f"CEPH_CONF={conf}", *argv), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                         text=True)

@@ -363,6 +363,18 @@ fn a_level_that_is_raised_too_early_is_found() {
 }
 
 #[test]
+#[should_panic(expected = "what came with level 2")]
+fn what_older_programs_do_not_know_is_found() {
+    found("upgrade", &Options { misdeed: Some(Misdeed::Copies(osd::Mistake::IgnoreLevel)), ..Options::default() });
+}
+
+#[test]
+fn a_level_that_is_raised_too_early_is_found() {
+    let what = found("upgrade", &Options { misdeed: Some(Misdeed::HastyRaise), ..Options::default() });
+    assert!(what.contains("while an older program runs") || what.contains("too old") || what.contains("OSDs are up"), "{what}");
+}
+
+#[test]
 fn a_disk_that_lies_about_durability_is_found() {
     let what = found("deaths-ref", &Options { lying_disks: true, ..Options::default() });
     assert!(!what.is_empty());
