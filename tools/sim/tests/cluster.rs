@@ -350,19 +350,6 @@ fn a_command_of_several_clients_that_is_done_twice_is_found() {
 }
 
 #[test]
-#[test]
-#[should_panic(expected = "what came with level 2")]
-fn what_older_programs_do_not_know_is_found() {
-    found("upgrade", &Options { misdeed: Some(Misdeed::Copies(osd::Mistake::IgnoreLevel)), ..Options::default() });
-}
-
-#[test]
-fn a_level_that_is_raised_too_early_is_found() {
-    let what = found("upgrade", &Options { misdeed: Some(Misdeed::HastyRaise), ..Options::default() });
-    assert!(what.contains("while an older program runs") || what.contains("too old") || what.contains("OSDs are up"), "{what}");
-}
-
-#[test]
 #[should_panic(expected = "what came with level 2")]
 fn what_older_programs_do_not_know_is_found() {
     found("upgrade", &Options { misdeed: Some(Misdeed::Copies(osd::Mistake::IgnoreLevel)), ..Options::default() });
