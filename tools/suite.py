@@ -4,8 +4,8 @@
     tools/suite.py                     # all of them
     TARGETS="sim hosts" make test      # some of them
 
-What a target says goes to target/suite/TARGET.log and is printed when it ends. Building comes first, since all others need it. Then the longest come first,
-and last those that need the machine for themselves: they measure times of some milliseconds.
+What a target says goes to target/suite/TARGET.log and is printed when it ends. Building comes first, since all others need it. Those that know no times
+run beside the unit tests. Then the longest come first, and last those that need the machine for themselves: they measure times of some milliseconds.
 
 A target with `bounds` demands that things happen within given times. If it fails beside another one, it runs once more alone at the end, and the
 table says so. All others fail the suite at once: nothing else is begun, and what runs is waited for.
@@ -26,21 +26,24 @@ class Target:
     expected: int  # seconds on two processors; longer ones begin first
     alone: bool = False
     bounds: bool = False
+    after: tuple = ("lint", "unit", "build")  # what must have ended
 
 
 # They build, with all processors.
-FIRST = [Target("lint", 200, alone=True), Target("unit", 600), Target("build", 500)]
-REST = [
+TARGETS = [
+    Target("lint", 200, alone=True, after=()),
+    Target("unit", 600, after=("lint",)),
+    Target("build", 500, after=("lint",)),
     Target("conformance", 300, bounds=True),
     Target("newer-clients", 240, bounds=True),
-    Target("sim", 200),
+    Target("sim", 200, after=("lint", "build")),
     Target("guests", 180, bounds=True),
     Target("kill-rounds", 170, bounds=True),
-    Target("instructions", 150),
+    Target("instructions", 150, after=("lint", "build")),
     Target("thrash", 150, bounds=True),
     Target("lab-test", 130, bounds=True),
     Target("full-disk", 130, bounds=True),
-    Target("fuzz", 110),
+    Target("fuzz", 110, after=("lint", "build")),
     Target("memory-pressure", 80, bounds=True),
     Target("hostile", 70, bounds=True),
     Target("refusals", 60, bounds=True),
@@ -110,10 +113,9 @@ class Suite:
         """Runs them, the first ones first; gives those that are to run once more alone."""
         waiting, again = list(targets), []
         while self.running or (waiting and not self.failed):
-            while waiting and not self.failed and self.room(waiting[0]):
-                self.begin(waiting.pop(0))
-            if not self.running:
-                break
+            while not self.failed and (target := self.next(waiting)):
+                waiting.remove(target)
+                self.begin(target)
             done = self.wait()
             self.done.append(done)
             if done.status != 0 and done.target.bounds and done.beside:
@@ -122,6 +124,12 @@ class Suite:
             elif done.status != 0:
                 self.failed = True
         return again
+
+    def next(self, waiting):
+        """The first one that can begin now."""
+        pending = {t.name for t in waiting} | {r.target.name for r in self.running}
+        ready = (t for t in waiting if not pending.intersection(t.after))
+        return next((t for t in ready if self.room(t)), None)
 
     def room(self, target):
         if target.alone or any(r.target.alone for r in self.running):
@@ -141,7 +149,7 @@ def main():
     parser.add_argument("targets", nargs="*", help="some targets only")
     parser.add_argument("--logs", default=os.path.join(os.environ.get("CARGO_TARGET_DIR", "target"), "suite"))
     args = parser.parse_args()
-    known = {t.name: t for t in FIRST + REST}
+    known = {t.name: t for t in TARGETS}
     unknown = [name for name in args.targets if name not in known]
     if unknown:
         parser.error(f"no target {', '.join(unknown)}; there are {', '.join(known)}")
@@ -149,9 +157,8 @@ def main():
     os.makedirs(args.logs, exist_ok=True)
     begun = time.monotonic()
     suite = Suite(args.logs, width=2)
-    again = suite.run([t for t in wanted if t in FIRST])
-    if not suite.failed:
-        again += suite.run(sorted((t for t in wanted if t in REST), key=lambda t: (t.alone, -t.expected)))
+    # Those that need the machine for themselves come last, but for the first of all.
+    again = suite.run(sorted(wanted, key=lambda t: (t.alone and bool(t.after), -t.expected)))
     if not suite.failed:
         suite.run(again)
     print(f"\n{suite.table()}\n\nall: {time.monotonic() - begun:.0f} s", flush=True)
