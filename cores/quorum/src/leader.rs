@@ -56,6 +56,14 @@ pub(crate) struct Peer {
     pub(crate) state: Option<u64>,
 }
 
+impl Peer {
+    /// Whether it lacks so little that it may become a voter. Who has nothing is not close, however short the log is: what the owner began with is
+    /// in no entry.
+    fn is_close(&self, last: Index) -> bool {
+        self.matched > 0 && self.matched + CLOSE_BEHIND >= last
+    }
+}
+
 /// A read that waits for beats.
 #[derive(Debug)]
 struct Waiting {
@@ -144,8 +152,7 @@ impl Node {
             return Err(NotChanged::TooMuch);
         }
         let (last, id) = (self.last().index, self.config.id);
-        let behind =
-            |v: &&VoterId| **v != id && self.reign().and_then(|r| r.peers.get(v)).is_none_or(|p| p.matched + CLOSE_BEHIND < last);
+        let behind = |v: &&VoterId| **v != id && self.reign().and_then(|r| r.peers.get(v)).is_none_or(|p| !p.is_close(last));
         if let Some(voter) = next.voters.difference(&self.membership().voters).find(behind) {
             return Err(NotChanged::Behind(*voter));
         }
@@ -260,7 +267,7 @@ impl Node {
     /// As leader: whether a member lacks so little of the log that it may become a voter.
     pub fn is_close(&self, member: VoterId) -> bool {
         let last = self.last().index;
-        let close = |p: &Peer| p.matched + CLOSE_BEHIND >= last && self.now.since(p.heard) <= self.config.election;
+        let close = |p: &Peer| p.is_close(last) && self.now.since(p.heard) <= self.config.election;
         self.reign().and_then(|r| r.peers.get(&member)).is_some_and(close)
     }
 

@@ -324,6 +324,12 @@ fn a_learner_catches_up_becomes_a_voter_and_counts() {
     world.node(1).change(Membership { voters: set(&[1]), learners: set(&[2]) }).unwrap();
     let early = world.node(1).change(Membership { voters: set(&[1, 2]), ..Membership::default() });
     assert_eq!(early, Err(NotChanged::Pending));
+    // The log is short, and still it lacks what the owner began with.
+    world.cut_off = vec![2];
+    world.settle();
+    let nothing = world.node(1).change(Membership { voters: set(&[1, 2]), ..Membership::default() });
+    assert_eq!(nothing, Err(NotChanged::Behind(VoterId(2))));
+    world.cut_off.clear();
     world.pass(SECOND);
     assert!(world.commands(2).contains(&"a") || !world.members[&2].state.is_empty());
     world.node(1).change(Membership { voters: set(&[1, 2]), ..Membership::default() }).unwrap();
