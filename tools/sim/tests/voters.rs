@@ -21,7 +21,7 @@ fn voters_agree_whatever_happens_to_disks_links_and_processes() {
         total.changes += town.done.changes;
     }
     assert!(total.answered > 1000 && total.reads > 200, "{total:?}");
-    assert!(total.faults > 500 && total.reigns > 100 && total.changes > 10, "{total:?}");
+    assert!(total.faults > 500 && total.reigns > 100 && total.changes > 5, "{total:?}");
 }
 
 #[test]
