@@ -8,7 +8,7 @@ use sim::voters::{Done, VoterTown};
 #[test]
 fn voters_agree_whatever_happens_to_disks_links_and_processes() {
     let mut total = Done::default();
-    for seed in 0..20 {
+    for seed in 0..30 {
         let mut town = VoterTown::new(Rng::new(seed).next(), None);
         if let Err(why) = town.live() {
             panic!("seed {seed}: {why}\n{}", town.trace.tail().cloned().collect::<Vec<_>>().join("\n"));
@@ -21,7 +21,7 @@ fn voters_agree_whatever_happens_to_disks_links_and_processes() {
         total.changes += town.done.changes;
     }
     assert!(total.answered > 1000 && total.reads > 200, "{total:?}");
-    assert!(total.faults > 500 && total.reigns > 100 && total.changes > 5, "{total:?}");
+    assert!(total.faults > 500 && total.reigns > 100 && total.changes > 10, "{total:?}");
 }
 
 #[test]
