@@ -343,6 +343,8 @@ fn several_clients_of_monitors_see_one_order_whoever_leads() {
     runs("petitions", 73..74);
     // A monitor with an empty store became a voter again before it had the state.
     runs("petitions", 200_235..200_236);
+    // A refusal was told that was found in what a leader had proposed, and which was lost with it.
+    runs("petitions", 5032..5033);
 }
 
 #[test]

@@ -88,10 +88,17 @@ impl Leader {
 
     /// Who waits for something in this process.
     fn calls(self) -> Vec<CallId> {
-        let waiting = self.waiting.into_iter().flat_map(|(_, after)| after);
-        let answers = waiting.filter_map(|o| if let Outgoing::Answer(call, ..) = o { Some(call) } else { None });
-        let asked = self.reads.into_values().filter_map(run::Read::to).chain(self.orders.into_values());
-        answers.chain(asked.filter_map(|to| if let run::To::Call(call) = to { Some(call) } else { None })).collect()
+        let mut waiting: Vec<Outgoing> = self.waiting.into_iter().flat_map(|(_, after)| after).collect();
+        let mut asked: Vec<run::To> = self.orders.into_values().collect();
+        for read in self.reads.into_values() {
+            match read {
+                run::Read::Found(after) => waiting.extend(after),
+                read => asked.extend(read.to()),
+            }
+        }
+        let answers = waiting.into_iter().filter_map(|o| if let Outgoing::Answer(call, ..) = o { Some(call) } else { None });
+        let calls = asked.into_iter().filter_map(|to| if let run::To::Call(call) = to { Some(call) } else { None });
+        answers.chain(calls).collect()
     }
 }
 

@@ -36,6 +36,8 @@ pub(super) enum Read {
     Command { to: To, parsed: Parsed, input: Rope, asker: Asker },
     /// Which version something has. Clients that fence others wait for a map by this answer, so it must not be an old one.
     Version { session: SessionId, tid: u64, ask: MonGetVersion },
+    /// What became of a command that changes nothing, which was found in the newest state. That may not be durable yet.
+    Found(Vec<Outgoing>),
 }
 
 impl Read {
@@ -43,7 +45,7 @@ impl Read {
     pub(super) fn to(self) -> Option<To> {
         match self {
             Self::Command { to, .. } => Some(to),
-            Self::Version { .. } => None,
+            Self::Version { .. } | Self::Found(_) => None,
         }
     }
 }
@@ -228,6 +230,7 @@ impl Monitor {
                 let reply = super::dispatch::version(&self.replica.applied, &ask);
                 self.reply(session, tid, reply.encode());
             }
+            Some(Read::Found(after)) => after.into_iter().for_each(|outgoing| self.send_when_durable(outgoing, out)),
             None => {}
         }
     }
@@ -253,7 +256,8 @@ impl Monitor {
             // A command that is refused changes nothing, but what it found out counts.
             let asks = cx.asks;
             self.take_asks(now, asks);
-            return self.answer(to, outcome, out);
+            let after = vec![self.outgoing(to, outcome)];
+            return self.tell_found(now, after, out);
         }
         let (changes, osdmap, log, instruct, asks) = (cx.changes, cx.osdmap, cx.log, cx.instruct, cx.asks);
         let mut entries = cx.entries;
@@ -266,13 +270,17 @@ impl Monitor {
         after.push(self.outgoing(to, outcome));
         if !changes.is_empty() || osdmap.is_some() || logs {
             self.propose(now, changes, osdmap, after, out);
-        } else if self.leader.ahead.is_empty() {
-            after.into_iter().for_each(|o| self.send_out(o, out));
         } else {
-            // What it found may not be durable yet.
-            let index = self.leader.ahead.back().map_or(0, |(i, _)| *i);
-            self.leader.waiting.push_back((index, after));
+            self.tell_found(now, after, out);
         }
+    }
+
+    /// Tells what was found in the newest state, once it is known that nobody else led meanwhile, and all that was proposed is durable.
+    fn tell_found(&mut self, now: Now, after: Vec<Outgoing>, out: &mut Outputs) {
+        if self.leader.reads.len() >= READS || !self.replica.log.is_leader() {
+            return self.not_proposed(now, after, out);
+        }
+        self.read_later(Read::Found(after));
     }
 
     fn answer(&mut self, to: To, outcome: Outcome, out: &mut Outputs) {
