@@ -6,7 +6,10 @@
 //! each move makes the pool evener. When no pool has an OSD that is further than the allowed deviation from its share, moves
 //! that make the sum over all pools evener follow, as long as each pool stays within the deviation.
 //!
-//! **It ends.** Let each pool be charged the square of what its OSDs deviate beyond the allowed. A move of the first kind lowers
+//! Where an OSD is further than one copy from its share, and no group lets a copy go straight, two copies go: one to a third OSD, and
+//! another one from there. The third holds as many as before.
+//!
+//! **It ends.** Let each pool be charged the square of what its OSDs deviate beyond the allowed. A move of the first kind, or two over a third OSD, lower
 //! the charge, one of the second kind leaves it at that and lowers the sum of squares of all.
 //!
 //! **The least change**: a move that takes back an exception is preferred, then one that changes one, then one that adds one.
@@ -141,7 +144,31 @@ impl<'a> Search<'a> {
     fn step(&mut self, pool: PoolId) -> bool {
         let Some(table) = self.tables.get(&pool) else { return false };
         let found = first(&table.above, self.limits.deviation, |from, to| self.find(pool, from, to));
-        self.make(found)
+        if self.make(found) {
+            return true;
+        }
+        let Some(table) = self.tables.get(&pool) else { return false };
+        let found = first(&table.above, self.far(), |from, to| self.find_over_a_third(pool, from, to));
+        self.make_both(found)
+    }
+
+    /// How far OSDs are at least from their share for which two moves are made.
+    fn far(&self) -> f64 {
+        self.limits.deviation.max(1.0)
+    }
+
+    /// Finds two groups of a pool by which a copy goes over a third OSD.
+    fn find_over_a_third(&self, pool: PoolId, from: OsdId, to: OsdId) -> Option<[Step; 2]> {
+        let thirds = self.tables.get(&pool).filter(|_| self.moves.len() + 2 <= self.limits.moves)?.above.keys();
+        thirds.filter(|third| **third != from && **third != to).find_map(|third| {
+            // The group that goes to the third is not on it yet, so the other one is another.
+            let there = self.find(pool, from, *third)?;
+            Some([there, self.find(pool, *third, to)?])
+        })
+    }
+
+    fn make_both(&mut self, found: Option<[Step; 2]>) -> bool {
+        found.is_some_and(|steps| steps.into_iter().all(|step| self.make(Some(step))))
     }
 
     /// Makes a move that makes the sum over all pools evener, and no pool more uneven than it may be.
@@ -156,7 +183,13 @@ impl<'a> Search<'a> {
         let found = first(&self.above, self.limits.deviation, |from, to| {
             self.pools.iter().filter(|pool| fits(pool, from, to)).find_map(|pool| self.find(*pool, from, to))
         });
-        self.make(found)
+        if let Some(step) = found {
+            return self.make(Some(step));
+        }
+        let found = first(&self.above, self.far(), |from, to| {
+            self.pools.iter().filter(|pool| fits(pool, from, to)).find_map(|pool| self.find_over_a_third(*pool, from, to))
+        });
+        self.make_both(found)
     }
 
     /// Finds the group of a pool for which a move is the least change.
@@ -242,7 +275,7 @@ impl<'a> Search<'a> {
 
 /// Finds the first pair of OSDs between which there is a move, those between which the difference is largest first. Pairs whose
 /// OSDs both hold their share, or of which a move would only exchange the difference, are none.
-fn first(above: &BTreeMap<OsdId, f64>, deviation: f64, mut find: impl FnMut(OsdId, OsdId) -> Option<Step>) -> Option<Step> {
+fn first<T>(above: &BTreeMap<OsdId, f64>, deviation: f64, mut find: impl FnMut(OsdId, OsdId) -> Option<T>) -> Option<T> {
     let order = order(above);
     for (more, from) in &order {
         for (less, to) in order.iter().rev() {
@@ -250,8 +283,8 @@ fn first(above: &BTreeMap<OsdId, f64>, deviation: f64, mut find: impl FnMut(OsdI
             if more - less <= 1.0 + EPSILON || !off {
                 break;
             }
-            if let Some(step) = find(*from, *to) {
-                return Some(step);
+            if let Some(found) = find(*from, *to) {
+                return Some(found);
             }
         }
     }

@@ -176,11 +176,9 @@ fn two_level_rules_keep_their_racks() {
 }
 
 proptest! {
-    // The same clusters in each run.
-    #![proptest_config(ProptestConfig { cases: 200, rng_seed: proptest::test_runner::RngSeed::Fixed(1), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// Whatever the weights: rounds end, keep the rule, and, where hosts leave a choice, come near to the share: to one group, and in
-    /// one cluster of some hundred, whose hosts are few and differ much, to a little more.
+    /// Whatever the weights: rounds end, keep the rule, and, where hosts leave a choice, come to one group from the share.
     #[test]
     fn any_cluster_comes_to_rest(
         weights in prop::collection::vec(prop::collection::vec(1..=4u32, 1..=4), 4..=7),
@@ -204,8 +202,8 @@ proptest! {
         let (map, _) = balanced(map);
         let (each, over_all) = deviations(&map);
         prop_assert!(each <= before.max(1.0) + EPSILON);
-        prop_assert!(each <= 1.5, "{} of a pool", each);
-        prop_assert!(over_all <= 1.5, "{} over all", over_all);
+        prop_assert!(each <= 1.0 + EPSILON, "{} of a pool", each);
+        prop_assert!(over_all <= 1.0 + EPSILON, "{} over all", over_all);
     }
 }
 
