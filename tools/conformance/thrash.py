@@ -39,14 +39,11 @@ class Acts:
         "kill": 20, "stop": 10, "term": 10, "out": 8, "reweight": 5, "affinity": 5, "size": 4, "min_size": 3, "split": 4, "merge": 4,
         "scrub": 5, "mon": 5, "power": 4,
     }
-    # Only if --acts names them: a merge was seen that did not come to its end within two minutes.
-    ON_WISH = {"merge"}
 
     def __init__(self, args, test, processes, pools):
         self.args, self.test, self.cluster, self.pools = args, test, processes, pools
         self.rng = random.Random(f"{args.seed}/acts")
-        wanted = args.acts.split(",") if args.acts else self.WEIGHTS.keys() - self.ON_WISH
-        self.kinds = {k: w for k, w in self.WEIGHTS.items() if k in wanted}
+        self.kinds = {k: w for k, w in self.WEIGHTS.items() if not args.acts or k in args.acts.split(",")}
         self.begun, self.said = time.monotonic(), 0
         # What is to be undone: when, whom it is about, and how.
         self.later = []

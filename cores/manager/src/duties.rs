@@ -7,6 +7,7 @@ use crate::health::Check;
 use crate::merging::Merging;
 use crate::progress::Events;
 use crate::recovering::Recovering;
+use crate::stepping::Placements;
 use messages::stats::ObjectStatSum;
 use std::collections::BTreeMap;
 use types::UTime;
@@ -24,6 +25,8 @@ pub struct Duties {
     pub autoscaler: autoscaler::Clock,
     /// What the balancer did and plans.
     pub balancer: balancer::Desk,
+    /// Since when groups are placed as they are.
+    pub placements: Placements,
     /// Pools of which groups are being merged.
     pub merging: Merging,
     recovering: Recovering,

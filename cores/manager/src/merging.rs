@@ -15,7 +15,7 @@
 //! leader takes the map that it begins with.
 
 use crate::soft::{PgSoft, Soft};
-use crate::stepping::all_follow;
+use crate::stepping::{Placements, all_follow};
 use maps::{Incremental, MergeMeta, OsdMap, Pool, pool_flags};
 use monstate::pools::announce;
 use monstate::state::State;
@@ -95,14 +95,14 @@ impl Merging {
     }
 
     /// Adds the next step of each pool that is to have fewer groups.
-    pub fn step(&mut self, now: Now, state: &State, soft: &Soft, inc: &mut Incremental) {
+    pub fn step(&mut self, now: Now, state: &State, soft: &Soft, placements: &Placements, inc: &mut Incremental) {
         self.follow(&state.osdmap, now.mono);
         for (id, pool) in &state.osdmap.pools {
             let Some(pair) = Pair::of(*id, pool) else { continue };
             match self.announced.get(id).copied() {
                 Some(announced) => self.conclude(now, state, soft, inc, (*id, pool), pair, announced),
                 None if shrinks(pool) && !self.rests.contains_key(id) => {
-                    begin(state, soft, inc, (*id, pool), pair);
+                    begin(state, soft, placements.since(*id), inc, (*id, pool), pair);
                 }
                 None => {}
             }
@@ -191,19 +191,19 @@ fn drop_exceptions(map: &OsdMap, inc: &mut Incremental, pg: PgId) {
     }
 }
 
-/// Announces that two groups are to be merged, if they may be.
-fn begin(state: &State, soft: &Soft, inc: &mut Incremental, (id, pool): (PoolId, &Pool), pair: Pair) {
+/// Announces that two groups are to be merged, if they may be. They are placed as they are since the map `placed`.
+fn begin(state: &State, soft: &Soft, placed: Epoch, inc: &mut Incremental, (id, pool): (PoolId, &Pool), pair: Pair) {
     let map = &state.osdmap;
     let still = pool.pgp_num < pool.pg_num && pool.pgp_num == pool.pgp_num_target.min(pool.pg_num_target);
     let held = pool.has_flag(pool_flags::CREATING) || pool.has_flag(pool_flags::NOPGCHANGE);
-    if !still || held || !map.level.has(Feature::Merges) || !all_follow(state, soft, pool.last_change) {
+    if !still || held || !map.level.has(Feature::Merges) || !all_follow(state, soft, placed) {
         return;
     }
     if copy_exceptions(map, inc, pair) {
         return;
     }
     let is_clean = |pg| {
-        let known = told(state, soft, pg, pool.last_change);
+        let known = told(state, soft, pg, placed);
         known.is_some_and(|known| known.report.state.has(PgState::ACTIVE) && known.report.state.has(PgState::CLEAN))
     };
     if pair.lies_together(map, pool) && pair.both().into_iter().all(is_clean) {

@@ -6,12 +6,47 @@ use maps::{Incremental, OsdMap, Pool, pool_flags};
 use monstate::context::Env;
 use monstate::effective;
 use monstate::state::State;
+use std::collections::BTreeMap;
 use types::{Epoch, OsdId, PgId, PgState, PoolId, hash};
 
+/// What of a pool decides where its groups are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Shape {
+    pg_num: u32,
+    pgp_num: u32,
+    size: u8,
+    rule: u8,
+}
+
+/// Since which map the groups of each pool are placed as they are: what OSDs reported before says nothing of the last step. A pool's
+/// `last_change` is no measure for that: it is the newest map while clients make and remove snapshots all the time.
+///
+/// Soft: a new leader takes the map that it begins with.
+#[derive(Clone, Debug, Default)]
+pub struct Placements(BTreeMap<PoolId, (Shape, Epoch)>);
+
+impl Placements {
+    /// Takes notice of the newest map.
+    pub fn follow(&mut self, map: &OsdMap) {
+        self.0.retain(|id, _| map.pools.contains_key(id));
+        for (id, pool) in &map.pools {
+            let shape = Shape { pg_num: pool.pg_num, pgp_num: pool.pgp_num, size: pool.size, rule: pool.crush_rule };
+            if self.0.get(id).is_none_or(|(known, _)| *known != shape) {
+                self.0.insert(*id, (shape, map.epoch));
+            }
+        }
+    }
+
+    /// That map, for one pool; of a pool that is not known yet, no map is new enough.
+    pub(crate) fn since(&self, pool: PoolId) -> Epoch {
+        self.0.get(&pool).map_or(Epoch::MAX, |(_, epoch)| *epoch)
+    }
+}
+
 /// Adds the next step of each pool that is on its way.
-pub fn step(state: &State, soft: &Soft, env: &Env, inc: &mut Incremental) {
+pub fn step(state: &State, soft: &Soft, env: &Env, placements: &Placements, inc: &mut Incremental) {
     let waits = |p: &Pool| p.pgp_num != goal(p) && !p.has_flag(pool_flags::CREATING) && p.pg_num_pending >= p.pg_num;
-    let last = state.osdmap.pools.values().filter(|p| waits(p)).map(|p| p.last_change).max();
+    let last = state.osdmap.pools.iter().filter(|(_, p)| waits(p)).map(|(id, _)| placements.since(*id)).max();
     if last.is_none_or(|last| !all_follow(state, soft, last)) || !all_serve(state, soft) {
         return;
     }

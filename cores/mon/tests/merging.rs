@@ -112,6 +112,20 @@ fn groups_that_do_not_become_ready_serve_again() {
 }
 
 #[test]
+fn a_pool_that_changes_all_the_time_gets_fewer_groups_all_the_same() {
+    let mut cluster = cluster();
+    cluster.set("pg_num", "7");
+    // As when clients make and remove snapshots: what OSDs report is never of the pool's last change.
+    for round in 0..8 {
+        tell(&mut cluster, |_| CLEAN);
+        assert_eq!(cluster.set("min_size", if round % 2 == 0 { "1" } else { "2" }).0, 0);
+        cluster.world.pass(Duration::from_millis(600));
+    }
+    let announced = pool(&mut cluster);
+    assert_eq!((announced.pgp_num, announced.pg_num_pending), (7, 7));
+}
+
+#[test]
 fn who_wants_more_groups_again_ends_a_merge_that_is_announced() {
     let mut cluster = cluster();
     cluster.set("pg_num", "7");

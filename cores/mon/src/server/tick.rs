@@ -53,8 +53,10 @@ impl Monitor {
         full_osds(&state, &self.leader.soft, &mut inc);
         full_pools(&state, &self.leader.soft, &mut inc, &mut lines);
         self.leader.soft.creating.finish(&state, &mut inc);
-        stepping::step(&state, &self.leader.soft, &self.env, &mut inc);
-        self.leader.duties.merging.step(now, &state, &self.leader.soft, &mut inc);
+        let (soft, duties) = (&self.leader.soft, &mut self.leader.duties);
+        duties.placements.follow(&state.osdmap);
+        stepping::step(&state, soft, &self.env, &duties.placements, &mut inc);
+        duties.merging.step(now, &state, soft, &duties.placements, &mut inc);
         purged_snaps(&state, &self.leader.soft, &self.env, &mut inc);
         let over = |list: &BTreeMap<EntityAddr, UTime>| -> Vec<EntityAddr> {
             list.iter().filter(|(_, until)| **until < now.wall).map(|(addr, _)| *addr).collect()
