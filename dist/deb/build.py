@@ -28,6 +28,7 @@ FILES = [
     (HERE / "nacre.logrotate", "etc/logrotate.d/nacre", 0o644),
     (ROOT / "README.md", "usr/share/doc/nacre/README.md", 0o644),
     (ROOT / "docs/operations.md", "usr/share/doc/nacre/operations.md", 0o644),
+    *((page, f"usr/share/doc/nacre/operations/{page.name}", 0o644) for page in sorted((ROOT / "docs/operations").glob("*.md"))),
 ]
 CONFFILES = ["/etc/default/nacre", "/etc/logrotate.d/nacre"]
 # Folders that are there although they are empty.

@@ -1,4 +1,4 @@
-//! Finds what is wrong with the cluster. Each finding has one of Ceph's codes; `docs/operations.md` has an entry for
+//! Finds what is wrong with the cluster. Each finding has one of Ceph's codes; `docs/operations/health.md` has an entry for
 //! each code.
 //!
 //! Findings about groups are in [`groups`], about scrubs in [`scrubs`].

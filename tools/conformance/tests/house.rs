@@ -165,6 +165,38 @@ fn every_link_of_the_documents_leads_to_a_file() {
     }
 }
 
+/// The name by which a link finds a heading: small letters, digits and dashes.
+fn anchor(heading: &str) -> String {
+    let plain = heading.trim().to_lowercase();
+    plain.chars().filter(|c| c.is_alphanumeric() || "_- ".contains(*c)).map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+/// Names of all headings of a document.
+fn anchors(text: &str) -> BTreeSet<String> {
+    text.lines().filter(|line| line.starts_with('#')).map(|line| anchor(line.trim_start_matches('#'))).collect()
+}
+
+#[test]
+fn every_link_to_a_section_leads_to_a_heading() {
+    let mut all = BTreeSet::new();
+    tracked(&root(), "", &mut all);
+    let documents = documents(&all);
+    let mut seen = 0;
+    for (file, text) in &documents {
+        let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next()?.split_once('#'));
+        for (target, section) in
+            links.filter(|(target, _)| !target.contains("://") && (target.is_empty() || target.ends_with(".md")))
+        {
+            let page = if target.is_empty() { root().join(file) } else { root().join(file).parent().unwrap().join(target) };
+            let page = std::fs::read_to_string(page).unwrap();
+            assert!(anchors(&page).contains(section), "{file} links to {target}#{section}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 30, "{seen} links");
+    assert_eq!(anchor(" `nacre fsck`, and what's next"), "nacre-fsck-and-whats-next");
+}
+
 /// Codes of health checks in a source file: its texts of capitals with an underscore.
 fn health_codes(file: &str) -> Vec<String> {
     let text = std::fs::read_to_string(root().join(file)).unwrap();
@@ -187,7 +219,7 @@ const HEALTH_FILES: [&str; 6] = [
 fn every_health_code_has_an_entry_for_operators() {
     let codes: Vec<String> = HEALTH_FILES.into_iter().flat_map(health_codes).collect();
     assert!(codes.len() > 15, "{codes:?}");
-    let page = std::fs::read_to_string(root().join("docs/operations.md")).unwrap();
+    let page = std::fs::read_to_string(root().join("docs/operations/health.md")).unwrap();
     let entries: BTreeSet<&str> = page
         .lines()
         .filter(|line| line.starts_with("| `"))
