@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod constraint;
+mod grant;
 mod mon;
 mod network;
 mod osd;

@@ -1,7 +1,7 @@
 //! The monitors' and the manager's profiles: names for sets of grants.
 
 use crate::constraint::Constraint;
-use crate::mon::{Grant, Scope, may};
+use crate::grant::{Grant, Scope, may};
 use std::collections::BTreeMap;
 use types::EntityName;
 
