@@ -2,19 +2,12 @@
 
 use crate::machine::Node;
 use crate::message::{Body, Piece};
+use crate::reign::Offer;
 use crate::types::{Base, Index, Position, VoterId};
 use bytes::Bytes;
 
 /// Bytes of a state that one message carries.
 const PIECE: usize = 256 << 10;
-
-/// The state that peers get which lack more than the log has.
-#[derive(Debug)]
-pub(crate) struct Offer {
-    pub(crate) base: Base,
-    crc: u32,
-    data: Bytes,
-}
 
 impl Node {
     /// The owner's applied state, for peers that lack more than the log has: all that was given up to and with entry `index`.

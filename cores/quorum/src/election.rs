@@ -1,77 +1,15 @@
 //! Terms, votes, the beginning and the end of a reign.
 
-use crate::leader::Reign;
 use crate::machine::{News, Node, Role};
-use crate::message::{Body, Message};
+use crate::message::Body;
+use crate::reign::Reign;
 use crate::types::{Entry, Hard, Kind, Position, Term, VoterId};
 use bytes::Bytes;
-use node::Mono;
 use std::collections::BTreeSet;
 
 impl Node {
-    /// Time passed.
-    pub fn tick(&mut self, now: Mono) {
-        self.now = self.now.max(now);
-        if self.broken().is_some() {
-            return;
-        }
-        match &self.role {
-            Role::Leader(_) => self.tick_leader(),
-            _ if self.now < self.patience => {}
-            _ if self.membership().voters.contains(&self.config.id) => self.ask_around(),
-            // Who does not vote cannot ask for another leader, but knows that none is heard: so does one that was removed.
-            _ => {
-                self.leader = None;
-                self.lose_patience_later();
-            }
-        }
-    }
-
-    /// Takes a message that [`Message::from_wire`] let through.
-    pub fn step(&mut self, now: Mono, from: VoterId, message: Message) {
-        self.now = self.now.max(now);
-        // A voter alone needs nobody's consent, so nobody can take its reign away; learners answer in its term.
-        let answers = matches!(message.body, Body::Appended(..) | Body::StateTaken(..)) && message.term == self.hard.term;
-        let stranger = self.is_alone() && from != self.config.id && !answers;
-        if self.broken().is_some() || stranger {
-            return;
-        }
-        if message.term > self.hard.term {
-            self.adopt(message.term);
-        }
-        if message.term < self.hard.term {
-            return self.answer_stale(from, &message.body);
-        }
-        match message.body {
-            Body::WouldYou(last) => {
-                let yes = !self.hears_leader() && last >= self.log.last();
-                self.send(from, Body::Would(yes));
-            }
-            Body::Would(yes) => self.count(from, yes, false),
-            Body::Vote(last) => self.vote(from, last),
-            Body::Voted(yes) => self.count(from, yes, true),
-            Body::Append { previous, entries, commit, round } => {
-                if self.follow(from) {
-                    self.take_entries(from, previous, entries, commit, round);
-                }
-            }
-            Body::State(piece) => {
-                if self.follow(from) {
-                    self.take_piece(from, piece);
-                }
-            }
-            Body::Appended(verdict, round) => self.take_verdict(from, verdict, round),
-            Body::StateTaken(index, have) => self.piece_taken(from, index, have),
-            Body::TakeOver => {
-                if self.leader == Some(from) && self.membership().voters.contains(&self.config.id) {
-                    self.campaign();
-                }
-            }
-            Body::Stale => {}
-        }
-    }
-
-    fn answer_stale(&mut self, from: VoterId, body: &Body) {
+    /// Says to a peer of an older term that its term is over.
+    pub(crate) fn answer_stale(&mut self, from: VoterId, body: &Body) {
         match body {
             Body::WouldYou(_) => self.send(from, Body::Would(false)),
             Body::Vote(_) => self.send(from, Body::Voted(false)),
@@ -81,7 +19,7 @@ impl Node {
     }
 
     /// There is a newer term: whatever this node was, it is over.
-    fn adopt(&mut self, term: Term) {
+    pub(crate) fn adopt(&mut self, term: Term) {
         self.say_nothing();
         self.set_hard(Hard { term, vote: None });
         self.leader = None;
@@ -100,13 +38,13 @@ impl Node {
     }
 
     /// Whether a leader, perhaps itself, was heard lately.
-    fn hears_leader(&self) -> bool {
+    pub(crate) fn hears_leader(&self) -> bool {
         let other = self.leader.is_some() && self.now.since(self.heard) < self.config.election;
         self.reign().is_some() || other
     }
 
     /// This term's leader spoke. Two of them in one term cannot be.
-    fn follow(&mut self, leader: VoterId) -> bool {
+    pub(crate) fn follow(&mut self, leader: VoterId) -> bool {
         if self.reign().is_some() || self.leader.is_some_and(|known| known != leader) {
             self.fail(format!("members {:016x} and {:016x} both lead in term {}", self.config.id.0, leader.0, self.hard.term));
             return false;
@@ -128,7 +66,7 @@ impl Node {
     }
 
     /// Asks whether it would be elected.
-    fn ask_around(&mut self) {
+    pub(crate) fn ask_around(&mut self) {
         self.lose_patience_later();
         if self.is_alone() {
             return self.campaign();
@@ -158,7 +96,8 @@ impl Node {
         self.send(self.config.id, Body::Voted(true));
     }
 
-    fn vote(&mut self, candidate: VoterId, last: Position) {
+    /// Somebody wants to lead, and its log ends at `last`.
+    pub(crate) fn vote(&mut self, candidate: VoterId, last: Position) {
         let free = self.hard.vote.is_none_or(|vote| vote == candidate);
         let yes = free && self.leader.is_none() && last >= self.log.last() && self.reign().is_none();
         if yes {
@@ -168,7 +107,8 @@ impl Node {
         self.send(candidate, Body::Voted(yes));
     }
 
-    fn count(&mut self, from: VoterId, yes: bool, real: bool) {
+    /// A voter's answer: to a candidate (`real`), or to one that asks first.
+    pub(crate) fn count(&mut self, from: VoterId, yes: bool, real: bool) {
         let membership = self.membership();
         let (enough, counts) = (membership.majority(), membership.voters.contains(&from));
         let votes = match (&mut self.role, real) {

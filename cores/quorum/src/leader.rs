@@ -1,21 +1,18 @@
 //! What a leader does: copies to peers, commits, reads, members, the handing over.
 
-use crate::catchup::Offer;
-use crate::machine::{Config, Node};
+use crate::machine::Node;
 use crate::message::{Body, Verdict};
+use crate::reign::{Peer, Waiting};
 use crate::types::{Entry, Index, Kind, Membership, Position, ReadId, VoterId};
 use bytes::Bytes;
 use denc::Encode;
-use node::Mono;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// Most entries and bytes that one message carries.
 const SEND_ENTRIES: usize = 256;
 const SEND_BYTES: usize = 256 << 10;
 /// Messages with entries that a peer may owe an answer to.
 const IN_FLIGHT: usize = 8;
-/// Entries that a learner may lack when it becomes a voter.
-const CLOSE_BEHIND: Index = 100;
 
 /// This node does not lead; perhaps that one does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,83 +29,6 @@ pub enum NotChanged {
     TooMuch,
     /// Who would become a voter lacks too much of the log.
     Behind(VoterId),
-}
-
-/// What a leader knows of a peer.
-#[derive(Debug)]
-pub(crate) struct Peer {
-    /// Up to here its log is the leader's, durably.
-    matched: Index,
-    /// What it is sent next.
-    pub(crate) next: Index,
-    /// Up to where it was told that the log is committed.
-    told: Index,
-    /// Messages with entries that it was sent since it answered last.
-    pub(crate) in_flight: usize,
-    /// Where its log agrees is not known: it gets beats alone until it agrees at `next`. Messages that overtake each other would otherwise each
-    /// be answered with all that follows.
-    probing: bool,
-    /// When it was heard last.
-    pub(crate) heard: Mono,
-    /// The last round of beats that it answered.
-    round: u64,
-    /// It lacks more than the log has; so many bytes of the state are there.
-    pub(crate) state: Option<u64>,
-}
-
-impl Peer {
-    /// Whether it lacks so little that it may become a voter. Who has nothing is not close, however short the log is: what the owner began with is
-    /// in no entry.
-    fn is_close(&self, last: Index) -> bool {
-        self.matched > 0 && self.matched + CLOSE_BEHIND >= last
-    }
-}
-
-/// A read that waits for beats.
-#[derive(Debug)]
-struct Waiting {
-    id: ReadId,
-    /// May be answered when this round is answered by a majority and this entry is applied.
-    round: u64,
-    index: Index,
-}
-
-/// What only a leader has.
-#[derive(Debug)]
-pub(crate) struct Reign {
-    /// The first entry of this term, or the last that was there before.
-    pub(crate) began: Index,
-    /// The owner knows.
-    pub(crate) announced: bool,
-    pub(crate) peers: BTreeMap<VoterId, Peer>,
-    round: u64,
-    reads: Vec<Waiting>,
-    pub(crate) offer: Option<Offer>,
-    /// Who is to take over, and until when it may.
-    heir: Option<(VoterId, Mono)>,
-    beat_at: Mono,
-    /// When a majority must have been heard since the last time.
-    check_at: Mono,
-}
-
-impl Reign {
-    pub(crate) fn new(began: Index, now: Mono, config: &Config) -> Self {
-        Self {
-            began,
-            announced: false,
-            peers: BTreeMap::new(),
-            round: 0,
-            reads: Vec::new(),
-            offer: None,
-            heir: None,
-            beat_at: now.plus(config.beat),
-            check_at: now.plus(config.election),
-        }
-    }
-
-    pub(crate) fn deadline(&self) -> Mono {
-        if self.peers.is_empty() { Mono::NEVER } else { self.beat_at.min(self.check_at) }
-    }
 }
 
 impl Node {

@@ -9,12 +9,16 @@
 //! | `types` | entries, terms, members, what is saved |
 //! | `message` | what voters say to each other, as bytes |
 //! | `log` | the entries in memory |
-//! | `machine` | the machine: what it knows, its face |
+//! | `reign` | what only a leader has |
+//! | `machine` | what the machine knows, what it gives to its owner |
+//! | `turn` | the owner's side: its beginning, time, messages, what is to be done |
 //! | `disk` | one write at a time, snapshots |
 //! | `election` | terms, votes, the beginning and the end of a reign |
 //! | `follower` | what a leader says |
 //! | `leader` | copies to peers, commits, reads, members |
 //! | `catchup` | the leader's state for peers that lack too much |
+//!
+//! Files further down use those further up. `election`, `follower`, `leader` and `catchup` act on the one machine.
 //!
 //! # Rules
 //!
@@ -40,13 +44,15 @@ mod leader;
 mod log;
 mod machine;
 mod message;
+mod reign;
 #[cfg(test)]
 mod tests;
+mod turn;
 mod types;
 
 pub use leader::{NotChanged, NotLeader};
 #[cfg(feature = "sim")]
 pub use machine::Mistake;
-pub use machine::{Config, Install, News, Node, Ready, Write};
+pub use machine::{Install, News, Node, Ready, Write};
 pub use message::{Body, Message, Piece, Refused, Verdict};
-pub use types::{Base, Entry, Hard, Index, Kind, Membership, Position, ReadId, Saved, Term, VoterId};
+pub use types::{Base, Config, Entry, Hard, Index, Kind, Membership, Position, ReadId, Saved, Term, VoterId};

@@ -1,37 +1,12 @@
 //! The machine: what it knows, and what it gives to its owner.
 
-use crate::leader::Reign;
 use crate::log::Log;
 use crate::message::{Body, Message, Piece};
-use crate::types::{Entry, Hard, Index, Membership, Position, ReadId, Saved, Term, VoterId};
+use crate::reign::Reign;
+use crate::types::{Config, Entry, Hard, Index, Membership, Position, ReadId, Saved, Term, VoterId};
 use bytes::Bytes;
 use node::Mono;
 use std::collections::{BTreeSet, VecDeque};
-use std::time::Duration;
-
-/// Applied entries and their bytes that are kept for peers that are a little behind.
-const KEPT_ENTRIES: usize = 1_000;
-const KEPT_BYTES: usize = 2 << 20;
-
-/// What a node is made with.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// Who it is.
-    pub id: VoterId,
-    /// For the length of elections' pauses.
-    pub seed: u64,
-    /// How long a leader may be silent, at least; at most twice that.
-    pub election: Duration,
-    /// Pause between a leader's beats; a small part of `election`.
-    pub beat: Duration,
-}
-
-impl Config {
-    /// A member with the usual times: a beat each 0.2 s, elections after 1 s to 2 s of silence.
-    pub fn new(id: VoterId, seed: u64) -> Self {
-        Self { id, seed, election: Duration::from_secs(1), beat: Duration::from_millis(200) }
-    }
-}
 
 /// What is to be made durable with one write, all of it or nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,9 +60,9 @@ pub struct Ready {
 
 /// A message that waits for the disk.
 #[derive(Debug)]
-struct Held {
-    to: VoterId,
-    message: Message,
+pub(crate) struct Held {
+    pub(crate) to: VoterId,
+    pub(crate) message: Message,
     /// Leaves when this version of the hard state, and entries up to `index`, are durable.
     hard: u64,
     index: Index,
@@ -180,19 +155,15 @@ pub struct Node {
 }
 
 impl Node {
-    /// A member with what its disk knows. One that is the only voter, and was when its log was written, leads at once, and all that is durable
-    /// is committed; nothing needs to be written for that.
-    ///
-    /// # Panics
-    /// If `saved` does not pass [`Saved::check`].
-    pub fn new(config: Config, saved: Saved, now: Mono) -> Self {
+    /// A follower with what its disk knows.
+    pub(crate) fn from_disk(config: Config, saved: Saved, now: Mono) -> Self {
         saved.check().expect("what is saved was checked when it was read");
         let mut members = vec![(saved.base.at.index, saved.base.membership)];
         let behind = saved.entries.iter().filter(|e| e.index > saved.base.at.index);
         members.extend(behind.filter_map(|e| Some((e.index, e.membership()?))));
         let log = Log::new(saved.before, saved.entries);
         let last = log.last().index;
-        let mut node = Self {
+        Self {
             chance: config.seed ^ config.id.0,
             config,
             now,
@@ -222,19 +193,6 @@ impl Node {
             mistake: None,
             #[cfg(feature = "sim")]
             batch: usize::MAX,
-        };
-        node.begin();
-        node
-    }
-
-    fn begin(&mut self) {
-        let settled = self.members.last().is_none_or(|(index, _)| *index <= self.commit);
-        if self.is_alone() && settled {
-            // Nobody else's vote was ever needed for what stands behind that membership: it was committed when it was durable.
-            self.commit = self.log.last().index;
-            self.reign_alone();
-        } else {
-            self.lose_patience_later();
         }
     }
 
@@ -422,61 +380,16 @@ impl Node {
         held.hard <= self.hard_durable && held.index <= self.stable
     }
 
-    /// What may be sent now. Its own vote goes to itself.
-    fn leaving(&mut self) -> Vec<(VoterId, Message)> {
-        loop {
-            let (leaves, stays) = std::mem::take(&mut self.outbox).into_iter().partition(|held| self.may_leave(held));
-            self.outbox = stays;
-            let leaves: VecDeque<Held> = leaves;
-            let (mine, others): (Vec<Held>, Vec<Held>) = leaves.into_iter().partition(|held| held.to == self.config.id);
-            if mine.is_empty() {
-                return others.into_iter().map(|held| (held.to, held.message)).collect();
-            }
-            self.outbox.extend(others);
-            let (me, now) = (self.config.id, self.now);
-            mine.into_iter().for_each(|held| self.step(now, me, held.message));
+    /// What may leave now: to itself, and to others. While there is something to itself, nothing else leaves.
+    pub(crate) fn take_leaving(&mut self) -> (Vec<Held>, Vec<Held>) {
+        let (leaves, stays) = std::mem::take(&mut self.outbox).into_iter().partition(|held| self.may_leave(held));
+        self.outbox = stays;
+        let leaves: VecDeque<Held> = leaves;
+        let (mine, others): (Vec<Held>, Vec<Held>) = leaves.into_iter().partition(|held| held.to == self.config.id);
+        if mine.is_empty() {
+            return (mine, others);
         }
-    }
-
-    // ----- the owner
-
-    /// What is to be done. `can_write` says whether the disk takes a write now; one is under way at a time, so what comes meanwhile shares
-    /// the next one.
-    pub fn ready(&mut self, can_write: bool) -> Ready {
-        let mut send = self.leaving();
-        self.advance();
-        let mut ready = Ready::default();
-        if can_write && self.writing.is_none() && self.broken.is_none() {
-            ready.install = self.begin_install();
-            if ready.install.is_none() {
-                ready.write = self.begin_write();
-            }
-        }
-        if !self.writing.as_ref().is_some_and(|w| w.installs) {
-            ready.committed = self.log.slice(self.given + 1, self.commit, usize::MAX, usize::MAX);
-        }
-        self.given = ready.committed.last().map_or(self.given, |e| e.index);
-        self.announce();
-        ready.news = std::mem::take(&mut self.news);
-        ready.reads = std::mem::take(&mut self.reads);
-        ready.wants_state = std::mem::take(&mut self.wants_state);
-        let peers = self.membership().others(self.config.id).next().is_some();
-        let (entries, bytes) = if peers { (KEPT_ENTRIES, KEPT_BYTES) } else { (0, 0) };
-        self.log.trim(self.given.min(self.stable), entries, bytes);
-        send.extend(self.leaving());
-        ready.send = send;
-        ready
-    }
-
-    /// Tells the owner of a reign when it has applied what was there before.
-    fn announce(&mut self) {
-        let (given, term) = (self.given, self.hard.term);
-        if let Some(reign) = self.reign_mut()
-            && !reign.announced
-            && given >= reign.began
-        {
-            reign.announced = true;
-            self.news.push(News::Elected(term));
-        }
+        self.outbox.extend(others);
+        (mine, Vec::new())
     }
 }

@@ -3,6 +3,27 @@
 use bytes::Bytes;
 use denc::{Decode, DecodeError, Encode, Reader, Result};
 use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// What a node is made with.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Who it is.
+    pub id: VoterId,
+    /// For the length of elections' pauses.
+    pub seed: u64,
+    /// How long a leader may be silent, at least; at most twice that.
+    pub election: Duration,
+    /// Pause between a leader's beats; a small part of `election`.
+    pub beat: Duration,
+}
+
+impl Config {
+    /// A member with the usual times: a beat each 0.2 s, elections after 1 s to 2 s of silence.
+    pub fn new(id: VoterId, seed: u64) -> Self {
+        Self { id, seed, election: Duration::from_secs(1), beat: Duration::from_millis(200) }
+    }
+}
 
 /// Place of an entry in the log, from 1 up; 0 is before the first entry.
 pub type Index = u64;
