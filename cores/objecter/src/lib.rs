@@ -24,6 +24,7 @@ mod objecter;
 #[cfg(feature = "sim")]
 mod selfcheck;
 mod session;
+mod state;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -32,5 +33,5 @@ pub use api::{Config, Event, NotifyEvent, OpError, OpId, OpRequest, SnapContext,
 pub use client::{ClientNode, Driver};
 pub use lines::{Lines, Pause};
 pub use monlink::{LinkConfig, MonLink};
-pub use objecter::Objecter;
+pub use state::Objecter;
 pub use target::Target;

@@ -1,66 +1,18 @@
 //! What stays registered at an OSD: watches, and notifications that wait for their answers.
 
-use crate::objecter::Owner;
+use crate::state::{Kind, Linger, Owner};
 use crate::target::Target;
-use crate::{Event, NotifyEvent, Objecter, OpId, OpRequest, SnapContext, WatchId};
+use crate::{Event, NotifyEvent, Objecter, OpId, OpRequest, WatchId};
 use bytes::Bytes;
 use denc::Encode;
 use messages::code::{self, watch_event, watch_op};
 use messages::osd::{Op, OpArgs, OsdOpReply, WatchNotify, flags};
 use node::{Mono, Now};
 use std::time::Duration;
-use types::{Errno, Locator, OsdId, Rope, SnapId, UTime};
+use types::{Errno, Locator, OsdId, Rope};
 
 /// How often a watch is told to be alive, as stock clients do.
 const PING_EVERY: Duration = Duration::from_secs(5);
-
-/// What is registered.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Kind {
-    Watch { timeout: u32, generation: u32, registered: bool },
-    Notify { id: OpId, input: Bytes },
-}
-
-/// A watch or a notification under way.
-#[derive(Debug)]
-pub(crate) struct Linger {
-    kind: Kind,
-    locator: Locator,
-    oid: Bytes,
-    /// The operation that registers it, or pings, while it is under way.
-    op: Option<u64>,
-    /// Where it is registered.
-    at: Option<(OsdId, Target)>,
-    /// When to register (0) or ping next.
-    due: Mono,
-}
-
-impl Linger {
-    fn request(&self, cookie: u64) -> OpRequest {
-        let watch = |op, generation, timeout| Op::new(code::WATCH, OpArgs::Watch { cookie, version: 0, op, generation, timeout });
-        let (op, flags) = match &self.kind {
-            Kind::Watch { timeout, registered: false, .. } => (watch(watch_op::WATCH, 0, *timeout), flags::WRITE),
-            Kind::Watch { timeout, generation, .. } if self.at.is_none() => {
-                (watch(watch_op::RECONNECT, *generation, *timeout), flags::WRITE)
-            }
-            Kind::Watch { timeout, generation, .. } => (watch(watch_op::PING, *generation, *timeout), flags::READ),
-            Kind::Notify { input, .. } => {
-                let op = Op { input: input.clone(), ..Op::new(code::NOTIFY, OpArgs::Notify { cookie }) };
-                (op, flags::READ)
-            }
-        };
-        OpRequest {
-            locator: self.locator.clone(),
-            oid: self.oid.clone(),
-            ops: vec![op],
-            snapc: SnapContext::default(),
-            snapid: SnapId::HEAD,
-            flags,
-            mtime: UTime::ZERO,
-            pg: None,
-        }
-    }
-}
 
 impl Objecter {
     /// Watches an object. `timeout` in seconds, 0 for the OSD's default: so long without a word from us, and the OSD gives

@@ -1,69 +1,12 @@
 //! What an objecter asks of the monitors over its link: maps, configuration, commands, versions.
 
-use crate::lines::Pause;
-use crate::monlink::{LinkConfig, MonLink};
-use crate::{Config, Event, Objecter, OpId};
+use crate::state::Command;
+use crate::{Event, Objecter, OpId};
 use maps::MonMap;
 use messages::mon::{ConfigMsg, MonCommand, MonCommandAck, MonGetVersion, MonGetVersionReply, OsdMapMsg, PoolOp, PoolOpReply};
 use msgr::Messenger;
 use node::{Level, Mono, Now, Outputs};
-use std::collections::BTreeMap;
 use types::{Epoch, Fsid, Message, Rope, SessionId};
-
-/// Why a version was asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum VersionWanted {
-    /// To know whether our OSD map is the newest.
-    NewestMap,
-}
-
-#[derive(Debug)]
-struct Command {
-    cmd: Vec<String>,
-    input: Rope,
-    sent: bool,
-}
-
-/// What we want of the monitors, beside the maps.
-#[derive(Debug)]
-pub(crate) struct MonSession {
-    pub(crate) link: MonLink,
-    fsid: Option<Fsid>,
-    commands: BTreeMap<u64, Command>,
-    /// Pool operations under way; the second says whether it was sent.
-    pool_ops: BTreeMap<u64, (PoolOp, bool)>,
-    /// Handles of version requests under way; the second says whether it was sent.
-    versions: BTreeMap<u64, (VersionWanted, bool)>,
-    /// Newest OSD map that a monitor named.
-    newest: Option<Epoch>,
-}
-
-impl MonSession {
-    pub(crate) fn new(config: &Config) -> Self {
-        let pause = Pause::of(config.retry_after);
-        let (monitors, hostname, follow) = (config.monitors.clone(), config.hostname.clone(), config.follow_maps);
-        Self {
-            link: MonLink::new(LinkConfig { monitors, hostname, pause, follow }),
-            fsid: config.fsid,
-            commands: BTreeMap::new(),
-            pool_ops: BTreeMap::new(),
-            versions: BTreeMap::new(),
-            newest: None,
-        }
-    }
-
-    pub(crate) fn want_version(&mut self, what: VersionWanted) {
-        if !self.versions.values().any(|(w, _)| *w == what) {
-            let handle = self.versions.last_key_value().map_or(1, |(h, _)| h + 1);
-            self.versions.insert(handle, (what, false));
-        }
-    }
-
-    /// Whether a monitor said that there is nothing newer, or there is no monitor to ask.
-    pub(crate) fn knows_no_newer(&self, epoch: Epoch) -> bool {
-        self.link.has_nobody() || self.newest.is_some_and(|newest| newest <= epoch)
-    }
-}
 
 impl Objecter {
     /// The cluster, once it is known.

@@ -1,95 +1,18 @@
 //! Operations under way, and when they are sent.
 
-use crate::lines::{Lines, Pause};
-use crate::linger::Linger;
-use crate::monitor::{MonSession, VersionWanted};
-use crate::session::{Given, OsdSession, Sessions};
+use crate::state::{Given, OpState, Owner, Sessions, VersionWanted};
 use crate::target::Target;
-use crate::{Config, Event, OpError, OpId, OpRequest};
+use crate::{Event, Objecter, OpError, OpId, OpRequest};
 use maps::{Incremental, Interval, OsdMap, flags as map_flags, pool_flags};
 use messages::mon::OsdMapMsg;
 use messages::osd::{Backoff, OsdOp, OsdOpReply, WatchNotify, flags};
 use msgr::Messenger;
 use node::{Level, Mono, Now, Outputs};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use types::{Epoch, Message, OsdId, PoolId, Rope, SessionId, SpgId};
 
-/// An operation that has not ended.
-#[derive(Debug)]
-pub(crate) struct OpState {
-    pub(crate) request: OpRequest,
-    /// Where it went last.
-    pub(crate) target: Target,
-    /// To whom it was sent and not answered; `None` while it waits here.
-    pub(crate) osd: Option<OsdId>,
-    /// To whom it was sent last, also if it waits here to be sent again.
-    last: Option<OsdId>,
-    /// How often it was sent.
-    attempts: i32,
-    bytes: u64,
-    /// Of what this operation is a part.
-    pub(crate) owner: Owner,
-}
-
-/// Who wants to know how an operation ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Owner {
-    Caller,
-    /// (Re)registration or ping of a watch or notification.
-    Linger(u64),
-}
-
-/// The client's core. See the crate's text.
-pub struct Objecter {
-    pub(crate) config: Config,
-    pub(crate) map: Option<Arc<OsdMap>>,
-    pub(crate) ops: BTreeMap<u64, OpState>,
-    /// Operations that wait here.
-    unsent: BTreeSet<u64>,
-    pub(crate) next_tid: u64,
-    in_flight: (usize, u64),
-    pub(crate) osds: BTreeMap<OsdId, OsdSession>,
-    pub(crate) sessions: Sessions,
-    pub(crate) lingers: BTreeMap<u64, Linger>,
-    pub(crate) monitor: MonSession,
-    pub(crate) events: VecDeque<Event>,
-    pub(crate) wake: Mono,
-    /// Whether something changed that may let a waiting operation go.
-    pub(crate) pump: bool,
-    sessions_stale: bool,
-}
-
 impl Objecter {
-    /// An objecter that knows nothing yet.
-    pub fn new(config: Config) -> Self {
-        let monitor = MonSession::new(&config);
-        Self {
-            map: None,
-            ops: BTreeMap::new(),
-            unsent: BTreeSet::new(),
-            next_tid: 1,
-            in_flight: (0, 0),
-            osds: BTreeMap::new(),
-            sessions: Sessions::Own(Lines::new(Pause::of(config.retry_after))),
-            lingers: BTreeMap::new(),
-            monitor,
-            events: VecDeque::new(),
-            wake: Mono(0),
-            pump: false,
-            sessions_stale: false,
-            config,
-        }
-    }
-
-    /// An objecter inside the OSD `whoami`, which brings the maps ([`Objecter::set_map`]) and the sessions with other OSDs
-    /// ([`Objecter::take_wanted`]), hands over what comes on them ([`Objecter::message`]), and carries out itself what is for it
-    /// ([`Event::Here`]). How much is under way is not bounded here: who asks is.
-    pub fn embedded(whoami: OsdId) -> Self {
-        let config = Config { max_ops: usize::MAX, max_bytes: u64::MAX, ..Config::default() };
-        Self { sessions: Sessions::Given(Given::new(whoami)), wake: Mono::NEVER, ..Self::new(config) }
-    }
-
     /// Takes an operation on. It ends with [`Event::Done`].
     pub fn submit(&mut self, request: OpRequest) -> OpId {
         OpId(self.submit_for(request, Owner::Caller))

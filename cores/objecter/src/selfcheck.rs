@@ -1,7 +1,7 @@
 //! What always holds of an objecter between two calls, and mistakes to be found. For the simulator.
 
 use crate::Objecter;
-use crate::session::Sessions;
+use crate::state::Sessions;
 
 impl Objecter {
     /// Looks at the operations under way.

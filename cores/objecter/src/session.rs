@@ -1,69 +1,14 @@
-//! Sessions with OSDs, and what OSDs asked to hold back.
+//! Sessions with OSDs, and what OSDs ask to hold back.
 
-use crate::lines::Lines;
+use crate::Objecter;
+use crate::state::{Held, Sessions};
 use crate::target::object_of;
-use crate::{Objecter, OpRequest};
 use messages::code::backoff_op;
 use messages::osd::Backoff;
 use msgr::Messenger;
 use node::{Now, Outputs};
-use std::collections::{BTreeMap, BTreeSet};
-use types::{EntityAddrVec, HObject, OsdId, PgId, SessionId};
-
-/// Objects of a group that an OSD wants held back.
-#[derive(Clone, Debug)]
-struct Held {
-    pg: PgId,
-    begin: HObject,
-    end: HObject,
-}
-
-/// What an OSD asked to hold back, on the session that stands.
-#[derive(Debug, Default)]
-pub(crate) struct OsdSession {
-    held: BTreeMap<u64, Held>,
-}
-
-/// Where sessions with OSDs come from.
-#[derive(Debug)]
-pub(crate) enum Sessions {
-    /// The objecter opens them.
-    Own(Lines<OsdId>),
-    /// The OSD in which the objecter is embedded brings them.
-    Given(Given),
-}
-
-/// Sessions that somebody else opens.
-#[derive(Debug)]
-pub(crate) struct Given {
-    /// The OSD that is not reached by a session, as it is this one.
-    pub(crate) whoami: OsdId,
-    sessions: BTreeMap<OsdId, SessionId>,
-    wanted: BTreeSet<OsdId>,
-}
-
-impl Given {
-    pub(crate) fn new(whoami: OsdId) -> Self {
-        Self { whoami, sessions: BTreeMap::new(), wanted: BTreeSet::new() }
-    }
-
-    /// Whether an operation may be under way to this OSD.
-    #[cfg(feature = "sim")]
-    pub(crate) fn reaches(&self, osd: OsdId) -> bool {
-        osd == self.whoami || self.sessions.contains_key(&osd)
-    }
-}
-
-impl OsdSession {
-    /// Whether the OSD asked to hold this request back.
-    pub(crate) fn holds(&self, pg: PgId, request: &OpRequest) -> bool {
-        if self.held.is_empty() {
-            return false;
-        }
-        let object = object_of(request);
-        self.held.values().any(|h| h.pg == pg && (h.begin == object || h.begin <= object && object < h.end))
-    }
-}
+use std::collections::BTreeSet;
+use types::{EntityAddrVec, HObject, OsdId, SessionId};
 
 impl Objecter {
     /// A session to send on, opened if there is none. `None` while there is none and none may be opened.
