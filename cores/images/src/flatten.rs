@@ -6,6 +6,7 @@ use crate::notice::{self, Work};
 use crate::object_map;
 use crate::parent::{self, Chain};
 use crate::rados::Place;
+use crate::remove;
 use crate::work::{Io, Progress, each};
 use crate::{Fail, Result};
 use bytes::Bytes;
@@ -70,8 +71,8 @@ async fn flatten_locked(io: &Io, image: &Image, progress: &Progress) -> Result<(
     })
     .await?;
     let snaps_keep_it = !deep && image.snaps.iter().any(|s| s.overlap.is_some());
-    if !snaps_keep_it {
-        parent::unlink(io, image, spec).await?;
+    if !snaps_keep_it && let Some(orphan) = parent::unlink(io, image, spec).await? {
+        remove::orphan(io, orphan).await;
     }
     parent::detach(io, image).await?;
     notice::header_changed(io, image).await;

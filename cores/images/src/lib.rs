@@ -6,7 +6,8 @@
 //! - [`lock`]: to be the only one who changes an image;
 //! - [`notice`]: what clients of an image say to one another; [`object_map`]: which objects it has;
 //! - [`parent`]: reading through to parents, and letting go of them; [`snapshot`]: taking one away;
-//! - [`remove`], [`flatten`], [`migrate`], [`trash`], [`mirror`]: the work itself.
+//! - [`trash`]: the list of images that are on their way out;
+//! - [`remove`], [`flatten`], [`migrate`], [`mirror`]: the work itself; `mirror_state`: what mirrored snapshots tell beside data.
 //!
 //! # What holds after an interruption
 //!
@@ -28,6 +29,7 @@ pub mod layout;
 mod lock;
 pub mod migrate;
 pub mod mirror;
+mod mirror_state;
 mod notice;
 mod object_map;
 pub mod parent;

@@ -5,16 +5,13 @@ use crate::lock::{self, Holder};
 use crate::rados::{Place, text};
 use crate::work::Io;
 use crate::{Fail, Optional, Result};
-use crate::{notice, object_map, snapshot};
+use crate::{mirror_state, notice, object_map, snapshot};
 use bytes::Bytes;
-use denc::{Encode, envelope};
+use denc::Encode;
 use messages::class::rbd::{
     MirrorImage, MirrorPeer, MirrorSnapshot, NO_SNAP, SnapshotNamespace, direction, feature, mirror_image_state, mirror_mode,
 };
-use messages::code;
-use messages::osd::Op;
-use objecter::SnapContext;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use types::Errno;
 
 /// The object that knows a pool's mirrored images and peers.
@@ -25,15 +22,6 @@ const BY_SNAPSHOTS: u8 = 1;
 const PRIMARY: u8 = 0;
 /// Snapshots that a peer still needs, at most (Ceph's `rbd_mirroring_max_mirroring_snapshots`).
 const MOST: usize = 5;
-/// Features that follow from others or from how the image was made, and are not part of its mirrored state.
-const IMPLICIT: u64 = feature::STRIPINGV2
-    | feature::DATA_POOL
-    | feature::FAST_DIFF
-    | feature::OPERATIONS
-    | feature::MIGRATING
-    | feature::NON_PRIMARY
-    | feature::DIRTY_CACHE;
-const METADATA_PAGE: u64 = 64;
 
 fn bytes(text: &str) -> Bytes {
     Bytes::copy_from_slice(text.as_bytes())
@@ -156,7 +144,7 @@ async fn add_snapshot(io: &Io, image: &Image, entry: &MirrorImage, peers: &BTree
     if image.has(feature::OBJECT_MAP) {
         object_map::add(io, image, snap).await?;
     }
-    write_state(io, image, snap).await?;
+    mirror_state::write(io, image, snap).await?;
     // Complete, and no object was copied yet.
     let complete = ((snap, true), 0u64).to_bytes();
     io.exec(&image.at, &image.header(), "mirror_image_snapshot_set_copy_progress", &complete).await?;
@@ -190,61 +178,6 @@ async fn unlink_one(io: &Io, image: &Image, peer: &Bytes) -> Result<()> {
         return io.exec(&image.at, &image.header(), "mirror_image_snapshot_unlink_peer", &input).await;
     }
     snapshot::remove(io, image, snap).await
-}
-
-fn state_object(image: &Image, snap: u64) -> String {
-    format!("rbd_mirror_snapshot.{}.{snap}.0", image.id)
-}
-
-/// Writes down what an image is besides its data, for those who copy the snapshot.
-async fn write_state(io: &Io, image: &Image, snap: u64) -> Result<()> {
-    let header = image.header();
-    let name = image::name_of(io, &image.at, &image.id).await?.unwrap_or_default();
-    let limit: u64 = io.call(&image.at, &header, "snapshot_get_limit", b"").await?;
-    let mut snaps = BTreeMap::new();
-    for s in image.snaps.iter().filter(|s| s.info.namespace == SnapshotNamespace::User) {
-        let status: u8 = io.call(&image.at, &header, "get_protection_status", &s.info.id.to_bytes()).await?;
-        snaps.insert(s.info.id, (s.info.name.clone(), status));
-    }
-    let metadata = metadata(io, image).await?;
-    let mut out = Vec::new();
-    // How many objects the state takes, then the state.
-    envelope(&mut out, 1, 1, |out| 1u32.encode(out));
-    envelope(&mut out, 1, 1, |out| {
-        bytes(&name).encode(out);
-        (image.features & !IMPLICIT).encode(out);
-        limit.encode(out);
-        denc::put_count(out, snaps.len());
-        for (id, (name, status)) in &snaps {
-            id.encode(out);
-            envelope(out, 1, 1, |out| {
-                SnapshotNamespace::User.encode(out);
-                name.encode(out);
-                status.encode(out);
-            });
-        }
-        metadata.encode(out);
-    });
-    let write = Op::extent(code::WRITEFULL, 0, out.len() as u64, out);
-    io.write_ops(&image.at, &state_object(image, snap), vec![write], SnapContext::default()).await
-}
-
-async fn metadata(io: &Io, image: &Image) -> Result<BTreeMap<Bytes, Bytes>> {
-    let mut all = BTreeMap::new();
-    loop {
-        let after = all.last_key_value().map(|(key, _): (&Bytes, &Bytes)| key.clone()).unwrap_or_default();
-        let page: BTreeMap<Bytes, Bytes> =
-            io.call(&image.at, &image.header(), "metadata_list", &(after, METADATA_PAGE).to_bytes()).await?;
-        let last = (page.len() as u64) < METADATA_PAGE;
-        all.extend(page);
-        if last {
-            return Ok(all);
-        }
-    }
-}
-
-pub(crate) async fn remove_state(io: &Io, image: &Image, snap: u64) -> Result<()> {
-    io.delete(&image.at, &state_object(image, snap), SnapContext::default()).await
 }
 
 /// Before an image is removed: mirroring shall not take it up again.

@@ -4,9 +4,9 @@ use crate::image::{self, Image};
 use crate::layout::Layout;
 use crate::lock::{self, Holder};
 use crate::rados::{Place, text};
-use crate::work::{Io, Progress};
+use crate::snapshot;
+use crate::work::Io;
 use crate::{Fail, Optional, Result};
-use crate::{snapshot, trash};
 use bytes::Bytes;
 use denc::Encode;
 use messages::class::rbd::{ChildImageSpec, NO_SNAP, ParentImageSpec, SnapshotInfo, feature};
@@ -128,9 +128,17 @@ impl Layer {
     }
 }
 
+/// An image that lost its last clone and its last snapshot: if it is in the trash for its clones alone, nobody needs it any more.
+pub(crate) struct Orphan {
+    /// Its pool and namespace.
+    pub(crate) at: Place,
+    /// Its id.
+    pub(crate) id: String,
+}
+
 /// Takes a clone out of its parent's list of clones. A snapshot of the parent that was removed already and only stayed for its clones goes with
-/// the last of them. Nothing is wrong if it was done before.
-pub(crate) async fn unlink(io: &Io, child: &Image, spec: &ParentImageSpec) -> Result<()> {
+/// the last of them; a parent that has no snapshot left then is given. Nothing is wrong if it was done before.
+pub(crate) async fn unlink(io: &Io, child: &Image, spec: &ParentImageSpec) -> Result<Option<Orphan>> {
     let parent = Place::new(spec.pool, text(&spec.namespace)?);
     let id = text(&spec.image)?;
     let child_spec = ChildImageSpec {
@@ -147,14 +155,14 @@ pub(crate) async fn unlink(io: &Io, child: &Image, spec: &ParentImageSpec) -> Re
     let child_id = Bytes::copy_from_slice(child.id.as_bytes());
     let input = ((spec.pool, spec.image.clone()), (spec.snap, child_id)).to_bytes();
     io.exec(&child.at, "rbd_children", "remove_child", &input).await.optional()?;
-    Ok(())
+    Ok(None)
 }
 
 /// Removes a snapshot that nobody can name any more, if it has no clones.
-async fn drop_unused(io: &Io, at: &Place, id: &str, snap: u64) -> Result<()> {
+async fn drop_unused(io: &Io, at: &Place, id: &str, snap: u64) -> Result<Option<Orphan>> {
     let info: Option<SnapshotInfo> = io.call(at, &image::header(id), "snapshot_get", &snap.to_bytes()).await.optional()?;
     if !info.is_some_and(|info| info.namespace.is_trash() && info.child_count == 0) {
-        return Ok(());
+        return Ok(None);
     }
     let parent = Image::open(io, at, id).await?;
     let held = lock::take(io, &parent, Holder::Ask).await?;
@@ -164,19 +172,8 @@ async fn drop_unused(io: &Io, at: &Place, id: &str, snap: u64) -> Result<()> {
     };
     held.release(io, &parent).await;
     removed?;
-    if parent.snaps.len() == 1 {
-        drop_orphan(io, at, id).await;
-    }
-    Ok(())
-}
-
-/// Removes an image that its user put into the trash when it still had clones, now that it has none. If it cannot go, it stays there, to be
-/// purged with the others.
-async fn drop_orphan(io: &Io, at: &Place, id: &str) {
-    if trash::get(io, at, id).await.is_ok_and(|entry| entry.source == trash::OF_PARENT) {
-        // It may be a clone itself: the same again, one level deeper.
-        let _ = Box::pin(trash::remove(io, at, id, &Progress::default())).await;
-    }
+    let last = parent.snaps.len() == 1;
+    Ok(last.then(|| Orphan { at: at.clone(), id: id.to_owned() }))
 }
 
 /// Lets an image's head, and the snapshots that were flattened with it, forget the parent.

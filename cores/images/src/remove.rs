@@ -2,6 +2,7 @@
 
 use crate::image::{self, Image};
 use crate::lock::{self, Held, Holder};
+use crate::parent::Orphan;
 use crate::rados::Place;
 use crate::work::{Io, Progress, each};
 use crate::{Fail, Optional, Result};
@@ -34,7 +35,7 @@ pub async fn by_name(io: &Io, at: &Place, name: &str, id: Option<&str>, progress
     if let Some(id) = id
         && trash::is_leaving(io, at, id).await?
     {
-        return trash::remove(io, at, id, progress).await;
+        return from_trash(io, at, id, progress).await;
     }
     let found = image::id_of(io, at, name).await?;
     if id.is_some_and(|id| id != found) {
@@ -48,12 +49,56 @@ pub async fn by_name(io: &Io, at: &Place, name: &str, id: Option<&str>, progress
         may?;
     }
     trash::put(io, at, &found, name).await?;
-    trash::remove(io, at, &found, progress).await
+    from_trash(io, at, &found, progress).await
 }
 
-/// Removes all of an image but its names. An image that is not there any more is no failure.
-pub(crate) async fn by_id(io: &Io, at: &Place, id: &str, progress: &Progress) -> Result<()> {
-    all(io, at, id, What::Image, progress).await
+/// Removes an image that is in the trash.
+///
+/// # Errors
+/// ENOENT: it is not there. EPERM: it is kept for longer. EBUSY: it is open, or moves. If it cannot go, it stays in the trash.
+pub async fn from_trash(io: &Io, at: &Place, id: &str, progress: &Progress) -> Result<()> {
+    trash::begin_removal(io, at, id).await?;
+    if let Err(fail) = all(io, at, id, What::Image, progress).await {
+        trash::give_removal_up(io, at, id).await?;
+        return Err(fail);
+    }
+    trash::forget(io, at, id).await
+}
+
+/// Removes all images from the trash of a pool and namespace whose time is over; those that cannot go stay. Gives how many went, and the
+/// reasons of the others.
+///
+/// # Errors
+/// Those of reading.
+pub async fn purge(io: &Io, at: &Place, progress: &Progress) -> Result<(u64, Vec<Fail>)> {
+    let mut removed = 0;
+    loop {
+        let mut failed = Vec::new();
+        let before = removed;
+        for (id, entry) in trash::entries(io, at).await? {
+            if entry.deferred > io.now() {
+                continue;
+            }
+            match from_trash(io, at, &id, progress).await {
+                Ok(()) => removed += 1,
+                Err(fail) if fail.is_cancelled() => return Err(fail),
+                Err(fail) => failed.push(Fail::new(fail.errno, format!("{id}: {}", fail.what))),
+            }
+        }
+        // A clone that went may have been what kept its parent.
+        if removed == before || failed.is_empty() {
+            return Ok((removed, failed));
+        }
+    }
+}
+
+/// Removes an image that its user put into the trash when it still had clones, now that it has none. If it cannot go, it stays there, to be
+/// removed with the others.
+pub(crate) async fn orphan(io: &Io, orphan: Orphan) {
+    if trash::get(io, &orphan.at, &orphan.id).await.is_ok_and(|entry| entry.source == trash::OF_PARENT) {
+        // It may be a clone itself: the same again, one level deeper.
+        let _ = Box::pin(from_trash(io, &orphan.at, &orphan.id, &Progress::default())).await;
+    }
 }
 
 /// Removes all of an end of a migration but its names.
@@ -61,6 +106,7 @@ pub(crate) async fn end_of_migration(io: &Io, at: &Place, id: &str, progress: &P
     all(io, at, id, What::End, progress).await
 }
 
+/// Removes all of an image but its names. An image that is not there any more is no failure.
 async fn all(io: &Io, at: &Place, id: &str, what: What, progress: &Progress) -> Result<()> {
     if let Some(image) = Image::open(io, at, id).await.optional()? {
         let held = lock::take(io, &image, Holder::Respect).await?;
@@ -105,8 +151,10 @@ async fn empty(io: &Io, image: &Image, progress: &Progress) -> Result<()> {
         snapshot::remove(io, image, snap).await?;
     }
     remove_data(io, image, progress).await?;
-    if let Some(spec) = &image.parent {
-        parent::unlink(io, image, spec).await?;
+    if let Some(spec) = &image.parent
+        && let Some(freed) = parent::unlink(io, image, spec).await?
+    {
+        orphan(io, freed).await;
     }
     mirror::forget(io, image).await
 }

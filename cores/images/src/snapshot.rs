@@ -3,7 +3,7 @@
 use crate::image::{Image, Snap};
 use crate::work::Io;
 use crate::{Optional, Result};
-use crate::{mirror, notice, object_map};
+use crate::{mirror_state, notice, object_map};
 use denc::Encode;
 use messages::class::rbd::{SnapshotNamespace, feature, protection};
 use types::Errno;
@@ -22,7 +22,7 @@ pub(crate) async fn remove(io: &Io, image: &Image, snap: &Snap) -> Result<()> {
         object_map::remove(io, image, id).await?;
     }
     if matches!(snap.info.namespace, SnapshotNamespace::Mirror(_)) {
-        mirror::remove_state(io, image, id).await?;
+        mirror_state::remove(io, image, id).await?;
     }
     // The record is what leads to the number: without it, what only the snapshot sees would never be trimmed.
     io.free_snap(image.data.pool, id).await?;

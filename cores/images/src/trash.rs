@@ -1,9 +1,9 @@
-//! Images in the trash.
+//! The list of images in the trash, and the ways into it and back. What takes images off it for good is [`crate::remove`].
 
 use crate::image::{self, DIRECTORY};
 use crate::rados::{Place, text};
-use crate::work::{Io, Progress};
-use crate::{Fail, Optional, Result, remove};
+use crate::work::Io;
+use crate::{Fail, Optional, Result};
 use bytes::Bytes;
 use denc::Encode;
 use messages::class::rbd::TrashImageSpec;
@@ -111,11 +111,11 @@ pub(crate) async fn forget(io: &Io, at: &Place, id: &str) -> Result<()> {
     Ok(())
 }
 
-/// Removes an image that is in the trash.
+/// Notes that an image in the trash is being removed.
 ///
 /// # Errors
-/// ENOENT: it is not there. EPERM: it is kept for longer. Those of [`remove`]; then it stays in the trash.
-pub async fn remove(io: &Io, at: &Place, id: &str, progress: &Progress) -> Result<()> {
+/// ENOENT: it is not there. EPERM: it is kept for longer. EBUSY: it is on its way into the trash or out of it.
+pub(crate) async fn begin_removal(io: &Io, at: &Place, id: &str) -> Result<()> {
     let entry = get(io, at, id).await?;
     if entry.deferred > io.now() {
         return Err(Fail::new(Errno::EPERM, format!("the image is kept in the trash until {}", entry.deferred.iso())));
@@ -123,43 +123,15 @@ pub async fn remove(io: &Io, at: &Place, id: &str, progress: &Progress) -> Resul
     if entry.state != NORMAL && entry.state != REMOVING {
         return Err(Fail::new(Errno::EBUSY, "the image is on its way into the trash or out of it"));
     }
-    set_state(io, at, id, REMOVING, NORMAL).await?;
-    if let Err(fail) = remove::by_id(io, at, id, progress).await {
-        // It can be restored, if enough of it is left.
-        set_state(io, at, id, NORMAL, REMOVING).await?;
-        return Err(fail);
-    }
-    forget(io, at, id).await
+    set_state(io, at, id, REMOVING, NORMAL).await
+}
+
+/// Notes that a removal failed: the image can be restored, if enough of it is left.
+pub(crate) async fn give_removal_up(io: &Io, at: &Place, id: &str) -> Result<()> {
+    set_state(io, at, id, NORMAL, REMOVING).await
 }
 
 async fn set_state(io: &Io, at: &Place, id: &str, to: u8, from: u8) -> Result<()> {
     let input = ((bytes(id), to), from).to_bytes();
     io.exec(at, TRASH, "trash_state_set", &input).await
-}
-
-/// Removes all images from the trash of a pool and namespace whose time is over; those that cannot go stay. Gives how many went, and the
-/// reasons of the others.
-///
-/// # Errors
-/// Those of reading.
-pub async fn purge(io: &Io, at: &Place, progress: &Progress) -> Result<(u64, Vec<Fail>)> {
-    let mut removed = 0;
-    loop {
-        let mut failed = Vec::new();
-        let before = removed;
-        for (id, entry) in entries(io, at).await? {
-            if entry.deferred > io.now() {
-                continue;
-            }
-            match remove(io, at, &id, progress).await {
-                Ok(()) => removed += 1,
-                Err(fail) if fail.is_cancelled() => return Err(fail),
-                Err(fail) => failed.push(Fail::new(fail.errno, format!("{id}: {}", fail.what))),
-            }
-        }
-        // A clone that went may have been what kept its parent.
-        if removed == before || failed.is_empty() {
-            return Ok((removed, failed));
-        }
-    }
 }

@@ -2,7 +2,7 @@
 
 mod world;
 
-use images::{Fail, Io, Place, Progress, flatten, migrate, remove, trash};
+use images::{Fail, Io, Place, Progress, flatten, migrate, remove};
 use messages::class::rbd::feature;
 use std::future::Future;
 use types::Errno;
@@ -51,7 +51,7 @@ async fn removal(io: Io, image: Image) -> Result<(), Fail> {
 }
 
 async fn removal_from_trash(io: Io, image: Image) -> Result<(), Fail> {
-    trash::remove(&io, &at(&image), &image.id, &Progress::default()).await
+    remove::from_trash(&io, &at(&image), &image.id, &Progress::default()).await
 }
 
 async fn flattening(io: Io, image: Image) -> Result<(), Fail> {

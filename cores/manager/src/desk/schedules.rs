@@ -5,7 +5,7 @@ use super::schedule::{self, Interval, Schedule, StartTime};
 use super::text::indented;
 use super::{Desk, Kind, answer, refused};
 use grammar::{Outcome, Refusal, Reply, refuse};
-use images::{Fail, Io, Place, Progress, image, mirror, trash};
+use images::{Fail, Io, Place, Progress, image, mirror, remove};
 use monstate::state::Change;
 use node::Level as LogLevel;
 use serde_json::{Map, Value, json};
@@ -330,7 +330,7 @@ async fn run(desk: &Desk, kind: Kind, target: &Target) {
             Ok(snap) => desk.say(LogLevel::Debug, format!("image {id} has mirror snapshot {snap}")),
             Err(fail) => desk.say(LogLevel::Warn, format!("image {id} gets no mirror snapshot: {fail}")),
         },
-        _ => match trash::purge(io, &at, &Progress::default()).await {
+        _ => match remove::purge(io, &at, &Progress::default()).await {
             Ok((removed, failed)) => {
                 if removed > 0 {
                     desk.say(LogLevel::Info, format!("trash of pool {}: {removed} images removed", target.pool));

@@ -304,7 +304,7 @@ async fn execute(io: &Io, at: &Place, refs: &Refs, progress: &Progress) -> Resul
             flatten::flatten(io, at, &id, progress).await
         }
         Action::Remove => remove::by_name(io, at, refs.image(), refs.image_id.as_deref(), progress).await,
-        Action::TrashRemove => trash::remove(io, at, refs.image(), progress).await,
+        Action::TrashRemove => remove::from_trash(io, at, refs.image(), progress).await,
         Action::MigrationExecute => {
             let (at, id) = target(io, at, refs).await?;
             migrate::execute(io, &at, &id, progress).await
