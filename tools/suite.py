@@ -38,6 +38,7 @@ TARGETS = [
     Target("newer-clients", 240, bounds=True),
     Target("sim", 200, after=("lint", "build")),
     Target("guests", 180, bounds=True),
+    Target("hosts", 170, bounds=True),
     Target("kill-rounds", 170, bounds=True),
     Target("instructions", 150, after=("lint", "build")),
     Target("thrash", 150, bounds=True),
@@ -52,7 +53,6 @@ TARGETS = [
     Target("bit-rot", 20, bounds=True),
     Target("formats", 10, bounds=True),
     Target("deb-test", 30, bounds=True),
-    Target("hosts", 170, alone=True),
     Target("idle", 60, alone=True),
 ]
 
@@ -61,6 +61,7 @@ TARGETS = [
 class Done:
     target: Target
     seconds: float
+    cpu: float  # seconds of processor time, of all its processes that ended and were waited for
     status: int
     beside: list
     note: str = ""
@@ -74,11 +75,13 @@ class Running:
         self.process = subprocess.Popen([*MAKE, target.name], stdin=subprocess.DEVNULL, stdout=self.log, stderr=subprocess.STDOUT)
 
     def ended(self):
-        status = self.process.poll()
-        if status is None:
+        pid, status, used = os.wait4(self.process.pid, os.WNOHANG)
+        if pid == 0:
             return None
+        self.process.returncode = os.waitstatus_to_exitcode(status)
         self.log.close()
-        return Done(self.target, time.monotonic() - self.begun, status, self.beside)
+        seconds = time.monotonic() - self.begun
+        return Done(self.target, seconds, used.ru_utime + used.ru_stime, self.process.returncode, self.beside)
 
     def say(self, done):
         print(f"\n=== {done.target.name}: {'passed' if done.status == 0 else f'FAILED (exit {done.status})'}, {done.seconds:.0f} s ===", flush=True)
@@ -137,10 +140,10 @@ class Suite:
         return len(self.running) < self.width
 
     def table(self):
-        rows = ["| target | seconds | result |", "|---|---|---|"]
+        rows = ["| target | seconds | processor seconds | result |", "|---|---|---|---|"]
         for done in self.done:
             result = "passed" if done.status == 0 else done.note or f"**failed**, exit {done.status}"
-            rows.append(f"| {done.target.name} | {done.seconds:.0f} | {result} |")
+            rows.append(f"| {done.target.name} | {done.seconds:.0f} | {done.cpu:.0f} | {result} |")
         return "\n".join(rows)
 
 

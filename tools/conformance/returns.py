@@ -79,8 +79,17 @@ def pushed(cluster):
     return dump["osd"]["subop_push_in_bytes"], dump["osd"]["subop_push"]
 
 
+def wait_up(cluster, osds, seconds=60):
+    begun = time.monotonic()
+    while cluster.ceph("osd", "stat")["num_up_osds"] < osds:
+        if time.monotonic() - begun > seconds:
+            raise Failed([f"{osds} OSDs are not up within {seconds} s"])
+        time.sleep(0.1)
+
+
 def measure(args, cluster):
     rng = random.Random(args.seed)
+    wait_up(cluster, 3)
     cluster.ceph("osd", "primary-affinity", "osd.2", "0", text=True)
     for pool in ("large", "load"):
         cluster.ceph("osd", "pool", "create", pool, "16", text=True)
@@ -104,8 +113,7 @@ def measure(args, cluster):
         writers.phase = "back"
         begun = time.monotonic()
         cluster.osds[2].start()
-        while cluster.ceph("osd", "stat")["num_up_osds"] < 3:
-            time.sleep(0.1)
+        wait_up(cluster, 3)
         wait_clean(cluster, 300)
         clean = time.monotonic() - begun
         writers.phase = "after"
