@@ -145,7 +145,7 @@ impl Node {
 
     /// Takes the leadership away, as a leader of a newer term would. With `lose`, what is not committed is lost. For tests.
     #[cfg(feature = "sim")]
-    pub fn depose(&mut self, now: Mono, lose: bool) {
+    pub fn depose(&mut self, now: node::Mono, lose: bool) {
         self.now = self.now.max(now);
         self.adopt(self.hard.term + 1);
         if lose {
