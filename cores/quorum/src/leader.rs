@@ -226,7 +226,7 @@ impl Node {
                     self.probe(id, last)
                 };
             }
-            let more = peer.next <= last && peer.in_flight < most && !peer.probing;
+            let more = peer.next <= self.last_for(id) && peer.in_flight < most && !peer.probing;
             if more {
                 self.send_entries(id, SEND_ENTRIES);
             } else {
@@ -236,6 +236,19 @@ impl Node {
                 return;
             }
         }
+    }
+
+    /// The last entry that a peer may be sent. Who is to vote no more hears of it once that is committed: its copy counts for nothing. If it
+    /// alone had the entry when the leader is lost, it would neither be elected nor elect those who lack it.
+    fn last_for(&self, id: VoterId) -> Index {
+        let mut votes = false;
+        for (index, membership) in &self.members {
+            let voted = std::mem::replace(&mut votes, membership.voters.contains(&id));
+            if voted && !votes && *index > self.commit {
+                return index - 1;
+            }
+        }
+        self.last().index
     }
 
     fn probe(&mut self, id: VoterId, last: Index) {
@@ -251,7 +264,7 @@ impl Node {
         let Some(term) = self.term_at(index) else { return };
         #[cfg(feature = "sim")]
         let most = most.min(self.batch);
-        let entries = self.log.slice(peer.next, Index::MAX, most, SEND_BYTES);
+        let entries = self.log.slice(peer.next, self.last_for(id), most, SEND_BYTES);
         let (count, commit) = (entries.len(), self.commit);
         let round = self.reign().map_or(0, |r| r.round);
         if let Some(peer) = self.reign_mut().and_then(|r| r.peers.get_mut(&id)) {

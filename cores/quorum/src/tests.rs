@@ -352,6 +352,31 @@ fn a_learner_catches_up_becomes_a_voter_and_counts() {
 }
 
 #[test]
+fn who_is_to_vote_no_more_hears_of_it_when_that_is_committed() {
+    let mut world = World::new(&[1, 2]);
+    let leader = world.elect();
+    let other = 3 - leader;
+    world.propose(leader, "before");
+    let next = Membership { voters: [VoterId(leader)].into(), learners: [VoterId(other)].into() };
+    world.members.get_mut(&leader).unwrap().stuck = true;
+    world.node(leader).change(next.clone()).unwrap();
+    world.settle();
+    assert!(world.members[&other].node.membership().voters.contains(&VoterId(other)), "it is not durable at the leader");
+    // The leader dies before it is. Both are there again, and elect one of them.
+    world.restart(leader);
+    let leader = world.elect();
+    // What is committed reaches the one that votes no more.
+    let other = 3 - leader;
+    let next = Membership { voters: [VoterId(leader)].into(), learners: [VoterId(other)].into() };
+    world.node(leader).change(next.clone()).unwrap();
+    world.settle();
+    assert_eq!(world.members[&other].node.membership(), &next);
+    world.propose(leader, "after");
+    world.pass(SECOND);
+    assert_eq!(world.commands(other), ["before", "after"]);
+}
+
+#[test]
 fn leadership_is_handed_over_without_a_pause() {
     let mut world = World::new(&[1, 2, 3]);
     let leader = world.elect();
