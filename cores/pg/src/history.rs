@@ -199,6 +199,14 @@ impl History {
         }
     }
 
+    /// Takes over when the present interval began. A copy that came to be in it knows only since when it is there: the map, which says that
+    /// the primary was up when it began, would not tell it that something may have been written.
+    pub(crate) fn take_beginning(&mut self, other: &Self) {
+        if other.interval == self.interval && other.since > 0 {
+            self.since = self.since.min(other.since);
+        }
+    }
+
     /// Who must be heard before the group may serve. `empty`: members that were heard and hold nothing; `unable`: those that cannot read
     /// what they hold.
     pub(crate) fn prior(&self, map: &OsdMap, whoami: OsdId, empty: &BTreeSet<OsdId>, unable: &BTreeSet<OsdId>) -> Prior {
@@ -428,6 +436,20 @@ mod tests {
         let old = History::decode(&w.finish()).expect("layout 1");
         assert_eq!((old.created, old.since, old.clean, old.interval.primary), (3, 17, 17, 4));
         assert!(old.past.is_empty() && old.is_complete());
+    }
+
+    #[test]
+    fn a_copy_that_came_to_be_within_an_interval_knows_when_that_began() {
+        let interval = Interval { acting: vec![1, 2], primary: 1, size: 2, min_size: 1, ..Interval::default() };
+        let lead = History { created: 3, since: 40, up_thru: 40, interval: interval.clone(), ..History::default() };
+        let late = History { since: 42, ..lead.clone() };
+        assert!(lead.may_have_written() && !late.may_have_written(), "the map says that its primary was up at 40");
+        let mut told = late.clone();
+        told.take_beginning(&lead);
+        assert!(told.since == 40 && told.may_have_written());
+        let mut of_another = late.clone();
+        of_another.take_beginning(&History { interval: Interval { primary: 2, ..interval }, ..lead });
+        assert_eq!(of_another, late);
     }
 
     #[test]

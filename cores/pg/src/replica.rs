@@ -184,6 +184,7 @@ impl Pg {
             return self.log_line(ctx, Level::Warn, text);
         }
         self.history.adopt(&part.history);
+        self.history.take_beginning(&part.history);
         (self.history.started, self.history.created) = (self.history.since, part.history.created);
         self.history.pg_num = self.history.interval.pg_num;
         // The statistics are the primary's, and so is how well they are known.
