@@ -6,7 +6,8 @@
 //! the state does not outgrow them.
 
 use super::format::{
-    AREAS_AT, BLOCK, GROUP_HEAD, Group, SLOT, Slot, Snapshot, Super, VERSION, check_snapshot, read_snapshot, replay, version_at,
+    AREAS_AT, BLOCK, GROUP_HEAD, Group, SLOT, Slot, Snapshot, Super, VERSION, check_snapshot, is_zero, read_snapshot, replay,
+    version_at,
 };
 use super::v1;
 use bytes::Bytes;
@@ -363,7 +364,7 @@ impl Journal {
                 self.read_log(sb, snapshot, out)?;
             }
             (Phase::Log(sb, snapshot, mut log), DiskOutput::Read(buf)) => {
-                if buf.iter().any(|b| *b != 0) {
+                if !is_zero(&buf) {
                     log.bytes.resize(index(log.at), 0);
                     log.bytes.extend_from_slice(&buf);
                 }
@@ -440,7 +441,7 @@ impl Journal {
             if slots.contains(&Slot::Broken) && slots[0] != Slot::Broken {
                 return Err("the monitor's store has no readable superblock".into());
             }
-            if slots[0] == Slot::Broken && blocks[SLOT..].iter().any(|b| *b != 0) {
+            if slots[0] == Slot::Broken && !is_zero(&blocks[SLOT..]) {
                 return Err("the monitor's disk holds something that is not a monitor's store".into());
             }
             // Nothing, or the torn first superblock of a store that never came to be.
