@@ -223,12 +223,7 @@ impl Disk {
             return Err(DiskError::Io(5));
         }
         let from = if self.fault(self.faults.misdirected_reads) { self.another_place(offset, buf.len() as u64) } else { offset };
-        for (i, chunk) in buf.chunks_mut(BLOCK as usize).enumerate() {
-            match self.view.get(&(from / BLOCK + i as u64)) {
-                Some(block) => chunk.copy_from_slice(block),
-                None => chunk.fill(0),
-            }
-        }
+        copy_blocks(&self.view, from / BLOCK, &mut buf);
         if !buf.is_empty() && self.fault(self.faults.flipped_reads) {
             let at = self.rng.index(buf.len());
             buf[at] ^= 1 << self.rng.below(8);
@@ -254,19 +249,22 @@ impl Disk {
         let at = if self.fault(self.faults.misdirected_writes) { self.another_place(offset, data.len() as u64) } else { offset };
         self.completions += 1;
         let seq = self.completions;
+        let safe = durable.filter(|_| !self.faults.lies);
         for (block, bytes) in blocks(at, data) {
             self.view.insert(block, bytes.clone());
-            self.dirty.entry(block).or_default().push(Version { seq, write: id, data: bytes });
+            match safe {
+                Some(_) => {
+                    self.dirty.remove(&block);
+                    self.stable.insert(block, bytes);
+                }
+                None => self.dirty.entry(block).or_default().push(Version { seq, write: id, data: bytes }),
+            }
         }
         if durable.is_some() {
             self.newest = at / BLOCK..(at + data.len() as u64).div_ceil(BLOCK);
         }
-        if let (Some(mark), false) = (durable, self.faults.lies) {
+        if let Some(mark) = safe {
             self.counters.flushes += 1;
-            for (block, bytes) in blocks(at, data) {
-                self.dirty.remove(&block);
-                self.stable.insert(block, bytes);
-            }
             self.make_safe(mark);
         }
         Ok(DiskOutput::Done)
@@ -367,11 +365,15 @@ impl Disk {
                     self.stable_len = self.stable_len.max((block + 1) * BLOCK);
                 }
             }
-            if let Some(now) = now {
-                self.stable.insert(block, now);
+            // What a read sees differs from what is safe in these blocks alone.
+            match now {
+                Some(now) => {
+                    self.view.insert(block, now.clone());
+                    self.stable.insert(block, now);
+                }
+                None => drop(self.view.remove(&block)),
             }
         }
-        self.view = self.stable.clone();
         self.len = self.stable_len.max(self.config.len);
     }
 
@@ -440,14 +442,21 @@ impl Disk {
 
     /// What is on the disk now: for tools that look at stopped stores.
     pub fn image(&self, offset: u64, len: usize) -> Vec<u8> {
-        let mut out = Vec::with_capacity(len + BLOCK as usize);
-        let first = offset / BLOCK;
-        for block in first..=(offset + len as u64) / BLOCK {
-            out.extend_from_slice(self.view.get(&block).map_or(&ZEROS[..], |b| &b[..]));
-        }
-        out.drain(..(offset - first * BLOCK) as usize);
-        out.truncate(len);
+        let mut out = vec![0; len];
+        self.look(offset, &mut out);
         out
+    }
+
+    /// The same, into a buffer.
+    pub fn look(&self, offset: u64, buf: &mut [u8]) {
+        let (first, skipped) = (offset / BLOCK, (offset % BLOCK) as usize);
+        if skipped == 0 {
+            return copy_blocks(&self.view, first, buf);
+        }
+        let (head, rest) = buf.split_at_mut(buf.len().min(BLOCK as usize - skipped));
+        let block = self.view.get(&first).map_or(&ZEROS[..], |block| &block[..]);
+        head.copy_from_slice(&block[skipped..skipped + head.len()]);
+        copy_blocks(&self.view, first + 1, rest);
     }
 
     /// Requests that are not complete.
@@ -462,6 +471,18 @@ fn aligned(offset: u64, len: u64) -> u64 {
         "disk request at {offset} of {len} bytes is not made of whole blocks"
     );
     len
+}
+
+/// Fills a buffer with blocks, from `first` on; most of a large one may never have been written.
+fn copy_blocks(view: &BTreeMap<u64, Bytes>, first: u64, buf: &mut [u8]) {
+    let mut filled = 0;
+    for (block, bytes) in view.range(first..first + (buf.len() as u64).div_ceil(BLOCK)) {
+        let at = (block - first) as usize * BLOCK as usize;
+        buf[filled..at].fill(0);
+        filled = buf.len().min(at + BLOCK as usize);
+        buf[at..filled].copy_from_slice(&bytes[..filled - at]);
+    }
+    buf[filled..].fill(0);
 }
 
 /// Cuts a write into blocks; those that are zero share one static block.
@@ -549,6 +570,47 @@ mod tests {
             torn += usize::from(image.contains(&0) && image.contains(&2));
         }
         assert!(torn > 10, "torn {torn} times");
+    }
+
+    #[test]
+    fn after_a_power_cut_a_read_sees_what_is_safe() {
+        for seed in 0..50 {
+            let mut disk = Disk::new(DiskConfig::default(), Rng::new(seed));
+            for n in 0..40 {
+                let (offset, blocks) = (disk.rng.below(16) * BLOCK, disk.rng.between(1, 4) as usize);
+                let durable = disk.rng.one_in(3);
+                let id = write(&mut disk, offset, n, blocks, durable);
+                if disk.rng.one_in(8) {
+                    disk.submit(Token(2), DiskOp::Trim { offset, len: BLOCK });
+                }
+                match disk.rng.below(4) {
+                    0 => {}
+                    _ => done(&mut disk, id),
+                }
+                match disk.rng.below(10) {
+                    0 => disk.process_died(),
+                    1 => drop(disk.rot()),
+                    _ => {}
+                }
+            }
+            disk.power_cut();
+            assert!(disk.view == disk.stable, "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn a_look_at_any_bytes_gives_those() {
+        let mut disk = Disk::new(DiskConfig::default(), Rng::new(1));
+        for block in [1, 2, 5] {
+            let id = write(&mut disk, block * BLOCK, block as u8, 1, true);
+            done(&mut disk, id);
+        }
+        let all = disk.image(0, 8 * BLOCK as usize);
+        assert_eq!(all.iter().filter(|byte| **byte == 5).count(), BLOCK as usize);
+        for _ in 0..200 {
+            let (at, len) = (disk.rng.index(7 * BLOCK as usize), disk.rng.index(BLOCK as usize));
+            assert_eq!(disk.image(at as u64, len), all[at..at + len]);
+        }
     }
 
     #[test]

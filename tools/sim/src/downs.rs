@@ -5,7 +5,7 @@
 
 use crate::cluster::Cluster;
 use crate::world::{Crash, HostId};
-use serde_json::Value;
+use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -29,6 +29,19 @@ const CALM: Duration = Duration::from_secs(5);
 /// What the map says of each OSD: whether it is up, and since when.
 type Seen = BTreeMap<usize, (bool, u64)>;
 
+/// What is looked at of `ceph osd dump`.
+#[derive(Deserialize)]
+struct Dump {
+    osds: Vec<Row>,
+}
+
+#[derive(Deserialize)]
+struct Row {
+    osd: usize,
+    up: u8,
+    up_from: u64,
+}
+
 /// The rules of a round.
 struct Watch {
     before: Seen,
@@ -39,9 +52,8 @@ struct Watch {
 impl Cluster {
     fn seen(&mut self) -> Result<Seen, String> {
         let dump = self.command_ok(r#"{"prefix":"osd dump","format":"json"}"#)?;
-        let dump: Value = serde_json::from_slice(&dump).map_err(|e| format!("osd dump is not JSON: {e}"))?;
-        let row = |osd: &Value| Some((osd["osd"].as_u64()? as usize, (osd["up"] == 1, osd["up_from"].as_u64()?)));
-        Ok(dump["osds"].as_array().map_or(&[][..], |osds| osds).iter().filter_map(row).collect())
+        let dump: Dump = serde_json::from_slice(&dump).map_err(|e| format!("osd dump is not as it must be: {e}"))?;
+        Ok(dump.osds.into_iter().map(|row| (row.osd, (row.up == 1, row.up_from))).collect())
     }
 
     /// Until one that is silent is down.

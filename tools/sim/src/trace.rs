@@ -18,13 +18,15 @@ pub struct Trace {
 
 /// A hash of bytes, for traces alone.
 pub fn digest(bytes: &[u8]) -> u64 {
-    let mut hash = bytes.len() as u64;
-    for chunk in bytes.chunks(8) {
-        let mut word = [0; 8];
-        word[..chunk.len()].copy_from_slice(chunk);
-        hash = (hash.rotate_left(23) ^ u64::from_le_bytes(word)).wrapping_mul(0x9fb2_1c65_1e98_df25);
+    let step = |hash: u64, word| (hash.rotate_left(23) ^ u64::from_le_bytes(word)).wrapping_mul(0x9fb2_1c65_1e98_df25);
+    let (words, rest) = bytes.as_chunks();
+    let hash = words.iter().fold(bytes.len() as u64, |hash, word| step(hash, *word));
+    if rest.is_empty() {
+        return hash;
     }
-    hash
+    let mut word = [0; 8];
+    word[..rest.len()].copy_from_slice(rest);
+    step(hash, word)
 }
 
 impl Trace {

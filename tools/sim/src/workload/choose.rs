@@ -16,6 +16,18 @@ fn name(n: u64) -> String {
     format!("k{n}")
 }
 
+/// A tag in brackets, and what is in the brackets again and again, up to `len` bytes.
+fn tagged(tag: &[u8], len: usize) -> Vec<u8> {
+    let mut bytes = tag.to_vec();
+    bytes.extend_from_slice(&tag[1..tag.len() - 1]);
+    // Whole repetitions are doubled: payloads are large.
+    while bytes.len() < len {
+        bytes.extend_from_within(tag.len()..);
+    }
+    bytes.truncate(len);
+    bytes
+}
+
 impl Chooser {
     pub(super) fn new(rng: Rng, me: u32, largest: u64) -> Self {
         Self { rng, me, serial: 0, largest }
@@ -26,15 +38,14 @@ impl Chooser {
         self.serial += 1;
         let tag = format!("[{}.{}]", self.me, self.serial);
         let len = self.rng.magnitude(tag.len() as u64, self.largest.max(64)) as usize;
-        tag.bytes().chain(tag.bytes().filter(|b| *b != b'[' && *b != b']').cycle()).take(len).collect()
+        tagged(tag.as_bytes(), len)
     }
 
     /// The same, and not small.
     fn big(&mut self) -> Vec<u8> {
         let least = self.largest / 4;
         let len = self.rng.between(least, self.largest) as usize;
-        let tag = self.small();
-        tag.iter().chain(tag[1..tag.len() - 1].iter().cycle()).copied().take(len).collect()
+        tagged(&self.small(), len)
     }
 
     pub(super) fn small(&mut self) -> Vec<u8> {
