@@ -72,6 +72,8 @@ pub struct Plan {
     pub mons: usize,
     /// Number of clients that give commands to the monitors, and how many each gives.
     pub petitioners: (usize, usize),
+    /// So many of them, the first ones, only read, as long as others have commands to give.
+    pub petition_readers: usize,
     /// The OSDs' stores.
     pub store: StoreKind,
     /// Bytes of an OSD's disk.
@@ -116,6 +118,7 @@ impl Default for Plan {
             mon: MonKind::StandIn,
             mons: 1,
             petitioners: (0, 0),
+            petition_readers: 0,
             store: StoreKind::Reference,
             osd_bytes: 256 << 20,
             misdeed: None,
@@ -384,7 +387,7 @@ impl Cluster {
             let plan = Plan { habits, ..plan.clone() };
             Self::add_client(&mut world, &plan, plan.clients + plan.emptiers + 1, &Rc::default())
         });
-        let petitions = Petitions::new(plan.petitioners.0, plan.petitioners.1);
+        let petitions = Petitions::new(plan.petitioners.0, plan.petitioners.1, plan.petition_readers);
         let petitioners = (0..plan.petitioners.0).map(|n| Self::add_petitioner(&mut world, &plan, n, &petitions)).collect();
         let (wrong, checked) = (None, 0);
         Self {

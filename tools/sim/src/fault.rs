@@ -83,6 +83,12 @@ pub enum Fault {
     LateWord,
     /// An OSD serves alone, and dies before the monitors hear of it.
     UnheardReign,
+    /// An OSD is cut off together with a client, as in an island, and an operator calls it down at once.
+    Exile,
+    /// A group is merged while a client waits for answers that are lost.
+    DeafMerge,
+    /// A group is merged while an OSD that has old copies of it is away.
+    AbsentMerge,
     /// An OSD gets no processor for a while.
     OsdFreeze,
     /// No fault: a snapshot is made.
@@ -248,6 +254,9 @@ impl Nemesis {
             Fault::MonPower => self.kill(cluster, mon, Crash::Power),
             Fault::TakeTurns => self.take_turns(cluster, osd),
             Fault::SlowTail | Fault::LateWord | Fault::UnheardReign => self.trap(cluster, fault, osd),
+            Fault::Exile => self.exile(cluster, osd),
+            Fault::DeafMerge => self.deaf_merge(cluster),
+            Fault::AbsentMerge => self.absent_merge(cluster, osd),
             Fault::OsdAtWrite => Self::arm(cluster, osd),
             Fault::MonAtWrite => Self::arm(cluster, mon),
             Fault::Blackout => {
@@ -289,14 +298,14 @@ impl Nemesis {
         others.into_iter().for_each(|other| cluster.start(other));
     }
 
-    /// Long enough for the others to agree on another primary, most of the time.
-    fn island(&mut self, cluster: &mut Cluster, osd: HostId) {
-        // The end of an earlier one would end this one, too.
+    /// Long enough for the others to agree on another primary, most of the time. False if nothing is done, as an earlier one stands: its
+    /// end would end this one, too.
+    pub(crate) fn island(&mut self, cluster: &mut Cluster, osd: HostId) -> bool {
         if self.later.iter().any(|(_, later)| matches!(later, Later::Heal)) {
-            return;
+            return false;
         }
         // The first client, which may be one that only reads: one that writes soon waits for what nobody acknowledges.
-        let Some((client, _)) = cluster.clients.first().cloned() else { return };
+        let Some((client, _)) = cluster.clients.first().cloned() else { return false };
         let mainland = cluster.mons.clone().into_iter().chain(cluster.osds.clone()).filter(|host| *host != osd);
         for host in mainland.collect::<Vec<_>>() {
             cluster.world.net.partition(osd, host);
@@ -308,6 +317,7 @@ impl Nemesis {
         }
         let wait = Duration::from_millis(cluster.rng.between(2_000, 10_000));
         self.later.push((cluster.world.now() + wait, Later::Heal));
+        true
     }
 
     pub(crate) fn arm(cluster: &mut Cluster, host: HostId) {
@@ -354,7 +364,7 @@ impl Nemesis {
                 }
                 self.for_a_while(cluster, Later::Heal);
             }
-            Fault::Island => self.island(cluster, osd),
+            Fault::Island => drop(self.island(cluster, osd)),
             Fault::OsdFreeze => {
                 let wait = cluster.rng.magnitude(10_000_000, 8_000_000_000);
                 cluster.world.freeze(osd, Duration::from_nanos(wait));

@@ -24,10 +24,8 @@ pub(crate) fn happen(cluster: &mut Cluster, what: Fault) {
         Fault::Snap => make_snap(cluster, &pool),
         Fault::SnapRemove => remove_snap(cluster, &pool),
         Fault::Split if !splitting(cluster) => {
-            cluster.plan.pg_num = other_number(cluster);
-            let pg_num = cluster.plan.pg_num.to_string();
-            cluster.tell(&json!({ "prefix": "osd pool set", "pool": pool, "var": "pg_num", "val": pg_num }).to_string());
-            cluster.tell(&json!({ "prefix": "osd pool set", "pool": pool, "var": "pgp_num", "val": pg_num }).to_string());
+            let groups = other_number(cluster);
+            resize(cluster, groups);
         }
         Fault::Scrub => {
             let what = if cluster.rng.one_in(3) { "osd scrub" } else { "osd deep-scrub" };
@@ -45,12 +43,21 @@ pub(crate) fn happen(cluster: &mut Cluster, what: Fault) {
     }
 }
 
+/// The pool is to have so many groups.
+pub(crate) fn resize(cluster: &mut Cluster, groups: u32) {
+    cluster.shrunk |= groups < cluster.plan.pg_num;
+    cluster.plan.pg_num = groups;
+    let (pool, groups) = (cluster.plan.habits.pool.clone(), groups.to_string());
+    for var in ["pg_num", "pgp_num"] {
+        cluster.tell(&json!({ "prefix": "osd pool set", "pool": pool, "var": var, "val": groups }).to_string());
+    }
+}
+
 /// Another number of groups: up to twice as many, or a few less, which are merged one by one.
 fn other_number(cluster: &mut Cluster) -> u32 {
     let groups = cluster.plan.pg_num;
     let fewer = groups > 1 && (groups >= MOST_GROUPS || cluster.rng.one_in(2));
     if fewer {
-        cluster.shrunk = true;
         return groups - cluster.rng.between(1, u64::from(MOST_FEWER.min(groups - 1))) as u32;
     }
     groups + cluster.rng.between(1, u64::from(groups)) as u32

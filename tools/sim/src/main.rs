@@ -2,10 +2,15 @@
 #![forbid(unsafe_code)]
 
 use sim::cluster::{MonKind, StoreKind};
+use sim::misdeed::Misdeed;
 use sim::scenario::{self, Failure, Options, Report, Scenario};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
+
+/// Machines are made of small pieces of memory.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const USAGE: &str = "\
 Runs a simulated cluster through faults that a seed decides, and judges what its clients saw.
@@ -14,6 +19,7 @@ Runs a simulated cluster through faults that a seed decides, and judges what its
         --seconds N                                     and begin no seed after so many seconds
     sim --seed N [--scenario NAME] [--trace]            replay one seed, with every event printed
         --ref-store, --ref-mon                          with the trusted stand-ins for store or monitor
+    sim --mistake NAME --scenario NAME [--seeds N]      put a mistake in, and say with which seed it is found first
     sim --list                                          the scenarios";
 
 struct Args {
@@ -41,6 +47,13 @@ fn parse() -> Result<Args, String> {
             "--trace" => args.options.trace = true,
             "--ref-store" => args.options.store = Some(StoreKind::Reference),
             "--ref-mon" => args.options.mon = Some(MonKind::StandIn),
+            "--mistake" => {
+                let name = value()?;
+                let known = || format!("no such mistake: {name}; there are {}", Misdeed::names().join(", "));
+                let misdeed = Misdeed::by_name(&name).ok_or_else(known)?;
+                args.options.misdeed = Some(misdeed);
+                args.options.mistake = if let Misdeed::Monitors(mistake) = misdeed { Some(mistake) } else { None };
+            }
             "--list" => args.list = true,
             "--scenario" => {
                 let name = value()?;
@@ -75,6 +88,21 @@ fn tell(scenario: &Scenario, seed: u64, failure: &Failure) {
     println!("replay: cargo run -p sim -- --seed {seed} --scenario {} --trace\n", scenario.name);
 }
 
+/// Runs seeds until one finds the mistake that is put in.
+fn look_for_mistake(args: &Args) -> ExitCode {
+    let name = args.options.misdeed.map(Misdeed::name).unwrap_or_default();
+    for seed in args.start..args.start + args.seeds {
+        for scenario in &args.scenarios {
+            if let Err(failure) = one(scenario, seed, &args.options) {
+                println!("{name} is found by scenario {} with seed {seed}: {}", scenario.name, failure.what);
+                return ExitCode::SUCCESS;
+            }
+        }
+    }
+    println!("{name} is not found with seeds {} to {}", args.start, args.start + args.seeds - 1);
+    ExitCode::FAILURE
+}
+
 fn main() -> ExitCode {
     let args = match parse() {
         Ok(args) => args,
@@ -88,6 +116,9 @@ fn main() -> ExitCode {
             println!("{:<12} {}", scenario.name, scenario.about);
         }
         return ExitCode::SUCCESS;
+    }
+    if args.options.misdeed.is_some() {
+        return look_for_mistake(&args);
     }
     let began = Instant::now();
     let (mut failed, mut runs, mut total) = (Vec::new(), 0u64, Report::default());

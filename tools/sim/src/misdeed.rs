@@ -49,6 +49,64 @@ pub enum Misdeed {
     HastyRaise,
 }
 
+/// All of them, but for those of the monitors' log alone.
+const ALL: &[Misdeed] = &[
+    Misdeed::EarlyCommit,
+    Misdeed::SplitTransaction,
+    Misdeed::UncheckedRead,
+    Misdeed::SilentDrop,
+    Misdeed::LostFetch,
+    Misdeed::MuteBeats,
+    Misdeed::Careless,
+    Misdeed::Gullible,
+    Misdeed::Copies(osd::Mistake::AckEarly),
+    Misdeed::Copies(osd::Mistake::PromiseEarly),
+    Misdeed::Copies(osd::Mistake::ForgetRanges),
+    Misdeed::Copies(osd::Mistake::IgnoreDamage),
+    Misdeed::Copies(osd::Mistake::OtherInterval),
+    Misdeed::Copies(osd::Mistake::NoUpThru),
+    Misdeed::Copies(osd::Mistake::ForgetIntervals),
+    Misdeed::Copies(osd::Mistake::ForgetMissing),
+    Misdeed::Copies(osd::Mistake::ReadWithoutLease),
+    Misdeed::Copies(osd::Mistake::IgnoreRests),
+    Misdeed::Copies(osd::Mistake::FirstLook),
+    Misdeed::Copies(osd::Mistake::TrustPrimary),
+    Misdeed::Copies(osd::Mistake::IgnoreLevel),
+    Misdeed::Copies(osd::Mistake::ForgetSourceDups),
+    Misdeed::Copies(osd::Mistake::ForgetSourceSnaps),
+    Misdeed::Copies(osd::Mistake::TakeAnySource),
+    Misdeed::LostHolder,
+    Misdeed::LostOperation,
+    Misdeed::DoneTwice,
+    Misdeed::Monitors(mon::Mistake::EarlyVote),
+    Misdeed::Monitors(mon::Mistake::OldTermCounts),
+    Misdeed::Monitors(mon::Mistake::TailKept),
+    Misdeed::Monitors(mon::Mistake::EarlyAcknowledgement),
+    Misdeed::Monitors(mon::Mistake::LonelyRead),
+    Misdeed::HastyRaise,
+];
+
+impl Misdeed {
+    /// What it is called: `EarlyCommit`, `AckEarly`.
+    pub fn name(self) -> String {
+        match self {
+            Misdeed::Copies(mistake) => format!("{mistake:?}"),
+            Misdeed::Monitors(mistake) => format!("{mistake:?}"),
+            other => format!("{other:?}"),
+        }
+    }
+
+    /// One by its name.
+    pub fn by_name(name: &str) -> Option<Misdeed> {
+        ALL.iter().copied().find(|misdeed| misdeed.name() == name)
+    }
+
+    /// The names of all.
+    pub fn names() -> Vec<String> {
+        ALL.iter().map(|misdeed| misdeed.name()).collect()
+    }
+}
+
 /// Turns between two thorough checks.
 const THOROUGH: u32 = 64;
 

@@ -369,6 +369,15 @@ impl Network {
         true
     }
 
+    /// Breaks all links between this host and these.
+    pub(crate) fn break_all(&mut self, schedule: &mut Schedule, host: HostId, others: &[HostId]) {
+        let between =
+            |[a, b]: &[End; 2]| a.host == host && others.contains(&b.host) || b.host == host && others.contains(&a.host);
+        let links: Vec<LinkId> =
+            self.links.iter().filter(|(_, link)| link.standing && between(&link.ends)).map(|(id, _)| *id).collect();
+        links.into_iter().for_each(|id| self.break_link(schedule, id));
+    }
+
     /// The link that carries the `bytes`-th byte from now on breaks there.
     pub fn break_after(&mut self, bytes: u64) {
         self.break_after = Some(bytes);

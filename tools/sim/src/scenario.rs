@@ -148,6 +148,12 @@ fn petitioned(rng: &mut Rng) -> Plan {
     Plan { mons, petitioners, osds: 1, clients: 1, store: StoreKind::Reference, separate_journal: false, habits, ..plan }
 }
 
+/// Three monitors. Some clients of them only read, all the time: who reads from a monitor that is cut off waits for nothing else.
+fn deposed(rng: &mut Rng) -> Plan {
+    let plan = petitioned(rng);
+    Plan { mons: 3, petitioners: (rng.between(4, 6) as usize, 60), petition_readers: 2, ..plan }
+}
+
 /// Pools of several copies.
 fn copies_of(rng: &mut Rng) -> Plan {
     let plan = varied(rng);
@@ -222,6 +228,20 @@ fn copies_merged(rng: &mut Rng) -> Plan {
     };
     let (osds, size) = (rng.between(3, 4) as usize, rng.between(2, 3) as u32);
     Plan { osds, size, min_size: rng.between(1, u64::from(size)) as u32, pg_num: rng.between(2, 8) as u32, habits, ..plan }
+}
+
+/// Two or three copies on four OSDs over stores that are trusted, few groups and objects, and clients that ask for long.
+fn copies_united(rng: &mut Rng) -> Plan {
+    let plan = copies_merged(rng);
+    let habits = Habits {
+        objects: rng.between(4, 8),
+        depth: rng.between(2, 6) as usize,
+        pause: Duration::from_millis(rng.between(200, 600)),
+        budget: 250,
+        ..plan.habits
+    };
+    let pg_num = rng.between(2, 4) as u32;
+    Plan { osds: 4, pg_num, store: StoreKind::Reference, separate_journal: false, mail: false, habits, ..plan }
 }
 
 /// Three copies of few objects over stores that are trusted, and that do not see it when one of them is spoilt.
@@ -317,10 +337,16 @@ pub const ALL: &[Scenario] = &[
         ),
     },
     Scenario {
+        name: "merges-traps",
+        about: "a group is merged while a client hears no answers, or while an OSD with old copies is away",
+        pause: Duration::from_secs(3),
+        kind: Kind::Copies(copies_united, &[&[Fault::DeafMerge, Fault::AbsentMerge]]),
+    },
+    Scenario {
         name: "islands",
         about: "an OSD is cut off together with a client, while others serve without it: no read is older than an answered write",
         pause: Duration::from_secs(6),
-        kind: Kind::Copies(islands, &[&[Fault::Island, Fault::Island, Fault::Island, Fault::OsdFreeze]]),
+        kind: Kind::Copies(islands, &[&[Fault::Island, Fault::Island, Fault::Exile, Fault::OsdFreeze]]),
     },
     Scenario {
         name: "copies-scrub",
@@ -452,6 +478,12 @@ pub const ALL: &[Scenario] = &[
                 &[Fault::LeaderFreeze, Fault::MonReplace, Fault::MonKill, Fault::MonPartition, Fault::Break],
             ],
         ),
+    },
+    Scenario {
+        name: "deposed",
+        about: "some clients only read values and others set them, while the monitor that leads is cut off, frozen, dies: no read is old",
+        pause: Duration::from_millis(3000),
+        kind: Kind::Quorum(deposed, &[&[Fault::LeaderCut, Fault::LeaderCut, Fault::LeaderFreeze, Fault::LeaderKill]]),
     },
     Scenario {
         name: "everything",

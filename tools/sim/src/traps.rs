@@ -5,8 +5,12 @@
 //! | [`Fault::SlowTail`] | a copy promises a change when it is durable there |
 //! | [`Fault::LateWord`] | a letter is read only in the interval in which it was written |
 //! | [`Fault::UnheardReign`] | nobody serves before the map says that the primary was up in the interval |
+//! | [`Fault::Exile`] | a new primary waits until what was promised to an earlier one is over |
+//! | [`Fault::DeafMerge`] | requests that were done are known when their group was merged |
+//! | [`Fault::AbsentMerge`] | a copy that was not up to date when its group was merged is filled anew |
 //!
-//! They are for clusters of two OSDs with two copies, each of which may serve alone; with more they do no harm.
+//! The first three are for clusters of two OSDs with two copies, each of which may serve alone; with more they do no harm. The fourth is for
+//! clusters with a client that only reads, the others for clusters with more OSDs than copies.
 
 use crate::cluster::Cluster;
 use crate::fault::{Fault, Later, Nemesis};
@@ -20,6 +24,8 @@ const fn ms(n: u64) -> Duration {
 
 /// A booting OSD that the monitors turned away asks again after so long.
 const BOOT_AGAIN: u64 = 3_000;
+/// Until a merge is given up: groups may not become clean.
+const MERGED: Duration = Duration::from_secs(40);
 
 impl Nemesis {
     /// Lets one of them happen to `osd`.
@@ -106,5 +112,64 @@ impl Nemesis {
         cluster.world.heal();
         others.into_iter().for_each(|other| cluster.start(other));
         self.start_between(cluster, osd, 4_000, 9_000);
+    }
+
+    /// One is cut off together with a client, and does not hear that it is called down: the others agree on another primary while promises
+    /// to this one run.
+    pub(crate) fn exile(&mut self, cluster: &mut Cluster, osd: HostId) {
+        let Some(number) = cluster.osds.iter().position(|other| *other == osd) else { return };
+        if self.island(cluster, osd) {
+            cluster.tell(&json!({ "prefix": "osd down", "ids": [number.to_string()] }).to_string());
+        }
+    }
+
+    /// What OSDs answer a client is lost, from before a group is merged until after it. Then the client asks again.
+    pub(crate) fn deaf_merge(&mut self, cluster: &mut Cluster) {
+        if cluster.plan.pg_num < 2 {
+            return crate::life::resize(cluster, 4);
+        }
+        let clients: Vec<HostId> = cluster.clients.iter().map(|(host, _)| *host).collect();
+        let client = *cluster.rng.pick(&clients);
+        let osds = cluster.osds.clone();
+        osds.iter().for_each(|osd| cluster.world.net.cut(*osd, client));
+        self.run(cluster, 200, 2_000);
+        self.merge_one(cluster);
+        cluster.world.break_all(client, &osds);
+        cluster.world.heal();
+    }
+
+    /// One dies, and others take its place. Then a group is merged, and it comes back with what it had.
+    pub(crate) fn absent_merge(&mut self, cluster: &mut Cluster, osd: HostId) {
+        let Some(number) = cluster.osds.iter().position(|other| *other == osd) else { return };
+        if cluster.plan.pg_num < 2 {
+            return crate::life::resize(cluster, 4);
+        }
+        let ids = [number.to_string()];
+        self.later.retain(|(_, later)| !matches!(later, Later::Start(host) if *host == osd));
+        cluster.world.crash(osd, Crash::Process);
+        cluster.tell(&json!({ "prefix": "osd out", "ids": ids }).to_string());
+        self.run(cluster, 1_000, 4_000);
+        self.merge_one(cluster);
+        cluster.tell(&json!({ "prefix": "osd in", "ids": ids }).to_string());
+        cluster.start(osd);
+    }
+
+    /// The pool gets a group less; runs until it has.
+    fn merge_one(&mut self, cluster: &mut Cluster) {
+        let (wanted, end) = (cluster.plan.pg_num - 1, cluster.world.now() + MERGED);
+        crate::life::resize(cluster, wanted);
+        while cluster.world.now() < end && cluster.groups().is_none_or(|groups| groups > wanted) {
+            cluster.world.run_for(ms(100));
+        }
+    }
+}
+
+impl Cluster {
+    /// How many groups the map gives the pool; nothing if the monitors do not tell.
+    fn groups(&mut self) -> Option<u32> {
+        let get = json!({ "prefix": "osd pool get", "pool": self.plan.habits.pool, "var": "pg_num", "format": "json" });
+        let (_, _, output) = self.command(&get.to_string()).ok()?;
+        let value: serde_json::Value = serde_json::from_slice(&output).ok()?;
+        u32::try_from(value["pg_num"].as_u64()?).ok()
     }
 }

@@ -344,6 +344,11 @@ impl World {
         self.net.break_among(&mut self.schedule, hosts)
     }
 
+    /// Breaks all connections between this host and these.
+    pub fn break_all(&mut self, host: HostId, others: &[HostId]) {
+        self.net.break_all(&mut self.schedule, host, others);
+    }
+
     /// Ends all partitions.
     pub fn heal(&mut self) {
         self.net.heal(&mut self.schedule);

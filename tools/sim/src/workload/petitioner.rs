@@ -20,8 +20,10 @@ const ENOENT: i32 = -2;
 pub struct Petitions {
     /// All that was asked and answered, a key for each object.
     pub history: History,
-    /// Commands still to be given, of each.
+    /// Commands still to be given, of each; those that only read have none of their own.
     pub left: Vec<usize>,
+    /// The first so many only read, as long as others have commands to give.
+    readers: usize,
     /// Commands under way.
     pub open: usize,
     /// The first answer that fits no command.
@@ -29,10 +31,16 @@ pub struct Petitions {
 }
 
 impl Petitions {
-    /// For so many clients, each of which gives so many commands.
-    pub fn new(clients: usize, commands: usize) -> Rc<RefCell<Self>> {
+    /// For so many clients, each of which gives so many commands, but for the first `readers`.
+    pub fn new(clients: usize, commands: usize, readers: usize) -> Rc<RefCell<Self>> {
         let history = History::default();
-        Rc::new(RefCell::new(Self { history, left: vec![commands; clients], open: 0, wrong: None }))
+        let left = (0..clients).map(|nth| if nth < readers { 0 } else { commands }).collect();
+        Rc::new(RefCell::new(Self { history, left, readers, open: 0, wrong: None }))
+    }
+
+    /// Whether this client has another command to give.
+    fn goes_on(&self, nth: usize) -> bool {
+        if nth < self.readers { self.left.iter().any(|left| *left > 0) } else { self.left[nth] > 0 }
     }
 
     /// Whether all was asked and answered.
@@ -73,7 +81,8 @@ impl Petitioner {
     /// The next command, and what it means.
     fn choose(&mut self, number: usize) -> (String, String, Action) {
         let key = format!("k{}", self.rng.below(self.keys));
-        match self.rng.below(8) {
+        let reads = self.nth < self.shared.borrow().readers;
+        match if reads { 0 } else { self.rng.below(8) } {
             0..4 => (json!({ "prefix": "config-key get", "key": key }).to_string(), key, Action::Read),
             4 => (json!({ "prefix": "config-key rm", "key": key }).to_string(), key, Action::Delete),
             _ => {
@@ -114,20 +123,20 @@ impl Driver for Petitioner {
     }
 
     fn turn(&mut self, now: Now, objecter: &mut Objecter) {
-        let left = self.shared.borrow().left[self.nth];
-        if self.open.is_some() || left == 0 || now.mono < self.next {
+        if self.open.is_some() || now.mono < self.next || !self.shared.borrow().goes_on(self.nth) {
             return;
         }
+        let left = self.shared.borrow().left[self.nth];
         let (command, key, action) = self.choose(left);
         let mut shared = self.shared.borrow_mut();
-        shared.left[self.nth] -= 1;
+        shared.left[self.nth] = left.saturating_sub(1);
         shared.open += 1;
         let number = shared.history.begin(self.me, &key, action, self.world_time.get());
         self.open = Some((objecter.command(command, types::Rope::new()), number));
     }
 
     fn deadline(&self) -> Mono {
-        let idle = self.open.is_some() || self.shared.borrow().left[self.nth] == 0;
+        let idle = self.open.is_some() || !self.shared.borrow().goes_on(self.nth);
         if idle { Mono::NEVER } else { self.next }
     }
 }
