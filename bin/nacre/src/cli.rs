@@ -62,6 +62,12 @@ pub(crate) enum Command {
     /// `nacre forget --dir DIR N` drops osd.N from DIR, with the cluster stopped. First, while it runs: `ceph osd out N`, wait until its data
     /// has moved away, `ceph osd purge N --yes-i-really-mean-it`.
     Forget(Forget),
+    /// Put a new disk under the number of an OSD that was destroyed.
+    ///
+    /// The cluster runs, and the OSD was given up before: `ceph osd stop N`, `ceph osd destroy N
+    /// --yes-i-really-mean-it`. Without --disk the new disk is where the old one was. The OSD is made at its next
+    /// start, and filled by the others. The old disk is not touched.
+    Replace(Replace),
     /// Check the stores of a cluster that is stopped, and say what is wrong where.
     ///
     /// Nothing is changed without --repair, and then only what can be proven. Exit code 0: all is well; 2: something is wrong, but
@@ -359,6 +365,22 @@ pub(crate) struct Forget {
     /// Data that only this host has is given up.
     #[arg(long)]
     pub(crate) data_is_lost: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Replace {
+    /// Where the cluster lives.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// Which OSD.
+    #[arg(value_name = "N")]
+    pub(crate) id: u32,
+    /// The new disk, with its journal elsewhere if given [default: where the old one was].
+    #[arg(long, value_name = "PATH[,journal=PATH]", value_parser = disk)]
+    pub(crate) disk: Option<Disk>,
+    /// The file of an OSD that lives in DIR may be deleted.
+    #[arg(long)]
+    pub(crate) yes_i_really_mean_it: bool,
 }
 
 #[derive(Args, Debug)]

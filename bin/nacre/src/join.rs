@@ -119,16 +119,24 @@ fn prepare(dir: &Path, state: &mut State, welcome: &Welcome, invitation: &Invita
 /// Gets numbers and keys for the OSDs from the cluster. The same disk gets the same number, however often it is asked for.
 pub(crate) fn number_osds<'a>(dir: &Path, osds: impl Iterator<Item = &'a mut OsdState>, admin: &Client) -> Result<()> {
     for osd in osds {
-        let uuid = types::Fsid(osd.uuid()?).to_string();
-        let reply = admin.run(&json!({"prefix": "osd new", "uuid": uuid})).context("get a number for an OSD")?;
-        osd.id = reply.output.trim().parse().context("the cluster's answer is no number of an OSD")?;
-        let name = format!("osd.{}", osd.id);
-        let caps: Vec<&str> = OSD_CAPS.iter().flat_map(|(service, caps)| [*service, *caps]).collect();
-        let ask = json!({"prefix": "auth get-or-create-key", "entity": name, "caps": caps});
-        let reply = admin.run(&ask).with_context(|| format!("get a key for {name}"))?;
-        let key = keys::from_text(reply.output.trim()).with_context(|| format!("the cluster's answer is no key of {name}"))?;
-        state::make_folder(&osd.folder(dir))?;
-        keys::keep(&osd.folder(dir).join("keyring"), &name, &key, OSD_CAPS)?;
+        number_osd(dir, osd, None, admin)?;
     }
     Ok(())
+}
+
+/// The same for one OSD; with `wanted`, for the number of one that was destroyed.
+pub(crate) fn number_osd(dir: &Path, osd: &mut OsdState, wanted: Option<u32>, admin: &Client) -> Result<()> {
+    let mut ask = json!({"prefix": "osd new", "uuid": types::Fsid(osd.uuid()?).to_string()});
+    if let Some(wanted) = wanted {
+        ask["id"] = json!(wanted);
+    }
+    let reply = admin.run(&ask).context("get a number for an OSD")?;
+    osd.id = reply.output.trim().parse().context("the cluster's answer is no number of an OSD")?;
+    let name = format!("osd.{}", osd.id);
+    let caps: Vec<&str> = OSD_CAPS.iter().flat_map(|(service, caps)| [*service, *caps]).collect();
+    let ask = json!({"prefix": "auth get-or-create-key", "entity": name, "caps": caps});
+    let reply = admin.run(&ask).with_context(|| format!("get a key for {name}"))?;
+    let key = keys::from_text(reply.output.trim()).with_context(|| format!("the cluster's answer is no key of {name}"))?;
+    state::make_folder(&osd.folder(dir))?;
+    keys::keep(&osd.folder(dir).join("keyring"), &name, &key, OSD_CAPS)
 }

@@ -20,6 +20,7 @@ mod memory;
 mod monitors;
 mod osds;
 mod plan;
+mod replace;
 mod rescue;
 mod service;
 mod state;
@@ -64,6 +65,7 @@ fn run(command: Command) -> Result<u8> {
         },
         Command::Leave(args) => leave::leave(&args),
         Command::Forget(args) => forget::forget(&args),
+        Command::Replace(args) => replace::replace(&args),
         Command::Fsck(args) => fsck::fsck(&args),
         Command::Admin(args) => admin::admin(&args.socket, &args.command),
         Command::Demo(args) => laboratory::demo(args, signals()?),

@@ -120,7 +120,7 @@ fn how_to_remove(id: u32) -> String {
 }
 
 /// The absolute path of a disk. A folder (if allowed) stands for the file `block` in it.
-fn resolve(path: &Path, folder: bool) -> Result<PathBuf> {
+pub(crate) fn resolve(path: &Path, folder: bool) -> Result<PathBuf> {
     let path = std::path::absolute(path)?;
     match std::fs::metadata(&path) {
         Ok(meta) if meta.is_dir() && folder => Ok(path.canonicalize()?.join("block")),

@@ -3,6 +3,7 @@
 mod common;
 
 use common::{NACRE, Running, admin, folder, free_port, listing, nacre, refused};
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -218,4 +219,52 @@ fn daemons_by_themselves() {
     let all = Running::start(&dir, &format!("--port {port}"));
     assert!(all.ready.contains("2 OSDs"));
     assert_eq!(all.stop("-TERM"), 0);
+}
+
+/// Sends a command to the monitor of a cluster through its admin socket; gives the answer's text.
+fn ask_monitor(dir: &std::path::Path, json: &str) -> String {
+    let mut stream = std::os::unix::net::UnixStream::connect(dir.join("mon.a.asok")).unwrap();
+    stream.write_all(format!("{json}\0").as_bytes()).unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    String::from_utf8_lossy(&answer[4..]).into_owned()
+}
+
+#[test]
+fn a_new_disk_takes_the_number_of_a_destroyed_osd() {
+    let (top, port) = (folder(), free_port());
+    let dir = top.path().join("cluster");
+    let disk = |name: &str| top.path().join(name).display().to_string();
+    let (first, second, third) = (disk("first"), disk("second"), disk("third"));
+    let running = Running::start(&dir, &format!("--disk {first} --disk {second} --osd-size 2G --port {port}"));
+    let before = admin(&dir, "osd.1", "status")["osd_fsid"].clone();
+    let says = |words: &[&str], code: i32, text: &str| {
+        let done = nacre(&[&["replace", "--dir", dir.to_str().unwrap()], words].concat());
+        let said = [done.stdout, done.stderr].concat();
+        let said = String::from_utf8_lossy(&said).into_owned();
+        assert!(done.status.code() == Some(code) && said.contains(text), "{words:?}: {said}");
+    };
+    says(&["1", "--disk", &third], 1, "osd.1 is not destroyed");
+    for command in [r#""osd stop","ids":["1"]"#, r#""osd destroy","id":1,"yes_i_really_mean_it":true"#] {
+        let said = ask_monitor(&dir, &format!("{{\"prefix\":{command}}}"));
+        assert!(!said.contains("ERROR"), "{command}: {said}");
+    }
+    says(&["7"], 1, "has no osd.7");
+    says(&["1", "--disk", &first], 1, "belongs to another OSD of this host");
+    says(&["1"], 1, "clear it first");
+    says(&["1", "--disk", &third], 0, "osd.1 will be made anew on");
+    says(&["1", "--disk", &third], 0, "osd.1 will be made anew on");
+    assert_eq!(running.stop("-TERM"), 0);
+
+    let running = Running::start(&dir, "");
+    let status = admin(&dir, "osd.1", "status");
+    assert!(status["state"] == "active" && status["osd_fsid"] != before, "{status}");
+    let dump = ask_monitor(&dir, r#"{"prefix":"osd dump","format":"json"}"#);
+    let dump: serde_json::Value = serde_json::from_str(&dump).unwrap();
+    assert_eq!(
+        (&dump["osds"][1]["up"], &dump["osds"][1]["in"], &dump["osds"][1]["uuid"]),
+        (&1.into(), &1.into(), &status["osd_fsid"])
+    );
+    assert!(std::path::Path::new(&second).exists(), "the old disk is not touched");
+    assert_eq!(running.stop("-TERM"), 0);
 }
