@@ -73,7 +73,7 @@ pub(crate) struct History {
     pub(crate) past: Vec<PastInterval>,
     /// First epoch of the newest interval in which this copy was a member of an active group (`last_epoch_started`).
     pub(crate) started: Epoch,
-    /// First epoch of the newest interval in which all copies were known to be complete and at home (`last_epoch_clean`).
+    /// First epoch of the newest interval in which the group was known to be clean (`last_epoch_clean`).
     pub(crate) clean: Epoch,
     /// Backfill came so far: objects up to this head are here. `None`: this copy is complete (`last_backfill` is MAX).
     pub(crate) backfill: Option<HObject>,
@@ -177,7 +177,7 @@ impl History {
         self.backfill.as_ref().is_none_or(|cursor| head <= cursor)
     }
 
-    /// All copies are complete and at home: what was before the present interval matters no more.
+    /// The group is clean: what was before the present interval matters no more.
     pub(crate) fn forget_past(&mut self) {
         self.clean = self.since;
         self.past.clear();

@@ -2,7 +2,7 @@
 
 use crate::api::{Ctx, Query};
 use crate::backfill::Backfill;
-use crate::members::Member;
+use crate::members::{Member, named};
 use crate::ops::list::bounds;
 use crate::peering::Step;
 use crate::pg::{Pg, Phase, Work};
@@ -249,13 +249,12 @@ impl Pg {
 
     /// Why the group does not go on, and what helps.
     pub(crate) fn because(&self) -> String {
-        let who = |osds: &[OsdId]| osds.iter().map(|osd| format!("osd.{osd}")).collect::<Vec<_>>().join(", ");
         let blocked = self.blocked_by();
         match &self.phase {
             Phase::Broken => "its own records cannot be read or written on this OSD".into(),
             Phase::Peering(p) if !p.needed.is_empty() => {
                 let needed: Vec<OsdId> = p.needed.iter().copied().collect();
-                format!("{} may have the newest writes: start it, or give it up with 'ceph osd lost'", who(&needed))
+                format!("{} may have the newest writes: start it, or give it up with 'ceph osd lost'", named(&needed))
             }
             Phase::Peering(p) if p.incomplete => {
                 "no copy that can be reached is complete: an OSD that has one must come back".into()
@@ -264,13 +263,35 @@ impl Pg {
             Phase::Active if self.history.interval.is_premerge() => {
                 "its pool gets fewer groups: it is merged when it and its partner are clean".into()
             }
-            Phase::Active if self.is_short() => "it has fewer members than the pool's min_size".into(),
+            Phase::Active if self.is_short() => {
+                let interval = &self.history.interval;
+                let (has, least) = (interval.members().count(), interval.min_size);
+                format!(
+                    "it has {has} of the {least} members that the pool's min_size demands: bring OSDs back, add some, or lower min_size"
+                )
+            }
             Phase::Peering(_) if self.history.needs_up_thru() => "the monitors have not confirmed that this OSD is up".into(),
-            Phase::Peering(_) if !blocked.is_empty() => format!("it waits for {}", who(&blocked)),
+            Phase::Peering(_) if !blocked.is_empty() => format!("it waits for {}", named(&blocked)),
             Phase::Active if self.serving.search.count() > 0 => {
                 "objects are unfound: an OSD that has them must come back, or they are given up with mark_unfound_lost".into()
             }
+            Phase::Active => self.why_not_at_home(),
             _ => String::new(),
         }
+    }
+
+    /// Why a group that serves does not move objects, or keeps copies elsewhere; nothing if all is well, or gets so.
+    fn why_not_at_home(&self) -> String {
+        if let Some(why) = self.why_not_moving() {
+            return why;
+        }
+        let interval = &self.history.interval;
+        let guests: Vec<OsdId> = interval.members().filter(|osd| !interval.up.contains(osd)).collect();
+        if !self.is_recovered() || guests.is_empty() || !self.keeps_guests() {
+            return String::new();
+        }
+        let (places, size) = (interval.home().count(), interval.size);
+        let guests = named(&guests);
+        format!("its rule finds {places} of {size} places, so copies stay on {guests}: add OSDs, take some in, or lower size")
     }
 }

@@ -24,6 +24,11 @@ pub(crate) struct Shipped {
     body: Sealed,
 }
 
+/// OSDs by their names, with commas between them.
+pub(crate) fn named(osds: &[OsdId]) -> String {
+    osds.iter().map(|osd| format!("osd.{osd}")).collect::<Vec<_>>().join(", ")
+}
+
 fn size(body: &Sealed) -> usize {
     body.front.len() + body.data.len()
 }

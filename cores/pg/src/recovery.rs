@@ -620,10 +620,11 @@ impl Pg {
         self.reserve_again(ctx, osd);
     }
 
-    /// Whether all copies are complete and where they belong.
+    /// Whether all copies are complete and where they belong; or complete, and with guests among them for whom the
+    /// map has no place.
     pub(crate) fn is_clean(&self) -> bool {
         let interval = &self.history.interval;
-        let home = interval.up == interval.acting;
+        let home = interval.up == interval.acting || self.keeps_guests();
         let enough = interval.members().count() as u64 >= u64::from(interval.size) || interval.primary < 0;
         home && enough && self.is_recovered()
     }
@@ -642,6 +643,12 @@ impl Pg {
         let interval = &self.history.interval;
         let home = interval.home().count();
         home > 0 && home >= interval.members().count().min(interval.size.max(1) as usize)
+    }
+
+    /// Whether members serve that do not belong to the group, since those that do are too few: nothing is left to be
+    /// done until the map finds more places.
+    pub(crate) fn keeps_guests(&self) -> bool {
+        self.history.interval.home().next().is_some() && !self.home_is_enough()
     }
 
     /// Acts when all copies have become complete: who belongs to the group may serve, what was before is forgotten.

@@ -23,7 +23,7 @@
 
 use crate::api::Ctx;
 use crate::letter::Letter;
-use crate::members::Member;
+use crate::members::{Member, named};
 use crate::pg::{Pg, Phase};
 use maps::{OptValue, flags, opts};
 use node::Mono;
@@ -224,6 +224,39 @@ impl Pg {
             (false, true) => Some(Move::Backfill),
             (false, false) => None,
         }
+    }
+
+    /// Why nothing moves, in words, although something is to be moved; none if objects move, or there are none to
+    /// move.
+    pub(crate) fn why_not_moving(&self) -> Option<String> {
+        let reserve = &self.serving.reserve;
+        let Some(what) = reserve.what else { return self.held_back_by_flags() };
+        if reserve.full_until.is_some() {
+            let targets = named(&self.slot_targets(what));
+            return Some(format!(
+                "too full to take objects, or one of them: {targets}. Make room there or add OSDs; it asks again every 30 s"
+            ));
+        }
+        if !reserve.local {
+            return Some("it waits for one of the slots of this OSD (osd_max_backfills)".into());
+        }
+        let waits: Vec<OsdId> = reserve.targets.iter().filter(|(_, target)| !target.held).map(|(osd, _)| *osd).collect();
+        (!waits.is_empty()).then(|| format!("it waits for a slot of {} (osd_max_backfills)", named(&waits)))
+    }
+
+    /// The sentence for objects that only flags of the cluster keep from being brought.
+    fn held_back_by_flags(&self) -> Option<String> {
+        let unfound = &self.serving.recovery.unfound;
+        let parked = |object: &HObject| unfound.contains_key(&object.at(SnapId::HEAD));
+        let mut lists = std::iter::once(&self.missing).chain(self.members.all.values().map(|member| &member.missing));
+        if lists.any(|list| list.keys().any(|object| !parked(object))) {
+            return Some("the cluster's flag norecover holds it back: 'ceph osd unset norecover'".into());
+        }
+        let fills = |member: &Member| {
+            member.activated && member.backfill.as_ref().is_some_and(|b| !b.is_stuck(|head| unfound.contains_key(head)))
+        };
+        let held = self.members.all.values().any(fills);
+        held.then(|| "the cluster's flag nobackfill or norebalance holds it back: 'ceph osd unset FLAG'".into())
     }
 
     /// Whom objects go to.

@@ -25,6 +25,10 @@ fn wishes(all: &mut Several, osd: i32) -> SlotWishes {
     all.pg(osd).slot_wishes()
 }
 
+fn because(all: &mut Several) -> String {
+    all.pg(0).query().because
+}
+
 fn waits(priority: u8) -> Option<SlotWish> {
     Some(SlotWish { priority, held: false })
 }
@@ -38,14 +42,17 @@ fn nothing_moves_before_all_slots_are_there_and_all_are_given_back() {
     let mut all = behind();
     assert!(state(&mut all).has(PgState::RECOVERY_WAIT) && !state(&mut all).has(PgState::RECOVERING));
     assert_eq!((wishes(&mut all, 0).local, wishes(&mut all, 2).remote), (waits(180), None));
+    assert_eq!(because(&mut all), "it waits for one of the slots of this OSD (osd_max_backfills)");
     all.slot(0, SlotSide::Local, true);
     all.pass(1);
+    assert_eq!(because(&mut all), "it waits for a slot of osd.2 (osd_max_backfills)");
     // Only who gets objects is asked.
     assert_eq!((wishes(&mut all, 0).local, wishes(&mut all, 1).remote, wishes(&mut all, 2).remote), (has(180), None, waits(180)));
     assert_eq!(all.pg(0).query().peers[1].missing, 1);
     all.slot(2, SlotSide::Remote, true);
     all.pass(1);
     assert!(all.agree(&[0, 1, 2]));
+    assert_eq!(because(&mut all), "");
     for osd in 0..3 {
         assert_eq!(wishes(&mut all, osd), SlotWishes::default(), "osd.{osd}");
     }
