@@ -136,14 +136,15 @@ const ROWS: &[Row] = &[
         handler: newest_osdmap,
     },
     Row { signature: "pg <pgid:Pgid> <cmd:Choices strings=query>", help: "state of a placement group", handler: pg_query },
-    Row { signature: "query <pgid:Pgid>", help: "state of a placement group", handler: pg_query },
+    // `ceph tell PGID ...` adds the group itself, after it read the other arguments by this table.
+    Row { signature: "query <pgid:Pgid req=false>", help: "state of a placement group", handler: pg_query },
     Row {
         signature: "pg <pgid:Pgid> <cmd:Choices strings=list_unfound> <offset:String req=false>",
         help: "objects of a placement group that no OSD has, from one on",
         handler: crate::unfound::list,
     },
     Row {
-        signature: "list_unfound <pgid:Pgid> <offset:String req=false>",
+        signature: "list_unfound <offset:String req=false> <pgid:Pgid req=false>",
         help: "objects of a placement group that no OSD has, from one on",
         handler: crate::unfound::list,
     },
@@ -153,9 +154,25 @@ const ROWS: &[Row] = &[
         handler: crate::unfound::mark_lost,
     },
     Row {
-        signature: "mark_unfound_lost <pgid:Pgid> <mulcmd:Choices strings=revert|delete>",
+        signature: "mark_unfound_lost <mulcmd:Choices strings=revert|delete> <pgid:Pgid req=false>",
         help: "give up objects that no OSD has: let an older version count again, or remove them",
         handler: crate::unfound::mark_lost,
+    },
+    Row {
+        signature: "pg <pgid:Pgid> <cmd:Choices strings=scrub|deep_scrub|deep-scrub|repair>",
+        help: "scrub a placement group, or repair it",
+        handler: pg_scrub,
+    },
+    Row { signature: "dump_scrubs", help: "when the groups that this OSD leads are scrubbed next", handler: dump_scrubs },
+    Row {
+        signature: "dump_scrub_reservations",
+        help: "how many groups that this OSD leads are scrubbed now, and how many may be",
+        handler: dump_scrub_reservations,
+    },
+    Row {
+        signature: "dump_recovery_reservations",
+        help: "which groups have slots for recovery of this OSD, and which wait",
+        handler: dump_recovery_reservations,
     },
     Row {
         signature: "scrub <pgid:Pgid req=false>",
@@ -583,7 +600,7 @@ fn newest_osdmap(osd: &mut Osd, _: Now, _: &Args) -> Answer {
 }
 
 pub(crate) fn find_pg(osd: &Osd, args: &Args) -> Result<SpgId, Answer> {
-    let name = args.str("pgid");
+    let Some(name) = args.opt("pgid") else { return Err(Answer::error(Errno::EINVAL, "no pgid specified")) };
     let id: SpgId = name.parse().map_err(|_| Answer::error(Errno::EINVAL, format!("'{name}' is not a placement group")))?;
     if osd.groups.find(&id).is_none() {
         return Err(Answer::error(Errno::ENOENT, format!("osd.{} does not hold pg {id}", osd.config.whoami)));
@@ -622,6 +639,27 @@ fn deep_scrub(osd: &mut Osd, now: Now, args: &Args) -> Answer {
 
 fn repair(osd: &mut Osd, now: Now, args: &Args) -> Answer {
     told(on_groups(osd, now, args, pg::Pg::start_repair), "repairing")
+}
+
+fn pg_scrub(osd: &mut Osd, now: Now, args: &Args) -> Answer {
+    match args.str("cmd") {
+        "scrub" => scrub(osd, now, args),
+        "repair" => repair(osd, now, args),
+        _ => deep_scrub(osd, now, args),
+    }
+}
+
+fn dump_scrubs(osd: &mut Osd, now: Now, _: &Args) -> Answer {
+    Answer::json(&osd.planned_scrubs(now))
+}
+
+fn dump_scrub_reservations(osd: &mut Osd, _: Now, _: &Args) -> Answer {
+    let busy = osd.groups.iter().filter(|(_, pg)| pg.scrub_state().is_some_and(|state| state.busy)).count();
+    Answer::json(&json!({ "scrubs_local": busy, "osd_max_scrubs": osd.options.scrubs.most }))
+}
+
+fn dump_recovery_reservations(osd: &mut Osd, _: Now, _: &Args) -> Answer {
+    Answer::json(&osd.slots.json(&osd.groups, osd.options.max_backfills))
 }
 
 /// Lets groups recover or backfill before others, or in their turn again.

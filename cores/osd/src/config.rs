@@ -78,6 +78,8 @@ pub struct Options {
     pub recovery_active_of: (usize, usize),
     /// Time from one object to the next, 0 for none but what clients' operations ask for (`osd_recovery_sleep`).
     pub recovery_sleep: Duration,
+    /// The same for disks that turn, and for others, where that is 0 (`osd_recovery_sleep_hdd`, `_ssd`).
+    pub recovery_sleep_of: (Duration, Duration),
     /// When groups are scrubbed.
     pub scrubs: crate::ScrubOptions,
     /// Bytes of memory at most (`osd_memory_target`).
@@ -105,6 +107,7 @@ impl Default for Options {
             failsafe_full: 0.97,
             max_backfills: 1,
             recovery_sleep: Duration::ZERO,
+            recovery_sleep_of: (Duration::ZERO, Duration::ZERO),
             recovery_active: 0,
             recovery_active_of: (3, 10),
             scrubs: crate::ScrubOptions::default(),
@@ -181,8 +184,14 @@ pub const OPTIONS: &[OptionRow] = &[
     OptionRow {
         name: "osd_recovery_sleep",
         default: "0",
-        about: "seconds from one object that is brought to the next, at least; clients' latency slows recovery by itself",
+        about: "seconds from one object that is brought to the next, at least; 0: osd_recovery_sleep_hdd or _ssd",
     },
+    OptionRow {
+        name: "osd_recovery_sleep_hdd",
+        default: "0",
+        about: "the same for disks that turn; 0: none, clients' latency slows recovery by itself",
+    },
+    OptionRow { name: "osd_recovery_sleep_ssd", default: "0", about: "the same for other disks" },
     OptionRow { name: "osd_max_attr_size", default: "0", about: "largest attribute in bytes, 0 for no limit but the store's" },
     OptionRow { name: "osd_max_object_name_len", default: "2048", about: "longest object name in bytes" },
     OptionRow { name: "osd_max_object_namespace_len", default: "256", about: "longest namespace in bytes" },
@@ -304,6 +313,8 @@ impl Options {
             "osd_recovery_max_active_hdd" => self.recovery_active_of.0 = value.parse().ok().filter(|n| *n > 0)?,
             "osd_recovery_max_active_ssd" => self.recovery_active_of.1 = value.parse().ok().filter(|n| *n > 0)?,
             "osd_recovery_sleep" => self.recovery_sleep = seconds(value, 0.0..=60.0)?,
+            "osd_recovery_sleep_hdd" => self.recovery_sleep_of.0 = seconds(value, 0.0..=60.0)?,
+            "osd_recovery_sleep_ssd" => self.recovery_sleep_of.1 = seconds(value, 0.0..=60.0)?,
             "osd_disk_stuck_timeout" => self.disk_patience = seconds(value, 1.0..=1e9)?,
             "osd_op_complaint_time" => self.complaint = Duration::try_from_secs_f64(value.parse().ok()?).ok()?,
             "osd_failsafe_full_ratio" => {
@@ -323,6 +334,15 @@ impl Options {
             (0, Some("hdd")) => self.recovery_active_of.0,
             (0, _) => self.recovery_active_of.1,
             (most, _) => most,
+        }
+    }
+
+    /// Time from one object that is brought to the next, at least, with a disk of this class.
+    pub(crate) fn time_between(&self, class: Option<&str>) -> Duration {
+        match class {
+            _ if !self.recovery_sleep.is_zero() => self.recovery_sleep,
+            Some("hdd") => self.recovery_sleep_of.0,
+            _ => self.recovery_sleep_of.1,
         }
     }
 

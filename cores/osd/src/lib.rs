@@ -267,9 +267,10 @@ impl Osd {
         given.extend(self.local_options.clone());
         let (options, bad) = Options::from_config(&given);
         self.options = options;
-        let most = self.options.recovery_at_a_time(self.config.metadata.get("default_device_class").map(String::as_str));
+        let class = self.config.metadata.get("default_device_class").map(String::as_str);
+        let most = self.options.recovery_at_a_time(class);
         self.options.pg.recovery_at_a_time = most;
-        self.pace.limit(most, self.options.recovery_sleep);
+        self.pace.limit(most, self.options.time_between(class));
         self.scale_logs();
         self.apply_memory();
         bad.into_iter().filter_map(|b| Some(b.split(' ').next()?.to_owned())).collect()

@@ -14,6 +14,7 @@ use crate::Osd;
 use maps::{OptValue, OsdMap, Pool, flags, opts, pool_flags};
 use node::{Mono, Now};
 use pg::ScrubState;
+use serde_json::{Value, json};
 use std::time::Duration;
 use types::{SpgId, UTime};
 
@@ -121,23 +122,53 @@ fn interval(pool: &Pool, key: i32, usual: f64) -> f64 {
     }
 }
 
+/// When a group is due, in seconds since 1970. None: a flag holds that kind back.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Plan {
+    light: Option<f64>,
+    deep: Option<f64>,
+    /// From then on hours and days do not matter.
+    deadline: f64,
+}
+
+impl Plan {
+    /// None without its pool.
+    fn of(options: &ScrubOptions, map: &OsdMap, id: &SpgId, state: &ScrubState) -> Option<Self> {
+        let pool = map.pools.get(&id.pg.pool)?;
+        let allowed = |cluster: u32, own: u64| map.flags & cluster == 0 && !pool.has_flag(own);
+        let since = |last: UTime| f64::from(last.max(pool.create_time).sec);
+        let chance = drawn(id, state.last);
+        let light = interval(pool, opts::SCRUB_MIN_INTERVAL, options.min) * (1.0 + options.spread * chance);
+        let deep = interval(pool, opts::DEEP_SCRUB_INTERVAL, options.deep) * (1.0 - options.deep_spread * chance);
+        Some(Self {
+            light: allowed(flags::NOSCRUB, pool_flags::NOSCRUB).then_some(since(state.last) + light),
+            deep: allowed(flags::NODEEP_SCRUB, pool_flags::NODEEP_SCRUB).then_some(since(state.last_deep) + deep),
+            deadline: since(state.last) + interval(pool, opts::SCRUB_MAX_INTERVAL, options.max),
+        })
+    }
+
+    /// When the next scrub is due, and whether it is deep; none if flags hold back all.
+    fn next(&self) -> Option<(f64, bool)> {
+        match (self.light, self.deep) {
+            (Some(light), Some(deep)) => Some((light.min(deep), deep <= light)),
+            (Some(light), None) => Some((light, false)),
+            (None, deep) => deep.map(|deep| (deep, true)),
+        }
+    }
+
+    /// Whether it is due at a time, and what.
+    fn due(&self, options: &ScrubOptions, now: UTime) -> Option<Due> {
+        let at = f64::from(now.sec);
+        let late = |due: Option<f64>| due.map(|due| at - due).filter(|late| *late >= 0.0);
+        let (light, deep) = (late(self.light), late(self.deep));
+        let late = light.into_iter().chain(deep).reduce(f64::max)?;
+        (at >= self.deadline || options.permits(now)).then_some(Due { late, deep: deep.is_some() })
+    }
+}
+
 /// Whether a group is due now.
 fn due(options: &ScrubOptions, map: &OsdMap, id: &SpgId, state: &ScrubState, now: UTime) -> Option<Due> {
-    let pool = map.pools.get(&id.pg.pool)?;
-    let (light_off, deep_off) = (
-        map.flags & flags::NOSCRUB != 0 || pool.has_flag(pool_flags::NOSCRUB),
-        map.flags & flags::NODEEP_SCRUB != 0 || pool.has_flag(pool_flags::NODEEP_SCRUB),
-    );
-    let age = |since: UTime| f64::from(now.sec.saturating_sub(since.max(pool.create_time).sec));
-    let chance = drawn(id, state.last);
-    let min = interval(pool, opts::SCRUB_MIN_INTERVAL, options.min) * (1.0 + options.spread * chance);
-    let deep_after = interval(pool, opts::DEEP_SCRUB_INTERVAL, options.deep) * (1.0 - options.deep_spread * chance);
-    let (light_late, deep_late) = (age(state.last) - min, age(state.last_deep) - deep_after);
-    let deep = !deep_off && deep_late >= 0.0;
-    let late = if deep { deep_late.max(light_late) } else { light_late };
-    let overdue = age(state.last) >= interval(pool, opts::SCRUB_MAX_INTERVAL, options.max);
-    let wanted = deep || !light_off && light_late >= 0.0;
-    (wanted && (overdue || options.permits(now))).then_some(Due { late, deep })
+    Plan::of(options, map, id, state)?.due(options, now)
 }
 
 /// When to look next.
@@ -153,6 +184,25 @@ impl Scrubs {
 }
 
 impl Osd {
+    /// What `dump_scrubs` shows: for each group that this OSD leads, when its next scrub is due, from when on hours
+    /// and days do not matter, and whether it will be deep.
+    pub(crate) fn planned_scrubs(&self, now: Now) -> Value {
+        let time = |seconds: f64| UTime { sec: seconds.clamp(0.0, f64::from(u32::MAX)) as u32, nsec: 0 }.iso();
+        let row = |(id, group): (SpgId, &pg::Pg)| {
+            let state = group.scrub_state()?;
+            let plan = Plan::of(&self.options.scrubs, self.maps.current(), &id, &state)?;
+            let (at, deep) = plan.next()?;
+            Some(json!({
+                "pgid": id.to_string(),
+                "sched_time": time(at),
+                "deadline": time(plan.deadline),
+                "deep": deep,
+                "due": plan.due(&self.options.scrubs, now.wall).is_some(),
+            }))
+        };
+        self.groups.iter().filter_map(row).collect()
+    }
+
     /// Begins the scrub that is due the longest, if it is time to look and one may begin.
     pub(crate) fn look_for_scrubs(&mut self, now: Now) {
         if now.mono < self.scrubs.next {

@@ -11,9 +11,10 @@
 //! *Invariant.* A group has a slot in a table exactly when it believes so ([`pg::SlotWishes`]); the self check compares both.
 
 use crate::Osd;
-use crate::groups::Slot;
+use crate::groups::{Groups, Slot};
 use node::Now;
 use pg::{SlotSide, SlotWish, SlotWishes};
+use serde_json::{Value, json};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -81,6 +82,27 @@ impl Table {
     }
 }
 
+impl Table {
+    /// Who has slots and who waits, as Ceph shows it.
+    fn json(&self, groups: &Groups, most: usize) -> Value {
+        let row = |group: Slot, priority: u8| {
+            let name = groups.iter().find_map(|(id, _)| (groups.find(&id) == Some(group)).then(|| id.to_string()));
+            json!({ "item": name.unwrap_or_default(), "prio": priority, "can_preempt": true })
+        };
+        let mut queues: BTreeMap<Reverse<u8>, Vec<Value>> = BTreeMap::new();
+        for ((priority, _), group) in &self.queue {
+            queues.entry(*priority).or_default().push(row(*group, priority.0));
+        }
+        let queue = |(priority, items): (Reverse<u8>, Vec<Value>)| json!({ "priority": priority.0, "items": items });
+        json!({
+            "max_allowed": most,
+            "min_priority": 0,
+            "queues": queues.into_iter().map(queue).collect::<Vec<_>>(),
+            "in_progress": self.held.iter().map(|(group, priority)| row(*group, *priority)).collect::<Vec<_>>(),
+        })
+    }
+}
+
 /// Both tables.
 #[derive(Debug, Default)]
 pub(crate) struct Slots {
@@ -102,9 +124,14 @@ impl Slots {
         self.remote.wish(group, wishes.remote);
     }
 
+    /// What `dump_recovery_reservations` shows. `most`: slots of each table.
+    pub(crate) fn json(&self, groups: &Groups, most: usize) -> Value {
+        json!({ "local_reservations": self.local.json(groups, most), "remote_reservations": self.remote.json(groups, most) })
+    }
+
     /// Both tables and the groups agree.
     #[cfg(feature = "sim")]
-    pub(crate) fn self_check(&self, groups: &crate::groups::Groups, most: usize) -> Result<(), String> {
+    pub(crate) fn self_check(&self, groups: &Groups, most: usize) -> Result<(), String> {
         for (table, name, local) in [(&self.local, "local", true), (&self.remote, "remote", false)] {
             let believes = |group: Slot| {
                 let wishes = groups.get(group).map(pg::Pg::slot_wishes).unwrap_or_default();
