@@ -143,6 +143,9 @@ impl Soft {
             self.creating.note(&state.osdmap, osd, &pg);
             let newer = self.pgs.get(&pg.pg).is_none_or(|old| old.report.reported <= pg.reported);
             if newer && pg.pg.seed < pool.pg_num.max(pool.pg_num_target) {
+                if !self.pgs.contains_key(&pg.pg) {
+                    self.count_from_now_on(pg.pg.pool, &pg.stats);
+                }
                 let stamps = Stamps::after(self.pgs.get(&pg.pg).map(|old| (&old.stamps, old.report.state)), &pg, now.wall);
                 self.pgs.insert(pg.pg, PgSoft { report: pg, osd, at: now.wall, stamps });
             }
@@ -150,6 +153,13 @@ impl Soft {
         let entry = self.osds.entry(osd).or_default();
         entry.last_seen = now.mono;
         entry.report = Some(report);
+    }
+
+    /// What a group counted before this monitor heard of it was not done since the samples were taken.
+    fn count_from_now_on(&mut self, pool: PoolId, before: &ObjectStatSum) {
+        for (_, sums) in &mut self.samples {
+            *sums.entry(pool).or_default() += before;
+        }
     }
 
     /// Notes which OSDs are out by a map that is durable now.
@@ -180,7 +190,8 @@ impl Soft {
     pub fn pg_state(&self, state: &State, pg: PgId) -> PgState {
         match self.pgs.get(&pg) {
             None => PgState::UNKNOWN,
-            Some(soft) if state.osdmap.is_up(soft.osd) => soft.report.state,
+            // Where nobody is to serve a group, nobody reports it any more.
+            Some(soft) if state.osdmap.is_up(soft.osd) && state.osdmap.placed(pg).acting_primary >= 0 => soft.report.state,
             Some(soft) => soft.report.state.with(PgState::STALE),
         }
     }

@@ -326,3 +326,63 @@ fn a_new_store_under_an_old_number_holds_nothing_of_the_old_one() {
     let info = *cluster.map().info(2).unwrap();
     assert!(info.up_from > known && info.lost_at == known, "{info:?}");
 }
+
+#[test]
+fn groups_that_the_map_places_nowhere_name_the_rule_that_finds_nothing() {
+    let mut cluster = clean();
+    ok(&mut cluster, r#""osd crush rule create-replicated","name":"by-rack","root":"default","type":"rack""#);
+    let (result, text) = cluster.set("crush_rule", "by-rack");
+    assert!(result == 0 && text.contains("rule 'by-rack' finds no OSD now, so nobody serves the pool"), "{text}");
+    let group = json(&mut cluster, r#""pg ls""#)["pg_stats"][0].clone();
+    assert!(group["state"].as_str().is_some_and(|state| state.contains("stale")), "nobody reports it any more: {group}");
+    cluster.pass(61);
+    let health = ok(&mut cluster, r#""health","detail":"detail""#);
+    assert!(health.contains("Reduced data availability: 4 pgs stale"), "{health}");
+    assert!(health.contains("(rule 'by-rack' of pool 'p' finds no OSD; "), "{health}");
+    let (_, text) = cluster.set("crush_rule", "replicated_rule");
+    assert_eq!(text, "set pool 1 crush_rule to replicated_rule");
+}
+
+/// An OSD boots from another process than before, with this store.
+fn boot_anew(cluster: &mut Cluster, osd: OsdId, port: u16, uuid: [u8; 16]) {
+    let addrs = types::EntityAddrVec(vec![types::EntityAddr::msgr2(common::addr(port), u32::from(port))]);
+    let levels = (types::Levels::KEY.to_string(), types::Levels::OWN.to_string());
+    let metadata = [levels, ("hostname".into(), "vm".into())].into_iter().collect();
+    let (fsid, total_bytes) = (common::FSID, 20 << 30);
+    // A new store has no maps.
+    let newest_map = u32::from(uuid == [osd as u8 + 1; 16]);
+    let boot = messages::internal::OsdBoot { fsid, osd, uuid, addrs, total_bytes, metadata, newest_map };
+    let peer = cluster.osds[osd as usize];
+    cluster.world.send(peer, boot.encode());
+    cluster.world.report(peer, osd, Vec::new());
+}
+
+#[test]
+fn a_stopped_osd_comes_back_when_it_is_restarted_and_a_destroyed_one_with_a_new_store() {
+    let mut cluster = clean();
+    let (peer, own) = (cluster.osds[2], [3; 16]);
+    ok(&mut cluster, r#""osd stop","ids":["2"]"#);
+    cluster.world.boot_on(peer, 2);
+    assert!(!cluster.map().is_up(2), "the process that was stopped");
+    boot_anew(&mut cluster, 2, 6890, own);
+    assert!(cluster.map().is_up(2) && cluster.map().state(2) & maps::state::STOP == 0);
+    ok(&mut cluster, r#""osd stop","ids":["2"]"#);
+    ok(&mut cluster, r#""osd rm-noup","ids":["2"]"#);
+    boot_anew(&mut cluster, 2, 6890, own);
+    assert!(cluster.map().is_up(2), "the same process, when it may");
+
+    ok(&mut cluster, r#""osd stop","ids":["2"]"#);
+    ok(&mut cluster, r#""osd destroy","id":2,"yes_i_really_mean_it":true"#);
+    boot_anew(&mut cluster, 2, 6891, own);
+    assert!(!cluster.map().is_up(2), "its data was given up");
+    let health = ok(&mut cluster, r#""health","detail":"detail""#);
+    assert!(health.contains("OSD_REFUSED") && health.contains("it was destroyed: its data counts no more"), "{health}");
+    let uuid = types::Fsid([77; 16]);
+    assert_eq!(ok(&mut cluster, &format!(r#""osd new","uuid":"{uuid}","id":2"#)).trim(), "2");
+    boot_anew(&mut cluster, 2, 6892, own);
+    assert!(!cluster.map().is_up(2), "another store has the number now");
+    boot_anew(&mut cluster, 2, 6892, uuid.0);
+    let map = cluster.map();
+    assert!(map.is_up(2) && map.is_in(2) && map.state(2) & maps::state::DESTROYED == 0);
+    assert!(map.info(2).is_some_and(|info| info.lost_at > 0), "nobody waits for what the old one held");
+}

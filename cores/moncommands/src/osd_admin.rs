@@ -123,7 +123,7 @@ fn new(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     }
     let osd = match wanted {
         Some(osd) if map.exists(osd) && map.state(osd) & bits::DESTROYED == 0 => {
-            refuse!(EEXIST, "id {osd} already in use and does not match uuid {uuid}")
+            refuse!(EINVAL, "id {osd} already in use and does not match uuid {uuid}")
         }
         Some(osd) => osd,
         None => (0..=map.max_osd).find(|o| !map.exists(*o)).unwrap_or(map.max_osd),
@@ -136,7 +136,9 @@ fn new(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     if osd >= map.max_osd {
         inc.new_max_osd = osd + 1;
     }
-    inc.new_state.insert(osd, if state & bits::EXISTS == 0 { bits::EXISTS | bits::NEW } else { bits::DESTROYED });
+    // A number that is used again is that of a new OSD, which comes in when it boots.
+    let used = bits::DESTROYED | state & bits::STOP | !state & bits::NEW;
+    inc.new_state.insert(osd, if state & bits::EXISTS == 0 { bits::EXISTS | bits::NEW } else { used });
     if has_uuid {
         inc.new_uuid.insert(osd, uuid);
     }
@@ -381,9 +383,12 @@ fn osd_list(cx: &Cx<'_>, args: &Args) -> Result<Vec<OsdId>, Refusal> {
 
 fn pg_temp(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let (pg, osds) = (existing_pg(cx, args)?, osd_list(cx, args)?);
-    let text = set_text(&osds);
+    let status = match osds.is_empty() {
+        true => format!("done cleaning up pg_temp of {pg}"),
+        false => format!("set {pg} pg_temp mapping to {}", set_text(&osds)),
+    };
     cx.inc().new_pg_temp.insert(pg, osds);
-    Ok(Reply::status(format!("set {pg} pg_temp mapping to {text}")))
+    Ok(Reply::status(status))
 }
 
 fn primary_temp(cx: &mut Cx<'_>, args: &Args) -> Outcome {
@@ -393,9 +398,12 @@ fn primary_temp(cx: &mut Cx<'_>, args: &Args) -> Outcome {
 }
 
 fn check_size(cx: &Cx<'_>, pg: PgId, n: usize) -> Result<(), Refusal> {
-    let size = cx.state.osdmap.pools.get(&pg.pool).map_or(0, |p| usize::from(p.size));
-    if n != size {
-        refuse!(EINVAL, "num of osds ({n}) != pool size ({size})");
+    let (least, most) = cx.state.osdmap.pools.get(&pg.pool).map_or((0, 0), |p| (usize::from(p.min_size), usize::from(p.size)));
+    if n < least {
+        refuse!(EINVAL, "num of osds ({n}) < pool min size ({least})");
+    }
+    if n > most {
+        refuse!(EINVAL, "num of osds ({n}) > pool size ({most})");
     }
     Ok(())
 }

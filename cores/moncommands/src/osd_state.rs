@@ -237,7 +237,9 @@ fn flag_osds(cx: &mut Cx<'_>, args: &Args, flag: &str, on: bool) -> Outcome {
 fn group(cx: &mut Cx<'_>, set: u32, who: &[String], on: bool) -> Outcome {
     let map = cx.state.osdmap.clone();
     let crush = &map.crush;
-    let change = |old: u32| if on { old | set } else { old & !set };
+    // Who may be marked up again may do so after 'osd stop', too.
+    let also = if set & bits::NOUP != 0 { bits::STOP } else { 0 };
+    let change = |old: u32| if on { old | set } else { old & !(set | also) };
     let mut state: BTreeMap<OsdId, u32> = BTreeMap::new();
     for name in who {
         if matches!(name.as_str(), "any" | "all" | "*") {

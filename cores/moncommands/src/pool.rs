@@ -1,7 +1,7 @@
 //! Commands that make, rename and delete pools; quotas, applications, snapshots, statistics.
 
 use super::osd_dump::{pool_dump, pool_lines};
-use super::shared::ctx;
+use super::shared::{barren, ctx};
 use super::{Cx, Row, row};
 use grammar::Args;
 use grammar::units::{bytes, quota, si};
@@ -110,7 +110,7 @@ fn create(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     if let Some(x) = args.float("target_size_ratio").filter(|x| *x > 0.0) {
         set.push((opts::TARGET_SIZE_RATIO, OptValue::Double(x)));
     }
-    let rule_name = rule_argument(args);
+    let (rule_name, objects) = rule_argument(args);
     let rule = match rule_name {
         None => None,
         Some(rule) => match cx.state.osdmap.crush.rule_id(rule) {
@@ -124,7 +124,7 @@ fn create(cx: &mut Cx<'_>, args: &Args) -> Outcome {
         pgp_num: number("pgp_num"),
         rule,
         size: number("size").filter(|n| *n > 0),
-        expected_num_objects: args.int("expected_num_objects").unwrap_or(0).max(0) as u64,
+        expected_num_objects: objects.unwrap_or(args.int("expected_num_objects").unwrap_or(0).max(0) as u64),
         opts: set,
         bulk: args.flag("bulk"),
         autoscale: args.opt("autoscale_mode").and_then(mode::parse),
@@ -133,14 +133,22 @@ fn create(cx: &mut Cx<'_>, args: &Args) -> Outcome {
         return Ok(Reply::status(format!("pool '{name}' already exists")));
     }
     let ctx = ctx(cx);
-    ctx.create(cx.inc(), &wanted)?;
-    Ok(Reply::status(format!("pool '{name}' created")))
+    let id = ctx.create(cx.inc(), &wanted)?;
+    let made = cx.inc().new_pools.get(&id).cloned();
+    let barren = made.map_or(String::new(), |pool| barren(&cx.state.osdmap, &pool));
+    Ok(Reply::status(format!("pool '{name}' created{barren}")))
 }
 
 /// The rule among the arguments. For replicated pools the fourth word may be a rule: its place is that of the erasure
 /// code profile.
-fn rule_argument(args: &Args) -> Option<&str> {
-    args.opt("rule").or_else(|| args.opt("erasure_code_profile").filter(|p| !p.is_empty() && *p != "default"))
+///
+/// If both are there, what looks like the rule is the number of objects that are expected: `... replicated RULE 1000`.
+fn rule_argument(args: &Args) -> (Option<&str>, Option<u64>) {
+    let place = args.opt("erasure_code_profile").filter(|p| !p.is_empty() && *p != "default");
+    match (place, args.opt("rule")) {
+        (Some(rule), Some(number)) if number.parse::<u64>().is_ok() => (Some(rule), number.parse().ok()),
+        (place, rule) => (rule.or(place), None),
+    }
 }
 
 fn delete(cx: &mut Cx<'_>, args: &Args) -> Outcome {

@@ -1,6 +1,6 @@
 //! Commands on settings of pools.
 
-use super::shared::ctx;
+use super::shared::{barren, ctx};
 use super::{Cx, Row, row};
 use grammar::Args;
 use grammar::units::{number, parse};
@@ -105,7 +105,9 @@ fn set(cx: &mut Cx<'_>, args: &Args) -> Outcome {
             set_simple(p, &crush, var, val, sure)?;
         }
     }
-    Ok(Reply::status(format!("set pool {pool} {var} to {val}")))
+    let changed = cx.inc().new_pools.get(&pool).cloned().filter(|_| var == "crush_rule");
+    let barren = changed.map_or(String::new(), |pool| barren(&cx.state.osdmap, &pool));
+    Ok(Reply::status(format!("set pool {pool} {var} to {val}{barren}")))
 }
 
 /// Sets where the number of groups that are placed apart goes, or with `now` what it is.
@@ -172,6 +174,7 @@ fn set_numbered(p: &mut Pool, key: i32, kind: char, var: &str, val: &str) -> Res
         }
         'd' => match val.parse::<f64>() {
             Ok(x) if x.is_finite() && x >= 0.0 => OptValue::Double(x),
+            Ok(x) if x < 0.0 => refuse!(EINVAL, "{var} cannot be negative"),
             _ => refuse!(EINVAL, "error parsing floating point value '{val}' of {var}"),
         },
         _ if var.starts_with("dedup") => refuse!(EOPNOTSUPP, "'{var}' belongs to deduplication, which is not supported"),

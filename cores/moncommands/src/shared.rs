@@ -4,6 +4,7 @@ use super::Cx;
 use crush::Map;
 use denc::Encode;
 use grammar::{Args, Refusal, refuse};
+use maps::{OsdMap, Pool};
 use monstate::pools;
 use serde_json::{Value, json};
 use types::{AddrType, EntityAddr, EntityAddrVec, Errno, PgId};
@@ -38,6 +39,22 @@ pub(super) fn parse_release(name: &str) -> Result<u8, Refusal> {
         Some(n) => Ok(n),
         None => refuse!(EINVAL, "{name} is not a recognized client release name"),
     }
+}
+
+/// What is said of a pool whose rule finds no OSD at all, so that nobody serves it; empty if it finds some. None is
+/// expected of a cluster without OSDs that are in.
+pub(super) fn barren(map: &OsdMap, pool: &Pool) -> String {
+    /// Places that are looked for.
+    const TRIED: u32 = 64;
+    let found = |rule| {
+        (0..TRIED).any(|x| map.crush.place(rule, x, pool.size.into(), &map.osd_weight, None).iter().any(|o| map.exists(*o)))
+    };
+    let rule = map.crush.find_rule(pool.crush_rule, pool.type_, pool.size);
+    if rule.is_some_and(found) || !map.osds().any(|osd| map.is_in(osd)) {
+        return String::new();
+    }
+    let name = map.crush.rule_names.get(&i32::from(pool.crush_rule)).map_or("", String::as_str);
+    format!("; rule '{name}' finds no OSD now, so nobody serves the pool: 'ceph osd crush rule dump {name}' shows where it looks")
 }
 
 /// Addresses as structures list them.

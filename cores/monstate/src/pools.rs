@@ -219,12 +219,18 @@ impl Ctx<'_> {
         }
     }
 
-    /// Checks whether a pool may have so many placement groups. `pool`: the one that changes; none for a new one.
-    pub(crate) fn check_pg_num(&self, pool: Option<PoolId>, pg_num: u32, size: u32) -> Result<(), Refusal> {
+    /// Refuses numbers of placement groups that no pool may have.
+    fn check_pg_num_range(&self, pg_num: u32) -> Result<(), Refusal> {
         let most = self.number("mon_max_pool_pg_num") as u32;
         if pg_num == 0 || pg_num > most {
             refuse!(ERANGE, "pg_num {pg_num} is outside of 1...{most} (mon_max_pool_pg_num)");
         }
+        Ok(())
+    }
+
+    /// Checks whether a pool may have so many placement groups. `pool`: the one that changes; none for a new one.
+    pub(crate) fn check_pg_num(&self, pool: Option<PoolId>, pg_num: u32, size: u32) -> Result<(), Refusal> {
+        self.check_pg_num_range(pg_num)?;
         let map = &self.state.osdmap;
         let others = map.pools.iter().filter(|(id, _)| Some(**id) != pool);
         let projected: u64 = others.map(|(_, p)| u64::from(p.pg_num_target.max(p.pg_num)) * u64::from(p.size)).sum();
@@ -365,6 +371,7 @@ impl Ctx<'_> {
             }
             return aim_lower(p, pg_num);
         }
+        self.check_pg_num_range(pg_num)?;
         let factor = self.number("mon_osd_max_split_count").max(1.0) as u32;
         if pg_num > p.pg_num.saturating_mul(factor) {
             refuse!(E2BIG, "pg_num {pg_num} splits each group into more than {factor}; go there in steps");

@@ -88,7 +88,7 @@ struct Seen<'a> {
     soft: Option<&'a PgSoft>,
     /// When its pool was made: a group that was never reported counts from then.
     made: UTime,
-    /// When the OSD that reported it went down.
+    /// When it was reported for the last time: the OSD went down, or the map places it nowhere.
     gone: UTime,
 }
 
@@ -96,9 +96,12 @@ impl<'a> Seen<'a> {
     fn of(state: &State, soft: &'a Soft, pg: PgId) -> Self {
         let map = &state.osdmap;
         let known = soft.pgs.get(&pg);
-        let xinfo = known.and_then(|p| map.osd_xinfo.get(usize::try_from(p.osd).ok()?));
         let made = map.pool(pg.pool).map_or(UTime::ZERO, |p| p.create_time);
-        Self { pg, state: soft.pg_state(state, pg), soft: known, made, gone: xinfo.map_or(made, |x| x.down_stamp) }
+        let last = |p: &PgSoft| match map.osd_xinfo.get(usize::try_from(p.osd).ok()?) {
+            Some(xinfo) if !map.is_up(p.osd) => Some(xinfo.down_stamp),
+            _ => Some(p.at),
+        };
+        Self { pg, state: soft.pg_state(state, pg), soft: known, made, gone: known.and_then(last).unwrap_or(made) }
     }
 
     fn stamp(&self, of: impl Fn(&PgSoft) -> UTime) -> UTime {
@@ -123,6 +126,11 @@ impl<'a> Seen<'a> {
         if age.is_none() && unfound > 0 {
             text.push_str(&format!(", {unfound} unfound"));
         }
+        if sign.harm == Harm::Unavailable
+            && let Some(why) = nowhere(state, pg)
+        {
+            text.push_str(&format!(" ({why})"));
+        }
         let least = state.osdmap.pool(pg.pool).map_or(0, |p| p.min_size);
         if is.has(PgState::INCOMPLETE) && least > 1 {
             let pool = state.pool_name(pg.pool);
@@ -130,6 +138,19 @@ impl<'a> Seen<'a> {
         }
         text
     }
+}
+
+/// The sentence for a group that the map places on no OSD at all, although there are some that are up and in.
+fn nowhere(state: &State, pg: PgId) -> Option<String> {
+    let map = &state.osdmap;
+    let pool = map.pool(pg.pool)?;
+    let (placed, usable) = (map.placed(pg), map.osds().any(|osd| map.is_up(osd) && map.is_in(osd)));
+    if !usable || placed.acting_primary >= 0 || !placed.up.iter().all(|osd| *osd < 0 || *osd == crush::NONE) {
+        return None;
+    }
+    let name = state.pool_name(pg.pool);
+    let rule = map.crush.rule_names.get(&i32::from(pool.crush_rule)).map_or("", String::as_str);
+    Some(format!("rule '{rule}' of pool '{name}' finds no OSD; 'ceph osd crush rule dump {rule}' shows where it looks"))
 }
 
 /// What was found of one harm.

@@ -9,7 +9,12 @@ use monstate::effective;
 use monstate::osds::{MAX_OSDS, held, mark_down, node_flags};
 use monstate::state::{Change, State};
 use node::{Level, Now, Outputs};
+use std::time::Duration;
 use types::{EntityType, Fsid, Levels, OsdId, SessionId};
+
+/// Who was heard so lately, on a session that is still open, may run beside another process of the same number. A
+/// host that lost its power leaves such a session, too, so this is worth a line and nothing more.
+const TWIN: Duration = Duration::from_secs(3);
 
 impl Monitor {
     /// Whether this session may speak for that OSD.
@@ -38,13 +43,20 @@ impl Monitor {
         if let Some(entry) = self.sessions.0.get_mut(&(Side::Mon, session)) {
             entry.osd = Some(osd);
         }
+        let map = &state.osdmap;
+        let same = map.is_up(osd) && map.osd_addr(osd) == Some(&boot.addrs);
         let soft = self.leader.soft.osds.entry(osd).or_default();
+        let lives =
+            soft.closed_at.is_none() && now.mono.since(soft.last_seen) < TWIN && soft.session.is_some_and(|s| s != session);
         soft.session = Some(session);
         soft.last_seen = now.mono;
         soft.closed_at = None;
         soft.down_since = None;
-        let map = &state.osdmap;
-        let same = map.is_up(osd) && map.osd_addr(osd) == Some(&boot.addrs);
+        if !same && map.is_up(osd) && lives {
+            let (new, old) = (&boot.addrs, map.osd_addr(osd).map_or(String::new(), ToString::to_string));
+            let text = format!("osd.{osd} boots at {new} while the one at {old} is heard: do two processes run with one number?");
+            self.line(now, log_level::WARN, text);
+        }
         self.leader.soft.refused.remove(&osd);
         self.leader.soft.booted.insert(osd, boot.addrs.clone());
         if self.env.cephx() {
@@ -55,7 +67,7 @@ impl Monitor {
             // A session that broke and came back: it only needs the maps that it missed.
             return self.send_maps(session, u64::from(boot.newest_map) + 1);
         }
-        if let Some(why) = boot_forbidden(&state, osd) {
+        if let Some(why) = boot_forbidden(&state, &boot) {
             self.send_maps(session, u64::from(boot.newest_map) + 1);
             return out.log(Level::Warn, "mon", format!("osd.{osd} stays down: {why}"));
         }
@@ -83,9 +95,11 @@ impl Monitor {
         }
         let map = &state.osdmap;
         let known = if map.exists(boot.osd) { map.osd_uuid.get(boot.osd as usize).copied() } else { None };
-        let taken = known.is_some_and(|k| k != Fsid::default() && k.0 != boot.uuid);
-        if taken && map.state(boot.osd) & bits::DESTROYED == 0 {
-            return Err(format!("another store ({}) has this number", known.unwrap_or_default()));
+        if known.is_some() && map.state(boot.osd) & bits::DESTROYED != 0 {
+            return Err("it was destroyed: its data counts no more. 'nacre replace' puts a new disk under its number".into());
+        }
+        if let Some(known) = known.filter(|k| *k != Fsid::default() && k.0 != boot.uuid) {
+            return Err(format!("another store ({known}) has this number"));
         }
         Levels::told(boot.metadata.get(Levels::KEY)).refusal(map.level).map_or(Ok(()), Err)
     }
@@ -208,14 +222,14 @@ impl Monitor {
 }
 
 /// Why an OSD must stay down.
-fn boot_forbidden(state: &State, osd: OsdId) -> Option<&'static str> {
-    let map = &state.osdmap;
+fn boot_forbidden(state: &State, boot: &OsdBoot) -> Option<&'static str> {
+    let (map, osd) = (&state.osdmap, boot.osd);
     if map.has_flag(flags::NOUP) {
         Some("the noup flag is set")
     } else if map.state(osd) & bits::NOUP != 0 || node_flags(state, osd) & bits::NOUP != 0 {
         Some("its noup flag is set")
-    } else if map.state(osd) & bits::STOP != 0 {
-        Some("it was stopped on request; 'osd in' or 'osd rm-noup' lets it come back")
+    } else if map.state(osd) & bits::STOP != 0 && map.osd_addr(osd) == Some(&boot.addrs) {
+        Some("it was stopped on request; a restart of its process, or 'osd rm-noup', lets it come back")
     } else {
         None
     }
