@@ -98,6 +98,9 @@ pub struct Limits {
     /// A connection that this side opened and on which nothing came for so long is probed with KEEPALIVE2; after three silent periods it is
     /// closed.
     pub keepalive: Duration,
+    /// The same for connections to monitors of all but monitors. An OSD whose monitor vanished without a word has nobody to tell who is down,
+    /// and looks down itself; so it looks for another one soon.
+    pub monitor_keepalive: Duration,
 }
 
 impl Default for Limits {
@@ -122,6 +125,7 @@ impl Default for Limits {
             stall: Duration::from_secs(60),
             retry: (Duration::from_millis(50), Duration::from_secs(5)),
             keepalive: Duration::from_secs(10),
+            monitor_keepalive: Duration::from_secs(1),
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::Policy;
 use crate::frame::Tag;
 use denc::Encode as _;
 use node::{ConnId, Mono, Now, Outputs};
-use types::SessionId;
+use types::{EntityType, SessionId};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Timer {
@@ -91,16 +91,23 @@ impl Messenger {
             }
             return Ok(next.min(idle).min(now.mono.plus(limits.stall)));
         }
-        if conn.last_received.plus(limits.keepalive * 3) <= now.mono {
+        let keepalive = if self.config.name.kind != EntityType::Mon && conn.kind == EntityType::Mon {
+            limits.monitor_keepalive
+        } else {
+            limits.keepalive
+        };
+        // Who was late itself has not heard, nor probed: it asks first.
+        let probed = conn.last_probe > conn.last_received && conn.last_probe.plus(keepalive) <= now.mono;
+        if probed && conn.last_received.plus(keepalive * 3) <= now.mono {
             return Err(Fault::usual("the peer does not answer"));
         }
         // Who was heard needs no probe.
-        if conn.last_received.max(conn.last_probe).plus(limits.keepalive) <= now.mono {
+        if conn.last_received.max(conn.last_probe).plus(keepalive) <= now.mono {
             conn.last_probe = now.mono;
             conn.control(Tag::Keepalive2, &now.wall.to_vec());
             self.dirty.insert(conn.id);
         }
-        Ok(next.min(conn.last_received.max(conn.last_probe).plus(limits.keepalive)))
+        Ok(next.min(conn.last_received.max(conn.last_probe).plus(keepalive)))
     }
 
     /// A session without a connection: connect again, or give up.
