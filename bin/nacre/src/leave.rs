@@ -4,9 +4,10 @@
 //! |---|---|---|
 //! | 1 | the monitors say whether the others can do without this host | nothing has changed |
 //! | 2 | its OSDs are taken out; their data moves | run it again to go on; `ceph osd in N` takes it back |
-//! | 3 | its processes are stopped | run it again to go on |
-//! | 4 | the cluster removes its OSDs, its monitor and the host, if no data depends on it | run it again to go on |
-//! | 5 | `nacre.toml` becomes `nacre.toml.left` | run it again to go on |
+//! | 3 | if its monitor votes alone, another one takes the vote over | run it again to go on |
+//! | 4 | its processes are stopped | run it again to go on |
+//! | 5 | the cluster removes its OSDs, its monitor and the host, if no data depends on it | run it again to go on |
+//! | 6 | `nacre.toml` becomes `nacre.toml.left` | run it again to go on |
 //!
 //! Every step looks at what is already done, so a second run goes on where the first one was interrupted.
 
@@ -42,13 +43,14 @@ pub(crate) fn leave(args: &Leave) -> Result<u8> {
     let name = host::name();
     let client = administrator(&dir)?;
     if let Some(drain) = drain_status(&client, &name)? {
-        check(&client, &name, &state, &drain)?;
+        let can = check(&client, &name, &state, &drain)?;
         if args.check {
-            println!("{name} can leave: {}", amount(&drain));
+            println!("{can} ({})", amount(&drain));
             return Ok(0);
         }
         take_out(&client, &drain)?;
         wait(&client, &name)?;
+        hand_over(&client, &name)?;
     } else if args.check {
         bail!("the cluster knows no host {name}");
     }
@@ -75,8 +77,8 @@ fn osds(drain: &Value, which: impl Fn(&Value) -> bool) -> Vec<u64> {
     all.iter().filter(|osd| which(osd)).filter_map(|osd| osd["osd"].as_u64()).collect()
 }
 
-/// Refuses what could not end well, while nothing has changed.
-fn check(client: &Client, name: &str, state: &State, drain: &Value) -> Result<()> {
+/// Refuses what could not end well, while nothing has changed; else gives what the monitors say.
+fn check(client: &Client, name: &str, state: &State, drain: &Value) -> Result<String> {
     let other: Vec<u64> =
         osds(drain, |_| true).into_iter().filter(|id| !state.osds.iter().any(|o| u64::from(o.id) == *id)).collect();
     if !other.is_empty() {
@@ -93,7 +95,7 @@ fn check(client: &Client, name: &str, state: &State, drain: &Value) -> Result<()
     let begin = Instant::now();
     loop {
         match client.command(&json!({"prefix": "nacre host ok-to-leave", "host": name})) {
-            Ok(_) => return Ok(()),
+            Ok(reply) => return Ok(reply.status),
             // Not everything was reported yet.
             Err(Failure::Refused(errno, _)) if errno == Errno::EAGAIN.0 && begin.elapsed() < PATIENCE => std::thread::sleep(LOOK),
             Err(Failure::Refused(_, why)) => bail!("{name} cannot leave: {why}"),
@@ -163,6 +165,32 @@ fn wait(client: &Client, name: &str) -> Result<()> {
             let time = time.map_or_else(|| "time not known yet".to_owned(), |t| format!("about {}", span(t)));
             let why = if pgs == 0 { format!(" ({})", drain["why"].as_str().unwrap_or_default().trim()) } else { String::new() };
             println!("left: {}; {time}{why}", amount(&drain));
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// Sees to it that the other monitors can decide when those of this host stop: one that votes alone gives the vote away first.
+fn hand_over(client: &Client, name: &str) -> Result<()> {
+    let (begin, mut told) = (Instant::now(), false);
+    loop {
+        let reply = match client.command(&json!({"prefix": "nacre host hand-over", "host": name, "format": "json"})) {
+            Ok(reply) => reply,
+            // An earlier run came further.
+            Err(Failure::Refused(errno, _)) if errno == Errno::ENOENT.0 => return Ok(()),
+            Err(Failure::Refused(_, why)) => bail!("{name} cannot leave: {why}"),
+            Err(failure) => return Err(failure.sentence(client)),
+        };
+        let step: Value = serde_json::from_str(&reply.output).context("the monitors' answer cannot be read")?;
+        if step["done"] == true {
+            return Ok(());
+        }
+        if !told {
+            println!("{}", reply.status);
+            told = true;
+        }
+        if begin.elapsed() > PATIENCE {
+            bail!("{}, and has not done so for {} s; run this again to go on", reply.status, PATIENCE.as_secs());
         }
         std::thread::sleep(LOOK);
     }

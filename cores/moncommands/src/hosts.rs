@@ -1,7 +1,7 @@
 //! Commands on hosts: which there are, whether one can go, how far its data has gone, and its end.
 
 use super::osd_spare::{Need, drop_keys, list};
-use super::{Cx, Row, row};
+use super::{Ask, Cx, Row, row};
 use denc::Encode;
 use grammar::{Args, Outcome, Refusal, Reply, Table, refuse, units};
 use manager::soft::all_pgs;
@@ -16,6 +16,13 @@ use types::{Errno, OsdId, PgId, PgState, PoolId};
 pub(super) const ROWS: &[Row] = &[
     row("nacre host ls", "list the hosts and what runs on them", "mon", "r", ls),
     row("nacre host ok-to-leave <host:String>", "check whether a host can be spared for good", "mon", "r", ok_to_leave),
+    row(
+        "nacre host hand-over <host:String>",
+        "let another monitor vote in place of that of a host that is about to go",
+        "mon",
+        "rw",
+        hand_over,
+    ),
     row("nacre host drain-status <host:String>", "show what data of a host is not elsewhere yet", "mon", "r", drain_status),
     row("nacre host duties <host:String>", "show which monitors a host is to run, and where all are", "mon", "r", duties),
     row(
@@ -78,27 +85,66 @@ fn ok_to_leave(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     if cx.soft.pg_states(cx.state).iter().any(|(s, _)| s.is_unknown()) {
         refuse!(EAGAIN, "not all placement groups were reported yet; ask again");
     }
-    let why: Vec<String> =
-        [no_majority(cx, &host), too_few_copies(cx.state, &host.osds), no_space(cx, &host.osds)].into_iter().flatten().collect();
-    if why.is_empty() { Ok(Reply::status(format!("{name} can leave"))) } else { Err(Refusal::new(Errno::EBUSY, why.join("; "))) }
+    let majority = Majority::without(cx, &host);
+    let ends = matches!(majority, Majority::Ends).then(|| no_majority(&host, cx));
+    let why: Vec<String> = [ends, too_few_copies(cx.state, &host.osds), no_space(cx, &host.osds)].into_iter().flatten().collect();
+    if !why.is_empty() {
+        refuse!(EBUSY, "{}", why.join("; "));
+    }
+    let passes = match majority {
+        Majority::Passes { heir } => format!("; mon.{heir} votes and leads in place of mon.{} then", host.mons.join(", mon.")),
+        Majority::Stays | Majority::Ends => String::new(),
+    };
+    Ok(Reply::status(format!("{name} can leave{passes}")))
 }
 
-/// Why the monitors could not go on without those of a host.
-fn no_majority(cx: &Cx<'_>, host: &Host) -> Option<String> {
-    let names: Vec<&str> = host.mons.iter().map(String::as_str).collect();
-    let left = cx.env.standing.without(&names, true);
-    (!names.is_empty() && left.is_err()).then(|| {
-        let standing = &cx.env.standing;
-        let learns = |mon: &&String| !standing.voters.contains(mon) && !names.contains(&mon.as_str());
-        let heir = standing.heard.iter().find(learns).filter(|_| standing.voters.len() == 1);
-        let advice = heir.map(|mon| format!("; 'ceph mgr fail' lets mon.{mon} vote and lead in its place: ask again after that"));
-        format!(
-            "without mon.{} no majority of the monitors would be left (those that vote: {}){}",
-            names.join(", mon."),
-            standing.voters.join(", "),
-            advice.unwrap_or_default()
-        )
-    })
+/// What becomes of the monitors' majority when those of a host stop, before they are removed.
+enum Majority {
+    /// The others are one, and decide.
+    Stays,
+    /// This one only learns as yet, or is about to take the vote over: it must, before the host's monitor stops.
+    Passes { heir: String },
+    /// Nobody could decide anything.
+    Ends,
+}
+
+impl Majority {
+    fn without(cx: &Cx<'_>, host: &Host) -> Self {
+        let (standing, here) = (&cx.env.standing, |mon: &String| host.mons.contains(mon));
+        let names: Vec<&str> = host.mons.iter().map(String::as_str).collect();
+        if names.is_empty() || standing.without(&names, false).is_ok() {
+            return Self::Stays;
+        }
+        // One votes alone. That two do is so for a moment only, while the vote passes from one to the other.
+        let heir = standing.heard.iter().find(|mon| !here(mon)).filter(|_| standing.voters.len() <= 2);
+        heir.map_or(Self::Ends, |heir| Self::Passes { heir: heir.clone() })
+    }
+}
+
+/// That the monitors could not go on without those of a host.
+fn no_majority(host: &Host, cx: &Cx<'_>) -> String {
+    let voters = cx.env.standing.voters.join(", ");
+    format!("without mon.{} no majority of the monitors would be left (those that vote: {voters})", host.mons.join(", mon."))
+}
+
+/// One step of it: asked again and again, it is done when another monitor decides without those of this host.
+fn hand_over(cx: &mut Cx<'_>, args: &Args) -> Outcome {
+    let name = args.str("host");
+    let host = existing(cx, name)?;
+    let heir = match Majority::without(cx, &host) {
+        Majority::Stays => None,
+        Majority::Passes { heir } => Some(heir),
+        Majority::Ends => refuse!(EBUSY, "{}", no_majority(&host, cx)),
+    };
+    if heir.is_some() && cx.env.standing.leader.as_ref().is_some_and(|leader| host.mons.contains(leader)) {
+        cx.asks.push(Ask::HandOver);
+    }
+    let status = match &heir {
+        None => format!("the monitors decide without {name}"),
+        Some(heir) => format!("mon.{heir} is about to vote and lead in place of mon.{}", host.mons.join(", mon.")),
+    };
+    let value = json!({"host": name, "done": heir.is_none(), "heir": heir});
+    Ok(Reply { status, ..cx.structure("hand_over", &value) })
 }
 
 /// The map as it would be with these OSDs in, or out.
@@ -254,8 +300,10 @@ fn rm(cx: &mut Cx<'_>, args: &Args) -> Outcome {
         let what = if up.is_empty() { format!("mon.{}", host.mons.join(", mon.")) } else { format!("OSD(s) {}", list(&up)) };
         refuse!(EBUSY, "{name} still runs: {what}");
     }
-    if let Some(why) = no_majority(cx, &host) {
-        refuse!(EBUSY, "{why}");
+    // It is stopped: the others must be able to decide when its monitors are not counted any more.
+    let names: Vec<&str> = host.mons.iter().map(String::as_str).collect();
+    if !names.is_empty() && cx.env.standing.without(&names, true).is_err() {
+        refuse!(EBUSY, "{}", no_majority(&host, cx));
     }
     check_risk(&name, risk(cx, &host.osds), args)?;
     remove(cx, &name, &host)?;
