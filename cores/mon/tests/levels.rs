@@ -155,3 +155,31 @@ fn a_store_is_marked_when_the_level_is_raised() {
     cluster.pass(2);
     assert_eq!((level(&mut cluster), version(&cluster.world.disk)), (2, 3));
 }
+
+#[test]
+fn monitors_of_before_the_raise_learn_the_level_from_osds() {
+    let mut cluster = upgraded(2);
+    cluster.pass(1);
+    assert_eq!(level(&mut cluster), 1);
+    let too_high = (Levels::OWN.newest.0 + 1).to_string();
+    restart(&mut cluster, 0, &[("hostname", "vm"), (Levels::REACHED, &too_high)]);
+    assert!(!cluster.map().is_up(0), "the monitor cannot run the level of what this OSD wrote");
+    let health = cluster.world.ok(r#"{"prefix":"health","detail":"detail"}"#);
+    assert!(health.contains("osd.0 may not boot: it ran at level 3, and the monitor's program runs levels 1-2"), "{health}");
+
+    // As after a restoration: the map says that it is up where it is.
+    let again = [("hostname", "vm"), (Levels::REACHED, "2")];
+    restart(&mut cluster, 0, NEW);
+    assert_eq!(level(&mut cluster), 1);
+    let peer = cluster.osds[0];
+    cluster.world.boot_at(peer, 0, &again);
+    assert_eq!(level(&mut cluster), 2);
+    cluster.pass(1);
+    let log = cluster.world.ok(r#"{"prefix":"log last"}"#);
+    assert!(log.contains("osd.0 ran at level 2, the monitors' state is of before"), "{log}");
+    let peer = cluster.osds[1];
+    restart(&mut cluster, 1, OLD);
+    assert!(!cluster.map().is_up(1), "an older program is let in");
+    cluster.world.boot_at(peer, 1, &again);
+    assert!(cluster.map().is_up(1));
+}

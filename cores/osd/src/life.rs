@@ -166,7 +166,7 @@ impl Osd {
         self.drop_groups_of_deleted_pools(now);
     }
 
-    /// Tells the monitor that we are here, until the map says that we are up where we are.
+    /// Tells the monitor that we are here, until the map says that we are up where we are, and of the level that we know.
     fn boot(&mut self, now: Now, out: &mut Outputs) {
         let (map, me) = (self.maps.current(), self.config.whoami);
         let up = map.is_up(me) && map.osd_addr(me).is_some_and(|addrs| addrs.msgr2() == self.config.addrs.msgr2());
@@ -178,9 +178,10 @@ impl Osd {
                 self.reporter.restart();
                 out.log(Level::Info, "osd", format!("osd.{me} is up at {}", self.config.addrs));
             }
-            return;
-        }
-        if self.phase == Phase::Active {
+            if !self.maps.level_is_unknown() {
+                return;
+            }
+        } else if self.phase == Phase::Active {
             self.phase = Phase::Booting;
             self.marked_down(now);
         }
@@ -191,6 +192,7 @@ impl Osd {
         self.boot_sent = Some(now.mono);
         let mut metadata = self.config.metadata.clone();
         metadata.insert(Levels::KEY.into(), self.config.levels.to_string());
+        metadata.insert(Levels::REACHED.into(), self.maps.current().level.to_string());
         let boot = OsdBoot {
             fsid: self.config.fsid,
             osd: me,

@@ -2,6 +2,9 @@
 //!
 //! Maps are kept in the store under the OSD's own scope, so that a restarted OSD goes through every change that it missed, one after the
 //! other: groups are created and split by *changes* of the map.
+//!
+//! *Invariant.* The newest map's level never falls. A map with a lower one comes from monitors that were made of an older state: what this
+//! OSD wrote may be of the higher level, so it goes on with that, and tells the monitors ([`Maps::level_is_unknown`]).
 
 use bytes::Bytes;
 use denc::{Decode, Encode};
@@ -41,6 +44,8 @@ pub(crate) struct Maps {
     current: Arc<OsdMap>,
     full: Bytes,
     incrementals: BTreeMap<Epoch, Bytes>,
+    /// The level that the monitors have, by the newest map that they sent; that of `current` before the first.
+    told: Level,
 }
 
 fn incremental_key(epoch: Epoch) -> Bytes {
@@ -55,7 +60,11 @@ fn of_its_own(bytes: &Bytes) -> Bytes {
 impl Maps {
     /// No map yet.
     pub(crate) fn none() -> Self {
-        Self { current: Arc::new(OsdMap::default()), full: Bytes::new(), incrementals: BTreeMap::new() }
+        Self::of(OsdMap::default(), Bytes::new(), BTreeMap::new())
+    }
+
+    fn of(map: OsdMap, full: Bytes, incrementals: BTreeMap<Epoch, Bytes>) -> Self {
+        Self { told: map.level, current: Arc::new(map), full, incrementals }
     }
 
     /// What the store holds. The error text says what is wrong with it.
@@ -71,9 +80,10 @@ impl Maps {
             Ok(map) if map.level < level => {
                 // A program that knew no levels opened this store and wrote the map without one.
                 let map = OsdMap { level, ..map };
-                Ok(Self { full: map.to_bytes(), current: Arc::new(map), incrementals })
+                let full = map.to_bytes();
+                Ok(Self::of(map, full, incrementals))
             }
-            Ok(map) => Ok(Self { current: Arc::new(map), full, incrementals }),
+            Ok(map) => Ok(Self::of(map, full, incrementals)),
             Err(e) => Err(format!("the stored OSD map does not decode: {e}")),
         })
     }
@@ -86,6 +96,11 @@ impl Maps {
     /// Its epoch, 0 before the first one.
     pub(crate) fn epoch(&self) -> Epoch {
         self.current.epoch
+    }
+
+    /// Whether the monitors have a lower level than this OSD's cluster had once.
+    pub(crate) fn level_is_unknown(&self) -> bool {
+        self.told < self.current.level
     }
 
     /// The newest map as it came or was made.
@@ -105,6 +120,7 @@ impl Maps {
         if let (true, Some(bytes)) = (self.epoch() > 0, message.incremental.get(&next)) {
             let change = Incremental::from_bytes(bytes).map_err(|e| format!("change to epoch {next}: {e}"))?;
             let map = self.current.apply(&change).map_err(|e| format!("change to epoch {next}: {e}"))?;
+            self.told = self.told.max(change.new_level.unwrap_or_default());
             self.full = map.to_bytes();
             self.incrementals.insert(next, of_its_own(bytes));
             while self.incrementals.len() > KEPT {
@@ -115,9 +131,16 @@ impl Maps {
         }
         let Some((epoch, bytes)) = message.full.last_key_value().filter(|(epoch, _)| **epoch >= next) else { return Ok(None) };
         let map = OsdMap::from_bytes(bytes).map_err(|e| format!("full map of epoch {epoch}: {e}"))?;
-        self.full = of_its_own(bytes);
+        self.told = map.level;
+        if map.level < self.current.level {
+            let map = OsdMap { level: self.current.level, ..map };
+            self.full = map.to_bytes();
+            self.current = Arc::new(map);
+        } else {
+            self.full = of_its_own(bytes);
+            self.current = Arc::new(map);
+        }
         self.incrementals.clear();
-        self.current = Arc::new(map);
         Ok(Some(self.current.clone()))
     }
 
@@ -169,4 +192,40 @@ pub(crate) fn superblock(store: &dyn View, hold: Hold) -> Read<Option<Result<Sup
 pub(crate) fn format(superblock: &Superblock) -> Transaction {
     let meta = vec![MetaChange::Set(Bytes::from_static(SUPERBLOCK), superblock.to_bytes())];
     Transaction { scope: OSD_SCOPE, meta, ..Transaction::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Maps that a monitor of this level sends, from the first on.
+    fn map(level: u8, epoch: Epoch) -> OsdMap {
+        OsdMap { epoch, level: Level(level), ..OsdMap::default() }
+    }
+
+    fn full(map: &OsdMap) -> OsdMapMsg {
+        OsdMapMsg { full: [(map.epoch, map.to_bytes())].into(), newest: map.epoch, ..OsdMapMsg::default() }
+    }
+
+    #[test]
+    fn a_map_of_a_lower_level_does_not_lower_it() {
+        let mut maps = Maps::none();
+        maps.advance(&full(&map(2, 5))).unwrap().unwrap();
+        assert!(!maps.level_is_unknown());
+        let restored = map(1, 1000);
+        let taken = maps.advance(&full(&restored)).unwrap().unwrap();
+        assert_eq!((taken.level, taken.epoch, maps.level_is_unknown()), (Level(2), 1000, true));
+        assert_eq!(OsdMap::from_bytes(maps.newest()).unwrap().level, Level(2), "what is kept has it, too");
+
+        // Changes that do not raise it say nothing about it; then the monitors have learned it.
+        let next = |maps: &mut Maps, level: Option<Level>| {
+            let mut change = Incremental::new(maps.epoch() + 1, restored.fsid, types::UTime::ZERO);
+            change.new_level = level;
+            let bytes = change.seal(maps.current()).unwrap().incremental;
+            let message = OsdMapMsg { incremental: [(maps.epoch() + 1, bytes)].into(), ..OsdMapMsg::default() };
+            maps.advance(&message).unwrap().unwrap().level
+        };
+        assert_eq!((next(&mut maps, None), maps.level_is_unknown()), (Level(2), true));
+        assert_eq!((next(&mut maps, Some(Level(2))), maps.level_is_unknown()), (Level(2), false));
+    }
 }

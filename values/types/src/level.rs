@@ -94,6 +94,8 @@ impl Levels {
     pub const UNSAID: Levels = Levels { oldest: Level::FIRST, newest: Level::FIRST };
     /// The name under which daemons tell theirs among their metadata.
     pub const KEY: &str = "nacre_levels";
+    /// The name under which an OSD tells the highest level that its cluster had as far as it knows, as a number. What it wrote may be of it.
+    pub const REACHED: &str = "nacre_level";
 
     /// Whether a program that has these can be part of a cluster at that level.
     pub fn can_run(self, level: Level) -> bool {
@@ -103,6 +105,11 @@ impl Levels {
     /// The levels that a daemon told; [`Levels::UNSAID`] if it told none. Text that is none counts as that, too.
     pub fn told(text: Option<&String>) -> Levels {
         text.and_then(|text| text.parse().ok()).unwrap_or(Self::UNSAID)
+    }
+
+    /// The level that an OSD told that its cluster had; [`Level::FIRST`] if it told none.
+    pub fn reached(text: Option<&String>) -> Level {
+        text.and_then(|text| text.parse().ok()).map_or(Level::FIRST, Level)
     }
 
     /// Why a program that has these cannot be part of a cluster at that level, in a sentence; nothing if it can.

@@ -43,6 +43,8 @@ impl Monitor {
         if let Some(entry) = self.sessions.0.get_mut(&(Side::Mon, session)) {
             entry.osd = Some(osd);
         }
+        self.take_up_level(now, &state, &boot, out);
+        let state = self.newest().clone();
         let map = &state.osdmap;
         let same = map.is_up(osd) && map.osd_addr(osd) == Some(&boot.addrs);
         let soft = self.leader.soft.osds.entry(osd).or_default();
@@ -101,7 +103,32 @@ impl Monitor {
         if let Some(known) = known.filter(|k| *k != Fsid::default() && k.0 != boot.uuid) {
             return Err(format!("another store ({known}) has this number"));
         }
-        Levels::told(boot.metadata.get(Levels::KEY)).refusal(map.level).map_or(Ok(()), Err)
+        let reached = Levels::reached(boot.metadata.get(Levels::REACHED));
+        let own = self.env.config.levels;
+        if reached > own.newest {
+            return Err(format!(
+                "it ran at level {reached}, and the monitor's program runs levels {own}: install a newer one there first"
+            ));
+        }
+        Levels::told(boot.metadata.get(Levels::KEY)).refusal(map.level.max(reached)).map_or(Ok(()), Err)
+    }
+
+    /// An OSD knows a higher level than the map has: the monitors were made anew of a state from before its raise. What the OSD wrote since
+    /// may be of that level, so it holds at once.
+    fn take_up_level(&mut self, now: Now, state: &State, boot: &OsdBoot, out: &mut Outputs) {
+        let level = Levels::reached(boot.metadata.get(Levels::REACHED));
+        if level <= state.osdmap.level {
+            return;
+        }
+        let mut inc = self.next_inc(state, now);
+        inc.new_level = Some(level);
+        let text = format!(
+            "osd.{} ran at level {level}, the monitors' state is of before: {}",
+            boot.osd,
+            moncommands::level_raised(level)
+        );
+        self.line(now, log_level::WARN, text);
+        self.propose(now, Vec::new(), Some(inc), Vec::new(), out);
     }
 
     fn next_inc(&self, state: &State, now: Now) -> Incremental {

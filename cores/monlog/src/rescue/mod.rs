@@ -148,6 +148,9 @@ pub fn epoch_of(map: &[u8]) -> Result<Epoch, String> {
 /// The state as the only one there is from now on. `age`: seconds since it was true; `None` if it is the newest that its monitor had.
 fn remake(mut state: State, term: u64, seat: &Seat, known: &Known, age: Option<u32>) -> Result<Remade, String> {
     let map = newest_map(&state, known)?;
+    if let Some(why) = types::Levels::OWN.refusal(map.level) {
+        return Err(why);
+    }
     let base = map.epoch;
     let later = u64::from(age.unwrap_or(0)) * JUMP_EACH_SECOND;
     let epoch = u64::from(base.max(known.above)) + u64::from(JUMP) + later;
@@ -177,7 +180,9 @@ fn newest_map(state: &State, known: &Known) -> Result<OsdMap, String> {
     if map.fsid != state.fsid {
         return Err(format!("the OSD map is of cluster {}, not of {}", map.fsid, state.fsid));
     }
-    Ok(if map.epoch > state.osdmap.epoch { map } else { own() })
+    let level = map.level.max(state.osdmap.level);
+    let newest = if map.epoch > state.osdmap.epoch { map } else { own() };
+    Ok(OsdMap { level, ..newest })
 }
 
 /// The map that goes on at `epoch`. `hold`: nobody serves before all that may have newer data are there.

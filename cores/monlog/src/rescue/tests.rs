@@ -220,6 +220,25 @@ fn the_newest_map_of_an_osd_counts() {
 }
 
 #[test]
+fn the_highest_level_that_is_known_counts_if_this_program_runs_it() {
+    let disk = store_of_three();
+    let file = backup(&mut reader(&disk), disk.len() as u64, FSID, time(1000)).unwrap();
+    let level = |made: &Remade| state_of(made).0.osdmap.level.0;
+    let base = state_of(&restore(&file, &seat(1000), &Known::default()).unwrap()).0.osdmap;
+    let with = |level: u8, epoch| {
+        let map = OsdMap { level: types::level::Level(level), epoch, ..(*base).clone() };
+        Known { map: Some(map.to_vec()), ..Known::default() }
+    };
+    let newest = types::Levels::OWN.newest.0;
+    // The OSD's map may be older than the backup's and the raise newer, after an earlier restoration.
+    for epoch in [2, base.epoch + 1] {
+        assert_eq!(level(&restore(&file, &seat(1000), &with(newest, epoch)).unwrap()), newest);
+    }
+    let why = restore(&file, &seat(1000), &with(newest + 1, base.epoch + 1)).unwrap_err();
+    assert!(why.contains("too old, install a newer one"), "{why}");
+}
+
+#[test]
 fn what_is_no_backup_or_is_damaged_is_refused() {
     let disk = store_of_three();
     let file = backup(&mut reader(&disk), disk.len() as u64, FSID, time(1000)).unwrap();
