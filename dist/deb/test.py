@@ -8,6 +8,7 @@ changed: the root is a folder below --cache, its mounts and processes are in nam
 """
 
 import argparse
+import glob
 import os
 import pathlib
 import re
@@ -190,6 +191,39 @@ def outside(root, *command, given=None):
     return done.stdout
 
 
+def confined(root):
+    """The daemon under what the unit takes away from it: it serves, with the faster driver, and what it must not do is refused."""
+    unit = root.path / "lib/systemd/system/nacre.service"
+    if not shutil.which("systemd-analyze") or not glob.glob("/usr/lib/*/libseccomp.so.2"):
+        return print("deb-test: the unit's hardening is not tried: systemd-analyze or libseccomp is missing")
+    if root.path.parts[1] in ("tmp", "root", "home"):
+        return print(f"deb-test: the unit's hardening is not tried: the unit hides {root.path}")
+    copy = root.path / "tmp/nacre.service"
+    copy.write_text(re.sub("/usr/bin/nacre", str(root.path / "usr/bin/nacre"), re.sub("^Documentation=.*\n", "", unit.read_text(), flags=re.M)))
+    said = subprocess.run(["systemd-analyze", "verify", "--man=no", copy], capture_output=True, text=True)
+    check(not said.stdout + said.stderr, f"systemd-analyze verify: {said.stdout}{said.stderr}")
+    words = [sys.executable, pathlib.Path(__file__).parent / "confine.py", unit, "--"]
+    for refused in (["touch", "/usr/probe"], ["mount", "-t", "tmpfs", "none", "/mnt"], ["unshare", "--uts", "true"], ["hostname", "probe"]):
+        check(subprocess.run([*words, *refused], capture_output=True).returncode != 0, f"{shlex.join(refused)} is not refused")
+    folder = root.path / "var/tmp/confined"
+    command = [*words, root.path / "usr/bin/nacre", "up", "--dir", folder, "--port", str(free_port()), "--osds", "2"]
+    daemon = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        line = daemon.stdout.readline()
+        check(line.startswith("ready: "), f"confined as the unit says, nacre does not serve: {line}{daemon.stdout.read() if daemon.poll() else ''}")
+        client = lambda *argv: subprocess.run([argv[0], "-c", folder / "ceph.conf", *argv[1:]], check=True, capture_output=True, timeout=PATIENCE)
+        client("ceph", "osd", "pool", "create", "data", "8")
+        client("rados", "-p", "data", "bench", "1", "write", "-b", "65536", "--no-cleanup")
+        for log in folder.glob("log/*.log"):
+            check("epoll" not in log.read_text(), f"the filter of system calls takes io_uring away: {log.read_text()}")
+        daemon.terminate()
+        check(daemon.wait(PATIENCE) == 0, "confined, SIGTERM does not end it cleanly")
+    finally:
+        daemon.kill()
+    shutil.rmtree(folder)
+    copy.unlink()
+
+
 def story(root, package):
     before = root.files()
     shutil.copy(package, root.path / "tmp/nacre.deb")
@@ -224,6 +258,7 @@ def story(root, package):
         service.stop()
     finally:
         service.kill()
+    confined(root)
 
     data = sorted(os.listdir(root.path / "var/lib/nacre"))
     said = root.run("dpkg", "--purge", "nacre")
