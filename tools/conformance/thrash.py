@@ -272,12 +272,11 @@ def check_copies(args, acts, processes, pools):
     return wrong + processes.died()
 
 
-def thrash(args, test, processes):
-    """The whole run; what is wrong is in `test`."""
-    processes.start()
-    processes.healed(60)
+def thrash(args, test, processes, kinds):
+    """The whole run; what is wrong is in `test`. `kinds`: the class of acts."""
+    processes.begin()
     make_pools(args, processes)
-    acts = Acts(args, test, processes, [*POOLS, *model_test.pools(args)])
+    acts = kinds(args, test, processes, [*POOLS, *model_test.pools(args)])
     image, bench = Image(test, processes.conf, POOLS[0]), Bench(test, processes.conf, POOLS[1])
     beside = [image, bench, Notifier(test, processes.conf, POOLS[2])]
     for thread in beside:
@@ -321,17 +320,16 @@ def arguments():
     return parser.parse_args()
 
 
-def main():
-    args = arguments()
-    print(f"thrash with --seed {args.seed}", flush=True)
-    test, place = model_test.Test(args.seed), Place(args.dir, "nacre-thrash-")
-    os.makedirs(place.path, exist_ok=True)
+def judge(args, place, name, make, kinds):
+    """Runs it on the cluster that `make` gives, says what came of it, and ends the program."""
+    test = model_test.Test(args.seed)
+    print(f"{name} with --seed {args.seed}", flush=True)
     # Whoever ends the test ends what it started.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     processes = None
     try:
-        processes = Processes(args, place.path, args.port or free_port())
-        thrash(args, test, processes)
+        processes = make()
+        thrash(args, test, processes, kinds)
     except Failed as failed:
         test.wrong += failed.args[0]
     except KeyboardInterrupt:
@@ -347,10 +345,17 @@ def main():
         print(f"FAILED; to try again: {' '.join(again)} --seed {args.seed}\nthe cluster is in {folder}, what its daemons said in {place.path}")
     else:
         place.remove()
-        print("thrash: passed")
+        print(f"{name}: passed")
     sys.stdout.flush()
     # Threads of librados may wait for a server that is gone.
     os._exit(1 if test.wrong else 0)
+
+
+def main():
+    args = arguments()
+    place = Place(args.dir, "nacre-thrash-")
+    os.makedirs(place.path, exist_ok=True)
+    judge(args, place, "thrash", lambda: Processes(args, place.path, args.port or free_port()), Acts)
 
 
 if __name__ == "__main__":

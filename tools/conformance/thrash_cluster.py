@@ -117,6 +117,11 @@ class Processes:
             elif daemon.process is None:
                 daemon.start()
 
+    def begin(self):
+        """Starts all daemons, and waits until the cluster is whole."""
+        self.start()
+        self.healed(60)
+
     def kill(self):
         for daemon in self.all:
             daemon.kill()
