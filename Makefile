@@ -196,7 +196,18 @@ refusals: deps-test build   ## wrong keys, disks, folders, commands: refused wit
 	$(PYTHON) tools/conformance/refusals.py --nacre $(NACRE)
 
 hosts: deps-test build   ## three hosts as network namespaces: up, token, join, a lost leader, cuts (1 min; skipped without root)
+	@/usr/bin/python3 -c 'import rbd' 2>/dev/null || $(MAKE) --no-print-directory deps-python
 	flock /tmp/nacre-hosts.lock /usr/bin/python3 tools/conformance/hosts.py --nacre $(NACRE)
+	flock /tmp/nacre-hosts.lock /usr/bin/python3 tools/conformance/thrash_hosts.py --nacre $(NACRE) --seconds 12 --every 1 --longest 3
+
+# Not beside `hosts`: both use the same names.
+.PHONY: thrash-hosts hosts-figures
+thrash-hosts: deps-test build lossydisk   ## THRASH_SECONDS=120 of cuts, kills and lost power of whole hosts under load (skipped without root)
+	@$(PYTHON) -c 'import rbd' 2>/dev/null || $(MAKE) --no-print-directory deps-python
+	flock /tmp/nacre-hosts.lock /usr/bin/python3 tools/conformance/thrash_hosts.py --nacre $(NACRE) --lossy $(LOSSY) --seconds $(THRASH_SECONDS)
+
+hosts-figures: deps-test build   ## figures of three hosts: made, leader killed, cut off (3 min; for a quiet machine)
+	flock /tmp/nacre-hosts.lock /usr/bin/python3 tools/conformance/hosts.py --nacre $(NACRE) --story figures
 
 # The first run builds the version before, which takes some six minutes. Not beside `hosts`: both use the same names.
 .PHONY: upgrade

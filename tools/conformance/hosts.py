@@ -186,6 +186,8 @@ class Net:
 
     def __init__(self, nacre, base):
         self.nacre, self.base, self.hosts = nacre, base, []
+        # Processes of hosts beside their first one.
+        self.others = []
         sweep()
         run("ip", "link", "add", BRIDGE, "type", "bridge")
         run("ip", "link", "set", BRIDGE, "up")
@@ -198,6 +200,9 @@ class Net:
         for host in self.hosts:
             if host.process:
                 host.kill()
+        for process in self.others:
+            process.kill()
+            process.wait()
         sweep()
 
 
@@ -205,10 +210,22 @@ def sweep():
     """Removes what an earlier run left."""
     for line in run("ip", "netns", "list").stdout.splitlines():
         if line.startswith("nacre-host-"):
-            run("ip", "netns", "del", line.split()[0], check=False)
+            space = line.split()[0]
+            # Clients, too: who is left would hold the lock of this test.
+            for pid in run("ip", "netns", "pids", space, check=False).stdout.split():
+                run("kill", "-KILL", pid, check=False)
+            run("ip", "netns", "del", space, check=False)
     for n in range(9):
         run("ip", "link", "del", f"nh{n}o", check=False)
     run("ip", "link", "del", BRIDGE, check=False)
+
+
+def monitor_of(host, client):
+    """The address of the monitor with which a client, a process of that host, has its session."""
+    lines = run("ip", "netns", "exec", host.space, "ss", "-tnpH", "state", "established", "dport", "=", "3300").stdout
+    mine = [line.split()[3] for line in lines.splitlines() if f"pid={client.pid}," in line]
+    assert len(mine) == 1, f"one session was expected: {mine}"
+    return mine[0].split(":")[0]
 
 
 class Commands:
@@ -218,18 +235,11 @@ class Commands:
     def __init__(self, host, never=None):
         while True:
             self.begin(host)
-            self.monitor = self.peer(host)
+            self.monitor = monitor_of(host, self.process)
             if never is None or self.monitor != never.addr:
                 return
             self.process.kill()
             self.process.wait()
-
-    def peer(self, host):
-        """The address of the monitor with which the client has its session."""
-        lines = run("ip", "netns", "exec", host.space, "ss", "-tnpH", "state", "established", "dport", "=", "3300").stdout
-        mine = [line.split()[3] for line in lines.splitlines() if f"pid={self.process.pid}," in line]
-        assert len(mine) == 1, f"one session was expected: {mine}"
-        return mine[0].split(":")[0]
 
     def begin(self, host):
         conf = os.path.join(host.dir, "ceph.conf")
@@ -479,17 +489,53 @@ def pair(net):
     b.start("join", a.token(), "--dir", b.dir, "--bind", b.addr, *small)
     heard = lambda: (lambda s: s and "b" in [m["name"] for m in s["monmap"]["mons"]] and osds_up(a, 2))(a.json("quorum_status"))
     until("two monitors and two OSDs", heard)
-    told = lambda: (lambda why: "ceph mgr fail" in why and why)(a.refused("leave", "--check", "--dir", a.dir))
-    says(until("the advice", told), "no majority", "mon.b")
-    a.ceph("mgr", "fail")
-    until("the other one votes alone", lambda: (lambda s: s and s["quorum_names"] == ["b"])(b.json("quorum_status")))
-    says(a.exec(a.nacre, "leave", "--dir", a.dir, timeout=120).stdout, "has left the cluster")
+    until("leave to go", lambda: "mon.b votes and leads in place of mon.a" in a.exec(a.nacre, "leave", "--check", "--dir", a.dir, check=False).stdout)
+    said = a.exec(a.nacre, "leave", "--dir", a.dir, timeout=120).stdout
+    says(said, "mon.b is about to vote and lead in place of mon.a", "has left the cluster")
+    assert b.json("quorum_status")["quorum_names"] == ["b"]
     a.process.wait(timeout=10)
     a.process = None
     until("the cluster without it", lambda: osds_up(b, 1) and "host-a" not in b.ceph("osd", "tree").stdout)
     assert list(m["name"] for m in b.json("mon", "dump")["mons"]) == ["b"]
     print("host-a, whose monitor voted alone, has left; mon.b leads")
     b.stop()
+
+
+def flapping(net):
+    """A host whose network comes and goes: its OSD waits longer each time, then stays down and says so, until it is restarted."""
+    a, b, c = hosts = [net.host() for _ in range(3)]
+    small = ("--osds", 1, "--osd-size", "4G")
+    a.up("--bind", a.addr, *small)
+    for host in (b, c):
+        host.start("join", a.token(), "--dir", host.dir, "--bind", host.addr, *small)
+    until("three monitors and three OSDs", lambda: quorum(a, 3) and osds_up(a, 3))
+    osd = next(h["osds"][0] for h in a.json("nacre", "host", "ls") if h["host"] == c.name)
+    a.ceph("osd", "pool", "create", "data", 16, 16, "--size", 3)
+    until("a pool of three copies", lambda: clean(a))
+    a.ceph("config", "set", "osd", "osd_max_markdown_count", 2)
+    writer, times = Writer(a), 0
+    said = lambda: "stays down until restarted" in a.ceph("log", "last", 100, "warn", "cluster").stdout
+    while not said():
+        assert times < 5, f"marked down {times} times, and it still comes back"
+        times += 1
+        c.cut()
+        until(f"its OSD down for the {times}. time", lambda: osds_up(a, 2))
+        c.heal()
+        until("its OSD back, or a word that it stays down", lambda: osds_up(a, 3) or said())
+    begin = time.time()
+    while time.time() < begin + 5:
+        assert osds_up(a, 2), "it said that it stays down, and came back"
+        time.sleep(0.5)
+    log = a.ceph("log", "last", 200).stdout
+    says(log, f"osd.{osd}", "was marked down 3 times in the last 600 seconds (osd_max_markdown_count is 2): stays down until restarted")
+    assert "OSD_DOWN" in a.json("health")["checks"], "the health does not say that an OSD is down"
+    c.stop()
+    c.up()
+    until("its OSD after a restart, and all copies", lambda: osds_up(a, 3) and clean(a))
+    holds_all(a, writer.stop())
+    print(f"an OSD was marked down {times} times, and stayed down until its restart")
+    for host in hosts:
+        host.stop()
 
 
 def drop_monitors(host):
@@ -637,7 +683,148 @@ def served(host):
     return stat and all("active" in s["name"] for s in stat["pg_summary"]["num_pg_by_state"])
 
 
-STORIES = {"cuts": story, "changes": changes, "pair": pair, "monitors": monitors, "rescue": rescue}
+# Runs in a host's namespace: sets a value of a pool again and again, and prints the time of each answer.
+POOL_SETS = COMMANDS.replace(
+    'cmd = {"prefix": "config-key set", "key": "hosts/" + sys.argv[2], "val": str(n)}',
+    'cmd = {"prefix": "osd pool set", "pool": "data", "var": "min_size", "val": str(1 + n % 2)}',
+)
+# Several writers at a time: each has one operation under way, on objects of all groups in turn. Prints the time of each answer.
+WRITERS = """
+import os, rados, sys, threading, time
+c = rados.Rados(conffile=sys.argv[1])
+c.connect(timeout=30)
+def work(n):
+    io = c.open_ioctx("data")
+    k = 0
+    while True:
+        k += 1
+        io.write_full(f"{n}.{k % 500}", b"x" * 4096)
+        os.write(1, f"{time.time():.6f} {n}\\n".encode())
+threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+for t in threads: t.start()
+for t in threads: t.join()
+"""
+
+
+class Pulse:
+    """A client whose answers are noted with their times; knows the longest pause of each of its threads. `never`: as for [`Commands`]."""
+
+    def __init__(self, host, never, program, *argv):
+        command = host.argv("/usr/bin/python3", "-c", program, os.path.join(host.dir, "ceph.conf"), *argv)
+        while True:
+            self.out = tempfile.TemporaryFile("w+")
+            self.process = subprocess.Popen(command, stdout=self.out, stderr=subprocess.DEVNULL, text=True)
+            until("a first answer", lambda: os.fstat(self.out.fileno()).st_size > 0)
+            if monitor_of(host, self.process) != never.addr:
+                return
+            self.process.kill()
+            self.process.wait()
+
+    def stop(self, since):
+        """The longest time without an answer that ended after `since`, over all threads."""
+        assert self.process.poll() is None, "the client ended"
+        self.process.kill()
+        end = time.time()
+        self.process.wait()
+        self.out.seek(0)
+        by_thread = {}
+        for line in self.out:
+            if not line.endswith("\n"):
+                continue
+            if line.startswith("["):
+                at, _, result = json.loads(line)
+                assert result == 0, f"a command failed: {line}"
+                by_thread.setdefault(0, []).append(at)
+            else:
+                at, n = line.split()
+                by_thread.setdefault(int(n), []).append(float(at))
+        gaps = lambda times: [b - a for a, b in zip(times, [*times[1:], end]) if b > since]
+        return max(max(gaps(times)) for times in by_thread.values())
+
+
+class Apart:
+    """A host's daemons as processes of their own."""
+
+    def __init__(self, host):
+        mine = next(h for h in host.json("nacre", "host", "ls") if h["host"] == host.name)
+        host.stop()
+        self.host, self.name = host, mine["mons"][0]
+        self.osds = [self.begin("osd", "--id", osd) for osd in mine["osds"]]
+        self.mon = self.begin("mon", "--name", self.name)
+        host.net.others += [self.mon, *self.osds]
+
+    def begin(self, *argv):
+        argv = self.host.argv(self.host.nacre, *argv, "--dir", self.host.dir)
+        return subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def restart_mon(self):
+        self.mon = self.begin("mon", "--name", self.name)
+        self.host.net.others.append(self.mon)
+
+    def end(self):
+        for process in (*self.osds, self.mon):
+            process.terminate()
+            process.wait(timeout=60)
+
+
+def figures(net):
+    """Prints figures of docs/benchmarks.md: three hosts made, a leader killed, a host with leader and primaries cut off."""
+    begin = time.time()
+    a, b, c = hosts = [net.host() for _ in range(3)]
+    small = ("--osds", 2, "--osd-size", "8G")
+    a.up("--bind", a.addr, *small)
+    for host in (b, c):
+        host.start("join", a.token(), "--dir", host.dir, "--bind", host.addr, *small)
+    a.ceph("osd", "pool", "create", "data", 32)
+    a.ceph("osd", "pool", "application", "enable", "data", "test")
+    until("health", lambda: quorum(a, 3) and osds_up(a, 6) and clean(a) and health(a))
+    assert next(p for p in a.json("osd", "pool", "ls", "detail") if p["pool_name"] == "data")["size"] == 3
+    print(f"three hosts of two OSDs, from built binaries to HEALTH_OK with a pool of three copies: {time.time() - begin:.1f} s")
+
+    def whole():
+        for host in hosts:
+            until("all again", lambda: quorum(host, 3) and osds_up(host, 6) and clean(host), 90)
+
+    def measured(what, hurt, leader, others, seconds=12):
+        """Clients on the other hosts, while something happens to the leader's."""
+        commands, writes = Pulse(others[0], leader, POOL_SETS, others[0].name), Pulse(others[1], leader, WRITERS)
+        time.sleep(2)
+        hurt()
+        began = time.time()
+        time.sleep(seconds)
+        paused = writes.stop(began)
+        print(f"{what}: longest time without a finished `ceph osd pool set` {commands.stop(began):.2f} s, of a write {paused:.2f} s")
+
+    apart = {}
+    for host in hosts:
+        apart[host] = Apart(host)
+        whole()
+    for _ in range(3):
+        leader, others = by_leader(hosts, quorum(a, 3))
+        measured("the leader's monitor killed", apart[leader].mon.kill, leader, others, 6)
+        apart[leader].restart_mon()
+        whole()
+    for host in hosts:
+        apart[host].end()
+        host.up()
+        whole()
+    for _ in range(3):
+        leader, others = by_leader(hosts, quorum(a, 3))
+        measured("the leader's host killed", leader.kill, leader, others)
+        leader.up()
+        whole()
+    for _ in range(3):
+        leader, others = by_leader(hosts, quorum(a, 3))
+        measured("the leader's host cut off", leader.cut, leader, others)
+        leader.heal()
+        whole()
+    for host in hosts:
+        host.stop()
+
+
+# Those that are no tests, but print figures.
+FIGURES = {"figures": figures}
+STORIES = {"cuts": story, "changes": changes, "pair": pair, "flapping": flapping, "monitors": monitors, "rescue": rescue}
 
 
 def main():
@@ -645,7 +832,7 @@ def main():
     args.add_argument("--nacre", default="target/release/nacre")
     args.add_argument("--dir")
     args.add_argument("--keep", action="store_true")
-    args.add_argument("--story", action="append", choices=STORIES, help="only this one")
+    args.add_argument("--story", action="append", choices={**STORIES, **FIGURES}, help="only this one")
     args = args.parse_args()
     if os.geteuid() != 0 or not all(shutil.which(p) for p in ("ip", "unshare")):
         print("hosts: skipped: network namespaces need root, iproute2 and util-linux")
@@ -655,7 +842,7 @@ def main():
         net = Net(os.path.abspath(args.nacre), os.path.join(base, name))
         os.makedirs(net.base, exist_ok=True)
         try:
-            STORIES[name](net)
+            {**STORIES, **FIGURES}[name](net)
         except Exception as e:
             print(f"hosts: {name}: FAILED: {e}\nthe folders are in {net.base}")
             return 1
