@@ -1,7 +1,8 @@
 //! Making the next epoch from a map and a step.
 
 use crate::{Incremental, OsdInfo, OsdMap, OsdXInfo, StretchMode, flags, state};
-use denc::{Decode, DecodeError};
+use bytes::Bytes;
+use denc::{Decode, DecodeError, Encode};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -50,6 +51,27 @@ fn slot(osd: OsdId) -> usize {
 }
 
 type Result<T> = std::result::Result<T, ApplyError>;
+
+/// What [`Incremental::seal`] makes.
+#[derive(Clone, Debug)]
+pub struct Sealed {
+    /// The resulting map.
+    pub map: OsdMap,
+    /// The encoded step.
+    pub incremental: Bytes,
+    /// The encoded resulting map.
+    pub full: Bytes,
+}
+
+impl Incremental {
+    /// Applies this to `base` and makes both encodings, with their checksums; each is made once and passed on as it is.
+    pub fn seal(&mut self, base: &OsdMap) -> Result<Sealed> {
+        let map = base.apply(self)?;
+        let full = map.to_bytes();
+        self.full_crc = crate::osdmap::crc_of_encoded(&full);
+        Ok(Sealed { map, incremental: self.to_bytes(), full })
+    }
+}
 
 /// Most OSDs that a step may make room for: bounds what a forged one can allocate.
 const MAX_OSDS: i32 = 1 << 20;

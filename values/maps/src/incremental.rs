@@ -1,7 +1,7 @@
 //! The step from one OSD map to the next.
 
 use crate::osdmap::{decode_level, encode_blocklist, encode_level};
-use crate::{ApplyError, OsdMap, OsdXInfo, Pool};
+use crate::{OsdXInfo, Pool};
 use bytes::Bytes;
 use denc::{Decode, DecodeError, Encode, Reader, Result, envelope};
 use kernels::{SEED, crc32c};
@@ -41,15 +41,15 @@ pub struct Incremental {
     pub epoch: Epoch,
     /// When it was made.
     pub modified: UTime,
-    /// New [`OsdMap::pool_max`]; -1 keeps it.
+    /// New [`crate::OsdMap::pool_max`]; -1 keeps it.
     pub new_pool_max: PoolId,
-    /// New [`OsdMap::flags`]; -1 keeps them.
+    /// New [`crate::OsdMap::flags`]; -1 keeps them.
     pub new_flags: i32,
     /// If not empty: the whole new map, instead of all the rest.
     pub fullmap: Bytes,
     /// If not empty: the whole new placement map.
     pub crush: Bytes,
-    /// New [`OsdMap::max_osd`]; -1 keeps it.
+    /// New [`crate::OsdMap::max_osd`]; -1 keeps it.
     pub new_max_osd: i32,
     /// New and changed pools.
     pub new_pools: BTreeMap<PoolId, Pool>,
@@ -197,14 +197,6 @@ impl Incremental {
         }
     }
 
-    /// Applies this to `base` and makes both encodings, with their checksums; each is made once and passed on as it is.
-    pub fn seal(&mut self, base: &OsdMap) -> std::result::Result<Sealed, ApplyError> {
-        let map = base.apply(self)?;
-        let full = map.to_bytes();
-        self.full_crc = crate::osdmap::crc_of_encoded(&full);
-        Ok(Sealed { map, incremental: self.to_bytes(), full })
-    }
-
     fn encode_client_part(&self, out: &mut Vec<u8>) {
         self.fsid.encode(out);
         self.epoch.encode(out);
@@ -337,17 +329,6 @@ impl Incremental {
         self.new_level = decode_level(version, b)?;
         Ok(())
     }
-}
-
-/// What [`Incremental::seal`] makes.
-#[derive(Clone, Debug)]
-pub struct Sealed {
-    /// The resulting map.
-    pub map: OsdMap,
-    /// The encoded step.
-    pub incremental: Bytes,
-    /// The encoded resulting map.
-    pub full: Bytes,
 }
 
 impl Encode for Incremental {

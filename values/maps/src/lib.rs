@@ -20,14 +20,15 @@ mod monmap;
 mod osd;
 mod osdmap;
 mod placement;
+mod placements;
 mod pool;
 
-pub use apply::ApplyError;
-pub use incremental::{Incremental, NewStretchMode, Sealed};
+pub use apply::{ApplyError, Sealed};
+pub use incremental::{Incremental, NewStretchMode};
 pub use interval::{Interval, share};
 pub use mgrmap::{MgrMap, ModuleInfo, ModuleOption, StandbyInfo};
 pub use monmap::{ALL_MON_FEATURES, MonInfo, MonMap};
 pub use osd::{OsdInfo, OsdXInfo, state};
 pub use osdmap::{OsdMap, StretchMode, flags};
-pub use placement::{NO_OSD, Placements, UpActing};
+pub use placements::{NO_OSD, Placements, UpActing};
 pub use pool::{HitSetParams, MergeMeta, OptValue, Pool, PoolSnap, autoscale_mode, cache_mode, opts, pool_flags, pool_type};

@@ -1,7 +1,6 @@
 //! The OSD map: its data, its encoding, questions to it. Placement is in `placement`, change in `apply`.
 
-use crate::placement::Placements;
-use crate::{OsdInfo, OsdXInfo, Pool, state};
+use crate::{OsdInfo, OsdXInfo, Placements, Pool, state};
 use bytes::Bytes;
 use denc::{Decode, DecodeError, Encode, Reader, Result, put_count};
 use kernels::{SEED, crc32c};

@@ -1,58 +1,14 @@
-//! Where a group lives: CRUSH, exceptions by hand, who is up, who acts meanwhile; and the cache of the answers.
+//! Where a group lives: CRUSH, exceptions by hand, who is up, who acts meanwhile.
 
-use crate::{OsdMap, Pool};
+use crate::placements::{NOWHERE, Slots};
+use crate::{NO_OSD, OsdMap, Placements, Pool, UpActing};
 use crush::{NONE, ONE, hash::hash2};
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use types::{OsdId, PgId, PoolId};
 
-/// "No OSD" as a primary.
-pub const NO_OSD: OsdId = -1;
-
 /// Most groups of one pool that are served; the monitor allows a pool far fewer, so larger pools are forged.
 const MAX_GROUPS: u32 = 1 << 20;
-
-/// Who serves a group. Positions matter in erasure-coded pools: [`crush::NONE`] is a hole.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UpActing {
-    /// Where the group belongs, of those that are up.
-    pub up: Vec<OsdId>,
-    /// First choice for the primary; [`NO_OSD`] if none.
-    pub up_primary: OsdId,
-    /// Who serves it now.
-    pub acting: Vec<OsdId>,
-    /// Who leads now; [`NO_OSD`] if none.
-    pub acting_primary: OsdId,
-}
-
-/// The answer for groups that do not exist.
-static NOWHERE: UpActing = UpActing { up: Vec::new(), up_primary: NO_OSD, acting: Vec::new(), acting_primary: NO_OSD };
-
-type Slots = Box<[OnceLock<UpActing>]>;
-
-/// Answers that were computed already, by pool and group. They belong to one state of a map: a clone starts empty.
-#[derive(Debug, Default)]
-pub struct Placements {
-    pools: OnceLock<Arc<BTreeMap<PoolId, Slots>>>,
-}
-
-impl Clone for Placements {
-    fn clone(&self) -> Self {
-        Self::default()
-    }
-}
-
-impl Placements {
-    /// The answers of another map whose placement is the same.
-    pub(crate) fn share(&self) -> Self {
-        let shared = Self::default();
-        if let Some(pools) = self.pools.get() {
-            // The new lock is empty, so this cannot fail.
-            let _ = shared.pools.set(Arc::clone(pools));
-        }
-        shared
-    }
-}
 
 impl OsdMap {
     /// Drops remembered placements. To be called after editing fields of a map that was asked for placements.
