@@ -15,6 +15,7 @@ mod journal;
 mod keys;
 mod lock;
 mod log;
+mod method;
 #[cfg(test)]
 mod methods_test;
 mod numops;
@@ -30,7 +31,8 @@ mod unique;
 mod user;
 mod version;
 
-pub use registry::{Class, Filter, Lookup, Method, PROMOTE, RD, WR, all, find, find_filter};
+pub use method::{Class, Filter, Method, PROMOTE, RD, WR};
+pub use registry::{Lookup, all, find, find_filter};
 
 use bytes::Bytes;
 use denc::Decode;
