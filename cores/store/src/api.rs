@@ -3,12 +3,12 @@
 use crate::block::BLOCK;
 use crate::block::{Cell, RANGE, blocks};
 use crate::exec::Run;
-use crate::fetch::Owner;
 use crate::index::keys;
 use crate::index::view::Step;
 use crate::onode::Onode;
 use crate::read::{Eye, all_there, gather};
 use crate::store::Store;
+use crate::wish::Owner;
 use bytes::Bytes;
 use objectstore::*;
 use std::ops::Bound;
@@ -49,7 +49,7 @@ impl Store {
         if !self.ready() {
             return not_open();
         }
-        self.not_waiting(|t| crate::exec::objects_of(&t.objects).any(|o| same(o, object)))?;
+        self.not_waiting(|t| crate::names::objects_of(&t.objects).any(|o| same(o, object)))?;
         let eye = self.eye(Owner::Hold(hold));
         let onode = eye.onode(object)?;
         Ok((eye, onode))
@@ -59,7 +59,7 @@ impl Store {
     fn not_waiting(&self, touches: impl Fn(&Transaction) -> bool) -> Read<()> {
         match self.waiting.newest(touches) {
             None => Ok(()),
-            Some(id) => Err(Unread::Missing(Wish(vec![crate::fetch::wish_done(id)]))),
+            Some(id) => Err(Unread::Missing(Wish(vec![crate::wish::wish_done(id)]))),
         }
     }
 
@@ -234,7 +234,7 @@ impl ObjectStore for Store {
         if !objects.iter().flat_map(|o| &o.changes).any(crate::exec::may_read) {
             return Ok(());
         }
-        for object in crate::exec::objects_of(objects) {
+        for object in crate::names::objects_of(objects) {
             self.look(hold, object)?;
         }
         Run::rehearse(self.eye(Owner::Hold(hold)), objects)
@@ -268,7 +268,7 @@ impl ObjectStore for Store {
             data,
             omap,
             meta: rest.saturating_sub(omap),
-            host_full: self.host_exhausted(),
+            host_full: self.space.host_exhausted(&self.io),
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Parts of the store that have no face of their own. Only for `benches/`.
 
 use crate::Store;
-use crate::fetch::Owner;
 use crate::index::delta::Delta;
 use crate::index::keys;
+use crate::wish::Owner;
 use bytes::Bytes;
 use objectstore::Read;
 use types::ObjectId;

@@ -2,7 +2,6 @@
 
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
 
-use crate::superblock::MOST_BLOCKS;
 use denc::{DecodeError, Reader, Result, len32};
 use smallvec::SmallVec;
 
@@ -12,6 +11,13 @@ pub(crate) const BLOCK: usize = 4096;
 pub(crate) const RANGE: u64 = 16;
 /// Transactions with at least this much data write it to extents at once, in bytes; others keep it in the journal.
 pub(crate) const LARGE: usize = 64 << 10;
+
+/// Most blocks of a disk (32 TiB): the sets of its blocks take memory for each 16 MiB, and a forged number must not take all there is.
+/// A larger disk is used up to here.
+pub(crate) const MOST_BLOCKS: u64 = 1 << 33;
+
+/// A run of blocks: the first, and their number.
+pub(crate) type Run = (u64, u32);
 
 /// Number of blocks that hold `bytes`.
 pub(crate) fn blocks(bytes: u64) -> u64 {

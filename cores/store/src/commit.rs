@@ -1,10 +1,10 @@
 //! From a submitted transaction to a durable one: room, places, records, groups, commits.
 
+use crate::block::Run as BlockRun;
 use crate::block::{BLOCK, LARGE, Patch, Place, Where};
 use crate::cache::Known;
 use crate::checked::Checked;
 use crate::exec::{Plan, Run, size_of};
-use crate::fetch::Owner;
 use crate::index::delta::Delta;
 use crate::io::{DATA, Purpose};
 use crate::journal::Formed;
@@ -12,9 +12,9 @@ use crate::journal::group::{self, RecordHead};
 use crate::journal::staged::Staged;
 use crate::pipeline::Pending;
 use crate::read::Eye;
-use crate::space::alloc::Run as BlockRun;
 use crate::store::Store;
 use crate::waiting::{Barrier, Stalled};
+use crate::wish::Owner;
 use bytes::Bytes;
 use node::{Buf, Level, Mono};
 use objectstore::{Event, ObjectChange, Refused, Ticket, Transaction, Unread};
@@ -167,7 +167,7 @@ impl Store {
             Err(Unread::Missing(wish)) => {
                 self.fetch_for(owner, wish);
                 // What cannot even be asked of the disk is known to be missing when it is tried again.
-                stalled.runnable = self.holds.get(&owner).is_none_or(crate::fetch::Held::complete);
+                stalled.runnable = self.holds.get(&owner).is_none_or(crate::held::Held::complete);
             }
             Err(Unread::Damaged(damage)) => self.fail(format!("a transaction needs what is damaged: {damage:?}")),
         }
@@ -269,7 +269,7 @@ impl Store {
     pub(crate) fn settle(&mut self) {
         let Some(seqs) = self.pipeline.settle() else { return };
         #[cfg(test)]
-        if self.sabotage == Some(crate::tests::Sabotage::RecordBeforeData) {
+        if self.sabotage == Some(crate::sabotage::Sabotage::RecordBeforeData) {
             return self.pipeline.settled(seqs);
         }
         self.io.flush(DATA, Purpose::Settle(seqs));
@@ -295,7 +295,7 @@ impl Store {
         #[cfg(not(test))]
         let durable = true;
         #[cfg(test)]
-        let durable = self.sabotage != Some(crate::tests::Sabotage::CommitBeforeDurable);
+        let durable = self.sabotage != Some(crate::sabotage::Sabotage::CommitBeforeDurable);
         self.io.write(self.ring_device(), offset, bytes.into(), durable, Purpose::Group(lsn));
         true
     }
@@ -304,7 +304,7 @@ impl Store {
     pub(crate) fn group_done(&mut self, lsn: u64) {
         self.journal.written(lsn);
         #[cfg(test)]
-        if self.sabotage == Some(crate::tests::Sabotage::CommitOutOfOrder) {
+        if self.sabotage == Some(crate::sabotage::Sabotage::CommitOutOfOrder) {
             self.journal.forget_order();
         }
         if self.failure.is_some() {

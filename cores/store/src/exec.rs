@@ -6,8 +6,9 @@ use crate::index::delta::Delta;
 use crate::index::keys;
 use crate::index::view::Step;
 use crate::journal::staged::Staged;
+use crate::names::plain;
 use crate::onode::Onode;
-use crate::read::{Eye, all_there, gather, plain};
+use crate::read::{Eye, all_there, gather};
 use bytes::Bytes;
 use node::Buf;
 use objectstore::{MetaChange, ObjectChange, ObjectChanges, Read, Transaction, Unread};
@@ -486,17 +487,6 @@ pub(crate) fn may_read(change: &ObjectChange) -> bool {
         ObjectChange::CloneOf(_) => true,
         _ => false,
     }
-}
-
-/// Objects that changes read or change.
-pub(crate) fn objects_of(objects: &[ObjectChanges]) -> impl Iterator<Item = &ObjectId> {
-    objects.iter().flat_map(|o| {
-        let sources = o.changes.iter().filter_map(|change| match change {
-            ObjectChange::CloneOf(source) => Some(source),
-            _ => None,
-        });
-        std::iter::once(&o.object).chain(sources)
-    })
 }
 
 /// Blocks of data and bytes of index that it takes, if it is not larger than the store can take at all.

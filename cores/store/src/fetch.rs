@@ -2,134 +2,22 @@
 
 use crate::block::BLOCK;
 use crate::checked::Checked;
-use crate::index::page::{PageRef, Ptr};
-use crate::io::{DATA, Item, Purpose};
+use crate::held::{Held, TRIES};
+use crate::index::page::PageRef;
+use crate::io::{DATA, Purpose};
 use crate::store::Store;
+use crate::wish::{Item, LONGEST_READ, Owner, item, stalled};
 use bytes::Bytes;
 use node::{DiskDone, DiskOutput};
-use objectstore::{Event, Hold, Wish};
-
-/// For whom something is fetched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Owner {
-    /// An operation of a placement group.
-    Hold(Hold),
-    /// A transaction that waits to be carried out, by its number.
-    Stalled(u64),
-    /// A checkpoint that needs a page or a block.
-    Checkpoint,
-    /// Opening, and the checker.
-    Open,
-}
-
-/// What was fetched for one owner, and is kept for it.
-#[derive(Debug, Default)]
-pub(crate) struct Held {
-    pages: Vec<(u64, PageRef, u64)>,
-    data: Vec<(u64, Checked, u64)>,
-    records: Vec<(u64, Checked)>,
-    /// What could not be read, with the number of flips at that time: one entry for each try.
-    failed: Vec<(Item, u64)>,
-    /// Number of reads in flight.
-    under_way: usize,
-    /// Number of transactions that the owner waits for.
-    waits_for: usize,
-}
-
-/// Most blocks of one read.
-pub(crate) const LONGEST_READ: u32 = 1024;
-
-/// How often a damaged item is read before it counts as damaged. The fault may be one of reading only.
-const TRIES: usize = 6;
-
-const TAG: u32 = 60;
-
-/// Encodes a wish for an index page as a number.
-pub(crate) fn wish_page(ptr: &Ptr) -> u64 {
-    1 << TAG | u64::from(ptr.blocks) << 44 | ptr.block
-}
-
-/// Encodes a wish for `n` blocks of data from `block` on; `n` is below 2^16.
-pub(crate) fn wish_data(block: u64, n: u32) -> u64 {
-    2 << TAG | u64::from(n) << 44 | block
-}
-
-pub(crate) fn wish_record(seq: u64) -> u64 {
-    3 << TAG | seq
-}
-
-/// Encodes a wish that a waiting transaction is carried out.
-pub(crate) fn wish_done(stalled: u64) -> u64 {
-    4 << TAG | stalled
-}
-
-fn item(wish: u64) -> Option<Item> {
-    let (n, block) = ((wish >> 44 & 0xffff) as u32, wish & 0xfff_ffff_ffff);
-    match wish >> TAG {
-        1 if n > 0 => Some(Item::Page(block, n)),
-        2 if n > 0 => Some(Item::Data(block, n)),
-        3 => Some(Item::Record(wish & ((1 << TAG) - 1))),
-        _ => None,
-    }
-}
-
-impl Held {
-    pub(crate) fn page(&self, ptr: &Ptr) -> Option<&PageRef> {
-        self.pages.iter().rev().find(|(block, page, _)| *block == ptr.block && page.crc == ptr.crc).map(|(_, page, _)| page)
-    }
-
-    /// Says whether the page counts as damaged: each of the reads since the last flip failed or gave another page, and
-    /// there were enough of them.
-    pub(crate) fn page_failed(&self, ptr: &Ptr, epoch: u64) -> bool {
-        let wrong = |(block, page, e): &&(u64, PageRef, u64)| *block == ptr.block && *e == epoch && page.crc != ptr.crc;
-        let unread = self.failed.iter().filter(|f| **f == (Item::Page(ptr.block, ptr.blocks), epoch)).count();
-        unread + self.pages.iter().filter(wrong).count() >= TRIES
-    }
-
-    /// Gives up to `max` blocks from `block` on whose first checksum is `crc`, and the number of flips when they were
-    /// read. If no read gave that checksum, gives what the last one gave.
-    pub(crate) fn data(&self, block: u64, max: u64, crc: u32) -> Option<(Checked, u64)> {
-        let reads = || self.data.iter().rev().filter(|(start, run, _)| (*start..start + run.blocks()).contains(&block));
-        let right = reads().find(|(start, run, _)| run.crc((block - start) as usize) == crc);
-        let (start, run, epoch) = right.or_else(|| reads().next())?;
-        Some((run.part((block - start) as usize, max), *epoch))
-    }
-
-    /// Says whether the block was read often enough since the last flip.
-    pub(crate) fn data_failed(&self, block: u64, epoch: u64) -> bool {
-        let covers = |item: &Item| matches!(item, Item::Data(start, n) if (*start..start + u64::from(*n)).contains(&block));
-        let unread = self.failed.iter().filter(|(item, e)| *e == epoch && covers(item)).count();
-        let read = |(start, run, e): &&(u64, Checked, u64)| *e == epoch && (*start..start + run.blocks()).contains(&block);
-        unread + self.data.iter().filter(read).count() >= TRIES
-    }
-
-    /// Gives a block of a journal record whose checksum is `crc`. If no read gave that checksum, gives what the last
-    /// one gave.
-    pub(crate) fn record(&self, seq: u64, index: u32, crc: u32) -> Option<Checked> {
-        let reads = || self.records.iter().rev().filter(|(s, run)| *s == seq && u64::from(index) < run.blocks());
-        let right = reads().find(|(_, run)| run.crc(index as usize) == crc);
-        right.or_else(|| reads().next()).map(|(_, run)| run.part(index as usize, 1))
-    }
-
-    /// Says whether the record was read often enough.
-    pub(crate) fn record_failed(&self, seq: u64) -> bool {
-        let unread = self.failed.iter().filter(|(item, _)| *item == Item::Record(seq)).count();
-        unread + self.records.iter().filter(|(s, _)| *s == seq).count() >= TRIES
-    }
-
-    /// Says whether everything that the owner asked for has come.
-    pub(crate) fn complete(&self) -> bool {
-        self.under_way == 0 && self.waits_for == 0
-    }
-}
+use objectstore::{Event, Wish};
 
 impl Store {
     /// Begins to read what `wish` names. [`Store::fetched`] follows, perhaps at once.
     pub(crate) fn fetch_for(&mut self, owner: Owner, wish: Wish) {
         self.holds.entry(owner).or_default();
         for number in wish.0 {
-            if number >> TAG == 4 {
-                self.wait_for(owner, number & ((1 << TAG) - 1));
+            if let Some(waiting) = stalled(number) {
+                self.wait_for(owner, waiting);
             } else if let Some(item) = item(number) {
                 self.fetch_item(owner, item);
             }
@@ -233,19 +121,5 @@ impl Store {
             held.waits_for = held.waits_for.saturating_sub(1);
             self.check_fetched(owner);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn wishes_are_understood() {
-        let ptr = Ptr { block: 1 << 40, blocks: 40_000, crc: 0 };
-        assert_eq!(item(wish_page(&ptr)), Some(Item::Page(1 << 40, 40_000)));
-        assert_eq!(item(wish_data(77, 3)), Some(Item::Data(77, 3)));
-        assert_eq!(item(wish_record(1 << 41)), Some(Item::Record(1 << 41)));
-        assert_eq!(item(0), None);
     }
 }

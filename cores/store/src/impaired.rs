@@ -6,71 +6,15 @@
 //! damaged page. New transactions are refused, because nothing could take them out of the journal. An operator can copy
 //! out everything that is not lost.
 
-use crate::fetch::{Held, Owner};
+use crate::held::Held;
 use crate::store::Store;
+use crate::wish::Owner;
 use node::{Level, Mono};
 use objectstore::Damage;
 use std::time::Duration;
 
 /// Wait until the page is read again.
 const AGAIN: Duration = Duration::from_secs(30);
-
-/// Why the store takes no writes.
-#[derive(Debug)]
-struct Impaired {
-    /// The reason, as a sentence for people.
-    why: String,
-    /// When the checkpoint tries once more.
-    again: Mono,
-}
-
-/// What a checkpoint could not read.
-#[derive(Debug, Default)]
-pub(crate) struct Doubts {
-    /// A page of the index seems damaged.
-    impaired: Option<Impaired>,
-    /// Data in the journal seemed damaged: it is read again after this time.
-    rests_until: Option<Mono>,
-}
-
-impl Doubts {
-    /// The reason why the store takes no writes, if it takes none.
-    pub(crate) fn impairment(&self) -> Option<&str> {
-        self.impaired.as_ref().map(|i| &*i.why)
-    }
-
-    /// A page is damaged. True if that was not known.
-    fn impair(&mut self, why: &str, again: Mono) -> bool {
-        let new = self.impairment() != Some(why);
-        self.impaired = Some(Impaired { why: why.to_owned(), again });
-        new
-    }
-
-    /// A checkpoint ended well. True if a page had seemed damaged.
-    fn cure(&mut self) -> bool {
-        self.impaired.take().is_some()
-    }
-
-    /// Data in the journal is to be read again at this time.
-    pub(crate) fn rest(&mut self, until: Mono) {
-        self.rests_until = Some(until);
-    }
-
-    /// The checkpoint goes on.
-    pub(crate) fn rested(&mut self) {
-        self.rests_until = None;
-    }
-
-    /// Whether something could not be read. Records stay in the journal then.
-    pub(crate) fn hamper(&self) -> bool {
-        self.impaired.is_some() || self.rests_until.is_some()
-    }
-
-    /// When the checkpoint tries again, if it waits for that.
-    pub(crate) fn rest_ends(&self, now: Mono) -> Option<Mono> {
-        self.impaired.as_ref().map(|i| i.again).max(self.rests_until).filter(|at| *at > now)
-    }
-}
 
 impl Store {
     /// The reason why the store takes no writes, if it takes none. The OSD reports it as `OSD_INDEX_DAMAGED`.

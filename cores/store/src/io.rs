@@ -1,9 +1,9 @@
 //! Disk requests in flight, and what each one is for.
 
+use crate::block::Run;
 use crate::checked::Checked;
-use crate::fetch::Owner;
 use crate::journal::staged::Staged;
-use crate::space::alloc::Run;
+use crate::wish::{Item, Owner};
 use node::{Buf, DeviceId, DiskOp, DiskRequest, Mono, Output, Outputs, Token};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,17 +16,6 @@ pub(crate) const JOURNAL: DeviceId = DeviceId(1);
 
 /// Wait until a write is tried again for which the host had no space.
 const HOST_FULL: Duration = Duration::from_secs(1);
-
-/// What a fetch reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Item {
-    /// An index page: first block, number of blocks.
-    Page(u64, u32),
-    /// Blocks of data: the first, and their number.
-    Data(u64, u32),
-    /// All data of a journal record, by its sequence number.
-    Record(u64),
-}
 
 /// What a request is for.
 #[derive(Debug)]

@@ -2,21 +2,21 @@
 //! for disk requests and is told how they ended. `docs/format/store.md` has the disk format, the order of writes, and
 //! why each crash is survived.
 //!
-//! | room | what it decides |
+//! Modules below use those above, and not the other way round:
+//!
+//! | module | what it decides |
 //! |---|---|
-//! | `store` | the state as a whole, rounds and completions |
-//! | `api`, `read`, `fetch` | reading: what is in memory, what is missed, what is kept for whom |
-//! | `waiting` | transactions that wait to be carried out |
-//! | `exec` | what a transaction does, on a layer of its own |
-//! | `commit` | the way of a transaction: room, place, record, group |
-//! | `pipeline` | records that are in no group yet, and which may go |
-//! | `journal` | the ring, the order of groups, where the data of records is |
-//! | `index` | keys, layers of changes, pages, the tree |
-//! | `checkpoint` | freeze, move, merge, flip |
-//! | `space` | free blocks, references |
+//! | `config`, `block`, `checked`, `onode`, `names` | sizes; places of blocks; checksums; entries and names of objects |
+//! | `index`, `superblock`, `journal` | keys, layers of changes, pages, the tree; where all begins; the ring, groups, records |
+//! | `wish`, `held`, `io` | what a look-up can miss, and what was fetched of it; requests to the disk |
+//! | `space` | which blocks are free, promised, referred to; what the host can still give |
 //! | `cache`, `memory` | what is kept in memory, and how much |
-//! | `open` | making, opening, replay |
-//! | `fsck` | checking a stopped store |
+//! | `waiting`, `pipeline` | transactions that wait to be carried out; records that are in no group yet |
+//! | `opening`, `due`, `flight`, `doubts` | how far opening is; when a checkpoint is due; how far one is; what it could not read |
+//! | `store` | all of that as one state; rounds and completions |
+//! | `read`, `fetch`, `exec`, `commit`, `api` | reading; what a transaction does; its way to the disk; the interface |
+//! | `checkpoint`, `impaired` | freeze, move, merge, flip; what a damaged page of the index means |
+//! | `open`, `fsck` | making, opening, replay; checking a stopped store |
 
 #![forbid(unsafe_code)]
 
@@ -31,20 +31,28 @@ mod checkpoint;
 mod commit;
 mod config;
 mod counters;
+mod doubts;
+mod due;
 mod exec;
 mod fetch;
+mod flight;
 pub mod fsck;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
+mod held;
 mod impaired;
 mod index;
 mod io;
 mod journal;
 mod memory;
+mod names;
 mod onode;
 mod open;
+mod opening;
 mod pipeline;
 mod read;
+#[cfg(test)]
+mod sabotage;
 #[cfg(any(test, feature = "sim"))]
 mod selfcheck;
 mod space;
@@ -55,6 +63,7 @@ pub mod testdisk;
 #[cfg(test)]
 mod tests;
 mod waiting;
+mod wish;
 
 /// Newest disk format that is read, and the one that is written.
 pub const FORMAT: u32 = superblock::VERSION;

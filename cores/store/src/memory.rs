@@ -4,8 +4,8 @@
 //! What stays when much is dropped lies scattered and holds on to far more memory than it takes. So after a large step
 //! down onodes and ranges go altogether (the index has them), and blocks of data are gathered.
 
+use crate::cache::Caches;
 use crate::config::Config;
-use crate::store::Store;
 
 /// Bytes that are given up, or gathered, in one round: some milliseconds at most.
 const STEP: u64 = 8 << 20;
@@ -32,50 +32,43 @@ impl Giving {
     pub(crate) fn is_busy(&self) -> bool {
         self.busy
     }
-}
 
-impl Store {
-    /// Sets the memory of caches and the index's delta to `bytes`; at least [`Config::LEAST_MEMORY`] counts. What is
-    /// too much goes in the next rounds.
-    pub fn set_memory(&mut self, bytes: u64) {
-        let goal = bytes.max(Config::LEAST_MEMORY);
-        self.giving.goal = goal;
-        self.giving.busy |= goal < self.config.memory;
-        if goal > self.config.memory {
-            self.resize(goal);
+    /// The store should have `bytes` from now on: more counts at once, less is reached by [`Self::step`].
+    pub(crate) fn want(&mut self, bytes: u64, config: &mut Config, caches: &mut Caches) {
+        self.goal = bytes.max(Config::LEAST_MEMORY);
+        self.busy |= self.goal < config.memory;
+        if self.goal > config.memory {
+            resize(self.goal, config, caches);
         }
-        self.giving.most = self.giving.most.max(self.config.memory);
+        self.most = self.most.max(config.memory);
     }
 
     /// Does one step towards the memory that the store should have.
-    pub(crate) fn give_memory_back(&mut self) {
-        if !self.giving.busy {
+    pub(crate) fn step(&mut self, config: &mut Config, caches: &mut Caches) {
+        if !self.busy || caches.let_go_some() {
             return;
         }
-        if self.caches.let_go_some() {
-            return;
-        }
-        if self.giving.goal < self.config.memory {
-            self.resize(self.giving.goal.max(self.config.memory.saturating_sub(STEP)));
-            self.begin_to_gather();
-        } else if self.giving.sheds > 0 {
-            self.giving.sheds -= 1;
-            self.caches.shed();
+        if self.goal < config.memory {
+            resize(self.goal.max(config.memory.saturating_sub(STEP)), config, caches);
+            self.begin_to_gather(config, caches);
+        } else if self.sheds > 0 {
+            self.sheds -= 1;
+            caches.shed();
         } else {
-            self.giving.busy = self.caches.blocks.gather(STEP as usize);
+            self.busy = caches.blocks.gather(STEP as usize);
         }
     }
 
-    fn begin_to_gather(&mut self) {
-        if self.config.memory == self.giving.goal && self.giving.goal <= self.giving.most / 4 * 3 {
-            self.giving.most = self.giving.goal;
-            self.giving.sheds = 2;
-            self.caches.blocks.begin_to_gather();
+    fn begin_to_gather(&mut self, config: &Config, caches: &mut Caches) {
+        if config.memory == self.goal && self.goal <= self.most / 4 * 3 {
+            self.most = self.goal;
+            self.sheds = 2;
+            caches.blocks.begin_to_gather();
         }
     }
+}
 
-    fn resize(&mut self, memory: u64) {
-        self.config.memory = memory;
-        self.caches.resize(&self.config.shares());
-    }
+fn resize(memory: u64, config: &mut Config, caches: &mut Caches) {
+    config.memory = memory;
+    caches.resize(&config.shares());
 }

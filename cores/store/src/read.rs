@@ -4,21 +4,21 @@ use crate::block::{BLOCK, Block, Cell, Patch, Place, RANGE, Where};
 use crate::cache::Known;
 use crate::checked::Checked;
 use crate::counters::count;
-use crate::fetch::{Held, Owner, wish_data, wish_page, wish_record};
+use crate::held::Held;
 use crate::index::delta::Delta;
 use crate::index::keys;
 use crate::index::page::{PageRef, Ptr};
 use crate::index::tree::Pages;
 use crate::index::view::{View, nonsense};
+use crate::names::plain;
 use crate::onode::Onode;
 use crate::store::Store;
-use bytes::Bytes;
+use crate::wish::{Owner, wish_data, wish_page, wish_record};
 use kernels::{SEED, crc32c};
 use objectstore::{Damage, Read, Unread, Wish};
 use smallvec::SmallVec;
-use std::borrow::Cow;
 use std::collections::BTreeSet;
-use types::{HObject, ObjectId, Rope};
+use types::{ObjectId, Rope};
 
 /// The read view: a store as one owner sees it, with what was fetched for that owner.
 pub(crate) struct Eye<'a> {
@@ -183,7 +183,7 @@ impl<'a> Eye<'a> {
                 Ok(bytes)
             }
             #[cfg(test)]
-            Some(bytes) if store.sabotage == Some(crate::tests::Sabotage::SkipChecksum) => Ok(bytes),
+            Some(bytes) if store.sabotage == Some(crate::sabotage::Sabotage::SkipChecksum) => Ok(bytes),
             found if tried => damaged(found.map_or(block.crc, |bytes| bytes.crc(0))),
             _ => missing(self.wish_for(block.place, 1)),
         }
@@ -320,15 +320,6 @@ impl Reading<'_, '_> {
         }
         self.wishes.push(wish);
     }
-}
-
-/// The name with an empty key if the key is the name itself: both mean the same object.
-pub(crate) fn plain(object: &ObjectId) -> Cow<'_, ObjectId> {
-    if !object.key.is_empty() && object.key == object.name {
-        let named = HObject { key: Bytes::new(), ..HObject::clone(&object.object) };
-        return Cow::Owned(ObjectId { object: named.into(), ..*object });
-    }
-    Cow::Borrowed(object)
 }
 
 impl Store {

@@ -1,22 +1,24 @@
 //! The store as a whole: its state, and how its driver turns it.
 
-use crate::block::BLOCK;
+use crate::block::{BLOCK, Run};
 use crate::cache::Caches;
-use crate::checkpoint::{Checkpoint, Due};
 use crate::config::{Config, OpenError};
 use crate::counters::{Counters, Memory, Tally};
-use crate::fetch::{Held, Owner};
-use crate::impaired::Doubts;
+use crate::doubts::Doubts;
+use crate::due::Due;
+use crate::flight::Checkpoint;
+use crate::held::Held;
 use crate::index::overlay::Overlay;
 use crate::io::{DATA, Io, JOURNAL, Purpose, Writing};
 use crate::journal::Journal;
 use crate::memory::Giving;
-use crate::open::Opening;
+use crate::opening::Opening;
 use crate::pipeline::Pipeline;
 use crate::space::Space;
 use crate::superblock::Superblock;
 use crate::waiting::Waiting;
-use node::{DeviceId, DiskDone, DiskOutput, DiskStat, Level, Mono, Now, Outputs};
+use crate::wish::Owner;
+use node::{DeviceId, DiskDone, DiskError, DiskOutput, DiskStat, Level, Mono, Now, Outputs};
 use objectstore::Event;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -66,7 +68,7 @@ pub struct Store {
     pub(crate) read_only: bool,
     /// A mistake to make, so that tests prove that they would see it.
     #[cfg(test)]
-    pub(crate) sabotage: Option<crate::tests::Sabotage>,
+    pub(crate) sabotage: Option<crate::sabotage::Sabotage>,
 }
 
 impl Store {
@@ -189,7 +191,7 @@ impl Store {
                     self.space.told(stat);
                 }
             }
-            Purpose::Trim(run, sweep) => self.trimmed(run, sweep),
+            Purpose::Trim(run, sweep) => self.space.trimmed(run, sweep),
             write => match done.result {
                 Ok(_) => self.write_done(write),
                 Err(error) => self.fail(format!("writing to the disk failed ({error:?}): {write:?}")),
@@ -203,7 +205,7 @@ impl Store {
             Purpose::Settle(seqs) => self.pipeline.settled(seqs),
             Purpose::Group(lsn) => self.group_done(lsn),
             Purpose::Claim(blocks) => self.claimed(blocks),
-            Purpose::Ahead(run) => self.written_ahead(run, true),
+            Purpose::Ahead(run) => self.written_ahead(run),
             Purpose::Checkpoint => self.checkpoint_write_done(),
             Purpose::Flush => self.flushed(),
             Purpose::Flip => self.flipped(),
@@ -220,7 +222,7 @@ impl Store {
         }
         if self.ready() && self.failure.is_none() && !self.read_only {
             self.caches.blocks.tick(now.mono);
-            self.give_memory_back();
+            self.giving.step(&mut self.config, &mut self.caches);
             self.run_stalled();
             self.settle();
             self.form_groups();
@@ -231,7 +233,7 @@ impl Store {
             self.give_back();
             self.caches.lend_unused();
             self.note_host();
-            self.ask_sizes();
+            self.space.ask_sizes(&mut self.io, self.now);
         }
         self.io.drain(out);
         for (level, text) in self.log.drain(..) {
@@ -250,7 +252,7 @@ impl Store {
         if self.checkpoint_has_work() || self.giving.is_busy() {
             return Mono(0);
         }
-        self.io.deadline().min(self.ask_sizes_at()).min(self.reclaim_at()).min(self.rest_ends())
+        self.io.deadline().min(self.space.ask_sizes_at()).min(self.reclaim_at()).min(self.rest_ends())
     }
 
     /// Begins a clean stop: what was submitted becomes durable, and a checkpoint is made.
@@ -300,10 +302,71 @@ impl Store {
         self.sb.blocks.max(self.space.disk().len / BLOCK as u64)
     }
 
+    /// Deals with a write for which the host had no space. True if that is done.
+    fn no_space(&mut self, done: &DiskDone) -> bool {
+        if !matches!(done.result, Err(DiskError::NoSpace)) {
+            return false;
+        }
+        if self.io.is_claim(done.token) {
+            // The ring goes on in the part that exists.
+            self.io.ended(done.token);
+            self.space.claim_refused(self.now);
+            self.journal.claim_refused();
+            return true;
+        }
+        if let Some(run) = self.io.ahead(done.token) {
+            self.io.ended(done.token);
+            self.space.ahead_refused(run, self.now);
+            return true;
+        }
+        if !self.ready() || !self.io.refused(done.token, self.now) {
+            return false;
+        }
+        if self.space.host_refused() {
+            self.log.push((Level::Warn, "the host has no space for the store's file; writes are tried again each second".into()));
+        }
+        true
+    }
+
+    /// Logs when the host has space again.
+    fn note_host(&mut self) {
+        if self.space.host_recovered(&self.io) {
+            self.log.push((Level::Info, "the host has space again for the store's file".into()));
+        }
+    }
+
+    /// Gives free blocks back to the host when it is short.
+    fn give_back(&mut self) {
+        if self.space.is_to_give_back(&self.io) {
+            let kept_back = self.kept_back();
+            self.space.give_back(&mut self.io, kept_back);
+        }
+    }
+
+    /// Keeps space ready that was written before.
+    fn write_ahead(&mut self) {
+        if !self.stopping && self.space.may_write_ahead(self.now) {
+            let kept_back = self.kept_back();
+            self.space.write_ahead(&mut self.io, self.config.write_ahead, kept_back);
+        }
+    }
+
+    /// A step ahead is on the disk.
+    fn written_ahead(&mut self, run: Run) {
+        self.space.written_ahead(run, true);
+        self.counters.ahead_bytes += u64::from(run.1) * BLOCK as u64;
+    }
+
+    /// Sets the memory of caches and the index's delta to `bytes`; at least [`Config::LEAST_MEMORY`] counts. What is
+    /// too much goes in the next rounds.
+    pub fn set_memory(&mut self, bytes: u64) {
+        self.giving.want(bytes, &mut self.config, &mut self.caches);
+    }
+
     /// Gives back what flips freed, as far as no read can still want it.
     pub(crate) fn settle_limbo(&mut self) {
         while let Some(freed) = self.space.settled() {
-            freed.runs.iter().chain(&freed.pages).for_each(|run| self.let_go(*run));
+            freed.runs.iter().chain(&freed.pages).for_each(|run| self.space.let_go(&mut self.io, *run));
             self.journal.trim(&freed.end, freed.seq);
         }
     }

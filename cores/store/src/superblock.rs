@@ -2,7 +2,7 @@
 
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
 
-use crate::block::{BLOCK, MOST_SEQ};
+use crate::block::{BLOCK, MOST_BLOCKS, MOST_SEQ};
 use crate::config::OpenError;
 use crate::index::page::Ptr;
 use denc::{Encode, Reader, Result};
@@ -18,9 +18,6 @@ pub(crate) const VERSION: u32 = 2;
 pub(crate) const OLDEST: u32 = 1;
 /// Blocks of the two slots.
 pub(crate) const SLOTS: [u64; 2] = [0, 8];
-/// Most blocks of a disk (32 TiB): the sets of its blocks take memory for each 16 MiB, and a forged number must not take all there is.
-/// A larger disk is used up to here.
-pub(crate) const MOST_BLOCKS: u64 = 1 << 33;
 /// First block behind the area of the superblocks.
 pub(crate) const FIRST: u64 = 16;
 /// Most ranges of skipped sequence numbers that a slot has room for.

@@ -10,26 +10,8 @@ mod unreadable;
 mod versions;
 mod world;
 
+use crate::sabotage::Sabotage;
 use world::World;
-
-/// Mistakes that the tests must find.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sabotage {
-    /// A large write's record does not wait for the flush of its data.
-    RecordBeforeData,
-    /// Groups are told durable as they complete, not in order.
-    CommitOutOfOrder,
-    /// Groups are not written durably.
-    CommitBeforeDurable,
-    /// The superblock does not wait for the flush of the pages.
-    FlipBeforeFlush,
-    /// Replay is not told which records the tree has already.
-    ForgetSkipped,
-    /// Some freed blocks are never free again.
-    Leak,
-    /// Reads do not compare checksums.
-    SkipChecksum,
-}
 
 #[test]
 fn the_tests_find_mistakes_that_were_made_on_purpose() {

@@ -4,9 +4,8 @@
 //! an object of it.
 
 use crate::cache::hash_object;
-use crate::exec::objects_of;
-use crate::fetch::Owner;
-use crate::read::plain;
+use crate::names::{objects_of, plain};
+use crate::wish::Owner;
 use node::Mono;
 use objectstore::{Ticket, Transaction};
 use std::collections::{BTreeSet, VecDeque};

@@ -9,7 +9,7 @@
 //! more at best. Then memory fills slowly, and the reader of today does not pay for it.
 
 use crate::block::BLOCK;
-use crate::fetch::LONGEST_READ;
+use crate::wish::LONGEST_READ;
 use node::Mono;
 
 /// Reads of this many bytes and more leave their buffer when they are kept. The buffer is for what is in flight, and

@@ -1,20 +1,20 @@
 //! The merge of a checkpoint: walks the tree along the keys of the frozen delta, writes new pages, and shares all
 //! others.
 
-use super::{Checkpoint, Stage};
 use crate::block::{BLOCK, Patch, Place, Where};
-use crate::fetch::{Held, Owner};
+use crate::flight::{Checkpoint, Frame, LeafWork, Merge, Stage};
+use crate::held::Held;
 use crate::index::delta::{Delta, Extent};
 use crate::index::keys;
-use crate::index::page::{self, Entry, PageRef, Ptr};
+use crate::index::page::{self, Entry, Ptr};
 use crate::index::tree::Pages;
 use crate::io::{DATA, Purpose};
 use crate::space::refs::Differences;
 use crate::store::Store;
+use crate::wish::Owner;
 use bytes::Bytes;
 use denc::Reader;
 use objectstore::{Unread, Wish};
-use types::Rope;
 
 /// Changes that are merged in one step.
 const CHANGES: usize = 512;
@@ -25,35 +25,6 @@ const WRITE: usize = 1 << 20;
 /// Leaves that are read ahead.
 const AHEAD: usize = 16;
 
-/// An inner page on the way down.
-struct Frame {
-    page: PageRef,
-    ptr: Ptr,
-    /// Smallest key of this subtree as its parent names it, and the smallest key of the next.
-    lower: Bytes,
-    upper: Option<Bytes>,
-    next: usize,
-    /// Children of the page after the merge.
-    out: Vec<Entry>,
-    dirty: bool,
-}
-
-/// The leaf that is being merged.
-struct LeafWork {
-    page: Option<PageRef>,
-    ptr: Option<Ptr>,
-    at: usize,
-    lower: Bytes,
-    upper: Option<Bytes>,
-    /// Keys before this one are merged.
-    cursor: Bytes,
-    entries: Vec<Entry>,
-    size: usize,
-    /// Last key of the last page that was cut off.
-    last: Option<Bytes>,
-    out: Vec<Entry>,
-}
-
 /// A change to one key.
 enum Change {
     Put(Bytes),
@@ -61,47 +32,6 @@ enum Change {
     Patch(Patch),
     Shared(u32),
     Free(u32),
-}
-
-/// A merge in flight.
-pub(crate) struct Merge {
-    root: Option<Ptr>,
-    begun: bool,
-    stack: Vec<Frame>,
-    leaf: Option<LeafWork>,
-    /// The entries of the new root, and its level.
-    top: Vec<Entry>,
-    level: u8,
-    differences: Differences,
-    closed: bool,
-    /// Pages that follow each other and are not written yet.
-    run: Rope,
-    run_at: u64,
-}
-
-impl Merge {
-    pub(super) fn new(root: Option<Ptr>) -> Self {
-        Self {
-            root,
-            begun: false,
-            stack: Vec::new(),
-            leaf: None,
-            top: Vec::new(),
-            level: 0,
-            differences: Differences::default(),
-            closed: false,
-            run: Rope::new(),
-            run_at: 0,
-        }
-    }
-
-    /// Begins section Y when `key` reaches it: all differences of references are known from here on.
-    fn close_before(&mut self, key: &[u8]) {
-        if !self.closed && key >= &[keys::SHARED][..] {
-            self.closed = true;
-            self.differences.close();
-        }
-    }
 }
 
 /// Gives the first extent that is not before `key`.
@@ -425,18 +355,6 @@ impl Store {
             self.counters.index_bytes += run.len() as u64;
             self.io.write(DATA, m.run_at * BLOCK as u64, run, false, Purpose::Checkpoint);
         }
-    }
-}
-
-impl LeafWork {
-    fn new(page: Option<PageRef>, ptr: Option<Ptr>, lower: Bytes, upper: Option<Bytes>) -> Self {
-        let cursor = lower.clone();
-        Self { page, ptr, at: 0, lower, upper, cursor, entries: Vec::new(), size: 0, last: None, out: Vec::new() }
-    }
-
-    fn push(&mut self, key: Bytes, value: Bytes) {
-        self.size += key.len() + value.len();
-        self.entries.push((key, value));
     }
 }
 

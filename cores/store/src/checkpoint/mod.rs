@@ -1,88 +1,20 @@
 //! The checkpoint freezes the delta, moves its data out of the journal, merges it into new pages, and makes all of that
 //! count with one write of a superblock. Section 6 of `docs/format/store.md` gives the order and the reasons.
 
-mod due;
 mod merge;
 mod mover;
 
-pub(crate) use due::Due;
-
 use crate::block::BLOCK;
-use crate::fetch::Owner;
-use crate::index::delta::Extent;
-use crate::index::page::Ptr;
+use crate::flight::{Checkpoint, Stage};
 use crate::io::{DATA, Purpose};
-use crate::journal::End;
-use crate::space::alloc::Run;
-use crate::space::bits::Bits;
 use crate::space::limbo::Freed;
 use crate::space::{Flipped, Frozen};
 use crate::store::Store;
 use crate::superblock::{MOST_SKIPPED, Superblock};
-use merge::Merge;
+use crate::wish::Owner;
 use node::Mono;
 use std::collections::BTreeMap;
 use types::Rope;
-
-/// The stage of a checkpoint.
-pub(crate) enum Stage {
-    /// Moving data out of the journal; done up to this extent.
-    Move(Extent),
-    /// Merging and writing pages.
-    Merge(Box<Merge>),
-    /// Waiting for writes to end.
-    Drain,
-    /// Flushing the data disk.
-    Flush,
-    /// Writing the superblock.
-    Flip(Box<Superblock>),
-}
-
-/// A checkpoint in flight.
-pub(crate) struct Checkpoint {
-    stage: Stage,
-    /// Records below this number are part of it.
-    seq: u64,
-    skipped: Vec<(u64, u32)>,
-    /// The journal before this place is part of it.
-    end: End,
-    next_id: u64,
-    /// Blocks that the frozen delta's data was given.
-    born: Vec<Run>,
-    /// Data blocks of the frozen delta that are in the journal and have no block on disk yet.
-    promised: u64,
-    /// Where blocks of the journal were moved.
-    moved: BTreeMap<u64, u64>,
-    /// Number of writes in flight.
-    writes: usize,
-    pages_taken: u64,
-    old_pages: Vec<Run>,
-    /// Blocks to which nothing refers any more.
-    freed: Vec<Run>,
-    /// Blocks that hold data once the checkpoint counts.
-    stable: Bits,
-    root: Option<Ptr>,
-    omap_bytes: i64,
-    /// Whether there is more work to do at once. The steps in a row are bounded.
-    busy: bool,
-    /// The pages that the merge asked for last.
-    asked: Vec<u64>,
-    /// How often the checkpoint came back to data in the journal that seemed damaged.
-    doubts: u32,
-}
-
-impl Checkpoint {
-    /// Data blocks of the frozen delta that are in the journal and have no block on disk yet.
-    #[cfg(any(test, feature = "sim"))]
-    pub(crate) fn promised(&self) -> u64 {
-        self.promised
-    }
-
-    /// Blocks taken for pages so far.
-    pub(crate) fn pages_taken(&self) -> u64 {
-        self.pages_taken
-    }
-}
 
 /// Steps of a checkpoint in one turn. Each moves up to 1 MiB or merges a leaf.
 const STEPS: usize = 8;
@@ -137,7 +69,7 @@ impl Store {
     /// Ranges of records that are carried out and are in no journal group yet.
     fn to_skip(&self) -> Vec<(u64, u32)> {
         #[cfg(test)]
-        if self.sabotage == Some(crate::tests::Sabotage::ForgetSkipped) {
+        if self.sabotage == Some(crate::sabotage::Sabotage::ForgetSkipped) {
             return Vec::new();
         }
         self.pipeline.ranges()
@@ -197,7 +129,7 @@ impl Store {
 
     /// One step; false if it must wait for something.
     fn step(&mut self, c: &mut Checkpoint) -> bool {
-        if !self.holds.get(&Owner::Checkpoint).is_none_or(crate::fetch::Held::complete) {
+        if !self.holds.get(&Owner::Checkpoint).is_none_or(crate::held::Held::complete) {
             return false;
         }
         match &mut c.stage {
@@ -208,7 +140,7 @@ impl Store {
                 if c.writes == 0 && !self.pipeline.waits_for_data(c.seq) {
                     c.stage = Stage::Flush;
                     #[cfg(test)]
-                    if self.sabotage == Some(crate::tests::Sabotage::FlipBeforeFlush) {
+                    if self.sabotage == Some(crate::sabotage::Sabotage::FlipBeforeFlush) {
                         self.io.stat(DATA, Purpose::Flush);
                         return false;
                     }
@@ -267,7 +199,7 @@ impl Store {
         let freed = Freed { epoch: self.overlay.epoch(), runs: c.freed, pages: c.old_pages, end: c.end, seq: c.seq };
         self.space.flipped(Flipped { born: c.born, promised: c.promised, stable: c.stable, freed });
         #[cfg(test)]
-        if self.sabotage == Some(crate::tests::Sabotage::Leak) {
+        if self.sabotage == Some(crate::sabotage::Sabotage::Leak) {
             self.space.leak();
         }
         self.overlay.flip();

@@ -1,12 +1,13 @@
 //! The mover of a checkpoint writes data from the journal to fresh blocks, in key order, in large writes.
 
-use super::{Checkpoint, Stage, merge::Merge};
 use crate::block::{BLOCK, Block, Place, Where};
 use crate::checked::Checked;
-use crate::fetch::{Held, Owner, wish_record};
+use crate::flight::{Checkpoint, Merge, Stage};
+use crate::held::Held;
 use crate::index::delta::Extent;
 use crate::io::{DATA, Purpose};
 use crate::store::Store;
+use crate::wish::{Owner, wish_record};
 use node::Level;
 use objectstore::Wish;
 use std::time::Duration;

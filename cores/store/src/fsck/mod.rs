@@ -8,12 +8,12 @@ mod tree;
 
 use crate::block::{BLOCK, Cell, RANGE, Where};
 use crate::config::{Config, OpenError};
-use crate::fetch::Owner;
 use crate::index::keys;
 use crate::index::view::Step;
 use crate::onode::Onode;
 use crate::store::Store;
 use crate::superblock::{SLOTS, Superblock};
+use crate::wish::Owner;
 use bytes::Bytes;
 use kernels::{SEED, crc32c};
 use node::{DeviceId, DiskDone, DiskError, DiskOp, DiskOutput, DiskRequest, DiskStat, Now, Output, Outputs};
@@ -248,7 +248,7 @@ impl Checker<'_> {
                 }
                 Err(Unread::Missing(wish)) => {
                     self.store.fetch_for(Owner::Checkpoint, wish);
-                    while !self.store.holds.get(&Owner::Checkpoint).is_none_or(crate::fetch::Held::complete) {
+                    while !self.store.holds.get(&Owner::Checkpoint).is_none_or(crate::held::Held::complete) {
                         carry_out(&mut self.store, self.disks);
                     }
                 }

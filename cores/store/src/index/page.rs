@@ -1,7 +1,6 @@
 //! Pages of the tree: how entries lie in them, and how a list of entries is cut into pages.
 
-use crate::block::BLOCK;
-use crate::superblock::MOST_BLOCKS;
+use crate::block::{BLOCK, MOST_BLOCKS};
 use bytes::Bytes;
 use denc::len32;
 use kernels::{SEED, crc32c};

@@ -2,57 +2,24 @@
 
 mod replay;
 
-use crate::block::BLOCK;
+use crate::block::{BLOCK, MOST_BLOCKS};
 use crate::config::{Config, OpenError};
-use crate::fetch::Owner;
 use crate::index::keys;
 use crate::index::overlay::Overlay;
 use crate::index::tree::Pages;
 use crate::index::view::Step as Scan;
 use crate::io::{DATA, JOURNAL, Purpose};
 use crate::journal::{CLAIM, Journal};
+use crate::opening::{Opening, Replay, Step};
 use crate::pipeline::Pipeline;
 use crate::read::{all_there, gather};
 use crate::store::{Phase, Store};
-use crate::superblock::{FIRST, MOST_BLOCKS, SLOTS, Superblock, VERSION, journal_mark, journal_owner};
+use crate::superblock::{FIRST, SLOTS, Superblock, VERSION, journal_mark, journal_owner};
+use crate::wish::Owner;
 use bytes::Bytes;
 use node::{Buf, DeviceId, DiskDone, DiskError, DiskOutput, DiskStat, Level};
 use objectstore::{Read, Unread};
-use replay::Replay;
 use types::{Fsid, Rope};
-
-/// The step of opening whose request is in flight.
-enum Step {
-    DataSize,
-    JournalSize,
-    /// Reading superblock slot 0 or 1.
-    Slot(usize),
-    /// Reading the mark on the journal's own disk.
-    Mark,
-    /// Creation: writing the first zeros, then the journal's mark, then the superblock.
-    Zeros,
-    WriteMark,
-    WriteSuper,
-    /// Reading pages of the tree.
-    Tree,
-    Replay(Box<Replay>),
-    /// Flushing the journal's own disk, if there is one, and then the data disk. The superblock of the new incarnation
-    /// comes next.
-    SettleJournal(Box<Superblock>),
-    Settle(Box<Superblock>),
-    /// Writing the superblock of the new incarnation; twice, if it has a new version.
-    Incarnation(Box<Superblock>),
-}
-
-/// An opening in flight.
-pub(crate) struct Opening {
-    create: bool,
-    step: Step,
-    found: Vec<Superblock>,
-    newer: Option<OpenError>,
-    /// Whether a slot that gave nothing is being read a second time.
-    again: bool,
-}
 
 /// Fewest blocks that must be left for data and pages.
 const LEAST_ROOM: u64 = 256;
@@ -62,12 +29,6 @@ impl Config {
     pub fn least_disk(separate_journal: bool) -> u64 {
         let journal = if separate_journal { 0 } else { Self::LEAST_JOURNAL };
         (FIRST + LEAST_ROOM) * BLOCK as u64 + journal
-    }
-}
-
-impl Opening {
-    pub(crate) fn new(create: bool) -> Self {
-        Self { create, step: Step::DataSize, found: Vec::new(), newer: None, again: false }
     }
 }
 
@@ -101,7 +62,7 @@ impl Store {
 
     /// Goes on after pages were fetched.
     pub(crate) fn continue_opening(&mut self) {
-        let complete = self.holds.get(&Owner::Open).is_some_and(crate::fetch::Held::complete);
+        let complete = self.holds.get(&Owner::Open).is_some_and(crate::held::Held::complete);
         if !complete || !matches!(self.phase, Phase::Opening(_)) {
             return;
         }
@@ -342,7 +303,7 @@ impl Store {
         let mut loaded = self.tree_pages().and_then(|pages| Ok((pages, self.free_map()?)));
         while let Err(Unread::Missing(wish)) = loaded {
             self.fetch_for(Owner::Open, wish);
-            if !self.holds.get(&Owner::Open).is_some_and(crate::fetch::Held::complete) {
+            if !self.holds.get(&Owner::Open).is_some_and(crate::held::Held::complete) {
                 return Ok(());
             }
             // Nothing needed reading: it failed at once, and the next look says so.

@@ -3,8 +3,8 @@
 use crate::block::{BLOCK, Where};
 use crate::config::OpenError;
 use crate::journal::group::{self, Header, Replayed};
+use crate::opening::Replay;
 use crate::store::Store;
-use crate::superblock::Superblock;
 use bytes::Bytes;
 use kernels::{SEED, crc32c};
 
@@ -12,54 +12,6 @@ use kernels::{SEED, crc32c};
 const WINDOW: u64 = 256;
 /// How often the journal's end is read at most until two reads agree.
 const MOST_LOOKS: u32 = 16;
-
-/// A replay in flight.
-pub(crate) struct Replay {
-    /// Ring block where the next group is looked for.
-    at: u64,
-    /// Where the last group ends, if the next one is looked for at the ring's start because it was not behind it.
-    wrapped: Option<u64>,
-    /// What the blocks behind the last group gave when it seemed to be the last. The end is believed when two reads in
-    /// a row agree on them: a read that lies once must not cut off what is durable.
-    end: Option<u32>,
-    /// Checksum of the blocks that were read since the last group.
-    looked: u32,
-    /// How often the end was read.
-    looks: u32,
-    incarnation: u64,
-    /// Blocks of the ring in memory: the first, and the bytes.
-    window: (u64, Bytes),
-    /// Number of blocks of the ring that exist.
-    limit: u64,
-    /// The search through the whole ring has come to this block.
-    scan: Option<u64>,
-    /// Highest number that any group states to be durable, and the block of that group.
-    stated: (u64, u64),
-}
-
-impl Replay {
-    pub(crate) fn new(sb: &Superblock, limit: u64) -> Self {
-        Self {
-            at: sb.replay_at,
-            wrapped: None,
-            end: None,
-            looked: SEED,
-            looks: 0,
-            incarnation: 0,
-            window: (0, Bytes::new()),
-            limit,
-            scan: None,
-            stated: (0, 0),
-        }
-    }
-
-    /// Gives `n` blocks from `at` on, if they are in memory.
-    fn blocks(&self, at: u64, n: u64) -> Option<Bytes> {
-        let from = at.checked_sub(self.window.0)? as usize * BLOCK;
-        let to = from + n as usize * BLOCK;
-        (to <= self.window.1.len()).then(|| self.window.1.slice(from..to))
-    }
-}
 
 impl Store {
     /// Goes on with what was read. True: all is replayed.

@@ -9,10 +9,9 @@
 //! costs the file system below the same metadata, and the next flush waits for that. A crash leaves zeros in free
 //! blocks, which does no harm.
 
-use crate::block::BLOCK;
-use crate::io::{DATA, Purpose};
-use crate::space::alloc::Run;
-use crate::store::Store;
+use super::room::Space;
+use crate::block::{BLOCK, Run};
+use crate::io::{DATA, Io, Purpose};
 use bytes::Bytes;
 use node::{Buf, Mono};
 use types::Rope;
@@ -38,52 +37,54 @@ pub(crate) struct Ahead {
     pub(super) not_before: Mono,
 }
 
-impl Store {
-    /// Writes the next step ahead, if too little is ready.
-    pub(crate) fn write_ahead(&mut self) {
-        if self.space.ahead.writing || self.stopping || self.now < self.space.ahead.not_before {
-            return;
-        }
-        self.note_demand();
-        let missing = self.space.ahead.want.saturating_sub(self.space.alloc.free_below());
-        let whole = (STEP / BLOCK as u64).min(self.space.ahead.want / 2);
+impl Space {
+    /// Says whether a step may be written ahead now: none is in flight, and the host did not refuse one just before.
+    pub(crate) fn may_write_ahead(&self, now: Mono) -> bool {
+        !self.ahead.writing && now >= self.ahead.not_before
+    }
+
+    /// Writes the next step ahead, if too little is ready. `most`: bytes to keep ready at most; `kept_back`: blocks that are
+    /// free and not for data.
+    pub(crate) fn write_ahead(&mut self, io: &mut Io, most: u64, kept_back: u64) {
+        self.note_demand(most);
+        let missing = self.ahead.want.saturating_sub(self.alloc.free_below());
+        let whole = (STEP / BLOCK as u64).min(self.ahead.want / 2);
         // A checkpoint that needs the lent blocks at once would miss them.
-        let step = whole.min(self.space.lendable(self.kept_back()));
-        let host = self.space.host.disk.host_free / BLOCK as u64;
-        if missing < whole || step == 0 || host / SPARE < self.space.ahead.want || self.io.host_full() {
+        let step = whole.min(self.lendable(kept_back));
+        let host = self.host.disk.host_free / BLOCK as u64;
+        if missing < whole || step == 0 || host / SPARE < self.ahead.want || io.host_full() {
             return;
         }
-        let frontier = self.space.alloc.frontier();
-        if let Some(run) = self.space.alloc.borrow(frontier, step) {
-            self.space.ahead.writing = true;
-            self.space.host_gave(run.1.into());
-            self.io.write(DATA, run.0 * BLOCK as u64, zeros(run.1), false, Purpose::Ahead(run));
+        let frontier = self.alloc.frontier();
+        if let Some(run) = self.alloc.borrow(frontier, step) {
+            self.ahead.writing = true;
+            self.host_gave(run.1.into());
+            io.write(DATA, run.0 * BLOCK as u64, zeros(run.1), false, Purpose::Ahead(run));
         }
     }
 
     /// Keeps more ready if what was ready ran out.
-    fn note_demand(&mut self) {
-        let most = (self.config.write_ahead / BLOCK as u64).min(self.space.alloc.total() / 16);
+    fn note_demand(&mut self, most: u64) {
+        let most = (most / BLOCK as u64).min(self.alloc.total() / 16);
         let least = (LEAST / BLOCK as u64).min(most);
-        let beyond = self.space.alloc.beyond;
-        if beyond - self.space.ahead.seen > self.space.ahead.want {
-            self.space.ahead.want *= 2;
-            self.space.ahead.seen = beyond;
+        let beyond = self.alloc.beyond;
+        if beyond - self.ahead.seen > self.ahead.want {
+            self.ahead.want *= 2;
+            self.ahead.seen = beyond;
         }
-        self.space.ahead.want = self.space.ahead.want.clamp(least, most);
+        self.ahead.want = self.ahead.want.clamp(least, most);
     }
 
     /// Takes the end of a step. `written`: false if there was no space.
     pub(crate) fn written_ahead(&mut self, run: Run, written: bool) {
-        self.space.ahead.writing = false;
-        self.space.alloc.give_back(run);
+        self.ahead.writing = false;
+        self.alloc.give_back(run);
         if written {
             let end = run.0 + u64::from(run.1);
-            self.space.alloc.set_frontier(self.space.alloc.frontier().max(end));
-            self.counters.ahead_bytes += u64::from(run.1) * BLOCK as u64;
+            self.alloc.set_frontier(self.alloc.frontier().max(end));
         } else {
             // The frontier may have passed the run meanwhile, over space that the host does not have.
-            self.space.alloc.doubt_backing();
+            self.alloc.doubt_backing();
         }
     }
 }

@@ -5,9 +5,7 @@
 //! moves the frontier with zeros before it is needed. The frontier of a raw device is its end.
 
 use super::bits::Bits;
-
-/// A run of blocks: the first, and their number.
-pub(crate) type Run = (u64, u32);
+use crate::block::Run;
 
 /// Chunks with some free blocks that are searched for one long run before shorter ones are taken.
 const PATIENCE: usize = 256;

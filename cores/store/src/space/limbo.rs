@@ -2,8 +2,8 @@
 //!
 //! A read that began before a flip follows the old tree. The blocks that only the old tree refers to must not be given out before it ends.
 
+use crate::block::Run;
 use crate::journal::End;
-use crate::space::alloc::Run;
 use std::collections::{BTreeMap, VecDeque};
 
 /// What one flip freed.

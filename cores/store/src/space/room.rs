@@ -4,11 +4,11 @@
 //! Nobody else changes these fields. [`Space`] knows neither the journal nor the index: who asks says what they keep back.
 
 use super::ahead::Ahead;
-use super::alloc::{Allocator, Kind, Run};
+use super::alloc::{Allocator, Kind};
 use super::bits::Bits;
 use super::host::Host;
 use super::limbo::{Freed, Limbo};
-use crate::block::BLOCK;
+use crate::block::{BLOCK, Run};
 use node::{DiskStat, Mono};
 
 /// The space of the data disk.

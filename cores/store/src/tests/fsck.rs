@@ -2,9 +2,10 @@
 
 use super::world::World;
 use crate::block::BLOCK;
+use crate::block::MOST_BLOCKS;
 use crate::config::Config;
 use crate::fsck::{Report, Severity, check, repair};
-use crate::superblock::{MOST_BLOCKS, SLOTS, Superblock};
+use crate::superblock::{SLOTS, Superblock};
 
 /// A store that was stopped, with objects in it.
 fn stopped(seed: u64) -> World {

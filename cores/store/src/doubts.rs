@@ -1,0 +1,60 @@
+//! What a checkpoint could not read, and when it tries again.
+
+use node::Mono;
+
+/// Why the store takes no writes.
+#[derive(Debug)]
+struct Impaired {
+    /// The reason, as a sentence for people.
+    why: String,
+    /// When the checkpoint tries once more.
+    again: Mono,
+}
+
+/// What a checkpoint could not read.
+#[derive(Debug, Default)]
+pub(crate) struct Doubts {
+    /// A page of the index seems damaged.
+    impaired: Option<Impaired>,
+    /// Data in the journal seemed damaged: it is read again after this time.
+    rests_until: Option<Mono>,
+}
+
+impl Doubts {
+    /// The reason why the store takes no writes, if it takes none.
+    pub(crate) fn impairment(&self) -> Option<&str> {
+        self.impaired.as_ref().map(|i| &*i.why)
+    }
+
+    /// A page is damaged. True if that was not known.
+    pub(crate) fn impair(&mut self, why: &str, again: Mono) -> bool {
+        let new = self.impairment() != Some(why);
+        self.impaired = Some(Impaired { why: why.to_owned(), again });
+        new
+    }
+
+    /// A checkpoint ended well. True if a page had seemed damaged.
+    pub(crate) fn cure(&mut self) -> bool {
+        self.impaired.take().is_some()
+    }
+
+    /// Data in the journal is to be read again at this time.
+    pub(crate) fn rest(&mut self, until: Mono) {
+        self.rests_until = Some(until);
+    }
+
+    /// The checkpoint goes on.
+    pub(crate) fn rested(&mut self) {
+        self.rests_until = None;
+    }
+
+    /// Whether something could not be read. Records stay in the journal then.
+    pub(crate) fn hamper(&self) -> bool {
+        self.impaired.is_some() || self.rests_until.is_some()
+    }
+
+    /// When the checkpoint tries again, if it waits for that.
+    pub(crate) fn rest_ends(&self, now: Mono) -> Option<Mono> {
+        self.impaired.as_ref().map(|i| i.again).max(self.rests_until).filter(|at| *at > now)
+    }
+}

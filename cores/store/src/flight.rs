@@ -1,0 +1,155 @@
+//! A checkpoint in flight: its stage, and what it has done so far.
+
+use crate::block::Run;
+use crate::index::delta::Extent;
+use crate::index::keys;
+use crate::index::page::{Entry, PageRef, Ptr};
+use crate::journal::End;
+use crate::space::bits::Bits;
+use crate::space::refs::Differences;
+use crate::superblock::Superblock;
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use types::Rope;
+
+/// The stage of a checkpoint.
+pub(crate) enum Stage {
+    /// Moving data out of the journal; done up to this extent.
+    Move(Extent),
+    /// Merging and writing pages.
+    Merge(Box<Merge>),
+    /// Waiting for writes to end.
+    Drain,
+    /// Flushing the data disk.
+    Flush,
+    /// Writing the superblock.
+    Flip(Box<Superblock>),
+}
+
+/// A checkpoint in flight.
+pub(crate) struct Checkpoint {
+    pub(crate) stage: Stage,
+    /// Records below this number are part of it.
+    pub(crate) seq: u64,
+    pub(crate) skipped: Vec<(u64, u32)>,
+    /// The journal before this place is part of it.
+    pub(crate) end: End,
+    pub(crate) next_id: u64,
+    /// Blocks that the frozen delta's data was given.
+    pub(crate) born: Vec<Run>,
+    /// Data blocks of the frozen delta that are in the journal and have no block on disk yet.
+    pub(crate) promised: u64,
+    /// Where blocks of the journal were moved.
+    pub(crate) moved: BTreeMap<u64, u64>,
+    /// Number of writes in flight.
+    pub(crate) writes: usize,
+    pub(crate) pages_taken: u64,
+    pub(crate) old_pages: Vec<Run>,
+    /// Blocks to which nothing refers any more.
+    pub(crate) freed: Vec<Run>,
+    /// Blocks that hold data once the checkpoint counts.
+    pub(crate) stable: Bits,
+    pub(crate) root: Option<Ptr>,
+    pub(crate) omap_bytes: i64,
+    /// Whether there is more work to do at once. The steps in a row are bounded.
+    pub(crate) busy: bool,
+    /// The pages that the merge asked for last.
+    pub(crate) asked: Vec<u64>,
+    /// How often the checkpoint came back to data in the journal that seemed damaged.
+    pub(crate) doubts: u32,
+}
+
+impl Checkpoint {
+    /// Data blocks of the frozen delta that are in the journal and have no block on disk yet.
+    #[cfg(any(test, feature = "sim"))]
+    pub(crate) fn promised(&self) -> u64 {
+        self.promised
+    }
+
+    /// Blocks taken for pages so far.
+    pub(crate) fn pages_taken(&self) -> u64 {
+        self.pages_taken
+    }
+}
+
+/// A merge in flight.
+pub(crate) struct Merge {
+    pub(crate) root: Option<Ptr>,
+    pub(crate) begun: bool,
+    pub(crate) stack: Vec<Frame>,
+    pub(crate) leaf: Option<LeafWork>,
+    /// The entries of the new root, and its level.
+    pub(crate) top: Vec<Entry>,
+    pub(crate) level: u8,
+    pub(crate) differences: Differences,
+    pub(crate) closed: bool,
+    /// Pages that follow each other and are not written yet.
+    pub(crate) run: Rope,
+    pub(crate) run_at: u64,
+}
+
+impl Merge {
+    pub(crate) fn new(root: Option<Ptr>) -> Self {
+        Self {
+            root,
+            begun: false,
+            stack: Vec::new(),
+            leaf: None,
+            top: Vec::new(),
+            level: 0,
+            differences: Differences::default(),
+            closed: false,
+            run: Rope::new(),
+            run_at: 0,
+        }
+    }
+
+    /// Begins section Y when `key` reaches it: all differences of references are known from here on.
+    pub(crate) fn close_before(&mut self, key: &[u8]) {
+        if !self.closed && key >= &[keys::SHARED][..] {
+            self.closed = true;
+            self.differences.close();
+        }
+    }
+}
+
+/// An inner page on the way down.
+pub(crate) struct Frame {
+    pub(crate) page: PageRef,
+    pub(crate) ptr: Ptr,
+    /// Smallest key of this subtree as its parent names it, and the smallest key of the next.
+    pub(crate) lower: Bytes,
+    pub(crate) upper: Option<Bytes>,
+    pub(crate) next: usize,
+    /// Children of the page after the merge.
+    pub(crate) out: Vec<Entry>,
+    pub(crate) dirty: bool,
+}
+
+/// The leaf that is being merged.
+pub(crate) struct LeafWork {
+    pub(crate) page: Option<PageRef>,
+    pub(crate) ptr: Option<Ptr>,
+    pub(crate) at: usize,
+    pub(crate) lower: Bytes,
+    pub(crate) upper: Option<Bytes>,
+    /// Keys before this one are merged.
+    pub(crate) cursor: Bytes,
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) size: usize,
+    /// Last key of the last page that was cut off.
+    pub(crate) last: Option<Bytes>,
+    pub(crate) out: Vec<Entry>,
+}
+
+impl LeafWork {
+    pub(crate) fn new(page: Option<PageRef>, ptr: Option<Ptr>, lower: Bytes, upper: Option<Bytes>) -> Self {
+        let cursor = lower.clone();
+        Self { page, ptr, at: 0, lower, upper, cursor, entries: Vec::new(), size: 0, last: None, out: Vec::new() }
+    }
+
+    pub(crate) fn push(&mut self, key: Bytes, value: Bytes) {
+        self.size += key.len() + value.len();
+        self.entries.push((key, value));
+    }
+}

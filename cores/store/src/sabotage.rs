@@ -1,0 +1,20 @@
+//! Mistakes that are made on purpose, so that the tests show that they would find them.
+
+/// Mistakes that the tests must find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sabotage {
+    /// A large write's record does not wait for the flush of its data.
+    RecordBeforeData,
+    /// Groups are told durable as they complete, not in order.
+    CommitOutOfOrder,
+    /// Groups are not written durably.
+    CommitBeforeDurable,
+    /// The superblock does not wait for the flush of the pages.
+    FlipBeforeFlush,
+    /// Replay is not told which records the tree has already.
+    ForgetSkipped,
+    /// Some freed blocks are never free again.
+    Leak,
+    /// Reads do not compare checksums.
+    SkipChecksum,
+}
