@@ -3,9 +3,9 @@
 use crate::cli::{Auth, Common};
 use crate::client::Client;
 use crate::daemon::Event;
+use crate::process::Process;
 use crate::state::{MonState, State};
-use crate::up::Process;
-use crate::{conf, host, keys, monitors, state, token, up};
+use crate::{conf, host, initial, keys, monitors, state, token};
 use anyhow::{Context, Result};
 use node::Level;
 use serde_json::{Value, json};
@@ -106,7 +106,7 @@ fn start_monitor(process: &mut Process, state: &mut State, place: &Place<'_>, na
     let prepared =
         monitors::listen(&next, place.dir, std::slice::from_ref(&mon), place.bind, place.port)?.pop().context("a monitor")?;
     state::make_folder(&mon.folder(place.dir))?;
-    let parts = prepared.open(state.fsid()?, place.auth, place.bind, up::initial_keys(place.dir, state)?, &all)?;
+    let parts = prepared.open(state.fsid()?, place.auth, place.bind, initial::initial_keys(place.dir, state)?, &all)?;
     // Kept before it runs: a store that is made belongs to the host's monitors.
     next.save(place.dir)?;
     *state = next;

@@ -2,10 +2,11 @@
 
 use crate::cli::{Join, Up, YesNo};
 use crate::client::{Client, Failure};
+use crate::initial::{ADMIN_CAPS, MON_CAPS, OSD_CAPS};
 use crate::plan;
 use crate::state::{self, Around, MonState, OsdState, State};
 use crate::token::{self, Invitation};
-use crate::up::{self, ADMIN_CAPS, MON_CAPS, OSD_CAPS, Role};
+use crate::up::{self, Role};
 use crate::{host, keys};
 use anyhow::{Context, Result, bail};
 use runtime::process::Signals;

@@ -1,6 +1,7 @@
 //! `nacre`: a storage cluster in one binary. See `nacre --help`.
 
 mod admin;
+mod asked;
 mod cli;
 mod client;
 mod conf;
@@ -11,6 +12,7 @@ mod fsck;
 mod generate;
 mod host;
 mod hosts;
+mod initial;
 mod join;
 mod keys;
 mod laboratory;
@@ -20,6 +22,7 @@ mod memory;
 mod monitors;
 mod osds;
 mod plan;
+mod process;
 mod replace;
 mod rescue;
 mod service;

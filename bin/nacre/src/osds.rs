@@ -1,9 +1,9 @@
 //! The OSDs of this host: their ports, disks and configuration.
 
 use crate::cli::Auth;
+use crate::initial::{OSD_CAPS, lost_key};
 use crate::plan::{self, Content};
 use crate::state::OsdState;
-use crate::up::{OSD_CAPS, lost_key};
 use crate::{host, keys};
 use anyhow::{Context, Result, bail};
 use node::{DeviceId, MailId};

@@ -8,9 +8,10 @@
 //! Then the new one gets its name, and `nacre.toml` says that it is the only monitor. Interrupted before, the old store is in its place,
 //! or under that name; the command can be given again.
 
+use crate::asked;
 use crate::cli::{MonCommand, Remaking};
+use crate::initial::{self, OSD_CAPS};
 use crate::state::{Lock, MonState, State};
-use crate::up::{self, OSD_CAPS};
 use crate::{keys, log, monitors};
 use anyhow::{Context, Result, bail};
 use mon::rescue::{Known, Remade, Seat};
@@ -101,7 +102,7 @@ fn go_alone(how: &Remaking, signals: Signals) -> Result<()> {
 fn rebuild(how: &Remaking, signals: Signals) -> Result<()> {
     let work = Work::begin(how, None, &[], false)?;
     let (known, others) = work.known(how, signals)?;
-    let mut keys = up::initial_keys(&work.dir, &work.state)?;
+    let mut keys = initial::initial_keys(&work.dir, &work.state)?;
     for (osd, key) in others {
         let name = EntityName::new(types::EntityType::Osd, osd.to_string());
         let key = keys::from_text(&key).with_context(|| format!("the key of osd.{osd} cannot be read"))?;
@@ -118,7 +119,7 @@ fn collect(dir: &Path, to: &Path, signals: Signals) -> Result<()> {
     let dir = std::path::absolute(dir)?;
     let state = load(&dir)?;
     let _lock = Lock::take(&dir.join("lock"), &dir.display().to_string())?;
-    let asked = up::newest_maps(&dir, &state, signals)?;
+    let asked = asked::newest_maps(&dir, &state, signals)?;
     let newest = asked.values().max_by_key(|(epoch, _)| *epoch).context("no OSD of this host has a map")?;
     let key = |osd: &i32| -> Result<(i32, String)> {
         let name = format!("osd.{osd}");
@@ -183,7 +184,7 @@ impl Work {
 
     /// The newest OSD map that OSDs of this host have, or that was collected on others; and the keys of the latter.
     fn known(&self, how: &Remaking, signals: Signals) -> Result<(Known, BTreeMap<i32, String>)> {
-        let asked = up::newest_maps(&self.dir, &self.state, signals)?;
+        let asked = asked::newest_maps(&self.dir, &self.state, signals)?;
         let mut known = Known { above: how.above.unwrap_or(0), ..Known::default() };
         let mut newest = 0;
         for (osd, (epoch, map)) in asked {

@@ -1,0 +1,295 @@
+//! A process with daemons: how they start, serve, end and are stopped.
+
+use crate::admin::Sockets;
+use crate::cli::Common;
+use crate::daemon::{self, Daemon, Ended, Event};
+use crate::follow::Duties;
+use crate::log::{Log, Logs};
+use crate::memory::Watch;
+use crate::monitors;
+use crate::osds::{Prepared, mail_id};
+use crate::plan::Content;
+use crate::service;
+use anyhow::{Context, Result, bail};
+use node::{Level, ListenerId};
+use runtime::process::Signals;
+use runtime::{PostOffice, Setup};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+/// How often it is looked whether all daemons serve.
+pub(crate) const POLL: Duration = Duration::from_millis(3);
+/// How long daemons may take to stop after one of them failed.
+const STOP_AFTER_FAILURE: Duration = Duration::from_secs(10);
+
+/// What a process does when it hears what the cluster wants.
+pub(crate) type Follow<'a> = &'a mut dyn FnMut(&mut Process, &Duties) -> Result<()>;
+
+/// A process with daemons.
+pub(crate) struct Process {
+    dir: PathBuf,
+    logs: Logs,
+    pub(crate) log: Log,
+    pub(crate) events: Receiver<Event>,
+    pub(crate) sender: Sender<Event>,
+    mons: Vec<Daemon>,
+    pub(crate) osds: Vec<Daemon>,
+    /// Monitors that were told to stop while the process goes on.
+    leaving: Vec<String>,
+    sockets: Vec<Sockets>,
+    /// Carries mail between the OSDs.
+    post: PostOffice,
+    /// Something went wrong: the exit code tells.
+    failed: bool,
+}
+
+impl Process {
+    /// A process without daemons. Signals and panics are heard from now on.
+    pub(crate) fn new(dir: &Path, logs: Logs, signals: Signals) -> Result<Self> {
+        let log = logs.log("nacre");
+        daemon::log_panics(log.clone());
+        runtime::process::raise_file_limit().context("raise the limit of open files")?;
+        if let Err(e) = runtime::process::refuse_huge_pages() {
+            log.say(node::Level::Debug, format!("huge pages cannot be refused: {e}"));
+        }
+        if std::process::id() == 1 {
+            runtime::process::reap_children().context("take over the children of others")?;
+        }
+        let (sender, events) = channel();
+        service::hear_signals(signals, logs.clone(), sender.clone())?;
+        Ok(Self {
+            dir: dir.to_owned(),
+            logs,
+            log,
+            events,
+            sender,
+            mons: Vec::new(),
+            osds: Vec::new(),
+            leaving: Vec::new(),
+            sockets: Vec::new(),
+            post: PostOffice::default(),
+            failed: false,
+        })
+    }
+
+    /// Starts and serves; stops the daemons that run, however that ended. Gives the exit code.
+    pub(crate) fn run(&mut self, serve: impl FnOnce(&mut Self) -> Result<()>) -> Result<u8> {
+        let served = serve(self);
+        if let Err(e) = &served {
+            self.failed = true;
+            self.log.say(Level::Error, format!("{e:#}"));
+        }
+        self.stop();
+        served.map(|()| self.failed.into())
+    }
+
+    fn setup(&self, common: &Common) -> Setup {
+        Setup {
+            driver: common.driver.into(),
+            level: common.log.into(),
+            spin: common.spin.map(Duration::from_micros),
+            ..Setup::new()
+        }
+    }
+
+    /// Starts a monitor.
+    pub(crate) fn start_mon(&mut self, name: &str, parts: monitors::Parts, common: &Common) -> Result<()> {
+        let mut setup = self.setup(common);
+        setup.listeners = parts.listeners;
+        setup.devices = parts.devices;
+        let (config, seed, name) = (parts.config, parts.seed, format!("mon.{name}"));
+        let make = move || -> Box<dyn node::Node> { Box::new(mon::Monitor::new(config, seed)) };
+        let log = self.logs.log(&name);
+        self.mons.push(Daemon::start(&name, setup, log, self.sender.clone(), make)?);
+        Ok(())
+    }
+
+    /// Tells a monitor to stop; the process goes on.
+    pub(crate) fn stop_mon(&mut self, name: &str) {
+        if let Some(mon) = self.mons.iter().find(|m| m.name == name) {
+            mon.caller.stop();
+            self.leaving.push(name.to_owned());
+        }
+    }
+
+    /// How many daemons there are, in words.
+    pub(crate) fn what(&self) -> String {
+        let some = |n: usize, one: &str| match n {
+            0 => None,
+            1 => Some(format!("1 {one}")),
+            n => Some(format!("{n} {one}s")),
+        };
+        [some(self.mons.len(), "monitor"), some(self.osds.len(), "OSD")].into_iter().flatten().collect::<Vec<_>>().join(", ")
+    }
+
+    /// Starts an OSD.
+    pub(crate) fn start_osd(&mut self, prepared: Prepared, common: &Common) -> Result<()> {
+        let Prepared { name, listener, devices, config, store, content } = prepared;
+        let mut setup = self.setup(common);
+        setup.listeners = vec![(ListenerId(0), listener)];
+        setup.devices = devices;
+        let id = mail_id(config.whoami);
+        setup.post = Some((id, self.post.clone()));
+        let make = move || -> Box<dyn node::Node> {
+            let store = if content == Content::Store { store::Store::open(store) } else { store::Store::create(store) };
+            Box::new(osd::Osd::new(config, Box::new(store)))
+        };
+        let log = self.logs.log(&name);
+        let daemon = Daemon::start(&name, setup, log, self.sender.clone(), make)?;
+        self.post.register(id, &daemon.caller);
+        self.osds.push(daemon);
+        Ok(())
+    }
+
+    /// From now on the OSDs have what there is.
+    pub(crate) fn share_memory(&self, watch: Watch) -> Result<()> {
+        watch.run(self.osds.iter().map(|osd| osd.caller.clone())).context("start a thread for memory")
+    }
+
+    fn daemons(&self) -> impl Iterator<Item = &Daemon> {
+        self.mons.iter().chain(&self.osds)
+    }
+
+    /// Opens the sockets of all daemons.
+    pub(crate) fn open_sockets(&mut self) -> Result<()> {
+        let all = self.daemons().map(|d| (d.name.clone(), d.caller.clone()));
+        let sockets = Sockets::open(&self.dir, all)?;
+        self.sockets.push(sockets);
+        Ok(())
+    }
+
+    /// Opens the socket of a daemon that was started later.
+    pub(crate) fn open_socket(&mut self, name: &str) -> Result<()> {
+        let one = self.daemons().filter(|d| d.name == name).map(|d| (d.name.clone(), d.caller.clone()));
+        let sockets = Sockets::open(&self.dir, one)?;
+        self.sockets.push(sockets);
+        Ok(())
+    }
+
+    /// Waits until the monitor and all OSDs serve. False if it was told to stop before.
+    pub(crate) fn until_serving(&mut self, heed: Follow<'_>) -> Result<bool> {
+        let begin = Instant::now();
+        let mut waiting: Vec<usize> = (0..self.osds.len()).collect();
+        let mut ready: BTreeSet<String> = BTreeSet::new();
+        let mut told = false;
+        while self.mons.iter().any(|m| !ready.contains(&m.name)) || !waiting.is_empty() {
+            match self.events.recv_timeout(POLL) {
+                Ok(Event::Signal(_)) => return Ok(false),
+                Ok(Event::Duties(duties)) => heed(self, &duties)?,
+                Ok(Event::Ended(name, _)) if self.has_left(&name) => {}
+                Ok(Event::Ended(name, ended)) => {
+                    self.forget(&name);
+                    bail!("{}", ended.sentence(&name));
+                }
+                Err(_) => {}
+            }
+            let fresh = self.mons.iter().filter(|m| !ready.contains(&m.name) && m.ask(r#"{"prefix":"ready"}"#, POLL).is_some());
+            let fresh: Vec<String> = fresh.map(|m| m.name.clone()).collect();
+            ready.extend(fresh);
+            if self.mons.iter().any(|m| !ready.contains(&m.name)) {
+                continue;
+            }
+            waiting.retain(|&i| !is_active(&self.osds[i]));
+            if !told && begin.elapsed() > Duration::from_secs(10) {
+                told = true;
+                let names: Vec<&str> = waiting.iter().map(|&i| &*self.osds[i].name).collect();
+                let waits = names.join(", ");
+                service::tell(&format!("STATUS=waiting for {waits}"));
+                eprintln!("nacre: still waiting for {waits}; the log is in {}", self.logs.place());
+            }
+        }
+        Ok(true)
+    }
+
+    /// Waits for a signal. An OSD that cannot go on leaves the others running, unless it is the last. `heed` is called with what the cluster wants.
+    pub(crate) fn until_told(&mut self, heed: Follow<'_>) -> Result<()> {
+        loop {
+            match self.events.recv().context("wait for events")? {
+                Event::Duties(duties) => heed(self, &duties)?,
+                Event::Ended(name, _) if self.has_left(&name) => {}
+                Event::Signal(signal) => {
+                    self.log.say(Level::Info, format!("told to stop by signal {signal}"));
+                    return Ok(());
+                }
+                Event::Ended(name, ended) => {
+                    self.note_end(&name, &ended);
+                    let mon = name.starts_with("mon.");
+                    let alone = if mon { self.mons.is_empty() } else { self.osds.is_empty() };
+                    if alone || matches!(ended, Ended::Panicked) {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether this was a monitor that was told to stop; it is forgotten.
+    fn has_left(&mut self, name: &str) -> bool {
+        let Some(at) = self.leaving.iter().position(|n| n == name) else { return false };
+        self.leaving.remove(at);
+        self.forget(name);
+        true
+    }
+
+    /// A daemon is over.
+    pub(crate) fn forget(&mut self, name: &str) {
+        self.osds.retain(|o| o.name != name);
+        self.mons.retain(|m| m.name != name);
+    }
+
+    fn note_end(&mut self, name: &str, ended: &Ended) {
+        self.forget(name);
+        if !matches!(ended, Ended::Clean) {
+            self.failed = true;
+            let sentence = ended.sentence(name);
+            eprintln!("nacre: {sentence}");
+            self.log.say(Level::Error, sentence);
+        }
+    }
+
+    /// Stops the OSDs, then the monitor. A second signal ends the process at once.
+    fn stop(&mut self) {
+        self.log.say(Level::Info, "stopping");
+        service::tell("STOPPING=1\nSTATUS=stopping");
+        let deadline = self.failed.then(|| Instant::now() + STOP_AFTER_FAILURE);
+        self.osds.iter().for_each(|o| o.caller.stop());
+        self.await_ends(deadline, |p| p.osds.is_empty());
+        self.mons.iter().for_each(|m| m.caller.stop());
+        self.await_ends(deadline, |p| p.mons.is_empty());
+        self.log.say(Level::Info, "stopped");
+    }
+
+    fn await_ends(&mut self, deadline: Option<Instant>, over: impl Fn(&Self) -> bool) {
+        while !over(self) {
+            let left = deadline.map_or(Duration::from_secs(3600), |d| d.saturating_duration_since(Instant::now()));
+            match self.events.recv_timeout(left) {
+                Ok(Event::Ended(name, ended)) => self.note_end(&name, &ended),
+                Ok(Event::Duties(_)) => {}
+                Ok(Event::Signal(_)) => {
+                    self.log.say(Level::Warn, "ended by a second signal");
+                    std::process::exit(1);
+                }
+                Err(RecvTimeoutError::Timeout) if deadline.is_some() => return,
+                Err(_) => {}
+            }
+        }
+    }
+}
+
+fn is_active(osd: &Daemon) -> bool {
+    let status = osd.ask(r#"{"prefix":"status"}"#, Duration::from_millis(200));
+    status.is_some_and(|s| s["state"] == "active")
+}
+
+impl Ended {
+    /// How a daemon ended, as a sentence.
+    pub(crate) fn sentence(&self, name: &str) -> String {
+        match self {
+            Ended::Clean => format!("{name} has stopped although nobody asked"),
+            Ended::Failed(why) => format!("{name}: {why}"),
+            Ended::Panicked => format!("{name} ended by a panic, which is a bug; the log of `nacre` has its place"),
+        }
+    }
+}
