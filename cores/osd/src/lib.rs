@@ -1,18 +1,26 @@
-//! The OSD as a whole, as one machine without IO: sessions with clients, the maps, the placement groups' lives, the
-//! link to the monitor. One disk, one store, one core: the path of an operation has no mail and no locks.
+//! The OSD as a whole, as one machine without input or output: sessions with clients and other OSDs, maps, placement
+//! groups and their lives, the link to the monitors. It has one disk, one store and one thread; nothing in it is locked.
 //!
 //! # The way of an operation
 //!
-//! The messenger gives a whole message → [`dispatch`]: the session's rights, the map's epoch (an older client is sent the changes
-//! it lacks, a newer one waits until we have its map), the group → the group executes it over the store and submits a transaction → at the end
-//! of the round the store closes its journal group ([`node::Node::turn`]) → when it is durable, the group's reply goes to the messenger →
-//! it leaves at the end of that round. From arrival to reply it has one home, the table of [`ops`]; all others keep its key.
+//! | step | what happens |
+//! |---|---|
+//! | 1 | the messenger gives a whole message; [`ops`] notes the operation. All others keep its key only |
+//! | 2 | [`dispatch`] checks the session's rights and the map. A client with an older map is sent the changes that it lacks. An operation with a newer map waits until the OSD has that map |
+//! | 3 | the group executes it over the store, submits a transaction, and writes letters to the other copies |
+//! | 4 | at the end of the round [`letters`] bundles letters for each peer, and the store closes its journal group ([`node::Node::turn`]) |
+//! | 5 | when it is durable here and at the copies that count, the group gives the reply to the messenger |
+//! | 6 | the reply leaves at the end of that round |
 //!
 //! # The life of an OSD
 //!
-//! *Opening*: the store replays its journal. *Loading*: superblock, maps and groups are read. *Booting*: a monitor is found, missed maps are gone
-//! through one by one (each may create or split groups), and the OSD asks to be marked up. *Active*: the map says that we are up at our address.
-//! *Stopping*: the monitor is told, everything submitted becomes durable, the store is closed.
+//! | phase | what happens |
+//! |---|---|
+//! | opening | the store replays its journal |
+//! | loading | superblock, maps and groups are read |
+//! | booting | a monitor is found. Maps that were missed are gone through one by one: each may create, split or merge groups. Then the OSD asks to be marked up |
+//! | active | the map says that it is up at its address |
+//! | stopping | the monitor is told; what was submitted becomes durable; the store is closed |
 
 #![forbid(unsafe_code)]
 
