@@ -284,6 +284,19 @@ pub struct Rule {
     pub steps: Vec<Step>,
 }
 
+impl Rule {
+    /// Whether each device that is met and taken is in the answer: there is one choice, as many as the pool has copies, and all of it is
+    /// handed out. Then another device that is taken less often leaves the answers as they are that it was not in.
+    pub fn emits_all_it_takes(&self) -> bool {
+        let sets = |op: u32| (op::SET_CHOOSE_TRIES..=op::SET_CHOOSELEAF_STABLE).contains(&op) || op == op::NOOP;
+        let mut steps = self.steps.iter().filter(|step| !sets(step.op));
+        let take = steps.next().is_some_and(|step| step.op == op::TAKE);
+        let firstn = |step: &Step| matches!(step.op, op::CHOOSE_FIRSTN | op::CHOOSELEAF_FIRSTN) && step.arg1 == 0;
+        let choose = steps.next().is_some_and(firstn);
+        take && choose && steps.next().is_some_and(|step| step.op == op::EMIT) && steps.next().is_none()
+    }
+}
+
 /// Which pools may use a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mask {

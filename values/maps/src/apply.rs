@@ -1,5 +1,6 @@
 //! Making the next epoch from a map and a step.
 
+use crate::osdmap::slot;
 use crate::{Incremental, OsdInfo, OsdMap, OsdXInfo, StretchMode, flags, state};
 use bytes::Bytes;
 use denc::{Decode, DecodeError, Encode};
@@ -45,11 +46,6 @@ impl fmt::Display for ApplyError {
 
 impl std::error::Error for ApplyError {}
 
-/// Where an OSD's facts stand in the map's lists. Steps that name others are refused before.
-fn slot(osd: OsdId) -> usize {
-    usize::try_from(osd).expect("an OSD below max_osd")
-}
-
 type Result<T> = std::result::Result<T, ApplyError>;
 
 /// What [`Incremental::seal`] makes.
@@ -85,7 +81,7 @@ const NAUTILUS: u8 = 14;
 const FIRST_NO_RELEASE: u8 = 0x80;
 
 impl OsdMap {
-    /// The next epoch: this map changed by `inc`. Remembered placements go over if the step leaves placement alone.
+    /// The next epoch: this map changed by `inc`. Remembered placements go over as far as the step leaves them alone.
     pub fn apply(&self, inc: &Incremental) -> Result<OsdMap> {
         if inc.epoch != self.epoch.wrapping_add(1) {
             return Err(ApplyError::Epoch { have: self.epoch, step: inc.epoch });
@@ -120,9 +116,7 @@ impl OsdMap {
             let classes = &map.crush.class_names;
             map.device_class_flags.retain(|class, _| classes.contains_key(class));
         }
-        if inc.keeps_placement(self) {
-            map.placements = self.placements.share();
-        }
+        map.placements = crate::carried::after(self, inc, &map);
         Ok(map)
     }
 
@@ -352,32 +346,5 @@ fn set_or_remove<K: Ord + Clone, V: Clone>(map: &mut BTreeMap<K, V>, key: &K, va
         map.remove(key);
     } else {
         map.insert(key.clone(), value.clone());
-    }
-}
-
-impl Incremental {
-    /// Whether every group of `base` stays where it is, in both sets.
-    fn keeps_placement(&self, base: &OsdMap) -> bool {
-        let same_pool = |(id, new): (&i64, &crate::Pool)| {
-            base.pools.get(id).is_some_and(|old| {
-                let places = |p: &crate::Pool| (p.type_, p.size, p.crush_rule, p.pg_num, p.pgp_num, p.flags & 1);
-                places(old) == places(new)
-            })
-        };
-        self.crush.is_empty()
-            && self.fullmap.is_empty()
-            && self.new_max_osd < 0
-            && self.old_pools.is_empty()
-            && self.new_pools.iter().all(same_pool)
-            && self.new_up_client.is_empty()
-            && self.new_state.is_empty()
-            && self.new_weight.is_empty()
-            && self.new_primary_affinity.is_empty()
-            && self.new_pg_temp.is_empty()
-            && self.new_primary_temp.is_empty()
-            && self.new_pg_upmap.is_empty()
-            && self.old_pg_upmap.is_empty()
-            && self.new_pg_upmap_items.is_empty()
-            && self.old_pg_upmap_items.is_empty()
     }
 }

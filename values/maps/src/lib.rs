@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod apply;
+mod carried;
 mod incremental;
 mod interval;
 mod mgrmap;

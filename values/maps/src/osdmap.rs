@@ -563,3 +563,8 @@ pub(crate) fn crc_of_encoded(full: &Bytes) -> u32 {
     let tail = full.last_chunk::<4>().expect("an encoded map ends in its CRC");
     u32::from_le_bytes(*tail)
 }
+
+/// Where an OSD's facts stand in the map's lists. Steps that name others are refused before.
+pub(crate) fn slot(osd: OsdId) -> usize {
+    usize::try_from(osd).expect("an OSD below max_osd")
+}

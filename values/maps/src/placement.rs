@@ -1,14 +1,11 @@
 //! Where a group lives: CRUSH, exceptions by hand, who is up, who acts meanwhile.
 
-use crate::placements::{NOWHERE, Slots};
+use crate::placements::{MAX_GROUPS, NOWHERE, Slots, empty_slots};
 use crate::{NO_OSD, OsdMap, Placements, Pool, UpActing};
 use crush::{NONE, ONE, hash::hash2};
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use types::{OsdId, PgId, PoolId};
-
-/// Most groups of one pool that are served; the monitor allows a pool far fewer, so larger pools are forged.
-const MAX_GROUPS: u32 = 1 << 20;
 
 impl OsdMap {
     /// Drops remembered placements. To be called after editing fields of a map that was asked for placements.
@@ -19,10 +16,21 @@ impl OsdMap {
     /// Who serves a group; computed at the first question, then remembered. Nobody serves groups that do not exist.
     #[inline]
     pub fn placed(&self, pg: PgId) -> &UpActing {
-        let pools = self.placements.pools.get_or_init(|| Arc::new(self.empty_slots()));
+        let pools = self.placements.pools.get_or_init(|| Arc::new(self.no_answers()));
         match pools.get(&pg.pool).and_then(|slots| slots.get(pg.seed as usize)) {
-            Some(slot) => slot.get_or_init(|| self.compute_up_acting(pg)),
+            Some(known) => known.placed.get_or_init(|| {
+                let crush = known.crush.get_or_init(|| self.crush_of(pg).into());
+                Arc::new(self.place_by(pg, crush.to_vec()))
+            }),
             None => &NOWHERE,
+        }
+    }
+
+    /// Whether this map came from the other one by steps that left every group where it was. It may be so although this says no.
+    pub fn places_as(&self, other: &OsdMap) -> bool {
+        match (self.placements.pools.get(), other.placements.pools.get()) {
+            (Some(own), Some(others)) => Arc::ptr_eq(own, others),
+            _ => false,
         }
     }
 
@@ -31,18 +39,28 @@ impl OsdMap {
         self.placed(pg).clone()
     }
 
-    fn empty_slots(&self) -> BTreeMap<PoolId, Slots> {
-        let slots = |pool: &Pool| (0..pool.pg_num.min(MAX_GROUPS)).map(|_| OnceLock::new()).collect();
-        self.pools.iter().map(|(id, pool)| (*id, slots(pool))).collect()
+    fn no_answers(&self) -> BTreeMap<PoolId, Slots> {
+        self.pools.iter().map(|(id, pool)| (*id, empty_slots(pool))).collect()
     }
 
     /// Who serves a group, without the cache.
     pub fn compute_up_acting(&self, pg: PgId) -> UpActing {
+        self.place_by(pg, self.crush_of(pg))
+    }
+
+    /// What CRUSH says of a group; nothing for those that do not exist.
+    fn crush_of(&self, pg: PgId) -> Vec<OsdId> {
+        let pool = self.pools.get(&pg.pool).filter(|pool| pg.seed < pool.pg_num.min(MAX_GROUPS));
+        pool.map_or_else(Vec::new, |pool| self.crush_osds(pg.pool, pool, pool.placement_seed(pg.pool, pg.seed)))
+    }
+
+    /// Who serves a group for which CRUSH has chosen `up`.
+    fn place_by(&self, pg: PgId, mut up: Vec<OsdId>) -> UpActing {
         let Some(pool) = self.pools.get(&pg.pool).filter(|pool| pg.seed < pool.pg_num.min(MAX_GROUPS)) else {
             return NOWHERE.clone();
         };
         let pps = pool.placement_seed(pg.pool, pg.seed);
-        let mut up = self.raw_osds(pg.pool, pool, pps);
+        self.close_or_mark(pool, &mut up, |osd| self.exists(osd));
         self.apply_upmap(pg, &mut up);
         self.keep_up_only(pool, &mut up);
         let mut up_primary = first_real(&up);
@@ -72,12 +90,14 @@ impl OsdMap {
     }
 
     fn raw_osds(&self, id: PoolId, pool: &Pool, pps: u32) -> Vec<OsdId> {
-        let Some(rule) = self.crush.find_rule(pool.crush_rule, pool.type_, pool.size) else {
-            return Vec::new();
-        };
-        let mut osds = self.crush.place(rule, pps, pool.size.into(), &self.osd_weight, Some(id));
+        let mut osds = self.crush_osds(id, pool, pps);
         self.close_or_mark(pool, &mut osds, |osd| self.exists(osd));
         osds
+    }
+
+    fn crush_osds(&self, id: PoolId, pool: &Pool, pps: u32) -> Vec<OsdId> {
+        let rule = self.crush.find_rule(pool.crush_rule, pool.type_, pool.size);
+        rule.map_or_else(Vec::new, |rule| self.crush.place(rule, pps, pool.size.into(), &self.osd_weight, Some(id)))
     }
 
     /// Takes out those that fail the test: replicated sets close up, others keep a hole.

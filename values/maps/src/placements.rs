@@ -1,5 +1,6 @@
 //! Who serves each group of a map, as far as that was computed already.
 
+use crate::Pool;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use types::{OsdId, PoolId};
@@ -23,8 +24,25 @@ pub struct UpActing {
 /// The answer for groups that do not exist.
 pub(crate) static NOWHERE: UpActing = UpActing { up: Vec::new(), up_primary: NO_OSD, acting: Vec::new(), acting_primary: NO_OSD };
 
+/// What is known of one group.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    /// What CRUSH says, whether those OSDs exist or not.
+    pub(crate) crush: OnceLock<Arc<[OsdId]>>,
+    /// Who serves it. Known only with `crush`.
+    pub(crate) placed: OnceLock<Arc<UpActing>>,
+}
+
+/// Most groups of one pool that are served; the monitor allows a pool far fewer, so larger pools are forged.
+pub(crate) const MAX_GROUPS: u32 = 1 << 20;
+
 /// The answers for the groups of a pool.
-pub(crate) type Slots = Box<[OnceLock<UpActing>]>;
+pub(crate) type Slots = Arc<[Known]>;
+
+/// A pool's answers when none was computed yet.
+pub(crate) fn empty_slots(pool: &Pool) -> Slots {
+    (0..pool.pg_num.min(MAX_GROUPS)).map(|_| Known::default()).collect()
+}
 
 /// Answers that were computed already, by pool and group. They belong to one state of a map: a clone starts empty.
 #[derive(Debug, Default)]
@@ -35,17 +53,5 @@ pub struct Placements {
 impl Clone for Placements {
     fn clone(&self) -> Self {
         Self::default()
-    }
-}
-
-impl Placements {
-    /// The answers of another map whose placement is the same.
-    pub(crate) fn share(&self) -> Self {
-        let shared = Self::default();
-        if let Some(pools) = self.pools.get() {
-            // The new lock is empty, so this cannot fail.
-            let _ = shared.pools.set(Arc::clone(pools));
-        }
-        shared
     }
 }

@@ -197,18 +197,61 @@ fn placements_are_remembered_as_long_as_they_hold() {
         let pool = Pool { quota_max_bytes: 1, ..map.pools[&1].clone() };
         inc.new_pools.insert(1, pool);
     });
-    assert!(std::ptr::eq(quota.placed(pg), before));
+    assert!(std::ptr::eq(quota.placed(pg), before) && quota.places_as(&map));
     let moved = next(&map, |inc| {
         inc.new_pg_temp.insert(pg, vec![0, 1]);
     });
     assert_eq!((&moved.placed(pg).acting, moved.placed(pg).acting_primary), (&vec![0, 1], 0));
     assert_eq!(moved.placed(pg).up, map.placed(pg).up);
+    assert!(!moved.places_as(&map));
     let mut edited = map.clone();
     edited.osd_weight = vec![0; 5];
     assert!(edited.placed(pg).up.is_empty() && !map.placed(pg).up.is_empty());
     Arc::make_mut(&mut edited.crush).rules.clear();
     edited.forget_placements();
     assert!(edited.placed(pg).up.is_empty());
+}
+
+/// After any steps, what is remembered is what is computed anew.
+#[test]
+fn what_steps_carry_over_is_what_would_be_computed() {
+    let mut chance = 7u64;
+    let mut below = move |bound: u64| {
+        chance = chance.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        (chance >> 33) % bound
+    };
+    let osds = 20;
+    let mut map = cluster(osds);
+    let groups = map.pools[&1].pg_num;
+    let (mut kept, mut asked) = (0, 0);
+    for round in 0..400 {
+        let earlier: Vec<*const UpActing> = (0..groups).map(|seed| std::ptr::from_ref(map.placed(PgId::new(1, seed)))).collect();
+        let (osd, other) = (below(osds as u64) as i32, below(osds as u64) as i32);
+        let pg = PgId::new(1, below(u64::from(groups)) as u32);
+        let (up, weight) = (map.is_up(osd), map.weight(osd));
+        let changed = next(&map, |inc| match below(11) {
+            0 | 1 if up => drop(inc.new_state.insert(osd, state::UP)),
+            2 | 3 => drop(inc.new_up_client.insert(osd, EntityAddrVec::default())),
+            4 if weight > 0 => drop(inc.new_weight.insert(osd, 0)),
+            5 => drop(inc.new_weight.insert(osd, [0x1_0000, 0x8000, 0x1_0000][below(3) as usize])),
+            6 => drop(inc.new_pg_temp.insert(pg, if below(2) == 0 { vec![osd, other] } else { Vec::new() })),
+            7 => drop(inc.new_pg_upmap_items.insert(pg, vec![(map.placed(pg).up.first().copied().unwrap_or(0), other)])),
+            8 => drop(inc.old_pg_upmap_items.insert(pg)),
+            9 => drop(inc.new_primary_affinity.insert(osd, [0, 0x8000, 0x1_0000][below(3) as usize])),
+            10 => drop(inc.new_primary_temp.insert(pg, if below(2) == 0 { osd } else { -1 })),
+            _ => drop(inc.new_up_thru.insert(osd, 2)),
+        });
+        // Not everybody asks for all groups of each map.
+        for seed in (0..groups).filter(|seed| round % 3 != 0 || seed % 2 == 0) {
+            let pg = PgId::new(1, seed);
+            let remembered = changed.placed(pg);
+            assert_eq!(*remembered, changed.compute_up_acting(pg), "round {round}, {pg}");
+            kept += usize::from(std::ptr::eq(remembered, earlier[seed as usize]));
+            asked += 1;
+        }
+        map = changed;
+    }
+    assert!(kept * 2 > asked, "of {asked} answers {kept} were carried over");
 }
 
 #[test]
