@@ -330,7 +330,9 @@ impl Osd {
         let (groups, mut world) = self.world(now);
         groups.call_all(&mut world, |pg, ctx| pg.new_map(ctx));
         self.leases_follow(now);
-        self.lead_unknown(now, old, new);
+        if !new.places_as(old) {
+            self.lead_unknown(now, old, new);
+        }
         self.scale_logs();
         self.drop_groups_of_deleted_pools(now);
     }

@@ -4,7 +4,7 @@ use messages::internal::{OsdReport, PgReport, Space};
 use node::{Mono, Now};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use types::{Epoch, OsdId, PgId};
+use types::{Epoch, OsdId, PgId, PgState};
 
 const OFTEN: Duration = Duration::from_secs(1);
 const AT_LEAST: Duration = Duration::from_secs(5);
@@ -69,7 +69,33 @@ impl Reporter {
     }
 }
 
-/// Whether a group's report says something new; its counter alone does not.
+/// Whether a group's report says something new; its counter alone does not. Nor does it that a group which was clean still is in a newer
+/// map: that follows from the epoch of the report, and else each map would have all groups of all OSDs told again.
 fn differs(old: &PgReport, new: &PgReport) -> bool {
-    PgReport { reported: old.reported, ..new.clone() } != *old
+    let still_clean = old.state.has(PgState::CLEAN) && old.state == new.state && old.last_change == new.last_change;
+    let last_epoch_clean = if still_clean { old.last_epoch_clean } else { new.last_epoch_clean };
+    PgReport { reported: old.reported, last_epoch_clean, ..new.clone() } != *old
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use types::{EVersion, UTime};
+
+    #[test]
+    fn a_newer_map_alone_is_no_news_of_a_clean_group() {
+        let at = |sec| UTime { sec, nsec: 0 };
+        let report = |state, epoch, changed| PgReport {
+            state,
+            reported: EVersion::new(epoch, u64::from(epoch)),
+            last_epoch_clean: epoch,
+            last_change: at(changed),
+            ..PgReport::default()
+        };
+        let clean = PgState::ACTIVE.with(PgState::CLEAN);
+        assert!(!differs(&report(clean, 5, 1), &report(clean, 6, 1)));
+        assert!(differs(&report(clean, 5, 1), &report(clean, 6, 2)), "another interval began and is clean by now");
+        assert!(differs(&report(PgState::ACTIVE, 5, 1), &report(clean, 6, 1)));
+        assert!(differs(&report(PgState::ACTIVE, 5, 1), &report(PgState::ACTIVE, 6, 1)));
+    }
 }
