@@ -9,7 +9,7 @@ use messages::stats::{ObjectStatSum, ObjectStats, PoolStat, StoreStatfs};
 use monstate::levels;
 use monstate::state::State;
 use node::{Mono, Now};
-use planner::merge::is_outdated;
+use planner::merge::{is_outdated, merged_into};
 use std::collections::{BTreeMap, VecDeque};
 use types::{EntityAddrVec, Epoch, OsdId, PgId, PgState, PoolId, SessionId, UTime};
 
@@ -103,6 +103,8 @@ pub struct Soft {
     pub creating: Creating,
     /// How far the clocks of other monitors are off.
     pub clocks: Clocks,
+    /// The sums of the statistics of all groups, by pool. They are asked for several times a second, and there may be many groups.
+    sums: BTreeMap<PoolId, ObjectStatSum>,
     /// Since which map OSDs are out; as far back as this monitor leads.
     outs: BTreeMap<OsdId, Epoch>,
     samples: VecDeque<(Mono, BTreeMap<PoolId, ObjectStatSum>)>,
@@ -147,7 +149,7 @@ impl Soft {
                     self.count_from_now_on(pg.pg.pool, &pg.stats);
                 }
                 let stamps = Stamps::after(self.pgs.get(&pg.pg).map(|old| (&old.stamps, old.report.state)), &pg, now.wall);
-                self.pgs.insert(pg.pg, PgSoft { report: pg, osd, at: now.wall, stamps });
+                self.put(PgSoft { report: pg, osd, at: now.wall, stamps });
             }
         }
         let entry = self.osds.entry(osd).or_default();
@@ -159,6 +161,25 @@ impl Soft {
     fn count_from_now_on(&mut self, pool: PoolId, before: &ObjectStatSum) {
         for (_, sums) in &mut self.samples {
             *sums.entry(pool).or_default() += before;
+        }
+    }
+
+    /// Keeps what was reported of a group.
+    fn put(&mut self, known: PgSoft) {
+        let pg = known.report.pg;
+        let sum = self.sums.entry(pg.pool).or_default();
+        *sum += &known.report.stats;
+        if let Some(old) = self.pgs.insert(pg, known) {
+            *sum -= &old.report.stats;
+        }
+    }
+
+    /// Forgets a group.
+    fn take(&mut self, pg: PgId) {
+        let (Some(old), Some(sum)) = (self.pgs.remove(&pg), self.sums.get_mut(&pg.pool)) else { return };
+        *sum -= &old.report.stats;
+        if self.pool_pgs(pg.pool).next().is_none() {
+            self.sums.remove(&pg.pool);
         }
     }
 
@@ -179,9 +200,22 @@ impl Soft {
     /// Forgets what belongs to pools, placement groups and OSDs that are gone.
     pub fn prune(&mut self, state: &State) {
         let map = &state.osdmap;
-        self.pgs.retain(|pg, _| map.pools.get(&pg.pool).is_some_and(|p| pg.seed < p.pg_num));
-        let outdated = self.pgs.iter_mut().filter(|(pg, known)| is_outdated(map, **pg, known.report.reported.epoch));
-        outdated.for_each(|(_, known)| known.report.purged_snaps.clear());
+        let mut next = self.pgs.first_key_value().map(|(pg, _)| *pg);
+        // This is done for each map: pool by pool, not group by group.
+        while let Some(PgId { pool, .. }) = next {
+            let groups = map.pools.get(&pool).map_or(0, |p| p.pg_num);
+            let all = PgId::new(pool, 0)..=PgId::new(pool, u32::MAX);
+            while let Some(gone) = self.pgs.range(all.clone()).next_back().map(|(pg, _)| *pg).filter(|pg| pg.seed >= groups) {
+                self.take(gone);
+            }
+            let target = map.pools.get(&pool).and_then(merged_into);
+            if let Some(known) = target.and_then(|pg| self.pgs.get_mut(&pg))
+                && is_outdated(map, known.report.pg, known.report.reported.epoch)
+            {
+                known.report.purged_snaps.clear();
+            }
+            next = self.pgs.range(PgId::new(pool.saturating_add(1), 0)..).next().map(|(pg, _)| *pg);
+        }
         self.osds.retain(|osd, _| map.exists(*osd));
         self.creating.prune(map);
     }
@@ -209,9 +243,7 @@ impl Soft {
 
     /// Sums the statistics of a pool's placement groups.
     pub fn pool_sum(&self, pool: PoolId) -> ObjectStatSum {
-        let mut sum = ObjectStatSum::default();
-        self.pool_pgs(pool).for_each(|p| sum += &p.report.stats);
-        sum
+        self.sums.get(&pool).copied().unwrap_or_default()
     }
 
     /// The placement groups of a pool that were reported.
@@ -222,7 +254,7 @@ impl Soft {
     /// Sums the statistics of all placement groups.
     pub fn total(&self) -> ObjectStatSum {
         let mut sum = ObjectStatSum::default();
-        self.pgs.values().for_each(|p| sum += &p.report.stats);
+        self.sums.values().for_each(|pool| sum += pool);
         sum
     }
 
@@ -352,4 +384,29 @@ pub fn copies_there(sum: &ObjectStatSum, size: i64) -> f64 {
 /// All placement groups of the map.
 pub fn all_pgs(state: &State) -> impl Iterator<Item = PgId> + '_ {
     state.osdmap.pools.iter().flat_map(|(id, pool)| (0..pool.pg_num).map(move |seed| PgId::new(*id, seed)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_are_those_of_the_groups_that_are_known() {
+        let mut soft = Soft::default();
+        let known = |pool, seed, objects| {
+            let stats = ObjectStatSum { num_objects: objects, num_bytes: 3 * objects, ..ObjectStatSum::default() };
+            let report = PgReport { pg: PgId::new(pool, seed), stats, ..PgReport::default() };
+            PgSoft { report, osd: 0, at: UTime::ZERO, stamps: Stamps::default() }
+        };
+        for (pool, seed, objects) in [(1, 0, 5), (1, 1, 7), (2, 0, 9), (1, 0, 2), (2, 0, 11)] {
+            soft.put(known(pool, seed, objects));
+            let mut sum = ObjectStatSum::default();
+            soft.pgs.values().for_each(|p| sum += &p.report.stats);
+            assert_eq!(soft.total(), sum);
+        }
+        assert_eq!((soft.pool_sum(1).num_objects, soft.pool_sum(2).num_bytes), (9, 33));
+        soft.take(PgId::new(1, 1));
+        soft.take(PgId::new(2, 0));
+        assert_eq!((soft.pool_sum(1).num_objects, soft.pool_sum(2), soft.sums.len()), (2, ObjectStatSum::default(), 1));
+    }
 }

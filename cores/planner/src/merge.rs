@@ -8,15 +8,15 @@ pub fn shrinks(pool: &Pool) -> bool {
     (1..pool.pg_num).contains(&pool.pg_num_target)
 }
 
+/// The group that took another one of its pool in last.
+pub fn merged_into(pool: &Pool) -> Option<PgId> {
+    let PgId { pool, seed: source } = pool.last_pg_merge_meta.source_pgid;
+    (source > 0).then(|| PgId::new(pool, hash::stable_mod(source, source, source.next_power_of_two() - 1)))
+}
+
 /// Whether the reports of a group may be of before it took another one in.
 pub fn is_outdated(map: &OsdMap, pg: PgId, reported: Epoch) -> bool {
-    let Some(pool) = map.pool(pg.pool) else { return false };
-    let last = &pool.last_pg_merge_meta;
-    let target = last.source_pgid.pool == pg.pool && last.source_pgid.seed > 0 && {
-        let source = last.source_pgid.seed;
-        hash::stable_mod(source, source, source.next_power_of_two() - 1) == pg.seed
-    };
-    target && reported < last.ready_epoch
+    map.pool(pg.pool).is_some_and(|pool| merged_into(pool) == Some(pg) && reported < pool.last_pg_merge_meta.ready_epoch)
 }
 
 #[cfg(test)]
