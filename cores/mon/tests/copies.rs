@@ -64,7 +64,8 @@ fn primaries_choose_other_members_for_a_time() {
     let up = map.placed(second).up.clone();
     cluster.wish(leads_too, newest, vec![(second, up)]);
     let next = cluster.map();
-    assert_eq!((next.epoch, next.pg_temp.len()), (newest + 2, led.len() - 2));
+    // The end of a wish waits for a moment; it goes with the next map that somebody waits for.
+    assert_eq!((next.epoch, next.pg_temp.len()), (newest + 1, led.len() - 2));
 }
 
 #[test]

@@ -127,7 +127,7 @@ impl Monitor {
             LogMsg::KIND => self.take_lines(session, LogMsg::decode(&m)?),
             OsdBoot::KIND => self.osd_boot(now, session, OsdBoot::decode(&m)?, out),
             OsdReport::KIND => self.osd_report(now, session, OsdReport::decode(&m)?),
-            OsdFailures::KIND => self.osd_failures(now, session, OsdFailures::decode(&m)?, out),
+            OsdFailures::KIND => self.osd_failures(now, session, OsdFailures::decode(&m)?),
             OsdDown::KIND => self.osd_down(now, session, OsdDown::decode(&m)?, out),
             OsdAlive::KIND => self.osd_alive(now, session, OsdAlive::decode(&m)?),
             PgTempWish::KIND => self.pg_temp_wish(now, session, PgTempWish::decode(&m)?),

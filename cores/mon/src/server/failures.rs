@@ -57,14 +57,21 @@ pub(super) struct Failures {
     booted: BTreeMap<OsdId, Mono>,
     /// Since when this leader listens.
     begun: Mono,
+    /// What needs no judging, and was not carried out yet.
+    verdicts: Vec<Verdict>,
+    /// Something was said since all reports were judged last.
+    fresh: bool,
     /// A mistake to be found: what was true of an earlier life is believed of the present one.
     #[cfg(feature = "sim")]
     gullible: bool,
 }
 
 /// Why an OSD is marked down, for the log.
+#[derive(Debug)]
 struct Verdict {
     osd: OsdId,
+    /// In which life.
+    life: Epoch,
     dead: bool,
     why: String,
 }
@@ -192,12 +199,16 @@ fn enough(state: &State, env: &Env, accused: OsdId, accusers: &[OsdId]) -> bool 
     let level = map.crush.type_id(&of_monitor(state, env, "mon_osd_reporter_subtree_level"));
     // An OSD that is nowhere in the tree is a subtree of its own.
     let place = |osd: &OsdId| level.and_then(|kind| map.crush.ancestor_of_kind(*osd, kind)).unwrap_or(*osd);
-    let others: Vec<OsdId> = map.osds().filter(|osd| map.is_up(*osd) && *osd != accused).collect();
-    let places = |osds: &[OsdId]| osds.iter().map(place).collect::<BTreeSet<_>>().len();
-    if places(&others) >= wanted {
-        return places(accusers) >= wanted;
+    // There may be a thousand of them: nobody's place is looked up once enough are known.
+    let spread = |mut osds: &mut dyn Iterator<Item = OsdId>| {
+        let mut places = BTreeSet::new();
+        Iterator::any(&mut osds, |osd| places.insert(place(&osd)) && places.len() >= wanted)
+    };
+    let others = || map.osds().filter(|osd| map.is_up(*osd) && *osd != accused);
+    if spread(&mut others()) {
+        return spread(&mut accusers.iter().copied());
     }
-    accusers.len() >= wanted.min(others.len().max(1))
+    accusers.len() >= wanted.min(others().count().max(1))
 }
 
 fn names(osds: &[OsdId]) -> String {
@@ -224,7 +235,7 @@ impl Failures {
             return None;
         }
         let why = format!("{} had no answer from it for {silent:.1} s (grace {grace:.1} s)", names(&accusers));
-        Some(Verdict { osd: accused, dead: false, why })
+        Some(Verdict { osd: accused, life: state.osdmap.up_from(accused), dead: false, why })
     }
 
     /// The OSD that is in the way of groups, since it and others do not hear each other.
@@ -245,7 +256,7 @@ impl Failures {
         let rank = |osd: &OsdId| (self.broken_links(*osd), std::cmp::Reverse(led.get(osd).copied().unwrap_or(0)), *osd);
         let osd = blocked.into_iter().max_by_key(rank)?;
         let why = format!("{} of its links to other OSDs are broken, and groups stand still", self.broken_links(osd));
-        Some(Verdict { osd, dead: false, why })
+        Some(Verdict { osd, life: state.osdmap.up_from(osd), dead: false, why })
     }
 }
 
@@ -266,13 +277,14 @@ fn groups_of(map: &OsdMap) -> (BTreeSet<(OsdId, OsdId)>, BTreeMap<OsdId, usize>)
 
 impl Monitor {
     /// An OSD reports others, or itself.
-    pub(super) fn osd_failures(&mut self, now: Now, session: SessionId, message: OsdFailures, out: &mut Outputs) {
+    pub(super) fn osd_failures(&mut self, now: Now, session: SessionId, message: OsdFailures) {
         let (state, accuser) = (self.newest().clone(), message.osd);
         let map = &state.osdmap;
         if !self.is_osd(session, accuser) || !map.is_up(accuser) {
             return;
         }
         let mut verdicts = Vec::new();
+        self.leader.failures.fresh = true;
         for failure in message.failed.into_iter().take(MOST) {
             let accused = failure.osd;
             if !self.leader.failures.is_about(map, accused, failure.up_from) {
@@ -282,26 +294,42 @@ impl Monitor {
                 self.leader.failures.take_back(now.mono, accused, accuser);
             } else if accused == accuser {
                 let why = format!("it asks for it, as its disk is silent for {} s", failure.silent_ms / 1_000);
-                verdicts.push(Verdict { osd: accused, dead: false, why });
+                verdicts.push(Verdict { osd: accused, life: failure.up_from, dead: false, why });
             } else if failure.refused {
                 let why = format!("its port refuses connections, says osd.{accuser}");
-                verdicts.push(Verdict { osd: accused, dead: true, why });
+                verdicts.push(Verdict { osd: accused, life: failure.up_from, dead: true, why });
             } else {
                 let silent = Duration::from_millis(failure.silent_ms.into());
                 self.leader.failures.note(now.mono, accused, accuser, failure.up_from, silent);
             }
         }
+        self.leader.failures.verdicts.extend(verdicts);
+    }
+
+    /// Judges what was reported since the last time. All that is said in one round, or while another map is on its way, is judged at once:
+    /// when a host is lost, hundreds of OSDs report its OSDs within moments. Returns whether a map was proposed.
+    pub(super) fn judge_reported(&mut self, now: Now, out: &mut Outputs) -> bool {
+        if !self.leader.failures.fresh || !self.leader.ahead.is_empty() {
+            return false;
+        }
+        self.leader.failures.fresh = false;
+        let state = self.newest().clone();
+        let mut verdicts = std::mem::take(&mut self.leader.failures.verdicts);
+        // Another life of it may have begun meanwhile.
+        verdicts.retain(|verdict| state.osdmap.up_from(verdict.osd) == verdict.life);
         let mut inc = Incremental::new(state.osdmap.epoch + 1, state.fsid, now.wall);
         let mut lines = Vec::new();
         self.carry_out_verdicts(now, &state, verdicts, &mut inc, &mut lines);
         self.judge_silence(now, &state, &mut inc, &mut lines);
-        if !lines.is_empty() {
-            for (level, text) in lines {
-                out.log(Level::Warn, "mon", text.clone());
-                self.line(now, level, text);
-            }
-            self.propose(now, Vec::new(), Some(inc), Vec::new(), out);
+        if lines.is_empty() {
+            return false;
         }
+        for (level, text) in lines {
+            out.log(Level::Warn, "mon", text.clone());
+            self.line(now, level, text);
+        }
+        self.propose(now, Vec::new(), Some(inc), Vec::new(), out);
+        true
     }
 
     /// Marks down who is silent, and who stands in the way of groups. `inc` follows `state`.
@@ -326,7 +354,7 @@ impl Monitor {
         lines: &mut Vec<(u16, String)>,
     ) {
         let map = &state.osdmap;
-        for Verdict { osd, dead, why } in verdicts {
+        for Verdict { osd, dead, why, .. } in verdicts {
             let down_already = !map.is_up(osd) || inc.new_state.get(&osd).is_some_and(|flip| flip & bits::UP != 0);
             let downs = inc.new_state.values().filter(|flip| **flip & bits::UP != 0).count();
             if down_already || held(state, osd, maps::flags::NODOWN, bits::NODOWN) || !enough_up(state, &self.env, downs) {

@@ -8,6 +8,7 @@ use images::JobId;
 use manager::client::Manager;
 use manager::duties::Duties;
 use manager::soft::Soft;
+use maps::OsdMap;
 use messages::mon::LogEntry;
 use messages::mon::{Auth, Command, MonGetMap, MonSubscribe, Ping};
 use monstate::config::Config;
@@ -47,6 +48,8 @@ pub(super) struct Leader {
     pub(super) lines: Vec<LogEntry>,
     /// What OSDs that peer asked for in this round.
     pub(super) asked: Asked,
+    /// The newest durable maps, oldest first.
+    pub(super) recent: VecDeque<Arc<OsdMap>>,
     /// Lost monitors, and seats that wait.
     pub(super) waits: super::seats::Waits,
 }
@@ -68,6 +71,7 @@ impl Leader {
             hands_over: false,
             lines: Vec::new(),
             asked: Asked::default(),
+            recent: VecDeque::new(),
             waits: super::seats::Waits::default(),
         }
     }

@@ -107,6 +107,7 @@ pub struct Monitor {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Published {
     osdmap: u32,
+    crush: i32,
     monmap: u32,
     mgrmap: u32,
     config: u64,
@@ -246,6 +247,7 @@ impl Monitor {
                 progress |= self.net_events(now, out);
                 if self.leader.reigns() {
                     progress |= self.manager_events(now, out);
+                    progress |= self.judge_reported(now, out);
                     progress |= self.grant_asked(now, out);
                 }
                 progress |= self.advance(now, out);
@@ -492,7 +494,7 @@ impl Node for Monitor {
         if matches!(self.phase, Phase::Over | Phase::New) {
             return if self.phase == Phase::New { Mono(0) } else { Mono::NEVER };
         }
-        let tick = if self.phase == Phase::Serving { self.next_tick } else { Mono::NEVER };
+        let tick = if self.phase == Phase::Serving { self.next_tick.min(self.asked_deadline()) } else { Mono::NEVER };
         let manager = if self.phase == Phase::Serving { self.manager_deadline() } else { Mono::NEVER };
         let working = matches!(self.phase, Phase::Serving | Phase::Stopping);
         let log = if working { self.replica.log.deadline() } else { Mono::NEVER };

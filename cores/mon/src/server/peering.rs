@@ -1,7 +1,14 @@
 //! What OSDs ask for while they peer: to be known as alive (`up_thru`), and other members for a time (`pg_temp`).
 //!
-//! Groups stand still until the answer is in a map. So an answer does not wait for the tick; what arrives in one round
-//! shares one map, so that a hundred groups that peer at once do not cost a hundred maps.
+//! Groups stand still until the answer is in a map. So an answer does not wait for the tick. What arrives in one round, and what
+//! arrives while another map is on its way, shares one map, so that a hundred groups that peer at once do not cost a
+//! hundred maps.
+//!
+//! A map costs something at each OSD. So the next one follows the last after a moment that grows with their number
+//! ([`EACH`]): 50 ms in a cluster of a thousand.
+//!
+//! The end of a wish is another thing: the group serves meanwhile. When much is moved, groups end their wishes one by one all the time.
+//! So a map that only ends wishes follows the last such one after [`CALM`].
 
 use super::Monitor;
 use denc::Decode;
@@ -9,18 +16,46 @@ use maps::Interval;
 use maps::{Incremental, OsdMap};
 use messages::internal::{OsdAlive, PgTempWish};
 use monstate::state::State;
-use node::{Level, Now, Outputs};
+use node::{Level, Mono, Now, Outputs};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
 use types::{Epoch, OsdId, PgId, SessionId};
 
+/// Maps that are remembered decoded.
+const RECENT: usize = 16;
 /// How many maps a wish may be older than the newest. Whoever is further behind has maps to read first, and asks again.
 const BEHIND: u32 = 500;
 
-/// What OSDs asked for in this round.
+/// Least time between two maps that grant something, for each OSD that is up.
+const EACH: Duration = Duration::from_micros(50);
+/// Least time between two maps that only end wishes.
+const CALM: Duration = Duration::from_millis(500);
+
+/// What OSDs asked for and have not got.
 #[derive(Debug, Default)]
 pub(super) struct Asked {
     alive: Vec<OsdAlive>,
     wishes: Vec<PgTempWish>,
+    /// When the last map was made that granted something.
+    granted: Mono,
+}
+
+impl Asked {
+    /// Whether groups stand still until the answer.
+    fn is_urgent(&self) -> bool {
+        !self.alive.is_empty() || self.wishes.iter().any(|wish| wish.wishes.iter().any(|(_, osds)| !osds.is_empty()))
+    }
+
+    /// When an answer is due, while so many OSDs are up.
+    fn due(&self, up: usize) -> Mono {
+        let pause = match (self.is_urgent(), self.wishes.is_empty()) {
+            (true, _) => EACH * u32::try_from(up).unwrap_or(u32::MAX),
+            (false, true) => return Mono::NEVER,
+            (false, false) => CALM,
+        };
+        if self.granted == Mono::default() { Mono(0) } else { self.granted.plus(pause) }
+    }
 }
 
 impl Monitor {
@@ -38,6 +73,24 @@ impl Monitor {
         }
     }
 
+    /// Remembers a map that is durable: wishes are of maps that their OSDs had some moments ago.
+    pub(super) fn remember_map(&mut self) {
+        let recent = &mut self.leader.recent;
+        recent.push_back(Arc::clone(&self.replica.applied.osdmap));
+        if recent.len() > RECENT {
+            recent.pop_front();
+        }
+    }
+
+    /// When [`Self::grant_asked`] has something to do. While a proposal is on its way its end comes first.
+    pub(super) fn asked_deadline(&self) -> Mono {
+        let asked = &self.leader.asked;
+        if !self.leader.reigns() || !self.leader.ahead.is_empty() || asked.alive.is_empty() && asked.wishes.is_empty() {
+            return Mono::NEVER;
+        }
+        asked.due(self.newest().osdmap.osd_counts().1)
+    }
+
     /// Whether a session speaks for an OSD that is up, and knows the map in which it came up. That is a sign of life, too.
     fn speaks_in_this_life(&mut self, now: Now, session: SessionId, osd: OsdId, epoch: Epoch) -> bool {
         let map = &self.newest().osdmap;
@@ -53,17 +106,18 @@ impl Monitor {
         true
     }
 
-    /// Proposes the map that grants what was asked for in this round. Returns whether there was anything to propose.
+    /// Proposes the map that grants what was asked for, unless another proposal is on its way: then what was asked for goes with the
+    /// next. Returns whether there was anything to propose.
     pub(super) fn grant_asked(&mut self, now: Now, out: &mut Outputs) -> bool {
-        let asked = std::mem::take(&mut self.leader.asked);
-        if asked.alive.is_empty() && asked.wishes.is_empty() {
+        if self.asked_deadline() > now.mono {
             return false;
         }
+        let asked = std::mem::replace(&mut self.leader.asked, Asked { granted: now.mono, ..Asked::default() });
         let state = self.newest().clone();
         let mut inc = Incremental::new(state.osdmap.epoch + 1, state.fsid, now.wall);
         let before = inc.clone();
         asked.alive.iter().for_each(|alive| grant_alive(&state.osdmap, &mut inc, alive));
-        let mut past = Past::default();
+        let mut past = Past(self.leader.recent.iter().map(|map| (map.epoch, Arc::clone(map))).collect());
         for wish in &asked.wishes {
             let refused = grant_temp(&state, &mut past, &mut inc, wish);
             if refused > 0 {
@@ -118,9 +172,8 @@ fn may_act(map: &OsdMap, pg: PgId, osds: &[OsdId]) -> bool {
     distinct.len() == osds.len() && osds.len() <= size && osds.iter().all(|osd| map.exists(*osd) && map.is_up(*osd))
 }
 
-/// Past maps that were needed in this round.
-#[derive(Default)]
-struct Past(BTreeMap<Epoch, OsdMap>);
+/// Past maps: those of the last moments, and what was needed in this round.
+struct Past(BTreeMap<Epoch, Arc<OsdMap>>);
 
 impl Past {
     /// Whether a group's interval is the same from `epoch` up to the newest map.
@@ -137,9 +190,9 @@ impl Past {
     fn map(&mut self, state: &State, epoch: Epoch) -> Option<&OsdMap> {
         if !self.0.contains_key(&epoch) {
             let map = self.next_of(state, epoch).or_else(|| OsdMap::from_bytes(&state.history.full(epoch)?).ok())?;
-            self.0.insert(epoch, map);
+            self.0.insert(epoch, Arc::new(map));
         }
-        self.0.get(&epoch)
+        self.0.get(&epoch).map(|map| &**map)
     }
 
     /// The map of an epoch, made of the one before.

@@ -19,7 +19,7 @@ impl Monitor {
         after: Vec<Outgoing>,
         out: &mut Outputs,
     ) {
-        let base = self.newest().clone();
+        let (base, mut made) = (self.newest().clone(), None);
         if let Some(mut inc) = osdmap {
             planner::newborn::place(&base.osdmap, &mut inc);
             manager::stepping::inherit(&base.osdmap, &mut inc);
@@ -29,8 +29,9 @@ impl Monitor {
                     let (exist, up, inside) = sealed.map.osd_counts();
                     let epoch = sealed.map.epoch;
                     self.line(now, log_level::DEBUG, format!("osdmap e{epoch}: {exist} total, {up} up, {inside} in"));
-                    changes.insert(0, Change::OsdMap(sealed.incremental));
+                    changes.insert(0, Change::OsdMap(sealed.incremental.clone()));
                     changes.extend(self.map_floor(&base));
+                    made = Some(sealed);
                 }
                 Err(why) => {
                     out.log(Level::Error, "mon", format!("an OSD map increment does not fit its base and is dropped: {why}"))
@@ -45,7 +46,7 @@ impl Monitor {
         let Ok(index) = self.replica.log.propose(proposal.to_bytes()) else {
             return self.not_proposed(now, after, out);
         };
-        match base.apply(index, &proposal) {
+        match base.apply_made(index, &proposal, made) {
             Ok(next) => self.leader.ahead.push_back((index, Arc::new(next))),
             Err(why) => {
                 // Nothing was told to anyone yet, but the entry is in the log: going on would mean states that differ.

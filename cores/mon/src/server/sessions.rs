@@ -67,6 +67,10 @@ pub(crate) struct Session {
     pub(crate) host: String,
 }
 
+/// Messages with OSD maps, by the epoch that the receiver lacks first, and what comes next. A map goes to all OSDs at once.
+#[derive(Default)]
+struct Made(BTreeMap<u64, (Vec<Message>, u64)>);
+
 /// All sessions.
 #[derive(Debug, Default)]
 pub(crate) struct Sessions(pub(crate) BTreeMap<(Side, SessionId), Session>);
@@ -128,7 +132,7 @@ impl Monitor {
             if entry.subs.len() < 64 {
                 entry.subs.insert(what.clone(), item);
             }
-            self.serve_subscription(session, &what, true);
+            self.serve_subscription(session, &what, true, &mut Made::default());
         }
     }
 
@@ -137,6 +141,7 @@ impl Monitor {
         let state = self.replica.applied.clone();
         let new = Published {
             osdmap: state.osdmap.epoch,
+            crush: state.osdmap.crush_version,
             monmap: state.monmap.epoch,
             mgrmap: state.mgrmap.epoch,
             config: state.config.version,
@@ -149,6 +154,7 @@ impl Monitor {
         }
         if old.osdmap != new.osdmap {
             self.map_for_manager();
+            self.remember_map();
             self.leader.soft.prune(&state);
         }
         if old.monmap != new.monmap {
@@ -156,34 +162,34 @@ impl Monitor {
             let (addrs, rank) = (self.env.config.addrs.clone(), self.rank());
             self.mon.set_addrs(addrs, rank as i64);
         }
-        let all: Vec<(SessionId, Vec<String>)> =
-            self.sessions.0.iter().map(|((_, id), s)| (*id, s.subs.keys().cloned().collect())).collect();
-        for (session, subs) in all {
-            for what in subs {
-                let changed = match what.as_str() {
-                    "osdmap" => old.osdmap != new.osdmap,
-                    "monmap" => old.monmap != new.monmap,
-                    "mgrmap" => old.mgrmap != new.mgrmap,
-                    "config" => old.config != new.config || old.osdmap != new.osdmap,
-                    log if is_log(log) => old.log != new.log,
-                    _ => false,
-                };
-                if changed {
-                    self.serve_subscription(session, &what, false);
-                }
-            }
+        let changed = |what: &str| match what {
+            "osdmap" => old.osdmap != new.osdmap,
+            "monmap" => old.monmap != new.monmap,
+            "mgrmap" => old.mgrmap != new.mgrmap,
+            // Options may hold for a place in the CRUSH map, or a device class.
+            "config" => old.config != new.config || old.crush != new.crush,
+            log if is_log(log) => old.log != new.log,
+            _ => false,
+        };
+        let of = |((_, id), s): (&(Side, SessionId), &Session)| {
+            s.subs.keys().filter(|what| changed(what)).map(|what| (*id, what.clone())).collect::<Vec<_>>()
+        };
+        let all: Vec<(SessionId, String)> = self.sessions.0.iter().flat_map(of).collect();
+        let mut made = Made::default();
+        for (session, what) in all {
+            self.serve_subscription(session, &what, false, &mut made);
         }
     }
 
-    /// Sends what a subscription lacks. `first` if it was just made.
-    fn serve_subscription(&mut self, session: SessionId, what: &str, first: bool) {
+    /// Sends what a subscription lacks. `first` if it was just made; `made` are messages of this state that others were sent.
+    fn serve_subscription(&mut self, session: SessionId, what: &str, first: bool, made: &mut Made) {
         let state = self.replica.applied.clone();
         let Some(entry) = self.sessions.0.get(&(Side::Mon, session)) else { return };
         let Some(item) = entry.subs.get(what).copied() else { return };
         let (messages, next) = match what {
             "monmap" => newer(item, state.monmap.epoch, || MonMapMsg { monmap: state.monmap_bytes.clone() }.encode()),
             "mgrmap" => newer(item, state.mgrmap.epoch, || MgrMapMsg { map: state.mgrmap_bytes.clone() }.encode()),
-            "osdmap" => osd_maps(&state, item.start),
+            "osdmap" => made.0.entry(item.start).or_insert_with(|| osd_maps(&state, item.start)).clone(),
             "config" => {
                 let config = self.config_for(&state, entry);
                 if !first && entry.config.as_ref() == Some(&config) {

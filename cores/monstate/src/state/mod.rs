@@ -19,7 +19,7 @@ pub use quorum::{Answered, IdRange, MonRecord, Quorum, RequestKey};
 use ::quorum::Index;
 use bytes::Bytes;
 use denc::{Decode, Encode, Reader};
-use maps::{Incremental, MgrMap, MonMap, OsdMap};
+use maps::{Incremental, MgrMap, MonMap, OsdMap, Sealed};
 use messages::mon::LogEntry;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -71,12 +71,38 @@ impl State {
     /// Applies a proposal as entry `index` and gives the new state. An error: the proposal does not fit the state, so
     /// the log is damaged or this program made a mistake.
     pub fn apply(&self, index: Index, proposal: &Proposal) -> Result<State, String> {
+        self.apply_made(index, proposal, None)
+    }
+
+    /// As [`State::apply`]. The OSD map that the proposal leads to was made with it, and is not made again.
+    ///
+    /// # Errors
+    /// As [`State::apply`].
+    pub fn apply_made(&self, index: Index, proposal: &Proposal, mut made: Option<Sealed>) -> Result<State, String> {
         let mut next = self.clone();
         next.index = index;
         for change in &proposal.changes {
-            next.take(change, proposal).map_err(|why| format!("entry {index} of the monitor's log: {why}"))?;
+            let taken = match (change, made.take()) {
+                (Change::OsdMap(bytes), Some(sealed)) if sealed.incremental == *bytes => next.take_made(sealed),
+                (change, other) => {
+                    made = other;
+                    next.take(change, proposal)
+                }
+            };
+            taken.map_err(|why| format!("entry {index} of the monitor's log: {why}"))?;
         }
         Ok(next)
+    }
+
+    /// Takes a map up that was made of this state's.
+    fn take_made(&mut self, sealed: Sealed) -> Result<(), String> {
+        let Sealed { map, incremental, full } = sealed;
+        if map.epoch != self.osdmap.epoch + 1 {
+            return Err(format!("OSD map {} was made for another one than {}", map.epoch, self.osdmap.epoch));
+        }
+        Arc::make_mut(&mut self.history).push(map.epoch, incremental, full);
+        self.osdmap = Arc::new(map);
+        Ok(())
     }
 
     /// The same state after an entry that changes nothing of it.
