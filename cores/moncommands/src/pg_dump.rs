@@ -558,8 +558,12 @@ fn listed(cx: &Cx<'_>, args: &Args, pool: Option<PoolId>, keep: impl Fn(&Pg<'_>)
     let fits = |pg: &Pg<'_>| states.is_empty() || states.iter().any(|s| s == "all" || pg.state.has_word(s));
     let pgs: Vec<Pg<'_>> =
         all(cx).into_iter().filter(|pg| pool.is_none_or(|p| pg.id.pool == p) && fits(pg) && keep(pg)).collect();
+    if !cx.format.is_structured() {
+        // The structure has many times as much in it as the table.
+        return Ok(Reply::data(short_table(cx, &pgs)));
+    }
     let value = json!({"pg_ready": true, "pg_stats": pgs.iter().map(pg_dump).collect::<Vec<_>>()});
-    Ok(cx.show("pg_stats", value, || short_table(cx, &pgs)))
+    Ok(cx.structure("pg_stats", &value))
 }
 
 fn numbered_pool(cx: &Cx<'_>, args: &Args) -> Result<Option<PoolId>, Refusal> {
