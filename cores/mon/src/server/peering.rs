@@ -5,7 +5,7 @@
 //! hundred maps.
 //!
 //! A map costs something at each OSD. So the next one follows the last after a moment that grows with their number
-//! ([`EACH`]): 50 ms in a cluster of a thousand.
+//! ([`EACH`]): 50 ms in a cluster of a thousand. Less than a millisecond is not waited for.
 //!
 //! The end of a wish is another thing: the group serves meanwhile. When much is moved, groups end their wishes one by one all the time.
 //! So a map that only ends wishes follows the last such one after [`CALM`].
@@ -29,6 +29,8 @@ const BEHIND: u32 = 500;
 
 /// Least time between two maps that grant something, for each OSD that is up.
 const EACH: Duration = Duration::from_micros(50);
+/// Clusters with fewer OSDs do not wait.
+const FEW: usize = 20;
 /// Least time between two maps that only end wishes.
 const CALM: Duration = Duration::from_millis(500);
 
@@ -50,6 +52,7 @@ impl Asked {
     /// When an answer is due, while so many OSDs are up.
     fn due(&self, up: usize) -> Mono {
         let pause = match (self.is_urgent(), self.wishes.is_empty()) {
+            (true, _) if up < FEW => return Mono(0),
             (true, _) => EACH * u32::try_from(up).unwrap_or(u32::MAX),
             (false, true) => return Mono::NEVER,
             (false, false) => CALM,
