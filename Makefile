@@ -259,6 +259,15 @@ BENCH ?=
 bench: deps-build   ## micro-benchmarks: medians against demands; BENCH= part of a name, as `make bench BENCH=crush`
 	$(PYTHON) tools/microbench.py $(BENCH)
 
+SCALE = timeout 1800 $(CARGO) run --release -p scale --
+
+.PHONY: scale
+scale: deps-build   ## figures of a monitor among 1,000 OSDs, and of changes of the map by stock librados (10 min)
+	$(SCALE) lost
+	$(SCALE) commands
+	$(SCALE) changes 10000 16
+	$(PYTHON) tools/conformance/map_changes.py --nacre target/release/nacre
+
 # The run itself takes a minute; the rest is building it.
 INSTRUCTIONS = timeout 900 $(CARGO) run --release -p instructions --
 

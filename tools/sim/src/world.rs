@@ -92,6 +92,8 @@ struct Host {
     stopping: bool,
     /// Most nanoseconds that it gets no processor after each turn.
     lag: u64,
+    /// Nanoseconds by [`World::meter`] that its machine has taken.
+    taken: u64,
 }
 
 /// A deterministic world.
@@ -113,6 +115,9 @@ pub struct World {
     pub accusations: Vec<(HostId, String)>,
     /// Who ever said that it cannot go on, and why.
     pub gave_up: Vec<String>,
+    /// A clock of the processor time of this thread, in nanoseconds: with it, what each machine takes is counted ([`World::taken`]). It
+    /// changes nothing of what happens.
+    pub meter: Option<fn() -> u64>,
 }
 
 impl World {
@@ -133,6 +138,7 @@ impl World {
             armed_crashes: 0,
             accusations: Vec::new(),
             gave_up: Vec::new(),
+            meter: None,
         }
     }
 
@@ -161,6 +167,7 @@ impl World {
             spin: (0, 0),
             stopping: false,
             lag: 0,
+            taken: 0,
         });
         HostId(self.hosts.len() - 1)
     }
@@ -223,6 +230,11 @@ impl World {
     /// A host's disks.
     pub fn disks(&self, host: HostId) -> &[Disk] {
         &self.hosts[host.0].disks
+    }
+
+    /// Processor time that a host's machine has taken in all its lives, as [`World::meter`] tells; nothing without one.
+    pub fn taken(&self, host: HostId) -> Duration {
+        Duration::from_nanos(self.hosts[host.0].taken)
     }
 
     /// The two clocks of a host.
@@ -476,6 +488,7 @@ impl World {
             return self.wake_at(host, 0);
         }
         let Some(node) = &mut h.node else { return };
+        let begun = self.meter.map(|meter| meter());
         let mut out = Outputs::default();
         // Sometimes the driver finds only some of the inputs; the rest comes in the next round.
         let take = if self.rng.one_in(4) { self.rng.index(h.inbox.len() + 1) } else { h.inbox.len() };
@@ -483,6 +496,7 @@ impl World {
             node.handle(now, input, &mut out);
         }
         node.turn(now, &mut out);
+        h.taken += passed(self.meter, begun);
         h.busy_until = self.schedule.now + 1_000 + 2_000 * take as u64;
         if h.lag > 0 {
             // Mostly it goes on at once; now and then it waits for its turn.
@@ -496,9 +510,12 @@ impl World {
                 return;
             }
         }
-        if let Some(node) = &mut self.hosts[host.0].node {
+        let begun = self.meter.map(|meter| meter());
+        let h = &mut self.hosts[host.0];
+        if let Some(node) = &mut h.node {
             node.carried_out(now);
         }
+        h.taken += passed(self.meter, begun);
         self.plan_wake(host);
     }
 
@@ -608,5 +625,13 @@ impl World {
                 self.crash(host, how);
             }
         }
+    }
+}
+
+/// Nanoseconds since `begun` by the meter, if there is one.
+fn passed(meter: Option<fn() -> u64>, begun: Option<u64>) -> u64 {
+    match (meter, begun) {
+        (Some(meter), Some(begun)) => meter().saturating_sub(begun),
+        _ => 0,
     }
 }
