@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 """Changes of the OSD map a second, and of keys a second, as stock librados gives them to three monitors.
 
-Starts a cluster of three monitors and three OSDs in a temporary folder. So many clients, each with a connection of its own, give
-`osd pool set POOL noscrub` one after the other, each to a pool of its own; each change makes a map, unless changes that come together share one. The same is
-done with `config-key set`, which makes no map. Exits with 1 if fewer changes than `--least` a second are acknowledged by the most clients."""
+Starts a cluster of three monitors and three OSDs in a temporary folder. So many clients, each with a connection
+of its own, give `osd pool set POOL noscrub` one after the other, each to a pool of its own; each change makes a
+map, unless changes that come together share one. The same is done with `config-key set`, which makes no map.
+Exits with 1 if fewer changes than `--least` a second are acknowledged by the most clients."""
 
 import argparse
 import json
