@@ -184,6 +184,10 @@ thrash: deps-test build   ## THRASH_SECONDS=120 of kills, stops, moves and split
 	@$(PYTHON) -c 'import rbd' 2>/dev/null || $(MAKE) --no-print-directory deps-python
 	$(PYTHON) tools/conformance/thrash.py --nacre $(NACRE) --seconds $(THRASH_SECONDS)
 
+replica-reads: deps-test build   ## reads from replicas with stock clients: copies answer, and never with old data (about 1 minute)
+	@$(PYTHON) -c 'import rbd' 2>/dev/null || $(MAKE) --no-print-directory deps-python
+	$(PYTHON) tools/conformance/replica_reads.py --nacre $(NACRE)
+
 soak: deps-test build   ## SOAK_MINUTES=30 of mixed load: is memory flat?
 	$(PYTHON) tools/conformance/soak.py --nacre $(NACRE) --minutes $(SOAK_MINUTES)
 

@@ -49,6 +49,7 @@ TARGETS = [
     Target("hostile", 70, bounds=True),
     Target("refusals", 60, bounds=True),
     Target("model", 60, bounds=True),
+    Target("replica-reads", 60, bounds=True),
     Target("memory-small", 40, bounds=True),
     Target("bit-rot", 20, bounds=True),
     Target("formats", 10, bounds=True),

@@ -1,6 +1,6 @@
 //! Operations under way, and when they are sent.
 
-use crate::state::{Given, OpState, Owner, Sessions, VersionWanted};
+use crate::state::{ASIDE, Given, OpState, Owner, Sessions, VersionWanted};
 use crate::target::Target;
 use crate::{Event, Objecter, OpError, OpId, OpRequest};
 use maps::{Incremental, Interval, OsdMap, flags as map_flags, pool_flags};
@@ -155,11 +155,22 @@ impl Objecter {
         if op.last != Some(osd) || reply.retry >= 0 && reply.retry != op.attempts - 1 {
             return;
         }
+        if op.is_aside() && reply.result == types::Errno::EAGAIN.wire() {
+            return self.ask_primary(tid);
+        }
         let Some(op) = self.remove(tid) else { return };
         match op.owner {
             Owner::Caller => self.events.push_back(Event::Done { id: OpId(tid), result: Ok(Box::new(reply)) }),
             Owner::Linger(cookie) => self.linger_replied(now, cookie, tid, osd, &reply),
         }
+    }
+
+    /// A member that does not lead may not answer.
+    fn ask_primary(&mut self, tid: u64) {
+        if let Some(op) = self.ops.get_mut(&tid) {
+            op.request.flags &= !ASIDE;
+        }
+        self.unsend_all([tid]);
     }
 
     pub(crate) fn remove(&mut self, tid: u64) -> Option<OpState> {
@@ -303,7 +314,9 @@ impl Objecter {
                 break;
             }
             if let Err(key) = self.try_send(now, tid, &held, messenger, out) {
-                held.insert(key);
+                // What any member may answer has no place among what is asked of the primary.
+                let aside = self.ops.get(&tid).is_some_and(OpState::is_aside);
+                held.extend(Some(key).filter(|_| !aside));
             }
         }
     }
@@ -324,21 +337,21 @@ impl Objecter {
         };
         let key = (target.pg.pool, target.hash);
         op.target = target;
-        let primary = op.target.interval.primary;
-        if held.contains(&key) {
+        let osd = op.recipient(tid);
+        if held.contains(&key) && !op.is_aside() {
             return Err(key);
         }
-        if primary < 0 || paused(&map, &op.request) {
+        if osd < 0 || paused(&map, &op.request) {
             self.monitor.link.want_newer_map();
             return Err(key);
         }
-        let here = matches!(self.sessions, Sessions::Given(Given { whoami, .. }) if whoami == primary);
-        let session = if here { None } else { Some(self.session_to(now, primary, messenger, out).ok_or(key)?) };
+        let here = matches!(self.sessions, Sessions::Given(Given { whoami, .. }) if whoami == osd);
+        let session = if here { None } else { Some(self.session_to(now, osd, messenger, out).ok_or(key)?) };
         let op = self.ops.get_mut(&tid).expect("it was there above");
-        if self.osds.get(&primary).is_some_and(|known| known.holds(op.target.pg, &op.request)) {
+        if self.osds.get(&osd).is_some_and(|known| known.holds(op.target.pg, &op.request)) {
             return Err(key);
         }
-        op.osd = Some(primary);
+        op.osd = Some(osd);
         op.last = op.osd;
         op.attempts += 1;
         self.in_flight = (self.in_flight.0 + 1, self.in_flight.1 + op.bytes);

@@ -88,6 +88,31 @@ pub(crate) struct OpState {
     pub(crate) owner: Owner,
 }
 
+/// Flags of reads that any member may answer.
+pub(crate) const ASIDE: u32 = flags::BALANCE_READS | flags::LOCALIZE_READS;
+
+impl OpState {
+    /// Whether any member may answer it.
+    pub(crate) fn is_aside(&self) -> bool {
+        self.request.flags & ASIDE != 0 && self.request.flags & flags::WRITE == 0
+    }
+
+    /// To whom it goes next: the primary, or any member. Where a client is, is not known here: one that wants a near member gets always
+    /// the same.
+    pub(crate) fn recipient(&self, tid: u64) -> OsdId {
+        let interval = &self.target.interval;
+        let members: Vec<OsdId> = if self.is_aside() { interval.members().collect() } else { Vec::new() };
+        if self.request.flags & flags::LOCALIZE_READS != 0 {
+            return members.into_iter().min().unwrap_or(interval.primary);
+        }
+        let turn = tid.wrapping_add(u64::from(self.attempts.unsigned_abs()));
+        match members.len() as u64 {
+            0 => interval.primary,
+            n => members[(turn % n) as usize],
+        }
+    }
+}
+
 /// Who wants to know how an operation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {

@@ -249,6 +249,12 @@ impl Osd {
         }
         let pg = SpgId { pg: PgId::new(op.locator.pool, op.pg.pg.seed), shard: op.pg.shard };
         let Some(slot) = self.groups.find(&pg).filter(|slot| self.groups.get(*slot).is_none_or(|pg| !pg.is_leaving())) else {
+            if pg::is_aside(&op) && self.maps.current().placed(pg.pg).acting_primary != self.config.whoami {
+                // A member that has nothing of the group yet: no map would tell the client to ask elsewhere.
+                self.ops.sub_ops.read_aside(false);
+                self.let_go(key);
+                return self.refuse(session, message.tid, &op, Errno::EAGAIN);
+            }
             let early = Early { key, session, epoch: op.epoch, message };
             return self.homeless(now, Waiting { early, owes }, pg, out);
         };

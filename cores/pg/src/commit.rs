@@ -174,7 +174,7 @@ impl Pg {
         }
     }
 
-    fn answer_read(
+    pub(crate) fn answer_read(
         &mut self,
         ctx: &mut Ctx<'_>,
         job: Job,

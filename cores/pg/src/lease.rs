@@ -1,20 +1,26 @@
-//! Read leases: why a primary that is cut off, and does not know it, answers no read with an old value.
+//! Read leases: why a member that is cut off, and does not know it, answers no read with an old value.
 //!
-//! *Promise.* When OSD `r` answers a heartbeat of OSD `p`, it promises: for so long from now, in any group that `p` led, I take part in
-//! no other interval without telling how much of this promise is left. `p` counts a little less, from when it *asked*. So `p` stops
+//! *Promise.* When OSD `r` answers a heartbeat of OSD `p`, it promises: for so long from now, in any group of which `p` was a member, I take
+//! part in no other interval without telling how much of this promise is left. `p` counts a little less, from when it *asked*. So `p` stops
 //! relying on a promise before `r` stops keeping it, whatever their clocks show, if they only run equally fast.
 //!
 //! *Reads.* A primary reads while the promises of all other serving members run. Else the read waits (`laggy`) for an answer to a later
-//! heartbeat, or for the end of the interval. Writes need no lease: the members themselves acknowledge them.
+//! heartbeat, or for the end of the interval. A member that does not lead answers reads under the same condition ([`crate::aside`]), else it
+//! sends them to the primary. Writes need no lease: the members themselves acknowledge them.
 //!
-//! *Another interval.* Copies tell the new primary, with what they hold, how much is left of what they promised to earlier primaries. It
-//! waits for the longest before it serves (`wait`), except for earlier primaries that answered it (they have left their interval) and for
-//! those that the map knows to be dead. So planned changes, and processes whose ports refuse connections, wait for nothing.
+//! *Another interval.* Copies tell the new primary, with what they hold, how much is left of what they promised to members of earlier
+//! intervals. It waits for the longest before it serves (`wait`), except for members that answered it (they have left their interval) and
+//! for those that the map knows to be dead. A new primary asks all earlier members that are up. So planned changes, and processes whose ports
+//! refuse connections, wait for nothing.
+//!
+//! *Level.* In a cluster that does not have [`Feature::ReplicaReads`] only primaries read, and only what was promised to them counts. Who
+//! reads without leading has a map with that level. A later interval has a later map, so all its members tell what was promised to
+//! everybody: promises themselves were always made to all who asked.
 //!
 //! *Maps.* An answer counts only when the asker has the map that the other one had when it answered. Else the other one could have told
 //! of its promise in a newer interval already, and promised more after that.
 //!
-//! *Restarts.* An OSD that starts does not know what its former life promised. For one lease it tells every earlier primary's rest as if
+//! *Restarts.* An OSD that starts does not know what its former life promised. For one lease it tells every earlier reader's rest as if
 //! its former life had promised in its last moment.
 
 use crate::api::{Ctx, Effect};
@@ -26,7 +32,8 @@ use node::Mono;
 use objectstore::Hold;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use types::{Epoch, OsdId};
+use types::level::Level;
+use types::{Epoch, Feature, OsdId};
 
 const LEAST: Duration = Leases::LEAST;
 const MOST: Duration = Leases::MOST;
@@ -98,18 +105,39 @@ impl Leases {
         self.given.get(&to).copied().unwrap_or_default().max(former)
     }
 
-    /// What is left of the promises to the primaries of these intervals, in milliseconds, rounded up.
-    pub(crate) fn rests(&self, now: Mono, past: &[PastInterval]) -> Vec<(OsdId, u32)> {
-        let primaries: BTreeSet<OsdId> = past.iter().map(|interval| interval.primary).filter(|osd| *osd >= 0).collect();
+    /// What is left of the promises to those who may have read in these intervals, in milliseconds, rounded up.
+    pub(crate) fn rests(&self, now: Mono, past: &[PastInterval], readers: Readers) -> Vec<(OsdId, u32)> {
+        let osds: BTreeSet<OsdId> = past.iter().flat_map(|interval| readers.of(interval)).collect();
         let left = |osd: OsdId| {
             let left = Duration::from_nanos(self.given_until(now, osd).0.saturating_sub(now.0));
             u32::try_from(left.as_nanos().div_ceil(1_000_000)).unwrap_or(u32::MAX)
         };
-        primaries.into_iter().map(|osd| (osd, left(osd))).filter(|(_, left)| *left > 0).collect()
+        osds.into_iter().map(|osd| (osd, left(osd))).filter(|(_, left)| *left > 0).collect()
     }
 }
 
-/// What a new primary knows of promises that were made to earlier ones.
+/// Who reads in an interval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Readers {
+    /// Its primary alone.
+    Primary,
+    /// All its members.
+    Members,
+}
+
+/// Who reads in a cluster of this level.
+pub(crate) fn readers(level: Level) -> Readers {
+    if level.has(Feature::ReplicaReads) { Readers::Members } else { Readers::Primary }
+}
+
+impl Readers {
+    fn of(self, interval: &PastInterval) -> impl Iterator<Item = OsdId> {
+        let members = if self == Self::Members { &interval.acting[..] } else { &[] };
+        members.iter().copied().chain([interval.primary]).filter(|osd| *osd >= 0)
+    }
+}
+
+/// What a new primary knows of promises that were made to those who read in earlier intervals.
 #[derive(Debug, Default)]
 pub(crate) struct Rests(BTreeMap<OsdId, Mono>);
 
@@ -124,11 +152,13 @@ impl Rests {
         }
     }
 
-    /// Until when the group must not serve, since an earlier primary may still answer reads. `left`: those who answered in this interval.
+    /// Until when the group must not serve, since somebody may still answer reads in an earlier interval. `left`: those who answered in this one.
     pub(crate) fn until(&self, map: &OsdMap, past: &[PastInterval], whoami: OsdId, left: impl Fn(OsdId) -> bool) -> Mono {
+        let readers = readers(map.level);
         let reads = |osd: &OsdId| {
-            let led = past.iter().filter(|interval| interval.primary == *osd).map(|interval| interval.last);
-            *osd != whoami && !left(*osd) && led.max().is_some_and(|last| !is_dead_since(map, *osd, last))
+            let read =
+                past.iter().filter(|interval| readers.of(interval).any(|reader| reader == *osd)).map(|interval| interval.last);
+            *osd != whoami && !left(*osd) && read.max().is_some_and(|last| !is_dead_since(map, *osd, last))
         };
         self.0.iter().filter(|(osd, _)| reads(osd)).map(|(_, until)| *until).max().unwrap_or_default()
     }
@@ -232,8 +262,8 @@ mod tests {
         other.promise(at(10_300), 1, LEAST);
         asker.promised(2, at(10_000), LEAST, 5, 5);
         assert!(asker.holds(at(11_997), 2) && !asker.holds(at(11_998), 2));
-        assert_eq!(other.rests(at(11_998), &[led(1, 4, 1)]), [(1, 302)]);
-        assert_eq!(other.rests(at(12_300), &[led(1, 4, 1)]), []);
+        assert_eq!(other.rests(at(11_998), &[led(1, 4, 1)], Readers::Primary), [(1, 302)]);
+        assert_eq!(other.rests(at(12_300), &[led(1, 4, 1)], Readers::Primary), []);
         // An earlier answer that comes late takes nothing away.
         asker.promised(2, at(9_000), LEAST, 5, 5);
         assert!(asker.holds(at(11_997), 2));
@@ -253,11 +283,11 @@ mod tests {
     #[test]
     fn a_former_life_may_have_promised_in_its_last_moment() {
         let mut leases = Leases::default();
-        assert_eq!(leases.rests(at(5_000), &[led(1, 4, 1)]), [(1, 30_000)], "nothing is known before it began");
+        assert_eq!(leases.rests(at(5_000), &[led(1, 4, 1)], Readers::Primary), [(1, 30_000)], "nothing is known before it began");
         leases.begin(at(5_000), 3 * SECOND);
         leases.begin(at(9_000), 3 * SECOND);
-        assert_eq!(leases.rests(at(7_500), &[led(1, 4, 1), led(5, 6, -1)]), [(1, 500)]);
-        assert_eq!(leases.rests(at(8_000), &[led(1, 4, 1)]), []);
+        assert_eq!(leases.rests(at(7_500), &[led(1, 4, 1), led(5, 6, -1)], Readers::Primary), [(1, 500)]);
+        assert_eq!(leases.rests(at(8_000), &[led(1, 4, 1)], Readers::Primary), []);
     }
 
     #[test]
@@ -266,7 +296,7 @@ mod tests {
         leases.begin(at(0), Duration::ZERO);
         leases.promise(at(100_000), 1, Duration::from_secs(86_400));
         leases.promise(at(100_000), 2, Duration::ZERO);
-        assert_eq!(leases.rests(at(100_000), &[led(1, 4, 1), led(1, 4, 2)]), [(1, 30_000), (2, 2_000)]);
+        assert_eq!(leases.rests(at(100_000), &[led(1, 4, 1), led(1, 4, 2)], Readers::Primary), [(1, 30_000), (2, 2_000)]);
     }
 
     #[test]
@@ -288,5 +318,23 @@ mod tests {
         map.osd_xinfo[3].dead_epoch = 12;
         assert_eq!(until(&map, &[]), at(1_900), "it was dead before it led");
         assert_eq!(rests.until(&map, &past, 3, |_| false), Mono::default(), "one's own interval is over");
+    }
+    #[test]
+    fn where_all_members_read_all_are_waited_for() {
+        let mut leases = Leases::default();
+        leases.begin(at(0), LEAST);
+        leases.promise(at(10_000), 9, LEAST);
+        let past = [led(5, 9, 1)];
+        assert_eq!(leases.rests(at(10_500), &past, Readers::Primary), []);
+        assert_eq!(leases.rests(at(10_500), &past, Readers::Members), [(9, 1_500)]);
+        let mut rests = Rests::default();
+        rests.hear(at(1_000), &[(9, 1_500)]);
+        let mut map = map(20);
+        assert_eq!(rests.until(&map, &past, 7, |_| false), Mono::default(), "at this level only primaries read");
+        map.level = Feature::ReplicaReads.level();
+        assert_eq!(rests.until(&map, &past, 7, |_| false), at(2_500));
+        assert_eq!(rests.until(&map, &past, 7, |osd| osd == 9), Mono::default(), "it has left its interval");
+        map.osd_xinfo[9].dead_epoch = 10;
+        assert_eq!(rests.until(&map, &past, 7, |_| false), Mono::default());
     }
 }

@@ -195,6 +195,10 @@ pub(crate) enum Letter {
     Release(u64),
     /// Answer to both, perhaps much later, and unasked when the slot is needed for others.
     Reserved(u64, Lends),
+    /// Member: which changes are durable at all members? Clients want to read here.
+    Settle,
+    /// Answer to it: all up to the version with this number.
+    Settled(u64),
 }
 
 /// What a copy holds of an object that another one misses.
@@ -430,6 +434,8 @@ impl Letter {
             }
             Self::Release(number) => [26, *number].into_iter().for_each(|n| w.num(n)),
             Self::Reserved(number, lends) => [27, *number, lends.number()].into_iter().for_each(|n| w.num(n)),
+            Self::Settle => w.num(32),
+            Self::Settled(upto) => [33, *upto].into_iter().for_each(|n| w.num(n)),
         }
     }
 
@@ -479,6 +485,8 @@ impl Letter {
                 let (number, objects) = (r.num()?, r.list(get_name)?);
                 Self::AckLacking(number, get_time(r)?, objects)
             }
+            32 => Self::Settle,
+            33 => Self::Settled(r.num()?),
             _ => return Err(DecodeError::Invalid("kind of a letter")),
         })
     }
@@ -501,6 +509,7 @@ impl Letter {
             Self::AckLacking(..) => Some(Feature::Lacking),
             Self::Seek(_) | Self::Sought(_) => Some(Feature::UnfoundSearch),
             Self::Reserve(..) | Self::Release(_) | Self::Reserved(..) => Some(Feature::RecoverySlots),
+            Self::Settle | Self::Settled(_) => Some(Feature::ReplicaReads),
             Self::Ack(_, Some(_)) => Some(Feature::PromiseTimes),
             Self::Body(_, body) if lost(&body.entries) => Some(Feature::LostEntries),
             Self::Log(part) | Self::Activate(part) if lost(&part.entries) => Some(Feature::LostEntries),
@@ -679,6 +688,8 @@ pub(crate) mod samples {
             Letter::Reserve(7, 180, true),
             Letter::Release(7),
             Letter::Reserved(7, Lends::TakenBack),
+            Letter::Settle,
+            Letter::Settled(300),
         ]
     }
 

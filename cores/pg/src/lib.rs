@@ -12,6 +12,7 @@
 //! | what does a copy lack, and how much of each object? | `missing.rs`; what an entry changed: `changed.rs` |
 //! | how do objects get to a copy that lacks them? | `recovery.rs`, `backfill.rs`, in pieces of `object.rs`, or only the parts that changed: `parts.rs` |
 //! | what do copies say to each other? | `letter.rs` |
+//! | when may a copy that does not lead answer a client's read? | `aside.rs`; the promises behind that: `lease.rs` |
 //!
 //! # The life of a group
 //!
@@ -62,6 +63,7 @@
 
 mod api;
 mod apply;
+mod aside;
 mod backfill;
 mod body;
 mod changed;
@@ -111,6 +113,7 @@ pub use api::{
     ClientOp, ClusterLevel, Config, Ctx, Effect, Gone, LogSize, MaybeHas, Needs, Peer, PeerQuery, Query, UnfoundObject,
     UnfoundPage, slot_of,
 };
+pub use aside::is_aside;
 pub use lease::Leases;
 pub use letter::{Envelope, OfNone, Sealed, answer_of_none};
 pub use needs::needs;

@@ -2,6 +2,7 @@
 //! releases is in `commit`, the rest of a group's life in `load`, `split`, `trim`, `scrub`, `removal`.
 
 use crate::api::{ClientOp, Ctx, Effect, LogSize, numbered};
+use crate::aside::is_aside;
 use crate::commit::{Commit, Release};
 use crate::copy::Copying;
 use crate::history::History;
@@ -291,11 +292,10 @@ impl Pg {
             Phase::Active if self.serving.short => self.postpone(ctx, op),
             Phase::Active => self.admit(ctx, op),
             Phase::Loading(_) | Phase::Splitting(_) | Phase::Uniting(_) | Phase::Peering(_) => self.postpone(ctx, op),
+            Phase::Broken if is_aside(&op.op) && !self.leads_by_map(ctx) => self.send_back(ctx, &op),
             Phase::Broken => self.refuse(ctx, &op, Errno::EIO.wire()),
-            // Whoever asks any copy is told to ask the primary, at once.
-            Phase::Replica(_) if op.op.flags & (flags::BALANCE_READS | flags::LOCALIZE_READS) != 0 => {
-                self.refuse(ctx, &op, Errno::EAGAIN.wire());
-            }
+            Phase::Replica(_) if is_aside(&op.op) => self.read_aside(ctx, op),
+            Phase::Leaving | Phase::Removing(_) | Phase::Removed if is_aside(&op.op) => self.send_back(ctx, &op),
             // The client learns from a map where to go.
             Phase::Replica(_) | Phase::Leaving | Phase::Removing(_) | Phase::Removed => drop_op(ctx, &op),
         }
@@ -357,7 +357,7 @@ impl Pg {
         }
     }
 
-    fn job(&mut self, ctx: &Ctx<'_>, work: Work, head: ObjectId) -> Job {
+    pub(crate) fn job(&mut self, ctx: &Ctx<'_>, work: Work, head: ObjectId) -> Job {
         let (reqid, modifies) = match &work {
             Work::Client(op) => (reqid(op), needs(&op.op).is_ok_and(|n| n.modifies())),
             _ => (ReqId::default(), false),
@@ -471,7 +471,7 @@ impl Pg {
         ctx.out.push(Effect::ClusterLog { level, text: format!("{} {text}", self.id) });
     }
 
-    fn execute(&self, ctx: &Ctx<'_>, job: &Job) -> Exec<Outcome> {
+    pub(crate) fn execute(&self, ctx: &Ctx<'_>, job: &Job) -> Exec<Outcome> {
         let Some(pool) = ctx.map.pools.get(&self.id.pg.pool) else { return Ok(Outcome::Drop) };
         let env = Env {
             store: &*ctx.store,
@@ -716,7 +716,12 @@ impl Pg {
         let unfound = serving.recovery.unfound.values().flatten();
         let works = begun.chain(queued).chain(unfound).filter_map(Work::op);
         let done = self.commits.iter().flat_map(|commit| &commit.releases).filter_map(|release| release.op.as_deref());
-        serving.waiting.iter().chain(works).chain(done).map(|op| op.key).collect()
+        let aside = match &self.phase {
+            Phase::Replica(replica) => Some(replica.aside.reads.values()),
+            _ => None,
+        };
+        let aside = aside.into_iter().flatten().filter_map(|job| job.work.op());
+        serving.waiting.iter().chain(works).chain(done).chain(aside).map(|op| op.key).collect()
     }
 }
 
@@ -748,7 +753,7 @@ pub(crate) fn reqid(op: &ClientOp) -> ReqId {
 }
 
 /// What can be refused without a look at the object.
-fn check(ctx: &Ctx<'_>, op: &ClientOp) -> Result<crate::api::Needs, Errno> {
+pub(crate) fn check(ctx: &Ctx<'_>, op: &ClientOp) -> Result<crate::api::Needs, Errno> {
     // Lists of objects are not fenced, as in Ceph: they change nothing.
     let needs = needs(&op.op)?;
     if !needs.group && ctx.map.is_blocklisted(&op.peer.addr) {

@@ -71,6 +71,9 @@ pub trait Recorder {
 
     /// A change that another OSD shipped, of so many bytes, is durable here. `pushes`: it brings what this copy lacked.
     fn carried_out(&mut self, _pushes: bool, _bytes: u64, _time: CopyTime) {}
+
+    /// A client sent a read to this copy, which does not lead. `answered`: it got its answer here; else it asks the primary.
+    fn read_aside(&mut self, _answered: bool) {}
 }
 
 /// Wants to know nothing.

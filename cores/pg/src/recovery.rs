@@ -126,16 +126,20 @@ impl Pg {
 
     /// The object that a client's operation could not read here, if another copy has it and this one was not mended before.
     pub(crate) fn mendable(&self, ctx: &Ctx<'_>, job: &Job) -> Option<HObject> {
+        self.looked_at(ctx, job).filter(|object| self.is_mendable(object))
+    }
+
+    /// The object, head or clone, that a client's operation is about.
+    pub(crate) fn looked_at(&self, ctx: &Ctx<'_>, job: &Job) -> Option<HObject> {
         let Work::Client(op) = &job.work else { return None };
-        let object = match op.op.snapid {
+        Some(match op.op.snapid {
             SnapId::HEAD => HObject::clone(&job.head.object),
             snap => {
                 let stat = ctx.store.stat(job.hold, &job.head).ok()??;
                 let snaps = ObjectInfo::decode(&stat.info).ok()?.snaps;
                 HObject::clone(&job.head.at(snaps.serving(snap.0)?).object)
             }
-        };
-        self.is_mendable(&object).then_some(object)
+        })
     }
 
     /// Whether another copy has an object that was not mended here before.

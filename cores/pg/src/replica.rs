@@ -4,6 +4,7 @@
 //! numbered: what it has it promises again, what comes out of order it leaves, since the primary sends again all that was not promised.
 
 use crate::api::{ClusterLevel, Ctx, Effect};
+use crate::aside::Aside;
 use crate::body::Body;
 use crate::info::ObjectInfo;
 use crate::letter::{Letter, LogPart};
@@ -89,6 +90,8 @@ pub(crate) struct Replica {
     pub(crate) lent: Option<Lent>,
     /// What is read for the primary's scrub.
     pub(crate) inquiry: Option<Box<Inquiry>>,
+    /// Clients' reads here.
+    pub(crate) aside: Aside,
 }
 
 impl Replica {
@@ -138,6 +141,7 @@ impl Pg {
             Letter::Seek(wanted) => self.run_errand(ctx, Errand::Seek(wanted)),
             Letter::Reserve(number, priority, backfill) => self.lend(ctx, from, number, priority, backfill),
             Letter::Release(number) => self.take_back(ctx, from, number),
+            Letter::Settled(upto) => self.hear_what_is_settled(upto),
             Letter::Survey(ask) => self.be_surveyed(ctx, from, *ask),
             Letter::Spoilt(objects) => self.be_spoilt(ctx, objects),
             Letter::Remove if !self.is_member(ctx.whoami) => {
@@ -331,6 +335,7 @@ impl Pg {
         let clones = body.clones().filter(|(source, _)| self.missing.contains_key(*source)).map(|(_, clone)| clone.clone());
         clones.collect::<Vec<_>>().into_iter().for_each(|object| self.lack(ctx, object));
         let recovered = body.progress.as_ref().map(|progress| progress.recovered.clone()).unwrap_or_default();
+        let changes = self.replica().map(|replica| replica.aside.changes(&body)).unwrap_or_default();
         match self.apply(ctx, *body, None) {
             Ok(_) => {
                 if let Some(commit) = self.commits.back_mut() {
@@ -343,6 +348,7 @@ impl Pg {
                 }
                 if let Some(replica) = self.replica() {
                     replica.applied = number;
+                    replica.aside.note(changes);
                     replica.lacking.retain(|object| !recovered.contains(object));
                 }
                 self.step_inquiry(ctx);
@@ -419,7 +425,7 @@ impl Pg {
     }
 
     /// This copy does not have an object, and the primary thinks that it has, or will: it is marked, and told with the next promise.
-    fn lack(&mut self, ctx: &mut Ctx<'_>, object: HObject) {
+    pub(crate) fn lack(&mut self, ctx: &mut Ctx<'_>, object: HObject) {
         self.log_line(ctx, Level::Warn, format!("{object} is missing here and must be brought whole"));
         if let Some(replica) = self.replica() {
             replica.lacking.insert(object.clone());
@@ -454,6 +460,9 @@ impl Pg {
 
     /// What was fetched for this copy is there.
     pub(crate) fn replica_fetched(&mut self, ctx: &mut Ctx<'_>, hold: Hold) {
+        if self.fetched_aside(ctx, hold) {
+            return;
+        }
         let Some(replica) = self.replica() else { return };
         if let Some(fitting) = replica.fitting.as_mut().filter(|fitting| fitting.hold == hold) {
             fitting.fetching = false;

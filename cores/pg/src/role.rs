@@ -8,6 +8,7 @@
 //! interval to last must meet. Intervals part the time, so two that meet are one.
 
 use crate::api::{ClientOp, Ctx, Effect};
+use crate::lease::readers;
 use crate::letter::{Envelope, Letter, PeerInfo, Sealed};
 use crate::pg::{Pg, Phase, Serving, Work, drop_op};
 use crate::replica::Replica;
@@ -22,6 +23,11 @@ impl Pg {
     /// Whether this OSD leads the group in the present interval.
     pub(crate) fn leads(&self, ctx: &Ctx<'_>) -> bool {
         self.history.interval.primary == ctx.whoami
+    }
+
+    /// Whether the map says so, for a copy that does not know its interval.
+    pub(crate) fn leads_by_map(&self, ctx: &Ctx<'_>) -> bool {
+        ctx.map.placed(self.id.pg).acting_primary == ctx.whoami
     }
 
     /// Whether the present interval wants a copy here.
@@ -109,6 +115,8 @@ impl Pg {
             ctx.out.push(Effect::Removed);
         } else {
             self.phase = Phase::Replica(Box::default());
+            // What waited for the copy to be read.
+            self.end_waiting(ctx);
             if !self.is_member(ctx.whoami) && self.history.created > 0 {
                 self.show_up(ctx);
             }
@@ -141,15 +149,21 @@ impl Pg {
         PeerInfo { info: self.info.clone(), history: self.history.clone(), runs, missing, rests: Vec::new() }
     }
 
-    /// Tells another copy what this one holds, and what it promised to earlier primaries.
+    /// What is left of promises to those who may have read in earlier intervals.
+    pub(crate) fn rests(&self, ctx: &Ctx<'_>) -> Vec<(OsdId, u32)> {
+        ctx.leases.rests(ctx.now.mono, &self.history.past, readers(ctx.map.level))
+    }
+
+    /// Tells another copy what this one holds, and what it promised to members of earlier intervals.
     pub(crate) fn tell_info(&self, ctx: &mut Ctx<'_>, to: OsdId) {
-        let rests = ctx.leases.rests(ctx.now.mono, &self.history.past);
+        let rests = self.rests(ctx);
         self.tell(ctx, to, &Letter::Info(Box::new(PeerInfo { rests, ..self.peer_info() })));
     }
 
     /// Ends all that belonged to the interval that is over. Clients send again what they sent to another primary, and only that: if this
     /// OSD leads the group on, it keeps their operations and begins them anew. What was done already is found in the log then.
     pub(crate) fn stop_serving(&mut self, ctx: &mut Ctx<'_>) {
+        self.end_reads_aside(ctx);
         let serving = std::mem::take(&mut self.serving);
         // A scrub that was under way begins anew.
         self.ordered = self.ordered.or(serving.scrub.as_ref().map(|scrub| scrub.order()));
@@ -247,6 +261,7 @@ impl Pg {
             | Letter::Seek(_)
             | Letter::Reserve(..)
             | Letter::Release(_)
+            | Letter::Settled(_)
             | Letter::Remove => {
                 if from == self.history.interval.primary && from != ctx.whoami {
                     self.follow(ctx, from, arrived, letter);

@@ -45,8 +45,12 @@ pub enum Mistake {
     ForgetMissing,
     /// A primary reads though it does not know that it still leads.
     ReadWithoutLease,
-    /// A new primary does not wait until the promises to earlier ones are over.
+    /// A new primary does not wait until the promises to readers of earlier intervals are over.
     IgnoreRests,
+    /// A copy that does not lead answers reads, whatever other copies have of what they see.
+    ReadUnsettled,
+    /// A copy that does not lead answers reads though it does not know whether its interval lasts.
+    ReadAsideWithoutLease,
     /// What a scrub sees at first counts, whatever is written meanwhile.
     FirstLook,
     /// A repair takes the primary's copy for right, whatever the others hold.
@@ -79,6 +83,8 @@ impl Pg {
             | Mistake::OtherInterval
             | Mistake::NoUpThru
             | Mistake::ReadWithoutLease
+            | Mistake::ReadUnsettled
+            | Mistake::ReadAsideWithoutLease
             | Mistake::IgnoreLevel
             | Mistake::IgnoreRests
             | Mistake::FirstLook
@@ -104,6 +110,7 @@ impl Pg {
             Self::check_search,
             Self::check_missing,
             Self::check_share,
+            Self::check_aside,
         ];
         all.iter().try_for_each(|check| check(self)).map_err(|why| format!("pg {}: {why}", self.id))
     }
@@ -205,6 +212,14 @@ impl Pg {
         holds!(self.history.unions.is_empty() && self.history.taken.is_empty(), "a union is not carried out");
         holds!(!self.history.interval.is_premerge() || !self.is_active(), "it serves, and is about to be merged");
         Ok(())
+    }
+
+    /// A copy that does not lead knows of no change that it does not have.
+    fn check_aside(&self) -> Result<(), String> {
+        match &self.phase {
+            Phase::Replica(replica) => replica.aside.self_check(self.info.last_update.version),
+            _ => Ok(()),
+        }
     }
 
     /// Objects that a trim handed out are in lanes or jobs.

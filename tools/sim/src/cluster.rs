@@ -171,6 +171,8 @@ pub struct Cluster {
     pub wrong: Option<String>,
     /// Stores that were checked after a crash.
     pub checked: u64,
+    /// Reads that copies answered which do not lead.
+    pub asides: u64,
 }
 
 /// The pool that comes and goes.
@@ -411,6 +413,7 @@ impl Cluster {
             meanings,
             wrong,
             checked,
+            asides: 0,
         }
     }
 

@@ -50,6 +50,24 @@ impl Cluster {
         }
     }
 
+    /// How many reads OSDs answered for groups that they do not lead, since they were started.
+    pub(crate) fn count_asides(&mut self) -> Result<(), String> {
+        self.asides = 0;
+        for osd in self.osds.clone() {
+            let call = self.world.call(osd, r#"{"prefix":"perf dump"}"#);
+            let mut text = None;
+            self.world.run_while(Duration::from_secs(5), |world| {
+                text = world.take_answers().into_iter().find(|(_, answered, ..)| *answered == call).map(|(.., text)| text);
+                text.is_none()
+            });
+            // One that is frozen has nothing to say just now.
+            let Some(text) = text else { continue };
+            let told: serde_json::Value = serde_json::from_str(&text).map_err(|e| e.to_string())?;
+            self.asides += told["osd"]["replica_read_served"].as_u64().ok_or("no count of reads at copies that do not lead")?;
+        }
+        Ok(())
+    }
+
     fn compare_copies(&self) -> Result<(), String> {
         let mut copies: BTreeMap<ObjectId, Vec<(usize, String)>> = BTreeMap::new();
         for (osd, meaning) in self.meanings.iter().enumerate() {

@@ -37,6 +37,8 @@ pub struct Entry {
     pub outcome: Option<Outcome>,
     /// The version that the reply named; 0 if none.
     pub version: u64,
+    /// A read that any copy may answer: it has no place among what its client asks of the primary.
+    pub aside: bool,
 }
 
 /// All operations of a run.
@@ -91,7 +93,7 @@ impl History {
         self.moments += 1;
         let begun = (at, self.moments);
         let object = object.to_string();
-        self.entries.push(Entry { client, object, action, context, begun, ended: None, outcome: None, version: 0 });
+        self.entries.push(Entry { client, object, action, context, begun, ended: None, outcome: None, version: 0, aside: false });
         self.entries.len() - 1
     }
 
@@ -133,6 +135,7 @@ impl History {
             ended: None,
             outcome: None,
             version: 0,
+            aside: false,
         });
         taken.collect()
     }
@@ -187,7 +190,7 @@ fn check_order_of_replies(name: &str, entries: &[&Entry]) -> Result<(), String> 
     // another object.
     let mut latest: BTreeMap<(u32, Option<u64>), [Option<&Entry>; 2]> = BTreeMap::new();
     let moment = |entry: &Entry| entry.ended.map_or(0, |(_, moment)| moment);
-    for entry in entries.iter().filter(|e| e.ended.is_some()) {
+    for entry in entries.iter().filter(|e| e.ended.is_some() && !e.aside) {
         let is_read = entry.action.is_read();
         let [change, read] = latest.entry((entry.client, entry.context.at)).or_default();
         let before = [*change, if is_read { *read } else { None }];
@@ -264,7 +267,7 @@ fn items<'a>(entries: &[&'a Entry], ordered: bool) -> Vec<Item<'a>> {
             continue;
         }
         let mut after: Vec<usize> = last.get(&entry.client).copied().into_iter().collect();
-        if entry.client != POOL && (!ordered || entry.context.at.is_some()) {
+        if entry.client != POOL && (!ordered || entry.aside || entry.context.at.is_some()) {
             after.clear();
         }
         after.extend(snaps.iter().filter(|(id, _)| *id <= entry.context.known).map(|(_, i)| *i));

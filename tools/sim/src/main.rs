@@ -142,7 +142,7 @@ fn main() -> ExitCode {
         }
     }
     println!(
-        "{runs} runs, {} failed; {} operations, {} answered, {} faults, {} events, {} virtual seconds in {:?}; errors {:?}; {} undecided",
+        "{runs} runs, {} failed; {} operations, {} answered, {} faults, {} events, {} virtual seconds in {:?}; errors {:?}; {} undecided; {} reads at copies that do not lead",
         failed.len(),
         total.asked,
         total.answered,
@@ -151,7 +151,8 @@ fn main() -> ExitCode {
         total.time.as_secs(),
         began.elapsed(),
         total.errors,
-        total.undecided
+        total.undecided,
+        total.asides
     );
     if args.seeds == 1 && args.scenarios.len() == 1 {
         println!("trace hash {:016x}", total.hash);
@@ -168,6 +169,7 @@ fn add(total: &mut Report, report: &Report) {
     total.answered += report.answered;
     total.faults += report.faults;
     total.undecided += report.undecided;
+    total.asides += report.asides;
     for (number, count) in &report.errors {
         *total.errors.entry(*number).or_default() += count;
     }

@@ -160,7 +160,7 @@ fn copies_of(rng: &mut Rng) -> Plan {
     let osds = rng.between(3, 6);
     let size = rng.between(2, osds.min(4)) as u32;
     let min_size = rng.between(1, u64::from(size)) as u32;
-    let habits = Habits { pause: Duration::from_millis(rng.magnitude(50, 400)), watched: 0, ..plan.habits };
+    let habits = Habits { pause: Duration::from_millis(rng.magnitude(50, 400)), watched: 0, asides: 40, ..plan.habits };
     let store = if rng.one_in(2) { StoreKind::Reference } else { plan.store };
     let separate_journal = plan.separate_journal && store != StoreKind::Reference;
     let (echo, mail, osds) = (rng.one_in(2), rng.one_in(4), osds as usize);
@@ -204,6 +204,13 @@ fn islands(rng: &mut Rng) -> Plan {
     let habits = Habits { objects: 6, pause: Duration::from_millis(150), budget: 500, depth: 1, ..plan.habits };
     let (osds, clients) = (rng.between(3, 4) as usize, rng.between(2, 3) as usize);
     Plan { osds, size: 3, min_size: rng.between(1, 2) as u32, clients, reader: true, mail: false, habits, ..plan }
+}
+
+/// The same, all of whose reads go to any copy.
+fn asides(rng: &mut Rng) -> Plan {
+    let plan = islands(rng);
+    let habits = Habits { asides: 100, near: rng.one_in(2), ..plan.habits };
+    Plan { habits, ..plan }
 }
 
 /// Daemons with programs of the first level, which get those of today.
@@ -347,6 +354,15 @@ pub const ALL: &[Scenario] = &[
         about: "an OSD is cut off together with a client, while others serve without it: no read is older than an answered write",
         pause: Duration::from_secs(6),
         kind: Kind::Copies(islands, &[&[Fault::Island, Fault::Island, Fault::Exile, Fault::OsdFreeze]]),
+    },
+    Scenario {
+        name: "asides",
+        about: "clients read from any copy, while OSDs are cut off together with a client, and changes reach copies at different times",
+        pause: Duration::from_secs(5),
+        kind: Kind::Copies(
+            asides,
+            &[&[Fault::Island, Fault::Island, Fault::SlowNetwork, Fault::SlowNetwork, Fault::PeerOneWay, Fault::SlowDisk]],
+        ),
     },
     Scenario {
         name: "copies-scrub",
@@ -572,6 +588,8 @@ pub struct Report {
     pub errors: BTreeMap<i32, u64>,
     /// Objects whose history was too wild to judge.
     pub undecided: u64,
+    /// Reads that copies answered which do not lead, where that was counted.
+    pub asides: u64,
 }
 
 /// A run that is not as it must be.
@@ -739,6 +757,7 @@ fn equal_copies(cluster: &mut Cluster, nemesis: &mut Nemesis, _options: &Options
     cluster.wait_clients(Duration::from_secs(120))?;
     cluster.wait_clean()?;
     cluster.check_copies()?;
+    cluster.count_asides()?;
     let undecided = settle(cluster)?;
     cluster.check_empty()?;
     Ok(undecided)
@@ -871,5 +890,6 @@ fn report(cluster: &Cluster, nemesis: &Nemesis) -> Report {
         faults: nemesis.count,
         errors,
         undecided: 0,
+        asides: cluster.asides,
     }
 }

@@ -11,6 +11,7 @@ fn runs(scenario: &str, seeds: std::ops::Range<u64>) -> Report {
             Ok(report) => {
                 total.answered += report.answered;
                 total.faults += report.faults;
+                total.asides += report.asides;
             }
             Err(failure) => panic!("seed {seed} of {}: {}\n{}", scenario.name, failure.what, failure.tail.join("\n")),
         }
@@ -289,6 +290,26 @@ fn a_primary_that_reads_when_it_may_not_lead_any_more_is_found() {
 fn a_primary_that_serves_while_an_earlier_one_may_read_is_found() {
     let options = Options { misdeed: Some(Misdeed::Copies(osd::Mistake::IgnoreRests)), ..Options::default() };
     let what = found("islands", &options);
+    assert!(what.contains("not linearizable"), "{what}");
+}
+
+#[test]
+fn copies_that_do_not_lead_answer_reads() {
+    let report = runs("asides", 0..25);
+    assert!(report.asides > 1000 && report.faults > 50, "{report:?}");
+}
+
+#[test]
+fn a_copy_that_answers_with_what_others_may_not_have_is_found() {
+    let options = Options { misdeed: Some(Misdeed::Copies(osd::Mistake::ReadUnsettled)), ..Options::default() };
+    let what = found_within("asides", 200, &options);
+    assert!(what.contains("not linearizable"), "{what}");
+}
+
+#[test]
+fn a_copy_that_answers_reads_when_its_interval_may_be_over_is_found() {
+    let options = Options { misdeed: Some(Misdeed::Copies(osd::Mistake::ReadAsideWithoutLease)), ..Options::default() };
+    let what = found_within("asides", 200, &options);
     assert!(what.contains("not linearizable"), "{what}");
 }
 

@@ -32,6 +32,8 @@ pub enum Feature {
     Lacking,
     /// Pools get fewer groups: layout 3 of a group's history, and maps that merge groups.
     Merges,
+    /// Members that do not lead answer reads (letters 32 and 33), and a new primary waits for what was promised to them.
+    ReplicaReads,
 }
 
 impl Feature {
@@ -45,6 +47,7 @@ impl Feature {
         Self::Parts,
         Self::Lacking,
         Self::Merges,
+        Self::ReplicaReads,
     ];
 
     /// The level that it comes with.
@@ -52,6 +55,7 @@ impl Feature {
         match self {
             Self::PromiseTimes | Self::UnfoundSearch | Self::LostEntries | Self::RecoverySlots | Self::MonClocks => Level(2),
             Self::Parts | Self::Lacking | Self::Merges => Level(2),
+            Self::ReplicaReads => Level(3),
         }
     }
 }
@@ -89,7 +93,7 @@ pub struct Levels {
 
 impl Levels {
     /// Those of this program.
-    pub const OWN: Levels = Levels { oldest: Level::FIRST, newest: Level(2) };
+    pub const OWN: Levels = Levels { oldest: Level::FIRST, newest: Level(3) };
     /// Those of a daemon that does not say any: its program is older than levels.
     pub const UNSAID: Levels = Levels { oldest: Level::FIRST, newest: Level::FIRST };
     /// The name under which daemons tell theirs among their metadata.

@@ -219,6 +219,10 @@ impl Recorder for OpTable {
     fn carried_out(&mut self, pushes: bool, bytes: u64, time: CopyTime) {
         self.sub_ops.count(pushes, bytes, time);
     }
+
+    fn read_aside(&mut self, answered: bool) {
+        self.sub_ops.read_aside(answered);
+    }
 }
 
 #[cfg(test)]

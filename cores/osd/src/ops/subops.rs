@@ -1,4 +1,4 @@
-//! What this OSD did for copies that other OSDs lead, with Ceph's names.
+//! What this OSD did for copies that other OSDs lead, with Ceph's names where it has some (those of reads are of later releases).
 
 use crate::perf::{Latency, average};
 use pg::CopyTime;
@@ -22,6 +22,10 @@ pub(crate) struct SubOps {
     pushes: Done,
     queue: Latency,
     journal: Latency,
+    /// Clients' reads that were answered here.
+    reads: u64,
+    /// Those that were sent to the primary.
+    sent_back: u64,
 }
 
 impl SubOps {
@@ -33,6 +37,12 @@ impl SubOps {
         done.total.record(queue + journal);
         self.queue.record(queue);
         self.journal.record(journal);
+    }
+
+    /// A client sent a read to a copy here that does not lead.
+    pub(crate) fn read_aside(&mut self, answered: bool) {
+        let counter = if answered { &mut self.reads } else { &mut self.sent_back };
+        *counter += 1;
     }
 
     /// Counters for section `osd` of `perf dump`.
@@ -48,6 +58,9 @@ impl SubOps {
             out.insert(format!("{name}_in_bytes"), json!(bytes));
             out.insert(format!("{name}_latency"), average(sum));
         }
+        out.insert("replica_read".into(), json!(self.reads + self.sent_back));
+        out.insert("replica_read_served".into(), json!(self.reads));
+        out.insert("replica_read_redirect".into(), json!(self.sent_back));
     }
 
     /// Kind `copy` of section `stages`: where the time of a change went here.
@@ -79,6 +92,12 @@ mod tests {
         assert_eq!((&out["subop"], &out["subop_w"], &out["subop_push"]), (&json!(3), &json!(2), &json!(1)));
         assert_eq!((&out["subop_w_in_bytes"], &out["subop_in_bytes"]), (&json!(8192), &json!(8192 + (1 << 20))));
         assert_eq!(out["subop_w_latency"], json!({ "avgcount": 2, "sum": 4e-4, "avgtime": 2e-4 }));
+        sub_ops.read_aside(true);
+        sub_ops.read_aside(true);
+        sub_ops.read_aside(false);
+        sub_ops.counters(&mut out);
+        let reads = ["replica_read", "replica_read_served", "replica_read_redirect"].map(|name| out[name].as_u64());
+        assert_eq!(reads, [Some(3), Some(2), Some(1)]);
         assert_eq!(sub_ops.stages(|l| average(l.sum()))["queued"]["sum"], json!(1.1e-4));
         sub_ops.reset();
         let mut out = Map::new();

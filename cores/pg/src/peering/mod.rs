@@ -9,7 +9,7 @@
 //! | choose | it is clear whose log counts and who shall serve; if that is not who the map has, the monitors are asked for another map | WaitActingChange, Incomplete |
 //! | fetch and merge | that log is here, and what does not count is undone | GetLog |
 //! | activate | each member has taken up the log, durably; the map knows that this OSD was up in the interval | Activating, WaitUpThru |
-//! | wait | no earlier primary may answer reads any more ([`crate::lease`]) | Activating (`wait`) |
+//! | wait | nobody may answer reads in an earlier interval any more ([`crate::lease`]) | Activating (`wait`) |
 //! | watch | it is known who watches what | |
 //!
 //! Then operations run. With fewer members than the pool's `min_size` none do, and nothing of the group's own work that writes; but
@@ -73,11 +73,11 @@ pub(crate) struct Peering {
     pub(crate) incomplete: bool,
     plan: Plan,
     again: Mono,
-    /// Promises to earlier primaries.
+    /// Promises to members of earlier intervals.
     rests: Rests,
     /// Who wrote in this interval, and so has left his earlier ones.
     left: BTreeSet<OsdId>,
-    /// All is agreed on, but an earlier primary may answer reads up to then.
+    /// All is agreed on, but a member of an earlier interval may answer reads up to then.
     wait: Option<Mono>,
 }
 
@@ -255,7 +255,7 @@ impl Pg {
             return false;
         }
         let own = self.peer_info();
-        let rests = ctx.leases.rests(ctx.now.mono, &self.history.past);
+        let rests = self.rests(ctx);
         let Some(peering) = self.peering() else { return false };
         peering.rests.hear(ctx.now.mono, &rests);
         let mut infos = peering.infos.clone();
@@ -447,7 +447,7 @@ impl Pg {
         !self.history.needs_up_thru()
     }
 
-    /// Whether an earlier primary may still answer reads.
+    /// Whether an earlier primary, or a copy that followed it, may still answer reads.
     fn waits_for_rests(&mut self, ctx: &Ctx<'_>) -> bool {
         #[cfg(feature = "sim")]
         if self.mistake == Some(crate::selfcheck::Mistake::IgnoreRests) {
@@ -501,6 +501,7 @@ impl Pg {
             Letter::Surveyed(answer) => self.hear_surveyed(ctx, from, *answer),
             Letter::Reserved(number, lends) => self.hear_reserved(ctx, from, number, lends),
             Letter::Sought(sought) => self.hear_sought(ctx, from, sought),
+            Letter::Settle => self.tell_what_is_settled(ctx, from),
             _ => {}
         }
     }

@@ -79,6 +79,10 @@ pub struct Habits {
     pub reads: u64,
     /// Number of objects, `s0`, `s1`, ..., that are made at first and copied often.
     pub sources: u64,
+    /// Percent of the reads that go to any copy, not to the primary.
+    pub asides: u64,
+    /// They go to the same copy of a group, not to each in turn.
+    pub near: bool,
 }
 
 impl Default for Habits {
@@ -96,6 +100,8 @@ impl Default for Habits {
             tide: Tide::None,
             reads: 0,
             sources: 0,
+            asides: 0,
+            near: false,
         }
     }
 }
@@ -143,6 +149,8 @@ pub struct Workload {
     pool: Option<PoolId>,
     watching: Watching,
     ebb: Ebb,
+    /// Which reads go to any copy.
+    aside: Rng,
     /// Newest version of each object that an answer named.
     versions: BTreeMap<String, u64>,
     /// Wall and monotonic clocks jump and start anywhere: the world's time, for the history.
@@ -160,6 +168,7 @@ impl Workload {
             chooser: Chooser::new(Rng::new(seed), me, habits.largest),
             watching: Watching::new(me, history, world_time.clone()),
             ebb: Ebb::default(),
+            aside: Rng::new(!seed),
             habits,
             shared,
             me,
@@ -250,9 +259,14 @@ impl Workload {
                     if action == Action::Delete && self.chooser.rng.one_in(2) { flags::FULL_FORCE } else { flags::FULL_TRY };
             }
         }
+        let aside = action.is_read() && self.habits.asides > 0 && self.aside.below(100) < self.habits.asides;
+        if aside {
+            request.flags |= if self.habits.near { flags::LOCALIZE_READS } else { flags::BALANCE_READS };
+        }
         request.snapid = context.at.map_or(SnapId::HEAD, SnapId);
         let time = self.world_time.get();
         let number = self.shared.borrow().history.borrow_mut().begin_with(self.me, object, action.clone(), context, time);
+        self.shared.borrow().history.borrow_mut().entries[number].aside = aside;
         let id = objecter.submit(request);
         self.open.insert(id, (number, action));
         self.shared.borrow_mut().open += 1;
