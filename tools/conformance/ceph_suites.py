@@ -1,9 +1,12 @@
 #!/usr/bin/python3
 """Builds Ceph's own C++ suites for librados, the object classes and librbd from a checkout of Ceph's source, against the libraries
-that Debian installs, and runs them against a cluster: ours, or any other (--conf).
+that Debian installs, and runs them against a cluster: ours, or any other (--conf). It runs their shell scripts, command-line tests and Python tests, too
+(ceph_scripts.py).
 
     tools/conformance/ceph_suites.py --source ~/ceph --nacre target/release/nacre
     tools/conformance/ceph_suites.py --source ~/ceph --conf /etc/ceph/ceph.conf librados/io librbd
+    tools/conformance/ceph_suites.py --source ~/ceph --nacre target/release/nacre --scripts              # all scripts, a cluster for each
+    tools/conformance/ceph_suites.py --source ~/ceph --nacre target/release/nacre --scripts mon/ cephtool/mon_pg
 
 The checkout must be of about the installed release: the suites' headers describe what the libraries look like inside. Nothing of it is kept
 here. What cannot be built is said and left out; suites whose name is given are the only ones that run. Needs the packages g++
@@ -20,6 +23,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from ceph_scripts import run_scripts, scripts, shims
 from live import Cluster
 
 LIBRADOS = ["aio", "aio_cxx", "c_read_operations", "c_write_operations", "cls", "cmd", "cmd_cxx", "io", "io_cxx", "list", "list_cxx", "lock",
@@ -28,6 +32,10 @@ HELPERS = ["librados/TestCase", "librados/testcase_cxx", "librados/test", "libra
 CLASSES = {"hello": [], "lock": [], "log": ["cls_log_client"], "numops": ["cls_numops_client"], "version": ["cls_version_client", "cls_version_types"],
            "refcount": ["cls_refcount_client", "cls_refcount_ops"], "journal": ["cls_journal_client", "cls_journal_types"],
            "rbd": ["cls_rbd_client", "cls_rbd_types"]}
+# Programs that are no suites of their own: what scripts call them, and their sources.
+PROGRAMS = {"ceph_test_rados": ["test/osd/TestRados", "test/osd/RadosModel", "test/osd/TestOpStat", "test/osd/Object", "cls/cas/cls_cas_client",
+                                "cls/cas/cls_cas_internal"],
+            "ceph_test_stress_watch": ["test/test_stress_watch"], "ceph_multi_stress_watch": ["test/multi_stress_watch"]}
 LOCKS = ["cls/lock/cls_lock_client", "cls/lock/cls_lock_ops", "cls/lock/cls_lock_types"]
 
 # What the sources' configure step would find out; only what their headers ask for.
@@ -134,6 +142,13 @@ def run_all(programs, conf, args):
     return bad
 
 
+def run_chosen_scripts(builder, args):
+    programs = {name: made for name, parts in PROGRAMS.items() if (made := builder.program(name, parts, ["-lcrypto"]))}
+    wanted = [s for s in scripts(args.source.resolve()) if not args.suites or any(s.name.startswith(start) for start in args.suites)]
+    path = shims(args.out / "path", programs)
+    return run_scripts(wanted, args.nacre, args.conf, args.out, path, args.size)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--source", type=Path, required=True, help="checkout of Ceph's source")
@@ -141,18 +156,23 @@ def main():
     parser.add_argument("--nacre", type=Path, help="start a cluster with this program, and end it afterwards")
     parser.add_argument("--conf", type=Path, help="a cluster that runs")
     parser.add_argument("--seconds", type=int, default=600, help="for each suite at most")
+    parser.add_argument("--osds", type=int, default=1, help="OSDs of the cluster that is started (scripts have three, or as many as they need)")
+    parser.add_argument("--size", type=int, default=3, help="copies of pools under scripts")
+    parser.add_argument("--scripts", action="store_true", help="scripts instead of C++ suites; what is given are beginnings of their names")
     parser.add_argument("suites", nargs="*")
     args = parser.parse_args()
     if bool(args.nacre) == bool(args.conf):
         parser.error("one of --nacre and --conf is needed")
     args.out = args.out.resolve()
     builder = Builder(args.source.resolve(), args.out)
+    if args.scripts:
+        return 1 if run_chosen_scripts(builder, args) else 0
     wanted = [s for s in suites() if not args.suites or s[0] in args.suites]
     if not wanted:
         parser.error("no such suite: " + ", ".join(s[0] for s in suites()))
     programs = [(name, builder.program(name, parts, libraries), environments) for name, parts, libraries, environments in wanted]
     with tempfile.TemporaryDirectory(prefix="nacre-suites-") as place:
-        cluster = Cluster(str(args.nacre), f"{place}/c", auth="cephx") if args.nacre else None
+        cluster = Cluster(str(args.nacre), f"{place}/c", "--osds", args.osds, auth="cephx") if args.nacre else None
         if cluster:
             cluster.start()
         conf = Path(cluster.conf) if cluster else args.conf
