@@ -19,7 +19,7 @@ from live import Cluster
 # Name below qa/workunits, and the seconds that it may take when that is more than usual.
 WORKUNITS = {
     "mon/auth_caps.sh": 240, "mon/caps.sh": 720, "mon/config.sh": 240, "mon/crush_ops.sh": 240, "mon/osd.sh": 60, "mon/ping.py": 60, "mon/pool_ops.sh": 120,
-    "mon/rbd_snaps_ops.sh": 120, "mon/test_config_key_caps.sh": 300, "mon/test_mon_config_key.py": 300, "mon/pg_autoscaler.sh": 600,
+    "mon/rbd_snaps_ops.sh": 120, "mon/test_config_key_caps.sh": 300, "mon/test_mon_config_key.py": 120, "mon/pg_autoscaler.sh": 600,
     "rados/stress_watch.sh": 600, "rados/test_health_warnings.sh": 300, "rados/test_large_omap_detection.py": 300,
     "rados/test_pool_access.sh": 60, "rados/test_pool_quota.sh": 300, "rados/test_rados_timeouts.sh": 120, "rados/test_rados_tool.sh": 600,
     "rados/version_number_sanity.sh": 30, "rados/test_libcephsqlite.sh": 300, "rados/load-gen-mix-small.sh": 700,
@@ -27,23 +27,25 @@ WORKUNITS = {
     "rbd/import_export.sh": 600, "rbd/issue-20295.sh": 300, "rbd/journal.sh": 600, "rbd/luks-encryption.sh": 600, "rbd/map-unmap.sh": 60, "rbd/merge_diff.sh": 900,
     "rbd/permissions.sh": 600, "rbd/qemu_dynamic_features.sh": 120, "rbd/qemu_rebuild_object_map.sh": 120, "rbd/qos.sh": 600, "rbd/rbd_groups.sh": 300,
     "rbd/read-flags.sh": 120, "rbd/test_admin_socket.sh": 120, "rbd/test_lock_fence.sh": 120, "rbd/test_rbd_tasks.sh": 300, "rbd/verify_pool.sh": 60, "rbd/huge-tickets.sh": 300,
-    "caps/mon_commands.sh": 60, "ceph-tests/ceph-admin-commands.sh": 60, "mgr/test_localpool.sh": 60,
+    "caps/mon_commands.sh": 60, "ceph-tests/ceph-admin-commands.sh": 60,
 }
 CLI = ["rbd/defaults", "rbd/formatted-output", "rbd/snap-diff", "rbd/unmap", "balancer/misplaced"]
 PYTHON = ["test_rados", "test_rbd", "test_ceph_argparse", "test_ceph_daemon"]
 # Parts of cephtool/test.sh that are of metadata servers and cache tiers.
 TIERS = ["tiering", "tiered", "mds", "erasure"]
 
-# What a script needs beside three OSDs.
+# What a script needs beside three OSDs and one monitor: by its name, or by its folder.
 OSDS = {"rados/test_health_warnings.sh": 10, "mon/pg_autoscaler.sh": 6}
-ARGUMENTS = {"rados/test_libcephsqlite.sh": ["rbd"]}
+MONS = {"mon/ping.py": 3, "cephtool": 3}
+ARGUMENTS = {"rados/test_libcephsqlite.sh": ["rbd"], "mon/test_mon_config_key.py": ["-d", "60"]}
 
 
 class Script:
     """One thing to run: its name, its command, and the seconds that it may take."""
 
     def __init__(self, name, command, seconds, osds=3):
-        self.name, self.command, self.seconds, self.osds = name, [str(c) for c in command], seconds, osds
+        self.name, self.command, self.seconds = name, [str(c) for c in command], seconds
+        self.osds, self.mons = osds, MONS.get(name, MONS.get(name.split("/")[0], 1))
 
 
 def scripts(source):
@@ -100,8 +102,11 @@ def run_script(script, conf, path, folder):
             end = "" if code == 0 else f"exit code {code}"
         except subprocess.TimeoutExpired:
             end = f"not done after {script.seconds} s"
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        finally:
+            # It dies with its namespace.
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
     shutil.rmtree(folder / "tmp", ignore_errors=True)
     return end, time.monotonic() - begun
 
@@ -128,7 +133,7 @@ def run_scripts(wanted, nacre, conf, out, path, size):
         folder = out / "scripts" / script.name.replace("/", "_")
         # Before the cluster, which may lie below.
         shutil.rmtree(folder, ignore_errors=True)
-        cluster = Cluster(str(nacre), str(out / "cluster"), "--osds", script.osds, auth="cephx") if nacre else None
+        cluster = Cluster(str(nacre), str(out / "cluster"), "--osds", script.osds, "--mons", script.mons, auth="cephx") if nacre else None
         try:
             if cluster:
                 shutil.rmtree(out / "cluster", ignore_errors=True)

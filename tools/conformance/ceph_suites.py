@@ -18,6 +18,7 @@ Left out of all runs: erasure-coded pools and cache tiers (EC, Tier), which Nacr
 import argparse
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -144,7 +145,9 @@ def run_all(programs, conf, args):
 
 def run_chosen_scripts(builder, args):
     programs = {name: made for name, parts in PROGRAMS.items() if (made := builder.program(name, parts, ["-lcrypto"]))}
-    wanted = [s for s in scripts(args.source.resolve()) if not args.suites or any(s.name.startswith(start) for start in args.suites)]
+    known = list(scripts(args.source.resolve()))
+    # In the order in which they are asked for.
+    wanted = [s for start in args.suites for s in known if s.name.startswith(start)] if args.suites else known
     path = shims(args.out / "path", programs)
     return run_scripts(wanted, args.nacre, args.conf, args.out, path, args.size)
 
@@ -161,6 +164,8 @@ def main():
     parser.add_argument("--scripts", action="store_true", help="scripts instead of C++ suites; what is given are beginnings of their names")
     parser.add_argument("suites", nargs="*")
     args = parser.parse_args()
+    # Whoever ends this ends what it started.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     if bool(args.nacre) == bool(args.conf):
         parser.error("one of --nacre and --conf is needed")
     args.out = args.out.resolve()
