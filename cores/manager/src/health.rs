@@ -23,6 +23,8 @@ use types::OsdId;
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
+    /// Somebody wanted it so, and may have forgotten it: the cluster is `HEALTH_OK` all the same.
+    Notice,
     /// Somebody should look at it: `HEALTH_WARN`.
     Warning,
     /// Somebody must mend it: `HEALTH_ERR`.
@@ -30,17 +32,19 @@ pub enum Severity {
 }
 
 impl Severity {
-    /// The name for status and JSON: `HEALTH_WARN`, `HEALTH_ERR`.
+    /// The name for status and JSON: `HEALTH_OK`, `HEALTH_WARN`, `HEALTH_ERR`.
     pub fn name(self) -> &'static str {
         match self {
+            Severity::Notice => "HEALTH_OK",
             Severity::Warning => "HEALTH_WARN",
             Severity::Error => "HEALTH_ERR",
         }
     }
 
-    /// The short name for `health detail`: `WRN`, `ERR`.
+    /// The short name for `health detail`: `OK `, `WRN`, `ERR`.
     pub fn short(self) -> &'static str {
         match self {
+            Severity::Notice => "OK ",
             Severity::Warning => "WRN",
             Severity::Error => "ERR",
         }

@@ -386,3 +386,22 @@ fn a_stopped_osd_comes_back_when_it_is_restarted_and_a_destroyed_one_with_a_new_
     assert!(map.is_up(2) && map.is_in(2) && map.state(2) & maps::state::DESTROYED == 0);
     assert!(map.info(2).is_some_and(|info| info.lost_at > 0), "nobody waits for what the old one held");
 }
+
+#[test]
+fn pools_without_scrubs_are_told_and_do_no_harm() {
+    let mut cluster = clean();
+    let before = ok(&mut cluster, r#""health""#);
+    for flag in ["noscrub", "nodeep-scrub"] {
+        ok(&mut cluster, &format!(r#""osd pool set","pool":"p","var":"{flag}","val":"1""#));
+    }
+    let health = ok(&mut cluster, r#""health","detail":"detail""#);
+    let wanted = "[OK ] POOL_SCRUB_FLAGS: Some pool(s) have the noscrub, nodeep-scrub flag(s) set\n    \
+                  Pool p has noscrub flag\n    Pool p has nodeep-scrub flag\n";
+    assert!(health.contains(wanted), "{health}");
+    assert_eq!(health.split_whitespace().next(), before.split_whitespace().next(), "the state is what it was");
+    let check = json(&mut cluster, r#""health","detail":"detail""#)["checks"]["POOL_SCRUB_FLAGS"].clone();
+    assert_eq!(check["severity"], "HEALTH_OK");
+    ok(&mut cluster, r#""osd pool set","pool":"p","var":"noscrub","val":"0""#);
+    ok(&mut cluster, r#""osd pool set","pool":"p","var":"nodeep-scrub","val":"0""#);
+    assert_eq!(ok(&mut cluster, r#""health""#), before);
+}

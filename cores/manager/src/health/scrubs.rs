@@ -3,14 +3,14 @@
 
 use super::{Checks, DETAILS, Severity};
 use crate::soft::Soft;
-use maps::{OptValue, Pool, opts};
+use maps::{OptValue, Pool, opts, pool_flags};
 use messages::internal::PgReport;
 use monstate::context::Env;
 use monstate::effective;
 use monstate::state::State;
 use node::Now;
 use std::collections::BTreeMap;
-use types::{OsdId, UTime};
+use types::{OsdId, PoolId, UTime};
 
 /// Adds what scrubs found, and which did not happen.
 pub(super) fn find(checks: &mut Checks, state: &State, soft: &Soft, env: &Env, now: Now) {
@@ -20,9 +20,28 @@ pub(super) fn find(checks: &mut Checks, state: &State, soft: &Soft, env: &Env, n
         checks.add("OSD_SCRUB_ERRORS", Severity::Error, errors.cast_unsigned(), text, Vec::new());
     }
     repaired(checks, state, soft, env);
+    pool_flags_set(checks, state);
     for kind in [LIGHT, DEEP] {
         waiting(checks, state, soft, env, now, &kind);
     }
+}
+
+/// Pools that somebody excluded from scrubs. A notice, since it is how somebody wanted it; what is not scrubbed for too long is a warning.
+fn pool_flags_set(checks: &mut Checks, state: &State) {
+    let kinds = [(pool_flags::NOSCRUB, "noscrub"), (pool_flags::NODEEP_SCRUB, "nodeep-scrub")];
+    let pools = &state.osdmap.pools;
+    let set: Vec<&str> =
+        kinds.iter().filter(|(bit, _)| pools.values().any(|p| p.has_flag(*bit))).map(|(_, name)| *name).collect();
+    if set.is_empty() {
+        return;
+    }
+    let named = |(id, p): (&PoolId, &Pool)| {
+        let id = *id;
+        let has = kinds.map(|(bit, name)| p.has_flag(bit).then(|| format!("Pool {} has {name} flag", state.pool_name(id))));
+        has.into_iter().flatten()
+    };
+    let detail: Vec<String> = pools.iter().flat_map(named).take(DETAILS).collect();
+    checks.add("POOL_SCRUB_FLAGS", Severity::Notice, 0, format!("Some pool(s) have the {} flag(s) set", set.join(", ")), detail);
 }
 
 /// OSDs that led reads which had to be repaired from other copies.

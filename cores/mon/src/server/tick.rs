@@ -141,7 +141,11 @@ impl Monitor {
         let new = health::checks(&self.replica.applied, &self.leader.soft, &self.env, now);
         let old = std::mem::take(&mut self.leader.duties.health);
         for (code, check) in &new {
-            let level = if check.severity == Severity::Error { log_level::ERROR } else { log_level::WARN };
+            let level = match check.severity {
+                Severity::Notice => log_level::INFO,
+                Severity::Warning => log_level::WARN,
+                Severity::Error => log_level::ERROR,
+            };
             match old.get(code) {
                 None => self.line(now, level, format!("Health check failed: {} ({code})", check.summary)),
                 Some(before) if before.summary != check.summary => {
@@ -153,7 +157,8 @@ impl Monitor {
         for (code, check) in old.iter().filter(|(code, _)| !new.contains_key(*code)) {
             self.line(now, log_level::INFO, format!("Health check cleared: {code} (was: {})", check.summary));
         }
-        if new.is_empty() && !old.is_empty() {
+        let sick = |checks: &BTreeMap<String, health::Check>| checks.values().any(|c| c.severity > Severity::Notice);
+        if sick(&old) && !sick(&new) {
             self.line(now, log_level::INFO, "Cluster is now healthy");
         }
         self.leader.duties.health = new;
