@@ -13,9 +13,49 @@ use crate::maps::OSD_SCOPE;
 const IN_FLIGHT: usize = 16;
 /// No pool has this number: the objects are nobody's.
 const BENCH_POOL: i64 = -2;
-/// Ceph's limits for what a bench may ask (`osd_bench_max_block_size`, and 1 GiB by default).
-const MAX_BLOCK: u64 = 64 << 20;
-const MAX_BYTES: u64 = 64 << 30;
+/// Blocks from this size on are large: bytes limit them, not operations.
+const LARGE: u64 = 1 << 20;
+/// Most bytes of a block, whatever the options say: the bench keeps one in memory.
+const MOST_BLOCK: u64 = 64 << 20;
+
+/// What a bench may ask: Ceph's options `osd_bench_*`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Bytes of a block (`osd_bench_max_block_size`).
+    pub(crate) block: u64,
+    /// Seconds that a bench should take at most (`osd_bench_duration`).
+    pub(crate) seconds: u64,
+    /// Small writes a second that are counted on (`osd_bench_small_size_max_iops`).
+    pub(crate) small_iops: u64,
+    /// Bytes a second of large writes that are counted on (`osd_bench_large_size_max_throughput`).
+    pub(crate) large_rate: u64,
+}
+
+impl Limits {
+    /// What is wrong with a bench of so many bytes in such blocks.
+    fn check(&self, total: u64, block: u64) -> Result<(), String> {
+        let most_block = self.block.min(MOST_BLOCK);
+        if block == 0 || block > most_block {
+            return Err(format!(
+                "block 'size' values are capped at {most_block} bytes (osd_bench_max_block_size), and 0 is none"
+            ));
+        }
+        let (rate, option) = if block < LARGE {
+            (block.saturating_mul(self.small_iops), "osd_bench_small_size_max_iops")
+        } else {
+            (self.large_rate, "osd_bench_large_size_max_throughput")
+        };
+        let most = rate.saturating_mul(self.seconds);
+        if total > most {
+            return Err(format!(
+                "'count' values greater than {most} for a block size of {block} bytes may take longer than {} s; if that is well, \
+                 change osd_bench_duration or {option}",
+                self.seconds
+            ));
+        }
+        Ok(())
+    }
+}
 
 /// Who asked.
 pub(crate) struct Asker {
@@ -50,13 +90,14 @@ pub(crate) enum Outcome {
 
 impl Bench {
     /// A bench of `total` bytes in writes of `block`, to `objects` objects of `object` bytes (0: one object for each write).
-    pub(crate) fn new(asker: Asker, now: Now, total: u64, block: u64, object: u64, objects: u64) -> Result<Self, String> {
-        if block == 0 || block > MAX_BLOCK {
-            return Err(format!("block 'size' values are capped at {} MiB, and 0 is none", MAX_BLOCK >> 20));
-        }
-        if total > MAX_BYTES {
-            return Err(format!("'count' values are capped at {} GiB", MAX_BYTES >> 30));
-        }
+    pub(crate) fn new(
+        asker: Asker,
+        now: Now,
+        limits: Limits,
+        (total, block): (u64, u64),
+        (object, objects): (u64, u64),
+    ) -> Result<Self, String> {
+        limits.check(total, block)?;
         let object = if object == 0 { block } else { object.max(block) };
         // Bytes without a pattern, so that nothing below can shorten them.
         let mut x = 0x2545_f491_4f6c_dd1du64;
@@ -138,5 +179,28 @@ impl Bench {
     /// A transaction of the OSD's own is durable; whether it was this bench's.
     pub(crate) fn committed(&mut self, ticket: Ticket) -> bool {
         self.in_flight.remove(&ticket)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bench_stays_within_its_limits() {
+        let limits = Limits { block: 2 << 20, seconds: 10, small_iops: 10, large_rate: 10 << 20 };
+        for (total, block, good) in [
+            (1, 2 << 20, true),
+            (1, (2 << 20) + 1, false),
+            (1, 0, false),
+            (409_600, 4096, true),
+            (409_601, 4096, false),
+            (100 << 20, 2 << 20, true),
+            ((100 << 20) + 1, 2 << 20, false),
+        ] {
+            assert_eq!(limits.check(total, block).is_ok(), good, "{total} bytes in blocks of {block}");
+        }
+        let boundless = Limits { block: u64::MAX, seconds: u64::MAX, small_iops: u64::MAX, large_rate: u64::MAX };
+        assert!(boundless.check(u64::MAX, MOST_BLOCK).is_ok() && boundless.check(1, MOST_BLOCK + 1).is_err());
     }
 }

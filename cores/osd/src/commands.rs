@@ -1,7 +1,7 @@
 //! Commands to an OSD: `ceph tell osd.N ...`, `ceph pg N query`, and the process's own admin calls.
 
 use crate::Osd;
-use crate::bench::{Asker, Bench};
+use crate::bench::{Asker, Bench, Limits};
 use crate::config::{OPTIONS, OptionRow};
 use crate::memory::TARGET;
 use crate::ops::Op;
@@ -82,7 +82,7 @@ const ROWS: &[Row] = &[
     Row { signature: "config unset <var:String>", help: "undo `config set`", handler: config_unset },
     Row {
         signature: "injectargs <injected_args:String n=N>",
-        help: "set options until the next restart, in the form --name=value or --name value",
+        help: "set options until the next restart, in the form --name=value, --name value, --flag or --no-flag",
         handler: inject,
     },
     Row { signature: "config help <var:String req=false>", help: "what options mean", handler: config_help },
@@ -241,7 +241,7 @@ pub(crate) fn run(osd: &mut Osd, now: Now, json: &str, asker: Option<Asker>) -> 
         }
     };
     if let (Some(asker), "bench") = (asker, prefix) {
-        return bench(now, &args, asker);
+        return bench(osd, now, &args, asker);
     }
     Dispatch::Now((row.handler)(osd, now, &args))
 }
@@ -446,37 +446,23 @@ fn set_option(osd: &mut Osd, name: &str, value: String) -> Result<String, Answer
     Ok(if heeded { format!("{name} = '{}' ", osd.options.get(name).unwrap_or_default()) } else { String::new() })
 }
 
-/// Pairs of name and value from `--name=value` and `--name value`; the word that is neither, if one is.
-fn injected(words: &[&str]) -> Result<Vec<(String, String)>, String> {
-    let mut words = words.iter();
-    let mut pairs = Vec::new();
-    while let Some(word) = words.next() {
-        let name = word.strip_prefix("--").filter(|name| !name.is_empty()).ok_or_else(|| word.to_string())?;
-        let (name, value) = match name.split_once('=') {
-            Some((name, value)) => (name, value),
-            None => (name, *words.next().ok_or_else(|| word.to_string())?),
-        };
-        pairs.push((settings::normalize(name), value.to_owned()));
-    }
-    Ok(pairs)
-}
-
 /// Sets all that is given, or nothing: what was set before an option that is refused is taken back.
 fn inject(osd: &mut Osd, _: Now, args: &Args) -> Answer {
-    let given: Vec<&str> = args.list("injected_args").iter().flat_map(|words| words.split_whitespace()).collect();
-    let pairs = match injected(&given) {
+    let given = args.list("injected_args").iter().flat_map(|words| words.split_whitespace());
+    let pairs = match settings::injected(given) {
         Ok(pairs) if !pairs.is_empty() => pairs,
         Ok(_) => return Answer::error(Errno::EINVAL, "there is nothing to set: --name=value is wanted"),
-        Err(word) => return Answer::error(Errno::EINVAL, format!("'{word}' is not of the form --name=value")),
+        Err(why) => return Answer::error(Errno::EINVAL, why),
     };
     let before = osd.local_options.clone();
     let mut said = String::new();
     for (name, value) in pairs {
-        match set_option(osd, &name, value) {
+        match set_option(osd, &name, value.clone()) {
             Ok(text) => said += &text,
-            Err(refusal) => {
+            Err(mut refusal) => {
                 osd.local_options = before;
                 osd.apply_options();
+                refusal.status = format!("Parse error setting {name} to '{value}' using injectargs.\n{}", refusal.status);
                 return refusal;
             }
         }
@@ -667,10 +653,17 @@ fn force(osd: &mut Osd, now: Now, args: &Args, backfill: bool, first: bool) -> A
     told(on_groups(osd, now, args, |pg, ctx| pg.force(ctx, backfill, first)), "told")
 }
 
-fn bench(now: Now, args: &Args, asker: Asker) -> Dispatch {
+fn bench(osd: &Osd, now: Now, args: &Args, asker: Asker) -> Dispatch {
     let number = |name, default| args.int(name).and_then(|n| u64::try_from(n).ok()).unwrap_or(default);
     let (total, size) = (number("count", 1 << 30), number("size", 4 << 20));
-    match Bench::new(asker, now, total, size, number("object_size", 0), number("object_num", 0)) {
+    let option = |name| osd.options.get(name).and_then(|text| text.parse().ok()).unwrap_or_default();
+    let limits = Limits {
+        block: option("osd_bench_max_block_size"),
+        seconds: option("osd_bench_duration"),
+        small_iops: option("osd_bench_small_size_max_iops"),
+        large_rate: option("osd_bench_large_size_max_throughput"),
+    };
+    match Bench::new(asker, now, limits, (total, size), (number("object_size", 0), number("object_num", 0))) {
         Ok(bench) => Dispatch::Bench(bench),
         Err(why) => Dispatch::Now(Answer::error(Errno::EINVAL, why)),
     }
@@ -686,10 +679,6 @@ mod tests {
         assert_eq!(all.len(), ROWS.len());
         for (row, described) in ROWS.iter().zip(all.values()) {
             assert!(!row.help.is_empty() && described["sig"].is_array(), "{}", row.signature);
-        }
-        assert_eq!(injected(&["--a-b=1", "--c", "2"]), Ok(vec![("a_b".into(), "1".into()), ("c".into(), "2".into())]));
-        for wrong in [&["a=1"][..], &["--"], &["--a"], &["--a", "1", "2"]] {
-            assert!(injected(wrong).is_err(), "{wrong:?}");
         }
         let sig =
             |words: &str| table().iter().find(|(_, signature)| signature.prefix == words).map(|(_, s)| s.describe()).unwrap();
