@@ -11,6 +11,7 @@ use messages::mon::{
     MonGetVersionReply, MonMapMsg, OsdMapMsg, Ping, PoolOp, PoolOpReply, Statfs, StatfsReply, pool_op,
 };
 use mon::AuthMode;
+use serde_json::Value;
 use std::time::Duration;
 
 fn newest_full(messages: &[types::Message]) -> OsdMap {
@@ -337,6 +338,7 @@ fn librados_makes_pools_and_snapshots() {
     let osd = world.boot_osd(0);
     let c = world.connect("client.admin", None, 0);
     assert_eq!(op(&mut world, c, 0, pool_op::CREATE, "p", 0).result, 0);
+    assert_eq!(op(&mut world, c, 1, pool_op::DELETE_UNMANAGED_SNAP, "", 4).result, -95, "no client has snapshots there");
     let snap = |r: PoolOpReply| u64::from_bytes(&r.data.expect("a number")).unwrap();
     let first = op(&mut world, c, 1, pool_op::CREATE_UNMANAGED_SNAP, "", 0);
     let epoch = first.epoch;
@@ -573,4 +575,88 @@ fn orders_for_images_are_answered_and_schedules_of_all_pools_survive_a_restart()
     let mut again = World::with(config(AuthMode::None), world.disk.clone());
     assert_eq!(list(&mut again, "trash purge"), purges);
     assert_eq!(list(&mut again, "mirror snapshot"), "{}\n");
+}
+
+#[test]
+fn a_monitor_takes_options_through_its_admin_socket() {
+    let mut world = World::new();
+    let descriptions: Value = serde_json::from_str(&world.ok(r#"{"prefix":"get_command_descriptions"}"#)).unwrap();
+    let of = |words: &[&str]| {
+        let begins = |sig: &Value| words.iter().enumerate().all(|(i, word)| sig[i] == *word);
+        descriptions.as_object().unwrap().values().filter(|c| begins(&c["sig"])).map(|c| c["sig"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(of(&["config", "set"]).len(), 1, "the monitor's own, which names nobody");
+    assert_eq!(of(&["config", "set"])[0][2]["name"], "var");
+    assert_eq!(of(&["osd", "tree"]).len(), 1, "the cluster's commands are there, too");
+    let value = |world: &mut World| {
+        let said = world.ok(r#"{"prefix":"config get","var":"mon_pg_warn_min_objects"}"#);
+        serde_json::from_str::<Value>(&said).unwrap()["mon_pg_warn_min_objects"].clone()
+    };
+    for (set, kept) in [("10", "10"), ("10K", "10000"), ("1G", "1000000000")] {
+        world.ok(&format!(r#"{{"prefix":"config set","var":"mon_pg_warn_min_objects","val":["{set}"]}}"#));
+        assert_eq!(value(&mut world), kept);
+    }
+    world.ok(r#"{"prefix":"injectargs","injected_args":["--mon-pg-warn-min-objects 7 --mon_warn_on_too_few_osds"]}"#);
+    assert_eq!(value(&mut world), "7");
+    let wrong = world.refused(22, r#"{"prefix":"injectargs","injected_args":["--mon_pg_warn_min_objects 10F"]}"#);
+    assert!(wrong.starts_with("Parse error setting mon_pg_warn_min_objects to '10F' using injectargs.\n"), "{wrong}");
+    let wrong = world.refused(22, r#"{"prefix":"injectargs","injected_args":["--mon_pg_warn_min_objects"]}"#);
+    assert_eq!(wrong, "Option --mon_pg_warn_min_objects requires an argument");
+    assert_eq!(value(&mut world), "7", "what is refused changes nothing");
+}
+
+#[test]
+fn features_and_modules_that_are_always_on_may_be_turned_on() {
+    let mut world = World::new();
+    let sure = r#""yes_i_really_mean_it":true"#;
+    world.ok(&format!(r#"{{"prefix":"mon feature set","feature_name":"kraken",{sure}}}"#));
+    world.refused(1, r#"{"prefix":"mon feature set","feature_name":"kraken"}"#);
+    world.refused(2, &format!(r#"{{"prefix":"mon feature set","feature_name":"abcd",{sure}}}"#));
+    world.ok(r#"{"prefix":"mgr module enable","module":"balancer"}"#);
+    world.refused(95, r#"{"prefix":"mgr module enable","module":"restful","force":"--force"}"#);
+    world.refused(22, r#"{"prefix":"mgr module disable","module":"balancer"}"#);
+    world.ok(r#"{"prefix":"mgr module disable","module":"restful"}"#);
+}
+
+#[test]
+fn secrets_of_an_osd_come_and_go_with_it() {
+    const UUID: &str = "8a0a1c3e-5d5b-4c0e-9d67-0b6f3a1f2e11";
+    let mut world = World::new();
+    let c = world.connect("client.admin", None, 0);
+    let (one, two) = ("AQBmPwdrfEd4KBAA4ai7CK8V3LeofbwUCsd0sQ==", "AQBmPwdr7ht5LRAAkIECtWI9/9nYkF3mei+nQw==");
+    let lockbox = format!(r#""cephx_lockbox_secret":"{two}","dmcrypt_key":"{two}""#);
+    let all = format!(r#"{{"cephx_secret":"{one}",{lockbox}}}"#);
+    let new = |world: &mut World, input: &str| {
+        world.command(c, &format!(r#"{{"prefix":"osd new","uuid":"{UUID}"}}"#), input.as_bytes()).result
+    };
+    assert_eq!(new(&mut world, &format!("{{{lockbox}}}")), -22, "a key of its own is needed");
+    assert_eq!(new(&mut world, "asd: ; }"), -22);
+    world.refused(2, r#"{"prefix":"auth get-key","entity":"osd.0"}"#);
+    assert_eq!(new(&mut world, &all), 0);
+    assert_eq!(new(&mut world, &all), 0, "twice does no harm");
+    assert_eq!(new(&mut world, ""), 0, "nor do no secrets at all");
+    assert_eq!(new(&mut world, &all.replace(one, two)), -17, "others are refused");
+    assert!(world.ok(r#"{"prefix":"auth get-key","entity":"osd.0"}"#).starts_with(one));
+    let lockbox = format!(r#"{{"prefix":"auth get-key","entity":"client.osd-lockbox.{UUID}"}}"#);
+    let luks = format!(r#"{{"prefix":"config-key get","key":"dm-crypt/osd/{UUID}/luks"}}"#);
+    assert!(world.ok(&lockbox).starts_with(two) && world.ok(&luks).starts_with(two));
+    world.ok(r#"{"prefix":"osd destroy","id":0,"yes_i_really_mean_it":true}"#);
+    world.refused(2, r#"{"prefix":"auth get-key","entity":"osd.0"}"#);
+    world.refused(2, &lockbox);
+    world.refused(2, &luks);
+}
+
+#[test]
+fn empty_capabilities_of_a_keyring_are_none() {
+    let mut world = World::new();
+    let c = world.connect("client.admin", None, 0);
+    let key = "AQBmPwdrfEd4KBAA4ai7CK8V3LeofbwUCsd0sQ==";
+    let keyring = |cap: &str| format!("[client.bug]\n\tkey = {key}\n\tcaps mon = \"{cap}\"\n");
+    for command in [r#"{"prefix":"auth add","entity":"client.bug"}"#, r#"{"prefix":"auth import"}"#] {
+        assert_eq!(world.command(c, command, keyring("").as_bytes()).result, 0);
+        let told = world.ok(r#"{"prefix":"auth get","entity":"client.bug"}"#);
+        assert!(told.contains(key) && !told.contains("caps"), "{told}");
+        assert_eq!(world.command(c, command, keyring("this is wrong").as_bytes()).result, -22);
+        world.ok(r#"{"prefix":"auth rm","entity":"client.bug"}"#);
+    }
 }

@@ -141,7 +141,11 @@ fn export(cx: &mut Cx<'_>, args: &Args) -> Outcome {
 fn keyring(cx: &Cx<'_>) -> Result<Keyring, Refusal> {
     let Ok(text) = std::str::from_utf8(&cx.input) else { refuse!(EINVAL, "the keyring is not text") };
     match Keyring::parse(text) {
-        Ok(keyring) => Ok(keyring),
+        // `ceph-authtool --cap mon ''` writes capabilities that allow nothing: as good as none.
+        Ok(mut keyring) => {
+            keyring.entities.values_mut().for_each(|entity| entity.caps.retain(|_, cap| !cap.trim().is_empty()));
+            Ok(keyring)
+        }
         Err(why) => refuse!(EINVAL, "error decoding keyring: {why}"),
     }
 }

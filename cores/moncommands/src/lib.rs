@@ -31,6 +31,7 @@ mod osd;
 mod osd_admin;
 mod osd_df;
 mod osd_dump;
+mod osd_secrets;
 mod osd_spare;
 mod osd_state;
 mod pg;
@@ -50,7 +51,7 @@ pub use join::ended as ended_tokens;
 pub use level::raised as level_raised;
 pub use mon::ping;
 pub use rbd::place_of_images;
-pub use tell::{mgr_table, mon_table};
+pub use tell::{mgr_table, mon_table, socket_descriptions};
 
 use bytes::Bytes;
 use grammar::{Args, Asker, Format, Outcome, Refusal, Reply, Signature, refuse};

@@ -5,12 +5,20 @@ use super::{Cx, Row, row};
 use grammar::{Args, Outcome, Reply, refuse};
 use monstate::context::{VERSION, version_line};
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) const ROWS: &[Row] = &[
     row("mgr dump <epoch:Int range=0 req=false>", "show the manager map", "mgr", "r", dump),
     row("mgr stat", "show which manager is active", "mgr", "r", stat),
     row("mgr services", "show where the manager's services are", "mgr", "r", services),
+    row(
+        "mgr module enable <module:String> <force:Choices req=false strings=--force>",
+        "enable a module (those that are built in always are)",
+        "mgr",
+        "rw",
+        enable,
+    ),
+    row("mgr module disable <module:String>", "disable a module (those that are built in cannot be)", "mgr", "rw", disable),
     row("mgr module ls", "list the manager's modules", "mgr", "r", modules),
     row("mgr metadata <who:String req=false>", "show what the manager says about itself", "mgr", "r", metadata),
     row("mgr versions", "show the manager's version", "mgr", "r", versions),
@@ -86,9 +94,31 @@ fn services(cx: &mut Cx<'_>, _: &Args) -> Outcome {
     Ok(cx.structure("services", &value))
 }
 
+/// Modules whose duties are built in here.
+fn built_in(cx: &Cx<'_>) -> BTreeSet<String> {
+    cx.state.mgrmap.always_on_modules.values().next_back().cloned().unwrap_or_default()
+}
+
+/// Changes nothing. A module that is not built in is refused, also by force: nothing would run.
+fn enable(cx: &mut Cx<'_>, args: &Args) -> Outcome {
+    let module = args.str("module");
+    if !built_in(cx).contains(module) {
+        refuse!(EOPNOTSUPP, "module '{module}' is not there: the manager's duties are built in; it has no modules to switch");
+    }
+    Ok(Reply::status(format!("module '{module}' is already enabled (always-on)")))
+}
+
+fn disable(cx: &mut Cx<'_>, args: &Args) -> Outcome {
+    let module = args.str("module");
+    if built_in(cx).contains(module) {
+        refuse!(EINVAL, "module '{module}' cannot be disabled (always-on)");
+    }
+    Ok(Reply::status(format!("module '{module}' is already disabled")))
+}
+
 fn modules(cx: &mut Cx<'_>, _: &Args) -> Outcome {
+    let always = built_in(cx);
     let m = &cx.state.mgrmap;
-    let always = m.always_on_modules.values().next_back().cloned().unwrap_or_default();
     let value = json!({"always_on_modules": always, "enabled_modules": m.modules, "disabled_modules": []});
     Ok(cx.structure("modules", &value))
 }

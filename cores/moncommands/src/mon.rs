@@ -20,6 +20,13 @@ pub(super) const ROWS: &[Row] = &[
     }),
     row("mon count-metadata <property:String>", "count monitors by a property", "mon", "r", count),
     row(
+        "mon feature set <feature_name:String> <yes_i_really_mean_it:Bool req=false>",
+        "set a feature of the monitors (all of them always are)",
+        "mon",
+        "rw",
+        feature_set,
+    ),
+    row(
         "mon feature ls <with_value:Choices req=false strings=--with-value>",
         "list features of the monitors",
         "mon",
@@ -202,6 +209,18 @@ fn count(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     Ok(cx.structure("count", &json!(counts)))
 }
 
+/// Changes nothing: all features that there are have been on since the cluster was made.
+fn feature_set(_: &mut Cx<'_>, args: &Args) -> Outcome {
+    let name = args.str("feature_name");
+    if !MON_FEATURES.contains(&name) {
+        refuse!(ENOENT, "unknown feature '{name}'");
+    }
+    if !args.flag("yes_i_really_mean_it") {
+        refuse!(EPERM, "please specify '--yes-i-really-mean-it' if you really want to set feature '{name}' in the monmap");
+    }
+    Ok(Reply::status(format!("feature '{name}' is set already: all features are always on")))
+}
+
 fn feature_ls(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let valued = args.opt("with_value").is_some();
     let names: Vec<String> =
@@ -327,7 +346,7 @@ fn time_sync(cx: &mut Cx<'_>, _: &Args) -> Outcome {
     Ok(cx.structure("time_sync", &value))
 }
 
-fn sessions(cx: &mut Cx<'_>, _: &Args) -> Outcome {
+pub(super) fn sessions(cx: &mut Cx<'_>, _: &Args) -> Outcome {
     let value = cx
         .soft
         .connected

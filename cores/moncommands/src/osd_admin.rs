@@ -1,6 +1,7 @@
 //! Commands that make and remove OSDs, fence clients, set ratios and releases, keep erasure code profiles, and place
 //! groups by hand.
 
+use super::osd_secrets::Secrets;
 use super::shared::{existing_pg, parse_release, release_name};
 use super::{Cx, Row, row};
 use grammar::{Args, Outcome, Refusal, Reply, parse_addr, parse_osd, refuse, units::number};
@@ -115,9 +116,13 @@ fn new(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let has_uuid = uuid != Fsid::default();
     let of_uuid = map.osds().find(|o| has_uuid && map.osd_uuid.get(*o as usize) == Some(&uuid));
     let told = |osd: OsdId| Reply::data(format!("{osd}\n"));
+    let secrets = if has_uuid { Secrets::parse(&cx.input)? } else { None };
     if let Some(osd) = of_uuid {
         if wanted.is_some_and(|w| w != osd) {
             refuse!(EEXIST, "uuid {uuid} already in use for different id {osd}");
+        }
+        if secrets.map(|s| s.changes(cx, osd, uuid)).transpose()?.is_some_and(|changes| !changes.is_empty()) {
+            refuse!(EEXIST, "osd.{osd} exists without these secrets");
         }
         return Ok(cx.show("created_osd", json!({"osdid": osd}), || format!("{osd}\n")));
     }
@@ -130,6 +135,10 @@ fn new(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     };
     if osd >= MAX_OSDS {
         refuse!(EINVAL, "numbers of OSDs are below {MAX_OSDS}");
+    }
+    if let Some(secrets) = secrets {
+        let changes = secrets.changes(cx, osd, uuid)?;
+        cx.changes.extend(changes);
     }
     let state = map.state(osd);
     let inc = cx.inc();

@@ -307,12 +307,14 @@ fn must_be_down(cx: &Cx<'_>, osd: OsdId) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Removes the key of an OSD.
+/// Removes the key of an OSD, and the secrets of its disk.
 pub(super) fn drop_keys(cx: &mut Cx<'_>, osd: OsdId) {
     let name = EntityName::new(EntityType::Osd, osd.to_string());
     if cx.state.auth.get(&name).is_some() {
         cx.changes.push(Change::Auth { name, entity: None });
     }
+    let disk = super::osd_secrets::forget(cx, osd);
+    cx.changes.extend(disk);
 }
 
 fn destroy(cx: &mut Cx<'_>, osd: OsdId) -> Outcome {

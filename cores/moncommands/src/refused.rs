@@ -5,7 +5,6 @@ use super::{Row, Run};
 
 const TIER: &str = "cache tiers are not part of this cluster";
 const FS: &str = "there are no file systems in this cluster";
-const MODULE: &str = "the manager's duties are built in; it has no modules to switch";
 const ELECTION: &str = "monitors elect whoever has the newest log; ranks, weights and strategies have no say";
 const QUORUM: &str = "a monitor takes part as long as it runs; stop it, or remove it with 'mon rm'";
 const STRETCH: &str = "stretch clusters are not supported";
@@ -66,15 +65,12 @@ pub(super) const ROWS: &[Row] = &[
     no("mon set-weight <name:String> <weight:Int range=0|65535>", "mon", "rw", ELECTION),
     no("mon enable-msgr2", "mon", "rw", "only msgr2 is spoken"),
     no("mon scrub", "mon", "rw", "the checksums of a monitor's state are verified when it is read"),
-    no("mon feature set <feature_name:String> <yes_i_really_mean_it:Bool req=false>", "mon", "rw", "all features are always on"),
     no("mon set election_strategy <strategy:String>", "mon", "rw", ELECTION),
     no("mon add disallowed_leader <name:String>", "mon", "rw", ELECTION),
     no("mon rm disallowed_leader <name:String>", "mon", "rw", ELECTION),
     no("mon set_location <name:String> <args:String goodchars=[A-Za-z0-9-_.=] n=N>", "mon", "rw", STRETCH),
     no("mon enable_stretch_mode <tiebreaker_mon:String> <new_crush_rule:String> <dividing_bucket:String>", "mon", "rw", STRETCH),
     no("mon set_new_tiebreaker <name:String> <yes_i_really_mean_it:Bool req=false>", "mon", "rw", STRETCH),
-    no("mgr module enable <module:String> <force:Choices req=false strings=--force>", "mgr", "rw", MODULE),
-    no("mgr module disable <module:String>", "mgr", "rw", MODULE),
     no("crash info <id:String>", "mgr", "r", "crashes are not collected"),
     no("crash post", "mgr", "rw", "crashes are not collected"),
     no("fs new <fs_name:String goodchars=[A-Za-z0-9-_.]> <metadata:String> <data:String> <force:Bool req=false>", "fs", "rw", FS),

@@ -7,6 +7,7 @@ use grammar::{Args, Outcome, Refusal, Reply, refuse};
 use monstate::effective;
 use monstate::options::{self, normalize};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
 const MON: &[Row] = &[
@@ -14,6 +15,7 @@ const MON: &[Row] = &[
     row("help", "list the commands", "mon", "r", help),
     row("get_command_descriptions", "list the commands, for clients", "mon", "r", mon_descriptions),
     row("mon_status", "show the state of this monitor", "mon", "r", |cx, _| Ok(cx.structure("mon_status", &mon::mon_status(cx)))),
+    row("sessions", "list sessions of this monitor", "mon", "r", mon::sessions),
     row("config get <var:String>", "show an option", "mon", "r", get),
     row("config set <var:String> <val:String n=N>", "set an option of this daemon until it is set again", "mon", "rw", set),
     row("config unset <var:String>", "unset an option of this daemon", "mon", "rw", unset),
@@ -25,7 +27,13 @@ const MON: &[Row] = &[
     row("perf schema", "show what the counters are", "mon", "r", perf_schema),
     row("perf reset <var:String>", "count from zero again: all, or a section", "mon", "rw", perf_reset),
     row("log flush", "write what the log keeps back (nothing: lines are written at once)", "mon", "r", log_flush),
-    row("injectargs <injected_args:String n=N>", "set options in the form --name=value", "mon", "rw", inject),
+    row(
+        "injectargs <injected_args:String n=N>",
+        "set options in the form --name=value, --name value, --flag or --no-flag",
+        "mon",
+        "rw",
+        inject,
+    ),
     row("ops", "list operations in flight", "mon", "r", no_ops),
     row("dump_historic_ops", "list recent operations", "mon", "r", no_ops),
     row("dump_historic_slow_ops", "list recent slow operations", "mon", "r", no_ops),
@@ -57,6 +65,14 @@ pub fn mon_table() -> &'static [Command] {
 pub fn mgr_table() -> &'static [Command] {
     static TABLE: OnceLock<Vec<Command>> = OnceLock::new();
     TABLE.get_or_init(|| with_cluster(MGR))
+}
+
+/// The descriptions for the admin socket: the monitor's own commands, and all of the cluster's that it has no own one for.
+pub fn socket_descriptions() -> String {
+    let own: BTreeSet<&str> = MON.iter().map(|row| row.sig.split(" <").next().unwrap_or(row.sig)).collect();
+    let rest = table().iter().filter(|c| !own.contains(c.signature.prefix.as_str()));
+    let all: Vec<Command> = MON.iter().chain(rest.map(|c| c.row)).map(Command::new).collect();
+    descriptions(&all)
 }
 
 fn mon_descriptions(_: &mut Cx<'_>, _: &Args) -> Outcome {
@@ -106,18 +122,17 @@ fn unset(cx: &mut Cx<'_>, args: &Args) -> Outcome {
 }
 
 fn inject(cx: &mut Cx<'_>, args: &Args) -> Outcome {
-    let words: Vec<String> = args.list("injected_args").iter().flat_map(|a| a.split_whitespace().map(String::from)).collect();
-    let mut words = words.into_iter();
+    let words = args.list("injected_args").iter().flat_map(|a| a.split_whitespace());
+    let pairs = match settings::injected(words) {
+        Ok(pairs) => pairs,
+        Err(why) => refuse!(EINVAL, "{why}"),
+    };
     let mut reply = Ok(Reply::default());
-    while let Some(word) = words.next() {
-        let Some(word) = word.strip_prefix("--").map(String::from) else {
-            refuse!(EINVAL, "'{word}' is not of the form --name=value")
-        };
-        let (name, value) = match word.split_once('=') {
-            Some((name, value)) => (name.to_string(), value.to_string()),
-            None => (word, words.next().unwrap_or_default()),
-        };
-        reply = store(cx, &normalize(&name), Some(value));
+    for (name, value) in pairs {
+        reply = store(cx, &name, Some(value.clone())).map_err(|refusal| Refusal {
+            text: format!("Parse error setting {name} to '{value}' using injectargs.\n{}", refusal.text),
+            ..refusal
+        });
         if reply.is_err() {
             break;
         }

@@ -328,12 +328,16 @@ impl Ctx<'_> {
         Ok(next_snap(p, epoch))
     }
 
-    /// Removes a snapshot that a client manages. Removing it twice does no harm.
+    /// Removes a snapshot that a client manages. Removing it twice does no harm. A pool that never had such snapshots refuses it with
+    /// EOPNOTSUPP, as in Ceph: ENOENT tells `rbd` that the snapshot is gone already, and its image may be a copy from another pool.
     pub fn remove_unmanaged_snap(&self, inc: &mut Incremental, pool: PoolId, snap: u64) -> Result<(), Refusal> {
         let epoch = inc.epoch;
         let p = self.edit(inc, pool)?;
         if p.is_pool_snaps_mode() {
             refuse!(EINVAL, "pool {} has snapshots of its own", self.state.pool_name(pool));
+        }
+        if !p.is_unmanaged_snaps_mode() {
+            refuse!(EOPNOTSUPP, "no client makes snapshots in pool {}", self.state.pool_name(pool));
         }
         if snap == 0 || snap > p.snap_seq {
             refuse!(ENOENT, "pool {} never had a snapshot {snap}", self.state.pool_name(pool));
@@ -342,7 +346,6 @@ impl Ctx<'_> {
             inc.new_pools.remove(&pool);
             return Ok(());
         }
-        p.flags |= pool_flags::SELFMANAGED_SNAPS;
         // The sequence rises, so that clients whose contexts name the snapshot are seen to be behind.
         p.snap_seq += 1;
         p.snap_epoch = epoch;

@@ -87,9 +87,9 @@ impl Monitor {
     /// A command of the own process.
     pub(super) fn call(&mut self, now: Now, call: CallId, command: &str, out: &mut Outputs) {
         let asker = Asker { name: self.env.name(), addr: EntityAddr::default() };
-        let mut parsed = commands::parse(commands::mon_table(), command);
+        let parsed = commands::parse(commands::mon_table(), command);
         if parsed.as_ref().is_ok_and(|p| p.command.signature.prefix == "get_command_descriptions") {
-            parsed = commands::parse(commands::table(), command);
+            return self.answer(To::Call(call), Ok(Reply::data(commands::socket_descriptions())), out);
         }
         self.take_command(now, To::Call(call), parsed, Rope::new(), asker, None, out);
     }
