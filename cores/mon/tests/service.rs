@@ -631,7 +631,8 @@ fn secrets_of_an_osd_come_and_go_with_it() {
     };
     assert_eq!(new(&mut world, &format!("{{{lockbox}}}")), -22, "a key of its own is needed");
     assert_eq!(new(&mut world, "asd: ; }"), -22);
-    world.refused(2, r#"{"prefix":"auth get-key","entity":"osd.0"}"#);
+    // This monitor has a key for the cluster's first OSD already.
+    world.ok(r#"{"prefix":"auth rm","entity":"osd.0"}"#);
     assert_eq!(new(&mut world, &all), 0);
     assert_eq!(new(&mut world, &all), 0, "twice does no harm");
     assert_eq!(new(&mut world, ""), 0, "nor do no secrets at all");
@@ -659,4 +660,20 @@ fn empty_capabilities_of_a_keyring_are_none() {
         assert_eq!(world.command(c, command, keyring("this is wrong").as_bytes()).result, -22);
         world.ok(r#"{"prefix":"auth rm","entity":"client.bug"}"#);
     }
+}
+
+#[test]
+fn an_osd_that_was_only_down_for_the_map_stays_where_it_was_moved() {
+    let mut world = World::new();
+    let (peer, vm) = (world.boot_osd(0), [("hostname", "vm")]);
+    let is_far = |world: &mut World| world.ok(r#"{"prefix":"osd find","id":0,"format":"json"}"#).contains("\"far\"");
+    assert!(!is_far(&mut world));
+    world.ok(r#"{"prefix":"osd crush set","id":"osd.0","weight":1.0,"args":["root=default","host=far"]}"#);
+    world.ok(r#"{"prefix":"osd down","ids":["0"]}"#);
+    world.boot_on(peer, 0);
+    assert!(world.ok(r#"{"prefix":"osd stat"}"#).contains("1 up"));
+    assert!(is_far(&mut world), "the same process");
+    world.boot_as(peer, 0, 77, &vm);
+    world.pass(Duration::from_secs(1));
+    assert!(!is_far(&mut world), "a new start tells where the host is");
 }

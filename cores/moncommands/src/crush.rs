@@ -30,7 +30,7 @@ pub(super) const ROWS: &[Row] = &[
         tunables,
     ),
     row("osd setcrushmap <prior_version:Int req=false>", "set the CRUSH map from a file", "osd", "rw", set_map),
-    row("osd crush set <prior_version:Int req=false>", "set the CRUSH map from a file", "osd", "rw", set_map),
+    // Before the next one, which takes any arguments.
     row(
         "osd crush set <id:OsdName> <weight:Float range=0.0> <args:String goodchars=[A-Za-z0-9-_.=] n=N>",
         "give an OSD this weight and place",
@@ -38,6 +38,7 @@ pub(super) const ROWS: &[Row] = &[
         "rw",
         set,
     ),
+    row("osd crush set <prior_version:Int req=false>", "set the CRUSH map from a file", "osd", "rw", set_map),
     row(
         "osd crush add <id:OsdName> <weight:Float range=0.0> <args:String goodchars=[A-Za-z0-9-_.=] n=N>",
         "put an OSD at a place",

@@ -340,6 +340,9 @@ mod tests {
             let mut full = serde_json::Map::from_iter([("prefix".to_string(), json!(sig.prefix))]);
             full.extend(sig.params.iter().map(|p| (p.name.clone(), sample(p))));
             assert!(sig.check(&full).is_ok(), "{}: {:?}", row.sig, sig.check(&full));
+            let first = table().iter().find(|c| c.signature.prefix == sig.prefix && c.signature.check(&full).is_ok());
+            let own = table().iter().any(|c| std::ptr::eq(c.row, row));
+            assert!(!own || first.is_some_and(|c| std::ptr::eq(c.row, row)), "{}: a row above takes its arguments", row.sig);
             full.insert("no_such_argument".into(), json!(1));
             assert!(sig.check(&full).is_ok(), "{}: unknown names are ignored", row.sig);
             full.remove("no_such_argument");

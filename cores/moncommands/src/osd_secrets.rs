@@ -33,6 +33,10 @@ fn stored(uuid: Fsid) -> String {
     format!("dm-crypt/osd/{uuid}/")
 }
 
+fn luks(uuid: Fsid) -> String {
+    stored(uuid) + "luks"
+}
+
 fn caps(pairs: &[(&str, String)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(service, cap)| ((*service).to_owned(), cap.clone())).collect()
 }
@@ -71,19 +75,16 @@ impl Secrets {
         }
     }
 
-    /// What is to be known of an OSD with these secrets: entities and stored values.
-    fn wanted(&self, osd: OsdId, uuid: Fsid) -> (Vec<(EntityName, EntityKey)>, Option<(String, Bytes)>) {
+    /// Entities with these keys.
+    fn entities(&self, osd: OsdId, uuid: Fsid) -> Vec<(EntityName, EntityKey)> {
         let own =
             [("osd", "allow *"), ("mon", "allow profile osd"), ("mgr", "allow profile osd")].map(|(s, c)| (s, c.to_owned()));
-        let mut entities =
-            vec![(EntityName::new(EntityType::Osd, osd.to_string()), EntityKey { key: self.osd, caps: caps(&own) })];
-        let value = self.disk.as_ref().map(|(key, luks)| {
-            let name = stored(uuid) + "luks";
-            let may = format!("allow command \"config-key get\" with key=\"{name}\"");
-            entities.push((lockbox(uuid), EntityKey { key: *key, caps: caps(&[("mon", may)]) }));
-            (name, luks.clone())
+        let own = (EntityName::new(EntityType::Osd, osd.to_string()), EntityKey { key: self.osd, caps: caps(&own) });
+        let reader = self.disk.as_ref().map(|(key, _)| {
+            let may = format!("allow command \"config-key get\" with key=\"{}\"", luks(uuid));
+            (lockbox(uuid), EntityKey { key: *key, caps: caps(&[("mon", may)]) })
         });
-        (entities, value)
+        std::iter::once(own).chain(reader).collect()
     }
 
     /// Changes that make them known.
@@ -91,19 +92,19 @@ impl Secrets {
     /// # Errors
     /// EEXIST: an entity or a value is there and is another one.
     pub(super) fn changes(&self, cx: &Cx<'_>, osd: OsdId, uuid: Fsid) -> Result<Vec<Change>, Refusal> {
-        let (entities, value) = self.wanted(osd, uuid);
         let mut changes = Vec::new();
-        for (name, entity) in entities {
+        for (name, entity) in self.entities(osd, uuid) {
             match cx.state.auth.get(&name) {
                 None => changes.push(Change::Auth { name, entity: Some(entity) }),
                 Some(old) if old.key == entity.key && old.caps == entity.caps => {}
                 Some(_) => refuse!(EEXIST, "entity {name} exists with another key or other caps"),
             }
         }
-        if let Some((key, value)) = value {
+        if let Some((_, value)) = &self.disk {
+            let key = luks(uuid);
             match cx.state.keys.get(&key) {
-                None => changes.push(Change::Key { key, value: Some(value) }),
-                Some(old) if *old == value => {}
+                None => changes.push(Change::Key { key, value: Some(value.clone()) }),
+                Some(old) if old == value => {}
                 Some(_) => refuse!(EEXIST, "'{key}' is stored already and differs"),
             }
         }

@@ -181,7 +181,8 @@ impl Monitor {
             xinfo.old_weight = 0;
         }
         inc.new_xinfo.insert(osd, xinfo);
-        if effective::monitor_flag(&state, &self.env, "osd_crush_update_on_start")
+        if !(alive && stays(&state, boot))
+            && effective::monitor_flag(&state, &self.env, "osd_crush_update_on_start")
             && let Err(why) = place(&state, &mut inc, boot)
         {
             out.log(Level::Warn, "mon", format!("osd.{osd} is not put into the CRUSH map: {why}"));
@@ -267,6 +268,12 @@ fn comes_in(state: &State, osd: OsdId) -> bool {
     let has = state.osdmap.state(osd);
     let fresh = has & bits::EXISTS == 0 || has & (bits::AUTOOUT | bits::NEW) != 0;
     fresh && !held(state, osd, flags::NOIN, bits::NOIN)
+}
+
+/// Whether an OSD that has not been started anew, but was down for the map, has its place: then it stays, although somebody moved it elsewhere.
+fn stays(state: &State, boot: &OsdBoot) -> bool {
+    let known = state.osd_metadata.get(&boot.osd).and_then(|metadata| metadata.get("hostname"));
+    known == boot.metadata.get("hostname") && !state.osdmap.crush.parents(boot.osd).is_empty()
 }
 
 /// Puts an OSD below its host, with the weight of its size, if it is nowhere yet; gives it a class.

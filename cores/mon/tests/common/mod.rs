@@ -526,7 +526,12 @@ impl World {
 
     /// An OSD boots that says this about where it is.
     pub fn boot_at(&mut self, peer: usize, osd: i32, place: &[(&str, &str)]) {
-        let addrs = EntityAddrVec(vec![EntityAddr::msgr2(addr(6802 + osd as u16), 500 + osd as u32)]);
+        self.boot_as(peer, osd, 500 + osd as u32, place);
+    }
+
+    /// The same; each start has a nonce of its own.
+    pub fn boot_as(&mut self, peer: usize, osd: i32, nonce: u32, place: &[(&str, &str)]) {
+        let addrs = EntityAddrVec(vec![EntityAddr::msgr2(addr(6802 + osd as u16), nonce)]);
         let levels = types::Levels::OWN.to_string();
         let metadata = [("default_device_class", "hdd"), ("ceph_version", "ceph version test"), (types::Levels::KEY, &levels)];
         let boot = OsdBoot {
