@@ -59,7 +59,7 @@ def scripts(source):
         if not any(word in part for word in TIERS):
             yield Script(f"cephtool/{part}", ["bash", units / "cephtool/test.sh", "--asok-does-not-need-root", "-t", part], 300)
     for name in CLI:
-        yield Script(f"cli/{name}", ["cram3", "-v", "--error-dir=.", source / f"src/test/cli-integration/{name}.t"], 300)
+        yield Script(f"cli/{name}", ["cram3", "-v", source / f"src/test/cli-integration/{name}.t"], 300)
     for name in PYTHON:
         yield Script(f"python/{name}", ["python3", "-m", "nose", "-v", source / f"src/test/pybind/{name}.py"], 900)
 
