@@ -67,6 +67,19 @@ impl<D: Driver> ClientNode<D> {
             self.driver.event(now, event, &mut self.objecter);
         }
     }
+
+    /// Takes what came, goes on with it, sends.
+    fn round(&mut self, now: Now, out: &mut Outputs) {
+        self.events(now, out);
+        self.driver.turn(now, &mut self.objecter);
+        self.objecter.turn(now, &mut self.messenger, out);
+        // Verdicts that need no message, as of a pool that does not exist.
+        self.events(now, out);
+        for (call, result, text) in self.driver.answers(self.messenger.auth().client.refusals()) {
+            out.push(Output::Answer { call, result, text });
+        }
+        self.messenger.turn(now, out);
+    }
 }
 
 impl<D: Driver> Node for ClientNode<D> {
@@ -89,15 +102,12 @@ impl<D: Driver> Node for ClientNode<D> {
             out.push(Output::Stopped);
             return;
         }
-        self.events(now, out);
-        self.driver.turn(now, &mut self.objecter);
-        self.objecter.turn(now, &mut self.messenger, out);
-        // Verdicts that need no message, as of a pool that does not exist.
-        self.events(now, out);
-        for (call, result, text) in self.driver.answers(self.messenger.auth().client.refusals()) {
-            out.push(Output::Answer { call, result, text });
+        self.round(now, out);
+        // The end of a round meets deadlines. What comes of that, as the loss of a peer that does not answer, is known in this turn:
+        // nothing else would wake this client.
+        while self.messenger.has_event() {
+            self.round(now, out);
         }
-        self.messenger.turn(now, out);
     }
 
     fn deadline(&self) -> Mono {
