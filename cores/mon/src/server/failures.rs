@@ -316,7 +316,7 @@ impl Monitor {
         let state = self.newest().clone();
         let mut verdicts = std::mem::take(&mut self.leader.failures.verdicts);
         // Another life of it may have begun meanwhile.
-        verdicts.retain(|verdict| state.osdmap.up_from(verdict.osd) == verdict.life);
+        verdicts.retain(|verdict| self.leader.failures.is_about(&state.osdmap, verdict.osd, verdict.life));
         let mut inc = Incremental::new(state.osdmap.epoch + 1, state.fsid, now.wall);
         let mut lines = Vec::new();
         self.carry_out_verdicts(now, &state, verdicts, &mut inc, &mut lines);
