@@ -5,7 +5,7 @@ mod common;
 use common::cluster::Cluster;
 use common::{Disk, FSID, World};
 use maps::pool_flags;
-use messages::internal::{OsdAlive, PgReport};
+use messages::internal::{Failure, OsdAlive, OsdFailures, PgReport};
 use messages::mon::OsdMapMsg;
 use messages::stats::ObjectStatSum;
 use std::time::Duration;
@@ -37,6 +37,32 @@ fn an_osd_that_leads_is_known_to_be_up_in_the_next_map_and_only_once() {
     cluster.world.run();
     let map = cluster.map();
     assert_eq!((map.epoch, map.info(0).unwrap().up_thru, map.info(2).unwrap().up_thru), (epoch + 2, epoch + 1, epoch + 1));
+}
+
+#[test]
+fn who_keeps_the_log_busy_keeps_nobody_from_being_marked_down_or_known_to_be_up() {
+    let mut cluster = Cluster::with_pool(3, 3, 8);
+    let map = cluster.map();
+    cluster.world.hold = true;
+    let mut busy = (0..200).map(|n| format!(r#"{{"prefix":"config-key set","key":"k","val":"{n}"}}"#));
+    cluster.world.begin_call(&busy.next().unwrap());
+    let failed = vec![Failure { osd: 2, up_from: map.up_from(2), refused: true, ..Failure::default() }];
+    cluster.world.send(cluster.osds[0], OsdFailures { osd: 0, epoch: map.epoch, failed }.encode());
+    cluster.alive(1, map.epoch, map.epoch);
+    // Before the disk does what it was asked for, somebody asks for the next change: one is always on its way.
+    let mut disk_rounds = 0;
+    for command in busy {
+        let asked = std::mem::take(&mut cluster.world.held);
+        cluster.world.begin_call(&command);
+        asked.into_iter().for_each(|request| cluster.world.do_disk(request));
+        cluster.world.run();
+        disk_rounds += 1;
+        let newest = cluster.map();
+        if !newest.is_up(2) && newest.info(1).is_some_and(|info| info.up_thru == map.epoch) {
+            return assert!(disk_rounds < 10, "{disk_rounds} rounds of the disk");
+        }
+    }
+    panic!("while others change something, nothing is granted");
 }
 
 #[test]

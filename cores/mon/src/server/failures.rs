@@ -19,6 +19,7 @@ use monstate::effective::{monitor_flag, monitor_number, of_monitor};
 use monstate::osds::{held, mark_down};
 use monstate::state::State;
 use node::{Level, Mono, Now, Outputs};
+use quorum::Index;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use types::{Epoch, OsdId, SessionId};
@@ -59,8 +60,8 @@ pub(super) struct Failures {
     begun: Mono,
     /// What needs no judging, and was not carried out yet.
     verdicts: Vec<Verdict>,
-    /// Something was said since all reports were judged last.
-    fresh: bool,
+    /// Something was said since all reports were judged last; this entry was the newest on its way when it began.
+    fresh: Option<Index>,
     /// A mistake to be found: what was true of an earlier life is believed of the present one.
     #[cfg(feature = "sim")]
     gullible: bool,
@@ -284,7 +285,8 @@ impl Monitor {
             return;
         }
         let mut verdicts = Vec::new();
-        self.leader.failures.fresh = true;
+        let last = self.leader.last_ahead();
+        self.leader.failures.fresh.get_or_insert(last);
         for failure in message.failed.into_iter().take(MOST) {
             let accused = failure.osd;
             if !self.leader.failures.is_about(map, accused, failure.up_from) {
@@ -306,13 +308,13 @@ impl Monitor {
         self.leader.failures.verdicts.extend(verdicts);
     }
 
-    /// Judges what was reported since the last time. All that is said in one round, or while another map is on its way, is judged at once:
-    /// when a host is lost, hundreds of OSDs report its OSDs within moments. Returns whether a map was proposed.
+    /// Judges what was reported since the last time, when what was on its way then is durable. All that is said until then is judged at
+    /// once: when a host is lost, hundreds of OSDs report its OSDs within moments. Returns whether a map was proposed.
     pub(super) fn judge_reported(&mut self, now: Now, out: &mut Outputs) -> bool {
-        if !self.leader.failures.fresh || !self.leader.ahead.is_empty() {
+        if self.leader.failures.fresh.is_none_or(|entry| !self.leader.is_past(entry)) {
             return false;
         }
-        self.leader.failures.fresh = false;
+        self.leader.failures.fresh = None;
         let state = self.newest().clone();
         let mut verdicts = std::mem::take(&mut self.leader.failures.verdicts);
         // Another life of it may have begun meanwhile.

@@ -48,6 +48,8 @@ pub(super) struct Leader {
     pub(super) lines: Vec<LogEntry>,
     /// What OSDs that peer asked for in this round.
     pub(super) asked: Asked,
+    /// The newest entry when a tick last decided something.
+    pub(super) decided: Index,
     /// The newest durable maps, oldest first.
     pub(super) recent: VecDeque<Arc<OsdMap>>,
     /// Lost monitors, and seats that wait.
@@ -71,6 +73,7 @@ impl Leader {
             hands_over: false,
             lines: Vec::new(),
             asked: Asked::default(),
+            decided: 0,
             recent: VecDeque::new(),
             waits: super::seats::Waits::default(),
         }
@@ -79,6 +82,17 @@ impl Leader {
     /// Whether it is one.
     pub(super) fn reigns(&self) -> bool {
         self.term != 0
+    }
+
+    /// The newest entry that is on its way; 0 if none is.
+    pub(super) fn last_ahead(&self) -> Index {
+        self.ahead.back().map_or(0, |(index, _)| *index)
+    }
+
+    /// Whether this entry, and so each before it, is on its way no more. Others may be: clients can keep the log busy all the time, and
+    /// who waited until nothing is on its way would wait as long as they go on.
+    pub(super) fn is_past(&self, entry: Index) -> bool {
+        self.ahead.front().is_none_or(|(index, _)| *index > entry)
     }
 
     /// The state after this entry, if it was proposed in this reign.

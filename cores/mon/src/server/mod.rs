@@ -468,7 +468,6 @@ impl Node for Monitor {
                 self.tick(now, out);
                 self.tick_members(now, out);
                 self.tick_clocks(now, out);
-                self.tick_seats(now, out);
             } else {
                 self.tick_without_reign(now, out);
             }

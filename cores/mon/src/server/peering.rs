@@ -1,8 +1,8 @@
 //! What OSDs ask for while they peer: to be known as alive (`up_thru`), and other members for a time (`pg_temp`).
 //!
 //! Groups stand still until the answer is in a map. So an answer does not wait for the tick. What arrives in one round, and what
-//! arrives while another map is on its way, shares one map, so that a hundred groups that peer at once do not cost a
-//! hundred maps.
+//! arrives until the proposals that the first one met are durable, shares one map, so that a hundred groups that peer at once do
+//! not cost a hundred maps.
 //!
 //! A map costs something at each OSD. So the next one follows the last after a moment that grows with their number
 //! ([`EACH`]): 50 ms in a cluster of a thousand. Less than a millisecond is not waited for.
@@ -17,6 +17,7 @@ use maps::{Incremental, OsdMap};
 use messages::internal::{OsdAlive, PgTempWish};
 use monstate::state::State;
 use node::{Level, Mono, Now, Outputs};
+use quorum::Index;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,11 +40,17 @@ const CALM: Duration = Duration::from_millis(500);
 pub(super) struct Asked {
     alive: Vec<OsdAlive>,
     wishes: Vec<PgTempWish>,
+    /// The newest entry that was on its way when the first of them came.
+    behind: Index,
     /// When the last map was made that granted something.
     granted: Mono,
 }
 
 impl Asked {
+    fn is_empty(&self) -> bool {
+        self.alive.is_empty() && self.wishes.is_empty()
+    }
+
     /// Whether groups stand still until the answer.
     fn is_urgent(&self) -> bool {
         !self.alive.is_empty() || self.wishes.iter().any(|wish| wish.wishes.iter().any(|(_, osds)| !osds.is_empty()))
@@ -65,6 +72,7 @@ impl Monitor {
     /// An OSD leads groups and must be known to be up.
     pub(super) fn osd_alive(&mut self, now: Now, session: SessionId, alive: OsdAlive) {
         if self.speaks_in_this_life(now, session, alive.osd, alive.epoch) {
+            self.note_behind();
             self.leader.asked.alive.push(alive);
         }
     }
@@ -72,7 +80,14 @@ impl Monitor {
     /// Primaries of an OSD wish other members for their groups.
     pub(super) fn pg_temp_wish(&mut self, now: Now, session: SessionId, wish: PgTempWish) {
         if self.speaks_in_this_life(now, session, wish.osd, wish.epoch) {
+            self.note_behind();
             self.leader.asked.wishes.push(wish);
+        }
+    }
+
+    fn note_behind(&mut self) {
+        if self.leader.asked.is_empty() {
+            self.leader.asked.behind = self.leader.last_ahead();
         }
     }
 
@@ -85,10 +100,10 @@ impl Monitor {
         }
     }
 
-    /// When [`Self::grant_asked`] has something to do. While a proposal is on its way its end comes first.
+    /// When [`Self::grant_asked`] has something to do. What was on its way when the first one asked comes before.
     pub(super) fn asked_deadline(&self) -> Mono {
         let asked = &self.leader.asked;
-        if !self.leader.reigns() || !self.leader.ahead.is_empty() || asked.alive.is_empty() && asked.wishes.is_empty() {
+        if !self.leader.reigns() || asked.is_empty() || !self.leader.is_past(asked.behind) {
             return Mono::NEVER;
         }
         asked.due(self.newest().osdmap.osd_counts().1)
@@ -109,8 +124,7 @@ impl Monitor {
         true
     }
 
-    /// Proposes the map that grants what was asked for, unless another proposal is on its way: then what was asked for goes with the
-    /// next. Returns whether there was anything to propose.
+    /// Proposes the map that grants what was asked for, when that is due. Returns whether there was anything to propose.
     pub(super) fn grant_asked(&mut self, now: Now, out: &mut Outputs) -> bool {
         if self.asked_deadline() > now.mono {
             return false;

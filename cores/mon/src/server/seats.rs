@@ -91,11 +91,11 @@ fn long(since: &mut BTreeMap<String, Mono>, names: &BTreeSet<String>, now: Now, 
 }
 
 impl Monitor {
-    /// Looks after the seats, about twice a second, while this monitor leads.
+    /// Looks after the seats, about twice a second, while this monitor leads and what it decided last is durable.
     pub(super) fn tick_seats(&mut self, now: Now, out: &mut Outputs) {
-        let state = self.replica.applied.clone();
+        let state = self.newest().clone();
         let secs = monitor_number(&state, &self.env, "mon_replace_after");
-        if secs <= 0.0 || !self.leader.ahead.is_empty() {
+        if secs <= 0.0 {
             return;
         }
         let after = Duration::from_secs_f64(secs.clamp(1.0, 1e9));

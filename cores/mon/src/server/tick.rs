@@ -25,9 +25,11 @@ impl Monitor {
         let applied = self.replica.applied.clone();
         self.leader.soft.sample(now, &applied);
         self.leader.duties.follow_recovery(now.wall, &self.leader.soft.total());
-        // While changes are on their way, what they change must not be judged again.
-        if self.leader.ahead.is_empty() {
+        // What was decided last is durable before anything new is, also where the disk is slow.
+        if self.leader.is_past(self.leader.decided) {
             self.tick_map(now, out);
+            self.tick_seats(now, out);
+            self.leader.decided = self.leader.last_ahead();
         }
         let mut changes = self.key_changes(now);
         changes.extend(self.expired_mutes(now));
@@ -40,7 +42,7 @@ impl Monitor {
     }
 
     fn tick_map(&mut self, now: Now, out: &mut Outputs) {
-        let state = self.replica.applied.clone();
+        let state = self.newest().clone();
         let mut inc = Incremental::new(state.osdmap.epoch + 1, state.fsid, now.wall);
         let before = inc.clone();
         let mut lines = Vec::new();
