@@ -42,6 +42,10 @@ impl Touched {
         for (osd, _) in inc.new_weight.iter().filter(|(_, weight)| **weight < ONE) {
             touched.fallen[slot(*osd)] = true;
         }
+        // An exception counts whose target is not in the map at all, and one whose target has weight 0 does not.
+        for osd in base.max_osd.max(0)..next.max_osd {
+            touched.osds[slot(osd)] = true;
+        }
         touched.note_groups(inc, next);
         Some(touched)
     }

@@ -224,21 +224,24 @@ fn what_steps_carry_over_is_what_would_be_computed() {
     let mut map = cluster(osds);
     let groups = map.pools[&1].pg_num;
     let (mut kept, mut asked) = (0, 0);
-    for round in 0..400 {
+    for round in 0..2000 {
         let earlier: Vec<*const UpActing> = (0..groups).map(|seed| std::ptr::from_ref(map.placed(PgId::new(1, seed)))).collect();
         let (osd, other) = (below(osds as u64) as i32, below(osds as u64) as i32);
         let pg = PgId::new(1, below(u64::from(groups)) as u32);
         let (up, weight) = (map.is_up(osd), map.weight(osd));
-        let changed = next(&map, |inc| match below(11) {
+        // An exception may name an OSD that the map has no place for.
+        let any = below(osds as u64 + 8) as i32;
+        let changed = next(&map, |inc| match below(12) {
             0 | 1 if up => drop(inc.new_state.insert(osd, state::UP)),
             2 | 3 => drop(inc.new_up_client.insert(osd, EntityAddrVec::default())),
             4 if weight > 0 => drop(inc.new_weight.insert(osd, 0)),
             5 => drop(inc.new_weight.insert(osd, [0x1_0000, 0x8000, 0x1_0000][below(3) as usize])),
             6 => drop(inc.new_pg_temp.insert(pg, if below(2) == 0 { vec![osd, other] } else { Vec::new() })),
-            7 => drop(inc.new_pg_upmap_items.insert(pg, vec![(map.placed(pg).up.first().copied().unwrap_or(0), other)])),
+            7 => drop(inc.new_pg_upmap_items.insert(pg, vec![(map.placed(pg).up.first().copied().unwrap_or(0), any)])),
             8 => drop(inc.old_pg_upmap_items.insert(pg)),
             9 => drop(inc.new_primary_affinity.insert(osd, [0, 0x8000, 0x1_0000][below(3) as usize])),
             10 => drop(inc.new_primary_temp.insert(pg, if below(2) == 0 { osd } else { -1 })),
+            11 if map.max_osd < osds + 8 => inc.new_max_osd = map.max_osd + 1,
             _ => drop(inc.new_up_thru.insert(osd, 2)),
         });
         // Not everybody asks for all groups of each map.
