@@ -190,8 +190,12 @@ impl Monitor {
             FromLeader::KIND if !called => self.take_relay(FromLeader::decode(m)?),
             MonHello::KIND if called => self.monitor_says_hello(now, session, MonHello::decode(m)?, out),
             MonClock::KIND if called => {
+                // Programs of before do not know this message, and drop the session.
                 #[cfg(feature = "sim")]
-                assert!(self.env.config.levels.newest.has(types::Feature::MonClocks), "an older monitor is asked for its time");
+                if !self.env.config.levels.newest.has(types::Feature::MonClocks) {
+                    self.fatal("a monitor whose program is too old is asked for its time".into(), out);
+                    return Ok(());
+                }
                 let MonClock { round, .. } = MonClock::decode(m)?;
                 let name = self.env.config.name.clone();
                 self.mon.send(session, MonClock { round, name, at: now.wall }.encode());

@@ -435,7 +435,9 @@ impl Pg {
     fn is_agreed(&self) -> bool {
         let there = matches!(&self.phase, Phase::Peering(peering) if matches!(peering.step, Step::Activate));
         let ready = self.members.all.values().all(|member| !member.acting || member.activated);
-        there && ready && self.is_known_up()
+        // What this copy has taken up is durable here, too, before anybody is told of it.
+        let durable = self.commits.iter().all(|commit| commit.durable);
+        there && ready && durable && self.is_known_up()
     }
 
     /// Whether the map says, where that matters, that this OSD was up in the interval.
