@@ -243,7 +243,8 @@ pub enum Effect {
     WantLease,
     /// The group serves when a map says that this OSD was up in this epoch (`up_thru`): the monitors shall be asked.
     WantUpThru(Epoch),
-    /// These shall serve the group, the primary first: the monitors shall be asked for a map that says so.
+    /// These shall serve the group, the primary first: the monitors shall be asked for a map that says so. If there are none, those shall
+    /// serve whom CRUSH and the exceptions of the map name.
     WantActing(Vec<OsdId>),
     /// This group was split and its new siblings are durable on the same store: load them.
     Split {

@@ -116,6 +116,7 @@ impl Aside {
     }
 
     /// What does not hold of it, in a group that is at this version.
+    #[cfg(any(test, feature = "sim"))]
     pub(crate) fn self_check(&self, version: u64) -> Result<(), String> {
         let idle = self.reads.iter().find(|(hold, job)| job.hold != **hold || !job.fetched || job.modifies);
         if let Some((hold, _)) = idle {
@@ -223,8 +224,8 @@ impl Pg {
         }
         self.lack(ctx, object);
         let (primary, number) = (self.history.interval.primary, self.applied());
-        // The primary hears of it when the mark is durable, or with the first change.
-        if let Some(commit) = self.commits.back_mut().filter(|commit| commit.promise.is_none() && number > 0) {
+        // The primary hears of it when the mark is durable.
+        if let Some(commit) = self.commits.back_mut().filter(|commit| commit.promise.is_none()) {
             commit.promise = Some(Promise { primary, number, body: None });
         }
     }

@@ -7,7 +7,7 @@
 //! An object that no copy has that can be reached is *unfound*. Operations on it wait until somebody comes who has it, or an
 //! operator gives it up.
 
-use crate::api::Ctx;
+use crate::api::{Ctx, Effect};
 use crate::body::{Body, Progress};
 use crate::fetch::removal;
 use crate::info::ObjectInfo;
@@ -670,8 +670,8 @@ impl Pg {
         }
         let interval = &self.history.interval;
         if interval.up != interval.acting && self.home_is_enough() {
-            let up: Vec<OsdId> = interval.home().collect();
-            ctx.out.push(crate::api::Effect::WantActing(up));
+            // Those whom the map names shall serve. The group serves meanwhile, so nobody waits for the answer.
+            ctx.out.push(Effect::WantActing(Vec::new()));
             self.serving.recovery.next = Some(ctx.now.mono.plus(AGAIN));
             return;
         }

@@ -251,10 +251,14 @@ impl Pg {
     }
 
     fn promise(&mut self, ctx: &mut Ctx<'_>, primary: OsdId, number: u64, time: Option<CopyTime>) {
-        match number {
-            0 => self.tell_activated(ctx, primary),
-            _ => self.acknowledge(ctx, primary, number, time),
+        if number == 0 {
+            self.tell_activated(ctx, primary);
+            // That is heeded once in an interval. What came to be missing since goes with a promise, of which there is none to make.
+            if self.replica().is_none_or(|replica| replica.lacking.is_empty()) {
+                return;
+            }
         }
+        self.acknowledge(ctx, primary, number, time);
     }
 
     /// Says that all bodies up to a number are durable here, and what is not here all the same.
