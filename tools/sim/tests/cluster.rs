@@ -114,6 +114,9 @@ fn what_was_found_once_is_not_found_again() {
         ("network", 572),
         ("network", 626),
         ("deaths", 2095),
+        ("petitions", 400077),
+        ("petitions", 400179),
+        ("petitions", 400581),
     ] {
         runs(scenario, seed..seed + 1);
     }

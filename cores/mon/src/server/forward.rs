@@ -92,6 +92,11 @@ impl Asks {
         }
     }
 
+    /// The last leader that was known: who has what was carried.
+    pub(super) fn asked(&self) -> Option<VoterId> {
+        self.led_by.map(|(_, leader)| leader)
+    }
+
     /// Whether no leader has been known for so long that sessions are sent away.
     pub(super) fn is_lost(&self, now: Now) -> bool {
         self.leaderless.is_some_and(|since| now.mono.since(since) >= PATIENCE)

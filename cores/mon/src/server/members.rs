@@ -268,8 +268,9 @@ impl Monitor {
 
     /// A session with another monitor broke.
     pub(super) fn line_lost(&mut self, now: Now, far: super::peers::Far) {
-        let leader = self.replica.log.leader().map(super::peers::Far::Voter);
-        if Some(far) == leader {
+        // A leader that nobody is sure of at the moment may turn out to be the one that was asked.
+        let leaders = [self.replica.log.leader(), self.asks.asked()];
+        if leaders.into_iter().flatten().any(|leader| far == super::peers::Far::Voter(leader)) {
             self.leader_forgot(now);
         }
     }

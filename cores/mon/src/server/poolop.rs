@@ -42,7 +42,7 @@ impl Monitor {
         if changed {
             self.propose(now, Vec::new(), Some(inc), after, out);
         } else {
-            after.into_iter().for_each(|o| self.send_out(o, out));
+            self.tell_found(now, after, out);
         }
     }
 

@@ -275,8 +275,13 @@ impl Monitor {
         }
     }
 
-    /// Tells what was found in the newest state, once it is known that nobody else led meanwhile, and all that was proposed is durable.
-    fn tell_found(&mut self, now: Now, after: Vec<Outgoing>, out: &mut Outputs) {
+    /// Tells what was found in the newest state, when that is durable and nobody else led meanwhile. The answer to a
+    /// request that is known goes through the log, which remembers it: the request may come again through another
+    /// monitor, later, when it would find something else and change it.
+    pub(super) fn tell_found(&mut self, now: Now, after: Vec<Outgoing>, out: &mut Outputs) {
+        if self.asking.is_some() {
+            return self.propose(now, Vec::new(), None, after, out);
+        }
         if self.leader.reads.len() >= READS || !self.replica.log.is_leader() {
             return self.not_proposed(now, after, out);
         }
