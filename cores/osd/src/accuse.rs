@@ -108,6 +108,11 @@ impl Case {
         Self { life, ..Self::default() }
     }
 
+    /// What it did not answer does not count any more: it had a right not to.
+    pub(crate) fn forgive(&mut self) {
+        (self.asked, self.refused, self.told) = (None, false, None);
+    }
+
     /// It is asked now, or should be and cannot be reached.
     pub(crate) fn asked(&mut self, now: Mono) {
         self.asked.get_or_insert(now);

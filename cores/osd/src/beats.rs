@@ -15,7 +15,7 @@ use node::{Level, Mono, Now, Outputs};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
-use types::{OsdId, PgId, UTime};
+use types::{Epoch, OsdId, PgId, UTime};
 
 /// Most OSDs that are asked, unless more share groups with this one: without their answers nothing could be read.
 const MOST: usize = 64;
@@ -112,6 +112,8 @@ pub(crate) struct Beats {
     ways: BTreeMap<OsdId, Way>,
     late: Lateness,
     grace: Duration,
+    /// The epoch in which this OSD came up.
+    life: Epoch,
     /// A mistake to be found: own lateness is not taken off.
     #[cfg(feature = "sim")]
     careless: bool,
@@ -124,6 +126,7 @@ impl Default for Beats {
             ways: BTreeMap::new(),
             late: Lateness::default(),
             grace: GRACE,
+            life: 0,
             #[cfg(feature = "sim")]
             careless: false,
         }
@@ -149,6 +152,16 @@ impl Beats {
     pub(crate) fn follow(&mut self, map: &OsdMap, whoami: OsdId, groups: &[PgId], least: usize) {
         let partners = partners(map, whoami, groups, least);
         self.ways.retain(|osd, _| partners.contains(osd));
+        let life = map.up_from(whoami);
+        if self.life != life {
+            // Nobody answers an OSD that is down in the map.
+            self.life = life;
+            self.due = Mono(0);
+            for way in self.ways.values_mut() {
+                way.open.clear();
+                way.case.forgive();
+            }
+        }
         for osd in partners {
             let (way, life) = (self.ways.entry(osd).or_default(), map.up_from(osd));
             if way.case.life != life {
@@ -433,6 +446,25 @@ mod tests {
         assert_eq!((word(&mut beats), beats.ways[&1].case.life), (Some(Word::Refused), 5));
         beats.follow(&map(9), 0, &[], 1);
         assert_eq!((word(&mut beats), beats.ways[&1].case.life), (None, 9), "who listens no more was another one");
+    }
+
+    #[test]
+    fn who_was_down_holds_nothing_against_those_who_did_not_answer() {
+        let map = |epoch| {
+            let mut map = OsdMap::default();
+            map.set_max_osd(2);
+            map.osd_state = vec![maps::state::EXISTS | maps::state::UP; 2];
+            map.osd_info[0].up_from = epoch;
+            map
+        };
+        let mut beats = Beats::default();
+        beats.follow(&map(5), 0, &[], 1);
+        beats.ways.get_mut(&1).expect("a partner").case.asked(now(1).mono);
+        let silence = |beats: &Beats| beats.ways[&1].case.silence(now(9).mono, &beats.late);
+        beats.follow(&map(5), 0, &[], 1);
+        assert_eq!(silence(&beats), Duration::from_secs(8));
+        beats.follow(&map(7), 0, &[], 1);
+        assert_eq!(silence(&beats), Duration::ZERO);
     }
 
     #[test]

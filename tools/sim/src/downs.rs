@@ -147,7 +147,10 @@ impl Cluster {
         if let Some((host, line)) = self.world.accusations.iter().find(|(host, _)| frozen.contains(host)) {
             return Err(format!("{} was frozen, and accuses others: {line}", self.world.name(*host)));
         }
-        self.all_back(&watch, "who was frozen comes back")
+        self.all_back(&watch, "who was frozen comes back")?;
+        // Who went on gives those who were slow to answer more time, until that is long ago.
+        let watch = self.watch(&[])?;
+        self.look_for(&watch, "some were frozen", 8 * CALM)
     }
 
     /// All get the processor late: nobody is down for that.
