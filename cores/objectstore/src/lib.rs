@@ -100,6 +100,8 @@ pub struct Transaction {
     pub scope: SpgId,
     /// The operation under which it was rehearsed, if it was: what was fetched for that one is there for the transaction, too.
     pub hold: Option<Hold>,
+    /// Nobody is expected to read here what it writes, so its data need not stay in memory.
+    pub cold: bool,
     /// Changes of objects, in order.
     pub objects: Vec<ObjectChanges>,
     /// Changes of the scope's meta keys, in order.

@@ -156,7 +156,9 @@ impl Pg {
         version: EVersion,
     ) -> Result<Ticket, Refused> {
         let ticket = self.next_ticket(ctx);
-        ctx.store.submit(Transaction { scope: self.id, hold, objects, meta }, ticket)?;
+        // Clients read where the group is led; reads elsewhere bring what they need.
+        let cold = !self.leads(ctx);
+        ctx.store.submit(Transaction { scope: self.id, hold, cold, objects, meta }, ticket)?;
         let (durable, order, promise, head, releases) = (false, 0, None, None, Vec::new());
         self.commits.push_back(Commit { ticket, durable, order, promise, first, version, head, releases });
         Ok(ticket)

@@ -207,11 +207,11 @@ impl Store {
         self.due.note(removed, if large { plan.replaced } else { 0 });
         let writes = match runs {
             Some(runs) => {
-                self.journal.push(seq, Staged::default());
-                self.write_direct(seq, &staged, &runs)
+                self.journal.push(seq, Staged::default(), transaction.cold);
+                self.write_direct(seq, &staged, &runs, transaction.cold)
             }
             None => {
-                self.journal.push(seq, staged);
+                self.journal.push(seq, staged, transaction.cold);
                 0
             }
         };
@@ -242,12 +242,12 @@ impl Store {
         .map(|patch| (self.overlay.epoch(), patch));
     }
 
-    fn write_direct(&mut self, seq: u64, staged: &Staged, runs: &[BlockRun]) -> usize {
+    fn write_direct(&mut self, seq: u64, staged: &Staged, runs: &[BlockRun], cold: bool) -> usize {
         let mut index = 0;
         for (block, n) in runs {
             let data = staged.rope(index, *n);
             self.caches.blocks.forget(*block, (*n).into());
-            if let [one] = data.pieces() {
+            if let ([one], false) = (data.pieces(), cold) {
                 let crcs = &staged.crcs()[index as usize..(index + n) as usize];
                 self.caches.blocks.insert_written(*block, Checked::known_run(one.clone(), crcs), runs.len() > 1);
             }

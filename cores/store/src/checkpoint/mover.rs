@@ -125,8 +125,10 @@ impl Store {
                 let (place, bytes) = good.next().expect("as many as were taken");
                 c.moved.insert(place.0, block + i);
                 data.push(bytes.bytes().clone());
-                // A block of a journal group would keep the whole group in memory.
-                self.caches.blocks.insert(block + i, bytes.on_its_own(), false);
+                if !matches!(place.place(), Where::Journal(seq, _) if self.journal.is_cold(seq)) {
+                    // A block of a journal group would keep the whole group in memory.
+                    self.caches.blocks.insert(block + i, bytes.on_its_own(), false);
+                }
             }
             c.writes += 1;
             c.promised -= u64::from(n).min(c.promised);

@@ -154,8 +154,8 @@ impl Journal {
     }
 
     /// Takes the data of a record that goes into some later group; none if its data has a place of its own.
-    pub(crate) fn push(&mut self, seq: u64, data: Staged) {
-        self.records.push(seq, data);
+    pub(crate) fn push(&mut self, seq: u64, data: Staged, cold: bool) {
+        self.records.push(seq, data, cold);
     }
 
     /// Forms the next group, which goes to block `at` that was reserved for it.
@@ -256,6 +256,11 @@ impl Journal {
     /// A block of a record, if it is in memory.
     pub(crate) fn block(&self, seq: u64, index: u32) -> Option<Checked> {
         self.records.get(seq, index)
+    }
+
+    /// Whether a record's data need not stay in memory when it is in its place.
+    pub(crate) fn is_cold(&self, seq: u64) -> bool {
+        self.records.is_cold(seq)
     }
 
     /// First block in the ring and number of blocks of a record's data, once its group is written.

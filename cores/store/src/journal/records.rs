@@ -14,6 +14,8 @@ struct Record {
     at: Option<u64>,
     blocks: u32,
     data: Option<Staged>,
+    /// Its data need not stay in memory when it is in its place.
+    cold: bool,
 }
 
 /// All records whose data a checkpoint has not moved, by sequence number.
@@ -44,10 +46,10 @@ impl Records {
     }
 
     /// A new record, not yet in the ring.
-    pub(crate) fn push(&mut self, seq: u64, data: Staged) {
+    pub(crate) fn push(&mut self, seq: u64, data: Staged, cold: bool) {
         assert_eq!(seq, self.base + self.all.len() as u64);
         self.bytes += data.len() * BLOCK;
-        self.all.push_back(Record { at: None, blocks: len32(data.len()), data: Some(data) });
+        self.all.push_back(Record { at: None, blocks: len32(data.len()), data: Some(data), cold });
     }
 
     /// Replay found a record's data at block `at` of the ring.
@@ -62,7 +64,7 @@ impl Records {
         while self.base + self.all.len() as u64 <= seq {
             self.all.push_back(Record::default());
         }
-        self.all[index(seq - self.base)] = Record { at: Some(at), blocks, data: None };
+        self.all[index(seq - self.base)] = Record { at: Some(at), blocks, data: None, cold: false };
     }
 
     /// Records up to `next` that replay did not find never were.
@@ -95,6 +97,11 @@ impl Records {
     /// A block, if it is in memory.
     pub(crate) fn get(&self, seq: u64, index: u32) -> Option<Checked> {
         self.record(seq)?.data.as_ref()?.get(index)
+    }
+
+    /// Whether a record's data need not stay in memory when it is in its place.
+    pub(crate) fn is_cold(&self, seq: u64) -> bool {
+        self.record(seq).is_some_and(|record| record.cold)
     }
 
     /// First block in the ring and number of blocks of a record's data.

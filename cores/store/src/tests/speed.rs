@@ -106,6 +106,7 @@ fn write(n: u64, object: ObjectId, offset: u64, data: &Bytes) -> Transaction {
     let old = Bytes::from(format!("log {:016x}", n.saturating_sub(3000)));
     let info = ObjectChange::SetInfo(Bytes::from(vec![n as u8; 120]));
     Transaction {
+        cold: false,
         scope: SpgId::whole(PgId::new(1, object.hash % 32)),
         hold: None,
         objects: vec![ObjectChanges { object, changes: vec![ObjectChange::Write(offset, data.clone().into()), info] }],

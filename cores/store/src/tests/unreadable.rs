@@ -123,3 +123,16 @@ fn whole_blocks_are_written_whatever_was_there() {
     world.store.release(hold);
     blind(&mut world, false);
 }
+
+#[test]
+fn cold_data_leaves_memory_when_it_is_in_its_place() {
+    let kept = |cold: bool, len: usize| {
+        let mut world = World::sized(2, false, 48 << 20);
+        world.cold = Some(cold);
+        assert!(world.submit(0, part(0, len)));
+        world.settle();
+        world.stop();
+        world.store.memory().blocks
+    };
+    assert_eq!((kept(false, 5 * BLOCK), kept(true, 5 * BLOCK)), (5 * BLOCK, 0));
+}

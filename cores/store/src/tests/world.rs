@@ -42,6 +42,8 @@ pub(crate) struct World {
     pub(crate) wide: bool,
     /// Submit even if the store asks to slow down.
     pub(crate) pushy: bool,
+    /// Whether all transactions are cold, or none; by chance if nothing is said.
+    pub(crate) cold: Option<bool>,
     /// Crash and make checkpoints often.
     pub(crate) hasty: bool,
     sabotage: Option<super::Sabotage>,
@@ -95,6 +97,7 @@ impl World {
             full: false,
             wide: seed % 4 == 1,
             pushy: seed % 5 == 2,
+            cold: None,
             hasty: seed % 2 == 1,
             sabotage: None,
             total: [0; 6],
@@ -321,7 +324,8 @@ impl World {
     pub(crate) fn submit_rehearsed(&mut self, at: usize, mut mutations: Vec<Mutation>, hold: Option<Hold>) -> bool {
         let seq = self.twins[at].submitted + 1;
         mutations.push(MetaChange::Set(Bytes::from_static(SEQ), Bytes::copy_from_slice(&seq.to_le_bytes())).into());
-        let transaction = Transaction { scope: scope(at), hold, ..mutations.into_iter().collect() };
+        let cold = self.cold.unwrap_or_else(|| self.dice.one_in(3));
+        let transaction = Transaction { scope: scope(at), hold, cold, ..mutations.into_iter().collect() };
         let ticket = self.next_ticket;
         match self.store.submit(transaction.clone(), Ticket(ticket)) {
             Ok(()) => {
