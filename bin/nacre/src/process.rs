@@ -19,6 +19,8 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
+/// How long OSDs that serve wait for others that do not, before this process says that it is ready.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// How often it is looked whether all daemons serve.
 pub(crate) const POLL: Duration = Duration::from_millis(3);
 /// How long daemons may take to stop after one of them failed.
@@ -168,15 +170,18 @@ impl Process {
         Ok(())
     }
 
-    /// Waits until the monitor and all OSDs serve. False if it was told to stop before.
-    pub(crate) fn until_serving(&mut self, heed: Follow<'_>) -> Result<bool> {
+    /// Waits until the monitors and all OSDs serve, or until some OSDs do and the others have not for [`PATIENCE`]: one
+    /// that the monitors refuse, or that reads a long journal, must not keep the service manager waiting for the rest.
+    /// Gives the OSDs that do not serve. None if it was told to stop before.
+    pub(crate) fn until_serving(&mut self, heed: Follow<'_>) -> Result<Option<BTreeSet<String>>> {
         let begin = Instant::now();
         let mut waiting: Vec<usize> = (0..self.osds.len()).collect();
         let mut ready: BTreeSet<String> = BTreeSet::new();
         let mut told = false;
-        while self.mons.iter().any(|m| !ready.contains(&m.name)) || !waiting.is_empty() {
+        let late = |waiting: usize, all: usize| waiting < all && begin.elapsed() > PATIENCE;
+        while self.mons.iter().any(|m| !ready.contains(&m.name)) || !waiting.is_empty() && !late(waiting.len(), self.osds.len()) {
             match self.events.recv_timeout(POLL) {
-                Ok(Event::Signal(_)) => return Ok(false),
+                Ok(Event::Signal(_)) => return Ok(None),
                 Ok(Event::Duties(duties)) => heed(self, &duties)?,
                 Ok(Event::Ended(name, _)) if self.has_left(&name) => {}
                 Ok(Event::Ended(name, ended)) => {
@@ -200,7 +205,8 @@ impl Process {
                 eprintln!("nacre: still waiting for {waits}; the log is in {}", self.logs.place());
             }
         }
-        Ok(true)
+        let names = waiting.into_iter().map(|i| self.osds[i].name.clone());
+        Ok(Some(names.collect()))
     }
 
     /// Waits for a signal. An OSD that cannot go on leaves the others running, unless it is the last. `heed` is called with what the cluster wants.

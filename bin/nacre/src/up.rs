@@ -110,19 +110,23 @@ pub(crate) fn up(args: &Up, role: &Role, signals: Signals) -> Result<u8> {
         }
         let place = follow::Place { dir: &dir, auth, bind, port: args.port, common: &args.common };
         let mut heed = |process: &mut Process, duties: &Duties| follow::follow(process, &mut state, &place, duties);
-        if process.until_serving(&mut heed)? {
+        if let Some(absent) = process.until_serving(&mut heed)? {
             let all = state.all_monitors(&own, bind, args.port);
             keys::write_whole(&dir.join("ceph.conf"), &conf::text(&dir, state.fsid()?, &all, auth), 0o644)?;
             if *role == Role::Everything {
                 // An address that could not be used is not remembered.
                 state.change(&dir, |state| {
                     state.remember(args.bind, args.port, args.auth);
-                    mark_made(state, |_| true);
+                    mark_made(state, |osd| !absent.contains(&format!("osd.{}", osd.id)));
                 })?;
             }
             let what = process.what();
             let at = own.first().map_or(all.first().copied(), |(_, addr)| Some(*addr));
             let at = at.map_or(String::new(), |at| format!(" at [v2:{at}]"));
+            if !absent.is_empty() {
+                let names = absent.into_iter().collect::<Vec<_>>().join(", ");
+                eprintln!("nacre: {names} does not serve yet, the rest does; `ceph health detail` and the log say why");
+            }
             println!("ready: {what}{at}; export CEPH_CONF={shown}/ceph.conf");
             service::tell(&format!("READY=1\nSTATUS=ready: {what}{at}"));
             if new && *role == Role::Everything {
@@ -181,7 +185,7 @@ pub(crate) fn osd(args: &Osd, signals: Signals) -> Result<u8> {
         process.start_osd(place.prepare(&osd)?, &args.common)?;
         process.share_memory(watch)?;
         process.open_sockets()?;
-        if process.until_serving(&mut |_, _| Ok(()))? {
+        if process.until_serving(&mut |_, _| Ok(()))?.is_some() {
             state.change(&dir, |state| mark_made(state, |o| o.id == args.id))?;
             println!("ready: {name}");
             service::tell(&format!("READY=1\nSTATUS=ready: {name}"));
