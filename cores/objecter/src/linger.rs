@@ -11,7 +11,7 @@ use node::{Mono, Now};
 use std::time::Duration;
 use types::{Errno, Locator, OsdId, Rope};
 
-/// How often a watch is told to be alive, as stock clients do.
+/// How often a watch is told to be alive, and newer maps are looked for while a notification waits, as stock clients do.
 const PING_EVERY: Duration = Duration::from_secs(5);
 
 impl Objecter {
@@ -72,6 +72,11 @@ impl Objecter {
             if linger.op.is_some() {
                 continue;
             }
+            if linger.due <= now.mono && linger.waits_to_complete() {
+                // Its group may have changed hands, and nobody tells who has nothing to ask.
+                self.monitor.link.want_newer_map();
+                linger.due = now.mono.plus(PING_EVERY);
+            }
             match linger.due <= now.mono {
                 true => due.push((*cookie, linger.request(*cookie))),
                 false => self.wake = self.wake.min(linger.due),
@@ -130,17 +135,14 @@ impl Objecter {
         if let Some(target) = self.map.as_ref().and_then(|map| Target::of(map, &request)) {
             linger.at = Some((osd, target));
         }
-        match &mut linger.kind {
-            Kind::Watch { registered, .. } => {
-                linger.due = now.mono.plus(PING_EVERY);
-                *registered = true;
-                self.wake = self.wake.min(linger.due);
-                if !known {
-                    self.events.push_back(Event::Watching { watch: WatchId(cookie) });
-                }
+        linger.due = now.mono.plus(PING_EVERY);
+        self.wake = self.wake.min(linger.due);
+        // The completion of a notification comes as an event.
+        if let Kind::Watch { registered, .. } = &mut linger.kind {
+            *registered = true;
+            if !known {
+                self.events.push_back(Event::Watching { watch: WatchId(cookie) });
             }
-            // Its completion comes as an event.
-            Kind::Notify { .. } => linger.due = Mono::NEVER,
         }
     }
 

@@ -138,11 +138,16 @@ pub(crate) struct Linger {
     pub(crate) op: Option<u64>,
     /// Where it is registered.
     pub(crate) at: Option<(OsdId, Target)>,
-    /// When to register (0) or ping next.
+    /// When to register (0), to ping, or to look for newer maps next.
     pub(crate) due: Mono,
 }
 
 impl Linger {
+    /// A notification that its OSD has: its completion comes as an event.
+    pub(crate) fn waits_to_complete(&self) -> bool {
+        matches!(self.kind, Kind::Notify { .. }) && self.at.is_some()
+    }
+
     /// The operation that registers it now, registers it again or pings.
     pub(crate) fn request(&self, cookie: u64) -> OpRequest {
         let watch = |op, generation, timeout| Op::new(code::WATCH, OpArgs::Watch { cookie, version: 0, op, generation, timeout });

@@ -302,6 +302,7 @@ impl Pg {
             self.keep_promise(ctx, promise);
         }
         self.release_durable(ctx);
+        self.note_taken(ctx, ticket);
     }
 
     /// Lets happen what waited for changes that are durable at all members by now.

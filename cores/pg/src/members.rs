@@ -220,6 +220,11 @@ impl Members {
         self.all.values().any(|member| is_missing(&member.missing, head))
     }
 
+    /// Whether this head, or one of its clones, is on its way to somebody who has all else that his log names.
+    pub(crate) fn is_on_its_way(&self, head: &HObject) -> bool {
+        self.all.values().any(|member| member.backfill.is_none() && is_missing(&member.pushed, head))
+    }
+
     /// Who has the object whole: activated copies that do not lack it and that backfill has brought so far.
     pub(crate) fn holders(&self, object: &HObject) -> Vec<OsdId> {
         let head = object.at(SnapId::HEAD);

@@ -384,8 +384,9 @@ impl Pg {
         if let Some(waiting) = self.serving.recovery.unfound.get_mut(&*job.head.object) {
             return waiting.push_back(job.work);
         }
+        let settles = job.modifies || !matches!(job.work, Work::Client(_));
         self.serving.lanes.entry(job.head.clone()).or_default().queue.push_front(job.work);
-        let bring = self.job(ctx, Work::Bring(Box::default()), job.head);
+        let bring = self.job(ctx, Work::Bring(Box::new(Bring::before(settles))), job.head);
         self.attempt(ctx, bring);
     }
 

@@ -20,7 +20,7 @@ use crate::recorder::CopyTime;
 use crate::reserve::Move;
 use maps::flags;
 use node::{Level, Mono};
-use objectstore::{Hold, MetaChange, Refused, Unread};
+use objectstore::{Hold, MetaChange, Refused, Ticket, Unread};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use types::{EVersion, HObject, ObjectId, OsdId, SnapId};
@@ -43,6 +43,15 @@ pub(crate) struct Bring {
     pub(crate) at: PieceAt,
     /// Who gets it, from its first piece on: who comes later gets it from the beginning.
     targets: Vec<OsdId>,
+    /// A change waits for it, and begins when it is durable where it was brought.
+    settles: bool,
+}
+
+impl Bring {
+    /// Goes before other work on the object; `settles`: work that changes it.
+    pub(crate) fn before(settles: bool) -> Self {
+        Self { settles, ..Self::default() }
+    }
 }
 
 /// A piece that was asked for.
@@ -67,8 +76,10 @@ pub(crate) struct Recovery {
     /// Heads that are being brought, by recovery itself.
     begun: BTreeSet<HObject>,
     pulls: BTreeMap<HObject, Pull>,
-    /// Jobs that wait until a copy has taken some of what is under way to it.
+    /// Jobs that wait until a copy has taken some of what is under way to it, or until what was brought is durable.
     parked: Vec<Hold>,
+    /// Objects that were brought here, by the transactions of their last pieces, until these are durable.
+    taken: BTreeMap<HObject, Ticket>,
     /// Heads of which some object is unfound, and what waits for them.
     pub(crate) unfound: BTreeMap<HObject, VecDeque<Work>>,
     /// Objects whose copy here could not be read and was taken from elsewhere in this interval. What cannot be read again after that is
@@ -114,7 +125,15 @@ impl Pg {
         if self.missing.is_empty() && self.members.all.is_empty() {
             return false;
         }
-        is_missing(&self.missing, head) || modifies && self.members.anybody_lacks(head)
+        is_missing(&self.missing, head) || modifies && (self.members.anybody_lacks(head) || self.is_arriving(head))
+    }
+
+    /// Whether this head, or one of its clones, was brought to a copy, or here, and is not durable there.
+    ///
+    /// A change waits for that. Else who has the change and dies may be the only one who has what was before it. If the others go on
+    /// without the change, it is undone there, and what was before it is nowhere.
+    fn is_arriving(&self, head: &HObject) -> bool {
+        self.members.is_on_its_way(head) || is_missing(&self.serving.recovery.taken, head)
     }
 
     /// An operator wants the group to recover (or to backfill) before others, or in its turn again. It holds for this interval.
@@ -303,7 +322,13 @@ impl Pg {
             bring.unit = unit.iter().cloned().collect();
             bring.queue = Some(unit);
         }
-        let Some(object) = bring.queue.as_ref().and_then(|queue| queue.front().cloned()) else { return Ok(Stepped::Done) };
+        let Some(object) = bring.queue.as_ref().and_then(|queue| queue.front().cloned()) else {
+            let waits = bring.settles && self.is_arriving(&job.head);
+            if waits {
+                self.serving.recovery.parked.push(job.hold);
+            }
+            return Ok(if waits { Stepped::Waits } else { Stepped::Done });
+        };
         if bring.at.is_first() {
             bring.targets = self.targets(&object, bring.filled);
         }
@@ -496,9 +521,13 @@ impl Pg {
         let next = piece.next.clone();
         let recovered = if next.is_none() { vec![object.clone()] } else { Vec::new() };
         let body = Body::push(place(at, piece), index, Progress { recovered, ..Progress::default() });
-        if let Err(refused) = self.apply(ctx, body, None) {
-            self.log_line(ctx, Level::Error, format!("{object} cannot be taken up: the store refuses ({refused:?})"));
-            return Err(refused);
+        match self.apply(ctx, body, None) {
+            Ok(ticket) if next.is_none() => drop(self.serving.recovery.taken.insert(object.clone(), ticket)),
+            Ok(_) => {}
+            Err(refused) => {
+                self.log_line(ctx, Level::Error, format!("{object} cannot be taken up: the store refuses ({refused:?})"));
+                return Err(refused);
+            }
         }
         if next.is_none() && object.is_head() {
             self.arm_watches(ctx, object);
@@ -597,6 +626,16 @@ impl Pg {
         }
         if arrived {
             self.plan_recovery(ctx);
+        }
+    }
+
+    /// A transaction is durable here: an object may be that was brought with it.
+    pub(crate) fn note_taken(&mut self, ctx: &mut Ctx<'_>, ticket: Ticket) {
+        let taken = &mut self.serving.recovery.taken;
+        let before = taken.len();
+        taken.retain(|_, of| *of != ticket);
+        if taken.len() < before {
+            self.unpark(ctx);
         }
     }
 

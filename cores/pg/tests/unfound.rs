@@ -3,8 +3,11 @@
 mod bench;
 
 use bench::several::Several;
+use bytes::Bytes;
+use messages::code;
+use messages::osd::Op;
 use pg::{Gone, MaybeHas, Mercy};
-use types::{Errno, PgState};
+use types::{Errno, PgState, SessionId};
 
 /// Three copies; `old` has a version that only osd.0 holds, and `new` is nowhere else. All three know of it; osd.0 is dead, osd.1
 /// leads.
@@ -84,6 +87,25 @@ fn nothing_is_given_up_that_somebody_who_is_down_may_have() {
     all.pass(12);
     assert_eq!(mark(&mut all, Mercy::Delete), Gone::Nothing);
     assert_eq!(all.read("old").1, Some(Ok("second".into())));
+}
+
+#[test]
+fn a_change_waits_until_what_it_follows_is_durable_where_it_was_brought() {
+    let mut all = Several::new(2);
+    all.write("old", "first");
+    all.kill(1);
+    all.write("old", "second");
+    all.recover(false);
+    all.start(1, &[0, 1]);
+    // osd.0 brings the second version to osd.1, and dies with a third one before anything of that arrives.
+    let third = Op::extent(code::WRITEFULL, 0, 5, Bytes::from_static(b"third"));
+    all.osd(0).deliver(SessionId(10), bench::peer(10), 99, bench::request("old", vec![third]));
+    all.osd(0).settle();
+    all.kill(0);
+    all.write("other", "goes on");
+    all.start(0, &[0, 1]);
+    all.recover(true);
+    assert_eq!(all.read("old").1, Some(Ok(Bytes::from_static(b"second"))), "it was answered");
 }
 
 #[test]

@@ -117,6 +117,8 @@ fn what_was_found_once_is_not_found_again() {
         ("petitions", 400077),
         ("petitions", 400179),
         ("petitions", 400581),
+        ("life", 400562),
+        ("merges", 500388),
     ] {
         runs(scenario, seed..seed + 1);
     }

@@ -32,7 +32,7 @@ impl Pg {
 
     /// Goes on with a check as far as it goes now.
     pub(crate) fn attempt_check(&mut self, ctx: &mut Ctx<'_>, mut job: Job) {
-        let brought = self.must_bring(&job.head, true);
+        let brought = self.must_bring(&job.head, false) || self.members.anybody_lacks(&job.head);
         let Work::Check(check) = &mut job.work else { return };
         if brought {
             // Some copy is known to lack it: recovery sees to that.
