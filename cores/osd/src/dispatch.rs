@@ -242,12 +242,17 @@ impl Osd {
             self.let_go(key);
             return self.refuse(session, message.tid, &op, refusal);
         }
+        let pg = SpgId { pg: PgId::new(op.locator.pool, op.pg.pg.seed), shard: op.pg.shard };
+        if self.tenures.is_before(op.epoch, pg.pg) {
+            // Its client asked for more by that map, which was dropped, and sends all of it again in order.
+            self.perf.dropped += 1;
+            return self.let_go(key);
+        }
         if self.full.drops(&op) {
             known.turned_away = true;
             self.perf.dropped += 1;
             return self.let_go(key);
         }
-        let pg = SpgId { pg: PgId::new(op.locator.pool, op.pg.pg.seed), shard: op.pg.shard };
         let Some(slot) = self.groups.find(&pg).filter(|slot| self.groups.get(*slot).is_none_or(|pg| !pg.is_leaving())) else {
             if pg::is_aside(&op) && self.maps.current().placed(pg.pg).acting_primary != self.config.whoami {
                 // A member that has nothing of the group yet: no map would tell the client to ask elsewhere.

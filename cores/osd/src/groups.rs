@@ -307,19 +307,9 @@ pub(crate) fn stored(store: &dyn View, hold: Hold) -> Read<Vec<SpgId>> {
     Ok(scopes.into_iter().filter(|s| *s != OSD_SCOPE && s.pg.pool >= 0).collect())
 }
 
-/// The groups that this OSD leads by `new` and does not have (`known` tells): those that come into being with it, since their pool does, and
-/// those that others may have. Groups that come out of a split of one that is here are left to that.
-pub(crate) fn unknown(old: &OsdMap, new: &OsdMap, whoami: OsdId, known: impl Fn(&SpgId) -> bool) -> (Vec<SpgId>, Vec<SpgId>) {
-    let (mut born, mut sought) = (Vec::new(), Vec::new());
-    for (id, pool) in &new.pools {
-        let fresh = old.epoch > 0 && !old.pools.contains_key(id);
-        for seed in 0..pool.pg_num {
-            let pg = PgId::new(*id, seed);
-            if new.placed(pg).acting_primary != whoami || known(&SpgId::whole(pg)) {
-                continue;
-            }
-            if fresh { born.push(SpgId::whole(pg)) } else { sought.push(SpgId::whole(pg)) }
-        }
-    }
-    (born, sought)
+/// Those of the groups that this OSD leads which it does not have (`known` tells): those that come into being with the map after `old`, since
+/// their pool does, and those that others may have. Groups that come out of a split of one that is here are left to that.
+pub(crate) fn unknown(old: &OsdMap, led: impl Iterator<Item = PgId>, known: impl Fn(&SpgId) -> bool) -> (Vec<SpgId>, Vec<SpgId>) {
+    let unknown = led.map(SpgId::whole).filter(|id| !known(id));
+    unknown.partition(|id| old.epoch > 0 && !old.pools.contains_key(&id.pg.pool))
 }

@@ -54,6 +54,7 @@ mod scrubs;
 mod selfcheck;
 mod sessions;
 mod slots;
+mod tenure;
 mod unfound;
 mod unions;
 mod vigil;
@@ -126,6 +127,7 @@ pub struct Osd {
     /// The epoch that the store remembers.
     saved_epoch: Epoch,
     groups: Groups,
+    tenures: tenure::Tenures,
     sessions: Sessions,
     ops: ops::OpTable,
     peers: Peers,
@@ -204,6 +206,7 @@ impl Osd {
             maps: Maps::none(),
             saved_epoch: 0,
             groups: Groups::default(),
+            tenures: tenure::Tenures::default(),
             sessions: Sessions::default(),
             ops: ops::OpTable::default(),
             reporter: Reporter::default(),

@@ -160,6 +160,7 @@ impl Osd {
         self.phase = Phase::Booting;
         if self.saved_epoch > 0 {
             let map = self.maps.current().clone();
+            self.tenures.follow(&map, self.config.whoami, 0);
             self.lead_unknown(now, &map, &map);
         }
         self.scale_logs();
@@ -331,6 +332,7 @@ impl Osd {
         groups.call_all(&mut world, |pg, ctx| pg.new_map(ctx));
         self.leases_follow(now);
         if !new.places_as(old) {
+            self.tenures.follow(new, self.config.whoami, new.epoch);
             self.lead_unknown(now, old, new);
         }
         self.scale_logs();
@@ -341,7 +343,7 @@ impl Osd {
     pub(crate) fn lead_unknown(&mut self, now: Now, old: &Arc<OsdMap>, new: &Arc<OsdMap>) {
         let to_come = |id: &SpgId| self.groups.is_splitting_into(id) || self.comes_out_of_a_split(id);
         let known = |id: &SpgId| self.groups.find(id).is_some() || to_come(id) || self.groups.is_blocked(id, new);
-        let (born, sought) = unknown(old, new, self.config.whoami, known);
+        let (born, sought) = unknown(old, self.tenures.groups(), known);
         let (groups, mut world) = self.world(now);
         born.into_iter().for_each(|id| groups.create(id, &mut world));
         sought.into_iter().for_each(|id| groups.seek(id, &mut world));

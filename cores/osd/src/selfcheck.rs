@@ -1,8 +1,9 @@
 //! What always holds of an OSD between two calls. The simulator asks after every turn; nobody else pays for it.
 
-use crate::Osd;
 use crate::ops::Place;
+use crate::{Osd, Phase};
 use pg::{Effect, OpKey};
+use types::PgId;
 
 impl Osd {
     /// Looks at the table of groups, at each group, and at the store. `thorough` is the store's.
@@ -13,6 +14,7 @@ impl Osd {
         self.groups.self_check()?;
         self.copies.self_check()?;
         self.check_slots()?;
+        self.check_tenures()?;
         self.groups.iter().try_for_each(|(_, pg)| pg.self_check())?;
         self.check_ops()?;
         self.store.self_check(thorough).map_err(|why| format!("store: {why}"))
@@ -24,6 +26,18 @@ impl Osd {
             true => Ok(()),
             false => self.slots.self_check(&self.groups, self.options.max_backfills),
         }
+    }
+
+    /// The groups with a tenure are those that this OSD leads by the newest map.
+    fn check_tenures(&self) -> Result<(), String> {
+        let map = self.maps.current();
+        let groups = map.pools.iter().flat_map(|(id, pool)| (0..pool.pg_num).map(|seed| PgId::new(*id, seed)));
+        let led = groups.filter(|pg| map.placed(*pg).acting_primary == self.config.whoami);
+        // A map of a level that this OSD does not know is not carried out.
+        if self.phase != Phase::Failed && !led.eq(self.tenures.groups()) {
+            return Err(format!("this OSD leads others by map {} than {:?}", map.epoch, self.tenures));
+        }
+        Ok(())
     }
 
     /// Each operation is kept once, and each session is owed what its operations owe it.

@@ -88,7 +88,8 @@ fn everything_at_once_changes_nothing_that_clients_see() {
 /// full but no pool, so that a write which was turned away was owed nothing; a change of the monitor's that was written as its process died, was read
 /// from the cache by the next one, called durable, and lost; operations that waited for a group to come out of a split and were overtaken by later
 /// ones of their session that waited for room; two wrong reads of a journal's end, which cut off what was acknowledged;
-/// a group that came out of a second split, and was looked for elsewhere while the first one was under way. (And two that found the judge
+/// a group that came out of a second split, and was looked for elsewhere while the first one was under way; operations by an old map that
+/// an OSD carried out when it led their group again, although it had dropped earlier ones of their client meanwhile. (And two that found the judge
 /// too strict: half of all reads gave wrong bytes; a write that was refused with EIO need not have happened.)
 #[test]
 fn what_was_found_once_is_not_found_again() {
@@ -117,6 +118,9 @@ fn what_was_found_once_is_not_found_again() {
         ("petitions", 400077),
         ("petitions", 400179),
         ("petitions", 400581),
+        ("merges-traps", 500656),
+        ("merges-traps", 500824),
+        ("merges-traps", 500928),
         ("life", 400562),
         ("merges", 500388),
     ] {
