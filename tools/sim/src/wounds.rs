@@ -27,6 +27,14 @@ fn replaces(change: &ObjectChange) -> bool {
     matches!(change, ObjectChange::Remove | ObjectChange::CloneOf(_))
 }
 
+/// Makes other bytes of those that are written. There are as many: an object's size is in its record, which is not damaged.
+fn spoil(change: &mut ObjectChange) {
+    if let ObjectChange::Write(_, data) = change {
+        let rot: Vec<u8> = b"this is rot".iter().copied().cycle().take(data.len()).collect();
+        *data = Bytes::from(rot).into();
+    }
+}
+
 fn damage(object: &ObjectId) -> Unread {
     Unread::Damaged(Damage { what: format!("{object:?}"), offset: 0, expected: 1, found: 2 })
 }
@@ -63,7 +71,7 @@ impl Wounds {
             None => written && (bad.contains(&of.object) || self.rng.one_in(self.one_in)),
         };
         if harmed {
-            of.changes.push(ObjectChange::Write(0, Bytes::from_static(b"this is rot").into()));
+            of.changes.iter_mut().for_each(spoil);
             bad.insert(of.object.clone());
         }
         harmed

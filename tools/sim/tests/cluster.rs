@@ -123,6 +123,7 @@ fn what_was_found_once_is_not_found_again() {
         ("merges-traps", 500928),
         ("life", 400562),
         ("merges", 500388),
+        ("copies-rot", 400820),
     ] {
         runs(scenario, seed..seed + 1);
     }
