@@ -124,6 +124,7 @@ fn what_was_found_once_is_not_found_again() {
         ("life", 400562),
         ("merges", 500388),
         ("copies-rot", 400820),
+        ("mon-rot", 500864),
     ] {
         runs(scenario, seed..seed + 1);
     }

@@ -19,6 +19,8 @@ pub(crate) const VERSION: u32 = 2;
 pub(crate) const NEWEST: u32 = 3;
 /// Bytes of a superblock slot: two copies, so that one rotten block does not take the newest state away.
 pub(crate) const SLOT: usize = 2 * BLOCK;
+/// What a disk writes whole or not at all.
+const SECTOR: usize = 512;
 /// Where area 0 begins.
 pub(crate) const AREAS_AT: u64 = 2 * SLOT as u64;
 
@@ -112,6 +114,15 @@ impl Super {
             (Slot::Empty, Slot::Empty) => Slot::Empty,
             _ => Slot::Broken,
         }
+    }
+
+    /// Whether a slot that cannot be read is what a power cut left of its first write: of each copy, the sector of the magic or
+    /// that of the CRC never arrived. Damage leaves both, and something else than a store has another magic.
+    pub(crate) fn is_torn(slot: &[u8]) -> bool {
+        slot.chunks(BLOCK).all(|copy| {
+            let (magic, crc) = (&copy[..SECTOR], &copy[BLOCK - SECTOR..]);
+            is_zero(magic) || magic.starts_with(&SUPER_MAGIC) && is_zero(crc)
+        })
     }
 
     fn to_block(&self) -> Vec<u8> {
@@ -387,6 +398,24 @@ mod tests {
     fn written(sizes: &[usize]) -> (Vec<u8>, Vec<usize>) {
         let entries = sizes.iter().zip(5..).map(|(size, index)| entry(index, 1, *size));
         chained(entries.map(|e| write(1, e.index - 1, None, vec![e])).collect())
+    }
+
+    #[test]
+    fn a_first_superblock_that_was_torn_is_told_from_one_that_is_damaged() {
+        let slot = sb().to_slot();
+        let without = |sectors: &[usize]| {
+            let mut torn = slot.clone();
+            sectors.iter().for_each(|n| torn[n * SECTOR..][..SECTOR].fill(0));
+            Super::is_torn(&torn)
+        };
+        assert!(without(&[0, 15]) && without(&[7, 8]) && without(&[0, 7, 8, 15]));
+        assert!(!without(&[0]) && !without(&[15]), "the other copy is whole");
+        for at in [3, 20, 1000, BLOCK - 1] {
+            let mut rotten = slot.clone();
+            [at, BLOCK + at].into_iter().for_each(|at| rotten[at] ^= 1);
+            assert!(!Super::is_torn(&rotten), "byte {at}");
+        }
+        assert!(!Super::is_torn(&[&b"XFSB"[..], &[0; SLOT - 4]].concat()), "something else");
     }
 
     #[test]

@@ -444,6 +444,9 @@ impl Journal {
             if slots[0] == Slot::Broken && !is_zero(&blocks[SLOT..]) {
                 return Err("the monitor's disk holds something that is not a monitor's store".into());
             }
+            if slots[0] == Slot::Broken && !Super::is_torn(&blocks[..SLOT]) {
+                return Err("the monitor's first superblock is damaged, or its disk holds something else".into());
+            }
             // Nothing, or the torn first superblock of a store that never came to be.
             self.phase = Phase::Idle;
             self.events.push_back(Event::Fresh);
