@@ -1,29 +1,45 @@
 //! Letters between the copies of a group: out of all groups of this OSD into one message for each peer and round, and from there to
 //! the groups.
 //!
-//! A letter for a map that this OSD does not have yet, or for a group that is just coming out of a split, waits. When a session broke,
-//! every group is told as soon as another may be opened, and says again what was not answered.
+//! A letter for a map that this OSD does not have yet, or for a group that is just coming out of a split, waits. So does one of an OSD
+//! that is up by a map which this OSD does not have yet. When a session broke, every group is told as soon as another may be opened, and
+//! says again what was not answered. Before the map has this OSD where it is, nobody heeds it: nothing is sent, and groups are told when
+//! it has.
 
-use crate::Osd;
-use crate::peers::{Content, Purpose};
+use crate::peers::{Content, Purpose, is_at};
+use crate::{Osd, Phase};
 use messages::internal::{GroupLetters, OsdAlive, PgTempWish};
 use node::{Level, Mono, Now, Outputs};
 use pg::{OfNone, Sealed};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
-use types::{Epoch, Message, OsdId, PgId, Rope, SessionId, SpgId};
+use types::{EntityAddr, Epoch, Message, OsdId, PgId, Rope, SessionId, SpgId};
 
 /// Bytes of letters that wait for maps and splits; whoever wrote those beyond writes again.
 const MOST_HELD: usize = 32 << 20;
 /// The monitors are not asked for the same thing more often than that.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
+/// Who wrote a letter: the OSD, where it was, and its map then.
+#[derive(Clone, Copy)]
+pub(crate) struct Writer {
+    pub(crate) osd: OsdId,
+    pub(crate) addr: EntityAddr,
+    pub(crate) epoch: Epoch,
+}
+
+/// A letter that waits for a map or a split.
+struct Held {
+    from: Writer,
+    arrived: Mono,
+    letter: Sealed,
+}
+
 /// Letters on their way, and what groups want of the monitors.
 #[derive(Default)]
 pub(crate) struct Letters {
     outbox: BTreeMap<OsdId, Vec<Sealed>>,
-    /// With the moments when they arrived.
-    held: VecDeque<(OsdId, Mono, Sealed)>,
+    held: VecDeque<Held>,
     held_bytes: usize,
     /// OSDs with whom a session broke, and when another may be opened.
     broken: BTreeMap<OsdId, Mono>,
@@ -71,7 +87,12 @@ impl Osd {
         if self.letters.outbox.is_empty() && self.letters.up_thru == 0 && self.letters.acting.is_empty() {
             return;
         }
-        for (osd, letters) in std::mem::take(&mut self.letters.outbox) {
+        let mut outbox = std::mem::take(&mut self.letters.outbox);
+        if self.phase == Phase::Booting {
+            // It is written again when this OSD is up.
+            outbox.clear();
+        }
+        for (osd, letters) in outbox {
             if self.is_neighbour(osd) {
                 self.post(osd, Content::Letters(self.maps.epoch(), letters), out);
                 continue;
@@ -98,6 +119,14 @@ impl Osd {
         }
         let (fsid, osd, epoch) = (self.config.fsid, self.config.whoami, self.maps.epoch());
         GroupLetters { fsid, osd, epoch, letters: fronts, data }.encode()
+    }
+
+    /// The map has this OSD where it is: whatever groups wrote before may have been left unread.
+    pub(crate) fn write_again(&mut self, now: Now) {
+        let map = self.maps.current();
+        for osd in (0..map.max_osd).filter(|osd| map.is_up(*osd) && *osd != self.config.whoami) {
+            self.letters.session_broke(osd, now.mono);
+        }
     }
 
     /// Groups hear that a peer can be reached again.
@@ -131,8 +160,8 @@ impl Osd {
     /// Letters of a peer's groups.
     pub(crate) fn letters_arrived(&mut self, now: Now, session: SessionId, message: &Message, out: &mut Outputs) {
         let caller = self.peers.caller(session);
-        let letters = match (GroupLetters::decode(message), caller) {
-            (Ok(letters), Some(osd)) if letters.osd == osd && letters.fsid == self.config.fsid => letters,
+        let (letters, addr) = match (GroupLetters::decode(message), caller) {
+            (Ok(letters), Some((osd, addr))) if letters.osd == osd && letters.fsid == self.config.fsid => (letters, addr),
             (Ok(letters), Some(_)) => {
                 let why = format!("letters of osd.{} of cluster {}", letters.osd, letters.fsid);
                 return self.refuse_peer(now, session, &why, out);
@@ -140,7 +169,8 @@ impl Osd {
             (Ok(_), None) => return self.refuse_peer(now, session, "letters of somebody who is no OSD", out),
             (Err(error), _) => return self.refuse_peer(now, session, &format!("letters do not decode: {error}"), out),
         };
-        if !self.heeds(now, session, letters.epoch, out) {
+        let from = Writer { osd: letters.osd, addr, epoch: letters.epoch };
+        if from.epoch <= self.maps.epoch() && !self.heeds(now, session, from.epoch, out) {
             return;
         }
         let mut at = 0;
@@ -151,17 +181,18 @@ impl Osd {
             }
             let letter = Sealed { front, data: letters.data.slice(at, len) };
             at += len;
-            if let Err(error) = self.deliver(now, letters.osd, now.mono, letter) {
+            if let Err(error) = self.deliver(now, from, now.mono, letter) {
                 return self.refuse_peer(now, session, &format!("a letter does not decode: {error}"), out);
             }
         }
     }
 
     /// Letters of an OSD of this process.
-    pub(crate) fn letters_posted(&mut self, now: Now, from: OsdId, letters: Vec<Sealed>, out: &mut Outputs) {
+    pub(crate) fn letters_posted(&mut self, now: Now, from: Writer, letters: Vec<Sealed>, out: &mut Outputs) {
         for letter in letters {
             if let Err(error) = self.deliver(now, from, now.mono, letter) {
-                out.log(Level::Error, "osd", format!("a letter of osd.{from}, of this process, does not decode: {error}"));
+                let text = format!("a letter of osd.{}, of this process, does not decode: {error}", from.osd);
+                out.log(Level::Error, "osd", text);
             }
         }
     }
@@ -171,34 +202,41 @@ impl Osd {
         self.session_ended(now, session, out);
     }
 
-    /// Brings a letter to its group.
-    fn deliver(&mut self, now: Now, from: OsdId, arrived: Mono, letter: Sealed) -> denc::Result<()> {
+    /// Brings a letter to its group. What an OSD wrote that the map does not have there any more is dropped, as on a session that broke.
+    fn deliver(&mut self, now: Now, from: Writer, arrived: Mono, letter: Sealed) -> denc::Result<()> {
         #[cfg(feature = "sim")]
         assert!(
             letter.level()? <= self.config.levels.newest,
-            "osd.{from} writes to osd.{}, whose program is of level {}, what came with level {}",
+            "osd.{} writes to osd.{}, whose program is of level {}, what came with level {}",
+            from.osd,
             self.config.whoami,
             self.config.levels.newest,
             letter.level()?
         );
         let envelope = letter.envelope()?;
         let id = envelope.pg;
-        if envelope.interval > self.maps.epoch() {
+        let known = is_at(self.maps.current(), from.osd, &from.addr);
+        if envelope.interval > self.maps.epoch() || !known && from.epoch > self.maps.epoch() {
             self.ask_for_maps();
             self.hold(from, arrived, letter);
             return Ok(());
         }
+        if !known {
+            return Ok(());
+        }
+        let writer = from;
+        let from = writer.osd;
         if let Some(slot) = self.groups.find(&id) {
             let (groups, mut world) = self.world(now);
             return groups.call(slot, &mut world, |pg, ctx| pg.letter(ctx, from, arrived, &letter)).unwrap_or(Ok(()));
         }
         if self.groups.has_ancestor(&id) && self.is_to_come(id) {
-            self.hold(from, arrived, letter);
+            self.hold(writer, arrived, letter);
             return Ok(());
         }
         let answer = pg::answer_of_none(&letter, self.maps.epoch())?;
         if matches!(answer, OfNone::Joins) && self.groups.is_blocked(&id, self.maps.current()) {
-            self.hold(from, arrived, letter);
+            self.hold(writer, arrived, letter);
             return Ok(());
         }
         match answer {
@@ -218,20 +256,20 @@ impl Osd {
         self.groups.is_splitting_into(&id)
     }
 
-    fn hold(&mut self, from: OsdId, arrived: Mono, letter: Sealed) {
+    fn hold(&mut self, from: Writer, arrived: Mono, letter: Sealed) {
         let bytes = letter.front.len() + letter.data.len();
         if self.letters.held_bytes + bytes <= MOST_HELD {
             self.letters.held_bytes += bytes;
-            self.letters.held.push_back((from, arrived, letter));
+            self.letters.held.push_back(Held { from, arrived, letter });
         }
     }
 
     /// Letters that waited for a map or a split that has come.
     pub(crate) fn deliver_held(&mut self, now: Now, out: &mut Outputs) {
         self.letters.held_bytes = 0;
-        for (from, arrived, letter) in std::mem::take(&mut self.letters.held) {
+        for Held { from, arrived, letter } in std::mem::take(&mut self.letters.held) {
             if let Err(error) = self.deliver(now, from, arrived, letter) {
-                out.log(Level::Warn, "osd", format!("a letter of osd.{from} does not decode: {error}"));
+                out.log(Level::Warn, "osd", format!("a letter of osd.{} does not decode: {error}", from.osd));
             }
         }
     }

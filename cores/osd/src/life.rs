@@ -178,6 +178,7 @@ impl Osd {
                 self.contact = None;
                 self.reporter.restart();
                 out.log(Level::Info, "osd", format!("osd.{me} is up at {}", self.config.addrs));
+                self.write_again(now);
             }
             if !self.maps.level_is_unknown() {
                 return;

@@ -14,6 +14,7 @@
 //! says that he has a newer one, he is not heeded, and not refused either.
 
 use crate::Osd;
+use crate::letters::Writer;
 use maps::OsdMap;
 use messages::internal::{Beat, GroupLetters};
 use messages::mon::OsdMapMsg;
@@ -74,7 +75,7 @@ pub(crate) struct Peers {
 }
 
 /// Whether the map has this OSD up at this address.
-fn is_at(map: &OsdMap, osd: OsdId, addr: &EntityAddr) -> bool {
+pub(crate) fn is_at(map: &OsdMap, osd: OsdId, addr: &EntityAddr) -> bool {
     map.is_up(osd) && map.osd_addr(osd).and_then(EntityAddrVec::msgr2) == Some(addr)
 }
 
@@ -113,9 +114,9 @@ impl Peers {
         self.lines.give_up(|(_, purpose)| purpose == Purpose::Beats);
     }
 
-    /// Which OSD connected with this session.
-    pub(crate) fn caller(&self, session: SessionId) -> Option<OsdId> {
-        self.callers.get(&session).map(|caller| caller.osd)
+    /// Which OSD connected with this session, and where it is.
+    pub(crate) fn caller(&self, session: SessionId) -> Option<(OsdId, EntityAddr)> {
+        self.callers.get(&session).map(|caller| (caller.osd, caller.addr))
     }
 
     /// A caller's session ended, if it is one.
@@ -290,9 +291,8 @@ impl Osd {
                 let answer = self.promise(now, &beat);
                 self.post(osd, Content::Beat(answer), out);
             }
-            Content::Letters(_, letters) if known => self.letters_posted(now, osd, letters, out),
-            Content::Letters(epoch, _) if epoch > self.maps.epoch() => self.ask_for_maps(),
-            Content::Beat(_) | Content::Letters(..) => {}
+            Content::Letters(epoch, letters) => self.letters_posted(now, Writer { osd, addr: sender, epoch }, letters, out),
+            Content::Beat(_) => {}
         }
     }
 

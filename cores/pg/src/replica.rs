@@ -84,6 +84,8 @@ pub(crate) struct Replica {
     lacking: BTreeSet<HObject>,
     /// The primary's questions, put off until all is durable.
     asked: Vec<Letter>,
+    /// What the primary was told may be lost: it is told again when all is durable.
+    retells: bool,
     /// What is read for the primary.
     errands: BTreeMap<Hold, Errand>,
     /// The slot for recovery that the primary has here, or wants.
@@ -280,13 +282,15 @@ impl Pg {
     /// What the primary was told may be lost: it is told where this copy is.
     pub(crate) fn promise_again(&mut self, ctx: &mut Ctx<'_>, primary: OsdId) {
         let durable = self.commits.iter().all(|commit| commit.durable);
-        let Some(replica) = self.replica().filter(|_| durable) else { return };
+        let Some(replica) = self.replica() else { return };
         let (activated, applied, merging) = (replica.activated, replica.applied, replica.merge.is_some());
+        replica.retells = activated && !durable;
         match activated {
-            true => {
+            true if durable => {
                 self.tell_activated(ctx, primary);
                 self.acknowledge(ctx, primary, applied, None);
             }
+            true => {}
             false if self.history.created > 0 && !merging => self.show_up(ctx),
             false => {}
         }
@@ -460,6 +464,9 @@ impl Pg {
     /// Something became durable.
     pub(crate) fn step_replica(&mut self, ctx: &mut Ctx<'_>) {
         self.answer_asked(ctx);
+        if self.replica().is_some_and(|replica| replica.retells) {
+            self.promise_again(ctx, self.history.interval.primary);
+        }
     }
 
     /// What was fetched for this copy is there.

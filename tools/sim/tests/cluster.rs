@@ -125,6 +125,9 @@ fn what_was_found_once_is_not_found_again() {
         ("merges", 500388),
         ("copies-rot", 400820),
         ("mon-rot", 500864),
+        ("merges-traps", 500968),
+        ("merges-traps", 600178),
+        ("merges", 600057),
     ] {
         runs(scenario, seed..seed + 1);
     }
