@@ -8,12 +8,13 @@
 
 use crate::peers::{Content, Purpose, is_at};
 use crate::{Osd, Phase};
+use maps::OsdMap;
 use messages::internal::{GroupLetters, OsdAlive, PgTempWish};
 use node::{Level, Mono, Now, Outputs};
 use pg::{OfNone, Sealed};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
-use types::{EntityAddr, Epoch, Message, OsdId, PgId, Rope, SessionId, SpgId};
+use types::{EntityAddr, EntityAddrVec, Epoch, Message, OsdId, PgId, Rope, SessionId, SpgId};
 
 /// Bytes of letters that wait for maps and splits; whoever wrote those beyond writes again.
 const MOST_HELD: usize = 32 << 20;
@@ -126,6 +127,18 @@ impl Osd {
         let map = self.maps.current();
         for osd in (0..map.max_osd).filter(|osd| map.is_up(*osd) && *osd != self.config.whoami) {
             self.letters.session_broke(osd, now.mono);
+        }
+    }
+
+    /// Another map: OSDs may have begun another life. What was written to the one before is lost.
+    pub(crate) fn letters_follow(&mut self, now: Now, old: &OsdMap, new: &OsdMap) {
+        let place = |map: &OsdMap, osd| map.osd_addr(osd).filter(|_| map.is_up(osd)).and_then(EntityAddrVec::msgr2).copied();
+        for osd in (0..new.max_osd).filter(|osd| *osd != self.config.whoami) {
+            if let Some(addr) = place(new, osd)
+                && place(old, osd) != Some(addr)
+            {
+                self.letters.session_broke(osd, now.mono);
+            }
         }
     }
 

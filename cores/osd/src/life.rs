@@ -332,6 +332,7 @@ impl Osd {
         let (groups, mut world) = self.world(now);
         groups.call_all(&mut world, |pg, ctx| pg.new_map(ctx));
         self.leases_follow(now);
+        self.letters_follow(now, old, new);
         if !new.places_as(old) {
             self.tenures.follow(new, self.config.whoami, new.epoch);
             self.lead_unknown(now, old, new);
