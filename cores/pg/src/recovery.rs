@@ -705,6 +705,7 @@ impl Pg {
             self.count_again(ctx);
         }
         if !held {
+            self.plan_trim(ctx);
             self.begin_ordered(ctx);
         }
         let interval = &self.history.interval;

@@ -51,7 +51,8 @@ impl Pg {
     /// Finds the next objects of the snapshot in work and hands them to their lanes.
     pub(crate) fn step_trim(&mut self, ctx: &mut Ctx<'_>) {
         self.serving.trim.next = None;
-        if self.serving.trim.outstanding > 0 {
+        // What is still to be brought is in no list of a snapshot's objects. Trimming goes on when nobody lacks anything.
+        if self.serving.trim.outstanding > 0 || !self.missing.is_empty() {
             return;
         }
         let Some(snap) = self.serving.trim.queue.first() else { return };

@@ -125,6 +125,10 @@ impl Cluster {
             return Ok(0);
         }
         self.scrub_all("deep-scrub")?;
+        // The report of a scrub before the crash may have come late and been taken for this one. Not twice.
+        if self.damage()?.is_empty() {
+            self.scrub_all("deep-scrub")?;
+        }
         if self.damage()?.is_empty() {
             return Err(format!("a scrub does not find that osd.{nth} holds something else of {spoilt:?}"));
         }
