@@ -154,6 +154,8 @@ pub(crate) struct Members {
     pub(crate) finds: BTreeMap<OsdId, BTreeSet<HObject>>,
     /// Copies that are no members and wait to be removed.
     pub(crate) strays: BTreeSet<OsdId>,
+    /// Copies that were told to go. Nobody answers that, so they are told again when a session to them broke.
+    pub(crate) dismissed: BTreeSet<OsdId>,
     /// Number of the last change that was shipped.
     pub(crate) order: u64,
 }

@@ -592,7 +592,15 @@ impl Pg {
         let interval = &self.history.interval;
         let wanted: BTreeSet<OsdId> = interval.members().chain(interval.home()).collect();
         for osd in std::mem::take(&mut self.members.strays).difference(&wanted) {
+            self.members.dismissed.insert(*osd);
             self.tell(ctx, *osd, &Letter::Remove);
+        }
+    }
+
+    /// The session to a copy that was told to go broke: it may not have heard that.
+    pub(crate) fn dismiss_again(&mut self, ctx: &mut Ctx<'_>, osd: OsdId) {
+        if self.is_clean() && self.members.dismissed.contains(&osd) {
+            self.tell(ctx, osd, &Letter::Remove);
         }
     }
 

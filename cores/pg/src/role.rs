@@ -291,6 +291,7 @@ impl Pg {
             Phase::Active => {
                 self.recovery_resend(ctx, osd);
                 self.ask_silent(ctx, Some(osd));
+                self.dismiss_again(ctx, osd);
             }
             Phase::Replica(_) if self.history.interval.primary == osd => self.promise_again(ctx, osd),
             _ => {}

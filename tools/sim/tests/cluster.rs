@@ -128,6 +128,8 @@ fn what_was_found_once_is_not_found_again() {
         ("merges-traps", 500968),
         ("merges-traps", 600178),
         ("merges", 600057),
+        ("merges", 720295),
+        ("merges", 720342),
         ("network", 700032),
         ("copies-scrub", 710037),
     ] {
