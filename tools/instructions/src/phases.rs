@@ -5,7 +5,7 @@ use crate::load::{Kind, Load, Orders};
 use msgr::auth::{Auth, ClientAuth};
 use objecter::ClientNode;
 use osd::{Osd, OsdConfig};
-use sim::standmon::{Kept, StandMon};
+use standmon::{Kept, StandMon};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -7,7 +7,6 @@ use crate::misdeed::{Misdeed, Reopen, Strict, Wayward, Wrapped};
 use crate::model::{Action, source_change};
 use crate::reference::{Meaning, RefStore};
 use crate::rng::Rng;
-use crate::standmon::{self, StandMon};
 use crate::upgrade::Programs;
 use crate::workload::{Admin, AdminShared, Habits, Petitioner, Petitions, Shared, Snaps, Tide, Workload};
 use crate::world::{Boot, HostConfig, HostId, HostState, World};

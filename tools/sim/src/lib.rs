@@ -7,7 +7,7 @@
 //! | `cluster`, `workload`, `life`, `tide`, `upgrade` | daemons and clients, what they ask for, what happens to a cluster in use, to one that is full, to one that gets newer programs |
 //! | `fault`, `traps`, `reigns`, `misdeed` | what goes wrong; historic bugs, put back to prove that they are found |
 //! | `model`, `history`, `watchlog`, `audit`, `beats` | the judges |
-//! | `reference`, `standmon` | trusted stand-ins for the store and the monitor |
+//! | `reference`, and the crate `standmon` | trusted stand-ins for the store and the monitor |
 //! | `scenario`, `storeworld`, `voters` | kinds of runs, of clusters, of a store alone and of the monitors' log alone |
 #![forbid(unsafe_code)]
 
@@ -31,7 +31,6 @@ pub mod rng;
 pub mod scenario;
 mod schedule;
 mod scrubs;
-pub mod standmon;
 pub mod storeworld;
 mod tide;
 pub mod trace;

@@ -5,6 +5,9 @@
 //! next flush. It takes twice the time of the same write into space that was written once. So some space is kept ready:
 //! little at first, more when it ran out, and nothing more when the host is short.
 //!
+//! Long writes do not use it while no space of removed data is free. They pay the price of new space once for many bytes,
+//! and zeros before them would double what the disk has to write.
+//!
 //! One write is in flight at a time; its blocks are lent by the allocator meanwhile. It is long, because each write
 //! costs the file system below the same metadata, and the next flush waits for that. A crash leaves zeros in free
 //! blocks, which does no harm.
@@ -21,6 +24,8 @@ const STEP: u64 = 4 << 20;
 const ZEROS: usize = 256 << 10;
 /// Most bytes that are kept ready at first.
 const LEAST: u64 = 64 << 20;
+/// Bytes of a write that takes new space rather than what is kept ready.
+const LONG: u64 = 1 << 20;
 /// The host must have so many times the bytes that are to be kept ready.
 const SPARE: u64 = 8;
 
@@ -61,6 +66,19 @@ impl Space {
             self.host_gave(run.1.into());
             io.write(DATA, run.0 * BLOCK as u64, zeros(run.1), false, Purpose::Ahead(run));
         }
+    }
+
+    /// Gives a long write its blocks beyond the frontier. None if it is to take them below.
+    pub(super) fn take_beyond(&mut self, blocks: u64) -> Option<Run> {
+        let removed = self.alloc.free_below().saturating_sub(self.ahead.want);
+        let host_is_short = self.host_blocks() / SPARE < self.ahead.want + blocks;
+        if blocks < LONG / BLOCK as u64 || blocks <= removed || host_is_short {
+            return None;
+        }
+        let run = self.alloc.take_beyond(blocks)?;
+        // It did not find too little ready.
+        self.ahead.seen += blocks;
+        Some(run)
     }
 
     /// Keeps more ready if what was ready ran out.

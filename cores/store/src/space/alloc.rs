@@ -199,6 +199,18 @@ impl Allocator {
         Some(out)
     }
 
+    /// Gives `n` blocks in one piece that was never written. None if there is no such piece. As with [`Self::take`],
+    /// the blocks must be told to [`Self::born`].
+    pub(crate) fn take_beyond(&mut self, n: u64) -> Option<Run> {
+        let (start, _) = self.busy.free_run(self.frontier, n).filter(|(_, len)| *len == n)?;
+        let run = (start, n as u32);
+        let cursor = self.cursors[Kind::Data as usize];
+        self.give(run, Kind::Data, &mut Vec::new());
+        // What is ready below is searched from where it was.
+        self.cursors[Kind::Data as usize] = cursor;
+        Some(run)
+    }
+
     /// Gives `n` blocks in one piece, which a page needs. None if there is no such piece.
     pub(crate) fn take_one(&mut self, n: u64, kind: Kind) -> Option<Run> {
         let run = self.one_run(n, kind).or_else(|| {

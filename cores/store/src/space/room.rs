@@ -187,7 +187,10 @@ impl Space {
     /// Gives a large write its places. None if there is no room.
     pub(crate) fn take_for_write(&mut self, blocks: u64) -> Option<Vec<Run>> {
         let beyond = self.alloc.beyond;
-        let runs = self.alloc.take(blocks, Kind::Data)?;
+        let runs = match self.take_beyond(blocks) {
+            Some(run) => vec![run],
+            None => self.alloc.take(blocks, Kind::Data)?,
+        };
         self.host_gave(self.alloc.beyond - beyond);
         self.alloc.born(&runs);
         Some(runs)

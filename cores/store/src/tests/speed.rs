@@ -127,6 +127,18 @@ fn space_is_written_ahead_in_whole_steps() {
     assert!(bench.ahead.iter().all(|blocks| *blocks == step), "{:?}", bench.ahead);
 }
 
+/// Under a stream of long writes to new objects the disk once wrote each byte twice: zeros, then the data.
+#[test]
+fn long_writes_to_new_space_are_not_preceded_by_zeros() {
+    let mut bench = Bench::new(Config { uuid: [1; 16], ..Config::default() });
+    let data = Bytes::from(vec![5u8; 4 << 20]);
+    bench.measure("4 MiB writes, new objects", 100, 4, |store, n| {
+        store.submit(write(n, object(n), 0, &data), Ticket(n)).expect("room");
+    });
+    let ahead: u32 = bench.ahead.iter().sum();
+    assert!(u64::from(ahead) * crate::block::BLOCK as u64 <= 72 << 20, "{:?}", bench.ahead);
+}
+
 #[test]
 #[ignore = "a measurement"]
 fn speed() {

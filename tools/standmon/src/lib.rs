@@ -1,5 +1,6 @@
 //! A stand-in for the monitor that is trusted: its state outlives it, it knows two commands, and it believes everybody.
 //! With it, what fails is the OSD's fault or the client's.
+#![forbid(unsafe_code)]
 
 use bytes::Bytes;
 use denc::Encode;
