@@ -7,17 +7,21 @@ SHELL := /bin/bash
 
 CARGO ?= cargo
 PYTHON := /usr/bin/python3
-NACRE := $(or $(CARGO_TARGET_DIR),target)/release/nacre
-LOSSY := $(or $(CARGO_TARGET_DIR),target)/release/lossydisk
+BUILT := $(or $(CARGO_TARGET_DIR),target)
+NACRE := $(BUILT)/release/nacre
+LOSSY := $(BUILT)/release/lossydisk
+
+# Every release build names these packages: cargo chooses features for the whole set, so what they share is built once.
+RELEASE = $(CARGO) build --release -p nacre -p lossydisk -p instructions
 
 SECONDS_EACH ?= 3
 SEEDS ?= 200
-SIM_SECONDS ?= 180
+SIM_SECONDS ?= 150
 ROUNDS ?= 20
 LOSSY_ROUNDS ?= 6
 MODEL_SECONDS ?= 45
 SOAK_MINUTES ?= 30
-FUZZ_SECONDS ?= 100
+FUZZ_SECONDS ?= 60
 FUZZ_EACH ?= 600
 # Mappings of each map that are compared with crushtool and osdmaptool.
 export NACRE_CRUSH_MAPPINGS ?= 100000
@@ -54,10 +58,17 @@ deps-python:
 	$(call need,a-command-that-is-not-there,python3 python3-rados python3-rbd)
 
 build: deps-build   ## the release binary, target/release/nacre
-	$(CARGO) build --release -p nacre
+	$(RELEASE) --bin nacre
+
+.PHONY: release-build unit-build
+release-build: deps-build   ## all programs of `make test` that are built for release
+	nice $(RELEASE) --bins
+
+unit-build: deps-build   ## all that `make unit fuzz sim` run
+	nice $(CARGO) test --workspace --no-run
 
 TARGETS ?=
-test: deps-test   ## all that CI runs, two targets beside each other; some of them: TARGETS="sim hosts"
+test: deps-test   ## all that CI runs, several targets beside each other; some of them: TARGETS="sim hosts"
 	$(PYTHON) tools/suite.py $(TARGETS)
 
 check-fast: deps-build   ## does it compile, and do the tests of one room pass: make check-fast P=store
@@ -71,12 +82,12 @@ lint: deps-build   ## rustfmt and clippy, warnings denied
 fmt:   ## format the code
 	$(CARGO) fmt --all
 
-unit: deps-test lossydisk   ## unit and property tests
+unit: deps-test fuse   ## unit and property tests
 	$(CARGO) test --workspace
 
-fuzz: deps-build   ## enemies of all decoders and state machines, FUZZ_SECONDS=100 for all of them
+fuzz: deps-build   ## enemies of all decoders and state machines, FUZZ_SECONDS=60 for all of them
 	$(CARGO) build --workspace --bin fuzz
-	$(or $(CARGO_TARGET_DIR),target)/debug/fuzz --seconds $(FUZZ_SECONDS)
+	$(BUILT)/debug/fuzz --seconds $(FUZZ_SECONDS)
 
 # Each of them keeps one processor busy.
 seeds: deps-build   ## `fuzz` and `sim` beside each other
@@ -104,9 +115,9 @@ hostile: deps-test build   ## garbage, replays, idle crowds and greedy clients a
 	$(PYTHON) tools/conformance/greedy_reads.py --nacre $(NACRE)
 
 # Debug: `make unit` has built it already, and an optimized build costs more time than it saves on so few seeds.
-sim: deps-build   ## the simulator, SEEDS=200 seeds of each scenario, or as many as begin within SIM_SECONDS=180
+sim: deps-build   ## the simulator, SEEDS=200 seeds of each scenario, or as many as begin within SIM_SECONDS=150
 	$(CARGO) build --workspace --bin sim
-	$(or $(CARGO_TARGET_DIR),target)/debug/sim --seeds $(SEEDS) --seconds $(SIM_SECONDS)
+	$(BUILT)/debug/sim --seeds $(SEEDS) --seconds $(SIM_SECONDS)
 
 conformance: deps-test build   ## stock clients against our cluster, compared with a real one's answers
 	$(CARGO) run -p conformance -- --nacre $(NACRE) --auth none
@@ -116,7 +127,7 @@ conformance: deps-test build   ## stock clients against our cluster, compared wi
 KERNELS ?= bookworm,trixie
 guests: deps-test build   ## virtual machines as clients: the kernel's rbd driver, and virtio disks on QEMU's (3 min)
 	$(call need,qemu-system-x86_64 busybox fio mkfs.ext4 ip blkdiscard,qemu-system-x86 qemu-block-extra busybox-static fio e2fsprogs iproute2 util-linux)
-	timeout 900 $(PYTHON) tools/conformance/guests/run.py --nacre $(NACRE) --kernels $(KERNELS) --cache $(or $(CARGO_TARGET_DIR),target)/guests
+	timeout 900 $(PYTHON) tools/conformance/guests/run.py --nacre $(NACRE) --kernels $(KERNELS) --cache $(BUILT)/guests
 
 .PHONY: images compatibility
 # About eight minutes; SHEETS= runs all there are.
@@ -129,13 +140,13 @@ images: deps-test build   ## stock rbd, librbd, fio and QEMU on block images, co
 compatibility: deps-test build clients-18.2   ## writes docs/compatibility.md from a run, with this host's clients and those of release 18.2
 	$(CARGO) run -p conformance -- --nacre $(NACRE) --client 18.2=$(CLIENTS) --report target/conformance.md
 	$(CARGO) run -p conformance --bin sheets -- --nacre $(NACRE) --client 18.2=$(CLIENTS) --report target/sheets.md
-	$(PYTHON) tools/conformance/guests/run.py --nacre $(NACRE) --cache $(or $(CARGO_TARGET_DIR),target)/guests --report target/guests.md
+	$(PYTHON) tools/conformance/guests/run.py --nacre $(NACRE) --cache $(BUILT)/guests --report target/guests.md
 	cat tools/conformance/compatibility-head.md target/conformance.md tools/conformance/sheets-head.md target/sheets.md \
 	  tools/conformance/guests-head.md target/guests.md > docs/compatibility.md
 
 # Clients of release 18.2, from Debian 13, in a folder of their own. Needs root and an archive.
 .PHONY: clients-18.2 newer-clients deps-mmdebstrap
-CLIENTS ?= $(abspath $(or $(CARGO_TARGET_DIR),target))/clients/18.2
+CLIENTS ?= $(abspath $(BUILT))/clients/18.2
 deps-mmdebstrap:
 	$(call need,mmdebstrap,mmdebstrap)
 
@@ -151,11 +162,13 @@ newer-clients: deps-test build   ## clients of release 18.2 against our cluster,
 	else echo "newer-clients: SKIPPED, clients of release 18.2 cannot be installed here (see above)"; fi
 
 # A FUSE mount for the disk that forgets: the device must be there, and the right to mount.
-.PHONY: lossydisk kill-rounds-long model model-long soak
-lossydisk: deps-build
+.PHONY: fuse lossydisk kill-rounds-long model model-long soak
+fuse:
 	$(call need,fusermount3,fuse3)
 	@test -c /dev/fuse || { echo "/dev/fuse is missing: the disk that forgets is a FUSE file system"; exit 1; }
-	$(CARGO) build --release -p lossydisk
+
+lossydisk: deps-build fuse
+	$(RELEASE) --bin lossydisk
 
 kill-rounds: deps-test build lossydisk   ## ROUNDS=20 times kill -9, LOSSY_ROUNDS=6 power cuts on each driver, with a checker
 	$(PYTHON) tools/conformance/kill_rounds.py --nacre $(NACRE) --rounds $(ROUNDS) --seconds 1.5
@@ -220,7 +233,7 @@ upgrade: deps-test build   ## three hosts of the version before get this program
 	flock /tmp/nacre-hosts.lock /usr/bin/python3 tools/conformance/upgrade.py --nacre $(NACRE)
 
 .PHONY: deb deb-test
-DEB := $(or $(CARGO_TARGET_DIR),target)/deb
+DEB := $(BUILT)/deb
 deb: build   ## a Debian package of the release binary, in target/deb
 	$(call need,dpkg-deb objdump strip,dpkg binutils)
 	$(PYTHON) dist/deb/build.py --nacre $(NACRE) --out $(DEB)
@@ -253,7 +266,7 @@ memory-pressure-long: deps-test build   ## the same for MINUTES=10, and in one o
 .PHONY: memory-hosts
 memory-hosts: deps-test build   ## MINUTES=10 of load in virtual machines: a host of 2 GiB, and a control group (version 2) of 512 MiB
 	$(call need,qemu-system-x86_64 busybox mkfs.ext4 strip,qemu-system-x86 busybox-static e2fsprogs binutils)
-	$(PYTHON) tools/conformance/guests/small_host.py --nacre $(NACRE) --minutes $(MINUTES) --cache $(or $(CARGO_TARGET_DIR),target)/guests
+	$(PYTHON) tools/conformance/guests/small_host.py --nacre $(NACRE) --minutes $(MINUTES) --cache $(BUILT)/guests
 
 .PHONY: memory-small bench
 memory-small: deps-test build   ## the same with 50,000 objects (half a minute)
@@ -272,8 +285,7 @@ scale: deps-build   ## figures of a monitor among 1,000 OSDs, and of changes of 
 	$(SCALE) changes 10000 16
 	$(PYTHON) tools/conformance/map_changes.py --nacre target/release/nacre
 
-# The run itself takes a minute; the rest is building it.
-INSTRUCTIONS = timeout 900 $(CARGO) run --release -p instructions --
+INSTRUCTIONS = $(RELEASE) --bin instructions && timeout 900 $(BUILT)/release/instructions
 
 instructions: deps-build   ## instructions for each operation, compared with docs/instructions.json (2 min)
 	$(call need,valgrind,valgrind)

@@ -16,6 +16,7 @@ use msgr::auth::{Auth, ClientAuth};
 use node::{MailId, Node};
 use objecter::ClientNode;
 use osd::{Backend, Osd, OsdConfig};
+use standmon::StandMon;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
