@@ -62,10 +62,11 @@ build: deps-build   ## the release binary, target/release/nacre
 
 .PHONY: release-build unit-build
 release-build: deps-build   ## all programs of `make test` that are built for release
-	nice $(RELEASE) --bins
+	$(RELEASE) --bins
 
-unit-build: deps-build   ## all that `make unit fuzz sim` run
-	nice $(CARGO) test --workspace --no-run
+# It takes what others leave.
+unit-build: deps-build   ## all that `make unit fuzz sim conformance` run
+	nice -n 19 $(CARGO) test --workspace --no-run
 
 TARGETS ?=
 test: deps-test   ## all that CI runs, several targets beside each other; some of them: TARGETS="sim hosts"

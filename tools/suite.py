@@ -4,7 +4,7 @@
     tools/suite.py                     # all of them
     TARGETS="sim hosts" make test      # some of them
 
-What a target says goes to target/suite/TARGET.log and is printed when it ends. Building comes first, since all others need it. Then the longest come
+What a target says goes to target/suite/TARGET.log and is printed when it ends. Building comes first. Then the longest come
 first, and last those that need the machine for themselves: they measure times of some milliseconds. Each target has a load, the processors that it
 keeps busy. Most wait more than they compute, so three or four of them run at a time.
 
@@ -21,6 +21,10 @@ from dataclasses import dataclass
 MAKE = ["make", "--no-print-directory"]
 
 
+# What those that run programs of the tests wait for.
+BUILT = ("lint", "release-build", "unit-build")
+
+
 @dataclass
 class Target:
     name: str
@@ -28,25 +32,25 @@ class Target:
     load: float = 1.0  # processors that it keeps busy, from the table of a run
     alone: bool = False
     bounds: bool = False
-    after: tuple = ("lint", "release-build", "unit-build")  # what must have ended
+    after: tuple = ("lint", "release-build")  # what must have ended
 
 
 TARGETS = [
     Target("lint", 200, alone=True, after=()),
-    # They build with both processors, and give way to what runs beside them (`nice`).
+    # Both build with two processors; the second one takes what others leave.
     Target("release-build", 900, after=("lint",)),
     Target("unit-build", 800, after=("lint",)),
-    Target("conformance", 300, 0.7, bounds=True),
-    Target("newer-clients", 240, 0.7, bounds=True),
+    Target("conformance", 300, 0.7, bounds=True, after=BUILT),
+    Target("newer-clients", 240, 0.7, bounds=True, after=BUILT),
     Target("kill-rounds", 235, 0.4, bounds=True),
-    Target("unit", 230, 1.2, after=("unit-build",)),
+    Target("unit", 230, 1.2, after=BUILT),
     Target("guests", 180, 1.1, bounds=True),
     Target("hosts", 170, 0.6, bounds=True),
-    Target("sim", 160, after=("unit-build",)),
+    Target("sim", 160, after=BUILT),
     Target("thrash", 150, 1.2, bounds=True),
     Target("lab-test", 130, 0.4, bounds=True),
     Target("full-disk", 130, 0.4, bounds=True),
-    Target("fuzz", 70, after=("unit-build",)),
+    Target("fuzz", 70, after=BUILT),
     Target("memory-pressure", 80, 1.3, bounds=True),
     Target("hostile", 70, 0.3, bounds=True),
     Target("refusals", 60, 0.8, bounds=True),

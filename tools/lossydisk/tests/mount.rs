@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
 
 /// The program; its mount goes with it.
 struct Disk {
@@ -143,4 +144,25 @@ fn the_mount_goes_away_with_the_input_even_when_it_is_in_use() {
     drop(disk.program.stdin.take());
     assert!(disk.program.wait().unwrap().success());
     assert!(!mounted(std::fs::read_to_string("/proc/mounts").unwrap()));
+}
+
+/// `ip netns exec` makes mount namespaces. Beside a test that uses it, the program once did not end.
+#[test]
+fn a_mount_namespace_that_was_made_meanwhile_does_not_keep_it() {
+    let mut disk = Disk::new(&[]);
+    let there = ["--mount", "sh", "-c", "echo there; exec sleep 600"];
+    let mut elsewhere = Command::new("unshare").args(there).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(elsewhere.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    drop(disk.program.stdin.take());
+    let ended = (0..200).any(|_| {
+        std::thread::sleep(Duration::from_millis(50));
+        disk.program.try_wait().unwrap().is_some()
+    });
+    elsewhere.kill().unwrap();
+    elsewhere.wait().unwrap();
+    assert!(ended, "after ten seconds it runs on");
+    if line != "there\n" {
+        eprintln!("skipped: no right to make a mount namespace");
+    }
 }
