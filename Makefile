@@ -16,7 +16,7 @@ RELEASE = $(CARGO) build --release -p nacre -p lossydisk -p instructions
 
 SECONDS_EACH ?= 3
 SEEDS ?= 200
-SIM_SECONDS ?= 150
+SIM_SECONDS ?= 120
 ROUNDS ?= 20
 LOSSY_ROUNDS ?= 6
 MODEL_SECONDS ?= 45
@@ -116,7 +116,7 @@ hostile: deps-test build   ## garbage, replays, idle crowds and greedy clients a
 	$(PYTHON) tools/conformance/greedy_reads.py --nacre $(NACRE)
 
 # Debug: `make unit` has built it already, and an optimized build costs more time than it saves on so few seeds.
-sim: deps-build   ## the simulator, SEEDS=200 seeds of each scenario, or as many as begin within SIM_SECONDS=150
+sim: deps-build   ## the simulator, SEEDS=200 seeds of each scenario, or as many as begin within SIM_SECONDS=120
 	$(CARGO) build --workspace --bin sim
 	$(BUILT)/debug/sim --seeds $(SEEDS) --seconds $(SIM_SECONDS)
 
