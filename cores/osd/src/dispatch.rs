@@ -26,8 +26,12 @@ const MAX_EARLY: usize = 4096;
 const REFUSALS: u32 = 4;
 
 impl Osd {
+    /// Takes what happened on sessions, as much as this round may.
     pub(crate) fn drain_messenger(&mut self, now: Now, out: &mut Outputs) {
-        while let Some(event) = self.msgr.poll_event() {
+        while self.rounds.goes_on(self.msgr.has_event())
+            && let Some(event) = self.msgr.poll_event()
+        {
+            let before = self.effects.len();
             match event {
                 Event::Opened { session, peer } if peer.outgoing => {
                     if self.mon.owns(session) {
@@ -53,6 +57,9 @@ impl Osd {
                 }
                 Event::Closed { session, refused: true, .. } if self.peer_lost(now, session, true) => {}
                 Event::Reset { session } | Event::Closed { session, .. } => self.session_ended(now, session, out),
+            }
+            if self.effects.len() > before {
+                self.rounds.note();
             }
         }
     }

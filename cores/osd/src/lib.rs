@@ -49,6 +49,7 @@ mod peers;
 mod perf;
 mod query;
 mod report;
+mod rounds;
 mod scrubs;
 #[cfg(feature = "sim")]
 mod selfcheck;
@@ -153,6 +154,7 @@ pub struct Osd {
     stalled: VecDeque<SessionId>,
     /// Whether they were not looked at since this round's answers left.
     relieved: bool,
+    rounds: rounds::Rounds,
     bench: Option<bench::Bench>,
     effects: Vec<(Slot, Effect)>,
     /// Groups that are to be united shall be looked at.
@@ -220,6 +222,7 @@ impl Osd {
             homeless: VecDeque::new(),
             stalled: VecDeque::new(),
             relieved: false,
+            rounds: rounds::Rounds::default(),
             bench: None,
             effects: Vec::new(),
             unite: false,
@@ -462,6 +465,7 @@ impl Node for Osd {
     }
 
     fn carried_out(&mut self, now: Now) {
+        self.rounds.end();
         self.answers_left(now);
     }
 
