@@ -4,8 +4,8 @@ use crate::disks::{Skip, need_root};
 use crate::lab::Lab;
 use crate::plan::Point;
 use crate::process;
-use anyhow::{Context, Result};
-use std::path::PathBuf;
+use anyhow::{Context, Result, ensure};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ pub fn root(lab: &Lab, point: &Point) -> Result<Option<PathBuf>> {
     Ok(Some(root))
 }
 
-fn install(lab: &Lab, root: &std::path::Path) -> Result<()> {
+fn install(lab: &Lab, root: &Path) -> Result<()> {
     let mut command = Command::new("mmdebstrap");
     command.args([
         "--quiet",
@@ -45,9 +45,19 @@ fn install(lab: &Lab, root: &std::path::Path) -> Result<()> {
     for option in proxies() {
         command.arg(format!("--aptopt={option}"));
     }
+    ensure!(!root.exists(), "it holds something else, or what is left of an installation that failed: remove it");
     command.arg("trixie").arg(root).arg(mirror().context("no archive of Debian is in /etc/apt/sources.list")?);
-    process::output(command, INSTALL, &lab.undo, &lab.interrupt)?;
-    Ok(())
+    let installed = process::output(command, INSTALL, &lab.undo, &lab.interrupt);
+    if installed.is_err() && !anything_is_mounted_in(root) {
+        // A part of it would be in the way of the next attempt.
+        let _ = std::fs::remove_dir_all(root);
+    }
+    installed.map(drop)
+}
+
+fn anything_is_mounted_in(folder: &Path) -> bool {
+    let mounts = std::fs::read_to_string("/proc/self/mounts");
+    mounts.map_or(true, |m| m.lines().filter_map(|l| l.split(' ').nth(1)).any(|at| Path::new(at).starts_with(folder)))
 }
 
 /// Lines about proxies and certificates of this machine's apt.
@@ -57,13 +67,39 @@ fn proxies() -> Vec<String> {
     text.lines().filter(|l| l.starts_with("Acquire::http") && !l.contains("\"\"")).map(str::to_owned).collect()
 }
 
-/// The archive that this machine's packages come from.
+/// The archive that this machine's Debian comes from: of those that apt knows, the first one named so.
 fn mirror() -> Option<String> {
     let folder = std::fs::read_dir("/etc/apt/sources.list.d").ok().into_iter().flatten().flatten().map(|e| e.path());
-    let texts =
-        std::iter::once(PathBuf::from("/etc/apt/sources.list")).chain(folder).filter_map(|p| std::fs::read_to_string(p).ok());
-    texts.flat_map(|t| t.lines().map(str::to_owned).collect::<Vec<_>>()).find_map(|line| {
-        let wanted = line.starts_with("URIs:") || line.starts_with("deb ");
-        line.split_whitespace().find(|w| wanted && w.starts_with("http")).map(str::to_owned)
-    })
+    let files = std::iter::once(PathBuf::from("/etc/apt/sources.list")).chain(folder).filter(|p| is_read_by_apt(p));
+    let archives: Vec<String> =
+        files.filter_map(|p| std::fs::read_to_string(p).ok()).flat_map(|text| archives_in(&text)).collect();
+    let debian = archives.iter().find(|a| a.trim_end_matches('/').ends_with("/debian"));
+    debian.or(archives.first()).cloned()
+}
+
+/// Whether apt takes a file for a list of sources.
+fn is_read_by_apt(path: &Path) -> bool {
+    path.extension().is_some_and(|e| e == "list" || e == "sources")
+}
+
+/// Addresses in a list of sources, of either format.
+fn archives_in(text: &str) -> Vec<String> {
+    let wanted = text.lines().filter(|line| line.starts_with("URIs:") || line.starts_with("deb "));
+    wanted.filter_map(|line| line.split_whitespace().find(|w| w.starts_with("http"))).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn archives_are_found_in_both_formats() {
+        let old =
+            "# deb http://no/debian\ndeb [signed-by=/k] https://a.example/debian/ bookworm main\ndeb-src http://b bookworm\n";
+        assert_eq!(archives_in(old), ["https://a.example/debian/"]);
+        let new = "Types: deb\n# http://snapshot.example\nURIs: http://c.example/debian\nSuites: bookworm\n";
+        assert_eq!(archives_in(new), ["http://c.example/debian"]);
+        assert!(is_read_by_apt(Path::new("/etc/apt/sources.list")) && is_read_by_apt(Path::new("/x/debian.sources")));
+        assert!(!is_read_by_apt(Path::new("/x/other.sources.disabled")));
+    }
 }
