@@ -278,6 +278,8 @@ fn groups_are_forced_to_recover_if_they_have_something_to_recover() {
     };
     let primary = cluster.primary(1);
     assert_eq!(force(&mut cluster, "force-recovery", r#""1.1""#), (0, "pg 1.1 doesn't require recovery; \n".into()));
+    let (result, text) = force(&mut cluster, "force-recovery", r#""9.9","1.1""#);
+    assert_eq!((result, text.as_str()), (-2, "pg 1.1 doesn't require recovery; pg 9.9 does not exist; "), "nobody is instructed");
     cluster.report(primary, 1, DEGRADED);
     let (result, text) = force(&mut cluster, "force-recovery", r#""1.1","9.9""#);
     let wanted = format!("pg 9.9 does not exist; instructing pg(s) [1.1] on osd.{primary} to force-recovery; \n");

@@ -5,7 +5,7 @@ use grammar::{Args, Outcome, Refusal, Reply, refuse};
 use manager::soft::all_pgs;
 
 use serde_json::json;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use types::{Errno, OsdId, PgId, PgState};
 
 pub(super) const ROWS: &[Row] = &[
@@ -65,43 +65,41 @@ const NO_RECOVERY: Wish = Wish { prefix: "cancel-force-recovery", cancel: true, 
 const NO_BACKFILL: Wish = Wish { prefix: "cancel-force-backfill", cancel: true, idle: "backfill not forced", ..BACKFILL };
 
 fn groups(cx: &mut Cx<'_>, args: &Args, wish: &Wish) -> Outcome {
-    let (mut pgs, mut said) = (Vec::new(), String::new());
+    let mut pgs = BTreeSet::new();
     for name in args.list("pgid") {
         let Ok(pg) = name.parse::<PgId>() else { refuse!(EINVAL, "invalid pgid '{name}'") };
-        match cx.state.osdmap.pool(pg.pool).filter(|p| pg.seed < p.pg_num) {
-            Some(_) => pgs.push(pg),
-            None => said.push_str(&format!("pg {pg} does not exist; ")),
-        }
+        pgs.insert(pg);
     }
-    if pgs.is_empty() {
-        return Err(Refusal::new(Errno::ENOENT, said));
-    }
-    force(cx, pgs, said, wish)
+    force(cx, pgs, wish)
 }
 
 fn pools(cx: &mut Cx<'_>, args: &Args, wish: &Wish) -> Outcome {
-    let mut pgs = Vec::new();
+    let mut pgs = BTreeSet::new();
     for name in args.list("who") {
         let Some(id) = cx.state.pool_id(name) else { refuse!(ENOENT, "unrecognized pool '{name}'") };
         pgs.extend(all_pgs(cx.state).filter(|pg| pg.pool == id));
     }
-    force(cx, pgs, String::new(), wish)
+    force(cx, pgs, wish)
 }
 
-/// Instructs the OSDs that lead these groups, as far as the groups have a use for it.
-fn force(cx: &mut Cx<'_>, mut pgs: Vec<PgId>, mut said: String, wish: &Wish) -> Outcome {
-    pgs.sort_unstable();
-    pgs.dedup();
+/// Instructs the OSDs that lead these groups, as far as the groups have a use for it. As Ceph 16.2 does, it fails only if nobody
+/// is instructed, and not because of groups that have no use for it.
+fn force(cx: &mut Cx<'_>, pgs: BTreeSet<PgId>, wish: &Wish) -> Outcome {
     let mut by_osd: BTreeMap<OsdId, Vec<String>> = BTreeMap::new();
-    let mut twice = false;
+    let (mut said, mut fault) = (String::new(), None);
     for pg in pgs {
+        if cx.state.osdmap.pool(pg.pool).is_none_or(|p| pg.seed >= p.pg_num) {
+            said.push_str(&format!("pg {pg} does not exist; "));
+            fault = Some(Errno::ENOENT);
+            continue;
+        }
         let is = cx.soft.pg_state(cx.state, pg);
         let (forced, wanted) = (is.has(wish.forced), wish.cancel || is.any(wish.useful));
         match super::pg::primary(cx, pg) {
             _ if !wanted || wish.cancel && !forced => said.push_str(&format!("pg {pg} {}; ", wish.idle)),
             _ if !wish.cancel && forced => {
                 said.push_str(&format!("pg {pg} {}; ", wish.again));
-                twice = true;
+                fault = Some(Errno::EINVAL);
             }
             Ok(osd) => {
                 cx.instruct.push((osd, json!({"prefix": wish.prefix, "pgid": pg.to_string()})));
@@ -110,11 +108,11 @@ fn force(cx: &mut Cx<'_>, mut pgs: Vec<PgId>, mut said: String, wish: &Wish) -> 
             Err(refusal) => said.push_str(&format!("{}; ", refusal.text)),
         }
     }
+    if let Some(errno) = fault.filter(|_| by_osd.is_empty()) {
+        return Err(Refusal::new(errno, said));
+    }
     for (osd, pgs) in by_osd {
         said.push_str(&format!("instructing pg(s) [{}] on osd.{osd} to {}; ", pgs.join(","), wish.prefix));
-    }
-    if twice && cx.instruct.is_empty() {
-        return Err(Refusal::new(Errno::EINVAL, said));
     }
     Ok(Reply::status(said + "\n"))
 }
