@@ -11,6 +11,7 @@ use monstate::state::State;
 use node::{Mono, Now};
 use planner::merge::{is_outdated, merged_into};
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 use types::{EntityAddrVec, Epoch, OsdId, PgId, PgState, PoolId, SessionId, UTime};
 
 /// Seconds over which rates are measured.
@@ -131,6 +132,17 @@ impl Rates {
 }
 
 impl Soft {
+    /// The monitor did not run for `late`, until `now`: it was stopped, or its machine was. What OSDs said meanwhile is not read yet, so
+    /// that time counts against none of them.
+    pub fn was_away(&mut self, now: Mono, late: Duration) {
+        let shift = |at: &mut Mono| *at = at.plus(late).min(now);
+        for osd in self.osds.values_mut() {
+            shift(&mut osd.last_seen);
+            osd.closed_at.as_mut().map(shift);
+            osd.down_since.as_mut().map(shift);
+        }
+    }
+
     /// Takes an OSD's report in. Placement groups of pools that do not exist are ignored, so that late reports of
     /// deleted pools do not stay. Figures of images are somebody else's ([`crate::figures`]).
     pub fn report(&mut self, state: &State, now: Now, mut report: OsdReport) {

@@ -318,6 +318,27 @@ fn a_clean_stop_says_so_and_who_is_alone_is_judged_by_its_session() {
     assert!(!is_up(&mut world, 0), "nobody is left who could say that it lives");
 }
 
+#[test]
+fn a_monitor_that_was_stopped_holds_that_time_against_nobody() {
+    let (mut world, peers) = cluster(4);
+    on_hosts(&mut world, 4);
+    refused(&mut world, &peers, 0, 1);
+    assert!(!is_up(&mut world, 1));
+    world.sleep(700 * SECOND);
+    assert!(is_up(&mut world, 0), "its reports are not read yet");
+    pass_with(&mut world, &peers, &[0, 2, 3], 590);
+    assert!(told(&mut world, 1).inside, "it could not boot, either");
+    pass_with(&mut world, &peers, &[0, 2, 3], 20);
+    assert!(!told(&mut world, 1).inside, "after that it counts");
+    world.sleep(30 * SECOND);
+    // A report that is read before the first tick does not hide how late that is.
+    world.send(peers[0], OsdReport { osd: 0, epoch: 1, ..OsdReport::default() }.encode());
+    world.pass(15 * SECOND);
+    assert!(is_up(&mut world, 0) && is_up(&mut world, 2));
+    world.pass(6 * SECOND);
+    assert!(!is_up(&mut world, 0) && !is_up(&mut world, 2), "after that it counts");
+}
+
 /// Lets time pass in which these OSDs report.
 fn pass_with(world: &mut World, peers: &[usize], osds: &[i32], seconds: u64) {
     for _ in 0..seconds / 5 {

@@ -142,7 +142,7 @@ impl Monitor {
                 self.leader.soft.osds.entry(osd).or_default().last_seen = now.mono;
             }
         }
-        self.next_tick = now.mono;
+        self.tick_soon(now);
         self.take_up_config(now, out);
         self.let_one_copy_move(now, out);
         self.refresh_keys(now, out);

@@ -319,6 +319,11 @@ impl Monitor {
         self.env.disk_free = stat.host_free.min(stat.capacity.saturating_sub(stat.len));
     }
 
+    /// What time brings is looked at in this turn. A tick that is overdue stays so: how late it is says how long this monitor did not run.
+    fn tick_soon(&mut self, now: Now) {
+        self.next_tick = self.next_tick.min(now.mono);
+    }
+
     /// Begins to serve. What only a leader does begins with its reign: for one voter alone, in this same turn.
     fn serve(&mut self, now: Now, out: &mut Outputs) {
         if let Some(why) = self.too_old_or_new() {
@@ -326,7 +331,7 @@ impl Monitor {
         }
         self.phase = Phase::Serving;
         self.env.started = now;
-        self.next_tick = now.mono;
+        self.tick_soon(now);
         self.note_sizes();
         self.refresh_keys(now, out);
         self.standing_changed(now);
@@ -461,7 +466,8 @@ impl Node for Monitor {
             self.work(now, out);
         }
         if self.phase == Phase::Serving && now.mono >= self.next_tick {
-            self.next_tick = now.mono.plus(TICK);
+            let late = now.mono.since(std::mem::replace(&mut self.next_tick, now.mono.plus(TICK)));
+            self.leader.soft.was_away(now.mono, late);
             self.note_sizes();
             self.replica.journal.ask_sizes(now, out);
             if self.leader.reigns() {

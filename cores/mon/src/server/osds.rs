@@ -209,14 +209,14 @@ impl Monitor {
         self.leader.soft.report(&state, now, report);
         if super::tick::fullness_changed(&state.osdmap, &self.leader.soft, osd) {
             // Clients write on until they have the map that says so.
-            self.next_tick = now.mono;
+            self.tick_soon(now);
         }
         if self.leader.duties.merging.is_due(&state, &self.leader.soft) {
             // Clients of both groups wait.
-            self.next_tick = now.mono;
+            self.tick_soon(now);
         }
         if !self.leader.soft.creating.done(&state.osdmap).is_empty() {
-            self.next_tick = now.mono;
+            self.tick_soon(now);
         }
         let soft = self.leader.soft.osds.entry(osd).or_default();
         let came_back = soft.session != Some(session);

@@ -187,6 +187,12 @@ impl World {
         }
     }
 
+    /// Lets time pass in which the monitor does not run, as when its process or its machine is stopped.
+    pub fn sleep(&mut self, d: Duration) {
+        self.now.mono = self.now.mono.plus(d);
+        self.now.wall = self.now.wall.plus(d);
+    }
+
     /// Runs until nothing more happens at this moment.
     pub fn run(&mut self) {
         for _ in 0..100_000 {
