@@ -79,15 +79,15 @@ def run(*argv, check=True, **more):
     return done
 
 
-def until(what, holds, patience=PATIENCE):
-    """Waits until `holds()` gives something; gives that."""
+def until(what, holds, patience=PATIENCE, tell=lambda: ""):
+    """Waits until `holds()` gives something; gives that. `tell()`: what is to be said if it never does."""
     end = time.time() + patience
     while time.time() < end:
         found = holds()
         if found:
             return found
         time.sleep(0.2)
-    raise AssertionError(f"after {patience} s: not {what}")
+    raise AssertionError(f"after {patience} s: not {what}. {tell()}")
 
 
 class Host:
@@ -439,7 +439,13 @@ def changes(net):
     gone, sure = rest[2], "--yes-i-really-mean-it"
     gone.kill()
     until("the lost host noticed", lambda: osds_up(a, 2))
-    until("its loss judged", lambda: "SURE" in a.refused("forget", "--dir", a.dir, gone.name))
+    why = [""]
+
+    def judged():
+        why[0] = a.refused("forget", "--dir", a.dir, gone.name)
+        return "SURE" in why[0]
+
+    until("its loss judged", judged, tell=lambda: why[0])
     a.ceph("osd", "pool", "set", "data", "size", 2)
     until("groups that serve", lambda: served(a))
     until("the end of it", lambda: a.exec(a.nacre, "forget", "--dir", a.dir, gone.name, sure, check=False).returncode == 0)

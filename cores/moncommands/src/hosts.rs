@@ -321,7 +321,10 @@ fn check_risk(name: &str, risk: Option<Risk>, args: &Args) -> Result<(), Refusal
     if !args.flag("yes_i_really_mean_it") {
         let both = if missed { " and --data-is-lost" } else { "" };
         if unknown {
-            refuse!(EAGAIN, "{text}. Ask again in a moment; or, if {name} will never come back, say --yes-i-really-mean-it");
+            refuse!(
+                EAGAIN,
+                "{text}. Ask again when they are; or, if you are SURE that {name} will never come back, say --yes-i-really-mean-it"
+            );
         }
         refuse!(EPERM, "{text}. Are you SURE that {name} will never come back? Then say --yes-i-really-mean-it{both}");
     }
