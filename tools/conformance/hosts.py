@@ -80,14 +80,14 @@ def run(*argv, check=True, **more):
 
 
 def until(what, holds, patience=PATIENCE, tell=lambda: ""):
-    """Waits until `holds()` gives something; gives that. `tell()`: what is to be said if it never does."""
+    """Waits until `holds()` gives something; gives that. `tell()`: what the error adds if it never does."""
     end = time.time() + patience
     while time.time() < end:
         found = holds()
         if found:
             return found
         time.sleep(0.2)
-    raise AssertionError(f"after {patience} s: not {what}. {tell()}")
+    raise AssertionError(f"after {patience} s: not {what}{tell()}")
 
 
 class Host:
@@ -445,7 +445,7 @@ def changes(net):
         why[0] = a.refused("forget", "--dir", a.dir, gone.name)
         return "SURE" in why[0]
 
-    until("its loss judged", judged, tell=lambda: why[0])
+    until("its loss judged", judged, tell=lambda: ": " + why[0])
     a.ceph("osd", "pool", "set", "data", "size", 2)
     until("groups that serve", lambda: served(a))
     until("the end of it", lambda: a.exec(a.nacre, "forget", "--dir", a.dir, gone.name, sure, check=False).returncode == 0)

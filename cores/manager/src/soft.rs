@@ -132,8 +132,8 @@ impl Rates {
 }
 
 impl Soft {
-    /// The monitor did not run for `late`, until `now`: it was stopped, or its machine was. What OSDs said meanwhile is not read yet, so
-    /// that time counts against none of them.
+    /// The monitor did not run for `late`, until `now`: its process or its machine was stopped. It has not read what OSDs said meanwhile,
+    /// so that time counts against none of them.
     pub fn was_away(&mut self, now: Mono, late: Duration) {
         let shift = |at: &mut Mono| *at = at.plus(late).min(now);
         for osd in self.osds.values_mut() {

@@ -3,7 +3,6 @@
 use super::{Cx, Row, row};
 use grammar::{Args, Outcome, Refusal, Reply, refuse};
 use manager::soft::all_pgs;
-
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use types::{Errno, OsdId, PgId, PgState};

@@ -323,7 +323,7 @@ fn check_risk(name: &str, risk: Option<Risk>, args: &Args) -> Result<(), Refusal
         if unknown {
             refuse!(
                 EAGAIN,
-                "{text}. Ask again when they are; or, if you are SURE that {name} will never come back, say --yes-i-really-mean-it"
+                "{text}. Ask again when all groups are active+clean; or, if you are SURE that {name} will never come back, say --yes-i-really-mean-it"
             );
         }
         refuse!(EPERM, "{text}. Are you SURE that {name} will never come back? Then say --yes-i-really-mean-it{both}");

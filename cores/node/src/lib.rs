@@ -347,6 +347,6 @@ pub trait Node {
     fn deadline(&self) -> Mono;
 
     /// The outputs of the last [`Node::turn`] were carried out: what was to be sent is with the system. For measuring how long things
-    /// took, and how much is done in a round; nothing may be put out here.
+    /// took; nothing may be put out here.
     fn carried_out(&mut self, _now: Now) {}
 }

@@ -154,6 +154,7 @@ pub struct Osd {
     stalled: VecDeque<SessionId>,
     /// Whether they were not looked at since this round's answers left.
     relieved: bool,
+    /// How many messages of clients this round may answer.
     rounds: rounds::Rounds,
     bench: Option<bench::Bench>,
     effects: Vec<(Slot, Effect)>,
@@ -462,10 +463,10 @@ impl Node for Osd {
         self.tell_level(out);
         self.tell_wish(out);
         self.finish_stop(now, out);
+        self.rounds.end();
     }
 
     fn carried_out(&mut self, now: Now) {
-        self.rounds.end();
         self.answers_left(now);
     }
 

@@ -2,10 +2,11 @@
 //!
 //! Replies leave at the end of a round. A client with many requests in flight sends them together, so one round can have all
 //! of them. If it answers all, OSD and client take turns: one sleeps while the other works. So a round ends after a few
-//! messages that made something to send. The replies leave, and the client works on them while the OSD goes on with the rest.
+//! messages that made something to send. The client works on these replies while the OSD goes on with the rest.
 //!
-//! A send costs processor time, and a few replies keep the client busy for as long as twice as many take here. So each round
-//! that left something over allows the next one twice as much. Without a rest, the next round is small again.
+//! Each round costs a send. The client works longer on a reply than the OSD does. So each round that leaves messages over
+//! allows the next one twice as many answers, and the client still has work. If nothing is left, the next round is small
+//! again. What is left stays in the messenger, in order, and counts against its limits.
 //!
 //! `docs/performance/reads.md` has the measurements.
 
@@ -44,7 +45,7 @@ impl Rounds {
         self.done += 1;
     }
 
-    /// What this round sends was handed over.
+    /// The round ends.
     pub(crate) fn end(&mut self) {
         let limit = if self.rest { (2 * self.limit).min(MOST) } else { FIRST };
         *self = Self { limit, done: 0, rest: false };

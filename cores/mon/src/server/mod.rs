@@ -319,7 +319,7 @@ impl Monitor {
         self.env.disk_free = stat.host_free.min(stat.capacity.saturating_sub(stat.len));
     }
 
-    /// What time brings is looked at in this turn. A tick that is overdue stays so: how late it is says how long this monitor did not run.
+    /// Makes the next tick due now. An overdue one keeps its time: its lateness says how long this monitor did not run.
     fn tick_soon(&mut self, now: Now) {
         self.next_tick = self.next_tick.min(now.mono);
     }

@@ -45,7 +45,8 @@ fn install(lab: &Lab, root: &Path) -> Result<()> {
     for option in proxies() {
         command.arg(format!("--aptopt={option}"));
     }
-    ensure!(!root.exists(), "it holds something else, or what is left of an installation that failed: remove it");
+    let empty = std::fs::read_dir(root).map_or(true, |mut entries| entries.next().is_none());
+    ensure!(empty, "it holds something else, or what is left of an installation that failed: remove it");
     command.arg("trixie").arg(root).arg(mirror().context("no archive of Debian is in /etc/apt/sources.list")?);
     let installed = process::output(command, INSTALL, &lab.undo, &lab.interrupt);
     if installed.is_err() && !anything_is_mounted_in(root) {
