@@ -10,9 +10,11 @@ PYTHON := /usr/bin/python3
 BUILT := $(or $(CARGO_TARGET_DIR),target)
 NACRE := $(BUILT)/release/nacre
 LOSSY := $(BUILT)/release/lossydisk
+CASES_PROGRAM := $(BUILT)/release/conformance
+SHEETS_PROGRAM := $(BUILT)/release/sheets
 
 # Every release build names these packages: cargo chooses features for the whole set, so what they share is built once.
-RELEASE = $(CARGO) build --release -p nacre -p lossydisk -p instructions
+RELEASE = $(CARGO) build --release -p nacre -p lossydisk -p instructions -p conformance
 
 SECONDS_EACH ?= 3
 SEEDS ?= 200
@@ -65,7 +67,7 @@ release-build: deps-build   ## all programs of `make test` that are built for re
 	$(RELEASE) --bins
 
 # It takes what others leave.
-unit-build: deps-build   ## all that `make unit fuzz sim conformance` run
+unit-build: deps-build   ## all that `make unit fuzz sim` run
 	nice -n 19 $(CARGO) test --workspace --no-run
 
 TARGETS ?=
@@ -120,9 +122,14 @@ sim: deps-build   ## the simulator, SEEDS=200 seeds of each scenario, or as many
 	$(CARGO) build --workspace --bin sim
 	$(BUILT)/debug/sim --seeds $(SEEDS) --seconds $(SIM_SECONDS)
 
-conformance: deps-test build   ## stock clients against our cluster, compared with a real one's answers
-	$(CARGO) run -p conformance -- --nacre $(NACRE) --auth none
-	$(CARGO) run -p conformance -- --nacre $(NACRE) --auth cephx --secure
+# They compare answers of clients with those of a real Ceph. Built for release, so that no target waits for `unit-build`.
+.PHONY: judges
+judges: deps-build
+	$(RELEASE) --bin conformance --bin sheets
+
+conformance: deps-test build judges   ## stock clients against our cluster, compared with a real one's answers
+	$(CASES_PROGRAM) --nacre $(NACRE) --auth none
+	$(CASES_PROGRAM) --nacre $(NACRE) --auth cephx --secure
 
 .PHONY: guests
 KERNELS ?= bookworm,trixie
@@ -133,14 +140,14 @@ guests: deps-test build   ## virtual machines as clients: the kernel's rbd drive
 .PHONY: images compatibility
 # About eight minutes; SHEETS= runs all there are.
 SHEETS ?= bench clones details diffs encryption fio groups images locks migration perf qemu schedules snapshots tasks trash
-images: deps-test build   ## stock rbd, librbd, fio and QEMU on block images, compared with a real one's answers
+images: deps-test build judges   ## stock rbd, librbd, fio and QEMU on block images, compared with a real one's answers
 	$(call need,fio qemu-img,fio qemu-utils qemu-block-extra)
 	@$(PYTHON) -c 'import rbd' 2>/dev/null || $(MAKE) --no-print-directory deps-python
-	$(CARGO) run -p conformance --bin sheets -- --nacre $(NACRE) --auth cephx $(SHEETS)
+	$(SHEETS_PROGRAM) --nacre $(NACRE) --auth cephx $(SHEETS)
 
-compatibility: deps-test build clients-18.2   ## writes docs/compatibility.md from a run, with this host's clients and those of release 18.2
-	$(CARGO) run -p conformance -- --nacre $(NACRE) --client 18.2=$(CLIENTS) --report target/conformance.md
-	$(CARGO) run -p conformance --bin sheets -- --nacre $(NACRE) --client 18.2=$(CLIENTS) --report target/sheets.md
+compatibility: deps-test build judges clients-18.2   ## writes docs/compatibility.md from a run, with this host's clients and those of release 18.2
+	$(CASES_PROGRAM) --nacre $(NACRE) --client 18.2=$(CLIENTS) --report target/conformance.md
+	$(SHEETS_PROGRAM) --nacre $(NACRE) --client 18.2=$(CLIENTS) --report target/sheets.md
 	$(PYTHON) tools/conformance/guests/run.py --nacre $(NACRE) --cache $(BUILT)/guests --report target/guests.md
 	cat tools/conformance/compatibility-head.md target/conformance.md tools/conformance/sheets-head.md target/sheets.md \
 	  tools/conformance/guests-head.md target/guests.md > docs/compatibility.md
@@ -156,10 +163,10 @@ clients-18.2:
 	tools/conformance/release.sh install trixie $(CLIENTS)
 
 # Some two minutes, half of which the first run takes to install them.
-newer-clients: deps-test build   ## clients of release 18.2 against our cluster, compared with a real one's answers; skipped where they cannot be had
+newer-clients: deps-test build judges   ## clients of release 18.2 against our cluster, compared with a real one's answers; skipped where they cannot be had
 	@if $(MAKE) --no-print-directory clients-18.2; then \
-	  $(CARGO) run -q -p conformance -- --nacre $(NACRE) --client 18.2=$(CLIENTS) --others-only tools/conformance/cases/*.cases && \
-	  $(CARGO) run -q -p conformance --bin sheets -- --nacre $(NACRE) --client 18.2=$(CLIENTS) --others-only images trash; \
+	  $(CASES_PROGRAM) --nacre $(NACRE) --client 18.2=$(CLIENTS) --others-only tools/conformance/cases/*.cases && \
+	  $(SHEETS_PROGRAM) --nacre $(NACRE) --client 18.2=$(CLIENTS) --others-only images trash; \
 	else echo "newer-clients: SKIPPED, clients of release 18.2 cannot be installed here (see above)"; fi
 
 # A FUSE mount for the disk that forgets: the device must be there, and the right to mount.

@@ -40,8 +40,8 @@ TARGETS = [
     # Both build with two processors; the second one takes what others leave.
     Target("release-build", 900, after=("lint",)),
     Target("unit-build", 800, after=("lint",)),
-    Target("conformance", 300, 0.7, bounds=True, after=BUILT),
-    Target("newer-clients", 240, 0.7, bounds=True, after=BUILT),
+    Target("conformance", 300, 0.7, bounds=True),
+    Target("newer-clients", 240, 0.7, bounds=True),
     Target("kill-rounds", 235, 0.4, bounds=True),
     Target("unit", 230, 1.2, after=BUILT),
     Target("guests", 180, 1.1, bounds=True),
