@@ -37,6 +37,9 @@ TIERS = ["tiering", "tiered", "mds", "erasure"]
 # What a script needs beside three OSDs and one monitor: by its name, or by its folder.
 OSDS = {"rados/test_health_warnings.sh": 10, "mon/pg_autoscaler.sh": 6}
 MONS = {"mon/ping.py": 3, "cephtool": 3}
+# The script writes 20,001 keys into one object and 8.9 MB of values into another one.
+OPTIONS = {"rados/test_large_omap_detection.py": {"osd_deep_scrub_large_omap_object_key_threshold": "20000",
+                                                  "osd_deep_scrub_large_omap_object_value_sum_threshold": "8800000"}}
 ARGUMENTS = {"rados/test_libcephsqlite.sh": ["rbd"], "mon/test_mon_config_key.py": ["-d", "60"]}
 
 
@@ -117,10 +120,10 @@ def last_words(folder, lines=2):
     return " | ".join(line.strip()[:160] for line in text[-lines:])
 
 
-def prepare(conf, size):
-    """Settings that the scripts' own test clusters have: small pools, and room for many."""
+def prepare(conf, size, more):
+    """Settings that the scripts' own test clusters have: small pools, and room for many; and `more`, by name."""
     for option, value in (("mon_max_pg_per_osd", "10000"), ("osd_pool_default_pg_num", "8"), ("osd_pool_default_size", str(size)), ("mon_allow_pool_delete", "true"),
-                          ("mon_allow_pool_size_one", "true"), ("osd_pool_default_pg_autoscale_mode", "off")):
+                          ("mon_allow_pool_size_one", "true"), ("osd_pool_default_pg_autoscale_mode", "off"), *more.items()):
         subprocess.run(["ceph", "--conf", conf, "config", "set", "global", option, value], check=True)
 
 
@@ -138,7 +141,7 @@ def run_scripts(wanted, nacre, conf, out, path, size):
             if cluster:
                 shutil.rmtree(out / "cluster", ignore_errors=True)
                 cluster.start()
-                prepare(cluster.conf, size)
+                prepare(cluster.conf, size, OPTIONS.get(script.name, {}))
                 # As Ceph's test clusters have it.
                 cluster.run("ceph", "osd", "pool", "create", "rbd", "8")
                 cluster.run("rbd", "pool", "init", "rbd")

@@ -390,6 +390,23 @@ fn a_stopped_osd_comes_back_when_it_is_restarted_and_a_destroyed_one_with_a_new_
 }
 
 #[test]
+fn large_omaps_are_told_as_ceph_does() {
+    let mut cluster = clean();
+    let primary = cluster.primary(0);
+    cluster.report_stats(primary, 0, CLEAN, ObjectStatSum { num_large_omap_objects: 2, ..objects(10) });
+    let health = ok(&mut cluster, r#""health","detail":"detail""#);
+    let wanted = "[WRN] LARGE_OMAP_OBJECTS: 2 large omap objects\n    2 large objects found in pool 'p'\n    \
+                  Search the cluster log for 'Large omap object found' for more details.\n";
+    assert!(health.starts_with("HEALTH_WARN ") && health.contains(wanted), "{health}");
+    let check = json(&mut cluster, r#""health""#)["checks"]["LARGE_OMAP_OBJECTS"].clone();
+    assert_eq!((&check["severity"], &check["summary"]["count"]), (&"HEALTH_WARN".into(), &2.into()));
+    let dump = json(&mut cluster, r#""pg dump""#);
+    assert_eq!(dump["pg_map"]["pg_stats_sum"]["stat_sum"]["num_large_omap_objects"], 2);
+    cluster.report_stats(primary, 0, CLEAN, objects(10));
+    assert!(!ok(&mut cluster, r#""health""#).contains("large omap"));
+}
+
+#[test]
 fn pools_without_scrubs_are_told_and_do_no_harm() {
     let mut cluster = clean();
     let before = ok(&mut cluster, r#""health""#);

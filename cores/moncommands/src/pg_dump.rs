@@ -65,7 +65,7 @@ pub(super) const ROWS: &[Row] = &[
 ];
 
 /// The note below tables that have columns marked with a star.
-const NOTE: &str = "\n* NOTE: the figures of omap are those of the OSDs' last reports.\n";
+const NOTE: &str = "\n* NOTE: the figures of omap are those of the last deep scrubs.\n";
 
 /// One placement group, with what is known of it.
 struct Pg<'a> {

@@ -217,6 +217,16 @@ pub const OPTIONS: &[OptionRow] = &[
         about: "seconds between two deep scrubs of a placement group",
     },
     OptionRow {
+        name: "osd_deep_scrub_large_omap_object_key_threshold",
+        default: "200000",
+        about: "keys of an object's omap above which a deep scrub tells of it",
+    },
+    OptionRow {
+        name: "osd_deep_scrub_large_omap_object_value_sum_threshold",
+        default: "1073741824",
+        about: "bytes of the values in an object's omap above which a deep scrub tells of it",
+    },
+    OptionRow {
         name: "osd_deep_scrub_randomize_ratio",
         default: "0.15",
         about: "part of osd_deep_scrub_interval over which deep scrubs are spread",
@@ -295,6 +305,8 @@ impl Options {
             "osd_max_omap_entries_per_request" => self.pg.omap_entries = value.parse().ok()?,
             "osd_max_pg_log_entries" => self.pg.log_entries = value.parse().ok()?,
             "osd_pg_log_dups_tracked" => self.pg.dup_entries = value.parse().ok()?,
+            "osd_deep_scrub_large_omap_object_key_threshold" => self.pg.large_omap_keys = value.parse().ok()?,
+            "osd_deep_scrub_large_omap_object_value_sum_threshold" => self.pg.large_omap_values = bytes(value)?,
             "osd_scrub_auto_repair" => self.pg.auto_repair = flag(value)?,
             "osd_scrub_auto_repair_num_errors" => self.pg.auto_repair_errors = value.parse().ok()?,
             "osd_heartbeat_interval" => {

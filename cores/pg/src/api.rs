@@ -94,6 +94,10 @@ pub struct Config {
     pub auto_repair: bool,
     /// It is not if more objects than this are wrong (`osd_scrub_auto_repair_num_errors`).
     pub auto_repair_errors: usize,
+    /// Keys above which a deep scrub tells of an object's omap (`osd_deep_scrub_large_omap_object_key_threshold`).
+    pub large_omap_keys: u64,
+    /// Bytes of values, summed, above which it does (`osd_deep_scrub_large_omap_object_value_sum_threshold`).
+    pub large_omap_values: u64,
 }
 
 impl Default for Config {
@@ -118,6 +122,8 @@ impl Default for Config {
             recovery_at_a_time: 10,
             auto_repair: false,
             auto_repair_errors: 5,
+            large_omap_keys: 200_000,
+            large_omap_values: 1 << 30,
         }
     }
 }

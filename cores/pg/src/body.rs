@@ -15,14 +15,12 @@ use crate::entry::{Kind, LogEntry};
 use crate::history::History;
 use crate::info::{get_intervals, put_intervals};
 use crate::meta::{self, get_object, get_version, put_object, put_version};
-use crate::stats::Stats;
+use crate::stats::{self, Stats};
 use bytes::Bytes;
 use denc::{DecodeError, Result};
 use objectstore::{MetaChange, ObjectChange, ObjectChanges};
 use types::{EVersion, Epoch, HObject, Intervals, ObjectId, PoolId, Rope, ShardId, SnapId};
 
-/// Layout of a body.
-const LAYOUT: u64 = 1;
 /// Bytes from which on a payload travels beside the body.
 const BULK: usize = 1024;
 
@@ -150,7 +148,7 @@ impl Body {
     }
 
     pub(crate) fn put(&self, w: &mut Writer, data: &mut Rope) {
-        w.num(LAYOUT);
+        w.num(self.delta.layout());
         w.list(self.entries.iter(), |w, entry| w.bytes(&entry.encode()));
         w.num(self.objects.len() as u64);
         self.objects.iter().for_each(|o| put_changes(w, data, o));
@@ -176,13 +174,11 @@ impl Body {
     }
 
     pub(crate) fn get(r: &mut Parser<'_>, data: &mut Payload<'_>, pool: PoolId) -> Result<Self> {
-        if r.num()? != LAYOUT {
-            return Err(DecodeError::Invalid("layout of a body"));
-        }
+        let layout = stats::get_layout(r)?;
         let entries = r.list(|r| LogEntry::decode(r.bytes()?, pool))?;
         let objects = r.list(|r| get_changes(r, data))?;
         let index = r.list(|r| get_index(r, pool))?;
-        let delta = Stats::decode(r)?;
+        let delta = Stats::decode(r, layout)?;
         let mut body = Self { entries, objects, index, delta, purged: get_intervals(r)?, clean: r.num32()?, progress: None };
         if r.num()? != 0 {
             let mut progress = Progress { recovered: r.list(get_name)?, ..Progress::default() };

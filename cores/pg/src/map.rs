@@ -163,6 +163,7 @@ impl Pg {
             num_shallow_scrub_errors: s.shallow_errors,
             num_deep_scrub_errors: s.deep_errors,
             num_objects_repaired: self.repaired,
+            num_large_omap_objects: s.large_omaps,
             num_whiteouts: s.whiteouts,
             num_objects_omap: s.omap_objects,
             num_omap_bytes: s.omap_bytes,

@@ -16,7 +16,7 @@
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
 
 use crate::codec::{Parser, Writer};
-use crate::stats::Stats;
+use crate::stats::{self, Stats};
 use bytes::Bytes;
 use denc::{DecodeError, Result};
 use types::{EVersion, HObject, PoolId, SnapId};
@@ -146,7 +146,7 @@ pub(crate) fn get_version(r: &mut Parser<'_>) -> Result<EVersion> {
 impl Info {
     pub(crate) fn encode(&self) -> Bytes {
         let mut w = Writer(Vec::with_capacity(64));
-        w.num(LAYOUT);
+        w.num(self.stats.layout());
         put_version(&mut w, self.last_update);
         w.num(self.user_version);
         put_version(&mut w, self.log_tail);
@@ -155,9 +155,10 @@ impl Info {
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
-        let mut r = layout(bytes, "layout of a group's info")?;
+        let mut r = Parser::new(bytes);
+        let layout = stats::get_layout(&mut r)?;
         let (last_update, user_version, log_tail) = (get_version(&mut r)?, r.num()?, get_version(&mut r)?);
-        let info = Self { last_update, user_version, log_tail, stats: Stats::decode(&mut r)? };
+        let info = Self { last_update, user_version, log_tail, stats: Stats::decode(&mut r, layout)? };
         r.0.finish()?;
         Ok(info)
     }
@@ -194,6 +195,10 @@ mod tests {
     fn info_comes_back() {
         let stats = Stats { bytes: 5 << 30, objects: 3, rd: -1, ..Stats::default() };
         let info = Info { last_update: EVersion::new(4, 9), user_version: 9, log_tail: EVersion::new(1, 2), stats };
-        assert_eq!(Info::decode(&info.encode()), Ok(info));
+        assert_eq!(Info::decode(&info.encode()), Ok(info.clone()));
+        let stats = Stats { large_omaps: 2, ..stats };
+        let large = Info { stats, ..info.clone() };
+        assert_eq!((info.encode()[0], large.encode()[0]), (1, 2));
+        assert_eq!(Info::decode(&large.encode()), Ok(large));
     }
 }

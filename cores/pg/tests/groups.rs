@@ -9,7 +9,8 @@ use messages::ops::{ScrubList, ScrubPage};
 use messages::osd::code::backoff_op;
 use messages::osd::{Backoff, Op, OpArgs, OsdOp, code::*};
 use messages::scrub::{InconsistentObject, shard};
-use std::collections::BTreeSet;
+use messages::stats::ObjectStatSum;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use types::{Errno, PgState, SessionId};
 
@@ -238,6 +239,70 @@ fn scrub_finds_damage() {
     bench.pass(Duration::from_secs(1));
     assert_eq!(inconsistent(&mut bench, 0), []);
     assert!(!bench.pgs.get_mut(&id).expect("the group").stats().state.any(PgState::FAILED_REPAIR.with(PgState::INCONSISTENT)));
+}
+
+/// Writes an omap of that many keys, each with a value of 3 bytes.
+fn put_omap(bench: &mut Bench, name: &str, keys: u32) {
+    let pairs: BTreeMap<Bytes, Bytes> = (0..keys).map(|n| (format!("{n:04}").into(), "val".into())).collect();
+    let op = Op { input: pairs.to_bytes(), ..Op::new(OMAPSETVALS, OpArgs::None) };
+    bench.run(name, vec![op]);
+}
+
+/// Scrubs the only group deep. The lines about large omaps, and the figures of the group afterwards.
+fn deep_scrubbed(bench: &mut Bench) -> (Vec<String>, ObjectStatSum) {
+    bench.logged.clear();
+    let id = *bench.pgs.keys().next().expect("a group");
+    bench.with(id, |pg, ctx| pg.start_scrub(ctx, true));
+    bench.pass(Duration::from_secs(1));
+    let lines = bench.logged.iter().filter(|line| line.starts_with("Large omap object found.")).cloned().collect();
+    (lines, bench.pgs.get_mut(&id).expect("the group").stats().stats)
+}
+
+#[test]
+fn deep_scrubs_tell_of_large_omaps() {
+    let mut bench = Bench::new(1);
+    (bench.config.large_omap_keys, bench.config.large_omap_values) = (10, 1 << 20);
+    put_omap(&mut bench, "few", 10);
+    put_omap(&mut bench, "obj", 11);
+    bench.store.miss = true;
+    let (lines, stats) = deep_scrubbed(&mut bench);
+    let object = bench.store.objects().find(|object| object.name == "obj").expect("it is there").clone();
+    let (hash, reversed) = (object.hash, object.hash.reverse_bits());
+    let line = format!(
+        "Large omap object found. Object: 1:{reversed:08x}:::obj:head PG: 1.{hash:x} (1.0) Key count: 11 Size (bytes): 33"
+    );
+    assert_eq!(lines, [line]);
+    assert_eq!((stats.num_large_omap_objects, stats.num_omap_keys, stats.num_omap_bytes), (1, 21, 21 * 7));
+    // The other limit is one of values alone.
+    (bench.config.large_omap_keys, bench.config.large_omap_values) = (100, 30);
+    let (lines, stats) = deep_scrubbed(&mut bench);
+    assert_eq!((lines.len(), stats.num_large_omap_objects), (1, 1));
+    bench.config.large_omap_values = 29;
+    let (lines, stats) = deep_scrubbed(&mut bench);
+    assert_eq!((lines.len(), stats.num_large_omap_objects), (2, 2));
+    // A light scrub and a restart leave the figure alone, a deep one takes it back.
+    let id = *bench.pgs.keys().next().expect("a group");
+    bench.with(id, |pg, ctx| pg.start_scrub(ctx, false));
+    bench.pass(Duration::from_secs(1));
+    bench.restart();
+    bench.settle();
+    assert_eq!(bench.pgs.get_mut(&id).expect("the group").stats().stats.num_large_omap_objects, 2);
+    bench.config.large_omap_values = 1 << 20;
+    let (lines, stats) = deep_scrubbed(&mut bench);
+    assert_eq!((lines, stats.num_large_omap_objects), (Vec::new(), 0));
+}
+
+#[test]
+fn large_omaps_of_many_pages_are_counted_as_a_whole_and_below_their_level_only_told() {
+    let mut bench = Bench::new(1);
+    bench.take_map(|map| map.level = types::level::Level(3));
+    (bench.config.large_omap_keys, bench.config.large_omap_values) = (2999, 1 << 20);
+    put_omap(&mut bench, "large", 3000);
+    let (lines, stats) = deep_scrubbed(&mut bench);
+    assert!(lines.len() == 1 && lines[0].ends_with(" Key count: 3000 Size (bytes): 9000"), "{lines:?}");
+    assert_eq!(stats.num_large_omap_objects, 0, "older programs could not read the figure");
+    bench.take_map(|map| map.level = types::level::Level(4));
+    assert_eq!(deep_scrubbed(&mut bench).1.num_large_omap_objects, 1);
 }
 
 /// What `rados list-inconsistent-obj` (0) is told.

@@ -34,6 +34,8 @@ pub enum Feature {
     Merges,
     /// Members that do not lead answer reads (letters 32 and 33), and a new primary waits for what was promised to them.
     ReplicaReads,
+    /// Objects with large omaps are counted: layout 2 of a group's figures, in its info and in bodies.
+    LargeOmaps,
 }
 
 impl Feature {
@@ -48,6 +50,7 @@ impl Feature {
         Self::Lacking,
         Self::Merges,
         Self::ReplicaReads,
+        Self::LargeOmaps,
     ];
 
     /// The level that it comes with.
@@ -56,6 +59,7 @@ impl Feature {
             Self::PromiseTimes | Self::UnfoundSearch | Self::LostEntries | Self::RecoverySlots | Self::MonClocks => Level(2),
             Self::Parts | Self::Lacking | Self::Merges => Level(2),
             Self::ReplicaReads => Level(3),
+            Self::LargeOmaps => Level(4),
         }
     }
 }
@@ -93,7 +97,7 @@ pub struct Levels {
 
 impl Levels {
     /// Those of this program.
-    pub const OWN: Levels = Levels { oldest: Level::FIRST, newest: Level(3) };
+    pub const OWN: Levels = Levels { oldest: Level::FIRST, newest: Level(4) };
     /// Those of a daemon that does not say any: its program is older than levels.
     pub const UNSAID: Levels = Levels { oldest: Level::FIRST, newest: Level::FIRST };
     /// The name under which daemons tell theirs among their metadata.

@@ -20,6 +20,7 @@ pub(super) fn find(checks: &mut Checks, state: &State, soft: &Soft, env: &Env, n
         checks.add("OSD_SCRUB_ERRORS", Severity::Error, errors.cast_unsigned(), text, Vec::new());
     }
     repaired(checks, state, soft, env);
+    large_omaps(checks, state, soft);
     pool_flags_set(checks, state);
     for kind in [LIGHT, DEEP] {
         waiting(checks, state, soft, env, now, &kind);
@@ -57,6 +58,20 @@ fn repaired(checks: &mut Checks, state: &State, soft: &Soft, env: &Env) {
         let n = by_osd.len();
         checks.warn("OSD_TOO_MANY_REPAIRS", n as u64, format!("Too many repaired reads on {n} OSDs"), detail);
     }
+}
+
+/// Objects whose omap is larger than the OSDs' options allow, as the last deep scrubs of their groups counted them.
+fn large_omaps(checks: &mut Checks, state: &State, soft: &Soft) {
+    let counts = state.osdmap.pools.keys().map(|pool| (*pool, soft.pool_sum(*pool).num_large_omap_objects));
+    let counts: Vec<(PoolId, i64)> = counts.filter(|(_, n)| *n > 0).collect();
+    let all: i64 = counts.iter().map(|(_, n)| n).sum();
+    if all == 0 {
+        return;
+    }
+    let of_pool = |(pool, n): &(PoolId, i64)| format!("{n} large objects found in pool '{}'", state.pool_name(*pool));
+    let mut detail: Vec<String> = counts.iter().take(DETAILS).map(of_pool).collect();
+    detail.push("Search the cluster log for 'Large omap object found' for more details.".to_owned());
+    checks.warn("LARGE_OMAP_OBJECTS", all.cast_unsigned(), format!("{all} large omap objects"), detail);
 }
 
 /// A kind of scrub: its code, the pool's own interval and the option for it, how much later it may be, its word, its stamp.

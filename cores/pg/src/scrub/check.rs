@@ -3,7 +3,7 @@
 use super::compare::{Contradiction, Copy, Verdict, contradictions, judge};
 use super::entry::{Answer, Entry};
 use super::gather::Gathering;
-use super::survey::{Range, Survey};
+use super::survey::{OmapLimit, Range, Survey};
 use super::{Scrub, Tally};
 use crate::api::{ClusterLevel, Ctx, Effect};
 use crate::letter::Letter;
@@ -24,7 +24,7 @@ impl Pg {
     pub(crate) fn begin_check(&mut self, ctx: &mut Ctx<'_>, head: HObject) {
         let deep = self.serving.scrub.as_ref().is_some_and(|scrub| scrub.deep);
         let (from, to) = (head.at(SnapId(0)), head.at(SnapId::DIR));
-        let range = Range { from, to, max: usize::MAX, whole: true, deep, detail: true };
+        let range = Range { from, to, max: usize::MAX, whole: true, deep, detail: true, large: OmapLimit::NONE };
         let check = Check { survey: Survey::new(self.id.shard, range), gathering: None };
         let head = self.object(head);
         self.enqueue(ctx, head, Work::Check(Box::new(check)));

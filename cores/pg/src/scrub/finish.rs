@@ -5,6 +5,7 @@ use crate::api::{ClusterLevel, Ctx, Effect};
 use crate::body::Body;
 use crate::pg::Pg;
 use crate::stats::Stats;
+use types::Feature;
 
 impl Pg {
     pub(super) fn finish_scrub(&mut self, ctx: &mut Ctx<'_>, scrub: Scrub) {
@@ -19,6 +20,8 @@ impl Pg {
         if scrub.deep {
             stats.deep_errors = tally.deep;
             (stats.omap_keys, stats.omap_bytes) = (counted.omap_keys, counted.omap_bytes);
+            // Older programs cannot read the figure.
+            stats.large_omaps = if ctx.map.level.has(Feature::LargeOmaps) { counted.large_omaps } else { 0 };
             self.history.deep_scrub = (self.info.last_update, ctx.now.wall);
         }
         self.history.scrub = (self.info.last_update, ctx.now.wall);

@@ -1,7 +1,7 @@
 //! A copy answers the primary's question about a range of its objects.
 
 use super::entry::Ask;
-use super::survey::{Range, Survey};
+use super::survey::{OmapLimit, Range, Survey};
 use crate::api::Ctx;
 use crate::letter::Letter;
 use crate::pg::{Pg, Phase};
@@ -45,7 +45,7 @@ impl Pg {
             return;
         }
         let Ask { from: begin, to, deep, detail, .. } = ask.clone();
-        let survey = Survey::new(shard, Range { from: begin, to, max: MOST, whole: false, deep, detail });
+        let survey = Survey::new(shard, Range { from: begin, to, max: MOST, whole: false, deep, detail, large: OmapLimit::NONE });
         let fresh = Inquiry { ask, from, survey, hold, fetching: false, next: Mono::NEVER };
         if let Some(old) = replica.inquiry.replace(Box::new(fresh)) {
             ctx.store.release(old.hold);

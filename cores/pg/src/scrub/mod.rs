@@ -26,7 +26,7 @@ pub(crate) mod gather;
 pub(crate) mod inquiry;
 pub(crate) mod survey;
 
-use crate::api::{ClusterLevel, Ctx, Effect};
+use crate::api::{ClusterLevel, Config, Ctx, Effect};
 use crate::info::ObjectInfo;
 use crate::internal::clone_bytes;
 use crate::letter::Letter;
@@ -42,8 +42,8 @@ use node::Mono;
 use objectstore::{Hold, Unread, Wish};
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
-use survey::{Range, Survey};
-use types::{HObject, ObjectId, OsdId, SnapId};
+use survey::{OmapLimit, OmapSize, Range, Survey};
+use types::{HObject, ObjectId, OsdId, PgId, SnapId};
 
 /// Heads and clones that are compared at a time.
 const CHUNK: usize = 64;
@@ -294,7 +294,7 @@ impl Pg {
             return Step::Done;
         }
         let (from, to) = (scrub.from.clone(), self.bounds(ctx).1);
-        let range = Range { from, to, max: CHUNK, whole: true, deep: scrub.deep, detail: false };
+        let range = Range { from, to, max: CHUNK, whole: true, deep: scrub.deep, detail: false, large: largest_omap(ctx.config) };
         scrub.chunk = Some(Box::new(Chunk { survey: Survey::new(self.id.shard, range), gathering: None }));
         Step::On
     }
@@ -383,8 +383,10 @@ impl Pg {
             return Step::Waits;
         }
         let Chunk { survey, gathering } = *chunk;
-        scrub.counted.omap_keys += survey.omap.0;
-        scrub.counted.omap_bytes += survey.omap.1;
+        scrub.counted.omap_keys += survey.omaps.keys as i64;
+        scrub.counted.omap_bytes += survey.omaps.bytes as i64;
+        scrub.counted.large_omaps += survey.large.len() as i64;
+        survey.large.iter().for_each(|(object, size)| self.tell_large_omap(ctx, object, *size));
         let Some(gathering) = gathering.filter(|_| !survey.unreadable) else {
             // The list itself: what lies behind cannot be reached.
             scrub.ended = true;
@@ -405,6 +407,15 @@ impl Pg {
         scrub.ended = survey.upto >= self.bounds(ctx).1;
         scrub.from = survey.upto;
         Step::On
+    }
+
+    /// The line of the cluster's log that Ceph writes: the group by the whole hash of the object, too, and bytes of values alone.
+    fn tell_large_omap(&self, ctx: &mut Ctx<'_>, object: &HObject, size: OmapSize) {
+        let (whole, pg) = (PgId::new(object.pool, object.hash), self.id.pg);
+        let OmapSize { keys, values, .. } = size;
+        let text =
+            format!("Large omap object found. Object: {object} PG: {whole} ({pg}) Key count: {keys} Size (bytes): {values}");
+        ctx.out.push(Effect::ClusterLog { level: ClusterLevel::Warn, text });
     }
 
     /// Heads of a chunk with something that may be wrong with them or their clones.
@@ -452,4 +463,9 @@ impl Pg {
         scrub.counted_to = HObject::clone(&object.object);
         Ok(())
     }
+}
+
+/// The largest omap that a deep scrub does not tell of.
+fn largest_omap(config: &Config) -> OmapLimit {
+    OmapLimit { keys: config.large_omap_keys, values: config.large_omap_values }
 }

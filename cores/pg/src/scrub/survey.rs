@@ -29,6 +29,48 @@ enum Part {
     Omap(Bytes),
 }
 
+/// How large an omap is, or many of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct OmapSize {
+    /// Keys.
+    pub(crate) keys: u64,
+    /// Bytes of keys and values.
+    pub(crate) bytes: u64,
+    /// Bytes of values alone.
+    pub(crate) values: u64,
+}
+
+impl OmapSize {
+    fn add(&mut self, other: OmapSize) {
+        self.keys += other.keys;
+        self.bytes += other.bytes;
+        self.values += other.values;
+    }
+
+    fn of(pairs: &[(Bytes, Bytes)]) -> Self {
+        let sum = |of: fn(&(Bytes, Bytes)) -> usize| pairs.iter().map(of).sum::<usize>() as u64;
+        Self { keys: pairs.len() as u64, bytes: sum(|(k, v)| k.len() + v.len()), values: sum(|(_, v)| v.len()) }
+    }
+}
+
+/// The largest omap that nobody is told of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OmapLimit {
+    /// Keys (`osd_deep_scrub_large_omap_object_key_threshold`).
+    pub(crate) keys: u64,
+    /// Bytes of values (`osd_deep_scrub_large_omap_object_value_sum_threshold`).
+    pub(crate) values: u64,
+}
+
+impl OmapLimit {
+    /// For copies that are surveyed for another one, which looks at its own omaps itself.
+    pub(crate) const NONE: OmapLimit = OmapLimit { keys: u64::MAX, values: u64::MAX };
+
+    fn is_passed(self, size: OmapSize) -> bool {
+        size.keys > self.keys || size.values > self.values
+    }
+}
+
 /// What is surveyed, and how.
 #[derive(Clone, Debug)]
 pub(crate) struct Range {
@@ -44,6 +86,8 @@ pub(crate) struct Range {
     pub(crate) deep: bool,
     /// Attributes themselves, too.
     pub(crate) detail: bool,
+    /// Objects with larger omaps are named.
+    pub(crate) large: OmapLimit,
 }
 
 /// A survey under way.
@@ -64,8 +108,12 @@ pub(crate) struct Survey {
     pub(crate) unreadable: bool,
     /// What could not be read.
     pub(crate) damage: Vec<(HObject, Damage)>,
-    /// Omap keys that were read, and their bytes with values.
-    pub(crate) omap: (i64, i64),
+    /// What was read of the object's omap.
+    omap: OmapSize,
+    /// All omaps that were read.
+    pub(crate) omaps: OmapSize,
+    /// Objects with large omaps.
+    pub(crate) large: Vec<(HObject, OmapSize)>,
 }
 
 impl Survey {
@@ -82,7 +130,9 @@ impl Survey {
             upto,
             unreadable: false,
             damage: Vec::new(),
-            omap: (0, 0),
+            omap: OmapSize::default(),
+            omaps: OmapSize::default(),
+            large: Vec::new(),
         }
     }
 
@@ -146,8 +196,7 @@ impl Survey {
                 let limit = Limit { entries: 1024, bytes: STRIDE as usize };
                 let page = store.omap_scan(hold, &object, (from, Bound::Unbounded), limit)?;
                 self.entry.omap = Some(pairs_digest(self.entry.omap.unwrap_or(SEED), &page.entries));
-                self.omap.0 += page.entries.len() as i64;
-                self.omap.1 += page.entries.iter().map(|(k, v)| (k.len() + v.len()) as i64).sum::<i64>();
+                self.omap.add(OmapSize::of(&page.entries));
                 page.entries.last().filter(|_| page.more).map(|(key, _)| Part::Omap(key.clone()))
             }
         };
@@ -160,6 +209,11 @@ impl Survey {
 
     fn next_object(&mut self) {
         let entry = std::mem::take(&mut self.entry);
+        let omap = std::mem::take(&mut self.omap);
+        self.omaps.add(omap);
+        if self.range.large.is_passed(omap) {
+            self.large.push((entry.object.clone(), omap));
+        }
         // One that went away since it was listed has no entry.
         if entry.object != HObject::default() {
             self.bytes += entry.record.len() + entry.attrs.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
