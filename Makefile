@@ -234,11 +234,15 @@ thrash-hosts: deps-test build lossydisk   ## THRASH_SECONDS=120 of cuts, kills a
 hosts-figures: deps-test build   ## figures of three hosts: made, leader killed, cut off (3 min; for a quiet machine)
 	flock /tmp/nacre-hosts.lock /usr/bin/python3 tools/conformance/hosts.py --nacre $(NACRE) --story figures
 
-# The first run builds the version before, which takes some six minutes. Not beside `hosts`: both use the same names.
-.PHONY: upgrade
-upgrade: deps-test build   ## three hosts of the version before get this program one by one, under load (4 min; skipped without root)
+# Not beside `hosts`: both use the same names.
+UPGRADE = /usr/bin/python3 tools/conformance/upgrade.py --nacre $(NACRE) --built $(BUILT)
+.PHONY: upgrade before-build
+upgrade: deps-test build before-build   ## three hosts of the version before get this program one by one, under load (2 min; skipped without root)
 	$(call need,fio rbd,fio ceph-common)
-	flock /tmp/nacre-hosts.lock /usr/bin/python3 tools/conformance/upgrade.py --nacre $(NACRE)
+	flock /tmp/nacre-hosts.lock $(UPGRADE)
+
+before-build: deps-build   ## the program of the version before, for `upgrade`
+	nice -n 19 $(UPGRADE) --build
 
 .PHONY: deb deb-test
 DEB := $(BUILT)/deb

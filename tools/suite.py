@@ -22,7 +22,7 @@ MAKE = ["make", "--no-print-directory"]
 
 
 # What those that run programs of the tests wait for.
-BUILT = ("lint", "release-build", "unit-build")
+BUILT = ("lint", "release-build", "unit-build", "before-build")
 
 
 @dataclass
@@ -36,16 +36,18 @@ class Target:
 
 
 TARGETS = [
-    Target("lint", 200, alone=True, after=()),
-    # Both build with two processors; the second one takes what others leave.
-    Target("release-build", 900, after=("lint",)),
+    # They build with two processors; those after the first one take what others leave.
+    Target("release-build", 900, after=()),
+    Target("lint", 200, after=()),
     Target("unit-build", 800, after=("lint",)),
+    Target("before-build", 120, after=("unit-build",)),
     Target("conformance", 300, 0.7, bounds=True),
     Target("newer-clients", 240, 0.7, bounds=True),
     Target("kill-rounds", 235, 0.4, bounds=True),
     Target("unit", 230, 1.2, after=BUILT),
     Target("guests", 180, 1.1, bounds=True),
     Target("hosts", 170, 0.6, bounds=True),
+    Target("upgrade", 150, 0.8, bounds=True, after=BUILT),
     Target("sim", 130, after=BUILT),
     Target("thrash", 150, 1.2, bounds=True),
     Target("lab-test", 130, 0.4, bounds=True),
@@ -168,8 +170,8 @@ def main():
     os.makedirs(args.logs, exist_ok=True)
     begun = time.monotonic()
     suite = Suite(args.logs, processors=2.2, width=4)
-    # Those that need the machine for themselves come last, but for the first of all.
-    again = suite.run(sorted(wanted, key=lambda t: (t.alone and bool(t.after), -t.expected)))
+    # Those that need the machine for themselves come last.
+    again = suite.run(sorted(wanted, key=lambda t: (t.alone, -t.expected)))
     if not suite.failed:
         suite.run(again)
     print(f"\n{suite.table()}\n\nall: {time.monotonic() - begun:.0f} s", flush=True)
