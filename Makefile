@@ -18,7 +18,8 @@ RELEASE = $(CARGO) build --release -p nacre -p lossydisk -p instructions -p conf
 
 SECONDS_EACH ?= 3
 SEEDS ?= 200
-SIM_SECONDS ?= 120
+START ?= 1000
+SIM_SECONDS ?= 60
 ROUNDS ?= 20
 LOSSY_ROUNDS ?= 6
 MODEL_SECONDS ?= 45
@@ -117,10 +118,10 @@ hostile: deps-test build   ## garbage, replays, idle crowds and greedy clients a
 	$(PYTHON) tools/conformance/hostile_peers.py --nacre $(NACRE)
 	$(PYTHON) tools/conformance/greedy_reads.py --nacre $(NACRE)
 
-# Debug: `make unit` has built it already, and an optimized build costs more time than it saves on so few seeds.
-sim: deps-build   ## the simulator, SEEDS=200 seeds of each scenario, or as many as begin within SIM_SECONDS=120
+# Debug: `make unit` has built it already, and an optimized build costs more time than it saves on so few seeds. `make unit` runs the first seeds.
+sim: deps-build   ## the simulator, SEEDS=200 seeds of each scenario from START=1000, or as many as begin within SIM_SECONDS=60
 	$(CARGO) build --workspace --bin sim
-	$(BUILT)/debug/sim --seeds $(SEEDS) --seconds $(SIM_SECONDS)
+	$(BUILT)/debug/sim --seeds $(SEEDS) --start $(START) --seconds $(SIM_SECONDS)
 
 # They compare answers of clients with those of a real Ceph. Built for release, so that no target waits for `unit-build`.
 .PHONY: judges
