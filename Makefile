@@ -134,9 +134,10 @@ conformance: deps-test build judges   ## stock clients against our cluster, comp
 
 .PHONY: guests
 KERNELS ?= bookworm,trixie
+ALONE ?= trixie
 guests: deps-test build   ## virtual machines as clients: the kernel's rbd driver, and virtio disks on QEMU's (3 min)
 	$(call need,qemu-system-x86_64 busybox fio mkfs.ext4 ip blkdiscard,qemu-system-x86 qemu-block-extra busybox-static fio e2fsprogs iproute2 util-linux)
-	timeout 900 $(PYTHON) tools/conformance/guests/run.py --nacre $(NACRE) --kernels $(KERNELS) --cache $(BUILT)/guests
+	timeout 900 $(PYTHON) tools/conformance/guests/run.py --nacre $(NACRE) --kernels $(KERNELS) --alone $(ALONE) --cache $(BUILT)/guests
 
 .PHONY: images compatibility
 # About eight minutes; SHEETS= runs all there are.

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Virtual machines as clients: the Linux kernel's rbd driver, and virtio disks on QEMU's.
 
-    run.py --nacre target/release/nacre [--kernels bookworm,trixie] [--auth cephx|none|both] [--report FILE]
+    run.py --nacre target/release/nacre [--kernels bookworm,trixie] [--alone trixie] [--auth cephx|none|both] [--report FILE]
 
 Kernels are Debian's, unpacked from their packages and kept in --cache. QEMU translates instructions, so no KVM is needed. What is missing on the
 machine is said in one line, and the run is skipped.
@@ -112,8 +112,10 @@ def storm(cluster, clients, virtual, steps):
         client.unmap(device)
 
 
-def with_keys(nacre, kernels, images, folder, steps, only):
-    """Everything, or the acts `only`, on a cluster with authentication: a guest for each kernel, and one with virtio disks."""
+def with_keys(nacre, kernels, images, folder, steps, only, alone):
+    """Everything, or the acts `only`, on a cluster with authentication: a guest for each kernel, and one with virtio disks.
+
+    What a kernel does alone is done by those of `alone`."""
     with clusters.GuestCluster(nacre, os.path.join(folder, "cephx"), "cephx") as cluster:
         cluster.start()
         cluster.prepare()
@@ -124,7 +126,7 @@ def with_keys(nacre, kernels, images, folder, steps, only):
         try:
             together(*(guest.up for guest in [virtual, *guests]))
             clients = [KernelClient(guest, cluster, steps) for guest in guests]
-            stories = [lambda client=client: kernel_client.alone(client) for client in clients]
+            stories = [lambda client=client: kernel_client.alone(client) for client in clients if client.guest.name in alone]
             acts = {
                 "alone": lambda: together(lambda: virtio_disk.disks(virtual, cluster, steps), *stories),
                 "storm": lambda: storm(cluster, clients, virtual, steps),
@@ -155,6 +157,7 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nacre", required=True)
     parser.add_argument("--kernels", default="bookworm,trixie", help="Debian releases whose kernels are tried")
+    parser.add_argument("--alone", help="those of them that try all that a kernel does alone; all by default")
     parser.add_argument("--auth", choices=["cephx", "none", "both"], default="both")
     parser.add_argument("--cache", default="target/guests", help="folder that keeps the kernels")
     parser.add_argument("--only", choices=ACTS, nargs="+", help="parts of the run with authentication")
@@ -183,7 +186,8 @@ def main():
         initramfs.build(kernel, PROGRAMS, images[suite])
     names = {suite: f"Linux {kernel.version}" for suite, kernel in kernels.items()}
     if args.auth in ("cephx", "both"):
-        with_keys(args.nacre, kernels, images, place.path, steps, args.only)
+        alone = args.alone.split(",") if args.alone else list(kernels)
+        with_keys(args.nacre, kernels, images, place.path, steps, args.only, alone)
     if args.auth in ("none", "both"):
         without_keys(args.nacre, kernels, images, place.path, steps)
         names["open"] = "without authentication"
