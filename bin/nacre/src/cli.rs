@@ -318,7 +318,7 @@ pub(crate) struct Join {
     /// An OSD on this directory, file or block device, its journal elsewhere if given. Repeatable.
     #[arg(long, value_name = "PATH[,journal=PATH]", value_parser = disk)]
     pub(crate) disk: Vec<Disk>,
-    /// Whether this host gets a monitor; `auto`: while the cluster has fewer than three. A second one only learns until a third is there.
+    /// Whether this host gets a monitor; `auto`: while the cluster has fewer than three (five from seven hosts on). A second one only learns until a third is there.
     #[arg(long, value_enum, default_value_t = YesNo::Auto)]
     pub(crate) monitor: YesNo,
     /// Port of the monitor [default: 3300].

@@ -36,7 +36,7 @@ pub(crate) fn join(args: &Join, signals: Signals) -> Result<u8> {
         bail!("this host has joined already; `nacre up --dir {}` starts what it has", dir.display());
     }
     crate::leave::refuse_left(&dir)?;
-    if args.bind.is_loopback() {
+    if args.bind.is_loopback() || args.bind.is_unspecified() {
         bail!("other hosts cannot reach {}: --bind must name an address of this host in their network", args.bind);
     }
     if invitation.has_ended() {

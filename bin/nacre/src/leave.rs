@@ -51,8 +51,11 @@ pub(crate) fn leave(args: &Leave) -> Result<u8> {
         take_out(&client, &drain)?;
         wait(&client, &name)?;
         hand_over(&client, &name)?;
-    } else if args.check {
-        bail!("the cluster knows no host {name}");
+    } else {
+        refuse_unknown(&client, &name, &state)?;
+        if args.check {
+            bail!("the cluster knows no host {name}");
+        }
     }
     stop_processes(&dir, &state)?;
     remove(&client, &name)?;
@@ -69,6 +72,29 @@ fn drain_status(client: &Client, name: &str) -> Result<Option<Value>> {
         Err(Failure::Refused(errno, _)) if errno == Errno::ENOENT.0 => Ok(None),
         Err(failure) => Err(failure.sentence(client)),
     }
+}
+
+/// Refuses to leave under a name that the cluster does not know while it still has OSDs of this folder. If it has none, an earlier run got
+/// as far as that.
+fn refuse_unknown(client: &Client, name: &str, state: &State) -> Result<()> {
+    let reply = client.run(&json!({"prefix": "osd dump", "format": "json"}))?;
+    let dump: Value = serde_json::from_str(&reply.output).context("the monitors' answer cannot be read")?;
+    let known = dump["osds"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let mut left = Vec::new();
+    for osd in &state.osds {
+        let uuid = types::Fsid(osd.uuid()?).to_string();
+        if known.iter().any(|k| k["osd"] == osd.id && k["uuid"] == uuid.as_str()) {
+            left.push(format!("osd.{}", osd.id));
+        }
+    }
+    if !left.is_empty() {
+        bail!(
+            "the cluster knows no host {name}, but has {} of this folder: was the host renamed? Restart it with `nacre up`, so that the \
+             cluster knows its new name, and leave then",
+            left.join(", ")
+        );
+    }
+    Ok(())
 }
 
 /// Numbers of the host's OSDs for which something holds.

@@ -197,7 +197,7 @@ impl Process {
                 continue;
             }
             waiting.retain(|&i| !is_active(&self.osds[i]));
-            if !told && begin.elapsed() > Duration::from_secs(10) {
+            if !told && !waiting.is_empty() && begin.elapsed() > Duration::from_secs(10) {
                 told = true;
                 let names: Vec<&str> = waiting.iter().map(|&i| &*self.osds[i].name).collect();
                 let waits = names.join(", ");

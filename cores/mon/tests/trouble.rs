@@ -345,6 +345,30 @@ fn groups_that_the_map_places_nowhere_name_the_rule_that_finds_nothing() {
     assert_eq!(text, "set pool 1 crush_rule to replicated_rule");
 }
 
+#[test]
+fn a_new_pool_whose_rule_finds_nothing_is_served_by_nobody() {
+    let mut cluster = clean();
+    ok(&mut cluster, r#""osd crush rule create-replicated","name":"by-rack","root":"default","type":"rack""#);
+    let create = r#""osd pool create","pool":"lost","pg_num":4,"pgp_num":4,"pool_type":"replicated","rule":"by-rack","size":1"#;
+    ok(&mut cluster, create);
+    let map = cluster.map();
+    let pool = *map.pools.keys().last().unwrap();
+    assert_eq!(map.pool(pool).unwrap().size, 1);
+    assert!((0..4).all(|seed| map.placed(types::PgId::new(pool, seed)).acting_primary < 0), "{:?}", map.pg_temp);
+}
+
+#[test]
+fn undersized_groups_say_when_their_rule_finds_too_few_places() {
+    let mut cluster = clean();
+    assert_eq!(cluster.set("size", "5").0, 0);
+    cluster.all(4, DEGRADED, objects(10));
+    cluster.pass(61);
+    let health = ok(&mut cluster, r#""health","detail":"detail""#);
+    assert!(health.contains("(rule 'replicated_rule' finds 3 of 5 places: add OSDs or hosts"), "{health}");
+    let (result, text) = cluster.set("pg_autoscale_bias", "1500");
+    assert_eq!((result, &*text), (-22, "pg_autoscale_bias must be between 0 and 1000"));
+}
+
 /// An OSD boots from another process than before, with this store.
 fn boot_anew(cluster: &mut Cluster, osd: OsdId, port: u16, uuid: [u8; 16]) {
     let addrs = types::EntityAddrVec(vec![types::EntityAddr::msgr2(common::addr(port), u32::from(port))]);

@@ -46,6 +46,15 @@ fn token(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let local =
         cx.state.monmap.by_rank().find(|m| m.public_addrs.msgr2().is_some_and(|a| a.addr.is_some_and(|a| a.ip().is_loopback())));
     if let Some(mon) = local {
+        if cx.state.monmap.by_rank().count() > 1 {
+            refuse!(
+                EINVAL,
+                "mon.{} listens at {}, which other hosts cannot reach: remove it (`ceph mon rm {}`), and start its host with `nacre up --bind ADDR`, where ADDR is an address that others reach",
+                mon.name,
+                address(mon),
+                mon.name
+            );
+        }
         refuse!(
             EINVAL,
             "mon.{} listens at {}, which other hosts cannot reach: start the cluster with `nacre up --bind ADDR`, where ADDR is an address of this host",

@@ -367,10 +367,11 @@ fn dump_text(cx: &Cx<'_>, parts: &BTreeSet<String>) -> String {
         out.push_str(&brief_table(&all(cx)));
     }
     if has(&["all", "pools"]) {
-        out.push_str(&pool_table(cx));
+        out.push_str(&pool_table(cx, !has(&["all", "pgs"])));
     }
     if has(&["all", "summary", "sum"]) {
-        out.push_str(&sum_line(&cx.soft.total(), cx.soft.pgs.values().map(|p| u64::from(p.report.log_size)).sum()));
+        let headed = !has(&["all"]);
+        out.push_str(&sum_line(&cx.soft.total(), headed, cx.soft.pgs.values().map(|p| u64::from(p.report.log_size)).sum()));
     }
     if has(&["all", "osds"]) {
         out.push_str(&osd_table(cx));
@@ -470,8 +471,30 @@ fn brief_table(pgs: &[Pg<'_>]) -> String {
     t.render()
 }
 
-fn pool_table(cx: &Cx<'_>) -> String {
-    let mut t = Table::new(&[("", Left, Left); 11]);
+/// A table of counters, whose first column is `first`. Below a table of groups, Ceph prints no names of columns.
+fn counter_table(first: &'static str, headed: bool) -> Table {
+    if !headed {
+        return Table::new(&[("", Left, Left); 11]);
+    }
+    let names = [
+        "OBJECTS",
+        "MISSING_ON_PRIMARY",
+        "DEGRADED",
+        "MISPLACED",
+        "UNFOUND",
+        "BYTES",
+        "OMAP_BYTES*",
+        "OMAP_KEYS*",
+        "LOG",
+        "DISK_LOG",
+    ];
+    let mut columns = vec![(first, Left, Left)];
+    columns.extend(names.map(|name| (name, Left, Right)));
+    Table::new(&columns)
+}
+
+fn pool_table(cx: &Cx<'_>, headed: bool) -> String {
+    let mut t = counter_table("POOLID", headed);
     for id in cx.state.osdmap.pools.keys().rev() {
         let log: i64 = cx.soft.pool_pgs(*id).map(|p| i64::from(p.report.log_size)).sum();
         let mut cells = vec![id.to_string()];
@@ -482,8 +505,8 @@ fn pool_table(cx: &Cx<'_>) -> String {
     t.render()
 }
 
-fn sum_line(sum: &ObjectStatSum, log: u64) -> String {
-    let mut t = Table::new(&[("", Left, Left); 11]);
+fn sum_line(sum: &ObjectStatSum, headed: bool, log: u64) -> String {
+    let mut t = counter_table("PG_STAT", headed);
     let mut cells = vec!["sum".to_string()];
     cells.extend(counters(sum));
     cells.extend([log.to_string(), log.to_string()]);

@@ -55,6 +55,9 @@ const OPTS: [(&str, i32, char); 24] = [
     ("pg_num_max", opts::PG_NUM_MAX, 'i'),
 ];
 
+/// The largest `pg_autoscale_bias`, as in Ceph.
+const MOST_BIAS: f64 = 1000.0;
+
 /// The name of a numbered option.
 pub(super) fn opt_name(key: i32) -> Option<&'static str> {
     OPTS.iter().find(|(_, k, _)| *k == key).map(|(name, ..)| *name)
@@ -173,6 +176,9 @@ fn set_numbered(p: &mut Pool, key: i32, kind: char, var: &str, val: &str) -> Res
             OptValue::Str(val.into())
         }
         'd' => match val.parse::<f64>() {
+            Ok(x) if var == "pg_autoscale_bias" && !(0.0..=MOST_BIAS).contains(&x) => {
+                refuse!(EINVAL, "pg_autoscale_bias must be between 0 and {MOST_BIAS}")
+            }
             Ok(x) if x.is_finite() && x >= 0.0 => OptValue::Double(x),
             Ok(x) if x < 0.0 => refuse!(EINVAL, "{var} cannot be negative"),
             _ => refuse!(EINVAL, "error parsing floating point value '{val}' of {var}"),

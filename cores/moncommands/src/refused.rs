@@ -60,7 +60,12 @@ pub(super) const ROWS: &[Row] = &[
     no("osd crush weight-set reweight-compat <item:String> <weight:Float n=N range=0.0>", "osd", "rw", WEIGHT_SETS),
     no("osd crush weight-set rm <pool:Poolname>", "osd", "rw", WEIGHT_SETS),
     no("osd crush weight-set rm-compat", "osd", "rw", WEIGHT_SETS),
-    no("mon set-addrs <name:String> <addrs:String>", "mon", "rw", "the monitor's addresses are given when it starts"),
+    no(
+        "mon set-addrs <name:String> <addrs:String>",
+        "mon",
+        "rw",
+        "start the monitor's host with `nacre up --bind ADDR`, then `ceph mon rm NAME`: it gets a monitor there",
+    ),
     no("mon set-rank <name:String> <rank:Int>", "mon", "rw", ELECTION),
     no("mon set-weight <name:String> <weight:Int range=0|65535>", "mon", "rw", ELECTION),
     no("mon enable-msgr2", "mon", "rw", "only msgr2 is spoken"),

@@ -71,7 +71,10 @@ impl Osd {
                 let name = self.config.name();
                 return self.fail(
                     out,
-                    format!("the monitors refuse the key in the keyring of {name}: it is wrong, or they do not know {name}"),
+                    format!(
+                        "the monitors refuse the key in the keyring of {name}: it is wrong, or {name} was destroyed or purged. `nacre replace` puts \
+                         a new disk under its number, `nacre forget` removes it from this host"
+                    ),
                 );
             }
             out.log(Level::Info, "osd", "lost the monitor");

@@ -268,7 +268,8 @@ impl Pg {
                 let interval = &self.history.interval;
                 let (has, least) = (interval.members().count(), interval.min_size);
                 format!(
-                    "it has {has} of the {least} members that the pool's min_size demands: bring OSDs back, add some, or lower min_size"
+                    "it has {has} of the {least} members that the pool's min_size demands: bring OSDs back; if none is down, its rule finds \
+                     too few places: add OSDs or hosts that it can use, or lower the pool's size and min_size"
                 )
             }
             Phase::Peering(_) if self.history.needs_up_thru() => "the monitors have not confirmed that this OSD is up".into(),
@@ -288,10 +289,17 @@ impl Pg {
         }
         let interval = &self.history.interval;
         let guests: Vec<OsdId> = interval.members().filter(|osd| !interval.up.contains(osd)).collect();
+        let (has, size) = (interval.members().count(), interval.size);
+        if (has as u64) < u64::from(size) {
+            return format!(
+                "it has {has} of {size} copies: bring OSDs back; if none is down, its rule finds too few places: add OSDs or hosts that it \
+                 can use, or lower the pool's size"
+            );
+        }
         if !self.is_recovered() || guests.is_empty() || !self.keeps_guests() {
             return String::new();
         }
-        let (places, size) = (interval.home().count(), interval.size);
+        let places = interval.home().count();
         let guests = named(&guests);
         format!("its rule finds {places} of {size} places, so copies stay on {guests}: add OSDs, take some in, or lower size")
     }

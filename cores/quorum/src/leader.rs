@@ -294,6 +294,8 @@ impl Node {
                 (true, false)
             }
             Verdict::Differs(hint) => {
+                // It may have lost what it had: its store was set back to an older copy. Then that counts no more.
+                peer.matched = peer.matched.min(hint);
                 let next = (hint + 1).clamp(peer.matched + 1, peer.next.max(peer.matched + 1));
                 let news = peer.state.is_none() && (!peer.probing || next < peer.next);
                 if news {

@@ -314,6 +314,29 @@ fn a_member_that_was_away_for_long_gets_the_state_and_goes_on() {
 }
 
 #[test]
+fn a_member_whose_store_is_set_back_gets_what_it_lacks_from_the_same_leader() {
+    let mut world = World::new(&[1, 2, 3]);
+    let leader = world.elect();
+    let (old, third) = (leader % 3 + 1, (leader + 1) % 3 + 1);
+    world.propose(leader, "before");
+    let member = &world.members[&old];
+    let (disk, state) = (member.disk.clone(), member.state.clone());
+    for text in ["one", "two", "three"] {
+        world.propose(leader, text);
+    }
+    world.restart(old);
+    world.start(old, disk, state);
+    world.pass(SECOND);
+    assert_eq!(world.leader(), Some(leader), "nobody was elected meanwhile");
+    assert_eq!(world.commands(old), ["before", "one", "two", "three"]);
+    // It counts: without the third one the two are a majority.
+    world.cut_off = vec![third];
+    world.propose(leader, "four");
+    world.pass(SECOND);
+    assert_eq!(world.commands(leader).last(), Some(&"four"));
+}
+
+#[test]
 fn a_learner_catches_up_becomes_a_voter_and_counts() {
     let mut world = World::new(&[1]);
     world.settle();

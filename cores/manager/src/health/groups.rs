@@ -131,6 +131,9 @@ impl<'a> Seen<'a> {
         {
             text.push_str(&format!(" ({why})"));
         }
+        if let Some(why) = too_few_places(state, pg).filter(|_| is.has(PgState::UNDERSIZED)) {
+            text.push_str(&format!(" ({why})"));
+        }
         let least = state.osdmap.pool(pg.pool).map_or(0, |p| p.min_size);
         if is.has(PgState::INCOMPLETE) && least > 1 {
             let pool = state.pool_name(pg.pool);
@@ -148,9 +151,26 @@ fn nowhere(state: &State, pg: PgId) -> Option<String> {
     if !usable || placed.acting_primary >= 0 || !placed.up.iter().all(|osd| *osd < 0 || *osd == crush::NONE) {
         return None;
     }
-    let name = state.pool_name(pg.pool);
-    let rule = map.crush.rule_names.get(&i32::from(pool.crush_rule)).map_or("", String::as_str);
+    let (name, rule) = (state.pool_name(pg.pool), rule_name(state, pool));
     Some(format!("rule '{rule}' of pool '{name}' finds no OSD; 'ceph osd crush rule dump {rule}' shows where it looks"))
+}
+
+/// The sentence for a group for which its rule finds some OSDs, up or down, but fewer than the pool's size.
+fn too_few_places(state: &State, pg: PgId) -> Option<String> {
+    let pool = state.osdmap.pool(pg.pool)?;
+    let places = state.osdmap.home(pg).iter().filter(|osd| **osd >= 0 && **osd != crush::NONE).count();
+    if places == 0 || places as u64 >= u64::from(pool.size) {
+        return None;
+    }
+    let (name, rule) = (state.pool_name(pg.pool), rule_name(state, pool));
+    Some(format!(
+        "rule '{rule}' finds {places} of {} places: add OSDs or hosts that it can use, or lower size of pool '{name}'",
+        pool.size
+    ))
+}
+
+fn rule_name<'a>(state: &'a State, pool: &maps::Pool) -> &'a str {
+    state.osdmap.crush.rule_names.get(&i32::from(pool.crush_rule)).map_or("", String::as_str)
 }
 
 /// What was found of one harm.

@@ -42,13 +42,14 @@ fn spread_copies(base: &OsdMap, next: &OsdMap, change: &mut Incremental, pool: P
     upmap::apply(&moves, change);
 }
 
-/// Places a new group of one copy on an OSD that is up, when its own place is on one that is down.
+/// Places a new group of one copy on an OSD that is up, when its own place is on one that is down. A group whose rule finds no OSD has no
+/// place, and gets none.
 fn place_on_living(base: &OsdMap, change: &mut Incremental) {
     let Ok(next) = base.apply(change) else { return };
     let up: Vec<OsdId> = next.osds().filter(|osd| next.is_up(*osd) && next.is_in(*osd)).collect();
     for (id, pool) in next.pools.iter().filter(|(id, new)| new.size == 1 && !base.pools.contains_key(id)) {
         for pg in (0..pool.pg_num).map(|seed| PgId::new(*id, seed)) {
-            if !up.is_empty() && next.placed(pg).acting_primary < 0 {
+            if !up.is_empty() && !next.home(pg).is_empty() && next.placed(pg).acting_primary < 0 {
                 change.new_pg_temp.insert(pg, vec![up[pg.seed as usize % up.len()]]);
             }
         }
