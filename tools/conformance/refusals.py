@@ -483,7 +483,21 @@ def stores_as_disks(b):
         b.up("--disk", given, says=["osd.2", re.escape(given)])
         b.up("--disk", f"{b.path('fresh')},journal={theirs}", says=["osd.2", re.escape(theirs), "journal"])
         b.up("--disk", given, dir=b.path("new"), says=["osd.0", re.escape(given), "belongs to another"])
+    b.up("--wipe", "--disk", ours, dir=b.ours.dir, says=["osd.2", "own folder"])
     b.up("--disk", os.path.join(b.ours.dir, "mon", "store"), says=["mon/store", "holds data"])
+    moved = b.path("moved")
+    shutil.copy(ours, moved)
+    b.up("--wipe", "--disk", moved, says=["moved", "an OSD of this cluster"])
+
+
+@stopped
+def places_that_are_none(b):
+    """Places of a host in the CRUSH map that cannot be."""
+    for place, says in (("r1", "TYPE=NAME"), ("rack=", "TYPE=NAME"), ("rack=a,rack=b", "twice"), ("host=h", "'host'")):
+        b.refuses(b.nacre, "up", "--dir", b.ours.dir, "--location", place, codes=(2,), says=["--location", re.escape(says)])
+    for dir in (b.ours.dir, b.path("new")):
+        b.up("--location", "shelf=s1", dir=dir, says=["--location", "type 'shelf' does not exist"])
+        b.up("--location", "rack=default", dir=dir, says=["--location", "not of type 'rack'"])
 
 
 def loops():
@@ -517,6 +531,8 @@ def foreign_devices(b):
         try:
             # What the kernel writes to a mounted file system by itself is not ours.
             b.up("--disk", loop.device, says=[loop.device, "holds data"])
+            b.up("--wipe", "--disk", loop.device, says=[loop.device, "in use", "--wipe clears nothing"])
+            b.up("--wipe", "--disk", b.path("mounted"), says=["mounted", "behind a loop device"])
         finally:
             subprocess.run(["umount", b.path("mnt")], check=True)
     os.rmdir(b.path("mnt"))

@@ -1,6 +1,7 @@
 //! What can be said on the command line.
 
 use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum};
+use crush::Location;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -126,6 +127,14 @@ pub(crate) struct Up {
     /// An OSD on this directory, file or block device, its journal elsewhere if given. Repeatable.
     #[arg(long, value_name = "PATH[,journal=PATH]", value_parser = disk)]
     pub(crate) disk: Vec<Disk>,
+    /// A new OSD's disk that holds something (a file system, partitions, another store) is cleared and used. One that is in use, or of this
+    /// cluster, stays refused.
+    #[arg(long)]
+    pub(crate) wipe: bool,
+    /// Where this host is, as `rack=r1,datacenter=d1`: its bucket in the CRUSH map is made below these, and these are made if they are not
+    /// there; below `root=default` if no root is named. It is remembered. Given again for a host that has a bucket, it moves it.
+    #[arg(long, value_name = "TYPE=NAME,...", value_parser = location)]
+    pub(crate) location: Option<Location>,
     /// Port of the monitor [default: what it was, 3300 for a new cluster].
     #[arg(long, value_name = "P")]
     pub(crate) port: Option<u16>,
@@ -318,7 +327,16 @@ pub(crate) struct Join {
     /// An OSD on this directory, file or block device, its journal elsewhere if given. Repeatable.
     #[arg(long, value_name = "PATH[,journal=PATH]", value_parser = disk)]
     pub(crate) disk: Vec<Disk>,
-    /// Whether this host gets a monitor; `auto`: while the cluster has fewer than three (five from seven hosts on). A second one only learns until a third is there.
+    /// A new OSD's disk that holds something (a file system, partitions, another store) is cleared and used. One that is in use, or of this
+    /// cluster, stays refused.
+    #[arg(long)]
+    pub(crate) wipe: bool,
+    /// Where this host is, as `rack=r1,datacenter=d1`: its bucket in the CRUSH map is made below these, and these are made if they are not
+    /// there; below `root=default` if no root is named. It is remembered.
+    #[arg(long, value_name = "TYPE=NAME,...", value_parser = location)]
+    pub(crate) location: Option<Location>,
+    /// Whether this host gets a monitor; `auto`: while the cluster has fewer than three (five
+    /// from seven hosts on). A second one only learns until a third is there.
     #[arg(long, value_enum, default_value_t = YesNo::Auto)]
     pub(crate) monitor: YesNo,
     /// Port of the monitor [default: 3300].
@@ -378,6 +396,9 @@ pub(crate) struct Replace {
     /// The new disk, with its journal elsewhere if given [default: where the old one was].
     #[arg(long, value_name = "PATH[,journal=PATH]", value_parser = disk)]
     pub(crate) disk: Option<Disk>,
+    /// A new disk that holds something is cleared and used. One that is in use, or of this cluster, stays refused.
+    #[arg(long)]
+    pub(crate) wipe: bool,
     /// The file of an OSD that lives in DIR may be deleted.
     #[arg(long)]
     pub(crate) yes_i_really_mean_it: bool,
@@ -606,6 +627,11 @@ fn disk(text: &str) -> Result<Disk, String> {
         return Err("the path is missing".into());
     }
     Ok(Disk { path: path.into(), journal: journal.map(PathBuf::from) })
+}
+
+/// Where a host is. Whether there are such types is known by the cluster.
+fn location(text: &str) -> Result<Location, String> {
+    Location::of_host(text).map_err(|e| e.to_string())
 }
 
 /// A number of bytes: `1048576`, `64G`, `256MiB`, `1.5T`; all multiples are of 1024.

@@ -7,7 +7,7 @@ use crate::plan;
 use crate::state::{self, Around, MonState, OsdState, State};
 use crate::token::{self, Invitation};
 use crate::up::{self, Role};
-use crate::{host, keys};
+use crate::{host, keys, wipe};
 use anyhow::{Context, Result, bail};
 use runtime::process::Signals;
 use serde_json::{Value, json};
@@ -45,9 +45,11 @@ pub(crate) fn join(args: &Join, signals: Signals) -> Result<u8> {
     let mut state = State::of(invitation.fsid);
     state.remember(Some(args.bind), args.port, None);
     state.around = Some(Around { monitors: invitation.monitors.clone(), cephx: invitation.cephx });
+    state.location = args.location.as_ref().map(ToString::to_string);
     plan::osds(&mut state, &up)?;
+    let cleared = if args.wipe { wipe::plan(&state, &dir)? } else { Vec::new() };
     for osd in &state.osds {
-        plan::usable(osd, &dir)?;
+        plan::usable_after(osd, &dir, &cleared)?;
     }
     drop(host::listen(args.bind, state.port(args.port))?);
 
@@ -63,6 +65,8 @@ fn as_up(args: &Join) -> Up {
         osd_size: args.osd_size,
         memory: args.memory,
         disk: args.disk.clone(),
+        wipe: args.wipe,
+        location: args.location.clone(),
         port: args.port,
         mons: None,
         bind: Some(args.bind),
@@ -80,7 +84,11 @@ fn redeem(invitation: &Invitation, args: &Join) -> Result<Welcome> {
         YesNo::No => "no",
         YesNo::Auto => "auto",
     };
-    let asked = client.command(&json!({"prefix": "nacre join", "host": host::name(), "again": args.again, "monitor": monitor}));
+    let mut ask = json!({"prefix": "nacre join", "host": host::name(), "again": args.again, "monitor": monitor});
+    if let Some(location) = &args.location {
+        ask["location"] = json!(location.to_string());
+    }
+    let asked = client.command(&ask);
     let reply = match asked {
         Ok(reply) => reply,
         Err(Failure::Key | Failure::Refused(1, _)) => {

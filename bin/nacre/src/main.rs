@@ -17,6 +17,7 @@ mod join;
 mod keys;
 mod laboratory;
 mod leave;
+mod location;
 mod log;
 mod memory;
 mod monitors;
@@ -29,6 +30,7 @@ mod service;
 mod state;
 mod token;
 mod up;
+mod wipe;
 
 use anyhow::{Context, Result};
 use clap::Parser;

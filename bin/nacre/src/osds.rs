@@ -25,6 +25,8 @@ pub(crate) struct Place<'a> {
     pub(crate) monitors: Vec<EntityAddrVec>,
     pub(crate) auth: Auth,
     pub(crate) bind: IpAddr,
+    /// Where this host is in the CRUSH map, if that was said.
+    pub(crate) location: Option<String>,
     pub(crate) memory: Memory,
     /// All of them, and how mail is addressed to each.
     pub(crate) neighbours: BTreeMap<i32, MailId>,
@@ -70,7 +72,7 @@ impl Place<'_> {
             neighbours: self.neighbours.clone(),
             monitors: self.monitors.clone(),
             key: (self.auth == Auth::Cephx).then_some(key),
-            metadata: metadata(osd, self.dir, &devices),
+            metadata: self.metadata(osd, &devices),
             levels: types::Levels::OWN,
             seed: keys::random()?,
             memory: self.memory.first,
@@ -78,6 +80,31 @@ impl Place<'_> {
         };
         let store = store_config(osd, self.fsid, whoami, self.memory.first)?;
         Ok(Prepared { name, listener, devices, config, store, content })
+    }
+
+    /// What an OSD tells of itself and its host.
+    fn metadata(&self, osd: &OsdState, devices: &[(DeviceId, Device)]) -> BTreeMap<String, String> {
+        let dir = self.dir;
+        let mut all = host::metadata();
+        let block = osd.block(dir);
+        let class = if host::rotational(&block) == Some(true) { "hdd" } else { "ssd" };
+        let rows = [
+            ("backing", block.display().to_string()),
+            // OSDs with the same value are lost together. Folders are not asked on which disk they are: those of one DIR share one.
+            ("disk", osd.disk.as_deref().unwrap_or(dir).display().to_string()),
+            ("default_device_class", class.to_owned()),
+            ("osd_data", osd.folder(dir).display().to_string()),
+            ("osd_objectstore", "nacre".to_owned()),
+            ("direct_io", devices.iter().all(|d| d.1.is_direct()).to_string()),
+        ];
+        all.extend(rows.into_iter().map(|(name, value)| (name.to_owned(), value)));
+        if let Some(location) = &self.location {
+            all.insert("crush_location".into(), location.clone());
+        }
+        if let Some(journal) = &osd.journal {
+            all.insert("journal".into(), journal.display().to_string());
+        }
+        all
     }
 }
 
@@ -106,24 +133,4 @@ fn store_config(osd: &OsdState, fsid: Fsid, whoami: i32, memory: u64) -> Result<
         separate_journal: osd.journal.is_some(),
         ..store::Config::default()
     })
-}
-
-fn metadata(osd: &OsdState, dir: &Path, devices: &[(DeviceId, Device)]) -> BTreeMap<String, String> {
-    let mut all = host::metadata();
-    let block = osd.block(dir);
-    let class = if host::rotational(&block) == Some(true) { "hdd" } else { "ssd" };
-    let rows = [
-        ("backing", block.display().to_string()),
-        // OSDs with the same value are lost together. Folders are not asked on which disk they are: those of one DIR share one.
-        ("disk", osd.disk.as_deref().unwrap_or(dir).display().to_string()),
-        ("default_device_class", class.to_owned()),
-        ("osd_data", osd.folder(dir).display().to_string()),
-        ("osd_objectstore", "nacre".to_owned()),
-        ("direct_io", devices.iter().all(|d| d.1.is_direct()).to_string()),
-    ];
-    all.extend(rows.into_iter().map(|(name, value)| (name.to_owned(), value)));
-    if let Some(journal) = &osd.journal {
-        all.insert("journal".into(), journal.display().to_string());
-    }
-    all
 }

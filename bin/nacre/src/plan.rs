@@ -149,10 +149,17 @@ pub(crate) enum Content {
 
 /// What lies on the disks of an OSD, if they may be used. Changes nothing.
 pub(crate) fn usable(osd: &OsdState, dir: &Path) -> Result<Content> {
+    usable_after(osd, dir, &[])
+}
+
+/// The same when some disks will have been cleared.
+pub(crate) fn usable_after(osd: &OsdState, dir: &Path, cleared: &[PathBuf]) -> Result<Content> {
+    let look = |path: &PathBuf| if cleared.contains(path) { Ok(Content::Empty) } else { content(path) };
     let block = osd.block(dir);
     writable(&block)?;
-    let clear = "to use it, clear it first (`wipefs -a` and `blkdiscard`, or remove the file)";
-    let content = match content(&block)? {
+    let clear = "to use it, clear it first: `--wipe` does so, and all that it holds is lost (`nacre up`, `join`, `replace`; \
+                 by hand: `wipefs -a` and `blkdiscard`, or remove the file)";
+    let content = match look(&block)? {
         Content::Empty if osd.made => bail!("its store is gone: {} is empty", block.display()),
         Content::Foreign if osd.made => bail!("its store is gone: {} holds something else", block.display()),
         Content::Foreign => bail!("{} holds data that is no store of ours; {clear}", block.display()),
@@ -171,14 +178,46 @@ pub(crate) fn usable(osd: &OsdState, dir: &Path) -> Result<Content> {
             bail!("{} belongs to another cluster, or to another OSD{clear}", block.display());
         }
     }
-    if let (Some(journal), Content::Empty) = (&osd.journal, content) {
-        let ours = [&JOURNAL_MAGIC[..], &osd.uuid()?].concat();
-        let begun = begins(journal, &[0], &ours).with_context(|| format!("read {}", journal.display()))?;
-        if !begun && self::content(journal)? != Content::Empty {
-            bail!("{} (for the journal) holds data; {clear}", journal.display());
-        }
+    if let (Some(journal), Content::Empty) = (&osd.journal, content)
+        && !holds_journal_of(journal, osd)?
+        && look(journal)? != Content::Empty
+    {
+        bail!("{} (for the journal) holds data; {clear}", journal.display());
     }
     Ok(content)
+}
+
+/// Whether this is the disk of an OSD, made already.
+pub(crate) fn holds_store_of(path: &Path, osd: &OsdState) -> Result<bool> {
+    let head = superblock(path, &SUPERBLOCKS, MAGIC, 20).with_context(|| format!("read {}", path.display()))?;
+    let own = osd.uuid()?;
+    Ok(head.is_some_and(|(_, uuid)| uuid == own))
+}
+
+/// Whether this is the disk of the journal of an OSD, made already.
+pub(crate) fn holds_journal_of(path: &Path, osd: &OsdState) -> Result<bool> {
+    let ours = [&JOURNAL_MAGIC[..], &osd.uuid()?].concat();
+    begins(path, &[0], &ours).with_context(|| format!("read {}", path.display()))
+}
+
+/// What of this cluster lies on a disk, if something does, or may: a journal does not tell its cluster.
+pub(crate) fn of_cluster(path: &Path, state: &State) -> Result<Option<&'static str>> {
+    let fsid = state.fsid()?.0;
+    let is_ours = |places: &[u64], magic, identity| -> std::io::Result<bool> {
+        let mut heads = places.iter().map(|at| superblock(path, &[*at], magic, identity));
+        heads.try_fold(false, |ours, head| Ok(ours || head?.is_some_and(|(_, id)| id == fsid)))
+    };
+    let look = || -> std::io::Result<Option<&'static str>> {
+        if is_ours(&SUPERBLOCKS, MAGIC, 36)? {
+            return Ok(Some("an OSD of this cluster"));
+        }
+        if is_ours(&MON_SUPERBLOCKS, MON_MAGIC, 12)? {
+            return Ok(Some("the store of a monitor of this cluster"));
+        }
+        let has_osds = state.around.is_some() || state.osds.iter().any(|o| o.made);
+        Ok((has_osds && begins(path, &[0], JOURNAL_MAGIC)?).then_some("the journal of an OSD, which may be of this cluster"))
+    };
+    look().with_context(|| format!("read {}", path.display()))
 }
 
 fn writable(block: &Path) -> Result<()> {

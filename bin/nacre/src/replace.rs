@@ -11,7 +11,7 @@ use crate::cli::{Disk, Replace};
 use crate::client::Client;
 use crate::plan::{self, Content};
 use crate::state::{OsdState, State};
-use crate::{join, token};
+use crate::{join, token, wipe};
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -29,12 +29,14 @@ pub(crate) fn replace(args: &Replace) -> Result<u8> {
     if new.disk.is_none() && new.uuid()? != old.uuid()? {
         clear(&old, &dir, args.yes_i_really_mean_it)?;
     }
-    let content = plan::usable(&new, &dir).with_context(|| format!("osd.{}", new.id))?;
+    let cleared = if args.wipe { wipe::plan_one(&state, &new, &dir)? } else { Vec::new() };
+    let content = plan::usable_after(&new, &dir, &cleared).with_context(|| format!("osd.{}", new.id))?;
     if content != Content::Empty && new.uuid()? != old.uuid()? {
         bail!("{} is not empty", new.block(&dir).display());
     }
 
     // From here on, things change.
+    wipe::clear(&cleared)?;
     let mut osd = new.clone();
     state.change(&dir, |state| state.osds.iter_mut().filter(|o| o.id == new.id).for_each(|o| *o = new.clone()))?;
     join::number_osd(&dir, &mut osd, Some(new.id), &admin)?;

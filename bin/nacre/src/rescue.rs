@@ -23,6 +23,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use types::{EntityName, Fsid};
 
@@ -307,6 +308,15 @@ fn chosen(state: &State, dir: &Path, name: Option<&str>) -> Result<Option<MonSta
     };
     // Of equals, the first.
     Ok(all.into_iter().rev().max_by_key(last))
+}
+
+/// The CRUSH map that a monitor of this host has in its store, if one has. Nothing writes to the store meanwhile.
+pub(crate) fn crush_map(state: &State, dir: &Path) -> Option<Arc<crush::Map>> {
+    let fsid = state.fsid().ok()?.0;
+    state.monitors().iter().find_map(|mon| {
+        let (file, len) = open_store(&mon.folder(dir).join("store")).ok()?;
+        mon::rescue::crush_map(&mut reader(&file), len, fsid).ok()
+    })
 }
 
 fn open_store(path: &Path) -> Result<(File, u64)> {

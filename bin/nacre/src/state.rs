@@ -9,6 +9,7 @@
 use crate::cli::Auth;
 use crate::keys;
 use anyhow::{Context, Result, bail};
+use crush::Location;
 use runtime::process::LockError;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -41,6 +42,9 @@ pub(crate) struct State {
     /// The file for the log of its processes, if not DIR/log; relative to DIR. A person writes it here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) log_file: Option<PathBuf>,
+    /// Where this host is in the CRUSH map, if that was said: `datacenter=d1 rack=r1 root=default`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) location: Option<String>,
     /// The cluster around this host, if it joined one, or others joined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) around: Option<Around>,
@@ -140,6 +144,7 @@ impl State {
             port: None,
             auth: None,
             log_file: None,
+            location: None,
             around: None,
             mons: Vec::new(),
             osds: Vec::new(),
@@ -236,6 +241,7 @@ impl State {
         let mut state: Self = toml::from_str(text)?;
         state.version = VERSION;
         state.fsid()?;
+        state.location.as_deref().map(Location::of_host).transpose().context("location")?;
         for (i, osd) in state.osds.iter().enumerate() {
             osd.uuid()?;
             if state.osds[..i].iter().any(|o| o.id == osd.id) {

@@ -5,6 +5,7 @@ use crate::conf::{self, Conf};
 use crate::follow::{self, Duties};
 use crate::initial::initial_keys;
 use crate::keys;
+use crate::location;
 use crate::log::Logs;
 use crate::memory::Watch;
 use crate::monitors;
@@ -13,7 +14,9 @@ use crate::plan;
 use crate::process::Process;
 use crate::service;
 use crate::state::{self, Lock, MonState, OsdState, State};
+use crate::wipe;
 use anyhow::{Context, Result, bail};
+use crush::Location;
 use node::Level;
 use runtime::process::Signals;
 use std::collections::BTreeMap;
@@ -45,8 +48,13 @@ pub(crate) fn up(args: &Up, role: &Role, signals: Signals) -> Result<u8> {
     let before = state.clone();
     plan::osds(&mut state, args)?;
     monitors::plan(&mut state, args)?;
+    if let Some(place) = &args.location {
+        location::check(&state, &dir, place)?;
+        state.location = Some(place.to_string());
+    }
+    let cleared = if args.wipe { wipe::plan(&state, &dir)? } else { Vec::new() };
     for osd in &state.osds {
-        plan::usable(osd, &dir).with_context(|| format!("osd.{}", osd.id))?;
+        plan::usable_after(osd, &dir, &cleared).with_context(|| format!("osd.{}", osd.id))?;
     }
     let bind = state.bind(args.bind);
     let which = wanted_monitors(&state, role, &dir)?;
@@ -67,6 +75,7 @@ pub(crate) fn up(args: &Up, role: &Role, signals: Signals) -> Result<u8> {
             crate::join::number_osds(&dir, fresh.into_iter(), &crate::token::administrator(&dir)?)?;
         }
     }
+    wipe::clear(&cleared)?;
     let keys = initial_keys(&dir, &state)?;
     if new || state != before {
         let planned = state.clone();
@@ -88,7 +97,8 @@ pub(crate) fn up(args: &Up, role: &Role, signals: Signals) -> Result<u8> {
         let numbers = wanted.iter().filter_map(|osd| i32::try_from(osd.id).ok());
         let neighbours = numbers.map(|osd| (osd, mail_id(osd))).collect();
         let monitors = all.iter().map(|a| monitors::at(*a)).collect();
-        let place = Place { dir: &dir, fsid: state.fsid()?, monitors, auth, bind, memory, neighbours };
+        let location = state.location.clone();
+        let place = Place { dir: &dir, fsid: state.fsid()?, monitors, auth, bind, location, memory, neighbours };
         let osds = wanted.into_iter().map(|osd| place.prepare(osd)).collect::<Result<Vec<_>>>()?;
         for mon in mons {
             let name = mon.name.clone();
@@ -120,6 +130,9 @@ pub(crate) fn up(args: &Up, role: &Role, signals: Signals) -> Result<u8> {
                     mark_made(state, |osd| !absent.contains(&format!("osd.{}", osd.id)));
                 })?;
             }
+            if let Some(place) = &args.location {
+                move_host(process, &dir, place);
+            }
             let what = process.what();
             let at = own.first().map_or(all.first().copied(), |(_, addr)| Some(*addr));
             let at = at.map_or(String::new(), |at| format!(" at [v2:{at}]"));
@@ -138,6 +151,15 @@ pub(crate) fn up(args: &Up, role: &Role, signals: Signals) -> Result<u8> {
         }
         Ok(())
     })
+}
+
+/// Moves the host's bucket. Data is served whether that works or not.
+fn move_host(process: &Process, dir: &Path, place: &Location) {
+    if let Err(e) = location::move_host(dir, place) {
+        let told = format!("this host stays where it is in the CRUSH map, not at {place}: {e:#}");
+        eprintln!("nacre: {told}");
+        process.log.say(Level::Warn, told);
+    }
 }
 
 /// The monitors that this process runs.
@@ -180,8 +202,8 @@ pub(crate) fn osd(args: &Osd, signals: Signals) -> Result<u8> {
         let mut watch = Watch::new(args.memory, process.log.clone());
         let memory = Memory { first: watch.begin(1), ceiling: args.memory };
         let neighbours = BTreeMap::new();
-        let place =
-            Place { dir: &dir, fsid: state.fsid()?, monitors, auth: conf.auth, bind: state.bind(args.bind), memory, neighbours };
+        let (bind, location) = (state.bind(args.bind), state.location.clone());
+        let place = Place { dir: &dir, fsid: state.fsid()?, monitors, auth: conf.auth, bind, location, memory, neighbours };
         process.start_osd(place.prepare(&osd)?, &args.common)?;
         process.share_memory(watch)?;
         process.open_sockets()?;

@@ -192,7 +192,7 @@ fn somebodys_data_is_never_overwritten() {
     std::fs::create_dir(at("folder")).unwrap();
     std::fs::write(at("folder/block"), "precious").unwrap();
     for data in ["letter", "gpt", "folder"] {
-        refuses(&dir, &format!("--disk {}", shown(data)), &["osd.0", &shown(data), "holds data", "clear it first"]);
+        refuses(&dir, &format!("--disk {}", shown(data)), &["osd.0", &shown(data), "holds data", "clear it first", "--wipe"]);
         refuses(&dir, &format!("--disk {},journal={}", shown("new"), shown("letter")), &["letter", "journal", "holds data"]);
         assert!(!dir.exists() && !at("new").exists(), "nothing was begun");
     }
@@ -214,7 +214,17 @@ fn somebodys_data_is_never_overwritten() {
     refuses(&dir, "--disk /dev/no-such-disk", &["does not exist"]);
     refuses(&dir, "--osds 0", &["1 OSDs, not 0"]);
     assert_eq!(Running::start(&dir, &format!("--port {}", free_port())).stop("-TERM"), 0, "the cluster is as it was");
-    refuses(&at("third"), &theirs, &["osd.0", "belongs to"]);
+    refuses(&at("third"), &theirs, &["osd.0", "belongs to", "--wipe"]);
+    // With --wipe, too: what is of this cluster, in its folder, or in use.
+    for (place, says) in [("osd.0", "own folder"), ("mon/store", "own folder")] {
+        refuses(&dir, &format!("--wipe --disk {}", dir.join(place).display()), &[says, "--wipe does not"]);
+    }
+    std::fs::create_dir(at("moved")).unwrap();
+    std::fs::copy(dir.join("osd.0/block"), at("moved/block")).unwrap();
+    refuses(&dir, &format!("--wipe --disk {}", shown("moved")), &["moved/block", "an OSD of this cluster", "--wipe does not"]);
+    let running = Running::start(&second, &format!("--port {}", free_port()));
+    refuses(&at("third"), &format!("--wipe {theirs}"), &["in use by process", "--wipe clears nothing"]);
+    assert_eq!(running.stop("-TERM"), 0);
     assert_eq!(Running::start(&second, &format!("--port {}", free_port())).stop("-TERM"), 0, "the other one, too");
 }
 
@@ -276,6 +286,11 @@ fn options_that_make_no_sense() {
         ("up --dir x --driver fast", "fast"),
         ("up --dir x --disk", "--disk"),
         ("up --dir x --disk a,b=c", "journal=PATH"),
+        ("up --dir x --location r1", "'r1' is not TYPE=NAME"),
+        ("up --dir x --location rack=r1,rack=r2", "names a type twice"),
+        ("up --dir x --location host=h", "'host' is no type"),
+        ("up --dir x --location shelf=s1", "bucket type 'shelf' does not exist"),
+        ("join nothing --dir x --bind 10.0.0.1 --location rack=", "'rack=' is not TYPE=NAME"),
         ("osd --dir x", "--id"),
         ("osd --dir /no/where --id 0", "holds no cluster"),
         ("fsck /no/where", "holds no cluster"),

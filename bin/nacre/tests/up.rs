@@ -193,6 +193,79 @@ fn disks_of_ones_own() {
 }
 
 #[test]
+fn disks_that_hold_something_are_cleared_if_that_is_said() {
+    let (top, port) = (folder(), free_port());
+    let at = |name: &str| top.path().join(name);
+    for name in ["used", "journal"] {
+        std::fs::write(at(name), "precious").unwrap();
+    }
+    let disks = format!("--port {port} --osd-size 8G --disk {},journal={}", at("used").display(), at("journal").display());
+    let first = at("first");
+    let error = refused(&first, &disks);
+    assert!(error.contains("holds data") && error.contains("--wipe"), "{error}");
+    for dir in [&first, &at("second")] {
+        // The second time it is the store of another cluster.
+        let running = Running::start(dir, &format!("--wipe {disks}"));
+        assert!(running.ready.contains("1 OSD"), "{}", running.ready);
+        assert_eq!(running.stop("-TERM"), 0);
+    }
+    let error = refused(&first, &format!("--wipe --port {port}"));
+    assert!(error.contains("belongs to another cluster"), "one that has served is never cleared: {error}");
+    let running = Running::start(&at("second"), &format!("--wipe {disks}"));
+    assert_eq!(running.stop("-TERM"), 0, "its own store is not cleared");
+}
+
+/// What `ceph osd crush tree` shows: `TYPE NAME` for each bucket from the root to each OSD.
+fn tree(dir: &std::path::Path) -> Vec<String> {
+    let dump: serde_json::Value = serde_json::from_str(&ask_monitor(dir, r#"{"prefix":"osd tree","format":"json"}"#)).unwrap();
+    let rows = dump["nodes"].as_array().unwrap().iter();
+    rows.map(|n| format!("{} {}", n["type"].as_str().unwrap(), n["name"].as_str().unwrap())).collect()
+}
+
+#[test]
+fn a_host_has_its_place_in_the_crush_map() {
+    let (top, port) = (folder(), free_port());
+    let dir = top.path().join("cluster");
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    let host = format!("host {}", host.trim().split('.').next().unwrap());
+    let start = |more: &str| Running::start(&dir, &format!("--port {port} {more}"));
+    let running = start("--osds 1 --osd-size 1G --location rack=r1,datacenter=d1");
+    assert_eq!(tree(&dir), ["root default", "datacenter d1", "rack r1", &host, "osd osd.0"]);
+    assert_eq!(running.stop("-TERM"), 0);
+    assert!(
+        std::fs::read_to_string(dir.join("nacre.toml")).unwrap().contains("location = \"datacenter=d1 rack=r1 root=default\"")
+    );
+
+    // What cannot be is refused before anything starts.
+    for (place, says) in [("shelf=s1", "'shelf'"), ("rack=d1", "not of type"), ("rack=r1,datacenter=d2", "not below")] {
+        let error = refused(&dir, &format!("--port {port} --location {place}"));
+        assert!(error.contains(says), "{place}: {error}");
+    }
+
+    // Given again, it moves the host; a start without it moves nothing, and a new OSD goes where its host is.
+    let running = start("--location rack=r2,datacenter=d1");
+    let moved = tree(&dir);
+    assert!(moved.windows(3).any(|w| w == ["rack r2", &host, "osd osd.0"]), "{moved:?}");
+    let by_hand = format!(r#"{{"prefix":"osd crush move","name":"{}","args":["rack=r1"]}}"#, &host[5..]);
+    ask_monitor(&dir, &by_hand);
+    assert_eq!(running.stop("-TERM"), 0);
+    let running = start("--osds 2");
+    let stays = tree(&dir);
+    assert!(stays.windows(4).any(|w| w[..2] == ["rack r1", &*host]) && stays.contains(&"osd osd.1".into()), "{stays:?}");
+    assert_eq!(running.stop("-TERM"), 0);
+    let running = start("--location rack=r2,datacenter=d1");
+    let again = tree(&dir);
+    assert!(again.windows(2).any(|w| w == ["rack r2", &*host]), "{again:?}");
+    // From the root itself to a rack below it.
+    ask_monitor(&dir, &by_hand.replace("rack=r1", "root=default"));
+    assert_eq!(running.stop("-TERM"), 0);
+    let running = start("--location rack=r2,datacenter=d1");
+    let last = tree(&dir);
+    assert!(last.windows(2).any(|w| w == ["rack r2", &*host]), "{last:?}");
+    assert_eq!(running.stop("-TERM"), 0);
+}
+
+#[test]
 fn relative_folders_and_memory_file_systems() {
     let Ok(top) = tempfile::tempdir_in("/dev/shm") else { return };
     let port = free_port().to_string();

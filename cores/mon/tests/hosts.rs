@@ -28,6 +28,39 @@ fn two_hosts() -> Cluster {
 }
 
 #[test]
+fn a_host_gets_its_bucket_where_its_first_osd_says() {
+    let mut cluster = Cluster::new(0);
+    let boot = |cluster: &mut Cluster, osd: i32, host: &str, place: &str| {
+        let peer = cluster.world.connect(&format!("osd.{osd}"), None, 0);
+        cluster.world.boot_at(peer, osd, &[("hostname", host), ("crush_location", place)]);
+    };
+    boot(&mut cluster, 0, "vm", "datacenter=d1 rack=r1 root=default");
+    boot(&mut cluster, 1, "vm", "rack=r2 root=default");
+    boot(&mut cluster, 2, "other", "rack=r2 root=fast");
+    let find = |cluster: &mut Cluster, osd: i32| json(cluster, &format!(r#"{{"prefix":"osd find","id":{osd},"format":"json"}}"#));
+    let first = serde_json::json!({"host": "vm", "rack": "r1", "datacenter": "d1", "root": "default"});
+    assert_eq!(find(&mut cluster, 0)["crush_location"], first);
+    assert_eq!(find(&mut cluster, 1)["crush_location"], first, "a host that has a bucket stays where it is");
+    assert_eq!(find(&mut cluster, 2)["crush_location"], serde_json::json!({"host": "other", "rack": "r2", "root": "fast"}));
+}
+
+#[test]
+fn a_host_that_would_be_nowhere_does_not_join() {
+    let mut world = World::with(inviting(), Disk::default());
+    let peer = world.connect("client.join.1", None, 0);
+    let mut join = |place: &str| {
+        let ask = format!(r#"{{"prefix":"nacre join","host":"h","location":"{place}"}}"#);
+        let reply = world.command(peer, &ask, &[]);
+        (reply.result, reply.status.clone())
+    };
+    for (place, result, says) in [("shelf=s1", -2, "'shelf'"), ("rack", -22, "TYPE=NAME"), ("rack=default", -22, "not of type")] {
+        let (found, why) = join(place);
+        assert!(found == result && why.contains(says), "{place}: {found} {why}");
+    }
+    assert_eq!(join("rack=r1,datacenter=d1").0, 0, "the key was not used up");
+}
+
+#[test]
 fn hosts_are_listed_with_what_runs_there() {
     let mut cluster = two_hosts();
     let hosts = json(&mut cluster, r#"{"prefix":"nacre host ls","format":"json"}"#);

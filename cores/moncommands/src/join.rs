@@ -4,6 +4,7 @@
 //! the same entry of the log in which it is answered, so it works once. The time at which the key ends is kept among the entity's
 //! capabilities, where `ceph auth ls` shows it.
 
+use super::shared::refusal;
 use super::{Cx, Row, row};
 use grammar::{Args, Outcome, Refusal, Reply, refuse};
 use monstate::hosts;
@@ -25,7 +26,7 @@ const PREFIX: &str = "join.";
 pub(super) const ROWS: &[Row] = &[
     row("nacre token <secs:Int range=1|604800 req=false>", "make a key with which one host may join", "mon", "rw", token),
     row(
-        "nacre join <host:String> <again:Bool req=false> <monitor:Choices req=false strings=auto|yes|no>",
+        "nacre join <host:String> <again:Bool req=false> <monitor:Choices req=false strings=auto|yes|no> <location:String req=false>",
         "exchange a key for what a host needs to join",
         "mon",
         "rw",
@@ -94,6 +95,10 @@ fn join(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let host = args.str("host");
     if !args.flag("again") && is_known(cx.state, host) {
         refuse!(EEXIST, "the cluster has a host named {host}; give this one another name, or say --again if it is that one");
+    }
+    if let Some(text) = args.opt("location") {
+        let place = crush::Location::of_host(text).map_err(refusal)?;
+        cx.state.osdmap.crush.check_host_place(&place).map_err(refusal)?;
     }
     let secret = |name: &str| {
         let name: Option<EntityName> = name.parse().ok();

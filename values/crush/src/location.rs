@@ -4,6 +4,7 @@ use crate::build::check_name;
 use crate::error::{Error, Result};
 use crate::map::Map;
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// A place, as commands name it: type of bucket → its name (`root=default host=a`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,6 +24,33 @@ impl Location {
         }
         Ok(Self(place))
     }
+
+    /// The place of a host, as a person gives it: `rack=r1,datacenter=d1`, with commas or spaces in between. Below `root=default` if no
+    /// root is named.
+    pub fn of_host(text: &str) -> Result<Self> {
+        let pairs: Vec<&str> = text.split([',', ' ']).filter(|pair| !pair.is_empty()).collect();
+        if pairs.is_empty() {
+            return Err(Error::Invalid("a place is TYPE=NAME, as rack=r1,datacenter=d1; none was given".into()));
+        }
+        let mut place = Self::parse(&pairs)?;
+        if place.0.len() < pairs.len() {
+            return Err(Error::Invalid(format!("'{text}' names a type twice")));
+        }
+        place.0.values().try_for_each(|name| check_name(name))?;
+        if let Some(kind) = ["osd", "host"].into_iter().find(|kind| place.0.contains_key(*kind)) {
+            return Err(Error::Invalid(format!("'{kind}' is no type of bucket that a host can be put into")));
+        }
+        place.0.entry("root".into()).or_insert_with(|| "default".into());
+        Ok(place)
+    }
+}
+
+/// As [`Location::of_host`] reads it.
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let pairs: Vec<String> = self.0.iter().map(|(kind, name)| format!("{kind}={name}")).collect();
+        f.write_str(&pairs.join(" "))
+    }
 }
 
 impl Map {
@@ -36,6 +64,7 @@ impl Map {
 
     fn insert_unshadowed(&mut self, item: i32, weight: u32, name: &str, place: &Location) -> Result<()> {
         self.check_place(item, place)?;
+        self.check_absent(item, place)?;
         match self.id_of(name) {
             Some(id) if id != item => return Err(Error::Exists(format!("bucket or device '{name}'"))),
             Some(_) => {}
@@ -83,11 +112,35 @@ impl Map {
             if self.is_under(id, item) {
                 return Err(Error::Invalid(format!("'{name}' is below the item that would be put into it")));
             }
-            if self.bucket(id).is_some_and(|b| b.items.contains(&item)) {
-                return Err(Error::Exists(format!("item {item} in '{name}'")));
-            }
         }
         Ok(())
+    }
+
+    /// Refuses a place with a bucket that contains the item already.
+    fn check_absent(&self, item: i32, place: &Location) -> Result<()> {
+        let mut buckets = place.0.values().filter_map(|name| Some((name, self.bucket(self.id_of(name)?)?)));
+        match buckets.find(|(_, bucket)| bucket.items.contains(&item)) {
+            Some((name, _)) => Err(Error::Exists(format!("item {item} in '{name}'"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses a place where a host cannot be put: types that this map does not have, names that something else has, a bucket that
+    /// exists elsewhere than `place` says.
+    pub fn check_host_place(&self, place: &Location) -> Result<()> {
+        // No item has this number.
+        self.check_place(i32::MIN, place)?;
+        let named = self.types.values().filter_map(|kind| Some((kind, place.0.get(kind)?)));
+        let mut above = named.skip_while(|(_, name)| self.id_of(name).is_none());
+        let Some((kind, name)) = above.next() else { return Ok(()) };
+        let id = self.id_of(name).unwrap_or_default();
+        let elsewhere = above.find(|(_, top)| self.id_of(top).is_none_or(|top| !self.is_under(id, top)));
+        match elsewhere {
+            None => Ok(()),
+            Some((top_kind, top)) => Err(Error::Invalid(format!(
+                "{kind} '{name}' exists and is not below {top_kind} '{top}'; `ceph osd crush move {name} {top_kind}={top}` puts it there"
+            ))),
+        }
     }
 
     /// Whether the item is in the lowest bucket that `place` names.
@@ -210,5 +263,66 @@ impl Map {
 
     fn detach(&mut self, item: i32) -> Result<()> {
         self.parents(item).into_iter().try_for_each(|parent| self.take_out(parent, item))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::map::{Alg, ONE};
+
+    #[test]
+    fn places_of_hosts_are_read_or_refused() {
+        let place = Location::of_host("rack=r1, datacenter=d1").unwrap();
+        assert_eq!(place.to_string(), "datacenter=d1 rack=r1 root=default");
+        assert_eq!(Location::of_host(&place.to_string()).unwrap(), place);
+        assert_eq!(Location::of_host("root=fast").unwrap().to_string(), "root=fast");
+        for (text, says) in [
+            ("", "none was given"),
+            (" ,", "none was given"),
+            ("rack", "'rack' is not"),
+            ("rack=", "'rack=' is not"),
+            ("=r1", "'=r1' is not"),
+            ("rack=r1,rack=r2", "twice"),
+            ("rack=r/1", "'r/1'"),
+            ("host=h,rack=r1", "'host'"),
+            ("osd=osd.1", "'osd'"),
+        ] {
+            let error = Location::of_host(text).unwrap_err().to_string();
+            assert!(error.contains(says), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_host_goes_where_the_tree_allows() {
+        let mut map = Map::new();
+        map.add_bucket(map.type_id("root").unwrap(), "default", Alg::Straw2).unwrap();
+        let check = |map: &Map, text: &str| map.check_host_place(&Location::of_host(text).unwrap()).map_err(|e| e.to_string());
+        assert_eq!(check(&map, "rack=r1,datacenter=d1"), Ok(()));
+        assert_eq!(check(&map, "rack=r1,root=other"), Ok(()));
+        assert!(check(&map, "shelf=s1").unwrap_err().contains("'shelf'"));
+        assert!(check(&map, "rack=default").unwrap_err().contains("not of type 'rack'"));
+        let place = Location::parse(["root=default", "datacenter=d1", "rack=r1", "host=h"]).unwrap();
+        map.create_or_move_item(0, ONE, "osd.0", &place).unwrap();
+        assert_eq!(check(&map, "rack=r1,datacenter=d1"), Ok(()));
+        assert_eq!(check(&map, "rack=r1"), Ok(()));
+        assert_eq!(check(&map, "rack=r2,datacenter=d1"), Ok(()));
+        for text in ["rack=r1,datacenter=d2", "rack=r1,row=a", "rack=r1,root=other"] {
+            assert!(check(&map, text).unwrap_err().contains("'r1' exists and is not below"), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_in_a_bucket_moves_below_another_one_in_it() {
+        let mut map = Map::new();
+        let parse = |text: &str| Location::parse(text.split(' ')).unwrap();
+        map.create_or_move_item(0, ONE, "osd.0", &parse("root=default host=h")).unwrap();
+        let host = map.id_of("h").unwrap();
+        map.move_bucket(host, &parse("root=default rack=r1")).unwrap();
+        assert_eq!(map.parents(host), [map.id_of("r1").unwrap()]);
+        assert_eq!(map.parents(map.id_of("r1").unwrap()), [map.id_of("default").unwrap()]);
+        assert!(map.create_or_move_item(0, ONE, "osd.0", &parse("rack=r1 host=h2")).unwrap());
+        assert!(map.link_bucket(host, &parse("root=default rack=r1")).is_ok(), "it is there already");
+        assert!(map.link_bucket(map.id_of("r1").unwrap(), &parse("root=default region=r")).is_err(), "it would be there twice");
     }
 }

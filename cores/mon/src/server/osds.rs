@@ -276,14 +276,16 @@ fn stays(state: &State, boot: &OsdBoot) -> bool {
     known == boot.metadata.get("hostname") && !state.osdmap.crush.parents(boot.osd).is_empty()
 }
 
-/// Puts an OSD below its host, with the weight of its size, if it is nowhere yet; gives it a class.
+/// Puts an OSD below its host, with the weight of its size, if it is not there yet; gives it a class. A host that has no bucket gets one
+/// where the OSD says that it is (`crush_location`). One that exists stays where it is.
 fn place(state: &State, inc: &mut Incremental, boot: &OsdBoot) -> Result<(), crush::Error> {
     let host = boot.metadata.get("hostname").map_or("localhost", String::as_str);
     let class = boot.metadata.get("default_device_class").map_or("ssd", String::as_str);
     let mut map = (*state.osdmap.crush).clone();
     // One TiB weighs 1; whatever is smaller than a millionth of that would weigh nothing and get nothing.
     let weight = ((boot.total_bytes as f64 / (1u64 << 40) as f64 * f64::from(crush::ONE)) as u32).max(1);
-    let place = crush::Location::parse(["root=default".to_string(), format!("host={host}")])?;
+    let mut place = crush::Location::of_host(boot.metadata.get("crush_location").map_or("root=default", String::as_str))?;
+    place.0.insert("host".into(), host.into());
     let mut changed = map.create_or_move_item(boot.osd, weight, &format!("osd.{}", boot.osd), &place)?;
     if map.class_of(boot.osd).is_none() {
         map.set_device_class(boot.osd, class)?;

@@ -100,6 +100,14 @@ pub fn backup(read: &mut ReadAt<'_>, len: u64, fsid: [u8; 16], now: UTime) -> Re
     Ok(backup::encode(&stored.committed, stored.term, now))
 }
 
+/// The CRUSH map that a monitor's store holds.
+///
+/// # Errors
+/// What is wrong with the store. A store that is being written may look damaged for a moment.
+pub fn crush_map(read: &mut ReadAt<'_>, len: u64, fsid: [u8; 16]) -> Result<Arc<crush::Map>, String> {
+    Ok(stored(read, len, fsid)?.committed.osdmap.crush.clone())
+}
+
 /// Makes a store with which one monitor goes on alone from what it knew.
 ///
 /// # Errors
