@@ -36,7 +36,7 @@ class Target:
 
 
 TARGETS = [
-    # They build with two processors; those after the first one take what others leave.
+    # `unit-build` and `before-build` run at the lowest priority, beside targets that need only the release build.
     Target("release-build", 900, after=()),
     Target("lint", 200, after=()),
     Target("unit-build", 800, after=("lint",)),

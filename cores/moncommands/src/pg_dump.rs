@@ -1,7 +1,7 @@
 //! Commands that list and dump placement groups.
 
 use super::{Cx, Row, row};
-use grammar::Align::{Left, Right};
+use grammar::Align::{self, Left, Right};
 use grammar::Args;
 use grammar::Table;
 use grammar::units::{bytes, span};
@@ -399,21 +399,7 @@ fn counters(s: &ObjectStatSum) -> Vec<String> {
 }
 
 fn long_table(pgs: &[Pg<'_>]) -> String {
-    let mut columns = vec![("PG_STAT", Left, Left)];
-    for name in [
-        "OBJECTS",
-        "MISSING_ON_PRIMARY",
-        "DEGRADED",
-        "MISPLACED",
-        "UNFOUND",
-        "BYTES",
-        "OMAP_BYTES*",
-        "OMAP_KEYS*",
-        "LOG",
-        "DISK_LOG",
-    ] {
-        columns.push((name, Left, Right));
-    }
+    let mut columns = counter_columns("PG_STAT");
     columns.extend([("STATE", Left, Right), ("STATE_STAMP", Left, Right), ("VERSION", Left, Right), ("REPORTED", Left, Right)]);
     columns.extend([("UP", Left, Left), ("UP_PRIMARY", Left, Right), ("ACTING", Left, Left), ("ACTING_PRIMARY", Left, Right)]);
     columns.extend([
@@ -471,11 +457,8 @@ fn brief_table(pgs: &[Pg<'_>]) -> String {
     t.render()
 }
 
-/// A table of counters, whose first column is `first`. Below a table of groups, Ceph prints no names of columns.
-fn counter_table(first: &'static str, headed: bool) -> Table {
-    if !headed {
-        return Table::new(&[("", Left, Left); 11]);
-    }
+/// The columns of [`counters`] and of the log's length, behind a first one.
+fn counter_columns(first: &'static str) -> Vec<(&'static str, Align, Align)> {
     let names = [
         "OBJECTS",
         "MISSING_ON_PRIMARY",
@@ -488,9 +471,13 @@ fn counter_table(first: &'static str, headed: bool) -> Table {
         "LOG",
         "DISK_LOG",
     ];
-    let mut columns = vec![(first, Left, Left)];
-    columns.extend(names.map(|name| (name, Left, Right)));
-    Table::new(&columns)
+    std::iter::once((first, Left, Left)).chain(names.map(|name| (name, Left, Right))).collect()
+}
+
+/// A table of counters, whose first column is `first`. Below a table of groups, Ceph prints no names of columns.
+fn counter_table(first: &'static str, headed: bool) -> Table {
+    let columns = counter_columns(first);
+    if headed { Table::new(&columns) } else { Table::new(&vec![("", Left, Left); columns.len()]) }
 }
 
 fn pool_table(cx: &Cx<'_>, headed: bool) -> String {

@@ -131,7 +131,9 @@ impl<'a> Seen<'a> {
         {
             text.push_str(&format!(" ({why})"));
         }
-        if let Some(why) = too_few_places(state, pg).filter(|_| is.has(PgState::UNDERSIZED)) {
+        if is.has(PgState::UNDERSIZED)
+            && let Some(why) = too_few_places(state, pg)
+        {
             text.push_str(&format!(" ({why})"));
         }
         let least = state.osdmap.pool(pg.pool).map_or(0, |p| p.min_size);
@@ -164,7 +166,7 @@ fn too_few_places(state: &State, pg: PgId) -> Option<String> {
     }
     let (name, rule) = (state.pool_name(pg.pool), rule_name(state, pool));
     Some(format!(
-        "rule '{rule}' finds {places} of {} places: add OSDs or hosts that it can use, or lower size of pool '{name}'",
+        "rule '{rule}' finds {places} of {} places: add OSDs or hosts that it can use, take OSDs in, or lower size of pool '{name}'",
         pool.size
     ))
 }
