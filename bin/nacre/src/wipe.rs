@@ -46,7 +46,9 @@ pub(crate) fn plan_one(state: &State, osd: &OsdState, dir: &Path) -> Result<Vec<
 /// Refuses what nobody means to lose.
 fn may_be_cleared(state: &State, place: &Path, dir: &Path) -> Result<()> {
     let shown = place.display();
-    if place.starts_with(dir.canonicalize().unwrap_or_else(|_| dir.to_owned())) {
+    // A link to a file is that file.
+    let real = place.canonicalize().with_context(|| shown.to_string())?;
+    if real.starts_with(dir.canonicalize().unwrap_or_else(|_| dir.to_owned())) {
         bail!("{shown} lies in the cluster's own folder; --wipe does not clear that");
     }
     if let Some(what) = plan::of_cluster(place, state)? {
@@ -55,7 +57,7 @@ fn may_be_cleared(state: &State, place: &Path, dir: &Path) -> Result<()> {
         );
     }
     drop(hold(place)?);
-    if backs_a_loop(place) {
+    if backs_a_loop(&real) {
         bail!("{shown} is in use: it is the file behind a loop device; --wipe does not clear that");
     }
     Ok(())
@@ -146,6 +148,9 @@ mod tests {
         assert!(found(&state).unwrap_err().contains("in use"));
         drop(held);
         std::fs::write(dir.path().join("letter"), "dear").unwrap();
+        std::os::unix::fs::symlink(dir.path().join("letter"), at("link")).unwrap();
+        state.osds[0].disk = Some(at("link"));
+        assert!(found(&state).unwrap_err().contains("own folder"), "by a link");
         state.osds[0].disk = Some(dir.path().canonicalize().unwrap().join("letter"));
         assert!(found(&state).unwrap_err().contains("own folder"));
     }
