@@ -58,9 +58,14 @@ fn refuses_with(command: &mut Command, watched: &Path, what: &str) -> String {
 
 /// `nacre up` must refuse, with all of `says` in its words.
 fn refuses(dir: &Path, more: &str, says: &[&str]) {
+    refuses_below(dir.parent().unwrap(), dir, more, says);
+}
+
+/// The same where only what is below `watched` must stay as it is: beside it, a cluster is running and writes.
+fn refuses_below(watched: &Path, dir: &Path, more: &str, says: &[&str]) {
     let mut command = Command::new(NACRE);
     command.args(["up", "--dir"]).arg(dir).args(["--port", &free_port().to_string()]).args(words(more));
-    let text = refuses_with(&mut command, dir.parent().unwrap(), more);
+    let text = refuses_with(&mut command, watched, more);
     for part in says {
         assert!(text.contains(part), "'{part}' is not in: {text}");
     }
@@ -223,7 +228,8 @@ fn somebodys_data_is_never_overwritten() {
     std::fs::copy(dir.join("osd.0/block"), at("moved/block")).unwrap();
     refuses(&dir, &format!("--wipe --disk {}", shown("moved")), &["moved/block", "an OSD of this cluster", "--wipe does not"]);
     let running = Running::start(&second, &format!("--port {}", free_port()));
-    refuses(&at("third"), &format!("--wipe {theirs}"), &["in use by process", "--wipe clears nothing"]);
+    refuses_below(&at("third"), &at("third"), &format!("--wipe {theirs}"), &["in use by process", "--wipe clears nothing"]);
+    assert!(!at("third").exists(), "nothing was begun");
     assert_eq!(running.stop("-TERM"), 0);
     assert_eq!(Running::start(&second, &format!("--port {}", free_port())).stop("-TERM"), 0, "the other one, too");
 }
