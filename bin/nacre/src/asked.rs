@@ -34,7 +34,7 @@ pub(crate) fn newest_maps(dir: &Path, state: &State, signals: Signals) -> Result
             Place { dir, fsid: state.fsid()?, monitors, auth, bind, location: state.location.clone(), memory, neighbours };
         for osd in made {
             match place.prepare(osd) {
-                Ok(prepared) => process.start_osd(prepared, &Common::default())?,
+                Ok(prepared) => process.start_osds(vec![prepared], &Common::default())?,
                 Err(e) => eprintln!("osd.{} is not asked: {e:#}", osd.id),
             }
         }

@@ -168,6 +168,10 @@ pub(crate) struct Common {
     /// thing at a time is looked for (up to 150), and the end of its write (up to 200): less latency for more processor time.
     #[arg(long, value_name = "MICROSECONDS", hide_short_help = true)]
     pub(crate) spin: Option<u64>,
+    /// Threads that the OSDs of this process share. By default each OSD has its own, but there is one thread less than processors (and one
+    /// at least), so that clients, the monitor and the system find a processor, too.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), hide_short_help = true)]
+    pub(crate) osd_threads: Option<u16>,
 }
 
 #[derive(Args, Debug)]
@@ -354,7 +358,7 @@ pub(crate) struct Join {
 
 impl Default for Common {
     fn default() -> Self {
-        Self { log: Log::Info, log_file: None, driver: Driver::Auto, spin: None }
+        Self { log: Log::Info, log_file: None, driver: Driver::Auto, spin: None, osd_threads: None }
     }
 }
 

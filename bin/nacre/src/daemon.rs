@@ -1,9 +1,10 @@
-//! A machine on a thread of its own.
+//! Machines on threads: each on its own, or several that share one.
 
 use crate::log::Log;
 use anyhow::{Context, Result};
 use node::{Level, Node};
 use runtime::{Caller, Setup};
+use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
@@ -36,35 +37,35 @@ pub(crate) struct Daemon {
     pub(crate) caller: Caller,
 }
 
+/// What a daemon is made of.
+pub(crate) struct Makings {
+    pub(crate) name: String,
+    pub(crate) setup: Setup,
+    pub(crate) log: Log,
+    /// Makes its machine, in its thread.
+    pub(crate) make: Box<dyn FnOnce() -> Box<dyn Node> + Send>,
+}
+
 impl Daemon {
-    /// Starts a thread for the machine that `make` makes. Its end is told to `events`.
-    pub(crate) fn start(
-        name: &str,
-        mut setup: Setup,
-        log: Log,
-        events: Sender<Event>,
-        make: impl FnOnce() -> Box<dyn Node> + Send + 'static,
-    ) -> Result<Self> {
-        let (caller, inbox) = runtime::mailbox().context("make a mailbox")?;
-        setup.inbox = Some(inbox);
-        setup.log = Box::new(log.clone());
-        let told = name.to_owned();
-        let body = move || {
-            let ended = match std::panic::catch_unwind(AssertUnwindSafe(|| runtime::run(make(), setup))) {
-                Ok(Ok(())) => Ended::Clean,
-                Ok(Err(e)) => Ended::Failed(e.to_string()),
-                Err(_) => Ended::Panicked,
-            };
-            match &ended {
-                Ended::Clean => log.say(Level::Info, "stopped"),
-                Ended::Failed(why) => log.say(Level::Error, why),
-                Ended::Panicked => log.say(Level::Error, "ended by a panic; the log of `nacre` has its place"),
-            }
-            // Nobody listens any more if the process is ending; that is fine.
-            let _ = events.send(Event::Ended(told, ended));
-        };
-        std::thread::Builder::new().name(name.to_owned()).spawn(body).with_context(|| format!("start a thread for {name}"))?;
-        Ok(Self { name: name.to_owned(), caller })
+    /// Starts a thread for a daemon. Its end is told to `events`.
+    pub(crate) fn start(makings: Makings, events: Sender<Event>) -> Result<Self> {
+        let mut started = Self::start_together(vec![makings], events)?;
+        Ok(started.pop().expect("one was started"))
+    }
+
+    /// Starts one thread for several daemons. The end of each is told to `events`.
+    pub(crate) fn start_together(mut all: Vec<Makings>, events: Sender<Event>) -> Result<Vec<Self>> {
+        let mut daemons = Vec::new();
+        for Makings { name, setup, log, .. } in &mut all {
+            let (caller, inbox) = runtime::mailbox().context("make a mailbox")?;
+            setup.inbox = Some(inbox);
+            setup.log = Box::new(log.clone());
+            daemons.push(Self { name: name.clone(), caller });
+        }
+        let thread = thread_name(&daemons);
+        let body = move || run(all, &events);
+        std::thread::Builder::new().name(thread.clone()).spawn(body).with_context(|| format!("start a thread for {thread}"))?;
+        Ok(daemons)
     }
 
     /// Its answer to `command` (JSON), if it comes soon and is no error.
@@ -72,6 +73,50 @@ impl Daemon {
         let answer = self.caller.call(command, patience).ok()?;
         (answer.result == 0).then(|| serde_json::from_str(&answer.text).unwrap_or_default())
     }
+}
+
+/// `osd.0` of one, `osd.0+2` of three: the kernel shows 15 bytes.
+fn thread_name(daemons: &[Daemon]) -> String {
+    match daemons {
+        [] => String::new(),
+        [one] => one.name.clone(),
+        [first, rest @ ..] => format!("{}+{}", first.name, rest.len()),
+    }
+}
+
+/// Runs the machines of a thread, and tells how each ended.
+fn run(all: Vec<Makings>, events: &Sender<Event>) {
+    let (mut running, mut machines) = (BTreeMap::new(), Vec::new());
+    for (at, Makings { name, setup, log, make }) in all.into_iter().enumerate() {
+        running.insert(at, (name, log));
+        machines.push((make, setup));
+    }
+    let done = std::panic::catch_unwind(AssertUnwindSafe(|| {
+        let machines = machines.into_iter().map(|(make, setup)| (make(), setup)).collect();
+        runtime::run_together(machines, &mut |at, end| {
+            let (name, log) = running.remove(&at).expect("each ends once");
+            tell(name, &log, end.map_or_else(|e| Ended::Failed(e.to_string()), |()| Ended::Clean), events);
+        })
+    }));
+    // One that panics takes those of its thread with it, as a driver that fails does.
+    for (name, log) in running.into_values() {
+        let ended = match &done {
+            Ok(Ok(())) => Ended::Clean,
+            Ok(Err(e)) => Ended::Failed(e.to_string()),
+            Err(_) => Ended::Panicked,
+        };
+        tell(name, &log, ended, events);
+    }
+}
+
+fn tell(name: String, log: &Log, ended: Ended, events: &Sender<Event>) {
+    match &ended {
+        Ended::Clean => log.say(Level::Info, "stopped"),
+        Ended::Failed(why) => log.say(Level::Error, why),
+        Ended::Panicked => log.say(Level::Error, "ended by a panic; the log of `nacre` has its place"),
+    }
+    // Nobody listens any more if the process is ending; that is fine.
+    let _ = events.send(Event::Ended(name, ended));
 }
 
 /// Writes panics, with the way to them, into `log` and to standard error.

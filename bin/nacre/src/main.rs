@@ -28,6 +28,7 @@ mod replace;
 mod rescue;
 mod service;
 mod state;
+mod threads;
 mod token;
 mod up;
 mod wipe;

@@ -111,7 +111,7 @@ impl Probe {
     fn server(&self, process: &Path) -> Option<Server> {
         let threads = fs::read_dir(process.join("task")).ok()?.flatten();
         let names: BTreeSet<String> = threads.map(|thread| read(thread.path().join("comm"))).collect();
-        let osds = names.iter().filter(|name| is_osd(name)).count();
+        let osds = names.iter().map(|name| osds_of(name)).sum();
         let cgroup = read(process.join("cgroup"));
         let group = self.mount.as_ref().and_then(|mount| text::group(&cgroup, mount.version)).unwrap_or_default();
         let resident = text::resident(&read(process.join("status")))?;
@@ -119,9 +119,15 @@ impl Probe {
     }
 }
 
-/// Whether a thread of this name is an OSD's. (Threads that it begins have its name, too; `osd.0.asok` only answers.)
-fn is_osd(name: &str) -> bool {
-    name.trim_end().strip_prefix("osd.").is_some_and(|number| number.parse::<u32>().is_ok())
+/// How many OSDs run in a thread of this name: one in `osd.0`, three in `osd.0+2`. (Threads that it begins have its name, too;
+/// `osd.0.asok` only answers.)
+fn osds_of(name: &str) -> usize {
+    let Some(name) = name.trim_end().strip_prefix("osd.") else { return 0 };
+    let (first, more) = name.split_once('+').unwrap_or((name, "0"));
+    match (first.parse::<u32>(), more.parse::<usize>()) {
+        (Ok(_), Ok(more)) => more.saturating_add(1),
+        _ => 0,
+    }
 }
 
 /// An OSD that is told.
@@ -224,7 +230,8 @@ mod tests {
 
     #[test]
     fn threads_of_osds_are_known_by_their_names() {
-        assert_eq!(["osd.0\n", "osd.12", "osd.0.asok\n", "osd.", "mon.a"].map(is_osd), [true, true, false, false, false]);
+        let names = ["osd.0\n", "osd.12", "osd.3+2\n", "osd.0.asok\n", "osd.", "osd.1+x", "mon.a"];
+        assert_eq!(names.map(osds_of), [1, 1, 3, 0, 0, 0, 0]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::admin::Sockets;
 use crate::cli::Common;
-use crate::daemon::{self, Daemon, Ended, Event};
+use crate::daemon::{self, Daemon, Ended, Event, Makings};
 use crate::follow::Duties;
 use crate::log::{Log, Logs};
 use crate::memory::Watch;
@@ -10,6 +10,7 @@ use crate::monitors;
 use crate::osds::{Prepared, mail_id};
 use crate::plan::Content;
 use crate::service;
+use crate::threads;
 use anyhow::{Context, Result, bail};
 use node::{Level, ListenerId};
 use runtime::process::Signals;
@@ -102,9 +103,9 @@ impl Process {
         setup.listeners = parts.listeners;
         setup.devices = parts.devices;
         let (config, seed, name) = (parts.config, parts.seed, format!("mon.{name}"));
-        let make = move || -> Box<dyn node::Node> { Box::new(mon::Monitor::new(config, seed)) };
+        let make = Box::new(move || -> Box<dyn node::Node> { Box::new(mon::Monitor::new(config, seed)) });
         let log = self.logs.log(&name);
-        self.mons.push(Daemon::start(&name, setup, log, self.sender.clone(), make)?);
+        self.mons.push(Daemon::start(Makings { name, setup, log, make }, self.sender.clone())?);
         Ok(())
     }
 
@@ -126,23 +127,32 @@ impl Process {
         [some(self.mons.len(), "monitor"), some(self.osds.len(), "OSD")].into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 
-    /// Starts an OSD.
-    pub(crate) fn start_osd(&mut self, prepared: Prepared, common: &Common) -> Result<()> {
+    /// Starts OSDs: each on a thread of its own where there are processors enough, else several on one (see [`threads`]).
+    pub(crate) fn start_osds(&mut self, prepared: Vec<Prepared>, common: &Common) -> Result<()> {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = common.osd_threads.map_or_else(|| threads::default(prepared.len(), processors), usize::from);
+        for group in threads::groups(prepared, threads) {
+            let ids: Vec<_> = group.iter().map(|osd| mail_id(osd.config.whoami)).collect();
+            let all = group.into_iter().map(|osd| self.osd_makings(osd, common)).collect();
+            let daemons = Daemon::start_together(all, self.sender.clone())?;
+            ids.into_iter().zip(&daemons).for_each(|(id, daemon)| self.post.register(id, &daemon.caller));
+            self.osds.extend(daemons);
+        }
+        Ok(())
+    }
+
+    fn osd_makings(&self, prepared: Prepared, common: &Common) -> Makings {
         let Prepared { name, listener, devices, config, store, content } = prepared;
         let mut setup = self.setup(common);
         setup.listeners = vec![(ListenerId(0), listener)];
         setup.devices = devices;
-        let id = mail_id(config.whoami);
-        setup.post = Some((id, self.post.clone()));
-        let make = move || -> Box<dyn node::Node> {
+        setup.post = Some((mail_id(config.whoami), self.post.clone()));
+        let make = Box::new(move || -> Box<dyn node::Node> {
             let store = if content == Content::Store { store::Store::open(store) } else { store::Store::create(store) };
             Box::new(osd::Osd::new(config, Box::new(store)))
-        };
+        });
         let log = self.logs.log(&name);
-        let daemon = Daemon::start(&name, setup, log, self.sender.clone(), make)?;
-        self.post.register(id, &daemon.caller);
-        self.osds.push(daemon);
-        Ok(())
+        Makings { name, setup, log, make }
     }
 
     /// From now on the OSDs have what there is.

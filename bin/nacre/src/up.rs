@@ -105,9 +105,7 @@ pub(crate) fn up(args: &Up, role: &Role, signals: Signals) -> Result<u8> {
             let parts = mon.open(state.fsid()?, auth, bind, keys.clone(), &all)?;
             process.start_mon(&name, parts, &args.common)?;
         }
-        for osd in osds {
-            process.start_osd(osd, &args.common)?;
-        }
+        process.start_osds(osds, &args.common)?;
         process.share_memory(watch)?;
         process.open_sockets()?;
         let follows = *role == Role::Everything && !bind.is_loopback();
@@ -204,7 +202,7 @@ pub(crate) fn osd(args: &Osd, signals: Signals) -> Result<u8> {
         let neighbours = BTreeMap::new();
         let (bind, location) = (state.bind(args.bind), state.location.clone());
         let place = Place { dir: &dir, fsid: state.fsid()?, monitors, auth: conf.auth, bind, location, memory, neighbours };
-        process.start_osd(place.prepare(&osd)?, &args.common)?;
+        process.start_osds(vec![place.prepare(&osd)?], &args.common)?;
         process.share_memory(watch)?;
         process.open_sockets()?;
         if process.until_serving(&mut |_, _| Ok(()))?.is_some() {

@@ -64,7 +64,7 @@ pub struct ListenerId(pub u32);
 
 /// A disk (file, raw device) that the driver opened for the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct DeviceId(pub u8);
+pub struct DeviceId(pub u16);
 
 /// Names a request of the machine, so that its completion can be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

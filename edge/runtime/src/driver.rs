@@ -1,6 +1,7 @@
 //! The interface between the reactor and a driver, and the choice between the two drivers.
 
 use crate::device::Device;
+use crate::seat::Seat;
 use crate::sys::EventFd;
 use crate::{Choice, epoll, uring};
 use node::{Buf, ConnId, DeviceId, DiskRequest, Input, ListenerId, Mono};
@@ -17,15 +18,17 @@ pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Most inputs of one round, so that a round stays short. The rest follows in the next.
 pub(crate) const MOST_INPUTS: usize = 1024;
 
-/// What both drivers are made of.
+/// What both drivers are made of. Numbers are those of [`Seat`]s.
 pub(crate) struct Parts {
     pub(crate) listeners: Vec<(ListenerId, TcpListener)>,
     pub(crate) devices: Vec<(DeviceId, Device)>,
     /// Raised by other threads to end a wait.
-    pub(crate) wake: Option<Arc<EventFd>>,
+    pub(crate) wakes: Vec<Arc<EventFd>>,
     pub(crate) max_connections: usize,
     /// How long to look for completions before sleeping.
     pub(crate) spin: Option<Duration>,
+    /// How many machines share the driver.
+    pub(crate) machines: usize,
 }
 
 /// Carries the outputs of a machine out and brings its inputs in. A driver that is dropped first takes every buffer
@@ -44,8 +47,12 @@ pub(crate) trait Driver {
     /// Carries out what is queued. Waits for the first input, a wake-up or `until`, and appends the inputs that are
     /// there.
     fn wait(&mut self, until: Mono, inputs: &mut Vec<Input>) -> io::Result<()>;
-    /// Says whether something that was sent is not yet with the kernel.
-    fn unsent(&self) -> bool;
+    /// Says whether something that a machine sent is not yet with the kernel.
+    fn unsent(&self, seat: Seat) -> bool;
+    /// Takes listeners, connections and disks from a machine that has ended. Nobody is told of them any more.
+    fn unseat(&mut self, seat: Seat);
+    /// Says whether the kernel still has something of a machine that was unseated.
+    fn holds(&self, seat: Seat) -> bool;
 }
 
 /// The moment now.

@@ -3,6 +3,7 @@
 
 use crate::chain::Chain;
 use crate::device::Inner;
+use crate::seat::Seat;
 use bytes::Bytes;
 use node::{ALIGN, Buf, DeviceId, DiskDone, DiskError, DiskOp, DiskOutput, DiskRequest, Token};
 use std::collections::BTreeMap;
@@ -85,6 +86,11 @@ fn aligned(offset: u64, len: usize) -> bool {
 }
 
 impl Job {
+    /// Whose it is.
+    pub(crate) fn seat(&self) -> Seat {
+        Seat::of_token(self.token)
+    }
+
     /// Says whether the job only reads.
     pub(crate) fn is_read(&self) -> bool {
         matches!(self.work, Work::Read { .. })

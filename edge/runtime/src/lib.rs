@@ -1,4 +1,5 @@
-//! Drives a machine ([`node::Node`]) on the calling thread: sockets, disks, time, and requests from other threads.
+//! Drives a machine ([`node::Node`]), or several together, on the calling thread: sockets, disks, time, and requests from
+//! other threads.
 //!
 //! ```no_run
 //! # fn machine() -> Box<dyn node::Node> { unimplemented!() }
@@ -32,6 +33,7 @@ mod mailbox;
 mod memory;
 pub mod process;
 mod reactor;
+mod seat;
 mod slab;
 #[cfg(feature = "slowdown")]
 mod slowdown;
@@ -44,7 +46,7 @@ pub use mailbox::{Answer, CallError, Caller, Inbox, PostOffice, mailbox};
 pub use memory::Memory;
 #[cfg(feature = "mimalloc")]
 pub use memory::give_memory_back;
-pub use reactor::{RunError, drive, run};
+pub use reactor::{MOST_TOGETHER, RunError, drive, run, run_together};
 
 use node::{DeviceId, Level, ListenerId, LogLine, MailId};
 use std::net::TcpListener;

@@ -255,6 +255,14 @@ impl Inbox {
         self.shared.queue().wish = Some(wish);
     }
 
+    /// Takes no more. Who waits for an answer is told that the machine has ended.
+    pub(crate) fn close(&mut self) {
+        let mut queue = self.shared.queue();
+        queue.closed = true;
+        queue.waiting.clear();
+        self.open.clear();
+    }
+
     /// Passes an answer on. The caller may have given up meanwhile.
     pub(crate) fn answer(&mut self, call: CallId, result: i32, text: String) {
         if let Some(reply) = self.open.remove(&call) {
@@ -265,8 +273,6 @@ impl Inbox {
 
 impl Drop for Inbox {
     fn drop(&mut self) {
-        let mut queue = self.shared.queue();
-        queue.closed = true;
-        queue.waiting.clear();
+        self.close();
     }
 }

@@ -70,7 +70,7 @@ impl Disk {
         if let Some(call) = call {
             self.open.insert(self.next, call);
         }
-        out.push(Output::Disk(DiskRequest { token: Token(self.next), device: DeviceId(device), op }));
+        out.push(Output::Disk(DiskRequest { token: Token(self.next), device: DeviceId(device.into()), op }));
         self.next
     }
 
@@ -178,7 +178,7 @@ impl Node for Disk {
 
 fn start(choice: Choice, devices: Vec<Device>) -> Running {
     let mut setup = Setup::new();
-    setup.devices = devices.into_iter().enumerate().map(|(i, d)| (DeviceId(i as u8), d)).collect();
+    setup.devices = devices.into_iter().enumerate().map(|(i, d)| (DeviceId(i as u16), d)).collect();
     Running::start(choice, setup, || Box::new(Disk::default()))
 }
 

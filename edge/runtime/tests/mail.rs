@@ -2,12 +2,12 @@
 
 mod common;
 
-use common::Running;
+use common::{Make, Running, Together};
 use node::{CallId, Compute, Input, Mail, MailId, Mono, Node, Now, Output, Outputs, Token};
 use runtime::{Choice, PostOffice, Setup};
 use std::thread::ThreadId;
 
-both_drivers!(mail_comes_in_order, work_comes_back_in_order, a_panic_in_work_ends_the_machine);
+both_drivers!(mail_comes_in_order, mail_within_a_thread, work_comes_back_in_order, a_panic_in_work_ends_the_machine);
 
 /// Sends on what it gets, less one, until nothing is left; then it answers who called.
 struct Juggler {
@@ -66,6 +66,29 @@ fn mail_comes_in_order(choice: Choice) {
     assert_eq!(one.call("1001"), "done");
     two.stop().unwrap();
     one.stop().unwrap();
+}
+
+/// Two machines of one thread, and a third elsewhere: each throws to the next, in order.
+fn mail_within_a_thread(choice: Choice) {
+    let office = PostOffice::default();
+    let makings = |me: u32, other: u32| -> (Setup, Make) {
+        let mut setup = Setup::new();
+        setup.post = Some((MailId(me), office.clone()));
+        (setup, Box::new(move || Box::new(Juggler { other: MailId(other), call: None, last: [0; 3] })))
+    };
+    let both = Together::start(choice, vec![makings(1, 2), makings(2, 1), makings(3, 4)]);
+    let (setup, make) = makings(4, 3);
+    let fourth = Running::start(choice, setup, make);
+    both.callers.iter().zip([1, 2, 3]).for_each(|(caller, id)| office.register(MailId(id), caller));
+    office.register(MailId(4), &fourth.caller);
+    assert_eq!(both.call(0, "1001"), "done");
+    assert_eq!(both.call(2, "101"), "done");
+    fourth.stop().unwrap();
+    both.callers.iter().for_each(|caller| caller.stop());
+    let mut ends: Vec<_> = (0..3).map(|_| both.next_end()).collect();
+    ends.sort();
+    assert_eq!(ends, [(0, None), (1, None), (2, None)]);
+    both.join();
 }
 
 /// Puts out pieces of work, short and long, and answers with the numbers in the order in which results came.

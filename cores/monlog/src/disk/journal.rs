@@ -40,7 +40,7 @@ const CLAIM_AGAIN: Duration = Duration::from_secs(10);
 /// How often the disk's sizes are asked for.
 const STAT_EVERY: Duration = Duration::from_secs(2);
 /// The token of that question, which may be asked while anything else is under way.
-const STATS: Token = Token(u64::MAX);
+const STATS: Token = Token(1 << 55);
 
 /// What came of what was asked.
 #[derive(Debug)]

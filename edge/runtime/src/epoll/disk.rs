@@ -2,6 +2,7 @@
 
 use crate::device::Inner;
 use crate::job::{Job, Step};
+use crate::seat::{MOST_SEATS, Seat};
 use crate::sys::{self, EventFd};
 use node::{DiskDone, Input};
 use std::collections::{HashMap, VecDeque};
@@ -18,6 +19,8 @@ const READERS: usize = 4;
 /// The disks of one driver.
 pub(crate) struct Disks {
     lanes: HashMap<(usize, bool), Lane>,
+    /// Requests that have not been collected, for each seat.
+    open: [usize; MOST_SEATS],
     done: Arc<Done>,
 }
 
@@ -54,7 +57,7 @@ impl Disks {
     /// Makes the disks, without threads.
     pub(crate) fn new() -> io::Result<Self> {
         let done = Done { finished: Mutex::default(), wake: Arc::new(EventFd::new()?) };
-        Ok(Self { lanes: HashMap::new(), done: Arc::new(done) })
+        Ok(Self { lanes: HashMap::new(), open: [0; MOST_SEATS], done: Arc::new(done) })
     }
 
     /// The event that is raised when [`Disks::collect`] has something to give.
@@ -64,6 +67,7 @@ impl Disks {
 
     /// Gives a job to a thread of its lane.
     pub(crate) fn submit(&mut self, job: Job) {
+        self.open[job.seat().at()] += 1;
         let read = job.is_read();
         let most = if read { READERS } else { WRITERS };
         let key = (Arc::as_ptr(&job.device) as usize, read);
@@ -75,7 +79,15 @@ impl Disks {
         self.done.wake.clear();
         let finished = std::mem::take(&mut *lock(&self.done.finished));
         // The jobs, and with them what was written, are dropped here and not in their threads.
-        inputs.extend(finished.into_iter().map(|(_job, done)| Input::Disk(done)));
+        inputs.extend(finished.into_iter().map(|(job, done)| {
+            self.open[job.seat().at()] -= 1;
+            Input::Disk(done)
+        }));
+    }
+
+    /// Says whether a request of this machine is under way.
+    pub(crate) fn work_for(&self, seat: Seat) -> bool {
+        self.open[seat.at()] > 0
     }
 }
 

@@ -8,6 +8,7 @@ mod disk;
 
 use crate::driver::{ACCEPT_PAUSE, Driver, LINGER, MOST_INPUTS, Parts, now};
 use crate::job::{self, Devices};
+use crate::seat::Seat;
 use crate::slab::Slab;
 use crate::spin::{For, Spin};
 use crate::sys::{self, EventFd};
@@ -29,7 +30,8 @@ const KEY_CONN: u64 = 4 << 32;
 
 struct Listener {
     id: ListenerId,
-    socket: TcpListener,
+    /// None after its machine has ended.
+    socket: Option<TcpListener>,
     /// Whether connections may be waiting.
     ready: bool,
 }
@@ -37,7 +39,7 @@ struct Listener {
 /// The driver on epoll.
 pub(crate) struct Epoll {
     epoll: sys::Epoll,
-    wake: Option<Arc<EventFd>>,
+    wakes: Vec<Arc<EventFd>>,
     listeners: Vec<Listener>,
     /// When to accept again, after no descriptors were left.
     accept_at: Mono,
@@ -63,18 +65,18 @@ impl Epoll {
         let epoll = sys::Epoll::new()?;
         let disks = Disks::new()?;
         epoll.add(disks.wake().raw(), libc::EPOLLIN, KEY_DISKS)?;
-        if let Some(wake) = &parts.wake {
-            epoll.add(wake.raw(), libc::EPOLLIN, KEY_WAKE)?;
+        for (at, wake) in parts.wakes.iter().enumerate() {
+            epoll.add(wake.raw(), libc::EPOLLIN, KEY_WAKE | at as u64)?;
         }
         let mut listeners = Vec::new();
         for (id, socket) in parts.listeners {
             socket.set_nonblocking(true)?;
             epoll.add(socket.as_raw_fd(), libc::EPOLLIN | libc::EPOLLET, KEY_LISTENER | listeners.len() as u64)?;
-            listeners.push(Listener { id, socket, ready: true });
+            listeners.push(Listener { id, socket: Some(socket), ready: true });
         }
         Ok(Self {
             epoll,
-            wake: parts.wake,
+            wakes: parts.wakes,
             listeners,
             accept_at: Mono(0),
             conns: Slab::default(),
@@ -126,7 +128,8 @@ impl Epoll {
         for at in 0..self.listeners.len() {
             while self.listeners[at].ready && self.conns.len() < self.max_connections && inputs.len() < MOST_INPUTS {
                 let listener = &mut self.listeners[at];
-                match listener.socket.accept() {
+                let Some(socket) = &listener.socket else { break };
+                match socket.accept() {
                     Ok((stream, peer)) => {
                         let id = listener.id;
                         // A connection that cannot be set up is dropped, and the peer sees it close.
@@ -148,7 +151,7 @@ impl Epoll {
         stream.set_nonblocking(true)?;
         sys::tune(&stream)?;
         let local = stream.local_addr()?;
-        let conn = ConnId(self.next_conn);
+        let conn = Seat::of_listener(listener).conn(ConnId(self.next_conn));
         self.add(Conn::new(conn, stream, false))?;
         self.next_conn += 2;
         inputs.push(Input::Accepted { listener, conn, peer, local });
@@ -176,7 +179,7 @@ impl Epoll {
             let sys::Ready { events, u64: key } = self.ready[at];
             let index = key as u32;
             match key & !0xffff_ffff {
-                KEY_WAKE => self.wake.iter().for_each(|wake| wake.clear()),
+                KEY_WAKE => self.wakes[index as usize].clear(),
                 KEY_DISKS => self.disks.collect(inputs),
                 KEY_LISTENER => self.listeners[index as usize].ready = true,
                 _ => {
@@ -208,7 +211,7 @@ impl Epoll {
             return Some(Duration::ZERO);
         }
         let mut until = until.min(self.lingering.front().map_or(Mono::NEVER, |l| l.0));
-        if self.listeners.iter().any(|l| l.ready) && self.conns.len() < self.max_connections {
+        if self.listeners.iter().any(|l| l.ready && l.socket.is_some()) && self.conns.len() < self.max_connections {
             until = until.min(self.accept_at);
         }
         (until != Mono::NEVER).then(|| until.since(now()))
@@ -299,8 +302,22 @@ impl Driver for Epoll {
         Ok(())
     }
 
-    fn unsent(&self) -> bool {
-        self.by_id.values().any(|&index| self.conns.get(index).is_some_and(|c| !c.outbox.is_empty()))
-            || self.lingering.iter().any(|&(_, index, id)| self.conns.get(index).is_some_and(|c| c.id == id))
+    fn unsent(&self, seat: Seat) -> bool {
+        let mut open = self.by_id.iter().filter(|(id, _)| Seat::of_conn(**id) == seat);
+        let mut closing = self.lingering.iter().filter(|(_, _, id)| Seat::of_conn(*id) == seat);
+        open.any(|(_, &index)| self.conns.get(index).is_some_and(|c| !c.outbox.is_empty()))
+            || closing.any(|&(_, index, id)| self.conns.get(index).is_some_and(|c| c.id == id))
+    }
+
+    fn unseat(&mut self, seat: Seat) {
+        self.listeners.iter_mut().filter(|l| Seat::of_listener(l.id) == seat).for_each(|l| drop(l.socket.take()));
+        let mut all = self.conns.indices();
+        all.retain(|&index| self.conns.get(index).is_some_and(|conn| Seat::of_conn(conn.id) == seat));
+        all.into_iter().for_each(|index| self.remove(index));
+        self.devices.retain(|id, _| Seat::of_device(*id) != seat);
+    }
+
+    fn holds(&self, seat: Seat) -> bool {
+        self.disks.work_for(seat)
     }
 }

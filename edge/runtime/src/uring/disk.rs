@@ -2,6 +2,7 @@
 
 use super::{DISK, DISK_READ, LONG_READ, Uring};
 use crate::job::{Job, Step};
+use crate::seat::Seat;
 use io_uring::{opcode, types};
 use node::Input;
 use std::os::fd::AsRawFd;
@@ -83,6 +84,13 @@ impl Uring {
         unsafe { self.ring.push(entry, kind | u64::from(index)) };
     }
 
+    /// Says whether a disk request of this machine is under way.
+    pub(super) fn works_for(&self, seat: Seat) -> bool {
+        let waiting = self.waiting.iter().chain(&self.waiting_long);
+        let flying = self.flights.indices().into_iter().filter_map(|index| self.flights.get(index)).map(|flight| &flight.job);
+        waiting.chain(flying).any(|job| job.seat() == seat)
+    }
+
     pub(super) fn disk_step_done(&mut self, index: u32, result: i32, inputs: &mut Vec<Input>) {
         let flight = self.flights.get_mut(index).expect("a slot stays until its completion");
         let long = long_read(&flight.job);
@@ -128,8 +136,14 @@ mod tests {
         let options = DeviceOptions { capacity, create: true, direct: false };
         let device = Device::open(&dir.path().join("disk"), &options).unwrap();
         std::fs::OpenOptions::new().write(true).open(dir.path().join("disk")).unwrap().set_len(capacity).unwrap();
-        let parts =
-            Parts { listeners: Vec::new(), devices: vec![(DeviceId(0), device)], wake: None, max_connections: 0, spin: None };
+        let parts = Parts {
+            listeners: Vec::new(),
+            devices: vec![(DeviceId(0), device)],
+            wakes: Vec::new(),
+            max_connections: 0,
+            spin: None,
+            machines: 1,
+        };
         let Ok(ring) = probe() else { return }; // the driver does not exist here
         let mut driver = Uring::new(ring, parts).unwrap();
         let read = |driver: &mut Uring, token: u64, len: usize| {

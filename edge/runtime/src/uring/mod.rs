@@ -13,6 +13,7 @@ mod ring;
 
 use crate::driver::{ACCEPT_PAUSE, Driver, LINGER, MOST_INPUTS, Parts, now};
 use crate::job::{self, Devices, Job};
+use crate::seat::Seat;
 use crate::slab::Slab;
 use crate::spin::{For, Spin};
 use crate::sys::{self, EventFd};
@@ -49,7 +50,8 @@ const KIND: u64 = 0xff << 56;
 
 struct Listener {
     id: ListenerId,
-    socket: TcpListener,
+    /// None after its machine has ended.
+    socket: Option<TcpListener>,
     armed: bool,
     /// When to accept again, after no descriptors were left.
     not_before: Mono,
@@ -58,8 +60,8 @@ struct Listener {
 /// The driver on io_uring.
 pub(crate) struct Uring {
     ring: Ring,
-    wake: Option<Arc<EventFd>>,
-    wake_armed: bool,
+    /// With whether the kernel was asked for it.
+    wakes: Vec<(Arc<EventFd>, bool)>,
     listeners: Vec<Listener>,
     conns: Slab<Conn>,
     by_id: HashMap<ConnId, u32>,
@@ -82,6 +84,7 @@ pub(crate) struct Uring {
     /// Inputs that came up while outputs were carried out.
     early: Vec<Input>,
     spin: Spin,
+    machines: usize,
     /// Whether nothing new is begun any more.
     ending: bool,
 }
@@ -104,12 +107,11 @@ impl Uring {
         for (id, socket) in parts.listeners {
             // The ring waits for sockets that would block. It gives up on those that say so instead.
             socket.set_nonblocking(false)?;
-            listeners.push(Listener { id, socket, armed: false, not_before: Mono(0) });
+            listeners.push(Listener { id, socket: Some(socket), armed: false, not_before: Mono(0) });
         }
         Ok(Self {
             ring,
-            wake: parts.wake,
-            wake_armed: false,
+            wakes: parts.wakes.into_iter().map(|wake| (wake, false)).collect(),
             listeners,
             conns: Slab::default(),
             by_id: HashMap::new(),
@@ -125,19 +127,18 @@ impl Uring {
             long_reads: VecDeque::new(),
             early: Vec::new(),
             spin: Spin::new(parts.spin),
+            machines: parts.machines,
             ending: false,
         })
     }
 
     /// Asks the kernel for connections and wake-ups.
     fn arm(&mut self) {
-        if let Some(wake) = &self.wake
-            && !self.wake_armed
-        {
-            self.wake_armed = true;
+        for (at, (wake, armed)) in self.wakes.iter_mut().enumerate().filter(|(_, (_, armed))| !armed) {
+            *armed = true;
             let poll = opcode::PollAdd::new(types::Fd(wake.raw()), libc::POLLIN as u32).build();
             // SAFETY: the entry names no memory; the descriptor lives as long as the driver, which waits for the completion.
-            unsafe { self.ring.push(poll, WAKE) };
+            unsafe { self.ring.push(poll, WAKE | at as u64) };
         }
         let mut room = self.max_connections.saturating_sub(self.conns.len());
         for (at, listener) in self.listeners.iter_mut().enumerate() {
@@ -145,14 +146,15 @@ impl Uring {
                 room = room.saturating_sub(1);
                 continue;
             }
+            let Some(socket) = &listener.socket else { continue };
             if room == 0 || listener.not_before > now() {
                 continue;
             }
             room -= 1;
             listener.armed = true;
-            let (fd, null) = (types::Fd(listener.socket.as_raw_fd()), std::ptr::null_mut());
+            let (fd, null) = (types::Fd(socket.as_raw_fd()), std::ptr::null_mut());
             let accept = opcode::Accept::new(fd, null, null.cast()).flags(libc::SOCK_CLOEXEC).build();
-            // SAFETY: the entry names no memory; the listener lives as long as the driver, which waits for the completion.
+            // SAFETY: the entry names no memory. The kernel holds the listening socket until the completion.
             unsafe { self.ring.push(accept, ACCEPT | at as u64) };
         }
     }
@@ -167,8 +169,9 @@ impl Uring {
             CONNECT => self.connected(index, result, inputs),
             ACCEPT => self.accepted(index as usize, result, inputs),
             WAKE => {
-                self.wake_armed = false;
-                self.wake.iter().for_each(|wake| wake.clear());
+                let (wake, armed) = &mut self.wakes[index as usize];
+                *armed = false;
+                wake.clear();
             }
             _ => {} // the outcome of a cancellation shows at what was cancelled
         }
@@ -196,12 +199,12 @@ impl Uring {
         let id = listener.id;
         // SAFETY: the kernel has just made this descriptor for this entry; nobody else knows it.
         let stream = TcpStream::from(unsafe { OwnedFd::from_raw_fd(result) });
-        if self.ending {
+        if self.ending || listener.socket.is_none() {
             return;
         }
         let ends = sys::tune(&stream).and_then(|()| Ok((stream.peer_addr()?, stream.local_addr()?)));
         let Ok((peer, local)) = ends else { return }; // gone already
-        let conn = ConnId(self.next_conn);
+        let conn = Seat::of_listener(id).conn(ConnId(self.next_conn));
         self.next_conn += 2;
         let index = self.conns.insert(Conn::new(conn, stream));
         self.by_id.insert(conn, index);
@@ -212,7 +215,7 @@ impl Uring {
     fn timeout(&self, until: Mono, now: Mono) -> Option<Duration> {
         let mut until = until.min(self.lingering.front().map_or(Mono::NEVER, |l| l.0));
         if self.conns.len() < self.max_connections {
-            until = self.listeners.iter().filter(|l| !l.armed).fold(until, |t, l| t.min(l.not_before));
+            until = self.listeners.iter().filter(|l| !l.armed && l.socket.is_some()).fold(until, |t, l| t.min(l.not_before));
         }
         (until != Mono::NEVER).then(|| until.since(now))
     }
@@ -229,7 +232,7 @@ impl Uring {
         }
         let what = match self.flights.len() {
             0 => For::Peers,
-            1 | 2 => For::Disk,
+            n if n <= self.machines + 1 => For::Disk,
             _ => For::Others,
         };
         if let Some(look) = self.spin.begin(begin, what) {
@@ -325,8 +328,24 @@ impl Driver for Uring {
         Ok(())
     }
 
-    fn unsent(&self) -> bool {
-        self.conns.indices().into_iter().any(|i| self.conns.get(i).is_some_and(Conn::has_unsent))
+    fn unsent(&self, seat: Seat) -> bool {
+        self.conns_of(seat).into_iter().any(|i| self.conns.get(i).is_some_and(Conn::has_unsent))
+    }
+
+    fn unseat(&mut self, seat: Seat) {
+        for at in 0..self.listeners.len() {
+            let listener = &mut self.listeners[at];
+            if Seat::of_listener(listener.id) == seat && listener.socket.take().is_some() && listener.armed {
+                self.cancel(ACCEPT | at as u64);
+            }
+        }
+        self.conns_of(seat).into_iter().for_each(|index| self.kill(index));
+        self.devices.retain(|id, _| Seat::of_device(*id) != seat);
+    }
+
+    fn holds(&self, seat: Seat) -> bool {
+        let listens = self.listeners.iter().any(|l| l.armed && Seat::of_listener(l.id) == seat);
+        listens || !self.conns_of(seat).is_empty() || self.works_for(seat)
     }
 }
 
@@ -337,8 +356,10 @@ impl Drop for Uring {
         self.waiting.clear();
         self.waiting_long.clear();
         self.conns.indices().into_iter().for_each(|index| self.kill(index));
-        if self.wake_armed {
-            self.cancel(WAKE);
+        for at in 0..self.wakes.len() {
+            if self.wakes[at].1 {
+                self.cancel(WAKE | at as u64);
+            }
         }
         for at in 0..self.listeners.len() {
             if self.listeners[at].armed {

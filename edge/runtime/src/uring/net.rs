@@ -2,6 +2,7 @@
 
 use super::{CANCEL, CONNECT, RECEIVE, SEND, Uring};
 use crate::chain::Chain;
+use crate::seat::Seat;
 use crate::sys::RawAddr;
 use io_uring::{cqueue, opcode, squeue, types};
 use node::{Buf, ConnId, Input};
@@ -270,6 +271,13 @@ impl Uring {
             self.cancel(kind | u64::from(index));
         }
         self.free(index);
+    }
+
+    /// The connections of a machine.
+    pub(super) fn conns_of(&self, seat: Seat) -> Vec<u32> {
+        let mut all = self.conns.indices();
+        all.retain(|&index| self.conns.get(index).is_some_and(|conn| Seat::of_conn(conn.id) == seat));
+        all
     }
 
     /// Drops a dead connection that the kernel has let go of.

@@ -56,6 +56,51 @@ impl Running {
     }
 }
 
+/// Machines that share a thread.
+pub struct Together {
+    pub callers: Vec<Caller>,
+    /// Which has ended, and how.
+    pub ended: std::sync::mpsc::Receiver<(usize, Result<(), RunError>)>,
+    thread: JoinHandle<Result<(), RunError>>,
+}
+
+/// Makes a machine in its thread.
+pub type Make = Box<dyn FnOnce() -> Box<dyn Node> + Send>;
+
+impl Together {
+    pub fn start(choice: Choice, machines: Vec<(Setup, Make)>) -> Self {
+        let (tell, ended) = std::sync::mpsc::channel();
+        let mut callers = Vec::new();
+        let mut all = Vec::new();
+        for (mut setup, make) in machines {
+            let (caller, inbox) = runtime::mailbox().unwrap();
+            setup.inbox = Some(inbox);
+            setup.driver = choice;
+            callers.push(caller);
+            all.push((setup, make));
+        }
+        let thread = std::thread::spawn(move || {
+            let all = all.into_iter().map(|(setup, make)| (make(), setup)).collect();
+            runtime::run_together(all, &mut |at, end| tell.send((at, end)).unwrap())
+        });
+        Self { callers, ended, thread }
+    }
+
+    pub fn call(&self, at: usize, command: &str) -> String {
+        self.callers[at].call(command, Duration::from_secs(20)).unwrap().text
+    }
+
+    /// Which ends next, and why if it was not told to.
+    pub fn next_end(&self) -> (usize, Option<String>) {
+        let (at, end) = self.ended.recv_timeout(Duration::from_secs(20)).unwrap();
+        (at, end.err().map(|e| e.to_string()))
+    }
+
+    pub fn join(self) {
+        self.thread.join().unwrap().unwrap();
+    }
+}
+
 /// An echo server; gives its address.
 pub fn echo(choice: Choice, window: usize, setup: impl FnOnce(&mut Setup)) -> (Running, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -64,6 +109,15 @@ pub fn echo(choice: Choice, window: usize, setup: impl FnOnce(&mut Setup)) -> (R
     with.listeners.push((ListenerId(0), listener));
     setup(&mut with);
     (Running::start(choice, with, move || Box::new(Echo { window, ..Echo::default() })), addr)
+}
+
+/// The makings of an echo server, and its address.
+pub fn echo_parts(window: usize) -> ((Setup, Make), SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = listener.local_addr().unwrap();
+    let mut with = Setup::new();
+    with.listeners.push((ListenerId(0), listener));
+    ((with, Box::new(move || Box::new(Echo { window, ..Echo::default() }))), addr)
 }
 
 /// Sends back what comes; stops receiving while `window` bytes of a connection are unsent.
