@@ -13,7 +13,7 @@ pub(crate) enum Happening {
     /// A host looks at its inputs and its deadline.
     Wake(HostId, u64),
     /// A disk request ends.
-    Disk { host: HostId, life: u64, device: u8, request: u64 },
+    Disk { host: HostId, life: u64, device: u16, request: u64 },
     /// The first packet of a link arrives.
     Connect(LinkId),
     /// The oldest segment in flight from this side arrives.

@@ -460,7 +460,7 @@ impl World {
         }
     }
 
-    fn disk_done(&mut self, host: HostId, life: u64, device: u8, request: u64) {
+    fn disk_done(&mut self, host: HostId, life: u64, device: u16, request: u64) {
         let h = &mut self.hosts[host.0];
         if h.life != life {
             return;
