@@ -27,6 +27,11 @@ pub(crate) fn name() -> String {
     }
 }
 
+/// Whether this machine has an address. (A datagram socket can be bound to no other.)
+pub(crate) fn has(ip: IpAddr) -> bool {
+    UdpSocket::bind((ip, 0)).is_ok()
+}
+
 /// Name → value, for `ceph osd metadata`.
 pub(crate) fn metadata() -> BTreeMap<String, String> {
     let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
