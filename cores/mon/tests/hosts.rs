@@ -76,6 +76,27 @@ fn hosts_are_listed_with_what_runs_there() {
 }
 
 #[test]
+fn monitor_and_manager_say_what_their_host_is() {
+    let mut config = inviting();
+    config.about = [("kernel_version", "6.1"), ("hostname", "the name that counts is another one")]
+        .map(|(k, v)| (k.to_owned(), v.to_owned()))
+        .into();
+    let mut cluster = Cluster::of(World::with(config, Disk::default()), 1);
+    let mon = json(&mut cluster, r#"{"prefix":"mon metadata","id":"a","format":"json"}"#);
+    let mgr = json(&mut cluster, r#"{"prefix":"mgr metadata","who":"x","format":"json"}"#);
+    for one in [&mon, &mgr] {
+        assert_eq!((&one["kernel_version"], &one["hostname"]), (&"6.1".into(), &"vm".into()), "{one}");
+    }
+    assert_eq!((&mon["addrs"], &mgr["addrs"]), (&"v2:127.0.0.1:3300/0".into(), &"v2:127.0.0.1:6800/77".into()));
+    let count = |kind: &str| format!(r#"{{"prefix":"{kind} count-metadata","property":"kernel_version","format":"json"}}"#);
+    assert_eq!(json(&mut cluster, &count("mon")), serde_json::json!({"6.1": 1}));
+    assert_eq!(json(&mut cluster, &count("mgr")), serde_json::json!({"6.1": 1}));
+    let osd = json(&mut cluster, r#"{"prefix":"osd metadata","id":0,"format":"json"}"#);
+    assert_eq!((&osd["front_addr"], &osd["back_addr"]), (&osd["hb_front_addr"], &osd["hb_back_addr"]));
+    assert!(osd["front_addr"].as_str().unwrap().starts_with("v2:127.0.0.1:6802/"), "{osd}");
+}
+
+#[test]
 fn hosts_that_join_at_once_get_different_names() {
     let mut cluster = Cluster::of(World::with(inviting(), Disk::default()), 1);
     let mut seats = Vec::new();

@@ -14,7 +14,7 @@ use monstate::state::{Change, IdRange, MonRecord, State, genesis};
 use msgr::auth::Acceptor;
 use node::{Level, Now, Outputs};
 use quorum::{Membership, VoterId};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 use types::{Feature, Levels, SessionId};
 
@@ -31,11 +31,7 @@ impl Monitor {
             voter: self.replica.log.id().0,
             mgr_name: config.mgr_name.clone(),
             mgr_addrs: config.mgr_addrs.clone(),
-            metadata: BTreeMap::from([
-                ("hostname".into(), config.host.clone()),
-                ("arch".into(), std::env::consts::ARCH.into()),
-                (Levels::KEY.into(), config.levels.to_string()),
-            ]),
+            metadata: config.metadata(),
         }
     }
 

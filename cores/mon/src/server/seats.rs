@@ -161,6 +161,7 @@ mod tests {
             mgr_name: "x".into(),
             mgr_addrs: addrs,
             host: "a".into(),
+            about: Default::default(),
             auth: crate::AuthMode::None,
             keys: Vec::new(),
             options,
