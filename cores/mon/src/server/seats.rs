@@ -146,13 +146,13 @@ impl Monitor {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use maps::MonInfo;
     use monstate::state::genesis;
     use types::UTime;
 
-    fn config() -> crate::Config {
+    pub(in crate::server) fn config() -> crate::Config {
         let (addrs, options) = (types::EntityAddrVec::default(), BTreeMap::new());
         crate::Config {
             fsid: types::Fsid([1; 16]),
