@@ -109,6 +109,26 @@ fn hosts_that_join_at_once_get_different_names() {
 }
 
 #[test]
+fn a_seat_has_a_minute_to_be_taken_however_soon_lost_monitors_are_replaced() {
+    let mut cluster = two_hosts();
+    cluster.world.ok(r#"{"prefix":"config set","who":"mon","name":"mon_replace_after","value":"2"}"#);
+    let third = cluster.world.connect("osd.4", None, 0);
+    cluster.world.boot_at(third, 4, &[("hostname", "third")]);
+    cluster.osds.push(third);
+    // Of two monitors one can only learn, and two hosts have none.
+    cluster.world.ok(r#"{"prefix":"mon add","name":"b","addr":"127.0.0.1:3301"}"#);
+    let seats = |cluster: &mut Cluster| cluster.world.ok(r#"{"prefix":"config-key ls"}"#).matches("nacre/seat/").count();
+    assert_eq!(seats(&mut cluster), 0);
+    cluster.pass(5);
+    assert_eq!(seats(&mut cluster), 1);
+    cluster.pass(50);
+    let lines = |cluster: &mut Cluster, what: &str| cluster.world.ok(r#"{"prefix":"log last","num":200}"#).matches(what).count();
+    assert_eq!((lines(&mut cluster, "is to run mon.c"), lines(&mut cluster, "mon.c was never started")), (1, 0));
+    cluster.pass(15);
+    assert_eq!(lines(&mut cluster, "mon.c was never started"), 1);
+}
+
+#[test]
 fn a_host_leaves_when_the_others_have_everything() {
     let mut cluster = two_hosts();
     let (result, why) = cluster.world.call(r#"{"prefix":"nacre host ok-to-leave","host":"vm"}"#);
