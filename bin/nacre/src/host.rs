@@ -27,7 +27,12 @@ pub(crate) fn name() -> String {
     }
 }
 
-/// Name → value, for `ceph osd metadata`.
+/// Whether this machine has an address. (A datagram socket can be bound to no other.)
+pub(crate) fn has(ip: IpAddr) -> bool {
+    UdpSocket::bind((ip, 0)).is_ok()
+}
+
+/// Name → value, for `metadata` of OSDs, monitors and managers; named as Ceph does (`collect_sys_info`).
 pub(crate) fn metadata() -> BTreeMap<String, String> {
     let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let kib = |name: &str| {
@@ -52,6 +57,7 @@ pub(crate) fn metadata() -> BTreeMap<String, String> {
         ("kernel_version", line("/proc/sys/kernel/osrelease")),
         ("mem_swap_kb", kib("SwapTotal:")),
         ("mem_total_kb", kib("MemTotal:")),
+        ("os", "Linux".to_owned()),
         ("nacre_version", env!("CARGO_PKG_VERSION").to_owned()),
     ];
     rows.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()

@@ -14,10 +14,11 @@
 use crate::cli::Leave;
 use crate::client::{Client, Failure};
 use crate::host;
-use crate::state::{self, Lock, State};
+use crate::state::{self, Lock, MonState, State};
 use crate::token::administrator;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use types::Errno;
@@ -74,19 +75,15 @@ fn drain_status(client: &Client, name: &str) -> Result<Option<Value>> {
     }
 }
 
-/// Refuses to leave under a name that the cluster does not know while it still has OSDs of this folder. If it has none, an earlier run got
-/// as far as that.
+/// Refuses to leave under a name that the cluster does not know while it still has OSDs or monitors of this folder. If it has none, an
+/// earlier run got as far as that.
 fn refuse_unknown(client: &Client, name: &str, state: &State) -> Result<()> {
-    let reply = client.run(&json!({"prefix": "osd dump", "format": "json"}))?;
-    let dump: Value = serde_json::from_str(&reply.output).context("the monitors' answer cannot be read")?;
-    let known = dump["osds"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let mut left = Vec::new();
-    for osd in &state.osds {
-        let uuid = types::Fsid(osd.uuid()?).to_string();
-        if known.iter().any(|k| k["osd"] == osd.id && k["uuid"] == uuid.as_str()) {
-            left.push(format!("osd.{}", osd.id));
-        }
-    }
+    let ask = |what: &str| -> Result<Value> {
+        let reply = client.run(&json!({"prefix": what, "format": "json"}))?;
+        serde_json::from_str(&reply.output).context("the monitors' answer cannot be read")
+    };
+    let mut left = listed_osds(&ask("osd dump")?, state)?;
+    left.extend(listed_monitors(&ask("mon dump")?, state, host::has));
     if !left.is_empty() {
         bail!(
             "the cluster knows no host {name}, but has {} of this folder: was the host renamed? Restart it with `nacre up`, so that the \
@@ -95,6 +92,34 @@ fn refuse_unknown(client: &Client, name: &str, state: &State) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// The folder's OSDs that are in the map: `osd.N`. A number that another store has got since is none of them.
+fn listed_osds(dump: &Value, state: &State) -> Result<Vec<String>> {
+    let known = dump["osds"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let mut listed = Vec::new();
+    for osd in &state.osds {
+        let uuid = types::Fsid(osd.uuid()?).to_string();
+        if known.iter().any(|k| k["osd"] == osd.id && k["uuid"] == uuid.as_str()) {
+            listed.push(format!("osd.{}", osd.id));
+        }
+    }
+    Ok(listed)
+}
+
+/// The folder's monitors that are in the map: `mon.NAME`. Their letters are given to other hosts when they are free. So a monitor is the
+/// folder's only if it is listed at the folder's port of an address that this machine has (`here`).
+fn listed_monitors(dump: &Value, state: &State, here: impl Fn(IpAddr) -> bool) -> Vec<String> {
+    let known = dump["mons"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let at = |name: &str| {
+        let addrs = known.iter().filter(|k| k["name"] == name).flat_map(|k| k["public_addrs"]["addrvec"].as_array()).flatten();
+        addrs.filter_map(|a| a["addr"].as_str()?.parse::<SocketAddr>().ok()).collect::<Vec<_>>()
+    };
+    let own = |mon: &MonState| {
+        let port = mon.port.unwrap_or_else(|| state.port(None));
+        at(&mon.name).iter().any(|addr| addr.port() == port && here(addr.ip()))
+    };
+    state.monitors().iter().filter(|mon| own(mon)).map(|mon| format!("mon.{}", mon.name)).collect()
 }
 
 /// Numbers of the host's OSDs for which something holds.
@@ -281,6 +306,32 @@ pub(crate) fn refuse_left(dir: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::state::{Around, OsdState};
+
+    #[test]
+    fn what_the_cluster_still_has_of_a_folder_is_found_without_the_hosts_name() {
+        let mut state = State::of(types::Fsid([1; 16]));
+        state.osds = vec![OsdState::new(4, 1 << 30, None, None).unwrap()];
+        state.around = Some(Around { monitors: Vec::new(), cephx: true });
+        state.mons = vec![MonState { name: "b".into(), port: None, made: true }];
+        let here = |ip: IpAddr| ip == IpAddr::from([10, 0, 0, 2]);
+        let mons = |name: &str, addr: &str| {
+            json!({"mons": [
+                {"name": "a", "public_addrs": {"addrvec": [{"type": "v2", "addr": "10.0.0.1:3300", "nonce": 0}]}},
+                {"name": name, "public_addrs": {"addrvec": [{"type": "v2", "addr": addr, "nonce": 0}]}},
+            ]})
+        };
+        let listed = |name: &str, addr: &str| listed_monitors(&mons(name, addr), &state, here);
+        assert_eq!(listed("b", "10.0.0.2:3300"), ["mon.b"]);
+        assert!(listed("c", "10.0.0.2:3300").is_empty(), "it is not listed");
+        assert!(listed("b", "10.0.0.3:3300").is_empty(), "another host has its letter");
+        assert!(listed("b", "10.0.0.2:3301").is_empty(), "another folder of this machine has it");
+
+        let uuid = types::Fsid(state.osds[0].uuid().unwrap()).to_string();
+        let osds = |uuid: &str| listed_osds(&json!({"osds": [{"osd": 4, "uuid": uuid}]}), &state).unwrap();
+        assert_eq!(osds(&uuid), ["osd.4"]);
+        assert!(osds("00000000-0000-0000-0000-000000000000").is_empty());
+    }
 
     #[test]
     fn the_time_that_is_left_follows_from_the_pace() {

@@ -124,6 +124,7 @@ impl Prepared {
             mgr_name,
             mgr_addrs: EntityAddrVec(vec![EntityAddr::msgr2(manager_addr, nonce)]),
             host: host::name(),
+            about: host::metadata(),
             auth: match auth {
                 Auth::None => mon::AuthMode::None,
                 Auth::Cephx => mon::AuthMode::Cephx,
@@ -153,6 +154,7 @@ pub(crate) fn config(state: &State, name: &str, addrs: EntityAddrVec, keys: Vec<
         mgr_name: mgr_name(name),
         mgr_addrs: EntityAddrVec(Vec::new()),
         host: host::name(),
+        about: host::metadata(),
         auth: mon::AuthMode::default(),
         keys,
         options: BTreeMap::new(),

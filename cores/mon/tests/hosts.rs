@@ -76,6 +76,27 @@ fn hosts_are_listed_with_what_runs_there() {
 }
 
 #[test]
+fn monitor_and_manager_say_what_their_host_is() {
+    let mut config = inviting();
+    config.about = [("kernel_version", "6.1"), ("hostname", "the name that counts is another one")]
+        .map(|(k, v)| (k.to_owned(), v.to_owned()))
+        .into();
+    let mut cluster = Cluster::of(World::with(config, Disk::default()), 1);
+    let mon = json(&mut cluster, r#"{"prefix":"mon metadata","id":"a","format":"json"}"#);
+    let mgr = json(&mut cluster, r#"{"prefix":"mgr metadata","who":"x","format":"json"}"#);
+    for one in [&mon, &mgr] {
+        assert_eq!((&one["kernel_version"], &one["hostname"]), (&"6.1".into(), &"vm".into()), "{one}");
+    }
+    assert_eq!((&mon["addrs"], &mgr["addrs"]), (&"v2:127.0.0.1:3300/0".into(), &"v2:127.0.0.1:6800/77".into()));
+    let count = |kind: &str| format!(r#"{{"prefix":"{kind} count-metadata","property":"kernel_version","format":"json"}}"#);
+    assert_eq!(json(&mut cluster, &count("mon")), serde_json::json!({"6.1": 1}));
+    assert_eq!(json(&mut cluster, &count("mgr")), serde_json::json!({"6.1": 1}));
+    let osd = json(&mut cluster, r#"{"prefix":"osd metadata","id":0,"format":"json"}"#);
+    assert_eq!((&osd["front_addr"], &osd["back_addr"]), (&osd["hb_front_addr"], &osd["hb_back_addr"]));
+    assert!(osd["front_addr"].as_str().unwrap().starts_with("v2:127.0.0.1:6802/"), "{osd}");
+}
+
+#[test]
 fn hosts_that_join_at_once_get_different_names() {
     let mut cluster = Cluster::of(World::with(inviting(), Disk::default()), 1);
     let mut seats = Vec::new();
@@ -85,6 +106,26 @@ fn hosts_that_join_at_once_get_different_names() {
     assert_eq!(seats, [Some("b".into()), Some("c".into()), None, Some("b".into())], "who asks again gets the same");
     assert_eq!(cluster.world.join("e", "yes"), Some("d".into()));
     assert_eq!(cluster.world.join("f", "no"), None);
+}
+
+#[test]
+fn a_seat_has_a_minute_to_be_taken_however_soon_lost_monitors_are_replaced() {
+    let mut cluster = two_hosts();
+    cluster.world.ok(r#"{"prefix":"config set","who":"mon","name":"mon_replace_after","value":"2"}"#);
+    let third = cluster.world.connect("osd.4", None, 0);
+    cluster.world.boot_at(third, 4, &[("hostname", "third")]);
+    cluster.osds.push(third);
+    // Of two monitors one can only learn, and two hosts have none.
+    cluster.world.ok(r#"{"prefix":"mon add","name":"b","addr":"127.0.0.1:3301"}"#);
+    let seats = |cluster: &mut Cluster| cluster.world.ok(r#"{"prefix":"config-key ls"}"#).matches("nacre/seat/").count();
+    assert_eq!(seats(&mut cluster), 0);
+    cluster.pass(5);
+    assert_eq!(seats(&mut cluster), 1);
+    cluster.pass(50);
+    let lines = |cluster: &mut Cluster, what: &str| cluster.world.ok(r#"{"prefix":"log last","num":200}"#).matches(what).count();
+    assert_eq!((lines(&mut cluster, "is to run mon.c"), lines(&mut cluster, "mon.c was never started")), (1, 0));
+    cluster.pass(15);
+    assert_eq!(lines(&mut cluster, "mon.c was never started"), 1);
 }
 
 #[test]

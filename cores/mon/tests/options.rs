@@ -79,6 +79,26 @@ fn values_names_and_daemons_that_do_not_exist_are_refused_with_the_numbers_of_ce
 }
 
 #[test]
+fn options_about_networks_are_kept_and_say_that_they_do_nothing() {
+    let mut world = World::new();
+    let admin = world.connect("client.admin", None, 0);
+    for (name, value, says) in [
+        ("public_network", "10.0.0.0/8", "public_network is kept and has no effect: a host's daemons listen at the address"),
+        ("cluster_network", "10.0.0.0/8", "cluster_network is kept and has no effect: an OSD has one address"),
+        ("osd_max_backfills", "2", ""),
+    ] {
+        let ack = world.command(admin, &set("global", name, value), b"");
+        assert_eq!(
+            (ack.result, ack.status.get(..says.len()), says.is_empty()),
+            (0, Some(says), ack.status.is_empty()),
+            "{ack:?}"
+        );
+    }
+    assert_eq!(world.ok(r#"{"prefix":"config get","who":"osd","key":"public_network"}"#), "10.0.0.0/8\n");
+    assert!(world.ok(r#"{"prefix":"config help","key":"cluster_network"}"#).contains("without effect"));
+}
+
+#[test]
 fn the_dump_goes_from_everybody_to_single_daemons_and_takes_masks_apart() {
     let mut world = World::new();
     for (who, name) in [

@@ -67,10 +67,11 @@ fn set(cx: &mut Cx<'_>, args: &Args) -> Outcome {
         not_fixed(&name)?;
         opt.check(args.str("value")).map_err(|w| Refusal::new(w.errno, format!("error parsing value: {}", w.why)))?
     };
+    let status = options::without_effect(&name).map(|why| format!("{name} is kept and has no effect: {why}"));
     if cx.state.config.get(&section.text(), &name) != Some(&value) {
         cx.changes.push(Change::Config { by: cx.asker.name.to_string(), set: vec![(section.text(), name, Some(value))] });
     }
-    Ok(Reply::default())
+    Ok(Reply::status(status.unwrap_or_default()))
 }
 
 fn rm(cx: &mut Cx<'_>, args: &Args) -> Outcome {

@@ -141,22 +141,22 @@ fn standbys(cx: &Cx<'_>) -> Vec<Value> {
 /// What the managers say about themselves, the active one first.
 fn all_metadata(cx: &Cx<'_>) -> Vec<BTreeMap<String, String>> {
     let m = &cx.state.mgrmap;
-    let of = |name: &str, addrs: &types::EntityAddrVec, host: &str| {
-        let mut all = BTreeMap::from([
+    // A manager is in the process of its monitor.
+    let of = |name: &str, addrs: &types::EntityAddrVec, mut told: BTreeMap<String, String>| {
+        told.extend([
             ("name".to_string(), name.to_owned()),
             ("addr".into(), legacy(addrs)),
             ("addrs".into(), addrs.to_string()),
             ("ceph_version".into(), version_line()),
             ("ceph_version_short".into(), VERSION.into()),
             ("ceph_release".into(), monstate::context::RELEASE.into()),
-            ("hostname".into(), host.to_owned()),
         ]);
-        all.retain(|_, v| !v.is_empty());
-        all
+        told.retain(|_, v| !v.is_empty());
+        told
     };
-    let mut all = vec![of(&cx.env.config.mgr_name, &m.active_addrs, &cx.env.config.host)];
+    let mut all = vec![of(&cx.env.config.mgr_name, &m.active_addrs, cx.env.config.metadata())];
     for r in cx.state.quorum.mons.values().filter(|r| r.mgr_name != cx.env.config.mgr_name) {
-        all.push(of(&r.mgr_name, &r.mgr_addrs, r.metadata.get("hostname").map_or("", String::as_str)));
+        all.push(of(&r.mgr_name, &r.mgr_addrs, r.metadata.clone()));
     }
     all
 }

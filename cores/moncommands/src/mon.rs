@@ -155,11 +155,7 @@ fn getmap(cx: &mut Cx<'_>, args: &Args) -> Outcome {
 
 /// Hosts and names of the monitors, by rank.
 pub(super) fn hosts(cx: &Cx<'_>) -> Vec<(String, String)> {
-    let host = |name: &str| match cx.state.quorum.mons.get(name) {
-        _ if name == cx.env.config.name => cx.env.config.host.clone(),
-        Some(record) => record.metadata.get("hostname").cloned().unwrap_or_default(),
-        None => String::new(),
-    };
+    let host = |name: &str| told(cx, name).remove("hostname").unwrap_or_default();
     cx.state.monmap.ranks.iter().map(|name| (host(name), name.clone())).collect()
 }
 
@@ -178,16 +174,32 @@ fn version(cx: &Cx<'_>, name: &str) -> String {
     version_line_of(levels::of_monitors(cx.state, &cx.env.config).get(name).copied().unwrap_or(own), own)
 }
 
+/// What a monitor told about itself and its host; nothing if it never ran.
+pub(super) fn told(cx: &Cx<'_>, name: &str) -> BTreeMap<String, String> {
+    if name == cx.env.config.name {
+        return cx.env.config.metadata();
+    }
+    cx.state.quorum.mons.get(name).map(|record| record.metadata.clone()).unwrap_or_default()
+}
+
 /// What the monitors say about themselves, by rank.
 fn all_metadata(cx: &Cx<'_>) -> Vec<Value> {
-    let one = |(host, name): (String, String)| {
-        let addrs = cx.state.monmap.mon_info.get(&name).map(|m| m.public_addrs.to_string()).unwrap_or_default();
-        json!({
-            "name": name, "addrs": addrs, "ceph_release": RELEASE, "ceph_version": version(cx, &name), "ceph_version_short": VERSION,
-            "hostname": host, "arch": std::env::consts::ARCH,
-        })
-    };
-    hosts(cx).into_iter().map(one).collect()
+    cx.state.monmap.by_rank().map(|info| one_metadata(cx, &info.name, info.public_addrs.to_string())).collect()
+}
+
+fn one_metadata(cx: &Cx<'_>, name: &str, addrs: String) -> Value {
+    let mut all = told(cx, name);
+    let known = [
+        ("addrs", addrs),
+        ("ceph_release", RELEASE.into()),
+        ("ceph_version", version(cx, name)),
+        ("ceph_version_short", VERSION.into()),
+        // Of what goes over the wire.
+        ("compression_algorithms", "none".into()),
+    ];
+    all.extend(known.into_iter().map(|(key, value)| (key.to_owned(), value)));
+    let first = [("name".to_owned(), Value::from(name))];
+    Value::Object(first.into_iter().chain(all.into_iter().map(|(key, value)| (key, value.into()))).collect())
 }
 
 fn metadata(cx: &mut Cx<'_>, args: &Args) -> Outcome {

@@ -7,7 +7,7 @@ use grammar::{
     units::{number, span},
 };
 use maps::{OsdMap, flags, state as bits};
-use monstate::context::version_line_of;
+use monstate::context::{RELEASE, VERSION, version_line_of};
 use monstate::levels;
 use monstate::osds::set_text;
 use serde_json::{Map, Value, json};
@@ -296,10 +296,26 @@ fn find(cx: &mut Cx<'_>, args: &Args) -> Outcome {
 fn osd_metadata(cx: &Cx<'_>, osd: OsdId) -> Value {
     let mut value = Map::new();
     value.insert("id".into(), osd.into());
-    for (k, v) in cx.state.osd_metadata.get(&osd).into_iter().flatten() {
-        value.insert(k.clone(), v.clone().into());
-    }
+    value.extend(told(cx, osd).into_iter().map(|(k, v)| (k, v.into())));
     Value::Object(value)
+}
+
+/// What an OSD told when it booted, and what is known of it besides, named as Ceph does; nothing if it never booted.
+fn told(cx: &Cx<'_>, osd: OsdId) -> BTreeMap<String, String> {
+    let Some(mut all) = cx.state.osd_metadata.get(&osd).cloned() else { return BTreeMap::new() };
+    // An OSD has one address for everything.
+    let addr = cx.state.osdmap.osd_addr(osd).map(ToString::to_string).unwrap_or_default();
+    let known = [
+        ("back_addr", addr.clone()),
+        ("ceph_release", RELEASE.into()),
+        ("ceph_version", version(cx, osd)),
+        ("ceph_version_short", VERSION.into()),
+        ("front_addr", addr.clone()),
+        ("hb_back_addr", addr.clone()),
+        ("hb_front_addr", addr),
+    ];
+    all.extend(known.into_iter().map(|(k, v)| (k.to_owned(), v)));
+    all
 }
 
 fn metadata(cx: &mut Cx<'_>, args: &Args) -> Outcome {
@@ -320,8 +336,7 @@ pub(super) fn all_metadata(cx: &Cx<'_>) -> Value {
 fn count(cx: &Cx<'_>, property: &str) -> Value {
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
     for osd in cx.state.osdmap.osds() {
-        let value = cx.state.osd_metadata.get(&osd).and_then(|m| m.get(property)).cloned();
-        *counts.entry(value.unwrap_or_else(|| "unknown".into())).or_default() += 1;
+        *counts.entry(told(cx, osd).remove(property).unwrap_or_else(|| "unknown".into())).or_default() += 1;
     }
     json!(counts)
 }

@@ -254,6 +254,7 @@ fn config() -> Config {
         mgr_name: "x".into(),
         mgr_addrs: EntityAddrVec(Vec::new()),
         host: "host".into(),
+        about: Default::default(),
         auth: AuthMode::None,
         keys: Vec::new(),
         options: BTreeMap::new(),

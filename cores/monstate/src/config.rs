@@ -40,6 +40,8 @@ pub struct Config {
     pub mgr_addrs: EntityAddrVec,
     /// The name of the host, for `node ls` and `mon metadata`.
     pub host: String,
+    /// What else the host tells about itself, for `mon metadata` and `mgr metadata`: `kernel_version` and the like.
+    pub about: BTreeMap<String, String>,
     /// How peers prove who they are.
     pub auth: AuthMode,
     /// Entities that must exist. A new store takes all of them. Later, those of daemons and administrators (`mon.`,
@@ -57,4 +59,14 @@ pub struct Config {
     pub levels: Levels,
     /// Bytes of the log on device 0 after which it is folded into a snapshot; 0 for the default of 8 MiB.
     pub log_bytes: u64,
+}
+
+impl Config {
+    /// What the monitor tells the others about itself and its host.
+    pub fn metadata(&self) -> BTreeMap<String, String> {
+        let own =
+            [("hostname", self.host.clone()), ("arch", std::env::consts::ARCH.into()), (Levels::KEY, self.levels.to_string())];
+        let own = own.into_iter().map(|(name, value)| (name.to_owned(), value));
+        self.about.clone().into_iter().chain(own).collect()
+    }
 }

@@ -43,6 +43,7 @@ fn config() -> Config {
         mgr_name: "x".into(),
         mgr_addrs: addrs("127.0.0.1:6800"),
         host: "host".into(),
+        about: Default::default(),
         auth: AuthMode::Cephx,
         keys: Vec::new(),
         options: Default::default(),

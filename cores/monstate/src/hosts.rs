@@ -72,7 +72,8 @@ pub fn all(state: &State, config: &Config) -> BTreeMap<String, Host> {
     hosts
 }
 
-fn host_of_osd(state: &State, osd: OsdId) -> Option<String> {
+/// The host of an OSD: the one that it told, else the one that it is below in the CRUSH map.
+pub fn host_of_osd(state: &State, osd: OsdId) -> Option<String> {
     let told = state.osd_metadata.get(&osd).and_then(|m| m.get("hostname")).cloned();
     told.or_else(|| state.osdmap.crush.full_location(osd).into_iter().find(|(kind, _)| kind == "host").map(|(_, name)| name))
 }

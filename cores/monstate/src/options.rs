@@ -1,8 +1,8 @@
 //! The options that exist here: types, defaults, meaning.
 //!
-//! The servers' options in this table are those that this program reads. Options of clients are in it because clients
-//! take them from the configuration database. All other options of Ceph (`settings`) are kept and shown as well,
-//! because tools set them.
+//! The servers' options in this table are those that this program reads, and four that say where daemons listen
+//! ([`without_effect`]). Options of clients are in it because clients take them from the configuration database. All other
+//! options of Ceph (`settings`) are kept and shown as well, because tools set them.
 
 use crate::config::Config;
 use settings::Wrong;
@@ -41,6 +41,20 @@ const fn opt(
 
 use Kind::{Addr, Bool, Float, Int, Level, Secs, Size, Str, Uint, Uuid};
 
+/// Why an option about addresses is kept and does nothing; none for others. Users expect that of an unknown option, but not of these: with
+/// Ceph they decide where daemons listen.
+pub fn without_effect(name: &str) -> Option<&'static str> {
+    match name {
+        "public_network" | "public_network_interface" | "public_addr" => {
+            Some("a host's daemons listen at the address that `nacre up --bind` or `nacre join --bind` said")
+        }
+        "cluster_network" | "cluster_network_interface" | "cluster_addr" => {
+            Some("an OSD has one address for clients and for other OSDs, that of `nacre up --bind` or `nacre join --bind`")
+        }
+        _ => None,
+    }
+}
+
 /// All options that are read here or by clients, by name.
 pub(crate) const OPTIONS: &[Opt] = &[
     opt(
@@ -66,8 +80,24 @@ pub(crate) const OPTIONS: &[Opt] = &[
         "lifetime of services' tickets and of the keys behind them, in seconds",
     ),
     opt("client_mount_timeout", Secs, "advanced", "300", true, "client", "how long a client waits for its first map"),
-    opt("cluster_addr", Addr, "basic", "", false, "osd", "address for traffic between OSDs"),
-    opt("cluster_network", Str, "advanced", "", false, "osd", "network for traffic between OSDs"),
+    opt(
+        "cluster_addr",
+        Addr,
+        "basic",
+        "",
+        false,
+        "osd",
+        "address for traffic between OSDs (without effect: an OSD has one address)",
+    ),
+    opt(
+        "cluster_network",
+        Str,
+        "advanced",
+        "",
+        false,
+        "osd",
+        "network for traffic between OSDs (without effect: an OSD has one address)",
+    ),
     opt("debug_mon", Level, "dev", "1/5", true, "mon", "level of the monitor's log, as in Ceph: above 10 is debug"),
     opt("debug_ms", Level, "dev", "0/0", true, "common", "level of the messenger's log"),
     opt("debug_objecter", Level, "dev", "0/1", true, "client", "level of the client core's log"),
@@ -341,8 +371,16 @@ pub(crate) const OPTIONS: &[Opt] = &[
     opt("osd_scrub_min_interval", Float, "advanced", "86400", true, "osd", "seconds between scrubs of a placement group"),
     opt("osd_scrub_sleep", Float, "advanced", "0", true, "osd", "seconds between the chunks of a scrub"),
     opt("osd_snap_trim_sleep", Float, "advanced", "0", true, "osd", "seconds between trimmed objects"),
-    opt("public_addr", Addr, "basic", "", false, "common", "address for clients"),
-    opt("public_network", Str, "advanced", "", false, "common", "network for clients"),
+    opt("public_addr", Addr, "basic", "", false, "common", "address for clients (without effect: `nacre up --bind` says it)"),
+    opt(
+        "public_network",
+        Str,
+        "advanced",
+        "",
+        false,
+        "common",
+        "network for clients (without effect: `nacre up --bind` says the address)",
+    ),
     opt(
         "rados_mon_op_timeout",
         Secs,

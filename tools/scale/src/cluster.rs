@@ -89,6 +89,7 @@ fn monitor(boot: &Boot) -> Monitor {
         mgr_name: "x".into(),
         mgr_addrs: address(at, 0),
         host: "mon".into(),
+        about: Default::default(),
         auth: AuthMode::None,
         keys: Vec::new(),
         options: [

@@ -234,6 +234,7 @@ fn monitor(plan: &Plan, n: usize, boot: &Boot, reign: &Rc<Cell<u64>>) -> Strict 
         mgr_name: if n == 0 { "x".into() } else { mon_name(n) },
         mgr_addrs: address(socket(0, 1 + n as u8, 6800), 0),
         host: "sim".into(),
+        about: Default::default(),
         auth: if plan.cephx { AuthMode::Cephx } else { AuthMode::None },
         keys,
         options: [

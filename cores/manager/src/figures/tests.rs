@@ -12,6 +12,7 @@ fn state() -> State {
         mgr_name: "x".into(),
         mgr_addrs: types::EntityAddrVec::default(),
         host: "vm".into(),
+        about: Default::default(),
         auth: monstate::config::AuthMode::None,
         keys: Vec::new(),
         options: BTreeMap::new(),

@@ -31,11 +31,7 @@ impl Monitor {
             voter: self.replica.log.id().0,
             mgr_name: config.mgr_name.clone(),
             mgr_addrs: config.mgr_addrs.clone(),
-            metadata: BTreeMap::from([
-                ("hostname".into(), config.host.clone()),
-                ("arch".into(), std::env::consts::ARCH.into()),
-                (Levels::KEY.into(), config.levels.to_string()),
-            ]),
+            metadata: config.metadata(),
         }
     }
 
@@ -330,8 +326,26 @@ fn check(state: &State, hello: &MonHello) -> Result<(), String> {
     if let Some((name, _)) = state.quorum.mons.iter().find(|(name, r)| **name != hello.name && r.voter == hello.voter) {
         return Err(format!("its store is that of mon.{name}"));
     }
-    let taken = state.monmap.mon_info.values().find(|m| m.name != hello.name && m.public_addrs == hello.addrs);
-    taken.map_or(Ok(()), |m| Err(format!("mon.{} is at its address {}", m.name, hello.addrs)))
+    check_address(state, hello)
+}
+
+/// Refuses a monitor at an address that another one has in the map, also if nobody hears that one: it may vote, and clients ask the address
+/// for it. So it goes first, by a word of the operator or because it is replaced.
+fn check_address(state: &State, hello: &MonHello) -> Result<(), String> {
+    let place = |addrs: &types::EntityAddrVec| addrs.msgr2().and_then(|a| a.addr);
+    let here = |m: &&MonInfo| m.name != hello.name && place(&m.public_addrs) == place(&hello.addrs);
+    let Some(other) = state.monmap.mon_info.values().find(here) else { return Ok(()) };
+    let of = |metadata: Option<&BTreeMap<String, String>>| {
+        let host = metadata.and_then(|m| m.get("hostname"));
+        host.map_or(String::new(), |host| format!(" of host {host}"))
+    };
+    let (there, here) = (of(state.quorum.mons.get(&other.name).map(|r| &r.metadata)), of(Some(&hello.metadata)));
+    Err(format!(
+        "mon.{name}{there} is at the address {addrs} of mon.{new}{here}: do two hosts have one address? If mon.{name} is gone for good: `ceph mon rm {name}`",
+        name = other.name,
+        addrs = hello.addrs,
+        new = hello.name,
+    ))
 }
 
 /// The monitor map with a monitor at this address, if it has it elsewhere or not at all.
@@ -362,6 +376,31 @@ fn standbys<'a>(state: &'a State, active: &'a str) -> impl Iterator<Item = &'a s
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_monitor_is_told_who_has_its_address() {
+        let at =
+            |port| types::EntityAddrVec(vec![types::EntityAddr::msgr2(std::net::SocketAddr::from(([10, 0, 0, 1], port)), 0)]);
+        let host = |name: &str| BTreeMap::from([("hostname".to_owned(), name.to_owned())]);
+        let config = crate::Config { addrs: at(3300), ..super::super::seats::tests::config() };
+        let mut state = genesis::state(&config, types::UTime::ZERO);
+        let quorum = std::sync::Arc::make_mut(&mut state.quorum);
+        quorum.mons.insert("a".into(), MonRecord { voter: 1, metadata: host("h1"), ..MonRecord::default() });
+        let hello = |name: &str, voter, port| MonHello {
+            fsid: config.fsid,
+            name: name.into(),
+            voter,
+            addrs: at(port),
+            joins: true,
+            metadata: host("h2"),
+            ..MonHello::default()
+        };
+        let why = check(&state, &hello("b", 2, 3300)).unwrap_err();
+        let says = "mon.a of host h1 is at the address v2:10.0.0.1:3300/0 of mon.b of host h2";
+        assert!(why.starts_with(says) && why.contains("ceph mon rm a"), "{why}");
+        assert_eq!(check(&state, &hello("b", 2, 3301)), Ok(()));
+        assert_eq!(check(&state, &hello("a", 1, 3300)), Ok(()), "it is there itself");
+    }
 
     #[test]
     fn of_two_voters_the_one_that_does_not_lead_learns_again() {

@@ -12,6 +12,7 @@
 //! - [`peers`]: sessions with other monitors; [`members`]: who they are; [`seats`]: which host runs which; [`standing`]: who leads, who takes part;
 //! - [`forward`]: requests that only a leader can deal with; [`far`]: the leader's side of those.
 
+mod addresses;
 mod defaults;
 mod dispatch;
 mod failures;

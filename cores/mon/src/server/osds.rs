@@ -30,7 +30,8 @@ impl Monitor {
     pub(super) fn osd_boot(&mut self, now: Now, session: SessionId, boot: OsdBoot, out: &mut Outputs) {
         let osd = boot.osd;
         let state = self.newest().clone();
-        if let Err(why) = self.check_boot(&state, session, &boot) {
+        let may = self.check_boot(&state, session, &boot).and_then(|()| self.check_address(now, &state, &boot));
+        if let Err(why) = may {
             let text = format!("osd.{osd} may not boot: {why}");
             if self.is_osd(session, osd) {
                 let before = self.leader.soft.refused.insert(osd, (why, now.mono));
@@ -73,10 +74,13 @@ impl Monitor {
             self.send_maps(session, u64::from(boot.newest_map) + 1);
             return out.log(Level::Warn, "mon", format!("osd.{osd} stays down: {why}"));
         }
+        let mut inc = self.next_inc(&state, now);
         if map.is_up(osd) {
             // Another instance than the map knows: its predecessor must be seen to go down first.
-            let mut inc = self.next_inc(&state, now);
             mark_down(map, &mut inc, osd, now);
+        }
+        self.clear_address(now, &state, &boot, &mut inc);
+        if !inc.new_state.is_empty() {
             self.propose(now, Vec::new(), Some(inc), Vec::new(), out);
         }
         self.mark_up(now, session, &boot, out);

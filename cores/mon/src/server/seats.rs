@@ -6,7 +6,8 @@
 //! | 2 | that host's process | hears of its seat (`nacre host duties`), starts a monitor, which learns |
 //! | 3 | leader | hears it; takes the lost one out of the monitor map; the new one votes |
 //!
-//! A seat whose host does not come up in the same time is taken back. Of an even number of monitors one only learns; where there are hosts without a
+//! A seat whose monitor is not there in the same time is taken back, but not before a minute: its host's process asks every 5 s, and one that
+//! joins makes its OSDs first. Else a short `mon_replace_after` would let a seat go from host to host, and no monitor start. Of an even number of monitors one only learns; where there are hosts without a
 //! monitor, and fewer monitors than wanted, one more is given a seat after the same time.
 
 use super::Monitor;
@@ -18,6 +19,9 @@ use monstate::state::{Change, State};
 use node::{Mono, Now, Outputs};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+
+/// The least that is waited for the monitor of a new seat.
+const START: Duration = Duration::from_secs(60);
 
 /// Since when something holds that is borne for some time; of this reign.
 #[derive(Default)]
@@ -109,7 +113,7 @@ impl Monitor {
         waits.short = waits.short.filter(|_| few).or(few.then_some(now.mono));
         let view = View {
             lost: long(&mut waits.away, &silent, now, after),
-            stale: long(&mut waits.empty, &empty, now, after),
+            stale: long(&mut waits.empty, &empty, now, after.max(START)),
             short: waits.short.is_some_and(|since| now.mono.since(since) >= after),
             state: &state,
             hosts,
@@ -146,13 +150,13 @@ impl Monitor {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use maps::MonInfo;
     use monstate::state::genesis;
     use types::UTime;
 
-    fn config() -> crate::Config {
+    pub(in crate::server) fn config() -> crate::Config {
         let (addrs, options) = (types::EntityAddrVec::default(), BTreeMap::new());
         crate::Config {
             fsid: types::Fsid([1; 16]),
@@ -161,6 +165,7 @@ mod tests {
             mgr_name: "x".into(),
             mgr_addrs: addrs,
             host: "a".into(),
+            about: Default::default(),
             auth: crate::AuthMode::None,
             keys: Vec::new(),
             options,

@@ -39,6 +39,7 @@ pub fn config(auth: AuthMode) -> Config {
         mgr_name: "x".into(),
         mgr_addrs: addrs(6800, 77),
         host: "vm".into(),
+        about: Default::default(),
         auth,
         keys: vec![
             key("client.admin", 1, caps(&[("mon", "allow *"), ("osd", "allow *"), ("mgr", "allow *")])),

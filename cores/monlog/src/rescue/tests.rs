@@ -20,6 +20,7 @@ fn config() -> Config {
         mgr_name: "b".into(),
         mgr_addrs: EntityAddrVec(Vec::new()),
         host: "host".into(),
+        about: Default::default(),
         auth: AuthMode::None,
         keys: Vec::new(),
         options: BTreeMap::new(),
