@@ -20,6 +20,8 @@ import time
 
 BRIDGE = "nacre-h0"
 NET = "10.211.7"
+# The OSDs' own network, in the story about two networks.
+BACK = "10.212.7"
 # Seconds without a finished command when the leader is lost.
 PAUSE = 3.0
 # The same for a client of a monitor that does not hear the leader: 2 s to notice, 2 s of patience, and a new session.
@@ -507,6 +509,59 @@ def pair(net):
     b.stop()
 
 
+def networks(net):
+    """OSDs with a network of their own: copies and heartbeats go there, clients do not. A host that loses it is marked down."""
+    a, b, c = hosts = [net.host() for _ in range(3)]
+    back = {host: f"{BACK}.{host.number + 1}" for host in hosts}
+    small = ("--osds", 1, "--osd-size", "4G")
+    for host in hosts:
+        host.exec("ip", "addr", "add", f"{back[host]}/24", "dev", host.inside)
+    says(a.refused("up", "--dir", a.dir, "--bind", a.addr, "--cluster-bind", "0.0.0.0", *small), "name the one")
+    says(a.refused("up", "--dir", a.dir, "--bind", a.addr, "--cluster-bind", "127.0.0.1", *small), "cannot reach")
+    a.up("--bind", a.addr, "--cluster-bind", back[a], *small)
+    for host in (b, c):
+        host.start("join", a.token(), "--dir", host.dir, "--bind", host.addr, "--cluster-bind", back[host], *small)
+    until("three OSDs", lambda: quorum(a, 3) and osds_up(a, 3))
+
+    def everywhere():
+        for osd in a.json("osd", "dump")["osds"]:
+            host = next(host for host in hosts if osd["public_addr"].startswith(f"{host.addr}:"))
+            for kind, addr in (("cluster_addr", back[host]), ("heartbeat_back_addr", back[host]), ("heartbeat_front_addr", host.addr)):
+                assert osd[kind].startswith(f"{addr}:"), f"osd.{osd['osd']}: {kind} {osd[kind]}"
+
+    def sockets(host):
+        """Who is connected to the OSDs of other hosts, by their addresses."""
+        lines = run("ip", "netns", "exec", host.space, "ss", "-tnH", "state", "established").stdout.splitlines()
+        ends = [line.split()[3].rsplit(":", 1) for line in lines]
+        return {addr for addr, port in ends if port.startswith("68") and addr not in (host.addr, back[host])}
+
+    everywhere()
+    a.ceph("osd", "pool", "create", "data", 16)
+    until("clean", lambda: clean(a))
+    writes = Pulse(a, c, WRITERS)
+    time.sleep(1)
+    # A client of host-a connects to OSDs of others; the OSD of host-b has no client beside it.
+    assert sockets(b) == {back[a], back[c]}, f"host-b is connected to {sockets(b)}"
+    began = time.time()
+    c.exec("ip", "addr", "del", f"{back[c]}/24", "dev", c.inside)
+    until("the OSD without its network marked down", lambda: osds_up(a, 2))
+    print(f"the OSDs' network of a host lost: marked down after {time.time() - began:.1f} s, writes paused for {writes.stop(began):.2f} s")
+    c.exec("ip", "addr", "add", f"{back[c]}/24", "dev", c.inside)
+    until("all OSDs", lambda: osds_up(a, 3) and clean(a), 90)
+    # It is remembered, and given up again.
+    c.stop()
+    c.up()
+    until("its OSD", lambda: osds_up(a, 3))
+    everywhere()
+    c.stop()
+    c.up("--cluster-bind", c.addr)
+    back[c] = c.addr
+    until("its OSD", lambda: osds_up(a, 3) and clean(a))
+    everywhere()
+    for host in hosts:
+        host.stop()
+
+
 def flapping(net):
     """A host whose network comes and goes: its OSD waits longer each time, then stays down and says so, until it is restarted."""
     a, b, c = hosts = [net.host() for _ in range(3)]
@@ -830,7 +885,7 @@ def figures(net):
 
 # Those that are no tests, but print figures.
 FIGURES = {"figures": figures}
-STORIES = {"cuts": story, "changes": changes, "pair": pair, "flapping": flapping, "monitors": monitors, "rescue": rescue}
+STORIES = {"cuts": story, "changes": changes, "pair": pair, "networks": networks, "flapping": flapping, "monitors": monitors, "rescue": rescue}
 
 
 def main():

@@ -30,8 +30,8 @@ pub(crate) fn newest_maps(dir: &Path, state: &State, signals: Signals) -> Result
         let memory = Memory { first: watch.begin(made.len()), ceiling: None };
         let auth = state.auth(None);
         let (monitors, neighbours) = (Vec::new(), BTreeMap::new());
-        let place =
-            Place { dir, fsid: state.fsid()?, monitors, auth, bind, location: state.location.clone(), memory, neighbours };
+        let (fsid, location, cluster_bind) = (state.fsid()?, state.location.clone(), None);
+        let place = Place { dir, fsid, monitors, auth, bind, cluster_bind, location, memory, neighbours };
         for osd in made {
             match place.prepare(osd) {
                 Ok(prepared) => process.start_osds(vec![prepared], &Common::default())?,

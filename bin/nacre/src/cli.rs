@@ -145,6 +145,10 @@ pub(crate) struct Up {
     /// Address to listen on [default: what it was, 127.0.0.1 for a new cluster].
     #[arg(long, value_name = "ADDR")]
     pub(crate) bind: Option<IpAddr>,
+    /// Address at which OSDs listen for other OSDs: copies, recovery and heartbeats go through its network, clients and monitors through that
+    /// of --bind. All hosts need one, or none. It is remembered; that of --bind ends it.
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) cluster_bind: Option<IpAddr>,
     /// How clients and daemons prove who they are [default: what it was at the last start, cephx at first].
     #[arg(long, value_enum)]
     pub(crate) auth: Option<Auth>,
@@ -297,6 +301,9 @@ pub(crate) struct Osd {
     /// Address to listen on [default: the cluster's here].
     #[arg(long, value_name = "ADDR")]
     pub(crate) bind: Option<IpAddr>,
+    /// Address to listen on for other OSDs [default: the cluster's here].
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) cluster_bind: Option<IpAddr>,
     #[command(flatten)]
     pub(crate) common: Common,
 }
@@ -322,6 +329,10 @@ pub(crate) struct Join {
     /// Address of this host in the cluster's network.
     #[arg(long, value_name = "ADDR")]
     pub(crate) bind: IpAddr,
+    /// Address at which OSDs listen for other OSDs: copies, recovery and heartbeats go through its network, clients and monitors through that
+    /// of --bind. All hosts need one, or none. It is remembered; that of --bind ends it.
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) cluster_bind: Option<IpAddr>,
     /// OSDs that live in DIR [default: 3 without --disk].
     #[arg(long, value_name = "N")]
     pub(crate) osds: Option<u32>,

@@ -44,6 +44,7 @@ pub(crate) fn join(args: &Join, signals: Signals) -> Result<u8> {
     }
     let mut state = State::of(invitation.fsid);
     state.remember(Some(args.bind), args.port, None);
+    state.cluster_bind = state.cluster_bind(args.cluster_bind, args.bind)?;
     state.around = Some(Around { monitors: invitation.monitors.clone(), cephx: invitation.cephx });
     state.location = args.location.as_ref().map(ToString::to_string);
     plan::osds(&mut state, &up)?;
@@ -70,6 +71,7 @@ fn as_up(args: &Join) -> Up {
         port: args.port,
         mons: None,
         bind: Some(args.bind),
+        cluster_bind: args.cluster_bind,
         auth: None,
         common: args.common.clone(),
     }

@@ -25,6 +25,8 @@ pub(crate) struct Place<'a> {
     pub(crate) monitors: Vec<EntityAddrVec>,
     pub(crate) auth: Auth,
     pub(crate) bind: IpAddr,
+    /// Where OSDs listen for other OSDs, if that is elsewhere.
+    pub(crate) cluster_bind: Option<IpAddr>,
     /// Where this host is in the CRUSH map, if that was said.
     pub(crate) location: Option<String>,
     pub(crate) memory: Memory,
@@ -45,6 +47,8 @@ pub(crate) struct Memory {
 pub(crate) struct Prepared {
     pub(crate) name: String,
     pub(crate) listener: TcpListener,
+    /// For other OSDs.
+    pub(crate) cluster_listener: Option<TcpListener>,
     pub(crate) devices: Vec<(DeviceId, Device)>,
     pub(crate) config: osd::OsdConfig,
     pub(crate) store: store::Config,
@@ -63,12 +67,16 @@ impl Place<'_> {
         let key = keys::load_or_make(&keyring, &name, OSD_CAPS)?;
         let listener = host::listen_somewhere(self.bind)?;
         let addr = host::public_addr(&listener)?;
+        let cluster_listener = self.cluster_bind.map(host::listen_somewhere).transpose()?;
+        let cluster_addr = cluster_listener.as_ref().map(host::public_addr).transpose()?;
+        let nonce = u32::from_le_bytes(keys::random()?);
         let (devices, content) = open_disks(osd, self.dir).with_context(|| name.clone())?;
         let config = osd::OsdConfig {
             fsid: self.fsid,
             whoami,
             uuid: osd.uuid()?,
-            addrs: EntityAddrVec(vec![EntityAddr::msgr2(addr, u32::from_le_bytes(keys::random()?))]),
+            addrs: EntityAddrVec(vec![EntityAddr::msgr2(addr, nonce)]),
+            cluster_addrs: EntityAddrVec(cluster_addr.map(|addr| EntityAddr::msgr2(addr, nonce)).into_iter().collect()),
             neighbours: self.neighbours.clone(),
             monitors: self.monitors.clone(),
             key: (self.auth == Auth::Cephx).then_some(key),
@@ -79,7 +87,7 @@ impl Place<'_> {
             memory_ceiling: self.memory.ceiling,
         };
         let store = store_config(osd, self.fsid, whoami, self.memory.first)?;
-        Ok(Prepared { name, listener, devices, config, store, content })
+        Ok(Prepared { name, listener, cluster_listener, devices, config, store, content })
     }
 
     /// What an OSD tells of itself and its host.

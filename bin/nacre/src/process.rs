@@ -142,9 +142,10 @@ impl Process {
     }
 
     fn osd_makings(&self, prepared: Prepared, common: &Common) -> Makings {
-        let Prepared { name, listener, devices, config, store, content } = prepared;
+        let Prepared { name, listener, cluster_listener, devices, config, store, content } = prepared;
         let mut setup = self.setup(common);
         setup.listeners = vec![(ListenerId(0), listener)];
+        setup.listeners.extend(cluster_listener.map(|listener| (ListenerId(1), listener)));
         setup.devices = devices;
         setup.post = Some((mail_id(config.whoami), self.post.clone()));
         let make = Box::new(move || -> Box<dyn node::Node> {

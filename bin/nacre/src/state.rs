@@ -33,6 +33,9 @@ pub(crate) struct State {
     /// Where this host listens, if that was said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) bind: Option<IpAddr>,
+    /// Where its OSDs listen for other OSDs, if that was said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) cluster_bind: Option<IpAddr>,
     /// The port of its monitor, if that was said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) port: Option<u16>,
@@ -141,6 +144,7 @@ impl State {
             version: VERSION,
             fsid,
             bind: None,
+            cluster_bind: None,
             port: None,
             auth: None,
             log_file: None,
@@ -159,6 +163,18 @@ impl State {
     /// Where this host listens.
     pub(crate) fn bind(&self, given: Option<IpAddr>) -> IpAddr {
         given.or(self.bind).unwrap_or(IpAddr::from([127, 0, 0, 1]))
+    }
+
+    /// Where its OSDs listen for other OSDs, if that is elsewhere than at `bind`.
+    pub(crate) fn cluster_bind(&self, given: Option<IpAddr>, bind: IpAddr) -> Result<Option<IpAddr>> {
+        let Some(addr) = given.or(self.cluster_bind).filter(|addr| *addr != bind) else { return Ok(None) };
+        if addr.is_unspecified() {
+            bail!("--cluster-bind {addr} is every address: name the one that this host has in the network of the OSDs");
+        }
+        if addr.is_loopback() && !bind.is_loopback() {
+            bail!("OSDs of other hosts cannot reach --cluster-bind {addr}");
+        }
+        Ok(Some(addr))
     }
 
     /// The port of its monitor.

@@ -57,6 +57,7 @@ pub(crate) fn up(args: &Up, role: &Role, signals: Signals) -> Result<u8> {
         plan::usable_after(osd, &dir, &cleared).with_context(|| format!("osd.{}", osd.id))?;
     }
     let bind = state.bind(args.bind);
+    let cluster_bind = state.cluster_bind(args.cluster_bind, bind)?;
     let which = wanted_monitors(&state, role, &dir)?;
     let mons = monitors::listen(&state, &dir, &which, bind, args.port)?;
 
@@ -98,7 +99,7 @@ pub(crate) fn up(args: &Up, role: &Role, signals: Signals) -> Result<u8> {
         let neighbours = numbers.map(|osd| (osd, mail_id(osd))).collect();
         let monitors = all.iter().map(|a| monitors::at(*a)).collect();
         let location = state.location.clone();
-        let place = Place { dir: &dir, fsid: state.fsid()?, monitors, auth, bind, location, memory, neighbours };
+        let place = Place { dir: &dir, fsid: state.fsid()?, monitors, auth, bind, cluster_bind, location, memory, neighbours };
         let osds = wanted.into_iter().map(|osd| place.prepare(osd)).collect::<Result<Vec<_>>>()?;
         for mon in mons {
             let name = mon.name.clone();
@@ -125,6 +126,7 @@ pub(crate) fn up(args: &Up, role: &Role, signals: Signals) -> Result<u8> {
                 // An address that could not be used is not remembered.
                 state.change(&dir, |state| {
                     state.remember(args.bind, args.port, args.auth);
+                    state.cluster_bind = cluster_bind;
                     mark_made(state, |osd| !absent.contains(&format!("osd.{}", osd.id)));
                 })?;
             }
@@ -201,7 +203,9 @@ pub(crate) fn osd(args: &Osd, signals: Signals) -> Result<u8> {
         let memory = Memory { first: watch.begin(1), ceiling: args.memory };
         let neighbours = BTreeMap::new();
         let (bind, location) = (state.bind(args.bind), state.location.clone());
-        let place = Place { dir: &dir, fsid: state.fsid()?, monitors, auth: conf.auth, bind, location, memory, neighbours };
+        let (fsid, auth) = (state.fsid()?, conf.auth);
+        let cluster_bind = state.cluster_bind(args.cluster_bind, bind)?;
+        let place = Place { dir: &dir, fsid, monitors, auth, bind, cluster_bind, location, memory, neighbours };
         process.start_osds(vec![place.prepare(&osd)?], &args.common)?;
         process.share_memory(watch)?;
         process.open_sockets()?;

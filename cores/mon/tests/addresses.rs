@@ -20,6 +20,7 @@ fn boot(world: &mut World, peer: usize, osd: i32, host: &str, port: u16) {
         total_bytes: 20 << 30,
         metadata: metadata.into(),
         newest_map: 0,
+        cluster_addrs: EntityAddrVec::default(),
     };
     world.send(peer, boot.encode());
 }

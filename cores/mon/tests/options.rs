@@ -84,7 +84,7 @@ fn options_about_networks_are_kept_and_say_that_they_do_nothing() {
     let admin = world.connect("client.admin", None, 0);
     for (name, value, says) in [
         ("public_network", "10.0.0.0/8", "public_network is kept and has no effect: a host's daemons listen at the address"),
-        ("cluster_network", "10.0.0.0/8", "cluster_network is kept and has no effect: an OSD has one address"),
+        ("cluster_network", "10.0.0.0/8", "cluster_network is kept and has no effect: OSDs listen for each other at the address"),
         ("osd_max_backfills", "2", ""),
     ] {
         let ack = world.command(admin, &set("global", name, value), b"");

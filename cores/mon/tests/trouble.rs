@@ -377,7 +377,7 @@ fn boot_anew(cluster: &mut Cluster, osd: OsdId, port: u16, uuid: [u8; 16]) {
     let (fsid, total_bytes) = (common::FSID, 20 << 30);
     // A new store has no maps.
     let newest_map = u32::from(uuid == [osd as u8 + 1; 16]);
-    let boot = messages::internal::OsdBoot { fsid, osd, uuid, addrs, total_bytes, metadata, newest_map };
+    let boot = messages::internal::OsdBoot { fsid, osd, uuid, addrs, total_bytes, metadata, newest_map, ..Default::default() };
     let peer = cluster.osds[osd as usize];
     cluster.world.send(peer, boot.encode());
     cluster.world.report(peer, osd, Vec::new());

@@ -303,16 +303,16 @@ fn osd_metadata(cx: &Cx<'_>, osd: OsdId) -> Value {
 /// What an OSD told when it booted, and what is known of it besides, named as Ceph does; nothing if it never booted.
 fn told(cx: &Cx<'_>, osd: OsdId) -> BTreeMap<String, String> {
     let Some(mut all) = cx.state.osd_metadata.get(&osd).cloned() else { return BTreeMap::new() };
-    // An OSD has one address for everything.
-    let addr = cx.state.osdmap.osd_addr(osd).map(ToString::to_string).unwrap_or_default();
+    let shown = |addrs: Option<&types::EntityAddrVec>| addrs.map(ToString::to_string).unwrap_or_default();
+    let (front, back) = (shown(cx.state.osdmap.osd_addr(osd)), shown(cx.state.osdmap.osd_cluster_addr(osd)));
     let known = [
-        ("back_addr", addr.clone()),
+        ("back_addr", back.clone()),
         ("ceph_release", RELEASE.into()),
         ("ceph_version", version(cx, osd)),
         ("ceph_version_short", VERSION.into()),
-        ("front_addr", addr.clone()),
-        ("hb_back_addr", addr.clone()),
-        ("hb_front_addr", addr),
+        ("front_addr", front.clone()),
+        ("hb_back_addr", back),
+        ("hb_front_addr", front),
     ];
     all.extend(known.into_iter().map(|(k, v)| (k.to_owned(), v)));
     all

@@ -48,9 +48,9 @@ pub fn without_effect(name: &str) -> Option<&'static str> {
         "public_network" | "public_network_interface" | "public_addr" => {
             Some("a host's daemons listen at the address that `nacre up --bind` or `nacre join --bind` said")
         }
-        "cluster_network" | "cluster_network_interface" | "cluster_addr" => {
-            Some("an OSD has one address for clients and for other OSDs, that of `nacre up --bind` or `nacre join --bind`")
-        }
+        "cluster_network" | "cluster_network_interface" | "cluster_addr" => Some(
+            "OSDs listen for each other at the address that `nacre up --cluster-bind` or `nacre join --cluster-bind` said, else where clients reach them",
+        ),
         _ => None,
     }
 }
@@ -87,7 +87,7 @@ pub(crate) const OPTIONS: &[Opt] = &[
         "",
         false,
         "osd",
-        "address for traffic between OSDs (without effect: an OSD has one address)",
+        "address for traffic between OSDs (without effect: `nacre up --cluster-bind` says it)",
     ),
     opt(
         "cluster_network",
@@ -96,7 +96,7 @@ pub(crate) const OPTIONS: &[Opt] = &[
         "",
         false,
         "osd",
-        "network for traffic between OSDs (without effect: an OSD has one address)",
+        "network for traffic between OSDs (without effect: `nacre up --cluster-bind` says the address)",
     ),
     opt("debug_mon", Level, "dev", "1/5", true, "mon", "level of the monitor's log, as in Ceph: above 10 is debug"),
     opt("debug_ms", Level, "dev", "0/0", true, "common", "level of the messenger's log"),

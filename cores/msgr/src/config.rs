@@ -138,6 +138,8 @@ pub struct Config {
     /// Own addresses exactly as the cluster's maps list them, nonce included: clients insist on finding the address that
     /// they dialled. Empty for a client: its address is what the first peer sees, with port 0 and `nonce`.
     pub addrs: EntityAddrVec,
+    /// Further addresses at which this messenger accepts. Who dialled one of them finds that one, and no other.
+    pub further: EntityAddrVec,
     /// Instance number of a client (the owner takes it at random); unused when `addrs` is given.
     pub nonce: u32,
     /// Number told to peers: a monitor's rank, an OSD's id; -1 for a client, which tells its global id.
@@ -164,6 +166,7 @@ impl Config {
         Self {
             name,
             addrs,
+            further: EntityAddrVec::default(),
             nonce: 0,
             id,
             features: features::SUPPORTED,
@@ -180,6 +183,7 @@ impl Config {
         Self {
             name,
             addrs: EntityAddrVec::default(),
+            further: EntityAddrVec::default(),
             nonce,
             id: -1,
             features: features::SUPPORTED,

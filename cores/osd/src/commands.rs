@@ -6,7 +6,7 @@ use crate::config::{OPTIONS, OptionRow};
 use crate::memory::TARGET;
 use crate::ops::Op;
 use crate::perf;
-use grammar::{Args, Signature, Wrong, pretty};
+use grammar::{Args, Format, Signature, Wrong, pretty};
 use node::Now;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -37,6 +37,16 @@ impl Answer {
 
     pub(crate) fn error(errno: Errno, status: impl Into<String>) -> Self {
         Self { result: errno.wire(), status: status.into(), output: String::new() }
+    }
+
+    /// The same in the format that was asked for. Structures are indented JSON until then; text stays as it is.
+    fn in_format(mut self, format: Format, prefix: &str) -> Self {
+        if matches!(format, Format::Json | Format::Xml | Format::XmlPretty)
+            && let Ok(value @ (Value::Object(_) | Value::Array(_))) = serde_json::from_str(&self.output)
+        {
+            self.output = format.render(&prefix.replace(' ', "_"), &value);
+        }
+        self
     }
 }
 
@@ -243,7 +253,8 @@ pub(crate) fn run(osd: &mut Osd, now: Now, json: &str, asker: Option<Asker>) -> 
     if let (Some(asker), "bench") = (asker, prefix) {
         return bench(osd, now, &args, asker);
     }
-    Dispatch::Now((row.handler)(osd, now, &args))
+    let format = Format::parse(given.get("format").and_then(Value::as_str).unwrap_or_default());
+    Dispatch::Now((row.handler)(osd, now, &args).in_format(format, prefix))
 }
 
 /// The row of a command, and its arguments. Several rows have the words `pg`: what they do to the group is an argument. The error
@@ -672,6 +683,14 @@ fn bench(osd: &Osd, now: Now, args: &Args, asker: Asker) -> Dispatch {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn structures_come_in_the_format_that_was_asked_for() {
+        let told = |format| Answer::json(&json!({ "a": 1 })).in_format(Format::parse(format), "perf dump").output;
+        assert_eq!(told(""), told("json-pretty"));
+        assert_eq!((told("json"), told("xml")), ("{\"a\":1}".to_owned(), "<perf_dump><a>1</a></perf_dump>".to_owned()));
+        assert_eq!(Answer::text("16").in_format(Format::Xml, "x").output, "16", "text stays as it is");
+    }
 
     #[test]
     fn every_row_describes_itself_in_the_form_that_clients_parse() {

@@ -16,6 +16,8 @@ pub struct OsdConfig {
     pub uuid: [u8; 16],
     /// Where clients reach it (listener 0), with the nonce of this start.
     pub addrs: EntityAddrVec,
+    /// Where other OSDs reach it (listener 1), with the same nonce; empty: where clients do.
+    pub cluster_addrs: EntityAddrVec,
     /// OSDs that run in the same process, if the driver carries mail between them: who, and how it is addressed.
     pub neighbours: BTreeMap<OsdId, MailId>,
     /// Where the monitors are, tried in turn.

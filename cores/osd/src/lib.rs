@@ -183,6 +183,7 @@ impl Osd {
             },
         };
         let mut messenger = msgr::Config::server(config.name(), config.addrs.clone(), config.whoami.into());
+        messenger.further = config.cluster_addrs.clone();
         messenger.limits = memory::limits(messenger.limits, config.memory);
         // Who asks asks again: nothing is replayed.
         messenger.lossless_from.clear();

@@ -89,7 +89,7 @@ impl Osd {
     pub(crate) fn fail(&mut self, out: &mut Outputs, why: String) {
         if self.phase != Phase::Failed {
             self.phase = Phase::Failed;
-            out.push(Output::Fatal(format!("osd.{}: {why}", self.config.whoami)));
+            out.push(Output::Fatal(why));
         }
     }
 
@@ -203,6 +203,7 @@ impl Osd {
             total_bytes: self.store.space().total,
             metadata,
             newest_map: self.maps.epoch(),
+            cluster_addrs: self.config.cluster_addrs.clone(),
         };
         self.msgr.send(session, boot.encode());
     }

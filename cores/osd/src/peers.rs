@@ -4,7 +4,8 @@
 //! A session belongs to the OSD that opened it: questions go one way on it, answers come back. So two OSDs that ask each other have a
 //! session each. All of them are lossy: what was not answered when one breaks is asked again by who asked, on the next one
 //! (docs/decisions/0016). A session is opened when it is needed, at the address that the map has. It is closed when the map says that the
-//! peer is down or elsewhere, and opened again after a pause that grows.
+//! peer is down or elsewhere, and opened again after a pause that grows. Where an OSD has an address in a network of the cluster alone,
+//! others dial that one. Known it is by the address that clients use.
 //!
 //! An OSD of the same process gets heartbeats and letters as mail where the driver carries mail, without frames, checksums and system
 //! calls. It is known by its address all the same, so a life that has ended gets none. Mail is lost only when its receiver does not run
@@ -79,6 +80,12 @@ pub(crate) fn is_at(map: &OsdMap, osd: OsdId, addr: &EntityAddr) -> bool {
     map.is_up(osd) && map.osd_addr(osd).and_then(EntityAddrVec::msgr2) == Some(addr)
 }
 
+/// Where other OSDs reach it, if it is up: its address in the cluster's own network, or the one that clients use.
+fn dialled(map: &OsdMap, osd: OsdId) -> Option<EntityAddr> {
+    let own = map.osd_cluster_addr(osd).and_then(EntityAddrVec::msgr2);
+    own.or_else(|| map.osd_addr(osd)?.msgr2()).copied().filter(|_| map.is_up(osd))
+}
+
 impl Caller {
     /// Who calls, as he shows and as the map has him.
     ///
@@ -127,7 +134,7 @@ impl Peers {
     /// There is a newer map: sessions that lead elsewhere now are closed. Gives the OSDs whose sessions for copies were closed, and the
     /// callers who are not there any more.
     fn follow(&mut self, map: &OsdMap, messenger: &mut Messenger) -> (Vec<OsdId>, Vec<SessionId>) {
-        let closed = self.lines.retain(messenger, |(osd, _), addr| is_at(map, osd, addr));
+        let closed = self.lines.retain(messenger, |(osd, _), addr| dialled(map, osd).as_ref() == Some(addr));
         let mut gone = Vec::new();
         for (session, caller) in &mut self.callers {
             let known = is_at(map, caller.osd, &caller.addr);
@@ -143,8 +150,7 @@ impl Peers {
 impl Osd {
     /// A session to a peer, opened now if need be. `None`: the map has it nowhere. `Err`: not before that moment, since it broke.
     pub(crate) fn reach(&mut self, now: Now, osd: OsdId, purpose: Purpose, out: &mut Outputs) -> Option<Result<SessionId, Mono>> {
-        let map = self.maps.current();
-        let addr = *map.osd_addr(osd).filter(|_| map.is_up(osd))?.msgr2()?;
+        let addr = dialled(self.maps.current(), osd)?;
         Some(self.peers.lines.reach(now, (osd, purpose), addr, &mut self.msgr, out))
     }
 
@@ -338,6 +344,15 @@ mod tests {
         let mut change = Incremental::new(2, Fsid::default(), UTime::ZERO);
         change.new_state.insert(2, state::UP);
         up.apply(&change).expect("a second map")
+    }
+
+    #[test]
+    fn others_dial_the_address_in_the_osds_network() {
+        let mut change = Incremental::new(3, Fsid::default(), UTime::ZERO);
+        change.new_up_cluster.insert(1, EntityAddrVec(vec![at(101, 7)]));
+        let map = map().apply(&change).expect("a third map");
+        assert_eq!([0, 1, 2, 9].map(|osd| dialled(&map, osd)), [Some(at(0, 7)), Some(at(101, 7)), None, None]);
+        assert!(is_at(&map, 1, &at(1, 7)) && !is_at(&map, 1, &at(101, 7)), "known it is by the one that clients use");
     }
 
     fn peer(id: &str, addr: EntityAddr) -> Peer {

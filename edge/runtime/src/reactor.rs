@@ -70,7 +70,7 @@ pub fn drive(node: &mut dyn Node, setup: Setup) -> Result<(), RunError> {
 /// Runs several machines in the calling thread until all have stopped. `ended` is told of each: its place in `machines`,
 /// and how it ended. Then its sockets are closed and its disks are free.
 ///
-/// The driver, the time to spin and the most connections are the first one's.
+/// The driver and the time to spin are the first one's. Together they may have its most connections so many times.
 ///
 /// # Errors
 /// The driver fails, and no machine can go on. `ended` was not told of those that still ran.
@@ -90,7 +90,7 @@ fn drive_together<'a>(
     ended: &mut dyn FnMut(usize, Result<(), RunError>),
 ) -> Result<(), RunError> {
     let Some((_, first)) = machines.first() else { return Ok(()) };
-    let (choice, spin, max_connections) = (first.driver, first.spin, first.max_connections);
+    let (choice, spin, max_connections) = (first.driver, first.spin, first.max_connections.saturating_mul(machines.len()));
     let mut parts =
         Parts { listeners: Vec::new(), devices: Vec::new(), wakes: Vec::new(), max_connections, spin, machines: machines.len() };
     let mut seated = Vec::new();

@@ -61,6 +61,7 @@ fn cluster(orders: &Rc<RefCell<Orders>>) -> Hosts {
         whoami: 0,
         uuid: [3; 16],
         addrs: osd_addrs,
+        cluster_addrs: EntityAddrVec::default(),
         neighbours: BTreeMap::new(),
         monitors: vec![mon_addrs.clone()],
         key: None,

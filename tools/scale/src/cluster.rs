@@ -161,6 +161,7 @@ impl Cluster {
             whoami: osd as OsdId,
             uuid: crate::crowd::uuid(osd as OsdId),
             addrs: address(osd_address(size, osd), boot.life as u32 + 1),
+            cluster_addrs: types::EntityAddrVec::default(),
             neighbours: BTreeMap::new(),
             monitors: vec![address(mon_address(), 0)],
             key: None,

@@ -385,6 +385,7 @@ impl StandIn {
             total_bytes: self.me.bytes,
             metadata: metadata.into(),
             newest_map: self.epoch,
+            cluster_addrs: Default::default(),
         };
         self.tell(boot.encode());
     }

@@ -24,8 +24,12 @@ pub struct OsdBoot {
     pub metadata: BTreeMap<String, String>,
     /// Newest OSD map it has.
     pub newest_map: Epoch,
+    /// Where other OSDs reach it; empty: where clients do.
+    pub cluster_addrs: EntityAddrVec,
 }
-message!(OsdBoot = 0x4e01 v 1 / 1 { fsid, osd, uuid, addrs, total_bytes, metadata, newest_map });
+message!(OsdBoot = 0x4e01 v 2 from 1 / 1 {
+    fsid, osd, uuid, addrs, total_bytes, metadata, newest_map, cluster_addrs since 2,
+});
 
 /// Space of an OSD's store, bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

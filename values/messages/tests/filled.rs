@@ -59,6 +59,7 @@ fn between_daemons() {
             total_bytes: 1 << 42,
             metadata: words(&[("arch", "x86_64")]),
             newest_map: 40,
+            cluster_addrs: EntityAddrVec(vec![EntityAddr::msgr2("10.1.0.0:6801".parse().expect("an address"), 77)]),
         }
     );
     let space = Space { total: 1, available: 2, data: 3, omap: 4, meta: 5 };

@@ -162,8 +162,9 @@ impl Monitor {
             inc.new_lost.insert(osd, map.epoch);
         }
         inc.new_up_client.insert(osd, boot.addrs.clone());
-        inc.new_up_cluster.insert(osd, boot.addrs.clone());
-        inc.new_hb_back_up.insert(osd, boot.addrs.clone());
+        let back = if boot.cluster_addrs.0.is_empty() { &boot.addrs } else { &boot.cluster_addrs };
+        inc.new_up_cluster.insert(osd, back.clone());
+        inc.new_hb_back_up.insert(osd, back.clone());
         inc.new_hb_front_up.insert(osd, boot.addrs.clone());
         let before = map.osd_uuid.get(osd as usize).copied().filter(|_| map.exists(osd)).unwrap_or_default();
         if before != Fsid::default() && before.0 != boot.uuid {

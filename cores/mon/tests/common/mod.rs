@@ -549,6 +549,7 @@ impl World {
             total_bytes: 20 << 30,
             metadata: metadata.iter().chain(place).map(|(k, v)| (k.to_string(), v.to_string())).collect(),
             newest_map: 0,
+            cluster_addrs: EntityAddrVec::default(),
         };
         self.send(peer, boot.encode());
         self.report(peer, osd, Vec::new());

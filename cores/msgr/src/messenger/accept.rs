@@ -12,7 +12,7 @@ use denc::Encode as _;
 use node::{ConnId, Level, Now, Output, Outputs};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use types::{EntityAddrVec, EntityType, Errno, SessionId};
+use types::{EntityAddr, EntityAddrVec, EntityType, Errno, SessionId};
 
 impl Messenger {
     /// Somebody connected.
@@ -103,7 +103,8 @@ impl Messenger {
     }
 
     fn client_ident(&mut self, now: Now, conn: &mut Conn, ident: &ClientIdent) -> Result<(), Fault> {
-        if !self.config.addrs.0.contains(&ident.target) {
+        let found = self.dialled(ident.target);
+        if found.0.is_empty() {
             return Err(Fault::usual(format_args!("the peer looks for {}, which is not here", ident.target)));
         }
         let missing = self.config.required & !ident.supported;
@@ -129,7 +130,7 @@ impl Messenger {
             session.server_cookie = self.cookie();
             self.by_cookie.insert(session.server_cookie, id);
         }
-        self.server_ident(conn, policy, session.server_cookie);
+        self.server_ident(conn, found, policy, session.server_cookie);
         session.peer = Some(peer.clone());
         session.conn = Some(conn.id);
         conn.session = Some(id);
@@ -139,10 +140,19 @@ impl Messenger {
         Ok(())
     }
 
-    fn server_ident(&mut self, conn: &mut Conn, policy: Policy, cookie: u64) {
+    /// The own addresses as who dialled `target` is told them; empty: that is none of them.
+    fn dialled(&self, target: EntityAddr) -> EntityAddrVec {
+        match &self.config {
+            config if config.addrs.0.contains(&target) => config.addrs.clone(),
+            config if config.further.0.contains(&target) => EntityAddrVec(vec![target]),
+            _ => EntityAddrVec::default(),
+        }
+    }
+
+    fn server_ident(&mut self, conn: &mut Conn, addrs: EntityAddrVec, policy: Policy, cookie: u64) {
         self.global_seq = self.global_seq.wrapping_add(1);
         let ident = ServerIdent {
-            addrs: self.config.addrs.clone(),
+            addrs,
             gid: self.config.id,
             global_seq: self.global_seq,
             supported: self.config.features,
@@ -217,7 +227,8 @@ impl Messenger {
         let Some(session) = self.sessions.get_mut(&id) else { return Ok(()) };
         session.replay(0);
         let cookie = session.server_cookie;
-        self.server_ident(conn, Policy::Lossless, cookie);
+        let found = self.dialled(ident.target);
+        self.server_ident(conn, found, Policy::Lossless, cookie);
         self.ready(conn);
         Ok(())
     }

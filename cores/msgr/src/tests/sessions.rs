@@ -50,6 +50,27 @@ fn a_client_and_a_monitor_talk() {
     }
 }
 
+/// A daemon that clients reach elsewhere: who dials the further address finds that one, and it is the same daemon.
+#[test]
+fn a_further_address_is_found_by_who_dials_it() {
+    let who = "osd.1";
+    let mut config = Config::server(name(who), EntityAddrVec(vec![addr(8)]), 1);
+    config.further = EntityAddrVec(vec![addr(1)]);
+    let there = (Messenger::new(config, Auth::none(name(who)), [1; 32]), super::socket(1));
+    let mut net = Net::new(vec![there, osd(2)], 3);
+    net.act(1, |m, now, out| m.connect(now, addr(1), EntityType::Osd, Policy::Lossy, out));
+    assert!(net.run(100_000, |net| !opened(&net.events[0]).is_empty() && !opened(&net.events[1]).is_empty()));
+    let Event::Opened { peer, .. } = &net.events[1][0] else { panic!("{:?}", net.events[1]) };
+    assert_eq!((peer.name.to_string().as_str(), peer.addr, &peer.addrs), (who, addr(1), &EntityAddrVec(vec![addr(1)])));
+    // Another life at the same place is not it.
+    let mut other = addr(1);
+    other.nonce += 1;
+    net.act(1, |m, now, out| m.connect(now, other, EntityType::Osd, Policy::Lossy, out));
+    net.run(100_000, |_| false);
+    assert_eq!(opened(&net.events[1]).len(), 1);
+    assert!(net.logs.iter().any(|line| line.contains("which is not here")), "{:?}", net.logs);
+}
+
 /// Two OSDs, each with a session to the other, both ends speaking on both sessions; connections break at any byte. What
 /// each end gets is what the other sent, once and in order.
 /// Gives how many open connections broke meanwhile.
