@@ -11,6 +11,10 @@ use types::{EntityAddr, EntityAddrVec, Levels};
 const SECOND: Duration = Duration::from_secs(1);
 
 fn boot(world: &mut World, peer: usize, osd: i32, host: &str, port: u16) {
+    boot_at(world, peer, osd, host, port, EntityAddrVec::default());
+}
+
+fn boot_at(world: &mut World, peer: usize, osd: i32, host: &str, port: u16, cluster_addrs: EntityAddrVec) {
     let metadata = [("hostname", host), (Levels::KEY, &Levels::OWN.to_string())].map(|(k, v)| (k.to_owned(), v.to_owned()));
     let boot = OsdBoot {
         fsid: FSID,
@@ -20,7 +24,7 @@ fn boot(world: &mut World, peer: usize, osd: i32, host: &str, port: u16) {
         total_bytes: 20 << 30,
         metadata: metadata.into(),
         newest_map: 0,
-        cluster_addrs: EntityAddrVec::default(),
+        cluster_addrs,
     };
     world.send(peer, boot.encode());
 }
@@ -115,4 +119,28 @@ fn an_osd_whose_session_broke_is_not_told_of_one_that_is_at_its_address() {
     boot(&mut world, third, 2, "c", 6801);
     assert_eq!(up(&mut world), [0, 1, 2]);
     assert!(!world.ok(r#"{"prefix":"health"}"#).contains("OSD_REFUSED"));
+}
+
+#[test]
+fn an_address_for_other_osds_goes_into_the_map_if_it_is_one() {
+    let (mut world, _) = two();
+    let dump =
+        |world: &mut World| -> Value { serde_json::from_str(&world.ok(r#"{"prefix":"osd dump","format":"json"}"#)).unwrap() };
+    assert_eq!(dump(&mut world)["osds"][1]["cluster_addr"], dump(&mut world)["osds"][1]["public_addr"], "none was told");
+    let third = world.connect("osd.2", None, 0);
+    let mut nowhere = EntityAddr::msgr2(addr(6812), 702);
+    nowhere.addr = None;
+    for wrong in [nowhere, EntityAddr::default()] {
+        boot_at(&mut world, third, 2, "c", 6802, EntityAddrVec(vec![wrong]));
+        assert_eq!(up(&mut world), [0, 1]);
+        assert!(world.log.iter().any(|line| line.contains("no address for other OSDs")), "{:?}", world.log);
+        world.log.clear();
+    }
+    boot_at(&mut world, third, 2, "c", 6802, EntityAddrVec(vec![EntityAddr::msgr2(addr(6812), 702)]));
+    let osd = dump(&mut world)["osds"][2].clone();
+    let ends = |name: &str, port: &str| assert!(osd[name].as_str().unwrap().contains(port), "{name} of {osd}");
+    ends("public_addr", ":6802/");
+    ends("cluster_addr", ":6812/");
+    ends("heartbeat_back_addr", ":6812/");
+    ends("heartbeat_front_addr", ":6802/");
 }

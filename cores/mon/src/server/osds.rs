@@ -99,6 +99,9 @@ impl Monitor {
         if boot.addrs.msgr2().is_none_or(|a| a.addr.is_none()) {
             return Err("it names no address".into());
         }
+        if !boot.cluster_addrs.0.is_empty() && boot.cluster_addrs.msgr2().is_none_or(|a| a.addr.is_none()) {
+            return Err("it names no address for other OSDs, and says that it has one".into());
+        }
         let map = &state.osdmap;
         let known = if map.exists(boot.osd) { map.osd_uuid.get(boot.osd as usize).copied() } else { None };
         if known.is_some() && map.state(boot.osd) & bits::DESTROYED != 0 {
