@@ -172,8 +172,8 @@ pub(crate) struct Common {
     /// thing at a time is looked for (up to 150), and the end of its write (up to 200): less latency for more processor time.
     #[arg(long, value_name = "MICROSECONDS", hide_short_help = true)]
     pub(crate) spin: Option<u64>,
-    /// Threads that the OSDs of this process share. By default each OSD has its own, but there is one thread less than processors (and one
-    /// at least), so that clients, the monitor and the system find a processor, too.
+    /// Threads that the OSDs of this process share [default: one for each OSD, at most one less than there are processors, at least one].
+    /// One processor is left to clients, the monitor and the system.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), hide_short_help = true)]
     pub(crate) osd_threads: Option<u16>,
 }
