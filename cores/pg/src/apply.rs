@@ -7,15 +7,17 @@ use crate::api::Ctx;
 use crate::body::Body;
 use crate::commit::Commit;
 use crate::entry::{Done, Kind, LogEntry, encode_page};
+use crate::fetch::removal;
 use crate::letter::{Envelope, Sealed};
+use crate::load::staging_pool;
 use crate::meta::{self, version_key};
 use crate::missing::Lack;
 use crate::pg::{Job, Pg};
 use crate::recorder::OpKey;
 use crate::stats::Stats;
 use bytes::Bytes;
-use objectstore::{Hold, MetaChange, ObjectChanges, Refused, Ticket, Transaction};
-use types::{EVersion, Feature, HObject, OsdId, SnapId};
+use objectstore::{Hold, MetaChange, ObjectChange, ObjectChanges, Refused, Ticket, Transaction};
+use types::{EVersion, Feature, HObject, ObjectId, OsdId, SnapId};
 
 /// Entries that leave the log together: one page of duplicates.
 const RETIRE: usize = 100;
@@ -126,6 +128,7 @@ impl Pg {
             meta.push(MetaChange::Set(Bytes::from_static(meta::INFO), info.encode()));
         }
         let first = body.entries.first().map(|entry| entry.done.version);
+        let collected = self.collected_by(&body.objects);
         let ticket = self.submit_own(ctx, body.objects, meta, hold, first, info.last_update)?;
         self.info = info;
         if let Some(history) = history {
@@ -143,7 +146,32 @@ impl Pg {
             self.missing.remove(&object);
         }
         self.missing.extend(reverted);
+        for (object, stays) in collected {
+            if stays {
+                self.collected.insert(object)
+            } else {
+                self.collected.remove(&object)
+            };
+        }
         Ok(ticket)
+    }
+
+    /// What these changes collect, and whether it stays in the store after them.
+    fn collected_by(&self, objects: &[ObjectChanges]) -> Vec<(ObjectId, bool)> {
+        let staging = staging_pool(self.id.pg.pool);
+        let of = |changes: &ObjectChanges| (changes.object.clone(), changes.changes.last() != Some(&ObjectChange::Remove));
+        objects.iter().filter(|changes| changes.object.pool == staging).map(of).collect()
+    }
+
+    /// Removes what lies collected of objects that did not come to their end: the interval in which they would have is over.
+    pub(crate) fn forget_collected(&mut self, ctx: &mut Ctx<'_>) {
+        if self.collected.is_empty() {
+            return;
+        }
+        let objects = std::mem::take(&mut self.collected).into_iter().map(removal).collect();
+        if self.submit_unlogged(ctx, objects, Vec::new()) == Err(Refused::Stopped) {
+            self.stopped(ctx);
+        }
     }
 
     fn submit_own(

@@ -311,15 +311,20 @@ impl Pg {
         if self.mistake == Some(crate::selfcheck::Mistake::AckEarly) {
             self.commits.iter_mut().for_each(|commit| commit.order = 0);
         }
+        let before = self.commits.len();
         while self.commits.front().is_some_and(|commit| commit.durable && !self.members.wait_for(commit.order)) {
             if let Some(commit) = self.commits.pop_front() {
                 self.release_commit(ctx, commit);
             }
         }
+        if self.commits.len() < before {
+            self.unpark_released(ctx);
+        }
     }
 
     fn release_commit(&mut self, ctx: &mut Ctx<'_>, commit: Commit) {
         let ticket = commit.ticket;
+        self.trim_noted(ticket);
         if let Some(head) = commit.head
             && let Entry::Occupied(mut entry) = self.serving.lanes.entry(head)
         {

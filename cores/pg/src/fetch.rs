@@ -1,7 +1,12 @@
 //! Copies from other objects: portion after portion is asked for through the OSD; what does not fit one portion is
-//! staged in the store until the copy is whole.
+//! collected in the store until the copy is whole.
+//!
+//! Each portion is a body without entries: all copies collect it, each in its own store. The last body makes the object of
+//! what was collected, at each copy, and is acknowledged after all bodies before it. What is left of a copy that did not
+//! come to its end is removed at each copy when the interval ends, or when the copy is loaded ([`Pg::forget_collected`]).
 
 use crate::api::{Ctx, Effect};
+use crate::body::Body;
 use crate::copy::{Copied, Copying, Portion, portion_changes};
 use crate::load::staging_pool;
 use crate::pg::{Pg, Work};
@@ -48,9 +53,10 @@ impl Pg {
         }
     }
 
-    /// Writes a portion where the copy is collected. False if the store has no room.
+    /// Writes a portion where the copy is collected, at all copies of the group. Returns false if the store has no room.
     fn stage(&mut self, ctx: &mut Ctx<'_>, copying: &mut Copying, portion: &Portion) -> bool {
         let Some(job) = self.serving.jobs.get(&copying.hold) else { return false };
+        let first = copying.staged.is_none();
         let (pool, hash, shard) = (staging_pool(self.id.pg.pool), job.head.hash, self.id.shard);
         let object = copying.staged.get_or_insert_with(|| {
             let name = format!("copy.{:x}.{}", copying.hold.0, copying.wish.index).into();
@@ -58,14 +64,22 @@ impl Pg {
             ObjectId::of_shard(HObject { pool, hash, nspace, key, name, snap, max: false }, shard)
         });
         let object = object.clone();
-        let changes = portion_changes(portion, copying.offset);
-        self.submit_unlogged(ctx, vec![ObjectChanges { object, changes }], Vec::new()).is_ok()
+        let mut changes = portion_changes(portion, copying.offset);
+        if first {
+            changes.insert(0, ObjectChange::Remove);
+        }
+        let objects = vec![ObjectChanges { object, changes }];
+        #[cfg(feature = "sim")]
+        if self.mistake == Some(crate::selfcheck::Mistake::CollectAlone) {
+            return self.submit_unlogged(ctx, objects, Vec::new()).is_ok();
+        }
+        self.change_unlogged(ctx, Body { objects, ..Body::default() })
     }
 
     fn end_copy(&mut self, ctx: &mut Ctx<'_>, copying: Copying, result: Result<Copied, i32>) {
         if let Some(staged) = copying.staged {
-            // If that is refused the store has stopped, and the next start cleans up.
-            let _ = self.submit_unlogged(ctx, vec![removal(staged)], Vec::new());
+            // If that is refused, the end of the interval cleans up.
+            self.change_unlogged(ctx, Body { objects: vec![removal(staged)], ..Body::default() });
         }
         self.copy_done(ctx, (copying.hold, copying.wish.index), result);
     }

@@ -5,6 +5,10 @@
 //! comes before the OSD remembers the map. Of ended intervals only those are kept in which something may have been written
 //! ([`History::may_have_written`]): a new primary must hear of one member of each before it serves ([`prior`]). They are forgotten
 //! when all copies are complete and where they belong, never by count.
+//!
+//! *Maps that were skipped.* The monitors keep a bounded number of maps. A copy that was away for longer goes on with a full map, and does
+//! not know who served between. So it writes down only what it saw, for as long as it saw it, and takes what it lacks from the
+//! copies that tell it of themselves ([`History::learn`]). What a copy wrote down is true, so all that copies wrote down is.
 
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
 
@@ -67,6 +71,8 @@ pub(crate) struct History {
     pub(crate) since: Epoch,
     /// The present interval.
     pub(crate) interval: Interval,
+    /// The newest map that was noted; 0: none since the copy was loaded. Not stored: the OSD remembers it beside.
+    pub(crate) noted: Epoch,
     /// The primary's `up_thru` in the newest map of the present interval. Not stored: the map that is stored beside has it.
     pub(crate) up_thru: Epoch,
     /// Ended intervals since `clean` in which something may have been written, oldest first.
@@ -123,19 +129,27 @@ impl History {
     /// Begins with the members that the map gives the group.
     pub(crate) fn begin(map: &OsdMap, pg: PgId) -> Self {
         let interval = Interval::of(map, pg).unwrap_or_default();
-        Self { pg_num: interval.pg_num, since: map.epoch, up_thru: up_thru(map, interval.primary), interval, ..Self::default() }
+        let up_thru = up_thru(map, interval.primary);
+        Self { pg_num: interval.pg_num, since: map.epoch, up_thru, interval, noted: map.epoch, ..Self::default() }
     }
 
-    /// Notes what the map says about the group's members. True if another interval began with it.
+    /// Notes what the map says about the group's members. True if another interval began with it, or may have begun in a map that was
+    /// skipped.
     pub(crate) fn note(&mut self, map: &OsdMap, pg: PgId) -> bool {
         let Some(next) = Interval::of(map, pg) else { return false };
-        if next == self.interval {
+        let seen = std::mem::replace(&mut self.noted, map.epoch);
+        let skipped = seen > 0 && map.epoch > seen + 1;
+        if next == self.interval && !skipped {
             self.up_thru = self.up_thru.max(up_thru(map, next.primary));
             return false;
         }
+        if skipped {
+            // Its primary may have told the monitors in one of those maps that it was up; the number only grows.
+            self.up_thru = self.up_thru.max(up_thru(map, self.interval.primary));
+        }
         if self.may_have_written() {
             let Interval { acting, primary, .. } = self.interval.clone();
-            let last = map.epoch.saturating_sub(1);
+            let last = if skipped { seen } else { map.epoch.saturating_sub(1) };
             self.past.push(PastInterval { first: self.since, last, acting, primary });
         }
         self.up_thru = up_thru(map, next.primary);
@@ -197,6 +211,28 @@ impl History {
             let clean = self.clean;
             self.past.retain(|interval| interval.last >= clean);
         }
+    }
+
+    /// Takes over earlier intervals that another copy noted and this one did not, since it skipped maps. Returns true if there were some.
+    ///
+    /// What was written before the newest interval in which this copy took up the log that counted is in its own log. A copy that knows nothing
+    /// of the group takes all intervals, with [`History::adopt`].
+    pub(crate) fn learn(&mut self, other: &Self) -> bool {
+        if self.created == 0 {
+            return false;
+        }
+        let from = self.clean.max(other.clean).max(self.started);
+        let known = |one: &PastInterval| {
+            self.past.iter().any(|own| {
+                own.acting == one.acting && own.primary == one.primary && own.first <= one.first && one.last <= own.last
+            })
+        };
+        let news = other.past.iter().filter(|one| one.last >= from && one.last < self.since && !known(one));
+        let news: Vec<PastInterval> = news.cloned().collect();
+        let learned = !news.is_empty();
+        self.past.extend(news);
+        self.past.sort_by_key(|interval| (interval.first, interval.last));
+        learned
     }
 
     /// Takes over when the present interval began. A copy that came to be in it knows only since when it is there: the map, which says that

@@ -20,8 +20,14 @@
 //! *Maps.* An answer counts only when the asker has the map that the other one had when it answered. Else the other one could have told
 //! of its promise in a newer interval already, and promised more after that.
 //!
-//! *Restarts.* An OSD that starts does not know what its former life promised. For one lease it tells every earlier reader's rest as if
-//! its former life had promised in its last moment.
+//! *Restarts.* An OSD that starts does not know what its former life promised. It tells every earlier reader's rest as if its former life had
+//! promised in its last moment, for as long as that ever did: the longest length is in the store before such a promise is made
+//! (`cores/osd/src/leases.rs`).
+//!
+//! *Ends.* An OSD that is told to stop tells the monitors, which say at once that it is dead: nobody waits for promises to it any more. So it
+//! relies on none from then on, though it may hear late that it is down.
+//!
+//! *Suspended hosts.* The clock goes on while a host sleeps (CLOCK_BOOTTIME), so promises to it run out meanwhile.
 
 use crate::api::{Ctx, Effect};
 use crate::history::PastInterval;
@@ -51,6 +57,8 @@ pub struct Leases {
     ahead: Vec<(OsdId, Epoch, Mono)>,
     /// Until when a promise of this OSD's former life may run; unknown before [`Leases::begin`].
     former: Option<Mono>,
+    /// Others are told that this OSD ends: it relies on nothing any more.
+    ended: bool,
 }
 
 impl Leases {
@@ -62,6 +70,11 @@ impl Leases {
     /// This OSD has just started; promises of its former life ran for so long.
     pub fn begin(&mut self, now: Mono, length: Duration) {
         self.former.get_or_insert(now.plus(length.clamp(LEAST, MOST)));
+    }
+
+    /// This OSD is about to end, and others need not wait for it.
+    pub fn end(&mut self) {
+        self.ended = true;
     }
 
     /// Answers another OSD's heartbeat, which asks for so much.
@@ -96,7 +109,7 @@ impl Leases {
 
     /// Whether another OSD's promise runs.
     pub fn holds(&self, now: Mono, by: OsdId) -> bool {
-        self.held.get(&by).is_some_and(|until| now < *until)
+        !self.ended && self.held.get(&by).is_some_and(|until| now < *until)
     }
 
     /// Until when a promise to another OSD may run.

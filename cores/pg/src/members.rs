@@ -12,6 +12,11 @@ use crate::recorder::OpKey;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use types::{EVersion, HObject, ObjectId, OsdId, SnapId};
 
+/// Bytes, and bodies, under way to one copy, from which on clients wait for it although it does not serve. `WINDOW` of recovery is less, so
+/// what fills a copy does not reach this by itself.
+const MOST_BYTES: usize = if cfg!(feature = "sim") { 1 << 20 } else { 32 << 20 };
+const MOST_BODIES: usize = if cfg!(feature = "sim") { 256 } else { 4096 };
+
 /// A body on its way to a copy.
 pub(crate) struct Shipped {
     number: u64,
@@ -79,6 +84,11 @@ impl Stream {
         self.under_way.front().map_or(u64::MAX, |first| first.order)
     }
 
+    /// Returns true once so much is under way that clients must wait for it, whoever it is for.
+    pub(crate) fn is_full(&self) -> bool {
+        self.bytes > MOST_BYTES || self.under_way.len() > MOST_BODIES
+    }
+
     /// Bytes under way.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
@@ -144,14 +154,23 @@ impl Member {
     }
 }
 
+/// A copy that is no member: nothing that is written in this interval comes to be there.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Source {
+    /// The newest entry of its log. Of what came after it, it has nothing.
+    pub(crate) head: EVersion,
+    /// Objects that it lacks.
+    pub(crate) missing: BTreeMap<HObject, EVersion>,
+}
+
 /// All other copies.
 #[derive(Default)]
 pub(crate) struct Members {
     pub(crate) all: BTreeMap<OsdId, Member>,
-    /// Copies that are no members and have everything but these objects: what is missing here can be had from them.
-    pub(crate) sources: BTreeMap<OsdId, BTreeMap<HObject, EVersion>>,
-    /// Objects that copies hold of which the log does not tell it: they were asked, and said so.
-    pub(crate) finds: BTreeMap<OsdId, BTreeSet<HObject>>,
+    /// Copies that are no members, and what they have: what is missing here can be had from them.
+    pub(crate) sources: BTreeMap<OsdId, Source>,
+    /// Objects that copies hold of which the log does not tell it, with the versions that were missed: they were asked, and said so.
+    pub(crate) finds: BTreeMap<OsdId, BTreeMap<HObject, EVersion>>,
     /// Copies that are no members and wait to be removed.
     pub(crate) strays: BTreeSet<OsdId>,
     /// Copies that were told to go. Nobody answers that, so they are told again when a session to them broke.
@@ -161,9 +180,11 @@ pub(crate) struct Members {
 }
 
 impl Members {
-    /// Whether a change at this place is not durable at everybody who serves.
+    /// Whether a change at this place is not durable at everybody who serves. A copy that is being filled is waited for, too, while too much
+    /// is under way to it: clients then write as fast as it takes that.
     pub(crate) fn wait_for(&self, order: u64) -> bool {
-        order > 0 && self.all.values().any(|member| member.acting && member.oldest() <= order)
+        let holds = |member: &Member| member.acting || member.stream.is_full();
+        order > 0 && self.all.values().any(|member| holds(member) && member.oldest() <= order)
     }
 
     /// Encodes a change for each copy. What copies that backfill has not brought so far need not carry out is left out for them.
@@ -227,22 +248,24 @@ impl Members {
         self.all.values().any(|member| member.backfill.is_none() && is_missing(&member.pushed, head))
     }
 
-    /// Who has the object whole: activated copies that do not lack it and that backfill has brought so far.
-    pub(crate) fn holders(&self, object: &HObject) -> Vec<OsdId> {
+    /// Returns who has the object whole in version `need`: activated copies that do not lack it and that backfill has brought so far, and
+    /// copies that are no members and whose log, or whose answer, reaches so far.
+    pub(crate) fn holders(&self, object: &HObject, need: EVersion) -> Vec<OsdId> {
         let head = object.at(SnapId::HEAD);
         let has = |member: &Member| {
             member.activated && !member.lacks(object) && !member.pushed.contains_key(object) && member.reaches(&head)
         };
         let members = self.all.iter().filter(|(_, member)| has(member)).map(|(osd, _)| *osd);
-        let sources = self.sources.iter().filter(|(osd, missing)| !self.all.contains_key(osd) && !missing.contains_key(object));
+        let gives = |source: &Source| source.head >= need && !source.missing.contains_key(object);
+        let sources = self.sources.iter().filter(|(osd, source)| !self.all.contains_key(osd) && gives(source));
         let mut all: Vec<OsdId> = members.chain(sources.map(|(osd, _)| *osd)).collect();
-        let found = self.finds.iter().filter(|(_, objects)| objects.contains(object)).map(|(osd, _)| *osd);
-        all.extend(found);
+        let found = |objects: &BTreeMap<HObject, EVersion>| objects.get(object).is_some_and(|version| *version >= need);
+        all.extend(self.finds.iter().filter(|(_, objects)| found(objects)).map(|(osd, _)| *osd));
         all
     }
 
     /// Whether a copy said that it holds an object, which its log does not tell.
     pub(crate) fn is_find(&self, osd: OsdId, object: &HObject) -> bool {
-        self.finds.get(&osd).is_some_and(|objects| objects.contains(object))
+        self.finds.get(&osd).is_some_and(|objects| objects.contains_key(object))
     }
 }

@@ -95,9 +95,14 @@ impl Pg {
     fn take_part(&mut self, ctx: &mut Ctx<'_>, object: &HObject, piece: Piece) -> Result<(), Refused> {
         let index = index_of(object, &piece.changes.changes);
         let progress = Progress { recovered: vec![object.clone()], ..Progress::default() };
-        if let Err(refused) = self.apply(ctx, Body::push(vec![piece.changes], index, progress), None) {
-            self.log_line(ctx, Level::Error, format!("{object} cannot be taken up: the store refuses ({refused:?})"));
-            return Err(refused);
+        match self.apply(ctx, Body::push(vec![piece.changes], index, progress), None) {
+            #[cfg(feature = "sim")]
+            Ok(_) if self.mistake == Some(crate::selfcheck::Mistake::TakePartEarly) => {}
+            Ok(ticket) => self.serving.recovery.took(object.clone(), ticket),
+            Err(refused) => {
+                self.log_line(ctx, Level::Error, format!("{object} cannot be taken up: the store refuses ({refused:?})"));
+                return Err(refused);
+            }
         }
         if object.is_head() {
             self.arm_watches(ctx, object);

@@ -165,6 +165,8 @@ pub struct Pg {
     pub(crate) serving: Serving,
     /// Objects that the log names and that this copy lacks.
     pub(crate) missing: Missing,
+    /// What lies collected in the store, of objects that come in several bodies.
+    pub(crate) collected: BTreeSet<ObjectId>,
     /// The other copies, while this OSD leads the group.
     pub(crate) members: Members,
     /// Letters that came while this copy could not read them.
@@ -201,6 +203,7 @@ impl Pg {
             tickets: 0,
             serving: Serving::default(),
             missing: Missing::new(),
+            collected: BTreeSet::new(),
             members: Members::default(),
             deferred: Vec::new(),
             commits: VecDeque::new(),
@@ -368,13 +371,22 @@ impl Pg {
 
     fn start(&mut self, ctx: &mut Ctx<'_>, head: ObjectId, work: Work) {
         let job = self.job(ctx, work, head);
-        let Some(job) = self.answer_duplicate(ctx, job) else { return };
+        #[cfg(feature = "sim")]
+        let Some(job) = (if self.mistake == Some(crate::selfcheck::Mistake::RepeatEarly) {
+            self.answer_duplicate(ctx, job)
+        } else {
+            Some(job)
+        }) else {
+            return;
+        };
         let internal = !matches!(job.work, Work::Client(_) | Work::Bring(_) | Work::Check(_));
         if !matches!(job.work, Work::Bring(_) | Work::Check(_) | Work::Lose(_))
             && self.must_bring(&job.head, job.modifies || internal)
         {
             return self.bring_first(ctx, job);
         }
+        // What was done before is answered after that: then all members have what came of it.
+        let Some(job) = self.answer_duplicate(ctx, job) else { return };
         self.attempt(ctx, job);
     }
 
@@ -573,6 +585,8 @@ impl Pg {
     /// The group serves from here on: what waited goes in.
     pub(crate) fn activate(&mut self, ctx: &mut Ctx<'_>) {
         self.phase = Phase::Active;
+        // Somebody may have gone since the copies agreed.
+        self.forget_who_is_down(ctx);
         self.history.last_change = ctx.now.wall;
         self.serving.short = self.is_held();
         if self.serving.short {

@@ -12,6 +12,7 @@ use crate::body::{Body, Progress};
 use crate::fetch::removal;
 use crate::info::ObjectInfo;
 use crate::letter::{Letter, PeerInfo};
+use crate::members::Source;
 use crate::meta::{self, same_object};
 use crate::missing::{Lack, is_missing, missing_of};
 use crate::object::{Piece, PieceAt, index_of, place, read_piece};
@@ -107,6 +108,11 @@ impl Recovery {
         self.forced
     }
 
+    /// Notes that an object was brought here, by the transaction of its last piece.
+    pub(crate) fn took(&mut self, object: HObject, ticket: Ticket) {
+        self.taken.insert(object, ticket);
+    }
+
     /// Who waits for a part of an object that a copy gives now; it does not wait any more.
     pub(crate) fn answered_part(&mut self, from: OsdId, object: &HObject, since: EVersion) -> Option<Hold> {
         let asked = |pull: &Pull| pull.from == from && pull.since == Some(since);
@@ -161,9 +167,18 @@ impl Pg {
         })
     }
 
+    /// Returns who has an object as the group has it now.
+    ///
+    /// Of what is missing here it is known since when. Of what becomes missing now, because it cannot be read, anything may have been
+    /// written up to now.
+    pub(crate) fn holders(&self, object: &HObject) -> Vec<OsdId> {
+        let need = self.missing.get(object).map_or(self.info.last_update, |lack| lack.need);
+        self.members.holders(object, need)
+    }
+
     /// Whether another copy has an object that was not mended here before.
     pub(crate) fn is_mendable(&self, object: &HObject) -> bool {
-        !self.serving.recovery.mended.contains(object) && !self.members.holders(object).is_empty()
+        !self.serving.recovery.mended.contains(object) && !self.holders(object).is_empty()
     }
 
     /// Takes an object from another copy, and does then what could not read it.
@@ -306,7 +321,7 @@ impl Pg {
     }
 
     fn bring_step(&mut self, ctx: &mut Ctx<'_>, job: &mut Job) -> Result<Stepped, Unread> {
-        let can_be_had = |object: &&HObject| !self.members.holders(object).is_empty();
+        let can_be_had = |object: &&HObject| !self.holders(object).is_empty();
         let lacked = missing_of(&self.missing, &job.head).find(can_be_had).cloned();
         if let Some(object) = lacked {
             return self.pull(ctx, job, object);
@@ -352,9 +367,9 @@ impl Pg {
         };
         let piece = match piece {
             // Another copy has it: so this one can be mended. The only copy is left as it is, and read again later.
-            Err(Unread::Damaged(damage)) if !self.members.holders(&object).is_empty() => {
+            Err(Unread::Damaged(damage)) if self.is_mendable(&object) => {
                 self.report_damage(ctx, &job.head, &damage);
-                self.mark_missing(ctx, object);
+                self.mend(ctx, object);
                 bring_anew(job);
                 return Ok(Stepped::On);
             }
@@ -453,9 +468,32 @@ impl Pg {
         }
     }
 
+    /// Returns who is asked for an object that is missing here; `None`: nobody has it, or nobody yet.
+    ///
+    /// A question has no place among the bodies: a copy answers it with what it holds when it comes. So a member is asked when it has carried
+    /// out all changes of the object: those who serve when the newest one is durable everywhere, others when nothing is under way to them.
+    /// No further change of the object begins meanwhile, since the question holds its lane.
+    fn giver(&self, head: &ObjectId, object: &HObject) -> Option<OsdId> {
+        let open = self.serving.lanes.get(head).is_some_and(|lane| lane.last.is_some());
+        #[cfg(feature = "sim")]
+        let open = open && self.mistake != Some(crate::selfcheck::Mistake::PullEarly);
+        let answers = |osd: &OsdId| match self.members.all.get(osd) {
+            Some(member) if member.acting => !open,
+            Some(member) => !open || member.stream.oldest() == u64::MAX,
+            None => true,
+        };
+        self.holders(object).into_iter().find(answers)
+    }
+
     /// Asks somebody for a piece of an object that is missing here.
     fn pull(&mut self, ctx: &mut Ctx<'_>, job: &mut Job, object: HObject) -> Result<Stepped, Unread> {
-        let Some(from) = self.members.holders(&object).first().copied() else { return Ok(Stepped::Done) };
+        let Some(from) = self.giver(&job.head, &object) else {
+            if self.holders(&object).is_empty() {
+                return Ok(Stepped::Done);
+            }
+            self.serving.recovery.parked.push(job.hold);
+            return Ok(Stepped::Waits);
+        };
         let Work::Bring(bring) = &job.work else { return Ok(Stepped::Done) };
         let at = bring.at.clone();
         // Of a copy that was found by asking it is not known that it has the very version.
@@ -522,7 +560,7 @@ impl Pg {
         let recovered = if next.is_none() { vec![object.clone()] } else { Vec::new() };
         let body = Body::push(place(at, piece), index, Progress { recovered, ..Progress::default() });
         match self.apply(ctx, body, None) {
-            Ok(ticket) if next.is_none() => drop(self.serving.recovery.taken.insert(object.clone(), ticket)),
+            Ok(ticket) if next.is_none() => self.serving.recovery.took(object.clone(), ticket),
             Ok(_) => {}
             Err(refused) => {
                 self.log_line(ctx, Level::Error, format!("{object} cannot be taken up: the store refuses ({refused:?})"));
@@ -560,7 +598,7 @@ impl Pg {
     /// Tries those again of which somebody has something that is missing by now, or nothing is missing any more.
     pub(crate) fn retry_unfound(&mut self, ctx: &mut Ctx<'_>) {
         let found = |head: &HObject| {
-            let had = |object: &HObject| !self.members.holders(object).is_empty();
+            let had = |object: &HObject| !self.holders(object).is_empty();
             !is_missing(&self.missing, head) || missing_of(&self.missing, head).any(had)
         };
         let heads: Vec<HObject> = self.serving.recovery.unfound.keys().filter(|head| found(head)).cloned().collect();
@@ -576,7 +614,8 @@ impl Pg {
         let own = self.peer_info();
         let same = crate::merge::common(&info.runs, &own.runs) == self.info.last_update;
         if same && info.missing == 0 && info.history.is_complete() && !self.missing.is_empty() {
-            self.members.sources.insert(from, BTreeMap::new());
+            let source = Source { head: self.info.last_update, missing: BTreeMap::new() };
+            self.members.sources.insert(from, source);
         }
         self.members.strays.insert(from);
         if !self.missing.is_empty() {
@@ -644,6 +683,14 @@ impl Pg {
         taken.retain(|_, of| *of != ticket);
         if taken.len() < before {
             self.unpark(ctx);
+            self.plan_recovery(ctx);
+        }
+    }
+
+    /// A change is durable at all members that serve: who waits for that may go on.
+    pub(crate) fn unpark_released(&mut self, ctx: &mut Ctx<'_>) {
+        if !self.serving.recovery.parked.is_empty() {
+            self.unpark(ctx);
         }
     }
 
@@ -680,10 +727,11 @@ impl Pg {
         home && enough && self.is_recovered()
     }
 
-    /// Whether nobody lacks anything.
+    /// Whether nobody lacks anything, and what was brought here is durable.
     pub(crate) fn is_recovered(&self) -> bool {
         matches!(self.phase, Phase::Active)
             && self.missing.is_empty()
+            && self.serving.recovery.taken.is_empty()
             && self.members.all.values().all(crate::members::Member::is_complete)
     }
 

@@ -158,6 +158,15 @@ impl Pg {
         }
     }
 
+    /// Tells the primary what this copy holds, unasked, when that is durable.
+    pub(crate) fn volunteer(&mut self, ctx: &mut Ctx<'_>) {
+        let Some(replica) = self.replica() else { return };
+        if !replica.asked.contains(&Letter::Query) {
+            replica.asked.push(Letter::Query);
+        }
+        self.answer_asked(ctx);
+    }
+
     /// Answers what was asked, if nothing that the answer tells could still be lost.
     fn answer_asked(&mut self, ctx: &mut Ctx<'_>) {
         if self.commits.iter().any(|commit| !commit.durable) || !self.loose.is_empty() {
@@ -420,7 +429,7 @@ impl Pg {
             ctx.out.push(Effect::ClusterLog { level: ClusterLevel::Error, text: format!("{} {text}", self.id) });
             match self.phase {
                 Phase::Replica(_) => self.lack(ctx, object),
-                Phase::Active if !self.members.holders(&object).is_empty() => self.mend(ctx, object),
+                Phase::Active if !self.holders(&object).is_empty() => self.mend(ctx, object),
                 _ => {}
             }
         }
@@ -514,6 +523,9 @@ impl Pg {
                     self.tell(ctx, primary, &Letter::Pulled(object.clone(), at, None));
                 } else {
                     self.log_line(ctx, Level::Error, format!("cannot be read for the primary: {} is damaged", damage.what));
+                    if let Errand::Log(_) = &errand {
+                        self.tell(ctx, primary, &Letter::Unable);
+                    }
                 }
             }
         }

@@ -131,7 +131,7 @@ impl Pg {
     pub(crate) fn show_up(&mut self, ctx: &mut Ctx<'_>) {
         let primary = self.history.interval.primary;
         if primary >= 0 && primary != ctx.whoami {
-            self.tell_info(ctx, primary);
+            self.volunteer(ctx);
         }
     }
 
@@ -181,6 +181,7 @@ impl Pg {
         // In the order of arrival: so what one client asked stays in its order.
         kept.sort_by_key(|op| (op.received, op.tid));
         let keeps = self.leads(ctx) && !matches!(self.phase, Phase::Removing(_));
+        self.forget_collected(ctx);
         for op in kept {
             if keeps { self.wait_for_active(ctx, op) } else { drop_op(ctx, &op) }
         }

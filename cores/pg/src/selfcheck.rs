@@ -63,6 +63,20 @@ pub enum Mistake {
     ForgetSourceSnaps,
     /// A copy takes any copy of another group in, and passes for up to date.
     TakeAnySource,
+    /// What is collected of a large copy from another object is collected by the primary alone.
+    CollectAlone,
+    /// A repeated request is answered from the log before all members have its object.
+    RepeatEarly,
+    /// A change does not wait until a part of its object that was brought here is durable.
+    TakePartEarly,
+    /// What copies told that are gone counts on.
+    KeepGone,
+    /// An object is pulled from a copy that may not have carried out an earlier change of it.
+    PullEarly,
+    /// A copy that skipped maps believes that it knows all earlier intervals.
+    IgnoreGaps,
+    /// Which snapshots are trimmed is written down by the primary alone.
+    PurgeAlone,
 }
 
 impl Pg {
@@ -91,7 +105,14 @@ impl Pg {
             | Mistake::TrustPrimary
             | Mistake::ForgetSourceDups
             | Mistake::ForgetSourceSnaps
-            | Mistake::TakeAnySource => {}
+            | Mistake::TakeAnySource
+            | Mistake::CollectAlone
+            | Mistake::RepeatEarly
+            | Mistake::TakePartEarly
+            | Mistake::KeepGone
+            | Mistake::PullEarly
+            | Mistake::IgnoreGaps
+            | Mistake::PurgeAlone => {}
         }
     }
 

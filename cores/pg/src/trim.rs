@@ -1,10 +1,12 @@
 //! Snapshot trimming: when the map says that a snapshot is removed, its clones go, in small steps.
 
 use crate::api::Ctx;
+use crate::body::Body;
 use crate::meta;
 use crate::pg::{Pg, Work};
 use node::{Level, Mono};
-use objectstore::{Hold, Limit, Unread};
+use objectstore::{Hold, Limit, Ticket, Unread};
+use std::collections::BTreeMap;
 use std::ops::Bound;
 use types::Intervals;
 
@@ -13,8 +15,10 @@ use types::Intervals;
 pub(crate) struct Trim {
     /// Snapshots to do.
     pub(crate) queue: Intervals,
-    /// What the map asks for and is done: the monitors are told.
+    /// What the map asks for and is done, durably at all members that serve: the monitors are told, and forget it.
     pub(crate) done: Intervals,
+    /// What is done and not durable everywhere yet, by the transaction that notes it.
+    noted: BTreeMap<Ticket, u64>,
     /// The scan for the next objects, while it waits for the store.
     pub(crate) hold: Option<Hold>,
     /// Objects that were handed to their lanes and are not done.
@@ -39,6 +43,8 @@ impl Pg {
         let removed = ctx.map.removed_snaps_queue.get(&self.id.pg.pool);
         let wanted = removed.cloned().unwrap_or_default();
         self.serving.trim.done = self.history.purged.intersection(&wanted);
+        let noted: Vec<u64> = self.serving.trim.noted.values().copied().collect();
+        noted.into_iter().for_each(|snap| self.serving.trim.done.remove(snap, 1));
         self.serving.trim.queue = wanted;
         self.serving.trim.queue.subtract(&self.history.purged);
         if self.serving.trim.queue.is_empty() {
@@ -88,14 +94,37 @@ impl Pg {
         }
     }
 
+    /// No clone serves a snapshot any more. Each copy writes that down: any of them may lead the group when a late write names the
+    /// snapshot.
+    fn note_purged(&mut self, ctx: &mut Ctx<'_>, snap: u64) {
+        #[cfg(feature = "sim")]
+        if self.mistake == Some(crate::selfcheck::Mistake::PurgeAlone) {
+            self.history.purged.insert(snap, 1);
+            self.save(ctx);
+            self.serving.trim.queue.remove(snap, 1);
+            self.serving.trim.done.insert(snap, 1);
+            return;
+        }
+        if self.change_unlogged(ctx, Body { purged: Intervals::of(snap..snap + 1), ..Body::default() })
+            && let Some(commit) = self.commits.back()
+        {
+            self.serving.trim.queue.remove(snap, 1);
+            self.serving.trim.noted.insert(commit.ticket, snap);
+        }
+    }
+
+    /// A transaction is durable at all members that serve. What it notes is told to the monitors.
+    pub(crate) fn trim_noted(&mut self, ticket: Ticket) {
+        if let Some(snap) = self.serving.trim.noted.remove(&ticket) {
+            self.serving.trim.done.insert(snap, 1);
+        }
+    }
+
     fn trim_objects(&mut self, ctx: &mut Ctx<'_>, snap: u64, objects: Vec<(u64, types::HObject)>) {
         if objects.is_empty() {
-            self.serving.trim.queue.remove(snap, 1);
-            self.history.purged.insert(snap, 1);
-            self.serving.trim.done.insert(snap, 1);
-            self.save(ctx);
+            self.note_purged(ctx, snap);
             if !self.serving.trim.queue.is_empty() {
-                self.serving.trim.next = Some(ctx.now.mono);
+                self.serving.trim.next = Some(ctx.now.mono.plus(ctx.config.step_pause));
             }
             return;
         }

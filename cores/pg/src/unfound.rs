@@ -47,10 +47,17 @@ const QUESTION: usize = 256;
 /// What one copy said.
 #[derive(Default)]
 struct Heard {
-    /// A question is open.
-    open: bool,
+    /// What it was asked for and has not answered.
+    asked: BTreeMap<HObject, EVersion>,
     /// Of each object that it was asked for: the version that it holds, zero for none.
     told: BTreeMap<HObject, EVersion>,
+}
+
+impl Heard {
+    /// Returns true while a question is not answered.
+    fn is_open(&self) -> bool {
+        !self.asked.is_empty()
+    }
 }
 
 /// The search for objects that nobody has.
@@ -100,7 +107,7 @@ impl Pg {
     fn lost(&self) -> BTreeMap<HObject, EVersion> {
         let heads = self.serving.recovery.unfound.keys();
         let objects = heads.flat_map(|head| missing_of(&self.missing, head));
-        let lost = objects.filter(|object| self.members.holders(object).is_empty());
+        let lost = objects.filter(|object| self.holders(object).is_empty());
         lost.map(|object| (object.clone(), self.missing[object].need)).collect()
     }
 
@@ -116,14 +123,16 @@ impl Pg {
         let mut questions = Vec::new();
         for osd in &askable {
             let heard = search.heard.entry(*osd).or_default();
-            if !heard.open {
+            // What was brought, and is lost once more, is asked for anew.
+            heard.told.retain(|object, _| lost.contains_key(object));
+            if !heard.is_open() {
                 let fresh = lost.iter().filter(|(object, _)| !heard.told.contains_key(*object)).take(QUESTION);
                 let fresh: Vec<(HObject, EVersion)> = fresh.map(|(object, need)| (object.clone(), *need)).collect();
-                heard.open = !fresh.is_empty();
-                questions.extend(heard.open.then_some((*osd, fresh)));
+                heard.asked = fresh.iter().cloned().collect();
+                questions.extend(heard.is_open().then_some((*osd, fresh)));
             }
         }
-        search.open = search.heard.values().any(|heard| heard.open);
+        search.open = search.heard.values().any(Heard::is_open);
         let answered = |object: &HObject| search.heard.values().all(|heard| heard.told.contains_key(object));
         let unfound: BTreeMap<HObject, EVersion> = lost.into_iter().filter(|(object, _)| answered(object)).collect();
         let news: Vec<HObject> = unfound.keys().filter(|object| !search.unfound.contains_key(*object)).cloned().collect();
@@ -138,8 +147,8 @@ impl Pg {
 
     /// A question that was not answered is asked again.
     pub(crate) fn seek_again(&mut self, ctx: &mut Ctx<'_>, osd: OsdId) {
-        if let Some(heard) = self.serving.search.heard.get_mut(&osd).filter(|heard| heard.open) {
-            heard.open = false;
+        if let Some(heard) = self.serving.search.heard.get_mut(&osd).filter(|heard| heard.is_open()) {
+            heard.asked.clear();
             self.look_for_lost(ctx);
         }
     }
@@ -147,10 +156,14 @@ impl Pg {
     /// A copy says what it holds of objects that it was asked for.
     pub(crate) fn hear_sought(&mut self, ctx: &mut Ctx<'_>, from: OsdId, sought: Vec<Sought>) {
         let Some(heard) = self.serving.search.heard.get_mut(&from) else { return };
-        heard.open = false;
+        let asked = std::mem::take(&mut heard.asked);
         for Sought { object, version, has } in sought {
-            if has && self.missing.contains_key(&object) {
-                self.members.finds.entry(from).or_default().insert(object.clone());
+            let Some(need) = asked.get(&object).copied() else { continue };
+            if self.missing.get(&object).is_none_or(|lack| lack.need != need) {
+                continue;
+            }
+            if has {
+                self.members.finds.entry(from).or_default().insert(object.clone(), need);
             }
             heard.told.insert(object, version);
         }
@@ -419,7 +432,7 @@ impl Pg {
             let how = match () {
                 () if !ctx.map.exists(osd) => MaybeHas::Gone,
                 () if !ctx.map.is_up(osd) => MaybeHas::Down,
-                () if heard.is_some_and(|heard| heard.open) => MaybeHas::Asked,
+                () if heard.is_some_and(Heard::is_open) => MaybeHas::Asked,
                 () => MaybeHas::Answered,
             };
             all.insert(osd, how);

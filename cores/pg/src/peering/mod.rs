@@ -25,7 +25,7 @@ use crate::api::{Ctx, Effect};
 use crate::backfill::Backfill;
 use crate::lease::Rests;
 use crate::letter::{Letter, LogPart, PeerInfo};
-use crate::members::Member;
+use crate::members::{Member, Source};
 use crate::merge::{Merge, Merged, common};
 use crate::missing::Lack;
 use crate::pg::{Pg, Phase};
@@ -208,6 +208,7 @@ impl Pg {
     /// A copy that has just joined knows its interval from its own map on, and does not read letters of older maps: what it has not
     /// answered is said again with this one.
     pub(crate) fn peering_map(&mut self, ctx: &mut Ctx<'_>) {
+        self.forget_who_is_gone(ctx);
         if matches!(&self.phase, Phase::Peering(peering) if matches!(peering.step, Step::Activate)) {
             let silent = self.members.all.iter().filter(|(_, member)| !member.activated).map(|(osd, _)| *osd);
             silent.collect::<Vec<_>>().into_iter().for_each(|osd| self.resend(ctx, osd));
@@ -215,10 +216,49 @@ impl Pg {
         self.step_peering(ctx);
     }
 
+    /// What copies told that are gone, or were gone for a moment, counts no more. If a step waits for one of them, the steps go back to asking.
+    ///
+    /// This copy sees each map of its interval, so an OSD that came back has come up with this very map.
+    fn forget_who_is_gone(&mut self, ctx: &Ctx<'_>) {
+        #[cfg(feature = "sim")]
+        if self.mistake == Some(crate::selfcheck::Mistake::KeepGone) {
+            return;
+        }
+        let Phase::Peering(peering) = &mut self.phase else { return };
+        let stays = |osd: &OsdId| *osd == ctx.whoami || ctx.map.is_up(*osd) && ctx.map.up_from(*osd) != ctx.map.epoch;
+        peering.infos.retain(|osd, _| stays(osd));
+        peering.empty.retain(&stays);
+        peering.unable.retain(&stays);
+        peering.asked.retain(&stays);
+        let waits_for_nobody = match &peering.step {
+            Step::Fetch(from) => !stays(from),
+            Step::Wish(acting) => !acting.iter().all(stays),
+            _ => false,
+        };
+        if waits_for_nobody {
+            peering.step = Step::Ask;
+        }
+    }
+
+    /// Takes over what other copies know of earlier intervals, and writes it down: whoever was heard now may be gone when it is needed.
+    fn learn_past(&mut self, ctx: &mut Ctx<'_>) {
+        #[cfg(feature = "sim")]
+        if self.mistake == Some(crate::selfcheck::Mistake::IgnoreGaps) {
+            return;
+        }
+        let Phase::Peering(peering) = &self.phase else { return };
+        let mut learned = false;
+        peering.infos.values().for_each(|peer| learned |= self.history.learn(&peer.history));
+        if learned {
+            self.save(ctx);
+        }
+    }
+
     /// Asks everybody who may know something. True when enough was heard.
     fn ask(&mut self, ctx: &mut Ctx<'_>) -> bool {
         let whoami = ctx.whoami;
         let blank = self.history.created == 0;
+        self.learn_past(ctx);
         let Phase::Peering(peering) = &mut self.phase else { return false };
         let everybody = || ctx.map.osds().filter(|osd| ctx.map.is_up(*osd) && *osd != whoami).collect::<BTreeSet<_>>();
         let known = peering.infos.values().max_by_key(|peer| (peer.history.clean, peer.history.started)).cloned();
@@ -226,6 +266,7 @@ impl Pg {
         let mut history = self.history.clone();
         if let (true, Some(known)) = (blank, &known) {
             history.adopt(&known.history);
+            peering.infos.values().for_each(|peer| _ = history.learn(&peer.history));
         }
         let mut empty = peering.empty.clone();
         if blank {
@@ -302,7 +343,9 @@ impl Pg {
             self.history.backfill = Some(HObject::min());
             return true;
         }
-        let Some(pool) = ctx.map.pools.get(&self.id.pg.pool).filter(|pool| pool.has_flag(pool_flags::CREATING)) else {
+        let creating = ctx.map.pools.get(&self.id.pg.pool).filter(|pool| pool.has_flag(pool_flags::CREATING));
+        // Who cannot read what it holds of the group holds something.
+        let Some(pool) = creating.filter(|_| peering.unable.is_empty()) else {
             peering.incomplete = true;
             return false;
         };
@@ -330,7 +373,7 @@ impl Pg {
     /// The log that counts is here.
     fn begin_merge(&mut self, ctx: &mut Ctx<'_>, from: OsdId, part: Box<LogPart>) {
         let missing: BTreeMap<HObject, EVersion> = part.missing.iter().cloned().collect();
-        self.members.sources.insert(from, missing);
+        self.members.sources.insert(from, Source { head: part.info.last_update, missing });
         self.history.adopt(&part.history);
         self.history.estimated = part.history.estimated;
         part.history.purged.iter().for_each(|(start, len)| self.history.purged.insert(start, len));
@@ -426,7 +469,7 @@ impl Pg {
         let head = self.info.last_update;
         let whole = infos.iter().filter(|(_, peer)| peer.missing == 0 && peer.history.is_complete());
         for (osd, _) in whole.filter(|(_, peer)| common(&peer.runs, &own.runs) == head) {
-            self.members.sources.entry(*osd).or_default();
+            self.members.sources.entry(*osd).or_default().head = head;
         }
         self.members.strays.extend(infos.keys());
     }
@@ -485,6 +528,11 @@ impl Pg {
             Letter::Unable => {
                 if let Some(peering) = self.peering() {
                     peering.unable.insert(from);
+                    peering.infos.remove(&from);
+                    // It was asked for its log, which it cannot read: others are looked at.
+                    if matches!(peering.step, Step::Fetch(osd) if osd == from) {
+                        peering.step = Step::Ask;
+                    }
                 }
                 self.step_peering(ctx);
             }

@@ -167,7 +167,7 @@ impl Pg {
         }
         let own = verdict.wrong.iter().any(|(osd, _)| *osd == whoami);
         // Those that are wrong are no holders any more.
-        if own && !self.members.holders(object).is_empty() {
+        if own && !self.holders(object).is_empty() {
             self.mend(ctx, object.clone());
             mended.push(whoami);
         }

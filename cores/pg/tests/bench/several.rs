@@ -168,7 +168,9 @@ impl Several {
             }
             wants.1 = bench.wants_acting.take().or(wants.1);
         }
-        let fresh = wants.1.filter(|acting| self.map.pg_temp.get(&GROUP) != Some(acting));
+        // As the monitors: nobody acts who is down (`may_act` in cores/mon/src/server/peering.rs).
+        let may = |acting: &Vec<i32>| acting.iter().all(|osd| self.map.is_up(*osd));
+        let fresh = wants.1.filter(may).filter(|acting| self.map.pg_temp.get(&GROUP) != Some(acting));
         if wants.0.is_empty() && fresh.is_none() {
             return false;
         }
