@@ -309,7 +309,14 @@ pub(crate) fn stored(store: &dyn View, hold: Hold) -> Read<Vec<SpgId>> {
 
 /// Those of the groups that this OSD leads which it does not have (`known` tells): those that come into being with the map after `old`, since
 /// their pool does, and those that others may have. Groups that come out of a split of one that is here are left to that.
-pub(crate) fn unknown(old: &OsdMap, led: impl Iterator<Item = PgId>, known: impl Fn(&SpgId) -> bool) -> (Vec<SpgId>, Vec<SpgId>) {
+pub(crate) fn unknown(
+    old: &OsdMap,
+    new: &OsdMap,
+    led: impl Iterator<Item = PgId>,
+    known: impl Fn(&SpgId) -> bool,
+) -> (Vec<SpgId>, Vec<SpgId>) {
     let unknown = led.map(SpgId::whole).filter(|id| !known(id));
-    unknown.partition(|id| old.epoch > 0 && !old.pools.contains_key(&id.pg.pool))
+    // Of a pool that came with a map that was skipped, others may have groups.
+    let next = old.epoch > 0 && new.epoch == old.epoch + 1;
+    unknown.partition(|id| next && !old.pools.contains_key(&id.pg.pool))
 }

@@ -372,6 +372,7 @@ impl Osd {
             // What the OSD writes for itself is made of nothing older.
             objectstore::Event::Damaged(..) => {}
             objectstore::Event::Committed(ticket) => {
+                self.promised_written(*ticket);
                 if self.bench.as_mut().is_some_and(|b| b.committed(*ticket)) {
                     self.run_bench(now);
                 }

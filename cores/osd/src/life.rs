@@ -1,6 +1,7 @@
 //! Opening, loading, booting, reporting, stopping.
 
 use crate::groups::{stored, unknown};
+use crate::leases::promised;
 use crate::maps::{Maps, OSD_SCOPE, Superblock, format, superblock};
 use crate::{Osd, Phase, Readiness};
 use ::maps::OsdMap;
@@ -24,6 +25,8 @@ const LOADING: Hold = Hold(0);
 /// What loading found.
 struct Found {
     superblock: Option<Superblock>,
+    /// How long the former life promised at most.
+    promised: Option<Duration>,
     maps: Maps,
     groups: Vec<SpgId>,
 }
@@ -38,7 +41,7 @@ fn read_all(store: &dyn ObjectStore) -> Read<Result<Found, String>> {
         Err(e) => return Ok(Err(e)),
         Ok(maps) => maps,
     };
-    Ok(Ok(Found { superblock, maps, groups: stored(store, LOADING)? }))
+    Ok(Ok(Found { superblock, promised: promised(store, LOADING)?, maps, groups: stored(store, LOADING)? }))
 }
 
 impl Osd {
@@ -99,7 +102,6 @@ impl Osd {
             Readiness::Failed(why) => self.fail(out, why),
             Readiness::Ready => {
                 self.begin_with_memory();
-                self.begin_leases(now.mono);
                 self.perf = crate::perf::Perf::new(now.mono);
                 self.phase = Phase::Loading;
                 self.load(now, out);
@@ -125,7 +127,7 @@ impl Osd {
 
     fn loaded(&mut self, now: Now, found: Found, out: &mut Outputs) {
         let ours = Superblock { fsid: self.config.fsid, whoami: self.config.whoami, uuid: self.config.uuid };
-        match found.superblock {
+        match &found.superblock {
             None => {
                 let ticket = Ticket(self.next_id());
                 if self.store.submit(format(&ours), ticket).is_err() {
@@ -140,6 +142,9 @@ impl Osd {
             }
             Some(_) => {}
         }
+        // A new store has no former life.
+        let former = if found.superblock.is_none() { Some(pg::Leases::LEAST) } else { found.promised };
+        self.begin_leases(now.mono, former);
         let level = found.maps.current().level;
         if let Some(why) = self.config.levels.refusal(level).filter(|_| found.maps.epoch() > 0) {
             return self.fail(out, why);
@@ -346,7 +351,7 @@ impl Osd {
     pub(crate) fn lead_unknown(&mut self, now: Now, old: &Arc<OsdMap>, new: &Arc<OsdMap>) {
         let to_come = |id: &SpgId| self.groups.is_splitting_into(id) || self.comes_out_of_a_split(id);
         let known = |id: &SpgId| self.groups.find(id).is_some() || to_come(id) || self.groups.is_blocked(id, new);
-        let (born, sought) = unknown(old, self.tenures.groups(), known);
+        let (born, sought) = unknown(old, new, self.tenures.groups(), known);
         let (groups, mut world) = self.world(now);
         born.into_iter().for_each(|id| groups.create(id, &mut world));
         sought.into_iter().for_each(|id| groups.seek(id, &mut world));
@@ -394,6 +399,7 @@ impl Osd {
         if matches!(self.phase, Phase::Stopping { .. } | Phase::Stopped) {
             return;
         }
+        self.leases.promises.end();
         if let (Phase::Active, Some(session)) = (&self.phase, self.mon.session()) {
             self.msgr.send(session, OsdDown { osd: self.config.whoami, epoch: self.maps.epoch() }.encode());
         }

@@ -190,7 +190,8 @@ pub(crate) fn superblock(store: &dyn View, hold: Hold) -> Read<Option<Result<Sup
 
 /// Writes the superblock of a new store.
 pub(crate) fn format(superblock: &Superblock) -> Transaction {
-    let meta = vec![MetaChange::Set(Bytes::from_static(SUPERBLOCK), superblock.to_bytes())];
+    let superblock = MetaChange::Set(Bytes::from_static(SUPERBLOCK), superblock.to_bytes());
+    let meta = vec![superblock, crate::leases::note_promised(pg::Leases::LEAST)];
     Transaction { scope: OSD_SCOPE, meta, ..Transaction::default() }
 }
 

@@ -85,6 +85,10 @@ pub enum Fault {
     UnheardReign,
     /// An OSD is cut off together with a client, as in an island, and an operator calls it down at once.
     Exile,
+    /// An OSD is stopped as it should be, and does not hear that it is down; nor does a client that reads.
+    Farewell,
+    /// As Exile, with longer promises, and those who promised are started anew.
+    Amnesia,
     /// A group is merged while a client waits for answers that are lost.
     DeafMerge,
     /// A group is merged while an OSD that has old copies of it is away.
@@ -255,6 +259,8 @@ impl Nemesis {
             Fault::TakeTurns => self.take_turns(cluster, osd),
             Fault::SlowTail | Fault::LateWord | Fault::UnheardReign => self.trap(cluster, fault, osd),
             Fault::Exile => self.exile(cluster, osd),
+            Fault::Farewell => self.farewell(cluster, osd),
+            Fault::Amnesia => self.amnesia(cluster, osd),
             Fault::DeafMerge => self.deaf_merge(cluster),
             Fault::AbsentMerge => self.absent_merge(cluster, osd),
             Fault::OsdAtWrite => Self::arm(cluster, osd),

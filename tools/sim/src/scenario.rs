@@ -207,6 +207,12 @@ fn islands(rng: &mut Rng) -> Plan {
     Plan { osds, size: 3, min_size: rng.between(1, 2) as u32, clients, reader: true, mail: false, habits, ..plan }
 }
 
+/// Over the real store, which takes its time to stop.
+fn farewells(rng: &mut Rng) -> Plan {
+    let plan = islands(rng);
+    Plan { store: SMALL, ..plan }
+}
+
 /// The same, all of whose reads go to any copy.
 fn asides(rng: &mut Rng) -> Plan {
     let plan = islands(rng);
@@ -355,6 +361,18 @@ pub const ALL: &[Scenario] = &[
         about: "an OSD is cut off together with a client, while others serve without it: no read is older than an answered write",
         pause: Duration::from_secs(6),
         kind: Kind::Copies(islands, &[&[Fault::Island, Fault::Island, Fault::Exile, Fault::OsdFreeze]]),
+    },
+    Scenario {
+        name: "farewells",
+        about: "an OSD is stopped cleanly and hears late that it is down, as does a client that reads: no read is older than an answered write",
+        pause: Duration::from_secs(3),
+        kind: Kind::Copies(farewells, &[&[Fault::Farewell]]),
+    },
+    Scenario {
+        name: "amnesias",
+        about: "an OSD is cut off together with a client that reads, and all others start anew: no read is older than an answered write",
+        pause: Duration::from_secs(3),
+        kind: Kind::Copies(islands, &[&[Fault::Amnesia]]),
     },
     Scenario {
         name: "asides",

@@ -123,6 +123,40 @@ impl Nemesis {
         }
     }
 
+    /// One is stopped as it should be. What the monitors say is late, for it and for a client that reads.
+    pub(crate) fn farewell(&mut self, cluster: &mut Cluster, osd: HostId) {
+        if self.later.iter().any(|(_, later)| matches!(later, Later::Heal)) {
+            return;
+        }
+        let Some((client, _)) = cluster.clients.first().cloned() else { return };
+        for mon in cluster.mons.clone() {
+            cluster.world.net.cut(mon, osd);
+            cluster.world.net.cut(mon, client);
+        }
+        for other in Self::others(cluster, osd) {
+            cluster.world.net.partition(client, other);
+        }
+        cluster.world.stop(osd);
+        let wait = cluster.rng.between(600, 3_000);
+        self.later.push((cluster.world.now() + ms(wait), Later::Heal));
+    }
+
+    /// One is cut off together with a client and called down; all others start anew at that moment. Heartbeats are as rare as Ceph's.
+    pub(crate) fn amnesia(&mut self, cluster: &mut Cluster, osd: HostId) {
+        let Some(number) = cluster.osds.iter().position(|other| *other == osd) else { return };
+        let set = json!({ "prefix": "config set", "who": "osd", "name": "osd_heartbeat_interval", "value": "6" }).to_string();
+        cluster.tell(&set);
+        cluster.world.run_for(ms(13_000));
+        if self.island(cluster, osd) {
+            for other in Self::others(cluster, osd) {
+                cluster.world.crash(other, Crash::Process);
+            }
+            cluster.world.run_for(ms(100));
+            Self::others(cluster, osd).into_iter().for_each(|other| cluster.start(other));
+            cluster.tell(&json!({ "prefix": "osd down", "ids": [number.to_string()] }).to_string());
+        }
+    }
+
     /// What OSDs answer a client is lost, from before a group is merged until after it. Then the client asks again.
     pub(crate) fn deaf_merge(&mut self, cluster: &mut Cluster) {
         if cluster.plan.pg_num < 2 {
