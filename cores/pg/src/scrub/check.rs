@@ -134,6 +134,9 @@ impl Pg {
             let soid = if missing { "" } else { "soid " };
             say(format!("{} shard {osd} {soid}{object} : {why}", self.id));
         }
+        if verdict.doubted {
+            say(format!("{} soid {object} : copies of one version differ by far, and none of them is repaired", self.id));
+        }
         if verdict.authority.is_none() {
             say(format!("{} soid {object} : failed to pick suitable object info", self.id));
         }
@@ -154,7 +157,7 @@ impl Pg {
     /// Has copies that are wrong brought again from one that is right. Gives those.
     fn mend_wrong(&mut self, ctx: &mut Ctx<'_>, object: &HObject, verdict: &Verdict) -> Vec<OsdId> {
         let mut mended = Vec::new();
-        if verdict.authority.is_none() {
+        if verdict.authority.is_none() || verdict.doubted {
             return mended;
         }
         let whoami = ctx.whoami;

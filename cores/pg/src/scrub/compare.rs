@@ -2,6 +2,10 @@
 //!
 //! A copy that could be read beats one that could not. Of those that could, what most hold counts; if as many hold something else, then
 //! what has the newer version, and at last what the primary has. An object that some copy has exists.
+//!
+//! *Doubt.* Copies whose records are equal and of which one holds far more than most do not differ by rot, which checksums find. Something
+//! was not written where it should be, and most may lack it. Such an object is shown beside what holds most, and is not repaired: that
+//! would destroy what may be the last whole copy, or bring back what was to go. An operator reads the object where it is whole and writes it again ([damage.md](../../../../docs/operations/damage.md)).
 
 use super::entry::Entry;
 use crate::info::ObjectInfo;
@@ -9,6 +13,9 @@ use messages::scrub::{object, shard, snapset};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use types::{EVersion, HObject, OsdId, SnapId};
+
+/// Bytes of a portion of a copy from another object.
+const FAR: u64 = 8 << 20;
 
 /// One copy of an object.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +44,8 @@ pub(crate) struct Verdict {
     pub(crate) authority: Option<OsdId>,
     /// Copies that are not, and why.
     pub(crate) wrong: Vec<(OsdId, String)>,
+    /// It is not certain who is right: nothing is repaired.
+    pub(crate) doubted: bool,
 }
 
 impl Verdict {
@@ -71,8 +80,10 @@ pub(crate) fn judge(copies: &[Copy<'_>]) -> Option<Verdict> {
     if agree(copies) {
         return None;
     }
-    let authority = authority(copies);
-    let mut verdict = Verdict { authority: authority.map(|(osd, _)| osd), ..Verdict::default() };
+    let most = authority(copies);
+    let more = most.and_then(|(_, entry)| far_more(copies, entry));
+    let authority = more.or(most);
+    let mut verdict = Verdict { authority: authority.map(|(osd, _)| osd), doubted: more.is_some(), ..Verdict::default() };
     for copy in copies {
         let (errors, why) = match (copy.entry, authority) {
             (None, _) => (shard::MISSING, "missing".into()),
@@ -101,6 +112,14 @@ fn authority<'a>(copies: &[Copy<'a>]) -> Option<(OsdId, &'a Entry)> {
         (votes, entry.info().version, equal.clone().any(|(copy, _)| copy.primary), copy.primary, Reverse(copy.osd))
     };
     whole().max_by_key(rank).map(|(copy, entry)| (copy.osd, entry))
+}
+
+/// Returns the copy that holds most, if that is of the same version as `entry` and far more: that has nothing beside it, or less by so much as
+/// programs before this one collected on the primary alone when they copied an object from another one.
+fn far_more<'a>(copies: &[Copy<'a>], entry: &Entry) -> Option<(OsdId, &'a Entry)> {
+    let more = |other: &Entry| entry.size == 0 && other.size > 0 || entry.size.saturating_add(FAR) <= other.size;
+    let others = copies.iter().filter_map(|copy| Some((copy.osd, copy.whole()?)));
+    others.filter(|(_, other)| other.record == entry.record && more(other)).max_by_key(|(osd, other)| (other.size, Reverse(*osd)))
 }
 
 /// What a copy could not read of itself, in Ceph's words.
@@ -288,6 +307,28 @@ mod tests {
         assert_eq!(verdict.errors, object::DATA_DIGEST_MISMATCH | object::INFO_INCONSISTENCY);
         let verdict = judged(&[Some(entry(7, 9)), Some(entry(7, 1)), Some(entry(7, 2))]);
         assert_eq!((verdict.authority, wrong(&verdict)), (Some(0), vec![1, 2]), "all differ");
+    }
+
+    #[test]
+    fn most_copies_are_not_right_if_one_of_the_same_version_holds_far_more() {
+        let sized = |size, data| Some(Entry { size, ..entry(7, data) });
+        for (whole, short) in [(16 << 20, 0), (16 << 20, 4), (10, 0)] {
+            for at in 0..3 {
+                let mut all = [sized(short, 1), sized(short, 1), sized(short, 1)];
+                all[at] = sized(whole, 2);
+                let verdict = judged(&all);
+                assert!(verdict.doubted, "{whole} bytes on osd.{at}, {short} elsewhere");
+                assert_eq!((verdict.authority, wrong(&verdict).len()), (Some(at as OsdId), 2), "shown beside what holds most");
+            }
+        }
+        // A little more, or an older version, is no doubt.
+        let verdict = judged(&[sized(11, 2), sized(10, 1), sized(10, 1)]);
+        assert_eq!((verdict.authority, verdict.doubted), (Some(1), false));
+        let older = Some(Entry { size: 16 << 20, ..entry(6, 2) });
+        let verdict = judged(&[older, sized(0, 1), sized(0, 1)]);
+        assert_eq!((verdict.authority, verdict.doubted), (Some(1), false));
+        // Most hold it: those that do not are wrong.
+        assert_eq!(wrong(&judged(&[sized(0, 1), sized(16 << 20, 2), sized(16 << 20, 2)])), [0]);
     }
 
     #[test]
