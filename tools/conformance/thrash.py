@@ -3,8 +3,8 @@
 
 One monitor and some OSDs, each a process. Acts are drawn from a seed: SIGKILL, SIGSTOP, SIGTERM, all OSDs killed at once, the
 monitor killed, OSDs out and in, weights, primary affinities, `size` and `min_size`, more placement groups, deep scrubs.
-Meanwhile the workers and readers of `model_test.py` work, an image is written and read, `rados bench` runs, and notifies are
-sent. Then all faults end while clients go on: all placement groups must become clean within a bound. The models are compared,
+Meanwhile the workers and readers of `model_test.py` work, an image is written and read, objects of up to 64 MiB are written and copied,
+`rados bench` runs, and notifies are sent. Then all faults end while clients go on: all placement groups must become clean within a bound. The models are compared,
 each object is read through each OSD that has a copy, and `nacre fsck --deep` checks all stores.
 
 The acts follow from the seed; their moments and the interleaving of clients do not.
@@ -26,9 +26,9 @@ import rados
 import model_test
 from harness import Failed, Place, free_port
 from thrash_cluster import Processes
-from thrash_load import Bench, Image, Notifier, unequal
+from thrash_load import Bench, Image, Large, Notifier, unequal
 
-POOLS = ("thrash-rbd", "thrash-bench", "thrash-watch")
+POOLS = ("thrash-rbd", "thrash-bench", "thrash-watch", "thrash-large")
 MOST_GROUPS = 32
 
 
@@ -278,7 +278,8 @@ def thrash(args, test, processes, kinds):
     make_pools(args, processes)
     acts = kinds(args, test, processes, [*POOLS, *model_test.pools(args)])
     image, bench = Image(test, processes.conf, POOLS[0]), Bench(test, processes.conf, POOLS[1])
-    beside = [image, bench, Notifier(test, processes.conf, POOLS[2])]
+    large = Large(test, processes.conf, POOLS[3])
+    beside = [image, bench, large, Notifier(test, processes.conf, POOLS[2])]
     for thread in beside:
         thread.start()
     model = types.SimpleNamespace(seed=args.seed, workers=args.workers, seconds=args.seconds, every=args.every)
@@ -293,6 +294,7 @@ def thrash(args, test, processes, kinds):
     if test.wrong:
         return
     image.verify()
+    large.verify()
     acts.say("models compared")
     test.wrong += check_copies(args, acts, processes, [*pools, *POOLS])
     test.wrong += processes.end()

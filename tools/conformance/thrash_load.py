@@ -1,4 +1,4 @@
-"""What clients do beside the model while a cluster is thrashed: watches, an image, `rados bench`. And the reading of all copies."""
+"""What clients do beside the model while a cluster is thrashed: watches, an image, large objects, `rados bench`. And the reading of all copies."""
 import hashlib
 import random
 import subprocess
@@ -87,6 +87,80 @@ class Bench(threading.Thread):
             self.process.kill()
 
 
+class Large(threading.Thread):
+    """Writes objects of up to 64 MiB, changes parts of them, copies one to another, and reads them.
+
+    A copy of more than 8 MiB comes in portions, and an object of more than 4 MiB is brought to a copy that lacks it in pieces.
+    """
+
+    SIZES = [5 << 20, 9 << 20, 9 << 20, 17 << 20, 17 << 20, 64 << 20]
+    NAMES = [f"large{n}" for n in range(6)]
+    BLOCK = 1 << 20
+
+    def __init__(self, test, conf, pool):
+        super().__init__(daemon=True)
+        self.test, self.rng = test, random.Random(f"{test.seed}/large")
+        self.io = connect(conf).open_ioctx(pool)
+        self.copies = librados_c.Cluster(conf).pool(pool)
+        # Seeds of the blocks of each object.
+        self.objects = {name: [] for name in self.NAMES}
+
+    def block(self, seed):
+        return random.Random(seed).randbytes(4096) * (self.BLOCK // 4096)
+
+    def run(self):
+        try:
+            while not self.test.stopping.is_set():
+                self.rng.choice([self.write, self.change, self.copy, self.copy, self.look])()
+                self.test.stopping.wait(0.5)
+        except Exception as e:  # whatever it is, it is a finding
+            self.test.fail(f"large objects: {type(e).__name__}: {e}")
+
+    def write(self):
+        name, blocks = self.rng.choice(self.NAMES), self.rng.choice(self.SIZES) // self.BLOCK
+        seeds = [self.rng.randrange(1 << 30) for _ in range(blocks)]
+        self.io.write_full(name, b"".join(self.block(seed) for seed in seeds))
+        self.objects[name] = seeds
+        self.test.count("large objects written")
+
+    def change(self):
+        name = self.rng.choice(self.NAMES)
+        if self.objects[name]:
+            at, seed = self.rng.randrange(len(self.objects[name])), self.rng.randrange(1 << 30)
+            self.io.write(name, self.block(seed), at * self.BLOCK)
+            self.objects[name] = [seed if n == at else old for n, old in enumerate(self.objects[name])]
+            self.test.count("blocks of large objects changed")
+
+    def copy(self):
+        source, target = self.rng.sample(self.NAMES, 2)
+        if self.objects[source]:
+            result = self.copies.copy_from(target, source)
+            if result != 0:
+                self.test.fail(f"copy-from {source} to {target} of {len(self.objects[source])} MiB gave {result}")
+            self.objects[target] = list(self.objects[source])
+            self.test.count("large objects copied")
+
+    def look(self):
+        self.compare(self.rng.choice(self.NAMES))
+        self.test.count("large objects read")
+
+    def compare(self, name):
+        seeds = self.objects[name]
+        if not seeds:
+            return
+        size, _ = self.io.stat(name)
+        if size != len(seeds) * self.BLOCK:
+            return self.test.fail(f"{name} has {size} bytes, not {len(seeds) * self.BLOCK}")
+        for at, seed in enumerate(seeds):
+            if self.io.read(name, self.BLOCK, at * self.BLOCK) != self.block(seed):
+                return self.test.fail(f"{name} differs at {at} MiB from what was written")
+
+    def verify(self):
+        """All of them, at the end."""
+        for name in self.NAMES:
+            self.compare(name)
+
+
 class Notifier(threading.Thread):
     """Watches an object and notifies of it. A notify that was answered while the watch held was heard."""
 
@@ -159,8 +233,12 @@ def digests(conf, pools):
         io, reading = listed.open_ioctx(pool), reader.pool(pool)
         for name in sorted(o.key for o in io.list_objects()):
             state = reading.read(name)
-            text = f"{len(state.data) if state.data is not None else None} bytes"
-            found[pool, name] = (hashlib.sha1(repr(state.key()).encode()).hexdigest(), text)
+            digest, size = hashlib.sha1(repr(state.key()).encode()), len(state.data) if state.data is not None else None
+            # One read of the model's ends with its buffer.
+            while size and size % librados_c.LARGEST == 0 and (more := io.read(name, librados_c.LARGEST, size)):
+                digest.update(more)
+                size += len(more)
+            found[pool, name] = (digest.hexdigest(), f"{size} bytes")
         io.close()
     listed.shutdown()
     return found
