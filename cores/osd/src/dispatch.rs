@@ -362,6 +362,8 @@ impl Osd {
     /// Carries out what groups want.
     pub(crate) fn carry_out(&mut self, now: Now, out: &mut Outputs) {
         for (slot, effect) in std::mem::take(&mut self.effects) {
+            #[cfg(feature = "sim")]
+            self.note_answer(slot, &effect);
             match effect {
                 Effect::Reply { op, session, message, .. } if session == OURSELVES => {
                     self.ops.end(op);

@@ -64,7 +64,7 @@ pub use backend::{Backend, Readiness};
 pub use config::{OPTIONS, OptionRow, Options, OsdConfig};
 pub use memory::store_share;
 #[cfg(feature = "sim")]
-pub use pg::Mistake;
+pub use pg::{Mistake, Sizes, version_in};
 pub use scrubs::ScrubOptions;
 
 use crate::beats::Beats;
@@ -170,6 +170,9 @@ pub struct Osd {
     /// Counts the messages of other OSDs, some of which are heard twice.
     #[cfg(feature = "sim")]
     echo: Option<u64>,
+    /// Answers to clients that nobody judged yet, each with the group that gave it; `None` if nobody judges.
+    #[cfg(feature = "sim")]
+    answered: Option<Vec<(types::SpgId, types::Message)>>,
 }
 
 impl Osd {
@@ -235,6 +238,8 @@ impl Osd {
             level_told: None,
             #[cfg(feature = "sim")]
             echo: None,
+            #[cfg(feature = "sim")]
+            answered: None,
         }
     }
 
@@ -281,7 +286,8 @@ impl Osd {
     fn apply_options(&mut self) -> Vec<String> {
         let mut given = self.central_options.clone();
         given.extend(self.local_options.clone());
-        let (options, bad) = Options::from_config(&given);
+        let (mut options, bad) = Options::from_config(&given);
+        options.pg.sizes = self.options.pg.sizes;
         self.options = options;
         let class = self.config.metadata.get("default_device_class").map(String::as_str);
         let most = self.options.recovery_at_a_time(class);

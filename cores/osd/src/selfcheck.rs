@@ -75,6 +75,34 @@ impl Osd {
         self.copies.objecter.forget_resends();
     }
 
+    /// All answers to clients are kept from now on, until [`Osd::take_answered`].
+    pub fn keep_answers(&mut self) {
+        self.answered = Some(Vec::new());
+    }
+
+    /// The answers to clients since the last time, each with the group that gave it.
+    pub fn take_answered(&mut self) -> Vec<(types::SpgId, types::Message)> {
+        self.answered.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    pub(crate) fn note_answer(&mut self, slot: crate::groups::Slot, effect: &Effect) {
+        if let (Some(answered), Effect::Reply { message, .. }) = (&mut self.answered, effect)
+            && let Some(group) = self.groups.get(slot)
+        {
+            answered.push((group.id(), message.clone()));
+        }
+    }
+
+    /// The map by which it acts.
+    pub fn map(&self) -> &std::sync::Arc<maps::OsdMap> {
+        self.maps.current()
+    }
+
+    /// Objects go in pieces of these sizes from now on.
+    pub fn cut(&mut self, sizes: pg::Sizes) {
+        self.options.pg.sizes = sizes;
+    }
+
     /// Every third message of another OSD is heard twice from now on, as if it had been sent twice.
     pub fn hear_twice(&mut self) {
         self.echo = Some(0);

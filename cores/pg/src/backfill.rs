@@ -18,9 +18,6 @@ use objectstore::{Hold, Unread};
 use std::collections::{BTreeMap, BTreeSet};
 use types::{EVersion, HObject, OsdId, SnapId};
 
-/// Objects that one batch compares at most.
-const BATCH: usize = 64;
-
 /// Objects that are compared together.
 #[derive(Default)]
 pub(crate) struct Batch {
@@ -167,7 +164,8 @@ impl Pg {
         let hold = hold.unwrap_or_else(|| self.next_hold(ctx));
         let Some(from) = self.backfill_of(osd).map(|backfill| backfill.cursor.clone()) else { return };
         let end = self.bounds(ctx).1.at(SnapId::HEAD);
-        let found = match self.versions(ctx, hold, &from, &end, BATCH) {
+        let most = ctx.config.sizes.batch;
+        let found = match self.versions(ctx, hold, &from, &end, most) {
             Ok(found) => found,
             Err(Unread::Missing(wish)) => {
                 if let Some(backfill) = self.backfill_of(osd) {
@@ -183,7 +181,7 @@ impl Pg {
         ctx.store.release(hold);
         let mut batch = Batch { end: end.clone(), last: true, ..Batch::default() };
         // An object's clones lie before its head: the last one may not be whole.
-        if let Some((last, _)) = found.last().filter(|_| found.len() + 1 >= BATCH) {
+        if let Some((last, _)) = found.last().filter(|_| found.len() + 1 >= most) {
             (batch.end, batch.last) = (last.at(SnapId::HEAD), false);
             let (clones, begun): (Vec<_>, Vec<_>) =
                 found.into_iter().partition(|(object, _)| !same_object(object, last_head(&batch)));

@@ -8,9 +8,6 @@ use messages::osd::{Op, OpArgs, OsdOp, code};
 use objectstore::ObjectChange;
 use types::{ObjectId, Rope, UTime};
 
-/// Most bytes of data, or of omap, in one portion.
-pub(crate) const PORTION: u32 = 8 << 20;
-
 const LAYOUT: u64 = 1;
 
 /// What a copier asks for next.
@@ -161,14 +158,14 @@ impl Copying {
         Self { wish, hold, offset: 0, after: Bytes::new(), staged: None }
     }
 
-    /// The read of the next portion.
-    pub(crate) fn request(&self) -> OsdOp {
+    /// The read of the next portion, of at most so many bytes.
+    pub(crate) fn request(&self, most: u32) -> OsdOp {
         let mut ops = Vec::new();
         if self.wish.version != 0 {
             ops.push(Op::new(code::ASSERT_VER, OpArgs::AssertVer { version: self.wish.version }));
         }
-        let wish = PortionWish { offset: self.offset, after: self.after.clone(), max: PORTION };
-        ops.push(Op { input: wish.encode(), ..Op::new(code::COPY_READ, OpArgs::CopyGet { max: PORTION.into() }) });
+        let wish = PortionWish { offset: self.offset, after: self.after.clone(), max: most };
+        ops.push(Op { input: wish.encode(), ..Op::new(code::COPY_READ, OpArgs::CopyGet { max: most.into() }) });
         OsdOp {
             oid: self.wish.name.clone(),
             locator: self.wish.locator.clone(),
@@ -226,7 +223,7 @@ mod tests {
             ..Portion::default()
         };
         assert_eq!(Portion::decode(&portion.clone().encode().contiguous()), Ok(portion));
-        let wish = PortionWish { offset: 77, after: Bytes::from_static(b"k"), max: PORTION };
+        let wish = PortionWish { offset: 77, after: Bytes::from_static(b"k"), max: 8 << 20 };
         assert_eq!(PortionWish::decode(&wish.encode()), Ok(wish));
     }
 }

@@ -25,7 +25,7 @@ impl Pg {
     fn ask_for_portion(&mut self, ctx: &mut Ctx<'_>, copying: Copying) {
         // Fetch ids share the holds' numbers.
         let id = self.next_hold(ctx).0;
-        ctx.out.push(Effect::Fetch { id, op: Box::new(copying.request()) });
+        ctx.out.push(Effect::Fetch { id, op: Box::new(copying.request(ctx.config.sizes.portion)) });
         self.serving.copying.insert(id, copying);
     }
 

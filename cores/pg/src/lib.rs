@@ -110,7 +110,7 @@ mod unite;
 mod watch;
 
 pub use api::{
-    ClientOp, ClusterLevel, Config, Ctx, Effect, Gone, LogSize, MaybeHas, Needs, Peer, PeerQuery, Query, UnfoundObject,
+    ClientOp, ClusterLevel, Config, Ctx, Effect, Gone, LogSize, MaybeHas, Needs, Peer, PeerQuery, Query, Sizes, UnfoundObject,
     UnfoundPage, slot_of,
 };
 pub use aside::is_aside;
@@ -122,6 +122,6 @@ pub use recorder::{CopyTime, Nobody, OpKey, Recorder, Step};
 pub use reserve::{SlotSide, SlotWish, SlotWishes};
 pub use scrub::ScrubState;
 #[cfg(feature = "sim")]
-pub use selfcheck::Mistake;
+pub use selfcheck::{Mistake, version_in};
 pub use unfound::Mercy;
 pub use unite::Legacy;

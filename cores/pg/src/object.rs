@@ -3,6 +3,7 @@
 //! An object of one piece replaces what the receiver has in one transaction. A larger one is collected under a name of its own
 //! ([`staged`]) and takes the object's place with its last piece.
 
+use crate::api::Sizes;
 use crate::body::IndexChange;
 use crate::changed::{END, Keys, Part};
 use crate::info::ObjectInfo;
@@ -11,10 +12,6 @@ use bytes::Bytes;
 use objectstore::{Hold, Limit, ObjectChange, ObjectChanges, Read, View};
 use std::ops::Bound;
 use types::{HObject, ObjectId, SnapId};
-
-/// Most bytes of data in one piece, and of omap.
-const DATA: u64 = 4 << 20;
-const OMAP: usize = 1 << 20;
 
 /// Where a piece begins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,8 +45,8 @@ impl Piece {
     }
 }
 
-/// Reads a piece of an object.
-pub(crate) fn read_piece(store: &dyn View, hold: Hold, object: &ObjectId, at: &PieceAt) -> Read<Piece> {
+/// Reads a piece of an object that is no larger than `sizes` say.
+pub(crate) fn read_piece(store: &dyn View, hold: Hold, object: &ObjectId, at: &PieceAt, sizes: &Sizes) -> Read<Piece> {
     let Some(stat) = store.stat(hold, object)? else {
         let changes = ObjectChanges { object: object.clone(), changes: vec![ObjectChange::Remove] };
         return Ok(Piece { changes, next: None });
@@ -66,7 +63,7 @@ pub(crate) fn read_piece(store: &dyn View, hold: Hold, object: &ObjectId, at: &P
     }
     let mut next = None;
     if !at.omap {
-        let end = (at.offset + DATA).min(stat.size);
+        let end = (at.offset + sizes.piece).min(stat.size);
         for (start, len) in store.extents(hold, object, at.offset, end - at.offset.min(end))? {
             changes.push(ObjectChange::Write(start, store.read(hold, object, start, len)?));
         }
@@ -78,7 +75,8 @@ pub(crate) fn read_piece(store: &dyn View, hold: Hold, object: &ObjectId, at: &P
     }
     if next.is_none() && stat.has_omap {
         let from = if at.after.is_empty() { Bound::Unbounded } else { Bound::Excluded(&at.after[..]) };
-        let page = store.omap_scan(hold, object, (from, Bound::Unbounded), Limit { entries: usize::MAX, bytes: OMAP })?;
+        let page =
+            store.omap_scan(hold, object, (from, Bound::Unbounded), Limit { entries: usize::MAX, bytes: sizes.piece_omap })?;
         if let (true, Some((last, _))) = (page.more, page.entries.last()) {
             next = Some(PieceAt { offset: stat.size, omap: true, after: last.clone() });
         }
@@ -91,10 +89,10 @@ pub(crate) fn read_piece(store: &dyn View, hold: Hold, object: &ObjectId, at: &P
 
 /// Reads a part of an object, to be put into an older version of it: record, size and all that `part` names. `None` if that is no
 /// less than the object, or more than fits into one piece.
-pub(crate) fn read_part(store: &dyn View, hold: Hold, object: &ObjectId, part: &Part) -> Read<Option<Piece>> {
+pub(crate) fn read_part(store: &dyn View, hold: Hold, object: &ObjectId, part: &Part, sizes: &Sizes) -> Read<Option<Piece>> {
     let Some(stat) = store.stat(hold, object)? else { return Ok(None) };
     let bytes = part.bytes(stat.size);
-    if bytes > DATA || bytes > 0 && bytes == stat.size {
+    if bytes > sizes.piece || bytes > 0 && bytes == stat.size {
         return Ok(None);
     }
     let mut changes = vec![ObjectChange::SetInfo(stat.info)];
@@ -126,7 +124,7 @@ pub(crate) fn read_part(store: &dyn View, hold: Hold, object: &ObjectId, part: &
             changes.extend((!found.is_empty()).then_some(ObjectChange::OmapSet(found)));
         }
         Keys::All => {
-            let all = Limit { entries: usize::MAX, bytes: OMAP };
+            let all = Limit { entries: usize::MAX, bytes: sizes.piece_omap };
             let page = store.omap_scan(hold, object, (Bound::Unbounded, Bound::Unbounded), all)?;
             if page.more {
                 return Ok(None);
@@ -260,7 +258,7 @@ mod tests {
                 part.join(&more);
                 carry_out(&mut newer, &object, changes);
             }
-            if let Some(piece) = read_part(&newer, Hold(0), &object, &part).expect("it can be read") {
+            if let Some(piece) = read_part(&newer, Hold(0), &object, &part, &Sizes::default()).expect("it can be read") {
                 in_part += 1;
                 carry_out(&mut older, &object, piece.changes.changes);
                 assert_eq!(content(&older, &object), content(&newer, &object));
@@ -270,7 +268,7 @@ mod tests {
     }
 
     fn whole(store: &MemStore, object: &ObjectId) -> Vec<ObjectChange> {
-        let piece = read_piece(store, Hold(0), object, &PieceAt::default()).expect("it can be read");
+        let piece = read_piece(store, Hold(0), object, &PieceAt::default(), &Sizes::default()).expect("it can be read");
         assert_eq!(piece.next, None);
         piece.changes.changes
     }

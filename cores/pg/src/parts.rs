@@ -128,7 +128,7 @@ impl Pg {
         targets: &[OsdId],
     ) -> Result<bool, Unread> {
         let Some((bases, part)) = self.with_base(object, targets) else { return Ok(false) };
-        let piece = read_part(&*ctx.store, job.hold, &self.object(object.clone()), &part)?;
+        let piece = read_part(&*ctx.store, job.hold, &self.object(object.clone()), &part, &ctx.config.sizes)?;
         if job.fetched {
             ctx.store.release(job.hold);
         }

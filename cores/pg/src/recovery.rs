@@ -26,8 +26,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use types::{EVersion, HObject, ObjectId, OsdId, SnapId};
 
-/// Bytes under way to a copy, from which on no further piece is sent.
-const WINDOW: usize = 16 << 20;
 /// After this, what was not answered is asked again.
 const AGAIN: Duration = Duration::from_secs(5);
 
@@ -354,7 +352,7 @@ impl Pg {
             }
             return Ok(Stepped::On);
         }
-        if targets.iter().any(|osd| self.members.all.get(osd).is_some_and(|m| m.stream.bytes() > WINDOW)) {
+        if targets.iter().any(|osd| self.members.all.get(osd).is_some_and(|m| m.stream.bytes() > ctx.config.sizes.window)) {
             self.serving.recovery.parked.push(job.hold);
             return Ok(Stepped::Waits);
         }
@@ -362,7 +360,7 @@ impl Pg {
         let in_part = if at.is_first() && filled.is_none() { self.push_part(ctx, job, &object, &targets) } else { Ok(false) };
         let piece = match in_part {
             Ok(true) => return Ok(Stepped::On),
-            Ok(false) => read_piece(&*ctx.store, job.hold, &self.object(object.clone()), &at),
+            Ok(false) => read_piece(&*ctx.store, job.hold, &self.object(object.clone()), &at, &ctx.config.sizes),
             Err(unread) => Err(unread),
         };
         let piece = match piece {
@@ -665,7 +663,7 @@ impl Pg {
         let (missing, pushed) = (&member.missing, &member.pushed);
         member.owed.retain(|object, _| missing.contains_key(object) || pushed.contains_key(object));
         let arrived = member.pushed.len() < before;
-        let room = member.stream.bytes() <= WINDOW;
+        let room = member.stream.bytes() <= ctx.config.sizes.window;
         self.hear_lacking(ctx, from, first, lacking);
         self.release_durable(ctx);
         if room && !self.serving.recovery.parked.is_empty() {

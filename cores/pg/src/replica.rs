@@ -25,8 +25,6 @@ use types::{EVersion, Feature, HObject, ObjectId, OsdId, SnapId};
 
 /// A store that has no room is asked again after this.
 const ROOM: Duration = Duration::from_millis(100);
-/// Most objects in one list for backfill.
-const SCAN: usize = 512;
 
 /// Something read for the primary.
 enum Errand {
@@ -537,16 +535,17 @@ impl Pg {
                 Ok(Letter::Pulled(object.clone(), PieceAt::default(), None))
             }
             Errand::Pull(object, at) => {
-                let piece = read_piece(&*ctx.store, hold, &self.object(object.clone()), at)?;
+                let piece = read_piece(&*ctx.store, hold, &self.object(object.clone()), at, &ctx.config.sizes)?;
                 Ok(Letter::Pulled(object.clone(), at.clone(), Some(Box::new(piece))))
             }
             Errand::PullPart(object, base) => {
-                let piece = read_part(&*ctx.store, hold, &self.object(object.clone()), &base.part)?;
+                let piece = read_part(&*ctx.store, hold, &self.object(object.clone()), &base.part, &ctx.config.sizes)?;
                 Ok(Letter::PulledPart(object.clone(), base.have, piece.map(Box::new)))
             }
             Errand::Scan(from, to) => {
-                let found = self.versions(ctx, hold, from, to, SCAN)?;
-                let end = if found.len() < SCAN { to.clone() } else { found.last().map_or(to.clone(), |(o, _)| o.clone()) };
+                let most = ctx.config.sizes.scan;
+                let found = self.versions(ctx, hold, from, to, most)?;
+                let end = if found.len() < most { to.clone() } else { found.last().map_or(to.clone(), |(o, _)| o.clone()) };
                 Ok(Letter::Scanned(from.clone(), end, found))
             }
             Errand::Seek(wanted) => {

@@ -23,6 +23,12 @@ fn needs_no_lane(work: &Work) -> bool {
     }
 }
 
+/// The version of an object's last change, as a store's record of the object says; `None` if it is no record.
+#[cfg(feature = "sim")]
+pub fn version_in(record: &[u8]) -> Option<types::EVersion> {
+    crate::info::ObjectInfo::decode(record).ok().map(|info| info.version)
+}
+
 /// A mistake of a group's copies that the simulator must find.
 #[cfg(feature = "sim")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,6 +5,7 @@ use crate::disk::DiskConfig;
 use crate::history::History;
 use crate::misdeed::{Misdeed, Reopen, Strict, Wayward, Wrapped};
 use crate::model::{Action, source_change};
+use crate::promises::Promises;
 use crate::reference::{Meaning, RefStore};
 use crate::rng::Rng;
 use crate::upgrade::Programs;
@@ -15,7 +16,7 @@ use mon::{AuthMode, Monitor};
 use msgr::auth::{Auth, ClientAuth};
 use node::{MailId, Node};
 use objecter::ClientNode;
-use osd::{Backend, Osd, OsdConfig};
+use osd::{Backend, Osd, OsdConfig, Sizes};
 use standmon::StandMon;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -90,6 +91,8 @@ pub struct Plan {
     pub mail: bool,
     /// Whether OSDs hear some messages of each other twice.
     pub echo: bool,
+    /// In how large pieces OSDs bring and copy objects.
+    pub sizes: Sizes,
     /// One of so many changes on the first OSD needs old data that are damaged; 0: none.
     pub wounds: u64,
     /// Which levels the daemons' programs run, if not all are of today.
@@ -128,6 +131,7 @@ impl Default for Plan {
             mail: false,
             echo: false,
             programs: None,
+            sizes: Sizes::TINY,
             wounds: 0,
         }
     }
@@ -167,6 +171,8 @@ pub struct Cluster {
     pub(crate) made: Vec<Rc<Cell<bool>>>,
     /// What reference stores hold.
     pub(crate) meanings: Vec<Rc<RefCell<Meaning>>>,
+    /// Judges what OSDs acknowledge.
+    pub(crate) promises: Rc<RefCell<Promises>>,
     /// The first thing that cannot be, found on a disk.
     pub wrong: Option<String>,
     /// Stores that were checked after a crash.
@@ -254,7 +260,14 @@ fn monitor(plan: &Plan, n: usize, boot: &Boot, reign: &Rc<Cell<u64>>) -> Strict 
     Strict::new(monitor, plan.misdeed, reign.clone())
 }
 
-fn osd(plan: &Plan, number: usize, boot: &Boot, meaning: &(Rc<RefCell<Meaning>>, Rc<Cell<bool>>), bad: &Bad) -> Wayward {
+fn osd(
+    plan: &Plan,
+    number: usize,
+    boot: &Boot,
+    meaning: &(Rc<RefCell<Meaning>>, Rc<Cell<bool>>),
+    bad: &Bad,
+    promises: &Rc<RefCell<Promises>>,
+) -> Wayward {
     let nonce = boot.life as u32 + 1;
     let config = OsdConfig {
         fsid: FSID,
@@ -278,10 +291,14 @@ fn osd(plan: &Plan, number: usize, boot: &Boot, meaning: &(Rc<RefCell<Meaning>>,
     }
     let store = Box::new(store);
     let mut osd = Osd::new(config, store);
+    osd.cut(plan.sizes);
     if plan.echo {
         osd.hear_twice();
     }
-    Wayward::new(osd, plan.misdeed)
+    let osd = Wayward::new(osd, plan.misdeed);
+    // Who meets damage under a change acknowledges it all the same, and gets the object anew.
+    let judges = plan.store == StoreKind::Reference && plan.wounds == 0;
+    if judges { osd.judged(number as i32, promises.clone()) } else { osd }
 }
 
 /// The store as this start of the OSD opens it, and what to do if making it finds that it is there.
@@ -363,8 +380,9 @@ impl Cluster {
         let mons: Vec<HostId> = [mon].into_iter().chain(more.collect::<Vec<_>>()).collect();
         let made: Vec<Rc<Cell<bool>>> = (0..plan.osds).map(|_| Rc::default()).collect();
         let meanings: Vec<Rc<RefCell<Meaning>>> = (0..plan.osds).map(|_| Rc::default()).collect();
+        let promises = Rc::new(RefCell::new(Promises::of(meanings.clone())));
         let osds = (0..plan.osds)
-            .map(|number| Self::add_osd(&mut world, &plan, number, (meanings[number].clone(), made[number].clone())))
+            .map(|number| Self::add_osd(&mut world, &plan, number, (meanings[number].clone(), made[number].clone()), &promises))
             .collect();
         let habits = |n: usize| match plan.reader && n == 0 {
             true => Habits { reads: 100, depth: 8, ..plan.habits.clone() },
@@ -413,13 +431,20 @@ impl Cluster {
             plan,
             made,
             meanings,
+            promises,
             wrong,
             checked,
             asides: 0,
         }
     }
 
-    fn add_osd(world: &mut World, plan: &Plan, number: usize, made: (Rc<RefCell<Meaning>>, Rc<Cell<bool>>)) -> HostId {
+    fn add_osd(
+        world: &mut World,
+        plan: &Plan,
+        number: usize,
+        made: (Rc<RefCell<Meaning>>, Rc<Cell<bool>>),
+        promises: &Rc<RefCell<Promises>>,
+    ) -> HostId {
         // A reference store's space exists from the start.
         let len = if plan.store == StoreKind::Reference { plan.osd_bytes } else { 0 };
         let disk = DiskConfig { capacity: plan.osd_bytes, len, ..DiskConfig::default() };
@@ -427,9 +452,10 @@ impl Cluster {
         if plan.separate_journal {
             disks.push(DiskConfig { capacity: 16 << 20, ..DiskConfig::default() });
         }
-        let (plan, meaning, bad) = (plan.clone(), made, Bad::default());
+        let (plan, meaning, bad, promises) = (plan.clone(), made, Bad::default(), promises.clone());
         let listen = vec![socket(1, number as u8, 6800)];
-        let host = add(world, format!("osd.{number}"), listen, disks, move |boot| osd(&plan, number, &boot, &meaning, &bad));
+        let host =
+            add(world, format!("osd.{number}"), listen, disks, move |boot| osd(&plan, number, &boot, &meaning, &bad, &promises));
         world.give_address(host, mail_id(number));
         host
     }
@@ -560,6 +586,11 @@ impl Cluster {
             let total = status["pgmap"]["num_pgs"].as_u64().unwrap_or(0);
             status["osdmap"]["num_up_osds"].as_u64() == Some(osds) && total == pgs && clean.sum::<u64>() == total
         })
+    }
+
+    /// Whether every acknowledged write was whole on all members when it was acknowledged.
+    pub(crate) fn kept_promises(&self) -> Result<(), String> {
+        self.promises.borrow().broken.clone().map_or(Ok(()), Err)
     }
 
     /// Whether all clients have asked what they wanted and heard the answers.

@@ -13,7 +13,7 @@ const STRAYS: Duration = Duration::from_secs(60);
 const ALL: Limit = Limit { entries: 1_000_000, bytes: usize::MAX };
 
 /// All that a store holds of an object, as text that can be compared.
-fn content(store: &MemStore, object: &ObjectId) -> Result<String, String> {
+pub(crate) fn content(store: &MemStore, object: &ObjectId) -> Result<String, String> {
     let read = || -> objectstore::Read<Option<String>> {
         let Some(stat) = store.stat(Hold(0), object)? else { return Ok(None) };
         let data = store.read(Hold(0), object, 0, stat.size)?.to_vec();

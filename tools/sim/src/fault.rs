@@ -182,7 +182,7 @@ impl Nemesis {
     pub fn rage(&mut self, cluster: &mut Cluster, limit: Duration) {
         let end = cluster.world.now() + limit;
         self.plan_next(cluster);
-        while !cluster.clients_done() && cluster.world.now() < end {
+        while !cluster.clients_done() && cluster.world.now() < end && cluster.kept_promises().is_ok() {
             let due = self.later.iter().map(|(at, _)| *at).min().unwrap_or(end).min(self.next).min(end);
             let step = due.min(cluster.world.now() + Duration::from_millis(50));
             cluster.world.run_until(step);
@@ -428,6 +428,7 @@ impl Nemesis {
 
     /// Nothing goes wrong any more. Who was asked to stop gets the time to.
     pub fn relent(&mut self, cluster: &mut Cluster) -> Result<(), String> {
+        cluster.kept_promises()?;
         self.later.clear();
         cluster.world.heal();
         cluster.world.net.config = crate::net::NetConfig::default();

@@ -25,6 +25,7 @@ pub mod misdeed;
 pub mod model;
 pub mod net;
 mod parcel;
+mod promises;
 pub mod reference;
 mod reigns;
 pub mod rng;

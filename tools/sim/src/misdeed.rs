@@ -1,6 +1,7 @@
 //! Stores and OSDs that misbehave in ways that have cost data or time in the past, to prove that the checkers see it; and the
 //! product's store as its host starts it.
 
+use crate::promises::Promises;
 use crate::rng::Rng;
 use crate::wounds::Wounds;
 use bytes::Bytes;
@@ -154,12 +155,28 @@ pub struct Wayward {
     osd: Osd,
     misdeed: Option<Misdeed>,
     turns: u32,
+    /// Its number, and who judges what it acknowledges.
+    judged: Option<(i32, Rc<RefCell<Promises>>)>,
 }
 
 impl Wayward {
     /// This OSD.
     pub fn new(osd: Osd, misdeed: Option<Misdeed>) -> Self {
-        Self { osd, misdeed, turns: 0 }
+        Self { osd, misdeed, turns: 0, judged: None }
+    }
+
+    /// The same, whose acknowledgements are judged.
+    pub(crate) fn judged(mut self, number: i32, judge: Rc<RefCell<Promises>>) -> Self {
+        self.osd.keep_answers();
+        self.judged = Some((number, judge));
+        self
+    }
+
+    fn look_at_answers(&mut self) {
+        let Some((number, judge)) = &self.judged else { return };
+        for (group, message) in self.osd.take_answered() {
+            judge.borrow_mut().look(*number, self.osd.map(), group, &message);
+        }
     }
 }
 
@@ -170,6 +187,7 @@ impl Node for Wayward {
     fn turn(&mut self, now: Now, out: &mut Outputs) {
         self.osd.turn(now, out);
         self.turns += 1;
+        self.look_at_answers();
         match self.misdeed {
             // Maps come in turns of their own, nearly always.
             Some(Misdeed::SilentDrop) => self.osd.forget_turned_away(),

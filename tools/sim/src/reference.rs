@@ -12,7 +12,7 @@ use osd::{Backend, Readiness};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-use types::{ObjectId, Rope, ShardId, SpgId};
+use types::{EVersion, ObjectId, Rope, ShardId, SpgId};
 
 const BLOCK: usize = 4096;
 /// Blocks read at once when the store opens.
@@ -21,15 +21,46 @@ const CHUNK: usize = 64;
 const WRITES: usize = 4;
 
 /// What the blocks of a disk stand for: a stamp and a transaction each.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Meaning {
     blocks: Vec<(u64, Transaction)>,
+    /// Blocks before this one are durable.
+    durable: usize,
+    /// What the first `imaged` blocks make, and the newest version that each object ever had in it.
+    image: MemStore,
+    imaged: usize,
+    reached: BTreeMap<ObjectId, EVersion>,
 }
 
 impl Meaning {
     /// The newest transaction.
     pub(crate) fn last_mut(&mut self) -> Option<&mut Transaction> {
         self.blocks.last_mut().map(|(_, transaction)| transaction)
+    }
+
+    /// What a store has that lost everything but what is durable.
+    pub(crate) fn durable(&mut self) -> &MemStore {
+        while self.imaged < self.durable {
+            let transaction = self.blocks[self.imaged].1.clone();
+            let changed: Vec<ObjectId> = transaction.objects.iter().map(|changes| changes.object.clone()).collect();
+            let taken = self.image.submit(transaction, Ticket(self.imaged as u64));
+            assert!(taken.is_ok(), "what was taken once is taken again");
+            while self.image.poll_event().is_some() {}
+            for object in changed {
+                if let Some(version) = version_of(&self.image, &object) {
+                    let reached = self.reached.entry(object).or_insert(version);
+                    *reached = version.max(*reached);
+                }
+            }
+            self.imaged += 1;
+        }
+        &self.image
+    }
+
+    /// The newest version of an object that was ever durable.
+    pub(crate) fn newest(&self, pool: i64, name: &[u8]) -> Option<EVersion> {
+        let same = self.reached.iter().filter(|(object, _)| object.is_head() && object.pool == pool && object.name[..] == *name);
+        same.map(|(_, version)| *version).max()
     }
 
     /// What a store has that carried all of it out.
@@ -41,6 +72,12 @@ impl Meaning {
         }
         memory
     }
+}
+
+/// The version of an object in a store.
+pub(crate) fn version_of(store: &MemStore, object: &ObjectId) -> Option<EVersion> {
+    let stat = store.stat(Hold(0), object).ok().flatten()?;
+    osd::version_in(&stat.info)
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -105,6 +142,7 @@ impl RefStore {
     fn replay(&mut self, n: usize) {
         let mut meaning = self.meaning.borrow_mut();
         meaning.blocks.truncate(n);
+        meaning.durable = n;
         for (i, (_, transaction)) in meaning.blocks.iter().enumerate() {
             let taken = self.memory.submit(transaction.clone(), Ticket(i as u64));
             assert!(taken.is_ok(), "a memory store that is not full takes everything");
@@ -132,6 +170,7 @@ impl RefStore {
             self.committed += 1;
             self.memory.commit(1);
         }
+        self.meaning.borrow_mut().durable = self.committed;
     }
 }
 

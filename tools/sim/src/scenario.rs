@@ -160,7 +160,14 @@ fn copies_of(rng: &mut Rng) -> Plan {
     let osds = rng.between(3, 6);
     let size = rng.between(2, osds.min(4)) as u32;
     let min_size = rng.between(1, u64::from(size)) as u32;
-    let habits = Habits { pause: Duration::from_millis(rng.magnitude(50, 400)), watched: 0, asides: 40, ..plan.habits };
+    let habits = Habits {
+        pause: Duration::from_millis(rng.magnitude(50, 400)),
+        watched: 0,
+        asides: 40,
+        sources: 4,
+        copies: 12,
+        ..plan.habits
+    };
     let store = if rng.one_in(2) { StoreKind::Reference } else { plan.store };
     let separate_journal = plan.separate_journal && store != StoreKind::Reference;
     let (echo, mail, osds) = (rng.one_in(2), rng.one_in(4), osds as usize);
@@ -202,7 +209,9 @@ fn islands(rng: &mut Rng) -> Plan {
     let plan = copies_dense(rng);
     // Writes under way when the OSD is cut off would keep all reads behind them.
     // So would reads at other copies, which cannot be sent back from there.
-    let habits = Habits { objects: 6, pause: Duration::from_millis(150), budget: 500, depth: 1, asides: 0, ..plan.habits };
+    // And so would copies, which wait for others.
+    let habits =
+        Habits { objects: 6, pause: Duration::from_millis(150), budget: 500, depth: 1, asides: 0, sources: 0, ..plan.habits };
     let (osds, clients) = (rng.between(3, 4) as usize, rng.between(2, 3) as usize);
     Plan { osds, size: 3, min_size: rng.between(1, 2) as u32, clients, reader: true, mail: false, habits, ..plan }
 }
@@ -776,6 +785,7 @@ fn equal_copies(cluster: &mut Cluster, nemesis: &mut Nemesis, _options: &Options
     cluster.wait_clients(Duration::from_secs(120))?;
     cluster.wait_clean()?;
     cluster.check_copies()?;
+    cluster.scrub_the_untrusted()?;
     cluster.count_asides()?;
     let undecided = settle(cluster)?;
     cluster.check_empty()?;
@@ -862,6 +872,7 @@ fn settle(cluster: &mut Cluster) -> Result<u64, String> {
     cluster.start_all();
     cluster.look_at_everything()?;
     cluster.wait_clean()?;
+    cluster.kept_promises()?;
     if let Some(wrong) = &cluster.wrong {
         return Err(wrong.clone());
     }

@@ -48,7 +48,13 @@ pub fn source(number: u64) -> Object {
     let lengths = [0, 10, 5_000, 150_000];
     let length = lengths[number as usize % lengths.len()];
     let data: Vec<u8> = tag.iter().chain(tag[1..tag.len() - 1].iter().cycle()).copied().take(length).collect();
-    let omap = if number.is_multiple_of(2) { Pairs::from([("k1".to_owned(), tag.clone())]) } else { Pairs::new() };
+    // Of some the omap does not fit into one answer between OSDs either, as those are cut in the simulator.
+    let value: Vec<u8> = if number % 4 == 2 { tag.repeat(60) } else { tag.clone() };
+    let keys = if number % 4 == 2 { 9 } else { 1 };
+    let omap: Pairs = match number.is_multiple_of(2) {
+        true => (0..keys).map(|key| (format!("k{}", (key + 1) % 9), value.clone())).collect(),
+        false => Pairs::new(),
+    };
     let xattrs = if number.is_multiple_of(3) { Pairs::new() } else { Pairs::from([("k0".to_owned(), tag)]) };
     Object { data, xattrs, has_omap: !omap.is_empty(), omap, ..Object::default() }
 }

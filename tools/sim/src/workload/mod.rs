@@ -77,8 +77,10 @@ pub struct Habits {
     pub tide: Tide,
     /// Percent of the operations that only read the data.
     pub reads: u64,
-    /// Number of objects, `s0`, `s1`, ..., that are made at first and copied often.
+    /// Number of objects, `s0`, `s1`, ..., that are made at first and copied.
     pub sources: u64,
+    /// One of so many operations copies one of them.
+    pub copies: u64,
     /// Percent of the reads that go to any copy, not to the primary.
     pub asides: u64,
     /// They go to the same copy of a group, not to each in turn.
@@ -100,6 +102,7 @@ impl Default for Habits {
             tide: Tide::None,
             reads: 0,
             sources: 0,
+            copies: 3,
             asides: 0,
             near: false,
         }
@@ -230,7 +233,7 @@ impl Workload {
             Tide::Empties => return (self.chooser.emptying(), None),
             _ => {}
         }
-        if self.habits.sources > 0 && self.chooser.rng.one_in(3) {
+        if self.habits.sources > 0 && self.chooser.rng.one_in(self.habits.copies) {
             return (Action::CopyOf(self.chooser.rng.below(self.habits.sources)), None);
         }
         if self.habits.reads > 0 && self.chooser.rng.below(100) < self.habits.reads {

@@ -1,0 +1,106 @@
+//! What an answer promises, judged at the moment in which it leaves: an acknowledged write is whole, and durable, on every member that
+//! serves.
+//!
+//! Clients see a broken promise only when a disk is lost just then. So nobody waits for that: the stores of all members are looked at, as
+//! they would be after a power cut. Only where the stores are trusted ones ([`crate::reference`]): no other store can be looked at while it
+//! runs.
+
+use crate::copies::content;
+use crate::reference::{Meaning, version_of};
+use maps::OsdMap;
+use messages::code::flags;
+use messages::osd::OsdOpReply;
+use objectstore::memory::MemStore;
+use std::cell::RefCell;
+use std::rc::Rc;
+use types::{EVersion, ObjectId, SpgId};
+
+/// The judge, shared by all OSDs of a cluster.
+#[derive(Default)]
+pub(crate) struct Promises {
+    /// What the stores hold.
+    stores: Vec<Rc<RefCell<Meaning>>>,
+    /// The first promise that was not kept.
+    pub(crate) broken: Option<String>,
+    /// Acknowledged writes that were looked at.
+    pub(crate) looked: u64,
+}
+
+impl Promises {
+    pub(crate) fn of(stores: Vec<Rc<RefCell<Meaning>>>) -> Self {
+        Self { stores, ..Self::default() }
+    }
+
+    /// An answer of the OSD `primary` leaves, which has this map.
+    pub(crate) fn look(&mut self, primary: i32, map: &OsdMap, group: SpgId, message: &types::Message) {
+        let Ok(reply) = OsdOpReply::decode(message) else { return };
+        let wrote = reply.flags & i64::from(flags::WRITE) != 0 && reply.replay_version != EVersion::default();
+        if reply.result < 0 || !wrote || self.broken.is_some() {
+            return;
+        }
+        self.looked += 1;
+        let (name, version) = (&reply.oid[..], reply.replay_version);
+        let acting = map.placed(group.pg).acting.clone();
+        let held: Vec<(i32, Held)> = acting
+            .iter()
+            .filter_map(|osd| Some((*osd, self.stores.get(usize::try_from(*osd).ok()?)?)))
+            .map(|(osd, store)| (osd, Held::look(&mut store.borrow_mut(), group.pg.pool, name, version)))
+            .collect();
+        if let Some(why) = unkept(&held, version) {
+            let name = String::from_utf8_lossy(name);
+            let text =
+                format!("osd.{primary} acknowledges version {version} of {name} for the members {acting:?} of {group}: {why}");
+            self.broken = Some(text);
+        }
+    }
+}
+
+/// What a member holds durably of an object.
+struct Held {
+    /// The version of the object, if it is there.
+    version: Option<EVersion>,
+    /// The version that was promised was there, now or before.
+    reached: bool,
+    /// Its content, and that of its clones, if it has just the version that was promised.
+    content: Vec<(ObjectId, String)>,
+}
+
+impl Held {
+    fn look(store: &mut Meaning, pool: i64, name: &[u8], promised: EVersion) -> Self {
+        let image = store.durable();
+        let all: Vec<ObjectId> = image.objects().filter(|o| o.pool == pool && o.name[..] == *name).cloned().collect();
+        let head = all.iter().find(|object| object.is_head());
+        let version = head.and_then(|head| version_of(image, head));
+        let content = if version == Some(promised) { contents(image, all.clone()) } else { Vec::new() };
+        let ever = store.newest(pool, name);
+        Self { version, reached: ever.is_some_and(|ever| ever >= promised), content }
+    }
+}
+
+fn contents(image: &MemStore, objects: Vec<ObjectId>) -> Vec<(ObjectId, String)> {
+    objects.into_iter().map(|object| (object.clone(), content(image, &object).unwrap_or_else(|why| why))).collect()
+}
+
+/// What is wrong with what the members hold.
+fn unkept(held: &[(i32, Held)], promised: EVersion) -> Option<String> {
+    let there = held.iter().any(|(_, held)| held.version.is_some());
+    for (osd, member) in held {
+        match member.version {
+            Some(version) if version < promised => return Some(format!("osd.{osd} holds version {version} durably")),
+            None if there && !member.reached => return Some(format!("osd.{osd} does not hold it durably")),
+            _ => {}
+        }
+    }
+    let mut exact = held.iter().filter(|(_, held)| held.version == Some(promised));
+    let (first, one) = exact.next()?;
+    for (osd, other) in exact {
+        for (object, text) in &one.content {
+            // Of clones one may be trimmed here and not yet there.
+            let differs = other.content.iter().find(|(known, there)| known == object && there != text);
+            if let Some((_, there)) = differs {
+                return Some(format!("copies of {object:?} differ: on osd.{first} {text}\n  on osd.{osd} {there}"));
+            }
+        }
+    }
+    None
+}
