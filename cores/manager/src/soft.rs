@@ -50,6 +50,8 @@ pub struct PgSoft {
 /// A service that told the manager about itself.
 #[derive(Clone, Debug)]
 pub struct ServiceSoft {
+    /// Whose daemon it is.
+    pub entity: types::EntityName,
     /// What the service says about itself.
     pub metadata: BTreeMap<String, String>,
     /// The service's state.
@@ -62,6 +64,18 @@ pub struct ServiceSoft {
     pub addr: String,
     /// When the service began.
     pub since: UTime,
+}
+
+/// Bytes of names and values.
+pub fn bytes_of(told: &BTreeMap<String, String>) -> usize {
+    told.iter().map(|(name, value)| name.len() + value.len()).sum()
+}
+
+impl ServiceSoft {
+    /// Bytes of what it says about itself.
+    pub fn bytes(&self) -> usize {
+        bytes_of(&self.metadata) + bytes_of(&self.status)
+    }
 }
 
 /// A connected client or daemon, for `features` and `sessions`.

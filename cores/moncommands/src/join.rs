@@ -3,6 +3,8 @@
 //! `nacre token` makes the entity `client.join.N`, which may do nothing but the command `nacre join`. That command removes the entity in
 //! the same entry of the log in which it is answered, so it works once. The time at which the key ends is kept among the entity's
 //! capabilities, where `ceph auth ls` shows it.
+//!
+//! What the key is exchanged for are the keys of `mon.` and `client.admin`. So who makes one needs what making an administrator needs.
 
 use super::shared::refusal;
 use super::{Cx, Row, row};
@@ -24,12 +26,12 @@ const ENDS: &str = "ends";
 const PREFIX: &str = "join.";
 
 pub(super) const ROWS: &[Row] = &[
-    row("nacre token <secs:Int range=1|604800 req=false>", "make a key with which one host may join", "mon", "rw", token),
+    row("nacre token <secs:Int range=1|604800 req=false>", "make a key with which one host may join", "auth", "rwx", token),
     row(
         "nacre join <host:String> <again:Bool req=false> <monitor:Choices req=false strings=auto|yes|no> <location:String req=false>",
         "exchange a key for what a host needs to join",
-        "mon",
-        "rw",
+        "auth",
+        "rwx",
         join,
     ),
 ];

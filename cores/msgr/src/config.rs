@@ -85,6 +85,8 @@ pub struct Limits {
     pub connections: usize,
     /// Of those, how many may be unauthenticated.
     pub strangers: usize,
+    /// Of those, how many are kept for daemons and for whoever may do everything; clients do not get them.
+    pub reserve: usize,
     /// From the opening of a connection to the end of its handshake.
     pub handshake: Duration,
     /// An accepted connection from which nothing came for so long is closed.
@@ -119,6 +121,7 @@ impl Default for Limits {
             send_window: 8 << 20,
             connections: 16_384,
             strangers: 1_024,
+            reserve: 1_024,
             handshake: Duration::from_secs(10),
             idle: Duration::from_secs(900),
             detached: Duration::from_secs(120),

@@ -1,6 +1,7 @@
 //! What a messenger tells its owner.
 
 use crate::Mode;
+use std::net::IpAddr;
 use std::sync::Arc;
 use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, Message, SessionId};
 
@@ -14,10 +15,13 @@ pub struct Peer {
     pub kind: EntityType,
     /// Number that the monitors gave it; with the message's tid it names a request.
     pub global_id: u64,
-    /// Its instance: clients have port 0 and a random nonce.
+    /// Its instance, as it says: clients have port 0 and a random nonce.
     pub addr: EntityAddr,
-    /// All its addresses.
+    /// All its addresses, as it says.
     pub addrs: EntityAddrVec,
+    /// The address from which it connected, as the socket says: what rights that hold for a network are held against. `None` if it is
+    /// not known.
+    pub ip: Option<IpAddr>,
     /// Features common to both sides.
     pub features: u64,
     /// What it may do here, as text for the caps parser; `None` means everything (no authentication in use, or the ticket

@@ -7,17 +7,14 @@ use crate::copies::OURSELVES;
 use crate::groups::Slot;
 use crate::images::Image;
 use crate::ops::{Arrival, Request, Wait};
-use crate::sessions::{Rights, Session};
-use crate::{Early, Osd, Phase};
-use ::maps::OsdMap;
-use caps::OsdNeed;
+use crate::{Early, Osd, Phase, admit};
 use messages::internal::{OsdInstruct, ServiceKeys};
 use messages::mon::{AuthReply, Command, CommandReply, ConfigMsg, MonMapMsg, OsdMapMsg, Ping};
 use messages::osd::{Backoff, OpResult, OsdOp, OsdOpReply};
 use msgr::Event;
 use msgr::auth::{Acceptor, ExpiringKey, Key};
 use node::{Level, Mono, Now, Output, Outputs};
-use pg::{ClientOp, Effect, Needs, OpKey};
+use pg::{ClientOp, Effect, OpKey};
 use types::{EntityType, Errno, Message, PgId, SessionId, SpgId};
 
 /// Operations that may wait for a map; beyond that the session is closed and the client comes back.
@@ -159,11 +156,7 @@ impl Osd {
         let Ok(command) = Command::decode(message) else {
             return self.answer_command(session, message.tid, Answer::error(Errno::EINVAL, "the command does not decode"));
         };
-        let allowed = self.sessions.get(session).is_some_and(|s| match &s.rights {
-            Rights::All => true,
-            Rights::Caps(caps) => caps.is_allow_all(),
-            Rights::Nothing => false,
-        });
+        let allowed = self.sessions.get(session).is_some_and(|s| admit::may_command(&s.rights));
         if !allowed {
             return self.answer_command(session, message.tid, Answer::error(Errno::EACCES, "access denied"));
         }
@@ -247,7 +240,7 @@ impl Osd {
         }
         self.share_maps(session, op.epoch);
         let Some(known) = self.sessions.get(session) else { return self.let_go(key) };
-        if let Err(refusal) = admit(&self.maps.current().clone(), known, &op) {
+        if let Err(refusal) = admit::admit(&self.maps.current().clone(), known, &op) {
             self.perf.denied += 1;
             self.let_go(key);
             return self.refuse(session, message.tid, &op, refusal);
@@ -476,42 +469,4 @@ fn refusal(op: &OsdOp, errno: Errno, epoch: types::Epoch) -> OsdOpReply {
         retry: op.retry,
         ..OsdOpReply::default()
     }
-}
-
-/// Whether an operation may be done at all.
-fn admit(map: &OsdMap, session: &Session, op: &OsdOp) -> Result<(), Errno> {
-    let fenced = || map.is_blocklisted(&session.peer.addr);
-    if matches!(session.rights, Rights::All) {
-        return if fenced() && !pg::needs(op).is_ok_and(|needs| needs.group) { Err(Errno::ESHUTDOWN) } else { Ok(()) };
-    }
-    // What cannot be done at all is said before what may not be done, as in Ceph.
-    let needs = pg::needs(op)?;
-    if fenced() && !needs.group {
-        return Err(Errno::ESHUTDOWN);
-    }
-    let Rights::Caps(caps) = &session.rights else { return Err(Errno::EPERM) };
-    let pool_name = map.pool_name.get(&op.locator.pool).map(String::as_str).unwrap_or_default();
-    if allowed(caps, map, pool_name, op, &needs) { Ok(()) } else { Err(Errno::EPERM) }
-}
-
-fn allowed(caps: &caps::OsdCaps, map: &OsdMap, pool_name: &str, op: &OsdOp, needs: &Needs) -> bool {
-    let mut applications: Vec<(&str, &str, &str)> = Vec::new();
-    if let Some(pool) = map.pool(op.locator.pool) {
-        for (application, pairs) in &pool.application_metadata {
-            applications.push((application, "", ""));
-            applications.extend(pairs.iter().map(|(k, v)| (application.as_str(), k.as_str(), v.as_str())));
-        }
-    }
-    let classes: Vec<(&str, &str, bool, bool)> = needs.classes.iter().map(|(c, m, r, w)| (&c[..], &m[..], *r, *w)).collect();
-    caps.allows(&OsdNeed {
-        pool_name,
-        pool_application: &applications,
-        namespace: &op.locator.nspace,
-        object: &op.oid,
-        read: needs.read,
-        write: needs.write,
-        class_read: needs.class_read,
-        class_write: needs.class_write,
-        classes: &classes,
-    })
 }

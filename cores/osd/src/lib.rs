@@ -25,6 +25,7 @@
 #![forbid(unsafe_code)]
 
 mod accuse;
+mod admit;
 mod backend;
 mod backlog;
 mod beats;

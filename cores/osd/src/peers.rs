@@ -362,6 +362,7 @@ mod tests {
             global_id: 4,
             addr,
             addrs: EntityAddrVec(vec![addr]),
+            ip: addr.addr.map(|a| a.ip()),
             features: 0,
             caps: None,
             mode: msgr::Mode::Crc,

@@ -5,8 +5,9 @@ use caps::OsdCaps;
 use msgr::Peer;
 use pg::OpKey;
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
-use types::{EntityType, Epoch, SessionId};
+use types::{EntityAddr, EntityType, Epoch, SessionId};
 
 /// What a peer may do here.
 #[derive(Clone, Debug)]
@@ -23,6 +24,9 @@ pub(crate) enum Rights {
 pub(crate) struct Session {
     /// As the groups see it.
     pub(crate) peer: Arc<pg::Peer>,
+    /// Its address with the IP address of its socket, if that is another one than it says. Who is fenced by an address or a range is
+    /// fenced by this one as well.
+    pub(crate) place: Option<EntityAddr>,
     /// Capabilities.
     pub(crate) rights: Rights,
     /// Newest map that it is known to have.
@@ -56,9 +60,10 @@ impl Sessions {
             },
         };
         // Whoever uses an OSD's key without being one is a client.
+        let place = placed(peer).filter(|place| *place != peer.addr);
         let kind = if peer.kind == EntityType::Osd { EntityType::Osd } else { EntityType::Client };
         let peer = pg::Peer { name: peer.name.clone(), kind, global_id: peer.global_id, addr: peer.addr };
-        let session = Session { peer: Arc::new(peer), rights, epoch: 0, turned_away: false, backlog: Backlog::default() };
+        let session = Session { peer: Arc::new(peer), place, rights, epoch: 0, turned_away: false, backlog: Backlog::default() };
         self.all.insert(id, session);
         complaint
     }
@@ -101,10 +106,16 @@ impl Sessions {
     }
 }
 
+/// The address of a peer with the IP address of its socket.
+fn placed(peer: &Peer) -> Option<EntityAddr> {
+    let (ip, port) = (peer.ip?, peer.addr.addr.map_or(0, |addr| addr.port()));
+    Some(EntityAddr { addr: Some(SocketAddr::new(ip, port)), ..peer.addr })
+}
+
 /// Grants that hold only for clients of a network hold if this one is in it.
 fn seen_from(caps: OsdCaps, peer: &Peer) -> OsdCaps {
-    match peer.addr.addr {
-        Some(addr) => caps.seen_from(addr.ip()),
+    match peer.ip {
+        Some(ip) => caps.seen_from(ip),
         None => caps,
     }
 }

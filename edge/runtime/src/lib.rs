@@ -110,7 +110,8 @@ pub struct Setup {
     /// How long to look for more work before sleeping, while there is work. It saves a wake-up and burns a processor.
     /// Zero: never. None: some hundred microseconds, for a client that does one thing at a time.
     pub spin: Option<Duration>,
-    /// Most connections. Further ones wait in the kernel's queue.
+    /// Most connections. Further ones wait in the kernel's queue, unheard: so this is above what the machine's messengers take, which turn
+    /// away what is too much and say so.
     pub max_connections: usize,
 }
 
@@ -126,7 +127,7 @@ impl Setup {
             log: Box::new(|_: UTime, _: &LogLine| {}),
             level: Level::Info,
             spin: None,
-            max_connections: 8192,
+            max_connections: 65_536,
         }
     }
 }

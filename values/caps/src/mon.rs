@@ -31,7 +31,7 @@ impl Question<'_> {
     /// The permissions that `grant` gives for this question.
     fn granted(&self, grant: &Grant) -> u8 {
         match &grant.scope {
-            Scope::Everything if self.kind == Kind::Mon && self.service == "config-key" => 0,
+            Scope::Everything if self.service == "config-key" => 0,
             Scope::Everything => grant.bits,
             Scope::Service(name) => {
                 if name == self.service {
@@ -65,9 +65,9 @@ impl Question<'_> {
         }
     }
 
-    /// Whether each demand finds its argument and holds.
+    /// Whether each demand holds for its argument.
     fn args_hold(&self, with: &BTreeMap<String, Constraint>) -> bool {
-        with.iter().all(|(key, constraint)| self.args.get(key).is_some_and(|value| constraint.holds(value)))
+        with.iter().all(|(key, constraint)| constraint.holds(self.args.get(key).map(String::as_str)))
     }
 
     /// Whether `grants` together give `bits`.
@@ -168,6 +168,24 @@ impl MgrCaps {
     /// The caps that hold for a peer at `addr`: grants for other networks are left out, the others lose their limit.
     pub fn seen_from(&self, addr: IpAddr) -> Self {
         Self { grants: narrowed(&self.grants, addr) }
+    }
+
+    /// Whether these caps allow everything.
+    pub fn is_allow_all(&self) -> bool {
+        self.grants.iter().any(|g| g.network.is_none() && g.is_allow_all())
+    }
+
+    /// Whether a service may be read, written, executed: for messages that are no commands.
+    pub fn allows(&self, service: &str, read: bool, write: bool, exec: bool) -> bool {
+        let (nobody, args) = (EntityName::default(), BTreeMap::new());
+        let question = Question { kind: Kind::Mgr, entity: &nobody, service, module: "", prefix: "", args: &args };
+        let bit = |wanted, bit| if wanted { bit } else { 0 };
+        question.allowed(&self.grants, bit(read, may::READ) | bit(write, may::WRITE) | bit(exec, may::EXEC))
+    }
+
+    /// Whether any grant holds here, whatever it is for.
+    pub fn is_anybody(&self) -> bool {
+        self.grants.iter().any(|g| g.network.is_none())
     }
 
     /// Whether `entity` may run a command. `service` and `perm` are those of the command's description; `module` is

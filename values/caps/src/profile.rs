@@ -5,12 +5,6 @@ use crate::grant::{Grant, Scope, may};
 use std::collections::BTreeMap;
 use types::EntityName;
 
-/// What a new RBD user's OSD caps may be: profiles of the RBD family, each perhaps limited to a pool.
-const RBD_USER_CAPS: &str = r#"([ ,]*profile(=|[ ]+)['"]?rbd[^ ,'"]*['"]?([ ]+pool(=|[ ]+)['"]?[^,'"]+['"]?)?)+"#;
-
-/// A client's address in the blocklist, with the instance: a whole host may not be blocked.
-const CLIENT_INSTANCE: &str = "[^/]+/[0-9]+";
-
 fn equal(value: &str) -> Constraint {
     Constraint::Equal(value.into())
 }
@@ -62,9 +56,11 @@ fn with(mut grants: Vec<Grant>, more: impl IntoIterator<Item = Grant>) -> Vec<Gr
     grants
 }
 
-/// A client that reads maps and may fence another client that died with a lock in its hand.
+/// A client that reads maps and may fence another client that died with a lock in its hand. One client at a time: Ceph's own demand
+/// on the address lets ranges and whole hosts through.
 fn blocklisting_client() -> Vec<Grant> {
-    let fence = |prefix, op| Grant::command(prefix, [(op, equal("add")), ("addr", pattern(CLIENT_INSTANCE))]);
+    let fence =
+        |prefix, op| Grant::command(prefix, [(op, equal("add")), ("addr", Constraint::Client), ("range", Constraint::Absent)]);
     with(read(&["mon", "osd", "pg"]), [fence("osd blocklist", "blocklistop"), fence("osd blacklist", "blacklistop")])
 }
 
@@ -108,36 +104,32 @@ fn daemon(name: &str, entity: &EntityName) -> Vec<Grant> {
     grants
 }
 
-/// Keys that can only make keys of one kind.
+/// Keys that can only make keys of one kind. What Ceph does not look at (rights at services that the profile does not name) must not be
+/// asked for.
 fn bootstrap(name: &str) -> Vec<Grant> {
     let maps = || with(read(&["mon", "osd"]), [Grant::command("mon getmap", [])]);
-    let create = |constraints: Vec<(&'static str, Constraint)>| Grant::command("auth get-or-create", constraints);
+    // The demands on `entity` and on rights at `mon`, `osd`, `mds`, `mgr`.
+    let create = |entity, mon, osd, mds, mgr| {
+        let demands = [("entity", entity), ("caps_mon", mon), ("caps_osd", osd), ("caps_mds", mds), ("caps_mgr", mgr)];
+        // Arguments that are no pairs are kept as they came: a list with an odd end would hide rights from the demands above.
+        Grant::command("auth get-or-create", demands.into_iter().chain([("caps", Constraint::Absent)]))
+    };
+    let none = || Constraint::Absent;
     match name {
         "bootstrap-osd" => with(maps(), [Grant::command("osd new", []), Grant::command("osd purge-new", [])]),
-        "bootstrap-mds" => with(
-            maps(),
-            [create(vec![
-                ("entity", prefix("mds.")),
-                ("caps_mon", equal("allow profile mds")),
-                ("caps_osd", equal("allow rwx")),
-                ("caps_mds", equal("allow")),
-            ])],
-        ),
-        "bootstrap-mgr" => with(maps(), [create(vec![("entity", prefix("mgr.")), ("caps_mon", equal("allow profile mgr"))])]),
-        "bootstrap-rgw" => with(
-            maps(),
-            [create(vec![("entity", prefix("client.rgw.")), ("caps_mon", equal("allow rw")), ("caps_osd", equal("allow rwx"))])],
-        ),
+        "bootstrap-mds" => {
+            let grant = |mgr| create(prefix("mds."), equal("allow profile mds"), equal("allow rwx"), equal("allow"), mgr);
+            with(maps(), [grant(none()), grant(equal("profile mds"))])
+        }
+        "bootstrap-mgr" => {
+            let grant = |osd, mds| create(prefix("mgr."), equal("allow profile mgr"), osd, mds, none());
+            with(maps(), [grant(none(), none()), grant(equal("allow *"), equal("allow *")), grant(equal("allow *"), none())])
+        }
+        "bootstrap-rgw" => with(maps(), [create(prefix("client.rgw."), equal("allow rw"), equal("allow rwx"), none(), none())]),
         "bootstrap-rbd" | "bootstrap-rbd-mirror" => {
-            let caps_mon = if name == "bootstrap-rbd" { "profile rbd" } else { "profile rbd-mirror" };
-            with(
-                read(&["mon"]),
-                [create(vec![
-                    ("entity", prefix("client.")),
-                    ("caps_mon", equal(caps_mon)),
-                    ("caps_osd", pattern(RBD_USER_CAPS)),
-                ])],
-            )
+            let mon = if name == "bootstrap-rbd" { "profile rbd" } else { "profile rbd-mirror" };
+            let (osd, mgr) = (Constraint::RbdProfiles, Constraint::RbdProfilesOrAbsent);
+            with(read(&["mon"]), [create(prefix("client."), equal(mon), osd, none(), mgr)])
         }
         _ => Vec::new(),
     }

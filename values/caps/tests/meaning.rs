@@ -202,6 +202,11 @@ fn a_client_may_fence_an_instance_but_not_a_host() {
         let fence = |op, addr| may(&caps, "client.x", BLOCKLIST, &[("blocklistop", op), ("addr", addr)]);
         assert!(fence("add", "10.0.0.1:0/1234"), "{profile}");
         assert!(!fence("rm", "10.0.0.1:0/1234") && !fence("add", "10.0.0.1"), "{profile}");
+        for more in ["127.0.0.0/8", "10.0.0.1/32", "10.0.0.1:0/0", "10.0.0.1:6800/77", "0.0.0.0:0/1", "[::]:0/1"] {
+            assert!(!fence("add", more), "{profile}: {more}");
+        }
+        let range = [("blocklistop", "add"), ("addr", "10.0.0.1:0/1234"), ("range", "range")];
+        assert!(!may(&caps, "client.x", BLOCKLIST, &range), "{profile}");
         assert!(may(&caps, "client.x", STATUS, &[]) && !may(&caps, "client.x", POOL_CREATE, &[]), "{profile}");
     }
     assert!(!may("profile simple-rados-client", "client.x", BLOCKLIST, &[("blocklistop", "add"), ("addr", "a/1")]));
@@ -231,13 +236,42 @@ fn bootstrap_keys_make_keys_of_one_kind() {
     let create = |profile: &str, args: &[(&str, &str)]| {
         may(&format!("allow profile bootstrap-{profile}"), "client.bootstrap", AUTH_CREATE, args)
     };
+    fn user<'a>(entity: &'a str, mon: &'a str, osd: &'a str) -> [(&'a str, &'a str); 3] {
+        [("entity", entity), ("caps_mon", mon), ("caps_osd", osd)]
+    }
     let mgr = [("entity", "mgr.x"), ("caps_mon", "allow profile mgr")];
     assert!(create("mgr", &mgr) && !create("mds", &mgr) && !create("osd", &mgr));
-    let rgw = [("entity", "client.rgw.a"), ("caps_mon", "allow rw"), ("caps_osd", "allow rwx")];
-    assert!(create("rgw", &rgw));
-    let rbd = |osd: &str| create("rbd", &[("entity", "client.vm"), ("caps_mon", "profile rbd"), ("caps_osd", osd)]);
+    assert!(create("mgr", &[&mgr[..], &[("caps_osd", "allow *"), ("caps_mds", "allow *")]].concat()));
+    let mds = [&user("mds.a", "allow profile mds", "allow rwx")[..], &[("caps_mds", "allow")]].concat();
+    assert!(create("mds", &mds) && create("mds", &[&mds[..], &[("caps_mgr", "profile mds")]].concat()));
+    assert!(create("rgw", &user("client.rgw.a", "allow rw", "allow rwx")));
+    assert!(
+        !create("rgw", &user("client.rgw.a", "allow *", "allow rwx"))
+            && !create("rgw", &user("client.a", "allow rw", "allow rwx"))
+    );
+    let rbd = |osd: &str| create("rbd", &user("client.vm", "profile rbd", osd));
     assert!(rbd("profile rbd") && rbd("profile rbd pool=a, profile rbd-read-only pool 'b'"));
     assert!(!rbd("allow *") && !rbd("profile rbd, allow rwx") && !rbd("profile rgw"));
+    assert!(!rbd("profile rbd; allow *") && !rbd("profile rbd pool=a; allow *") && !rbd("profile rbd pool='a'; allow *"));
+    let rbd_with =
+        |mgr: &str| create("rbd", &[&user("client.vm", "profile rbd", "profile rbd")[..], &[("caps_mgr", mgr)]].concat());
+    assert!(rbd_with("profile rbd pool=a") && !rbd_with("allow *") && !rbd_with("profile rbd, allow rw"));
+    // Rights at services that are not the profile's, and a list that is no pairs.
+    for (profile, asked) in [
+        ("mgr", mgr.to_vec()),
+        ("mds", mds),
+        ("rgw", user("client.rgw.a", "allow rw", "allow rwx").to_vec()),
+        ("rbd", user("client.vm", "profile rbd", "profile rbd").to_vec()),
+        ("rbd-mirror", user("client.m", "profile rbd-mirror", "profile rbd").to_vec()),
+    ] {
+        assert!(create(profile, &asked), "{profile}");
+        for more in [("caps_mgr", "allow *"), ("caps", "mon allow *")] {
+            assert!(!create(profile, &[&asked[..], &[more]].concat()), "{profile}: {more:?}");
+        }
+        if profile != "mds" && profile != "mgr" {
+            assert!(!create(profile, &[&asked[..], &[("caps_mds", "allow *")]].concat()), "{profile}");
+        }
+    }
     assert!(may("allow profile bootstrap-osd", "client.bootstrap-osd", ("osd", "rw", "osd new"), &[]));
     assert!(!may("allow profile bootstrap-osd", "client.bootstrap-osd", POOL_CREATE, &[]));
 }

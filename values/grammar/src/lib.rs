@@ -422,7 +422,8 @@ impl Args {
         parse_osd(text).ok_or_else(|| Wrong(format!("'{text}' names no osd")))
     }
 
-    /// As texts, for the capability check.
+    /// As texts, for the capability check. The list `caps` of services and rights in turn becomes one text for each service, `caps_mon`
+    /// and the like, as grants name them in Ceph. If a service comes twice, the last one counts, as for who carries the command out.
     pub fn texts(&self) -> BTreeMap<String, String> {
         let text = |arg: &Arg| match arg {
             Arg::Str(s) => s.clone(),
@@ -431,7 +432,16 @@ impl Args {
             Arg::Bool(b) => b.to_string(),
             Arg::List(items) => items.join(" "),
         };
-        self.0.iter().map(|(k, v)| (k.clone(), text(v))).collect()
+        let mut texts = BTreeMap::new();
+        for (name, arg) in &self.0 {
+            match arg {
+                Arg::List(items) if name == "caps" && items.len().is_multiple_of(2) => {
+                    texts.extend(items.chunks(2).map(|pair| (format!("caps_{}", pair[0]), pair[1].clone())));
+                }
+                arg => drop(texts.insert(name.clone(), text(arg))),
+            }
+        }
+        texts
     }
 }
 
@@ -459,6 +469,15 @@ mod tests {
         let args = check(CREATE, json!({"pool": "p", "what": 1, "mode": ""})).unwrap();
         assert_eq!((args.str("pool"), args.opt("mode")), ("p", None));
         assert!(check(CREATE, json!({"pool": {"a": 1}})).is_err());
+    }
+
+    #[test]
+    fn rights_are_texts_by_service() {
+        let args = |caps: Value| check("auth x <e:String> <caps:String n=N req=false>", json!({"e": "client.a", "caps": caps}));
+        let texts = |caps| args(caps).unwrap().texts().into_iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>().join(";");
+        assert_eq!(texts(json!(["mon", "allow r", "osd", "allow rwx"])), "caps_mon=allow r;caps_osd=allow rwx;e=client.a");
+        assert_eq!(texts(json!(["mon", "allow r", "mon", "allow *"])), "caps_mon=allow *;e=client.a");
+        assert_eq!(texts(json!(["mon", "allow r", "osd"])), "caps=mon allow r osd;e=client.a");
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub struct Sender {
     pub kind: u32,
     /// Number that the monitors gave it.
     pub global_id: u64,
-    /// Its instance.
+    /// Its instance. If its rights hold for a network, with the IP address of its socket, whatever it says itself.
     pub addr: EntityAddr,
     /// Features common to it and the monitor that has the session.
     pub features: u64,

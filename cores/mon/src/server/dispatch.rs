@@ -2,7 +2,8 @@
 
 use super::Monitor;
 use super::leader::anybody_answers;
-use super::sessions::{Rights, Side};
+use super::sessions::Side;
+use manager::soft::{ServiceSoft, bytes_of};
 use messages::internal::{OsdAlive, OsdBoot, OsdDown, OsdFailures, OsdReport, PgTempWish};
 use messages::mon::{
     Auth, AuthReply, Command, GetPoolStats, GetPoolStatsReply, LogMsg, MgrClose, MgrCommand, MgrConfigure, MgrOpen, MgrReport,
@@ -11,12 +12,19 @@ use messages::mon::{
 use monstate::state::State;
 use msgr::Event;
 use node::{Now, Outputs};
+use std::collections::BTreeSet;
 use types::{Message, SessionId};
 
 /// Seconds between reports of service daemons.
 const STATS_PERIOD: u32 = 5;
 /// Service daemons that are remembered.
 const SERVICES: usize = 1_000;
+/// Bytes of what one service says about itself.
+const SERVICE: usize = 64 << 10;
+/// Bytes of what all services say about themselves.
+const ALL_SERVICES: usize = 8 << 20;
+/// Bytes of the name of a service, a daemon, a map.
+const NAME: usize = 128;
 
 impl Monitor {
     /// Takes what the messengers have. Returns whether there was anything.
@@ -96,8 +104,15 @@ impl Monitor {
                 self.tell(Side::Mon, session, reply.encode());
             }
             MonSubscribe::KIND => self.subscribe(session, MonSubscribe::decode(&m)?),
+            // As Ceph, which answers nothing to those who may not read.
+            MonGetVersion::KIND if !self.may(session, "mon", true, false) => {}
+            Statfs::KIND | GetPoolStats::KIND if !self.may(session, "pg", true, false) => {}
             MonGetVersion::KIND => {
-                let ask = MonGetVersion::decode(&m)?;
+                let mut ask = MonGetVersion::decode(&m)?;
+                if ask.what.len() > NAME {
+                    // No map has such a name; the question waits and takes no room.
+                    ask.what = String::new();
+                }
                 if !self.ask_version(session, tid, ask) {
                     self.turn_away(now, Side::Mon, session);
                 }
@@ -151,9 +166,13 @@ impl Monitor {
             MgrOpen::KIND => self.mgr_open(now, session, MgrOpen::decode(&m)?),
             MgrReport::KIND => {
                 let report = MgrReport::decode(&m)?;
+                let told: usize = self.leader.soft.services.values().map(ServiceSoft::bytes).sum();
                 let service = self.leader.soft.services.values_mut().find(|s| s.session == session);
                 if let (Some(service), Some(status)) = (service, report.status) {
-                    service.status = status;
+                    let (before, after) = (bytes_of(&service.status), bytes_of(&status));
+                    if service.bytes() - before + after <= SERVICE && told - before + after <= ALL_SERVICES {
+                        service.status = status;
+                    }
                 }
             }
             MgrClose::KIND => {
@@ -179,10 +198,7 @@ impl Monitor {
 
     /// Whether a session may read or write a service.
     pub(super) fn may(&self, session: SessionId, service: &str, read: bool, write: bool) -> bool {
-        self.sessions.0.get(&(Side::Mon, session)).is_some_and(|s| match &s.rights {
-            Rights::Mon(caps) => caps.allows(service, read, write, false),
-            Rights::Mgr(_) => false,
-        })
+        self.sessions.0.get(&(Side::Mon, session)).is_some_and(|s| s.rights.allows(service, read, write))
     }
 
     fn mgr_open(&mut self, now: Now, session: SessionId, open: MgrOpen) {
@@ -192,17 +208,27 @@ impl Monitor {
             queries: bytes::Bytes::from_static(MgrConfigure::NO_QUERIES),
         };
         self.reply_on(Side::Mgr, session, 0, configure.encode());
-        let Some(peer) = self.sessions.0.get(&(Side::Mgr, session)).map(|s| s.peer.clone()) else { return };
-        if let (Some(status), true) = (open.service, self.leader.soft.services.len() < SERVICES) {
-            let service = manager::soft::ServiceSoft {
-                metadata: status.metadata,
-                status: status.status,
-                session,
-                gid: peer.global_id,
-                addr: peer.addr.legacy_str(),
-                since: now.wall,
-            };
-            self.leader.soft.services.insert((open.service_name, open.daemon_name), service);
+        let Some(entry) = self.sessions.0.get(&(Side::Mgr, session)) else { return };
+        let Some(status) = open.service.filter(|_| entry.rights.may_serve(&entry.peer.name)) else { return };
+        let service = ServiceSoft {
+            entity: entry.peer.name.clone(),
+            metadata: status.metadata,
+            status: status.status,
+            session,
+            gid: entry.peer.global_id,
+            addr: entry.peer.addr.legacy_str(),
+            since: now.wall,
+        };
+        let services = &mut self.leader.soft.services;
+        // A session is one daemon.
+        services.retain(|_, other| other.session != session);
+        let told: usize = services.values().map(ServiceSoft::bytes).sum();
+        let name = (open.service_name, open.daemon_name);
+        let small = name.0.len() <= NAME && name.1.len() <= NAME && service.bytes() <= SERVICE;
+        // Nobody takes the name of another one's daemon.
+        let free = services.get(&name).is_none_or(|other| other.entity == service.entity);
+        if small && free && services.len() < SERVICES && told + service.bytes() <= ALL_SERVICES {
+            services.insert(name, service);
         }
     }
 
@@ -229,7 +255,8 @@ impl Monitor {
 
     fn pool_stats(&self, ask: &GetPoolStats) -> GetPoolStatsReply {
         let state = &self.replica.applied;
-        let known = ask.pools.iter().filter_map(|name| Some((name.clone(), state.pool_id(name)?)));
+        let asked: BTreeSet<&String> = ask.pools.iter().collect();
+        let known = asked.into_iter().filter_map(|name| Some((name.clone(), state.pool_id(name)?)));
         let pools = known.map(|(name, id)| (name, self.leader.soft.pool_stat(state, id))).collect();
         GetPoolStatsReply { version: self.leader.soft.version, fsid: state.fsid, pools, per_pool: true }
     }
@@ -245,7 +272,7 @@ impl Monitor {
     fn take_lines(&mut self, session: SessionId, log: LogMsg) {
         if self.may(session, "log", false, true) {
             let lines = log.entries.into_iter().take(1_000);
-            self.leader.lines.extend(lines);
+            self.keep_lines(lines);
         }
     }
 }

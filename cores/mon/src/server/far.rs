@@ -81,6 +81,7 @@ impl Monitor {
             global_id: s.global_id,
             addr: s.addr,
             addrs: EntityAddrVec(vec![s.addr]),
+            ip: s.addr.addr.map(|a| a.ip()),
             features: s.features,
             caps: s.caps.clone(),
             mode: Mode::Crc,

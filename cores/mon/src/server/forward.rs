@@ -17,8 +17,9 @@ use monstate::state::RequestKey;
 use node::{Level, Mono, Now, Outputs};
 use quorum::{Term, VoterId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
-use types::{EntityType, Message, SessionId};
+use types::{EntityAddr, EntityType, Message, SessionId};
 
 /// Requests that wait for the leader.
 const MOST: usize = 10_000;
@@ -103,6 +104,12 @@ impl Asks {
     }
 }
 
+/// An instance's address with the IP address of its socket.
+fn placed(addr: EntityAddr, ip: Option<IpAddr>) -> EntityAddr {
+    let port = addr.addr.map_or(0, |a| a.port());
+    EntityAddr { addr: ip.map(|ip| SocketAddr::new(ip, port)).or(addr.addr), ..addr }
+}
+
 impl Monitor {
     /// Takes a request of a session that only a leader can deal with.
     pub(super) fn ask_leader(&mut self, now: Now, session: SessionId, message: Message) {
@@ -168,12 +175,16 @@ impl Monitor {
             return true;
         };
         let peer = &entry.peer;
+        // Rights that hold for a network hold for where the peer is, not for where it says that it is. No other sender's address is changed:
+        // those of OSDs are what the map has.
+        let limited = peer.caps.as_ref().is_some_and(|caps| caps.contains("network"));
+        let addr = if limited { placed(peer.addr, peer.ip) } else { peer.addr };
         let sender = Sender {
             session: session.0,
             name: peer.name.clone(),
             kind: peer.kind as u32,
             global_id: peer.global_id,
-            addr: peer.addr,
+            addr,
             features: peer.features,
             caps: peer.caps.clone(),
         };

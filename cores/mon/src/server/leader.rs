@@ -40,12 +40,14 @@ pub(super) struct Leader {
     /// What is sent once an entry is committed.
     pub(super) waiting: VecDeque<(Index, Vec<Outgoing>)>,
     /// Commands that read, until the log lets them.
-    pub(super) reads: BTreeMap<u64, run::Read>,
+    pub(super) reads: run::Reads,
     pub(super) next_read: u64,
     /// Another monitor shall lead, when what was begun is done.
     pub(super) hands_over: bool,
     /// Lines for the cluster log that go with the next proposal.
     pub(super) lines: Vec<LogEntry>,
+    /// Commands that were denied and are not told yet.
+    pub(super) denials: super::lines::Denials,
     /// What OSDs that peer asked for in this round.
     pub(super) asked: Asked,
     /// The newest entry when a tick last decided something.
@@ -68,10 +70,11 @@ impl Leader {
             failures: Failures::default(),
             orders: BTreeMap::new(),
             waiting: VecDeque::new(),
-            reads: BTreeMap::new(),
+            reads: run::Reads::default(),
             next_read,
             hands_over: false,
             lines: Vec::new(),
+            denials: super::lines::Denials::default(),
             asked: Asked::default(),
             decided: 0,
             recent: VecDeque::new(),

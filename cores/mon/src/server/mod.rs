@@ -3,7 +3,7 @@
 //! - `mod`: the rounds and phases; [`proposals`]: the way of a proposal; [`net`]: connections;
 //! - [`leader`]: what only a leader has, the beginning and the end of a reign; what every voter has is [`monlog::replica`];
 //! - [`sessions`]: who is connected, what they subscribed to, what is sent to them;
-//! - [`dispatch`]: messages; [`run`]: commands; [`poolop`]: pool operations of librados;
+//! - [`dispatch`]: messages; [`run`]: commands; [`rights`]: who may give which; [`lines`]: the cluster log; [`poolop`]: pool operations of librados;
 //! - [`osds`]: the lives of OSDs; [`peering`]: what they ask for while they peer; [`failures`]: who is down; [`outs`]: who is
 //!   out; [`tick`]: what time brings; [`upgrade`]: what a new release changes; [`defaults`]: what new
 //!   hardware changes;
@@ -21,6 +21,7 @@ mod floor;
 mod forward;
 mod keys;
 mod leader;
+mod lines;
 mod manager;
 mod members;
 mod net;
@@ -30,6 +31,7 @@ mod peering;
 mod peers;
 mod poolop;
 mod proposals;
+mod rights;
 mod run;
 mod seats;
 #[cfg(feature = "sim")]

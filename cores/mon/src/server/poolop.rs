@@ -1,6 +1,7 @@
 //! Pool operations of librados: the same changes as the commands make, asked for by a message.
 
 use super::Monitor;
+use super::rights::Rights;
 use super::sessions::{Outgoing, Side};
 use bytes::Bytes;
 use caps::OsdCaps;
@@ -61,10 +62,8 @@ impl Monitor {
         let pool = state.osdmap.pool_name.get(&pool);
         let args = pool.map(|name| ("poolname".to_string(), name.clone())).into_iter().collect();
         let named = match &entry.rights {
-            super::sessions::Rights::Mon(caps) => {
-                caps.allows_command(&entry.peer.name, "osd", "w", "osd pool op unmanaged-snap", &args)
-            }
-            super::sessions::Rights::Mgr(_) => false,
+            Rights::Mon(caps) => caps.allows_command(&entry.peer.name, "osd", "w", "osd pool op unmanaged-snap", &args),
+            Rights::Mgr(..) => false,
         };
         let osd_caps = || state.auth.get(&entry.peer.name)?.caps.get("osd").and_then(|text| OsdCaps::parse(text).ok());
         named || osd_caps().is_some_and(|caps| caps.may_write_in(pool.map(String::as_str)))

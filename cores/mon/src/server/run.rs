@@ -1,25 +1,29 @@
 //! Commands: from the message to the answer.
 
 use super::Monitor;
-use super::sessions::{Outgoing, Rights, Side};
-use caps::MgrCaps;
+use super::rights::{self, Rights};
+use super::sessions::{Outgoing, Side};
 use grammar::{Asker, Outcome, Refusal, Reply};
 use images::JobId;
 use manager::desk::{Ended, May, Order};
-use messages::EntityNum;
-use messages::mon::{Command, CommandReply, LogEntry, MgrCommand, MgrCommandReply, MonCommandAck, MonGetVersion, log_level};
+use messages::mon::{Command, CommandReply, MgrCommand, MgrCommandReply, MonCommandAck, MonGetVersion, log_level};
 use moncommands::{self as commands, Cx, Parsed};
 use monstate::state::{Change, State};
 use node::{CallId, Level, Now, Outputs};
 use quorum::ReadId;
-use types::{EntityAddr, EntityName, EntityType, Errno, Fsid, Message, Rope, SessionId};
+use std::collections::BTreeMap;
+use types::{EntityAddr, Errno, Fsid, Message, Rope, SessionId};
 
 /// Bytes of an input file.
 const INPUT: usize = 16 << 20;
+/// Bytes of a command's text. What is longer comes as an input file.
+const COMMAND: usize = 256 << 10;
 /// Orders that the manager works on for somebody who waits.
 const ORDERS: usize = 1_000;
 /// Reads that wait for the log.
 const READS: usize = 10_000;
+/// Bytes of those.
+const READ_BYTES: usize = 64 << 20;
 
 /// To whom an answer goes.
 #[derive(Clone, Debug)]
@@ -41,12 +45,53 @@ pub(super) enum Read {
 }
 
 impl Read {
+    /// Bytes that it keeps.
+    fn bytes(&self) -> usize {
+        match self {
+            // What was taken apart takes more room than its text.
+            Self::Command { to: To::Session(.., cmd), input, .. } => input.len() + 4 * cmd.iter().map(String::len).sum::<usize>(),
+            Self::Command { input, .. } => input.len(),
+            Self::Version { .. } | Self::Found(_) => 0,
+        }
+    }
+
     /// Who gave a command.
     pub(super) fn to(self) -> Option<To> {
         match self {
             Self::Command { to, .. } => Some(to),
             Self::Version { .. } | Self::Found(_) => None,
         }
+    }
+}
+
+/// Questions that wait, by number.
+#[derive(Default)]
+pub(super) struct Reads {
+    all: BTreeMap<u64, Read>,
+    /// Bytes that they keep.
+    bytes: usize,
+}
+
+impl Reads {
+    /// Whether one more may wait beside less than `most`.
+    fn has_room(&self, most: usize) -> bool {
+        self.all.len() < most && self.bytes < READ_BYTES
+    }
+
+    fn insert(&mut self, id: u64, read: Read) {
+        self.bytes += read.bytes();
+        self.all.insert(id, read);
+    }
+
+    fn remove(&mut self, id: u64) -> Option<Read> {
+        let read = self.all.remove(&id)?;
+        self.bytes -= read.bytes();
+        Some(read)
+    }
+
+    /// All of them.
+    pub(super) fn into_values(self) -> impl Iterator<Item = Read> {
+        self.all.into_values()
     }
 }
 
@@ -67,6 +112,11 @@ impl Monitor {
         let Some(entry) = self.sessions.0.get(&(side, session)) else { return };
         let asker = Asker { name: entry.peer.name.clone(), addr: entry.peer.addr };
         let rights = entry.rights.clone();
+        let length: usize = cmd.iter().map(String::len).sum();
+        if length > COMMAND {
+            let refusal = Refusal::new(Errno::E2BIG, format!("a command of {length} bytes is too long"));
+            return self.answer(To::Session(side, session, kind, tid, Vec::new()), Err(refusal), out);
+        }
         let to = To::Session(side, session, kind, tid, cmd.to_vec());
         // A command to a daemon itself carries no cluster id when the client has none yet.
         if fsid != self.replica.applied.fsid && fsid != Fsid::default() {
@@ -81,7 +131,7 @@ impl Monitor {
             Side::Mgr => commands::mgr_table(),
         };
         let parsed = commands::parse(table, &cmd.concat());
-        self.take_command(now, to, parsed, input.clone(), asker, Some(&rights), out);
+        self.take_command(now, to, parsed, input.clone(), asker, (Some(&rights), told), out);
     }
 
     /// A command of the own process.
@@ -91,7 +141,7 @@ impl Monitor {
         if parsed.as_ref().is_ok_and(|p| p.command.signature.prefix == "get_command_descriptions") {
             return self.answer(To::Call(call), Ok(Reply::data(commands::socket_descriptions())), out);
         }
-        self.take_command(now, To::Call(call), parsed, Rope::new(), asker, None, out);
+        self.take_command(now, To::Call(call), parsed, Rope::new(), asker, (None, true), out);
     }
 
     #[expect(clippy::too_many_arguments, reason = "who asks for what, and how to answer")]
@@ -102,15 +152,15 @@ impl Monitor {
         parsed: Result<Parsed, Refusal>,
         input: Rope,
         asker: Asker,
-        rights: Option<&Rights>,
+        (rights, told): (Option<&Rights>, bool),
         out: &mut Outputs,
     ) {
         let parsed = match parsed {
             Ok(parsed) => parsed,
             Err(refusal) => return self.answer(to, Err(refusal), out),
         };
-        if let Err(refusal) = allowed(&parsed, &asker, rights) {
-            self.audit(now, &asker, &parsed, "access denied");
+        if let Err(refusal) = rights::allowed(&parsed, &asker, rights, told, !input.contiguous().trim_ascii().is_empty()) {
+            self.denied(now, &asker, &parsed);
             return self.answer(to, Err(refusal), out);
         }
         if input.len() > INPUT {
@@ -122,14 +172,14 @@ impl Monitor {
         }
         if let commands::Run::Order(order) = parsed.command.row.run {
             if parsed.writes() {
-                self.audit(now, &asker, &parsed, "dispatch");
+                self.audit(now, &asker, &parsed);
             }
-            return self.order(to, order(&parsed.args), may_in(&parsed, asker, rights), out);
+            return self.order(to, order(&parsed.args), rights::may_in(&parsed, asker, rights), out);
         }
         if parsed.writes() {
-            self.audit(now, &asker, &parsed, "dispatch");
+            self.audit(now, &asker, &parsed);
             self.write(now, to, &parsed, &input, &asker, out);
-        } else if self.leader.reads.len() < READS {
+        } else if self.leader.reads.has_room(READS) {
             let refused = vec![self.outgoing(to.clone(), Ok(Reply::default()))];
             if !self.read_later(Read::Command { to, parsed, input, asker }) {
                 self.not_proposed(now, refused, out);
@@ -141,7 +191,7 @@ impl Monitor {
 
     /// Which version something has, as of now. False if too many ask, or this monitor does not lead any more.
     pub(super) fn ask_version(&mut self, session: SessionId, tid: u64, ask: MonGetVersion) -> bool {
-        self.leader.reads.len() < READS && self.read_later(Read::Version { session, tid, ask })
+        self.leader.reads.has_room(READS) && self.read_later(Read::Version { session, tid, ask })
     }
 
     fn read_later(&mut self, read: Read) -> bool {
@@ -224,7 +274,7 @@ impl Monitor {
 
     /// A read whose turn has come.
     pub(super) fn read(&mut self, now: Now, id: ReadId, out: &mut Outputs) {
-        match self.leader.reads.remove(&id.0) {
+        match self.leader.reads.remove(id.0) {
             Some(Read::Command { to, parsed, input, asker }) => self.read_command(now, to, &parsed, &input, &asker, out),
             Some(Read::Version { session, tid, ask }) => {
                 let reply = super::dispatch::version(&self.replica.applied, &ask);
@@ -264,7 +314,7 @@ impl Monitor {
         entries.retain(|e| !e.message.is_empty());
         let logs = !log.is_empty() || !entries.is_empty();
         log.into_iter().for_each(|(level, text)| self.line(now, level, text));
-        self.leader.lines.extend(entries);
+        self.keep_lines(entries);
         self.take_asks(now, asks);
         let mut after: Vec<Outgoing> = instruct.into_iter().map(|(osd, v)| Outgoing::Instruct(osd, v.to_string())).collect();
         after.push(self.outgoing(to, outcome));
@@ -282,7 +332,7 @@ impl Monitor {
         if self.asking.is_some() {
             return self.propose(now, Vec::new(), None, after, out);
         }
-        if self.leader.reads.len() >= READS || !self.replica.log.is_leader() {
+        if !self.leader.reads.has_room(READS) || !self.replica.log.is_leader() {
             return self.not_proposed(now, after, out);
         }
         self.read_later(Read::Found(after));
@@ -316,41 +366,6 @@ impl Monitor {
         }
     }
 
-    /// A line for the cluster log, in the monitor's name.
-    pub(super) fn line(&mut self, now: Now, level: u16, text: impl Into<String>) {
-        let entry = self.entry(now, self.env.name(), level, text.into(), "cluster");
-        self.leader.lines.push(entry);
-    }
-
-    fn audit(&mut self, now: Now, asker: &Asker, parsed: &Parsed, what: &str) {
-        let args = parsed.args.texts();
-        // Secrets may come in the arguments of these.
-        let shown = match parsed.command.row.module {
-            "config-key" | "auth" => String::new(),
-            _ => args.iter().map(|(k, v)| format!(", \"{k}\": \"{v}\"")).collect(),
-        };
-        let text = format!(
-            "from='{}' entity='{}' cmd=[{{\"prefix\": \"{}\"{shown}}}]: {what}",
-            asker.addr, asker.name, parsed.command.signature.prefix
-        );
-        let entry = self.entry(now, self.env.name(), log_level::INFO, text, "audit");
-        self.leader.lines.push(entry);
-    }
-
-    fn entry(&mut self, now: Now, name: EntityName, level: u16, message: String, channel: &str) -> LogEntry {
-        self.line_seq += 1;
-        LogEntry {
-            name,
-            rank: EntityNum { kind: EntityType::Mon as u8, num: self.rank() as i64 },
-            addrs: self.env.config.addrs.clone(),
-            stamp: now.wall,
-            seq: self.line_seq,
-            level,
-            message,
-            channel: channel.into(),
-        }
-    }
-
     /// Proposes the lines that wait for no other proposal.
     pub(super) fn flush_lines(&mut self, now: Now, out: &mut Outputs) {
         if !self.leader.lines.is_empty() {
@@ -363,100 +378,11 @@ impl Monitor {
     }
 }
 
-fn allowed(parsed: &Parsed, asker: &Asker, rights: Option<&Rights>) -> Result<(), Refusal> {
-    let (row, prefix) = (parsed.command.row, &parsed.command.signature.prefix);
-    // What exists is no secret, and without it nobody could type anything.
-    if prefix == "get_command_descriptions" {
-        return Ok(());
-    }
-    let args = parsed.args.texts();
-    let allowed = match rights {
-        None => true,
-        Some(Rights::Mon(caps)) => caps.allows_command(&asker.name, row.module, row.perm, prefix, &args),
-        Some(Rights::Mgr(caps)) => allowed_at_manager(caps, parsed, asker),
-    };
-    if allowed { Ok(()) } else { Err(Refusal::new(Errno::EACCES, denied(rights))) }
-}
-
-/// What is said to somebody who may not.
-fn denied(rights: Option<&Rights>) -> &'static str {
-    match rights {
-        Some(Rights::Mgr(_)) => "access denied: does your client key have mgr caps that allow it?",
-        _ => "access denied",
-    }
-}
-
-/// The name of Ceph's module for images, which rights may name.
-const MODULE: &str = "rbd_support";
-
-/// Where somebody may have done what a command is for.
-fn may_in(parsed: &Parsed, asker: Asker, rights: Option<&Rights>) -> May {
-    let perm = parsed.command.row.perm;
-    match rights.cloned() {
-        Some(Rights::Mgr(caps)) => Box::new(move |pool, nspace| {
-            let place = [("pool", pool), ("namespace", nspace)].map(|(name, value)| (name.to_owned(), value.to_owned()));
-            caps.allows_module(&asker.name, MODULE, perm, &place.into())
-        }),
-        // The monitor's own rules let the command through.
-        Some(Rights::Mon(_)) | None => Box::new(|_, _| true),
-    }
-}
-
-/// Commands on images may also be allowed by rights to Ceph's module for them, for single pools and namespaces. What lists tasks and
-/// schedules of all pools is answered to whoever may ask in any pool; tasks that others may see are left out. Figures of all pools, and schedules
-/// for all of them, need rights to all.
-fn allowed_at_manager(caps: &MgrCaps, parsed: &Parsed, asker: &Asker) -> bool {
-    let (row, prefix, args) = (parsed.command.row, &parsed.command.signature.prefix, parsed.args.texts());
-    if !prefix.starts_with("rbd ") {
-        return caps.allows_command(&asker.name, row.module, "", row.perm, prefix, &args);
-    }
-    let place = commands::place_of_images(&parsed.args);
-    // New tasks are refused where they are taken, which says for which pool.
-    let everywhere =
-        prefix.starts_with("rbd task add ") || place.is_empty() && row.perm == "r" && !prefix.starts_with("rbd perf ");
-    caps.allows_command(&asker.name, row.module, MODULE, row.perm, prefix, &args)
-        && (everywhere || caps.allows_module(&asker.name, MODULE, row.perm, &place))
-}
-
 impl Monitor {
     /// What a ping is answered with.
     pub(super) fn ping_text(&self, now: Now) -> String {
         let asker = Asker { name: self.env.name(), addr: EntityAddr::default() };
         let cx = self.blank_context(&self.replica.applied, now, &asker);
         grammar::pretty(&commands::ping(&cx)) + "\n"
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn may(caps: &str, command: &str) -> bool {
-        let asker = Asker { name: "client.x".parse().expect("a name"), addr: EntityAddr::default() };
-        let parsed = commands::parse(commands::table(), command).ok().unwrap();
-        allowed_at_manager(&MgrCaps::parse(caps).expect("capabilities"), &parsed, &asker)
-    }
-
-    #[test]
-    fn figures_of_images_may_be_allowed_for_a_pool_or_namespace() {
-        let stats = |spec: &str| format!(r#"{{"prefix":"rbd perf image stats","pool_spec":"{spec}"}}"#);
-        let all = r#"{"prefix":"rbd perf image stats"}"#;
-        for caps in ["allow *", "allow r", "profile rbd", "profile rbd-read-only"] {
-            assert!(may(caps, all) && may(caps, &stats("p")), "{caps}");
-        }
-        assert!(may("profile rbd pool=p", &stats("p")) && may("profile rbd pool=p", &stats("p/n")));
-        assert!(!may("profile rbd pool=p", &stats("q")) && !may("profile rbd pool=p", all));
-        assert!(may("profile rbd pool=p namespace=n", &stats("p/n")) && !may("profile rbd pool=p namespace=n", &stats("p")));
-    }
-
-    #[test]
-    fn lists_of_all_pools_may_be_asked_with_rights_to_one() {
-        for list in ["rbd task list", "rbd trash purge schedule list", "rbd mirror snapshot schedule status"] {
-            let list = format!(r#"{{"prefix":"{list}"}}"#);
-            assert!(may("profile rbd pool=p", &list) && may("profile rbd-read-only pool=p", &list), "{list}");
-            assert!(!may("profile crash", &list), "{list}");
-        }
-        let schedules = r#"{"prefix":"rbd trash purge schedule list","level_spec":"q/"}"#;
-        assert!(!may("profile rbd pool=p", schedules) && may("profile rbd pool=q", schedules));
     }
 }

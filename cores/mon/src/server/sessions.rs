@@ -1,7 +1,7 @@
 //! Sessions: who is there, what they may do, what they subscribed to.
 
+use super::rights::Rights;
 use super::{Monitor, Published};
-use caps::{MgrCaps, MonCaps};
 use images::RequestId;
 use manager::soft::Connected;
 use messages::mon::{ConfigMsg, LogEntry, LogMsg, MgrMapMsg, MonMapMsg, MonSubscribe, OsdMapMsg, SubscribeItem};
@@ -10,12 +10,14 @@ use msgr::Peer;
 use node::{CallId, Now, Output, Outputs};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use types::{Message, OsdId, SessionId};
+use types::{EntityName, Message, OsdId, SessionId};
 
 /// Bytes of maps that one message carries at most.
 const MAP_BYTES: usize = 4 << 20;
 /// Maps that one message carries at most.
 const MAPS: usize = 100;
+/// Bytes of the name of a host, as DNS has it. A longer one is no host's.
+const HOST: usize = 255;
 /// Lines of the cluster log that a new subscriber is given at once at most.
 const LOG_LINES: usize = 1_000;
 
@@ -41,15 +43,6 @@ pub(crate) enum Outgoing {
     Granted(RequestId, Result<Option<u64>, types::Errno>),
 }
 
-/// Rights at one side.
-#[derive(Clone, Debug)]
-pub(crate) enum Rights {
-    /// At the monitor.
-    Mon(MonCaps),
-    /// At the manager.
-    Mgr(MgrCaps),
-}
-
 /// One session.
 #[derive(Clone, Debug)]
 pub(crate) struct Session {
@@ -58,7 +51,7 @@ pub(crate) struct Session {
     /// May do what.
     pub(crate) rights: Rights,
     /// Subscriptions by kind.
-    pub(crate) subs: BTreeMap<String, SubscribeItem>,
+    pub(crate) subs: BTreeMap<&'static str, SubscribeItem>,
     /// Configuration as it was sent last.
     pub(crate) config: Option<BTreeMap<String, String>>,
     /// If it is an OSD that booted: its number.
@@ -78,19 +71,11 @@ pub(crate) struct Sessions(pub(crate) BTreeMap<(Side, SessionId), Session>);
 impl Monitor {
     /// A session stands.
     pub(super) fn opened(&mut self, side: Side, session: SessionId, peer: Arc<Peer>) {
-        let from = peer.addr.addr.map(|a| a.ip());
-        // Text that is no capability allows nothing.
-        let rights = match (side, &peer.caps) {
-            (Side::Mon, None) => Rights::Mon(MonCaps::allow_all()),
-            (Side::Mgr, None) => Rights::Mgr(MgrCaps::allow_all()),
-            (Side::Mon, Some(text)) => {
-                let caps = MonCaps::parse(text).unwrap_or_default();
-                Rights::Mon(from.map_or_else(|| caps.clone(), |ip| caps.seen_from(ip)))
-            }
-            (Side::Mgr, Some(text)) => {
-                let caps = MgrCaps::parse(text).unwrap_or_default();
-                Rights::Mgr(from.map_or_else(|| caps.clone(), |ip| caps.seen_from(ip)))
-            }
+        let (from, own) = (peer.ip, peer.caps.as_deref());
+        let rights = match side {
+            Side::Mon => Rights::at_monitor(own, from),
+            Side::Mgr if self.env.cephx() => Rights::at_manager(own, Some(self.mon_caps_of(&peer.name)), from),
+            Side::Mgr => Rights::at_manager(own, None, from),
         };
         if side == Side::Mon {
             let connected = connected(&peer);
@@ -98,6 +83,11 @@ impl Monitor {
         }
         let entry = Session { peer, rights, subs: BTreeMap::new(), config: None, osd: None, host: String::new() };
         self.sessions.0.insert((side, session), entry);
+    }
+
+    /// What an entity may do at monitors, as text; nothing if there is no such entity.
+    fn mon_caps_of(&self, name: &EntityName) -> &str {
+        self.replica.applied.auth.get(name).and_then(|entity| entity.caps.get("mon")).map_or("", String::as_str)
     }
 
     /// A session is over.
@@ -120,19 +110,22 @@ impl Monitor {
     /// Adds subscriptions and answers them.
     pub(super) fn subscribe(&mut self, session: SessionId, wanted: MonSubscribe) {
         if let Some(entry) = self.sessions.0.get_mut(&(Side::Mon, session)) {
-            entry.host = wanted.hostname;
+            entry.host = if wanted.hostname.len() <= HOST { wanted.hostname } else { String::new() };
         }
         for (what, item) in wanted.what {
             let Some(entry) = self.sessions.0.get_mut(&(Side::Mon, session)) else { return };
-            // Kinds that do not exist here (file systems, keys) are accepted and never answered, as by a cluster without them.
-            if is_log(&what) {
+            // Kinds that do not exist here (file systems, keys) are never answered, as by a cluster without them, and not kept. Neither are
+            // those that the session may not have.
+            let Some(what) = KNOWN.iter().copied().find(|known| *known == what) else { continue };
+            if !may_subscribe(&entry.rights, what) {
+                continue;
+            }
+            if is_log(what) {
                 // A session follows the cluster log at one level: librados asks for the next without giving up the last.
                 entry.subs.retain(|other, _| !is_log(other));
             }
-            if entry.subs.len() < 64 {
-                entry.subs.insert(what.clone(), item);
-            }
-            self.serve_subscription(session, &what, true, &mut Made::default());
+            entry.subs.insert(what, item);
+            self.serve_subscription(session, what, true, &mut Made::default());
         }
     }
 
@@ -172,12 +165,12 @@ impl Monitor {
             _ => false,
         };
         let of = |((_, id), s): (&(Side, SessionId), &Session)| {
-            s.subs.keys().filter(|what| changed(what)).map(|what| (*id, what.clone())).collect::<Vec<_>>()
+            s.subs.keys().filter(|what| changed(what)).map(|what| (*id, *what)).collect::<Vec<_>>()
         };
-        let all: Vec<(SessionId, String)> = self.sessions.0.iter().flat_map(of).collect();
+        let all: Vec<(SessionId, &'static str)> = self.sessions.0.iter().flat_map(of).collect();
         let mut made = Made::default();
         for (session, what) in all {
-            self.serve_subscription(session, &what, false, &mut made);
+            self.serve_subscription(session, what, false, &mut made);
         }
     }
 
@@ -250,6 +243,20 @@ pub(super) fn connected(peer: &Peer) -> Connected {
         addr: peer.addr,
         caps: peer.caps.as_ref().map(ToString::to_string),
         global_id: peer.global_id,
+    }
+}
+
+/// What there is to subscribe to.
+const KNOWN: [&str; 10] =
+    ["monmap", "mgrmap", "osdmap", "config", "log", "log-debug", "log-info", "log-sec", "log-warn", "log-error"];
+
+/// Whether somebody may follow something. The rules are Ceph's: everybody has the monitors' map and his own options, since nobody could
+/// do anything without; all else needs `mon r`, and the OSD map `osd r` as well.
+fn may_subscribe(rights: &Rights, what: &str) -> bool {
+    match what {
+        "monmap" | "config" => true,
+        "osdmap" => rights.allows("mon", true, false) && rights.allows("osd", true, false),
+        _ => rights.allows("mon", true, false),
     }
 }
 

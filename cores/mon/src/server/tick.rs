@@ -38,6 +38,7 @@ impl Monitor {
         }
         self.tick_manager(now);
         self.watch_health(now);
+        self.tell_denials(now);
         self.flush_lines(now, out);
     }
 

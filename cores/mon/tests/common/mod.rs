@@ -351,6 +351,11 @@ impl World {
 
     /// Connects a peer to the monitor (listener 0) or the manager (1).
     pub fn connect(&mut self, name: &str, key: Option<[u8; 16]>, listener: u32) -> usize {
+        self.connect_as(name, key, listener, None)
+    }
+
+    /// The same for a peer that says to be at an address.
+    pub fn connect_as(&mut self, name: &str, key: Option<[u8; 16]>, listener: u32, says: Option<EntityAddr>) -> usize {
         let name: EntityName = name.parse().unwrap();
         let client = match key {
             None => ClientAuth::none(name.clone()),
@@ -361,6 +366,7 @@ impl World {
         if name.kind == EntityType::Osd {
             config.id = name.id.parse().unwrap_or(-1);
         }
+        config.addrs.0.extend(says);
         let mut messenger = Messenger::new(config, Auth::client(client), [n as u8; 32]);
         let mut out = Outputs::default();
         let (kind, to) = if listener == 0 {

@@ -4,7 +4,7 @@ use super::conn::{Conn, Fault, Phase};
 use super::handshake::unexpected;
 use super::session::Session;
 use super::{Event, Messenger};
-use crate::auth::{AuthError, Ctx, Method, Progress, Step};
+use crate::auth::{AuthError, Ctx, Granted, Method, Progress, Step};
 use crate::frame::{AuthBadMethod, AuthDone, AuthRequest, ClientIdent, FLAG_LOSSY, Hello, Reconnect, ServerIdent, Tag};
 use crate::frame::{number, parse};
 use crate::{Peer, Policy};
@@ -13,6 +13,12 @@ use node::{ConnId, Level, Now, Output, Outputs};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use types::{EntityAddr, EntityAddrVec, EntityType, Errno, SessionId};
+
+/// Whether a place is kept for somebody: a daemon, or who may do everything and has proven to be that.
+fn is_privileged(granted: &Granted) -> bool {
+    let proven = granted.keys.session.is_some();
+    proven && (granted.name.kind != EntityType::Client || granted.caps.as_deref().is_none_or(|caps| caps.trim() == "allow *"))
+}
 
 impl Messenger {
     /// Somebody connected.
@@ -115,14 +121,19 @@ impl Messenger {
         let wants_lossy = ident.flags & FLAG_LOSSY != 0 || ident.cookie == 0;
         let policy =
             if wants_lossy || !self.config.lossless_from.contains(&conn.kind) { Policy::Lossy } else { Policy::Lossless };
+        let privileged = conn.granted.as_ref().is_some_and(|granted| is_privileged(granted));
         let peer = self.peer_of(conn, &ident.addrs, ident.supported)?;
         if policy == Policy::Lossless
             && let Some(id) = self.lossless_again(&peer, ident)?
         {
             return self.attach_again(conn, id, ident);
         }
+        if !privileged {
+            self.crowd.enter(&self.config.limits, &peer).map_err(Fault::peer)?;
+        }
         let id = self.new_session_id(conn.kind);
         let mut session = Session::new(id, policy, conn.kind, None, now.mono);
+        session.counted = !privileged;
         session.peer_global_seq = ident.global_seq;
         session.challenge = conn.challenge;
         if policy == Policy::Lossless {
@@ -172,6 +183,7 @@ impl Messenger {
             global_id: granted.global_id,
             addr,
             addrs: addrs.clone(),
+            ip: Some(conn.remote.ip()),
             features: supported & self.config.features,
             caps: granted.caps,
             mode: conn.mode,
@@ -275,7 +287,12 @@ impl Messenger {
         session.told_seq = session.in_seq;
         if let Some(peer) = &session.peer {
             // Rights may have changed since.
-            let renewed = Peer { caps: granted.caps.clone(), mode: conn.mode, ..Peer::clone(peer) };
+            if session.counted {
+                self.crowd.leave(peer);
+                session.counted = false;
+            }
+            let ip = Some(conn.remote.ip());
+            let renewed = Peer { ip, caps: granted.caps.clone(), mode: conn.mode, ..Peer::clone(peer) };
             session.peer = Some(Arc::new(renewed));
         }
         let (id, in_seq) = (session.id, session.in_seq);

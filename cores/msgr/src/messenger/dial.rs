@@ -214,6 +214,7 @@ impl Messenger {
             global_id: ident.gid.max(0) as u64,
             addr: session.target.unwrap_or_default(),
             addrs: ident.addrs.clone(),
+            ip: Some(conn.remote.ip()),
             features: ident.supported & self.config.features,
             caps: None,
             mode: conn.mode,

@@ -2,6 +2,7 @@
 
 mod accept;
 mod conn;
+mod crowd;
 mod dial;
 mod flow;
 mod gate;
@@ -15,6 +16,7 @@ use crate::random::Random;
 use crate::{Config, Event, Peer, Policy};
 use bytes::Bytes;
 use conn::{Conn, Fault, Phase};
+use crowd::Crowd;
 use gate::LogGate;
 use node::{ConnId, Input, Level, Mono, Now, Output, Outputs};
 use penalty::Penalties;
@@ -64,6 +66,8 @@ pub struct Messenger {
     learned: Option<EntityAddr>,
     gate: LogGate,
     penalties: Penalties,
+    /// Sessions of clients.
+    crowd: Crowd,
 }
 
 impl Messenger {
@@ -96,6 +100,7 @@ impl Messenger {
             learned: None,
             gate: LogGate::new(),
             penalties: Penalties::default(),
+            crowd: Crowd::default(),
         }
     }
 
@@ -247,6 +252,11 @@ impl Messenger {
         self.conns.contains_key(&conn)
     }
 
+    /// Who was turned away for having too many sessions, and how often, since this was asked last.
+    pub fn take_turned_away(&mut self) -> BTreeMap<EntityName, u64> {
+        self.crowd.take_refused()
+    }
+
     /// Number of connections, whatever their state.
     pub fn connections(&self) -> usize {
         self.conns.len()
@@ -359,6 +369,9 @@ impl Messenger {
     /// Removes a session and everything that leads to it.
     fn forget(&mut self, id: SessionId) -> Option<Session> {
         let session = self.sessions.remove(&id)?;
+        if let (true, Some(peer)) = (session.counted, &session.peer) {
+            self.crowd.leave(peer);
+        }
         self.timers.remove(&(session.timer, Timer::Session(id)));
         if self.by_cookie.get(&session.server_cookie) == Some(&id) {
             self.by_cookie.remove(&session.server_cookie);

@@ -60,6 +60,8 @@ pub(super) struct Session {
     pub(super) received: usize,
     /// The owner takes no more requests of it for now.
     pub(super) held: bool,
+    /// It counts as a client's.
+    pub(super) counted: bool,
     /// A monitor's challenge of the present connection.
     pub(super) challenge: Option<u64>,
     pub(super) pause: std::time::Duration,
@@ -91,6 +93,7 @@ impl Session {
             connect_seq: 0,
             received: 0,
             held: false,
+            counted: false,
             challenge: None,
             pause: std::time::Duration::ZERO,
             since: now,
