@@ -192,6 +192,7 @@ impl Osd {
             return;
         }
         self.boot_sent = Some(now.mono);
+        self.perf.boots += 1;
         let mut metadata = self.config.metadata.clone();
         metadata.insert(Levels::KEY.into(), self.config.levels.to_string());
         metadata.insert(Levels::REACHED.into(), self.maps.current().level.to_string());

@@ -20,6 +20,11 @@ impl Osd {
         self.store.self_check(thorough).map_err(|why| format!("store: {why}"))
     }
 
+    /// Letters to other copies, and requests to be marked up, since it started.
+    pub fn asked(&self) -> (u64, u64) {
+        (self.perf.letters, self.perf.boots)
+    }
+
     /// Who has slots for recovery knows it, once the groups that were called have been asked.
     fn check_slots(&self) -> Result<(), String> {
         match self.groups.has_called() {

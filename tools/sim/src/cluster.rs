@@ -8,6 +8,7 @@ use crate::model::{Action, source_change};
 use crate::reference::{Meaning, RefStore};
 use crate::rng::Rng;
 use crate::upgrade::Programs;
+use crate::vitals::Pulse;
 use crate::workload::{Admin, AdminShared, Habits, Petitioner, Petitions, Shared, Snaps, Tide, Workload};
 use crate::world::{Boot, HostConfig, HostId, HostState, World};
 use crate::wounds::{Bad, Wounds};
@@ -143,6 +144,8 @@ pub struct Cluster {
     pub mons: Vec<HostId>,
     /// The term in which each of them leads; 0 if it does not.
     pub(crate) reigns: Vec<Rc<Cell<u64>>>,
+    /// What monitors and OSDs show of themselves.
+    pub(crate) pulses: BTreeMap<HostId, Pulse>,
     pub(crate) decrees: Decrees,
     /// What clients ask of the monitors.
     pub(crate) petitions: Rc<RefCell<Petitions>>,
@@ -214,7 +217,7 @@ fn key_of(name: &str) -> [u8; 16] {
     key
 }
 
-fn monitor(plan: &Plan, n: usize, boot: &Boot, reign: &Rc<Cell<u64>>) -> Strict {
+fn monitor(plan: &Plan, n: usize, boot: &Boot, reign: &Rc<Cell<u64>>, pulse: &Pulse) -> Strict {
     let mut keys = Vec::new();
     let mut entity = |name: &str, caps: &[(&str, &str)]| {
         let caps = caps.iter().map(|(service, text)| (service.to_string(), text.to_string())).collect();
@@ -251,10 +254,17 @@ fn monitor(plan: &Plan, n: usize, boot: &Boot, reign: &Rc<Cell<u64>>) -> Strict 
     if plan.misdeed == Some(Misdeed::DoneTwice) {
         monitor.forget_answers();
     }
-    Strict::new(monitor, plan.misdeed, reign.clone())
+    Strict::new(monitor, plan.misdeed, reign.clone(), pulse.clone())
 }
 
-fn osd(plan: &Plan, number: usize, boot: &Boot, meaning: &(Rc<RefCell<Meaning>>, Rc<Cell<bool>>), bad: &Bad) -> Wayward {
+fn osd(
+    plan: &Plan,
+    number: usize,
+    boot: &Boot,
+    meaning: &(Rc<RefCell<Meaning>>, Rc<Cell<bool>>),
+    bad: &Bad,
+    pulse: &Pulse,
+) -> Wayward {
     let nonce = boot.life as u32 + 1;
     let config = OsdConfig {
         fsid: FSID,
@@ -281,7 +291,7 @@ fn osd(plan: &Plan, number: usize, boot: &Boot, meaning: &(Rc<RefCell<Meaning>>,
     if plan.echo {
         osd.hear_twice();
     }
-    Wayward::new(osd, plan.misdeed)
+    Wayward::new(osd, plan.misdeed, pulse.clone())
 }
 
 /// The store as this start of the OSD opens it, and what to do if making it finds that it is there.
@@ -344,6 +354,8 @@ impl Cluster {
         let mon_disk = DiskConfig { capacity: 64 << 20, ..DiskConfig::default() };
         let listen = |n: usize| vec![mon_address(n), socket(0, 1 + n as u8, 6800)];
         let reigns: Vec<Rc<Cell<u64>>> = (0..plan.mons).map(|_| Rc::default()).collect();
+        let mut pulses = BTreeMap::new();
+        let mon_pulses: Vec<Pulse> = (0..plan.mons).map(|_| Pulse::default()).collect();
         let mon = match plan.mon {
             MonKind::StandIn => {
                 let kept = Rc::new(RefCell::new(standmon::Kept::new(FSID)));
@@ -351,21 +363,27 @@ impl Cluster {
                 add(&mut world, "mon.a".into(), listen(0), vec![mon_disk], make)
             }
             MonKind::Real => {
-                let (plan, reign) = (plan.clone(), reigns[0].clone());
-                add(&mut world, "mon.a".into(), listen(0), vec![mon_disk], move |boot| monitor(&plan, 0, &boot, &reign))
+                let (plan, reign, pulse) = (plan.clone(), reigns[0].clone(), mon_pulses[0].clone());
+                add(&mut world, "mon.a".into(), listen(0), vec![mon_disk], move |boot| monitor(&plan, 0, &boot, &reign, &pulse))
             }
         };
         let more = (1..plan.mons).map(|n| {
-            let (plan, reign) = (plan.clone(), reigns[n].clone());
+            let (plan, reign, pulse) = (plan.clone(), reigns[n].clone(), mon_pulses[n].clone());
             let disk = DiskConfig { capacity: 64 << 20, ..DiskConfig::default() };
-            add(&mut world, format!("mon.{}", mon_name(n)), listen(n), vec![disk], move |boot| monitor(&plan, n, &boot, &reign))
+            add(&mut world, format!("mon.{}", mon_name(n)), listen(n), vec![disk], move |boot| monitor(&plan, n, &boot, &reign, &pulse))
         });
         let mons: Vec<HostId> = [mon].into_iter().chain(more.collect::<Vec<_>>()).collect();
         let made: Vec<Rc<Cell<bool>>> = (0..plan.osds).map(|_| Rc::default()).collect();
         let meanings: Vec<Rc<RefCell<Meaning>>> = (0..plan.osds).map(|_| Rc::default()).collect();
-        let osds = (0..plan.osds)
-            .map(|number| Self::add_osd(&mut world, &plan, number, (meanings[number].clone(), made[number].clone())))
-            .collect();
+        pulses.extend(mons.iter().copied().zip(mon_pulses));
+        let mut osds = Vec::new();
+        for number in 0..plan.osds {
+            let pulse = Pulse::default();
+            let made = (meanings[number].clone(), made[number].clone());
+            let host = Self::add_osd(&mut world, &plan, number, made, pulse.clone());
+            pulses.insert(host, pulse);
+            osds.push(host);
+        }
         let habits = |n: usize| match plan.reader && n == 0 {
             true => Habits { reads: 100, depth: 8, ..plan.habits.clone() },
             false => plan.habits.clone(),
@@ -399,6 +417,7 @@ impl Cluster {
             mon,
             mons,
             reigns,
+            pulses,
             decrees: Decrees::default(),
             petitions,
             petitioners,
@@ -419,7 +438,13 @@ impl Cluster {
         }
     }
 
-    fn add_osd(world: &mut World, plan: &Plan, number: usize, made: (Rc<RefCell<Meaning>>, Rc<Cell<bool>>)) -> HostId {
+    fn add_osd(
+        world: &mut World,
+        plan: &Plan,
+        number: usize,
+        made: (Rc<RefCell<Meaning>>, Rc<Cell<bool>>),
+        pulse: Pulse,
+    ) -> HostId {
         // A reference store's space exists from the start.
         let len = if plan.store == StoreKind::Reference { plan.osd_bytes } else { 0 };
         let disk = DiskConfig { capacity: plan.osd_bytes, len, ..DiskConfig::default() };
@@ -429,7 +454,7 @@ impl Cluster {
         }
         let (plan, meaning, bad) = (plan.clone(), made, Bad::default());
         let listen = vec![socket(1, number as u8, 6800)];
-        let host = add(world, format!("osd.{number}"), listen, disks, move |boot| osd(&plan, number, &boot, &meaning, &bad));
+        let host = add(world, format!("osd.{number}"), listen, disks, move |boot| osd(&plan, number, &boot, &meaning, &bad, &pulse));
         world.give_address(host, mail_id(number));
         host
     }

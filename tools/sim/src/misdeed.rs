@@ -2,6 +2,7 @@
 //! product's store as its host starts it.
 
 use crate::rng::Rng;
+use crate::vitals::{Pulse, Signs};
 use crate::wounds::Wounds;
 use bytes::Bytes;
 use mon::Monitor;
@@ -116,13 +117,15 @@ pub struct Strict {
     misdeed: Option<Misdeed>,
     /// The term in which it leads; 0 if it does not.
     reign: Rc<Cell<u64>>,
+    pulse: Pulse,
 }
 
 impl Strict {
-    /// This monitor, which shows in `reign` in which term it leads.
-    pub fn new(monitor: Monitor, misdeed: Option<Misdeed>, reign: Rc<Cell<u64>>) -> Self {
+    /// This monitor, which shows in `reign` in which term it leads, and in `pulse` what it does.
+    pub fn new(monitor: Monitor, misdeed: Option<Misdeed>, reign: Rc<Cell<u64>>, pulse: Pulse) -> Self {
         reign.set(0);
-        Self { monitor, misdeed, reign }
+        pulse.born();
+        Self { monitor, misdeed, reign, pulse }
     }
 }
 
@@ -139,6 +142,8 @@ impl Node for Strict {
         }
         self.monitor.turn(now, out);
         self.reign.set(self.monitor.reign());
+        let (epoch, term, entries) = self.monitor.progress();
+        self.pulse.shows(Signs { epoch: epoch.into(), term, entries, ..Signs::default() });
         self.monitor.self_check().unwrap_or_else(|why| panic!("the monitor breaks its own rules: {why}"));
     }
     fn deadline(&self) -> Mono {
@@ -154,12 +159,14 @@ pub struct Wayward {
     osd: Osd,
     misdeed: Option<Misdeed>,
     turns: u32,
+    pulse: Pulse,
 }
 
 impl Wayward {
-    /// This OSD.
-    pub fn new(osd: Osd, misdeed: Option<Misdeed>) -> Self {
-        Self { osd, misdeed, turns: 0 }
+    /// This OSD, which shows in `pulse` what it does.
+    pub fn new(osd: Osd, misdeed: Option<Misdeed>, pulse: Pulse) -> Self {
+        pulse.born();
+        Self { osd, misdeed, turns: 0, pulse }
     }
 }
 
@@ -170,6 +177,8 @@ impl Node for Wayward {
     fn turn(&mut self, now: Now, out: &mut Outputs) {
         self.osd.turn(now, out);
         self.turns += 1;
+        let (letters, boots) = self.osd.asked();
+        self.pulse.shows(Signs { letters, boots, ..Signs::default() });
         match self.misdeed {
             // Maps come in turns of their own, nearly always.
             Some(Misdeed::SilentDrop) => self.osd.forget_turned_away(),
