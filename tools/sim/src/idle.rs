@@ -4,7 +4,7 @@
 //! find out, and judges what they do while nothing changes ([`crate::vitals`]). Then the plight ends, all groups must become clean, and
 //! that must be a rest, too. A few plights cannot be undone; they come last.
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, StoreKind};
 use crate::fault::Nemesis;
 use crate::world::{Crash, HostId};
 use denc::{Decode, Encode};
@@ -145,6 +145,8 @@ impl Cluster {
             P::Turns => self.plan.size > 1 && self.plan.min_size == 1,
             P::NoKey => self.plan.cephx,
             P::MergeHeld => self.plan.pg_num > 1,
+            // The store that is trusted takes what it cannot read for the end.
+            P::ReadErrors | P::Rotten => self.plan.store != StoreKind::Reference,
             _ => true,
         }
     }
@@ -372,6 +374,8 @@ impl Cluster {
             }
             self.be_in(&plights)?;
             self.relieve()?;
+            // What the monitors are told of groups is some seconds old.
+            self.world.run_for(Duration::from_secs(8));
             self.wait_clients(Duration::from_secs(120)).map_err(|why| format!("after {plights:?}: {why}"))?;
             self.wait_clean().map_err(|why| format!("after {plights:?}: {why}"))?;
             self.judge_rest(&format!("after {plights:?}"))?;

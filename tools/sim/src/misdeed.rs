@@ -76,6 +76,7 @@ const ALL: &[Misdeed] = &[
     Misdeed::Copies(osd::Mistake::ForgetSourceDups),
     Misdeed::Copies(osd::Mistake::ForgetSourceSnaps),
     Misdeed::Copies(osd::Mistake::TakeAnySource),
+    Misdeed::Copies(osd::Mistake::GoHomeTwice),
     Misdeed::LostHolder,
     Misdeed::LostOperation,
     Misdeed::DoneTwice,
@@ -178,7 +179,7 @@ impl Node for Wayward {
         self.osd.turn(now, out);
         self.turns += 1;
         let (letters, boots) = self.osd.asked();
-        self.pulse.shows(Signs { letters, boots, ..Signs::default() });
+        self.pulse.shows(Signs { letters, boots, waits_for: self.osd.waits_for(), ..Signs::default() });
         match self.misdeed {
             // Maps come in turns of their own, nearly always.
             Some(Misdeed::SilentDrop) => self.osd.forget_turned_away(),

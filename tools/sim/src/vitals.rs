@@ -73,6 +73,8 @@ pub struct Signs {
     pub letters: u64,
     /// Requests to be marked up.
     pub boots: u64,
+    /// The part that wanted to be woken first after the last turn.
+    pub waits_for: &'static str,
 }
 
 impl Add for Signs {
@@ -85,6 +87,7 @@ impl Add for Signs {
             entries: self.entries.max(more.entries),
             letters: self.letters + more.letters,
             boots: self.boots + more.boots,
+            waits_for: more.waits_for,
         }
     }
 }
@@ -100,6 +103,7 @@ impl Sub for Signs {
             entries: self.entries.saturating_sub(then.entries),
             letters: self.letters.saturating_sub(then.letters),
             boots: self.boots.saturating_sub(then.boots),
+            waits_for: self.waits_for,
         }
     }
 }
@@ -147,8 +151,8 @@ pub(crate) struct Look {
 
 /// How long it is looked.
 pub(crate) const LOOK: Duration = Duration::from_secs(20);
-/// Idle turns in a second: a tick, heartbeats, a look at groups, a lease, attempts to reach somebody.
-const IDLE: u64 = 12;
+/// Idle turns in a second: a tick, heartbeats, a look at groups, a lease, attempts to reach somebody; ten looks at a disk that is full.
+const IDLE: u64 = 16;
 /// All turns in a second of a machine that talks to nobody, and for each other machine: heartbeats both ways, answers, what was sent.
 const TURNS: (u64, u64) = (30, 30);
 /// Bytes of memory that all machines together may take more after a [`LOOK`], for each of them.
@@ -185,7 +189,9 @@ impl Cluster {
 
     fn bounds(&self) -> Bounds {
         let others = self.mons.len() as u64 + self.osds.len() as u64;
-        Bounds { idle: IDLE, turns: TURNS.0 + TURNS.1 * others, lines: 1, connects: 4 * others, disk: 40 }
+        // Clients that are not let in are written down each time; they come about once in a second.
+        let lines = 2 + self.clients.len() as u64;
+        Bounds { idle: IDLE, turns: TURNS.0 + TURNS.1 * others, lines, connects: 4 * others, disk: 40 }
     }
 
     fn judge_between(&self, before: &Look, after: &Look) -> Result<(), String> {
@@ -211,7 +217,9 @@ impl Cluster {
             ];
             let all = each_second.map(|(of, count, most)| (of, count, most * seconds)).into_iter().chain(in_all);
             for (of, count, most) in all.filter(|(_, count, most)| count > most) {
-                wrong.push(format!("{}: {count} {of} in {seconds} s, at most {most}", self.world.name(*host)));
+                let waits = if signs.waits_for.is_empty() { "" } else { ", waits for " };
+                let name = self.world.name(*host);
+                wrong.push(format!("{name}: {count} {of} in {seconds} s, at most {most}{waits}{}", signs.waits_for));
             }
         }
         if let (Some(then), Some(now)) = (before.memory, after.memory) {
