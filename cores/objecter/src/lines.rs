@@ -11,6 +11,10 @@ const HASTY: u32 = 5;
 /// The pause after the second to that failure, when hastened.
 const SOON: Duration = Duration::from_millis(20);
 
+/// A session that stood for less time has failed like one that never did: whoever is let in and refused at once would come back at once,
+/// for ever.
+pub(crate) const STOOD: Duration = Duration::from_secs(1);
+
 /// A pause that doubles with each failure.
 #[derive(Clone, Copy, Debug)]
 pub struct Pause {
@@ -37,6 +41,8 @@ struct Line {
     addr: EntityAddr,
     session: Option<SessionId>,
     failures: u32,
+    /// Since when the session stands.
+    opened: Option<Mono>,
     retry_at: Mono,
 }
 
@@ -72,7 +78,7 @@ impl<K: Copy + Ord> Lines<K> {
         messenger: &mut Messenger,
         out: &mut Outputs,
     ) -> Result<SessionId, Mono> {
-        let fresh = || Line { addr, session: None, failures: 0, retry_at: Mono(0) };
+        let fresh = || Line { addr, session: None, failures: 0, opened: None, retry_at: Mono(0) };
         let line = self.lines.entry(name).or_insert_with(fresh);
         if let Some(session) = line.session {
             return Ok(session);
@@ -100,9 +106,9 @@ impl<K: Copy + Ord> Lines<K> {
     }
 
     /// A session stands.
-    pub fn opened(&mut self, session: SessionId) {
+    pub fn opened(&mut self, now: Now, session: SessionId) {
         if let Some(line) = self.names.get(&session).and_then(|name| self.lines.get_mut(name)) {
-            line.failures = 0;
+            line.opened = Some(now.mono);
         }
     }
 
@@ -111,7 +117,8 @@ impl<K: Copy + Ord> Lines<K> {
         let name = self.names.remove(&session)?;
         let line = self.lines.get_mut(&name)?;
         line.session = None;
-        line.failures += 1;
+        let stood = line.opened.take().is_some_and(|since| now.mono.since(since) >= STOOD);
+        line.failures = if stood { 1 } else { line.failures + 1 };
         line.retry_at = now.mono.plus(self.pause.after(line.failures));
         Some((name, line.retry_at))
     }
@@ -213,7 +220,7 @@ mod tests {
             lines.closed(now(0), session);
         }
         let session = lines.reach(now(10_000), 1, at(1, 1), &mut messenger, &mut out).expect("the pause is over");
-        lines.opened(session);
+        lines.opened(now(8_000), session);
         assert_eq!(lines.closed(now(10_000), session), Some((1, now(10_050).mono)));
     }
 

@@ -1,6 +1,6 @@
 //! The link to the monitors, for clients and OSDs: which one is tried when, what is subscribed to, which tickets are renewed.
 
-use crate::lines::Pause;
+use crate::lines::{Pause, STOOD};
 use maps::MonMap;
 use messages::mon::{Auth, AuthReply, MonMapMsg, MonSubscribe, SubscribeItem};
 use msgr::{Messenger, Policy};
@@ -25,7 +25,7 @@ enum State {
     /// A session is being opened, and given up then.
     Opening { session: SessionId, until: Mono },
     /// It stands.
-    Open { session: SessionId },
+    Open { session: SessionId, since: Mono },
 }
 
 /// How somebody follows the monitors.
@@ -89,7 +89,7 @@ impl MonLink {
     /// The session, if it stands.
     pub fn session(&self) -> Option<SessionId> {
         match self.state {
-            State::Open { session } => Some(session),
+            State::Open { session, .. } => Some(session),
             _ => None,
         }
     }
@@ -101,7 +101,7 @@ impl MonLink {
 
     /// Whether this session is the one with the monitor, standing or not.
     pub fn owns(&self, id: SessionId) -> bool {
-        matches!(self.state, State::Opening { session, .. } | State::Open { session } if session == id)
+        matches!(self.state, State::Opening { session, .. } | State::Open { session, .. } if session == id)
     }
 
     /// The newest OSD map is of this epoch.
@@ -124,16 +124,17 @@ impl MonLink {
 
     /// The OSD map cannot be continued by what came: a whole one is asked for.
     pub fn want_full_map(&mut self) {
-        self.full_map = true;
+        // A whole one that cannot be used either is not asked for at once.
+        if !std::mem::replace(&mut self.full_map, true) {
+            self.asked_at = Mono(0);
+        }
         self.newer_map = true;
-        self.asked_at = Mono(0);
     }
 
     /// The session stands: subscribes to the configuration and to both maps.
     pub fn opened(&mut self, now: Now, session: SessionId, messenger: &mut Messenger) {
-        self.state = State::Open { session };
+        self.state = State::Open { session, since: now.mono };
         self.was_open = true;
-        self.failures = 0;
         self.asked_at = now.mono;
         self.subscribe(messenger);
     }
@@ -155,7 +156,8 @@ impl MonLink {
 
     /// The session is gone: the next monitor is tried after a pause.
     pub fn closed(&mut self, now: Now) {
-        self.failures += 1;
+        let stood = matches!(self.state, State::Open { since, .. } if now.mono.since(since) >= STOOD);
+        self.failures = if stood { 1 } else { self.failures + 1 };
         self.next += 1;
         self.state = State::Apart { until: now.mono.plus(self.pause.after(self.failures)) };
     }
@@ -208,7 +210,7 @@ impl MonLink {
                 messenger.close(session);
                 self.closed(now);
             }
-            State::Open { session } => self.ask(now, session, messenger),
+            State::Open { session, .. } => self.ask(now, session, messenger),
             _ => {}
         }
     }

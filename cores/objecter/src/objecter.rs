@@ -83,7 +83,7 @@ impl Objecter {
         let Sessions::Own(lines) = &mut self.sessions else { return Some(event) };
         let Some(osd) = lines.name(session) else { return Some(event) };
         match event {
-            msgr::Event::Opened { .. } => lines.opened(session),
+            msgr::Event::Opened { .. } => lines.opened(now, session),
             msgr::Event::Message { message, .. } => {
                 if let Err(error) = self.message(now, osd, session, &message, messenger, out) {
                     out.log(Level::Warn, "objecter", format!("osd.{osd} sent a message of kind {} that {error}", message.kind));

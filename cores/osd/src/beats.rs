@@ -179,12 +179,14 @@ impl Beats {
         self.ways.keys().copied()
     }
 
-    /// When [`Osd::beat`] must be called at the latest.
-    pub(crate) fn deadline(&self) -> Mono {
+    /// When [`Osd::beat`] must be called at the latest. `heard`: there is a monitor that can be told. Without one nothing comes of a case
+    /// whose time has come; the next monitor is told when its session stands.
+    pub(crate) fn deadline(&self, heard: bool) -> Mono {
         if self.ways.is_empty() {
             return Mono::NEVER;
         }
-        let soonest = |way: &Way| way.case.deadline(&self.late, self.grace).min(way.dial.unwrap_or(Mono::NEVER));
+        let case = |way: &Way| if heard { way.case.deadline(&self.late, self.grace) } else { Mono::NEVER };
+        let soonest = |way: &Way| case(way).min(way.dial.unwrap_or(Mono::NEVER));
         self.ways.values().map(soonest).min().unwrap_or(Mono::NEVER).min(self.due)
     }
 
@@ -253,7 +255,7 @@ impl Beats {
 impl Osd {
     /// Asks all partners if it is time to, opens sessions again that broke, and tells the monitors what it finds.
     pub(crate) fn beat(&mut self, now: Now, out: &mut Outputs) {
-        if now.mono < self.beats.deadline() {
+        if now.mono < self.beats.deadline(self.mon.session().is_some()) {
             return;
         }
         self.beats.grace = self.options.beat_grace;

@@ -94,6 +94,7 @@ impl Osd {
             outbox.clear();
         }
         for (osd, letters) in outbox {
+            self.perf.letters += letters.len() as u64;
             if self.is_neighbour(osd) {
                 self.post(osd, Content::Letters(self.maps.epoch(), letters), out);
                 continue;

@@ -78,10 +78,9 @@ impl Osd {
                     (true, Some(_), None) => Mono(0),
                     _ => Mono::NEVER,
                 };
-                let reports = self.phase == Phase::Active && self.mon.session().is_some();
-                let report = if reports { self.reporter.deadline() } else { Mono::NEVER };
-                let active = self.phase == Phase::Active;
-                let beats = if active { self.beats.deadline().min(self.scrubs.deadline()) } else { Mono::NEVER };
+                let (active, heard) = (self.phase == Phase::Active, self.mon.session().is_some());
+                let report = if active && heard { self.reporter.deadline() } else { Mono::NEVER };
+                let beats = if active { self.beats.deadline(heard).min(self.scrubs.deadline()) } else { Mono::NEVER };
                 self.mon.deadline(&self.msgr).min(boot).min(report).min(beats).min(self.disk_deadline())
             }
             Phase::Stopping { since } => since.plus(FAREWELL),
@@ -197,6 +196,7 @@ impl Osd {
             return;
         }
         self.boot_sent = Some(now.mono);
+        self.perf.boots += 1;
         let mut metadata = self.config.metadata.clone();
         metadata.insert(Levels::KEY.into(), self.config.levels.to_string());
         metadata.insert(Levels::REACHED.into(), self.maps.current().level.to_string());

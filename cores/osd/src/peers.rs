@@ -169,7 +169,7 @@ impl Osd {
     pub(crate) fn peer_answers(&mut self, now: Now, session: SessionId, peer: &Peer, out: &mut Outputs) {
         let Some((osd, purpose)) = self.peers.lines.name(session) else { return };
         if peer.name.id == osd.to_string() {
-            self.peers.lines.opened(session);
+            self.peers.lines.opened(now, session);
             if purpose == Purpose::Beats {
                 self.beats.stands(osd);
                 self.contact_made(osd);

@@ -20,6 +20,29 @@ impl Osd {
         self.store.self_check(thorough).map_err(|why| format!("store: {why}"))
     }
 
+    /// Letters to other copies, and requests to be marked up, since it started.
+    pub fn asked(&self) -> (u64, u64) {
+        (self.perf.letters, self.perf.boots)
+    }
+
+    /// The part of this OSD that wants to be woken first.
+    pub fn waits_for(&self) -> &'static str {
+        let running = matches!(self.phase, Phase::Booting | Phase::Active);
+        let never = node::Mono::NEVER;
+        let parts = [
+            ("the messenger's events", if self.msgr.has_event() { node::Mono(0) } else { never }),
+            ("the messenger", self.msgr.deadline()),
+            ("the store", self.store.deadline()),
+            ("the monitors", if running { self.mon.deadline(&self.msgr) } else { never }),
+            ("groups", if running { self.groups.deadline() } else { never }),
+            ("the pace", if running { self.pace.deadline() } else { never }),
+            ("copies", self.copies.deadline()),
+            ("letters", self.letters.deadline()),
+            ("its life", self.life_deadline()),
+        ];
+        parts.into_iter().min_by_key(|(_, at)| *at).map_or("nothing", |(name, _)| name)
+    }
+
     /// Who has slots for recovery knows it, once the groups that were called have been asked.
     fn check_slots(&self) -> Result<(), String> {
         match self.groups.has_called() {

@@ -710,6 +710,8 @@ impl Pg {
     /// When [`Pg::turn`] must be called at the latest.
     pub fn deadline(&self) -> Mono {
         match &self.phase {
+            // What serving brings waits until there are members enough: see [`Pg::turn`].
+            Phase::Active if !self.is_active() => self.serving.recovery.deadline(),
             Phase::Active => {
                 let scrub = self.serving.scrub.as_ref().map_or(Mono::NEVER, |s| s.deadline());
                 let background = self.serving.trim.deadline().min(scrub).min(self.serving.recovery.deadline());

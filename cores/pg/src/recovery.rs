@@ -735,11 +735,16 @@ impl Pg {
 
     /// Whether the OSDs where the group belongs may take over: they are as many as the pool wants, or as many as serve now.
     /// While they are fewer, peering keeps others beside them (`peering::choose::plan`). To send these away would begin an
-    /// interval whose plan calls them back, and so on for ever.
+    /// interval whose plan calls them back, and so on for ever. The same holds where a rule names an OSD twice: it serves once, so the next
+    /// plan would be another one than the map's. Such a group stays as it is, and is undersized.
     fn home_is_enough(&self) -> bool {
         let interval = &self.history.interval;
-        let home = interval.home().count();
-        home > 0 && home >= interval.members().count().min(interval.size.max(1) as usize)
+        let named = interval.home().count();
+        let home = interval.home().collect::<BTreeSet<_>>().len();
+        let twice = home < named;
+        #[cfg(feature = "sim")]
+        let twice = twice && self.mistake != Some(crate::selfcheck::Mistake::GoHomeTwice);
+        home > 0 && !twice && home >= interval.members().count().min(interval.size.max(1) as usize)
     }
 
     /// Whether members serve that do not belong to the group, since those that do are too few: nothing is left to be

@@ -33,6 +33,8 @@ pub fn version_in(record: &[u8]) -> Option<types::EVersion> {
 #[cfg(feature = "sim")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mistake {
+    /// A group whose place names an OSD twice is sent home, though it cannot stay there.
+    GoHomeTwice,
     /// A write is acknowledged when it is durable at the primary.
     AckEarly,
     /// A copy promises a change when its store has taken it, not when it is durable.
@@ -98,6 +100,7 @@ impl Pg {
                 bases.for_each(|base| base.part.data = Default::default());
             }
             Mistake::AckEarly
+            | Mistake::GoHomeTwice
             | Mistake::PromiseEarly
             | Mistake::IgnoreDamage
             | Mistake::OtherInterval

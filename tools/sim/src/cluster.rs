@@ -9,6 +9,7 @@ use crate::promises::Promises;
 use crate::reference::{Meaning, RefStore};
 use crate::rng::Rng;
 use crate::upgrade::Programs;
+use crate::vitals::Pulse;
 use crate::workload::{Admin, AdminShared, Habits, Petitioner, Petitions, Shared, Snaps, Tide, Workload};
 use crate::world::{Boot, HostConfig, HostId, HostState, World};
 use crate::wounds::{Bad, Wounds};
@@ -147,6 +148,8 @@ pub struct Cluster {
     pub mons: Vec<HostId>,
     /// The term in which each of them leads; 0 if it does not.
     pub(crate) reigns: Vec<Rc<Cell<u64>>>,
+    /// What monitors and OSDs show of themselves.
+    pub(crate) pulses: BTreeMap<HostId, Pulse>,
     pub(crate) decrees: Decrees,
     /// What clients ask of the monitors.
     pub(crate) petitions: Rc<RefCell<Petitions>>,
@@ -220,7 +223,7 @@ fn key_of(name: &str) -> [u8; 16] {
     key
 }
 
-fn monitor(plan: &Plan, n: usize, boot: &Boot, reign: &Rc<Cell<u64>>) -> Strict {
+fn monitor(plan: &Plan, n: usize, boot: &Boot, reign: &Rc<Cell<u64>>, pulse: &Pulse) -> Strict {
     let mut keys = Vec::new();
     let mut entity = |name: &str, caps: &[(&str, &str)]| {
         let caps = caps.iter().map(|(service, text)| (service.to_string(), text.to_string())).collect();
@@ -257,7 +260,7 @@ fn monitor(plan: &Plan, n: usize, boot: &Boot, reign: &Rc<Cell<u64>>) -> Strict 
     if plan.misdeed == Some(Misdeed::DoneTwice) {
         monitor.forget_answers();
     }
-    Strict::new(monitor, plan.misdeed, reign.clone())
+    Strict::new(monitor, plan.misdeed, reign.clone(), pulse.clone())
 }
 
 fn osd(
@@ -267,6 +270,7 @@ fn osd(
     meaning: &(Rc<RefCell<Meaning>>, Rc<Cell<bool>>),
     bad: &Bad,
     promises: &Rc<RefCell<Promises>>,
+    pulse: &Pulse,
 ) -> Wayward {
     let nonce = boot.life as u32 + 1;
     let config = OsdConfig {
@@ -295,7 +299,7 @@ fn osd(
     if plan.echo {
         osd.hear_twice();
     }
-    let osd = Wayward::new(osd, plan.misdeed);
+    let osd = Wayward::new(osd, plan.misdeed, pulse.clone());
     // Who meets damage under a change acknowledges it all the same, and gets the object anew.
     let judges = plan.store == StoreKind::Reference && plan.wounds == 0;
     if judges { osd.judged(number as i32, promises.clone()) } else { osd }
@@ -361,6 +365,8 @@ impl Cluster {
         let mon_disk = DiskConfig { capacity: 64 << 20, ..DiskConfig::default() };
         let listen = |n: usize| vec![mon_address(n), socket(0, 1 + n as u8, 6800)];
         let reigns: Vec<Rc<Cell<u64>>> = (0..plan.mons).map(|_| Rc::default()).collect();
+        let mut pulses = BTreeMap::new();
+        let mon_pulses: Vec<Pulse> = (0..plan.mons).map(|_| Pulse::default()).collect();
         let mon = match plan.mon {
             MonKind::StandIn => {
                 let kept = Rc::new(RefCell::new(standmon::Kept::new(FSID)));
@@ -368,22 +374,28 @@ impl Cluster {
                 add(&mut world, "mon.a".into(), listen(0), vec![mon_disk], make)
             }
             MonKind::Real => {
-                let (plan, reign) = (plan.clone(), reigns[0].clone());
-                add(&mut world, "mon.a".into(), listen(0), vec![mon_disk], move |boot| monitor(&plan, 0, &boot, &reign))
+                let (plan, reign, pulse) = (plan.clone(), reigns[0].clone(), mon_pulses[0].clone());
+                add(&mut world, "mon.a".into(), listen(0), vec![mon_disk], move |boot| monitor(&plan, 0, &boot, &reign, &pulse))
             }
         };
         let more = (1..plan.mons).map(|n| {
-            let (plan, reign) = (plan.clone(), reigns[n].clone());
+            let (plan, reign, pulse) = (plan.clone(), reigns[n].clone(), mon_pulses[n].clone());
             let disk = DiskConfig { capacity: 64 << 20, ..DiskConfig::default() };
-            add(&mut world, format!("mon.{}", mon_name(n)), listen(n), vec![disk], move |boot| monitor(&plan, n, &boot, &reign))
+            add(&mut world, format!("mon.{}", mon_name(n)), listen(n), vec![disk], move |boot| monitor(&plan, n, &boot, &reign, &pulse))
         });
         let mons: Vec<HostId> = [mon].into_iter().chain(more.collect::<Vec<_>>()).collect();
         let made: Vec<Rc<Cell<bool>>> = (0..plan.osds).map(|_| Rc::default()).collect();
         let meanings: Vec<Rc<RefCell<Meaning>>> = (0..plan.osds).map(|_| Rc::default()).collect();
         let promises = Rc::new(RefCell::new(Promises::of(meanings.clone())));
-        let osds = (0..plan.osds)
-            .map(|number| Self::add_osd(&mut world, &plan, number, (meanings[number].clone(), made[number].clone()), &promises))
-            .collect();
+        pulses.extend(mons.iter().copied().zip(mon_pulses));
+        let mut osds = Vec::new();
+        for number in 0..plan.osds {
+            let pulse = Pulse::default();
+            let made = (meanings[number].clone(), made[number].clone());
+            let host = Self::add_osd(&mut world, &plan, number, made, &promises, pulse.clone());
+            pulses.insert(host, pulse);
+            osds.push(host);
+        }
         let habits = |n: usize| match plan.reader && n == 0 {
             true => Habits { reads: 100, depth: 8, ..plan.habits.clone() },
             false => plan.habits.clone(),
@@ -417,6 +429,7 @@ impl Cluster {
             mon,
             mons,
             reigns,
+            pulses,
             decrees: Decrees::default(),
             petitions,
             petitioners,
@@ -444,6 +457,7 @@ impl Cluster {
         number: usize,
         made: (Rc<RefCell<Meaning>>, Rc<Cell<bool>>),
         promises: &Rc<RefCell<Promises>>,
+        pulse: Pulse,
     ) -> HostId {
         // A reference store's space exists from the start.
         let len = if plan.store == StoreKind::Reference { plan.osd_bytes } else { 0 };
@@ -454,8 +468,8 @@ impl Cluster {
         }
         let (plan, meaning, bad, promises) = (plan.clone(), made, Bad::default(), promises.clone());
         let listen = vec![socket(1, number as u8, 6800)];
-        let host =
-            add(world, format!("osd.{number}"), listen, disks, move |boot| osd(&plan, number, &boot, &meaning, &bad, &promises));
+        let make = move |boot: &Boot| osd(&plan, number, boot, &meaning, &bad, &promises, &pulse);
+        let host = add(world, format!("osd.{number}"), listen, disks, move |boot| make(&boot));
         world.give_address(host, mail_id(number));
         host
     }

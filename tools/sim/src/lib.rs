@@ -6,7 +6,7 @@
 //! | `world`, `schedule`, `net`, `disk`, `rng`, `trace` | time, hosts, connections, disks, chance, the record of a run |
 //! | `cluster`, `workload`, `life`, `tide`, `upgrade` | daemons and clients, what they ask for, what happens to a cluster in use, to one that is full, to one that gets newer programs |
 //! | `fault`, `traps`, `reigns`, `misdeed` | what goes wrong; historic bugs, put back to prove that they are found |
-//! | `model`, `history`, `watchlog`, `audit`, `beats` | the judges |
+//! | `model`, `history`, `watchlog`, `audit`, `beats`, `vitals`, `idle` | the judges |
 //! | `reference`, and the crate `standmon` | trusted stand-ins for the store and the monitor |
 //! | `scenario`, `storeworld`, `voters` | kinds of runs, of clusters, of a store alone and of the monitors' log alone |
 #![forbid(unsafe_code)]
@@ -20,6 +20,7 @@ pub mod disk;
 mod downs;
 pub mod fault;
 pub mod history;
+mod idle;
 mod life;
 pub mod misdeed;
 pub mod model;
@@ -37,6 +38,7 @@ mod tide;
 pub mod trace;
 mod traps;
 pub mod upgrade;
+pub mod vitals;
 pub mod voters;
 pub mod watchlog;
 pub mod workload;

@@ -3,6 +3,7 @@
 
 use crate::promises::Promises;
 use crate::rng::Rng;
+use crate::vitals::{Pulse, Signs};
 use crate::wounds::Wounds;
 use bytes::Bytes;
 use mon::Monitor;
@@ -76,6 +77,7 @@ const ALL: &[Misdeed] = &[
     Misdeed::Copies(osd::Mistake::ForgetSourceDups),
     Misdeed::Copies(osd::Mistake::ForgetSourceSnaps),
     Misdeed::Copies(osd::Mistake::TakeAnySource),
+    Misdeed::Copies(osd::Mistake::GoHomeTwice),
     Misdeed::LostHolder,
     Misdeed::LostOperation,
     Misdeed::DoneTwice,
@@ -117,13 +119,15 @@ pub struct Strict {
     misdeed: Option<Misdeed>,
     /// The term in which it leads; 0 if it does not.
     reign: Rc<Cell<u64>>,
+    pulse: Pulse,
 }
 
 impl Strict {
-    /// This monitor, which shows in `reign` in which term it leads.
-    pub fn new(monitor: Monitor, misdeed: Option<Misdeed>, reign: Rc<Cell<u64>>) -> Self {
+    /// This monitor, which shows in `reign` in which term it leads, and in `pulse` what it does.
+    pub fn new(monitor: Monitor, misdeed: Option<Misdeed>, reign: Rc<Cell<u64>>, pulse: Pulse) -> Self {
         reign.set(0);
-        Self { monitor, misdeed, reign }
+        pulse.born();
+        Self { monitor, misdeed, reign, pulse }
     }
 }
 
@@ -140,6 +144,8 @@ impl Node for Strict {
         }
         self.monitor.turn(now, out);
         self.reign.set(self.monitor.reign());
+        let (epoch, term, entries) = self.monitor.progress();
+        self.pulse.shows(Signs { epoch: epoch.into(), term, entries, ..Signs::default() });
         self.monitor.self_check().unwrap_or_else(|why| panic!("the monitor breaks its own rules: {why}"));
     }
     fn deadline(&self) -> Mono {
@@ -155,14 +161,16 @@ pub struct Wayward {
     osd: Osd,
     misdeed: Option<Misdeed>,
     turns: u32,
+    pulse: Pulse,
     /// Its number, and who judges what it acknowledges.
     judged: Option<(i32, Rc<RefCell<Promises>>)>,
 }
 
 impl Wayward {
-    /// This OSD.
-    pub fn new(osd: Osd, misdeed: Option<Misdeed>) -> Self {
-        Self { osd, misdeed, turns: 0, judged: None }
+    /// This OSD, which shows in `pulse` what it does.
+    pub fn new(osd: Osd, misdeed: Option<Misdeed>, pulse: Pulse) -> Self {
+        pulse.born();
+        Self { osd, misdeed, turns: 0, pulse, judged: None }
     }
 
     /// The same, whose acknowledgements are judged.
@@ -188,6 +196,8 @@ impl Node for Wayward {
         self.osd.turn(now, out);
         self.turns += 1;
         self.look_at_answers();
+        let (letters, boots) = self.osd.asked();
+        self.pulse.shows(Signs { letters, boots, waits_for: self.osd.waits_for(), ..Signs::default() });
         match self.misdeed {
             // Maps come in turns of their own, nearly always.
             Some(Misdeed::SilentDrop) => self.osd.forget_turned_away(),

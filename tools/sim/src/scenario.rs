@@ -27,6 +27,8 @@ pub enum Kind {
     Upgraded(fn(&mut Rng) -> Plan, &'static [&'static [Fault]]),
     /// A cluster whose monitor must know who is down, and nobody else.
     Downs(fn(&mut Rng) -> Plan),
+    /// A cluster in trouble, in which nobody does anything, and no machine is busy.
+    Idle(fn(&mut Rng) -> Plan),
     /// The same with faults that last: what is lost stays lost, and the cluster may stay broken. Wrong content is wrong all the
     /// same.
     Rotten(fn(&mut Rng) -> Plan, &'static [&'static [Fault]]),
@@ -293,6 +295,27 @@ fn watched(rng: &mut Rng) -> Plan {
     Plan { osds, clients: 1, pg_num: 4, mon: MonKind::Real, store: StoreKind::Reference, mail, habits, ..Plan::default() }
 }
 
+/// Clusters of any size, with one or three monitors and few operations.
+fn idle(rng: &mut Rng) -> Plan {
+    let osds = rng.between(1, 5);
+    let size = rng.between(1, osds.min(3)) as u32;
+    let habits = Habits { watched: rng.below(2), ..varied(rng).habits };
+    let habits = Habits { pause: Duration::from_millis(100), budget: 20, snaps: Snaps::None, tide: Tide::None, ..habits };
+    let plan = varied(rng);
+    Plan {
+        mons: *rng.pick(&[1, 1, 3]),
+        osds: osds as usize,
+        size,
+        min_size: rng.between(1, u64::from(size)) as u32,
+        mail: rng.one_in(5),
+        store: if rng.one_in(3) { StoreKind::Reference } else { plan.store },
+        separate_journal: false,
+        churn: false,
+        habits,
+        ..plan
+    }
+}
+
 const SECOND: Duration = Duration::from_secs(1);
 
 /// All scenarios.
@@ -428,6 +451,12 @@ pub const ALL: &[Scenario] = &[
         about: "OSDs die, freeze, get the processor late, are cut off: who is down is known in time, and nobody else is called so",
         pause: SECOND,
         kind: Kind::Downs(watched),
+    },
+    Scenario {
+        name: "idle",
+        about: "clusters without monitors, without peers, full, damaged, suspended, cut off, in which nobody asks for anything: nobody is busy",
+        pause: SECOND,
+        kind: Kind::Idle(idle),
     },
     Scenario {
         name: "deaths",
@@ -593,6 +622,8 @@ pub struct Options {
     pub lying_disks: bool,
     /// Instead of the scenario's store.
     pub store: Option<StoreKind>,
+    /// A count of the bytes of memory in use, which is judged while a cluster rests.
+    pub memory: Option<fn() -> u64>,
     /// Instead of the scenario's monitor.
     pub mon: Option<MonKind>,
 }
@@ -642,6 +673,7 @@ pub fn run(scenario: &Scenario, seed: u64, options: &Options) -> Result<Report, 
         Kind::Upgraded(plan, faults) => run_cluster(scenario, plan, faults, rng, options, upgraded),
         Kind::Scrubbed(plan, faults) => run_cluster(scenario, plan, faults, rng, options, scrubbed_copies),
         Kind::Downs(plan) => run_cluster(scenario, plan, &[], rng, options, downs),
+        Kind::Idle(plan) => run_cluster(scenario, plan, &[], rng, options, idles),
         Kind::Tides(plan, faults) => run_cluster(scenario, plan, faults, rng, options, tides),
         Kind::Rotten(plan, faults) => run_cluster(scenario, plan, faults, rng, options, rot),
         Kind::Store(faults) => run_store(scenario, Some(faults), rng, options),
@@ -726,6 +758,7 @@ fn run_cluster(
     plan.cephx &= plan.mon == MonKind::Real;
     let mut cluster = Cluster::new(rng.next(), plan);
     cluster.world.trace.print = options.trace;
+    cluster.world.memory = options.memory;
     let mut nemesis = Nemesis::new(faults.concat(), scenario.pause);
     let verdict = act(&mut cluster, &mut nemesis, options);
     let report = report(&cluster, &nemesis);
@@ -828,6 +861,14 @@ fn scrubbed_copies(cluster: &mut Cluster, nemesis: &mut Nemesis, _options: &Opti
 fn downs(cluster: &mut Cluster, nemesis: &mut Nemesis, _options: &Options) -> Result<u64, String> {
     cluster.begin()?;
     nemesis.count += cluster.judge_downs()?;
+    Ok(0)
+}
+
+/// Nobody asks for anything, and the cluster is in trouble.
+fn idles(cluster: &mut Cluster, nemesis: &mut Nemesis, _options: &Options) -> Result<u64, String> {
+    cluster.begin()?;
+    cluster.wait_clients(Duration::from_secs(120))?;
+    nemesis.count += cluster.judge_idle()?;
     Ok(0)
 }
 

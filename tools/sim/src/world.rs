@@ -9,6 +9,7 @@ use crate::parcel::Parcels;
 use crate::rng::Rng;
 use crate::schedule::{Happening, Schedule};
 use crate::trace::{Trace, digest};
+use crate::vitals::Vitals;
 use node::{CallId, DiskOp, Input, Level, ListenerId, MailId, Mono, Node, Now, Output, Outputs};
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -94,6 +95,7 @@ struct Host {
     lag: u64,
     /// Nanoseconds by [`World::meter`] that its machine has taken.
     taken: u64,
+    vitals: Vitals,
 }
 
 /// A deterministic world.
@@ -118,6 +120,8 @@ pub struct World {
     /// A clock of the processor time of this thread, in nanoseconds: with it, what each machine takes is counted ([`World::taken`]). It
     /// changes nothing of what happens.
     pub meter: Option<fn() -> u64>,
+    /// A count of the bytes of memory that are in use, for those who judge whether it grows.
+    pub memory: Option<fn() -> u64>,
 }
 
 impl World {
@@ -139,6 +143,7 @@ impl World {
             accusations: Vec::new(),
             gave_up: Vec::new(),
             meter: None,
+            memory: None,
         }
     }
 
@@ -168,6 +173,7 @@ impl World {
             stopping: false,
             lag: 0,
             taken: 0,
+            vitals: Vitals::default(),
         });
         HostId(self.hosts.len() - 1)
     }
@@ -237,6 +243,11 @@ impl World {
         Duration::from_nanos(self.hosts[host.0].taken)
     }
 
+    /// What a host's machine did in all its lives.
+    pub fn vitals(&self, host: HostId) -> Vitals {
+        self.hosts[host.0].vitals
+    }
+
     /// The two clocks of a host.
     fn clock(&self, host: HostId) -> Now {
         let h = &self.hosts[host.0];
@@ -256,6 +267,11 @@ impl World {
         let h = &mut self.hosts[host.0];
         h.busy_until = h.busy_until.max(end);
         self.note(host, "freezes", time.as_nanos() as u64, 0);
+    }
+
+    /// Whether a host gets no processor just now.
+    pub fn is_suspended(&self, host: HostId) -> bool {
+        self.is_up(host) && self.hosts[host.0].busy_until > self.schedule.now + 1_000_000_000
     }
 
     /// From now on a host gets no processor for up to so long after each of its turns, as among many others who want it.
@@ -490,6 +506,7 @@ impl World {
         let Some(node) = &mut h.node else { return };
         let begun = self.meter.map(|meter| meter());
         let mut out = Outputs::default();
+        let idle = h.inbox.is_empty();
         // Sometimes the driver finds only some of the inputs; the rest comes in the next round.
         let take = if self.rng.one_in(4) { self.rng.index(h.inbox.len() + 1) } else { h.inbox.len() };
         for input in h.inbox.drain(..take) {
@@ -497,6 +514,9 @@ impl World {
         }
         node.turn(now, &mut out);
         h.taken += passed(self.meter, begun);
+        h.vitals.turns += 1;
+        h.vitals.idle += u64::from(idle);
+        h.vitals.vain += u64::from(idle && out.0.is_empty() && node.deadline() <= now.mono);
         h.busy_until = self.schedule.now + 1_000 + 2_000 * take as u64;
         if h.lag > 0 {
             // Mostly it goes on at once; now and then it waits for its turn.
@@ -542,6 +562,7 @@ impl World {
 
     fn carry_out(&mut self, host: HostId, life: u64, output: Output) {
         let mut deliveries = Vec::new();
+        self.hosts[host.0].vitals.count(&output);
         match output {
             Output::Connect { conn, to } => {
                 self.note(host, "connects", conn.0, u64::from(to.port()));

@@ -135,7 +135,7 @@ impl Monitor {
     pub(super) fn event_of_monitors(&mut self, now: Now, event: Event, out: &mut Outputs) -> Option<Event> {
         match event {
             Event::Opened { session, peer } if peer.outgoing => {
-                self.peers.lines.opened(session);
+                self.peers.lines.opened(now, session);
                 None
             }
             Event::Opened { session, peer } if peer.kind == EntityType::Mon => {

@@ -28,6 +28,11 @@ impl Monitor {
         if self.leader.reigns() { self.replica.log.term() } else { 0 }
     }
 
+    /// The epoch of the newest durable OSD map, the newest term of the log, and how far it is committed.
+    pub fn progress(&self) -> (types::Epoch, u64, u64) {
+        (self.replica.applied.osdmap.epoch, self.replica.log.term(), self.replica.log.committed())
+    }
+
     /// A mistake to be found: the level is raised while older programs run.
     pub fn raise_hastily(&mut self) {
         self.leader.soft.level.hasty = true;

@@ -398,7 +398,11 @@ impl Messenger {
         };
         // What operators look for: a daemon that cannot reach another, a client that is not let in.
         let notable = conn.phase != Phase::Ready && (!conn.accepted || conn.refused.is_some());
-        self.gate.log(now.mono, if notable { fault.level.min(Level::Info) } else { fault.level }, text, out);
+        let level = if notable { fault.level.min(Level::Info) } else { fault.level };
+        match conn.phase != Phase::Ready && !conn.accepted {
+            true => self.gate.log_seldom(now.mono, level, text, out),
+            false => self.gate.log(now.mono, level, text, out),
+        }
         let Some(session) = conn.session else { return };
         self.detached(now, session, fault);
     }

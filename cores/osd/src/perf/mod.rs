@@ -55,6 +55,10 @@ pub(crate) struct Perf {
     pub(crate) denied: u64,
     pub(crate) maps_shared: u64,
     pub(crate) rounds: u64,
+    /// Letters to other copies.
+    pub(crate) letters: u64,
+    /// Requests to the monitors to be marked up.
+    pub(crate) boots: u64,
     /// Rounds in which nothing was received from clients, because the store was congested.
     pub(crate) rounds_held: u64,
     /// Operations that had to wait until earlier answers to their session had left.

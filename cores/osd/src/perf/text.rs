@@ -53,6 +53,8 @@ impl Perf {
         put("reactor_rounds".into(), json!(self.rounds));
         put("rounds_congested".into(), json!(self.rounds_held));
         put("answers_held".into(), json!(self.answers_held));
+        put("letters_sent".into(), json!(self.letters));
+        put("boots_asked".into(), json!(self.boots));
         put("uptime".into(), json!(now.since(self.started).as_secs()));
         sub_ops.counters(&mut out);
         Value::Object(out)

@@ -24,6 +24,8 @@ pub struct Admin {
 pub struct AdminShared {
     /// To be sent: JSON, or [`MAKE_SNAP`] and [`REMOVE_SNAP`].
     pub commands: Vec<String>,
+    /// What goes with a command, as the content of a file.
+    pub inputs: BTreeMap<String, types::Rope>,
     /// Under way.
     pub open: BTreeMap<OpId, String>,
     /// Command, result, status, output.
@@ -83,7 +85,8 @@ impl Driver for Admin {
         let mut shared = self.waiting.borrow_mut();
         for command in std::mem::take(&mut shared.commands) {
             let id = if command.starts_with('{') {
-                objecter.command(command.clone(), types::Rope::new())
+                let input = shared.inputs.get(&command).cloned().unwrap_or_default();
+                objecter.command(command.clone(), input)
             } else if let Some(op) = own_snap(&command, objecter) {
                 objecter.pool_op(op)
             } else {
