@@ -29,6 +29,22 @@ pub fn version_in(record: &[u8]) -> Option<types::EVersion> {
     crate::info::ObjectInfo::decode(record).ok().map(|info| info.version)
 }
 
+/// What a group of this pool notes with this key: which object's head it changed, by which version, and whether that removed it. `None` if
+/// it notes something else.
+#[cfg(feature = "sim")]
+pub fn change_in(pool: types::PoolId, key: &[u8], value: &[u8]) -> Option<(types::HObject, types::EVersion, bool)> {
+    if key.first() != Some(&crate::meta::LOG) {
+        return None;
+    }
+    let entry = crate::entry::LogEntry::decode(value, pool).ok()?;
+    let removed = match entry.kind {
+        crate::entry::Kind::Delete => true,
+        crate::entry::Kind::Modify => false,
+        _ => return None,
+    };
+    Some(((*entry.object).clone(), entry.done.version, removed))
+}
+
 /// A mistake of a group's copies that the simulator must find.
 #[cfg(feature = "sim")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -38,18 +38,24 @@ impl Promises {
         if reply.result < 0 || !wrote || self.broken.is_some() {
             return;
         }
-        self.looked += 1;
         let (name, version) = (&reply.oid[..], reply.replay_version);
+        // What changed nothing is answered with the version of something else.
+        let Some(removal) = self.stores.iter().find_map(|store| store.borrow().noted(group.pg.pool, name, version)) else {
+            return;
+        };
+        self.looked += 1;
         let acting = map.placed(group.pg).acting.clone();
         let held: Vec<(i32, Held)> = acting
             .iter()
             .filter_map(|osd| Some((*osd, self.stores.get(usize::try_from(*osd).ok()?)?)))
             .map(|(osd, store)| (osd, Held::look(&mut store.borrow_mut(), group.pg.pool, name, version)))
             .collect();
-        if let Some(why) = unkept(&held, version) {
+        if let Some(why) = unkept(&held, version, removal) {
             let name = String::from_utf8_lossy(name);
-            let text =
-                format!("osd.{primary} acknowledges version {version} of {name} for the members {acting:?} of {group}: {why}");
+            let what = if removal { "a removal" } else { "a change" };
+            let text = format!(
+                "osd.{primary} acknowledges version {version} of {name} for the members {acting:?} of {group}, {what}: {why}"
+            );
             self.broken = Some(text);
         }
     }
@@ -59,7 +65,7 @@ impl Promises {
 struct Held {
     /// The version of the object, if it is there.
     version: Option<EVersion>,
-    /// The version that was promised was there, now or before.
+    /// The version that was promised was there, now or before, or was removed before it came here.
     reached: bool,
     /// Its content, and that of its clones, if it has just the version that was promised.
     content: Vec<(ObjectId, String)>,
@@ -73,7 +79,8 @@ impl Held {
         let version = head.and_then(|head| version_of(image, head));
         let content = if version == Some(promised) { contents(image, all.clone()) } else { Vec::new() };
         let ever = store.newest(pool, name);
-        Self { version, reached: ever.is_some_and(|ever| ever >= promised), content }
+        let reached = ever.is_some_and(|ever| ever >= promised) || store.removed_after(pool, name, promised);
+        Self { version, reached, content }
     }
 }
 
@@ -82,12 +89,11 @@ fn contents(image: &MemStore, objects: Vec<ObjectId>) -> Vec<(ObjectId, String)>
 }
 
 /// What is wrong with what the members hold.
-fn unkept(held: &[(i32, Held)], promised: EVersion) -> Option<String> {
-    let there = held.iter().any(|(_, held)| held.version.is_some());
+fn unkept(held: &[(i32, Held)], promised: EVersion, removal: bool) -> Option<String> {
     for (osd, member) in held {
         match member.version {
             Some(version) if version < promised => return Some(format!("osd.{osd} holds version {version} durably")),
-            None if there && !member.reached => return Some(format!("osd.{osd} does not hold it durably")),
+            None if !removal && !member.reached => return Some(format!("osd.{osd} does not hold it durably")),
             _ => {}
         }
     }

@@ -5,14 +5,14 @@
 use node::{Buf, DeviceId, DiskDone, DiskOp, DiskOutput, DiskRequest, Mono, Now, Output, Outputs, Token};
 use objectstore::memory::MemStore;
 use objectstore::{
-    Event, Hold, Limit, ObjectChanges, ObjectStat, ObjectStore, Page, Range, Read, Refused, Space, Ticket, Transaction, Unread,
-    View, Wish,
+    Event, Hold, Limit, MetaChange, ObjectChanges, ObjectStat, ObjectStore, Page, Range, Read, Refused, Space, Ticket,
+    Transaction, Unread, View, Wish,
 };
 use osd::{Backend, Readiness};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-use types::{EVersion, ObjectId, Rope, ShardId, SpgId};
+use types::{EVersion, HObject, ObjectId, Rope, ShardId, SpgId};
 
 const BLOCK: usize = 4096;
 /// Blocks read at once when the store opens.
@@ -30,6 +30,8 @@ pub struct Meaning {
     image: MemStore,
     imaged: usize,
     reached: BTreeMap<ObjectId, EVersion>,
+    /// Changes of objects that were written down, durably or not yet: true for removals.
+    noted: BTreeMap<(HObject, EVersion), bool>,
 }
 
 impl Meaning {
@@ -55,6 +57,28 @@ impl Meaning {
             self.imaged += 1;
         }
         &self.image
+    }
+
+    /// Whether a change of this object was written down, and whether it is a removal.
+    pub(crate) fn noted(&self, pool: i64, name: &[u8], version: EVersion) -> Option<bool> {
+        let same = |object: &HObject| object.is_head() && object.pool == pool && object.name[..] == *name;
+        self.noted.iter().find(|((object, at), _)| *at == version && same(object)).map(|(_, removal)| *removal)
+    }
+
+    /// Whether a later removal of this object was written down.
+    pub(crate) fn removed_after(&self, pool: i64, name: &[u8], version: EVersion) -> bool {
+        let same = |object: &HObject| object.is_head() && object.pool == pool && object.name[..] == *name;
+        self.noted.iter().any(|((object, at), removal)| *removal && *at > version && same(object))
+    }
+
+    fn note(&mut self, transaction: &Transaction) {
+        for change in &transaction.meta {
+            if let MetaChange::Set(key, value) = change
+                && let Some((object, version, removal)) = osd::change_in(transaction.scope.pg.pool, key, value)
+            {
+                self.noted.insert((object, version), removal);
+            }
+        }
     }
 
     /// The newest version of an object that was ever durable.
@@ -298,6 +322,7 @@ impl ObjectStore for RefStore {
         }
         let mut meaning = self.meaning.borrow_mut();
         let number = meaning.blocks.len();
+        meaning.note(&transaction);
         meaning.blocks.push((self.life << 32 | number as u64, transaction.clone()));
         drop(meaning);
         self.waiting.push(number);
