@@ -84,6 +84,16 @@ impl Pg {
         self.copy_done(ctx, (copying.hold, copying.wish.index), result);
     }
 
+    /// Removes what was collected for a job that is over, at all copies, unless an object was made of it.
+    pub(crate) fn discard_collected(&mut self, ctx: &mut Ctx<'_>, collected: Vec<ObjectId>) {
+        let left = collected.into_iter().filter(|object| self.collected.contains(object));
+        let objects: Vec<ObjectChanges> = left.map(removal).collect();
+        if !objects.is_empty() {
+            // If that is refused, the end of the interval cleans up.
+            self.change_unlogged(ctx, Body { objects, ..Body::default() });
+        }
+    }
+
     fn copy_done(&mut self, ctx: &mut Ctx<'_>, (hold, index): (Hold, usize), result: Result<Copied, i32>) {
         let Some(mut job) = self.serving.jobs.remove(&hold) else { return };
         debug_assert!(matches!(job.work, Work::Client(_)));

@@ -103,6 +103,11 @@ impl Work {
 }
 
 impl Job {
+    /// What was collected for it.
+    fn collected(&self) -> Vec<ObjectId> {
+        self.copies.values().filter_map(|copied| copied.as_ref().ok()?.staged.clone()).collect()
+    }
+
     /// The client's operation that it is, as the OSD names it.
     pub(crate) fn key(&self) -> OpKey {
         self.work.op().map_or(OpKey::NONE, |op| op.key)
@@ -393,6 +398,7 @@ impl Pg {
     /// The object comes before the work on it; what waits for one that is unfound waits with it.
     pub(crate) fn bring_first(&mut self, ctx: &mut Ctx<'_>, job: Job) {
         record(ctx, &job.work, Step::WaitsForRecovery);
+        self.discard_collected(ctx, job.collected());
         if let Some(waiting) = self.serving.recovery.unfound.get_mut(&*job.head.object) {
             return waiting.push_back(job.work);
         }
@@ -468,7 +474,9 @@ impl Pg {
         {
             lane.held = lane.held.filter(|hold| *hold != job.hold);
         }
+        let collected = job.collected();
         self.conclude(ctx, job, outcome);
+        self.discard_collected(ctx, collected);
         if let Some(hold) = fetched {
             ctx.store.release(hold);
         }

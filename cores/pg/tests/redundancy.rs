@@ -460,3 +460,20 @@ fn a_wish_for_a_copy_that_died_is_taken_back() {
     all.pass(60);
     assert!(all.pg(1).is_active(), "osd.1 has everything: {}", all.pg(1).query().step);
 }
+
+/// What was collected for an operation that fails at last is left at no copy.
+#[test]
+fn what_is_collected_for_an_operation_that_fails_is_removed() {
+    let mut all = Several::new(2);
+    assert_eq!(all.ask("source", vec![full(9 << 20, 7)]).1.expect("an answer").result, 0);
+    // The copy is collected, and then there is no such attribute to compare with.
+    let compared = Op {
+        input: Bytes::from_static(b"namevalue"),
+        ..Op::new(code::CMPXATTR, OpArgs::Xattr { name_len: 4, value_len: 5, cmp_op: 1, cmp_mode: 1 })
+    };
+    let (_, answer) = all.ask("target", vec![copy_from("source"), compared]);
+    assert!(answer.expect("an answer").result < 0);
+    all.pass(1);
+    let staged = |osd: i32| all.osds[&osd].store.objects().filter(|o| o.pool < 0).count();
+    assert_eq!((staged(0), staged(1)), (0, 0));
+}
