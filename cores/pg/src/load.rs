@@ -1,7 +1,6 @@
 //! The beginning of a group's life: a new one, or one that is read back from the store.
 
 use crate::api::{Ctx, Effect};
-use crate::body::Body;
 use crate::entry::{LogEntry, decode_page};
 use crate::history::History;
 use crate::info::ObjectInfo;
@@ -16,7 +15,7 @@ use node::Level;
 use objectstore::{Damage, Hold, Limit, Page, Unread};
 use std::ops::Bound;
 use std::sync::Arc;
-use types::{HObject, ObjectId, PgId, PoolId, SpgId};
+use types::{HObject, PgId, PoolId, SpgId};
 
 /// Keys read at a time.
 const PAGE: Limit = Limit { entries: 512, bytes: 1 << 20 };
@@ -30,6 +29,8 @@ enum Stage {
     Dups,
     Log,
     Missing,
+    /// What lies collected of objects that come in several bodies.
+    Collected,
     Watches,
 }
 
@@ -173,6 +174,10 @@ impl Pg {
                 self.unborn(ctx);
                 return Ok(None);
             }
+            Stage::Collected => {
+                self.read_collected(ctx, hold)?;
+                return Ok(None);
+            }
             Stage::Dups => meta::DUPS,
             Stage::Log => meta::LOG,
             Stage::Missing => meta::MISSING,
@@ -189,6 +194,7 @@ impl Pg {
             (true, Some(last)) => Ok(Some((stage, last))),
             _ if stage == Stage::Dups => start(Stage::Log),
             _ if stage == Stage::Log => start(Stage::Missing),
+            _ if stage == Stage::Missing => start(Stage::Collected),
             _ => Ok(None),
         }
     }
@@ -277,16 +283,13 @@ impl Pg {
         Ok(())
     }
 
-    /// Reads who watches what, and ends what an earlier interval left half copied; then the group serves. True if it does.
+    /// Reads who watches what; then the group serves. True if it does.
     pub(crate) fn read_who_watches(&mut self, ctx: &mut Ctx<'_>) -> bool {
         loop {
             let Some(Step::Watch(loading)) = self.peering().map(|peering| &peering.step) else { return false };
             let (hold, after) = (loading.hold, loading.after.clone());
-            let read = self.read_stage(ctx, hold, Stage::Watches, &after).and_then(|next| match next {
-                Some((_, after)) => Ok(Some(after)),
-                None => self.remove_staged(ctx, hold).map(|()| None),
-            });
-            match read {
+            let read = self.read_stage(ctx, hold, Stage::Watches, &after);
+            match read.map(|next| next.map(|(_, after)| after)) {
                 Ok(Some(after)) => {
                     if let Some(Step::Watch(loading)) = self.peering().map(|peering| &mut peering.step) {
                         loading.after = after;
@@ -310,15 +313,12 @@ impl Pg {
         }
     }
 
-    /// Copies that were under way when the daemon ended are not continued.
-    fn remove_staged(&mut self, ctx: &mut Ctx<'_>, hold: Hold) -> Result<(), Unread> {
+    /// Reads what lies collected: no copy that was under way when the daemon ended is continued.
+    fn read_collected(&mut self, ctx: &Ctx<'_>, hold: Hold) -> Result<(), Unread> {
         let pg_num = self.history.pg_num.max(1);
         let (from, to) = bounds(staging_pool(self.id.pg.pool), self.id.pg.seed, pg_num);
-        let found: Vec<ObjectId> = ctx.store.list(hold, self.id.shard, &from.into(), &to.into(), PAGE.entries)?;
-        if !found.is_empty() {
-            let objects = found.into_iter().map(crate::fetch::removal).collect();
-            self.change_unlogged(ctx, Body { objects, ..Body::default() });
-        }
+        let found = ctx.store.list(hold, self.id.shard, &from.into(), &to.into(), usize::MAX)?;
+        self.collected = found.into_iter().collect();
         Ok(())
     }
 
@@ -341,6 +341,7 @@ impl Pg {
         if fresh || born {
             self.save(ctx);
         }
+        self.forget_collected(ctx);
         // A split or a union that is due comes before the first operation.
         if !self.change_share(ctx) {
             self.take_role(ctx);
