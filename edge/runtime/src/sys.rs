@@ -352,7 +352,7 @@ pub(crate) fn keep_memory_private() -> io::Result<()> {
     check(unsafe { libc::getrlimit(libc::RLIMIT_CORE, &raw mut limit) })?;
     limit.rlim_cur = 0;
     // SAFETY: reads one rlimit.
-    check(unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const limit) })
+    check(unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const limit) }).map(drop)
 }
 
 /// Asks the kernel for pages of 4 KiB from now on, except for memory with advice for huge ones, if the kernel can tell

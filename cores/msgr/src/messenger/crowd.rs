@@ -93,6 +93,7 @@ mod tests {
             addr: EntityAddr::default(),
             addrs: EntityAddrVec::default(),
             ip: Some([10, 0, 0, host].into()),
+            ticket: types::UTime::ZERO,
             features: 0,
             caps: None,
             mode: Mode::Crc,

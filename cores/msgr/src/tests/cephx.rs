@@ -157,6 +157,37 @@ fn an_osd_without_the_keys_of_a_ticket_refuses_it_and_the_client_asks_for_anothe
     assert_eq!(net.nodes[2].renew_tickets(now), None);
 }
 
+/// Whose rights have ended is refused with an older ticket, and with one that says other rights; a new one is taken.
+#[test]
+fn tickets_of_ended_rights_are_refused() {
+    use crate::auth::Revoked;
+    let now_caps = |net: &Net| net.nodes[0].auth().clone();
+    let mut net = Net::new(vec![mon(), osd(2), admin(1)], 5);
+    talk(&mut net, 2, 0, 1, EntityType::Mon);
+    let Acceptor::Mon(known) = &now_caps(&net).acceptor else { panic!("a monitor") };
+    let name = net.nodes[2].config().name.clone();
+    let caps = known.entities[&name].caps.get("osd").cloned().expect("rights at OSDs");
+    let made = net.time().wall;
+    let later = made.plus(std::time::Duration::from_secs(5));
+    for (before, caps, taken) in [
+        (UTime::ZERO, Some(caps.clone()), true),
+        (later, Some(caps.clone()), false),
+        (UTime::ZERO, Some("allow r".to_owned()), false),
+        (UTime::ZERO, Some(String::new()), false),
+        (UTime::ZERO, None, false),
+    ] {
+        let mut net = Net::new(vec![mon(), osd(2), admin(1)], 5);
+        talk(&mut net, 2, 0, 1, EntityType::Mon);
+        if let Acceptor::Service(service) = &mut net.nodes[1].auth_mut().acceptor {
+            service.revoked.insert(name.clone(), Revoked { before, caps: caps.clone() });
+        }
+        net.act(2, |m, now, out| m.connect(now, addr(2), EntityType::Osd, Policy::Lossy, out));
+        net.run(10_000, |net| matches!(net.events[2].last(), Some(Event::Closed { .. })));
+        let opened = net.events[1].iter().any(|event| matches!(event, Event::Opened { .. }));
+        assert_eq!(opened, taken, "{before:?} {caps:?}");
+    }
+}
+
 #[test]
 fn who_is_called_a_daemon_gets_the_keys_of_its_service_and_a_client_gets_none() {
     use denc::{Decode as _, Encode as _};
