@@ -38,6 +38,7 @@ impl Monitor {
             self.propose(now, changes, None, Vec::new(), out);
         }
         self.tick_manager(now);
+        self.leader.soft.turned_away = [self.mon.turned_away(now.mono), self.mgr.turned_away(now.mono)].concat();
         self.watch_health(now);
         self.tell_denials(now);
         self.flush_lines(now, out);

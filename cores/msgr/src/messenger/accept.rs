@@ -129,7 +129,7 @@ impl Messenger {
             return self.attach_again(conn, id, ident);
         }
         if !privileged {
-            self.crowd.enter(&self.config.limits, &peer).map_err(Fault::peer)?;
+            self.crowd.enter(now.mono, &self.config.limits, &peer).map_err(Fault::peer)?;
         }
         let id = self.new_session_id(conn.kind);
         let mut session = Session::new(id, policy, conn.kind, None, now.mono);
