@@ -320,8 +320,8 @@ pub(crate) struct Token {
 
 #[derive(Args, Debug)]
 pub(crate) struct Join {
-    /// What `nacre token` printed.
-    #[arg(value_name = "TOKEN")]
+    /// What `nacre token` printed; `-` reads it from standard input, `@FILE` from a file, so that it is in no list of processes.
+    #[arg(value_name = "TOKEN", allow_hyphen_values = true)]
     pub(crate) token: String,
     /// Where everything of this host lives. Made if it is not there.
     #[arg(long, value_name = "DIR")]

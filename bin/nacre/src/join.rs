@@ -27,7 +27,7 @@ struct Welcome {
 pub(crate) fn join(args: &Join, signals: Signals) -> Result<u8> {
     let up = as_up(args);
     let dir = std::path::absolute(&args.dir).with_context(|| args.dir.display().to_string())?;
-    let invitation = Invitation::parse(&args.token)?;
+    let invitation = Invitation::given(&args.token)?;
     if let Some(state) = State::load(&dir)? {
         let fsid = state.fsid()?;
         if fsid != invitation.fsid {

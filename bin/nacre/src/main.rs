@@ -53,7 +53,13 @@ fn main() -> ExitCode {
     }
 }
 
+/// Set for a process whose memory may be looked into: it leaves core files, and debuggers of the same user may attach.
+const CORE_DUMPS: &str = "NACRE_CORE_DUMPS";
+
 fn run(command: Command) -> Result<u8> {
+    if std::env::var_os(CORE_DUMPS).is_none_or(|value| value != "1") {
+        runtime::process::keep_memory_private().context("keep the memory private")?;
+    }
     // Before any thread exists: signals are held back in all of them.
     let signals = || Signals::hold().context("hold signals");
     match command {

@@ -9,12 +9,16 @@ use anyhow::{Context, Result, bail};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 use types::Fsid;
 
 /// What a token begins with; the number is that of its layout.
 const HEAD: &str = "nacre1-";
+
+/// Bytes of a token at most, with room for many monitors.
+const LONGEST: u64 = 16 << 10;
 
 /// What a token says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +48,27 @@ impl Invitation {
         bytes.extend(self.monitors.iter().map(ToString::to_string).collect::<Vec<_>>().join(",").bytes());
         bytes.extend(kernels::crc32c(kernels::SEED, &bytes).to_le_bytes());
         format!("{HEAD}{}", URL_SAFE_NO_PAD.encode(bytes))
+    }
+
+    /// Takes what was given on the command line: the line itself, `-` for standard input, `@FILE` for a file. The last two keep it out of
+    /// the list of processes.
+    pub(crate) fn given(text: &str) -> Result<Self> {
+        let mut line = String::new();
+        match (text, text.strip_prefix('@')) {
+            ("-", _) => Self::read_from(std::io::stdin().lock(), &mut line).context("the token from standard input")?,
+            (_, Some(path)) => {
+                let file = std::fs::File::open(path).with_context(|| format!("the token from {path}"))?;
+                Self::read_from(file, &mut line).with_context(|| format!("the token from {path}"))?;
+            }
+            _ => return Self::parse(text),
+        }
+        Self::parse(&line)
+    }
+
+    /// Reads one line; what is longer than any token is cut and will be no token.
+    fn read_from(from: impl Read, line: &mut String) -> Result<()> {
+        BufReader::new(from.take(LONGEST)).read_line(line)?;
+        Ok(())
     }
 
     /// Reads a line.

@@ -94,6 +94,7 @@ pub fn checks(state: &State, soft: &Soft, env: &Env, now: Now) -> BTreeMap<Strin
     monitor(&mut checks, state, env);
     monitors_down(&mut checks, state, env);
     clocks_off(&mut checks, state, soft, env);
+    turned_away(&mut checks, soft, env);
     levels::find(&mut checks, state, soft, env, now);
     reported(&mut checks, state, soft);
     checks.0
@@ -365,6 +366,15 @@ fn clocks_off(checks: &mut Checks, state: &State, soft: &Soft, env: &Env) {
     };
     let summary = format!("clock skew detected on {}", names.join(", "));
     checks.warn("MON_CLOCK_SKEW", off.len() as u64, summary, off.iter().map(line).collect());
+}
+
+/// Clients that have too many sessions with this monitor or the manager. OSDs report theirs themselves.
+fn turned_away(checks: &mut Checks, soft: &Soft, env: &Env) {
+    let Some((name, count)) = soft.turned_away.iter().max_by_key(|(_, count)| *count) else { return };
+    let own = &env.config.name;
+    let summary = format!("mon.{own} turned away {count} connections of {name}: there are too many sessions");
+    let line = |(name, count): &(types::EntityName, u64)| format!("mon.{own} turned away {count} connections of {name}");
+    checks.warn("CLIENTS_TURNED_AWAY", soft.turned_away.len() as u64, summary, soft.turned_away.iter().map(line).collect());
 }
 
 /// Adds what OSDs report themselves: slow operations, and codes of their own.

@@ -116,6 +116,8 @@ pub struct Soft {
     pub refused: BTreeMap<OsdId, (String, Mono)>,
     /// Pools whose groups are being made.
     pub creating: Creating,
+    /// Clients that this monitor turned away lately for having too many sessions, and how often.
+    pub turned_away: Vec<(types::EntityName, u64)>,
     /// How far the clocks of other monitors are off.
     pub clocks: Clocks,
     /// The sums of the statistics of all groups, by pool. They are asked for several times a second, and there may be many groups.

@@ -4,6 +4,7 @@
 mod common;
 
 use common::{Disk, World, config};
+use messages::internal::OsdInstruct;
 use messages::mon::{MonGetVersion, MonGetVersionReply, MonMapMsg, OsdMapMsg, PoolOp, PoolOpReply, Statfs, StatfsReply, pool_op};
 use mon::{AuthMode, Config, InitialKey};
 use serde_json::{Value, json};
@@ -206,4 +207,65 @@ fn denials_are_counted_and_the_log_stays_small() {
     assert!(mine[0].ends_with("]: access denied") && mine[0].contains(forged), "{}", mine[0]);
     assert!(mine[1].contains("entity='client.zzz': 49 more commands were denied"), "{}", mine[1]);
     assert!(world.disk.bytes.len() < 8 << 20, "{} bytes on disk", world.disk.bytes.len());
+}
+
+#[test]
+fn removed_rights_end_what_is_open() {
+    let mut world = world(&[
+        ("client.gone", 10, &[("mon", "allow rw"), ("osd", "allow rw"), ("mgr", "allow r")]),
+        ("client.less", 11, &[("mon", "allow rw"), ("osd", "allow rw")]),
+        ("client.stays", 12, &[("mon", "allow rw")]),
+    ]);
+    let osd = world.boot_osd_with_key(0, 3);
+    let set = r#"{"prefix":"osd set","key":"noout"}"#;
+    let open: Vec<usize> = [("client.gone", 10), ("client.less", 11), ("client.stays", 12)]
+        .map(|(n, key)| world.connect(n, Some([key; 16]), 0))
+        .into();
+    for peer in &open {
+        assert_eq!(world.command(*peer, set, b"").result, 0);
+    }
+    let admin = world.connect("client.admin", Some([1; 16]), 0);
+    let told = |world: &mut World| -> Vec<Value> {
+        let all = world.take(osd, OsdInstruct::KIND);
+        let json = all.iter().map(|m| serde_json::from_str::<Value>(&OsdInstruct::decode(m).unwrap().json).unwrap());
+        json.filter(|v| v["prefix"] == "end sessions")
+            .map(|v| serde_json::from_str(v["entities"].as_str().unwrap()).unwrap())
+            .collect()
+    };
+    told(&mut world);
+    let rm = r#"{"prefix":"auth rm","entity":"client.gone"}"#;
+    assert_eq!(world.command(admin, rm, b"").result, 0);
+    let caps = r#"{"prefix":"auth caps","entity":"client.less","caps":["mon","allow r","osd","allow r"]}"#;
+    assert_eq!(world.command(admin, caps, b"").result, 0);
+    // The rights are the new ones at once,
+    assert_eq!(world.command(open[0], set, b"").result, -13);
+    assert_eq!(world.command(open[1], set, b"").result, -13);
+    assert_eq!(world.command(open[1], r#"{"prefix":"fsid"}"#, b"").result, 0);
+    let list = told(&mut world).pop().expect("the OSD is told");
+    let of = |name: &str| list.as_array().unwrap().iter().find(|e| e["entity"] == name).cloned().unwrap_or_default();
+    assert_eq!((&of("client.gone")["caps"], &of("client.less")["caps"]), (&Value::Null, &json!("allow r")));
+    assert!(of("client.gone")["before"].as_u64() >= Some(1_790_000_000 * 1_000_000_000) && of("client.stays").is_null());
+    // and the sessions end.
+    world.pass(std::time::Duration::from_secs(2));
+    let closed: Vec<bool> = open.iter().map(|n| world.peers[*n].closed.is_some()).collect();
+    assert_eq!(closed, [true, true, false]);
+    assert!(world.peers[admin].closed.is_none() && world.peers[osd].closed.is_none());
+    let again = world.connect("client.gone", Some([10; 16]), 0);
+    assert!(world.peers[again].closed.is_some(), "its key opens nothing");
+    // Who gets another key is another one, with the same rights too.
+    let stays = world.command(admin, r#"{"prefix":"auth rm","entity":"client.stays"}"#, b"");
+    assert_eq!(stays.result, 0);
+    assert_eq!(world.command(admin, r#"{"prefix":"auth add","entity":"client.stays","caps":["mon","allow rw"]}"#, b"").result, 0);
+    assert_eq!(world.command(open[2], set, b"").result, -13);
+    world.pass(std::time::Duration::from_secs(2));
+    assert!(world.peers[open[2]].closed.is_some());
+    // Notes are forgotten when no ticket is old enough any more.
+    let notes = |world: &mut World| world.ok(r#"{"prefix":"config-key ls"}"#).matches("nacre/revoked/").count();
+    assert_eq!(notes(&mut world), 2);
+    world.sleep(std::time::Duration::from_secs(7_000));
+    world.pass(std::time::Duration::from_secs(1));
+    assert_eq!(notes(&mut world), 2);
+    world.sleep(std::time::Duration::from_secs(300));
+    world.pass(std::time::Duration::from_secs(1));
+    assert_eq!(notes(&mut world), 0);
 }

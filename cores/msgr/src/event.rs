@@ -3,7 +3,7 @@
 use crate::Mode;
 use std::net::IpAddr;
 use std::sync::Arc;
-use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, Message, SessionId};
+use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, Message, SessionId, UTime};
 
 /// Who is at the other end of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub struct Peer {
     /// The address from which it connected, as the socket says: what rights that hold for a network are held against. `None` if it is
     /// not known.
     pub ip: Option<IpAddr>,
+    /// When its ticket was made; zero without one.
+    pub ticket: UTime,
     /// Features common to both sides.
     pub features: u64,
     /// What it may do here, as text for the caps parser; `None` means everything (no authentication in use, or the ticket

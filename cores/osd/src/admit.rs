@@ -119,6 +119,7 @@ mod tests {
             addr: says,
             addrs: EntityAddrVec(vec![says]),
             ip: Some([127, 0, 0, 1].into()),
+            ticket: types::UTime::ZERO,
             features: 0,
             caps: Some(caps.into()),
             mode: msgr::Mode::Crc,

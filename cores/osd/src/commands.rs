@@ -7,12 +7,13 @@ use crate::memory::TARGET;
 use crate::ops::Op;
 use crate::perf;
 use grammar::{Args, Format, Signature, Wrong, pretty};
+use msgr::auth::Revoked;
 use node::Now;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
 use std::time::Duration;
-use types::{Errno, SpgId};
+use types::{Errno, SpgId, UTime};
 
 /// An answer: result, a sentence for people, output.
 pub(crate) struct Answer {
@@ -127,6 +128,11 @@ const ROWS: &[Row] = &[
         signature: "count images",
         help: "report reads and writes by block image to the manager for a minute; it asks for this itself",
         handler: count_images,
+    },
+    Row {
+        signature: "end sessions <entities:String>",
+        help: "end sessions whose rights have ended; the monitors ask for this themselves",
+        handler: end_sessions,
     },
     Row {
         signature: "cache drop",
@@ -555,6 +561,22 @@ fn dump_watchers(osd: &mut Osd, _: Now, _: &Args) -> Answer {
 fn list_devices(osd: &mut Osd, _: Now, _: &Args) -> Answer {
     let device = osd.config.metadata.get("backing").cloned().unwrap_or_default();
     Answer::json(&json!([{ "device": device }]))
+}
+
+/// Takes the whole list of those whose rights have ended: entity, when (nanoseconds since 1970), rights now.
+fn end_sessions(osd: &mut Osd, _: Now, args: &Args) -> Answer {
+    let Ok(Value::Array(list)) = serde_json::from_str(args.str("entities")) else {
+        return Answer::error(Errno::EINVAL, "the entities are not a list");
+    };
+    let one = |entry: &Value| {
+        let name = entry["entity"].as_str()?.parse().ok()?;
+        let before = UTime::from_nanos(entry["before"].as_u64()?);
+        Some((name, Revoked { before, caps: entry["caps"].as_str().map(str::to_owned) }))
+    };
+    match list.iter().map(one).collect() {
+        Some(revoked) => Answer::said(format!("{} sessions ended", osd.take_revoked(revoked))),
+        None => Answer::error(Errno::EINVAL, "an entity of the list is not understood"),
+    }
 }
 
 fn count_images(osd: &mut Osd, now: Now, _: &Args) -> Answer {

@@ -50,6 +50,7 @@ mod peers;
 mod perf;
 mod query;
 mod report;
+mod revoke;
 mod rounds;
 mod scrubs;
 #[cfg(feature = "sim")]
@@ -131,6 +132,8 @@ pub struct Osd {
     groups: Groups,
     tenures: tenure::Tenures,
     sessions: Sessions,
+    /// Sessions whose rights have ended.
+    ending: Vec<SessionId>,
     ops: ops::OpTable,
     peers: Peers,
     letters: letters::Letters,
@@ -216,6 +219,7 @@ impl Osd {
             groups: Groups::default(),
             tenures: tenure::Tenures::default(),
             sessions: Sessions::default(),
+            ending: Vec::new(),
             ops: ops::OpTable::default(),
             reporter: Reporter::default(),
             scrubs: scrubs::Scrubs::default(),
@@ -411,6 +415,7 @@ impl Osd {
     fn settle(&mut self, now: Now, out: &mut Outputs) {
         loop {
             self.drain_messenger(now, out);
+            self.end_sessions(now, out);
             self.drain_store(now, out);
             if self.effects.is_empty() && !self.copies.is_busy() && !self.resume(now, out) {
                 return;

@@ -250,6 +250,11 @@ impl Osd {
         let (slow, oldest) = self.ops.slow(now.mono, self.options.complaint);
         self.reporter.slow_ops(slow);
         let mut notes: Vec<(String, String)> = self.disk_note(now).into_iter().collect();
+        let crowd = self.msgr.turned_away(now.mono);
+        if let Some((name, count)) = crowd.iter().max_by_key(|(_, count)| *count) {
+            let text = format!("turned away {count} connections of {name}: there are too many sessions");
+            notes.push(("CLIENTS_TURNED_AWAY".to_owned(), text));
+        }
         notes.extend(self.store.impairment().map(|why| ("OSD_INDEX_DAMAGED".to_owned(), why)));
         if !self.images.is_empty() {
             self.reporter.hurry();

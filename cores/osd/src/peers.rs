@@ -363,6 +363,7 @@ mod tests {
             addr,
             addrs: EntityAddrVec(vec![addr]),
             ip: addr.addr.map(|a| a.ip()),
+            ticket: types::UTime::ZERO,
             features: 0,
             caps: None,
             mode: msgr::Mode::Crc,

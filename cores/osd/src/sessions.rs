@@ -89,6 +89,11 @@ impl Sessions {
         true
     }
 
+    /// The sessions' numbers.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = SessionId> {
+        self.all.keys().copied()
+    }
+
     /// All sessions.
     #[cfg(feature = "sim")]
     pub(crate) fn iter(&self) -> impl Iterator<Item = (SessionId, &Session)> {

@@ -7,6 +7,7 @@ use denc::Encode;
 use messages::ops::NotifyReplies;
 use messages::osd::{WatchNotify, code::watch_event};
 use node::Mono;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use types::{Errno, HObject, Message, SessionId};
@@ -47,6 +48,8 @@ pub(crate) type Sends = Vec<(SessionId, Message)>;
 #[derive(Debug, Default)]
 pub(crate) struct Watches {
     all: BTreeMap<Key, Watch>,
+    /// How many of them each holder has.
+    held: BTreeMap<Holder, usize>,
     deadlines: BTreeSet<(Mono, Key)>,
     notifies: BTreeMap<u64, Notify>,
 }
@@ -58,6 +61,11 @@ fn event(kind: u8, cookie: u64, id: u64) -> WatchNotify {
 impl Watches {
     pub(crate) fn len(&self) -> usize {
         self.all.len()
+    }
+
+    /// How many watches a holder has in this group.
+    pub(crate) fn held_by(&self, holder: Holder) -> usize {
+        self.held.get(&holder).copied().unwrap_or(0)
     }
 
     fn of(&self, head: &HObject) -> impl Iterator<Item = (&Key, &Watch)> {
@@ -81,10 +89,11 @@ impl Watches {
     pub(crate) fn arm(&mut self, now: Mono, head: &HObject, info: WatchInfo) {
         let key = (head.clone(), info.cookie, info.holder);
         let deadline = now.plus(Duration::from_secs(info.timeout.into()));
-        let watch = Watch { info, session: None, deadline: Mono::NEVER, dying: false };
+        let watch = Watch { info: info.clone(), session: None, deadline: Mono::NEVER, dying: false };
         if self.all.contains_key(&key) {
             return;
         }
+        *self.held.entry(info.holder).or_default() += 1;
         self.all.insert(key.clone(), watch);
         self.set_deadline(&key, deadline);
     }
@@ -116,6 +125,12 @@ impl Watches {
     pub(crate) fn remove(&mut self, head: &HObject, cookie: u64, holder: Holder, tell: bool, out: &mut Sends) {
         let key = (head.clone(), cookie, holder);
         let Some(watch) = self.all.remove(&key) else { return };
+        if let Entry::Occupied(mut held) = self.held.entry(holder) {
+            *held.get_mut() -= 1;
+            if *held.get() == 0 {
+                held.remove();
+            }
+        }
         self.deadlines.remove(&(watch.deadline, key));
         if let (true, Some(session)) = (tell, watch.session) {
             out.push((session, event(watch_event::DISCONNECT, cookie, 0).encode()));

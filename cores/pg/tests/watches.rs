@@ -188,3 +188,31 @@ fn watches_do_not_move_the_user_version() {
     room.run(2, watch(watch_op::UNWATCH, 20, 0));
     assert_eq!(room.run(1, vec![Op::new(code::STAT, OpArgs::None)]).user_version, before);
 }
+
+#[test]
+fn watches_are_bounded_for_an_object_and_a_client() {
+    let mut room = Room::new();
+    let full = Errno::EDQUOT.wire();
+    let mut add = |client: u64, from: u64| {
+        (from..from + 2_000)
+            .take_while(|cookie| match room.result(client, watch(watch_op::WATCH, *cookie, 30)) {
+                0 => true,
+                other => {
+                    assert_eq!(other, full);
+                    false
+                }
+            })
+            .count()
+    };
+    assert_eq!(add(1, 1), 64);
+    let all: usize = (2..100).map(|client| add(client, 1)).sum();
+    assert_eq!(64 + all, 1_024);
+    // Who has a watch may say so again, and who gives one up makes room.
+    assert_eq!(room.result(1, watch(watch_op::WATCH, 1, 30)), 0);
+    assert_eq!(room.result(1, watch(watch_op::RECONNECT, 1, 30)), 0);
+    assert_eq!(room.result(1, watch(watch_op::PING, 1, 30)), 0);
+    assert_eq!(room.result(200, watch(watch_op::WATCH, 1, 30)), full);
+    assert_eq!(room.result(1, watch(watch_op::UNWATCH, 1, 30)), 0);
+    assert_eq!(room.result(200, watch(watch_op::WATCH, 1, 30)), 0);
+    assert_eq!(room.watchers().len(), 1_024);
+}

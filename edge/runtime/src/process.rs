@@ -59,6 +59,14 @@ pub fn raise_file_limit() -> io::Result<u64> {
     sys::raise_file_limit()
 }
 
+/// Keeps the memory of this process, which holds keys, out of core files and from other processes of the same user.
+///
+/// # Errors
+/// The system refuses.
+pub fn keep_memory_private() -> io::Result<()> {
+    sys::keep_memory_private()
+}
+
 /// Asks the kernel for small pages for this process and its children, except for what [`Memory`](crate::Memory) asks
 /// for. It is for a server on a virtual machine: the guest gives free memory back to its host in large pieces, and a
 /// huge page always comes from such a piece, which costs milliseconds to get again. Small pages come from what the

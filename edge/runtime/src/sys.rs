@@ -342,6 +342,19 @@ pub(crate) fn raise_file_limit() -> io::Result<u64> {
     Ok(limit.rlim_cur)
 }
 
+/// Keeps this process's memory out of core files, and from other processes of the same user (ptrace, `/proc/PID/mem`). Programs that it
+/// starts can be looked into again, but leave no core file either.
+pub(crate) fn keep_memory_private() -> io::Result<()> {
+    // SAFETY: changes a flag of the process; no memory is passed.
+    check(unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0) })?;
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: fills one rlimit.
+    check(unsafe { libc::getrlimit(libc::RLIMIT_CORE, &raw mut limit) })?;
+    limit.rlim_cur = 0;
+    // SAFETY: reads one rlimit.
+    check(unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const limit) }).map(drop)
+}
+
 /// Asks the kernel for pages of 4 KiB from now on, except for memory with advice for huge ones, if the kernel can tell
 /// the two apart (Linux 6.18). Where huge pages are given on advice only, nothing has to be asked for.
 pub(crate) fn refuse_huge_pages() -> io::Result<()> {

@@ -121,7 +121,7 @@ impl OsdCaps {
     }
 
     /// Whether there is a right to write anything in `pool`, or in all pools: who has it may number snapshots there. Grants
-    /// for one application's pools do not count, nor is it asked where from they hold.
+    /// for one application's pools do not count. Whether they hold for where somebody is must be asked before ([`OsdCaps::seen_from`]).
     pub fn may_write_in(&self, pool: Option<&str>) -> bool {
         self.clauses.iter().flat_map(|c| &c.grants).any(|grant| grant.may_write_in(pool))
     }

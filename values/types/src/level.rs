@@ -36,6 +36,8 @@ pub enum Feature {
     ReplicaReads,
     /// Objects with large omaps are counted: layout 2 of a group's figures, in its info and in bodies.
     LargeOmaps,
+    /// OSDs are told whose rights have ended, and end their sessions.
+    Revocations,
 }
 
 impl Feature {
@@ -51,6 +53,7 @@ impl Feature {
         Self::Merges,
         Self::ReplicaReads,
         Self::LargeOmaps,
+        Self::Revocations,
     ];
 
     /// The level that it comes with.
@@ -60,6 +63,7 @@ impl Feature {
             Self::Parts | Self::Lacking | Self::Merges => Level(2),
             Self::ReplicaReads => Level(3),
             Self::LargeOmaps => Level(4),
+            Self::Revocations => Level(5),
         }
     }
 }
@@ -97,7 +101,7 @@ pub struct Levels {
 
 impl Levels {
     /// Those of this program.
-    pub const OWN: Levels = Levels { oldest: Level::FIRST, newest: Level(4) };
+    pub const OWN: Levels = Levels { oldest: Level::FIRST, newest: Level(5) };
     /// Those of a daemon that does not say any: its program is older than levels.
     pub const UNSAID: Levels = Levels { oldest: Level::FIRST, newest: Level::FIRST };
     /// The name under which daemons tell theirs among their metadata.

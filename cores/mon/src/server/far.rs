@@ -82,6 +82,7 @@ impl Monitor {
             addr: s.addr,
             addrs: EntityAddrVec(vec![s.addr]),
             ip: s.addr.addr.map(|a| a.ip()),
+            ticket: types::UTime::ZERO,
             features: s.features,
             caps: s.caps.clone(),
             mode: Mode::Crc,

@@ -48,7 +48,7 @@ pub(super) fn messengers(config: &Config, mon_seed: [u8; 32], mgr_seed: [u8; 32]
 
 impl Monitor {
     /// Tells the messengers what the durable database says, and OSDs their keys.
-    pub(super) fn refresh_keys(&mut self, _now: Now, _out: &mut Outputs) {
+    pub(super) fn refresh_keys(&mut self, now: Now, _out: &mut Outputs) {
         let state = self.replica.applied.clone();
         if !state.quorum.is_empty() {
             self.take_ids();
@@ -71,16 +71,21 @@ impl Monitor {
         if let Acceptor::Service(service) = &mut self.mgr.auth_mut().acceptor {
             service.keys = keys.get(&EntityType::Mgr).cloned().unwrap_or_default();
         }
+        let mut known = BTreeMap::new();
         if let Acceptor::Mon(mon) = &mut self.mon.auth_mut().acceptor {
-            mon.entities = state.auth.keyring.entities.clone();
+            known = std::mem::replace(&mut mon.entities, state.auth.keyring.entities.clone());
             mon.services = keys;
             mon.auth_lifetime = auth_ttl;
             mon.service_lifetime = service_ttl;
             mon.insecure_reclaim = reclaim;
         }
+        if self.env.cephx() {
+            self.note_changed(now, &known, &state.auth.keyring.entities);
+        }
         let osds: Vec<_> = self.leader.soft.osds.values().filter_map(|o| o.session).collect();
         let message = self.service_keys().encode();
         osds.into_iter().for_each(|session| self.tell(Side::Mon, session, message.clone()));
+        self.tell_revoked();
     }
 
     /// The OSDs' keys, for them.

@@ -7,7 +7,7 @@
 //! - [`osds`]: the lives of OSDs; [`peering`]: what they ask for while they peer; [`failures`]: who is down; [`outs`]: who is
 //!   out; [`tick`]: what time brings; [`upgrade`]: what a new release changes; [`defaults`]: what new
 //!   hardware changes;
-//!   [`keys`]: what authentication must know;
+//!   [`keys`]: what authentication must know; [`revoke`]: the end of rights;
 //! - [`floor`]: how far back maps are kept; [`manager`]: the manager's client;
 //! - [`peers`]: sessions with other monitors; [`members`]: who they are; [`seats`]: which host runs which; [`standing`]: who leads, who takes part;
 //! - [`forward`]: requests that only a leader can deal with; [`far`]: the leader's side of those.
@@ -31,6 +31,7 @@ mod peering;
 mod peers;
 mod poolop;
 mod proposals;
+mod revoke;
 mod rights;
 mod run;
 mod seats;
@@ -92,6 +93,8 @@ pub struct Monitor {
     /// End of the last range of numbers for clients that was taken up in this life.
     ids_end: u64,
     line_seq: u64,
+    /// Entities whose sessions are about to end.
+    ending: revoke::Ending,
     random: Random,
     next_tick: Mono,
     held_calls: Vec<(CallId, String)>,
@@ -191,6 +194,7 @@ impl Monitor {
             life: number(16).max(1),
             ids_end: 0,
             line_seq: 0,
+            ending: revoke::Ending::new(),
             random,
             next_tick: Mono::NEVER,
             held_calls: Vec::new(),
@@ -472,6 +476,7 @@ impl Node for Monitor {
             let late = now.mono.since(std::mem::replace(&mut self.next_tick, now.mono.plus(TICK)));
             self.leader.soft.was_away(now.mono, late);
             self.note_sizes();
+            self.end_revoked(now);
             self.replica.journal.ask_sizes(now, out);
             if self.leader.reigns() {
                 self.tick(now, out);

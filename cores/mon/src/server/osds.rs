@@ -65,6 +65,7 @@ impl Monitor {
         if self.env.cephx() {
             let keys = self.service_keys().encode();
             self.tell(Side::Mon, session, keys);
+            self.tell_osd_revoked(&self.replica.applied.clone(), session);
         }
         if same {
             // A session that broke and came back: it only needs the maps that it missed.
@@ -234,6 +235,7 @@ impl Monitor {
             // Its session broke and it need not boot again; keys may have been changed meanwhile.
             let keys = self.service_keys().encode();
             self.tell(Side::Mon, session, keys);
+            self.tell_osd_revoked(&self.replica.applied.clone(), session);
         }
         if let Some(entry) = self.sessions.0.get_mut(&(Side::Mon, session)) {
             entry.osd = Some(osd);

@@ -66,7 +66,8 @@ impl Monitor {
             Rights::Mgr(..) => false,
         };
         let osd_caps = || state.auth.get(&entry.peer.name)?.caps.get("osd").and_then(|text| OsdCaps::parse(text).ok());
-        named || osd_caps().is_some_and(|caps| caps.may_write_in(pool.map(String::as_str)))
+        let here = |caps: OsdCaps| entry.peer.ip.map_or_else(|| caps.clone(), |ip| caps.seen_from(ip));
+        named || osd_caps().is_some_and(|caps| here(caps).may_write_in(pool.map(String::as_str)))
     }
 }
 

@@ -38,6 +38,9 @@ impl Monitor {
                 }
             }
         }
+        if self.env.cephx() {
+            changes.extend(super::revoke::notes(&base, &changes, now.wall));
+        }
         if !self.leader.lines.is_empty() {
             changes.push(Change::Log(std::mem::take(&mut self.leader.lines)));
         }

@@ -33,10 +33,12 @@ impl Monitor {
         }
         let mut changes = self.key_changes(now);
         changes.extend(self.expired_mutes(now));
+        changes.extend(self.old_notes(now));
         if !changes.is_empty() {
             self.propose(now, changes, None, Vec::new(), out);
         }
         self.tick_manager(now);
+        self.leader.soft.turned_away = [self.mon.turned_away(now.mono), self.mgr.turned_away(now.mono)].concat();
         self.watch_health(now);
         self.tell_denials(now);
         self.flush_lines(now, out);

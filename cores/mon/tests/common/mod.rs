@@ -533,6 +533,13 @@ impl World {
         peer
     }
 
+    /// The same in a cluster with keys.
+    pub fn boot_osd_with_key(&mut self, osd: i32, key: u8) -> usize {
+        let peer = self.connect(&format!("osd.{osd}"), Some([key; 16]), 0);
+        self.boot_on(peer, osd);
+        peer
+    }
+
     pub fn boot_on(&mut self, peer: usize, osd: i32) {
         self.boot_at(peer, osd, &[("hostname", "vm")]);
     }

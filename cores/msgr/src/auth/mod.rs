@@ -15,7 +15,7 @@ pub use client::{ClientAuth, ClientMethod, HandedTicket};
 pub use key::{ExpiringKey, Key, RotatingKeys};
 pub use keyring::{EntityKey, Keyring, KeyringError, write_section};
 pub use mon::{GlobalIds, MONITOR_ID, MonAuth};
-pub use service::ServiceAuth;
+pub use service::{Revoked, ServiceAuth};
 
 use crate::Mode;
 use crate::random::Random;
@@ -113,6 +113,8 @@ impl Auth {
 pub(crate) struct Granted {
     pub(crate) name: EntityName,
     pub(crate) global_id: u64,
+    /// When the ticket was made; zero without one.
+    pub(crate) made: UTime,
     /// `None`: everything.
     pub(crate) caps: Option<String>,
     pub(crate) mode: Mode,

@@ -77,7 +77,15 @@ impl MonAuth {
         let claim = Claim::decode(&mut Reader::new(payload))?;
         let global_id = if claim.global_id == 0 { self.global_ids.take()? } else { claim.global_id };
         let keys = SessionKeys::default();
-        Ok(Step::Done(Box::new(Granted { name: claim.name, global_id, caps: None, mode, payload: Vec::new(), keys })))
+        Ok(Step::Done(Box::new(Granted {
+            name: claim.name,
+            global_id,
+            made: UTime::ZERO,
+            caps: None,
+            mode,
+            payload: Vec::new(),
+            keys,
+        })))
     }
 
     /// First round: a challenge, also for names that do not exist.
@@ -128,7 +136,7 @@ impl MonAuth {
         let (session, payload) =
             self.session_reply(ctx.now, ctx.random, (&name, &entity), global_id, &proof, old.as_ref(), Some(&secret))?;
         let keys = SessionKeys { session: Some(session.secret), secret };
-        Ok(Step::Done(Box::new(Granted { name, global_id, caps: Some(caps), mode, payload, keys })))
+        Ok(Step::Done(Box::new(Granted { name, global_id, made: UTime::ZERO, caps: Some(caps), mode, payload, keys })))
     }
 
     /// The entity, if the proof shows that its key is known to the peer.

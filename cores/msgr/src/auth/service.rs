@@ -4,8 +4,9 @@ use super::proto::*;
 use super::{AuthError, Ctx, Granted, Method, Progress, RotatingKeys, SessionKeys, Step};
 use crate::Mode;
 use denc::{Decode as _, Encode as _, Reader};
+use std::collections::BTreeMap;
 use std::time::Duration;
-use types::{EntityType, UTime};
+use types::{EntityName, EntityType, UTime};
 
 /// What a service (an OSD, the manager) judges peers by.
 #[derive(Clone, Debug)]
@@ -19,12 +20,36 @@ pub struct ServiceAuth {
     /// How far beyond its time a ticket is still taken: clocks jump and differ. What bounds a ticket's life for sure is that its
     /// key is let go.
     pub tolerance: Duration,
+    /// Whose older tickets are not taken any more.
+    pub revoked: BTreeMap<EntityName, Revoked>,
+}
+
+/// Rights of an entity have ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Revoked {
+    /// Tickets that were made before are not taken.
+    pub before: UTime,
+    /// The rights at this service now, as text; empty: none; `None`: the entity is gone.
+    pub caps: Option<String>,
 }
 
 impl ServiceAuth {
     /// With cephx alone and no keys yet: everybody is asked to try again until keys come.
     pub fn new(service: EntityType) -> Self {
-        Self { methods: vec![Method::Cephx], service, keys: RotatingKeys::default(), tolerance: Duration::from_secs(3600) }
+        Self {
+            methods: vec![Method::Cephx],
+            service,
+            keys: RotatingKeys::default(),
+            tolerance: Duration::from_secs(3600),
+            revoked: BTreeMap::new(),
+        }
+    }
+
+    /// Whether what a ticket of this entity said does not hold any more: when it was made, and its rights (`None`: all).
+    pub fn has_ended(&self, name: &EntityName, made: UTime, caps: Option<&str>) -> bool {
+        self.revoked
+            .get(name)
+            .is_some_and(|revoked| made < revoked.before || revoked.caps.is_none() || revoked.caps.as_deref() != caps)
     }
 
     /// First round: the ticket must be good; then a challenge.
@@ -63,6 +88,7 @@ impl ServiceAuth {
         Ok(Step::Done(Box::new(Granted {
             name: info.ticket.name,
             global_id: info.ticket.global_id,
+            made: info.ticket.created,
             caps: info.ticket.caps.text()?,
             mode,
             payload,
@@ -89,6 +115,9 @@ impl ServiceAuth {
         if early || now > info.ticket.expires.plus(self.tolerance) {
             return Err(AuthError::Refused("ticket out of its time"));
         }
+        if self.has_ended(&info.ticket.name, info.ticket.created, info.ticket.caps.text()?.as_deref()) {
+            return Err(AuthError::Refused("the rights of the ticket have ended"));
+        }
         let authorize = info.session.open(&authorizer.sealed)?;
         Ok((info, authorize))
     }
@@ -101,6 +130,7 @@ pub(super) fn plain(mode: Mode, payload: &[u8]) -> Result<Step, AuthError> {
         return Err(AuthError::Refused("unknown kind of authentication request"));
     }
     let keys = SessionKeys::default();
-    let granted = Granted { name: claim.name, global_id: claim.global_id, caps: None, mode, payload: Vec::new(), keys };
+    let granted =
+        Granted { name: claim.name, global_id: claim.global_id, made: UTime::ZERO, caps: None, mode, payload: Vec::new(), keys };
     Ok(Step::Done(Box::new(granted)))
 }

@@ -129,7 +129,7 @@ impl Messenger {
             return self.attach_again(conn, id, ident);
         }
         if !privileged {
-            self.crowd.enter(&self.config.limits, &peer).map_err(Fault::peer)?;
+            self.crowd.enter(now.mono, &self.config.limits, &peer).map_err(Fault::peer)?;
         }
         let id = self.new_session_id(conn.kind);
         let mut session = Session::new(id, policy, conn.kind, None, now.mono);
@@ -184,6 +184,7 @@ impl Messenger {
             addr,
             addrs: addrs.clone(),
             ip: Some(conn.remote.ip()),
+            ticket: granted.made,
             features: supported & self.config.features,
             caps: granted.caps,
             mode: conn.mode,
@@ -292,7 +293,7 @@ impl Messenger {
                 session.counted = false;
             }
             let ip = Some(conn.remote.ip());
-            let renewed = Peer { ip, caps: granted.caps.clone(), mode: conn.mode, ..Peer::clone(peer) };
+            let renewed = Peer { ip, ticket: granted.made, caps: granted.caps.clone(), mode: conn.mode, ..Peer::clone(peer) };
             session.peer = Some(Arc::new(renewed));
         }
         let (id, in_seq) = (session.id, session.in_seq);

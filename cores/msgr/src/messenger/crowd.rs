@@ -15,12 +15,16 @@
 //! Many clients may share a key and an address (the guests of a host), so the bounds are wide: they are for floods, not for quotas.
 
 use crate::{Limits, Peer};
+use node::Mono;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::time::Duration;
 use types::EntityName;
 
 /// Entities whose refusals are counted each by itself.
 const REFUSED: usize = 64;
+/// How long a refusal is told of.
+const LATELY: Duration = Duration::from_secs(300);
 
 /// Accepted sessions of clients.
 #[derive(Default)]
@@ -28,13 +32,13 @@ pub(super) struct Crowd {
     all: usize,
     by_name: BTreeMap<EntityName, usize>,
     by_place: BTreeMap<(EntityName, Option<IpAddr>), usize>,
-    /// Who was turned away since the owner asked, and how often.
-    refused: BTreeMap<EntityName, u64>,
+    /// Who was turned away lately: how often, and when last.
+    refused: BTreeMap<EntityName, (u64, Mono)>,
 }
 
 impl Crowd {
     /// Takes a client in, or says why not.
-    pub(super) fn enter(&mut self, limits: &Limits, peer: &Peer) -> Result<(), String> {
+    pub(super) fn enter(&mut self, now: Mono, limits: &Limits, peer: &Peer) -> Result<(), String> {
         let place = (peer.name.clone(), peer.ip);
         let (of_name, of_place) = (self.by_name.get(&peer.name), self.by_place.get(&place));
         let (of_name, of_place) = (of_name.copied().unwrap_or(0), of_place.copied().unwrap_or(0));
@@ -52,7 +56,8 @@ impl Crowd {
             return Ok(());
         };
         if self.refused.len() < REFUSED || self.refused.contains_key(&peer.name) {
-            *self.refused.entry(peer.name.clone()).or_default() += 1;
+            let (count, last) = self.refused.entry(peer.name.clone()).or_insert((0, now));
+            (*count, *last) = (*count + 1, now);
         }
         Err(why)
     }
@@ -64,9 +69,10 @@ impl Crowd {
         lessen(&mut self.by_place, (peer.name.clone(), peer.ip));
     }
 
-    /// Who was turned away since the last question, and how often.
-    pub(super) fn take_refused(&mut self) -> BTreeMap<EntityName, u64> {
-        std::mem::take(&mut self.refused)
+    /// Who was turned away lately, and how often.
+    pub(super) fn refused(&mut self, now: Mono) -> Vec<(EntityName, u64)> {
+        self.refused.retain(|_, (_, last)| now.since(*last) < LATELY);
+        self.refused.iter().map(|(name, (count, _))| (name.clone(), *count)).collect()
     }
 }
 
@@ -93,6 +99,7 @@ mod tests {
             addr: EntityAddr::default(),
             addrs: EntityAddrVec::default(),
             ip: Some([10, 0, 0, host].into()),
+            ticket: types::UTime::ZERO,
             features: 0,
             caps: None,
             mode: Mode::Crc,
@@ -105,15 +112,16 @@ mod tests {
         let limits = Limits { connections: 160, strangers: 20, reserve: 20, ..Limits::default() };
         let mut crowd = Crowd::default();
         let enter = |crowd: &mut Crowd, name: &str, host| {
-            (0..1_000).take_while(|_| crowd.enter(&limits, &peer(name, host)).is_ok()).count()
+            (0..1_000).take_while(|_| crowd.enter(Mono(0), &limits, &peer(name, host)).is_ok()).count()
         };
         assert_eq!(enter(&mut crowd, "a", 1), 40, "a quarter from one address");
         assert_eq!(enter(&mut crowd, "a", 2), 40, "a half from all");
         assert_eq!(enter(&mut crowd, "a", 3), 0);
         assert_eq!(enter(&mut crowd, "b", 1), 40, "others come in");
         assert_eq!(enter(&mut crowd, "c", 1), 0, "up to what is kept");
-        let refused: Vec<_> = crowd.take_refused().into_iter().map(|(name, count)| (name.id, count)).collect();
+        let refused: Vec<_> = crowd.refused(Mono(1)).into_iter().map(|(name, count)| (name.id, count)).collect();
         assert_eq!(refused, [("a".to_owned(), 3), ("b".into(), 1), ("c".into(), 1)]);
+        assert!(crowd.refused(Mono(0).plus(LATELY)).is_empty());
         (0..40).for_each(|_| crowd.leave(&peer("a", 1)));
         assert_eq!((enter(&mut crowd, "c", 1), crowd.all), (40, 120));
         (0..40).for_each(|_| ["a", "b", "c"].iter().zip([2, 1, 1]).for_each(|(name, host)| crowd.leave(&peer(name, host))));

@@ -215,6 +215,7 @@ impl Messenger {
             addr: session.target.unwrap_or_default(),
             addrs: ident.addrs.clone(),
             ip: Some(conn.remote.ip()),
+            ticket: types::UTime::ZERO,
             features: ident.supported & self.config.features,
             caps: None,
             mode: conn.mode,

@@ -252,9 +252,9 @@ impl Messenger {
         self.conns.contains_key(&conn)
     }
 
-    /// Who was turned away for having too many sessions, and how often, since this was asked last.
-    pub fn take_turned_away(&mut self) -> BTreeMap<EntityName, u64> {
-        self.crowd.take_refused()
+    /// Who was turned away in the last minutes for having too many sessions, or because all clients together have, and how often.
+    pub fn turned_away(&mut self, now: Mono) -> Vec<(EntityName, u64)> {
+        self.crowd.refused(now)
     }
 
     /// Number of connections, whatever their state.

@@ -157,6 +157,74 @@ fn an_osd_without_the_keys_of_a_ticket_refuses_it_and_the_client_asks_for_anothe
     assert_eq!(net.nodes[2].renew_tickets(now), None);
 }
 
+/// One key cannot take all places; a daemon and an administrator find one.
+#[test]
+fn a_crowd_of_clients_leaves_room() {
+    let (server, at) = mon();
+    let mut config = server.config().clone();
+    config.limits.connections = 24;
+    config.limits.strangers = 6;
+    config.limits.reserve = 6;
+    let mut auth = mon_auth();
+    for n in 0..4 {
+        let caps = [("mon".to_string(), "allow r".to_string())].into();
+        auth.entities.insert(name(&format!("client.c{n}")), EntityKey { key: key(50 + n), caps });
+    }
+    let auth = Auth { acceptor: Acceptor::Mon(auth), client: ClientAuth::none(name("mon.a")) };
+    let crowd = (0..4).map(|n| {
+        let who = format!("client.c{n}");
+        client(10 + n, &who, Auth::client(ClientAuth::cephx(name(&who), key(50 + n))))
+    });
+    let server = (Messenger::new(config, auth, [7; 32]), at);
+    let mut net = Net::new(std::iter::once(server).chain(crowd).chain([admin(1), osd(2)]).collect(), 5);
+    let open = |net: &mut Net, node: usize, times: usize| {
+        let standing = |net: &Net| net.nodes[0].connections();
+        let before = standing(net);
+        for _ in 0..times {
+            net.act(node, |m, now, out| m.connect(now, addr(1), EntityType::Mon, Policy::Lossy, out));
+            net.run(2_000, |_| false);
+        }
+        standing(net) - before
+    };
+    assert_eq!(open(&mut net, 1, 10), 6, "a quarter of all, from one address");
+    assert_eq!(open(&mut net, 2, 10), 6);
+    assert_eq!(open(&mut net, 3, 10), 0, "the rest is kept");
+    let now = net.time().mono;
+    assert!(net.nodes[0].turned_away(now).contains(&(name("client.c2"), 10)));
+    assert_eq!((open(&mut net, 5, 1), open(&mut net, 6, 1)), (1, 1), "an administrator and a daemon");
+}
+
+/// Whose rights have ended is refused with an older ticket, and with one that says other rights; a new one is taken.
+#[test]
+fn tickets_of_ended_rights_are_refused() {
+    use crate::auth::Revoked;
+    let now_caps = |net: &Net| net.nodes[0].auth().clone();
+    let mut net = Net::new(vec![mon(), osd(2), admin(1)], 5);
+    talk(&mut net, 2, 0, 1, EntityType::Mon);
+    let Acceptor::Mon(known) = &now_caps(&net).acceptor else { panic!("a monitor") };
+    let name = net.nodes[2].config().name.clone();
+    let caps = known.entities[&name].caps.get("osd").cloned().expect("rights at OSDs");
+    let made = net.time().wall;
+    let later = made.plus(std::time::Duration::from_secs(5));
+    for (before, caps, taken) in [
+        (UTime::ZERO, Some(caps.clone()), true),
+        (later, Some(caps.clone()), false),
+        (UTime::ZERO, Some("allow r".to_owned()), false),
+        (UTime::ZERO, Some(String::new()), false),
+        (UTime::ZERO, None, false),
+    ] {
+        let mut net = Net::new(vec![mon(), osd(2), admin(1)], 5);
+        talk(&mut net, 2, 0, 1, EntityType::Mon);
+        if let Acceptor::Service(service) = &mut net.nodes[1].auth_mut().acceptor {
+            service.revoked.insert(name.clone(), Revoked { before, caps: caps.clone() });
+        }
+        net.act(2, |m, now, out| m.connect(now, addr(2), EntityType::Osd, Policy::Lossy, out));
+        net.run(10_000, |net| matches!(net.events[2].last(), Some(Event::Closed { .. })));
+        let opened = net.events[1].iter().any(|event| matches!(event, Event::Opened { .. }));
+        assert_eq!(opened, taken, "{before:?} {caps:?}");
+    }
+}
+
 #[test]
 fn who_is_called_a_daemon_gets_the_keys_of_its_service_and_a_client_gets_none() {
     use denc::{Decode as _, Encode as _};

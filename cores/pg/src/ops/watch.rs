@@ -1,6 +1,6 @@
 //! Watches and notifications, as far as the object is concerned. Who is connected and who answered is in `crate::watch`.
 
-use crate::info::WatchInfo;
+use crate::info::{Holder, WatchInfo};
 use crate::run::{Exec, Run, Side};
 use denc::{Encode, Reader};
 use messages::EntityNum;
@@ -8,7 +8,25 @@ use messages::ops;
 use messages::osd::{OpArgs, code::watch_op};
 use types::Errno;
 
+/// Watches of one object. Each new one writes all of them anew, with the object's record. A block image has one watch for each client
+/// that has it open for writing, a gateway's object one for each gateway.
+const OF_OBJECT: usize = 1_024;
+/// Watches of one client on one object. Stock clients have one or two.
+const OF_CLIENT: usize = 64;
+/// Watches of one client in one group: a host's kernel has one for each image that it maps.
+const IN_GROUP: usize = 4_096;
+
 impl Run<'_> {
+    /// Whether one more watch of `holder` may be added. Ceph has no bound; without one a single client makes each change of the object
+    /// as slow as it likes.
+    fn may_watch(&self, holder: Holder) -> Exec {
+        let watchers = &self.after.info.watchers;
+        let full = watchers.len() >= OF_OBJECT
+            || watchers.iter().filter(|watch| watch.holder == holder).count() >= OF_CLIENT
+            || self.env.watches.held_by(holder) >= IN_GROUP;
+        if full { Err(Errno::EDQUOT.into()) } else { Ok(()) }
+    }
+
     pub(super) fn op_watch(&mut self, index: usize) -> Exec<i32> {
         let OpArgs::Watch { cookie, op, timeout, .. } = self.at(index).args else { return Err(Errno::EINVAL.into()) };
         self.must_live()?;
@@ -19,6 +37,7 @@ impl Run<'_> {
         match (op, found) {
             (watch_op::WATCH | watch_op::LEGACY_WATCH, found) => {
                 if let Err(at) = found {
+                    self.may_watch(holder)?;
                     self.after.info.watchers.insert(at, watch.clone());
                     self.touched = true;
                 }
