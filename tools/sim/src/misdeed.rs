@@ -48,6 +48,12 @@ pub enum Misdeed {
     Monitors(mon::Mistake),
     /// Monitors raise the level while older programs run.
     HastyRaise,
+    /// An OSD that stops relies on promises to its end.
+    ReadToTheEnd,
+    /// An OSD that starts does not know what its former life promised.
+    ForgetPromises,
+    /// Clocks stand while their host sleeps.
+    SleepUncounted,
 }
 
 /// All of them, but for those of the monitors' log alone.
@@ -92,6 +98,9 @@ const ALL: &[Misdeed] = &[
     Misdeed::Monitors(mon::Mistake::EarlyAcknowledgement),
     Misdeed::Monitors(mon::Mistake::LonelyRead),
     Misdeed::HastyRaise,
+    Misdeed::ReadToTheEnd,
+    Misdeed::ForgetPromises,
+    Misdeed::SleepUncounted,
 ];
 
 impl Misdeed {
@@ -162,14 +171,24 @@ pub struct Wayward {
     osd: Osd,
     misdeed: Option<Misdeed>,
     turns: u32,
+    /// Changes of maps that it keeps, if not as many as always.
+    few_maps: Option<usize>,
     /// Its number, and who judges what it acknowledges.
     judged: Option<(i32, Rc<RefCell<Promises>>)>,
 }
 
 impl Wayward {
     /// This OSD.
-    pub fn new(osd: Osd, misdeed: Option<Misdeed>) -> Self {
-        Self { osd, misdeed, turns: 0, judged: None }
+    pub fn new(mut osd: Osd, misdeed: Option<Misdeed>) -> Self {
+        if misdeed == Some(Misdeed::ForgetPromises) {
+            osd.forget_promises();
+        }
+        Self { osd, misdeed, turns: 0, few_maps: None, judged: None }
+    }
+
+    /// The same, which keeps no more changes of maps than so many.
+    pub(crate) fn keeping(self, few_maps: Option<usize>) -> Self {
+        Self { few_maps, ..self }
     }
 
     /// The same, whose acknowledgements are judged.
@@ -192,6 +211,9 @@ impl Node for Wayward {
         self.osd.handle(now, input, out);
     }
     fn turn(&mut self, now: Now, out: &mut Outputs) {
+        if let Some(most) = self.few_maps {
+            self.osd.keep_maps(most);
+        }
         self.osd.turn(now, out);
         self.turns += 1;
         self.look_at_answers();
@@ -202,6 +224,7 @@ impl Node for Wayward {
             Some(Misdeed::LostOperation) if self.turns.is_multiple_of(16) => self.osd.forget_operation(),
             Some(Misdeed::Copies(mistake)) => self.osd.copies_err(mistake),
             Some(Misdeed::Careless) => self.osd.accuse_carelessly(),
+            Some(Misdeed::ReadToTheEnd) => self.osd.read_to_the_end(),
             Some(Misdeed::MuteBeats) => self.osd.give_up_beats(),
             // The rules would find it; that clients find it, too, is to be shown.
             Some(Misdeed::LostFetch) => return self.osd.forget_resends(),
