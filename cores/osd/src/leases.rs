@@ -30,12 +30,24 @@ pub(crate) struct Leases {
     asked: Duration,
     /// When the promises of the former life are over.
     former: Mono,
+    /// A mistake to be found: what a former life promised is not known.
+    #[cfg(feature = "sim")]
+    pub(crate) forgets: bool,
 }
 
 impl Default for Leases {
     fn default() -> Self {
         let most = pg::Leases::LEAST;
-        Self { promises: pg::Leases::default(), wanted: false, most, writing: None, asked: most, former: Mono::NEVER }
+        Self {
+            promises: pg::Leases::default(),
+            wanted: false,
+            most,
+            writing: None,
+            asked: most,
+            former: Mono::NEVER,
+            #[cfg(feature = "sim")]
+            forgets: false,
+        }
     }
 }
 
@@ -69,6 +81,8 @@ pub(crate) fn note_promised(length: Duration) -> MetaChange {
 impl Osd {
     /// This OSD begins to live. `former`: what its former life promised at most, as the store has it.
     pub(crate) fn begin_leases(&mut self, now: Mono, former: Option<Duration>) {
+        #[cfg(feature = "sim")]
+        let former = if self.leases.forgets { Some(pg::Leases::LEAST) } else { former };
         let former = former.unwrap_or(pg::Leases::MOST).clamp(pg::Leases::LEAST, pg::Leases::MOST);
         self.leases.promises.begin(now, former);
         (self.leases.most, self.leases.former) = (former, now.plus(former));

@@ -46,6 +46,8 @@ pub(crate) struct Maps {
     incrementals: BTreeMap<Epoch, Bytes>,
     /// The level that the monitors have, by the newest map that they sent; that of `current` before the first.
     told: Level,
+    /// Most changes that are kept.
+    pub(crate) kept: usize,
 }
 
 fn incremental_key(epoch: Epoch) -> Bytes {
@@ -64,7 +66,7 @@ impl Maps {
     }
 
     fn of(map: OsdMap, full: Bytes, incrementals: BTreeMap<Epoch, Bytes>) -> Self {
-        Self { told: map.level, current: Arc::new(map), full, incrementals }
+        Self { told: map.level, current: Arc::new(map), full, incrementals, kept: KEPT }
     }
 
     /// What the store holds. The error text says what is wrong with it.
@@ -123,7 +125,7 @@ impl Maps {
             self.told = self.told.max(change.new_level.unwrap_or_default());
             self.full = map.to_bytes();
             self.incrementals.insert(next, of_its_own(bytes));
-            while self.incrementals.len() > KEPT {
+            while self.incrementals.len() > self.kept {
                 self.incrementals.pop_first();
             }
             self.current = Arc::new(map);

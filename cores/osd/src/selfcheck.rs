@@ -98,6 +98,21 @@ impl Osd {
         self.copies.objecter.forget_resends();
     }
 
+    /// A mistake to be found: while it stops it answers reads as if nobody had been told.
+    pub fn read_to_the_end(&mut self) {
+        self.leases.promises.go_on();
+    }
+
+    /// A mistake to be found: what its former life promised is not known. To be called before the first turn.
+    pub fn forget_promises(&mut self) {
+        self.leases.forgets = true;
+    }
+
+    /// Changes of so many maps are kept from now on.
+    pub fn keep_maps(&mut self, most: usize) {
+        self.maps.kept = most;
+    }
+
     /// All answers to clients are kept from now on, until [`Osd::take_answered`].
     pub fn keep_answers(&mut self) {
         self.answered = Some(Vec::new());

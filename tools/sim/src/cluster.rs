@@ -92,6 +92,8 @@ pub struct Plan {
     pub mail: bool,
     /// Whether OSDs hear some messages of each other twice.
     pub echo: bool,
+    /// Monitors and OSDs keep hardly any changes of maps: who was away goes on with a full one.
+    pub few_maps: bool,
     /// In how large pieces OSDs bring and copy objects.
     pub sizes: Sizes,
     /// One of so many changes on the first OSD needs old data that are damaged; 0: none.
@@ -132,6 +134,7 @@ impl Default for Plan {
             mail: false,
             echo: false,
             programs: None,
+            few_maps: false,
             sizes: Sizes::TINY,
             wounds: 0,
         }
@@ -257,6 +260,9 @@ fn monitor(plan: &Plan, n: usize, boot: &Boot, reign: &Rc<Cell<u64>>, pulse: &Pu
         log_bytes: 256 << 10,
     };
     let mut monitor = Monitor::new(config, boot.seed);
+    if plan.few_maps {
+        monitor.keep_maps(1);
+    }
     if plan.misdeed == Some(Misdeed::DoneTwice) {
         monitor.forget_answers();
     }
@@ -299,7 +305,7 @@ fn osd(
     if plan.echo {
         osd.hear_twice();
     }
-    let osd = Wayward::new(osd, plan.misdeed, pulse.clone());
+    let osd = Wayward::new(osd, plan.misdeed, pulse.clone()).keeping(plan.few_maps.then_some(1));
     // Who meets damage under a change acknowledges it all the same, and gets the object anew.
     let judges = plan.store == StoreKind::Reference && plan.wounds == 0;
     if judges { osd.judged(number as i32, promises.clone()) } else { osd }
@@ -547,6 +553,11 @@ impl Cluster {
         self.world.start(maker);
         let made = self.world.run_while(Duration::from_secs(30), |_| !shared.borrow().is_done());
         if made { Ok(()) } else { Err("before anything went wrong, objects cannot be made".into()) }
+    }
+
+    /// Sets an option; nobody waits for the answer.
+    pub(crate) fn configure(&mut self, who: &str, name: &str, value: &str) {
+        self.tell(&serde_json::json!({ "prefix": "config set", "who": who, "name": name, "value": value }).to_string());
     }
 
     /// Sends a command to the monitor; nobody waits for the answer.

@@ -89,6 +89,22 @@ pub enum Fault {
     Farewell,
     /// As Exile, with longer promises, and those who promised are started anew.
     Amnesia,
+    /// An OSD that is no member any more tells of a change that nobody else has, and its host is switched off for long.
+    StrayDies,
+    /// Power is cut when a change waits on a slow disk, and again when the same object is being brought there.
+    TwoBlackouts,
+    /// An OSD is away for so many maps that it goes on with a full one. Meanwhile another one serves alone, and is away when it returns.
+    SkippedMaps,
+    /// A host with an OSD and a client sleeps, and others serve meanwhile.
+    Suspend,
+    /// Heartbeats are rarer or denser from now on, and promises longer or shorter.
+    BeatInterval,
+    /// Nobody is marked down for a while, whoever does not answer.
+    NoDown,
+    /// An OSD hears nothing of the monitors for a while.
+    LateMaps,
+    /// An OSD has no room for data for a while.
+    NoRoom,
     /// A group is merged while a client waits for answers that are lost.
     DeafMerge,
     /// A group is merged while an OSD that has old copies of it is away.
@@ -151,6 +167,11 @@ pub const DEATHS: &[Fault] = &[
     Fault::ClientKill,
 ];
 
+/// What must be borne beside all else: an operator who sets other times, monitors that are not heard.
+pub const UNEVEN: &[Fault] = &[Fault::BeatInterval, Fault::NoDown, Fault::LateMaps];
+/// Takes [`Fault::NoDown`] back.
+const ALLOW_DOWN: &str = r#"{"prefix":"osd unset","key":"nodown"}"#;
+
 /// Something that ends later.
 #[derive(Debug)]
 pub(crate) enum Later {
@@ -158,6 +179,10 @@ pub(crate) enum Later {
     Heal,
     FastNetwork,
     MendDisk(HostId),
+    /// Who does not answer is marked down again.
+    Downs,
+    /// There is room everywhere.
+    Room,
 }
 
 /// Makes things go wrong.
@@ -227,6 +252,8 @@ impl Nemesis {
             Later::Heal => cluster.world.heal(),
             Later::FastNetwork => cluster.world.net.config = crate::net::NetConfig::default(),
             Later::MendDisk(host) => cluster.world.mend_disks(*host),
+            Later::Downs => cluster.tell(ALLOW_DOWN),
+            Later::Room => cluster.meanings.iter().for_each(|store| store.borrow_mut().full = false),
         }
     }
 
@@ -261,6 +288,10 @@ impl Nemesis {
             Fault::Exile => self.exile(cluster, osd),
             Fault::Farewell => self.farewell(cluster, osd),
             Fault::Amnesia => self.amnesia(cluster, osd),
+            Fault::StrayDies => self.stray_dies(cluster, osd),
+            Fault::TwoBlackouts => self.two_blackouts(cluster, osd),
+            Fault::SkippedMaps => self.skipped_maps(cluster, osd),
+            Fault::Suspend => self.suspend(cluster, osd),
             Fault::DeafMerge => self.deaf_merge(cluster),
             Fault::AbsentMerge => self.absent_merge(cluster, osd),
             Fault::OsdAtWrite => Self::arm(cluster, osd),
@@ -371,6 +402,24 @@ impl Nemesis {
                 self.for_a_while(cluster, Later::Heal);
             }
             Fault::Island => drop(self.island(cluster, osd)),
+            Fault::BeatInterval => {
+                let interval = *cluster.rng.pick(&["0.3", "0.5", "1", "2", "6"]);
+                cluster.configure("osd", "osd_heartbeat_interval", interval);
+            }
+            Fault::NoDown => {
+                cluster.tell(r#"{"prefix":"osd set","key":"nodown"}"#);
+                self.for_a_while(cluster, Later::Downs);
+            }
+            Fault::LateMaps => {
+                cluster.mons.clone().into_iter().for_each(|mon| cluster.world.net.cut(mon, osd));
+                self.for_a_while(cluster, Later::Heal);
+            }
+            Fault::NoRoom => {
+                let nth = cluster.rng.index(cluster.osds.len());
+                cluster.history.borrow_mut().was_full = true;
+                cluster.meanings[nth].borrow_mut().full = true;
+                self.for_a_while(cluster, Later::Room);
+            }
             Fault::OsdFreeze => {
                 let wait = cluster.rng.magnitude(10_000_000, 8_000_000_000);
                 cluster.world.freeze(osd, Duration::from_nanos(wait));
@@ -429,7 +478,14 @@ impl Nemesis {
     /// Nothing goes wrong any more. Who was asked to stop gets the time to.
     pub fn relent(&mut self, cluster: &mut Cluster) -> Result<(), String> {
         cluster.kept_promises()?;
+        if self.faults.contains(&Fault::NoDown) {
+            cluster.tell(ALLOW_DOWN);
+        }
+        if self.faults.contains(&Fault::BeatInterval) {
+            cluster.configure("osd", "osd_heartbeat_interval", "0.5");
+        }
         self.later.clear();
+        cluster.meanings.iter().for_each(|store| store.borrow_mut().full = false);
         cluster.world.heal();
         cluster.world.net.config = crate::net::NetConfig::default();
         for host in cluster.mons.clone().into_iter().chain(cluster.osds.clone()) {

@@ -116,6 +116,11 @@ impl History {
         seen.filter(|(_, id)| !self.removed.contains_key(id)).collect()
     }
 
+    /// Snapshots whose removal was asked for, newest first.
+    pub fn removed_snaps(&self) -> Vec<u64> {
+        self.removed.keys().rev().copied().collect()
+    }
+
     /// A snapshot's removal is asked for: what it shows from now on is not judged.
     pub fn snap_removed(&mut self, id: u64) {
         self.moments += 1;

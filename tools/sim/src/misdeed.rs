@@ -49,6 +49,12 @@ pub enum Misdeed {
     Monitors(mon::Mistake),
     /// Monitors raise the level while older programs run.
     HastyRaise,
+    /// An OSD that stops relies on promises to its end.
+    ReadToTheEnd,
+    /// An OSD that starts does not know what its former life promised.
+    ForgetPromises,
+    /// Clocks stand while their host sleeps.
+    SleepUncounted,
 }
 
 /// All of them, but for those of the monitors' log alone.
@@ -78,6 +84,13 @@ const ALL: &[Misdeed] = &[
     Misdeed::Copies(osd::Mistake::ForgetSourceSnaps),
     Misdeed::Copies(osd::Mistake::TakeAnySource),
     Misdeed::Copies(osd::Mistake::GoHomeTwice),
+    Misdeed::Copies(osd::Mistake::CollectAlone),
+    Misdeed::Copies(osd::Mistake::RepeatEarly),
+    Misdeed::Copies(osd::Mistake::TakePartEarly),
+    Misdeed::Copies(osd::Mistake::KeepGone),
+    Misdeed::Copies(osd::Mistake::PullEarly),
+    Misdeed::Copies(osd::Mistake::IgnoreGaps),
+    Misdeed::Copies(osd::Mistake::PurgeAlone),
     Misdeed::LostHolder,
     Misdeed::LostOperation,
     Misdeed::DoneTwice,
@@ -87,6 +100,9 @@ const ALL: &[Misdeed] = &[
     Misdeed::Monitors(mon::Mistake::EarlyAcknowledgement),
     Misdeed::Monitors(mon::Mistake::LonelyRead),
     Misdeed::HastyRaise,
+    Misdeed::ReadToTheEnd,
+    Misdeed::ForgetPromises,
+    Misdeed::SleepUncounted,
 ];
 
 impl Misdeed {
@@ -162,15 +178,25 @@ pub struct Wayward {
     misdeed: Option<Misdeed>,
     turns: u32,
     pulse: Pulse,
+    /// Changes of maps that it keeps, if not as many as always.
+    few_maps: Option<usize>,
     /// Its number, and who judges what it acknowledges.
     judged: Option<(i32, Rc<RefCell<Promises>>)>,
 }
 
 impl Wayward {
     /// This OSD, which shows in `pulse` what it does.
-    pub fn new(osd: Osd, misdeed: Option<Misdeed>, pulse: Pulse) -> Self {
+    pub fn new(mut osd: Osd, misdeed: Option<Misdeed>, pulse: Pulse) -> Self {
+        if misdeed == Some(Misdeed::ForgetPromises) {
+            osd.forget_promises();
+        }
         pulse.born();
-        Self { osd, misdeed, turns: 0, pulse, judged: None }
+        Self { osd, misdeed, turns: 0, pulse, few_maps: None, judged: None }
+    }
+
+    /// The same, which keeps no more changes of maps than so many.
+    pub(crate) fn keeping(self, few_maps: Option<usize>) -> Self {
+        Self { few_maps, ..self }
     }
 
     /// The same, whose acknowledgements are judged.
@@ -193,6 +219,9 @@ impl Node for Wayward {
         self.osd.handle(now, input, out);
     }
     fn turn(&mut self, now: Now, out: &mut Outputs) {
+        if let Some(most) = self.few_maps {
+            self.osd.keep_maps(most);
+        }
         self.osd.turn(now, out);
         self.turns += 1;
         self.look_at_answers();
@@ -205,6 +234,7 @@ impl Node for Wayward {
             Some(Misdeed::LostOperation) if self.turns.is_multiple_of(16) => self.osd.forget_operation(),
             Some(Misdeed::Copies(mistake)) => self.osd.copies_err(mistake),
             Some(Misdeed::Careless) => self.osd.accuse_carelessly(),
+            Some(Misdeed::ReadToTheEnd) => self.osd.read_to_the_end(),
             Some(Misdeed::MuteBeats) => self.osd.give_up_beats(),
             // The rules would find it; that clients find it, too, is to be shown.
             Some(Misdeed::LostFetch) => return self.osd.forget_resends(),

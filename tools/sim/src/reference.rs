@@ -5,8 +5,8 @@
 use node::{Buf, DeviceId, DiskDone, DiskOp, DiskOutput, DiskRequest, Mono, Now, Output, Outputs, Token};
 use objectstore::memory::MemStore;
 use objectstore::{
-    Event, Hold, Limit, MetaChange, ObjectChanges, ObjectStat, ObjectStore, Page, Range, Read, Refused, Space, Ticket,
-    Transaction, Unread, View, Wish,
+    Event, Hold, Limit, MetaChange, ObjectChange, ObjectChanges, ObjectStat, ObjectStore, Page, Range, Read, Refused, Space,
+    Ticket, Transaction, Unread, View, Wish,
 };
 use osd::{Backend, Readiness};
 use std::cell::RefCell;
@@ -24,6 +24,8 @@ const WRITES: usize = 4;
 #[derive(Default)]
 pub struct Meaning {
     blocks: Vec<(u64, Transaction)>,
+    /// There is no room for data now.
+    pub(crate) full: bool,
     /// Blocks before this one are durable.
     durable: usize,
     /// What the first `imaged` blocks make, and the newest version that each object ever had in it.
@@ -321,6 +323,10 @@ impl ObjectStore for RefStore {
             return Err(Refused::Stopped);
         }
         let mut meaning = self.meaning.borrow_mut();
+        let writes = |of: &ObjectChanges| of.changes.iter().any(|change| matches!(change, ObjectChange::Write(..)));
+        if meaning.full && transaction.objects.iter().any(writes) {
+            return Err(Refused::NoSpace);
+        }
         let number = meaning.blocks.len();
         meaning.note(&transaction);
         meaning.blocks.push((self.life << 32 | number as u64, transaction.clone()));

@@ -1,7 +1,7 @@
 //! Scenarios: what cluster, what clients, what goes wrong; and how a run is judged.
 
 use crate::cluster::{Cluster, MonKind, Plan, StoreKind};
-use crate::fault::{COPIES, DEATHS, Fault, GENTLE, LIFE, MONITORS, Nemesis, PEERS};
+use crate::fault::{COPIES, DEATHS, Fault, GENTLE, LIFE, MONITORS, Nemesis, PEERS, UNEVEN};
 use crate::misdeed::Misdeed;
 use crate::rng::Rng;
 use crate::storeworld::{StoreFault, StorePlan, StoreTown};
@@ -224,6 +224,19 @@ fn farewells(rng: &mut Rng) -> Plan {
     Plan { store: SMALL, ..plan }
 }
 
+/// Two copies on four OSDs, groups that move when one of them is taken out.
+fn strayed(rng: &mut Rng) -> Plan {
+    let plan = copies_in_turn(rng);
+    Plan { osds: 4, size: 2, min_size: rng.between(1, 2) as u32, pg_num: 4, ..plan }
+}
+
+/// Three copies on three OSDs, each of which may serve alone, and hardly any changes of maps that are kept.
+fn forgotten(rng: &mut Rng) -> Plan {
+    let plan = copies_in_turn(rng);
+    let habits = Habits { budget: 500, ..plan.habits };
+    Plan { osds: 3, size: 3, min_size: 1, few_maps: true, habits, ..plan }
+}
+
 /// The same, all of whose reads go to any copy.
 fn asides(rng: &mut Rng) -> Plan {
     let plan = islands(rng);
@@ -349,13 +362,16 @@ pub const ALL: &[Scenario] = &[
         name: "copies",
         about: "pools of two to four copies, whose OSDs die, freeze, are slow, do not hear each other",
         pause: SECOND,
-        kind: Kind::Copies(copies_of, &[COPIES, &[Fault::MonKill, Fault::ClientKill, Fault::Snap, Fault::SnapRemove]]),
+        kind: Kind::Copies(copies_of, &[COPIES, UNEVEN, &[Fault::MonKill, Fault::ClientKill, Fault::Snap, Fault::SnapRemove]]),
     },
     Scenario {
         name: "copies-dense",
         about: "the same with few objects that are written all the time, and OSDs that die all the time",
         pause: Duration::from_millis(500),
-        kind: Kind::Copies(copies_dense, &[COPIES, &[Fault::OsdKill, Fault::OsdPower, Fault::OsdAtWrite, Fault::OsdFreeze]]),
+        kind: Kind::Copies(
+            copies_dense,
+            &[COPIES, UNEVEN, &[Fault::OsdKill, Fault::OsdPower, Fault::OsdAtWrite, Fault::OsdFreeze]],
+        ),
     },
     Scenario {
         name: "copies-turns",
@@ -407,6 +423,30 @@ pub const ALL: &[Scenario] = &[
         kind: Kind::Copies(islands, &[&[Fault::Amnesia]]),
     },
     Scenario {
+        name: "sleepers",
+        about: "a host with an OSD and a client that reads sleeps, while others serve: no read is older than an answered write",
+        pause: Duration::from_secs(4),
+        kind: Kind::Copies(islands, &[&[Fault::Suspend]]),
+    },
+    Scenario {
+        name: "strays",
+        about: "an OSD that is no member any more tells what only it has, and is gone for long: the others go on without it",
+        pause: Duration::from_secs(3),
+        kind: Kind::Copies(strayed, &[&[Fault::StrayDies]]),
+    },
+    Scenario {
+        name: "blackouts",
+        about: "two copies lose power when one has a change, and again while it is brought to the other: nothing acknowledged is lost",
+        pause: Duration::from_secs(3),
+        kind: Kind::Copies(pairs, &[&[Fault::TwoBlackouts]]),
+    },
+    Scenario {
+        name: "gaps",
+        about: "an OSD is away for more maps than are kept, while another one serves alone, which is away when the first returns",
+        pause: Duration::from_secs(3),
+        kind: Kind::Copies(forgotten, &[&[Fault::SkippedMaps]]),
+    },
+    Scenario {
         name: "asides",
         about: "clients read from any copy, while OSDs are cut off together with a client, and changes reach copies at different times",
         pause: Duration::from_secs(5),
@@ -441,6 +481,8 @@ pub const ALL: &[Scenario] = &[
                 Fault::SlowNetwork,
                 Fault::SlowDisk,
                 Fault::BreakAtByte,
+                Fault::NoRoom,
+                Fault::NoRoom,
                 Fault::Snap,
                 Fault::SnapRemove,
             ]],

@@ -5,7 +5,7 @@ use crate::reference::Meaning;
 use crate::rng::Rng;
 use crate::world::Crash;
 use bytes::Bytes;
-use objectstore::{ObjectChange, ObjectChanges};
+use objectstore::{Hold, ObjectChange, ObjectChanges, View};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -30,7 +30,8 @@ impl Meaning {
         let mut spoilt = Vec::new();
         while !objects.is_empty() && spoilt.len() < SPOILT {
             let object = objects.swap_remove(rng.index(objects.len()));
-            if self.change_silently(&object, spoil_one(rng)) {
+            let empty = content.stat(Hold(0), &object).is_ok_and(|stat| stat.is_none_or(|stat| stat.size == 0));
+            if self.change_silently(&object, spoil_one(rng, empty)) {
                 spoilt.push(object);
             }
         }
@@ -44,11 +45,15 @@ impl Meaning {
     }
 }
 
-fn spoil_one(rng: &mut Rng) -> ObjectChange {
+/// An object without data gets none: which of two copies of one version lacks something, or has too much, a repair does not decide if one
+/// of them holds nothing.
+fn spoil_one(rng: &mut Rng, empty: bool) -> ObjectChange {
     let rot = Bytes::from_static(b"this is rot");
     match rng.below(5) {
         0 => ObjectChange::Remove,
         1 => ObjectChange::SetXattr(Bytes::from_static(b"rot"), rot),
+        2 | 3 if empty => ObjectChange::OmapSet(vec![(Bytes::from_static(b"rot"), rot)]),
+        _ if empty => ObjectChange::SetXattr(Bytes::from_static(b"rot"), rot),
         2 => ObjectChange::OmapSet(vec![(Bytes::from_static(b"rot"), rot)]),
         _ => ObjectChange::Write(0, rot.into()),
     }

@@ -14,6 +14,7 @@
 
 use crate::cluster::Cluster;
 use crate::fault::{Fault, Later, Nemesis};
+use crate::misdeed::Misdeed;
 use crate::world::{Crash, HostId};
 use serde_json::json;
 use std::time::Duration;
@@ -24,6 +25,10 @@ const fn ms(n: u64) -> Duration {
 
 /// A booting OSD that the monitors turned away asks again after so long.
 const BOOT_AGAIN: u64 = 3_000;
+/// How long a host is switched off that nobody needs.
+const GONE: Duration = Duration::from_secs(25);
+/// More maps than the changes that are kept, where few are.
+const MANY_MAPS: u32 = 80;
 /// Until a merge is given up: groups may not become clean.
 const MERGED: Duration = Duration::from_secs(40);
 
@@ -157,6 +162,101 @@ impl Nemesis {
         }
     }
 
+    /// A host with an OSD and a client sleeps. What others tell it meanwhile comes some time after it woke, as connections find that they
+    /// are broken.
+    pub(crate) fn suspend(&mut self, cluster: &mut Cluster, osd: HostId) {
+        let Some((client, _)) = cluster.clients.first().cloned() else { return };
+        if !self.island(cluster, osd) {
+            return;
+        }
+        let counted = cluster.plan.misdeed != Some(Misdeed::SleepUncounted);
+        let asleep = self.later.iter().filter(|(_, later)| matches!(later, Later::Heal)).map(|(at, _)| *at).max();
+        let asleep = asleep.unwrap_or_default().saturating_sub(cluster.world.now());
+        let late = ms(cluster.rng.between(200, 2_000));
+        for host in [osd, client] {
+            cluster.world.suspend(host, asleep, counted);
+        }
+        self.later.retain(|(_, later)| !matches!(later, Later::Heal));
+        self.later.push((cluster.world.now() + asleep + late, Later::Heal));
+    }
+
+    /// An OSD writes down what nobody else hears of, is taken out, tells of it, and is switched off for long. All that was acknowledged is on
+    /// the others: they go on without it.
+    pub(crate) fn stray_dies(&mut self, cluster: &mut Cluster, osd: HostId) {
+        let Some(number) = cluster.osds.iter().position(|other| *other == osd) else { return };
+        self.later.retain(|(_, later)| !matches!(later, Later::Start(host) if cluster.osds.contains(host)));
+        cluster.osds.clone().into_iter().for_each(|osd| cluster.start(osd));
+        self.run(cluster, 5_000, 9_000);
+        for other in Self::others(cluster, osd) {
+            cluster.world.net.cut(osd, other);
+        }
+        self.run(cluster, 50, 600);
+        let ids = [number.to_string()];
+        cluster.tell(&json!({ "prefix": "osd out", "ids": ids }).to_string());
+        if cluster.rng.one_in(2) {
+            self.run(cluster, 5, 200);
+        }
+        cluster.world.heal();
+        self.run(cluster, 1, 400);
+        cluster.world.crash(osd, Crash::Power);
+        cluster.world.run_for(GONE);
+        cluster.must_not_peer(&format!("osd.{number}, which was out, is gone for {} s", GONE.as_secs()));
+        cluster.tell(&json!({ "prefix": "osd in", "ids": ids }).to_string());
+        cluster.start(osd);
+    }
+
+    /// A change is durable at one copy and not at the other, whose disk is slow, when power is cut. Both come back, and the object is asked
+    /// for; power is cut again before what is brought to the slow one is durable. That one comes back alone.
+    pub(crate) fn two_blackouts(&mut self, cluster: &mut Cluster, slow: HostId) {
+        self.later.retain(|(_, later)| !matches!(later, Later::Start(host) if cluster.osds.contains(host)));
+        cluster.osds.clone().into_iter().for_each(|osd| cluster.start(osd));
+        self.run(cluster, 1_500, 2_500);
+        let all = cluster.osds.clone();
+        for (least, most) in [(100, 1_000), (2_000, 4_500)] {
+            cluster.world.disk(slow, 0).faults.slower = cluster.rng.between(300, 3_000);
+            self.run(cluster, least, most);
+            all.iter().for_each(|osd| cluster.world.crash(*osd, Crash::Power));
+            cluster.world.mend_disks(slow);
+            cluster.start(slow);
+            if least == 100 {
+                all.iter().for_each(|osd| cluster.start(*osd));
+            }
+        }
+        for other in Self::others(cluster, slow) {
+            self.start_between(cluster, other, 3_000, 9_000);
+        }
+    }
+
+    /// One is away for many maps. Another one serves alone, and is away when the first returns.
+    pub(crate) fn skipped_maps(&mut self, cluster: &mut Cluster, away: HostId) {
+        self.later.retain(|(_, later)| !matches!(later, Later::Start(host) if cluster.osds.contains(host)));
+        cluster.osds.clone().into_iter().for_each(|osd| cluster.start(osd));
+        self.run(cluster, 5_000, 8_000);
+        cluster.world.crash(away, Crash::Process);
+        self.run(cluster, 500, 1_500);
+        let pool = cluster.plan.habits.pool.clone();
+        let size = |size: u32| {
+            let value = size.to_string();
+            json!({ "prefix": "osd pool set", "pool": pool, "var": "size", "val": value, "yes_i_really_mean_it": true })
+                .to_string()
+        };
+        cluster.tell(&size(1));
+        self.run(cluster, 1_000, 2_000);
+        for n in 0..MANY_MAPS {
+            let what = if n % 2 == 0 { "osd set" } else { "osd unset" };
+            let _ = cluster.command(&json!({ "prefix": what, "key": "noscrub" }).to_string());
+        }
+        let alone = cluster.primary();
+        cluster.tell(&size(cluster.plan.size));
+        self.run(cluster, 20, 800);
+        if let Some(alone) = alone {
+            cluster.world.crash(alone, Crash::Process);
+            self.start_between(cluster, alone, 12_000, 18_000);
+        }
+        cluster.start(away);
+        self.run(cluster, 6_000, 9_000);
+    }
+
     /// What OSDs answer a client is lost, from before a group is merged until after it. Then the client asks again.
     pub(crate) fn deaf_merge(&mut self, cluster: &mut Cluster) {
         if cluster.plan.pg_num < 2 {
@@ -199,6 +299,27 @@ impl Nemesis {
 }
 
 impl Cluster {
+    /// Who leads the pool's first group, as the monitors tell.
+    fn primary(&mut self) -> Option<HostId> {
+        let ask = json!({ "prefix": "osd map", "pool": self.plan.habits.pool, "object": "o0", "format": "json" });
+        let (_, _, output) = self.command(&ask.to_string()).ok()?;
+        let value: serde_json::Value = serde_json::from_slice(&output).ok()?;
+        self.osds.get(usize::try_from(value["acting_primary"].as_i64()?).ok()?).copied()
+    }
+
+    /// No group is still finding out whose log counts: nothing went wrong for long. One that waits for somebody says so, and is judged when
+    /// all are back.
+    fn must_not_peer(&mut self, why: &str) {
+        let Ok(output) = self.command_ok(r#"{"prefix":"status","format":"json"}"#) else { return };
+        let Ok(status) = serde_json::from_slice::<serde_json::Value>(&output) else { return };
+        let states = status["pgmap"]["pgs_by_state"].as_array().cloned().unwrap_or_default();
+        let names = states.iter().filter_map(|state| state["state_name"].as_str());
+        let undecided = |name: &&str| name.contains("peering") && !name.contains("down") && !name.contains("incomplete");
+        if let Some(name) = names.into_iter().find(undecided) {
+            self.wrong.get_or_insert(format!("{why}, and a group is still {name}"));
+        }
+    }
+
     /// How many groups the map gives the pool; nothing if the monitors do not tell.
     fn groups(&mut self) -> Option<u32> {
         let get = json!({ "prefix": "osd pool get", "pool": self.plan.habits.pool, "var": "pg_num", "format": "json" });

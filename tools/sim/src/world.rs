@@ -274,6 +274,15 @@ impl World {
         self.is_up(host) && self.hosts[host.0].busy_until > self.schedule.now + 1_000_000_000
     }
 
+    /// A host sleeps for so long, memory kept: it does nothing, and its clocks go on. If not `counted`, the monotonic one does not.
+    pub fn suspend(&mut self, host: HostId, time: Duration, counted: bool) {
+        self.freeze(host, time);
+        if !counted {
+            let h = &mut self.hosts[host.0];
+            h.mono_origin = h.mono_origin.saturating_sub(time.as_nanos() as u64);
+        }
+    }
+
     /// From now on a host gets no processor for up to so long after each of its turns, as among many others who want it.
     pub fn slow_down(&mut self, host: HostId, lag: Duration) {
         self.hosts[host.0].lag = lag.as_nanos() as u64;

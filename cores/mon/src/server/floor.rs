@@ -7,6 +7,11 @@ use monstate::state::{Change, State};
 impl Monitor {
     /// The change that lets go of maps that nobody needs any more, if there are any. It goes with the next map.
     pub(super) fn map_floor(&self, state: &State) -> Option<Change> {
+        #[cfg(feature = "sim")]
+        if let Some(kept) = self.few_maps {
+            let epoch = state.osdmap.epoch.saturating_sub(kept);
+            return state.history.has_below(epoch).then_some(Change::MapFloor { epoch });
+        }
         let most = state.osdmap.epoch.saturating_sub(KEPT);
         // Looking at all groups is worth it only now and then: when a step of maps could go.
         if !state.history.has_below(most) {

@@ -107,6 +107,9 @@ pub struct Monitor {
     /// A mistake to be found: what was done is done again.
     #[cfg(feature = "sim")]
     forgetful: bool,
+    /// Changes of maps that are kept, whoever needs more.
+    #[cfg(feature = "sim")]
+    few_maps: Option<u32>,
 }
 
 /// What subscribers were told last.
@@ -203,6 +206,8 @@ impl Monitor {
             stop_by: None,
             #[cfg(feature = "sim")]
             forgetful: false,
+            #[cfg(feature = "sim")]
+            few_maps: None,
         }
     }
 

@@ -18,6 +18,12 @@ impl Monitor {
         self.forgetful = true;
     }
 
+    /// Not more than so many changes of maps are kept from now on (and up to a step more), whoever needs them: as if there had been more
+    /// than the monitors keep.
+    pub fn keep_maps(&mut self, most: u32) {
+        self.few_maps = Some(most);
+    }
+
     /// A mistake to be found: the log makes it. To be called before every turn.
     pub fn log_errs(&mut self, mistake: quorum::Mistake) {
         self.replica.log.err(Some(mistake));

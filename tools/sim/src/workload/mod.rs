@@ -249,7 +249,17 @@ impl Workload {
         (action, at)
     }
 
+    /// Some clients do not know yet which snapshots are gone, however long ago that was.
+    fn perhaps_late(&mut self, mut context: Context) -> Context {
+        if self.habits.snaps == Snaps::Own && !context.snaps.is_empty() | (context.seq > 0) && self.aside.one_in(4) {
+            context.snaps.extend(self.shared.borrow().history.borrow().removed_snaps());
+            context.snaps.sort_unstable_by(|a, b| b.cmp(a));
+        }
+        context
+    }
+
     fn submit(&mut self, pool: PoolId, object: &str, action: Action, context: Context, objecter: &mut Objecter, now: Now) {
+        let context = if action.is_read() { context } else { self.perhaps_late(context) };
         let mut request = request_of(&action, pool);
         request.locator = Locator::pool(pool);
         request.oid = Bytes::copy_from_slice(object.as_bytes());
