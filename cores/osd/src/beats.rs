@@ -117,6 +117,9 @@ pub(crate) struct Beats {
     /// A mistake to be found: own lateness is not taken off.
     #[cfg(feature = "sim")]
     careless: bool,
+    /// A mistake to be found: a case whose time has come is looked at, whether a monitor hears of it or not.
+    #[cfg(feature = "sim")]
+    impatient: bool,
 }
 
 impl Default for Beats {
@@ -129,6 +132,8 @@ impl Default for Beats {
             life: 0,
             #[cfg(feature = "sim")]
             careless: false,
+            #[cfg(feature = "sim")]
+            impatient: false,
         }
     }
 }
@@ -185,6 +190,8 @@ impl Beats {
         if self.ways.is_empty() {
             return Mono::NEVER;
         }
+        #[cfg(feature = "sim")]
+        let heard = heard || self.impatient;
         let case = |way: &Way| if heard { way.case.deadline(&self.late, self.grace) } else { Mono::NEVER };
         let soonest = |way: &Way| case(way).min(way.dial.unwrap_or(Mono::NEVER));
         self.ways.values().map(soonest).min().unwrap_or(Mono::NEVER).min(self.due)
@@ -221,6 +228,12 @@ impl Beats {
     #[cfg(feature = "sim")]
     pub(crate) fn be_careless(&mut self) {
         self.careless = true;
+    }
+
+    /// A mistake to be found: see [`Beats::deadline`]; who has no monitor is never done.
+    #[cfg(feature = "sim")]
+    pub(crate) fn be_impatient(&mut self) {
+        self.impatient = true;
     }
 
     /// What `dump_osd_network` prints: ways that took at least `threshold` milliseconds, the slowest first. There is one network.

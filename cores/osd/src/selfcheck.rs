@@ -120,6 +120,28 @@ impl Osd {
         self.peers.give_up_beats();
     }
 
+    /// A mistake to be found: the monitors are to be told of silent OSDs, whether there are any or not.
+    pub fn tell_nobody(&mut self) {
+        self.beats.be_impatient();
+    }
+
+    /// A mistake to be found: it asks to be marked up in each turn.
+    pub fn boot_again(&mut self) {
+        self.boot_sent = None;
+    }
+
+    /// A mistake to be found: groups say in each turn again what was not answered.
+    pub fn write_in_each_turn(&mut self, now: node::Now) {
+        if self.phase == Phase::Active {
+            self.write_again(now);
+        }
+    }
+
+    /// A mistake to be found: a monitor that refuses is tried again at once.
+    pub fn hunt_at_once(&mut self) {
+        self.mon.forget_failures();
+    }
+
     /// A mistake to be found: all groups make it.
     pub fn copies_err(&mut self, mistake: pg::Mistake) {
         self.groups.iter_mut().for_each(|pg| pg.err(mistake));

@@ -29,6 +29,8 @@ fn needs_no_lane(work: &Work) -> bool {
 pub enum Mistake {
     /// A group whose place names an OSD twice is sent home, though it cannot stay there.
     GoHomeTwice,
+    /// A group that has too few members to serve wants to be woken for watches that it does not look at.
+    WatchInVain,
     /// A write is acknowledged when it is durable at the primary.
     AckEarly,
     /// A copy promises a change when its store has taken it, not when it is durable.
@@ -81,6 +83,7 @@ impl Pg {
             }
             Mistake::AckEarly
             | Mistake::GoHomeTwice
+            | Mistake::WatchInVain
             | Mistake::PromiseEarly
             | Mistake::IgnoreDamage
             | Mistake::OtherInterval

@@ -36,6 +36,18 @@ pub enum Misdeed {
     Careless,
     /// The monitor believes of the present life of an OSD what is said of an earlier one.
     Gullible,
+    /// An OSD without monitors wants to be woken for what it cannot tell them.
+    PastDeadline,
+    /// An OSD asks to be marked up in each turn.
+    BootAgain,
+    /// Groups say in each turn again what was not answered.
+    AskAgain,
+    /// An OSD that a monitor lets in and refuses comes back at once.
+    HuntAtOnce,
+    /// An OSD keeps some bytes of each turn.
+    Hoard,
+    /// An OSD writes a line in each turn.
+    Chatter,
     /// The copies of groups err.
     Copies(osd::Mistake),
     /// Now and then a placement group forgets which job holds an object.
@@ -60,6 +72,12 @@ const ALL: &[Misdeed] = &[
     Misdeed::MuteBeats,
     Misdeed::Careless,
     Misdeed::Gullible,
+    Misdeed::PastDeadline,
+    Misdeed::BootAgain,
+    Misdeed::AskAgain,
+    Misdeed::HuntAtOnce,
+    Misdeed::Hoard,
+    Misdeed::Chatter,
     Misdeed::Copies(osd::Mistake::AckEarly),
     Misdeed::Copies(osd::Mistake::PromiseEarly),
     Misdeed::Copies(osd::Mistake::ForgetRanges),
@@ -77,6 +95,7 @@ const ALL: &[Misdeed] = &[
     Misdeed::Copies(osd::Mistake::ForgetSourceSnaps),
     Misdeed::Copies(osd::Mistake::TakeAnySource),
     Misdeed::Copies(osd::Mistake::GoHomeTwice),
+    Misdeed::Copies(osd::Mistake::WatchInVain),
     Misdeed::LostHolder,
     Misdeed::LostOperation,
     Misdeed::DoneTwice,
@@ -85,6 +104,7 @@ const ALL: &[Misdeed] = &[
     Misdeed::Monitors(mon::Mistake::TailKept),
     Misdeed::Monitors(mon::Mistake::EarlyAcknowledgement),
     Misdeed::Monitors(mon::Mistake::LonelyRead),
+    Misdeed::Monitors(mon::Mistake::Impatient),
     Misdeed::HastyRaise,
 ];
 
@@ -161,13 +181,15 @@ pub struct Wayward {
     misdeed: Option<Misdeed>,
     turns: u32,
     pulse: Pulse,
+    /// What [`Misdeed::Hoard`] keeps.
+    hoard: Vec<[u8; 512]>,
 }
 
 impl Wayward {
     /// This OSD, which shows in `pulse` what it does.
     pub fn new(osd: Osd, misdeed: Option<Misdeed>, pulse: Pulse) -> Self {
         pulse.born();
-        Self { osd, misdeed, turns: 0, pulse }
+        Self { osd, misdeed, turns: 0, pulse, hoard: Vec::new() }
     }
 }
 
@@ -188,6 +210,12 @@ impl Node for Wayward {
             Some(Misdeed::Copies(mistake)) => self.osd.copies_err(mistake),
             Some(Misdeed::Careless) => self.osd.accuse_carelessly(),
             Some(Misdeed::MuteBeats) => self.osd.give_up_beats(),
+            Some(Misdeed::PastDeadline) => self.osd.tell_nobody(),
+            Some(Misdeed::BootAgain) => self.osd.boot_again(),
+            Some(Misdeed::AskAgain) => self.osd.write_in_each_turn(now),
+            Some(Misdeed::HuntAtOnce) => self.osd.hunt_at_once(),
+            Some(Misdeed::Hoard) => self.hoard.push([0; 512]),
+            Some(Misdeed::Chatter) => out.log(node::Level::Info, "osd", "turns"),
             // The rules would find it; that clients find it, too, is to be shown.
             Some(Misdeed::LostFetch) => return self.osd.forget_resends(),
             _ => {}

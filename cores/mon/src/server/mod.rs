@@ -172,6 +172,7 @@ impl Monitor {
             disk_size: 0,
             disk_full: false,
             snapshot_bytes: 0,
+            wakes: node::Wakes::default(),
         };
         Self {
             env,
@@ -494,6 +495,10 @@ impl Node for Monitor {
         if self.phase == Phase::Stopping && self.is_settled() {
             self.end(out);
         }
+    }
+
+    fn woken(&mut self, wakes: node::Wakes) {
+        self.env.wakes = wakes;
     }
 
     fn deadline(&self) -> Mono {
