@@ -17,8 +17,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use types::{Epoch, OsdId, PgId, UTime};
 
-/// Most OSDs that are asked, unless more share groups with this one: without their answers nothing could be read.
-const MOST: usize = 64;
 /// Longest time between two heartbeats, whatever is configured: a promise must be renewed some times while it runs.
 const LONGEST: Duration = Duration::from_millis(7_500);
 /// Unanswered beats that are remembered of one peer.
@@ -138,18 +136,14 @@ impl Default for Beats {
     }
 }
 
-/// Who is asked: who shares these groups, and enough others, those first whose numbers follow ours. Only OSDs that are up.
+/// Who is asked: who shares these groups, and enough others.
 fn partners(map: &OsdMap, whoami: OsdId, groups: &[PgId], least: usize) -> BTreeSet<OsdId> {
-    let mut partners = BTreeSet::new();
+    let mut sharing = BTreeSet::new();
     for pg in groups {
         let placed = map.placed(*pg);
-        partners.extend(placed.up.iter().chain(&placed.acting).filter(|osd| map.is_up(**osd) && **osd != whoami));
+        sharing.extend(placed.up.iter().chain(&placed.acting));
     }
-    let ring = (whoami + 1..map.max_osd).chain(0..whoami.min(map.max_osd));
-    let others: Vec<OsdId> = ring.filter(|osd| map.is_up(*osd) && !partners.contains(osd)).collect();
-    let wanted = least.min(MOST).saturating_sub(partners.len());
-    partners.extend(others.into_iter().take(wanted));
-    partners
+    map.beat_partners(whoami, sharing, least)
 }
 
 impl Beats {
@@ -437,7 +431,7 @@ mod tests {
         assert_eq!(ask(60, &[PgId::new(1, 0)], 0), [50, 70]);
         assert_eq!(ask(60, &[PgId::new(1, 0)], 4), [50, 61, 62, 70]);
         assert_eq!(ask(98, &[], 3), [0, 1, 99]);
-        assert_eq!(ask(5, &[], 1_000).len(), MOST);
+        assert_eq!(ask(5, &[], 1_000).len(), maps::MOST_PARTNERS);
         let mut change = Incremental::new(2, Fsid::default(), UTime::ZERO);
         change.new_state.insert(70, state::UP);
         let map = map.apply(&change).expect("a second map");

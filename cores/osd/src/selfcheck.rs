@@ -125,9 +125,10 @@ impl Osd {
         self.beats.be_impatient();
     }
 
-    /// A mistake to be found: it asks to be marked up in each turn.
-    pub fn boot_again(&mut self) {
-        self.boot_sent = None;
+    /// A mistake to be found: it asks to be marked up ten times in a second.
+    pub fn boot_again(&mut self, now: node::Now) {
+        let again = |sent: node::Mono| now.mono.since(sent) >= std::time::Duration::from_millis(100);
+        self.boot_sent = self.boot_sent.filter(|sent| !again(*sent));
     }
 
     /// A mistake to be found: groups say in each turn again what was not answered.

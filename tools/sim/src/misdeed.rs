@@ -38,7 +38,7 @@ pub enum Misdeed {
     Gullible,
     /// An OSD without monitors wants to be woken for what it cannot tell them.
     PastDeadline,
-    /// An OSD asks to be marked up in each turn.
+    /// An OSD asks to be marked up again and again.
     BootAgain,
     /// Groups say in each turn again what was not answered.
     AskAgain,
@@ -211,7 +211,7 @@ impl Node for Wayward {
             Some(Misdeed::Careless) => self.osd.accuse_carelessly(),
             Some(Misdeed::MuteBeats) => self.osd.give_up_beats(),
             Some(Misdeed::PastDeadline) => self.osd.tell_nobody(),
-            Some(Misdeed::BootAgain) => self.osd.boot_again(),
+            Some(Misdeed::BootAgain) => self.osd.boot_again(now),
             Some(Misdeed::AskAgain) => self.osd.write_in_each_turn(now),
             Some(Misdeed::HuntAtOnce) => self.osd.hunt_at_once(),
             Some(Misdeed::Hoard) => self.hoard.push([0; 512]),
