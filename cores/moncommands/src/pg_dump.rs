@@ -131,6 +131,9 @@ fn store_dump(s: &StoreStatfs) -> Value {
     })
 }
 
+/// OSDs that are sent heartbeats at least: the default of `osd_heartbeat_min_peers`.
+const HB_LEAST: usize = 10;
+
 fn time(t: UTime) -> String {
     if t.is_zero() { "0.000000".into() } else { t.iso() }
 }
@@ -216,7 +219,14 @@ pub(super) fn osd_fields(
     })
 }
 
+/// Whom each OSD sends heartbeats by the newest map; groups that it has and the map has elsewhere are not looked at.
+fn hb_peers(cx: &Cx<'_>) -> std::collections::BTreeMap<OsdId, BTreeSet<OsdId>> {
+    let chosen = cx.state.config.get("osd", "osd_heartbeat_min_peers").and_then(|text| text.parse().ok());
+    cx.state.osdmap.all_beat_partners(chosen.unwrap_or(HB_LEAST))
+}
+
 fn osds_dump(cx: &Cx<'_>) -> Vec<Value> {
+    let peers = hb_peers(cx);
     let counts = cx.soft.pgs_per_osd(cx.state);
     let osds: Vec<OsdId> = cx.state.osdmap.osds().collect();
     osds.iter()
@@ -233,6 +243,7 @@ fn osds_dump(cx: &Cx<'_>) -> Vec<Value> {
             if let (Value::Object(one), Value::Object(rest)) = (&mut one, rest) {
                 one.extend(rest);
             }
+            one["hb_peers"] = json!(peers.get(osd).cloned().unwrap_or_default());
             one
         })
         .collect()
@@ -512,7 +523,7 @@ fn osd_table(cx: &Cx<'_>) -> String {
         ("PG_SUM", Left, Right),
         ("PRIMARY_PG_SUM", Left, Right),
     ]);
-    let counts = cx.soft.pgs_per_osd(cx.state);
+    let (counts, peers) = (cx.soft.pgs_per_osd(cx.state), hb_peers(cx));
     let mut led: std::collections::BTreeMap<OsdId, u64> = Default::default();
     all_pgs(cx.state).for_each(|pg| *led.entry(cx.state.osdmap.placed(pg).acting_primary).or_default() += 1);
     let cells = |name: String, s: messages::internal::Space| {
@@ -522,7 +533,8 @@ fn osd_table(cx: &Cx<'_>) -> String {
     for osd in cx.state.osdmap.osds() {
         let mut row = cells(osd.to_string(), cx.soft.space(osd));
         let count = |of: &std::collections::BTreeMap<OsdId, u64>| of.get(&osd).copied().unwrap_or(0).to_string();
-        row.extend(["[]".into(), count(&counts), count(&led)]);
+        let peers: Vec<String> = peers.get(&osd).into_iter().flatten().map(ToString::to_string).collect();
+        row.extend([format!("[{}]", peers.join(",")), count(&counts), count(&led)]);
         t.row(row);
     }
     t.row(cells("sum".into(), cx.soft.total_space(cx.state)));

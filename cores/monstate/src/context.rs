@@ -86,6 +86,8 @@ pub struct Env {
     pub disk_full: bool,
     /// Largest number of bytes of the state so far, for `report`.
     pub snapshot_bytes: u64,
+    /// How often the driver called it for nothing, for `perf dump`.
+    pub wakes: node::Wakes,
 }
 
 impl Env {

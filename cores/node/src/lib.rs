@@ -335,6 +335,17 @@ impl Outputs {
     }
 }
 
+/// How often a driver called a machine for which nothing had come in, since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wakes {
+    /// Turns for which nothing had come in: a deadline had come.
+    pub idle: u64,
+    /// Those of them that put nothing out, and after which the deadline was past again.
+    pub vain: u64,
+    /// Those of them after which the driver let the machine wait, since there were too many.
+    pub held: u64,
+}
+
 /// A whole machine.
 pub trait Node {
     /// Takes one input in.
@@ -349,4 +360,7 @@ pub trait Node {
     /// The outputs of the last [`Node::turn`] were carried out: what was to be sent is with the system. For measuring how long things
     /// took; nothing may be put out here.
     fn carried_out(&mut self, _now: Now) {}
+
+    /// Tells, after a turn for which nothing had come in, how many there were. For counters; nothing may be put out here.
+    fn woken(&mut self, _wakes: Wakes) {}
 }

@@ -162,6 +162,12 @@ impl MonLink {
         self.state = State::Apart { until: now.mono.plus(self.pause.after(self.failures)) };
     }
 
+    /// A mistake to be found: how often it was refused is forgotten.
+    #[cfg(feature = "sim")]
+    pub fn forget_failures(&mut self) {
+        self.failures = 0;
+    }
+
     /// Takes a monitor's message in, if it is about the link itself. A monitor map is given back to who wants to know the cluster.
     ///
     /// # Errors

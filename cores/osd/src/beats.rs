@@ -17,8 +17,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use types::{Epoch, OsdId, PgId, UTime};
 
-/// Most OSDs that are asked, unless more share groups with this one: without their answers nothing could be read.
-const MOST: usize = 64;
 /// Longest time between two heartbeats, whatever is configured: a promise must be renewed some times while it runs.
 const LONGEST: Duration = Duration::from_millis(7_500);
 /// Unanswered beats that are remembered of one peer.
@@ -117,6 +115,9 @@ pub(crate) struct Beats {
     /// A mistake to be found: own lateness is not taken off.
     #[cfg(feature = "sim")]
     careless: bool,
+    /// A mistake to be found: a case whose time has come is looked at, whether a monitor hears of it or not.
+    #[cfg(feature = "sim")]
+    impatient: bool,
 }
 
 impl Default for Beats {
@@ -129,22 +130,20 @@ impl Default for Beats {
             life: 0,
             #[cfg(feature = "sim")]
             careless: false,
+            #[cfg(feature = "sim")]
+            impatient: false,
         }
     }
 }
 
-/// Who is asked: who shares these groups, and enough others, those first whose numbers follow ours. Only OSDs that are up.
+/// Who is asked: who shares these groups, and enough others.
 fn partners(map: &OsdMap, whoami: OsdId, groups: &[PgId], least: usize) -> BTreeSet<OsdId> {
-    let mut partners = BTreeSet::new();
+    let mut sharing = BTreeSet::new();
     for pg in groups {
         let placed = map.placed(*pg);
-        partners.extend(placed.up.iter().chain(&placed.acting).filter(|osd| map.is_up(**osd) && **osd != whoami));
+        sharing.extend(placed.up.iter().chain(&placed.acting));
     }
-    let ring = (whoami + 1..map.max_osd).chain(0..whoami.min(map.max_osd));
-    let others: Vec<OsdId> = ring.filter(|osd| map.is_up(*osd) && !partners.contains(osd)).collect();
-    let wanted = least.min(MOST).saturating_sub(partners.len());
-    partners.extend(others.into_iter().take(wanted));
-    partners
+    map.beat_partners(whoami, sharing, least)
 }
 
 impl Beats {
@@ -185,6 +184,8 @@ impl Beats {
         if self.ways.is_empty() {
             return Mono::NEVER;
         }
+        #[cfg(feature = "sim")]
+        let heard = heard || self.impatient;
         let case = |way: &Way| if heard { way.case.deadline(&self.late, self.grace) } else { Mono::NEVER };
         let soonest = |way: &Way| case(way).min(way.dial.unwrap_or(Mono::NEVER));
         self.ways.values().map(soonest).min().unwrap_or(Mono::NEVER).min(self.due)
@@ -221,6 +222,12 @@ impl Beats {
     #[cfg(feature = "sim")]
     pub(crate) fn be_careless(&mut self) {
         self.careless = true;
+    }
+
+    /// A mistake to be found: see [`Beats::deadline`]; who has no monitor is never done.
+    #[cfg(feature = "sim")]
+    pub(crate) fn be_impatient(&mut self) {
+        self.impatient = true;
     }
 
     /// What `dump_osd_network` prints: ways that took at least `threshold` milliseconds, the slowest first. There is one network.
@@ -424,7 +431,7 @@ mod tests {
         assert_eq!(ask(60, &[PgId::new(1, 0)], 0), [50, 70]);
         assert_eq!(ask(60, &[PgId::new(1, 0)], 4), [50, 61, 62, 70]);
         assert_eq!(ask(98, &[], 3), [0, 1, 99]);
-        assert_eq!(ask(5, &[], 1_000).len(), MOST);
+        assert_eq!(ask(5, &[], 1_000).len(), maps::MOST_PARTNERS);
         let mut change = Incremental::new(2, Fsid::default(), UTime::ZERO);
         change.new_state.insert(70, state::UP);
         let map = map.apply(&change).expect("a second map");

@@ -126,6 +126,7 @@ pub struct Osd {
     msgr: Messenger,
     mon: MonLink,
     clog: ClusterLog,
+    wakes: node::Wakes,
     maps: Maps,
     /// The epoch that the store remembers.
     saved_epoch: Epoch,
@@ -199,6 +200,7 @@ impl Osd {
             msgr: Messenger::new(messenger, auth, config.seed),
             mon: MonLink::new(LinkConfig { monitors: config.monitors.clone(), hostname, pause: HUNT, follow: true }),
             clog: ClusterLog::default(),
+            wakes: node::Wakes::default(),
             memory: memory::Memory::new(config.memory, config.memory_ceiling),
             peers: Peers::new(),
             letters: letters::Letters::default(),
@@ -482,6 +484,10 @@ impl Node for Osd {
 
     fn carried_out(&mut self, now: Now) {
         self.answers_left(now);
+    }
+
+    fn woken(&mut self, wakes: node::Wakes) {
+        self.wakes = wakes;
     }
 
     fn deadline(&self) -> Mono {

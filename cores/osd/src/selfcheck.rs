@@ -163,6 +163,29 @@ impl Osd {
         self.peers.give_up_beats();
     }
 
+    /// A mistake to be found: the monitors are to be told of silent OSDs, whether there are any or not.
+    pub fn tell_nobody(&mut self) {
+        self.beats.be_impatient();
+    }
+
+    /// A mistake to be found: it asks to be marked up ten times in a second.
+    pub fn boot_again(&mut self, now: node::Now) {
+        let again = |sent: node::Mono| now.mono.since(sent) >= std::time::Duration::from_millis(100);
+        self.boot_sent = self.boot_sent.filter(|sent| !again(*sent));
+    }
+
+    /// A mistake to be found: groups say in each turn again what was not answered.
+    pub fn write_in_each_turn(&mut self, now: node::Now) {
+        if self.phase == Phase::Active {
+            self.write_again(now);
+        }
+    }
+
+    /// A mistake to be found: a monitor that refuses is tried again at once.
+    pub fn hunt_at_once(&mut self) {
+        self.mon.forget_failures();
+    }
+
     /// A mistake to be found: all groups make it.
     pub fn copies_err(&mut self, mistake: pg::Mistake) {
         self.groups.iter_mut().for_each(|pg| pg.err(mistake));

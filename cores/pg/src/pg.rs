@@ -719,7 +719,7 @@ impl Pg {
     pub fn deadline(&self) -> Mono {
         match &self.phase {
             // What serving brings waits until there are members enough: see [`Pg::turn`].
-            Phase::Active if !self.is_active() => self.serving.recovery.deadline(),
+            Phase::Active if self.is_active_in_vain() => self.serving.recovery.deadline(),
             Phase::Active => {
                 let scrub = self.serving.scrub.as_ref().map_or(Mono::NEVER, |s| s.deadline());
                 let background = self.serving.trim.deadline().min(scrub).min(self.serving.recovery.deadline());
@@ -731,6 +731,15 @@ impl Pg {
             Phase::Uniting(uniting) => uniting.deadline(),
             _ => Mono::NEVER,
         }
+    }
+
+    /// Whether it leads, and does not serve since it has too few members.
+    fn is_active_in_vain(&self) -> bool {
+        #[cfg(feature = "sim")]
+        if self.mistake == Some(crate::selfcheck::Mistake::WatchInVain) {
+            return false;
+        }
+        !self.is_active()
     }
 
     /// The operations of clients that the group keeps, as the OSD names them, in no order: each until it was answered or dropped.

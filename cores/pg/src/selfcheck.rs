@@ -51,6 +51,8 @@ pub fn change_in(pool: types::PoolId, key: &[u8], value: &[u8]) -> Option<(types
 pub enum Mistake {
     /// A group whose place names an OSD twice is sent home, though it cannot stay there.
     GoHomeTwice,
+    /// A group that has too few members to serve wants to be woken for watches that it does not look at.
+    WatchInVain,
     /// A write is acknowledged when it is durable at the primary.
     AckEarly,
     /// A copy promises a change when its store has taken it, not when it is durable.
@@ -117,6 +119,7 @@ impl Pg {
             }
             Mistake::AckEarly
             | Mistake::GoHomeTwice
+            | Mistake::WatchInVain
             | Mistake::PromiseEarly
             | Mistake::IgnoreDamage
             | Mistake::OtherInterval

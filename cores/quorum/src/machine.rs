@@ -111,6 +111,8 @@ pub enum Mistake {
     EarlyAcknowledgement,
     /// Reads are answered without asking anybody.
     LonelyRead,
+    /// Who has no leader asks for votes again at once.
+    Impatient,
 }
 
 /// A member of a log that several voters agree on.

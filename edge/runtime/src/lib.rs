@@ -40,6 +40,7 @@ mod slowdown;
 mod spin;
 mod sys;
 mod uring;
+mod wakes;
 
 pub use device::{Device, DeviceError, DeviceOptions};
 pub use mailbox::{Answer, CallError, Caller, Inbox, PostOffice, mailbox};

@@ -8,6 +8,7 @@ use crate::compute::Computer;
 use crate::driver::{self, Driver, Parts};
 use crate::mailbox::{Inbox, PostOffice};
 use crate::seat::{MOST_SEATS, Seat};
+use crate::wakes::Watch;
 use crate::{LogSink, Setup, sys};
 use node::{Input, Level, LogLine, Mail, MailId, Mono, Node, Now, Output, Outputs};
 use std::collections::BTreeMap;
@@ -138,6 +139,7 @@ struct Machine<'a> {
     out: Outputs,
     /// Whether its turn comes, because something came in.
     due: bool,
+    watch: Watch,
     log: Box<dyn LogSink>,
     level: Level,
     state: State,
@@ -176,9 +178,12 @@ impl Reactor<'_> {
             if !machine.is_due() {
                 continue;
             }
-            machine.due = false;
+            let idle = !std::mem::take(&mut machine.due);
             let mut out = std::mem::take(&mut machine.out);
             machine.node.turn(now(), &mut out);
+            if idle {
+                machine.turned_idle(out.0.is_empty());
+            }
             out.0.drain(..).for_each(|output| self.carry_out(at, output));
             let machine = &mut self.machines[at];
             machine.out = out;
@@ -284,18 +289,32 @@ impl<'a> Machine<'a> {
         parts.wakes.push(inbox.wake());
         let computer = Computer::new(inbox.poster());
         let (outgoing, next, out) = (BTreeMap::new(), Vec::new(), Outputs::default());
-        Ok(Self { seat, node, inbox, post, outgoing, computer, next, out, due: true, log, level, state: State::Running })
+        Ok(Self { seat, node, inbox, post, outgoing, computer, next, out, due: true, watch: Watch::new(), log, level, state: State::Running })
     }
 
     fn is_due(&self) -> bool {
-        matches!(self.state, State::Running) && (self.due || self.node.deadline() <= driver::now())
+        matches!(self.state, State::Running) && (self.due || self.wakes_at() <= driver::now())
+    }
+
+    /// When it is woken, if nothing comes in.
+    fn wakes_at(&self) -> Mono {
+        self.watch.not_before(self.node.deadline())
+    }
+
+    /// A turn is over for which nothing had come in.
+    fn turned_idle(&mut self, silent: bool) {
+        let line = self.watch.turned_idle(driver::now(), silent, self.node.deadline());
+        self.node.woken(self.watch.wakes);
+        if let Some(text) = line.filter(|_| self.level >= Level::Warn) {
+            self.log.line(wall(), &LogLine { level: Level::Warn, part: "runtime".into(), text });
+        }
     }
 
     /// When the next round must come for this machine.
     fn deadline(&self) -> Mono {
         match &self.state {
             State::Running if self.due || !self.next.is_empty() => Mono(0),
-            State::Running => self.node.deadline(),
+            State::Running => self.wakes_at(),
             State::LastWords { .. } | State::Leaving { .. } => driver::now().plus(LOOK),
             State::Gone => Mono::NEVER,
         }

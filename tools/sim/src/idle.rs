@@ -372,6 +372,10 @@ impl Cluster {
                     plights.push(plight);
                 }
             }
+            // It needs monitors that answer.
+            if plights.last() == Some(&P::Twice) {
+                plights.reverse();
+            }
             self.be_in(&plights)?;
             self.relieve()?;
             // What the monitors are told of groups is some seconds old.

@@ -37,6 +37,18 @@ pub enum Misdeed {
     Careless,
     /// The monitor believes of the present life of an OSD what is said of an earlier one.
     Gullible,
+    /// An OSD without monitors wants to be woken for what it cannot tell them.
+    PastDeadline,
+    /// An OSD asks to be marked up again and again.
+    BootAgain,
+    /// Groups say in each turn again what was not answered.
+    AskAgain,
+    /// An OSD that a monitor lets in and refuses comes back at once.
+    HuntAtOnce,
+    /// An OSD keeps some bytes of each turn.
+    Hoard,
+    /// An OSD writes a line in each turn.
+    Chatter,
     /// The copies of groups err.
     Copies(osd::Mistake),
     /// Now and then a placement group forgets which job holds an object.
@@ -67,6 +79,12 @@ const ALL: &[Misdeed] = &[
     Misdeed::MuteBeats,
     Misdeed::Careless,
     Misdeed::Gullible,
+    Misdeed::PastDeadline,
+    Misdeed::BootAgain,
+    Misdeed::AskAgain,
+    Misdeed::HuntAtOnce,
+    Misdeed::Hoard,
+    Misdeed::Chatter,
     Misdeed::Copies(osd::Mistake::AckEarly),
     Misdeed::Copies(osd::Mistake::PromiseEarly),
     Misdeed::Copies(osd::Mistake::ForgetRanges),
@@ -91,6 +109,7 @@ const ALL: &[Misdeed] = &[
     Misdeed::Copies(osd::Mistake::PullEarly),
     Misdeed::Copies(osd::Mistake::IgnoreGaps),
     Misdeed::Copies(osd::Mistake::PurgeAlone),
+    Misdeed::Copies(osd::Mistake::WatchInVain),
     Misdeed::LostHolder,
     Misdeed::LostOperation,
     Misdeed::DoneTwice,
@@ -99,6 +118,7 @@ const ALL: &[Misdeed] = &[
     Misdeed::Monitors(mon::Mistake::TailKept),
     Misdeed::Monitors(mon::Mistake::EarlyAcknowledgement),
     Misdeed::Monitors(mon::Mistake::LonelyRead),
+    Misdeed::Monitors(mon::Mistake::Impatient),
     Misdeed::HastyRaise,
     Misdeed::ReadToTheEnd,
     Misdeed::ForgetPromises,
@@ -182,6 +202,8 @@ pub struct Wayward {
     few_maps: Option<usize>,
     /// Its number, and who judges what it acknowledges.
     judged: Option<(i32, Rc<RefCell<Promises>>)>,
+    /// What [`Misdeed::Hoard`] keeps.
+    hoard: Vec<[u8; 512]>,
 }
 
 impl Wayward {
@@ -191,7 +213,7 @@ impl Wayward {
             osd.forget_promises();
         }
         pulse.born();
-        Self { osd, misdeed, turns: 0, pulse, few_maps: None, judged: None }
+        Self { osd, misdeed, turns: 0, pulse, few_maps: None, judged: None, hoard: Vec::new() }
     }
 
     /// The same, which keeps no more changes of maps than so many.
@@ -236,6 +258,12 @@ impl Node for Wayward {
             Some(Misdeed::Careless) => self.osd.accuse_carelessly(),
             Some(Misdeed::ReadToTheEnd) => self.osd.read_to_the_end(),
             Some(Misdeed::MuteBeats) => self.osd.give_up_beats(),
+            Some(Misdeed::PastDeadline) => self.osd.tell_nobody(),
+            Some(Misdeed::BootAgain) => self.osd.boot_again(now),
+            Some(Misdeed::AskAgain) => self.osd.write_in_each_turn(now),
+            Some(Misdeed::HuntAtOnce) => self.osd.hunt_at_once(),
+            Some(Misdeed::Hoard) => self.hoard.push([0; 512]),
+            Some(Misdeed::Chatter) => out.log(node::Level::Info, "osd", "turns"),
             // The rules would find it; that clients find it, too, is to be shown.
             Some(Misdeed::LostFetch) => return self.osd.forget_resends(),
             _ => {}

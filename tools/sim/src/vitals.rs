@@ -191,7 +191,7 @@ impl Cluster {
         let others = self.mons.len() as u64 + self.osds.len() as u64;
         // Clients that are not let in are written down each time; they come about once in a second.
         let lines = 2 + self.clients.len() as u64;
-        Bounds { idle: IDLE, turns: TURNS.0 + TURNS.1 * others, lines, connects: 4 * others, disk: 40 }
+        Bounds { idle: IDLE, turns: TURNS.0 + TURNS.1 * others, lines, connects: 4 + others / 2, disk: 20 }
     }
 
     fn judge_between(&self, before: &Look, after: &Look) -> Result<(), String> {

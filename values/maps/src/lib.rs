@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod apply;
+mod beats;
 mod carried;
 mod incremental;
 mod interval;
@@ -25,6 +26,7 @@ mod placements;
 mod pool;
 
 pub use apply::{ApplyError, Sealed};
+pub use beats::MOST_PARTNERS;
 pub use incremental::{Incremental, NewStretchMode};
 pub use interval::{Interval, share};
 pub use mgrmap::{MgrMap, ModuleInfo, ModuleOption, StandbyInfo};

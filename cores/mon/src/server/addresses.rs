@@ -1,6 +1,6 @@
 //! An address belongs to one OSD: what happens when one boots where another one is up.
 //!
-//! An address is an IP address and a port. A nonce tells lives of processes apart, not places: whoever connects to the
+//! An address is an IP address and a port, in the clients' network or in the OSDs' own. A nonce tells lives of processes apart, not places: whoever connects to the
 //! older OSD reaches the newer one, which is not the one that was meant. So of two OSDs that are up at one address, others
 //! find one at most, and call the other one silent.
 //!
@@ -45,14 +45,20 @@ fn place(addrs: &EntityAddrVec) -> Option<SocketAddr> {
     addrs.msgr2().and_then(|a| a.addr)
 }
 
-/// The other OSDs that are up at the address of one that boots. None if that one is up there itself: its session broke and came back.
-fn holders(map: &OsdMap, boot: &OsdBoot) -> Vec<OsdId> {
-    let Some(at) = place(&boot.addrs) else { return Vec::new() };
+/// The other OSDs that are up at an address of one that boots, in either network, with that address. None if that one is up there itself:
+/// its session broke and came back.
+fn holders(map: &OsdMap, boot: &OsdBoot) -> Vec<(OsdId, EntityAddrVec)> {
     if map.is_up(boot.osd) && map.osd_addr(boot.osd) == Some(&boot.addrs) {
         return Vec::new();
     }
-    let here = |osd: &OsdId| *osd != boot.osd && map.is_up(*osd) && map.osd_addr(*osd).and_then(place) == Some(at);
-    map.osds().filter(here).collect()
+    // Whoever has no address in the OSDs' network is found at its other one there, too.
+    let places = |osd: OsdId| [map.osd_addr(osd), map.osd_cluster_addr(osd)].into_iter().flatten().filter_map(place);
+    let shared = |osd: OsdId| {
+        let own = [&boot.addrs, &boot.cluster_addrs].into_iter();
+        own.filter(|addrs| place(addrs).is_some_and(|at| places(osd).any(|there| there == at))).next().cloned()
+    };
+    let others = map.osds().filter(|osd| *osd != boot.osd && map.is_up(*osd));
+    others.filter_map(|osd| Some((osd, shared(osd)?))).collect()
 }
 
 fn host_of_boot(boot: &OsdBoot) -> Option<&String> {
@@ -67,12 +73,12 @@ fn named(osd: OsdId, host: Option<&String>) -> String {
 impl Monitor {
     /// Why an OSD may not boot at its address: one of another host is there and lives.
     pub(super) fn check_address(&self, now: Now, state: &State, boot: &OsdBoot) -> Result<(), String> {
-        for other in holders(&state.osdmap, boot) {
+        for (other, addrs) in holders(&state.osdmap, boot) {
             let (host, there) = (host_of_boot(boot), host_of_osd(state, other));
             let heard = self.leader.soft.osds.get(&other).is_some_and(|soft| now.mono.since(soft.last_seen) < HEARD);
             if heard && there.as_ref() != host {
                 let on = host.map_or(String::new(), |host| format!("it is on host {host}, and "));
-                let (other, addrs) = (named(other, there.as_ref()), &boot.addrs);
+                let other = named(other, there.as_ref());
                 return Err(format!("{on}{other} has its address {addrs} and is heard: do two hosts have one address?"));
             }
         }
@@ -81,7 +87,7 @@ impl Monitor {
 
     /// Marks those down whose address an OSD has that boots; [`Self::check_address`] has been asked.
     pub(super) fn clear_address(&mut self, now: Now, state: &State, boot: &OsdBoot, inc: &mut Incremental) {
-        for other in holders(&state.osdmap, boot) {
+        for (other, addrs) in holders(&state.osdmap, boot) {
             if held(state, other, flags::NODOWN, bits::NODOWN) {
                 continue;
             }
@@ -90,7 +96,7 @@ impl Monitor {
             let (older, newer) = (named(other, there.as_ref()), named(boot.osd, host));
             let (level, why) = match there.as_ref() == host {
                 true => (log_level::INFO, "has its port now".to_owned()),
-                false => (log_level::WARN, format!("has its address {} now, and it is not heard", boot.addrs)),
+                false => (log_level::WARN, format!("has its address {addrs} now, and it is not heard")),
             };
             self.line(now, level, format!("{older} marked down: {newer} {why}"));
         }

@@ -44,13 +44,15 @@ impl Monitor {
                     Event::Closed { session, .. } => self.closed(now, side, session),
                     Event::Reset { .. } => {}
                     Event::Message { session, message, bytes } => {
-                        self.message(now, side, session, message, out);
-                        self.messenger(side).done(session, bytes);
+                        if let Some((message, bytes)) = self.in_turn(now, side, session, message, bytes, out) {
+                            self.message(now, side, session, message, out);
+                            self.messenger(side).done(session, bytes);
+                        }
                     }
                 }
             }
         }
-        progress
+        progress | self.deal_with_late(now, out)
     }
 
     /// Gives what comes from OSDs that the manager's client talks to to the client; the rest comes back.
@@ -66,7 +68,7 @@ impl Monitor {
         left
     }
 
-    fn message(&mut self, now: Now, side: Side, session: SessionId, message: Message, out: &mut Outputs) {
+    pub(super) fn message(&mut self, now: Now, side: Side, session: SessionId, message: Message, out: &mut Outputs) {
         let here = anybody_answers(side, message.kind);
         match side {
             Side::Mon if !here && self.asks_any() => self.ask_leader(now, session, message),

@@ -40,6 +40,7 @@ mod selfcheck;
 mod sessions;
 mod standing;
 mod tick;
+mod turns;
 mod upgrade;
 
 use far::FarSessions;
@@ -98,6 +99,8 @@ pub struct Monitor {
     random: Random,
     next_tick: Mono,
     held_calls: Vec<(CallId, String)>,
+    /// Sessions whose commands wait for their turn.
+    turns: turns::Turns,
     /// Epoch up to which subscribers were told.
     published: Published,
     /// It was asked to stop; before it serves, what was begun comes first.
@@ -180,6 +183,7 @@ impl Monitor {
             disk_size: 0,
             disk_full: false,
             snapshot_bytes: 0,
+            wakes: node::Wakes::default(),
         };
         Self {
             env,
@@ -201,6 +205,7 @@ impl Monitor {
             random,
             next_tick: Mono::NEVER,
             held_calls: Vec::new(),
+            turns: turns::Turns::default(),
             published: Published::default(),
             stop_asked: false,
             stop_by: None,
@@ -508,11 +513,15 @@ impl Node for Monitor {
         }
     }
 
+    fn woken(&mut self, wakes: node::Wakes) {
+        self.env.wakes = wakes;
+    }
+
     fn deadline(&self) -> Mono {
         if matches!(self.phase, Phase::Over | Phase::New) {
             return if self.phase == Phase::New { Mono(0) } else { Mono::NEVER };
         }
-        let tick = if self.phase == Phase::Serving { self.next_tick.min(self.asked_deadline()) } else { Mono::NEVER };
+        let tick = if self.phase == Phase::Serving { self.next_tick.min(self.asked_deadline()).min(self.turns.deadline()) } else { Mono::NEVER };
         let manager = if self.phase == Phase::Serving { self.manager_deadline() } else { Mono::NEVER };
         let working = matches!(self.phase, Phase::Serving | Phase::Stopping);
         let log = if working { self.replica.log.deadline() } else { Mono::NEVER };

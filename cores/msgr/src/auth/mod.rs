@@ -185,6 +185,11 @@ const EOPNOTSUPP: i32 = -95;
 const EACCES: i32 = -13;
 
 impl Acceptor {
+    /// Whether nobody can be let in, since no monitor has told the keys of the service.
+    pub(crate) fn lacks_keys(&self) -> bool {
+        matches!(self, Acceptor::Service(service) if service.keys.keys.is_empty())
+    }
+
     /// Judges an AUTH_REQUEST.
     pub(crate) fn request(
         &mut self,

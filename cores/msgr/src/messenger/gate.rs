@@ -15,7 +15,7 @@ const REMEMBERED: usize = 256;
 /// A line that may come again.
 struct Said {
     at: Mono,
-    text: String,
+    what: String,
     /// How often it would have been written since.
     times: u64,
 }
@@ -33,10 +33,16 @@ impl LogGate {
         Self { left: BURST, refilled: Mono(0), suppressed: 0, said: VecDeque::new() }
     }
 
-    /// A line of this side's own doing, which comes again for as long as the reason stands: it is written once a minute, and then says
-    /// how often it would have been.
+    /// As [`Self::log_seldom_as`], for lines that are the same each time.
     pub(super) fn log_seldom(&mut self, now: Mono, level: Level, text: String, out: &mut Outputs) {
-        let before = self.said.iter_mut().find(|said| said.text == text);
+        let what = text.clone();
+        self.log_seldom_as(now, level, &what, text, out);
+    }
+
+    /// A line of this side's own doing, which comes again for as long as the reason stands: it is written once a minute, and then says
+    /// how often it would have been. `what` tells it from other lines.
+    pub(super) fn log_seldom_as(&mut self, now: Mono, level: Level, what: &str, text: String, out: &mut Outputs) {
+        let before = self.said.iter_mut().find(|said| said.what == what);
         let times = match before {
             Some(said) if now.since(said.at) < AGAIN => {
                 said.times += 1;
@@ -45,11 +51,11 @@ impl LogGate {
             Some(said) => said.times,
             None => 0,
         };
-        self.said.retain(|said| said.text != text);
+        self.said.retain(|said| said.what != what);
         if self.said.len() == REMEMBERED {
             self.said.pop_front();
         }
-        self.said.push_back(Said { at: now, text: text.clone(), times: 0 });
+        self.said.push_back(Said { at: now, what: what.to_owned(), times: 0 });
         let more = if times == 0 { String::new() } else { format!(" ({times} more times since this was written last)") };
         self.log(now, level, text + &more, out);
     }

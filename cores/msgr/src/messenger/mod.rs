@@ -399,9 +399,14 @@ impl Messenger {
         // What operators look for: a daemon that cannot reach another, a client that is not let in.
         let notable = conn.phase != Phase::Ready && (!conn.accepted || conn.refused.is_some());
         let level = if notable { fault.level.min(Level::Info) } else { fault.level };
-        match conn.phase != Phase::Ready && !conn.accepted {
-            true => self.gate.log_seldom(now.mono, level, text, out),
-            false => self.gate.log(now.mono, level, text, out),
+        match conn.phase != Phase::Ready {
+            true if !conn.accepted => self.gate.log_seldom(now.mono, level, text, out),
+            // Nobody else is at fault: all who had a session come again and again until a monitor is there.
+            true if conn.refused.is_some() && self.auth.acceptor.lacks_keys() => {
+                let text = format!("whoever connects is refused, {} at {} the first: no monitor has sent keys yet", conn.kind.name(), conn.remote);
+                self.gate.log_seldom_as(now.mono, level, "lacks keys", text, out);
+            }
+            _ => self.gate.log(now.mono, level, text, out),
         }
         let Some(session) = conn.session else { return };
         self.detached(now, session, fault);

@@ -390,7 +390,8 @@ impl Driver for Workload {
             let waits = shared.holds_back || self.pool.is_none() || self.open.len() >= self.habits.depth;
             return if waits { Mono::NEVER } else { self.ebb.due() };
         }
-        if idle || self.pool.is_none() || self.open.len() >= self.habits.depth { Mono::NEVER } else { self.next }
+        let busy = self.open.len() >= self.habits.depth || shared.script.is_empty() && shared.open >= self.habits.depth;
+        if idle || busy || self.pool.is_none() { Mono::NEVER } else { self.next }
     }
 
     fn call(&mut self, _now: Now, _call: CallId, _command: &str, objecter: &mut Objecter) -> Option<(i32, String)> {
