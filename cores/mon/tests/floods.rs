@@ -7,8 +7,8 @@ mod common;
 use common::{Disk, FSID, World, config};
 use messages::mgr::ServiceStatus;
 use messages::mon::{
-    Auth, Command, GetPoolStats, LogEntry, LogMsg, MgrOpen, MgrReport, MonCommand, MonGetVersion, MonSubscribe, Ping, PoolOp, Statfs, SubscribeItem,
-    pool_op,
+    Auth, Command, GetPoolStats, LogEntry, LogMsg, MgrOpen, MgrReport, MonCommand, MonGetVersion, MonSubscribe, Ping, PoolOp,
+    Statfs, SubscribeItem, pool_op,
 };
 use mon::{AuthMode, InitialKey};
 use std::collections::BTreeMap;
@@ -38,8 +38,7 @@ fn message(kind: &str, n: usize) -> Message {
     };
     let json = |prefix: &str, arg: &str| format!(r#"{{"prefix":"{prefix}","{arg}":"{}"}}"#, long(n));
     let command = |text: String, input: &str| {
-        MonCommand { fsid: FSID, cmd: vec![text], input: bytes::Bytes::from(input.to_owned()).into(), ..MonCommand::default() }
-            .encode()
+        MonCommand { fsid: FSID, cmd: vec![text], input: bytes::Bytes::from(input.to_owned()).into() }.encode()
     };
     match kind {
         "subscription" => sub(long(n), "h".into()),
@@ -91,10 +90,13 @@ const KINDS: [&str; 18] = [
     "auth",
 ];
 
+/// An entity: name, byte of its key, rights by service.
+type Entity<'a> = (&'a str, u8, &'a [(&'a str, &'a str)]);
+
 #[test]
 fn what_is_kept_of_long_messages_has_a_bound() {
     let mut config = config(AuthMode::Cephx);
-    let keys: [(&str, u8, &[(&str, &str)]); 3] = [
+    let keys: [Entity<'_>; 3] = [
         ("client.zzz", 10, &[("mon", "allow command \"zzz\"")]),
         ("client.reads", 11, &[("mon", "allow r")]),
         ("client.tenant", 12, &[("mon", "profile rbd"), ("osd", "profile rbd pool=p"), ("mgr", "profile rbd pool=p")]),

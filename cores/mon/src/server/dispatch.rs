@@ -71,9 +71,21 @@ impl Monitor {
     pub(super) fn message(&mut self, now: Now, side: Side, session: SessionId, message: Message, out: &mut Outputs) {
         let here = anybody_answers(side, message.kind);
         match side {
+            // What is not answered must not wait for an answer.
+            Side::Mon if !self.may_send(session, message.kind) => {}
             Side::Mon if !here && self.asks_any() => self.ask_leader(now, session, message),
             _ if !here && !self.leader.reigns() => self.turn_away(now, side, session),
             _ => self.deal(now, side, session, message, out),
+        }
+    }
+
+    /// Whether a message of a session at the monitor is looked at. As in Ceph, those who may not read are not answered.
+    fn may_send(&self, session: SessionId, kind: u16) -> bool {
+        match kind {
+            MonGetVersion::KIND => self.may(session, "mon", true, false),
+            Statfs::KIND | GetPoolStats::KIND => self.may(session, "pg", true, false),
+            LogMsg::KIND => self.may(session, "log", false, true),
+            _ => true,
         }
     }
 
@@ -106,9 +118,8 @@ impl Monitor {
                 self.tell(Side::Mon, session, reply.encode());
             }
             MonSubscribe::KIND => self.subscribe(session, MonSubscribe::decode(&m)?),
-            // As Ceph, which answers nothing to those who may not read.
-            MonGetVersion::KIND if !self.may(session, "mon", true, false) => {}
-            Statfs::KIND | GetPoolStats::KIND if !self.may(session, "pg", true, false) => {}
+            // Also for sessions at other monitors, which look first.
+            kind if !self.may_send(session, kind) => {}
             MonGetVersion::KIND => {
                 let mut ask = MonGetVersion::decode(&m)?;
                 if ask.what.len() > NAME {

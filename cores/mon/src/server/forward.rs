@@ -16,6 +16,7 @@ use messages::quorum::{Carried, FromLeader, Sender, SessionOver, ToLeader};
 use monstate::state::RequestKey;
 use node::{Level, Mono, Now, Outputs};
 use quorum::{Term, VoterId};
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -25,6 +26,9 @@ use types::{EntityAddr, EntityType, Message, SessionId};
 const MOST: usize = 10_000;
 /// Bytes of them.
 const MOST_BYTES: usize = 64 << 20;
+/// Requests of one session, and bytes of them: nobody takes all the room alone.
+const SHARE: usize = MOST / 8;
+const SHARE_BYTES: usize = MOST_BYTES / 2;
 /// How long a monitor without a leader keeps its sessions.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -36,6 +40,12 @@ struct Ask {
     sent: bool,
 }
 
+impl Ask {
+    fn size(&self) -> usize {
+        self.message.front.len() + self.message.data.len()
+    }
+}
+
 /// All of them.
 #[derive(Default)]
 pub(super) struct Asks {
@@ -43,6 +53,8 @@ pub(super) struct Asks {
     asks: BTreeMap<u64, Ask>,
     unsent: BTreeSet<u64>,
     bytes: usize,
+    /// Requests and bytes of each session.
+    held: BTreeMap<SessionId, (usize, usize)>,
     /// What the leader sent for sessions of this monitor, until the entry is applied that it had.
     relays: VecDeque<FromLeader>,
     /// The last leader that was known.
@@ -73,8 +85,33 @@ impl Asks {
     fn remove(&mut self, id: u64) -> Option<Ask> {
         self.unsent.remove(&id);
         let ask = self.asks.remove(&id)?;
-        self.bytes -= ask.message.front.len() + ask.message.data.len();
+        let size = ask.size();
+        self.bytes -= size;
+        if let Entry::Occupied(mut held) = self.held.entry(ask.session) {
+            let (count, bytes) = held.get_mut();
+            (*count, *bytes) = (*count - 1, *bytes - size);
+            if *count == 0 {
+                held.remove();
+            }
+        }
         Some(ask)
+    }
+
+    /// Takes a request. False if there is no room for it, or its session has its share.
+    fn take(&mut self, session: SessionId, message: Message) -> bool {
+        let ask = Ask { session, message, sent: false };
+        let size = ask.size();
+        let (count, bytes) = self.held.get(&session).copied().unwrap_or_default();
+        let room = self.asks.len() < MOST && self.bytes + size <= MOST_BYTES;
+        if !room || count >= SHARE || bytes + size > SHARE_BYTES {
+            return false;
+        }
+        self.next += 1;
+        self.bytes += size;
+        self.held.insert(session, (count + 1, bytes + size));
+        self.asks.insert(self.next, ask);
+        self.unsent.insert(self.next);
+        true
     }
 
     /// The request of a session that a message answers.
@@ -116,15 +153,9 @@ impl Monitor {
         if !is_for_leader(message.kind) {
             return;
         }
-        let size = message.front.len() + message.data.len();
-        if self.asks.asks.len() >= MOST || self.asks.bytes + size > MOST_BYTES {
-            return self.turn_away(now, Side::Mon, session);
+        if !self.asks.take(session, message) {
+            self.turn_away(now, Side::Mon, session);
         }
-        self.asks.next += 1;
-        self.asks.bytes += size;
-        let id = self.asks.next;
-        self.asks.asks.insert(id, Ask { session, message, sent: false });
-        self.asks.unsent.insert(id);
     }
 
     /// Deals with what waits for a leader, or carries it there. Whether anything happened.
@@ -303,5 +334,24 @@ impl Monitor {
             out.log(Level::Warn, "mon", format!("there is no leader: {} sessions are sent elsewhere", all.len()));
         }
         all.into_iter().for_each(|session| self.turn_away(now, Side::Mon, session));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_session_has_a_share_of_the_room() {
+        let mut asks = Asks::default();
+        let message = |size: usize| Message { kind: MonCommand::KIND, front: vec![0; size].into(), ..Message::default() };
+        let take =
+            |asks: &mut Asks, session: u64, size| (0..MOST).take_while(|_| asks.take(SessionId(session), message(size))).count();
+        assert_eq!(take(&mut asks, 1, 10), SHARE);
+        assert_eq!(take(&mut asks, 2, 15 << 20), 2, "half of the bytes");
+        assert_eq!(take(&mut asks, 3, 10), SHARE, "others have theirs");
+        let all: Vec<u64> = asks.asks.keys().copied().collect();
+        all.into_iter().for_each(|id| drop(asks.remove(id)));
+        assert!(asks.bytes == 0 && asks.held.is_empty() && asks.unsent.is_empty());
     }
 }
