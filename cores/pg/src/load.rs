@@ -56,6 +56,11 @@ pub(crate) fn staging_pool(pool: PoolId) -> PoolId {
     -2 - pool
 }
 
+/// Returns true if an object lies in such a pool.
+pub(crate) fn is_staged(object: &HObject) -> bool {
+    object.pool <= staging_pool(0)
+}
+
 /// A fault in the group's own keys.
 pub(crate) fn bad(what: &str) -> Unread {
     Unread::Damaged(Damage { what: what.into(), offset: 0, expected: 0, found: 0 })

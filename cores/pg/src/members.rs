@@ -7,6 +7,7 @@ use crate::api::PeerQuery;
 use crate::backfill::Backfill;
 use crate::body::Body;
 use crate::letter::{self, Envelope, LogPart, Sealed};
+use crate::load::is_staged;
 use crate::missing::{Missing, is_missing};
 use crate::recorder::OpKey;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -187,7 +188,8 @@ impl Members {
         order > 0 && self.all.values().any(|member| holds(member) && member.oldest() <= order)
     }
 
-    /// Encodes a change for each copy. What copies that backfill has not brought so far need not carry out is left out for them.
+    /// Encodes a change for each copy. What copies that backfill has not brought so far need not carry out is left out for them. What is
+    /// collected goes to all: backfill may have come to the object that is made of it when that happens.
     pub(crate) fn encode(&mut self, body: &Body) -> Vec<(OsdId, Sealed)> {
         let mut whole: Option<Sealed> = None;
         let mut encoded = Vec::with_capacity(self.all.len());
@@ -196,8 +198,9 @@ impl Members {
                 None => whole.get_or_insert_with(|| letter::encoded(body)).clone(),
                 Some(backfill) => {
                     body.entries.iter().for_each(|entry| backfill.changed(&entry.object.at(SnapId::HEAD)));
-                    body.objects.iter().for_each(|o| backfill.changed(&o.object.object.at(SnapId::HEAD)));
-                    letter::encoded(&body.limited(|head| backfill.reaches(head)))
+                    let own = body.objects.iter().filter(|of| !is_staged(&of.object.object));
+                    own.for_each(|of| backfill.changed(&of.object.object.at(SnapId::HEAD)));
+                    letter::encoded(&body.limited(|head| is_staged(head) || backfill.reaches(head)))
                 }
             };
             encoded.push((*osd, sealed));

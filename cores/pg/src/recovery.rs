@@ -77,6 +77,8 @@ pub(crate) struct Recovery {
     pulls: BTreeMap<HObject, Pull>,
     /// Jobs that wait until a copy has taken some of what is under way to it, or until what was brought is durable.
     parked: Vec<Hold>,
+    /// Jobs whose object cannot be read here, though it was taken from elsewhere, and when they try that again.
+    unreadable: Vec<(Mono, Hold)>,
     /// Objects that were brought here, by the transactions of their last pieces, until these are durable.
     taken: BTreeMap<HObject, Ticket>,
     /// Heads of which some object is unfound, and what waits for them.
@@ -231,6 +233,7 @@ impl Pg {
             let everybody: BTreeSet<OsdId> = members.all.keys().chain(others).copied().collect();
             everybody.into_iter().for_each(|osd| self.recovery_resend(ctx, osd));
         }
+        self.retry_unreadable(ctx);
         self.retry_unfound(ctx);
         self.look_for_lost(ctx);
         self.step_reserve(ctx);
@@ -243,6 +246,20 @@ impl Pg {
             self.waits_for_targets() || !self.missing.is_empty() || self.members.all.values().any(|member| !member.is_complete());
         if waits && self.serving.recovery.next.is_none() {
             self.serving.recovery.next = Some(ctx.now.mono.plus(AGAIN));
+        }
+    }
+
+    /// What could not be read here some time ago is read again, and may be taken from elsewhere once more.
+    fn retry_unreadable(&mut self, ctx: &mut Ctx<'_>) {
+        let now = ctx.now.mono;
+        let due: Vec<Hold> =
+            self.serving.recovery.unreadable.extract_if(.., |(at, _)| *at <= now).map(|(_, hold)| hold).collect();
+        for hold in due {
+            let Some(job) = self.serving.jobs.remove(&hold) else { continue };
+            let head = job.head.clone();
+            self.serving.recovery.mended.retain(|object| !same_object(object, &head));
+            self.attempt_bring(ctx, job);
+            self.pump(ctx, &head);
         }
     }
 
@@ -310,8 +327,16 @@ impl Pg {
                         .values_mut()
                         .for_each(|member| member.owed.retain(|object, _| !same_object(object, &job.head)));
                     self.release_durable(ctx);
-                    self.end_bring(ctx, job);
-                    self.serving.recovery.next = Some(ctx.now.mono.plus(AGAIN));
+                    let again = ctx.now.mono.plus(AGAIN);
+                    if matches!(&job.work, Work::Bring(bring) if bring.settles) {
+                        // Work waits behind it that would begin it anew at once.
+                        self.serving.recovery.unreadable.push((again, job.hold));
+                        bring_anew(&mut job);
+                        self.keep_waiting(job);
+                    } else {
+                        self.end_bring(ctx, job);
+                    }
+                    self.serving.recovery.next = Some(again);
                     return;
                 }
             }
@@ -468,17 +493,15 @@ impl Pg {
 
     /// Returns who is asked for an object that is missing here; `None`: nobody has it, or nobody yet.
     ///
-    /// A question has no place among the bodies: a copy answers it with what it holds when it comes. So a member is asked when it has carried
-    /// out all changes of the object: those who serve when the newest one is durable everywhere, others when nothing is under way to them.
-    /// No further change of the object begins meanwhile, since the question holds its lane.
+    /// A question has no place among the bodies: a copy answers it with what it holds when it comes. So a member is asked when it has promised
+    /// all changes of the object that were shipped to it. No further change begins meanwhile, since the question holds the lane.
     fn giver(&self, head: &ObjectId, object: &HObject) -> Option<OsdId> {
-        let open = self.serving.lanes.get(head).is_some_and(|lane| lane.last.is_some());
+        let newest = self.commits.iter().rev().find(|commit| commit.head.as_ref() == Some(head)).map(|commit| commit.order);
         #[cfg(feature = "sim")]
-        let open = open && self.mistake != Some(crate::selfcheck::Mistake::PullEarly);
-        let answers = |osd: &OsdId| match self.members.all.get(osd) {
-            Some(member) if member.acting => !open,
-            Some(member) => !open || member.stream.oldest() == u64::MAX,
-            None => true,
+        let newest = newest.filter(|_| self.mistake != Some(crate::selfcheck::Mistake::PullEarly));
+        let answers = |osd: &OsdId| match (newest, self.members.all.get(osd)) {
+            (Some(order), Some(member)) => member.stream.oldest() > order,
+            _ => true,
         };
         self.holders(object).into_iter().find(answers)
     }

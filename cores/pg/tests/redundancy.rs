@@ -477,3 +477,119 @@ fn what_is_collected_for_an_operation_that_fails_is_removed() {
     let staged = |osd: i32| all.osds[&osd].store.objects().filter(|o| o.pool < 0).count();
     assert_eq!((staged(0), staged(1)), (0, 0));
 }
+
+/// Gives all OSDs the present map, and lets nothing come of it.
+fn tell_map(all: &mut Several, change: impl FnOnce(&mut maps::OsdMap)) {
+    all.map.epoch += 1;
+    change(&mut all.map);
+    all.map.forget_placements();
+    let map = std::sync::Arc::new(all.map.clone());
+    for bench in all.osds.values_mut() {
+        bench.map = map.clone();
+        bench.announce_map();
+    }
+}
+
+/// Brings letters one at a time until something is so.
+fn until(all: &mut Several, so: impl Fn(&mut Several) -> bool) {
+    let id = types::SpgId::whole(GROUP);
+    let osds: Vec<i32> = all.osds.keys().copied().collect();
+    for _ in 0..10_000 {
+        for osd in &osds {
+            all.osd(*osd).settle();
+            if so(all) {
+                return;
+            }
+            if let Some((to, letter)) = all.osd(*osd).letters.pop_front() {
+                all.osd(to).with(id, |pg, ctx| pg.letter(ctx, *osd, ctx.now.mono, &letter)).unwrap();
+            } else {
+                all.osd(*osd).pass(std::time::Duration::from_millis(100));
+                let wishes = all.pg(*osd).slot_wishes();
+                for (side, wish) in [(pg::SlotSide::Local, wishes.local), (pg::SlotSide::Remote, wishes.remote)] {
+                    if wish.is_some_and(|wish| !wish.held) {
+                        all.slot(*osd, side, true);
+                    }
+                }
+            }
+        }
+    }
+    panic!("it never comes to be so");
+}
+
+/// An object is copied from another one while a copy of the group begins to be filled: a part of it comes before the first objects are
+/// brought (`listed`: they are listed already), the rest after that, when the copy is filled up to this object.
+#[test]
+fn a_copy_that_is_filled_meanwhile_has_all_that_was_collected() {
+    for listed in [false, true] {
+        let mut all = Several::new(3);
+        all.change(|map| {
+            map.osd_weight = vec![0x1_0000; 3];
+            let pool = map.pools.get_mut(&bench::POOL).unwrap();
+            (pool.size, pool.min_size) = (2, 1);
+            map.pg_upmap.insert(GROUP, vec![0, 1]);
+            map.pg_temp.insert(GROUP, vec![0, 1]);
+        });
+        all.pass(10);
+        for osd in 0..2 {
+            all.osd(osd).config.log_entries = 50;
+        }
+        all.kill(2);
+        assert_eq!(all.ask("source", vec![full(17 << 20, 7)]).1.unwrap().result, 0);
+        for n in 0..400 {
+            assert_eq!(all.ask(&format!("o{n}"), vec![full(100, 1)]).1.unwrap().result, 0);
+        }
+        // The first one in order.
+        let written = |object: &types::ObjectId| (0..400).map(|n| format!("o{n}")).find(|name| object.name == *name);
+        let target = all.osd(0).store.objects().filter(|object| written(object).is_some()).min().and_then(written).unwrap();
+        assert_eq!(all.ask(&target, vec![Op::new(code::DELETE, OpArgs::None)]).1.unwrap().result, 0);
+        all.change(|map| map.flags |= maps::flags::NOBACKFILL);
+        all.start(2, &[0, 1]);
+        all.change(|map| drop(map.pg_upmap.insert(GROUP, vec![0, 2])));
+        all.pass(20);
+        let cursor = |all: &mut Several| {
+            let peers = all.pg(0).query().peers;
+            peers.into_iter().find(|peer| peer.osd == 2 && peer.activated).and_then(|peer| peer.backfill)
+        };
+        assert_eq!((all.leads(), cursor(&mut all).as_deref()), (Some(0), Some("MIN")), "osd.2 is to be filled");
+        let fill = |map: &mut maps::OsdMap| map.flags &= !maps::flags::NOBACKFILL;
+        if listed {
+            tell_map(&mut all, fill);
+            // osd.2 is asked for what it has.
+            all.slot(0, pg::SlotSide::Local, true);
+            all.osd(0).pass(std::time::Duration::from_secs(3));
+        }
+        all.osd(0).free_copies = 1;
+        all.osd(0).deliver(SessionId(10), bench::peer(10), 99, bench::request(&target, vec![copy_from("source")]));
+        all.osd(0).settle();
+        assert_eq!(all.osd(0).held_copies.len(), 1, "the second portion is on its way");
+        if !listed {
+            tell_map(&mut all, fill);
+        }
+        until(&mut all, |all| cursor(all).is_some_and(|cursor| cursor != "MIN"));
+        all.osd(0).free_copies();
+        all.settle();
+        assert_eq!(all.answer(99).expect("an answer").result, 0);
+        all.pass(60);
+        assert!(all.agree(&[0, 2]), "listed {listed}: osd.2 has it whole");
+        let left = |osd: i32| all.osds[&osd].store.objects().filter(|object| object.name.starts_with(b"copy")).count();
+        assert_eq!((left(0), left(2)), (0, 0));
+    }
+}
+
+#[test]
+fn a_change_below_which_two_copies_are_rotten_comes_to_its_end() {
+    let mut all = Several::new(3);
+    homes(&mut all, &[0, 1, 2]);
+    assert_eq!(all.ask("a", vec![full(65536, 1)]).1.unwrap().result, 0);
+    for osd in [0, 1] {
+        let object = all.osd(osd).store.objects().find(|o| o.name == "a").unwrap().clone();
+        all.osd(osd).store.damaged.insert(object);
+    }
+    let (tid, _) = all.ask("a", vec![part(100, 4096, 2)]);
+    for osd in [0, 1] {
+        all.osd(osd).store.damaged.clear();
+    }
+    all.pass(60);
+    assert_eq!(all.answer(tid).expect("an answer").result, 0);
+    assert!(all.agree(&[0, 1, 2]));
+}

@@ -34,6 +34,10 @@ pub(crate) struct Bench {
     pub(crate) logged: Vec<String>,
     /// Copies under way: the tid of the internal read, the group and id that wait for it.
     copies: BTreeMap<u64, (SpgId, u64)>,
+    /// Reads for copies that are sent before others are held back.
+    pub(crate) free_copies: usize,
+    /// Reads for copies that are held back: the group, its id, and the read.
+    pub(crate) held_copies: Vec<(SpgId, u64, Box<OsdOp>)>,
     tid: u64,
     /// Removed groups.
     pub(crate) removed: Vec<SpgId>,
@@ -82,6 +86,8 @@ impl Bench {
             sent: Vec::new(),
             logged: Vec::new(),
             copies: BTreeMap::new(),
+            free_copies: usize::MAX,
+            held_copies: Vec::new(),
             tid: 1 << 40,
             removed: Vec::new(),
             dropped: Vec::new(),
@@ -174,7 +180,9 @@ impl Bench {
                 Effect::Reply { session, message, .. } | Effect::Send { session, message } => self.sent.push((session, message)),
                 Effect::ClusterLog { text, .. } => self.logged.push(text),
                 Effect::Log(line) => self.logged.push(line.text),
+                Effect::Fetch { id: fetch, op } if self.free_copies == 0 => self.held_copies.push((id, fetch, op)),
                 Effect::Fetch { id: fetch, op } => {
+                    self.free_copies -= 1;
                     self.tid += 1;
                     self.copies.insert(self.tid, (id, fetch));
                     let tid = self.tid;
@@ -203,6 +211,15 @@ impl Bench {
                 }
             }
         }
+    }
+
+    /// Sends the reads that were held back for copies from other objects, and holds none back any more.
+    pub(crate) fn free_copies(&mut self) {
+        self.free_copies = usize::MAX;
+        for (id, fetch, op) in std::mem::take(&mut self.held_copies) {
+            self.carry_out(id, vec![Effect::Fetch { id: fetch, op }]);
+        }
+        self.settle();
     }
 
     /// Hands an operation to its group.
