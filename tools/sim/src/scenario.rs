@@ -237,6 +237,20 @@ fn forgotten(rng: &mut Rng) -> Plan {
     Plan { osds: 3, size: 3, min_size: 1, few_maps: true, habits, ..plan }
 }
 
+/// Many objects that are written seldom, and clients that keep snapshots themselves and hear late that some are gone.
+fn late_contexts(rng: &mut Rng) -> Plan {
+    let plan = copies_in_turn(rng);
+    let habits = Habits {
+        objects: rng.between(40, 120),
+        pause: Duration::from_millis(300),
+        budget: rng.between(200, 400) as usize,
+        snaps: Snaps::Own,
+        sources: 0,
+        ..plan.habits
+    };
+    Plan { osds: 3, size: rng.between(2, 3) as u32, pg_num: 2, habits, ..plan }
+}
+
 /// The same, all of whose reads go to any copy.
 fn asides(rng: &mut Rng) -> Plan {
     let plan = islands(rng);
@@ -439,6 +453,15 @@ pub const ALL: &[Scenario] = &[
         about: "two copies lose power when one has a change, and again while it is brought to the other: nothing acknowledged is lost",
         pause: Duration::from_secs(3),
         kind: Kind::Copies(pairs, &[&[Fault::TwoBlackouts]]),
+    },
+    Scenario {
+        name: "late-snaps",
+        about: "snapshots are made and removed while OSDs die, and clients write with contexts that still name those that are gone: no clone stays",
+        pause: Duration::from_millis(1_500),
+        kind: Kind::Copies(
+            late_contexts,
+            &[&[Fault::Snap, Fault::Snap, Fault::SnapRemove, Fault::SnapRemove, Fault::OsdKill, Fault::OsdStop]],
+        ),
     },
     Scenario {
         name: "gaps",

@@ -197,8 +197,11 @@ impl Nemesis {
             self.run(cluster, 5, 200);
         }
         cluster.world.heal();
-        self.run(cluster, 1, 400);
+        // It answers what it is asked, and dies between two questions.
+        cluster.world.net.config.jitter = cluster.rng.between(20, 300) * 1_000_000;
+        self.run(cluster, 20, 1_200);
         cluster.world.crash(osd, Crash::Power);
+        cluster.world.net.config = crate::net::NetConfig::default();
         cluster.world.run_for(GONE);
         cluster.must_not_peer(&format!("osd.{number}, which was out, is gone for {} s", GONE.as_secs()));
         cluster.tell(&json!({ "prefix": "osd in", "ids": ids }).to_string());
@@ -232,7 +235,11 @@ impl Nemesis {
         self.later.retain(|(_, later)| !matches!(later, Later::Start(host) if cluster.osds.contains(host)));
         cluster.osds.clone().into_iter().for_each(|osd| cluster.start(osd));
         self.run(cluster, 5_000, 8_000);
+        let Some(number) = cluster.osds.iter().position(|other| *other == away) else { return };
+        let ids = [number.to_string()];
         cluster.world.crash(away, Crash::Process);
+        // Else the one copy may have its place there.
+        cluster.tell(&json!({ "prefix": "osd out", "ids": ids }).to_string());
         self.run(cluster, 500, 1_500);
         let pool = cluster.plan.habits.pool.clone();
         let size = |size: u32| {
@@ -247,8 +254,15 @@ impl Nemesis {
             let _ = cluster.command(&json!({ "prefix": what, "key": "noscrub" }).to_string());
         }
         let alone = cluster.primary();
+        // Who joins now hears which intervals there were, and has not got all objects when the one that has them goes.
+        let joins: Vec<HostId> = Self::others(cluster, away).into_iter().filter(|other| Some(*other) != alone).collect();
+        for other in &joins {
+            cluster.world.disk(*other, 0).faults.slower = cluster.rng.between(200, 3_000);
+        }
+        cluster.tell(&json!({ "prefix": "osd in", "ids": ids }).to_string());
         cluster.tell(&size(cluster.plan.size));
         self.run(cluster, 20, 800);
+        joins.into_iter().for_each(|other| cluster.world.mend_disks(other));
         if let Some(alone) = alone {
             cluster.world.crash(alone, Crash::Process);
             self.start_between(cluster, alone, 12_000, 18_000);
