@@ -1,6 +1,6 @@
 //! Scenarios: what cluster, what clients, what goes wrong; and how a run is judged.
 
-use crate::cluster::{Cluster, MonKind, Plan, StoreKind};
+use crate::cluster::{Cluster, MonKind, Plan, SILENT, StoreKind};
 use crate::fault::{COPIES, DEATHS, Fault, GENTLE, LIFE, MONITORS, Nemesis, PEERS, UNEVEN};
 use crate::misdeed::Misdeed;
 use crate::rng::Rng;
@@ -315,6 +315,14 @@ fn copies_wounded(rng: &mut Rng) -> Plan {
     Plan { min_size: 2, wounds: rng.magnitude(3, 30), ..plan }
 }
 
+/// Two or three copies, each of which may serve alone, of few objects that several clients ask for at once; the first OSD's store meets
+/// damage.
+fn copies_stalled(rng: &mut Rng) -> Plan {
+    let plan = copies_in_turn(rng);
+    let habits = Habits { objects: rng.between(6, 16), depth: 8, sources: 0, asides: 0, budget: 250, ..plan.habits };
+    Plan { min_size: plan.size, clients: 3, wounds: SILENT, habits, ..plan }
+}
+
 /// Several OSDs with little to do.
 fn watched(rng: &mut Rng) -> Plan {
     let habits = Habits { pause: Duration::from_millis(200), budget: 20, snaps: Snaps::None, ..Habits::default() };
@@ -510,6 +518,12 @@ pub const ALL: &[Scenario] = &[
                 Fault::SnapRemove,
             ]],
         ),
+    },
+    Scenario {
+        name: "rot-beside",
+        about: "objects rot at one copy while changes of them wait at the others, which have no room: what was acknowledged is read",
+        pause: Duration::from_millis(1_500),
+        kind: Kind::Copies(copies_stalled, &[&[Fault::RotBeside]]),
     },
     Scenario {
         name: "downs",

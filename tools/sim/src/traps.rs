@@ -18,6 +18,7 @@ use crate::misdeed::Misdeed;
 use crate::world::{Crash, HostId};
 use serde_json::json;
 use std::time::Duration;
+use types::ObjectId;
 
 const fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
@@ -228,6 +229,27 @@ impl Nemesis {
         for other in Self::others(cluster, slow) {
             self.start_between(cluster, other, 3_000, 9_000);
         }
+    }
+
+    /// Changes of objects wait at all copies but the leader's. There some objects rot, which clients find that read them.
+    pub(crate) fn rot_beside(&mut self, cluster: &mut Cluster) {
+        let Some(leader) = cluster.primary().and_then(|leader| cluster.osds.iter().position(|osd| *osd == leader)) else {
+            return;
+        };
+        cluster.history.borrow_mut().was_full = true;
+        for (_, store) in cluster.meanings.iter().enumerate().filter(|(osd, _)| *osd != leader) {
+            store.borrow_mut().full = true;
+        }
+        self.run(cluster, 5, 300);
+        let content = cluster.meanings[leader].borrow().content();
+        // An object that rots twice while its group has the same leader is not brought again.
+        let heads: Vec<ObjectId> = content.objects().filter(|object| object.pool >= 0 && object.is_head()).cloned().collect();
+        let fresh: Vec<ObjectId> = heads.into_iter().filter(|object| !self.rotten.contains(object)).collect();
+        let some: Vec<ObjectId> = fresh.into_iter().filter(|_| cluster.rng.one_in(3)).collect();
+        self.rotten.extend(some.iter().cloned());
+        cluster.bad[leader].borrow_mut().extend(some);
+        self.run(cluster, 50, 1_500);
+        cluster.meanings.iter().for_each(|store| store.borrow_mut().full = false);
     }
 
     /// One is away for many maps. Another one serves alone, and is away when the first returns.
