@@ -546,6 +546,9 @@ impl Cluster {
         let set = serde_json::json!({ "prefix": "osd pool set", "pool": pool, "var": "min_size", "val": least });
         self.command_ok(&set.to_string())?;
         self.command_ok(r#"{"prefix":"config set","who":"mon","name":"mon_osd_min_up_ratio","value":"0"}"#)?;
+        // Who was away for some time finds that the log does not reach back that far.
+        let entries = self.rng.pick(&[20, 80, 3000]).to_string();
+        self.configure("osd", "osd_max_pg_log_entries", &entries);
         // Faults come faster here than operators would bear.
         self.command_ok(r#"{"prefix":"config set","who":"osd","name":"osd_max_markdown_count","value":"100000"}"#)?;
         self.command_ok(r#"{"prefix":"config set","who":"mon","name":"mon_osd_adjust_heartbeat_grace","value":"false"}"#)?;
