@@ -96,7 +96,8 @@ pub struct Plan {
     pub few_maps: bool,
     /// In how large pieces OSDs bring and copy objects.
     pub sizes: Sizes,
-    /// One of so many changes on the first OSD needs old data that are damaged; 0: none.
+    /// One of so many changes on the first OSD needs old data that are damaged; 0: none. [`SILENT`]: no change is hurt, and objects of all
+    /// OSDs may rot ([`Cluster::bad`]).
     pub wounds: u64,
     /// Which levels the daemons' programs run, if not all are of today.
     pub programs: Option<Programs>,
@@ -177,6 +178,8 @@ pub struct Cluster {
     pub(crate) made: Vec<Rc<Cell<bool>>>,
     /// What reference stores hold.
     pub(crate) meanings: Vec<Rc<RefCell<Meaning>>>,
+    /// Objects that cannot be read, of OSDs whose stores meet damage.
+    pub(crate) bad: Vec<Bad>,
     /// Judges what OSDs acknowledge.
     pub(crate) promises: Rc<RefCell<Promises>>,
     /// The first thing that cannot be, found on a disk.
@@ -186,6 +189,9 @@ pub struct Cluster {
     /// Reads that copies answered which do not lead.
     pub asides: u64,
 }
+
+/// See [`Plan::wounds`].
+pub(crate) const SILENT: u64 = u64::MAX;
 
 /// The pool that comes and goes.
 pub const CHURN_POOL: &str = "tmp";
@@ -296,7 +302,7 @@ fn osd(
     };
     let (store, reopen) = open_store(plan, number, boot, &meaning.0, meaning.1.get());
     let mut store = Wrapped::new(store, reopen, meaning.1.clone(), plan.misdeed, boot.life);
-    if plan.wounds > 0 && number == 0 {
+    if plan.wounds > 0 && (number == 0 || plan.wounds == SILENT) {
         store = store.wounded(Wounds::new(bad.clone(), plan.wounds, boot.life));
     }
     let store = Box::new(store);
@@ -396,11 +402,12 @@ impl Cluster {
         let meanings: Vec<Rc<RefCell<Meaning>>> = (0..plan.osds).map(|_| Rc::default()).collect();
         let promises = Rc::new(RefCell::new(Promises::of(meanings.clone())));
         pulses.extend(mons.iter().copied().zip(mon_pulses));
+        let bad: Vec<Bad> = (0..plan.osds).map(|_| Bad::default()).collect();
         let mut osds = Vec::new();
         for number in 0..plan.osds {
             let pulse = Pulse::default();
             let made = (meanings[number].clone(), made[number].clone());
-            let host = Self::add_osd(&mut world, &plan, number, made, &promises, pulse.clone());
+            let host = Self::add_osd(&mut world, &plan, number, made, (&promises, &bad[number]), pulse.clone());
             pulses.insert(host, pulse);
             osds.push(host);
         }
@@ -452,6 +459,7 @@ impl Cluster {
             plan,
             made,
             meanings,
+            bad,
             promises,
             wrong,
             checked,
@@ -464,7 +472,7 @@ impl Cluster {
         plan: &Plan,
         number: usize,
         made: (Rc<RefCell<Meaning>>, Rc<Cell<bool>>),
-        promises: &Rc<RefCell<Promises>>,
+        (promises, bad): (&Rc<RefCell<Promises>>, &Bad),
         pulse: Pulse,
     ) -> HostId {
         // A reference store's space exists from the start.
@@ -474,7 +482,7 @@ impl Cluster {
         if plan.separate_journal {
             disks.push(DiskConfig { capacity: 16 << 20, ..DiskConfig::default() });
         }
-        let (plan, meaning, bad, promises) = (plan.clone(), made, Bad::default(), promises.clone());
+        let (plan, meaning, bad, promises) = (plan.clone(), made, bad.clone(), promises.clone());
         let listen = vec![socket(1, number as u8, 6800)];
         let make = move |boot: &Boot| osd(&plan, number, boot, &meaning, &bad, &promises, &pulse);
         let host = add(world, format!("osd.{number}"), listen, disks, move |boot| make(&boot));
@@ -538,6 +546,9 @@ impl Cluster {
         let set = serde_json::json!({ "prefix": "osd pool set", "pool": pool, "var": "min_size", "val": least });
         self.command_ok(&set.to_string())?;
         self.command_ok(r#"{"prefix":"config set","who":"mon","name":"mon_osd_min_up_ratio","value":"0"}"#)?;
+        // Who was away for some time finds that the log does not reach back that far.
+        let entries = self.rng.pick(&[20, 80, 3000]).to_string();
+        self.configure("osd", "osd_max_pg_log_entries", &entries);
         // Faults come faster here than operators would bear.
         self.command_ok(r#"{"prefix":"config set","who":"osd","name":"osd_max_markdown_count","value":"100000"}"#)?;
         self.command_ok(r#"{"prefix":"config set","who":"mon","name":"mon_osd_adjust_heartbeat_grace","value":"false"}"#)?;

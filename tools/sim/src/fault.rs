@@ -2,7 +2,9 @@
 
 use crate::cluster::Cluster;
 use crate::world::{Crash, HostId, World};
+use std::collections::BTreeSet;
 use std::time::Duration;
+use types::ObjectId;
 
 /// Something that goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -95,6 +97,8 @@ pub enum Fault {
     TwoBlackouts,
     /// An OSD is away for so many maps that it goes on with a full one. Meanwhile another one serves alone, and is away when it returns.
     SkippedMaps,
+    /// Objects rot at the OSD that leads while changes wait at the others, which have no room for them.
+    RotBeside,
     /// A host with an OSD and a client sleeps, and others serve meanwhile.
     Suspend,
     /// Heartbeats are rarer or denser from now on, and promises longer or shorter.
@@ -192,6 +196,8 @@ pub struct Nemesis {
     pause: Duration,
     pub(crate) later: Vec<(Duration, Later)>,
     next: Duration,
+    /// Objects that rotted once.
+    pub(crate) rotten: BTreeSet<ObjectId>,
     /// What it did.
     pub count: u64,
 }
@@ -199,7 +205,7 @@ pub struct Nemesis {
 impl Nemesis {
     /// Of these faults (repeat one to make it likelier), each after at most `pause`.
     pub fn new(faults: Vec<Fault>, pause: Duration) -> Self {
-        Self { faults, pause, later: Vec::new(), next: Duration::ZERO, count: 0 }
+        Self { faults, pause, later: Vec::new(), next: Duration::ZERO, rotten: BTreeSet::new(), count: 0 }
     }
 
     /// Lets the world run until the clients are done, and makes things go wrong meanwhile. Gives up after `limit`: what then
@@ -291,6 +297,7 @@ impl Nemesis {
             Fault::StrayDies => self.stray_dies(cluster, osd),
             Fault::TwoBlackouts => self.two_blackouts(cluster, osd),
             Fault::SkippedMaps => self.skipped_maps(cluster, osd),
+            Fault::RotBeside => self.rot_beside(cluster),
             Fault::Suspend => self.suspend(cluster, osd),
             Fault::DeafMerge => self.deaf_merge(cluster),
             Fault::AbsentMerge => self.absent_merge(cluster, osd),

@@ -1,6 +1,6 @@
 //! Scenarios: what cluster, what clients, what goes wrong; and how a run is judged.
 
-use crate::cluster::{Cluster, MonKind, Plan, StoreKind};
+use crate::cluster::{Cluster, MonKind, Plan, SILENT, StoreKind};
 use crate::fault::{COPIES, DEATHS, Fault, GENTLE, LIFE, MONITORS, Nemesis, PEERS, UNEVEN};
 use crate::misdeed::Misdeed;
 use crate::rng::Rng;
@@ -237,6 +237,20 @@ fn forgotten(rng: &mut Rng) -> Plan {
     Plan { osds: 3, size: 3, min_size: 1, few_maps: true, habits, ..plan }
 }
 
+/// Many objects that are written seldom, and clients that keep snapshots themselves and hear late that some are gone.
+fn late_contexts(rng: &mut Rng) -> Plan {
+    let plan = copies_in_turn(rng);
+    let habits = Habits {
+        objects: rng.between(40, 120),
+        pause: Duration::from_millis(300),
+        budget: rng.between(200, 400) as usize,
+        snaps: Snaps::Own,
+        sources: 0,
+        ..plan.habits
+    };
+    Plan { osds: 3, size: rng.between(2, 3) as u32, pg_num: 2, habits, ..plan }
+}
+
 /// The same, all of whose reads go to any copy.
 fn asides(rng: &mut Rng) -> Plan {
     let plan = islands(rng);
@@ -299,6 +313,14 @@ fn copies_scrubbed(rng: &mut Rng) -> Plan {
 fn copies_wounded(rng: &mut Rng) -> Plan {
     let plan = copies_scrubbed(rng);
     Plan { min_size: 2, wounds: rng.magnitude(3, 30), ..plan }
+}
+
+/// Two or three copies, each of which may serve alone, of few objects that several clients ask for at once; the first OSD's store meets
+/// damage.
+fn copies_stalled(rng: &mut Rng) -> Plan {
+    let plan = copies_in_turn(rng);
+    let habits = Habits { objects: rng.between(6, 16), depth: 8, sources: 0, asides: 0, budget: 250, ..plan.habits };
+    Plan { min_size: plan.size, clients: 3, wounds: SILENT, habits, ..plan }
 }
 
 /// Several OSDs with little to do.
@@ -441,6 +463,15 @@ pub const ALL: &[Scenario] = &[
         kind: Kind::Copies(pairs, &[&[Fault::TwoBlackouts]]),
     },
     Scenario {
+        name: "late-snaps",
+        about: "snapshots are made and removed while OSDs die, and clients write with contexts that still name those that are gone: no clone stays",
+        pause: Duration::from_millis(1_500),
+        kind: Kind::Copies(
+            late_contexts,
+            &[&[Fault::Snap, Fault::Snap, Fault::SnapRemove, Fault::SnapRemove, Fault::OsdKill, Fault::OsdStop]],
+        ),
+    },
+    Scenario {
         name: "gaps",
         about: "an OSD is away for more maps than are kept, while another one serves alone, which is away when the first returns",
         pause: Duration::from_secs(3),
@@ -487,6 +518,12 @@ pub const ALL: &[Scenario] = &[
                 Fault::SnapRemove,
             ]],
         ),
+    },
+    Scenario {
+        name: "rot-beside",
+        about: "objects rot at one copy while changes of them wait at the others, which have no room: what was acknowledged is read",
+        pause: Duration::from_millis(1_500),
+        kind: Kind::Copies(copies_stalled, &[&[Fault::RotBeside]]),
     },
     Scenario {
         name: "downs",

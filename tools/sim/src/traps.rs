@@ -18,6 +18,7 @@ use crate::misdeed::Misdeed;
 use crate::world::{Crash, HostId};
 use serde_json::json;
 use std::time::Duration;
+use types::ObjectId;
 
 const fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
@@ -197,8 +198,11 @@ impl Nemesis {
             self.run(cluster, 5, 200);
         }
         cluster.world.heal();
-        self.run(cluster, 1, 400);
+        // It answers what it is asked, and dies between two questions.
+        cluster.world.net.config.jitter = cluster.rng.between(20, 300) * 1_000_000;
+        self.run(cluster, 20, 1_200);
         cluster.world.crash(osd, Crash::Power);
+        cluster.world.net.config = crate::net::NetConfig::default();
         cluster.world.run_for(GONE);
         cluster.must_not_peer(&format!("osd.{number}, which was out, is gone for {} s", GONE.as_secs()));
         cluster.tell(&json!({ "prefix": "osd in", "ids": ids }).to_string());
@@ -227,12 +231,37 @@ impl Nemesis {
         }
     }
 
+    /// Changes of objects wait at all copies but the leader's. There some objects rot, which clients find that read them.
+    pub(crate) fn rot_beside(&mut self, cluster: &mut Cluster) {
+        let Some(leader) = cluster.primary().and_then(|leader| cluster.osds.iter().position(|osd| *osd == leader)) else {
+            return;
+        };
+        cluster.history.borrow_mut().was_full = true;
+        for (_, store) in cluster.meanings.iter().enumerate().filter(|(osd, _)| *osd != leader) {
+            store.borrow_mut().full = true;
+        }
+        self.run(cluster, 5, 300);
+        let content = cluster.meanings[leader].borrow().content();
+        // An object that rots twice while its group has the same leader is not brought again.
+        let heads: Vec<ObjectId> = content.objects().filter(|object| object.pool >= 0 && object.is_head()).cloned().collect();
+        let fresh: Vec<ObjectId> = heads.into_iter().filter(|object| !self.rotten.contains(object)).collect();
+        let some: Vec<ObjectId> = fresh.into_iter().filter(|_| cluster.rng.one_in(3)).collect();
+        self.rotten.extend(some.iter().cloned());
+        cluster.bad[leader].borrow_mut().extend(some);
+        self.run(cluster, 50, 1_500);
+        cluster.meanings.iter().for_each(|store| store.borrow_mut().full = false);
+    }
+
     /// One is away for many maps. Another one serves alone, and is away when the first returns.
     pub(crate) fn skipped_maps(&mut self, cluster: &mut Cluster, away: HostId) {
         self.later.retain(|(_, later)| !matches!(later, Later::Start(host) if cluster.osds.contains(host)));
         cluster.osds.clone().into_iter().for_each(|osd| cluster.start(osd));
         self.run(cluster, 5_000, 8_000);
+        let Some(number) = cluster.osds.iter().position(|other| *other == away) else { return };
+        let ids = [number.to_string()];
         cluster.world.crash(away, Crash::Process);
+        // Else the one copy may have its place there.
+        cluster.tell(&json!({ "prefix": "osd out", "ids": ids }).to_string());
         self.run(cluster, 500, 1_500);
         let pool = cluster.plan.habits.pool.clone();
         let size = |size: u32| {
@@ -247,8 +276,15 @@ impl Nemesis {
             let _ = cluster.command(&json!({ "prefix": what, "key": "noscrub" }).to_string());
         }
         let alone = cluster.primary();
+        // Who joins now hears which intervals there were, and has not got all objects when the one that has them goes.
+        let joins: Vec<HostId> = Self::others(cluster, away).into_iter().filter(|other| Some(*other) != alone).collect();
+        for other in &joins {
+            cluster.world.disk(*other, 0).faults.slower = cluster.rng.between(200, 3_000);
+        }
+        cluster.tell(&json!({ "prefix": "osd in", "ids": ids }).to_string());
         cluster.tell(&size(cluster.plan.size));
         self.run(cluster, 20, 800);
+        joins.into_iter().for_each(|other| cluster.world.mend_disks(other));
         if let Some(alone) = alone {
             cluster.world.crash(alone, Crash::Process);
             self.start_between(cluster, alone, 12_000, 18_000);

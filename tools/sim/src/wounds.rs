@@ -68,7 +68,7 @@ impl Wounds {
                 bad.remove(&of.object);
                 of_bad
             }
-            None => written && (bad.contains(&of.object) || self.rng.one_in(self.one_in)),
+            None => written && (bad.contains(&of.object) || self.one_in < u64::MAX && self.rng.one_in(self.one_in)),
         };
         if harmed {
             of.changes.iter_mut().for_each(spoil);

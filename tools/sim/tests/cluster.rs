@@ -445,6 +445,78 @@ fn a_level_that_is_raised_too_early_is_found() {
 }
 
 #[test]
+fn what_is_acknowledged_is_whole_on_every_member_and_mistakes_with_that_are_found() {
+    for (scenario, mistake) in [
+        ("copies-dense", osd::Mistake::CollectAlone),
+        ("copies-dense", osd::Mistake::RepeatEarly),
+        ("copies-dense", osd::Mistake::AckEarly),
+        ("blackouts", osd::Mistake::TakePartEarly),
+    ] {
+        let what = found(scenario, &Options { misdeed: Some(Misdeed::Copies(mistake)), ..Options::default() });
+        assert!(what.contains("acknowledges version"), "{mistake:?}: {what}");
+    }
+    assert!(runs("blackouts", 0..10).faults > 20);
+}
+
+#[test]
+fn large_copies_that_only_the_primary_has_are_found_over_the_real_store_too() {
+    let misdeed = Some(Misdeed::Copies(osd::Mistake::CollectAlone));
+    let store = Some(sim::cluster::StoreKind::Real { journal: 1 << 20, memory: 4 << 20 });
+    let what = found("copies-dense", &Options { misdeed, store, ..Options::default() });
+    assert!(["a scrub has found damage", "not linearizable"].iter().any(|known| what.contains(known)), "{what}");
+}
+
+#[test]
+fn an_osd_that_reads_until_it_is_gone_is_found() {
+    let what = found("farewells", &Options { misdeed: Some(Misdeed::ReadToTheEnd), ..Options::default() });
+    assert!(what.contains("not linearizable"), "{what}");
+    assert!(runs("farewells", 0..10).faults > 20);
+}
+
+#[test]
+fn an_osd_that_forgets_what_its_former_life_promised_is_found() {
+    let what = found("amnesias", &Options { misdeed: Some(Misdeed::ForgetPromises), ..Options::default() });
+    assert!(what.contains("not linearizable"), "{what}");
+    assert!(runs("amnesias", 0..8).faults > 10);
+}
+
+#[test]
+fn a_clock_that_stands_while_its_host_sleeps_is_found() {
+    let what = found("sleepers", &Options { misdeed: Some(Misdeed::SleepUncounted), ..Options::default() });
+    assert!(what.contains("not linearizable"), "{what}");
+    assert!(runs("sleepers", 0..10).faults > 20);
+}
+
+#[test]
+fn a_group_that_waits_for_a_copy_that_is_gone_is_found() {
+    let misdeed = Some(Misdeed::Copies(osd::Mistake::KeepGone));
+    let what = found_within("strays", 20..80, &Options { misdeed, ..Options::default() });
+    assert!(what.contains("is still peering"), "{what}");
+    assert!(runs("strays", 0..6).faults > 3);
+}
+
+#[test]
+fn an_object_that_is_asked_for_too_early_is_found() {
+    let misdeed = Some(Misdeed::Copies(osd::Mistake::PullEarly));
+    let what = found("rot-beside", &Options { misdeed, ..Options::default() });
+    assert!(what.contains("differ") || what.contains("not linearizable"), "{what}");
+    assert!(runs("rot-beside", 0..10).faults > 50);
+}
+
+#[test]
+fn trimmed_snapshots_that_a_new_primary_does_not_know_are_found() {
+    let misdeed = Some(Misdeed::Copies(osd::Mistake::PurgeAlone));
+    let what = found("late-snaps", &Options { misdeed, ..Options::default() });
+    assert!(what.contains("space leaks"), "{what}");
+    assert!(runs("late-snaps", 0..6).faults > 20);
+}
+
+#[test]
+fn who_was_away_for_more_maps_than_are_kept_serves_nothing_old() {
+    assert!(runs("gaps", 0..10).faults > 10);
+}
+
+#[test]
 fn a_disk_that_lies_about_durability_is_found() {
     let what = found("deaths-ref", &Options { lying_disks: true, ..Options::default() });
     assert!(!what.is_empty());
