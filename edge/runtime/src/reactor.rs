@@ -289,7 +289,21 @@ impl<'a> Machine<'a> {
         parts.wakes.push(inbox.wake());
         let computer = Computer::new(inbox.poster());
         let (outgoing, next, out) = (BTreeMap::new(), Vec::new(), Outputs::default());
-        Ok(Self { seat, node, inbox, post, outgoing, computer, next, out, due: true, watch: Watch::new(), log, level, state: State::Running })
+        Ok(Self {
+            seat,
+            node,
+            inbox,
+            post,
+            outgoing,
+            computer,
+            next,
+            out,
+            due: true,
+            watch: Watch::new(),
+            log,
+            level,
+            state: State::Running,
+        })
     }
 
     fn is_due(&self) -> bool {

@@ -370,7 +370,9 @@ impl Cluster {
         let more = (1..plan.mons).map(|n| {
             let (plan, reign, pulse) = (plan.clone(), reigns[n].clone(), mon_pulses[n].clone());
             let disk = DiskConfig { capacity: 64 << 20, ..DiskConfig::default() };
-            add(&mut world, format!("mon.{}", mon_name(n)), listen(n), vec![disk], move |boot| monitor(&plan, n, &boot, &reign, &pulse))
+            add(&mut world, format!("mon.{}", mon_name(n)), listen(n), vec![disk], move |boot| {
+                monitor(&plan, n, &boot, &reign, &pulse)
+            })
         });
         let mons: Vec<HostId> = [mon].into_iter().chain(more.collect::<Vec<_>>()).collect();
         let made: Vec<Rc<Cell<bool>>> = (0..plan.osds).map(|_| Rc::default()).collect();
@@ -454,7 +456,8 @@ impl Cluster {
         }
         let (plan, meaning, bad) = (plan.clone(), made, Bad::default());
         let listen = vec![socket(1, number as u8, 6800)];
-        let host = add(world, format!("osd.{number}"), listen, disks, move |boot| osd(&plan, number, &boot, &meaning, &bad, &pulse));
+        let host =
+            add(world, format!("osd.{number}"), listen, disks, move |boot| osd(&plan, number, &boot, &meaning, &bad, &pulse));
         world.give_address(host, mail_id(number));
         host
     }

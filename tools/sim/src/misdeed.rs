@@ -40,7 +40,7 @@ pub enum Misdeed {
     PastDeadline,
     /// An OSD asks to be marked up again and again.
     BootAgain,
-    /// Groups say in each turn again what was not answered.
+    /// Groups say in every eighth turn again what was not answered.
     AskAgain,
     /// An OSD that a monitor lets in and refuses comes back at once.
     HuntAtOnce,
@@ -212,7 +212,7 @@ impl Node for Wayward {
             Some(Misdeed::MuteBeats) => self.osd.give_up_beats(),
             Some(Misdeed::PastDeadline) => self.osd.tell_nobody(),
             Some(Misdeed::BootAgain) => self.osd.boot_again(now),
-            Some(Misdeed::AskAgain) => self.osd.write_in_each_turn(now),
+            Some(Misdeed::AskAgain) if self.turns.is_multiple_of(8) => self.osd.write_all_again(now),
             Some(Misdeed::HuntAtOnce) => self.osd.hunt_at_once(),
             Some(Misdeed::Hoard) => self.hoard.push([0; 512]),
             Some(Misdeed::Chatter) => out.log(node::Level::Info, "osd", "turns"),

@@ -54,8 +54,8 @@ fn holders(map: &OsdMap, boot: &OsdBoot) -> Vec<(OsdId, EntityAddrVec)> {
     // Whoever has no address in the OSDs' network is found at its other one there, too.
     let places = |osd: OsdId| [map.osd_addr(osd), map.osd_cluster_addr(osd)].into_iter().flatten().filter_map(place);
     let shared = |osd: OsdId| {
-        let own = [&boot.addrs, &boot.cluster_addrs].into_iter();
-        own.filter(|addrs| place(addrs).is_some_and(|at| places(osd).any(|there| there == at))).cloned().next()
+        let mut own = [&boot.addrs, &boot.cluster_addrs].into_iter();
+        own.find(|addrs| place(addrs).is_some_and(|at| places(osd).any(|there| there == at))).cloned()
     };
     let others = map.osds().filter(|osd| *osd != boot.osd && map.is_up(*osd));
     others.filter_map(|osd| Some((osd, shared(osd)?))).collect()

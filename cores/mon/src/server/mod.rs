@@ -509,7 +509,11 @@ impl Node for Monitor {
         if matches!(self.phase, Phase::Over | Phase::New) {
             return if self.phase == Phase::New { Mono(0) } else { Mono::NEVER };
         }
-        let tick = if self.phase == Phase::Serving { self.next_tick.min(self.asked_deadline()).min(self.turns.deadline()) } else { Mono::NEVER };
+        let tick = if self.phase == Phase::Serving {
+            self.next_tick.min(self.asked_deadline()).min(self.turns.deadline())
+        } else {
+            Mono::NEVER
+        };
         let manager = if self.phase == Phase::Serving { self.manager_deadline() } else { Mono::NEVER };
         let working = matches!(self.phase, Phase::Serving | Phase::Stopping);
         let log = if working { self.replica.log.deadline() } else { Mono::NEVER };

@@ -390,7 +390,11 @@ impl Messenger {
             true if !conn.accepted => self.gate.log_seldom(now.mono, level, text, out),
             // Nobody else is at fault: all who had a session come again and again until a monitor is there.
             true if conn.refused.is_some() && self.auth.acceptor.lacks_keys() => {
-                let text = format!("whoever connects is refused, {} at {} the first: no monitor has sent keys yet", conn.kind.name(), conn.remote);
+                let text = format!(
+                    "whoever connects is refused, {} at {} the first: no monitor has sent keys yet",
+                    conn.kind.name(),
+                    conn.remote
+                );
                 self.gate.log_seldom_as(now.mono, level, "lacks keys", text, out);
             }
             _ => self.gate.log(now.mono, level, text, out),
