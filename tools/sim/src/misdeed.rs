@@ -44,7 +44,7 @@ pub enum Misdeed {
     AskAgain,
     /// An OSD that a monitor lets in and refuses comes back at once.
     HuntAtOnce,
-    /// An OSD keeps some bytes of each turn.
+    /// An OSD keeps 4 KiB of each turn.
     Hoard,
     /// An OSD writes a line in each turn.
     Chatter,
@@ -182,7 +182,7 @@ pub struct Wayward {
     turns: u32,
     pulse: Pulse,
     /// What [`Misdeed::Hoard`] keeps.
-    hoard: Vec<[u8; 512]>,
+    hoard: Vec<[u8; 4096]>,
 }
 
 impl Wayward {
@@ -214,7 +214,7 @@ impl Node for Wayward {
             Some(Misdeed::BootAgain) => self.osd.boot_again(now),
             Some(Misdeed::AskAgain) if self.turns.is_multiple_of(8) => self.osd.write_all_again(now),
             Some(Misdeed::HuntAtOnce) => self.osd.hunt_at_once(),
-            Some(Misdeed::Hoard) => self.hoard.push([0; 512]),
+            Some(Misdeed::Hoard) => self.hoard.push([0; 4096]),
             Some(Misdeed::Chatter) => out.log(node::Level::Info, "osd", "turns"),
             // The rules would find it; that clients find it, too, is to be shown.
             Some(Misdeed::LostFetch) => return self.osd.forget_resends(),
