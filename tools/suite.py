@@ -63,7 +63,7 @@ TARGETS = [
     Target("bit-rot", 20, 0.7, bounds=True),
     Target("formats", 10, bounds=True),
     Target("deb-test", 30, bounds=True),
-    Target("idle", 60, alone=True),
+    Target("idle", 180, alone=True),
 ]
 
 

@@ -73,6 +73,21 @@ fn two_hosts_with_one_address_are_named_and_who_was_there_first_stays() {
 }
 
 #[test]
+fn two_hosts_with_one_address_in_the_osds_network_are_named_too() {
+    let at = |port: u16| EntityAddrVec(vec![EntityAddr::msgr2(([10, 9, 0, 1], port).into(), 5)]);
+    let mut world = World::new();
+    let peers = [0, 1].map(|osd| world.connect(&format!("osd.{osd}"), None, 0));
+    boot_at(&mut world, peers[0], 0, "a", 6800, at(6900));
+    boot_at(&mut world, peers[1], 1, "b", 6801, at(6900));
+    assert_eq!(up(&mut world), [0]);
+    let health = world.ok(r#"{"prefix":"health","detail":"detail"}"#);
+    let says = "osd.1 may not boot: it is on host b, and osd.0 of host a has its address v2:10.9.0.1:6900/5 and is heard";
+    assert!(health.contains("OSD_REFUSED") && health.contains(says), "{health}");
+    boot_at(&mut world, peers[1], 1, "b", 6801, at(6901));
+    assert_eq!(up(&mut world), [0, 1]);
+}
+
+#[test]
 fn a_host_that_took_over_the_address_of_a_dead_one_waits_no_longer_than_the_dead_one_may_be_silent() {
     let (mut world, peers) = two();
     let third = world.connect("osd.2", None, 0);

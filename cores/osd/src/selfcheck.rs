@@ -174,8 +174,8 @@ impl Osd {
         self.boot_sent = self.boot_sent.filter(|sent| !again(*sent));
     }
 
-    /// A mistake to be found: groups say in each turn again what was not answered.
-    pub fn write_in_each_turn(&mut self, now: node::Now) {
+    /// A mistake to be found: groups say again what was not answered, whenever this is called.
+    pub fn write_all_again(&mut self, now: node::Now) {
         if self.phase == Phase::Active {
             self.write_again(now);
         }

@@ -46,7 +46,12 @@ impl Pg {
     fn lack_of_members(&self) -> PgState {
         let interval = &self.history.interval;
         let few = interval.primary >= 0 && (interval.members().count() as u64) < u64::from(interval.size);
-        let undersized = if few { PgState::UNDERSIZED.with(PgState::DEGRADED) } else { PgState::UNKNOWN };
+        // Where nothing is, nothing is degraded.
+        let undersized = match few {
+            true if self.info.stats.objects > 0 => PgState::UNDERSIZED.with(PgState::DEGRADED),
+            true => PgState::UNDERSIZED,
+            false => PgState::UNKNOWN,
+        };
         let elsewhere = interval.up != interval.acting && interval.home().next().is_some();
         if elsewhere { undersized.with(PgState::REMAPPED) } else { undersized }
     }

@@ -161,10 +161,6 @@ fn a_copy_that_told_of_itself_and_died_does_not_hold_up_the_group() {
         bench.announce_map();
     }
     // What osd.2 tells unasked arrives; then it dies.
-    println!(
-        "letters: {:?}",
-        all.osds.iter().map(|(o, b)| (*o, b.letters.iter().map(|(to, _)| *to).collect::<Vec<_>>())).collect::<Vec<_>>()
-    );
     let info = all.osd(2).letters.pop_front().expect("it shows up");
     all.osd(1).with(types::SpgId::whole(GROUP), |pg, ctx| pg.letter(ctx, 2, ctx.now.mono, &info.1)).unwrap();
     all.osd(2).letters.clear();

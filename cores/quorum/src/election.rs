@@ -62,11 +62,6 @@ impl Node {
     pub(crate) fn lose_patience_later(&mut self) {
         let least = self.config.election;
         let more = self.below(u64::try_from(least.as_nanos()).unwrap_or(u64::MAX).max(1));
-        #[cfg(feature = "sim")]
-        if self.errs(crate::machine::Mistake::Impatient) {
-            self.patience = self.now.plus(std::time::Duration::from_millis(10));
-            return;
-        }
         self.patience = if self.is_alone() { self.now } else { self.now.plus(least).plus(std::time::Duration::from_nanos(more)) };
     }
 
@@ -75,6 +70,10 @@ impl Node {
         self.lose_patience_later();
         if self.is_alone() {
             return self.campaign();
+        }
+        #[cfg(feature = "sim")]
+        if self.errs(crate::machine::Mistake::Impatient) {
+            self.patience = self.now.plus(std::time::Duration::from_millis(10));
         }
         self.leader = None;
         self.role = Role::Asking([self.config.id].into());

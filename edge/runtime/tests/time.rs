@@ -7,7 +7,7 @@ use node::{Input, Mono, Node, Now, Output, Outputs};
 use runtime::{Choice, Setup};
 use std::time::Duration;
 
-both_drivers!(meets_deadlines, sleeps_when_idle);
+both_drivers!(meets_deadlines, sleeps_when_idle, lets_who_asks_for_nothing_wait);
 
 /// Sets deadlines of growing distance and tells how late they were met.
 struct Timer {
@@ -77,4 +77,58 @@ fn sleeps_when_idle(choice: Choice) {
     let after: usize = idle.call("turns").parse().unwrap();
     assert!(after - before < 10, "{} turns without work", after - before);
     idle.stop().unwrap();
+}
+
+/// Wants to be woken at a moment that is past, and does nothing then.
+struct Restless {
+    turns: u64,
+    wakes: node::Wakes,
+}
+
+impl Node for Restless {
+    fn handle(&mut self, _now: Now, input: Input, out: &mut Outputs) {
+        match input {
+            Input::Call { call, .. } => {
+                let text = format!("{} {} {} {}", self.turns, self.wakes.idle, self.wakes.vain, self.wakes.held);
+                out.push(Output::Answer { call, result: 0, text });
+            }
+            Input::Stop => out.push(Output::Stopped),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn turn(&mut self, _now: Now, _out: &mut Outputs) {
+        self.turns += 1;
+    }
+
+    fn deadline(&self) -> Mono {
+        Mono(1)
+    }
+
+    fn woken(&mut self, wakes: node::Wakes) {
+        self.wakes = wakes;
+    }
+}
+
+/// It is counted, it is written of once, and after a while it takes a small part of a processor.
+fn lets_who_asks_for_nothing_wait(choice: Choice) {
+    let (send, said) = std::sync::mpsc::channel();
+    let mut setup = Setup::new();
+    setup.log = Box::new(move |_: types::UTime, line: &node::LogLine| drop(send.send(line.text.clone())));
+    let restless =
+        Running::start(choice, setup, || -> Box<dyn Node> { Box::new(Restless { turns: 0, wakes: node::Wakes::default() }) });
+    let counts = || -> Vec<u64> { restless.call("turns").split(' ').map(|n| n.parse().unwrap()).collect() };
+    let end = std::time::Instant::now() + Duration::from_secs(60);
+    while counts()[3] == 0 {
+        assert!(std::time::Instant::now() < end, "nobody lets it wait: {:?}", counts());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let before = counts();
+    std::thread::sleep(Duration::from_millis(500));
+    let after = counts();
+    assert!(after[0] - before[0] < 1_200, "{before:?} {after:?}");
+    assert!(after[1] >= after[2] && after[2] > after[3] && after[3] > before[3], "{after:?}");
+    restless.stop().unwrap();
+    let lines: Vec<String> = said.try_iter().filter(|line| line.contains("without anything to do")).collect();
+    assert_eq!(lines.len(), 1, "{lines:?}");
 }

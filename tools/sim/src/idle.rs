@@ -404,12 +404,6 @@ impl Cluster {
             }
         }
         self.world.run_for(FINDING_OUT);
-        let what = format!("{plights:?} of osd.{osd}");
-        if std::env::var_os("IDLE_TABLE").is_some() {
-            let before = self.look_at_pulses();
-            self.world.run_for(crate::vitals::LOOK);
-            eprintln!("== {what}\n{}", self.describe_since(&before));
-        }
-        self.judge_rest(&what)
+        self.judge_rest(&format!("{plights:?} of osd.{osd}"))
     }
 }

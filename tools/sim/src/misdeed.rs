@@ -41,11 +41,11 @@ pub enum Misdeed {
     PastDeadline,
     /// An OSD asks to be marked up again and again.
     BootAgain,
-    /// Groups say in each turn again what was not answered.
+    /// Groups say in every eighth turn again what was not answered.
     AskAgain,
     /// An OSD that a monitor lets in and refuses comes back at once.
     HuntAtOnce,
-    /// An OSD keeps some bytes of each turn.
+    /// An OSD keeps 4 KiB of each turn.
     Hoard,
     /// An OSD writes a line in each turn.
     Chatter,
@@ -203,7 +203,7 @@ pub struct Wayward {
     /// Its number, and who judges what it acknowledges.
     judged: Option<(i32, Rc<RefCell<Promises>>)>,
     /// What [`Misdeed::Hoard`] keeps.
-    hoard: Vec<[u8; 512]>,
+    hoard: Vec<[u8; 4096]>,
 }
 
 impl Wayward {
@@ -260,9 +260,9 @@ impl Node for Wayward {
             Some(Misdeed::MuteBeats) => self.osd.give_up_beats(),
             Some(Misdeed::PastDeadline) => self.osd.tell_nobody(),
             Some(Misdeed::BootAgain) => self.osd.boot_again(now),
-            Some(Misdeed::AskAgain) => self.osd.write_in_each_turn(now),
+            Some(Misdeed::AskAgain) if self.turns.is_multiple_of(8) => self.osd.write_all_again(now),
             Some(Misdeed::HuntAtOnce) => self.osd.hunt_at_once(),
-            Some(Misdeed::Hoard) => self.hoard.push([0; 512]),
+            Some(Misdeed::Hoard) => self.hoard.push([0; 4096]),
             Some(Misdeed::Chatter) => out.log(node::Level::Info, "osd", "turns"),
             // The rules would find it; that clients find it, too, is to be shown.
             Some(Misdeed::LostFetch) => return self.osd.forget_resends(),

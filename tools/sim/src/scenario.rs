@@ -1001,6 +1001,7 @@ fn settle(cluster: &mut Cluster) -> Result<u64, String> {
     // Groups do not look as if they trimmed before their OSD has the map and has told.
     cluster.world.run_for(TRIMMING);
     cluster.wait_clean()?;
+    cluster.judge_rest("all faults are over, and all is deleted")?;
     Ok(undecided)
 }
 

@@ -143,14 +143,14 @@ struct Bounds {
 }
 
 /// All machines at one moment.
-pub(crate) struct Look {
+struct Look {
     at: Duration,
     vitals: BTreeMap<HostId, (Vitals, Signs)>,
     memory: Option<u64>,
 }
 
 /// How long it is looked.
-pub(crate) const LOOK: Duration = Duration::from_secs(20);
+const LOOK: Duration = Duration::from_secs(20);
 /// Idle turns in a second: a tick, heartbeats, a look at groups, a lease, attempts to reach somebody; ten looks at a disk that is full.
 const IDLE: u64 = 16;
 /// All turns in a second of a machine that talks to nobody, and for each other machine: heartbeats both ways, answers, what was sent.
@@ -170,7 +170,7 @@ const LETTERS: u64 = 100;
 
 impl Cluster {
     /// Looks at all machines.
-    pub(crate) fn look_at_pulses(&self) -> Look {
+    fn look_at_pulses(&self) -> Look {
         let signs = |host: HostId| self.pulses.get(&host).map(Pulse::all).unwrap_or_default();
         let vitals = self.world.hosts().map(|host| (host, (self.world.vitals(host), signs(host)))).collect();
         Look { at: self.world.now(), vitals, memory: self.world.memory.map(|memory| memory()) }
@@ -184,6 +184,9 @@ impl Cluster {
         let before = self.look_at_pulses();
         self.world.run_for(LOOK);
         let after = self.look_at_pulses();
+        if self.world.trace.print {
+            println!("at rest ({what}):\n{}", self.describe_since(&before));
+        }
         self.judge_between(&before, &after).map_err(|why| format!("at rest ({what}): {why}"))
     }
 
@@ -233,7 +236,7 @@ impl Cluster {
     }
 
     /// What each machine did since, as a table for people.
-    pub(crate) fn describe_since(&self, before: &Look) -> String {
+    fn describe_since(&self, before: &Look) -> String {
         let after = self.look_at_pulses();
         let row = |(host, (vitals, signs)): (&HostId, &(Vitals, Signs))| {
             let (v, s) = before.vitals.get(host).copied().unwrap_or_default();

@@ -1,7 +1,8 @@
 //! An address belongs to one OSD: what happens when one boots where another one is up.
 //!
-//! An address is an IP address and a port, in the clients' network or in the OSDs' own. A nonce tells lives of processes apart, not places: whoever connects to the
-//! older OSD reaches the newer one, which is not the one that was meant. So of two OSDs that are up at one address, others
+//! An address is an IP address and a port, in the clients' network or in the OSDs' own. A nonce tells lives of processes
+//! apart, not places: whoever connects to the older OSD reaches the newer one, which is not the one that was meant. So of
+//! two OSDs that are up at one address, others
 //! find one at most, and call the other one silent.
 //!
 //! | the older one | what it is | what is done |
