@@ -61,7 +61,8 @@ impl Store {
 
     /// Whether there is room for so many blocks and bytes of index more.
     fn has_room(&mut self, blocks: u64, index: u64) -> bool {
-        let fits = !self.io.host_full() && blocks + 3 * index.div_ceil(BLOCK as u64) <= self.available_blocks();
+        let starved = self.checkpoint.as_ref().is_some_and(|c| c.starved);
+        let fits = !starved && !self.io.host_full() && blocks + 3 * index.div_ceil(BLOCK as u64) <= self.available_blocks();
         if !fits {
             self.due.want(self.overlay.has_news());
         }
@@ -85,7 +86,9 @@ impl Store {
     fn index_reserve(&self) -> u64 {
         let need = |delta: &Delta| {
             let touched = 3 * delta.len() as u64;
-            touched.min(self.space.pages() + 16) + 2 * (delta.bytes / BLOCK) as u64
+            touched.min(self.space.pages() + 16)
+                + 2 * (delta.bytes / BLOCK) as u64
+                + self.space.map_pages(delta.extents.len() as u64)
         };
         let frozen = self.overlay.frozen().map_or(0, need);
         need(self.overlay.active()) + frozen.saturating_sub(self.checkpoint.as_ref().map_or(0, |c| c.pages_taken()))

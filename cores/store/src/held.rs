@@ -30,7 +30,11 @@ impl Held {
     /// there were enough of them.
     pub(crate) fn page_failed(&self, ptr: &Ptr, epoch: u64) -> bool {
         let wrong = |(block, page, e): &&(u64, PageRef, u64)| *block == ptr.block && *e == epoch && page.crc != ptr.crc;
-        let unread = self.failed.iter().filter(|f| **f == (Item::Page(ptr.block, ptr.blocks), epoch)).count();
+        let item = match ptr.pieces {
+            None => Item::Page(ptr.block, ptr.blocks),
+            Some(_) => Item::Pieces(ptr.block, ptr.blocks),
+        };
+        let unread = self.failed.iter().filter(|f| **f == (item, epoch)).count();
         unread + self.pages.iter().filter(wrong).count() >= TRIES
     }
 

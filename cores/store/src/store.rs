@@ -13,6 +13,7 @@ use crate::io::{DATA, Io, JOURNAL, Purpose, Writing};
 use crate::journal::Journal;
 use crate::memory::Giving;
 use crate::opening::Opening;
+use crate::pieces::Pieces;
 use crate::pipeline::Pipeline;
 use crate::space::Space;
 use crate::superblock::Superblock;
@@ -54,6 +55,7 @@ pub struct Store {
     /// Not carried out yet.
     pub(crate) waiting: Waiting,
     pub(crate) holds: BTreeMap<Owner, Held>,
+    pub(crate) pieces: Pieces,
     pub(crate) io: Io,
     pub(crate) events: VecDeque<Event>,
     pub(crate) log: Vec<(Level, String)>,
@@ -99,6 +101,7 @@ impl Store {
             pipeline: Pipeline::new(1),
             waiting: Waiting::default(),
             holds: BTreeMap::new(),
+            pieces: Pieces::default(),
             io: Io::default(),
             events: VecDeque::new(),
             log: Vec::new(),
@@ -186,6 +189,11 @@ impl Store {
                     self.continue_opening();
                 }
             }
+            Purpose::Piece(number, at) => {
+                if self.piece_done(number, at, done) == Some(Owner::Open) {
+                    self.continue_opening();
+                }
+            }
             Purpose::Stat => {
                 if let Ok(DiskOutput::Stat(stat)) = done.result {
                     self.space.told(stat);
@@ -209,7 +217,9 @@ impl Store {
             Purpose::Checkpoint => self.checkpoint_write_done(),
             Purpose::Flush => self.flushed(),
             Purpose::Flip => self.flipped(),
-            Purpose::Open | Purpose::Fetch(..) | Purpose::Stat | Purpose::Trim(..) => unreachable!("handled by the caller"),
+            Purpose::Open | Purpose::Fetch(..) | Purpose::Piece(..) | Purpose::Stat | Purpose::Trim(..) => {
+                unreachable!("handled by the caller")
+            }
         }
     }
 

@@ -342,16 +342,16 @@ impl Store {
     pub(crate) fn tree_pages(&self) -> Read<Vec<(u64, u32)>> {
         let eye = self.eye(Owner::Open);
         let (mut out, mut wishes) = (Vec::new(), Vec::new());
-        let mut todo: Vec<_> = self.sb.root.into_iter().collect();
+        let mut todo: Vec<_> = self.sb.root.iter().cloned().collect();
         while let Some(ptr) = todo.pop() {
-            out.push((ptr.block, ptr.blocks));
+            out.extend(ptr.runs());
             let Some(page) = gather(eye.page(&ptr), &mut wishes)? else { continue };
             for i in 0..if page.level() > 0 { page.len() } else { 0 } {
                 let child = page.child(i).ok_or_else(|| eye.broken(&ptr))?;
                 if page.level() > 1 {
                     todo.push(child);
                 } else {
-                    out.push((child.block, child.blocks));
+                    out.extend(child.runs());
                 }
             }
         }
