@@ -10,6 +10,7 @@ use crate::io::{DATA, Purpose};
 use crate::journal::Formed;
 use crate::journal::group::{self, RecordHead};
 use crate::journal::staged::Staged;
+use crate::onode::Onode;
 use crate::pipeline::Pending;
 use crate::read::Eye;
 use crate::store::Store;
@@ -203,6 +204,7 @@ impl Store {
         self.caches.ranges.get_mut().follow(&plan.delta.extents, self.overlay.epoch());
         for (object, mut known) in plan.objects {
             self.know_first(&mut known, &plan.delta, next_id);
+            known.onode = known.onode.map(Onode::on_its_own);
             self.caches.onodes.get_mut().put(object, Box::new(known));
         }
         self.space.promise(blocks.into());

@@ -120,7 +120,7 @@ impl Store {
                 if current {
                     self.caches.pages.insert(block, page.clone());
                 }
-                held.into_iter().for_each(|h| h.pages.push((block, page.clone(), epoch)));
+                held.into_iter().for_each(|h| h.keep_page(block, page.clone(), epoch));
             }
             (Item::Data(block, n), Some(bytes)) => {
                 assert_eq!(bytes.len(), n as usize * BLOCK, "a read gives what was asked for, or an error");

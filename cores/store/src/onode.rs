@@ -24,6 +24,11 @@ const XATTRS: u8 = 1;
 const OMAP: u8 = 2;
 
 impl Onode {
+    /// The same with memory of its own: a part of a page, or of a message, would keep all of that in memory.
+    pub(crate) fn on_its_own(self) -> Self {
+        Self { info: Bytes::copy_from_slice(&self.info), ..self }
+    }
+
     /// Encodes the value of the N key.
     pub(crate) fn encode(&self) -> Bytes {
         let mut out = Vec::with_capacity(HEAD + self.info.len());

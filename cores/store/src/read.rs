@@ -118,7 +118,7 @@ impl<'a> Eye<'a> {
         let key = keys::name(object);
         let onode = match self.view(None).get(&key)? {
             None => None,
-            Some(value) => Some(Onode::decode(&value).ok_or_else(|| nonsense(&key))?),
+            Some(value) => Some(Onode::decode(&value).ok_or_else(|| nonsense(&key))?.on_its_own()),
         };
         let mut known = Box::new(Known { key, onode, first: None });
         let result = use_it(&mut known);

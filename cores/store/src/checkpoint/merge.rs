@@ -20,6 +20,8 @@ use std::ops::Range;
 
 /// Changes that are merged in one step.
 const CHANGES: usize = 512;
+/// Chunks of the map that are merged in one step. Each takes as long as many changes.
+const CHUNKS: usize = 32;
 /// Bytes of entries that are kept back before pages are cut from them.
 const KEEP: usize = 64 << 10;
 /// Most bytes of pages in one write.
@@ -85,8 +87,10 @@ fn changes(frozen: &Delta, m: &Merge, lower: &Bytes, upper: Option<&Bytes>) -> b
     if !m.closed {
         return !m.differences.is_empty() || !frozen.extents.is_empty();
     }
-    let inside = |key: Bytes| key >= *lower && before(&key, upper);
-    m.differences.chunks().any(|c| inside(keys::chunk(keys::SHARED, c)) || inside(keys::chunk(keys::FREE, c)))
+    [keys::SHARED, keys::FREE].into_iter().any(|section| {
+        let next = keys::chunk_at(section, lower).and_then(|first| m.differences.chunks_from(first).next());
+        next.is_some_and(|chunk| before(&keys::chunk(section, chunk), upper))
+    })
 }
 
 /// Gives the next changes from `from` on, in order, and the key up to which they are complete (none: `upper`).
@@ -116,12 +120,13 @@ fn next_changes(frozen: &Delta, m: &Merge, from: &Bytes, upper: Option<&Bytes>) 
             }
         }
         keys::SHARED | keys::FREE => {
-            for chunk in m.differences.chunks() {
+            let Some(first) = keys::chunk_at(section, from) else { return (out, end) };
+            for chunk in m.differences.chunks_from(first) {
                 let key = keys::chunk(section, chunk);
-                if key < *from || !before(&key, stop) {
-                    continue;
+                if !before(&key, stop) {
+                    break;
                 }
-                if out.len() == CHANGES {
+                if out.len() == CHUNKS {
                     return (out, Some(key));
                 }
                 out.push((key, if section == keys::SHARED { Change::Shared(chunk) } else { Change::Free(chunk) }));
@@ -274,6 +279,15 @@ impl Store {
             }
             return Err(unread);
         }
+        if leaf.merged && page::is_thin(&leaf.entries) {
+            match self.join_next(c, m, &mut leaf) {
+                Ok(joined) => leaf.merged = !joined,
+                Err(unread) => {
+                    m.leaf = Some(leaf);
+                    return Err(unread);
+                }
+            }
+        }
         if leaf.merged {
             if !self.cut_leaf(c, m, &mut leaf, true) {
                 m.leaf = Some(leaf);
@@ -284,6 +298,30 @@ impl Store {
             return Ok(true);
         }
         m.leaf = Some(leaf);
+        Ok(true)
+    }
+
+    /// What is left of a leaf goes into one page with the next leaf of the same parent. So pages do not become ever
+    /// emptier as keys go. False if there is no next.
+    fn join_next(&mut self, c: &mut Checkpoint, m: &mut Merge, leaf: &mut LeafWork) -> Result<bool, Unread> {
+        let Some(frame) = m.stack.last().filter(|frame| frame.next < frame.page.len() && !leaf.entries.is_empty()) else {
+            return Ok(false);
+        };
+        let i = frame.next;
+        let eye = self.eye(Owner::Checkpoint);
+        let ptr = frame.page.child(i).ok_or_else(|| eye.broken(&frame.ptr))?;
+        let page = match eye.page(&ptr) {
+            Err(Unread::Damaged(_)) => return Ok(false),
+            other => other?,
+        };
+        if page.level() > 0 {
+            return Ok(false);
+        }
+        let upper = if i + 1 < frame.page.len() { Some(frame.page.key(i + 1)) } else { frame.upper.clone() };
+        let lower = frame.page.key(i);
+        m.stack.last_mut().expect("just looked").next += 1;
+        c.old_pages.extend(leaf.ptr.iter().flat_map(Ptr::runs));
+        (leaf.page, leaf.ptr, leaf.at, leaf.cursor, leaf.upper) = (Some(page), Some(ptr), 0, lower, upper);
         Ok(true)
     }
 

@@ -307,6 +307,12 @@ pub(crate) fn cut_inner(entries: &[Entry]) -> Vec<Range<usize>> {
     out
 }
 
+/// Says whether a page of these entries would be so empty that it should not stand alone.
+pub(crate) fn is_thin(entries: &[Entry]) -> bool {
+    let prefix = shared_prefix(entries);
+    entries.iter().try_fold(HEADER + prefix, |sum, e| Some(sum + cost(e, prefix)).filter(|sum| *sum < PAGE / 3)).is_some()
+}
+
 /// Number of blocks of a page with these entries.
 pub(crate) fn blocks_for(entries: &[Entry]) -> u32 {
     let prefix = shared_prefix(entries);

@@ -96,6 +96,11 @@ impl Allocator {
         Ok(())
     }
 
+    /// Bytes of memory of the sets of blocks; of what a checkpoint shares with them, too.
+    pub(crate) fn bytes(&self) -> usize {
+        2 * self.stable.bytes() + self.busy.bytes() + self.holes.bytes()
+    }
+
     /// Number of blocks that could be given out now.
     pub(crate) fn free(&self) -> u64 {
         self.busy.len() - self.busy.ones()
@@ -291,10 +296,13 @@ impl Allocator {
         let mut out = Vec::new();
         for (start, n) in born {
             let (mut at, end) = (*start, *start + u64::from(*n));
-            while let Some(from) = stable.find(at, false).filter(|f| *f < end) {
-                let to = stable.find(from, true).unwrap_or(end).min(end);
-                out.push((from, (to - from) as u32));
-                at = to;
+            while let Some((from, n)) = stable.free_run(at, end - at).filter(|run| run.0 < end) {
+                let n = n.min(end - from);
+                out.push((from, n as u32));
+                at = from + n;
+                if at == end {
+                    break;
+                }
             }
         }
         out

@@ -7,7 +7,7 @@ use super::ahead::Ahead;
 use super::alloc::{Allocator, Kind};
 use super::bits::{Bits, CHUNK};
 use super::host::Host;
-use super::limbo::{Freed, Limbo};
+use super::limbo::{Freed, Limbo, Settled};
 use crate::block::{BLOCK, PAGE_BLOCKS, RANGE, Run};
 use node::{DiskStat, Mono};
 
@@ -265,11 +265,21 @@ impl Space {
         self.limbo.is_empty()
     }
 
-    /// The next of what flips freed that no read can want any more. Its pages count as free from now on.
-    pub(crate) fn settled(&mut self) -> Option<Freed> {
-        let freed = self.limbo.settled()?;
-        self.alloc.page_blocks -= freed.pages.iter().map(|run| u64::from(run.1)).sum::<u64>();
-        Some(freed)
+    /// Up to `most` runs of what flips freed and no read can want any more. Its pages count as free from now on.
+    pub(crate) fn settled(&mut self, most: usize) -> Option<Settled> {
+        let settled = self.limbo.settled(most)?;
+        self.alloc.page_blocks -= settled.pages.iter().map(|run| u64::from(run.1)).sum::<u64>();
+        Some(settled)
+    }
+
+    /// Whether [`Self::settled`] has more.
+    pub(crate) fn has_settled(&self) -> bool {
+        self.limbo.has_settled()
+    }
+
+    /// Bytes of memory of the maps of blocks.
+    pub(crate) fn map_bytes(&self) -> usize {
+        self.alloc.bytes()
     }
 }
 

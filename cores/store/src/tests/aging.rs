@@ -194,11 +194,11 @@ impl Rig {
     }
 }
 
-/// Fills a disk with objects of a block and removes every second: half of it is free, no two blocks side by side.
-fn every_second_block(version: u32) -> (Rig, u64) {
+/// Fills a disk with objects of so many blocks and removes every second: half of it is free, in runs that are not longer.
+fn every_second_object(version: u32, blocks: usize) -> (Rig, u64) {
     let mut rig = Rig::new(small(), 64 << 20);
     rig.store.sb.version = version;
-    let n = rig.fill_to(7, 0, 1);
+    let n = rig.fill_to(7, 0, blocks);
     rig.checkpoint();
     for i in (0..n).step_by(2) {
         rig.submit(object(i), ObjectChange::Remove).expect("removals");
@@ -210,7 +210,7 @@ fn every_second_block(version: u32) -> (Rig, u64) {
 
 #[test]
 fn a_half_empty_disk_whose_free_blocks_have_no_neighbours_goes_on() {
-    let (mut rig, n) = every_second_block(VERSION);
+    let (mut rig, n) = every_second_object(VERSION, 1);
     // Small objects again, as long as a twenty-fifth of the disk is free.
     rig.fill_to(4, 1_000_000, 1);
     // Nearly all that is free has no neighbour.
@@ -235,7 +235,7 @@ fn a_half_empty_disk_whose_free_blocks_have_no_neighbours_goes_on() {
 
 #[test]
 fn long_keys_and_values_need_no_neighbours() {
-    let (mut rig, _) = every_second_block(VERSION);
+    let (mut rig, _) = every_second_object(VERSION, 1);
     rig.fill_to(20, 1_000_000, 1);
     rig.checkpoint();
     assert_eq!(rig.free_runs().range(6..).next(), None, "no run of 64 blocks is free");
@@ -292,11 +292,13 @@ fn an_image_overwritten_at_random_takes_a_long_attribute() {
 
 #[test]
 fn a_store_of_version_2_that_found_no_place_for_a_page_opens_and_goes_on() {
-    let (mut rig, _) = every_second_block(2);
-    rig.fill_to(35, 1_000_000, 1);
+    // Runs of four blocks are enough for its usual pages.
+    let (mut rig, _) = every_second_object(2, 4);
+    rig.fill_to(35, 1_000_000, 4);
     rig.checkpoint();
     let value = Bytes::from(vec![7u8; 400 << 10]);
     assert!(rig.free_runs().keys().all(|log| 1 << log < value.len() / BLOCK / 2), "{:?}", rig.free_runs());
+    assert!(rig.store.tree_pages().is_ok_and(|pages| pages.iter().all(|run| run.1 > 1)), "no page is in pieces");
     // It is in the journal. The old program could not bring it into the index, however often it was started.
     rig.submit(object(3), ObjectChange::SetXattr("long".into(), value.clone())).expect("room");
     while rig.committed < rig.tickets {
@@ -341,4 +343,28 @@ fn a_checkpoint_without_free_blocks_waits_and_goes_on_when_there_are_some() {
         rig.check();
         rig.submit(object(n), ObjectChange::Write(0, filler(1))).expect("room again");
     }
+}
+
+#[test]
+fn leaves_that_lost_most_of_their_keys_join() {
+    let mut rig = Rig::new(small(), 1 << 30);
+    let info = Bytes::from(vec![3u8; 200]);
+    let n = 20_000;
+    for i in 0..n {
+        rig.submit(object(i), ObjectChange::SetInfo(info.clone())).expect("room");
+    }
+    rig.checkpoint();
+    let full = rig.store.space.pages();
+    let (mut x, mut left) = (5, 0);
+    for i in 0..n {
+        if dice(&mut x).is_multiple_of(20) {
+            left += 1;
+        } else {
+            rig.submit(object(i), ObjectChange::Remove).expect("removals");
+        }
+    }
+    rig.checkpoint();
+    let pages = rig.store.space.pages();
+    assert!(pages * n < 3 * full * left, "{left} of {n} objects keep {pages} of {full} blocks of pages");
+    rig.check();
 }
