@@ -16,6 +16,9 @@ pub(crate) const LARGE: usize = 64 << 10;
 /// A larger disk is used up to here.
 pub(crate) const MOST_BLOCKS: u64 = 1 << 33;
 
+/// Number of blocks of a page of the index that holds nothing long.
+pub(crate) const PAGE_BLOCKS: u32 = 2;
+
 /// A run of blocks: the first, and their number.
 pub(crate) type Run = (u64, u32);
 

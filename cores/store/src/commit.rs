@@ -10,6 +10,7 @@ use crate::io::{DATA, Purpose};
 use crate::journal::Formed;
 use crate::journal::group::{self, RecordHead};
 use crate::journal::staged::Staged;
+use crate::onode::Onode;
 use crate::pipeline::Pending;
 use crate::read::Eye;
 use crate::store::Store;
@@ -61,7 +62,8 @@ impl Store {
 
     /// Whether there is room for so many blocks and bytes of index more.
     fn has_room(&mut self, blocks: u64, index: u64) -> bool {
-        let fits = !self.io.host_full() && blocks + 3 * index.div_ceil(BLOCK as u64) <= self.available_blocks();
+        let starved = self.checkpoint.as_ref().is_some_and(|c| c.starved);
+        let fits = !starved && !self.io.host_full() && blocks + 3 * index.div_ceil(BLOCK as u64) <= self.available_blocks();
         if !fits {
             self.due.want(self.overlay.has_news());
         }
@@ -85,7 +87,9 @@ impl Store {
     fn index_reserve(&self) -> u64 {
         let need = |delta: &Delta| {
             let touched = 3 * delta.len() as u64;
-            touched.min(self.space.pages() + 16) + 2 * (delta.bytes / BLOCK) as u64
+            touched.min(self.space.pages() + 16)
+                + 2 * (delta.bytes / BLOCK) as u64
+                + self.space.map_pages(delta.extents.len() as u64)
         };
         let frozen = self.overlay.frozen().map_or(0, need);
         need(self.overlay.active()) + frozen.saturating_sub(self.checkpoint.as_ref().map_or(0, |c| c.pages_taken()))
@@ -200,6 +204,7 @@ impl Store {
         self.caches.ranges.get_mut().follow(&plan.delta.extents, self.overlay.epoch());
         for (object, mut known) in plan.objects {
             self.know_first(&mut known, &plan.delta, next_id);
+            known.onode = known.onode.map(Onode::on_its_own);
             self.caches.onodes.get_mut().put(object, Box::new(known));
         }
         self.space.promise(blocks.into());

@@ -48,6 +48,8 @@ pub struct Memory {
     pub records: usize,
     /// Bytes of index changes since the last checkpoint.
     pub delta: usize,
+    /// Bytes of the maps of free blocks.
+    pub maps: usize,
     /// Number of cached onodes.
     pub onodes: usize,
     /// Number of cached ranges of larger objects.

@@ -5,10 +5,11 @@ use crate::checked::Checked;
 use crate::held::{Held, TRIES};
 use crate::index::page::PageRef;
 use crate::io::{DATA, Purpose};
+use crate::pieces::Reading;
 use crate::store::Store;
 use crate::wish::{Item, LONGEST_READ, Owner, item, stalled};
 use bytes::Bytes;
-use node::{DiskDone, DiskOutput};
+use node::{Buf, DiskDone, DiskOutput};
 use objectstore::{Event, Wish};
 
 impl Store {
@@ -33,6 +34,7 @@ impl Store {
 
     fn fetch_item(&mut self, owner: Owner, item: Item) {
         let (device, first, n) = match item {
+            Item::Pieces(block, n) => return self.fetch_pieces(owner, block, n),
             Item::Page(block, n) => (DATA, block, n),
             Item::Data(block, n) if n > LONGEST_READ => {
                 self.fetch_item(owner, Item::Data(block, LONGEST_READ));
@@ -55,13 +57,47 @@ impl Store {
         self.io.read(device, first * BLOCK as u64, n as usize * BLOCK, Purpose::Fetch(owner, item, self.overlay.epoch()));
     }
 
+    /// Begins to read a page in several pieces.
+    fn fetch_pieces(&mut self, owner: Owner, block: u64, n: u32) {
+        let (item, epoch) = (Item::Pieces(block, n), self.overlay.epoch());
+        let Some(ptr) = self.pieces.find(block, n) else { return };
+        let end = self.device_blocks(DATA);
+        if ptr.runs().any(|(block, n)| block + u64::from(n) > end) {
+            return self.holds.entry(owner).or_default().failed.extend(std::iter::repeat_n((item, epoch), TRIES));
+        }
+        self.holds.entry(owner).or_default().under_way += 1;
+        self.space.begin_read(epoch);
+        let (left, buf) = (ptr.runs().count(), Buf::zeroed(n as usize * BLOCK));
+        let number = self.pieces.begin(Reading { owner, item, epoch, buf, left, failed: false });
+        let mut at = 0;
+        for (block, n) in ptr.runs() {
+            self.io.read(DATA, block * BLOCK as u64, n as usize * BLOCK, Purpose::Piece(number, at));
+            at += n as usize * BLOCK;
+        }
+    }
+
+    /// Takes the result of a piece's read: the bytes of the page from `at` on. Gives the owner when the page is whole.
+    pub(crate) fn piece_done(&mut self, number: u64, at: usize, done: DiskDone) -> Option<Owner> {
+        let piece = match done.result {
+            Ok(DiskOutput::Read(buf)) => Some(buf),
+            _ => None,
+        };
+        let Reading { owner, item, epoch, buf, failed, .. } = self.pieces.ended(number, at, piece.as_deref())?;
+        self.fetch_ended(owner, item, epoch, (!failed).then(|| buf.freeze()));
+        Some(owner)
+    }
+
     /// Takes the result of a fetch's read.
     pub(crate) fn fetch_done(&mut self, owner: Owner, item: Item, epoch: u64, done: DiskDone) {
-        self.space.end_read(epoch);
         let bytes = match done.result {
             Ok(DiskOutput::Read(buf)) => Some(buf.freeze()),
             _ => None,
         };
+        self.fetch_ended(owner, item, epoch, bytes);
+    }
+
+    fn fetch_ended(&mut self, owner: Owner, item: Item, epoch: u64, bytes: Option<Bytes>) {
+        self.space.end_read(epoch);
         self.keep(owner, item, epoch, bytes);
         self.settle_limbo();
         if let Some(held) = self.holds.get_mut(&owner) {
@@ -72,19 +108,19 @@ impl Store {
 
     fn keep(&mut self, owner: Owner, item: Item, epoch: u64, bytes: Option<Bytes>) {
         let page = match (&item, &bytes) {
-            (Item::Page(block, _), Some(bytes)) => PageRef::parse(bytes.clone(), *block),
+            (Item::Page(block, _) | Item::Pieces(block, _), Some(bytes)) => PageRef::parse(bytes.clone(), *block),
             _ => None,
         };
         let current = epoch == self.overlay.epoch();
         let held = self.holds.get_mut(&owner);
         match (item, bytes) {
-            (Item::Page(block, _), Some(_)) if page.is_some() => {
+            (Item::Page(block, _) | Item::Pieces(block, _), Some(_)) if page.is_some() => {
                 let page = page.expect("just looked");
                 // What was read before a flip may have been replaced since. It must not go where all look for it.
                 if current {
                     self.caches.pages.insert(block, page.clone());
                 }
-                held.into_iter().for_each(|h| h.pages.push((block, page.clone(), epoch)));
+                held.into_iter().for_each(|h| h.keep_page(block, page.clone(), epoch));
             }
             (Item::Data(block, n), Some(bytes)) => {
                 assert_eq!(bytes.len(), n as usize * BLOCK, "a read gives what was asked for, or an error");

@@ -9,6 +9,7 @@ use crate::space::bits::Bits;
 use crate::space::refs::Differences;
 use crate::superblock::Superblock;
 use bytes::Bytes;
+use objectstore::Damage;
 use std::collections::BTreeMap;
 use types::Rope;
 
@@ -55,6 +56,8 @@ pub(crate) struct Checkpoint {
     pub(crate) busy: bool,
     /// The pages that the merge asked for last.
     pub(crate) asked: Vec<u64>,
+    /// Whether the checkpoint said that it waits for free blocks.
+    pub(crate) starved: bool,
     /// How often the checkpoint came back to data in the journal that seemed damaged.
     pub(crate) doubts: u32,
 }
@@ -83,6 +86,8 @@ pub(crate) struct Merge {
     pub(crate) level: u8,
     pub(crate) differences: Differences,
     pub(crate) closed: bool,
+    /// A value that is not understood, in a page whose checksum is right: the merge cannot go on.
+    pub(crate) hurt: Option<Damage>,
     /// Pages that follow each other and are not written yet.
     pub(crate) run: Rope,
     pub(crate) run_at: u64,
@@ -99,6 +104,7 @@ impl Merge {
             level: 0,
             differences: Differences::default(),
             closed: false,
+            hurt: None,
             run: Rope::new(),
             run_at: 0,
         }
@@ -140,12 +146,14 @@ pub(crate) struct LeafWork {
     /// Last key of the last page that was cut off.
     pub(crate) last: Option<Bytes>,
     pub(crate) out: Vec<Entry>,
+    /// All changes are in `entries`: only pages are still to be cut from them.
+    pub(crate) merged: bool,
 }
 
 impl LeafWork {
     pub(crate) fn new(page: Option<PageRef>, ptr: Option<Ptr>, lower: Bytes, upper: Option<Bytes>) -> Self {
         let cursor = lower.clone();
-        Self { page, ptr, at: 0, lower, upper, cursor, entries: Vec::new(), size: 0, last: None, out: Vec::new() }
+        Self { page, ptr, at: 0, lower, upper, cursor, entries: Vec::new(), size: 0, last: None, out: Vec::new(), merged: false }
     }
 
     pub(crate) fn push(&mut self, key: Bytes, value: Bytes) {

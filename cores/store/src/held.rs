@@ -3,6 +3,7 @@
 use crate::checked::Checked;
 use crate::index::page::{PageRef, Ptr};
 use crate::wish::Item;
+use std::collections::BTreeMap;
 
 /// How often a damaged item is read before it counts as damaged. The fault may be one of reading only.
 pub(crate) const TRIES: usize = 6;
@@ -10,7 +11,8 @@ pub(crate) const TRIES: usize = 6;
 /// What was fetched for one owner, and is kept for it.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
-    pub(crate) pages: Vec<(u64, PageRef, u64)>,
+    /// Pages by their first block, with the number of flips when each was read.
+    pages: BTreeMap<u64, Vec<(PageRef, u64)>>,
     pub(crate) data: Vec<(u64, Checked, u64)>,
     pub(crate) records: Vec<(u64, Checked)>,
     /// What could not be read, with the number of flips at that time: one entry for each try.
@@ -23,15 +25,24 @@ pub(crate) struct Held {
 
 impl Held {
     pub(crate) fn page(&self, ptr: &Ptr) -> Option<&PageRef> {
-        self.pages.iter().rev().find(|(block, page, _)| *block == ptr.block && page.crc == ptr.crc).map(|(_, page, _)| page)
+        self.pages.get(&ptr.block)?.iter().rev().find(|(page, _)| page.crc == ptr.crc).map(|(page, _)| page)
+    }
+
+    /// Keeps a page that was read at `block`.
+    pub(crate) fn keep_page(&mut self, block: u64, page: PageRef, epoch: u64) {
+        self.pages.entry(block).or_default().push((page, epoch));
     }
 
     /// Says whether the page counts as damaged: each of the reads since the last flip failed or gave another page, and
     /// there were enough of them.
     pub(crate) fn page_failed(&self, ptr: &Ptr, epoch: u64) -> bool {
-        let wrong = |(block, page, e): &&(u64, PageRef, u64)| *block == ptr.block && *e == epoch && page.crc != ptr.crc;
-        let unread = self.failed.iter().filter(|f| **f == (Item::Page(ptr.block, ptr.blocks), epoch)).count();
-        unread + self.pages.iter().filter(wrong).count() >= TRIES
+        let wrong = |(page, e): &&(PageRef, u64)| *e == epoch && page.crc != ptr.crc;
+        let item = match ptr.pieces {
+            None => Item::Page(ptr.block, ptr.blocks),
+            Some(_) => Item::Pieces(ptr.block, ptr.blocks),
+        };
+        let unread = self.failed.iter().filter(|f| **f == (item, epoch)).count();
+        unread + self.pages.get(&ptr.block).into_iter().flatten().filter(wrong).count() >= TRIES
     }
 
     /// Gives up to `max` blocks from `block` on whose first checksum is `crc`, and the number of flips when they were

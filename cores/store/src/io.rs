@@ -24,6 +24,8 @@ pub(crate) enum Purpose {
     Open,
     /// Something that a read missed: for whom, what, and the number of flips when the request began.
     Fetch(Owner, Item, u64),
+    /// A piece of a page that a read missed: the number of the page's fetch, and the piece's first byte in the page.
+    Piece(u64, usize),
     /// Data of a large write: the record's sequence number, the first block.
     Direct(u64, u64),
     /// Flush of the data that was written for these records.

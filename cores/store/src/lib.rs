@@ -6,9 +6,9 @@
 //!
 //! | module | what it decides |
 //! |---|---|
-//! | `config`, `block`, `checked`, `onode`, `names` | sizes; places of blocks; checksums; entries and names of objects |
+//! | `config`, `block`, `checked`, `onode`, `names`, `sparse` | sizes; places of blocks; checksums; entries and names of objects; a disk for tests |
 //! | `index`, `superblock`, `journal` | keys, layers of changes, pages, the tree; where all begins; the ring, groups, records |
-//! | `wish`, `held`, `io` | what a look-up can miss, and what was fetched of it; requests to the disk |
+//! | `wish`, `held`, `pieces`, `io` | what a look-up can miss, and what was fetched of it; requests to the disk |
 //! | `space` | which blocks are free, promised, referred to; what the host can still give |
 //! | `cache`, `memory` | what is kept in memory, and how much |
 //! | `waiting`, `pipeline` | transactions that wait to be carried out; records that are in no group yet |
@@ -49,6 +49,7 @@ mod names;
 mod onode;
 mod open;
 mod opening;
+mod pieces;
 mod pipeline;
 mod read;
 #[cfg(test)]
@@ -56,6 +57,8 @@ mod sabotage;
 #[cfg(any(test, feature = "sim"))]
 mod selfcheck;
 mod space;
+#[cfg(any(test, feature = "sim"))]
+pub mod sparse;
 mod store;
 mod superblock;
 #[cfg(any(test, feature = "sim"))]

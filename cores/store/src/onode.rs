@@ -20,25 +20,35 @@ pub(crate) struct Onode {
 }
 
 const HEAD: usize = 17;
+const XATTRS: u8 = 1;
+const OMAP: u8 = 2;
 
 impl Onode {
+    /// The same with memory of its own: a part of a page, or of a message, would keep all of that in memory.
+    pub(crate) fn on_its_own(self) -> Self {
+        Self { info: Bytes::copy_from_slice(&self.info), ..self }
+    }
+
     /// Encodes the value of the N key.
     pub(crate) fn encode(&self) -> Bytes {
         let mut out = Vec::with_capacity(HEAD + self.info.len());
         out.put_u64_le(self.id);
         out.put_u64_le(self.size);
-        out.push(u8::from(self.xattrs) | u8::from(self.omap) << 1);
+        out.push(if self.xattrs { XATTRS } else { 0 } | if self.omap { OMAP } else { 0 });
         out.extend_from_slice(&self.info);
         out.into()
     }
 
-    /// Decodes a value; `info` shares its memory.
+    /// Decodes a value; `info` shares its memory. None for flags that a later program may have given a meaning.
     pub(crate) fn decode(value: &Bytes) -> Option<Self> {
         let (id, rest) = value.split_first_chunk::<8>()?;
         let (size, rest) = rest.split_first_chunk::<8>()?;
         let flags = *rest.first()?;
         let (id, size) = (u64::from_le_bytes(*id), u64::from_le_bytes(*size));
-        Some(Self { id, size, xattrs: flags & 1 != 0, omap: flags & 2 != 0, info: value.slice(HEAD..) })
+        if flags & !(XATTRS | OMAP) != 0 {
+            return None;
+        }
+        Some(Self { id, size, xattrs: flags & XATTRS != 0, omap: flags & OMAP != 0, info: value.slice(HEAD..) })
     }
 }
 
@@ -49,7 +59,12 @@ mod tests {
     #[test]
     fn comes_back() {
         let onode = Onode { id: 7, size: 1 << 40, xattrs: true, omap: false, info: Bytes::from_static(b"info") };
-        assert_eq!(Onode::decode(&onode.encode()), Some(onode));
+        assert_eq!(Onode::decode(&onode.encode()), Some(onode.clone()));
         assert_eq!(Onode::decode(&Bytes::from_static(b"short")), None);
+        for bit in 2..8 {
+            let mut value = onode.encode().to_vec();
+            value[16] |= 1 << bit;
+            assert_eq!(Onode::decode(&value.into()), None, "flag {bit} has no meaning yet");
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::block::BLOCK;
 use crate::config::OpenError;
+use crate::index::keys;
 use crate::superblock::Superblock;
 use bytes::Bytes;
 use kernels::SEED;
@@ -35,13 +36,22 @@ pub(crate) struct Opening {
     pub(crate) step: Step,
     pub(crate) found: Vec<Superblock>,
     pub(crate) newer: Option<OpenError>,
+    /// The map of free space is loaded up to this key; none: as a whole.
+    pub(crate) map_at: Option<Bytes>,
     /// Whether a slot that gave nothing is being read a second time.
     pub(crate) again: bool,
 }
 
 impl Opening {
     pub(crate) fn new(create: bool) -> Self {
-        Self { create, step: Step::DataSize, found: Vec::new(), newer: None, again: false }
+        Self {
+            create,
+            step: Step::DataSize,
+            found: Vec::new(),
+            newer: None,
+            map_at: Some(Bytes::from_static(&[keys::FREE])),
+            again: false,
+        }
     }
 }
 

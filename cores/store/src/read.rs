@@ -69,11 +69,15 @@ impl Pages for Eye<'_> {
             return Err(self.broken(ptr));
         }
         count(&self.store.tally.page_misses);
+        self.store.pieces.note(ptr);
         missing(wish_page(ptr))
     }
 
     fn wish(&self, ptr: &Ptr) -> Option<u64> {
-        self.store.caches.pages.get(ptr.block).is_none().then(|| wish_page(ptr))
+        self.store.caches.pages.get(ptr.block).is_none().then(|| {
+            self.store.pieces.note(ptr);
+            wish_page(ptr)
+        })
     }
 
     fn broken(&self, ptr: &Ptr) -> Unread {
@@ -91,7 +95,7 @@ impl<'a> Eye<'a> {
         layers.extend(top);
         layers.push(self.store.overlay.active());
         layers.extend(self.store.overlay.frozen());
-        View { layers, root: self.store.sb.root, next_id: self.store.sb.next_id, pages: self }
+        View { layers, root: self.store.sb.root.as_ref(), next_id: self.store.sb.next_id, pages: self }
     }
 
     /// Gives what is known about an object: its onode and its key.
@@ -114,7 +118,7 @@ impl<'a> Eye<'a> {
         let key = keys::name(object);
         let onode = match self.view(None).get(&key)? {
             None => None,
-            Some(value) => Some(Onode::decode(&value).ok_or_else(|| nonsense(&key))?),
+            Some(value) => Some(Onode::decode(&value).ok_or_else(|| nonsense(&key))?.on_its_own()),
         };
         let mut known = Box::new(Known { key, onode, first: None });
         let result = use_it(&mut known);

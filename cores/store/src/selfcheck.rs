@@ -57,6 +57,11 @@ impl Store {
         Ok(found.len() as u64)
     }
 
+    /// From now on each page of the index gets its blocks one by one, as if no two free ones were side by side.
+    pub fn scatter_pages(&mut self) {
+        self.space.scatter = true;
+    }
+
     /// A mistake to be found: one block less is promised than data in the journal needs. False if nothing is.
     pub fn forget_promise(&mut self) -> bool {
         self.space.forget_promise()

@@ -13,6 +13,7 @@ use crate::io::{DATA, Io, JOURNAL, Purpose, Writing};
 use crate::journal::Journal;
 use crate::memory::Giving;
 use crate::opening::Opening;
+use crate::pieces::Pieces;
 use crate::pipeline::Pipeline;
 use crate::space::Space;
 use crate::superblock::Superblock;
@@ -54,6 +55,7 @@ pub struct Store {
     /// Not carried out yet.
     pub(crate) waiting: Waiting,
     pub(crate) holds: BTreeMap<Owner, Held>,
+    pub(crate) pieces: Pieces,
     pub(crate) io: Io,
     pub(crate) events: VecDeque<Event>,
     pub(crate) log: Vec<(Level, String)>,
@@ -99,6 +101,7 @@ impl Store {
             pipeline: Pipeline::new(1),
             waiting: Waiting::default(),
             holds: BTreeMap::new(),
+            pieces: Pieces::default(),
             io: Io::default(),
             events: VecDeque::new(),
             log: Vec::new(),
@@ -153,6 +156,7 @@ impl Store {
             pages: self.caches.pages.bytes(),
             records: self.journal.bytes(),
             delta: self.overlay.bytes(),
+            maps: self.space.map_bytes(),
             onodes: self.caches.onodes.borrow().len(),
             ranges: self.caches.ranges.borrow().len(),
         }
@@ -186,6 +190,11 @@ impl Store {
                     self.continue_opening();
                 }
             }
+            Purpose::Piece(number, at) => {
+                if self.piece_done(number, at, done) == Some(Owner::Open) {
+                    self.continue_opening();
+                }
+            }
             Purpose::Stat => {
                 if let Ok(DiskOutput::Stat(stat)) = done.result {
                     self.space.told(stat);
@@ -209,7 +218,9 @@ impl Store {
             Purpose::Checkpoint => self.checkpoint_write_done(),
             Purpose::Flush => self.flushed(),
             Purpose::Flip => self.flipped(),
-            Purpose::Open | Purpose::Fetch(..) | Purpose::Stat | Purpose::Trim(..) => unreachable!("handled by the caller"),
+            Purpose::Open | Purpose::Fetch(..) | Purpose::Piece(..) | Purpose::Stat | Purpose::Trim(..) => {
+                unreachable!("handled by the caller")
+            }
         }
     }
 
@@ -223,6 +234,7 @@ impl Store {
         if self.ready() && self.failure.is_none() && !self.read_only {
             self.caches.blocks.tick(now.mono);
             self.giving.step(&mut self.config, &mut self.caches);
+            self.settle_limbo();
             self.run_stalled();
             self.settle();
             self.form_groups();
@@ -231,7 +243,7 @@ impl Store {
             self.write_ahead();
             self.journal.thin(self.config.shares().records);
             self.give_back();
-            self.caches.lend_unused();
+            self.caches.lend_unused(self.space.map_bytes());
             self.note_host();
             self.space.ask_sizes(&mut self.io, self.now);
         }
@@ -249,7 +261,8 @@ impl Store {
         if !self.ready() {
             return self.io.deadline();
         }
-        if self.checkpoint_has_work() || self.giving.is_busy() {
+        let lets_go = self.space.has_settled() && self.space.may_let_go(&self.io) > 0;
+        if lets_go || self.checkpoint_has_work() || self.giving.is_busy() {
             return Mono(0);
         }
         self.io.deadline().min(self.space.ask_sizes_at()).min(self.reclaim_at()).min(self.rest_ends())
@@ -363,11 +376,13 @@ impl Store {
         self.giving.want(bytes, &mut self.config, &mut self.caches);
     }
 
-    /// Gives back what flips freed, as far as no read can still want it.
+    /// Gives back some of what flips freed, as far as no read can still want it. [`Self::turn`] goes on.
     pub(crate) fn settle_limbo(&mut self) {
-        while let Some(freed) = self.space.settled() {
-            freed.runs.iter().chain(&freed.pages).for_each(|run| self.space.let_go(&mut self.io, *run));
-            self.journal.trim(&freed.end, freed.seq);
+        let most = self.space.may_let_go(&self.io);
+        let Some(settled) = self.space.settled(most) else { return };
+        settled.runs.iter().chain(&settled.pages).for_each(|run| self.space.let_go(&mut self.io, *run));
+        if let Some((end, seq)) = settled.end {
+            self.journal.trim(&end, seq);
         }
     }
 }

@@ -13,7 +13,7 @@ use types::Fsid;
 const MAGIC: u64 = u64::from_le_bytes(*b"NACRESTO");
 const JOURNAL_MAGIC: u64 = u64::from_le_bytes(*b"NACREJNL");
 /// Version of the disk format.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 /// The oldest version that is opened. Opening marks the store with [`VERSION`], before anything else is written.
 pub(crate) const OLDEST: u32 = 1;
 /// Blocks of the two slots.
@@ -22,6 +22,11 @@ pub(crate) const SLOTS: [u64; 2] = [0, 8];
 pub(crate) const FIRST: u64 = 16;
 /// Most ranges of skipped sequence numbers that a slot has room for.
 pub(crate) const MOST_SKIPPED: usize = 240;
+
+/// First version in which the root may lie in several pieces.
+const PIECES: u32 = 3;
+/// Most pieces of the root that a slot has room for.
+pub(crate) const MOST_PIECES: usize = 64;
 
 /// See `docs/format/store.md`, section 2.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -74,13 +79,19 @@ impl Superblock {
         (self.separate_journal, self.clean).encode(&mut out);
         (self.ring_start, self.ring_len).encode(&mut out);
         (self.claimed, self.blocks).encode(&mut out);
-        out.extend_from_slice(&self.root.map_or([0; Ptr::SIZE], |root| root.encode()));
+        // The first piece is where it always was, the others follow everything else.
+        let root = self.root.as_ref().map_or_else(|| vec![0; Ptr::SIZE], Ptr::encode);
+        let (first, pieces) = root.split_at(Ptr::SIZE);
+        out.extend_from_slice(first);
         (self.tree, self.replay_at).encode(&mut out);
         (self.replay_lsn, self.replay_chain).encode(&mut out);
         (self.next_seq, self.next_id).encode(&mut out);
         self.omap_bytes.encode(&mut out);
         self.skipped.encode(&mut out);
-        assert!(out.len() <= BLOCK - 4, "skipped ranges are bounded");
+        if self.version >= PIECES {
+            pieces.to_vec().encode(&mut out);
+        }
+        assert!(out.len() <= BLOCK - 4, "skipped ranges and pieces of the root are bounded");
         let mut buf = Buf::zeroed(BLOCK);
         buf[..out.len()].copy_from_slice(&out);
         let crc = crc32c(SEED, &buf[..BLOCK - 4]);
@@ -113,9 +124,11 @@ impl Superblock {
         let (whoami, incarnation) = (r.get()?, r.u64()?);
         let (separate_journal, clean) = (r.get()?, r.get()?);
         let (ring_start, ring_len, claimed, blocks) = (r.u64()?, r.u64()?, r.u64()?, r.u64()?);
-        let root = Ptr::decode(r.take(Ptr::SIZE)?);
+        let root = r.take(Ptr::SIZE)?;
         let (tree, replay_at, replay_lsn, replay_chain) = (r.u64()?, r.u64()?, r.u64()?, r.u32()?);
         let (next_seq, next_id, omap_bytes, skipped) = (r.u64()?, r.u64()?, r.u64()?, r.get()?);
+        let pieces = if version >= PIECES { r.blob()? } else { &[] };
+        let root = Ptr::decode(&[root, pieces].concat());
         Ok(Self {
             version,
             generation,
@@ -185,6 +198,7 @@ pub(crate) fn journal_owner(bytes: &[u8]) -> Option<[u8; 16]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::block::Run;
 
     #[test]
     fn slots_come_back_and_newer_ones_are_refused() {
@@ -193,14 +207,19 @@ mod tests {
             generation: 7,
             uuid: [1; 16],
             whoami: 3,
-            root: Some(Ptr { block: 99, blocks: 2, crc: 5 }),
+            root: Some(Ptr::new(&[(99, 2)], 5)),
             skipped: vec![(4, 5); MOST_SKIPPED],
             ..Superblock::default()
         };
         let buf = sb.encode();
         assert_eq!(Superblock::parse(&buf), Ok(Some(sb.clone())));
-        let old = Superblock { version: 1, ..sb.clone() };
-        assert_eq!(Superblock::parse(&old.encode()), Ok(Some(old)), "a store of version 1 is opened");
+        let runs: Vec<Run> = (0..MOST_PIECES as u64).map(|i| (i * 3, 1)).collect();
+        let scattered = Superblock { root: Some(Ptr::new(&runs, 5)), ..sb.clone() };
+        assert_eq!(Superblock::parse(&scattered.encode()), Ok(Some(scattered)));
+        for version in OLDEST..VERSION {
+            let old = Superblock { version, ..sb.clone() };
+            assert_eq!(Superblock::parse(&old.encode()), Ok(Some(old)), "a store of version {version} is opened");
+        }
         assert_eq!(Superblock::parse(&Superblock { version: 0, ..sb.clone() }.encode()), Ok(None), "there never was a version 0");
         let mut torn = buf.to_vec();
         torn[600] ^= 1;
@@ -209,7 +228,7 @@ mod tests {
         newer[8] = 9;
         let crc = crc32c(SEED, &newer[..BLOCK - 4]);
         newer[BLOCK - 4..].copy_from_slice(&crc.to_le_bytes());
-        assert_eq!(Superblock::parse(&newer), Err(OpenError::TooNew { found: 9, known: 2 }));
+        assert_eq!(Superblock::parse(&newer), Err(OpenError::TooNew { found: 9, known: VERSION }));
         assert_eq!(journal_owner(&journal_mark(&[8; 16])), Some([8; 16]));
     }
 }

@@ -3,6 +3,7 @@
 // Tests may be told what to do, and measure time.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod aging;
 mod fsck;
 mod names;
 mod speed;

@@ -19,8 +19,11 @@ pub(crate) enum Owner {
 /// What a fetch reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Item {
-    /// An index page: first block, number of blocks.
+    /// An index page in one piece: first block, number of blocks.
     Page(u64, u32),
+    /// An index page in several pieces: first block, number of blocks in all. Who looked for it remembered where the
+    /// others are ([`crate::pieces::Pieces`]).
+    Pieces(u64, u32),
     /// Blocks of data: the first, and their number.
     Data(u64, u32),
     /// All data of a journal record, by its sequence number.
@@ -35,7 +38,8 @@ const TAG: u32 = 60;
 
 /// Encodes a wish for an index page as a number.
 pub(crate) fn wish_page(ptr: &Ptr) -> u64 {
-    1 << TAG | u64::from(ptr.blocks) << 44 | ptr.block
+    let tag: u64 = if ptr.pieces.is_none() { 1 } else { 5 };
+    tag << TAG | u64::from(ptr.blocks) << 44 | ptr.block
 }
 
 /// Encodes a wish for `n` blocks of data from `block` on; `n` is below 2^16.
@@ -58,6 +62,7 @@ pub(crate) fn item(wish: u64) -> Option<Item> {
     match wish >> TAG {
         1 if n > 0 => Some(Item::Page(block, n)),
         2 if n > 0 => Some(Item::Data(block, n)),
+        5 if n > 0 => Some(Item::Pieces(block, n)),
         3 => Some(Item::Record(wish & ((1 << TAG) - 1))),
         _ => None,
     }
@@ -74,8 +79,10 @@ mod tests {
 
     #[test]
     fn wishes_are_understood() {
-        let ptr = Ptr { block: 1 << 40, blocks: 40_000, crc: 0 };
+        let ptr = Ptr::new(&[(1 << 40, 40_000)], 0);
         assert_eq!(item(wish_page(&ptr)), Some(Item::Page(1 << 40, 40_000)));
+        let ptr = Ptr::new(&[(1 << 40, 3), (7, 4)], 0);
+        assert_eq!(item(wish_page(&ptr)), Some(Item::Pieces(1 << 40, 7)));
         assert_eq!(item(wish_data(77, 3)), Some(Item::Data(77, 3)));
         assert_eq!(item(wish_record(1 << 41)), Some(Item::Record(1 << 41)));
         assert_eq!(item(0), None);

@@ -61,13 +61,14 @@ impl Caches {
         self.onodes.get_mut().resize(shares.onodes);
         self.ranges.get_mut().resize(shares.ranges);
         self.blocks.resize(shares.blocks, shares.lendable());
-        self.lend_unused();
+        self.lend_unused(0);
     }
 
-    /// Blocks of data take what the other caches do not use, until they do.
-    pub(crate) fn lend_unused(&mut self) {
+    /// Blocks of data take what the other caches do not use, until they do. The maps of free blocks take `maps` bytes of
+    /// that.
+    pub(crate) fn lend_unused(&mut self, maps: usize) {
         let entries = self.onodes.get_mut().unused() + self.ranges.get_mut().unused();
-        self.blocks.lend(self.pages.unused() + entries * ENTRY);
+        self.blocks.lend((self.pages.unused() + entries * ENTRY).saturating_sub(maps));
     }
 
     /// Drops some of the onodes and ranges that are on their way out. False if there are none.

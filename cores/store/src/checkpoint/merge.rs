@@ -11,19 +11,40 @@ use crate::index::tree::Pages;
 use crate::io::{DATA, Purpose};
 use crate::space::refs::Differences;
 use crate::store::Store;
+use crate::superblock::MOST_PIECES;
 use crate::wish::Owner;
 use bytes::Bytes;
 use denc::Reader;
 use objectstore::{Unread, Wish};
+use std::ops::Range;
 
 /// Changes that are merged in one step.
 const CHANGES: usize = 512;
+/// Chunks of the map that are merged in one step. Each takes as long as many changes.
+const CHUNKS: usize = 32;
 /// Bytes of entries that are kept back before pages are cut from them.
 const KEEP: usize = 64 << 10;
 /// Most bytes of pages in one write.
 const WRITE: usize = 1 << 20;
 /// Leaves that are read ahead.
 const AHEAD: usize = 16;
+
+/// How a step of the merge went.
+enum Went {
+    /// There is more to do.
+    On,
+    /// The tree is complete.
+    Done,
+    /// There are not enough free blocks. Nothing was done, or only a part that need not be done again.
+    Starved,
+}
+
+impl Went {
+    /// `On` if pages could be written, else `Starved`.
+    fn on(written: bool) -> Self {
+        if written { Self::On } else { Self::Starved }
+    }
+}
 
 /// A change to one key.
 enum Change {
@@ -66,8 +87,10 @@ fn changes(frozen: &Delta, m: &Merge, lower: &Bytes, upper: Option<&Bytes>) -> b
     if !m.closed {
         return !m.differences.is_empty() || !frozen.extents.is_empty();
     }
-    let inside = |key: Bytes| key >= *lower && before(&key, upper);
-    m.differences.chunks().any(|c| inside(keys::chunk(keys::SHARED, c)) || inside(keys::chunk(keys::FREE, c)))
+    [keys::SHARED, keys::FREE].into_iter().any(|section| {
+        let next = keys::chunk_at(section, lower).and_then(|first| m.differences.chunks_from(first).next());
+        next.is_some_and(|chunk| before(&keys::chunk(section, chunk), upper))
+    })
 }
 
 /// Gives the next changes from `from` on, in order, and the key up to which they are complete (none: `upper`).
@@ -97,12 +120,13 @@ fn next_changes(frozen: &Delta, m: &Merge, from: &Bytes, upper: Option<&Bytes>) 
             }
         }
         keys::SHARED | keys::FREE => {
-            for chunk in m.differences.chunks() {
+            let Some(first) = keys::chunk_at(section, from) else { return (out, end) };
+            for chunk in m.differences.chunks_from(first) {
                 let key = keys::chunk(section, chunk);
-                if key < *from || !before(&key, stop) {
-                    continue;
+                if !before(&key, stop) {
+                    break;
                 }
-                if out.len() == CHANGES {
+                if out.len() == CHUNKS {
                     return (out, Some(key));
                 }
                 out.push((key, if section == keys::SHARED { Change::Shared(chunk) } else { Change::Free(chunk) }));
@@ -129,11 +153,14 @@ impl Store {
         let mut stage = std::mem::replace(&mut c.stage, Stage::Drain);
         let Stage::Merge(m) = &mut stage else { unreachable!("only while merging") };
         match self.merge_step(c, m) {
-            Ok(done) => {
-                if !done {
-                    c.stage = stage;
-                }
+            Ok(Went::Done) => true,
+            Ok(Went::On) => {
+                c.stage = stage;
                 true
+            }
+            Ok(Went::Starved) => {
+                c.stage = stage;
+                false
             }
             Err(Unread::Missing(wish)) => {
                 c.stage = stage;
@@ -154,29 +181,30 @@ impl Store {
         }
     }
 
-    /// Descends, merges a part of a leaf, or closes a page. True: the tree is complete.
-    fn merge_step(&mut self, c: &mut Checkpoint, m: &mut Merge) -> Result<bool, Unread> {
+    /// Descends, merges a part of a leaf, or closes a page.
+    fn merge_step(&mut self, c: &mut Checkpoint, m: &mut Merge) -> Result<Went, Unread> {
+        if let Some(damage) = &m.hurt {
+            return Err(Unread::Damaged(damage.clone()));
+        }
         if !m.begun {
-            return self.merge_begin(m).map(|()| false);
+            return self.merge_begin(m).map(|()| Went::On);
         }
         if m.leaf.is_some() {
-            self.merge_leaf(c, m)?;
-            return Ok(false);
+            return self.merge_leaf(c, m).map(Went::on);
         }
-        let Some(frame) = m.stack.last() else {
-            self.merge_end(c, m);
-            return Ok(true);
+        let Some(frame) = m.stack.pop() else {
+            let whole = self.merge_end(c, m);
+            return Ok(if whole { Went::Done } else { Went::Starved });
         };
         if frame.next == frame.page.len() {
-            let frame = m.stack.pop().expect("just seen");
-            self.close_frame(c, m, frame);
-            return Ok(false);
+            return Ok(Went::on(self.close_frame(c, m, frame)));
         }
-        self.merge_child(m).map(|()| false)
+        m.stack.push(frame);
+        self.merge_child(m).map(|()| Went::On)
     }
 
     fn merge_begin(&mut self, m: &mut Merge) -> Result<(), Unread> {
-        match m.root {
+        match m.root.clone() {
             None => m.leaf = Some(LeafWork::new(None, None, Bytes::new(), None)),
             Some(ptr) => {
                 let page = self.eye(Owner::Checkpoint).page(&ptr)?;
@@ -204,7 +232,7 @@ impl Store {
         let frozen = self.overlay.frozen().expect("a checkpoint has a frozen delta");
         if !changes(frozen, m, &lower, upper.as_ref()) {
             let frame = m.stack.last_mut().expect("still there");
-            frame.out.push((key, Bytes::copy_from_slice(&ptr.encode())));
+            frame.out.push((key, ptr.encode().into()));
             frame.next += 1;
             return Ok(());
         }
@@ -234,54 +262,110 @@ impl Store {
         wish
     }
 
-    fn merge_leaf(&mut self, c: &mut Checkpoint, m: &mut Merge) -> Result<(), Unread> {
+    /// Merges a part of a leaf. False: there are not enough free blocks.
+    fn merge_leaf(&mut self, c: &mut Checkpoint, m: &mut Merge) -> Result<bool, Unread> {
         let mut leaf = m.leaf.take().expect("the caller looked");
+        if leaf.size > KEEP && !leaf.merged && !self.cut_leaf(c, m, &mut leaf, false) {
+            m.leaf = Some(leaf);
+            return Ok(false);
+        }
+        if !leaf.merged
+            && let Err(unread) = self.merge_changes(c, m, &mut leaf)
+        {
+            // A part of the changes is merged, and a second time would count them twice. So it stays like this until
+            // the store is opened again. To go on without the leaf would lose its keys.
+            if let Unread::Damaged(damage) = &unread {
+                m.hurt = Some(damage.clone());
+            }
+            return Err(unread);
+        }
+        if leaf.merged && page::is_thin(&leaf.entries) {
+            match self.join_next(c, m, &mut leaf) {
+                Ok(joined) => leaf.merged = !joined,
+                Err(unread) => {
+                    m.leaf = Some(leaf);
+                    return Err(unread);
+                }
+            }
+        }
+        if leaf.merged {
+            if !self.cut_leaf(c, m, &mut leaf, true) {
+                m.leaf = Some(leaf);
+                return Ok(false);
+            }
+            c.old_pages.extend(leaf.ptr.iter().flat_map(Ptr::runs));
+            self.give_up(m, leaf.out, true);
+            return Ok(true);
+        }
+        m.leaf = Some(leaf);
+        Ok(true)
+    }
+
+    /// What is left of a leaf goes into one page with the next leaf of the same parent. So pages do not become ever
+    /// emptier as keys go. False if there is no next.
+    fn join_next(&mut self, c: &mut Checkpoint, m: &mut Merge, leaf: &mut LeafWork) -> Result<bool, Unread> {
+        let Some(frame) = m.stack.last().filter(|frame| frame.next < frame.page.len() && !leaf.entries.is_empty()) else {
+            return Ok(false);
+        };
+        let i = frame.next;
+        let eye = self.eye(Owner::Checkpoint);
+        let ptr = frame.page.child(i).ok_or_else(|| eye.broken(&frame.ptr))?;
+        let page = match eye.page(&ptr) {
+            Err(Unread::Damaged(_)) => return Ok(false),
+            other => other?,
+        };
+        if page.level() > 0 {
+            return Ok(false);
+        }
+        let upper = if i + 1 < frame.page.len() { Some(frame.page.key(i + 1)) } else { frame.upper.clone() };
+        let lower = frame.page.key(i);
+        m.stack.last_mut().expect("just looked").next += 1;
+        c.old_pages.extend(leaf.ptr.iter().flat_map(Ptr::runs));
+        (leaf.page, leaf.ptr, leaf.at, leaf.cursor, leaf.upper) = (Some(page), Some(ptr), 0, lower, upper);
+        Ok(true)
+    }
+
+    /// Merges the next changes into the entries of a leaf.
+    fn merge_changes(&mut self, c: &mut Checkpoint, m: &mut Merge, leaf: &mut LeafWork) -> Result<(), Unread> {
         m.close_before(&leaf.cursor);
         let frozen = self.overlay.frozen().expect("a checkpoint has a frozen delta");
         let (list, next) = next_changes(frozen, m, &leaf.cursor, leaf.upper.as_ref());
-        let mut merging = Merging { frozen, c, differences: &mut m.differences, leaf: &mut leaf };
+        let mut merging = Merging { frozen, c, differences: &mut m.differences, leaf: &mut *leaf };
         for (key, change) in list {
             merging.keep_before(Some(&key))?;
             merging.apply(key, change)?;
         }
         merging.keep_before(next.as_ref())?;
         match next {
-            Some(next) => {
-                leaf.cursor = next;
-                if leaf.size > KEEP {
-                    self.cut_leaf(c, m, &mut leaf, false);
-                }
-                m.leaf = Some(leaf);
-            }
-            None => {
-                self.cut_leaf(c, m, &mut leaf, true);
-                if let Some(ptr) = leaf.ptr {
-                    c.old_pages.push((ptr.block, ptr.blocks));
-                }
-                self.give_up(m, leaf.out, true);
-            }
+            Some(next) => leaf.cursor = next,
+            None => leaf.merged = true,
         }
         Ok(())
     }
 
-    /// Cuts pages from the entries of a leaf. Unless `end`, the rest stays for the next pages.
-    fn cut_leaf(&mut self, c: &mut Checkpoint, m: &mut Merge, leaf: &mut LeafWork, end: bool) {
-        let cuts = page::cut(&leaf.entries);
-        let whole = if end { cuts.len() } else { cuts.len().saturating_sub(2) };
+    /// Cuts pages from the entries of a leaf. Unless `end`, the rest stays for the next pages. False, and nothing done,
+    /// if there are not enough free blocks.
+    fn cut_leaf(&mut self, c: &mut Checkpoint, m: &mut Merge, leaf: &mut LeafWork, end: bool) -> bool {
+        let mut cuts = page::cut(&leaf.entries);
+        cuts.truncate(if end { cuts.len() } else { cuts.len().saturating_sub(2) });
+        if self.starves(c, blocks_of(&leaf.entries, &cuts)) {
+            return false;
+        }
         let mut done = 0;
-        for range in cuts.into_iter().take(whole) {
+        for range in cuts {
             let entries = &leaf.entries[range.clone()];
             let key = match &leaf.last {
                 None => leaf.lower.clone(),
                 Some(last) => page::separator(last, &entries[0].0),
             };
-            let Some(ptr) = self.write_page(c, m, entries, 0) else { return };
+            let ptr = self.write_page(c, m, entries, 0);
             leaf.last = entries.last().map(|e| e.0.clone());
-            leaf.out.push((key, Bytes::copy_from_slice(&ptr.encode())));
+            leaf.out.push((key, ptr.encode().into()));
             done = range.end;
         }
         leaf.entries.drain(..done);
         leaf.size = leaf.entries.iter().map(|e| e.0.len() + e.1.len()).sum();
+        true
     }
 
     /// Hands finished children to the page above.
@@ -295,57 +379,82 @@ impl Store {
         }
     }
 
-    fn close_frame(&mut self, c: &mut Checkpoint, m: &mut Merge, frame: Frame) {
+    /// Hands a page whose children are merged to the page above. False, and nothing done, if there are not enough free
+    /// blocks.
+    fn close_frame(&mut self, c: &mut Checkpoint, m: &mut Merge, frame: Frame) -> bool {
         if !frame.dirty {
-            let entry = (frame.lower, Bytes::copy_from_slice(&frame.ptr.encode()));
-            return self.give_up(m, vec![entry], false);
+            let entry = (frame.lower, frame.ptr.encode().into());
+            self.give_up(m, vec![entry], false);
+            return true;
         }
-        c.old_pages.push((frame.ptr.block, frame.ptr.blocks));
-        let children = self.write_level(c, m, &frame.out, frame.page.level(), &frame.lower);
+        let Some(children) = self.write_level(c, m, &frame.out, frame.page.level(), &frame.lower) else {
+            m.stack.push(frame);
+            return false;
+        };
+        c.old_pages.extend(frame.ptr.runs());
         self.give_up(m, children, true);
+        true
     }
 
-    /// Writes inner pages over these children, and gives the entries that point to the pages.
-    fn write_level(&mut self, c: &mut Checkpoint, m: &mut Merge, out: &[Entry], level: u8, lower: &Bytes) -> Vec<Entry> {
-        let mut children = Vec::new();
-        for (i, range) in page::cut_inner(out).into_iter().enumerate() {
+    /// Writes inner pages over these children, and gives the entries that point to the pages. None, and nothing done, if
+    /// there are not enough free blocks.
+    fn write_level(&mut self, c: &mut Checkpoint, m: &mut Merge, out: &[Entry], level: u8, lower: &Bytes) -> Option<Vec<Entry>> {
+        let cuts = page::cut_inner(out);
+        if self.starves(c, blocks_of(out, &cuts)) {
+            return None;
+        }
+        let mut children = Vec::with_capacity(cuts.len());
+        for (i, range) in cuts.into_iter().enumerate() {
             let entries = &out[range];
             let key = if i == 0 { lower.clone() } else { entries[0].0.clone() };
-            let Some(ptr) = self.write_page(c, m, entries, level) else { break };
-            children.push((key, Bytes::copy_from_slice(&ptr.encode())));
+            let ptr = self.write_page(c, m, entries, level);
+            children.push((key, ptr.encode().into()));
         }
-        children
+        Some(children)
     }
 
-    fn merge_end(&mut self, c: &mut Checkpoint, m: &mut Merge) {
-        while m.top.len() > 1 && self.failure.is_none() {
-            m.level += 1;
+    /// Ends the merge with a root. False: there are not enough free blocks.
+    fn merge_end(&mut self, c: &mut Checkpoint, m: &mut Merge) -> bool {
+        // A root in more pieces than a superblock has room for gets another one above it, which is shorter: it holds
+        // nothing but the pointer.
+        let fits =
+            |top: &[Entry]| top.len() <= 1 && top.iter().all(|(_, ptr)| ptr.len() <= Ptr::SIZE + (MOST_PIECES - 1) * Ptr::PIECE);
+        while !fits(&m.top) {
             let top = std::mem::take(&mut m.top);
-            m.top = self.write_level(c, m, &top, m.level, &Bytes::new());
+            match self.write_level(c, m, &top, m.level + 1, &Bytes::new()) {
+                Some(children) => (m.top, m.level) = (children, m.level + 1),
+                None => {
+                    m.top = top;
+                    return false;
+                }
+            }
         }
         c.root = m.top.first().and_then(|(_, ptr)| Ptr::decode(ptr));
         self.write_run(c, m);
         self.holds.insert(Owner::Checkpoint, Held::default());
+        true
     }
 
-    /// Builds a page and adds it to the run that is written next. None if there is no room: the store stops then.
-    fn write_page(&mut self, c: &mut Checkpoint, m: &mut Merge, entries: &[Entry], level: u8) -> Option<Ptr> {
+    /// Builds a page and adds it to the run that is written next. Its blocks are free: the caller looked.
+    fn write_page(&mut self, c: &mut Checkpoint, m: &mut Merge, entries: &[Entry], level: u8) -> Ptr {
         let blocks = page::blocks_for(entries);
-        let Some(block) = self.space.take_for_page(blocks) else {
-            self.fail("no room for the index, though it was reserved".into());
-            return None;
-        };
+        let runs = self.space.take_for_page(blocks).expect("so many blocks are free");
         c.pages_taken += u64::from(blocks);
-        let (ptr, built) = page::build(entries, level, block, self.sb.tree + 1);
-        let end = m.run_at + (m.run.len() / BLOCK) as u64;
-        if m.run.is_empty() || end != block || m.run.len() >= WRITE {
-            self.write_run(c, m);
-            m.run_at = block;
+        let (ptr, built) = page::build(entries, level, &runs, self.sb.tree + 1);
+        let (bytes, mut at) = (built.bytes(), 0);
+        for (block, n) in runs {
+            let end = m.run_at + (m.run.len() / BLOCK) as u64;
+            if m.run.is_empty() || end != block || m.run.len() >= WRITE {
+                self.write_run(c, m);
+                m.run_at = block;
+            }
+            let len = n as usize * BLOCK;
+            m.run.push(bytes.slice(at..at + len));
+            at += len;
+            self.caches.blocks.forget(block, n.into());
         }
-        m.run.push(built.bytes());
-        self.caches.blocks.forget(block, blocks.into());
-        self.caches.pages.insert(block, built);
-        Some(ptr)
+        self.caches.pages.insert(ptr.block, built);
+        ptr
     }
 
     fn write_run(&mut self, c: &mut Checkpoint, m: &mut Merge) {
@@ -356,6 +465,11 @@ impl Store {
             self.io.write(DATA, m.run_at * BLOCK as u64, run, false, Purpose::Checkpoint);
         }
     }
+}
+
+/// Number of blocks of the pages that are cut from these entries.
+fn blocks_of(entries: &[Entry], cuts: &[Range<usize>]) -> u64 {
+    cuts.iter().map(|range| u64::from(page::blocks_for(&entries[range.clone()]))).sum()
 }
 
 /// The merge of changes into one leaf.

@@ -12,14 +12,17 @@ use crate::space::{Flipped, Frozen};
 use crate::store::Store;
 use crate::superblock::{MOST_SKIPPED, Superblock};
 use crate::wish::Owner;
-use node::Mono;
+use node::{Level, Mono};
 use std::collections::BTreeMap;
+use std::time::Duration;
 use types::Rope;
 
 /// Steps of a checkpoint in one turn. Each moves up to 1 MiB or merges a leaf.
 const STEPS: usize = 8;
 /// Writes of a checkpoint in flight at a time.
 const WRITES: usize = 8;
+/// Wait until a checkpoint that lacks free blocks looks again.
+const STARVED: Duration = Duration::from_secs(1);
 
 impl Store {
     /// Says whether a checkpoint could go on at once.
@@ -117,10 +120,11 @@ impl Store {
             old_pages: Vec::new(),
             freed: Vec::new(),
             stable,
-            root: self.sb.root,
+            root: self.sb.root.clone(),
             omap_bytes: 0,
             busy: true,
             asked: Vec::new(),
+            starved: false,
             doubts: 0,
         }));
         self.overlay.freeze();
@@ -152,6 +156,23 @@ impl Store {
         }
     }
 
+    /// Says whether the checkpoint must wait until `blocks` are free. The reserve is there so that this does not happen;
+    /// if it does, the store is full: it takes no new data, and goes on as soon as blocks come back from readers, the
+    /// host or a larger disk.
+    fn starves(&mut self, c: &mut Checkpoint, blocks: u64) -> bool {
+        let free = self.space.free();
+        if blocks <= free {
+            c.starved = false;
+            return false;
+        }
+        if !std::mem::replace(&mut c.starved, true) {
+            let text = format!("a checkpoint needs {blocks} blocks, {free} are free: the store is full until more are");
+            self.log.push((Level::Warn, text));
+        }
+        self.doubts.rest(self.now.plus(STARVED));
+        true
+    }
+
     /// One of the checkpoint's writes ended.
     pub(crate) fn checkpoint_write_done(&mut self) {
         if let Some(c) = &mut self.checkpoint {
@@ -167,7 +188,7 @@ impl Store {
         let sb = Superblock {
             generation: self.sb.generation + 1,
             claimed: self.journal.claimed(),
-            root: c.root,
+            root: c.root.clone(),
             tree: self.sb.tree + 1,
             replay_at: c.end.at(),
             replay_lsn: c.end.lsn,
@@ -191,6 +212,7 @@ impl Store {
         let Stage::Flip(sb) = c.stage else { unreachable!("only a flip writes the superblock") };
         self.clean_twice = self.sb.clean && sb.clean;
         self.sb = *sb;
+        self.pieces.forget();
         self.holds.remove(&Owner::Checkpoint);
         self.counters.checkpoints += 1;
         for (block, _) in &c.old_pages {

@@ -30,7 +30,7 @@ impl Store {
         }
         c.stage = match next {
             Some(next) => Stage::Move(next),
-            None => Stage::Merge(Box::new(Merge::new(self.sb.root))),
+            None => Stage::Merge(Box::new(Merge::new(self.sb.root.clone()))),
         };
         true
     }
@@ -55,6 +55,9 @@ impl Store {
     }
 
     fn move_batch(&mut self, c: &mut Checkpoint, batch: &[Block]) -> bool {
+        if self.starves(c, batch.len() as u64) {
+            return false;
+        }
         let mut wishes: Vec<u64> = Vec::new();
         let mut found: Vec<(Place, Option<Checked>)> = Vec::with_capacity(batch.len());
         let held = self.holds.get(&Owner::Checkpoint);
@@ -112,10 +115,7 @@ impl Store {
                 }
             }
         }
-        let Some(runs) = self.space.take_for_move(good.len() as u64) else {
-            self.fail("no room to move data out of the journal, though it was promised".into());
-            return;
-        };
+        let runs = self.space.take_for_move(good.len() as u64).expect("so many blocks are free");
         c.born.extend(&runs);
         let mut good = good.into_iter();
         for (block, n) in runs {

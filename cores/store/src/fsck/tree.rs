@@ -44,7 +44,7 @@ pub(super) fn check(disks: &mut dyn BlockRead, store: &Store, report: &mut Repor
         lost: Vec::new(),
     };
     let all = (Bytes::new(), None);
-    let whole = store.sb.root.is_none_or(|root| walk(disks, &root, (None, all), &mut seen, report));
+    let whole = store.sb.root.as_ref().is_none_or(|root| walk(disks, root, (None, all), &mut seen, report));
     for (from, to, place) in &seen.lost {
         report.find(Severity::Fatal, place.clone(), format!("held {}", describe(from, to.as_ref())));
     }
@@ -56,7 +56,12 @@ pub(super) fn check(disks: &mut dyn BlockRead, store: &Store, report: &mut Repor
 
 fn read_page(disks: &mut dyn BlockRead, ptr: &Ptr) -> Result<PageRef, String> {
     let mut buf = vec![0; ptr.blocks as usize * BLOCK];
-    disks.read(DeviceId(0), ptr.block * BLOCK as u64, &mut buf)?;
+    let mut at = 0;
+    for (block, n) in ptr.runs() {
+        let len = n as usize * BLOCK;
+        disks.read(DeviceId(0), block * BLOCK as u64, &mut buf[at..at + len])?;
+        at += len;
+    }
     let page = PageRef::parse(buf.into(), ptr.block).ok_or("is no page that belongs there")?;
     match page.crc {
         crc if crc == ptr.crc => Ok(page),

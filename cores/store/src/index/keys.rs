@@ -196,6 +196,20 @@ pub(crate) fn chunk_of(section: u8, key: &[u8]) -> Option<u32> {
     Some(u32::from_be_bytes(key.strip_prefix(&[section])?.try_into().ok()?))
 }
 
+/// The first chunk whose key in `section` is not before `key`; none if there is no such chunk.
+pub(crate) fn chunk_at(section: u8, key: &[u8]) -> Option<u32> {
+    match key.split_first() {
+        Some((first, _)) if *first > section => None,
+        Some((first, rest)) if *first == section => {
+            let mut padded = [0; 4];
+            let n = rest.len().min(4);
+            padded[..n].copy_from_slice(&rest[..n]);
+            u32::from_be_bytes(padded).checked_add(u32::from(rest.len() > 4))
+        }
+        _ => Some(0),
+    }
+}
+
 /// The smallest key that is larger than every key that begins with `prefix`; none if there is no such key.
 pub(crate) fn after_prefix(prefix: &[u8]) -> Option<Bytes> {
     let keep = prefix.iter().rposition(|b| *b != 255)?;
@@ -212,6 +226,25 @@ pub(crate) fn successor(key: &[u8]) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn chunks_are_found_from_any_key() {
+        for section in [SHARED, FREE] {
+            let mut at: Vec<Vec<u8>> =
+                vec![vec![], vec![section - 1], vec![section], vec![section + 1], vec![section, 255, 255, 255, 255, 0]];
+            for chunk in [0, 1, 255, 256, 65_536, u32::MAX - 1, u32::MAX] {
+                let key = super::chunk(section, chunk);
+                at.extend([key.to_vec(), successor(&key).to_vec(), key[..3].to_vec()]);
+                assert_eq!((chunk_of(section, &key), chunk_at(section, &key)), (Some(chunk), Some(chunk)));
+            }
+            for from in at {
+                let found = chunk_at(section, &from);
+                assert!(found.is_none_or(|c| super::chunk(section, c) >= from[..]), "{from:?}");
+                let before = found.map_or(Some(u32::MAX), |c| c.checked_sub(1));
+                assert!(before.is_none_or(|c| super::chunk(section, c) < from[..]), "{from:?}");
+            }
+        }
+    }
 
     #[test]
     fn names_order_as_objects_do_and_come_back() {

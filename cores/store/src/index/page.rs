@@ -1,15 +1,14 @@
 //! Pages of the tree: how entries lie in them, and how a list of entries is cut into pages.
 
-use crate::block::{BLOCK, MOST_BLOCKS};
+use crate::block::{BLOCK, MOST_BLOCKS, PAGE_BLOCKS, Run};
 use bytes::Bytes;
 use denc::len32;
 use kernels::{SEED, crc32c};
 use node::Buf;
 use std::cmp::Ordering;
 use std::ops::Range;
+use std::sync::Arc;
 
-/// Number of blocks of a page that holds nothing long.
-pub(crate) const PAGE_BLOCKS: u32 = 2;
 const PAGE: usize = PAGE_BLOCKS as usize * BLOCK;
 /// Largest page, in blocks: the bound of what a forged pointer can make us read.
 pub(crate) const LARGEST: u32 = 32_768;
@@ -18,34 +17,78 @@ const HEADER: usize = 32;
 /// An entry of more bytes than this has a page of its own, so that its small neighbours are not written again with it.
 const LONG: usize = PAGE / 2;
 
-/// A pointer to a page, with the checksum that the page must have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A pointer to a page, with the checksum that the page must have. The blocks of a page need not follow each other on
+/// disk: a full disk may have no two free blocks side by side.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ptr {
     /// First block of the page.
     pub(crate) block: u64,
-    /// Number of blocks of the page.
+    /// Number of blocks of the page, in all its pieces.
     pub(crate) blocks: u32,
     /// Checksum of the whole page.
     pub(crate) crc: u32,
+    /// The pieces of the page in order, if it has more than one.
+    pub(crate) pieces: Option<Arc<[Run]>>,
 }
 
-impl Ptr {
-    pub(crate) const SIZE: usize = 16;
+/// Bit of the word of a further piece where its number of blocks begins; its first block is below.
+const PIECE_LEN: u32 = 44;
 
-    pub(crate) fn encode(&self) -> [u8; Self::SIZE] {
-        let mut out = [0; Self::SIZE];
-        out[..8].copy_from_slice(&self.block.to_le_bytes());
-        out[8..12].copy_from_slice(&self.blocks.to_le_bytes());
-        out[12..].copy_from_slice(&self.crc.to_le_bytes());
+impl Ptr {
+    /// Bytes of a pointer to a page in one piece. Each further piece takes [`Self::PIECE`] more.
+    pub(crate) const SIZE: usize = 16;
+    /// Bytes of each piece but the first.
+    pub(crate) const PIECE: usize = 8;
+
+    /// Makes a pointer to a page that lies in `runs`, of which there is at least one.
+    pub(crate) fn new(runs: &[Run], crc: u32) -> Self {
+        let blocks = runs.iter().map(|run| run.1).sum();
+        Self { block: runs[0].0, blocks, crc, pieces: (runs.len() > 1).then(|| runs.into()) }
+    }
+
+    /// Where the page lies.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = Run> + '_ {
+        let whole = self.pieces.is_none().then_some((self.block, self.blocks));
+        whole.into_iter().chain(self.pieces.iter().flat_map(|pieces| pieces.iter().copied()))
+    }
+
+    /// First block, blocks of the first piece, checksum; then a word for each further piece.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let (first, rest) = match &self.pieces {
+            None => (self.blocks, &[][..]),
+            Some(pieces) => (pieces[0].1, &pieces[1..]),
+        };
+        let mut out = Vec::with_capacity(Self::SIZE + rest.len() * Self::PIECE);
+        out.extend_from_slice(&self.block.to_le_bytes());
+        out.extend_from_slice(&first.to_le_bytes());
+        out.extend_from_slice(&self.crc.to_le_bytes());
+        rest.iter().for_each(|(block, n)| out.extend_from_slice(&(block | u64::from(*n) << PIECE_LEN).to_le_bytes()));
         out
     }
 
+    /// The inverse of [`Self::encode`]. None for a place that no disk has, and for more blocks than [`LARGEST`].
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
-        let bytes: &[u8; Self::SIZE] = bytes.try_into().ok()?;
-        let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-        let block = u64::from(word(0)) | u64::from(word(4)) << 32;
-        let ptr = Self { block, blocks: word(8), crc: word(12) };
-        (ptr.blocks > 0 && ptr.blocks <= LARGEST && block < MOST_BLOCKS).then_some(ptr)
+        let (block, rest) = bytes.split_first_chunk::<8>()?;
+        let (first, rest) = rest.split_first_chunk::<4>()?;
+        let (crc, rest) = rest.split_first_chunk::<4>()?;
+        let (block, first, crc) = (u64::from_le_bytes(*block), u32::from_le_bytes(*first), u32::from_le_bytes(*crc));
+        let good = |(block, n): Run| n > 0 && n <= LARGEST && block < MOST_BLOCKS;
+        if rest.is_empty() {
+            return good((block, first)).then_some(Self { block, blocks: first, crc, pieces: None });
+        }
+        let (words, []) = rest.as_chunks::<{ Self::PIECE }>() else { return None };
+        let further = words.iter().map(|word| {
+            let word = u64::from_le_bytes(*word);
+            (word & ((1 << PIECE_LEN) - 1), (word >> PIECE_LEN) as u32)
+        });
+        let pieces: Arc<[Run]> = std::iter::once((block, first)).chain(further).collect();
+        let blocks = pieces.iter().try_fold(0u32, |sum, run| sum.checked_add(run.1)).filter(|n| *n <= LARGEST)?;
+        pieces.iter().all(|run| good(*run)).then_some(Self { block, blocks, crc, pieces: Some(pieces) })
+    }
+
+    /// Whether so many bytes can be a pointer.
+    fn is_size(len: usize) -> bool {
+        len >= Self::SIZE && (len - Self::SIZE).is_multiple_of(Self::PIECE)
     }
 }
 
@@ -88,7 +131,7 @@ impl PageRef {
                         .checked_add(self.word(at + 4) as usize)
                         .and_then(|n| n.checked_add(at + 8))
                         .is_some_and(|end| end <= len)
-                    && (self.level == 0 || self.word(at + 4) as usize == Ptr::SIZE)
+                    && (self.level == 0 || Ptr::is_size(self.word(at + 4) as usize))
             })
     }
 
@@ -264,6 +307,12 @@ pub(crate) fn cut_inner(entries: &[Entry]) -> Vec<Range<usize>> {
     out
 }
 
+/// Says whether a page of these entries would be so empty that it should not stand alone.
+pub(crate) fn is_thin(entries: &[Entry]) -> bool {
+    let prefix = shared_prefix(entries);
+    entries.iter().try_fold(HEADER + prefix, |sum, e| Some(sum + cost(e, prefix)).filter(|sum| *sum < PAGE / 3)).is_some()
+}
+
 /// Number of blocks of a page with these entries.
 pub(crate) fn blocks_for(entries: &[Entry]) -> u32 {
     let prefix = shared_prefix(entries);
@@ -271,8 +320,9 @@ pub(crate) fn blocks_for(entries: &[Entry]) -> u32 {
     len32(size.div_ceil(BLOCK)).max(PAGE_BLOCKS)
 }
 
-/// Lays entries out as a page for `block`.
-pub(crate) fn build(entries: &[Entry], level: u8, block: u64, generation: u64) -> (Ptr, PageRef) {
+/// Lays entries out as a page for `runs`, which have as many blocks as [`blocks_for`] says.
+pub(crate) fn build(entries: &[Entry], level: u8, runs: &[Run], generation: u64) -> (Ptr, PageRef) {
+    let block = runs[0].0;
     let prefix = shared_prefix(entries);
     let blocks = blocks_for(entries);
     let mut buf = Buf::zeroed(blocks as usize * BLOCK);
@@ -301,7 +351,9 @@ pub(crate) fn build(entries: &[Entry], level: u8, block: u64, generation: u64) -
     let bytes = buf.freeze();
     let crc = crc32c(SEED, &bytes);
     let page = PageRef { bytes, crc, count: len32(entries.len()), prefix: len32(prefix), level };
-    (Ptr { block, blocks, crc }, page)
+    let ptr = Ptr::new(runs, crc);
+    debug_assert_eq!(ptr.blocks, blocks, "the runs are as long as the page");
+    (ptr, page)
 }
 
 impl PageRef {
@@ -327,7 +379,7 @@ mod tests {
     #[test]
     fn pages_find_what_was_put_in() {
         let entries: Vec<Entry> = (0..90).map(|i| entry(&format!("prefix/{:04}", i * 2), i)).collect();
-        let (ptr, built) = build(&entries, 0, 77, 5);
+        let (ptr, built) = build(&entries, 0, &[(77, 2)], 5);
         let page = PageRef::parse(built.bytes(), 77).expect("a page");
         assert_eq!((ptr.blocks, page.crc, page.len()), (2, ptr.crc, 90));
         assert!(PageRef::parse(built.bytes(), 78).is_none(), "misplaced");
@@ -351,7 +403,7 @@ mod tests {
         for range in cuts {
             let part = &entries[range];
             assert!(part.len() == 1 || blocks_for(part) == PAGE_BLOCKS);
-            let (_, page) = build(part, 0, 1, 1);
+            let (_, page) = build(part, 0, &[(1, blocks_for(part))], 1);
             assert!(PageRef::parse(page.bytes(), 1).is_some());
         }
     }
@@ -377,7 +429,7 @@ mod tests {
     #[test]
     fn flipped_bits_never_make_a_page_that_panics() {
         let entries: Vec<Entry> = (0..40).map(|i| entry(&format!("key{i:03}"), 20)).collect();
-        let (_, page) = build(&entries, 0, 3, 1);
+        let (_, page) = build(&entries, 0, &[(3, 2)], 1);
         for bit in 0..page.bytes().len() * 8 {
             let mut bytes = page.bytes().to_vec();
             bytes[bit / 8] ^= 1 << (bit % 8);
@@ -386,6 +438,23 @@ mod tests {
                 page.lower_bound(b"key020");
             }
         }
+    }
+
+    #[test]
+    fn pointers_name_pieces_and_no_place_that_no_disk_has() {
+        let runs: Vec<Run> = (0..9).map(|i| (MOST_BLOCKS - 1 - i * 70, 1 + (i % 3) as u32)).collect();
+        for runs in [&runs[..1], &runs[..2], &runs[..]] {
+            let ptr = Ptr::new(runs, 0x1234_5678);
+            let bytes = ptr.encode();
+            assert_eq!((bytes.len(), Ptr::decode(&bytes).as_ref()), (Ptr::SIZE + (runs.len() - 1) * Ptr::PIECE, Some(&ptr)));
+            assert!(ptr.runs().eq(runs.iter().copied()) && Ptr::is_size(bytes.len()));
+            assert!((0..bytes.len()).all(|n| Ptr::decode(&bytes[..n]).is_none_or(|cut| cut.blocks < ptr.blocks)));
+        }
+        for bad in [(MOST_BLOCKS, 1), (5, 0), (5, LARGEST + 1)] {
+            assert_eq!(Ptr::decode(&Ptr::new(&[bad], 1).encode()), None);
+            assert_eq!(Ptr::decode(&Ptr::new(&[(7, 1), bad], 1).encode()), None);
+        }
+        assert_eq!(Ptr::decode(&Ptr::new(&[(7, LARGEST), (7, 1)], 1).encode()), None, "more than a page may have");
     }
 
     #[test]

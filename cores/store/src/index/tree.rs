@@ -25,8 +25,8 @@ const AHEAD: usize = 8;
 
 /// Finds the leaf that `key` belongs to, if there is a tree. `scan_to`: how far a scan will go, so that it can miss
 /// several leaves at once.
-pub(crate) fn leaf(pages: &impl Pages, root: Option<Ptr>, key: &[u8], scan_to: Option<&[u8]>) -> Read<Option<Leaf>> {
-    let Some(mut ptr) = root else { return Ok(None) };
+pub(crate) fn leaf(pages: &impl Pages, root: Option<&Ptr>, key: &[u8], scan_to: Option<&[u8]>) -> Read<Option<Leaf>> {
+    let Some(mut ptr) = root.cloned() else { return Ok(None) };
     let mut upper: Option<Bytes> = None;
     let mut parent: Option<(PageRef, usize)> = None;
     loop {
@@ -56,8 +56,8 @@ fn ahead(pages: &impl Pages, mut wish: Wish, parent: Option<(PageRef, usize)>, s
 }
 
 /// Gives the value of `key` in the tree.
-pub(crate) fn get(pages: &impl Pages, root: Option<Ptr>, key: &[u8]) -> Read<Option<Bytes>> {
-    let Some(mut ptr) = root else { return Ok(None) };
+pub(crate) fn get(pages: &impl Pages, root: Option<&Ptr>, key: &[u8]) -> Read<Option<Bytes>> {
+    let Some(mut ptr) = root.cloned() else { return Ok(None) };
     loop {
         let page = pages.page(&ptr)?;
         if page.level() == 0 {

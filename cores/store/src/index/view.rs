@@ -14,7 +14,7 @@ use std::ops::Bound;
 /// Layers, topmost first, over a tree.
 pub(crate) struct View<'a, P> {
     pub(crate) layers: SmallVec<[&'a Delta; 3]>,
-    pub(crate) root: Option<Ptr>,
+    pub(crate) root: Option<&'a Ptr>,
     /// Onode ids from here on are not in the tree.
     pub(crate) next_id: u64,
     pub(crate) pages: &'a P,
@@ -177,7 +177,7 @@ impl<P: Pages> View<'_, P> {
 
 /// A place in the tree that moves forward.
 struct TreeScan<'t> {
-    root: Option<Ptr>,
+    root: Option<&'t Ptr>,
     leaf: Option<Leaf>,
     at: usize,
     /// The key to look for next when there is no leaf.

@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn groups_come_back() {
-        for version in [1, 2] {
+        for version in OLDEST..=VERSION {
             let (header, bytes) = group(version);
             assert_eq!(Header::parse(&bytes, &[3; 16]), Some(header));
             assert_eq!(Header::parse(&bytes, &[4; 16]), None, "another store's");
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn a_group_of_an_unknown_version_is_none() {
-        for version in [0, 3] {
+        for version in [OLDEST - 1, VERSION + 1] {
             let (_, bytes) = group(version);
             assert_eq!(Header::parse(&bytes, &[3; 16]), None);
         }

@@ -300,22 +300,19 @@ impl Store {
 
     /// Loads the map of free space and the inner pages, as far as they are in memory, and asks for the others.
     fn load_tree(&mut self, o: &mut Opening) -> Result<(), OpenError> {
-        let mut loaded = self.tree_pages().and_then(|pages| Ok((pages, self.free_map()?)));
+        let mut loaded = self.load_map(o)?.and_then(|()| self.tree_pages());
         while let Err(Unread::Missing(wish)) = loaded {
             self.fetch_for(Owner::Open, wish);
             if !self.holds.get(&Owner::Open).is_some_and(crate::held::Held::complete) {
                 return Ok(());
             }
             // Nothing needed reading: it failed at once, and the next look says so.
-            loaded = self.tree_pages().and_then(|pages| Ok((pages, self.free_map()?)));
+            loaded = self.load_map(o)?.and_then(|()| self.tree_pages());
         }
         match loaded {
             Err(Unread::Missing(_)) => unreachable!("the loop ends otherwise"),
             Err(Unread::Damaged(damage)) => Err(OpenError::Corrupt(format!("{} at byte {}", damage.what, damage.offset))),
-            Ok((pages, map)) => {
-                for (chunk, value) in map {
-                    self.space.load(chunk, &value).map_err(|e| OpenError::Corrupt(e.to_string()))?;
-                }
+            Ok(pages) => {
                 for (block, n) in pages {
                     if !self.space.load_page(block, n) {
                         return Err(OpenError::Corrupt(format!("block {block} is an index page, but in use by something else")));
@@ -342,16 +339,16 @@ impl Store {
     pub(crate) fn tree_pages(&self) -> Read<Vec<(u64, u32)>> {
         let eye = self.eye(Owner::Open);
         let (mut out, mut wishes) = (Vec::new(), Vec::new());
-        let mut todo: Vec<_> = self.sb.root.into_iter().collect();
+        let mut todo: Vec<_> = self.sb.root.iter().cloned().collect();
         while let Some(ptr) = todo.pop() {
-            out.push((ptr.block, ptr.blocks));
+            out.extend(ptr.runs());
             let Some(page) = gather(eye.page(&ptr), &mut wishes)? else { continue };
             for i in 0..if page.level() > 0 { page.len() } else { 0 } {
                 let child = page.child(i).ok_or_else(|| eye.broken(&ptr))?;
                 if page.level() > 1 {
                     todo.push(child);
                 } else {
-                    out.push((child.block, child.blocks));
+                    out.extend(child.runs());
                 }
             }
         }
@@ -359,14 +356,22 @@ impl Store {
         Ok(out)
     }
 
-    fn free_map(&self) -> Read<Vec<(u32, Bytes)>> {
-        let mut out = Vec::new();
-        let eye = self.eye(Owner::Open);
-        eye.view(None).scan(&[keys::FREE], Some(&[keys::FREE + 1]), |key, value| {
-            out.extend(keys::chunk_of(keys::FREE, key).map(|chunk| (chunk, value)));
+    /// Loads the map of free space from where the last look missed a page.
+    fn load_map(&mut self, o: &mut Opening) -> Result<Read<()>, OpenError> {
+        let Some(from) = o.map_at.take() else { return Ok(Ok(())) };
+        let mut found: Vec<(Bytes, Bytes)> = Vec::new();
+        let read = self.eye(Owner::Open).view(None).scan(&from, Some(&[keys::FREE + 1]), |key, value| {
+            found.push((key.clone(), value));
             Scan::More
-        })?;
-        Ok(out)
+        });
+        for (key, value) in &found {
+            let Some(chunk) = keys::chunk_of(keys::FREE, key) else { continue };
+            self.space.load(chunk, value).map_err(|e| OpenError::Corrupt(e.to_string()))?;
+        }
+        if read.is_err() {
+            o.map_at = Some(found.last().map_or(from, |(key, _)| keys::successor(key)));
+        }
+        Ok(read)
     }
 
     /// Begins a new incarnation after replay, before anything is written.

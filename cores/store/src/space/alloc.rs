@@ -96,6 +96,11 @@ impl Allocator {
         Ok(())
     }
 
+    /// Bytes of memory of the sets of blocks; of what a checkpoint shares with them, too.
+    pub(crate) fn bytes(&self) -> usize {
+        2 * self.stable.bytes() + self.busy.bytes() + self.holes.bytes()
+    }
+
     /// Number of blocks that could be given out now.
     pub(crate) fn free(&self) -> u64 {
         self.busy.len() - self.busy.ones()
@@ -211,22 +216,6 @@ impl Allocator {
         Some(run)
     }
 
-    /// Gives `n` blocks in one piece, which a page needs. None if there is no such piece.
-    pub(crate) fn take_one(&mut self, n: u64, kind: Kind) -> Option<Run> {
-        let run = self.one_run(n, kind).or_else(|| {
-            let mut at = 0;
-            loop {
-                let (start, len) = self.busy.free_run(at, n)?;
-                if len == n {
-                    return Some((start, n as u32));
-                }
-                at = start + len;
-            }
-        })?;
-        self.give(run, kind, &mut Vec::new());
-        Some(run)
-    }
-
     fn give(&mut self, run: Run, kind: Kind, out: &mut Vec<Run>) {
         let n = u64::from(run.1);
         assert_eq!(self.busy.write(run.0, n, true), n, "given out twice");
@@ -307,10 +296,13 @@ impl Allocator {
         let mut out = Vec::new();
         for (start, n) in born {
             let (mut at, end) = (*start, *start + u64::from(*n));
-            while let Some(from) = stable.find(at, false).filter(|f| *f < end) {
-                let to = stable.find(from, true).unwrap_or(end).min(end);
-                out.push((from, (to - from) as u32));
-                at = to;
+            while let Some((from, n)) = stable.free_run(at, end - at).filter(|run| run.0 < end) {
+                let n = n.min(end - from);
+                out.push((from, n as u32));
+                at = from + n;
+                if at == end {
+                    break;
+                }
             }
         }
         out
@@ -340,7 +332,7 @@ mod tests {
         runs.into_iter().for_each(|run| alloc.release(run));
         alloc.doubt_backing();
         assert_eq!((alloc.backed(), alloc.free_below()), (0, 300));
-        let run = alloc.take_one(50, Kind::Pages).expect("space");
+        let run = alloc.take(50, Kind::Pages).expect("space")[0];
         assert_eq!(alloc.beyond, 50);
         alloc.release(run);
         assert_eq!(alloc.backed(), 50);
@@ -364,8 +356,8 @@ mod tests {
         assert_eq!((taken, alloc.free()), (9879, 21));
         assert_eq!(alloc.data(), 9879);
         runs.iter().step_by(2).for_each(|r| alloc.release(*r));
-        let page = alloc.take_one(2, Kind::Pages).expect("a page");
-        assert_eq!(page.1, 2);
+        let page = alloc.take(2, Kind::Pages).expect("a page");
+        assert_eq!(page[0].1, 2);
         let more = alloc.take(100, Kind::Data).expect("in pieces");
         assert!(more.len() >= 3 && more.iter().map(|r| r.1).sum::<u32>() == 100);
     }

@@ -1,6 +1,10 @@
 //! A set of block numbers, in chunks that take memory only where taken and free blocks are mixed.
+//!
+//! A copy of a set shares all chunks with it. A checkpoint makes one, and only the chunks that it or others change from
+//! then on take memory of their own.
 
 use denc::{DecodeError, Reader, Result};
+use std::sync::Arc;
 
 /// Blocks in a chunk: 16 MiB of disk.
 pub(crate) const CHUNK: u64 = 4096;
@@ -10,15 +14,34 @@ const WORDS: usize = (CHUNK / 64) as usize;
 struct Chunk {
     ones: u16,
     /// None if all bits are equal.
-    bits: Option<Box<[u64; WORDS]>>,
+    bits: Option<Arc<[u64; WORDS]>>,
+}
+
+/// Chunks in a group: 1 GiB of disk. A copy of a set costs as much as it has groups.
+const GROUP: usize = 64;
+
+/// Neighbouring chunks.
+#[derive(Clone, Debug, PartialEq)]
+struct Group {
+    chunks: [Chunk; GROUP],
+    /// Blocks of the set in all of them.
+    ones: u32,
+}
+
+impl Default for Group {
+    fn default() -> Self {
+        Self { chunks: std::array::from_fn(|_| Chunk::default()), ones: 0 }
+    }
 }
 
 /// A set of blocks below `len`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Bits {
-    chunks: Vec<Chunk>,
+    groups: Vec<Arc<Group>>,
     len: u64,
     ones: u64,
+    /// Number of chunks that take memory.
+    mixed: usize,
 }
 
 impl Chunk {
@@ -38,7 +61,7 @@ impl Chunk {
             return CHUNK as u16;
         }
         let fill = if self.ones > 0 { u64::MAX } else { 0 };
-        let bits = self.bits.get_or_insert_with(|| Box::new([fill; WORDS]));
+        let bits = Arc::make_mut(self.bits.get_or_insert_with(|| Arc::new([fill; WORDS])));
         let mut changed = 0;
         let mut at = from;
         while at < to {
@@ -77,7 +100,17 @@ impl Chunk {
 impl Bits {
     /// Makes the empty set over `len` blocks.
     pub(crate) fn new(len: u64) -> Self {
-        Self { chunks: vec![Chunk::default(); len.div_ceil(CHUNK) as usize], len, ones: 0 }
+        let groups = len.div_ceil(CHUNK * GROUP as u64) as usize;
+        Self { groups: vec![Arc::default(); groups], len, ones: 0, mixed: 0 }
+    }
+
+    fn chunk(&self, i: u64) -> &Chunk {
+        &self.groups[i as usize / GROUP].chunks[i as usize % GROUP]
+    }
+
+    /// Bytes of memory of a set that shares nothing.
+    pub(crate) fn bytes(&self) -> usize {
+        self.mixed * size_of::<[u64; WORDS]>() + self.groups.len() * size_of::<Group>()
     }
 
     /// Number of blocks that could be in the set.
@@ -91,7 +124,7 @@ impl Bits {
     }
 
     pub(crate) fn get(&self, block: u64) -> bool {
-        block < self.len && self.chunks[(block / CHUNK) as usize].get((block % CHUNK) as usize)
+        block < self.len && self.chunk(block / CHUNK).get((block % CHUNK) as usize)
     }
 
     /// Puts a run into the set or takes it out. Gives the number of blocks that changed.
@@ -101,7 +134,13 @@ impl Bits {
         while at < end {
             let stop = end.min((at / CHUNK + 1) * CHUNK);
             let base = at / CHUNK * CHUNK;
-            changed += u64::from(self.chunks[(at / CHUNK) as usize].write((at - base) as usize, (stop - base) as usize, value));
+            let group = Arc::make_mut(&mut self.groups[(at / CHUNK) as usize / GROUP]);
+            let chunk = &mut group.chunks[(at / CHUNK) as usize % GROUP];
+            let was = chunk.bits.is_some();
+            let flips = chunk.write((at - base) as usize, (stop - base) as usize, value);
+            self.mixed = self.mixed + usize::from(chunk.bits.is_some()) - usize::from(was);
+            group.ones = if value { group.ones + u32::from(flips) } else { group.ones - u32::from(flips) };
+            changed += u64::from(flips);
             at = stop;
         }
         self.ones = if value { self.ones + changed } else { self.ones - changed };
@@ -113,7 +152,14 @@ impl Bits {
         let mut at = from;
         while at < self.len {
             let base = at / CHUNK * CHUNK;
-            if let Some(i) = self.chunks[(at / CHUNK) as usize].find((at - base) as usize, value) {
+            // Whole groups of the other kind are passed over at once.
+            let group = &self.groups[(at / CHUNK) as usize / GROUP];
+            let none = if value { group.ones == 0 } else { u64::from(group.ones) == CHUNK * GROUP as u64 };
+            if none {
+                at = (at / (CHUNK * GROUP as u64) + 1) * CHUNK * GROUP as u64;
+                continue;
+            }
+            if let Some(i) = self.chunk(at / CHUNK).find((at - base) as usize, value) {
                 let found = base + i as u64;
                 return (found < self.len).then_some(found);
             }
@@ -130,7 +176,7 @@ impl Bits {
         let mut end = start;
         while end < stop {
             let base = end / CHUNK * CHUNK;
-            match self.chunks[(end / CHUNK) as usize].find((end - base) as usize, true) {
+            match self.chunk(end / CHUNK).find((end - base) as usize, true) {
                 Some(i) => {
                     end = base + i as u64;
                     break;
@@ -156,7 +202,7 @@ impl Bits {
     /// Encodes a chunk for the index. None: the chunk is empty. `[0]` stands for a full one, else runs or plain bits,
     /// whichever is shorter.
     pub(crate) fn encode_chunk(&self, chunk: u32) -> Option<Vec<u8>> {
-        let this = &self.chunks[chunk as usize];
+        let this = self.chunk(chunk.into());
         match &this.bits {
             None if this.ones == 0 => None,
             None => Some(vec![0]),
@@ -219,6 +265,21 @@ impl Bits {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_copy_stays_as_it_was() {
+        let mut bits = Bits::new(70 * 64 * CHUNK + 5);
+        for chunk in 0..70 * 64 {
+            bits.write(chunk * CHUNK + chunk % 9, 3, true);
+        }
+        let (copy, twin) = (bits.clone(), format!("{bits:?}"));
+        assert!(bits.groups.iter().zip(&copy.groups).all(|(a, b)| Arc::ptr_eq(a, b)), "a copy copies no chunk");
+        bits.write(0, 69 * CHUNK, false);
+        bits.write(70 * 64 * CHUNK, 5, true);
+        assert_eq!((format!("{copy:?}"), bits == copy), (twin, false));
+        assert_eq!((bits.mixed, copy.mixed), (70 * 64 - 69 + 1, 70 * 64));
+        assert!(bits.find(0, true) == Some(69 * CHUNK + 69 % 9) && copy.find(0, true) == Some(0));
+    }
 
     #[test]
     fn equals_a_plain_vector() {

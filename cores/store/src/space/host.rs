@@ -17,6 +17,9 @@ const STAT_OFTEN: Duration = Duration::from_millis(100);
 const NEAR: u64 = 4 << 30;
 /// Most blocks that one request gives back while the store's free space is searched.
 const PIECE: u64 = 1 << 14;
+/// Runs that are released in one round, and requests in flight that give runs back to the host.
+const RELEASED: usize = 4096;
+const TRIMS: usize = 64;
 /// Wait until the ring's next part is claimed again after the host had no space for it.
 const CLAIM_AGAIN: Duration = Duration::from_secs(10);
 
@@ -33,6 +36,8 @@ pub(crate) struct Host {
     pub(super) claim_at: Mono,
     /// A write found no space, and it was not told yet that there is some again.
     was_full: bool,
+    /// Requests in flight that give back what became free.
+    trims: usize,
 }
 
 impl Space {
@@ -84,10 +89,16 @@ impl Space {
         }
     }
 
+    /// Number of runs that may be let go now: so many that neither this round nor the disk has too much to do at once.
+    pub(crate) fn may_let_go(&self, io: &Io) -> usize {
+        if self.host_short(io) { TRIMS.saturating_sub(self.host.trims) } else { RELEASED }
+    }
+
     /// Takes a run back to which nothing refers any more. It can be given out again, after the host has it if the host
     /// is short.
     pub(crate) fn let_go(&mut self, io: &mut Io, run: Run) {
         if self.host_short(io) {
+            self.host.trims += 1;
             trim(io, run, false);
         } else {
             self.alloc.release(run);
@@ -99,7 +110,10 @@ impl Space {
         self.alloc.punched(run);
         match sweep {
             true => self.alloc.give_back(run),
-            false => self.alloc.release(run),
+            false => {
+                self.host.trims -= 1;
+                self.alloc.release(run);
+            }
         }
         self.host.sweeping &= !sweep;
         // What came back is to be seen at once.
@@ -120,8 +134,12 @@ impl Space {
     /// The host had no space for a write. True if that was not known.
     pub(crate) fn host_refused(&mut self) -> bool {
         self.host.stat_at = None;
-        self.alloc.doubt_backing();
-        !std::mem::replace(&mut self.host.was_full, true)
+        // What becomes free while the host stays full was written, so one look at all free runs is enough.
+        let new = !std::mem::replace(&mut self.host.was_full, true);
+        if new {
+            self.alloc.doubt_backing();
+        }
+        new
     }
 
     /// Says whether the host has space again. True once.

@@ -5,10 +5,10 @@
 
 use super::ahead::Ahead;
 use super::alloc::{Allocator, Kind};
-use super::bits::Bits;
+use super::bits::{Bits, CHUNK};
 use super::host::Host;
-use super::limbo::{Freed, Limbo};
-use crate::block::{BLOCK, Run};
+use super::limbo::{Freed, Limbo, Settled};
+use crate::block::{BLOCK, PAGE_BLOCKS, RANGE, Run};
 use node::{DiskStat, Mono};
 
 /// The space of the data disk.
@@ -20,6 +20,9 @@ pub(crate) struct Space {
     pub(super) ahead: Ahead,
     pub(super) host: Host,
     limbo: Limbo,
+    /// Each page gets its blocks one by one, as if no two free ones were side by side.
+    #[cfg(any(test, feature = "sim"))]
+    pub(crate) scatter: bool,
 }
 
 /// What a checkpoint takes of the space when it freezes a delta.
@@ -48,7 +51,15 @@ pub(crate) struct Flipped {
 
 impl Default for Space {
     fn default() -> Self {
-        Self { alloc: Allocator::new(1, 1), promised: 0, ahead: Ahead::default(), host: Host::default(), limbo: Limbo::default() }
+        Self {
+            alloc: Allocator::new(1, 1),
+            promised: 0,
+            ahead: Ahead::default(),
+            host: Host::default(),
+            limbo: Limbo::default(),
+            #[cfg(any(test, feature = "sim"))]
+            scatter: false,
+        }
     }
 }
 
@@ -130,6 +141,15 @@ impl Space {
         self.promised
     }
 
+    /// Most blocks of pages of the map of free space that a checkpoint writes which changes so many ranges of objects:
+    /// each has at most 16 blocks before and 16 after it, and each may lie in another chunk.
+    pub(crate) fn map_pages(&self, ranges: u64) -> u64 {
+        /// Chunks of the map that one page holds at least, when all of them are mixed.
+        const IN_A_PAGE: u64 = 7;
+        let chunks = self.alloc.stable.len().div_ceil(CHUNK);
+        (2 * RANGE * ranges).min(chunks).div_ceil(IN_A_PAGE).min(chunks) * u64::from(PAGE_BLOCKS)
+    }
+
     /// Blocks kept back, so that checkpoints and removals always succeed.
     pub(crate) fn floor(&self) -> u64 {
         (self.alloc.total() / 64).clamp(32, 4096)
@@ -203,9 +223,13 @@ impl Space {
         Some(runs)
     }
 
-    /// Gives a page of the index its place. None if there is no room in one piece.
-    pub(crate) fn take_for_page(&mut self, blocks: u32) -> Option<u64> {
-        self.alloc.take_one(blocks.into(), Kind::Pages).map(|(block, _)| block)
+    /// Gives a page of the index its place, in one piece if there is one. None if there are not that many free blocks.
+    pub(crate) fn take_for_page(&mut self, blocks: u32) -> Option<Vec<Run>> {
+        #[cfg(any(test, feature = "sim"))]
+        if self.scatter {
+            return (0..blocks).map(|_| Some(self.alloc.take(1, Kind::Pages)?[0])).collect();
+        }
+        self.alloc.take(blocks.into(), Kind::Pages)
     }
 
     /// A checkpoint freezes what changed.
@@ -241,11 +265,21 @@ impl Space {
         self.limbo.is_empty()
     }
 
-    /// The next of what flips freed that no read can want any more. Its pages count as free from now on.
-    pub(crate) fn settled(&mut self) -> Option<Freed> {
-        let freed = self.limbo.settled()?;
-        self.alloc.page_blocks -= freed.pages.iter().map(|run| u64::from(run.1)).sum::<u64>();
-        Some(freed)
+    /// Up to `most` runs of what flips freed and no read can want any more. Its pages count as free from now on.
+    pub(crate) fn settled(&mut self, most: usize) -> Option<Settled> {
+        let settled = self.limbo.settled(most)?;
+        self.alloc.page_blocks -= settled.pages.iter().map(|run| u64::from(run.1)).sum::<u64>();
+        Some(settled)
+    }
+
+    /// Whether [`Self::settled`] has more.
+    pub(crate) fn has_settled(&self) -> bool {
+        self.limbo.has_settled()
+    }
+
+    /// Bytes of memory of the maps of blocks.
+    pub(crate) fn map_bytes(&self) -> usize {
+        self.alloc.bytes()
     }
 }
 
@@ -254,6 +288,16 @@ impl Space {
     /// A mistake to be found: a run of what the last flip freed is forgotten.
     pub(crate) fn leak(&mut self) {
         self.limbo.leak();
+    }
+
+    /// Takes a run of free blocks away, as somebody who holds them would.
+    pub(crate) fn borrow_for_test(&mut self, most: u64) -> Option<Run> {
+        self.alloc.borrow(0, most)
+    }
+
+    /// The inverse of [`Self::borrow_for_test`].
+    pub(crate) fn give_back_for_test(&mut self, run: Run) {
+        self.alloc.give_back(run);
     }
 
     /// The allocator, to look at.

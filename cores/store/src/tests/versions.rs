@@ -18,6 +18,8 @@ fn marks(world: &World) -> [u32; 2] {
 fn old(seed: u64) -> World {
     let mut world = World::new(seed, seed.is_multiple_of(2));
     world.store.sb.version = OLDEST;
+    // Programs of that version knew no pieces.
+    (world.scattered, world.store.space.scatter) = (false, false);
     while marks(&world) != [OLDEST; 2] {
         (0..30).for_each(|_| world.submit_one());
         world.store.due.want(true);

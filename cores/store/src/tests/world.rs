@@ -40,6 +40,8 @@ pub(crate) struct World {
     pub(crate) full: bool,
     /// Many objects and keys, so that the tree has height.
     pub(crate) wide: bool,
+    /// Pages of the index lie in pieces.
+    pub(crate) scattered: bool,
     /// Submit even if the store asks to slow down.
     pub(crate) pushy: bool,
     /// Whether all transactions are cold, or none; by chance if nothing is said.
@@ -96,12 +98,14 @@ impl World {
             now: 0,
             full: false,
             wide: seed % 4 == 1,
+            scattered: seed % 3 == 1,
             pushy: seed % 5 == 2,
             cold: None,
             hasty: seed % 2 == 1,
             sabotage: None,
             total: [0; 6],
         };
+        world.scatter();
         world.open_up();
         world
     }
@@ -465,8 +469,15 @@ impl World {
     }
 
     /// A new store begins to open what the last one left.
+    fn scatter(&mut self) {
+        if self.scattered {
+            self.store.scatter_pages();
+        }
+    }
+
     pub(crate) fn begin_open(&mut self) {
         self.store = Store::open(self.config.clone());
+        self.scatter();
         self.fetched.clear();
         self.owner.clear();
     }
@@ -478,6 +489,7 @@ impl World {
             *total += n;
         }
         self.store = Store::open(self.config.clone());
+        self.scatter();
         self.store.sabotage = self.sabotage;
         self.fetched.clear();
         self.owner.clear();

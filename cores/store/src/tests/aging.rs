@@ -1,0 +1,370 @@
+//! Disks that were full, emptied and filled again: free space in short pieces, and what must go on all the same.
+
+use crate::block::BLOCK;
+use crate::sparse::{Sparse, filler};
+use crate::superblock::VERSION;
+use crate::{Config, Store, fsck};
+use bytes::Bytes;
+use node::{DiskDone, DiskOp, DiskOutput, DiskRequest, Mono, Now, Output, Outputs};
+use objectstore::*;
+use std::collections::{BTreeMap, VecDeque};
+use types::{HObject, ObjectId, PgId, SnapId, SpgId};
+
+/// A store on a sparse disk, and the driver of both.
+struct Rig {
+    store: Store,
+    disk: Sparse,
+    config: Config,
+    now: u64,
+    tickets: u64,
+    committed: u64,
+    queue: VecDeque<DiskRequest>,
+}
+
+fn object(n: u64) -> ObjectId {
+    let name = Bytes::from(format!("rbd_data.10226b8b4567.{n:016x}"));
+    let hash = types::hash::rjenkins(&name);
+    HObject { pool: 1, hash, nspace: Bytes::new(), key: Bytes::new(), name, snap: SnapId::HEAD, max: false }.into()
+}
+
+/// The next of a row of numbers that look like chance.
+fn dice(x: &mut u64) -> u64 {
+    *x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let z = (*x ^ *x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ z >> 31
+}
+
+fn small() -> Config {
+    Config { uuid: [1; 16], memory: 64 << 20, journal_bytes: 4 << 20, write_ahead: 0, ..Config::default() }
+}
+
+impl Rig {
+    fn new(config: Config, capacity: u64) -> Self {
+        let (store, disk) = (Store::create(config.clone()), Sparse::new(capacity));
+        let mut rig = Self { store, disk, config, now: 0, tickets: 0, committed: 0, queue: VecDeque::new() };
+        rig.open_up();
+        rig
+    }
+
+    fn open_up(&mut self) {
+        while !self.store.ready() {
+            assert_eq!(self.store.open_error(), None);
+            self.round();
+        }
+    }
+
+    fn turn(&mut self) {
+        self.now += 100_000;
+        let mut out = Outputs::default();
+        self.store.turn(Now { mono: Mono(self.now), ..Now::default() }, &mut out);
+        self.queue.extend(out.0.into_iter().filter_map(|output| match output {
+            Output::Disk(request) => Some(request),
+            _ => None,
+        }));
+    }
+
+    fn round(&mut self) {
+        self.turn();
+        while let Some(request) = self.queue.pop_front() {
+            let result = self.disk.answer(request.op);
+            let now = Now { mono: Mono(self.now), ..Now::default() };
+            self.store.disk_done(now, DiskDone { token: request.token, result });
+        }
+        while let Some(event) = self.store.poll_event() {
+            self.committed += u64::from(matches!(event, Event::Committed(_)));
+        }
+    }
+
+    fn submit(&mut self, object: ObjectId, change: ObjectChange) -> Result<(), Refused> {
+        self.tickets += 1;
+        let objects = vec![ObjectChanges { object, changes: vec![change] }];
+        let scope = SpgId::whole(PgId::new(1, (self.tickets % 16) as u32));
+        let taken =
+            self.store.submit(Transaction { cold: false, scope, hold: None, objects, meta: vec![] }, Ticket(self.tickets));
+        self.tickets -= u64::from(taken.is_err());
+        if self.tickets.is_multiple_of(8) {
+            self.round();
+            while self.store.congested() {
+                self.round();
+            }
+        }
+        taken
+    }
+
+    /// Writes objects of so many blocks from number `from` on while the store has more than `percent` of its space left.
+    fn fill_to(&mut self, percent: u64, from: u64, blocks: usize) -> u64 {
+        let mut n = from;
+        while self.store.space().available * 100 > self.store.space().total * percent {
+            match self.submit(object(n), ObjectChange::Write(0, filler(blocks))) {
+                Ok(()) => n += 1,
+                Err(why) => panic!("{why:?} with {:?} left, {:?}", self.store.space(), self.store.failure()),
+            }
+        }
+        n
+    }
+
+    /// Makes checkpoints until nothing is left for one.
+    fn checkpoint(&mut self) {
+        while self.store.checkpoint.is_some() || self.store.compact() {
+            self.one_checkpoint();
+        }
+    }
+
+    fn one_checkpoint(&mut self) {
+        let before = self.store.counters().checkpoints;
+        for _ in 0..1_000_000 {
+            self.round();
+            if self.store.counters().checkpoints > before && self.store.checkpoint.is_none() {
+                break;
+            }
+        }
+        assert_eq!(self.store.failure(), None);
+        assert!(self.store.counters().checkpoints > before, "a checkpoint ends");
+    }
+
+    /// Kills the store and opens it again.
+    fn reopen(&mut self) {
+        self.queue.clear();
+        self.store = Store::open(self.config.clone());
+        self.open_up();
+    }
+
+    fn read<T>(&mut self, f: impl Fn(&Store, Hold) -> Read<T>) -> T {
+        let hold = Hold(77);
+        loop {
+            match f(&self.store, hold) {
+                Ok(value) => {
+                    self.store.release(hold);
+                    return value;
+                }
+                Err(Unread::Missing(wish)) => {
+                    self.store.fetch(hold, wish);
+                    self.round();
+                }
+                Err(damaged) => panic!("{damaged:?}"),
+            }
+        }
+    }
+
+    /// Free runs by length: how many of 1, 2 to 3, 4 to 7 blocks and so on.
+    fn free_runs(&self) -> BTreeMap<u32, u64> {
+        let alloc = self.store.space.alloc();
+        let (mut out, mut n) = (BTreeMap::new(), 0u64);
+        for at in 0..=alloc.stable.len() {
+            if at < alloc.stable.len() && !alloc.is_busy(at) {
+                n += 1;
+            } else if n > 0 {
+                *out.entry(n.ilog2()).or_default() += 1;
+                n = 0;
+            }
+        }
+        out
+    }
+
+    /// Checks the stopped store's index as the checker does.
+    fn check(&mut self) {
+        self.store.self_check(true).expect("what always holds");
+        struct Disk<'a>(&'a mut Sparse);
+        impl fsck::BlockRead for Disk<'_> {
+            fn read(&mut self, _: node::DeviceId, offset: u64, buf: &mut [u8]) -> Result<(), String> {
+                match self.0.answer(DiskOp::Read { offset, buf: node::Buf::zeroed(buf.len()) }) {
+                    Ok(DiskOutput::Read(bytes)) => {
+                        buf.copy_from_slice(&bytes);
+                        Ok(())
+                    }
+                    other => Err(format!("{other:?}")),
+                }
+            }
+            fn len(&mut self, _: node::DeviceId) -> u64 {
+                match self.0.answer(DiskOp::Stat) {
+                    Ok(DiskOutput::Stat(stat)) => stat.len,
+                    _ => 0,
+                }
+            }
+            fn capacity(&mut self, _: node::DeviceId) -> u64 {
+                match self.0.answer(DiskOp::Stat) {
+                    Ok(DiskOutput::Stat(stat)) => stat.capacity,
+                    _ => 0,
+                }
+            }
+        }
+        let report = fsck::check(&mut Disk(&mut self.disk), &Config::default(), false);
+        assert!(report.findings.is_empty(), "{:?}", report.findings);
+    }
+}
+
+/// Fills a disk with objects of so many blocks and removes every second: half of it is free, in runs that are not longer.
+fn every_second_object(version: u32, blocks: usize) -> (Rig, u64) {
+    let mut rig = Rig::new(small(), 64 << 20);
+    rig.store.sb.version = version;
+    let n = rig.fill_to(7, 0, blocks);
+    rig.checkpoint();
+    for i in (0..n).step_by(2) {
+        rig.submit(object(i), ObjectChange::Remove).expect("removals");
+    }
+    rig.checkpoint();
+    rig.checkpoint();
+    (rig, n)
+}
+
+#[test]
+fn a_half_empty_disk_whose_free_blocks_have_no_neighbours_goes_on() {
+    let (mut rig, n) = every_second_object(VERSION, 1);
+    // Small objects again, as long as a twenty-fifth of the disk is free.
+    rig.fill_to(4, 1_000_000, 1);
+    // Nearly all that is free has no neighbour.
+    let free = rig.free_runs();
+    assert!(free[&0] > 10 * free.range(1..).map(|(_, n)| n).sum::<u64>(), "{free:?}");
+    assert_eq!(rig.store.failure(), None);
+    rig.checkpoint();
+    rig.check();
+    rig.reopen();
+    rig.checkpoint();
+    rig.check();
+    assert_eq!(rig.read(|s, hold| s.read(hold, &object(1), 0, BLOCK as u64)).len(), BLOCK);
+    // All of it can go, and then there is room for long runs again.
+    for i in (1..n).step_by(2) {
+        rig.submit(object(i), ObjectChange::Remove).expect("removals always have room");
+    }
+    rig.checkpoint();
+    rig.checkpoint();
+    assert!(rig.store.space().available * 100 > rig.store.space().total * 40, "{:?}", rig.store.space());
+    rig.check();
+}
+
+#[test]
+fn long_keys_and_values_need_no_neighbours() {
+    let (mut rig, _) = every_second_object(VERSION, 1);
+    rig.fill_to(20, 1_000_000, 1);
+    rig.checkpoint();
+    assert_eq!(rig.free_runs().range(6..).next(), None, "no run of 64 blocks is free");
+    let value = |i: u64, len: usize| Bytes::from(vec![i as u8; len]);
+    let lens = [64 << 10, 300 << 10, 900 << 10];
+    for (i, len) in (0..).zip(lens) {
+        rig.submit(object(2 * i + 1), ObjectChange::SetXattr("long".into(), value(i, len))).expect("room");
+        rig.checkpoint();
+    }
+    // Inner pages get long with keys of which one is not like the next.
+    for i in 0..6u64 {
+        let key = Bytes::from([vec![b'a' + i as u8; 40 << 10], i.to_be_bytes().to_vec()].concat());
+        rig.submit(object(9), ObjectChange::OmapSet(vec![(key, value(i, 10))])).expect("room");
+    }
+    rig.checkpoint();
+    rig.check();
+    for _ in 0..2 {
+        rig.store.drop_caches();
+        for (i, len) in (0..).zip(lens) {
+            let found = rig.read(|s, hold| s.xattr(hold, &object(2 * i + 1), b"long"));
+            assert_eq!(found, Some(value(i, len)));
+        }
+        rig.reopen();
+    }
+    for i in 0..lens.len() as u64 {
+        rig.submit(object(2 * i + 1), ObjectChange::Remove).expect("removals");
+    }
+    rig.checkpoint();
+    rig.checkpoint();
+    rig.check();
+}
+
+#[test]
+fn an_image_overwritten_at_random_takes_a_long_attribute() {
+    let mut rig = Rig::new(Config { journal_bytes: 24 << 20, ..small() }, 1 << 30);
+    let objects = (1u64 << 30) * 80 / 100 / (4 << 20);
+    for n in 0..objects {
+        rig.submit(object(n), ObjectChange::Write(0, filler(1024))).expect("room");
+    }
+    rig.checkpoint();
+    let (mut x, writes) = (7, 3 * rig.store.space().available / BLOCK as u64);
+    for _ in 0..writes {
+        let (o, at) = (dice(&mut x) % objects, dice(&mut x) % 1024 * BLOCK as u64);
+        rig.submit(object(o), ObjectChange::Write(at, filler(1))).expect("room");
+    }
+    rig.checkpoint();
+    rig.checkpoint();
+    rig.submit(object(1), ObjectChange::SetXattr("long".into(), Bytes::from(vec![7u8; 64 << 10]))).expect("room");
+    rig.checkpoint();
+    rig.reopen();
+    assert_eq!(rig.read(|s, hold| s.xattr(hold, &object(1), b"long")).map(|v| v.len()), Some(64 << 10));
+    rig.check();
+}
+
+#[test]
+fn a_store_of_version_2_that_found_no_place_for_a_page_opens_and_goes_on() {
+    // Runs of four blocks are enough for its usual pages.
+    let (mut rig, _) = every_second_object(2, 4);
+    rig.fill_to(35, 1_000_000, 4);
+    rig.checkpoint();
+    let value = Bytes::from(vec![7u8; 400 << 10]);
+    assert!(rig.free_runs().keys().all(|log| 1 << log < value.len() / BLOCK / 2), "{:?}", rig.free_runs());
+    assert!(rig.store.tree_pages().is_ok_and(|pages| pages.iter().all(|run| run.1 > 1)), "no page is in pieces");
+    // It is in the journal. The old program could not bring it into the index, however often it was started.
+    rig.submit(object(3), ObjectChange::SetXattr("long".into(), value.clone())).expect("room");
+    while rig.committed < rig.tickets {
+        rig.round();
+    }
+    rig.reopen();
+    assert_eq!(rig.store.sb.version, VERSION);
+    rig.checkpoint();
+    rig.reopen();
+    assert_eq!(rig.read(|s, hold| s.xattr(hold, &object(3), b"long")), Some(value));
+    rig.check();
+}
+
+#[test]
+fn a_checkpoint_without_free_blocks_waits_and_goes_on_when_there_are_some() {
+    for spare in [0, 1, 5, 40] {
+        let mut rig = Rig::new(small(), 64 << 20);
+        let n = rig.fill_to(40, 0, 1);
+        rig.checkpoint();
+        for i in 0..n {
+            rig.submit(object(i), ObjectChange::SetXattr("a".into(), Bytes::from(vec![1; 100]))).expect("room");
+        }
+        // Somebody holds nearly all that is free, more than the reserve allows for.
+        let mut held = Vec::new();
+        while rig.store.space.free() > spare + rig.store.space.promised() {
+            let most = rig.store.space.free() - spare - rig.store.space.promised();
+            held.extend(rig.store.space.borrow_for_test(most));
+        }
+        rig.store.compact();
+        for _ in 0..2000 {
+            rig.round();
+        }
+        let c = rig.store.checkpoint.as_ref().expect("it waits");
+        assert!(c.starved && rig.store.failure().is_none(), "spare {spare}");
+        assert_eq!(rig.submit(object(n), ObjectChange::Write(0, filler(1))), Err(Refused::NoSpace));
+        assert_eq!(rig.read(|s, hold| s.read(hold, &object(1), 0, BLOCK as u64)).len(), BLOCK);
+        let waits = rig.store.deadline();
+        assert!(waits > Mono(rig.now) && waits <= Mono(rig.now + 1_000_000_000), "it neither spins nor sleeps for ever");
+        held.into_iter().for_each(|run| rig.store.space.give_back_for_test(run));
+        rig.now += 2_000_000_000;
+        rig.checkpoint();
+        rig.check();
+        rig.submit(object(n), ObjectChange::Write(0, filler(1))).expect("room again");
+    }
+}
+
+#[test]
+fn leaves_that_lost_most_of_their_keys_join() {
+    let mut rig = Rig::new(small(), 1 << 30);
+    let info = Bytes::from(vec![3u8; 200]);
+    let n = 20_000;
+    for i in 0..n {
+        rig.submit(object(i), ObjectChange::SetInfo(info.clone())).expect("room");
+    }
+    rig.checkpoint();
+    let full = rig.store.space.pages();
+    let (mut x, mut left) = (5, 0);
+    for i in 0..n {
+        if dice(&mut x).is_multiple_of(20) {
+            left += 1;
+        } else {
+            rig.submit(object(i), ObjectChange::Remove).expect("removals");
+        }
+    }
+    rig.checkpoint();
+    let pages = rig.store.space.pages();
+    assert!(pages * n < 3 * full * left, "{left} of {n} objects keep {pages} of {full} blocks of pages");
+    rig.check();
+}
