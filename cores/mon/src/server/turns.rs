@@ -160,7 +160,7 @@ mod tests {
         // It asks again as soon as it was answered, for ten seconds.
         for ms in 0..10_000 {
             for _ in 0..50 {
-                if !turns.0.get(&KEY).is_some_and(|turn| !turn.waiting.is_empty()) {
+                if turns.0.get(&KEY).is_none_or(|turn| turn.waiting.is_empty()) {
                     n += 1;
                     done += u64::from(matches!(turns.take(at(ms), KEY, command(n), 10), Verdict::Now(..)));
                 }
