@@ -315,8 +315,7 @@ fn copies_wounded(rng: &mut Rng) -> Plan {
     Plan { min_size: 2, wounds: rng.magnitude(3, 30), ..plan }
 }
 
-/// Two or three copies, each of which may serve alone, of few objects that several clients ask for at once; the first OSD's store meets
-/// damage.
+/// Two or three copies of few objects that several clients ask for at once; objects of all OSDs may rot.
 fn copies_stalled(rng: &mut Rng) -> Plan {
     let plan = copies_in_turn(rng);
     let habits = Habits { objects: rng.between(6, 16), depth: 8, sources: 0, asides: 0, budget: 250, ..plan.habits };
