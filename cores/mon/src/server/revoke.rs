@@ -195,7 +195,7 @@ mod tests {
         let at = UTime { sec: 77, nsec: 5 };
         let mut noted_for = |who: &str, new: Option<EntityKey>| {
             let change = Change::Auth { name: name(who), entity: new };
-            let made = notes(&state, &[change.clone()], at);
+            let made = notes(&state, std::slice::from_ref(&change), at);
             for change in std::iter::once(change).chain(made.clone()) {
                 if let Change::Key { key, value: Some(value) } = change {
                     Arc::make_mut(&mut state.keys).insert(key, value);
