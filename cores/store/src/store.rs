@@ -223,7 +223,12 @@ impl Store {
         if self.ready() && self.failure.is_none() && !self.read_only {
             self.caches.blocks.tick(now.mono);
             self.giving.step(&mut self.config, &mut self.caches);
+            if self.space.is_leaving() {
+                self.space.leave(&mut self.io);
+            }
+            self.try_hurt_again();
             self.run_stalled();
+            self.unstuck();
             self.settle();
             self.form_groups();
             self.work_on_checkpoint();
@@ -249,10 +254,15 @@ impl Store {
         if !self.ready() {
             return self.io.deadline();
         }
-        if self.checkpoint_has_work() || self.giving.is_busy() {
+        if self.checkpoint_has_work() || self.giving.is_busy() || self.space.is_leaving() {
             return Mono(0);
         }
-        self.io.deadline().min(self.space.ask_sizes_at()).min(self.reclaim_at()).min(self.rest_ends())
+        self.io
+            .deadline()
+            .min(self.doubts.unsticks_at().unwrap_or(Mono::NEVER))
+            .min(self.space.ask_sizes_at())
+            .min(self.reclaim_at())
+            .min(self.rest_ends())
     }
 
     /// Begins a clean stop: what was submitted becomes durable, and a checkpoint is made.
@@ -365,9 +375,9 @@ impl Store {
 
     /// Gives back what flips freed, as far as no read can still want it.
     pub(crate) fn settle_limbo(&mut self) {
-        while let Some(freed) = self.space.settled() {
-            freed.runs.iter().chain(&freed.pages).for_each(|run| self.space.let_go(&mut self.io, *run));
-            self.journal.trim(&freed.end, freed.seq);
+        while let Some((end, seq)) = self.space.settled() {
+            self.journal.trim(&end, seq);
+            self.space.leave(&mut self.io);
         }
     }
 }

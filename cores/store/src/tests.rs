@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod fsck;
+mod liveness;
 mod names;
 mod speed;
 mod unreadable;

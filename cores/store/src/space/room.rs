@@ -9,7 +9,13 @@ use super::bits::Bits;
 use super::host::Host;
 use super::limbo::{Freed, Limbo};
 use crate::block::{BLOCK, Run};
+use crate::io::Io;
+use crate::journal::End;
 use node::{DiskStat, Mono};
+
+/// Runs that are given back in one turn, and if each of them goes to the host.
+const LEAVE: usize = 8192;
+const LEAVE_TRIMMED: usize = 64;
 
 /// The space of the data disk.
 #[derive(Debug)]
@@ -20,6 +26,9 @@ pub(crate) struct Space {
     pub(super) ahead: Ahead,
     pub(super) host: Host,
     limbo: Limbo,
+    /// Runs, and pages of the index, that no read can want any more and that are not given back yet.
+    leaving: Vec<Run>,
+    leaving_pages: Vec<Run>,
 }
 
 /// What a checkpoint takes of the space when it freezes a delta.
@@ -48,7 +57,15 @@ pub(crate) struct Flipped {
 
 impl Default for Space {
     fn default() -> Self {
-        Self { alloc: Allocator::new(1, 1), promised: 0, ahead: Ahead::default(), host: Host::default(), limbo: Limbo::default() }
+        Self {
+            alloc: Allocator::new(1, 1),
+            promised: 0,
+            ahead: Ahead::default(),
+            host: Host::default(),
+            limbo: Limbo::default(),
+            leaving: Vec::new(),
+            leaving_pages: Vec::new(),
+        }
     }
 }
 
@@ -236,16 +253,38 @@ impl Space {
         self.limbo.end_read(epoch);
     }
 
-    /// Whether reads hold nothing back.
+    /// Whether all that flips freed is given back.
     pub(crate) fn is_settled(&self) -> bool {
-        self.limbo.is_empty()
+        self.limbo.is_empty() && !self.is_leaving()
     }
 
-    /// The next of what flips freed that no read can want any more. Its pages count as free from now on.
-    pub(crate) fn settled(&mut self) -> Option<Freed> {
-        let freed = self.limbo.settled()?;
-        self.alloc.page_blocks -= freed.pages.iter().map(|run| u64::from(run.1)).sum::<u64>();
-        Some(freed)
+    /// Whether [`Self::leave`] has something to do.
+    pub(crate) fn is_leaving(&self) -> bool {
+        !self.leaving.is_empty() || !self.leaving_pages.is_empty()
+    }
+
+    /// The next flip of which no read can want any more what it freed: that goes with [`Self::leave`]. Gives the end of the journal that it
+    /// made superfluous, and the first record behind it.
+    pub(crate) fn settled(&mut self) -> Option<(End, u64)> {
+        let Freed { mut runs, mut pages, end, seq, .. } = self.limbo.settled()?;
+        self.leaving.append(&mut runs);
+        self.leaving_pages.append(&mut pages);
+        Some((end, seq))
+    }
+
+    /// Gives runs back, as many as one turn has time for. A removed object of years has thousands of them.
+    pub(crate) fn leave(&mut self, io: &mut Io) {
+        let most = if self.host_short(io) { LEAVE_TRIMMED } else { LEAVE };
+        for _ in 0..most {
+            if let Some(run) = self.leaving_pages.pop() {
+                self.alloc.page_blocks -= u64::from(run.1);
+                self.let_go(io, run);
+            } else if let Some(run) = self.leaving.pop() {
+                self.let_go(io, run);
+            } else {
+                break;
+            }
+        }
     }
 }
 
