@@ -5,7 +5,11 @@ use bytes::Bytes;
 use types::{ObjectId, Rope};
 
 /// One change of an object, with nothing left to decide: absolute offsets, no reads, no time. Any change of an object that does not
-/// exist creates it first, except `Remove`, the removals of keys, and `CloneOf` what does not exist, which then do nothing.
+/// exist creates it first, except `Remove` and the removals of keys, which then do nothing.
+///
+/// `CloneOf` and `TakeOver` have a source. If there is none, or if the store cannot copy it within one transaction, that is an error.
+/// A rehearsal tells it. A transaction that was not rehearsed is carried out all the same: the object takes the place of what it was, its
+/// first block cannot be read, and [`crate::Event::Damaged`] names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ObjectChange {
     /// The object exists.
@@ -36,13 +40,24 @@ pub enum ObjectChange {
     OmapRemoveRange(Bytes, Bytes),
     /// Remove all keys and the header.
     OmapClear,
-    /// The object becomes a copy of that one (data, attributes, omap, info), replacing what it was. Data is shared, not copied.
+    /// The object becomes a copy of that one (data, attributes, omap, info), replacing what it was. Data is shared, not copied; keys are
+    /// copied.
     CloneOf(ObjectId),
+    /// The object becomes that one, which is gone then: a change of its name. Nothing is copied, however large it is.
+    TakeOver(ObjectId),
 }
 
 impl ObjectChange {
+    /// The other object that it reads, if it reads one.
+    pub fn source(&self) -> Option<&ObjectId> {
+        match self {
+            Self::CloneOf(source) | Self::TakeOver(source) => Some(source),
+            _ => None,
+        }
+    }
+
     /// Whether it only takes away, so that it may be carried out however little room there is. (`SetInfo` and `Truncate` come with
-    /// removals, and count among them.)
+    /// removals, and count among them. `TakeOver` needs no room.)
     pub fn only_removes(&self) -> bool {
         match self {
             Self::Create | Self::SetXattr(..) | Self::OmapHeader(_) | Self::OmapSet(_) | Self::CloneOf(_) => false,

@@ -121,13 +121,29 @@ pub enum Refused {
     Stopped,
 }
 
+/// Why a rehearsal ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unfit {
+    /// Something must be fetched first, or cannot be read.
+    Unread(Unread),
+    /// A copy would be larger than the store can make within one transaction, however much is free.
+    TooLarge,
+}
+
+impl From<Unread> for Unfit {
+    fn from(unread: Unread) -> Self {
+        Self::Unread(unread)
+    }
+}
+
 /// What a store tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// What this hold wished is in memory (or failed: the read says so).
     Fetched(Hold),
-    /// This transaction was carried out, but needed old data of these objects that are damaged: some of their blocks are known to be
-    /// unreadable from here on. It comes before the transaction is told to be durable.
+    /// This transaction was carried out, but needed old data of these objects that are damaged, or what they were to be made of did not
+    /// exist or was too large: some of their blocks are known to be unreadable from here on. It comes before the transaction is told to
+    /// be durable.
     Damaged(Ticket, Vec<ObjectId>),
     /// This transaction, and all of its scope before it, is durable.
     Committed(Ticket),
@@ -202,7 +218,11 @@ pub trait ObjectStore: View {
     /// Whether all that these changes must read first is there and whole: the blocks that are written in part, a clone's source.
     /// A transaction that was not rehearsed is carried out all the same: it waits for what it misses, and data that is
     /// damaged stays damaged, whatever is written beside it ([`Event::Damaged`]). After a rehearsal the client can be told instead.
-    fn rehearse(&self, hold: Hold, objects: &[ObjectChanges]) -> Read<()>;
+    ///
+    /// # Errors
+    /// [`Unfit::Unread`]: something is missed, cannot be read, or is to be copied and does not exist. [`Unfit::TooLarge`]: the keys of a
+    /// clone's source do not fit into one transaction.
+    fn rehearse(&self, hold: Hold, objects: &[ObjectChanges]) -> Result<(), Unfit>;
 
     /// Takes a transaction on. `Ok` is a promise that it will be durable if the disk lives; [`Event::Committed`] tells when.
     fn submit(&mut self, transaction: Transaction, ticket: Ticket) -> Result<(), Refused>;

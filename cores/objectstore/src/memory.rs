@@ -5,12 +5,15 @@
 
 use crate::{
     Damage, Event, Hold, Limit, MetaChange, ObjectChange, ObjectChanges, ObjectStat, ObjectStore, Page, Range, Read, Refused,
-    Space, Ticket, Transaction, Unread, View, Wish,
+    Space, Ticket, Transaction, Unfit, Unread, View, Wish,
 };
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use types::{ObjectId, Rope, ShardId, SpgId};
+
+/// Bytes that cannot be read of an object whose source did not exist.
+const LOST: usize = 4096;
 
 /// An object in memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,10 +24,20 @@ struct Object {
     info: Bytes,
     xattrs: BTreeMap<Bytes, Bytes>,
     omap_header: Bytes,
+    /// Its first bytes are lost: what it was made of did not exist.
+    lost: bool,
     omap: BTreeMap<Bytes, Bytes>,
 }
 
 impl Object {
+    /// What is made of a source that does not exist.
+    fn lost() -> Self {
+        let mut lost = Self::default();
+        lost.write(0, &vec![0; LOST].into());
+        lost.lost = true;
+        lost
+    }
+
     fn mark_written(&mut self, mut start: u64, mut end: u64) {
         let touching: Vec<u64> = self.written.range(..=end).filter(|(_, e)| **e >= start).map(|(s, _)| *s).collect();
         for s in touching {
@@ -57,6 +70,7 @@ impl Object {
             self.data.resize(end, 0);
         }
         data.copy_to(&mut self.data[start..end]);
+        self.lost &= start > 0 || end < LOST;
         self.mark_written(offset, end as u64);
     }
 
@@ -65,18 +79,20 @@ impl Object {
         if offset < end {
             self.data[offset as usize..end as usize].fill(0);
             self.mark_hole(offset, end);
+            self.lost &= offset > 0 || end < LOST as u64;
         }
     }
 
     fn truncate(&mut self, size: u64) {
         self.mark_hole(size, u64::MAX);
+        self.lost &= size > 0;
         self.data.resize(size as usize, 0);
     }
 
     /// A change that leads neither away from this object nor to another.
     fn apply(&mut self, change: &ObjectChange) {
         match change {
-            ObjectChange::Create | ObjectChange::Remove | ObjectChange::CloneOf(_) => (),
+            ObjectChange::Create | ObjectChange::Remove | ObjectChange::CloneOf(_) | ObjectChange::TakeOver(_) => (),
             ObjectChange::Write(offset, data) => self.write(*offset, data),
             ObjectChange::Zero(offset, len) => self.zero(*offset, *len),
             ObjectChange::Truncate(size) => self.truncate(*size),
@@ -108,20 +124,30 @@ impl State {
         self.objects.entry(name.clone()).or_default()
     }
 
-    fn apply(&mut self, transaction: &Transaction) {
+    /// Carries a transaction out. Gives the objects whose source did not exist.
+    fn apply(&mut self, transaction: &Transaction) -> Vec<ObjectId> {
+        let mut without_source = Vec::new();
         for ObjectChanges { object, changes } in &transaction.objects {
-            changes.iter().for_each(|change| self.apply_one(object, change));
+            for change in changes {
+                self.apply_one(object, change);
+                if change.source().is_some() && self.objects.get(object).is_some_and(|made| made.lost) {
+                    without_source.push(object.clone());
+                }
+            }
         }
         transaction.meta.iter().for_each(|change| self.change_meta(&transaction.scope, change));
+        without_source
     }
 
     fn apply_one(&mut self, name: &ObjectId, change: &ObjectChange) {
         match change {
             ObjectChange::Remove => drop(self.objects.remove(name)),
-            ObjectChange::CloneOf(from) => {
-                if let Some(object) = self.objects.get(from).cloned() {
-                    self.objects.insert(name.clone(), object);
+            ObjectChange::CloneOf(from) | ObjectChange::TakeOver(from) => {
+                let object = self.objects.get(from).cloned().unwrap_or_else(Object::lost);
+                if matches!(change, ObjectChange::TakeOver(_)) {
+                    self.objects.remove(from);
                 }
+                self.objects.insert(name.clone(), object);
             }
             ObjectChange::RemoveXattr(_) | ObjectChange::OmapRemove(_) | ObjectChange::OmapRemoveRange(..) => {
                 if let Some(object) = self.objects.get_mut(name) {
@@ -197,6 +223,27 @@ impl MemStore {
         }
     }
 
+    /// Whether something in it is to be made of what does not exist, as far as transactions were submitted.
+    pub fn lacks_source(&self, objects: &[ObjectChanges]) -> bool {
+        let mut there: BTreeMap<&ObjectId, bool> = BTreeMap::new();
+        for (object, change) in objects.iter().flat_map(|of| of.changes.iter().map(move |change| (&of.object, change))) {
+            if let Some(source) = change.source() {
+                if !there.get(source).copied().unwrap_or_else(|| self.live.objects.contains_key(source)) {
+                    return true;
+                }
+                there.insert(source, !matches!(change, ObjectChange::TakeOver(_)));
+            }
+            let was = there.get(object).copied().unwrap_or_else(|| self.live.objects.contains_key(object));
+            let is = match change {
+                ObjectChange::Remove => false,
+                ObjectChange::RemoveXattr(_) | ObjectChange::OmapRemove(_) | ObjectChange::OmapRemoveRange(..) => was,
+                _ => true,
+            };
+            there.insert(object, is);
+        }
+        false
+    }
+
     /// All objects, in order.
     pub fn objects(&self) -> impl Iterator<Item = &ObjectId> {
         self.live.objects.keys()
@@ -231,6 +278,16 @@ impl MemStore {
         self.touch_name(hold, u64::from(scope.pg.seed) ^ (scope.pg.pool as u64) << 40)?;
         Ok(self.live.meta.get(scope))
     }
+}
+
+/// The error of a change whose source does not exist.
+fn no_source(source: &ObjectId) -> Unread {
+    Unread::Damaged(Damage {
+        what: format!("{source}, which is to be copied and does not exist"),
+        offset: 0,
+        expected: 0,
+        found: 0,
+    })
 }
 
 /// Whether no key can lie in `range` (for which `BTreeMap::range` would panic).
@@ -268,7 +325,7 @@ impl View for MemStore {
 
     fn read(&self, hold: Hold, object: &ObjectId, offset: u64, len: u64) -> Read<Rope> {
         let Some(o) = self.get(hold, object)? else { return Ok(Rope::new()) };
-        if self.damaged.contains(object) {
+        if self.damaged.contains(object) || (o.lost && offset < LOST as u64) {
             return Err(Unread::Damaged(Damage { what: object.to_string(), offset, expected: 1, found: 2 }));
         }
         let size = o.data.len() as u64;
@@ -338,9 +395,16 @@ impl ObjectStore for MemStore {
         self.fetched.remove(&hold);
     }
 
-    fn rehearse(&self, hold: Hold, objects: &[ObjectChanges]) -> Read<()> {
-        let mut gone = BTreeSet::new();
+    fn rehearse(&self, hold: Hold, objects: &[ObjectChanges]) -> Result<(), Unfit> {
+        let (mut gone, mut made) = (BTreeSet::new(), BTreeSet::new());
         for (name, change) in objects.iter().flat_map(|o| o.changes.iter().map(move |change| (&o.object, change))) {
+            if let Some(source) = change.source()
+                && self.get(hold, source)?.is_none()
+                && !made.contains(source)
+            {
+                return Err(no_source(source).into());
+            }
+            made.insert(name);
             let (object, from, to) = match change {
                 ObjectChange::Truncate(0) | ObjectChange::Remove => {
                     gone.insert(name);
@@ -355,7 +419,7 @@ impl ObjectStore for MemStore {
             let Some(there) = self.get(hold, object)? else { continue };
             let remains = from > 0 || to < there.data.len() as u64;
             if remains && self.damaged.contains(object) && !gone.contains(object) {
-                return Err(Unread::Damaged(Damage { what: object.to_string(), offset: 0, expected: 1, found: 2 }));
+                return Err(Unread::Damaged(Damage { what: object.to_string(), offset: 0, expected: 1, found: 2 }).into());
             }
         }
         Ok(())
@@ -365,7 +429,10 @@ impl ObjectStore for MemStore {
         if self.full && !transaction.only_removes() {
             return Err(Refused::NoSpace);
         }
-        self.live.apply(&transaction);
+        let lost = self.live.apply(&transaction);
+        if !lost.is_empty() {
+            self.events.push_back(Event::Damaged(ticket, lost));
+        }
         self.pending.push_back((transaction, ticket));
         if !self.hold_commits {
             self.commit(1);
@@ -416,6 +483,30 @@ mod tests {
         store.commit(1);
         assert_eq!((store.poll_event(), store.poll_event()), (Some(Event::Committed(Ticket(1))), None));
         assert_eq!(store.crash().read(Hold(0), &object("a"), 0, 9).unwrap().to_vec(), b"one");
+    }
+
+    #[test]
+    fn a_source_that_does_not_exist_is_an_error() {
+        for make in [ObjectChange::CloneOf, ObjectChange::TakeOver] {
+            let mut store = MemStore::new();
+            store.submit(write(0, b"old"), Ticket(1)).unwrap();
+            let lost = change(make(object("b")));
+            assert!(store.rehearse(Hold(0), &lost.objects).is_err());
+            store.submit(lost, Ticket(2)).unwrap();
+            let told = Event::Damaged(Ticket(2), vec![object("a")]);
+            assert_eq!([store.poll_event(), store.poll_event()], [Some(Event::Committed(Ticket(1))), Some(told)]);
+            assert!(store.read(Hold(0), &object("a"), 0, 9).is_err(), "nobody reads what it was for what it became");
+        }
+    }
+
+    #[test]
+    fn what_is_taken_over_has_one_name() {
+        let mut store = MemStore::new();
+        store.submit(write(0, b"one"), Ticket(1)).unwrap();
+        let taken = [Mutation::of(object("b"), ObjectChange::TakeOver(object("a")))].into_iter().collect();
+        store.submit(taken, Ticket(2)).unwrap();
+        assert_eq!(store.stat(Hold(0), &object("a")).unwrap(), None);
+        assert_eq!(store.read(Hold(0), &object("b"), 0, 9).unwrap().to_vec(), b"one");
     }
 
     #[test]

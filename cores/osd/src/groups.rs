@@ -29,6 +29,7 @@ pub(crate) struct World<'a> {
     pub(crate) config: &'a pg::Config,
     pub(crate) leases: &'a pg::Leases,
     pub(crate) room: &'a mut usize,
+    pub(crate) steps_aside: bool,
     pub(crate) recorder: &'a mut crate::ops::OpTable,
 }
 
@@ -206,6 +207,7 @@ impl Groups {
             config: world.config,
             leases: world.leases,
             room: world.room,
+            steps_aside: world.steps_aside,
             recorder: world.recorder,
         };
         let result = f(&mut ctx);

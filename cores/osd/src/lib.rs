@@ -142,6 +142,8 @@ pub struct Osd {
     beats: Beats,
     leases: leases::Leases,
     disk: vigil::DiskWatch,
+    /// When the monitors were asked last to mark this OSD down as its store takes no writes.
+    away: Option<Mono>,
     markdowns: vigil::Markdowns,
     /// Whom it must reach before it boots again.
     contact: Option<contact::Contact>,
@@ -208,6 +210,7 @@ impl Osd {
             beats: Beats::default(),
             leases: leases::Leases::default(),
             disk: vigil::DiskWatch::default(),
+            away: None,
             markdowns: vigil::Markdowns::default(),
             contact: None,
             config,
@@ -284,6 +287,7 @@ impl Osd {
             config: &self.options.pg,
             leases: &self.leases.promises,
             room: &mut self.pace.room,
+            steps_aside: self.away.is_some(),
             recorder: &mut self.ops,
         };
         (&mut self.groups, world)
@@ -472,6 +476,7 @@ impl Node for Osd {
         self.run_copies(now, out);
         self.settle(now, out);
         self.turn_store(now, out);
+        self.watch_index(now, out);
         // A store in memory commits at once.
         self.settle(now, out);
         self.send_letters(now, out);

@@ -81,7 +81,13 @@ impl Osd {
                 let (active, heard) = (self.phase == Phase::Active, self.mon.session().is_some());
                 let report = if active && heard { self.reporter.deadline() } else { Mono::NEVER };
                 let beats = if active { self.beats.deadline(heard).min(self.scrubs.deadline()) } else { Mono::NEVER };
-                self.mon.deadline(&self.msgr).min(boot).min(report).min(beats).min(self.disk_deadline())
+                self.mon
+                    .deadline(&self.msgr)
+                    .min(boot)
+                    .min(report)
+                    .min(beats)
+                    .min(self.disk_deadline())
+                    .min(self.index_deadline())
             }
             Phase::Stopping { since } => since.plus(FAREWELL),
             _ => Mono::NEVER,

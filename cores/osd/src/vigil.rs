@@ -1,4 +1,10 @@
-//! What an OSD watches of itself: whether its disk still completes requests, and how often it was marked down while it lives.
+//! What an OSD watches of itself: whether its disk still completes requests, whether its store takes writes, and how often it was marked
+//! down while it lives.
+//!
+//! An OSD whose store takes no writes, as a page of its index is damaged, holds up each group that it is a member of: the primary waits for
+//! its promises. If other members can go on without it in *all* of its groups, it asks to be marked down, and stays down until the page can
+//! be read. After `mon_osd_down_out_interval` the groups get other members, and all copies are made anew from the good ones. If some
+//! group cannot go on without it, it stays up: what is intact here may be all that there is of that group, and is to be read.
 
 use crate::accuse::Lateness;
 use crate::{Osd, Phase};
@@ -133,6 +139,53 @@ impl Osd {
         self.send_failures(session, vec![failure]);
     }
 
+    /// Whether each group here has enough other members to go on, as the map places it.
+    fn is_dispensable(&self) -> bool {
+        let (map, me) = (self.maps.current(), self.config.whoami);
+        self.groups.iter().all(|(id, _)| {
+            let pgid = id.pg;
+            let acting = &map.placed(pgid).acting;
+            let others = acting.iter().filter(|osd| **osd != me && map.is_up(**osd)).count();
+            let least = map.pools.get(&pgid.pool).map_or(0, |pool| pool.min_size as usize).max(1);
+            !acting.contains(&me) || others >= least
+        })
+    }
+
+    /// Asks to be marked down while the store takes no writes and nobody needs this OSD.
+    pub(crate) fn watch_index(&mut self, now: Now, out: &mut Outputs) {
+        let Some(why) = self.store.impairment() else {
+            if self.away.take().is_some() {
+                out.log(Level::Info, "osd", "the store takes writes again");
+            }
+            return;
+        };
+        let (Phase::Active, Some(session)) = (&self.phase, self.mon.session()) else { return };
+        if self.away.is_some_and(|asked| now.mono.since(asked) < AGAIN) {
+            return;
+        }
+        if !self.is_dispensable() {
+            // Some group needs it now: it stays, and whoever asks is told the truth.
+            self.away = None;
+            return;
+        }
+        if self.away.replace(now.mono).is_none() {
+            let text = format!("takes no writes ({why}): asks to be marked down, as others hold all of its groups. Make it anew");
+            out.log(Level::Error, "osd", text.clone());
+            self.cluster_log(now, pg::ClusterLevel::Error, text);
+        }
+        let me = self.config.whoami;
+        let failure = Failure { osd: me, up_from: self.maps.current().up_from(me), silent_ms: 0, ..Failure::default() };
+        self.send_failures(session, vec![failure]);
+    }
+
+    /// When [`Osd::watch_index`] must be called at the latest.
+    pub(crate) fn index_deadline(&self) -> Mono {
+        match (self.away, &self.phase) {
+            (Some(asked), Phase::Active) if self.mon.session().is_some() => asked.plus(AGAIN),
+            _ => Mono::NEVER,
+        }
+    }
+
     /// For the cluster's health.
     pub(crate) fn disk_note(&self, now: Now) -> Option<(String, String)> {
         let silence = self.disk_silence(now);
@@ -155,9 +208,10 @@ impl Osd {
         self.cluster_log(now, pg::ClusterLevel::Warn, text);
     }
 
-    /// Whether it must not ask to be marked up: since that was too often, until its disk answers, or until it reaches other OSDs.
+    /// Whether it must not ask to be marked up: since that was too often, until its disk answers, its store takes writes, or it reaches
+    /// other OSDs.
     pub(crate) fn waits_to_boot(&self) -> bool {
-        self.markdowns.too_often || self.disk.said || self.contact.is_some()
+        self.markdowns.too_often || self.disk.said || self.away.is_some() || self.contact.is_some()
     }
 }
 

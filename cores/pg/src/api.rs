@@ -28,6 +28,8 @@ pub struct Ctx<'a> {
     pub leases: &'a crate::Leases,
     /// Objects that may be begun with now, by all groups of the OSD together, beside those that clients wait for. Groups take from it.
     pub room: &'a mut usize,
+    /// The store takes no writes, and the OSD leaves its groups to others: clients ask those as soon as they have the map.
+    pub steps_aside: bool,
     /// Is told how operations get on.
     pub recorder: &'a mut dyn crate::Recorder,
 }

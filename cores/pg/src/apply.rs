@@ -17,7 +17,7 @@ use crate::recorder::OpKey;
 use crate::stats::Stats;
 use bytes::Bytes;
 use objectstore::{Hold, MetaChange, ObjectChange, ObjectChanges, Refused, Ticket, Transaction};
-use types::{EVersion, Feature, HObject, ObjectId, OsdId, SnapId};
+use types::{EVersion, Feature, HObject, ObjectId, OsdId, PoolId, SnapId};
 
 /// Entries that leave the log together: one page of duplicates.
 const RETIRE: usize = 100;
@@ -186,6 +186,7 @@ impl Pg {
         let ticket = self.next_ticket(ctx);
         // Clients read where the group is led; reads elsewhere bring what they need.
         let cold = !self.leads(ctx);
+        let objects = take_over(objects, staging_pool(self.id.pg.pool));
         ctx.store.submit(Transaction { scope: self.id, hold, cold, objects, meta }, ticket)?;
         let (durable, order, promise, head, releases) = (false, 0, None, None, Vec::new());
         self.commits.push_back(Commit { ticket, durable, order, promise, first, version, head, releases });
@@ -247,5 +248,65 @@ impl Pg {
             MetaChange::Set(Bytes::from_static(meta::HISTORY), self.history.encode()),
             MetaChange::Set(Bytes::from_static(meta::INFO), self.info.encode()),
         ]
+    }
+}
+
+/// Lets an object that was collected in `staging` keep what is its own: where it becomes another one's clone and is removed then, the
+/// other takes it over, and nothing is copied. On the wire both stand apart, as programs read them that know no other way.
+fn take_over(mut objects: Vec<ObjectChanges>, staging: PoolId) -> Vec<ObjectChanges> {
+    for at in 1..objects.len() {
+        let of = &objects[at];
+        if of.object.pool != staging || of.changes != [ObjectChange::Remove] {
+            continue;
+        }
+        let collected = of.object.clone();
+        let takes = |of: &ObjectChanges| of.changes.iter().rposition(|change| change.source() == Some(&collected));
+        let Some(taker) = objects[..at].iter().rposition(|of| takes(of).is_some()) else { continue };
+        // Whoever else needs it must come before.
+        if objects[taker + 1..at].iter().any(|of| of.object == collected) || objects[taker].object == collected {
+            continue;
+        }
+        if let Some(change) = takes(&objects[taker]).and_then(|i| objects[taker].changes.get_mut(i)) {
+            *change = ObjectChange::TakeOver(collected);
+        }
+        objects[at].changes.clear();
+    }
+    objects.retain(|of| !of.changes.is_empty());
+    objects
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use objectstore::Mutation;
+    use types::Locator;
+
+    fn object(pool: PoolId, name: &'static str) -> ObjectId {
+        ObjectId::whole(HObject::head(Bytes::from_static(name.as_bytes()), &Locator::pool(pool)))
+    }
+
+    fn taken(mutations: Vec<Mutation>) -> Vec<ObjectChanges> {
+        let transaction: Transaction = mutations.into_iter().collect();
+        take_over(transaction.objects, -7)
+    }
+
+    #[test]
+    fn what_was_collected_is_not_copied() {
+        let (a, b, collected) = (object(5, "a"), object(5, "b"), object(-7, "c"));
+        let clone = |to: &ObjectId| Mutation::of(to.clone(), ObjectChange::CloneOf(collected.clone()));
+        let removed = || Mutation::of(collected.clone(), ObjectChange::Remove);
+        let info = Mutation::of(a.clone(), ObjectChange::SetInfo(Bytes::new()));
+        let found = taken(vec![clone(&b), clone(&a), info.clone(), removed()]);
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert_eq!(found[0].changes, [ObjectChange::CloneOf(collected.clone())]);
+        assert_eq!(found[1].changes[0], ObjectChange::TakeOver(collected.clone()), "only the last one may take it");
+        let more = Mutation::of(collected.clone(), ObjectChange::Truncate(3));
+        for other in [vec![clone(&a), info.clone()], vec![clone(&a), more, removed()], vec![removed(), clone(&a)]] {
+            let as_it_was: Transaction = other.clone().into_iter().collect();
+            assert_eq!(taken(other), as_it_was.objects, "nothing is known about these");
+        }
+        let elsewhere =
+            vec![Mutation::of(a.clone(), ObjectChange::CloneOf(b.clone())), Mutation::of(b.clone(), ObjectChange::Remove)];
+        assert_eq!(taken(elsewhere.clone()), elsewhere.into_iter().collect::<Transaction>().objects);
     }
 }

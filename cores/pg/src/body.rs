@@ -367,6 +367,8 @@ fn put_change(w: &mut Writer, data: &mut Rope, change: &ObjectChange) {
             w.num(14);
             put_id(w, source);
         }
+        // Older programs know no such change: a body says that the object becomes a clone, and that its source is removed.
+        ObjectChange::TakeOver(_) => unreachable!("each copy makes it of a body's clone and removal"),
     }
 }
 

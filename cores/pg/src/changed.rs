@@ -123,7 +123,7 @@ impl Part {
             ObjectChange::OmapSet(pairs) => self.omap.add(pairs.iter().map(|(key, _)| key.clone())),
             ObjectChange::OmapRemove(keys) => self.omap.add(keys.iter().cloned()),
             ObjectChange::OmapRemoveRange(..) | ObjectChange::OmapClear => self.omap = Keys::All,
-            ObjectChange::Remove | ObjectChange::CloneOf(_) => return false,
+            ObjectChange::Remove | ObjectChange::CloneOf(_) | ObjectChange::TakeOver(_) => return false,
         }
         true
     }

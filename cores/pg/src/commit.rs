@@ -249,6 +249,8 @@ impl Pg {
                 }
                 drop_work(ctx, &job.work);
             }
+            // Nothing was done, and the next map sends the client to another OSD.
+            Err(Refused::Damaged) if ctx.steps_aside => drop_work(ctx, &job.work),
             Err(refused @ (Refused::NoSpace | Refused::TooLarge | Refused::Damaged)) => {
                 if let Work::Client(op) = &job.work {
                     let errno = match refused {

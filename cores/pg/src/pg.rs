@@ -32,7 +32,7 @@ use crate::watch::Watches;
 use crate::{ops, run};
 use messages::osd::{code, flags};
 use node::{Level, LogLine, Mono};
-use objectstore::{Damage, Event, Hold, Ticket, Unread};
+use objectstore::{Damage, Event, Hold, Ticket, Unfit, Unread};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use types::{Errno, HObject, Message, ObjectId, OsdId, ReqId, SessionId, SnapId, SpgId};
 
@@ -532,7 +532,10 @@ impl Pg {
         if let Outcome::Write { change, .. } = &outcome
             && change.rehearse
         {
-            ctx.store.rehearse(job.hold, &change.body.objects)?;
+            ctx.store.rehearse(job.hold, &change.body.objects).map_err(|unfit| match unfit {
+                Unfit::Unread(unread) => Stop::Unread(unread),
+                Unfit::TooLarge => Stop::Result(Errno::EFBIG.wire()),
+            })?;
         }
         Ok(outcome)
     }

@@ -347,8 +347,10 @@ impl Pg {
         let body = Box::new(crate::parts::without(*body, &misfits));
         misfits.into_iter().for_each(|object| self.lack(ctx, object));
         // A clone of what is missing is no better.
-        let clones = body.clones().filter(|(source, _)| self.missing.contains_key(*source)).map(|(_, clone)| clone.clone());
-        clones.collect::<Vec<_>>().into_iter().for_each(|object| self.lack(ctx, object));
+        let of_missing = body.clones().filter(|(source, _)| self.missing.contains_key(*source)).map(|(_, clone)| clone.clone());
+        let of_missing: Vec<HObject> = of_missing.collect();
+        let body = Box::new(crate::parts::without(*body, &of_missing));
+        of_missing.into_iter().for_each(|object| self.lack(ctx, object));
         let recovered = body.progress.as_ref().map(|progress| progress.recovered.clone()).unwrap_or_default();
         let changes = self.replica().map(|replica| replica.aside.changes(&body)).unwrap_or_default();
         match self.apply(ctx, *body, None) {

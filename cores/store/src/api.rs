@@ -230,7 +230,7 @@ impl ObjectStore for Store {
         self.holds.remove(&Owner::Hold(hold));
     }
 
-    fn rehearse(&self, hold: Hold, objects: &[ObjectChanges]) -> Read<()> {
+    fn rehearse(&self, hold: Hold, objects: &[ObjectChanges]) -> Result<(), Unfit> {
         if !objects.iter().flat_map(|o| &o.changes).any(crate::exec::may_read) {
             return Ok(());
         }

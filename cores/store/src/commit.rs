@@ -4,7 +4,7 @@ use crate::block::Run as BlockRun;
 use crate::block::{BLOCK, LARGE, Patch, Place, Where};
 use crate::cache::Known;
 use crate::checked::Checked;
-use crate::exec::{Plan, Run, size_of};
+use crate::exec::{Plan, Run, Takes, size_of};
 use crate::index::delta::Delta;
 use crate::io::{DATA, Purpose};
 use crate::journal::Formed;
@@ -30,10 +30,9 @@ impl Store {
         if self.doubts.impairment().is_some() {
             return Err(Refused::Damaged);
         }
-        let (blocks, index) = size_of(&transaction).ok_or(Refused::TooLarge)?;
-        let largest = self.journal.size() * BLOCK as u64 / 4;
-        let journalled = if blocks * (BLOCK as u64) < LARGE as u64 { blocks * BLOCK as u64 } else { 0 };
-        if index + journalled + 2 * BLOCK as u64 > largest {
+        let takes = size_of(&transaction).ok_or(Refused::TooLarge)?;
+        let Takes { blocks, index } = takes;
+        if takes.in_record() > self.largest_record() {
             return Err(Refused::TooLarge);
         }
         if !transaction.only_removes() && !self.has_room(blocks, index) {
@@ -41,10 +40,15 @@ impl Store {
         }
         if !self.pipeline.is_full() && !self.waiting.conflicts(&transaction) && self.room_to_move(blocks) {
             match Run::carry_out(self.eye_of(&transaction), &transaction) {
+                Ok(plan) if plan.copied > 0 && !self.has_room(plan.staged.len() as u64, plan.copied) => {
+                    return Err(Refused::NoSpace);
+                }
                 Ok(plan) => {
                     let now = self.now;
-                    self.accept(&transaction, ticket, now, plan);
-                    return Ok(());
+                    match self.accept(&transaction, ticket, now, plan) {
+                        Accepted::Yes => return Ok(()),
+                        Accepted::NoRoom => self.stall(transaction, ticket, blocks, None),
+                    }
                 }
                 Err(unread) => self.stall(transaction, ticket, blocks, Some(unread)),
             }
@@ -135,7 +139,12 @@ impl Store {
         self.holds.extend(held.map(|held| (owner, held)));
         match unread {
             Some(Unread::Missing(wish)) => self.fetch_for(owner, wish),
-            Some(Unread::Damaged(damage)) => self.fail(format!("a transaction needs what is damaged: {damage:?}")),
+            Some(Unread::Damaged(damage)) => {
+                if let Owner::Stalled(id) = owner {
+                    self.waiting.set_hurt(id);
+                }
+                self.transaction_hurt(&damage);
+            }
             None => (),
         }
     }
@@ -163,8 +172,10 @@ impl Store {
         let owner = Owner::Stalled(stalled.id);
         match Run::carry_out(self.eye(owner), &stalled.transaction) {
             Ok(plan) => {
+                if let Accepted::NoRoom = self.accept(&stalled.transaction, stalled.ticket, stalled.submitted, plan) {
+                    return Some(stalled);
+                }
                 self.holds.remove(&owner);
-                self.accept(&stalled.transaction, stalled.ticket, stalled.submitted, plan);
                 stalled.into_waiters().into_iter().for_each(|owner| self.waited(owner));
                 return None;
             }
@@ -173,17 +184,31 @@ impl Store {
                 // What cannot even be asked of the disk is known to be missing when it is tried again.
                 stalled.runnable = self.holds.get(&owner).is_none_or(crate::held::Held::complete);
             }
-            Err(Unread::Damaged(damage)) => self.fail(format!("a transaction needs what is damaged: {damage:?}")),
+            Err(Unread::Damaged(damage)) => {
+                (stalled.runnable, stalled.hurt) = (false, true);
+                self.transaction_hurt(&damage);
+            }
         }
         Some(stalled)
     }
 
-    /// The transaction will be durable: gives its data places, records it, and makes it visible.
-    fn accept(&mut self, transaction: &Transaction, ticket: Ticket, submitted: Mono, mut plan: Plan) {
+    /// Bytes of a record at most, with the data that goes along. Two such records, and what is lost at the ring's end, always find room
+    /// in an empty ring.
+    pub(crate) fn largest_record(&self) -> u64 {
+        self.journal.size() * BLOCK as u64 / 4
+    }
+
+    /// The transaction will be durable: gives its data places, records it, and makes it visible. Not if its data is more than the ring
+    /// can take, and there is no other place for it now.
+    fn accept(&mut self, transaction: &Transaction, ticket: Ticket, submitted: Mono, mut plan: Plan) -> Accepted {
+        let large = plan.staged.len() * BLOCK >= LARGE;
+        let runs = if large { self.space.take_for_write(plan.staged.len() as u64) } else { None };
+        if large && runs.is_none() && (plan.staged.len() * BLOCK + plan.delta.bytes) as u64 > self.largest_record() {
+            self.due.want(self.overlay.has_news());
+            return Accepted::NoRoom;
+        }
         let seq = self.pipeline.next();
         let staged = std::mem::take(&mut plan.staged);
-        let large = staged.len() * BLOCK >= LARGE;
-        let runs = if large { self.space.take_for_write(staged.len() as u64) } else { None };
         let blocks = if runs.is_some() { 0 } else { staged.len() as u32 };
         match &runs {
             Some(runs) => plan.delta.place(|place| on_disk(place, runs)),
@@ -224,6 +249,7 @@ impl Store {
         if !plan.damaged.is_empty() {
             self.events.push_back(Event::Damaged(ticket, plan.damaged));
         }
+        Accepted::Yes
     }
 
     /// Brings what is known of an object's first blocks in step with a transaction that touched it. `next_id`: ids from here on are
@@ -354,6 +380,14 @@ impl Store {
             || self.short_for_now()
             || self.pipeline.is_half_full()
     }
+}
+
+/// Whether a transaction that was carried out became a record.
+enum Accepted {
+    /// It did.
+    Yes,
+    /// There is no place for its data now. Nothing was done.
+    NoRoom,
 }
 
 /// Where a staged block goes in these runs.

@@ -1,6 +1,6 @@
 //! Carrying a transaction out: on a layer of its own, so that it happens as a whole or, if something is missing, not at all.
 
-use crate::block::{BLOCK, Block, Cell, Place, RANGE, Where, blocks};
+use crate::block::{BLOCK, Block, Cell, LARGE, Place, RANGE, Where, blocks};
 use crate::cache::Known;
 use crate::index::delta::Delta;
 use crate::index::keys;
@@ -11,7 +11,7 @@ use crate::onode::Onode;
 use crate::read::{Eye, all_there, gather};
 use bytes::Bytes;
 use node::Buf;
-use objectstore::{MetaChange, ObjectChange, ObjectChanges, Read, Transaction, Unread};
+use objectstore::{Damage, MetaChange, ObjectChange, ObjectChanges, Read, Transaction, Unfit, Unread};
 use types::{ObjectId, Rope, SpgId};
 
 /// Largest size of an object, in bytes.
@@ -35,6 +35,8 @@ pub(crate) struct Plan {
     pub(crate) replaced: u64,
     /// Objects of which blocks cannot be read any more, as what they were made of could not.
     pub(crate) damaged: Vec<ObjectId>,
+    /// Bytes of keys that clones copied.
+    pub(crate) copied: u64,
 }
 
 /// A transaction being carried out.
@@ -50,6 +52,12 @@ pub(crate) struct Run<'a> {
     met_damage: bool,
     /// Nothing will come of it: what is damaged is told.
     rehearsal: bool,
+    /// Bytes of keys and of data that clones may still put into the transaction's record.
+    room: u64,
+    /// Bytes of keys that clones put into it.
+    copied: u64,
+    /// A rehearsal found a clone for which there is not enough of that room.
+    too_large: bool,
 }
 
 /// What a block holds.
@@ -63,6 +71,9 @@ impl<'a> Run<'a> {
     /// Carries `transaction` out over what `eye` sees.
     pub(crate) fn carry_out(eye: Eye<'a>, transaction: &Transaction) -> Read<Plan> {
         let mut run = Self::new(eye, false);
+        if has_clone(&transaction.objects) {
+            run.room = run.eye.store.largest_record().saturating_sub(size_of(transaction).map_or(0, |size| size.in_record()));
+        }
         for changes in &transaction.objects {
             run.change_object(changes, |_| true)?;
         }
@@ -71,10 +82,15 @@ impl<'a> Run<'a> {
     }
 
     /// What carrying out changes of `objects` would miss, or find damaged.
-    pub(crate) fn rehearse(eye: Eye<'a>, objects: &[ObjectChanges]) -> Read<()> {
+    pub(crate) fn rehearse(eye: Eye<'a>, objects: &[ObjectChanges]) -> Result<(), Unfit> {
         let mut run = Self::new(eye, true);
+        if has_clone(objects) {
+            let rest = size_of_objects(objects).map_or(0, |size| size.in_record());
+            run.room = run.eye.store.largest_record().saturating_sub(rest + META);
+        }
         // Keys are neither read nor do they lead anywhere.
-        objects.iter().try_for_each(|changes| run.change_object(changes, changes_data))
+        objects.iter().try_for_each(|changes| run.change_object(changes, changes_data))?;
+        if run.too_large { Err(Unfit::TooLarge) } else { Ok(()) }
     }
 
     fn new(eye: Eye<'a>, rehearsal: bool) -> Self {
@@ -89,6 +105,9 @@ impl<'a> Run<'a> {
             damaged: Vec::new(),
             met_damage: false,
             rehearsal,
+            room: 0,
+            copied: 0,
+            too_large: false,
         }
     }
 
@@ -100,8 +119,8 @@ impl<'a> Run<'a> {
             }
             objects.push((object, known));
         }
-        let Self { delta, staged, next_id, replaced, damaged, .. } = self;
-        Plan { delta, staged, objects, next_id, replaced, damaged }
+        let Self { delta, staged, next_id, replaced, damaged, copied, .. } = self;
+        Plan { delta, staged, objects, next_id, replaced, damaged, copied }
     }
 
     fn change_meta(&mut self, scope: &SpgId, change: &MetaChange) {
@@ -137,6 +156,7 @@ impl<'a> Run<'a> {
             ObjectChange::Remove => self.remove(at),
             ObjectChange::SetInfo(info) => self.change(at).info = info.clone(),
             ObjectChange::CloneOf(source) => self.clone_object(source, at)?,
+            ObjectChange::TakeOver(source) => self.take_over(source, at)?,
             ObjectChange::SetXattr(..) | ObjectChange::RemoveXattr(_) | ObjectChange::ClearXattrs => self.xattrs(at, change),
             ObjectChange::OmapHeader(_)
             | ObjectChange::OmapSet(_)
@@ -399,7 +419,7 @@ impl<'a> Run<'a> {
 
     fn clone_object(&mut self, from: &ObjectId, to: usize) -> Read<()> {
         let at = self.touch(from)?;
-        let Some(source) = self.objects[at].known.onode.clone() else { return Ok(()) };
+        let Some(source) = self.objects[at].known.onode.clone() else { return self.without_source(from, to) };
         if at == to {
             return Ok(());
         }
@@ -407,22 +427,76 @@ impl<'a> Run<'a> {
         let target = self.change(to);
         let id = target.id;
         *target = Onode { id, ..source.clone() };
-        self.clone_inner(&source, id)?;
+        if !self.clone_inner(&source, id)? {
+            self.too_large |= self.rehearsal;
+            self.lose(to);
+            return Ok(());
+        }
         self.clone_data(&source, id, from)
     }
 
-    fn clone_inner(&mut self, source: &Onode, id: u64) -> Read<()> {
-        if !source.xattrs && !source.omap {
+    /// Gives an object another's name: its id, and with it all that hangs below it.
+    fn take_over(&mut self, from: &ObjectId, to: usize) -> Read<()> {
+        let at = self.touch(from)?;
+        if self.objects[at].known.onode.is_none() {
+            return self.without_source(from, to);
+        }
+        if at == to {
             return Ok(());
         }
-        let mut copied: Vec<(Bytes, Bytes)> = Vec::new();
+        self.remove(to);
+        let source = &mut self.objects[at];
+        source.dirty = true;
+        let (onode, first) = (source.known.onode.take(), source.known.first.take());
+        let target = &mut self.objects[to];
+        target.dirty = true;
+        (target.known.onode, target.known.first) = (onode, first);
+        Ok(())
+    }
+
+    /// An object is to be made of what does not exist.
+    fn without_source(&mut self, from: &ObjectId, to: usize) -> Read<()> {
+        if self.rehearsal {
+            let what = format!("{from}, which is to be copied and does not exist");
+            return Err(Unread::Damaged(Damage { what, offset: 0, expected: 0, found: 0 }));
+        }
+        self.lose(to);
+        Ok(())
+    }
+
+    /// Makes an object one of which nothing is known but that it should be there: nobody reads what it was for what it became.
+    fn lose(&mut self, at: usize) {
+        self.remove(at);
+        let onode = self.change(at);
+        onode.size = BLOCK as u64;
+        let id = onode.id;
+        self.met_damage = true;
+        self.delta.set_block(id, 0, Cell::Data(Block { place: Place::BAD, crc: 0 }));
+    }
+
+    /// Copies what hangs below the source's id except for data. False, and nothing is copied: it is too much.
+    fn clone_inner(&mut self, source: &Onode, id: u64) -> Read<bool> {
+        if !source.xattrs && !source.omap {
+            return Ok(true);
+        }
+        let (mut copied, mut bytes): (Vec<(Bytes, Bytes)>, u64) = (Vec::new(), 0);
         let (start, end) = (keys::inner_start(source.id), keys::inner_start(source.id + 1));
+        let room = self.room;
         self.eye.view(Some(&self.delta)).scan(&start, Some(&end), |key, value| {
+            bytes += (key.len() + value.len()) as u64 + OF_KEY;
+            if bytes > room {
+                return Step::Enough;
+            }
             copied.push((keys::inner(id, key[9], &key[keys::INNER_HEAD..]), value));
             Step::More
         })?;
+        if bytes > room {
+            return Ok(false);
+        }
+        self.room -= bytes;
+        self.copied += bytes;
         copied.into_iter().for_each(|(key, value)| self.delta.keys.put(key, Some(value)));
-        Ok(())
+        Ok(true)
     }
 
     fn clone_data(&mut self, source: &Onode, id: u64, object: &ObjectId) -> Read<()> {
@@ -474,7 +548,7 @@ impl<'a> Run<'a> {
 /// Whether a change is of data, and not only of keys or the record.
 fn changes_data(change: &ObjectChange) -> bool {
     use ObjectChange::*;
-    matches!(change, Create | Write(..) | Zero(..) | Truncate(_) | Remove | CloneOf(_))
+    matches!(change, Create | Write(..) | Zero(..) | Truncate(_) | Remove | CloneOf(_) | TakeOver(_))
 }
 
 /// Whether what was there before may have to be read to carry it out: a block of which a part changes, what a clone copies.
@@ -484,13 +558,40 @@ pub(crate) fn may_read(change: &ObjectChange) -> bool {
         ObjectChange::Write(offset, data) => !aligned(*offset) || !aligned(data.len() as u64),
         ObjectChange::Zero(offset, len) => !aligned(*offset) || !aligned(*len),
         ObjectChange::Truncate(size) => !aligned(*size),
-        ObjectChange::CloneOf(_) => true,
+        ObjectChange::CloneOf(_) | ObjectChange::TakeOver(_) => true,
         _ => false,
     }
 }
 
+/// Bytes at most that one key adds to a record besides itself and its value.
+const OF_KEY: u64 = 16;
+/// Bytes of a transaction's meta keys that a rehearsal, which does not know them, leaves room for.
+const META: u64 = 64 << 10;
+
+/// Whether keys are copied for these changes.
+fn has_clone(objects: &[ObjectChanges]) -> bool {
+    objects.iter().flat_map(|of| &of.changes).any(|change| matches!(change, ObjectChange::CloneOf(_)))
+}
+
 /// Blocks of data and bytes of index that it takes, if it is not larger than the store can take at all.
 type Size = Option<(u64, u64)>;
+
+/// What a transaction takes at most, clones' sources left out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Takes {
+    /// Blocks of data.
+    pub(crate) blocks: u64,
+    /// Bytes of index.
+    pub(crate) index: u64,
+}
+
+impl Takes {
+    /// Bytes of its record, with the data that goes along.
+    pub(crate) fn in_record(self) -> u64 {
+        let data = self.blocks * BLOCK as u64;
+        self.index + if data < LARGE as u64 { data } else { 0 } + 2 * BLOCK as u64
+    }
+}
 
 fn size_of_change(change: &ObjectChange) -> Size {
     let (data, index, fits) = match change {
@@ -507,7 +608,7 @@ fn size_of_change(change: &ObjectChange) -> Size {
             (0, bytes, entries.iter().all(|(k, _)| k.len() <= keys::LONGEST))
         }
         ObjectChange::OmapRemove(names) => (0, names.iter().map(|k| k.len() + 32).sum(), true),
-        ObjectChange::CloneOf(source) => (0, 64 + size_of_name(source), true),
+        ObjectChange::CloneOf(source) | ObjectChange::TakeOver(source) => (0, 64 + size_of_name(source), true),
         _ => (0, 64, true),
     };
     fits.then_some((data, index as u64))
@@ -524,18 +625,25 @@ fn size_of_meta(change: &MetaChange) -> Size {
     }
 }
 
-/// At most how many blocks of data and bytes of index a transaction takes; none if it is larger than the store can take at all.
-pub(crate) fn size_of(transaction: &Transaction) -> Size {
-    let (mut data, mut index) = (0, 256);
-    let mut add = |size: Size| {
-        let (d, i) = size?;
-        (data, index) = (data + d, index + i);
-        Some(())
-    };
-    for ObjectChanges { object, changes } in &transaction.objects {
+/// What changes of objects take at most; none if that is more than the store can take at all.
+fn size_of_objects(objects: &[ObjectChanges]) -> Option<Takes> {
+    let mut takes = Takes { blocks: 0, index: 256 };
+    for ObjectChanges { object, changes } in objects {
         let names = size_of_name(object) as u64;
-        changes.iter().try_for_each(|change| add(size_of_change(change).map(|(d, i)| (d, i + names))))?;
+        for change in changes {
+            let (blocks, index) = size_of_change(change)?;
+            takes.blocks += blocks;
+            takes.index += index + names;
+        }
     }
-    transaction.meta.iter().try_for_each(|change| add(size_of_meta(change)))?;
-    Some((data, index))
+    Some(takes)
+}
+
+/// What a transaction takes at most; none if that is more than the store can take at all.
+pub(crate) fn size_of(transaction: &Transaction) -> Option<Takes> {
+    let mut takes = size_of_objects(&transaction.objects)?;
+    for change in &transaction.meta {
+        takes.index += size_of_meta(change)?.1;
+    }
+    Some(takes)
 }

@@ -24,6 +24,11 @@ pub(crate) struct Held {
 }
 
 impl Held {
+    /// Places on the disk of which pages are held.
+    pub(crate) fn places(&self) -> usize {
+        self.pages.len()
+    }
+
     pub(crate) fn page(&self, ptr: &Ptr) -> Option<&PageRef> {
         self.pages.get(&ptr.block)?.iter().rev().find(|(page, _)| page.crc == ptr.crc).map(|(page, _)| page)
     }

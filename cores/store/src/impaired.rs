@@ -1,5 +1,7 @@
-//! An impaired store serves reads and takes no writes: a checkpoint must merge a page of the index, and the page is
-//! damaged.
+//! An impaired store serves reads and takes no writes: a checkpoint must merge a page of the index, or a transaction
+//! that was taken on needs one, and the page is damaged.
+//!
+//! Such a transaction waits: it was promised, and nothing of it is done yet. So do those of its scope behind it.
 //!
 //! The fault may be one of reading only. So the page is read again a few times at once, and then again and again.
 //! Meanwhile all that was acknowledged is durable in the journal and readable, and so is everything outside of the
@@ -33,6 +35,39 @@ impl Store {
         );
         if self.doubts.impair(&why, self.now.plus(AGAIN)) {
             self.log.push((Level::Error, why));
+        }
+    }
+
+    /// Notes that a transaction that was taken on needs a damaged page, however often that was read.
+    pub(crate) fn transaction_hurt(&mut self, damage: &Damage) {
+        self.caches.pages.forget(damage.offset / crate::block::BLOCK as u64);
+        let why = format!(
+            "{} at byte {} of the data disk is damaged, and a change needs it: checksum {:08x} expected, {:08x} found; what it does not hold can be read, and nothing can be written",
+            damage.what, damage.offset, damage.expected, damage.found
+        );
+        if self.doubts.stick(&why, self.now.plus(AGAIN)) {
+            self.log.push((Level::Error, why));
+        }
+    }
+
+    /// Tries transactions again that need a damaged page, when it is time.
+    pub(crate) fn try_hurt_again(&mut self) {
+        if self.doubts.unsticks_at().is_none_or(|at| at > self.now) {
+            return;
+        }
+        for stalled in self.waiting.hurt() {
+            (stalled.hurt, stalled.runnable) = (false, true);
+            // All that it needs is read anew.
+            self.holds.insert(Owner::Stalled(stalled.id), Held::default());
+        }
+        // The next verdict says it again.
+        self.doubts.look_again();
+    }
+
+    /// Notes that no transaction needs a damaged page any more, if that is so.
+    pub(crate) fn unstuck(&mut self) {
+        if self.doubts.unsticks_at().is_some() && self.waiting.is_empty() && self.doubts.unstick() {
+            self.log.push((Level::Info, "the page that a change needs can be read: writes go on".into()));
         }
     }
 

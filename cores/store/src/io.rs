@@ -129,6 +129,10 @@ impl Io {
 
     /// Notes that the host had no space for a write: it will be tried again. False if it was no write of the store's.
     pub(crate) fn refused(&mut self, token: Token, now: Mono) -> bool {
+        // What cannot be repeated stays: a flush that found no space lost data, and whoever waits for it must hear of that.
+        if self.waiting.get(&token.0).is_none_or(|waiting| waiting.again.is_none()) {
+            return false;
+        }
         let Some(Waiting { purpose, again: Some(again) }) = self.waiting.remove(&token.0) else { return false };
         self.refused.push((purpose, again));
         self.retry_at.get_or_insert(now.plus(HOST_FULL));

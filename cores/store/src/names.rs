@@ -17,10 +17,7 @@ pub(crate) fn plain(object: &ObjectId) -> Cow<'_, ObjectId> {
 /// Objects that changes read or change.
 pub(crate) fn objects_of(objects: &[ObjectChanges]) -> impl Iterator<Item = &ObjectId> {
     objects.iter().flat_map(|o| {
-        let sources = o.changes.iter().filter_map(|change| match change {
-            ObjectChange::CloneOf(source) => Some(source),
-            _ => None,
-        });
+        let sources = o.changes.iter().filter_map(ObjectChange::source);
         std::iter::once(&o.object).chain(sources)
     })
 }

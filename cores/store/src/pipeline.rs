@@ -2,9 +2,14 @@
 //!
 //! Records of one scope go in the order of their numbers. So do records that change one object. A record whose data has a place of its
 //! own on the data disk goes when that data is durable there; others overtake it meanwhile.
+//!
+//! A checkpoint names the records that it took in and that are in no group yet, as ranges of numbers, and a superblock has room for so many
+//! ranges. Records that overtake others make ranges. So a record overtakes only while the ranges fit: a checkpoint can begin at any time,
+//! and the ring finds room for whatever waits. The oldest record makes no range, so something can always go.
 
 use crate::block::{BLOCK, blocks};
 use crate::journal::{Member, group};
+use crate::superblock::MOST_SKIPPED;
 use bytes::Bytes;
 use node::Mono;
 use objectstore::Ticket;
@@ -14,10 +19,9 @@ use types::SpgId;
 /// Flushes of data in flight at most. With one, all that is written during a flush waits for the next, and writes that came apart go on
 /// together: the disk has nothing to do while they are received, and nobody receives while it works.
 const SETTLES: usize = 4;
-/// Records that are in no group yet, at most. Of those that wait for their data fewer, as each may be a range in the superblock's list of
-/// skipped records.
+/// Records that are in no group yet, at most. Of those that wait for their data fewer.
 const MOST: usize = 4096;
-const MOST_UNREADY: usize = crate::superblock::MOST_SKIPPED - 8;
+const MOST_UNREADY: usize = MOST_SKIPPED - 8;
 
 /// A record that is in no group yet.
 #[derive(Debug)]
@@ -54,13 +58,23 @@ pub(crate) struct Pipeline {
     unsettled: Vec<u64>,
     /// Number of flushes in flight.
     settling: usize,
+    /// Number of ranges of the numbers that are here.
+    ranges: usize,
     next: u64,
 }
 
 impl Pipeline {
     /// Nothing yet; the first record will be `next`.
     pub(crate) fn new(next: u64) -> Self {
-        Self { records: BTreeMap::new(), unready: 0, touched: BTreeMap::new(), unsettled: Vec::new(), settling: 0, next }
+        Self {
+            records: BTreeMap::new(),
+            unready: 0,
+            touched: BTreeMap::new(),
+            unsettled: Vec::new(),
+            settling: 0,
+            ranges: 0,
+            next,
+        }
     }
 
     /// Number of the next record.
@@ -79,7 +93,8 @@ impl Pipeline {
 
     /// Whether no more may come before some went into a group.
     pub(crate) fn is_full(&self) -> bool {
-        self.records.len() >= MOST || self.unready >= MOST_UNREADY
+        // A record that comes may be a range of its own.
+        self.records.len() >= MOST || self.unready >= MOST_UNREADY || self.ranges >= MOST_SKIPPED
     }
 
     /// Whether callers should slow down.
@@ -129,6 +144,7 @@ impl Pipeline {
     /// Takes the next record.
     pub(crate) fn push(&mut self, pending: Pending) {
         let ready = pending.writes == 0;
+        self.ranges += usize::from(self.records.last_key_value().is_none_or(|(last, _)| last + 1 != self.next));
         self.unready += usize::from(!ready);
         self.records.insert(self.next, Waiting { pending, ready });
         self.next += 1;
@@ -168,10 +184,18 @@ impl Pipeline {
     pub(crate) fn choose(&self, most: usize) -> (Vec<u64>, u64) {
         let (mut chosen, mut blocked): (Vec<u64>, Vec<SpgId>) = (Vec::new(), Vec::new());
         let (mut meta, mut data) = (0, 0);
-        for (seq, Waiting { pending: p, ready }) in &self.records {
+        let mut ranges = self.ranges;
+        // The last one that stays, and those that come.
+        let mut stays: Option<u64> = None;
+        let mut records = self.records.iter().peekable();
+        while let Some((seq, Waiting { pending: p, ready })) = records.next() {
             let waits = |after: u64| self.records.contains_key(&after) && chosen.binary_search(&after).is_err();
-            if !ready || blocked.contains(&p.scope) || p.after.is_some_and(waits) {
+            let before = stays.is_some_and(|stays| stays + 1 == *seq);
+            let behind = records.peek().is_some_and(|(next, _)| **next == seq + 1);
+            let splits = before && behind && ranges >= MOST_SKIPPED;
+            if !ready || splits || blocked.contains(&p.scope) || p.after.is_some_and(waits) {
                 blocked.push(p.scope);
+                stays = Some(*seq);
                 continue;
             }
             let size = meta + data * BLOCK;
@@ -180,6 +204,7 @@ impl Pipeline {
             }
             (meta, data) = (meta + p.meta.len(), data + p.blocks as usize);
             chosen.push(*seq);
+            ranges = (ranges + usize::from(before && behind)).saturating_sub(usize::from(!before && !behind));
         }
         let meta = group::HEADER + group::meta_len(meta, data);
         (chosen, blocks(meta as u64) + data as u64)
@@ -189,6 +214,8 @@ impl Pipeline {
     pub(crate) fn take(&mut self, chosen: &[u64]) -> Vec<Member> {
         let mut members = Vec::with_capacity(chosen.len());
         for seq in chosen {
+            let (before, behind) = (self.records.contains_key(&(seq - 1)), self.records.contains_key(&(seq + 1)));
+            self.ranges = (self.ranges + usize::from(before && behind)).saturating_sub(usize::from(!before && !behind));
             let Pending { meta, blocks, ticket, submitted, .. } = self.records.remove(seq).expect("chosen from these").pending;
             members.push(Member { seq: *seq, meta, blocks, ticket, submitted });
         }
@@ -207,6 +234,9 @@ impl Pipeline {
         let unready = self.records.values().filter(|w| !w.ready).count();
         if unready != self.unready {
             return Err(format!("{unready} records wait for their data, {} were counted", self.unready));
+        }
+        if self.ranges().len() != self.ranges || self.ranges > MOST_SKIPPED {
+            return Err(format!("the records are {} ranges, {} were counted", self.ranges().len(), self.ranges));
         }
         if let Some(seq) = self.records.keys().next_back().filter(|seq| **seq >= self.next) {
             return Err(format!("record {seq} was never numbered"));

@@ -8,7 +8,7 @@ use crate::held::Held;
 use crate::index::delta::Delta;
 use crate::index::keys;
 use crate::index::page::{PageRef, Ptr};
-use crate::index::tree::Pages;
+use crate::index::tree::{AHEAD, Pages};
 use crate::index::view::{View, nonsense};
 use crate::names::plain;
 use crate::onode::Onode;
@@ -25,6 +25,9 @@ pub(crate) struct Eye<'a> {
     pub(crate) store: &'a Store,
     pub(crate) held: Option<&'a Held>,
 }
+
+/// Most leaves that one owner asks for ahead.
+const MOST_AHEAD: usize = 256;
 
 /// Most blocks that are answered as one piece.
 const LONG_RUN: u64 = 1024;
@@ -78,6 +81,11 @@ impl Pages for Eye<'_> {
             self.store.pieces.note(ptr);
             wish_page(ptr)
         })
+    }
+
+    fn ahead(&self) -> usize {
+        // As many as were fetched so far: all begins of a scan together then look at twice the pages.
+        self.held.map_or(AHEAD, |held| held.places().clamp(AHEAD, MOST_AHEAD))
     }
 
     fn broken(&self, ptr: &Ptr) -> Unread {

@@ -235,7 +235,9 @@ impl Store {
             self.caches.blocks.tick(now.mono);
             self.giving.step(&mut self.config, &mut self.caches);
             self.settle_limbo();
+            self.try_hurt_again();
             self.run_stalled();
+            self.unstuck();
             self.settle();
             self.form_groups();
             self.work_on_checkpoint();
@@ -265,7 +267,12 @@ impl Store {
         if lets_go || self.checkpoint_has_work() || self.giving.is_busy() {
             return Mono(0);
         }
-        self.io.deadline().min(self.space.ask_sizes_at()).min(self.reclaim_at()).min(self.rest_ends())
+        self.io
+            .deadline()
+            .min(self.doubts.unsticks_at().unwrap_or(Mono::NEVER))
+            .min(self.space.ask_sizes_at())
+            .min(self.reclaim_at())
+            .min(self.rest_ends())
     }
 
     /// Begins a clean stop: what was submitted becomes durable, and a checkpoint is made.

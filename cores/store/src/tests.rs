@@ -5,6 +5,7 @@
 
 mod aging;
 mod fsck;
+mod liveness;
 mod names;
 mod speed;
 mod unreadable;

@@ -23,6 +23,8 @@ pub(crate) struct Stalled {
     objects: Vec<u64>,
     /// Whether it waits for its turn only, not for something to be read.
     pub(crate) runnable: bool,
+    /// It needs a page of the index that is damaged.
+    pub(crate) hurt: bool,
     /// Who waits for it.
     waiters: Vec<Owner>,
     pub(crate) submitted: Mono,
@@ -80,7 +82,17 @@ impl Waiting {
     pub(crate) fn push(&mut self, transaction: Transaction, ticket: Ticket, blocks: u64, runnable: bool, submitted: Mono) -> u64 {
         self.numbered += 1;
         let (id, objects) = (self.numbered, hashes(&transaction));
-        self.queue.push_back(Stalled { id, transaction, ticket, blocks, objects, runnable, waiters: Vec::new(), submitted });
+        self.queue.push_back(Stalled {
+            id,
+            transaction,
+            ticket,
+            blocks,
+            objects,
+            runnable,
+            hurt: false,
+            waiters: Vec::new(),
+            submitted,
+        });
         id
     }
 
@@ -105,11 +117,23 @@ impl Waiting {
         found.map(|s| s.waiters.push(owner)).is_some()
     }
 
+    /// This one needs a damaged page.
+    pub(crate) fn set_hurt(&mut self, id: u64) {
+        if let Some(stalled) = self.queue.iter_mut().find(|s| s.id == id) {
+            (stalled.runnable, stalled.hurt) = (false, true);
+        }
+    }
+
     /// All that this one lacked was read.
     pub(crate) fn set_runnable(&mut self, id: u64) {
         if let Some(stalled) = self.queue.iter_mut().find(|s| s.id == id) {
             stalled.runnable = true;
         }
+    }
+
+    /// Those that need a damaged page are to be tried again.
+    pub(crate) fn hurt(&mut self) -> impl Iterator<Item = &mut Stalled> {
+        self.queue.iter_mut().filter(|stalled| stalled.hurt)
     }
 
     /// Takes all of them out, in order, to look at each; those that wait on are put back with [`Self::put_back`].

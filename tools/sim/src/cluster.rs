@@ -99,6 +99,8 @@ pub struct Plan {
     /// One of so many changes on the first OSD needs old data that are damaged; 0: none. [`SILENT`]: no change is hurt, and objects of all
     /// OSDs may rot ([`Cluster::bad`]).
     pub wounds: u64,
+    /// Whether the first OSD's store takes no writes now, as if a page of its index were damaged.
+    pub impaired: Option<Rc<Cell<bool>>>,
     /// Which levels the daemons' programs run, if not all are of today.
     pub programs: Option<Programs>,
 }
@@ -138,6 +140,7 @@ impl Default for Plan {
             few_maps: false,
             sizes: Sizes::TINY,
             wounds: 0,
+            impaired: None,
         }
     }
 }
@@ -304,6 +307,9 @@ fn osd(
     let mut store = Wrapped::new(store, reopen, meaning.1.clone(), plan.misdeed, boot.life);
     if plan.wounds > 0 && (number == 0 || plan.wounds == SILENT) {
         store = store.wounded(Wounds::new(bad.clone(), plan.wounds, boot.life));
+    }
+    if number == 0 {
+        store = store.impaired_by(plan.impaired.clone());
     }
     let store = Box::new(store);
     let mut osd = Osd::new(config, store);

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use mon::Monitor;
 use node::{DiskDone, Input, Mono, Node, Now, Outputs};
 use objectstore::{
-    Event, Hold, Limit, ObjectChanges, ObjectStat, ObjectStore, Page, Range, Read, Refused, Space, Ticket, Transaction, View,
-    Wish,
+    Event, Hold, Limit, ObjectChanges, ObjectStat, ObjectStore, Page, Range, Read, Refused, Space, Ticket, Transaction, Unfit,
+    View, Wish,
 };
 use osd::{Backend, Osd, Readiness};
 use std::cell::{Cell, RefCell};
@@ -298,6 +298,8 @@ pub struct Wrapped {
     halves: u64,
     rng: RefCell<Rng>,
     wounds: Option<Wounds>,
+    /// Whether it takes no writes now.
+    impaired: Option<Rc<Cell<bool>>>,
 }
 
 impl Wrapped {
@@ -311,7 +313,16 @@ impl Wrapped {
     ) -> Self {
         let rng = RefCell::new(Rng::new(seed));
         let (events, told) = (VecDeque::new(), BTreeSet::new());
-        Self { store, misdeed, reopen, made, events, told, halves: 0, rng, wounds: None }
+        Self { store, misdeed, reopen, made, events, told, halves: 0, rng, wounds: None, impaired: None }
+    }
+
+    /// The same store, which takes no writes while `impaired` says so, as if a page of its index were damaged.
+    pub(crate) fn impaired_by(self, impaired: Option<Rc<Cell<bool>>>) -> Self {
+        Self { impaired, ..self }
+    }
+
+    fn is_impaired(&self) -> bool {
+        self.impaired.as_ref().is_some_and(|impaired| impaired.get())
     }
 
     /// The same store, whose old data turn out to be damaged now and then.
@@ -356,6 +367,10 @@ impl Backend for Wrapped {
             Readiness::Failed(_) if self.reopen.is_some() && !self.made.get() => Readiness::Opening,
             readiness => readiness,
         }
+    }
+    fn impairment(&self) -> Option<String> {
+        let why = self.is_impaired().then(|| "a page of the index, as the simulator wants it, cannot be read".to_owned());
+        why.or_else(|| self.store.impairment())
     }
     fn begin_stop(&mut self) {
         self.store.begin_stop();
@@ -426,11 +441,14 @@ impl ObjectStore for Wrapped {
     fn release(&mut self, hold: Hold) {
         self.store.release(hold);
     }
-    fn rehearse(&self, hold: Hold, objects: &[ObjectChanges]) -> Read<()> {
+    fn rehearse(&self, hold: Hold, objects: &[ObjectChanges]) -> Result<(), Unfit> {
         self.wounds.as_ref().map_or(Ok(()), |wounds| wounds.rehearse(objects))?;
         self.store.rehearse(hold, objects)
     }
     fn submit(&mut self, mut transaction: Transaction, ticket: Ticket) -> Result<(), Refused> {
+        if self.is_impaired() {
+            return Err(Refused::Damaged);
+        }
         if let Some(wounds) = &mut self.wounds {
             let harmed = wounds.harm(&mut transaction);
             self.store.submit(transaction, ticket)?;

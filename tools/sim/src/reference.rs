@@ -6,7 +6,7 @@ use node::{Buf, DeviceId, DiskDone, DiskOp, DiskOutput, DiskRequest, Mono, Now, 
 use objectstore::memory::MemStore;
 use objectstore::{
     Event, Hold, Limit, MetaChange, ObjectChange, ObjectChanges, ObjectStat, ObjectStore, Page, Range, Read, Refused, Space,
-    Ticket, Transaction, Unread, View, Wish,
+    Ticket, Transaction, Unfit, Unread, View, Wish,
 };
 use osd::{Backend, Readiness};
 use std::cell::RefCell;
@@ -315,7 +315,7 @@ impl ObjectStore for RefStore {
     fn release(&mut self, hold: Hold) {
         self.memory.release(hold);
     }
-    fn rehearse(&self, hold: Hold, objects: &[ObjectChanges]) -> Read<()> {
+    fn rehearse(&self, hold: Hold, objects: &[ObjectChanges]) -> Result<(), Unfit> {
         self.opened()?.rehearse(hold, objects)
     }
     fn submit(&mut self, transaction: Transaction, ticket: Ticket) -> Result<(), Refused> {

@@ -8,7 +8,9 @@ use crate::storeworld::{StoreFault, StorePlan, StoreTown};
 use crate::voters::VoterTown;
 use crate::workload::{Habits, Snaps, Tide};
 use crate::world::Crash;
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::time::Duration;
 
 /// What lives in the world of a scenario.
@@ -21,6 +23,8 @@ pub enum Kind {
     Quorum(fn(&mut Rng) -> Plan, &'static [&'static [Fault]]),
     /// A cluster whose pools have several copies, which must be equal when nothing goes wrong any more.
     Copies(fn(&mut Rng) -> Plan, &'static [&'static [Fault]]),
+    /// The same. For a while the store of one OSD takes no writes, as a page of its index cannot be read.
+    Impaired(fn(&mut Rng) -> Plan, &'static [&'static [Fault]]),
     /// The same. Scrubs must find what is wrong with a copy, and nothing else.
     Scrubbed(fn(&mut Rng) -> Plan, &'static [&'static [Fault]]),
     /// A cluster whose daemons get newer programs one after the other.
@@ -322,6 +326,12 @@ fn copies_stalled(rng: &mut Rng) -> Plan {
     Plan { min_size: plan.size, clients: 3, wounds: SILENT, habits, ..plan }
 }
 
+/// Three copies; the first OSD's store will take no writes for a while. Sometimes the OSDs are as many as the copies.
+fn copies_impaired(rng: &mut Rng) -> Plan {
+    let plan = copies_scrubbed(rng);
+    Plan { min_size: 2, impaired: Some(Rc::new(Cell::new(false))), ..plan }
+}
+
 /// Several OSDs with little to do.
 fn watched(rng: &mut Rng) -> Plan {
     let habits = Habits { pause: Duration::from_millis(200), budget: 20, snaps: Snaps::None, ..Habits::default() };
@@ -496,6 +506,15 @@ pub const ALL: &[Scenario] = &[
         about: "daemons get newer programs one after the other, and some go back, while OSDs and monitors die; then the level is raised",
         pause: SECOND,
         kind: Kind::Upgraded(upgrading, &[COPIES, &[Fault::MonKill, Fault::MonKill, Fault::MonPower]]),
+    },
+    Scenario {
+        name: "copies-index",
+        about: "a page of the index of one of three copies cannot be read for a while: the others go on without it, and nobody gets an error",
+        pause: Duration::from_millis(700),
+        kind: Kind::Impaired(
+            copies_impaired,
+            &[&[Fault::OsdFreeze, Fault::PeerBreak, Fault::SlowNetwork, Fault::SlowDisk, Fault::Snap, Fault::SnapRemove]],
+        ),
     },
     Scenario {
         name: "copies-rot",
@@ -748,6 +767,7 @@ pub fn run(scenario: &Scenario, seed: u64, options: &Options) -> Result<Report, 
         Kind::Quorum(plan, faults) => run_cluster(scenario, plan, faults, rng, options, reigns),
         Kind::Peers(plan, faults) => run_cluster(scenario, plan, faults, rng, options, copies),
         Kind::Copies(plan, faults) => run_cluster(scenario, plan, faults, rng, options, equal_copies),
+        Kind::Impaired(plan, faults) => run_cluster(scenario, plan, faults, rng, options, impaired_copy),
         Kind::Upgraded(plan, faults) => run_cluster(scenario, plan, faults, rng, options, upgraded),
         Kind::Scrubbed(plan, faults) => run_cluster(scenario, plan, faults, rng, options, scrubbed_copies),
         Kind::Downs(plan) => run_cluster(scenario, plan, &[], rng, options, downs),
@@ -898,6 +918,30 @@ fn equal_copies(cluster: &mut Cluster, nemesis: &mut Nemesis, _options: &Options
     cluster.check_copies()?;
     cluster.scrub_the_untrusted()?;
     cluster.count_asides()?;
+    let undecided = settle(cluster)?;
+    cluster.check_empty()?;
+    Ok(undecided)
+}
+
+/// Several copies, one of which can take no writes from some moment on: all writes end all the same, without it, and with no error.
+/// When the page can be read again the OSD comes back, and all copies are equal.
+fn impaired_copy(cluster: &mut Cluster, nemesis: &mut Nemesis, _options: &Options) -> Result<u64, String> {
+    let Some(impaired) = cluster.plan.impaired.clone() else { return Err("no store is to be impaired".into()) };
+    cluster.begin()?;
+    cluster.wait_clean()?;
+    let before = Duration::from_millis(cluster.rng.between(500, 8_000));
+    nemesis.rage(cluster, before);
+    nemesis.relent(cluster)?;
+    impaired.set(true);
+    nemesis.count += 1;
+    cluster.wait_clients(Duration::from_secs(120))?;
+    let others = cluster.plan.osds as u64 - 1;
+    cluster.wait_until("the OSD that takes no writes is down", Duration::from_secs(30), |status| {
+        status["osdmap"]["num_up_osds"].as_u64() == Some(others)
+    })?;
+    impaired.set(false);
+    cluster.wait_clean()?;
+    cluster.check_copies()?;
     let undecided = settle(cluster)?;
     cluster.check_empty()?;
     Ok(undecided)

@@ -367,6 +367,10 @@ impl StoreNode {
 
     fn submit(&mut self, n: usize, mutations: Vec<Mutation>) {
         let transaction = mutations.into_iter().collect::<Transaction>().in_scope(scope_id(n));
+        if self.live[n].lacks_source(&transaction.objects) {
+            // What happens then has tests of its own.
+            return;
+        }
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
         match self.store.submit(transaction.clone(), ticket) {
@@ -450,7 +454,8 @@ impl StoreNode {
                 Mutation::of(o, ObjectChange::OmapRemoveRange(a.clone().min(b.clone()), a.max(b)))
             }
             32 => Mutation::of(o, ObjectChange::OmapClear),
-            33 | 34 => Mutation::of(self.object(n), ObjectChange::CloneOf(o)),
+            33 => Mutation::of(self.object(n), ObjectChange::CloneOf(o)),
+            34 => Mutation::of(self.object(n), ObjectChange::TakeOver(o)),
             35..=37 => MetaChange::Set(self.key(), self.value()).into(),
             38 => MetaChange::Remove(self.key()).into(),
             _ => {

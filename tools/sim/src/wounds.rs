@@ -24,7 +24,7 @@ pub(crate) struct Wounds {
 
 /// Whether a change leaves nothing of what was there.
 fn replaces(change: &ObjectChange) -> bool {
-    matches!(change, ObjectChange::Remove | ObjectChange::CloneOf(_))
+    matches!(change, ObjectChange::Remove) || change.source().is_some()
 }
 
 /// Makes other bytes of those that are written. There are as many: an object's size is in its record, which is not damaged.
@@ -58,9 +58,8 @@ impl Wounds {
     fn is_harmed(&mut self, of: &mut ObjectChanges) -> bool {
         let mut bad = self.bad.borrow_mut();
         let source = of.changes.iter().rev().find_map(|change| match change {
-            ObjectChange::CloneOf(source) => Some(bad.contains(source)),
             ObjectChange::Remove => Some(false),
-            _ => None,
+            change => change.source().map(|source| bad.contains(source)),
         });
         let written = of.changes.iter().any(|change| matches!(change, ObjectChange::Write(..)));
         let harmed = match source {

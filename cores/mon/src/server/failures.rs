@@ -295,7 +295,10 @@ impl Monitor {
             if failure.recovered {
                 self.leader.failures.take_back(now.mono, accused, accuser);
             } else if accused == accuser {
-                let why = format!("it asks for it, as its disk is silent for {} s", failure.silent_ms / 1_000);
+                let why = match failure.silent_ms / 1_000 {
+                    0 => "it asks for it, as its store takes no writes".to_owned(),
+                    seconds => format!("it asks for it, as its disk is silent for {seconds} s"),
+                };
                 verdicts.push(Verdict { osd: accused, life: failure.up_from, dead: false, why });
             } else if failure.refused {
                 let why = format!("its port refuses connections, says osd.{accuser}");

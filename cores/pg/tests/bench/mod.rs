@@ -140,6 +140,7 @@ impl Bench {
             config: &self.config,
             leases: &leases,
             room: &mut usize::MAX.clone(),
+            steps_aside: false,
             recorder: &mut pg::Nobody,
         };
         let pg = how(id, &mut ctx);
@@ -161,6 +162,7 @@ impl Bench {
             config: &self.config,
             leases: &leases,
             room: &mut usize::MAX.clone(),
+            steps_aside: false,
             recorder: &mut pg::Nobody,
         };
         let result = f(self.pgs.get_mut(&id).expect("a group of the bench"), &mut ctx);

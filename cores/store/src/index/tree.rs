@@ -10,6 +10,10 @@ pub(crate) trait Pages {
     fn page(&self, ptr: &Ptr) -> Read<PageRef>;
     /// Gives the wish for a page, for reading ahead. None if the page is there.
     fn wish(&self, ptr: &Ptr) -> Option<u64>;
+    /// Leaves that a scan asks for ahead when it misses one.
+    fn ahead(&self) -> usize {
+        AHEAD
+    }
     /// Says that an inner page points nowhere.
     fn broken(&self, ptr: &Ptr) -> Unread;
 }
@@ -20,8 +24,8 @@ pub(crate) struct Leaf {
     pub(crate) upper: Option<Bytes>,
 }
 
-/// Leaves that a scan asks for ahead when it misses one.
-const AHEAD: usize = 8;
+/// Leaves that a short scan asks for ahead. A scan begins anew after each miss, so a long one must ask for more each time.
+pub(crate) const AHEAD: usize = 8;
 
 /// Finds the leaf that `key` belongs to, if there is a tree. `scan_to`: how far a scan will go, so that it can miss
 /// several leaves at once.
@@ -49,7 +53,7 @@ pub(crate) fn leaf(pages: &impl Pages, root: Option<&Ptr>, key: &[u8], scan_to: 
 
 fn ahead(pages: &impl Pages, mut wish: Wish, parent: Option<(PageRef, usize)>, scan_to: Option<&[u8]>) -> Wish {
     if let (Some((page, at)), Some(to)) = (parent, scan_to) {
-        let next = (at + 1..page.len()).take(AHEAD).take_while(|i| page.cmp_key(*i, to).is_lt());
+        let next = (at + 1..page.len()).take(pages.ahead()).take_while(|i| page.cmp_key(*i, to).is_lt());
         wish.0.extend(next.filter_map(|i| pages.wish(&page.child(i)?)));
     }
     wish

@@ -261,6 +261,16 @@ impl Allocator {
         (start, len as u32)
     }
 
+    /// The first block behind the first `n` free ones; a large number if there are not so many.
+    pub(crate) fn behind_free(&self, n: u64) -> u64 {
+        let (mut at, mut left) = (self.first, n);
+        while left > 0 {
+            let Some((start, len)) = self.busy.free_run(at, left).filter(|(start, _)| *start >= at) else { return u64::MAX };
+            (at, left) = (start + len, left - len);
+        }
+        at
+    }
+
     /// Lends a run of at most `most` free blocks from `from` on. [`Self::give_back`] ends the loan.
     pub(crate) fn borrow(&mut self, from: u64, most: u64) -> Option<Run> {
         let (start, n) = self.busy.free_run(from.max(self.first), most).filter(|(start, _)| *start >= from)?;

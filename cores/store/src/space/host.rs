@@ -4,6 +4,9 @@
 //! A store's file grows as it fills, so the host can be full while the store has room. Blocks that are free in the
 //! store but were written once belong to the file, and can be written without the host. When the host runs short, the
 //! store gives them back to it, and from then on each run of blocks as it becomes free.
+//!
+//! It keeps what checkpoints and removals need: the first free blocks of the file, which is where pages of the index go
+//! first. What is given back goes to whoever writes next, and may never come back.
 
 use super::room::Space;
 use crate::block::{BLOCK, Run};
@@ -29,6 +32,8 @@ pub(crate) struct Host {
     /// Sizes of the data disk, as last told, less what was given out since.
     pub(super) disk: DiskStat,
     stat_at: Option<Mono>,
+    /// Blocks before this one are not given back.
+    kept: u64,
     /// First block that the search of free blocks has not reached. `sweeping`: it waits for a request.
     swept: u64,
     sweeping: bool,
@@ -42,7 +47,7 @@ pub(crate) struct Host {
 
 impl Space {
     /// Says whether the host limits the store and has nearly nothing left.
-    fn host_short(&self, io: &Io) -> bool {
+    pub(super) fn host_short(&self, io: &Io) -> bool {
         let free = self.host_blocks();
         free < self.alloc.free() && (io.host_full() || free < 8 * self.floor())
     }
@@ -77,6 +82,10 @@ impl Space {
 
     /// Gives the next free blocks back to the host. `kept_back`: blocks that are free and not for data.
     pub(crate) fn give_back(&mut self, io: &mut Io, kept_back: u64) {
+        if self.host.swept == 0 {
+            self.host.kept = self.alloc.behind_free(self.promised() + kept_back);
+        }
+        self.host.swept = self.host.swept.max(self.host.kept);
         // On a full disk, too, some blocks are given back: a part of the floor can be missed for that long.
         let most = PIECE.min(self.lendable(kept_back).max(self.floor() / 4));
         match self.alloc.borrow(self.host.swept, most) {
@@ -97,7 +106,7 @@ impl Space {
     /// Takes a run back to which nothing refers any more. It can be given out again, after the host has it if the host
     /// is short.
     pub(crate) fn let_go(&mut self, io: &mut Io, run: Run) {
-        if self.host_short(io) {
+        if self.host_short(io) && run.0 >= self.host.kept {
             self.host.trims += 1;
             trim(io, run, false);
         } else {

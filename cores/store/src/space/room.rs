@@ -260,7 +260,7 @@ impl Space {
         self.limbo.end_read(epoch);
     }
 
-    /// Whether reads hold nothing back.
+    /// Whether all that flips freed is given back.
     pub(crate) fn is_settled(&self) -> bool {
         self.limbo.is_empty()
     }

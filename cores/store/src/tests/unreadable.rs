@@ -3,7 +3,7 @@
 use super::world::World;
 use crate::Store;
 use crate::block::BLOCK;
-use objectstore::{Hold, Mutation, ObjectChange, ObjectStore, Read, Transaction, View};
+use objectstore::{Hold, Mutation, ObjectChange, ObjectStore, Read, Transaction, Unfit, View};
 use types::{HObject, ObjectId, SnapId};
 
 const B: u64 = BLOCK as u64;
@@ -54,7 +54,10 @@ fn a_promise_that_was_forgotten_is_found() {
 
 fn rehearse(store: &Store, hold: Hold, mutations: &[Mutation]) -> Read<()> {
     let transaction: Transaction = mutations.iter().cloned().collect();
-    store.rehearse(hold, &transaction.objects)
+    store.rehearse(hold, &transaction.objects).map_err(|unfit| match unfit {
+        Unfit::Unread(unread) => unread,
+        Unfit::TooLarge => panic!("too large"),
+    })
 }
 
 fn part(offset: u64, len: usize) -> Vec<Mutation> {

@@ -307,6 +307,7 @@ impl World {
             18 => Mutation::of(o, ObjectChange::OmapRemove(vec![a, b])),
             19 => Mutation::of(o, ObjectChange::OmapRemoveRange(a, b)),
             20 => Mutation::of(o, ObjectChange::OmapClear),
+            21 if self.dice.one_in(4) => Mutation::of(self.random_object(at), ObjectChange::TakeOver(o)),
             21 => Mutation::of(self.random_object(at), ObjectChange::CloneOf(o)),
             22 => MetaChange::Set(a, self.random_bytes(200)).into(),
             _ => [MetaChange::Remove(a.clone()), MetaChange::RemoveRange(a, b)][self.dice.below(2) as usize].clone().into(),
@@ -330,6 +331,10 @@ impl World {
         mutations.push(MetaChange::Set(Bytes::from_static(SEQ), Bytes::copy_from_slice(&seq.to_le_bytes())).into());
         let cold = self.cold.unwrap_or_else(|| self.dice.one_in(3));
         let transaction = Transaction { scope: scope(at), hold, cold, ..mutations.into_iter().collect() };
+        if self.twins[at].model.lacks_source(&transaction.objects) {
+            // A test of its own tells what happens then.
+            return true;
+        }
         let ticket = self.next_ticket;
         match self.store.submit(transaction.clone(), Ticket(ticket)) {
             Ok(()) => {
