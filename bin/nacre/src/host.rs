@@ -59,6 +59,7 @@ pub(crate) fn metadata() -> BTreeMap<String, String> {
         ("mem_total_kb", kib("MemTotal:")),
         ("os", "Linux".to_owned()),
         ("nacre_version", env!("CARGO_PKG_VERSION").to_owned()),
+        (types::Levels::COMMIT, env!("NACRE_COMMIT").to_owned()),
     ];
     rows.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }

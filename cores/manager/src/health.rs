@@ -4,6 +4,7 @@
 //! Findings about groups are in [`groups`], about scrubs in [`scrubs`].
 
 mod groups;
+mod idle;
 mod levels;
 mod scrubs;
 mod sizes;
@@ -91,6 +92,8 @@ pub fn checks(state: &State, soft: &Soft, env: &Env, now: Now) -> BTreeMap<Strin
     groups::find(&mut checks, state, soft, env, now);
     scrubs::find(&mut checks, state, soft, env, now);
     sizes::find(&mut checks, state, soft, env);
+    idle::find(&mut checks, state);
+    straws(&mut checks, state);
     monitor(&mut checks, state, env);
     monitors_down(&mut checks, state, env);
     clocks_off(&mut checks, state, soft, env);
@@ -104,6 +107,15 @@ pub fn checks(state: &State, soft: &Soft, env: &Env, now: Now) -> BTreeMap<Strin
 pub fn status(state: &State, checks: &BTreeMap<String, Check>) -> &'static str {
     let heard = checks.iter().filter(|(code, _)| !state.mutes.contains_key(*code));
     heard.map(|(_, c)| c.severity).max().map_or("HEALTH_OK", Severity::name)
+}
+
+/// A CRUSH map that computes straws with the error of the first releases.
+fn straws(checks: &mut Checks, state: &State) {
+    if state.osdmap.crush.tunables.straw_calc_version == 0 {
+        let detail =
+            vec!["'ceph osd crush set-tunable straw_calc_version 1' mends it; some data moves with the next change".into()];
+        checks.warn("OLD_CRUSH_STRAW_CALC_VERSION", 1, "crush map has straw_calc_version=0".into(), detail);
+    }
 }
 
 fn osds_down(checks: &mut Checks, state: &State) {

@@ -115,3 +115,88 @@ fn the_dump_goes_from_everybody_to_single_daemons_and_takes_masks_apart() {
     assert_eq!(sections, ["global", "mon", "osd", "osd.0", "client.foo"]);
     assert_eq!((&dump[2]["location_type"], &dump[2]["location_value"]), (&"host".into(), &"vm".into()));
 }
+
+/// All of this program's sources of daemons, without their tests and without the tables of options.
+fn sources(folder: &std::path::Path, all: &mut String) {
+    for entry in std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()) {
+        let name = entry.file_name().unwrap().to_string_lossy().into_owned();
+        if entry.is_dir() {
+            if !["tests", "target", "benches", "testdata"].contains(&name.as_str()) {
+                sources(&entry, all);
+            }
+        } else if name.ends_with(".rs") && !entry.ends_with("monstate/src/options.rs") && name != "tests.rs" {
+            let text = std::fs::read_to_string(&entry).unwrap();
+            all.push_str(text.split("#[cfg(test)]").next().unwrap());
+        }
+    }
+}
+
+#[test]
+fn no_option_is_taken_in_silence() {
+    use monstate::options;
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut all = String::new();
+    sources(&root.join("cores"), &mut all);
+    sources(&root.join("bin"), &mut all);
+    let read = |name: &str| all.contains(&format!("\"{name}\""));
+    // What is said to be used has a reader; what has none is said to do nothing, or to be read by clients alone.
+    let unread: Vec<&str> = settings::USED.iter().copied().filter(|name| !read(name)).collect();
+    assert!(unread.is_empty(), "said to be used, and nothing reads them: {unread:?}");
+    let silent = |name: &str| !read(name) && settings::effect(name) == settings::Effect::Used && !name.starts_with("mgr/");
+    let silent: Vec<&str> = options::all().iter().map(|o| o.name).filter(|name| silent(name)).collect();
+    assert!(silent.is_empty(), "{silent:?}");
+    let idle = options::all().iter().filter(|o| options::without_effect(o.name).is_some()).count();
+    assert!(idle > 700, "{idle}");
+}
+
+#[test]
+fn an_option_without_effect_says_so_at_once_and_later() {
+    let mut world = World::new();
+    world.boot_osd(0);
+    let admin = world.connect("client.admin", None, 0);
+    let ack =
+        world.command(admin, r#"{"prefix":"config set","who":"osd","name":"osd_mclock_profile","value":"high_client_ops"}"#, b"");
+    assert_eq!(ack.result, 0);
+    assert!(ack.status.contains("osd_mclock_profile is kept and has no effect: work yields"), "{}", ack.status);
+    let ack = world.command(admin, r#"{"prefix":"config set","who":"osd","name":"osd_max_scrubs","value":"2"}"#, b"");
+    assert_eq!((ack.result, ack.status.as_str()), (0, ""));
+    let health = world.ok(r#"{"prefix":"health","detail":"detail"}"#);
+    assert!(health.contains("OPTIONS_WITHOUT_EFFECT") && health.contains("osd_mclock_profile of osd has no effect"), "{health}");
+    assert!(!health.contains("osd_max_scrubs"), "{health}");
+    assert!(
+        told(&mut world, admin, r#"{"prefix":"config help","key":"osd_mclock_profile"}"#)
+            .contains("kept and without effect here")
+    );
+    assert!(told(&mut world, admin, r#"{"prefix":"config show","who":"osd.0"}"#).contains("no effect here"));
+    world.ok(r#"{"prefix":"osd pool create","pool":"p","pg_num":12,"autoscale_mode":"off"}"#);
+    let ack = world.command(admin, r#"{"prefix":"osd pool set","pool":"p","var":"compression_mode","val":"aggressive"}"#, b"");
+    assert!(ack.status.contains("it is kept and has no effect: stored data is not compressed"), "{}", ack.status);
+    world.ok(r#"{"prefix":"osd pool set","pool":"p","var":"pg_autoscale_mode","val":"off"}"#);
+    world.ok(r#"{"prefix":"osd crush set-tunable","tunable":"straw_calc_version","value":0}"#);
+    let health = world.ok(r#"{"prefix":"health","detail":"detail"}"#);
+    for part in [
+        "POOL_OPTION_WITHOUT_EFFECT",
+        "compression_mode of pool 'p'",
+        "pool 'p' pg_num 12 is not a power of two",
+        "straw_calc_version=0",
+    ] {
+        assert!(health.contains(part), "{part}: {health}");
+    }
+}
+
+#[test]
+fn files_of_options_are_taken_as_ceph_takes_them() {
+    let mut world = World::new();
+    let admin = world.connect("client.admin", None, 0);
+    let file = b"[client.x]\nrgw frontends = \"beast port=7480\"\n[osd]\nosd max backfills = \"2\" # two\nosd-max-scrubs = 3\nosd_crush_chooseleaf_type = 0\n";
+    let ack = world.command(admin, r#"{"prefix":"config assimilate-conf"}"#, file);
+    let left = String::from_utf8(ack.output.contiguous().to_vec()).unwrap();
+    assert_eq!((ack.result, left.as_str()), (0, "\n[osd]\n\tosd-max-scrubs = 3\n\tosd_crush_chooseleaf_type = 0\n"));
+    assert_eq!(world.ok(r#"{"prefix":"config get","who":"client.x","key":"rgw_frontends"}"#), "beast port=7480\n");
+    assert_eq!(world.ok(r#"{"prefix":"config get","who":"osd.0","key":"osd_max_backfills","format":"json"}"#), "2\n");
+    // Another value than the stored one stays in the file.
+    let ack = world.command(admin, r#"{"prefix":"config assimilate-conf"}"#, b"[osd]\nosd_max_backfills = 4\n");
+    assert_eq!(ack.output.contiguous().to_vec(), b"\n[osd]\n\tosd_max_backfills = 4\n");
+    let ack = world.command(admin, r#"{"prefix":"config assimilate-conf"}"#, b"[osd]\nosd_max_backfills = \"4\n");
+    assert_eq!(ack.result, -22, "{}", ack.status);
+}

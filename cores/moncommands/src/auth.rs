@@ -139,15 +139,15 @@ fn export(cx: &mut Cx<'_>, args: &Args) -> Outcome {
 }
 
 fn keyring(cx: &Cx<'_>) -> Result<Keyring, Refusal> {
-    let Ok(text) = std::str::from_utf8(&cx.input) else { refuse!(EINVAL, "the keyring is not text") };
-    match Keyring::parse(text) {
-        // `ceph-authtool --cap mon ''` writes capabilities that allow nothing: as good as none.
-        Ok(mut keyring) => {
-            keyring.entities.values_mut().for_each(|entity| entity.caps.retain(|_, cap| !cap.trim().is_empty()));
-            Ok(keyring)
-        }
+    match Keyring::parse(&cx.input) {
+        Ok(keyring) => Ok(keyring),
         Err(why) => refuse!(EINVAL, "error decoding keyring: {why}"),
     }
+}
+
+/// Takes out capabilities that allow nothing, as `ceph-authtool --cap mon ''` writes them: as good as none.
+fn without_empty(caps: &mut BTreeMap<String, String>) {
+    caps.retain(|_, cap| !cap.trim().is_empty());
 }
 
 fn import(cx: &mut Cx<'_>, _: &Args) -> Outcome {
@@ -155,7 +155,11 @@ fn import(cx: &mut Cx<'_>, _: &Args) -> Outcome {
         refuse!(EINVAL, "auth import: no data supplied");
     }
     let keyring = keyring(cx)?;
-    for (name, entity) in keyring.entities {
+    for (name, mut entity) in keyring.entities {
+        if entity.caps.is_empty() {
+            refuse!(EINVAL, "auth import: no caps supplied for {name}");
+        }
+        without_empty(&mut entity.caps);
         check(&entity.caps)?;
         cx.changes.push(Change::Auth { name, entity: Some(entity) });
     }
@@ -168,6 +172,8 @@ fn add(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     if !cx.input.is_empty() {
         let keyring = keyring(cx)?;
         let Some(given) = keyring.entities.get(&name) else { refuse!(EINVAL, "key for {name} not found in provided keyring") };
+        let mut given = given.clone();
+        without_empty(&mut given.caps);
         if !given.caps.is_empty() && !entity.caps.is_empty() {
             refuse!(EINVAL, "caps cannot be specified both in keyring and in command");
         }

@@ -11,7 +11,7 @@ use monstate::state::configdb::{Section, Step};
 use monstate::state::place_of;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-use types::{EntityName, EntityType, OsdId};
+use types::{EntityName, EntityType, Errno, OsdId};
 
 pub(super) const ROWS: &[Row] = &[
     row("config set <who:String> <name:String> <value:String> <force:Bool req=false>", "set an option", "config", "rw", set),
@@ -194,7 +194,8 @@ fn get(cx: &mut Cx<'_>, args: &Args) -> Outcome {
                 None => refuse!(ENOENT, "unrecognized key '{key}'"),
             },
         };
-        return Ok(cx.show("config", json!(value), || format!("{value}\n")));
+        // As it is, in whatever format: as JSON a number is a number then.
+        return Ok(Reply::data(format!("{value}\n")));
     }
     let lines: Vec<Line> = options.iter().map(|(n, (s, v))| Line::new(s, n, v)).collect();
     let value: Map<String, Value> = lines
@@ -222,8 +223,9 @@ fn help(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let (min, max) = settings::find(&name).map_or(("", ""), settings::Setting::bounds);
     let choices: Vec<&str> = settings::find(&name).map_or("", |s| s.choices).split_whitespace().collect();
     let services: Vec<&str> = Some(opt.service).filter(|s| !s.is_empty()).into_iter().collect();
+    let note = options::without_effect(&name).map(|why| format!("kept and without effect here: {why}")).unwrap_or_default();
     let value = json!({
-        "name": opt.name, "type": opt.kind.name(), "level": opt.level, "desc": opt.help, "long_desc": "", "default": opt.default,
+        "name": opt.name, "type": opt.kind.name(), "level": opt.level, "desc": opt.help, "long_desc": note, "default": opt.default,
         "daemon_default": "", "tags": [], "services": services, "see_also": [], "enum_values": choices, "min": min, "max": max,
         "can_update_at_runtime": opt.live, "flags": if opt.live { vec!["runtime"] } else { vec![] },
     });
@@ -237,6 +239,9 @@ fn help(cx: &mut Cx<'_>, args: &Args) -> Outcome {
         if !opt.service.is_empty() {
             text += &format!("  Services: [{}]\n", opt.service);
         }
+        if !note.is_empty() {
+            text += &format!("  Effect: {note}\n");
+        }
         text
     }))
 }
@@ -247,40 +252,37 @@ fn ls(cx: &mut Cx<'_>, _: &Args) -> Outcome {
 }
 
 fn assimilate(cx: &mut Cx<'_>, _: &Args) -> Outcome {
-    let Ok(text) = std::str::from_utf8(&cx.input).map(str::to_owned) else {
-        refuse!(EINVAL, "the configuration file is not text")
-    };
-    let (mut who, mut set, mut kept) = ("global".to_string(), Vec::new(), String::new());
-    let mut kept_in = String::new();
-    for (n, line) in text.lines().enumerate() {
-        let line = line.split(['#', ';']).next().unwrap_or_default().trim();
-        if line.is_empty() {
-            continue;
-        }
-        if let Some(name) = line.strip_prefix('[').and_then(|l| l.strip_suffix(']')) {
-            who = name.trim().to_string();
-            continue;
-        }
-        let Some((name, value)) = line.split_once('=') else {
-            refuse!(EINVAL, "line {} of the configuration file is not an assignment", n + 1)
-        };
-        let (name, value) = (normalize(name), value.trim());
-        let checked = options::find(&name).filter(|_| !options::is_fixed(&name)).map(|o| o.check(value));
-        match (Section::parse(&who), checked) {
-            (Some(section), Some(Ok(value))) => set.push((section.text(), name, Some(value))),
-            _ => {
-                if kept_in != who {
-                    kept.push_str(&format!("\n[{who}]\n"));
-                    kept_in.clone_from(&who);
+    let sections = settings::file::read(&cx.input).map_err(|why| Refusal::new(Errno::EINVAL, why.to_string()))?;
+    let (mut set, mut kept, mut silent) = (Vec::new(), String::new(), Vec::new());
+    for (who, values) in sections {
+        let section = Section::parse(&who).map(|s| s.text());
+        let mut left = String::new();
+        for (name, value) in values.into_iter().filter(|(name, _)| !name.is_empty()) {
+            let known =
+                options::find(&name).filter(|o| o.name == name && !options::is_fixed(&name) && !options::only_at_birth(&name));
+            let checked = known.and_then(|o| o.check(&value).ok());
+            match (&section, checked) {
+                // What is stored stands; another value stays in the file, so that somebody looks at it.
+                (Some(section), Some(good)) if cx.state.config.get(section, &name).is_none_or(|old| *old == good) => {
+                    silent.extend(options::without_effect(&name).map(|_| name.clone()));
+                    set.push((section.clone(), name, Some(good)));
                 }
-                kept.push_str(&format!("\t{name} = {value}\n"));
+                _ => left.push_str(&format!("\t{name} = {value}\n")),
             }
         }
+        if !left.is_empty() {
+            kept.push_str(&format!("\n[{who}]\n{left}"));
+        }
     }
+    set.retain(|(section, name, value)| cx.state.config.get(section, name) != value.as_ref());
     if !set.is_empty() {
         cx.changes.push(Change::Config { by: cx.asker.name.to_string(), set });
     }
-    Ok(Reply::data(kept))
+    let status = match silent.is_empty() {
+        true => String::new(),
+        false => format!("kept and without effect here: {}", silent.join(", ")),
+    };
+    Ok(Reply::data(kept).with_status(status))
 }
 
 fn step_lines(step: &Step) -> String {
@@ -403,7 +405,15 @@ fn shown_line(name: &str, row: &Shown) -> Value {
     if !row.overrides.is_empty() {
         line["overrides"] = row.overrides.iter().map(|(source, value)| json!({"source": source, "value": value})).collect();
     }
+    if let Some(why) = options::without_effect(name) {
+        line["without_effect"] = json!(why);
+    }
     line
+}
+
+/// What `config show` says of an option that is kept and does nothing.
+fn ignored(name: &str) -> String {
+    options::without_effect(name).map(|_| "no effect here".to_owned()).unwrap_or_default()
 }
 
 fn shown(cx: &mut Cx<'_>, args: &Args, defaults: bool) -> Outcome {
@@ -419,7 +429,7 @@ fn shown(cx: &mut Cx<'_>, args: &Args, defaults: bool) -> Outcome {
         let mut t = Table::simple(&["NAME", "VALUE", "SOURCE", "OVERRIDES", "IGNORES"]);
         for (name, row) in &rows {
             let below: Vec<String> = row.overrides.iter().map(|(source, value)| format!("{source}[{value}]")).collect();
-            t.row(vec![name.clone(), row.value.clone(), row.source.clone(), below.join(" "), String::new()]);
+            t.row(vec![name.clone(), row.value.clone(), row.source.clone(), below.join(" "), ignored(name)]);
         }
         t.render()
     }))

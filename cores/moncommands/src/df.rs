@@ -46,13 +46,8 @@ fn ratio(part: u64, whole: u64) -> f64 {
 /// A percentage as `df` prints it.
 fn percent(ratio: f64) -> String {
     let percent = ratio * 100.0;
-    if percent <= 0.0 || percent > 100.0 && percent.is_nan() {
-        "0".into()
-    } else if percent < 0.01 {
-        "<0.01".into()
-    } else {
-        format!("{percent:.2}")
-    }
+    // Always a number: scripts read the column.
+    if percent < 0.01 || percent.is_nan() { "0".into() } else { format!("{percent:.2}") }
 }
 
 fn raw_by_class(cx: &Cx<'_>) -> BTreeMap<String, Raw> {

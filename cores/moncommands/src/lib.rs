@@ -282,6 +282,17 @@ impl Parsed {
     }
 }
 
+/// How the refusal of an unknown command begins at a monitor.
+const UNKNOWN: &str = "command not known: ";
+
+/// Gives the refusal of an unknown command as the manager words it: libraries tell by these words that a command is not there.
+pub fn as_manager(refusal: Refusal) -> Refusal {
+    match refusal.text.strip_prefix(UNKNOWN) {
+        Some(command) => Refusal { text: format!("No handler found for {command}"), ..refusal },
+        None => refusal,
+    }
+}
+
 /// Parses a command: one JSON object. Bare words are none. What follows the object is ignored, as in Ceph: librbd
 /// closes some of its commands with a quotation mark too many.
 pub fn parse(table: &'static [Command], text: &str) -> Result<Parsed, Refusal> {
@@ -302,7 +313,7 @@ pub fn parse(table: &'static [Command], text: &str) -> Result<Parsed, Refusal> {
     }
     match refusal {
         Some(why) => Err(why.into()),
-        None => refuse!(EINVAL, "command not known: '{prefix}'"),
+        None => refuse!(EINVAL, "{UNKNOWN}'{prefix}'"),
     }
 }
 

@@ -33,6 +33,10 @@ pub(super) const ROWS: &[Row] = &[
     row("fs ls", "list file systems", "mds", "r", |cx, _| {
         Ok(cx.show("filesystems", json!([]), || "No filesystems enabled\n".into()))
     }),
+    row("fs volume ls", "list file systems", "mgr", "r", |cx, _| Ok(cx.structure("volumes", &json!([])))),
+    row("fs status <fs:String req=false>", "show the state of file systems", "mgr", "r", fs_status),
+    row("fs subvolume ls <vol_name:String> <group_name:String req=false>", "list parts of a file system", "mgr", "r", no_volume),
+    row("fs subvolumegroup ls <vol_name:String>", "list groups of parts of a file system", "mgr", "r", no_volume),
     row("fs dump <epoch:Int range=0 req=false>", "show the file system map", "mds", "r", fs_dump),
     row("mds stat", "show the state of the metadata servers", "mds", "r", mds_stat),
     row("mds versions", "show the versions of the metadata servers", "mds", "r", |cx, _| Ok(cx.structure("version", &json!({})))),
@@ -99,13 +103,22 @@ fn built_in(cx: &Cx<'_>) -> BTreeSet<String> {
     cx.state.mgrmap.always_on_modules.values().next_back().cloned().unwrap_or_default()
 }
 
-/// Changes nothing. A module that is not built in is refused, also by force: nothing would run.
+/// Modules that are on in Ceph until somebody turns them off, and whose duties are built in here.
+const BUILT_IN: [&str; 1] = ["iostat"];
+
+/// Changes nothing: what is there always runs. What is not there is refused, also by force: nothing would run.
 fn enable(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let module = args.str("module");
-    if !built_in(cx).contains(module) {
-        refuse!(EOPNOTSUPP, "module '{module}' is not there: the manager's duties are built in; it has no modules to switch");
+    if built_in(cx).contains(module) {
+        return Ok(Reply::status(format!("module '{module}' is already enabled (always-on)")));
     }
-    Ok(Reply::status(format!("module '{module}' is already enabled (always-on)")))
+    if BUILT_IN.contains(&module) {
+        return Ok(Reply::status(format!("module '{module}' is already enabled")));
+    }
+    if args.opt("force").is_some() {
+        refuse!(ENOENT, "module '{module}' is not part of this manager, and nothing would run by force");
+    }
+    refuse!(ENOENT, "all mgr daemons do not support module '{module}', pass --force to force enablement");
 }
 
 fn disable(cx: &mut Cx<'_>, args: &Args) -> Outcome {
@@ -113,13 +126,15 @@ fn disable(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     if built_in(cx).contains(module) {
         refuse!(EINVAL, "module '{module}' cannot be disabled (always-on)");
     }
+    if BUILT_IN.contains(&module) {
+        refuse!(EOPNOTSUPP, "module '{module}' cannot be disabled: its duties are built in");
+    }
     Ok(Reply::status(format!("module '{module}' is already disabled")))
 }
 
 fn modules(cx: &mut Cx<'_>, _: &Args) -> Outcome {
-    let always = built_in(cx);
-    let m = &cx.state.mgrmap;
-    let value = json!({"always_on_modules": always, "enabled_modules": m.modules, "disabled_modules": []});
+    let enabled: BTreeSet<&str> = cx.state.mgrmap.modules.iter().map(String::as_str).chain(BUILT_IN).collect();
+    let value = json!({"always_on_modules": built_in(cx), "enabled_modules": enabled, "disabled_modules": []});
     Ok(cx.structure("modules", &value))
 }
 
@@ -147,7 +162,7 @@ fn all_metadata(cx: &Cx<'_>) -> Vec<BTreeMap<String, String>> {
             ("name".to_string(), name.to_owned()),
             ("addr".into(), legacy(addrs)),
             ("addrs".into(), addrs.to_string()),
-            ("ceph_version".into(), version_line()),
+            ("ceph_version".into(), version_line(&told)),
             ("ceph_version_short".into(), VERSION.into()),
             ("ceph_release".into(), monstate::context::RELEASE.into()),
         ]);
@@ -173,7 +188,11 @@ fn metadata(cx: &mut Cx<'_>, args: &Args) -> Outcome {
 }
 
 fn versions(cx: &mut Cx<'_>, _: &Args) -> Outcome {
-    let value = json!({version_line(): all_metadata(cx).len()});
+    let mut value: BTreeMap<String, u64> = BTreeMap::new();
+    for told in all_metadata(cx) {
+        *value.entry(version_line(&told)).or_default() += 1;
+    }
+    let value = json!(value);
     Ok(cx.structure("version", &value))
 }
 
@@ -253,6 +272,18 @@ fn nodes(cx: &mut Cx<'_>, args: &Args) -> Outcome {
 fn fs_dump(cx: &mut Cx<'_>, _: &Args) -> Outcome {
     let value = json!({"epoch": 1, "default_fscid": -1, "standbys": [], "filesystems": []});
     Ok(cx.show("fsmap", value, || "e1\n\nNo filesystems configured\n".into()).with_status("dumped fsmap epoch 1"))
+}
+
+/// Shows that there are no file systems; one that somebody names is not there.
+fn fs_status(cx: &mut Cx<'_>, args: &Args) -> Outcome {
+    match args.opt("fs") {
+        Some(name) => refuse!(EINVAL, "Invalid filesystem: {name}"),
+        None => Ok(cx.show("fs_status", json!({}), String::new)),
+    }
+}
+
+fn no_volume(_: &mut Cx<'_>, args: &Args) -> Outcome {
+    refuse!(ENOENT, "FS '{}' not found", args.str("vol_name"))
 }
 
 fn mds_stat(cx: &mut Cx<'_>, _: &Args) -> Outcome {

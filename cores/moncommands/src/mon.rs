@@ -3,9 +3,8 @@
 use super::shared::{addrs, legacy};
 use super::{Cx, Row, row};
 use grammar::{Args, Outcome, Reply, refuse};
-use monstate::context::{MON_FEATURES, RELEASE, RELEASE_NUMBER, VERSION, version_line_of};
+use monstate::context::{MON_FEATURES, RELEASE, RELEASE_NUMBER, VERSION, version_line};
 use monstate::effective;
-use monstate::levels;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use types::{EntityType, UTime, features};
@@ -170,8 +169,7 @@ pub(super) fn versions(cx: &Cx<'_>) -> BTreeMap<String, u64> {
 
 /// The version line of a monitor.
 fn version(cx: &Cx<'_>, name: &str) -> String {
-    let own = cx.env.config.levels;
-    version_line_of(levels::of_monitors(cx.state, &cx.env.config).get(name).copied().unwrap_or(own), own)
+    version_line(&told(cx, name))
 }
 
 /// What a monitor told about itself and its host; nothing if it never ran.

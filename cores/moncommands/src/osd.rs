@@ -7,8 +7,7 @@ use grammar::{
     units::{number, span},
 };
 use maps::{OsdMap, flags, state as bits};
-use monstate::context::{RELEASE, VERSION, version_line_of};
-use monstate::levels;
+use monstate::context::{RELEASE, VERSION, version_line};
 use monstate::osds::set_text;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -341,11 +340,9 @@ fn count(cx: &Cx<'_>, property: &str) -> Value {
     json!(counts)
 }
 
-/// The version line of an OSD: what it told, or that of a program of its levels.
+/// The version line of an OSD, by what it told.
 pub(super) fn version(cx: &Cx<'_>, osd: OsdId) -> String {
-    let told = cx.state.osd_metadata.get(&osd).and_then(|m| m.get("ceph_version")).cloned();
-    let own = cx.env.config.levels;
-    told.unwrap_or_else(|| version_line_of(levels::of_osd(cx.state, osd).unwrap_or(own), own))
+    cx.state.osd_metadata.get(&osd).map_or_else(|| version_line(&BTreeMap::new()), version_line)
 }
 
 fn versions(cx: &mut Cx<'_>, _: &Args) -> Outcome {

@@ -296,8 +296,9 @@ fn blocked_by(cx: &mut Cx<'_>, _: &Args) -> Outcome {
     for osd in cx.soft.pgs.values().flat_map(|p| &p.report.blocked_by) {
         *blocked.entry(*osd).or_default() += 1;
     }
-    let value = blocked.iter().map(|(osd, n)| json!({"osd": osd, "num_blocked": n})).collect();
-    Ok(cx.show("blocked_by", value, || {
+    let infos: Vec<Value> = blocked.iter().map(|(osd, n)| json!({"osd": osd, "num_blocked": n})).collect();
+    let value = json!({"pg_ready": true, "osd_blocked_by": {"osd_blocked_by_infos": infos}});
+    Ok(cx.show("pg_info", value, || {
         let mut table = Table::new(&[("osd", Left, Right), ("num_blocked", Left, Right)]);
         blocked.iter().for_each(|(osd, n)| table.row(vec![osd.to_string(), n.to_string()]));
         table.render()

@@ -261,7 +261,11 @@ fn safe_to_destroy(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let need = Need::of(cx, &osds)?;
     let data = if cx.format.is_structured() { cx.format.render("osd_status", &need.dump()) } else { String::new() };
     match need.why() {
-        Some((errno, text)) => Err(Refusal { errno, text, data: data.into() }),
+        // Who asks for a structure reads there which OSDs are needed; Rook takes any error for a command that failed.
+        Some((errno, text)) => match cx.format.is_structured() {
+            true => Ok(Reply::data(data).with_status(text)),
+            false => Err(Refusal::new(errno, text)),
+        },
         None => {
             let text = format!("OSD(s) {} are safe to destroy without reducing data durability.", list(&osds));
             Ok(Reply::data(data).with_status(text))

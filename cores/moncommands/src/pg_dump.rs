@@ -337,19 +337,33 @@ fn brief_dump(pg: &Pg<'_>) -> Value {
     })
 }
 
+/// The structure of `pg dump`: sums stand in a whole map, everything else by itself.
+fn parts_dump(cx: &Cx<'_>, parts: &BTreeSet<String>) -> Value {
+    let has = |name: &str| parts.contains(name);
+    let mut value = Map::from_iter([("pg_ready".to_owned(), json!(true))]);
+    if has("all") {
+        value.insert("pg_map".into(), map_dump(cx, parts));
+        return Value::Object(value);
+    }
+    let mut map = map_dump(cx, &["summary".to_owned()].into());
+    if has("summary") || has("sum") {
+        value.insert("pg_map".into(), map);
+    } else if has("delta") {
+        value.insert("delta".into(), json!({"pg_stats_delta": map["pg_stats_delta"].take()}));
+    }
+    let Value::Object(rest) = map_dump(cx, parts) else { return Value::Object(value) };
+    value.extend(
+        rest.into_iter().filter(|(name, _)| ["pg_stats", "pool_stats", "osd_stats", "pool_statfs"].contains(&name.as_str())),
+    );
+    Value::Object(value)
+}
+
 fn dump(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let parts = parts(args);
     let what: Vec<&str> = parts.iter().map(String::as_str).collect();
     let status = format!("dumped {}", what.join(","));
     let reply = if cx.format.is_structured() {
-        let value = if parts.contains("all") {
-            json!({"pg_ready": true, "pg_map": map_dump(cx, &parts)})
-        } else {
-            let mut value = map_dump(cx, &parts);
-            value["pg_ready"] = json!(true);
-            value
-        };
-        cx.structure("pg_map", &value)
+        cx.structure("pg_info", &parts_dump(cx, &parts))
     } else {
         Reply::data(dump_text(cx, &parts))
     };
@@ -580,12 +594,17 @@ fn listed(cx: &Cx<'_>, args: &Args, pool: Option<PoolId>, keep: impl Fn(&Pg<'_>)
     let fits = |pg: &Pg<'_>| states.is_empty() || states.iter().any(|s| s == "all" || pg.state.has_word(s));
     let pgs: Vec<Pg<'_>> =
         all(cx).into_iter().filter(|pg| pool.is_none_or(|p| pg.id.pool == p) && fits(pg) && keep(pg)).collect();
+    if pgs.is_empty() {
+        // Scripts tell by the missing list, and by the missing table, that there is nothing to do.
+        let nothing = json!({"pg_ready": true});
+        return Ok(cx.show("pg_info", nothing, String::new));
+    }
     if !cx.format.is_structured() {
         // The structure has many times as much in it as the table.
         return Ok(Reply::data(short_table(cx, &pgs)));
     }
     let value = json!({"pg_ready": true, "pg_stats": pgs.iter().map(pg_dump).collect::<Vec<_>>()});
-    Ok(cx.structure("pg_stats", &value))
+    Ok(cx.structure("pg_info", &value))
 }
 
 fn numbered_pool(cx: &Cx<'_>, args: &Args) -> Result<Option<PoolId>, Refusal> {

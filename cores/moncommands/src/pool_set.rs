@@ -110,7 +110,9 @@ fn set(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     }
     let changed = cx.inc().new_pools.get(&pool).cloned().filter(|_| var == "crush_rule");
     let barren = changed.map_or(String::new(), |pool| barren(&cx.state.osdmap, &pool));
-    Ok(Reply::status(format!("set pool {pool} {var} to {val}{barren}")))
+    let idle = OPTS.iter().find(|(name, ..)| *name == var).and_then(|(_, key, _)| monstate::pools::without_effect(*key));
+    let idle = idle.map(|(_, why)| format!("; it is kept and has no effect: {why}")).unwrap_or_default();
+    Ok(Reply::status(format!("set pool {pool} {var} to {val}{barren}{idle}")))
 }
 
 /// Sets where the number of groups that are placed apart goes, or with `now` what it is.

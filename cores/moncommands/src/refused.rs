@@ -80,10 +80,7 @@ pub(super) const ROWS: &[Row] = &[
     no("crash post", "mgr", "rw", "crashes are not collected"),
     no("fs new <fs_name:String goodchars=[A-Za-z0-9-_.]> <metadata:String> <data:String> <force:Bool req=false>", "fs", "rw", FS),
     no("fs volume create <name:String> <placement:String req=false>", "mgr", "rw", FS),
-    no("fs volume ls", "mgr", "r", FS),
-    no("fs subvolume ls <vol_name:String> <group_name:String req=false>", "mgr", "r", FS),
     no("fs authorize <filesystem:String> <entity:String> <caps:String n=N>", "auth", "rwx", FS),
-    no("fs status <fs:String req=false>", "mgr", "r", FS),
     no("telemetry on <license:String req=false>", "mgr", "rw", "nothing is reported to anybody"),
     no("device info <devid:String>", "mgr", "r", "the health of devices is not collected"),
     no(

@@ -4,7 +4,7 @@ use super::{Cx, Row, crush, health, mgr, mon, osd, osd_dump, pg_dump, row};
 use grammar::{Args, Outcome};
 use manager::soft::all_pgs;
 use messages::internal::Space;
-use monstate::context::{COMMIT, VERSION};
+use monstate::context::{VERSION, commit};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use types::{OsdId, PgState};
@@ -19,7 +19,7 @@ fn report(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let mut value = json!({
         "cluster_fingerprint": state.fsid.to_string(),
         "version": VERSION,
-        "commit": COMMIT,
+        "commit": commit(&cx.env.config.metadata()),
         "timestamp": cx.now.wall.iso(),
         "tag": args.list("tags").join(" "),
         "health": health::dump(cx, true),

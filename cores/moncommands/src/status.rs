@@ -7,7 +7,7 @@ use grammar::{Outcome, Reply};
 use manager::progress;
 use manager::recovery;
 use manager::soft::Rates;
-use monstate::context::{RELEASE, VERSION};
+use monstate::context::{RELEASE, VERSION, version_line};
 use monstate::state::Change;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use types::PgState;
 pub(super) const ROWS: &[Row] = &[
     row("status", "show the state of the cluster", "mon", "r", status),
     row("fsid", "show the cluster's id", "mon", "r", fsid),
-    row("version", "show the version of the monitor", "mon", "r", version),
+    row("version", "show the version of the monitor", "mon", "r", cluster_version),
     row("versions", "show the versions of all daemons", "mon", "r", versions),
     row("features", "show the features of what is connected", "mon", "r", features),
     row("progress", "show what is in progress", "mgr", "r", progress),
@@ -193,7 +193,13 @@ fn fsid(cx: &mut Cx<'_>, _: &Args) -> Outcome {
     Ok(cx.show("fsid", json!({"fsid": fsid}), || format!("{fsid}\n")))
 }
 
-/// Shows the version of this daemon.
+/// Shows the version of the cluster's monitors, as one line for people and as one text for programs.
+fn cluster_version(cx: &mut Cx<'_>, _: &Args) -> Outcome {
+    let line = version_line(&cx.env.config.metadata());
+    Ok(cx.show("version", json!({"version": line}), || line.clone()))
+}
+
+/// Shows the version of this daemon, as its own socket and `tell` do.
 pub(super) fn version(cx: &mut Cx<'_>, _: &Args) -> Outcome {
     let value = json!({"version": VERSION, "release": RELEASE, "release_type": "stable"});
     Ok(cx.structure("version", &value))

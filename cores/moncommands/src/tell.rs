@@ -4,6 +4,7 @@
 use super::describe::descriptions;
 use super::{Command, Cx, Row, mon, row, status, table};
 use grammar::{Args, Outcome, Refusal, Reply, refuse};
+use monstate::context::commit;
 use monstate::effective;
 use monstate::options::{self, normalize};
 use serde_json::{Map, Value, json};
@@ -24,6 +25,7 @@ const MON: &[Row] = &[
     row("config help <var:String req=false>", "explain an option", "mon", "r", explain),
     row("git_version", "show the version of the program", "mon", "r", git_version),
     row("perf dump", "show counters", "mon", "r", perf),
+    row("perfcounters_dump", "show counters, as older tools ask for them", "mon", "r", perf),
     row("perf schema", "show what the counters are", "mon", "r", perf_schema),
     row("perf reset <var:String>", "count from zero again: all, or a section", "mon", "rw", perf_reset),
     row("log flush", "write what the log keeps back (nothing: lines are written at once)", "mon", "r", log_flush),
@@ -48,6 +50,7 @@ const MGR: &[Row] = &[
     row("config show", "show all options that differ from their defaults", "mgr", "r", show),
     row("git_version", "show the version of the program", "mgr", "r", git_version),
     row("perf dump", "show counters", "mgr", "r", perf),
+    row("perfcounters_dump", "show counters, as older tools ask for them", "mgr", "r", perf),
     row("perf schema", "show what the counters are", "mgr", "r", perf_schema),
 ];
 
@@ -164,7 +167,7 @@ fn explain(cx: &mut Cx<'_>, args: &Args) -> Outcome {
 }
 
 fn git_version(cx: &mut Cx<'_>, _: &Args) -> Outcome {
-    Ok(cx.structure("git_version", &json!({"git_version": concat!("nacre ", env!("CARGO_PKG_VERSION"))})))
+    Ok(cx.structure("git_version", &json!({"git_version": commit(&cx.env.config.metadata())})))
 }
 
 fn log_flush(cx: &mut Cx<'_>, _: &Args) -> Outcome {

@@ -2,6 +2,7 @@
 
 use crate::config::{AuthMode, Config};
 use node::Now;
+use std::collections::BTreeMap;
 use types::{EntityName, EntityType, Levels};
 
 /// The release that clients are told.
@@ -10,25 +11,24 @@ pub const RELEASE: &str = "pacific";
 pub const RELEASE_NUMBER: u8 = 16;
 /// The version that clients are told: the level at which this cluster speaks.
 pub const VERSION: &str = "16.2.15";
-/// The text in place of Ceph's commit hash.
-pub const COMMIT: &str = concat!("nacre-", env!("CARGO_PKG_VERSION"));
+/// What stands for the commit of a program that does not tell it: one of before 0.2, or one of a test.
+pub const UNKNOWN_COMMIT: &str = "0000000000000000000000000000000000000000";
 /// The number (global id) of the manager. Numbers of clients are above it.
 pub const MGR_GID: u64 = 4100;
 /// Features of the monitors' own protocol that are always on.
 pub const MON_FEATURES: [&str; 8] =
     ["kraken", "luminous", "mimic", "osdmap-prune", "nautilus", "octopus", "pacific", "elector-pinging"];
 
-/// The full version line.
-pub fn version_line() -> String {
-    format!("ceph version {VERSION} ({COMMIT}) {RELEASE} (stable)")
+/// The commit that a daemon's program is built of, by what the daemon tells about itself. Tools read 40 hexadecimal digits between the
+/// brackets of a version line, and tell programs apart by them; so anything else counts as unknown.
+pub fn commit(told: &BTreeMap<String, String>) -> &str {
+    let good = |text: &&str| text.len() == UNKNOWN_COMMIT.len() && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    told.get(Levels::COMMIT).map(String::as_str).filter(good).unwrap_or(UNKNOWN_COMMIT)
 }
 
-/// The version line of a daemon whose program runs these levels, when this one's runs `own`. Those of other levels are told apart.
-pub fn version_line_of(levels: Levels, own: Levels) -> String {
-    match levels == own {
-        true => version_line(),
-        false => format!("ceph version {VERSION} ({COMMIT}, levels {levels}) {RELEASE} (stable)"),
-    }
+/// The version line of a daemon, by what the daemon tells about itself.
+pub fn version_line(told: &BTreeMap<String, String>) -> String {
+    format!("ceph version {VERSION} ({}) {RELEASE} (stable)", commit(told))
 }
 
 /// How the monitor stands among the monitors.

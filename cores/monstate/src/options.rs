@@ -41,17 +41,11 @@ const fn opt(
 
 use Kind::{Addr, Bool, Float, Int, Level, Secs, Size, Str, Uint, Uuid};
 
-/// Why an option about addresses is kept and does nothing; none for others. Users expect that of an unknown option, but not of these: with
-/// Ceph they decide where daemons listen.
+/// Why an option is kept and does nothing; none for options that somebody reads.
 pub fn without_effect(name: &str) -> Option<&'static str> {
-    match name {
-        "public_network" | "public_network_interface" | "public_addr" => {
-            Some("a host's daemons listen at the address that `nacre up --bind` or `nacre join --bind` said")
-        }
-        "cluster_network" | "cluster_network_interface" | "cluster_addr" => Some(
-            "OSDs listen for each other at the address that `nacre up --cluster-bind` or `nacre join --cluster-bind` said, else where clients reach them",
-        ),
-        _ => None,
+    match settings::effect(name) {
+        settings::Effect::None(why) => Some(why),
+        settings::Effect::Used | settings::Effect::Clients => None,
     }
 }
 
@@ -519,6 +513,11 @@ pub fn all() -> Vec<Opt> {
 /// Says whether an option tells where the cluster is. Such an option cannot be stored in the cluster.
 pub fn is_fixed(name: &str) -> bool {
     name == "fsid" || settings::find(name).is_some_and(|s| s.fixed)
+}
+
+/// Says whether an option counts only while a cluster is made, so that `config assimilate-conf` leaves it in the file, as Ceph's does.
+pub fn only_at_birth(name: &str) -> bool {
+    name == "osd_crush_chooseleaf_type"
 }
 
 impl Opt {

@@ -468,3 +468,22 @@ pub fn after(now: UTime, secs: f64) -> UTime {
 fn can_bear_groups(map: &OsdMap) -> bool {
     map.osds().any(|osd| map.is_up(osd) && map.is_in(osd))
 }
+/// Why a setting of a pool is kept and does nothing, with its name; none for those that something reads.
+pub fn without_effect(key: i32) -> Option<(&'static str, &'static str)> {
+    const COMPRESSION: &str = "stored data is not compressed";
+    const CHECKSUMS: &str = "the store has one kind of checksum for all data";
+    const SHARES: &str = "work yields to clients by itself";
+    Some(match key {
+        maps::opts::COMPRESSION_MODE => ("compression_mode", COMPRESSION),
+        maps::opts::COMPRESSION_ALGORITHM => ("compression_algorithm", COMPRESSION),
+        maps::opts::COMPRESSION_REQUIRED_RATIO => ("compression_required_ratio", COMPRESSION),
+        maps::opts::COMPRESSION_MAX_BLOB_SIZE => ("compression_max_blob_size", COMPRESSION),
+        maps::opts::COMPRESSION_MIN_BLOB_SIZE => ("compression_min_blob_size", COMPRESSION),
+        maps::opts::CSUM_TYPE => ("csum_type", CHECKSUMS),
+        maps::opts::CSUM_MIN_BLOCK => ("csum_min_block", CHECKSUMS),
+        maps::opts::CSUM_MAX_BLOCK => ("csum_max_block", CHECKSUMS),
+        maps::opts::RECOVERY_OP_PRIORITY => ("recovery_op_priority", SHARES),
+        maps::opts::SCRUB_PRIORITY => ("scrub_priority", SHARES),
+        _ => return None,
+    })
+}

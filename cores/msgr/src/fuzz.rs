@@ -98,7 +98,7 @@ pub fn structures(bytes: &[u8]) {
     let _ = key(1).open::<ServiceTicket>(&key(1).seal(&Plain(bytes)));
     let _ = key(1).open::<Authorize>(&key(1).seal(&Plain(bytes)));
     if let Ok(text) = std::str::from_utf8(bytes) {
-        let _ = (Keyring::parse(text), Key::from_base64(text));
+        let _ = (Keyring::parse(text.as_bytes()), Key::from_base64(text));
     }
 }
 

@@ -315,8 +315,8 @@ fn status(osd: &mut Osd, _: Now, _: &Args) -> Answer {
     }))
 }
 
-fn git_version(_: &mut Osd, _: Now, _: &Args) -> Answer {
-    Answer::json(&json!({ "git_version": concat!("nacre ", env!("CARGO_PKG_VERSION")) }))
+fn git_version(osd: &mut Osd, _: Now, _: &Args) -> Answer {
+    Answer::json(&json!({ "git_version": osd.config.metadata.get(types::Levels::COMMIT) }))
 }
 
 fn help(_: &mut Osd, _: Now, _: &Args) -> Answer {

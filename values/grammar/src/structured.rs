@@ -20,14 +20,14 @@ pub enum Format {
 }
 
 impl Format {
-    /// Parses the command's `format`. An unknown one counts as `json-pretty`, as in Ceph.
+    /// Parses the command's `format`. Ceph answers one that it does not know as if none had been asked for.
     pub fn parse(name: &str) -> Self {
         match name {
-            "" | "plain" => Self::Plain,
             "json" => Self::Json,
             "xml" => Self::Xml,
             "xml-pretty" => Self::XmlPretty,
-            _ => Self::JsonPretty,
+            "json-pretty" => Self::JsonPretty,
+            _ => Self::Plain,
         }
     }
 
@@ -91,6 +91,9 @@ mod tests {
             "{\n    \"a\": 1,\n    \"list\": [\n        1,\n        \"<x>\"\n    ],\n    \"none\": []\n}\n"
         );
         assert_eq!(Format::Xml.render("r", &v), "<r><a>1</a><list><item>1</item><item>&lt;x&gt;</item></list><none></none></r>");
-        assert_eq!(Format::parse("yaml"), Format::JsonPretty);
+        assert_eq!(Format::parse("json-pretty"), Format::JsonPretty);
+        for text in ["", "plain", "pretty", "yaml", "JSON"] {
+            assert_eq!(Format::parse(text), Format::Plain, "{text}");
+        }
     }
 }

@@ -3,9 +3,12 @@
 //! `ceph-16.2.tsv` lists what `ceph config help` of release 16.2.15 tells: name, type, level, whether a change counts at once, whether the
 //! cluster may store it, default, least and greatest value, permitted values. Which of them somebody here reads is known to the readers.
 
+mod effect;
+pub mod file;
 mod inject;
 mod value;
 
+pub use effect::{Effect, USED, effect};
 pub use inject::injected;
 pub use value::{Kind, Wrong};
 

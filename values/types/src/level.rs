@@ -108,6 +108,8 @@ impl Levels {
     pub const KEY: &str = "nacre_levels";
     /// The name under which an OSD tells the highest level that its cluster had as far as it knows, as a number. What it wrote may be of it.
     pub const REACHED: &str = "nacre_level";
+    /// The name under which a daemon tells the commit that its program is built of: 40 hexadecimal digits.
+    pub const COMMIT: &str = "nacre_commit";
 
     /// Whether a program that has these can be part of a cluster at that level.
     pub fn can_run(self, level: Level) -> bool {

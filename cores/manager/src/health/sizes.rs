@@ -13,6 +13,7 @@ use planner::advice::Advice;
 /// have too many.
 pub(super) fn find(checks: &mut Checks, state: &State, soft: &Soft, env: &Env) {
     both_targets(checks, state);
+    odd_numbers(checks, state);
     if state.osdmap.pools.is_empty() || autoscaler::is_off(state) {
         return;
     }
@@ -32,6 +33,19 @@ pub(super) fn find(checks: &mut Checks, state: &State, soft: &Soft, env: &Env) {
         };
         let (n, detail) = (pools.len(), pools.iter().map(line).collect());
         checks.warn(code, n as u64, format!("{n} pools have too {word} placement groups"), detail);
+    }
+}
+
+/// Pools whose number of groups is no power of two and stays so, because it is not changed by itself: some groups hold twice as much.
+fn odd_numbers(checks: &mut Checks, state: &State) {
+    let odd = |p: &maps::Pool| p.pg_autoscale_mode == mode::OFF && !p.pg_num.is_power_of_two();
+    let pools = state.osdmap.pools.iter().filter(|(_, pool)| odd(pool));
+    let line =
+        |(id, pool): (&i64, &maps::Pool)| format!("pool '{}' pg_num {} is not a power of two", state.pool_name(*id), pool.pg_num);
+    let detail: Vec<String> = pools.map(line).collect();
+    if !detail.is_empty() {
+        let n = detail.len() as u64;
+        checks.warn("POOL_PG_NUM_NOT_POWER_OF_TWO", n, format!("{n} pool(s) have non-power-of-two pg_num"), detail);
     }
 }
 

@@ -131,6 +131,7 @@ impl Monitor {
             Side::Mgr => commands::mgr_table(),
         };
         let parsed = commands::parse(table, &cmd.concat());
+        let parsed = if kind == MgrCommand::KIND { parsed.map_err(commands::as_manager) } else { parsed };
         self.take_command(now, to, parsed, input.clone(), asker, (Some(&rights), told), out);
     }
 

@@ -100,6 +100,8 @@ pub struct Place {
     pub class: Option<String>,
     /// Type → name of the buckets above it.
     pub location: BTreeMap<String, String>,
+    /// Type → how far away such a bucket is: its number in the CRUSH map. Lower ones are nearer.
+    pub distance: BTreeMap<String, i32>,
 }
 
 impl Place {
@@ -108,6 +110,16 @@ impl Place {
             None => mask.is_empty(),
             Some(("class", class)) => self.class.as_deref() == Some(class),
             Some((kind, name)) => self.location.get(kind).is_some_and(|n| n == name),
+        }
+    }
+
+    /// Says how near a mask is, for those that fit: a place counts above a class, a near one above a far one, and any above none. The
+    /// greatest counts.
+    fn nearness(&self, mask: &str) -> i32 {
+        match mask.split_once(':') {
+            None => i32::MIN,
+            Some(("class", _)) => i32::MIN + 1,
+            Some((kind, _)) => -self.distance.get(kind).copied().unwrap_or(i32::MAX - 2),
         }
     }
 }
@@ -138,20 +150,21 @@ impl ConfigDb {
     }
 
     /// The options that count for one entity: option → (section, value). Later ones win: everybody, its kind, the parts
-    /// of its name before a dot (`client.a` for `client.a.b`), itself; within each the unmasked before the masked.
+    /// of its name before a dot (`client.a` for `client.a.b`), itself; within each the unmasked before the masked, and of those the
+    /// nearer place last, whatever its name.
     pub fn for_entity(&self, name: &EntityName, place: &Place) -> BTreeMap<String, (String, String)> {
         let mut result = BTreeMap::new();
         let whole = name.to_string();
         let prefixes = whole.match_indices('.').skip(1).filter_map(|(dot, _)| whole.get(..dot));
         for who in ["global", name.kind.name()].into_iter().chain(prefixes).chain([whole.as_str()]) {
-            for masked in [false, true] {
-                for (section, options) in &self.sections {
-                    let (section_who, mask) = section.split_once('/').unwrap_or((section, ""));
-                    if section_who == who && masked != mask.is_empty() && place.fits(mask) {
-                        let items = options.iter().map(|(k, v)| (k.clone(), (section.clone(), v.clone())));
-                        result.extend(items);
-                    }
-                }
+            let split = |section: &str| {
+                section.split_once('/').map_or((section.to_owned(), String::new()), |(w, m)| (w.into(), m.into()))
+            };
+            let all = self.sections.iter().map(|(section, options)| (split(section), section, options));
+            let mut fitting: Vec<_> = all.filter(|((w, mask), ..)| w == who && place.fits(mask)).collect();
+            fitting.sort_by_key(|((_, mask), ..)| place.nearness(mask));
+            for (_, section, options) in fitting {
+                result.extend(options.iter().map(|(k, v)| (k.clone(), (section.clone(), v.clone()))));
             }
         }
         result
@@ -182,6 +195,20 @@ mod tests {
             db.for_entity(&EntityName::new(EntityType::Osd, id), &place)["a"].1.clone()
         };
         assert_eq!((of("0", None), of("0", Some("ssd")), of("1", Some("ssd"))), ("2".into(), "3".into(), "4".into()));
+        // Of two masks the nearer place counts, and a place above a class.
+        for order in [["root:default", "host:h"], ["host:h", "root:default"]] {
+            let mut db = ConfigDb::default();
+            for (mask, value) in order.iter().zip(["x", "y"]).chain([(&"class:ssd", "z")]) {
+                set(&mut db, &format!("osd/{mask}"), "b", Some(value));
+            }
+            let place = Place {
+                class: Some("ssd".into()),
+                location: [("host".into(), "h".into()), ("root".into(), "default".into())].into(),
+                distance: [("host".into(), 1), ("root".into(), 11)].into(),
+            };
+            let (section, value) = db.for_entity(&EntityName::new(EntityType::Osd, "1"), &place)["b"].clone();
+            assert_eq!((section.as_str(), value.as_str()), ("osd/host:h", if order[1] == "host:h" { "y" } else { "x" }));
+        }
         set(&mut db, "osd.1", "a", None);
         assert_eq!(db.sections.len(), 3);
         assert_eq!(db.steps.0.back().unwrap().items[0].before, "4");

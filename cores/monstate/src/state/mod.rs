@@ -250,8 +250,9 @@ pub fn place_of(state: &State, kind: &EntityType, id: &str, host: &str) -> confi
     if !host.is_empty() {
         place.location.insert("host".into(), host.into());
     }
+    let crush = &state.osdmap.crush;
+    place.distance = crush.types.iter().map(|(number, name)| (name.clone(), *number)).collect();
     if let (EntityType::Osd, Ok(osd)) = (kind, id.parse::<OsdId>()) {
-        let crush = &state.osdmap.crush;
         place.class = crush.class_of(osd).map(String::from);
         place.location.extend(crush.full_location(osd));
     }

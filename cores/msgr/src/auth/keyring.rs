@@ -1,6 +1,7 @@
 //! Keyring files: entities with their keys and rights, in Ceph's text format.
 
 use super::Key;
+use settings::file::FileError;
 use std::collections::BTreeMap;
 use std::fmt;
 use types::EntityName;
@@ -21,77 +22,58 @@ pub struct Keyring {
     pub entities: BTreeMap<EntityName, EntityKey>,
 }
 
-/// Why a text is no keyring: whose fault, and in which line (from 1).
+/// Why a text is no keyring.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyringError {
-    /// Line number.
-    pub line: usize,
-    /// What is wrong there.
-    pub what: &'static str,
+pub enum KeyringError {
+    /// It is no file of options at all.
+    File(FileError),
+    /// A section is no entity's: its heading.
+    Name(String),
+    /// A field of an entity is unknown, or its value is not a key: the entity and the field.
+    Field(String, String),
+    /// An entity has no key.
+    NoKey(String),
 }
 
 impl fmt::Display for KeyringError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {} of the keyring: {}", self.line, self.what)
+        match self {
+            Self::File(why) => why.fmt(f),
+            Self::Name(name) => write!(f, "bad entity name in keyring: {name}"),
+            Self::Field(name, field) => write!(f, "error setting modifier for [{name}] type={field}"),
+            Self::NoKey(name) => write!(f, "[{name}] has no key"),
+        }
     }
 }
 
 impl std::error::Error for KeyringError {}
 
-/// A section as far as it was read: where it begins, its key, its rights.
-type Section = (usize, Option<Key>, BTreeMap<String, String>);
-
 impl Keyring {
-    /// Parses a keyring file. Unknown fields (`auid`) are skipped; an entity without a key is refused.
-    pub fn parse(text: &str) -> Result<Self, KeyringError> {
-        let mut entities: BTreeMap<EntityName, Section> = BTreeMap::new();
-        let mut current: Option<EntityName> = None;
-        for (index, raw) in text.lines().enumerate() {
-            let fail = |what| KeyringError { line: index + 1, what };
-            let line = raw.trim();
-            if line.is_empty() || line.starts_with(['#', ';']) {
-                continue;
-            }
-            if let Some(name) = line.strip_prefix('[') {
-                let name = name.strip_suffix(']').ok_or(fail("'[' without ']'"))?;
-                let name: EntityName = name.trim().parse().map_err(|_| fail("not an entity's name"))?;
-                entities.entry(name.clone()).or_insert((index + 1, None, BTreeMap::new()));
-                current = Some(name);
-                continue;
-            }
-            let (field, value) = line.split_once('=').ok_or(fail("neither a section nor an assignment"))?;
-            let section =
-                current.as_ref().and_then(|name| entities.get_mut(name)).ok_or(fail("assignment before any section"))?;
-            // Ceph takes spaces and underscores in field names as the same.
-            let words: Vec<&str> = field.split([' ', '_', '\t']).filter(|w| !w.is_empty()).collect();
-            match words[..] {
-                ["key"] => section.1 = Some(Key::from_base64(value).map_err(|_| fail("not a key"))?),
-                ["caps", service] => {
-                    section.2.insert(service.into(), unquote(value).ok_or(fail("quote without its end"))?);
+    /// Parses a keyring file by the rules of [`settings::file`]. As in Ceph, a section `[global]` and the field `auid` are skipped, and blanks
+    /// and underscores in the names of fields are the same.
+    ///
+    /// # Errors
+    /// The text breaks those rules, a section is no entity, a field is unknown or is no key, or an entity has no key.
+    pub fn parse(text: &[u8]) -> Result<Self, KeyringError> {
+        let sections = settings::file::read(text).map_err(KeyringError::File)?;
+        let mut entities = BTreeMap::new();
+        for (heading, fields) in sections.into_iter().filter(|(heading, _)| heading != "global") {
+            let name: EntityName = heading.parse().map_err(|_| KeyringError::Name(heading.clone()))?;
+            let (mut key, mut caps) = (None, BTreeMap::new());
+            for (field, value) in fields {
+                let wrong = || KeyringError::Field(heading.clone(), field.replace('_', " "));
+                match field.split_once('_') {
+                    None if field == "key" => key = Some(Key::from_base64(&value).map_err(|_| wrong())?),
+                    None if field == "auid" => {}
+                    Some(("caps", service)) if !service.is_empty() => {
+                        caps.insert(service.replace('_', " "), value);
+                    }
+                    _ => return Err(wrong()),
                 }
-                _ => {}
             }
+            entities.insert(name, EntityKey { key: key.ok_or(KeyringError::NoKey(heading))?, caps });
         }
-        let entities = entities.into_iter().map(|(name, (line, key, caps))| {
-            let key = key.ok_or(KeyringError { line, what: "entity without a key" })?;
-            Ok((name, EntityKey { key, caps }))
-        });
-        Ok(Self { entities: entities.collect::<Result<_, _>>()? })
-    }
-}
-
-/// A value as written: bare, or in double quotes with backslash escapes.
-fn unquote(value: &str) -> Option<String> {
-    let value = value.trim();
-    let Some(quoted) = value.strip_prefix('"') else { return Some(value.into()) };
-    let mut out = String::new();
-    let mut chars = quoted.chars();
-    loop {
-        match chars.next()? {
-            '"' => return Some(out),
-            '\\' => out.push(chars.next()?),
-            c => out.push(c),
-        }
+        Ok(Self { entities })
     }
 }
 
@@ -119,7 +101,7 @@ mod tests {
 
     #[test]
     fn a_keyring_reads_and_prints() {
-        let ring = Keyring::parse(TEXT).unwrap();
+        let ring = Keyring::parse(TEXT.as_bytes()).unwrap();
         let admin = &ring.entities[&"client.admin".parse().unwrap()];
         assert_eq!(admin.caps["mon"], "allow command \"x\"");
         assert_eq!(admin.caps["mgr"], "allow *");
@@ -129,17 +111,32 @@ mod tests {
             "{printed}"
         );
         assert!(printed.ends_with("\tcaps mgr = \"allow *\"\n\tcaps mon = \"allow command \\\"x\\\"\"\n"), "{printed}");
-        assert_eq!(Keyring::parse(&printed), Ok(ring));
+        assert_eq!(Keyring::parse(printed.as_bytes()), Ok(ring));
     }
 
     #[test]
-    fn faults_are_named_with_their_line() {
-        let fault = |text| Keyring::parse(text).unwrap_err();
-        assert_eq!(fault("\nkey = x"), KeyringError { line: 2, what: "assignment before any section" });
-        assert_eq!(fault("[client.a]\n[client.b").line, 2);
-        assert_eq!(fault("[client.a]\nkey = zzz"), KeyringError { line: 2, what: "not a key" });
-        assert_eq!(fault("[client.a]\n"), KeyringError { line: 1, what: "entity without a key" });
-        assert_eq!(fault("[nobody]\n"), KeyringError { line: 1, what: "not an entity's name" });
-        assert_eq!(fault("[client.a]\ncaps mon = \"x"), KeyringError { line: 2, what: "quote without its end" });
+    fn keyrings_of_other_tools_are_read() {
+        let caps = |text: &str| {
+            let ring = Keyring::parse(text.as_bytes()).unwrap();
+            ring.entities[&"client.a".parse().unwrap()].caps.clone()
+        };
+        let key = "key = AQDqKnRgDqB6EhAAWKQwMDAwMDAwMDAwMDAwMA==";
+        // As Rook writes it; with a comment, a joined line, another section, an old field.
+        assert_eq!(caps(&format!("[client.a]\n{key}\n\tcaps mon = 'allow r'\n"))["mon"], "allow r");
+        let text = format!("# by hand\n[global]\nx = y\n[client.a] # me\n  {key}\nauid = 0\ncaps_osd = allow \\\n *\n");
+        assert_eq!(caps(&text)["osd"], "allow  *");
+        assert_eq!(caps(&format!("[client.a]\n{key}\ncaps mon = \"allow command \\\"x\\\"\"\n"))["mon"], "allow command \"x\"");
+    }
+
+    #[test]
+    fn faults_are_named() {
+        let fault = |text: &str| Keyring::parse(text.as_bytes()).unwrap_err().to_string();
+        assert_eq!(fault("\nkey = x\n"), "parse error: expected 'a section, an assignment or the end' in line 2");
+        assert_eq!(fault("[client.a]\n[client.b"), "parse error: expected ']' in line 2");
+        assert_eq!(fault("[client.a]\nkey = zzz\n"), "error setting modifier for [client.a] type=key");
+        assert_eq!(fault("[client.a]\nsecret = x\n"), "error setting modifier for [client.a] type=secret");
+        assert_eq!(fault("[client.a]\n"), "[client.a] has no key");
+        assert_eq!(fault("[nobody]\n"), "bad entity name in keyring: nobody");
+        assert_eq!(fault("[client.a]\ncaps mon = \"x\n"), "parse error: expected 'closing quote' in line 2");
     }
 }
