@@ -53,7 +53,7 @@ impl Node {
         let Some(reign) = self.reign_mut() else { return };
         let same = reign.offer.as_ref().is_some_and(|o| o.base.at.index == index && have <= o.data.len() as u64);
         let Some(peer) = reign.peers.get_mut(&from) else { return };
-        peer.heard = now;
+        (peer.heard, peer.answered) = (now, true);
         // What is older than the last answer changes nothing; from the beginning again is something else.
         if same && peer.state.is_some_and(|at| have > at || (have == 0 && at != 0)) {
             peer.state = Some(have);

@@ -42,9 +42,9 @@ impl Node {
         self.install = Some(Install { saved, state });
     }
 
-    /// Whether a state waits to be written: entries cannot be taken.
-    pub(crate) fn is_installing(&self) -> bool {
-        self.install.is_some()
+    /// The entry that a state is of which waits to be written, and its bytes: entries cannot be taken.
+    pub(crate) fn installing(&self) -> Option<(Index, u64)> {
+        self.install.as_ref().map(|install| (install.saved.base.at.index, install.state.len() as u64))
     }
 
     /// What the last [`Ready::write`], [`Ready::install`] or [`Node::fold`] gave is durable.
@@ -53,7 +53,10 @@ impl Node {
     /// If nothing was given.
     pub fn persisted(&mut self) {
         let writing = self.writing.take().expect("something was being written");
-        self.hard_durable = self.hard_durable.max(writing.hard);
+        if writing.hard > self.hard_durable {
+            self.hard_durable = writing.hard;
+            self.voted_durably();
+        }
         self.stable = self.stable.max(writing.last);
         self.advance();
     }

@@ -7,6 +7,11 @@ use crate::types::{Entry, Hard, Kind, Position, Term, VoterId};
 use bytes::Bytes;
 use std::collections::BTreeSet;
 
+/// A candidate stands for so many elections' times at first. Two writes of 3 s each fit in.
+const CANDIDACY: u32 = 8;
+/// That, and the room for chance in pauses, are doubled so many times at most.
+const DOUBLED: u64 = 3;
+
 impl Node {
     /// Says to a peer of an older term that its term is over.
     pub(crate) fn answer_stale(&mut self, from: VoterId, body: &Body) {
@@ -53,27 +58,51 @@ impl Node {
             self.step_down();
         }
         self.leader = Some(leader);
+        self.led = self.hard.term;
         self.heard = self.now;
         self.lose_patience_later();
         true
     }
 
-    /// A pause of one to two elections' times from now.
+    /// Terms without a leader since the last one that had one, this one among them.
+    fn failed(&self) -> u64 {
+        self.hard.term.saturating_sub(self.led)
+    }
+
+    /// A pause of one to two elections' times from now. Chance gets twice as much room after each term that had no leader: where disks are slow,
+    /// votes would be split again and again.
     pub(crate) fn lose_patience_later(&mut self) {
         let least = self.config.election;
-        let more = self.below(u64::try_from(least.as_nanos()).unwrap_or(u64::MAX).max(1));
+        let room = least * (1 << self.failed().min(DOUBLED));
+        let more = self.below(u64::try_from(room.as_nanos()).unwrap_or(u64::MAX).max(1));
         self.patience = if self.is_alone() { self.now } else { self.now.plus(least).plus(std::time::Duration::from_nanos(more)) };
     }
 
-    /// Asks whether it would be elected.
+    /// A vote became durable and leaves only now: its candidate gets time to lead.
+    pub(crate) fn voted_durably(&mut self) {
+        if matches!(self.role, Role::Follower) && self.leader.is_none() {
+            self.lose_patience_later();
+        }
+    }
+
+    /// Asks whether it would be elected. A candidate that may still win asks again for votes: a message may be lost, a disk may be slow.
     pub(crate) fn ask_around(&mut self) {
         self.lose_patience_later();
         if self.is_alone() {
             return self.campaign();
         }
+<<<<<<< HEAD
         #[cfg(feature = "sim")]
         if self.errs(crate::machine::Mistake::Impatient) {
             self.patience = self.now.plus(std::time::Duration::from_millis(10));
+=======
+        if matches!(self.role, Role::Candidate(_)) && self.now < self.candidate_until {
+            return self.ask(Body::Vote(self.log.last()));
+        }
+        if self.hard_version > self.hard_durable && matches!(self.role, Role::Follower) {
+            // Its vote is on the way to the disk. Nothing that it asks would leave before.
+            return;
+>>>>>>> f50b51262f3a126f7f43e541876874da6312fd8f
         }
         self.leader = None;
         self.role = Role::Asking([self.config.id].into());
@@ -92,12 +121,19 @@ impl Node {
         self.set_hard(Hard { term: self.hard.term + 1, vote: Some(self.config.id) });
         self.leader = None;
         self.role = Role::Candidate(BTreeSet::new());
+        self.candidate_until = self.now.plus(self.candidacy());
         if self.is_alone() {
             return self.reign_over();
         }
         self.ask(Body::Vote(self.log.last()));
         // The own vote counts when it is durable, like any other.
         self.send(self.config.id, Body::Voted(true));
+    }
+
+    /// How long it stands for election in a term: its own term and then votes of others must become durable. Twice as long after each term
+    /// that had no leader.
+    fn candidacy(&self) -> std::time::Duration {
+        self.config.election * CANDIDACY * (1 << self.failed().saturating_sub(1).min(DOUBLED))
     }
 
     /// Somebody wants to lead, and its log ends at `last`.
@@ -115,6 +151,10 @@ impl Node {
     pub(crate) fn count(&mut self, from: VoterId, yes: bool, real: bool) {
         let membership = self.membership();
         let (enough, counts) = (membership.majority(), membership.voters.contains(&from));
+        if real && !yes && counts && matches!(self.role, Role::Candidate(_)) {
+            // Votes are split, or another one has more: no use to stand any longer than a usual pause.
+            self.candidate_until = self.now;
+        }
         let votes = match (&mut self.role, real) {
             (Role::Asking(votes), false) | (Role::Candidate(votes), true) if yes && counts => votes,
             _ => return,
@@ -142,6 +182,7 @@ impl Node {
 
     fn begin_reign(&mut self, began: u64) {
         self.leader = Some(self.config.id);
+        self.led = self.hard.term;
         let reign = Reign::new(began, self.now, &self.config);
         self.role = Role::Leader(Box::new(reign));
         self.know_peers();

@@ -10,8 +10,8 @@ const STATE_BYTES: u64 = 1 << 30;
 impl Node {
     /// Entries that follow `previous`, and up to where the leader's log is committed.
     pub(crate) fn take_entries(&mut self, from: VoterId, previous: Position, entries: Vec<Entry>, commit: Index, round: u64) {
-        if self.is_installing() {
-            return;
+        if let Some((index, have)) = self.installing() {
+            return self.send(from, Body::StateTaken(index, have));
         }
         // What was committed before is the same everywhere; it may have been forgotten here.
         let known = previous.index < self.log.before().index || self.log.term_at(previous.index) == Some(previous.term);
@@ -26,6 +26,11 @@ impl Node {
             }
         }
         self.commit = self.commit.max(commit.min(matched));
+        if matched > self.stable {
+            // The disk may take seconds. The leader hears at once that somebody is here, and counts what is durable.
+            let durable = self.stable;
+            self.send(from, Body::Appended(Verdict::Matched(durable), round));
+        }
         self.send_after(matched, from, Body::Appended(Verdict::Matched(matched), round));
     }
 
@@ -69,12 +74,15 @@ impl Node {
     /// A piece of the leader's state.
     pub(crate) fn take_piece(&mut self, from: VoterId, piece: Piece) {
         let index = piece.base.at.index;
-        if self.is_installing() {
-            return;
+        if let Some((index, have)) = self.installing() {
+            return self.send(from, Body::StateTaken(index, have));
         }
         if index <= self.commit {
             // A late one, or what is missing is here already.
             let commit = self.commit;
+            if commit > self.stable {
+                self.send(from, Body::StateTaken(index, piece.total));
+            }
             return self.send_after(commit, from, Body::Appended(Verdict::Matched(commit), 0));
         }
         if piece.total > STATE_BYTES {

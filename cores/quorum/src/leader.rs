@@ -139,7 +139,17 @@ impl Node {
         let Some(reign) = self.reign_mut() else { return };
         reign.peers.retain(|id, _| others.contains(id));
         for id in others {
-            let fresh = || Peer { matched: 0, next, told: 0, in_flight: 0, probing: true, heard: now, round: 0, state: None };
+            let fresh = || Peer {
+                matched: 0,
+                next,
+                told: 0,
+                in_flight: 0,
+                probing: true,
+                heard: now,
+                answered: false,
+                round: 0,
+                state: None,
+            };
             reign.peers.entry(id).or_insert_with(fresh);
         }
     }
@@ -176,11 +186,13 @@ impl Node {
         voters.iter().filter(hears).count() >= self.membership().majority()
     }
 
-    /// As leader: the members from which it heard within an election's time, itself among them. As anybody else: nobody.
+    /// As leader: the members from which it heard within an election's time, itself among them. A voter counts for so long from the reign's
+    /// beginning on, a learner only when it has answered. As anybody else: nobody.
     pub fn heard(&self) -> BTreeSet<VoterId> {
         let Some(reign) = self.reign() else { return BTreeSet::new() };
         let lately = |p: &Peer| self.now.since(p.heard) <= self.config.election;
-        let peers = reign.peers.iter().filter(|(_, p)| lately(p)).map(|(id, _)| *id);
+        let voters = &self.membership().voters;
+        let peers = reign.peers.iter().filter(|(id, p)| lately(p) && (p.answered || voters.contains(id))).map(|(id, _)| *id);
         peers.chain([self.config.id]).collect()
     }
 
@@ -281,15 +293,19 @@ impl Node {
         let Some(reign) = self.reign_mut() else { return };
         let rounds = reign.round;
         let Some(peer) = reign.peers.get_mut(&from) else { return };
-        peer.heard = now;
+        (peer.heard, peer.answered) = (now, true);
         peer.round = peer.round.max(round.min(rounds));
         let (feed, beat) = match verdict {
             Verdict::Matched(index) if index > last => return,
             Verdict::Matched(index) => {
                 peer.probing &= index + 1 < peer.next;
+                // One answer may stand for several messages; one without news only says that somebody is there.
+                peer.in_flight = match index + 1 >= peer.next {
+                    true => 0,
+                    false => peer.in_flight.saturating_sub(usize::from(index > peer.matched)),
+                };
                 peer.matched = peer.matched.max(index);
                 peer.next = peer.next.max(peer.matched + 1);
-                peer.in_flight = peer.in_flight.saturating_sub(1);
                 peer.state = None;
                 (true, false)
             }

@@ -1,7 +1,7 @@
 //! The machine: what it knows, and what it gives to its owner.
 
 use crate::log::Log;
-use crate::message::{Body, Message, Piece};
+use crate::message::{Body, Message, Piece, Verdict};
 use crate::reign::Reign;
 use crate::types::{Config, Entry, Hard, Index, Membership, Position, ReadId, Saved, Term, VoterId};
 use bytes::Bytes;
@@ -68,6 +68,30 @@ pub(crate) struct Held {
     index: Index,
 }
 
+impl Held {
+    /// Takes over what an older answer says more.
+    fn take_over(&mut self, old: &Held) {
+        let (Body::Appended(Verdict::Matched(index), round), Body::Appended(Verdict::Matched(old_index), old_round)) =
+            (&mut self.message.body, &old.message.body)
+        else {
+            return;
+        };
+        (*index, *round) = ((*index).max(*old_index), (*round).max(*old_round));
+        self.index = self.index.max(old.index);
+    }
+}
+
+/// Whether a message makes an older one to the same peer, of the same term, superfluous.
+fn says_more(new: &Body, old: &Body) -> bool {
+    match (new, old) {
+        (Body::Append { entries, .. }, Body::Append { entries: before, .. }) => entries.is_empty() && before.is_empty(),
+        (Body::Appended(Verdict::Matched(_), _), Body::Appended(Verdict::Matched(_), _)) => true,
+        (Body::Appended(Verdict::Differs(_), _), Body::Appended(Verdict::Differs(_), _)) => true,
+        (Body::Appended(..), Body::Appended(..)) | (Body::State(_), Body::State(_)) => false,
+        _ => std::mem::discriminant(new) == std::mem::discriminant(old),
+    }
+}
+
 /// What a write under way makes durable.
 #[derive(Debug)]
 pub(crate) struct Writing {
@@ -128,6 +152,10 @@ pub struct Node {
     pub(crate) heard: Mono,
     /// When a follower or candidate loses its patience.
     pub(crate) patience: Mono,
+    /// The last term that had a leader, as far as it knows.
+    pub(crate) led: Term,
+    /// Until when a candidate stands in its term.
+    pub(crate) candidate_until: Mono,
     pub(crate) log: Log,
     /// Members by the entry that named them; the first by the snapshot. The last ones count.
     pub(crate) members: Vec<(Index, Membership)>,
@@ -174,6 +202,8 @@ impl Node {
             leader: None,
             heard: now,
             patience: now,
+            led: log.last().term,
+            candidate_until: now,
             log,
             members,
             commit: saved.commit.max(saved.base.at.index),
@@ -357,7 +387,21 @@ impl Node {
     /// Sends something that is true once the hard state and entries up to `index` are durable.
     pub(crate) fn send_after(&mut self, index: Index, to: VoterId, body: Body) {
         let message = Message { term: self.hard.term, body };
-        self.outbox.push_back(Held { to, message, hard: self.hard_version, index });
+        let mut new = Held { to, message, hard: self.hard_version, index };
+        let wait = |index: Index| (index > self.stable, index > self.on_disk);
+        // A disk may be stuck for long: what says less than the new one and leaves no sooner makes room for it.
+        let old = |old: &&mut Held| {
+            old.to == to
+                && old.hard == new.hard
+                && wait(old.index) == wait(index)
+                && says_more(&new.message.body, &old.message.body)
+        };
+        if let Some(old) = self.outbox.iter_mut().find(old) {
+            new.take_over(old);
+            *old = new;
+        } else {
+            self.outbox.push_back(new);
+        }
     }
 
     /// Sends something that is true once the hard state is durable.
@@ -380,6 +424,12 @@ impl Node {
             return held.hard <= self.hard_durable;
         }
         held.hard <= self.hard_durable && held.index <= self.stable
+    }
+
+    /// Messages that wait for the disk.
+    #[cfg(test)]
+    pub(crate) fn waiting(&self) -> usize {
+        self.outbox.len()
     }
 
     /// What may leave now: to itself, and to others. While there is something to itself, nothing else leaves.

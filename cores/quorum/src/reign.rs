@@ -22,8 +22,10 @@ pub(crate) struct Peer {
     /// Where its log agrees is not known: it gets beats alone until it agrees at `next`. Messages that overtake each other would otherwise each
     /// be answered with all that follows.
     pub(crate) probing: bool,
-    /// When it was heard last.
+    /// When it was heard last, or when the leader began to know it.
     pub(crate) heard: Mono,
+    /// It was heard in this reign.
+    pub(crate) answered: bool,
     /// The last round of beats that it answered.
     pub(crate) round: u64,
     /// It lacks more than the log has; so many bytes of the state are there.
