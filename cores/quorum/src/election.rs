@@ -91,18 +91,16 @@ impl Node {
         if self.is_alone() {
             return self.campaign();
         }
-<<<<<<< HEAD
         #[cfg(feature = "sim")]
         if self.errs(crate::machine::Mistake::Impatient) {
             self.patience = self.now.plus(std::time::Duration::from_millis(10));
-=======
+        }
         if matches!(self.role, Role::Candidate(_)) && self.now < self.candidate_until {
             return self.ask(Body::Vote(self.log.last()));
         }
         if self.hard_version > self.hard_durable && matches!(self.role, Role::Follower) {
             // Its vote is on the way to the disk. Nothing that it asks would leave before.
             return;
->>>>>>> f50b51262f3a126f7f43e541876874da6312fd8f
         }
         self.leader = None;
         self.role = Role::Asking([self.config.id].into());
