@@ -15,8 +15,8 @@ use types::{EVersion, HObject, ObjectId, OsdId, SnapId};
 
 /// Bytes, and bodies, under way to one copy, from which on clients wait for it although it does not serve. `WINDOW` of recovery is less, so
 /// what fills a copy does not reach this by itself.
-const MOST_BYTES: usize = if cfg!(feature = "sim") { 1 << 20 } else { 32 << 20 };
-const MOST_BODIES: usize = if cfg!(feature = "sim") { 256 } else { 4096 };
+const MOST_BYTES: usize = 32 << 20;
+const MOST_BODIES: usize = 4096;
 
 /// A body on its way to a copy.
 pub(crate) struct Shipped {
