@@ -110,6 +110,8 @@ impl Space {
             self.host.trims += 1;
             trim(io, run, false);
         } else {
+            // What is kept was reckoned when less was free: the search begins anew, behind what is to be kept now.
+            self.host.swept = 0;
             self.alloc.release(run);
         }
     }
