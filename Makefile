@@ -313,8 +313,11 @@ instructions-update: deps-build   ## write docs/instructions.json anew, after a 
 	$(call need,valgrind,valgrind)
 	$(INSTRUCTIONS) update docs/instructions.json
 
-idle: deps-test build   ## seconds to `ready`, memory and processor time of a cluster that nobody uses, and of one in trouble (3 min)
+idle: deps-test build   ## seconds to `ready`, memory and processor time of a cluster that nobody uses
 	timeout 180 $(PYTHON) tools/conformance/idle.py --nacre $(NACRE)
+
+.PHONY: at-rest
+at-rest: deps-test build   ## processor time of OSDs that lost their monitors and peers, are full or suspended; a client in a loop (5 min)
 	timeout 300 $(PYTHON) tools/conformance/at_rest.py --nacre $(NACRE)
 
 flamegraph: build   ## make docs/laboratory/flamegraph.html anew: where the processor time of 4 KiB operations goes
