@@ -180,7 +180,7 @@ class Story:
         """The program before is refused on a host, as a whole and as an OSD alone."""
         host.stop()
         host.nacre = self.old
-        says(host.refused("up", "--dir", host.dir), f"level is {self.level + 1}", "too old")
+        says(host.refused("up", "--dir", host.dir), "format version 3")
         said = host.refused("osd", "--dir", host.dir, "--id", 2)
         says(said, "format version 3")
         print(f"the program before: {said.strip()}")
