@@ -47,6 +47,30 @@ fn a_copied_object_of_more_than_a_portion_is_on_all_copies() {
     }
 }
 
+/// The pool gets two copies, on these OSDs.
+fn two_of_three(all: &mut Several, up: [i32; 2]) {
+    all.change(|map| {
+        map.osd_weight = vec![0x1_0000; 3];
+        let pool = map.pools.get_mut(&bench::POOL).expect("the pool");
+        (pool.size, pool.min_size) = (2, 1);
+        map.pg_upmap.insert(GROUP, up.to_vec());
+        map.pg_temp.insert(GROUP, up.to_vec());
+    });
+}
+
+/// Another map, told to these OSDs one after the other. No message that comes of it is delivered.
+fn tell_map(all: &mut Several, order: &[i32], change: impl FnOnce(&mut maps::OsdMap)) {
+    all.map.epoch += 1;
+    change(&mut all.map);
+    all.map.forget_placements();
+    let map = std::sync::Arc::new(all.map.clone());
+    for osd in order {
+        let bench = all.osd(*osd);
+        bench.map = map.clone();
+        bench.announce_map();
+    }
+}
+
 fn homes(all: &mut Several, up: &[i32]) {
     let up = up.to_vec();
     all.change(|map| {
@@ -135,13 +159,7 @@ fn a_repeated_request_is_answered_when_all_members_have_the_object() {
 #[test]
 fn a_copy_that_told_of_itself_and_died_does_not_hold_up_the_group() {
     let mut all = Several::new(3);
-    all.change(|map| {
-        map.osd_weight = vec![0x1_0000; 3];
-        let pool = map.pools.get_mut(&bench::POOL).unwrap();
-        (pool.size, pool.min_size) = (2, 1);
-        map.pg_upmap.insert(GROUP, vec![2, 1]);
-        map.pg_temp.insert(GROUP, vec![2, 1]);
-    });
+    two_of_three(&mut all, [2, 1]);
     all.pass(20);
     assert!(all.pg(2).is_active(), "{}", all.pg(2).query().because);
     all.write("a", "first");
@@ -150,16 +168,10 @@ fn a_copy_that_told_of_itself_and_died_does_not_hold_up_the_group() {
     all.osd(2).settle();
     all.osd(2).letters.clear();
     // It is taken out: osd.0 takes its place. osd.1 stays, and leads.
-    all.map.epoch += 1;
-    all.map.pg_upmap.insert(GROUP, vec![1, 0]);
-    all.map.pg_temp.insert(GROUP, vec![1, 0]);
-    all.map.forget_placements();
-    let map = std::sync::Arc::new(all.map.clone());
-    for osd in [2, 0, 1] {
-        let bench = all.osd(osd);
-        bench.map = map.clone();
-        bench.announce_map();
-    }
+    tell_map(&mut all, &[2, 0, 1], |map| {
+        map.pg_upmap.insert(GROUP, vec![1, 0]);
+        map.pg_temp.insert(GROUP, vec![1, 0]);
+    });
     // What osd.2 tells unasked arrives; then it dies.
     let info = all.osd(2).letters.pop_front().expect("it shows up");
     all.osd(1).with(types::SpgId::whole(GROUP), |pg, ctx| pg.letter(ctx, 2, ctx.now.mono, &info.1)).unwrap();
@@ -173,13 +185,7 @@ fn a_copy_that_told_of_itself_and_died_does_not_hold_up_the_group() {
 #[test]
 fn clients_wait_for_a_copy_that_is_filled_when_much_is_under_way_to_it() {
     let mut all = Several::new(3);
-    all.change(|map| {
-        map.osd_weight = vec![0x1_0000; 3];
-        let pool = map.pools.get_mut(&bench::POOL).unwrap();
-        (pool.size, pool.min_size) = (2, 1);
-        map.pg_upmap.insert(GROUP, vec![0, 1]);
-        map.pg_temp.insert(GROUP, vec![0, 1]);
-    });
+    two_of_three(&mut all, [0, 1]);
     all.pass(10);
     for osd in 0..2 {
         all.osd(osd).config.log_entries = 50;
@@ -289,15 +295,7 @@ fn pieces_of_an_object_that_is_gone_are_removed() {
     all.recover(false);
     all.start(2, &[0, 1, 2]);
     // The first piece arrives, and then the primary dies.
-    all.map.flags = 0;
-    all.map.epoch += 1;
-    all.map.forget_placements();
-    let map = std::sync::Arc::new(all.map.clone());
-    for osd in 0..3 {
-        let bench = all.osd(osd);
-        bench.map = map.clone();
-        bench.announce_map();
-    }
+    tell_map(&mut all, &[0, 1, 2], |map| map.flags = 0);
     let staged = |all: &Several, osd: i32| all.osds[&osd].store.objects().filter(|o| o.pool < 0).count();
     'outer: for _ in 0..2000 {
         for osd in 0..3 {
@@ -368,13 +366,7 @@ fn a_source_gives_nothing_that_changed_since() {
     all.recover(false);
     all.start(2, &[0, 1, 2]);
     // osd.1 is no member any more; it is up, and has everything.
-    all.change(|map| {
-        map.osd_weight = vec![0x1_0000; 3];
-        let pool = map.pools.get_mut(&bench::POOL).unwrap();
-        (pool.size, pool.min_size) = (2, 1);
-        map.pg_upmap.insert(GROUP, vec![0, 2]);
-        map.pg_temp.insert(GROUP, vec![0, 2]);
-    });
+    two_of_three(&mut all, [0, 2]);
     all.pass(3);
     assert!(all.pg(0).is_active());
     assert_eq!(all.ask("a", vec![part(0, 4096, 2)]).1.unwrap().result, 0, "acknowledged by osd.0 and osd.2");
@@ -406,13 +398,7 @@ fn a_source_gives_nothing_that_changed_since() {
 #[test]
 fn a_wish_for_a_copy_that_died_is_taken_back() {
     let mut all = Several::new(3);
-    all.change(|map| {
-        map.osd_weight = vec![0x1_0000; 3];
-        let pool = map.pools.get_mut(&bench::POOL).unwrap();
-        (pool.size, pool.min_size) = (2, 1);
-        map.pg_upmap.insert(GROUP, vec![1, 2]);
-        map.pg_temp.insert(GROUP, vec![1, 2]);
-    });
+    two_of_three(&mut all, [1, 2]);
     all.pass(20);
     for osd in 0..3 {
         all.osd(osd).config.log_entries = 10;
@@ -423,17 +409,11 @@ fn a_wish_for_a_copy_that_died_is_taken_back() {
     }
     // osd.0 is back with what it had, long ago.
     all.osd(0).restart();
-    all.map.osd_state[0] |= maps::state::UP;
-    all.map.epoch += 1;
-    all.map.pg_upmap.insert(GROUP, vec![1, 0]);
-    all.map.pg_temp.remove(&GROUP);
-    all.map.forget_placements();
-    let map = std::sync::Arc::new(all.map.clone());
-    for osd in [0, 2, 1] {
-        let bench = all.osd(osd);
-        bench.map = map.clone();
-        bench.announce_map();
-    }
+    tell_map(&mut all, &[0, 2, 1], |map| {
+        map.osd_state[0] |= maps::state::UP;
+        map.pg_upmap.insert(GROUP, vec![1, 0]);
+        map.pg_temp.remove(&GROUP);
+    });
     for _ in 0..50 {
         for osd in 0..3 {
             all.osd(osd).settle();
@@ -441,7 +421,7 @@ fn a_wish_for_a_copy_that_died_is_taken_back() {
                 let id = types::SpgId::whole(GROUP);
                 if all.osd(to).pgs.contains_key(&id) {
                     all.osd(to).with(id, |pg, ctx| pg.letter(ctx, osd, ctx.now.mono, &letter)).unwrap();
-                } else if let pg::OfNone::Answers(answer) = pg::answer_of_none(&letter, map.epoch).unwrap() {
+                } else if let pg::OfNone::Answers(answer) = pg::answer_of_none(&letter, all.map.epoch).unwrap() {
                     all.osd(osd).with(id, |pg, ctx| pg.letter(ctx, to, ctx.now.mono, &answer)).unwrap();
                 }
             }
@@ -472,18 +452,6 @@ fn what_is_collected_for_an_operation_that_fails_is_removed() {
     all.pass(1);
     let staged = |osd: i32| all.osds[&osd].store.objects().filter(|o| o.pool < 0).count();
     assert_eq!((staged(0), staged(1)), (0, 0));
-}
-
-/// Gives all OSDs the present map, and lets nothing come of it.
-fn tell_map(all: &mut Several, change: impl FnOnce(&mut maps::OsdMap)) {
-    all.map.epoch += 1;
-    change(&mut all.map);
-    all.map.forget_placements();
-    let map = std::sync::Arc::new(all.map.clone());
-    for bench in all.osds.values_mut() {
-        bench.map = map.clone();
-        bench.announce_map();
-    }
 }
 
 /// Brings letters one at a time until something is so.
@@ -549,7 +517,7 @@ fn a_copy_that_is_filled_meanwhile_has_all_that_was_collected() {
         assert_eq!((all.leads(), cursor(&mut all).as_deref()), (Some(0), Some("MIN")), "osd.2 is to be filled");
         let fill = |map: &mut maps::OsdMap| map.flags &= !maps::flags::NOBACKFILL;
         if listed {
-            tell_map(&mut all, fill);
+            tell_map(&mut all, &[0, 1, 2], fill);
             // osd.2 is asked for what it has.
             all.slot(0, pg::SlotSide::Local, true);
             all.osd(0).pass(std::time::Duration::from_secs(3));
@@ -559,7 +527,7 @@ fn a_copy_that_is_filled_meanwhile_has_all_that_was_collected() {
         all.osd(0).settle();
         assert_eq!(all.osd(0).held_copies.len(), 1, "the second portion is on its way");
         if !listed {
-            tell_map(&mut all, fill);
+            tell_map(&mut all, &[0, 1, 2], fill);
         }
         until(&mut all, |all| cursor(all).is_some_and(|cursor| cursor != "MIN"));
         all.osd(0).free_copies();
