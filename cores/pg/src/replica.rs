@@ -188,8 +188,12 @@ impl Pg {
             return;
         }
         if replica.activated {
-            // It was asked again because the answer was lost.
-            return self.tell_activated(ctx, primary);
+            #[cfg(feature = "sim")]
+            if self.mistake == Some(crate::selfcheck::Mistake::ActivateEarly) {
+                return self.tell_activated(ctx, primary);
+            }
+            // It is asked again: the answer was lost, or it has none yet, since the log is not durable here.
+            return self.promise_again(ctx, primary);
         }
         let known = part.anew || part.common <= self.info.last_update;
         if !self.is_member(ctx.whoami) || !known || !part.is_whole() {

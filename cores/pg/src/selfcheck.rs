@@ -89,6 +89,8 @@ pub enum Mistake {
     ForgetSourceSnaps,
     /// A copy takes any copy of another group in, and passes for up to date.
     TakeAnySource,
+    /// A copy that is asked again says that it has taken the log up before that is durable.
+    ActivateEarly,
     /// What is collected of a large copy from another object is collected by the primary alone.
     CollectAlone,
     /// A repeated request is answered from the log before all members have its object.
@@ -134,6 +136,7 @@ impl Pg {
             | Mistake::ForgetSourceDups
             | Mistake::ForgetSourceSnaps
             | Mistake::TakeAnySource
+            | Mistake::ActivateEarly
             | Mistake::CollectAlone
             | Mistake::RepeatEarly
             | Mistake::TakePartEarly

@@ -102,6 +102,7 @@ const ALL: &[Misdeed] = &[
     Misdeed::Copies(osd::Mistake::ForgetSourceSnaps),
     Misdeed::Copies(osd::Mistake::TakeAnySource),
     Misdeed::Copies(osd::Mistake::GoHomeTwice),
+    Misdeed::Copies(osd::Mistake::ActivateEarly),
     Misdeed::Copies(osd::Mistake::CollectAlone),
     Misdeed::Copies(osd::Mistake::RepeatEarly),
     Misdeed::Copies(osd::Mistake::TakePartEarly),

@@ -43,11 +43,6 @@ impl Promises {
         let Some(removal) = self.stores.iter().find_map(|store| store.borrow().noted(group.pg.pool, name, version)) else {
             return;
         };
-        if removal && version.epoch < map.epoch {
-            // A removal that is answered again in a later interval: not judged yet. With some one in sixty seeds of `copies-dense` (95003,
-            // 95102) a member's image still has the object then. It is not known whether the member or the image is behind.
-            return;
-        }
         self.looked += 1;
         let acting = map.placed(group.pg).acting.clone();
         let held: Vec<(i32, Held)> = acting

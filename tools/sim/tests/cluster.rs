@@ -460,6 +460,18 @@ fn what_is_acknowledged_is_whole_on_every_member_and_mistakes_with_that_are_foun
     assert!(runs("blackouts", 0..10).faults > 20);
 }
 
+#[test]
+fn a_log_that_is_said_to_be_taken_up_before_it_is_durable_is_found() {
+    let misdeed = Some(Misdeed::Copies(osd::Mistake::ActivateEarly));
+    let what = found_within("copies-dense", 120..180, &Options { misdeed, ..Options::default() });
+    assert!(what.contains("acknowledges version"), "{what}");
+    // Two seeds that found it when nobody had made it on purpose.
+    for seed in [95003, 95102] {
+        let done = run(by_name("copies-dense").expect("a scenario"), seed, &Options::default());
+        assert!(done.is_ok(), "seed {seed}: {:?}", done.err().map(|failure| failure.what));
+    }
+}
+
 /// A copy that has nothing to make the object of says so, and gets it whole before the operation is answered.
 #[test]
 fn large_copies_that_the_primary_collects_alone_come_to_all_members_all_the_same() {
