@@ -28,6 +28,8 @@ use types::{EVersion, HObject, ObjectId, OsdId, SnapId};
 
 /// After this, what was not answered is asked again.
 const AGAIN: Duration = Duration::from_secs(5);
+/// What was taken from another copy and can be read for so long has been kept: if it rots later, that is new damage. An interval may last for months.
+const KEEPS: Duration = Duration::from_secs(3600);
 
 /// An object that is being brought.
 #[derive(Default)]
@@ -83,9 +85,9 @@ pub(crate) struct Recovery {
     taken: BTreeMap<HObject, Ticket>,
     /// Heads of which some object is unfound, and what waits for them.
     pub(crate) unfound: BTreeMap<HObject, VecDeque<Work>>,
-    /// Objects whose copy here could not be read and was taken from elsewhere in this interval. What cannot be read again after that is
-    /// an error: the disk does not keep it.
-    mended: BTreeSet<HObject>,
+    /// Objects whose copy here could not be read and was taken from elsewhere, and when. What cannot be read again within [`KEEPS`] is an error:
+    /// the disk does not keep it.
+    mended: BTreeMap<HObject, Mono>,
     /// More could be brought, but the OSD's pace did not allow it.
     pub(crate) held_back: bool,
     /// An operator wants this group to recover, or to backfill, before others.
@@ -151,7 +153,7 @@ impl Pg {
 
     /// The object that a client's operation could not read here, if another copy has it and this one was not mended before.
     pub(crate) fn mendable(&self, ctx: &Ctx<'_>, job: &Job) -> Option<HObject> {
-        self.looked_at(ctx, job).filter(|object| self.is_mendable(object))
+        self.looked_at(ctx, job).filter(|object| self.is_mendable(ctx.now.mono, object))
     }
 
     /// The object, head or clone, that a client's operation is about.
@@ -176,9 +178,10 @@ impl Pg {
         self.members.holders(object, need)
     }
 
-    /// Whether another copy has an object that was not mended here before.
-    pub(crate) fn is_mendable(&self, object: &HObject) -> bool {
-        !self.serving.recovery.mended.contains(object) && !self.holders(object).is_empty()
+    /// Returns true if another copy has an object that was not mended here a short time ago.
+    fn is_mendable(&self, now: Mono, object: &HObject) -> bool {
+        let kept = self.serving.recovery.mended.get(object).is_none_or(|at| at.plus(KEEPS) <= now);
+        kept && !self.holders(object).is_empty()
     }
 
     /// Takes an object from another copy, and does then what could not read it.
@@ -195,7 +198,7 @@ impl Pg {
 
     /// This copy of an object cannot be read: another one takes its place.
     pub(crate) fn mend(&mut self, ctx: &mut Ctx<'_>, object: HObject) {
-        self.serving.recovery.mended.insert(object.clone());
+        self.serving.recovery.mended.insert(object.clone(), ctx.now.mono);
         self.repaired += 1;
         self.mark_missing(ctx, object);
         self.plan_recovery(ctx);
@@ -257,7 +260,7 @@ impl Pg {
         for hold in due {
             let Some(job) = self.serving.jobs.remove(&hold) else { continue };
             let head = job.head.clone();
-            self.serving.recovery.mended.retain(|object| !same_object(object, &head));
+            self.serving.recovery.mended.retain(|object, _| !same_object(object, &head));
             self.attempt_bring(ctx, job);
             self.pump(ctx, &head);
         }
@@ -390,7 +393,7 @@ impl Pg {
         };
         let piece = match piece {
             // Another copy has it: so this one can be mended. The only copy is left as it is, and read again later.
-            Err(Unread::Damaged(damage)) if self.is_mendable(&object) => {
+            Err(Unread::Damaged(damage)) if self.is_mendable(ctx.now.mono, &object) => {
                 self.report_damage(ctx, &job.head, &damage);
                 self.mend(ctx, object);
                 bring_anew(job);

@@ -557,3 +557,32 @@ fn a_change_below_which_two_copies_are_rotten_comes_to_its_end() {
     assert_eq!(all.answer(tid).expect("an answer").result, 0);
     assert!(all.agree(&[0, 1, 2]));
 }
+
+/// Rot that comes long after an object was mended is new damage, in the same interval, too.
+#[test]
+fn an_object_that_rots_again_much_later_is_mended_again() {
+    let mut all = Several::new(2);
+    assert_eq!(all.ask("a", vec![full(65536, 1)]).1.unwrap().result, 0);
+    let rot_and_read = |all: &mut Several, tid: u64| {
+        let object = all.osd(0).store.objects().find(|o| o.name == "a").unwrap().clone();
+        all.osd(0).store.damaged.insert(object);
+        all.osd(0).deliver(
+            SessionId(10),
+            bench::peer(10),
+            tid,
+            bench::request("a", vec![Op::extent(code::READ, 0, 0, Bytes::new())]),
+        );
+        all.osd(0).settle();
+        all.osd(0).store.damaged.clear();
+        all.settle();
+        all.pass(12);
+        all.content(tid).map(|content| content.map(|bytes| bytes.len()))
+    };
+    assert_eq!(rot_and_read(&mut all, 700), Some(Ok(65536)));
+    for _ in 0..8 {
+        // Beats of the clock, not of the test: nothing happens meanwhile.
+        all.osds.values_mut().for_each(|bench| bench.pass(std::time::Duration::from_secs(500)));
+        all.pass(1);
+    }
+    assert_eq!(rot_and_read(&mut all, 701), Some(Ok(65536)));
+}
