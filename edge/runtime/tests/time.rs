@@ -123,11 +123,12 @@ fn lets_who_asks_for_nothing_wait(choice: Choice) {
         assert!(std::time::Instant::now() < end, "nobody lets it wait: {:?}", counts());
         std::thread::sleep(Duration::from_millis(10));
     }
-    // A rate is measured over some time: however long the machine makes of it, each turn of it has waited for a millisecond.
+    // A rate is measured over some time, however long the machine makes of it: 1,000 turns a second that waited for a millisecond,
+    // and the 500 a second that are free.
     let (begun, before) = (std::time::Instant::now(), counts());
     std::thread::sleep(Duration::from_millis(500));
     let (after, millis) = (counts(), begun.elapsed().as_millis() as u64);
-    assert!(after[0] - before[0] < millis + millis / 5 + 100, "{before:?} {after:?} in {millis} ms");
+    assert!(after[0] - before[0] < 2 * millis + 200, "{before:?} {after:?} in {millis} ms");
     assert!(after[1] >= after[2] && after[2] > after[3] && after[3] > before[3], "{after:?}");
     restless.stop().unwrap();
     let lines: Vec<String> = said.try_iter().filter(|line| line.contains("without anything to do")).collect();

@@ -7,7 +7,7 @@
 //! that make the sum over all pools evener follow, as long as each pool stays within the deviation.
 //!
 //! Where an OSD is further than one copy from its share, and no group lets a copy go straight, two copies go: one to a third OSD, and
-//! another one from there. The third holds as many as before.
+//! another one from there. The third holds as many as before. For the sum over all pools the two may be of two pools.
 //!
 //! **It ends.** Let each pool be charged the square of what its OSDs deviate beyond the allowed. A move of the first kind, or two over a third OSD, lower
 //! the charge, one of the second kind leaves it at that and lowers the sum of squares of all.
@@ -187,9 +187,22 @@ impl<'a> Search<'a> {
             return self.make(Some(step));
         }
         let found = first(&self.above, self.far(), |from, to| {
-            self.pools.iter().filter(|pool| fits(pool, from, to)).find_map(|pool| self.find_over_a_third(*pool, from, to))
+            let in_one = || self.pools.iter().filter(|p| fits(p, from, to)).find_map(|p| self.find_over_a_third(*p, from, to));
+            in_one().or_else(|| self.find_by_two_pools(from, to, fits))
         });
         self.make_both(found)
+    }
+
+    /// Finds a group of one pool by which a copy goes to a third OSD, and a group of another pool by which one goes on from there.
+    fn find_by_two_pools(&self, from: OsdId, to: OsdId, fits: impl Fn(&PoolId, OsdId, OsdId) -> bool) -> Option<[Step; 2]> {
+        let room = self.moves.len() + 2 <= self.limits.moves;
+        let thirds = self.above.keys().filter(|third| room && **third != from && **third != to);
+        let find = |pool: PoolId, a: OsdId, b: OsdId| if fits(&pool, a, b) { self.find(pool, a, b) } else { None };
+        thirds.copied().find_map(|third| {
+            let there = self.pools.iter().find_map(|pool| find(*pool, from, third))?;
+            let on = self.pools.iter().filter(|pool| **pool != there.pg.pool).find_map(|pool| find(*pool, third, to))?;
+            Some([there, on])
+        })
     }
 
     /// Finds the group of a pool for which a move is the least change.

@@ -175,6 +175,40 @@ fn two_level_rules_keep_their_racks() {
     }
 }
 
+/// A map of hosts with OSDs of these weights, some out or of less weight, and pools of these sizes and numbers of groups.
+fn random(
+    weights: &[Vec<u32>],
+    outs: &BTreeSet<usize>,
+    pools: &[(u8, u32)],
+    by_host: bool,
+    reweights: &[(usize, u32)],
+) -> OsdMap {
+    let hosts: Vec<Vec<f64>> = weights.iter().map(|w| w.iter().map(|w| f64::from(*w)).collect()).collect();
+    let mut map = cluster(&hosts, if by_host { "host" } else { "osd" });
+    for (osd, weight) in reweights.iter().copied() {
+        if let Some(w) = map.osd_weight.get_mut(osd) {
+            *w = weight;
+        }
+    }
+    for osd in outs.iter().copied() {
+        if let Some(w) = map.osd_weight.get_mut(osd) {
+            *w = 0;
+        }
+    }
+    for (n, (size, groups)) in pools.iter().enumerate() {
+        pool(&mut map, 1 + n as PoolId, *size, *groups);
+    }
+    map
+}
+
+/// Here no single pool has a third OSD that could pass a copy on.
+#[test]
+fn a_copy_goes_over_a_third_osd_by_groups_of_two_pools() {
+    let weights = [vec![4], vec![2, 2, 1, 4], vec![4, 2, 2, 4], vec![3, 2, 2]];
+    let (map, _) = balanced(random(&weights, &BTreeSet::from([10]), &[(2, 63), (3, 56), (1, 17)], true, &[]));
+    assert!(deviations(&map).1 <= 1.0 + EPSILON, "{:?}", deviations(&map));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
@@ -187,17 +221,7 @@ proptest! {
         by_host in any::<bool>(),
         reweights in prop::collection::vec((0..28usize, 0x4000..0x10000u32), 0..3),
     ) {
-        let hosts: Vec<Vec<f64>> = weights.iter().map(|w| w.iter().map(|w| f64::from(*w)).collect()).collect();
-        let mut map = cluster(&hosts, if by_host { "host" } else { "osd" });
-        for (osd, weight) in reweights {
-            if let Some(w) = map.osd_weight.get_mut(osd) { *w = weight; }
-        }
-        for osd in outs {
-            if let Some(w) = map.osd_weight.get_mut(osd) { *w = 0; }
-        }
-        for (n, (size, groups)) in pools.iter().enumerate() {
-            pool(&mut map, 1 + n as PoolId, *size, *groups);
-        }
+        let map = random(&weights, &outs, &pools, by_host, &reweights);
         let (before, _) = deviations(&map);
         let (map, _) = balanced(map);
         let (each, over_all) = deviations(&map);
