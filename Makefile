@@ -87,7 +87,7 @@ fmt:   ## format the code
 	$(CARGO) fmt --all
 
 unit: deps-test fuse   ## unit and property tests
-	$(CARGO) test --workspace
+	$(CARGO) test --workspace --no-fail-fast
 
 fuzz: deps-build   ## enemies of all decoders and state machines, FUZZ_SECONDS=60 for all of them
 	$(CARGO) build --workspace --bin fuzz
