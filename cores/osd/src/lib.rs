@@ -68,6 +68,8 @@ pub use memory::store_share;
 #[cfg(feature = "sim")]
 pub use pg::{Mistake, Sizes, change_in, version_in};
 pub use scrubs::ScrubOptions;
+#[cfg(feature = "sim")]
+pub use selfcheck::Answered;
 
 use crate::beats::Beats;
 use crate::clusterlog::ClusterLog;
@@ -177,9 +179,9 @@ pub struct Osd {
     /// Counts the messages of other OSDs, some of which are heard twice.
     #[cfg(feature = "sim")]
     echo: Option<u64>,
-    /// Answers to clients that nobody judged yet, each with the group that gave it; `None` if nobody judges.
+    /// Answers to clients that nobody judged yet, `None` if nobody judges.
     #[cfg(feature = "sim")]
-    answered: Option<Vec<(types::SpgId, types::Message)>>,
+    answered: Option<Vec<selfcheck::Answered>>,
 }
 
 impl Osd {

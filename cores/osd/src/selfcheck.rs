@@ -5,6 +5,17 @@ use crate::{Osd, Phase};
 use pg::{Effect, OpKey};
 use types::PgId;
 
+/// An answer to a client.
+#[derive(Clone, Debug)]
+pub struct Answered {
+    /// The group that gave it.
+    pub group: types::SpgId,
+    /// Who served when it was given. The next map may come in the same turn.
+    pub members: Vec<types::OsdId>,
+    /// The answer.
+    pub message: types::Message,
+}
+
 impl Osd {
     /// Looks at the table of groups, at each group, and at the store. `thorough` is the store's.
     ///
@@ -118,8 +129,8 @@ impl Osd {
         self.answered = Some(Vec::new());
     }
 
-    /// The answers to clients since the last time, each with the group that gave it.
-    pub fn take_answered(&mut self) -> Vec<(types::SpgId, types::Message)> {
+    /// The answers to clients since the last time.
+    pub fn take_answered(&mut self) -> Vec<Answered> {
         self.answered.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
@@ -127,13 +138,9 @@ impl Osd {
         if let (Some(answered), Effect::Reply { message, .. }) = (&mut self.answered, effect)
             && let Some(group) = self.groups.get(slot)
         {
-            answered.push((group.id(), message.clone()));
+            let members = self.maps.current().placed(group.id().pg).acting.clone();
+            answered.push(Answered { group: group.id(), members, message: message.clone() });
         }
-    }
-
-    /// The map by which it acts.
-    pub fn map(&self) -> &std::sync::Arc<maps::OsdMap> {
-        self.maps.current()
     }
 
     /// Objects go in pieces of these sizes from now on.

@@ -231,8 +231,8 @@ impl Wayward {
 
     fn look_at_answers(&mut self) {
         let Some((number, judge)) = &self.judged else { return };
-        for (group, message) in self.osd.take_answered() {
-            judge.borrow_mut().look(*number, self.osd.map(), group, &message);
+        for answered in self.osd.take_answered() {
+            judge.borrow_mut().look(*number, &answered);
         }
     }
 }

@@ -7,13 +7,13 @@
 
 use crate::copies::content;
 use crate::reference::{Meaning, version_of};
-use maps::OsdMap;
 use messages::code::flags;
 use messages::osd::OsdOpReply;
 use objectstore::memory::MemStore;
+use osd::Answered;
 use std::cell::RefCell;
 use std::rc::Rc;
-use types::{EVersion, ObjectId, SpgId};
+use types::{EVersion, ObjectId};
 
 /// The judge, shared by all OSDs of a cluster.
 #[derive(Default)]
@@ -31,8 +31,8 @@ impl Promises {
         Self { stores, ..Self::default() }
     }
 
-    /// An answer of the OSD `primary` leaves, which has this map.
-    pub(crate) fn look(&mut self, primary: i32, map: &OsdMap, group: SpgId, message: &types::Message) {
+    /// An answer of the OSD `primary` leaves.
+    pub(crate) fn look(&mut self, primary: i32, Answered { group, members: acting, message }: &Answered) {
         let Ok(reply) = OsdOpReply::decode(message) else { return };
         let wrote = reply.flags & i64::from(flags::WRITE) != 0 && reply.replay_version != EVersion::default();
         if reply.result < 0 || !wrote || self.broken.is_some() {
@@ -44,7 +44,6 @@ impl Promises {
             return;
         };
         self.looked += 1;
-        let acting = map.placed(group.pg).acting.clone();
         let held: Vec<(i32, Held)> = acting
             .iter()
             .filter_map(|osd| Some((*osd, self.stores.get(usize::try_from(*osd).ok()?)?)))
