@@ -363,6 +363,7 @@ impl Osd {
                     self.read_was_answered(now, &message);
                 }
                 Effect::Send { session, message } if session == OURSELVES => self.told_ourselves(now, &message, out),
+                Effect::Reply { op, session, .. } if self.answers_no_more(session) => self.dropped(op, session),
                 Effect::Reply { op, session, message, executed } => self.reply(now, op, session, message, executed),
                 Effect::Dropped { op, session, .. } => self.dropped(op, session),
                 Effect::NoSpace { session, pool, epoch } => self.overran(session, pool, epoch),
@@ -392,7 +393,10 @@ impl Osd {
                 }
                 Effect::Ready => self.reporter.hurry(),
                 Effect::Removed => self.removed(now, slot, out),
-                Effect::StoreStopped => out.log(Level::Info, "osd", "the store has stopped taking writes"),
+                Effect::StoreStopped => {
+                    self.store_stopped = true;
+                    out.log(Level::Info, "osd", "the store has stopped taking writes");
+                }
             }
         }
         if std::mem::take(&mut self.unite) {
@@ -437,9 +441,18 @@ impl Osd {
         self.msgr.send(session, message);
     }
 
+    /// Returns true once a write of the session was dropped since the store takes no more. What it asked for after that is dropped, too:
+    /// a read that passed the write would show what was before it.
+    fn answers_no_more(&mut self, session: SessionId) -> bool {
+        self.store_stopped || self.away.is_some() && self.sessions.get(session).is_some_and(|known| known.turned_away)
+    }
+
     /// An operation gets no answer: the client sends it again when the map tells it to.
     fn dropped(&mut self, op: OpKey, session: SessionId) {
-        if self.sessions.get(session).is_some() {
+        let away = self.away.is_some();
+        if let Some(known) = self.sessions.get(session) {
+            // The map that marks this OSD down is the one that tells it.
+            known.turned_away |= away;
             self.perf.dropped += 1;
             // The map that it is dropped for may have come after it: only who sees that map knows to send it again.
             self.share_maps(session, 0);

@@ -146,6 +146,8 @@ pub struct Osd {
     disk: vigil::DiskWatch,
     /// When the monitors were asked last to mark this OSD down as its store takes no writes.
     away: Option<Mono>,
+    /// The store takes no more changes: no client is answered any more.
+    store_stopped: bool,
     markdowns: vigil::Markdowns,
     /// Whom it must reach before it boots again.
     contact: Option<contact::Contact>,
@@ -213,6 +215,7 @@ impl Osd {
             leases: leases::Leases::default(),
             disk: vigil::DiskWatch::default(),
             away: None,
+            store_stopped: false,
             markdowns: vigil::Markdowns::default(),
             contact: None,
             config,
@@ -423,7 +426,7 @@ impl Osd {
     fn settle(&mut self, now: Now, out: &mut Outputs) {
         loop {
             self.drain_messenger(now, out);
-            self.end_sessions(now, out);
+            self.end_sessions(now, "its rights are others now", out);
             self.drain_store(now, out);
             if self.effects.is_empty() && !self.copies.is_busy() && !self.resume(now, out) {
                 return;

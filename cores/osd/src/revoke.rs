@@ -20,11 +20,11 @@ impl Osd {
         self.ending.len()
     }
 
-    /// Ends the sessions that [`Osd::take_revoked`] found.
-    pub(crate) fn end_sessions(&mut self, now: Now, out: &mut Outputs) {
+    /// Ends the sessions that were found.
+    pub(crate) fn end_sessions(&mut self, now: Now, why: &str, out: &mut Outputs) {
         for session in std::mem::take(&mut self.ending) {
             if let Some(peer) = self.msgr.peer(session) {
-                let text = format!("session with {} at {} ended: its rights are others now", peer.name, peer.addr);
+                let text = format!("session with {} at {} ended: {why}", peer.name, peer.addr);
                 out.log(Level::Info, "osd", text);
                 self.msgr.close(session);
                 self.session_ended(now, session, out);

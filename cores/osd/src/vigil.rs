@@ -156,6 +156,7 @@ impl Osd {
         let Some(why) = self.store.impairment() else {
             if self.away.take().is_some() {
                 out.log(Level::Info, "osd", "the store takes writes again");
+                self.end_turned_away(now, out);
             }
             return;
         };
@@ -165,7 +166,9 @@ impl Osd {
         }
         if !self.is_dispensable() {
             // Some group needs it now: it stays, and whoever asks is told the truth.
-            self.away = None;
+            if self.away.take().is_some() {
+                self.end_turned_away(now, out);
+            }
             return;
         }
         if self.away.replace(now.mono).is_none() {
@@ -176,6 +179,12 @@ impl Osd {
         let me = self.config.whoami;
         let failure = Failure { osd: me, up_from: self.maps.current().up_from(me), silent_ms: 0, ..Failure::default() };
         self.send_failures(session, vec![failure]);
+    }
+
+    /// No map will tell those whose writes were dropped: their sessions end, so they look for this OSD again and send all once more.
+    fn end_turned_away(&mut self, now: Now, out: &mut Outputs) {
+        self.ending.extend(self.sessions.turned_away());
+        self.end_sessions(now, "writes of it were dropped, and no map tells it so", out);
     }
 
     /// When [`Osd::watch_index`] must be called at the latest.
