@@ -167,7 +167,7 @@ fn before_the_first_pieces(seed: u64, sabotage: Option<Sabotage>) -> World {
 #[test]
 fn the_first_page_in_pieces_is_marked_before_it_counts_whenever_power_is_lost() {
     let mut seen = Vec::new();
-    for seed in 0..4 {
+    for seed in 1..3 {
         for pumps in 0.. {
             let mut world = before_the_first_pieces(seed, None);
             for i in 0..pumps {
