@@ -7,8 +7,7 @@ It is built without optimization, as programs of tests are.
 Hosts are network namespaces, as in hosts.py: it needs root; without, it says that it is skipped.
 
 Under fio with verify on an image, a writer of objects, and commands, all of which run from the first step to the last:
-  1. each host gets the new program, and the level stays as it was. No host can go back:
-     an OSD's store has another format since the program before
+  1. each host gets the new program; one goes back to the older one, and forward again. The level stays as it was all the while
   2. the level is raised by a command
   3. the older program is refused on a host, as a monitor and as an OSD, with sentences that say why; the newer one starts there again
 No operation fails, none waits longer than 2 s, and all that was acknowledged is there.
@@ -157,10 +156,15 @@ class Story:
         began = time.time()
         for host in (c, b):
             self.restart(host, self.new, "gets the new program")
-        mixed = c.json("versions")["osd"]
-        assert len(mixed) == 2, f"`ceph versions` does not tell two programs apart: {mixed}"
         self.restart(a, self.new, "gets the new program")
         assert level(a) == self.level, f"the level is {level(a)}, and nobody raised it"
+        self.restart(c, self.old, "goes back")
+        mixed = a.json("versions")["osd"]
+        assert len(mixed) == 2, f"`ceph versions` does not tell two programs apart: {mixed}"
+        refused = a.ceph("nacre", "level", "raise", check=False)
+        assert refused.returncode != 0, "the level is raised while an older program runs"
+        says(refused.stderr, "osd.2", "mon.")
+        self.restart(c, self.new, "gets the new program again")
         print(a.ceph("nacre", "level").stdout, end="")
         a.ceph("nacre", "level", "raise")
         for host in self.hosts:
@@ -180,9 +184,9 @@ class Story:
         """The program before is refused on a host, as a whole and as an OSD alone."""
         host.stop()
         host.nacre = self.old
-        says(host.refused("up", "--dir", host.dir), "format version 3")
+        says(host.refused("up", "--dir", host.dir), f"level is {self.level + 1}", "too old")
         said = host.refused("osd", "--dir", host.dir, "--id", 2)
-        says(said, "format version 3")
+        says(said, f"level is {self.level + 1}", "too old")
         print(f"the program before: {said.strip()}")
         self.restart(host, self.new, "runs the new program again")
 

@@ -23,6 +23,8 @@ pub(crate) enum Stage {
     Drain,
     /// Flushing the data disk.
     Flush,
+    /// Writing the superblock that marks the store with the version of pages in pieces. The flip comes next.
+    Mark,
     /// Writing the superblock.
     Flip(Box<Superblock>),
 }
@@ -45,6 +47,8 @@ pub(crate) struct Checkpoint {
     /// Number of writes in flight.
     pub(crate) writes: usize,
     pub(crate) pages_taken: u64,
+    /// Whether one of them lies in pieces.
+    pub(crate) in_pieces: bool,
     pub(crate) old_pages: Vec<Run>,
     /// Blocks to which nothing refers any more.
     pub(crate) freed: Vec<Run>,

@@ -40,6 +40,8 @@ pub(crate) enum Purpose {
     Checkpoint,
     /// The flush before the flip.
     Flush,
+    /// The superblock that marks the store with a later version.
+    Mark,
     /// The flip's superblock.
     Flip,
     /// The sizes of the data disk.

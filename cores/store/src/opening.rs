@@ -26,7 +26,7 @@ pub(crate) enum Step {
     /// comes next.
     SettleJournal(Box<Superblock>),
     Settle(Box<Superblock>),
-    /// Writing the superblock of the new incarnation; twice, if it has a new version.
+    /// Writing the superblock of the new incarnation; twice, if the store was older.
     Incarnation(Box<Superblock>),
 }
 

@@ -11,6 +11,8 @@ pub(crate) enum Sabotage {
     CommitBeforeDurable,
     /// The superblock does not wait for the flush of the pages.
     FlipBeforeFlush,
+    /// A store gets pages in pieces, and only the flip says so.
+    FlipUnmarked,
     /// Replay is not told which records the tree has already.
     ForgetSkipped,
     /// Some freed blocks are never free again.

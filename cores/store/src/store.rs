@@ -217,6 +217,7 @@ impl Store {
             Purpose::Ahead(run) => self.written_ahead(run),
             Purpose::Checkpoint => self.checkpoint_write_done(),
             Purpose::Flush => self.flushed(),
+            Purpose::Mark => self.marked(),
             Purpose::Flip => self.flipped(),
             Purpose::Open | Purpose::Fetch(..) | Purpose::Piece(..) | Purpose::Stat | Purpose::Trim(..) => {
                 unreachable!("handled by the caller")

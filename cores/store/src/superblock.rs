@@ -12,9 +12,12 @@ use types::Fsid;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"NACRESTO");
 const JOURNAL_MAGIC: u64 = u64::from_le_bytes(*b"NACREJNL");
-/// Version of the disk format.
+/// Newest version of the disk format.
 pub(crate) const VERSION: u32 = 3;
-/// The oldest version that is opened. Opening marks the store with [`VERSION`], before anything else is written.
+/// The version of a store that needs no later one. Opening marks an older store with it, before anything else is written. A flip marks
+/// a store with [`PIECES`] when its tree needs that.
+pub(crate) const PLAIN: u32 = 2;
+/// The oldest version that is opened.
 pub(crate) const OLDEST: u32 = 1;
 /// Blocks of the two slots.
 pub(crate) const SLOTS: [u64; 2] = [0, 8];
@@ -23,8 +26,8 @@ pub(crate) const FIRST: u64 = 16;
 /// Most ranges of skipped sequence numbers that a slot has room for.
 pub(crate) const MOST_SKIPPED: usize = 240;
 
-/// First version in which the root may lie in several pieces.
-const PIECES: u32 = 3;
+/// First version in which pages, and so the root, may lie in several pieces.
+pub(crate) const PIECES: u32 = 3;
 /// Most pieces of the root that a slot has room for.
 pub(crate) const MOST_PIECES: usize = 64;
 
@@ -90,6 +93,8 @@ impl Superblock {
         self.skipped.encode(&mut out);
         if self.version >= PIECES {
             pieces.to_vec().encode(&mut out);
+        } else {
+            assert!(pieces.is_empty(), "a flip marks the store first");
         }
         assert!(out.len() <= BLOCK - 4, "skipped ranges and pieces of the root are bounded");
         let mut buf = Buf::zeroed(BLOCK);

@@ -8,7 +8,7 @@
 use crate::rng::Rng;
 use bytes::Bytes;
 use node::{Buf, DiskDone, DiskError, DiskOp, DiskOutput, DiskStat, Token};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use types::Rope;
 
 /// Unit of requests.
@@ -46,6 +46,9 @@ pub struct DiskFaults {
     pub read_errors: u64,
     /// Writes and flushes fail once in so many (0: never).
     pub write_errors: u64,
+    /// Flushes find no space once in so many (0: never): the file system below promised space that it does not have. Some of what the
+    /// flush was to make safe is gone at once. In half of the cases no later flush succeeds until the process begins anew.
+    pub full_flushes: u64,
     /// Reads come back with a flipped bit once in so many (0: never); the medium is right.
     pub flipped_reads: u64,
     /// Reads give another place's bytes once in so many (0: never).
@@ -111,6 +114,10 @@ pub struct Disk {
     len: u64,
     stable_len: u64,
     completions: u64,
+    /// A flush found no space in this life of the process.
+    flush_failed: bool,
+    /// And none succeeds after it, as nobody knows what it would make safe.
+    poisoned: bool,
     in_flight: BTreeMap<u64, InFlight>,
     next: u64,
 }
@@ -161,6 +168,8 @@ impl Disk {
             dirty: BTreeMap::new(),
             newest: 0..0,
             completions: 0,
+            flush_failed: false,
+            poisoned: false,
             in_flight: BTreeMap::new(),
             next: 0,
         }
@@ -243,7 +252,7 @@ impl Disk {
             return Err(DiskError::NoSpace);
         }
         self.grow(end)?;
-        if self.fault(self.faults.write_errors) {
+        if self.fault(self.faults.write_errors) || durable.is_some() && self.poisoned {
             return Err(DiskError::Io(5));
         }
         let at = if self.fault(self.faults.misdirected_writes) { self.another_place(offset, data.len() as u64) } else { offset };
@@ -280,14 +289,37 @@ impl Disk {
     }
 
     fn flush(&mut self, mark: u64) -> Result<DiskOutput, DiskError> {
-        if self.fault(self.faults.write_errors) {
+        if self.poisoned || self.fault(self.faults.write_errors) {
             return Err(DiskError::Io(5));
+        }
+        if self.fault(self.faults.full_flushes) {
+            self.lose(mark);
+            (self.flush_failed, self.poisoned) = (true, self.poisoned || self.rng.one_in(2));
+            return Err(DiskError::NoSpace);
         }
         if !self.faults.lies {
             self.counters.flushes += 1;
             self.make_safe(mark);
         }
         Ok(DiskOutput::Done)
+    }
+
+    /// Of the writes up to completion `mark` that are not safe, some are gone: what was there before is read again.
+    fn lose(&mut self, mark: u64) {
+        let writes: BTreeSet<u64> = self.dirty.values().flatten().filter(|v| v.seq <= mark).map(|v| v.write).collect();
+        let lost: BTreeSet<u64> = writes.into_iter().filter(|_| self.rng.one_in(2)).collect();
+        let (view, stable) = (&mut self.view, &self.stable);
+        self.dirty.retain(|block, versions| {
+            let all = versions.len();
+            versions.retain(|version| !lost.contains(&version.write));
+            if versions.len() < all {
+                match versions.last().map(|version| &version.data).or_else(|| stable.get(block)) {
+                    Some(data) => drop(view.insert(*block, data.clone())),
+                    None => drop(view.remove(block)),
+                }
+            }
+            !versions.is_empty()
+        });
     }
 
     /// Blocks are given back: they read as something else from now on, so that whoever still needs them is found out.
@@ -316,6 +348,7 @@ impl Disk {
 
     /// The process died: what was in flight is in any state, everything complete is kept.
     pub fn process_died(&mut self) {
+        (self.flush_failed, self.poisoned) = (false, false);
         for (id, request) in std::mem::take(&mut self.in_flight) {
             let DiskOp::Write { offset, data, .. } = request.op else { continue };
             if offset + data.len() as u64 > self.config.capacity {
@@ -342,6 +375,7 @@ impl Disk {
 
     /// The power is cut: what was not safe survives in part.
     pub fn power_cut(&mut self) {
+        (self.flush_failed, self.poisoned) = (false, false);
         for (id, request) in std::mem::take(&mut self.in_flight) {
             let DiskOp::Write { offset, data, .. } = request.op else { continue };
             if offset + data.len() as u64 > self.config.capacity {
@@ -459,6 +493,11 @@ impl Disk {
         copy_blocks(&self.view, first + 1, rest);
     }
 
+    /// Whether a flush found no space in this life of the process.
+    pub fn flush_failed(&self) -> bool {
+        self.flush_failed
+    }
+
     /// Requests that are not complete.
     pub fn busy(&self) -> usize {
         self.in_flight.len()
@@ -553,6 +592,37 @@ mod tests {
             disk.power_cut();
             assert_eq!((disk.image(0, 4096), disk.image(4096, 4096)), (vec![8; 4096], vec![7; 4096]), "seed {seed}");
         }
+    }
+
+    #[test]
+    fn a_flush_without_space_loses_some_of_what_it_was_for_and_perhaps_none_succeeds_after_it() {
+        let (mut lost, mut kept, mut for_ever) = (0, 0, 0);
+        for seed in 0..100 {
+            let mut disk = Disk::new(DiskConfig::default(), Rng::new(seed));
+            let safe = write(&mut disk, 0, 1, 1, true);
+            done(&mut disk, safe);
+            let over = write(&mut disk, 0, 2, 2, false);
+            done(&mut disk, over);
+            disk.faults.full_flushes = 1;
+            let flush = disk.submit(Token(1), DiskOp::Flush).0;
+            assert!(matches!(disk.complete(flush), Some(DiskDone { result: Err(DiskError::NoSpace), .. })));
+            let image = disk.image(0, 8192);
+            match image[0] {
+                1 => assert!(image[..4096] == [1; 4096] && image[4096..] == [0; 4096], "a write goes as a whole"),
+                _ => assert!(image == [2; 8192]),
+            }
+            (lost, kept) = (lost + u32::from(image[0] == 1), kept + u32::from(image[0] == 2));
+            disk.faults.full_flushes = 0;
+            let again = disk.submit(Token(2), DiskOp::Flush).0;
+            let fails = disk.complete(again).is_some_and(|done| done.result.is_err());
+            let durable = write(&mut disk, 8192, 3, 1, true);
+            assert_eq!(disk.complete(durable).is_some_and(|done| done.result.is_err()), fails);
+            for_ever += u32::from(fails);
+            disk.process_died();
+            let later = disk.submit(Token(3), DiskOp::Flush).0;
+            done(&mut disk, later);
+        }
+        assert!([lost, kept, for_ever].iter().all(|n| (20..80).contains(n)), "lost {lost}, kept {kept}, for ever {for_ever}");
     }
 
     #[test]

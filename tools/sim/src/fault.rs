@@ -1,6 +1,7 @@
 //! What goes wrong, when, and for how long.
 
 use crate::cluster::Cluster;
+use crate::disk::Disk;
 use crate::world::{Crash, HostId, World};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -57,6 +58,8 @@ pub enum Fault {
     WrongReads,
     /// The file system below an OSD's disk is full for a while.
     HostFull,
+    /// Flushes of an OSD's disk find no space for a while.
+    FlushFull,
     /// A wall clock jumps.
     ClockJump,
     /// Some of an OSD's writes go to another place for a while.
@@ -477,6 +480,7 @@ impl Nemesis {
             Fault::WrongReads => (faults.flipped_reads, faults.misdirected_reads) = (one_in, one_in),
             Fault::WrongWrites => faults.misdirected_writes = one_in,
             Fault::HostFull => faults.host_free = Some(free),
+            Fault::FlushFull => faults.full_flushes = 1 + one_in % 4,
             _ => unreachable!("{fault:?} is inflicted elsewhere"),
         }
         self.for_a_while(cluster, Later::MendDisk(whom));
@@ -498,6 +502,10 @@ impl Nemesis {
         for host in cluster.mons.clone().into_iter().chain(cluster.osds.clone()) {
             cluster.world.mend_disks(host);
             cluster.world.disarm(host);
+            // A daemon whose flush failed ends with its next change; somebody who starts it again is not there any more then.
+            if cluster.world.disks(host).iter().any(Disk::flush_failed) {
+                cluster.world.crash(host, Crash::Process);
+            }
         }
         let stopping = |world: &mut World| world.hosts().any(|host| world.is_stopping(host));
         if !cluster.world.run_while(Duration::from_secs(60), stopping) {

@@ -67,6 +67,14 @@ pub enum Misdeed {
     ForgetPromises,
     /// Clocks stand while their host sleeps.
     SleepUncounted,
+    /// A store is not told of a flush that found no space.
+    ForgottenFlush,
+    /// Flushes of a store's data disk go to its journal's disk.
+    FlushesOther,
+    /// A store that a fault has met wants to be woken at once from then on.
+    Restless,
+    /// A store that takes no writes does not say so.
+    HiddenImpairment,
 }
 
 /// All of them, but for those of the monitors' log alone.
@@ -124,6 +132,10 @@ const ALL: &[Misdeed] = &[
     Misdeed::ReadToTheEnd,
     Misdeed::ForgetPromises,
     Misdeed::SleepUncounted,
+    Misdeed::ForgottenFlush,
+    Misdeed::FlushesOther,
+    Misdeed::Restless,
+    Misdeed::HiddenImpairment,
 ];
 
 impl Misdeed {
@@ -370,7 +382,9 @@ impl Backend for Wrapped {
         }
     }
     fn impairment(&self) -> Option<String> {
-        let why = self.is_impaired().then(|| "a page of the index, as the simulator wants it, cannot be read".to_owned());
+        let says = self.misdeed != Some(Misdeed::HiddenImpairment);
+        let why =
+            (says && self.is_impaired()).then(|| "a page of the index, as the simulator wants it, cannot be read".to_owned());
         why.or_else(|| self.store.impairment())
     }
     fn begin_stop(&mut self) {

@@ -40,6 +40,8 @@ pub enum Kind {
     Tides(fn(&mut Rng) -> Plan, &'static [&'static [Fault]]),
     /// A store alone, and what goes wrong with it.
     Store(&'static [StoreFault]),
+    /// The same, whose liveness is judged behind faults, too; its journal has a disk of its own, if so said.
+    Lively(&'static [StoreFault], bool),
     /// A store alone, whose disk rots while it is stopped.
     Rot,
     /// The monitors' log alone.
@@ -594,6 +596,23 @@ pub const ALL: &[Scenario] = &[
         ),
     },
     Scenario {
+        name: "flushes",
+        about: "flushes of disks find no space, while OSDs die and hosts are full",
+        pause: Duration::from_millis(500),
+        kind: Kind::Cluster(
+            varied,
+            &[&[
+                Fault::FlushFull,
+                Fault::FlushFull,
+                Fault::FlushFull,
+                Fault::HostFull,
+                Fault::SlowDisk,
+                Fault::OsdPower,
+                Fault::Snap,
+            ]],
+        ),
+    },
+    Scenario {
         name: "full",
         about: "disks fill up until writes must wait, and are emptied, again and again, beside deaths, bad connections and slow disks",
         pause: Duration::from_millis(500),
@@ -688,6 +707,34 @@ pub const ALL: &[Scenario] = &[
         ]),
     },
     Scenario {
+        name: "store-flush",
+        about: "a store alone whose flushes find no space, once and for ever: it stops and says so, and what it took on ends or is decided",
+        pause: Duration::from_millis(60),
+        kind: Kind::Lively(
+            &[StoreFault::FlushFull, StoreFault::FlushFull, StoreFault::HostFull, StoreFault::Slow, StoreFault::AtWrite],
+            false,
+        ),
+    },
+    Scenario {
+        name: "store-journal",
+        about: "a store alone with a disk for its journal: each of the two is slow, fails, is full, and power is lost",
+        pause: Duration::from_millis(60),
+        kind: Kind::Lively(
+            &[
+                StoreFault::Slow,
+                StoreFault::Slow,
+                StoreFault::WriteErrors,
+                StoreFault::HostFull,
+                StoreFault::FlushFull,
+                StoreFault::AtWrite,
+                StoreFault::AtWrite,
+                StoreFault::Power,
+                StoreFault::Stop,
+            ],
+            true,
+        ),
+    },
+    Scenario {
         name: "store-rot",
         about: "a store alone: bits of its disk flip while it is stopped",
         pause: SECOND,
@@ -774,8 +821,11 @@ pub fn run(scenario: &Scenario, seed: u64, options: &Options) -> Result<Report, 
         Kind::Idle(plan) => run_cluster(scenario, plan, &[], rng, options, idles),
         Kind::Tides(plan, faults) => run_cluster(scenario, plan, faults, rng, options, tides),
         Kind::Rotten(plan, faults) => run_cluster(scenario, plan, faults, rng, options, rot),
-        Kind::Store(faults) => run_store(scenario, Some(faults), rng, options),
-        Kind::Rot => run_store(scenario, None, rng, options),
+        Kind::Store(faults) => run_store(scenario, Some(faults), rng, options, |plan| plan),
+        Kind::Lively(faults, separate_journal) => {
+            run_store(scenario, Some(faults), rng, options, |plan| StorePlan { judged: true, large: 4, separate_journal, ..plan })
+        }
+        Kind::Rot => run_store(scenario, None, rng, options, |plan| plan),
         Kind::Voters => run_voters(rng, options),
     }
 }
@@ -787,9 +837,13 @@ fn store_plan(rng: &mut Rng) -> StorePlan {
         budget: rng.between(50, 400),
         pause: Duration::from_micros(rng.magnitude(0, 20_000)),
         largest: rng.magnitude(100, 300_000),
+        large: 0,
         capacity: 256 << 20,
         journal: 1 << 20,
         memory: 4 << 20,
+        separate_journal: false,
+        judged: false,
+        misdeed: None,
     }
 }
 
@@ -801,8 +855,11 @@ fn run_store(
     faults: Option<&[StoreFault]>,
     mut rng: Rng,
     options: &Options,
+    as_told: impl Fn(StorePlan) -> StorePlan,
 ) -> Result<Report, Box<Failure>> {
-    let mut town = StoreTown::new(rng.next(), store_plan(&mut rng));
+    let seed = rng.next();
+    let plan = StorePlan { misdeed: options.misdeed, ..as_told(store_plan(&mut rng)) };
+    let mut town = StoreTown::new(seed, plan);
     town.world.trace.print = options.trace;
     let verdict = match faults {
         Some(faults) => town.live(&mut rng, faults, scenario.pause),

@@ -1,17 +1,21 @@
 //! A store alone: random transactions in several scopes, crashes, and after each start the question whether what is
 //! there is what was promised: in each scope the effect of the first so many transactions, all acknowledged ones among them.
+//!
+//! The judge of liveness looks when a fault is over and nobody asks for anything: what the store has taken on ends soon, or the store
+//! says that it stops. And a store that has nothing to do does not ask to be woken.
 
-use crate::disk::{DiskConfig, DiskFaults};
+use crate::disk::DiskConfig;
+use crate::misdeed::Misdeed;
 use crate::rng::Rng;
 use crate::world::{Boot, Crash, HostConfig, HostId, World};
 use bytes::Bytes;
-use node::{Input, Mono, Node, Now, Output, Outputs};
+use node::{DeviceId, DiskError, DiskOp, Input, Mono, Node, Now, Output, Outputs, Token};
 use objectstore::memory::MemStore;
 use objectstore::{
     Event, Hold, Limit, MetaChange, Mutation, ObjectChange, ObjectStore, Read, Refused, Ticket, Transaction, Unread, View,
 };
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::rc::Rc;
 use std::time::Duration;
@@ -31,12 +35,20 @@ pub struct StorePlan {
     pub pause: Duration,
     /// Largest write.
     pub largest: u64,
+    /// One of so many writes is so large that its data does not go through the journal; 0: sizes are by chance alone.
+    pub large: u64,
     /// Bytes of the disk.
     pub capacity: u64,
     /// Bytes of the journal.
     pub journal: u64,
     /// Bytes of memory.
     pub memory: u64,
+    /// Whether the journal has a disk of its own.
+    pub separate_journal: bool,
+    /// Whether liveness is judged behind faults, too, and not only at the end.
+    pub judged: bool,
+    /// What the store's host does wrong.
+    pub misdeed: Option<Misdeed>,
 }
 
 /// An object's whole content.
@@ -81,6 +93,8 @@ pub struct StoreShared {
     pub damaged: u64,
     /// Why the store could not be opened or stopped serving, if so.
     pub refused: Option<String>,
+    /// Submit nothing.
+    pub paused: bool,
     /// Remove everything, and say how much space is still taken for data.
     pub empty: bool,
     /// The answer.
@@ -90,6 +104,16 @@ pub struct StoreShared {
 const LIMIT: Limit = Limit { entries: 7, bytes: 3000 };
 /// Shards that objects have: two of one object in one store are two objects.
 const SHARDS: [ShardId; 3] = [ShardId::NONE, ShardId(0), ShardId(3)];
+/// Bytes from which on a write's data has a place of its own before it is in the journal (`cores/store/src/block.rs`).
+const LARGE: u64 = 64 << 10;
+/// Virtual time within which all that was taken on ends, when nothing goes wrong any more. Writes for which the host had no space are
+/// tried again each second.
+const ENDS: Duration = Duration::from_secs(10);
+/// How long a store with nothing to do is looked at, after some time to come to rest.
+const LOOK: Duration = Duration::from_secs(5);
+/// Turns in vain in a [`LOOK`]. A store that asks to be woken at once makes a hundred thousand.
+const VAIN: u64 = 500;
+
 /// The hold of verification; operations have later ones.
 const VERIFY: Hold = Hold(1);
 
@@ -231,6 +255,10 @@ struct StoreNode {
     next: Mono,
     turns: u32,
     stopping: bool,
+    /// Whether a request of this life failed.
+    hit: bool,
+    /// Flushes under way.
+    flushes: BTreeSet<Token>,
 }
 
 impl StoreNode {
@@ -240,6 +268,7 @@ impl StoreNode {
             whoami: 0,
             memory: plan.memory,
             journal_bytes: plan.journal,
+            separate_journal: plan.separate_journal,
             write_ahead: plan.journal / 4,
             ..Config::default()
         };
@@ -263,6 +292,8 @@ impl StoreNode {
             next: Mono(0),
             turns: 0,
             stopping: false,
+            hit: false,
+            flushes: BTreeSet::new(),
         }
     }
 
@@ -347,6 +378,9 @@ impl StoreNode {
         if self.shared.borrow().empty {
             return self.empty_everything();
         }
+        if self.shared.borrow().paused {
+            return;
+        }
         while self.next <= now.mono && self.shared.borrow().left > 0 && !self.store.congested() {
             let n = self.rng.below(self.plan.scopes) as usize;
             if self.rng.one_in(3) {
@@ -387,6 +421,20 @@ impl StoreNode {
         }
     }
 
+    /// What the store asks its disks for.
+    fn issued(&mut self, out: &mut Outputs) {
+        for output in &mut out.0 {
+            if let Output::Disk(request) = output
+                && matches!(request.op, DiskOp::Flush)
+            {
+                self.flushes.insert(request.token);
+                if self.plan.misdeed == Some(Misdeed::FlushesOther) && self.plan.separate_journal {
+                    request.device = DeviceId(1);
+                }
+            }
+        }
+    }
+
     /// Removes all objects and keys, once; then tells what is still taken.
     fn empty_everything(&mut self) {
         for n in 0..self.live.len() {
@@ -413,7 +461,9 @@ impl StoreNode {
     }
 
     fn data(&mut self) -> Rope {
-        let (len, mark) = (self.rng.magnitude(1, self.plan.largest) as usize, self.rng.next().to_le_bytes());
+        let large = self.plan.large > 0 && self.rng.one_in(self.plan.large);
+        let len = if large { self.rng.between(LARGE, 2 * LARGE) } else { self.rng.magnitude(1, self.plan.largest) };
+        let (len, mark) = (len as usize, self.rng.next().to_le_bytes());
         let len = if self.rng.one_in(3) { len.next_multiple_of(4096) } else { len };
         mark.into_iter().cycle().take(len).collect::<Vec<u8>>().into()
     }
@@ -469,7 +519,13 @@ impl StoreNode {
 impl Node for StoreNode {
     fn handle(&mut self, now: Now, input: Input, _out: &mut Outputs) {
         match input {
-            Input::Disk(done) => self.store.disk_done(now, done),
+            Input::Disk(done) => {
+                self.hit |= done.result.is_err();
+                let full = self.flushes.remove(&done.token) && matches!(done.result, Err(DiskError::NoSpace));
+                if !full || self.plan.misdeed != Some(Misdeed::ForgottenFlush) {
+                    self.store.disk_done(now, done);
+                }
+            }
             Input::Stop => {
                 self.stopping = true;
                 self.store.begin_stop();
@@ -499,6 +555,7 @@ impl Node for StoreNode {
             self.work(now);
         }
         self.store.turn(now, out);
+        self.issued(out);
         self.turns += 1;
         if let Err(why) = self.store.self_check(self.turns.is_multiple_of(64)) {
             self.wrong(format!("the store breaks its own rules: {why}"));
@@ -513,7 +570,11 @@ impl Node for StoreNode {
     }
 
     fn deadline(&self) -> Mono {
-        let busy = self.phase == Phase::Running && !self.stopping && self.shared.borrow().left > 0;
+        if self.hit && self.plan.misdeed == Some(Misdeed::Restless) {
+            return Mono(0);
+        }
+        let asks = !self.shared.borrow().paused && self.shared.borrow().left > 0;
+        let busy = self.phase == Phase::Running && !self.stopping && asks;
         let mine = if busy && !self.store.congested() { self.next } else { Mono::NEVER };
         self.store.deadline().min(mine)
     }
@@ -527,6 +588,10 @@ pub struct StoreTown {
     pub host: HostId,
     /// What survives.
     pub shared: Rc<RefCell<StoreShared>>,
+    /// Whether liveness is judged behind faults.
+    judged: bool,
+    /// Whether no disk reads wrong: then nothing may be damaged.
+    sound: bool,
 }
 
 impl StoreTown {
@@ -535,15 +600,17 @@ impl StoreTown {
         let mut world = World::new(seed);
         let scopes = (0..plan.scopes).map(|_| Expected::default()).collect();
         let shared = Rc::new(RefCell::new(StoreShared { scopes, left: plan.budget, ..StoreShared::default() }));
-        let disk = DiskConfig { capacity: plan.capacity, ..DiskConfig::default() };
-        let inside = shared.clone();
+        let sized = |capacity| DiskConfig { capacity, ..DiskConfig::default() };
+        let mut disks = vec![sized(plan.capacity)];
+        disks.extend(plan.separate_journal.then(|| sized(plan.journal + (1 << 20))));
+        let (inside, judged) = (shared.clone(), plan.judged);
         let host = world.add(HostConfig {
             name: "store".into(),
             listen: vec![],
-            disks: vec![disk],
+            disks,
             factory: Box::new(move |boot| Box::new(StoreNode::new(plan.clone(), inside.clone(), &boot))),
         });
-        Self { world, host, shared }
+        Self { world, host, shared, judged, sound: false }
     }
 }
 
@@ -568,12 +635,15 @@ pub enum StoreFault {
     WrongReads,
     /// The host has no room for a while.
     HostFull,
+    /// Flushes find no space for a while: all, or now and then one.
+    FlushFull,
 }
 
 impl StoreTown {
     /// Lets the store live through faults until its budget is used up, and judges it.
     pub fn live(&mut self, rng: &mut Rng, faults: &[StoreFault], pause: Duration) -> Result<u64, String> {
         let (mut inflicted, limit) = (0, Duration::from_secs(600));
+        self.sound = !faults.iter().any(|fault| matches!(fault, StoreFault::ReadErrors | StoreFault::WrongReads));
         while self.shared.borrow().left > 0 && self.world.now() < limit {
             let wait = Duration::from_nanos(rng.below(pause.as_nanos() as u64 + 1));
             self.world.run_for(wait);
@@ -582,11 +652,18 @@ impl StoreTown {
                 inflicted += 1;
                 let fault = *rng.pick(faults);
                 self.inflict(rng, fault);
+                let paused = self.shared.borrow().paused;
+                if paused || self.judged && rng.one_in(2) {
+                    self.mend();
+                    self.all_ends(fault)?;
+                }
             }
             self.restart(rng);
         }
         self.mend();
+        self.all_ends("all faults")?;
         self.settle()?;
+        self.rests()?;
         // All of it is still there after the power was cut.
         self.world.crash(self.host, Crash::Power);
         self.settle()?;
@@ -596,7 +673,14 @@ impl StoreTown {
     }
 
     fn judge(&self) -> Result<(), String> {
-        self.shared.borrow().wrong.clone().map_or(Ok(()), Err)
+        let shared = self.shared.borrow();
+        match &shared.wrong {
+            Some(wrong) => Err(wrong.clone()),
+            None if self.sound && shared.damaged > 0 => {
+                Err(format!("{} reads are damaged, and no disk read wrong", shared.damaged))
+            }
+            None => Ok(()),
+        }
     }
 
     fn restart(&mut self, rng: &mut Rng) {
@@ -610,7 +694,42 @@ impl StoreTown {
 
     fn mend(&mut self) {
         self.world.disarm(self.host);
-        self.world.disk(self.host, 0).faults = DiskFaults::default();
+        self.world.mend_disks(self.host);
+    }
+
+    /// What the store has taken on ends within [`ENDS`] if nothing goes wrong and nothing is added, or the store says that it stops.
+    fn all_ends(&mut self, behind: impl std::fmt::Debug) -> Result<(), String> {
+        self.shared.borrow_mut().paused = true;
+        let (shared, host) = (self.shared.clone(), self.host);
+        let open =
+            || -> usize { shared.borrow().scopes.iter().map(|e| e.since.iter().filter(|(_, acked)| !acked).count()).sum() };
+        let (life, at_first) = (shared.borrow().verified, open());
+        // What a former life left open is decided when this one has verified what is there.
+        let ended = self.world.run_while(ENDS, |world| world.is_up(host) && shared.borrow().verified == life && open() > 0);
+        self.shared.borrow_mut().paused = false;
+        self.judge()?;
+        if ended {
+            return Ok(());
+        }
+        let left = open();
+        Err(format!(
+            "behind {behind:?}: {left} of {at_first} transactions that were taken on do not end, and the store says nothing"
+        ))
+    }
+
+    /// A store with nothing to do does not ask to be woken again and again.
+    fn rests(&mut self) -> Result<(), String> {
+        self.shared.borrow_mut().paused = true;
+        self.world.run_for(ENDS);
+        let before = self.world.vitals(self.host);
+        self.world.run_for(LOOK);
+        let did = self.world.vitals(self.host) - before;
+        self.shared.borrow_mut().paused = false;
+        self.judge()?;
+        match did.vain {
+            0..=VAIN => Ok(()),
+            vain => Err(format!("a store at rest asks to be woken at once: {vain} turns in vain in {} s", LOOK.as_secs())),
+        }
     }
 
     /// A life without faults: the store opens, is verified, and does what is left.
@@ -699,13 +818,23 @@ impl StoreTown {
                 self.world.crash_at_write(self.host, rng.magnitude(1, 60), how);
             }
             _ => {
-                let faults = &mut self.world.disk(self.host, 0).faults;
+                let disks = self.world.disks(self.host).len();
+                let disk = if disks > 1 { rng.index(disks) } else { 0 };
+                let flushes = if fault == StoreFault::FlushFull { *rng.pick(&[1, 1, 2, 4]) } else { 0 };
+                let faults = &mut self.world.disk(self.host, disk).faults;
                 match fault {
+                    StoreFault::FlushFull => faults.full_flushes = flushes,
                     StoreFault::Slow => faults.slower = slower,
                     StoreFault::ReadErrors => faults.read_errors = one_in,
                     StoreFault::WriteErrors => faults.write_errors = one_in,
                     StoreFault::WrongReads => (faults.flipped_reads, faults.misdirected_reads) = (one_in, one_in),
                     _ => faults.host_free = Some(free),
+                }
+                if fault == StoreFault::FlushFull && rng.one_in(2) {
+                    // Nobody asks for anything more as soon as a flush has failed: no later one tells.
+                    let host = self.host;
+                    self.world.run_while(Duration::from_secs(1), |world| !world.disk(host, disk).flush_failed());
+                    self.shared.borrow_mut().paused = true;
                 }
                 self.world.run_for(Duration::from_nanos(rng.magnitude(1_000_000, 1_000_000_000)));
                 self.mend();

@@ -66,6 +66,11 @@ fn failing_disks_change_nothing_that_clients_see() {
 }
 
 #[test]
+fn flushes_without_space_change_nothing_that_clients_see() {
+    assert!(runs("flushes", 0..12).faults > 30);
+}
+
+#[test]
 fn full_disks_change_nothing_but_who_waits() {
     assert!(runs("full", 0..20).faults > 50);
 }
@@ -184,6 +189,15 @@ fn clients_that_are_not_told_why_their_writes_were_dropped_are_found() {
     let what = found("full", &Options { misdeed: Some(Misdeed::SilentDrop), ..Options::default() });
     // Who is never told does not fill the cluster either.
     assert!(what.contains("operations hang") || what.contains("calls the full cluster full"), "{what}");
+}
+
+#[test]
+fn an_osd_that_stays_though_its_store_takes_no_writes_is_found() {
+    let what = found("copies-index", &Options { misdeed: Some(Misdeed::HiddenImpairment), ..Options::default() });
+    assert!(
+        ["operations hang", "takes no writes is down", "not linearizable", "EIO"].iter().any(|known| what.contains(known)),
+        "{what}"
+    );
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The product's store alone, under crashes, failing disks and rot: a bounded number of seeds.
 
+use sim::misdeed::Misdeed;
 use sim::scenario::{Options, by_name, run};
 
 fn runs(scenario: &str, seeds: std::ops::Range<u64>) -> (usize, u64) {
@@ -24,6 +25,45 @@ fn deaths_lose_nothing_and_leak_nothing() {
 fn failing_disks_are_survived() {
     let (acknowledged, faults) = runs("store-disks", 0..40);
     assert!(acknowledged > 2000 && faults > 100, "{acknowledged} transactions, {faults} faults");
+}
+
+#[test]
+fn flushes_without_space_end_in_a_word_and_what_was_taken_on_ends() {
+    let (acknowledged, faults) = runs("store-flush", 0..25);
+    assert!(acknowledged > 1500 && faults > 100, "{acknowledged} transactions, {faults} faults");
+}
+
+#[test]
+fn a_journal_with_a_disk_of_its_own_loses_nothing_and_stands_in_nobodys_way() {
+    let (acknowledged, faults) = runs("store-journal", 0..25);
+    assert!(acknowledged > 1500 && faults > 100, "{acknowledged} transactions, {faults} faults");
+}
+
+/// What the judges say of a mistake that is put in.
+fn found(scenario: &str, misdeed: Misdeed) -> String {
+    let (scenario, options) = (by_name(scenario).expect("a scenario"), Options { misdeed: Some(misdeed), ..Options::default() });
+    let wrong = (0..60).find_map(|seed| run(scenario, seed, &options).err().map(|failure| failure.what));
+    wrong.unwrap_or_else(|| panic!("{misdeed:?} was not found"))
+}
+
+#[test]
+fn a_flush_without_space_of_which_nobody_hears_is_found() {
+    for scenario in ["store-flush", "store-journal"] {
+        let what = found(scenario, Misdeed::ForgottenFlush);
+        assert!(what.contains("do not end") || what.contains("does not come to rest"), "{scenario}: {what}");
+    }
+}
+
+#[test]
+fn flushes_of_the_wrong_disk_are_found() {
+    let what = found("store-journal", Misdeed::FlushesOther);
+    assert!(["content is no prefix", "are damaged"].iter().any(|known| what.contains(known)), "{what}");
+}
+
+#[test]
+fn a_store_that_does_not_rest_is_found() {
+    let what = found("store-flush", Misdeed::Restless);
+    assert!(what.contains("in vain"), "{what}");
 }
 
 #[test]

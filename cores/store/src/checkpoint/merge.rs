@@ -440,6 +440,7 @@ impl Store {
         let blocks = page::blocks_for(entries);
         let runs = self.space.take_for_page(blocks).expect("so many blocks are free");
         c.pages_taken += u64::from(blocks);
+        c.in_pieces |= runs.len() > 1;
         let (ptr, built) = page::build(entries, level, &runs, self.sb.tree + 1);
         let (bytes, mut at) = (built.bytes(), 0);
         for (block, n) in runs {

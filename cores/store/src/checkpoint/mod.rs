@@ -10,7 +10,7 @@ use crate::io::{DATA, Purpose};
 use crate::space::limbo::Freed;
 use crate::space::{Flipped, Frozen};
 use crate::store::Store;
-use crate::superblock::{MOST_SKIPPED, Superblock};
+use crate::superblock::{MOST_SKIPPED, PIECES, Superblock};
 use crate::wish::Owner;
 use node::{Level, Mono};
 use std::collections::BTreeMap;
@@ -81,7 +81,7 @@ impl Store {
     /// Whether the superblock of a flip is being written: the moment that tests like best for a crash.
     #[cfg(test)]
     pub(crate) fn flipping(&self) -> bool {
-        self.checkpoint.as_ref().is_some_and(|c| matches!(c.stage, Stage::Flip(_)))
+        self.checkpoint.as_ref().is_some_and(|c| matches!(c.stage, Stage::Mark | Stage::Flip(_)))
     }
 
     /// Begins a checkpoint if one is due, and goes on with the one under way.
@@ -117,6 +117,7 @@ impl Store {
             moved: BTreeMap::new(),
             writes: 0,
             pages_taken: 0,
+            in_pieces: false,
             old_pages: Vec::new(),
             freed: Vec::new(),
             stable,
@@ -152,7 +153,7 @@ impl Store {
                 }
                 false
             }
-            Stage::Flush | Stage::Flip(_) => false,
+            Stage::Flush | Stage::Mark | Stage::Flip(_) => false,
         }
     }
 
@@ -181,11 +182,36 @@ impl Store {
         }
     }
 
-    /// All that the new tree needs is durable: writes the superblock.
+    /// All that the new tree needs is durable: it may count, if the store says already that a tree may be like this.
     pub(crate) fn flushed(&mut self) {
+        #[cfg(test)]
+        if self.sabotage == Some(crate::sabotage::Sabotage::FlipUnmarked) {
+            return self.flip();
+        }
+        match &mut self.checkpoint {
+            Some(c) if c.in_pieces && self.sb.version < PIECES => c.stage = Stage::Mark,
+            _ => return self.flip(),
+        }
+        // One slot is marked now, with the old tree, and the flip overwrites the other. So no slot is left that an older program takes
+        // when groups of the new version are written.
+        let sb = Superblock { version: PIECES, generation: self.sb.generation + 1, ..self.sb.clone() };
+        self.io.write(DATA, sb.slot() * BLOCK as u64, sb.encode().freeze().into(), true, Purpose::Mark);
+    }
+
+    /// The mark is durable. Groups have the older version until the flip, as the other slot has it, too.
+    pub(crate) fn marked(&mut self) {
+        self.sb.generation += 1;
+        self.log
+            .push((Level::Info, format!("the store is marked with format version {PIECES}: pages of its index lie in pieces")));
+        self.flip();
+    }
+
+    /// Writes the superblock with the new tree.
+    fn flip(&mut self) {
         let clean = self.stopping && self.is_journalled() && !self.overlay.has_news();
         let Some(c) = &mut self.checkpoint else { return };
         let sb = Superblock {
+            version: if c.in_pieces { self.sb.version.max(PIECES) } else { self.sb.version },
             generation: self.sb.generation + 1,
             claimed: self.journal.claimed(),
             root: c.root.clone(),

@@ -2,7 +2,7 @@
 
 use super::staged::Staged;
 use crate::block::{BLOCK, blocks};
-use crate::superblock::{OLDEST, VERSION};
+use crate::superblock::{OLDEST, PLAIN, VERSION};
 use bytes::Bytes;
 use denc::{DecodeError, Encode, Reader, Result, index, len32};
 use kernels::{SEED, crc32c};
@@ -95,8 +95,11 @@ pub(crate) struct RecordHead {
 /// A version and a request id, which records of version 1 have and nobody ever read.
 const UNREAD: usize = 12 + 21;
 
+// A record is encoded before its group is formed, and a flip that marks the store may come between.
+const _: () = assert!(record_head(PLAIN) == record_head(VERSION));
+
 /// Bytes of an encoded head, the record's length in front included.
-pub(crate) fn record_head(version: u32) -> usize {
+pub(crate) const fn record_head(version: u32) -> usize {
     4 + 8 + 13 + 8 + 4 + if version == 1 { UNREAD } else { 1 }
 }
 

@@ -14,7 +14,7 @@ use crate::opening::{Opening, Replay, Step};
 use crate::pipeline::Pipeline;
 use crate::read::{all_there, gather};
 use crate::store::{Phase, Store};
-use crate::superblock::{FIRST, SLOTS, Superblock, VERSION, journal_mark, journal_owner};
+use crate::superblock::{FIRST, PLAIN, SLOTS, Superblock, journal_mark, journal_owner};
 use crate::wish::Owner;
 use bytes::Bytes;
 use node::{Buf, DeviceId, DiskDone, DiskError, DiskOutput, DiskStat, Level};
@@ -140,7 +140,7 @@ impl Store {
             }
             (Step::Incarnation(sb), DiskOutput::Done) => {
                 let before = std::mem::replace(&mut self.sb, (**sb).clone());
-                if before.version == VERSION {
+                if before.version == self.sb.version {
                     return Ok(true);
                 }
                 self.mark_other(o);
@@ -249,7 +249,7 @@ impl Store {
             return Err(OpenError::TooSmall { have: self.space.disk().capacity, need: need * BLOCK as u64 });
         }
         self.sb = Superblock {
-            version: VERSION,
+            version: PLAIN,
             generation: 1,
             uuid: self.config.uuid,
             fsid: self.config.fsid,
@@ -380,7 +380,7 @@ impl Store {
             return Ok(true);
         }
         let sb = Superblock {
-            version: VERSION,
+            version: self.sb.version.max(PLAIN),
             generation: self.sb.generation + 1,
             incarnation: self.sb.incarnation + 1,
             claimed: self.journal.claimed(),
@@ -399,10 +399,10 @@ impl Store {
         Ok(false)
     }
 
-    /// One slot says that the store has this version now. The other must say so, too, before the journal is written: an older program that
+    /// One slot says that the store has [`PLAIN`] now. The other must say so, too, before the journal is written: an older program that
     /// found only that one whole would take new groups for none at all.
     fn mark_other(&mut self, o: &mut Opening) {
-        self.log.push((Level::Info, format!("the store is marked with format version {VERSION}")));
+        self.log.push((Level::Info, format!("the store is marked with format version {PLAIN}")));
         let sb = Box::new(Superblock { generation: self.sb.generation + 1, ..self.sb.clone() });
         self.open_write(o, DATA, sb.slot(), sb.encode(), Step::Incarnation(sb));
     }

@@ -2,7 +2,7 @@
 
 use crate::block::BLOCK;
 use crate::sparse::{Sparse, filler};
-use crate::superblock::VERSION;
+use crate::superblock::{PIECES, PLAIN, VERSION};
 use crate::{Config, Store, fsck};
 use bytes::Bytes;
 use node::{DiskDone, DiskOp, DiskOutput, DiskRequest, Mono, Now, Output, Outputs};
@@ -293,7 +293,7 @@ fn an_image_overwritten_at_random_takes_a_long_attribute() {
 #[test]
 fn a_store_of_version_2_that_found_no_place_for_a_page_opens_and_goes_on() {
     // Runs of four blocks are enough for its usual pages.
-    let (mut rig, _) = every_second_object(2, 4);
+    let (mut rig, _) = every_second_object(PLAIN, 4);
     rig.fill_to(35, 1_000_000, 4);
     rig.checkpoint();
     let value = Bytes::from(vec![7u8; 400 << 10]);
@@ -305,8 +305,9 @@ fn a_store_of_version_2_that_found_no_place_for_a_page_opens_and_goes_on() {
         rig.round();
     }
     rig.reopen();
-    assert_eq!(rig.store.sb.version, VERSION);
+    assert_eq!(rig.store.sb.version, PLAIN);
     rig.checkpoint();
+    assert_eq!(rig.store.sb.version, PIECES);
     rig.reopen();
     assert_eq!(rig.read(|s, hold| s.xattr(hold, &object(3), b"long")), Some(value));
     rig.check();
