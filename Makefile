@@ -299,6 +299,16 @@ scale: deps-build   ## figures of a monitor among 1,000 OSDs, and of changes of 
 	$(SCALE) changes 10000 16
 	$(PYTHON) tools/conformance/map_changes.py --nacre target/release/nacre
 
+# Sizes of disks, operations of a day, and numbers of objects of the table. 20 million objects need 8 GiB of memory for the disk's model.
+AGE_SIZES ?= 4G 256G 16T
+AGE_OPS ?= 40000
+AGE_OBJECTS ?= 60000,1500000,10000000
+.PHONY: age
+age: deps-build   ## writes docs/performance/aging.md: what a store costs that is years old (an hour; for a quiet machine)
+	$(CARGO) build --release -p age
+	$(BUILT)/release/age page "$$(git rev-parse --short HEAD)" $(AGE_OPS) $(AGE_OBJECTS) $(AGE_SIZES) > $(BUILT)/aging.md
+	mv $(BUILT)/aging.md docs/performance/aging.md
+
 INSTRUCTIONS = $(RELEASE) --bin instructions && timeout 900 $(BUILT)/release/instructions
 
 instructions: deps-build   ## instructions for each operation, compared with docs/instructions.json (2 min)

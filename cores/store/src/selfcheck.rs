@@ -57,6 +57,11 @@ impl Store {
         Ok(found.len() as u64)
     }
 
+    /// Number of free blocks, of runs of them, and the length of the longest run, in blocks.
+    pub fn free_runs(&self) -> (u64, u64, u64) {
+        self.space.free_runs()
+    }
+
     /// From now on each page of the index gets its blocks one by one, as if no two free ones were side by side.
     pub fn scatter_pages(&mut self) {
         self.space.scatter = true;

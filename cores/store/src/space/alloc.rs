@@ -72,6 +72,16 @@ impl Allocator {
         self.busy.get(block)
     }
 
+    /// Number of runs of free blocks, and the length of the longest.
+    #[cfg(any(test, feature = "sim"))]
+    pub(crate) fn free_runs(&self) -> (u64, u64) {
+        let (mut at, mut runs, mut longest) = (self.first, 0, 0);
+        while let Some((start, n)) = self.busy.free_run(at, self.busy.len()).filter(|(start, n)| *n > 0 && *start >= at) {
+            (at, runs, longest) = (start + n, runs + 1, n.max(longest));
+        }
+        (runs, longest)
+    }
+
     /// Checks that counts are right and that blocks of the tree are taken.
     #[cfg(any(test, feature = "sim"))]
     pub(crate) fn self_check(&self) -> Result<(), String> {

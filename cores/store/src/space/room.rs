@@ -324,6 +324,12 @@ impl Space {
         if thorough { self.alloc.self_check() } else { Ok(()) }
     }
 
+    /// Number of free blocks, of runs of them, and the length of the longest run.
+    pub(crate) fn free_runs(&self) -> (u64, u64, u64) {
+        let (runs, longest) = self.alloc.free_runs();
+        (self.alloc.free(), runs, longest)
+    }
+
     /// Says whether a block is taken.
     pub(crate) fn is_busy(&self, block: u64) -> bool {
         self.alloc.is_busy(block)

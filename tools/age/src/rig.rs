@@ -1,0 +1,347 @@
+//! A store on its disk, and what both cost.
+
+use crate::disk::{Disk, Traffic};
+use bytes::Bytes;
+use nix::time::{ClockId, clock_gettime};
+use node::{DiskDone, DiskRequest, Mono, Now, Output, Outputs};
+use objectstore::{
+    Event, Hold, MetaChange, ObjectChange, ObjectChanges, ObjectStore, Read, Refused, Ticket, Transaction, Unread,
+};
+use std::collections::VecDeque;
+use store::{Config, Store};
+use types::{HObject, ObjectId, PgId, SnapId, SpgId};
+
+/// Groups whose logs are written.
+const GROUPS: u64 = 64;
+/// Entries of a group's log.
+const LOG: u64 = 500;
+/// Transactions that come together at most, and bytes of data in them.
+const BATCH: u64 = 16;
+const BATCH_BYTES: usize = 4 << 20;
+/// Most rounds that anything may take to come to an end.
+const PATIENCE: usize = 10_000_000;
+
+/// Processor time of this thread so far, in nanoseconds.
+fn processor() -> u64 {
+    let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("the kernel has this clock");
+    time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64
+}
+
+/// Bytes of this process that are in memory.
+pub fn resident() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4096
+}
+
+/// What was used since a moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Used {
+    /// Processor time of the store, in nanoseconds.
+    pub processor: u64,
+    /// Processor time of its longest single call, in nanoseconds, and which call that was.
+    pub longest: (u64, &'static str),
+    /// Calls.
+    pub calls: u64,
+    /// Calls that took over 5 ms of processor time.
+    pub long: u64,
+    /// Requests to the disk.
+    pub traffic: Traffic,
+    /// Checkpoints that ended.
+    pub checkpoints: u64,
+    /// Bytes of pages of the index that were written.
+    pub index_bytes: u64,
+    /// Bytes that were written to the journal.
+    pub journal_bytes: u64,
+}
+
+/// A store, its disk, and the meter.
+pub struct Rig {
+    /// The store.
+    pub store: Store,
+    /// Its disk.
+    pub disk: Disk,
+    config: Config,
+    now: u64,
+    tickets: u64,
+    /// Transactions that became durable.
+    pub committed: u64,
+    queue: VecDeque<DiskRequest>,
+    /// Transactions and bytes of data since the last round.
+    batch: (u64, usize),
+    used: Used,
+    since: (Traffic, store::Counters),
+    /// Next entry of each group's log.
+    logs: Vec<u64>,
+    /// Resident bytes before the store was made, and the most since, less what the disk takes.
+    before: u64,
+    peak: u64,
+}
+
+/// The object of an image or a bucket: number `n` of `pool`, as a clone of snapshot `snap` if there is one.
+pub fn object(pool: i64, n: u64, snap: Option<u64>) -> ObjectId {
+    let name = Bytes::from(format!("rbd_data.10226b8b4567.{n:016x}"));
+    let hash = types::hash::rjenkins(&name);
+    let snap = snap.map_or(SnapId::HEAD, SnapId);
+    HObject { pool, hash, nspace: Bytes::new(), key: Bytes::new(), name, snap, max: false }.into()
+}
+
+impl Rig {
+    /// Makes a store on an empty disk of `capacity` bytes.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn new(config: Config, capacity: u64) -> Result<Self, String> {
+        let before = resident();
+        let disk = Disk::new(capacity)?;
+        let mut rig = Self {
+            store: Store::create(config.clone()),
+            disk,
+            config,
+            now: 0,
+            tickets: 0,
+            committed: 0,
+            queue: VecDeque::new(),
+            batch: (0, 0),
+            used: Used::default(),
+            since: Default::default(),
+            logs: vec![0; GROUPS as usize],
+            before,
+            peak: before,
+        };
+        rig.open()?;
+        Ok(rig)
+    }
+
+    fn open(&mut self) -> Result<(), String> {
+        for _ in 0..PATIENCE {
+            if self.store.ready() {
+                return Ok(());
+            }
+            if let Some(error) = self.store.open_error() {
+                return Err(format!("the store does not open: {error}"));
+            }
+            self.round()?;
+        }
+        Err("the store does not open, and does not say why".into())
+    }
+
+    fn now(&self) -> Now {
+        Now { mono: Mono(self.now), ..Now::default() }
+    }
+
+    /// Carries out a call of the store, and counts its processor time.
+    fn call<T>(&mut self, name: &'static str, call: impl FnOnce(&mut Store) -> T) -> T {
+        let began = processor();
+        let result = call(&mut self.store);
+        let took = processor() - began;
+        self.used.processor += took;
+        self.used.calls += 1;
+        self.used.long += u64::from(took > 5_000_000);
+        self.used.longest = self.used.longest.max((took, name));
+        result
+    }
+
+    /// One turn, and the ends of all requests.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn round(&mut self) -> Result<(), String> {
+        self.now += 100_000;
+        let (now, mut out) = (self.now(), Outputs::default());
+        self.call("turn", |store| store.turn(now, &mut out));
+        self.queue.extend(out.0.into_iter().filter_map(|output| match output {
+            Output::Disk(request) => Some(request),
+            _ => None,
+        }));
+        while let Some(DiskRequest { token, op, .. }) = self.queue.pop_front() {
+            let result = self.disk.answer(op);
+            self.call("completion", |store| store.disk_done(now, DiskDone { token, result }));
+        }
+        while let Some(event) = self.store.poll_event() {
+            match event {
+                Event::Committed(_) => self.committed += 1,
+                Event::Fetched(_) => {}
+                Event::Damaged(..) => return Err("the store says that an object is damaged".into()),
+            }
+        }
+        self.store.failure().map_or(Ok(()), |why| Err(format!("the store failed: {why}")))
+    }
+
+    /// Submits one transaction as a group does, with an entry of its log. True if there was room.
+    ///
+    /// # Errors
+    /// It was refused for another reason, or the store failed.
+    pub fn submit(&mut self, objects: Vec<ObjectChanges>) -> Result<bool, String> {
+        let data = |change: &ObjectChange| match change {
+            ObjectChange::Write(_, data) => data.len(),
+            _ => 0,
+        };
+        let bytes: usize = objects.iter().flat_map(|o| &o.changes).map(data).sum();
+        let group = objects.first().map_or(0, |o| u64::from(o.object.hash) % GROUPS);
+        let entry = self.logs[group as usize];
+        let key = |n: u64| Bytes::from(format!("log {n:016x}"));
+        let mut meta = vec![MetaChange::Set(key(entry), Bytes::from(vec![entry as u8 | 1; 180]))];
+        if let Some(old) = entry.checked_sub(LOG) {
+            meta.push(MetaChange::Remove(key(old)));
+        }
+        let scope = SpgId::whole(PgId::new(1, group as u32));
+        let transaction = Transaction { cold: false, scope, hold: None, objects, meta };
+        let ticket = Ticket(self.tickets);
+        match self.call("submission", |store| store.submit(transaction, ticket)) {
+            Ok(()) => {}
+            Err(Refused::NoSpace) => {
+                self.round()?;
+                return Ok(false);
+            }
+            Err(why) => return Err(format!("the store refuses a change: {why:?}")),
+        }
+        self.tickets += 1;
+        self.logs[group as usize] += 1;
+        self.batch = (self.batch.0 + 1, self.batch.1 + bytes);
+        if self.batch.0 >= BATCH || self.batch.1 >= BATCH_BYTES {
+            self.batch = (0, 0);
+            self.round()?;
+            for _ in 0..PATIENCE {
+                if !self.store.congested() {
+                    break;
+                }
+                self.round()?;
+            }
+            if self.store.congested() {
+                return Err("the store is congested, and stays so".into());
+            }
+        }
+        if self.tickets.is_multiple_of(4096) {
+            self.look();
+        }
+        Ok(true)
+    }
+
+    /// [`Self::submit`] of changes of one object.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn change(&mut self, object: ObjectId, changes: Vec<ObjectChange>) -> Result<bool, String> {
+        self.submit(vec![ObjectChanges { object, changes }])
+    }
+
+    fn look(&mut self) {
+        self.peak = self.peak.max(resident().saturating_sub(self.disk.overhead()));
+    }
+
+    /// Turns the store until it has nothing to do now and all that was submitted is durable.
+    ///
+    /// # Errors
+    /// It failed, or never comes to rest.
+    pub fn rest(&mut self) -> Result<(), String> {
+        for _ in 0..PATIENCE {
+            self.round()?;
+            if self.committed == self.tickets && self.store.deadline() > Mono(self.now) {
+                self.look();
+                return Ok(());
+            }
+        }
+        Err(format!("the store finds no rest: {} of {} transactions are durable", self.committed, self.tickets))
+    }
+
+    /// Makes a checkpoint of all that was submitted, and a second one of what the first one left.
+    ///
+    /// # Errors
+    /// As [`Self::rest`].
+    pub fn checkpoint(&mut self) -> Result<(), String> {
+        for _ in 0..2 {
+            self.rest()?;
+            let before = self.store.counters().checkpoints;
+            if !self.store.compact() {
+                continue;
+            }
+            for _ in 0..PATIENCE {
+                self.round()?;
+                if self.store.counters().checkpoints > before {
+                    break;
+                }
+            }
+        }
+        self.rest()
+    }
+
+    /// Lets virtual time pass without requests, as a night does.
+    ///
+    /// # Errors
+    /// As [`Self::rest`].
+    pub fn night(&mut self) -> Result<(), String> {
+        for _ in 0..8 {
+            self.now += 10_000_000_000;
+            self.rest()?;
+        }
+        Ok(())
+    }
+
+    /// Kills the store and opens it again. What that used is counted.
+    ///
+    /// # Errors
+    /// It does not open.
+    pub fn reopen(&mut self) -> Result<(), String> {
+        self.queue.clear();
+        self.store = Store::open(self.config.clone());
+        self.committed = self.tickets;
+        self.open()?;
+        self.look();
+        Ok(())
+    }
+
+    /// Reads, and fetches what is missing.
+    ///
+    /// # Errors
+    /// What is there is damaged, or the store failed.
+    pub fn read<T>(&mut self, read: impl Fn(&Store, Hold) -> Read<T>) -> Result<T, String> {
+        let hold = Hold(1);
+        let result = loop {
+            match self.call("read", |store| read(store, hold)) {
+                Ok(value) => break Ok(value),
+                Err(Unread::Damaged(damage)) => break Err(format!("{damage:?}")),
+                Err(Unread::Missing(wish)) => {
+                    self.store.fetch(hold, wish);
+                    self.round()?;
+                }
+            }
+        };
+        self.store.release(hold);
+        result
+    }
+
+    /// Begins to count anew.
+    pub fn zero(&mut self) {
+        self.used = Used::default();
+        self.since = (self.disk.traffic, self.store.counters());
+    }
+
+    /// What was used since [`Self::zero`].
+    pub fn used(&self) -> Used {
+        let (traffic, counters) = &self.since;
+        let (now, count) = (self.disk.traffic, self.store.counters());
+        Used {
+            traffic: Traffic {
+                reads: now.reads - traffic.reads,
+                read_bytes: now.read_bytes - traffic.read_bytes,
+                writes: now.writes - traffic.writes,
+                written_bytes: now.written_bytes - traffic.written_bytes,
+            },
+            checkpoints: count.checkpoints.saturating_sub(counters.checkpoints),
+            index_bytes: count.index_bytes.saturating_sub(counters.index_bytes),
+            journal_bytes: count.journal_bytes.saturating_sub(counters.journal_bytes),
+            ..self.used
+        }
+    }
+
+    /// Bytes that the store took of this process's memory at most.
+    pub fn memory(&self) -> u64 {
+        self.peak - self.before
+    }
+
+    /// Per mille of the disk that is available.
+    pub fn available(&self) -> u64 {
+        let space = self.store.space();
+        space.available * 1000 / space.total.max(1)
+    }
+}
