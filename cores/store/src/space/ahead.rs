@@ -96,7 +96,7 @@ impl Space {
     /// Takes the end of a step. `written`: false if there was no space.
     pub(crate) fn written_ahead(&mut self, run: Run, written: bool) {
         self.ahead.writing = false;
-        self.alloc.give_back(run);
+        self.alloc.give_back(run, true);
         if written {
             let end = run.0 + u64::from(run.1);
             self.alloc.set_frontier(self.alloc.frontier().max(end));

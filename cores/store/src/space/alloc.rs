@@ -3,17 +3,34 @@
 //! A file grows as it fills, and growing costs: the file system below has to find space and to make that durable with
 //! each flush. So blocks below the *frontier*, which were all written once, are given out before any beyond it. `ahead`
 //! moves the frontier with zeros before it is needed. The frontier of a raw device is its end.
+//!
+//! **Where.** A request goes on where the last one of its kind ended, as long as it finds one run there. Else it gets the
+//! first run behind that place that is long enough, else the longest that there are. [`super::longest`] finds them.
+//!
+//! **Small data spares what is long.** Blocks that are overwritten at random leave free blocks without neighbours, and
+//! large writes need many that are neighbours. So while few chunks are wholly free, the small data that a checkpoint moves
+//! goes into what is free in the fuller chunks. The emptier ones are spared. They lose the rest of their data as time
+//! goes by, since nothing new comes in, and are wholly free then. So free space gathers instead of being spread evenly.
 
-use super::bits::Bits;
+use super::bits::{Bits, CHUNK};
+use super::longest::Longest;
 use crate::block::Run;
 
-/// Chunks with some free blocks that are searched for one long run before shorter ones are taken.
-const PATIENCE: usize = 256;
+/// Small data goes to gaps when less than this part of all chunks is wholly free.
+const SPARE_CHUNKS: u64 = 16;
+/// A chunk with fewer free blocks is not worth a visit for gaps.
+const WORTH: u64 = 16;
+/// Chunks that are looked at for gaps in one round of a request.
+const LOOKS: u64 = 256;
 
 /// What a block is for. Each kind is given out in a neighbourhood of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
+    /// Data of a large write.
     Data,
+    /// Data that leaves the journal, which came in small writes.
+    Moved,
+    /// Pages of the index.
     Pages,
 }
 
@@ -24,16 +41,24 @@ pub(crate) struct Allocator {
     pub(crate) stable: Bits,
     /// Blocks that must not be given out: stable ones, pages, those given out since, and those that wait for readers.
     busy: Bits,
+    /// What `busy` leaves in one piece.
+    longest: Longest,
     first: u64,
     /// First block of those that were never written.
     frontier: u64,
-    /// Free blocks below the frontier whose space was given back to the host.
-    holes: Bits,
+    /// Free blocks below the frontier. They are those whose space was given back to the host, unless `doubted`; then they
+    /// are those that are known to have space.
+    marked: Bits,
+    /// Free blocks that are not `marked` have no space of the host.
+    doubted: bool,
     /// Number of blocks lent by [`Allocator::borrow`].
     lent: u64,
     /// Blocks given out so far for which the host had to find space.
     pub(crate) beyond: u64,
+    /// Where data and pages were given out last.
     cursors: [u64; 2],
+    /// First chunk that was not looked at for gaps.
+    gaps: u64,
     /// Data blocks given out since the last freeze.
     born: Vec<Run>,
     /// Number of blocks of the tree's pages.
@@ -47,8 +72,23 @@ impl Allocator {
         busy.write(0, first, true);
         // Pages gather at the front, and data leaves them some room.
         let cursors = [first + ((blocks - first) / 64).min(4096), first];
-        let (stable, holes) = (Bits::new(blocks), Bits::new(blocks));
-        Self { stable, busy, first, frontier: first, holes, lent: 0, beyond: 0, cursors, born: Vec::new(), page_blocks: 0 }
+        let (stable, marked) = (Bits::new(blocks), Bits::new(blocks));
+        let longest = Longest::new(busy.chunks());
+        Self {
+            stable,
+            busy,
+            longest,
+            first,
+            frontier: first,
+            marked,
+            doubted: false,
+            lent: 0,
+            beyond: 0,
+            cursors,
+            gaps: 0,
+            born: Vec::new(),
+            page_blocks: 0,
+        }
     }
 
     /// Sets the frontier: all blocks below it were written once.
@@ -85,7 +125,7 @@ impl Allocator {
     /// Checks that counts are right and that blocks of the tree are taken.
     #[cfg(any(test, feature = "sim"))]
     pub(crate) fn self_check(&self) -> Result<(), String> {
-        for (name, bits) in [("busy", &self.busy), ("stable", &self.stable), ("holes", &self.holes)] {
+        for (name, bits) in [("busy", &self.busy), ("stable", &self.stable), ("marked", &self.marked)] {
             let counted: u64 = bits.runs(0, bits.len()).iter().map(|(_, n)| n).sum();
             if counted != bits.ones() {
                 return Err(format!("{counted} blocks are {name}, {} were counted", bits.ones()));
@@ -99,6 +139,9 @@ impl Allocator {
         if let Some((start, n)) = lost {
             return Err(format!("of the {n} blocks from {start} on, which the tree refers to, some are free"));
         }
+        if let Some(chunk) = (0..self.busy.chunks()).find(|c| self.busy.longest_free(*c) > self.longest.get(*c)) {
+            return Err(format!("a run of free blocks in chunk {chunk} is overlooked"));
+        }
         let taken = self.first + self.page_blocks + self.lent + self.stable.ones();
         if taken > self.busy.ones() {
             return Err(format!("{taken} blocks are taken by the ring, pages and data, {} in all", self.busy.ones()));
@@ -108,7 +151,7 @@ impl Allocator {
 
     /// Bytes of memory of the sets of blocks; of what a checkpoint shares with them, too.
     pub(crate) fn bytes(&self) -> usize {
-        2 * self.stable.bytes() + self.busy.bytes() + self.holes.bytes()
+        2 * self.stable.bytes() + self.busy.bytes() + self.marked.bytes() + self.longest.bytes()
     }
 
     /// Number of blocks that could be given out now.
@@ -118,24 +161,16 @@ impl Allocator {
 
     /// Least number of free blocks that can be written without space from the host.
     pub(crate) fn backed(&self) -> u64 {
-        self.frontier.saturating_sub(self.busy.ones() + self.holes.ones())
-    }
-
-    /// Notes that the host has the space of these free blocks back.
-    pub(crate) fn punched(&mut self, (block, n): Run) {
-        self.holes.write(block, n.into(), true);
-    }
-
-    /// Notes that the host refused a write. Holes of an earlier life are not known, so any free block may be one.
-    pub(crate) fn doubt_backing(&mut self) {
-        let mut at = self.first;
-        while let Some((start, n)) =
-            self.busy.free_run(at, self.frontier.saturating_sub(at)).filter(|(start, n)| *n > 0 && *start < self.frontier)
-        {
-            let n = n.min(self.frontier - start);
-            self.holes.write(start, n, true);
-            at = start + n;
+        if self.doubted {
+            return self.marked.ones();
         }
+        self.frontier.saturating_sub(self.busy.ones() + self.marked.ones())
+    }
+
+    /// Notes that the host refused a write. Holes of an earlier life are not known, so any free block may be one. Only
+    /// what becomes free from now on is known to have space: it was written.
+    pub(crate) fn doubt_backing(&mut self) {
+        (self.doubted, self.marked) = (true, Bits::new(self.busy.len()));
     }
 
     /// Number of blocks that the superblocks and the ring do not take.
@@ -157,6 +192,7 @@ impl Allocator {
                 return Err(denc::DecodeError::Invalid("free-space map: a block has two owners"));
             }
         }
+        self.longest.set(chunk.into(), self.busy.longest_free(chunk.into()));
         Ok(())
     }
 
@@ -200,18 +236,55 @@ impl Allocator {
         if n > self.free() {
             return None;
         }
-        let mut out = Vec::new();
-        if let Some(run) = self.one_run(n, kind) {
-            self.give(run, kind, &mut out);
-            return Some(out);
+        let (mut out, mut left) = (Vec::new(), n);
+        if kind == Kind::Moved && self.busy.empty_chunks() < self.busy.chunks() / SPARE_CHUNKS {
+            left = self.fill_gaps(n, &mut out);
         }
-        let mut left = n;
         while left > 0 {
-            let run = self.any_run(left, kind);
+            let run = self.one_run(left, kind).unwrap_or_else(|| self.long_run(left, kind));
             left -= u64::from(run.1);
             self.give(run, kind, &mut out);
         }
         Some(out)
+    }
+
+    /// Gives what is free in the fuller chunks, and nothing of those that are wholly free. Gives how many of the `n` blocks
+    /// are still to be found.
+    fn fill_gaps(&mut self, n: u64, out: &mut Vec<Run>) -> u64 {
+        let chunks = self.frontier.div_ceil(CHUNK);
+        // What becomes free in the emptier ones is not enough to stop here: it is as much as the fuller ones lack. So each
+        // round takes emptier ones than the last.
+        let (mut left, mut most) = (n, (self.free_below() / chunks.max(1)).clamp(WORTH, CHUNK - 1));
+        loop {
+            for _ in 0..chunks.min(LOOKS) {
+                if left == 0 {
+                    return 0;
+                }
+                let chunk = if self.gaps < chunks { self.gaps } else { 0 };
+                let end = ((chunk + 1) * CHUNK).min(self.frontier);
+                if (WORTH..=most).contains(&self.busy.free_in(chunk)) {
+                    left = self.fill(chunk * CHUNK..end, left, out);
+                }
+                // One that has more is where the next request goes on.
+                self.gaps = if left == 0 { chunk } else { chunk + 1 };
+            }
+            if most == CHUNK - 1 {
+                return left;
+            }
+            most = (2 * most).min(CHUNK - 1);
+        }
+    }
+
+    /// Gives up to `left` free blocks of these. Gives how many are missing.
+    fn fill(&mut self, blocks: std::ops::Range<u64>, mut left: u64, out: &mut Vec<Run>) -> u64 {
+        let mut at = blocks.start;
+        while left > 0 {
+            let Some((start, len)) = self.busy.free_run(at, left).filter(|run| run.0 < blocks.end) else { break };
+            let len = len.min(blocks.end - start);
+            self.give((start, len as u32), Kind::Moved, out);
+            (at, left) = (start + len, left - len);
+        }
+        left
     }
 
     /// Gives `n` blocks in one piece that was never written. None if there is no such piece. As with [`Self::take`],
@@ -219,19 +292,25 @@ impl Allocator {
     pub(crate) fn take_beyond(&mut self, n: u64) -> Option<Run> {
         let (start, _) = self.busy.free_run(self.frontier, n).filter(|(_, len)| *len == n)?;
         let run = (start, n as u32);
-        let cursor = self.cursors[Kind::Data as usize];
+        let cursor = self.cursors[0];
         self.give(run, Kind::Data, &mut Vec::new());
         // What is ready below is searched from where it was.
-        self.cursors[Kind::Data as usize] = cursor;
+        self.cursors[0] = cursor;
         Some(run)
+    }
+
+    fn cursor(&self, kind: Kind) -> u64 {
+        self.cursors[usize::from(kind == Kind::Pages)]
     }
 
     fn give(&mut self, run: Run, kind: Kind, out: &mut Vec<Run>) {
         let n = u64::from(run.1);
         assert_eq!(self.busy.write(run.0, n, true), n, "given out twice");
-        self.cursors[kind as usize] = run.0 + n;
         let end = run.0 + n;
-        self.beyond += end.saturating_sub(self.frontier.max(run.0)) + self.holes.write(run.0, n, false);
+        self.cursors[usize::from(kind == Kind::Pages)] = end;
+        let beyond = end.saturating_sub(self.frontier.max(run.0));
+        let marked = self.marked.write(run.0, n, false);
+        self.beyond += if self.doubted { n - marked } else { beyond + marked };
         self.frontier = self.frontier.max(end);
         if kind == Kind::Pages {
             self.page_blocks += n;
@@ -239,36 +318,66 @@ impl Allocator {
         out.push(run);
     }
 
-    /// Finds a run of `n` free blocks, below the frontier first.
-    fn one_run(&self, n: u64, kind: Kind) -> Option<Run> {
-        self.long_run(n, kind).or_else(|| {
-            let (start, len) = self.busy.free_run(self.frontier, n)?;
-            (len == n).then_some((start, n as u32))
-        })
+    /// Finds a run of `n` free blocks, below the frontier first. It may cross chunks only where the last request ended and
+    /// beyond the frontier, or if it is longer than one.
+    fn one_run(&mut self, n: u64, kind: Kind) -> Option<Run> {
+        if self.free_below() >= n {
+            let here = self.busy.free_run(self.cursor(kind), n);
+            if let Some((start, len)) = here.filter(|(start, len)| *len == n && start + n <= self.frontier) {
+                return Some((start, len as u32));
+            }
+            let found = self.in_chunks(n.min(CHUNK), kind).map(|at| self.busy.free_run(at, n).expect("found just now"));
+            if let Some((start, len)) = found.filter(|(start, len)| *len == n && start + n <= self.frontier) {
+                return Some((start, len as u32));
+            }
+        }
+        let (start, len) = self.busy.free_run(self.frontier, n)?;
+        (len == n).then_some((start, n as u32))
     }
 
-    fn long_run(&self, n: u64, kind: Kind) -> Option<Run> {
-        if self.free_below() < n {
-            return None;
+    /// Finds one of the longest runs, of at most `n` blocks. There are free ones.
+    fn long_run(&mut self, n: u64, kind: Kind) -> Run {
+        let n = n.min(CHUNK);
+        loop {
+            let longest = self.longest.max(self.below());
+            let Some(log) = longest.min(n).checked_ilog2() else { break };
+            // Half of the longest will do if it is near.
+            if let Some(at) = self.in_chunks(1 << log, kind) {
+                let (start, len) = self.busy.free_run(at, n.min(self.frontier - at)).expect("found just now");
+                return (start, len as u32);
+            }
+            // Each turn finds less in a chunk than was thought. Only the chunk of the frontier may keep its bound.
+            if self.longest.max(self.below()) == longest {
+                break;
+            }
         }
-        let cursor = self.cursors[kind as usize];
-        let (mut at, mut wrapped) = (cursor, false);
-        for _ in 0..PATIENCE {
-            match self.busy.free_run(at, n).filter(|(start, len)| start + len <= self.frontier) {
-                Some((start, len)) if len == n => return Some((start, n as u32)),
-                Some((start, len)) if !wrapped || start < cursor => at = start + len,
-                _ if wrapped => return None,
-                _ => (at, wrapped) = (self.first, true),
+        let found = self.busy.free_run(self.first, n).expect("counted as free");
+        let (start, len) = if found.0 < self.frontier { found } else { self.busy.free_run(self.frontier, n).unwrap_or(found) };
+        (start, len as u32)
+    }
+
+    /// The chunks below the frontier.
+    fn below(&self) -> std::ops::Range<u64> {
+        self.first / CHUNK..self.frontier.div_ceil(CHUNK)
+    }
+
+    /// Finds `n` free blocks side by side within a chunk and below the frontier: the first ones from where the last
+    /// request of this kind ended, else from the front.
+    fn in_chunks(&mut self, n: u64, kind: Kind) -> Option<u64> {
+        let below = self.below();
+        let from = (self.cursor(kind) / CHUNK).clamp(below.start, below.end);
+        for part in [from..below.end, below.start..from] {
+            let mut at = part.start;
+            while let Some(chunk) = self.longest.first(at..part.end, n) {
+                match self.busy.first_free(chunk, n) {
+                    Some(at) if at + n <= self.frontier => return Some(at),
+                    Some(_) => (),
+                    None => self.longest.set(chunk, self.busy.longest_free(chunk)),
+                }
+                at = chunk + 1;
             }
         }
         None
-    }
-
-    fn any_run(&self, n: u64, kind: Kind) -> Run {
-        let cursor = self.cursors[kind as usize];
-        let found = self.busy.free_run(cursor, n).or_else(|| self.busy.free_run(self.first, n));
-        let (start, len) = found.expect("counted as free");
-        (start, len as u32)
     }
 
     /// The first block behind the first `n` free ones; a large number if there are not so many.
@@ -285,6 +394,9 @@ impl Allocator {
     pub(crate) fn borrow(&mut self, from: u64, most: u64) -> Option<Run> {
         let (start, n) = self.busy.free_run(from.max(self.first), most).filter(|(start, _)| *start >= from)?;
         assert_eq!(self.busy.write(start, n, true), n, "borrowed twice");
+        if self.doubted {
+            self.marked.write(start, n, false);
+        }
         self.lent += n;
         Some((start, n as u32))
     }
@@ -294,10 +406,10 @@ impl Allocator {
         self.lent
     }
 
-    /// Ends a loan of [`Self::borrow`].
-    pub(crate) fn give_back(&mut self, run: Run) {
+    /// Ends a loan of [`Self::borrow`]. `backed`: the host has not got their space back.
+    pub(crate) fn give_back(&mut self, run: Run, backed: bool) {
         self.lent -= u64::from(run.1);
-        self.release(run);
+        self.release(run, backed);
     }
 
     /// Number of blocks of the superblocks and the ring.
@@ -307,7 +419,7 @@ impl Allocator {
 
     /// Freezes: gives the runs that were given out for data so far. They are the frozen delta's.
     pub(crate) fn freeze(&mut self) -> Vec<Run> {
-        self.cursors[Kind::Pages as usize] = self.first;
+        self.cursors[1] = self.first;
         std::mem::take(&mut self.born)
     }
 
@@ -328,9 +440,20 @@ impl Allocator {
         out
     }
 
-    /// Takes blocks back to which nothing refers any more, on disk or in memory.
-    pub(crate) fn release(&mut self, (block, n): Run) {
-        assert_eq!(self.busy.write(block, n.into(), false), u64::from(n), "freed twice");
+    /// Takes blocks back to which nothing refers any more, on disk or in memory. `backed`: the host has not got their
+    /// space back.
+    pub(crate) fn release(&mut self, (block, n): Run, backed: bool) {
+        let n = u64::from(n);
+        assert_eq!(self.busy.write(block, n, false), n, "freed twice");
+        if self.doubted == backed {
+            self.marked.write(block, n, true);
+        }
+        let (mut at, end) = (block, block + n);
+        while at < end {
+            let stop = end.min((at / CHUNK + 1) * CHUNK);
+            self.longest.raise(at / CHUNK, self.busy.free_around(at, stop - at));
+            at = stop;
+        }
     }
 }
 
@@ -346,15 +469,14 @@ mod tests {
         let runs = alloc.take(200, Kind::Data).expect("space");
         assert_eq!((alloc.backed(), alloc.beyond), (100, 0));
         let lent = alloc.borrow(100, 1000).expect("space");
-        alloc.punched(lent);
-        alloc.give_back(lent);
+        alloc.give_back(lent, false);
         assert_eq!(alloc.backed() + u64::from(lent.1).min(100), 100);
-        runs.into_iter().for_each(|run| alloc.release(run));
+        runs.into_iter().for_each(|run| alloc.release(run, true));
         alloc.doubt_backing();
         assert_eq!((alloc.backed(), alloc.free_below()), (0, 300));
         let run = alloc.take(50, Kind::Pages).expect("space")[0];
         assert_eq!(alloc.beyond, 50);
-        alloc.release(run);
+        alloc.release(run, true);
         assert_eq!(alloc.backed(), 50);
         alloc.take(800, Kind::Data).expect("nearly all");
         assert_eq!((alloc.backed() <= 50, alloc.frontier() >= 900), (true, true));
@@ -375,10 +497,80 @@ mod tests {
         }
         assert_eq!((taken, alloc.free()), (9879, 21));
         assert_eq!(alloc.data(), 9879);
-        runs.iter().step_by(2).for_each(|r| alloc.release(*r));
+        runs.iter().step_by(2).for_each(|r| alloc.release(*r, true));
         let page = alloc.take(2, Kind::Pages).expect("a page");
         assert_eq!(page[0].1, 2);
         let more = alloc.take(100, Kind::Data).expect("in pieces");
         assert!(more.len() >= 3 && more.iter().map(|r| r.1).sum::<u32>() == 100);
+    }
+
+    #[test]
+    fn finds_the_longest_runs_of_a_disk_in_pieces() {
+        let mut alloc = Allocator::new(64 * CHUNK, 100);
+        alloc.set_frontier(64 * CHUNK);
+        alloc.take(alloc.free(), Kind::Data).expect("all of it");
+        // Every third block is free, and in some places more than one is.
+        (100..64 * CHUNK).step_by(3).for_each(|block| alloc.release((block, 1), true));
+        let long = [(7, 300), (9, 40), (30, 500), (31, 700), (50, 40)];
+        for (chunk, n) in long {
+            let at = chunk * CHUNK + 1000;
+            let free = alloc.busy.runs(at, at + n);
+            free.into_iter().for_each(|(start, n)| alloc.release((start, n as u32), true));
+        }
+        alloc.self_check().expect("what always holds");
+        let mut of = |n: u64| alloc.take(n, Kind::Data).expect("free blocks").iter().map(|run| run.1).collect::<Vec<_>>();
+        assert_eq!(of(600), [600]);
+        assert_eq!(of(290).len(), 1);
+        let rest = of(1000);
+        assert!(rest.iter().filter(|n| **n > 1).sum::<u32>() >= 600, "all that is long: {rest:?}");
+        assert!(of(30).iter().all(|n| *n == 1));
+        alloc.self_check().expect("what always holds");
+        let left = alloc.free();
+        alloc.take(left, Kind::Data).expect("the last blocks, too");
+        assert!(alloc.take(1, Kind::Data).is_none());
+    }
+
+    #[test]
+    fn small_data_leaves_what_is_wholly_free_to_large_writes() {
+        let chunks = 64;
+        let mut alloc = Allocator::new(chunks * CHUNK, 100);
+        alloc.set_frontier(chunks * CHUNK);
+        alloc.take(alloc.free(), Kind::Data).expect("all of it");
+        // Three chunks are free, one is half free, all others have a few gaps.
+        for chunk in 1..chunks {
+            let blocks = match chunk {
+                10..13 => 1,
+                20 => 2,
+                _ => 100,
+            };
+            (0..CHUNK).step_by(blocks).for_each(|i| alloc.release((chunk * CHUNK + i, 1), true));
+        }
+        for _ in 0..8 {
+            let runs = alloc.take(256, Kind::Moved).expect("free blocks");
+            assert!(runs.iter().all(|run| !(10..13).contains(&(run.0 / CHUNK)) && run.0 / CHUNK != 20), "{runs:?}");
+        }
+        for _ in 0..12 {
+            assert_eq!(alloc.take(1024, Kind::Data).expect("free blocks").len(), 1);
+        }
+        alloc.self_check().expect("what always holds");
+    }
+
+    #[test]
+    fn after_a_refusal_only_what_was_written_since_is_known_to_have_space() {
+        let mut alloc = Allocator::new(1000, 100);
+        alloc.set_frontier(400);
+        let run = alloc.take(50, Kind::Data).expect("space")[0];
+        alloc.doubt_backing();
+        assert_eq!(alloc.backed(), 0);
+        alloc.release(run, true);
+        assert_eq!(alloc.backed(), 50);
+        let lent = alloc.borrow(run.0, 20).expect("space");
+        assert_eq!(alloc.backed(), 30);
+        alloc.give_back(lent, false);
+        assert_eq!(alloc.backed(), 30);
+        let before = alloc.beyond;
+        alloc.take(alloc.free(), Kind::Data).expect("space");
+        assert_eq!((alloc.beyond - before, alloc.backed()), (900 - 30, 0));
+        alloc.self_check().expect("what always holds");
     }
 }

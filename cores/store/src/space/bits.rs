@@ -42,6 +42,8 @@ pub(crate) struct Bits {
     ones: u64,
     /// Number of chunks that take memory.
     mixed: usize,
+    /// Number of chunks that have no block in the set.
+    empty: u64,
 }
 
 impl Chunk {
@@ -95,13 +97,124 @@ impl Chunk {
         }
         None
     }
+
+    /// Finds the first run of `n` bits that are not set, all of them below `end`.
+    fn first_free(&self, n: usize, end: usize) -> Option<usize> {
+        let Some(bits) = &self.bits else { return (self.ones == 0 && n <= end).then_some(0) };
+        // Free bits up to the end of the word before.
+        let mut before = 0;
+        for (i, word) in bits.iter().enumerate() {
+            let free = below(!word, i, end);
+            if before + free.trailing_ones() as usize >= n {
+                return Some(i * 64 - before);
+            }
+            if n <= 64 {
+                // Leaves the first bit of each run of at least `n`.
+                let (mut starts, mut len) = (free, 1);
+                while len < n && starts != 0 {
+                    let by = len.min(n - len);
+                    starts &= starts >> by;
+                    len += by;
+                }
+                if starts != 0 {
+                    return Some(i * 64 + starts.trailing_zeros() as usize);
+                }
+            }
+            before = if free == u64::MAX { before + 64 } else { free.leading_ones() as usize };
+        }
+        None
+    }
+
+    /// Length of the longest run of bits below `end` that are not set.
+    fn longest_free(&self, end: usize) -> usize {
+        let Some(bits) = &self.bits else { return if self.ones == 0 { end } else { 0 } };
+        let (mut longest, mut before) = (0, 0);
+        for (i, word) in bits.iter().enumerate() {
+            let free = below(!word, i, end);
+            longest = longest.max(before + free.trailing_ones() as usize);
+            if free == u64::MAX {
+                before += 64;
+                continue;
+            }
+            before = free.leading_ones() as usize;
+            // Each turn takes the last bit from each run.
+            let (mut left, mut len) = (free, 0);
+            while left != 0 {
+                left &= left >> 1;
+                len += 1;
+            }
+            longest = longest.max(len);
+        }
+        longest
+    }
+
+    /// The run of bits around `from..to`, which are not set, that are not set either.
+    fn free_around(&self, from: usize, to: usize, end: usize) -> usize {
+        let Some(bits) = &self.bits else { return if self.ones == 0 { end } else { 0 } };
+        let last = self.find(to, true).unwrap_or(end).min(end);
+        let mut first = from;
+        while first > 0 {
+            let (word, n) = ((first - 1) / 64, (first - 1) % 64 + 1);
+            let free = (!bits[word] << (64 - n)).leading_ones() as usize;
+            first -= free.min(n);
+            if free < n {
+                break;
+            }
+        }
+        last - first
+    }
+}
+
+/// Those bits of the word with this index that are below `end`.
+fn below(bits: u64, word: usize, end: usize) -> u64 {
+    match end.saturating_sub(word * 64) {
+        64.. => bits,
+        n => bits & !(u64::MAX << n),
+    }
 }
 
 impl Bits {
     /// Makes the empty set over `len` blocks.
     pub(crate) fn new(len: u64) -> Self {
         let groups = len.div_ceil(CHUNK * GROUP as u64) as usize;
-        Self { groups: vec![Arc::default(); groups], len, ones: 0, mixed: 0 }
+        Self { groups: vec![Arc::default(); groups], len, ones: 0, mixed: 0, empty: len.div_ceil(CHUNK) }
+    }
+
+    /// Number of chunks.
+    pub(crate) fn chunks(&self) -> u64 {
+        self.len.div_ceil(CHUNK)
+    }
+
+    /// Number of chunks that have no block in the set.
+    pub(crate) fn empty_chunks(&self) -> u64 {
+        self.empty
+    }
+
+    /// Number of blocks of a chunk that the disk has.
+    fn room(&self, chunk: u64) -> usize {
+        (self.len - chunk * CHUNK).min(CHUNK) as usize
+    }
+
+    /// Number of blocks of a chunk that are not in the set.
+    pub(crate) fn free_in(&self, chunk: u64) -> u64 {
+        self.room(chunk) as u64 - u64::from(self.chunk(chunk).ones)
+    }
+
+    /// Finds the first run of `n` blocks within a chunk that are not in the set.
+    pub(crate) fn first_free(&self, chunk: u64, n: u64) -> Option<u64> {
+        let at = self.chunk(chunk).first_free(n as usize, self.room(chunk))?;
+        Some(chunk * CHUNK + at as u64)
+    }
+
+    /// Length of the longest run of blocks within a chunk that are not in the set.
+    pub(crate) fn longest_free(&self, chunk: u64) -> u64 {
+        self.chunk(chunk).longest_free(self.room(chunk)) as u64
+    }
+
+    /// Length of the run within a chunk around these blocks, which are not in the set, that are not in it either.
+    pub(crate) fn free_around(&self, block: u64, n: u64) -> u64 {
+        let (chunk, at) = (block / CHUNK, (block % CHUNK) as usize);
+        self.chunk(chunk).free_around(at, at + n as usize, self.room(chunk)) as u64
     }
 
     fn chunk(&self, i: u64) -> &Chunk {
@@ -136,8 +249,9 @@ impl Bits {
             let base = at / CHUNK * CHUNK;
             let group = Arc::make_mut(&mut self.groups[(at / CHUNK) as usize / GROUP]);
             let chunk = &mut group.chunks[(at / CHUNK) as usize % GROUP];
-            let was = chunk.bits.is_some();
+            let (was, was_empty) = (chunk.bits.is_some(), chunk.ones == 0);
             let flips = chunk.write((at - base) as usize, (stop - base) as usize, value);
+            self.empty = self.empty + u64::from(chunk.ones == 0) - u64::from(was_empty);
             self.mixed = self.mixed + usize::from(chunk.bits.is_some()) - usize::from(was);
             group.ones = if value { group.ones + u32::from(flips) } else { group.ones - u32::from(flips) };
             changed += u64::from(flips);
@@ -303,6 +417,28 @@ mod tests {
             let run = start.map(|s| (s, (s..len.min(s + 50)).take_while(|i| !plain[*i as usize]).count() as u64));
             assert_eq!(bits.free_run(from, 50), run);
             assert_eq!(bits.find(from, true), (from..len).find(|i| plain[*i as usize]));
+            let chunk = next(4);
+            let part = &plain[(chunk * CHUNK) as usize..len.min((chunk + 1) * CHUNK) as usize];
+            let mut runs = Vec::new();
+            for (i, _) in part.iter().enumerate().filter(|(_, taken)| !**taken) {
+                match runs.last_mut() {
+                    Some((start, n)) if *start + *n == i => *n += 1,
+                    _ => runs.push((i, 1)),
+                }
+            }
+            assert_eq!(bits.free_in(chunk), runs.iter().map(|run| run.1 as u64).sum::<u64>());
+            assert_eq!(bits.longest_free(chunk), runs.iter().map(|run| run.1 as u64).max().unwrap_or(0));
+            for n in [1, 2, 3, 17, 63, 64, 65, 200, CHUNK] {
+                let first = runs.iter().find(|run| run.1 as u64 >= n).map(|run| chunk * CHUNK + run.0 as u64);
+                assert_eq!(bits.first_free(chunk, n), first, "{n} of {runs:?}");
+            }
+            if let Some((start, n)) = runs.get(next(runs.len() as u64 + 1) as usize) {
+                let (at, some) = (next(*n as u64), 1 + next(*n as u64));
+                let some = some.min(*n as u64 - at);
+                assert_eq!(bits.free_around(chunk * CHUNK + *start as u64 + at, some), *n as u64);
+            }
+            let empty = plain.chunks(CHUNK as usize).filter(|part| part.iter().all(|taken| !taken)).count();
+            assert_eq!((bits.chunks(), bits.empty_chunks()), (4, empty as u64));
         }
         let mut again = Bits::new(len);
         for chunk in 0..4 {

@@ -112,18 +112,17 @@ impl Space {
         } else {
             // What is kept was reckoned when less was free: the search begins anew, behind what is to be kept now.
             self.host.swept = 0;
-            self.alloc.release(run);
+            self.alloc.release(run, true);
         }
     }
 
     /// Takes the end of a request that gave a run back to the host. `sweep`: it came from the search of free blocks.
     pub(crate) fn trimmed(&mut self, run: Run, sweep: bool) {
-        self.alloc.punched(run);
         match sweep {
-            true => self.alloc.give_back(run),
+            true => self.alloc.give_back(run, false),
             false => {
                 self.host.trims -= 1;
-                self.alloc.release(run);
+                self.alloc.release(run, false);
             }
         }
         self.host.sweeping &= !sweep;
@@ -145,7 +144,7 @@ impl Space {
     /// The host had no space for a write. True if that was not known.
     pub(crate) fn host_refused(&mut self) -> bool {
         self.host.stat_at = None;
-        // What becomes free while the host stays full was written, so one look at all free runs is enough.
+        // What becomes free while the host stays full was written, so to doubt all that is free once is enough.
         let new = !std::mem::replace(&mut self.host.was_full, true);
         if new {
             self.alloc.doubt_backing();

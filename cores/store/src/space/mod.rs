@@ -5,6 +5,7 @@ pub(crate) mod alloc;
 pub(crate) mod bits;
 pub(crate) mod host;
 pub(crate) mod limbo;
+mod longest;
 pub(crate) mod refs;
 mod room;
 

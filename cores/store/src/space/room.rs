@@ -218,7 +218,7 @@ impl Space {
 
     /// Gives data that leaves the journal its places. The checkpoint remembers them. None if there is no room, which breaks the promise.
     pub(crate) fn take_for_move(&mut self, blocks: u64) -> Option<Vec<Run>> {
-        let runs = self.alloc.take(blocks, Kind::Data)?;
+        let runs = self.alloc.take(blocks, Kind::Moved)?;
         self.promised = self.promised.saturating_sub(blocks);
         Some(runs)
     }
@@ -297,7 +297,7 @@ impl Space {
 
     /// The inverse of [`Self::borrow_for_test`].
     pub(crate) fn give_back_for_test(&mut self, run: Run) {
-        self.alloc.give_back(run);
+        self.alloc.give_back(run, true);
     }
 
     /// The allocator, to look at.

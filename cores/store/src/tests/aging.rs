@@ -19,6 +19,8 @@ struct Rig {
     tickets: u64,
     committed: u64,
     queue: VecDeque<DiskRequest>,
+    /// Writes that the disk was asked for.
+    writes: u64,
 }
 
 fn object(n: u64) -> ObjectId {
@@ -42,7 +44,7 @@ fn small() -> Config {
 impl Rig {
     fn new(config: Config, capacity: u64) -> Self {
         let (store, disk) = (Store::create(config.clone()), Sparse::new(capacity));
-        let mut rig = Self { store, disk, config, now: 0, tickets: 0, committed: 0, queue: VecDeque::new() };
+        let mut rig = Self { store, disk, config, now: 0, tickets: 0, committed: 0, queue: VecDeque::new(), writes: 0 };
         rig.open_up();
         rig
     }
@@ -67,6 +69,7 @@ impl Rig {
     fn round(&mut self) {
         self.turn();
         while let Some(request) = self.queue.pop_front() {
+            self.writes += u64::from(matches!(request.op, DiskOp::Write { .. }));
             let result = self.disk.answer(request.op);
             let now = Now { mono: Mono(self.now), ..Now::default() };
             self.store.disk_done(now, DiskDone { token: request.token, result });
@@ -367,5 +370,49 @@ fn leaves_that_lost_most_of_their_keys_join() {
     rig.checkpoint();
     let pages = rig.store.space.pages();
     assert!(pages * n < 3 * full * left, "{left} of {n} objects keep {pages} of {full} blocks of pages");
+    rig.check();
+}
+
+/// A disk of 1 GiB with an image that fills so many percent of it and was overwritten at random, block by block, until
+/// what was free was used so many times.
+fn an_aged_image(percent: u64, turns: u64) -> (Rig, u64, u64) {
+    let mut rig = Rig::new(Config { journal_bytes: 24 << 20, ..small() }, 1 << 30);
+    let objects = (1u64 << 30) * percent / 100 / (4 << 20);
+    for n in 0..objects {
+        rig.submit(object(n), ObjectChange::Write(0, filler(1024))).expect("room");
+    }
+    rig.checkpoint();
+    let (mut x, writes) = (7, turns * rig.store.space().available / BLOCK as u64);
+    for _ in 0..writes {
+        let (o, at) = (dice(&mut x) % objects, dice(&mut x) % 1024 * BLOCK as u64);
+        rig.submit(object(o), ObjectChange::Write(at, filler(1))).expect("room");
+    }
+    rig.checkpoint();
+    rig.checkpoint();
+    (rig, objects, x)
+}
+
+#[test]
+fn a_large_write_into_an_aged_disk_takes_few_writes() {
+    let (mut rig, objects, mut x) = an_aged_image(82, 3);
+    let left = rig.store.space().available * 100 / rig.store.space().total;
+    assert!((10..15).contains(&left), "{left} % are free");
+    for round in 0..8 {
+        let n = 1_000_000 + round;
+        let before = rig.writes;
+        rig.submit(object(n), ObjectChange::Write(0, filler(1024))).expect("room");
+        while rig.committed < rig.tickets {
+            rig.round();
+        }
+        let took = rig.writes - before;
+        assert!(took <= 16, "4 MiB took {took} writes in round {round}, {:?}", rig.free_runs());
+        // And it stays like this: it goes again, and the image is overwritten on.
+        rig.submit(object(n), ObjectChange::Remove).expect("removals");
+        for _ in 0..2000 {
+            let (o, at) = (dice(&mut x) % objects, dice(&mut x) % 1024 * BLOCK as u64);
+            rig.submit(object(o), ObjectChange::Write(at, filler(1))).expect("room");
+        }
+    }
+    rig.checkpoint();
     rig.check();
 }
