@@ -243,6 +243,12 @@ impl History {
         }
     }
 
+    /// A mistake to be found: who holds nothing proves that nothing was served, whatever became of its store.
+    #[cfg(feature = "sim")]
+    pub(crate) fn disprove(&mut self, empty: &BTreeSet<OsdId>) {
+        self.past.retain(|interval| !interval.acting.iter().any(|osd| empty.contains(osd)));
+    }
+
     /// Who must be heard before the group may serve. `empty`: members that were heard and hold nothing; `unable`: those that cannot read
     /// what they hold.
     pub(crate) fn prior(&self, map: &OsdMap, whoami: OsdId, empty: &BTreeSet<OsdId>, unable: &BTreeSet<OsdId>) -> Prior {

@@ -53,7 +53,7 @@ pub(crate) struct SnapSet {
     pub(crate) clones: Vec<CloneInfo>,
 }
 
-/// What the group knows about an object besides its size. A clone's has neither watchers nor snapshots of its own.
+/// What the group knows about an object. A clone's has neither watchers nor snapshots of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ObjectInfo {
     /// The group's version of its last change.
@@ -70,8 +70,11 @@ pub(crate) struct ObjectInfo {
     pub(crate) flags: u32,
     /// Expected object size, expected write size, flags.
     pub(crate) hint: Option<(u64, u64, u32)>,
-    /// Whether the object is counted as having an omap.
+    /// Whether the object is counted as having an omap. If not, it has none; if so, it may have lost its last key since.
     pub(crate) omap: bool,
+    /// Bytes that the object has; `None` if it was changed last below the level of [`types::Feature::RecordedSizes`]. A scrub compares it
+    /// with what a copy holds: one that missed a change of the data contradicts its own record.
+    pub(crate) size: Option<u64>,
     /// Sorted by cookie and holder.
     pub(crate) watchers: Vec<WatchInfo>,
     /// Snapshots.
@@ -84,6 +87,7 @@ const HAS_HINT: u64 = 2;
 const HAS_WATCHERS: u64 = 4;
 const HAS_SNAPS: u64 = 8;
 const HAS_OMAP: u64 = 16;
+const HAS_SIZE: u64 = 32;
 
 impl ObjectInfo {
     pub(crate) fn is_whiteout(&self) -> bool {
@@ -101,6 +105,7 @@ impl ObjectInfo {
             (!self.watchers.is_empty(), HAS_WATCHERS),
             (self.snaps != SnapSet::default(), HAS_SNAPS),
             (self.omap, HAS_OMAP),
+            (self.size.is_some(), HAS_SIZE),
         ] {
             parts |= if there { bit } else { 0 };
         }
@@ -126,6 +131,9 @@ impl ObjectInfo {
             w.num(self.snaps.seq);
             w.list(self.snaps.clones.iter(), put_clone);
         }
+        if let Some(size) = self.size {
+            w.num(size);
+        }
         w.finish()
     }
 
@@ -149,6 +157,9 @@ impl ObjectInfo {
         }
         if parts & HAS_SNAPS != 0 {
             info.snaps = SnapSet { seq: r.num()?, clones: r.list(get_clone)? };
+        }
+        if parts & HAS_SIZE != 0 {
+            info.size = Some(r.num()?);
         }
         r.0.finish()?;
         Ok(info)
@@ -250,6 +261,7 @@ mod tests {
             flags: WHITEOUT,
             hint: Some((4 << 20, 4 << 20, 64)),
             omap: true,
+            size: Some(4 << 20),
             watchers: vec![watch],
             snaps: SnapSet { seq: 12, clones: vec![clone] },
             ..plain

@@ -122,6 +122,6 @@ pub use recorder::{CopyTime, Nobody, OpKey, Recorder, Step};
 pub use reserve::{SlotSide, SlotWish, SlotWishes};
 pub use scrub::ScrubState;
 #[cfg(feature = "sim")]
-pub use selfcheck::{Mistake, change_in, version_in};
+pub use selfcheck::{Mistake, change_in, omap_in, version_in};
 pub use unfound::Mercy;
 pub use unite::Legacy;

@@ -18,7 +18,7 @@ use messages::osd::{OpResult, flags, op_flags};
 use node::Now;
 use objectstore::{Damage, Hold, ObjectChange, ObjectChanges, Unread, View};
 use std::collections::BTreeMap;
-use types::{EVersion, Epoch, Errno, HObject, Intervals, Locator, ObjectId, ReqId, SnapId, SpgId};
+use types::{EVersion, Epoch, Errno, Feature, HObject, Intervals, Locator, ObjectId, ReqId, SnapId, SpgId};
 
 /// What an execution looks at besides its operation.
 pub(crate) struct Env<'a> {
@@ -422,6 +422,7 @@ impl<'a> Run<'a> {
         if self.after.exists {
             self.after.info.version = version;
             self.after.info.user_version = user_version;
+            self.after.info.size = self.env.map.level.has(Feature::RecordedSizes).then_some(self.after.size);
             if !mtime.is_zero() {
                 self.after.info.mtime = mtime;
             }

@@ -29,6 +29,12 @@ pub fn version_in(record: &[u8]) -> Option<types::EVersion> {
     crate::info::ObjectInfo::decode(record).ok().map(|info| info.version)
 }
 
+/// Whether an object is counted as having an omap, as a store's record of it says; `None` if it is no record.
+#[cfg(feature = "sim")]
+pub fn omap_in(record: &[u8]) -> Option<bool> {
+    crate::info::ObjectInfo::decode(record).ok().map(|info| info.omap)
+}
+
 /// What a group of this pool notes with this key: which object's head it changed, by which version, and whether that removed it. `None` if
 /// it notes something else.
 #[cfg(feature = "sim")]
@@ -105,6 +111,10 @@ pub enum Mistake {
     IgnoreGaps,
     /// Which snapshots are trimmed is written down by the primary alone.
     PurgeAlone,
+    /// A copy that knows nothing of the group proves that nothing was served, whatever became of the store that it had.
+    TrustEmpty,
+    /// A group that nobody has is new.
+    BornAgain,
 }
 
 impl Pg {
@@ -143,6 +153,8 @@ impl Pg {
             | Mistake::KeepGone
             | Mistake::PullEarly
             | Mistake::IgnoreGaps
+            | Mistake::TrustEmpty
+            | Mistake::BornAgain
             | Mistake::PurgeAlone => {}
         }
     }

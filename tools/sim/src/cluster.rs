@@ -179,6 +179,8 @@ pub struct Cluster {
     pub plan: Plan,
     /// Which OSDs' stores were ever ready.
     pub(crate) made: Vec<Rc<Cell<bool>>>,
+    /// How many disks each OSD has lost.
+    pub(crate) lost: Vec<Rc<Cell<u8>>>,
     /// What reference stores hold.
     pub(crate) meanings: Vec<Rc<RefCell<Meaning>>>,
     /// Objects that cannot be read, of OSDs whose stores meet damage.
@@ -278,11 +280,21 @@ fn monitor(plan: &Plan, n: usize, boot: &Boot, reign: &Rc<Cell<u64>>, pulse: &Pu
     Strict::new(monitor, plan.misdeed, reign.clone(), pulse.clone())
 }
 
+/// What stands for the store of an OSD: what it means, whether it was ever ready, how many the OSD had before.
+type Made = (Rc<RefCell<Meaning>>, Rc<Cell<bool>>, Rc<Cell<u8>>);
+
+/// The UUID of an OSD's store, after it has lost so many.
+pub(crate) fn store_name(number: usize, lost: u8) -> [u8; 16] {
+    let mut uuid = [number as u8 + 1; 16];
+    uuid[0] = uuid[0].wrapping_add(lost.wrapping_mul(16));
+    uuid
+}
+
 fn osd(
     plan: &Plan,
     number: usize,
     boot: &Boot,
-    meaning: &(Rc<RefCell<Meaning>>, Rc<Cell<bool>>),
+    meaning: &Made,
     bad: &Bad,
     promises: &Rc<RefCell<Promises>>,
     pulse: &Pulse,
@@ -291,7 +303,7 @@ fn osd(
     let config = OsdConfig {
         fsid: FSID,
         whoami: number as i32,
-        uuid: [number as u8 + 1; 16],
+        uuid: store_name(number, meaning.2.get()),
         addrs: address(socket(1, number as u8, 6800), nonce),
         cluster_addrs: EntityAddrVec::default(),
         neighbours: if plan.mail { (0..plan.osds).map(|osd| (osd as i32, mail_id(osd))).collect() } else { BTreeMap::new() },
@@ -303,7 +315,7 @@ fn osd(
         memory: 64 << 20,
         memory_ceiling: Some(64 << 20),
     };
-    let (store, reopen) = open_store(plan, number, boot, &meaning.0, meaning.1.get());
+    let (store, reopen) = open_store(plan, number, boot, meaning);
     let mut store = Wrapped::new(store, reopen, meaning.1.clone(), plan.misdeed, boot.life);
     if plan.wounds > 0 && (number == 0 || plan.wounds == SILENT) {
         store = store.wounded(Wounds::new(bad.clone(), plan.wounds, boot.life));
@@ -328,15 +340,14 @@ fn open_store(
     plan: &Plan,
     number: usize,
     boot: &Boot,
-    meaning: &Rc<RefCell<Meaning>>,
-    made: bool,
+    (meaning, made, lost): &Made,
 ) -> (Box<dyn Backend>, Option<Reopen>) {
     let (journal_bytes, memory) = match plan.store {
         StoreKind::Reference => return (Box::new(RefStore::open(meaning.clone(), boot.life + 1)), None),
         StoreKind::Real { journal, memory } => (journal, memory),
     };
     let config = store::Config {
-        uuid: [number as u8 + 1; 16],
+        uuid: store_name(number, lost.get()),
         fsid: FSID,
         whoami: number as i32,
         memory,
@@ -345,7 +356,7 @@ fn open_store(
         // Every second store has some space ready.
         write_ahead: (number as u64 % 2) << 20,
     };
-    if made {
+    if made.get() {
         return (Box::new(store::Store::open(config)), None);
     }
     let again = config.clone();
@@ -405,6 +416,7 @@ impl Cluster {
         });
         let mons: Vec<HostId> = [mon].into_iter().chain(more.collect::<Vec<_>>()).collect();
         let made: Vec<Rc<Cell<bool>>> = (0..plan.osds).map(|_| Rc::default()).collect();
+        let lost: Vec<Rc<Cell<u8>>> = (0..plan.osds).map(|_| Rc::default()).collect();
         let meanings: Vec<Rc<RefCell<Meaning>>> = (0..plan.osds).map(|_| Rc::default()).collect();
         let promises = Rc::new(RefCell::new(Promises::of(meanings.clone())));
         pulses.extend(mons.iter().copied().zip(mon_pulses));
@@ -412,7 +424,7 @@ impl Cluster {
         let mut osds = Vec::new();
         for number in 0..plan.osds {
             let pulse = Pulse::default();
-            let made = (meanings[number].clone(), made[number].clone());
+            let made = (meanings[number].clone(), made[number].clone(), lost[number].clone());
             let host = Self::add_osd(&mut world, &plan, number, made, (&promises, &bad[number]), pulse.clone());
             pulses.insert(host, pulse);
             osds.push(host);
@@ -464,6 +476,7 @@ impl Cluster {
             rng,
             plan,
             made,
+            lost,
             meanings,
             bad,
             promises,
@@ -477,7 +490,7 @@ impl Cluster {
         world: &mut World,
         plan: &Plan,
         number: usize,
-        made: (Rc<RefCell<Meaning>>, Rc<Cell<bool>>),
+        made: Made,
         (promises, bad): (&Rc<RefCell<Promises>>, &Bad),
         pulse: Pulse,
     ) -> HostId {

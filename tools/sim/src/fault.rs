@@ -104,6 +104,8 @@ pub enum Fault {
     RotBeside,
     /// A host with an OSD and a client sleeps, and others serve meanwhile.
     Suspend,
+    /// An OSD loses its disk and gets an empty one: under its old number, or as one that was never there. Only when all groups are clean.
+    DiskLost,
     /// Heartbeats are rarer or denser from now on, and promises longer or shorter.
     BeatInterval,
     /// Nobody is marked down for a while, whoever does not answer.
@@ -302,6 +304,7 @@ impl Nemesis {
             Fault::SkippedMaps => self.skipped_maps(cluster, osd),
             Fault::RotBeside => self.rot_beside(cluster),
             Fault::Suspend => self.suspend(cluster, osd),
+            Fault::DiskLost => self.disk_lost(cluster, osd),
             Fault::DeafMerge => self.deaf_merge(cluster),
             Fault::AbsentMerge => self.absent_merge(cluster, osd),
             Fault::OsdAtWrite => Self::arm(cluster, osd),

@@ -119,6 +119,8 @@ const ALL: &[Misdeed] = &[
     Misdeed::Copies(osd::Mistake::IgnoreGaps),
     Misdeed::Copies(osd::Mistake::PurgeAlone),
     Misdeed::Copies(osd::Mistake::WatchInVain),
+    Misdeed::Copies(osd::Mistake::TrustEmpty),
+    Misdeed::Copies(osd::Mistake::BornAgain),
     Misdeed::LostHolder,
     Misdeed::LostOperation,
     Misdeed::DoneTwice,

@@ -23,6 +23,8 @@ pub enum Kind {
     Quorum(fn(&mut Rng) -> Plan, &'static [&'static [Fault]]),
     /// A cluster whose pools have several copies, which must be equal when nothing goes wrong any more.
     Copies(fn(&mut Rng) -> Plan, &'static [&'static [Fault]]),
+    /// The same. At the end all OSDs lose their disks: no group may come to be anew.
+    Replaced(fn(&mut Rng) -> Plan, &'static [&'static [Fault]]),
     /// The same. For a while the store of one OSD takes no writes, as a page of its index cannot be read.
     Impaired(fn(&mut Rng) -> Plan, &'static [&'static [Fault]]),
     /// The same. Scrubs must find what is wrong with a copy, and nothing else.
@@ -328,6 +330,19 @@ fn copies_stalled(rng: &mut Rng) -> Plan {
     Plan { min_size: plan.size, clients: 3, wounds: SILENT, habits, ..plan }
 }
 
+/// Two or three copies, all of whose writes two copies have at least, on OSDs that lose their disks.
+fn copies_replaced(rng: &mut Rng) -> Plan {
+    let plan = copies_of(rng);
+    let habits = Habits {
+        objects: rng.between(4, 30),
+        pause: Duration::from_millis(rng.between(50, 200)),
+        budget: rng.between(200, 400) as usize,
+        ..plan.habits
+    };
+    let osds = rng.between(3, 5) as usize;
+    Plan { osds, size: rng.between(2, 3) as u32, min_size: 2, pg_num: rng.between(1, 4) as u32, cephx: false, habits, ..plan }
+}
+
 /// Three copies; the first OSD's store will take no writes for a while. Sometimes the OSDs are as many as the copies.
 fn copies_impaired(rng: &mut Rng) -> Plan {
     let plan = copies_scrubbed(rng);
@@ -481,6 +496,12 @@ pub const ALL: &[Scenario] = &[
             late_contexts,
             &[&[Fault::Snap, Fault::Snap, Fault::SnapRemove, Fault::SnapRemove, Fault::OsdKill, Fault::OsdStop]],
         ),
+    },
+    Scenario {
+        name: "disks-lost",
+        about: "OSDs lose their disks and come back empty, under the old number or a new one, while others die, freeze and do not hear each other",
+        pause: Duration::from_millis(2_500),
+        kind: Kind::Replaced(copies_replaced, &[COPIES, &[Fault::DiskLost; 12]]),
     },
     Scenario {
         name: "gaps",
@@ -814,6 +835,7 @@ pub fn run(scenario: &Scenario, seed: u64, options: &Options) -> Result<Report, 
         Kind::Quorum(plan, faults) => run_cluster(scenario, plan, faults, rng, options, reigns),
         Kind::Peers(plan, faults) => run_cluster(scenario, plan, faults, rng, options, copies),
         Kind::Copies(plan, faults) => run_cluster(scenario, plan, faults, rng, options, equal_copies),
+        Kind::Replaced(plan, faults) => run_cluster(scenario, plan, faults, rng, options, replaced_disks),
         Kind::Impaired(plan, faults) => run_cluster(scenario, plan, faults, rng, options, impaired_copy),
         Kind::Upgraded(plan, faults) => run_cluster(scenario, plan, faults, rng, options, upgraded),
         Kind::Scrubbed(plan, faults) => run_cluster(scenario, plan, faults, rng, options, scrubbed_copies),
@@ -977,6 +999,14 @@ fn equal_copies(cluster: &mut Cluster, nemesis: &mut Nemesis, _options: &Options
     cluster.count_asides()?;
     let undecided = settle(cluster)?;
     cluster.check_empty()?;
+    Ok(undecided)
+}
+
+/// Disks that are lost, one at a time, and at last all of them.
+fn replaced_disks(cluster: &mut Cluster, nemesis: &mut Nemesis, options: &Options) -> Result<u64, String> {
+    let undecided = equal_copies(cluster, nemesis, options)?;
+    cluster.start_all();
+    cluster.lose_everything()?;
     Ok(undecided)
 }
 

@@ -5,9 +5,11 @@ use crate::reference::Meaning;
 use crate::rng::Rng;
 use crate::world::Crash;
 use bytes::Bytes;
-use objectstore::{Hold, ObjectChange, ObjectChanges, View};
+use objectstore::memory::MemStore;
+use objectstore::{Hold, Limit, ObjectChange, ObjectChanges, View};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::time::Duration;
 use types::ObjectId;
 
@@ -30,12 +32,35 @@ impl Meaning {
         let mut spoilt = Vec::new();
         while !objects.is_empty() && spoilt.len() < SPOILT {
             let object = objects.swap_remove(rng.index(objects.len()));
-            let empty = content.stat(Hold(0), &object).is_ok_and(|stat| stat.is_none_or(|stat| stat.size == 0));
-            if self.change_silently(&object, spoil_one(rng, empty)) {
+            if let Some(change) = spoil_one(rng, &content, &object)
+                && self.change_silently(&object, change)
+            {
                 spoilt.push(object);
             }
         }
         spoilt
+    }
+
+    /// Some objects lose data, as if a change of theirs had not been carried out: the record says what they should have. Gives which, with
+    /// their names alone, since another store may lack the same of them.
+    pub(crate) fn cut_short(&mut self, rng: &mut Rng) -> Vec<ObjectId> {
+        let content = self.content();
+        let has_data = |object: &&ObjectId| content.stat(Hold(0), object).is_ok_and(|stat| stat.is_some_and(|s| s.size > 0));
+        let mut objects: Vec<ObjectId> = content.objects().filter(|object| object.pool >= 0).filter(has_data).cloned().collect();
+        let mut cut = Vec::new();
+        while !objects.is_empty() && cut.len() < SPOILT {
+            let object = objects.swap_remove(rng.index(objects.len()));
+            if self.cut(&object) {
+                cut.push(object);
+            }
+        }
+        cut
+    }
+
+    /// This object has no data any more, if it is here. False if not.
+    pub(crate) fn cut(&mut self, object: &ObjectId) -> bool {
+        let here = self.content().stat(Hold(0), object).is_ok_and(|stat| stat.is_some());
+        here && self.change_silently(object, ObjectChange::Truncate(0))
     }
 
     fn change_silently(&mut self, object: &ObjectId, change: ObjectChange) -> bool {
@@ -45,18 +70,27 @@ impl Meaning {
     }
 }
 
-/// An object without data gets none: which of two copies of one version lacks something, or has too much, a repair does not decide if one
-/// of them holds nothing.
-fn spoil_one(rng: &mut Rng, empty: bool) -> ObjectChange {
+/// A change that a repair can take back. An object without attributes gets none, and one without an omap that may have one by its record
+/// gets none: which of two copies of one version lacks it, or has too much, a repair does not decide.
+fn spoil_one(rng: &mut Rng, store: &MemStore, object: &ObjectId) -> Option<ObjectChange> {
+    let name = Bytes::from_static(b"rot");
     let rot = Bytes::from_static(b"this is rot");
-    match rng.below(5) {
+    let limit = Limit { entries: 1, bytes: usize::MAX };
+    let stat = store.stat(Hold(0), object).ok()??;
+    let attrs = !store.xattrs(Hold(0), object).ok()?.is_empty();
+    let keys = !store.omap_scan(Hold(0), object, (Bound::Unbounded, Bound::Unbounded), limit).ok()?.entries.is_empty();
+    let header = !store.omap_header(Hold(0), object).ok()?.is_empty();
+    let omap = keys || header;
+    let told = omap || osd::omap_in(&stat.info) == Some(false);
+    Some(match rng.below(7) {
         0 => ObjectChange::Remove,
-        1 => ObjectChange::SetXattr(Bytes::from_static(b"rot"), rot),
-        2 | 3 if empty => ObjectChange::OmapSet(vec![(Bytes::from_static(b"rot"), rot)]),
-        _ if empty => ObjectChange::SetXattr(Bytes::from_static(b"rot"), rot),
-        2 => ObjectChange::OmapSet(vec![(Bytes::from_static(b"rot"), rot)]),
+        1 if attrs => ObjectChange::SetXattr(name, rot),
+        2 if attrs => ObjectChange::ClearXattrs,
+        3 if told => ObjectChange::OmapSet(vec![(name, rot)]),
+        4 if omap => ObjectChange::OmapClear,
+        5 if stat.size > 0 => ObjectChange::Truncate(0),
         _ => ObjectChange::Write(0, rot.into()),
-    }
+    })
 }
 
 impl Cluster {
@@ -128,7 +162,18 @@ impl Cluster {
         let nth = self.rng.index(self.osds.len());
         let host = self.osds[nth];
         self.world.crash(host, Crash::Process);
-        let spoilt = self.meanings[nth].borrow_mut().spoil(&mut self.rng);
+        // Two copies of three may lack the same: their records say that they do.
+        let other = self.rng.one_in(3).then(|| (nth + 1) % self.osds.len());
+        let spoilt = match other {
+            None => self.meanings[nth].borrow_mut().spoil(&mut self.rng),
+            Some(other) => {
+                self.world.crash(self.osds[other], Crash::Process);
+                let cut = self.meanings[nth].borrow_mut().cut_short(&mut self.rng);
+                cut.iter().for_each(|object| _ = self.meanings[other].borrow_mut().cut(object));
+                self.start(self.osds[other]);
+                cut
+            }
+        };
         self.start(host);
         self.wait_clean()?;
         if spoilt.is_empty() {

@@ -272,6 +272,10 @@ impl Pg {
         if blank {
             empty.insert(whoami);
         }
+        #[cfg(feature = "sim")]
+        if self.mistake == Some(crate::selfcheck::Mistake::TrustEmpty) {
+            history.disprove(&empty);
+        }
         let prior = history.prior(ctx.map, whoami, &empty, &peering.unable);
         let probe = if blank && known.is_none() { everybody() } else { prior.probe.clone() };
         let blocked = !prior.needed.is_empty() && prior.needed != peering.needed;
@@ -344,6 +348,11 @@ impl Pg {
             return true;
         }
         let creating = ctx.map.pools.get(&self.id.pg.pool).filter(|pool| pool.has_flag(pool_flags::CREATING));
+        #[cfg(feature = "sim")]
+        let creating = match self.mistake {
+            Some(crate::selfcheck::Mistake::BornAgain) => ctx.map.pools.get(&self.id.pg.pool),
+            _ => creating,
+        };
         // Who cannot read what it holds of the group holds something.
         let Some(pool) = creating.filter(|_| peering.unable.is_empty()) else {
             peering.incomplete = true;

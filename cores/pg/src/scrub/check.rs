@@ -1,6 +1,6 @@
 //! A suspect is looked at in its lane, where nothing else happens to it, and what is wrong is mended if that is wanted.
 
-use super::compare::{Contradiction, Copy, Verdict, contradictions, judge};
+use super::compare::{Contradiction, Copy, Verdict, contradictions, judge, recorded_size};
 use super::entry::{Answer, Entry};
 use super::gather::Gathering;
 use super::survey::{OmapLimit, Range, Survey};
@@ -12,6 +12,17 @@ use crate::pg::{Job, Pg, Work};
 use messages::scrub::{shard, snapset};
 use objectstore::Unread;
 use types::{HObject, OsdId, SnapId};
+
+/// What a head's copies hold, if it is certain who is right.
+fn certain<'a>(copies: &[Copy<'a>]) -> Option<&'a Entry> {
+    let verdict = judge(copies, None);
+    let right = match &verdict {
+        Some(verdict) if verdict.doubted => return None,
+        Some(verdict) => verdict.authority?,
+        None => copies.first()?.osd,
+    };
+    copies.iter().find(|copy| copy.osd == right)?.entry
+}
 
 /// One object, head and clones, that all copies look at.
 pub(crate) struct Check {
@@ -110,8 +121,10 @@ impl Pg {
             false => gathering.rows(whoami, &survey.found, |osd, object| self.is_awaited(whoami, osd, object)),
         };
         let mut right: Vec<&Entry> = Vec::new();
+        let head = rows.iter().find(|(object, _)| object.is_head()).and_then(|(_, copies)| certain(copies));
         for (object, copies) in &rows {
-            let verdict = judge(copies);
+            let size = head.filter(|_| !object.is_head()).and_then(|head| recorded_size(head, object.snap));
+            let verdict = judge(copies, size);
             let counts = |copy: &&Copy<'_>| verdict.as_ref().is_none_or(|v| v.authority.is_none_or(|osd| osd == copy.osd));
             right.extend(copies.iter().filter(counts).find_map(|copy| copy.entry));
             #[cfg(feature = "sim")]
@@ -135,7 +148,7 @@ impl Pg {
             say(format!("{} shard {osd} {soid}{object} : {why}", self.id));
         }
         if verdict.doubted {
-            say(format!("{} soid {object} : copies of one version differ by far, and none of them is repaired", self.id));
+            say(format!("{} soid {object} : copies differ, it is not certain which is right, and none of them is repaired", self.id));
         }
         if verdict.authority.is_none() {
             say(format!("{} soid {object} : failed to pick suitable object info", self.id));
@@ -187,7 +200,7 @@ impl Pg {
         let whoami = ctx.whoami;
         let rows = gathering.rows(whoami, &survey.found, |osd, object| self.is_awaited(whoami, osd, object));
         for (object, copies) in &rows {
-            if let Some(verdict) = judge(copies) {
+            if let Some(verdict) = judge(copies, None) {
                 self.pronounce(ctx, scrub, object, copies, &verdict);
             }
         }

@@ -1,11 +1,15 @@
 //! Which copies of an object are right. Values in, values out: what is done about it is in `check`.
 //!
-//! A copy that could be read beats one that could not. Of those that could, what most hold counts; if as many hold something else, then
-//! what has the newer version, and at last what the primary has. An object that some copy has exists.
+//! A copy that could be read beats one that could not. Of those that could, one that fits its own record beats one that contradicts it:
+//! the record says the size since level 5, and always whether there is an omap; a head's says the sizes of its clones. Of those that fit,
+//! what most hold counts; if as many hold something else, then what has the newer version, and at last what the primary has. An object
+//! that some copy has exists.
 //!
 //! *Doubt.* Copies whose records are equal and of which one holds far more than most do not differ by rot, which checksums find. Something
-//! was not written where it should be, and most may lack it. Such an object is shown beside what holds most, and is not repaired: that
-//! would destroy what may be the last whole copy, or bring back what was to go. An operator reads the object where it is whole and writes it again ([damage.md](../../../../docs/operations/damage.md)).
+//! was not written where it should be, and most may lack it. If the record does not tell who is right, such an object is shown beside what
+//! holds most, and is not repaired: that would destroy what may be the last whole copy, or bring back what was to go. An operator reads the
+//! object where it is whole and writes it again ([damage.md](../../../../docs/operations/damage.md)). The same is true if no copy fits its
+//! record.
 
 use super::entry::Entry;
 use crate::info::ObjectInfo;
@@ -75,15 +79,17 @@ pub(crate) fn agree(copies: &[Copy<'_>]) -> bool {
     })
 }
 
-/// Says what is wrong with the copies of an object; `None` if nothing is.
-pub(crate) fn judge(copies: &[Copy<'_>]) -> Option<Verdict> {
+/// Says what is wrong with the copies of an object; `None` if nothing is. `size`: bytes that a clone has by its head's record.
+pub(crate) fn judge(copies: &[Copy<'_>], size: Option<u64>) -> Option<Verdict> {
     if agree(copies) {
         return None;
     }
-    let most = authority(copies);
-    let more = most.and_then(|(_, entry)| far_more(copies, entry));
+    let most = authority(copies, size);
+    let more = most.and_then(|(_, entry)| far_more(copies, entry, size));
     let authority = more.or(most);
-    let mut verdict = Verdict { authority: authority.map(|(osd, _)| osd), doubted: more.is_some(), ..Verdict::default() };
+    let unfit = most.is_some_and(|(_, entry)| !fits(entry, size));
+    let doubted = more.is_some() || unfit;
+    let mut verdict = Verdict { authority: authority.map(|(osd, _)| osd), doubted, ..Verdict::default() };
     for copy in copies {
         let (errors, why) = match (copy.entry, authority) {
             (None, _) => (shard::MISSING, "missing".into()),
@@ -104,22 +110,39 @@ pub(crate) fn judge(copies: &[Copy<'_>]) -> Option<Verdict> {
     Some(verdict)
 }
 
-fn authority<'a>(copies: &[Copy<'a>]) -> Option<(OsdId, &'a Entry)> {
+/// Whether a copy holds what its record says, as far as that says it.
+fn fits(entry: &Entry, size: Option<u64>) -> bool {
+    let info = entry.info();
+    let sized = info.size.or(size).is_none_or(|size| size == entry.size);
+    sized && (info.omap || !entry.has_omap())
+}
+
+fn authority<'a>(copies: &[Copy<'a>], size: Option<u64>) -> Option<(OsdId, &'a Entry)> {
     let whole = || copies.iter().filter_map(|copy| Some((copy, copy.whole()?)));
     let rank = |(copy, entry): &(&Copy<'a>, &'a Entry)| {
         let equal = whole().filter(|(_, other)| other.equals(entry));
         let votes = equal.clone().count();
-        (votes, entry.info().version, equal.clone().any(|(copy, _)| copy.primary), copy.primary, Reverse(copy.osd))
+        (fits(entry, size), votes, entry.info().version, equal.clone().any(|(copy, _)| copy.primary), copy.primary, Reverse(copy.osd))
     };
     whole().max_by_key(rank).map(|(copy, entry)| (copy.osd, entry))
 }
 
-/// Returns the copy that holds most, if that is of the same version as `entry` and far more: that has nothing beside it, or less by so much as
-/// programs before this one collected on the primary alone when they copied an object from another one.
-fn far_more<'a>(copies: &[Copy<'a>], entry: &Entry) -> Option<(OsdId, &'a Entry)> {
-    let more = |other: &Entry| entry.size == 0 && other.size > 0 || entry.size.saturating_add(FAR) <= other.size;
+/// Returns the copy that holds most, if that is of the same version as `entry` and far more. Far more is what has data, an omap or
+/// attributes where `entry` has none, or so much more data as programs before this one collected on the primary alone when they copied an
+/// object from another one. A copy that contradicts its record does not count.
+fn far_more<'a>(copies: &[Copy<'a>], entry: &Entry, size: Option<u64>) -> Option<(OsdId, &'a Entry)> {
+    let data = |other: &Entry| entry.size == 0 && other.size > 0 || entry.size.saturating_add(FAR) <= other.size;
+    let omap = |other: &Entry| entry.lacks_omap() && other.has_omap();
+    let attrs = |other: &Entry| !entry.has_attrs() && other.has_attrs();
+    let more = |other: &Entry| data(other) || omap(other) || attrs(other);
     let others = copies.iter().filter_map(|copy| Some((copy.osd, copy.whole()?)));
-    others.filter(|(_, other)| other.record == entry.record && more(other)).max_by_key(|(osd, other)| (other.size, Reverse(*osd)))
+    let same = others.filter(|(_, other)| other.record == entry.record && fits(other, size));
+    same.filter(|(_, other)| more(other)).max_by_key(|(osd, other)| (other.size, other.has_omap(), other.has_attrs(), Reverse(*osd)))
+}
+
+/// Bytes that a head's record gives a clone.
+pub(crate) fn recorded_size(head: &Entry, clone: SnapId) -> Option<u64> {
+    head.info().snaps.clones.iter().find(|info| info.id == clone.0).map(|info| info.size)
 }
 
 /// What a copy could not read of itself, in Ceph's words.
@@ -225,6 +248,7 @@ mod tests {
     use super::*;
     use crate::info::{CloneInfo, SnapSet};
     use bytes::Bytes;
+    use kernels::SEED;
     use types::{Intervals, Locator};
 
     fn head() -> HObject {
@@ -232,7 +256,7 @@ mod tests {
     }
 
     fn entry(version: u64, data: u32) -> Entry {
-        let info = ObjectInfo { version: EVersion::new(3, version), user_version: version, ..ObjectInfo::default() };
+        let info = ObjectInfo { version: EVersion::new(3, version), user_version: version, omap: true, ..ObjectInfo::default() };
         Entry {
             object: head(),
             size: 10,
@@ -256,7 +280,7 @@ mod tests {
     }
 
     fn judged(entries: &[Option<Entry>]) -> Verdict {
-        judge(&copies(entries)).expect("something is wrong")
+        judge(&copies(entries), None).expect("something is wrong")
     }
 
     fn wrong(verdict: &Verdict) -> Vec<OsdId> {
@@ -265,10 +289,10 @@ mod tests {
 
     #[test]
     fn equal_copies_are_right() {
-        assert_eq!(judge(&copies(&[Some(entry(7, 1)), Some(entry(7, 1)), Some(entry(7, 1))])), None);
-        assert_eq!(judge(&copies(&[None, None])), None);
-        assert_eq!(judge(&[]), None);
-        assert_eq!(judge(&copies(&[Some(entry(7, 1))])), None);
+        assert_eq!(judge(&copies(&[Some(entry(7, 1)), Some(entry(7, 1)), Some(entry(7, 1))]), None), None);
+        assert_eq!(judge(&copies(&[None, None]), None), None);
+        assert_eq!(judge(&[], None), None);
+        assert_eq!(judge(&copies(&[Some(entry(7, 1))]), None), None);
     }
 
     #[test]
@@ -331,6 +355,68 @@ mod tests {
         assert_eq!(wrong(&judged(&[sized(0, 1), sized(16 << 20, 2), sized(16 << 20, 2)])), [0]);
     }
 
+    /// An entry of an object with this record.
+    fn recorded(info: &ObjectInfo, size: u64, omap: u32, attrs: u32) -> Option<Entry> {
+        Some(Entry { size, record: info.encode(), omap: Some(omap), attrs_digest: attrs, ..entry(7, size as u32) })
+    }
+
+    #[test]
+    fn a_copy_that_lacks_an_omap_or_attributes_is_doubted_as_one_that_lacks_data() {
+        let info = ObjectInfo { version: EVersion::new(3, 7), omap: true, ..ObjectInfo::default() };
+        for (omap, attrs) in [(5, SEED), (SEED, 5), (5, 5)] {
+            for at in 0..3 {
+                let mut all = [recorded(&info, 0, SEED, SEED), recorded(&info, 0, SEED, SEED), recorded(&info, 0, SEED, SEED)];
+                all[at] = recorded(&info, 0, omap, attrs);
+                let verdict = judged(&all);
+                assert!(verdict.doubted, "omap {omap}, attributes {attrs} on osd.{at}");
+                assert_eq!((verdict.authority, wrong(&verdict).len()), (Some(at as OsdId), 2));
+                // Most have it: the one that has not is wrong, and is mended.
+                let mut all = [recorded(&info, 0, omap, attrs), recorded(&info, 0, omap, attrs), recorded(&info, 0, omap, attrs)];
+                all[at] = recorded(&info, 0, SEED, SEED);
+                let verdict = judged(&all);
+                assert_eq!((verdict.doubted, wrong(&verdict)), (false, vec![at as OsdId]));
+            }
+        }
+        // What only a deep scrub reads is no doubt of a light one.
+        let light = |entry: Option<Entry>| entry.map(|entry| Entry { omap: None, data: None, ..entry });
+        let all = [light(recorded(&info, 0, 1, SEED)), light(recorded(&info, 0, SEED, SEED)), light(recorded(&info, 0, SEED, SEED))];
+        assert_eq!(judge(&copies(&all), None), None);
+    }
+
+    #[test]
+    fn a_copy_that_contradicts_its_own_record_is_wrong_however_many_do() {
+        let sized = |size| ObjectInfo { version: EVersion::new(3, 7), size: Some(size), ..ObjectInfo::default() };
+        for (recorded_size, wrong_size) in [(16 << 20, 0), (10, 0), (0, 10), (10, 11)] {
+            for at in 0..3 {
+                let info = sized(recorded_size);
+                let bad = || recorded(&info, wrong_size, SEED, 1);
+                let mut all = [bad(), bad(), bad()];
+                all[at] = recorded(&info, recorded_size, SEED, 1);
+                let verdict = judged(&all);
+                assert_eq!((verdict.authority, verdict.doubted), (Some(at as OsdId), false), "{recorded_size}, {wrong_size}");
+                assert_eq!(wrong(&verdict).len(), 2);
+                let told = shard::SIZE_MISMATCH_INFO | shard::OBJ_SIZE_INFO_MISMATCH;
+                assert_eq!(verdict.union() & told, told);
+            }
+        }
+        // No omap by the record: who has one is wrong.
+        let info = sized(0);
+        let verdict = judged(&[recorded(&info, 0, 5, 1), recorded(&info, 0, 5, 1), recorded(&info, 0, SEED, 1)]);
+        assert_eq!((verdict.authority, wrong(&verdict), verdict.doubted), (Some(2), vec![0, 1], false));
+        // Nobody fits: nobody is taken for right.
+        let info = sized(9);
+        let verdict = judged(&[recorded(&info, 8, SEED, 1), recorded(&info, 7, SEED, 1)]);
+        assert!(verdict.doubted && verdict.authority.is_some());
+        // A clone's size is in its head's record.
+        let bare = ObjectInfo { version: EVersion::new(3, 7), ..ObjectInfo::default() };
+        let all = [recorded(&bare, 0, SEED, 1), recorded(&bare, 0, SEED, 1), recorded(&bare, 10, SEED, 1)];
+        let verdict = judge(&copies(&all), Some(10)).expect("something is wrong");
+        assert_eq!((verdict.authority, verdict.doubted, wrong(&verdict)), (Some(2), false, vec![0, 1]));
+        let verdict = judge(&copies(&all), Some(0)).expect("something is wrong");
+        assert_eq!((verdict.authority, verdict.doubted, wrong(&verdict)), (Some(0), false, vec![2]));
+        assert!(judged(&all).doubted, "without a head nobody knows");
+    }
+
     #[test]
     fn an_object_that_some_copy_has_exists() {
         let verdict = judged(&[None, Some(entry(7, 1)), None]);
@@ -356,7 +442,7 @@ mod tests {
                 shard::SIZE_MISMATCH_INFO | shard::OBJ_SIZE_INFO_MISMATCH,
             ),
             (
-                right.clone(),
+                Entry { omap: Some(2), ..entry(7, 1) },
                 Entry { omap: Some(3), ..entry(7, 1) },
                 object::OMAP_DIGEST_MISMATCH,
                 shard::OMAP_DIGEST_MISMATCH_INFO,

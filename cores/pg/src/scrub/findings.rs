@@ -168,7 +168,7 @@ mod tests {
                 Copy { osd: 1, primary: false, entry: Some(&wrong) },
                 Copy { osd: 2, primary: false, entry: None },
             ];
-            findings.add(&object(name), &copies, &judge(&copies).expect("wrong"));
+            findings.add(&object(name), &copies, &judge(&copies, None).expect("wrong"));
         }
         findings
     }
@@ -205,7 +205,7 @@ mod tests {
         let right = Entry { object: object("a"), ..Entry::default() };
         let wrong = Entry { errors: shard::READ_ERROR, ..right.clone() };
         let copies = [Copy { osd: 0, primary: true, entry: Some(&right) }, Copy { osd: 1, primary: false, entry: Some(&wrong) }];
-        deep.add(&object("a"), &copies, &judge(&copies).expect("wrong"));
+        deep.add(&object("a"), &copies, &judge(&copies, None).expect("wrong"));
         assert_eq!(Findings::begin(Some(&deep), false).len(), 1);
         assert_eq!(Findings::begin(Some(&deep), true).len(), 0);
         assert_eq!(Findings::begin(Some(&found(&["a"], shard::STAT_ERROR)), false).len(), 0);

@@ -1,0 +1,128 @@
+//! OSDs whose disks are lost. An operator gives the old data up (`osd destroy`) and puts an empty disk under the old number, or removes the
+//! OSD (`osd purge`), and a new one gets the number that became free.
+//!
+//! One disk is lost at a time, when all groups are clean: then everything that was acknowledged is on another one. Other faults go on.
+
+use crate::cluster::{Cluster, store_name};
+use crate::fault::{Later, Nemesis};
+use crate::reference::Meaning;
+use crate::world::{Crash, HostId};
+use serde_json::json;
+use std::time::Duration;
+
+/// Until an operator stops asking whether the OSD is down.
+const DOWN: Duration = Duration::from_secs(60);
+/// Until all OSDs that lost their disks have told what they hold.
+const TOLD: Duration = Duration::from_secs(30);
+
+impl Nemesis {
+    /// This OSD loses its disk. Nothing is done while some group is not clean.
+    pub(crate) fn disk_lost(&mut self, cluster: &mut Cluster, osd: HostId) {
+        if !cluster.is_whole() {
+            return;
+        }
+        let Some(number) = cluster.osds.iter().position(|other| *other == osd) else { return };
+        self.later.retain(|(_, later)| !matches!(later, Later::Start(host) if *host == osd));
+        cluster.lose_disk(osd, number);
+        // Who puts an empty disk in without a word to the cluster is turned away.
+        if cluster.rng.one_in(4) {
+            cluster.start(osd);
+            let wait = cluster.rng.between(500, 5_000);
+            cluster.world.run_for(Duration::from_millis(wait));
+            cluster.world.crash(osd, Crash::Process);
+        }
+        let wait = cluster.rng.magnitude(10, 8_000);
+        cluster.world.run_for(Duration::from_millis(wait));
+        if !cluster.give_up(number) {
+            return;
+        }
+        let wait = cluster.rng.magnitude(10, 8_000);
+        cluster.world.run_for(Duration::from_millis(wait));
+        cluster.start(osd);
+    }
+}
+
+impl Cluster {
+    /// Whether all OSDs are up and all groups clean, as far as the monitors say.
+    fn is_whole(&mut self) -> bool {
+        let Ok((0, _, output)) = self.command(r#"{"prefix":"status","format":"json"}"#) else { return false };
+        let Ok(status) = serde_json::from_slice::<serde_json::Value>(&output) else { return false };
+        let states = status["pgmap"]["pgs_by_state"].as_array().cloned().unwrap_or_default();
+        let all_clean = states.iter().all(|state| state["state_name"].as_str() == Some("active+clean"));
+        let up = status["osdmap"]["num_up_osds"].as_u64() == Some(self.plan.osds as u64);
+        // What is told may be old: who does not run now has not told that.
+        up && all_clean && self.osds.iter().all(|osd| self.world.is_up(*osd))
+    }
+
+    /// The process dies, and nothing is left of what it had.
+    fn lose_disk(&mut self, osd: HostId, number: usize) {
+        self.world.crash(osd, Crash::Process);
+        self.world.empty_disks(osd);
+        *self.meanings[number].borrow_mut() = Meaning::default();
+        self.bad[number].borrow_mut().clear();
+        self.made[number].set(false);
+        self.lost[number].set(self.lost[number].get() + 1);
+    }
+
+    /// An operator gives the data of an OSD up. False if the cluster does not take the order.
+    fn give_up(&mut self, number: usize) -> bool {
+        let ids = [number.to_string()];
+        let keeps = self.rng.one_in(2);
+        let prefix = if keeps { "osd destroy" } else { "osd purge" };
+        let order = json!({ "prefix": prefix, "id": number, "yes_i_really_mean_it": true }).to_string();
+        let end = self.world.now() + DOWN;
+        while self.world.now() < end {
+            self.tell(&json!({ "prefix": "osd down", "ids": ids }).to_string());
+            self.world.run_for(Duration::from_millis(200));
+            match self.command(&order) {
+                Ok((0, ..)) if keeps => return self.give_number(number),
+                Ok((0, ..)) => return true,
+                Ok((result, status, _)) if result != -16 => {
+                    self.wrong.get_or_insert(format!("{order} is answered with {result}: {status}"));
+                    return false;
+                }
+                _ => {}
+            }
+        }
+        self.wrong.get_or_insert(format!("osd.{number}, whose disk is empty, is not down, or {prefix} is not answered"));
+        false
+    }
+
+    /// An operator gives the number of a destroyed OSD to the new disk.
+    fn give_number(&mut self, number: usize) -> bool {
+        let uuid = types::Fsid(store_name(number, self.lost[number].get())).to_string();
+        let order = json!({ "prefix": "osd new", "uuid": uuid, "id": number }).to_string();
+        match self.command_ok(&order) {
+            Ok(_) => true,
+            Err(why) => {
+                self.wrong.get_or_insert(why);
+                false
+            }
+        }
+    }
+
+    /// All OSDs lose their disks. The groups that were there are lost: none may serve as if it were new.
+    pub(crate) fn lose_everything(&mut self) -> Result<(), String> {
+        let all: Vec<(usize, HostId)> = self.osds.iter().copied().enumerate().collect();
+        all.iter().for_each(|(number, osd)| self.lose_disk(*osd, *number));
+        for (number, osd) in &all {
+            self.give_up(*number);
+            self.start(*osd);
+        }
+        if let Some(wrong) = &self.wrong {
+            return Err(wrong.clone());
+        }
+        self.wait_until("all OSDs are up with empty disks", TOLD, |status| {
+            status["osdmap"]["num_up_osds"].as_u64() == Some(all.len() as u64)
+        })?;
+        self.world.run_for(TOLD);
+        let output = self.command_ok(r#"{"prefix":"status","format":"json"}"#)?;
+        let status: serde_json::Value = serde_json::from_slice(&output).map_err(|e| format!("status is not JSON: {e}"))?;
+        let states = status["pgmap"]["pgs_by_state"].as_array().cloned().unwrap_or_default();
+        let mut names = states.iter().filter_map(|state| state["state_name"].as_str());
+        match names.find(|name| name.contains("active")) {
+            Some(name) => Err(format!("all disks are lost, and a group is {name} as if it were new")),
+            None => Ok(()),
+        }
+    }
+}
