@@ -38,6 +38,8 @@ pub enum Feature {
     LargeOmaps,
     /// OSDs are told whose rights have ended, and end their sessions.
     Revocations,
+    /// Monitors keep on their disks what other monitors promised (version 4 of their store), and compare checksums of their states.
+    StoreMarks,
 }
 
 impl Feature {
@@ -54,6 +56,7 @@ impl Feature {
         Self::ReplicaReads,
         Self::LargeOmaps,
         Self::Revocations,
+        Self::StoreMarks,
     ];
 
     /// The level that it comes with.
@@ -63,7 +66,7 @@ impl Feature {
             Self::Parts | Self::Lacking | Self::Merges => Level(2),
             Self::ReplicaReads => Level(3),
             Self::LargeOmaps => Level(4),
-            Self::Revocations => Level(5),
+            Self::Revocations | Self::StoreMarks => Level(5),
         }
     }
 }
