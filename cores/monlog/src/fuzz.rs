@@ -111,7 +111,7 @@ pub fn messages() -> Vec<Vec<u8>> {
 pub fn groups() -> Vec<Vec<u8>> {
     let entry = quorum::Entry { index: 5, term: 1, kind: quorum::Kind::Command, data: b"\x01\x01\0\0\0\0".as_slice().into() };
     let hard = quorum::Hard { term: 1, vote: Some(VoterId(5)) };
-    let write = quorum::Write { hard, commit: 4, cut_from: None, entries: vec![entry] };
+    let write = quorum::Write { hard, commit: 4, cut_from: None, entries: vec![entry], marks: None };
     let (bytes, _) = Group { generation: 3, previous: 0, at: 0, write }.to_blocks(&FSID);
     vec![bytes[24..200].to_vec()]
 }

@@ -12,9 +12,21 @@ use monstate::state::{Proposal, State};
 use node::{DeviceId, DiskDone, Now, Outputs};
 use quorum::{Config, Entry, Index, Membership, News, Node, Position, ReadId, Saved, VoterId};
 use std::sync::Arc;
+use types::Feature;
 
 /// The term of everything that a store of version 1 holds.
 pub(crate) const FIRST_TERM: u64 = 1;
+
+/// After so many entries each voter takes the checksum of its state. A fold of the log encodes the state as well, and comes about as often.
+#[cfg(not(feature = "sim"))]
+const SUM_EVERY: Index = 1024;
+#[cfg(feature = "sim")]
+const SUM_EVERY: Index = 16;
+
+/// A voter that remembers what others promised; its start is told from others by chance.
+fn config(voter: VoterId, seed: u64) -> Config {
+    Config { life: (seed ^ seed.rotate_left(29)).max(1), ..Config::new(voter, seed) }
+}
 
 /// What the disk is busy with.
 enum UnderWay {
@@ -70,7 +82,7 @@ pub struct Replica {
     /// The log, as far as voters agree on it.
     pub log: Node,
     fsid: [u8; 16],
-    /// Chance for elections' pauses.
+    /// Chance for elections' pauses and the number of this start.
     seed: u64,
     under_way: UnderWay,
     /// Bytes of the last snapshot that was written.
@@ -83,7 +95,7 @@ impl Replica {
     /// On device 0, for cluster `fsid`; `state` stands in until the disk is read. `voter` is the number of a store that is made or converted;
     /// `seed` is chance.
     pub fn new(fsid: [u8; 16], log_bytes: u64, state: State, voter: VoterId, seed: u64) -> Self {
-        let log = Node::new(Config::new(voter, seed), Saved::alone(voter, Position::default()), node::Mono(0));
+        let log = Node::new(config(voter, seed), Saved::alone(voter, Position::default()), node::Mono(0));
         let journal = Journal::new(DeviceId(0), fsid, log_bytes);
         let (under_way, mending) = (UnderWay::Nothing, false);
         Self { applied: Arc::new(state), journal, log, fsid, seed, under_way, snapshot_bytes: 0, mending }
@@ -124,7 +136,7 @@ impl Replica {
         if let Some(membership) = membership {
             saved.base.membership = membership;
         }
-        self.log = Node::new(Config::new(id, self.seed), saved, now.mono);
+        self.log = Node::new(config(id, self.seed), saved, now.mono);
         self.mend(out);
     }
 
@@ -138,7 +150,7 @@ impl Replica {
         let index = saved.base.at.index;
         self.applied = Arc::new(read_state(index, &state)?);
         let text = format!("state read: {} entries after the snapshot of entry {index}", behind(&saved));
-        self.log = Node::new(Config::new(voter, self.seed), saved, now.mono);
+        self.log = Node::new(config(voter, self.seed), saved, now.mono);
         if !torn {
             return Ok(Happened::Opened(text));
         }
@@ -159,7 +171,7 @@ impl Replica {
         let term = if state.index == 0 { 0 } else { FIRST_TERM };
         let (at, id) = (Position { term, index: state.index }, self.log.id());
         self.applied = Arc::new(state);
-        self.log = Node::new(Config::new(id, self.seed), Saved::alone(id, at), now.mono);
+        self.log = Node::new(config(id, self.seed), Saved::alone(id, at), now.mono);
         self.mend(out);
         Ok(Happened::Mending(format!("the store of format version 1 is converted at entry {}", at.index)))
     }
@@ -180,6 +192,7 @@ impl Replica {
     /// # Errors
     /// Why this voter must stop.
     pub fn advance(&mut self, now: Now, out: &mut Outputs) -> Result<Next, String> {
+        self.log.keep_marks(self.applied.osdmap.level.has(Feature::StoreMarks));
         self.log.tick(now.mono);
         let idle = self.journal.is_idle() && matches!(self.under_way, UnderWay::Nothing);
         let marked = self.journal.is_marked(self.applied.osdmap.level);
@@ -197,7 +210,7 @@ impl Replica {
             self.journal.snapshot(&snapshot, level, out);
         }
         if let Some(why) = self.log.broken() {
-            return Err(format!("the monitors' logs contradict each other: {why}"));
+            return Err(why.into());
         }
         let send = ready.send.into_iter().map(|(to, m)| (to, m.to_wire(&self.fsid, self.log.id(), to))).collect();
         let (committed, news, reads) = (ready.committed, ready.news, ready.reads);
@@ -216,6 +229,9 @@ impl Replica {
             Some(state) => state,
             None => Arc::new(apply(&self.applied, entry)?),
         };
+        if entry.index.is_multiple_of(SUM_EVERY) && self.applied.osdmap.level.has(Feature::StoreMarks) && !self.log.is_alone() {
+            self.log.note_state(entry.index, kernels::crc32c(kernels::SEED, &self.applied.to_snapshot()));
+        }
         Ok(())
     }
 

@@ -196,15 +196,25 @@ impl Voter {
         self.working && self.replica.log.transfer(VoterId(to)).is_ok()
     }
 
+    /// Whether it takes part: it has read its store, has not stopped, and knows that nobody remembers newer promises of it.
+    pub fn takes_part(&self) -> bool {
+        self.working && !self.stopped && !self.replica.log.is_unsure() && self.replica.log.broken().is_none()
+    }
+
+    /// Whether it has stopped for good.
+    pub fn has_stopped(&self) -> bool {
+        self.stopped
+    }
+
     /// The term that it leads in, told of or not.
     pub fn leads(&self) -> Option<u64> {
         let log = &self.replica.log;
-        (self.working && log.leads()).then(|| log.term())
+        (self.working && !self.stopped && log.leads()).then(|| log.term())
     }
 
     /// Whether proposals are taken.
     pub fn is_leader(&self) -> bool {
-        self.working && self.replica.log.is_leader()
+        self.working && !self.stopped && self.replica.log.is_leader()
     }
 
     /// The last entry that is applied.

@@ -14,13 +14,18 @@ impl Node {
         let entries = self.log.slice(self.on_disk + 1, Index::MAX, WRITE_ENTRIES, WRITE_BYTES);
         // One voter alone has told nobody of its term: that goes with the first entries.
         let hard = self.hard_version > self.hard_durable && !self.is_alone();
-        if entries.is_empty() && !hard {
+        if entries.is_empty() && !hard && !self.marks_are_due() {
             return None;
         }
         let cut_from = if entries.is_empty() { None } else { self.cut.take() };
         self.on_disk = entries.last().map_or(self.on_disk, |e| e.index);
-        self.writing = Some(Writing { last: self.on_disk, hard: self.hard_version, installs: false });
-        Some(Write { hard: self.hard, commit: self.commit.min(self.on_disk), cut_from, entries })
+        let marks = self.marks_to_write();
+        self.writing = Some(self.writes(self.on_disk, false));
+        Some(Write { hard: self.hard, commit: self.commit.min(self.on_disk), cut_from, entries, marks })
+    }
+
+    fn writes(&self, last: Index, installs: bool) -> Writing {
+        Writing { last, hard: self.hard_version, state: self.hard, installs }
     }
 
     /// A leader's state, if one waits to be written.
@@ -32,13 +37,15 @@ impl Node {
         (self.commit, self.given, self.on_disk) = (base.at.index, base.at.index, base.at.index);
         (self.stable, self.cut) = (0, None);
         install.saved.hard = self.hard;
-        self.writing = Some(Writing { last: base.at.index, hard: self.hard_version, installs: true });
+        install.saved.marks = self.marks_to_keep();
+        self.forget_states();
+        self.writing = Some(self.writes(base.at.index, true));
         Some(install)
     }
 
     /// A leader's whole state is here.
     pub(crate) fn install(&mut self, base: Base, state: Bytes) {
-        let saved = Saved { hard: self.hard, commit: base.at.index, before: base.at, base, entries: Vec::new() };
+        let saved = Saved { hard: self.hard, commit: base.at.index, before: base.at, base, ..Saved::default() };
         self.install = Some(Install { saved, state });
     }
 
@@ -55,6 +62,7 @@ impl Node {
         let writing = self.writing.take().expect("something was being written");
         if writing.hard > self.hard_durable {
             self.hard_durable = writing.hard;
+            self.memory.durable = writing.state;
             self.voted_durably();
         }
         self.stable = self.stable.max(writing.last);
@@ -83,8 +91,9 @@ impl Node {
         self.members.drain(..replaced);
         let entries = self.log.iter().filter(|e| e.index <= on_disk).cloned().collect();
         self.cut = None;
-        self.writing = Some(Writing { last: on_disk, hard: self.hard_version, installs: false });
-        Saved { hard: self.hard, commit: self.commit.min(on_disk), base: Base { at, membership }, before, entries }
+        self.writing = Some(self.writes(on_disk, false));
+        let (commit, marks) = (self.commit.min(on_disk), self.marks_to_keep());
+        Saved { hard: self.hard, commit, base: Base { at, membership }, before, entries, marks }
     }
 
     /// Bytes of entries that the next write may carry, at most.

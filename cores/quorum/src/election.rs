@@ -51,7 +51,10 @@ impl Node {
     /// This term's leader spoke. Two of them in one term cannot be.
     pub(crate) fn follow(&mut self, leader: VoterId) -> bool {
         if self.reign().is_some() || self.leader.is_some_and(|known| known != leader) {
-            self.fail(format!("members {:016x} and {:016x} both lead in term {}", self.config.id.0, leader.0, self.hard.term));
+            self.contradicts(format!(
+                "members {:016x} and {:016x} both lead in term {}",
+                self.config.id.0, leader.0, self.hard.term
+            ));
             return false;
         }
         if !matches!(self.role, Role::Follower) {
@@ -107,7 +110,7 @@ impl Node {
         self.ask(Body::WouldYou(self.log.last()));
     }
 
-    fn ask(&mut self, question: Body) {
+    pub(crate) fn ask(&mut self, question: Body) {
         let others: Vec<VoterId> = self.membership().voters.iter().copied().filter(|v| *v != self.config.id).collect();
         others.into_iter().for_each(|to| self.send(to, question.clone()));
     }

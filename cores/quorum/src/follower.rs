@@ -16,6 +16,14 @@ impl Node {
         // What was committed before is the same everywhere; it may have been forgotten here.
         let known = previous.index < self.log.before().index || self.log.term_at(previous.index) == Some(previous.term);
         if !known {
+            if previous.index <= self.commit && previous.index > 0 {
+                let (index, term) = (previous.index, self.hard.term);
+                return self.contradicts(format!(
+                    "entry {index} is committed with term {}, but the leader of term {term} has it with term {}",
+                    self.log.term_at(index).unwrap_or(0),
+                    previous.term
+                ));
+            }
             let hint = self.agrees_at_most(previous);
             return self.send(from, Body::Appended(Verdict::Differs(hint), round));
         }
@@ -44,7 +52,7 @@ impl Node {
             #[cfg(feature = "sim")]
             Some(_) if self.errs(crate::machine::Mistake::TailKept) => return true,
             Some(term) if entry.index <= self.commit => {
-                self.fail(format!(
+                self.contradicts(format!(
                     "entry {} is committed with term {term}, but the leader of term {} has it with term {}",
                     entry.index, self.hard.term, entry.term
                 ));

@@ -15,10 +15,11 @@
 //! | `disk` | one write at a time, snapshots |
 //! | `election` | terms, votes, the beginning and the end of a reign |
 //! | `follower` | what a leader says |
+//! | `marks` | what members remember of each other: stores that were set back, states that differ |
 //! | `leader` | copies to peers, commits, reads, members |
 //! | `catchup` | the leader's state for peers that lack too much |
 //!
-//! Files further down use those further up. `election`, `follower`, `leader` and `catchup` act on the one machine.
+//! Files further down use those further up. `election`, `follower`, `marks`, `leader` and `catchup` act on the one machine.
 //!
 //! # Rules
 //!
@@ -32,6 +33,7 @@
 //! 6. *Nobody disturbs a reign that works*: before a term is raised, a majority must say that it hears no leader either. A leader that hears no
 //!    majority for an election's time ends its reign.
 //! 7. *A read waits for a round of beats* that a majority answers, not for a clock.
+//! 8. *A store that was set back takes no part*: who starts asks what others remember of it before it votes or acknowledges.
 
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
 #![forbid(unsafe_code)]
@@ -43,6 +45,7 @@ mod follower;
 mod leader;
 mod log;
 mod machine;
+mod marks;
 mod message;
 mod reign;
 #[cfg(test)]
@@ -54,5 +57,6 @@ pub use leader::{NotChanged, NotLeader};
 #[cfg(feature = "sim")]
 pub use machine::Mistake;
 pub use machine::{Install, News, Node, Ready, Write};
+pub use marks::{Mark, Marks, Tail};
 pub use message::{Body, Message, Piece, Refused, Verdict};
 pub use types::{Base, Config, Entry, Hard, Index, Kind, Membership, Position, ReadId, Saved, Term, VoterId};

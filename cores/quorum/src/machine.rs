@@ -1,6 +1,7 @@
 //! The machine: what it knows, and what it gives to its owner.
 
 use crate::log::Log;
+use crate::marks::{Marks, Memory};
 use crate::message::{Body, Message, Piece, Verdict};
 use crate::reign::Reign;
 use crate::types::{Config, Entry, Hard, Index, Membership, Position, ReadId, Saved, Term, VoterId};
@@ -19,6 +20,8 @@ pub struct Write {
     pub cut_from: Option<Index>,
     /// Entries that follow what then is there; from `cut_from` on, if that is given.
     pub entries: Vec<Entry>,
+    /// What is remembered of other members, if that is new.
+    pub marks: Option<Marks>,
 }
 
 /// A leader's state that takes the place of all that is here.
@@ -97,6 +100,8 @@ fn says_more(new: &Body, old: &Body) -> bool {
 pub(crate) struct Writing {
     pub(crate) last: Index,
     pub(crate) hard: u64,
+    /// That version.
+    pub(crate) state: Hard,
     /// It is a leader's state, which the owner takes up when it is durable.
     pub(crate) installs: bool,
 }
@@ -137,6 +142,8 @@ pub enum Mistake {
     LonelyRead,
     /// Who has no leader asks for votes again at once.
     Impatient,
+    /// Nobody asks what others remember of it, nor believes them.
+    Forgetful,
 }
 
 /// A member of a log that several voters agree on.
@@ -177,6 +184,7 @@ pub struct Node {
     pub(crate) news: Vec<News>,
     pub(crate) reads: Vec<ReadId>,
     pub(crate) wants_state: bool,
+    pub(crate) memory: Memory,
     broken: Option<String>,
     #[cfg(feature = "sim")]
     pub(crate) mistake: Option<Mistake>,
@@ -193,6 +201,7 @@ impl Node {
         members.extend(behind.filter_map(|e| Some((e.index, e.membership()?))));
         let log = Log::new(saved.before, saved.entries);
         let last = log.last().index;
+        let memory = Memory::new(config.life, saved.hard, saved.marks);
         Self {
             chance: config.seed ^ config.id.0,
             config,
@@ -220,6 +229,7 @@ impl Node {
             news: Vec::new(),
             reads: Vec::new(),
             wants_state: false,
+            memory,
             broken: None,
             #[cfg(feature = "sim")]
             mistake: None,
@@ -292,7 +302,8 @@ impl Node {
         self.log.term_at(index)
     }
 
-    /// Why it can do nothing any more: its log and the leader's contradict each other where both are committed. The owner must stop.
+    /// Why it can do nothing any more: its log and the leader's contradict each other where both are committed, its store was set back, or its
+    /// owner's state differs from the leader's. The owner must stop.
     pub fn broken(&self) -> Option<&str> {
         self.broken.as_deref()
     }
@@ -301,6 +312,7 @@ impl Node {
     pub fn deadline(&self) -> Mono {
         match &self.role {
             Role::Leader(reign) => reign.deadline(),
+            _ if self.is_unsure() => self.patience,
             _ if self.membership().voters.contains(&self.config.id) || self.leader.is_some() => self.patience,
             _ => Mono::NEVER,
         }
@@ -316,6 +328,9 @@ impl Node {
     #[cfg(feature = "sim")]
     pub fn err(&mut self, mistake: Option<Mistake>) {
         self.mistake = mistake;
+        if mistake == Some(Mistake::Forgetful) {
+            self.be_sure();
+        }
     }
 
     #[cfg(feature = "sim")]
@@ -343,6 +358,10 @@ impl Node {
         let z = (self.chance ^ (self.chance >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         (z ^ (z >> 31)) % n
+    }
+
+    pub(crate) fn contradicts(&mut self, why: String) {
+        self.fail(format!("the monitors' logs contradict each other: {why}"));
     }
 
     pub(crate) fn fail(&mut self, why: String) {
@@ -386,7 +405,7 @@ impl Node {
 
     /// Sends something that is true once the hard state and entries up to `index` are durable.
     pub(crate) fn send_after(&mut self, index: Index, to: VoterId, body: Body) {
-        let message = Message { term: self.hard.term, body };
+        let message = Message::new(self.hard.term, body);
         let mut new = Held { to, message, hard: self.hard_version, index };
         let wait = |index: Index| (index > self.stable, index > self.on_disk);
         // A disk may be stuck for long: what says less than the new one and leaves no sooner makes room for it.

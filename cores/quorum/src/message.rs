@@ -1,8 +1,9 @@
 //! What voters say to each other, and how it is written.
 //!
-//! A message is an envelope (version 1) of the cluster, who speaks, who is spoken to, the speaker's term and what is said; four bytes with the
+//! A message is an envelope (version 1, or 2 with a tail that readers of version 1 skip) of the cluster, who speaks, who is spoken to, the speaker's term and what is said; four bytes with the
 //! CRC-32C of it (from seed 0xffffffff, without final inversion) follow.
 
+use crate::marks::Tail;
 use crate::types::{Base, COUNTS, Entry, Index, Position, Term, VoterId};
 use bytes::Bytes;
 use denc::{Decode, DecodeError, Encode, Reader, Result};
@@ -10,6 +11,8 @@ use std::fmt;
 
 /// Version of the layout.
 const VERSION: u8 = 1;
+/// Version of one with a [`Tail`] behind what is said. Programs that know only the first one leave it unread.
+const WITH_TAIL: u8 = 2;
 
 /// What is said, in which term.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +21,8 @@ pub struct Message {
     pub term: Term,
     /// What.
     pub body: Body,
+    /// What goes with it.
+    pub tail: Tail,
 }
 
 /// A part of a leader's state.
@@ -159,14 +164,23 @@ impl fmt::Display for Refused {
 impl std::error::Error for Refused {}
 
 impl Message {
+    /// One without a tail.
+    pub fn new(term: Term, body: Body) -> Self {
+        Self { term, body, tail: Tail::default() }
+    }
+
     /// The message as bytes, from `from` to `to` in this cluster.
     pub fn to_wire(&self, cluster: &[u8; 16], from: VoterId, to: VoterId) -> Bytes {
         let mut out = Vec::new();
-        denc::envelope(&mut out, VERSION, VERSION, |out| {
+        let version = if self.tail.life == 0 { VERSION } else { WITH_TAIL };
+        denc::envelope(&mut out, version, VERSION, |out| {
             cluster.encode(out);
             (from, to).encode(out);
             self.term.encode(out);
             self.body.encode(out);
+            if version == WITH_TAIL {
+                self.tail.encode(out);
+            }
         });
         kernels::crc32c(kernels::SEED, &out).encode(&mut out);
         out.into()
@@ -215,10 +229,12 @@ impl Message {
 
 fn read(bytes: &[u8]) -> Result<([u8; 16], VoterId, VoterId, Message)> {
     let mut r = Reader::new(bytes);
-    let mut e = r.envelope("message of a voter", VERSION)?;
+    let mut e = r.envelope("message of a voter", WITH_TAIL)?;
     let b = &mut e.body;
     let (cluster, from, to) = (b.array::<16>()?, b.get()?, b.get()?);
-    let message = Message { term: b.get()?, body: b.get()? };
+    let (term, body) = (b.get()?, b.get()?);
+    let tail = if e.version >= WITH_TAIL { b.get()? } else { Tail::default() };
+    let message = Message { term, body, tail };
     message.check()?;
     Ok((cluster, from, to, message))
 }

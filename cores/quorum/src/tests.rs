@@ -28,6 +28,10 @@ struct World {
     network: VecDeque<(u64, u64, Message)>,
     /// Members that nobody hears and who hear nobody.
     cut_off: Vec<u64>,
+    /// Members remember each other's promises, and keep them on their disks.
+    remembers: bool,
+    /// Starts so far.
+    starts: u64,
 }
 
 fn saved(voters: &[u64]) -> Saved {
@@ -46,7 +50,10 @@ impl World {
     }
 
     fn start(&mut self, id: u64, disk: Saved, state: Vec<u8>) {
-        let node = Node::new(Config::new(VoterId(id), 7), disk.clone(), Mono(self.now));
+        self.starts += 1;
+        let life = if self.remembers { self.starts } else { 0 };
+        let mut node = Node::new(Config { life, ..Config::new(VoterId(id), 7) }, disk.clone(), Mono(self.now));
+        node.keep_marks(self.remembers);
         let (applied, news, reads) = (Vec::new(), Vec::new(), Vec::new());
         self.members.insert(id, Member { node, disk, state, applied, news, reads, writes: 0, stuck: false });
     }
@@ -70,6 +77,7 @@ impl World {
                 member.disk.entries.retain(|e| e.index < from);
             }
             member.disk.entries.extend(write.entries);
+            member.disk.marks = write.marks.unwrap_or_else(|| member.disk.marks.clone());
             member.node.persisted();
         }
         if let Some(install) = ready.install {
@@ -114,7 +122,7 @@ impl World {
 
     fn check(&self) {
         for member in self.members.values() {
-            assert_eq!(member.node.broken(), None);
+            assert!(self.remembers || member.node.broken().is_none(), "{:?}", member.node.broken());
             member.disk.check().unwrap();
         }
     }
@@ -240,17 +248,17 @@ fn without_a_majority_nothing_is_committed_and_the_leader_ends_its_reign() {
 fn a_vote_that_is_not_durable_is_not_told() {
     let mut world = World::new(&[1, 2, 3]);
     world.members.get_mut(&2).unwrap().stuck = true;
-    let vote = Message { term: 4, body: Body::Vote(Position::default()) };
+    let vote = Message::new(4, Body::Vote(Position::default()));
     world.node(2).step(Mono(0), VoterId(1), vote);
     assert!(world.node(2).ready(false).send.is_empty(), "the disk has not begun");
     let ready = world.node(2).ready(true);
     assert_eq!(ready.write.unwrap().hard, Hard { term: 4, vote: Some(VoterId(1)) });
     assert!(ready.send.is_empty(), "the disk has not ended");
     world.node(2).persisted();
-    assert_eq!(world.node(2).ready(true).send, [(VoterId(1), Message { term: 4, body: Body::Voted(true) })]);
-    let other = Message { term: 4, body: Body::Vote(Position { term: 3, index: 9 }) };
+    assert_eq!(world.node(2).ready(true).send, [(VoterId(1), Message::new(4, Body::Voted(true)))]);
+    let other = Message::new(4, Body::Vote(Position { term: 3, index: 9 }));
     world.node(2).step(Mono(0), VoterId(3), other);
-    assert_eq!(world.node(2).ready(true).send, [(VoterId(3), Message { term: 4, body: Body::Voted(false) })]);
+    assert_eq!(world.node(2).ready(true).send, [(VoterId(3), Message::new(4, Body::Voted(false)))]);
 }
 
 #[test]
@@ -258,15 +266,15 @@ fn entries_are_acknowledged_when_they_are_durable() {
     let mut world = World::new(&[1, 2, 3]);
     let entries = vec![Entry { index: 1, term: 1, kind: Kind::Blank, data: Bytes::new() }];
     let body = Body::Append { previous: Position::default(), entries, commit: 0, round: 3 };
-    world.node(2).step(Mono(0), VoterId(1), Message { term: 1, body });
+    world.node(2).step(Mono(0), VoterId(1), Message::new(1, body));
     let ready = world.node(2).ready(true);
     assert!(ready.write.is_some() && ready.send.is_empty());
     world.node(2).persisted();
-    let answer = |index| (VoterId(1), Message { term: 1, body: Body::Appended(Verdict::Matched(index), 3) });
+    let answer = |index| (VoterId(1), Message::new(1, Body::Appended(Verdict::Matched(index), 3)));
     assert_eq!(world.node(2).ready(true).send, [answer(0), answer(1)], "the first one waited for the term alone");
     let entries = vec![Entry { index: 2, term: 1, kind: Kind::Command, data: Bytes::new() }];
     let body = Body::Append { previous: Position { term: 1, index: 1 }, entries, commit: 1, round: 3 };
-    world.node(2).step(Mono(0), VoterId(1), Message { term: 1, body });
+    world.node(2).step(Mono(0), VoterId(1), Message::new(1, body));
     let ready = world.node(2).ready(true);
     assert_eq!((ready.write.is_some(), ready.send), (true, vec![answer(1)]), "it is here, and has what it had");
     world.node(2).persisted();
@@ -445,7 +453,7 @@ fn a_contradiction_below_what_is_committed_stops_the_node() {
     let mut node = Node::new(Config::new(VoterId(2), 7), disk, Mono(0));
     let entries = vec![Entry { index: 1, term: 2, kind: Kind::Command, data: Bytes::from_static(b"other") }];
     let body = Body::Append { previous: Position::default(), entries, commit: 1, round: 0 };
-    node.step(Mono(0), VoterId(1), Message { term: 2, body });
+    node.step(Mono(0), VoterId(1), Message::new(2, body));
     assert!(node.broken().is_some_and(|why| why.contains("entry 1 is committed with term 1")), "{:?}", node.broken());
     assert!(node.ready(true).write.is_none(), "nothing is written any more");
 }
@@ -453,7 +461,7 @@ fn a_contradiction_below_what_is_committed_stops_the_node() {
 #[test]
 fn what_is_damaged_foreign_or_senseless_is_refused() {
     let (cluster, from, to) = ([1; 16], VoterId(1), VoterId(2));
-    let wire = Message { term: 3, body: Body::Voted(true) }.to_wire(&cluster, from, to);
+    let wire = Message::new(3, Body::Voted(true)).to_wire(&cluster, from, to);
     for at in 0..wire.len() {
         let mut bad = wire.to_vec();
         bad[at] ^= 4;
@@ -465,12 +473,12 @@ fn what_is_damaged_foreign_or_senseless_is_refused() {
     let entry = |index, term| Entry { index, term, kind: Kind::Blank, data: Bytes::new() };
     for entries in [vec![entry(3, 1)], vec![entry(2, 9)], vec![entry(2, 2), entry(3, 1)], vec![entry(2, 2), entry(2, 2)]] {
         let body = Body::Append { previous: Position { term: 1, index: 1 }, entries, commit: 0, round: 0 };
-        let wire = Message { term: 3, body }.to_wire(&cluster, from, to);
+        let wire = Message::new(3, body).to_wire(&cluster, from, to);
         assert!(matches!(Message::from_wire(&wire, &cluster, to), Err(Refused::Unreadable(_))));
     }
     // A newer layout is named.
     let mut newer = wire[..wire.len() - 4].to_vec();
-    (newer[0], newer[1]) = (2, 2);
+    (newer[0], newer[1]) = (3, 3);
     let crc = kernels::crc32c(kernels::SEED, &newer);
     newer.extend(crc.to_le_bytes());
     let refused = Message::from_wire(&newer, &cluster, to).unwrap_err();
@@ -584,4 +592,205 @@ fn with_disks_whose_writes_take_three_seconds_there_is_a_leader_nine_tenths_of_t
         println!("{disks:?}: a leader {led} % of the time, {terms} terms");
         assert!(led >= 90, "{disks:?}: a leader {led} % of the time, {terms} terms");
     }
+}
+
+/// Three members that remember, a leader, and an entry that all have; long enough ago that all disks know of it.
+fn town_that_remembers() -> (World, u64) {
+    let mut world = World { remembers: true, ..World::default() };
+    (1..=3).for_each(|id| world.start(id, saved(&[1, 2, 3]), Vec::new()));
+    let leader = world.elect();
+    world.propose(leader, "before");
+    world.pass(5 * SECOND);
+    (world, leader)
+}
+
+impl World {
+    /// A copy of a member's store.
+    fn copy(&self, id: u64) -> (Saved, Vec<u8>) {
+        (self.members[&id].disk.clone(), self.members[&id].state.clone())
+    }
+
+    /// Starts a member with an older copy of its store.
+    fn set_back(&mut self, id: u64, (disk, state): (Saved, Vec<u8>)) {
+        self.restart(id);
+        self.start(id, disk, state);
+    }
+
+    fn why(&self, id: u64) -> &str {
+        self.members[&id].node.broken().unwrap_or_default()
+    }
+}
+
+#[test]
+fn a_member_that_was_set_back_stops_before_it_helps_to_lose_what_was_committed() {
+    for all_restart in [false, true] {
+        let (mut world, leader) = town_that_remembers();
+        let (old, third) = (leader % 3 + 1, (leader + 1) % 3 + 1);
+        let copy = world.copy(old);
+        world.propose(leader, "known to all");
+        world.pass(5 * SECOND);
+        world.cut_off = vec![third];
+        world.propose(leader, "acknowledged");
+        assert!(world.commands(leader).contains(&"acknowledged"));
+        world.set_back(old, copy);
+        // Only its disk tells the third one what `old` promised.
+        if all_restart {
+            world.restart(third);
+        }
+        world.cut_off = vec![leader];
+        world.pass(20 * SECOND);
+        assert_eq!(world.leader(), None);
+        let why = world.why(old);
+        assert!(why.contains("was set back") && why.contains("it acknowledged entry") && why.contains("Remedy"), "{why}");
+        assert!(world.members[&old].node.broken().is_some() && world.node(old).ready(true).write.is_none());
+        world.cut_off.clear();
+        let leader = world.elect();
+        assert_eq!(world.commands(leader), ["before", "known to all", "acknowledged"]);
+    }
+}
+
+#[test]
+fn a_member_that_forgot_its_vote_stops_before_it_votes_again() {
+    let mut world = World { remembers: true, ..World::default() };
+    (1..=3).for_each(|id| world.start(id, saved(&[1, 2, 3]), Vec::new()));
+    let copies: Vec<_> = (1..=3).map(|id| world.copy(id)).collect();
+    let leader = world.elect();
+    world.pass(5 * SECOND);
+    for old in (1..=3).filter(|id| *id != leader) {
+        world.set_back(old, copies[old as usize - 1].clone());
+        world.pass(SECOND);
+        assert!(world.why(old).contains("it took part in term 1, its store knows terms up to 0"), "{}", world.why(old));
+    }
+    // The same term, without the vote.
+    let mut node = Node::new(Config { life: 1, ..Config::new(VoterId(2), 7) }, Saved::default(), Mono(0));
+    let hard = Hard { term: 4, vote: Some(VoterId(3)) };
+    let mut disk = saved(&[1, 2, 3]);
+    disk.hard = Hard { term: 4, vote: None };
+    for (vote, stops) in [(None, true), (Some(VoterId(1)), true), (Some(VoterId(3)), false)] {
+        disk.hard.vote = vote;
+        let mut again = Node::new(Config { life: 9, ..Config::new(VoterId(2), 7) }, disk.clone(), Mono(0));
+        let tail = Tail { life: 5, marks: [(VoterId(2), Mark { hard, at: Position::default() })].into(), ..Tail::default() };
+        again.step(Mono(0), VoterId(1), Message { tail, ..Message::new(5, Body::Vote(Position::default())) });
+        assert_eq!(again.broken().is_some(), stops, "{vote:?}: {:?}", again.broken());
+        std::mem::swap(&mut node, &mut again);
+    }
+}
+
+#[test]
+fn who_starts_with_its_newest_store_takes_part_at_once_under_a_leader_and_soon_without_one() {
+    let (mut world, leader) = town_that_remembers();
+    let (other, third) = (leader % 3 + 1, (leader + 1) % 3 + 1);
+    world.restart(other);
+    assert!(world.node(other).is_unsure());
+    world.pass(Duration::from_millis(300));
+    assert!(!world.node(other).is_unsure() && world.leader() == Some(leader));
+    // All of them stop, one does not come back.
+    world.cut_off = vec![third];
+    [leader, other].into_iter().for_each(|id| world.restart(id));
+    world.pass(Duration::from_millis(2900));
+    assert!(world.node(other).is_unsure(), "it waits for the third one, for a while");
+    world.pass(6 * SECOND);
+    let leader = world.leader().expect("two of three are enough");
+    world.propose(leader, "after");
+    assert!(world.commands(leader).contains(&"after"));
+    // All are there again after a power cut: nobody waits.
+    world.cut_off.clear();
+    (1..=3).for_each(|id| world.restart(id));
+    world.pass(Duration::from_millis(300));
+    assert!((1..=3).all(|id| !world.node(id).is_unsure()));
+    assert!((1..=3).all(|id| world.why(id).is_empty()));
+}
+
+#[test]
+fn an_unsure_member_promises_nothing_and_counts_no_answer_from_before_its_start() {
+    let mut disk = saved(&[1, 2, 3]);
+    disk.hard.term = 3;
+    let mut node = Node::new(Config { life: 8, ..Config::new(VoterId(2), 7) }, disk, Mono(0));
+    let ask = |to| (VoterId(to), Body::WouldYou(Position::default()));
+    let said = |node: &mut Node| node.ready(true).send.into_iter().map(|(to, m)| (to, m.body)).collect::<Vec<_>>();
+    assert_eq!(said(&mut node), [ask(1), ask(3)]);
+    let from = |life, heard| Tail { life, heard, ..Tail::default() };
+    let entries = vec![Entry { index: 1, term: 4, kind: Kind::Blank, data: Bytes::new() }];
+    let append = Body::Append { previous: Position::default(), entries, commit: 0, round: 0 };
+    for (tail, body) in
+        [(from(5, 0), Body::Vote(Position { term: 3, index: 9 })), (from(5, 7), Body::Would(false)), (from(5, 7), append.clone())]
+    {
+        node.step(Mono(1), VoterId(1), Message { tail, ..Message::new(4, body) });
+        let ready = node.ready(true);
+        assert!(node.is_unsure() && ready.write.is_none() && ready.send.is_empty(), "{ready:?}");
+    }
+    // One that starts, too, gets an answer all the same.
+    node.step(Mono(1), VoterId(3), Message { tail: from(6, 0), ..Message::new(3, ask(0).1) });
+    assert_eq!(said(&mut node), [(VoterId(3), Body::Would(false))]);
+    node.step(Mono(2), VoterId(1), Message { tail: from(5, 8), ..Message::new(4, append) });
+    assert!(!node.is_unsure() && node.ready(true).write.is_some(), "a leader knows of this start");
+}
+
+#[test]
+fn programs_that_remember_nothing_hold_up_nobody() {
+    let mut node = Node::new(Config { life: 8, ..Config::new(VoterId(2), 7) }, saved(&[1, 2, 3]), Mono(0));
+    for from in [1, 3] {
+        node.step(Mono(0), VoterId(from), Message::new(0, Body::Would(false)));
+    }
+    assert!(!node.is_unsure());
+    // They skip what they do not know, and the version that they refuse is not written.
+    let wire = node.ready(true).send[0].1.to_wire(&[1; 16], VoterId(2), VoterId(1));
+    assert_eq!(&wire[..2], [2, 1]);
+    assert_eq!(Message::new(1, Body::Stale).to_wire(&[1; 16], VoterId(2), VoterId(1))[..2], [1, 1]);
+}
+
+#[test]
+fn the_store_of_the_time_when_it_was_alone_is_noticed_as_soon_as_somebody_speaks() {
+    let mut world = World { remembers: true, ..World::default() };
+    world.start(1, saved(&[1]), Vec::new());
+    world.settle();
+    world.propose(1, "a");
+    let copy = world.copy(1);
+    let set = |ids: &[u64]| ids.iter().map(|id| VoterId(*id)).collect();
+    for (id, voters, learners) in [(2, &[1][..], &[2][..]), (0, &[1, 2], &[]), (3, &[1, 2], &[3]), (0, &[1, 2, 3], &[])] {
+        if id != 0 {
+            world.start(id, Saved::default(), Vec::new());
+        }
+        let leader = world.leader().unwrap();
+        world.node(leader).change(Membership { voters: set(voters), learners: set(learners) }).unwrap();
+        world.pass(2 * SECOND);
+    }
+    world.cut_off = vec![1];
+    world.elect();
+    world.pass(5 * SECOND);
+    world.set_back(1, copy);
+    world.settle();
+    assert!(world.node(1).is_leader(), "it knows of nobody whom it could ask");
+    world.cut_off.clear();
+    // Two that take themselves for leaders hear each other for a moment.
+    world.now += 300_000_000;
+    world.members.values_mut().for_each(|m| m.node.tick(Mono(world.now)));
+    world.settle();
+    assert!(world.why(1).contains("was set back"), "{:?}", world.why(1));
+}
+
+#[test]
+fn a_member_whose_state_differs_from_the_leaders_stops() {
+    for leader_first in [false, true] {
+        let (mut world, leader) = town_that_remembers();
+        let (wrong, right) = (leader % 3 + 1, (leader + 1) % 3 + 1);
+        let order = if leader_first { [leader, right, wrong] } else { [wrong, right, leader] };
+        for id in order {
+            world.node(id).note_state(2, if id == wrong { 77 } else { 76 });
+            world.pass(SECOND);
+        }
+        assert!(world.why(wrong).contains("after entry 2 differs from the leader's"), "{:?}", world.why(wrong));
+        assert!(world.why(right).is_empty() && world.why(leader).is_empty() && world.leader() == Some(leader));
+    }
+}
+
+#[test]
+fn a_leader_that_has_another_entry_where_this_log_ends_contradicts_it_if_that_was_committed() {
+    let mut disk = saved(&[1, 2, 3]);
+    disk.entries = vec![Entry { index: 1, term: 1, kind: Kind::Command, data: Bytes::from_static(b"kept") }];
+    (disk.hard.term, disk.commit) = (1, 1);
+    let mut node = Node::new(Config::new(VoterId(2), 7), disk, Mono(0));
+    let body = Body::Append { previous: Position { term: 2, index: 1 }, entries: Vec::new(), commit: 1, round: 0 };
+    node.step(Mono(0), VoterId(1), Message::new(2, body));
+    assert!(node.broken().is_some_and(|why| why.contains("contradict")), "{:?}", node.broken());
 }

@@ -1,6 +1,6 @@
 //! The owner's side of a node: how it begins, the time, messages that come, what is to be done.
 
-use crate::machine::{News, Node, Ready, Role};
+use crate::machine::{Held, News, Node, Ready, Role};
 use crate::message::{Body, Message};
 use crate::types::{Config, Saved, VoterId};
 use node::Mono;
@@ -29,6 +29,7 @@ impl Node {
             self.reign_alone();
         } else {
             self.lose_patience_later();
+            self.begin_unsure();
         }
     }
 
@@ -37,6 +38,9 @@ impl Node {
         self.now = self.now.max(now);
         if self.broken().is_some() {
             return;
+        }
+        if self.is_unsure() {
+            return self.tick_unsure();
         }
         match &self.role {
             Role::Leader(_) => self.tick_leader(),
@@ -56,7 +60,7 @@ impl Node {
         // A voter alone needs nobody's consent, so nobody can take its reign away; learners answer in its term.
         let answers = matches!(message.body, Body::Appended(..) | Body::StateTaken(..)) && message.term == self.hard.term;
         let stranger = self.is_alone() && from != self.config.id && !answers;
-        if self.broken().is_some() || stranger {
+        if self.broken().is_some() || !self.take_tail(from, &message) || stranger {
             return;
         }
         if message.term > self.hard.term {
@@ -75,6 +79,7 @@ impl Node {
             Body::Voted(yes) => self.count(from, yes, true),
             Body::Append { previous, entries, commit, round } => {
                 if self.follow(from) {
+                    self.leaders_state(message.tail.sum);
                     self.take_entries(from, previous, entries, commit, round);
                 }
             }
@@ -99,7 +104,9 @@ impl Node {
         loop {
             let (mine, others) = self.take_leaving();
             if mine.is_empty() {
-                return others.into_iter().map(|held| (held.to, held.message)).collect();
+                others.iter().for_each(|held| self.note_shown(&held.message));
+                let with_tail = |held: Held| (held.to, Message { tail: self.tail(held.to), ..held.message });
+                return others.into_iter().map(with_tail).collect();
             }
             let (me, now) = (self.config.id, self.now);
             mine.into_iter().for_each(|held| self.step(now, me, held.message));

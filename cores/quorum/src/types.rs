@@ -1,5 +1,6 @@
 //! Entries, terms, members, and what a voter keeps on its disk.
 
+use crate::marks::Marks;
 use bytes::Bytes;
 use denc::{Decode, DecodeError, Encode, Reader, Result};
 use std::collections::BTreeSet;
@@ -16,12 +17,14 @@ pub struct Config {
     pub election: Duration,
     /// Pause between a leader's beats; a small part of `election`.
     pub beat: Duration,
+    /// Number of this start: random, other than 0; members remember each other's promises and check their own ([`crate::Mark`]). 0: they do not.
+    pub life: u64,
 }
 
 impl Config {
-    /// A member with the usual times: a beat each 0.2 s, elections after 1 s to 2 s of silence.
+    /// A member with the usual times: a beat each 0.2 s, elections after 1 s to 2 s of silence. It remembers nothing of others.
     pub fn new(id: VoterId, seed: u64) -> Self {
-        Self { id, seed, election: Duration::from_secs(1), beat: Duration::from_millis(200) }
+        Self { id, seed, election: Duration::from_secs(1), beat: Duration::from_millis(200), life: 0 }
     }
 }
 
@@ -246,6 +249,8 @@ pub struct Saved {
     pub before: Position,
     /// Entries in order; the first may stand in the snapshot: they are kept for peers that are a little behind.
     pub entries: Vec<Entry>,
+    /// What is remembered of other members. Not part of this structure's encoding: the store writes it beside.
+    pub marks: Marks,
 }
 
 impl Saved {
@@ -257,6 +262,7 @@ impl Saved {
             base: Base { at, membership: Membership::alone(voter) },
             before: at,
             entries: Vec::new(),
+            marks: Marks::new(),
         }
     }
 
@@ -294,7 +300,8 @@ impl Encode for Saved {
 
 impl Decode for Saved {
     fn decode(r: &mut Reader<'_>) -> Result<Self> {
-        let saved = Self { hard: r.get()?, commit: r.get()?, base: r.get()?, before: r.get()?, entries: r.get()? };
+        let (hard, commit, base, before) = (r.get()?, r.get()?, r.get()?, r.get()?);
+        let saved = Self { hard, commit, base, before, entries: r.get()?, marks: Marks::new() };
         saved.check().map_err(DecodeError::Invalid)?;
         Ok(saved)
     }

@@ -62,6 +62,10 @@ pub struct DiskFaults {
     pub lies: bool,
     /// Completions are held back until this is taken away again.
     pub stopped: bool,
+    /// Nanoseconds that each write and flush takes longer, at most; at least half of it.
+    pub delay: u64,
+    /// Nanoseconds that the next write or flush takes longer.
+    pub stall: u64,
 }
 
 #[derive(Debug)]
@@ -120,6 +124,13 @@ pub struct Disk {
     poisoned: bool,
     in_flight: BTreeMap<u64, InFlight>,
     next: u64,
+}
+
+/// A copy of a disk.
+#[derive(Clone, Debug)]
+pub struct DiskCopy {
+    blocks: BTreeMap<u64, Bytes>,
+    len: u64,
 }
 
 /// How much of one write survives.
@@ -192,10 +203,34 @@ impl Disk {
             _ => self.config.latency + bytes / 1024 * self.config.per_kib,
         };
         let time = (base / 2 + self.rng.below(base + 1)) * (1 + self.faults.slower);
+        let time = time + if matches!(op, DiskOp::Write { .. } | DiskOp::Flush) { self.held_up() } else { 0 };
         let id = self.next;
         self.next += 1;
         self.in_flight.insert(id, InFlight { token, op, mark: self.completions });
         (id, time)
+    }
+
+    /// How much longer a write takes.
+    fn held_up(&mut self) -> u64 {
+        let stall = std::mem::take(&mut self.faults.stall);
+        match self.faults.delay {
+            0 => stall,
+            delay => stall + self.rng.between(delay / 2, delay),
+        }
+    }
+
+    /// What survives a power cut for certain, as somebody copies it away.
+    pub fn copy(&self) -> DiskCopy {
+        DiskCopy { blocks: self.stable.clone(), len: self.stable_len }
+    }
+
+    /// Puts an older copy in the place of all that is there. The machine must be off.
+    pub fn set_back(&mut self, copy: &DiskCopy) {
+        assert!(self.in_flight.is_empty(), "the machine is off");
+        (self.view, self.stable) = (copy.blocks.clone(), copy.blocks.clone());
+        (self.len, self.stable_len) = (copy.len, copy.len);
+        self.dirty.clear();
+        self.newest = 0..0;
     }
 
     /// Ends a request. `None` if a crash has swallowed it.

@@ -44,6 +44,8 @@ pub enum Fault {
     MonPartition,
     /// What a monitor says does not reach another one for a while.
     MonOneWay,
+    /// Each write takes up to 3 s at some monitors' disks, for a while.
+    MonSlowDisk,
     /// Everything is late for a while.
     SlowNetwork,
     /// A disk is up to 1000 times slower for a while.
@@ -413,6 +415,15 @@ impl Nemesis {
                     _ => cluster.world.net.partition(one, other),
                 }
                 self.for_a_while(cluster, Later::Heal);
+            }
+            Fault::MonSlowDisk => {
+                for host in cluster.mons.clone() {
+                    let delay = cluster.rng.magnitude(1_000_000, 3_000_000_000);
+                    if !cluster.rng.one_in(3) {
+                        cluster.world.disk(host, 0).faults.delay = delay;
+                        self.for_a_while(cluster, Later::MendDisk(host));
+                    }
+                }
             }
             Fault::Island => drop(self.island(cluster, osd)),
             Fault::BeatInterval => {

@@ -130,6 +130,7 @@ const ALL: &[Misdeed] = &[
     Misdeed::Monitors(mon::Mistake::EarlyAcknowledgement),
     Misdeed::Monitors(mon::Mistake::LonelyRead),
     Misdeed::Monitors(mon::Mistake::Impatient),
+    Misdeed::Monitors(mon::Mistake::Forgetful),
     Misdeed::HastyRaise,
     Misdeed::ReadToTheEnd,
     Misdeed::ForgetPromises,

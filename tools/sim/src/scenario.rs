@@ -679,13 +679,14 @@ pub const ALL: &[Scenario] = &[
     },
     Scenario {
         name: "petitions",
-        about: "several clients set, read and remove values, while the monitor that leads dies, is cut off or frozen, and one is replaced",
+        about: "several clients set, read and remove values, while the monitor that leads dies, is cut off or frozen, one is replaced, and disks are slow",
         pause: Duration::from_millis(1500),
         kind: Kind::Quorum(
             petitioned,
             &[
                 &[Fault::LeaderKill, Fault::LeaderAtWrite, Fault::LeaderCut, Fault::LeaderCut, Fault::LeaderFreeze],
                 &[Fault::LeaderFreeze, Fault::MonReplace, Fault::MonKill, Fault::MonPartition, Fault::Break],
+                &[Fault::MonSlowDisk, Fault::MonSlowDisk, Fault::LeaderKill, Fault::MonPartition, Fault::MonPower],
             ],
         ),
     },

@@ -11,6 +11,10 @@
 //! | state equality | who applied the same number of entries has applied the same ones, and has the same state |
 //! | answers | what was answered is in every later reign, and in every read that is asked later |
 //! | life | when faults stop, there is a leader, a proposal is applied by all, and nobody has stopped |
+//!
+//! In some runs stores are set back to older copies, or writes take seconds: `trouble` says what is demanded then.
+
+mod trouble;
 
 use crate::disk::{Disk, DiskConfig};
 use crate::rng::Rng;
@@ -19,6 +23,7 @@ use bytes::Bytes;
 use mon::{Mistake, Told, Voter};
 use node::{Mono, Now, Output, Outputs};
 use std::collections::{BTreeMap, BTreeSet};
+use trouble::Troubles;
 use types::UTime;
 
 const MS: u64 = 1_000_000;
@@ -78,6 +83,8 @@ enum Happening {
     Fall(u64),
     Fault,
     Ask,
+    /// Somebody copies a store.
+    Copy,
 }
 
 struct Place {
@@ -122,6 +129,14 @@ pub struct Done {
     pub installed: u64,
     /// Changes of the members.
     pub changes: u64,
+    /// Stores that were set back, and how often a voter stopped for that.
+    pub set_back: u64,
+    /// See `set_back`.
+    pub noticed: u64,
+    /// With slow disks: milliseconds until somebody led, and percent of the time after that in which somebody did.
+    pub slow_first: u64,
+    /// See `slow_first`.
+    pub slow_led: u64,
 }
 
 /// Some voters, their disks and their network.
@@ -135,6 +150,7 @@ pub struct VoterTown {
     cuts: BTreeSet<(u64, u64)>,
     judge: Judge,
     raging: bool,
+    troubles: Troubles,
     mistake: Option<Mistake>,
     /// What it did.
     pub done: Done,
@@ -164,6 +180,7 @@ impl VoterTown {
             cuts: BTreeSet::new(),
             judge: Judge::default(),
             raging: true,
+            troubles: Troubles::new(seed),
             mistake,
             done: Done::default(),
             trace: Trace::default(),
@@ -198,17 +215,21 @@ impl VoterTown {
         }
         self.after(5000 * MS, Happening::Fault);
         self.after(1000 * MS, Happening::Ask);
-        self.run_until(RAGE)?;
+        self.rage()?;
+        if self.troubles.headless {
+            return Ok(());
+        }
         self.raging = false;
         self.cuts.clear();
         for id in 1..=self.plan.stores {
-            self.place(id).disk.faults.slower = 0;
+            let faults = &mut self.place(id).disk.faults;
+            (faults.slower, faults.delay, faults.stall) = (0, 0, 0);
             if self.place(id).voter.is_none() {
                 self.start(id)?;
             }
         }
-        self.run_until(RAGE + PEACE)?;
-        self.check_peace()
+        self.run_until(self.now + PEACE)?;
+        if self.troubles.amnesty { self.check_agreement() } else { self.check_peace() }
     }
 
     fn run_until(&mut self, end: u64) -> Result<(), String> {
@@ -261,6 +282,10 @@ impl VoterTown {
             }
             Happening::Fault => self.fault(),
             Happening::Ask => self.ask(),
+            Happening::Copy => {
+                self.copy_store();
+                Ok(())
+            }
         }
     }
 
@@ -333,7 +358,9 @@ impl VoterTown {
             Told::Send(to, bytes) => self.send(id, to, &bytes),
             Told::Applied { index, term, what, key } => {
                 self.note(|| format!("voter {id} applies entry {index} of term {term}"));
-                self.judge.apply(id, index, (term, what))?;
+                if !self.troubles.amnesty {
+                    self.judge.apply(id, index, (term, what))?;
+                }
                 if let Some(key) = key
                     && self.place(id).asked.remove(&key)
                 {
@@ -348,7 +375,7 @@ impl VoterTown {
             Told::Elected(term) => {
                 self.done.reigns += 1;
                 self.note(|| format!("voter {id} leads in term {term}"));
-                let answered = self.judge.answered.clone();
+                let answered = if self.troubles.amnesty { Vec::new() } else { self.judge.answered.clone() };
                 let voter = self.place(id).voter.as_ref();
                 if let Some(lost) = voter.and_then(|v| answered.iter().find(|key| !v.has(key))) {
                     return Err(format!("'{lost}' was answered, and is not in the reign of voter {id} in term {term}"));
@@ -361,14 +388,22 @@ impl VoterTown {
                 place.reads.clear();
             }
             Told::Read(read) => self.answer_read(id, read)?,
+            Told::Stopped(why)
+                if self.troubles.amnesty || (self.troubles.set_back.contains(&id) && why.contains("was set back")) =>
+            {
+                self.done.noticed += 1;
+                self.note(|| format!("voter {id} stops: {why}"));
+            }
             Told::Stopped(why) => return Err(format!("voter {id} stops: {why}")),
         }
         Ok(())
     }
 
     fn answer_read(&mut self, id: u64, read: u64) -> Result<(), String> {
+        let amnesty = self.troubles.amnesty;
         let place = self.place(id);
         let (Some(keys), Some(voter)) = (place.reads.remove(&read), &place.voter) else { return Ok(()) };
+        let keys = if amnesty { Vec::new() } else { keys };
         if let Some(missing) = keys.iter().find(|key| !voter.has(key)) {
             return Err(format!("a read at voter {id} does not see '{missing}', which had been answered before it was asked"));
         }
@@ -501,6 +536,10 @@ impl VoterTown {
 
     /// Looks at one voter, whose turn it was.
     fn look_at(&mut self, id: u64) -> Result<(), String> {
+        self.check_part(id)?;
+        if self.troubles.amnesty {
+            return Ok(());
+        }
         let falls = self.raging && self.rng.one_in(3);
         let fall = self.rng.between(100_000, 20 * MS);
         let judge = &mut self.judge;
@@ -543,6 +582,12 @@ impl VoterTown {
         self.run_until(self.now + 5000 * MS)?;
         let (voters, learners) = self.place(leader).voter.as_ref().map(Voter::members).unwrap_or_default();
         for id in voters.into_iter().chain(learners) {
+            if self.troubles.set_back.contains(&id) {
+                match self.places[&id].voter.as_ref().is_some_and(Voter::has_stopped) {
+                    true => continue,
+                    false => return Err(format!("the store of voter {id} was set back, and that is not noticed")),
+                }
+            }
             let answered = self.judge.answered.clone();
             let Some(voter) = &self.places[&id].voter else { return Err(format!("life: voter {id} is not there")) };
             if let Some(lost) = answered.iter().chain([&key]).find(|key| !voter.has(key)) {

@@ -19,7 +19,11 @@ fn voters_agree_whatever_happens_to_disks_links_and_processes() {
         total.reigns += town.done.reigns;
         total.installed += town.done.installed;
         total.changes += town.done.changes;
+        total.set_back += town.done.set_back;
+        total.noticed += town.done.noticed;
+        total.slow_first = total.slow_first.max(town.done.slow_first);
     }
+    assert!(total.set_back >= 8 && total.noticed >= 8 && total.slow_first > 500, "{total:?}");
     assert!(total.answered > 1000 && total.reads > 200, "{total:?}");
     assert!(total.faults > 500 && total.reigns > 100 && total.changes > 10, "{total:?}");
 }
@@ -74,4 +78,10 @@ fn entries_that_are_acknowledged_before_they_are_durable_are_found() {
 #[test]
 fn a_read_that_a_deposed_leader_answers_is_found() {
     assert!(found(Mistake::LonelyRead, 0).contains("had been answered before it was asked"));
+}
+
+#[test]
+fn a_store_that_was_set_back_and_takes_part_is_found() {
+    let what = found(Mistake::Forgetful, 0);
+    assert!(["set back", "was answered", "leader completeness"].iter().any(|rule| what.contains(rule)), "{what}");
 }

@@ -40,6 +40,8 @@ pub enum Feature {
     Revocations,
     /// Records of objects say how large they are.
     RecordedSizes,
+    /// Monitors keep on their disks what other monitors promised (version 4 of their store), and compare checksums of their states.
+    StoreMarks,
 }
 
 impl Feature {
@@ -57,6 +59,7 @@ impl Feature {
         Self::LargeOmaps,
         Self::Revocations,
         Self::RecordedSizes,
+        Self::StoreMarks,
     ];
 
     /// The level that it comes with.
@@ -66,7 +69,7 @@ impl Feature {
             Self::Parts | Self::Lacking | Self::Merges => Level(2),
             Self::ReplicaReads => Level(3),
             Self::LargeOmaps => Level(4),
-            Self::Revocations | Self::RecordedSizes => Level(5),
+            Self::Revocations | Self::RecordedSizes | Self::StoreMarks => Level(5),
         }
     }
 }

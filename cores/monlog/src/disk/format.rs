@@ -15,8 +15,10 @@ use quorum::{Entry, Hard, Index, Saved, VoterId, Write};
 pub(crate) const BLOCK: usize = 4096;
 /// The layout that is written while the cluster's level is the first one. Version 1 is read by `v1`.
 pub(crate) const VERSION: u32 = 2;
-/// Newest version that is known here: the same layout, in clusters of a higher level. Programs that know no levels refuse it.
-pub(crate) const NEWEST: u32 = 3;
+/// The same layout, in clusters of a higher level. Programs that know no levels refuse it.
+pub(crate) const LEVELS: u32 = 3;
+/// Newest version that is known here: snapshots and groups also have what the voter remembers of other members.
+pub(crate) const NEWEST: u32 = 4;
 /// Bytes of a superblock slot: two copies, so that one rotten block does not take the newest state away.
 pub(crate) const SLOT: usize = 2 * BLOCK;
 /// What a disk writes whole or not at all.
@@ -28,13 +30,17 @@ const SUPER_MAGIC: [u8; 8] = *b"nacremon";
 /// Generations and indexes are below this: one each nanosecond would take a hundred years.
 pub(crate) const COUNTS: u64 = 1 << 62;
 const GROUP_MAGIC: u32 = 0x6d6f_6e48;
+/// Of a group with marks behind its entries.
+const MARKED_MAGIC: u32 = 0x6d6f_6e49;
+/// Bytes that marks of members take, at most.
+pub(crate) const MARKS_BYTES: usize = 4 << 10;
 /// Bytes of a group before its entries.
 pub(crate) const GROUP_HEAD: usize = 84;
 
 /// What a superblock says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Super {
-    /// Layout of the area: 1, [`VERSION`] or [`NEWEST`].
+    /// Layout of the area: 1, or [`VERSION`] to [`NEWEST`].
     pub(crate) version: u32,
     /// The cluster.
     pub(crate) fsid: [u8; 16],
@@ -52,7 +58,11 @@ pub(crate) struct Super {
 
 /// The version that a store of a cluster of this level has.
 pub(crate) fn version_at(level: types::level::Level) -> u32 {
-    if level > types::level::Level::FIRST { NEWEST } else { VERSION }
+    match level {
+        _ if level.has(types::Feature::StoreMarks) => NEWEST,
+        _ if level > types::level::Level::FIRST => LEVELS,
+        _ => VERSION,
+    }
 }
 
 /// What stands in a superblock slot.
@@ -190,12 +200,39 @@ pub(crate) fn is_zero(bytes: &[u8]) -> bool {
 pub(crate) struct Snapshot {
     /// Whose store it is.
     pub(crate) voter: VoterId,
-    /// Term, vote, members, entries that are kept.
+    /// Term, vote, members, entries that are kept; marks of other members.
     pub(crate) saved: Saved,
     /// The state as of `saved.base`.
     pub(crate) state: Bytes,
 }
-denc::versioned!(Snapshot, 1, 1 { voter, saved, state });
+
+impl Encode for Snapshot {
+    /// Layout 1 while there are no marks; 2 has them at the end.
+    fn encode(&self, out: &mut Vec<u8>) {
+        let version = if self.saved.marks.is_empty() { 1 } else { 2 };
+        denc::envelope(out, version, version, |out| {
+            self.voter.encode(out);
+            self.saved.encode(out);
+            self.state.encode(out);
+            if version > 1 {
+                self.saved.marks.encode(out);
+            }
+        });
+    }
+}
+
+impl denc::Decode for Snapshot {
+    const MIN_SIZE: usize = 6;
+    fn decode(r: &mut Reader<'_>) -> denc::Result<Self> {
+        let mut e = r.envelope("Snapshot", 2)?;
+        e.at_least("Snapshot", 1)?;
+        let mut snapshot = Self { voter: e.body.get()?, saved: e.body.get()?, state: e.body.get()? };
+        if e.version > 1 {
+            snapshot.saved.marks = e.body.get()?;
+        }
+        Ok(snapshot)
+    }
+}
 
 /// One durable write of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -213,11 +250,14 @@ pub(crate) struct Group {
 impl Group {
     /// The group's bytes, padded to blocks, and its CRC.
     pub(crate) fn to_blocks(&self, fsid: &[u8; 16]) -> (Vec<u8>, u32) {
-        let Write { hard, commit, cut_from, entries } = &self.write;
+        let Write { hard, commit, cut_from, entries, marks } = &self.write;
         let mut payload = Vec::new();
         entries.iter().for_each(|e| e.encode(&mut payload));
+        if let Some(marks) = marks {
+            marks.encode(&mut payload);
+        }
         let mut out = Vec::with_capacity((GROUP_HEAD + payload.len()).next_multiple_of(BLOCK));
-        GROUP_MAGIC.encode(&mut out);
+        if marks.is_some() { MARKED_MAGIC } else { GROUP_MAGIC }.encode(&mut out);
         0u32.encode(&mut out); // the CRC's place
         fsid.encode(&mut out);
         self.generation.encode(&mut out);
@@ -240,7 +280,8 @@ impl Group {
     /// there is no whole group of this cluster.
     pub(crate) fn from_blocks(fsid: &[u8; 16], bytes: &[u8]) -> Option<(Group, u32, usize)> {
         let mut r = Reader::new(bytes);
-        if r.u32().ok()? != GROUP_MAGIC {
+        let magic = r.u32().ok()?;
+        if magic != GROUP_MAGIC && magic != MARKED_MAGIC {
             return None;
         }
         let crc = r.u32().ok()?;
@@ -259,8 +300,9 @@ impl Group {
         for _ in 0..count {
             entries.push(r.get().ok()?);
         }
+        let marks = if magic == MARKED_MAGIC { Some(r.get().ok()?) } else { None };
         r.finish().ok()?;
-        let write = Write { hard, commit, cut_from: (cut_from != 0).then_some(cut_from), entries };
+        let write = Write { hard, commit, cut_from: (cut_from != 0).then_some(cut_from), entries, marks };
         Some((Group { generation, previous, at, write }, crc, end.next_multiple_of(BLOCK)))
     }
 }
@@ -296,7 +338,8 @@ pub(crate) fn replay(sb: &Super, saved: Saved, log: &[u8]) -> Result<Replayed, S
         done.last_crc = crc;
     }
     let rest = &log[done.end..];
-    done.torn = rest.get(..BLOCK).is_some_and(|b| b[..4] == GROUP_MAGIC.to_le_bytes() && !is_leftover(sb, rest));
+    let begins = |b: &[u8]| [GROUP_MAGIC, MARKED_MAGIC].iter().any(|magic| b[..4] == magic.to_le_bytes());
+    done.torn = rest.get(..BLOCK).is_some_and(|b| begins(b) && !is_leftover(sb, rest));
     for at in (BLOCK..rest.len()).step_by(BLOCK) {
         let Some((group, ..)) = Group::from_blocks(&sb.fsid, &rest[at..]) else { continue };
         let place = (done.end + at) as u64;
@@ -322,6 +365,9 @@ fn take(saved: &mut Saved, write: Write) -> Result<(), String> {
     saved.hard = write.hard;
     saved.commit = saved.commit.max(write.commit);
     saved.entries.extend(write.entries);
+    if let Some(marks) = write.marks {
+        saved.marks = marks;
+    }
     saved.check().map_err(str::to_owned)
 }
 
@@ -360,7 +406,7 @@ pub(crate) fn check_snapshot(sb: &Super, bytes: &[u8]) -> Result<Bytes, String> 
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use quorum::{Kind, Position};
+    use quorum::{Kind, Mark, Marks, Position};
 
     const FSID: [u8; 16] = [7; 16];
 
@@ -391,7 +437,7 @@ mod tests {
     }
 
     fn write(term: u64, commit: Index, cut_from: Option<Index>, entries: Vec<Entry>) -> Write {
-        Write { hard: Hard { term, vote: Some(VoterId(5)) }, commit, cut_from, entries }
+        Write { hard: Hard { term, vote: Some(VoterId(5)) }, commit, cut_from, entries, marks: None }
     }
 
     /// Groups of one entry of the given sizes.
@@ -427,11 +473,11 @@ mod tests {
         broken[20] ^= 1;
         assert_eq!(Super::from_block(&broken), Slot::Broken);
         let mut newer = block;
-        newer[8] = 4;
+        newer[8] = 5;
         let crc = kernels::crc32c(kernels::SEED, &newer[..BLOCK - 4]);
         newer[BLOCK - 4..].copy_from_slice(&crc.to_le_bytes());
-        assert_eq!(Super::from_block(&newer), Slot::Newer(4));
-        for version in [1, VERSION, NEWEST] {
+        assert_eq!(Super::from_block(&newer), Slot::Newer(5));
+        for version in [1, VERSION, LEVELS, NEWEST] {
             let known = Super { version, ..sb() };
             assert_eq!(Super::from_block(&known.to_block()), Slot::Valid(known));
         }
@@ -472,6 +518,29 @@ mod tests {
         assert_eq!(got.entries, [entry(5, 2, 1), entry(6, 4, 10)]);
     }
 
+    fn marks(term: u64) -> Marks {
+        let mark = Mark { hard: Hard { term, vote: Some(VoterId(6)) }, at: Position { term, index: 5 } };
+        [(VoterId(6), mark), (VoterId(7), Mark::default())].into()
+    }
+
+    #[test]
+    fn the_newest_marks_of_a_log_count_and_a_torn_group_with_marks_is_a_torn_tail() {
+        let mut writes =
+            vec![write(2, 4, None, vec![entry(5, 2, 1)]), write(2, 5, None, Vec::new()), write(2, 5, None, vec![entry(6, 2, 1)])];
+        writes[0].marks = Some(marks(2));
+        writes[1].marks = Some(marks(3));
+        let (log, ends) = chained(writes);
+        let got = replay(&sb(), saved(), &log).unwrap();
+        assert_eq!((got.saved.marks, got.saved.entries.len(), got.torn), (marks(3), 2, false));
+        let mut torn = log;
+        torn.truncate(ends[1]);
+        torn[ends[1] - 4000..].fill(0);
+        torn.resize(ends[2], 0);
+        let got = replay(&sb(), saved(), &torn).unwrap();
+        assert_eq!((got.saved.marks, got.torn), (marks(2), true));
+        assert!(marks(1).to_vec().len() / 2 * 64 < MARKS_BYTES, "the most that are kept have room");
+    }
+
     #[test]
     fn a_cut_below_what_was_committed_is_corruption() {
         let (log, _) = chained(vec![
@@ -490,9 +559,12 @@ mod tests {
         let mut saved = saved();
         (saved.before, saved.hard.term) = (Position { term: 1, index: 2 }, 9);
         saved.entries = vec![entry(3, 1, 7), entry(4, 1, 0), entry(5, 2, 3)];
-        let snapshot = Snapshot { voter: VoterId(5), saved, state: Bytes::from_static(b"state") };
+        let mut snapshot = Snapshot { voter: VoterId(5), saved, state: Bytes::from_static(b"state") };
         let bytes: Bytes = snapshot.to_bytes();
-        assert_eq!(read_snapshot(&sb(), &bytes), Ok(snapshot.clone()));
+        assert_eq!((read_snapshot(&sb(), &bytes), bytes[0]), (Ok(snapshot.clone()), 1));
+        snapshot.saved.marks = marks(3);
+        let bytes: Bytes = snapshot.to_bytes();
+        assert_eq!((read_snapshot(&sb(), &bytes), bytes[0], bytes[1]), (Ok(snapshot.clone()), 2, 2));
         let other = Super { snapshot_index: 5, ..sb() };
         assert!(read_snapshot(&other, &bytes).unwrap_err().contains("is of entry 4"));
         let mut gap = snapshot;

@@ -6,8 +6,8 @@
 //! the state does not outgrow them.
 
 use super::format::{
-    AREAS_AT, BLOCK, GROUP_HEAD, Group, SLOT, Slot, Snapshot, Super, VERSION, check_snapshot, is_zero, read_snapshot, replay,
-    version_at,
+    AREAS_AT, BLOCK, GROUP_HEAD, Group, MARKS_BYTES, SLOT, Slot, Snapshot, Super, VERSION, check_snapshot, is_zero,
+    read_snapshot, replay, version_at,
 };
 use super::v1;
 use bytes::Bytes;
@@ -28,7 +28,7 @@ const LOG_SLACK: u64 = 24 << 20;
 /// Bytes of the log that are read at once.
 const LOG_PIECE: u64 = 1 << 20;
 /// Bytes that a group takes beside its entries, at most.
-const GROUP_SLACK: u64 = GROUP_HEAD as u64;
+const GROUP_SLACK: u64 = (GROUP_HEAD + MARKS_BYTES) as u64;
 /// Pause before a write that found no space is tried again.
 const RETRY: Duration = Duration::from_secs(1);
 /// Bytes that are claimed behind the log's end: a group with as much as one may carry, or some hundred small ones.

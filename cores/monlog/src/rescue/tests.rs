@@ -105,7 +105,8 @@ fn store_of_three() -> Vec<u8> {
         Entry { index, term: 7, kind: Kind::Command, data }
     };
     let hard = Hard { term: 7, vote: Some(VoterId(1)) };
-    let write = Write { hard, commit: 11, cut_from: None, entries: vec![entry(11, "committed"), entry(12, "perhaps")] };
+    let write =
+        Write { hard, commit: 11, cut_from: None, entries: vec![entry(11, "committed"), entry(12, "perhaps")], marks: None };
     let group = Group { generation: 0, previous: sb.snapshot_crc, at: 0, write };
     disk.extend_from_slice(&group.to_blocks(&FSID).0);
     disk

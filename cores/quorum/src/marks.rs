@@ -1,0 +1,404 @@
+//! What other members remember of each voter, so that a store that was set back to an older copy is noticed.
+//!
+//! A voter must never forget its term, its vote and the entries that it acknowledged. An older copy of its store has forgotten some of them. The
+//! store cannot tell by itself; so each member keeps a [`Mark`] of each other one: the newest promise that it has shown. Marks go with every
+//! message, so they spread through the leader's beats, and each member keeps them on its disk, too.
+//!
+//! | who | does what |
+//! |---|---|
+//! | a voter that starts | is *unsure*: it writes nothing, votes for nobody and acknowledges nothing, but asks the others. Their answers have their marks |
+//! | anybody who reads a mark of itself that its store does not keep | stops at once ([`Node::broken`]) |
+//! | a voter to whom all others answered | takes part |
+//! | a voter to whom a majority answered (itself counted) | takes part when a leader is heard, or [`GRACE`] after its start |
+//! | a voter that hears a leader [`GRACE`] after its start | takes part: that leader has a majority without it |
+//!
+//! An answer counts only if it shows that the question of this start had been heard ([`Tail::heard`]): a late one may be older than the copy.
+//! What cannot be noticed, and why: `docs/decisions/0032-stores-that-forget.md`.
+//!
+//! Members also compare checksums of their owners' states after certain entries with those of the leader: who differs stops.
+
+use crate::machine::{Node, Role};
+use crate::message::{Body, Message};
+use crate::types::{COUNTS, Hard, Index, Position, Term, VoterId};
+use denc::{Decode, DecodeError, Encode, Reader, Result};
+use node::Mono;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// A voter that starts waits so many elections' times for the answers of more than a majority.
+const GRACE: u32 = 3;
+/// Marks that changed are written alone after so long, if nothing else is to be written meanwhile.
+const WRITE_AFTER: Duration = Duration::from_secs(2);
+/// Most members that are remembered, or read of in a message.
+const MOST: usize = 64;
+/// Checksums of states that are kept.
+const SUMS: usize = 8;
+
+/// The newest promise that a voter has shown to anybody.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mark {
+    /// Its term, and its vote in it.
+    pub hard: Hard,
+    /// Up to this entry its log was that of the term's leader, durably. Zeros if it acknowledged nothing in the term.
+    pub at: Position,
+}
+denc::plain!(Mark { hard, at });
+
+impl Mark {
+    /// Takes over what another mark of the same voter says more. Whether that was anything.
+    fn join(&mut self, other: &Mark) -> bool {
+        let old = *self;
+        if other.hard.term > self.hard.term {
+            *self = *other;
+        } else if other.hard.term == self.hard.term {
+            self.hard.vote = self.hard.vote.or(other.hard.vote);
+            if other.at.index > self.at.index {
+                self.at = other.at;
+            }
+        }
+        *self != old
+    }
+}
+
+/// Marks of members.
+pub type Marks = BTreeMap<VoterId, Mark>;
+
+/// What goes with every message of members that remember. Programs that do not know it leave it unread.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tail {
+    /// Number of the speaker's start: random, not 0. 0: there is no tail.
+    pub life: u64,
+    /// The start of the member that is spoken to, of which the speaker heard last; 0 if it heard of none.
+    pub heard: u64,
+    /// What the speaker remembers, of itself and of the one that is spoken to, too.
+    pub marks: Marks,
+    /// Checksum of the speaker's state after an entry. Index 0: none.
+    pub sum: (Index, u32),
+}
+
+impl Encode for Tail {
+    fn encode(&self, out: &mut Vec<u8>) {
+        (self.life, self.heard).encode(out);
+        self.marks.encode(out);
+        self.sum.0.encode(out);
+        self.sum.1.encode(out);
+    }
+}
+
+impl Decode for Tail {
+    const MIN_SIZE: usize = 32;
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        let tail = Self { life: r.u64()?, heard: r.u64()?, marks: r.get()?, sum: (r.u64()?, r.u32()?) };
+        if tail.marks.len() > MOST || tail.sum.0 >= COUNTS {
+            return Err(DecodeError::Invalid("what a voter remembers"));
+        }
+        Ok(tail)
+    }
+}
+
+/// A start that nobody has confirmed yet.
+#[derive(Debug)]
+struct Unsure {
+    since: Mono,
+    answered: BTreeSet<VoterId>,
+    /// When a leader was heard last.
+    led: Option<Mono>,
+}
+
+/// What a node remembers of others, and what it has shown itself.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    /// Whether it says and checks any of it.
+    on: bool,
+    /// Whether its disk may keep marks.
+    keeps: bool,
+    life: u64,
+    marks: Marks,
+    /// Since when there are marks that the disk does not have.
+    dirty: Option<Mono>,
+    /// The hard state that is durable.
+    pub(crate) durable: Hard,
+    /// The last entry that it acknowledged, in this term.
+    shown: (Term, Index),
+    /// Starts of others.
+    lives: BTreeMap<VoterId, u64>,
+    unsure: Option<Unsure>,
+    /// Checksums of its own states, and of the leader's.
+    own: BTreeMap<Index, u32>,
+    leaders: BTreeMap<Index, u32>,
+}
+
+impl Memory {
+    /// What a disk knows; `life` 0: this node remembers nothing.
+    pub(crate) fn new(life: u64, durable: Hard, marks: Marks) -> Self {
+        Self { on: life != 0, life, marks, durable, ..Self::default() }
+    }
+}
+
+impl Node {
+    /// Whether marks may be written to the disk.
+    pub fn keep_marks(&mut self, keeps: bool) {
+        self.memory.keeps = keeps;
+    }
+
+    /// Whether it does not know yet whether its store is the newest one: it takes no part.
+    pub fn is_unsure(&self) -> bool {
+        self.memory.unsure.is_some()
+    }
+
+    /// What it remembers of others.
+    pub fn marks(&self) -> &Marks {
+        &self.memory.marks
+    }
+
+    /// Begins to ask, if there is anybody to be asked.
+    pub(crate) fn begin_unsure(&mut self) {
+        if !self.memory.on || self.membership().voters.is_empty() {
+            return;
+        }
+        self.memory.unsure = Some(Unsure { since: self.now, answered: BTreeSet::new(), led: None });
+        self.ask_memory();
+        self.perhaps_sure();
+    }
+
+    /// Stands aside no longer, whatever others know. A mistake, for tests.
+    #[cfg(feature = "sim")]
+    pub(crate) fn be_sure(&mut self) {
+        self.memory.unsure = None;
+    }
+
+    /// Time passed for one that is unsure.
+    pub(crate) fn tick_unsure(&mut self) {
+        if self.now >= self.patience {
+            self.ask_memory();
+        }
+        self.perhaps_sure();
+    }
+
+    fn ask_memory(&mut self) {
+        self.patience = self.now.plus(self.config.beat);
+        self.ask(Body::WouldYou(self.log.last()));
+    }
+
+    fn perhaps_sure(&mut self) {
+        let Some(unsure) = &self.memory.unsure else { return };
+        let members = self.membership();
+        let me = self.config.id;
+        let answered = members.voters.intersection(&unsure.answered).count();
+        let all = answered == members.voters.iter().filter(|id| **id != me).count();
+        let enough = answered + usize::from(members.voters.contains(&me)) >= members.majority();
+        let waited = self.now.since(unsure.since) >= self.config.election * GRACE;
+        let led = unsure.led.is_some_and(|at| self.now.since(at) <= self.config.election);
+        if all || (enough && (waited || led)) || (waited && led) {
+            self.memory.unsure = None;
+            self.lose_patience_later();
+        }
+    }
+
+    /// Takes what goes with a message. False if the message is to be left alone: this node knows that it must stop, or is unsure.
+    pub(crate) fn take_tail(&mut self, from: VoterId, message: &Message) -> bool {
+        let tail = &message.tail;
+        if !self.memory.on || from == self.config.id {
+            return true;
+        }
+        if let Some(why) = tail.marks.get(&self.config.id).and_then(|mark| self.forgotten(mark)) {
+            self.fail(why);
+            return false;
+        }
+        let leads = matches!(message.body, Body::Append { .. } | Body::State(_));
+        if leads && self.is_alone() && self.reign().is_some() && message.term >= self.hard.term {
+            // Nobody can lead a log whose only voter this is: it has forgotten that others vote.
+            let (id, term) = (from.0, message.term);
+            self.fail(set_back(&format!("member {id:016x} leads in term {term}, and this store knows no other voter")));
+            return false;
+        }
+        if tail.life != 0 {
+            self.remember(from, tail);
+        }
+        let is_voter = self.membership().voters.contains(&from);
+        let Some(unsure) = &mut self.memory.unsure else { return true };
+        // A program of before has no tail. It remembers nothing, and says so by answering.
+        let fresh = if tail.life == 0 { matches!(message.body, Body::Would(_)) } else { tail.heard == self.memory.life };
+        if fresh && is_voter {
+            unsure.answered.insert(from);
+        }
+        if leads && message.term >= self.hard.term && (fresh || tail.life == 0) {
+            unsure.led = Some(self.now);
+        }
+        if matches!(message.body, Body::WouldYou(_)) {
+            self.send(from, Body::Would(false));
+        } else if leads && !fresh && !is_voter {
+            // A leader that the own log does not name yet.
+            self.send(from, Body::WouldYou(self.log.last()));
+        }
+        self.perhaps_sure();
+        !self.is_unsure()
+    }
+
+    fn remember(&mut self, from: VoterId, tail: &Tail) {
+        let me = self.config.id;
+        if self.memory.lives.len() < MOST || self.memory.lives.contains_key(&from) {
+            self.memory.lives.insert(from, tail.life);
+        }
+        let members = self.membership();
+        let known = |id: &VoterId| *id != me && (members.voters.contains(id) || members.learners.contains(id));
+        let told: Vec<(VoterId, Mark)> = tail.marks.iter().filter(|(id, _)| known(id)).map(|(id, mark)| (*id, *mark)).collect();
+        let mut news = false;
+        for (id, mark) in told {
+            news |= self.memory.marks.entry(id).or_default().join(&mark);
+        }
+        if news {
+            self.memory.dirty.get_or_insert(self.now);
+        }
+    }
+
+    /// What this node's log and term do not keep of a promise that it has shown.
+    fn forgotten(&self, mark: &Mark) -> Option<String> {
+        #[cfg(feature = "sim")]
+        if self.errs(crate::machine::Mistake::Forgetful) {
+            return None;
+        }
+        // One voter alone raises its term without anybody's consent.
+        let own = if self.is_alone() { self.memory.durable } else { self.hard };
+        let (last, before) = (self.log.last(), self.log.before());
+        if mark.hard.term < own.term {
+            return None;
+        }
+        let other_entry = mark.at.index >= before.index && self.log.term_at(mark.at.index) != Some(mark.at.term);
+        let what = if mark.hard.term > own.term {
+            format!("it took part in term {}, its store knows terms up to {}", mark.hard.term, own.term)
+        } else if mark.hard.vote.is_some() && mark.hard.vote != own.vote {
+            format!("it voted in term {}, its store does not know for whom", own.term)
+        } else if mark.at.index > last.index {
+            format!("it acknowledged entry {} in term {}, its store ends at entry {}", mark.at.index, own.term, last.index)
+        } else if mark.at.index > 0 && other_entry {
+            format!("it acknowledged entry {} in term {}, its store has another one there", mark.at.index, own.term)
+        } else {
+            return None;
+        };
+        Some(set_back(&what))
+    }
+
+    // ----- what it says of itself
+
+    /// Notes what leaves: an acknowledgement is a promise.
+    pub(crate) fn note_shown(&mut self, message: &Message) {
+        if let Body::Appended(crate::message::Verdict::Matched(index), _) = message.body {
+            let (term, before) = self.memory.shown;
+            self.memory.shown = (message.term, if term == message.term { before.max(index) } else { index });
+        }
+    }
+
+    fn position(&self, index: Index) -> Position {
+        let before = self.log.before();
+        if index <= before.index {
+            return before;
+        }
+        self.log.term_at(index).map_or(before, |term| Position { term, index })
+    }
+
+    fn own_mark(&self) -> Mark {
+        let hard = self.memory.durable;
+        let (term, index) = self.memory.shown;
+        let at = match self.reign() {
+            // It counts itself.
+            Some(_) if hard.term == self.hard.term => self.position(self.stable),
+            None if term == hard.term && index > 0 => self.position(index),
+            _ => Position::default(),
+        };
+        Mark { hard, at }
+    }
+
+    /// What goes with a message to a member.
+    pub(crate) fn tail(&self, to: VoterId) -> Tail {
+        if !self.memory.on {
+            return Tail::default();
+        }
+        let mut marks = self.memory.marks.clone();
+        marks.insert(self.config.id, self.own_mark());
+        let sum = self.memory.own.last_key_value().map_or((0, 0), |(index, sum)| (*index, *sum));
+        let heard = self.memory.lives.get(&to).copied().unwrap_or(0);
+        Tail { life: self.memory.life, heard, marks, sum }
+    }
+
+    // ----- what the disk keeps
+
+    /// Whether marks are to be written although nothing else is: a leader is known, and its entries are durable here.
+    pub(crate) fn marks_are_due(&self) -> bool {
+        let quiet = self.leader.is_some() && self.stable == self.log.last().index && !self.is_unsure();
+        self.memory.keeps && quiet && self.memory.dirty.is_some_and(|since| self.now.since(since) >= WRITE_AFTER)
+    }
+
+    /// The marks that go with a write, if there are new ones.
+    pub(crate) fn marks_to_write(&mut self) -> Option<Marks> {
+        if !self.memory.keeps {
+            return None;
+        }
+        self.memory.dirty.take()?;
+        Some(self.marks_to_keep())
+    }
+
+    /// All marks of members, if the disk may keep them.
+    pub(crate) fn marks_to_keep(&mut self) -> Marks {
+        if !self.memory.keeps {
+            return Marks::new();
+        }
+        let members = self.membership().clone();
+        let known = |id: &VoterId| members.voters.contains(id) || members.learners.contains(id);
+        self.memory.marks.retain(|id, _| known(id));
+        self.memory.lives.retain(|id, _| known(id));
+        self.memory.marks.clone()
+    }
+
+    // ----- the owner's state
+
+    /// The checksum of the owner's state after an entry. All members give it after the same ones.
+    pub fn note_state(&mut self, index: Index, sum: u32) {
+        keep(&mut self.memory.own, index, sum);
+        self.compare_states();
+    }
+
+    /// The owner took up a leader's state: what it had before does not count.
+    pub(crate) fn forget_states(&mut self) {
+        self.memory.own.clear();
+    }
+
+    /// What the leader says of its state.
+    pub(crate) fn leaders_state(&mut self, (index, sum): (Index, u32)) {
+        if index != 0 {
+            keep(&mut self.memory.leaders, index, sum);
+            self.compare_states();
+        }
+    }
+
+    fn compare_states(&mut self) {
+        if matches!(self.role, Role::Leader(_)) {
+            return;
+        }
+        let differs = |(index, sum): (&Index, &u32)| self.memory.own.get(index).is_some_and(|own| own != sum).then_some(*index);
+        if let Some(index) = self.memory.leaders.iter().find_map(differs) {
+            self.fail(format!(
+                "the state of this monitor after entry {index} differs from the leader's: one of the two is damaged. This one takes no part \
+                 with this store. Remedy: stop this host's processes, remove the store of this monitor (DIR/mon*/store) while a majority of \
+                 the other monitors runs, and start again: it joins as a new member"
+            ));
+        }
+    }
+}
+
+/// Why a monitor stops whose store was set back, and what to do.
+fn set_back(what: &str) -> String {
+    format!(
+        "this monitor's store was set back: other monitors know newer promises of it ({what}). An older copy was put in place, or the disk \
+         lost what it had called durable. It takes no part with this store. Remedy: stop this host's processes, remove the store of this \
+         monitor (DIR/mon*/store) while a majority of the other monitors runs, and start again: it joins as a new member"
+    )
+}
+
+/// Adds a checksum; the oldest ones go.
+fn keep(sums: &mut BTreeMap<Index, u32>, index: Index, sum: u32) {
+    sums.insert(index, sum);
+    while sums.len() > SUMS {
+        sums.pop_first();
+    }
+}
