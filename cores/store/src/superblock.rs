@@ -14,8 +14,8 @@ const MAGIC: u64 = u64::from_le_bytes(*b"NACRESTO");
 const JOURNAL_MAGIC: u64 = u64::from_le_bytes(*b"NACREJNL");
 /// Newest version of the disk format.
 pub(crate) const VERSION: u32 = 3;
-/// The version of a store that needs no later one. Opening marks an older store with it, before anything else is written. A flip marks
-/// a store with [`PIECES`] when its tree needs that.
+/// The version of a store that needs no later one. Opening marks an older store with it, before anything else is
+/// written. A flip marks a store with [`PIECES`] when its tree needs that.
 pub(crate) const PLAIN: u32 = 2;
 /// The oldest version that is opened.
 pub(crate) const OLDEST: u32 = 1;

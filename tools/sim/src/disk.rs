@@ -46,8 +46,9 @@ pub struct DiskFaults {
     pub read_errors: u64,
     /// Writes and flushes fail once in so many (0: never).
     pub write_errors: u64,
-    /// Flushes find no space once in so many (0: never): the file system below promised space that it does not have. Some of what the
-    /// flush was to make safe is gone at once. In half of the cases no later flush succeeds until the process begins anew.
+    /// Flushes find no space once in so many (0: never): the file system below promised space that it does not have.
+    /// Some of what the flush was to make safe is gone at once. In half of the cases no later flush succeeds until
+    /// the process begins anew.
     pub full_flushes: u64,
     /// Reads come back with a flipped bit once in so many (0: never); the medium is right.
     pub flipped_reads: u64,

@@ -516,7 +516,8 @@ impl Nemesis {
         for host in cluster.mons.clone().into_iter().chain(cluster.osds.clone()) {
             cluster.world.mend_disks(host);
             cluster.world.disarm(host);
-            // A daemon whose flush failed ends with its next change; somebody who starts it again is not there any more then.
+            // A daemon whose flush failed ends with its next change; somebody who starts it again is not there any
+            // more then.
             if cluster.world.disks(host).iter().any(Disk::flush_failed) {
                 cluster.world.crash(host, Crash::Process);
             }

@@ -1,8 +1,8 @@
 //! A store alone: random transactions in several scopes, crashes, and after each start the question whether what is
 //! there is what was promised: in each scope the effect of the first so many transactions, all acknowledged ones among them.
 //!
-//! The judge of liveness looks when a fault is over and nobody asks for anything: what the store has taken on ends soon, or the store
-//! says that it stops. And a store that has nothing to do does not ask to be woken.
+//! The judge of liveness looks when a fault is over and nobody asks for anything: what the store has taken on ends
+//! soon, or the store says that it stops. And a store that has nothing to do does not ask to be woken.
 
 use crate::disk::DiskConfig;
 use crate::misdeed::Misdeed;
@@ -106,8 +106,8 @@ const LIMIT: Limit = Limit { entries: 7, bytes: 3000 };
 const SHARDS: [ShardId; 3] = [ShardId::NONE, ShardId(0), ShardId(3)];
 /// Bytes from which on a write's data has a place of its own before it is in the journal (`cores/store/src/block.rs`).
 const LARGE: u64 = 64 << 10;
-/// Virtual time within which all that was taken on ends, when nothing goes wrong any more. Writes for which the host had no space are
-/// tried again each second.
+/// Virtual time within which all that was taken on ends, when nothing goes wrong any more. Writes for which the host
+/// had no space are tried again each second.
 const ENDS: Duration = Duration::from_secs(10);
 /// How long a store with nothing to do is looked at, after some time to come to rest.
 const LOOK: Duration = Duration::from_secs(5);
@@ -697,7 +697,8 @@ impl StoreTown {
         self.world.mend_disks(self.host);
     }
 
-    /// What the store has taken on ends within [`ENDS`] if nothing goes wrong and nothing is added, or the store says that it stops.
+    /// What the store has taken on ends within [`ENDS`] if nothing goes wrong and nothing is added, or the store
+    /// says that it stops.
     fn all_ends(&mut self, behind: impl std::fmt::Debug) -> Result<(), String> {
         self.shared.borrow_mut().paused = true;
         let (shared, host) = (self.shared.clone(), self.host);

@@ -192,8 +192,8 @@ impl Store {
             Some(c) if c.in_pieces && self.sb.version < PIECES => c.stage = Stage::Mark,
             _ => return self.flip(),
         }
-        // One slot is marked now, with the old tree, and the flip overwrites the other. So no slot is left that an older program takes
-        // when groups of the new version are written.
+        // One slot is marked now, with the old tree, and the flip overwrites the other. So no slot is left that an
+        // older program takes when groups of the new version are written.
         let sb = Superblock { version: PIECES, generation: self.sb.generation + 1, ..self.sb.clone() };
         self.io.write(DATA, sb.slot() * BLOCK as u64, sb.encode().freeze().into(), true, Purpose::Mark);
     }

@@ -399,8 +399,8 @@ impl Store {
         Ok(false)
     }
 
-    /// One slot says that the store has [`PLAIN`] now. The other must say so, too, before the journal is written: an older program that
-    /// found only that one whole would take new groups for none at all.
+    /// One slot says that the store has [`PLAIN`] now. The other must say so, too, before the journal is written: an
+    /// older program that found only that one whole would take new groups for none at all.
     fn mark_other(&mut self, o: &mut Opening) {
         self.log.push((Level::Info, format!("the store is marked with format version {PLAIN}")));
         let sb = Box::new(Superblock { generation: self.sb.generation + 1, ..self.sb.clone() });

@@ -1,5 +1,5 @@
-//! Versions of stores: one that is older is marked before anything is written, and what it holds stays. One that needs no later
-//! version goes back to the program before.
+//! Versions of stores: one that is older is marked before anything is written, and what it holds stays. One that
+//! needs no later version goes back to the program before.
 
 use super::world::World;
 use crate::OpenError;
@@ -34,8 +34,8 @@ fn pages_in_pieces(disk: &[u8], ptr: &Ptr) -> usize {
     below + usize::from(ptr.pieces.is_some())
 }
 
-/// What a program that knows versions up to [`PLAIN`] must not find, if it opens the store as it is now: by the slot that counts, or by
-/// the one that is left if the other rots. None: it finds nothing of that kind, or refuses.
+/// What a program that knows versions up to [`PLAIN`] must not find, if it opens the store as it is now: by the slot
+/// that counts, or by the one that is left if the other rots. None: it finds nothing of that kind, or refuses.
 fn misleads_the_older_program(world: &World) -> Option<&'static str> {
     let found: Vec<Superblock> = slots(world).into_iter().flatten().collect();
     for sb in found.iter().filter(|sb| sb.version <= PLAIN) {
