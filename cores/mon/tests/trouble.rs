@@ -411,6 +411,15 @@ fn a_stopped_osd_comes_back_when_it_is_restarted_and_a_destroyed_one_with_a_new_
     let map = cluster.map();
     assert!(map.is_up(2) && map.is_in(2) && map.state(2) & maps::state::DESTROYED == 0);
     assert!(map.info(2).is_some_and(|info| info.lost_at > 0), "nobody waits for what the old one held");
+
+    // Another OSD gets a number that became free. What it does not know proves nothing about the one that had the number.
+    let was = map.info(2).map_or(0, |info| info.up_from);
+    ok(&mut cluster, r#""osd stop","ids":["2"]"#);
+    ok(&mut cluster, r#""osd purge","id":2,"yes_i_really_mean_it":true"#);
+    assert!(!cluster.map().exists(2));
+    boot_anew(&mut cluster, 2, 6893, [78; 16]);
+    let map = cluster.map();
+    assert!(map.is_up(2) && map.info(2).is_some_and(|info| info.lost_at > was), "{:?}", map.info(2));
 }
 
 #[test]

@@ -148,6 +148,10 @@ fn new(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     // A number that is used again is that of a new OSD, which comes in when it boots.
     let used = bits::DESTROYED | state & bits::STOP | !state & bits::NEW;
     inc.new_state.insert(osd, if state & bits::EXISTS == 0 { bits::EXISTS | bits::NEW } else { used });
+    if state & bits::EXISTS != 0 {
+        // Whatever its store has learnt of the cluster before it may boot.
+        inc.new_lost.insert(osd, map.epoch);
+    }
     if has_uuid {
         inc.new_uuid.insert(osd, uuid);
     }
@@ -173,8 +177,11 @@ fn rm(cx: &mut Cx<'_>, args: &Args) -> Outcome {
 
 /// Takes an OSD out of the map.
 pub(super) fn erase(cx: &mut Cx<'_>, osd: OsdId) {
-    let state = cx.state.osdmap.state(osd);
+    let (state, epoch) = (cx.state.osdmap.state(osd), cx.state.osdmap.epoch);
     let inc = cx.inc();
+    // Another OSD may get the number. Groups then know that its store is not the one that members of earlier intervals had: that it knows
+    // nothing of them proves nothing.
+    inc.new_lost.insert(osd, epoch);
     inc.new_state.insert(osd, state);
     inc.new_weight.insert(osd, 0);
     cx.changes.push(Change::OsdMetadata { osd, metadata: None });

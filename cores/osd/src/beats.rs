@@ -5,10 +5,15 @@
 //! session that broke is opened again at once: if its process is gone the port refuses, and the monitors hear it within
 //! milliseconds. While a peer is silent its session is opened anew now and then, since a connection that lost much may
 //! be slow to come back.
+//!
+//! Where a peer has an address in a network of the cluster alone, it is asked through both networks: there (*back*), and at the address that
+//! clients use (*front*). Who is silent in either of them is told to the monitors, and who is silent in one does not answer *again* before it
+//! answers in both. Promises to readers are those of the back alone, where letters go. So a host that has lost its clients is marked down,
+//! although the other OSDs hear it.
 
 use crate::Osd;
 use crate::accuse::{Case, GRACE, Lateness, Word};
-use crate::peers::{Content, Purpose};
+use crate::peers::{Content, Purpose, has_front};
 use maps::OsdMap;
 use messages::internal::{Beat, Failure, OsdFailures};
 use node::{Level, Mono, Now, Outputs};
@@ -107,7 +112,8 @@ impl Way {
 pub(crate) struct Beats {
     /// When the next ones go out, if there is anybody.
     due: Mono,
-    ways: BTreeMap<OsdId, Way>,
+    /// By peer and network: [`Purpose::Beats`] is the back, [`Purpose::Front`] the front.
+    ways: BTreeMap<(OsdId, Purpose), Way>,
     late: Lateness,
     grace: Duration,
     /// The epoch in which this OSD came up.
@@ -150,7 +156,8 @@ impl Beats {
     /// There is a newer map. `groups`: those of this OSD; `least`: so many are asked at least.
     pub(crate) fn follow(&mut self, map: &OsdMap, whoami: OsdId, groups: &[PgId], least: usize) {
         let partners = partners(map, whoami, groups, least);
-        self.ways.retain(|osd, _| partners.contains(osd));
+        let leads = |osd: OsdId, purpose| partners.contains(&osd) && (purpose == Purpose::Beats || has_front(map, osd));
+        self.ways.retain(|(osd, purpose), _| leads(*osd, *purpose));
         let life = map.up_from(whoami);
         if self.life != life {
             // Nobody answers an OSD that is down in the map.
@@ -161,8 +168,9 @@ impl Beats {
                 way.case.forgive();
             }
         }
-        for osd in partners {
-            let (way, life) = (self.ways.entry(osd).or_default(), map.up_from(osd));
+        let fronts = partners.iter().filter(|osd| has_front(map, **osd)).map(|osd| (*osd, Purpose::Front));
+        for (osd, purpose) in partners.iter().map(|osd| (*osd, Purpose::Beats)).chain(fronts) {
+            let (way, life) = (self.ways.entry((osd, purpose)).or_default(), map.up_from(osd));
             if way.case.life != life {
                 // Groups that are shared with it cannot be read before it answers.
                 self.due = Mono(0);
@@ -173,8 +181,8 @@ impl Beats {
         }
     }
 
-    /// Whom this OSD asks.
-    pub(crate) fn partners(&self) -> impl Iterator<Item = OsdId> {
+    /// Whom this OSD asks, and in which networks.
+    pub(crate) fn partners(&self) -> impl Iterator<Item = (OsdId, Purpose)> {
         self.ways.keys().copied()
     }
 
@@ -202,8 +210,8 @@ impl Beats {
     }
 
     /// A session for beats broke. It is opened again at `dial`; `refused`: nobody listens there.
-    pub(crate) fn broke(&mut self, osd: OsdId, refused: bool, dial: Mono) {
-        let Some(way) = self.ways.get_mut(&osd) else { return };
+    pub(crate) fn broke(&mut self, osd: OsdId, purpose: Purpose, refused: bool, dial: Mono) {
+        let Some(way) = self.ways.get_mut(&(osd, purpose)) else { return };
         way.dial = Some(dial);
         if refused {
             way.case.refused();
@@ -211,8 +219,8 @@ impl Beats {
     }
 
     /// A session for beats stands.
-    pub(crate) fn stands(&mut self, osd: OsdId) {
-        if let Some(way) = self.ways.get_mut(&osd) {
+    pub(crate) fn stands(&mut self, osd: OsdId, purpose: Purpose) {
+        if let Some(way) = self.ways.get_mut(&(osd, purpose)) {
             way.dial = None;
             way.case.connected();
         }
@@ -230,10 +238,11 @@ impl Beats {
         self.impatient = true;
     }
 
-    /// What `dump_osd_network` prints: ways that took at least `threshold` milliseconds, the slowest first. There is one network.
+    /// What `dump_osd_network` prints: ways that took at least `threshold` milliseconds, the slowest first. With one network all are called front.
     pub(crate) fn describe(&self, now: Now, whoami: OsdId, threshold: i64) -> Value {
         let mut slow: Vec<(f64, Value)> = Vec::new();
-        for (osd, way) in &self.ways {
+        for ((osd, purpose), way) in &self.ways {
+            let back = *purpose == Purpose::Beats && self.ways.contains_key(&(*osd, Purpose::Front));
             let Some((at, wall, took)) = way.last else { continue };
             let all = [1, 5, 15].map(|minutes| way.figures(now.mono, minutes));
             let worst = all.iter().fold(0.0, |worst: f64, figures| worst.max(figures.mean));
@@ -246,7 +255,7 @@ impl Beats {
                 "stale": now.mono.since(at) > STALE,
                 "from osd": whoami,
                 "to osd": osd,
-                "interface": "front",
+                "interface": if back { "back" } else { "front" },
                 "average": row(|figures| figures.mean),
                 "min": row(|figures| figures.min),
                 "max": row(|figures| figures.max),
@@ -269,8 +278,8 @@ impl Osd {
         if now.mono >= self.beats.due && !self.beats.ways.is_empty() {
             self.note_lateness(now.mono);
             self.beats.due = now.mono.plus(self.options.beat_interval.min(LONGEST));
-            let partners: Vec<OsdId> = self.beats.ways.keys().copied().collect();
-            partners.into_iter().for_each(|osd| self.ask(now, osd, out));
+            let partners: Vec<(OsdId, Purpose)> = self.beats.ways.keys().copied().collect();
+            partners.into_iter().for_each(|(osd, purpose)| self.ask(now, osd, purpose, out));
         }
         self.dial_again(now, out);
         self.accuse(now, out);
@@ -288,16 +297,20 @@ impl Osd {
     }
 
     /// Asks one peer. That it should have been asked counts, whether it can be reached or not.
-    fn ask(&mut self, now: Now, osd: OsdId, out: &mut Outputs) {
+    fn ask(&mut self, now: Now, osd: OsdId, purpose: Purpose, out: &mut Outputs) {
+        // No network is between those of one process.
+        if purpose == Purpose::Front && self.is_neighbour(osd) {
+            return;
+        }
         let (fsid, whoami, epoch, stamp) = (self.config.fsid, self.config.whoami, self.maps.epoch(), now.mono.0);
         let lease = denc::low32(self.options.lease().as_millis() as u64);
         let beat = Beat { fsid, osd: whoami, epoch, stamp, lease, answer: false };
         let mut sent = self.post(osd, Content::Beat(beat.clone()), out);
-        if !sent && let Some(Ok(session)) = self.reach(now, osd, Purpose::Beats, out) {
+        if !sent && let Some(Ok(session)) = self.reach(now, osd, purpose, out) {
             self.msgr.send(session, beat.encode());
             sent = true;
         }
-        let Some(way) = self.beats.ways.get_mut(&osd) else { return };
+        let Some(way) = self.beats.ways.get_mut(&(osd, purpose)) else { return };
         way.case.asked(now.mono);
         if sent {
             way.open.push_back(stamp);
@@ -311,22 +324,22 @@ impl Osd {
     fn dial_again(&mut self, now: Now, out: &mut Outputs) {
         let (grace, late) = (self.beats.grace, &self.beats.late);
         let silent = |way: &Way| way.case.silence(now.mono, late) >= grace && now.mono.since(way.anew) >= grace;
-        let stuck: Vec<OsdId> = self.beats.ways.iter().filter(|(_, way)| silent(way)).map(|(osd, _)| *osd).collect();
-        for osd in stuck {
-            let closed = self.hang_up(now, osd, Purpose::Beats);
-            if let Some(way) = self.beats.ways.get_mut(&osd) {
+        let stuck: Vec<(OsdId, Purpose)> = self.beats.ways.iter().filter(|(_, way)| silent(way)).map(|(at, _)| *at).collect();
+        for (osd, purpose) in stuck {
+            let closed = self.hang_up(now, osd, purpose);
+            if let Some(way) = self.beats.ways.get_mut(&(osd, purpose)) {
                 way.anew = now.mono;
                 way.dial = closed.or(way.dial);
             }
         }
         let due = |way: &Way| way.dial.is_some_and(|at| at <= now.mono);
-        let due: Vec<OsdId> = self.beats.ways.iter().filter(|(_, way)| due(way)).map(|(osd, _)| *osd).collect();
-        for osd in due {
-            let retry = match self.reach(now, osd, Purpose::Beats, out) {
+        let due: Vec<(OsdId, Purpose)> = self.beats.ways.iter().filter(|(_, way)| due(way)).map(|(at, _)| *at).collect();
+        for (osd, purpose) in due {
+            let retry = match self.reach(now, osd, purpose, out) {
                 Some(Err(at)) => Some(at),
                 Some(Ok(_)) | None => None,
             };
-            if let Some(way) = self.beats.ways.get_mut(&osd) {
+            if let Some(way) = self.beats.ways.get_mut(&(osd, purpose)) {
                 way.dial = retry;
             }
         }
@@ -336,22 +349,34 @@ impl Osd {
     fn accuse(&mut self, now: Now, out: &mut Outputs) {
         let Some(session) = self.mon.session() else { return };
         let (grace, late) = (self.beats.grace, &self.beats.late);
-        let mut failed = Vec::new();
-        for (osd, way) in &mut self.beats.ways {
+        let mut words = Vec::new();
+        for ((osd, purpose), way) in &mut self.beats.ways {
             let fresh = !way.case.is_told();
             let Some(word) = way.case.word(now.mono, late, grace) else { continue };
+            words.push((*osd, *purpose, way.case.life, fresh, word));
+        }
+        let told: BTreeSet<OsdId> =
+            self.beats.ways.iter().filter(|(_, way)| way.case.is_told()).map(|((osd, _), _)| *osd).collect();
+        let mut failed = Vec::new();
+        for (osd, purpose, life, fresh, word) in words {
+            // It answers in one network, and not in the other.
+            if word == Word::Recovered && told.contains(&osd) {
+                continue;
+            }
+            let network = if purpose == Purpose::Front { " in the clients' network" } else { "" };
             match word {
                 Word::Refused if fresh => {
-                    out.log(Level::Warn, "osd", format!("osd.{osd} refuses connections: told to the monitors"))
+                    out.log(Level::Warn, "osd", format!("osd.{osd} refuses connections{network}: told to the monitors"))
                 }
                 Word::Silent(silence) if fresh => {
-                    let text = format!("osd.{osd} has not answered for {:.1} s: told to the monitors", silence.as_secs_f64());
+                    let silence = silence.as_secs_f64();
+                    let text = format!("osd.{osd} has not answered for {silence:.1} s{network}: told to the monitors");
                     out.log(Level::Warn, "osd", text);
                 }
                 Word::Recovered => out.log(Level::Info, "osd", format!("osd.{osd} answers again")),
                 Word::Refused | Word::Silent(_) => {}
             }
-            let blank = Failure { osd: *osd, up_from: way.case.life, ..Failure::default() };
+            let blank = Failure { osd, up_from: life, ..Failure::default() };
             failed.push(match word {
                 Word::Refused => Failure { refused: true, ..blank },
                 Word::Silent(silence) => Failure { silent_ms: u32::try_from(silence.as_millis()).unwrap_or(u32::MAX), ..blank },
@@ -370,15 +395,15 @@ impl Osd {
     }
 
     /// A peer answered.
-    pub(crate) fn beat_answered(&mut self, now: Now, osd: OsdId, beat: &Beat) {
+    pub(crate) fn beat_answered(&mut self, now: Now, osd: OsdId, purpose: Purpose, beat: &Beat) {
         if beat.osd != osd || beat.fsid != self.config.fsid || !beat.answer {
             return;
         }
         if beat.epoch > self.maps.epoch() {
             self.ask_for_maps();
         }
-        let Some(way) = self.beats.ways.get_mut(&osd) else { return };
-        if way.answered(now, beat.stamp, &self.beats.late) {
+        let Some(way) = self.beats.ways.get_mut(&(osd, purpose)) else { return };
+        if way.answered(now, beat.stamp, &self.beats.late) && purpose == Purpose::Beats {
             self.promise_arrived(now, beat);
         }
     }
@@ -395,7 +420,7 @@ mod tests {
     fn beats(round_trips: &[(OsdId, u64, u64)]) -> Beats {
         let mut beats = Beats::default();
         for (osd, at, micros) in round_trips {
-            let way = beats.ways.entry(*osd).or_default();
+            let way = beats.ways.entry((*osd, Purpose::Beats)).or_default();
             let stamp = now(*at).mono.0 - micros * 1_000;
             way.open.push_back(stamp);
             way.answered(now(*at), stamp, &Lateness::default());
@@ -406,7 +431,7 @@ mod tests {
     #[test]
     fn figures_are_of_the_last_minutes() {
         let beats = beats(&[(1, 10, 900), (1, 400, 300), (1, 700, 100), (1, 706, 200)]);
-        let way = &beats.ways[&1];
+        let way = &beats.ways[&(1, Purpose::Beats)];
         let at = now(707).mono;
         assert_eq!(way.figures(at, 1), Figures { mean: 0.15, min: 0.1, max: 0.2 });
         assert_eq!(way.figures(at, 5), Figures { mean: 0.2, min: 0.1, max: 0.3 });
@@ -449,12 +474,13 @@ mod tests {
         };
         let mut beats = Beats::default();
         beats.follow(&map(5), 0, &[], 1);
-        beats.broke(1, true, now(1).mono);
+        beats.broke(1, Purpose::Beats, true, now(1).mono);
+        let back = (1, Purpose::Beats);
         let word =
-            |beats: &mut Beats| beats.ways.get_mut(&1).and_then(|way| way.case.word(now(1).mono, &beats.late, beats.grace));
-        assert_eq!((word(&mut beats), beats.ways[&1].case.life), (Some(Word::Refused), 5));
+            |beats: &mut Beats| beats.ways.get_mut(&back).and_then(|way| way.case.word(now(1).mono, &beats.late, beats.grace));
+        assert_eq!((word(&mut beats), beats.ways[&back].case.life), (Some(Word::Refused), 5));
         beats.follow(&map(9), 0, &[], 1);
-        assert_eq!((word(&mut beats), beats.ways[&1].case.life), (None, 9), "who listens no more was another one");
+        assert_eq!((word(&mut beats), beats.ways[&back].case.life), (None, 9), "who listens no more was another one");
     }
 
     #[test]
@@ -468,12 +494,35 @@ mod tests {
         };
         let mut beats = Beats::default();
         beats.follow(&map(5), 0, &[], 1);
-        beats.ways.get_mut(&1).expect("a partner").case.asked(now(1).mono);
-        let silence = |beats: &Beats| beats.ways[&1].case.silence(now(9).mono, &beats.late);
+        let back = (1, Purpose::Beats);
+        beats.ways.get_mut(&back).expect("a partner").case.asked(now(1).mono);
+        let silence = |beats: &Beats| beats.ways[&back].case.silence(now(9).mono, &beats.late);
         beats.follow(&map(5), 0, &[], 1);
         assert_eq!(silence(&beats), Duration::from_secs(8));
         beats.follow(&map(7), 0, &[], 1);
         assert_eq!(silence(&beats), Duration::ZERO);
+    }
+
+    #[test]
+    fn who_has_two_networks_is_asked_in_both() {
+        use maps::Incremental;
+        use types::{EntityAddr, EntityAddrVec, Fsid};
+        let at = |a: u8, port| EntityAddrVec(vec![EntityAddr::msgr2(([10, a, 0, 1], port).into(), 7)]);
+        let mut change = Incremental::new(1, Fsid::default(), UTime::ZERO);
+        change.new_max_osd = 3;
+        for osd in 0..3 {
+            change.new_up_client.insert(osd, at(0, 7000 + osd as u16));
+        }
+        change.new_up_cluster.insert(1, at(1, 7001));
+        let map = OsdMap::default().apply(&change).expect("a map");
+        let mut beats = Beats::default();
+        beats.follow(&map, 0, &[], 2);
+        assert_eq!(beats.partners().collect::<Vec<_>>(), [(1, Purpose::Beats), (1, Purpose::Front), (2, Purpose::Beats)]);
+        let mut change = Incremental::new(2, Fsid::default(), UTime::ZERO);
+        change.new_up_client.insert(1, at(0, 7001));
+        change.new_up_cluster.insert(1, at(0, 7001));
+        beats.follow(&map.apply(&change).expect("a second map"), 0, &[], 2);
+        assert_eq!(beats.partners().collect::<Vec<_>>(), [(1, Purpose::Beats), (2, Purpose::Beats)]);
     }
 
     #[test]

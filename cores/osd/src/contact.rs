@@ -2,7 +2,7 @@
 //!
 //! Who is cut off from the other OSDs and not from the monitors would be up and down again every few seconds, and with each step groups
 //! agree anew. So an OSD that lives and was marked down opens sessions to those whom it sent heartbeats. A session that stands proves
-//! both directions. A port that refuses proves them, too: its process is gone, which the monitors can be told once this OSD is up.
+//! both directions. Who has two networks is reached when both stand, each counting for itself. A port that refuses proves them, too: its process is gone, which the monitors can be told once this OSD is up.
 //!
 //! | times marked down within `osd_max_markdown_period` | who must be reached |
 //! |---|---|
@@ -30,8 +30,8 @@ const ANEW: Duration = Duration::from_secs(3);
 #[derive(Debug)]
 pub(crate) struct Contact {
     /// Who is not reached yet, and when it is tried next.
-    sought: BTreeMap<OsdId, Mono>,
-    reached: BTreeSet<OsdId>,
+    sought: BTreeMap<(OsdId, Purpose), Mono>,
+    reached: BTreeSet<(OsdId, Purpose)>,
     /// The part of all of them that must be reached.
     part: f64,
     /// It boots then in any case.
@@ -40,10 +40,10 @@ pub(crate) struct Contact {
 
 impl Contact {
     /// It was marked down just now, for the `times`th time lately.
-    fn new(now: Mono, partners: impl Iterator<Item = OsdId>, times: usize, ratio: f64) -> Self {
+    fn new(now: Mono, partners: impl Iterator<Item = (OsdId, Purpose)>, times: usize, ratio: f64) -> Self {
         let doubled = u32::try_from(times.saturating_sub(1)).unwrap_or(u32::MAX).min(8);
         Self {
-            sought: partners.map(|osd| (osd, now)).collect(),
+            sought: partners.map(|way| (way, now)).collect(),
             reached: BTreeSet::new(),
             part: (ratio * times as f64).min(1.0),
             until: now.plus((PATIENCE * 2u32.pow(doubled)).min(LONGEST)),
@@ -52,13 +52,13 @@ impl Contact {
 
     /// Only those that the map has up count.
     fn follow(&mut self, map: &OsdMap) {
-        self.sought.retain(|osd, _| map.is_up(*osd));
-        self.reached.retain(|osd| map.is_up(*osd));
+        self.sought.retain(|(osd, _), _| map.is_up(*osd));
+        self.reached.retain(|(osd, _)| map.is_up(*osd));
     }
 
-    fn reach(&mut self, osd: OsdId) {
-        if self.sought.remove(&osd).is_some() {
-            self.reached.insert(osd);
+    fn reach(&mut self, way: (OsdId, Purpose)) {
+        if self.sought.remove(&way).is_some() {
+            self.reached.insert(way);
         }
     }
 
@@ -78,13 +78,15 @@ impl Osd {
     /// It was marked down, and lives: sessions for heartbeats that stand prove nothing, and are opened anew.
     pub(crate) fn begin_contact(&mut self, now: Now, times: usize) {
         let map = self.maps.current().clone();
-        let partners: Vec<OsdId> = self.beats.partners().filter(|osd| map.is_up(*osd)).collect();
-        for osd in &partners {
-            self.hang_up(now, *osd, Purpose::Beats);
+        let partners: Vec<(OsdId, Purpose)> = self.beats.partners().filter(|(osd, _)| map.is_up(*osd)).collect();
+        for (osd, purpose) in &partners {
+            self.hang_up(now, *osd, *purpose);
         }
         let mut contact = Contact::new(now.mono, partners.into_iter(), times, self.options.healthy_ratio);
         // No network is between those of one process.
-        self.config.neighbours.keys().for_each(|osd| contact.reach(*osd));
+        for osd in self.config.neighbours.keys() {
+            [Purpose::Beats, Purpose::Front].into_iter().for_each(|purpose| contact.reach((*osd, purpose)));
+        }
         self.contact = Some(contact);
     }
 
@@ -96,27 +98,27 @@ impl Osd {
             self.contact = None;
             return;
         }
-        let due: Vec<OsdId> = contact.sought.iter().filter(|(_, at)| **at <= now.mono).map(|(osd, _)| *osd).collect();
-        for osd in due {
-            self.hang_up(now, osd, Purpose::Beats);
-            let next = match self.reach(now, osd, Purpose::Beats, out) {
+        let due = contact.sought.iter().filter(|(_, at)| **at <= now.mono).map(|(way, _)| *way);
+        for (osd, purpose) in due.collect::<Vec<_>>() {
+            self.hang_up(now, osd, purpose);
+            let next = match self.reach(now, osd, purpose, out) {
                 Some(Err(at)) => at,
                 Some(Ok(_)) | None => now.mono.plus(ANEW),
             };
-            self.try_contact_at(osd, next);
+            self.try_contact_at(osd, purpose, next);
         }
     }
 
     /// Somebody answers, or his port refuses.
-    pub(crate) fn contact_made(&mut self, osd: OsdId) {
+    pub(crate) fn contact_made(&mut self, osd: OsdId, purpose: Purpose) {
         if let Some(contact) = &mut self.contact {
-            contact.reach(osd);
+            contact.reach((osd, purpose));
         }
     }
 
     /// A session broke; another may be opened at that moment.
-    pub(crate) fn try_contact_at(&mut self, osd: OsdId, at: Mono) {
-        if let Some(next) = self.contact.as_mut().and_then(|contact| contact.sought.get_mut(&osd)) {
+    pub(crate) fn try_contact_at(&mut self, osd: OsdId, purpose: Purpose, at: Mono) {
+        if let Some(next) = self.contact.as_mut().and_then(|contact| contact.sought.get_mut(&(osd, purpose))) {
             *next = at;
         }
     }
@@ -130,6 +132,10 @@ mod tests {
         Mono(seconds * 1_000_000_000)
     }
 
+    fn ways(osds: std::ops::Range<OsdId>) -> impl Iterator<Item = (OsdId, Purpose)> {
+        osds.map(|osd| (osd, Purpose::Beats))
+    }
+
     fn map(up: &[OsdId]) -> OsdMap {
         let mut map = OsdMap::default();
         map.set_max_osd(5);
@@ -140,10 +146,10 @@ mod tests {
     #[test]
     fn a_third_is_enough_at_first_and_all_must_be_reached_after_three_times() {
         for (times, needed) in [(1, 1), (2, 2), (3, 3), (9, 3)] {
-            let mut contact = Contact::new(at(0), 1..4, times, 0.33);
+            let mut contact = Contact::new(at(0), ways(1..4), times, 0.33);
             for osd in 1..=needed {
                 assert!(contact.lacks(at(1)), "{times} times, {} reached", osd - 1);
-                contact.reach(osd);
+                contact.reach((osd, Purpose::Beats));
             }
             assert!(!contact.lacks(at(1)), "{times} times, {needed} reached");
         }
@@ -151,19 +157,19 @@ mod tests {
 
     #[test]
     fn who_is_down_is_not_waited_for_and_who_is_alone_boots() {
-        let mut contact = Contact::new(at(0), 1..4, 3, 0.33);
-        contact.reach(1);
+        let mut contact = Contact::new(at(0), ways(1..4), 3, 0.33);
+        contact.reach((1, Purpose::Beats));
         contact.follow(&map(&[1, 2]));
         assert!(contact.lacks(at(1)));
         contact.follow(&map(&[1]));
         assert!(!contact.lacks(at(1)));
-        assert!(!Contact::new(at(0), 1..1, 3, 0.33).lacks(at(0)));
+        assert!(!Contact::new(at(0), ways(1..1), 3, 0.33).lacks(at(0)));
     }
 
     #[test]
     fn it_boots_at_last_each_time_later() {
         for (times, seconds) in [(1, 60), (2, 120), (4, 480), (5, 600), (1000, 600)] {
-            let contact = Contact::new(at(0), 1..4, times, 0.33);
+            let contact = Contact::new(at(0), ways(1..4), times, 0.33);
             assert!(contact.lacks(at(seconds - 1)) && !contact.lacks(at(seconds)), "{times} times");
         }
     }

@@ -36,8 +36,10 @@ const PAUSE: Pause = Pause { first: Duration::from_millis(50), most: Duration::f
 pub(crate) enum Purpose {
     /// Much data that no client's write waits for: reads for copies.
     Bulk,
-    /// Heartbeats.
+    /// Heartbeats: where letters go, too.
     Beats,
+    /// Heartbeats through the network of the clients, to peers that have another one for what OSDs say to each other.
+    Front,
     /// Letters between the copies of groups: writes of clients wait for them.
     Groups,
 }
@@ -80,10 +82,15 @@ pub(crate) fn is_at(map: &OsdMap, osd: OsdId, addr: &EntityAddr) -> bool {
     map.is_up(osd) && map.osd_addr(osd).and_then(EntityAddrVec::msgr2) == Some(addr)
 }
 
-/// Where other OSDs reach it, if it is up: its address in the cluster's own network, or the one that clients use.
-fn dialled(map: &OsdMap, osd: OsdId) -> Option<EntityAddr> {
-    let own = map.osd_cluster_addr(osd).and_then(EntityAddrVec::msgr2);
+/// Where other OSDs reach it for this purpose, if it is up: its address in the cluster's own network, or the one that clients use.
+fn dialled(map: &OsdMap, osd: OsdId, purpose: Purpose) -> Option<EntityAddr> {
+    let own = map.osd_cluster_addr(osd).and_then(EntityAddrVec::msgr2).filter(|_| purpose != Purpose::Front);
     own.or_else(|| map.osd_addr(osd)?.msgr2()).copied().filter(|_| map.is_up(osd))
+}
+
+/// Whether other OSDs reach it in another network than clients do.
+pub(crate) fn has_front(map: &OsdMap, osd: OsdId) -> bool {
+    dialled(map, osd, Purpose::Front) != dialled(map, osd, Purpose::Beats)
 }
 
 impl Caller {
@@ -118,7 +125,7 @@ impl Peers {
 
     #[cfg(feature = "sim")]
     pub(crate) fn give_up_beats(&mut self) {
-        self.lines.give_up(|(_, purpose)| purpose == Purpose::Beats);
+        self.lines.give_up(|(_, purpose)| matches!(purpose, Purpose::Beats | Purpose::Front));
     }
 
     /// Which OSD connected with this session, and where it is.
@@ -134,7 +141,7 @@ impl Peers {
     /// There is a newer map: sessions that lead elsewhere now are closed. Gives the OSDs whose sessions for copies were closed, and the
     /// callers who are not there any more.
     fn follow(&mut self, map: &OsdMap, messenger: &mut Messenger) -> (Vec<OsdId>, Vec<SessionId>) {
-        let closed = self.lines.retain(messenger, |(osd, _), addr| dialled(map, osd).as_ref() == Some(addr));
+        let closed = self.lines.retain(messenger, |(osd, purpose), addr| dialled(map, osd, purpose).as_ref() == Some(addr));
         let mut gone = Vec::new();
         for (session, caller) in &mut self.callers {
             let known = is_at(map, caller.osd, &caller.addr);
@@ -150,7 +157,7 @@ impl Peers {
 impl Osd {
     /// A session to a peer, opened now if need be. `None`: the map has it nowhere. `Err`: not before that moment, since it broke.
     pub(crate) fn reach(&mut self, now: Now, osd: OsdId, purpose: Purpose, out: &mut Outputs) -> Option<Result<SessionId, Mono>> {
-        let addr = dialled(self.maps.current(), osd)?;
+        let addr = dialled(self.maps.current(), osd, purpose)?;
         Some(self.peers.lines.reach(now, (osd, purpose), addr, &mut self.msgr, out))
     }
 
@@ -170,9 +177,9 @@ impl Osd {
         let Some((osd, purpose)) = self.peers.lines.name(session) else { return };
         if peer.name.id == osd.to_string() {
             self.peers.lines.opened(now, session);
-            if purpose == Purpose::Beats {
-                self.beats.stands(osd);
-                self.contact_made(osd);
+            if matches!(purpose, Purpose::Beats | Purpose::Front) {
+                self.beats.stands(osd, purpose);
+                self.contact_made(osd, purpose);
             }
             return;
         }
@@ -220,26 +227,26 @@ impl Osd {
     /// A session that this OSD opened is gone; `refused`: nobody listens there. False if it is none of these.
     pub(crate) fn peer_lost(&mut self, now: Now, session: SessionId, refused: bool) -> bool {
         let Some(((osd, purpose), retry)) = self.peers.lines.closed(now, session) else { return false };
-        if purpose == Purpose::Beats {
+        if matches!(purpose, Purpose::Beats | Purpose::Front) {
             // Whether its process is gone is asked at once, and soon again.
             let dial = self.peers.lines.hasten(now, (osd, purpose)).unwrap_or(retry);
-            self.beats.broke(osd, refused && self.options.fast_fail, dial);
-            self.try_contact_at(osd, dial);
+            self.beats.broke(osd, purpose, refused && self.options.fast_fail, dial);
+            self.try_contact_at(osd, purpose, dial);
             if refused {
-                self.contact_made(osd);
+                self.contact_made(osd, purpose);
             }
         }
         match purpose {
             Purpose::Bulk => self.copies.objecter.session_ends(osd),
             Purpose::Groups => self.letters.session_broke(osd, retry),
-            Purpose::Beats => {}
+            Purpose::Beats | Purpose::Front => {}
         }
         true
     }
 
     /// Takes a message of another OSD, if it is one.
     pub(crate) fn peer_message(&mut self, now: Now, session: SessionId, message: &Message, out: &mut Outputs) -> bool {
-        let Some((osd, _)) = self.peers.lines.name(session) else {
+        let Some((osd, purpose)) = self.peers.lines.name(session) else {
             match message.kind {
                 Beat::KIND => self.beat_arrived(now, session, message, out),
                 GroupLetters::KIND => self.letters_arrived(now, session, message, out),
@@ -250,7 +257,7 @@ impl Osd {
         let understood = match message.kind {
             OsdOpReply::KIND | Backoff::KIND => self.copies.objecter.message(now, osd, session, message, &mut self.msgr, out),
             OsdMapMsg::KIND => OsdMapMsg::decode(message).map(|maps| self.take_maps(now, &maps, out)),
-            Beat::KIND => Beat::decode(message).map(|beat| self.beat_answered(now, osd, &beat)),
+            Beat::KIND => Beat::decode(message).map(|beat| self.beat_answered(now, osd, purpose, &beat)),
             _ => Ok(()),
         };
         if let Err(error) = understood {
@@ -292,7 +299,7 @@ impl Osd {
         }
         let known = is_at(self.maps.current(), osd, &sender);
         match content {
-            Content::Beat(beat) if known && beat.answer => self.beat_answered(now, osd, &beat),
+            Content::Beat(beat) if known && beat.answer => self.beat_answered(now, osd, Purpose::Beats, &beat),
             Content::Beat(beat) if known => {
                 let answer = self.promise(now, &beat);
                 self.post(osd, Content::Beat(answer), out);
@@ -351,7 +358,11 @@ mod tests {
         let mut change = Incremental::new(3, Fsid::default(), UTime::ZERO);
         change.new_up_cluster.insert(1, EntityAddrVec(vec![at(101, 7)]));
         let map = map().apply(&change).expect("a third map");
-        assert_eq!([0, 1, 2, 9].map(|osd| dialled(&map, osd)), [Some(at(0, 7)), Some(at(101, 7)), None, None]);
+        let dialled = |osd| dialled(&map, osd, Purpose::Beats);
+        assert_eq!([0, 1, 2, 9].map(dialled), [Some(at(0, 7)), Some(at(101, 7)), None, None]);
+        let front = |osd| super::dialled(&map, osd, Purpose::Front);
+        assert_eq!([0, 1, 2, 9].map(front), [Some(at(0, 7)), Some(at(1, 7)), None, None]);
+        assert_eq!([0, 1, 2, 9].map(|osd| has_front(&map, osd)), [false, true, false, false]);
         assert!(is_at(&map, 1, &at(1, 7)) && !is_at(&map, 1, &at(101, 7)), "known it is by the one that clients use");
     }
 

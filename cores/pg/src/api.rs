@@ -71,16 +71,39 @@ pub struct Sizes {
     pub batch: usize,
     /// Objects that a copy lists at a time for that.
     pub scan: usize,
+    /// Bytes under way to a copy that does not serve, from which on clients wait for it. More than `window`, so what fills a copy does not
+    /// reach this by itself.
+    pub ahead: usize,
+    /// The same in bodies.
+    pub ahead_bodies: usize,
 }
 
 impl Sizes {
     /// Those of the simulator: objects of some thousand bytes and of some omap keys have several pieces.
-    pub const TINY: Self = Self { portion: 4_000, piece: 6_000, piece_omap: 48, window: 24_000, batch: 4, scan: 6 };
+    pub const TINY: Self = Self {
+        portion: 4_000,
+        piece: 6_000,
+        piece_omap: 48,
+        window: 24_000,
+        batch: 4,
+        scan: 6,
+        ahead: 200_000,
+        ahead_bodies: 24,
+    };
 }
 
 impl Default for Sizes {
     fn default() -> Self {
-        Self { portion: 8 << 20, piece: 4 << 20, piece_omap: 1 << 20, window: 16 << 20, batch: 64, scan: 512 }
+        Self {
+            portion: 8 << 20,
+            piece: 4 << 20,
+            piece_omap: 1 << 20,
+            window: 16 << 20,
+            batch: 64,
+            scan: 512,
+            ahead: 32 << 20,
+            ahead_bodies: 4096,
+        }
     }
 }
 

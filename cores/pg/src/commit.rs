@@ -314,7 +314,15 @@ impl Pg {
             self.commits.iter_mut().for_each(|commit| commit.order = 0);
         }
         let before = self.commits.len();
-        while self.commits.front().is_some_and(|commit| commit.durable && !self.members.wait_for(commit.order)) {
+        let sizes = ctx.config.sizes;
+        #[cfg(feature = "sim")]
+        let sizes = match self.mistake {
+            Some(crate::selfcheck::Mistake::NeverHoldBack) => {
+                crate::api::Sizes { ahead: usize::MAX, ahead_bodies: usize::MAX, ..sizes }
+            }
+            _ => sizes,
+        };
+        while self.commits.front().is_some_and(|commit| commit.durable && !self.members.wait_for(commit.order, &sizes)) {
             if let Some(commit) = self.commits.pop_front() {
                 self.release_commit(ctx, commit);
             }

@@ -3,7 +3,7 @@
 //! A stream numbers the bodies for one copy from 1, in one interval. It keeps each until the copy says that it is durable there, and
 //! sends all that is not acknowledged again when the session was broken. So it does not matter what gets lost, or comes twice.
 
-use crate::api::PeerQuery;
+use crate::api::{PeerQuery, Sizes};
 use crate::backfill::Backfill;
 use crate::body::Body;
 use crate::letter::{self, Envelope, LogPart, Sealed};
@@ -12,11 +12,6 @@ use crate::missing::{Missing, is_missing};
 use crate::recorder::OpKey;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use types::{EVersion, HObject, ObjectId, OsdId, SnapId};
-
-/// Bytes, and bodies, under way to one copy, from which on clients wait for it although it does not serve. `WINDOW` of recovery is less, so
-/// what fills a copy does not reach this by itself.
-const MOST_BYTES: usize = 32 << 20;
-const MOST_BODIES: usize = 4096;
 
 /// A body on its way to a copy.
 pub(crate) struct Shipped {
@@ -86,8 +81,14 @@ impl Stream {
     }
 
     /// Returns true once so much is under way that clients must wait for it, whoever it is for.
-    pub(crate) fn is_full(&self) -> bool {
-        self.bytes > MOST_BYTES || self.under_way.len() > MOST_BODIES
+    fn is_full(&self, sizes: &Sizes) -> bool {
+        self.bytes > sizes.ahead || self.under_way.len() > sizes.ahead_bodies
+    }
+
+    /// Bodies under way.
+    #[cfg(any(test, feature = "sim"))]
+    pub(crate) fn bodies(&self) -> usize {
+        self.under_way.len()
     }
 
     /// Bytes under way.
@@ -183,8 +184,8 @@ pub(crate) struct Members {
 impl Members {
     /// Whether a change at this place is not durable at everybody who serves. A copy that is being filled is waited for, too, while too much
     /// is under way to it: clients then write as fast as it takes that.
-    pub(crate) fn wait_for(&self, order: u64) -> bool {
-        let holds = |member: &Member| member.acting || member.stream.is_full();
+    pub(crate) fn wait_for(&self, order: u64, sizes: &Sizes) -> bool {
+        let holds = |member: &Member| member.acting || member.stream.is_full(sizes);
         order > 0 && self.all.values().any(|member| holds(member) && member.oldest() <= order)
     }
 

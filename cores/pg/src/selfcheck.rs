@@ -3,6 +3,10 @@
 use crate::pg::{Pg, Phase, Work};
 use std::collections::BTreeMap;
 
+/// Bodies under way to a copy that is filled: what [`crate::Sizes::ahead_bodies`] allows with some hundred open operations beyond, of the
+/// product's and of the simulator's size.
+const MOST_BODIES: usize = if cfg!(feature = "sim") { 24 + 200 } else { 4096 + 4096 };
+
 /// Refuses with a sentence unless `$holds`.
 macro_rules! holds {
     ($holds:expr, $($text:tt)*) => {
@@ -115,6 +119,8 @@ pub enum Mistake {
     TrustEmpty,
     /// A group that nobody has is new.
     BornAgain,
+    /// Clients never wait for a copy that is filled, however much is under way to it.
+    NeverHoldBack,
 }
 
 impl Pg {
@@ -155,6 +161,7 @@ impl Pg {
             | Mistake::IgnoreGaps
             | Mistake::TrustEmpty
             | Mistake::BornAgain
+            | Mistake::NeverHoldBack
             | Mistake::PurgeAlone => {}
         }
     }
@@ -175,6 +182,7 @@ impl Pg {
             Self::check_missing,
             Self::check_share,
             Self::check_aside,
+            Self::check_streams,
         ];
         all.iter().try_for_each(|check| check(self)).map_err(|why| format!("pg {}: {why}", self.id))
     }
@@ -284,6 +292,15 @@ impl Pg {
             Phase::Replica(replica) => replica.aside.self_check(self.info.last_update.version),
             _ => Ok(()),
         }
+    }
+
+    /// What is under way to a copy that does not serve has a bound: clients wait beyond it, and each has few operations open.
+    fn check_streams(&self) -> Result<(), String> {
+        for (osd, member) in self.members.all.iter().filter(|(_, member)| !member.acting) {
+            let bodies = member.stream.bodies();
+            holds!(bodies <= MOST_BODIES, "{bodies} bodies are under way to osd.{osd}, which is being filled");
+        }
+        Ok(())
     }
 
     /// Objects that a trim handed out are in lanes or jobs.

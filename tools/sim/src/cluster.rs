@@ -90,6 +90,8 @@ pub struct Plan {
     pub churn: bool,
     /// Whether the OSDs are of one process, and send each other mail.
     pub mail: bool,
+    /// Whether the OSDs have a network of their own.
+    pub two_networks: bool,
     /// Whether OSDs hear some messages of each other twice.
     pub echo: bool,
     /// Monitors and OSDs keep hardly any changes of maps: who was away goes on with a full one.
@@ -136,6 +138,7 @@ impl Default for Plan {
             churn: false,
             mail: false,
             echo: false,
+            two_networks: false,
             programs: None,
             few_maps: false,
             sizes: Sizes::TINY,
@@ -305,7 +308,7 @@ fn osd(
         whoami: number as i32,
         uuid: store_name(number, meaning.2.get()),
         addrs: address(socket(1, number as u8, 6800), nonce),
-        cluster_addrs: EntityAddrVec::default(),
+        cluster_addrs: if plan.two_networks { address(socket(2, number as u8, 6800), nonce) } else { EntityAddrVec::default() },
         neighbours: if plan.mail { (0..plan.osds).map(|osd| (osd as i32, mail_id(osd))).collect() } else { BTreeMap::new() },
         monitors: monitors(plan),
         key: plan.cephx.then(|| key_of(&format!("osd.{number}"))),
@@ -336,12 +339,7 @@ fn osd(
 }
 
 /// The store as this start of the OSD opens it, and what to do if making it finds that it is there.
-fn open_store(
-    plan: &Plan,
-    number: usize,
-    boot: &Boot,
-    (meaning, made, lost): &Made,
-) -> (Box<dyn Backend>, Option<Reopen>) {
+fn open_store(plan: &Plan, number: usize, boot: &Boot, (meaning, made, lost): &Made) -> (Box<dyn Backend>, Option<Reopen>) {
     let (journal_bytes, memory) = match plan.store {
         StoreKind::Reference => return (Box::new(RefStore::open(meaning.clone(), boot.life + 1)), None),
         StoreKind::Real { journal, memory } => (journal, memory),
@@ -502,7 +500,10 @@ impl Cluster {
             disks.push(DiskConfig { capacity: 16 << 20, ..DiskConfig::default() });
         }
         let (plan, meaning, bad, promises) = (plan.clone(), made, bad.clone(), promises.clone());
-        let listen = vec![socket(1, number as u8, 6800)];
+        let mut listen = vec![socket(1, number as u8, 6800)];
+        if plan.two_networks {
+            listen.push(socket(2, number as u8, 6800));
+        }
         let make = move |boot: &Boot| osd(&plan, number, boot, &meaning, &bad, &promises, &pulse);
         let host = add(world, format!("osd.{number}"), listen, disks, move |boot| make(&boot));
         world.give_address(host, mail_id(number));

@@ -106,6 +106,8 @@ pub enum Fault {
     RotBeside,
     /// A host with an OSD and a client sleeps, and others serve meanwhile.
     Suspend,
+    /// A copy is to be filled whose disk does nothing for a while, and nobody may be marked down.
+    Flood,
     /// An OSD loses its disk and gets an empty one: under its old number, or as one that was never there. Only when all groups are clean.
     DiskLost,
     /// Heartbeats are rarer or denser from now on, and promises longer or shorter.
@@ -307,6 +309,7 @@ impl Nemesis {
             Fault::RotBeside => self.rot_beside(cluster),
             Fault::Suspend => self.suspend(cluster, osd),
             Fault::DiskLost => self.disk_lost(cluster, osd),
+            Fault::Flood => self.flood(cluster),
             Fault::DeafMerge => self.deaf_merge(cluster),
             Fault::AbsentMerge => self.absent_merge(cluster, osd),
             Fault::OsdAtWrite => Self::arm(cluster, osd),

@@ -121,6 +121,7 @@ const ALL: &[Misdeed] = &[
     Misdeed::Copies(osd::Mistake::WatchInVain),
     Misdeed::Copies(osd::Mistake::TrustEmpty),
     Misdeed::Copies(osd::Mistake::BornAgain),
+    Misdeed::Copies(osd::Mistake::NeverHoldBack),
     Misdeed::LostHolder,
     Misdeed::LostOperation,
     Misdeed::DoneTwice,

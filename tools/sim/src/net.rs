@@ -90,6 +90,8 @@ pub struct Network {
     listeners: BTreeMap<SocketAddr, (HostId, ListenerId)>,
     /// Nothing that the first sends reaches the second.
     blocked: BTreeSet<(HostId, HostId)>,
+    /// Hosts that have no connection to the clients' network.
+    unplugged: BTreeSet<HostId>,
     next_link: u64,
     /// Bytes that still pass before the link that carries the last of them breaks.
     break_after: Option<u64>,
@@ -107,6 +109,7 @@ impl Network {
             ends: BTreeMap::new(),
             listeners: BTreeMap::new(),
             blocked: BTreeSet::new(),
+            unplugged: BTreeSet::new(),
             next_link: 1,
             break_after: None,
             broken: 0,
@@ -153,7 +156,8 @@ impl Network {
             schedule.after(self.config.delay, Happening::Gone(id, 0));
             return;
         };
-        if self.blocked.contains(&(near, host)) || self.blocked.contains(&(host, near)) {
+        let unplugged = !is_own(&link.to) && [near, host].iter().any(|host| self.unplugged.contains(host));
+        if unplugged || self.blocked.contains(&(near, host)) || self.blocked.contains(&(host, near)) {
             link.connect_stuck = true;
             link.ends[1].host = host;
             return;
@@ -233,7 +237,9 @@ impl Network {
     /// The oldest segment in flight from `side` arrives.
     pub(crate) fn arrive(&mut self, schedule: &mut Schedule, id: LinkId, side: Side, out: &mut Vec<Delivery>) {
         let Some(link) = self.links.get_mut(&id) else { return };
-        if self.blocked.contains(&(link.ends[side].host, link.ends[1 - side].host)) {
+        let (from, to) = (link.ends[side].host, link.ends[1 - side].host);
+        let unplugged = !is_own(&link.to) && [from, to].iter().any(|host| self.unplugged.contains(host));
+        if unplugged || self.blocked.contains(&(from, to)) {
             link.stuck[side] += 1;
             return;
         }
@@ -394,9 +400,15 @@ impl Network {
         self.blocked.insert((from, to));
     }
 
+    /// Nothing passes between this host and others but in the network of the OSDs alone, until [`Network::heal`].
+    pub fn unplug(&mut self, host: HostId) {
+        self.unplugged.insert(host);
+    }
+
     /// All partitions end; what they held back goes on.
     pub(crate) fn heal(&mut self, schedule: &mut Schedule) {
         self.blocked.clear();
+        self.unplugged.clear();
         let delay = self.delay();
         for (id, link) in &mut self.links {
             if std::mem::take(&mut link.connect_stuck) {
@@ -442,6 +454,11 @@ impl Network {
     pub fn partitioned(&self, a: HostId, b: HostId) -> bool {
         self.is_blocked(a, b) && self.is_blocked(b, a)
     }
+}
+
+/// Whether an address is in the network of the OSDs alone (10.2.0.0/16).
+fn is_own(at: &SocketAddr) -> bool {
+    matches!(at, SocketAddr::V4(at) if at.ip().octets()[..2] == [10, 2])
 }
 
 /// Loses the end of what is in flight, from a byte that chance chooses.

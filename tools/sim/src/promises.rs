@@ -43,13 +43,15 @@ impl Promises {
         let Some(removal) = self.stores.iter().find_map(|store| store.borrow().noted(group.pg.pool, name, version)) else {
             return;
         };
+        // Who is filled may have taken up a log in which the removal is not any more.
+        let gone = self.stores.iter().any(|store| store.borrow().removed_after(group.pg.pool, name, version));
         self.looked += 1;
         let held: Vec<(i32, Held)> = acting
             .iter()
             .filter_map(|osd| Some((*osd, self.stores.get(usize::try_from(*osd).ok()?)?)))
             .map(|(osd, store)| (osd, Held::look(&mut store.borrow_mut(), group.pg.pool, name, version)))
             .collect();
-        if let Some(why) = unkept(&held, version, removal) {
+        if let Some(why) = unkept(&held, version, removal || gone) {
             let name = String::from_utf8_lossy(name);
             let what = if removal { "a removal" } else { "a change" };
             let text = format!(

@@ -22,6 +22,9 @@ impl Nemesis {
             return;
         }
         let Some(number) = cluster.osds.iter().position(|other| *other == osd) else { return };
+        if cluster.plan.osds == 3 && cluster.plan.size == 3 && cluster.rng.one_in(2) {
+            return self.disk_lost_beside_others(cluster, osd, number);
+        }
         self.later.retain(|(_, later)| !matches!(later, Later::Start(host) if *host == osd));
         cluster.lose_disk(osd, number);
         // Who puts an empty disk in without a word to the cluster is turned away.
@@ -39,6 +42,28 @@ impl Nemesis {
         let wait = cluster.rng.magnitude(10, 8_000);
         cluster.world.run_for(Duration::from_millis(wait));
         cluster.start(osd);
+    }
+}
+
+impl Nemesis {
+    /// One of three is away while the others write. Then one of these loses its disk, and the other one dies, too: the only one who has what
+    /// was written is away when the first comes back beside the empty disk. Both wait for it.
+    fn disk_lost_beside_others(&mut self, cluster: &mut Cluster, osd: HostId, number: usize) {
+        self.later.retain(|(_, later)| !matches!(later, Later::Start(host) if cluster.osds.contains(host)));
+        let others: Vec<HostId> = cluster.osds.iter().copied().filter(|other| *other != osd).collect();
+        let (behind, alone) = if cluster.rng.one_in(2) { (others[0], others[1]) } else { (others[1], others[0]) };
+        cluster.world.crash(behind, Crash::Process);
+        let wait = cluster.rng.between(500, 3_000);
+        cluster.world.run_for(Duration::from_millis(wait));
+        cluster.lose_disk(osd, number);
+        cluster.world.crash(alone, Crash::Process);
+        if cluster.give_up(number) {
+            cluster.start(osd);
+        }
+        cluster.start(behind);
+        let wait = cluster.rng.between(2_000, 8_000);
+        cluster.world.run_for(Duration::from_millis(wait));
+        cluster.start(alone);
     }
 }
 

@@ -330,6 +330,22 @@ fn copies_stalled(rng: &mut Rng) -> Plan {
     Plan { min_size: plan.size, clients: 3, wounds: SILENT, habits, ..plan }
 }
 
+/// Two copies on three OSDs of one group, whose log is short, and clients that write all the time.
+fn flooded(rng: &mut Rng) -> Plan {
+    let plan = copies_dense(rng);
+    let habits = Habits {
+        objects: rng.between(60, 120),
+        depth: 8,
+        pause: Duration::from_millis(10),
+        budget: 1_500,
+        reads: 10,
+        sources: 0,
+        asides: 0,
+        ..plan.habits
+    };
+    Plan { osds: 3, size: 2, min_size: 1, clients: 3, mail: false, habits, ..plan }
+}
+
 /// Two or three copies, all of whose writes two copies have at least, on OSDs that lose their disks.
 fn copies_replaced(rng: &mut Rng) -> Plan {
     let plan = copies_of(rng);
@@ -339,8 +355,10 @@ fn copies_replaced(rng: &mut Rng) -> Plan {
         budget: rng.between(200, 400) as usize,
         ..plan.habits
     };
-    let osds = rng.between(3, 5) as usize;
-    Plan { osds, size: rng.between(2, 3) as u32, min_size: 2, pg_num: rng.between(1, 4) as u32, cephx: false, habits, ..plan }
+    let trapped = rng.one_in(2);
+    let (osds, size) = if trapped { (3, 3) } else { (rng.between(3, 5), rng.between(2, 3)) };
+    let osds = osds as usize;
+    Plan { osds, size: size as u32, min_size: 2, pg_num: rng.between(1, 4) as u32, cephx: false, habits, ..plan }
 }
 
 /// Three copies; the first OSD's store will take no writes for a while. Sometimes the OSDs are as many as the copies.
@@ -353,7 +371,9 @@ fn copies_impaired(rng: &mut Rng) -> Plan {
 fn watched(rng: &mut Rng) -> Plan {
     let habits = Habits { pause: Duration::from_millis(200), budget: 20, snaps: Snaps::None, ..Habits::default() };
     let (osds, mail) = (rng.between(2, 5) as usize, rng.one_in(5));
-    Plan { osds, clients: 1, pg_num: 4, mon: MonKind::Real, store: StoreKind::Reference, mail, habits, ..Plan::default() }
+    let two_networks = rng.one_in(3);
+    let (mon, store) = (MonKind::Real, StoreKind::Reference);
+    Plan { osds, clients: 1, pg_num: 4, mon, store, mail, two_networks, habits, ..Plan::default() }
 }
 
 /// Clusters of any size, with one or three monitors and few operations.
@@ -496,6 +516,12 @@ pub const ALL: &[Scenario] = &[
             late_contexts,
             &[&[Fault::Snap, Fault::Snap, Fault::SnapRemove, Fault::SnapRemove, Fault::OsdKill, Fault::OsdStop]],
         ),
+    },
+    Scenario {
+        name: "floods",
+        about: "a copy is filled whose disk does nothing, while clients write much and nobody is marked down: what is under way to it has a bound",
+        pause: Duration::from_millis(2_500),
+        kind: Kind::Copies(flooded, &[&[Fault::Flood]]),
     },
     Scenario {
         name: "disks-lost",

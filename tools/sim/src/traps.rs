@@ -231,6 +231,24 @@ impl Nemesis {
         }
     }
 
+    /// A copy is filled whose disk does nothing, and nobody may be marked down: clients wait for it when much is under way.
+    pub(crate) fn flood(&mut self, cluster: &mut Cluster) {
+        let acting = cluster.acting();
+        let Some(member) = acting.last().copied().filter(|_| acting.len() > 1) else { return };
+        let Some(target) = (0..cluster.osds.len()).find(|osd| !acting.contains(osd)) else { return };
+        let host = cluster.osds[target];
+        let ids = [member.to_string()];
+        cluster.tell(&json!({ "prefix": "osd set", "key": "nodown" }).to_string());
+        cluster.tell(&json!({ "prefix": "osd out", "ids": ids }).to_string());
+        self.run(cluster, 50, 600);
+        cluster.world.disk(host, 0).faults.stopped = true;
+        self.run(cluster, 4_000, 9_000);
+        cluster.world.mend_disks(host);
+        cluster.tell(&json!({ "prefix": "osd unset", "key": "nodown" }).to_string());
+        self.run(cluster, 500, 3_000);
+        cluster.tell(&json!({ "prefix": "osd in", "ids": ids }).to_string());
+    }
+
     /// Changes of objects wait at all copies but the leader's. There some objects rot, which clients find that read them.
     pub(crate) fn rot_beside(&mut self, cluster: &mut Cluster) {
         let Some(leader) = cluster.primary().and_then(|leader| cluster.osds.iter().position(|osd| *osd == leader)) else {
@@ -335,6 +353,15 @@ impl Nemesis {
 }
 
 impl Cluster {
+    /// Who serves the pool's first group, as the monitors tell, the primary first.
+    fn acting(&mut self) -> Vec<usize> {
+        let ask = json!({ "prefix": "osd map", "pool": self.plan.habits.pool, "object": "o0", "format": "json" });
+        let Ok((_, _, output)) = self.command(&ask.to_string()) else { return Vec::new() };
+        let value: serde_json::Value = serde_json::from_slice(&output).unwrap_or_default();
+        let acting = value["acting"].as_array().cloned().unwrap_or_default();
+        acting.iter().filter_map(|osd| usize::try_from(osd.as_u64()?).ok()).collect()
+    }
+
     /// Who leads the pool's first group, as the monitors tell.
     fn primary(&mut self) -> Option<HostId> {
         let ask = json!({ "prefix": "osd map", "pool": self.plan.habits.pool, "object": "o0", "format": "json" });

@@ -292,6 +292,37 @@ fn a_write_that_is_acknowledged_before_other_copies_have_it_is_found() {
 }
 
 #[test]
+fn disks_that_are_lost_take_nothing_with_them_that_others_have() {
+    // 8, 12, 14: an OSD got a number that had become free, and the groups took it for the one that had had the number.
+    assert!(runs("disks-lost", 0..15).faults > 50);
+}
+
+#[test]
+fn an_empty_store_that_proves_that_nothing_was_served_is_found() {
+    let options = Options { misdeed: Some(Misdeed::Copies(osd::Mistake::TrustEmpty)), ..Options::default() };
+    let what = found("disks-lost", &options);
+    assert!(["not linearizable", "versions", "acknowledges"].iter().any(|known| what.contains(known)), "{what}");
+}
+
+#[test]
+fn a_group_that_nobody_has_and_that_passes_for_new_is_found() {
+    let options = Options { misdeed: Some(Misdeed::Copies(osd::Mistake::BornAgain)), ..Options::default() };
+    let what = found("disks-lost", &options);
+    assert!(what.contains("as if it were new"), "{what}");
+}
+
+#[test]
+fn what_is_under_way_to_a_copy_that_takes_nothing_has_a_bound() {
+    assert!(runs("floods", 0..10).faults > 10);
+}
+
+#[test]
+#[should_panic(expected = "which is being filled")]
+fn clients_that_never_wait_for_a_copy_that_is_filled_are_found() {
+    found("floods", &Options { misdeed: Some(Misdeed::Copies(osd::Mistake::NeverHoldBack)), ..Options::default() });
+}
+
+#[test]
 fn intervals_that_are_forgotten_are_found() {
     copies_that_err("copies-turns", osd::Mistake::ForgetIntervals);
 }

@@ -95,3 +95,23 @@ fn an_osd_that_is_cut_off_from_the_others_alone_does_not_come_and_go() {
         cluster.wait_clean().expect("all are back");
     }
 }
+
+/// The other OSDs hear a host that has lost its clients' network alone, and clients do not: its OSD is marked down soon, and comes back.
+#[test]
+fn an_osd_that_clients_do_not_reach_is_marked_down_though_others_hear_it() {
+    for seed in 0..3 {
+        let plan = Plan { osds: 3, size: 3, min_size: 2, two_networks: true, ..Plan::default() };
+        let mut cluster = cluster(seed, plan);
+        let osd = cluster.osds[2];
+        assert!(life(&mut cluster, 2).0);
+        cluster.world.run_for(ms(5_000));
+        cluster.world.net.unplug(osd);
+        cluster.world.run_for(ms(5_500));
+        assert!(!life(&mut cluster, 2).0, "seed {seed}: no client reaches osd.2, and it is up");
+        assert!(life(&mut cluster, 0).0 && life(&mut cluster, 1).0, "seed {seed}: the others are accused, too");
+        cluster.world.heal();
+        cluster.world.run_for(ms(15_000));
+        assert!(life(&mut cluster, 2).0, "seed {seed}: clients reach osd.2 again, and it stays down");
+        cluster.wait_clean().expect("all are back");
+    }
+}

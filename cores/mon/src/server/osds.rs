@@ -164,6 +164,9 @@ impl Monitor {
         if boot.newest_map == 0 && before.up_from > before.lost_at {
             // A store without maps is new: whatever was under this number before is gone, and nobody waits for it.
             inc.new_lost.insert(osd, map.epoch);
+        } else if old & bits::EXISTS == 0 && before.lost_at > 0 {
+            // The number was free, and the map forgets what it knew of it with the step that makes it an OSD again.
+            inc.new_lost.insert(osd, before.lost_at);
         }
         inc.new_up_client.insert(osd, boot.addrs.clone());
         let back = if boot.cluster_addrs.0.is_empty() { &boot.addrs } else { &boot.cluster_addrs };

@@ -148,7 +148,10 @@ impl Pg {
             say(format!("{} shard {osd} {soid}{object} : {why}", self.id));
         }
         if verdict.doubted {
-            say(format!("{} soid {object} : copies differ, it is not certain which is right, and none of them is repaired", self.id));
+            say(format!(
+                "{} soid {object} : copies differ, it is not certain which is right, and none of them is repaired",
+                self.id
+            ));
         }
         if verdict.authority.is_none() {
             say(format!("{} soid {object} : failed to pick suitable object info", self.id));

@@ -122,7 +122,14 @@ fn authority<'a>(copies: &[Copy<'a>], size: Option<u64>) -> Option<(OsdId, &'a E
     let rank = |(copy, entry): &(&Copy<'a>, &'a Entry)| {
         let equal = whole().filter(|(_, other)| other.equals(entry));
         let votes = equal.clone().count();
-        (fits(entry, size), votes, entry.info().version, equal.clone().any(|(copy, _)| copy.primary), copy.primary, Reverse(copy.osd))
+        (
+            fits(entry, size),
+            votes,
+            entry.info().version,
+            equal.clone().any(|(copy, _)| copy.primary),
+            copy.primary,
+            Reverse(copy.osd),
+        )
     };
     whole().max_by_key(rank).map(|(copy, entry)| (copy.osd, entry))
 }
@@ -137,7 +144,8 @@ fn far_more<'a>(copies: &[Copy<'a>], entry: &Entry, size: Option<u64>) -> Option
     let more = |other: &Entry| data(other) || omap(other) || attrs(other);
     let others = copies.iter().filter_map(|copy| Some((copy.osd, copy.whole()?)));
     let same = others.filter(|(_, other)| other.record == entry.record && fits(other, size));
-    same.filter(|(_, other)| more(other)).max_by_key(|(osd, other)| (other.size, other.has_omap(), other.has_attrs(), Reverse(*osd)))
+    same.filter(|(_, other)| more(other))
+        .max_by_key(|(osd, other)| (other.size, other.has_omap(), other.has_attrs(), Reverse(*osd)))
 }
 
 /// Bytes that a head's record gives a clone.
@@ -379,7 +387,8 @@ mod tests {
         }
         // What only a deep scrub reads is no doubt of a light one.
         let light = |entry: Option<Entry>| entry.map(|entry| Entry { omap: None, data: None, ..entry });
-        let all = [light(recorded(&info, 0, 1, SEED)), light(recorded(&info, 0, SEED, SEED)), light(recorded(&info, 0, SEED, SEED))];
+        let all =
+            [light(recorded(&info, 0, 1, SEED)), light(recorded(&info, 0, SEED, SEED)), light(recorded(&info, 0, SEED, SEED))];
         assert_eq!(judge(&copies(&all), None), None);
     }
 
