@@ -176,10 +176,12 @@ impl Allocator {
     /// Takes what the tree says about a chunk of data. The tree's pages must follow.
     pub(crate) fn load(&mut self, chunk: u32, value: &[u8]) -> denc::Result<()> {
         self.stable.decode_chunk(chunk, value)?;
-        let base = u64::from(chunk) * super::bits::CHUNK;
-        for (start, n) in self.stable.runs(base, (base + super::bits::CHUNK).min(self.stable.len())) {
-            if start < self.first || self.busy.write(start, n, true) != n {
-                return Err(denc::DecodeError::Invalid("free-space map: a block has two owners"));
+        let base = u64::from(chunk) * CHUNK;
+        if base < self.first || !self.busy.take_over(&self.stable, chunk) {
+            for (start, n) in self.stable.runs(base, (base + CHUNK).min(self.stable.len())) {
+                if start < self.first || self.busy.write(start, n, true) != n {
+                    return Err(denc::DecodeError::Invalid("free-space map: a block has two owners"));
+                }
             }
         }
         self.longest.set(chunk.into(), self.busy.longest_free(chunk.into()));
@@ -413,21 +415,15 @@ impl Allocator {
         std::mem::take(&mut self.born)
     }
 
-    /// Finds, among the blocks that a frozen delta's data was given, those to which nothing refers after its merge.
-    pub(crate) fn unreferenced(&self, born: &[Run], stable: &Bits) -> Vec<Run> {
-        let mut out = Vec::new();
-        for (start, n) in born {
-            let (mut at, end) = (*start, *start + u64::from(*n));
-            while let Some((from, n)) = stable.free_run(at, end - at).filter(|run| run.0 < end) {
-                let n = n.min(end - from);
-                out.push((from, n as u32));
-                at = from + n;
-                if at == end {
-                    break;
-                }
-            }
+    /// Finds, among the blocks of a run that the last delta's data was given, those to which nothing refers after its merge.
+    pub(crate) fn unreferenced(&self, (start, n): Run, out: &mut Vec<Run>) {
+        let (mut at, end) = (start, start + u64::from(n));
+        while at < end {
+            let Some((from, n)) = self.stable.free_run(at, end - at).filter(|run| run.0 < end) else { break };
+            let n = n.min(end - from);
+            out.push((from, n as u32));
+            at = from + n;
         }
-        out
     }
 
     /// Takes blocks back to which nothing refers any more, on disk or in memory. `backed`: the host has not got their
