@@ -1,6 +1,6 @@
 //! Disks that were full, emptied and filled again: free space in short pieces, and what must go on all the same.
 
-use crate::block::BLOCK;
+use crate::block::{BLOCK, MOST_SEQ};
 use crate::sparse::{Sparse, filler};
 use crate::superblock::VERSION;
 use crate::{Config, Store, fsck};
@@ -435,4 +435,19 @@ fn no_round_does_much_when_many_short_runs_go() {
     assert!(most_work < 100_000, "{most_work} units of work in one round");
     assert!(most_runs < 100_000, "{most_runs} blocks in one round");
     rig.check();
+}
+
+#[test]
+fn a_store_that_has_used_up_its_records_says_so() {
+    let mut rig = Rig::new(small(), 64 << 20);
+    let mut sb = rig.store.sb.clone();
+    (sb.generation, sb.next_seq) = (sb.generation + 1, MOST_SEQ - (1 << 20) - 2);
+    let data = sb.encode().freeze().into();
+    rig.disk.answer(DiskOp::Write { offset: sb.slot() * BLOCK as u64, data, durable: true }).expect("a place");
+    rig.reopen();
+    for n in 2..4 {
+        rig.submit(object(n), ObjectChange::Write(0, filler(1))).expect("room");
+    }
+    assert_eq!(rig.submit(object(4), ObjectChange::Write(0, filler(1))), Err(Refused::Stopped));
+    assert!(rig.store.failure().is_some_and(|why| why.contains("make this OSD anew")), "{:?}", rig.store.failure());
 }
