@@ -213,7 +213,10 @@ fn counters(cx: &Cx<'_>) -> Value {
         },
         "mon": {"num_sessions": cx.soft.connected.len(), "election_call": 0, "election_win": 1},
         "log": {"entries": cx.state.index, "snapshot_bytes": cx.env.snapshot_bytes},
-        "reactor": {"idle_rounds": cx.env.wakes.idle, "vain_rounds": cx.env.wakes.vain, "held_rounds": cx.env.wakes.held},
+        "reactor": {
+            "idle_rounds": cx.env.wakes.idle, "vain_rounds": cx.env.wakes.vain, "held_rounds": cx.env.wakes.held,
+            "long_calls": cx.env.wakes.long, "long_calls_us": cx.env.wakes.long_us,
+        },
     })
 }
 

@@ -335,7 +335,7 @@ impl Outputs {
     }
 }
 
-/// How often a driver called a machine for which nothing had come in, since it was made.
+/// What a driver tells a machine about its calls of it, since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wakes {
     /// Turns for which nothing had come in: a deadline had come.
@@ -344,6 +344,10 @@ pub struct Wakes {
     pub vain: u64,
     /// Those of them after which the driver let the machine wait, since there were too many.
     pub held: u64,
+    /// Calls of the machine, for an input or to end a round, that took more than 5 ms. Others of the thread waited.
+    pub long: u64,
+    /// How long these took together, in microseconds.
+    pub long_us: u64,
 }
 
 /// A whole machine.

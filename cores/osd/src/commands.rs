@@ -335,7 +335,10 @@ fn counters(osd: &mut Osd, now: Now) -> Value {
         "osd": osd.perf.json(now.mono, in_progress, &osd.ops.sub_ops),
         "stages": osd.perf.stages_json(&osd.ops.sub_ops),
         "pace": osd.pace.json(),
-        "reactor": { "idle_rounds": osd.wakes.idle, "vain_rounds": osd.wakes.vain, "held_rounds": osd.wakes.held },
+        "reactor": {
+            "idle_rounds": osd.wakes.idle, "vain_rounds": osd.wakes.vain, "held_rounds": osd.wakes.held,
+            "long_calls": osd.wakes.long, "long_calls_us": osd.wakes.long_us,
+        },
         "pg": pg_counters(osd),
         "store": store,
     })

@@ -1,7 +1,7 @@
 //! From a submitted transaction to a durable one: room, places, records, groups, commits.
 
 use crate::block::Run as BlockRun;
-use crate::block::{BLOCK, LARGE, Patch, Place, Where};
+use crate::block::{BLOCK, LARGE, MOST_SEQ, Patch, Place, Where};
 use crate::cache::Known;
 use crate::checked::Checked;
 use crate::exec::{Plan, Run, Takes, size_of};
@@ -21,6 +21,9 @@ use node::{Buf, Level, Mono};
 use objectstore::{Event, ObjectChange, Refused, Ticket, Transaction, Unread};
 use types::Rope;
 
+/// Numbers of records that are left to transactions which wait when no new ones are taken any more.
+const LAST_RECORDS: u64 = 1 << 20;
+
 impl Store {
     /// Takes a transaction on.
     pub(crate) fn take_on(&mut self, transaction: Transaction, ticket: Ticket) -> Result<(), Refused> {
@@ -29,6 +32,10 @@ impl Store {
         }
         if self.doubts.impairment().is_some() {
             return Err(Refused::Damaged);
+        }
+        if self.pipeline.next() >= MOST_SEQ - LAST_RECORDS {
+            self.fail("it has written 2^43 records, and its format has no numbers for more: make this OSD anew".into());
+            return Err(Refused::Stopped);
         }
         let takes = size_of(&transaction).ok_or(Refused::TooLarge)?;
         let Takes { blocks, index } = takes;

@@ -58,6 +58,8 @@ pub(crate) struct Checkpoint {
     pub(crate) omap_bytes: i64,
     /// Whether there is more work to do at once. The steps in a row are bounded.
     pub(crate) busy: bool,
+    /// Units of work of this turn.
+    pub(crate) work: usize,
     /// The pages that the merge asked for last.
     pub(crate) asked: Vec<u64>,
     /// Whether the checkpoint said that it waits for free blocks.

@@ -3,6 +3,7 @@
 use crate::block::BLOCK;
 use crate::config::OpenError;
 use crate::index::keys;
+use crate::index::page::Ptr;
 use crate::superblock::Superblock;
 use bytes::Bytes;
 use kernels::SEED;
@@ -38,6 +39,10 @@ pub(crate) struct Opening {
     pub(crate) newer: Option<OpenError>,
     /// The map of free space is loaded up to this key; none: as a whole.
     pub(crate) map_at: Option<Bytes>,
+    /// Pages of the tree that were not looked at yet.
+    pub(crate) pages: Vec<Ptr>,
+    /// Whether there is more to do without a read: the next round goes on.
+    pub(crate) goes_on: bool,
     /// Whether a slot that gave nothing is being read a second time.
     pub(crate) again: bool,
 }
@@ -50,6 +55,8 @@ impl Opening {
             found: Vec::new(),
             newer: None,
             map_at: Some(Bytes::from_static(&[keys::FREE])),
+            pages: Vec::new(),
+            goes_on: false,
             again: false,
         }
     }

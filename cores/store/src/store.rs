@@ -232,6 +232,9 @@ impl Store {
             // Also while the store is being made or opened.
             self.io.retry(now.mono);
         }
+        if self.opening_goes_on() {
+            self.continue_opening();
+        }
         if self.ready() && self.failure.is_none() && !self.read_only {
             self.caches.blocks.tick(now.mono);
             self.giving.step(&mut self.config, &mut self.caches);
@@ -260,6 +263,9 @@ impl Store {
     pub fn deadline(&self) -> Mono {
         if self.failure.is_some() {
             return Mono::NEVER;
+        }
+        if self.opening_goes_on() {
+            return Mono(0);
         }
         if !self.ready() {
             return self.io.deadline();

@@ -8,7 +8,7 @@ use crate::compute::Computer;
 use crate::driver::{self, Driver, Parts};
 use crate::mailbox::{Inbox, PostOffice};
 use crate::seat::{MOST_SEATS, Seat};
-use crate::wakes::Watch;
+use crate::wakes::{Calls, Watch};
 use crate::{LogSink, Setup, sys};
 use node::{Input, Level, LogLine, Mail, MailId, Mono, Node, Now, Output, Outputs};
 use std::collections::BTreeMap;
@@ -104,7 +104,7 @@ fn drive_together<'a>(
             machine.log.line(wall(), &LogLine { level: Level::Info, part: "runtime".into(), text: why.clone() });
         }
     }
-    Reactor { driver, machines: seated, mail: Vec::new() }.run(ended)
+    Reactor { driver, machines: seated, mail: Vec::new(), calls: Calls::default() }.run(ended)
 }
 
 /// How a machine is doing.
@@ -150,6 +150,7 @@ struct Reactor<'a> {
     machines: Vec<Machine<'a>>,
     /// Mail of this round for machines of this thread: from whom, to which seat.
     mail: Vec<(MailId, usize, Mail)>,
+    calls: Calls,
 }
 
 impl Reactor<'_> {
@@ -180,7 +181,9 @@ impl Reactor<'_> {
             }
             let idle = !std::mem::take(&mut machine.due);
             let mut out = std::mem::take(&mut machine.out);
-            machine.node.turn(now(), &mut out);
+            let begin = now();
+            self.calls.begins(at, begin.mono);
+            machine.node.turn(begin, &mut out);
             if idle {
                 machine.turned_idle(out.0.is_empty());
             }
@@ -188,7 +191,12 @@ impl Reactor<'_> {
             let machine = &mut self.machines[at];
             machine.out = out;
             machine.send_mail();
-            machine.node.carried_out(now());
+            let end = now();
+            machine.node.carried_out(end);
+            self.calls.ends(end.mono);
+            if let Some((long, us)) = self.calls.news(at) {
+                machine.took_long(long, us);
+            }
         }
         for (from, to, mail) in self.mail.drain(..) {
             let machine = &mut self.machines[to];
@@ -226,9 +234,9 @@ impl Reactor<'_> {
     fn hand_over(&mut self, inputs: &mut Vec<Input>) {
         for mut input in inputs.drain(..) {
             let seat = Seat::take_out(&mut input);
-            self.machines[seat.at()].handle(input);
+            self.machines[seat.at()].handle(input, &mut self.calls);
         }
-        self.machines.iter_mut().for_each(Machine::hand_over_own);
+        self.machines.iter_mut().for_each(|machine| machine.hand_over_own(&mut self.calls));
     }
 
     /// Takes machines that have ended out of the thread, step by step, while others go on.
@@ -324,6 +332,13 @@ impl<'a> Machine<'a> {
         }
     }
 
+    /// Calls of it took too long.
+    fn took_long(&mut self, calls: u64, us: u64) {
+        self.watch.wakes.long += calls;
+        self.watch.wakes.long_us += us;
+        self.node.woken(self.watch.wakes);
+    }
+
     /// When the next round must come for this machine.
     fn deadline(&self) -> Mono {
         match &self.state {
@@ -334,20 +349,22 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn handle(&mut self, input: Input) {
+    fn handle(&mut self, input: Input, calls: &mut Calls) {
         if matches!(self.state, State::Running) {
             self.due = true;
-            self.node.handle(now(), input, &mut self.out);
+            let now = now();
+            calls.begins(self.seat.at(), now.mono);
+            self.node.handle(now, input, &mut self.out);
         }
     }
 
     /// Hands over what came without the driver.
-    fn hand_over_own(&mut self) {
+    fn hand_over_own(&mut self, calls: &mut Calls) {
         let mut own = std::mem::take(&mut self.next);
         if let Err(why) = self.inbox.drain(&mut self.computer, &mut own) {
             self.end(Err(RunError::Fatal(why)));
         }
-        own.drain(..).for_each(|input| self.handle(input));
+        own.drain(..).for_each(|input| self.handle(input, calls));
         self.next = own;
     }
 

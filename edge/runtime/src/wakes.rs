@@ -6,6 +6,7 @@
 //! there are too many. Work that needs turns without input, as the steps of a scrub in memory, is far below that.
 
 use node::{Mono, Wakes};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Turns in vain that may come at once, and in each second afterwards.
@@ -15,6 +16,42 @@ const PER_SECOND: u64 = 500;
 const HOLD: Duration = Duration::from_millis(1);
 /// Between two lines.
 const SAY_EVERY: Duration = Duration::from_secs(60);
+
+/// A call that takes longer is counted: the other machines of the thread wait for its end, and so do all sockets and disks.
+const LONG: Duration = Duration::from_millis(5);
+
+/// Measures the calls of the machines of one thread, by the times that the calls are told anyway: what begins now ends
+/// what was before it.
+#[derive(Debug, Default)]
+pub(crate) struct Calls {
+    /// Seat of the machine that is called, and since when.
+    open: Option<(usize, Mono)>,
+    /// Number and microseconds of long calls, by seat, that the machine was not told yet.
+    long: BTreeMap<usize, (u64, u64)>,
+}
+
+impl Calls {
+    /// A call begins.
+    pub(crate) fn begins(&mut self, seat: usize, now: Mono) {
+        self.ends(now);
+        self.open = Some((seat, now));
+    }
+
+    /// The last call has ended.
+    pub(crate) fn ends(&mut self, now: Mono) {
+        let Some((seat, began)) = self.open.take() else { return };
+        let took = now.since(began);
+        if took > LONG {
+            let long = self.long.entry(seat).or_default();
+            *long = (long.0 + 1, long.1 + took.as_micros() as u64);
+        }
+    }
+
+    /// What a machine is to be told: number and microseconds of long calls since the last time.
+    pub(crate) fn news(&mut self, seat: usize) -> Option<(u64, u64)> {
+        if self.long.is_empty() { None } else { self.long.remove(&seat) }
+    }
+}
 
 /// The turns of one machine.
 #[derive(Debug)]
@@ -97,6 +134,20 @@ mod tests {
             assert_eq!(watch.turned_idle(now, false, Mono(0)), None, "it put something out");
             assert_eq!(watch.turned_idle(now, true, now.plus(HOLD)), None, "it waits");
         }
-        assert_eq!((watch.wakes, watch.not_before(Mono(5))), (Wakes { idle: 2_000_000, vain: 0, held: 0 }, Mono(5)));
+        assert_eq!((watch.wakes, watch.not_before(Mono(5))), (Wakes { idle: 2_000_000, ..Wakes::default() }, Mono(5)));
+    }
+
+    #[test]
+    fn calls_that_take_long_are_counted_for_their_machine() {
+        let (mut calls, ms) = (Calls::default(), |ms: u64| Mono(1 + ms * 1_000_000));
+        calls.begins(0, ms(0));
+        calls.begins(1, ms(6));
+        calls.begins(1, ms(11));
+        calls.ends(ms(31));
+        // Waiting is no call.
+        calls.begins(0, ms(500));
+        calls.ends(ms(501));
+        assert_eq!((calls.news(0), calls.news(1)), (Some((1, 6_000)), Some((1, 20_000))));
+        assert_eq!((calls.news(0), calls.news(1)), (None, None));
     }
 }

@@ -9,6 +9,7 @@ use crate::index::keys;
 use crate::index::page::{self, Entry, Ptr};
 use crate::index::tree::Pages;
 use crate::io::{DATA, Purpose};
+use crate::space::bits::CHUNK;
 use crate::space::refs::Differences;
 use crate::store::Store;
 use crate::superblock::MOST_PIECES;
@@ -22,6 +23,8 @@ use std::ops::Range;
 const CHANGES: usize = 512;
 /// Chunks of the map that are merged in one step. Each takes as long as many changes.
 const CHUNKS: usize = 32;
+/// Blocks of these that gain or lose references, about.
+const CHANGED: usize = 4 * CHUNK as usize;
 /// Bytes of entries that are kept back before pages are cut from them.
 const KEEP: usize = 64 << 10;
 /// Most bytes of pages in one write.
@@ -121,14 +124,16 @@ fn next_changes(frozen: &Delta, m: &Merge, from: &Bytes, upper: Option<&Bytes>) 
         }
         keys::SHARED | keys::FREE => {
             let Some(first) = keys::chunk_at(section, from) else { return (out, end) };
+            let mut changed = 0;
             for chunk in m.differences.chunks_from(first) {
                 let key = keys::chunk(section, chunk);
                 if !before(&key, stop) {
                     break;
                 }
-                if out.len() == CHUNKS {
+                if out.len() == CHUNKS || changed >= CHANGED {
                     return (out, Some(key));
                 }
+                changed += if section == keys::SHARED { m.differences.changed(chunk) } else { 0 };
                 out.push((key, if section == keys::SHARED { Change::Shared(chunk) } else { Change::Free(chunk) }));
             }
         }
@@ -330,6 +335,8 @@ impl Store {
         m.close_before(&leaf.cursor);
         let frozen = self.overlay.frozen().expect("a checkpoint has a frozen delta");
         let (list, next) = next_changes(frozen, m, &leaf.cursor, leaf.upper.as_ref());
+        // Each change may concern 16 blocks, and each chunk all of its own.
+        c.work += list.len() * 16 + leaf.page.as_ref().map_or(0, |page| 4 * page.len());
         let mut merging = Merging { frozen, c, differences: &mut m.differences, leaf: &mut *leaf };
         for (key, change) in list {
             merging.keep_before(Some(&key))?;
@@ -519,6 +526,7 @@ impl Merging<'_> {
 
     fn removed(&mut self, key: &[u8], value: &Bytes) -> Result<(), Unread> {
         if key.first() == Some(&keys::EXTENT) {
+            self.c.work += 16;
             self.differences.change(&decode_patch(key, value)?, &Patch::holes());
         } else if counts(key) {
             self.c.omap_bytes -= (key.len() + value.len()) as i64;
@@ -549,6 +557,7 @@ impl Merging<'_> {
             }
             Change::Patch(patch) => self.apply_patch(key, patch, old)?,
             Change::Shared(chunk) => {
+                self.c.work += CHUNK as usize / 16 + self.differences.changed(chunk);
                 let (stable, freed) = (&mut self.c.stable, &mut self.c.freed);
                 let value = self
                     .differences

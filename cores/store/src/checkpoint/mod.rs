@@ -19,6 +19,9 @@ use types::Rope;
 
 /// Steps of a checkpoint in one turn. Each moves up to 1 MiB or merges a leaf.
 const STEPS: usize = 8;
+/// Units of work of a checkpoint in one turn, about: entries of pages, blocks that gain or lose references, chunks of the
+/// map. A unit takes some 20 to 100 ns.
+const WORK: usize = 1 << 15;
 /// Writes of a checkpoint in flight at a time.
 const WRITES: usize = 8;
 /// Wait until a checkpoint that lacks free blocks looks again.
@@ -94,9 +97,10 @@ impl Store {
         }
         self.doubts.rested();
         let Some(mut checkpoint) = self.checkpoint.take() else { return };
+        checkpoint.work = 0;
         for _ in 0..STEPS {
             checkpoint.busy = checkpoint.writes < WRITES && self.step(&mut checkpoint);
-            if !checkpoint.busy || self.failure.is_some() {
+            if !checkpoint.busy || self.failure.is_some() || checkpoint.work >= WORK {
                 break;
             }
         }
@@ -124,6 +128,7 @@ impl Store {
             root: self.sb.root.clone(),
             omap_bytes: 0,
             busy: true,
+            work: 0,
             asked: Vec::new(),
             starved: false,
             doubts: 0,
@@ -244,8 +249,9 @@ impl Store {
         for (block, _) in &c.old_pages {
             self.caches.pages.forget(*block);
         }
-        let freed = Freed { epoch: self.overlay.epoch(), runs: c.freed, pages: c.old_pages, end: c.end, seq: c.seq };
-        self.space.flipped(Flipped { born: c.born, promised: c.promised, stable: c.stable, freed });
+        let epoch = self.overlay.epoch();
+        let freed = Freed { epoch, born: c.born, runs: c.freed, pages: c.old_pages, end: c.end, seq: c.seq };
+        self.space.flipped(Flipped { promised: c.promised, stable: c.stable, freed });
         #[cfg(test)]
         if self.sabotage == Some(crate::sabotage::Sabotage::Leak) {
             self.space.leak();

@@ -190,7 +190,7 @@ fn open(disks: &mut dyn BlockRead, config: &Config) -> Result<Store, (Box<Store>
         if let Some(error) = store.open_error().cloned() {
             return Err((Box::new(store), error));
         }
-        if !carry_out(&mut store, disks) {
+        if !carry_out(&mut store, disks) && !store.opening_goes_on() && store.open_error().is_none() {
             return Err((Box::new(store), OpenError::Corrupt("opening waits for nothing".into())));
         }
     }

@@ -11,20 +11,73 @@ use crate::store::Store;
 use bytes::Bytes;
 use denc::Reader;
 use node::DeviceId;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+
+/// A number for each block, as the sets of blocks whose number has a one in its first, second, third binary digit and so
+/// on. Memory is a bit for each digit and block that some chunk needs: 32 MiB for a TiB whose blocks have one reference each.
+struct Counts {
+    digits: Vec<Bits>,
+    blocks: u64,
+}
+
+impl Counts {
+    fn new(blocks: u64) -> Self {
+        Self { digits: Vec::new(), blocks }
+    }
+
+    /// Adds one to the number of a block.
+    fn count(&mut self, block: u64) {
+        for digit in 0.. {
+            if self.digits.len() == digit {
+                self.digits.push(Bits::new(self.blocks));
+            }
+            if self.digits[digit].write(block, 1, true) == 1 {
+                break;
+            }
+            self.digits[digit].write(block, 1, false);
+        }
+    }
+
+    /// Sets the number of a block that has none.
+    fn set(&mut self, block: u64, n: u32) {
+        for digit in (0..32).filter(|digit| n >> digit & 1 == 1) {
+            while self.digits.len() <= digit {
+                self.digits.push(Bits::new(self.blocks));
+            }
+            self.digits[digit].write(block, 1, true);
+        }
+    }
+
+    fn get(&self, block: u64) -> u32 {
+        self.digits.iter().enumerate().map(|(i, digit)| u32::from(digit.get(block)) << i).sum()
+    }
+
+    /// Says whether a block of a chunk has a number.
+    fn any(&self, chunk: u64) -> bool {
+        self.digits.iter().any(|digit| digit.any(chunk))
+    }
+
+    /// Bytes of memory.
+    #[cfg(test)]
+    fn bytes(&self) -> usize {
+        self.digits.iter().map(Bits::bytes).sum()
+    }
+}
 
 /// What the check has seen on its way.
 struct Seen {
-    /// Size and flags of onodes, by id.
-    onodes: BTreeMap<u64, Onode>,
-    /// Ids below which there are attributes or an omap.
-    inner: BTreeSet<u64>,
-    /// Ids that have extents, and the last block of each.
-    extents: BTreeMap<u64, u64>,
-    /// References by chunk and block.
-    references: BTreeMap<u32, Vec<u32>>,
+    /// Blocks of onodes, and whether they have attributes or an omap, by id.
+    onodes: BTreeMap<u64, (u64, bool)>,
+    /// Ids below which there are attributes or an omap, in order.
+    inner: Vec<u64>,
+    /// Id of the object whose extents came last, and its last block.
+    extent: Option<(u64, u64)>,
+    /// Ids whose last block of data is behind the object's end, or that are of no object; with that block.
+    strays: Vec<(u64, u64)>,
+    /// References by block.
+    references: Counts,
     /// What sections Y and Z say.
-    shared: BTreeMap<u32, Vec<u32>>,
+    shared: Counts,
     used: Bits,
     last: Option<Bytes>,
     /// Ranges of keys in pages that cannot be read, with the place of the page.
@@ -35,10 +88,11 @@ struct Seen {
 pub(super) fn check(disks: &mut dyn BlockRead, store: &Store, report: &mut Report) {
     let mut seen = Seen {
         onodes: BTreeMap::new(),
-        inner: BTreeSet::new(),
-        extents: BTreeMap::new(),
-        references: BTreeMap::new(),
-        shared: BTreeMap::new(),
+        inner: Vec::new(),
+        extent: None,
+        strays: Vec::new(),
+        references: Counts::new(store.space.mapped()),
+        shared: Counts::new(store.space.mapped()),
         used: Bits::new(store.space.mapped()),
         last: None,
         lost: Vec::new(),
@@ -49,6 +103,7 @@ pub(super) fn check(disks: &mut dyn BlockRead, store: &Store, report: &mut Repor
         report.find(Severity::Fatal, place.clone(), format!("held {}", describe(from, to.as_ref())));
     }
     if whole {
+        seen.end_extents();
         seen.compare_ids(report);
         seen.compare_blocks(report);
     }
@@ -138,14 +193,14 @@ impl Seen {
 
     fn inner_key(&mut self, key: &[u8]) -> bool {
         let id = key.get(1..).and_then(|k| k.first_chunk::<8>()).map(|id| u64::from_be_bytes(*id));
-        self.inner.extend(id);
+        self.inner.extend(id.filter(|id| self.inner.last() != Some(id)));
         id.is_some() && key.len() >= keys::INNER_HEAD
     }
 
     fn onode(&mut self, key: &[u8], value: &Bytes, place: &str, report: &mut Report) -> bool {
         let (Some(object), Some(onode)) = (keys::object(key), Onode::decode(value)) else { return false };
-        if let Some(other) = self.onodes.insert(onode.id, Onode { info: Bytes::new(), ..onode }) {
-            report.find(Severity::Fatal, place, format!("{object} has the id {} of another object", other.id));
+        if self.onodes.insert(onode.id, (blocks(onode.size), onode.xattrs || onode.omap)).is_some() {
+            report.find(Severity::Fatal, place, format!("{object} has the id {} of another object", onode.id));
         }
         true
     }
@@ -155,12 +210,12 @@ impl Seen {
         let Ok(patch) = Patch::decode(&mut Reader::new(value)) else { return false };
         for i in 0..16 {
             let Cell::Data(block) = patch.get(i) else { continue };
-            self.extents.insert(id, u64::from(range) * RANGE + u64::from(i));
+            if self.extent.is_some_and(|(last, _)| last != id) {
+                self.end_extents();
+            }
+            self.extent = Some((id, u64::from(range) * RANGE + u64::from(i)));
             match block.place.place() {
-                Where::Disk(at) if at < self.used.len() => {
-                    let counts = self.references.entry((at / CHUNK) as u32).or_insert_with(|| vec![0; CHUNK as usize]);
-                    counts[(at % CHUNK) as usize] += 1;
-                }
+                Where::Disk(at) if at < self.used.len() => self.references.count(at),
                 Where::Bad => (),
                 _ => return false,
             }
@@ -168,49 +223,62 @@ impl Seen {
         patch.complete() && patch.has_data()
     }
 
+    /// All extents of an object have come. Names come before them.
+    fn end_extents(&mut self) {
+        if let Some((id, last)) = self.extent.take()
+            && self.onodes.get(&id).is_none_or(|(blocks, _)| last >= *blocks)
+        {
+            self.strays.push((id, last));
+        }
+    }
+
     fn shared(&mut self, key: &[u8], value: &[u8]) -> bool {
         let (Some(chunk), Ok(others)) = (keys::chunk_of(keys::SHARED, key), decode_shared(value)) else { return false };
-        self.shared.insert(chunk, others);
+        let base = u64::from(chunk) * CHUNK;
+        for (block, n) in (base..).zip(others).filter(|(_, n)| *n > 0) {
+            if block >= self.used.len() {
+                return false;
+            }
+            self.shared.set(block, n);
+        }
         true
     }
 
     fn compare_ids(&self, report: &mut Report) {
         for id in &self.inner {
-            if self.onodes.get(id).is_none_or(|o| !o.xattrs && !o.omap) {
+            if self.onodes.get(id).is_none_or(|(_, inner)| !inner) {
                 report.find(Severity::Fatal, format!("onode {id}"), "attributes or omap without an object that has them");
             }
         }
-        for (id, last) in &self.extents {
-            if self.onodes.get(id).is_none_or(|o| *last >= blocks(o.size)) {
-                report.find(Severity::Fatal, format!("onode {id}"), format!("data at block {last} behind the object's end"));
-            }
+        for (id, last) in &self.strays {
+            report.find(Severity::Fatal, format!("onode {id}"), format!("data at block {last} behind the object's end"));
         }
     }
 
     fn compare_blocks(&self, report: &mut Report) {
-        let none = vec![0; CHUNK as usize];
-        for chunk in 0..self.used.len().div_ceil(CHUNK) as u32 {
-            let base = u64::from(chunk) * CHUNK;
-            let any = self.references.contains_key(&chunk) || self.shared.contains_key(&chunk);
+        for chunk in 0..self.used.chunks() {
             // Most of a large disk may never have been written.
-            if !any && self.used.find(base, true).is_none_or(|block| block >= base + CHUNK) {
+            if !self.references.any(chunk) && !self.shared.any(chunk) && !self.used.any(chunk) {
                 continue;
             }
-            let counts = self.references.get(&chunk).unwrap_or(&none);
-            let others = self.shared.get(&chunk).unwrap_or(&none);
-            let wrong = |i: &usize| {
-                let used = u32::from(self.used.get(base + *i as u64));
-                counts[*i] != used + others[*i]
-            };
-            report.data_blocks += counts.iter().filter(|c| **c > 0).count() as u64;
-            report.shared += counts.iter().map(|c| u64::from(c.saturating_sub(1))).sum::<u64>();
-            if let Some(i) = (0..CHUNK as usize).find(wrong) {
-                let n = (0..CHUNK as usize).filter(wrong).count();
-                let (used, refs, shared) = (self.used.get(base + i as u64), counts[i], others[i]);
+            let (mut wrong, mut first) = (0, None);
+            for block in chunk * CHUNK..self.used.len().min((chunk + 1) * CHUNK) {
+                let (used, refs, shared) = (u32::from(self.used.get(block)), self.references.get(block), self.shared.get(block));
+                report.data_blocks += u64::from(refs > 0);
+                report.shared += u64::from(refs.saturating_sub(1));
+                // A damaged table may say anything.
+                if u64::from(refs) != u64::from(used) + u64::from(shared) {
+                    wrong += 1;
+                    first = first.or(Some((block, used, refs, shared)));
+                }
+            }
+            if let Some((block, used, refs, shared)) = first {
                 report.find(
                     Severity::Fatal,
-                    format!("data disk, block {}", base + i as u64),
-                    format!("has {refs} references, the map says used: {used} and {shared} more ({n} such blocks in its chunk)"),
+                    format!("data disk, block {block}"),
+                    format!(
+                        "has {refs} references, the map says used: {used} and {shared} more ({wrong} such blocks in its chunk)"
+                    ),
                 );
             }
         }
@@ -228,4 +296,30 @@ fn describe(from: &Bytes, to: Option<&Bytes>) -> String {
         _ => "the begin of the index".to_owned(),
     };
     format!("the part of the index from {} up to {}", key(from), to.map_or_else(|| "its end".into(), key))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_blocks_take_few_bits() {
+        let mut counts = Counts::new(3 * CHUNK);
+        for n in [1, 2, 3, 7, 300] {
+            (0..n).for_each(|_| counts.count(CHUNK + n));
+            assert_eq!(counts.get(CHUNK + n), n as u32);
+        }
+        counts.set(5, 1 << 31 | 9);
+        assert_eq!((counts.get(5), counts.get(6)), (1 << 31 | 9, 0));
+        assert_eq!([0, 1, 2].map(|chunk| counts.any(chunk)), [true, true, false]);
+        // A TiB in which each block has one reference but for one in each chunk, which has two.
+        let chunks = (1 << 40) / BLOCK as u64 / CHUNK / 64;
+        let mut counts = Counts::new(chunks * CHUNK);
+        for chunk in 0..chunks {
+            (0..CHUNK).for_each(|i| counts.count(chunk * CHUNK + i));
+            counts.count(chunk * CHUNK + 77);
+        }
+        let bytes = 64 * counts.bytes();
+        assert!(bytes < 160 << 20, "{bytes} bytes for a TiB");
+    }
 }

@@ -24,6 +24,10 @@ use types::{Fsid, Rope};
 /// Fewest blocks that must be left for data and pages.
 const LEAST_ROOM: u64 = 256;
 
+/// Chunks of the map of free space and inner pages that are loaded in one round. Others of the thread wait meanwhile.
+const CHUNKS: usize = if cfg!(test) { 3 } else { 1024 };
+const PAGES: usize = if cfg!(test) { 2 } else { 64 };
+
 impl Config {
     /// Bytes of the smallest disk for a store, with its journal on a disk of its own or not.
     pub fn least_disk(separate_journal: bool) -> u64 {
@@ -294,39 +298,47 @@ impl Store {
         self.overlay = Overlay::new(self.sb.next_id);
         self.space.begin(self.sb.blocks, self.sb.first_free());
         o.step = Step::Tree;
+        o.pages = self.sb.root.iter().cloned().collect();
         self.holds.entry(Owner::Open).or_default();
         self.load_tree(o)
     }
 
-    /// Loads the map of free space and the inner pages, as far as they are in memory, and asks for the others.
+    /// Loads a part of the map of free space and of the inner pages, as far as they are in memory, and asks for others.
     fn load_tree(&mut self, o: &mut Opening) -> Result<(), OpenError> {
-        let mut loaded = self.load_map(o)?.and_then(|()| self.tree_pages());
-        while let Err(Unread::Missing(wish)) = loaded {
-            self.fetch_for(Owner::Open, wish);
+        o.goes_on = false;
+        loop {
+            let loaded = match self.load_map(o)? {
+                Ok(true) => self.load_pages(o)?,
+                other => other,
+            };
+            match loaded {
+                Ok(true) => break,
+                Ok(false) => {
+                    o.goes_on = true;
+                    return Ok(());
+                }
+                Err(Unread::Missing(wish)) => self.fetch_for(Owner::Open, wish),
+                Err(Unread::Damaged(damage)) => {
+                    return Err(OpenError::Corrupt(format!("{} at byte {}", damage.what, damage.offset)));
+                }
+            }
             if !self.holds.get(&Owner::Open).is_some_and(crate::held::Held::complete) {
                 return Ok(());
             }
             // Nothing needed reading: it failed at once, and the next look says so.
-            loaded = self.load_map(o)?.and_then(|()| self.tree_pages());
         }
-        match loaded {
-            Err(Unread::Missing(_)) => unreachable!("the loop ends otherwise"),
-            Err(Unread::Damaged(damage)) => Err(OpenError::Corrupt(format!("{} at byte {}", damage.what, damage.offset))),
-            Ok(pages) => {
-                for (block, n) in pages {
-                    if !self.space.load_page(block, n) {
-                        return Err(OpenError::Corrupt(format!("block {block} is an index page, but in use by something else")));
-                    }
-                }
-                if self.ring_limit() == 0 {
-                    return Err(OpenError::Corrupt("the journal's ring lies beyond the disk's end".into()));
-                }
-                let mut replay = Box::new(Replay::new(&self.sb, self.ring_limit()));
-                self.replay_more(&mut replay, None)?;
-                o.step = Step::Replay(replay);
-                Ok(())
-            }
+        if self.ring_limit() == 0 {
+            return Err(OpenError::Corrupt("the journal's ring lies beyond the disk's end".into()));
         }
+        let mut replay = Box::new(Replay::new(&self.sb, self.ring_limit()));
+        self.replay_more(&mut replay, None)?;
+        o.step = Step::Replay(replay);
+        Ok(())
+    }
+
+    /// Says whether opening goes on in the next round without anything from the disk.
+    pub(crate) fn opening_goes_on(&self) -> bool {
+        matches!(&self.phase, Phase::Opening(o) if o.goes_on)
     }
 
     /// Number of blocks of the ring that exist.
@@ -335,7 +347,42 @@ impl Store {
         self.sb.ring_len.min((disk.len / BLOCK as u64).saturating_sub(self.sb.ring_start))
     }
 
-    /// Gives all pages of the tree. Inner pages are read; leaves are known from their parents.
+    /// Takes the blocks of the next pages of the tree. Inner pages are read; leaves are known from their parents. True once
+    /// there are no more, false if there are more than one round takes.
+    fn load_pages(&mut self, o: &mut Opening) -> Result<Read<bool>, OpenError> {
+        let eye = self.eye(Owner::Open);
+        let (mut runs, mut missing, mut wishes) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..PAGES {
+            let Some(ptr) = o.pages.pop() else { break };
+            let page = match gather(eye.page(&ptr), &mut wishes) {
+                Ok(Some(page)) => page,
+                Ok(None) => {
+                    missing.push(ptr);
+                    continue;
+                }
+                Err(damaged) => return Ok(Err(damaged)),
+            };
+            runs.extend(ptr.runs());
+            for i in 0..if page.level() > 0 { page.len() } else { 0 } {
+                let Some(child) = page.child(i) else { return Ok(Err(eye.broken(&ptr))) };
+                if page.level() > 1 {
+                    o.pages.push(child);
+                } else {
+                    runs.extend(child.runs());
+                }
+            }
+        }
+        o.pages.append(&mut missing);
+        for (block, n) in runs {
+            if !self.space.load_page(block, n) {
+                return Err(OpenError::Corrupt(format!("block {block} is an index page, but in use by something else")));
+            }
+        }
+        Ok(all_there(wishes).map(|()| o.pages.is_empty()))
+    }
+
+    /// Gives all pages of the tree.
+    #[cfg(test)]
     pub(crate) fn tree_pages(&self) -> Read<Vec<(u64, u32)>> {
         let eye = self.eye(Owner::Open);
         let (mut out, mut wishes) = (Vec::new(), Vec::new());
@@ -356,22 +403,24 @@ impl Store {
         Ok(out)
     }
 
-    /// Loads the map of free space from where the last look missed a page.
-    fn load_map(&mut self, o: &mut Opening) -> Result<Read<()>, OpenError> {
-        let Some(from) = o.map_at.take() else { return Ok(Ok(())) };
+    /// Loads the next part of the map of free space. True once all of it is loaded, false if there is more than one round
+    /// takes.
+    fn load_map(&mut self, o: &mut Opening) -> Result<Read<bool>, OpenError> {
+        let Some(from) = o.map_at.take() else { return Ok(Ok(true)) };
         let mut found: Vec<(Bytes, Bytes)> = Vec::new();
         let read = self.eye(Owner::Open).view(None).scan(&from, Some(&[keys::FREE + 1]), |key, value| {
             found.push((key.clone(), value));
-            Scan::More
+            if found.len() < CHUNKS { Scan::More } else { Scan::Enough }
         });
         for (key, value) in &found {
             let Some(chunk) = keys::chunk_of(keys::FREE, key) else { continue };
             self.space.load(chunk, value).map_err(|e| OpenError::Corrupt(e.to_string()))?;
         }
-        if read.is_err() {
+        let whole = read.is_ok() && found.len() < CHUNKS;
+        if !whole {
             o.map_at = Some(found.last().map_or(from, |(key, _)| keys::successor(key)));
         }
-        Ok(read)
+        Ok(read.map(|_| whole))
     }
 
     /// Begins a new incarnation after replay, before anything is written.

@@ -1,6 +1,6 @@
 //! Replay applies the journal behind the checkpoint, and makes sure that nothing durable is missing from it.
 
-use crate::block::{BLOCK, Where};
+use crate::block::{BLOCK, MOST_SEQ, Where};
 use crate::config::OpenError;
 use crate::journal::group::{self, Header, Replayed};
 use crate::opening::Replay;
@@ -130,6 +130,9 @@ impl Store {
         }
         if head.parts != 0 {
             return Err(corrupt(&format!("has parts ({:#x}) that this program does not know", head.parts)));
+        }
+        if head.seq >= MOST_SEQ {
+            return Err(corrupt("has a number that no store reaches"));
         }
         if head.seq < self.sb.next_seq {
             return Err(corrupt("is older than the checkpoint"));

@@ -195,6 +195,11 @@ impl Bits {
         (self.len - chunk * CHUNK).min(CHUNK) as usize
     }
 
+    /// Says whether a block of a chunk is in the set.
+    pub(crate) fn any(&self, chunk: u64) -> bool {
+        self.chunk(chunk).ones > 0
+    }
+
     /// Number of blocks of a chunk that are not in the set.
     pub(crate) fn free_in(&self, chunk: u64) -> u64 {
         self.room(chunk) as u64 - u64::from(self.chunk(chunk).ones)
@@ -339,6 +344,42 @@ impl Bits {
         }
     }
 
+    /// Puts the blocks of a chunk into the set whose bits are set.
+    fn fill(&mut self, chunk: u32, words: [u64; WORDS]) {
+        let ones: u32 = words.iter().map(|word| word.count_ones()).sum();
+        let mixed = ones > 0 && u64::from(ones) < CHUNK;
+        let new = Chunk { ones: ones as u16, bits: mixed.then(|| Arc::new(words)) };
+        if self.put(chunk, &new) {
+            return;
+        }
+        let base = u64::from(chunk) * CHUNK;
+        for (i, word) in (0..).zip(words) {
+            for bit in (0..64).filter(|bit| word >> bit & 1 == 1) {
+                self.write(base + i * 64 + bit, 1, true);
+            }
+        }
+    }
+
+    /// Takes a chunk over from another set, and shares its memory. False, and nothing done, if this set has blocks of it.
+    #[must_use]
+    pub(crate) fn take_over(&mut self, other: &Self, chunk: u32) -> bool {
+        self.put(chunk, other.chunk(chunk.into()))
+    }
+
+    fn put(&mut self, chunk: u32, new: &Chunk) -> bool {
+        let group = Arc::make_mut(&mut self.groups[chunk as usize / GROUP]);
+        let old = &mut group.chunks[chunk as usize % GROUP];
+        if old.ones > 0 {
+            return false;
+        }
+        *old = new.clone();
+        group.ones += u32::from(new.ones);
+        self.ones += u64::from(new.ones);
+        self.mixed += usize::from(new.bits.is_some());
+        self.empty -= u64::from(new.ones > 0);
+        true
+    }
+
     /// Decodes a chunk into the set.
     pub(crate) fn decode_chunk(&mut self, chunk: u32, value: &[u8]) -> Result<()> {
         let bad = DecodeError::Invalid("free-space map");
@@ -360,15 +401,14 @@ impl Bits {
                 }
             }
             2 => {
-                for word in 0..WORDS as u64 {
-                    let bits = r.u64()?;
-                    for i in (0..64).filter(|i| bits >> i & 1 == 1) {
-                        if word * 64 + i >= room {
-                            return Err(bad);
-                        }
-                        self.write(base + word * 64 + i, 1, true);
-                    }
+                let mut words = [0; WORDS];
+                for word in &mut words {
+                    *word = r.u64()?;
                 }
+                if words.iter().enumerate().any(|(i, word)| *word != below(*word, i, room as usize)) {
+                    return Err(bad);
+                }
+                self.fill(chunk, words);
             }
             _ => return Err(bad),
         }

@@ -13,12 +13,21 @@ struct Gain {
     by: i32,
 }
 
+/// A run of blocks of one chunk that gained or lost references.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    at: u16,
+    len: u16,
+    by: i32,
+}
+
 /// The differences that a merge has seen so far.
 #[derive(Debug, Default)]
 pub(crate) struct Differences {
-    gains: Vec<Gain>,
-    /// The differences by chunk, once all are known.
-    by_chunk: BTreeMap<u32, Vec<Gain>>,
+    /// The last of them, which may get longer.
+    last: Option<Gain>,
+    /// All others by chunk.
+    by_chunk: BTreeMap<u32, Vec<Part>>,
 }
 
 fn disk(cell: Cell) -> Option<u64> {
@@ -37,14 +46,13 @@ fn disk_block(place: Place) -> Option<u64> {
 
 impl Differences {
     fn add(&mut self, block: u64, by: i32) {
-        if let Some(last) = self.gains.last_mut()
-            && last.by == by
-            && last.block + u64::from(last.len) == block
-        {
-            last.len += 1;
-            return;
+        match &mut self.last {
+            Some(last) if last.by == by && last.block + u64::from(last.len) == block => last.len += 1,
+            _ => {
+                self.close();
+                self.last = Some(Gain { block, len: 1, by });
+            }
         }
-        self.gains.push(Gain { block, len: 1, by });
     }
 
     /// Notes that the value of a range changes from `old` to `new`.
@@ -54,16 +62,15 @@ impl Differences {
         (0..16).filter(differ).filter_map(|i| disk(new.get(i))).for_each(|b| self.add(b, 1));
     }
 
-    /// Sorts the differences by chunk. All of them must be known.
+    /// Sorts the last difference into its chunks. All of them must be known.
     pub(crate) fn close(&mut self) {
-        for gain in std::mem::take(&mut self.gains) {
-            let (mut at, end) = (gain.block, gain.block + u64::from(gain.len));
-            while at < end {
-                let stop = end.min((at / CHUNK + 1) * CHUNK);
-                let part = Gain { block: at, len: (stop - at) as u32, by: gain.by };
-                self.by_chunk.entry((at / CHUNK) as u32).or_default().push(part);
-                at = stop;
-            }
+        let Some(gain) = self.last.take() else { return };
+        let (mut at, end) = (gain.block, gain.block + u64::from(gain.len));
+        while at < end {
+            let stop = end.min((at / CHUNK + 1) * CHUNK);
+            let part = Part { at: (at % CHUNK) as u16, len: (stop - at) as u16, by: gain.by };
+            self.by_chunk.entry((at / CHUNK) as u32).or_default().push(part);
+            at = stop;
         }
     }
 
@@ -72,8 +79,13 @@ impl Differences {
         self.by_chunk.range(first..).map(|(chunk, _)| *chunk)
     }
 
+    /// Number of blocks of a chunk that gained or lost references; one that did both counts as two.
+    pub(crate) fn changed(&self, chunk: u32) -> usize {
+        self.by_chunk.get(&chunk).into_iter().flatten().map(|part| usize::from(part.len)).sum()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
-        self.gains.is_empty() && self.by_chunk.is_empty()
+        self.last.is_none() && self.by_chunk.is_empty()
     }
 
     /// Resolves one chunk. `stable` gets the blocks that have references now, `freed` those that have none any more.
@@ -88,33 +100,44 @@ impl Differences {
         let base = u64::from(chunk) * CHUNK;
         let mut others =
             decode_shared(shared.unwrap_or_default()).map_err(|e| format!("table of shared blocks, chunk {chunk}: {e}"))?;
-        let mut gain: BTreeMap<u64, i64> = BTreeMap::new();
-        for g in self.by_chunk.get(&chunk).into_iter().flatten() {
-            (g.block..g.block + u64::from(g.len)).for_each(|b| *gain.entry(b).or_default() += i64::from(g.by));
+        let mut gains = vec![0i64; CHUNK as usize];
+        let (mut first, mut end) = (CHUNK as usize, 0);
+        for part in self.by_chunk.get(&chunk).into_iter().flatten() {
+            let (from, to) = (usize::from(part.at), usize::from(part.at + part.len));
+            gains[from..to].iter_mut().for_each(|gain| *gain += i64::from(part.by));
+            (first, end) = (first.min(from), end.max(to));
         }
-        for (block, by) in gain.into_iter().filter(|(_, by)| *by != 0) {
-            let at = (block - base) as usize;
+        // Runs that come into the set or leave it go there at once.
+        let mut flips: Vec<(u64, u32, bool)> = Vec::new();
+        for at in (first..end).filter(|at| gains[*at] != 0) {
+            let block = base + at as u64;
             let old = if stable.get(block) { 1 + i64::from(others[at]) } else { 0 };
-            let new = old + by;
+            let new = old + gains[at];
             if new < 0 || block >= stable.len() {
                 return Err(format!("block {block} of the disk would have {new} references"));
             }
             others[at] = (new - 1).max(0) as u32;
-            if old == 0 || new == 0 {
-                stable.write(block, 1, new > 0);
+            if (old == 0) != (new == 0) {
+                match flips.last_mut() {
+                    Some((start, n, comes)) if *start + u64::from(*n) == block && *comes == (new > 0) => *n += 1,
+                    _ => flips.push((block, 1, new > 0)),
+                }
             }
-            if new == 0 {
-                push_run(freed, block);
+        }
+        for (start, n, comes) in flips {
+            stable.write(start, n.into(), comes);
+            if !comes {
+                push_run(freed, (start, n));
             }
         }
         Ok(encode_shared(&others))
     }
 }
 
-fn push_run(runs: &mut Vec<(u64, u32)>, block: u64) {
+fn push_run(runs: &mut Vec<(u64, u32)>, run: (u64, u32)) {
     match runs.last_mut() {
-        Some((start, n)) if *start + u64::from(*n) == block => *n += 1,
-        _ => runs.push((block, 1)),
+        Some((start, n)) if *start + u64::from(*n) == run.0 => *n += run.1,
+        _ => runs.push(run),
     }
 }
 

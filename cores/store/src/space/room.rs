@@ -39,13 +39,11 @@ pub(crate) struct Frozen {
 /// What a flip means for the space.
 #[derive(Debug)]
 pub(crate) struct Flipped {
-    /// As frozen.
-    pub(crate) born: Vec<Run>,
     /// What of the promise is left: data that could not be moved.
     pub(crate) promised: u64,
     /// Blocks that hold data now.
     pub(crate) stable: Bits,
-    /// What the flip freed of the old tree; the runs that nothing came to refer to are added.
+    /// What the flip freed of the old tree, and the runs among which there are such that nothing came to refer to.
     pub(crate) freed: Freed,
 }
 
@@ -239,12 +237,10 @@ impl Space {
 
     /// The checkpoint counts. What it freed waits in [`Self::settled`] until no read can want it.
     pub(crate) fn flipped(&mut self, flipped: Flipped) {
-        let Flipped { born, promised, stable, mut freed } = flipped;
-        let mut runs = self.alloc.unreferenced(&born, &stable);
-        runs.append(&mut freed.runs);
+        let Flipped { promised, stable, freed } = flipped;
         self.promised -= promised;
         self.alloc.stable = stable;
-        self.limbo.push(Freed { runs, ..freed });
+        self.limbo.push(freed);
     }
 }
 
@@ -267,7 +263,8 @@ impl Space {
 
     /// Up to `most` runs of what flips freed and no read can want any more. Its pages count as free from now on.
     pub(crate) fn settled(&mut self, most: usize) -> Option<Settled> {
-        let settled = self.limbo.settled(most)?;
+        // The next flip, which has another map, comes only when all of this is settled.
+        let settled = self.limbo.settled(most, |run, out| self.alloc.unreferenced(run, out))?;
         self.alloc.page_blocks -= settled.pages.iter().map(|run| u64::from(run.1)).sum::<u64>();
         Some(settled)
     }

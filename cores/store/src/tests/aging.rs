@@ -1,6 +1,6 @@
 //! Disks that were full, emptied and filled again: free space in short pieces, and what must go on all the same.
 
-use crate::block::BLOCK;
+use crate::block::{BLOCK, MOST_SEQ};
 use crate::sparse::{Sparse, filler};
 use crate::superblock::{PIECES, PLAIN, VERSION};
 use crate::{Config, Store, fsck};
@@ -415,4 +415,40 @@ fn a_large_write_into_an_aged_disk_takes_few_writes() {
     }
     rig.checkpoint();
     rig.check();
+}
+
+#[test]
+fn no_round_does_much_when_many_short_runs_go() {
+    let (mut rig, objects, _) = an_aged_image(80, 1);
+    for n in 0..objects {
+        rig.submit(object(n), ObjectChange::Remove).expect("removals");
+    }
+    rig.store.compact();
+    let (mut most_work, mut most_runs, mut before) = (0, 0, rig.store.space.free());
+    while rig.store.compact() || rig.store.checkpoint.is_some() || !rig.store.space.is_settled() {
+        rig.round();
+        most_work = most_work.max(rig.store.checkpoint.as_ref().map_or(0, |c| c.work));
+        most_runs = most_runs.max(rig.store.space.free().saturating_sub(before));
+        before = rig.store.space.free();
+    }
+    assert!(rig.store.space().available * 100 > rig.store.space().total * 90, "all of it is free");
+    // A round ends with the step that uses its budget up. Most runs have few blocks; a fifth of the disk was free before.
+    assert!(most_work < 100_000, "{most_work} units of work in one round");
+    assert!(most_runs < 100_000, "{most_runs} blocks in one round");
+    rig.check();
+}
+
+#[test]
+fn a_store_that_has_used_up_its_records_says_so() {
+    let mut rig = Rig::new(small(), 64 << 20);
+    let mut sb = rig.store.sb.clone();
+    (sb.generation, sb.next_seq) = (sb.generation + 1, MOST_SEQ - (1 << 20) - 2);
+    let data = sb.encode().freeze().into();
+    rig.disk.answer(DiskOp::Write { offset: sb.slot() * BLOCK as u64, data, durable: true }).expect("a place");
+    rig.reopen();
+    for n in 2..4 {
+        rig.submit(object(n), ObjectChange::Write(0, filler(1))).expect("room");
+    }
+    assert_eq!(rig.submit(object(4), ObjectChange::Write(0, filler(1))), Err(Refused::Stopped));
+    assert!(rig.store.failure().is_some_and(|why| why.contains("make this OSD anew")), "{:?}", rig.store.failure());
 }
