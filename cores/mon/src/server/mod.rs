@@ -9,7 +9,7 @@
 //!   hardware changes;
 //!   [`keys`]: what authentication must know; [`revoke`]: the end of rights;
 //! - [`floor`]: how far back maps are kept; [`manager`]: the manager's client;
-//! - [`peers`]: sessions with other monitors; [`members`]: who they are; [`seats`]: which host runs which; [`standing`]: who leads, who takes part;
+//! - [`peers`]: sessions with other monitors; [`members`]: who they are; [`voters`]: which of them vote; [`seats`]: which host runs which; [`standing`]: who leads, who takes part;
 //! - [`forward`]: requests that only a leader can deal with; [`far`]: the leader's side of those.
 
 mod addresses;
@@ -42,6 +42,7 @@ mod standing;
 mod tick;
 mod turns;
 mod upgrade;
+mod voters;
 
 use far::FarSessions;
 use forward::Asks;
