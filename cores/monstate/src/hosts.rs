@@ -1,7 +1,7 @@
 //! Hosts, as far as the maps and what daemons say about themselves tell of them, and the seats of monitors.
 //!
-//! A *seat* is a monitor's name that was given to a host, under `config-key` `nacre/seat/NAME`. It is given by an entry of the log, before the
-//! monitor runs. So two hosts that join at once never get one name.
+//! A *seat* is a monitor's name that was given to a host, under `config-key` `nacre/seat/NAME`. It is given by an
+//! entry of the log, before the monitor runs. So two hosts that join at once never get one name.
 
 use crate::config::Config;
 use crate::context::Standing;
@@ -99,8 +99,8 @@ pub fn without(state: &State, host: &str, not: bool) -> Option<Change> {
     (is_without(state, host) != not).then(|| Change::Key { key: format!("{WITHOUT}{host}"), value })
 }
 
-/// Monitors that the cluster shall have: three, so that any one may be lost; five where there are seven hosts or more, so that one may be lost
-/// while another one is down for maintenance.
+/// Monitors that the cluster shall have: three, so that any one may be lost; five where there are seven hosts or more,
+/// so that one may be lost while another one is down for maintenance.
 pub fn enough(hosts: usize) -> usize {
     if hosts >= MANY_HOSTS { 5 } else { 3 }
 }
@@ -127,7 +127,8 @@ pub fn give_seat(state: &State, mon: &str, host: &str) -> Vec<Change> {
     [seat(mon, Some(host))].into_iter().chain(kept(state, last)).collect()
 }
 
-/// The change that keeps names that the cluster has from being given again; none if that is kept. It goes with a monitor's removal.
+/// The change that keeps names that the cluster has from being given again; none if that is kept. It goes with a
+/// monitor's removal.
 pub fn keep_names(state: &State) -> Option<Change> {
     kept(state, last_name(state))
 }
@@ -160,9 +161,10 @@ fn last_name(state: &State) -> Option<u32> {
     taken(state).iter().filter_map(|name| number_of(name)).chain(given).max()
 }
 
-/// A name for a monitor of a host: the one that it has a seat for and that is not listed yet, or the next one in the order `b` to `z`, `aa` to
-/// `zz`; never `a`, with which a cluster begins, since its folder and its manager have names of their own. A name is not given twice: the host of a monitor that was removed and comes back would take another host's for its own. Only when
-/// the last one was given, the first free one is given again.
+/// A name for a monitor of a host: the one that it has a seat for and that is not listed yet, or the next one in the
+/// order `b` to `z`, `aa` to `zz`; never `a`, with which a cluster begins, since its folder and its manager have names
+/// of their own. A name is not given twice: the host of a monitor that was removed and comes back would take another
+/// host's for its own. Only when the last one was given, the first free one is given again.
 pub fn name_for(state: &State, host: &str) -> Option<String> {
     let next = || {
         let number = last_name(state).map_or(1, |last| last + 1);

@@ -38,6 +38,8 @@ pub enum Feature {
     LargeOmaps,
     /// OSDs are told whose rights have ended, and end their sessions.
     Revocations,
+    /// Monitors remember answers by their age, not their number: layout 3 of the monitors' state.
+    AnswersByAge,
 }
 
 impl Feature {
@@ -54,6 +56,7 @@ impl Feature {
         Self::ReplicaReads,
         Self::LargeOmaps,
         Self::Revocations,
+        Self::AnswersByAge,
     ];
 
     /// The level that it comes with.
@@ -63,7 +66,7 @@ impl Feature {
             Self::Parts | Self::Lacking | Self::Merges => Level(2),
             Self::ReplicaReads => Level(3),
             Self::LargeOmaps => Level(4),
-            Self::Revocations => Level(5),
+            Self::Revocations | Self::AnswersByAge => Level(5),
         }
     }
 }

@@ -6,17 +6,18 @@
 //! | 2 | that host's process | hears of its seat (`nacre host duties`), starts a monitor, which learns |
 //! | 3 | leader | sees that it has caught up; takes the lost one out of the monitor map; the new one votes |
 //!
-//! *A seat whose monitor is not there* in the same time is taken back, but not before a minute: its host's process asks every 5 s, and one
-//! that joins makes its OSDs first. Else a short `mon_replace_after` would let a seat go from host to host, and no monitor start.
+//! *A seat whose monitor is not there* in the same time is taken back, but not before a minute: its host's process
+//! asks every 5 s, and one that joins makes its OSDs first. Else a short `mon_replace_after` would let a seat go from
+//! host to host, and no monitor start.
 //!
-//! *A monitor that learns and does not catch up* in that time is replaced as a lost voter is, when a host is there for another one. It stays
-//! until that one has caught up.
+//! *A monitor that learns and does not catch up* in that time is replaced as a lost voter is, when a host is there for
+//! another one. It stays until that one has caught up.
 //!
-//! *A host that failed* once, in one of these two ways, gets a seat again only when each other one failed later. So a host whose monitor
-//! cannot start keeps nobody waiting. The leader remembers them as long as it leads.
+//! *A host that failed* once, in one of these two ways, gets a seat again only when each other one failed later. So a
+//! host whose monitor cannot start keeps nobody waiting. The leader remembers them as long as it leads.
 //!
-//! *Too few.* Of an even number of monitors one only learns; where there are hosts without a monitor, and fewer monitors than wanted, one more
-//! is given a seat after the same time.
+//! *Too few.* Of an even number of monitors one only learns; where there are hosts without a monitor, and fewer
+//! monitors than wanted, one more is given a seat after the same time.
 
 use super::Monitor;
 use denc::Encode;

@@ -1,13 +1,16 @@
 //! Who votes next, and who only learns: one step from the members that are to those that shall be.
 //!
-//! - A monitor that is taken in learns first. It votes when it has caught up, and when the number of voters is odd with it: two voters are
-//!   worse than one, since both are needed. So of two monitors one learns, until a third one is there.
-//! - A voter that is gone, because it was removed or its store was replaced, stays a member while another one is about to take its place. It
-//!   goes out when that one has caught up. Of two voters it goes at once: nothing could be decided without it.
+//! - A monitor that is taken in learns first. It votes when it has caught up, and when the number of voters is odd
+//!   with it: two voters are worse than one, since both are needed. So of two monitors one learns, until a third one
+//!   is there.
+//! - A voter that is gone, because it was removed or its store was replaced, stays a member while another one is about
+//!   to take its place. It goes out when that one has caught up. Of two voters it goes at once: nothing could be
+//!   decided without it.
 //! - When two voters are left and nobody is about to become the third one, the one that does not lead learns again.
 //!
-//! *About to take its place* is a learner that is heard, however far it is behind; in the first minute also one that is not heard yet. Two
-//! living voters wait for it for ten minutes at most: each decision is then on two disks, and both are needed.
+//! *About to take its place* is a learner that is heard, however far it is behind; in the first minute also one that
+//! is not heard yet. Two living voters wait for it for ten minutes at most: each decision is then on two disks, and
+//! both are needed.
 
 use quorum::{Membership, VoterId};
 use std::collections::BTreeSet;
