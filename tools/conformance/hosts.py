@@ -663,7 +663,11 @@ def rescue(net):
     # The kernel closes the sockets of a killed process's ring a moment after the process ended.
     until("nobody who answers", lambda: "a monitor answers at" not in c.refused("mon", "rescue", "--dir", c.dir))
     says(c.refused("mon", "rescue", "--dir", c.dir), "would go on alone", sure)
-    says(c.exec(c.nacre, "mon", "rescue", "--dir", c.dir, sure).stdout, "not in the cluster any more")
+    # Without what the others' OSDs know, groups would wait for them.
+    files = collected(net, (a, b))
+    told = c.exec(c.nacre, "mon", "rescue", "--dir", c.dir, sure, *known(files)).stdout
+    says(told, "not in the cluster any more", "(term, index)")
+    assert "nodown" not in told, told
     c.up()
     until("groups that serve", lambda: served(c) and osds_up(c, 1))
     holds_all(c, written)

@@ -72,9 +72,9 @@ pub(crate) fn follow(process: &mut Process, state: &mut State, place: &Place<'_>
     if state.around.is_none() {
         return Ok(());
     }
-    let run: Vec<String> = state.monitors().into_iter().map(|m| m.name).collect();
-    let listed = |name: &String| duties.all.iter().any(|(mon, _)| mon == name);
-    for name in run.iter().filter(|name| !duties.mons.contains(*name) && !listed(name)) {
+    let at = |mon: &MonState| host::reached(SocketAddr::new(place.bind, mon.port.unwrap_or_else(|| state.port(place.port))));
+    let run: Vec<(String, SocketAddr)> = state.monitors().iter().map(|mon| (mon.name.clone(), at(mon))).collect();
+    for name in removed(&run, duties) {
         drop_monitor(process, state, place.dir, name)?;
     }
     let first = duties.mons.iter().next().filter(|_| state.monitors().is_empty());
@@ -84,6 +84,14 @@ pub(crate) fn follow(process: &mut Process, state: &mut State, place: &Place<'_>
         process.log.say(Level::Error, format!("mon.{name} of this host cannot be started: {e:#}"));
     }
     Ok(())
+}
+
+/// The monitors of this host that the cluster does not have. One of their name may be another host's by now; one that is listed at
+/// their IP address is theirs, though the cluster may not know yet what this host is called, or at which port it listens.
+fn removed<'a>(run: &'a [(String, SocketAddr)], duties: &Duties) -> Vec<&'a String> {
+    let listed = |name: &String, at: &SocketAddr| duties.all.iter().any(|(mon, addr)| mon == name && addr.ip() == at.ip());
+    let stays = |(name, at): &&(String, SocketAddr)| duties.mons.contains(name) || listed(name, at);
+    run.iter().filter(|mon| !stays(mon)).map(|(name, _)| name).collect()
 }
 
 /// Keeps what this host knows of the cluster's monitors, for clients and for the next start.
@@ -127,4 +135,25 @@ fn drop_monitor(process: &mut Process, state: &mut State, dir: &Path, name: &str
     }
     state.mons = state.monitors().into_iter().filter(|m| m.name != name).collect();
     state.save(dir)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_monitor_whose_name_another_host_has_is_removed() {
+        let at = |host: u8| SocketAddr::from(([10, 0, 0, host], 3300));
+        let run = [("c".to_owned(), at(3))];
+        let told = |mons: &[&str], all: &[(&str, u8)]| Duties {
+            mons: mons.iter().map(|name| (*name).to_owned()).collect(),
+            all: all.iter().map(|(name, host)| ((*name).to_owned(), at(*host))).collect(),
+        };
+        let none: [&String; 0] = [];
+        assert_eq!(removed(&run, &told(&["c"], &[("a", 1), ("c", 3)])), none);
+        assert_eq!(removed(&run, &told(&["c"], &[("a", 1), ("c", 9)])), none, "it is about to tell its new address");
+        assert_eq!(removed(&run, &told(&[], &[("a", 1), ("c", 3)])), none, "the host has another name");
+        assert_eq!(removed(&run, &told(&[], &[("a", 1), ("c", 4)])), ["c"], "the name was given to another host");
+        assert_eq!(removed(&run, &told(&["d"], &[("a", 1), ("b", 2)])), ["c"]);
+    }
 }

@@ -117,13 +117,17 @@ pub(crate) fn listen_somewhere(ip: IpAddr) -> Result<TcpListener> {
 
 /// Where others reach `listener`: if it listens everywhere, at the address that this machine uses to speak to others.
 pub(crate) fn public_addr(listener: &TcpListener) -> Result<SocketAddr> {
-    let addr = listener.local_addr().context("ask for an own address")?;
+    Ok(reached(listener.local_addr().context("ask for an own address")?))
+}
+
+/// Where others reach what listens here.
+pub(crate) fn reached(addr: SocketAddr) -> SocketAddr {
     if !addr.ip().is_unspecified() {
-        return Ok(addr);
+        return addr;
     }
     // Connecting a datagram socket sends nothing; it only chooses the route. The target is an address for documentation.
     let (any, target) = if addr.is_ipv4() { ("0.0.0.0:0", "192.0.2.1:9") } else { ("[::]:0", "[2001:db8::1]:9") };
     let route = UdpSocket::bind(any).and_then(|s| s.connect(target).and_then(|()| s.local_addr()));
     let loopback = if addr.is_ipv4() { IpAddr::from([127, 0, 0, 1]) } else { IpAddr::from(std::net::Ipv6Addr::LOCALHOST) };
-    Ok(SocketAddr::new(route.map_or(loopback, |a| a.ip()), addr.port()))
+    SocketAddr::new(route.map_or(loopback, |a| a.ip()), addr.port())
 }

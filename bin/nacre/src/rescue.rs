@@ -177,6 +177,9 @@ impl Work {
         if has_store && !store.exists() {
             bail!("mon.{} has no store at {}", mon.name, store.display());
         }
+        if has_store {
+            println!("{}", compared(&mon.name, last_entry(&store, own)?));
+        }
         if (has_store || store.exists()) && !how.yes_i_really_mean_it {
             bail!("{}", warning(&mon.name, &store, has_store));
         }
@@ -280,6 +283,19 @@ fn warning(name: &str, store: &Path, alone: bool) -> String {
     }
 }
 
+/// What tells which of several monitors to rescue.
+fn compared(name: &str, (term, index): (u64, u64)) -> String {
+    format!(
+        "the store of mon.{name} ends at (term, index) = ({term}, {index}). If stores of other monitors are left, compare: the larger term, of \
+         equal terms the larger index, is the one to rescue"
+    )
+}
+
+fn last_entry(store: &Path, fsid: Fsid) -> Result<(u64, u64)> {
+    let (file, len) = open_store(store)?;
+    mon::rescue::last_entry(&mut reader(&file), len, fsid.0).map_err(|why| anyhow::anyhow!("{}: {why}", store.display()))
+}
+
 fn not_asked(osds: &[i32]) -> String {
     let names: Vec<String> = osds.iter().map(|osd| format!("osd.{osd}")).collect();
     format!(
@@ -300,12 +316,8 @@ fn chosen(state: &State, dir: &Path, name: Option<&str>) -> Result<Option<MonSta
         let known = all.into_iter().find(|m| m.name == name);
         return Ok(Some(known.unwrap_or(MonState { name: name.to_owned(), port: None, made: true })));
     }
-    let fsid = state.fsid()?.0;
-    let last = |mon: &MonState| {
-        let (file, len) = open_store(&mon.folder(dir).join("store")).ok()?;
-        let report = mon::check_store(&mut reader(&file), len, fsid);
-        report.fatal.is_empty().then_some(report.last)
-    };
+    let fsid = state.fsid()?;
+    let last = |mon: &MonState| last_entry(&mon.folder(dir).join("store"), fsid).ok();
     // Of equals, the first.
     Ok(all.into_iter().rev().max_by_key(last))
 }

@@ -312,6 +312,11 @@ fn monitor(checks: &mut Checks, state: &State, env: &Env) {
         let detail = vec![format!("mon.{name} has auth_allow_insecure_global_id_reclaim set to true")];
         checks.warn("AUTH_INSECURE_GLOBAL_ID_RECLAIM_ALLOWED", 1, "mon is allowing insecure global_id reclaim".into(), detail);
     }
+    if env.area_bytes > 0 && env.state_is_large() {
+        let percent = env.state_bytes.saturating_mul(100) / env.area_bytes;
+        let detail = vec![format!("it takes {} of {} bytes ({percent}%)", env.state_bytes, env.area_bytes)];
+        checks.warn("MON_STATE_LARGE", 1, "the monitors' state is large".into(), detail);
+    }
     if env.disk_full {
         let detail = vec![format!("mon.{name} has 0% avail")];
         checks.add("MON_DISK_CRIT", Severity::Error, 1, format!("mon {name} is very low on available space"), detail);

@@ -189,8 +189,10 @@ fn a_full_host_takes_thousands_of_small_changes() {
 fn what_is_too_large_for_a_full_host_waits() {
     let mut world = World::new();
     world.host_full = true;
-    let large = |n| format!(r#"{{"prefix":"config-key set","key":"large{n}","val":"{}"}}"#, "x".repeat(60_000));
-    let mut waiting: Vec<u64> = (0..50).map(|n| world.begin_call(&large(n))).collect();
+    let value = |n| format!(r#"{{"prefix":"config-key set","key":"large{n}","val":"{}"}}"#, "x".repeat(60_000));
+    let caps = vec!["allow r"; 3000].join(", ");
+    let user = |n| format!(r#"{{"prefix":"auth add","entity":"client.n{n}","caps":["mon","{caps}"]}}"#);
+    let mut waiting: Vec<u64> = (0..15).map(value).chain((0..45).map(user)).map(|command| world.begin_call(&command)).collect();
     waiting.retain(|id| !world.answers.contains_key(id));
     assert!(!waiting.is_empty() && world.fatal.is_none());
     world.host_full = false;

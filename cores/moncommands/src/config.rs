@@ -445,6 +445,9 @@ fn show_all(cx: &mut Cx<'_>, args: &Args) -> Outcome {
 
 /// Most bytes of a stored value, as in Ceph.
 const MOST_BYTES: usize = 64 << 10;
+/// Most bytes that all stored values take together, with their names: a quarter of what a monitor's store has for the state. Ceph has no
+/// such bound.
+const MOST_IN_ALL: u64 = 64 << 20;
 
 fn key_get(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let key = args.str("key");
@@ -465,6 +468,13 @@ fn key_set(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     }
     if value.len() > MOST_BYTES {
         refuse!(EFBIG, "a stored value may have at most {MOST_BYTES} bytes");
+    }
+    let most = MOST_IN_ALL.min(if cx.env.area_bytes == 0 { u64::MAX } else { cx.env.area_bytes / 4 });
+    let size = |key: &str, value: &Bytes| (key.len() + value.len()) as u64;
+    let others: u64 = cx.state.keys.iter().filter(|(k, _)| **k != key).map(|(k, v)| size(k, v)).sum();
+    let smaller = cx.state.keys.get(&key).is_some_and(|old| old.len() >= value.len());
+    if others + size(&key, &value) > most && !smaller {
+        refuse!(ENOSPC, "stored values may take {most} bytes in all; `config-key rm` makes room");
     }
     let told = format!("set {key}");
     cx.changes.push(Change::Key { key, value: Some(value) });

@@ -115,7 +115,7 @@ fn join(cx: &mut Cx<'_>, args: &Args) -> Outcome {
         "monitor": seat,
     });
     cx.changes.extend(hosts::without(cx.state, host, args.opt("monitor") == Some("no")));
-    cx.changes.extend(seat.map(|mon| hosts::seat(&mon, Some(host))));
+    cx.changes.extend(seat.iter().flat_map(|mon| hosts::give_seat(cx.state, mon, host)));
     cx.changes.push(Change::Auth { name, entity: None });
     Ok(Reply::data(value.to_string()))
 }
@@ -131,7 +131,7 @@ fn seat_for(cx: &Cx<'_>, args: &Args, host: &str) -> Result<Option<String>, Refu
     };
     match hosts::name_for(cx.state, host).filter(|_| wanted) {
         None if wanted => {
-            refuse!(ENOSPC, "there is no letter left for a monitor: remove some (`ceph mon rm NAME`), or say --monitor no")
+            refuse!(ENOSPC, "there is no name left for a monitor: remove some (`ceph mon rm NAME`), or say --monitor no")
         }
         name => Ok(name),
     }

@@ -83,6 +83,7 @@ pub(super) fn take_out(cx: &mut Cx<'_>, names: &[String]) {
         map.epoch += 1;
         map.last_changed = cx.now.wall;
         cx.changes.push(Change::MonMap(map.to_bytes()));
+        cx.changes.extend(hosts::keep_names(cx.state));
     }
 }
 

@@ -15,6 +15,8 @@ pub const VERSION: &str = "16.2.15";
 pub const UNKNOWN_COMMIT: &str = "0000000000000000000000000000000000000000";
 /// The number (global id) of the manager. Numbers of clients are above it.
 pub const MGR_GID: u64 = 4100;
+/// Percent of its area from which on the state is large.
+const STATE_LARGE: u64 = 40;
 /// Features of the monitors' own protocol that are always on.
 pub const MON_FEATURES: [&str; 8] =
     ["kraken", "luminous", "mimic", "osdmap-prune", "nautilus", "octopus", "pacific", "elector-pinging"];
@@ -86,6 +88,10 @@ pub struct Env {
     pub disk_full: bool,
     /// Largest number of bytes of the state so far, for `report`.
     pub snapshot_bytes: u64,
+    /// Bytes that the state takes, about, as the leader knows; 0 if unknown.
+    pub state_bytes: u64,
+    /// Bytes that the state and the log may take on the disk; 0 if unknown.
+    pub area_bytes: u64,
     /// How often the driver called it for nothing, for `perf dump`.
     pub wakes: node::Wakes,
 }
@@ -94,6 +100,11 @@ impl Env {
     /// The monitor's name as an entity.
     pub fn name(&self) -> EntityName {
         EntityName::new(EntityType::Mon, self.config.name.clone())
+    }
+
+    /// Returns whether the state takes so much of its area that somebody must hear of it.
+    pub fn state_is_large(&self) -> bool {
+        self.state_bytes > self.area_bytes / 100 * STATE_LARGE
     }
 
     /// Says whether peers must show keys.

@@ -42,6 +42,8 @@ pub enum Feature {
     RecordedSizes,
     /// Monitors keep on their disks what other monitors promised (version 4 of their store), and compare checksums of their states.
     StoreMarks,
+    /// Monitors remember answers by their age, not their number: layout 3 of the monitors' state.
+    AnswersByAge,
 }
 
 impl Feature {
@@ -60,6 +62,7 @@ impl Feature {
         Self::Revocations,
         Self::RecordedSizes,
         Self::StoreMarks,
+        Self::AnswersByAge,
     ];
 
     /// The level that it comes with.
@@ -69,7 +72,7 @@ impl Feature {
             Self::Parts | Self::Lacking | Self::Merges => Level(2),
             Self::ReplicaReads => Level(3),
             Self::LargeOmaps => Level(4),
-            Self::Revocations | Self::RecordedSizes | Self::StoreMarks => Level(5),
+            Self::Revocations | Self::RecordedSizes | Self::StoreMarks | Self::AnswersByAge => Level(5),
         }
     }
 }

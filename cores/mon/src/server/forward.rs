@@ -229,7 +229,7 @@ impl Monitor {
         let key = self.key_of(session, &message);
         #[cfg(feature = "sim")]
         let key = key.filter(|_| !self.forgetful);
-        if let Some(answer) = key.and_then(|key| self.newest().quorum.answer(key).cloned()) {
+        if let Some(answer) = key.and_then(|key| self.newest().quorum.done.answer(key).cloned()) {
             let outgoing = super::Outgoing::Message(Side::Mon, session, answer.message());
             return self.send_when_durable(outgoing, out);
         }

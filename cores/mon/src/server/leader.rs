@@ -107,6 +107,11 @@ impl Leader {
         self.ahead.pop_front().map(|(_, state)| state)
     }
 
+    /// Whether an entry that is committed now was proposed in another reign.
+    fn is_foreign(&self, entry: &Entry) -> bool {
+        self.reigns() && entry.term != self.term
+    }
+
     /// Who waits for something in this process.
     fn calls(self) -> Vec<CallId> {
         let mut waiting: Vec<Outgoing> = self.waiting.into_iter().flat_map(|(_, after)| after).collect();
@@ -151,6 +156,9 @@ impl Monitor {
         self.refresh_keys(now, out);
         self.map_for_manager();
         self.begin_manager();
+        // What another leader proposed meanwhile was not counted here.
+        self.room = super::room::Room::default();
+        self.measure_room();
         for (call, command) in std::mem::take(&mut self.held_calls) {
             self.call(now, call, &command, out);
         }
@@ -220,6 +228,20 @@ impl Monitor {
         }
     }
 
+    /// Another leader's entry is committed while this monitor believes that it leads: what it proposed at that place or later is lost.
+    pub(super) fn look_at_term(&mut self, now: Now, entry: &Entry, out: &mut Outputs) {
+        if self.leader.is_foreign(entry) {
+            self.lose_waiting(now, out);
+        }
+    }
+
+    /// Nothing that waits for an entry will hear of it.
+    pub(super) fn lose_waiting(&mut self, now: Now, out: &mut Outputs) {
+        for (_, after) in std::mem::take(&mut self.leader.waiting) {
+            self.not_proposed(now, after, out);
+        }
+    }
+
     /// What is configured now and differs from what is stored: addresses, and entities that are missing.
     fn take_up_config(&mut self, now: Now, out: &mut Outputs) {
         let (state, config) = (self.replica.applied.clone(), self.env.config.clone());
@@ -251,4 +273,24 @@ fn missing_keys(state: &State, config: &Config, now: Now) -> Vec<Change> {
         }
     }
     changes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorum::Kind;
+
+    #[test]
+    fn an_entry_of_another_term_answers_nobody() {
+        let mut monitor = Monitor::new(crate::server::seats::tests::config(), [1; 32]);
+        let entry = |term| Entry { index: 7, term, kind: Kind::Command, data: bytes::Bytes::new() };
+        monitor.leader = Leader::new(3, [2; 16], 0);
+        monitor.leader.waiting.push_back((7, vec![Outgoing::Answer(CallId(1), 0, "done".into())]));
+        let mut out = Outputs::default();
+        monitor.look_at_term(Now::default(), &entry(3), &mut out);
+        assert!(out.0.is_empty() && monitor.leader.waiting.len() == 1);
+        monitor.look_at_term(Now::default(), &entry(4), &mut out);
+        let [Output::Answer { call: CallId(1), result, .. }] = &out.0[..] else { panic!("{:?}", out.0) };
+        assert_eq!((*result, monitor.leader.waiting.len()), (Errno::EAGAIN.wire(), 0));
+    }
 }

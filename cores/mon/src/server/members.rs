@@ -6,6 +6,7 @@
 
 use super::Monitor;
 use super::sessions::Side;
+use super::voters::{Look, Next};
 use denc::Encode;
 use maps::{MonInfo, MonMap};
 use messages::quorum::{MonClock, MonHello, MonRefused};
@@ -145,7 +146,8 @@ impl Monitor {
         if !changes.is_empty() {
             self.propose(now, changes, None, Vec::new(), out);
         }
-        if let Some(next) = self.next_members(&self.replica.applied)
+        let applied = self.replica.applied.clone();
+        if let Some(next) = self.next_members(now, &applied)
             && self.replica.log.change(next.clone()).is_ok()
         {
             let ids = |set: &BTreeSet<VoterId>| {
@@ -180,39 +182,22 @@ impl Monitor {
     }
 
     /// The next step from the members that are to those that shall be; `None` if there is none now.
-    fn next_members(&self, state: &State) -> Option<Membership> {
+    fn next_members(&mut self, now: Now, state: &State) -> Option<Membership> {
         let log = &self.replica.log;
-        let now = log.membership().clone();
-        let known: BTreeSet<VoterId> = state.quorum.mons.values().map(|r| VoterId(r.voter)).collect();
-        let is = |id: &&VoterId| !known.contains(*id);
-        if let Some(gone) = now.learners.iter().find(is).or_else(|| now.voters.iter().find(is)).copied() {
-            let mut next = now;
-            next.learners.remove(&gone);
-            next.voters.remove(&gone);
-            return Some(next);
-        }
-        if let Some(new) = known.iter().find(|id| !now.voters.contains(id) && !now.learners.contains(id)) {
-            let mut next = now;
-            next.learners.insert(*new);
-            return Some(next);
-        }
-        let ready: Vec<VoterId> = now.learners.iter().copied().filter(|id| log.is_close(*id)).collect();
-        if self.leader.hands_over {
-            // For a moment two vote. When the other one leads, this one learns.
-            let heir = ready.first().copied().filter(|_| now.voters.len() == 1)?;
-            let mut next = now;
-            next.learners.remove(&heir);
-            next.voters.insert(heir);
-            return Some(next);
-        }
-        let wanted = if now.voters.len() % 2 == 1 { 2 } else { 1 };
-        let mut next = now;
-        let Some(first) = ready.first().copied().filter(|_| ready.len() >= wanted) else {
-            return demoted(next, log.id());
+        let members = log.membership();
+        let waits = &mut self.leader.waits;
+        let look = Look {
+            members,
+            known: state.quorum.mons.values().map(|r| VoterId(r.voter)).collect(),
+            heard: log.heard(),
+            close: members.learners.iter().copied().filter(|id| log.is_close(*id)).collect(),
+            leader: log.id(),
+            hands_over: self.leader.hands_over,
+            waited: waits.member.map_or(Duration::ZERO, |since| now.mono.since(since)),
         };
-        next.learners.remove(&first);
-        next.voters.insert(first);
-        Some(next)
+        let next = look.next();
+        waits.member = (next == Next::Wait).then(|| waits.member.unwrap_or(now.mono));
+        if let Next::Change(next) = next { Some(next) } else { None }
     }
 
     /// Whether numbers for clients run out.
@@ -286,15 +271,6 @@ impl Monitor {
         let all: Vec<SessionId> = self.sessions.0.keys().filter(|(side, _)| *side == Side::Mgr).map(|(_, id)| *id).collect();
         all.into_iter().for_each(|session| self.turn_away(now, Side::Mgr, session));
     }
-}
-
-/// The members when two voters are left and no third one is there: the one that does not lead learns again, as when the second one came. `None`
-/// in all other cases.
-fn demoted(mut members: Membership, leader: VoterId) -> Option<Membership> {
-    let other = members.voters.iter().copied().find(|id| *id != leader).filter(|_| members.voters.len() == 2)?;
-    members.voters.remove(&other);
-    members.learners.insert(other);
-    Some(members)
 }
 
 /// Whether a monitor of this name was removed, or never taken in.
@@ -400,17 +376,5 @@ mod tests {
         assert!(why.starts_with(says) && why.contains("ceph mon rm a"), "{why}");
         assert_eq!(check(&state, &hello("b", 2, 3301)), Ok(()));
         assert_eq!(check(&state, &hello("a", 1, 3300)), Ok(()), "it is there itself");
-    }
-
-    #[test]
-    fn of_two_voters_the_one_that_does_not_lead_learns_again() {
-        let members = |voters: &[u64], learners: &[u64]| Membership {
-            voters: voters.iter().map(|id| VoterId(*id)).collect(),
-            learners: learners.iter().map(|id| VoterId(*id)).collect(),
-        };
-        assert_eq!(demoted(members(&[1, 2], &[3]), VoterId(2)), Some(members(&[2], &[1, 3])));
-        for voters in [&[1][..], &[1, 2, 3], &[1, 2, 3, 4]] {
-            assert_eq!(demoted(members(voters, &[]), VoterId(1)), None);
-        }
     }
 }

@@ -8,8 +8,8 @@
 //!   out; [`tick`]: what time brings; [`upgrade`]: what a new release changes; [`defaults`]: what new
 //!   hardware changes;
 //!   [`keys`]: what authentication must know; [`revoke`]: the end of rights;
-//! - [`floor`]: how far back maps are kept; [`manager`]: the manager's client;
-//! - [`peers`]: sessions with other monitors; [`members`]: who they are; [`seats`]: which host runs which; [`standing`]: who leads, who takes part;
+//! - [`floor`]: how far back maps are kept; [`room`]: how large the state may be; [`manager`]: the manager's client;
+//! - [`peers`]: sessions with other monitors; [`members`]: who they are; [`voters`]: which of them vote; [`seats`]: which host runs which; [`standing`]: who leads, who takes part;
 //! - [`forward`]: requests that only a leader can deal with; [`far`]: the leader's side of those.
 
 mod addresses;
@@ -33,6 +33,7 @@ mod poolop;
 mod proposals;
 mod revoke;
 mod rights;
+mod room;
 mod run;
 mod seats;
 #[cfg(feature = "sim")]
@@ -42,6 +43,7 @@ mod standing;
 mod tick;
 mod turns;
 mod upgrade;
+mod voters;
 
 use far::FarSessions;
 use forward::Asks;
@@ -99,6 +101,8 @@ pub struct Monitor {
     random: Random,
     next_tick: Mono,
     held_calls: Vec<(CallId, String)>,
+    /// How large the state is.
+    room: room::Room,
     /// Sessions whose commands wait for their turn.
     turns: turns::Turns,
     /// Epoch up to which subscribers were told.
@@ -183,6 +187,8 @@ impl Monitor {
             disk_size: 0,
             disk_full: false,
             snapshot_bytes: 0,
+            state_bytes: 0,
+            area_bytes: 0,
             wakes: node::Wakes::default(),
         };
         Self {
@@ -205,6 +211,7 @@ impl Monitor {
             random,
             next_tick: Mono::NEVER,
             held_calls: Vec::new(),
+            room: room::Room::default(),
             turns: turns::Turns::default(),
             published: Published::default(),
             stop_asked: false,
@@ -309,7 +316,8 @@ impl Monitor {
         self.env.snapshot_bytes = self.replica.snapshot_bytes;
         let after = self.replica.applied.index;
         if after != before && self.phase == Phase::Serving {
-            // A leader's state took the place of its own.
+            // A leader's state took the place of its own. Nobody knows which entries it holds.
+            self.lose_waiting(now, out);
             self.committed(now, after, out);
         }
         progress
@@ -377,6 +385,7 @@ impl Monitor {
         }
         let progress = !next.committed.is_empty() || !next.reads.is_empty() || !next.news.is_empty();
         for entry in &next.committed {
+            self.look_at_term(now, entry, out);
             let ahead = self.leader.take_ahead(entry);
             if let Err(why) = self.replica.commit(entry, ahead) {
                 self.fatal(why, out);
@@ -492,6 +501,7 @@ impl Node for Monitor {
                 self.tick(now, out);
                 self.tick_members(now, out);
                 self.tick_clocks(now, out);
+                self.measure_room();
             } else {
                 self.tick_without_reign(now, out);
             }

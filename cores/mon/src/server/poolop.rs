@@ -30,6 +30,8 @@ impl Monitor {
             operate(&pools::Ctx { state: &state, env: &self.env, now }, &mut inc, &ask)
         };
         let changed = inc != before;
+        let no_room = if changed && done.is_ok() { self.no_room(&[], Some(&inc)) } else { None };
+        let done = no_room.map_or(done, Err);
         let (result, data) = match done {
             Ok(data) => (0, data),
             Err(refusal) => (refusal.errno.wire(), None),

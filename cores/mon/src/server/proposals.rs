@@ -2,12 +2,14 @@
 
 use super::Monitor;
 use super::sessions::Outgoing;
+use bytes::Bytes;
 use denc::Encode;
 use maps::Incremental;
-use messages::mon::log_level;
+use messages::mon::{CommandReply, MgrCommandReply, MonCommandAck, PoolOpReply, log_level};
 use monstate::state::{Answered, Change, Proposal};
-use node::{Level, Now, Outputs};
+use node::{Level, Now, Output, Outputs};
 use std::sync::Arc;
+use types::{Errno, Message, Rope};
 
 impl Monitor {
     /// Proposes changes. What is in `after` is sent when they are committed.
@@ -34,7 +36,8 @@ impl Monitor {
                     made = Some(sealed);
                 }
                 Err(why) => {
-                    out.log(Level::Error, "mon", format!("an OSD map increment does not fit its base and is dropped: {why}"))
+                    out.log(Level::Error, "mon", format!("an OSD map increment does not fit its base and is dropped: {why}"));
+                    return self.failed(after, &why.to_string(), out);
                 }
             }
         }
@@ -46,9 +49,12 @@ impl Monitor {
         }
         changes.extend(self.done_with(&after));
         let proposal = Proposal { stamp: now.wall, changes };
-        let Ok(index) = self.replica.log.propose(proposal.to_bytes()) else {
+        let bytes: Bytes = proposal.to_bytes();
+        let length = bytes.len();
+        let Ok(index) = self.replica.log.propose(bytes) else {
             return self.not_proposed(now, after, out);
         };
+        self.count_proposal(length);
         match base.apply_made(index, &proposal, made) {
             Ok(next) => self.leader.ahead.push_back((index, Arc::new(next))),
             Err(why) => {
@@ -58,6 +64,23 @@ impl Monitor {
         }
         if !after.is_empty() {
             self.leader.waiting.push_back((index, after));
+        }
+    }
+
+    /// Nothing is changed, by a mistake of this program: who would have been told that it is done hears of an error.
+    fn failed(&mut self, after: Vec<Outgoing>, why: &str, out: &mut Outputs) {
+        let text = format!("nothing was changed, by a mistake of the monitor: {why}");
+        for outgoing in after {
+            match outgoing {
+                Outgoing::Message(side, session, message) => {
+                    if let Some(message) = refused(&message, &text) {
+                        self.send_when_durable(Outgoing::Message(side, session, message), out);
+                    }
+                }
+                Outgoing::Answer(call, ..) => out.push(Output::Answer { call, result: Errno::EIO.wire(), text: text.clone() }),
+                Outgoing::Instruct(..) => {}
+                Outgoing::Granted(id, _) => self.granted(id, Err(Errno::EIO)),
+            }
         }
     }
 
@@ -74,5 +97,61 @@ impl Monitor {
             None => self.send_out(outgoing, out),
             Some(index) => self.leader.waiting.push_back((index, vec![outgoing])),
         }
+    }
+}
+
+/// The answer to the same request that tells of an error; `None` if the message answers no request.
+fn refused(message: &Message, why: &str) -> Option<Message> {
+    let (result, status) = (Errno::EIO.wire(), why.to_owned());
+    let mut refused = match message.kind {
+        MonCommandAck::KIND => {
+            let ack = MonCommandAck::decode(message).ok()?;
+            MonCommandAck { result, status, output: Rope::new(), ..ack }.encode()
+        }
+        CommandReply::KIND => CommandReply { result, status, output: Rope::new() }.encode(),
+        MgrCommandReply::KIND => MgrCommandReply { result, status, output: Rope::new() }.encode(),
+        PoolOpReply::KIND => PoolOpReply { result, data: None, ..PoolOpReply::decode(message).ok()? }.encode(),
+        _ => return None,
+    };
+    refused.tid = message.tid;
+    Some(refused)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use node::CallId;
+
+    #[test]
+    fn an_increment_that_does_not_fit_is_no_success() {
+        let mut monitor = Monitor::new(crate::server::seats::tests::config(), [1; 32]);
+        let (mut out, now) = (Outputs::default(), Now::default());
+        let base = monitor.newest().clone();
+        let far = Incremental::new(base.osdmap.epoch + 5, base.fsid, now.wall);
+        let key = Change::Key { key: "k".into(), value: Some(Bytes::new()) };
+        let after = vec![Outgoing::Answer(CallId(1), 0, "done".into())];
+        monitor.propose(now, vec![key], Some(far), after, &mut out);
+        let results: Vec<i32> =
+            out.0.iter().filter_map(|o| if let Output::Answer { result, .. } = o { Some(*result) } else { None }).collect();
+        assert_eq!(results, [Errno::EIO.wire()]);
+        assert!(monitor.leader.ahead.is_empty(), "nothing of it is changed");
+    }
+
+    #[test]
+    fn answers_to_requests_become_errors() {
+        let mut ack = MonCommandAck {
+            version: 3,
+            cmd: vec!["c".into()],
+            output: Rope::from(Bytes::from_static(b"x")),
+            ..Default::default()
+        }
+        .encode();
+        ack.tid = 9;
+        let refused = refused(&ack, "why").unwrap();
+        let read = MonCommandAck::decode(&refused).unwrap();
+        assert_eq!(
+            (refused.tid, read.result, read.status.as_str(), read.cmd, read.output.len()),
+            (9, -5, "why", vec!["c".to_owned()], 0)
+        );
     }
 }

@@ -302,16 +302,20 @@ impl Monitor {
         let chance = self.random.key();
         self.standing_changed(now);
         let mut cx = self.context(&state, now, chance, parsed, input, asker);
-        let outcome = parsed.run(&mut cx);
+        let mut outcome = parsed.run(&mut cx);
+        let (changes, osdmap, log, instruct, asks) = (cx.changes, cx.osdmap, cx.log, cx.instruct, cx.asks);
+        let mut entries = cx.entries;
+        if outcome.is_ok()
+            && let Some(refusal) = self.no_room(&changes, osdmap.as_ref())
+        {
+            outcome = Err(refusal);
+        }
         if outcome.is_err() {
             // A command that is refused changes nothing, but what it found out counts.
-            let asks = cx.asks;
             self.take_asks(now, asks);
             let after = vec![self.outgoing(to, outcome)];
             return self.tell_found(now, after, out);
         }
-        let (changes, osdmap, log, instruct, asks) = (cx.changes, cx.osdmap, cx.log, cx.instruct, cx.asks);
-        let mut entries = cx.entries;
         entries.retain(|e| !e.message.is_empty());
         let logs = !log.is_empty() || !entries.is_empty();
         log.into_iter().for_each(|(level, text)| self.line(now, level, text));

@@ -4,11 +4,20 @@
 //! |---|---|---|
 //! | 1 | leader | has not heard a voter for `mon_replace_after` seconds; gives a seat to a host that runs and has no monitor |
 //! | 2 | that host's process | hears of its seat (`nacre host duties`), starts a monitor, which learns |
-//! | 3 | leader | hears it; takes the lost one out of the monitor map; the new one votes |
+//! | 3 | leader | sees that it has caught up; takes the lost one out of the monitor map; the new one votes |
 //!
-//! A seat whose monitor is not there in the same time is taken back, but not before a minute: its host's process asks every 5 s, and one that
-//! joins makes its OSDs first. Else a short `mon_replace_after` would let a seat go from host to host, and no monitor start. Of an even number of monitors one only learns; where there are hosts without a
-//! monitor, and fewer monitors than wanted, one more is given a seat after the same time.
+//! *A seat whose monitor is not there* in the same time is taken back, but not before a minute: its host's process
+//! asks every 5 s, and one that joins makes its OSDs first. Else a short `mon_replace_after` would let a seat go from
+//! host to host, and no monitor start.
+//!
+//! *A monitor that learns and does not catch up* in that time is replaced as a lost voter is, when a host is there for
+//! another one. It stays until that one has caught up.
+//!
+//! *A host that failed* once, in one of these two ways, gets a seat again only when each other one failed later. So a
+//! host whose monitor cannot start keeps nobody waiting. The leader remembers them as long as it leads.
+//!
+//! *Too few.* Of an even number of monitors one only learns; where there are hosts without a monitor, and fewer
+//! monitors than wanted, one more is given a seat after the same time.
 
 use super::Monitor;
 use denc::Encode;
@@ -17,6 +26,7 @@ use monstate::effective::monitor_number;
 use monstate::hosts::{self, Host};
 use monstate::state::{Change, State};
 use node::{Mono, Now, Outputs};
+use quorum::VoterId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -30,8 +40,14 @@ pub(super) struct Waits {
     away: BTreeMap<String, Mono>,
     /// Seats whose monitor is not listed.
     empty: BTreeMap<String, Mono>,
+    /// Monitors that learn and have not caught up.
+    behind: BTreeMap<String, Mono>,
     /// The number of monitors is even, and fewer than wanted.
     short: Option<Mono>,
+    /// Hosts whose monitor did not start or catch up, and when that was seen last.
+    failed: BTreeMap<String, Mono>,
+    /// Somebody waits for a learner to catch up ([`super::voters`]).
+    pub(super) member: Option<Mono>,
 }
 
 /// What is to be done.
@@ -51,10 +67,16 @@ struct View<'a> {
     hosts: BTreeMap<String, Host>,
     /// Voters by name.
     voters: &'a [String],
-    /// Who is heard.
-    heard: &'a [String],
-    /// Monitors that were not heard for long, seats that were empty for long, too few for long.
+    /// Monitors that learn and have caught up.
+    close: &'a BTreeSet<String>,
+    /// Monitors that learn and have not caught up.
+    behind: &'a BTreeSet<String>,
+    /// When hosts failed.
+    failed: &'a BTreeMap<String, Mono>,
+    /// Monitors that were not heard for long, or learn and were behind for long.
     lost: BTreeSet<String>,
+    late: BTreeSet<String>,
+    /// Seats that were empty for long, too few for long.
     stale: BTreeSet<String>,
     short: bool,
 }
@@ -65,13 +87,14 @@ impl View<'_> {
         if let Some(mon) = self.stale.first() {
             return Some(Step::TakeBack { mon: mon.clone() });
         }
-        let lost = self.lost.iter().find(|mon| self.voters.contains(mon));
-        let learns = self.heard.iter().any(|mon| !self.voters.contains(mon));
-        if let Some(mon) = lost.filter(|_| learns) {
+        let voter = self.lost.iter().find(|mon| self.voters.contains(mon));
+        let lost = voter.or_else(|| self.late.first());
+        if let Some(mon) = lost.filter(|_| !self.close.is_empty()) {
             return Some(Step::Remove { mon: mon.clone() });
         }
         let waits = hosts::seats(self.state).into_keys().any(|mon| !self.state.monmap.mon_info.contains_key(&mon));
-        if waits || lost.is_none() && !self.short {
+        let learns = !self.behind.is_subset(&self.late);
+        if waits || learns || lost.is_none() && !self.short {
             return None;
         }
         let why = lost.map_or_else(|| "there are too few monitors".to_owned(), |mon| format!("mon.{mon} is lost"));
@@ -79,11 +102,12 @@ impl View<'_> {
         Some(Step::Give { mon: hosts::name_for(self.state, &host)?, host, why })
     }
 
-    /// A host that runs and has no monitor.
+    /// A host that runs and has no monitor: one that never failed, else the one whose failure is the oldest.
     fn spare(&self) -> Option<String> {
         let runs = |host: &Host| host.osds.iter().any(|o| self.state.osdmap.is_up(*o));
         let fits = |(name, host): &(&String, &Host)| host.mons.is_empty() && runs(host) && !hosts::is_without(self.state, name);
-        self.hosts.iter().find(fits).map(|(name, _)| name.clone())
+        let spares = self.hosts.iter().filter(fits).map(|(name, _)| name);
+        spares.min_by_key(|name| self.failed.get(*name).copied()).cloned()
     }
 }
 
@@ -107,18 +131,28 @@ impl Monitor {
         let hosts = hosts::all(&state, &self.env.config);
         let listed: BTreeSet<String> = state.monmap.mon_info.keys().cloned().collect();
         let silent = listed.iter().filter(|mon| !self.env.standing.heard.contains(mon)).cloned().collect();
+        let (log, members) = (&self.replica.log, self.replica.log.membership());
+        let learns = |id: &VoterId| !members.voters.contains(id);
+        let learners = state.quorum.mons.iter().map(|(mon, record)| (mon, VoterId(record.voter)));
+        let learners = learners.filter(|(mon, id)| listed.contains(*mon) && learns(id));
+        let (close, behind): (Vec<_>, Vec<_>) = learners.partition(|(_, id)| members.learners.contains(id) && log.is_close(*id));
+        let names = |list: Vec<(&String, VoterId)>| list.into_iter().map(|(mon, _)| mon.clone()).collect::<BTreeSet<String>>();
+        let (close, behind) = (names(close), names(behind));
         let empty = hosts::seats(&state).into_keys().filter(|mon| !listed.contains(mon)).collect();
         let few = listed.len().is_multiple_of(2) && listed.len() < hosts::enough(hosts.len()) && hosts.len() > listed.len();
         let waits = &mut self.leader.waits;
         waits.short = waits.short.filter(|_| few).or(few.then_some(now.mono));
         let view = View {
             lost: long(&mut waits.away, &silent, now, after),
+            late: long(&mut waits.behind, &behind, now, after.max(START)),
             stale: long(&mut waits.empty, &empty, now, after.max(START)),
             short: waits.short.is_some_and(|since| now.mono.since(since) >= after),
             state: &state,
             hosts,
             voters: &self.env.standing.voters,
-            heard: &self.env.standing.heard,
+            close: &close,
+            behind: &behind,
+            failed: &waits.failed,
         };
         if let Some(step) = view.step() {
             self.take_step(now, &state, step, out);
@@ -128,19 +162,28 @@ impl Monitor {
     fn take_step(&mut self, now: Now, state: &State, step: Step, out: &mut Outputs) {
         let (changes, text) = match step {
             Step::Give { mon, host, why } => {
-                (vec![hosts::seat(&mon, Some(&host))], format!("{why}: host {host} is to run mon.{mon}"))
+                let changes = hosts::give_seat(state, &mon, &host);
+                (changes, format!("{why}: host {host} is to run mon.{mon}"))
             }
             Step::TakeBack { mon } => {
-                (vec![hosts::seat(&mon, None)], format!("mon.{mon} was never started; its name is free again"))
+                let host = hosts::seats(state).remove(&mon).unwrap_or_default();
+                let text = format!("mon.{mon} was never started on host {host}, which gets no other one while another host can");
+                self.leader.waits.failed.insert(host, now.mono);
+                (vec![hosts::seat(&mon, None)], text)
             }
             Step::Remove { mon } => {
+                if !self.env.standing.voters.contains(&mon) {
+                    let host = hosts::all(state, &self.env.config).into_iter().find(|(_, host)| host.mons.contains(&mon));
+                    self.leader.waits.failed.extend(host.map(|(name, _)| (name, now.mono)));
+                }
                 let mut map = (*state.monmap).clone();
                 map.epoch += 1;
                 map.last_changed = now.wall;
                 map.mon_info.remove(&mon);
                 map.ranks.retain(|name| *name != mon);
                 let record = Change::Mon { name: mon.clone(), record: None };
-                let changes = vec![Change::MonMap(map.to_bytes()), record, hosts::seat(&mon, None)];
+                let mut changes = vec![Change::MonMap(map.to_bytes()), record, hosts::seat(&mon, None)];
+                changes.extend(hosts::keep_names(state));
                 (changes, format!("mon.{mon} is lost and was replaced"))
             }
         };
@@ -190,7 +233,15 @@ pub(super) mod tests {
         state
     }
 
-    fn view<'a>(state: &'a State, voters: &'a [String], heard: &'a [String], lost: &[&str]) -> View<'a> {
+    /// What a test says of the learners.
+    #[derive(Default)]
+    struct Learners {
+        close: BTreeSet<String>,
+        behind: BTreeSet<String>,
+        failed: BTreeMap<String, Mono>,
+    }
+
+    fn view<'a>(state: &'a State, voters: &'a [String], learners: &'a Learners, lost: &[&str]) -> View<'a> {
         let host = |mons: &[&str], osds: &[i32]| Host {
             mons: mons.iter().map(|m| (*m).to_owned()).collect(),
             osds: osds.to_vec(),
@@ -207,7 +258,10 @@ pub(super) mod tests {
             state,
             hosts: hosts.into_iter().map(|(name, host)| (name.to_owned(), host)).collect(),
             voters,
-            heard,
+            close: &learners.close,
+            behind: &learners.behind,
+            failed: &learners.failed,
+            late: BTreeSet::new(),
             lost: lost.iter().map(|m| (*m).to_owned()).collect(),
             stale: BTreeSet::new(),
             short: false,
@@ -218,29 +272,82 @@ pub(super) mod tests {
         list.iter().map(|n| (*n).to_owned()).collect()
     }
 
+    fn seat(state: &mut State, mon: &str, host: &'static str) {
+        let changes = hosts::give_seat(state, mon, host);
+        *state = state.apply(state.index + 1, &monstate::state::Proposal { stamp: UTime::ZERO, changes }).unwrap();
+    }
+
+    fn list(state: &mut State, mon: &str) {
+        std::sync::Arc::make_mut(&mut state.monmap).add(MonInfo { name: mon.into(), ..MonInfo::default() });
+    }
+
     #[test]
-    fn a_lost_voter_is_replaced_on_a_host_that_runs_and_then_removed() {
+    fn a_lost_voter_goes_out_when_the_new_one_has_caught_up() {
         let mut state = state();
-        let (voters, heard) = (names(&["a", "b", "c"]), names(&["a", "b"]));
-        assert_eq!(view(&state, &voters, &heard, &[]).step(), None);
-        let step = view(&state, &voters, &heard, &["c"]).step();
+        let (voters, mut learners) = (names(&["a", "b", "c"]), Learners::default());
+        assert_eq!(view(&state, &voters, &learners, &[]).step(), None);
+        let step = view(&state, &voters, &learners, &["c"]).step();
         let Some(Step::Give { mon, host, .. }) = step else { panic!("{step:?}") };
         assert_eq!((mon.as_str(), host.as_str()), ("d", "e"));
-        std::sync::Arc::make_mut(&mut state.keys).insert("nacre/seat/d".into(), "e".into());
-        assert_eq!(view(&state, &voters, &heard, &["c"]).step(), None, "it is waited for");
-        let mut stale = view(&state, &voters, &heard, &["c"]);
+        seat(&mut state, "d", "e");
+        assert_eq!(view(&state, &voters, &learners, &["c"]).step(), None, "it is waited for");
+        let mut stale = view(&state, &voters, &learners, &["c"]);
         stale.stale.insert("d".into());
         assert_eq!(stale.step(), Some(Step::TakeBack { mon: "d".into() }));
-        let heard = names(&["a", "b", "d"]);
-        assert_eq!(view(&state, &voters, &heard, &["c"]).step(), Some(Step::Remove { mon: "c".into() }));
+        list(&mut state, "d");
+        learners.behind.insert("d".into());
+        assert_eq!(view(&state, &voters, &learners, &["c"]).step(), None, "it learns: nobody goes, nobody else comes");
+        learners = Learners { close: ["d".to_owned()].into(), ..Learners::default() };
+        assert_eq!(view(&state, &voters, &learners, &["c"]).step(), Some(Step::Remove { mon: "c".into() }));
+    }
+
+    #[test]
+    fn a_learner_that_does_not_catch_up_is_replaced() {
+        let mut state = state();
+        let voters = names(&["a", "b", "c"]);
+        seat(&mut state, "d", "d");
+        list(&mut state, "d");
+        let mut learners = Learners { behind: ["d".to_owned()].into(), ..Learners::default() };
+        let stalled = |state: &State, learners: &Learners, lost: &[&str]| {
+            let mut view = view(state, &voters, learners, lost);
+            view.late.insert("d".into());
+            view.hosts.get_mut("d").unwrap().mons.push("d".into());
+            view.step()
+        };
+        for lost in [&["c"][..], &[]] {
+            let step = stalled(&state, &learners, lost);
+            assert!(matches!(&step, Some(Step::Give { mon, host, .. }) if mon == "e" && host == "e"), "{step:?}");
+        }
+        list(&mut state, "e");
+        learners.behind.insert("e".into());
+        assert_eq!(stalled(&state, &learners, &["c"]), None, "the other one learns");
+        learners = Learners { close: ["e".to_owned()].into(), behind: ["d".to_owned()].into(), ..Learners::default() };
+        assert_eq!(stalled(&state, &learners, &["c"]), Some(Step::Remove { mon: "c".into() }), "voters first");
+        assert_eq!(stalled(&state, &learners, &[]), Some(Step::Remove { mon: "d".into() }));
+    }
+
+    #[test]
+    fn a_host_that_failed_is_passed_over_and_no_name_is_given_twice() {
+        let mut state = state();
+        std::sync::Arc::make_mut(&mut state.osdmap).osd_state[0] = maps::state::EXISTS | maps::state::UP;
+        let (voters, mut learners) = (names(&["a", "b", "c"]), Learners::default());
+        let mut given = Vec::new();
+        for round in 0..4 {
+            let step = view(&state, &voters, &learners, &["c"]).step();
+            let Some(Step::Give { mon, host, .. }) = step else { panic!("{step:?}") };
+            let changes = hosts::give_seat(&state, &mon, &host).into_iter().chain([hosts::seat(&mon, None)]).collect();
+            state = state.apply(state.index + 1, &monstate::state::Proposal { stamp: UTime::ZERO, changes }).unwrap();
+            learners.failed.insert(host.clone(), Mono(round));
+            given.push(format!("{mon} {host}"));
+        }
+        assert_eq!(given, ["d d", "e e", "f d", "g e"]);
     }
 
     #[test]
     fn without_a_spare_host_nothing_is_given_up() {
         let mut state = state();
         std::sync::Arc::make_mut(&mut state.osdmap).osd_state[1] = maps::state::EXISTS;
-        let (voters, heard) = (names(&["a", "b", "c"]), names(&["a", "b"]));
-        assert_eq!(view(&state, &voters, &heard, &["c"]).step(), None);
+        assert_eq!(view(&state, &names(&["a", "b", "c"]), &Learners::default(), &["c"]).step(), None);
     }
 
     #[test]

@@ -259,6 +259,11 @@ impl Journal {
         self.stat
     }
 
+    /// Returns the bytes of one area, which the state and the log behind it must fit; 0 before the disk is read.
+    pub fn area(&self) -> u64 {
+        self.sb.as_ref().map_or(0, |sb| sb.area_bytes)
+    }
+
     /// Writes a group. Only when idle, after the disk was opened.
     pub(crate) fn append(&mut self, write: Write, out: &mut Outputs) {
         assert!(self.is_idle());
@@ -268,7 +273,7 @@ impl Journal {
         let (bytes, crc) = group.to_blocks(&self.fsid);
         let at = sb.log_at() + self.used;
         if at + bytes.len() as u64 > sb.area_at() + sb.area_bytes {
-            return self.fail(format!("the monitor's store is full: a log group of {} bytes does not fit its area", bytes.len()));
+            return self.wait_for_ever(Phase::Appending { crc, len: 0 });
         }
         self.phase = Phase::Appending { crc, len: bytes.len() as u64 };
         self.write(at, aligned(&bytes), out);
@@ -295,6 +300,9 @@ impl Journal {
             snapshot_index: snapshot.saved.base.at.index,
         };
         if (bytes.len() as u64).next_multiple_of(BLOCK as u64) + BLOCK as u64 > area_bytes {
+            if self.sb.is_some() {
+                return self.wait_for_ever(Phase::Writing(sb));
+            }
             return self.fail(format!(
                 "the monitor's store is too small: its state takes {} bytes, an area has {area_bytes}",
                 bytes.len()
@@ -523,6 +531,13 @@ impl Journal {
         self.request(DiskOp::Write { offset, data, durable: true }, out);
     }
 
+    /// What is to be written does not fit the area and never will. The monitor is as one whose host is full: it answers what reads, and tells.
+    fn wait_for_ever(&mut self, phase: Phase) {
+        self.phase = phase;
+        self.retry = Some((Mono::NEVER, 0, Rope::new()));
+        self.events.push_back(Event::NoSpace);
+    }
+
     fn request(&mut self, op: DiskOp, out: &mut Outputs) {
         self.tokens += 1;
         out.push(Output::Disk(DiskRequest { token: Token(self.tokens), device: self.device, op }));
@@ -539,4 +554,47 @@ fn aligned(bytes: &[u8]) -> Rope {
     let mut buf = Buf::zeroed(bytes.len().next_multiple_of(BLOCK).max(BLOCK));
     buf[..bytes.len()].copy_from_slice(bytes);
     buf.freeze().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorum::{Entry, Hard, Kind, Position, Saved, VoterId};
+
+    /// An opened journal whose area has four blocks, one of them taken by the state.
+    fn small() -> Journal {
+        let mut journal = Journal::new(DeviceId(0), [7; 16], 0);
+        journal.phase = Phase::Idle;
+        journal.sb = Some(Super {
+            version: VERSION,
+            fsid: [7; 16],
+            generation: 0,
+            area_bytes: 4 * BLOCK as u64,
+            snapshot_len: 100,
+            snapshot_crc: 0,
+            snapshot_index: 1,
+        });
+        journal
+    }
+
+    fn waits(journal: &mut Journal, out: &mut Outputs) {
+        assert!(matches!(journal.poll(), Some(Event::NoSpace)) && journal.poll().is_none());
+        assert!(journal.waits_for_space() && !journal.is_idle() && journal.deadline() == Mono::NEVER);
+        journal.turn(Now { mono: Mono(1 << 60), ..Now::default() }, out);
+        assert!(out.0.is_empty(), "nothing is written: {:?}", out.0);
+    }
+
+    #[test]
+    fn what_does_not_fit_the_area_is_no_end_of_the_monitor() {
+        let (mut journal, mut out) = (small(), Outputs::default());
+        let entry = Entry { index: 2, term: 1, kind: Kind::Command, data: vec![1; 4 * BLOCK].into() };
+        journal.append(Write { hard: Hard::default(), commit: 1, cut_from: None, entries: vec![entry] }, &mut out);
+        waits(&mut journal, &mut out);
+
+        let mut journal = small();
+        let saved = Saved::alone(VoterId(1), Position { term: 1, index: 2 });
+        let snapshot = Snapshot { voter: VoterId(1), saved, state: vec![1; 4 * BLOCK].into() };
+        journal.snapshot(&snapshot, Level::FIRST, &mut out);
+        waits(&mut journal, &mut out);
+    }
 }

@@ -18,9 +18,10 @@
 //! - each pool is told to send everything again, which ends the interval of each group at every OSD, whatever it knew before. Members
 //!   must agree anew, and what one of them wrote in an interval that the others never heard of counts;
 //! - numbers that must never be given twice go up: of pools, of snapshots, and of clients in the auth database;
-//! - if there are OSDs whose maps were not seen, and the map may be old, all OSDs that were ever up are up in it, and `nodown` is set. No
+//! - if there are OSDs whose maps were not seen, all OSDs that were ever up are up in it, and `nodown` is set. No
 //!   group serves then without all of its members of that map, until a person has seen that those who are missing are lost, and takes
-//!   the flag away. Else a member that missed the last writes might serve alone.
+//!   the flag away. Else a member that missed the last writes might serve alone. The map of a rescued monitor may be old, too: it may have
+//!   been cut off for long before the others were lost.
 
 mod backup;
 mod store;
@@ -108,13 +109,23 @@ pub fn crush_map(read: &mut ReadAt<'_>, len: u64, fsid: [u8; 16]) -> Result<Arc<
     Ok(stored(read, len, fsid)?.committed.osdmap.crush.clone())
 }
 
+/// The last entry of a monitor's store: its term and its index. Of two stores of one cluster the one with the larger term knows more; of
+/// equal terms, the one with the larger index.
+///
+/// # Errors
+/// What is wrong with the store. A store that is being written may look damaged for a moment.
+pub fn last_entry(read: &mut ReadAt<'_>, len: u64, fsid: [u8; 16]) -> Result<(u64, u64), String> {
+    let at = stored(read, len, fsid)?.at;
+    Ok((at.term, at.index))
+}
+
 /// Makes a store with which one monitor goes on alone from what it knew.
 ///
 /// # Errors
 /// What is wrong with the store, or with the OSD map.
 pub fn rescue(read: &mut ReadAt<'_>, len: u64, fsid: [u8; 16], seat: &Seat, known: &Known) -> Result<Remade, String> {
     let stored = stored(read, len, fsid)?;
-    remake(stored.last, stored.term, seat, known, None)
+    remake(stored.last, stored.term, seat, known, 0)
 }
 
 /// Makes a store from a backup.
@@ -126,7 +137,7 @@ pub fn restore(file: &[u8], seat: &Seat, known: &Known) -> Result<Remade, String
     let Some(age) = seat.now.sec.checked_sub(backup.stamp.sec) else {
         return Err(format!("the backup was made at {}, which is in the future: is this host's clock right?", backup.stamp));
     };
-    remake(backup.state, backup.term, seat, known, Some(age))
+    remake(backup.state, backup.term, seat, known, age)
 }
 
 /// Makes a store of the newest OSD map that OSDs have; `config` has the keys.
@@ -142,7 +153,7 @@ pub fn rebuild(config: &Config, seat: &Seat, known: &Known) -> Result<Remade, St
     monmap.mon_info.clear();
     monmap.ranks.clear();
     state.monmap = Arc::new(monmap);
-    remake(state, 0, seat, known, Some(0))
+    remake(state, 0, seat, known, 0)
 }
 
 /// The epoch of an OSD map.
@@ -153,22 +164,19 @@ pub fn epoch_of(map: &[u8]) -> Result<Epoch, String> {
     OsdMap::from_bytes(map).map(|map| map.epoch).map_err(|e| format!("its OSD map cannot be read: {e}"))
 }
 
-/// The state as the only one there is from now on. `age`: seconds since it was true; `None` if it is the newest that its monitor had.
-fn remake(mut state: State, term: u64, seat: &Seat, known: &Known, age: Option<u32>) -> Result<Remade, String> {
+/// The state as the only one there is from now on. `age`: seconds since it was true, as far as that is known.
+fn remake(mut state: State, term: u64, seat: &Seat, known: &Known, age: u32) -> Result<Remade, String> {
     let map = newest_map(&state, known)?;
     if let Some(why) = types::Levels::OWN.refusal(map.level) {
         return Err(why);
     }
     let base = map.epoch;
-    let later = u64::from(age.unwrap_or(0)) * JUMP_EACH_SECOND;
+    let later = u64::from(age) * JUMP_EACH_SECOND;
     let epoch = u64::from(base.max(known.above)) + u64::from(JUMP) + later;
     let epoch = Epoch::try_from(epoch).ok().filter(|e| u64::from(*e) <= LAST_EPOCH);
     let epoch =
         epoch.ok_or_else(|| format!("OSD maps are at epoch {base}: there is no room above for epochs that nobody has seen"))?;
-    let unseen: Vec<OsdId> = match age {
-        Some(_) => map.osds().filter(|osd| map.up_from(*osd) > 0 && !known.osds.contains(osd)).collect(),
-        None => Vec::new(),
-    };
+    let unseen: Vec<OsdId> = map.osds().filter(|osd| map.up_from(*osd) > 0 && !known.osds.contains(osd)).collect();
     let dropped = state.monmap.mon_info.keys().filter(|name| **name != seat.name).cloned().collect();
     take_map(&mut state, lifted(map, epoch, !unseen.is_empty(), seat.now));
     let jump = epoch - base;

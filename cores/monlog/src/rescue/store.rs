@@ -22,6 +22,8 @@ pub(crate) struct Stored {
     pub(crate) committed: State,
     /// The newest term that its voter knew.
     pub(crate) term: u64,
+    /// The last entry. Of two stores of one log the one whose term is larger knows more; of equal terms, the one whose index is.
+    pub(crate) at: Position,
     /// Entries behind the snapshot.
     pub(crate) entries: usize,
     /// What is wrong without loss.
@@ -52,15 +54,19 @@ pub(crate) fn stored(read: &mut ReadAt<'_>, len: u64, fsid: [u8; 16]) -> Result<
         let (entries, _, torn) = v1::replay(&sb, &log)?;
         let last = recover_old(sb.snapshot_index, &snapshot, &entries)?;
         let committed = last.clone();
-        (Stored { last, committed, term: FIRST_TERM, entries: entries.len(), minor }, torn)
+        let at = Position { term: FIRST_TERM, index: last.index };
+        (Stored { last, committed, term: FIRST_TERM, at, entries: entries.len(), minor }, torn)
     } else {
         let mut snapshot = read_snapshot(&sb, &snapshot)?;
         let replayed = replay(&sb, snapshot.saved, &log)?;
         snapshot.saved = replayed.saved;
         let (term, entries) = (snapshot.saved.hard.term, behind(&snapshot.saved));
+        let base = snapshot.saved.base.at;
+        let at = snapshot.saved.entries.last().map_or(base, |e| Position { term: e.term, index: e.index });
+        let at = if at.index < base.index { base } else { at };
         let last = recover(&snapshot)?;
         let committed = if is_alone(&snapshot) { last.clone() } else { recover_to(&snapshot, snapshot.saved.commit)? };
-        (Stored { last, committed, term, entries, minor }, replayed.torn)
+        (Stored { last, committed, term, at, entries, minor }, replayed.torn)
     };
     if torn {
         stored.minor.push("the last write was cut short; nobody was told that it was durable".into());

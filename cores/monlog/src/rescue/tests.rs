@@ -146,7 +146,7 @@ fn rescued(disk: &[u8], known: &Known) -> Remade {
 #[test]
 fn who_goes_on_alone_keeps_all_that_it_has() {
     let disk = store_of_three();
-    let made = rescued(&disk, &Known::default());
+    let made = rescued(&disk, &Known { osds: [0, 1].into(), ..Known::default() });
     assert_eq!((made.base, made.epoch, &made.unseen[..]), (3, 3 + JUMP, &[][..]));
     assert_eq!(made.dropped, ["c"]);
     let (state, term) = state_of(&made);
@@ -159,6 +159,33 @@ fn who_goes_on_alone_keeps_all_that_it_has() {
     assert_eq!((state.history.first(), state.history.kept()), (made.epoch, 0), "whoever has an older map gets this one");
     assert!(map.is_up(0) && !map.is_up(1) && !map.has_flag(flags::NODOWN), "who is up goes on");
     assert_eq!(map.pools[&1].last_force_op_resend, made.epoch, "every group begins an interval");
+}
+
+/// The monitor may have been cut off while the others decided: OSDs of theirs may hold what it never heard of.
+#[test]
+fn who_goes_on_alone_lets_nobody_serve_before_all_are_there_whose_maps_were_not_seen() {
+    let disk = store_of_three();
+    for (seen, unseen) in [(&[][..], &[0, 1][..]), (&[0], &[1]), (&[0, 1], &[])] {
+        let made = rescued(&disk, &Known { osds: seen.iter().copied().collect(), ..Known::default() });
+        assert_eq!(made.unseen, unseen);
+        let map = state_of(&made).0.osdmap;
+        let held = !unseen.is_empty();
+        assert_eq!((map.has_flag(flags::NODOWN), map.is_up(1), map.is_up(2)), (held, held, false), "seen {seen:?}");
+    }
+}
+
+#[test]
+fn stores_are_compared_by_the_last_entry() {
+    let disk = store_of_three();
+    let last = |disk: &[u8]| last_entry(&mut reader(disk), disk.len() as u64, FSID);
+    assert_eq!(
+        last(&disk),
+        Ok((7, 12)),
+        "its term, not the newest that the voter knew; an entry that may not be committed counts"
+    );
+    let made = disk_of(&rescued(&disk, &Known::default()));
+    assert_eq!(last(&made), Ok((8, 13)), "the snapshot's, when no entry is behind it");
+    assert!(last_entry(&mut reader(&disk), disk.len() as u64, [8; 16]).is_err());
 }
 
 #[test]
@@ -202,7 +229,8 @@ fn a_backup_holds_what_was_committed_and_is_restored_above_all_epochs() {
 fn the_newest_map_of_an_osd_counts() {
     let disk = store_of_three();
     let file = backup(&mut reader(&disk), disk.len() as u64, FSID, time(1000)).unwrap();
-    let newer = next(&next(&state_of(&rescued(&disk, &Known::default())).0.osdmap, |_| {}), |inc| {
+    let all = Known { osds: [0, 1].into(), ..Known::default() };
+    let newer = next(&next(&state_of(&rescued(&disk, &all)).0.osdmap, |_| {}), |inc| {
         inc.new_pool_names.insert(1, "renamed".into());
     });
     let known = Known { map: Some(newer.to_vec()), osds: [0, 1].into(), above: 0 };

@@ -4,7 +4,7 @@
 //! So changes are kept until the leader says that nobody needs them ([`History::trim`]), and never more than [`CEILING`].
 
 use bytes::Bytes;
-use denc::{Decode, Encode};
+use denc::{Decode, Encode, Reader};
 use maps::{Incremental, OsdMap};
 use std::collections::BTreeMap;
 use types::Epoch;
@@ -26,25 +26,47 @@ pub struct History {
     incrementals: BTreeMap<Epoch, Bytes>,
     /// Full maps: of the oldest epoch, of every [`STEP`]th (of old ones every [`OLD_STEP`]th), and of the newest.
     full: BTreeMap<Epoch, Bytes>,
+    /// Bytes of all.
+    bytes: u64,
 }
-denc::plain!(History { incrementals, full });
+
+impl Encode for History {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.incrementals.encode(out);
+        self.full.encode(out);
+    }
+}
+
+impl Decode for History {
+    fn decode(r: &mut Reader<'_>) -> denc::Result<Self> {
+        let (incrementals, full) = (r.get()?, r.get()?);
+        let bytes = size(&incrementals) + size(&full);
+        Ok(Self { incrementals, full, bytes })
+    }
+}
+
+fn size(maps: &BTreeMap<Epoch, Bytes>) -> u64 {
+    maps.values().map(|bytes| bytes.len() as u64).sum()
+}
 
 impl History {
     /// Makes a history that begins with this map.
     pub fn new(epoch: Epoch, full: Bytes) -> Self {
-        Self { incrementals: BTreeMap::new(), full: [(epoch, full)].into() }
+        let bytes = full.len() as u64;
+        Self { incrementals: BTreeMap::new(), full: [(epoch, full)].into(), bytes }
     }
 
     /// Adds the map of `epoch`.
     pub fn push(&mut self, epoch: Epoch, incremental: Bytes, full: Bytes) {
         let newest = self.last();
         if !newest.is_multiple_of(STEP) && newest != self.first() {
-            self.full.remove(&newest);
+            self.drop_full(newest);
         }
-        self.incrementals.insert(epoch, incremental);
-        self.full.insert(epoch, full);
+        self.bytes += (incremental.len() + full.len()) as u64;
+        let again = [self.incrementals.insert(epoch, incremental), self.full.insert(epoch, full)];
+        self.bytes -= again.iter().flatten().map(|bytes| bytes.len() as u64).sum::<u64>();
         if let Some(old) = epoch.checked_sub(OLD).filter(|old| !old.is_multiple_of(OLD_STEP) && *old != self.first()) {
-            self.full.remove(&old);
+            self.drop_full(old);
         }
         self.trim(epoch.saturating_sub(CEILING));
     }
@@ -53,8 +75,11 @@ impl History {
     /// the oldest increment.
     pub fn trim(&mut self, below: Epoch) {
         while let Some(second) = self.second_full().filter(|second| *second <= below) {
-            self.full.pop_first();
-            self.incrementals = self.incrementals.split_off(&(second + 1));
+            if let Some(first) = self.full.keys().next().copied() {
+                self.drop_full(first);
+            }
+            let kept = self.incrementals.split_off(&(second + 1));
+            self.bytes -= size(&std::mem::replace(&mut self.incrementals, kept));
         }
     }
 
@@ -63,8 +88,17 @@ impl History {
         self.second_full().is_some_and(|second| second <= below)
     }
 
+    fn drop_full(&mut self, epoch: Epoch) {
+        self.bytes -= self.full.remove(&epoch).map_or(0, |bytes| bytes.len() as u64);
+    }
+
+    /// Returns the bytes that all of it takes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// The oldest full map but one. Without it, nothing can go.
-    fn second_full(&self) -> Option<Epoch> {
+    pub fn second_full(&self) -> Option<Epoch> {
         self.full.keys().nth(1).copied()
     }
 
@@ -138,6 +172,20 @@ mod tests {
         assert_eq!((history.first(), history.is_whole()), (2496, true));
         history.trim(u32::MAX);
         assert_eq!((history.first(), history.last(), history.kept()), (3000, 3000, 0), "the newest stays");
+    }
+
+    #[test]
+    fn its_bytes_are_those_of_its_parts() {
+        let mut history = History::new(1, Bytes::from_static(b"first"));
+        for epoch in 2..4000 {
+            history.push(epoch, vec![1; epoch as usize % 7].into(), vec![2; epoch as usize % 31].into());
+            if epoch.is_multiple_of(700) {
+                history.trim(epoch - 600);
+            }
+            assert_eq!(history.bytes(), size(&history.incrementals) + size(&history.full), "epoch {epoch}");
+        }
+        let read = History::from_bytes(&history.to_vec()).unwrap();
+        assert_eq!(read, history);
     }
 
     #[test]

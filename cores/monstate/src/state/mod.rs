@@ -6,6 +6,7 @@
 pub mod authdb;
 pub mod change;
 pub mod configdb;
+pub mod done;
 pub mod genesis;
 pub mod history;
 pub mod quorum;
@@ -23,12 +24,14 @@ use maps::{Incremental, MgrMap, MonMap, OsdMap, Sealed};
 use messages::mon::LogEntry;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use types::{EntityType, Fsid, OsdId, PoolId};
+use types::{EntityType, Feature, Fsid, OsdId, PoolId};
 
 /// Lines that the cluster log keeps.
 const LOG_KEPT: usize = 10_000;
-/// Version of the snapshot's layout; 1 while there was never more than one monitor.
-const VERSION: u8 = 2;
+/// Bytes that a line takes beside its text, about: who said it, where, when.
+const LOG_LINE: usize = 100;
+/// Version of the snapshot's layout; 1 while there was never more than one monitor, 2 before answers had times.
+const VERSION: u8 = 3;
 
 /// The state after all entries up to `index`.
 #[derive(Clone, Debug)]
@@ -139,7 +142,10 @@ impl State {
                 auth.global_id_limit = auth.global_id_limit.max(range.to);
                 Arc::make_mut(&mut self.quorum).ranges.insert(*voter, *range);
             }
-            Change::Done { key, answer } => Arc::make_mut(&mut self.quorum).note(*key, answer.clone()),
+            Change::Done { key, answer } => {
+                let timed = self.osdmap.level.has(Feature::AnswersByAge);
+                Arc::make_mut(&mut self.quorum).done.note(*key, answer.clone(), timed.then_some(proposal.stamp.sec));
+            }
         }
         Ok(())
     }
@@ -191,10 +197,24 @@ impl State {
         self.osdmap.pool_name.get(&pool).map_or("", String::as_str)
     }
 
+    /// Returns how many bytes the state takes on the disk, about.
+    pub fn bytes(&self) -> u64 {
+        let keys: usize = self.keys.iter().map(|(key, value)| key.len() + value.len() + 8).sum();
+        let log: usize = self.log.iter().map(|line| line.message.len() + line.channel.len() + LOG_LINE).sum();
+        let maps = self.monmap_bytes.len() + self.mgrmap_bytes.len();
+        let others =
+            self.config.to_vec().len() + self.auth.to_vec().len() + self.mutes.to_vec().len() + self.osd_metadata.to_vec().len();
+        self.history.bytes() + (keys + log + maps + others + self.quorum.done.bytes()) as u64
+    }
+
     /// Encodes the whole state for the disk.
     pub fn to_snapshot(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        let version = if self.quorum.is_empty() { 1 } else { VERSION };
+        let version = match self.quorum.is_empty() {
+            true => 1,
+            false if self.osdmap.level.has(Feature::AnswersByAge) => VERSION,
+            false => 2,
+        };
         denc::envelope(&mut out, version, version, |out| {
             self.index.encode(out);
             self.fsid.encode(out);
@@ -210,7 +230,7 @@ impl State {
             self.log_version.encode(out);
             self.osd_metadata.encode(out);
             if version > 1 {
-                self.quorum.encode(out);
+                self.quorum.encode(out, version > 2);
             }
         });
         out
@@ -239,7 +259,7 @@ impl State {
             log: Arc::new(b.get::<Vec<LogEntry>>()?.into_iter().map(Arc::new).collect()),
             log_version: b.get()?,
             osd_metadata: Arc::new(b.get()?),
-            quorum: Arc::new(if version > 1 { b.get()? } else { Quorum::default() }),
+            quorum: Arc::new(if version > 1 { Quorum::decode(b, version > 2)? } else { Quorum::default() }),
         })
     }
 }
@@ -257,4 +277,68 @@ pub fn place_of(state: &State, kind: &EntityType, id: &str, host: &str) -> confi
         place.location.extend(crush.full_location(osd));
     }
     place
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{AuthMode, Config};
+    use types::level::Level;
+    use types::{EntityAddrVec, UTime};
+
+    fn state(level: u8) -> State {
+        let config = Config {
+            fsid: Fsid([7; 16]),
+            name: "a".into(),
+            addrs: EntityAddrVec(Vec::new()),
+            mgr_name: "x".into(),
+            mgr_addrs: EntityAddrVec(Vec::new()),
+            host: "host".into(),
+            about: Default::default(),
+            auth: AuthMode::None,
+            keys: Vec::new(),
+            options: BTreeMap::new(),
+            join: Vec::new(),
+            defaults_follow: false,
+            levels: types::Levels::OWN,
+            log_bytes: 0,
+        };
+        let mut state = genesis::state(&config, UTime::ZERO);
+        let mut map = (*state.osdmap).clone();
+        map.level = Level(level);
+        state.history = Arc::new(History::new(map.epoch, map.to_bytes()));
+        state.osdmap = Arc::new(map);
+        state
+    }
+
+    fn done(state: &State, tid: u64, sec: u32) -> State {
+        let key = RequestKey { client: 1, tid, kind: 50 };
+        let changes = vec![Change::Done { key, answer: Answered::default() }];
+        state.apply(state.index + 1, &Proposal { stamp: UTime { sec, nsec: 0 }, changes }).unwrap()
+    }
+
+    #[test]
+    fn answers_have_times_in_snapshots_from_their_level_on() {
+        let timed = Feature::AnswersByAge.level().0;
+        for (level, layout) in [(timed - 1, 2), (timed, 3)] {
+            let state = done(&done(&state(level), 1, 1000), 2, 1605);
+            let bytes = state.to_snapshot();
+            assert_eq!(bytes[0], layout, "at level {level}");
+            let read = State::from_snapshot(&bytes).unwrap();
+            assert_eq!((&read.quorum, read.to_snapshot()), (&state.quorum, bytes));
+            let old = RequestKey { client: 1, tid: 1, kind: 50 };
+            assert_eq!(done(&read, 3, 1611).quorum.done.answer(old).is_some(), layout == 2, "only an age ends it");
+        }
+    }
+
+    #[test]
+    fn its_size_is_about_that_of_its_snapshot() {
+        let mut state = state(1);
+        let keys = (0..1000).map(|n| Change::Key { key: format!("key {n}"), value: Some(vec![1; n % 300].into()) });
+        let line = |n: usize| LogEntry { message: "m".repeat(n % 100), ..LogEntry::default() };
+        let changes = keys.chain([Change::Log((0..1000).map(line).collect())]).collect();
+        state = state.apply(state.index + 1, &Proposal { stamp: UTime::ZERO, changes }).unwrap();
+        let (told, real) = (state.bytes(), state.to_snapshot().len() as u64);
+        assert!(told.abs_diff(real) < real / 4, "{told} is told of {real}");
+    }
 }

@@ -1,13 +1,11 @@
 //! What the monitors know of each other, and what was done for clients of any of them. Empty while there is one monitor.
 
+use super::done::Done;
 use bytes::Bytes;
-use denc::{Decode, Encode};
+use denc::Encode;
 use messages::quorum::Carried;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use types::{EntityAddrVec, Message, Rope};
-
-/// Requests whose answers are remembered, in case they come again.
-const DONE_KEPT: usize = 1_000;
 
 /// One monitor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -77,8 +75,8 @@ pub struct Quorum {
     pub mons: BTreeMap<String, MonRecord>,
     /// Ranges by voter.
     pub ranges: BTreeMap<u64, IdRange>,
-    /// Requests that changed something, oldest first.
-    done: VecDeque<(RequestKey, Answered)>,
+    /// Answers to requests that changed something.
+    pub done: Done,
 }
 
 impl Quorum {
@@ -87,42 +85,25 @@ impl Quorum {
         *self == Self::default()
     }
 
-    /// The answer to a request that was done.
-    pub fn answer(&self, key: RequestKey) -> Option<&Answered> {
-        self.done.iter().rev().find(|(k, _)| *k == key).map(|(_, answer)| answer)
-    }
-
-    /// Remembers an answer.
-    pub fn note(&mut self, key: RequestKey, answer: Answered) {
-        self.done.push_back((key, answer));
-        while self.done.len() > DONE_KEPT {
-            self.done.pop_front();
-        }
-    }
-
     /// The monitor whose store has this number.
     pub fn name_of(&self, voter: u64) -> Option<&str> {
         self.mons.iter().find(|(_, r)| r.voter == voter).map(|(name, _)| name.as_str())
     }
 }
 
-impl Encode for Quorum {
-    fn encode(&self, out: &mut Vec<u8>) {
+impl Quorum {
+    /// Encodes it; `timed`: with the times of the answers ([`types::Feature::AnswersByAge`]).
+    pub(super) fn encode(&self, out: &mut Vec<u8>, timed: bool) {
         self.mons.encode(out);
         self.ranges.encode(out);
-        denc::put_count(out, self.done.len());
-        for (key, answer) in &self.done {
-            key.encode(out);
-            answer.encode(out);
-        }
+        if timed { self.done.encode_timed(out) } else { self.done.encode_untimed(out) }
     }
-}
 
-impl Decode for Quorum {
-    fn decode(r: &mut denc::Reader<'_>) -> denc::Result<Self> {
-        let (mons, ranges) = (r.get()?, r.get()?);
-        let n = r.count(16)?;
-        let done = (0..n).map(|_| Ok((r.get()?, r.get()?))).collect::<denc::Result<_>>()?;
-        Ok(Self { mons, ranges, done })
+    /// Decodes it.
+    ///
+    /// # Errors
+    /// The bytes are cut off, or something else.
+    pub(super) fn decode(r: &mut denc::Reader<'_>, timed: bool) -> denc::Result<Self> {
+        Ok(Self { mons: r.get()?, ranges: r.get()?, done: Done::decode(r, timed)? })
     }
 }
