@@ -103,7 +103,7 @@ pub fn messages() -> Vec<Vec<u8>> {
         quorum::Body::Appended(quorum::Verdict::Matched(3), 3),
         quorum::Body::StateTaken(3, 17),
     ];
-    let wire = |body| quorum::Message { term: 3, body }.to_wire(&FSID, VoterId(1), VoterId(2));
+    let wire = |body| quorum::Message::new(3, body).to_wire(&FSID, VoterId(1), VoterId(2));
     bodies.into_iter().map(wire).map(|w| w[..w.len() - 4].to_vec()).collect()
 }
 

@@ -588,7 +588,7 @@ mod tests {
     fn what_does_not_fit_the_area_is_no_end_of_the_monitor() {
         let (mut journal, mut out) = (small(), Outputs::default());
         let entry = Entry { index: 2, term: 1, kind: Kind::Command, data: vec![1; 4 * BLOCK].into() };
-        journal.append(Write { hard: Hard::default(), commit: 1, cut_from: None, entries: vec![entry] }, &mut out);
+        journal.append(Write { hard: Hard::default(), commit: 1, cut_from: None, entries: vec![entry], marks: None }, &mut out);
         waits(&mut journal, &mut out);
 
         let mut journal = small();
