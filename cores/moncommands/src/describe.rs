@@ -45,6 +45,9 @@ pub fn reference() -> String {
             super::Run::Do(_) | super::Run::Order(_) => {
                 served.push_str(&format!("| `{usage}` | {} | {} |\n", command.row.help, command.row.perm))
             }
+            super::Run::Absent(module) => {
+                refused.push_str(&format!("| `{usage}` | module `{module}` is not part of this manager |\n"))
+            }
             super::Run::Refuse(why) => refused.push_str(&format!("| `{usage}` | {why} |\n")),
         }
     }
