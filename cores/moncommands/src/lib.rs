@@ -317,8 +317,10 @@ pub fn parse(table: &'static [Command], text: &str) -> Result<Parsed, Refusal> {
     let Some(Value::String(prefix)) = object.get("prefix") else { refuse!(EINVAL, "command has no 'prefix'") };
     let format = Format::parse(object.get("format").and_then(Value::as_str).unwrap_or_default());
     let mut refusal = None;
+    let ours = std::ptr::eq(table, self::table());
     for command in table.iter().filter(|c| c.signature.prefix == *prefix) {
-        let looks = !command.row.perm.contains('w');
+        // What is told to a daemon itself is read strictly: the same words may be a command of the cluster besides.
+        let looks = ours && !command.row.perm.contains('w');
         let checked = if looks { command.signature.check_loosely(&object) } else { command.signature.check(&object) };
         match checked {
             Ok(args) => return Ok(Parsed { command, args, format }),
