@@ -2,8 +2,9 @@
 
 mod common;
 
-use common::{FSID, World};
-use messages::mon::{LogMsg, PoolOp, PoolOpReply, pool_op};
+use common::{Disk, FSID, World, config};
+use messages::mon::{Command, CommandReply, LogMsg, PoolOp, PoolOpReply, pool_op};
+use mon::{AuthMode, InitialKey};
 use serde_json::{Value, json};
 
 /// A user with all rights, and a monitor.
@@ -116,6 +117,22 @@ fn reports_of_crashes_are_kept_shown_archived_and_removed() {
     assert_eq!(ids(&mut admin, "crash ls"), [""; 0]);
     assert_eq!(admin.refused(-22, json!({"prefix": "crash info", "id": "x"})), "crash info: x not found");
     assert_eq!(admin.refused(-22, json!({"prefix": "crash archive", "id": "x"})), "crash info: x not found");
+}
+
+/// The user of `ceph-crash`, as Ceph's documents make it: it may post at the manager, and nothing else.
+#[test]
+fn the_user_of_ceph_crash_posts_at_the_manager() {
+    let caps = [("mon", "profile crash"), ("mgr", "profile crash")].map(|(k, v)| (k.to_owned(), v.to_owned())).into();
+    let mut config = config(AuthMode::Cephx);
+    config.keys.push(InitialKey { name: "client.crash".parse().unwrap(), key: [7; 16], caps });
+    let mut world = World::with(config, Disk::default());
+    let descriptions = world.ok(r#"{"prefix":"get_command_descriptions"}"#);
+    let all: std::collections::BTreeMap<String, Value> = serde_json::from_str(&descriptions).unwrap();
+    let posts = all.values().find(|d| d["sig"] == json!(["crash", "post"])).unwrap();
+    assert_eq!(posts["flags"], json!(8), "ceph sends it to the manager");
+    let crash = world.connect("client.crash", Some([7; 16]), 0);
+    let text = report("r", LATE, json!({}));
+    assert_eq!(world.command(crash, r#"{"prefix":"crash post"}"#, &text).result, -13);
 }
 
 #[test]
