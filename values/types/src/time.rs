@@ -81,7 +81,9 @@ impl UTime {
         };
         let [year, month, day] = three(date, '-', [2106, 12, 31])?;
         let [hour, minute, second] = three(clock, ':', [23, 59, 59])?;
-        let micros = number(fraction, 999_999)? * 10_u32.pow(6 - fraction.len() as u32);
+        // By the number of digits, which `number` has checked.
+        const SCALE: [u32; 7] = [0, 100_000, 10_000, 1_000, 100, 10, 1];
+        let micros = number(fraction, 999_999)? * SCALE[fraction.len()];
         if year < 1970 || month == 0 || day == 0 {
             return None;
         }
