@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Disk, FSID, World, config};
-use messages::mon::{Command, CommandReply, LogMsg, PoolOp, PoolOpReply, pool_op};
+use messages::mon::{LogMsg, PoolOp, PoolOpReply, pool_op};
 use mon::{AuthMode, InitialKey};
 use serde_json::{Value, json};
 
