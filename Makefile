@@ -327,6 +327,10 @@ idle: deps-test build   ## seconds to `ready`, memory and processor time of a cl
 	timeout 180 $(PYTHON) tools/conformance/idle.py --nacre $(NACRE)
 
 .PHONY: at-rest
+.PHONY: tools-of-others
+tools-of-others: deps-test build   ## answers to every command that reads, as other people's tools ask, against Ceph's (LIST=1: what else there is)
+	$(PYTHON) tools/conformance/tools_of_others.py --nacre $(NACRE) $(if $(LIST),--list)
+
 at-rest: deps-test build   ## processor time of OSDs that lost their monitors and peers, are full or suspended; a client in a loop (5 min)
 	timeout 300 $(PYTHON) tools/conformance/at_rest.py --nacre $(NACRE)
 

@@ -58,7 +58,7 @@ def held(cluster, osds):
         if code:
             raise Failed([f"osd.{osd} does not tell its counters: {status}"])
         told = json.loads(out)
-        total += sum(n * ENTRIES.get(name, 1) for name, n in told["store"]["memory"].items() if name != "target")
+        total += sum(n * ENTRIES.get(name, 1) for name, n in told["store_memory"].items() if name != "target")
         total += sum(told["pg"][name] for name in OF_GROUPS)
     return total
 

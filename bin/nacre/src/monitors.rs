@@ -124,7 +124,7 @@ impl Prepared {
             mgr_name,
             mgr_addrs: EntityAddrVec(vec![EntityAddr::msgr2(manager_addr, nonce)]),
             host: host::name(),
-            about: host::metadata(),
+            about: host::metadata().into_iter().chain(host::disks(&[&self.folder])).collect(),
             auth: match auth {
                 Auth::None => mon::AuthMode::None,
                 Auth::Cephx => mon::AuthMode::Cephx,

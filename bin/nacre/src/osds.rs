@@ -80,7 +80,7 @@ impl Place<'_> {
             neighbours: self.neighbours.clone(),
             monitors: self.monitors.clone(),
             key: (self.auth == Auth::Cephx).then_some(key),
-            metadata: self.metadata(osd, &devices),
+            metadata: self.metadata(osd, &devices, addr.ip(), cluster_addr.unwrap_or(addr).ip()),
             levels: types::Levels::OWN,
             seed: keys::random()?,
             memory: self.memory.first,
@@ -91,11 +91,14 @@ impl Place<'_> {
     }
 
     /// What an OSD tells of itself and its host.
-    fn metadata(&self, osd: &OsdState, devices: &[(DeviceId, Device)]) -> BTreeMap<String, String> {
+    fn metadata(&self, osd: &OsdState, devices: &[(DeviceId, Device)], front: IpAddr, back: IpAddr) -> BTreeMap<String, String> {
         let dir = self.dir;
         let mut all = host::metadata();
         let block = osd.block(dir);
-        let class = if host::rotational(&block) == Some(true) { "hdd" } else { "ssd" };
+        let turns = |path: &Path| host::rotational(path) == Some(true);
+        let class = if turns(&block) { "hdd" } else { "ssd" };
+        let journal = osd.journal.as_deref().unwrap_or(&block);
+        all.extend(host::disks(&[&block, journal]));
         let rows = [
             ("backing", block.display().to_string()),
             // OSDs with the same value are lost together. Folders are not asked on which disk they are: those of one DIR share one.
@@ -103,6 +106,10 @@ impl Place<'_> {
             ("default_device_class", class.to_owned()),
             ("osd_data", osd.folder(dir).display().to_string()),
             ("osd_objectstore", "nacre".to_owned()),
+            ("rotational", u8::from(turns(&block)).to_string()),
+            ("journal_rotational", u8::from(turns(journal)).to_string()),
+            ("front_iface", host::interface(front)),
+            ("back_iface", host::interface(back)),
             ("direct_io", devices.iter().all(|d| d.1.is_direct()).to_string()),
         ];
         all.extend(rows.into_iter().map(|(name, value)| (name.to_owned(), value)));

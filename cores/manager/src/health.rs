@@ -3,6 +3,7 @@
 //!
 //! Findings about groups are in [`groups`], about scrubs in [`scrubs`].
 
+mod crashes;
 mod groups;
 mod idle;
 mod levels;
@@ -94,6 +95,7 @@ pub fn checks(state: &State, soft: &Soft, env: &Env, now: Now) -> BTreeMap<Strin
     sizes::find(&mut checks, state, soft, env);
     idle::find(&mut checks, state);
     straws(&mut checks, state);
+    crashes::find(&mut checks, state, now.wall);
     monitor(&mut checks, state, env);
     monitors_down(&mut checks, state, env);
     clocks_off(&mut checks, state, soft, env);

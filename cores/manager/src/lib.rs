@@ -20,6 +20,7 @@ pub mod autoscaler;
 pub mod balancer;
 pub mod client;
 pub mod clocks;
+pub mod crashes;
 pub mod creating;
 pub mod desk;
 pub mod duties;

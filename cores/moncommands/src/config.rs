@@ -224,8 +224,14 @@ fn help(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let choices: Vec<&str> = settings::find(&name).map_or("", |s| s.choices).split_whitespace().collect();
     let services: Vec<&str> = Some(opt.service).filter(|s| !s.is_empty()).into_iter().collect();
     let note = options::without_effect(&name).map(|why| format!("kept and without effect here: {why}")).unwrap_or_default();
+    // A number is one, as in Ceph; what only looks like one, as "1G", stays text.
+    let default = match opt.kind.name() {
+        "int" | "uint" | "size" | "secs" | "float" => serde_json::from_str(opt.default).unwrap_or(json!(opt.default)),
+        "bool" => json!(opt.default == "true"),
+        _ => json!(opt.default),
+    };
     let value = json!({
-        "name": opt.name, "type": opt.kind.name(), "level": opt.level, "desc": opt.help, "long_desc": note, "default": opt.default,
+        "name": opt.name, "type": opt.kind.name(), "level": opt.level, "desc": opt.help, "long_desc": note, "default": default,
         "daemon_default": "", "tags": [], "services": services, "see_also": [], "enum_values": choices, "min": min, "max": max,
         "can_update_at_runtime": opt.live, "flags": if opt.live { vec!["runtime"] } else { vec![] },
     });
@@ -448,6 +454,8 @@ const MOST_BYTES: usize = 64 << 10;
 /// Most bytes that all stored values take together, with their names: a quarter of what a monitor's store has for the state. Ceph has no
 /// such bound.
 const MOST_IN_ALL: u64 = 64 << 20;
+/// Most bytes of a stored value's name. Ceph has no bound of its own.
+const MOST_OF_NAME: usize = 4096;
 
 fn key_get(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let key = args.str("key");
@@ -463,8 +471,8 @@ fn key_set(cx: &mut Cx<'_>, args: &Args) -> Outcome {
         Some(text) => text.to_string().into(),
         None => cx.input.clone(),
     };
-    if key.is_empty() || key.len() > 1024 {
-        refuse!(EINVAL, "names of stored values have 1 to 1024 bytes");
+    if key.len() > MOST_OF_NAME {
+        refuse!(EINVAL, "the name of a stored value may have at most {MOST_OF_NAME} bytes");
     }
     if value.len() > MOST_BYTES {
         refuse!(EFBIG, "a stored value may have at most {MOST_BYTES} bytes");

@@ -92,7 +92,7 @@ fn dump(cx: &mut Cx<'_>, args: &Args) -> Outcome {
             None => refuse!(ENOENT, "unknown crush rule '{name}'"),
         },
     };
-    Ok(cx.structure("rule", &value))
+    Ok(cx.structure(if value.is_array() { "rules" } else { "rule" }, &value))
 }
 
 fn create(cx: &mut Cx<'_>, args: &Args, spec: RuleSpec) -> Outcome {

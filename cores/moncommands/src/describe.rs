@@ -14,9 +14,14 @@ fn describe(_: &mut Cx<'_>, _: &Args) -> Outcome {
 /// of Ceph).
 pub(crate) const TO_MANAGER: u32 = 1 << 3;
 
-/// Writes the descriptions of a table as one line of JSON. Of the manager's commands only those on images are sent to
-/// the manager: users of images may only read the monitor's maps (`mon 'profile rbd'`), and their other rights are in
-/// their capabilities at the manager. All other commands come to the monitor, which carries out both kinds.
+/// Says whether `ceph` sends a command to the manager: those on images, and reports of crashes. Their users may only
+/// read the monitor's maps (`mon 'profile rbd'`, `'profile crash'`), and their other rights are in their capabilities at
+/// the manager. All other commands come to the monitor, which carries out both kinds.
+fn is_sent_to_manager(words: &str) -> bool {
+    words.starts_with("rbd ") || words == "crash post"
+}
+
+/// Writes the descriptions of a table as one line of JSON.
 pub(crate) fn descriptions(table: &[Command]) -> String {
     let mut all = Map::new();
     for (i, command) in table.iter().enumerate() {
@@ -26,7 +31,7 @@ pub(crate) fn descriptions(table: &[Command]) -> String {
             "help": row.help,
             "module": row.module,
             "perm": row.perm,
-            "flags": if command.signature.prefix.starts_with("rbd ") { TO_MANAGER } else { 0 },
+            "flags": if is_sent_to_manager(&command.signature.prefix) { TO_MANAGER } else { 0 },
         });
         all.insert(format!("cmd{i:03}"), entry);
     }
@@ -44,6 +49,9 @@ pub fn reference() -> String {
         match command.row.run {
             super::Run::Do(_) | super::Run::Order(_) => {
                 served.push_str(&format!("| `{usage}` | {} | {} |\n", command.row.help, command.row.perm))
+            }
+            super::Run::Absent(module) => {
+                refused.push_str(&format!("| `{usage}` | module `{module}` is not part of this manager |\n"))
             }
             super::Run::Refuse(why) => refused.push_str(&format!("| `{usage}` | {why} |\n")),
         }

@@ -23,10 +23,6 @@ pub(super) const ROWS: &[Row] = &[
     row("mgr metadata <who:String req=false>", "show what the manager says about itself", "mgr", "r", metadata),
     row("mgr versions", "show the manager's version", "mgr", "r", versions),
     row("mgr count-metadata <property:String>", "count managers by a property", "mgr", "r", count),
-    row("crash ls", "list crashes", "mgr", "r", |cx, _| Ok(cx.show("crashes", json!([]), String::new))),
-    row("crash ls-new", "list crashes that are not archived", "mgr", "r", |cx, _| Ok(cx.show("crashes", json!([]), String::new))),
-    row("crash stat", "count crashes", "mgr", "r", |_, _| Ok(Reply::data("0 crashes recorded\n"))),
-    row("crash archive-all", "archive all crashes", "mgr", "w", |_, _| Ok(Reply::default())),
     row("service dump", "show the services that reported to the manager", "service", "r", service_dump),
     row("service status", "show the state of the services", "service", "r", service_status),
     row("node ls <type:Choices req=false strings=all|osd|mon|mds|mgr>", "list daemons by host", "mon", "r", nodes),
@@ -39,14 +35,33 @@ pub(super) const ROWS: &[Row] = &[
     row("fs subvolumegroup ls <vol_name:String>", "list groups of parts of a file system", "mgr", "r", no_volume),
     row("fs dump <epoch:Int range=0 req=false>", "show the file system map", "mds", "r", fs_dump),
     row("mds stat", "show the state of the metadata servers", "mds", "r", mds_stat),
-    row("mds versions", "show the versions of the metadata servers", "mds", "r", |cx, _| Ok(cx.structure("version", &json!({})))),
+    row("mds versions", "show the versions of the metadata servers", "mds", "r", |cx, _| {
+        Ok(cx.structure("ceph_version", &json!({})))
+    }),
     row("mds metadata <who:String req=false>", "show what metadata servers say about themselves", "mds", "r", |cx, _| {
         Ok(cx.structure("mds_metadata", &json!([])))
     }),
     row("device ls", "list devices", "mgr", "r", devices),
     row("telemetry status", "show whether anything is reported to anybody", "mgr", "r", |cx, _| {
-        Ok(cx.structure("telemetry", &json!({"enabled": false})))
+        Ok(cx.structure("telemetry", &telemetry_status()))
     }),
+    row("telemetry off", "see to it that nothing is reported, as it always is here", "mgr", "rw", |_, _| Ok(Reply::default())),
+    row("restful list-keys", "list the keys of the module 'restful', which this manager does not have", "mgr", "r", |cx, _| {
+        Ok(cx.structure("keys", &json!({})))
+    }),
+    row("device check-health", "look at the health of devices: none is collected", "mgr", "rw", |_, _| Ok(Reply::default())),
+    row("device monitoring off", "do not collect the health of devices, as it always is here", "mgr", "rw", |_, _| {
+        Ok(Reply::default())
+    }),
+    row(
+        "device query-daemon-health-metrics <who:String>",
+        "show what a daemon's devices tell: nothing is collected",
+        "mgr",
+        "r",
+        |cx, _| Ok(cx.structure("metrics", &json!({}))),
+    ),
+    row("device ls-by-daemon <who:String>", "list the devices of a daemon", "mgr", "r", devices_of_daemon),
+    row("device ls-by-host <host:String>", "list the devices of a host", "mgr", "r", devices_of_host),
 ];
 
 fn dump(cx: &mut Cx<'_>, _: &Args) -> Outcome {
@@ -77,7 +92,7 @@ fn dump(cx: &mut Cx<'_>, _: &Args) -> Outcome {
         "available": m.available,
         "standbys": standbys(cx),
         "modules": m.modules,
-        "available_modules": [],
+        "available_modules": offered(cx),
         "services": m.services,
         "always_on_modules": always,
         "last_failure_osd_epoch": m.last_failure_osd_epoch,
@@ -90,7 +105,7 @@ fn stat(cx: &mut Cx<'_>, _: &Args) -> Outcome {
     let m = &cx.state.mgrmap;
     let value =
         json!({"epoch": m.epoch, "available": m.available, "active_name": m.active_name, "num_standby": m.standbys.len()});
-    Ok(cx.structure("mgr_stat", &value))
+    Ok(cx.structure("stat", &value))
 }
 
 fn services(cx: &mut Cx<'_>, _: &Args) -> Outcome {
@@ -106,6 +121,38 @@ fn built_in(cx: &Cx<'_>) -> BTreeSet<String> {
 /// Modules that are on in Ceph until somebody turns them off, and whose duties are built in here.
 const BUILT_IN: [&str; 1] = ["iostat"];
 
+/// Modules of Ceph 16 that this manager does not have. Ceph lists a module that cannot run in the same way.
+const ABSENT: [&str; 17] = [
+    "alerts",
+    "cephadm",
+    "dashboard",
+    "diskprediction_local",
+    "influx",
+    "insights",
+    "k8sevents",
+    "localpool",
+    "mirroring",
+    "nfs",
+    "prometheus",
+    "restful",
+    "selftest",
+    "snap_schedule",
+    "stats",
+    "telegraf",
+    "zabbix",
+];
+
+/// Why a module of [`ABSENT`] cannot run.
+const NOT_HERE: &str = "it is not part of this manager";
+
+/// Modules that somebody may ask for, with what Ceph tells of each.
+fn offered(cx: &Cx<'_>) -> Vec<Value> {
+    let built_in = built_in(cx);
+    let one = |name: &str, runs: bool| json!({"name": name, "can_run": runs, "error_string": if runs { "" } else { NOT_HERE }, "module_options": {}});
+    let here = built_in.iter().map(String::as_str).chain(BUILT_IN).map(|name| one(name, true));
+    here.chain(ABSENT.iter().map(|name| one(name, false))).collect()
+}
+
 /// Changes nothing: what is there always runs. What is not there is refused, also by force: nothing would run.
 fn enable(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let module = args.str("module");
@@ -114,6 +161,13 @@ fn enable(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     }
     if BUILT_IN.contains(&module) {
         return Ok(Reply::status(format!("module '{module}' is already enabled")));
+    }
+    if ABSENT.contains(&module) {
+        refuse!(
+            ENOENT,
+            "module '{module}' reports that it cannot run on the active manager daemon: {NOT_HERE} (pass --force to force \
+             enablement)"
+        );
     }
     if args.opt("force").is_some() {
         refuse!(ENOENT, "module '{module}' is not part of this manager, and nothing would run by force");
@@ -134,7 +188,8 @@ fn disable(cx: &mut Cx<'_>, args: &Args) -> Outcome {
 
 fn modules(cx: &mut Cx<'_>, _: &Args) -> Outcome {
     let enabled: BTreeSet<&str> = cx.state.mgrmap.modules.iter().map(String::as_str).chain(BUILT_IN).collect();
-    let value = json!({"always_on_modules": built_in(cx), "enabled_modules": enabled, "disabled_modules": []});
+    let disabled: Vec<Value> = offered(cx).into_iter().filter(|m| m["can_run"] == json!(false)).collect();
+    let value = json!({"always_on_modules": built_in(cx), "enabled_modules": enabled, "disabled_modules": disabled});
     Ok(cx.structure("modules", &value))
 }
 
@@ -166,7 +221,8 @@ fn all_metadata(cx: &Cx<'_>) -> Vec<BTreeMap<String, String>> {
             ("ceph_version_short".into(), VERSION.into()),
             ("ceph_release".into(), monstate::context::RELEASE.into()),
         ]);
-        told.retain(|_, v| !v.is_empty());
+        // It has no disk of its own.
+        told.retain(|k, v| !v.is_empty() && !k.starts_with("device"));
         told
     };
     let mut all = vec![of(&cx.env.config.mgr_name, &m.active_addrs, cx.env.config.metadata())];
@@ -201,7 +257,7 @@ fn count(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     for mut one in all_metadata(cx) {
         *counts.entry(one.remove(args.str("property")).unwrap_or_else(|| "unknown".into())).or_default() += 1;
     }
-    Ok(cx.structure("count", &json!(counts)))
+    Ok(cx.structure(args.str("property"), &json!(counts)))
 }
 
 /// The service map: the services that reported to the manager.
@@ -266,12 +322,34 @@ fn nodes(cx: &mut Cx<'_>, args: &Args) -> Outcome {
         Some("mds") => json!({}),
         _ => json!({"mon": mon, "osd": osd, "mgr": mgr}),
     };
-    Ok(cx.structure("nodes", &value))
+    Ok(cx.structure(args.opt("type").filter(|t| *t != "all").unwrap_or("nodes"), &value))
 }
 
-fn fs_dump(cx: &mut Cx<'_>, _: &Args) -> Outcome {
-    let value = json!({"epoch": 1, "default_fscid": -1, "standbys": [], "filesystems": []});
-    Ok(cx.show("fsmap", value, || "e1\n\nNo filesystems configured\n".into()).with_status("dumped fsmap epoch 1"))
+/// The map of file systems: there are none. What it can hold is Ceph's own list of features.
+fn fsmap() -> Value {
+    const FEATURES: [(&str, &str); 9] = [
+        ("feature_1", "base v0.20"),
+        ("feature_2", "client writeable ranges"),
+        ("feature_3", "default file layouts on dirs"),
+        ("feature_4", "dir inode in separate object"),
+        ("feature_5", "mds uses versioned encoding"),
+        ("feature_6", "dirfrag is stored in omap"),
+        ("feature_8", "no anchor table"),
+        ("feature_9", "file layout v2"),
+        ("feature_10", "snaprealm v2"),
+    ];
+    let incompat: Map<String, Value> = FEATURES.iter().map(|(k, v)| ((*k).to_owned(), json!(v))).collect();
+    json!({
+        "epoch": 1, "default_fscid": -1, "compat": {"compat": {}, "ro_compat": {}, "incompat": incompat},
+        "feature_flags": {"enable_multiple": true, "ever_enabled_multiple": true}, "standbys": [], "filesystems": [],
+    })
+}
+
+fn fs_dump(cx: &mut Cx<'_>, args: &Args) -> Outcome {
+    if args.int("epoch").is_some_and(|e| e > 1) {
+        refuse!(ENOENT, "there is no map of file systems of that epoch");
+    }
+    Ok(cx.show("fsmap", fsmap(), || "e1\n\nNo filesystems configured\n".into()).with_status("dumped fsmap epoch 1"))
 }
 
 /// Shows that there are no file systems; one that somebody names is not there.
@@ -287,27 +365,90 @@ fn no_volume(_: &mut Cx<'_>, args: &Args) -> Outcome {
 }
 
 fn mds_stat(cx: &mut Cx<'_>, _: &Args) -> Outcome {
-    let value = json!({"fsmap": {"epoch": 1, "default_fscid": -1, "standbys": [], "filesystems": []}, "mdsmap_first_committed": 1, "mdsmap_last_committed": 1});
+    let value = json!({"fsmap": fsmap(), "mdsmap_first_committed": 1, "mdsmap_last_committed": 1});
     Ok(cx.show("mds_stat", value, String::new))
 }
 
-fn devices(cx: &mut Cx<'_>, _: &Args) -> Outcome {
-    let rows: Vec<(String, String, i32)> = cx
-        .state
-        .osd_metadata
-        .iter()
-        .filter_map(|(osd, m)| {
-            Some((m.get("devices").or(m.get("path"))?.clone(), m.get("hostname").cloned().unwrap_or_default(), *osd))
+/// What Ceph's module shows that reports nothing.
+fn telemetry_status() -> Value {
+    json!({
+        "channel_basic": true, "channel_crash": true, "channel_device": true, "channel_ident": false, "contact": null,
+        "description": null, "device_url": "", "enabled": false, "interval": 24, "last_opt_revision": 1, "last_upload": null,
+        "leaderboard": false, "log_level": "", "log_to_cluster": false, "log_to_cluster_level": "info", "log_to_file": false,
+        "organization": null, "proxy": null, "url": "",
+    })
+}
+
+/// A device of an OSD's host. Its name for good is that of its maker and its number, where the host tells it.
+struct Device {
+    id: String,
+    host: String,
+    name: String,
+    path: String,
+    osd: i32,
+}
+
+impl Device {
+    fn json(&self) -> Value {
+        json!({
+            "devid": self.id, "location": [{"host": self.host, "dev": self.name, "path": self.path}],
+            "daemons": [format!("osd.{}", self.osd)],
         })
-        .collect();
-    let value = rows
-        .iter()
-        .map(|(dev, host, osd)| json!({"devid": dev, "location": [{"host": host, "dev": dev, "path": ""}], "daemons": [format!("osd.{osd}")]}))
-        .collect();
-    Ok(cx.show("devices", value, || {
+    }
+}
+
+/// The value of a device in a list as `sda=X,sdb=Y`.
+fn of_device<'a>(list: Option<&'a String>, device: &str) -> Option<&'a str> {
+    list?.split(',').find_map(|one| one.split_once('=').filter(|(name, _)| *name == device)).map(|(_, value)| value)
+}
+
+/// Gives the devices that OSDs told of. Where the host tells no maker and number, the name is its path or its name there.
+fn all_devices(cx: &Cx<'_>) -> Vec<Device> {
+    let mut all = Vec::new();
+    for (osd, told) in cx.state.osd_metadata.iter() {
+        let host = told.get("hostname").cloned().unwrap_or_default();
+        let names = told.get("devices").or(told.get("path")).map_or("", String::as_str);
+        for name in names.split(',').filter(|n| !n.is_empty()) {
+            let id = of_device(told.get("device_ids"), name).unwrap_or(name).to_owned();
+            let path = of_device(told.get("device_paths"), name).unwrap_or_default().to_owned();
+            all.push(Device { id, host: host.clone(), name: name.to_owned(), path, osd: *osd });
+        }
+    }
+    all
+}
+
+fn devices_of_daemon(cx: &mut Cx<'_>, args: &Args) -> Outcome {
+    let who = args.str("who");
+    let osd = who.strip_prefix("osd.").and_then(|n| n.parse::<i32>().ok());
+    let monitor = who.strip_prefix("mon.").is_some_and(|name| super::mon::hosts(cx).iter().any(|(_, n)| n == name));
+    if !monitor && osd.is_none_or(|osd| !cx.state.osd_metadata.contains_key(&osd)) {
+        refuse!(ENOENT, "daemon {who} not found");
+    }
+    let mut rows = all_devices(cx);
+    rows.retain(|d| Some(d.osd) == osd);
+    Ok(cx.show("devices", rows.iter().map(Device::json).collect(), || {
+        let mut t = grammar::Table::simple(&["DEVICE", "HOST:DEV", "EXPECTED FAILURE"]);
+        rows.iter().for_each(|d| t.row(vec![d.id.clone(), format!("{}:{}", d.host, d.name), String::new()]));
+        t.render()
+    }))
+}
+
+fn devices_of_host(cx: &mut Cx<'_>, args: &Args) -> Outcome {
+    let mut rows = all_devices(cx);
+    rows.retain(|d| d.host == args.str("host"));
+    Ok(cx.show("devices", rows.iter().map(Device::json).collect(), || {
+        let mut t = grammar::Table::simple(&["DEVICE", "DEV", "DAEMONS", "EXPECTED FAILURE"]);
+        rows.iter().for_each(|d| t.row(vec![d.id.clone(), d.name.clone(), format!("osd.{}", d.osd), String::new()]));
+        t.render()
+    }))
+}
+
+fn devices(cx: &mut Cx<'_>, _: &Args) -> Outcome {
+    let rows = all_devices(cx);
+    Ok(cx.show("devices", rows.iter().map(Device::json).collect(), || {
         let mut t = grammar::Table::simple(&["DEVICE", "HOST:DEV", "DAEMONS", "WEAR", "LIFE EXPECTANCY"]);
-        rows.iter().for_each(|(dev, host, osd)| {
-            t.row(vec![dev.clone(), format!("{host}:{dev}"), format!("osd.{osd}"), String::new(), String::new()])
+        rows.iter().for_each(|d| {
+            t.row(vec![d.id.clone(), format!("{}:{}", d.host, d.name), format!("osd.{}", d.osd), String::new(), String::new()])
         });
         t.render()
     }))

@@ -129,7 +129,7 @@ fn stat(cx: &mut Cx<'_>, _: &Args) -> Outcome {
         "epoch": m.epoch, "min_mon_release": RELEASE_NUMBER, "min_mon_release_name": RELEASE, "num_mons": m.mon_info.len(), "leader": name,
         "quorum": quorum,
     });
-    Ok(cx.show("mon_stat", value, || {
+    Ok(cx.show("monmap", value, || {
         let mons: Vec<String> = m.by_rank().map(|i| format!("{}={}", i.name, i.public_addrs)).collect();
         let ranks: Vec<String> = ranks.iter().map(ToString::to_string).collect();
         format!(
@@ -196,6 +196,9 @@ fn one_metadata(cx: &Cx<'_>, name: &str, addrs: String) -> Value {
         ("compression_algorithms", "none".into()),
     ];
     all.extend(known.into_iter().map(|(key, value)| (key.to_owned(), value)));
+    for key in ["device_ids", "device_paths", "devices"] {
+        all.entry(key.to_owned()).or_default();
+    }
     let first = [("name".to_owned(), Value::from(name))];
     Value::Object(first.into_iter().chain(all.into_iter().map(|(key, value)| (key, value.into()))).collect())
 }
@@ -216,7 +219,7 @@ fn count(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     for one in all_metadata(cx) {
         *counts.entry(one[args.str("property")].as_str().unwrap_or("unknown").to_string()).or_default() += 1;
     }
-    Ok(cx.structure("count", &json!(counts)))
+    Ok(cx.structure(args.str("property"), &json!(counts)))
 }
 
 /// Changes nothing: all features that there are have been on since the cluster was made.

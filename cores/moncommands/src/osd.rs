@@ -262,7 +262,7 @@ fn map(cx: &mut Cx<'_>, args: &Args) -> Outcome {
         "acting": at.acting,
         "acting_primary": at.acting_primary,
     });
-    Ok(cx.show("osd_location", value, || {
+    Ok(cx.show("osd_map", value, || {
         format!(
             "osdmap e{} pool '{}' ({pool}) object '{full}' -> pg {pool}.{hash:x} ({pg}) -> up ({}, p{}) acting ({}, p{})\n",
             state.osdmap.epoch,
@@ -299,6 +299,19 @@ fn osd_metadata(cx: &Cx<'_>, osd: OsdId) -> Value {
     Value::Object(value)
 }
 
+/// What readers of Ceph's answers expect of every OSD, empty where nothing is known; with a mark, what its class says.
+const EXPECTED: [(&str, &str); 9] = [
+    ("back_iface", ""),
+    ("ceph_version_when_created", ""),
+    ("created_at", ""),
+    ("device_ids", ""),
+    ("device_paths", ""),
+    ("devices", ""),
+    ("front_iface", ""),
+    ("journal_rotational", "class"),
+    ("rotational", "class"),
+];
+
 /// What an OSD told when it booted, and what is known of it besides, named as Ceph does; nothing if it never booted.
 fn told(cx: &Cx<'_>, osd: OsdId) -> BTreeMap<String, String> {
     let Some(mut all) = cx.state.osd_metadata.get(&osd).cloned() else { return BTreeMap::new() };
@@ -314,6 +327,10 @@ fn told(cx: &Cx<'_>, osd: OsdId) -> BTreeMap<String, String> {
         ("hb_front_addr", front),
     ];
     all.extend(known.into_iter().map(|(k, v)| (k.to_owned(), v)));
+    let turns = if all.get("default_device_class").is_some_and(|class| class == "hdd") { "1" } else { "0" };
+    for (key, missing) in EXPECTED {
+        all.entry(key.into()).or_insert_with(|| if missing.is_empty() { String::new() } else { turns.into() });
+    }
     all
 }
 
@@ -356,14 +373,14 @@ fn versions(cx: &mut Cx<'_>, _: &Args) -> Outcome {
 
 fn count_metadata(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let value = count(cx, args.str("property"));
-    Ok(cx.structure("count", &value))
+    Ok(cx.structure(args.str("property"), &value))
 }
 
 fn numa(cx: &mut Cx<'_>, _: &Args) -> Outcome {
     let host = |o: OsdId| cx.state.osd_metadata.get(&o).and_then(|m| m.get("hostname")).cloned().unwrap_or_default();
     let osds: Vec<OsdId> = cx.state.osdmap.osds().collect();
-    let value = json!({"osds": osds.iter().map(|o| json!({"osd": o, "host": host(*o)})).collect::<Vec<_>>()});
-    Ok(cx.show("numa", value, || {
+    let value = osds.iter().map(|o| json!({"osd": o, "host": host(*o)})).collect();
+    Ok(cx.show("osds", value, || {
         let mut table = Table::simple(&["OSD", "HOST", "NETWORK", "STORAGE", "AFFINITY", "CPUS"]);
         let row = |o: &OsdId| vec![o.to_string(), host(*o), "-".into(), "-".into(), "-".into(), "-".into()];
         osds.iter().for_each(|o| table.row(row(o)));

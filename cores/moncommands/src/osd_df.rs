@@ -283,7 +283,7 @@ fn perf(cx: &mut Cx<'_>, _: &Args) -> Outcome {
         })
         .collect();
     let value = json!({"pg_ready": true, "osdstats": {"osd_perf_infos": infos}});
-    Ok(cx.show("osd_perf", value, || {
+    Ok(cx.show("pg_info", value, || {
         let mut table =
             Table::new(&[("osd", Left, Right), ("commit_latency(ms)", Left, Right), ("apply_latency(ms)", Left, Right)]);
         rows.iter().for_each(|(o, c, a)| table.row(vec![o.to_string(), (c / 1000).to_string(), (a / 1000).to_string()]));

@@ -50,7 +50,7 @@ fn info(cx: &mut Cx<'_>, args: &Args) -> Outcome {
         return Ok(cx.show("osd_info", osd_dump(map, osd), || osd_line(map, osd) + "\n"));
     }
     let value = map.osds().map(|o| osd_dump(map, o)).collect();
-    Ok(cx.show("osd_info", value, || map.osds().map(|o| osd_line(map, o) + "\n").collect()))
+    Ok(cx.show("osds", value, || map.osds().map(|o| osd_line(map, o) + "\n").collect()))
 }
 
 /// The map for `osd dump -f json`.

@@ -36,7 +36,7 @@ pub(super) const ROWS: &[Row] = &[
 
 fn stat(cx: &mut Cx<'_>, _: &Args) -> Outcome {
     let value = json!({"pg_ready": true, "pg_summary": summary(cx)});
-    Ok(cx.show("pg_stat", value, || line(cx)))
+    Ok(cx.show("pg_info", value, || line(cx)))
 }
 
 fn summary(cx: &Cx<'_>) -> Map<String, Value> {

@@ -626,13 +626,22 @@ fn ls_by_pool(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     listed(cx, args, Some(pool), |_| true)
 }
 
+/// An OSD whose groups are asked for. One that is down has none, which Ceph refuses, so that nobody takes it for empty.
+fn up(cx: &Cx<'_>, args: &Args) -> Result<types::OsdId, grammar::Refusal> {
+    let osd = args.osd("osd")?;
+    if !cx.state.osdmap.is_up(osd) {
+        refuse!(EAGAIN, "osd {osd} is not up");
+    }
+    Ok(osd)
+}
+
 fn ls_by_osd(cx: &mut Cx<'_>, args: &Args) -> Outcome {
-    let (osd, pool) = (args.osd("osd")?, numbered_pool(cx, args)?);
+    let (osd, pool) = (up(cx, args)?, numbered_pool(cx, args)?);
     listed(cx, args, pool, |pg| pg.acting.contains(&osd) || pg.up.contains(&osd))
 }
 
 fn ls_by_primary(cx: &mut Cx<'_>, args: &Args) -> Outcome {
-    let (osd, pool) = (args.osd("osd")?, numbered_pool(cx, args)?);
+    let (osd, pool) = (up(cx, args)?, numbered_pool(cx, args)?);
     listed(cx, args, pool, |pg| pg.acting_primary == osd)
 }
 
@@ -660,7 +669,7 @@ fn dump_stuck(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let wanted = |pg: &Pg<'_>| if named.is_empty() { stuck(pg, "unclean") } else { named.iter().any(|k| stuck(pg, k)) };
     let pgs: Vec<Pg<'_>> = all(cx).into_iter().filter(wanted).collect();
     let value = json!({"pg_ready": true, "stuck_pg_stats": pgs.iter().map(pg_dump).collect::<Vec<_>>()});
-    let reply = cx.show("stuck_pg_stats", value, || if pgs.is_empty() { String::new() } else { brief_table(&pgs) });
+    let reply = cx.show("pg_info", value, || if pgs.is_empty() { String::new() } else { brief_table(&pgs) });
     Ok(reply.with_status("ok"))
 }
 

@@ -11,7 +11,7 @@ use manager::soft::Rates;
 use maps::autoscale_mode as mode;
 use maps::{OptValue, Pool, opts};
 use messages::mon::log_level;
-use monstate::pools::Wanted;
+use monstate::pools::{Wanted, check_name};
 use serde_json::{Value, json};
 use types::PoolId;
 
@@ -174,12 +174,12 @@ fn rename(cx: &mut Cx<'_>, args: &Args) -> Outcome {
         }
         (None, None) => refuse!(ENOENT, "unrecognized pool '{from}'"),
         (Some(_), Some(_)) => refuse!(EEXIST, "pool '{to}' already exists"),
-        (Some(id), None) if !to.is_empty() && !to.contains(['/', '@']) => {
+        (Some(id), None) => {
+            check_name(to)?;
             let to = to.to_string();
             cx.inc().new_pool_names.insert(id, to.clone());
             Ok(Reply::status(format!("pool '{from}' renamed to '{to}'")))
         }
-        (Some(_), None) => refuse!(EINVAL, "'{to}' is no name for a pool"),
     }
 }
 

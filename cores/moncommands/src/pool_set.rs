@@ -242,7 +242,7 @@ fn value_of(cx: &Cx<'_>, p: &Pool, var: &str) -> Option<Value> {
         "crush_rule" => json!(
             cx.state.osdmap.crush.rule_names.get(&i32::from(p.crush_rule)).cloned().unwrap_or_else(|| p.crush_rule.to_string())
         ),
-        "use_gmt_hitset" => json!(u32::from(p.use_gmt_hitset)),
+        "use_gmt_hitset" => json!(p.use_gmt_hitset),
         "fast_read" => json!(u32::from(p.fast_read)),
         "pg_autoscale_mode" => json!(maps::autoscale_mode::name(p.pg_autoscale_mode)),
         "erasure_code_profile" if p.is_erasure() => json!(p.erasure_code_profile),

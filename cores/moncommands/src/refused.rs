@@ -15,7 +15,36 @@ const fn no(sig: &'static str, module: &'static str, perm: &'static str, why: &'
     Row { sig, help: "refused here: see docs/compatibility.md", module, perm, run: Run::Refuse(why) }
 }
 
+/// A command of a module of Ceph that this manager does not have.
+const fn of(module: &'static str, sig: &'static str, perm: &'static str) -> Row {
+    Row { sig, help: "a command of a module that this manager does not have", module: "mgr", perm, run: Run::Absent(module) }
+}
+
 pub(super) const ROWS: &[Row] = &[
+    of("alerts", "alerts send", "r"),
+    of("influx", "influx config-set <key:String> <value:String>", "rw"),
+    of("influx", "influx config-show", "r"),
+    of("influx", "influx send", "rw"),
+    of("insights", "insights", "r"),
+    of("insights", "insights prune-health <hours:Int req=false>", "rw"),
+    of("prometheus", "prometheus file_sd_config", "r"),
+    of("restful", "restful create-key <key_name:String>", "rw"),
+    of("restful", "restful create-self-signed-cert", "rw"),
+    of("restful", "restful delete-key <key_name:String>", "rw"),
+    of("restful", "restful restart", "rw"),
+    of("selftest", "mgr self-test run", "rw"),
+    of("selftest", "mgr self-test module <module:String>", "rw"),
+    of("selftest", "mgr self-test python-version", "r"),
+    of("telegraf", "telegraf config-set <key:String> <value:String>", "rw"),
+    of("telegraf", "telegraf config-show", "r"),
+    of("telegraf", "telegraf send", "rw"),
+    of("test_orchestrator", "test_orchestrator load_data", "w"),
+    of("zabbix", "zabbix config-set <key:String> <value:String>", "rw"),
+    of("zabbix", "zabbix config-show", "r"),
+    of("zabbix", "zabbix discovery", "r"),
+    of("zabbix", "zabbix send", "rw"),
+    no("telemetry show <channels:String n=N req=false>", "mgr", "r", "nothing is reported to anybody"),
+    no("device monitoring on", "mgr", "rw", "the health of devices is not collected"),
     no("osd tier add-cache <pool:Poolname> <tierpool:Poolname> <size:Int range=0>", "osd", "rw", TIER),
     no("osd tier set-overlay <pool:Poolname> <overlaypool:Poolname>", "osd", "rw", TIER),
     no("osd tier rm-overlay <pool:Poolname>", "osd", "rw", TIER),
@@ -76,8 +105,6 @@ pub(super) const ROWS: &[Row] = &[
     no("mon set_location <name:String> <args:String goodchars=[A-Za-z0-9-_.=] n=N>", "mon", "rw", STRETCH),
     no("mon enable_stretch_mode <tiebreaker_mon:String> <new_crush_rule:String> <dividing_bucket:String>", "mon", "rw", STRETCH),
     no("mon set_new_tiebreaker <name:String> <yes_i_really_mean_it:Bool req=false>", "mon", "rw", STRETCH),
-    no("crash info <id:String>", "mgr", "r", "crashes are not collected"),
-    no("crash post", "mgr", "rw", "crashes are not collected"),
     no("fs new <fs_name:String goodchars=[A-Za-z0-9-_.]> <metadata:String> <data:String> <force:Bool req=false>", "fs", "rw", FS),
     no("fs volume create <name:String> <placement:String req=false>", "mgr", "rw", FS),
     no("fs authorize <filesystem:String> <entity:String> <caps:String n=N>", "auth", "rwx", FS),

@@ -9,8 +9,8 @@ use maps::{Incremental, OptValue, OsdMap, Pool, PoolSnap, opts, pool_flags, pool
 use node::Now;
 use types::{Epoch, Feature, PoolId, SnapId, UTime};
 
-/// Longest name of a pool, in bytes.
-const NAME: usize = 1024;
+/// Longest name of a pool or of a pool's snapshot, in bytes. Ceph has no bound of its own.
+const NAME: usize = 4096;
 /// Most copies of a pool, as in Ceph.
 const MOST_COPIES: u32 = 10;
 
@@ -284,7 +284,7 @@ impl Ctx<'_> {
         if p.is_unmanaged_snaps_mode() {
             refuse!(EINVAL, "pool {} is in unmanaged snaps mode", self.state.pool_name(pool));
         }
-        if name.is_empty() || name.len() > NAME {
+        if name.len() > NAME {
             refuse!(EINVAL, "'{name}' is no name for a snapshot");
         }
         if p.snap_by_name(name).is_some() {
@@ -432,8 +432,9 @@ pub fn split_to_target(p: &mut Pool, epoch: Epoch) {
     p.last_force_op_resend_preluminous = epoch;
 }
 
-fn check_name(name: &str) -> Result<(), Refusal> {
-    if name.is_empty() || name.len() > NAME || name.contains(['/', '@', '\0']) {
+/// Checks the name of a new pool, as Ceph does: anything but nothing. (Its bound is ours.)
+pub fn check_name(name: &str) -> Result<(), Refusal> {
+    if name.is_empty() || name.len() > NAME || name.contains('\0') {
         refuse!(EINVAL, "'{name}' is no name for a pool");
     }
     Ok(())

@@ -76,6 +76,7 @@ const ROWS: &[Row] = &[
         handler: perf_schema,
     },
     Row { signature: "perf histogram dump", help: "distributions of latencies and of their stages", handler: perf_histogram },
+    Row { signature: "dump_store", help: "all that the store counts, with its distributions", handler: dump_store },
     Row { signature: "perf reset <var:String>", help: "count from zero again: all, osd or stages", handler: perf_reset },
     Row {
         signature: "log flush",
@@ -327,9 +328,12 @@ fn help(_: &mut Osd, _: Now, _: &Args) -> Answer {
 
 fn counters(osd: &mut Osd, now: Now) -> Value {
     let in_progress = osd.ops.in_progress();
+    // A section holds numbers and averages: what else a store tells is in `perf histogram dump` and `dump_store`.
     let mut store = osd.store.counters();
-    if let Some(memory) = store.get_mut("memory").and_then(Value::as_object_mut) {
-        memory.insert("target".into(), json!(osd.memory.in_force));
+    let mut memory = store.as_object_mut().and_then(|s| s.remove("memory")).unwrap_or_else(|| json!({}));
+    memory["target"] = json!(osd.memory.in_force);
+    if let Some(store) = store.as_object_mut() {
+        store.retain(|_, value| value.is_number());
     }
     json!({
         "osd": osd.perf.json(now.mono, in_progress, &osd.ops.sub_ops),
@@ -341,7 +345,13 @@ fn counters(osd: &mut Osd, now: Now) -> Value {
         },
         "pg": pg_counters(osd),
         "store": store,
+        "store_memory": memory,
     })
+}
+
+/// All that the store counts, with words and distributions.
+fn dump_store(osd: &mut Osd, _: Now, _: &Args) -> Answer {
+    Answer::json(&osd.store.counters())
 }
 
 /// What placement groups and maps hold in memory.

@@ -202,9 +202,24 @@ impl Signature {
     /// Checks a command's JSON object. `Err` says which argument is missing or does not fit. Names that this command does not have are ignored, as by Ceph: the `ceph` tool never sends any,
     /// programs do.
     pub fn check(&self, command: &serde_json::Map<String, Value>) -> Result<Args, Wrong> {
+        self.check_as(command, false)
+    }
+
+    /// Checks a command's JSON object as Ceph's daemons check what only looks: a text that is missing is an empty one, and a word that an
+    /// optional choice does not have counts as none. (The `ceph` tool checks both before it sends anything; libraries do not.)
+    pub fn check_loosely(&self, command: &serde_json::Map<String, Value>) -> Result<Args, Wrong> {
+        self.check_as(command, true)
+    }
+
+    fn check_as(&self, command: &serde_json::Map<String, Value>, loose: bool) -> Result<Args, Wrong> {
         let mut args = Args::default();
         for p in &self.params {
+            let text = matches!(p.kind, Kind::String | Kind::Poolname | Kind::Objectname) && !p.many;
             match command.get(&p.name) {
+                None | Some(Value::Null) if loose && text && !p.optional => {
+                    args.0.insert(p.name.clone(), Arg::Str(String::new()));
+                }
+                Some(value) if loose && p.optional && p.kind == Kind::Choices && p.take(value).is_err() => {}
                 None | Some(Value::Null) if p.optional || p.kind == Kind::Bool => {}
                 // An empty choice is none.
                 Some(Value::String(text)) if text.is_empty() && p.optional && p.kind == Kind::Choices => {}

@@ -61,6 +61,44 @@ impl UTime {
         format!("{y:04}-{mo:02}-{d:02}T{h:02}:{m:02}:{s:02}.{:06}+0000", self.nsec / 1_000)
     }
 
+    /// Parses `2026-11-20 21:05:09.123456Z`, as reports of crashes write times in UTC. The blank may be a `T`, the `Z` may
+    /// be left out, the fraction has 1 to 6 digits. `None` if it is no such time, or outside of 1970 to 2106.
+    pub fn parse_calendar(text: &str) -> Option<Self> {
+        let text = text.strip_suffix('Z').unwrap_or(text);
+        let (date, clock) = text.split_once([' ', 'T'])?;
+        let (clock, fraction) = clock.split_once('.')?;
+        let number = |text: &str, most: u32| -> Option<u32> {
+            let digits = (1..=6).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
+            text.parse().ok().filter(|n| digits && *n <= most)
+        };
+        let three = |text: &str, by: char, most: [u32; 3]| -> Option<[u32; 3]> {
+            let mut parts = text.split(by);
+            let mut out = [0; 3];
+            for (place, most) in out.iter_mut().zip(most) {
+                *place = number(parts.next()?, most)?;
+            }
+            parts.next().is_none().then_some(out)
+        };
+        let [year, month, day] = three(date, '-', [2106, 12, 31])?;
+        let [hour, minute, second] = three(clock, ':', [23, 59, 59])?;
+        // By the number of digits, which `number` has checked.
+        const SCALE: [u32; 7] = [0, 100_000, 10_000, 1_000, 100, 10, 1];
+        let micros = number(fraction, 999_999)? * SCALE[fraction.len()];
+        if year < 1970 || month == 0 || day == 0 {
+            return None;
+        }
+        // Days from a civil date: years begin in March, as in `utc`.
+        let y = i64::from(year) - i64::from(month <= 2);
+        let (era, yoe) = (y.div_euclid(400), y.rem_euclid(400));
+        let doy = (153 * ((i64::from(month) + 9) % 12) + 2) / 5 + i64::from(day) - 1;
+        let days = era * 146_097 + yoe * 365 + yoe / 4 - yoe / 100 + doy - 719_468;
+        let sec = u32::try_from(days * 86_400).ok()?.checked_add(hour * 3_600 + minute * 60 + second)?;
+        let time = Self { sec, nsec: micros * 1_000 };
+        // A day that its month does not have would come out as another.
+        let (_, as_month, as_day, ..) = time.utc();
+        ((as_month, as_day) == (month, day)).then_some(time)
+    }
+
     /// `Fri Nov 20 21:05:09 2026`, as C's `ctime` prints times.
     pub fn ctime(self) -> String {
         const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
@@ -97,5 +135,33 @@ mod tests {
         assert_eq!(UTime { sec: 1_795_208_709, nsec: 0 }.ctime(), "Fri Nov 20 21:05:09 2026");
         assert_eq!(UTime { sec: 951_782_400, nsec: 0 }.ctime(), "Tue Feb 29 00:00:00 2000");
         assert_eq!(UTime::ZERO.ctime(), "Thu Jan  1 00:00:00 1970");
+    }
+
+    #[test]
+    fn calendar_times_are_read_as_they_are_written() {
+        for sec in (0..u32::MAX).step_by(7_654_321) {
+            let time = UTime { sec, nsec: 123_456_000 };
+            let iso = time.iso();
+            let text = iso.strip_suffix("+0000").unwrap();
+            assert_eq!(UTime::parse_calendar(text), Some(time), "{text}");
+            assert_eq!(UTime::parse_calendar(&(text.replace('T', " ") + "Z")), Some(time), "{text}");
+        }
+        assert_eq!(UTime::parse_calendar("1970-01-01 00:00:01.5"), Some(UTime { sec: 1, nsec: 500_000_000 }));
+        for none in [
+            "",
+            "garbage",
+            "2026-02-29 00:00:00.0",
+            "2026-13-01 00:00:00.0",
+            "2026-01-01 24:00:00.0",
+            "2026-01-01 00:00:00",
+            "1969-12-31 00:00:00.0",
+            "2026-01-01 00:00:00.1234567",
+            "2026-01-01-02 00:00:00.0",
+            "2026-00-10 00:00:00.0",
+            "2106-12-31 00:00:00.0",
+            "+026-01-01 00:00:00.0",
+        ] {
+            assert_eq!(UTime::parse_calendar(none), None, "{none}");
+        }
     }
 }

@@ -5,10 +5,12 @@ use super::{Monitor, failures};
 use maps::{Incremental, flags, state as bits};
 use messages::internal::{OsdBoot, OsdDown, OsdReport};
 use messages::mon::log_level;
+use monstate::context::version_line;
 use monstate::effective;
 use monstate::osds::{MAX_OSDS, held, mark_down, node_flags};
 use monstate::state::{Change, State};
 use node::{Level, Now, Outputs};
+use std::collections::BTreeMap;
 use std::time::Duration;
 use types::{EntityType, Fsid, Levels, OsdId, SessionId};
 
@@ -201,8 +203,9 @@ impl Monitor {
         }
         self.line(now, log_level::INFO, format!("osd.{osd} {} boot", boot.addrs));
         let mut changes = Vec::new();
-        if state.osd_metadata.get(&osd) != Some(&boot.metadata) {
-            changes.push(Change::OsdMetadata { osd, metadata: Some(boot.metadata.clone()) });
+        let metadata = with_birth(&state, boot, now);
+        if state.osd_metadata.get(&osd) != Some(&metadata) {
+            changes.push(Change::OsdMetadata { osd, metadata: Some(metadata) });
         }
         self.propose(now, changes, Some(inc), Vec::<Outgoing>::new(), out);
         // With the maps that lead to the one in which it is up, it need not ask; the newest comes by its subscription.
@@ -281,6 +284,19 @@ fn comes_in(state: &State, osd: OsdId) -> bool {
     let has = state.osdmap.state(osd);
     let fresh = has & bits::EXISTS == 0 || has & (bits::AUTOOUT | bits::NEW) != 0;
     fresh && !held(state, osd, flags::NOIN, bits::NOIN)
+}
+
+/// What an OSD tells of itself, and when it was here first and by which program, as far as that is known: it is noted at
+/// its first boot and stays as long as the OSD does.
+fn with_birth(state: &State, boot: &OsdBoot, now: Now) -> BTreeMap<String, String> {
+    let mut metadata = boot.metadata.clone();
+    let known = state.osd_metadata.get(&boot.osd);
+    let first = [("created_at", now.wall.iso()), ("ceph_version_when_created", version_line(&boot.metadata))];
+    for (key, value) in first {
+        let value = known.map_or(Some(value), |known| known.get(key).cloned());
+        metadata.extend(value.map(|value| (key.to_owned(), value)));
+    }
+    metadata
 }
 
 /// Whether an OSD that has not been started anew, but was down for the map, has its place: then it stays, although somebody moved it elsewhere.

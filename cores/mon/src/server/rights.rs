@@ -95,10 +95,11 @@ fn own_needs(caps: &MonCaps, parsed: &Parsed, name: &EntityName, secrets: bool) 
     at_monitors(caps, parsed, name, row.module, row.perm) && (!makes_key || at_monitors(caps, parsed, name, "auth", "rwx"))
 }
 
-/// Whether a command is one that the manager alone decides about.
+/// Whether a command is one that the manager alone decides about. Who posts reports of crashes may do nothing else, and
+/// at the monitors only read (`profile crash`).
 fn is_managers(parsed: &Parsed) -> bool {
-    let row = parsed.command.row;
-    parsed.command.signature.prefix.starts_with("rbd ") || row.perm == "r" && matches!(row.module, "mgr" | "pg" | "osd")
+    let (row, prefix) = (parsed.command.row, parsed.command.signature.prefix.as_str());
+    prefix.starts_with("rbd ") || prefix == "crash post" || row.perm == "r" && matches!(row.module, "mgr" | "pg" | "osd")
 }
 
 /// Says whether somebody may give a command; `None` as rights: the own process, which may.

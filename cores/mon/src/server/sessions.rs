@@ -303,8 +303,9 @@ fn is_log(what: &str) -> bool {
     what.starts_with("log")
 }
 
-/// Lines of at least the wanted level, and the version after them. A new subscriber from 0 gets none of the past but
-/// the last such line, to know that it is subscribed: audits may have come after it.
+/// Lines of at least the wanted level, of all channels: clients choose (`ceph -w`, `ceph -W audit`). And the version
+/// after them. A new subscriber from 0 gets none of the past but the last line of the cluster's own channel, to know
+/// that it is subscribed: audits may have come after it.
 fn log_lines(state: &State, what: &str, start: u64, first: bool) -> (Vec<Message>, u64) {
     let level = match what.trim_start_matches("log").trim_start_matches('-') {
         "debug" => 0,
@@ -324,7 +325,7 @@ fn log_lines(state: &State, what: &str, start: u64, first: bool) -> (Vec<Message
         let fresh = (version + 1 - start.max(1)).min(LOG_LINES as u64) as usize;
         (fresh, fresh)
     };
-    let wanted = |e: &&Arc<LogEntry>| e.level >= level && e.channel == "cluster";
+    let wanted = |e: &&Arc<LogEntry>| e.level >= level && (!newcomer || e.channel == "cluster");
     let lines: Vec<LogEntry> = state.log.iter().rev().take(within).filter(wanted).take(most).map(|e| (**e).clone()).collect();
     let next = version + 1;
     if lines.is_empty() {

@@ -60,9 +60,17 @@ impl Perf {
         Value::Object(out)
     }
 
-    /// Section `stages` of `perf dump`: where the time goes, for each kind of operation.
+    /// Section `stages` of `perf dump`: where the time goes, for each kind of operation: `write_journaling`. Readers of
+    /// Ceph's counters expect numbers and averages in a section, and nothing deeper.
     pub(crate) fn stages_json(&self, sub_ops: &SubOps) -> Value {
-        self.of_each_stage(sub_ops, super::Latency::json)
+        let mut flat = Map::new();
+        if let Value::Object(kinds) = self.of_each_stage(sub_ops, super::Latency::json) {
+            for (kind, stages) in kinds {
+                let Value::Object(stages) = stages else { unreachable!("stages of a kind are an object") };
+                flat.extend(stages.into_iter().map(|(stage, average)| (format!("{kind}_{stage}"), average)));
+            }
+        }
+        Value::Object(flat)
     }
 
     /// `perf histogram dump`.
@@ -97,13 +105,11 @@ pub(crate) fn schema(dump: &Value) -> Value {
 }
 
 /// Sections that say what is, not what was.
-const OF_LEVELS: [&str; 3] = ["pg", "memory", "pace"];
+const OF_LEVELS: [&str; 3] = ["pg", "store_memory", "pace"];
 
 fn describe(section: &str, name: &str, value: &Value) -> Option<Value> {
     let (kind, metric, value_type) = match value {
         Value::Object(o) if o.contains_key("avgcount") => (AVERAGE, "gauge", "real-integer-pair"),
-        // A level deeper: one kind of operation with its stages.
-        Value::Object(_) => return Some(schema(&json!({ name: value }))[name].clone()),
         Value::Number(_) if OF_LEVELS.contains(&section) || matches!(name, "op_wip" | "uptime") => (LEVEL, "gauge", "integer"),
         Value::Number(_) => (COUNTER, "counter", "integer"),
         _ => return None,
@@ -131,23 +137,26 @@ mod tests {
     #[test]
     fn every_counter_has_a_schema_and_can_be_asked_for_alone() {
         let (perf, sub_ops) = (Perf::default(), SubOps::default());
-        let store = json!({ "commits": 1, "memory": { "blocks": 4096 } });
-        let dump = json!({ "osd": perf.json(Mono(0), 3, &sub_ops), "stages": perf.stages_json(&sub_ops), "pg": { "log_bytes": 1 }, "store": store });
+        let dump = json!({
+            "osd": perf.json(Mono(0), 3, &sub_ops), "stages": perf.stages_json(&sub_ops), "pg": { "log_bytes": 1 },
+            "store": { "commits": 1 }, "store_memory": { "blocks": 4096 },
+        });
         let schema = schema(&dump);
-        for (name, value) in dump["osd"].as_object().unwrap() {
-            let kind = &schema["osd"][name]["type"];
-            assert_eq!(*kind == AVERAGE, value.is_object(), "{name}: {kind}");
+        for (section, counters) in dump.as_object().unwrap() {
+            for (name, value) in counters.as_object().unwrap() {
+                let kind = &schema[section][name]["type"];
+                let average = value["avgcount"].is_u64() && value["sum"].is_number();
+                assert!(value.is_number() || average, "{section}.{name}: {value}");
+                assert_eq!(*kind == AVERAGE, average, "{section}.{name}: {kind}");
+                assert!(kind.is_number(), "{section}.{name} has no schema");
+            }
         }
         assert_eq!((&schema["osd"]["op_in_bytes"]["units"], &schema["osd"]["op_wip"]["type"]), (&json!("bytes"), &json!(LEVEL)));
-        assert_eq!(schema["stages"]["write"]["journaling"]["type"], AVERAGE);
-        assert_eq!(schema["stages"]["copy"]["journaling"]["type"], AVERAGE);
-        assert_eq!(
-            (&schema["osd"]["subop_w"]["type"], &schema["osd"]["subop_w_latency"]["type"]),
-            (&json!(COUNTER), &json!(AVERAGE))
-        );
+        assert_eq!(schema["stages"]["write_journaling"]["type"], AVERAGE);
+        assert_eq!(schema["stages"]["copy_journaling"]["type"], AVERAGE);
         assert_eq!((&schema["pg"]["log_bytes"]["type"], &schema["pg"]["log_bytes"]["units"]), (&json!(LEVEL), &json!("bytes")));
         assert_eq!(
-            (&schema["store"]["memory"]["blocks"]["type"], &schema["store"]["commits"]["type"]),
+            (&schema["store_memory"]["blocks"]["type"], &schema["store"]["commits"]["type"]),
             (&json!(LEVEL), &json!(COUNTER))
         );
         assert_eq!(select(dump.clone(), Some("osd"), Some("op_wip")), json!({ "osd": { "op_wip": 3 } }));

@@ -15,13 +15,13 @@ const MOST: usize = 64 << 20;
 
 /// Stages of both systems: where they are in `perf dump`, and how the report calls them. Their borders differ.
 const STAGES: [(&str, &str); 15] = [
-    ("stages.write.queued", "write: until its group takes it"),
-    ("stages.write.executing", "write: until the store has it"),
-    ("stages.write.journaling", "write: until it is durable here"),
-    ("stages.write.copying", "write: until it is durable on the other copies"),
-    ("stages.write.replying", "write: until the reply is handed over"),
-    ("stages.write.total", "write: in the OSD, all"),
-    ("stages.read.total", "read: in the OSD, all"),
+    ("stages.write_queued", "write: until its group takes it"),
+    ("stages.write_executing", "write: until the store has it"),
+    ("stages.write_journaling", "write: until it is durable here"),
+    ("stages.write_copying", "write: until it is durable on the other copies"),
+    ("stages.write_replying", "write: until the reply is handed over"),
+    ("stages.write_total", "write: in the OSD, all"),
+    ("stages.read_total", "read: in the OSD, all"),
     ("osd.op_w_latency", "write: in the OSD, all"),
     ("osd.op_w_prepare_latency", "write: until the store has it"),
     ("osd.op_r_latency", "read: in the OSD, all"),
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn stages_are_means_of_what_came_after() {
-        let at = |n: f64, sum: f64| Counted { stages: [("stages.write.total", (n, sum))].into(), ..Counted::default() };
+        let at = |n: f64, sum: f64| Counted { stages: [("stages.write_total", (n, sum))].into(), ..Counted::default() };
         let figures = at(30.0, 0.5).since(&at(10.0, 0.1));
         assert_eq!(figures["stage write: in the OSD, all"], 20_000.0);
         assert!(at(10.0, 0.1).since(&at(10.0, 0.1)).is_empty());
