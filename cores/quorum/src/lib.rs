@@ -9,13 +9,14 @@
 //! | `types` | entries, terms, members, what is saved |
 //! | `message` | what voters say to each other, as bytes |
 //! | `log` | the entries in memory |
+//! | `memory` | what members remember of each other |
 //! | `reign` | what only a leader has |
 //! | `machine` | what the machine knows, what it gives to its owner |
 //! | `turn` | the owner's side: its beginning, time, messages, what is to be done |
 //! | `disk` | one write at a time, snapshots |
 //! | `election` | terms, votes, the beginning and the end of a reign |
 //! | `follower` | what a leader says |
-//! | `marks` | what members remember of each other: stores that were set back, states that differ |
+//! | `marks` | what they do with that memory: stores that were set back, states that differ |
 //! | `leader` | copies to peers, commits, reads, members |
 //! | `catchup` | the leader's state for peers that lack too much |
 //!
@@ -46,6 +47,7 @@ mod leader;
 mod log;
 mod machine;
 mod marks;
+mod memory;
 mod message;
 mod reign;
 #[cfg(test)]
@@ -57,6 +59,5 @@ pub use leader::{NotChanged, NotLeader};
 #[cfg(feature = "sim")]
 pub use machine::Mistake;
 pub use machine::{Install, News, Node, Ready, Write};
-pub use marks::{Mark, Marks, Tail};
-pub use message::{Body, Message, Piece, Refused, Verdict};
-pub use types::{Base, Config, Entry, Hard, Index, Kind, Membership, Position, ReadId, Saved, Term, VoterId};
+pub use message::{Body, Message, Piece, Refused, Tail, Verdict};
+pub use types::{Base, Config, Entry, Hard, Index, Kind, Mark, Marks, Membership, Position, ReadId, Saved, Term, VoterId};

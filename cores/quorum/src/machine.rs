@@ -1,10 +1,10 @@
 //! The machine: what it knows, and what it gives to its owner.
 
 use crate::log::Log;
-use crate::marks::{Marks, Memory};
+use crate::memory::Memory;
 use crate::message::{Body, Message, Piece, Verdict};
 use crate::reign::Reign;
-use crate::types::{Config, Entry, Hard, Index, Membership, Position, ReadId, Saved, Term, VoterId};
+use crate::types::{Config, Entry, Hard, Index, Marks, Membership, Position, ReadId, Saved, Term, VoterId};
 use bytes::Bytes;
 use node::Mono;
 use std::collections::{BTreeSet, VecDeque};

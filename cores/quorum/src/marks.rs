@@ -18,10 +18,9 @@
 //! Members also compare checksums of their owners' states after certain entries with those of the leader: who differs stops.
 
 use crate::machine::{Node, Role};
-use crate::message::{Body, Message};
-use crate::types::{COUNTS, Hard, Index, Position, Term, VoterId};
-use denc::{Decode, DecodeError, Encode, Reader, Result};
-use node::Mono;
+use crate::memory::Unsure;
+use crate::message::{Body, MOST, Message, Tail, Verdict};
+use crate::types::{Index, Mark, Marks, Position, VoterId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -29,111 +28,8 @@ use std::time::Duration;
 const GRACE: u32 = 3;
 /// Marks that changed are written alone after so long, if nothing else is to be written meanwhile.
 const WRITE_AFTER: Duration = Duration::from_secs(2);
-/// Most members that are remembered, or read of in a message.
-const MOST: usize = 64;
 /// Checksums of states that are kept.
 const SUMS: usize = 8;
-
-/// The newest promise that a voter has shown to anybody.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Mark {
-    /// Its term, and its vote in it.
-    pub hard: Hard,
-    /// Up to this entry its log was that of the term's leader, durably. Zeros if it acknowledged nothing in the term.
-    pub at: Position,
-}
-denc::plain!(Mark { hard, at });
-
-impl Mark {
-    /// Takes over what another mark of the same voter says more. Whether that was anything.
-    fn join(&mut self, other: &Mark) -> bool {
-        let old = *self;
-        if other.hard.term > self.hard.term {
-            *self = *other;
-        } else if other.hard.term == self.hard.term {
-            self.hard.vote = self.hard.vote.or(other.hard.vote);
-            if other.at.index > self.at.index {
-                self.at = other.at;
-            }
-        }
-        *self != old
-    }
-}
-
-/// Marks of members.
-pub type Marks = BTreeMap<VoterId, Mark>;
-
-/// What goes with every message of members that remember. Programs that do not know it leave it unread.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tail {
-    /// Number of the speaker's start: random, not 0. 0: there is no tail.
-    pub life: u64,
-    /// The start of the member that is spoken to, of which the speaker heard last; 0 if it heard of none.
-    pub heard: u64,
-    /// What the speaker remembers, of itself and of the one that is spoken to, too.
-    pub marks: Marks,
-    /// Checksum of the speaker's state after an entry. Index 0: none.
-    pub sum: (Index, u32),
-}
-
-impl Encode for Tail {
-    fn encode(&self, out: &mut Vec<u8>) {
-        (self.life, self.heard).encode(out);
-        self.marks.encode(out);
-        self.sum.0.encode(out);
-        self.sum.1.encode(out);
-    }
-}
-
-impl Decode for Tail {
-    const MIN_SIZE: usize = 32;
-    fn decode(r: &mut Reader<'_>) -> Result<Self> {
-        let tail = Self { life: r.u64()?, heard: r.u64()?, marks: r.get()?, sum: (r.u64()?, r.u32()?) };
-        if tail.marks.len() > MOST || tail.sum.0 >= COUNTS {
-            return Err(DecodeError::Invalid("what a voter remembers"));
-        }
-        Ok(tail)
-    }
-}
-
-/// A start that nobody has confirmed yet.
-#[derive(Debug)]
-struct Unsure {
-    since: Mono,
-    answered: BTreeSet<VoterId>,
-    /// When a leader was heard last.
-    led: Option<Mono>,
-}
-
-/// What a node remembers of others, and what it has shown itself.
-#[derive(Debug, Default)]
-pub(crate) struct Memory {
-    /// Whether it says and checks any of it.
-    on: bool,
-    /// Whether its disk may keep marks.
-    keeps: bool,
-    life: u64,
-    marks: Marks,
-    /// Since when there are marks that the disk does not have.
-    dirty: Option<Mono>,
-    /// The hard state that is durable.
-    pub(crate) durable: Hard,
-    /// The last entry that it acknowledged, in this term.
-    shown: (Term, Index),
-    /// Starts of others.
-    lives: BTreeMap<VoterId, u64>,
-    unsure: Option<Unsure>,
-    /// Checksums of its own states, and of the leader's.
-    own: BTreeMap<Index, u32>,
-    leaders: BTreeMap<Index, u32>,
-}
-
-impl Memory {
-    /// What a disk knows; `life` 0: this node remembers nothing.
-    pub(crate) fn new(life: u64, durable: Hard, marks: Marks) -> Self {
-        Self { on: life != 0, life, marks, durable, ..Self::default() }
-    }
-}
 
 impl Node {
     /// Whether marks may be written to the disk.
@@ -283,7 +179,7 @@ impl Node {
 
     /// Notes what leaves: an acknowledgement is a promise.
     pub(crate) fn note_shown(&mut self, message: &Message) {
-        if let Body::Appended(crate::message::Verdict::Matched(index), _) = message.body {
+        if let Body::Appended(Verdict::Matched(index), _) = message.body {
             let (term, before) = self.memory.shown;
             self.memory.shown = (message.term, if term == message.term { before.max(index) } else { index });
         }

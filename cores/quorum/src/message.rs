@@ -3,8 +3,7 @@
 //! A message is an envelope (version 1, or 2 with a tail that readers of version 1 skip) of the cluster, who speaks, who is spoken to, the speaker's term and what is said; four bytes with the
 //! CRC-32C of it (from seed 0xffffffff, without final inversion) follow.
 
-use crate::marks::Tail;
-use crate::types::{Base, COUNTS, Entry, Index, Position, Term, VoterId};
+use crate::types::{Base, COUNTS, Entry, Index, Marks, Position, Term, VoterId};
 use bytes::Bytes;
 use denc::{Decode, DecodeError, Encode, Reader, Result};
 use std::fmt;
@@ -13,6 +12,42 @@ use std::fmt;
 const VERSION: u8 = 1;
 /// Version of one with a [`Tail`] behind what is said. Programs that know only the first one leave it unread.
 const WITH_TAIL: u8 = 2;
+
+/// Most members that are remembered, or read of in a message.
+pub(crate) const MOST: usize = 64;
+
+/// What goes with every message of members that remember. Programs that do not know it leave it unread.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tail {
+    /// Number of the speaker's start: random, not 0. 0: there is no tail.
+    pub life: u64,
+    /// The start of the member that is spoken to, of which the speaker heard last; 0 if it heard of none.
+    pub heard: u64,
+    /// What the speaker remembers, of itself and of the one that is spoken to, too.
+    pub marks: Marks,
+    /// Checksum of the speaker's state after an entry. Index 0: none.
+    pub sum: (Index, u32),
+}
+
+impl Encode for Tail {
+    fn encode(&self, out: &mut Vec<u8>) {
+        (self.life, self.heard).encode(out);
+        self.marks.encode(out);
+        self.sum.0.encode(out);
+        self.sum.1.encode(out);
+    }
+}
+
+impl Decode for Tail {
+    const MIN_SIZE: usize = 32;
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        let tail = Self { life: r.u64()?, heard: r.u64()?, marks: r.get()?, sum: (r.u64()?, r.u32()?) };
+        if tail.marks.len() > MOST || tail.sum.0 >= COUNTS {
+            return Err(DecodeError::Invalid("what a voter remembers"));
+        }
+        Ok(tail)
+    }
+}
 
 /// What is said, in which term.
 #[derive(Clone, Debug, PartialEq, Eq)]

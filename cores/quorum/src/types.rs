@@ -1,9 +1,8 @@
 //! Entries, terms, members, and what a voter keeps on its disk.
 
-use crate::marks::Marks;
 use bytes::Bytes;
 use denc::{Decode, DecodeError, Encode, Reader, Result};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// What a node is made with.
@@ -192,6 +191,35 @@ impl Decode for Hard {
         Ok(Self { term, vote: (vote != 0).then_some(VoterId(vote)) })
     }
 }
+
+/// The newest promise that a voter has shown to anybody.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mark {
+    /// Its term, and its vote in it.
+    pub hard: Hard,
+    /// Up to this entry its log was that of the term's leader, durably. Zeros if it acknowledged nothing in the term.
+    pub at: Position,
+}
+denc::plain!(Mark { hard, at });
+
+impl Mark {
+    /// Takes over what another mark of the same voter says more. Whether that was anything.
+    pub(crate) fn join(&mut self, other: &Mark) -> bool {
+        let old = *self;
+        if other.hard.term > self.hard.term {
+            *self = *other;
+        } else if other.hard.term == self.hard.term {
+            self.hard.vote = self.hard.vote.or(other.hard.vote);
+            if other.at.index > self.at.index {
+                self.at = other.at;
+            }
+        }
+        *self != old
+    }
+}
+
+/// Marks of members.
+pub type Marks = BTreeMap<VoterId, Mark>;
 
 /// Who takes part.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

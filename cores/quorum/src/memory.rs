@@ -1,0 +1,44 @@
+//! What a node remembers of others; `marks` has what it does with it.
+
+use crate::types::{Hard, Index, Marks, Term, VoterId};
+use node::Mono;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A start that nobody has confirmed yet.
+#[derive(Debug)]
+pub(crate) struct Unsure {
+    pub(crate) since: Mono,
+    pub(crate) answered: BTreeSet<VoterId>,
+    /// When a leader was heard last.
+    pub(crate) led: Option<Mono>,
+}
+
+/// What a node remembers of others, and what it has shown itself.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    /// Whether it says and checks any of it.
+    pub(crate) on: bool,
+    /// Whether its disk may keep marks.
+    pub(crate) keeps: bool,
+    pub(crate) life: u64,
+    pub(crate) marks: Marks,
+    /// Since when there are marks that the disk does not have.
+    pub(crate) dirty: Option<Mono>,
+    /// The hard state that is durable.
+    pub(crate) durable: Hard,
+    /// The last entry that it acknowledged, in this term.
+    pub(crate) shown: (Term, Index),
+    /// Starts of others.
+    pub(crate) lives: BTreeMap<VoterId, u64>,
+    pub(crate) unsure: Option<Unsure>,
+    /// Checksums of its own states, and of the leader's.
+    pub(crate) own: BTreeMap<Index, u32>,
+    pub(crate) leaders: BTreeMap<Index, u32>,
+}
+
+impl Memory {
+    /// What a disk knows; `life` 0: this node remembers nothing.
+    pub(crate) fn new(life: u64, durable: Hard, marks: Marks) -> Self {
+        Self { on: life != 0, life, marks, durable, ..Self::default() }
+    }
+}
