@@ -344,6 +344,7 @@ fn open_store(
         separate_journal: plan.separate_journal,
         // Every second store has some space ready.
         write_ahead: (number as u64 % 2) << 20,
+        discard: false,
     };
     if made {
         return (Box::new(store::Store::open(config)), None);
