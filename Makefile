@@ -218,6 +218,11 @@ full-disk: deps-test build   ## fills disks and hosts: writes wait, the rest goe
 	$(call need,mkfs.ext4 losetup,e2fsprogs mount)
 	$(PYTHON) tools/conformance/full_disk.py --nacre $(NACRE)
 
+.PHONY: raw-disks
+raw-disks: deps-test build   ## OSDs on loop devices of 512 and 4096 bytes a sector: discards, names, sizes (skipped without loop devices)
+	$(call need,losetup,mount)
+	timeout 300 $(PYTHON) tools/conformance/raw_disks.py --nacre $(NACRE)
+
 refusals: deps-test build   ## wrong keys, disks, folders, commands: refused with a name, and nothing changed (about 1 minute)
 	$(call need,mkfs.ext4 losetup,e2fsprogs mount)
 	$(PYTHON) tools/conformance/refusals.py --nacre $(NACRE)

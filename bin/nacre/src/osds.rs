@@ -86,7 +86,8 @@ impl Place<'_> {
             memory: self.memory.first,
             memory_ceiling: self.memory.ceiling,
         };
-        let store = store_config(osd, self.fsid, whoami, self.memory.first)?;
+        let mut store = store_config(osd, self.fsid, whoami, self.memory.first)?;
+        store.discard = devices[0].1.discards();
         Ok(Prepared { name, listener, cluster_listener, devices, config, store, content })
     }
 
@@ -129,6 +130,10 @@ fn open_disks(osd: &OsdState, dir: &Path) -> Result<(Vec<(DeviceId, Device)>, Co
     let options = DeviceOptions { capacity: osd.size, create: !osd.made, direct: true };
     let data = Device::open(&block, &options)?;
     let content = plan::usable(osd, dir)?;
+    if content == Content::Empty {
+        // A disk of flash is told that nothing of what it held is wanted, before the store is made.
+        data.discard_all().with_context(|| format!("discard what {} holds", block.display()))?;
+    }
     let mut devices = vec![(DeviceId(0), data)];
     if let Some(journal) = &osd.journal {
         let capacity = store::Config::DEFAULT_JOURNAL + (1 << 20);

@@ -29,6 +29,7 @@ const MUST_BE_EMPTY: usize = 1 << 20;
 /// Brings `state` in line with `args`. Whether it changed.
 pub(crate) fn osds(state: &mut State, args: &Up) -> Result<bool> {
     let before = state.clone();
+    find_again(state)?;
     disks(state, args)?;
     files(state, args)?;
     if state.osds.is_empty() {
@@ -60,22 +61,28 @@ fn disks(state: &mut State, args: &Up) -> Result<()> {
         given.push(Disk { path, journal: journal.transpose()? });
     }
     for (i, disk) in given.iter().enumerate() {
-        let mut used = given[..i].iter().flat_map(|d| [Some(&d.path), d.journal.as_ref()]).flatten();
-        if used.any(|p| *p == disk.path || Some(p) == disk.journal.as_ref()) || Some(&disk.path) == disk.journal.as_ref() {
+        let own = || std::iter::once(&disk.path).chain(&disk.journal);
+        let mut used = given[..i].iter().flat_map(|d| std::iter::once(&d.path).chain(&d.journal));
+        let twice = |p: &PathBuf| own().any(|q| same_disk(p, q));
+        if used.any(twice) || disk.journal.as_ref().is_some_and(|journal| same_disk(journal, &disk.path)) {
             bail!("{} is given twice", disk.path.display());
         }
     }
     if !given.is_empty() {
         for osd in &state.osds {
             let Some(path) = &osd.disk else { continue };
-            if !given.iter().any(|d| d.path == *path) {
+            if !given.iter().any(|d| same_disk(&d.path, path)) {
                 bail!("osd.{} on {} is not among the disks given. {}", osd.id, path.display(), how_to_remove(osd.id));
             }
         }
     }
     for disk in given {
-        match state.osds.iter().find(|o| o.disk.as_ref() == Some(&disk.path)) {
-            Some(osd) if osd.journal == disk.journal => {}
+        let found = state.osds.iter_mut().find(|o| o.disk.as_ref().is_some_and(|path| same_disk(path, &disk.path)));
+        match found {
+            // Another name of the same disk: the one that was given counts, as it was given.
+            Some(osd) if same_disks(osd.journal.as_ref(), disk.journal.as_ref()) => {
+                (osd.disk, osd.journal) = (Some(disk.path), disk.journal);
+            }
             Some(osd) => bail!("the journal of osd.{} on {} cannot be moved to another disk", osd.id, disk.path.display()),
             None => {
                 let size = args.osd_size.unwrap_or(DEFAULT_SIZE);
@@ -119,12 +126,89 @@ fn how_to_remove(id: u32) -> String {
     )
 }
 
-/// The absolute path of a disk. A folder (if allowed) stands for the file `block` in it.
+/// Whether two paths lead to the same disk.
+pub(crate) fn same_disk(a: &Path, b: &Path) -> bool {
+    a == b || matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
+}
+
+/// The same of two that may be missing.
+pub(crate) fn same_disks(a: Option<&PathBuf>, b: Option<&PathBuf>) -> bool {
+    match (a, b) {
+        (Some(a), Some(b)) => same_disk(a, b),
+        (a, b) => a == b,
+    }
+}
+
+/// Finds disks again that have another name since the host was started: the kernel gives names like `/dev/sdb` as disks
+/// come, and it is the identity on a disk that says whose it is. What is not found is refused later, with its name.
+fn find_again(state: &mut State) -> Result<()> {
+    let lost: Vec<usize> = (0..state.osds.len()).filter(|i| is_lost(&state.osds[*i])).collect();
+    if lost.is_empty() {
+        return Ok(());
+    }
+    let disks = block_devices();
+    for i in lost {
+        let osd = &state.osds[i];
+        let mut places = (osd.disk.clone(), osd.journal.clone());
+        if let Some(place) = places.0.as_mut().filter(|place| is_device(place) && !holds_store_of(place, osd).unwrap_or(false)) {
+            only(disks.iter().filter(|d| holds_store_of(d, osd).unwrap_or(false))).into_iter().for_each(|found| *place = found);
+        }
+        if let Some(place) = places.1.as_mut().filter(|place| is_device(place) && !holds_journal_of(place, osd).unwrap_or(false))
+        {
+            only(disks.iter().filter(|d| holds_journal_of(d, osd).unwrap_or(false))).into_iter().for_each(|found| *place = found);
+        }
+        let osd = &mut state.osds[i];
+        for (was, is) in [(&mut osd.disk, places.0), (&mut osd.journal, places.1)] {
+            if let (Some(old), Some(new)) = (&*was, &is)
+                && old != new
+            {
+                eprintln!("osd.{}: {} holds something else; its disk is {} now", osd.id, old.display(), new.display());
+            }
+            *was = is;
+        }
+    }
+    Ok(())
+}
+
+fn is_device(path: &Path) -> bool {
+    path.starts_with("/dev")
+}
+
+/// Whether a disk of an OSD that was made is a device, and does not hold what it should.
+fn is_lost(osd: &OsdState) -> bool {
+    let misses = |place: &PathBuf, holds: &dyn Fn(&Path) -> Result<bool>| is_device(place) && !holds(place).unwrap_or(false);
+    osd.made
+        && (osd.disk.as_ref().is_some_and(|place| misses(place, &|p| holds_store_of(p, osd)))
+            || osd.journal.as_ref().is_some_and(|place| misses(place, &|p| holds_journal_of(p, osd))))
+}
+
+/// The only one, by a name that stays if it has one.
+fn only<'a>(mut found: impl Iterator<Item = &'a PathBuf>) -> Option<PathBuf> {
+    let disk = found.next().filter(|_| found.next().is_none())?;
+    let links = std::fs::read_dir("/dev/disk/by-id").into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut links: Vec<PathBuf> = links.filter(|link| link.canonicalize().is_ok_and(|to| to == *disk)).collect();
+    links.sort();
+    Some(links.into_iter().next().unwrap_or_else(|| disk.clone()))
+}
+
+/// All block devices of the host that are not empty.
+fn block_devices() -> Vec<PathBuf> {
+    let all = std::fs::read_dir("/sys/class/block").into_iter().flatten().flatten();
+    let sized = all.filter(|entry| {
+        let size = std::fs::read_to_string(entry.path().join("size")).unwrap_or_default();
+        size.trim().parse::<u64>().is_ok_and(|sectors| sectors > 0)
+    });
+    sized.map(|entry| Path::new("/dev").join(entry.file_name().to_string_lossy().replace('!', "/"))).collect()
+}
+
+/// The absolute path of a disk. A device keeps the name that was given: links in `/dev/disk` stay right when the kernel
+/// gives the disk another name. A folder (if allowed) stands for the file `block` in it.
 pub(crate) fn resolve(path: &Path, folder: bool) -> Result<PathBuf> {
     let path = std::path::absolute(path)?;
     match std::fs::metadata(&path) {
         Ok(meta) if meta.is_dir() && folder => Ok(path.canonicalize()?.join("block")),
-        Ok(meta) if meta.is_file() || meta.file_type().is_block_device() => Ok(path.canonicalize()?),
+        Ok(meta) if meta.file_type().is_block_device() => Ok(path),
+        Ok(meta) if meta.is_file() => Ok(path.canonicalize()?),
         Ok(_) => bail!("is neither a file nor a block device"),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
             // A file will be made, but never where a device was meant.
@@ -167,6 +251,9 @@ pub(crate) fn usable_after(osd: &OsdState, dir: &Path, cleared: &[PathBuf]) -> R
     };
     if content == Content::Empty {
         large_enough(osd, &block)?;
+    }
+    if content == Content::Store && is_device(&block) {
+        has_not_shrunk(&block)?;
     }
     if content == Content::Store {
         let head = superblock(&block, &SUPERBLOCKS, MAGIC, 20).with_context(|| format!("read {}", block.display()))?;
@@ -227,6 +314,23 @@ fn writable(block: &Path) -> Result<()> {
     match std::fs::File::options().read(true).write(true).open(block) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
             Err(e).with_context(|| format!("{} cannot be written", block.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A device that has fewer bytes than its store is not the disk that the store was made on, or was made smaller.
+fn has_not_shrunk(block: &Path) -> Result<()> {
+    let Some(mut file) = open(block)? else { return Ok(()) };
+    let have = file.seek(SeekFrom::End(0))?;
+    let needs = SUPERBLOCKS.iter().filter_map(|at| {
+        let mut head = [0; 4096];
+        file.read_exact_at(&mut head, *at).ok()?;
+        store::bytes_of_disk(&head)
+    });
+    match needs.max() {
+        Some(need) if have < need => {
+            bail!("{} has {have} bytes, and its store {need}: the disk was made smaller, or this is a copy", block.display())
         }
         _ => Ok(()),
     }

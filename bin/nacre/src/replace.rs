@@ -55,11 +55,13 @@ fn successor(state: &State, old: &OsdState, disk: Option<&Disk>, dir: &Path) -> 
         }
     };
     let others = || state.osds.iter().filter(|o| o.id != old.id);
-    let taken = |place: &PathBuf| others().any(|o| o.block(dir) == *place || o.journal.as_ref() == Some(place));
+    let taken = |place: &PathBuf| {
+        others().any(|o| plan::same_disk(&o.block(dir), place) || plan::same_disks(o.journal.as_ref(), Some(place)))
+    };
     if let Some(place) = path.iter().chain(&journal).find(|place| taken(place)) {
         bail!("{} belongs to another OSD of this host", place.display());
     }
-    if path.is_some() && path == journal {
+    if path.is_some() && plan::same_disks(path.as_ref(), journal.as_ref()) {
         bail!("{} is given twice", path.unwrap_or_default().display());
     }
     if !old.made && (&old.disk, &old.journal) == (&path, &journal) {

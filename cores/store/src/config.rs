@@ -22,6 +22,9 @@ pub struct Config {
     /// Space for data that is written ahead and kept ready at most, in bytes; a sixteenth of the disk is never
     /// exceeded.
     pub write_ahead: u64,
+    /// Whether the data disk is to be told which blocks are free (discard). False for files: what they have is given back
+    /// when the file system below runs short.
+    pub discard: bool,
 }
 
 impl Config {
@@ -83,6 +86,7 @@ impl Default for Config {
             journal_bytes: Self::DEFAULT_JOURNAL,
             separate_journal: false,
             write_ahead: 1 << 30,
+            discard: false,
         }
     }
 }

@@ -48,6 +48,8 @@ pub(crate) enum Purpose {
     Stat,
     /// Free blocks that go back to the host. True: the search of all free blocks found them.
     Trim(Run, bool),
+    /// Free blocks that the disk is told of.
+    Discard(Run),
 }
 
 /// A write that is repeated if the host has no space for it.

@@ -71,6 +71,12 @@ mod wish;
 /// Newest disk format that is read, and the one that is written.
 pub const FORMAT: u32 = superblock::VERSION;
 
+/// Bytes of the data disk that the store has whose superblock is in these bytes, as far as it is whole.
+pub fn bytes_of_disk(superblock: &[u8]) -> Option<u64> {
+    let sb = superblock::Superblock::parse(superblock).ok().flatten()?;
+    Some(sb.blocks * block::BLOCK as u64)
+}
+
 pub use config::{Config, OpenError};
 pub use counters::{Counters, Memory};
 pub use store::Store;

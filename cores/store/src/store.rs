@@ -117,6 +117,7 @@ impl Store {
             giving: Giving::new(config.memory),
             config,
         };
+        store.space.discard(store.config.discard);
         store.io.stat(DATA, Purpose::Open);
         store
     }
@@ -201,6 +202,8 @@ impl Store {
                 }
             }
             Purpose::Trim(run, sweep) => self.space.trimmed(run, sweep),
+            // Whether the disk did anything about it is the disk's business.
+            Purpose::Discard(run) => self.space.told_free(run),
             write => match done.result {
                 Ok(_) => self.write_done(write),
                 Err(error) => self.fail(format!("writing to the disk failed ({error:?}): {write:?}")),
@@ -219,7 +222,7 @@ impl Store {
             Purpose::Flush => self.flushed(),
             Purpose::Mark => self.marked(),
             Purpose::Flip => self.flipped(),
-            Purpose::Open | Purpose::Fetch(..) | Purpose::Piece(..) | Purpose::Stat | Purpose::Trim(..) => {
+            Purpose::Open | Purpose::Fetch(..) | Purpose::Piece(..) | Purpose::Stat | Purpose::Trim(..) | Purpose::Discard(_) => {
                 unreachable!("handled by the caller")
             }
         }
@@ -249,6 +252,7 @@ impl Store {
             self.write_ahead();
             self.journal.thin(self.config.shares().records);
             self.give_back();
+            self.discard();
             self.caches.lend_unused(self.space.map_bytes());
             self.note_host();
             self.space.ask_sizes(&mut self.io, self.now);
@@ -279,6 +283,7 @@ impl Store {
             .min(self.doubts.unsticks_at().unwrap_or(Mono::NEVER))
             .min(self.space.ask_sizes_at())
             .min(self.reclaim_at())
+            .min(if self.stopping { Mono::NEVER } else { self.space.tell_free_at() })
             .min(self.rest_ends())
     }
 
@@ -294,6 +299,8 @@ impl Store {
                 Phase::Opening(_) => false,
                 Phase::Refused(_) => true,
                 // What a checkpoint cannot read yet stays in the journal.
+                // A request that is under way must not meet what the next program writes.
+                Phase::Ready if self.failure.is_none() && self.space.is_discarding() => false,
                 Phase::Ready if self.doubts.hamper() => self.is_journalled(),
                 Phase::Ready => self.failure.is_some() || (self.quiet() && !self.space.writes_ahead() && self.clean_twice),
             }
@@ -367,6 +374,14 @@ impl Store {
         if self.space.is_to_give_back(&self.io) {
             let kept_back = self.kept_back();
             self.space.give_back(&mut self.io, kept_back);
+        }
+    }
+
+    /// Tells a raw disk what is free.
+    fn discard(&mut self) {
+        if !self.stopping && self.space.tell_free_at() <= self.now {
+            let kept_back = self.kept_back();
+            self.space.tell_free(&mut self.io, self.now, kept_back);
         }
     }
 

@@ -118,8 +118,13 @@ impl TestDisk {
         let result = match request.op {
             DiskOp::Read { offset, buf } => self.read(offset as usize, buf),
             DiskOp::Write { durable, .. } => self.write(number, before, durable),
-            // What was given back may read as anything; here it stays what it was.
-            DiskOp::Trim { .. } => Ok(DiskOutput::Done),
+            // What was given back may read as anything.
+            DiskOp::Trim { offset, len } => {
+                let end = (offset + len).min(self.len as u64) as usize;
+                let from = (offset as usize).min(end);
+                self.poke(from, &vec![0xdd; end - from]);
+                Ok(DiskOutput::Done)
+            }
             DiskOp::Flush if self.failing(number) => Err(DiskError::Io(5)),
             DiskOp::Flush => {
                 self.flush(before);

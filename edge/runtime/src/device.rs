@@ -39,6 +39,13 @@ pub enum DeviceError {
     },
     /// The path is neither a file nor a block device.
     NotADisk(PathBuf),
+    /// The device reads and writes only larger pieces than the store does.
+    Sectors {
+        /// The path of the device.
+        path: PathBuf,
+        /// Size of its sectors, in bytes.
+        bytes: u32,
+    },
     /// The system refused a call.
     System {
         /// What was tried.
@@ -56,6 +63,10 @@ impl fmt::Display for DeviceError {
             DeviceError::InUse { path, pid: Some(pid) } => write!(f, "{} is in use by process {pid}", path.display()),
             DeviceError::InUse { path, pid: None } => write!(f, "{} is in use by another process", path.display()),
             DeviceError::NotADisk(path) => write!(f, "{} is neither a file nor a block device", path.display()),
+            DeviceError::Sectors { path, bytes } => {
+                let path = path.display();
+                write!(f, "{path} has sectors of {bytes} bytes; a store needs a disk with sectors of at most {ALIGN} bytes")
+            }
             DeviceError::System { what, path, source } => write!(f, "cannot {what} {}: {source}", path.display()),
         }
     }
@@ -79,6 +90,8 @@ pub(crate) struct Inner {
     capacity: u64,
     block_device: bool,
     direct: bool,
+    /// Whether the disk takes discards.
+    discards: AtomicBool,
     /// Whether a durable write also makes durable what was completed before it. See [`one_flush_covers_all`].
     pub(crate) covering: bool,
     /// Whether the kernel knows durable writes (RWF_DSYNC).
@@ -110,6 +123,13 @@ impl Device {
             true => sys::block_device_size(&file).map_err(system("get the size of"))?,
             false => options.capacity,
         };
+        if block_device {
+            let bytes = sys::sector_size(&file).map_err(system("get the size of sectors of"))?;
+            if bytes as usize > ALIGN {
+                return Err(DeviceError::Sectors { path: path.to_owned(), bytes });
+            }
+        }
+        let discards = block_device && queue(meta.rdev(), "discard_max_bytes").trim().parse().unwrap_or(0u64) > 0;
         let covering = direct && one_flush_covers_all(&file, block_device, if block_device { meta.rdev() } else { meta.dev() });
         let inner = Inner {
             file,
@@ -117,6 +137,7 @@ impl Device {
             capacity,
             block_device,
             direct,
+            discards: AtomicBool::new(discards),
             covering,
             dsync: AtomicBool::new(true),
             completed: AtomicU64::new(0),
@@ -134,6 +155,32 @@ impl Device {
     /// Says whether the device goes around the page cache.
     pub fn is_direct(&self) -> bool {
         self.inner.direct
+    }
+
+    /// Says whether it is a block device that wants to be told which blocks are free.
+    pub fn discards(&self) -> bool {
+        self.inner.discards.load(Ordering::Relaxed)
+    }
+
+    /// Tells a block device that nothing on it is wanted. False if it takes no discards: then nothing is done. What is
+    /// read afterwards is not known; a sector may keep what it held.
+    ///
+    /// # Errors
+    /// The device refuses, for another reason than that it cannot.
+    pub fn discard_all(&self) -> io::Result<bool> {
+        /// Bytes of one call. The kernel divides it further; between calls the process can be ended.
+        const STEP: u64 = 4 << 30;
+        let mut at = 0;
+        while self.discards() && at < self.inner.capacity {
+            let len = STEP.min(self.inner.capacity - at);
+            match sys::discard(&self.inner.file, at, len) {
+                Ok(()) => at += len,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if matches!(e.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOTTY)) => self.inner.discards_missing(),
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(self.discards())
     }
 
     /// Gives the sizes of the device, in bytes.
@@ -164,9 +211,14 @@ impl Inner {
         end <= self.capacity
     }
 
-    /// Says whether parts of it can be given back to a file system below.
+    /// Says whether parts of it can be given back, to a file system below or to the disk itself.
     pub(crate) fn has_holes(&self) -> bool {
-        !self.block_device
+        !self.block_device || self.discards.load(Ordering::Relaxed)
+    }
+
+    /// Notes that the disk takes no discards, whatever it said.
+    pub(crate) fn discards_missing(&self) {
+        self.discards.store(false, Ordering::Relaxed);
     }
 
     /// Says whether pieces must be at aligned addresses.
@@ -280,11 +332,13 @@ fn one_flush_covers_all(file: &File, block_device: bool, device: u64) -> bool {
     if !known {
         return false;
     }
+    queue(device, "fua").trim() == "0" && queue(device, "write_cache").trim() == "write back"
+}
+
+/// What the kernel says of the queue of a disk; empty if it says nothing.
+fn queue(device: u64, name: &str) -> String {
     let node = format!("/sys/dev/block/{}:{}", libc::major(device), libc::minor(device));
     // A partition has no queue of its own; its disk is the folder above.
-    let read = |name: &str| {
-        let own = std::fs::read_to_string(format!("{node}/queue/{name}"));
-        own.or_else(|_| std::fs::read_to_string(format!("{node}/../queue/{name}"))).unwrap_or_default()
-    };
-    read("fua").trim() == "0" && read("write_cache").trim() == "write back"
+    let own = std::fs::read_to_string(format!("{node}/queue/{name}"));
+    own.or_else(|_| std::fs::read_to_string(format!("{node}/../queue/{name}"))).unwrap_or_default()
 }

@@ -179,7 +179,11 @@ impl Job {
             // A part may have been written.
             Work::Write { .. } => self.device.note_completed(),
             Work::Read { .. } => {}
-            // The space stays with the file. That does no harm to what it holds.
+            // The space stays with the file, or with the disk. That does no harm to what it holds.
+            Work::Trim { .. } if errno == libc::EOPNOTSUPP => {
+                self.device.discards_missing();
+                return self.end(Ok(DiskOutput::Done));
+            }
             Work::Trim { .. } => return self.end(Ok(DiskOutput::Done)),
         }
         self.end(Err(disk_error(errno)))

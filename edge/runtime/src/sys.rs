@@ -179,6 +179,25 @@ pub(crate) fn block_device_size(file: &File) -> io::Result<u64> {
     Ok(size)
 }
 
+/// Size of the sectors of a block device, in bytes: of what it reads and writes as a whole.
+pub(crate) fn sector_size(file: &File) -> io::Result<u32> {
+    /// `_IO(0x12, 104)` from linux/fs.h
+    const BLKSSZGET: libc::Ioctl = 0x1268;
+    let mut size: libc::c_int = 0;
+    // SAFETY: BLKSSZGET writes one int to the address given.
+    check(unsafe { libc::ioctl(file.as_raw_fd(), BLKSSZGET, &raw mut size) })?;
+    Ok(size as u32)
+}
+
+/// Discards a part of a block device. What it reads as afterwards is not known.
+pub(crate) fn discard(file: &File, offset: u64, len: u64) -> io::Result<()> {
+    /// `_IO(0x12, 119)` from linux/fs.h
+    const BLKDISCARD: libc::Ioctl = 0x1277;
+    let range = [offset, len];
+    // SAFETY: BLKDISCARD reads two u64 at the address given.
+    check(unsafe { libc::ioctl(file.as_raw_fd(), BLKDISCARD, range.as_ptr()) }).map(drop)
+}
+
 /// Bytes that an unprivileged process may still take in the file system of `file`, and the file system's magic number.
 pub(crate) fn file_system(file: &File) -> io::Result<(u64, i64)> {
     // SAFETY: all-zero bytes are a valid statfs.

@@ -353,6 +353,7 @@ fn open_store(plan: &Plan, number: usize, boot: &Boot, (meaning, made, lost): &M
         separate_journal: plan.separate_journal,
         // Every second store has some space ready.
         write_ahead: (number as u64 % 2) << 20,
+        discard: false,
     };
     if made.get() {
         return (Box::new(store::Store::open(config)), None);

@@ -416,6 +416,27 @@ impl Allocator {
         Some((start, n as u32))
     }
 
+    /// Lends the first run of `least` to `most` free blocks in `at..end`; looks at so many runs at most. `at` moves to
+    /// what was not looked at. [`Self::give_back`] ends the loan.
+    pub(crate) fn borrow_long(&mut self, at: &mut u64, end: u64, least: u64, most: u64, looks: usize) -> Option<Run> {
+        for _ in 0..looks {
+            let found =
+                self.busy.free_run((*at).max(self.first), most).filter(|(start, n)| *n > 0 && *start < end && *start >= *at);
+            let Some((start, n)) = found else {
+                *at = end;
+                return None;
+            };
+            let n = n.min(end - start);
+            *at = start + n;
+            if n >= least {
+                assert_eq!(self.busy.write(start, n, true), n, "lent twice");
+                self.lent += n;
+                return Some((start, n as u32));
+            }
+        }
+        None
+    }
+
     /// Number of blocks that are lent now.
     pub(crate) fn lent(&self) -> u64 {
         self.lent

@@ -113,6 +113,7 @@ impl Space {
             // What is kept was reckoned when less was free: the search begins anew, behind what is to be kept now.
             self.host.swept = 0;
             self.alloc.release(run, true);
+            self.discards.note(run);
         }
     }
 

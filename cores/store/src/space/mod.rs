@@ -3,6 +3,7 @@
 pub(crate) mod ahead;
 pub(crate) mod alloc;
 pub(crate) mod bits;
+pub(crate) mod discard;
 pub(crate) mod host;
 pub(crate) mod limbo;
 mod longest;

@@ -6,6 +6,7 @@
 use super::ahead::Ahead;
 use super::alloc::{Allocator, Kind};
 use super::bits::{Bits, CHUNK};
+use super::discard::Discards;
 use super::host::Host;
 use super::limbo::{Freed, Limbo, Settled};
 use crate::block::{BLOCK, PAGE_BLOCKS, RANGE, Run};
@@ -19,6 +20,7 @@ pub(crate) struct Space {
     promised: u64,
     pub(super) ahead: Ahead,
     pub(super) host: Host,
+    pub(super) discards: Discards,
     limbo: Limbo,
     /// Each page gets its blocks one by one, as if no two free ones were side by side.
     #[cfg(any(test, feature = "sim"))]
@@ -54,6 +56,7 @@ impl Default for Space {
             promised: 0,
             ahead: Ahead::default(),
             host: Host::default(),
+            discards: Discards::default(),
             limbo: Limbo::default(),
             #[cfg(any(test, feature = "sim"))]
             scatter: false,

@@ -76,6 +76,7 @@ impl World {
             journal_bytes: [1 << 20, 2 << 20, 6 << 20][dice.below(3) as usize],
             separate_journal: separate,
             write_ahead: [0, 256 << 10, 8 << 20][dice.below(3) as usize],
+            discard: !seed.is_multiple_of(3),
         };
         let disks = vec![TestDisk::new(capacity), TestDisk::new(8 << 20)];
         let twins = (0..SCOPES)
