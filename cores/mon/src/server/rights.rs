@@ -97,8 +97,9 @@ fn own_needs(caps: &MonCaps, parsed: &Parsed, name: &EntityName, secrets: bool) 
 
 /// Whether a command is one that the manager alone decides about.
 fn is_managers(parsed: &Parsed) -> bool {
-    let row = parsed.command.row;
-    parsed.command.signature.prefix.starts_with("rbd ") || row.perm == "r" && matches!(row.module, "mgr" | "pg" | "osd")
+    let (row, prefix) = (parsed.command.row, parsed.command.signature.prefix.as_str());
+    // Keys of crash reporters have no more at the monitors than to read.
+    prefix.starts_with("rbd ") || prefix == "crash post" || row.perm == "r" && matches!(row.module, "mgr" | "pg" | "osd")
 }
 
 /// Says whether somebody may give a command; `None` as rights: the own process, which may.
