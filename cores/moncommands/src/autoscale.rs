@@ -12,7 +12,7 @@ use types::PoolId;
 
 pub(super) const ROWS: &[Row] = &[
     row("osd pool autoscale-status", "show how many placement groups pools should have", "mgr", "r", status),
-    row("osd pool get noautoscale", "show whether no pool's number changes by itself", "mgr", "r", get),
+    row("osd pool get noautoscale", "show whether no pool's number changes by itself", "mgr", "rw", get),
     row("osd pool set noautoscale", "let no pool's number change by itself", "mgr", "rw", |cx, _| set(cx, true)),
     row("osd pool unset noautoscale", "let all pools' numbers change by themselves", "mgr", "rw", |cx, _| set(cx, false)),
 ];

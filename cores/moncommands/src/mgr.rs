@@ -26,7 +26,7 @@ pub(super) const ROWS: &[Row] = &[
     row("service dump", "show the services that reported to the manager", "service", "r", service_dump),
     row("service status", "show the state of the services", "service", "r", service_status),
     row("node ls <type:Choices req=false strings=all|osd|mon|mds|mgr>", "list daemons by host", "mon", "r", nodes),
-    row("fs ls", "list file systems", "mds", "r", |cx, _| {
+    row("fs ls", "list file systems", "fs", "r", |cx, _| {
         Ok(cx.show("filesystems", json!([]), || "No filesystems enabled\n".into()))
     }),
     row("fs volume ls", "list file systems", "mgr", "r", |cx, _| Ok(cx.structure("volumes", &json!([])))),

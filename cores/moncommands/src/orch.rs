@@ -46,7 +46,7 @@ pub(super) const ROWS: &[Row] = &[
         osd_rm,
     ),
     row("orch osd rm stop <osd_id:String n=N>", "let OSDs stay that were to go", "mgr", "rw", osd_rm_stop),
-    row("orch osd rm status", "show which OSDs shall go, and what they still hold", "mgr", "r", osd_rm_status),
+    row("orch osd rm status", "show which OSDs shall go, and what they still hold", "mgr", "rw", osd_rm_status),
 ];
 
 fn status(cx: &mut Cx<'_>, _: &Args) -> Outcome {

@@ -31,7 +31,8 @@ pub(crate) fn mon(name: &str, entity: &EntityName) -> Vec<Grant> {
         _ if name.starts_with("bootstrap-") => bootstrap(name),
         "fs-client" => read(&["mon", "mds", "osd", "pg"]),
         "simple-rados-client" => read(&["mon", "osd", "pg"]),
-        "simple-rados-client-with-blocklist" => blocklisting_client(),
+        // It came after the command had its new name, and does not know the old one.
+        "simple-rados-client-with-blocklist" => with(read(&["mon", "osd", "pg"]), [fence("osd blocklist", "blocklistop")]),
         "rbd-mirror" => with(blocklisting_client(), [Grant::command("config-key get", [("key", prefix("rbd/mirror/"))])]),
         "rbd-mirror-peer" => with(
             blocklisting_client(),
@@ -59,9 +60,11 @@ fn with(mut grants: Vec<Grant>, more: impl IntoIterator<Item = Grant>) -> Vec<Gr
 /// A client that reads maps and may fence another client that died with a lock in its hand. One client at a time: Ceph's own demand
 /// on the address lets ranges and whole hosts through.
 fn blocklisting_client() -> Vec<Grant> {
-    let fence =
-        |prefix, op| Grant::command(prefix, [(op, equal("add")), ("addr", Constraint::Client), ("range", Constraint::Absent)]);
     with(read(&["mon", "osd", "pg"]), [fence("osd blocklist", "blocklistop"), fence("osd blacklist", "blacklistop")])
+}
+
+fn fence(command: &str, op: &'static str) -> Grant {
+    Grant::command(command, [(op, equal("add")), ("addr", Constraint::Client), ("range", Constraint::Absent)])
 }
 
 /// Daemons: their own service, what they need of others, and secrets of their own.

@@ -4,6 +4,7 @@
 
 use super::*;
 use serde_json::{Value, json};
+use std::sync::LazyLock;
 
 fn may(caps: &str, command: &str) -> bool {
     let name: EntityName = "client.x".parse().expect("a name");
@@ -123,33 +124,11 @@ fn sample(p: &grammar::Param) -> Value {
     if p.many { json!([one]) } else { one }
 }
 
-/// Arguments for which grants by a command's name are made.
+/// Arguments for which grants by a command's name are made, by the command. The key that ends with a blank is for all that begin so.
 fn special(prefix: &str) -> Vec<Value> {
-    let caps = |mon: &str, osd: &str, more: &[&str]| {
-        let list: Vec<&str> = ["mon", mon, "osd", osd].iter().chain(more).copied().collect();
-        json!(list)
-    };
-    match prefix {
-        "auth get-or-create" => vec![
-            json!({"entity": "mds.a", "caps": caps("allow profile mds", "allow rwx", &["mds", "allow"])}),
-            json!({"entity": "mgr.a", "caps": caps("allow profile mgr", "allow *", &["mds", "allow *"])}),
-            json!({"entity": "client.rgw.a", "caps": caps("allow rw", "allow rwx", &[])}),
-            json!({"entity": "client.a", "caps": caps("profile rbd", "profile rbd pool=a", &["mgr", "profile rbd"])}),
-            json!({"entity": "client.a", "caps": caps("profile rbd-mirror", "profile rbd", &[])}),
-        ],
-        "osd blocklist" | "osd blacklist" => {
-            let op = if prefix == "osd blocklist" { "blocklistop" } else { "blacklistop" };
-            vec![json!({op: "add", "addr": "10.0.0.1:0/1"}), json!({op: "rm", "addr": "10.0.0.1:0/1"})]
-        }
-        "config set" => vec![json!({"who": "osd.0", "name": "osd_mclock_max_capacity_iops_ssd", "value": "1"})],
-        _ if prefix.starts_with("config-key ") => {
-            let of = |key| json!({"key": key, "val": "v"});
-            let daemons = ["mon.x", "osd.0", "mds.x", "mgr.x"].map(|name| of(format!("daemon-private/{name}/a")));
-            let others = ["rbd/mirror/a", "rbd/mirror/peer/a", "cephfs/mirror/peer/a"].map(|key| of(key.to_string()));
-            daemons.into_iter().chain(others).collect()
-        }
-        _ => Vec::new(),
-    }
+    static ALL: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(include_str!("special.json")).expect("JSON"));
+    let of = |key: &str| ALL.get(key).and_then(Value::as_array).cloned();
+    of(prefix).or_else(|| prefix.starts_with("config-key ").then(|| of("config-key ")).flatten()).unwrap_or_default()
 }
 
 fn parsed(command: &'static commands::Command, args: Value) -> Option<Parsed> {
@@ -257,4 +236,70 @@ fn no_key_without_rights_to_keys() {
         }
     }
     assert!(KEYS.iter().all(|words| found.contains(*words)), "all are commands: {found:?}");
+}
+
+/// A file of the repository, from the crate's folder.
+fn file(path: &str) -> String {
+    std::fs::read_to_string(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).expect(path)
+}
+
+/// Signs of each command at each place. `words`: where in a line the command begins.
+fn signs(page: &str, words: usize) -> BTreeMap<(String, String), String> {
+    let (mut place, mut all) = (String::new(), BTreeMap::new());
+    for line in page.lines() {
+        if let Some(name) = line.strip_prefix("## ") {
+            place = name.to_owned();
+        } else if !line.is_empty() && !line.starts_with('#') {
+            let parts: Vec<&str> = line.split_whitespace().collect();
+            all.insert((place.clone(), parts[words..].join(" ")), parts[0].to_owned());
+        }
+    }
+    all
+}
+
+/// What a real cluster lets through was found by `tools/conformance/record_rights.py`. Which commands fewer may give here, and why, stands in
+/// the documents.
+#[test]
+fn nobody_may_do_more_than_at_a_real_cluster() {
+    let real = file("src/server/rights/ceph-16.2.15.txt");
+    let docs = file("../../docs/compatibility.md");
+    let section =
+        docs.split("## Which commands fewer may give").nth(1).and_then(|rest| rest.split("\n## ").next()).expect("a section");
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` | "));
+    let reasons: BTreeMap<&str, &str> = rows.collect();
+    assert!(reasons.values().all(|why| why.len() > 20), "{reasons:?}");
+    let heads = |page: &str| page.lines().filter(|l| l.contains(" mon '")).map(str::to_owned).collect::<Vec<_>>();
+    let page = page();
+    assert_eq!(heads(&real), heads(&page), "the recording is of other entities: make it anew");
+    let (ours, theirs) = (signs(&page, 3), signs(&real, 1));
+    let asked: usize = theirs.values().map(|signs| signs.chars().filter(|sign| *sign != '?').count()).sum();
+    assert!(asked > 10_000, "{asked} answers of a real cluster");
+    let (mut laxer, mut stricter, mut excused) = (Vec::new(), Vec::new(), std::collections::BTreeSet::new());
+    for (command, found) in &theirs {
+        let Some(mine) = ours.get(command) else { panic!("{command:?} is a command of ours no more: make the recording anew") };
+        let size = |sign: char| ".a+".find(sign).expect("a sign");
+        for (n, (own, real)) in mine.chars().zip(found.chars()).enumerate().filter(|(_, (_, real))| *real != '?') {
+            let at = |of: &BTreeMap<(String, String), String>, place: &str| {
+                of.get(&(place.to_owned(), command.1.clone())).and_then(|signs| signs.chars().nth(n)).unwrap_or('.')
+            };
+            // The key has the right, at the manager: Ceph's monitors pass the command on without it.
+            let at_manager = at(&theirs, "to the manager");
+            let has_it = at_manager == own || at_manager == '?' && WHO[n].2 == "allow *";
+            let other_door = command.0 == "to the monitors" && has_it;
+            // Who may do little at the monitors does not do more by way of the manager.
+            let both_doors = command.0.contains("manager") && size(at(&ours, "to the monitors")) < size(real);
+            match size(own).cmp(&size(real)) {
+                std::cmp::Ordering::Greater if other_door => {}
+                std::cmp::Ordering::Greater => laxer.push((command, n + 1, own, real)),
+                std::cmp::Ordering::Less if reasons.contains_key(command.1.as_str()) => drop(excused.insert(command.1.as_str())),
+                std::cmp::Ordering::Less if both_doors => {}
+                std::cmp::Ordering::Less => stricter.push((command, n + 1, own, real)),
+                std::cmp::Ordering::Equal => {}
+            }
+        }
+    }
+    assert!(laxer.is_empty(), "more is let through than by Ceph (command, entity, ours, Ceph's): {laxer:#?}");
+    assert!(stricter.is_empty(), "less is let through, and nobody says why: {stricter:#?}");
+    let idle: Vec<_> = reasons.keys().filter(|words| !excused.contains(*words)).collect();
+    assert!(idle.is_empty(), "these are no different: {idle:?}");
 }
