@@ -49,7 +49,9 @@ fn found(mistake: Mistake, from: u64) -> String {
 fn a_vote_that_is_told_before_it_is_durable_is_found() {
     let what = found(Mistake::EarlyVote, 130);
     assert!(
-        ["election safety", "log matching", "state equality", "leader completeness", "set back"].iter().any(|rule| what.contains(rule)),
+        ["election safety", "log matching", "state equality", "leader completeness", "set back"]
+            .iter()
+            .any(|rule| what.contains(rule)),
         "{what}"
     );
 }
@@ -72,7 +74,10 @@ fn a_tail_that_is_not_cut_is_found() {
 #[test]
 fn entries_that_are_acknowledged_before_they_are_durable_are_found() {
     let what = found(Mistake::EarlyAcknowledgement, 0);
-    assert!(["leader completeness", "state equality", "contradict", "answered", "set back"].iter().any(|rule| what.contains(rule)), "{what}");
+    assert!(
+        ["leader completeness", "state equality", "contradict", "answered", "set back"].iter().any(|rule| what.contains(rule)),
+        "{what}"
+    );
 }
 
 #[test]

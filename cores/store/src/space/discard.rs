@@ -140,7 +140,8 @@ impl Space {
     /// The disk was told.
     pub(crate) fn told_free(&mut self, run: Run) {
         self.discards.flying = false;
-        self.alloc.give_back(run);
+        // No host takes back what a disk was told of.
+        self.alloc.give_back(run, true);
     }
 }
 
@@ -201,7 +202,7 @@ mod tests {
         come_and_go(&mut space, &[(first + 2000, 1000)]);
         let again = space.alloc.borrow(first + 2000, 980).expect("free");
         assert_eq!(requests(&mut space, &mut now, 0), []);
-        space.alloc.give_back(again);
+        space.alloc.give_back(again, true);
     }
 
     #[test]
