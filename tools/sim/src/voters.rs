@@ -180,7 +180,7 @@ impl VoterTown {
             cuts: BTreeSet::new(),
             judge: Judge::default(),
             raging: true,
-            troubles: Troubles::new(seed),
+            troubles: Troubles::new(seed, mistake),
             mistake,
             done: Done::default(),
             trace: Trace::default(),

@@ -174,10 +174,10 @@ mod tests {
         assert_eq!(v["op_w_latency"]["sum"], 3e-4);
         assert_eq!(v["op_w_in_bytes"], 4096);
         let stages = perf.stages_json(&SubOps::default());
-        assert_eq!(stages["write"]["journaling"]["sum"], 184e-6);
-        assert_eq!(stages["write"]["copying"]["sum"], 1e-4);
-        assert_eq!(stages["read"]["executing"]["sum"], 3e-6);
-        assert_eq!(stages["read"]["journaling"]["avgcount"], 0);
+        assert_eq!(stages["write_journaling"]["sum"], 184e-6);
+        assert_eq!(stages["write_copying"]["sum"], 1e-4);
+        assert_eq!(stages["read_executing"]["sum"], 3e-6);
+        assert_eq!(stages["read_journaling"]["avgcount"], 0);
 
         perf.reset();
         assert_eq!(perf.json(Mono(1_000_000), 0, &SubOps::default())["op_latency"]["avgcount"], 0);

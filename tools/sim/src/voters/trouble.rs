@@ -12,7 +12,7 @@
 use super::{Happening, MS, PEACE, RAGE, VoterTown};
 use crate::disk::DiskCopy;
 use crate::rng::Rng;
-use mon::Voter;
+use mon::{Mistake, Voter};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How long a calm is: entries, and then marks of who acknowledged them, become durable everywhere.
@@ -59,7 +59,8 @@ pub(super) struct Troubles {
 }
 
 impl Troubles {
-    pub(super) fn new(seed: u64) -> Self {
+    /// What a seed brings. A mistake is looked for where it shows: only what concerns stores that are set back needs one.
+    pub(super) fn new(seed: u64, mistake: Option<Mistake>) -> Self {
         let mut rng = Rng::new(seed ^ 0x6f6c_6473_746f_7265);
         let kind = match rng.below(10) {
             0 => Trouble::SetBack(1),
@@ -69,6 +70,7 @@ impl Troubles {
             4 => Trouble::Slow,
             _ => Trouble::None,
         };
+        let kind = if mistake.is_some_and(|mistake| mistake != Mistake::Forgetful) { Trouble::None } else { kind };
         let (copies, set_back) = (BTreeMap::new(), BTreeSet::new());
         Self { kind, rng, copies, set_back, amnesty: false, headless: false, first: None, looks: 0, led: 0 }
     }
