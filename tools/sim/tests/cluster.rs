@@ -551,7 +551,7 @@ fn a_clock_that_stands_while_its_host_sleeps_is_found() {
 #[test]
 fn a_group_that_waits_for_a_copy_that_is_gone_is_found() {
     let misdeed = Some(Misdeed::Copies(osd::Mistake::KeepGone));
-    let what = found("strays", &Options { misdeed, ..Options::default() });
+    let what = found_within("strays", 50..200, &Options { misdeed, ..Options::default() });
     assert!(what.contains("is still peering"), "{what}");
     assert!(runs("strays", 0..6).faults > 3);
 }
