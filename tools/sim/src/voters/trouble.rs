@@ -23,7 +23,7 @@ const NOTICED: u64 = 10_000 * MS;
 const COPIES: usize = 8;
 /// How long slow disks are watched, and how long the first election may take.
 const WATCHED: u64 = 240_000 * MS;
-const FIRST: u64 = 30_000 * MS;
+const FIRST: u64 = 60_000 * MS;
 /// How often somebody looks whether there is a leader.
 const LOOK: u64 = 50 * MS;
 
