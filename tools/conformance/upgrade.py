@@ -184,7 +184,7 @@ class Story:
         """The program before is refused on a host, as a whole and as an OSD alone."""
         host.stop()
         host.nacre = self.old
-        says(host.refused("up", "--dir", host.dir), f"level is {self.level + 1}", "too old")
+        says(host.refused("up", "--dir", host.dir), "the monitor's store", "format version 4", "knows versions up to 3")
         said = host.refused("osd", "--dir", host.dir, "--id", 2)
         says(said, f"level is {self.level + 1}", "too old")
         print(f"the program before: {said.strip()}")

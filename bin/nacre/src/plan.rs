@@ -252,9 +252,6 @@ pub(crate) fn usable_after(osd: &OsdState, dir: &Path, cleared: &[PathBuf]) -> R
     if content == Content::Empty {
         large_enough(osd, &block)?;
     }
-    if content == Content::Store && is_device(&block) {
-        has_not_shrunk(&block)?;
-    }
     if content == Content::Store {
         let head = superblock(&block, &SUPERBLOCKS, MAGIC, 20).with_context(|| format!("read {}", block.display()))?;
         if let Some((version, _)) = head.filter(|(version, _)| *version > store::FORMAT) {
@@ -263,6 +260,9 @@ pub(crate) fn usable_after(osd: &OsdState, dir: &Path, cleared: &[PathBuf]) -> R
         if head.is_none_or(|(_, uuid)| Ok(uuid) != osd.uuid().map_err(drop)) {
             let clear = if osd.made { String::new() } else { format!("; {clear}") };
             bail!("{} belongs to another cluster, or to another OSD{clear}", block.display());
+        }
+        if is_device(&block) {
+            has_not_shrunk(&block)?;
         }
     }
     if let (Some(journal), Content::Empty) = (&osd.journal, content)

@@ -268,7 +268,10 @@ fn read(bytes: &[u8]) -> Result<([u8; 16], VoterId, VoterId, Message)> {
     let b = &mut e.body;
     let (cluster, from, to) = (b.array::<16>()?, b.get()?, b.get()?);
     let (term, body) = (b.get()?, b.get()?);
-    let tail = if e.version >= WITH_TAIL { b.get()? } else { Tail::default() };
+    let tail: Tail = if e.version >= WITH_TAIL { b.get()? } else { Tail::default() };
+    if e.version >= WITH_TAIL && tail.life == 0 {
+        return Err(DecodeError::Invalid("life in a message of a voter"));
+    }
     let message = Message { term, body, tail };
     message.check()?;
     Ok((cluster, from, to, message))
