@@ -4,12 +4,11 @@
 use crate::replica::{Happened, Replica};
 use bytes::Bytes;
 use denc::Encode;
-use monstate::config::{AuthMode, Config};
+use monstate::config::Config;
 use monstate::state::{Change, Proposal, genesis};
 use node::{DiskDone, Mono, Now, Outputs};
 use quorum::{Membership, Message, Mistake, News, ReadId, VoterId};
-use std::collections::BTreeMap;
-use types::{EntityAddrVec, Fsid, UTime};
+use types::{Fsid, UTime};
 
 /// The cluster of all of them.
 const FSID: [u8; 16] = [7; 16];
@@ -257,20 +256,5 @@ fn key_of(data: &Bytes) -> Option<String> {
 }
 
 fn config() -> Config {
-    Config {
-        fsid: Fsid(FSID),
-        name: "a".into(),
-        addrs: EntityAddrVec(Vec::new()),
-        mgr_name: "x".into(),
-        mgr_addrs: EntityAddrVec(Vec::new()),
-        host: "host".into(),
-        about: Default::default(),
-        auth: AuthMode::None,
-        keys: Vec::new(),
-        options: BTreeMap::new(),
-        join: Vec::new(),
-        defaults_follow: false,
-        levels: types::Levels::OWN,
-        log_bytes: 0,
-    }
+    Config::bare(Fsid(FSID), "a")
 }

@@ -62,6 +62,27 @@ pub struct Config {
 }
 
 impl Config {
+    /// Makes a configuration without addresses, keys, options and other monitors, and without authentication. Whoever needs more of a
+    /// monitor sets it.
+    pub fn bare(fsid: Fsid, name: &str) -> Self {
+        Self {
+            fsid,
+            name: name.into(),
+            addrs: EntityAddrVec::default(),
+            mgr_name: "x".into(),
+            mgr_addrs: EntityAddrVec::default(),
+            host: "host".into(),
+            about: BTreeMap::new(),
+            auth: AuthMode::None,
+            keys: Vec::new(),
+            options: BTreeMap::new(),
+            join: Vec::new(),
+            defaults_follow: false,
+            levels: Levels::OWN,
+            log_bytes: 0,
+        }
+    }
+
     /// What the monitor tells the others about itself and its host.
     pub fn metadata(&self) -> BTreeMap<String, String> {
         let own =

@@ -37,19 +37,9 @@ fn config() -> Config {
         types::EntityAddrVec(vec![types::EntityAddr::msgr2(socket, 0)])
     };
     Config {
-        fsid: types::Fsid(FSID),
-        name: "a".into(),
         addrs: addrs("127.0.0.1:3300"),
-        mgr_name: "x".into(),
         mgr_addrs: addrs("127.0.0.1:6800"),
-        host: "host".into(),
-        about: Default::default(),
         auth: AuthMode::Cephx,
-        keys: Vec::new(),
-        options: Default::default(),
-        log_bytes: 0,
-        join: Vec::new(),
-        defaults_follow: false,
-        levels: types::Levels::OWN,
+        ..Config::bare(types::Fsid(FSID), "a")
     }
 }

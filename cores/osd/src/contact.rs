@@ -2,7 +2,8 @@
 //!
 //! Who is cut off from the other OSDs and not from the monitors would be up and down again every few seconds, and with each step groups
 //! agree anew. So an OSD that lives and was marked down opens sessions to those whom it sent heartbeats. A session that stands proves
-//! both directions. Who has two networks is reached when both stand, each counting for itself. A port that refuses proves them, too: its process is gone, which the monitors can be told once this OSD is up.
+//! both directions. Who has two networks is reached when both stand; each counts for itself. A port that refuses proves them, too: its
+//! process is gone, and the monitors can be told of that once this OSD is up.
 //!
 //! | times marked down within `osd_max_markdown_period` | who must be reached |
 //! |---|---|

@@ -28,7 +28,8 @@ use types::{EVersion, HObject, ObjectId, OsdId, SnapId};
 
 /// After this, what was not answered is asked again.
 const AGAIN: Duration = Duration::from_secs(5);
-/// What was taken from another copy and can be read for so long has been kept: if it rots later, that is new damage. An interval may last for months.
+/// What was taken from another copy and can be read for so long has been kept: if it rots later, that is new damage. An interval may last
+/// for months.
 const KEEPS: Duration = Duration::from_secs(3600);
 
 /// An object that is being brought.

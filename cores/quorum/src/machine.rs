@@ -328,8 +328,11 @@ impl Node {
     #[cfg(feature = "sim")]
     pub fn err(&mut self, mistake: Option<Mistake>) {
         self.mistake = mistake;
-        if mistake == Some(Mistake::Forgetful) {
-            self.be_sure();
+        match mistake {
+            Some(Mistake::Forgetful) => self.be_sure(),
+            // What members remember of each other hides what a promise that was not kept does. The older rules are judged without it.
+            Some(_) => self.remember_nothing(),
+            None => {}
         }
     }
 

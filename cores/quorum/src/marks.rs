@@ -63,6 +63,13 @@ impl Node {
         self.memory.unsure = None;
     }
 
+    /// Is as a program of before, which remembers nothing of others. For tests.
+    #[cfg(feature = "sim")]
+    pub(crate) fn remember_nothing(&mut self) {
+        self.memory.on = false;
+        self.be_sure();
+    }
+
     /// Time passed for one that is unsure.
     pub(crate) fn tick_unsure(&mut self) {
         if self.now >= self.patience {

@@ -5,22 +5,7 @@ use types::UTime;
 
 /// A cluster with the pools `images` (1) and `elsewhere` (2), both for images, and `other` (3).
 fn state() -> State {
-    let config = monstate::config::Config {
-        fsid: types::Fsid([7; 16]),
-        name: "a".into(),
-        addrs: types::EntityAddrVec::default(),
-        mgr_name: "x".into(),
-        mgr_addrs: types::EntityAddrVec::default(),
-        host: "vm".into(),
-        about: Default::default(),
-        auth: monstate::config::AuthMode::None,
-        keys: Vec::new(),
-        options: BTreeMap::new(),
-        join: Vec::new(),
-        defaults_follow: false,
-        levels: types::Levels::OWN,
-        log_bytes: 0,
-    };
+    let config = monstate::config::Config::bare(types::Fsid([7; 16]), "a");
     let mut state = genesis::state(&config, UTime::ZERO);
     let mut map = (*state.osdmap).clone();
     for (id, name, application) in [(1, "images", "rbd"), (2, "elsewhere", "rbd"), (3, "other", "rgw")] {

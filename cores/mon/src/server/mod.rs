@@ -9,7 +9,8 @@
 //!   hardware changes;
 //!   [`keys`]: what authentication must know; [`revoke`]: the end of rights;
 //! - [`floor`]: how far back maps are kept; [`room`]: how large the state may be; [`manager`]: the manager's client;
-//! - [`peers`]: sessions with other monitors; [`members`]: who they are; [`voters`]: which of them vote; [`seats`]: which host runs which; [`standing`]: who leads, who takes part;
+//! - [`peers`]: sessions with other monitors; [`members`]: who they are; [`voters`]: which of them vote; [`seats`]: which host runs which;
+//!   [`standing`]: who leads, who takes part;
 //! - [`forward`]: requests that only a leader can deal with; [`far`]: the leader's side of those.
 
 mod addresses;

@@ -171,20 +171,8 @@ mod tests {
     #[test]
     fn only_rights_that_ended_are_noted() {
         let config = monstate::config::Config {
-            fsid: types::Fsid([1; 16]),
-            name: "a".into(),
-            addrs: types::EntityAddrVec::default(),
-            mgr_name: "x".into(),
-            mgr_addrs: types::EntityAddrVec::default(),
-            host: "h".into(),
-            about: BTreeMap::new(),
             auth: monstate::config::AuthMode::Cephx,
-            keys: Vec::new(),
-            options: BTreeMap::new(),
-            join: Vec::new(),
-            defaults_follow: false,
-            levels: types::Levels::OWN,
-            log_bytes: 0,
+            ..monstate::config::Config::bare(types::Fsid([1; 16]), "a")
         };
         let mut state = genesis::state(&config, UTime::ZERO);
         let name = |text: &str| text.parse::<EntityName>().expect("a name");

@@ -200,23 +200,7 @@ pub(super) mod tests {
     use types::UTime;
 
     pub(in crate::server) fn config() -> crate::Config {
-        let (addrs, options) = (types::EntityAddrVec::default(), BTreeMap::new());
-        crate::Config {
-            fsid: types::Fsid([1; 16]),
-            name: "a".into(),
-            addrs: addrs.clone(),
-            mgr_name: "x".into(),
-            mgr_addrs: addrs,
-            host: "a".into(),
-            about: Default::default(),
-            auth: crate::AuthMode::None,
-            keys: Vec::new(),
-            options,
-            join: Vec::new(),
-            log_bytes: 0,
-            defaults_follow: false,
-            levels: types::Levels::OWN,
-        }
+        crate::Config { host: "a".into(), ..crate::Config::bare(types::Fsid([1; 16]), "a") }
     }
 
     /// Three voters on hosts a, b, c; hosts d and e have none, one OSD each, only that of e is up.

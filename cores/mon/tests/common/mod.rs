@@ -33,13 +33,9 @@ pub fn config(auth: AuthMode) -> Config {
     let caps = |list: &[(&str, &str)]| list.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
     let key = |name: &str, n: u8, c: BTreeMap<String, String>| InitialKey { name: name.parse().unwrap(), key: [n; 16], caps: c };
     Config {
-        fsid: FSID,
-        name: "a".into(),
         addrs: addrs(3300, 0),
-        mgr_name: "x".into(),
         mgr_addrs: addrs(6800, 77),
         host: "vm".into(),
-        about: Default::default(),
         auth,
         keys: vec![
             key("client.admin", 1, caps(&[("mon", "allow *"), ("osd", "allow *"), ("mgr", "allow *")])),
@@ -47,11 +43,7 @@ pub fn config(auth: AuthMode) -> Config {
             key("osd.0", 3, caps(&[("mon", "allow profile osd"), ("osd", "allow *")])),
             key("osd.1", 4, caps(&[("mon", "allow profile osd"), ("osd", "allow *")])),
         ],
-        options: BTreeMap::new(),
-        join: Vec::new(),
-        defaults_follow: false,
-        levels: types::Levels::OWN,
-        log_bytes: 0,
+        ..Config::bare(FSID, "a")
     }
 }
 

@@ -4,31 +4,14 @@ use super::*;
 use crate::disk::format::{BLOCK, Group, Super};
 use bytes::Bytes;
 use maps::{Incremental, Pool};
-use monstate::config::AuthMode;
 use monstate::state::{Change, IdRange, MonRecord, Proposal};
 use quorum::{Entry, Hard, Kind, Membership, Saved, Write};
-use std::collections::BTreeMap;
 use types::{EntityAddr, EntityAddrVec, Fsid};
 
 const FSID: [u8; 16] = [7; 16];
 
 fn config() -> Config {
-    Config {
-        fsid: Fsid(FSID),
-        name: "b".into(),
-        addrs: at(3300),
-        mgr_name: "b".into(),
-        mgr_addrs: EntityAddrVec(Vec::new()),
-        host: "host".into(),
-        about: Default::default(),
-        auth: AuthMode::None,
-        keys: Vec::new(),
-        options: BTreeMap::new(),
-        join: Vec::new(),
-        defaults_follow: false,
-        levels: types::Levels::OWN,
-        log_bytes: 0,
-    }
+    Config { addrs: at(3300), mgr_name: "b".into(), ..Config::bare(Fsid(FSID), "b") }
 }
 
 fn at(port: u16) -> EntityAddrVec {

@@ -282,27 +282,12 @@ pub fn place_of(state: &State, kind: &EntityType, id: &str, host: &str) -> confi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{AuthMode, Config};
+    use crate::config::Config;
+    use types::UTime;
     use types::level::Level;
-    use types::{EntityAddrVec, UTime};
 
     fn state(level: u8) -> State {
-        let config = Config {
-            fsid: Fsid([7; 16]),
-            name: "a".into(),
-            addrs: EntityAddrVec(Vec::new()),
-            mgr_name: "x".into(),
-            mgr_addrs: EntityAddrVec(Vec::new()),
-            host: "host".into(),
-            about: Default::default(),
-            auth: AuthMode::None,
-            keys: Vec::new(),
-            options: BTreeMap::new(),
-            join: Vec::new(),
-            defaults_follow: false,
-            levels: types::Levels::OWN,
-            log_bytes: 0,
-        };
+        let config = Config::bare(Fsid([7; 16]), "a");
         let mut state = genesis::state(&config, UTime::ZERO);
         let mut map = (*state.osdmap).clone();
         map.level = Level(level);
