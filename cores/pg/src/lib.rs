@@ -11,7 +11,7 @@
 //! | who gets it, and who is waited for? | `members.rs`, `commit.rs`; what a replica does: `replica.rs` |
 //! | what does a copy lack, and how much of each object? | `missing.rs`; what an entry changed: `changed.rs` |
 //! | how do objects get to a copy that lacks them? | `recovery.rs`, `backfill.rs`, in pieces of `object.rs`, or only the parts that changed: `parts.rs` |
-//! | what do copies say to each other? | `letter.rs` |
+//! | what do copies say to each other? | `letter.rs`; in one line of text: `line.rs` |
 //! | when may a copy that does not lead answer a client's read? | `aside.rs`; the promises behind that: `lease.rs` |
 //!
 //! # The life of a group
@@ -79,6 +79,7 @@ mod info;
 mod internal;
 mod lease;
 mod letter;
+mod line;
 mod load;
 mod log;
 mod map;

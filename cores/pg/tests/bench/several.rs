@@ -6,7 +6,7 @@ use maps::{OsdInfo, OsdMap, flags, state};
 use messages::osd::{Op, OsdOpReply};
 use node::Now;
 use pg::{OfNone, Pg, SlotSide, SlotWish};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 use types::{PgId, SessionId, SpgId};
@@ -20,6 +20,14 @@ pub(crate) struct Several {
     pub(crate) map: OsdMap,
     /// OSDs that give slots for recovery to whoever wishes one.
     pub(crate) generous: BTreeSet<i32>,
+    /// Ways on which messages are kept: from, to.
+    pub(crate) held: BTreeSet<(i32, i32)>,
+    /// Messages that are kept, in order.
+    pub(crate) kept: VecDeque<(i32, i32, pg::Sealed)>,
+    /// All maps, if an OSD that starts takes each of them in turn, as from monitors that still have them; else it takes the newest alone.
+    pub(crate) maps: Option<Vec<Arc<OsdMap>>>,
+    /// What happened since this was looked at, a line each.
+    pub(crate) trace: Vec<String>,
     tid: u64,
 }
 
@@ -38,7 +46,9 @@ impl Several {
         (pool.size, pool.min_size) = (n as u8, 1);
         map.pg_temp.insert(GROUP, (0..n).collect());
         let osds = (0..n).map(|osd| (osd, Bench { whoami: osd, ..Bench::empty(map.clone()) })).collect();
-        let mut several = Self { osds, map, generous: (0..n).collect(), tid: 100 };
+        let generous = (0..n).collect();
+        let (held, kept, trace) = (BTreeSet::new(), VecDeque::new(), Vec::new());
+        let mut several = Self { osds, map, generous, held, kept, maps: None, trace, tid: 100 };
         several.osd(0).begin(group(), Pg::create);
         several.pass(1);
         assert!(several.leads().is_some_and(|osd| several.pg(osd).is_active()), "the group serves");
@@ -68,6 +78,7 @@ impl Several {
         change(&mut self.map);
         self.map.forget_placements();
         let map = Arc::new(self.map.clone());
+        self.maps.iter_mut().for_each(|maps| maps.push(map.clone()));
         for (osd, bench) in &mut self.osds {
             if map.is_up(*osd) {
                 bench.map = map.clone();
@@ -98,6 +109,13 @@ impl Several {
     /// An OSD that died starts again, as a member if `acting` has it.
     pub(crate) fn start(&mut self, osd: i32, acting: &[i32]) {
         self.osd(osd).restart();
+        for map in self.maps.clone().unwrap_or_default() {
+            let bench = self.osd(osd);
+            if map.epoch > bench.map.epoch {
+                bench.map = map;
+                bench.announce_map();
+            }
+        }
         self.change(|map| {
             map.osd_state[osd as usize] |= state::UP;
             map.osd_info[osd as usize].up_from = map.epoch;
@@ -109,6 +127,32 @@ impl Several {
     pub(crate) fn recover(&mut self, on: bool) {
         self.change(|map| if on { map.flags &= !flags::NORECOVER } else { map.flags |= flags::NORECOVER });
         self.pass(12);
+    }
+
+    /// Brings what was kept on the way, and keeps nothing there any more.
+    pub(crate) fn release(&mut self, from: i32, to: i32) {
+        self.held.remove(&(from, to));
+        let kept = std::mem::take(&mut self.kept).into_iter();
+        let (due, kept): (Vec<_>, Vec<_>) = kept.partition(|(a, b, _)| (*a, *b) == (from, to));
+        self.kept = kept.into();
+        for (from, to, letter) in &due {
+            self.deliver(*from, *to, letter);
+        }
+        self.settle();
+    }
+
+    /// The session between two breaks: what is kept between them is lost, and both begin anew.
+    pub(crate) fn break_session(&mut self, a: i32, b: i32) {
+        let between = |from: i32, to: i32| (from, to) == (a, b) || (from, to) == (b, a);
+        self.kept.retain(|(from, to, _)| !between(*from, *to));
+        self.held.retain(|(from, to)| !between(*from, *to));
+        for (osd, peer) in [(a, b), (b, a)] {
+            if !self.is_up(osd) || !self.osds[&osd].pgs.contains_key(&group()) {
+                continue;
+            }
+            self.osd(osd).with(group(), |pg, ctx| pg.peer_returns(ctx, peer));
+        }
+        self.settle();
     }
 
     /// Brings letters to where they go, and does what the monitors are asked for.
@@ -134,6 +178,7 @@ impl Several {
             given.extend(waits(wishes.remote).then_some((*osd, SlotSide::Remote)));
         }
         for (osd, side) in &given {
+            self.trace.push(format!("osd.{osd} grants a {} reservation", format!("{side:?}").to_lowercase()));
             self.slot(*osd, *side, true);
         }
         !given.is_empty()
@@ -148,6 +193,10 @@ impl Several {
         if !self.is_up(from) || !self.is_up(to) {
             return;
         }
+        if self.held.contains(&(from, to)) {
+            return self.kept.push_back((from, to, letter.clone()));
+        }
+        self.trace.push(format!("{from}→{to} {}", letter.line().expect("a message")));
         let epoch = self.map.epoch;
         if !self.osd(to).pgs.contains_key(&group()) {
             match pg::answer_of_none(letter, epoch).expect("a letter") {
@@ -175,6 +224,8 @@ impl Several {
             return false;
         }
         let epoch = self.map.epoch;
+        self.trace.extend(wants.0.iter().map(|osd| format!("osd.{osd} wants up_thru {epoch}")));
+        self.trace.extend(fresh.iter().map(|acting| format!("monitor: acting set {acting:?}")));
         self.change(|map| {
             wants.0.iter().for_each(|osd| map.osd_info[*osd as usize].up_thru = epoch);
             fresh.map(|acting| map.pg_temp.insert(GROUP, acting));
