@@ -5,6 +5,7 @@ and after deletions writes go on by themselves.
  1. A small disk, filled by stock clients with large objects, small objects, omaps, several clients at once.
  2. A quota of a pool.
  3. A host whose file system is too small for the file (a file system in memory of its own; needs root).
+ 4. A stop while the host has no byte left: it ends, and nothing that was acknowledged is lost.
 
 usage: full_disk.py --nacre PATH [--dir DIR] [--only NAME] [-- MORE ARGUMENTS OF nacre up]
 """
@@ -281,6 +282,47 @@ def host_cluster(args, directory, mount):
     print("host: a host filled by others stops writes, and they go on when it has space")
 
 
+def stop_when_full(args):
+    if os.geteuid() != 0:
+        print("stop: not shown, it needs root for a file system of its own")
+        return
+    mount = os.path.join(args.dir, "memory")
+    os.makedirs(mount)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400m", "tmpfs", mount], check=True)
+    try:
+        with Cluster(args.nacre, os.path.join(mount, "c"), "--osds", 1, "--osd-size", "8G", *args.more) as cluster:
+            cluster.start()
+            cluster.ceph("osd", "pool", "create", "p", 8)
+            client = Client(cluster, "p")
+            kept = {f"kept{i}": os.urandom(10_000) for i in range(20)}
+            for name, data in kept.items():
+                client.ioctx.write_full(name, data)
+            ballast = os.path.join(mount, "ballast")
+            with open(ballast, "wb", buffering=0) as f:
+                try:
+                    while True:
+                        f.write(b"b" * (1 << 16))
+                except OSError as e:
+                    assert e.errno == ENOSPC, e
+            client.fill("late", large, lambda: "OSD_FULL" in cluster.health(), stuck=3.0, in_flight=4)
+            begin = time.monotonic()
+            cluster.stop()
+            took = time.monotonic() - begin
+            # It gives up after 10 s.
+            assert took < 30, f"the stop took {took:.0f} s"
+            # Its clients go with it: what waits may wait for the next start.
+            os.remove(ballast)
+            subprocess.run(["mount", "-o", "remount,size=800m", mount], check=True)
+            cluster.start()
+            for name, data in kept.items():
+                assert client.ioctx.read(name, len(data)) == data, name
+            client.close()
+            cluster.stop()
+    finally:
+        until("the host's file system is idle", lambda: subprocess.run(["umount", mount]).returncode == 0, 20)
+    print(f"stop: on a host without a free byte it took {took:.1f} s, and what was acknowledged is there afterwards")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nacre", required=True)
@@ -292,7 +334,7 @@ def main():
     top = tempfile.mkdtemp(prefix="nacre-full-", dir=args.dir)
     args.dir = top
     try:
-        for name, story in (("small", small_disk), ("quota", quota), ("host", full_host)):
+        for name, story in (("small", small_disk), ("quota", quota), ("host", full_host), ("stop", stop_when_full)):
             if args.only in name:
                 story(args)
     finally:

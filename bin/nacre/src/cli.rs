@@ -4,7 +4,7 @@ use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum};
 use crush::Location;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A storage cluster in one binary that speaks Ceph's protocol.
 #[derive(Parser, Debug)]
@@ -454,14 +454,24 @@ pub(crate) struct Leave {
 #[derive(Args, Debug)]
 pub(crate) struct Fsck {
     /// Where the cluster lives.
-    #[arg(value_name = "DIR")]
-    pub(crate) dir: PathBuf,
+    #[arg(value_name = "DIR", required_unless_present = "named")]
+    dir: Option<PathBuf>,
+    /// The same, as other commands take it.
+    #[arg(long = "dir", value_name = "DIR", conflicts_with = "dir")]
+    named: Option<PathBuf>,
     /// Repair what can be proven.
     #[arg(long)]
     pub(crate) repair: bool,
     /// Read and verify all data, too.
     #[arg(long)]
     pub(crate) deep: bool,
+}
+
+impl Fsck {
+    /// Returns where the cluster lives.
+    pub(crate) fn dir(&self) -> &Path {
+        self.dir.as_deref().or(self.named.as_deref()).unwrap_or(Path::new("."))
+    }
 }
 
 #[derive(Args, Debug)]

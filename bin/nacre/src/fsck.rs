@@ -25,7 +25,7 @@ mod exit {
 
 /// Checks all stores in DIR; gives the exit code.
 pub(crate) fn fsck(args: &Fsck) -> Result<u8> {
-    let dir = std::path::absolute(&args.dir).with_context(|| args.dir.display().to_string())?;
+    let dir = std::path::absolute(args.dir()).with_context(|| args.dir().display().to_string())?;
     let state = State::load(&dir)?.with_context(|| format!("{} holds no cluster", dir.display()))?;
     Lock::check(&dir.join("lock"), &dir.display().to_string())?;
     let mut code = exit::CLEAN;

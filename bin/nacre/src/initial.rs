@@ -25,7 +25,16 @@ pub(crate) fn initial_keys(dir: &Path, state: &State) -> Result<Vec<mon::Initial
     let admin = dir.join("keyring");
     match state.osds.iter().any(|o| o.made) && !admin.exists() {
         true => eprintln!("warning: {}", lost_key(&admin, dir, "client.admin")),
-        false => all.push((admin, "client.admin".to_owned(), ADMIN_CAPS)),
+        false => {
+            if let Some(line) = std::fs::read_to_string(&admin).ok().and_then(|text| keys::malformed(&text)) {
+                eprintln!(
+                    "warning: line {line} of {} is neither a section nor `name = value`, so Ceph's clients refuse the whole file (Malformed \
+                     input): remove the line",
+                    admin.display()
+                );
+            }
+            all.push((admin, "client.admin".to_owned(), ADMIN_CAPS));
+        }
     }
     for osd in &state.osds {
         let keyring = osd.folder(dir).join("keyring");
@@ -49,7 +58,7 @@ pub(crate) fn initial_keys(dir: &Path, state: &State) -> Result<Vec<mon::Initial
 pub(crate) fn lost_key(path: &Path, dir: &Path, entity: &str) -> String {
     format!(
         "{} is gone, which held the key of {entity}. Put it back, or get it from the monitor (`nacre mon` runs it alone): \
-         ceph -c {}/ceph.conf -n mon. -k {}/mon/keyring auth get {entity} -o {}",
+         (umask 077; ceph -c {}/ceph.conf -n mon. -k {}/mon/keyring auth get {entity} -o {})",
         path.display(),
         dir.display(),
         dir.display(),

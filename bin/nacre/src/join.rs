@@ -56,6 +56,9 @@ pub(crate) fn join(args: &Join, signals: Signals) -> Result<u8> {
 
     let welcome = redeem(&invitation, args)?;
     prepare(&dir, &mut state, &welcome, &invitation)?;
+    if args.again {
+        tell_of_former_osds(&state, &welcome, invitation.cephx);
+    }
     up::up(&up, &Role::Everything, signals)
 }
 
@@ -112,6 +115,40 @@ fn redeem(invitation: &Invitation, args: &Join) -> Result<Welcome> {
     Ok(Welcome { mon_key: secret("mon_key")?, admin_key: secret("admin_key")?, monitors, seat })
 }
 
+/// Names OSDs that the cluster still has of this host's former life, and that no disk given here holds: they stay down, in its maps and its
+/// health, until somebody removes them.
+fn tell_of_former_osds(state: &State, welcome: &Welcome, cephx: bool) {
+    let addrs: Vec<SocketAddr> = welcome.monitors.iter().map(|(_, addr)| *addr).collect();
+    let tree = Client::new("client.admin", cephx.then_some(welcome.admin_key), &addrs)
+        .and_then(|admin| admin.run(&json!({"prefix": "osd tree", "format": "json"})).context("ask for the OSDs"));
+    let Some(tree) = tree.ok().and_then(|reply| serde_json::from_str::<Value>(&reply.output).ok()) else { return };
+    let own: Vec<i64> = state.osds.iter().map(|osd| i64::from(osd.id)).collect();
+    let former = former_osds(&tree, &host::name(), &own);
+    if former.is_empty() {
+        return;
+    }
+    let names: Vec<String> = former.iter().map(|id| format!("osd.{id}")).collect();
+    let purge: Vec<String> = former.iter().map(|id| format!("ceph osd purge {id} --yes-i-really-mean-it")).collect();
+    eprintln!(
+        "nacre: the cluster still has {} of this host, which is down and on none of the disks given. If its disk is gone: `{}`, as soon as \
+         `ceph osd safe-to-destroy {}` agrees; if it is only missing: `nacre up --disk ...`",
+        names.join(", "),
+        purge.join("; "),
+        former.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+    );
+}
+
+/// Returns the OSDs that are down below the host of that name in a tree of OSDs, but for its own.
+fn former_osds(tree: &Value, host: &str, own: &[i64]) -> Vec<i64> {
+    let nodes = tree["nodes"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let host = nodes.iter().find(|node| node["type"] == "host" && node["name"] == host);
+    let children = host.and_then(|host| host["children"].as_array()).map(Vec::as_slice).unwrap_or_default();
+    let is_down = |id: i64| nodes.iter().any(|node| node["id"] == id && node["type"] == "osd" && node["status"] == "down");
+    let mut former: Vec<i64> = children.iter().filter_map(Value::as_i64).filter(|id| !own.contains(id) && is_down(*id)).collect();
+    former.sort_unstable();
+    former
+}
+
 /// Writes what `nacre up` starts from.
 fn prepare(dir: &Path, state: &mut State, welcome: &Welcome, invitation: &Invitation) -> Result<()> {
     for folder in [dir.to_owned(), dir.join("mon")] {
@@ -150,4 +187,23 @@ pub(crate) fn number_osd(dir: &Path, osd: &mut OsdState, wanted: Option<u32>, ad
     let key = keys::from_text(reply.output.trim()).with_context(|| format!("the cluster's answer is no key of {name}"))?;
     state::make_folder(&osd.folder(dir))?;
     keys::keep(&osd.folder(dir).join("keyring"), &name, &key, OSD_CAPS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::former_osds;
+    use serde_json::json;
+
+    #[test]
+    fn osds_of_a_former_life_are_those_that_are_down_and_not_given() {
+        let osd = |id: i64, status: &str| json!({"id": id, "type": "osd", "name": format!("osd.{id}"), "status": status});
+        let hosts = [
+            json!({"id": -2, "type": "host", "name": "d", "children": [5, 4, 3, 2]}),
+            json!({"id": -3, "type": "host", "name": "e"}),
+        ];
+        let osds = [osd(2, "down"), osd(3, "up"), osd(4, "down"), osd(5, "down")];
+        let tree = json!({"nodes": hosts.into_iter().chain(osds).collect::<Vec<_>>()});
+        assert_eq!(former_osds(&tree, "d", &[4]), [2, 5]);
+        assert!(former_osds(&tree, "e", &[]).is_empty() && former_osds(&tree, "f", &[]).is_empty());
+    }
 }

@@ -83,6 +83,15 @@ fn parse(text: &str, entity: &str) -> Result<[u8; 16]> {
     bail!("no section [{entity}] with a key")
 }
 
+/// Returns the number of the first line, from 1, that Ceph's reader of keyrings does not understand.
+pub(crate) fn malformed(text: &str) -> Option<usize> {
+    let fine = |line: &str| {
+        let line = line.trim();
+        line.is_empty() || line.starts_with(['#', ';']) || line.starts_with('[') && line.contains(']') || line.contains('=')
+    };
+    text.lines().position(|line| !fine(line)).map(|at| at + 1)
+}
+
 fn keyring(entity: &str, key: &[u8; 16], caps: &[(&str, &str)]) -> String {
     let caps: String = caps.iter().map(|(service, cap)| format!("\tcaps {service} = \"{cap}\"\n")).collect();
     format!("[{entity}]\n\tkey = {}\n{caps}", to_text(key))
@@ -137,6 +146,12 @@ mod tests {
         assert!(load_or_make(&path, "osd.0", &[]).is_err());
         std::fs::write(&path, "[osd.0]\nkey = short\n").unwrap();
         assert!(load_or_make(&path, "osd.0", &[]).is_err());
+    }
+
+    #[test]
+    fn a_line_that_clients_refuse_is_found() {
+        assert_eq!(malformed(&keyring("client.admin", &[7; 16], &[("mon", "allow *")])), None);
+        assert_eq!(malformed("# mine\n\n[client.a]\n\tkey = AAAA\nexporting keyring\n[client.b]\n"), Some(5));
     }
 
     #[test]

@@ -162,8 +162,8 @@ fn take_out(client: &Client, drain: &Value) -> Result<()> {
     }
     client.run(&json!({"prefix": "osd out", "ids": inside}))?;
     println!(
-        "OSDs {} are out, their data moves to others. Interrupted, this goes on when it is run again; `ceph osd in {}` takes it back",
-        inside.join(", "),
+        "out: {}; their data moves to others. Interrupted, this goes on when it is run again; `ceph osd in {}` takes it back",
+        inside.iter().map(|id| format!("osd.{id}")).collect::<Vec<_>>().join(", "),
         inside.join(" ")
     );
     Ok(())

@@ -2,6 +2,7 @@
 
 use crate::cli::{Disk, Up};
 use crate::state::{OsdState, State};
+use crate::{foreign, notices};
 use anyhow::{Context, Result, bail};
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
@@ -85,12 +86,20 @@ fn disks(state: &mut State, args: &Up) -> Result<()> {
             }
             Some(osd) => bail!("the journal of osd.{} on {} cannot be moved to another disk", osd.id, disk.path.display()),
             None => {
-                let size = args.osd_size.unwrap_or(DEFAULT_SIZE);
+                let size = args.osd_size.or_else(|| length(&disk.path)).unwrap_or(DEFAULT_SIZE);
+                if !disk.path.exists() {
+                    notices::new_file(&disk, state.free_id(), size);
+                }
                 state.osds.push(OsdState::new(state.free_id(), size, Some(disk.path), disk.journal)?);
             }
         }
     }
     Ok(())
+}
+
+/// Returns the length of a file that is there: whoever made it that long meant it. An empty one says nothing.
+fn length(path: &Path) -> Option<u64> {
+    std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file).map(|meta| meta.len()).filter(|len| *len > 0)
 }
 
 /// OSDs in DIR.
@@ -245,8 +254,8 @@ pub(crate) fn usable_after(osd: &OsdState, dir: &Path, cleared: &[PathBuf]) -> R
                  by hand: `wipefs -a` and `blkdiscard`, or remove the file)";
     let content = match look(&block)? {
         Content::Empty if osd.made => bail!("its store is gone: {} is empty", block.display()),
-        Content::Foreign if osd.made => bail!("its store is gone: {} holds something else", block.display()),
-        Content::Foreign => bail!("{} holds data that is no store of ours; {clear}", block.display()),
+        Content::Foreign if osd.made => bail!("its store is gone: {} holds {}", block.display(), foreign::what(&block)),
+        Content::Foreign => bail!("{} holds {}; {clear}", block.display(), foreign::what(&block)),
         content => content,
     };
     if content == Content::Empty {
@@ -269,7 +278,7 @@ pub(crate) fn usable_after(osd: &OsdState, dir: &Path, cleared: &[PathBuf]) -> R
         && !holds_journal_of(journal, osd)?
         && look(journal)? != Content::Empty
     {
-        bail!("{} (for the journal) holds data; {clear}", journal.display());
+        bail!("{} (for the journal) holds {}; {clear}", journal.display(), foreign::what(journal));
     }
     Ok(content)
 }

@@ -24,6 +24,8 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How often it is looked whether all daemons serve.
 pub(crate) const POLL: Duration = Duration::from_millis(3);
+/// How long daemons may take to stop before the terminal says what it waits for.
+const STOP_QUIETLY: Duration = Duration::from_secs(3);
 /// How long daemons may take to stop after one of them failed.
 const STOP_AFTER_FAILURE: Duration = Duration::from_secs(10);
 
@@ -279,8 +281,9 @@ impl Process {
     }
 
     fn await_ends(&mut self, deadline: Option<Instant>, over: impl Fn(&Self) -> bool) {
+        let (begin, mut told) = (Instant::now(), false);
         while !over(self) {
-            let left = deadline.map_or(Duration::from_secs(3600), |d| d.saturating_duration_since(Instant::now()));
+            let left = deadline.map_or(STOP_QUIETLY, |d| d.saturating_duration_since(Instant::now()));
             match self.events.recv_timeout(left) {
                 Ok(Event::Ended(name, ended)) => self.note_end(&name, &ended),
                 Ok(Event::Duties(_)) => {}
@@ -290,6 +293,18 @@ impl Process {
                 }
                 Err(RecvTimeoutError::Timeout) if deadline.is_some() => return,
                 Err(_) => {}
+            }
+            if !told && begin.elapsed() >= STOP_QUIETLY {
+                told = true;
+                // Monitors go on until the last OSD has stopped.
+                let waiting = if self.osds.is_empty() { &self.mons } else { &self.osds };
+                let names: Vec<&str> = waiting.iter().map(|daemon| &*daemon.name).collect();
+                eprintln!(
+                    "nacre: {} still stop; an OSD that cannot write its last state gives up after some seconds and ends as after a kill. A second \
+                     signal ends them at once; the log is in {}",
+                    names.join(", "),
+                    self.logs.place()
+                );
             }
         }
     }

@@ -9,6 +9,7 @@ use crate::location;
 use crate::log::Logs;
 use crate::memory::Watch;
 use crate::monitors;
+use crate::notices;
 use crate::osds::{Memory, Place, mail_id};
 use crate::plan;
 use crate::process::Process;
@@ -139,6 +140,9 @@ pub(crate) fn up(args: &Up, role: &Role, signals: Signals) -> Result<u8> {
             if !absent.is_empty() {
                 let names = absent.into_iter().collect::<Vec<_>>().join(", ");
                 eprintln!("nacre: {names} does not serve yet, the rest does; `ceph health detail` and the log say why");
+            }
+            if *role == Role::Everything {
+                notices::room(&state, &dir);
             }
             println!("ready: {what}{at}; export CEPH_CONF={shown}/ceph.conf");
             service::tell(&format!("READY=1\nSTATUS=ready: {what}{at}"));

@@ -4,6 +4,7 @@ mod common;
 
 use common::World;
 use messages::internal::{Failure, OsdDown, OsdFailures, OsdReport};
+use messages::mon::OsdMapMsg;
 use serde_json::Value;
 use std::time::Duration;
 
@@ -400,4 +401,31 @@ fn of_two_whose_link_is_broken_the_one_that_leads_less_goes_after_two_graces() {
         let up = [0, 1].map(|osd| is_up(&mut world, osd));
         assert_eq!(up, if tick < 2 { [true, true] } else { [zero > one, one > zero] }, "tick {tick}");
     }
+}
+
+#[test]
+fn who_asked_for_the_map_a_moment_ago_hears_of_an_osd_that_dies() {
+    let (mut world, peers) = cluster(3);
+    let client = world.connect("client.admin", None, 0);
+    world.subscribe(client, "osdmap", 0, true);
+    assert_eq!(world.take(client, OsdMapMsg::KIND).len(), 1);
+    // A change that moves nobody's operations is not told.
+    world.ok(r#"{"prefix":"osd set","key":"noout"}"#);
+    assert!(world.take(client, OsdMapMsg::KIND).is_empty());
+    let dies = |world: &mut World| {
+        refused(world, &peers, 0, 2);
+        refused(world, &peers, 1, 2);
+        world.pass(SECOND);
+        assert!(!is_up(world, 2));
+    };
+    dies(&mut world);
+    let told = world.take(client, OsdMapMsg::KIND);
+    let m = OsdMapMsg::decode(&told[0]).unwrap();
+    assert_eq!((told.len(), m.incremental.len()), (1, 2), "the flag, too, so that nothing is missing between");
+    // Later it may ask by itself.
+    world.pass(31 * SECOND);
+    (0..3).for_each(|osd| world.boot_on(peers[osd as usize], osd));
+    world.take(client, OsdMapMsg::KIND);
+    dies(&mut world);
+    assert!(world.take(client, OsdMapMsg::KIND).is_empty());
 }

@@ -33,6 +33,10 @@ pub trait Backend: ObjectStore {
     fn begin_stop(&mut self);
     /// Whether a clean stop is complete.
     fn stopped(&self) -> bool;
+    /// Why it does not come to its end, if that is known.
+    fn hindrance(&self) -> Option<String> {
+        None
+    }
     /// Counters for `perf dump`, as a JSON object.
     fn counters(&self) -> serde_json::Value;
     /// Bytes of what is kept in memory only to be faster.
@@ -102,6 +106,9 @@ impl Backend for store::Store {
     }
     fn stopped(&self) -> bool {
         store::Store::stopped(self)
+    }
+    fn hindrance(&self) -> Option<String> {
+        store::Store::hindrance(self)
     }
     fn cached(&self) -> usize {
         self.memory().blocks + self.memory().pages

@@ -101,7 +101,11 @@ enum Phase {
     Loading,
     Booting,
     Active,
-    Stopping { since: Mono },
+    /// A clean stop since then; `closing`: the store was told to close.
+    Stopping {
+        since: Mono,
+        closing: bool,
+    },
     Stopped,
     Failed,
 }

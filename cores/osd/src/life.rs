@@ -17,6 +17,9 @@ use types::{Levels, SpgId};
 const BOOT_AGAIN: Duration = Duration::from_secs(3);
 /// How long a stopping OSD waits for the monitor to mark it down before it closes its store.
 const FAREWELL: Duration = Duration::from_millis(500);
+/// How long a stopping OSD waits for its store to be closed: on a host that is full that may never be. What was acknowledged is durable
+/// without it.
+const CLOSING: Duration = Duration::from_secs(10);
 /// How often groups that could not be loaded are tried again.
 const RELOAD: Duration = Duration::from_secs(30);
 /// The one hold under which the OSD loads.
@@ -89,7 +92,7 @@ impl Osd {
                     .min(self.disk_deadline())
                     .min(self.index_deadline())
             }
-            Phase::Stopping { since } => since.plus(FAREWELL),
+            Phase::Stopping { since, closing } => since.plus(if closing { CLOSING } else { FAREWELL }),
             _ => Mono::NEVER,
         }
     }
@@ -415,18 +418,29 @@ impl Osd {
             self.msgr.send(session, OsdDown { osd: self.config.whoami, epoch: self.maps.epoch() }.encode());
         }
         out.log(Level::Info, "osd", "stopping");
-        self.phase = Phase::Stopping { since: now.mono };
+        self.phase = Phase::Stopping { since: now.mono, closing: false };
     }
 
-    /// Ends a stop when the monitor knows and the store is closed.
+    /// Ends a stop when the monitor knows and the store is closed, or cannot be closed within [`CLOSING`].
     pub(crate) fn finish_stop(&mut self, now: Now, out: &mut Outputs) {
-        let Phase::Stopping { since } = self.phase else { return };
+        let Phase::Stopping { since, closing } = self.phase else { return };
         let known = !self.maps.current().is_up(self.config.whoami) || self.mon.session().is_none();
-        if known || now.mono >= since.plus(FAREWELL) {
+        if !closing && (known || now.mono >= since.plus(FAREWELL)) {
+            self.phase = Phase::Stopping { since, closing: true };
             self.store.begin_stop();
             self.turn_store(now, out);
         }
-        if self.store.stopped() {
+        let late = now.mono >= since.plus(CLOSING);
+        if late && !self.store.stopped() {
+            let why = self.store.hindrance().unwrap_or_else(|| "the disk is slow".into());
+            let text = format!(
+                "cannot write its last state within {} s: {why}. It ends as after a kill; the next start reads what was acknowledged from the \
+                 journal",
+                CLOSING.as_secs()
+            );
+            out.log(Level::Warn, "osd", text);
+        }
+        if late || self.store.stopped() {
             self.phase = Phase::Stopped;
             out.push(Output::Stopped);
         }

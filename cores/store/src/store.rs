@@ -306,6 +306,14 @@ impl Store {
             }
     }
 
+    /// Returns why a clean stop does not come to its end, if that is known.
+    pub fn hindrance(&self) -> Option<String> {
+        if self.io.host_full() {
+            return Some("the host has no space left for the store's file".into());
+        }
+        self.impairment().map(str::to_owned)
+    }
+
     /// Whether nothing waits to become durable.
     pub(crate) fn quiet(&self) -> bool {
         self.waiting.is_empty() && self.is_journalled() && self.checkpoint.is_none() && !self.overlay.has_news()

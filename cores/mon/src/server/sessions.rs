@@ -7,9 +7,10 @@ use manager::soft::Connected;
 use messages::mon::{ConfigMsg, LogEntry, LogMsg, MgrMapMsg, MonMapMsg, MonSubscribe, OsdMapMsg, SubscribeItem};
 use monstate::state::{State, place_of};
 use msgr::Peer;
-use node::{CallId, Now, Output, Outputs};
+use node::{CallId, Mono, Now, Output, Outputs};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 use types::{EntityName, Message, OsdId, SessionId};
 
 /// Bytes of maps that one message carries at most.
@@ -18,6 +19,9 @@ const MAP_BYTES: usize = 4 << 20;
 const MAPS: usize = 100;
 /// Bytes of the name of a host, as DNS has it. A longer one is no host's.
 const HOST: usize = 255;
+/// How long after it asked for the OSD map once a session hears of OSDs that die, without asking. A client asks once when it begins. If
+/// what it learns of dies in that very moment, it would ask again only when it holds its operation for late, after 10 to 15 s.
+const NEWCOMER: Duration = Duration::from_secs(30);
 /// Lines of the cluster log that a new subscriber is given at once at most.
 const LOG_LINES: usize = 1_000;
 
@@ -58,6 +62,8 @@ pub(crate) struct Session {
     pub(crate) osd: Option<OsdId>,
     /// Where it runs, as it says.
     pub(crate) host: String,
+    /// When it last asked for the OSD map once, and the epoch that it lacks since.
+    pub(crate) asked_once: Option<(Mono, u64)>,
 }
 
 /// Messages with OSD maps, by the epoch that the receiver lacks first, and what comes next. A map goes to all OSDs at once.
@@ -81,7 +87,8 @@ impl Monitor {
             let connected = connected(&peer);
             self.leader.soft.connected.insert(session, connected);
         }
-        let entry = Session { peer, rights, subs: BTreeMap::new(), config: None, osd: None, host: String::new() };
+        let entry =
+            Session { peer, rights, subs: BTreeMap::new(), config: None, osd: None, host: String::new(), asked_once: None };
         self.sessions.0.insert((side, session), entry);
     }
 
@@ -173,6 +180,27 @@ impl Monitor {
         for (session, what) in all {
             self.serve_subscription(session, what, false, &mut made);
         }
+        if state.osdmap.osd_info.iter().any(|osd| osd.down_at > old.osdmap) {
+            self.tell_newcomers(now, &mut made);
+        }
+    }
+
+    /// Sends the newest OSD map to sessions that asked for one a moment ago, and not for more.
+    fn tell_newcomers(&mut self, now: Now, made: &mut Made) {
+        let state = self.replica.applied.clone();
+        let new = |((_, id), session): (&(Side, SessionId), &Session)| {
+            let (at, lacks) = session.asked_once?;
+            let fresh = now.mono.since(at) < NEWCOMER && !session.subs.contains_key("osdmap");
+            fresh.then_some((*id, lacks))
+        };
+        let newcomers: Vec<(SessionId, u64)> = self.sessions.0.iter().filter_map(new).collect();
+        for (session, lacks) in newcomers {
+            let (messages, next) = made.0.entry(lacks).or_insert_with(|| osd_maps(&state, lacks)).clone();
+            messages.into_iter().for_each(|m| self.mon.send(session, m));
+            if let Some(entry) = self.sessions.0.get_mut(&(Side::Mon, session)) {
+                entry.asked_once = entry.asked_once.map(|(at, _)| (at, next));
+            }
+        }
     }
 
     /// Sends what a subscription lacks. `first` if it was just made; `made` are messages of this state that others were sent.
@@ -199,9 +227,13 @@ impl Monitor {
         };
         let answered = !messages.is_empty();
         messages.into_iter().for_each(|m| self.mon.send(session, m));
+        let asked_at = self.replica.log.now();
         let Some(entry) = self.sessions.0.get_mut(&(Side::Mon, session)) else { return };
         if answered && item.once() {
             entry.subs.remove(what);
+            if what == "osdmap" {
+                entry.asked_once = Some((asked_at, next));
+            }
         } else if let Some(item) = entry.subs.get_mut(what) {
             item.start = next;
         }
