@@ -77,7 +77,7 @@ impl Sealed {
     /// It does not decode.
     #[cfg(any(test, feature = "sim"))]
     pub fn level(&self) -> Result<types::level::Level> {
-        Letter::open(self).map(|(_, letter)| letter.feature().map_or_else(Default::default, types::Feature::level))
+        Letter::open(self).map(|(_, letter)| crate::level::Leveled::level(&letter))
     }
 }
 
@@ -489,32 +489,6 @@ impl Letter {
             33 => Self::Settled(r.num()?),
             _ => return Err(DecodeError::Invalid("kind of a letter")),
         })
-    }
-}
-
-#[cfg(any(test, feature = "sim"))]
-impl Letter {
-    /// What of it came with a level, if anything did.
-    fn feature(&self) -> Option<types::Feature> {
-        use crate::entry::Kind;
-        use types::Feature;
-        let lost = |entries: &[LogEntry]| entries.iter().any(|e| matches!(e.kind, Kind::LostRevert | Kind::LostDelete));
-        let told = |entries: &[LogEntry]| entries.iter().any(|e| e.changed != crate::changed::Changed::All);
-        let in_part = |body: &Body| body.progress.as_ref().is_some_and(|progress| !progress.bases.is_empty());
-        match self {
-            Self::Body(_, body) if told(&body.entries) || in_part(body) => Some(Feature::Parts),
-            Self::Log(part) | Self::Activate(part) if told(&part.entries) => Some(Feature::Parts),
-            Self::Activated(missing) if missing.iter().any(|(_, lack)| lack.base.is_some()) => Some(Feature::Parts),
-            Self::PullPart(..) | Self::PulledPart(..) => Some(Feature::Parts),
-            Self::AckLacking(..) => Some(Feature::Lacking),
-            Self::Seek(_) | Self::Sought(_) => Some(Feature::UnfoundSearch),
-            Self::Reserve(..) | Self::Release(_) | Self::Reserved(..) => Some(Feature::RecoverySlots),
-            Self::Settle | Self::Settled(_) => Some(Feature::ReplicaReads),
-            Self::Ack(_, Some(_)) => Some(Feature::PromiseTimes),
-            Self::Body(_, body) if lost(&body.entries) => Some(Feature::LostEntries),
-            Self::Log(part) | Self::Activate(part) if lost(&part.entries) => Some(Feature::LostEntries),
-            _ => None,
-        }
     }
 }
 

@@ -79,6 +79,8 @@ mod info;
 mod internal;
 mod lease;
 mod letter;
+#[cfg(any(test, feature = "sim"))]
+mod level;
 mod line;
 mod load;
 mod log;
