@@ -1,7 +1,7 @@
 //! What an OSD holds in memory, in the form of Ceph's `dump_mempools`.
 //!
-//! Ceph names its pools of memory by what they are for, and tools read some of these names. So those names are used for the nearest that this
-//! OSD holds, and all other pools are empty. `perf dump store_memory` has our own names.
+//! Ceph names its pools of memory by what they are for, and tools read some of these names. So those names are used
+//! for the nearest that this OSD holds, and all other pools are empty. `perf dump store_memory` has our own names.
 
 use crate::Osd;
 use serde_json::{Map, Value, json};
@@ -39,7 +39,8 @@ const POOLS: [&str; 29] = [
     "unittest_2",
 ];
 
-/// Gives the figures: things and bytes of each pool, and of all together. `store` is what the store tells of its memory.
+/// Gives the figures: things and bytes of each pool, and of all together. `store` is what the store tells of its
+/// memory.
 pub(crate) fn describe(osd: &Osd, store: &Value) -> Value {
     let log = osd.groups.log_size();
     let (epochs, map_bytes) = osd.maps.held();

@@ -1,5 +1,5 @@
-//! Commands of Ceph's OSD that are refused here: words and arguments, and the reason. Clients get their descriptions, so that whoever types
-//! one is told why it is not there.
+//! Commands of Ceph's OSD that are refused here: words and arguments, and the reason. Clients get their descriptions,
+//! so that whoever types one is told why it is not there.
 
 const STORE: &str = "the store is Nacre's own: `dump_store`, `perf dump store` and `nacre fsck` show what it has";
 const HEAP: &str = "this program does not use tcmalloc: `dump_mempools` and `perf dump store_memory` show what it holds";
