@@ -45,16 +45,15 @@ impl Conf {
         Self::parse(&text).with_context(|| path.display().to_string())
     }
 
+    /// Reads it by the rules of all files of options, since somebody may have edited it.
     fn parse(text: &str) -> Result<Self> {
-        let get = |name: &str| {
-            let values = text.lines().filter_map(|line| line.split_once('='));
-            values.into_iter().find(|(n, _)| n.trim() == name).map(|(_, v)| v.trim().to_owned())
-        };
-        let host = get("mon host").context("has no 'mon host'")?;
+        let sections = settings::file::read(text.as_bytes())?;
+        let get = |name: &str| sections.get("global").and_then(|section| section.get(name));
+        let host = get("mon_host").context("has no 'mon host'")?;
         let one = |h: &str| h.strip_prefix("[v2:").and_then(|h| h.strip_suffix(']')).and_then(|h| h.parse().ok());
         let mons = host.split(',').map(|h| one(h.trim())).collect::<Option<Vec<_>>>();
         let mons = mons.with_context(|| format!("'mon host = {host}' is not [v2:ADDRESS:PORT],..."))?;
-        let auth = if get("auth cluster required").as_deref() == Some("none") { Auth::None } else { Auth::Cephx };
+        let auth = if get("auth_cluster_required").is_some_and(|auth| auth == "none") { Auth::None } else { Auth::Cephx };
         Ok(Self { mons, auth })
     }
 }
@@ -72,6 +71,11 @@ mod tests {
             assert_eq!(conf.mons, mons);
             assert_eq!(conf.auth, auth);
         }
+        // Edited by hand: underscores, quotes, comments, another section with the same name in it.
+        let edited = "[client]\nmon host = elsewhere\n[global]\nmon_host = \"[v2:10.0.0.1:3300]\" ; ours\nauth cluster required = 'none' # off\n";
+        let conf = Conf::parse(edited).unwrap();
+        assert_eq!((conf.mons, conf.auth), (vec!["10.0.0.1:3300".parse().unwrap()], Auth::None));
+        assert!(Conf::parse("[global]\nmon host = \"[v2:10.0.0.1:3300]\n").is_err(), "a quote without its end");
         assert!(Conf::parse("[global]\n").is_err());
         assert!(Conf::parse("mon host = somewhere\n").is_err());
     }

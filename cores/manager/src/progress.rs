@@ -211,11 +211,13 @@ impl Events {
         self.open.values().map(|e| format!("    {}\n      {}\n", e.headline(now), e.bar(now))).collect()
     }
 
+    /// Returns true if there is no event, open or ended.
+    pub fn is_idle(&self) -> bool {
+        self.open.is_empty() && self.ended.is_empty()
+    }
+
     /// The events for `progress`.
     pub fn text(&self, now: UTime) -> String {
-        if self.open.is_empty() && self.ended.is_empty() {
-            return "Nothing in progress\n".into();
-        }
         let open = self.open.values().map(|event| format!("{}\n    {}\n", event.headline(now), event.bar(now)));
         let ended = self.ended.iter().map(|ended| {
             let how = if ended.failure.is_some() { "Failed" } else { "Complete" };
@@ -242,7 +244,7 @@ mod tests {
     #[test]
     fn events_begin_go_on_and_end() {
         let mut events = Events::default();
-        assert_eq!(events.text(at(1)), "Nothing in progress\n");
+        assert!(events.is_idle());
         events.take(at(10), Note::Begun("a".into(), about("Removing x")));
         events.take(at(12), Note::Far("a".into(), 0.25));
         assert_eq!(events.text(at(20)), "Removing x (10s)\n    [=======.....................] (remaining: 30s)\n");

@@ -47,7 +47,7 @@ mod tests {
             recovering.follow(UTime { sec, nsec: 0 }, &sum, &mut events);
             events.text(UTime { sec, nsec: 0 })
         };
-        assert_eq!(see(1, 0, 0), "Nothing in progress\n");
+        assert_eq!(see(1, 0, 0), "");
         assert_eq!(see(10, 100, 0), "Global Recovery Event (0s)\n    [............................] \n");
         assert_eq!(see(15, 100, 100), "Global Recovery Event (5s)\n    [............................] \n", "there is more to do");
         assert_eq!(see(20, 0, 50), "Global Recovery Event (10s)\n    [=====================.......] (remaining: 3s)\n");

@@ -38,11 +38,14 @@ fn options_that_only_ceph_reads_are_kept_and_shown_with_their_source() {
     let admin = world.connect("client.admin", None, 0);
     world.ok(&set("osd.0", "debug asok", "22"));
     assert_eq!(get(&mut world, "osd.0", "debug_asok"), "22/22");
-    assert_eq!(shown(&mut world, admin, "osd.0", "debug_asok"), ["debug_asok", "22/22", "mon"]);
+    assert_eq!(shown(&mut world, admin, "osd.0", "debug_asok"), ["debug_asok", "22/22", "mon", "no", "effect", "here"]);
     let options = vec![OptionInForce { name: "debug_asok".into(), value: "99/99".into(), source: "override".into() }];
     world.send(osd, OsdReport { osd: 0, epoch: 1, options, ..OsdReport::default() }.encode());
     world.run();
-    assert_eq!(shown(&mut world, admin, "osd.0", "debug_asok"), ["debug_asok", "99/99", "override", "mon[22/22]"]);
+    assert_eq!(
+        shown(&mut world, admin, "osd.0", "debug_asok"),
+        ["debug_asok", "99/99", "override", "mon[22/22]", "no", "effect", "here"]
+    );
     world.send(osd, OsdReport { osd: 0, epoch: 1, ..OsdReport::default() }.encode());
     world.run();
     world.ok(r#"{"prefix":"config rm","who":"osd.0","name":"debug_asok"}"#);
@@ -148,6 +151,97 @@ fn no_option_is_taken_in_silence() {
     assert!(silent.is_empty(), "{silent:?}");
     let idle = options::all().iter().filter(|o| options::without_effect(o.name).is_some()).count();
     assert!(idle > 700, "{idle}");
+
+    // Who reads what is said to be read: an option that is set for others is said to do nothing for them.
+    let (mut of_osds, mut of_monitors) = (String::new(), String::new());
+    ["cores/osd", "cores/pg", "cores/store"].iter().for_each(|part| sources(&root.join(part), &mut of_osds));
+    let parts = ["mon", "monstate", "monlog", "manager", "moncommands", "planner"];
+    parts.iter().for_each(|part| sources(&root.join("cores").join(part), &mut of_monitors));
+    let by = |sources: &str, name: &str| sources.contains(&format!("\"{name}\""));
+    // Monitors read these as they count for OSDs.
+    let for_osds = ["osd_crush_update_on_start", "osd_deep_scrub_interval", "osd_heartbeat_min_peers", "osd_scrub_max_interval"];
+    for name in settings::USED.iter().copied().filter(|name| !["fsid", "host", "keyring"].contains(name)) {
+        let (osds, monitors) = (by(&of_osds, name), by(&of_monitors, name) && !for_osds.contains(&name));
+        let osds = osds || for_osds.contains(&name);
+        assert_eq!(settings::OF_OSDS.contains(&name), osds, "{name}: whether OSDs read it");
+        assert_eq!(settings::OF_BOTH.contains(&name), osds && monitors, "{name}: whether OSDs and monitors read it");
+        assert!(osds || monitors, "{name}: nobody of a cluster reads it");
+    }
+    // At whoever an option is set: it has a reader there, or it is said that it has none.
+    let read_at = |name: &str, who: &str| match who {
+        "osd" => by(&of_osds, name) || for_osds.contains(&name),
+        "mon" => by(&of_monitors, name) && !for_osds.contains(&name),
+        _ => settings::OF_MANAGERS.contains(&name) && by(&of_monitors, name),
+    };
+    let mut silent = 0;
+    for option in options::all().iter().filter(|o| !["fsid", "host", "keyring"].contains(&o.name)) {
+        for who in ["osd", "mon", "mgr"] {
+            silent += usize::from(options::lacks(option.name, who).is_none() && !read_at(option.name, who));
+        }
+    }
+    assert_eq!(silent, 0, "options that are taken in silence");
+}
+
+#[test]
+fn an_option_that_is_set_for_others_than_its_readers_says_so() {
+    let mut world = World::new();
+    world.boot_osd(0);
+    let admin = world.connect("client.admin", None, 0);
+    for (who, name, value, says) in [
+        ("mon", "osd_max_scrubs", "2", "osd_max_scrubs is kept and has no effect: OSDs go by it"),
+        ("osd", "osd_pool_default_size", "2", "osd_pool_default_size is kept and has no effect: monitors go by it"),
+        ("osd", "osd_heartbeat_grace", "9", "osd_heartbeat_grace is kept and has part of its effect: OSDs and monitors go by it"),
+        ("global", "debug_ms", "1", "debug_ms is kept and has part of its effect: clients go by it"),
+        ("osd.0", "rbd_cache", "false", "rbd_cache is kept and has no effect: clients go by it"),
+        ("mgr", "mgr/balancer/begin_time", "0100", "mgr/balancer/begin_time is kept and has no effect: "),
+        ("mon", "mgr/balancer/mode", "upmap", "mgr/balancer/mode is kept and has no effect: the manager's modules go by it"),
+    ] {
+        let ack = world.command(admin, &set(who, name, value), b"");
+        assert!(ack.result == 0 && ack.status.starts_with(says), "{who} {name}: {} {}", ack.result, ack.status);
+        let health = world.ok(r#"{"prefix":"health","detail":"detail"}"#);
+        assert!(health.contains(&format!("{name} of {who} has ")), "{who} {name}: {health}");
+    }
+    for (who, name, value) in [
+        ("osd", "osd_max_scrubs", "2"),
+        ("global", "osd_max_scrubs", "2"),
+        ("global", "osd_heartbeat_grace", "9"),
+        ("client", "debug_ms", "1"),
+        ("global", "rbd_cache", "false"),
+        ("mgr", "target_max_misplaced_ratio", "0.1"),
+        ("mgr", "mgr/balancer/mode", "upmap"),
+    ] {
+        let ack = world.command(admin, &set(who, name, value), b"");
+        assert_eq!((ack.result, ack.status.as_str()), (0, ""), "{who} {name}");
+    }
+    assert!(
+        told(&mut world, admin, r#"{"prefix":"config help","key":"debug_ms"}"#)
+            .contains("Effect: kept and with a part of its effect here: clients go by it")
+    );
+    // The daemon that does not go by it says so, and the other one does not.
+    assert!(shown(&mut world, admin, "osd.0", "rbd_cache").ends_with(&["no".into(), "effect".into(), "here".into()]));
+    assert_eq!(shown(&mut world, admin, "osd.0", "osd_heartbeat_grace"), ["osd_heartbeat_grace", "9.000000", "mon"]);
+}
+
+#[test]
+fn what_people_set_for_managers_and_for_osds_counts() {
+    let mut world = World::new();
+    // Ceph's manager warns by this, so it is set for the manager.
+    world.ok(&set("mgr", "mon_target_pg_per_osd", "7"));
+    let told = |world: &mut World| world.ok(r#"{"prefix":"config get","var":"mon_target_pg_per_osd"}"#);
+    assert!(told(&mut world).contains("\"7\""), "{}", told(&mut world));
+    world.ok(&set("mon", "mon_target_pg_per_osd", "8"));
+    assert!(told(&mut world).contains("\"7\""), "the manager's own value counts");
+    world.ok(r#"{"prefix":"config rm","who":"mgr","name":"mon_target_pg_per_osd"}"#);
+    assert!(told(&mut world).contains("\"8\""), "else that of monitors");
+
+    // An OSD that keeps its place in the CRUSH map, as Ceph's OSDs read it.
+    world.ok(&set("osd", "osd_crush_update_on_start", "false"));
+    world.boot_osd(0);
+    assert!(!world.ok(r#"{"prefix":"osd crush tree","format":"json"}"#).contains("osd.0"));
+    world.ok(&set("osd.1", "osd_crush_update_on_start", "true"));
+    world.boot_osd(1);
+    let tree = world.ok(r#"{"prefix":"osd crush tree","format":"json"}"#);
+    assert!(tree.contains("osd.1") && !tree.contains("osd.0"), "{tree}");
 }
 
 #[test]

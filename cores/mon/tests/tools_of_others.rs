@@ -366,3 +366,137 @@ fn who_follows_the_log_gets_the_audits_too() {
     let audit = lines.iter().find(|l| l.channel == "audit" && l.message.contains("osd set"));
     assert!(audit.is_some_and(|l| l.message.contains("nodown")), "{lines:?}");
 }
+
+/// The value of a column in a table's first row.
+fn cell(table: &str, heading: &str, column: &str) -> String {
+    let mut lines = table.lines().skip_while(|l| !l.trim_start().starts_with(heading));
+    let heads = lines.next().unwrap();
+    let end = heads.find(column).unwrap() + column.len();
+    let row = lines.next().unwrap();
+    row[..end.min(row.len())].split_whitespace().next_back().unwrap().to_owned()
+}
+
+#[test]
+fn columns_that_scripts_read_as_numbers_are_numbers() {
+    let mut admin = Admin::new();
+    let osd = admin.world.boot_osd(0);
+    admin.ok(json!({"prefix": "osd pool create", "pool": "p", "pg_num": 1}));
+    let report = admin.world.clean_pg(1, 0, 1, 2);
+    admin.world.report(osd, 0, vec![report]);
+    admin.world.run();
+    // check_ceph_df: two bytes of a large disk.
+    let df = admin.ok(json!({"prefix": "df"}));
+    assert_eq!(cell(&df, "POOL ", "%USED"), "0", "{df}");
+    let detail = admin.ok(json!({"prefix": "df", "detail": "detail"}));
+    assert_eq!(cell(&detail, "POOL ", "%USED"), "0", "{detail}");
+}
+
+#[test]
+fn older_names_of_counters_answer_as_the_newer_ones() {
+    let mut world = World::new();
+    let parse = |text: String| -> Value { serde_json::from_str(&text).unwrap() };
+    for (old, new) in [("perfcounters_dump", "perf dump"), ("perfcounters_schema", "perf schema")] {
+        // At the monitor's own socket, as telegraf asks.
+        let [old, new] = [old, new].map(|c| parse(world.ok(&json!({"prefix": c, "format": "json"}).to_string())));
+        let keys =
+            |v: &Value| v.as_object().unwrap().iter().map(|(s, c)| (s.clone(), c.as_object().unwrap().len())).collect::<Vec<_>>();
+        assert!(!keys(&old).is_empty());
+        assert_eq!(keys(&old), keys(&new));
+    }
+    let schema = parse(world.ok(r#"{"prefix":"perf schema","format":"json"}"#));
+    let dump = parse(world.ok(r#"{"prefix":"perf dump","format":"json"}"#));
+    for (section, counters) in dump.as_object().unwrap() {
+        for (name, value) in counters.as_object().unwrap() {
+            assert!(value.is_number() && schema[section][name]["type"].is_number(), "{section}.{name}: {value}");
+        }
+    }
+    // As a real monitor of release 16.2.15 tells them.
+    for (name, kind, priority, nick) in
+        [("num_sessions", 2, 5, "sess"), ("election_call", 10, 8, "estt"), ("election_win", 10, 8, "ewon")]
+    {
+        let of = &schema["mon"][name];
+        assert_eq!((&of["type"], &of["priority"], &of["nick"]), (&json!(kind), &json!(priority), &json!(nick)), "{name}");
+    }
+}
+
+#[test]
+fn of_masks_the_nearer_place_counts_in_whatever_order_they_were_set() {
+    for order in [["root:default", "host:vm"], ["host:vm", "root:default"]] {
+        let mut admin = Admin::new();
+        admin.world.boot_osd(0);
+        for mask in order {
+            let value = if mask.starts_with("root") { "9" } else { "7" };
+            admin.ok(json!({"prefix": "config set", "who": format!("osd/{mask}"), "name": "osd_max_scrubs", "value": value}));
+        }
+        let get = json!({"prefix": "config get", "who": "osd.0", "key": "osd_max_scrubs"});
+        assert_eq!(admin.ok(get.clone()), "7\n", "{order:?}");
+        // What is set for the OSD itself counts more than any place.
+        admin.ok(json!({"prefix": "config set", "who": "osd.0", "name": "osd_max_scrubs", "value": "5"}));
+        assert_eq!(admin.ok(get), "5\n", "{order:?}");
+    }
+}
+
+#[test]
+fn modules_are_switched_or_it_is_said_that_nothing_of_them_runs() {
+    let mut admin = Admin::new();
+    let lists = |admin: &mut Admin| -> (Vec<Value>, Vec<Value>) {
+        let all: Value = serde_json::from_str(&admin.ok(json!({"prefix": "mgr module ls", "format": "json"}))).unwrap();
+        let names = all["disabled_modules"].as_array().unwrap().iter().map(|m| m["name"].clone()).collect();
+        (all["enabled_modules"].as_array().unwrap().clone(), names)
+    };
+    let module = |what: &str, name: &str| json!({"prefix": format!("mgr module {what}"), "module": name});
+    // A duty that is built in ends with its module, and comes back with it.
+    admin.ok(json!({"prefix": "iostat"}));
+    assert_eq!(admin.ok(module("disable", "iostat")), "");
+    assert_eq!(lists(&mut admin).0, [""; 0].map(Value::from));
+    assert!(lists(&mut admin).1.contains(&json!("iostat")));
+    let why = admin.refused(-95, json!({"prefix": "iostat"}));
+    assert!(why.starts_with("Module 'iostat' is not enabled/loaded (required by command 'iostat')"), "{why}");
+    let (code, _, status) = admin.told(&module("disable", "iostat"), b"");
+    assert_eq!((code, status.as_str()), (0, "module 'iostat' is already disabled"));
+    admin.ok(module("enable", "iostat"));
+    admin.ok(json!({"prefix": "iostat"}));
+    assert_eq!(lists(&mut admin).0, [json!("iostat")]);
+    // What is not here is refused as Ceph refuses what cannot run; by force it is noted, and health says that nothing of it runs.
+    admin.refused(-2, module("enable", "prometheus"));
+    let mut force = module("enable", "prometheus");
+    force["force"] = json!("--force");
+    let (code, _, status) = admin.told(&force, b"");
+    assert_eq!((code, status.contains("has no effect")), (0, true), "{status}");
+    assert_eq!(lists(&mut admin).0, [json!("iostat"), json!("prometheus")]);
+    assert!(!lists(&mut admin).1.contains(&json!("prometheus")));
+    let health = admin.ok(json!({"prefix": "health", "detail": "detail"}));
+    assert!(health.contains("MGR_MODULE_DEPENDENCY: Module 'prometheus' has failed dependency: "), "{health}");
+    admin.refused(-95, json!({"prefix": "prometheus file_sd_config"}));
+    admin.ok(module("disable", "prometheus"));
+    assert!(!admin.ok(json!({"prefix": "health", "detail": "detail"})).contains("MGR_MODULE_DEPENDENCY"));
+    assert_eq!(lists(&mut admin).0, [json!("iostat")]);
+    force["module"] = json!("nosuch");
+    admin.refused(-2, force);
+    admin.refused(-22, module("disable", "balancer"));
+}
+
+#[test]
+fn commands_on_parts_that_are_not_here_say_what_is_missing() {
+    let mut admin = Admin::new();
+    // Numbers as a real cluster of release 16.2.15 without file systems gives them.
+    for (errno, command) in [
+        (-2, json!({"prefix": "fs get", "fs_name": "x"})),
+        (-2, json!({"prefix": "fs set", "fs_name": "x", "var": "max_mds", "val": "2"})),
+        (-2, json!({"prefix": "fs subvolume create", "vol_name": "x", "sub_name": "y"})),
+        (-2, json!({"prefix": "fs volume info", "vol_name": "x"})),
+        (-95, json!({"prefix": "fs snap-schedule status", "path": "/"})),
+        (-95, json!({"prefix": "mds newfs", "metadata": 1, "data": 2})),
+        (-95, json!({"prefix": "mgr self-test config get", "key": "k"})),
+        (-2, json!({"prefix": "orch apply rgw", "svc_id": "x"})),
+        (-2, json!({"prefix": "orch upgrade start", "image": "x"})),
+        (-2, json!({"prefix": "device info", "devid": "x"})),
+        (-22, json!({"prefix": "osd tree", "states": ["nosuch"]})),
+        (-22, json!({"prefix": "osd info", "id": 99})),
+        (-2, json!({"prefix": "mgr dump", "epoch": 99999})),
+        (-2, json!({"prefix": "auth get-key", "entity": "client.nosuch"})),
+        (-2, json!({"prefix": "config show-with-defaults", "who": "nosuch.who"})),
+    ] {
+        assert!(!admin.refused(errno, command).is_empty());
+    }
+}

@@ -109,7 +109,8 @@ fn ls(cx: &mut Cx<'_>, _: &Args) -> Outcome {
         }
         out
     });
-    Ok(reply.with_status("installed auth entries:\n"))
+    // A structure needs no heading.
+    Ok(if cx.format.is_structured() { reply } else { reply.with_status("installed auth entries:\n") })
 }
 
 fn get(cx: &mut Cx<'_>, args: &Args) -> Outcome {
@@ -120,7 +121,9 @@ fn get(cx: &mut Cx<'_>, args: &Args) -> Outcome {
 }
 
 fn get_key(cx: &mut Cx<'_>, args: &Args) -> Outcome {
-    let (_, entity) = existing(cx, args)?;
+    let text = args.str("entity");
+    let found = text.parse::<EntityName>().ok().and_then(|name| cx.state.auth.get(&name));
+    let Some(entity) = found else { refuse!(ENOENT, "don't have {text}") };
     let key = entity.key.to_base64();
     Ok(cx.show("auth", json!({"key": key}), || key.clone()))
 }

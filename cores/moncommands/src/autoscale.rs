@@ -113,7 +113,8 @@ fn remarks(cx: &Cx<'_>, all: &[Advice]) -> String {
 fn status(cx: &mut Cx<'_>, _: &Args) -> Outcome {
     let all = autoscaler::of_cluster(cx.state, cx.soft, cx.env);
     let value = Value::Array(all.iter().map(|advice| dump(cx, advice)).collect());
-    Ok(cx.show("pools", value, || table(cx, &all)).with_status(remarks(cx, &all)))
+    let text = || if all.is_empty() { String::new() } else { table(cx, &all) };
+    Ok(cx.show("pools", value, text).with_status(remarks(cx, &all)))
 }
 
 fn get(cx: &mut Cx<'_>, _: &Args) -> Outcome {

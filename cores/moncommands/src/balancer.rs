@@ -253,6 +253,9 @@ fn optimize(cx: &mut Cx<'_>, args: &Args) -> Outcome {
 
 fn plan<'a>(cx: &'a Cx<'_>, args: &Args) -> Result<&'a Plan, Refusal> {
     let name = args.str("plan");
+    if name.is_empty() {
+        refuse!(EINVAL, "no plan is named");
+    }
     match cx.duties.balancer.plans.get(name) {
         Some(plan) => Ok(plan),
         None => refuse!(ENOENT, "plan {name} not found"),

@@ -67,7 +67,7 @@ fn set(cx: &mut Cx<'_>, args: &Args) -> Outcome {
         not_fixed(&name)?;
         opt.check(args.str("value")).map_err(|w| Refusal::new(w.errno, format!("error parsing value: {}", w.why)))?
     };
-    let status = options::without_effect(&name).map(|why| format!("{name} is kept and has no effect: {why}"));
+    let status = options::lacks(&name, &section.text()).map(|(what, why)| format!("{name} is kept and has {what}: {why}"));
     if cx.state.config.get(&section.text(), &name) != Some(&value) {
         cx.changes.push(Change::Config { by: cx.asker.name.to_string(), set: vec![(section.text(), name, Some(value))] });
     }
@@ -223,18 +223,32 @@ fn help(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let (min, max) = settings::find(&name).map_or(("", ""), settings::Setting::bounds);
     let choices: Vec<&str> = settings::find(&name).map_or("", |s| s.choices).split_whitespace().collect();
     let services: Vec<&str> = Some(opt.service).filter(|s| !s.is_empty()).into_iter().collect();
-    let note = options::without_effect(&name).map(|why| format!("kept and without effect here: {why}")).unwrap_or_default();
+    let note = match settings::effect_at(&name, "global") {
+        settings::Effect::None(why) => format!("kept and without effect here: {why}"),
+        settings::Effect::Partly(why) => format!("kept and with a part of its effect here: {why}"),
+        settings::Effect::Used | settings::Effect::Clients => String::new(),
+    };
     // A number is one, as in Ceph; what only looks like one, as "1G", stays text.
     let default = match opt.kind.name() {
         "int" | "uint" | "size" | "secs" | "float" => serde_json::from_str(opt.default).unwrap_or(json!(opt.default)),
         "bool" => json!(opt.default == "true"),
         _ => json!(opt.default),
     };
-    let value = json!({
+    let mut value = json!({
         "name": opt.name, "type": opt.kind.name(), "level": opt.level, "desc": opt.help, "long_desc": note, "default": default,
-        "daemon_default": "", "tags": [], "services": services, "see_also": [], "enum_values": choices, "min": min, "max": max,
-        "can_update_at_runtime": opt.live, "flags": if opt.live { vec!["runtime"] } else { vec![] },
+        "daemon_default": "", "tags": [], "services": services, "see_also": [],
     });
+    if !choices.is_empty() {
+        value["enum_values"] = json!(choices);
+    }
+    for (name, field) in [
+        ("min", json!(min)),
+        ("max", json!(max)),
+        ("can_update_at_runtime", json!(opt.live)),
+        ("flags", if opt.live { json!(["runtime"]) } else { json!([]) }),
+    ] {
+        value[name] = field;
+    }
     Ok(cx.show("option", value, || {
         let mut text = format!("{} - {}\n  ({}, {})\n", opt.name, opt.help, opt.kind.name(), opt.level);
         text += &format!("  Default: {}\n", opt.default);
@@ -270,7 +284,7 @@ fn assimilate(cx: &mut Cx<'_>, _: &Args) -> Outcome {
             match (&section, checked) {
                 // What is stored stands; another value stays in the file, so that somebody looks at it.
                 (Some(section), Some(good)) if cx.state.config.get(section, &name).is_none_or(|old| *old == good) => {
-                    silent.extend(options::without_effect(&name).map(|_| name.clone()));
+                    silent.extend(options::lacks(&name, section).map(|_| name.clone()));
                     set.push((section.clone(), name, Some(good)));
                 }
                 _ => left.push_str(&format!("\t{name} = {value}\n")),
@@ -286,7 +300,7 @@ fn assimilate(cx: &mut Cx<'_>, _: &Args) -> Outcome {
     }
     let status = match silent.is_empty() {
         true => String::new(),
-        false => format!("kept and without effect here: {}", silent.join(", ")),
+        false => format!("kept and without effect here, or with a part of it: {}", silent.join(", ")),
     };
     Ok(Reply::data(kept).with_status(status))
 }
@@ -312,7 +326,16 @@ fn log(cx: &mut Cx<'_>, args: &Args) -> Outcome {
             let changes: Vec<Value> = s
                 .items
                 .iter()
-                .map(|i| json!({"name": format!("{}/{}", i.section, i.name), "previous_value": i.before, "new_value": i.after}))
+                .map(|i| {
+                    let mut change = json!({"name": format!("{}/{}", i.section, i.name)});
+                    // What was not set before, or is not set now, has no value.
+                    for (key, value) in [("previous_value", &i.before), ("new_value", &i.after)] {
+                        if !value.is_empty() {
+                            change[key] = json!(value);
+                        }
+                    }
+                    change
+                })
                 .collect();
             json!({"version": s.version, "timestamp": s.stamp.iso(), "name": s.by, "changes": changes})
         })
@@ -394,7 +417,12 @@ fn effective(cx: &Cx<'_>, name: &EntityName, defaults: bool) -> BTreeMap<String,
 
 /// Parses a daemon's name. A daemon that does not exist is refused.
 fn daemon(cx: &Cx<'_>, who: &str) -> Result<EntityName, Refusal> {
-    let Ok(name) = who.parse::<EntityName>() else { refuse!(EINVAL, "invalid daemon name: use <type>.<id>") };
+    let Ok(name) = who.parse::<EntityName>() else {
+        if who.contains('.') {
+            refuse!(ENOENT, "no config state for daemon {who}");
+        }
+        refuse!(EINVAL, "invalid daemon name: use <type>.<id>")
+    };
     let there = match name.kind {
         EntityType::Osd => name.id.parse().is_ok_and(|id| cx.state.osdmap.exists(id)),
         EntityType::Mon => name == cx.env.name(),
@@ -406,20 +434,26 @@ fn daemon(cx: &Cx<'_>, who: &str) -> Result<EntityName, Refusal> {
     Ok(name)
 }
 
-fn shown_line(name: &str, row: &Shown) -> Value {
+fn shown_line(who: &str, name: &str, row: &Shown) -> Value {
     let mut line = json!({"name": name, "value": row.value, "source": row.source});
     if !row.overrides.is_empty() {
         line["overrides"] = row.overrides.iter().map(|(source, value)| json!({"source": source, "value": value})).collect();
     }
-    if let Some(why) = options::without_effect(name) {
-        line["without_effect"] = json!(why);
+    match settings::effect_at(name, who) {
+        settings::Effect::None(why) => line["without_effect"] = json!(why),
+        // A daemon that goes by it does so wholly.
+        settings::Effect::Partly(_) | settings::Effect::Used | settings::Effect::Clients => {}
     }
     line
 }
 
-/// What `config show` says of an option that is kept and does nothing.
-fn ignored(name: &str) -> String {
-    options::without_effect(name).map(|_| "no effect here".to_owned()).unwrap_or_default()
+/// What `config show` says of an option that is kept, and by which that daemon does not go.
+fn ignored(who: &str, name: &str) -> String {
+    match settings::effect_at(name, who) {
+        settings::Effect::None(_) => "no effect here".into(),
+        // A daemon that goes by it does so wholly.
+        settings::Effect::Partly(_) | settings::Effect::Used | settings::Effect::Clients => String::new(),
+    }
 }
 
 fn shown(cx: &mut Cx<'_>, args: &Args, defaults: bool) -> Outcome {
@@ -430,12 +464,12 @@ fn shown(cx: &mut Cx<'_>, args: &Args, defaults: bool) -> Outcome {
         return Ok(Reply::data(format!("{}\n", row.value)));
     }
     let rows = effective(cx, &name, defaults);
-    let value = rows.iter().map(|(n, row)| shown_line(n, row)).collect();
+    let value = rows.iter().map(|(n, row)| shown_line(args.str("who"), n, row)).collect();
     Ok(cx.show("config", value, || {
         let mut t = Table::simple(&["NAME", "VALUE", "SOURCE", "OVERRIDES", "IGNORES"]);
         for (name, row) in &rows {
             let below: Vec<String> = row.overrides.iter().map(|(source, value)| format!("{source}[{value}]")).collect();
-            t.row(vec![name.clone(), row.value.clone(), row.source.clone(), below.join(" "), ignored(name)]);
+            t.row(vec![name.clone(), row.value.clone(), row.source.clone(), below.join(" "), ignored(args.str("who"), name)]);
         }
         t.render()
     }))
@@ -460,7 +494,7 @@ const MOST_OF_NAME: usize = 4096;
 fn key_get(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let key = args.str("key");
     match cx.state.keys.get(key) {
-        Some(value) => Ok(Reply::data(value.clone()).with_status(format!("obtained '{key}'"))),
+        Some(value) => Ok(Reply::data(value.clone())),
         None => refuse!(ENOENT, "error obtaining '{key}': (2) No such file or directory"),
     }
 }

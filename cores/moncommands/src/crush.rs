@@ -535,7 +535,11 @@ fn tree(cx: &mut Cx<'_>, args: &Args) -> Outcome {
 
 fn ls(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let map = &cx.state.osdmap.crush;
-    let id = item(map, args.str("node"))?;
+    let node = args.str("node");
+    if node.is_empty() {
+        refuse!(EINVAL, "no node specified");
+    }
+    let Some(id) = map.id_of(node) else { refuse!(ENOENT, "node '{node}' does not exist") };
     let name = |i: i32| map.name_of(i).map_or_else(|| format!("osd.{i}"), String::from);
     let items: Vec<String> = if id >= 0 {
         vec![name(id)]
@@ -635,13 +639,14 @@ fn rm_class(cx: &mut Cx<'_>, args: &Args) -> Outcome {
 }
 
 fn get_class(cx: &mut Cx<'_>, args: &Args) -> Outcome {
-    let osds = osds(cx, args)?;
+    // One that does not exist has no class, as in Ceph.
+    let osds = super::osd_state::named(&cx.state.osdmap, args.list("ids"))?;
     let map = &cx.state.osdmap.crush;
     let class = |o: OsdId| map.class_of(o).unwrap_or_default();
     let value = osds.iter().map(|o| json!({"osd": o, "device_class": class(*o)})).collect();
     Ok(cx.show("osd_device_classes", value, || {
         if let [one] = &osds[..] {
-            format!("{}\n", class(*one))
+            if map.class_of(*one).is_some() { format!("{}\n", class(*one)) } else { String::new() }
         } else {
             osds.iter().map(|o| format!("{o} {}\n", class(*o))).collect()
         }

@@ -75,6 +75,9 @@ fn ls(cx: &mut Cx<'_>, _: &Args) -> Outcome {
 
 fn ls_by_class(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let map = &cx.state.osdmap.crush;
+    if args.str("class").is_empty() {
+        refuse!(EINVAL, "no class specified");
+    }
     let Some(class) = map.class_id(args.str("class")) else {
         refuse!(ENOENT, "failed to get rules by class '{}'", args.str("class"))
     };

@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+mod absent;
 mod auth;
 mod autoscale;
 mod balancer;
@@ -218,7 +219,7 @@ impl Command {
 pub fn table() -> &'static [Command] {
     static TABLE: OnceLock<Vec<Command>> = OnceLock::new();
     TABLE.get_or_init(|| {
-        let families: [&[Row]; 34] = [
+        let families: [&[Row]; 35] = [
             status::ROWS,
             df::ROWS,
             health::ROWS,
@@ -253,6 +254,7 @@ pub fn table() -> &'static [Command] {
             report::ROWS,
             describe::ROWS,
             refused::ROWS,
+            absent::ROWS,
         ];
         families.into_iter().flatten().map(Command::new).collect()
     })

@@ -1,9 +1,12 @@
 //! Commands on the manager, and what its modules do in Ceph.
 
 use super::shared::{addrs, legacy};
-use super::{Cx, Row, row};
-use grammar::{Args, Outcome, Reply, refuse};
+use super::{Cx, Row, absent, row};
+use bytes::Bytes;
+use grammar::{Args, Errno, Outcome, Refusal, Reply, refuse};
 use monstate::context::{VERSION, version_line};
+use monstate::modules::{self, ABSENT, BUILT_IN, NOT_HERE, SWITCHED};
+use monstate::state::Change;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,15 +14,9 @@ pub(super) const ROWS: &[Row] = &[
     row("mgr dump <epoch:Int range=0 req=false>", "show the manager map", "mgr", "r", dump),
     row("mgr stat", "show which manager is active", "mgr", "r", stat),
     row("mgr services", "show where the manager's services are", "mgr", "r", services),
-    row(
-        "mgr module enable <module:String> <force:Choices req=false strings=--force>",
-        "enable a module (those that are built in always are)",
-        "mgr",
-        "rw",
-        enable,
-    ),
-    row("mgr module disable <module:String>", "disable a module (those that are built in cannot be)", "mgr", "rw", disable),
-    row("mgr module ls", "list the manager's modules", "mgr", "r", modules),
+    row("mgr module enable <module:String> <force:Choices req=false strings=--force>", "switch a module on", "mgr", "rw", enable),
+    row("mgr module disable <module:String>", "switch a module off", "mgr", "rw", disable),
+    row("mgr module ls", "list the manager's modules", "mgr", "r", module_ls),
     row("mgr metadata <who:String req=false>", "show what the manager says about itself", "mgr", "r", metadata),
     row("mgr versions", "show the manager's version", "mgr", "r", versions),
     row("mgr count-metadata <property:String>", "count managers by a property", "mgr", "r", count),
@@ -31,15 +28,27 @@ pub(super) const ROWS: &[Row] = &[
     }),
     row("fs volume ls", "list file systems", "mgr", "r", |cx, _| Ok(cx.structure("volumes", &json!([])))),
     row("fs status <fs:String req=false>", "show the state of file systems", "mgr", "r", fs_status),
-    row("fs subvolume ls <vol_name:String> <group_name:String req=false>", "list parts of a file system", "mgr", "r", no_volume),
-    row("fs subvolumegroup ls <vol_name:String>", "list groups of parts of a file system", "mgr", "r", no_volume),
+    row(
+        "fs subvolume ls <vol_name:String> <group_name:String req=false>",
+        "list parts of a file system",
+        "mgr",
+        "r",
+        absent::no_volume,
+    ),
+    row("fs subvolumegroup ls <vol_name:String>", "list groups of parts of a file system", "mgr", "r", absent::no_volume),
     row("fs dump <epoch:Int range=0 req=false>", "show the file system map", "mds", "r", fs_dump),
     row("mds stat", "show the state of the metadata servers", "mds", "r", mds_stat),
     row("mds versions", "show the versions of the metadata servers", "mds", "r", |cx, _| {
         Ok(cx.structure("ceph_version", &json!({})))
     }),
-    row("mds metadata <who:String req=false>", "show what metadata servers say about themselves", "mds", "r", |cx, _| {
-        Ok(cx.structure("mds_metadata", &json!([])))
+    row("mds metadata <who:String req=false>", "show what metadata servers say about themselves", "mds", "r", |cx, args| {
+        match args.opt("who") {
+            Some(who) => Err(Refusal {
+                data: cx.structure("mds_metadata", &json!({})).data,
+                ..Refusal::new(Errno::EINVAL, format!("MDS named '{who}' does not exist, or is not up"))
+            }),
+            None => Ok(cx.structure("mds_metadata", &json!([]))),
+        }
     }),
     row("device ls", "list devices", "mgr", "r", devices),
     row("telemetry status", "show whether anything is reported to anybody", "mgr", "r", |cx, _| {
@@ -58,14 +67,38 @@ pub(super) const ROWS: &[Row] = &[
         "show what a daemon's devices tell: nothing is collected",
         "mgr",
         "r",
-        |cx, _| Ok(cx.structure("metrics", &json!({}))),
+        |cx, args| match args.str("who").split_once('.') {
+            Some(("osd" | "mon", _)) => Ok(cx.structure("metrics", &json!({}))),
+            _ => refuse!(EINVAL, "not a valid mon or osd daemon name"),
+        },
+    ),
+    row("device info <devid:String>", "show a device, and which daemons are on it", "mgr", "r", device_info),
+    row(
+        "device get-health-metrics <devid:String> <sample:String req=false>",
+        "show what a device told: nothing is collected",
+        "mgr",
+        "r",
+        |cx, args| named_device(cx, args).map(|_| cx.structure("metrics", &json!({}))),
+    ),
+    row("device ls-lights", "list the devices whose lights are on: lights are not switched", "mgr", "r", |cx, _| {
+        Ok(cx.structure("lights", &json!({"fault": [], "ident": []})))
+    }),
+    row(
+        "mds count-metadata <property:String>",
+        "count metadata servers by a property: there are none",
+        "mds",
+        "r",
+        |cx, args| Ok(cx.structure(args.str("property"), &json!({}))),
     ),
     row("device ls-by-daemon <who:String>", "list the devices of a daemon", "mgr", "r", devices_of_daemon),
     row("device ls-by-host <host:String>", "list the devices of a host", "mgr", "r", devices_of_host),
 ];
 
-fn dump(cx: &mut Cx<'_>, _: &Args) -> Outcome {
+fn dump(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let m = &cx.state.mgrmap;
+    if let Some(epoch) = args.int("epoch").filter(|e| *e > i64::from(m.epoch)) {
+        refuse!(ENOENT, "there is no map for epoch {epoch}");
+    }
     let always: Map<String, Value> = m
         .always_on_modules
         .iter()
@@ -91,7 +124,7 @@ fn dump(cx: &mut Cx<'_>, _: &Args) -> Outcome {
         "active_mgr_features": m.active_mgr_features,
         "available": m.available,
         "standbys": standbys(cx),
-        "modules": m.modules,
+        "modules": modules::enabled(cx.state),
         "available_modules": offered(cx),
         "services": m.services,
         "always_on_modules": always,
@@ -118,33 +151,6 @@ fn built_in(cx: &Cx<'_>) -> BTreeSet<String> {
     cx.state.mgrmap.always_on_modules.values().next_back().cloned().unwrap_or_default()
 }
 
-/// Modules that are on in Ceph until somebody turns them off, and whose duties are built in here.
-const BUILT_IN: [&str; 1] = ["iostat"];
-
-/// Modules of Ceph 16 that this manager does not have. Ceph lists a module that cannot run in the same way.
-const ABSENT: [&str; 17] = [
-    "alerts",
-    "cephadm",
-    "dashboard",
-    "diskprediction_local",
-    "influx",
-    "insights",
-    "k8sevents",
-    "localpool",
-    "mirroring",
-    "nfs",
-    "prometheus",
-    "restful",
-    "selftest",
-    "snap_schedule",
-    "stats",
-    "telegraf",
-    "zabbix",
-];
-
-/// Why a module of [`ABSENT`] cannot run.
-const NOT_HERE: &str = "it is not part of this manager";
-
 /// Modules that somebody may ask for, with what Ceph tells of each.
 fn offered(cx: &Cx<'_>) -> Vec<Value> {
     let built_in = built_in(cx);
@@ -153,14 +159,29 @@ fn offered(cx: &Cx<'_>) -> Vec<Value> {
     here.chain(ABSENT.iter().map(|name| one(name, false))).collect()
 }
 
-/// Changes nothing: what is there always runs. What is not there is refused, also by force: nothing would run.
+/// Notes that a module was switched, or that it is as it is by itself.
+fn switch(cx: &mut Cx<'_>, module: &str, to: Option<bool>) {
+    let value = to.map(|on| Bytes::from_static(if on { b"on" } else { b"off" }));
+    cx.changes.push(Change::Key { key: format!("{SWITCHED}{module}"), value });
+}
+
+/// Switches a built-in duty on again, or notes a module that is not here, if force is wanted: nothing of it runs, and the answer says so.
 fn enable(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let module = args.str("module");
     if built_in(cx).contains(module) {
         return Ok(Reply::status(format!("module '{module}' is already enabled (always-on)")));
     }
-    if BUILT_IN.contains(&module) {
+    if modules::enabled(cx.state).contains(module) {
         return Ok(Reply::status(format!("module '{module}' is already enabled")));
+    }
+    if BUILT_IN.contains(&module) {
+        switch(cx, module, None);
+        return Ok(Reply::default());
+    }
+    let forced = args.opt("force").is_some();
+    if ABSENT.contains(&module) && forced {
+        switch(cx, module, Some(true));
+        return Ok(Reply::status(format!("module '{module}' is noted as enabled and has no effect: {NOT_HERE}")));
     }
     if ABSENT.contains(&module) {
         refuse!(
@@ -169,8 +190,8 @@ fn enable(cx: &mut Cx<'_>, args: &Args) -> Outcome {
              enablement)"
         );
     }
-    if args.opt("force").is_some() {
-        refuse!(ENOENT, "module '{module}' is not part of this manager, and nothing would run by force");
+    if forced {
+        refuse!(ENOENT, "module '{module}' is not known, and nothing would run by force");
     }
     refuse!(ENOENT, "all mgr daemons do not support module '{module}', pass --force to force enablement");
 }
@@ -180,16 +201,18 @@ fn disable(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     if built_in(cx).contains(module) {
         refuse!(EINVAL, "module '{module}' cannot be disabled (always-on)");
     }
-    if BUILT_IN.contains(&module) {
-        refuse!(EOPNOTSUPP, "module '{module}' cannot be disabled: its duties are built in");
+    if !modules::enabled(cx.state).contains(module) {
+        return Ok(Reply::status(format!("module '{module}' is already disabled")));
     }
-    Ok(Reply::status(format!("module '{module}' is already disabled")))
+    switch(cx, module, BUILT_IN.contains(&module).then_some(false));
+    Ok(Reply::default())
 }
 
-fn modules(cx: &mut Cx<'_>, _: &Args) -> Outcome {
-    let enabled: BTreeSet<&str> = cx.state.mgrmap.modules.iter().map(String::as_str).chain(BUILT_IN).collect();
-    let disabled: Vec<Value> = offered(cx).into_iter().filter(|m| m["can_run"] == json!(false)).collect();
-    let value = json!({"always_on_modules": built_in(cx), "enabled_modules": enabled, "disabled_modules": disabled});
+fn module_ls(cx: &mut Cx<'_>, _: &Args) -> Outcome {
+    let (enabled, always) = (modules::enabled(cx.state), built_in(cx));
+    let on = |m: &Value| m["name"].as_str().is_some_and(|name| enabled.contains(name) || always.contains(name));
+    let disabled: Vec<Value> = offered(cx).into_iter().filter(|m| !on(m)).collect();
+    let value = json!({"always_on_modules": always, "enabled_modules": enabled, "disabled_modules": disabled});
     Ok(cx.structure("modules", &value))
 }
 
@@ -238,7 +261,7 @@ fn metadata(cx: &mut Cx<'_>, args: &Args) -> Outcome {
         None => Ok(cx.structure("mgr_metadata", &json!(all))),
         Some(who) => match all.iter().find(|m| m.get("name").is_some_and(|n| n == who)) {
             Some(one) => Ok(cx.structure("mgr_metadata", &json!(one))),
-            None => refuse!(ENOENT, "there is no manager '{who}'"),
+            None => refuse!(ENOENT, "mgr.{who} does not exist"),
         },
     }
 }
@@ -326,7 +349,7 @@ fn nodes(cx: &mut Cx<'_>, args: &Args) -> Outcome {
 }
 
 /// The map of file systems: there are none. What it can hold is Ceph's own list of features.
-fn fsmap() -> Value {
+pub(super) fn fsmap() -> Value {
     const FEATURES: [(&str, &str); 9] = [
         ("feature_1", "base v0.20"),
         ("feature_2", "client writeable ranges"),
@@ -359,11 +382,6 @@ fn fs_status(cx: &mut Cx<'_>, args: &Args) -> Outcome {
         None => Ok(cx.show("fs_status", json!({}), String::new)),
     }
 }
-
-fn no_volume(_: &mut Cx<'_>, args: &Args) -> Outcome {
-    refuse!(ENOENT, "FS '{}' not found", args.str("vol_name"))
-}
-
 fn mds_stat(cx: &mut Cx<'_>, _: &Args) -> Outcome {
     let value = json!({"fsmap": fsmap(), "mdsmap_first_committed": 1, "mdsmap_last_committed": 1});
     Ok(cx.show("mds_stat", value, String::new))
@@ -417,8 +435,32 @@ fn all_devices(cx: &Cx<'_>) -> Vec<Device> {
     all
 }
 
+/// The device that the command names: by each daemon on it one row.
+fn named_device(cx: &Cx<'_>, args: &Args) -> Result<Vec<Device>, Refusal> {
+    let id = args.str("devid");
+    let mut rows = all_devices(cx);
+    rows.retain(|d| d.id == id);
+    if rows.is_empty() {
+        refuse!(ENOENT, "device {id} not found");
+    }
+    Ok(rows)
+}
+
+fn device_info(cx: &mut Cx<'_>, args: &Args) -> Outcome {
+    let rows = named_device(cx, args)?;
+    let mut value = rows[0].json();
+    value["daemons"] = rows.iter().map(|d| format!("osd.{}", d.osd)).collect();
+    Ok(cx.show("device", value, || {
+        let daemons: Vec<String> = rows.iter().map(|d| format!("osd.{}", d.osd)).collect();
+        format!("device {}\nattachment {}:{}\ndaemons {}\n", rows[0].id, rows[0].host, rows[0].name, daemons.join(" "))
+    }))
+}
+
 fn devices_of_daemon(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let who = args.str("who");
+    if !who.contains('.') {
+        refuse!(EINVAL, "{who} is not a valid daemon name");
+    }
     let osd = who.strip_prefix("osd.").and_then(|n| n.parse::<i32>().ok());
     let monitor = who.strip_prefix("mon.").is_some_and(|name| super::mon::hosts(cx).iter().any(|(_, n)| n == name));
     if !monitor && osd.is_none_or(|osd| !cx.state.osd_metadata.contains_key(&osd)) {

@@ -126,7 +126,7 @@ fn stat(cx: &mut Cx<'_>, _: &Args) -> Outcome {
     let names = &cx.env.standing.quorum;
     let quorum: Vec<Value> = ranks.iter().zip(names).map(|(rank, name)| json!({"rank": rank, "name": name})).collect();
     let value = json!({
-        "epoch": m.epoch, "min_mon_release": RELEASE_NUMBER, "min_mon_release_name": RELEASE, "num_mons": m.mon_info.len(), "leader": name,
+        "epoch": m.epoch, "min_mon_release_name": RELEASE, "num_mons": m.mon_info.len(), "leader": name,
         "quorum": quorum,
     });
     Ok(cx.show("monmap", value, || {
@@ -208,8 +208,13 @@ fn metadata(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     match args.opt("id") {
         None => Ok(cx.structure("mon_metadata", &json!(all))),
         Some(id) => match all.iter().find(|m| m["name"] == id) {
-            Some(one) => Ok(cx.structure("mon_metadata", one)),
-            None => refuse!(ENOENT, "there is no monitor '{id}'"),
+            Some(one) => {
+                let mut one = one.clone();
+                // Who names the monitor knows its name.
+                one.as_object_mut().map(|fields| fields.remove("name"));
+                Ok(cx.structure("mon_metadata", &one))
+            }
+            None => refuse!(ENOENT, "requested mon not found"),
         },
     }
 }
@@ -348,14 +353,17 @@ fn time_sync(cx: &mut Cx<'_>, _: &Args) -> Outcome {
         (name.clone(), json!({"skew": number(clock.skew), "latency": number(clock.latency), "health": health}))
     };
     let skews: serde_json::Map<String, Value> = cx.env.standing.quorum.iter().map(one).collect();
-    let value = json!({
-        "time_skew_status": skews,
+    let mut value = json!({
         "timechecks": {
             "epoch": cx.env.standing.election_epoch(),
             "round": clocks.round,
             "round_status": if clocks.is_finished() { "finished" } else { "on-going" },
         },
     });
+    // A monitor alone has nobody to differ from.
+    if skews.len() > 1 {
+        value["time_skew_status"] = skews.into();
+    }
     Ok(cx.structure("time_sync", &value))
 }
 

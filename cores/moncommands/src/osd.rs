@@ -83,7 +83,7 @@ fn ls(cx: &mut Cx<'_>, args: &Args) -> Outcome {
 
 fn ls_tree(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let map = map_at(cx, args)?;
-    let Some(item) = map.crush.id_of(args.str("name")) else { refuse!(ENOENT, "there is no bucket '{}'", args.str("name")) };
+    let Some(item) = map.crush.id_of(args.str("name")) else { refuse!(ENOENT, "\"{}\" does not exist", args.str("name")) };
     let osds: Vec<OsdId> = map.crush.devices_under(item).into_iter().filter(|o| map.exists(*o)).collect();
     list(cx, &osds)
 }
@@ -147,7 +147,10 @@ fn tree(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let stray: Vec<OsdId> = map.osds().filter(|o| top.is_none() && !placed.contains(o) && wanted(&map, states, *o)).collect();
     let dumped: Vec<Value> = shown.iter().map(|n| node_dump(&map, n, base, &keeps)).collect();
     let stray_dump: Vec<Value> = stray.iter().map(|o| osd_node(&map, *o, 0, 0)).collect();
-    let value = json!({"nodes": dumped, "stray": stray_dump});
+    let mut value = json!({"nodes": dumped});
+    if top.is_none() {
+        value["stray"] = stray_dump.into();
+    }
     Ok(cx.show("tree", value, || {
         let mut table = tree_table();
         shown.iter().for_each(|n| table.row(tree_row(&map, n.id, n.depth - base, n.weight)));
@@ -243,7 +246,8 @@ fn node_dump(map: &OsdMap, node: &crush::TreeNode, base: usize, keeps: &dyn Fn(i
 
 fn map(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let state = cx.state;
-    let pool = cx.existing_pool(args, "pool")?;
+    let name = args.str("pool");
+    let Some(pool) = state.pool_id(name) else { refuse!(ENOENT, "pool {name} does not exist") };
     let (object, nspace) = (args.str("object"), args.str("nspace"));
     let locator = Locator { nspace: nspace.to_string().into(), ..Locator::pool(pool) };
     let hash = locator.hash_of(object.as_bytes());

@@ -3,7 +3,7 @@
 use super::osd::map_at;
 use super::shared::{addrs, legacy, release_name};
 use super::{Cx, Row, row};
-use grammar::{Args, Outcome, units::number};
+use grammar::{Args, Outcome, refuse, units::number};
 use maps::{HitSetParams, OptValue, OsdMap, Pool, flags, pool_flags, state as bits};
 use monstate::osds::set_text;
 use serde_json::{Map, Value, json};
@@ -46,7 +46,10 @@ fn dump(cx: &mut Cx<'_>, args: &Args) -> Outcome {
 fn info(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let map = &cx.state.osdmap;
     if args.opt("id").is_some() {
-        let osd = cx.existing_osd(args, "id")?;
+        let osd = args.osd("id")?;
+        if !map.exists(osd) {
+            refuse!(EINVAL, "osd.{osd} does not exist");
+        }
         return Ok(cx.show("osd_info", osd_dump(map, osd), || osd_line(map, osd) + "\n"));
     }
     let value = map.osds().map(|o| osd_dump(map, o)).collect();

@@ -263,12 +263,12 @@ fn safe_to_destroy(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     match need.why() {
         // Who asks for a structure reads there which OSDs are needed; Rook takes any error for a command that failed.
         Some((errno, text)) => match cx.format.is_structured() {
-            true => Ok(Reply::data(data).with_status(text)),
+            true => Ok(Reply::data(data)),
             false => Err(Refusal::new(errno, text)),
         },
         None => {
             let text = format!("OSD(s) {} are safe to destroy without reducing data durability.", list(&osds));
-            Ok(Reply::data(data).with_status(text))
+            Ok(if cx.format.is_structured() { Reply::data(data) } else { Reply::status(text) })
         }
     }
 }

@@ -111,7 +111,7 @@ fn brief_rates(rates: &Rates) -> String {
 fn map(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let text = args.str("pgid");
     let Ok(raw) = text.parse::<PgId>() else { refuse!(EINVAL, "invalid pgid '{text}'") };
-    let Some(pg) = cx.state.osdmap.fold(raw) else { refuse!(ENOENT, "there is no pool {}", raw.pool) };
+    let Some(pg) = cx.state.osdmap.fold(raw) else { refuse!(ENOENT, "pg '{text}' does not exist") };
     let at = cx.state.osdmap.up_acting(pg);
     let epoch = cx.state.osdmap.epoch;
     let value = json!({"epoch": epoch, "raw_pgid": raw.to_string(), "pgid": pg.to_string(), "up": at.up, "acting": at.acting});

@@ -2,9 +2,9 @@
 
 use super::{Cx, Row, row};
 use grammar::Align::{self, Left, Right};
-use grammar::Args;
 use grammar::Table;
 use grammar::units::{bytes, span};
+use grammar::{Args, Format};
 use grammar::{Outcome, Refusal, Reply, refuse};
 use manager::soft::{PgSoft, all_pgs};
 use manager::stamps::Stamps;
@@ -32,27 +32,39 @@ pub(super) const ROWS: &[Row] = &[
         dump_json,
     ),
     row("pg dump_pools_json", "show the figures of pools as JSON", "pg", "r", dump_pools),
-    row("pg ls <pool:Int req=false> <states:String n=N req=false>", "list placement groups", "pg", "r", ls),
+    row("pg ls <pool:Int req=false> <states:String n=N req=false>", "list placement groups", "pg", "r", |cx, args| {
+        let told = ls(cx, args);
+        ready(cx, told)
+    }),
     row(
         "pg ls-by-pool <poolstr:String> <states:String n=N req=false>",
         "list the placement groups of a pool",
         "pg",
         "r",
-        ls_by_pool,
+        |cx, args| {
+            let told = ls_by_pool(cx, args);
+            ready(cx, told)
+        },
     ),
     row(
         "pg ls-by-osd <osd:OsdName> <pool:Int req=false> <states:String n=N req=false>",
         "list the placement groups on an OSD",
         "pg",
         "r",
-        ls_by_osd,
+        |cx, args| {
+            let told = ls_by_osd(cx, args);
+            ready(cx, told)
+        },
     ),
     row(
         "pg ls-by-primary <osd:OsdName> <pool:Int req=false> <states:String n=N req=false>",
         "list the placement groups that an OSD leads",
         "pg",
         "r",
-        ls_by_primary,
+        |cx, args| {
+            let told = ls_by_primary(cx, args);
+            ready(cx, told)
+        },
     ),
     row(
         "pg dump_stuck <stuckops:Choices n=N req=false strings=inactive|unclean|stale|undersized|degraded> <threshold:Int req=false>",
@@ -61,7 +73,6 @@ pub(super) const ROWS: &[Row] = &[
         "r",
         dump_stuck,
     ),
-    row("pg getmap", "get the map of placement groups", "pg", "r", getmap),
 ];
 
 /// The note below tables that have columns marked with a star.
@@ -370,20 +381,21 @@ fn dump(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     Ok(reply.with_status(status))
 }
 
-fn dump_json(cx: &mut Cx<'_>, args: &Args) -> Outcome {
-    let value = json!({"pg_ready": true, "pg_map": map_dump(cx, &parts(args))});
-    Ok(cx.structure("pg_map", &value).with_status("dumped all"))
+/// Shows all of it as JSON on one line, whatever parts and format are asked for, as Ceph does.
+fn dump_json(cx: &mut Cx<'_>, _: &Args) -> Outcome {
+    let value = json!({"pg_ready": true, "pg_map": map_dump(cx, &["all".to_owned()].into())});
+    Ok(Reply::data(Format::Json.render("pg_map", &value)).with_status("dumped all"))
 }
 
 fn dump_pools(cx: &mut Cx<'_>, _: &Args) -> Outcome {
     let value = json!({"pg_ready": true, "pool_stats": pools_dump(cx)});
-    Ok(cx.structure("pg_map", &value).with_status("dumped pools"))
+    Ok(Reply::data(Format::Json.render("pg_map", &value)).with_status("dumped pools"))
 }
 
 fn dump_text(cx: &Cx<'_>, parts: &BTreeSet<String>) -> String {
     let has = |names: &[&str]| names.iter().any(|n| parts.contains(*n));
     let mut out = String::new();
-    if has(&["all", "summary", "sum", "pgs"]) {
+    if has(&["all", "summary", "sum"]) {
         out = format!("version {}\nstamp {}\nlast_osdmap_epoch 0\nlast_pg_scan 0\n", cx.soft.version, cx.now.wall.iso());
     }
     if has(&["all", "pgs"]) {
@@ -607,6 +619,16 @@ fn listed(cx: &Cx<'_>, args: &Args, pool: Option<PoolId>, keep: impl Fn(&Pg<'_>)
     Ok(cx.structure("pg_info", &value))
 }
 
+/// Ceph answers a list in a structure also when it refuses it: who reads the structure finds it empty.
+fn ready(cx: &Cx<'_>, told: Outcome) -> Outcome {
+    told.map_err(|mut refusal| {
+        if cx.format.is_structured() {
+            refusal.data = cx.format.render("pg_info", &json!({"pg_ready": true})).into();
+        }
+        refusal
+    })
+}
+
 fn numbered_pool(cx: &Cx<'_>, args: &Args) -> Result<Option<PoolId>, Refusal> {
     match args.int("pool") {
         Some(pool) if pool >= 0 && !cx.state.osdmap.pools.contains_key(&pool) => refuse!(ENOENT, "pool {pool} does not exist"),
@@ -671,8 +693,4 @@ fn dump_stuck(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let value = json!({"pg_ready": true, "stuck_pg_stats": pgs.iter().map(pg_dump).collect::<Vec<_>>()});
     let reply = cx.show("pg_info", value, || if pgs.is_empty() { String::new() } else { brief_table(&pgs) });
     Ok(reply.with_status("ok"))
-}
-
-fn getmap(cx: &mut Cx<'_>, _: &Args) -> Outcome {
-    refuse!(EOPNOTSUPP, "there is no binary map of placement groups in this cluster (version {}); use 'pg dump'", cx.soft.version)
 }

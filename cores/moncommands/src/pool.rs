@@ -345,7 +345,7 @@ fn app_get(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let apps = &map.pools[&id].application_metadata;
     let Some(app) = args.opt("app") else {
         let value = json!(apps);
-        return Ok(cx.structure("pool", &value));
+        return Ok(cx.structure(args.str("pool"), &value));
     };
     let Some(keys) = apps.get(app) else { refuse!(ENOENT, "pool '{}' has no application '{app}'", args.str("pool")) };
     let Some(key) = args.opt("key") else {
@@ -376,7 +376,9 @@ fn stats(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let only = args.opt("pool_name").map(|_| cx.existing_pool(args, "pool_name")).transpose()?;
     let ids: Vec<PoolId> = cx.state.osdmap.pools.keys().copied().filter(|id| only.is_none_or(|o| o == *id)).collect();
     let value = ids.iter().map(|id| stats_dump(cx, *id)).collect();
-    Ok(cx.show("pool_stats", value, || ids.iter().map(|id| stats_text(cx, *id)).collect()))
+    let reply = cx.show("pool_stats", value, || ids.iter().map(|id| stats_text(cx, *id)).collect());
+    let none = ids.is_empty() && !cx.format.is_structured();
+    Ok(if none { reply.with_status("there are no pools!") } else { reply })
 }
 
 fn stats_dump(cx: &Cx<'_>, id: PoolId) -> Value {

@@ -109,13 +109,6 @@ pub(super) const ROWS: &[Row] = &[
     no("fs volume create <name:String> <placement:String req=false>", "mgr", "rw", FS),
     no("fs authorize <filesystem:String> <entity:String> <caps:String n=N>", "auth", "rwx", FS),
     no("telemetry on <license:String req=false>", "mgr", "rw", "nothing is reported to anybody"),
-    no("device info <devid:String>", "mgr", "r", "the health of devices is not collected"),
-    no(
-        "device get-health-metrics <devid:String> <sample:String req=false>",
-        "mgr",
-        "r",
-        "the health of devices is not collected",
-    ),
     no("tell <target:Name> <args:String n=N>", "mon", "rw", "the client sends these to the daemon itself"),
     no("quorum enter", "mon", "rw", QUORUM),
     no("quorum exit", "mon", "rw", QUORUM),
@@ -125,5 +118,6 @@ pub(super) const ROWS: &[Row] = &[
         "rw",
         "a monitor that lacks something gets it by itself",
     ),
+    no("pg getmap", "pg", "r", "there is no binary map of placement groups; 'pg dump -f json' has all of it"),
     no("compact", "mon", "rw", "the monitor folds its log by itself"),
 ];

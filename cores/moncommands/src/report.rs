@@ -34,12 +34,7 @@ fn report(cx: &mut Cx<'_>, args: &Args) -> Outcome {
         "osdmap_last_committed": last,
         "crushmap": crush::map_dump(&state.osdmap.crush),
     });
-    let fsmap = json!({
-        "epoch": 1, "default_fscid": -1, "standbys": [], "filesystems": [],
-        "compat": {"compat": {}, "ro_compat": {}, "incompat": {}},
-        "feature_flags": {"enable_multiple": true, "ever_enabled_multiple": false},
-    });
-    value["fsmap"] = fsmap;
+    value["fsmap"] = mgr::fsmap();
     value["mdsmap_first_committed"] = json!(1);
     value["mdsmap_last_committed"] = json!(1);
     value["auth"] =

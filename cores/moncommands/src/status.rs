@@ -3,7 +3,7 @@
 use super::{Ask, Cx, Row, health, row};
 use grammar::Args;
 use grammar::units::{bytes, si, span};
-use grammar::{Outcome, Reply};
+use grammar::{Outcome, Reply, refuse};
 use manager::progress;
 use manager::recovery;
 use manager::soft::Rates;
@@ -224,7 +224,10 @@ fn features(cx: &mut Cx<'_>, _: &Args) -> Outcome {
 }
 
 fn progress(cx: &mut Cx<'_>, _: &Args) -> Outcome {
-    Ok(Reply::data(cx.duties.progress.text(cx.now.wall)))
+    Ok(match cx.duties.progress.is_idle() {
+        true => Reply::status("Nothing in progress"),
+        false => Reply::data(cx.duties.progress.text(cx.now.wall)),
+    })
 }
 
 fn progress_json(cx: &mut Cx<'_>, _: &Args) -> Outcome {
@@ -248,6 +251,12 @@ fn follow_progress(cx: &mut Cx<'_>, on: bool) -> Outcome {
 }
 
 fn iostat(cx: &mut Cx<'_>, args: &Args) -> Outcome {
+    if !monstate::modules::enabled(cx.state).contains("iostat") {
+        refuse!(
+            EOPNOTSUPP,
+            "Module 'iostat' is not enabled/loaded (required by command 'iostat'): use `ceph mgr module enable iostat` to enable it"
+        );
+    }
     let rates = cx.soft.rates(None);
     let width = args.int("width").unwrap_or(80).clamp(20, 1000) as usize;
     let value = json!({

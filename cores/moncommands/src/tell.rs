@@ -10,6 +10,7 @@ use monstate::options::{self, normalize};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
+use types::PgState;
 
 const MON: &[Row] = &[
     row("version", "show the version", "mon", "r", status::version),
@@ -21,7 +22,7 @@ const MON: &[Row] = &[
     row("config set <var:String> <val:String n=N>", "set an option of this daemon until it is set again", "mon", "rw", set),
     row("config unset <var:String>", "unset an option of this daemon", "mon", "rw", unset),
     row("config show", "show all options that differ from their defaults", "mon", "r", show),
-    row("config diff", "show all options that differ from their defaults", "mon", "r", show),
+    row("config diff", "show all options that differ from their defaults, and these", "mon", "r", diff),
     row("config help <var:String req=false>", "explain an option", "mon", "r", explain),
     row("git_version", "show the version of the program", "mon", "r", git_version),
     row("perf dump", "show counters", "mon", "r", perf),
@@ -40,7 +41,35 @@ const MON: &[Row] = &[
     row("dump_historic_ops", "list recent operations", "mon", "r", no_ops),
     row("dump_historic_slow_ops", "list recent slow operations", "mon", "r", no_ops),
     row("ready", "answer when the monitor serves", "mon", "r", |_, _| Ok(Reply::data("ready\n"))),
+    row("perfcounters_schema", "show what the counters are, as older tools ask for it", "mon", "r", perf_schema),
+    row("perf histogram dump", "show distributions: a monitor has none", "mon", "r", no_histograms),
+    row("perf histogram schema", "show what the distributions are: a monitor has none", "mon", "r", no_histograms),
+    row("config diff get <var:String>", "show an option if it differs from its default", "mon", "r", diff_get),
+    row("log dump", "write the last lines of the log (none are kept: they are written at once)", "mon", "r", log_flush),
+    row("dump_mempools", "show what is held in memory, by Ceph's names", "mon", "r", mempools),
+    row("smart <devid:String req=false>", "show what disks tell of their health (nothing is collected)", "mon", "r", |cx, _| {
+        Ok(cx.structure("smart", &json!({})))
+    }),
+    no(
+        "heap <heapcmd:Choices strings=dump|start_profiler|stop_profiler|release|get_release_rate|set_release_rate|stats> <value:String req=false>",
+        HEAP,
+    ),
+    no("connection scores dump", SCORES),
+    no("connection scores reset", SCORES),
+    no("add_bootstrap_peer_hint <addr:EntityAddr>", HINTS),
+    no("add_bootstrap_peer_hintv <addrv:String>", HINTS),
+    no("log reopen", REOPEN),
 ];
+
+const HEAP: &str = "this program does not use tcmalloc";
+const SCORES: &str = "monitors elect whoever has the newest log; how they reach each other is not scored";
+const HINTS: &str = "a monitor knows the others from its own store and from `nacre join`";
+const REOPEN: &str = "the process opens its log files anew when it gets SIGHUP";
+
+/// A command of Ceph's daemon that is refused, and why.
+const fn no(sig: &'static str, why: &'static str) -> Row {
+    Row { sig, help: "not part of this daemon; it says why", module: "mon", perm: "rw", run: super::Run::Refuse(why) }
+}
 
 const MGR: &[Row] = &[
     row("version", "show the version", "mgr", "r", status::version),
@@ -52,7 +81,31 @@ const MGR: &[Row] = &[
     row("perf dump", "show counters", "mgr", "r", perf),
     row("perfcounters_dump", "show counters, as older tools ask for them", "mgr", "r", perf),
     row("perf schema", "show what the counters are", "mgr", "r", perf_schema),
+    row("perf histogram dump", "show distributions: a manager has none", "mgr", "r", no_histograms),
+    row("perf histogram schema", "show what the distributions are: a manager has none", "mgr", "r", no_histograms),
+    row("config diff", "show all options that differ from their defaults, and these", "mgr", "r", diff),
+    row("config diff get <var:String>", "show an option if it differs from its default", "mgr", "r", diff_get),
+    row("config help <var:String req=false>", "explain an option", "mgr", "r", explain),
+    row("log flush", "write what the log keeps back (nothing: lines are written at once)", "mgr", "r", log_flush),
+    row("log dump", "write the last lines of the log (none are kept: they are written at once)", "mgr", "r", log_flush),
+    row("dump_mempools", "show what is held in memory, by Ceph's names", "mgr", "r", mempools),
+    row("mgr_status", "show whether the manager works", "mgr", "r", |cx, _| {
+        Ok(cx.structure("mgr_status", &json!({"mgrmap_epoch": cx.state.mgrmap.epoch, "initialized": true})))
+    }),
+    no("log reopen", REOPEN),
+    no("objecter_requests", "requests to OSDs are not listed; `progress` shows what the manager works on"),
+    no("dump_cache", CEPHFS),
+    no("mds_requests", CEPHFS),
+    no("mds_sessions", CEPHFS),
+    no("kick_stale_sessions", CEPHFS),
+    no("dump_osd_network <value:Int range=0 req=false>", "each OSD shows its own: `ceph tell osd.N dump_osd_network`"),
+    no("injectargs <injected_args:String n=N>", SET),
+    no("config set <var:String> <val:String n=N>", SET),
+    no("config unset <var:String>", SET),
 ];
+
+const CEPHFS: &str = "there are no file systems in this cluster";
+const SET: &str = "a manager has no options of its own process: use `ceph config set mgr`";
 
 fn with_cluster(own: &'static [Row]) -> Vec<Command> {
     own.iter().chain(table().iter().map(|c| c.row)).map(Command::new).collect()
@@ -179,16 +232,67 @@ fn perf(cx: &mut Cx<'_>, _: &Args) -> Outcome {
     Ok(cx.structure("perf", &value))
 }
 
-/// Describes each counter as `PERFCOUNTER_U64`: a level.
+/// Describes the counters. Priorities and short names are Ceph's.
 fn perf_schema(cx: &mut Cx<'_>, _: &Args) -> Outcome {
     let mut value = counters(cx);
-    for (name, counter) in value.as_object_mut().into_iter().flatten().flat_map(|(_, s)| s.as_object_mut()).flatten() {
-        let units = if name.contains("bytes") { "bytes" } else { "none" };
-        *counter = json!({
-            "type": 2, "metric_type": "gauge", "value_type": "integer", "description": "", "nick": "", "priority": 0, "units": units,
-        });
+    for (section, counters) in value.as_object_mut().into_iter().flatten() {
+        for (name, counter) in counters.as_object_mut().into_iter().flatten() {
+            let units = if name.contains("bytes") { "bytes" } else { "none" };
+            let (priority, nick) = match name.as_str() {
+                "num_sessions" => (5, "sess"),
+                "election_call" => (8, "estt"),
+                "election_win" => (8, "ewon"),
+                "long_calls" => (5, ""),
+                _ => (0, ""),
+            };
+            // `PERFCOUNTER_U64 | PERFCOUNTER_COUNTER`; the others are levels.
+            let counts = section == "reactor" || name.starts_with("election_");
+            let (kind, metric) = if counts { (10, "counter") } else { (2, "gauge") };
+            *counter = json!({
+                "type": kind, "metric_type": metric, "value_type": "integer",
+                "description": format!("of the {section}: {}", name.replace('_', " ")), "nick": nick, "priority": priority,
+                "units": units,
+            });
+        }
     }
     Ok(cx.structure("perf_schema", &value))
+}
+
+fn no_histograms(cx: &mut Cx<'_>, _: &Args) -> Outcome {
+    let sections: Map<String, Value> = match counters(cx) {
+        Value::Object(all) => all.into_iter().map(|(section, _)| (section, json!({}))).collect(),
+        _ => Map::new(),
+    };
+    Ok(cx.structure("perf_histogram", &Value::Object(sections)))
+}
+
+/// An option that differs from its default: both values.
+fn difference(cx: &Cx<'_>, opt: &options::Opt) -> Option<(String, Value)> {
+    let value = effective::of_monitor(cx.state, cx.env, opt.name);
+    (value != opt.default).then(|| (opt.name.to_owned(), json!({"default": opt.default, "final": value})))
+}
+
+fn diff(cx: &mut Cx<'_>, _: &Args) -> Outcome {
+    let told: Map<String, Value> = options::all().iter().filter_map(|opt| difference(cx, opt)).collect();
+    Ok(cx.structure("config_diff", &json!({"diff": told})))
+}
+
+fn diff_get(cx: &mut Cx<'_>, args: &Args) -> Outcome {
+    let name = normalize(args.str("var"));
+    let Some(opt) = options::find(&name) else { refuse!(ENOENT, "'{name}' is not an option of this daemon") };
+    let told: Map<String, Value> = difference(cx, &opt).into_iter().collect();
+    Ok(cx.structure("config_diff_get", &json!({"diff": told})))
+}
+
+/// What a monitor counts of its memory: the maps, and the last snapshot of its state.
+fn mempools(cx: &mut Cx<'_>, _: &Args) -> Outcome {
+    let pools = [("osdmap", cx.state.osdmap.osds().count() as u64, 0), ("pgmap", cx.soft.pgs.len() as u64, 0)];
+    let mut by_pool: Map<String, Value> =
+        pools.iter().map(|(name, items, bytes)| ((*name).to_owned(), json!({"items": items, "bytes": bytes}))).collect();
+    by_pool.insert("buffer_anon".into(), json!({"items": 1, "bytes": cx.env.snapshot_bytes}));
+    let items: u64 = pools.iter().map(|(_, items, _)| items).sum::<u64>() + 1;
+    let value = json!({"mempool": {"by_pool": by_pool, "total": {"items": items, "bytes": cx.env.snapshot_bytes}}});
+    Ok(cx.structure("dump_mempools", &value))
 }
 
 /// Does nothing: all counters of a monitor are levels, which have nothing to forget.
@@ -205,11 +309,18 @@ fn counters(cx: &Cx<'_>) -> Value {
     let (exist, up, inside) = map.osd_counts();
     let space = cx.soft.total_space(cx.state);
     let sum = cx.soft.total();
+    let states = cx.soft.pg_states(cx.state);
+    let with = |bits: &[PgState]| -> u64 {
+        states.iter().filter(|(state, _)| bits.iter().all(|bit| state.has(*bit))).map(|(_, n)| n).sum()
+    };
     json!({
         "cluster": {
             "num_mon": 1, "num_mon_quorum": 1, "num_osd": exist, "num_osd_up": up, "num_osd_in": inside, "osd_epoch": map.epoch,
             "osd_bytes": space.total, "osd_bytes_used": space.total.saturating_sub(space.available), "osd_bytes_avail": space.available,
             "num_pool": map.pools.len(), "num_pg": manager::soft::all_pgs(cx.state).count(), "num_object": sum.num_objects, "num_bytes": sum.num_bytes,
+            "num_pg_active_clean": with(&[PgState::ACTIVE, PgState::CLEAN]), "num_pg_active": with(&[PgState::ACTIVE]),
+            "num_pg_peering": with(&[PgState::PEERING]), "num_object_degraded": sum.num_objects_degraded,
+            "num_object_misplaced": sum.num_objects_misplaced, "num_object_unfound": sum.num_objects_unfound,
         },
         "mon": {"num_sessions": cx.soft.connected.len(), "election_call": 0, "election_win": 1},
         "log": {"entries": cx.state.index, "snapshot_bytes": cx.env.snapshot_bytes},

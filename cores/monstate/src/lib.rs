@@ -19,6 +19,7 @@ pub mod effective;
 pub mod fuzz;
 pub mod hosts;
 pub mod levels;
+pub mod modules;
 pub mod options;
 pub mod osds;
 pub mod pools;

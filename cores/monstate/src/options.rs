@@ -41,11 +41,20 @@ const fn opt(
 
 use Kind::{Addr, Bool, Float, Int, Level, Secs, Size, Str, Uint, Uuid};
 
-/// Why an option is kept and does nothing; none for options that somebody reads.
+/// What an option lacks that is set for somebody: `no effect` or `part of its effect`, and why. None for options that those read who are meant.
+pub fn lacks(name: &str, who: &str) -> Option<(&'static str, &'static str)> {
+    match settings::effect_at(name, who) {
+        settings::Effect::None(why) => Some(("no effect", why)),
+        settings::Effect::Partly(why) => Some(("part of its effect", why)),
+        settings::Effect::Used | settings::Effect::Clients => None,
+    }
+}
+
+/// Why an option is kept and does nothing, wherever it is set; none for options that somebody reads.
 pub fn without_effect(name: &str) -> Option<&'static str> {
     match settings::effect(name) {
         settings::Effect::None(why) => Some(why),
-        settings::Effect::Used | settings::Effect::Clients => None,
+        settings::Effect::Used | settings::Effect::Clients | settings::Effect::Partly(_) => None,
     }
 }
 
@@ -92,7 +101,15 @@ pub(crate) const OPTIONS: &[Opt] = &[
         "osd",
         "network for traffic between OSDs (without effect: `nacre up --cluster-bind` says the address)",
     ),
-    opt("debug_mon", Level, "dev", "1/5", true, "mon", "level of the monitor's log, as in Ceph: above 10 is debug"),
+    opt(
+        "debug_mon",
+        Level,
+        "dev",
+        "1/5",
+        true,
+        "mon",
+        "level of the log of Ceph's monitors; those of this cluster do not go by it",
+    ),
     opt("debug_ms", Level, "dev", "0/0", true, "common", "level of the messenger's log"),
     opt("debug_objecter", Level, "dev", "0/1", true, "client", "level of the client core's log"),
     opt("debug_osd", Level, "dev", "1/5", true, "osd", "level of the OSD's log, as in Ceph: above 10 is debug"),

@@ -151,6 +151,7 @@ impl Backend for store::Store {
                 "pages": memory.pages,
                 "records": memory.records,
                 "delta": memory.delta,
+                "maps": memory.maps,
                 "onodes": memory.onodes,
                 "ranges": memory.ranges,
                 // Of this OSD's thread: for requests and answers, but nobody else will have them meanwhile.

@@ -6,6 +6,7 @@ use crate::config::{OPTIONS, OptionRow};
 use crate::memory::TARGET;
 use crate::ops::Op;
 use crate::perf;
+use crate::{mempools, refused};
 use grammar::{Args, Format, Signature, Wrong, pretty};
 use msgr::auth::Revoked;
 use node::Now;
@@ -75,6 +76,21 @@ const ROWS: &[Row] = &[
         help: "what the counters of `perf dump` are",
         handler: perf_schema,
     },
+    Row {
+        signature: "perfcounters_dump <logger:String req=false> <counter:String req=false>",
+        help: "`perf dump`, as older tools ask for it",
+        handler: perf_dump,
+    },
+    Row {
+        signature: "perfcounters_schema <logger:String req=false> <counter:String req=false>",
+        help: "`perf schema`, as older tools ask for it",
+        handler: perf_schema,
+    },
+    Row {
+        signature: "perf histogram schema",
+        help: "what the distributions of `perf histogram dump` are",
+        handler: histogram_schema,
+    },
     Row { signature: "perf histogram dump", help: "distributions of latencies and of their stages", handler: perf_histogram },
     Row { signature: "dump_store", help: "all that the store counts, with its distributions", handler: dump_store },
     Row { signature: "perf reset <var:String>", help: "count from zero again: all, osd or stages", handler: perf_reset },
@@ -83,9 +99,20 @@ const ROWS: &[Row] = &[
         help: "write what the log keeps back (nothing: lines are written at once)",
         handler: |_, _, _| Answer::json(&json!({})),
     },
+    Row {
+        signature: "log dump",
+        help: "write the last lines of the log (none are kept: they are written at once)",
+        handler: |_, _, _| Answer::json(&json!({})),
+    },
+    Row {
+        signature: "cluster_log <level:Choices strings=error> <message:String n=N>",
+        help: "write a line to the cluster's log",
+        handler: cluster_log,
+    },
     Row { signature: "config get <var:String>", help: "value of an option", handler: config_get },
     Row { signature: "config show", help: "all options and their values", handler: config_show },
     Row { signature: "config diff", help: "options that differ from their defaults", handler: config_diff },
+    Row { signature: "config diff get <var:String>", help: "the same for one option", handler: config_diff_get },
     Row {
         signature: "config set <var:String> <val:String n=N>",
         help: "set an option until the next restart",
@@ -124,6 +151,31 @@ const ROWS: &[Row] = &[
     },
     Row { signature: "dump_watchers", help: "number of watches of each placement group", handler: dump_watchers },
     Row { signature: "list_devices", help: "the disk below this OSD", handler: list_devices },
+    Row {
+        signature: "smart <devid:String req=false>",
+        help: "what the disk tells of its health (nothing is collected)",
+        handler: |_, _, _| Answer::json(&json!({})),
+    },
+    Row { signature: "dump_mempools", help: "what is held in memory, by Ceph's names", handler: dump_mempools },
+    Row { signature: "dump_objectstore_kv_stats", help: "what the store's index counted", handler: dump_index },
+    Row { signature: "get_mapped_pools", help: "numbers of the pools that this OSD holds groups of", handler: get_mapped_pools },
+    Row {
+        signature: "flush_journal",
+        help: "begin to write what is in the journal only to its place; what was acknowledged is safe before",
+        handler: |osd, _, _| {
+            osd.store.compact();
+            Answer::text("")
+        },
+    },
+    Row { signature: "flush_store_cache", help: "`cache drop`, as older tools ask for it", handler: cache_drop },
+    Row {
+        signature: "send_beacon",
+        help: "report to the monitor now",
+        handler: |osd, _, _| {
+            osd.reporter.hurry();
+            Answer::text("")
+        },
+    },
     Row { signature: "flush_pg_stats", help: "report statistics to the monitor now", handler: flush_pg_stats },
     Row {
         signature: "count images",
@@ -250,7 +302,7 @@ pub(crate) fn run(osd: &mut Osd, now: Now, json: &str, asker: Option<Asker>) -> 
     if prefix == "get_command_descriptions" {
         return Dispatch::Now(Answer::text(descriptions()));
     }
-    let (row, args) = match find_row(prefix, &given) {
+    let (command, args) = match find_command(prefix, &given) {
         Ok(found) => found,
         Err(Some(Wrong(why))) => return Dispatch::Now(Answer::error(Errno::EINVAL, why)),
         Err(None) => {
@@ -261,18 +313,22 @@ pub(crate) fn run(osd: &mut Osd, now: Now, json: &str, asker: Option<Asker>) -> 
         return bench(osd, now, &args, asker);
     }
     let format = Format::parse(given.get("format").and_then(Value::as_str).unwrap_or_default());
-    Dispatch::Now((row.handler)(osd, now, &args).in_format(format, prefix))
+    Dispatch::Now(match command.run {
+        Run::Do(handler) => handler(osd, now, &args).in_format(format, prefix),
+        Run::Refuse(why) => Answer::error(Errno::EOPNOTSUPP, format!("'{prefix}' is not supported: {why}")),
+    })
 }
 
-/// The row of a command, and its arguments. Several rows have the words `pg`: what they do to the group is an argument. The error
+/// A command by its words, and its arguments. Several rows have the words `pg`: what they do to the group is an argument. The error
 /// is that of the row whose words fit best; `None`: no row has these words.
-fn find_row(prefix: &str, given: &Map<String, Value>) -> Result<(&'static Row, Args), Option<Wrong>> {
+fn find_command(prefix: &str, given: &Map<String, Value>) -> Result<(&'static Command, Args), Option<Wrong>> {
     let mut wrong = None;
-    for (row, signature) in table().iter().filter(|(_, signature)| signature.prefix == prefix) {
-        match signature.check(given) {
-            Ok(args) => return Ok((*row, args)),
+    for command in table().iter().filter(|command| command.signature.prefix == prefix) {
+        match command.signature.check(given) {
+            Ok(args) => return Ok((command, args)),
             Err(why) => {
-                let meant = signature
+                let meant = command
+                    .signature
                     .params
                     .iter()
                     .any(|p| p.name == "cmd" && p.choices.iter().any(|c| given.get("cmd") == Some(&json!(c))));
@@ -285,17 +341,45 @@ fn find_row(prefix: &str, given: &Map<String, Value>) -> Result<(&'static Row, A
     Err(wrong)
 }
 
-/// All rows with their signatures read.
-fn table() -> &'static [(&'static Row, Signature)] {
-    static TABLE: OnceLock<Vec<(&'static Row, Signature)>> = OnceLock::new();
-    TABLE.get_or_init(|| ROWS.iter().map(|row| (row, Signature::parse(row.signature))).collect())
+/// What is done with a command.
+#[derive(Clone, Copy)]
+enum Run {
+    Do(Handler),
+    /// It is refused, for this reason.
+    Refuse(&'static str),
+}
+
+/// A command with its signature read.
+struct Command {
+    signature: Signature,
+    help: &'static str,
+    run: Run,
+}
+
+/// All commands, with those that are refused.
+fn table() -> &'static [Command] {
+    static TABLE: OnceLock<Vec<Command>> = OnceLock::new();
+    TABLE.get_or_init(|| {
+        let served = ROWS.iter().map(|row| Command {
+            signature: Signature::parse(row.signature),
+            help: row.help,
+            run: Run::Do(row.handler),
+        });
+        let refused = refused::ROWS.iter().map(|row| Command {
+            signature: Signature::parse(row.signature),
+            help: "not part of this OSD; it says why",
+            run: Run::Refuse(row.why),
+        });
+        served.chain(refused).collect()
+    })
 }
 
 /// All rows in the form that the `ceph` command parses its command line with.
 fn descriptions() -> String {
     let mut all = Map::new();
-    for (i, (row, signature)) in table().iter().enumerate() {
-        let about = json!({ "sig": signature.describe(), "help": row.help, "module": "osd", "perm": "rw", "flags": 0 });
+    for (i, command) in table().iter().enumerate() {
+        let about =
+            json!({ "sig": command.signature.describe(), "help": command.help, "module": "osd", "perm": "rw", "flags": 0 });
         all.insert(format!("cmd{i:03}"), about);
     }
     Value::Object(all).to_string()
@@ -322,7 +406,7 @@ fn git_version(osd: &mut Osd, _: Now, _: &Args) -> Answer {
 
 fn help(_: &mut Osd, _: Now, _: &Args) -> Answer {
     let all: std::collections::BTreeMap<String, Value> =
-        table().iter().map(|(row, signature)| (signature.prefix.clone(), json!(row.help))).collect();
+        table().iter().map(|command| (command.signature.prefix.clone(), json!(command.help))).collect();
     Answer::json(&json!(all))
 }
 
@@ -335,8 +419,22 @@ fn counters(osd: &mut Osd, now: Now) -> Value {
     if let Some(store) = store.as_object_mut() {
         store.retain(|_, value| value.is_number());
     }
+    let (map, me, space) = (osd.maps.current(), osd.config.whoami, osd.store.space());
+    let groups = osd.groups.len();
+    let led = osd.groups.iter().filter(|(id, _)| map.placed(id.pg).acting_primary == me).count();
+    let mut section = osd.perf.json(now.mono, in_progress, &osd.ops.sub_ops);
+    for (name, value) in [
+        ("numpg", groups as u64),
+        ("numpg_primary", led as u64),
+        ("numpg_replica", (groups - led) as u64),
+        ("stat_bytes", space.total),
+        ("stat_bytes_used", space.total.saturating_sub(space.available)),
+        ("stat_bytes_avail", space.available),
+    ] {
+        section[name] = json!(value);
+    }
     json!({
-        "osd": osd.perf.json(now.mono, in_progress, &osd.ops.sub_ops),
+        "osd": section,
         "stages": osd.perf.stages_json(&osd.ops.sub_ops),
         "pace": osd.pace.json(),
         "reactor": {
@@ -376,6 +474,32 @@ fn perf_dump(osd: &mut Osd, now: Now, args: &Args) -> Answer {
 fn perf_schema(osd: &mut Osd, now: Now, args: &Args) -> Answer {
     let schema = perf::schema(&counters(osd, now));
     Answer::json(&perf::select(schema, args.opt("logger"), args.opt("counter")))
+}
+
+fn histogram_schema(osd: &mut Osd, _: Now, _: &Args) -> Answer {
+    Answer::json(&perf::histogram_schema(&osd.perf.histograms(&osd.ops.sub_ops)))
+}
+
+fn dump_mempools(osd: &mut Osd, _: Now, _: &Args) -> Answer {
+    let memory = osd.store.counters()["memory"].take();
+    Answer::json(&mempools::describe(osd, &memory))
+}
+
+/// The counters of the store that are about its index, which is what a database of keys is in Ceph.
+fn dump_index(osd: &mut Osd, _: Now, _: &Args) -> Answer {
+    let mut counters = osd.store.counters();
+    let names = ["commits", "journal_groups", "journal_bytes", "index_bytes", "checkpoints", "page_hits", "page_misses"];
+    Answer::json(&names.iter().map(|name| ((*name).to_owned(), counters[*name].take())).collect::<Map<_, _>>().into())
+}
+
+fn get_mapped_pools(osd: &mut Osd, _: Now, _: &Args) -> Answer {
+    let pools: BTreeSet<i64> = osd.groups.iter().map(|(id, _)| id.pg.pool).collect();
+    Answer::json(&json!(pools))
+}
+
+fn cluster_log(osd: &mut Osd, now: Now, args: &Args) -> Answer {
+    osd.cluster_log(now, pg::ClusterLevel::Error, args.list("message").join(" "));
+    Answer::text("")
 }
 
 fn perf_histogram(osd: &mut Osd, _: Now, _: &Args) -> Answer {
@@ -438,6 +562,15 @@ fn sources(osd: &Osd, name: &str) -> Option<Value> {
 fn config_diff(osd: &mut Osd, _: Now, _: &Args) -> Answer {
     let changed = option_names().into_iter().filter_map(|name| Some((name.to_owned(), sources(osd, name)?)));
     Answer::json(&json!({ "diff": changed.collect::<Map<String, Value>>() }))
+}
+
+fn config_diff_get(osd: &mut Osd, _: Now, args: &Args) -> Answer {
+    let name = settings::normalize(args.str("var"));
+    if value_of(osd, &name).is_none() {
+        return Answer::error(Errno::ENOENT, format!("osd.{} has no option '{name}'", osd.config.whoami));
+    }
+    let told: Map<String, Value> = sources(osd, &name).map(|told| (name, told)).into_iter().collect();
+    Answer::json(&json!({ "diff": told }))
 }
 
 fn config_set(osd: &mut Osd, _: Now, args: &Args) -> Answer {
@@ -731,12 +864,16 @@ mod tests {
     #[test]
     fn every_row_describes_itself_in_the_form_that_clients_parse() {
         let Value::Object(all) = serde_json::from_str(&descriptions()).unwrap() else { panic!("an object") };
-        assert_eq!(all.len(), ROWS.len());
-        for (row, described) in ROWS.iter().zip(all.values()) {
-            assert!(!row.help.is_empty() && described["sig"].is_array(), "{}", row.signature);
+        assert_eq!(all.len(), ROWS.len() + refused::ROWS.len());
+        for (command, described) in table().iter().zip(all.values()) {
+            assert!(!command.help.is_empty() && described["sig"].is_array(), "{}", command.signature.prefix);
         }
-        let sig =
-            |words: &str| table().iter().find(|(_, signature)| signature.prefix == words).map(|(_, s)| s.describe()).unwrap();
+        let served: BTreeSet<String> = ROWS.iter().map(|row| Signature::parse(row.signature).prefix).collect();
+        let both = refused::ROWS.iter().filter(|row| served.contains(&Signature::parse(row.signature).prefix));
+        assert_eq!(both.count(), 0, "a command is served or refused");
+        let sig = |words: &str| {
+            table().iter().find(|command| command.signature.prefix == words).map(|command| command.signature.describe()).unwrap()
+        };
         assert_eq!(sig("bench")[1], json!({ "name": "count", "type": "CephInt", "req": false }));
         assert_eq!(sig("config set")[3], json!({ "name": "val", "type": "CephString", "n": "N" }));
         assert_eq!(sig("pg")[2]["strings"], json!("query"));

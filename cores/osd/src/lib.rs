@@ -44,11 +44,13 @@ mod letters;
 mod life;
 mod maps;
 mod memory;
+mod mempools;
 mod ops;
 mod pace;
 mod peers;
 mod perf;
 mod query;
+mod refused;
 mod report;
 mod revoke;
 mod rounds;
@@ -351,7 +353,7 @@ impl Osd {
     }
 
     /// A line for the cluster's log.
-    fn cluster_log(&mut self, now: Now, level: pg::ClusterLevel, text: String) {
+    pub(crate) fn cluster_log(&mut self, now: Now, level: pg::ClusterLevel, text: String) {
         self.log_seq += 1;
         let level = match level {
             pg::ClusterLevel::Info => 1,

@@ -206,7 +206,7 @@ impl Signature {
     }
 
     /// Checks a command's JSON object as Ceph's daemons check what only looks: a text that is missing is an empty one, and a word that an
-    /// optional choice does not have counts as none. (The `ceph` tool checks both before it sends anything; libraries do not.)
+    /// optional choice does not have counts as none, but for one in a list. (The `ceph` tool checks both before it sends anything; libraries do not.)
     pub fn check_loosely(&self, command: &serde_json::Map<String, Value>) -> Result<Args, Wrong> {
         self.check_as(command, true)
     }
@@ -219,7 +219,7 @@ impl Signature {
                 None | Some(Value::Null) if loose && text && !p.optional => {
                     args.0.insert(p.name.clone(), Arg::Str(String::new()));
                 }
-                Some(value) if loose && p.optional && p.kind == Kind::Choices && p.take(value).is_err() => {}
+                Some(value) if loose && p.optional && p.kind == Kind::Choices && !p.many && p.take(value).is_err() => {}
                 None | Some(Value::Null) if p.optional || p.kind == Kind::Bool => {}
                 // An empty choice is none.
                 Some(Value::String(text)) if text.is_empty() && p.optional && p.kind == Kind::Choices => {}

@@ -74,8 +74,9 @@ fn xml(out: &mut String, parent: &str, name: &str, value: &Value, depth: Option<
 }
 
 /// Names of the elements of a list, by the list's name, where Ceph calls them otherwise than the list without its `s`.
-const ITEMS: [(&str, &str); 27] = [
+const ITEMS: [(&str, &str); 30] = [
     ("acting", "osd"),
+    ("active_clients", "client"),
     ("addrvec", "addr"),
     ("always_on_modules", "module"),
     ("auth", "auth_entities"),
@@ -84,12 +85,14 @@ const ITEMS: [(&str, &str); 27] = [
     ("blocklist", "entry"),
     ("children", "child"),
     ("crush_classes", "class"),
+    ("detail", "detail_item"),
     ("disabled_modules", "module"),
     ("enabled_modules", "module"),
     ("erasure-code-profiles", "profile"),
     ("flags_set", "flag"),
     ("mgr_metadata", "mgr"),
     ("mon_metadata", "mon"),
+    ("num_pg_by_state", "state"),
     ("optional", "bit_flag"),
     ("osd_device_classes", "osd_device_class"),
     ("osd_metadata", "osd"),
@@ -116,7 +119,11 @@ fn item_name<'a>(parent: &'a str, list: &'a str, item: &Value) -> &'a str {
         (_, "quorum" | "quorum_names") => "mon",
         // `node ls`: the daemons of a host.
         (kind, _) if DAEMONS.contains(&kind) && !item.is_object() => kind,
-        ("", "osds") if item.get("osd").is_some() && item.get("uuid").is_some() => "osd_info",
+        ("" | "osdmap", "osds") if item.get("osd").is_some() && item.get("uuid").is_some() => "osd_info",
+        ("", "pool_stats") => "pool",
+        ("osd_info", "state") => "state",
+        ("osd_status", _) => "osd",
+        ("always_on_modules", _) => "module",
         ("", "pools") if !item.is_object() => "pool_name",
         ("", "rules") if !item.is_object() => "name",
         ("", "config") if item.get("source").is_some() => "value",
@@ -193,6 +200,24 @@ mod tests {
                 "tail",
                 json!([{"addrs": {"addrvec": [{"nonce": 0}]}}]),
                 "<tail><entry><addrs><addrvec><addr><nonce>0</nonce></addr></addrvec></addrs></entry></tail>",
+            ),
+            ("osd_info", json!({"state": ["up"]}), "<osd_info><state><state>up</state></state></osd_info>"),
+            (
+                "osdmap",
+                json!({"osds": [{"osd": 0, "uuid": "u"}]}),
+                "<osdmap><osds><osd_info><osd>0</osd><uuid>u</uuid></osd_info></osds></osdmap>",
+            ),
+            ("osd_status", json!({"active": [1]}), "<osd_status><active><osd>1</osd></active></osd_status>"),
+            (
+                "pg_summary",
+                json!({"num_pg_by_state": [{"num": 1}]}),
+                "<pg_summary><num_pg_by_state><state><num>1</num></state></num_pg_by_state></pg_summary>",
+            ),
+            ("pool_stats", json!([{"pool_id": 1}]), "<pool_stats><pool><pool_id>1</pool_id></pool></pool_stats>"),
+            (
+                "health",
+                json!({"detail": [{"message": "m"}]}),
+                "<health><detail><detail_item><message>m</message></detail_item></detail></health>",
             ),
             ("config", json!([{"section": "osd"}]), "<config><option><section>osd</section></option></config>"),
             ("config", json!([{"source": "mon"}]), "<config><value><source>mon</source></value></config>"),

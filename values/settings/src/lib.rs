@@ -8,7 +8,7 @@ pub mod file;
 mod inject;
 mod value;
 
-pub use effect::{Effect, USED, effect};
+pub use effect::{Effect, OF_BOTH, OF_MANAGERS, OF_OSDS, USED, effect, effect_at};
 pub use inject::injected;
 pub use value::{Kind, Wrong};
 

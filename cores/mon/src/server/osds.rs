@@ -195,8 +195,10 @@ impl Monitor {
             xinfo.old_weight = 0;
         }
         inc.new_xinfo.insert(osd, xinfo);
+        // The OSD's own value counts, also at its first boot.
+        let host = boot.metadata.get("hostname").cloned().unwrap_or_default();
         if !(alive && stays(&state, boot))
-            && effective::monitor_flag(&state, &self.env, "osd_crush_update_on_start")
+            && effective::is_true(&effective::of_osd(&state, &self.env, osd, &host, "osd_crush_update_on_start"))
             && let Err(why) = place(&state, &mut inc, boot)
         {
             out.log(Level::Warn, "mon", format!("osd.{osd} is not put into the CRUSH map: {why}"));

@@ -6,7 +6,7 @@ mod text;
 
 pub(crate) use latency::{Latency, average};
 pub(crate) use stages::{Moments, Readings, STAGES, Times};
-pub(crate) use text::{schema, select};
+pub(crate) use text::{histogram_schema, schema, select};
 
 use crate::Osd;
 use crate::images::Share;

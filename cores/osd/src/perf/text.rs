@@ -107,17 +107,83 @@ pub(crate) fn schema(dump: &Value) -> Value {
 /// Sections that say what is, not what was.
 const OF_LEVELS: [&str; 3] = ["pg", "store_memory", "pace"];
 
+/// Counters of section `osd` that say what is.
+const LEVELS: [&str; 8] =
+    ["op_wip", "uptime", "numpg", "numpg_primary", "numpg_replica", "stat_bytes", "stat_bytes_used", "stat_bytes_avail"];
+
+/// What is worth a place in everybody's tables: `PRIO_USEFUL` of Ceph. Exporters leave out what is below.
+const USEFUL: u8 = 5;
+
+/// The priority and the short name of a counter. Those that Ceph has are Ceph's; of ours those count that say that something is wrong.
+fn rank(section: &str, name: &str) -> (u8, &'static str) {
+    match (section, name) {
+        ("osd", "op") => (10, "ops"),
+        ("osd", "op_latency") => (9, "l"),
+        ("osd", "op_in_bytes") => (8, "wr"),
+        ("osd", "op_out_bytes") => (8, "rd"),
+        ("osd", "op_dropped" | "op_denied") => (0, ""),
+        ("osd", "numpg" | "stat_bytes" | "stat_bytes_used") => (USEFUL, ""),
+        ("osd", name) if name.starts_with("op_") => (USEFUL, ""),
+        ("store", "damaged" | "stalled") | ("reactor", "long_calls") => (USEFUL, ""),
+        ("stages", name) if name.ends_with("_total") => (USEFUL, ""),
+        _ => (0, ""),
+    }
+}
+
+/// What a counter is, in words: what its name says, and the kinds of the name's parts.
+fn about(section: &str, name: &str) -> String {
+    let words = name.replace('_', " ");
+    match section {
+        "stages" => format!("time of operations by stage: {words}"),
+        "store" => format!("what the store did: {words}"),
+        "store_memory" => format!("memory of the store: {words}"),
+        "pace" => format!("pace of recovery: {words}"),
+        "pg" => format!("what groups and maps hold: {words}"),
+        "reactor" => format!("turns of the thread: {words}"),
+        _ => format!("of this OSD: {words}"),
+    }
+}
+
 fn describe(section: &str, name: &str, value: &Value) -> Option<Value> {
     let (kind, metric, value_type) = match value {
         Value::Object(o) if o.contains_key("avgcount") => (AVERAGE, "gauge", "real-integer-pair"),
-        Value::Number(_) if OF_LEVELS.contains(&section) || matches!(name, "op_wip" | "uptime") => (LEVEL, "gauge", "integer"),
+        Value::Number(_) if OF_LEVELS.contains(&section) || LEVELS.contains(&name) => (LEVEL, "gauge", "integer"),
         Value::Number(_) => (COUNTER, "counter", "integer"),
         _ => return None,
     };
-    let units = if name.ends_with("bytes") { "bytes" } else { "none" };
+    let units = if name.ends_with("bytes") || name.starts_with("stat_bytes") { "bytes" } else { "none" };
+    let (priority, nick) = rank(section, name);
     Some(json!({
-        "type": kind, "metric_type": metric, "value_type": value_type, "description": "", "nick": "", "priority": 0, "units": units,
+        "type": kind, "metric_type": metric, "value_type": value_type, "description": about(section, name), "nick": nick,
+        "priority": priority, "units": units,
     }))
+}
+
+/// `PERFCOUNTER_U64 | PERFCOUNTER_COUNTER | PERFCOUNTER_HISTOGRAM`.
+const HISTOGRAM: u32 = 26;
+
+/// `perf histogram schema` of a dump: what each of its distributions is.
+pub(crate) fn histogram_schema(dump: &Value) -> Value {
+    let sections = dump.as_object().into_iter().flatten();
+    let flat = |section: &str, value: &Value| {
+        let mut rows = Map::new();
+        for (name, one) in value.as_object().into_iter().flatten() {
+            // Stages stand by kind of operation.
+            let names = match one.get("axes").is_some() {
+                true => vec![name.clone()],
+                false => one.as_object().into_iter().flatten().map(|(stage, _)| format!("{name}_{stage}")).collect(),
+            };
+            rows.extend(names.into_iter().map(|name| {
+                let about = json!({
+                    "type": HISTOGRAM, "metric_type": "counter", "value_type": "integer-2d-histogram",
+                    "description": about(section, &name), "nick": "", "priority": USEFUL, "units": "none",
+                });
+                (name, about)
+            }));
+        }
+        Value::Object(rows)
+    };
+    sections.map(|(section, value)| (section.clone(), flat(section, value))).collect::<Map<_, _>>().into()
 }
 
 /// The part of a dump that `perf dump SECTION COUNTER` asks for.
@@ -152,6 +218,29 @@ mod tests {
             }
         }
         assert_eq!((&schema["osd"]["op_in_bytes"]["units"], &schema["osd"]["op_wip"]["type"]), (&json!("bytes"), &json!(LEVEL)));
+        // Priorities and short names as a real OSD of release 16.2.15 tells them.
+        for (name, priority, nick) in [
+            ("op_wip", 5, ""),
+            ("op", 10, "ops"),
+            ("op_in_bytes", 8, "wr"),
+            ("op_out_bytes", 8, "rd"),
+            ("op_latency", 9, "l"),
+            ("op_process_latency", 5, ""),
+            ("op_r", 5, ""),
+            ("op_r_out_bytes", 5, ""),
+            ("op_w_latency", 5, ""),
+            ("op_rw_prepare_latency", 5, ""),
+            ("subop", 0, ""),
+            ("subop_w_latency", 0, ""),
+            ("op_dropped", 0, ""),
+        ] {
+            let of = &schema["osd"][name];
+            assert_eq!((&of["priority"], &of["nick"]), (&json!(priority), &json!(nick)), "{name}");
+            assert!(!of["description"].as_str().unwrap().is_empty(), "{name}");
+        }
+        let of_histograms = histogram_schema(&perf.histograms(&sub_ops));
+        assert_eq!(of_histograms["osd"]["op_w_latency_histogram"]["value_type"], "integer-2d-histogram");
+        assert!(of_histograms["stages"]["write_journaling"].is_object());
         assert_eq!(schema["stages"]["write_journaling"]["type"], AVERAGE);
         assert_eq!(schema["stages"]["copy_journaling"]["type"], AVERAGE);
         assert_eq!((&schema["pg"]["log_bytes"]["type"], &schema["pg"]["log_bytes"]["units"]), (&json!(LEVEL), &json!("bytes")));
