@@ -1,21 +1,23 @@
-//! The balancer: moves single copies by `pg_upmap_items`, so that each OSD holds its share of each pool, and of all.
+//! The balancer: moves single copies by `pg_upmap_items`, so that each OSD holds its share of each pool, and of all; then changes who
+//! leads by `pg_upmap`, so that each OSD leads its share.
 //!
-//! A round looks at the whole map and changes a few groups ([`planner::upmap`]). It begins only when all groups are clean, so the
+//! A round looks at the whole map and changes a few groups ([`planner::upmap`]); where copies are at rest, it changes a few leaders ([`planner::leaders`]). It begins only when all groups are clean, so the
 //! places that the map gives are where the data is. [`planner::score`] is how Ceph tells people how even a cluster is; nothing here
 //! goes by it.
 //! [`Desk`] is what is known of rounds and plans. It is soft: a new leader begins with the next round. What people set is
 //! durable, as options `mgr/balancer/*` of the configuration database, with Ceph's names.
 
 use crate::soft::Soft;
-use maps::Incremental;
+use maps::{Incremental, OsdMap};
 use monstate::context::Env;
 use monstate::effective;
 use monstate::state::State;
 use node::Mono;
+use planner::leaders::{self, Orders};
 use planner::upmap::{self, Limits, Moves};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use types::{Epoch, PgState, PoolId, UTime};
+use types::{Epoch, PgId, PgState, PoolId, UTime};
 
 /// What a round says when there is nothing to move, as Ceph does.
 pub(crate) const NOTHING: &str =
@@ -29,6 +31,34 @@ const AGAIN: f64 = 5.0;
 /// Plans that are kept at most.
 pub const MOST_PLANS: usize = 64;
 
+/// What a round changes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Where copies are.
+    pub copies: Moves,
+    /// Who leads.
+    pub leaders: Orders,
+}
+
+impl Changes {
+    /// Returns whether nothing changes.
+    pub fn is_empty(&self) -> bool {
+        self.copies.is_empty() && self.leaders.is_empty()
+    }
+
+    /// Drops the changes of groups that `keeps` denies.
+    pub fn retain(&mut self, keeps: impl Fn(PgId) -> bool) {
+        self.copies.retain(|pg, _| keeps(*pg));
+        self.leaders.retain(|pg, _| keeps(*pg));
+    }
+
+    /// Adds the changes to an increment of a map.
+    pub fn apply(&self, map: &OsdMap, inc: &mut Incremental) {
+        upmap::apply(map, &self.copies, inc);
+        leaders::apply(&self.leaders, inc);
+    }
+}
+
 /// A plan that somebody asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
@@ -37,7 +67,7 @@ pub struct Plan {
     /// The pools that it was made for; empty for all.
     pub pools: Vec<PoolId>,
     /// What it changes.
-    pub moves: Moves,
+    pub changes: Changes,
 }
 
 /// What is known of rounds and plans.
@@ -65,7 +95,7 @@ pub struct Desk {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Round {
     /// These changes.
-    Moves(Moves),
+    Moves(Changes),
     /// Nothing to change.
     Even,
     /// Not now, for this reason.
@@ -109,8 +139,8 @@ impl Desk {
         self.waits = matches!(round, Round::Later(_) | Round::NoPools);
         self.rounds = self.rounds.wrapping_add(1);
         self.note(now.wall, &round);
-        if let Round::Moves(moves) = round {
-            upmap::apply(&moves, inc);
+        if let Round::Moves(changes) = round {
+            changes.apply(&state.osdmap, inc);
             self.moved = inc.epoch;
         }
     }
@@ -129,12 +159,21 @@ fn module_number(state: &State, name: &str, default: f64) -> f64 {
 
 /// Whether rounds are made by themselves, as somebody set it.
 pub fn is_active(state: &State) -> bool {
-    module_option(state, "active").is_none_or(|text| matches!(text.to_ascii_lowercase().as_str(), "true" | "1" | "yes" | "on"))
+    module_option(state, "active").is_none_or(|text| is_yes(text))
 }
 
 /// The mode: `none` or `upmap`.
 pub fn mode(state: &State) -> &str {
     module_option(state, "mode").map_or("upmap", String::as_str)
+}
+
+/// Whether leaders are changed, too: unless somebody set `leaders` to false.
+fn changes_leaders(state: &State) -> bool {
+    module_option(state, "leaders").is_none_or(|text| is_yes(text))
+}
+
+fn is_yes(text: &str) -> bool {
+    matches!(text.to_ascii_lowercase().as_str(), "true" | "1" | "yes" | "on")
 }
 
 /// The pools that rounds are bound to; empty for all.
@@ -197,11 +236,16 @@ pub fn round(state: &State, soft: &Soft, env: &Env, pools: &[PoolId], turn: usiz
     if wanted.is_empty() {
         return Round::NoPools;
     }
+    let most = module_number(state, "upmap_max_optimizations", 10.0).clamp(0.0, 1e6) as usize;
     let limits = Limits {
-        moves: (module_number(state, "upmap_max_optimizations", 10.0).clamp(0.0, 1e6) as usize).min(room.max(1)),
+        moves: most.min(room.max(1)),
         deviation: module_number(state, "upmap_max_deviation", 1.0).max(1.0),
         ..Limits::round(turn)
     };
-    let moves = upmap::plan(&state.osdmap, &wanted, &limits);
-    if moves.is_empty() { Round::Even } else { Round::Moves(moves) }
+    let mut changes = Changes { copies: upmap::plan(&state.osdmap, &wanted, &limits), ..Changes::default() };
+    if changes.is_empty() && changes_leaders(state) {
+        // No copy moves with these, so what is misplaced sets no bound.
+        changes.leaders = leaders::plan(&state.osdmap, &wanted, &Limits { moves: most, ..limits });
+    }
+    if changes.is_empty() { Round::Even } else { Round::Moves(changes) }
 }

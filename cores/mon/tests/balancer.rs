@@ -161,3 +161,86 @@ fn pools_that_it_is_not_bound_to_stay_as_they_are() {
     let refused = cluster.world.call(r#"{"prefix":"balancer mode","mode":"crush-compat"}"#);
     assert_eq!(refused.0, -95, "{}", refused.1);
 }
+
+/// Groups of three copies by who leads them, on three OSDs.
+fn led(cluster: &mut Cluster) -> BTreeMap<OsdId, usize> {
+    let map = cluster.map();
+    let mut led = BTreeMap::new();
+    (0..GROUPS).for_each(|seed| *led.entry(map.placed(PgId::new(1, seed)).acting_primary).or_default() += 1);
+    led
+}
+
+/// Makes OSD 0 lead as many groups as possible, by hand.
+fn usurp(cluster: &mut Cluster) {
+    for seed in 0..GROUPS {
+        cluster.world.ok(&format!(r#"{{"prefix":"osd pg-upmap","pgid":"1.{seed:x}","id":["osd.0","osd.1","osd.2"]}}"#));
+    }
+    assert_eq!(led(cluster), BTreeMap::from([(0, 32)]));
+}
+
+fn three() -> Cluster {
+    let mut cluster = Cluster::with_pool(3, 3, GROUPS);
+    cluster.world.ok(r#"{"prefix":"config set","who":"mgr","name":"mgr/balancer/sleep_interval","value":"1"}"#);
+    cluster
+}
+
+fn clean_three(cluster: &mut Cluster) {
+    cluster.all(GROUPS, PgState::ACTIVE.with(PgState::CLEAN), Default::default());
+    let epoch = cluster.map().epoch;
+    (0..3).for_each(|osd| cluster.report_epoch(osd, epoch));
+}
+
+#[test]
+fn each_osd_leads_its_share_and_gets_it_back_a_few_groups_at_a_time() {
+    let mut cluster = three();
+    assert!(led(&mut cluster).values().all(|n| (10..=11).contains(n)), "{:?}", led(&mut cluster));
+    cluster.world.ok(r#"{"prefix":"config set","who":"mgr","name":"mgr/balancer/leaders","value":"false"}"#);
+    usurp(&mut cluster);
+    for _ in 0..3 {
+        clean_three(&mut cluster);
+        cluster.pass(6);
+    }
+    assert_eq!(led(&mut cluster), BTreeMap::from([(0, 32)]), "not when somebody does not want it");
+    cluster.world.ok(r#"{"prefix":"config rm","who":"mgr","name":"mgr/balancer/leaders"}"#);
+    let mut most = 32;
+    for _ in 0..6 {
+        for _ in 0..6 {
+            clean_three(&mut cluster);
+            cluster.world.pass(Duration::from_millis(500));
+        }
+        let now = led(&mut cluster)[&0];
+        assert!(now <= most && now + 30 >= most, "three rounds at most: {most} became {now}");
+        most = now;
+    }
+    let now = led(&mut cluster);
+    assert!(now.len() == 3 && now.values().all(|n| (10..=12).contains(n)), "{now:?}");
+    let epoch = cluster.map().epoch;
+    for _ in 0..3 {
+        clean_three(&mut cluster);
+        cluster.pass(6);
+    }
+    assert_eq!(cluster.map().epoch, epoch, "it rests");
+    // Who goes takes its orders along, and its groups are whole without it.
+    cluster.world.ok(r#"{"prefix":"osd out","ids":["0"]}"#);
+    let map = cluster.map();
+    assert!(map.pg_upmap.is_empty() && (0..GROUPS).all(|seed| !map.placed(PgId::new(1, seed)).up.contains(&0)));
+}
+
+#[test]
+fn plans_show_who_shall_lead() {
+    let mut cluster = three();
+    say(&mut cluster, "off");
+    usurp(&mut cluster);
+    clean_three(&mut cluster);
+    let plan = |cluster: &mut Cluster, what: &str| cluster.world.call(&format!(r#"{{"prefix":"balancer {what}","plan":"p"}}"#));
+    assert_eq!(plan(&mut cluster, "optimize").0, 0);
+    let shown = plan(&mut cluster, "show").1;
+    let orders =
+        shown.lines().filter(|line| line.starts_with("ceph osd pg-upmap 1.") || line.starts_with("ceph osd rm-pg-upmap 1."));
+    assert_eq!(orders.count(), 10, "{shown}");
+    let dump: Value = serde_json::from_str(&plan(&mut cluster, "dump").1).unwrap();
+    let count = |key: &str| dump[key].as_array().unwrap().len();
+    assert_eq!((count("new_pg_upmap") + count("old_pg_upmap"), count("new_pg_upmap_items")), (10, 0), "{dump}");
+    assert_eq!(plan(&mut cluster, "execute").0, 0);
+    assert_eq!(led(&mut cluster)[&0], 22);
+}

@@ -139,7 +139,7 @@ fn eval(cx: &mut Cx<'_>, args: &Args, verbose: bool) -> Outcome {
 fn after(cx: &Cx<'_>, plan: &Plan) -> maps::OsdMap {
     let map = &cx.state.osdmap;
     let mut inc = maps::Incremental::new(map.epoch + 1, map.fsid, cx.now.wall);
-    upmap::apply(&plan.moves, &mut inc);
+    plan.changes.apply(map, &mut inc);
     map.apply(&inc).unwrap_or_else(|_| (**map).clone())
 }
 
@@ -239,8 +239,8 @@ fn optimize(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let round = balancer::round(cx.state, cx.soft, cx.env, &pools, 0);
     cx.asks.push(Ask::NoteRound(round.clone()));
     let errno = match &round {
-        Round::Moves(moves) => {
-            let plan = Plan { epoch: cx.state.osdmap.epoch, pools, moves: moves.clone() };
+        Round::Moves(changes) => {
+            let plan = Plan { epoch: cx.state.osdmap.epoch, pools, changes: changes.clone() };
             cx.asks.push(Ask::KeepPlan(name.to_owned(), plan));
             return Ok(Reply::default());
         }
@@ -268,11 +268,17 @@ fn show(cx: &mut Cx<'_>, args: &Args) -> Outcome {
         "# starting osdmap epoch {}\n# starting crush version {}\n# mode upmap\n",
         plan.epoch, cx.state.osdmap.crush_version
     );
-    for (pg, pairs) in &plan.moves {
+    for (pg, pairs) in &plan.changes.copies {
         let osds: String = pairs.iter().map(|(from, to)| format!(" {from} {to}")).collect();
         text += &match pairs.is_empty() {
             true => format!("ceph osd rm-pg-upmap-items {pg}\n"),
             false => format!("ceph osd pg-upmap-items {pg}{osds}\n"),
+        };
+    }
+    for (pg, order) in &plan.changes.leaders {
+        text += &match order {
+            None => format!("ceph osd rm-pg-upmap {pg}\n"),
+            Some(osds) => format!("ceph osd pg-upmap {pg}{}\n", osds.iter().map(|osd| format!(" {osd}")).collect::<String>()),
         };
     }
     Ok(Reply::data(text))
@@ -282,14 +288,19 @@ fn dump(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let plan = plan(cx, args)?;
     let mapping = |(from, to): &(OsdId, OsdId)| json!({"from": from, "to": to});
     let new = |(pg, pairs): (&PgId, &upmap::Pairs)| json!({"pgid": pg.to_string(), "mappings": pairs.iter().map(mapping).collect::<Vec<_>>()});
-    let changed: Vec<Value> = plan.moves.iter().filter(|(_, pairs)| !pairs.is_empty()).map(new).collect();
-    let removed: Vec<String> = plan.moves.iter().filter(|(_, pairs)| pairs.is_empty()).map(|(pg, _)| pg.to_string()).collect();
+    let changed: Vec<Value> = plan.changes.copies.iter().filter(|(_, pairs)| !pairs.is_empty()).map(new).collect();
+    let removed: Vec<String> =
+        plan.changes.copies.iter().filter(|(_, pairs)| pairs.is_empty()).map(|(pg, _)| pg.to_string()).collect();
+    let orders = plan.changes.leaders.iter();
+    let ordered: Vec<Value> =
+        orders.clone().filter_map(|(pg, order)| Some(json!({"pgid": pg.to_string(), "osds": order.as_ref()?}))).collect();
+    let unordered: Vec<String> = orders.filter(|(_, order)| order.is_none()).map(|(pg, _)| pg.to_string()).collect();
     Ok(json_of(&json!({
         "epoch": plan.epoch + 1,
         "fsid": cx.state.fsid.to_string(),
-        "new_pg_upmap": [],
+        "new_pg_upmap": ordered,
         "new_pg_upmap_items": changed,
-        "old_pg_upmap": [],
+        "old_pg_upmap": unordered,
         "old_pg_upmap_items": removed,
     })))
 }
@@ -311,10 +322,10 @@ fn ls(cx: &mut Cx<'_>, _: &Args) -> Outcome {
 
 fn execute(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     refuse_while_active(cx, "execute a plan")?;
-    let moves = plan(cx, args)?.moves.clone();
-    let there = |pg: &PgId| cx.state.osdmap.pool(pg.pool).is_some_and(|pool| pg.seed < pool.pg_num);
-    let moves = moves.into_iter().filter(|(pg, _)| there(pg)).collect();
-    upmap::apply(&moves, cx.inc());
+    let mut changes = plan(cx, args)?.changes.clone();
+    let map = cx.state.osdmap.clone();
+    changes.retain(|pg| map.pool(pg.pool).is_some_and(|pool| pg.seed < pool.pg_num));
+    changes.apply(&map, cx.inc());
     cx.asks.push(Ask::DropPlan(args.str("plan").to_owned()));
     Ok(Reply::default())
 }

@@ -293,7 +293,7 @@ fn ratio(cx: &mut Cx<'_>, args: &Args, which: &str) -> Outcome {
 fn min_compat(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let release = parse_release(args.str("version"))?;
     let name = release_name(release);
-    if release < 12 && !cx.state.osdmap.pg_upmap_items.is_empty() {
+    if release < 12 && (!cx.state.osdmap.pg_upmap_items.is_empty() || !cx.state.osdmap.pg_upmap.is_empty()) {
         refuse!(EPERM, "the map has upmap entries, which clients of {name} do not understand");
     }
     if release > monstate::context::RELEASE_NUMBER {

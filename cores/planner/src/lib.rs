@@ -4,6 +4,7 @@
 //! Who carries plans out, and when, is the manager's business.
 //!
 //! - [`upmap`]: which single copies to move, so that each OSD holds its share;
+//! - [`leaders`]: who leads groups, so that each OSD leads its share; [`orders`]: how that is said in the map;
 //! - [`score`]: how even a cluster is, as Ceph tells people;
 //! - [`newborn`]: where the groups of new pools begin;
 //! - [`temps`]: exceptions that mean nothing any more;
@@ -12,8 +13,12 @@
 #![forbid(unsafe_code)]
 
 pub mod advice;
+pub mod leaders;
 pub mod merge;
 pub mod newborn;
+pub mod orders;
 pub mod score;
 pub mod temps;
+#[cfg(test)]
+mod testmaps;
 pub mod upmap;

@@ -89,6 +89,24 @@ impl OsdMap {
         osds
     }
 
+    /// Where a group belongs by CRUSH and the pairs of `pg_upmap_items` alone: as if no set were named for it as a whole.
+    pub fn home_by_pairs(&self, pg: PgId) -> Vec<OsdId> {
+        let mut osds = self.raw_placement(pg);
+        self.apply_pairs(pg, &mut osds);
+        osds
+    }
+
+    /// Returns whether an OSD declines to lead a group, by its primary affinity. It leads it all the same if all others do, too.
+    pub fn declines_to_lead(&self, pg: PgId, osd: OsdId) -> bool {
+        let seed = self.pools.get(&pg.pool).map(|pool| pool.placement_seed(pg.pool, pg.seed));
+        seed.is_some_and(|pps| self.declines(pps, osd))
+    }
+
+    fn declines(&self, pps: u32, osd: OsdId) -> bool {
+        let affinity = self.primary_affinity(osd);
+        affinity < ONE && hash2(pps, osd.cast_unsigned()) >> 16 >= affinity
+    }
+
     fn raw_osds(&self, id: PoolId, pool: &Pool, pps: u32) -> Vec<OsdId> {
         let mut osds = self.crush_osds(id, pool, pps);
         self.close_or_mark(pool, &mut osds, |osd| self.exists(osd));
@@ -125,6 +143,10 @@ impl OsdMap {
             }
             osds.clone_from(by_hand);
         }
+        self.apply_pairs(pg, osds);
+    }
+
+    fn apply_pairs(&self, pg: PgId, osds: &mut [OsdId]) {
         for (from, to) in self.pg_upmap_items.get(&pg).map_or(&[][..], |pairs| pairs) {
             // An OSD that is in the set already must not come in twice.
             if osds.contains(to) || self.is_out_target(*to) {
@@ -138,17 +160,12 @@ impl OsdMap {
 
     /// Lets an unwilling first OSD pass leadership on.
     fn apply_primary_affinity(&self, pps: u32, pool: &Pool, osds: &mut [OsdId], primary: &mut OsdId) {
-        let affinity = |osd: OsdId| {
-            let n = usize::try_from(osd).ok().filter(|_| osd != NONE)?;
-            self.osd_primary_affinity.get(n).copied()
-        };
-        if !osds.iter().any(|osd| affinity(*osd).is_some_and(|a| a != ONE)) {
+        if !osds.iter().any(|osd| *osd != NONE && self.primary_affinity(*osd) != ONE) {
             return;
         }
-        let declines = |osd: OsdId| affinity(osd).is_some_and(|a| a < ONE && hash2(pps, osd.cast_unsigned()) >> 16 >= a);
         let real = || osds.iter().enumerate().filter(|(_, osd)| **osd != NONE);
         // If all decline, the first is it after all.
-        let Some((at, _)) = real().find(|(_, osd)| !declines(**osd)).or_else(|| real().next()) else {
+        let Some((at, _)) = real().find(|(_, osd)| !self.declines(pps, **osd)).or_else(|| real().next()) else {
             return;
         };
         *primary = osds[at];

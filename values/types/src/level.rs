@@ -44,6 +44,8 @@ pub enum Feature {
     StoreMarks,
     /// Monitors remember answers by their age, not their number: layout 3 of the monitors' state.
     AnswersByAge,
+    /// Orders of groups in `pg_upmap` say who leads. A leader of the monitors that does not know them would not let them go.
+    LeaderOrders,
 }
 
 impl Feature {
@@ -63,6 +65,7 @@ impl Feature {
         Self::RecordedSizes,
         Self::StoreMarks,
         Self::AnswersByAge,
+        Self::LeaderOrders,
     ];
 
     /// The level that it comes with.
@@ -73,6 +76,7 @@ impl Feature {
             Self::ReplicaReads => Level(3),
             Self::LargeOmaps => Level(4),
             Self::Revocations | Self::RecordedSizes | Self::StoreMarks | Self::AnswersByAge => Level(5),
+            Self::LeaderOrders => Level(5),
         }
     }
 }

@@ -25,6 +25,7 @@ impl Monitor {
         if let Some(mut inc) = osdmap {
             planner::newborn::place(&base.osdmap, &mut inc);
             manager::stepping::inherit(&base.osdmap, &mut inc);
+            planner::orders::release(&base.osdmap, &mut inc);
             planner::temps::clean(&base.osdmap, &mut inc);
             match inc.seal(&base.osdmap) {
                 Ok(sealed) => {

@@ -2,10 +2,11 @@
 //!
 //! A pool of one copy begins evenly ([`one_copy`]), and on OSDs that are up: whose own place is down begins elsewhere,
 //! with an entry in `pg_temp` that its primary drops when it has moved home. Pools of several copies begin evenly, too: with what
-//! the balancer would change of them ([`crate::upmap`]).
+//! the balancer would change of them ([`crate::upmap`]), and are led evenly ([`crate::leaders`]).
 
 mod one_copy;
 
+use crate::leaders;
 use crate::upmap::{self, Limits};
 use maps::{Incremental, OsdMap};
 use std::collections::BTreeSet;
@@ -29,6 +30,7 @@ pub fn place(base: &OsdMap, change: &mut Incremental) {
         one_copy::spread(base, &next, change, *id, |pg| holder(base, pg));
         spread_copies(base, &next, change, *id);
     }
+    spread_leaders(base, change);
     place_on_living(base, change);
 }
 
@@ -39,7 +41,17 @@ fn spread_copies(base: &OsdMap, next: &OsdMap, change: &mut Incremental, pool: P
     }
     let home = |pg: PgId| if pg.pool == pool { next.raw_placement(pg) } else { base.placed(pg).up.clone() };
     let moves = upmap::search(next, &BTreeSet::from([pool]), &Limits::new_pool(), home);
-    upmap::apply(&moves, change);
+    upmap::apply(next, &moves, change);
+}
+
+/// Adds the orders with which new pools of several copies are led as evenly as can be.
+fn spread_leaders(base: &OsdMap, change: &mut Incremental) {
+    let Ok(next) = base.apply(change) else { return };
+    let new = next.pools.iter().filter(|(id, pool)| pool.size > 1 && !base.pools.contains_key(id));
+    let new: BTreeSet<PoolId> = new.map(|(id, _)| *id).collect();
+    if !new.is_empty() {
+        leaders::apply(&leaders::plan(&next, &new, &Limits::new_pool()), change);
+    }
 }
 
 /// Places a new group of one copy on an OSD that is up, when its own place is on one that is down. A group whose rule finds no OSD has no

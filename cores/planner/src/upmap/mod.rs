@@ -14,13 +14,16 @@
 //!
 //! **The least change**: a move that takes back an exception is preferred, then one that changes one, then one that adds one.
 //! Exceptions without effect, and those that break the rule, are removed.
+//!
+//! A group with an order ([`crate::orders`]) is moved like any other; the order goes. One with another entry of `pg_upmap` is not.
 
 mod domains;
 mod table;
 mod targets;
 
+use crate::orders::is_order;
 use maps::{Incremental, OsdMap};
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::collections::{BTreeMap, BTreeSet};
 use table::Table;
 use types::{OsdId, PgId, PoolId};
@@ -75,9 +78,10 @@ pub(crate) fn search(map: &OsdMap, pools: &BTreeSet<PoolId>, limits: &Limits, ho
     search.moves
 }
 
-/// Adds changes to an increment.
-pub fn apply(moves: &Moves, inc: &mut Incremental) {
+/// Adds changes to an increment of a map. Orders of the groups go.
+pub fn apply(map: &OsdMap, moves: &Moves, inc: &mut Incremental) {
     for (pg, pairs) in moves {
+        inc.old_pg_upmap.extend(is_order(map, *pg).then_some(*pg));
         match pairs.is_empty() {
             true => drop(inc.old_pg_upmap_items.insert(*pg)),
             false => drop(inc.new_pg_upmap_items.insert(*pg, pairs.clone())),
@@ -96,6 +100,8 @@ struct Search<'a> {
     above: BTreeMap<OsdId, f64>,
     /// Groups that were looked at.
     looks: Cell<usize>,
+    /// Groups that are where somebody wants them; found out when it is asked.
+    pinned: OnceCell<BTreeSet<PgId>>,
     moves: Moves,
 }
 
@@ -124,7 +130,7 @@ impl<'a> Search<'a> {
         for (osd, more) in tables.values().flat_map(|t| &t.above) {
             *above.entry(*osd).or_default() += more;
         }
-        Self { map, limits, tables, pools, above, looks: Cell::new(0), moves: Moves::new() }
+        Self { map, limits, tables, pools, above, looks: Cell::new(0), pinned: OnceCell::new(), moves: Moves::new() }
     }
 
     fn is_over(&self) -> bool {
@@ -216,12 +222,18 @@ impl<'a> Search<'a> {
             self.looks.set(self.looks.get() + 1);
             let pg = PgId::new(pool, *seed);
             let group = table.groups.get(*seed as usize)?;
-            if table.domains.allow(group, from, to) && !self.map.pg_upmap.contains_key(&pg) {
+            if table.domains.allow(group, from, to) && !self.is_pinned(pg) {
                 ranked.push((rank(self.pairs_of(pg), from, to), pg));
             }
         }
         ranked.sort();
         ranked.into_iter().find_map(|(_, pg)| self.step_for(pg, from, to))
+    }
+
+    /// Whether an entry of `pg_upmap` says where a group is.
+    fn is_pinned(&self, pg: PgId) -> bool {
+        let all = || self.map.pg_upmap.keys().filter(|pg| !is_order(self.map, **pg)).copied().collect();
+        self.pinned.get_or_init(all).contains(&pg)
     }
 
     /// A group's exceptions, as far as they are decided.
