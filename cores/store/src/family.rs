@@ -9,6 +9,7 @@
 //! | an object is cloned | the clone gets a layer in front of the object's own one. No key is read or written |
 //! | a key of an object changes | first, what the layer in front of the object's does not say yet of that key is saved there: the value, or that there is none. Then the key changes in the object's own layer |
 //! | an object goes, or its whole omap does | its layer belongs to nobody. Layers at the front that belong to nobody are removed: no object looks there |
+//! | ... and its layer is in the middle, and small | what it says goes into the layer in front of it, where that says nothing; then it is removed. A larger one stays until it is at the front |
 //!
 //! So a head, which is cloned but never a clone, reads as if it were alone. It pays for a snapshot once for each key that it changes. The
 //! oldest clone pays most for reading, and its removal gives back what only it saw.
@@ -16,7 +17,8 @@
 //! **Why it is right.** Let *S(x, k)* be what the object of layer *x* sees of key *k*. A layer that is put in front of *x* and says nothing
 //! has *S* of *x*, and changes no other. Saving *S(x, k)* in the layer in front of *x* changes no *S*: that layer said nothing of *k*, so its
 //! object saw *S(x, k)* before. After that a change of *k* in *x* is seen by the object of *x* alone: who is in front of *x* finds *k* earlier,
-//! and who is behind never looks there. A layer at the front that belongs to nobody is looked at by nobody.
+//! and who is behind never looks there. A layer at the front that belongs to nobody is looked at by nobody. One in the middle that belongs to
+//! nobody is looked at only by those who looked at the layer in front of it before, so the two may be one.
 //!
 //! All of that is in the record of the change itself. There is no work in the background, and no state between.
 
@@ -104,6 +106,17 @@ impl Family {
         self.0.iter_mut().filter(|layer| layer.id == id).for_each(|layer| layer.lives = false);
         let gone = self.0.iter().take_while(|layer| !layer.lives).count();
         self.0.drain(..gone).map(|layer| layer.id).collect()
+    }
+
+    /// Gives the layer in front of one that belongs to nobody and is not the base.
+    pub(crate) fn before_orphan(&self, id: u64) -> Option<u64> {
+        let at = self.0.iter().position(|layer| layer.id == id && !layer.lives)?;
+        (at + 1 < self.0.len()).then(|| at.checked_sub(1).map(|before| self.0[before].id))?
+    }
+
+    /// Takes a layer out.
+    pub(crate) fn take_out(&mut self, id: u64) {
+        self.0.retain(|layer| layer.id != id);
     }
 }
 
@@ -286,8 +299,12 @@ mod tests {
     fn layers_go_when_nobody_looks_at_them() {
         let mut family = Family::of(1);
         assert!(family.put_before(1, 3) && family.put_before(3, 2));
+        assert_eq!(family.before_orphan(3), None, "it has an object");
         assert!(family.leave(1).is_empty() && family.leave(3).is_empty());
-        assert_eq!(family.leave(2), [2, 3, 1]);
+        assert_eq!((family.before_orphan(3), family.before_orphan(1)), (Some(2), None));
+        let mut other = family.clone();
+        other.take_out(3);
+        assert_eq!((family.leave(2), other.leave(2)), (vec![2, 3, 1], vec![2, 1]));
         assert!(family.layers().is_empty());
     }
 }

@@ -48,7 +48,7 @@ fn the_tests_find_mistakes_that_were_made_on_purpose() {
 fn sharing(seed: u64, steps: u64, sabotage: Option<Sabotage>) {
     let mut world = World::new(seed, seed.is_multiple_of(3));
     (world.omaps, world.wide) = (true, seed % 4 == 1);
-    world.config.copied_omap = [0, 300][(seed % 2) as usize];
+    world.config.copied_omap = [0, 300, 2000][(seed % 3) as usize];
     world.store.config.copied_omap = world.config.copied_omap;
     sabotage.into_iter().for_each(|sabotage| world.sabotage(sabotage));
     world.life(steps);

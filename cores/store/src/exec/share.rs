@@ -1,6 +1,7 @@
 //! Changes of omaps that several objects share: [`crate::family`] says what is done, and why that is right.
 
 use super::{OF_KEY, Run};
+use crate::block::BLOCK;
 use crate::family::{Family, Omap, family, say};
 use crate::index::keys;
 use crate::index::view::{Step, nonsense};
@@ -14,6 +15,9 @@ use std::ops::Bound;
 
 /// Bytes at most of a change of one key in a record besides key and value: also the head of the key, and what a layer says before a value.
 const OF_CHANGE: u64 = OF_KEY + keys::INNER_HEAD as u64 + 1;
+
+/// Two layers become one only if that takes less than this part of what is free.
+const SPARE: u64 = 64;
 
 impl Run<'_> {
     /// Carries out a change of an omap that is shared. False, and nothing is done: it is not shared any more.
@@ -109,10 +113,40 @@ impl Run<'_> {
             return Ok(());
         };
         family.leave(shared.id).into_iter().for_each(|id| self.drop_layer(id));
+        if let Some(before) = family.before_orphan(shared.id)
+            && self.unite(before, shared.id)?
+        {
+            family.take_out(shared.id);
+        }
         let value = (family.layers().len() > 1).then(|| family.encode());
         self.delta.keys.put(key.clone(), value);
         self.families.push(key);
         Ok(())
+    }
+
+    /// Puts what a layer without an object says into the layer in front of it. False, and nothing is done: it says too much, or the store
+    /// is nearly full, and removals must not make it fuller.
+    fn unite(&mut self, before: u64, id: u64) -> Read<bool> {
+        let spare = self.eye.store.available_blocks() / SPARE * BLOCK as u64;
+        let most = self.room().min(self.eye.store.config.copied_omap).min(spare);
+        let all = (keys::inner(id, keys::SAID, b""), keys::inner(id, keys::SAID + 1, b""));
+        let Some(list) = self.read_below(all, most)? else { return Ok(false) };
+        let (mut moved, mut wishes, mut bytes) = (Vec::new(), Vec::new(), 0);
+        let view = self.eye.view(Some(&self.delta));
+        for (key, value) in list {
+            let place = keys::inner(before, keys::SAID, &key[keys::INNER_HEAD..]);
+            if let Some(None) = gather(view.get_inner(before, &place), &mut wishes)? {
+                bytes += (place.len() + value.len()) as u64 + OF_KEY;
+                moved.push((place, value));
+            }
+        }
+        drop(view);
+        all_there(wishes)?;
+        // No more than was read, and for that there is room. It is there already, so it does not count as new.
+        self.room = Some(self.room() - bytes);
+        moved.into_iter().for_each(|(key, value)| self.delta.keys.put(key, Some(value)));
+        self.drop_layer(id);
+        Ok(true)
     }
 
     /// Removes the keys of a layer.
