@@ -272,6 +272,11 @@ OBJECTS ?= 1000000
 memory: deps-test build   ## memory of an OSD with OBJECTS=1000000 small objects, and its start after kill -9
 	$(PYTHON) tools/conformance/memory.py --nacre $(NACRE) --objects $(OBJECTS)
 
+MIB ?= 1024
+.PHONY: large-omaps
+large-omaps: deps-test build   ## an object with MIB=1024 of omap: snapshot, scrub, second copy, split, removal; how long others wait
+	$(PYTHON) tools/conformance/large_omap.py --nacre $(NACRE) --mib $(MIB)
+
 # Root, and control groups that count memory; skipped where these are not.
 .PHONY: memory-pressure memory-pressure-long
 memory-pressure: deps-test build   ## three OSDs in a control group of 512 MiB, under load, its limit lowered and raised (1 min)

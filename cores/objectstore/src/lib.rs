@@ -111,7 +111,7 @@ pub struct Transaction {
 /// Why a transaction was refused. Nothing of it was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// There is no room for it; transactions that only remove are never refused so.
+    /// There is no room for it. Transactions that only remove are never refused so, unless a clone must get what they remove.
     NoSpace,
     /// It is larger than the store can take at all, however much is free.
     TooLarge,
@@ -220,8 +220,8 @@ pub trait ObjectStore: View {
     /// damaged stays damaged, whatever is written beside it ([`Event::Damaged`]). After a rehearsal the client can be told instead.
     ///
     /// # Errors
-    /// [`Unfit::Unread`]: something is missed, cannot be read, or is to be copied and does not exist. [`Unfit::TooLarge`]: the keys of a
-    /// clone's source do not fit into one transaction.
+    /// [`Unfit::Unread`]: something is missed, cannot be read, or is to be copied and does not exist. [`Unfit::TooLarge`]: the keys that
+    /// clones must get do not fit into one transaction.
     fn rehearse(&self, hold: Hold, objects: &[ObjectChanges]) -> Result<(), Unfit>;
 
     /// Takes a transaction on. `Ok` is a promise that it will be durable if the disk lives; [`Event::Committed`] tells when.

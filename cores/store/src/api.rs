@@ -3,6 +3,7 @@
 use crate::block::BLOCK;
 use crate::block::{Cell, RANGE, blocks};
 use crate::exec::Run;
+use crate::family::Omap;
 use crate::index::keys;
 use crate::index::view::Step;
 use crate::onode::Onode;
@@ -151,8 +152,8 @@ impl View for Store {
         let (eye, onode) = self.look(hold, object)?;
         let mut collect = Collect::new(limit);
         if let Some(o) = onode.filter(|o| o.omap) {
-            let prefix = keys::inner(o.id, keys::OMAP, b"");
-            eye.view(None).scan_prefix(&prefix, range, |key, value| collect.add(key.slice(keys::INNER_HEAD..), value))?;
+            let view = eye.view(None);
+            Omap::of(&view, &o)?.scan(&view, range, |key, value| collect.add(key, value))?;
         }
         Ok(collect.page)
     }
@@ -162,8 +163,9 @@ impl View for Store {
         let Some(o) = onode.filter(|o| o.omap) else { return Ok(Vec::new()) };
         let (mut out, mut wishes) = (Vec::new(), Vec::new());
         let view = eye.view(None);
+        let omap = Omap::of(&view, &o)?;
         for name in names {
-            let value = gather(view.get_inner(o.id, &keys::inner(o.id, keys::OMAP, name)), &mut wishes)?.flatten();
+            let value = gather(omap.get(&view, name), &mut wishes)?.flatten();
             out.extend(value.map(|v| (name.clone(), v)));
         }
         wishes.sort_unstable();

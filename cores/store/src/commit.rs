@@ -15,7 +15,7 @@ use crate::pipeline::Pending;
 use crate::read::Eye;
 use crate::store::Store;
 use crate::waiting::{Barrier, Stalled};
-use crate::wish::Owner;
+use crate::wish::{Owner, WISH_MARK};
 use bytes::Bytes;
 use node::{Buf, Level, Mono};
 use objectstore::{Event, ObjectChange, Refused, Ticket, Transaction, Unread};
@@ -57,6 +57,7 @@ impl Store {
                         Accepted::NoRoom => self.stall(transaction, ticket, blocks, None),
                     }
                 }
+                Err(unread) if self.wants_families(&unread) => self.stall(transaction, ticket, blocks, None),
                 Err(unread) => self.stall(transaction, ticket, blocks, Some(unread)),
             }
         } else {
@@ -186,6 +187,7 @@ impl Store {
                 stalled.into_waiters().into_iter().for_each(|owner| self.waited(owner));
                 return None;
             }
+            Err(unread) if self.wants_families(&unread) => (),
             Err(Unread::Missing(wish)) => {
                 self.fetch_for(owner, wish);
                 // What cannot even be asked of the disk is known to be missing when it is tried again.
@@ -197,6 +199,13 @@ impl Store {
             }
         }
         Some(stalled)
+    }
+
+    /// Notes that a transaction must wait for the version of shared omaps, if that is what it misses. It is tried again with each round.
+    fn wants_families(&mut self, unread: &Unread) -> bool {
+        let wants = matches!(unread, Unread::Missing(wish) if wish.0.contains(&WISH_MARK));
+        self.families_wanted |= wants;
+        wants
     }
 
     /// Bytes of a record at most, with the data that goes along. Two such records, and what is lost at the ring's end, always find room
@@ -232,7 +241,10 @@ impl Store {
         let meta = Bytes::from(meta);
         let (next_id, changes) = (self.overlay.next_id(), meta.slice(group::record_head(self.sb.version)..));
         self.overlay.apply(&changes, plan.next_id, |_| ()).expect("our own encoding");
-        let after = self.pipeline.touch(plan.objects.iter().map(|(_, known)| &known.key), transaction.scope, large);
+        let after = {
+            let objects = plan.objects.iter().map(|(_, known)| &known.key);
+            self.pipeline.touch(objects.chain(&plan.families), transaction.scope, large)
+        };
         self.caches.ranges.get_mut().follow(&plan.delta.extents, self.overlay.epoch());
         for (object, mut known) in plan.objects {
             self.know_first(&mut known, &plan.delta, next_id);

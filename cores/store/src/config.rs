@@ -22,6 +22,9 @@ pub struct Config {
     /// Space for data that is written ahead and kept ready at most, in bytes; a sixteenth of the disk is never
     /// exceeded.
     pub write_ahead: u64,
+    /// Bytes of keys and values of an omap that a clone copies at most. A larger omap is shared; a store that does that has the
+    /// format version of it from then on.
+    pub copied_omap: u64,
     /// Whether the data disk is to be told which blocks are free (discard). False for files: what they have is given back
     /// when the file system below runs short.
     pub discard: bool,
@@ -32,6 +35,8 @@ impl Config {
     pub const LEAST_MEMORY: u64 = 4 << 20;
     /// Smallest journal, in bytes: it must hold two of the largest groups and a checkpoint's worth of others.
     pub const LEAST_JOURNAL: u64 = 1 << 20;
+    /// Default of [`Self::copied_omap`]: what is copied takes milliseconds, and a clone of no more costs no read later.
+    pub const COPIED_OMAP: u64 = 1 << 20;
     /// Default size of the journal, in bytes: three stores on one disk replay theirs in less than two seconds.
     pub const DEFAULT_JOURNAL: u64 = 96 << 20;
 }
@@ -86,6 +91,7 @@ impl Default for Config {
             journal_bytes: Self::DEFAULT_JOURNAL,
             separate_journal: false,
             write_ahead: 1 << 30,
+            copied_omap: Self::COPIED_OMAP,
             discard: false,
         }
     }

@@ -1,10 +1,11 @@
 //! Carrying a transaction out: on a layer of its own, so that it happens as a whole or, if something is missing, not at all.
 
+mod share;
+
 use crate::block::{BLOCK, Block, Cell, LARGE, Place, RANGE, Where, blocks};
 use crate::cache::Known;
 use crate::index::delta::Delta;
 use crate::index::keys;
-use crate::index::view::Step;
 use crate::journal::staged::Staged;
 use crate::names::plain;
 use crate::onode::Onode;
@@ -35,13 +36,17 @@ pub(crate) struct Plan {
     pub(crate) replaced: u64,
     /// Objects of which blocks cannot be read any more, as what they were made of could not.
     pub(crate) damaged: Vec<ObjectId>,
-    /// Bytes of keys that clones copied.
+    /// Bytes of keys that it holds beside what was submitted: those of clones.
     pub(crate) copied: u64,
+    /// Keys of the families of omaps in which it changes something.
+    pub(crate) families: Vec<Bytes>,
 }
 
 /// A transaction being carried out.
 pub(crate) struct Run<'a> {
     eye: Eye<'a>,
+    /// What it is to carry out: that gives how much room there is.
+    orders: Orders<'a>,
     delta: Delta,
     staged: Staged,
     objects: Vec<Touched>,
@@ -52,12 +57,23 @@ pub(crate) struct Run<'a> {
     met_damage: bool,
     /// Nothing will come of it: what is damaged is told.
     rehearsal: bool,
-    /// Bytes of keys and of data that clones may still put into the transaction's record.
-    room: u64,
+    /// Bytes of keys that clones may still put into the transaction's record; none before somebody asks.
+    room: Option<u64>,
     /// Bytes of keys that clones put into it.
     copied: u64,
-    /// A rehearsal found a clone for which there is not enough of that room.
+    /// Keys of the families of omaps in which something changes.
+    families: Vec<Bytes>,
+    /// A rehearsal found a clone, or a change of what is shared with one, for which there is not enough of that room.
     too_large: bool,
+}
+
+/// What a run carries out.
+#[derive(Clone, Copy)]
+enum Orders<'a> {
+    /// A transaction.
+    All(&'a Transaction),
+    /// Changes of objects, as a rehearsal.
+    Objects(&'a [ObjectChanges]),
 }
 
 /// What a block holds.
@@ -69,34 +85,27 @@ enum Content {
 
 impl<'a> Run<'a> {
     /// Carries `transaction` out over what `eye` sees.
-    pub(crate) fn carry_out(eye: Eye<'a>, transaction: &Transaction) -> Read<Plan> {
-        let mut run = Self::new(eye, false);
-        if has_clone(&transaction.objects) {
-            run.room = run.eye.store.largest_record().saturating_sub(size_of(transaction).map_or(0, |size| size.in_record()));
-        }
+    pub(crate) fn carry_out(eye: Eye<'a>, transaction: &'a Transaction) -> Read<Plan> {
+        let mut run = Self::new(eye, Orders::All(transaction));
         for changes in &transaction.objects {
-            run.change_object(changes, |_| true)?;
+            run.change_object(changes)?;
         }
         transaction.meta.iter().for_each(|change| run.change_meta(&transaction.scope, change));
         Ok(run.finish())
     }
 
     /// What carrying out changes of `objects` would miss, or find damaged.
-    pub(crate) fn rehearse(eye: Eye<'a>, objects: &[ObjectChanges]) -> Result<(), Unfit> {
-        let mut run = Self::new(eye, true);
-        if has_clone(objects) {
-            let rest = size_of_objects(objects).map_or(0, |size| size.in_record());
-            run.room = run.eye.store.largest_record().saturating_sub(rest + META);
-        }
-        // Keys are neither read nor do they lead anywhere.
-        objects.iter().try_for_each(|changes| run.change_object(changes, changes_data))?;
+    pub(crate) fn rehearse(eye: Eye<'a>, objects: &'a [ObjectChanges]) -> Result<(), Unfit> {
+        let mut run = Self::new(eye, Orders::Objects(objects));
+        objects.iter().try_for_each(|changes| run.change_object(changes))?;
         if run.too_large { Err(Unfit::TooLarge) } else { Ok(()) }
     }
 
-    fn new(eye: Eye<'a>, rehearsal: bool) -> Self {
+    fn new(eye: Eye<'a>, orders: Orders<'a>) -> Self {
         let next_id = eye.store.overlay.next_id();
         Self {
             eye,
+            orders,
             delta: Delta::default(),
             staged: Staged::default(),
             objects: Vec::new(),
@@ -104,9 +113,10 @@ impl<'a> Run<'a> {
             replaced: 0,
             damaged: Vec::new(),
             met_damage: false,
-            rehearsal,
-            room: 0,
+            rehearsal: matches!(orders, Orders::Objects(_)),
+            room: None,
             copied: 0,
+            families: Vec::new(),
             too_large: false,
         }
     }
@@ -119,8 +129,8 @@ impl<'a> Run<'a> {
             }
             objects.push((object, known));
         }
-        let Self { delta, staged, next_id, replaced, damaged, copied, .. } = self;
-        Plan { delta, staged, objects, next_id, replaced, damaged, copied }
+        let Self { delta, staged, next_id, replaced, damaged, copied, families, .. } = self;
+        Plan { delta, staged, objects, next_id, replaced, damaged, copied, families }
     }
 
     fn change_meta(&mut self, scope: &SpgId, change: &MetaChange) {
@@ -132,14 +142,30 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Carries out those changes of one object that are `wanted`.
-    fn change_object(&mut self, changes: &ObjectChanges, wanted: impl Fn(&ObjectChange) -> bool) -> Read<()> {
-        let mut wanted = changes.changes.iter().filter(|change| wanted(change)).peekable();
-        if wanted.peek().is_none() {
+    /// Bytes of keys that may still go into the record beside what was submitted.
+    fn room(&mut self) -> u64 {
+        let (orders, largest) = (self.orders, self.eye.store.largest_record());
+        *self.room.get_or_insert_with(|| {
+            let (takes, rest) = match orders {
+                Orders::All(transaction) => (size_of(transaction), 0),
+                Orders::Objects(objects) => (size_of_objects(objects), META),
+            };
+            largest.saturating_sub(takes.map_or(0, Takes::in_record) + rest)
+        })
+    }
+
+    /// Carries out the changes of one object. A rehearsal leaves out those that need nothing of what is there.
+    fn change_object(&mut self, changes: &ObjectChanges) -> Read<()> {
+        if self.rehearsal && !changes.changes.iter().any(|change| changes_data(change) || changes_keys(change)) {
             return Ok(());
         }
         let at = self.touch(&changes.object)?;
-        wanted.try_for_each(|change| self.apply(at, change))?;
+        for change in &changes.changes {
+            // Keys are neither read nor do they lead anywhere, unless others share them.
+            if !self.rehearsal || changes_data(change) || (changes_keys(change) && self.is_shared(at)) {
+                self.apply(at, change)?;
+            }
+        }
         if std::mem::take(&mut self.met_damage) {
             self.damaged.push(changes.object.clone());
         }
@@ -153,7 +179,7 @@ impl<'a> Run<'a> {
             ObjectChange::Write(offset, data) => self.write(at, *offset, data)?,
             ObjectChange::Zero(offset, len) => self.zero(at, *offset, *len)?,
             ObjectChange::Truncate(size) => self.truncate(at, *size)?,
-            ObjectChange::Remove => self.remove(at),
+            ObjectChange::Remove => self.remove(at)?,
             ObjectChange::SetInfo(info) => self.change(at).info = info.clone(),
             ObjectChange::CloneOf(source) => self.clone_object(source, at)?,
             ObjectChange::TakeOver(source) => self.take_over(source, at)?,
@@ -162,7 +188,7 @@ impl<'a> Run<'a> {
             | ObjectChange::OmapSet(_)
             | ObjectChange::OmapRemove(_)
             | ObjectChange::OmapRemoveRange(..)
-            | ObjectChange::OmapClear => self.omap(at, change),
+            | ObjectChange::OmapClear => self.omap(at, change)?,
         }
         Ok(())
     }
@@ -191,7 +217,11 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn omap(&mut self, at: usize, change: &ObjectChange) {
+    fn omap(&mut self, at: usize, change: &ObjectChange) -> Read<()> {
+        let header = matches!(change, ObjectChange::OmapHeader(_));
+        if !header && self.is_shared(at) && self.share_omap(at, change)? {
+            return Ok(());
+        }
         match change {
             ObjectChange::OmapHeader(header) => {
                 let onode = self.change(at);
@@ -202,30 +232,34 @@ impl<'a> Run<'a> {
             ObjectChange::OmapSet(entries) => {
                 let onode = self.change(at);
                 onode.omap |= !entries.is_empty();
-                let id = onode.id;
+                let id = onode.omap_id();
                 for (key, value) in entries {
                     self.delta.keys.put(keys::inner(id, keys::OMAP, key), Some(value.clone()));
                 }
             }
             ObjectChange::OmapRemove(names) => {
-                if let Some(id) = self.id(at) {
+                if let Some(id) = self.omap_id(at) {
                     names.iter().for_each(|k| self.delta.keys.put(keys::inner(id, keys::OMAP, k), None));
                 }
             }
             ObjectChange::OmapRemoveRange(from, to) => {
-                if let Some(id) = self.id(at) {
+                if let Some(id) = self.omap_id(at) {
                     self.delta.keys.remove_range(keys::inner(id, keys::OMAP, from), keys::inner(id, keys::OMAP, to));
                 }
             }
             ObjectChange::OmapClear => {
                 let onode = self.change(at);
-                let (had, id) = (std::mem::take(&mut onode.omap), onode.id);
-                if had {
+                let (had, id, omap) = (std::mem::take(&mut onode.omap), onode.id, onode.omap_id());
+                if had && omap == id {
                     self.clear(id, keys::HEADER, keys::OMAP);
+                } else if had {
+                    self.clear(id, keys::HEADER, keys::HEADER);
+                    self.clear(omap, keys::OMAP, keys::OMAP);
                 }
             }
             _ => unreachable!("only the omap comes here"),
         }
+        Ok(())
     }
 
     /// Removes the sections `first..=last` below an id.
@@ -252,6 +286,22 @@ impl<'a> Run<'a> {
             self.next_id += 1;
             Onode { id: self.next_id - 1, ..Onode::default() }
         })
+    }
+
+    /// An id that nothing has.
+    fn new_id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id - 1
+    }
+
+    /// Below which id the object's omap is.
+    fn omap_id(&self, at: usize) -> Option<u64> {
+        self.objects[at].known.onode.as_ref().map(Onode::omap_id)
+    }
+
+    /// Whether others may see the object's omap, too.
+    fn is_shared(&self, at: usize) -> bool {
+        self.objects[at].known.onode.as_ref().is_some_and(|onode| onode.shared.is_some())
     }
 
     fn id(&self, at: usize) -> Option<u64> {
@@ -403,18 +453,27 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn remove(&mut self, at: usize) {
+    fn remove(&mut self, at: usize) -> Read<()> {
         let touched = &mut self.objects[at];
-        let Some(onode) = touched.known.onode.take() else { return };
+        let Some(onode) = touched.known.onode.take() else { return Ok(()) };
         // What comes in its place has an id, and blocks, of its own.
         touched.known.first = None;
         touched.dirty = true;
         if onode.size > 0 {
             self.delta.extents.remove_range((onode.id, 0), (onode.id + 1, 0));
         }
-        if onode.xattrs || onode.omap {
-            self.delta.keys.remove_range(keys::inner_start(onode.id), keys::inner_start(onode.id + 1));
+        match onode.shared {
+            // Others may see what hangs below its id.
+            Some(shared) => {
+                self.clear(onode.id, keys::XATTR, keys::HEADER);
+                self.leave(shared)?;
+            }
+            None if onode.xattrs || onode.omap => {
+                self.delta.keys.remove_range(keys::inner_start(onode.id), keys::inner_start(onode.id + 1));
+            }
+            None => (),
         }
+        Ok(())
     }
 
     fn clone_object(&mut self, from: &ObjectId, to: usize) -> Read<()> {
@@ -423,14 +482,13 @@ impl<'a> Run<'a> {
         if at == to {
             return Ok(());
         }
-        self.remove(to);
+        self.remove(to)?;
         let target = self.change(to);
         let id = target.id;
-        *target = Onode { id, ..source.clone() };
-        if !self.clone_inner(&source, id)? {
+        *target = Onode { id, shared: None, ..source.clone() };
+        if !self.clone_inner(&source, at, to)? {
             self.too_large |= self.rehearsal;
-            self.lose(to);
-            return Ok(());
+            return self.lose(to);
         }
         self.clone_data(&source, id, from)
     }
@@ -444,7 +502,7 @@ impl<'a> Run<'a> {
         if at == to {
             return Ok(());
         }
-        self.remove(to);
+        self.remove(to)?;
         let source = &mut self.objects[at];
         source.dirty = true;
         let (onode, first) = (source.known.onode.take(), source.known.first.take());
@@ -460,43 +518,18 @@ impl<'a> Run<'a> {
             let what = format!("{from}, which is to be copied and does not exist");
             return Err(Unread::Damaged(Damage { what, offset: 0, expected: 0, found: 0 }));
         }
-        self.lose(to);
-        Ok(())
+        self.lose(to)
     }
 
     /// Makes an object one of which nothing is known but that it should be there: nobody reads what it was for what it became.
-    fn lose(&mut self, at: usize) {
-        self.remove(at);
+    fn lose(&mut self, at: usize) -> Read<()> {
+        self.remove(at)?;
         let onode = self.change(at);
         onode.size = BLOCK as u64;
         let id = onode.id;
         self.met_damage = true;
         self.delta.set_block(id, 0, Cell::Data(Block { place: Place::BAD, crc: 0 }));
-    }
-
-    /// Copies what hangs below the source's id except for data. False, and nothing is copied: it is too much.
-    fn clone_inner(&mut self, source: &Onode, id: u64) -> Read<bool> {
-        if !source.xattrs && !source.omap {
-            return Ok(true);
-        }
-        let (mut copied, mut bytes): (Vec<(Bytes, Bytes)>, u64) = (Vec::new(), 0);
-        let (start, end) = (keys::inner_start(source.id), keys::inner_start(source.id + 1));
-        let room = self.room;
-        self.eye.view(Some(&self.delta)).scan(&start, Some(&end), |key, value| {
-            bytes += (key.len() + value.len()) as u64 + OF_KEY;
-            if bytes > room {
-                return Step::Enough;
-            }
-            copied.push((keys::inner(id, key[9], &key[keys::INNER_HEAD..]), value));
-            Step::More
-        })?;
-        if bytes > room {
-            return Ok(false);
-        }
-        self.room -= bytes;
-        self.copied += bytes;
-        copied.into_iter().for_each(|(key, value)| self.delta.keys.put(key, Some(value)));
-        Ok(true)
+        Ok(())
     }
 
     fn clone_data(&mut self, source: &Onode, id: u64, object: &ObjectId) -> Read<()> {
@@ -551,7 +584,14 @@ fn changes_data(change: &ObjectChange) -> bool {
     matches!(change, Create | Write(..) | Zero(..) | Truncate(_) | Remove | CloneOf(_) | TakeOver(_))
 }
 
-/// Whether what was there before may have to be read to carry it out: a block of which a part changes, what a clone copies.
+/// Whether a change is of keys of the omap, which others may share.
+fn changes_keys(change: &ObjectChange) -> bool {
+    use ObjectChange::*;
+    matches!(change, OmapSet(_) | OmapRemove(_) | OmapRemoveRange(..) | OmapClear)
+}
+
+/// Whether what was there before may have to be read to carry it out: a block of which a part changes, what a clone copies, keys that are
+/// shared with one.
 pub(crate) fn may_read(change: &ObjectChange) -> bool {
     let aligned = |at: u64| at.is_multiple_of(BLOCK as u64);
     match change {
@@ -559,7 +599,7 @@ pub(crate) fn may_read(change: &ObjectChange) -> bool {
         ObjectChange::Zero(offset, len) => !aligned(*offset) || !aligned(*len),
         ObjectChange::Truncate(size) => !aligned(*size),
         ObjectChange::CloneOf(_) | ObjectChange::TakeOver(_) => true,
-        _ => false,
+        change => changes_keys(change),
     }
 }
 
@@ -567,11 +607,6 @@ pub(crate) fn may_read(change: &ObjectChange) -> bool {
 const OF_KEY: u64 = 16;
 /// Bytes of a transaction's meta keys that a rehearsal, which does not know them, leaves room for.
 const META: u64 = 64 << 10;
-
-/// Whether keys are copied for these changes.
-fn has_clone(objects: &[ObjectChanges]) -> bool {
-    objects.iter().flat_map(|of| &of.changes).any(|change| matches!(change, ObjectChange::CloneOf(_)))
-}
 
 /// Blocks of data and bytes of index that it takes, if it is not larger than the store can take at all.
 type Size = Option<(u64, u64)>;

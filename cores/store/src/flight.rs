@@ -49,6 +49,8 @@ pub(crate) struct Checkpoint {
     pub(crate) pages_taken: u64,
     /// Whether one of them lies in pieces.
     pub(crate) in_pieces: bool,
+    /// The version that the store has after it.
+    pub(crate) version: u32,
     pub(crate) old_pages: Vec<Run>,
     /// Blocks to which nothing refers any more.
     pub(crate) freed: Vec<Run>,

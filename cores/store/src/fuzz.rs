@@ -88,7 +88,14 @@ pub fn page(bytes: &[u8]) {
 /// A value of the index, as everything that it could be.
 pub fn value(bytes: &[u8]) {
     let shared = Bytes::copy_from_slice(bytes);
-    let _ = (Onode::decode(&shared), keys::object(bytes), keys::scope(bytes), keys::successor(bytes));
+    let _ = (
+        Onode::decode(&shared),
+        crate::family::Family::decode(bytes),
+        keys::family_of(bytes),
+        keys::object(bytes),
+        keys::scope(bytes),
+        keys::successor(bytes),
+    );
     if let Ok(patch) = Patch::decode(&mut Reader::new(bytes)) {
         let mut again = Vec::new();
         patch.encode(&mut again);

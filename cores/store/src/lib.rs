@@ -14,7 +14,7 @@
 //! | `waiting`, `pipeline` | transactions that wait to be carried out; records that are in no group yet |
 //! | `opening`, `due`, `flight`, `doubts` | how far opening is; when a checkpoint is due; how far one is; what it could not read |
 //! | `store` | all of that as one state; rounds and completions |
-//! | `read`, `fetch`, `exec`, `commit`, `api` | reading; what a transaction does; its way to the disk; the interface |
+//! | `read`, `family`, `fetch`, `exec`, `commit`, `api` | reading; omaps that objects share; fetching; what a transaction does; its way to the disk; the interface |
 //! | `checkpoint`, `impaired` | freeze, move, merge, flip; what a damaged page of the index means |
 //! | `open`, `fsck` | making, opening, replay; checking a stopped store |
 
@@ -34,6 +34,7 @@ mod counters;
 mod doubts;
 mod due;
 mod exec;
+mod family;
 mod fetch;
 mod flight;
 pub mod fsck;

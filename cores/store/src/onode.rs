@@ -15,13 +15,27 @@ pub(crate) struct Onode {
     pub(crate) xattrs: bool,
     /// Whether it may have an omap or its header.
     pub(crate) omap: bool,
+    /// Where the keys of its omap are, if they are not below its own id, or if others see them, too.
+    pub(crate) shared: Option<Shared>,
     /// The placement group's record about the object.
     pub(crate) info: Bytes,
 }
 
+/// An object's part in a family of shared omaps ([`crate::family`]). If there is no such family any more, the omap is the object's alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shared {
+    /// The id of its layer: keys of its omap hang below this one.
+    pub(crate) id: u64,
+    /// The number of the family.
+    pub(crate) family: u64,
+}
+
 const HEAD: usize = 17;
+/// Length of the head with [`Shared`].
+const SHARED_HEAD: usize = HEAD + 16;
 const XATTRS: u8 = 1;
 const OMAP: u8 = 2;
+const SHARED: u8 = 4;
 
 impl Onode {
     /// The same with memory of its own: a part of a page, or of a message, would keep all of that in memory.
@@ -29,12 +43,22 @@ impl Onode {
         Self { info: Bytes::copy_from_slice(&self.info), ..self }
     }
 
+    /// The id below which the keys of its omap are.
+    pub(crate) fn omap_id(&self) -> u64 {
+        self.shared.map_or(self.id, |shared| shared.id)
+    }
+
     /// Encodes the value of the N key.
     pub(crate) fn encode(&self) -> Bytes {
-        let mut out = Vec::with_capacity(HEAD + self.info.len());
+        let mut out = Vec::with_capacity(SHARED_HEAD + self.info.len());
         out.put_u64_le(self.id);
         out.put_u64_le(self.size);
-        out.push(if self.xattrs { XATTRS } else { 0 } | if self.omap { OMAP } else { 0 });
+        let flag = |set, flag| if set { flag } else { 0 };
+        out.push(flag(self.xattrs, XATTRS) | flag(self.omap, OMAP) | flag(self.shared.is_some(), SHARED));
+        if let Some(Shared { id, family }) = self.shared {
+            out.put_u64_le(id);
+            out.put_u64_le(family);
+        }
         out.extend_from_slice(&self.info);
         out.into()
     }
@@ -45,10 +69,17 @@ impl Onode {
         let (size, rest) = rest.split_first_chunk::<8>()?;
         let flags = *rest.first()?;
         let (id, size) = (u64::from_le_bytes(*id), u64::from_le_bytes(*size));
-        if flags & !(XATTRS | OMAP) != 0 {
+        if flags & !(XATTRS | OMAP | SHARED) != 0 {
             return None;
         }
-        Some(Self { id, size, xattrs: flags & XATTRS != 0, omap: flags & OMAP != 0, info: value.slice(HEAD..) })
+        let (shared, head) = if flags & SHARED == 0 {
+            (None, HEAD)
+        } else {
+            let (layer, rest) = rest[1..].split_first_chunk::<8>()?;
+            let family = rest.first_chunk::<8>()?;
+            (Some(Shared { id: u64::from_le_bytes(*layer), family: u64::from_le_bytes(*family) }), SHARED_HEAD)
+        };
+        Some(Self { id, size, xattrs: flags & XATTRS != 0, omap: flags & OMAP != 0, shared, info: value.slice(head..) })
     }
 }
 
@@ -58,10 +89,13 @@ mod tests {
 
     #[test]
     fn comes_back() {
-        let onode = Onode { id: 7, size: 1 << 40, xattrs: true, omap: false, info: Bytes::from_static(b"info") };
+        let onode = Onode { id: 7, size: 1 << 40, xattrs: true, omap: false, shared: None, info: Bytes::from_static(b"info") };
         assert_eq!(Onode::decode(&onode.encode()), Some(onode.clone()));
+        let shared = Onode { shared: Some(Shared { id: 8, family: 1 << 50 }), ..onode.clone() };
+        assert_eq!(Onode::decode(&shared.encode()), Some(shared.clone()));
+        assert_eq!(Onode::decode(&shared.encode().slice(..SHARED_HEAD - 1)), None);
         assert_eq!(Onode::decode(&Bytes::from_static(b"short")), None);
-        for bit in 2..8 {
+        for bit in 3..8 {
             let mut value = onode.encode().to_vec();
             value[16] |= 1 << bit;
             assert_eq!(Onode::decode(&value.into()), None, "flag {bit} has no meaning yet");

@@ -47,6 +47,8 @@ pub struct Store {
     pub(crate) overlay: Overlay,
     pub(crate) checkpoint: Option<Box<Checkpoint>>,
     pub(crate) due: Due,
+    /// A transaction waits until the store has the version of shared omaps.
+    pub(crate) families_wanted: bool,
     pub(crate) caches: Caches,
     pub(crate) writing: Writing,
     pub(crate) journal: Journal,
@@ -95,6 +97,7 @@ impl Store {
             overlay: Overlay::new(1),
             checkpoint: None,
             due: Due::default(),
+            families_wanted: false,
             caches: Caches::new(&config.shares()),
             writing: Writing::default(),
             journal: Journal::unknown(),

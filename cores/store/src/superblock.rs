@@ -13,9 +13,9 @@ use types::Fsid;
 const MAGIC: u64 = u64::from_le_bytes(*b"NACRESTO");
 const JOURNAL_MAGIC: u64 = u64::from_le_bytes(*b"NACREJNL");
 /// Newest version of the disk format.
-pub(crate) const VERSION: u32 = 3;
+pub(crate) const VERSION: u32 = 4;
 /// The version of a store that needs no later one. Opening marks an older store with it, before anything else is
-/// written. A flip marks a store with [`PIECES`] when its tree needs that.
+/// written. A checkpoint marks a store with [`PIECES`] or [`FAMILIES`] when it needs that.
 pub(crate) const PLAIN: u32 = 2;
 /// The oldest version that is opened.
 pub(crate) const OLDEST: u32 = 1;
@@ -28,6 +28,8 @@ pub(crate) const MOST_SKIPPED: usize = 240;
 
 /// First version in which pages, and so the root, may lie in several pieces.
 pub(crate) const PIECES: u32 = 3;
+/// First version in which objects may share an omap.
+pub(crate) const FAMILIES: u32 = 4;
 /// Most pieces of the root that a slot has room for.
 pub(crate) const MOST_PIECES: usize = 64;
 

@@ -44,6 +44,33 @@ fn the_tests_find_mistakes_that_were_made_on_purpose() {
     assert!(missed.is_empty(), "not found: {missed:?}");
 }
 
+/// A life in which objects share their omaps.
+fn sharing(seed: u64, steps: u64, sabotage: Option<Sabotage>) {
+    let mut world = World::new(seed, seed.is_multiple_of(3));
+    (world.omaps, world.wide) = (true, seed % 4 == 1);
+    world.config.copied_omap = [0, 300, 2000][(seed % 3) as usize];
+    world.store.config.copied_omap = world.config.copied_omap;
+    sabotage.into_iter().for_each(|sabotage| world.sabotage(sabotage));
+    world.life(steps);
+    assert!(sabotage.is_some() || world.store.sb.version == crate::superblock::FAMILIES, "seed {seed}: nothing was shared");
+}
+
+#[test]
+fn clones_that_share_omaps_see_what_was_there_through_crashes() {
+    for seed in 0..24 {
+        sharing(seed, 300, None);
+    }
+}
+
+#[test]
+fn a_change_that_saves_nothing_for_clones_is_found() {
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| ()));
+    let found = (0..4).any(|seed| std::panic::catch_unwind(|| sharing(seed, 200, Some(Sabotage::SaveNothing))).is_err());
+    std::panic::set_hook(hook);
+    assert!(found, "not found");
+}
+
 #[test]
 fn a_transaction_survives_a_crash_once_it_is_committed() {
     let mut world = World::new(1, false);
@@ -147,6 +174,9 @@ fn many_lives() {
     for seed in from.parse().expect("a number")..to.parse::<u64>().expect("a number") {
         if std::panic::catch_unwind(|| run(seed, steps)).is_err() {
             println!("FAILED seed {seed} steps {steps}");
+        }
+        if std::panic::catch_unwind(|| sharing(seed, steps, None)).is_err() {
+            println!("FAILED seed {seed} steps {steps}, with shared omaps");
         }
     }
 }

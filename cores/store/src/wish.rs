@@ -56,6 +56,9 @@ pub(crate) fn wish_done(stalled: u64) -> u64 {
     4 << TAG | stalled
 }
 
+/// The wish that the store has the version of shared omaps. The next checkpoint gives it that.
+pub(crate) const WISH_MARK: u64 = 6 << TAG;
+
 /// The item that a wish names, if it names one.
 pub(crate) fn item(wish: u64) -> Option<Item> {
     let (n, block) = ((wish >> 44 & 0xffff) as u32, wish & 0xfff_ffff_ffff);

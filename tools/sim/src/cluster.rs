@@ -353,6 +353,8 @@ fn open_store(plan: &Plan, number: usize, boot: &Boot, (meaning, made, lost): &M
         separate_journal: plan.separate_journal,
         // Every second store has some space ready.
         write_ahead: (number as u64 % 2) << 20,
+        // Every second store shares nearly all omaps of clones.
+        copied_omap: [store::Config::COPIED_OMAP, 100][number % 2],
         discard: false,
     };
     if made.get() {

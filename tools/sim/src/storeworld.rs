@@ -270,6 +270,7 @@ impl StoreNode {
             journal_bytes: plan.journal,
             separate_journal: plan.separate_journal,
             write_ahead: plan.journal / 4,
+            copied_omap: [0, 400, Config::COPIED_OMAP][usize::from(boot.seed[8] % 3)],
             ..Config::default()
         };
         shared.borrow_mut().refused = None;

@@ -10,7 +10,7 @@ use crate::io::{DATA, Purpose};
 use crate::space::limbo::Freed;
 use crate::space::{Flipped, Frozen};
 use crate::store::Store;
-use crate::superblock::{MOST_SKIPPED, PIECES, Superblock};
+use crate::superblock::{FAMILIES, MOST_SKIPPED, PIECES, Superblock};
 use crate::wish::Owner;
 use node::{Level, Mono};
 use std::collections::BTreeMap;
@@ -37,6 +37,10 @@ impl Store {
     }
 
     fn checkpoint_due(&self) -> bool {
+        if self.families_wanted {
+            // A transaction waits for the version that this one brings.
+            return true;
+        }
         if self.stopping {
             return self.waiting.is_empty() && !self.quiet_on_disk();
         }
@@ -122,6 +126,7 @@ impl Store {
             writes: 0,
             pages_taken: 0,
             in_pieces: false,
+            version: self.sb.version,
             old_pages: Vec::new(),
             freed: Vec::new(),
             stable,
@@ -189,34 +194,43 @@ impl Store {
 
     /// All that the new tree needs is durable: it may count, if the store says already that a tree may be like this.
     pub(crate) fn flushed(&mut self) {
+        if let Some(c) = &mut self.checkpoint {
+            let pieces = if c.in_pieces { PIECES } else { 0 };
+            let families = if self.families_wanted { FAMILIES } else { 0 };
+            c.version = self.sb.version.max(pieces).max(families);
+        }
         #[cfg(test)]
         if self.sabotage == Some(crate::sabotage::Sabotage::FlipUnmarked) {
             return self.flip();
         }
-        match &mut self.checkpoint {
-            Some(c) if c.in_pieces && self.sb.version < PIECES => c.stage = Stage::Mark,
+        let version = match &mut self.checkpoint {
+            Some(c) if c.version > self.sb.version => {
+                c.stage = Stage::Mark;
+                c.version
+            }
             _ => return self.flip(),
-        }
+        };
         // One slot is marked now, with the old tree, and the flip overwrites the other. So no slot is left that an
         // older program takes when groups of the new version are written.
-        let sb = Superblock { version: PIECES, generation: self.sb.generation + 1, ..self.sb.clone() };
+        let sb = Superblock { version, generation: self.sb.generation + 1, ..self.sb.clone() };
         self.io.write(DATA, sb.slot() * BLOCK as u64, sb.encode().freeze().into(), true, Purpose::Mark);
     }
 
     /// The mark is durable. Groups have the older version until the flip, as the other slot has it, too.
     pub(crate) fn marked(&mut self) {
         self.sb.generation += 1;
-        self.log
-            .push((Level::Info, format!("the store is marked with format version {PIECES}: pages of its index lie in pieces")));
+        let version = self.checkpoint.as_ref().map_or(self.sb.version, |c| c.version);
+        let why = if version >= FAMILIES { "objects may share an omap" } else { "pages of its index lie in pieces" };
+        self.log.push((Level::Info, format!("the store is marked with format version {version}: {why}")));
         self.flip();
     }
 
     /// Writes the superblock with the new tree.
     fn flip(&mut self) {
-        let clean = self.stopping && self.is_journalled() && !self.overlay.has_news();
+        let clean = self.stopping && self.waiting.is_empty() && self.is_journalled() && !self.overlay.has_news();
         let Some(c) = &mut self.checkpoint else { return };
         let sb = Superblock {
-            version: if c.in_pieces { self.sb.version.max(PIECES) } else { self.sb.version },
+            version: c.version,
             generation: self.sb.generation + 1,
             claimed: self.journal.claimed(),
             root: c.root.clone(),
@@ -243,6 +257,7 @@ impl Store {
         let Stage::Flip(sb) = c.stage else { unreachable!("only a flip writes the superblock") };
         self.clean_twice = self.sb.clean && sb.clean;
         self.sb = *sb;
+        self.families_wanted &= self.sb.version < FAMILIES;
         self.pieces.forget();
         self.holds.remove(&Owner::Checkpoint);
         self.counters.checkpoints += 1;

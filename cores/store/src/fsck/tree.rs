@@ -2,9 +2,10 @@
 
 use super::{BlockRead, Report, Severity};
 use crate::block::{BLOCK, Cell, Patch, RANGE, Where, blocks};
+use crate::family::Family;
 use crate::index::keys;
 use crate::index::page::{PageRef, Ptr};
-use crate::onode::Onode;
+use crate::onode::{Onode, Shared};
 use crate::space::bits::{Bits, CHUNK};
 use crate::space::refs::decode_shared;
 use crate::store::Store;
@@ -68,8 +69,12 @@ impl Counts {
 struct Seen {
     /// Blocks of onodes, and whether they have attributes or an omap, by id.
     onodes: BTreeMap<u64, (u64, bool)>,
-    /// Ids below which there are attributes or an omap, in order.
-    inner: Vec<u64>,
+    /// The parts that onodes have in families of omaps, with their ids.
+    shared_omaps: Vec<(u64, Shared)>,
+    /// Families of omaps.
+    families: BTreeMap<u64, Family>,
+    /// Ids and kinds of what hangs below them, in order.
+    inner: Vec<(u64, u8)>,
     /// Id of the object whose extents came last, and its last block.
     extent: Option<(u64, u64)>,
     /// Ids whose last block of data is behind the object's end, or that are of no object; with that block.
@@ -88,6 +93,8 @@ struct Seen {
 pub(super) fn check(disks: &mut dyn BlockRead, store: &Store, report: &mut Report) {
     let mut seen = Seen {
         onodes: BTreeMap::new(),
+        shared_omaps: Vec::new(),
+        families: BTreeMap::new(),
         inner: Vec::new(),
         extent: None,
         strays: Vec::new(),
@@ -178,6 +185,7 @@ impl Seen {
             Some(&keys::INNER) => self.inner_key(&key),
             Some(&keys::META) => keys::scope(&key).is_some(),
             Some(&keys::NAME) => self.onode(&key, value, place, report),
+            Some(&keys::FAMILY) => self.family(&key, value),
             Some(&keys::EXTENT) => self.extent(&key, value),
             Some(&keys::SHARED) => self.shared(&key, value),
             Some(&keys::FREE) => {
@@ -193,8 +201,17 @@ impl Seen {
 
     fn inner_key(&mut self, key: &[u8]) -> bool {
         let id = key.get(1..).and_then(|k| k.first_chunk::<8>()).map(|id| u64::from_be_bytes(*id));
-        self.inner.extend(id.filter(|id| self.inner.last() != Some(id)));
-        id.is_some() && key.len() >= keys::INNER_HEAD
+        let Some((id, kind)) = id.zip(key.get(keys::INNER_HEAD - 1).copied()) else { return false };
+        if self.inner.last() != Some(&(id, kind)) {
+            self.inner.push((id, kind));
+        }
+        matches!(kind, keys::XATTR | keys::HEADER | keys::OMAP | keys::SAID)
+    }
+
+    fn family(&mut self, key: &[u8], value: &[u8]) -> bool {
+        let (Some(id), Some(family)) = (keys::family_of(key), Family::decode(value)) else { return false };
+        self.families.insert(id, family);
+        true
     }
 
     fn onode(&mut self, key: &[u8], value: &Bytes, place: &str, report: &mut Report) -> bool {
@@ -202,6 +219,7 @@ impl Seen {
         if self.onodes.insert(onode.id, (blocks(onode.size), onode.xattrs || onode.omap)).is_some() {
             report.find(Severity::Fatal, place, format!("{object} has the id {} of another object", onode.id));
         }
+        self.shared_omaps.extend(onode.shared.map(|shared| (onode.id, shared)));
         true
     }
 
@@ -244,9 +262,50 @@ impl Seen {
         true
     }
 
-    fn compare_ids(&self, report: &mut Report) {
-        for id in &self.inner {
-            if self.onodes.get(id).is_none_or(|(_, inner)| !inner) {
+    /// Each layer of an object is that of one object. Gives all layers, and omaps that are at another id than their object's: whether each
+    /// is a base.
+    fn compare_families(&mut self, report: &mut Report) -> BTreeMap<u64, bool> {
+        let (mut owners, mut lives) = (BTreeMap::new(), BTreeMap::new());
+        for (number, family) in &self.families {
+            let place = || format!("family of omaps {number}");
+            for (i, layer) in family.layers().iter().enumerate() {
+                if owners.insert(layer.id, i + 1 == family.layers().len()).is_some() {
+                    report.find(Severity::Fatal, place(), format!("the layer {} is in two places", layer.id));
+                }
+                if layer.lives {
+                    lives.insert((*number, layer.id), 0);
+                }
+            }
+        }
+        for (id, shared) in &self.shared_omaps {
+            match lives.get_mut(&(shared.family, shared.id)) {
+                Some(objects) => *objects += 1,
+                None if !self.families.contains_key(&shared.family) && owners.insert(shared.id, true).is_none() => (),
+                None => report.find(Severity::Fatal, format!("onode {id}"), format!("its omap {} is of no layer", shared.id)),
+            }
+        }
+        for ((number, layer), objects) in lives {
+            if objects != 1 {
+                let place = format!("family of omaps {number}");
+                report.find(Severity::Fatal, place, format!("the layer {layer} belongs to {objects} objects"));
+            }
+        }
+        self.shared_omaps.sort_unstable_by_key(|(id, _)| *id);
+        owners
+    }
+
+    fn compare_ids(&mut self, report: &mut Report) {
+        let owners = self.compare_families(report);
+        for (id, kind) in &self.inner {
+            let owned = match (*kind, owners.get(id)) {
+                (keys::OMAP, Some(is_base)) => *is_base,
+                (keys::SAID, Some(is_base)) => !is_base,
+                (keys::SAID, None) => false,
+                // Its object has another omap now.
+                (keys::OMAP, None) if self.shared_omaps.binary_search_by_key(id, |(id, _)| *id).is_ok() => false,
+                _ => self.onodes.get(id).is_some_and(|(_, inner)| *inner),
+            };
+            if !owned {
                 report.find(Severity::Fatal, format!("onode {id}"), "attributes or omap without an object that has them");
             }
         }
@@ -291,6 +350,7 @@ fn describe(from: &Bytes, to: Option<&Bytes>) -> String {
         Some(&keys::NAME) => keys::object(key).map_or_else(|| "objects' names".into(), |o| format!("the name of {o}")),
         Some(&keys::EXTENT) => "places of objects' data".into(),
         Some(&keys::INNER) => "attributes and omaps".into(),
+        Some(&keys::FAMILY) => "who shares an omap with whom".into(),
         Some(&keys::META) => keys::scope(key).map_or_else(|| "keys of groups".into(), |s| format!("keys of group {s}")),
         Some(&(keys::SHARED | keys::FREE)) => "the map of free space".into(),
         _ => "the begin of the index".to_owned(),

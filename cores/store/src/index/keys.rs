@@ -8,6 +8,8 @@ use types::{HObject, ObjectId, PgId, ShardId, SnapId, SpgId};
 pub(crate) const INNER: u8 = b'I';
 pub(crate) const META: u8 = b'M';
 pub(crate) const NAME: u8 = b'N';
+/// Families of shared omaps.
+pub(crate) const FAMILY: u8 = b'S';
 pub(crate) const EXTENT: u8 = b'X';
 pub(crate) const SHARED: u8 = b'Y';
 pub(crate) const FREE: u8 = b'Z';
@@ -16,6 +18,8 @@ pub(crate) const FREE: u8 = b'Z';
 pub(crate) const XATTR: u8 = b'a';
 pub(crate) const HEADER: u8 = b'h';
 pub(crate) const OMAP: u8 = b'o';
+/// What a layer of a shared omap says.
+pub(crate) const SAID: u8 = b'p';
 
 /// Longest key that the index takes, in bytes.
 pub(crate) const LONGEST: usize = 1 << 20;
@@ -142,6 +146,19 @@ pub(crate) fn inner_start(id: u64) -> Bytes {
     out.push(INNER);
     out.put_u64(id);
     out.into()
+}
+
+/// Key of a family of shared omaps.
+pub(crate) fn family(id: u64) -> Bytes {
+    let mut out = Vec::with_capacity(9);
+    out.push(FAMILY);
+    out.put_u64(id);
+    out.into()
+}
+
+/// The id of a family's key.
+pub(crate) fn family_of(key: &[u8]) -> Option<u64> {
+    Some(u64::from_be_bytes(key.strip_prefix(&[FAMILY])?.try_into().ok()?))
 }
 
 /// Key of a meta value.

@@ -154,25 +154,30 @@ impl<P: Pages> View<'_, P> {
     pub(crate) fn scan_prefix(
         &self,
         prefix: &[u8],
-        (from, to): (Bound<&[u8]>, Bound<&[u8]>),
+        range: (Bound<&[u8]>, Bound<&[u8]>),
         f: impl FnMut(&Bytes, Bytes) -> Step,
     ) -> Read<()> {
-        let with = |tail: &[u8]| Bytes::from([prefix, tail].concat());
-        let from = match from {
-            Bound::Unbounded => with(b""),
-            Bound::Included(key) => with(key),
-            Bound::Excluded(key) => keys::successor(&with(key)),
-        };
-        let to = match to {
-            Bound::Unbounded => keys::after_prefix(prefix),
-            Bound::Excluded(key) => Some(with(key)),
-            Bound::Included(key) => Some(keys::successor(&with(key))),
-        };
-        if to.as_ref().is_some_and(|to| *to <= from) {
-            return Ok(());
+        match bounds(prefix, range) {
+            Some((from, to)) => self.scan(&from, to.as_deref(), f),
+            None => Ok(()),
         }
-        self.scan(&from, to.as_deref(), f)
     }
+}
+
+/// Gives the first key of a range below a prefix, and the first one behind it (none: there is no key behind). None for an empty range.
+pub(crate) fn bounds(prefix: &[u8], (from, to): (Bound<&[u8]>, Bound<&[u8]>)) -> Option<(Bytes, Option<Bytes>)> {
+    let with = |tail: &[u8]| Bytes::from([prefix, tail].concat());
+    let from = match from {
+        Bound::Unbounded => with(b""),
+        Bound::Included(key) => with(key),
+        Bound::Excluded(key) => keys::successor(&with(key)),
+    };
+    let to = match to {
+        Bound::Unbounded => keys::after_prefix(prefix),
+        Bound::Excluded(key) => Some(with(key)),
+        Bound::Included(key) => Some(keys::successor(&with(key))),
+    };
+    to.as_ref().is_none_or(|to| from < *to).then_some((from, to))
 }
 
 /// A place in the tree that moves forward.

@@ -7,7 +7,7 @@ use crate::block::BLOCK;
 use crate::index::page::{PageRef, Ptr};
 use crate::journal::group::Header;
 use crate::sabotage::Sabotage;
-use crate::superblock::{FIRST, OLDEST, PIECES, PLAIN, SLOTS, Superblock, VERSION};
+use crate::superblock::{FAMILIES, FIRST, OLDEST, PIECES, PLAIN, SLOTS, Superblock, VERSION};
 use bytes::Bytes;
 
 /// The slots that are whole.
@@ -136,6 +136,7 @@ fn a_store_without_pages_in_pieces_keeps_the_version_of_the_program_before() {
     for seed in 0..6 {
         let mut world = World::new(seed, seed.is_multiple_of(2));
         (world.scattered, world.store.space.scatter) = (false, false);
+        copy_omaps(&mut world);
         for _ in 0..4 {
             world.life(60);
             world.store.due.want(true);
@@ -146,10 +147,17 @@ fn a_store_without_pages_in_pieces_keeps_the_version_of_the_program_before() {
     }
 }
 
+/// Clones copy their omaps, however large those are.
+fn copy_omaps(world: &mut World) {
+    world.config.copied_omap = u64::MAX;
+    world.store.config.copied_omap = u64::MAX;
+}
+
 /// A store of [`PLAIN`], about to make its first checkpoint with pages in pieces.
 fn before_the_first_pieces(seed: u64, sabotage: Option<Sabotage>) -> World {
     let mut world = World::new(seed, seed.is_multiple_of(2));
     (world.scattered, world.store.space.scatter) = (false, false);
+    copy_omaps(&mut world);
     // The slot that is written first is not always the same.
     for _ in 0..2 + seed / 2 {
         (0..40).for_each(|_| world.submit_one());
@@ -211,4 +219,67 @@ fn a_mark_that_comes_with_the_flip_only_would_be_seen() {
         })
     });
     assert!(misled, "the mistake was not seen");
+}
+
+/// Whether something in memory says that omaps are shared, which the version before does not understand.
+fn shares(world: &World) -> bool {
+    let overlay = &world.store.overlay;
+    let shared =
+        |delta: &crate::index::delta::Delta| delta.keys.iter().any(|(key, _)| key.first() == Some(&crate::index::keys::FAMILY));
+    shared(overlay.active()) || overlay.frozen().is_some_and(shared)
+}
+
+#[test]
+fn the_first_shared_omap_waits_for_the_mark_whenever_power_is_lost() {
+    let mut seen = Vec::new();
+    for seed in 0..3 {
+        for pumps in 0.. {
+            let mut world = World::new(seed, seed.is_multiple_of(2));
+            (world.scattered, world.store.space.scatter) = (false, false);
+            copy_omaps(&mut world);
+            world.omaps = true;
+            // The slot that is written first is not always the same.
+            for _ in 0..2 + seed {
+                (0..20).for_each(|_| world.submit_one());
+                world.store.due.want(true);
+                world.settle();
+            }
+            assert!(marks(&world).iter().all(|mark| *mark <= PLAIN) && !shares(&world));
+            world.store.config.copied_omap = 0;
+            for i in 0..pumps {
+                if i % 5 == 0 {
+                    world.submit_one();
+                }
+                assert!(!shares(&world) || marks(&world) == [FAMILIES; 2], "seed {seed}, after {i} of {pumps}");
+                world.pump();
+            }
+            let done = shares(&world);
+            world.cut();
+            seen.push(marks(&world));
+            world.fsck();
+            world.reopen();
+            world.check_all();
+            world.life(10);
+            if done {
+                break;
+            }
+        }
+    }
+    for half in [[PLAIN, FAMILIES], [FAMILIES, PLAIN], [PLAIN, PLAIN], [FAMILIES, FAMILIES]] {
+        assert!(seen.contains(&half), "a cut was never made at {half:?}");
+    }
+}
+
+#[test]
+fn a_store_that_waits_for_the_mark_stops_cleanly() {
+    for seed in 0..6 {
+        let mut world = World::new(seed, false);
+        (world.omaps, world.store.config.copied_omap) = (true, 0);
+        while !world.store.families_wanted {
+            world.submit_one();
+        }
+        world.restart();
+        world.check_all();
+        assert_eq!(world.store.sb.version, FAMILIES);
+    }
 }

@@ -46,6 +46,8 @@ pub(crate) struct World {
     pub(crate) pushy: bool,
     /// Whether all transactions are cold, or none; by chance if nothing is said.
     pub(crate) cold: Option<bool>,
+    /// Little is done but to omaps, of few objects that are clones of each other.
+    pub(crate) omaps: bool,
     /// Crash and make checkpoints often.
     pub(crate) hasty: bool,
     sabotage: Option<super::Sabotage>,
@@ -76,6 +78,8 @@ impl World {
             journal_bytes: [1 << 20, 2 << 20, 6 << 20][dice.below(3) as usize],
             separate_journal: separate,
             write_ahead: [0, 256 << 10, 8 << 20][dice.below(3) as usize],
+            // Most omaps of some lives are shared, and some of others.
+            copied_omap: [0, 200, 3000, Config::COPIED_OMAP][dice.below(4) as usize],
             discard: !seed.is_multiple_of(3),
         };
         let disks = vec![TestDisk::new(capacity), TestDisk::new(8 << 20)];
@@ -102,6 +106,7 @@ impl World {
             scattered: seed % 3 == 1,
             pushy: seed % 5 == 2,
             cold: None,
+            omaps: false,
             hasty: seed % 2 == 1,
             sabotage: None,
             total: [0; 6],
@@ -219,6 +224,11 @@ impl World {
     }
 
     pub(crate) fn random_object(&mut self, at: usize) -> ObjectId {
+        if self.omaps {
+            let (name, hash) = (Bytes::from(format!("object {at}")), at as u32);
+            let snap = [SnapId::HEAD, SnapId::HEAD, SnapId(3), SnapId(4), SnapId(5), SnapId(6)][self.dice.below(6) as usize];
+            return HObject { pool: 7, hash, nspace: Bytes::new(), key: Bytes::new(), name, snap, max: false }.into();
+        }
         let n = self.dice.below(if self.wide { 600 } else { 5 }) as u32;
         let name = match n {
             4 => Bytes::from(vec![b'n'; 2000]),
@@ -285,7 +295,13 @@ impl World {
         let o = self.random_object(at);
         let (a, b) = (self.random_key(), self.random_key());
         let (a, b) = (a.clone().min(b.clone()), a.max(b));
-        match self.dice.below(24) {
+        let kind = match self.dice.below(24) {
+            n if !self.omaps => n,
+            n @ 0..=7 => 16 + n % 2,
+            n @ 8..=15 => [10, 12, 15, 18, 18, 19, 20, 22][n as usize - 8],
+            _ => 21,
+        };
+        match kind {
             0 => Mutation::of(o, ObjectChange::Create),
             1..=7 => Mutation::of(o, ObjectChange::Write(self.random_offset(), self.random_data())),
             8 => Mutation::of(o, ObjectChange::Zero(self.random_offset(), self.random_offset())),

@@ -57,6 +57,8 @@ fn image() -> &'static [u8] {
             journal_bytes: 1 << 20,
             separate_journal: false,
             write_ahead: 0,
+            // The clone shares its omap.
+            copied_omap: 0,
             discard: false,
         };
         let (mut store, mut disk, mut dice) = (Store::create(config), TestDisk::new(CAPACITY), Dice(1));
