@@ -20,6 +20,10 @@ pub(crate) struct Several {
     pub(crate) map: OsdMap,
     /// OSDs that give slots for recovery to whoever wishes one.
     pub(crate) generous: BTreeSet<i32>,
+    /// OSDs that hear of each map though they are down, as one does that starts and reads what it missed.
+    pub(crate) hears: BTreeSet<i32>,
+    /// Whether what the first one says to the second is lost just now.
+    pub(crate) loses: Option<fn(&Several, i32, i32) -> bool>,
     tid: u64,
 }
 
@@ -38,7 +42,7 @@ impl Several {
         (pool.size, pool.min_size) = (n as u8, 1);
         map.pg_temp.insert(GROUP, (0..n).collect());
         let osds = (0..n).map(|osd| (osd, Bench { whoami: osd, ..Bench::empty(map.clone()) })).collect();
-        let mut several = Self { osds, map, generous: (0..n).collect(), tid: 100 };
+        let mut several = Self { osds, map, generous: (0..n).collect(), hears: BTreeSet::new(), loses: None, tid: 100 };
         several.osd(0).begin(group(), Pg::create);
         several.pass(1);
         assert!(several.leads().is_some_and(|osd| several.pg(osd).is_active()), "the group serves");
@@ -69,7 +73,7 @@ impl Several {
         self.map.forget_placements();
         let map = Arc::new(self.map.clone());
         for (osd, bench) in &mut self.osds {
-            if map.is_up(*osd) {
+            if map.is_up(*osd) || self.hears.contains(osd) {
                 bench.map = map.clone();
                 bench.announce_map();
             }
@@ -93,6 +97,12 @@ impl Several {
             acting.retain(|member| *member != osd);
         });
         self.pass(5);
+    }
+
+    /// An OSD that died gets an empty disk.
+    pub(crate) fn replace_disk(&mut self, osd: i32) {
+        let empty = Bench { whoami: osd, now: self.now(), ..Bench::empty(self.map.clone()) };
+        self.osds.insert(osd, empty);
     }
 
     /// An OSD that died starts again, as a member if `acting` has it.
@@ -145,7 +155,7 @@ impl Several {
     }
 
     fn deliver(&mut self, from: i32, to: i32, letter: &pg::Sealed) {
-        if !self.is_up(from) || !self.is_up(to) {
+        if !self.is_up(from) || !self.is_up(to) || self.loses.is_some_and(|loses| loses(self, from, to)) {
             return;
         }
         let epoch = self.map.epoch;
