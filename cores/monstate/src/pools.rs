@@ -99,7 +99,7 @@ impl Ctx<'_> {
             cache_target_dirty_ratio_micro: 400_000,
             cache_target_dirty_high_ratio_micro: 600_000,
             cache_target_full_ratio_micro: 800_000,
-            create_time: self.now.wall,
+            create_time: crate::osds::create_time(&self.state.osdmap, self.now.wall),
             pg_autoscale_mode: wanted.autoscale.unwrap_or_else(|| self.autoscale_mode()),
             flags: self.default_flags(wanted.bulk),
             opts: wanted.opts.iter().cloned().collect(),

@@ -2,7 +2,7 @@
 //!
 //! Who is cut off from the other OSDs and not from the monitors would be up and down again every few seconds, and with each step groups
 //! agree anew. So an OSD that lives and was marked down opens sessions to those whom it sent heartbeats. A session that stands proves
-//! both directions. Who has two networks is reached when both stand; each counts for itself. A port that refuses proves them, too: its
+//! both directions. Who has two networks is reached when sessions stand in both. A port that refuses proves them, too: its
 //! process is gone, and the monitors can be told of that once this OSD is up.
 //!
 //! | times marked down within `osd_max_markdown_period` | who must be reached |
@@ -65,8 +65,11 @@ impl Contact {
 
     /// Whether too few are reached.
     fn lacks(&self, now: Mono) -> bool {
-        let all = (self.sought.len() + self.reached.len()) as f64;
-        now < self.until && (self.reached.len() as f64) < all * self.part
+        // One network of two is of no use.
+        let sought: BTreeSet<OsdId> = self.sought.keys().map(|(osd, _)| *osd).collect();
+        let reached: BTreeSet<OsdId> = self.reached.iter().map(|(osd, _)| *osd).filter(|osd| !sought.contains(osd)).collect();
+        let all = (sought.len() + reached.len()) as f64;
+        now < self.until && (reached.len() as f64) < all * self.part
     }
 
     /// When [`Osd::seek_contact`] must be called at the latest.
@@ -154,6 +157,16 @@ mod tests {
             }
             assert!(!contact.lacks(at(1)), "{times} times, {needed} reached");
         }
+    }
+
+    #[test]
+    fn who_has_two_networks_is_reached_in_both() {
+        let both = ways(1..4).chain(ways(1..4).map(|(osd, _)| (osd, Purpose::Front)));
+        let mut contact = Contact::new(at(0), both, 1, 0.33);
+        (1..4).for_each(|osd| contact.reach((osd, Purpose::Front)));
+        assert!(contact.lacks(at(1)), "nobody is reached in the OSDs' own network");
+        contact.reach((2, Purpose::Beats));
+        assert!(!contact.lacks(at(1)));
     }
 
     #[test]

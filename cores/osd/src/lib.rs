@@ -180,6 +180,8 @@ pub struct Osd {
     last_id: u64,
     log_seq: u64,
     boot_sent: Option<Mono>,
+    /// The newest map has this OSD up where it is.
+    is_up: bool,
     /// When groups that could not be loaded are tried again.
     reload_at: Mono,
     /// The log level that was asked for last.
@@ -255,6 +257,7 @@ impl Osd {
             last_id: 0,
             log_seq: 0,
             boot_sent: None,
+            is_up: false,
             reload_at: Mono(0),
             level_told: None,
             #[cfg(feature = "sim")]
@@ -295,6 +298,7 @@ impl Osd {
             store: &mut *self.store,
             out: &mut self.effects,
             whoami: self.config.whoami,
+            is_up: self.is_up,
             config: &self.options.pg,
             leases: &self.leases.promises,
             room: &mut self.pace.room,

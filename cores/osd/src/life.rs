@@ -161,6 +161,7 @@ impl Osd {
         self.saved_epoch = self.maps.epoch();
         if self.saved_epoch > 0 {
             let map = self.maps.current().clone();
+            self.is_up = self.is_up_in(&map);
             self.mon.have_map(map.epoch);
             self.copies.objecter.set_map(map);
         }
@@ -180,11 +181,16 @@ impl Osd {
         self.drop_groups_of_deleted_pools(now);
     }
 
+    /// Whether a map has this OSD up where it is, and not where a former life was.
+    pub(crate) fn is_up_in(&self, map: &OsdMap) -> bool {
+        let me = self.config.whoami;
+        map.is_up(me) && map.osd_addr(me).is_some_and(|addrs| addrs.msgr2() == self.config.addrs.msgr2())
+    }
+
     /// Tells the monitor that we are here, until the map says that we are up where we are, and of the level that we know.
     fn boot(&mut self, now: Now, out: &mut Outputs) {
-        let (map, me) = (self.maps.current(), self.config.whoami);
-        let up = map.is_up(me) && map.osd_addr(me).is_some_and(|addrs| addrs.msgr2() == self.config.addrs.msgr2());
-        if up {
+        let me = self.config.whoami;
+        if self.is_up {
             if self.phase == Phase::Booting {
                 self.phase = Phase::Active;
                 self.boot_sent = None;
@@ -346,6 +352,7 @@ impl Osd {
 
     /// One step of the map: groups are born, change, go.
     fn new_map(&mut self, now: Now, old: &Arc<OsdMap>, new: &Arc<OsdMap>) {
+        self.is_up = self.is_up_in(new);
         self.copies.objecter.set_map(new.clone());
         self.full.new_map(old, new);
         self.tell_turned_away(new);

@@ -10,8 +10,8 @@ use types::PgId;
 pub struct Answered {
     /// The group that gave it.
     pub group: types::SpgId,
-    /// Who served when it was given. The next map may come in the same turn.
-    pub members: Vec<types::OsdId>,
+    /// Who served when it was given, and the epoch since which the map has each of them up. The next map may come in the same turn.
+    pub members: Vec<(types::OsdId, types::Epoch)>,
     /// The answer.
     pub message: types::Message,
 }
@@ -27,6 +27,7 @@ impl Osd {
         self.check_slots()?;
         self.check_tenures()?;
         self.groups.iter().try_for_each(|(_, pg)| pg.self_check())?;
+        self.check_up()?;
         self.check_ops()?;
         self.store.self_check(thorough).map_err(|why| format!("store: {why}"))
     }
@@ -59,6 +60,18 @@ impl Osd {
         match self.groups.has_called() {
             true => Ok(()),
             false => self.slots.self_check(&self.groups, self.options.max_backfills),
+        }
+    }
+
+    /// Who is not up in its present life serves nothing.
+    fn check_up(&self) -> Result<(), String> {
+        let up = self.is_up_in(self.maps.current());
+        if up != self.is_up {
+            return Err(format!("it takes itself for up: {}, and map {} says {up}", self.is_up, self.maps.epoch()));
+        }
+        match self.groups.iter().find(|(_, pg)| !up && pg.is_active()) {
+            Some((id, _)) => Err(format!("group {id} is active, and map {} does not have this OSD up", self.maps.epoch())),
+            None => Ok(()),
         }
     }
 
@@ -129,6 +142,11 @@ impl Osd {
         self.answered = Some(Vec::new());
     }
 
+    /// The epoch since which the map has this OSD up in its present life; `None` while it does not.
+    pub fn life(&self) -> Option<types::Epoch> {
+        self.is_up.then(|| self.maps.current().up_from(self.config.whoami))
+    }
+
     /// The answers to clients since the last time.
     pub fn take_answered(&mut self) -> Vec<Answered> {
         self.answered.as_mut().map(std::mem::take).unwrap_or_default()
@@ -138,7 +156,8 @@ impl Osd {
         if let (Some(answered), Effect::Reply { message, .. }) = (&mut self.answered, effect)
             && let Some(group) = self.groups.get(slot)
         {
-            let members = self.maps.current().placed(group.id().pg).acting.clone();
+            let map = self.maps.current();
+            let members = map.placed(group.id().pg).acting.iter().map(|osd| (*osd, map.up_from(*osd))).collect();
             answered.push(Answered { group: group.id(), members, message: message.clone() });
         }
     }

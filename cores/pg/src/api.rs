@@ -22,6 +22,9 @@ pub struct Ctx<'a> {
     pub slot: u32,
     /// This OSD.
     pub whoami: OsdId,
+    /// The map has this OSD up, in its present life. Before that it leads nothing: in the map that a former life remembered it may have given
+    /// versions that others hold and it lost.
+    pub is_up: bool,
     /// Limits and defaults.
     pub config: &'a Config,
     /// What this OSD and others promised each other.

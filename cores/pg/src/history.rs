@@ -18,7 +18,7 @@ use crate::meta::{get_object, get_version, put_object, put_version};
 use bytes::Bytes;
 use denc::{DecodeError, Result};
 use maps::{Interval, OsdMap};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use types::{EVersion, Epoch, HObject, Intervals, OsdId, PgId, PoolId, SnapId, UTime};
 
 /// Layout that is written. Layout 1 (one copy, no peering) is read.
@@ -112,6 +112,17 @@ fn is_lost_since(map: &OsdMap, osd: OsdId, epoch: Epoch) -> bool {
 /// Since which epoch the map knows a group's primary to be up, as far as it was told.
 fn up_thru(map: &OsdMap, primary: OsdId) -> Epoch {
     map.info(primary).map_or(0, |info| info.up_thru)
+}
+
+/// What copies told, as far as it decides whom else a group must hear.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Told {
+    /// Who was heard and holds nothing.
+    pub(crate) empty: BTreeSet<OsdId>,
+    /// Who cannot read what it holds.
+    pub(crate) unable: BTreeSet<OsdId>,
+    /// Who told what it holds, this OSD too: [`History::whole_since`].
+    pub(crate) whole: BTreeMap<OsdId, Epoch>,
 }
 
 /// Who may have what a group's copies wrote before.
@@ -249,13 +260,18 @@ impl History {
         self.past.retain(|interval| !interval.acting.iter().any(|osd| empty.contains(osd)));
     }
 
-    /// Who must be heard before the group may serve. `empty`: members that were heard and hold nothing; `unable`: those that cannot read
-    /// what they hold.
-    pub(crate) fn prior(&self, map: &OsdMap, whoami: OsdId, empty: &BTreeSet<OsdId>, unable: &BTreeSet<OsdId>) -> Prior {
+    /// First epoch of the newest interval whose log this copy took up, if it has all that such a log tells; 0 for a copy that is being filled.
+    /// So this copy knows all that was acknowledged in intervals up to that one.
+    pub(crate) fn whole_since(&self) -> Epoch {
+        if self.created > 0 && self.is_complete() { self.started } else { 0 }
+    }
+
+    /// Who must be heard before the group may serve, after what was heard so far.
+    pub(crate) fn prior(&self, map: &OsdMap, whoami: OsdId, told: &Told) -> Prior {
         let present = self.interval.members().chain(self.interval.home());
         let mut prior = Prior { probe: present.filter(|osd| map.is_up(*osd)).collect(), ..Prior::default() };
         for interval in self.past.iter().filter(|interval| interval.last >= self.clean) {
-            prior.add(map, whoami, empty, unable, interval);
+            prior.add(map, whoami, told, interval);
         }
         prior.probe.remove(&whoami);
         prior
@@ -362,7 +378,8 @@ impl History {
 }
 
 impl Prior {
-    fn add(&mut self, map: &OsdMap, whoami: OsdId, empty: &BTreeSet<OsdId>, unable: &BTreeSet<OsdId>, interval: &PastInterval) {
+    fn add(&mut self, map: &OsdMap, whoami: OsdId, told: &Told, interval: &PastInterval) {
+        let Told { empty, unable, whole } = told;
         let lost = |osd: OsdId| is_lost_since(map, osd, interval.last);
         let members = || interval.acting.iter().copied().filter(|osd| *osd >= 0);
         let reachable = |osd: OsdId| osd == whoami || map.is_up(osd);
@@ -372,7 +389,10 @@ impl Prior {
         if members().any(|osd| empty.contains(&osd) && !lost(osd)) {
             return;
         }
-        let remembers = |osd: OsdId| reachable(osd) && !unable.contains(&osd);
+        // Who was given up may be back with what it had, or with another disk that was being filled since: only a whole copy that took up
+        // the log of that interval, or of a later one, stands for it.
+        let stands = |osd: OsdId| !lost(osd) || whole.get(&osd).is_none_or(|started| *started >= interval.first);
+        let remembers = |osd: OsdId| reachable(osd) && !unable.contains(&osd) && stands(osd);
         let survives = members().any(|osd| remembers(osd) && !empty.contains(&osd));
         let waited: BTreeSet<OsdId> = members().filter(|osd| !remembers(*osd) && !lost(*osd)).collect();
         self.down.extend(&waited);
@@ -497,28 +517,51 @@ mod tests {
     #[test]
     fn one_living_member_of_each_interval_is_enough_and_needed() {
         let mut history = History { created: 1, past: vec![past(10, 19, &[0, 1]), past(20, 29, &[2, 3])], ..History::default() };
-        let none = BTreeSet::new();
-        let prior = history.prior(&map(&[0, 3, 4]), 4, &none, &none);
+        let none = Told::default();
+        let empty = |osd| Told { empty: [osd].into(), ..Told::default() };
+        let prior = history.prior(&map(&[0, 3, 4]), 4, &none);
         assert_eq!(prior.probe, [0, 3].into());
-        assert_eq!((prior.down, prior.needed), ([1, 2].into(), none.clone()));
-        let prior = history.prior(&map(&[0, 4]), 4, &none, &none);
+        assert_eq!((prior.down, prior.needed), ([1, 2].into(), BTreeSet::new()));
+        let prior = history.prior(&map(&[0, 4]), 4, &none);
         assert_eq!(prior.needed, [2, 3].into());
         // Who is up, with the store that he had, and holds nothing: so nobody served.
-        let prior = history.prior(&map(&[0, 3, 4]), 4, &[3].into(), &none);
+        let prior = history.prior(&map(&[0, 3, 4]), 4, &empty(3));
         assert!(prior.needed.is_empty());
         // With a new store he cannot know.
         let mut replaced = map(&[0, 3, 4]);
         replaced.osd_info[3] = OsdInfo { lost_at: 40, ..OsdInfo::default() };
-        assert_eq!(history.prior(&replaced, 4, &[3].into(), &none).needed, [2].into());
+        assert_eq!(history.prior(&replaced, 4, &empty(3)).needed, [2].into());
         // Who cannot read what he holds proves nothing.
-        assert_eq!(history.prior(&map(&[0, 3, 4]), 4, &none, &[3].into()).needed, [2, 3].into());
+        assert_eq!(history.prior(&map(&[0, 3, 4]), 4, &Told { unable: [3].into(), ..Told::default() }).needed, [2, 3].into());
         let mut lost = map(&[0, 4]);
         for osd in [2usize, 3] {
             lost.osd_info[osd] = OsdInfo { lost_at: 35, ..OsdInfo::default() };
         }
-        assert!(history.prior(&lost, 4, &none, &none).needed.is_empty());
+        assert!(history.prior(&lost, 4, &none).needed.is_empty());
         history.clean = 30;
-        assert!(history.prior(&map(&[4]), 4, &none, &none).needed.is_empty(), "what was before a clean interval is forgotten");
+        assert!(history.prior(&map(&[4]), 4, &none).needed.is_empty(), "what was before a clean interval is forgotten");
+    }
+
+    #[test]
+    fn who_was_given_up_and_is_back_stands_for_an_interval_whose_log_it_has() {
+        let history = History { created: 1, past: vec![past(20, 29, &[2, 3])], ..History::default() };
+        let mut map = map(&[0, 3, 4]);
+        map.osd_info[3] = OsdInfo { lost_at: 35, ..OsdInfo::default() };
+        let needed = |map: &OsdMap, told: History| {
+            let all = Told { whole: [(3, told.whole_since())].into(), ..Told::default() };
+            history.prior(map, 4, &all).needed
+        };
+        let told = |started| History { created: 1, started, ..History::default() };
+        let filled = |started| History { backfill: Some(HObject::min()), ..told(started) };
+        assert_eq!(needed(&map, filled(40)), [2].into(), "another disk, which is being filled");
+        assert_eq!(needed(&map, told(19)), [2].into(), "what it had before that interval");
+        assert!(needed(&map, told(20)).is_empty(), "the disk that it had");
+        assert!(needed(&map, told(40)).is_empty(), "another disk, which was filled");
+        map.osd_info[3].lost_at = 0;
+        assert!(needed(&map, filled(40)).is_empty(), "who was never given up had all when it began to be filled anew");
+        map.osd_info[3].lost_at = 35;
+        map.osd_info[2].lost_at = 36;
+        assert!(needed(&map, filled(40)).is_empty(), "nobody is left to be waited for");
     }
 
     #[test]

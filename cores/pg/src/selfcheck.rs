@@ -119,6 +119,10 @@ pub enum Mistake {
     TrustEmpty,
     /// A group that nobody has is new.
     BornAgain,
+    /// A disk that took the place of one that was given up stands for it as soon as it holds something.
+    CountReplaced,
+    /// A group serves by the map that a former life remembered.
+    ServeBeforeUp,
     /// Clients never wait for a copy that is filled, however much is under way to it.
     NeverHoldBack,
 }
@@ -161,6 +165,8 @@ impl Pg {
             | Mistake::IgnoreGaps
             | Mistake::TrustEmpty
             | Mistake::BornAgain
+            | Mistake::CountReplaced
+            | Mistake::ServeBeforeUp
             | Mistake::NeverHoldBack
             | Mistake::PurgeAlone => {}
         }

@@ -31,6 +31,7 @@ use crate::body::{Body, IndexChange, Progress};
 use crate::changed::Changed;
 use crate::entry::{Done, Kind, LogEntry};
 use crate::fetch::removal;
+use crate::history::Told;
 use crate::info::ObjectInfo;
 use crate::letter::{Letter, Sought};
 use crate::missing::{Lack, missing_of};
@@ -187,7 +188,7 @@ impl Pg {
 
     /// Who is down, not marked lost, and may have what is missing.
     fn unheard(&self, ctx: &Ctx<'_>) -> BTreeSet<OsdId> {
-        self.history.prior(ctx.map, ctx.whoami, &BTreeSet::new(), &BTreeSet::new()).down
+        self.history.prior(ctx.map, ctx.whoami, &Told::default()).down
     }
 
     /// Gives up what is unfound.

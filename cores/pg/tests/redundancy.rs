@@ -355,6 +355,56 @@ fn who_skipped_maps_takes_earlier_intervals_from_others() {
     assert!(got.is_none(), "only osd.1 has the second version, which was acknowledged: {got:?}");
 }
 
+/// osd.1 loses its disk, and osd.0 alone has the newest write. It begins to fill the new disk, and dies before osd.2, which is behind, hears of
+/// that write. The new disk holds something, but not what the lost one held.
+#[test]
+fn a_disk_that_is_being_filled_does_not_stand_for_the_one_that_was_lost() {
+    let mut all = Several::new(3);
+    homes(&mut all, &[0, 1, 2]);
+    (0..3).for_each(|osd| all.osd(osd).config.log_entries = 10);
+    all.write("a", "first");
+    for n in 0..400 {
+        assert_eq!(all.ask(&format!("o{n}"), vec![full(100, 1)]).1.unwrap().result, 0);
+    }
+    all.hears = [0, 2].into();
+    all.kill(2);
+    all.write("a", "second");
+    all.kill(0);
+    all.kill(1);
+    // Another disk comes in the place of osd.1's, which is given up.
+    all.replace_disk(1);
+    let comes = |map: &mut maps::OsdMap, osd: usize, acting: &[i32]| {
+        map.osd_state[osd] |= maps::state::UP;
+        map.osd_info[osd].up_from = map.epoch;
+        map.pg_temp.insert(GROUP, acting.to_vec());
+    };
+    all.change(|map| {
+        map.osd_info[1].lost_at = map.epoch - 1;
+        comes(map, 1, &[2, 1]);
+        comes(map, 2, &[2, 1]);
+    });
+    all.pass(5);
+    assert!(all.leads() == Some(2) && !all.pg(2).is_active(), "osd.0 has what osd.1 had");
+    // osd.0 agrees with the others, and osd.2 does not hear the end of it.
+    all.loses = Some(|all, from, to| {
+        let step = all.osds[&0].pgs[&types::SpgId::whole(GROUP)].query().step;
+        (from, to) == (0, 2) && step == "Started/Primary/Active/Activating"
+    });
+    all.change(|map| comes(map, 0, &[0, 2, 1]));
+    all.pass(2);
+    let filled = all.pg(1).query();
+    assert!(!all.pg(0).is_active() && all.leads() == Some(0) && filled.created > 0, "{}", all.pg(0).query().step);
+    all.kill(0);
+    all.pass(10);
+    let (tid, got) = all.read("a");
+    assert!(got.is_none(), "only osd.0 has the second version, which was acknowledged: {got:?}");
+    all.loses = None;
+    all.change(|map| comes(map, 0, &[0, 2, 1]));
+    all.pass(20);
+    let now = all.content(tid).or_else(|| all.read("a").1);
+    assert_eq!(now, Some(Ok(Bytes::from_static(b"second"))));
+}
+
 /// A stray was complete when the interval began. What was written since it does not have.
 #[test]
 fn a_source_gives_nothing_that_changed_since() {

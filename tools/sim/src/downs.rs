@@ -21,6 +21,8 @@ const REFUSED: Duration = ms(400);
 const SILENT: Duration = ms(4_200);
 /// The same where there is only one that could hear it.
 const SILENT_TO_ONE: Duration = ms(5_200);
+/// Until it is known, too, that nobody says the opposite: a host in one of two networks is heard in the other.
+const LONGER: Duration = ms(1_500);
 /// Until an OSD that is well again is up.
 const BACK: Duration = Duration::from_secs(15);
 /// A calm time in which all sessions stand again.
@@ -128,7 +130,10 @@ impl Cluster {
     /// Some get no processor for a while. Who is the only one must be down in time; those who go on accuse nobody wrongly, and those
     /// who come back neither.
     fn freezes(&mut self, osds: &[usize]) -> Result<(), String> {
-        let watch = self.watch(osds)?;
+        // Of one that lives and says that all others are silent nobody knows whether it is the one that is cut off: if groups stand still, the
+        // monitors take it for that.
+        let all: Vec<usize> = (0..self.osds.len()).collect();
+        let watch = self.watch(if self.plan.size > 1 && osds.len() + 1 == all.len() { &all } else { osds })?;
         let time = self.rng.between(1_500, 12_000);
         osds.iter().for_each(|osd| self.world.freeze(self.osds[*osd], ms(time)));
         self.world.accusations.clear();
@@ -222,6 +227,42 @@ impl Cluster {
         self.look_for(&watch, "nobody is cut off", CALM)
     }
 
+    /// A host loses one of its two networks: what clients write and read goes through the one, what OSDs tell each other through the other.
+    /// It is of no use to anybody, and down in time; nobody else is. Its connections are as they were when the network is back.
+    fn loses_a_network(&mut self, osd: usize) -> Result<(), String> {
+        let all: Vec<usize> = (0..self.osds.len()).collect();
+        let clients = self.rng.one_in(2);
+        let (host, what) = (self.osds[osd], if clients { "the clients' network" } else { "the OSDs' network" });
+        // Of two that do not hear each other nobody can say which one is cut off, if both reach the monitors.
+        let watch = self.watch(if all.len() == 2 && !clients { &all } else { std::slice::from_ref(&osd) })?;
+        match clients {
+            true => self.world.net.unplug(host),
+            false => self.world.net.unplug_own(host),
+        }
+        let lost = format!("a host without {what} is down");
+        // Who reaches the monitors says of all others that they are down.
+        let limit = if clients { SILENT + LONGER } else { 2 * SILENT };
+        // Of OSDs of one process none is without the others.
+        let looked = match self.osds.len() > 2 && !self.plan.mail {
+            true => self.look(&watch, &lost, limit, |seen| !seen[&osd].0 || seen[&osd].1 > watch.before[&osd].1),
+            false => self.look_for(&watch, &lost, 2 * SILENT),
+        };
+        if looked.is_ok() {
+            let wait = self.rng.magnitude(50, 15_000);
+            let end = self.world.now() + ms(wait);
+            let known = self.osds.len() > 2 && !self.plan.mail;
+            while self.world.now() < end {
+                // With one network it does not come back.
+                self.look(&watch, &lost, Duration::ZERO, |seen| !known || !seen[&osd].0)?;
+            }
+        }
+        self.world.heal();
+        looked?;
+        self.all_back(&watch, &format!("who had lost {what} comes back"))?;
+        let watch = self.watch(&[])?;
+        self.look_for(&watch, "all have their networks", CALM)
+    }
+
     /// A few rounds.
     pub(crate) fn judge_downs(&mut self) -> Result<u64, String> {
         self.command_ok(r#"{"prefix":"config set","who":"osd","name":"osd_max_markdown_count","value":"1000"}"#)?;
@@ -233,6 +274,10 @@ impl Cluster {
         for _ in 0..rounds {
             let osd = self.rng.index(self.osds.len());
             let other = (osd + 1) % self.osds.len();
+            if self.plan.two_networks && self.rng.one_in(3) {
+                self.loses_a_network(osd)?;
+                continue;
+            }
             match self.rng.below(9) {
                 0 | 1 => self.dies(osd)?,
                 2 => self.freezes(&[osd])?,

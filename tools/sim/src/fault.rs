@@ -110,6 +110,8 @@ pub enum Fault {
     Flood,
     /// An OSD loses its disk and gets an empty one: under its old number, or as one that was never there. Only when all groups are clean.
     DiskLost,
+    /// The same, and the one that has everything dies when it has just begun to fill the empty disk.
+    DiskFilled,
     /// Heartbeats are rarer or denser from now on, and promises longer or shorter.
     BeatInterval,
     /// Nobody is marked down for a while, whoever does not answer.
@@ -309,6 +311,7 @@ impl Nemesis {
             Fault::RotBeside => self.rot_beside(cluster),
             Fault::Suspend => self.suspend(cluster, osd),
             Fault::DiskLost => self.disk_lost(cluster, osd),
+            Fault::DiskFilled => self.disk_filled(cluster, osd),
             Fault::Flood => self.flood(cluster),
             Fault::DeafMerge => self.deaf_merge(cluster),
             Fault::AbsentMerge => self.absent_merge(cluster, osd),

@@ -121,6 +121,8 @@ const ALL: &[Misdeed] = &[
     Misdeed::Copies(osd::Mistake::WatchInVain),
     Misdeed::Copies(osd::Mistake::TrustEmpty),
     Misdeed::Copies(osd::Mistake::BornAgain),
+    Misdeed::Copies(osd::Mistake::CountReplaced),
+    Misdeed::Copies(osd::Mistake::ServeBeforeUp),
     Misdeed::Copies(osd::Mistake::NeverHoldBack),
     Misdeed::LostHolder,
     Misdeed::LostOperation,
@@ -247,6 +249,7 @@ impl Wayward {
 
     fn look_at_answers(&mut self) {
         let Some((number, judge)) = &self.judged else { return };
+        self.osd.life().into_iter().for_each(|life| judge.borrow_mut().lives(*number, life));
         for answered in self.osd.take_answered() {
             judge.borrow_mut().look(*number, &answered);
         }

@@ -79,6 +79,23 @@ struct Link {
 /// An input for a host.
 pub(crate) type Delivery = (HostId, Input);
 
+/// Hosts that have no connection to a network.
+#[derive(Debug, Default)]
+struct Unplugged {
+    /// To that of the clients and monitors.
+    clients: BTreeSet<HostId>,
+    /// To that of the OSDs alone.
+    own: BTreeSet<HostId>,
+}
+
+impl Unplugged {
+    /// Returns true if one of these hosts has no connection to the network of the address.
+    fn cuts(&self, to: &SocketAddr, hosts: [HostId; 2]) -> bool {
+        let lacking = if is_own(to) { &self.own } else { &self.clients };
+        hosts.iter().any(|host| lacking.contains(host))
+    }
+}
+
 /// All connections.
 #[derive(Debug)]
 pub struct Network {
@@ -90,8 +107,7 @@ pub struct Network {
     listeners: BTreeMap<SocketAddr, (HostId, ListenerId)>,
     /// Nothing that the first sends reaches the second.
     blocked: BTreeSet<(HostId, HostId)>,
-    /// Hosts that have no connection to the clients' network.
-    unplugged: BTreeSet<HostId>,
+    unplugged: Unplugged,
     next_link: u64,
     /// Bytes that still pass before the link that carries the last of them breaks.
     break_after: Option<u64>,
@@ -109,7 +125,7 @@ impl Network {
             ends: BTreeMap::new(),
             listeners: BTreeMap::new(),
             blocked: BTreeSet::new(),
-            unplugged: BTreeSet::new(),
+            unplugged: Unplugged::default(),
             next_link: 1,
             break_after: None,
             broken: 0,
@@ -156,7 +172,7 @@ impl Network {
             schedule.after(self.config.delay, Happening::Gone(id, 0));
             return;
         };
-        let unplugged = !is_own(&link.to) && [near, host].iter().any(|host| self.unplugged.contains(host));
+        let unplugged = self.unplugged.cuts(&link.to, [near, host]);
         if unplugged || self.blocked.contains(&(near, host)) || self.blocked.contains(&(host, near)) {
             link.connect_stuck = true;
             link.ends[1].host = host;
@@ -238,7 +254,7 @@ impl Network {
     pub(crate) fn arrive(&mut self, schedule: &mut Schedule, id: LinkId, side: Side, out: &mut Vec<Delivery>) {
         let Some(link) = self.links.get_mut(&id) else { return };
         let (from, to) = (link.ends[side].host, link.ends[1 - side].host);
-        let unplugged = !is_own(&link.to) && [from, to].iter().any(|host| self.unplugged.contains(host));
+        let unplugged = self.unplugged.cuts(&link.to, [from, to]);
         if unplugged || self.blocked.contains(&(from, to)) {
             link.stuck[side] += 1;
             return;
@@ -402,13 +418,18 @@ impl Network {
 
     /// Nothing passes between this host and others but in the network of the OSDs alone, until [`Network::heal`].
     pub fn unplug(&mut self, host: HostId) {
-        self.unplugged.insert(host);
+        self.unplugged.clients.insert(host);
+    }
+
+    /// Nothing passes between this host and others in the network of the OSDs, until [`Network::heal`].
+    pub fn unplug_own(&mut self, host: HostId) {
+        self.unplugged.own.insert(host);
     }
 
     /// All partitions end; what they held back goes on.
     pub(crate) fn heal(&mut self, schedule: &mut Schedule) {
         self.blocked.clear();
-        self.unplugged.clear();
+        self.unplugged = Unplugged::default();
         let delay = self.delay();
         for (id, link) in &mut self.links {
             if std::mem::take(&mut link.connect_stuck) {
@@ -456,9 +477,9 @@ impl Network {
     }
 }
 
-/// Whether an address is in the network of the OSDs alone (10.2.0.0/16).
+/// Whether an address is in the network of the OSDs alone (10.0.2.0/24, see `cluster.rs`).
 fn is_own(at: &SocketAddr) -> bool {
-    matches!(at, SocketAddr::V4(at) if at.ip().octets()[..2] == [10, 2])
+    matches!(at, SocketAddr::V4(at) if at.ip().octets()[..3] == [10, 0, 2])
 }
 
 /// Loses the end of what is in flight, from a byte that chance chooses.

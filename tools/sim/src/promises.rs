@@ -4,6 +4,8 @@
 //! Clients see a broken promise only when a disk is lost just then. So nobody waits for that: the stores of all members are looked at, as
 //! they would be after a power cut. Only where the stores are trusted ones ([`crate::reference`]): no other store can be looked at while it
 //! runs.
+//!
+//! A disk may be lost between a member's promise and the answer. What members promised before their disks were lost is not looked for.
 
 use crate::copies::content;
 use crate::reference::{Meaning, version_of};
@@ -12,14 +14,17 @@ use messages::osd::OsdOpReply;
 use objectstore::memory::MemStore;
 use osd::Answered;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
-use types::{EVersion, ObjectId};
+use types::{EVersion, Epoch, ObjectId};
 
 /// The judge, shared by all OSDs of a cluster.
 #[derive(Default)]
 pub(crate) struct Promises {
     /// What the stores hold.
     stores: Vec<Rc<RefCell<Meaning>>>,
+    /// OSDs whose disks were lost, and the epochs since which they are up with the new ones; [`Epoch::MAX`] before they are.
+    lost: BTreeMap<i32, Epoch>,
     /// The first promise that was not kept.
     pub(crate) broken: Option<String>,
     /// Acknowledged writes that were looked at.
@@ -29,6 +34,18 @@ pub(crate) struct Promises {
 impl Promises {
     pub(crate) fn of(stores: Vec<Rc<RefCell<Meaning>>>) -> Self {
         Self { stores, ..Self::default() }
+    }
+
+    /// The disk of an OSD, whose process does not run, is lost.
+    pub(crate) fn lose(&mut self, osd: i32) {
+        self.lost.insert(osd, Epoch::MAX);
+    }
+
+    /// The map has an OSD that runs up since `epoch`.
+    pub(crate) fn lives(&mut self, osd: i32, epoch: Epoch) {
+        if let Some(since) = self.lost.get_mut(&osd) {
+            *since = epoch.min(*since);
+        }
     }
 
     /// An answer of the OSD `primary` leaves.
@@ -48,12 +65,14 @@ impl Promises {
         self.looked += 1;
         let held: Vec<(i32, Held)> = acting
             .iter()
-            .filter_map(|osd| Some((*osd, self.stores.get(usize::try_from(*osd).ok()?)?)))
+            .filter(|(osd, life)| self.lost.get(osd).is_none_or(|since| life >= since))
+            .filter_map(|(osd, _)| Some((*osd, self.stores.get(usize::try_from(*osd).ok()?)?)))
             .map(|(osd, store)| (osd, Held::look(&mut store.borrow_mut(), group.pg.pool, name, version)))
             .collect();
         if let Some(why) = unkept(&held, version, removal || gone) {
             let name = String::from_utf8_lossy(name);
             let what = if removal { "a removal" } else { "a change" };
+            let acting: Vec<i32> = acting.iter().map(|(osd, _)| *osd).collect();
             let text = format!(
                 "osd.{primary} acknowledges version {version} of {name} for the members {acting:?} of {group}, {what}: {why}"
             );

@@ -61,6 +61,12 @@ impl Meaning {
         &self.image
     }
 
+    /// Whether something of a group is durable.
+    pub(crate) fn holds_groups(&mut self) -> bool {
+        let scopes = objectstore::View::scopes(self.durable(), objectstore::Hold(0)).unwrap_or_default();
+        scopes.iter().any(|scope| scope.pg.pool >= 0)
+    }
+
     /// Whether a change of this object was written down, and whether it is a removal.
     pub(crate) fn noted(&self, pool: i64, name: &[u8], version: EVersion) -> Option<bool> {
         let same = |object: &HObject| object.is_head() && object.pool == pool && object.name[..] == *name;

@@ -12,6 +12,8 @@ use std::time::Duration;
 
 /// Until an operator stops asking whether the OSD is down.
 const DOWN: Duration = Duration::from_secs(60);
+/// Until somebody stops waiting for the first group on an empty disk.
+const FILLED: Duration = Duration::from_secs(8);
 /// Until all OSDs that lost their disks have told what they hold.
 const TOLD: Duration = Duration::from_secs(30);
 
@@ -23,7 +25,7 @@ impl Nemesis {
         }
         let Some(number) = cluster.osds.iter().position(|other| *other == osd) else { return };
         if cluster.plan.osds == 3 && cluster.plan.size == 3 && cluster.rng.one_in(2) {
-            return self.disk_lost_beside_others(cluster, osd, number);
+            return self.disk_lost_beside_others(cluster, osd, number, false);
         }
         self.later.retain(|(_, later)| !matches!(later, Later::Start(host) if *host == osd));
         cluster.lose_disk(osd, number);
@@ -48,7 +50,9 @@ impl Nemesis {
 impl Nemesis {
     /// One of three is away while the others write. Then one of these loses its disk, and the other one dies, too: the only one who has what
     /// was written is away when the first comes back beside the empty disk. Both wait for it.
-    fn disk_lost_beside_others(&mut self, cluster: &mut Cluster, osd: HostId, number: usize) {
+    ///
+    /// `begins`: the third one is there for a moment, too.
+    fn disk_lost_beside_others(&mut self, cluster: &mut Cluster, osd: HostId, number: usize, begins: bool) {
         self.later.retain(|(_, later)| !matches!(later, Later::Start(host) if cluster.osds.contains(host)));
         let others: Vec<HostId> = cluster.osds.iter().copied().filter(|other| *other != osd).collect();
         let (behind, alone) = if cluster.rng.one_in(2) { (others[0], others[1]) } else { (others[1], others[0]) };
@@ -63,7 +67,39 @@ impl Nemesis {
         cluster.start(behind);
         let wait = cluster.rng.between(2_000, 8_000);
         cluster.world.run_for(Duration::from_millis(wait));
+        if begins {
+            self.dies_while_it_fills(cluster, number, behind, alone);
+        }
         cluster.start(alone);
+    }
+
+    /// As [`Nemesis::disk_lost`] beside others, when the group's log does not reach back to its beginning: the empty disk is filled object by
+    /// object.
+    pub(crate) fn disk_filled(&mut self, cluster: &mut Cluster, osd: HostId) {
+        cluster.configure("osd", "osd_max_pg_log_entries", "20");
+        let wait = cluster.rng.between(6_000, 10_000);
+        cluster.world.run_for(Duration::from_millis(wait));
+        let number = cluster.osds.iter().position(|other| *other == osd);
+        if let Some(number) = number.filter(|_| cluster.is_whole()) {
+            self.disk_lost_beside_others(cluster, osd, number, true);
+        }
+    }
+
+    /// The one that has everything begins to fill the empty disk, and dies before the one that is behind has written that down. The disk that
+    /// holds something now does not stand for the one that was lost: the others wait.
+    fn dies_while_it_fills(&mut self, cluster: &mut Cluster, replaced: usize, behind: HostId, alone: HostId) {
+        cluster.world.disk(behind, 0).faults.slower = cluster.rng.between(500, 3_000);
+        cluster.start(alone);
+        let end = cluster.world.now() + FILLED;
+        while cluster.world.now() < end && !cluster.meanings[replaced].borrow_mut().holds_groups() {
+            cluster.world.run_for(Duration::from_millis(1));
+        }
+        cluster.world.crash(alone, Crash::Process);
+        cluster.world.crash(behind, Crash::Power);
+        cluster.world.mend_disks(behind);
+        cluster.start(behind);
+        let wait = cluster.rng.between(6_000, 12_000);
+        cluster.world.run_for(Duration::from_millis(wait));
     }
 }
 
@@ -87,6 +123,7 @@ impl Cluster {
         self.bad[number].borrow_mut().clear();
         self.made[number].set(false);
         self.lost[number].set(self.lost[number].get() + 1);
+        self.promises.borrow_mut().lose(number as i32);
     }
 
     /// An operator gives the data of an OSD up. False if the cluster does not take the order.

@@ -361,6 +361,19 @@ fn copies_replaced(rng: &mut Rng) -> Plan {
     Plan { osds, size: size as u32, min_size: 2, pg_num: rng.between(1, 4) as u32, cephx: false, habits, ..plan }
 }
 
+/// Three copies of one group whose log is short.
+fn copies_refilled(rng: &mut Rng) -> Plan {
+    let plan = copies_in_turn(rng);
+    let habits = Habits {
+        objects: rng.between(4, 12),
+        pause: Duration::from_millis(rng.between(30, 80)),
+        budget: 500,
+        sources: 0,
+        ..plan.habits
+    };
+    Plan { osds: 3, size: 3, min_size: 2, clients: 3, cephx: false, habits, ..plan }
+}
+
 /// Three copies; the first OSD's store will take no writes for a while. Sometimes the OSDs are as many as the copies.
 fn copies_impaired(rng: &mut Rng) -> Plan {
     let plan = copies_scrubbed(rng);
@@ -373,7 +386,14 @@ fn watched(rng: &mut Rng) -> Plan {
     let (osds, mail) = (rng.between(2, 5) as usize, rng.one_in(5));
     let two_networks = rng.one_in(3);
     let (mon, store) = (MonKind::Real, StoreKind::Reference);
-    Plan { osds, clients: 1, pg_num: 4, mon, store, mail, two_networks, habits, ..Plan::default() }
+    let plan = Plan { osds, clients: 1, pg_num: 4, mon, store, mail, two_networks, habits, ..Plan::default() };
+    if !two_networks {
+        return plan;
+    }
+    // Copies, and clients that write all the while.
+    let size = rng.between(2, 3.min(osds as u64)) as u32;
+    let habits = Habits { pause: Duration::from_millis(rng.between(100, 500)), budget: 300, objects: 8, ..plan.habits.clone() };
+    Plan { size, min_size: rng.between(1, size.into()) as u32, clients: 2, habits, ..plan }
 }
 
 /// Clusters of any size, with one or three monitors and few operations.
@@ -528,6 +548,12 @@ pub const ALL: &[Scenario] = &[
         about: "OSDs lose their disks and come back empty, under the old number or a new one, while others die, freeze and do not hear each other",
         pause: Duration::from_millis(2_500),
         kind: Kind::Replaced(copies_replaced, &[COPIES, &[Fault::DiskLost; 12]]),
+    },
+    Scenario {
+        name: "disks-filled",
+        about: "an OSD loses its disk, the only one that has all begins to fill the new one and dies: the others wait for it",
+        pause: Duration::from_millis(2_500),
+        kind: Kind::Replaced(copies_refilled, &[&[Fault::DiskFilled]]),
     },
     Scenario {
         name: "gaps",
@@ -1097,7 +1123,13 @@ fn scrubbed_copies(cluster: &mut Cluster, nemesis: &mut Nemesis, _options: &Opti
 fn downs(cluster: &mut Cluster, nemesis: &mut Nemesis, _options: &Options) -> Result<u64, String> {
     cluster.begin()?;
     nemesis.count += cluster.judge_downs()?;
-    Ok(0)
+    if !cluster.plan.two_networks {
+        return Ok(0);
+    }
+    cluster.wait_clients(Duration::from_secs(120))?;
+    cluster.wait_clean()?;
+    cluster.check_copies()?;
+    settle(cluster)
 }
 
 /// Nobody asks for anything, and the cluster is in trouble.

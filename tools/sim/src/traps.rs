@@ -294,21 +294,36 @@ impl Nemesis {
             let _ = cluster.command(&json!({ "prefix": what, "key": "noscrub" }).to_string());
         }
         let alone = cluster.primary();
-        // Who joins now hears which intervals there were, and has not got all objects when the one that has them goes.
-        let joins: Vec<HostId> = Self::others(cluster, away).into_iter().filter(|other| Some(*other) != alone).collect();
-        for other in &joins {
-            cluster.world.disk(*other, 0).faults.slower = cluster.rng.between(200, 3_000);
+        // Who joins now hears which intervals there were, and has not got the objects when the one that has them goes.
+        let joins: Vec<usize> =
+            (0..cluster.osds.len()).filter(|other| cluster.osds[*other] != away && Some(cluster.osds[*other]) != alone).collect();
+        let slow = cluster.rng.one_in(2);
+        let held = ["norecover", "nobackfill"];
+        if slow {
+            for other in &joins {
+                cluster.world.disk(cluster.osds[*other], 0).faults.slower = cluster.rng.between(200, 3_000);
+            }
+        } else {
+            held.iter().for_each(|flag| cluster.tell(&json!({ "prefix": "osd set", "key": flag }).to_string()));
         }
+        // It leads only where the one that was away does not.
+        let affinity = |osd: usize, weight: f64| {
+            json!({ "prefix": "osd primary-affinity", "id": format!("osd.{osd}"), "weight": weight }).to_string()
+        };
+        joins.iter().for_each(|other| cluster.tell(&affinity(*other, 0.0)));
         cluster.tell(&json!({ "prefix": "osd in", "ids": ids }).to_string());
         cluster.tell(&size(cluster.plan.size));
-        self.run(cluster, 20, 800);
-        joins.into_iter().for_each(|other| cluster.world.mend_disks(other));
+        let (least, most) = if slow { (20, 800) } else { (2_000, 5_000) };
+        self.run(cluster, least, most);
+        joins.iter().for_each(|other| cluster.world.mend_disks(cluster.osds[*other]));
         if let Some(alone) = alone {
             cluster.world.crash(alone, Crash::Process);
             self.start_between(cluster, alone, 12_000, 18_000);
         }
         cluster.start(away);
         self.run(cluster, 6_000, 9_000);
+        held.iter().for_each(|flag| cluster.tell(&json!({ "prefix": "osd unset", "key": flag }).to_string()));
+        joins.iter().for_each(|other| cluster.tell(&affinity(*other, 1.0)));
     }
 
     /// What OSDs answer a client is lost, from before a group is merged until after it. Then the client asks again.

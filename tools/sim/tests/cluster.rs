@@ -95,8 +95,9 @@ fn everything_at_once_changes_nothing_that_clients_see() {
 /// from the cache by the next one, called durable, and lost; operations that waited for a group to come out of a split and were overtaken by later
 /// ones of their session that waited for room; two wrong reads of a journal's end, which cut off what was acknowledged;
 /// a group that came out of a second split, and was looked for elsewhere while the first one was under way; operations by an old map that
-/// an OSD carried out when it led their group again, although it had dropped earlier ones of their client meanwhile. (And two that found the judge
-/// too strict: half of all reads gave wrong bytes; a write that was refused with EIO need not have happened.)
+/// an OSD carried out when it led their group again, although it had dropped earlier ones of their client meanwhile. (And three that found the judge
+/// too strict: half of all reads gave wrong bytes; a write that was refused with EIO need not have happened; a disk was lost when its promise was
+/// on the way.)
 #[test]
 fn what_was_found_once_is_not_found_again() {
     for (scenario, seed) in [
@@ -138,6 +139,7 @@ fn what_was_found_once_is_not_found_again() {
         ("merges", 720342),
         ("network", 700032),
         ("copies-scrub", 710037),
+        ("disks-lost", 510026),
     ] {
         runs(scenario, seed..seed + 1);
     }
@@ -309,6 +311,20 @@ fn a_group_that_nobody_has_and_that_passes_for_new_is_found() {
     let options = Options { misdeed: Some(Misdeed::Copies(osd::Mistake::BornAgain)), ..Options::default() };
     let what = found("disks-lost", &options);
     assert!(what.contains("as if it were new"), "{what}");
+}
+
+#[test]
+fn a_disk_that_is_being_filled_does_not_stand_for_the_one_that_was_lost() {
+    assert!(runs("disks-filled", 0..4).faults > 4);
+    let options = Options { misdeed: Some(Misdeed::Copies(osd::Mistake::CountReplaced)), ..Options::default() };
+    let what = found("disks-filled", &options);
+    assert!(["not linearizable", "versions", "acknowledges"].iter().any(|known| what.contains(known)), "{what}");
+}
+
+#[test]
+#[should_panic(expected = "does not have this OSD up")]
+fn a_group_that_serves_by_the_map_of_a_former_life_is_found() {
+    found("deaths", &Options { misdeed: Some(Misdeed::Copies(osd::Mistake::ServeBeforeUp)), ..Options::default() });
 }
 
 #[test]
@@ -575,6 +591,13 @@ fn trimmed_snapshots_that_a_new_primary_does_not_know_are_found() {
 #[test]
 fn who_was_away_for_more_maps_than_are_kept_serves_nothing_old() {
     assert!(runs("gaps", 0..10).faults > 10);
+}
+
+#[test]
+fn who_skipped_maps_and_believes_that_it_knows_all_intervals_is_found() {
+    let options = Options { misdeed: Some(Misdeed::Copies(osd::Mistake::IgnoreGaps)), ..Options::default() };
+    let what = found("gaps", &options);
+    assert!(["not linearizable", "versions", "acknowledges"].iter().any(|known| what.contains(known)), "{what}");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //!
 //! | step | until | Ceph's name |
 //! |---|---|---|
-//! | drain | what was submitted here is durable | Reset |
+//! | drain | what was submitted here is durable, and the map has this OSD up in its present life | Reset |
 //! | ask | everybody who may know has told what he holds, and of each earlier interval in which something may have been written one member was heard | GetInfo, Down |
 //! | choose | it is clear whose log counts and who shall serve; if that is not who the map has, the monitors are asked for another map | WaitActingChange, Incomplete |
 //! | fetch and merge | that log is here, and what does not count is undone | GetLog |
@@ -23,6 +23,7 @@ pub(crate) mod choose;
 
 use crate::api::{Ctx, Effect};
 use crate::backfill::Backfill;
+use crate::history::Told;
 use crate::lease::Rests;
 use crate::letter::{Letter, LogPart, PeerInfo};
 use crate::members::{Member, Source};
@@ -181,7 +182,10 @@ impl Pg {
             let Phase::Peering(peering) = &mut self.phase else { return };
             let on = match &mut peering.step {
                 Step::Drain => {
-                    let drained = self.commits.iter().all(|commit| commit.durable) && self.loose.is_empty();
+                    let up = ctx.is_up;
+                    #[cfg(feature = "sim")]
+                    let up = up || self.mistake == Some(crate::selfcheck::Mistake::ServeBeforeUp);
+                    let drained = up && self.commits.iter().all(|commit| commit.durable) && self.loose.is_empty();
                     if drained {
                         peering.step = Step::Ask;
                     }
@@ -268,15 +272,19 @@ impl Pg {
             history.adopt(&known.history);
             peering.infos.values().for_each(|peer| _ = history.learn(&peer.history));
         }
-        let mut empty = peering.empty.clone();
+        let whole = peering.infos.iter().map(|(osd, peer)| (*osd, peer.history.whole_since()));
+        let whole = whole.chain([(whoami, self.history.whole_since())]).collect();
+        let mut told = Told { empty: peering.empty.clone(), unable: peering.unable.clone(), whole };
         if blank {
-            empty.insert(whoami);
+            told.empty.insert(whoami);
         }
         #[cfg(feature = "sim")]
-        if self.mistake == Some(crate::selfcheck::Mistake::TrustEmpty) {
-            history.disprove(&empty);
+        match self.mistake {
+            Some(crate::selfcheck::Mistake::TrustEmpty) => history.disprove(&told.empty),
+            Some(crate::selfcheck::Mistake::CountReplaced) => told.whole.clear(),
+            _ => {}
         }
-        let prior = history.prior(ctx.map, whoami, &empty, &peering.unable);
+        let prior = history.prior(ctx.map, whoami, &told);
         let probe = if blank && known.is_none() { everybody() } else { prior.probe.clone() };
         let blocked = !prior.needed.is_empty() && prior.needed != peering.needed;
         peering.needed = prior.needed;
@@ -358,9 +366,12 @@ impl Pg {
             peering.incomplete = true;
             return false;
         };
+        // These times are in the order of the maps, whatever the monitors' clocks say (`monstate::osds::create_time`).
         let suspects = ctx.map.osds().filter(|osd| {
             let known = usize::try_from(*osd).ok().and_then(|n| ctx.map.osd_xinfo.get(n));
-            !ctx.map.is_up(*osd) && ctx.map.up_from(*osd) > 0 && known.is_none_or(|x| x.down_stamp >= pool.create_time)
+            let lost = ctx.map.info(*osd).is_some_and(|info| info.lost_at > 0 && info.lost_at >= info.down_at);
+            let since = known.is_none_or(|x| x.down_stamp >= pool.create_time);
+            !ctx.map.is_up(*osd) && ctx.map.up_from(*osd) > 0 && since && !lost
         });
         peering.needed = suspects.collect();
         if !peering.needed.is_empty() {

@@ -28,6 +28,10 @@ pub(crate) struct Several {
     pub(crate) maps: Option<Vec<Arc<OsdMap>>>,
     /// What happened since this was looked at, a line each.
     pub(crate) trace: Vec<String>,
+    /// OSDs that hear of each map though they are down, as one does that starts and reads what it missed.
+    pub(crate) hears: BTreeSet<i32>,
+    /// Whether what the first one says to the second is lost just now.
+    pub(crate) loses: Option<fn(&Several, i32, i32) -> bool>,
     tid: u64,
 }
 
@@ -48,7 +52,8 @@ impl Several {
         let osds = (0..n).map(|osd| (osd, Bench { whoami: osd, ..Bench::empty(map.clone()) })).collect();
         let generous = (0..n).collect();
         let (held, kept, trace) = (BTreeSet::new(), VecDeque::new(), Vec::new());
-        let mut several = Self { osds, map, generous, held, kept, maps: None, trace, tid: 100 };
+        let hears = BTreeSet::new();
+        let mut several = Self { osds, map, generous, held, kept, maps: None, trace, hears, loses: None, tid: 100 };
         several.osd(0).begin(group(), Pg::create);
         several.pass(1);
         assert!(several.leads().is_some_and(|osd| several.pg(osd).is_active()), "the group serves");
@@ -80,7 +85,7 @@ impl Several {
         let map = Arc::new(self.map.clone());
         self.maps.iter_mut().for_each(|maps| maps.push(map.clone()));
         for (osd, bench) in &mut self.osds {
-            if map.is_up(*osd) {
+            if map.is_up(*osd) || self.hears.contains(osd) {
                 bench.map = map.clone();
                 bench.announce_map();
             }
@@ -104,6 +109,12 @@ impl Several {
             acting.retain(|member| *member != osd);
         });
         self.pass(5);
+    }
+
+    /// An OSD that died gets an empty disk.
+    pub(crate) fn replace_disk(&mut self, osd: i32) {
+        let empty = Bench { whoami: osd, now: self.now(), ..Bench::empty(self.map.clone()) };
+        self.osds.insert(osd, empty);
     }
 
     /// An OSD that died starts again, as a member if `acting` has it.
@@ -190,7 +201,7 @@ impl Several {
     }
 
     fn deliver(&mut self, from: i32, to: i32, letter: &pg::Sealed) {
-        if !self.is_up(from) || !self.is_up(to) {
+        if !self.is_up(from) || !self.is_up(to) || self.loses.is_some_and(|loses| loses(self, from, to)) {
             return;
         }
         if self.held.contains(&(from, to)) {
