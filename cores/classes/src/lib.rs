@@ -31,7 +31,7 @@ mod unique;
 mod user;
 mod version;
 
-pub use method::{Class, Filter, Method, PROMOTE, RD, WR};
+pub use method::{Class, Filter, MOST_REWRITTEN, Method, PROMOTE, RD, WR};
 pub use registry::{Lookup, all, find, find_filter};
 
 use bytes::Bytes;

@@ -1,7 +1,7 @@
 //! Class `lock`: advisory locks. A lock is an attribute `lock.NAME` with all its holders; locks with a duration end by
 //! themselves and are dropped when they are looked at.
 
-use crate::{Call, Change, Fail, Method, Outcome, PROMOTE, RD, WR};
+use crate::{Call, Change, Fail, MOST_REWRITTEN, Method, Outcome, PROMOTE, RD, WR};
 use bytes::Bytes;
 use denc::{Decode, Encode};
 use messages::EntityNum;
@@ -47,6 +47,16 @@ fn write_lock(call: &mut Call<'_>, name: &str, lock: &LockInfo) {
     call.change(Change::SetXattr(attribute(name), lock.to_bytes()));
 }
 
+/// Writes a lock that may have become larger: each holder makes all of them be written anew.
+fn write_larger(call: &mut Call<'_>, name: &str, lock: &LockInfo) -> Outcome {
+    let bytes = lock.to_bytes();
+    if bytes.len() > MOST_REWRITTEN {
+        return Err(Errno::EDQUOT.into());
+    }
+    call.change(Change::SetXattr(attribute(name), bytes));
+    Ok(Bytes::new())
+}
+
 fn caller(call: &Call<'_>) -> EntityNum {
     EntityNum { kind: call.origin.kind, num: call.origin.num }
 }
@@ -80,8 +90,7 @@ fn lock(call: &mut Call<'_>) -> Outcome {
     // IP and nonce tell who holds the lock. The protocol is written as the first one, as blocklist entries print it.
     let addr = EntityAddr { kind: AddrType::Legacy, ..call.origin.addr };
     lock.lockers.insert(id, LockerInfo { expiration, addr, description: op.description });
-    write_lock(call, &op.name, &lock);
-    Ok(Bytes::new())
+    write_larger(call, &op.name, &lock)
 }
 
 /// Ends a hold; the object goes with the last hold of an ephemeral lock.
@@ -156,8 +165,7 @@ fn set_cookie(call: &mut Call<'_>) -> Outcome {
     if let Some(info) = lock.lockers.remove(&id) {
         lock.lockers.insert(new, info);
     }
-    write_lock(call, &op.name, &lock);
-    Ok(Bytes::new())
+    write_larger(call, &op.name, &lock)
 }
 
 #[cfg(test)]
@@ -192,6 +200,17 @@ mod tests {
         let break_it = BreakOp { name: "l".into(), locker: other, cookie: "c".into() }.to_bytes();
         assert!(bench.call("lock", "break_lock", &break_it).is_ok());
         assert!(take(&mut bench, &op(kind::EXCLUSIVE, "c", "")).is_ok());
+    }
+
+    #[test]
+    fn the_holders_of_a_lock_have_a_bound() {
+        let mut bench = Bench::default();
+        let long = |n: usize| LockOp { description: "d".repeat(50_000), ..op(kind::SHARED, &format!("c{n}"), "t") };
+        let held = (0..100).take_while(|n| take(&mut bench, &long(*n)).is_ok()).count();
+        assert_eq!(held, 20);
+        assert_eq!(take(&mut bench, &long(99)), Err(Errno::EDQUOT));
+        assert!(take(&mut bench, &op(kind::SHARED, "short", "t")).is_ok() && release(&mut bench, "c0").is_ok());
+        assert!(take(&mut bench, &long(99)).is_ok());
     }
 
     #[test]

@@ -10,6 +10,9 @@ pub const WR: u8 = 2;
 /// The object is fetched from a slower pool before the method runs. There is none here, so it means nothing.
 pub const PROMOTE: u8 = 8;
 
+/// Bytes of a value to which callers add without end, and which is written anew each time.
+pub const MOST_REWRITTEN: usize = 1 << 20;
+
 /// A method of a class.
 #[derive(Clone, Copy, Debug)]
 pub struct Method {

@@ -1,6 +1,6 @@
 //! Class `refcount`: an object that is removed with its last reference.
 
-use crate::{Call, Change, Fail, Method, Outcome, RD, WR};
+use crate::{Call, Change, Fail, MOST_REWRITTEN, Method, Outcome, RD, WR};
 use bytes::Bytes;
 use denc::{Decode, Encode};
 use messages::class::refcount::{ATTR, GetOp, PutOp, ReadOp, ReadReply, Refs, SetOp, WILDCARD_TAG};
@@ -30,12 +30,21 @@ fn store(call: &mut Call<'_>, refs: &Refs) {
     call.change(Change::SetXattr(Bytes::from_static(ATTR.as_bytes()), refs.to_bytes()));
 }
 
+/// Stores more references than there were: each makes all of them be written anew.
+fn store_more(call: &mut Call<'_>, refs: &Refs) -> Outcome {
+    let bytes = refs.to_bytes();
+    if bytes.len() > MOST_REWRITTEN {
+        return Err(Errno::EDQUOT.into());
+    }
+    call.change(Change::SetXattr(Bytes::from_static(ATTR.as_bytes()), bytes));
+    Ok(Bytes::new())
+}
+
 fn get(call: &mut Call<'_>) -> Outcome {
     let op: GetOp = call.arg()?;
     let mut refs = stored(call, op.implicit_ref)?;
     refs.refs.insert(op.tag, true);
-    store(call, &refs);
-    Ok(Bytes::new())
+    store_more(call, &refs)
 }
 
 /// Drops a reference once; a repeated drop, or one that was never there, does nothing. The wildcard stands for any.
@@ -66,8 +75,7 @@ fn set(call: &mut Call<'_>) -> Outcome {
         return Ok(Bytes::new());
     }
     let refs = Refs { refs: op.refs.into_iter().map(|tag| (tag, true)).collect(), ..Refs::default() };
-    store(call, &refs);
-    Ok(Bytes::new())
+    store_more(call, &refs)
 }
 
 fn read(call: &mut Call<'_>) -> Outcome {

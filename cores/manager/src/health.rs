@@ -98,6 +98,7 @@ pub fn checks(state: &State, soft: &Soft, env: &Env, now: Now) -> BTreeMap<Strin
     crashes::find(&mut checks, state, now.wall);
     monitor(&mut checks, state, env);
     monitors_down(&mut checks, state, env);
+    monitors_set_back(&mut checks, env);
     clocks_off(&mut checks, state, soft, env);
     turned_away(&mut checks, soft, env);
     levels::find(&mut checks, state, soft, env, now);
@@ -355,6 +356,26 @@ fn monitors_down(checks: &mut Checks, state: &State, env: &Env) {
     let (down, all) = (names.len(), state.monmap.ranks.len());
     let summary = format!("{down}/{all} mons down, quorum {}", standing.quorum.join(","));
     checks.warn("MON_DOWN", down as u64, summary, names.iter().map(line).collect());
+}
+
+/// Monitors that started with older stores than they had, and take no part.
+fn monitors_set_back(checks: &mut Checks, env: &Env) {
+    let names = &env.standing.set_back;
+    if !env.standing.leads || names.is_empty() {
+        return;
+    }
+    let line = |name: &String| {
+        format!(
+            "mon.{name} started with a store that lacks what it had promised to others, and stopped: remove the store of this monitor \
+             (DIR/mon*/store on its host) and start it again"
+        )
+    };
+    let (count, verb) = if names.len() == 1 {
+        ("store of 1 monitor".to_owned(), "was")
+    } else {
+        (format!("stores of {} monitors", names.len()), "were")
+    };
+    checks.warn("MON_STORE_SET_BACK", names.len() as u64, format!("{count} {verb} set back"), names.iter().map(line).collect());
 }
 
 /// Daemons that are named in a summary.

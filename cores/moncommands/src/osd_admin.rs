@@ -228,6 +228,9 @@ fn fenced(args: &Args) -> Result<EntityAddr, Refusal> {
     Ok(EntityAddr { kind: types::AddrType::Cidr, ..addr })
 }
 
+/// Clients and ranges that may be fenced at once. Each is in every map that everybody reads, and many keys may fence (`profile rbd`).
+const MOST_FENCED: usize = 65_536;
+
 fn blocklist(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let op = args.opt("blocklistop").or(args.opt("blacklistop")).unwrap_or_default();
     let addr = fenced(args)?;
@@ -247,6 +250,13 @@ fn blocklist(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let secs = args.float("expire").unwrap_or(default);
     let until = pools::after(cx.now.wall, secs);
     if !listed {
+        let count = cx.state.osdmap.blocklist.len() + cx.state.osdmap.range_blocklist.len();
+        if count >= MOST_FENCED {
+            refuse!(
+                ENOSPC,
+                "{count} clients and ranges are blocklisted, and there is no room for more: `osd blocklist rm`, or `clear`"
+            );
+        }
         let inc = cx.inc();
         if range { &mut inc.new_range_blocklist } else { &mut inc.new_blocklist }.insert(addr, until);
     }

@@ -46,6 +46,8 @@ pub struct Standing {
     pub voters: Vec<String>,
     /// Names of those that the leader hears, itself and those that only learn among them.
     pub heard: Vec<String>,
+    /// Names of those whose stores were set back: they started with less than they had promised, and stopped.
+    pub set_back: Vec<String>,
     /// Whether this monitor leads.
     pub leads: bool,
     /// Whether this monitor votes.

@@ -88,12 +88,21 @@ impl Osd {
     fn has_room(&mut self, session: SessionId, owes: usize) -> bool {
         let Some(known) = self.sessions.get(session) else { return true };
         let owed = known.backlog.owed;
-        if owed + owes <= SMALL || known.peer.kind != EntityType::Client {
+        let small = owed + owes <= SMALL;
+        if known.peer.kind != EntityType::Client {
             return true;
         }
-        let backlog = owed + self.msgr.queued(session);
+        let queued = self.msgr.queued(session);
+        // What small requests really gave may be large: keys, attributes, what a class says.
+        if small && queued <= LARGE as usize {
+            return true;
+        }
+        let backlog = owed + queued;
         let all = self.msgr.config().limits.send_total;
         let together = self.sessions.owed() + self.msgr.lag();
+        if small && queued <= self.msgr.config().limits.send_pause && together <= all {
+            return true;
+        }
         // One session leaves something to the others, but may have several large reads at the disk.
         backlog == 0 || (backlog + owes <= all / 4 * 3 && together + owes <= all)
     }

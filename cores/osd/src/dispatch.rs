@@ -10,15 +10,19 @@ use crate::ops::{Arrival, Request, Wait};
 use crate::{Early, Osd, Phase, admit};
 use messages::internal::{OsdInstruct, ServiceKeys};
 use messages::mon::{AuthReply, Command, CommandReply, ConfigMsg, MonMapMsg, OsdMapMsg, Ping};
-use messages::osd::{Backoff, OpResult, OsdOp, OsdOpReply};
+use messages::osd::{Backoff, OpResult, OsdOp, OsdOpReply, code};
 use msgr::Event;
 use msgr::auth::{Acceptor, ExpiringKey, Key};
 use node::{Level, Mono, Now, Output, Outputs};
 use pg::{ClientOp, Effect, OpKey};
+use std::collections::BTreeMap;
 use types::{EntityType, Errno, Message, PgId, SessionId, SpgId};
 
-/// Operations that may wait for a map; beyond that the session is closed and the client comes back.
+/// Operations that may wait for a map; beyond that the session of which most wait is closed, and its client comes back. So nobody who sends
+/// operations of maps that never come keeps others out.
 const MAX_EARLY: usize = 4096;
+/// Bytes of notifications that are not over, of all groups; no more is begun above it. Groups have bounds of their own.
+const NOTICES: usize = 128 << 20;
 /// Refusals of the own key at a start after which it is wrong, rather than the monitors not ready.
 const REFUSALS: u32 = 4;
 
@@ -245,6 +249,10 @@ impl Osd {
             self.let_go(key);
             return self.refuse(session, message.tid, &op, refusal);
         }
+        if op.ops.iter().any(|single| single.code == code::NOTIFY) && self.groups.notices() > NOTICES {
+            self.let_go(key);
+            return self.refuse(session, message.tid, &op, Errno::EDQUOT);
+        }
         let pg = SpgId { pg: PgId::new(op.locator.pool, op.pg.pg.seed), shard: op.pg.shard };
         if self.tenures.is_before(op.epoch, pg.pg) {
             // Its client asked for more by that map, which was dropped, and sends all of it again in order.
@@ -292,15 +300,20 @@ impl Osd {
         self.early.push_back(early);
     }
 
-    /// Whether too many operations wait for maps and groups; then the session is closed, and the client comes back.
+    /// Whether an operation may not wait for maps and groups, since too many of its session do: that is closed, and the client comes back.
     fn too_early(&mut self, now: Now, early: &Early, out: &mut Outputs) -> bool {
-        let too_many = self.early.len() + self.homeless.len() >= MAX_EARLY;
-        if too_many {
-            self.let_go(early.key);
-            self.msgr.close(early.session);
-            self.session_ended(now, early.session, out);
+        if self.early.len() + self.homeless.len() < MAX_EARLY {
+            return false;
         }
-        too_many
+        let waiting = self.early.iter().chain(self.homeless.iter().map(|w| &w.early)).chain([early]);
+        let most = largest(waiting.map(|early| early.session)).unwrap_or(early.session);
+        let own = most == early.session;
+        if own {
+            self.let_go(early.key);
+        }
+        self.msgr.close(most);
+        self.session_ended(now, most, out);
+        own
     }
 
     /// An operation for a group that is not here. If the group is about to come out of a split, or what it takes in is
@@ -354,6 +367,7 @@ impl Osd {
 
     /// Carries out what groups want.
     pub(crate) fn carry_out(&mut self, now: Now, out: &mut Outputs) {
+        let mut slow = Vec::new();
         for (slot, effect) in std::mem::take(&mut self.effects) {
             #[cfg(feature = "sim")]
             self.note_answer(slot, &effect);
@@ -367,7 +381,7 @@ impl Osd {
                 Effect::Reply { op, session, message, executed } => self.reply(now, op, session, message, executed),
                 Effect::Dropped { op, session, .. } => self.dropped(op, session),
                 Effect::NoSpace { session, pool, epoch } => self.overran(session, pool, epoch),
-                Effect::Send { session, message } => self.msgr.send(session, message),
+                Effect::Send { session, message } => slow.extend(self.tell_client(session, message)),
                 Effect::ClusterLog { level, text } => {
                     out.log(Level::Info, "cluster", text.clone());
                     self.cluster_log(now, level, text);
@@ -402,7 +416,27 @@ impl Osd {
         if std::mem::take(&mut self.unite) {
             self.unite(now);
         }
+        if !slow.is_empty() {
+            let others = std::mem::replace(&mut self.ending, slow);
+            self.end_sessions(now, "it does not take what it is told", out);
+            self.ending = others;
+        }
         self.run_copies(now, out);
+    }
+
+    /// Tells a client something that it did not just ask for: notifications come from others. Gives one back that takes nothing of it. Its
+    /// session is to end: it connects again, and watches anew.
+    fn tell_client(&mut self, session: SessionId, message: Message) -> Option<SessionId> {
+        let limits = &self.msgr.config().limits;
+        let (pause, total) = (limits.send_pause, limits.send_total);
+        let client = self.sessions.get(session).is_some_and(|known| known.peer.kind == EntityType::Client);
+        let queued = self.msgr.queued(session);
+        let much = queued > pause || (queued > pause / 16 && self.msgr.lag() > total);
+        if client && much {
+            return Some(session);
+        }
+        self.msgr.send(session, message);
+        None
     }
 
     /// Nothing of a group is left in the store. Others may have waited for that.
@@ -468,6 +502,13 @@ impl Osd {
         }
         self.groups.removed(slot);
     }
+}
+
+/// The session that comes most often; of several the newest.
+fn largest(sessions: impl Iterator<Item = SessionId>) -> Option<SessionId> {
+    let mut counts: BTreeMap<SessionId, usize> = BTreeMap::new();
+    sessions.for_each(|session| *counts.entry(session).or_default() += 1);
+    counts.into_iter().max_by_key(|(session, count)| (*count, *session)).map(|(session, _)| session)
 }
 
 /// The answer to an operation that never reached its group.

@@ -217,6 +217,11 @@ impl Groups {
         result
     }
 
+    /// Bytes of notifications that are not over, of all groups.
+    pub(crate) fn notices(&self) -> usize {
+        self.slots.iter().flatten().map(|pg| pg.notices()).sum()
+    }
+
     /// Calls into one group; nothing happens if the slot is empty.
     pub(crate) fn call<R>(&mut self, slot: Slot, world: &mut World<'_>, f: impl FnOnce(&mut Pg, &mut Ctx<'_>) -> R) -> Option<R> {
         let mut pg = self.slots.get_mut(slot as usize)?.take()?;

@@ -22,6 +22,10 @@ use types::{Locator, PoolId};
 const LEASE: Duration = Duration::from_secs(60);
 /// Images that are counted between two reports.
 const IMAGES: usize = 4096;
+/// Longest id of an image, in bytes. Stock clients make some 12 to 16; what is longer is no image's.
+const ID: usize = 64;
+/// Longest namespace, in bytes: operations in longer ones are refused.
+const NAMESPACE: usize = 256;
 /// Images that are reported for each figure.
 const TOP: usize = 128;
 
@@ -46,7 +50,11 @@ impl Image {
         };
         // Copies: slices would keep the whole message in memory.
         let copy = Bytes::copy_from_slice;
-        (!id.is_empty()).then(|| Self { pool, nspace: copy(&locator.nspace), id: copy(id) })
+        (!id.is_empty() && id.len() <= ID && locator.nspace.len() <= NAMESPACE).then(|| Self {
+            pool,
+            nspace: copy(&locator.nspace),
+            id: copy(id),
+        })
     }
 }
 

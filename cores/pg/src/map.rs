@@ -212,6 +212,11 @@ impl Pg {
         }
     }
 
+    /// Bytes of notifications that are not over.
+    pub fn notices(&self) -> usize {
+        self.serving.watches.open(0).1
+    }
+
     /// What `ceph pg query` shows.
     pub fn query(&self) -> Query {
         Query {

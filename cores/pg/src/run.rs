@@ -45,6 +45,14 @@ pub(crate) struct Env<'a> {
     pub(crate) since: Epoch,
 }
 
+/// Bytes of what all operations of one request give together. The largest object can be read whole with one; a vector of thousands that each
+/// give megabytes would take all memory there is.
+const ANSWER: usize = 256 << 20;
+/// Operations of a request whose outputs are kept with its log record, to be told again.
+const RETURNS: usize = 128;
+/// Snapshots that a client may name in one write. Each new one is a record of its own.
+const SNAPS: usize = 16_384;
+
 impl Env<'_> {
     /// The version that the next logged change gets.
     pub(crate) fn next_version(&self) -> EVersion {
@@ -306,6 +314,8 @@ impl<'a> Run<'a> {
         let op = &self.op.op;
         if self.env.pool.is_pool_snaps_mode() && op.flags & flags::ENFORCE_SNAPC == 0 {
             (self.snap_seq, self.snaps) = self.env.pool.snap_context();
+        } else if op.snaps.len() > SNAPS {
+            return false;
         } else {
             (self.snap_seq, self.snaps) = (op.snap_seq, op.snaps.clone());
             self.snaps.retain(|s| !self.env.snap_removed(*s));
@@ -318,7 +328,7 @@ impl<'a> Run<'a> {
 
     /// Runs the operations in order; the result is the last one's, or the first error.
     fn vector(&mut self) -> Exec<i32> {
-        let mut last = 0;
+        let (mut last, mut answer) = (0, 0);
         for index in 0..self.op.op.ops.len() {
             let result = match ops::apply(self, index) {
                 // Some operations leave the result of the one before: after a comparison that holds it is 1.
@@ -328,6 +338,11 @@ impl<'a> Run<'a> {
                 Err(stop) => return Err(stop),
             };
             self.results[index].rval = result;
+            answer += self.results[index].output.len();
+            if answer > ANSWER {
+                self.results.iter_mut().for_each(|slot| slot.output = types::Rope::new());
+                return Ok(Errno::EMSGSIZE.wire());
+            }
             last = result;
             if last < 0 {
                 if self.op.op.ops[index].flags & op_flags::FAILOK == 0 {
@@ -358,7 +373,8 @@ impl<'a> Run<'a> {
             if !returns {
                 result = 0;
             } else {
-                for slot in self.results.iter_mut().filter(|r| r.output.len() > self.env.config.max_write_return) {
+                let many = self.results.len() > RETURNS;
+                for slot in self.results.iter_mut().filter(|r| many || r.output.len() > self.env.config.max_write_return) {
                     result = Errno::EOVERFLOW.wire();
                     (slot.rval, slot.output) = (result, types::Rope::new());
                 }
@@ -392,6 +408,7 @@ impl<'a> Run<'a> {
         let user_version = if missing { self.env.info.user_version } else { self.before.info.user_version };
         let mut entry = remembered(self.env, &self.before.at, self.reqid, result, user_version);
         let keep = self.op.op.flags & flags::RETURNVEC != 0
+            && self.results.len() <= RETURNS
             && self.results.iter().all(|r| r.output.len() <= self.env.config.max_write_return);
         if keep {
             entry.done.returns = self.returns();

@@ -12,6 +12,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use types::{Errno, HObject, Message, SessionId};
 
+/// Bytes of answers that one notification collects. Those beyond count as empty.
+const REPLIES: usize = 16 << 20;
+/// Bytes that a notification takes beside what it says.
+const BESIDE: usize = 256;
+
 /// A watch: object, cookie, holder.
 pub(crate) type Key = (HObject, u64, Holder);
 
@@ -39,6 +44,15 @@ struct Notify {
     /// Watches that have not answered.
     waiting: BTreeSet<(u64, Holder)>,
     replies: Vec<((u64, u64), Bytes)>,
+    /// Bytes of them.
+    replied: usize,
+}
+
+impl Notify {
+    /// Bytes that it takes in memory, about.
+    fn bytes(&self) -> usize {
+        BESIDE + self.payload.len() + self.replied + self.waiting.len() * 32
+    }
 }
 
 /// What [`Watches`] wants sent.
@@ -52,6 +66,10 @@ pub(crate) struct Watches {
     held: BTreeMap<Holder, usize>,
     deadlines: BTreeSet<(Mono, Key)>,
     notifies: BTreeMap<u64, Notify>,
+    /// Of each notifier: how many are not over, and bytes that they take.
+    open: BTreeMap<u64, (usize, usize)>,
+    /// Bytes that all of them take.
+    open_bytes: usize,
 }
 
 fn event(kind: u8, cookie: u64, id: u64) -> WatchNotify {
@@ -66,6 +84,34 @@ impl Watches {
     /// How many watches a holder has in this group.
     pub(crate) fn held_by(&self, holder: Holder) -> usize {
         self.held.get(&holder).copied().unwrap_or(0)
+    }
+
+    /// How many watches an object has.
+    pub(crate) fn count(&self, head: &HObject) -> usize {
+        self.of(head).count()
+    }
+
+    /// A client's notifications that are not over, with their bytes; bytes of all clients'.
+    pub(crate) fn open(&self, notifier: u64) -> ((usize, usize), usize) {
+        (self.open.get(&notifier).copied().unwrap_or_default(), self.open_bytes)
+    }
+
+    /// Counts a notification that takes other bytes than `before`; 0: it was not there, or is there no more.
+    fn account(&mut self, notifier: u64, before: usize, after: usize) {
+        let (count, bytes) = self.open.entry(notifier).or_default();
+        *count = *count + usize::from(before == 0) - usize::from(after == 0);
+        *bytes = *bytes + after - before;
+        if *count == 0 {
+            self.open.remove(&notifier);
+        }
+        self.open_bytes = self.open_bytes + after - before;
+    }
+
+    /// Forgets a notification.
+    fn forget(&mut self, id: u64) -> Option<Notify> {
+        let notify = self.notifies.remove(&id)?;
+        self.account(notify.notifier, notify.bytes(), 0);
+        Some(notify)
     }
 
     fn of(&self, head: &HObject) -> impl Iterator<Item = (&Key, &Watch)> {
@@ -138,7 +184,10 @@ impl Watches {
         let waited: Vec<u64> = self.notifies.iter().filter(|(_, n)| n.head == *head).map(|(id, _)| *id).collect();
         for id in waited {
             if let Some(notify) = self.notifies.get_mut(&id) {
+                let before = notify.bytes();
                 notify.waiting.remove(&(cookie, holder));
+                let (notifier, after) = (notify.notifier, notify.bytes());
+                self.account(notifier, before, after);
             }
             self.finish_if_answered(id, out);
         }
@@ -186,7 +235,8 @@ impl Watches {
                 self.set_deadline(&key, deadline);
             }
         }
-        self.notifies.retain(|_, n| n.session != session);
+        let unheard: Vec<u64> = self.notifies.iter().filter(|(_, n)| n.session == session).map(|(id, _)| *id).collect();
+        unheard.into_iter().for_each(|id| drop(self.forget(id)));
     }
 
     /// Tells all watchers of an object.
@@ -207,12 +257,14 @@ impl Watches {
         let waiting = self.of(head).map(|(key, _)| (key.1, key.2)).collect();
         let (session, notifier) = from;
         let head = head.clone();
-        let notify = Notify { head, session, cookie, notifier, payload, version, deadline, waiting, replies: Vec::new() };
+        let notify =
+            Notify { head, session, cookie, notifier, payload, version, deadline, waiting, replies: Vec::new(), replied: 0 };
         for (key, watch) in self.of(&notify.head) {
             if let Some(session) = watch.session {
                 out.push((session, told(id, &notify, key.1)));
             }
         }
+        self.account(notify.notifier, 0, notify.bytes());
         self.notifies.insert(id, notify);
         self.finish_if_answered(id, out);
     }
@@ -222,10 +274,15 @@ impl Watches {
         let Some(notify) = self.notifies.get_mut(&id) else { return };
         let answered: Vec<(u64, Holder)> =
             notify.waiting.iter().filter(|(c, h)| *h == holder && (cookie == 0 || *c == cookie)).copied().collect();
+        let before = notify.bytes();
         for watch in answered {
             notify.waiting.remove(&watch);
-            notify.replies.push(((holder.1 as u64, watch.0), reply.clone()));
+            let reply = if notify.replied + reply.len() <= REPLIES { reply.clone() } else { Bytes::new() };
+            notify.replied += reply.len() + BESIDE;
+            notify.replies.push(((holder.1 as u64, watch.0), reply));
         }
+        let (notifier, after) = (notify.notifier, notify.bytes());
+        self.account(notifier, before, after);
         self.finish_if_answered(id, out);
     }
 
@@ -236,7 +293,7 @@ impl Watches {
     }
 
     fn finish(&mut self, id: u64, result: i32, out: &mut Sends) {
-        let Some(mut notify) = self.notifies.remove(&id) else { return };
+        let Some(mut notify) = self.forget(id) else { return };
         notify.replies.sort();
         let timed_out = notify.waiting.iter().map(|(cookie, holder)| (holder.1 as u64, *cookie)).collect();
         let replies = NotifyReplies { replies: notify.replies, timed_out }.to_bytes().into();

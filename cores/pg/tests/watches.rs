@@ -216,3 +216,52 @@ fn watches_are_bounded_for_an_object_and_a_client() {
     assert_eq!(room.result(200, watch(watch_op::WATCH, 1, 30)), 0);
     assert_eq!(room.watchers().len(), 1_024);
 }
+
+fn long_notify(cookie: u64, bytes: usize, timeout: u32) -> Vec<Op> {
+    let input = ops::Notify { version: 1, timeout, payload: vec![7; bytes].into() }.to_bytes();
+    vec![Op { input, ..Op::new(code::NOTIFY, OpArgs::Notify { cookie }) }]
+}
+
+#[test]
+fn notifications_that_nobody_answers_are_bounded_in_number_bytes_and_time() {
+    let (full, large) = (Errno::EDQUOT.wire(), Errno::EMSGSIZE.wire());
+    let mut room = Room::new();
+    room.run(2, watch(watch_op::WATCH, 20, 100_000));
+    // Of one client: in number,
+    let many = (0..1_000).take_while(|n| room.result(4, long_notify(*n, 5, u32::MAX)) == 0).count();
+    assert_eq!(many, 256);
+    assert_eq!(room.result(4, long_notify(1, 5, 10)), full);
+    // in bytes, and many in one request count as many,
+    let some = (0..1_000).take_while(|n| room.result(5, long_notify(*n, 1 << 20, u32::MAX)) == 0).count();
+    assert_eq!(some, 15);
+    let vector = (0..300).flat_map(|n| long_notify(n, 5, 10)).collect();
+    assert_eq!(room.result(6, vector), full);
+    // of all clients together,
+    let all: usize =
+        (10..40).map(|c| (0..16).take_while(|n| room.result(c, long_notify(*n, 1 << 20, u32::MAX)) == 0).count()).sum();
+    assert!((45..=48).contains(&all), "{all}");
+    // each of them,
+    assert_eq!(room.result(7, long_notify(1, (4 << 20) + 1, 10)), large);
+    // and none for ever, whatever its client says.
+    assert!(room.events(4).is_empty());
+    for _ in 0..60 {
+        room.bench.pass(Duration::from_secs(11));
+    }
+    assert_eq!(room.events(4).len(), 256);
+    assert_eq!(room.events(5).len(), 15);
+    assert_eq!(room.result(4, long_notify(1, 5, 10)), 0, "there is room again");
+    // An answer is bounded, and times the number of watches what is said.
+    assert_eq!(room.result(2, ack(1, 20, "yes")), 0);
+    let reply = ops::NotifyAck { notify_id: 1, cookie: 20, reply: vec![7; (1 << 20) + 1].into() }.to_bytes();
+    assert_eq!(room.result(2, vec![Op { input: reply, ..Op::new(code::NOTIFY_ACK, OpArgs::Notify { cookie: 0 }) }]), large);
+    for client in 100..140 {
+        assert_eq!(room.result(client, watch(watch_op::WATCH, 1, 30)), 0);
+    }
+    assert_eq!(room.result(7, long_notify(1, 2 << 20, 10)), large);
+    assert_eq!(room.result(7, long_notify(1, 1 << 20, 10)), 0);
+    // What ends with its session leaves room, too.
+    for client in 0..200 {
+        room.close(client);
+    }
+    assert_eq!(room.bench.pgs.values().next().expect("a group").notices(), 0);
+}

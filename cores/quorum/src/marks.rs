@@ -21,6 +21,7 @@ use crate::machine::{Node, Role};
 use crate::memory::Unsure;
 use crate::message::{Body, MOST, Message, Tail, Verdict};
 use crate::types::{Index, Mark, Marks, Position, VoterId};
+use node::Mono;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -30,6 +31,8 @@ const GRACE: u32 = 3;
 const WRITE_AFTER: Duration = Duration::from_secs(2);
 /// Checksums of states that are kept.
 const SUMS: usize = 8;
+/// A member that spoke as if it had forgotten something is believed to have when it says nothing else for so long: one late message is no sign.
+const BELIEVED: Duration = Duration::from_secs(1);
 
 impl Node {
     /// Whether marks may be written to the disk.
@@ -45,6 +48,16 @@ impl Node {
     /// What it remembers of others.
     pub fn marks(&self) -> &Marks {
         &self.memory.marks
+    }
+
+    /// Members whose stores were set back: they started with less than they had promised, and have stopped. This node's word for it is what it
+    /// remembers of them; who asks nobody is not noticed.
+    pub fn set_back(&self) -> BTreeSet<VoterId> {
+        let members = self.membership();
+        let believed = |(id, since): &(&VoterId, &Mono)| {
+            self.now.since(**since) >= BELIEVED && (members.voters.contains(id) || members.learners.contains(id))
+        };
+        self.memory.forgetful.iter().filter(believed).map(|(id, _)| *id).collect()
     }
 
     /// Begins to ask, if there is anybody to be asked.
@@ -116,7 +129,8 @@ impl Node {
             return false;
         }
         if tail.life != 0 {
-            self.remember(from, tail);
+            let last = if let Body::WouldYou(last) = &message.body { Some(*last) } else { None };
+            self.remember(from, tail, last);
         }
         let is_voter = self.membership().voters.contains(&from);
         let Some(unsure) = &mut self.memory.unsure else { return true };
@@ -138,8 +152,20 @@ impl Node {
         !self.is_unsure()
     }
 
-    fn remember(&mut self, from: VoterId, tail: &Tail) {
+    /// Notes whether a member still knows what it promised.
+    fn judge_memory(&mut self, from: VoterId, tail: &Tail, last: Option<Position>) {
+        let (Some(told), Some(known)) = (tail.marks.get(&from), self.memory.marks.get(&from)) else { return };
+        if told.has_forgotten(known, last) {
+            let now = self.now;
+            self.memory.forgetful.entry(from).or_insert(now);
+        } else if last.is_some() || told.hard.term > known.hard.term || told.at.index >= known.at.index {
+            self.memory.forgetful.remove(&from);
+        }
+    }
+
+    fn remember(&mut self, from: VoterId, tail: &Tail, last: Option<Position>) {
         let me = self.config.id;
+        self.judge_memory(from, tail, last);
         if self.memory.lives.len() < MOST || self.memory.lives.contains_key(&from) {
             self.memory.lives.insert(from, tail.life);
         }
@@ -250,6 +276,7 @@ impl Node {
         let known = |id: &VoterId| members.voters.contains(id) || members.learners.contains(id);
         self.memory.marks.retain(|id, _| known(id));
         self.memory.lives.retain(|id, _| known(id));
+        self.memory.forgetful.retain(|id, _| known(id));
         self.memory.marks.clone()
     }
 

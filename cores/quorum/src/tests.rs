@@ -643,9 +643,14 @@ fn a_member_that_was_set_back_stops_before_it_helps_to_lose_what_was_committed()
         let why = world.why(old);
         assert!(why.contains("was set back") && why.contains("it acknowledged entry") && why.contains("Remedy"), "{why}");
         assert!(world.members[&old].node.broken().is_some() && world.node(old).ready(true).write.is_none());
+        assert_eq!(world.node(6 - old - leader).set_back(), [VoterId(old)].into(), "the other one knows why it is gone");
         world.cut_off.clear();
         let leader = world.elect();
         assert_eq!(world.commands(leader), ["before", "known to all", "acknowledged"]);
+        // Its process starts again and again, and asks all.
+        world.restart(old);
+        world.pass(3 * SECOND);
+        assert_eq!(world.node(leader).set_back(), [VoterId(old)].into());
     }
 }
 
@@ -683,6 +688,7 @@ fn who_starts_with_its_newest_store_takes_part_at_once_under_a_leader_and_soon_w
     world.restart(other);
     assert!(world.node(other).is_unsure());
     world.pass(Duration::from_millis(300));
+    assert!((1..=3).all(|id| world.node(id).set_back().is_empty()));
     assert!(!world.node(other).is_unsure() && world.leader() == Some(leader));
     // All of them stop, one does not come back.
     world.cut_off = vec![third];
@@ -699,6 +705,33 @@ fn who_starts_with_its_newest_store_takes_part_at_once_under_a_leader_and_soon_w
     world.pass(Duration::from_millis(300));
     assert!((1..=3).all(|id| !world.node(id).is_unsure()));
     assert!((1..=3).all(|id| world.why(id).is_empty()));
+    world.pass(3 * SECOND);
+    assert!((1..=3).all(|id| world.node(id).set_back().is_empty()), "a start is no set-back");
+}
+
+#[test]
+fn one_late_word_is_no_sign_of_a_store_that_was_set_back() {
+    let mut node = Node::new(Config { life: 8, ..Config::new(VoterId(2), 7) }, saved(&[1, 2, 3]), Mono(0));
+    let mark = |term, index| Mark { hard: Hard { term, vote: Some(VoterId(3)) }, at: Position { term, index } };
+    let says = |node: &mut Node, at: u64, told: Mark, body: Body| {
+        let tail = Tail { life: 5, heard: 8, marks: [(VoterId(3), told)].into(), ..Tail::default() };
+        node.step(Mono(at * 1_000_000_000), VoterId(3), Message { tail, ..Message::new(told.hard.term, body) });
+        node.set_back()
+    };
+    says(&mut node, 0, mark(4, 20), Body::Would(false));
+    // Overtaken by the one before; then one that keeps all.
+    assert!(says(&mut node, 1, mark(3, 90), Body::Would(false)).is_empty());
+    assert!(says(&mut node, 3, mark(4, 20), Body::Would(false)).is_empty());
+    // A start: it has acknowledged nothing yet, and its log has all that it had. Then one whose log is shorter.
+    let ask = |index| Body::WouldYou(Position { term: 4, index });
+    assert!(says(&mut node, 4, mark(4, 0), ask(20)).is_empty());
+    node.tick(Mono(9_000_000_000));
+    assert!(node.set_back().is_empty());
+    assert!(says(&mut node, 10, mark(4, 0), ask(19)).is_empty());
+    assert_eq!(says(&mut node, 12, mark(4, 0), Body::Would(false)), [VoterId(3)].into(), "it says nothing better");
+    assert!(says(&mut node, 13, mark(4, 0), ask(20)).is_empty());
+    assert!(says(&mut node, 14, mark(2, 0), Body::Would(false)).is_empty());
+    assert_eq!(says(&mut node, 16, mark(2, 0), Body::Would(false)), [VoterId(3)].into());
 }
 
 #[test]

@@ -216,6 +216,14 @@ impl Mark {
         }
         *self != old
     }
+
+    /// Returns true if a voter whose mark this is has forgotten what `known` says of it. Where its log ends is told only by a question.
+    pub(crate) fn has_forgotten(&self, known: &Mark, last: Option<Position>) -> bool {
+        let (own, before) = (self.hard, known.hard);
+        own.term < before.term
+            || own.term == before.term
+                && (before.vote.is_some() && own.vote != before.vote || last.is_some_and(|last| known.at.index > last.index))
+    }
 }
 
 /// Marks of members.

@@ -12,7 +12,8 @@
 //! | answers | what was answered is in every later reign, and in every read that is asked later |
 //! | life | when faults stop, there is a leader, a proposal is applied by all, and nobody has stopped |
 //!
-//! In some runs stores are set back to older copies, or writes take seconds: `trouble` says what is demanded then.
+//! In some runs stores are set back to older copies, writes take seconds, or a new member fails while it learns: `trouble` says what is demanded
+//! then.
 
 mod trouble;
 
@@ -23,7 +24,7 @@ use bytes::Bytes;
 use mon::{Mistake, Told, Voter};
 use node::{Mono, Now, Output, Outputs};
 use std::collections::{BTreeMap, BTreeSet};
-use trouble::Troubles;
+use trouble::{Trouble, Troubles};
 use types::UTime;
 
 const MS: u64 = 1_000_000;
@@ -137,6 +138,8 @@ pub struct Done {
     pub slow_first: u64,
     /// See `slow_first`.
     pub slow_led: u64,
+    /// Members that were taken in while their stores failed, and vote.
+    pub taken_in: u64,
 }
 
 /// Some voters, their disks and their network.
@@ -162,7 +165,11 @@ impl VoterTown {
     /// The town of a seed.
     pub fn new(seed: u64, mistake: Option<Mistake>) -> Self {
         let mut rng = Rng::new(seed);
-        let plan = plan(&mut rng);
+        let mut plan = plan(&mut rng);
+        let troubles = Troubles::new(seed, mistake);
+        if troubles.kind == Trouble::Learner {
+            (plan.stores, plan.changes) = (4, false);
+        }
         let places = (1..=plan.stores).map(|id| {
             let capacity = if plan.largest > 1000 { 32 << 20 } else { 4 << 20 };
             let disk = Disk::new(DiskConfig { capacity, ..DiskConfig::default() }, rng.fork());
@@ -180,7 +187,7 @@ impl VoterTown {
             cuts: BTreeSet::new(),
             judge: Judge::default(),
             raging: true,
-            troubles: Troubles::new(seed, mistake),
+            troubles,
             mistake,
             done: Done::default(),
             trace: Trace::default(),

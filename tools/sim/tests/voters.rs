@@ -21,9 +21,10 @@ fn voters_agree_whatever_happens_to_disks_links_and_processes() {
         total.changes += town.done.changes;
         total.set_back += town.done.set_back;
         total.noticed += town.done.noticed;
+        total.taken_in += town.done.taken_in;
         total.slow_first = total.slow_first.max(town.done.slow_first);
     }
-    assert!(total.set_back >= 8 && total.noticed >= 8 && total.slow_first > 500, "{total:?}");
+    assert!(total.set_back >= 8 && total.noticed >= 8 && total.slow_first > 500 && total.taken_in > 0, "{total:?}");
     assert!(total.answered > 1000 && total.reads > 200, "{total:?}");
     assert!(total.faults > 500 && total.reigns > 100 && total.changes > 5, "{total:?}");
 }

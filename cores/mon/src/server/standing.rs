@@ -33,6 +33,7 @@ impl Monitor {
             leader: log.leader().and_then(name),
             quorum: by_rank(&taking_part),
             voters: by_rank(voters),
+            set_back: by_rank(&log.set_back().difference(&heard).copied().collect()),
             heard: by_rank(&heard),
             leads,
             is_voter: voters.contains(&own),

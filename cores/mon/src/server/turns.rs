@@ -1,4 +1,4 @@
-//! The share of one client: commands that a session gives in a loop.
+//! The share of one client: commands and pool operations that a session gives in a loop. Each pool operation makes a map for all.
 //!
 //! A client that waits for an answer and asks again at once takes as much of the monitor as there is. So each session of a client may give
 //! [`BURST`] commands as fast as it likes, and [`PER_SECOND`] in a second afterwards. Those beyond wait, in their order, and the session's
@@ -10,7 +10,7 @@
 
 use super::Monitor;
 use super::sessions::Side;
-use messages::mon::{Command, MgrCommand, MonCommand};
+use messages::mon::{Command, MgrCommand, MonCommand, PoolOp};
 use node::{Mono, Now, Outputs};
 use std::collections::{BTreeMap, VecDeque};
 use types::{EntityType, Message, SessionId};
@@ -111,7 +111,7 @@ impl Monitor {
         bytes: usize,
         out: &mut Outputs,
     ) -> Option<(Message, usize)> {
-        let command = [MonCommand::KIND, Command::KIND, MgrCommand::KIND].contains(&message.kind);
+        let command = [MonCommand::KIND, Command::KIND, MgrCommand::KIND, PoolOp::KIND].contains(&message.kind);
         let client = |known: &super::sessions::Session| known.peer.name.kind == EntityType::Client;
         if !command || !self.sessions.0.get(&(side, session)).is_some_and(client) {
             return Some((message, bytes));

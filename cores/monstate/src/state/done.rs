@@ -6,11 +6,12 @@
 //! level it is the last [`COUNT`] answers of all clients.
 //!
 //! Answers of some seconds stand together in a slice. Copies of the state share the slices, so a new answer copies one
-//! of them at most.
+//! of them at most. Each slice knows whose answers it has, and one table knows what each client's take in all. So a new
+//! answer costs what it makes others go, and a look at the slices, not at all answers.
 
 use super::quorum::{Answered, RequestKey};
 use denc::{Encode, Reader, Result};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// Answers that are kept before the level at which they are kept by age.
@@ -19,43 +20,113 @@ const COUNT: usize = 1_000;
 pub const AGE: u32 = 600;
 /// Seconds of one slice.
 const SLICE: u32 = 10;
+/// Answers of one slice. What is copied for a new answer has a bound by that.
+const OF_SLICE: usize = 256;
 /// Bytes that the answers of one client take at most.
 pub const OF_CLIENT: usize = 1 << 20;
 /// Bytes that all answers take at most.
 pub const OF_ALL: usize = 8 << 20;
 /// Bytes that an answer takes beside its text.
 const BESIDE: usize = 64;
+/// Tables of clients: one of them is copied for a new answer.
+const TABLES: usize = 16;
+
+/// What a slice has of one client.
+#[derive(Clone, Copy, Debug)]
+struct Of {
+    answers: usize,
+    /// The least and the largest transaction id that it ever had.
+    tids: (u64, u64),
+}
 
 /// Answers that came within some seconds.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 struct Slice {
     /// When the first one came, in seconds; 0 for those of before the level, whose time was not kept.
     since: u32,
     /// Oldest first.
     answers: VecDeque<(RequestKey, Answered)>,
+    /// Whose they are.
+    of: BTreeMap<u64, Of>,
+}
+
+impl Slice {
+    fn push(&mut self, key: RequestKey, answer: Answered) {
+        let of = self.of.entry(key.client).or_insert(Of { answers: 0, tids: (key.tid, key.tid) });
+        (of.answers, of.tids) = (of.answers + 1, (of.tids.0.min(key.tid), of.tids.1.max(key.tid)));
+        self.answers.push_back((key, answer));
+    }
+
+    /// Takes the oldest answer out, of one client if one is named.
+    fn take_oldest(&mut self, client: Option<u64>) -> Option<(RequestKey, Answered)> {
+        let mine = |(key, _): &(RequestKey, Answered)| client.is_none_or(|client| key.client == client);
+        let place = self.answers.iter().position(mine)?;
+        let (key, answer) = self.answers.remove(place)?;
+        if let Some(of) = self.of.get_mut(&key.client) {
+            of.answers -= 1;
+            if of.answers == 0 {
+                self.of.remove(&key.client);
+            }
+        }
+        Some((key, answer))
+    }
+
+    fn may_have(&self, key: RequestKey) -> bool {
+        self.of.get(&key.client).is_some_and(|of| (of.tids.0..=of.tids.1).contains(&key.tid))
+    }
+}
+
+/// What the answers of one client take.
+#[derive(Clone, Copy, Debug, Default)]
+struct Share {
+    answers: usize,
+    bytes: usize,
 }
 
 /// All that are remembered.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Done {
-    /// Oldest first, none of them empty.
-    slices: VecDeque<Arc<Slice>>,
+    /// Oldest first, none of them empty, by a number that rises.
+    slices: BTreeMap<u64, Arc<Slice>>,
+    /// Answers in all.
+    count: usize,
     /// Bytes of all.
     bytes: usize,
+    /// What each client's take; [`TABLES`] of them, or none yet.
+    shares: Vec<Arc<BTreeMap<u64, Share>>>,
 }
+
+/// What is remembered is the same, however it came to be.
+impl PartialEq for Done {
+    fn eq(&self, other: &Self) -> bool {
+        let text = |done: &Self| done.slices.values().map(|slice| (slice.since, slice.answers.len())).collect::<Vec<_>>();
+        text(self) == text(other) && self.newest_first().eq(other.newest_first())
+    }
+}
+
+impl Eq for Done {}
 
 fn size(answer: &Answered) -> usize {
     answer.head.front.len() + answer.data.len() + BESIDE
 }
 
+fn table(client: u64) -> usize {
+    (client % TABLES as u64) as usize
+}
+
 impl Done {
     /// Returns the answer to a request that was done.
     pub fn answer(&self, key: RequestKey) -> Option<&Answered> {
-        self.newest_first().find(|(k, _)| *k == key).map(|(_, answer)| answer)
+        let slices = self.slices.values().rev().filter(|slice| slice.may_have(key));
+        slices.flat_map(|slice| slice.answers.iter().rev()).find(|(k, _)| *k == key).map(|(_, answer)| answer)
     }
 
     fn newest_first(&self) -> impl Iterator<Item = &(RequestKey, Answered)> {
-        self.slices.iter().rev().flat_map(|slice| slice.answers.iter().rev())
+        self.slices.values().rev().flat_map(|slice| slice.answers.iter().rev())
+    }
+
+    fn share(&self, client: u64) -> Share {
+        self.shares.get(table(client)).and_then(|table| table.get(&client)).copied().unwrap_or_default()
     }
 
     /// Returns the bytes that they take, about.
@@ -70,63 +141,88 @@ impl Done {
         }
         self.add(now.unwrap_or(0), key, answer);
         if now.is_none() {
-            while self.slices.iter().map(|slice| slice.answers.len()).sum::<usize>() > COUNT {
-                self.drop_oldest(|_| true);
+            while self.count > COUNT {
+                self.drop_oldest(None);
             }
             return;
         }
-        while self.bytes > OF_ALL && self.newest_first().nth(1).is_some() {
-            self.drop_oldest(|_| true);
+        while self.bytes > OF_ALL && self.count > 1 {
+            self.drop_oldest(None);
         }
-        let of_client = |(k, answer): &(RequestKey, Answered)| if k.client == key.client { size(answer) } else { 0 };
-        let mut bytes: usize = self.newest_first().map(of_client).sum();
-        while bytes > OF_CLIENT && self.newest_first().filter(|(k, _)| k.client == key.client).nth(1).is_some() {
-            bytes -= self.drop_oldest(|k| k.client == key.client);
+        while self.share(key.client).bytes > OF_CLIENT && self.share(key.client).answers > 1 {
+            self.drop_oldest(Some(key.client));
         }
     }
 
     /// Forgets what is too old. Those whose time was not kept are as if they had come now.
     fn forget_old(&mut self, now: u32) {
-        for slice in self.slices.iter_mut().filter(|slice| slice.since == 0) {
+        for slice in self.slices.values_mut().filter(|slice| slice.since == 0) {
             Arc::make_mut(slice).since = now;
         }
-        let before = self.slices.len();
-        self.slices.retain(|slice| now.saturating_sub(slice.since) <= AGE + SLICE);
-        if self.slices.len() == before {
-            return;
+        let old = |slice: &Slice| now.saturating_sub(slice.since) > AGE + SLICE;
+        let gone: Vec<u64> = self.slices.iter().filter(|(_, slice)| old(slice)).map(|(number, _)| *number).collect();
+        for number in gone {
+            let Some(slice) = self.slices.remove(&number) else { continue };
+            slice.answers.iter().for_each(|(key, answer)| self.discount(*key, size(answer)));
         }
-        self.bytes = self.slices.iter().flat_map(|slice| &slice.answers).map(|(_, answer)| size(answer)).sum();
     }
 
     fn add(&mut self, now: u32, key: RequestKey, answer: Answered) {
-        let fits = |slice: &Slice| now.checked_sub(slice.since).is_some_and(|age| age < SLICE);
-        if !self.slices.back().is_some_and(|slice| fits(slice)) {
-            self.slices.push_back(Arc::new(Slice { since: now, answers: VecDeque::new() }));
-        }
-        self.bytes += size(&answer);
-        if let Some(slice) = self.slices.back_mut() {
-            Arc::make_mut(slice).answers.push_back((key, answer));
+        let fits = |slice: &Slice| {
+            // Before the level all stand together.
+            let age = now.checked_sub(slice.since).is_some_and(|age| age < SLICE);
+            age && (slice.answers.len() < OF_SLICE || now == 0)
+        };
+        let last = self.slices.last_key_value().map(|(number, slice)| (*number, fits(slice)));
+        let number = match last {
+            Some((number, true)) => number,
+            last => {
+                let number = last.map_or(0, |(number, _)| number + 1);
+                self.slices.insert(number, Arc::new(Slice { since: now, ..Slice::default() }));
+                number
+            }
+        };
+        self.count_in(key, size(&answer));
+        if let Some(slice) = self.slices.get_mut(&number) {
+            Arc::make_mut(slice).push(key, answer);
         }
     }
 
-    /// Drops the oldest answer among some. Returns its bytes.
-    fn drop_oldest(&mut self, among: impl Fn(&RequestKey) -> bool) -> usize {
-        let places = self.slices.iter().enumerate();
-        let found = places.filter_map(|(at, slice)| Some((at, slice.answers.iter().position(|(key, _)| among(key))?))).next();
-        let Some((at, place)) = found else { return 0 };
-        let slice = Arc::make_mut(&mut self.slices[at]);
-        let bytes = slice.answers.remove(place).map_or(0, |(_, answer)| size(&answer));
-        if slice.answers.is_empty() {
-            self.slices.remove(at);
+    fn count_in(&mut self, key: RequestKey, bytes: usize) {
+        self.shares.resize_with(TABLES, Arc::default);
+        let share = Arc::make_mut(&mut self.shares[table(key.client)]).entry(key.client).or_default();
+        *share = Share { answers: share.answers + 1, bytes: share.bytes + bytes };
+        (self.count, self.bytes) = (self.count + 1, self.bytes + bytes);
+    }
+
+    fn discount(&mut self, key: RequestKey, bytes: usize) {
+        (self.count, self.bytes) = (self.count - 1, self.bytes - bytes);
+        let table = Arc::make_mut(&mut self.shares[table(key.client)]);
+        if let Some(share) = table.get_mut(&key.client) {
+            *share = Share { answers: share.answers - 1, bytes: share.bytes - bytes };
+            if share.answers == 0 {
+                table.remove(&key.client);
+            }
         }
-        self.bytes -= bytes;
-        bytes
+    }
+
+    /// Drops the oldest answer, of one client if one is named.
+    fn drop_oldest(&mut self, client: Option<u64>) {
+        let mine = |slice: &Slice| client.is_none_or(|client| slice.of.contains_key(&client));
+        let Some(number) = self.slices.iter().find(|(_, slice)| mine(slice)).map(|(number, _)| *number) else { return };
+        let Some(slice) = self.slices.get_mut(&number) else { return };
+        let slice = Arc::make_mut(slice);
+        let Some((key, answer)) = slice.take_oldest(client) else { return };
+        if slice.answers.is_empty() {
+            self.slices.remove(&number);
+        }
+        self.discount(key, size(&answer));
     }
 
     /// Encodes them as before the level: without their times.
     pub(super) fn encode_untimed(&self, out: &mut Vec<u8>) {
-        denc::put_count(out, self.slices.iter().map(|slice| slice.answers.len()).sum());
-        for (key, answer) in self.slices.iter().flat_map(|slice| &slice.answers) {
+        denc::put_count(out, self.count);
+        for (key, answer) in self.slices.values().flat_map(|slice| &slice.answers) {
             key.encode(out);
             answer.encode(out);
         }
@@ -135,7 +231,7 @@ impl Done {
     /// Encodes them with their times.
     pub(super) fn encode_timed(&self, out: &mut Vec<u8>) {
         denc::put_count(out, self.slices.len());
-        for slice in &self.slices {
+        for slice in self.slices.values() {
             slice.since.encode(out);
             denc::put_count(out, slice.answers.len());
             for (key, answer) in &slice.answers {
@@ -152,13 +248,16 @@ impl Done {
     pub(super) fn decode(r: &mut Reader<'_>, timed: bool) -> Result<Self> {
         let mut done = Self::default();
         let slices = if timed { r.count(8)? } else { 1 };
-        for _ in 0..slices {
+        for number in 0..slices as u64 {
             let since = if timed { r.get()? } else { 0 };
-            let n = r.count(16)?;
-            let answers: VecDeque<_> = (0..n).map(|_| Ok((r.get()?, r.get()?))).collect::<Result<_>>()?;
-            if !answers.is_empty() {
-                done.bytes += answers.iter().map(|(_, answer)| size(answer)).sum::<usize>();
-                done.slices.push_back(Arc::new(Slice { since, answers }));
+            let mut slice = Slice { since, ..Slice::default() };
+            for _ in 0..r.count(16)? {
+                let (key, answer): (RequestKey, Answered) = (r.get()?, r.get()?);
+                done.count_in(key, size(&answer));
+                slice.push(key, answer);
+            }
+            if !slice.answers.is_empty() {
+                done.slices.insert(number, Arc::new(slice));
             }
         }
         Ok(done)
@@ -212,6 +311,62 @@ mod tests {
         assert_eq!(kept(&done), (92..100).rev().map(|client| (client, 1)).collect::<Vec<_>>());
         done.note(key(100, 1), answer(2 * OF_ALL), Some(1002));
         assert_eq!(kept(&done), [(100, 1)], "the newest stays, however large");
+    }
+
+    /// What is counted beside the answers fits them, after anything.
+    fn check(done: &Done) {
+        let mut shares: BTreeMap<u64, (usize, usize)> = BTreeMap::new();
+        for (key, answer) in done.newest_first() {
+            let share = shares.entry(key.client).or_default();
+            *share = (share.0 + 1, share.1 + size(answer));
+            assert_eq!(done.answer(*key).map(size), Some(size(answer)));
+        }
+        let kept = done.shares.iter().flat_map(|table| table.iter()).map(|(client, s)| (*client, (s.answers, s.bytes)));
+        assert_eq!(kept.collect::<BTreeMap<_, _>>(), shares);
+        let sums = (shares.values().map(|s| s.0).sum(), shares.values().map(|s| s.1).sum());
+        assert_eq!((done.count, done.bytes), sums);
+        assert!(done.slices.values().all(|slice| !slice.answers.is_empty()));
+    }
+
+    #[test]
+    fn what_is_counted_fits_what_is_kept() {
+        let (mut done, mut chance) = (Done::default(), 7_u64);
+        let mut below = |n: u64| {
+            chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (chance >> 33) % n
+        };
+        let mut now = 1000;
+        for tid in 0..6_000 {
+            now += below(4) as u32 * below(3) as u32;
+            let large = if below(20) == 0 { 300_000 } else { 500 };
+            let at = if tid < 300 { None } else { Some(now - below(20) as u32) };
+            done.note(key(1 + below(40), tid), answer(below(large) as usize), at);
+            if tid % 200 == 0 {
+                check(&done);
+                let mut bytes = Vec::new();
+                done.encode_timed(&mut bytes);
+                let read = Done::decode(&mut Reader::new(&bytes), true).unwrap();
+                check(&read);
+                assert_eq!(read, done);
+            }
+        }
+        assert!(done.count > 200 && done.bytes <= OF_ALL);
+    }
+
+    /// A copy of the state before each answer, as proposals make them.
+    #[test]
+    fn a_new_answer_copies_little_of_what_is_there() {
+        let mut done = Done::default();
+        for tid in 0..50_000 {
+            done.note(key(1 + tid % 500, tid), answer(9), Some(1000 + (tid / 500) as u32));
+        }
+        let before = done.clone();
+        done.note(key(3, 99_999), answer(9), Some(1100));
+        let shared = |a: &Arc<Slice>, b: &Arc<Slice>| Arc::ptr_eq(a, b);
+        let slices = before.slices.iter().filter(|(n, slice)| !done.slices.get(n).is_some_and(|s| shared(s, slice))).count();
+        let tables = before.shares.iter().zip(&done.shares).filter(|(a, b)| !Arc::ptr_eq(a, b)).count();
+        assert!(slices <= 1 && tables == 1, "{slices} slices, {tables} tables");
+        assert!(done.slices.values().all(|slice| slice.answers.len() <= OF_SLICE));
     }
 
     #[test]

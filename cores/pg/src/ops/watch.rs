@@ -16,7 +16,36 @@ const OF_CLIENT: usize = 64;
 /// Watches of one client in one group: a host's kernel has one for each image that it maps.
 const IN_GROUP: usize = 4_096;
 
+/// Bytes of what one notification says. Block images and gateways say less than a hundredth of it.
+const NOTICE: usize = 4 << 20;
+/// The same, times the watches that it goes to.
+const TO_ALL: usize = 64 << 20;
+/// Notifications of one client in one group that are not over.
+const OPEN: usize = 256;
+/// Bytes of them, and of all clients' in one group: what they say, and what was answered. The OSD has a bound for all groups, too.
+const OPEN_BYTES: usize = 16 << 20;
+const ALL_BYTES: usize = 64 << 20;
+/// Bytes of one watcher's answer.
+const REPLY: usize = 1 << 20;
+/// Longest that answers are waited for, in seconds. Stock clients wait for 5 to 30.
+const PATIENCE: u32 = 600;
+
 impl Run<'_> {
+    /// Whether one more notification may be sent around. It is held until all have answered or its time is over, which the client chooses:
+    /// without a bound, small requests would fill the memory.
+    fn may_notify(&self, said: usize) -> Exec {
+        let watches = self.env.watches.count(&self.before.at);
+        if said > NOTICE || said * watches > TO_ALL {
+            return Err(Errno::EMSGSIZE.into());
+        }
+        let others =
+            self.sides.iter().filter_map(|side| if let Side::Notify { payload, .. } = side { Some(payload.len()) } else { None });
+        let (count, bytes) = others.fold((0, said), |(count, bytes), other| (count + 1, bytes + other));
+        let (mine, all) = self.env.watches.open(self.holder().1 as u64);
+        let full = mine.0 + count >= OPEN || mine.1 + bytes > OPEN_BYTES || all + bytes > ALL_BYTES;
+        if full { Err(Errno::EDQUOT.into()) } else { Ok(()) }
+    }
+
     /// Whether one more watch of `holder` may be added. Ceph has no bound; without one a single client makes each change of the object
     /// as slow as it likes.
     fn may_watch(&self, holder: Holder) -> Exec {
@@ -69,7 +98,8 @@ impl Run<'_> {
         // What does not decode counts as nothing said.
         let wanted: ops::Notify = Reader::new(&input).get().unwrap_or_default();
         let default = self.env.config.notify_timeout.as_secs() as u32;
-        let timeout = if wanted.timeout == 0 { default } else { wanted.timeout };
+        let timeout = if wanted.timeout == 0 { default } else { wanted.timeout.min(PATIENCE) };
+        self.may_notify(wanted.payload.len())?;
         let id = self.env.notify_id + self.notifies;
         self.notifies += 1;
         let version = self.after.info.user_version;
@@ -86,6 +116,9 @@ impl Run<'_> {
             Ok(ack) => ack,
             Err(_) => ops::NotifyAck { notify_id: cookie, ..Default::default() },
         };
+        if ack.reply.len() > REPLY {
+            return Err(Errno::EMSGSIZE.into());
+        }
         self.sides.push(Side::Ack { id: ack.notify_id, cookie: ack.cookie, reply: ack.reply });
         Ok(0)
     }

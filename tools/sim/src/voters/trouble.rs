@@ -1,12 +1,13 @@
-//! Troubles of stores: disks whose writes take seconds, and stores that are set back to older copies.
+//! Troubles of stores: disks whose writes take seconds, stores that are set back to older copies, a new member whose store fails while it learns.
 //!
 //! Set-backs are judged by what the others can know. A *calm* is a time without faults in which every voter acknowledges entries; after it each
 //! other store knows of promises that are newer than all copies from before. So:
 //!
 //! | what is set back | what the judge demands |
 //! |---|---|
-//! | fewer than a majority, to copies from before a calm | none of them ever takes part; all other rules hold as ever, nothing that was answered is lost |
-//! | a majority, but not all, to such copies, while the others run | none of them ever takes part; nobody leads |
+//! | so few that the others are a majority, to copies from before a calm | none of them ever takes part; all other rules hold as ever, nothing that was answered is lost |
+//! | more, but not all, to such copies, while the others run | none of them ever takes part; nobody leads |
+//! | the same, and from then on all disks are slow | the same, later |
 //! | all of them, or one at any moment | what was answered may be lost. Whoever runs in the end has the same state, or stopped and said why |
 
 use super::{Happening, MS, PEACE, RAGE, VoterTown};
@@ -24,6 +25,9 @@ const COPIES: usize = 8;
 /// How long slow disks are watched, and how long the first election may take.
 const WATCHED: u64 = 240_000 * MS;
 const FIRST: u64 = 60_000 * MS;
+/// How long somebody is taken in, and within how long something must be answered meanwhile.
+const LEARNS: u64 = 120_000 * MS;
+const WINDOW: u64 = 10_000 * MS;
 /// How often somebody looks whether there is a leader.
 const LOOK: u64 = 50 * MS;
 
@@ -38,6 +42,8 @@ pub(super) enum Trouble {
     SetBackAnyTime,
     /// Disks are slow.
     Slow,
+    /// A new member is taken in, whose disk, link and process fail while it learns.
+    Learner,
 }
 
 /// What is remembered of it.
@@ -62,12 +68,13 @@ impl Troubles {
     /// What a seed brings. A mistake is looked for where it shows: only what concerns stores that are set back needs one.
     pub(super) fn new(seed: u64, mistake: Option<Mistake>) -> Self {
         let mut rng = Rng::new(seed ^ 0x6f6c_6473_746f_7265);
-        let kind = match rng.below(10) {
+        let kind = match rng.below(11) {
             0 => Trouble::SetBack(1),
             1 => Trouble::SetBack(rng.between(1, 2) as usize),
             2 => *rng.pick(&[Trouble::SetBack(2), Trouble::SetBack(usize::MAX)]),
             3 => Trouble::SetBackAnyTime,
             4 => Trouble::Slow,
+            10 => Trouble::Learner,
             _ => Trouble::None,
         };
         let kind = if mistake.is_some_and(|mistake| mistake != Mistake::Forgetful) { Trouble::None } else { kind };
@@ -84,6 +91,87 @@ impl VoterTown {
             Trouble::Slow => self.crawl(),
             Trouble::SetBack(most) => self.set_some_back(most),
             Trouble::SetBackAnyTime => self.set_one_back(),
+            Trouble::Learner => self.take_one_in(),
+        }
+    }
+
+    // ----- a member that learns
+
+    /// Three voters are well, and answer all the time. A fourth store is taken in: its disk is slow and stalls, its links are cut, it
+    /// dies. None of that is to be felt; when it has caught up, it votes.
+    fn take_one_in(&mut self) -> Result<(), String> {
+        self.raging = false;
+        self.run_until(8_000 * MS)?;
+        let new = 4;
+        let slowest = self.troubles.rng.between(0, 3000);
+        self.place(new).disk.faults.delay = slowest * MS;
+        let (begin, mut votes) = (self.now, false);
+        let mut hurt = self.now + self.troubles.rng.between(0, 2_000) * MS;
+        let (mut window, mut answered) = (self.now + WINDOW, self.done.answered);
+        while self.now < begin + LEARNS {
+            self.run_until(self.now + LOOK)?;
+            let leader = self.leaders().last().copied();
+            self.troubles.looks += 1;
+            self.troubles.led += u64::from(leader.is_some());
+            // The members change now and then: it learns, votes, learns again.
+            if let Some(leader) = leader.filter(|_| self.troubles.rng.one_in(10)) {
+                votes |= self.change_member(leader, new);
+            }
+            if self.now >= window {
+                if self.done.answered == answered {
+                    return Err(format!("life: nothing was answered in {} s while a member was taken in", WINDOW / MS / 1000));
+                }
+                (window, answered) = (self.now + WINDOW, self.done.answered);
+            }
+            if self.now >= hurt {
+                self.hurt_learner(new);
+                hurt = self.now + self.troubles.rng.magnitude(100, 15_000) * MS;
+            }
+        }
+        self.cuts.clear();
+        let percent = self.troubles.led * 100 / self.troubles.looks.max(1);
+        if percent < 95 {
+            return Err(format!("life: while a member was taken in somebody led {percent} % of the time"));
+        }
+        self.done.taken_in += u64::from(votes);
+        Ok(())
+    }
+
+    /// The leader makes this member learn, or vote. Whether it votes from now on.
+    fn change_member(&mut self, leader: u64, id: u64) -> bool {
+        let Some(voter) = self.places.get_mut(&leader).and_then(|place| place.voter.as_mut()) else { return false };
+        let (mut voters, mut learners) = voter.members();
+        let votes = voters.contains(&id);
+        if votes {
+            return false;
+        }
+        let learns = learners.contains(&id);
+        learners.retain(|other| *other != id);
+        if learns {
+            voters.push(id)
+        } else {
+            learners.push(id)
+        }
+        let changed = voter.change(&voters, &learners);
+        if changed {
+            self.done.changes += 1;
+            self.note(|| format!("voter {leader} changes the members to {voters:?} and {learners:?}"));
+        }
+        changed && learns
+    }
+
+    fn hurt_learner(&mut self, id: u64) {
+        let others = 1..=3;
+        match self.troubles.rng.below(6) {
+            0 => self.stop(id, true),
+            1 => self.stop(id, false),
+            2 => {
+                self.place(id).disk.faults.stall = 10_000 * MS;
+                self.note(|| format!("the next write of {id} takes 10 s longer"));
+            }
+            3 => self.cuts.extend(others.map(|other| (other, id))),
+            4 => self.cuts.extend(others.map(|other| (id, other))),
+            _ => self.cuts.clear(),
         }
     }
 
@@ -173,10 +261,6 @@ impl VoterTown {
         let voters = self.voters();
         let answered = self.judge.answered.len();
         let all = voters.iter().all(|id| self.places[id].voter.as_ref().is_some_and(|v| v.takes_part() && v.applied() > 0));
-        if voters.len() == 2 {
-            // Members were changed so; a majority of two is both.
-            return self.go_on();
-        }
         if voters.is_empty() || !all {
             return Err(format!("life: after a calm the voters are {voters:?}, and not all of them take part"));
         }
@@ -185,7 +269,9 @@ impl VoterTown {
             let nth = self.troubles.rng.index(victims.len());
             victims.remove(nth);
         }
-        let majority = victims.len() > voters.len() / 2;
+        // Whether those who are left are no majority: of four voters, or two, half is enough for that.
+        let beheads = |gone: usize| voters.len() - gone <= voters.len() / 2;
+        let majority = beheads(victims.len());
         let everybody = victims.len() == voters.len();
         let mut back = Vec::new();
         for id in victims {
@@ -199,7 +285,11 @@ impl VoterTown {
         }
         self.plan.changes = false;
         self.troubles.amnesty = everybody;
-        self.troubles.headless = majority && !everybody && back.len() > voters.len() / 2;
+        self.troubles.headless = majority && !everybody && beheads(back.len());
+        let slow = if self.troubles.rng.one_in(3) { self.troubles.rng.between(300, 3000) } else { 0 };
+        for id in 1..=self.plan.stores {
+            self.place(id).disk.faults.delay = slow * MS;
+        }
         for (id, copy) in &back {
             if !everybody {
                 self.troubles.set_back.insert(*id);
@@ -207,8 +297,9 @@ impl VoterTown {
             self.put_back(*id, copy);
         }
         if majority || self.troubles.rng.one_in(2) {
-            self.run_until(self.now + NOTICED)?;
+            self.run_until(self.now + NOTICED + 10 * slow * MS)?;
         }
+        self.note(|| format!("writes take up to {slow} ms"));
         self.note(|| format!("{} of {} were set back after {answered} answers", back.len(), voters.len()));
         if self.troubles.headless {
             return self.check_headless();
