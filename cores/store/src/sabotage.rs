@@ -17,6 +17,8 @@ pub(crate) enum Sabotage {
     ForgetSkipped,
     /// Some freed blocks are never free again.
     Leak,
+    /// Defragmentation does not look whether a part changed while it was read.
+    MoveUnlooked,
     /// Reads do not compare checksums.
     SkipChecksum,
 }
