@@ -310,11 +310,20 @@ scale: deps-build   ## figures of a monitor among 1,000 OSDs, and of changes of 
 	$(PYTHON) tools/conformance/map_changes.py --nacre target/release/nacre
 
 # Sizes of disks, operations of a day, and numbers of objects of the table. 20 million objects need 8 GiB of memory for the disk's model.
-AGE_SIZES ?= 4G 256G 16T
-AGE_OPS ?= 40000
-AGE_OBJECTS ?= 60000,1500000,10000000
-.PHONY: age
-age: deps-build   ## writes docs/performance/aging.md: what a store costs that is years old (an hour; for a quiet machine)
+AGE_SIZES ?= 4G
+AGE_OPS ?= 10000
+AGE_OBJECTS ?= 60000,1500000
+.PHONY: age age-long aged
+age-long:      ## the same with disks up to 16 TiB and 20 million objects (hours)
+	$(MAKE) --no-print-directory age AGE_SIZES="4G 256G 16T" AGE_OPS=40000 AGE_OBJECTS=60000,1500000,10000000,20000000
+
+# A real Ceph beside it, if AGED_PEER names a script that starts and stops one: AGED_FORM="" is the long form, on 16 GiB.
+AGED_FORM ?= --short
+aged: deps-test build   ## operations per second on a disk just filled, and on the same disk aged by stock clients (10 min)
+	$(call need,fio,fio)
+	cd tools/conformance && $(PYTHON) aged.py --nacre $(abspath $(NACRE)) $(if $(AGED_PEER),--peer $(AGED_PEER)) $(AGED_FORM)
+
+age: deps-build   ## writes docs/performance/aging.md: what a store costs that is years old (15 min; for a quiet machine)
 	$(CARGO) build --release -p age
 	$(BUILT)/release/age page "$$(git rev-parse --short HEAD)" $(AGE_OPS) $(AGE_OBJECTS) $(AGE_SIZES) > $(BUILT)/aging.md
 	mv $(BUILT)/aging.md docs/performance/aging.md

@@ -137,7 +137,11 @@ fn open_disks(osd: &OsdState, dir: &Path) -> Result<(Vec<(DeviceId, Device)>, Co
     let mut devices = vec![(DeviceId(0), data)];
     if let Some(journal) = &osd.journal {
         let capacity = store::Config::DEFAULT_JOURNAL + (1 << 20);
-        devices.push((DeviceId(1), Device::open(journal, &DeviceOptions { capacity, create: !osd.made, direct: true })?));
+        let own = Device::open(journal, &DeviceOptions { capacity, create: !osd.made, direct: true })?;
+        if content == Content::Empty {
+            own.discard_all().with_context(|| format!("discard what {} holds", journal.display()))?;
+        }
+        devices.push((DeviceId(1), own));
     }
     Ok((devices, content))
 }

@@ -47,6 +47,8 @@ pub trait Backend: ObjectStore {
     fn drop_caches(&mut self) {}
     /// From now on it may keep so many bytes in memory.
     fn set_memory(&mut self, _bytes: u64) {}
+    /// Objects that lie scattered are written again in one piece, in the background, or not.
+    fn set_defragment(&mut self, _on: bool) {}
     /// Says what does not hold of the store, if something does not. `thorough`: at a price that grows with the disk.
     ///
     /// # Errors
@@ -119,6 +121,9 @@ impl Backend for store::Store {
     fn set_memory(&mut self, bytes: u64) {
         store::Store::set_memory(self, bytes);
     }
+    fn set_defragment(&mut self, on: bool) {
+        store::Store::set_defragment(self, on);
+    }
     fn compact(&mut self) -> bool {
         store::Store::compact(self)
     }
@@ -145,6 +150,15 @@ impl Backend for store::Store {
             "page_misses": c.page_misses,
             "damaged": c.damaged,
             "stalled": c.stalled,
+            "defragmentation": {
+                "walks": c.defrag.walks,
+                "parts_looked_at": c.defrag.looked,
+                "parts_moved": c.defrag.parts,
+                "bytes_moved": c.defrag.bytes,
+                "runs_before": c.defrag.runs,
+                "parts_changed": c.defrag.changed,
+                "parts_damaged": c.defrag.damaged,
+            },
             "commit_latency_us_log2": c.commit_latency,
             "memory": {
                 "blocks": memory.blocks,

@@ -88,6 +88,8 @@ pub struct Options {
     pub memory_target: Option<u64>,
     /// Whether it takes less if there is less (`osd_memory_target_autotune`).
     pub memory_found: bool,
+    /// Whether objects that lie scattered are brought together (`osd_defragment`).
+    pub defragment: bool,
     /// Everything that was set, by name, as it was given.
     pub given: BTreeMap<String, String>,
 }
@@ -115,6 +117,7 @@ impl Default for Options {
             scrubs: crate::ScrubOptions::default(),
             memory_target: None,
             memory_found: true,
+            defragment: true,
             given: BTreeMap::new(),
         }
     }
@@ -142,6 +145,11 @@ pub const OPTIONS: &[OptionRow] = &[
         name: "osd_failsafe_full_ratio",
         default: "0.97",
         about: "used part of the disk from which on writes are turned away, whatever the map says",
+    },
+    OptionRow {
+        name: "osd_defragment",
+        default: "true",
+        about: "bring objects together in the background whose data lies scattered on the disk",
     },
     OptionRow {
         name: "osd_disk_stuck_timeout",
@@ -334,6 +342,7 @@ impl Options {
             "osd_failsafe_full_ratio" => {
                 self.failsafe_full = value.parse().ok().filter(|r| (0.0..=1.0).contains(r))?;
             }
+            "osd_defragment" => self.defragment = flag(value)?,
             "osd_memory_target" => self.memory_target = Some(bytes(value)?),
             "osd_memory_target_autotune" => self.memory_found = flag(value)?,
             "osd_op_history_size" => self.history = value.parse::<usize>().ok()?.min(10_000),

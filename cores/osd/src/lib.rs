@@ -320,6 +320,7 @@ impl Osd {
         self.options.pg.recovery_at_a_time = most;
         self.pace.limit(most, self.options.time_between(class));
         self.scale_logs();
+        self.store.set_defragment(self.options.defragment);
         self.apply_memory();
         bad.into_iter().filter_map(|b| Some(b.split(' ').next()?.to_owned())).collect()
     }

@@ -178,6 +178,7 @@ impl Osd {
             self.lead_unknown(now, &map, &map);
         }
         self.scale_logs();
+        self.store.set_defragment(self.options.defragment);
         self.drop_groups_of_deleted_pools(now);
     }
 

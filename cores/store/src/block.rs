@@ -180,6 +180,11 @@ impl Patch {
         self.set == u16::MAX
     }
 
+    /// Number of blocks of which it says something.
+    pub(crate) fn set_blocks(&self) -> u32 {
+        self.set.count_ones()
+    }
+
     /// Whether it holds data.
     pub(crate) fn has_data(&self) -> bool {
         self.data != 0

@@ -1,7 +1,7 @@
 //! From a submitted transaction to a durable one: room, places, records, groups, commits.
 
 use crate::block::Run as BlockRun;
-use crate::block::{BLOCK, LARGE, MOST_SEQ, Patch, Place, Where};
+use crate::block::{BLOCK, LARGE, MOST_SEQ, PAGE_BLOCKS, Patch, Place, Where};
 use crate::cache::Known;
 use crate::checked::Checked;
 use crate::exec::{Plan, Run, Takes, size_of};
@@ -45,7 +45,8 @@ impl Store {
         if !transaction.only_removes() && !self.has_room(blocks, index) {
             return Err(Refused::NoSpace);
         }
-        if !self.pipeline.is_full() && !self.waiting.conflicts(&transaction) && self.room_to_move(blocks) {
+        let may_run = !self.pipeline.is_full() && !self.waits_to_remove(&transaction);
+        if may_run && !self.waiting.conflicts(&transaction) && self.room_to_move(blocks) {
             match Run::carry_out(self.eye_of(&transaction), &transaction) {
                 Ok(plan) if plan.copied > 0 && !self.has_room(plan.staged.len() as u64, plan.copied) => {
                     return Err(Refused::NoSpace);
@@ -97,14 +98,29 @@ impl Store {
 
     /// Blocks that the next checkpoints may need for pages.
     fn index_reserve(&self) -> u64 {
-        let need = |delta: &Delta| {
-            let touched = 3 * delta.len() as u64;
-            touched.min(self.space.pages() + 16)
-                + 2 * (delta.bytes / BLOCK) as u64
-                + self.space.map_pages(delta.extents.len() as u64)
-        };
-        let frozen = self.overlay.frozen().map_or(0, need);
-        need(self.overlay.active()) + frozen.saturating_sub(self.checkpoint.as_ref().map_or(0, |c| c.pages_taken()))
+        let frozen = self.checkpoint.as_ref().map_or(0, |c| c.reserved.saturating_sub(c.pages_taken()));
+        self.reserve_of(self.overlay.active()) + frozen
+    }
+
+    /// Blocks that a checkpoint may need for pages which merges this delta.
+    pub(crate) fn reserve_of(&self, delta: &Delta) -> u64 {
+        // A tree of one leaf is written again even if nothing changes.
+        let touched = 3 * delta.len() as u64 + u64::from(PAGE_BLOCKS);
+        // Of what was replayed nobody knows how much it takes away: no more than there is.
+        let references = delta.references().unwrap_or_else(|| 2 * delta.cells + self.space.data());
+        touched.min(self.space.pages() + 16) + 2 * (delta.bytes / BLOCK) as u64 + self.space.map_pages(references)
+    }
+
+    /// Whether removals took so much away that a checkpoint must take that in before more may go. A merge keeps all of
+    /// it in memory.
+    pub(crate) fn much_gone(&self) -> bool {
+        self.overlay.active().gone >= self.config.shares().gone
+    }
+
+    /// Whether a transaction must wait because it removes something, and too much of that was removed already.
+    fn waits_to_remove(&self, transaction: &Transaction) -> bool {
+        // At a stop what waits is carried out first, and then there is one checkpoint for all of it.
+        !self.stopping && self.much_gone() && transaction.objects.iter().flat_map(|o| &o.changes).any(takes_ranges)
     }
 
     /// Blocks that can still be given to data.
@@ -164,7 +180,10 @@ impl Store {
         }
         let (mut waiting, mut barrier) = (self.waiting.take_all(), Barrier::default());
         while let Some(mut stalled) = waiting.pop_front() {
-            let may_run = stalled.runnable && !barrier.holds(&stalled) && !self.pipeline.is_full();
+            let may_run = stalled.runnable
+                && !barrier.holds(&stalled)
+                && !self.pipeline.is_full()
+                && !self.waits_to_remove(&stalled.transaction);
             if may_run && self.failure.is_none() && self.room_to_move(stalled.blocks()) {
                 match self.run_one_stalled(stalled) {
                     None => continue,
@@ -217,8 +236,14 @@ impl Store {
     /// The transaction will be durable: gives its data places, records it, and makes it visible. Not if its data is more than the ring
     /// can take, and there is no other place for it now.
     fn accept(&mut self, transaction: &Transaction, ticket: Ticket, submitted: Mono, mut plan: Plan) -> Accepted {
-        let large = plan.staged.len() * BLOCK >= LARGE;
-        let runs = if large { self.space.take_for_write(plan.staged.len() as u64) } else { None };
+        let large = plan.staged.len() * BLOCK >= LARGE || plan.place.is_some();
+        let runs = if let Some(place) = plan.place {
+            Some(vec![place])
+        } else if large {
+            self.space.take_for_write(plan.staged.len() as u64)
+        } else {
+            None
+        };
         if large && runs.is_none() && (plan.staged.len() * BLOCK + plan.delta.bytes) as u64 > self.largest_record() {
             self.due.want(self.overlay.has_news());
             return Accepted::NoRoom;
@@ -241,6 +266,7 @@ impl Store {
         let meta = Bytes::from(meta);
         let (next_id, changes) = (self.overlay.next_id(), meta.slice(group::record_head(self.sb.version)..));
         self.overlay.apply(&changes, plan.next_id, |_| ()).expect("our own encoding");
+        self.overlay.takes(plan.gone);
         let after = {
             let objects = plan.objects.iter().map(|(_, known)| &known.key);
             self.pipeline.touch(objects.chain(&plan.families), transaction.scope, large)
@@ -269,6 +295,13 @@ impl Store {
             self.events.push_back(Event::Damaged(ticket, plan.damaged));
         }
         Accepted::Yes
+    }
+
+    /// Takes what defragmentation moves: its places are chosen already.
+    pub(crate) fn accept_moved(&mut self, transaction: &Transaction, ticket: Ticket, plan: Plan) {
+        assert!(plan.place.is_some_and(|run| run.1 as usize == plan.staged.len()));
+        let now = self.now;
+        let Accepted::Yes = self.accept(transaction, ticket, now, plan) else { unreachable!("it has a place") };
     }
 
     /// Brings what is known of an object's first blocks in step with a transaction that touched it. `next_id`: ids from here on are
@@ -362,6 +395,10 @@ impl Store {
         }
         while let Some(commits) = self.journal.next_durable() {
             for (ticket, submitted) in commits {
+                if ticket == crate::defrag::TICKET {
+                    self.scattered.written(self.now);
+                    continue;
+                }
                 self.counters.commits += 1;
                 self.counters.latency(self.now.since(submitted));
                 self.events.push_back(Event::Committed(ticket));
@@ -420,6 +457,12 @@ fn on_disk(place: Place, runs: &[BlockRun]) -> Place {
         left -= n;
     }
     unreachable!("the runs are as long as what is staged")
+}
+
+/// Whether a change may take whole ranges from an object.
+fn takes_ranges(change: &ObjectChange) -> bool {
+    use ObjectChange::{CloneOf, Remove, TakeOver, Truncate, Zero};
+    matches!(change, Remove | Truncate(_) | Zero(..) | CloneOf(_) | TakeOver(_))
 }
 
 /// Whether a change is likely to give space back.

@@ -53,6 +53,8 @@ pub(crate) struct Shares {
     pub(crate) records: usize,
     /// Bytes for the changes since the last checkpoint, frozen ones included, before callers are slowed down.
     pub(crate) delta: usize,
+    /// Blocks that removals may take from objects between two checkpoints, about. A merge notes each of them.
+    pub(crate) gone: u64,
     /// Number of onodes, and of ranges of larger objects.
     pub(crate) onodes: usize,
     pub(crate) ranges: usize,
@@ -60,6 +62,10 @@ pub(crate) struct Shares {
 
 /// Bytes that a cached onode or a cached range takes, roughly.
 pub(crate) const ENTRY: usize = 512;
+
+/// Bytes that a merge takes for a block that goes, roughly: in a list of differences, in the list of what is free then, and
+/// in the map of blocks.
+const OF_GONE: usize = 48;
 
 impl Shares {
     /// Most bytes that the cache of data is lent, while index pages and onodes need none of theirs.
@@ -77,7 +83,9 @@ impl Config {
         let (pages, records, delta) = (memory / 4, (memory * 2 / 5).min(128 << 20), (memory / 4).min(256 << 20));
         let (onodes, ranges) = (memory / 16, memory / 32);
         let left = memory.saturating_sub(pages + records + delta + onodes + ranges);
-        Shares { pages, records, delta, blocks: left.max(memory / 8), onodes: onodes / ENTRY, ranges: ranges / ENTRY }
+        // Half of the delta's share, if no two of those blocks are neighbours.
+        let gone = (delta / 2 / OF_GONE) as u64;
+        Shares { gone, pages, records, delta, blocks: left.max(memory / 8), onodes: onodes / ENTRY, ranges: ranges / ENTRY }
     }
 }
 

@@ -33,8 +33,29 @@ pub struct Counters {
     pub damaged: u64,
     /// Transactions that waited for something to be read before they could be carried out.
     pub stalled: u64,
+    /// What defragmentation did.
+    pub defrag: Defrag,
     /// Commit latency: bucket `i` counts commits that took less than `2^i` microseconds (and not less than half of it).
     pub commit_latency: [u64; 32],
+}
+
+/// What defragmentation did since the store was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Defrag {
+    /// Walks through all objects that came to their end.
+    pub walks: u64,
+    /// Parts of objects that were looked at.
+    pub looked: u64,
+    /// Parts that were written again in one piece.
+    pub parts: u64,
+    /// Bytes of these.
+    pub bytes: u64,
+    /// Runs in which these had lain.
+    pub runs: u64,
+    /// Parts that were left because they changed while they were read.
+    pub changed: u64,
+    /// Parts that were left because a block of them is damaged.
+    pub damaged: u64,
 }
 
 /// What a store holds in memory now.

@@ -40,6 +40,10 @@ pub(crate) struct Plan {
     pub(crate) copied: u64,
     /// Keys of the families of omaps in which it changes something.
     pub(crate) families: Vec<Bytes>,
+    /// Blocks at most that whole ranges had which are taken from objects.
+    pub(crate) gone: u64,
+    /// Where its data goes, if that was chosen before.
+    pub(crate) place: Option<crate::block::Run>,
 }
 
 /// A transaction being carried out.
@@ -52,6 +56,7 @@ pub(crate) struct Run<'a> {
     objects: Vec<Touched>,
     next_id: u64,
     replaced: u64,
+    gone: u64,
     damaged: Vec<ObjectId>,
     /// The object that is being changed got a block that cannot be read.
     met_damage: bool,
@@ -111,6 +116,7 @@ impl<'a> Run<'a> {
             objects: Vec::new(),
             next_id,
             replaced: 0,
+            gone: 0,
             damaged: Vec::new(),
             met_damage: false,
             rehearsal: matches!(orders, Orders::Objects(_)),
@@ -129,8 +135,8 @@ impl<'a> Run<'a> {
             }
             objects.push((object, known));
         }
-        let Self { delta, staged, next_id, replaced, damaged, copied, families, .. } = self;
-        Plan { delta, staged, objects, next_id, replaced, damaged, copied, families }
+        let Self { delta, staged, next_id, replaced, damaged, copied, families, gone, .. } = self;
+        Plan { delta, staged, objects, next_id, replaced, damaged, copied, families, gone, place: None }
     }
 
     fn change_meta(&mut self, scope: &SpgId, change: &MetaChange) {
@@ -435,6 +441,7 @@ impl<'a> Run<'a> {
         // Whole ranges in one go, the rest block by block.
         let (whole, whole_end) = (first.div_ceil(RANGE), stop / RANGE);
         if whole < whole_end {
+            self.gone += (whole_end - whole) * RANGE;
             self.delta.extents.remove_range((id, whole as u32), (id, whole_end as u32));
             (first..whole * RANGE).chain(whole_end * RANGE..stop).for_each(|b| self.delta.set_block(id, b, Cell::Hole));
         } else {
@@ -460,6 +467,7 @@ impl<'a> Run<'a> {
         touched.known.first = None;
         touched.dirty = true;
         if onode.size > 0 {
+            self.gone += blocks(onode.size);
             self.delta.extents.remove_range((onode.id, 0), (onode.id + 1, 0));
         }
         match onode.shared {

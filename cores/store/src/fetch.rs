@@ -111,7 +111,9 @@ impl Store {
             (Item::Page(block, _) | Item::Pieces(block, _), Some(bytes)) => PageRef::parse(bytes.clone(), *block),
             _ => None,
         };
-        let current = epoch == self.overlay.epoch();
+        // What defragmentation reads, nobody else asked for. Inner pages lead to much else.
+        let cold = owner == Owner::Defragment && page.as_ref().is_none_or(|page| page.level() == 0);
+        let current = epoch == self.overlay.epoch() && !cold;
         let held = self.holds.get_mut(&owner);
         match (item, bytes) {
             (Item::Page(block, _) | Item::Pieces(block, _), Some(_)) if page.is_some() => {
@@ -147,6 +149,7 @@ impl Store {
         match owner {
             Owner::Hold(hold) => self.events.push_back(Event::Fetched(hold)),
             Owner::Stalled(id) => self.waiting.set_runnable(id),
+            Owner::Defragment => self.scattered.answered(self.now),
             Owner::Checkpoint | Owner::Open => (),
         }
     }

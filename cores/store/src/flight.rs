@@ -47,6 +47,10 @@ pub(crate) struct Checkpoint {
     /// Number of writes in flight.
     pub(crate) writes: usize,
     pub(crate) pages_taken: u64,
+    /// Blocks that were kept back for its pages.
+    pub(crate) reserved: u64,
+    /// Blocks by which the pages of the section of shared blocks become more.
+    pub(crate) shared_pages: i64,
     /// Whether one of them lies in pieces.
     pub(crate) in_pieces: bool,
     /// The version that the store has after it.
@@ -145,6 +149,8 @@ pub(crate) struct LeafWork {
     pub(crate) page: Option<PageRef>,
     pub(crate) ptr: Option<Ptr>,
     pub(crate) at: usize,
+    /// Smallest key of `page` as its parent names it.
+    pub(crate) first: Bytes,
     pub(crate) lower: Bytes,
     pub(crate) upper: Option<Bytes>,
     /// Keys before this one are merged.
@@ -160,8 +166,21 @@ pub(crate) struct LeafWork {
 
 impl LeafWork {
     pub(crate) fn new(page: Option<PageRef>, ptr: Option<Ptr>, lower: Bytes, upper: Option<Bytes>) -> Self {
-        let cursor = lower.clone();
-        Self { page, ptr, at: 0, lower, upper, cursor, entries: Vec::new(), size: 0, last: None, out: Vec::new(), merged: false }
+        let (cursor, first) = (lower.clone(), lower.clone());
+        Self {
+            page,
+            ptr,
+            at: 0,
+            first,
+            lower,
+            upper,
+            cursor,
+            entries: Vec::new(),
+            size: 0,
+            last: None,
+            out: Vec::new(),
+            merged: false,
+        }
     }
 
     pub(crate) fn push(&mut self, key: Bytes, value: Bytes) {

@@ -10,12 +10,12 @@
 //! | `index`, `superblock`, `journal` | keys, layers of changes, pages, the tree; where all begins; the ring, groups, records |
 //! | `wish`, `held`, `pieces`, `io` | what a look-up can miss, and what was fetched of it; requests to the disk |
 //! | `space` | which blocks are free, promised, referred to; what the host can still give |
-//! | `cache`, `memory` | what is kept in memory, and how much |
+//! | `cache`, `memory`, `shed` | what is kept in memory, and how much; what is dropped bit by bit |
 //! | `waiting`, `pipeline` | transactions that wait to be carried out; records that are in no group yet |
-//! | `opening`, `due`, `flight`, `doubts` | how far opening is; when a checkpoint is due; how far one is; what it could not read |
+//! | `opening`, `due`, `flight`, `doubts`, `scattered` | how far opening is; when a checkpoint is due; how far one is; what it could not read; how far defragmentation is |
 //! | `store` | all of that as one state; rounds and completions |
 //! | `read`, `family`, `fetch`, `exec`, `commit`, `api` | reading; omaps that objects share; fetching; what a transaction does; its way to the disk; the interface |
-//! | `checkpoint`, `impaired` | freeze, move, merge, flip; what a damaged page of the index means |
+//! | `checkpoint`, `impaired`, `defrag` | freeze, move, merge, flip; what a damaged page of the index means; objects in one piece again |
 //! | `open`, `fsck` | making, opening, replay; checking a stopped store |
 
 #![forbid(unsafe_code)]
@@ -31,6 +31,7 @@ mod checkpoint;
 mod commit;
 mod config;
 mod counters;
+mod defrag;
 mod doubts;
 mod due;
 mod exec;
@@ -55,8 +56,10 @@ mod pipeline;
 mod read;
 #[cfg(test)]
 mod sabotage;
+mod scattered;
 #[cfg(any(test, feature = "sim"))]
 mod selfcheck;
+mod shed;
 mod space;
 #[cfg(any(test, feature = "sim"))]
 pub mod sparse;
@@ -79,5 +82,5 @@ pub fn bytes_of_disk(superblock: &[u8]) -> Option<u64> {
 }
 
 pub use config::{Config, OpenError};
-pub use counters::{Counters, Memory};
+pub use counters::{Counters, Defrag, Memory};
 pub use store::Store;

@@ -17,6 +17,8 @@ pub(crate) enum Sabotage {
     ForgetSkipped,
     /// Some freed blocks are never free again.
     Leak,
+    /// Defragmentation does not look whether a part changed while it was read.
+    MoveUnlooked,
     /// Keys of a shared omap change, and nothing is saved for clones.
     SaveNothing,
     /// Reads do not compare checksums.

@@ -25,6 +25,14 @@ impl Store {
         }
         self.pipeline.self_check()?;
         self.journal.self_check()?;
+        if let Some(c) = self.checkpoint.as_ref().filter(|c| !c.in_pieces) {
+            holds!(
+                c.pages_taken() <= c.reserved,
+                "a checkpoint took {} blocks for pages, {} were kept back",
+                c.pages_taken(),
+                c.reserved
+            );
+        }
         let frozen = self.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.promised());
         self.space.self_check(self.overlay.epoch(), frozen, thorough)?;
         if thorough { self.check_places(frozen) } else { Ok(()) }

@@ -15,6 +15,8 @@ use crate::memory::Giving;
 use crate::opening::Opening;
 use crate::pieces::Pieces;
 use crate::pipeline::Pipeline;
+use crate::scattered::Scattered;
+use crate::shed::Shed;
 use crate::space::Space;
 use crate::superblock::Superblock;
 use crate::waiting::Waiting;
@@ -49,6 +51,8 @@ pub struct Store {
     pub(crate) due: Due,
     /// A transaction waits until the store has the version of shared omaps.
     pub(crate) families_wanted: bool,
+    pub(crate) shed: Shed,
+    pub(crate) scattered: Scattered,
     pub(crate) caches: Caches,
     pub(crate) writing: Writing,
     pub(crate) journal: Journal,
@@ -98,6 +102,8 @@ impl Store {
             checkpoint: None,
             due: Due::default(),
             families_wanted: false,
+            shed: Shed::default(),
+            scattered: Scattered::default(),
             caches: Caches::new(&config.shares()),
             writing: Writing::default(),
             journal: Journal::unknown(),
@@ -158,8 +164,8 @@ impl Store {
         Memory {
             blocks: self.caches.blocks.bytes(),
             pages: self.caches.pages.bytes(),
-            records: self.journal.bytes(),
-            delta: self.overlay.bytes(),
+            records: self.journal.bytes() + self.scattered.bytes(),
+            delta: self.overlay.bytes() + self.counted() + self.shed.bytes(),
             maps: self.space.map_bytes(),
             onodes: self.caches.onodes.borrow().len(),
             ranges: self.caches.ranges.borrow().len(),
@@ -244,6 +250,7 @@ impl Store {
         if self.ready() && self.failure.is_none() && !self.read_only {
             self.caches.blocks.tick(now.mono);
             self.giving.step(&mut self.config, &mut self.caches);
+            self.shed.step();
             self.settle_limbo();
             self.try_hurt_again();
             self.run_stalled();
@@ -256,6 +263,7 @@ impl Store {
             self.journal.thin(self.config.shares().records);
             self.give_back();
             self.discard();
+            self.defragment();
             self.caches.lend_unused(self.space.map_bytes());
             self.note_host();
             self.space.ask_sizes(&mut self.io, self.now);
@@ -278,7 +286,7 @@ impl Store {
             return self.io.deadline();
         }
         let lets_go = self.space.has_settled() && self.space.may_let_go(&self.io) > 0;
-        if lets_go || self.checkpoint_has_work() || self.giving.is_busy() {
+        if lets_go || !self.shed.is_empty() || self.checkpoint_has_work() || self.giving.is_busy() {
             return Mono(0);
         }
         self.io
@@ -286,6 +294,7 @@ impl Store {
             .min(self.doubts.unsticks_at().unwrap_or(Mono::NEVER))
             .min(self.space.ask_sizes_at())
             .min(self.reclaim_at())
+            .min(self.defragment_at())
             .min(if self.stopping { Mono::NEVER } else { self.space.tell_free_at() })
             .min(self.rest_ends())
     }

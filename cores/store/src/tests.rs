@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod aging;
+mod defrag;
 mod fsck;
 mod liveness;
 mod names;
@@ -26,6 +27,7 @@ fn the_tests_find_mistakes_that_were_made_on_purpose() {
                 let mut world = World::new(seed * 3 + 1, false);
                 world.wide = false;
                 (world.pushy, world.hasty) = (false, true);
+                world.defragments = false;
                 world.sabotage(sabotage);
                 if sabotage == SkipChecksum {
                     (0..60).for_each(|_| world.submit_one());

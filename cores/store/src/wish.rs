@@ -12,6 +12,8 @@ pub(crate) enum Owner {
     Stalled(u64),
     /// A checkpoint that needs a page or a block.
     Checkpoint,
+    /// Defragmentation.
+    Defragment,
     /// Opening, and the checker.
     Open,
 }

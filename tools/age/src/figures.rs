@@ -1,6 +1,7 @@
 //! What is measured, and how it is shown.
 
 use crate::disk::{BLOCK, forgotten};
+use crate::goals::said;
 use crate::profiles::{Dice, Kind, Load, mix, small_objects};
 use crate::rig::{Rig, Used, object};
 use objectstore::{ObjectChange, View};
@@ -220,6 +221,28 @@ pub fn row(plan: &Plan, aged: &Aged) -> String {
         aged.open.processor as f64 / 1e6,
         aged.open.traffic.reads,
     )
+}
+
+/// The same for another process to read.
+pub fn raw(plan: &Plan, aged: &Aged) -> String {
+    let mut text = said("micros", micros(&aged.used, aged.ops)) + &said("longest_ms", aged.longest.0 as f64 / 1e6);
+    text += &said("memory", aged.memory as f64 / plan.memory as f64);
+    if let Some(writes) = aged.long_write {
+        text += &said("long_write", writes);
+    }
+    text
+}
+
+/// What [`grow`] found, for another process to read.
+pub fn raw_grown(rows: &[Grown], memory: u64) -> String {
+    let mut text = String::new();
+    for row in rows {
+        text += &said(&format!("micros.{}", row.objects), micros(&row.used, row.counted));
+        text += &said(&format!("open_s.{}", row.objects), row.open.processor as f64 / 1e9);
+        text += &said(&format!("memory.{}", row.objects), row.memory as f64 / memory as f64);
+        text += &said(&format!("longest_ms.{}", row.objects), row.used.longest.0.max(row.open.longest.0) as f64 / 1e6);
+    }
+    text
 }
 
 /// The table of [`grow`].

@@ -10,10 +10,12 @@
 //! | `rig` | a store, its disk, and a meter of both |
 //! | `profiles` | what clients do: images, snapshots, buckets, files, omap, many objects |
 //! | `figures` | fills, ages, measures; rows of tables; bounds |
+//! | `goals` | what figures must be; reading before and after defragmentation |
 
 #![forbid(unsafe_code)]
 
 pub mod disk;
 pub mod figures;
+pub mod goals;
 pub mod profiles;
 pub mod rig;

@@ -2,7 +2,9 @@
 #![forbid(unsafe_code)]
 
 use age::figures::{self, Plan};
+use age::goals::{self, Goal, Raw, heard};
 use age::profiles::Kind;
+use std::collections::BTreeMap;
 use std::process::{Command, ExitCode};
 
 /// The product's allocator.
@@ -14,9 +16,11 @@ Fills a store on a sparse disk, ages it by what clients do in years, and measure
 
     age one PROFILE SIZE [OPS]       one row; PROFILE: images, snapshots, buckets, files, omap; SIZE: as 4G, 256G, 16T
     age grow OBJECTS...              what a new object costs when there are so many
+    age overwrite SIZE               one row: an image of 4 GiB on a disk of which all chunks are mixed
+    age tidy SIZE                    reading an image that was overwritten at random, before and after defragmentation
     age table SIZE... [-- OPS]       the rows of all profiles for these sizes, each from a process of its own
     age page COMMIT OPS OBJECTS,... SIZE...
-                                     docs/performance/aging.md: both tables, and what they mean
+                                     docs/performance/aging.md: goals, all tables, and what they mean
 
 OPS: operations of a day; 40,000 if nothing is said. A store is 20 days old when 10 more are measured.";
 
@@ -24,8 +28,8 @@ OPS: operations of a day; 40,000 if nothing is said. A store is 20 days old when
 const PAGE: &str = "\
 # A store that is years old
 
-`make age` fills a store, ages it as clients would in years, and measures what it costs then. It wrote this page on
-commit COMMIT. The store is the product's. Its disk is a model that keeps the index and forgets data, so a disk of 16 TiB
+`make age` fills a store, ages it as clients would in years, and measures what it costs then; `make age-long` does the
+same with more and larger disks, and takes hours. It wrote this page on commit COMMIT. The store is the product's. Its disk is a model that keeps the index and forgets data, so a disk of 16 TiB
 fits into memory. Counted is the processor time of the store's own calls, in one thread. The tool's text
 (`tools/age/src/lib.rs`) says how it works, and `cargo test -p age` holds bounds for small sizes.
 
@@ -49,6 +53,8 @@ fits into memory. Counted is the processor time of the store's own calls, in one
 
 ";
 
+/// Percent of the disk that an image has which is brought together.
+const TIDY: u64 = 70;
 const OPS: u64 = 40_000;
 const MEMORY: u64 = 192 << 20;
 /// The largest disk that clients fill, in bytes, and what they fill of a larger one.
@@ -85,20 +91,73 @@ fn plan(profile: &str, size: &str, ops: u64) -> Result<Plan, String> {
     Ok(Plan { kind, size, part: if size > MOST { LARGE } else { size }, memory: MEMORY, journal, days: (20, 10), ops })
 }
 
-fn table(sizes: &[&str], ops: u64) -> Result<(), String> {
+/// What a process of its own wrote for people, and for us.
+fn child(words: &[&str]) -> Result<(String, Raw), String> {
     let program = std::env::current_exe().map_err(|e| e.to_string())?;
-    print!("{}", figures::HEAD);
+    let output = Command::new(&program).args(words).output().map_err(|e| format!("{}: {e}", program.display()))?;
+    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    match output.status.success() {
+        true => Ok((said(&output.stdout), heard(&said(&output.stderr)))),
+        false => Err(format!("{}: {}", words.join(" "), said(&output.stderr))),
+    }
+}
+
+/// The rows of all profiles, and what they say by profile and size.
+fn table(sizes: &[&str], ops: u64) -> Result<(String, BTreeMap<(String, String), Raw>), String> {
+    let (mut text, mut all) = (String::from(figures::HEAD), BTreeMap::new());
     for kind in Kind::ALL {
         for size in sizes {
-            let output = Command::new(&program).args(["one", kind.name(), size, &ops.to_string()]).output();
-            let output = output.map_err(|e| format!("{}: {e}", program.display()))?;
-            let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-            match output.status.success() {
-                true => print!("{}", said(&output.stdout)),
-                false => return Err(format!("{} on {size}: {}", kind.name(), said(&output.stderr))),
-            }
+            let (row, raw) = child(&["one", kind.name(), size, &ops.to_string()])?;
+            text += &row;
+            all.insert((kind.name().to_owned(), (*size).to_owned()), raw);
         }
     }
+    Ok((text, all))
+}
+
+/// What a random overwrite costs on a disk of so many bytes of which clients fill 4 GiB; on a larger one all chunks are
+/// mixed.
+fn overwrite(size: &str) -> Result<Raw, String> {
+    child(&["overwrite", size]).map(|(_, raw)| raw)
+}
+
+fn page(commit: &str, ops: u64, steps: &str, sizes: &[&str]) -> Result<(), String> {
+    let steps: Vec<u64> = steps.split(',').map(number).collect::<Result<_, _>>()?;
+    let words: Vec<String> = steps.iter().map(u64::to_string).collect();
+    let (rows, aged) = table(sizes, ops)?;
+    let words: Vec<&str> = ["grow"].into_iter().chain(words.iter().map(String::as_str)).collect();
+    let (grown, growth) = child(&words)?;
+    let (reading, tidied) = child(&["tidy", "4G"])?;
+    let (small, large, huge) = (overwrite("4G")?, overwrite("256G")?, overwrite("16T")?);
+    let all = || aged.values().chain([&small, &large, &huge]);
+    let most = |name: &str| all().filter_map(|raw| raw.get(name).copied()).reduce(f64::max);
+    let larger = |a: Option<f64>, b: Option<f64>| a.into_iter().chain(b).reduce(f64::max);
+    let part = |a: Option<&f64>, b: Option<&f64>| Some(a? / b?);
+    let ratio = |raw: &Raw| part(raw.get("micros"), small.get("micros"));
+    let each = |n: u64| growth.get(&format!("micros.{n}"));
+    let last = |name: &str| growth.get(&format!("{name}.10000000")).copied();
+    let (first, times) = (steps[0], |n: u64| part(each(n), each(steps[0])));
+    let grown_most = growth.iter().filter(|(name, _)| name.starts_with("longest_ms")).map(|(_, v)| *v).reduce(f64::max);
+    let memory = growth.iter().filter(|(name, _)| name.starts_with("memory")).map(|(_, v)| *v).reduce(f64::max);
+    let long_write = aged.get(&("images".into(), sizes[0].to_owned())).and_then(|raw| raw.get("long_write")).copied();
+    let read = |name: &str| part(tidied.get(name), tidied.get("fresh_reads"));
+    let goals = [
+        Goal::new("random 4 KiB overwrite on 256 GiB, all chunks mixed, against 4 GiB", (1.5, Some(1.2)), "×", ratio(&large)),
+        Goal::new("the same on 16 TiB", (1.5, Some(1.2)), "×", ratio(&huge)),
+        Goal::new(format!("new 4 KiB object at 1.5 million against {first}"), (2.0, Some(1.5)), "×", times(1_500_000)),
+        Goal::new("the same at 20 million", (2.0, Some(1.5)), "×", times(20_000_000)),
+        Goal::new("longest call, of all that is here", (10.0, Some(5.0)), "ms", larger(most("longest_ms"), grown_most)),
+        Goal::new("requests for 4 MiB at 12 % free", (64.0, Some(16.0)), "", long_write),
+        Goal::new("memory beside the ceiling", (1.1, None), "×", larger(most("memory"), memory)),
+        Goal::new("10 million objects, ceiling 192 MiB: opening, processor time", (2.0, None), "s", last("open_s")),
+        Goal::new("the same: memory beside the ceiling", (1.1, None), "×", last("memory")),
+        Goal::new("reads of an object overwritten at random, against a fresh one", (3000.0, None), "×", read("aged_reads")),
+        Goal::new("the same after defragmentation", (3.0, None), "×", read("tidy_reads")),
+    ];
+    print!("{}", PAGE.replace("COMMIT", commit).replace("OPS", &ops.to_string()));
+    println!("## Goals\n\n{}", goals::table(&goals));
+    println!("Times are of the processor. A neighbour on the machine makes them, and the longest call, longer.\n");
+    println!("## Profiles\n\n{rows}\n## Many small objects\n\n{grown}\n## Defragmentation\n\n{reading}");
     Ok(())
 }
 
@@ -107,24 +166,40 @@ fn run(words: &[&str]) -> Result<(), String> {
         ["one", profile, size, rest @ ..] => {
             let ops = rest.first().map_or(Ok(OPS), |word| number(word))?;
             let plan = plan(profile, size, ops)?;
-            print!("{}", figures::row(&plan, &figures::age(&plan)?));
+            let aged = figures::age(&plan)?;
+            print!("{}", figures::row(&plan, &aged));
+            eprint!("{}", figures::raw(&plan, &aged));
+        }
+        ["overwrite", size] => {
+            let whole = plan("images", size, OPS)?;
+            // Longer than the journal needs for several checkpoints.
+            let plan = Plan { part: whole.size.min(4 << 30), days: (5, 5), ..whole };
+            let aged = figures::age(&plan)?;
+            print!("{}", figures::row(&plan, &aged));
+            eprint!("{}", figures::raw(&plan, &aged));
         }
         ["grow", steps @ ..] if !steps.is_empty() => {
             let steps: Vec<u64> = steps.iter().map(|word| number(word)).collect::<Result<_, _>>()?;
             if !steps.is_sorted() {
                 return Err("numbers of objects must rise".into());
             }
-            print!("{}", figures::grown(&figures::grow(&steps, MEMORY, 1 << 40)?, MEMORY));
+            let rows = figures::grow(&steps, MEMORY, 1 << 40)?;
+            print!("{}", figures::grown(&rows, MEMORY));
+            eprint!("{}", figures::raw_grown(&rows, MEMORY));
+        }
+        ["tidy", size] => {
+            let size = bytes(size)?;
+            let tidied = goals::tidy(size, TIDY, MEMORY)?;
+            print!("{}", goals::reading_table(size, TIDY, &tidied));
+            for (name, value) in
+                [("fresh_reads", tidied.fresh.reads), ("aged_reads", tidied.aged.reads), ("tidy_reads", tidied.tidy.reads)]
+            {
+                eprint!("{}", goals::said(name, value));
+            }
         }
         ["page", commit, ops, steps, sizes @ ..] if !sizes.is_empty() => {
-            let count = number(ops)?;
             sizes.iter().try_for_each(|word| bytes(word).map(drop))?;
-            print!("{}", PAGE.replace("COMMIT", commit).replace("OPS", ops));
-            println!("    age table {} -- {ops}\n    age grow {}\n", sizes.join(" "), steps.replace(',', " "));
-            println!("## Profiles\n");
-            table(sizes, count)?;
-            println!("\n## Many small objects\n");
-            run(&[&["grow"], &steps.split(',').collect::<Vec<_>>()[..]].concat())?;
+            page(commit, number(ops)?, steps, sizes)?;
         }
         ["table", rest @ ..] if !rest.is_empty() => {
             let (sizes, ops) = match rest.iter().position(|word| *word == "--") {
@@ -132,7 +207,7 @@ fn run(words: &[&str]) -> Result<(), String> {
                 None => (rest, OPS),
             };
             sizes.iter().try_for_each(|word| bytes(word).map(drop))?;
-            table(sizes, ops)?;
+            print!("{}", table(sizes, ops)?.0);
         }
         _ => return Err(USAGE.into()),
     }

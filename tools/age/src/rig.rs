@@ -277,6 +277,21 @@ impl Rig {
         Ok(())
     }
 
+    /// Lets defragmentation walk through all objects once.
+    ///
+    /// # Errors
+    /// The store failed, or the walk does not end.
+    pub fn walk(&mut self) -> Result<(), String> {
+        let walks = self.store.counters().defrag.walks;
+        for _ in 0..PATIENCE {
+            self.round()?;
+            if self.store.counters().defrag.walks > walks {
+                return Ok(());
+            }
+        }
+        Err(format!("a walk does not end: {:?}", self.store.counters().defrag))
+    }
+
     /// Kills the store and opens it again. What that used is counted.
     ///
     /// # Errors

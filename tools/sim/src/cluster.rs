@@ -355,7 +355,8 @@ fn open_store(plan: &Plan, number: usize, boot: &Boot, (meaning, made, lost): &M
         write_ahead: (number as u64 % 2) << 20,
         // Every second store shares nearly all omaps of clones.
         copied_omap: [store::Config::COPIED_OMAP, 100][number % 2],
-        discard: false,
+        // Every third store has a disk that is told what is free.
+        discard: number % 3 == 1,
     };
     if made.get() {
         return (Box::new(store::Store::open(config)), None);

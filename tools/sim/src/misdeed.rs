@@ -71,6 +71,8 @@ pub enum Misdeed {
     ForgottenFlush,
     /// Flushes of a store's data disk go to its journal's disk.
     FlushesOther,
+    /// What a store tells its disk of as free gets one block more at its end.
+    TrimsBeyond,
     /// A store that a fault has met wants to be woken at once from then on.
     Restless,
     /// A store that takes no writes does not say so.
@@ -140,6 +142,7 @@ const ALL: &[Misdeed] = &[
     Misdeed::SleepUncounted,
     Misdeed::ForgottenFlush,
     Misdeed::FlushesOther,
+    Misdeed::TrimsBeyond,
     Misdeed::Restless,
     Misdeed::HiddenImpairment,
 ];

@@ -44,6 +44,8 @@ pub enum Kind {
     Store(&'static [StoreFault]),
     /// The same, whose liveness is judged behind faults, too; its journal has a disk of its own, if so said.
     Lively(&'static [StoreFault], bool),
+    /// The same on a disk that is told what is free, with objects that move while they are in use.
+    Discards(&'static [StoreFault]),
     /// A store alone, whose disk rots while it is stopped.
     Rot,
     /// The monitors' log alone.
@@ -809,6 +811,21 @@ pub const ALL: &[Scenario] = &[
         ),
     },
     Scenario {
+        name: "store-discard",
+        about: "a store alone whose disk is told what is free, and whose objects are brought together: it dies, is slow, fails",
+        pause: Duration::from_millis(150),
+        kind: Kind::Discards(&[
+            StoreFault::Slow,
+            StoreFault::ReadErrors,
+            StoreFault::WriteErrors,
+            StoreFault::AtWrite,
+            StoreFault::AtWrite,
+            StoreFault::Power,
+            StoreFault::Kill,
+            StoreFault::Stop,
+        ]),
+    },
+    Scenario {
         name: "store-rot",
         about: "a store alone: bits of its disk flip while it is stopped",
         pause: SECOND,
@@ -900,6 +917,10 @@ pub fn run(scenario: &Scenario, seed: u64, options: &Options) -> Result<Report, 
         Kind::Lively(faults, separate_journal) => {
             run_store(scenario, Some(faults), rng, options, |plan| StorePlan { judged: true, large: 4, separate_journal, ..plan })
         }
+        Kind::Discards(faults) => {
+            let told = |plan| StorePlan { discard: true, judged: true, large: 3, capacity: 96 << 20, ..plan };
+            run_store(scenario, Some(faults), rng, options, told)
+        }
         Kind::Rot => run_store(scenario, None, rng, options, |plan| plan),
         Kind::Voters => run_voters(rng, options),
     }
@@ -917,6 +938,7 @@ fn store_plan(rng: &mut Rng) -> StorePlan {
         journal: 1 << 20,
         memory: 4 << 20,
         separate_journal: false,
+        discard: false,
         judged: false,
         misdeed: None,
     }

@@ -45,6 +45,8 @@ pub struct StorePlan {
     pub memory: u64,
     /// Whether the journal has a disk of its own.
     pub separate_journal: bool,
+    /// Whether the disk is told what is free.
+    pub discard: bool,
     /// Whether liveness is judged behind faults, too, and not only at the end.
     pub judged: bool,
     /// What the store's host does wrong.
@@ -271,6 +273,7 @@ impl StoreNode {
             separate_journal: plan.separate_journal,
             write_ahead: plan.journal / 4,
             copied_omap: [0, 400, Config::COPIED_OMAP][usize::from(boot.seed[8] % 3)],
+            discard: plan.discard,
             ..Config::default()
         };
         shared.borrow_mut().refused = None;
@@ -326,6 +329,7 @@ impl StoreNode {
         shared.verified += 1;
         self.live = shared.scopes.iter().map(|e| e.base.clone()).collect();
         self.phase = Phase::Running;
+        self.store.set_defragment(self.plan.discard);
     }
 
     fn events(&mut self) {
@@ -425,6 +429,12 @@ impl StoreNode {
     /// What the store asks its disks for.
     fn issued(&mut self, out: &mut Outputs) {
         for output in &mut out.0 {
+            if let Output::Disk(request) = output
+                && let DiskOp::Trim { len, .. } = &mut request.op
+                && self.plan.misdeed == Some(Misdeed::TrimsBeyond)
+            {
+                *len += 4096;
+            }
             if let Output::Disk(request) = output
                 && matches!(request.op, DiskOp::Flush)
             {

@@ -39,6 +39,18 @@ fn a_journal_with_a_disk_of_its_own_loses_nothing_and_stands_in_nobodys_way() {
     assert!(acknowledged > 1500 && faults > 100, "{acknowledged} transactions, {faults} faults");
 }
 
+#[test]
+fn what_is_told_to_be_free_is_nobodys_and_what_moves_stays_the_same() {
+    let (acknowledged, faults) = runs("store-discard", 0..25);
+    assert!(acknowledged > 1500 && faults > 60, "{acknowledged} transactions, {faults} faults");
+}
+
+#[test]
+fn discards_that_go_too_far_are_found() {
+    let what = found("store-discard", Misdeed::TrimsBeyond);
+    assert!(["content is no prefix", "are damaged", "not opened"].iter().any(|known| what.contains(known)), "{what}");
+}
+
 /// What the judges say of a mistake that is put in.
 fn found(scenario: &str, misdeed: Misdeed) -> String {
     let (scenario, options) = (by_name(scenario).expect("a scenario"), Options { misdeed: Some(misdeed), ..Options::default() });

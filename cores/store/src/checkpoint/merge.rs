@@ -158,7 +158,10 @@ impl Store {
         let mut stage = std::mem::replace(&mut c.stage, Stage::Drain);
         let Stage::Merge(m) = &mut stage else { unreachable!("only while merging") };
         match self.merge_step(c, m) {
-            Ok(Went::Done) => true,
+            Ok(Went::Done) => {
+                self.shed.differences(std::mem::take(&mut m.differences));
+                true
+            }
             Ok(Went::On) => {
                 c.stage = stage;
                 true
@@ -298,7 +301,8 @@ impl Store {
                 m.leaf = Some(leaf);
                 return Ok(false);
             }
-            c.old_pages.extend(leaf.ptr.iter().flat_map(Ptr::runs));
+            retire(c, &leaf);
+            c.shared_pages += leaf.out.iter().map(|(key, ptr)| shared_blocks(key, Ptr::decode(ptr).as_ref())).sum::<i64>();
             self.give_up(m, leaf.out, true);
             return Ok(true);
         }
@@ -325,7 +329,8 @@ impl Store {
         let upper = if i + 1 < frame.page.len() { Some(frame.page.key(i + 1)) } else { frame.upper.clone() };
         let lower = frame.page.key(i);
         m.stack.last_mut().expect("just looked").next += 1;
-        c.old_pages.extend(leaf.ptr.iter().flat_map(Ptr::runs));
+        retire(c, leaf);
+        leaf.first = lower.clone();
         (leaf.page, leaf.ptr, leaf.at, leaf.cursor, leaf.upper) = (Some(page), Some(ptr), 0, lower, upper);
         Ok(true)
     }
@@ -472,6 +477,20 @@ impl Store {
             self.counters.index_bytes += run.len() as u64;
             self.io.write(DATA, m.run_at * BLOCK as u64, run, false, Purpose::Checkpoint);
         }
+    }
+}
+
+/// The page of a leaf that is merged goes.
+fn retire(c: &mut Checkpoint, leaf: &LeafWork) {
+    c.old_pages.extend(leaf.ptr.iter().flat_map(Ptr::runs));
+    c.shared_pages -= shared_blocks(&leaf.first, leaf.ptr.as_ref());
+}
+
+/// Number of blocks of a leaf that begins in the section of shared blocks; 0 for others.
+fn shared_blocks(first: &[u8], ptr: Option<&Ptr>) -> i64 {
+    match ptr {
+        Some(ptr) if first.first() == Some(&keys::SHARED) => ptr.blocks.into(),
+        _ => 0,
     }
 }
 

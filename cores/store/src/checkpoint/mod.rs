@@ -50,6 +50,7 @@ impl Store {
             && (self.due.is_wanted()
                 || self.reclaim_due()
                 || self.due.much_replaced()
+                || self.much_gone()
                 || self.short_for_now()
                 || self.journal.used() * 2 > self.journal.size()
                 || self.overlay.active().bytes > self.config.shares().delta / 2)
@@ -73,7 +74,10 @@ impl Store {
     }
 
     fn can_freeze(&self) -> bool {
-        (!self.stopping || self.is_journalled()) && self.space.is_settled() && self.pipeline.ranges().len() <= MOST_SKIPPED
+        (!self.stopping || self.is_journalled())
+            && self.shed.is_empty()
+            && self.space.is_settled()
+            && self.pipeline.ranges().len() <= MOST_SKIPPED
     }
 
     /// Ranges of records that are carried out and are in no journal group yet.
@@ -111,8 +115,18 @@ impl Store {
         self.checkpoint = Some(checkpoint);
     }
 
+    /// Bytes of memory that the differences take which a merge has counted so far.
+    pub(crate) fn counted(&self) -> usize {
+        match self.checkpoint.as_deref() {
+            Some(Checkpoint { stage: Stage::Merge(m), .. }) => m.differences.bytes(),
+            _ => 0,
+        }
+    }
+
     fn freeze(&mut self) {
         self.due.begun(self.now);
+        self.scattered.owed = 0;
+        let reserved = self.reserve_of(self.overlay.active());
         let Frozen { born, promised, stable } = self.space.freeze();
         self.checkpoint = Some(Box::new(Checkpoint {
             stage: Stage::Move((0, 0)),
@@ -125,6 +139,8 @@ impl Store {
             moved: BTreeMap::new(),
             writes: 0,
             pages_taken: 0,
+            reserved,
+            shared_pages: 0,
             in_pieces: false,
             version: self.sb.version,
             old_pages: Vec::new(),
@@ -266,12 +282,13 @@ impl Store {
         }
         let epoch = self.overlay.epoch();
         let freed = Freed { epoch, born: c.born, runs: c.freed, pages: c.old_pages, end: c.end, seq: c.seq };
-        self.space.flipped(Flipped { promised: c.promised, stable: c.stable, freed });
+        let map = self.space.flipped(Flipped { promised: c.promised, stable: c.stable, freed, shared_pages: c.shared_pages });
+        self.shed.replaced(map, c.moved);
         #[cfg(test)]
         if self.sabotage == Some(crate::sabotage::Sabotage::Leak) {
             self.space.leak();
         }
-        self.overlay.flip();
+        self.shed.delta(self.overlay.flip());
         self.settle_limbo();
     }
 }

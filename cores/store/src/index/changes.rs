@@ -135,6 +135,11 @@ impl Changes {
         self.0.ranges().map(|(from, to)| (&from.bytes, &to.bytes))
     }
 
+    /// Drops them one by one.
+    pub(crate) fn dismantle(self) -> impl Iterator<Item = ()> + Send {
+        self.0.dismantle()
+    }
+
     /// Says whether a change or a range tombstone touches `from..to`. `to` none is the end of all keys.
     pub(crate) fn touches(&self, from: &Bytes, to: Option<&Bytes>) -> bool {
         let to = to.cloned().map(Key::from);

@@ -18,6 +18,12 @@ pub(crate) struct Delta {
     pub(crate) extents: Layer<Extent, Patch>,
     /// Bytes of memory that it takes, roughly.
     pub(crate) bytes: usize,
+    /// Blocks that its patches set, counted again for each patch.
+    pub(crate) cells: u64,
+    /// Blocks at most that its range tombstones take from objects; see [`Self::lost_count`].
+    pub(crate) gone: u64,
+    /// Range tombstones of extents came from the journal, which does not say how many blocks they take.
+    pub(crate) lost_count: bool,
 }
 
 /// Bytes of memory that an entry takes beyond its own bytes, roughly.
@@ -104,6 +110,7 @@ impl Delta {
                 EXTENT => {
                     let key = (r.u64()?, r.u32()?);
                     let patch = Patch::decode(&mut r)?;
+                    self.cells += u64::from(patch.set_blocks());
                     seen(&patch);
                     self.patch(key, patch);
                 }
@@ -115,6 +122,17 @@ impl Delta {
             }
         }
         Ok(())
+    }
+
+    /// Number of blocks that gain or lose a reference when it is merged, at most; one that does both counts as two. None if
+    /// nobody knows.
+    pub(crate) fn references(&self) -> Option<u64> {
+        (!self.lost_count).then_some(2 * self.cells + self.gone)
+    }
+
+    /// Drops it piece by piece: each item that this gives is one piece.
+    pub(crate) fn dismantle(self) -> impl Iterator<Item = ()> + Send {
+        self.keys.dismantle().chain(self.extents.dismantle())
     }
 
     /// Gives the staged blocks of a transaction their places.

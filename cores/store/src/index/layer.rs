@@ -95,6 +95,20 @@ impl<K: Ord + Clone, V> Layer<K, V> {
         self.tombs.iter()
     }
 
+    /// Drops it entry by entry.
+    pub(crate) fn dismantle(self) -> impl Iterator<Item = ()> + Send
+    where
+        K: Send,
+        V: Send,
+    {
+        self.map.into_iter().map(drop).chain(self.tombs.into_iter().map(drop))
+    }
+
+    /// Says whether there are range tombstones.
+    pub(crate) fn has_ranges(&self) -> bool {
+        !self.tombs.is_empty()
+    }
+
     /// Says whether a change or a range tombstone touches `from..to`. `to` none is the end of all keys.
     pub(crate) fn touches(&self, from: &K, to: Option<&K>) -> bool {
         let before = |k: &K| to.is_none_or(|to| k < to);

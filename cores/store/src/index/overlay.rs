@@ -68,9 +68,19 @@ impl Overlay {
         self.frozen = Some(std::mem::take(&mut self.active));
     }
 
-    /// The checkpoint counts: what was frozen is in the tree.
-    pub(crate) fn flip(&mut self) {
-        self.frozen = None;
+    /// Notes that range tombstones of the active delta take up to so many more blocks from objects.
+    pub(crate) fn takes(&mut self, blocks: u64) {
+        self.active.gone += blocks;
+    }
+
+    /// Notes that all changes so far came from the journal.
+    pub(crate) fn replayed(&mut self) {
+        self.active.lost_count = self.active.extents.has_ranges();
+    }
+
+    /// The checkpoint counts: what was frozen is in the tree. Gives it, to be dropped bit by bit.
+    pub(crate) fn flip(&mut self) -> Delta {
         self.epoch += 1;
+        self.frozen.take().unwrap_or_default()
     }
 }

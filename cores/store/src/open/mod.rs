@@ -59,6 +59,8 @@ impl Store {
 
     fn became_ready(&mut self) {
         self.holds.remove(&Owner::Open);
+        self.overlay.replayed();
+        self.scattered.opened(self.now);
         self.due.opened(self.now, self.overlay.has_news());
         self.log
             .push((Level::Info, format!("open: {} records in the journal to go into the index", self.overlay.active().len())));
@@ -351,7 +353,7 @@ impl Store {
     /// there are no more, false if there are more than one round takes.
     fn load_pages(&mut self, o: &mut Opening) -> Result<Read<bool>, OpenError> {
         let eye = self.eye(Owner::Open);
-        let (mut runs, mut missing, mut wishes) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut runs, mut missing, mut wishes, mut shared) = (Vec::new(), Vec::new(), Vec::new(), 0);
         for _ in 0..PAGES {
             let Some(ptr) = o.pages.pop() else { break };
             let page = match gather(eye.page(&ptr), &mut wishes) {
@@ -368,11 +370,15 @@ impl Store {
                 if page.level() > 1 {
                     o.pages.push(child);
                 } else {
+                    if page.key(i).first() == Some(&keys::SHARED) {
+                        shared += child.blocks;
+                    }
                     runs.extend(child.runs());
                 }
             }
         }
         o.pages.append(&mut missing);
+        self.space.load_shared(shared);
         for (block, n) in runs {
             if !self.space.load_page(block, n) {
                 return Err(OpenError::Corrupt(format!("block {block} is an index page, but in use by something else")));

@@ -303,6 +303,43 @@ impl Allocator {
         Some(run)
     }
 
+    /// Gives `n` blocks out in one piece. None if there is none. As with [`Self::take`], the blocks must be told to
+    /// [`Self::born`].
+    pub(crate) fn take_whole(&mut self, n: u64) -> Option<Run> {
+        let run = self.one_run(n, Kind::Data)?;
+        self.give(run, Kind::Data, &mut Vec::new());
+        Some(run)
+    }
+
+    /// Number of blocks of a chunk that are taken.
+    pub(crate) fn used_in(&self, chunk: u64) -> u64 {
+        let end = ((chunk + 1) * CHUNK).min(self.busy.len());
+        (end - chunk * CHUNK).saturating_sub(self.busy.free_in(chunk))
+    }
+
+    /// Chunks from `from` on that are not fuller than usual and have at most `most` blocks in use, all together: the first,
+    /// the one behind the last, how full one may be, and the blocks in use. At most `looks` chunks are looked at.
+    pub(crate) fn region(&self, from: u64, most: u64, looks: u64) -> (std::ops::Range<u64>, u64, u64) {
+        let (empty, chunks) = self.empty_chunks();
+        let mean = (self.busy.ones() / (chunks - empty).max(1)).min(CHUNK);
+        let usual = (mean + mean / 16).min(CHUNK - CHUNK / 16);
+        let from = if from < chunks { from } else { 0 };
+        let (mut at, mut used) = (from, 0);
+        while at < chunks.min(from + looks) {
+            let here = Some(self.used_in(at)).filter(|here| *here <= usual && at * CHUNK >= self.first).unwrap_or(0);
+            if used + here > most {
+                break;
+            }
+            (at, used) = (at + 1, used + here);
+        }
+        (from..at, usual, used)
+    }
+
+    /// Number of chunks of which nothing is taken, and of all.
+    pub(crate) fn empty_chunks(&self) -> (u64, u64) {
+        (self.busy.empty_chunks(), self.busy.chunks())
+    }
+
     fn cursor(&self, kind: Kind) -> u64 {
         self.cursors[usize::from(kind == Kind::Pages)]
     }

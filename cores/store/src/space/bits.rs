@@ -46,6 +46,18 @@ pub(crate) struct Bits {
     empty: u64,
 }
 
+impl Bits {
+    /// Drops it group by group; each chunk that goes is an item.
+    pub(crate) fn dismantle(self) -> impl Iterator<Item = ()> + Send {
+        self.groups.into_iter().flat_map(|group| {
+            // Others may have it, too.
+            let chunks = if Arc::strong_count(&group) == 1 { GROUP } else { 1 };
+            drop(group);
+            std::iter::repeat_n((), chunks)
+        })
+    }
+}
+
 impl Chunk {
     fn get(&self, i: usize) -> bool {
         match &self.bits {

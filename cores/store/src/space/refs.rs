@@ -28,6 +28,8 @@ pub(crate) struct Differences {
     last: Option<Gain>,
     /// All others by chunk.
     by_chunk: BTreeMap<u32, Vec<Part>>,
+    /// Number of entries in all of those lists.
+    parts: usize,
 }
 
 fn disk(cell: Cell) -> Option<u64> {
@@ -70,6 +72,7 @@ impl Differences {
             let stop = end.min((at / CHUNK + 1) * CHUNK);
             let part = Part { at: (at % CHUNK) as u16, len: (stop - at) as u16, by: gain.by };
             self.by_chunk.entry((at / CHUNK) as u32).or_default().push(part);
+            self.parts += 1;
             at = stop;
         }
     }
@@ -82,6 +85,16 @@ impl Differences {
     /// Number of blocks of a chunk that gained or lost references; one that did both counts as two.
     pub(crate) fn changed(&self, chunk: u32) -> usize {
         self.by_chunk.get(&chunk).into_iter().flatten().map(|part| usize::from(part.len)).sum()
+    }
+
+    /// Bytes of memory that they take, roughly.
+    pub(crate) fn bytes(&self) -> usize {
+        self.parts * size_of::<Part>() * 2
+    }
+
+    /// Drops them chunk by chunk.
+    pub(crate) fn dismantle(self) -> impl Iterator<Item = ()> + Send {
+        self.by_chunk.into_values().map(drop)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -139,6 +152,22 @@ fn push_run(runs: &mut Vec<(u64, u32)>, run: (u64, u32)) {
         Some((start, n)) if *start + u64::from(*n) == run.0 => *n += run.1,
         _ => runs.push(run),
     }
+}
+
+/// The chunk of a block, and its index there.
+pub(crate) fn chunk_of(block: u64) -> (u32, u16) {
+    ((block / CHUNK) as u32, (block % CHUNK) as u16)
+}
+
+/// Whether the block with this index has more than one reference according to its chunk's value. True, too, if that cannot
+/// be understood.
+pub(crate) fn is_shared(value: &[u8], index: u16) -> bool {
+    let (runs, rest) = value.as_chunks::<8>();
+    let covers = |run: &[u8; 8]| {
+        let (start, n) = (u16::from_le_bytes([run[0], run[1]]), u16::from_le_bytes([run[2], run[3]]));
+        (start..start.saturating_add(n)).contains(&index)
+    };
+    !rest.is_empty() || runs.iter().any(covers)
 }
 
 /// Decodes, for each block of a chunk, how many references it has beyond the first.

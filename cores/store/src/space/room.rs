@@ -9,7 +9,7 @@ use super::bits::{Bits, CHUNK};
 use super::discard::Discards;
 use super::host::Host;
 use super::limbo::{Freed, Limbo, Settled};
-use crate::block::{BLOCK, PAGE_BLOCKS, RANGE, Run};
+use crate::block::{BLOCK, PAGE_BLOCKS, Run};
 use node::{DiskStat, Mono};
 
 /// The space of the data disk.
@@ -22,6 +22,8 @@ pub(crate) struct Space {
     pub(super) host: Host,
     pub(super) discards: Discards,
     limbo: Limbo,
+    /// Blocks of the leaves that begin in the index's section of shared blocks.
+    shared_pages: u64,
     /// Each page gets its blocks one by one, as if no two free ones were side by side.
     #[cfg(any(test, feature = "sim"))]
     pub(crate) scatter: bool,
@@ -47,6 +49,8 @@ pub(crate) struct Flipped {
     pub(crate) stable: Bits,
     /// What the flip freed of the old tree, and the runs among which there are such that nothing came to refer to.
     pub(crate) freed: Freed,
+    /// Blocks by which the leaves of the section of shared blocks become more.
+    pub(crate) shared_pages: i64,
 }
 
 impl Default for Space {
@@ -58,6 +62,7 @@ impl Default for Space {
             host: Host::default(),
             discards: Discards::default(),
             limbo: Limbo::default(),
+            shared_pages: 0,
             #[cfg(any(test, feature = "sim"))]
             scatter: false,
         }
@@ -142,13 +147,39 @@ impl Space {
         self.promised
     }
 
-    /// Most blocks of pages of the map of free space that a checkpoint writes which changes so many ranges of objects:
-    /// each has at most 16 blocks before and 16 after it, and each may lie in another chunk.
-    pub(crate) fn map_pages(&self, ranges: u64) -> u64 {
+    /// Most blocks of leaves of the map of free space, and of the table of shared blocks, that a checkpoint writes in which
+    /// so many blocks gain or lose a reference. Each may lie in another chunk.
+    pub(crate) fn map_pages(&self, references: u64) -> u64 {
         /// Chunks of the map that one page holds at least, when all of them are mixed.
         const IN_A_PAGE: u64 = 7;
         let chunks = self.alloc.stable.len().div_ceil(CHUNK);
-        (2 * RANGE * ranges).min(chunks).div_ceil(IN_A_PAGE).min(chunks) * u64::from(PAGE_BLOCKS)
+        let touched = references.min(chunks);
+        let map = touched.div_ceil(IN_A_PAGE).min(chunks) * u64::from(PAGE_BLOCKS);
+        map + self.shared_need(references, touched)
+    }
+
+    /// Of that, for the table of shared blocks.
+    fn shared_need(&self, references: u64, touched: u64) -> u64 {
+        /// Bytes by which a chunk's entry grows at most when one block has another count: its run is cut in three.
+        const GROWS: u64 = 16;
+        /// Blocks of the longest entry, and of what is cut off before it: each block of the chunk has a run of its own.
+        const LONGEST: u64 = (8 * CHUNK / BLOCK as u64 + 1) + PAGE_BLOCKS as u64;
+        // The pages that are there are written again, and what grows takes twice its bytes at worst, as pages are cut.
+        let grows = 2 * (GROWS * references).div_ceil(BLOCK as u64) + 2 * u64::from(PAGE_BLOCKS);
+        let leaves = (self.shared_pages + grows).min(LONGEST * touched);
+        // Pages above them.
+        leaves + leaves / 32
+    }
+
+    /// Counts a leaf of the tree that begins in the section of shared blocks.
+    pub(crate) fn load_shared(&mut self, blocks: u32) {
+        self.shared_pages += u64::from(blocks);
+    }
+
+    /// Blocks of the leaves that begin in the section of shared blocks.
+    #[cfg(test)]
+    pub(crate) fn shared_pages(&self) -> u64 {
+        self.shared_pages
     }
 
     /// Blocks kept back, so that checkpoints and removals always succeed.
@@ -217,6 +248,30 @@ impl Space {
         Some(runs)
     }
 
+    /// Gives data its place in one piece. None if there is none.
+    pub(crate) fn take_whole(&mut self, blocks: u64) -> Option<Run> {
+        let beyond = self.alloc.beyond;
+        let run = self.alloc.take_whole(blocks)?;
+        self.host_gave(self.alloc.beyond - beyond);
+        self.alloc.born(&[run]);
+        Some(run)
+    }
+
+    /// See [`Allocator::region`].
+    pub(crate) fn region(&self, from: u64, most: u64, looks: u64) -> (std::ops::Range<u64>, u64, u64) {
+        self.alloc.region(from, most, looks)
+    }
+
+    /// Number of blocks of a chunk that are taken.
+    pub(crate) fn used_in(&self, chunk: u64) -> u64 {
+        self.alloc.used_in(chunk)
+    }
+
+    /// Number of chunks of which nothing is taken, and of all.
+    pub(crate) fn empty_chunks(&self) -> (u64, u64) {
+        self.alloc.empty_chunks()
+    }
+
     /// Gives data that leaves the journal its places. The checkpoint remembers them. None if there is no room, which breaks the promise.
     pub(crate) fn take_for_move(&mut self, blocks: u64) -> Option<Vec<Run>> {
         let runs = self.alloc.take(blocks, Kind::Moved)?;
@@ -238,12 +293,14 @@ impl Space {
         Frozen { born: self.alloc.freeze(), promised: self.promised, stable: self.alloc.stable.clone() }
     }
 
-    /// The checkpoint counts. What it freed waits in [`Self::settled`] until no read can want it.
-    pub(crate) fn flipped(&mut self, flipped: Flipped) {
-        let Flipped { promised, stable, freed } = flipped;
+    /// The checkpoint counts. What it freed waits in [`Self::settled`] until no read can want it. Gives the map that was
+    /// replaced.
+    pub(crate) fn flipped(&mut self, flipped: Flipped) -> Bits {
+        let Flipped { promised, stable, freed, shared_pages } = flipped;
         self.promised -= promised;
-        self.alloc.stable = stable;
+        self.shared_pages = self.shared_pages.saturating_add_signed(shared_pages);
         self.limbo.push(freed);
+        std::mem::replace(&mut self.alloc.stable, stable)
     }
 }
 

@@ -11,40 +11,41 @@ use std::collections::{BTreeMap, VecDeque};
 use types::{HObject, ObjectId, PgId, SnapId, SpgId};
 
 /// A store on a sparse disk, and the driver of both.
-struct Rig {
-    store: Store,
-    disk: Sparse,
+pub(super) struct Rig {
+    pub(super) store: Store,
+    pub(super) disk: Sparse,
     config: Config,
-    now: u64,
-    tickets: u64,
-    committed: u64,
+    pub(super) now: u64,
+    pub(super) tickets: u64,
+    pub(super) committed: u64,
     queue: VecDeque<DiskRequest>,
-    /// Writes that the disk was asked for.
+    /// Writes and reads that the disk was asked for.
     writes: u64,
+    pub(super) reads: u64,
 }
 
-fn object(n: u64) -> ObjectId {
+pub(super) fn object(n: u64) -> ObjectId {
     let name = Bytes::from(format!("rbd_data.10226b8b4567.{n:016x}"));
     let hash = types::hash::rjenkins(&name);
     HObject { pool: 1, hash, nspace: Bytes::new(), key: Bytes::new(), name, snap: SnapId::HEAD, max: false }.into()
 }
 
 /// The next of a row of numbers that look like chance.
-fn dice(x: &mut u64) -> u64 {
+pub(super) fn dice(x: &mut u64) -> u64 {
     *x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let z = (*x ^ *x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ z >> 31
 }
 
-fn small() -> Config {
+pub(super) fn small() -> Config {
     Config { uuid: [1; 16], memory: 64 << 20, journal_bytes: 4 << 20, write_ahead: 0, ..Config::default() }
 }
 
 impl Rig {
-    fn new(config: Config, capacity: u64) -> Self {
+    pub(super) fn new(config: Config, capacity: u64) -> Self {
         let (store, disk) = (Store::create(config.clone()), Sparse::new(capacity));
-        let mut rig = Self { store, disk, config, now: 0, tickets: 0, committed: 0, queue: VecDeque::new(), writes: 0 };
+        let mut rig = Self { store, disk, config, now: 0, tickets: 0, committed: 0, queue: VecDeque::new(), writes: 0, reads: 0 };
         rig.open_up();
         rig
     }
@@ -66,10 +67,11 @@ impl Rig {
         }));
     }
 
-    fn round(&mut self) {
+    pub(super) fn round(&mut self) {
         self.turn();
         while let Some(request) = self.queue.pop_front() {
             self.writes += u64::from(matches!(request.op, DiskOp::Write { .. }));
+            self.reads += u64::from(matches!(request.op, DiskOp::Read { .. }));
             let result = self.disk.answer(request.op);
             let now = Now { mono: Mono(self.now), ..Now::default() };
             self.store.disk_done(now, DiskDone { token: request.token, result });
@@ -79,7 +81,7 @@ impl Rig {
         }
     }
 
-    fn submit(&mut self, object: ObjectId, change: ObjectChange) -> Result<(), Refused> {
+    pub(super) fn submit(&mut self, object: ObjectId, change: ObjectChange) -> Result<(), Refused> {
         self.tickets += 1;
         let objects = vec![ObjectChanges { object, changes: vec![change] }];
         let scope = SpgId::whole(PgId::new(1, (self.tickets % 16) as u32));
@@ -108,9 +110,18 @@ impl Rig {
     }
 
     /// Makes checkpoints until nothing is left for one.
-    fn checkpoint(&mut self) {
+    pub(super) fn checkpoint(&mut self) {
         while self.store.checkpoint.is_some() || self.store.compact() {
             self.one_checkpoint();
+        }
+    }
+
+    /// Makes one, and looks at what it left before anything else goes on.
+    fn one_checkpoint_of(&mut self) {
+        let before = self.store.counters().checkpoints;
+        self.store.compact();
+        while self.store.counters().checkpoints == before {
+            self.round();
         }
     }
 
@@ -127,13 +138,13 @@ impl Rig {
     }
 
     /// Kills the store and opens it again.
-    fn reopen(&mut self) {
+    pub(super) fn reopen(&mut self) {
         self.queue.clear();
         self.store = Store::open(self.config.clone());
         self.open_up();
     }
 
-    fn read<T>(&mut self, f: impl Fn(&Store, Hold) -> Read<T>) -> T {
+    pub(super) fn read<T>(&mut self, f: impl Fn(&Store, Hold) -> Read<T>) -> T {
         let hold = Hold(77);
         loop {
             match f(&self.store, hold) {
@@ -166,7 +177,7 @@ impl Rig {
     }
 
     /// Checks the stopped store's index as the checker does.
-    fn check(&mut self) {
+    pub(super) fn check(&mut self) {
         self.store.self_check(true).expect("what always holds");
         struct Disk<'a>(&'a mut Sparse);
         impl fsck::BlockRead for Disk<'_> {
@@ -375,8 +386,12 @@ fn leaves_that_lost_most_of_their_keys_join() {
 
 /// A disk of 1 GiB with an image that fills so many percent of it and was overwritten at random, block by block, until
 /// what was free was used so many times.
-fn an_aged_image(percent: u64, turns: u64) -> (Rig, u64, u64) {
-    let mut rig = Rig::new(Config { journal_bytes: 24 << 20, ..small() }, 1 << 30);
+pub(super) fn an_aged_image(percent: u64, turns: u64) -> (Rig, u64, u64) {
+    an_aged_image_of(Config { journal_bytes: 24 << 20, ..small() }, percent, turns)
+}
+
+fn an_aged_image_of(config: Config, percent: u64, turns: u64) -> (Rig, u64, u64) {
+    let mut rig = Rig::new(config, 1 << 30);
     let objects = (1u64 << 30) * percent / 100 / (4 << 20);
     for n in 0..objects {
         rig.submit(object(n), ObjectChange::Write(0, filler(1024))).expect("room");
@@ -435,6 +450,95 @@ fn no_round_does_much_when_many_short_runs_go() {
     // A round ends with the step that uses its budget up. Most runs have few blocks; a fifth of the disk was free before.
     assert!(most_work < 100_000, "{most_work} units of work in one round");
     assert!(most_runs < 100_000, "{most_runs} blocks in one round");
+    rig.check();
+}
+
+#[test]
+fn removals_between_two_checkpoints_have_a_bound() {
+    let config = Config { memory: Config::LEAST_MEMORY, ..small() };
+    let shares = config.shares();
+    let (mut rig, objects, _) = an_aged_image_of(Config { journal_bytes: 24 << 20, ..config }, 60, 1);
+    assert!(objects * 1024 > 8 * shares.gone, "there is more than one checkpoint may take away");
+    // All at once: nobody looks whether the store is congested.
+    for n in 0..objects {
+        let objects = vec![ObjectChanges { object: object(n), changes: vec![ObjectChange::Remove] }];
+        let scope = SpgId::whole(PgId::new(1, 0));
+        rig.tickets += 1;
+        let removal = Transaction { cold: false, scope, hold: None, objects, meta: vec![] };
+        rig.store.submit(removal, Ticket(rig.tickets)).expect("removals");
+    }
+    let (mut counted, before) = (0, rig.store.counters().checkpoints);
+    while rig.committed < rig.tickets {
+        let gone = rig.store.overlay.active().gone;
+        assert!(gone < shares.gone + 1024, "{gone} blocks are to go in one checkpoint, {} may", shares.gone);
+        counted = counted.max(rig.store.counted());
+        rig.round();
+    }
+    rig.checkpoint();
+    assert!(rig.store.counters().checkpoints > before + objects * 1024 / (shares.gone + 1024), "several checkpoints");
+    assert!(counted > 0 && counted < shares.delta / 2, "differences took {counted} bytes of {}", shares.delta / 2);
+    assert!(rig.store.space().available * 100 > rig.store.space().total * 90, "all of it is free");
+    rig.check();
+}
+
+#[test]
+fn what_a_checkpoint_took_in_is_dropped_bit_by_bit() {
+    let mut rig = Rig::new(small(), 64 << 20);
+    for n in 0..2000 {
+        rig.submit(object(n), ObjectChange::SetInfo(Bytes::from(vec![3u8; 20]))).expect("room");
+    }
+    rig.one_checkpoint_of();
+    let held = rig.store.memory().delta;
+    assert!(held > 2000 * 100, "{held} bytes are still held");
+    let (mut turns, checkpoints) = (0, rig.store.counters().checkpoints);
+    rig.submit(object(1), ObjectChange::Remove).expect("room");
+    rig.store.compact();
+    while !rig.store.shed.is_empty() {
+        assert_eq!(rig.store.deadline(), Mono(0), "it goes on at once");
+        assert!(rig.store.checkpoint.is_none(), "the next one waits");
+        rig.round();
+        turns += 1;
+    }
+    assert!(turns > 2000 / 64 / 2, "{turns} turns");
+    assert!(rig.store.memory().delta < 10_000);
+    rig.one_checkpoint();
+    assert!(rig.store.counters().checkpoints > checkpoints);
+    rig.check();
+}
+
+#[test]
+fn one_removal_may_rewrite_the_table_of_all_shared_blocks() {
+    let (mut rig, objects, mut x) = an_aged_image(40, 2);
+    let clone = |n: u64| object(1_000_000 + n);
+    for n in 0..objects {
+        rig.submit(clone(n), ObjectChange::CloneOf(object(n))).expect("room");
+    }
+    rig.checkpoint();
+    for _ in 0..40_000 {
+        let (o, at) = (dice(&mut x) % objects, dice(&mut x) % 1024 * BLOCK as u64);
+        rig.submit(object(o), ObjectChange::Write(at, filler(1))).expect("room");
+    }
+    rig.checkpoint();
+    rig.checkpoint();
+    let shared = rig.store.space.shared_pages();
+    rig.reopen();
+    assert_eq!(rig.store.space.shared_pages(), shared);
+    rig.submit(clone(7), ObjectChange::Remove).expect("removals");
+    while rig.committed < rig.tickets {
+        rig.round();
+    }
+    rig.store.compact();
+    let (mut most, mut reserved, before) = (0, 0, rig.store.counters().checkpoints);
+    while rig.store.counters().checkpoints == before {
+        rig.round();
+        rig.store.self_check(false).expect("what is kept back is enough");
+        let c = rig.store.checkpoint.as_ref();
+        (most, reserved) = (most.max(c.map_or(0, |c| c.pages_taken)), reserved.max(c.map_or(0, |c| c.reserved)));
+    }
+    // Its few changes alone are not worth so many pages.
+    assert!(most > 60, "{most} blocks of pages, {reserved} kept back");
+    assert!(reserved < 6 * most, "{most} blocks of pages, {reserved} kept back");
+    rig.checkpoint();
     rig.check();
 }
 

@@ -42,6 +42,8 @@ pub(crate) struct World {
     pub(crate) wide: bool,
     /// Pages of the index lie in pieces.
     pub(crate) scattered: bool,
+    /// Defragmentation is on, and makes no pauses.
+    pub(crate) defragments: bool,
     /// Submit even if the store asks to slow down.
     pub(crate) pushy: bool,
     /// Whether all transactions are cold, or none; by chance if nothing is said.
@@ -52,7 +54,7 @@ pub(crate) struct World {
     pub(crate) hasty: bool,
     sabotage: Option<super::Sabotage>,
     /// What all incarnations counted.
-    pub(crate) total: [u64; 6],
+    pub(crate) total: [u64; 8],
 }
 
 fn scope(i: usize) -> SpgId {
@@ -65,7 +67,8 @@ fn hold() -> Hold {
 
 impl World {
     pub(crate) fn new(seed: u64, separate: bool) -> Self {
-        Self::sized(seed, separate, 48 << 20)
+        // Defragmentation needs chunks that are wholly free.
+        Self::sized(seed, separate, if seed % 4 < 2 { 112 << 20 } else { 48 << 20 })
     }
 
     pub(crate) fn sized(seed: u64, separate: bool, capacity: usize) -> Self {
@@ -104,12 +107,13 @@ impl World {
             full: false,
             wide: seed % 4 == 1,
             scattered: seed % 3 == 1,
+            defragments: seed % 4 < 2,
             pushy: seed % 5 == 2,
             cold: None,
             omaps: false,
             hasty: seed % 2 == 1,
             sabotage: None,
-            total: [0; 6],
+            total: [0; 8],
         };
         world.scatter();
         world.open_up();
@@ -120,6 +124,7 @@ impl World {
     pub(crate) fn sabotage(&mut self, sabotage: super::Sabotage) {
         self.sabotage = Some(sabotage);
         self.store.sabotage = self.sabotage;
+        self.scatter();
     }
 
     fn now(&self) -> Now {
@@ -495,6 +500,11 @@ impl World {
         if self.scattered {
             self.store.scatter_pages();
         }
+        if self.defragments {
+            self.store.defragment_eagerly();
+        } else {
+            self.store.set_defragment(false);
+        }
     }
 
     pub(crate) fn begin_open(&mut self) {
@@ -507,7 +517,16 @@ impl World {
     pub(crate) fn reopen(&mut self) {
         self.config.memory = [0, 16 << 20][self.dice.below(2) as usize];
         let c = self.store.counters();
-        for (total, n) in self.total.iter_mut().zip([c.commits, c.checkpoints, c.stalled, c.direct_bytes, c.moved_bytes, 1]) {
+        for (total, n) in self.total.iter_mut().zip([
+            c.commits,
+            c.checkpoints,
+            c.stalled,
+            c.direct_bytes,
+            c.moved_bytes,
+            1,
+            c.defrag.parts,
+            c.defrag.changed,
+        ]) {
             *total += n;
         }
         self.store = Store::open(self.config.clone());
@@ -546,7 +565,9 @@ impl World {
         assert_eq!(used, alloc.stable.ones() + alloc.page_blocks, "no space leaks");
         let pages = if sb.root.is_some() { self.sure(|s, _| s.tree_pages()) } else { Vec::new() };
         assert_eq!(self.store.space.pages(), pages.iter().map(|p| u64::from(p.1)).sum::<u64>(), "pages");
+        let shared = self.store.space.shared_pages();
         self.reopen();
+        assert_eq!(self.store.space.shared_pages(), shared, "pages of the table of shared blocks");
     }
 
     pub(crate) fn stop(&mut self) {
@@ -562,6 +583,16 @@ impl World {
         assert!(self.owner.is_empty(), "a clean stop commits all");
     }
 
+    /// Overwrites a block of the part that defragmentation reads, if it reads one.
+    fn change_what_moves(&mut self) {
+        let scattered = &self.store.scattered;
+        let (crate::scattered::Stage::Read(part), Some(found)) = (&scattered.stage, &scattered.at) else { return };
+        let (object, (range, i, _)) = (found.object.clone(), part.moving[part.moving.len() / 2]);
+        let offset = (u64::from(range) * crate::block::RANGE + u64::from(i)) * 4096;
+        let data = self.random_bytes(4096);
+        self.submit(object.hash as usize & 7, vec![Mutation::of(object, ObjectChange::Write(offset, data.into()))]);
+    }
+
     /// A random life.
     pub(crate) fn life(&mut self, steps: u64) {
         for _ in 0..steps {
@@ -569,6 +600,9 @@ impl World {
                 self.turn();
                 self.crash();
                 self.check_all();
+            }
+            if self.dice.one_in(4) {
+                self.change_what_moves();
             }
             match self.dice.below(20) {
                 0..=9 if self.pushy || !self.store.congested() => self.submit_one(),

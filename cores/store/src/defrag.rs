@@ -1,0 +1,433 @@
+//! Defragmentation: objects that were overwritten at random for years are read as fast as fresh ones again.
+//!
+//! A block of 4 KiB that is overwritten gets a new place, so an object of 4 MiB ends in up to a thousand. A walk in the
+//! background goes through the objects in the order of their names, part by part ([`RANGES`]). A part whose blocks lie in
+//! runs of less than [`LEAST`] as a mean is read, and written again in one piece.
+//!
+//! - **What moves.** Blocks to which one object alone refers. What a clone shares stays, as it would take its space twice;
+//!   a part gets better by half at least, or it is left. What changed since the last checkpoint began, or lies in the
+//!   journal, is left: it may change again soon, and who shares it is not known yet.
+//! - **How.** As a large write does it: data goes to free places, is flushed, and then a record says where it lies. A
+//!   checkpoint takes the record in, and frees the old places. So a crash at any moment leaves the old places or the new
+//!   ones, both with the same bytes. The record has a scope of its own and names the object as one that it changes: no
+//!   later change overtakes it, and it overtakes none.
+//! - **Free runs.** What moves together leaves single free blocks behind, all over the disk. So each walk also empties some
+//!   chunks, the next ones on the disk that are not fuller than usual: whatever part of an object lies there moves. At first
+//!   all long free runs that can be spared go to that, and come back as more of them. When half of what is free lies in
+//!   chunks that are wholly free, half of them go to parts that come together. A walk that moved something is followed by the next one soon.
+//! - **Clients' changes.** Reading takes time, and clients may change the object meanwhile. When all is read, the part's
+//!   ranges are looked up again, in the same call in which the record is made. If one of them differs, the part is left.
+//! - **Rot.** What is read comes from the disk, and its checksum is compared with the index. What is damaged does not move,
+//!   and is not made good by a new checksum: reads go on to say that it is damaged, and a scrub mends it from other copies.
+//! - **Room.** It goes on only while a [`SPARE`]th of the chunks is wholly free and an [`AVAILABLE`]th of the disk is
+//!   available, and asks for a checkpoint when an [`OWED`]th of the disk waits for one. It is off when the disk or its host
+//!   is full. A walk that waits for too long ends.
+//! - **Pace.** There is one part in flight, and few reads. While clients ask for something, the pause behind each step is
+//!   four times as long as the step took, so a busy disk sees less of it; and it waits while transactions do, or the store
+//!   is congested. What it reads enters no cache.
+
+use crate::block::{BLOCK, Block, Cell, LARGE, PAGE_BLOCKS, Patch, Place, RANGE, blocks};
+use crate::checked::Checked;
+use crate::exec::Plan;
+use crate::held::Held;
+use crate::index::delta::Delta;
+use crate::index::keys;
+use crate::index::view::Step as Scan;
+use crate::journal::staged::Staged;
+use crate::onode::Onode;
+use crate::read::{all_there, gather};
+use crate::scattered::{Found, Part, Stage};
+use crate::space::bits::CHUNK;
+use crate::space::refs;
+use crate::store::Store;
+use crate::wish::{Owner, wish_data};
+use bytes::Bytes;
+use node::{Level, Mono};
+use objectstore::{Read, Ticket, Transaction, Unread, Wish};
+use std::collections::BTreeMap;
+use types::{PgId, Rope, SpgId};
+
+/// Ticket of its transactions. Nobody else's counter comes so far.
+pub(crate) const TICKET: Ticket = Ticket(u64::MAX);
+/// Ranges of a part (4 MiB), and with little memory.
+const RANGES: u64 = 64;
+const FEW_RANGES: u64 = 16;
+const LITTLE_MEMORY: u64 = 64 << 20;
+/// Blocks of a run, as a mean, from which on a part is left as it is (64 KiB).
+const LEAST: usize = 16;
+/// Fewest blocks that are moved: those of a large write.
+const FEWEST: usize = LARGE / BLOCK;
+/// Names that are looked at in one call, and parts of objects.
+const NAMES: usize = 64;
+const PARTS: usize = 8;
+/// Runs that are read at a time.
+const READS: usize = 32;
+/// Parts of the disk: chunks that stay wholly free, blocks that stay available, blocks that wait for a checkpoint.
+const SPARE: u64 = 32;
+const AVAILABLE: u64 = 16;
+const OWED: u64 = 128;
+
+/// Chunks that are looked at for those that a walk empties.
+const REGION: u64 = 4096;
+
+/// The scope of its records.
+fn scope() -> SpgId {
+    SpgId::whole(PgId::new(i64::MAX, 0))
+}
+
+impl Store {
+    /// Switches defragmentation on or off. Off at first.
+    pub fn set_defragment(&mut self, on: bool) {
+        if self.scattered.on != on {
+            self.scattered.switch(on, self.now);
+            self.holds.remove(&Owner::Defragment);
+        }
+    }
+
+    /// Begins a walk through all objects at once, if none is under way and it is switched on.
+    pub fn defragment_now(&mut self) {
+        self.scattered.hurry(self.now);
+    }
+
+    /// From now on defragmentation makes no pauses. Only for tests.
+    #[cfg(any(test, feature = "sim"))]
+    pub fn defragment_eagerly(&mut self) {
+        self.set_defragment(true);
+        self.scattered.eager = true;
+        self.scattered.hurry(self.now);
+    }
+
+    /// Whether a walk is under way.
+    #[cfg(any(test, feature = "sim"))]
+    pub fn defragments(&self) -> bool {
+        !matches!(self.scattered.stage, Stage::Rest)
+    }
+
+    /// When [`Self::defragment`] has something to do.
+    pub(crate) fn defragment_at(&self) -> Mono {
+        if self.stopping { Mono::NEVER } else { self.scattered.due_at() }
+    }
+
+    /// Does the next step, if it is time.
+    pub(crate) fn defragment(&mut self) {
+        if self.defragment_at() > self.now {
+            return;
+        }
+        if !self.may_defragment() {
+            self.scattered.wait(self.now);
+            if matches!(self.scattered.stage, Stage::Rest) {
+                self.holds.remove(&Owner::Defragment);
+            }
+            return;
+        }
+        let stage = std::mem::replace(&mut self.scattered.stage, Stage::Walk);
+        let stepped = match stage {
+            Stage::Rest => {
+                self.begin_walk();
+                Ok(())
+            }
+            Stage::Walk => self.walk(),
+            Stage::Read(part) => self.read_part(part),
+            Stage::Write => unreachable!("it is not due then"),
+        };
+        match stepped {
+            Ok(()) => {
+                self.holds.remove(&Owner::Defragment);
+                let asked = self.counters.commits + self.tally.data_hits.get() + self.tally.data_misses.get();
+                self.scattered.pause(self.now, asked);
+            }
+            Err(Unread::Missing(wish)) => {
+                self.scattered.asks(self.now);
+                self.fetch_for(Owner::Defragment, wish);
+            }
+            Err(Unread::Damaged(damage)) => {
+                // A page of the index. Who needs it says so; the walk does not know what lies behind it.
+                let text = format!("defragmentation ends before its time: {} at byte {} is damaged", damage.what, damage.offset);
+                self.log.push((Level::Warn, text));
+                self.holds.remove(&Owner::Defragment);
+                self.scattered.rest(self.now);
+            }
+        }
+    }
+
+    /// Whether there is room and quiet enough.
+    fn may_defragment(&mut self) -> bool {
+        let starved = self.checkpoint.as_ref().is_some_and(|c| c.starved);
+        if starved || self.doubts.hamper() || self.is_congested() || !self.waiting.is_empty() {
+            return false;
+        }
+        let total = self.space.total();
+        if self.scattered.owed * OWED > total {
+            self.due.want(self.overlay.has_news());
+            return false;
+        }
+        let (empty, chunks) = self.space.empty_chunks();
+        empty >= chunks.div_ceil(SPARE) && self.available_blocks() * AVAILABLE >= total && !self.space.host_exhausted(&self.io)
+    }
+
+    fn begin_walk(&mut self) {
+        // As long as most of what is free lies in pieces, all goes to that.
+        let spare = if self.is_gathered() { self.spare_chunks().div_ceil(2) } else { self.spare_chunks() } * CHUNK;
+        let (region, usual, left) = self.space.region(self.scattered.region.end, spare, REGION);
+        let s = &mut self.scattered;
+        (s.from, s.region, s.usual, s.left) = (Bytes::from_static(&[keys::NAME]), region, usual, left);
+    }
+
+    /// Chunks that are wholly free, beyond those that stay so.
+    fn spare_chunks(&self) -> u64 {
+        let (empty, chunks) = self.space.empty_chunks();
+        empty.saturating_sub(chunks.div_ceil(SPARE))
+    }
+
+    /// Whether half of what is free lies in chunks that are wholly free.
+    fn is_gathered(&self) -> bool {
+        2 * self.space.empty_chunks().0 * CHUNK >= self.space.free()
+    }
+
+    /// Whether a block lies in a chunk that this walk empties.
+    fn leaves(&self, at: u64) -> bool {
+        let (chunk, _) = refs::chunk_of(at);
+        let s = &self.scattered;
+        s.left > 0 && s.region.contains(&chunk.into()) && self.space.used_in(chunk.into()) <= s.usual
+    }
+
+    /// Looks at the next names, or at the next parts of an object.
+    fn walk(&mut self) -> Read<()> {
+        for _ in 0..PARTS {
+            if self.scattered.at.is_none() && !self.next_object()? {
+                return Ok(());
+            }
+            let Some(found) = self.scattered.at.clone() else { return Ok(()) };
+            let (part, next) = self.look_at(&found)?;
+            self.counters.defrag.looked += 1;
+            match next {
+                Some(next) => self.scattered.at = Some(Found { next, ..found.clone() }),
+                None => self.scattered.at = None,
+            }
+            if let Some(part) = part {
+                self.scattered.at.get_or_insert_with(|| found.clone()).next = next.unwrap_or(found.ranges);
+                self.scattered.stage = Stage::Read(part);
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes to the next object that is large enough. False if these names had none, or there are no more.
+    fn next_object(&mut self) -> Read<bool> {
+        let (mut seen, mut last, mut found) = (0, None, None);
+        let from = self.scattered.from.clone();
+        self.eye(Owner::Defragment).view(None).scan(&from, Some(&[keys::NAME + 1]), |key, value| {
+            (seen, last) = (seen + 1, Some(key.clone()));
+            let large = Onode::decode(&value).filter(|onode| onode.size >= LARGE as u64 * 2);
+            found = large.and_then(|onode| Some((keys::object(key)?, onode.id, onode.size)));
+            if found.is_some() || seen == NAMES { Scan::Enough } else { Scan::More }
+        })?;
+        match (found, last) {
+            (Some((object, id, size)), Some(last)) => {
+                self.scattered.from = keys::successor(&last);
+                self.scattered.at = Some(Found { object, id, ranges: blocks(size).div_ceil(RANGE), next: 0 });
+                Ok(true)
+            }
+            (_, Some(last)) if seen == NAMES => {
+                self.scattered.from = keys::successor(&last);
+                Ok(false)
+            }
+            _ => {
+                self.counters.defrag.walks += 1;
+                self.scattered.rest(self.now);
+                Ok(false)
+            }
+        }
+    }
+
+    /// Looks at the next part of an object. Gives it if it is to move, and the range behind it if there is one.
+    fn look_at(&self, found: &Found) -> Read<(Option<Box<Part>>, Option<u64>)> {
+        let eye = self.eye(Owner::Defragment);
+        let view = eye.view(None);
+        let len = if self.config.memory < LITTLE_MEMORY { FEW_RANGES } else { RANGES };
+        // An object may be larger than its data.
+        let Some(first) = view.next_range(found.id, found.next as u32)?.map(u64::from).filter(|r| *r < found.ranges) else {
+            return Ok((None, None));
+        };
+        let end = found.ranges.min((first / len + 1) * len);
+        let next = Some(end).filter(|end| *end < found.ranges);
+        let (from, to) = ((found.id, first as u32), (found.id, end as u32));
+        let touched = |delta: &Delta| delta.extents.touches(&from, Some(&to));
+        if touched(self.overlay.active()) || self.overlay.frozen().is_some_and(touched) {
+            return Ok((None, next));
+        }
+        let (mut ranges, mut wishes) = (Vec::new(), Vec::new());
+        for range in first..end {
+            let patch = gather(view.extents((found.id, range as u32)), &mut wishes)?;
+            ranges.extend(patch.filter(Patch::has_data).map(|patch| (range as u32, patch)));
+        }
+        all_there(std::mem::take(&mut wishes))?;
+        // Most parts need no look at who shares them.
+        let whole = self.is_gathered() && self.spare_chunks() > self.scattered.left.div_ceil(CHUNK);
+        let worth = whole.then_some((LEAST, FEWEST));
+        if Part::of(ranges.clone(), worth, |at| self.leaves(at), |_| false).is_none() {
+            return Ok((None, next));
+        }
+        let mut tables: BTreeMap<u32, Option<Bytes>> = BTreeMap::new();
+        for at in ranges.iter().flat_map(|(_, patch)| patch.iter()).map(|(_, block)| block.place.0) {
+            let (chunk, _) = refs::chunk_of(at);
+            if let std::collections::btree_map::Entry::Vacant(entry) = tables.entry(chunk) {
+                entry.insert(gather(view.get(&keys::chunk(keys::SHARED, chunk)), &mut wishes)?.flatten());
+            }
+        }
+        all_there(wishes)?;
+        let shared = |at: u64| {
+            let (chunk, index) = refs::chunk_of(at);
+            tables.get(&chunk).and_then(Option::as_ref).is_some_and(|table| refs::is_shared(table, index))
+        };
+        Ok((Part::of(ranges, worth, |at| self.leaves(at), shared), next))
+    }
+
+    /// Takes what was read of a part, and reads on; when all is there, the part is written.
+    fn read_part(&mut self, mut part: Box<Part>) -> Read<()> {
+        let epoch = self.overlay.epoch();
+        let mut again = Vec::new();
+        let held = self.holds.get(&Owner::Defragment);
+        let mut damaged = None;
+        let crcs: BTreeMap<u64, u32> = part.moving.iter().map(|(_, _, block)| (block.place.0, block.crc)).collect();
+        for at in part.asked.iter().flat_map(|(start, n)| *start..*start + u64::from(*n)) {
+            let crc = crcs[&at];
+            match held.and_then(|held| held.data(at, 1, crc)).filter(|(bytes, _)| bytes.crc(0) == crc) {
+                Some((bytes, _)) => drop(part.read.insert(at, bytes)),
+                None if held.is_some_and(|held| held.data_failed(at, epoch)) => damaged = Some(at),
+                None => again.push((at, 1)),
+            }
+        }
+        if let Some(at) = damaged {
+            // Its place may have been given to others when the part changed.
+            let found = self.scattered.at.clone().expect("a part is of an object");
+            let unchanged = self.is_unchanged(&found, &part);
+            if !matches!(unchanged, Ok((Some(_), true))) {
+                self.scattered.stage = if unchanged.is_err() { Stage::Read(part) } else { Stage::Walk };
+                unchanged?;
+                self.counters.defrag.changed += 1;
+                self.part_left();
+                return Ok(());
+            }
+            self.counters.defrag.damaged += 1;
+            let name = found.object;
+            let place = at * BLOCK as u64;
+            self.log.push((Level::Error, format!("{name}: byte {place} of the data disk is damaged; it stays where it is")));
+            self.part_left();
+            return Ok(());
+        }
+        if again.is_empty() && !part.asked.is_empty() && !part.unread.is_empty() {
+            // The others come behind a pause.
+            part.asked.clear();
+            self.scattered.stage = Stage::Read(part);
+            return Ok(());
+        }
+        if again.is_empty() && part.unread.is_empty() {
+            return self.write_part(part);
+        }
+        if again.is_empty() {
+            // What was held is in the part.
+            self.holds.insert(Owner::Defragment, Held::default());
+            let most = part.unread.len().min(READS);
+            part.asked = part.unread.drain(..most).collect();
+            again.clone_from(&part.asked);
+        }
+        let wish = Wish(again.iter().map(|(start, n)| wish_data(*start, *n)).collect());
+        self.scattered.stage = Stage::Read(part);
+        Err(Unread::Missing(wish))
+    }
+
+    /// The part that the walk is at is left as it is, or is done.
+    fn part_left(&mut self) {
+        if self.scattered.at.as_ref().is_some_and(|found| found.next >= found.ranges) {
+            self.scattered.at = None;
+        }
+    }
+
+    /// Writes a part that was read, unless it has changed.
+    fn write_part(&mut self, part: Box<Part>) -> Read<()> {
+        let found = self.scattered.at.clone().expect("a part is of an object");
+        let (known, same) = match self.is_unchanged(&found, &part) {
+            Ok(result) => result,
+            Err(unread) => {
+                // What it needs of the index is read, and then it looks again.
+                self.scattered.stage = Stage::Read(Box::new(Part { asked: Vec::new(), ..*part }));
+                return Err(unread);
+            }
+        };
+        #[cfg(test)]
+        let same = same || self.sabotage == Some(crate::sabotage::Sabotage::MoveUnlooked);
+        let Some(known) = known.filter(|_| same) else {
+            self.counters.defrag.changed += 1;
+            self.part_left();
+            return Ok(());
+        };
+        let n = part.moving.len() as u64;
+        if !self.has_room_for_pages(&part) || self.pipeline.is_full() {
+            // The next walk comes here again.
+            self.part_left();
+            return Ok(());
+        }
+        let Some(run) = self.space.take_whole(n) else {
+            // There is no long run after all. The next walk may find one.
+            self.scattered.rest(self.now);
+            return Ok(());
+        };
+        let (mut delta, mut data, mut crcs) = (Delta::default(), Rope::new(), Vec::with_capacity(part.moving.len()));
+        for (index, (range, i, block)) in (0u32..).zip(&part.moving) {
+            let bytes: &Checked = &part.read[&block.place.0];
+            data.push(bytes.bytes().clone());
+            crcs.push(block.crc);
+            let cell = Cell::Data(Block { place: Place::staged(index), crc: block.crc });
+            delta.set_block(found.id, u64::from(*range) * RANGE + u64::from(*i), cell);
+        }
+        let before = crate::scattered::runs(part.moving.iter().map(|(_, _, block)| block.place));
+        let plan = Plan {
+            delta,
+            staged: Staged::known(data, &crcs),
+            objects: vec![(found.object, known)],
+            next_id: self.overlay.next_id(),
+            replaced: n,
+            damaged: Vec::new(),
+            copied: 0,
+            gone: 0,
+            place: Some(run),
+        };
+        let transaction = Transaction { scope: scope(), hold: None, cold: true, objects: Vec::new(), meta: Vec::new() };
+        self.scattered.stage = Stage::Write;
+        self.scattered.asks(self.now);
+        self.scattered.owed += n;
+        self.scattered.moved = true;
+        let left = part.moving.iter().filter(|(_, _, block)| self.leaves(block.place.0)).count() as u64;
+        self.scattered.left -= left.min(self.scattered.left);
+        self.counters.defrag.parts += 1;
+        self.counters.defrag.bytes += n * BLOCK as u64;
+        self.counters.defrag.runs += before as u64;
+        self.part_left();
+        self.accept_moved(&transaction, TICKET, plan);
+        Ok(())
+    }
+
+    /// What is known of the part's object, if it is the one that it was; and whether the part is as it was.
+    fn is_unchanged(&self, found: &Found, part: &Part) -> Read<(Option<crate::cache::Known>, bool)> {
+        let eye = self.eye(Owner::Defragment);
+        let known = eye.known(&found.object)?;
+        if known.onode.as_ref().is_none_or(|onode| onode.id != found.id) {
+            return Ok((None, false));
+        }
+        let (view, mut wishes, mut same) = (eye.view(None), Vec::new(), true);
+        for (range, patch) in &part.ranges {
+            let now = gather(view.extents((found.id, *range)), &mut wishes)?;
+            same &= now.is_none_or(|now| now == *patch);
+        }
+        all_there(wishes)?;
+        Ok((Some(known), same))
+    }
+
+    /// Whether what is kept back for checkpoints is still there when the part's record has come.
+    fn has_room_for_pages(&self, part: &Part) -> bool {
+        let pages = u64::from(PAGE_BLOCKS) * (3 * part.ranges.len() as u64 + 16) + 2 * part.moving.len() as u64;
+        self.available_blocks() > part.moving.len() as u64 + pages
+    }
+}
