@@ -75,7 +75,7 @@ mod tests {
     fn who_died_after_a_pool_was_made_is_known_to_whatever_clocks_monitors_have() {
         let mut first = Incremental::new(1, types::Fsid::default(), UTime::ZERO);
         first.new_max_osd = 2;
-        (0..2).for_each(|osd| drop(first.new_state.insert(osd, bits::EXISTS | bits::UP)));
+        first.new_state.extend([(0, bits::EXISTS | bits::UP), (1, bits::EXISTS | bits::UP)]);
         let map = OsdMap::default().apply(&first).expect("a map");
         for clocks in [[100, 200], [200, 100], [100, 100]] {
             let pool = |map: &OsdMap, sec| {
