@@ -643,7 +643,7 @@ def rescue(net):
     a.ceph("osd", "pool", "application", "enable", "data", "rbd")
     a.ceph("auth", "add", "client.kept", "mon", "allow r")
     until("a pool of three copies", lambda: clean(a))
-    sync = until("times of three clocks", lambda: (lambda s: s and len(s["time_skew_status"]) == 3 and s)(a.json("time-sync-status")))
+    sync = until("times of three clocks", lambda: (lambda s: s and len(s.get("time_skew_status", {})) == 3 and s)(a.json("time-sync-status")))
     assert all(clock["health"] == "HEALTH_OK" for clock in sync["time_skew_status"].values()), sync
     sure = "--yes-i-really-mean-it"
     # The first host asks every few seconds who is there.
