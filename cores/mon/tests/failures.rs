@@ -295,6 +295,32 @@ fn a_slow_osd_gets_more_time_the_next_time() {
 }
 
 #[test]
+fn a_new_leader_does_not_listen_longer_for_slow_osds() {
+    let (mut world, peers) = cluster(3);
+    silent(&mut world, &peers, 0, 1, 3_100);
+    silent(&mut world, &peers, 2, 1, 3_100);
+    assert!(!is_up(&mut world, 1));
+    // It was only slow: it has 9 s more from now on.
+    pass_with(&mut world, &peers, &[0, 2], 100);
+    world.boot_on(peers[1], 1);
+    assert!(is_up(&mut world, 1));
+    // Their sessions come back to another leader; they do not boot.
+    let now = world.now;
+    let mut world = World::resting(common::config(mon::AuthMode::None), world.disk.clone());
+    world.now = now;
+    world.run();
+    let peers: Vec<usize> = (0..3).map(|osd| world.connect(&format!("osd.{osd}"), None, 0)).collect();
+    let down = |world: &mut World, ms| {
+        silent(world, &peers, 0, 1, ms);
+        silent(world, &peers, 2, 1, ms);
+        !is_up(world, 1)
+    };
+    world.pass(3 * SECOND);
+    assert!(!down(&mut world, 11_000), "it has more time");
+    assert!(down(&mut world, 12_500), "a grace is enough to hear of all");
+}
+
+#[test]
 fn the_grace_that_somebody_set_counts() {
     let (mut world, peers) = cluster(3);
     world.ok(r#"{"prefix":"config set","who":"global","name":"osd_heartbeat_grace","value":"20"}"#);

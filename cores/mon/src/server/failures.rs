@@ -8,7 +8,7 @@
 //!   stand still; after two graces the one with the most broken links is marked down.
 //!
 //! OSDs repeat what they report every second, so reports that are not repeated end by themselves, and a new leader soon has
-//! all of them. He judges no silence before he has listened for a full grace.
+//! all of them. He judges no silence before he has listened for a grace (`osd_heartbeat_grace`, without what slow OSDs get beyond it).
 
 use super::Monitor;
 use maps::{Incremental, OsdMap, OsdXInfo, state as bits};
@@ -223,10 +223,12 @@ impl Failures {
         let latest = self.accusers(accused).map(|(_, report)| report.since).max()?;
         let silent = now.since(latest).as_secs_f64();
         let slow = accusers.iter().map(|osd| slowness(state, env, *osd, silent)).sum::<f64>() / accusers.len() as f64;
+        // All who have something to say say it within a grace, however slow the accused is.
+        let listened = now.since(self.begun).as_secs_f64() >= grace(state, env);
         let grace = grace(state, env) + slow + slowness(state, env, accused, silent);
         // One alone is believed only when the accused had the time to say the same of him.
         let alone = if accusers.len() == 1 { COUNTER } else { 0.0 };
-        if silent < grace + alone || now.since(self.begun).as_secs_f64() < grace || !enough(state, env, accused, &accusers) {
+        if silent < grace + alone || !listened || !enough(state, env, accused, &accusers) {
             return None;
         }
         // Who says the same of those who accuse it may be right.
