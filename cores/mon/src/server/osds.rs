@@ -21,11 +21,10 @@ const TWIN: Duration = Duration::from_secs(3);
 impl Monitor {
     /// Whether this session may speak for that OSD.
     pub(super) fn is_osd(&self, session: SessionId, osd: OsdId) -> bool {
-        self.sessions
-            .0
-            .get(&(Side::Mon, session))
-            .is_some_and(|s| s.peer.name.kind == EntityType::Osd && s.peer.name.id == osd.to_string())
-            && self.may(session, "osd", true, true)
+        let speaks = |s: &super::sessions::Session| {
+            s.peer.name.kind == EntityType::Osd && s.peer.name.id == osd.to_string() && s.rights.may_be_an_osd()
+        };
+        self.sessions.0.get(&(Side::Mon, session)).is_some_and(speaks)
     }
 
     /// An OSD is up and says who it is.

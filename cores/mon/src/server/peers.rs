@@ -6,9 +6,10 @@
 //! the sessions that others opened.
 
 use super::Monitor;
+use super::rights::Rights;
 use super::sessions::Side;
 use messages::quorum::{FromLeader, MonClock, MonHello, MonRefused, SessionOver, ToLeader, VoterSays};
-use msgr::Event;
+use msgr::{Event, Peer};
 use node::{Level, Mono, Now, Outputs};
 use objecter::{Lines, Pause};
 use quorum::VoterId;
@@ -69,6 +70,12 @@ impl Peers {
     pub(super) fn deadline(&self) -> Mono {
         self.retry_at
     }
+}
+
+/// Whether who connected may speak as a monitor.
+fn is_monitor(peer: &Peer) -> bool {
+    let rights = || Rights::at_monitor(peer.caps.as_deref(), peer.ip);
+    peer.kind == EntityType::Mon && (peer.name.id.is_empty() || rights().may_be_a_monitor())
 }
 
 impl Monitor {
@@ -138,7 +145,7 @@ impl Monitor {
                 self.peers.lines.opened(now, session);
                 None
             }
-            Event::Opened { session, peer } if peer.kind == EntityType::Mon => {
+            Event::Opened { session, peer } if is_monitor(&peer) => {
                 self.peers.callers.insert(session);
                 None
             }

@@ -54,6 +54,23 @@ impl Rights {
         }
     }
 
+    /// Whether somebody may say what only OSDs say. As in Ceph, that needs the right to execute, which no user's `rw` has.
+    pub(crate) fn may_be_an_osd(&self) -> bool {
+        match self {
+            Self::Mon(caps) => caps.allows("osd", true, true, true),
+            Self::Mgr(..) => false,
+        }
+    }
+
+    /// Whether somebody who is called a monitor may say what monitors say to each other. The key that they share may, whatever its rights are;
+    /// an entity `mon.NAME` that somebody made needs all rights to monitors, as in Ceph.
+    pub(crate) fn may_be_a_monitor(&self) -> bool {
+        match self {
+            Self::Mon(caps) => caps.allows("mon", true, true, true),
+            Self::Mgr(..) => false,
+        }
+    }
+
     /// Whether somebody may show itself as a service's daemon: who has any right at the manager, a gateway (it may write at the
     /// monitors), a mirror (it may read what peers are).
     pub(crate) fn may_serve(&self, name: &EntityName) -> bool {
