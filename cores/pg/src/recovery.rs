@@ -28,6 +28,8 @@ use types::{EVersion, HObject, ObjectId, OsdId, SnapId};
 
 /// After this, what was not answered is asked again.
 const AGAIN: Duration = Duration::from_secs(5);
+/// Pieces of an omap that are under way to a copy at a time.
+const FEW: usize = 2;
 /// What was taken from another copy and can be read for so long has been kept: if it rots later, that is new damage. An interval may last
 /// for months.
 const KEEPS: Duration = Duration::from_secs(3600);
@@ -45,6 +47,8 @@ pub(crate) struct Bring {
     pub(crate) at: PieceAt,
     /// Who gets it, from its first piece on: who comes later gets it from the beginning.
     targets: Vec<OsdId>,
+    /// Places of the last pieces in the streams, at most [`FEW`].
+    sent: VecDeque<u64>,
     /// A change waits for it, and begins when it is durable where it was brought.
     settles: bool,
 }
@@ -381,7 +385,14 @@ impl Pg {
             }
             return Ok(Stepped::On);
         }
-        if targets.iter().any(|osd| self.members.all.get(osd).is_some_and(|m| m.stream.bytes() > ctx.config.sizes.window)) {
+        // All keys go through the copy's journal, where the writes of its clients stand behind them.
+        let before = bring.sent.front().filter(|_| bring.at.omap && bring.sent.len() >= FEW).copied();
+        let busy = |osd: &OsdId| {
+            let member = self.members.all.get(osd);
+            let behind = |oldest| before.is_some_and(|before| before >= oldest);
+            member.is_some_and(|m| m.stream.bytes() > ctx.config.sizes.window || behind(m.stream.oldest()))
+        };
+        if targets.iter().any(busy) {
             self.serving.recovery.parked.push(job.hold);
             return Ok(Stepped::Waits);
         }
@@ -409,6 +420,10 @@ impl Pg {
         self.push(ctx, &targets, &object, &at, piece);
         let Work::Bring(bring) = &mut job.work else { return Ok(Stepped::Done) };
         bring.at = next.clone().unwrap_or_default();
+        bring.sent.push_back(self.members.order);
+        if bring.sent.len() > FEW {
+            bring.sent.pop_front();
+        }
         // Others may lack it, too; who is filled gets each object once.
         if next.is_none()
             && filled.is_some()

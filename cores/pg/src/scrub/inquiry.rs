@@ -65,7 +65,12 @@ impl Pg {
                 return self.answer_inquiry(ctx, *inquiry);
             }
             match inquiry.survey.step(&*ctx.store, inquiry.hold) {
-                Ok(()) => ctx.store.release(inquiry.hold),
+                Ok(()) => {
+                    ctx.store.release(inquiry.hold);
+                    if inquiry.survey.is_heavy() {
+                        break;
+                    }
+                }
                 Err(Unread::Missing(wish)) => {
                     inquiry.fetching = true;
                     ctx.store.fetch(inquiry.hold, wish);

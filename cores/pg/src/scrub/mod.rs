@@ -249,6 +249,7 @@ impl Pg {
         scrub.next = ctx.now.mono.plus(ctx.config.step_pause);
         for _ in 0..ctx.config.step_objects {
             match self.scrub_on(ctx, &mut scrub) {
+                Step::On if scrub.chunk.as_mut().is_some_and(|chunk| chunk.survey.is_heavy()) => break,
                 Step::On => {}
                 Step::Done => {
                     ctx.store.release(scrub.hold);

@@ -108,6 +108,8 @@ pub(crate) struct Survey {
     pub(crate) unreadable: bool,
     /// What could not be read.
     pub(crate) damage: Vec<(HObject, Damage)>,
+    /// Bytes of data and omaps that were read since [`Self::is_heavy`] said so.
+    weight: u64,
     /// What was read of the object's omap.
     omap: OmapSize,
     /// All omaps that were read.
@@ -130,6 +132,7 @@ impl Survey {
             upto,
             unreadable: false,
             damage: Vec::new(),
+            weight: 0,
             omap: OmapSize::default(),
             omaps: OmapSize::default(),
             large: Vec::new(),
@@ -143,6 +146,16 @@ impl Survey {
 
     pub(crate) fn is_done(&self) -> bool {
         self.is_listed() && self.queue.is_empty()
+    }
+
+    /// Says whether as much was read as others of the thread should wait for: the rest comes in another turn. Small objects go many in a
+    /// turn, of large ones each part is a step.
+    pub(crate) fn is_heavy(&mut self) -> bool {
+        let heavy = self.weight >= STRIDE / 2;
+        if heavy {
+            self.weight = 0;
+        }
+        heavy
     }
 
     /// The object whose record is read next, if it is a record's turn.
@@ -185,6 +198,7 @@ impl Survey {
                 let seed = self.entry.data.unwrap_or(SEED);
                 self.entry.data = Some(read.pieces().iter().fold(seed, |crc, piece| crc32c(crc, piece)));
                 let read = read.len() as u64;
+                self.weight += read;
                 Some(if read < STRIDE { Part::OmapHeader } else { Part::Data(offset + read) })
             }
             Part::OmapHeader => {
@@ -196,7 +210,9 @@ impl Survey {
                 let limit = Limit { entries: 1024, bytes: STRIDE as usize };
                 let page = store.omap_scan(hold, &object, (from, Bound::Unbounded), limit)?;
                 self.entry.omap = Some(pairs_digest(self.entry.omap.unwrap_or(SEED), &page.entries));
-                self.omap.add(OmapSize::of(&page.entries));
+                let size = OmapSize::of(&page.entries);
+                self.omap.add(size);
+                self.weight += size.bytes;
                 page.entries.last().filter(|_| page.more).map(|(key, _)| Part::Omap(key.clone()))
             }
         };
