@@ -36,6 +36,7 @@ errnos! {
     EAGAIN = 11 "try again";
     ENOMEM = 12 "out of memory";
     EACCES = 13 "permission denied";
+    EFAULT = 14 "nothing was done";
     EBUSY = 16 "resource busy";
     EEXIST = 17 "already exists";
     EXDEV = 18 "crosses namespaces";
