@@ -10,6 +10,11 @@
 
 #![forbid(unsafe_code)]
 
+mod cmpomap;
+mod feed;
+mod fifo;
+#[cfg(test)]
+mod gateway_test;
 mod hello;
 mod journal;
 mod keys;
@@ -19,14 +24,21 @@ mod method;
 #[cfg(test)]
 mod methods_test;
 mod numops;
+mod otp;
+mod queue;
 mod rbd;
 #[cfg(test)]
 mod recorded_test;
 mod refcount;
 mod registry;
+mod rgw;
+mod rgw_gc;
+#[cfg(test)]
+mod rgw_index_test;
 #[cfg(test)]
 mod testing;
 mod timeindex;
+mod two_phase;
 mod unique;
 mod user;
 mod version;

@@ -59,14 +59,21 @@ fn garbled(value: &[u8]) -> Bench {
         "client_a",
         "tag_0000000000000004",
         "1_0000000001.000000_a",
+        "0_a",
+        "1_00000000000.000000000",
+        "00000000004_a_",
+        "header",
+        "otp/a",
+        ":a",
         "a",
     ];
     for key in keys {
         bench.set_omap(key, value);
     }
-    for name in ["lock.a", "refcount", "user.rados.version", "cls.version"] {
+    for name in ["lock.a", "refcount", "user.rados.version", "cls.version", "cls_queue_urgent_data"] {
         bench.set_xattr(name, value);
     }
+    bench.set_header(value);
     bench
 }
 

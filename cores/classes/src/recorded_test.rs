@@ -13,7 +13,7 @@ const RECORDED: &str = include_str!("../testdata/recorded.txt");
 /// The time of all calls; the recording has `[now]` where its own times were.
 const NOW: UTime = UTime { sec: 0x7a5a_1234, nsec: 0x0123_4567 };
 
-fn hex(text: &str) -> Vec<u8> {
+pub(crate) fn hex(text: &str) -> Vec<u8> {
     let digits: Vec<u8> = text.bytes().filter_map(|b| (b as char).to_digit(16)).map(|d| d as u8).collect();
     digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect()
 }
@@ -35,7 +35,7 @@ fn shown(data: &[u8]) -> String {
 }
 
 /// What a client of the group hears.
-fn call(bench: &mut Bench, class: &str, method: &str, input: &[u8]) -> Result<Bytes, Errno> {
+pub(crate) fn call(bench: &mut Bench, class: &str, method: &str, input: &[u8]) -> Result<Bytes, Errno> {
     let found = match find(class.as_bytes(), method.as_bytes()) {
         Lookup::Found(found) => found,
         Lookup::UnknownClass => return Err(Errno::EPERM),

@@ -1,17 +1,27 @@
 //! Which classes and methods there are.
 
-use crate::{Class, Filter, Method, hello, journal, lock, log, numops, rbd, refcount, timeindex, user, version};
+use crate::{
+    Class, Filter, Method, cmpomap, fifo, hello, journal, lock, log, numops, otp, queue, rbd, refcount, rgw, rgw_gc, timeindex,
+    two_phase, user, version,
+};
 use types::Errno;
 
 /// All classes.
 static CLASSES: &[Class] = &[
+    Class { name: "2pc_queue", methods: &[two_phase::METHODS], filters: &[] },
+    Class { name: "cmpomap", methods: &[cmpomap::METHODS], filters: &[] },
+    Class { name: "fifo", methods: &[fifo::METHODS], filters: &[] },
     Class { name: "hello", methods: &[hello::METHODS], filters: hello::FILTERS },
     Class { name: "journal", methods: &[journal::METHODS], filters: &[] },
     Class { name: "lock", methods: &[lock::METHODS], filters: &[] },
     Class { name: "log", methods: &[log::METHODS], filters: &[] },
     Class { name: "numops", methods: &[numops::METHODS], filters: &[] },
+    Class { name: "otp", methods: &[otp::METHODS], filters: &[] },
+    Class { name: "queue", methods: &[queue::METHODS], filters: &[] },
     Class { name: "rbd", methods: rbd::METHODS, filters: &[] },
     Class { name: "refcount", methods: &[refcount::METHODS], filters: &[] },
+    Class { name: "rgw", methods: rgw::METHODS, filters: &[] },
+    Class { name: "rgw_gc", methods: &[rgw_gc::METHODS], filters: &[] },
     Class { name: "timeindex", methods: &[timeindex::METHODS], filters: &[] },
     Class { name: "user", methods: &[user::METHODS], filters: &[] },
     Class { name: "version", methods: &[version::METHODS], filters: &[] },

@@ -22,12 +22,24 @@ pub(crate) struct Bench {
     pub(crate) now: UTime,
     pub(crate) snap_seq: u64,
     pub(crate) watchers: Vec<Origin>,
+    /// Version of the group and place in the vector.
+    pub(crate) place: (u64, usize),
+    /// Time of the object's last change.
+    pub(crate) mtime: UTime,
 }
 
 impl Default for Bench {
     fn default() -> Self {
         let origin = Origin { kind: 8, num: 1, addr: EntityAddr::default() };
-        Self { object: None, origin, now: UTime { sec: 1, nsec: 0 }, snap_seq: 0, watchers: Vec::new() }
+        Self {
+            object: None,
+            origin,
+            now: UTime { sec: 1, nsec: 0 },
+            snap_seq: 0,
+            watchers: Vec::new(),
+            place: (0, 0),
+            mtime: UTime::ZERO,
+        }
     }
 }
 
@@ -35,6 +47,7 @@ struct Look<'a> {
     object: &'a Option<Object>,
     snap_seq: u64,
     watchers: &'a Vec<Origin>,
+    mtime: UTime,
     /// Reads that are answered before one misses.
     there: Cell<usize>,
 }
@@ -54,7 +67,7 @@ impl Look<'_> {
 impl View for Look<'_> {
     fn stat(&self) -> Read<Option<Stat>> {
         let object = self.touch()?;
-        Ok(self.object.is_some().then_some(Stat { size: object.data.len() as u64, mtime: UTime::ZERO }))
+        Ok(self.object.is_some().then_some(Stat { size: object.data.len() as u64, mtime: self.mtime }))
     }
     fn read(&self, offset: u64, len: u64) -> Read<Rope> {
         let data = self.touch()?.data;
@@ -134,6 +147,22 @@ impl Bench {
         omap.insert(Bytes::copy_from_slice(key.as_bytes()), Bytes::copy_from_slice(value));
     }
 
+    pub(crate) fn set_header(&mut self, value: &[u8]) {
+        self.object.get_or_insert_default().header = Bytes::copy_from_slice(value);
+    }
+
+    /// All of the omap.
+    pub(crate) fn pairs(&self) -> Vec<(Bytes, Bytes)> {
+        let omap = self.object.iter().flat_map(|object| &object.omap);
+        omap.map(|(key, value)| (key.clone(), value.clone())).collect()
+    }
+
+    /// All attributes.
+    pub(crate) fn xattrs(&self) -> Vec<(Bytes, Bytes)> {
+        let xattrs = self.object.iter().flat_map(|object| &object.xattrs);
+        xattrs.map(|(name, value)| (name.clone(), value.clone())).collect()
+    }
+
     pub(crate) fn set_xattr(&mut self, name: &str, value: &[u8]) {
         let xattrs = &mut self.object.get_or_insert_default().xattrs;
         xattrs.insert(Bytes::copy_from_slice(name.as_bytes()), Bytes::copy_from_slice(value));
@@ -149,9 +178,10 @@ impl Bench {
         let Lookup::Found(method) = find(class.as_bytes(), method.as_bytes()) else { panic!("no method {class}.{method}") };
         for there in 0.. {
             let (snap_seq, watchers) = (self.snap_seq, &self.watchers);
-            let look = Look { object: &self.object, snap_seq, watchers, there: Cell::new(there) };
+            let look = Look { object: &self.object, snap_seq, watchers, mtime: self.mtime, there: Cell::new(there) };
             let input = Bytes::copy_from_slice(input);
             let mut call = Call::new(&look, input, self.origin, self.now, Bytes::from_static(b"object"));
+            call.place = self.place;
             let outcome = (method.run)(&mut call);
             let changes = std::mem::take(&mut call.changes);
             match outcome {

@@ -26,3 +26,8 @@ pub(crate) fn uuid(call: &Call<'_>) -> String {
     let (a, b) = (next() & !0xf000 | 0x4000, next() & !(3 << 62) | 2 << 62);
     format!("{:08x}-{:04x}-{:04x}-{:04x}-{:012x}", a >> 32, a >> 16 & 0xffff, a & 0xffff, b >> 48, b & 0xffff_ffff_ffff)
 }
+
+/// A number.
+pub(crate) fn number(call: &Call<'_>) -> u64 {
+    words(call)()
+}

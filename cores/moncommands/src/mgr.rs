@@ -297,12 +297,32 @@ pub(super) fn service_map(cx: &Cx<'_>) -> Value {
     json!({"epoch": 1, "modified": cx.env.started.wall.iso(), "services": services})
 }
 
+/// A service's line in `status`: how many daemons it has, and on how many hosts and in how many zones, as far as they say
+/// that. The words are Ceph's, which knows no single host.
+fn service_line<'a>(kind: &str, daemons: impl Iterator<Item = &'a BTreeMap<String, String>>) -> String {
+    let (mut count, mut called) = (0, "daemon");
+    let mut groups: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for metadata in daemons {
+        count += 1;
+        called = metadata.get("daemon_type").map_or(called, String::as_str);
+        for (group, key) in [("hosts", "hostname"), ("zones", "zone_id")] {
+            groups.entry(group).or_default().extend(metadata.get(key).map(String::as_str));
+        }
+    }
+    let plural = if count == 1 { "" } else { "s" };
+    groups.retain(|_, members| !members.is_empty());
+    let groups: Vec<String> = groups.iter().map(|(group, members)| format!("{} {group}", members.len())).collect();
+    let groups = if groups.is_empty() { String::new() } else { format!(" ({})", groups.join(", ")) };
+    format!("    {kind}: {count} {called}{plural} active{groups}\n")
+}
+
 /// The lines of `status` for services.
 pub(super) fn service_lines(cx: &Cx<'_>) -> String {
-    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
-    cx.soft.services.keys().for_each(|(kind, _)| *counts.entry(kind).or_default() += 1);
-    let line = |(kind, n): (&&str, &u64)| format!("    {kind}: {n} daemon{} active\n", if *n == 1 { "" } else { "s" });
-    counts.iter().map(line).collect()
+    let mut services: BTreeMap<&str, Vec<&BTreeMap<String, String>>> = BTreeMap::new();
+    for ((kind, _), service) in &cx.soft.services {
+        services.entry(kind).or_default().push(&service.metadata);
+    }
+    services.into_iter().map(|(kind, daemons)| service_line(kind, daemons.into_iter())).collect()
 }
 
 fn service_dump(cx: &mut Cx<'_>, _: &Args) -> Outcome {
@@ -494,4 +514,25 @@ fn devices(cx: &mut Cx<'_>, _: &Args) -> Outcome {
         });
         t.render()
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a real 16.2.15 says of its gateways.
+    #[test]
+    fn a_service_is_told_with_its_hosts_and_zones() {
+        let of = |told: &[(&str, &str)]| -> BTreeMap<String, String> {
+            told.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
+        };
+        let one = of(&[("hostname", "a"), ("zone_id", "1")]);
+        let other = of(&[("hostname", "b"), ("zone_id", "1")]);
+        let portal = of(&[("daemon_type", "portal"), ("hostname", "a")]);
+        let line = |kind: &str, daemons: &[&BTreeMap<String, String>]| service_line(kind, daemons.iter().copied());
+        assert_eq!(line("rgw", &[&one]), "    rgw: 1 daemon active (1 hosts, 1 zones)\n");
+        assert_eq!(line("rgw", &[&one, &other]), "    rgw: 2 daemons active (2 hosts, 1 zones)\n");
+        assert_eq!(line("iscsi", &[&portal, &portal]), "    iscsi: 2 portals active (1 hosts)\n");
+        assert_eq!(line("x", &[&BTreeMap::new()]), "    x: 1 daemon active\n");
+    }
 }
