@@ -211,6 +211,11 @@ replica-reads: deps-test build   ## reads from replicas with stock clients: copi
 	@$(PYTHON) -c 'import rbd' 2>/dev/null || $(MAKE) --no-print-directory deps-python
 	$(PYTHON) tools/conformance/replica_reads.py --nacre $(NACRE)
 
+radosgw: deps-test build   ## Ceph's object gateway on our cluster: users, buckets, objects, parts, versions, rules, garbage (about 1 minute)
+	$(call need,radosgw radosgw-admin,radosgw)
+	$(PYTHON) tools/conformance/radosgw.py --nacre $(NACRE) --auth cephx
+	$(PYTHON) tools/conformance/radosgw.py --nacre $(NACRE) --auth none --only objects shown
+
 soak: deps-test build   ## SOAK_MINUTES=30 of mixed load: is memory flat?
 	$(PYTHON) tools/conformance/soak.py --nacre $(NACRE) --minutes $(SOAK_MINUTES)
 

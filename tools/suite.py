@@ -55,6 +55,7 @@ TARGETS = [
     Target("fuzz", 70, after=BUILT),
     Target("memory-pressure", 80, bounds=True),
     Target("hostile", 70, 0.3, bounds=True),
+    Target("radosgw", 80, 0.8, bounds=True),
     Target("refusals", 60, 0.8, bounds=True),
     Target("model", 60, 0.5, bounds=True),
     Target("replica-reads", 60, 0.8, bounds=True),

@@ -32,7 +32,10 @@ LIBRADOS = ["aio", "aio_cxx", "c_read_operations", "c_write_operations", "cls", 
 HELPERS = ["librados/TestCase", "librados/testcase_cxx", "librados/test", "librados/test_cxx", "librados/test_shared", "librados/test_common"]
 CLASSES = {"hello": [], "lock": [], "log": ["cls_log_client"], "numops": ["cls_numops_client"], "version": ["cls_version_client", "cls_version_types"],
            "refcount": ["cls_refcount_client", "cls_refcount_ops"], "journal": ["cls_journal_client", "cls_journal_types"],
-           "rbd": ["cls_rbd_client", "cls_rbd_types"]}
+           "rbd": ["cls_rbd_client", "cls_rbd_types"], "cmpomap": ["client"], "queue": ["cls_queue_client"],
+           "2pc_queue": ["cls_2pc_queue_client", "../queue/cls_queue_client"],
+           "rgw_gc": ["cls_rgw_gc_client", "../queue/cls_queue_client", "../rgw/cls_rgw_types", "../rgw/cls_rgw_ops"],
+           "rgw": ["cls_rgw_client", "cls_rgw_types", "cls_rgw_ops"]}
 # Programs that are no suites of their own: what scripts call them, and their sources.
 PROGRAMS = {"ceph_test_rados": ["test/osd/TestRados", "test/osd/RadosModel", "test/osd/TestOpStat", "test/osd/Object", "cls/cas/cls_cas_client",
                                 "cls/cas/cls_cas_internal"],
@@ -52,7 +55,8 @@ OPTIONS = ["cephfs-mirror", "crimson", "global", "immutable-object-cache", "mds"
 
 # Programs of Ceph's build set up a global configuration first; these ask for it.
 GLOBALS = {"osd_max_object_name_len": "2048", "osd_max_object_namespace_len": "256", "osd_max_attr_name_len": "100", "osd_max_attr_size": "0",
-           "osd_copyfrom_max_chunk": "(8ull << 20)", "mon_fake_pool_delete": "false"}
+           "osd_copyfrom_max_chunk": "(8ull << 20)", "mon_fake_pool_delete": "false",
+           "osd_max_omap_entries_per_request": "uint64_t(1024)"}
 # Tests that every server fails here: they are older than the libraries (an option's or a call's name, a structure's layout).
 OLDER = ["*ScatterGather*", "*Quiesce*"]
 LEFT_OUT = ["*EC*", "*Tiered*", "*WatchNotifyPP*/1", *OLDER]
@@ -108,7 +112,7 @@ def suites():
     for name in LIBRADOS:
         yield f"librados/{name}", [f"test/librados/{name}", *(LOCKS if name.startswith("lock") else [])], [], [{}]
     for name, parts in CLASSES.items():
-        parts = LOCKS if name == "lock" else [f"cls/{name}/{part}" for part in parts]
+        parts = LOCKS if name == "lock" else [os.path.normpath(f"cls/{name}/{part}") for part in parts]
         yield f"cls_{name}", [f"test/cls_{name}/test_cls_{name}", *parts], [], [{}]
     features = [{"RBD_FEATURES": "0"}, {"RBD_FEATURES": "61"}, {"RBD_FEATURES": "125"}]
     yield "librbd", ["test/librbd/test_librbd", "test/librbd/test_support"], ["-l:librbd.so.1"], features

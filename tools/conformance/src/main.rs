@@ -114,9 +114,10 @@ fn options(args: &Args, osds: u32) -> Options {
 
 /// Scripts that tell what a client experiences, where it was recorded with a real cluster, and whether the script's client knows no
 /// authentication.
-const STORIES: [(&str, &str, bool); 3] = [
+const STORIES: [(&str, &str, bool); 4] = [
     ("librados_story.py", "librados.txt", false),
     ("classes_story.py", "classes.txt", false),
+    ("gateway_story.py", "gateway.txt", false),
     ("vectors.py --seed 1 --count 600", "vectors.txt", true),
 ];
 
