@@ -391,6 +391,7 @@ impl Store {
             replaced: n,
             damaged: Vec::new(),
             copied: 0,
+            families: Vec::new(),
             gone: 0,
             place: Some(run),
         };
