@@ -86,7 +86,9 @@ impl Leveled for ObjectChanges {
 impl Leveled for ObjectChange {
     fn level(&self) -> Level {
         match self {
-            Self::SetInfo(record) => with(Feature::RecordedSizes, ObjectInfo::decode(record).is_ok_and(|info| info.size.is_some())),
+            Self::SetInfo(record) => {
+                with(Feature::RecordedSizes, ObjectInfo::decode(record).is_ok_and(|info| info.size.is_some()))
+            }
             Self::Create
             | Self::Write(..)
             | Self::Zero(..)
@@ -187,7 +189,11 @@ mod tests {
             (Letter::Info(Box::new(PeerInfo { info, ..PeerInfo::default() })), Feature::LargeOmaps.level()),
             (Letter::Log(Box::new(LogPart { history: merged, ..LogPart::default() })), Feature::Merges.level()),
             (
-                Letter::Pulled(HObject::default(), crate::object::PieceAt::default(), Some(Box::new(Piece { changes: sized("b"), next: None }))),
+                Letter::Pulled(
+                    HObject::default(),
+                    crate::object::PieceAt::default(),
+                    Some(Box::new(Piece { changes: sized("b"), next: None })),
+                ),
                 Feature::RecordedSizes.level(),
             ),
         ];
