@@ -179,7 +179,7 @@ mod tests {
             object: HObject { name: Bytes::from_static(name.as_bytes()), ..HObject::default() }.into(),
             changes: vec![ObjectChange::SetInfo(record.clone())],
         };
-        let body = Body { delta: figures.clone(), ..Body::default() };
+        let body = Body { delta: figures, ..Body::default() };
         let info = Info { stats: figures, ..Info::default() };
         let cases = [
             (Letter::Query, Level::FIRST),

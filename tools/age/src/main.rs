@@ -102,8 +102,11 @@ fn child(words: &[&str]) -> Result<(String, Raw), String> {
     }
 }
 
-/// The rows of all profiles, and what they say by profile and size.
-fn table(sizes: &[&str], ops: u64) -> Result<(String, BTreeMap<(String, String), Raw>), String> {
+/// What rows say, by profile and size.
+type Rows = BTreeMap<(String, String), Raw>;
+
+/// The rows of all profiles as text, and what they say.
+fn table(sizes: &[&str], ops: u64) -> Result<(String, Rows), String> {
     let (mut text, mut all) = (String::from(figures::HEAD), BTreeMap::new());
     for kind in Kind::ALL {
         for size in sizes {

@@ -118,12 +118,12 @@ impl Town {
     fn client(&mut self, name: &str, key: &Key) -> (HostId, Rc<RefCell<Shared>>) {
         self.nonce += 1;
         let (shared, name, key, nonce) =
-            (Rc::<RefCell<Shared>>::default(), name.parse::<EntityName>().unwrap(), key.clone(), self.nonce);
+            (Rc::<RefCell<Shared>>::default(), name.parse::<EntityName>().unwrap(), *key, self.nonce);
         let (inside, clock) = (shared.clone(), self.cluster.world.shared_clock());
         let factory = move |boot: Boot| -> Box<dyn Node> {
             let mon = EntityAddrVec(vec![EntityAddr::msgr2(([10, 0, 0, 1], 3300).into(), 0)]);
             let config = objecter::Config { monitors: vec![mon], ..objecter::Config::default() };
-            let auth = Auth::client(ClientAuth::cephx(name.clone(), key.clone()));
+            let auth = Auth::client(ClientAuth::cephx(name.clone(), key));
             let driver = Tenant { shared: inside.clone(), open: BTreeSet::new(), clock: clock.clone() };
             Box::new(ClientNode::new(Config::client(name.clone(), nonce), auth, config, boot.seed, driver))
         };
