@@ -415,7 +415,7 @@ def changes(net):
                                     "-b", "65536", "--no-cleanup"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     says(going.exec(going.nacre, "leave", "--check", "--dir", going.dir).stdout, "can leave")
     first = subprocess.Popen(going.argv(going.nacre, "leave", "--dir", going.dir), stdout=subprocess.PIPE, text=True)
-    says(first.stdout.readline(), "are out")
+    says(first.stdout.readline(), "their data moves")
     first.kill()
     first.wait()
     begin = time.time()

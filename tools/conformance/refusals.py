@@ -409,8 +409,11 @@ def lost_admin(b):
         if not re.search(r"warning: \S*/keyring is gone.*client\.admin", said) or os.path.exists(path):
             b.fault(f"a start without the administrator's keyring says {said!r}; is there one? {os.path.exists(path)}")
         else:
-            b.ours.run(*said[said.index("ceph -c") :].splitlines()[0].split())
+            b.ours.run("sh", "-c", said[said.index("(umask") :].splitlines()[0])
             b.ours.run("ceph", "-s")
+            mode = os.stat(path).st_mode & 0o777
+            if mode != 0o600:
+                b.fault(f"the administrator's keyring that came back has mode {mode:o}")
         b.ours.stop()
 
 
