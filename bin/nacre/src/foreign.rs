@@ -22,21 +22,19 @@ const MARKS: &[(u64, &[u8], &str)] = &[
     (0x1fe, &[0x55, 0xaa], "a partition table (MBR), or a boot sector"),
 ];
 
-/// Returns what lies on the disk, or that it is unknown.
-pub(crate) fn what(path: &Path) -> &'static str {
-    let Ok(file) = std::fs::File::open(path) else { return UNKNOWN };
+/// Returns what lies on the disk, if it is known.
+pub(crate) fn what(path: &Path) -> Option<&'static str> {
+    let file = std::fs::File::open(path).ok()?;
     let has = |at: u64, mark: &[u8]| {
         let mut found = vec![0; mark.len()];
         file.read_exact_at(&mut found, at).is_ok() && found == mark
     };
-    MARKS.iter().find(|(at, mark, _)| has(*at, mark)).map_or(UNKNOWN, |(_, _, what)| what)
+    MARKS.iter().find(|(at, mark, _)| has(*at, mark)).map(|(_, _, what)| *what)
 }
-
-const UNKNOWN: &str = "data that is no store of ours";
 
 #[cfg(test)]
 mod tests {
-    use super::{MARKS, UNKNOWN, what};
+    use super::{MARKS, what};
 
     #[test]
     fn each_mark_is_found_where_it_is() {
@@ -46,9 +44,9 @@ mod tests {
             let mut bytes = vec![0; 0x1_1000];
             bytes[*at as usize..][..mark.len()].copy_from_slice(mark);
             std::fs::write(&path, &bytes).unwrap();
-            assert_eq!(what(&path), *name);
+            assert_eq!(what(&path), Some(*name));
         }
         std::fs::write(&path, "text").unwrap();
-        assert_eq!(what(&path), UNKNOWN);
+        assert_eq!(what(&path), None);
     }
 }

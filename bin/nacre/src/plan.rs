@@ -254,8 +254,12 @@ pub(crate) fn usable_after(osd: &OsdState, dir: &Path, cleared: &[PathBuf]) -> R
                  by hand: `wipefs -a` and `blkdiscard`, or remove the file)";
     let content = match look(&block)? {
         Content::Empty if osd.made => bail!("its store is gone: {} is empty", block.display()),
-        Content::Foreign if osd.made => bail!("its store is gone: {} holds {}", block.display(), foreign::what(&block)),
-        Content::Foreign => bail!("{} holds {}; {clear}", block.display(), foreign::what(&block)),
+        Content::Foreign if osd.made => {
+            bail!("its store is gone: {} holds {}", block.display(), foreign::what(&block).unwrap_or("something else"))
+        }
+        Content::Foreign => {
+            bail!("{} holds {}; {clear}", block.display(), foreign::what(&block).unwrap_or("data that is no store of ours"))
+        }
         content => content,
     };
     if content == Content::Empty {
@@ -278,7 +282,7 @@ pub(crate) fn usable_after(osd: &OsdState, dir: &Path, cleared: &[PathBuf]) -> R
         && !holds_journal_of(journal, osd)?
         && look(journal)? != Content::Empty
     {
-        bail!("{} (for the journal) holds {}; {clear}", journal.display(), foreign::what(journal));
+        bail!("{} (for the journal) holds {}; {clear}", journal.display(), foreign::what(journal).unwrap_or("data"));
     }
     Ok(content)
 }

@@ -129,8 +129,8 @@ impl Leveled for Body {
 
 impl Leveled for PeerInfo {
     fn level(&self) -> Level {
-        let Self { info, history, runs: _, missing: _, rests } = self;
-        highest([info.level(), history.level(), with(Feature::ReplicaReads, !rests.is_empty())])
+        let Self { info, history, runs: _, missing: _, rests: _ } = self;
+        info.level().max(history.level())
     }
 }
 

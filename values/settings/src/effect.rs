@@ -146,6 +146,7 @@ pub const OF_OSDS: &[&str] = &[
     "osd_deep_scrub_large_omap_object_key_threshold",
     "osd_deep_scrub_large_omap_object_value_sum_threshold",
     "osd_deep_scrub_randomize_ratio",
+    "osd_defragment",
     "osd_disk_stuck_timeout",
     "osd_failsafe_full_ratio",
     "osd_fast_fail_on_connection_refused",
