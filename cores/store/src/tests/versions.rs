@@ -175,7 +175,7 @@ fn before_the_first_pieces(seed: u64, sabotage: Option<Sabotage>) -> World {
 #[test]
 fn the_first_page_in_pieces_is_marked_before_it_counts_whenever_power_is_lost() {
     let mut seen = Vec::new();
-    for seed in 1..3 {
+    for seed in 1..6 {
         for pumps in 0.. {
             let mut world = before_the_first_pieces(seed, None);
             for i in 0..pumps {
@@ -232,7 +232,7 @@ fn shares(world: &World) -> bool {
 #[test]
 fn the_first_shared_omap_waits_for_the_mark_whenever_power_is_lost() {
     let mut seen = Vec::new();
-    for seed in 0..3 {
+    for seed in 0..6 {
         for pumps in 0.. {
             let mut world = World::new(seed, seed.is_multiple_of(2));
             (world.scattered, world.store.space.scatter) = (false, false);
