@@ -526,9 +526,9 @@ def foreign_devices(b):
         return
     with Loop(b.path("ext4"), 64 << 20, make=ext4) as loop:
         for dir in (b.ours.dir, b.path("new")):
-            b.up("--disk", loop.device, dir=dir, says=[loop.device, "holds data", "clear it first"], devices=[loop.device])
+            b.up("--disk", loop.device, dir=dir, says=[loop.device, "holds an ext2, ext3 or ext4 file system", "clear it first"], devices=[loop.device])
             journal = f"{b.path('fresh')},journal={loop.device}"
-            b.up("--disk", journal, dir=dir, says=[loop.device, "holds data", "journal"], devices=[loop.device])
+            b.up("--disk", journal, dir=dir, says=[loop.device, "holds an ext2, ext3 or ext4 file system", "journal"], devices=[loop.device])
     with Loop(b.path("store"), 64 << 20, make=lambda p: shutil.copy(os.path.join(b.theirs.dir, "osd.0", "block"), p)) as loop:
         for dir in (b.ours.dir, b.path("new")):
             b.up("--disk", loop.device, dir=dir, says=[loop.device, "belongs to another"], devices=[loop.device])
@@ -537,7 +537,7 @@ def foreign_devices(b):
         subprocess.run(["mount", loop.device, b.path("mnt")], check=True)
         try:
             # What the kernel writes to a mounted file system by itself is not ours.
-            b.up("--disk", loop.device, says=[loop.device, "holds data"])
+            b.up("--disk", loop.device, says=[loop.device, "holds an ext2, ext3 or ext4 file system"])
             b.up("--wipe", "--disk", loop.device, says=[loop.device, "in use", "--wipe clears nothing"])
             b.up("--wipe", "--disk", b.path("mounted"), says=["mounted", "behind a loop device"])
         finally:
