@@ -28,6 +28,8 @@ pub(crate) struct Fullness {
     owed: BTreeMap<PoolId, Epoch>,
     /// Newest map that showed each pool as full.
     shown: BTreeMap<PoolId, Epoch>,
+    /// The newest map that was looked at for that.
+    looked_at: Option<Epoch>,
     /// The store had no room for a write of a group since the last look.
     overrun: bool,
     /// Fullness as it was last looked at, as state bits of the map.
@@ -114,8 +116,8 @@ impl Fullness {
             self.refusing = true;
         }
         self.overrun = false;
-        for pool in map.pools.keys().filter(|pool| is_full(map, pool)) {
-            self.shown.insert(*pool, map.epoch);
+        if self.looked_at.replace(map.epoch) != Some(map.epoch) {
+            self.shown.extend(map.pools.keys().filter(|pool| is_full(map, pool)).map(|pool| (*pool, map.epoch)));
         }
         if self.refusing && self.all_shown() && !full && used < failsafe {
             self.refusing = false;

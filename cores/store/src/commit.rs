@@ -102,13 +102,21 @@ impl Store {
         self.reserve_of(self.overlay.active()) + frozen
     }
 
-    /// Blocks that a checkpoint may need for pages which merges this delta.
+    /// Blocks that a checkpoint may need for pages which merges this delta. It is asked for several times a round, and most
+    /// rounds change nothing of it.
     pub(crate) fn reserve_of(&self, delta: &Delta) -> u64 {
-        // A tree of one leaf is written again even if nothing changes.
-        let touched = 3 * delta.len() as u64 + u64::from(PAGE_BLOCKS);
         // Of what was replayed nobody knows how much it takes away: no more than there is.
         let references = delta.references().unwrap_or_else(|| 2 * delta.cells + self.space.data());
-        touched.min(self.space.pages() + 16) + 2 * (delta.bytes / BLOCK) as u64 + self.space.map_pages(references)
+        let of = [delta.len() as u64, delta.bytes as u64, references, self.space.pages(), self.space.shared_pages()];
+        let (known, reserve) = self.reserve.get();
+        if known == of {
+            return reserve;
+        }
+        // A tree of one leaf is written again even if nothing changes.
+        let touched = 3 * delta.len() as u64 + u64::from(PAGE_BLOCKS);
+        let reserve = touched.min(self.space.pages() + 16) + 2 * (delta.bytes / BLOCK) as u64 + self.space.map_pages(references);
+        self.reserve.set((of, reserve));
+        reserve
     }
 
     /// Whether removals took so much away that a checkpoint must take that in before more may go. A merge keeps all of
@@ -148,10 +156,15 @@ impl Store {
     /// Whether there is little space only until a checkpoint is done: waiting for that is better than to be full for a moment, which
     /// all clients of the cluster hear of.
     pub(crate) fn short_for_now(&self) -> bool {
+        (self.checkpoint.is_some() || self.overlay.has_news()) && self.is_short(self.available_blocks())
+    }
+
+    /// The same for who knows how many blocks are available.
+    pub(crate) fn is_short(&self, available: u64) -> bool {
         let little = 2 * self.space.floor();
         (self.checkpoint.is_some() || self.overlay.has_news())
             && !self.io.host_full()
-            && self.available_blocks() < little
+            && available < little
             && self.lasting_blocks() >= little + little / 4
     }
 

@@ -23,6 +23,7 @@ use crate::waiting::Waiting;
 use crate::wish::Owner;
 use node::{DeviceId, DiskDone, DiskError, DiskOutput, DiskStat, Level, Mono, Now, Outputs};
 use objectstore::Event;
+use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 
 /// How far the store is.
@@ -49,6 +50,8 @@ pub struct Store {
     pub(crate) overlay: Overlay,
     pub(crate) checkpoint: Option<Box<Checkpoint>>,
     pub(crate) due: Due,
+    /// The reserve for a delta that was reckoned last, and what it was reckoned from.
+    pub(crate) reserve: Cell<([u64; 5], u64)>,
     /// A transaction waits until the store has the version of shared omaps.
     pub(crate) families_wanted: bool,
     pub(crate) shed: Shed,
@@ -101,6 +104,7 @@ impl Store {
             overlay: Overlay::new(1),
             checkpoint: None,
             due: Due::default(),
+            reserve: Cell::new(([u64::MAX; 5], 0)),
             families_wanted: false,
             shed: Shed::default(),
             scattered: Scattered::default(),
@@ -407,9 +411,9 @@ impl Store {
 
     /// Keeps space ready that was written before.
     fn write_ahead(&mut self) {
-        if !self.stopping && self.space.may_write_ahead(self.now) {
+        if !self.stopping && self.space.may_write_ahead(self.now) && self.space.lacks_ahead(self.config.write_ahead) {
             let kept_back = self.kept_back();
-            self.space.write_ahead(&mut self.io, self.config.write_ahead, kept_back);
+            self.space.write_ahead(&mut self.io, kept_back);
         }
     }
 

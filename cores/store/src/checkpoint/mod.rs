@@ -48,24 +48,31 @@ impl Store {
         // in the journal.
         (self.overlay.has_news() || !self.pipeline.is_empty())
             && (self.due.is_wanted()
-                || self.reclaim_due()
                 || self.due.much_replaced()
                 || self.much_gone()
-                || self.short_for_now()
                 || self.journal.used() * 2 > self.journal.size()
-                || self.overlay.active().bytes > self.config.shares().delta / 2)
+                || self.overlay.active().bytes > self.config.shares().delta / 2
+                || self.space_due())
+    }
+
+    /// Whether a checkpoint is due as space is short, or may come back.
+    fn space_due(&self) -> bool {
+        let available = self.available_blocks();
+        self.is_short(available) || self.reclaim_with(available) <= self.now
     }
 
     /// When a checkpoint is due only because it may free space: removed data takes space until then.
     pub(crate) fn reclaim_at(&self) -> Mono {
-        if !self.overlay.has_news() || self.checkpoint.is_some() || !self.can_freeze() {
-            return Mono::NEVER;
-        }
-        self.due.reclaim_at(self.available_blocks() < self.space.total() / 8)
+        if self.may_reclaim() { self.reclaim_with(self.available_blocks()) } else { Mono::NEVER }
     }
 
-    fn reclaim_due(&self) -> bool {
-        self.reclaim_at() <= self.now
+    fn may_reclaim(&self) -> bool {
+        self.overlay.has_news() && self.checkpoint.is_none() && self.can_freeze()
+    }
+
+    /// The same for who knows how many blocks are available.
+    fn reclaim_with(&self, available: u64) -> Mono {
+        if self.may_reclaim() { self.due.reclaim_at(available < self.space.total() / 8) } else { Mono::NEVER }
     }
 
     /// Says whether both superblock slots agree with memory.

@@ -48,16 +48,23 @@ impl Space {
         !self.ahead.writing && now >= self.ahead.not_before
     }
 
-    /// Writes the next step ahead, if too little is ready. `most`: bytes to keep ready at most; `kept_back`: blocks that are
-    /// free and not for data.
-    pub(crate) fn write_ahead(&mut self, io: &mut Io, most: u64, kept_back: u64) {
+    /// Returns whether a whole step is missing of what is to be ready. `most`: bytes to keep ready at most.
+    pub(crate) fn lacks_ahead(&mut self, most: u64) -> bool {
         self.note_demand(most);
         let missing = self.ahead.want.saturating_sub(self.alloc.free_below());
-        let whole = (STEP / BLOCK as u64).min(self.ahead.want / 2);
+        missing > 0 && missing >= self.whole_step()
+    }
+
+    fn whole_step(&self) -> u64 {
+        (STEP / BLOCK as u64).min(self.ahead.want / 2)
+    }
+
+    /// Writes the next step ahead. `kept_back`: blocks that are free and not for data.
+    pub(crate) fn write_ahead(&mut self, io: &mut Io, kept_back: u64) {
         // A checkpoint that needs the lent blocks at once would miss them.
-        let step = whole.min(self.lendable(kept_back));
+        let step = self.whole_step().min(self.lendable(kept_back));
         let host = self.host.disk.host_free / BLOCK as u64;
-        if missing < whole || step == 0 || host / SPARE < self.ahead.want || io.host_full() {
+        if step == 0 || host / SPARE < self.ahead.want || io.host_full() {
             return;
         }
         let frontier = self.alloc.frontier();

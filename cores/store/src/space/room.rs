@@ -177,7 +177,6 @@ impl Space {
     }
 
     /// Blocks of the leaves that begin in the section of shared blocks.
-    #[cfg(test)]
     pub(crate) fn shared_pages(&self) -> u64 {
         self.shared_pages
     }
