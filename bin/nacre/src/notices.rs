@@ -1,6 +1,5 @@
 //! What a new user is told before a cluster starts or when it serves: things that are allowed, and perhaps not meant.
 
-use crate::cli::Disk;
 use crate::state::State;
 use std::fs::File;
 use std::path::Path;
@@ -20,14 +19,19 @@ pub(crate) fn bytes(n: u64) -> String {
     }
 }
 
-/// Says that a disk that was given is not there, and that a file is made in its place.
-pub(crate) fn new_file(disk: &Disk, osd: u32, size: u64) {
-    let path = disk.path.display();
-    eprintln!(
-        "nacre: {path} is not there: it is made, as a file for osd.{osd} that grows up to {}. If the name is a slip of the pen in a new cluster, \
-         stop it and remove its folder",
-        bytes(size)
-    );
+/// Names the disks that were given and are not there: files are about to be made in their places.
+pub(crate) fn new_files(state: &State) {
+    for osd in state.osds.iter().filter(|osd| !osd.made) {
+        if let Some(path) = osd.disk.as_ref().filter(|path| !path.exists()) {
+            eprintln!(
+                "nacre: {} is not there: a file is made for osd.{} that grows up to {}. If the name is a mistake in a new cluster, stop the \
+                 cluster and remove its folder",
+                path.display(),
+                osd.id,
+                bytes(osd.size)
+            );
+        }
+    }
 }
 
 /// Warns of OSDs in files whose file system has little room left: clients would wait as soon as it has none.

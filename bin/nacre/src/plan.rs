@@ -1,8 +1,8 @@
 //! Which OSDs a cluster shall have: what DIR says, changed by what the command line asks for.
 
 use crate::cli::{Disk, Up};
+use crate::foreign;
 use crate::state::{OsdState, State};
-use crate::{foreign, notices};
 use anyhow::{Context, Result, bail};
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
@@ -87,9 +87,6 @@ fn disks(state: &mut State, args: &Up) -> Result<()> {
             Some(osd) => bail!("the journal of osd.{} on {} cannot be moved to another disk", osd.id, disk.path.display()),
             None => {
                 let size = args.osd_size.or_else(|| length(&disk.path)).unwrap_or(DEFAULT_SIZE);
-                if !disk.path.exists() {
-                    notices::new_file(&disk, state.free_id(), size);
-                }
                 state.osds.push(OsdState::new(state.free_id(), size, Some(disk.path), disk.journal)?);
             }
         }

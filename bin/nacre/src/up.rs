@@ -63,6 +63,7 @@ pub(crate) fn up(args: &Up, role: &Role, signals: Signals) -> Result<u8> {
     let mons = monitors::listen(&state, &dir, &which, bind, args.port)?;
 
     // From here on, things change on disk.
+    notices::new_files(&state);
     state::make_folder(&dir)?;
     let folders = which.iter().map(|m| m.folder(&dir)).chain([dir.join("mon")]);
     folders.into_iter().try_for_each(|folder| state::make_folder(&folder))?;
