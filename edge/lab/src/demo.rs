@@ -2,7 +2,7 @@
 
 use crate::command::{self, RunOptions};
 use crate::metrics::figures;
-use crate::plan::{Experiment, reader};
+use crate::plan::{Experiment, Point, reader};
 use crate::process::Interrupt;
 use crate::report::{self, data::Data};
 use crate::results::Store;
@@ -45,26 +45,46 @@ const COLUMNS: [(&str, &str); 7] = [
     ("machine_us", "machine µs/op"),
 ];
 
-fn experiment(options: &Options) -> Result<Experiment> {
+fn experiment(options: &Options, has_fio: bool) -> Result<Experiment> {
     let text = format!(
         "[experiment]\nname = 'demo'\ntitle = 'What this machine does with Nacre'\n\
          about = 'A quick look: stock rados bench against a temporary cluster of {} OSDs, every measurement once.'\n\
          seconds = {}\nrepeats = 1\nnoise = false\nprefill = {}\n\
          [[cluster]]\nname = 'nacre'\nkind = 'nacre'\nosds = {}\nauth = '{}'\nmemory = '256M'\nosd_size = '64G'\n\
-         [[workload]]\nkind = 'rados'\nsize = ['4K', '128K', '4M']\ndepth = [1, 16, 256]\nmode = ['write', 'seq', 'rand']\n",
+         [[workload]]\nkind = 'rados'\non = 'nacre'\nsize = ['4K', '128K', '4M']\ndepth = [1, 16, 256]\nmode = ['write', 'seq', 'rand']\n",
         options.osds,
         options.seconds,
         options.seconds.min(5),
         options.osds,
         options.auth,
     );
-    let mut experiment = reader::parse(&text, "demo", false)?;
+    let mut experiment = reader::parse(&(text + if has_fio { DISK } else { "" }), "demo", false)?;
     let wanted = options.only.replace(" x", " ×");
-    experiment.workloads.retain(|w| workload::title(w).contains(&wanted));
-    if experiment.workloads.is_empty() {
+    experiment.workloads.retain(|w| is_of_disk(w) || workload::title(w).contains(&wanted));
+    let loads: Vec<Point> = experiment.workloads.iter().filter(|w| !is_of_disk(w)).cloned().collect();
+    if loads.is_empty() {
         bail!("no measurement has '{}' in its name; they are called like 'rand 128K x16'", options.only);
     }
+    let alike = |w: &Point| loads.iter().any(|l| (l.text("size"), l.text("depth")) == (w.text("size"), w.text("depth")));
+    experiment.workloads.retain(|w| !is_of_disk(w) || alike(w));
     Ok(experiment)
+}
+
+/// What the bare disk does: a file beside the cluster's folder, past the page cache, written durably.
+const DISK: &str = "[[disk]]\nname = 'here'\nkind = 'file'\nsize = '512M'\n\
+    [[cluster]]\nname = 'bare disk'\nkind = 'none'\ndisk = 'here'\njournal = 'here'\n\
+    [[workload]]\nkind = 'disk'\non = 'bare disk'\ntarget = 'journal'\nmode = 'write'\nsize = ['4K', '128K', '4M']\ndepth = [1, 16, 256]\n\
+    seconds = 1\nimage = '512M'\n\
+    [[workload]]\nkind = 'disk'\non = 'bare disk'\nmode = ['read', 'randread']\nsize = ['4K', '128K', '4M']\ndepth = [1, 16, 256]\n\
+    seconds = 1\nimage = '512M'\n";
+
+fn is_of_disk(workload: &Point) -> bool {
+    workload.text("kind") == "disk"
+}
+
+/// Returns true if fio is there; without it the bare disk is not measured.
+fn has_fio() -> bool {
+    std::env::var_os("PATH").is_some_and(|path| std::env::split_paths(&path).any(|folder| folder.join("fio").is_file()))
 }
 
 /// Runs it; gives the exit code. The cluster is stopped and removed also if a measurement fails.
@@ -72,7 +92,11 @@ fn experiment(options: &Options) -> Result<Experiment> {
 /// # Errors
 /// The cluster or a client fails.
 pub fn run(options: &Options) -> Result<u8> {
-    let experiment = experiment(options)?;
+    let has_fio = has_fio();
+    if !has_fio {
+        eprintln!("fio is not installed, so the figures are not set beside the bare disk's (Debian's package fio has it)");
+    }
+    let experiment = experiment(options, has_fio)?;
     let out = options.folder.join(format!("nacre-demo-{}", std::process::id()));
     let run = RunOptions {
         nacre: options.nacre.clone(),
@@ -95,7 +119,7 @@ pub fn run(options: &Options) -> Result<u8> {
 
 fn show(options: &Options, out: &std::path::Path) -> Result<u8> {
     let data = Data::load(&Store::open(out)?)?;
-    if let Some(why) = data.cells.iter().find_map(|c| c.missing.first()) {
+    if let Some(why) = of_cluster(&data).find_map(|c| c.missing.first()) {
         bail!("{why}");
     }
     match options.json {
@@ -108,6 +132,11 @@ fn show(options: &Options, out: &std::path::Path) -> Result<u8> {
     Ok(0)
 }
 
+/// Returns the cells of the cluster, without those of the bare disk.
+fn of_cluster(data: &Data) -> impl Iterator<Item = &report::data::Cell> {
+    data.cells.iter().filter(|c| !is_of_disk(&c.workload))
+}
+
 fn rows(data: &Data) -> Vec<serde_json::Value> {
     let row = |cell: &report::data::Cell| {
         let mut row = json!({"name": workload::title(&cell.workload).replace('×', "x")});
@@ -116,14 +145,14 @@ fn rows(data: &Data) -> Vec<serde_json::Value> {
         }
         row
     };
-    data.cells.iter().map(row).collect()
+    of_cluster(data).map(row).collect()
 }
 
 fn table(data: &Data) -> Table {
     let mut table = Table::new();
     table.load_preset(UTF8_FULL_CONDENSED);
     table.set_header(std::iter::once("rados bench").chain(COLUMNS.map(|c| c.1)));
-    for cell in &data.cells {
+    for cell in of_cluster(data) {
         let values = COLUMNS.map(|(name, _)| cell.median(name).map_or("-".into(), figures));
         table.add_row(std::iter::once(workload::title(&cell.workload)).chain(values));
     }
@@ -152,10 +181,13 @@ mod tests {
 
     #[test]
     fn measurements_are_chosen_by_name() {
-        let names = |only| experiment(&options(only)).map(|e| e.workloads.iter().map(workload::title).collect::<Vec<_>>());
+        let names = |only| experiment(&options(only), false).map(|e| e.workloads.iter().map(workload::title).collect::<Vec<_>>());
         assert_eq!(names("").unwrap().len(), 27);
         assert_eq!(names("rand 4K").unwrap(), ["rand 4K ×1", "rand 4K ×16", "rand 4K ×256"]);
         assert_eq!(names("seq 4M x16").unwrap(), ["seq 4M ×16"]);
         assert!(names("nothing").unwrap_err().to_string().contains("no measurement has 'nothing'"));
+        let beside = experiment(&options("rand 4K x16"), true).unwrap();
+        let titles: Vec<String> = beside.workloads.iter().map(workload::title).collect();
+        assert_eq!(titles, ["rand 4K ×16", "disk write 4K ×16", "disk read 4K ×16", "disk randread 4K ×16"]);
     }
 }

@@ -76,7 +76,8 @@ pub fn groups(data: &Data, cells: &[&Cell], metric: &Metric) -> Vec<Group> {
     all
 }
 
-fn most(groups: &[Group]) -> f64 {
+/// Returns the largest value of the bars, ends of intervals included.
+pub fn most(groups: &[Group]) -> f64 {
     let value = |b: &Bar| b.range.map_or(0.0, |r| r.1).max(b.value.unwrap_or(0.0));
     groups.iter().flat_map(|g| g.bars.iter().map(value)).fold(0.0, f64::max)
 }
@@ -117,47 +118,47 @@ pub fn legend(data: &Data, lines: bool) -> Markup {
 }
 
 /// Small charts beside a large one, enlarged on a click.
-const BESIDE: [&str; 6] = ["machine_cpu", "server_us", "data_wait_ms", "journal_wait_ms", "latency_ms", "p99_ms"];
+pub const BESIDE: [&str; 6] = ["latency_ms", "p99_ms", "server_us", "machine_cpu", "data_wait_ms", "journal_wait_ms"];
 
 /// The panel of a workload: one large chart and small ones.
 pub fn panel(data: &Data, workload: &Point, cells: &[&Cell], number: usize) -> Markup {
     let metric = metrics::find(data.main_metric(workload)).unwrap_or(&metrics::METRICS[0]);
     let main = groups(data, cells, metric);
     let single = data.experiment.clusters.len() <= 1;
+    let small = |name: &&str| {
+        let metric = metrics::find(name).filter(|m| cells.iter().any(|c| c.median(m.name).is_some_and(|v| v > 0.0)))?;
+        Some((metric, groups(data, cells, metric)))
+    };
+    let small: Vec<_> = BESIDE.iter().filter_map(small).collect();
     html! {
         figure.panel {
             figcaption { strong { (data.title(workload)) } span.unit { (metric.title) ", " (metric.unit) @if metric.better == metrics::Better::Less { " – less is better" } } }
             (bars(&format!("{}, {}", data.title(workload), metric.title), &main, most(&main), !single))
-            div.small {
-                @for (i, name) in BESIDE.iter().enumerate() {
-                    @if cells.iter().any(|c| c.median(name).is_some_and(|m| m > 0.0)) {
-                        (thumbnail(data, workload, cells, name, &format!("z{number}-{i}")))
-                    }
-                }
-            }
+            (thumbnails(&data.title(workload), &small, number))
         }
     }
 }
 
-fn thumbnail(data: &Data, workload: &Point, cells: &[&Cell], name: &str, id: &str) -> Markup {
-    let Some(metric) = metrics::find(name) else { return html! {} };
-    let all = groups(data, cells, metric);
-    let top = most(&all);
-    let flat: Vec<&Bar> = all.iter().flat_map(|g| g.bars.iter()).collect();
-    let height = flat.len() as f64 * 7.0 + 2.0;
-    let heading = format!("{}: {}, {}", data.title(workload), metric.title, metric.unit);
+/// Returns small charts, each with its values; a click enlarges one.
+pub fn thumbnails(title: &str, all: &[(&Metric, Vec<Group>)], number: usize) -> Markup {
+    html! { @if !all.is_empty() { div class=(if all.len() % 3 == 1 { "small two" } else { "small" }) { @for (i, (metric, groups)) in all.iter().enumerate() { (thumbnail(title, metric, groups, &format!("z{number}-{i}"))) } } } }
+}
+
+fn thumbnail(title: &str, metric: &Metric, groups: &[Group], id: &str) -> Markup {
+    let top = most(groups);
+    let heading = format!("{title}: {}, {}", metric.title, metric.unit);
     html! {
         button type="button" popovertarget=(id) title=(format!("{heading} – click to enlarge")) {
             span { (metric.title) @if !metric.unit.is_empty() { ", " (metric.unit) } }
-            svg viewBox=(format!("0 0 100 {height}")) preserveAspectRatio="none" aria-hidden="true" {
-                @for (i, bar) in flat.iter().enumerate() {
-                    @if let Some(v) = bar.value {
-                        rect class=(format!("c{}", bar.colour % 8)) x="0" y=(format!("{}", i as f64 * 7.0 + 1.0)) width=(format!("{:.1}", v / top.max(1e-12) * 100.0)) height="5.5" {}
-                    }
-                }
+            @for group in groups {
+                @if !group.label.is_empty() { i { (group.label) } }
+                @for bar in &group.bars { @if let Some(v) = bar.value { div.row title=(bar.label) {
+                    u class=(format!("b{}", bar.colour % 8)) style=(format!("width:{:.1}%", v / top.max(1e-12) * 62.0)) {}
+                    b { (figures(v)) }
+                } } }
             }
         }
-        div.enlarged popover id=(id) { h4 { (heading) } (bars(&heading, &all, top, true)) }
+        div.enlarged popover id=(id) { h4 { (heading) } (bars(&heading, groups, top, true)) }
     }
 }
 
@@ -187,10 +188,12 @@ pub fn responses(data: &Data) -> Vec<Markup> {
         w.0.remove("depth");
         w
     };
+    let is_single = super::loads::is_single(data);
     let mut kinds: Vec<Point> = Vec::new();
     for w in &data.experiment.workloads {
         let kind = without_depth(w);
-        if w.0.contains_key("depth") && !kinds.contains(&kind) {
+        let is_beside = is_single && w.text("kind") == "disk";
+        if w.0.contains_key("depth") && !is_beside && !kinds.contains(&kind) {
             kinds.push(kind);
         }
     }

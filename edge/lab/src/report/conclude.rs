@@ -1,6 +1,7 @@
 //! Sentences drawn from the numbers by rule.
 
 use super::data::{Cell, Data};
+use super::loads;
 use crate::metrics::{self, figures};
 use crate::plan::Point;
 use crate::stats::test::{paired, welch};
@@ -18,10 +19,37 @@ pub fn all(data: &Data) -> Vec<String> {
     if let Some(sentence) = overall(data) {
         said.push(sentence);
     }
+    if loads::is_single(data) {
+        said.extend(limits(data));
+        return said;
+    }
     for (workload, cells) in data.workloads() {
         said.extend(of_workload(data, workload, &cells));
     }
     said
+}
+
+/// Loads that a sentence names; of more, their number is told.
+const NAMED: usize = 6;
+
+/// Returns what held the loads of one cluster back: a sentence for each limit, the commonest first.
+fn limits(data: &Data) -> Vec<String> {
+    let mut all: Vec<(String, Vec<String>)> = Vec::new();
+    for cell in data.cells.iter().filter(|c| !loads::is_bare(&c.cluster) && c.median(data.main_metric(&c.workload)).is_some()) {
+        let limit = bottleneck(cell);
+        let limit = limit.split([':', '(', ',']).next().unwrap_or_default().trim().trim_end_matches('.').to_owned();
+        match all.iter_mut().find(|(l, _)| *l == limit) {
+            Some((_, names)) => names.push(data.title(&cell.workload)),
+            None => all.push((limit, vec![data.title(&cell.workload)])),
+        }
+    }
+    all.sort_by_key(|(_, names)| std::cmp::Reverse(names.len()));
+    let sentence = |(limit, names): (String, Vec<String>)| {
+        let more = names.len().saturating_sub(NAMED);
+        let names = names[..names.len() - more].join(", ") + &if more > 0 { format!(" and {more} more") } else { String::new() };
+        format!("{limit}: {names}.")
+    };
+    all.into_iter().map(sentence).collect()
 }
 
 /// Repeats below which differences cannot be told from noise.
@@ -131,7 +159,7 @@ pub fn bottleneck(cell: &Cell) -> String {
         );
     }
     format!(
-        "Neither disks (busy for {:.0} %) nor processors ({:.0} %) are used up: requests wait for each other or for flushes.",
+        "Requests wait for each other or for flushes: neither disks (busy for {:.0} %) nor processors ({:.0} %) are used up.",
         of("data_util").max(of("journal_util")),
         of("machine_cpu")
     )
@@ -141,6 +169,13 @@ pub fn bottleneck(cell: &Cell) -> String {
 mod tests {
     use super::super::data::tests::made_up;
     use super::*;
+
+    #[test]
+    fn limits_of_one_cluster_are_told_once() {
+        let said = all(&super::super::data::tests::one_cluster(true));
+        let one = "One request at a time waits for its own way: write 4K ×1, write 4M ×1, rand 4K ×1, rand 4M ×1.";
+        assert!(said.len() == 2 && said.iter().any(|s| s == one), "{said:?}");
+    }
 
     #[test]
     fn the_best_and_its_limit_are_named() {

@@ -237,6 +237,37 @@ pub(crate) mod tests {
         Data::gather(e, Environment(vec![("kernel".into(), "6.18".into())]), &records)
     }
 
+    /// An experiment of one cluster, with loads of two sizes, depths and operations; with the bare disk at twice its rates.
+    pub(crate) fn one_cluster(with_disk: bool) -> Data {
+        let mut text = "[experiment]\nname = 'x'\nrepeats = 1\nnoise = false\n[[cluster]]\nname = 'ours'\nkind = 'nacre'\n\
+            [[workload]]\nkind = 'rados'\non = 'ours'\nmode = ['write', 'rand']\nsize = ['4K', '4M']\ndepth = [1, 16]\n"
+            .to_owned();
+        if with_disk {
+            text += "[[disk]]\nname = 'here'\nkind = 'file'\n[[cluster]]\nname = 'disk'\nkind = 'none'\ndisk = 'here'\njournal = 'here'\n\
+                [[workload]]\nkind = 'disk'\non = 'disk'\nmode = ['write', 'randread']\nsize = '4K'\ndepth = [1, 16]\n\
+                [[workload]]\nkind = 'disk'\ntarget = 'journal'\non = 'disk'\nmode = 'write'\nsize = '4K'\ndepth = [1, 16]\n";
+        }
+        let e = reader::parse(&text, "x", false).unwrap();
+        let record = |run: order::Run| {
+            let bare = run.cluster.text("kind") == "none";
+            let ops = run.workload.int("depth", 1) as f64 * if bare { 2000.0 } else { 1000.0 };
+            let figures = [("ops_per_second", ops), ("mb_per_second", ops / 250.0), ("latency_ms", 1.0), ("server_us", 30.0)];
+            let figures = figures.into_iter().map(|(n, v)| (n.to_owned(), v)).collect();
+            Record {
+                run,
+                status: Status::Done,
+                message: String::new(),
+                began: 0.0,
+                command: String::new(),
+                figures,
+                series: Vec::new(),
+                profiles: Default::default(),
+            }
+        };
+        let records: Vec<Record> = order::batches(&e).iter().flat_map(|b| b.runs.clone()).map(record).collect();
+        Data::gather(e, Environment::default(), &records)
+    }
+
     #[test]
     fn records_become_cells() {
         let data = made_up(1.5);

@@ -1,7 +1,7 @@
 //! The page: one file that works from a disk.
 
 use super::data::Data;
-use super::{charts, conclude, sections};
+use super::{charts, conclude, loads, sections};
 use crate::articles;
 use crate::profile::Profiles;
 use crate::progress::minutes;
@@ -23,6 +23,7 @@ pub fn page(data: &Data, raw: &str, stem: Option<&str>) -> String {
             }
             body { main {
                 (header(data))
+                @if loads::is_single(data) { section { h2 { "Is that good?" } (loads::verdict(data)) } }
                 section { h2 { "What came out" } (conclusions(&said)) }
                 (measurements(data))
                 (more_charts(data))
@@ -31,6 +32,7 @@ pub fn page(data: &Data, raw: &str, stem: Option<&str>) -> String {
                 (profiles(data))
                 (reliability(data))
                 (surroundings(data, raw, stem))
+                section { h2 { "All figures" } p.hint { "Medians of everything that was measured." } (sections::everything(data)) }
             } }
         }
     }
@@ -46,7 +48,7 @@ fn header(data: &Data) -> Markup {
         p.hint {
             (environment("processors")) ", " (environment("memory")) " of memory, kernel " (environment("kernel")) ". " (conclude::measured(data))
             @if data.experiment.repeats() > 1 { ". Bars are medians; thin lines on them go from the lowest to the highest value that the median may have, at 95 % where the repeats are enough for that (six)" }
-            ". Ratios (×) are to the first bar."
+            @if loads::is_single(data) { "." } @else { ". Ratios (×) are to the first bar." }
         }
         p.hint { "Names of loads say what is done, the bytes of each request, and after × how many requests are under way at once: write 4K ×16." }
     }
@@ -66,8 +68,10 @@ fn measurements(data: &Data) -> Markup {
         section {
             h2 { (data.experiment.settings.given("question").unwrap_or_else(|| "Each workload, side by side".into())) }
             p.hint { "The small charts show what the machine did meanwhile; click one to enlarge it." }
+            @if loads::is_single(data) { (loads::panels(data)) } @else {
             @if data.experiment.clusters.len() > 1 { (charts::legend(data, false)) }
             div.panels { @for (i, (workload, cells)) in data.workloads().into_iter().enumerate() { @if !cells.is_empty() { (charts::panel(data, workload, &cells, i)) } } }
+            }
         }
     }
 }
@@ -90,14 +94,22 @@ fn more_charts(data: &Data) -> Markup {
 }
 
 fn tables(data: &Data) -> Markup {
+    let stages = sections::stages(data);
+    if loads::is_single(data) && data.experiment.repeats() == 1 && stages.is_none() {
+        return html! {};
+    }
     html! {
         section {
             h2 { "Tables" }
-            h3 { "Medians, with their intervals" }
-            (sections::medians(data))
-            h3 { "By size of request" }
-            (sections::by_size(data))
-            @if let Some(stages) = sections::stages(data) { h3 { "Inside of the OSDs" } p.hint { "Means that the OSDs tell; the borders of stages differ between systems." } (stages) }
+            @if !loads::is_single(data) || data.experiment.repeats() > 1 {
+                h3 { "Medians, with their intervals" }
+                (sections::medians(data))
+            }
+            @if !loads::is_single(data) {
+                h3 { "By size of request" }
+                (sections::by_size(data))
+            }
+            @if let Some(stages) = stages { h3 { "Inside of the OSDs" } p.hint { "Means that the OSDs tell; the borders of stages differ between systems." } (stages) }
         }
     }
 }

@@ -1,11 +1,13 @@
 //! Reports: what came out, as a page, as Markdown and as files for other programs.
 //!
-//! [`data`] gathers records into cells; [`conclude`] draws sentences from them by rule; [`svg`] draws; [`html`] and [`text`] write.
+//! [`data`] gathers records into cells; [`conclude`] draws sentences from them by rule; [`svg`] draws; [`charts`] arranges several clusters,
+//! [`loads`] the loads of one; [`html`] and [`text`] write.
 
 pub mod charts;
 pub mod conclude;
 pub mod data;
 pub mod html;
+pub mod loads;
 pub mod sections;
 pub mod svg;
 pub mod text;

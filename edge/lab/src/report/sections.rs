@@ -42,6 +42,36 @@ pub fn medians(data: &Data) -> Markup {
     }
 }
 
+/// Figures of the last tables: what each is about, and the first of its metrics.
+const CHAPTERS: [(&str, &str); 5] = [
+    ("What clients saw", "ops_per_second"),
+    ("Processors and memory", "server_us"),
+    ("Data disks", "data_wait_ms"),
+    ("Journal disks, network, OSDs", "journal_wait_ms"),
+    ("While an OSD was away", "rate_before"),
+];
+
+/// Returns tables of all figures: a row for each cell, a table for each chapter that has a value.
+pub fn everything(data: &Data) -> Markup {
+    let begins = |name: &str| METRICS.iter().position(|m| m.name == name).unwrap_or(METRICS.len());
+    let ends = CHAPTERS.iter().skip(1).map(|c| begins(c.1)).chain([METRICS.len()]);
+    let is_there = |m: &&metrics::Metric| data.cells.iter().any(|c| c.median(m.name).is_some_and(|v| v != 0.0));
+    let chapters =
+        CHAPTERS.iter().zip(ends).map(|(c, end)| (c.0, METRICS[begins(c.1)..end].iter().filter(is_there).collect::<Vec<_>>()));
+    html! {
+        @for (title, used) in chapters.filter(|c| !c.1.is_empty()) {
+            h3 { (title) }
+            div.scroll { table {
+                thead { tr { th { "workload" } th { "cluster" } @for m in &used { th.r { (m.title.trim_start_matches("data disk: ").trim_start_matches("journal disk: ")) br; span.unit { (m.unit) } } } } }
+                tbody { @for cell in data.cells.iter().filter(|c| used.iter().any(|m| c.median(m.name).is_some())) { tr {
+                    td { (data.title(&cell.workload)) } td { (data.label(&cell.cluster)) }
+                    @for m in &used { td.r { (cell.median(m.name).map_or("–".into(), figures)) } }
+                } } }
+            } }
+        }
+    }
+}
+
 /// A median above its interval: narrow columns.
 fn stacked(text: &str) -> Markup {
     match text.split_once(' ') {

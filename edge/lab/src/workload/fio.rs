@@ -3,11 +3,14 @@
 use super::{Bench, Outcome, pool, rbd};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Name of the image under load.
 pub(super) const IMAGE: &str = "lab-image";
+
+/// Seconds that the filling of a bare disk may take, beside the experiment's patience.
+const FILLED: f64 = 120.0;
 
 fn base(bench: &Bench<'_>) -> Command {
     let mut command = bench.client("fio");
@@ -74,14 +77,47 @@ fn on_cluster(bench: &Bench<'_>) -> Command {
     command
 }
 
+/// Writes the part of a bare disk that is read, once: holes of a file, and blocks that an SSD never got, are read without the disk.
+pub(super) fn fill(bench: &mut Bench<'_>) -> Result<()> {
+    let reads = !matches!(bench.point.text("mode").as_str(), "write" | "randwrite");
+    let what = format!("bare {} {}", bench.point.text("target"), bench.point.int("image", 1 << 30));
+    if !reads || bench.cluster.written.contains(&what) {
+        return Ok(());
+    }
+    let disks = targets(bench)?;
+    let write = |disk: &PathBuf| {
+        let mut command = bench.client("fio");
+        command.args(["--name=fill", "--ioengine=libaio", "--rw=write", "--bs=1M", "--iodepth=8", "--direct=1", "--end_fsync=1"]);
+        command.args([format!("--filename={}", disk.display()), format!("--size={}", bench.point.int("image", 1 << 30))]);
+        command
+    };
+    let commands = disks.iter().map(write).collect();
+    bench.together(commands, FILLED)?;
+    bench.cluster.written.insert(what);
+    Ok(())
+}
+
 /// fio on the disks themselves, for baselines.
 pub(super) fn raw(bench: &mut Bench<'_>) -> Result<Outcome> {
+    let disks = targets(bench)?;
+    let mixed = bench.point.text("kind") == "mixed";
+    let target = target(bench);
+    let commands = disks.iter().map(|disk| on_disk(bench, disk, mixed, &target)).collect();
+    let parts = bench.together(commands, bench.seconds() + bench.ramp())?;
+    Ok(Outcome::add(parts.into_iter().map(read).collect::<Result<_>>()?))
+}
+
+fn target(bench: &Bench<'_>) -> String {
+    bench.point.given("target").unwrap_or_else(|| if bench.point.text("kind") == "mixed" { "all".into() } else { "data".into() })
+}
+
+/// Returns the disks that a baseline is measured on.
+fn targets(bench: &Bench<'_>) -> Result<Vec<PathBuf>> {
     if !bench.cluster.conf.as_os_str().is_empty() {
         bail!("baselines of disks are for a cluster of kind 'none' (`on` names it): another one's data would be overwritten");
     }
-    let mixed = bench.point.text("kind") == "mixed";
-    let target = bench.point.given("target").unwrap_or_else(|| if mixed { "all".into() } else { "data".into() });
-    let disks = match target.as_str() {
+    let target = target(bench);
+    let disks: Vec<PathBuf> = match target.as_str() {
         "journal" => bench.cluster.journal_disk.iter().cloned().collect(),
         "data" => bench.cluster.disks.iter().take(1).cloned().collect::<Vec<_>>(),
         _ => bench.cluster.disks.clone(),
@@ -89,9 +125,7 @@ pub(super) fn raw(bench: &mut Bench<'_>) -> Result<Outcome> {
     if disks.is_empty() {
         bail!("the cluster '{}' names no {target} disk", bench.cluster.name());
     }
-    let commands = disks.iter().map(|disk| on_disk(bench, disk, mixed, &target)).collect();
-    let parts = bench.together(commands, bench.seconds() + bench.ramp())?;
-    Ok(Outcome::add(parts.into_iter().map(read).collect::<Result<_>>()?))
+    Ok(disks)
 }
 
 fn on_disk(bench: &Bench<'_>, disk: &Path, mixed: bool, target: &str) -> Command {

@@ -195,6 +195,7 @@ pub fn prepare(bench: &mut Bench<'_>) -> Result<()> {
         "rados" => rados::prepare(bench),
         "rbd" => rbd::prepare(bench),
         "fio" => fio::prepare(bench),
+        "disk" => fio::fill(bench),
         "failover" => failover::prepare(bench),
         _ => Ok(()),
     }
