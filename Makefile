@@ -215,6 +215,24 @@ radosgw: deps-test build   ## Ceph's object gateway on our cluster: users, bucke
 	$(call need,radosgw radosgw-admin,radosgw)
 	$(PYTHON) tools/conformance/radosgw.py --nacre $(NACRE) --auth cephx
 	$(PYTHON) tools/conformance/radosgw.py --nacre $(NACRE) --auth none --only objects shown
+	$(PYTHON) tools/conformance/radosgw_clients.py --nacre $(NACRE) --tools $(BUILT)/s3-clients --only s3cmd boto3-old
+
+# What users have: some of it comes from Debian, PyPI and the Go registry, into a folder.
+.PHONY: radosgw radosgw-clients radosgw-faults radosgw-scale
+RADOSGW_SECONDS ?= 300
+RADOSGW_KEYS ?= 1000000
+RADOSGW_ENTRIES ?= 300000
+radosgw-clients: deps-test build   ## Ceph's gateway with aws CLI 1 and 2, boto3 old and new, s3cmd, rclone, restic, minio-go, s3fs (about 5 minutes)
+	$(call need,radosgw radosgw-admin,radosgw)
+	$(PYTHON) tools/conformance/radosgw_clients.py --nacre $(NACRE) --tools $(BUILT)/s3-clients --must 5
+
+radosgw-faults: deps-test build   ## the gateway while OSDs are killed every 20 s for RADOSGW_SECONDS=300, and on full disks
+	$(call need,radosgw radosgw-admin,radosgw)
+	$(PYTHON) tools/conformance/radosgw_scale.py --nacre $(NACRE) --only kills full --seconds $(RADOSGW_SECONDS)
+
+radosgw-scale: deps-test build   ## long: RADOSGW_KEYS=1000000 keys resharded while written, RADOSGW_ENTRIES=300000 in one shard, garbage for RADOSGW_SECONDS=300
+	$(call need,radosgw radosgw-admin,radosgw)
+	$(PYTHON) tools/conformance/radosgw_scale.py --nacre $(NACRE) --only reshard shard garbage --keys $(RADOSGW_KEYS) --entries $(RADOSGW_ENTRIES) --seconds $(RADOSGW_SECONDS)
 
 soak: deps-test build   ## SOAK_MINUTES=30 of mixed load: is memory flat?
 	$(PYTHON) tools/conformance/soak.py --nacre $(NACRE) --minutes $(SOAK_MINUTES)

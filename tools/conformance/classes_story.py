@@ -6,47 +6,14 @@ With a file to record into, what was sent is written there, too: the unit tests 
 
 usage: classes_story.py CEPH_CONF [POOL [RECORD]]
 """
-import errno
 import pathlib
 import struct
-import sys
-import time
 
 import rados
 
-conf, pool = sys.argv[1], (sys.argv[2] if len(sys.argv) > 2 else "classes")
-record = open(sys.argv[3], "w") if len(sys.argv) > 3 else None
-START = time.time()
+from calls import START, Calls, env, items, text, u8, u32, u64, utime
+
 NOSNAP = 2**64 - 2
-
-
-def u8(n):
-    return struct.pack("<B", n)
-
-
-def u32(n):
-    return struct.pack("<I", n & 0xFFFFFFFF)
-
-
-def u64(n):
-    return struct.pack("<Q", n & (2**64 - 1))
-
-
-def text(s):
-    s = s.encode() if isinstance(s, str) else s
-    return u32(len(s)) + s
-
-
-def env(version, compat, body):
-    return u8(version) + u8(compat) + u32(len(body)) + body
-
-
-def utime(sec, nsec=0):
-    return u32(sec) + u32(nsec)
-
-
-def items(entries):
-    return u32(len(entries)) + b"".join(entries)
 
 
 def shown(data):
@@ -65,35 +32,13 @@ def shown(data):
     return whole if len(whole) <= 400 else f"{whole[:400]}... {len(data)} bytes"
 
 
-class Story:
-    def __init__(self):
-        self.cluster = rados.Rados(conffile=conf)
-        self.cluster.connect()
-        if pool not in self.cluster.list_pools():
-            self.cluster.create_pool(pool)
-        self.io = self.cluster.open_ioctx(pool)
-
-    def call(self, oid, cls, method, payload=b"", note="", hide=False):
-        try:
-            result, out = self.io.execute(oid, cls, method, payload, 1 << 20)
-            told = "[hidden]" if hide else f"{result} {shown(out)}".rstrip()
-        except rados.Error as e:
-            number = abs(getattr(e, "errno", 0) or 0)
-            told = f"error {errno.errorcode.get(number, number)}"
-        print(f"{oid} {cls}.{method}{' ' + note if note else ''}: {told}", flush=True)
-        self.note("call", oid, cls, method, payload.hex() or "-", told)
-
-    def note(self, *fields):
-        if record:
-            print(*fields, file=record, flush=True)
+class Story(Calls):
+    def shown(self, data):
+        return shown(data)
 
     def full(self, oid, data):
         self.io.write_full(oid, data)
         self.note("full", oid, data.hex() or "-")
-
-    def write(self, oid, data, offset):
-        self.io.write(oid, data, offset)
-        self.note("write", oid, offset, data.hex())
 
     def read(self, oid):
         """All of an object, as a line."""
@@ -907,8 +852,5 @@ def garbage(s):
                 s.call("flat", cls, method, payload, f"garbage {i}", hide=cls == "version")
 
 
-story = Story()
-for part in (rbd_image, rbd_snapshots, rbd_parents, rbd_directory, rbd_object_map, rbd_data, rbd_metadata, rbd_groups, rbd_mirror,
-             rbd_old, journal, small_classes, lock_and_counts, garbage):
-    print(f"# {part.__name__}", flush=True)
-    part(story)
+Story("classes").tell(rbd_image, rbd_snapshots, rbd_parents, rbd_directory, rbd_object_map, rbd_data, rbd_metadata, rbd_groups, rbd_mirror,
+                      rbd_old, journal, small_classes, lock_and_counts, garbage)

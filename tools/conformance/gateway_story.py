@@ -9,71 +9,31 @@ With a file to record into, what was sent is written there, too: the unit tests 
 usage: gateway_story.py CEPH_CONF [POOL [RECORD]]
 """
 import base64
-import errno
 import hashlib
 import hmac
 import re
 import struct
-import sys
 import time
 
 import rados
 
-conf, pool = sys.argv[1], (sys.argv[2] if len(sys.argv) > 2 else "gateway")
-record = open(sys.argv[3], "w") if len(sys.argv) > 3 else None
-START = time.time()
+from calls import START, Calls, env, items, text, u8, u16, u32, u64, utime
+
 # Times this near to the run are its own.
 NEAR = 100_000
-
-
-def u8(n):
-    return struct.pack("<B", n)
-
-
-def u16(n):
-    return struct.pack("<H", n)
-
-
-def u32(n):
-    return struct.pack("<I", n & 0xFFFFFFFF)
-
-
-def u64(n):
-    return struct.pack("<Q", n & (2**64 - 1))
-
-
-def text(s):
-    s = s.encode() if isinstance(s, str) else s
-    return u32(len(s)) + s
-
-
-def env(version, compat, body):
-    return u8(version) + u8(compat) + u32(len(body)) + body
 
 
 def v1(*parts):
     return env(1, 1, b"".join(parts))
 
 
-def utime(sec, nsec=0):
-    return u32(sec) + u32(nsec)
-
-
-def items(entries):
-    return u32(len(entries)) + b"".join(entries)
-
-
 def optional(value):
     return u8(0) if value is None else u8(1) + value
 
 
-class Story:
-    def __init__(self):
-        self.cluster = rados.Rados(conffile=conf)
-        self.cluster.connect()
-        if pool not in self.cluster.list_pools():
-            self.cluster.create_pool(pool)
-        self.io = self.cluster.open_ioctx(pool)
+class Story(Calls):
+    def __init__(self, pool):
+        super().__init__(pool)
         self.names = {}
 
     def shown(self, data):
@@ -100,22 +60,6 @@ class Story:
     def key(self, name):
         """A key of an omap, with the times in it left out."""
         return re.sub(r"\d{11}\.\d{9}", lambda m: "[time]" if abs(int(m[0][:11]) - START) < NEAR else m[0], name)
-
-    def note(self, *fields):
-        if record:
-            print(*fields, file=record, flush=True)
-
-    def call(self, oid, cls, method, payload=b"", note="", hide=False):
-        try:
-            result, out = self.io.execute(oid, cls, method, payload, 1 << 20)
-            told = "[hidden]" if hide else f"{result} {self.shown(out)}".rstrip()
-        except rados.Error as e:
-            number = abs(getattr(e, "errno", 0) or 0)
-            told = f"error {errno.errorcode.get(number, number)}"
-            out = b""
-        print(f"{oid} {cls}.{method}{' ' + note if note else ''}: {told}", flush=True)
-        self.note("call", oid, cls, method, payload.hex() or "-", told)
-        return out
 
     def name(self, oid, offset, called):
         """Eight bytes of an object that are chance get a name."""
@@ -144,10 +88,6 @@ class Story:
             print(f"  {oid} {line}", flush=True)
             self.note("look", oid, line)
         self.note("end", oid)
-
-    def write(self, oid, data, offset=0):
-        self.io.write(oid, data, offset)
-        self.note("write", oid, offset, data.hex())
 
     def omap(self, oid, key, value):
         with rados.WriteOpCtx() as op:
@@ -811,7 +751,4 @@ def nonsense(s):
         s.call("flat", cls, "no_such_method")
 
 
-story = Story()
-for part in (usage, garbage, lifecycle, reshard, queue, garbage_queue, fifo, two_phases, otp, comparisons, nonsense):
-    print(f"# {part.__name__}", flush=True)
-    part(story)
+Story("gateway").tell(usage, garbage, lifecycle, reshard, queue, garbage_queue, fifo, two_phases, otp, comparisons, nonsense)

@@ -33,6 +33,7 @@ keyring = {dir}/rgw.keyring
 log file = {dir}/rgw.log
 pid file = {dir}/rgw.pid
 rgw data = {dir}
+run dir = {dir}
 rgw enable usage log = true
 rgw usage log tick interval = 1
 rgw gc obj min wait = 1
@@ -89,21 +90,37 @@ class S3:
 class Gateway:
     """radosgw on a cluster, and radosgw-admin."""
 
-    def __init__(self, conf, directory, auth):
-        self.dir, self.port = directory, free_port()
-        self.conf = os.path.join(directory, "rgw.conf")
+    def __init__(self, conf, directory, auth, root=None, more=""):
+        """`root` is a folder with another release's programs (a chroot); `more` are lines for the gateway's section, which win."""
+        self.dir, self.port, self.root = os.path.abspath(directory), free_port(), root
+        self.conf = os.path.join(self.dir, "rgw.conf")
+        self.before = ["chroot", root] if root else []
+        own = CONFIG.format(name=NAME, port=self.port, dir=self.dir)
         with open(conf) as there, open(self.conf, "w") as ours:
-            ours.write(there.read() + CONFIG.format(name=NAME, port=self.port, dir=directory))
+            ours.write(there.read() + own.replace("[client]", more + "[client]"))
         if auth == "cephx":
             key = subprocess.run(["ceph", "--conf", conf, "auth", "get-or-create", NAME, "mon", "allow rw", "osd", "allow rwx"],
                                  check=True, capture_output=True, text=True).stdout
             with open(os.path.join(directory, "rgw.keyring"), "w") as keyring:
                 keyring.write(key)
-        self.process = None
+        self.process, self.mounts = None, []
+
+    def add(self, lines):
+        """More lines for the gateway's section."""
+        with open(self.conf, "a") as conf:
+            conf.write(f"\n[{NAME}]\n{lines}\n")
 
     def start(self):
         self.said = open(os.path.join(self.dir, "rgw.out"), "w")
-        self.process = subprocess.Popen(["radosgw", "--conf", self.conf, "--name", NAME, "-f", "--admin-socket", f"{self.dir}/rgw.asok"], stdout=self.said, stderr=subprocess.STDOUT)
+        if self.root:
+            # The same paths inside: its own folder, and what the kernel shows.
+            for path in (self.dir, "/proc", "/dev"):
+                inside = self.root + path
+                os.makedirs(inside, exist_ok=True)
+                if not os.path.ismount(inside):
+                    subprocess.run(["mount", "--bind", path, inside], check=True)
+                    self.mounts.append(inside)
+        self.process = subprocess.Popen([*self.before, "radosgw", "--conf", self.conf, "--name", NAME, "-f", "--admin-socket", f"{self.dir}/rgw.asok"], stdout=self.said, stderr=subprocess.STDOUT)
 
         def answers():
             assert self.process.poll() is None, f"radosgw ended with {self.process.returncode}: {open(self.said.name).read()[-2000:]}"
@@ -124,9 +141,11 @@ class Gateway:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
+        while self.mounts:
+            subprocess.run(["umount", self.mounts.pop()], check=False)
 
-    def admin(self, *words, expect=0, parse=True):
-        done = subprocess.run(["radosgw-admin", "--conf", self.conf, "--name", NAME, *map(str, words)], capture_output=True, text=True, timeout=120)
+    def admin(self, *words, expect=0, parse=True, timeout=120):
+        done = subprocess.run([*self.before, "radosgw-admin", "--conf", self.conf, "--name", NAME, *map(str, words)], capture_output=True, text=True, timeout=timeout)
         assert expect is None or done.returncode == expect, f"radosgw-admin {' '.join(map(str, words))}: {done.returncode}: {done.stdout}{done.stderr}"
         return json.loads(done.stdout) if parse and done.stdout.strip() else done.stdout
 
@@ -264,6 +283,7 @@ def main():
     parser.add_argument("--conf")
     parser.add_argument("--auth", default="cephx", choices=("none", "cephx"))
     parser.add_argument("--keep")
+    parser.add_argument("--root", help="a chroot with another release's radosgw")
     parser.add_argument("--serve", action="store_true")
     parser.add_argument("--only", nargs="*", default=[])
     args = parser.parse_args()
@@ -276,7 +296,7 @@ def main():
         conf = cluster.conf
     gateway = None
     try:
-        gateway = Gateway(conf, directory, args.auth)
+        gateway = Gateway(conf, directory, args.auth, root=args.root)
         begun = time.monotonic()
         gateway.start()
         print(f"radosgw answers after {time.monotonic() - begun:.1f} s", flush=True)

@@ -33,7 +33,7 @@ const fn metric(name: &'static str, title: &'static str, unit: &'static str, bet
 }
 
 /// All of them, in the order of reports.
-pub const METRICS: [Metric; 42] = [
+pub const METRICS: [Metric; 43] = [
     metric("ops_per_second", "operations", "op/s", More, true),
     metric("mb_per_second", "throughput", "MB/s", More, false),
     metric("latency_ms", "mean latency", "ms", Less, false),
@@ -45,6 +45,7 @@ pub const METRICS: [Metric; 42] = [
     metric("server_p99_ms", "99th percentile in the OSD", "ms", Less, false),
     metric("server_us", "server processor time", "µs/op", Less, true),
     metric("machine_us", "all processor time but the client's", "µs/op", Less, true),
+    metric("gateway_us", "the object gateway's processor time", "µs/op", Less, false),
     metric("client_us", "client processor time", "µs/op", Less, false),
     metric("machine_cpu", "processors busy", "%", Neither, false),
     metric("server_cpu", "servers' processors", "%", Neither, false),

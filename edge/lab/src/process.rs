@@ -91,6 +91,7 @@ fn missing(command: &Command) -> String {
         "rados" | "ceph" | "rbd" | "ceph-authtool" => "ceph-common",
         "ceph-mon" | "ceph-osd" | "ceph-mgr" => "ceph-mon, ceph-osd and ceph-mgr",
         "monmaptool" => "ceph-base",
+        "radosgw" | "radosgw-admin" => "radosgw",
         "fio" => "fio",
         "mkfs.xfs" => "xfsprogs",
         "mkfs.btrfs" => "btrfs-progs",

@@ -82,10 +82,7 @@ pub(super) fn make_pool(lab: &Lab, point: &Point, cluster: &mut Cluster, patienc
     // Only a cluster that ran before can have the pool.
     let old = point.text("kind") == "existing";
     if !old || !ceph(lab, &conf, &["osd", "pool", "ls"])?.lines().any(|l| l.trim() == POOL) {
-        match point.given("erasure") {
-            Some(profile) => erasure_pool(lab, point, &conf, &profile, &pgs)?,
-            None => replicated_pool(lab, point, &conf, &pgs)?,
-        }
+        create_pool(lab, point, &conf, POOL, &pgs, true)?;
     }
     until("become healthy", &mut || {
         cluster.must_live()?;
@@ -93,22 +90,30 @@ pub(super) fn make_pool(lab: &Lab, point: &Point, cluster: &mut Cluster, patienc
     })
 }
 
-fn replicated_pool(lab: &Lab, point: &Point, conf: &Path, pgs: &str) -> Result<()> {
+/// Makes a pool as the cluster's table says; `coded` ones are erasure-coded if it says so.
+pub(super) fn create_pool(lab: &Lab, point: &Point, conf: &Path, name: &str, pgs: &str, coded: bool) -> Result<()> {
+    match point.given("erasure").filter(|_| coded) {
+        Some(profile) => erasure_pool(lab, point, conf, name, &profile, pgs),
+        None => replicated_pool(lab, point, conf, name, pgs),
+    }
+}
+
+fn replicated_pool(lab: &Lab, point: &Point, conf: &Path, name: &str, pgs: &str) -> Result<()> {
     let copies = point.int("copies", 1).to_string();
-    ceph(lab, conf, &["osd", "pool", "create", POOL, pgs, pgs, "replicated"])?;
-    let mut set = vec!["osd", "pool", "set", POOL, "size", &copies];
+    ceph(lab, conf, &["osd", "pool", "create", name, pgs, pgs, "replicated"])?;
+    let mut set = vec!["osd", "pool", "set", name, "size", &copies];
     if copies == "1" {
         set.push("--yes-i-really-mean-it");
     }
     ceph(lab, conf, &set).map(|_| ())
 }
 
-fn erasure_pool(lab: &Lab, point: &Point, conf: &Path, profile: &str, pgs: &str) -> Result<()> {
+fn erasure_pool(lab: &Lab, point: &Point, conf: &Path, name: &str, profile: &str, pgs: &str) -> Result<()> {
     let unit = format!("stripe_unit={}", point.int("stripe_unit", 4096));
     let mut set = vec!["osd", "erasure-code-profile", "set", "lab"];
     set.extend(profile.split_whitespace());
     set.extend(["crush-failure-domain=osd", &unit, "--force"]);
-    let made = ceph(lab, conf, &set).and_then(|_| ceph(lab, conf, &["osd", "pool", "create", POOL, pgs, pgs, "erasure", "lab"]));
+    let made = ceph(lab, conf, &set).and_then(|_| ceph(lab, conf, &["osd", "pool", "create", name, pgs, pgs, "erasure", "lab"]));
     match made {
         Ok(_) => Ok(()),
         Err(e) if point.text("kind") == "nacre" => {

@@ -5,6 +5,7 @@
 
 mod ceph;
 mod client;
+pub mod gateway;
 mod nacre;
 pub mod release;
 
@@ -37,6 +38,8 @@ pub const POOL: &str = "lab";
 pub struct Cluster {
     /// The permutation that it was made from.
     pub point: Point,
+    /// Ceph's object gateway on it; it counts as a client.
+    pub gateway: Option<gateway::Gateway>,
     daemons: Vec<(String, Daemon)>,
     /// Processes of a cluster that was there before.
     foreign: Vec<u32>,
@@ -77,7 +80,7 @@ impl Cluster {
 
     /// Stops all its processes for a while (`true`) or lets them go on.
     pub fn freeze(&self, still: bool) {
-        for pid in self.servers() {
+        for pid in self.servers().into_iter().chain(self.gateway.as_ref().map(gateway::Gateway::pid)) {
             let _ = kill(Pid::from_raw(pid as i32), if still { Signal::SIGSTOP } else { Signal::SIGCONT });
         }
     }
@@ -143,6 +146,9 @@ pub fn start(lab: &Lab, experiment: &Experiment, point: &Point, number: usize) -
     pin(point, &cluster)?;
     if !cluster.conf.as_os_str().is_empty() {
         client::make_pool(lab, point, &mut cluster, ready)?;
+        if point.flag("gateway", false) {
+            cluster.gateway = Some(gateway::start(lab, point, &folder, &cluster.conf, ready)?);
+        }
     }
     Ok(cluster)
 }

@@ -100,7 +100,7 @@ fn processors(stat: &str) -> (Vec<f64>, f64) {
 }
 
 /// Processor seconds of a process: to the nanosecond from its threads' schedules, or by ticks where threads have come and gone.
-fn process(pid: u32) -> f64 {
+pub fn process(pid: u32) -> f64 {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let ticks = by_ticks(&text).unwrap_or(0.0);
     let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return ticks };

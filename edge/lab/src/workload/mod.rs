@@ -9,6 +9,7 @@ pub mod fio;
 pub mod network;
 pub mod rados;
 pub mod rbd;
+pub mod s3;
 pub mod tell;
 
 use crate::cluster::{Cluster, POOL};
@@ -176,6 +177,7 @@ pub fn prefill_seconds(e: &Experiment, runs: &[Run]) -> f64 {
         let set = match run.workload.text("kind").as_str() {
             "rados" => rados::set(&run.workload),
             "fio" | "rbd" => "image".into(),
+            "s3" if s3::reads(&run.workload) => s3::set(&run.workload),
             _ => continue,
         };
         if !sizes.contains(&set) {
@@ -197,6 +199,7 @@ pub fn prepare(bench: &mut Bench<'_>) -> Result<()> {
         "fio" => fio::prepare(bench),
         "disk" => fio::fill(bench),
         "failover" => failover::prepare(bench),
+        "s3" => s3::prepare(bench),
         _ => Ok(()),
     }
 }
@@ -214,6 +217,7 @@ pub fn run(bench: &mut Bench<'_>) -> Result<Outcome> {
         "tell" => tell::run(bench),
         "network" => network::run(bench),
         "failover" => failover::run(bench),
+        "s3" => s3::run(bench),
         _ => custom::run(bench),
     }?;
     if outcome.ops <= 0.0 {
