@@ -2,6 +2,7 @@
 
 use crate::cli::{Osd, Up};
 use crate::conf::{self, Conf};
+use crate::face;
 use crate::follow::{self, Duties};
 use crate::initial::initial_keys;
 use crate::keys;
@@ -111,6 +112,10 @@ pub(crate) fn up(args: &Up, role: &Role, signals: Signals) -> Result<u8> {
         process.start_osds(osds, &args.common)?;
         process.share_memory(watch)?;
         process.open_sockets()?;
+        let metrics = state.metrics_port(args.metrics_port);
+        if *role == Role::Everything && metrics != 0 {
+            process.shown = face::serve(process, bind, metrics);
+        }
         let follows = *role == Role::Everything && !bind.is_loopback();
         if follows {
             // Who follows the cluster is a client, and may be asked for a monitor before this host serves.
@@ -128,6 +133,7 @@ pub(crate) fn up(args: &Up, role: &Role, signals: Signals) -> Result<u8> {
                 // An address that could not be used is not remembered.
                 state.change(&dir, |state| {
                     state.remember(args.bind, args.port, args.auth);
+                    state.metrics_port = args.metrics_port.or(state.metrics_port);
                     state.cluster_bind = cluster_bind;
                     mark_made(state, |osd| !absent.contains(&format!("osd.{}", osd.id)));
                 })?;
