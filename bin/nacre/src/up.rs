@@ -104,18 +104,19 @@ pub(crate) fn up(args: &Up, role: &Role, signals: Signals) -> Result<u8> {
         let location = state.location.clone();
         let place = Place { dir: &dir, fsid: state.fsid()?, monitors, auth, bind, cluster_bind, location, memory, neighbours };
         let osds = wanted.into_iter().map(|osd| place.prepare(osd)).collect::<Result<Vec<_>>>()?;
+        let port = state.metrics_port(args.metrics_port);
+        let wanted = *role == Role::Everything && port != 0;
+        let door = if wanted { face::listen(bind, port, &process.log) } else { None };
+        let services = face::services(door.as_ref());
         for mon in mons {
             let name = mon.name.clone();
-            let parts = mon.open(state.fsid()?, auth, bind, keys.clone(), &all)?;
+            let parts = mon.open(state.fsid()?, auth, bind, keys.clone(), &all, &services)?;
             process.start_mon(&name, parts, &args.common)?;
         }
         process.start_osds(osds, &args.common)?;
         process.share_memory(watch)?;
         process.open_sockets()?;
-        let metrics = state.metrics_port(args.metrics_port);
-        if *role == Role::Everything && metrics != 0 {
-            process.shown = face::serve(process, bind, metrics);
-        }
+        process.shown = door.and_then(|door| face::serve(process, &dir, door));
         let follows = *role == Role::Everything && !bind.is_loopback();
         if follows {
             // Who follows the cluster is a client, and may be asked for a monitor before this host serves.
@@ -124,7 +125,7 @@ pub(crate) fn up(args: &Up, role: &Role, signals: Signals) -> Result<u8> {
             }
             follow::watch(dir.clone(), process.sender.clone())?;
         }
-        let place = follow::Place { dir: &dir, auth, bind, port: args.port, common: &args.common };
+        let place = follow::Place { dir: &dir, auth, bind, port: args.port, common: &args.common, services: &services };
         let mut heed = |process: &mut Process, duties: &Duties| follow::follow(process, &mut state, &place, duties);
         if let Some(absent) = process.until_serving(&mut heed)? {
             let all = state.all_monitors(&own, bind, args.port);

@@ -111,6 +111,8 @@ pub struct Cx<'a> {
 pub enum Ask {
     /// Somebody looks at the figures of these images.
     Look(Spec),
+    /// Somebody sees the figures of all images.
+    See,
     /// What was in progress is not wanted any more.
     ForgetProgress,
     /// Another monitor shall lead.

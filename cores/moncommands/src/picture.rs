@@ -10,7 +10,7 @@
 //! *Bounds*: lists grow with OSDs, pools and monitors, which have bounds of their own. Findings have at most
 //! [`DETAILS`] lines each, the log [`LINES`] lines.
 
-use super::{Cx, Row, df, health, log, mgr, mon, osd, row};
+use super::{Ask, Cx, Row, df, health, log, mgr, mon, osd, row};
 use grammar::{Args, Outcome};
 use manager::health::Severity;
 use manager::health::codes::CODES;
@@ -21,8 +21,16 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use types::{EntityAddrVec, OsdId, PgState, PoolId};
 
-pub(super) const ROWS: &[Row] =
-    &[row("nacre picture", "show all that metrics and pages tell of the cluster", "mon", "r", picture)];
+pub(super) const ROWS: &[Row] = &[
+    row(
+        "nacre picture <images:Choices strings=all req=false>",
+        "show all that metrics and pages tell of the cluster",
+        "mon",
+        "r",
+        picture,
+    ),
+    row("prometheus file_sd_config", "list the hosts whose metrics are to be read, for Prometheus", "mgr", "r", targets),
+];
 
 /// Version of the structure. Readers take what they know.
 const VERSION: u32 = 1;
@@ -31,8 +39,17 @@ const DETAILS: usize = 10;
 /// Lines of the cluster log, the newest last.
 const LINES: usize = 40;
 
-fn picture(cx: &mut Cx<'_>, _: &Args) -> Outcome {
+/// Images of a picture, unless all are asked for.
+const IMAGES: usize = 50;
+/// Most images of a picture.
+const ALL_IMAGES: usize = 10_000;
+/// The port of metrics, unless a host was told another one.
+const METRICS_PORT: u16 = 9283;
+
+fn picture(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let groups = Groups::count(cx);
+    let (images, images_left_out) = images(cx, args.opt("images").is_some());
+    cx.asks.push(Ask::See);
     let value = json!({
         "picture": VERSION,
         "at": cx.now.wall.iso(),
@@ -56,6 +73,8 @@ fn picture(cx: &mut Cx<'_>, _: &Args) -> Outcome {
         "objects": objects(cx),
         "rates": rates(cx, None),
         "recovery": pace(cx, None),
+        "images": images,
+        "images_left_out": images_left_out,
         "progress": cx.duties.progress.to_json(cx.now.wall),
         "log": lines(cx),
     });
@@ -206,6 +225,51 @@ fn pools(cx: &Cx<'_>, groups: &Groups) -> Vec<Value> {
         })
     };
     cx.state.osdmap.pools.iter().map(one).collect()
+}
+
+/// Images, the busiest first: their pool, namespace and name, all that was counted, what they do, and whether metrics are to have them. And
+/// how many are left out.
+fn images(cx: &Cx<'_>, all: bool) -> (Vec<Value>, u64) {
+    let (rows, left_out) = cx.duties.images.rows();
+    let wanted = ["mgr", "global"].iter().find_map(|section| cx.state.config.get(section, "mgr/prometheus/rbd_stats_pools"));
+    let wanted: Vec<&str> = wanted.into_iter().flat_map(|list| list.split([',', ' '])).filter(|name| !name.is_empty()).collect();
+    let told = |pool: &str, nspace: &str| {
+        let named = |spec: &&str| match spec.split_once('/') {
+            Some((name, one)) => name == pool && (one == nspace || one == "*"),
+            None => *spec == "*" || *spec == pool,
+        };
+        wanted.iter().any(named)
+    };
+    let most = if all { ALL_IMAGES } else { IMAGES };
+    let more = rows.len().saturating_sub(most) as u64;
+    let one = |row: manager::figures::Row| {
+        let pool = cx.state.pool_name(row.pool).to_string();
+        let metrics = told(&pool, &row.nspace);
+        json!({
+            "pool": pool, "namespace": row.nspace, "name": row.name, "sums": row.sums, "rates": row.rates, "metrics": metrics,
+        })
+    };
+    (rows.into_iter().take(most).map(one).collect(), left_out + if all { more } else { 0 })
+}
+
+/// The hosts that run something, each by its address. A host that was told another port than the usual one is to be named by hand.
+fn targets(cx: &mut Cx<'_>, _: &Args) -> Outcome {
+    let mut hosts: BTreeMap<String, String> = BTreeMap::new();
+    for osd in cx.state.osdmap.osds() {
+        let (host, at) = (osd::told(cx, osd).remove("hostname").unwrap_or_default(), ip(cx.state.osdmap.osd_addr(osd)));
+        if !at.is_empty() {
+            hosts.insert(host, at);
+        }
+    }
+    for info in cx.state.monmap.by_rank() {
+        let (host, at) = (mon::told(cx, &info.name).remove("hostname").unwrap_or_default(), ip(Some(&info.public_addrs)));
+        if !at.is_empty() {
+            hosts.insert(host, at);
+        }
+    }
+    let target = |at: &String| if at.contains(':') { format!("[{at}]:{METRICS_PORT}") } else { format!("{at}:{METRICS_PORT}") };
+    let value = json!([{"targets": hosts.values().map(target).collect::<Vec<_>>(), "labels": {}}]);
+    Ok(cx.structure("targets", &value))
 }
 
 fn objects(cx: &Cx<'_>) -> Value {

@@ -76,6 +76,7 @@ pub fn cluster(out: &mut Text, picture: &Picture<'_>) {
     pools(out, all);
     groups(out, all);
     space(out, all);
+    images(out, all);
     for (what, help) in [
         ("degraded", "Copies of objects that are missing"),
         ("misplaced", "Copies of objects that are not where the map places them"),
@@ -308,9 +309,47 @@ fn space(out: &mut Text, all: &Value) {
     }
 }
 
+/// Images, as far as somebody wants them (`mgr/prometheus/rbd_stats_pools`).
+fn images(out: &mut Text, all: &Value) {
+    let figures = [
+        ("write_ops", "RBD image writes count"),
+        ("read_ops", "RBD image reads count"),
+        ("write_bytes", "RBD image bytes written"),
+        ("read_bytes", "RBD image bytes read"),
+    ];
+    for image in rows(&all["images"]).filter(|image| image["metrics"] == true) {
+        let labels = [("pool", text(&image["pool"])), ("namespace", text(&image["namespace"])), ("image", text(&image["name"]))];
+        let sum = |at: usize| number(&image["sums"][at]);
+        for (at, (name, help)) in figures.into_iter().enumerate() {
+            out.put(&format!("ceph_rbd_{name}"), Counter, help, &labels, sum(at));
+        }
+        for (at, name) in [(0, "write"), (1, "read")] {
+            let help = "RBD image latency: nanoseconds, and operations";
+            out.put(&format!("ceph_rbd_{name}_latency_sum"), Counter, help, &labels, sum(4 + at));
+            out.put(&format!("ceph_rbd_{name}_latency_count"), Counter, help, &labels, sum(at));
+        }
+    }
+    let help = "Images that are not in the metrics, for want of room";
+    out.put("nacre_rbd_images_left_out", Gauge, help, &[], number(&all["images_left_out"]));
+}
+
 /// Counters of section `osd` that say what is, not what was.
 const LEVELS: [&str; 8] =
     ["op_wip", "uptime", "numpg", "numpg_primary", "numpg_replica", "stat_bytes", "stat_bytes_used", "stat_bytes_avail"];
+
+/// Counters of section `osd` that Ceph does not have.
+const OURS: [&str; 10] = [
+    "op_dropped",
+    "op_denied",
+    "maps_shared",
+    "reactor_rounds",
+    "rounds_congested",
+    "answers_held",
+    "letters_sent",
+    "boots_asked",
+    "uptime",
+    "images_left_out",
+];
 
 /// The families of the daemons of this host.
 pub fn daemons(out: &mut Text, host: &str, version: &str, told: &[Told]) {
@@ -333,7 +372,19 @@ pub fn daemons(out: &mut Text, host: &str, version: &str, told: &[Told]) {
 fn osd(out: &mut Text, daemon: (&str, &str), perf: &Value) {
     for (name, value) in perf["osd"].as_object().into_iter().flatten() {
         let kind = if LEVELS.contains(&name.as_str()) { Gauge } else { Counter };
-        figure(out, &format!("ceph_osd_{name}"), kind, "A counter of an OSD: `ceph daemon osd.N perf schema`", &[daemon], value);
+        let help = "A counter of an OSD: `ceph daemon osd.N perf schema`";
+        if OURS.contains(&name.as_str()) {
+            figure(
+                out,
+                &format!("nacre_osd_{name}{}", if kind == Counter { "_total" } else { "" }),
+                kind,
+                help,
+                &[daemon],
+                value,
+            );
+        } else {
+            figure(out, &format!("ceph_osd_{name}"), kind, help, &[daemon], value);
+        }
     }
     for (ours, theirs, help) in [
         ("objects_found", "ceph_bluestore_onode_hits", "Entries of objects that were found in memory"),
@@ -353,7 +404,19 @@ fn osd(out: &mut Text, daemon: (&str, &str), perf: &Value) {
         figure(out, "nacre_osd_memory_bytes", Gauge, help, &[daemon, ("part", part)], value);
     }
     for (name, value) in perf["pace"].as_object().into_iter().flatten() {
-        figure(out, &format!("nacre_osd_pace_{name}"), Gauge, "How recovery yields to clients", &[daemon], value);
+        let help = "How recovery yields to clients";
+        match name.strip_suffix("_us") {
+            Some(name) => out.put(&format!("nacre_osd_pace_{name}_seconds"), Gauge, help, &[daemon], number(value) / 1e6),
+            None => figure(out, &format!("nacre_osd_pace_{name}"), Gauge, help, &[daemon], value),
+        }
+    }
+    for (ours, name, help) in [
+        ("commits", "nacre_osd_commits_total", "Transactions that became durable"),
+        ("journal_bytes", "nacre_osd_journal_bytes_total", "Bytes written to the journal"),
+        ("moved_bytes", "nacre_osd_moved_bytes_total", "Bytes that checkpoints moved from the journal to their places"),
+        ("damaged", "nacre_osd_damaged_reads_total", "Reads that found damage"),
+    ] {
+        figure(out, name, Counter, help, &[daemon], &perf["store"][ours]);
     }
 }
 

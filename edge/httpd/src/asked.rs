@@ -13,6 +13,8 @@ use std::pin::Pin;
 pub struct Asked {
     /// Who asks.
     pub peer: SocketAddr,
+    /// Whom was asked: this end of the connection.
+    pub local: SocketAddr,
     /// Whether it came through TLS.
     pub secret: bool,
     request: Request<Incoming>,
@@ -42,8 +44,8 @@ impl NoBody {
 }
 
 impl Asked {
-    pub(crate) fn new(request: Request<Incoming>, peer: SocketAddr, secret: bool, limits: Limits) -> Self {
-        Self { peer, secret, request, limits }
+    pub(crate) fn new(request: Request<Incoming>, (peer, local): (SocketAddr, SocketAddr), secret: bool, limits: Limits) -> Self {
+        Self { peer, local, secret, request, limits }
     }
 
     /// The method, as `GET`.

@@ -158,13 +158,21 @@ async fn refuse(mut stream: TcpStream) {
 async fn connection<S: Site>(stream: TcpStream, peer: SocketAddr, place: Place, site: S) {
     // Answers are written whole: nothing is gained by waiting for more.
     let _ = stream.set_nodelay(true);
+    let Ok(local) = stream.local_addr() else { return };
     let limits = place.door.limits.clone();
-    serve(Paced::new(stream, &limits), peer, false, &limits, site).await;
+    serve(Paced::new(stream, &limits), (peer, local), false, &limits, site).await;
+    drop(place);
 }
 
-async fn serve<S: Site, T: AsyncRead + AsyncWrite + Unpin>(stream: T, peer: SocketAddr, secret: bool, limits: &Limits, site: S) {
+async fn serve<S: Site, T: AsyncRead + AsyncWrite + Unpin>(
+    stream: T,
+    ends: (SocketAddr, SocketAddr),
+    secret: bool,
+    limits: &Limits,
+    site: S,
+) {
     let answer = service_fn(|request| {
-        let (site, asked) = (site.clone(), Asked::new(request, peer, secret, limits.clone()));
+        let (site, asked) = (site.clone(), Asked::new(request, ends, secret, limits.clone()));
         async move {
             let answered = tokio::time::timeout(limits.answer_time, site.answer(asked)).await;
             Ok::<_, Infallible>(answered.unwrap_or_else(|_| Reply::text(503, "no answer in time")).0)
