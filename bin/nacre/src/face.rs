@@ -37,7 +37,7 @@ pub(crate) const METRICS_PORT: u16 = 9283;
 /// How long a text is told again.
 const TEXT_KEPT: Duration = Duration::from_secs(1);
 /// How long a picture is told again: as many times as it took, at least and at most so long.
-const PICTURE_KEPT: (u32, Duration, Duration) = (100, Duration::from_secs(2), Duration::from_secs(30));
+const PICTURE_KEPT: (u32, Duration, Duration) = (100, Duration::from_secs(1), Duration::from_secs(30));
 /// How long a daemon may take to answer, and all of them.
 const PATIENCE: Duration = Duration::from_secs(2);
 const ALL_PATIENCE: Duration = Duration::from_secs(4);
@@ -197,9 +197,11 @@ impl Shown {
             told.push(Told { name: name.clone(), answer: ask(caller, command, PATIENCE / 4) });
         }
         let leads = self.follow(&daemons, &told, &mut held);
-        let agree = leads || self.ask_others(&mut held);
-        let made = if leads { &held.picture } else { &held.other };
-        let made = made.as_ref().or(held.picture.as_ref());
+        // A monitor of this host knows at once that there is no majority; a host without one asks.
+        let mons = || told.iter().filter(|t| t.name.starts_with("mon.")).filter_map(|t| t.answer.as_ref());
+        let alone = mons().next().is_some() && mons().all(|mon| mon["state"] != "leader" && mon["state"] != "peon");
+        let agree = leads || !alone && self.ask_others(&mut held);
+        let made = [&held.picture, &held.other].into_iter().flatten().max_by_key(|made| made.at);
         let slow = made.map_or(Vec::new(), |made| slow_here(&made.value, &daemons));
         let answers: Vec<(String, bool)> = told.iter().map(|t| (t.name.clone(), t.answer.is_some())).collect();
         show(&View {
@@ -220,6 +222,9 @@ impl Shown {
         }
         if held.client.is_none() {
             held.client = token::administrator(&self.dir).ok();
+            // What the session takes does not count as what the picture takes.
+            let first = json!({"prefix": "fsid"});
+            held.client = held.client.take().filter(|client| client.command_within(&first, PATIENCE).is_ok());
         }
         let begin = Instant::now();
         let asked = json!({"prefix": "nacre picture", "format": "json"});

@@ -382,7 +382,7 @@ fn disk(osd: &Value) -> Markup {
 fn slow(all: &Value, here: &[Slow]) -> Markup {
     let total: f64 = rows(&all["osds"]).map(|osd| number(&osd["slow_ops"])).sum();
     html! {
-        section id="slow" {
+        section id="slow" class="wide" {
             h2 { "Slow operations" }
             @if total == 0.0 && here.is_empty() { p.none { "None." } }
             @if total > 0.0 {
@@ -463,7 +463,7 @@ fn log(all: &Value) -> Markup {
 
 fn own(view: &View<'_>) -> Markup {
     html! {
-        section id="own" {
+        section id="own" class="wide" {
             h2 { "This host" }
             ul.plain { @for (name, answers) in view.daemons {
                 li { (name) " " @if *answers { "answers" } @else { span.bad { "does not answer" } } }
