@@ -234,6 +234,20 @@ radosgw-scale: deps-test build   ## long: RADOSGW_KEYS=1000000 keys resharded wh
 	$(call need,radosgw radosgw-admin,radosgw)
 	$(PYTHON) tools/conformance/radosgw_scale.py --nacre $(NACRE) --only reshard shard garbage --keys $(RADOSGW_KEYS) --entries $(RADOSGW_ENTRIES) --seconds $(RADOSGW_SECONDS)
 
+# Boards and rules of Debian's packages, and a Prometheus, which asks all of them.
+.PHONY: metrics deps-metrics
+deps-metrics:
+	$(call need,prometheus promtool prometheus-node-exporter,prometheus prometheus-node-exporter)
+	@test -d /etc/grafana/dashboards/ceph-dashboard && test -f /etc/prometheus/ceph/ceph_default_alerts.yml || $(MAKE) --no-print-directory deps-boards
+
+.PHONY: deps-boards
+deps-boards:
+	$(call need,a-command-that-is-not-there,ceph-grafana-dashboards ceph-prometheus-alerts)
+
+metrics: deps-test build deps-metrics   ## a real Prometheus asks every query of Ceph's boards, and rules fire (about 2 minutes)
+	@$(PYTHON) -c 'import rbd' 2>/dev/null || $(MAKE) --no-print-directory deps-python
+	timeout 600 $(PYTHON) tools/conformance/metrics.py --nacre $(NACRE)
+
 soak: deps-test build   ## SOAK_MINUTES=30 of mixed load: is memory flat?
 	$(PYTHON) tools/conformance/soak.py --nacre $(NACRE) --minutes $(SOAK_MINUTES)
 

@@ -56,6 +56,7 @@ TARGETS = [
     Target("memory-pressure", 80, bounds=True),
     Target("hostile", 70, 0.3, bounds=True),
     Target("radosgw", 80, 0.8, bounds=True),
+    Target("metrics", 120, 0.8, bounds=True),
     Target("refusals", 60, 0.8, bounds=True),
     Target("model", 60, 0.5, bounds=True),
     Target("replica-reads", 60, 0.8, bounds=True),

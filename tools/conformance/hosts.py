@@ -889,7 +889,49 @@ def figures(net):
 
 # Those that are no tests, but print figures.
 FIGURES = {"figures": figures}
-STORIES = {"cuts": story, "changes": changes, "pair": pair, "networks": networks, "flapping": flapping, "monitors": monitors, "rescue": rescue}
+def metric(host, name):
+    """The value of a metric without labels that a host tells; none if it does not."""
+    told = host.exec("curl", "-s", "-m", 20, f"http://{host.addr}:9283/metrics", check=False).stdout
+    values = [line.split()[1] for line in told.splitlines() if line.split()[:1] == [name]]
+    return float(values[0]) if values else None
+
+
+def viewed(net):
+    """Metrics and the page, on each host, while leaders come and go."""
+    hosts = [net.host() for _ in range(3)]
+    small = ("--osds", 1, "--osd-size", "2G")
+    hosts[0].up("--bind", hosts[0].addr, *small)
+    for host in hosts[1:]:
+        host.start("join", hosts[0].token(), "--dir", host.dir, "--bind", host.addr, *small)
+    status = until("three monitors", lambda: quorum(hosts[0], 3))
+    leader, others = by_leader(hosts, status)
+
+    def told_by(alive, one):
+        return [metric(host, "ceph_health_status") is not None for host in alive] == [host is one for host in alive]
+
+    until("the cluster's families are told by the leader's host alone", lambda: told_by(hosts, leader))
+    for host in hosts:
+        assert metric(host, "nacre_picture_age_seconds") is None or host is leader
+        page = until(f"a page at {host.name}", lambda: host.exec("curl", "-s", "-m", 20, f"http://{host.addr}:9283/", check=False).stdout)
+        says(page, "3 of 3 monitors agree", *(h.name for h in hosts))
+    code = others[0].exec("curl", "-s", "-m", 20, "-o", "/dev/null", "-w", "%{http_code}", f"http://{leader.addr}:9283/").stdout
+    assert code == "403", f"another host sees the page: {code}"
+    leader.kill()
+    new, (last,) = by_leader(others, until("two monitors", lambda: quorum(others[0], 2)))
+    until("the new leader's host tells them", lambda: told_by(others, new))
+    assert metric(new, "nacre_monitors_agree") == 1
+    last.kill()
+    until("the last picture is told as that", lambda: metric(new, "nacre_monitors_agree") == 0)
+    assert metric(new, "ceph_health_status") == 2
+    age = metric(new, "nacre_picture_age_seconds")
+    until("its age grows", lambda: metric(new, "nacre_picture_age_seconds") > age)
+    says(new.exec("curl", "-s", "-m", 20, f"http://{new.addr}:9283/").stdout, "No majority of the monitors")
+    last.up()
+    until("monitors agree again", lambda: 1 in [metric(host, "nacre_monitors_agree") for host in (new, last)])
+    print("metrics and pages follow the leader, and say how old they are without one")
+
+
+STORIES = {"viewed": viewed, "cuts": story, "changes": changes, "pair": pair, "networks": networks, "flapping": flapping, "monitors": monitors, "rescue": rescue}
 
 
 def main():

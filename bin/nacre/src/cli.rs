@@ -138,6 +138,10 @@ pub(crate) struct Up {
     /// Port of the monitor [default: what it was, 3300 for a new cluster].
     #[arg(long, value_name = "P")]
     pub(crate) port: Option<u16>,
+    /// Port of the metrics for Prometheus, over HTTP at --bind; 0 for none [default: what it was, 9283 at first]. A port that is taken is
+    /// told, and the host starts without.
+    #[arg(long, value_name = "P")]
+    pub(crate) metrics_port: Option<u16>,
     /// Monitors in this process: 1, 3 or 5 [default: as many as there are]. Further ones get the ports after the first one's. Of several
     /// in one process only their stores are safer; `nacre join` puts them on several hosts.
     #[arg(long, value_name = "N", hide_short_help = true)]
@@ -357,6 +361,10 @@ pub(crate) struct Join {
     /// Port of the monitor [default: 3300].
     #[arg(long, value_name = "P")]
     pub(crate) port: Option<u16>,
+    /// Port of the metrics for Prometheus, over HTTP at --bind; 0 for none [default: 9283]. A port that is taken is
+    /// told, and the host starts without.
+    #[arg(long, value_name = "P")]
+    pub(crate) metrics_port: Option<u16>,
     /// Ceiling of memory for each OSD, as `1G` [default: found; see `nacre up --help`].
     #[arg(long, value_name = "BYTES", value_parser = memory)]
     pub(crate) memory: Option<u64>,

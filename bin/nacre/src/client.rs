@@ -75,7 +75,12 @@ impl Client {
 
     /// Gives a command, as JSON.
     pub(crate) fn command(&self, command: &Value) -> Result<Reply, Failure> {
-        let Ok(answer) = self.caller.call(command.to_string(), PATIENCE) else { return Err(Failure::Silence) };
+        self.command_within(command, PATIENCE)
+    }
+
+    /// The same, for so long.
+    pub(crate) fn command_within(&self, command: &Value, patience: Duration) -> Result<Reply, Failure> {
+        let Ok(answer) = self.caller.call(command.to_string(), patience) else { return Err(Failure::Silence) };
         let told: Value = serde_json::from_str(&answer.text).unwrap_or_default();
         let text = |name: &str| told[name].as_str().unwrap_or_default().to_owned();
         match (answer.result, told["key"].as_bool()) {

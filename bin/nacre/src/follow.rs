@@ -9,7 +9,7 @@ use crate::{conf, host, initial, keys, monitors, state, token};
 use anyhow::{Context, Result};
 use node::Level;
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
@@ -64,6 +64,8 @@ pub(crate) struct Place<'a> {
     pub(crate) bind: IpAddr,
     pub(crate) port: Option<u16>,
     pub(crate) common: &'a Common,
+    /// Where this host's services are.
+    pub(crate) services: &'a BTreeMap<String, String>,
 }
 
 /// Does what the cluster wants; what cannot be done is said in the log and tried again.
@@ -114,7 +116,8 @@ fn start_monitor(process: &mut Process, state: &mut State, place: &Place<'_>, na
     let prepared =
         monitors::listen(&next, place.dir, std::slice::from_ref(&mon), place.bind, place.port)?.pop().context("a monitor")?;
     state::make_folder(&mon.folder(place.dir))?;
-    let parts = prepared.open(state.fsid()?, place.auth, place.bind, initial::initial_keys(place.dir, state)?, &all)?;
+    let parts =
+        prepared.open(state.fsid()?, place.auth, place.bind, initial::initial_keys(place.dir, state)?, &all, place.services)?;
     // Kept before it runs: a store that is made belongs to the host's monitors.
     next.save(place.dir)?;
     *state = next;

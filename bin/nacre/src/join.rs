@@ -72,6 +72,7 @@ fn as_up(args: &Join) -> Up {
         wipe: args.wipe,
         location: args.location.clone(),
         port: args.port,
+        metrics_port: args.metrics_port,
         mons: None,
         bind: Some(args.bind),
         cluster_bind: args.cluster_bind,

@@ -6,6 +6,7 @@ mod cli;
 mod client;
 mod conf;
 mod daemon;
+mod face;
 mod follow;
 mod foreign;
 mod forget;

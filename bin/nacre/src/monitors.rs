@@ -109,6 +109,7 @@ impl Prepared {
         bind: IpAddr,
         keys: Vec<mon::InitialKey>,
         others: &[SocketAddr],
+        services: &BTreeMap<String, String>,
     ) -> Result<Parts> {
         let manager = host::listen_somewhere(bind)?;
         let manager_addr = host::public_addr(&manager)?;
@@ -135,6 +136,7 @@ impl Prepared {
             defaults_follow: true,
             levels: types::Levels::OWN,
             log_bytes: 0,
+            services: services.clone(),
         };
         let listeners = vec![(ListenerId(0), self.listener), (ListenerId(1), manager)];
         Ok(Parts { listeners, devices: vec![(DeviceId(0), device)], config, seed: keys::random()? })
@@ -162,6 +164,7 @@ pub(crate) fn config(state: &State, name: &str, addrs: EntityAddrVec, keys: Vec<
         defaults_follow: true,
         levels: types::Levels::OWN,
         log_bytes: 0,
+        services: BTreeMap::new(),
     })
 }
 

@@ -14,10 +14,11 @@ use crate::threads;
 use anyhow::{Context, Result, bail};
 use node::{Level, ListenerId};
 use runtime::process::Signals;
-use runtime::{PostOffice, Setup};
+use runtime::{Caller, PostOffice, Setup};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long OSDs that serve wait for others that do not, before this process says that it is ready.
@@ -32,6 +33,21 @@ const STOP_AFTER_FAILURE: Duration = Duration::from_secs(10);
 /// What a process does when it hears what the cluster wants.
 pub(crate) type Follow<'a> = &'a mut dyn FnMut(&mut Process, &Duties) -> Result<()>;
 
+/// The daemons that run, by name, for other threads.
+#[derive(Clone, Default)]
+pub(crate) struct Roster(Arc<Mutex<Vec<(String, Caller)>>>);
+
+impl Roster {
+    fn set(&self, all: Vec<(String, Caller)>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = all;
+    }
+
+    /// The daemons that run now, monitors first.
+    pub(crate) fn daemons(&self) -> Vec<(String, Caller)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
 /// A process with daemons.
 pub(crate) struct Process {
     dir: PathBuf,
@@ -44,6 +60,10 @@ pub(crate) struct Process {
     /// Monitors that were told to stop while the process goes on.
     leaving: Vec<String>,
     sockets: Vec<Sockets>,
+    /// Who runs now, for others.
+    roster: Roster,
+    /// What is shown over HTTP, while it is.
+    pub(crate) shown: Option<httpd::Running>,
     /// Carries mail between the OSDs.
     post: PostOffice,
     /// Something went wrong: the exit code tells.
@@ -74,6 +94,8 @@ impl Process {
             osds: Vec::new(),
             leaving: Vec::new(),
             sockets: Vec::new(),
+            roster: Roster::default(),
+            shown: None,
             post: PostOffice::default(),
             failed: false,
         })
@@ -108,6 +130,7 @@ impl Process {
         let make = Box::new(move || -> Box<dyn node::Node> { Box::new(mon::Monitor::new(config, seed)) });
         let log = self.logs.log(&name);
         self.mons.push(Daemon::start(Makings { name, setup, log, make }, self.sender.clone())?);
+        self.note_roster();
         Ok(())
     }
 
@@ -140,6 +163,7 @@ impl Process {
             ids.into_iter().zip(&daemons).for_each(|(id, daemon)| self.post.register(id, &daemon.caller));
             self.osds.extend(daemons);
         }
+        self.note_roster();
         Ok(())
     }
 
@@ -161,6 +185,15 @@ impl Process {
     /// From now on the OSDs have what there is.
     pub(crate) fn share_memory(&self, watch: Watch) -> Result<()> {
         watch.run(self.osds.iter().map(|osd| osd.caller.clone())).context("start a thread for memory")
+    }
+
+    /// The list of those who run, which follows what happens.
+    pub(crate) fn roster(&self) -> Roster {
+        self.roster.clone()
+    }
+
+    fn note_roster(&self) {
+        self.roster.set(self.daemons().map(|d| (d.name.clone(), d.caller.clone())).collect());
     }
 
     fn daemons(&self) -> impl Iterator<Item = &Daemon> {
@@ -256,6 +289,7 @@ impl Process {
     pub(crate) fn forget(&mut self, name: &str) {
         self.osds.retain(|o| o.name != name);
         self.mons.retain(|m| m.name != name);
+        self.note_roster();
     }
 
     fn note_end(&mut self, name: &str, ended: &Ended) {
@@ -272,6 +306,7 @@ impl Process {
     fn stop(&mut self) {
         self.log.say(Level::Info, "stopping");
         service::tell("STOPPING=1\nSTATUS=stopping");
+        self.shown.take();
         let deadline = self.failed.then(|| Instant::now() + STOP_AFTER_FAILURE);
         self.osds.iter().for_each(|o| o.caller.stop());
         self.await_ends(deadline, |p| p.osds.is_empty());

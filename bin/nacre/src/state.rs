@@ -39,6 +39,9 @@ pub(crate) struct State {
     /// The port of its monitor, if that was said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) port: Option<u16>,
+    /// The port of its metrics, if that was said; 0 for none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) metrics_port: Option<u16>,
     /// How daemons and clients authenticate, if that was said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) auth: Option<Auth>,
@@ -146,6 +149,7 @@ impl State {
             bind: None,
             cluster_bind: None,
             port: None,
+            metrics_port: None,
             auth: None,
             log_file: None,
             location: None,
@@ -180,6 +184,11 @@ impl State {
     /// The port of its monitor.
     pub(crate) fn port(&self, given: Option<u16>) -> u16 {
         given.or(self.port).unwrap_or(crate::monitors::PORT)
+    }
+
+    /// The port of its metrics; 0 for none.
+    pub(crate) fn metrics_port(&self, given: Option<u16>) -> u16 {
+        given.or(self.metrics_port).unwrap_or(crate::face::METRICS_PORT)
     }
 
     /// Remembers where this host listens, and how daemons and clients authenticate.

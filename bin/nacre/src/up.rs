@@ -2,6 +2,7 @@
 
 use crate::cli::{Osd, Up};
 use crate::conf::{self, Conf};
+use crate::face;
 use crate::follow::{self, Duties};
 use crate::initial::initial_keys;
 use crate::keys;
@@ -103,14 +104,19 @@ pub(crate) fn up(args: &Up, role: &Role, signals: Signals) -> Result<u8> {
         let location = state.location.clone();
         let place = Place { dir: &dir, fsid: state.fsid()?, monitors, auth, bind, cluster_bind, location, memory, neighbours };
         let osds = wanted.into_iter().map(|osd| place.prepare(osd)).collect::<Result<Vec<_>>>()?;
+        let port = state.metrics_port(args.metrics_port);
+        let wanted = *role == Role::Everything && port != 0;
+        let door = if wanted { face::listen(bind, port, &process.log) } else { None };
+        let services = face::services(door.as_ref());
         for mon in mons {
             let name = mon.name.clone();
-            let parts = mon.open(state.fsid()?, auth, bind, keys.clone(), &all)?;
+            let parts = mon.open(state.fsid()?, auth, bind, keys.clone(), &all, &services)?;
             process.start_mon(&name, parts, &args.common)?;
         }
         process.start_osds(osds, &args.common)?;
         process.share_memory(watch)?;
         process.open_sockets()?;
+        process.shown = door.and_then(|door| face::serve(process, &dir, door));
         let follows = *role == Role::Everything && !bind.is_loopback();
         if follows {
             // Who follows the cluster is a client, and may be asked for a monitor before this host serves.
@@ -119,7 +125,7 @@ pub(crate) fn up(args: &Up, role: &Role, signals: Signals) -> Result<u8> {
             }
             follow::watch(dir.clone(), process.sender.clone())?;
         }
-        let place = follow::Place { dir: &dir, auth, bind, port: args.port, common: &args.common };
+        let place = follow::Place { dir: &dir, auth, bind, port: args.port, common: &args.common, services: &services };
         let mut heed = |process: &mut Process, duties: &Duties| follow::follow(process, &mut state, &place, duties);
         if let Some(absent) = process.until_serving(&mut heed)? {
             let all = state.all_monitors(&own, bind, args.port);
@@ -128,6 +134,7 @@ pub(crate) fn up(args: &Up, role: &Role, signals: Signals) -> Result<u8> {
                 // An address that could not be used is not remembered.
                 state.change(&dir, |state| {
                     state.remember(args.bind, args.port, args.auth);
+                    state.metrics_port = args.metrics_port.or(state.metrics_port);
                     state.cluster_bind = cluster_bind;
                     mark_made(state, |osd| !absent.contains(&format!("osd.{}", osd.id)));
                 })?;

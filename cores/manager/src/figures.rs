@@ -1,6 +1,9 @@
 //! Figures by image: who looks at what, sums, rates, names. The module above explains them.
 //!
-//! Each [`Spec`] that somebody looks at has its own sums, from the first look on. It is forgotten when nobody looked
+//! *All images of pools for images* have sums, from the first report on, for metrics and pages; a new leader begins with nothing.
+//! Their names are looked up while somebody sees them ([`Images::see`]). Sums of images that are gone are forgotten.
+//!
+//! Each [`Spec`] that somebody looks at has its own sums besides, from the first look on. It is forgotten when nobody looked
 //! for [`EXPIRE`]. Rates are means over the last whole period of [`PERIOD`]; the first period is shorter.
 
 use grammar::{Refusal, refuse};
@@ -19,6 +22,8 @@ const LATENCIES: [(usize, usize); 2] = [(4, 0), (5, 1)];
 /// The period over which rates are measured, and the first one.
 const PERIOD: Duration = Duration::from_secs(5);
 const FIRST_PERIOD: Duration = Duration::from_secs(2);
+/// The period of all images: OSDs report them so often if nobody looks.
+const LONG_PERIOD: Duration = Duration::from_secs(10);
 /// A spec is forgotten after so long without a look.
 const EXPIRE: Duration = Duration::from_secs(60);
 /// How often OSDs are told to go on counting.
@@ -84,6 +89,17 @@ struct Look {
     last: Option<(Duration, BTreeMap<Image, Sums>)>,
 }
 
+impl Look {
+    /// Ends the current period if it has lasted so long.
+    fn end_period(&mut self, now: Mono, length: Duration) {
+        let span = now.since(self.since);
+        if span >= length {
+            self.since = now;
+            self.last = Some((span, std::mem::take(&mut self.filling)));
+        }
+    }
+}
+
 /// What is known of an image's name.
 #[derive(Clone, Debug)]
 struct Name {
@@ -110,9 +126,29 @@ pub enum Kind {
     Counters,
 }
 
+/// An image as metrics and pages show it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// The image's pool.
+    pub pool: PoolId,
+    /// The image's namespace; empty for the default one.
+    pub nspace: String,
+    /// The image's name.
+    pub name: String,
+    /// All that was counted: figures in the order of [`FIGURES`], latencies as sums in nanoseconds.
+    pub sums: [u64; 6],
+    /// What it did in the last period: per second; latencies in nanoseconds for one operation.
+    pub rates: [f64; 6],
+}
+
 /// All figures by image.
 #[derive(Clone, Debug, Default)]
 pub struct Images {
+    all: Look,
+    /// When somebody saw all images last.
+    seen: Option<Mono>,
+    /// Reports on images that had no room among all.
+    left_out: u64,
     looks: BTreeMap<Spec, Look>,
     names: BTreeMap<Image, Name>,
     told: Option<Mono>,
@@ -128,12 +164,44 @@ impl Images {
         look.asked = now;
     }
 
+    /// Notes that somebody sees all images: their names are looked up for a while from now.
+    pub fn see(&mut self, now: Mono) {
+        self.seen = Some(now);
+    }
+
+    /// Gives all images whose names are known, and how many reports were left out for want of room. Those that did most in the last
+    /// period come first.
+    pub fn rows(&self) -> (Vec<Row>, u64) {
+        let row = |(image, sums): (&Image, &Sums)| {
+            let name = self.names.get(image)?.text.clone()?;
+            let rates = rates(&self.all, image);
+            Some(Row { pool: image.pool, nspace: image.nspace.clone(), name, sums: *sums, rates })
+        };
+        let mut rows: Vec<Row> = self.all.totals.iter().filter_map(row).collect();
+        let busy = |row: &Row| row.rates[0] + row.rates[1];
+        rows.sort_by(|a, b| busy(b).total_cmp(&busy(a)));
+        (rows, self.left_out)
+    }
+
+    /// Forgets images of pools that are gone.
+    pub fn prune(&mut self, state: &State) {
+        self.all.totals.retain(|image, _| state.osdmap.pool(image.pool).is_some());
+    }
+
     /// Takes in what an OSD counted.
     pub fn report(&mut self, state: &State, figures: &[ImageFigures]) {
         for f in figures {
             let (Ok(nspace), Ok(id)) = (std::str::from_utf8(&f.nspace), std::str::from_utf8(&f.image)) else { continue };
             let image = Image { pool: f.pool, nspace: nspace.into(), id: id.into() };
             let sums = [f.write_ops, f.read_ops, f.write_bytes, f.read_bytes, f.write_nanos, f.read_nanos];
+            if Spec(None).takes(state, &image) {
+                if self.all.totals.len() < IMAGES || self.all.totals.contains_key(&image) {
+                    add(self.all.totals.entry(image.clone()).or_default(), &sums);
+                    add(self.all.filling.entry(image.clone()).or_default(), &sums);
+                } else {
+                    self.left_out += 1;
+                }
+            }
             for (_, look) in self.looks.iter_mut().filter(|(spec, _)| spec.takes(state, &image)) {
                 if look.totals.len() < IMAGES || look.totals.contains_key(&image) {
                     add(look.totals.entry(image.clone()).or_default(), &sums);
@@ -146,18 +214,19 @@ impl Images {
     /// Follows the time: periods end, looks expire, OSDs must be told, names are due.
     pub fn tick(&mut self, now: Mono) -> Wanted {
         self.looks.retain(|_, look| now.since(look.asked) < EXPIRE);
+        self.all.end_period(now, LONG_PERIOD);
+        self.seen = self.seen.filter(|seen| now.since(*seen) < EXPIRE);
         if self.looks.is_empty() {
-            *self = Self::default();
-            return Wanted::default();
-        }
-        for look in self.looks.values_mut() {
-            let span = now.since(look.since);
-            if span >= if look.last.is_none() { FIRST_PERIOD } else { PERIOD } {
-                look.since = now;
-                look.last = Some((span, std::mem::take(&mut look.filling)));
+            self.told = None;
+            if self.seen.is_none() {
+                self.names.clear();
+                return Wanted::default();
             }
         }
-        let tell = self.told.is_none_or(|told| now.since(told) >= TELL);
+        for look in self.looks.values_mut() {
+            look.end_period(now, if look.last.is_none() { FIRST_PERIOD } else { PERIOD });
+        }
+        let tell = !self.looks.is_empty() && self.told.is_none_or(|told| now.since(told) >= TELL);
         if tell {
             self.told = Some(now);
         }
@@ -165,9 +234,10 @@ impl Images {
     }
 
     fn due_names(&mut self, now: Mono) -> Vec<Image> {
-        let Self { looks, names, .. } = self;
+        let Self { looks, names, all, seen, .. } = self;
         let mut due = Vec::new();
-        for image in looks.values().flat_map(|look| look.totals.keys()) {
+        let seen = seen.is_some().then_some(&*all);
+        for image in looks.values().chain(seen).flat_map(|look| look.totals.keys()) {
             let name = names.entry(image.clone()).or_insert(Name { text: None, due: Mono(0) });
             if name.due <= now {
                 name.due = Mono::NEVER;
@@ -184,6 +254,10 @@ impl Images {
             name.due = now.plus(if found.is_some() { RENAMED } else { FAILED });
             if let Some(found) = found {
                 name.text = found.get(&image.id).cloned();
+                if name.text.is_none() {
+                    // It is gone, or not there yet: then it comes again with its next operation.
+                    self.all.totals.remove(&image);
+                }
             }
         }
     }

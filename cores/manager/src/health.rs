@@ -3,6 +3,7 @@
 //!
 //! Findings about groups are in [`groups`], about scrubs in [`scrubs`].
 
+pub mod codes;
 mod crashes;
 mod groups;
 mod idle;

@@ -205,21 +205,21 @@ fn modules_that_are_not_there_and_their_commands() {
     let list: Value = serde_json::from_str(&admin.ok(json!({"prefix": "mgr module ls", "format": "json"}))).unwrap();
     assert!(list["enabled_modules"].as_array().unwrap().contains(&json!("iostat")));
     let off = list["disabled_modules"].as_array().unwrap();
-    let prometheus = off.iter().find(|m| m["name"] == "prometheus").unwrap();
-    assert_eq!((&prometheus["can_run"], prometheus["module_options"].is_object()), (&json!(false), true));
-    assert!(!prometheus["error_string"].as_str().unwrap().is_empty());
+    let zabbix = off.iter().find(|m| m["name"] == "zabbix").unwrap();
+    assert_eq!((&zabbix["can_run"], zabbix["module_options"].is_object()), (&json!(false), true));
+    assert!(!zabbix["error_string"].as_str().unwrap().is_empty());
     let enable = |module: &str| json!({"prefix": "mgr module enable", "module": module});
     let told = admin.refused(-2, enable("nosuch"));
     assert_eq!(told, "all mgr daemons do not support module 'nosuch', pass --force to force enablement");
-    let told = admin.refused(-2, enable("prometheus"));
-    assert!(told.starts_with("module 'prometheus' reports that it cannot run on the active manager daemon: "), "{told}");
+    assert!(admin.told(&enable("prometheus"), b"").2.ends_with("already enabled"));
+    let told = admin.refused(-2, enable("zabbix"));
+    assert!(told.starts_with("module 'zabbix' reports that it cannot run on the active manager daemon: "), "{told}");
     assert!(admin.told(&enable("crash"), b"").2.ends_with("already enabled (always-on)"));
     for (command, module) in [
         ("insights", "insights"),
         ("influx send", "influx"),
         ("zabbix config-show", "zabbix"),
         ("alerts send", "alerts"),
-        ("prometheus file_sd_config", "prometheus"),
         ("test_orchestrator load_data", "test_orchestrator"),
         ("mgr self-test run", "selftest"),
     ] {
@@ -448,7 +448,7 @@ fn modules_are_switched_or_it_is_said_that_nothing_of_them_runs() {
     // A duty that is built in ends with its module, and comes back with it.
     admin.ok(json!({"prefix": "iostat"}));
     assert_eq!(admin.ok(module("disable", "iostat")), "");
-    assert_eq!(lists(&mut admin).0, [""; 0].map(Value::from));
+    assert_eq!(lists(&mut admin).0, [json!("prometheus")]);
     assert!(lists(&mut admin).1.contains(&json!("iostat")));
     let why = admin.refused(-95, json!({"prefix": "iostat"}));
     assert!(why.starts_with("Module 'iostat' is not enabled/loaded (required by command 'iostat')"), "{why}");
@@ -456,21 +456,21 @@ fn modules_are_switched_or_it_is_said_that_nothing_of_them_runs() {
     assert_eq!((code, status.as_str()), (0, "module 'iostat' is already disabled"));
     admin.ok(module("enable", "iostat"));
     admin.ok(json!({"prefix": "iostat"}));
-    assert_eq!(lists(&mut admin).0, [json!("iostat")]);
+    assert_eq!(lists(&mut admin).0, [json!("iostat"), json!("prometheus")]);
     // What is not here is refused as Ceph refuses what cannot run; by force it is noted, and health says that nothing of it runs.
-    admin.refused(-2, module("enable", "prometheus"));
-    let mut force = module("enable", "prometheus");
+    admin.refused(-2, module("enable", "zabbix"));
+    let mut force = module("enable", "zabbix");
     force["force"] = json!("--force");
     let (code, _, status) = admin.told(&force, b"");
     assert_eq!((code, status.contains("has no effect")), (0, true), "{status}");
-    assert_eq!(lists(&mut admin).0, [json!("iostat"), json!("prometheus")]);
-    assert!(!lists(&mut admin).1.contains(&json!("prometheus")));
+    assert_eq!(lists(&mut admin).0, [json!("iostat"), json!("prometheus"), json!("zabbix")]);
+    assert!(!lists(&mut admin).1.contains(&json!("zabbix")));
     let health = admin.ok(json!({"prefix": "health", "detail": "detail"}));
-    assert!(health.contains("MGR_MODULE_DEPENDENCY: Module 'prometheus' has failed dependency: "), "{health}");
-    admin.refused(-95, json!({"prefix": "prometheus file_sd_config"}));
-    admin.ok(module("disable", "prometheus"));
+    assert!(health.contains("MGR_MODULE_DEPENDENCY: Module 'zabbix' has failed dependency: "), "{health}");
+    admin.refused(-95, json!({"prefix": "zabbix send"}));
+    admin.ok(module("disable", "zabbix"));
     assert!(!admin.ok(json!({"prefix": "health", "detail": "detail"})).contains("MGR_MODULE_DEPENDENCY"));
-    assert_eq!(lists(&mut admin).0, [json!("iostat")]);
+    assert_eq!(lists(&mut admin).0, [json!("iostat"), json!("prometheus")]);
     force["module"] = json!("nosuch");
     admin.refused(-2, force);
     admin.refused(-22, module("disable", "balancer"));
@@ -499,4 +499,37 @@ fn commands_on_parts_that_are_not_here_say_what_is_missing() {
     ] {
         assert!(!admin.refused(errno, command).is_empty());
     }
+}
+
+#[test]
+fn a_rotated_key_is_another_one_with_the_same_rights() {
+    let mut admin = Admin::new();
+    admin.ok(json!({"prefix": "auth get-or-create", "entity": "client.a", "caps": ["mon", "allow r"]}));
+    let key = |admin: &mut Admin| admin.ok(json!({"prefix": "auth get-key", "entity": "client.a"}));
+    let before = key(&mut admin);
+    let told = admin.ok(json!({"prefix": "auth rotate", "entity": "client.a"}));
+    let after = key(&mut admin);
+    assert_ne!(before, after);
+    assert!(told.starts_with("[client.a]\n") && told.contains(&after) && told.contains("caps mon = \"allow r\""), "{told}");
+    admin.refused(-2, json!({"prefix": "auth rotate", "entity": "client.nobody"}));
+    admin.refused(-22, json!({"prefix": "auth rotate", "entity": "nobody"}));
+}
+
+#[test]
+fn the_picture_has_what_metrics_need_and_says_where_hosts_are() {
+    let mut admin = Admin::new();
+    admin.world.boot_osd(0);
+    let picture: Value = serde_json::from_str(&admin.ok(json!({"prefix": "nacre picture", "format": "json"}))).unwrap();
+    let health: Value = serde_json::from_str(&admin.ok(json!({"prefix": "health", "format": "json"}))).unwrap();
+    assert_eq!((&picture["health"]["status"], &picture["leads"]), (&health["status"], &json!(true)));
+    let df: Value = serde_json::from_str(&admin.ok(json!({"prefix": "df", "detail": "detail", "format": "json"}))).unwrap();
+    assert_eq!(picture["df"], df);
+    assert_eq!((&picture["osds"][0]["up"], picture["mons"].as_array().map(Vec::len)), (&json!(true), Some(1)));
+    for code in picture["health"]["checks"].as_object().unwrap().keys() {
+        assert!(picture["codes"].get(code).is_some(), "{code} is told from the beginning");
+    }
+    assert_eq!(picture["modules"]["prometheus"], json!({"can_run": true, "status": 1}));
+    let targets: Value = serde_json::from_str(&admin.ok(json!({"prefix": "prometheus file_sd_config"}))).unwrap();
+    let targets = targets[0]["targets"].as_array().unwrap();
+    assert!(!targets.is_empty() && targets.iter().all(|t| t.as_str().unwrap().ends_with(":9283")), "{targets:?}");
 }

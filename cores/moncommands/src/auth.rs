@@ -40,6 +40,7 @@ pub(super) const ROWS: &[Row] = &[
         get_or_create_key,
     ),
     row("auth caps <entity:String> <caps:String n=N>", "set an entity's rights", "auth", "rwx", set_caps),
+    row("auth rotate <entity:String>", "give an entity a new key, and show it as a keyring", "auth", "rwx", rotate),
     row("auth rm <entity:String>", "remove an entity", "auth", "rwx", rm),
     row("auth del <entity:String>", "remove an entity", "auth", "rwx", rm),
 ];
@@ -238,6 +239,20 @@ fn set_caps(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let told = format!("updated caps for {name}");
     cx.changes.push(Change::Auth { name, entity: Some(entity) });
     Ok(Reply::status(told))
+}
+
+/// Gives an entity another key. Its rights stay. Whoever has the old one is refused from now on; sessions that are open end as when rights
+/// are taken away.
+fn rotate(cx: &mut Cx<'_>, args: &Args) -> Outcome {
+    let (name, old) = existing(cx, args)?;
+    if matches!(name.kind, types::EntityType::Mon) {
+        refuse!(EINVAL, "the monitors' own key is not rotated: each monitor has it in its keyring, and all need the same");
+    }
+    let entity = EntityKey { key: Key::new(cx.now.wall, cx.chance), caps: old.caps.clone() };
+    let value = json!([entity_dump(&name, &entity)]);
+    let reply = cx.show("auth", value, || section(&name, &entity.key, &entity.caps));
+    cx.changes.push(Change::Auth { name, entity: Some(entity) });
+    Ok(reply)
 }
 
 fn rm(cx: &mut Cx<'_>, args: &Args) -> Outcome {

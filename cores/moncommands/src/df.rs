@@ -129,7 +129,8 @@ fn total(classes: &BTreeMap<String, Raw>) -> Raw {
     })
 }
 
-fn dump(cx: &Cx<'_>, detail: bool) -> Value {
+/// The figures for `df -f json`.
+pub(super) fn dump(cx: &Cx<'_>, detail: bool) -> Value {
     let classes = raw_by_class(cx);
     let mut stats = total(&classes).dump();
     let (exist, ..) = cx.state.osdmap.osd_counts();

@@ -38,6 +38,7 @@ mod osd_spare;
 mod osd_state;
 mod pg;
 mod pg_dump;
+mod picture;
 mod pool;
 mod pool_set;
 mod rbd;
@@ -110,6 +111,8 @@ pub struct Cx<'a> {
 pub enum Ask {
     /// Somebody looks at the figures of these images.
     Look(Spec),
+    /// Somebody sees the figures of all images.
+    See,
     /// What was in progress is not wanted any more.
     ForgetProgress,
     /// Another monitor shall lead.
@@ -219,7 +222,7 @@ impl Command {
 pub fn table() -> &'static [Command] {
     static TABLE: OnceLock<Vec<Command>> = OnceLock::new();
     TABLE.get_or_init(|| {
-        let families: [&[Row]; 35] = [
+        let families: [&[Row]; 36] = [
             status::ROWS,
             df::ROWS,
             health::ROWS,
@@ -252,6 +255,7 @@ pub fn table() -> &'static [Command] {
             orch::ROWS,
             rbd::ROWS,
             report::ROWS,
+            picture::ROWS,
             describe::ROWS,
             refused::ROWS,
             absent::ROWS,

@@ -18,7 +18,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
 ];
 
-fn level_name(level: u16) -> &'static str {
+pub(super) fn level_name(level: u16) -> &'static str {
     match level {
         log_level::DEBUG => "DBG",
         log_level::SECURITY => "SEC",

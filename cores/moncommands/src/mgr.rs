@@ -147,12 +147,12 @@ fn services(cx: &mut Cx<'_>, _: &Args) -> Outcome {
 }
 
 /// Modules whose duties are built in here.
-fn built_in(cx: &Cx<'_>) -> BTreeSet<String> {
+pub(super) fn built_in(cx: &Cx<'_>) -> BTreeSet<String> {
     cx.state.mgrmap.always_on_modules.values().next_back().cloned().unwrap_or_default()
 }
 
 /// Modules that somebody may ask for, with what Ceph tells of each.
-fn offered(cx: &Cx<'_>) -> Vec<Value> {
+pub(super) fn offered(cx: &Cx<'_>) -> Vec<Value> {
     let built_in = built_in(cx);
     let one = |name: &str, runs: bool| json!({"name": name, "can_run": runs, "error_string": if runs { "" } else { NOT_HERE }, "module_options": {}});
     let here = built_in.iter().map(String::as_str).chain(BUILT_IN).map(|name| one(name, true));
@@ -232,7 +232,7 @@ fn standbys(cx: &Cx<'_>) -> Vec<Value> {
 }
 
 /// What the managers say about themselves, the active one first.
-fn all_metadata(cx: &Cx<'_>) -> Vec<BTreeMap<String, String>> {
+pub(super) fn all_metadata(cx: &Cx<'_>) -> Vec<BTreeMap<String, String>> {
     let m = &cx.state.mgrmap;
     // A manager is in the process of its monitor.
     let of = |name: &str, addrs: &types::EntityAddrVec, mut told: BTreeMap<String, String>| {

@@ -168,7 +168,7 @@ pub(super) fn versions(cx: &Cx<'_>) -> BTreeMap<String, u64> {
 }
 
 /// The version line of a monitor.
-fn version(cx: &Cx<'_>, name: &str) -> String {
+pub(super) fn version(cx: &Cx<'_>, name: &str) -> String {
     version_line(&told(cx, name))
 }
 

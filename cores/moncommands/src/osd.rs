@@ -317,7 +317,7 @@ const EXPECTED: [(&str, &str); 9] = [
 ];
 
 /// What an OSD told when it booted, and what is known of it besides, named as Ceph does; nothing if it never booted.
-fn told(cx: &Cx<'_>, osd: OsdId) -> BTreeMap<String, String> {
+pub(super) fn told(cx: &Cx<'_>, osd: OsdId) -> BTreeMap<String, String> {
     let Some(mut all) = cx.state.osd_metadata.get(&osd).cloned() else { return BTreeMap::new() };
     let shown = |addrs: Option<&types::EntityAddrVec>| addrs.map(ToString::to_string).unwrap_or_default();
     let (front, back) = (shown(cx.state.osdmap.osd_addr(osd)), shown(cx.state.osdmap.osd_cluster_addr(osd)));

@@ -27,7 +27,6 @@ pub(super) const ROWS: &[Row] = &[
     of("influx", "influx send", "rw"),
     of("insights", "insights", "r"),
     of("insights", "insights prune-health <hours:Int req=false>", "rw"),
-    of("prometheus", "prometheus file_sd_config", "r"),
     of("restful", "restful create-key <key_name:String>", "rw"),
     of("restful", "restful create-self-signed-cert", "rw"),
     of("restful", "restful delete-key <key_name:String>", "rw"),

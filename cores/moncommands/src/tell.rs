@@ -42,6 +42,8 @@ const MON: &[Row] = &[
     row("dump_historic_slow_ops", "list recent slow operations", "mon", "r", no_ops),
     row("ready", "answer when the monitor serves", "mon", "r", |_, _| Ok(Reply::data("ready\n"))),
     row("perfcounters_schema", "show what the counters are, as older tools ask for it", "mon", "r", perf_schema),
+    row("counter dump", "show counters with labels, as exporters of release 18.2 ask for them", "mon", "r", counter_dump),
+    row("counter schema", "show what the counters with labels are", "mon", "r", counter_schema),
     row("perf histogram dump", "show distributions: a monitor has none", "mon", "r", no_histograms),
     row("perf histogram schema", "show what the distributions are: a monitor has none", "mon", "r", no_histograms),
     row("config diff get <var:String>", "show an option if it differs from its default", "mon", "r", diff_get),
@@ -81,6 +83,8 @@ const MGR: &[Row] = &[
     row("perf dump", "show counters", "mgr", "r", perf),
     row("perfcounters_dump", "show counters, as older tools ask for them", "mgr", "r", perf),
     row("perf schema", "show what the counters are", "mgr", "r", perf_schema),
+    row("counter dump", "show counters with labels, as exporters of release 18.2 ask for them", "mgr", "r", counter_dump),
+    row("counter schema", "show what the counters with labels are", "mgr", "r", counter_schema),
     row("perf histogram dump", "show distributions: a manager has none", "mgr", "r", no_histograms),
     row("perf histogram schema", "show what the distributions are: a manager has none", "mgr", "r", no_histograms),
     row("config diff", "show all options that differ from their defaults, and these", "mgr", "r", diff),
@@ -232,8 +236,23 @@ fn perf(cx: &mut Cx<'_>, _: &Args) -> Outcome {
     Ok(cx.structure("perf", &value))
 }
 
-/// Describes the counters. Priorities and short names are Ceph's.
+fn counter_dump(cx: &mut Cx<'_>, _: &Args) -> Outcome {
+    let value = grammar::labelled(&counters(cx));
+    Ok(cx.structure("counter_dump", &value))
+}
+
+fn counter_schema(cx: &mut Cx<'_>, _: &Args) -> Outcome {
+    let value = grammar::labelled(&schema(cx));
+    Ok(cx.structure("counter_schema", &value))
+}
+
 fn perf_schema(cx: &mut Cx<'_>, _: &Args) -> Outcome {
+    let value = schema(cx);
+    Ok(cx.structure("perf_schema", &value))
+}
+
+/// Describes the counters. Priorities and short names are Ceph's.
+fn schema(cx: &Cx<'_>) -> Value {
     let mut value = counters(cx);
     for (section, counters) in value.as_object_mut().into_iter().flatten() {
         for (name, counter) in counters.as_object_mut().into_iter().flatten() {
@@ -255,7 +274,7 @@ fn perf_schema(cx: &mut Cx<'_>, _: &Args) -> Outcome {
             });
         }
     }
-    Ok(cx.structure("perf_schema", &value))
+    value
 }
 
 fn no_histograms(cx: &mut Cx<'_>, _: &Args) -> Outcome {

@@ -59,6 +59,8 @@ pub struct Config {
     pub levels: Levels,
     /// Bytes of the log on device 0 after which it is folded into a snapshot; 0 for the default of 8 MiB.
     pub log_bytes: u64,
+    /// Where the manager's services are, by the names of Ceph's modules: `prometheus` → `http://10.0.0.1:9283/`.
+    pub services: BTreeMap<String, String>,
 }
 
 impl Config {
@@ -80,6 +82,7 @@ impl Config {
             defaults_follow: false,
             levels: Levels::OWN,
             log_bytes: 0,
+            services: BTreeMap::new(),
         }
     }
 

@@ -12,11 +12,11 @@ use std::collections::BTreeSet;
 /// How the keys begin under which it is kept what was switched.
 pub const SWITCHED: &str = "nacre/module/";
 
-/// Modules that are on in Ceph until somebody turns them off, and whose duties are built in here.
-pub const BUILT_IN: [&str; 1] = ["iostat"];
+/// Modules that are on until somebody turns them off, and whose duties are built in here. (In Ceph, `prometheus` is off at first.)
+pub const BUILT_IN: [&str; 2] = ["iostat", "prometheus"];
 
 /// Modules of Ceph 16 that this manager does not have. Ceph lists a module that cannot run in the same way.
-pub const ABSENT: [&str; 17] = [
+pub const ABSENT: [&str; 16] = [
     "alerts",
     "cephadm",
     "dashboard",
@@ -27,7 +27,6 @@ pub const ABSENT: [&str; 17] = [
     "localpool",
     "mirroring",
     "nfs",
-    "prometheus",
     "restful",
     "selftest",
     "snap_schedule",

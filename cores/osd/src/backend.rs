@@ -148,6 +148,8 @@ impl Backend for store::Store {
             "data_misses": c.data_misses,
             "page_hits": c.page_hits,
             "page_misses": c.page_misses,
+            "objects_found": c.objects_found,
+            "objects_read": c.objects_read,
             "damaged": c.damaged,
             "stalled": c.stalled,
             "defragmentation": {

@@ -91,6 +91,16 @@ const ROWS: &[Row] = &[
         help: "what the distributions of `perf histogram dump` are",
         handler: histogram_schema,
     },
+    Row {
+        signature: "counter dump",
+        help: "`perf dump` with labels, as exporters of release 18.2 ask for it",
+        handler: counter_dump,
+    },
+    Row {
+        signature: "counter schema",
+        help: "`perf schema` with labels, as exporters of release 18.2 ask for it",
+        handler: counter_schema,
+    },
     Row { signature: "perf histogram dump", help: "distributions of latencies and of their stages", handler: perf_histogram },
     Row { signature: "dump_store", help: "all that the store counts, with its distributions", handler: dump_store },
     Row { signature: "perf reset <var:String>", help: "count from zero again: all, osd or stages", handler: perf_reset },
@@ -427,6 +437,8 @@ fn counters(osd: &mut Osd, now: Now) -> Value {
         ("numpg", groups as u64),
         ("numpg_primary", led as u64),
         ("numpg_replica", (groups - led) as u64),
+        ("recovery_ops", osd.pace.objects_begun()),
+        ("images_left_out", osd.images.left_out()),
         ("stat_bytes", space.total),
         ("stat_bytes_used", space.total.saturating_sub(space.available)),
         ("stat_bytes_avail", space.available),
@@ -469,6 +481,14 @@ fn pg_counters(osd: &Osd) -> Value {
 fn perf_dump(osd: &mut Osd, now: Now, args: &Args) -> Answer {
     let all = counters(osd, now);
     Answer::json(&perf::select(all, args.opt("logger"), args.opt("counter")))
+}
+
+fn counter_dump(osd: &mut Osd, now: Now, _: &Args) -> Answer {
+    Answer::json(&grammar::labelled(&counters(osd, now)))
+}
+
+fn counter_schema(osd: &mut Osd, now: Now, _: &Args) -> Answer {
+    Answer::json(&grammar::labelled(&perf::schema(&counters(osd, now))))
 }
 
 fn perf_schema(osd: &mut Osd, now: Now, args: &Args) -> Answer {

@@ -5,7 +5,6 @@ use crate::bench::Asker;
 use crate::commands::{self, Answer, Dispatch};
 use crate::copies::OURSELVES;
 use crate::groups::Slot;
-use crate::images::Image;
 use crate::ops::{Arrival, Request, Wait};
 use crate::{Early, Osd, Phase, admit};
 use messages::internal::{OsdInstruct, ServiceKeys};
@@ -275,10 +274,9 @@ impl Osd {
             return self.homeless(now, Waiting { early, owes }, pg, out);
         };
         let peer = known.peer.clone();
+        let image = self.images.place(now.mono, &mut known.image, &op.locator, &op.oid);
         let record = self.ops.at(key);
-        if self.images.wanted(now.mono) {
-            record.image = Image::of(&op.locator, &op.oid).map(Box::new);
-        }
+        record.image = image;
         record.reach(now.mono, slot, &peer);
         record.owes = owes;
         let client = ClientOp { key, session, peer, tid: message.tid, received: record.received, op };

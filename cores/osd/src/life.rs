@@ -272,7 +272,8 @@ impl Osd {
             notes.push(("CLIENTS_TURNED_AWAY".to_owned(), text));
         }
         notes.extend(self.store.impairment().map(|why| ("OSD_INDEX_DAMAGED".to_owned(), why)));
-        if !self.images.is_empty() {
+        let images = self.images.due(now.mono);
+        if images {
             self.reporter.hurry();
         }
         if let Some(report) = self.reporter.make(now, self.config.whoami, self.maps.epoch(), space, pgs) {
@@ -284,7 +285,7 @@ impl Osd {
                 notes,
                 commit_latency_us: latency,
                 apply_latency_us: latency,
-                images: self.images.take(),
+                images: if images { self.images.take(now.mono) } else { Vec::new() },
                 options: self.options_in_force(),
                 ..report
             };

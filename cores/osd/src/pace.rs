@@ -79,6 +79,9 @@ pub(crate) struct Pace {
     moving: BTreeMap<Slot, usize>,
     /// Groups that would begin with more.
     held_back: BTreeSet<Slot>,
+    /// Room as it was given last, and objects that began in what was given before.
+    given: usize,
+    taken: u64,
     /// When the last object began, and when the first of those did that were on their way without a break.
     begun: Mono,
     busy_since: Mono,
@@ -110,6 +113,8 @@ impl Default for Pace {
     fn default() -> Self {
         Self {
             room: 1,
+            given: 1,
+            taken: 0,
             window: 1.0,
             most: pg::Config::default().recovery_at_a_time as f64,
             sleep: Duration::ZERO,
@@ -298,13 +303,24 @@ impl Pace {
             } else if self.still_since.plus(CALM) <= now {
                 self.window = self.window.min(1.0);
             }
-            self.room = self.allowed(now);
+            self.give(self.allowed(now));
             return;
         }
         self.end_span(now, stuck);
         self.begin_rest(now);
-        self.room = self.allowed(now);
+        self.give(self.allowed(now));
         self.next = self.look_again(now);
+    }
+
+    /// Says how many objects may begin from now on. Those that began since it was said last are counted.
+    fn give(&mut self, room: usize) {
+        self.taken = self.objects_begun();
+        (self.room, self.given) = (room, room);
+    }
+
+    /// Objects with which groups began so far, without those that clients waited for.
+    pub(crate) fn objects_begun(&self) -> u64 {
+        self.taken + self.given.saturating_sub(self.room) as u64
     }
 
     /// When something may be different: what is over already is no reason to look.

@@ -1,6 +1,7 @@
 //! What the OSD knows of each session: who it is, what it may do, which map it has, what it waits for.
 
 use crate::backlog::Backlog;
+use crate::images::Memo;
 use caps::OsdCaps;
 use msgr::Peer;
 use pg::OpKey;
@@ -35,6 +36,8 @@ pub(crate) struct Session {
     pub(crate) turned_away: bool,
     /// What it will be sent, and what waits for that.
     pub(crate) backlog: Backlog,
+    /// The block image that it used last.
+    pub(crate) image: Memo,
 }
 
 /// All sessions of clients (and of OSDs that read here to copy).
@@ -63,7 +66,15 @@ impl Sessions {
         let place = placed(peer).filter(|place| *place != peer.addr);
         let kind = if peer.kind == EntityType::Osd { EntityType::Osd } else { EntityType::Client };
         let peer = pg::Peer { name: peer.name.clone(), kind, global_id: peer.global_id, addr: peer.addr };
-        let session = Session { peer: Arc::new(peer), place, rights, epoch: 0, turned_away: false, backlog: Backlog::default() };
+        let session = Session {
+            peer: Arc::new(peer),
+            place,
+            rights,
+            epoch: 0,
+            turned_away: false,
+            backlog: Backlog::default(),
+            image: Memo::default(),
+        };
         self.all.insert(id, session);
         complaint
     }

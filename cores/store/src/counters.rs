@@ -29,6 +29,10 @@ pub struct Counters {
     pub page_hits: u64,
     /// Index pages that had to be fetched.
     pub page_misses: u64,
+    /// Entries of objects found in memory.
+    pub objects_found: u64,
+    /// Entries of objects that were looked for in the index.
+    pub objects_read: u64,
     /// Reads that found damage.
     pub damaged: u64,
     /// Transactions that waited for something to be read before they could be carried out.
@@ -92,6 +96,8 @@ pub(crate) struct Tally {
     pub(crate) page_hits: Cell<u64>,
     pub(crate) page_misses: Cell<u64>,
     pub(crate) damaged: Cell<u64>,
+    pub(crate) objects_found: Cell<u64>,
+    pub(crate) objects_read: Cell<u64>,
 }
 
 /// Adds one to a counter.
@@ -106,6 +112,8 @@ impl Tally {
         counters.page_hits += self.page_hits.get();
         counters.page_misses += self.page_misses.get();
         counters.damaged += self.damaged.get();
+        counters.objects_found += self.objects_found.get();
+        counters.objects_read += self.objects_read.get();
         counters
     }
 }

@@ -121,8 +121,10 @@ impl<'a> Eye<'a> {
         let object = &*plain;
         let mut onodes = self.store.caches.onodes.borrow_mut();
         if let Some(known) = onodes.get(object) {
+            count(&self.store.tally.objects_found);
             return Ok(use_it(known));
         }
+        count(&self.store.tally.objects_read);
         let key = keys::name(object);
         let onode = match self.view(None).get(&key)? {
             None => None,

@@ -92,9 +92,29 @@ fn no_crate_is_there_twice_but_those_that_are_listed() {
             "{name} is there once only: take it off the list"
         );
     }
-    for name in texts(&rules["bans"]["deny"], Some("crate")) {
-        assert!(!versions.contains_key(name), "{name} is not wanted");
+    for rule in rules["bans"]["deny"].as_array().unwrap() {
+        let name = rule["crate"].as_str().unwrap();
+        assert!(rule.get("wrappers").is_some() || !versions.contains_key(name), "{name} is not wanted");
     }
+}
+
+#[test]
+fn crates_that_are_wanted_at_one_place_are_at_no_other() {
+    let (rules, packages) = (rules(), packages());
+    let mut looked = 0;
+    for rule in rules["bans"]["deny"].as_array().unwrap() {
+        let Some(allowed) = rule.get("wrappers") else { continue };
+        let (name, allowed) = (rule["crate"].as_str().unwrap(), texts(allowed, None));
+        for package in &packages {
+            let user = package["name"].as_str().unwrap();
+            let mut dependencies = package["dependencies"].as_array().unwrap().iter();
+            // Optional ones that no feature turns on are named, too: whoever is built with it would show it in the tree.
+            let uses = dependencies.any(|d| d["name"] == name && d["optional"] == false && d["kind"].is_null());
+            assert!(!uses || allowed.contains(user), "{user} depends on {name}");
+            looked += usize::from(uses);
+        }
+    }
+    assert!(looked > 0, "nobody depends on tokio: the rule is not needed");
 }
 
 #[test]

@@ -228,6 +228,13 @@ fn every_health_code_has_an_entry_for_operators() {
         .collect();
     let lost: Vec<_> = codes.iter().filter(|code| !entries.contains(code.as_str())).collect();
     assert!(lost.is_empty(), "{lost:?}");
+    // Metrics tell each code before it is raised.
+    let listed = health_codes("cores/manager/src/health/codes.rs");
+    let made = |code: &&String| code.as_str() != "OSD_HOST_DOWN" && code.as_str() != "OSD_ROOT_DOWN";
+    let unlisted: Vec<_> = codes.iter().filter(|code| !listed.contains(code)).collect();
+    assert!(unlisted.is_empty(), "cores/manager/src/health/codes.rs lacks {unlisted:?}");
+    let without_entry: Vec<_> = listed.iter().filter(made).filter(|code| !entries.contains(code.as_str())).collect();
+    assert!(without_entry.is_empty(), "{without_entry:?}");
 }
 
 /// Files (with the modules below them) whose numbers come from peers and disks.

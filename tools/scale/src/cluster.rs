@@ -103,6 +103,7 @@ fn monitor(boot: &Boot) -> Monitor {
         defaults_follow: false,
         levels: Levels::OWN,
         log_bytes: 0,
+        services: std::collections::BTreeMap::new(),
     };
     Monitor::new(config, boot.seed)
 }

@@ -272,6 +272,7 @@ fn monitor(plan: &Plan, n: usize, boot: &Boot, reign: &Rc<Cell<u64>>, pulse: &Pu
         defaults_follow: false,
         levels: plan.levels_of(&format!("mon.{}", mon_name(n))),
         log_bytes: 256 << 10,
+        services: std::collections::BTreeMap::new(),
     };
     let mut monitor = Monitor::new(config, boot.seed);
     if plan.few_maps {

@@ -35,6 +35,19 @@ pub fn pretty(value: &Value) -> String {
     String::from_utf8(out).expect("JSON is UTF-8")
 }
 
+/// Sections of counters as `counter dump` and `counter schema` of release 18.2 lay them out: a list for each section, with a set of
+/// labels in each of its entries. Here each section has one entry, without labels.
+pub fn labelled(sections: &Value) -> Value {
+    let one = |counters: &Value| json!([{"labels": {}, "counters": counters}]);
+    sections
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(name, counters)| (name.clone(), one(counters)))
+        .collect::<serde_json::Map<_, _>>()
+        .into()
+}
+
 /// What an argument must look like. The names are those of the types as clients know them.
 #[allow(clippy::upper_case_acronyms, reason = "clients spell it so")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

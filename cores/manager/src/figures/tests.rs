@@ -147,3 +147,36 @@ fn looks_and_images_are_bounded() {
     let shown = images.answer(&state, at(3), &spec(""), Kind::Stats, "write_ops");
     assert_eq!(shown["stats"].as_array().map(Vec::len), Some(SHOWN));
 }
+
+#[test]
+fn all_images_are_counted_always_and_named_while_somebody_sees_them() {
+    let (state, mut images) = (state(), Images::default());
+    images.report(&state, &[figures(1, "", "a", 10), figures(2, "ns", "b", 40), figures(3, "", "no", 9)]);
+    assert_eq!(images.tick(at(0).mono), Wanted::default(), "nobody looks: OSDs are told nothing, and names are not looked up");
+    assert_eq!(images.rows(), (Vec::new(), 0));
+    images.see(at(1).mono);
+    let wanted = images.tick(at(1).mono);
+    assert_eq!((wanted.tell, wanted.names.len()), (false, 2));
+    all_named(&mut images, at(1), wanted.names);
+    images.report(&state, &[figures(1, "", "a", 5)]);
+    images.tick(at(10).mono);
+    let told = |images: &Images| -> Vec<(String, u64, f64)> {
+        images.rows().0.into_iter().map(|row| (format!("{}/{}", row.nspace, row.name), row.sums[0], row.rates[0])).collect()
+    };
+    assert_eq!(told(&images), [("ns/name-b".to_owned(), 40, 4.0), ("/name-a".to_owned(), 15, 1.5)]);
+    // Nobody sees them for a while: figures go on.
+    images.tick(at(200).mono);
+    images.report(&state, &[figures(1, "", "a", 1)]);
+    assert_eq!(told(&images), []);
+    images.see(at(201).mono);
+    let wanted = images.tick(at(201).mono).names;
+    let found = BTreeMap::from([("a".to_owned(), "new".to_owned())]);
+    images.named(at(201).mono, wanted, Some(&found));
+    assert_eq!(told(&images), [("/new".to_owned(), 16, 0.0)], "an image that is gone is forgotten");
+    let mut without = state.clone();
+    let mut map = (*without.osdmap).clone();
+    map.pools.remove(&1);
+    without.osdmap = Arc::new(map);
+    images.prune(&without);
+    assert_eq!(told(&images), []);
+}

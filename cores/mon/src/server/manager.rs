@@ -25,6 +25,10 @@ impl Monitor {
                     self.leader.duties.images.look(now.mono, spec);
                     self.tick_manager(now);
                 }
+                Ask::See => {
+                    self.leader.duties.images.see(now.mono);
+                    self.tick_manager(now);
+                }
                 Ask::ForgetProgress => self.leader.duties.progress.clear(),
                 Ask::HandOver => self.leader.hands_over = true,
                 Ask::NoteRound(round) => self.leader.duties.balancer.note(now.wall, &round),

@@ -235,7 +235,9 @@ impl Monitor {
         }
         let standbys: BTreeSet<&str> = standbys(state, &config.mgr_name).collect();
         let listed: BTreeSet<&str> = state.mgrmap.standbys.values().map(|s| s.name.as_str()).collect();
-        let active = state.mgrmap.active_addrs == config.mgr_addrs && state.mgrmap.active_name == config.mgr_name;
+        let active = state.mgrmap.active_addrs == config.mgr_addrs
+            && state.mgrmap.active_name == config.mgr_name
+            && state.mgrmap.services == config.services;
         if !active || standbys != listed {
             let mut map = genesis::mgrmap(config, state.mgrmap.epoch + 1, now.wall);
             if active {

@@ -157,6 +157,7 @@ impl Monitor {
             self.map_for_manager();
             self.remember_map();
             self.leader.soft.prune(&state);
+            self.leader.duties.images.prune(&state);
         }
         if old.monmap != new.monmap {
             self.peers_follow(now);

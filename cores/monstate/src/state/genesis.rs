@@ -140,6 +140,7 @@ pub fn mgrmap(config: &Config, epoch: u32, now: UTime) -> MgrMap {
         active_name: config.mgr_name.clone(),
         active_change: now,
         active_mgr_features: types::features::SUPPORTED,
+        services: config.services.clone(),
         ..MgrMap::default()
     };
     for release in 14..=u32::from(RELEASE_NUMBER) {

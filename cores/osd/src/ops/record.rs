@@ -1,7 +1,7 @@
 //! The record of one operation.
 
 use crate::groups::Slot;
-use crate::images::Image;
+use crate::images;
 use crate::perf::Kind;
 use bytes::Bytes;
 use messages::osd::OsdOp;
@@ -164,8 +164,8 @@ pub(crate) struct Op {
     pub(crate) request: Request,
     pub(crate) payload: usize,
     pub(crate) bytes_out: usize,
-    /// The block image that it belongs to, while images are counted.
-    pub(crate) image: Option<Box<Image>>,
+    /// The place of the block image that it belongs to.
+    pub(crate) image: Option<images::Place>,
     /// Bytes that its answer is expected to take, as they count for its session.
     pub(crate) owes: usize,
     /// Received bytes that it holds.

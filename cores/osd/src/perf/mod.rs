@@ -117,7 +117,7 @@ impl Osd {
         for key in &answered {
             let op = self.ops.at(*key);
             if let Some(image) = op.image.take() {
-                self.images.count(*image, share(op, now));
+                self.images.count(now.mono, image, share(op, now));
             }
             let (stages, took) = (self.perf.finished(now, op), now.mono.since(op.received));
             if crate::pace::tells(op) {

@@ -1,0 +1,404 @@
+//! What this host shows over HTTP: metrics to everybody, a page to those who are at this host.
+//!
+//! *Who is asked.* Daemons of this process, by their mailboxes, when somebody asks: `perf dump` of OSDs, `mon_status` of monitors. The
+//! monitor that leads makes the picture of the cluster (`nacre picture`); so the host that runs it tells the cluster's families, and no
+//! other host does. The page of a host whose monitor does not lead asks the monitors, as this host's administrator.
+//!
+//! *Without a majority* there is no leader. The host that ran the last one goes on to tell the last picture, with its age, until it hears of
+//! another leader.
+//!
+//! *Who sees the page.* It names images, hosts and what happened, and has no password yet. So only requests from this host are answered: a
+//! browser elsewhere comes through `ssh -L`. A page of elsewhere that a browser on this host shows gets nothing either: the name by
+//! which it asks must be an address, `localhost` or this host's.
+//!
+//! *What it costs.* However many ask, the daemons are asked once a second at most, and the leader once in a hundred times as long as the
+//! picture took.
+
+use crate::client::Client;
+use crate::host;
+use crate::log::Log;
+use crate::process::{Process, Roster};
+use crate::token;
+use face::metrics::{self, Picture, Told};
+use face::page::{self, Slow, View};
+use face::text::{CONTENT_TYPE, Text};
+use httpd::{Asked, Bytes, Frames, Limits, Reply, Running, Sent, Server, Site};
+use node::Level;
+use runtime::Caller;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The port of metrics that Prometheus' files of others name.
+pub(crate) const METRICS_PORT: u16 = 9283;
+/// How long a text is told again.
+const TEXT_KEPT: Duration = Duration::from_secs(1);
+/// How long a picture is told again: as many times as it took, at least and at most so long.
+const PICTURE_KEPT: (u32, Duration, Duration) = (100, Duration::from_secs(1), Duration::from_secs(30));
+/// How long a daemon may take to answer, and all of them.
+const PATIENCE: Duration = Duration::from_secs(2);
+const ALL_PATIENCE: Duration = Duration::from_secs(4);
+/// How long the leader may take.
+const PICTURE_PATIENCE: Duration = Duration::from_secs(8);
+/// How often a page that is open gets what changed.
+const EVERY: Duration = Duration::from_secs(2);
+/// Pages that are open at a time and get what changes.
+const VIEWERS: usize = 32;
+/// Slow operations of this host that are shown.
+const SLOW: usize = 10;
+
+/// Listens at `ip` and `port`. A port that is taken is told, and no reason to stop.
+pub(crate) fn listen(ip: IpAddr, port: u16, log: &Log) -> Option<TcpListener> {
+    let refused =
+        |e| warn(log, &format!("metrics are not served at {ip} port {port}: {e}; --metrics-port chooses another port, 0 none"));
+    TcpListener::bind((ip, port)).map_err(refused).ok()
+}
+
+/// Where this host's services are, for `ceph mgr services`, while its monitor leads.
+pub(crate) fn services(door: Option<&TcpListener>) -> BTreeMap<String, String> {
+    let at = door.and_then(|door| door.local_addr().ok()).map(host::reached);
+    at.map(|at| ("prometheus".to_owned(), format!("http://{at}/"))).into_iter().collect()
+}
+
+/// Serves metrics from now on. What hinders that is told, and no reason to stop.
+pub(crate) fn serve(process: &Process, dir: &Path, door: TcpListener) -> Option<Running> {
+    let site = Front(Arc::new(Shown {
+        roster: process.roster(),
+        host: host::name(),
+        dir: dir.to_owned(),
+        held: Mutex::default(),
+        viewers: Mutex::default(),
+    }));
+    let server = Server { listeners: vec![door], limits: Limits::default(), site };
+    server.start("metrics").map_err(|e| warn(&process.log, &format!("metrics are not served: {e}"))).ok()
+}
+
+fn warn(log: &Log, text: &str) {
+    eprintln!("nacre: {text}");
+    log.say(Level::Warn, text);
+}
+
+/// What is shown.
+struct Shown {
+    roster: Roster,
+    host: String,
+    dir: PathBuf,
+    held: Mutex<Held>,
+    viewers: Mutex<Viewers>,
+}
+
+/// Pages that are open.
+#[derive(Default)]
+struct Viewers {
+    all: Vec<Viewer>,
+    /// Whether a thread serves them.
+    served: bool,
+}
+
+/// A page that is open, and the sections that it has.
+struct Viewer {
+    frames: Frames,
+    has: BTreeMap<&'static str, String>,
+}
+
+/// What was told lately.
+#[derive(Default)]
+struct Held {
+    text: Option<(Instant, Bytes)>,
+    /// The newest picture that a monitor of this process made, while no other is known to lead.
+    picture: Option<Made>,
+    /// The newest picture that another host's monitor made, for the page.
+    other: Option<Made>,
+    /// What asks the monitors, while somebody looks at the page.
+    client: Option<Client>,
+}
+
+/// A picture.
+struct Made {
+    value: Value,
+    at: Instant,
+    took: Duration,
+}
+
+impl Made {
+    fn is_fresh(&self) -> bool {
+        let (times, least, most) = PICTURE_KEPT;
+        self.at.elapsed() < (self.took * times).clamp(least, most)
+    }
+}
+
+/// The site, as its server has it.
+#[derive(Clone)]
+struct Front(Arc<Shown>);
+
+impl Site for Front {
+    async fn answer(&self, asked: Asked) -> Reply {
+        if !asked.looks() {
+            return Reply::text(405, "only GET and HEAD are served here").with("allow", "GET, HEAD");
+        }
+        match asked.path() {
+            "/metrics" => {
+                let site = self.0.clone();
+                match httpd::blocking(move || site.text()).await {
+                    Some(text) => Reply::new(200, CONTENT_TYPE, text),
+                    None => Reply::text(500, "the metrics cannot be written: the log of this process says why"),
+                }
+            }
+            _ if !self.0.is_here(&asked) => Reply::new(403, "text/html; charset=utf-8", FRONT),
+            "/" => {
+                let site = self.0.clone();
+                match httpd::blocking(move || site.page()).await {
+                    Some(page) => safe(Reply::new(200, "text/html; charset=utf-8", page)),
+                    None => Reply::text(500, "the page cannot be written: the log of this process says why"),
+                }
+            }
+            "/stream" => self.0.clone().stream(),
+            "/page.css" => safe(Reply::new(200, "text/css; charset=utf-8", page::CSS)),
+            "/page.js" => safe(Reply::new(200, "text/javascript; charset=utf-8", page::JS)),
+            _ => Reply::text(404, "there is nothing here; /metrics has the metrics"),
+        }
+    }
+}
+
+const FRONT: &str = "<!doctype html><html lang=en><meta charset=utf-8><title>nacre: metrics</title>\
+    <p><a href=\"/metrics\">Metrics</a> of this host, for Prometheus.\
+    <p>The page of the cluster is shown at this host only. From elsewhere: <code>ssh -L 9283:ADDRESS:9283 ADDRESS</code> with the \
+    address of this host, then <code>http://localhost:9283/</code>.";
+
+/// A page may load what comes from here, and nothing else; nobody keeps it or puts it into a frame.
+fn safe(reply: Reply) -> Reply {
+    const POLICY: &str = "default-src 'none'; style-src 'self'; style-src-attr 'unsafe-inline'; script-src 'self'; connect-src 'self'; \
+        frame-ancestors 'none'";
+    let reply = reply.with("content-security-policy", POLICY).with("x-content-type-options", "nosniff");
+    reply.with("referrer-policy", "no-referrer").with("cache-control", "no-store")
+}
+
+impl Shown {
+    /// Says whether somebody at this host asks, by a name of this host.
+    fn is_here(&self, asked: &Asked) -> bool {
+        (asked.peer.ip().is_loopback() || asked.peer.ip() == asked.local.ip())
+            && is_ours(asked.head("host").unwrap_or_default(), &self.host)
+    }
+
+    fn page(&self) -> String {
+        self.look(page::page)
+    }
+
+    /// Lets somebody look at what there is now.
+    fn look<T>(&self, show: impl FnOnce(&View<'_>) -> T) -> T {
+        let mut held = self.held();
+        let daemons = self.roster.daemons();
+        let mut told = Vec::new();
+        for (name, caller) in &daemons {
+            let command = if name.starts_with("mon.") { r#"{"prefix":"mon_status"}"# } else { r#"{"prefix":"status"}"# };
+            told.push(Told { name: name.clone(), answer: ask(caller, command, PATIENCE / 4) });
+        }
+        let leads = self.follow(&daemons, &told, &mut held);
+        // A monitor of this host knows at once that there is no majority; a host without one asks.
+        let mons = || told.iter().filter(|t| t.name.starts_with("mon.")).filter_map(|t| t.answer.as_ref());
+        let alone = mons().next().is_some() && mons().all(|mon| mon["state"] != "leader" && mon["state"] != "peon");
+        let agree = leads || !alone && self.ask_others(&mut held);
+        let made = [&held.picture, &held.other].into_iter().flatten().max_by_key(|made| made.at);
+        let slow = made.map_or(Vec::new(), |made| slow_here(&made.value, &daemons));
+        let answers: Vec<(String, bool)> = told.iter().map(|t| (t.name.clone(), t.answer.is_some())).collect();
+        show(&View {
+            picture: made.map(|made| &made.value),
+            age: made.map_or(Duration::ZERO, |made| made.at.elapsed()),
+            agree,
+            host: &self.host,
+            version: env!("CARGO_PKG_VERSION"),
+            daemons: &answers,
+            slow: &slow,
+        })
+    }
+
+    /// Sees to it that there is a new picture of another host's leader. Says whether monitors answer.
+    fn ask_others(&self, held: &mut Held) -> bool {
+        if held.other.as_ref().is_some_and(Made::is_fresh) {
+            return true;
+        }
+        if held.client.is_none() {
+            held.client = token::administrator(&self.dir).ok();
+            // What the session takes does not count as what the picture takes.
+            let first = json!({"prefix": "fsid"});
+            held.client = held.client.take().filter(|client| client.command_within(&first, PATIENCE).is_ok());
+        }
+        let begin = Instant::now();
+        let asked = json!({"prefix": "nacre picture", "format": "json"});
+        let told = held.client.as_ref().and_then(|client| client.command_within(&asked, PATIENCE).ok());
+        match told.and_then(|reply| serde_json::from_str(&reply.output).ok()) {
+            Some(value) => {
+                held.other = Some(Made { value, at: Instant::now(), took: begin.elapsed() });
+                true
+            }
+            // Monitors may be elsewhere by now: ceph.conf is read again.
+            None => {
+                held.client = None;
+                false
+            }
+        }
+    }
+
+    /// Begins to bring what changes to a page.
+    fn stream(self: Arc<Self>) -> Reply {
+        let (reply, frames) = Reply::parts(200, "text/event-stream", 1);
+        let mut viewers = self.viewers.lock().unwrap_or_else(PoisonError::into_inner);
+        viewers.all.retain(|viewer| !viewer.frames.is_gone());
+        if viewers.all.len() >= VIEWERS {
+            return Reply::text(503, "too many pages are open").with("retry-after", "10");
+        }
+        viewers.all.push(Viewer { frames, has: BTreeMap::new() });
+        if !viewers.served {
+            let site = self.clone();
+            let thread = std::thread::Builder::new().name("page".into()).stack_size(1 << 20);
+            let body = move || {
+                while site.bring() {
+                    std::thread::sleep(EVERY);
+                }
+            };
+            viewers.served = thread.spawn(body).is_ok();
+        }
+        drop(viewers);
+        safe(reply)
+    }
+
+    /// Brings each page what it has not. Says whether somebody looks.
+    fn bring(&self) -> bool {
+        let now = self.look(page::sections);
+        let mut viewers = self.viewers.lock().unwrap_or_else(PoisonError::into_inner);
+        viewers.all.retain_mut(|viewer| {
+            let changed: Vec<_> = now.iter().filter(|(id, html)| viewer.has.get(id) != Some(html)).cloned().collect();
+            match viewer.frames.send(page::event(&changed)) {
+                Sent::Taken => viewer.has.extend(changed),
+                // It gets the difference to what it has with the next one.
+                Sent::Full => {}
+                Sent::Gone => return false,
+            }
+            true
+        });
+        viewers.served = !viewers.all.is_empty();
+        let served = viewers.served;
+        drop(viewers);
+        if !served {
+            self.held().client = None;
+        }
+        served
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The text, made at most once in [`TEXT_KEPT`]. Who comes while it is made waits for it.
+    fn text(&self) -> Bytes {
+        let mut held = self.held();
+        if let Some((_, text)) = held.text.as_ref().filter(|(at, _)| at.elapsed() < TEXT_KEPT) {
+            return text.clone();
+        }
+        let text = Bytes::from(self.gather(&mut held));
+        held.text = Some((Instant::now(), text.clone()));
+        text
+    }
+
+    fn gather(&self, held: &mut Held) -> String {
+        let begin = Instant::now();
+        let mut out = Text::default();
+        let daemons = self.roster.daemons();
+        let mut told = Vec::new();
+        for (name, caller) in &daemons {
+            let left = ALL_PATIENCE.saturating_sub(begin.elapsed()).clamp(Duration::from_millis(20), PATIENCE);
+            let command = if name.starts_with("mon.") { r#"{"prefix":"mon_status"}"# } else { r#"{"prefix":"perf dump"}"# };
+            told.push(Told { name: name.clone(), answer: ask(caller, command, left) });
+        }
+        metrics::daemons(&mut out, &self.host, env!("CARGO_PKG_VERSION"), &told);
+        let agree = self.follow(&daemons, &told, held);
+        let off = |made: &&Made| made.value["modules"]["prometheus"]["status"] == 0;
+        out.put(
+            "nacre_metrics_off",
+            face::text::Kind::Gauge,
+            "Whether somebody switched the module prometheus off",
+            &[],
+            u8::from(held.picture.as_ref().is_some_and(|made| off(&made))),
+        );
+        if let Some(made) = held.picture.as_ref().filter(|made| !off(made)) {
+            let picture = Picture { value: &made.value, age: made.at.elapsed(), took: made.took, agree };
+            metrics::cluster(&mut out, &picture);
+        }
+        let help = "Time that the last text took, all daemons asked";
+        out.put("nacre_metrics_seconds", face::text::Kind::Gauge, help, &[], begin.elapsed().as_secs_f64());
+        out.render()
+    }
+
+    /// Sees to it that the picture is this host's to tell, and new enough. Says whether monitors agree.
+    fn follow(&self, daemons: &[(String, Caller)], told: &[Told], held: &mut Held) -> bool {
+        let in_state = |wanted: &str| {
+            told.iter().position(|t| t.name.starts_with("mon.") && t.answer.as_ref().is_some_and(|a| a["state"] == wanted))
+        };
+        if let Some(leader) = in_state("leader") {
+            if held.picture.as_ref().is_none_or(|made| !made.is_fresh()) {
+                let begin = Instant::now();
+                if let Some(value) =
+                    ask(&daemons[leader].1, r#"{"prefix":"nacre picture","images":"all","format":"json"}"#, PICTURE_PATIENCE)
+                {
+                    held.picture = Some(Made { value, at: Instant::now(), took: begin.elapsed() });
+                }
+            }
+            return true;
+        }
+        if in_state("peon").is_some() {
+            // Another host's monitor leads: its host tells.
+            held.picture = None;
+        }
+        false
+    }
+}
+
+fn ask(caller: &Caller, command: &str, patience: Duration) -> Option<Value> {
+    let answer = caller.call(command, patience).ok()?;
+    (answer.result == 0).then(|| serde_json::from_str(&answer.text).ok())?
+}
+
+/// Whether a request names this host: by an address, as `localhost` or by its name; with or without a port.
+fn is_ours(named: &str, host: &str) -> bool {
+    let without_port = named.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok()).map_or(named, |(name, _)| name);
+    without_port == "localhost" || without_port == host || without_port.trim_matches(['[', ']']).parse::<IpAddr>().is_ok()
+}
+
+/// Operations of this host's OSDs that take too long, if the cluster knows of some.
+fn slow_here(picture: &Value, daemons: &[(String, Caller)]) -> Vec<Slow> {
+    let slow = |osd: &&Value| osd["slow_ops"].as_u64().unwrap_or(0) > 0;
+    let names = picture["osds"].as_array().into_iter().flatten().filter(slow).map(|osd| format!("osd.{}", osd["id"]));
+    let mut found = Vec::new();
+    for name in names {
+        let Some((_, caller)) = daemons.iter().find(|(daemon, _)| *daemon == name) else { continue };
+        let Some(told) = ask(caller, r#"{"prefix":"dump_blocked_ops"}"#, PATIENCE / 4) else { continue };
+        for op in told["ops"].as_array().into_iter().flatten() {
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let waits = text(&op["type_data"]["flag_point"]);
+            found.push(Slow { osd: name.clone(), age: op["age"].as_f64().unwrap_or(0.0), what: text(&op["description"]), waits });
+        }
+    }
+    found.sort_by(|a, b| b.age.total_cmp(&a.age));
+    found.truncate(SLOW);
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_ours;
+
+    #[test]
+    fn a_page_is_shown_by_names_of_this_host_alone() {
+        for name in
+            ["localhost", "localhost:9283", "127.0.0.1:9283", "10.0.0.7", "[::1]:9283", "[fd00::1]", "host-a:9283", "host-a"]
+        {
+            assert!(is_ours(name, "host-a"), "{name}");
+        }
+        for name in ["", "evil.example", "evil.example:9283", "127.0.0.1.evil.example", "host-b", "localhost.evil:9283"] {
+            assert!(!is_ours(name, "host-a"), "{name}");
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! The server: who may connect, and for how long.
+
+use crate::pace::Paced;
+use crate::{Asked, Limits, Reply};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::rc::Rc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::runtime::Builder;
+use tokio::sync::oneshot;
+use tokio::task::LocalSet;
+
+/// What answers.
+pub trait Site: Clone + Send + Sync + 'static {
+    /// Answers a request. What it waits for may take [`Limits::answer_time`].
+    fn answer(&self, asked: Asked) -> impl Future<Output = Reply>;
+}
+
+/// What is served.
+pub struct Server<S> {
+    /// Where it listens.
+    pub listeners: Vec<TcpListener>,
+    /// The bounds.
+    pub limits: Limits,
+    /// What answers.
+    pub site: S,
+}
+
+/// A server that runs on its thread. It ends when this is dropped.
+pub struct Running {
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.take();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// How long the end waits for work beside the server's thread.
+const LAST_WORK: Duration = Duration::from_millis(200);
+/// How long it is waited when the system has no more sockets.
+const NO_SOCKETS: Duration = Duration::from_millis(100);
+
+impl<S: Site> Server<S> {
+    /// Starts the server on a thread of this name.
+    ///
+    /// # Errors
+    ///
+    /// If the system gives no thread, no timers or no sockets.
+    pub fn start(self, name: &str) -> io::Result<Running> {
+        let threads = self.limits.threads.max(1);
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(threads)
+            .thread_keep_alive(Duration::from_secs(5))
+            .thread_stack_size(512 << 10)
+            .thread_name(format!("{name}.ask"))
+            .build()?;
+        for listener in &self.listeners {
+            listener.set_nonblocking(true)?;
+        }
+        let (stop, stopped) = oneshot::channel();
+        let body = move || {
+            let local = LocalSet::new();
+            local.block_on(&runtime, async move {
+                let door = Rc::new(Door::new(self.limits));
+                for listener in self.listeners {
+                    let (door, site) = (door.clone(), self.site.clone());
+                    tokio::task::spawn_local(async move { accept(listener, &door, &site).await });
+                }
+                // Ends without a value when the handle is dropped.
+                let _ = stopped.await;
+            });
+            drop(local);
+            runtime.shutdown_timeout(LAST_WORK);
+        };
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(body)?;
+        Ok(Running { stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+/// Counts connections.
+struct Door {
+    limits: Limits,
+    inside: RefCell<HashMap<IpAddr, usize>>,
+}
+
+/// A place of a connection. It is free again when this is dropped.
+struct Place {
+    door: Rc<Door>,
+    of: IpAddr,
+}
+
+impl Door {
+    fn new(limits: Limits) -> Self {
+        Self { limits, inside: RefCell::default() }
+    }
+
+    /// Lets a connection in, or none if there are too many.
+    fn enter(self: &Rc<Self>, of: IpAddr) -> Option<Place> {
+        let mut inside = self.inside.borrow_mut();
+        let all: usize = inside.values().sum();
+        let own = inside.get(&of).copied().unwrap_or(0);
+        if all >= self.limits.connections || own >= self.limits.connections_of_one {
+            return None;
+        }
+        inside.insert(of, own + 1);
+        Some(Place { door: self.clone(), of })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut inside = self.door.inside.borrow_mut();
+        match inside.get_mut(&self.of) {
+            Some(own) if *own > 1 => *own -= 1,
+            _ => drop(inside.remove(&self.of)),
+        }
+    }
+}
+
+/// What those hear who find no place.
+const NO_PLACE: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\nretry-after: 10\r\n\r\n";
+
+async fn accept<S: Site>(listener: TcpListener, door: &Rc<Door>, site: &S) {
+    let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
+    loop {
+        match listener.accept().await {
+            Ok((stream, peer)) => match door.enter(peer.ip()) {
+                Some(place) => drop(tokio::task::spawn_local(connection(stream, peer, place, site.clone()))),
+                None => refuse(stream).await,
+            },
+            // A connection that broke at once, or no more sockets: others are served meanwhile.
+            Err(_) => tokio::time::sleep(NO_SOCKETS).await,
+        }
+    }
+}
+
+/// Says that there is no place, as far as the kernel takes that at once.
+async fn refuse(mut stream: TcpStream) {
+    let _ = tokio::time::timeout(Duration::from_millis(1), stream.write_all(NO_PLACE)).await;
+}
+
+async fn connection<S: Site>(stream: TcpStream, peer: SocketAddr, place: Place, site: S) {
+    // Answers are written whole: nothing is gained by waiting for more.
+    let _ = stream.set_nodelay(true);
+    let Ok(local) = stream.local_addr() else { return };
+    let limits = place.door.limits.clone();
+    serve(Paced::new(stream, &limits), (peer, local), false, &limits, site).await;
+    drop(place);
+}
+
+async fn serve<S: Site, T: AsyncRead + AsyncWrite + Unpin>(
+    stream: T,
+    ends: (SocketAddr, SocketAddr),
+    secret: bool,
+    limits: &Limits,
+    site: S,
+) {
+    let answer = service_fn(|request| {
+        let (site, asked) = (site.clone(), Asked::new(request, ends, secret, limits.clone()));
+        async move {
+            let answered = tokio::time::timeout(limits.answer_time, site.answer(asked)).await;
+            Ok::<_, Infallible>(answered.unwrap_or_else(|_| Reply::text(503, "no answer in time")).0)
+        }
+    });
+    // An error is the client's: it went away, sent what is no HTTP, or was too slow.
+    let _ = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.head_time)
+        .max_buf_size(limits.head_bytes.max(8 << 10))
+        .max_headers(limits.head_lines)
+        .serve_connection(TokioIo::new(stream), answer)
+        .await;
+}
