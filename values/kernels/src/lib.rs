@@ -1,4 +1,6 @@
-//! Checksums that the wire, the maps and the store share: CRC-32C with Ceph's conventions.
+//! Loops over bytes that want the processor's vector instructions: checksums that the wire, the maps and the store share
+//! (CRC-32C with Ceph's conventions), the draws of placement ([`placement_draws`]), and linear maps over GF(2⁸), of which
+//! erasure codes are made ([`Mix`]). Every variant gives the same bytes; the choice is made at run time.
 //!
 //! Ceph's `crc32c(seed, data)` is the bare shift register: it starts from `seed` and is not inverted at the end. The
 //! standard CRC-32C starts from all ones and inverts, so the two differ by one inversion when the seed is all ones.
@@ -6,8 +8,10 @@
 #![deny(unsafe_code)]
 
 mod draw;
+mod gf;
 
 pub use draw::placement_draws;
+pub use gf::{Kernel, Mix, gf_inverse, gf_mul, xor_sum, xor_sum_with};
 
 use crc_fast::{CrcAlgorithm, Digest};
 
