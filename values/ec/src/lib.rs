@@ -8,7 +8,7 @@
 //!
 //! - [`Profile`] reads profiles, completes and prints them as Ceph's monitors do, and refuses what they refuse, with
 //!   their error numbers and sentences. What Ceph has and this crate has not is refused with `EOPNOTSUPP` and the
-//!   profile that serves instead ([why](../../docs/decisions/0034-erasure-codes.md)).
+//!   profile that serves instead ([why](../../docs/decisions/0035-erasure-codes.md)).
 //! - [`Code`] is the matrix of a profile. Parities are byte for byte those of Ceph's plugin of that name. Two profiles
 //!   with the same matrix are the same code.
 //! - [`Combination`] turns bytes of some shards into bytes of others: data into parities, survivors into what is lost.
