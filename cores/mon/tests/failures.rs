@@ -170,6 +170,65 @@ fn a_new_leader_listens_for_a_grace_before_he_judges_silence() {
     assert!(!is_up(&mut world, 1));
 }
 
+/// So many OSDs whose sessions come back to another leader; they do not boot.
+fn led_anew(mut world: World, osds: i32) -> (World, Vec<usize>) {
+    let now = world.now;
+    world = World::resting(common::config(mon::AuthMode::None), world.disk.clone());
+    world.now = now;
+    world.run();
+    let peers = (0..osds).map(|osd| world.connect(&format!("osd.{osd}"), None, 0)).collect();
+    (world, peers)
+}
+
+fn report(world: &mut World, peers: &[usize], osd: i32) {
+    world.send(peers[osd as usize], OsdReport { osd, epoch: 1, ..OsdReport::default() }.encode());
+}
+
+#[test]
+fn a_new_leader_who_has_heard_all_others_need_not_listen_for_a_grace() {
+    let (mut world, peers) = led_anew(cluster(4).0, 4);
+    let accused = |world: &mut World| {
+        silent(world, &peers, 0, 1, 5_000);
+        silent(world, &peers, 2, 1, 5_000);
+        !is_up(world, 1)
+    };
+    report(&mut world, &peers, 0);
+    report(&mut world, &peers, 2);
+    world.pass(2 * SECOND);
+    assert!(!accused(&mut world), "osd.3 has said nothing yet, and nobody says that it is silent");
+    report(&mut world, &peers, 3);
+    assert!(accused(&mut world), "the accused had time to say something");
+
+    let (mut world, peers) = led_anew(cluster(3).0, 3);
+    let accused = |world: &mut World| {
+        silent(world, &peers, 0, 1, 5_000);
+        silent(world, &peers, 2, 1, 5_000);
+        !is_up(world, 1)
+    };
+    report(&mut world, &peers, 0);
+    report(&mut world, &peers, 2);
+    assert!(!accused(&mut world), "who is accused may be about to say the same of the others");
+    world.pass(SECOND + SECOND / 2);
+    assert!(accused(&mut world));
+}
+
+#[test]
+fn one_that_lives_among_frozen_ones_stays_up() {
+    let (mut world, peers) = cluster(3);
+    world.ok(r#"{"prefix":"osd pool create","pool":"p","pg_num":1,"size":3}"#);
+    world.ok(r#"{"prefix":"osd pg-upmap","pgid":"1.0","id":["osd.1","osd.0","osd.2"]}"#);
+    for tick in 0..8 {
+        for frozen in [0, 2] {
+            if is_up(&mut world, frozen.into()) {
+                silent(&mut world, &peers, 1, frozen, 3_000 + tick * 1_000);
+            }
+        }
+        world.pass(SECOND);
+        assert!(is_up(&mut world, 1), "tick {tick}: it alone says something");
+    }
+    assert!(!is_up(&mut world, 0) && !is_up(&mut world, 2));
+}
+
 #[test]
 fn nodown_holds_for_cluster_host_class_and_osd() {
     let set = [
@@ -304,12 +363,7 @@ fn a_new_leader_does_not_listen_longer_for_slow_osds() {
     pass_with(&mut world, &peers, &[0, 2], 100);
     world.boot_on(peers[1], 1);
     assert!(is_up(&mut world, 1));
-    // Their sessions come back to another leader; they do not boot.
-    let now = world.now;
-    let mut world = World::resting(common::config(mon::AuthMode::None), world.disk.clone());
-    world.now = now;
-    world.run();
-    let peers: Vec<usize> = (0..3).map(|osd| world.connect(&format!("osd.{osd}"), None, 0)).collect();
+    let (mut world, peers) = led_anew(world, 3);
     let down = |world: &mut World, ms| {
         silent(world, &peers, 0, 1, ms);
         silent(world, &peers, 2, 1, ms);

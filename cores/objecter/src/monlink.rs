@@ -13,8 +13,10 @@ use types::{EntityAddr, EntityAddrVec, EntityType, Epoch, Message, SessionId};
 const ONCE: u8 = 1;
 /// While something is stuck, newer maps are asked for this often.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
-/// A session that does not stand after so long is given up.
+/// A session that does not stand after so long is given up. Where there are other monitors it is so after [`FIRST_PATIENCE`] at first, and
+/// after twice as long each time: a monitor whose host is gone does not answer at all, and the others do so at once.
 const PATIENCE: Duration = Duration::from_secs(5);
+const FIRST_PATIENCE: Duration = Duration::from_secs(1);
 /// Number of the cephx protocol in AUTH messages.
 const CEPHX: u32 = 2;
 
@@ -210,7 +212,7 @@ impl MonLink {
             State::Apart { until } if until <= now.mono && !self.monitors.is_empty() => {
                 let to = self.monitors[self.next % self.monitors.len()];
                 let session = messenger.connect(now, to, EntityType::Mon, Policy::Lossy, out);
-                self.state = State::Opening { session, until: now.mono.plus(PATIENCE) };
+                self.state = State::Opening { session, until: now.mono.plus(self.patience()) };
             }
             State::Opening { session, until } if until <= now.mono => {
                 messenger.close(session);
@@ -219,6 +221,13 @@ impl MonLink {
             State::Open { session, .. } => self.ask(now, session, messenger),
             _ => {}
         }
+    }
+
+    fn patience(&self) -> Duration {
+        // Each monitor is tried once before anybody is given more time.
+        let rounds = self.failures as usize / self.monitors.len().max(1);
+        let doubled = FIRST_PATIENCE * (1 << rounds.min(3));
+        if self.monitors.len() > 1 { doubled.min(PATIENCE) } else { PATIENCE }
     }
 
     fn ask(&mut self, now: Now, session: SessionId, messenger: &mut Messenger) {
@@ -297,13 +306,21 @@ mod tests {
     }
 
     #[test]
-    fn a_monitor_that_does_not_answer_is_given_up() {
-        let (mut link, mut messenger, mut out) = world(&[1, 2]);
-        link.turn(now(0), &mut messenger, &mut out);
-        link.turn(now(4999), &mut messenger, &mut out);
-        link.turn(now(5000), &mut messenger, &mut out);
-        link.turn(now(5100), &mut messenger, &mut out);
-        assert_eq!(dialled(&mut out), [1, 2]);
+    fn a_monitor_that_does_not_answer_is_given_up_soon_where_there_are_others_and_gets_more_time_each_round() {
+        let tries = |monitors: &[u8], until: u64| {
+            let (mut link, mut messenger, mut out) = world(monitors);
+            let (mut ms, mut tried) = (0, Vec::new());
+            while ms <= until {
+                link.turn(now(ms), &mut messenger, &mut out);
+                tried.extend(dialled(&mut out).into_iter().map(|monitor| (monitor, ms)));
+                ms = (link.deadline(&messenger).0 - 1) / 1_000_000;
+            }
+            tried
+        };
+        assert_eq!(tries(&[1], 8_000), [(1, 0), (1, 5_100)]);
+        // Pauses of 100, 200, 400, 800, 1,600 and 3,000 ms between.
+        let known = [(1, 0), (2, 1_100), (1, 2_300), (2, 4_700), (1, 7_500), (2, 13_100), (1, 20_100)];
+        assert_eq!(tries(&[1, 2], 21_000), known);
     }
 
     #[test]

@@ -9,6 +9,13 @@
 //! *Maps that were skipped.* The monitors keep a bounded number of maps. A copy that was away for longer goes on with a full map, and does
 //! not know who served between. So it writes down only what it saw, for as long as it saw it, and takes what it lacks from the
 //! copies that tell it of themselves ([`History::learn`]). What a copy wrote down is true, so all that copies wrote down is.
+//!
+//! It writes down what it did not see, too: a *gap*, an interval without members. Perhaps everybody who served then has moved away, and
+//! who is left has removed its copy, as the group was clean elsewhere. So while no copy that was heard knows what was in a gap, all
+//! OSDs are asked, and those that were up in it and are down now are waited for ([`Told::gaps`]). A gap is closed
+//!
+//! - for good by a copy that saw those maps, or was told of them by one that did ([`History::close_gaps`]);
+//! - as long as it is heard, by a complete copy that took up a log that counted behind the gap: whoever agreed on that log had asked.
 
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
 
@@ -17,7 +24,7 @@ use crate::info::{get_intervals, put_intervals};
 use crate::meta::{get_object, get_version, put_object, put_version};
 use bytes::Bytes;
 use denc::{DecodeError, Result};
-use maps::{Interval, OsdMap};
+use maps::{Interval, NO_OSD, OsdMap, state};
 use std::collections::{BTreeMap, BTreeSet};
 use types::{EVersion, Epoch, HObject, Intervals, OsdId, PgId, PoolId, SnapId, UTime};
 
@@ -31,8 +38,30 @@ const WITH_UNIONS: u64 = 3;
 pub(crate) struct PastInterval {
     pub(crate) first: Epoch,
     pub(crate) last: Epoch,
+    /// Its members; nobody: the maps of this time were skipped, and somebody may have served.
     pub(crate) acting: Vec<OsdId>,
     pub(crate) primary: OsdId,
+}
+
+impl PastInterval {
+    /// Maps that were skipped.
+    fn gap(first: Epoch, last: Epoch) -> Self {
+        Self { first, last, acting: Vec::new(), primary: NO_OSD }
+    }
+
+    fn is_gap(&self) -> bool {
+        self.acting.is_empty()
+    }
+}
+
+/// First and last epoch of maps that were skipped.
+pub(crate) type Gap = (Epoch, Epoch);
+
+/// What is in both lists.
+pub(crate) fn in_both(one: &[Gap], other: &[Gap]) -> Vec<Gap> {
+    let common = |(a, b): Gap, (c, d): Gap| (a.max(c), b.min(d));
+    let all = one.iter().flat_map(|one| other.iter().map(move |other| common(*one, *other)));
+    all.filter(|(first, last)| first <= last).collect()
 }
 
 /// A change of the pool's number of groups that unites this one with others, and is not carried out here yet.
@@ -109,6 +138,15 @@ fn is_lost_since(map: &OsdMap, osd: OsdId, epoch: Epoch) -> bool {
     !map.exists(osd) || map.info(osd).is_some_and(|info| info.lost_at > epoch)
 }
 
+/// Whether this map, the first one behind skipped ones, tells that an OSD came, went, led a group or was given up since `first`.
+///
+/// Nothing is served by another OSD than before without any of that. A map that monitors made of what OSDs had (`monlog::rescue`) has
+/// an epoch that is far above, and nothing happened between.
+fn anything_happened(map: &OsdMap, first: Epoch) -> bool {
+    let during = |at: Epoch| at >= first && at < map.epoch;
+    map.osd_info.iter().any(|info| [info.up_from, info.up_thru, info.down_at, info.lost_at].into_iter().any(during))
+}
+
 /// Since which epoch the map knows a group's primary to be up, as far as it was told.
 fn up_thru(map: &OsdMap, primary: OsdId) -> Epoch {
     map.info(primary).map_or(0, |info| info.up_thru)
@@ -123,6 +161,8 @@ pub(crate) struct Told {
     pub(crate) unable: BTreeSet<OsdId>,
     /// Who told what it holds, this OSD too: [`History::whole_since`].
     pub(crate) whole: BTreeMap<OsdId, Epoch>,
+    /// Maps of which no copy that was heard knows who served then.
+    pub(crate) gaps: Vec<Gap>,
 }
 
 /// Who may have what a group's copies wrote before.
@@ -132,7 +172,7 @@ pub(crate) struct Prior {
     pub(crate) probe: BTreeSet<OsdId>,
     /// Who is down and might know more.
     pub(crate) down: BTreeSet<OsdId>,
-    /// Those down of whom one must come back, or be given up for lost, before anybody may serve.
+    /// Those down of whom one must come back, or be given up for lost, before anybody may serve; all of them where maps were skipped.
     pub(crate) needed: BTreeSet<OsdId>,
 }
 
@@ -162,6 +202,13 @@ impl History {
             let Interval { acting, primary, .. } = self.interval.clone();
             let last = if skipped { seen } else { map.epoch.saturating_sub(1) };
             self.past.push(PastInterval { first: self.since, last, acting, primary });
+        }
+        if skipped && self.created > 0 && anything_happened(map, seen + 1) {
+            // One gap that is too long does no harm, and many short ones have no bound.
+            match self.past.last_mut().filter(|past| past.is_gap()) {
+                Some(past) => past.last = map.epoch - 1,
+                None => self.past.push(PastInterval::gap(seen + 1, map.epoch - 1)),
+            }
         }
         self.up_thru = up_thru(map, next.primary);
         if next.pg_num < self.interval.pg_num {
@@ -226,24 +273,52 @@ impl History {
 
     /// Takes over earlier intervals that another copy noted and this one did not, since it skipped maps. Returns true if there were some.
     ///
-    /// What was written before the newest interval in which this copy took up the log that counted is in its own log. A copy that knows nothing
-    /// of the group takes all intervals, with [`History::adopt`].
+    /// What was written before the newest interval in which this copy took up the log that counted is in its own log, if it is whole. A copy
+    /// that knows nothing of the group takes all intervals, with [`History::adopt`].
     pub(crate) fn learn(&mut self, other: &Self) -> bool {
         if self.created == 0 {
             return false;
         }
-        let from = self.clean.max(other.clean).max(self.started);
+        let from = self.clean.max(other.clean).max(self.whole_since());
         let known = |one: &PastInterval| {
             self.past.iter().any(|own| {
                 own.acting == one.acting && own.primary == one.primary && own.first <= one.first && one.last <= own.last
             })
         };
-        let news = other.past.iter().filter(|one| one.last >= from && one.last < self.since && !known(one));
+        let news = other.past.iter().filter(|one| !one.is_gap() && one.last >= from && one.last < self.since && !known(one));
         let news: Vec<PastInterval> = news.cloned().collect();
         let learned = !news.is_empty();
         self.past.extend(news);
         self.past.sort_by_key(|interval| (interval.first, interval.last));
         learned
+    }
+
+    /// Gaps since the group was last clean, and since this epoch.
+    fn gaps_since(&self, epoch: Epoch) -> Vec<Gap> {
+        let from = epoch.max(self.clean);
+        self.past.iter().filter(|past| past.is_gap() && past.last >= from).map(|past| (past.first, past.last)).collect()
+    }
+
+    /// Gaps that matter as long as this copy is heard.
+    pub(crate) fn gaps(&self) -> Vec<Gap> {
+        self.gaps_since(self.whole_since())
+    }
+
+    /// Forgets the gaps, or parts of them, of which another copy knows who served then: after [`History::learn`] this one does, too.
+    /// Returns true if there were some.
+    pub(crate) fn close_gaps(&mut self, other: &Self) -> bool {
+        let own = self.gaps_since(0);
+        if own.is_empty() || other.created == 0 {
+            return false;
+        }
+        let left = in_both(&own, &other.gaps_since(0));
+        if left == own {
+            return false;
+        }
+        self.past.retain(|past| !past.is_gap());
+        self.past.extend(left.into_iter().map(|(first, last)| PastInterval::gap(first, last)));
+        self.past.sort_by_key(|interval| (interval.first, interval.last));
+        true
     }
 
     /// Takes over when the present interval began. A copy that came to be in it knows only since when it is there: the map, which says that
@@ -272,6 +347,9 @@ impl History {
         let mut prior = Prior { probe: present.filter(|osd| map.is_up(*osd)).collect(), ..Prior::default() };
         for interval in self.past.iter().filter(|interval| interval.last >= self.clean) {
             prior.add(map, whoami, told, interval);
+        }
+        for (first, _) in &told.gaps {
+            prior.add_gap(map, told, *first);
         }
         prior.probe.remove(&whoami);
         prior
@@ -365,7 +443,7 @@ impl History {
     fn get_members_1(r: &mut Parser<'_>) -> Result<Self> {
         let mut history = Self { created: r.num32()?, pg_num: r.num32()?, since: r.num32()?, ..Self::default() };
         let (up, acting) = (get_osds(r)?, get_osds(r)?);
-        let primary = acting.first().copied().unwrap_or(maps::NO_OSD);
+        let primary = acting.first().copied().unwrap_or(NO_OSD);
         history.interval = Interval { up, acting, primary, size: 1, min_size: 1, ..Interval::default() };
         r.list(|r| {
             r.num32()?;
@@ -378,8 +456,22 @@ impl History {
 }
 
 impl Prior {
+    /// Anybody may know who served in maps that were skipped, from `first` on: who is up is asked. Who was up in one of them, and is down
+    /// without having been given up since, is waited for.
+    fn add_gap(&mut self, map: &OsdMap, told: &Told, first: Epoch) {
+        self.probe.extend(map.osds().filter(|osd| map.is_up(*osd)));
+        let away = |osd: &OsdId| match map.info(*osd) {
+            _ if map.is_up(*osd) => told.unable.contains(osd),
+            Some(info) => info.down_at > first && info.lost_at < info.down_at && map.state(*osd) & state::DESTROYED == 0,
+            None => false,
+        };
+        let away: BTreeSet<OsdId> = map.osds().filter(away).collect();
+        self.down.extend(&away);
+        self.needed.extend(away);
+    }
+
     fn add(&mut self, map: &OsdMap, whoami: OsdId, told: &Told, interval: &PastInterval) {
-        let Told { empty, unable, whole } = told;
+        let Told { empty, unable, whole, .. } = told;
         let lost = |osd: OsdId| is_lost_since(map, osd, interval.last);
         let members = || interval.acting.iter().copied().filter(|osd| *osd >= 0);
         let reachable = |osd: OsdId| osd == whoami || map.is_up(osd);
@@ -444,7 +536,7 @@ pub(crate) fn get_osds(r: &mut Parser<'_>) -> Result<Vec<OsdId>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use maps::{OsdInfo, state};
+    use maps::OsdInfo;
     use types::Locator;
 
     fn past(first: Epoch, last: Epoch, acting: &[OsdId]) -> PastInterval {
@@ -562,6 +654,80 @@ mod tests {
         map.osd_info[3].lost_at = 35;
         map.osd_info[2].lost_at = 36;
         assert!(needed(&map, filled(40)).is_empty(), "nobody is left to be waited for");
+    }
+
+    /// A group of OSDs 0 and 1, whose copy on 0 saw map 9 and then map 50.
+    fn behind_a_gap(landed: &OsdMap) -> History {
+        let seen = Interval { acting: vec![0, 1], primary: 0, size: 2, min_size: 1, ..Interval::default() };
+        let mut history =
+            History { created: 1, since: 5, started: 5, clean: 5, up_thru: 5, noted: 9, interval: seen, ..History::default() };
+        let mut landed = landed.clone();
+        landed.pools.insert(3, maps::Pool { size: 2, min_size: 1, pg_num: 1, pgp_num: 1, ..maps::Pool::default() });
+        landed.pg_temp.insert(PgId::new(3, 0), vec![0, 1]);
+        assert!(history.note(&landed, PgId::new(3, 0)));
+        history
+    }
+
+    #[test]
+    fn of_skipped_maps_anybody_may_know_and_who_was_up_in_them_is_waited_for() {
+        let mut landed = map(&[0, 1, 4]);
+        let quiet = behind_a_gap(&landed);
+        assert_eq!((quiet.past.len(), quiet.gaps()), (1, vec![]), "no OSD did anything in those maps");
+        // 2 died before them, 3 in them.
+        landed.osd_info[2] = OsdInfo { up_from: 3, down_at: 8, ..OsdInfo::default() };
+        landed.osd_info[3] = OsdInfo { up_from: 3, up_thru: 30, down_at: 40, ..OsdInfo::default() };
+        let history = behind_a_gap(&landed);
+        assert_eq!(history.gaps(), [(10, 49)]);
+        assert_eq!(History::decode(&history.encode()).map(|read| read.past), Ok(history.past.clone()));
+        let needed = |map: &OsdMap, told: &Told| history.prior(map, 0, told);
+        let told = |gaps: Vec<Gap>| Told { empty: [1, 4].into(), gaps, ..Told::default() };
+        let prior = needed(&landed, &told(history.gaps()));
+        assert_eq!((prior.probe, prior.needed), ([1, 4].into(), [3].into()));
+        assert!(needed(&landed, &told(Vec::new())).needed.is_empty(), "somebody knows");
+        let unable = Told { unable: [4].into(), ..told(history.gaps()) };
+        assert_eq!(needed(&landed, &unable).needed, [3, 4].into());
+        let mut given_up = landed.clone();
+        given_up.osd_info[3].lost_at = 41;
+        assert!(needed(&given_up, &told(history.gaps())).needed.is_empty());
+        // It was given up once, came back and died again.
+        given_up.osd_info[3].lost_at = 20;
+        assert_eq!(needed(&given_up, &told(history.gaps())).needed, [3].into());
+    }
+
+    #[test]
+    fn a_gap_is_closed_by_who_knows_what_was_in_it() {
+        let mut landed = map(&[0, 1]);
+        landed.osd_info[3] = OsdInfo { up_thru: 30, down_at: 40, ..OsdInfo::default() };
+        let gapped = behind_a_gap(&landed);
+        let saw_all = History { created: 1, clean: 5, past: vec![past(12, 49, &[3])], ..History::default() };
+        let saw_a_part = History { past: vec![PastInterval::gap(30, 60)], ..saw_all.clone() };
+        let knows_nothing = History { created: 0, ..saw_all.clone() };
+        let closed = |by: &History| {
+            let mut history = gapped.clone();
+            history.close_gaps(by);
+            history.gaps()
+        };
+        assert_eq!((closed(&saw_all), closed(&saw_a_part), closed(&knows_nothing)), (vec![], vec![(30, 49)], vec![(10, 49)]));
+        // What was in a gap before the group was clean matters no more.
+        assert_eq!(closed(&History { clean: 61, ..saw_a_part.clone() }), []);
+        // A complete copy that took up the log that counts behind the gap knows what was in it as long as it is heard; it may be the only one.
+        let took_up = History { started: 70, ..saw_a_part.clone() };
+        assert_eq!((took_up.gaps(), closed(&took_up)), (vec![], vec![(30, 49)]));
+        assert_eq!(History { backfill: Some(HObject::min()), ..took_up }.gaps(), [(30, 60)]);
+        assert_eq!(in_both(&[(1, 5), (8, 9)], &[(4, 8)]), [(4, 5), (8, 8)]);
+    }
+
+    #[test]
+    fn gaps_with_nothing_between_are_one() {
+        let mut landed = map(&[0, 1]);
+        landed.osd_info[3] = OsdInfo { up_thru: 30, down_at: 40, ..OsdInfo::default() };
+        let mut history = behind_a_gap(&landed);
+        landed.epoch = 70;
+        landed.osd_info[3].down_at = 60;
+        landed.pools.insert(3, maps::Pool { size: 2, min_size: 1, pg_num: 1, pgp_num: 1, ..maps::Pool::default() });
+        landed.pg_temp.insert(PgId::new(3, 0), vec![0, 1]);
+        history.note(&landed, PgId::new(3, 0));
+        assert_eq!(history.gaps(), [(10, 69)]);
     }
 
     #[test]

@@ -113,6 +113,12 @@ pub enum Mistake {
     PullEarly,
     /// A copy that skipped maps believes that it knows all earlier intervals.
     IgnoreGaps,
+    /// A copy that skipped maps, and hears nobody who knows what was in them, goes on.
+    LeapGaps,
+    /// Everybody who is down and was a member once is waited for, whoever else has what was written.
+    NeedAll,
+    /// A copy that is no member passes for one that has what was written since.
+    AgelessSource,
     /// Which snapshots are trimmed is written down by the primary alone.
     PurgeAlone,
     /// A copy that knows nothing of the group proves that nothing was served, whatever became of the store that it had.
@@ -139,6 +145,10 @@ impl Pg {
                 let bases = self.missing.values_mut().filter_map(|lack| lack.base.as_mut());
                 bases.for_each(|base| base.part.data = Default::default());
             }
+            Mistake::AgelessSource => {
+                let newest = types::EVersion::new(u32::MAX, u64::MAX);
+                self.members.sources.values_mut().for_each(|source| source.head = newest);
+            }
             Mistake::AckEarly
             | Mistake::GoHomeTwice
             | Mistake::WatchInVain
@@ -163,6 +173,8 @@ impl Pg {
             | Mistake::KeepGone
             | Mistake::PullEarly
             | Mistake::IgnoreGaps
+            | Mistake::LeapGaps
+            | Mistake::NeedAll
             | Mistake::TrustEmpty
             | Mistake::BornAgain
             | Mistake::CountReplaced

@@ -130,10 +130,7 @@ impl Cluster {
     /// Some get no processor for a while. Who is the only one must be down in time; those who go on accuse nobody wrongly, and those
     /// who come back neither.
     fn freezes(&mut self, osds: &[usize]) -> Result<(), String> {
-        // Of one that lives and says that all others are silent nobody knows whether it is the one that is cut off: if groups stand still, the
-        // monitors take it for that.
-        let all: Vec<usize> = (0..self.osds.len()).collect();
-        let watch = self.watch(if self.plan.size > 1 && osds.len() + 1 == all.len() { &all } else { osds })?;
+        let watch = self.watch(osds)?;
         let time = self.rng.between(1_500, 12_000);
         osds.iter().for_each(|osd| self.world.freeze(self.osds[*osd], ms(time)));
         self.world.accusations.clear();

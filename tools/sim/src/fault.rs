@@ -102,6 +102,10 @@ pub enum Fault {
     TwoBlackouts,
     /// An OSD is away for so many maps that it goes on with a full one. Meanwhile another one serves alone, and is away when it returns.
     SkippedMaps,
+    /// An OSD is away for so many maps. Meanwhile its groups move to others, which are away when it returns; nobody else has kept a copy.
+    MovedAway,
+    /// Objects rot at all members of a group, while one that is no member any more has them as they were.
+    RotEverywhere,
     /// Objects rot at the OSD that leads while changes wait at the others, which have no room for them.
     RotBeside,
     /// A host with an OSD and a client sleeps, and others serve meanwhile.
@@ -308,6 +312,8 @@ impl Nemesis {
             Fault::StrayDies => self.stray_dies(cluster, osd),
             Fault::TwoBlackouts => self.two_blackouts(cluster, osd),
             Fault::SkippedMaps => self.skipped_maps(cluster, osd),
+            Fault::MovedAway => self.moved_away(cluster, osd),
+            Fault::RotEverywhere => self.rot_everywhere(cluster),
             Fault::RotBeside => self.rot_beside(cluster),
             Fault::Suspend => self.suspend(cluster, osd),
             Fault::DiskLost => self.disk_lost(cluster, osd),

@@ -103,16 +103,29 @@ impl Nemesis {
     }
 }
 
+fn are_clean(status: &serde_json::Value) -> bool {
+    let states = status["pgmap"]["pgs_by_state"].as_array().cloned().unwrap_or_default();
+    states.iter().all(|state| state["state_name"].as_str() == Some("active+clean"))
+}
+
 impl Cluster {
     /// Whether all OSDs are up and all groups clean, as far as the monitors say.
-    fn is_whole(&mut self) -> bool {
-        let Ok((0, _, output)) = self.command(r#"{"prefix":"status","format":"json"}"#) else { return false };
-        let Ok(status) = serde_json::from_slice::<serde_json::Value>(&output) else { return false };
-        let states = status["pgmap"]["pgs_by_state"].as_array().cloned().unwrap_or_default();
-        let all_clean = states.iter().all(|state| state["state_name"].as_str() == Some("active+clean"));
+    pub(crate) fn is_whole(&mut self) -> bool {
+        let Some(status) = self.status() else { return false };
         let up = status["osdmap"]["num_up_osds"].as_u64() == Some(self.plan.osds as u64);
         // What is told may be old: who does not run now has not told that.
-        up && all_clean && self.osds.iter().all(|osd| self.world.is_up(*osd))
+        up && are_clean(&status) && self.osds.iter().all(|osd| self.world.is_up(*osd))
+    }
+
+    /// Whether all groups are clean, as far as the monitors say.
+    pub(crate) fn is_clean(&mut self) -> bool {
+        self.status().is_some_and(|status| are_clean(&status))
+    }
+
+    /// What `ceph status` says.
+    fn status(&mut self) -> Option<serde_json::Value> {
+        let Ok((0, _, output)) = self.command(r#"{"prefix":"status","format":"json"}"#) else { return None };
+        serde_json::from_slice(&output).ok()
     }
 
     /// The process dies, and nothing is left of what it had.

@@ -247,6 +247,20 @@ fn forgotten(rng: &mut Rng) -> Plan {
     Plan { osds: 3, size: 3, min_size: 1, few_maps: true, habits, ..plan }
 }
 
+/// Two copies on four OSDs, each of which may serve alone, and hardly any changes of maps that are kept.
+fn moved(rng: &mut Rng) -> Plan {
+    let plan = copies_in_turn(rng);
+    let habits = Habits { budget: 800, ..plan.habits };
+    Plan { osds: 4, size: 2, min_size: 1, pg_num: rng.between(1, 4) as u32, few_maps: true, habits, ..plan }
+}
+
+/// Three copies of many objects, of which some are written and read while they rot.
+fn rotten_everywhere(rng: &mut Rng) -> Plan {
+    let plan = copies_stalled(rng);
+    let habits = Habits { objects: rng.between(40, 60), depth: 4, budget: 400, ..plan.habits };
+    Plan { osds: 3, size: 3, min_size: 1, habits, ..plan }
+}
+
 /// Many objects that are written seldom, and clients that keep snapshots themselves and hear late that some are gone.
 fn late_contexts(rng: &mut Rng) -> Plan {
     let plan = copies_in_turn(rng);
@@ -562,6 +576,18 @@ pub const ALL: &[Scenario] = &[
         about: "an OSD is away for more maps than are kept, while another one serves alone, which is away when the first returns",
         pause: Duration::from_secs(3),
         kind: Kind::Copies(forgotten, &[&[Fault::SkippedMaps]]),
+    },
+    Scenario {
+        name: "gaps-moved",
+        about: "an OSD is away for more maps than are kept, while its groups move to others, which are away when it returns",
+        pause: Duration::from_secs(2),
+        kind: Kind::Copies(moved, &[&[Fault::MovedAway]]),
+    },
+    Scenario {
+        name: "rot-everywhere",
+        about: "objects rot at all members of a group, and one that is no member any more has them as they were: nobody reads that",
+        pause: Duration::from_millis(1_500),
+        kind: Kind::Rotten(rotten_everywhere, &[&[Fault::RotEverywhere]]),
     },
     Scenario {
         name: "asides",

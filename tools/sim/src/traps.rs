@@ -30,6 +30,8 @@ const BOOT_AGAIN: u64 = 3_000;
 const GONE: Duration = Duration::from_secs(25);
 /// More maps than the changes that are kept, where few are.
 const MANY_MAPS: u32 = 80;
+/// Until nobody waits for groups to become clean any more.
+const SETTLED: Duration = Duration::from_secs(20);
 /// Until a merge is given up: groups may not become clean.
 const MERGED: Duration = Duration::from_secs(40);
 
@@ -289,10 +291,7 @@ impl Nemesis {
         };
         cluster.tell(&size(1));
         self.run(cluster, 1_000, 2_000);
-        for n in 0..MANY_MAPS {
-            let what = if n % 2 == 0 { "osd set" } else { "osd unset" };
-            let _ = cluster.command(&json!({ "prefix": what, "key": "noscrub" }).to_string());
-        }
+        self.make_maps(cluster);
         let alone = cluster.primary();
         // Who joins now hears which intervals there were, and has not got the objects when the one that has them goes.
         let joins: Vec<usize> =
@@ -324,6 +323,104 @@ impl Nemesis {
         self.run(cluster, 6_000, 9_000);
         held.iter().for_each(|flag| cluster.tell(&json!({ "prefix": "osd unset", "key": flag }).to_string()));
         joins.iter().for_each(|other| cluster.tell(&affinity(*other, 1.0)));
+    }
+
+    /// One is away for many maps. All groups move to two others meanwhile, and become clean: who had them before removes its copy. These two are
+    /// away when the first returns, and whoever it asks holds nothing.
+    pub(crate) fn moved_away(&mut self, cluster: &mut Cluster, away: HostId) {
+        self.later.retain(|(_, later)| !matches!(later, Later::Start(host) if cluster.osds.contains(host)));
+        cluster.osds.clone().into_iter().for_each(|osd| cluster.start(osd));
+        // Three of four are down in the end.
+        cluster.configure("mon", "mon_osd_min_up_ratio", "0.1");
+        if !Self::wait(cluster, SETTLED, Cluster::is_whole) {
+            return;
+        }
+        let all: Vec<usize> = (0..cluster.osds.len()).collect();
+        let number = |host: HostId| cluster.osds.iter().position(|other| *other == host);
+        let Some(number) = number(away) else { return };
+        let mut others: Vec<usize> = all.into_iter().filter(|other| *other != number).collect();
+        let beside = others.swap_remove(cluster.rng.index(others.len()));
+        let order = |what: &str, osds: &[usize]| {
+            let ids: Vec<String> = osds.iter().map(usize::to_string).collect();
+            json!({ "prefix": what, "ids": ids }).to_string()
+        };
+        cluster.world.crash(away, Crash::Process);
+        cluster.tell(&order("osd out", &[number, beside]));
+        cluster.world.run_for(ms(2_000));
+        let moved = Self::wait(cluster, SETTLED, Cluster::is_clean);
+        // Something is written there, and the other copies go.
+        self.run(cluster, 2_000, 4_000);
+        if moved {
+            others.iter().for_each(|other| cluster.world.crash(cluster.osds[*other], Crash::Process));
+        }
+        self.run(cluster, 500, 1_500);
+        cluster.tell(&order("osd in", &[number, beside]));
+        if moved {
+            cluster.tell(&order("osd out", &others));
+        }
+        self.make_maps(cluster);
+        cluster.start(away);
+        self.run(cluster, 6_000, 9_000);
+        cluster.tell(&order("osd in", &others));
+        others.iter().for_each(|other| cluster.start(cluster.osds[*other]));
+        self.run(cluster, 6_000, 9_000);
+    }
+
+    /// More maps than are kept.
+    fn make_maps(&mut self, cluster: &mut Cluster) {
+        for n in 0..MANY_MAPS {
+            let what = if n % 2 == 0 { "osd set" } else { "osd unset" };
+            let _ = cluster.command(&json!({ "prefix": what, "key": "noscrub" }).to_string());
+        }
+    }
+
+    /// Waits until something is so, and says whether it is.
+    fn wait(cluster: &mut Cluster, most: Duration, is_so: fn(&mut Cluster) -> bool) -> bool {
+        let end = cluster.world.now() + most;
+        loop {
+            if is_so(cluster) {
+                return true;
+            }
+            if cluster.world.now() >= end {
+                return false;
+            }
+            cluster.world.run_for(ms(200));
+        }
+    }
+
+    /// The last of three copies is no member any more, and has everything. It stays, as the second one lacks objects for a while. Then objects that
+    /// were written since rot at both members, and clients read them.
+    pub(crate) fn rot_everywhere(&mut self, cluster: &mut Cluster) {
+        self.later.retain(|(_, later)| !matches!(later, Later::Start(host) if cluster.osds.contains(host)));
+        cluster.osds.clone().into_iter().for_each(|osd| cluster.start(osd));
+        if !Self::wait(cluster, SETTLED, Cluster::is_whole) {
+            return;
+        }
+        let acting = cluster.acting();
+        let [first, second, _third] = acting[..] else { return };
+        cluster.world.crash(cluster.osds[second], Crash::Process);
+        self.run(cluster, 1_000, 3_000);
+        let held = ["norecover", "nobackfill"];
+        held.iter().for_each(|flag| cluster.tell(&json!({ "prefix": "osd set", "key": flag }).to_string()));
+        cluster.start(cluster.osds[second]);
+        self.run(cluster, 1_500, 2_500);
+        let pool = cluster.plan.habits.pool.clone();
+        let size = |value: &str| {
+            json!({ "prefix": "osd pool set", "pool": pool, "var": "size", "val": value, "yes_i_really_mean_it": true })
+                .to_string()
+        };
+        cluster.tell(&size("2"));
+        self.run(cluster, 300, 2_000);
+        let content = cluster.meanings[first].borrow().content();
+        let heads: Vec<ObjectId> = content.objects().filter(|object| object.pool >= 0 && object.is_head()).cloned().collect();
+        let some: Vec<ObjectId> = heads.into_iter().filter(|_| cluster.rng.one_in(2)).collect();
+        for osd in [first, second] {
+            cluster.bad[osd].borrow_mut().extend(some.iter().cloned());
+        }
+        self.run(cluster, 1_000, 3_000);
+        cluster.bad.iter().for_each(|bad| bad.borrow_mut().clear());
+        held.iter().for_each(|flag| cluster.tell(&json!({ "prefix": "osd unset", "key": flag }).to_string()));
+        cluster.tell(&size("3"));
     }
 
     /// What OSDs answer a client is lost, from before a group is merged until after it. Then the client asks again.
@@ -385,14 +482,14 @@ impl Cluster {
         self.osds.get(usize::try_from(value["acting_primary"].as_i64()?).ok()?).copied()
     }
 
-    /// No group is still finding out whose log counts: nothing went wrong for long. One that waits for somebody says so, and is judged when
-    /// all are back.
+    /// No group is still finding out whose log counts, or waits for somebody who is gone: nothing went wrong for long, and what was acknowledged is
+    /// on those who are there.
     fn must_not_peer(&mut self, why: &str) {
         let Ok(output) = self.command_ok(r#"{"prefix":"status","format":"json"}"#) else { return };
         let Ok(status) = serde_json::from_slice::<serde_json::Value>(&output) else { return };
         let states = status["pgmap"]["pgs_by_state"].as_array().cloned().unwrap_or_default();
         let names = states.iter().filter_map(|state| state["state_name"].as_str());
-        let undecided = |name: &&str| name.contains("peering") && !name.contains("down") && !name.contains("incomplete");
+        let undecided = |name: &&str| ["peering", "down", "incomplete"].iter().any(|bad| name.contains(bad));
         if let Some(name) = names.into_iter().find(undecided) {
             self.wrong.get_or_insert(format!("{why}, and a group is still {name}"));
         }

@@ -573,6 +573,13 @@ fn a_group_that_waits_for_a_copy_that_is_gone_is_found() {
 }
 
 #[test]
+fn a_group_that_waits_for_who_is_not_needed_is_found() {
+    let misdeed = Some(Misdeed::Copies(osd::Mistake::NeedAll));
+    let what = found_within("strays", 0..100, &Options { misdeed, ..Options::default() });
+    assert!(what.contains("down"), "{what}");
+}
+
+#[test]
 fn an_object_that_is_asked_for_too_early_is_found() {
     let misdeed = Some(Misdeed::Copies(osd::Mistake::PullEarly));
     let what = found("rot-beside", &Options { misdeed, ..Options::default() });
@@ -598,6 +605,22 @@ fn who_skipped_maps_and_believes_that_it_knows_all_intervals_is_found() {
     let options = Options { misdeed: Some(Misdeed::Copies(osd::Mistake::IgnoreGaps)), ..Options::default() };
     let what = found("gaps", &options);
     assert!(["not linearizable", "versions", "acknowledges"].iter().any(|known| what.contains(known)), "{what}");
+}
+
+#[test]
+fn who_skipped_maps_waits_for_those_who_may_have_served_in_them() {
+    assert!(runs("gaps-moved", 0..10).faults > 10);
+    let options = Options { misdeed: Some(Misdeed::Copies(osd::Mistake::LeapGaps)), ..Options::default() };
+    let what = found("gaps-moved", &options);
+    assert!(["not linearizable", "versions", "acknowledges"].iter().any(|known| what.contains(known)), "{what}");
+}
+
+#[test]
+fn an_object_that_rots_everywhere_is_not_replaced_by_an_older_one() {
+    assert!(runs("rot-everywhere", 0..6).faults > 6);
+    let options = Options { misdeed: Some(Misdeed::Copies(osd::Mistake::AgelessSource)), ..Options::default() };
+    let what = found("rot-everywhere", &options);
+    assert!(what.contains("not linearizable"), "{what}");
 }
 
 #[test]

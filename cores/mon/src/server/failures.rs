@@ -5,10 +5,13 @@
 //!   subtrees (`mon_osd_reporter_subtree_level`); where there are not so many subtrees, so many OSDs, or all there are.
 //! - *Its own disk is silent*: it asks for it.
 //! - *Broken links*: two OSDs do not hear each other, and neither is silent to enough others. If they share groups, these
-//!   stand still; after two graces the one with the most broken links is marked down.
+//!   stand still; after two graces the one with the most broken links is marked down. Who shares groups with an OSD that accuses it, and has
+//!   not said the same in that time, says nothing at all (it is frozen, or reaches no monitor): such a link is held against it alone.
 //!
-//! OSDs repeat what they report every second, so reports that are not repeated end by themselves, and a new leader soon has
-//! all of them. He judges no silence before he has listened for a grace (`osd_heartbeat_grace`, without what slow OSDs get beyond it).
+//! OSDs repeat what they report every second, so reports that are not repeated end by themselves. Every monitor ends its sessions with OSDs
+//! when another one leads, and they say all of it anew. So a new leader judges silence as soon as he has heard everybody: each OSD that
+//! is up and that nobody accuses, and those who are accused, or [`ANSWER`] has passed in which they could have said something. After a grace
+//! (`osd_heartbeat_grace`, without what slow OSDs get beyond it) he waits for nobody.
 
 use super::Monitor;
 use maps::{Incremental, OsdMap, OsdXInfo, state as bits};
@@ -32,6 +35,8 @@ const MEMORY: Duration = Duration::from_secs(60);
 const GRACE: f64 = 3.0;
 /// Seconds that an accused has, beyond the grace, to accuse a single accuser.
 const COUNTER: f64 = 1.0;
+/// Time in which an OSD that lives finds a monitor after a change of the leader, a try at one that is gone included.
+const ANSWER: Duration = Duration::from_millis(1_500);
 /// Most reports in one message that are looked at: an OSD asks at most 64 others.
 const MOST: usize = 256;
 
@@ -134,6 +139,17 @@ impl Failures {
         self.reports.contains_key(&(accused, accuser))
     }
 
+    /// Whether a leader who began a short time ago has heard all who may have something to say. `heard`: who has reported to him.
+    fn has_listened(&self, now: Mono, state: &State, env: &Env, heard: impl Fn(OsdId) -> bool) -> bool {
+        let since = now.since(self.begun);
+        if since.as_secs_f64() >= grace(state, env) {
+            return true;
+        }
+        let accused: BTreeSet<OsdId> = self.reports.keys().map(|(accused, _)| *accused).collect();
+        let map = &state.osdmap;
+        map.osds().filter(|osd| map.is_up(*osd)).all(|osd| heard(osd) || since >= ANSWER && accused.contains(&osd))
+    }
+
     /// With how many others it has no good connection.
     fn broken_links(&self, osd: OsdId) -> usize {
         let others = self.reports.keys().filter_map(|(a, b)| match osd {
@@ -223,12 +239,10 @@ impl Failures {
         let latest = self.accusers(accused).map(|(_, report)| report.since).max()?;
         let silent = now.since(latest).as_secs_f64();
         let slow = accusers.iter().map(|osd| slowness(state, env, *osd, silent)).sum::<f64>() / accusers.len() as f64;
-        // All who have something to say say it within a grace, however slow the accused is.
-        let listened = now.since(self.begun).as_secs_f64() >= grace(state, env);
         let grace = grace(state, env) + slow + slowness(state, env, accused, silent);
         // One alone is believed only when the accused had the time to say the same of him.
         let alone = if accusers.len() == 1 { COUNTER } else { 0.0 };
-        if silent < grace + alone || !listened || !enough(state, env, accused, &accusers) {
+        if silent < grace + alone || !enough(state, env, accused, &accusers) {
             return None;
         }
         // Who says the same of those who accuse it may be right.
@@ -252,13 +266,15 @@ impl Failures {
         let (shared, led) = if old.is_empty() { Default::default() } else { groups_of(&state.osdmap) };
         let blocked: BTreeSet<OsdId> = old
             .into_iter()
-            .filter(|(a, b)| shared.contains(&pair(*a, *b)))
-            .flat_map(|(a, b)| [a, b])
+            .filter(|(accused, accuser)| shared.contains(&pair(*accused, *accuser)))
+            .flat_map(|(accused, accuser)| [Some(accused), self.accuses(accused, accuser).then_some(accuser)])
+            .flatten()
             .filter(|osd| !held(state, *osd, maps::flags::NODOWN, bits::NODOWN))
             .collect();
-        let rank = |osd: &OsdId| (self.broken_links(*osd), std::cmp::Reverse(led.get(osd).copied().unwrap_or(0)), *osd);
+        let broken = |osd: OsdId| self.accusers(osd).count();
+        let rank = |osd: &OsdId| (broken(*osd), std::cmp::Reverse(led.get(osd).copied().unwrap_or(0)), *osd);
         let osd = blocked.into_iter().max_by_key(rank)?;
-        let why = format!("{} of its links to other OSDs are broken, and groups stand still", self.broken_links(osd));
+        let why = format!("{} of its links to other OSDs are broken, and groups stand still", broken(osd));
         Some(Verdict { osd, life: state.osdmap.up_from(osd), dead: false, why })
     }
 }
@@ -343,6 +359,13 @@ impl Monitor {
     pub(super) fn judge_silence(&mut self, now: Now, state: &State, inc: &mut Incremental, lines: &mut Vec<(u16, String)>) {
         self.leader.failures.sweep(now.mono, &state.osdmap);
         let failures = &self.leader.failures;
+        if failures.reports.is_empty() {
+            return;
+        }
+        let heard = |osd| self.leader.soft.osds.get(&osd).is_some_and(|soft| soft.report.is_some());
+        if !failures.has_listened(now.mono, state, &self.env, heard) {
+            return;
+        }
         let accused: BTreeSet<OsdId> = failures.reports.keys().map(|(accused, _)| *accused).collect();
         let mut verdicts: Vec<Verdict> =
             accused.into_iter().filter_map(|osd| failures.silent(now.mono, state, &self.env, osd)).collect();

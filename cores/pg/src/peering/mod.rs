@@ -23,7 +23,7 @@ pub(crate) mod choose;
 
 use crate::api::{Ctx, Effect};
 use crate::backfill::Backfill;
-use crate::history::Told;
+use crate::history::{Told, in_both};
 use crate::lease::Rests;
 use crate::letter::{Letter, LogPart, PeerInfo};
 use crate::members::{Member, Source};
@@ -252,7 +252,10 @@ impl Pg {
         }
         let Phase::Peering(peering) = &self.phase else { return };
         let mut learned = false;
-        peering.infos.values().for_each(|peer| learned |= self.history.learn(&peer.history));
+        for peer in peering.infos.values() {
+            learned |= self.history.learn(&peer.history);
+            learned |= self.history.close_gaps(&peer.history);
+        }
         if learned {
             self.save(ctx);
         }
@@ -274,7 +277,10 @@ impl Pg {
         }
         let whole = peering.infos.iter().map(|(osd, peer)| (*osd, peer.history.whole_since()));
         let whole = whole.chain([(whoami, self.history.whole_since())]).collect();
-        let mut told = Told { empty: peering.empty.clone(), unable: peering.unable.clone(), whole };
+        // What all who know the group do not know.
+        let knowing = peering.infos.values().map(|peer| &peer.history).filter(|other| other.created > 0);
+        let gaps = knowing.fold(history.gaps(), |gaps, other| in_both(&gaps, &other.gaps()));
+        let mut told = Told { empty: peering.empty.clone(), unable: peering.unable.clone(), whole, gaps };
         if blank {
             told.empty.insert(whoami);
         }
@@ -282,9 +288,17 @@ impl Pg {
         match self.mistake {
             Some(crate::selfcheck::Mistake::TrustEmpty) => history.disprove(&told.empty),
             Some(crate::selfcheck::Mistake::CountReplaced) => told.whole.clear(),
+            Some(crate::selfcheck::Mistake::LeapGaps) => told.gaps.clear(),
             _ => {}
         }
         let prior = history.prior(ctx.map, whoami, &told);
+        #[cfg(feature = "sim")]
+        let prior = match self.mistake {
+            Some(crate::selfcheck::Mistake::NeedAll) => {
+                crate::history::Prior { needed: prior.needed.union(&prior.down).copied().collect(), ..prior }
+            }
+            _ => prior,
+        };
         let probe = if blank && known.is_none() { everybody() } else { prior.probe.clone() };
         let blocked = !prior.needed.is_empty() && prior.needed != peering.needed;
         peering.needed = prior.needed;
