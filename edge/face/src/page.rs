@@ -308,7 +308,7 @@ fn hosts(all: &Value) -> Markup {
             h2 { "Hosts and disks" }
             @for (host, osds) in &by_host {
                 h3 { (host) @let down = osds.iter().filter(|o| o["up"] != true).count(); @if down > 0 { " " span.bad { (down) " down" } } }
-                div.scroll { table {
+                div.scroll tabindex="0" { table {
                     thead { tr { th { "OSD" } th { "state" } th { "disk" } th { "used" } th.n { "groups" } th.n { "write" } } }
                     tbody { @for osd in osds { (disk(osd)) } }
                 } }
@@ -336,13 +336,13 @@ fn hosts_in_short(by_host: &BTreeMap<&str, Vec<&Value>>) -> Markup {
         section id="hosts" class="wide" {
             h2 { "Hosts and disks" }
             @if odd.is_empty() { p { "All disks are up and in, none is slow, none is above 85 %." } } @else {
-                div.scroll { table {
+                div.scroll tabindex="0" { table {
                     thead { tr { th { "OSD" } th { "state" } th { "disk" } th { "used" } th.n { "groups" } th.n { "write" } } }
                     tbody { @for (_, osd) in odd.iter().take(ROWS) { (disk(osd)) } }
                 } }
                 @if odd.len() > ROWS { p.none { "and " (odd.len() - ROWS) " more" } }
             }
-            div.scroll { table {
+            div.scroll tabindex="0" { table {
                 thead { tr { th { "host" } th.n { "up" } th { "fullest" } th.n { "slow" } } }
                 tbody { @for (host, osds) in by_host.iter().take(ROWS) {
                     @let fullest = osds.iter().map(|osd| used(osd)).fold(0.0, f64::max);
@@ -402,7 +402,7 @@ fn pools(all: &Value) -> Markup {
         section id="pools" class="wide" {
             h2 { "Pools" }
             @if rows(&all["pools"]).next().is_none() { p.none { "There are none." } p.remedy { code { "ceph osd pool create NAME" } } } @else {
-                div.scroll { table {
+                div.scroll tabindex="0" { table {
                     thead { tr { th { "pool" } th { "copies" } th.n { "groups" } th.n { "stored" } th.n { "free" } th.n { "write" } th.n { "read" } } }
                     tbody { @for pool in rows(&all["pools"]).take(ROWS) {
                         @let of = stats.get(&pool["id"].as_u64().unwrap_or(0)).copied().unwrap_or(&Value::Null);
@@ -429,7 +429,7 @@ fn images(all: &Value) -> Markup {
         section id="images" class="wide" {
             h2 { "Busiest images" }
             @if shown.is_empty() { p.none { "No image is in use." } } @else {
-                div.scroll { table {
+                div.scroll tabindex="0" { table {
                     thead { tr { th { "image" } th.n { "write" } th.n { "read" } th.n { "written" } th.n { "read" } th.n { "write takes" } th.n { "read takes" } } }
                     tbody { @for image in shown {
                         @let rate = |at: usize| number(&image["rates"][at]);
