@@ -173,8 +173,8 @@ impl Pg {
 
     /// A client sent a read to this copy, which does not lead.
     pub(crate) fn read_aside(&mut self, ctx: &mut Ctx<'_>, op: ClientOp) {
-        let head = self.object(HObject::head(op.op.oid.clone(), &op.op.locator));
-        if !is_plain(ctx, &op) || !self.holds(&head) {
+        let head = self.core.object(HObject::head(op.op.oid.clone(), &op.op.locator));
+        if !is_plain(ctx, &op) || !self.core.holds(&head) {
             return self.send_back(ctx, &op);
         }
         let job = self.job(ctx, Work::Client(Box::new(op)), head);
@@ -205,7 +205,7 @@ impl Pg {
                 }
             }
             Err(Stop::Unread(Unread::Damaged(damage))) => {
-                self.report_damage(ctx, &job.head, &damage);
+                self.core.report_damage(ctx, &job.head, &damage);
                 if let Some(object) = self.looked_at(ctx, &job) {
                     self.have_mended(ctx, object);
                 }
@@ -223,11 +223,9 @@ impl Pg {
             return;
         }
         self.lack(ctx, object);
-        let (primary, number) = (self.history.interval.primary, self.applied());
+        let (primary, number) = (self.core.history.interval.primary, self.applied());
         // The primary hears of it when the mark is durable.
-        if let Some(commit) = self.commits.back_mut().filter(|commit| commit.promise.is_none()) {
-            commit.promise = Some(Promise { primary, number, body: None });
-        }
+        self.promise_newest(Promise { primary, number, body: None });
     }
 
     /// Gives an answer, or none: then the client asks the primary.
@@ -253,13 +251,13 @@ impl Pg {
     /// Whether this copy may say what an object is now.
     fn may_answer_aside(&self, ctx: &Ctx<'_>, head: &ObjectId) -> Result<(), Refusal> {
         let Phase::Replica(replica) = &self.phase else { return Err(Refusal::Unfit) };
-        let serves = replica.activated && self.history.is_complete() && !self.is_held();
+        let serves = replica.activated && self.core.history.is_complete() && !self.core.is_held();
         let knows = ctx.map.level.has(Feature::ReplicaReads);
-        if !serves || !knows || is_missing(&self.missing, head) || !self.has_lease_aside(ctx) {
+        if !serves || !knows || is_missing(&self.core.missing, head) || !self.has_lease_aside(ctx) {
             return Err(Refusal::Unfit);
         }
         #[cfg(feature = "sim")]
-        if self.mistake == Some(crate::selfcheck::Mistake::ReadUnsettled) {
+        if self.core.mistake == Some(crate::selfcheck::Mistake::ReadUnsettled) {
             return Ok(());
         }
         match replica.aside.settled.as_ref().is_some_and(|settled| settled.covers(&head.object)) {
@@ -270,9 +268,9 @@ impl Pg {
 
     /// Whether this copy is a member, and the promises of all others run.
     fn has_lease_aside(&self, ctx: &Ctx<'_>) -> bool {
-        let members = || self.history.interval.members();
+        let members = || self.core.history.interval.members();
         #[cfg(feature = "sim")]
-        if self.mistake == Some(crate::selfcheck::Mistake::ReadAsideWithoutLease) {
+        if self.core.mistake == Some(crate::selfcheck::Mistake::ReadAsideWithoutLease) {
             return members().any(|osd| osd == ctx.whoami);
         }
         members().any(|osd| osd == ctx.whoami) && members().all(|osd| osd == ctx.whoami || ctx.leases.holds(ctx.now.mono, osd))
@@ -280,14 +278,14 @@ impl Pg {
 
     /// Asks the primary which changes are durable at all members, unless it was just asked.
     fn ask_what_is_settled(&mut self, ctx: &mut Ctx<'_>) {
-        let (now, version, primary) = (ctx.now.mono, self.info.last_update.version, self.history.interval.primary);
+        let (now, version, primary) = (ctx.now.mono, self.core.info.last_update.version, self.core.history.interval.primary);
         let Some(aside) = self.aside() else { return };
         aside.settled.get_or_insert_with(|| Settled::unknown(version));
         if aside.asked.is_some_and(|at| now.since(at) < AGAIN) {
             return;
         }
         aside.asked = Some(now);
-        self.tell(ctx, primary, &Letter::Settle);
+        self.core.tell(ctx, primary, &Letter::Settle);
     }
 
     /// A copy wants to know which changes are durable at all members.
@@ -296,14 +294,14 @@ impl Pg {
             return;
         }
         // What was released is durable at all members; of the rest the oldest entry tells where that ends.
-        let open = self.commits.iter().find_map(|commit| commit.first);
-        let upto = open.map_or(self.info.last_update.version, |first| first.version.saturating_sub(1));
-        self.tell(ctx, to, &Letter::Settled(upto));
+        let open = self.serving.pending.iter().find_map(|pending| pending.first);
+        let upto = open.map_or(self.core.info.last_update.version, |first| first.version.saturating_sub(1));
+        self.core.tell(ctx, to, &Letter::Settled(upto));
     }
 
     /// The primary says up to which version changes are durable at all members.
     pub(crate) fn hear_what_is_settled(&mut self, upto: u64) {
-        let version = self.info.last_update.version;
+        let version = self.core.info.last_update.version;
         let Some(aside) = self.aside() else { return };
         aside.asked = None;
         // More than this copy has cannot be durable here: whoever says so is wrong.

@@ -161,11 +161,11 @@ impl Pg {
 
     /// Lists the next own objects, and asks the copy for its own.
     fn list_batch(&mut self, ctx: &mut Ctx<'_>, osd: OsdId, hold: Option<Hold>) {
-        let hold = hold.unwrap_or_else(|| self.next_hold(ctx));
+        let hold = hold.unwrap_or_else(|| self.core.next_hold(ctx));
         let Some(from) = self.backfill_of(osd).map(|backfill| backfill.cursor.clone()) else { return };
-        let end = self.bounds(ctx).1.at(SnapId::HEAD);
+        let end = self.core.bounds(ctx).1.at(SnapId::HEAD);
         let most = ctx.config.sizes.batch;
-        let found = match self.versions(ctx, hold, &from, &end, most) {
+        let found = match self.core.versions(ctx, hold, &from, &end, most) {
             Ok(found) => found,
             Err(Unread::Missing(wish)) => {
                 if let Some(backfill) = self.backfill_of(osd) {
@@ -175,7 +175,7 @@ impl Pg {
             }
             Err(Unread::Damaged(damage)) => {
                 ctx.store.release(hold);
-                return self.log_line(ctx, node::Level::Error, format!("cannot fill osd.{osd}: {} is damaged", damage.what));
+                return self.core.log_line(ctx, node::Level::Error, format!("cannot fill osd.{osd}: {} is damaged", damage.what));
             }
         };
         ctx.store.release(hold);
@@ -202,7 +202,7 @@ impl Pg {
         if let Some(backfill) = self.backfill_of(osd) {
             (backfill.batch, backfill.hold) = (Some(batch), None);
         }
-        self.tell(ctx, osd, &Letter::Scan(from, to));
+        self.core.tell(ctx, osd, &Letter::Scan(from, to));
     }
 
     /// The own list that was fetched for is there. False if the hold is none of these.
@@ -228,14 +228,14 @@ impl Pg {
         batch.theirs.extend(found);
         if end < batch.end {
             let to = batch.end.clone();
-            return self.tell(ctx, osd, &Letter::Scan(end, to));
+            return self.core.tell(ctx, osd, &Letter::Scan(end, to));
         }
         batch.compare();
         self.step_backfill(ctx, osd);
     }
 
     fn end_batch(&mut self, ctx: &mut Ctx<'_>, osd: OsdId) {
-        let envelope = self.envelope();
+        let envelope = self.core.envelope();
         let Some(backfill) = self.backfill_of(osd) else { return };
         let Some(batch) = backfill.batch.take() else { return };
         backfill.cursor = batch.end.clone();
@@ -243,7 +243,7 @@ impl Pg {
         let body = Body::push(Vec::new(), Vec::new(), progress);
         let letters = self.members.ship_to(&envelope, &[osd], &body);
         let order = self.members.order;
-        self.post(ctx, letters);
+        self.core.post(ctx, letters);
         if batch.last
             && let Some(member) = self.members.all.get_mut(&osd)
         {
@@ -262,7 +262,7 @@ impl Pg {
         let Some(batch) = backfill.batch.as_mut().filter(|batch| !batch.compared) else { return };
         batch.theirs.clear();
         let to = batch.end.clone();
-        self.tell(ctx, osd, &Letter::Scan(cursor, to));
+        self.core.tell(ctx, osd, &Letter::Scan(cursor, to));
     }
 }
 

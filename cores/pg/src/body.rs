@@ -2,7 +2,7 @@
 //!
 //! A [`Body`] is everything that a change means to every copy, and nothing that only this OSD has: log entries, what happens to
 //! objects, what happens to the group's index of snapshots and watches, the difference of its statistics. Each copy makes its own
-//! transaction of it ([`crate::apply`]): its own meta keys, its own log tail. All changes of a copy are bodies: clients' writes,
+//! transaction of it ([`crate::core::apply`]): its own meta keys, its own log tail. All changes of a copy are bodies: clients' writes,
 //! work of the group itself, objects that are pushed to a copy that lacks them.
 //!
 //! Payloads of [`BULK`] bytes and more travel beside the body, so that nobody copies them.

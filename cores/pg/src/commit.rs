@@ -2,13 +2,13 @@
 
 use crate::api::{ClientOp, Ctx, Effect};
 use crate::body::{Body, IndexChange};
+use crate::core::Commit;
 use crate::entry::Done;
 use crate::pg::{Job, Pg, Work, drop_op, reqid, send_all};
 use crate::recorder::{OpKey, Step};
-use crate::replica::Promise;
 use crate::run::{Change, Outcome, Side};
 use messages::osd::{OpResult, OsdOpReply, flags};
-use node::{Level, Mono};
+use node::Mono;
 use objectstore::{Refused, Ticket};
 use std::collections::btree_map::Entry;
 use types::{EVersion, Errno, HObject, Message, ObjectId, Rope, SessionId};
@@ -46,23 +46,27 @@ impl Release {
     }
 }
 
-/// A submitted transaction that is not durable everywhere yet.
-pub(crate) struct Commit {
+/// A change of the group that somebody waits for until it is durable at all members.
+pub(crate) struct Pending {
+    /// The transaction here.
     pub(crate) ticket: Ticket,
-    /// It is durable here.
-    pub(crate) durable: bool,
-    /// Its place among the changes that were shipped in this interval: what waits for it waits for the members' promises, too. 0: nobody
-    /// else has it.
+    /// Its place among the changes that were shipped in this interval. 0: nobody else has it.
     pub(crate) order: u64,
-    /// What the primary is told when it is durable here.
-    pub(crate) promise: Option<Promise>,
     /// The first of the log's entries in it; `None` if it has none.
     pub(crate) first: Option<EVersion>,
     /// The group's version with it.
     pub(crate) version: EVersion,
     /// The object it changes.
     pub(crate) head: Option<ObjectId>,
+    /// What happens then, in this order.
     pub(crate) releases: Vec<Release>,
+}
+
+impl Pending {
+    /// A change that was just submitted here.
+    pub(crate) fn of(Commit { ticket, first, version }: Commit) -> Self {
+        Self { ticket, order: 0, first, version, head: None, releases: Vec::new() }
+    }
 }
 
 fn reply(ctx: &Ctx<'_>, op: &ClientOp, base: OsdOpReply) -> Message {
@@ -162,7 +166,7 @@ impl Pg {
                 }
             }
             Outcome::Read { result, results, user_version, sides: besides, delta } => {
-                self.info.stats.add(&delta);
+                self.core.info.stats.add(&delta);
                 self.answer_read(ctx, job, result, results, user_version, besides);
             }
             Outcome::Write { result, results, user_version, sides: besides, change } => {
@@ -189,7 +193,7 @@ impl Pg {
         }
         let (op, version, whole) = match &job.work {
             Work::Client(op) => (op, EVersion::default(), false),
-            Work::Group(op) => (op, self.info.last_update, true),
+            Work::Group(op) => (op, self.core.info.last_update, true),
             _ => return,
         };
         let mut version = version;
@@ -197,7 +201,7 @@ impl Pg {
             // A failed read tells no version; a missing object the floor of its next one.
             user_version = 0;
             if result == Errno::ENOENT.wire() {
-                (version, user_version) = (self.info.last_update, self.info.user_version);
+                (version, user_version) = (self.core.info.last_update, self.core.info.user_version);
             }
         }
         let message = answer(ctx, op, result, results, version, user_version);
@@ -220,7 +224,7 @@ impl Pg {
         besides: Vec<Side>,
         change: Change,
     ) {
-        let version = change.body.version().unwrap_or(self.info.last_update);
+        let version = change.body.version().unwrap_or(self.core.info.last_update);
         let besides = sides(&job, besides);
         let release = match &job.work {
             Work::Client(op) => {
@@ -239,8 +243,8 @@ impl Pg {
         match self.submit(ctx, change.body, &job) {
             Ok(()) => {
                 self.record_submission(ctx, release.key);
-                if let Some(commit) = self.commits.back_mut() {
-                    commit.releases.push(release.of(job.work));
+                if let Some(pending) = self.serving.pending.back_mut() {
+                    pending.releases.push(release.of(job.work));
                 }
             }
             Err(Refused::NoSpace) if waits_for_room(ctx, &job.work) => {
@@ -264,7 +268,7 @@ impl Pg {
             }
             Err(Refused::Stopped) => {
                 drop_work(ctx, &job.work);
-                self.stopped(ctx);
+                self.core.stopped(ctx);
             }
         }
     }
@@ -280,62 +284,59 @@ impl Pg {
         }
     }
 
-    pub(crate) fn stopped(&mut self, ctx: &mut Ctx<'_>) {
-        // A store that failed has said so itself; one that was told to stop is no error.
-        self.log_line(ctx, Level::Debug, "the store takes no more changes".into());
-        ctx.out.push(Effect::StoreStopped);
-    }
-
     /// A transaction is durable here. What waited for it happens when it is durable everywhere, in order.
     pub(crate) fn committed(&mut self, ctx: &mut Ctx<'_>, ticket: Ticket) {
-        if self.loose.remove(&ticket) {
+        if !self.core.committed(ctx, ticket) {
             return;
         }
-        let at = self.commits.partition_point(|commit| commit.durable);
-        let Some(commit) = self.commits.get_mut(at) else {
-            return self.log_line(ctx, Level::Error, format!("the store committed {ticket:?}, which was not submitted"));
-        };
-        assert_eq!(commit.ticket, ticket, "a scope's commits come in the order of submission");
-        commit.durable = true;
-        for release in &commit.releases {
-            ctx.recorder.step(release.key, ctx.now.mono, Step::Committed);
+        if let Some(pending) = self.pending_at(ticket) {
+            for release in &pending.releases {
+                ctx.recorder.step(release.key, ctx.now.mono, Step::Committed);
+            }
         }
-        if let Some(promise) = commit.promise.take() {
-            self.keep_promise(ctx, promise);
-        }
+        self.keep_promise(ctx, ticket);
         self.release_durable(ctx);
         self.note_taken(ctx, ticket);
+    }
+
+    /// The change of this transaction, while it is not durable at all members.
+    fn pending_at(&mut self, ticket: Ticket) -> Option<&mut Pending> {
+        let at = self.serving.pending.partition_point(|pending| pending.ticket < ticket);
+        self.serving.pending.get_mut(at).filter(|pending| pending.ticket == ticket)
     }
 
     /// Lets happen what waited for changes that are durable at all members by now.
     pub(crate) fn release_durable(&mut self, ctx: &mut Ctx<'_>) {
         #[cfg(feature = "sim")]
-        if self.mistake == Some(crate::selfcheck::Mistake::AckEarly) {
-            self.commits.iter_mut().for_each(|commit| commit.order = 0);
+        if self.core.mistake == Some(crate::selfcheck::Mistake::AckEarly) {
+            self.serving.pending.iter_mut().for_each(|pending| pending.order = 0);
         }
-        let before = self.commits.len();
+        let before = self.serving.pending.len();
         let sizes = ctx.config.sizes;
         #[cfg(feature = "sim")]
-        let sizes = match self.mistake {
+        let sizes = match self.core.mistake {
             Some(crate::selfcheck::Mistake::NeverHoldBack) => {
                 crate::api::Sizes { ahead: usize::MAX, ahead_bodies: usize::MAX, ..sizes }
             }
             _ => sizes,
         };
-        while self.commits.front().is_some_and(|commit| commit.durable && !self.members.wait_for(commit.order, &sizes)) {
-            if let Some(commit) = self.commits.pop_front() {
-                self.release_commit(ctx, commit);
+        let settled = |pending: &Pending, group: &Self| {
+            group.core.is_durable(pending.ticket) && !group.members.wait_for(pending.order, &sizes)
+        };
+        while self.serving.pending.front().is_some_and(|pending| settled(pending, self)) {
+            if let Some(pending) = self.serving.pending.pop_front() {
+                self.release_pending(ctx, pending);
             }
         }
-        if self.commits.len() < before {
+        if self.serving.pending.len() < before {
             self.unpark_released(ctx);
         }
     }
 
-    fn release_commit(&mut self, ctx: &mut Ctx<'_>, commit: Commit) {
-        let ticket = commit.ticket;
+    fn release_pending(&mut self, ctx: &mut Ctx<'_>, pending: Pending) {
+        let ticket = pending.ticket;
         self.trim_noted(ticket);
-        if let Some(head) = commit.head
+        if let Some(head) = pending.head
             && let Entry::Occupied(mut entry) = self.serving.lanes.entry(head)
         {
             let lane = entry.get_mut();
@@ -344,7 +345,7 @@ impl Pg {
                 entry.remove();
             }
         }
-        for release in commit.releases {
+        for release in pending.releases {
             self.release(ctx, release);
         }
     }
@@ -352,20 +353,22 @@ impl Pg {
     /// Releases when the newest change of the object is durable.
     pub(crate) fn release_after_lane(&mut self, ctx: &mut Ctx<'_>, head: &ObjectId, release: Release) {
         let ticket = self.serving.lanes.get(head).and_then(|lane| lane.last);
-        let front = self.commits.front().map(|c| c.ticket);
-        match (ticket, front) {
-            (Some(ticket), Some(front)) if ticket >= front => {
-                let at = self.commits.partition_point(|c| c.ticket < ticket);
-                self.commits[at].releases.push(release);
-            }
-            _ => self.release(ctx, release),
+        match ticket.and_then(|ticket| self.pending_at(ticket)) {
+            Some(pending) => pending.releases.push(release),
+            None => self.release(ctx, release),
         }
     }
 
     /// Releases when everything submitted so far is durable.
     fn release_after_all(&mut self, ctx: &mut Ctx<'_>, release: Release) {
-        match self.commits.back_mut() {
-            Some(commit) => commit.releases.push(release),
+        let own = self.core.commits.back().copied();
+        let newest = self.serving.pending.back().map(|pending| pending.ticket);
+        // This copy's own records, too, in which the other copies have no part.
+        if let Some(own) = own.filter(|own| newest.is_none_or(|newest| newest < own.ticket)) {
+            self.serving.pending.push_back(Pending { first: None, ..Pending::of(own) });
+        }
+        match self.serving.pending.back_mut() {
+            Some(pending) => pending.releases.push(release),
             None => self.release(ctx, release),
         }
     }

@@ -8,7 +8,7 @@
 use crate::api::{Ctx, Effect};
 use crate::body::Body;
 use crate::copy::{Copied, Copying, Portion, portion_changes};
-use crate::load::staging_pool;
+use crate::object::{removal, staging_pool};
 use crate::pg::{Pg, Work};
 use crate::run::CopyWish;
 use bytes::Bytes;
@@ -24,7 +24,7 @@ impl Pg {
 
     fn ask_for_portion(&mut self, ctx: &mut Ctx<'_>, copying: Copying) {
         // Fetch ids share the holds' numbers.
-        let id = self.next_hold(ctx).0;
+        let id = self.core.next_hold(ctx).0;
         ctx.out.push(Effect::Fetch { id, op: Box::new(copying.request(ctx.config.sizes.portion)) });
         self.serving.copying.insert(id, copying);
     }
@@ -57,7 +57,7 @@ impl Pg {
     fn stage(&mut self, ctx: &mut Ctx<'_>, copying: &mut Copying, portion: &Portion) -> bool {
         let Some(job) = self.serving.jobs.get(&copying.hold) else { return false };
         let first = copying.staged.is_none();
-        let (pool, hash, shard) = (staging_pool(self.id.pg.pool), job.head.hash, self.id.shard);
+        let (pool, hash, shard) = (staging_pool(self.core.id.pg.pool), job.head.hash, self.core.id.shard);
         let object = copying.staged.get_or_insert_with(|| {
             let name = format!("copy.{:x}.{}", copying.hold.0, copying.wish.index).into();
             let (nspace, key, snap) = (Bytes::new(), Bytes::new(), SnapId::HEAD);
@@ -70,8 +70,8 @@ impl Pg {
         }
         let objects = vec![ObjectChanges { object, changes }];
         #[cfg(feature = "sim")]
-        if self.mistake == Some(crate::selfcheck::Mistake::CollectAlone) {
-            return self.submit_unlogged(ctx, objects, Vec::new()).is_ok();
+        if self.core.mistake == Some(crate::selfcheck::Mistake::CollectAlone) {
+            return self.core.submit_unlogged(ctx, objects, Vec::new()).is_ok();
         }
         self.change_unlogged(ctx, Body { objects, ..Body::default() })
     }
@@ -86,7 +86,7 @@ impl Pg {
 
     /// Removes what was collected for a job that is over, at all copies, unless an object was made of it.
     pub(crate) fn discard_collected(&mut self, ctx: &mut Ctx<'_>, collected: Vec<ObjectId>) {
-        let left = collected.into_iter().filter(|object| self.collected.contains(object));
+        let left = collected.into_iter().filter(|object| self.core.collected.contains(object));
         let objects: Vec<ObjectChanges> = left.map(removal).collect();
         if !objects.is_empty() {
             // If that is refused, the end of the interval cleans up.
@@ -102,11 +102,6 @@ impl Pg {
         self.attempt(ctx, job);
         self.pump(ctx, &head);
     }
-}
-
-/// The end of an object.
-pub(crate) fn removal(object: ObjectId) -> ObjectChanges {
-    ObjectChanges { object, changes: vec![ObjectChange::Remove] }
 }
 
 /// The portion in a reply, or the result that stands for its failure.

@@ -85,7 +85,7 @@ pub(crate) fn trim(env: &Env<'_>, head: &ObjectId, snap: u64) -> Exec<Outcome> {
         delta.objects -= 1;
         delta.clones -= 1;
         delta.omap_objects -= i64::from(loaded.exists && loaded.info.omap);
-        body.objects.push(crate::fetch::removal(clone.clone()));
+        body.objects.push(crate::object::removal(clone.clone()));
     }
     if object.info.snaps.clones.is_empty() && object.info.is_whiteout() {
         object.exists = false;

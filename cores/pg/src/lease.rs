@@ -209,7 +209,7 @@ impl Pg {
             return false;
         }
         #[cfg(feature = "sim")]
-        if self.mistake == Some(crate::selfcheck::Mistake::ReadWithoutLease) {
+        if self.core.mistake == Some(crate::selfcheck::Mistake::ReadWithoutLease) {
             return false;
         }
         let reads = match job.work {

@@ -5,10 +5,11 @@
 //!
 //! | question | file |
 //! |---|---|
+//! | what does every copy have, whatever part it plays? | `core/` |
 //! | which part does this copy play, and when does it change? | `role.rs`; what it knows of the group's life: `history.rs` |
-//! | how do copies agree before one serves? | `peering/`; another log is taken up in `merge.rs` |
-//! | what is a change, and how does each copy carry it out? | `body.rs`, `apply.rs` |
-//! | who gets it, and who is waited for? | `members.rs`, `commit.rs`; what a replica does: `replica.rs` |
+//! | how do copies agree before one serves? | `peering/`; another log is taken up in `core/log_merge.rs` |
+//! | what is a change, and how does each copy carry it out? | `body.rs`, `core/apply.rs` |
+//! | who gets it, and who is waited for? | `ship.rs`, `members.rs`, `commit.rs`; what a replica does: `replica.rs` |
 //! | what does a copy lack, and how much of each object? | `missing.rs`; what an entry changed: `changed.rs` |
 //! | how do objects get to a copy that lacks them? | `recovery.rs`, `backfill.rs`, in pieces of `object.rs`, or only the parts that changed: `parts.rs` |
 //! | what do copies say to each other? | `letter.rs`; in one line of text: `line.rs` |
@@ -62,7 +63,6 @@
 #![forbid(unsafe_code)]
 
 mod api;
-mod apply;
 mod aside;
 mod backfill;
 mod body;
@@ -70,6 +70,7 @@ mod changed;
 mod codec;
 mod commit;
 mod copy;
+mod core;
 mod entry;
 mod fetch;
 #[cfg(feature = "fuzz")]
@@ -86,7 +87,6 @@ mod load;
 mod log;
 mod map;
 mod members;
-mod merge;
 mod meta;
 mod missing;
 mod needs;
@@ -105,6 +105,7 @@ mod run;
 mod scrub;
 #[cfg(any(test, feature = "sim"))]
 mod selfcheck;
+mod ship;
 mod split;
 mod stats;
 mod trim;

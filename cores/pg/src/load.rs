@@ -1,24 +1,22 @@
 //! The beginning of a group's life: a new one, or one that is read back from the store.
 
 use crate::api::{Ctx, Effect};
+use crate::core::read::{bad, scan};
 use crate::entry::{LogEntry, decode_page};
 use crate::history::History;
 use crate::info::ObjectInfo;
 use crate::meta::{self, Info};
 use crate::missing::Lack;
-use crate::ops::list::bounds;
+use crate::object::bounds;
+use crate::object::staging_pool;
 use crate::peering::Step;
 use crate::pg::{Pg, Phase};
 use bytes::Bytes;
 use maps::OsdMap;
 use node::Level;
-use objectstore::{Damage, Hold, Limit, Page, Unread};
-use std::ops::Bound;
+use objectstore::{Damage, Hold, Page, Unread};
 use std::sync::Arc;
-use types::{HObject, PgId, PoolId, SpgId};
-
-/// Keys read at a time.
-const PAGE: Limit = Limit { entries: 512, bytes: 1 << 20 };
+use types::{HObject, PgId, SpgId};
 
 /// What is read next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,26 +49,11 @@ impl Loading {
     }
 }
 
-/// The pool in which objects lie that are being copied, as long as the copy is not complete.
-pub(crate) fn staging_pool(pool: PoolId) -> PoolId {
-    -2 - pool
-}
-
-/// Returns true if an object lies in such a pool.
-pub(crate) fn is_staged(object: &HObject) -> bool {
-    object.pool <= staging_pool(0)
-}
-
-/// A fault in the group's own keys.
-pub(crate) fn bad(what: &str) -> Unread {
-    Unread::Damaged(Damage { what: what.into(), offset: 0, expected: 0, found: 0 })
-}
-
 impl Pg {
     /// Makes a new group, of which this is the first copy, and writes its first meta keys.
     pub fn create(id: SpgId, ctx: &mut Ctx<'_>) -> Self {
         let mut pg = Self::found(id, ctx);
-        pg.be_born(ctx);
+        pg.core.be_born(ctx);
         pg.take_role(ctx);
         pg
     }
@@ -91,9 +74,9 @@ impl Pg {
 
     fn found(id: SpgId, ctx: &Ctx<'_>) -> Self {
         let mut pg = Self::blank(id, Phase::Broken);
-        pg.epoch = ctx.map.epoch;
-        pg.history = History::begin(ctx.map, id.pg);
-        pg.history.last_change = ctx.now.wall;
+        pg.core.epoch = ctx.map.epoch;
+        pg.core.history = History::begin(ctx.map, id.pg);
+        pg.core.history.last_change = ctx.now.wall;
         pg
     }
 
@@ -110,17 +93,17 @@ impl Pg {
         if !self.load_failed() {
             return;
         }
-        let fresh = Self::blank(self.id, Phase::Broken);
+        let fresh = Self::blank(self.core.id, Phase::Broken);
         let failed = std::mem::replace(self, fresh);
-        (self.holds, self.tickets, self.reports) = (failed.holds, failed.tickets, failed.reports);
+        (self.core.holds, self.core.tickets, self.reports) = (failed.core.holds, failed.core.tickets, failed.reports);
         self.begin_load(ctx);
     }
 
     fn begin_load(&mut self, ctx: &mut Ctx<'_>) {
-        let hold = self.next_hold(ctx);
+        let hold = self.core.next_hold(ctx);
         let maps = vec![ctx.map.clone()];
         self.phase = Phase::Loading(Box::new(Loading { hold, stage: Stage::Info, after: Bytes::new(), maps }));
-        self.epoch = ctx.map.epoch;
+        self.core.epoch = ctx.map.epoch;
         self.step_load(ctx);
     }
 
@@ -153,9 +136,9 @@ impl Pg {
             "cannot be loaded: {} at offset {}: checksum {:08x} expected, {:08x} found",
             damage.what, damage.offset, damage.expected, damage.found
         );
-        self.log_line(ctx, Level::Error, text.clone());
+        self.core.log_line(ctx, Level::Error, text.clone());
         let level = crate::api::ClusterLevel::Error;
-        ctx.out.push(Effect::ClusterLog { level, text: format!("pg {} {text}", self.id) });
+        ctx.out.push(Effect::ClusterLog { level, text: format!("pg {} {text}", self.core.id) });
         self.phase = Phase::Broken;
         self.load_failed = true;
         self.end_waiting(ctx);
@@ -188,7 +171,7 @@ impl Pg {
             Stage::Missing => meta::MISSING,
             Stage::Watches => meta::WATCHED,
         };
-        let page = scan(ctx, hold, self.id, prefix, after)?;
+        let page = scan(ctx, hold, self.core.id, prefix, after)?;
         let last = page.entries.last().map(|(key, _)| key.clone());
         match stage {
             Stage::Watches => self.read_watches(ctx, hold, &page)?,
@@ -206,29 +189,29 @@ impl Pg {
 
     /// False if the group does not exist: a split that was to make it was not finished, or another group has taken it in.
     fn read_info(&mut self, ctx: &Ctx<'_>, hold: Hold) -> Result<bool, Unread> {
-        let info = ctx.store.meta_get(hold, &self.id, meta::INFO)?;
-        let history = ctx.store.meta_get(hold, &self.id, meta::HISTORY)?;
+        let info = ctx.store.meta_get(hold, &self.core.id, meta::INFO)?;
+        let history = ctx.store.meta_get(hold, &self.core.id, meta::HISTORY)?;
         let (info, history) = match (info, history) {
             (Some(info), Some(history)) => (info, history),
             (None, None) => return Ok(false),
             _ => return Err(bad("missing info or history of the group")),
         };
-        self.info = Info::decode(&info).map_err(|e| bad(&format!("info of the group ({e})")))?;
-        self.history = History::decode(&history).map_err(|e| bad(&format!("history of the group ({e})")))?;
-        self.history.normalize(self.id.pg.seed);
+        self.core.info = Info::decode(&info).map_err(|e| bad(&format!("info of the group ({e})")))?;
+        self.core.history = History::decode(&history).map_err(|e| bad(&format!("history of the group ({e})")))?;
+        self.core.history.normalize(self.core.id.pg.seed);
         if self.is_left_over(ctx, hold)? {
             return Ok(false);
         }
-        let Some(seed) = self.history.parent else { return Ok(true) };
-        let parent = SpgId { pg: PgId::new(self.id.pg.pool, seed), shard: self.id.shard };
+        let Some(seed) = self.core.history.parent else { return Ok(true) };
+        let parent = SpgId { pg: PgId::new(self.core.id.pg.pool, seed), shard: self.core.id.shard };
         let Some(parent) = ctx.store.meta_get(hold, &parent, meta::HISTORY)? else { return Ok(true) };
         let parent = History::decode(&parent).map_err(|e| bad(&format!("history of the parent group ({e})")))?;
-        Ok(maps::share(seed, parent.pg_num) >= self.history.pg_num)
+        Ok(maps::share(seed, parent.pg_num) >= self.core.history.pg_num)
     }
 
     /// The parent makes the group again. If the pool is gone, what is here waits for its removal.
     fn unborn(&mut self, ctx: &mut Ctx<'_>) {
-        if ctx.map.pools.contains_key(&self.id.pg.pool) {
+        if ctx.map.pools.contains_key(&self.core.id.pg.pool) {
             self.phase = Phase::Removed;
             ctx.out.push(Effect::Removed);
         } else {
@@ -240,29 +223,29 @@ impl Pg {
         for (key, value) in &page.entries {
             let fault = |e: denc::DecodeError| bad(&format!("log record {} ({e})", key.escape_ascii()));
             if stage == Stage::Log {
-                self.log.push(LogEntry::decode(value, self.id.pg.pool).map_err(fault)?.done);
+                self.core.log.push(LogEntry::decode(value, self.core.id.pg.pool).map_err(fault)?.done);
                 continue;
             }
             let records = decode_page(value).map_err(fault)?;
             let version = key.get(1..9).and_then(|b| b.try_into().ok()).map(u64::from_be_bytes);
-            self.pages.push_back(version.ok_or_else(|| bad("key of a page of duplicates"))?);
-            records.into_iter().for_each(|done| self.log.push_dup(done));
+            self.core.pages.push_back(version.ok_or_else(|| bad("key of a page of duplicates"))?);
+            records.into_iter().for_each(|done| self.core.log.push_dup(done));
         }
         Ok(())
     }
 
     fn read_missing(&mut self, page: &Page) -> Result<(), Unread> {
         for (key, value) in &page.entries {
-            let object = meta::parse_missing_key(key, self.id.pg.pool).map_err(|_| bad("key of a missing object"))?;
+            let object = meta::parse_missing_key(key, self.core.id.pg.pool).map_err(|_| bad("key of a missing object"))?;
             let lack = Lack::decode(value).map_err(|_| bad("mark of a missing object"))?;
-            self.missing.insert(object, lack);
+            self.core.missing.insert(object, lack);
         }
         Ok(())
     }
 
     /// Arms the watches that an object's record has.
     fn arm(&mut self, ctx: &Ctx<'_>, hold: Hold, head: &HObject) -> Result<(), Unread> {
-        let Some(stat) = ctx.store.stat(hold, &self.object(head.clone()))? else { return Ok(()) };
+        let Some(stat) = ctx.store.stat(hold, &self.core.object(head.clone()))? else { return Ok(()) };
         let info = ObjectInfo::decode(&stat.info).map_err(|_| bad("record of a watched object"))?;
         for watch in info.watchers {
             self.serving.watches.arm(ctx.now.mono, head, watch);
@@ -272,7 +255,7 @@ impl Pg {
 
     /// An object was missing here and is not any more.
     pub(crate) fn arm_watches(&mut self, ctx: &mut Ctx<'_>, head: &HObject) {
-        let hold = self.next_hold(ctx);
+        let hold = self.core.next_hold(ctx);
         // It was just written, so its record is in memory. Else its watchers ping, and show themselves again.
         let _ = self.arm(ctx, hold, head);
         ctx.store.release(hold);
@@ -280,8 +263,8 @@ impl Pg {
 
     fn read_watches(&mut self, ctx: &Ctx<'_>, hold: Hold, page: &Page) -> Result<(), Unread> {
         for (key, _) in &page.entries {
-            let head = meta::parse_watched_key(key, self.id.pg.pool).map_err(|_| bad("key of a watched object"))?;
-            if !self.missing.contains_key(&head) {
+            let head = meta::parse_watched_key(key, self.core.id.pg.pool).map_err(|_| bad("key of a watched object"))?;
+            if !self.core.missing.contains_key(&head) {
                 self.arm(ctx, hold, &head)?;
             }
         }
@@ -320,10 +303,10 @@ impl Pg {
 
     /// Reads what lies collected: no copy that was under way when the daemon ended is continued.
     fn read_collected(&mut self, ctx: &Ctx<'_>, hold: Hold) -> Result<(), Unread> {
-        let pg_num = self.history.pg_num.max(1);
-        let (from, to) = bounds(staging_pool(self.id.pg.pool), self.id.pg.seed, pg_num);
-        let found = ctx.store.list(hold, self.id.shard, &from.into(), &to.into(), usize::MAX)?;
-        self.collected = found.into_iter().collect();
+        let pg_num = self.core.history.pg_num.max(1);
+        let (from, to) = bounds(staging_pool(self.core.id.pg.pool), self.core.id.pg.seed, pg_num);
+        let found = ctx.store.list(hold, self.core.id.shard, &from.into(), &to.into(), usize::MAX)?;
+        self.core.collected = found.into_iter().collect();
         Ok(())
     }
 
@@ -333,31 +316,23 @@ impl Pg {
         }
         // The map that deleted the pool may have come while the group's keys could not be read. A pool with a number that
         // the map has not given yet is not deleted: it came with a map that was not remembered.
-        let pool = self.id.pg.pool;
+        let pool = self.core.id.pg.pool;
         let gone = pool <= i64::from(ctx.map.pool_max) && !ctx.map.pools.contains_key(&pool);
-        if self.history.removing || gone {
+        if self.core.history.removing || gone {
             self.remove(ctx);
             return;
         }
         let Phase::Loading(loading) = std::mem::replace(&mut self.phase, Phase::Replica(Box::default())) else { return };
-        let fresh = loading.maps.iter().filter(|map| self.history.note(map, self.id.pg)).count() > 0;
+        let fresh = loading.maps.iter().filter(|map| self.core.history.note(map, self.core.id.pg)).count() > 0;
         // It was split off, and that is done: what becomes of its parent later says nothing about that.
-        let born = self.history.parent.take().is_some();
+        let born = self.core.history.parent.take().is_some();
         if fresh || born {
-            self.save(ctx);
+            self.core.save(ctx);
         }
-        self.forget_collected(ctx);
+        self.core.forget_collected(ctx);
         // A split or a union that is due comes before the first operation.
         if !self.change_share(ctx) {
             self.take_role(ctx);
         }
     }
-}
-
-/// A page of meta keys with one prefix.
-pub(crate) fn scan(ctx: &Ctx<'_>, hold: Hold, id: SpgId, prefix: u8, after: &Bytes) -> Result<Page, Unread> {
-    let first = [prefix];
-    let from = if after.is_empty() { Bound::Included(&first[..]) } else { Bound::Excluded(&after[..]) };
-    let end = meta::prefix_end(prefix);
-    ctx.store.meta_scan(hold, &id, (from, Bound::Excluded(&end[..])), PAGE)
 }

@@ -3,7 +3,7 @@
 use crate::api::{Ctx, Query};
 use crate::backfill::Backfill;
 use crate::members::{Member, named};
-use crate::ops::list::bounds;
+use crate::object::bounds;
 use crate::peering::Step;
 use crate::pg::{Pg, Phase, Work};
 use crate::reserve::Move;
@@ -19,7 +19,7 @@ impl Pg {
         }
         let map = ctx.map.clone();
         for (head, cookie, holder) in self.serving.watches.fence(|watch| map.is_blocklisted(&watch.addr)) {
-            let head = self.object(head);
+            let head = self.core.object(head);
             self.enqueue(ctx, head, Work::Expire { cookie, holder });
         }
     }
@@ -32,11 +32,11 @@ impl Pg {
             Phase::Leaving | Phase::Removing(_) | Phase::Removed | Phase::Replica(_) => return PgState::UNKNOWN,
             Phase::Peering(peering) => return peering.state().with(self.lack_of_members()),
             // Clean and about to be merged: ready for it.
-            Phase::Active if self.history.interval.is_premerge() => {
+            Phase::Active if self.core.history.interval.is_premerge() => {
                 let recovery = if self.is_clean() && !self.is_ready() { PgState::UNKNOWN } else { self.recovery_state() };
                 PgState::PEERED.with(PgState::PREMERGE).with(recovery)
             }
-            Phase::Active if self.is_short() => PgState::PEERED.with(self.recovery_state()),
+            Phase::Active if self.core.is_short() => PgState::PEERED.with(self.recovery_state()),
             Phase::Active => PgState::ACTIVE.with(self.recovery_state()).with(self.work_state()),
         };
         state.with(self.lack_of_members())
@@ -44,11 +44,11 @@ impl Pg {
 
     /// What a group is called that has fewer members than its pool wants, or others than the map would choose.
     fn lack_of_members(&self) -> PgState {
-        let interval = &self.history.interval;
+        let interval = &self.core.history.interval;
         let few = interval.primary >= 0 && (interval.members().count() as u64) < u64::from(interval.size);
         // Where nothing is, nothing is degraded.
         let undersized = match few {
-            true if self.info.stats.objects > 0 => PgState::UNDERSIZED.with(PgState::DEGRADED),
+            true if self.core.info.stats.objects > 0 => PgState::UNDERSIZED.with(PgState::DEGRADED),
             true => PgState::UNDERSIZED,
             false => PgState::UNKNOWN,
         };
@@ -70,7 +70,7 @@ impl Pg {
         }
         let lacks = |member: &Member| !member.missing.is_empty() || !member.pushed.is_empty() && member.backfill.is_none();
         let reserve = &self.serving.reserve;
-        if !self.missing.is_empty() || self.members.all.values().any(lacks) {
+        if !self.core.missing.is_empty() || self.members.all.values().any(lacks) {
             state = state.with(PgState::DEGRADED).with(match () {
                 () if self.is_out_of_finds() => PgState::RECOVERY_UNFOUND,
                 () if reserve.what == Some(Move::Recovery) && reserve.is_full() => PgState::RECOVERY_TOOFULL,
@@ -105,7 +105,7 @@ impl Pg {
         if self.serving.failed_repair {
             state = state.with(PgState::FAILED_REPAIR);
         }
-        if self.info.stats.shallow_errors + self.info.stats.deep_errors > 0 {
+        if self.core.info.stats.shallow_errors + self.core.info.stats.deep_errors > 0 {
             state = state.with(PgState::INCONSISTENT);
         }
         if !self.serving.trim.queue.is_empty() {
@@ -119,15 +119,15 @@ impl Pg {
 
     /// Copies of objects that are not there, and those that are not where they belong.
     fn lacking(&self) -> (i64, i64) {
-        let interval = &self.history.interval;
-        let objects = self.info.stats.objects;
+        let interval = &self.core.history.interval;
+        let objects = self.core.info.stats.objects;
         let places = if interval.primary < 0 { 0 } else { i64::from(interval.size) - interval.members().count() as i64 };
         let members = self.members.all.values();
         let missing: usize = members.clone().map(|member| member.missing.len() + member.pushed.len()).sum();
         let rest =
             |member: &Member| member.backfill.as_ref().map(|backfill| objects - (objects as f64 * self.done(backfill)) as i64);
         let filled: Vec<i64> = members.filter_map(rest).collect();
-        let (mut degraded, mut misplaced) = ((missing + self.missing.len()) as i64, 0);
+        let (mut degraded, mut misplaced) = ((missing + self.core.missing.len()) as i64, 0);
         for place in 0..places.max(0) as usize {
             degraded += filled.get(place).copied().unwrap_or(objects);
         }
@@ -137,25 +137,25 @@ impl Pg {
 
     /// Which part of the group a copy has that is filled, by the place of its cursor among all hashes.
     fn done(&self, backfill: &Backfill) -> f64 {
-        let (start, end) = bounds(self.id.pg.pool, self.id.pg.seed, self.history.pg_num.max(1));
+        let (start, end) = bounds(self.core.id.pg.pool, self.core.id.pg.seed, self.core.history.pg_num.max(1));
         let at = |object: &HObject| f64::from(object.reversed_hash());
         let all = if end.pool == start.pool { at(&end) - at(&start) } else { f64::from(u32::MAX) - at(&start) };
-        match backfill.cursor().pool == self.id.pg.pool {
+        match backfill.cursor().pool == self.core.id.pg.pool {
             true => ((at(backfill.cursor()) - at(&start)) / all.max(1.0)).clamp(0.0, 1.0),
             false => 0.0,
         }
     }
 
     fn sums(&self) -> ObjectStatSum {
-        let s = &self.info.stats;
+        let s = &self.core.info.stats;
         let (degraded, misplaced) = self.lacking();
         let unfound = self.serving.search.count() as i64;
         ObjectStatSum {
             num_bytes: s.bytes,
             num_objects: s.objects,
             num_object_clones: s.clones,
-            num_object_copies: s.objects * i64::from(self.history.interval.size.max(1)),
-            num_objects_missing_on_primary: self.missing.len() as i64,
+            num_object_copies: s.objects * i64::from(self.core.history.interval.size.max(1)),
+            num_objects_missing_on_primary: self.core.missing.len() as i64,
             num_objects_degraded: degraded,
             num_objects_misplaced: misplaced,
             num_objects_unfound: unfound,
@@ -192,22 +192,22 @@ impl Pg {
     pub fn stats(&mut self) -> PgReport {
         self.reports += 1;
         PgReport {
-            pg: self.id.pg,
+            pg: self.core.id.pg,
             state: self.state(),
-            reported: EVersion { epoch: self.epoch, version: self.reports },
-            version: self.info.last_update,
-            log_size: self.log.len() as u32,
-            last_scrub: self.history.scrub.0,
-            last_scrub_stamp: self.history.scrub.1,
-            last_deep_scrub: self.history.deep_scrub.0,
-            last_deep_scrub_stamp: self.history.deep_scrub.1,
-            created: self.history.created,
+            reported: EVersion { epoch: self.core.epoch, version: self.reports },
+            version: self.core.info.last_update,
+            log_size: self.core.log.len() as u32,
+            last_scrub: self.core.history.scrub.0,
+            last_scrub_stamp: self.core.history.scrub.1,
+            last_deep_scrub: self.core.history.deep_scrub.0,
+            last_deep_scrub_stamp: self.core.history.deep_scrub.1,
+            created: self.core.history.created,
             stats: self.sums(),
             snap_trimq_len: u32::try_from(self.serving.trim.queue.total()).unwrap_or(u32::MAX),
             purged_snaps: self.serving.trim.done.iter().collect(),
-            last_change: self.history.last_change,
-            last_active: self.history.last_change,
-            last_epoch_clean: if self.is_clean() { self.epoch } else { self.history.clean },
+            last_change: self.core.history.last_change,
+            last_active: self.core.history.last_change,
+            last_epoch_clean: if self.is_clean() { self.core.epoch } else { self.core.history.clean },
             blocked_by: self.blocked_by(),
         }
     }
@@ -221,26 +221,26 @@ impl Pg {
     pub fn query(&self) -> Query {
         Query {
             state: self.state(),
-            last_update: self.info.last_update,
-            log_tail: self.info.log_tail,
-            last_user_version: self.info.user_version,
-            created: self.history.created,
-            same_interval_since: self.history.since,
-            log_size: self.log.len() as u64,
-            log_dups: self.log.dups() as u64,
+            last_update: self.core.info.last_update,
+            log_tail: self.core.info.log_tail,
+            last_user_version: self.core.info.user_version,
+            created: self.core.history.created,
+            same_interval_since: self.core.history.since,
+            log_size: self.core.log.len() as u64,
+            log_dups: self.core.log.dups() as u64,
             snap_trimq: self.serving.trim.queue.iter().collect(),
             purged_snaps: self.serving.trim.done.iter().collect(),
             ops_in_flight: self.ops().len(),
             watches: self.serving.watches.len(),
-            last_epoch_started: self.history.started,
-            last_epoch_clean: self.history.clean,
-            last_backfill: self.history.backfill.as_ref().map(ToString::to_string),
-            missing: self.missing.len() as u64,
+            last_epoch_started: self.core.history.started,
+            last_epoch_clean: self.core.history.clean,
+            last_backfill: self.core.history.backfill.as_ref().map(ToString::to_string),
+            missing: self.core.missing.len() as u64,
             unfound: self.serving.search.count() as u64,
             step: self.step_name(),
             because: self.because(),
             blocked_by: self.blocked_by(),
-            past: self.history.past.iter().map(|i| (i.first, i.last, i.acting.clone())).collect(),
+            past: self.core.history.past.iter().map(|i| (i.first, i.last, i.acting.clone())).collect(),
             peers: self.members.all.iter().map(|(osd, member)| member.query(*osd)).collect(),
         }
     }
@@ -250,7 +250,7 @@ impl Pg {
             Phase::Loading(_) => "Initial",
             Phase::Peering(peering) => peering.name(),
             Phase::Active => "Started/Primary/Active",
-            Phase::Replica(_) if self.history.since == self.history.started => "Started/ReplicaActive",
+            Phase::Replica(_) if self.core.history.since == self.core.history.started => "Started/ReplicaActive",
             Phase::Replica(_) => "Started/Stray",
             Phase::Splitting(_) | Phase::Uniting(_) | Phase::Leaving => "Reset",
             Phase::Removing(_) | Phase::Removed => "Started/ToDelete",
@@ -271,18 +271,20 @@ impl Pg {
                 "no copy that can be reached is complete: an OSD that has one must come back".into()
             }
             Phase::Uniting(_) if self.waits_for_sources() => "it waits for the group that it takes in".into(),
-            Phase::Active if self.history.interval.is_premerge() => {
+            Phase::Active if self.core.history.interval.is_premerge() => {
                 "its pool gets fewer groups: it is merged when it and its partner are clean".into()
             }
-            Phase::Active if self.is_short() => {
-                let interval = &self.history.interval;
+            Phase::Active if self.core.is_short() => {
+                let interval = &self.core.history.interval;
                 let (has, least) = (interval.members().count(), interval.min_size);
                 format!(
                     "it has {has} of the {least} members that the pool's min_size demands: bring OSDs back; if none is down, its rule finds \
                      too few places: add OSDs or hosts that it can use, or lower the pool's size and min_size"
                 )
             }
-            Phase::Peering(_) if self.history.needs_up_thru() => "the monitors have not confirmed that this OSD is up".into(),
+            Phase::Peering(_) if self.core.history.needs_up_thru() => {
+                "the monitors have not confirmed that this OSD is up".into()
+            }
             Phase::Peering(_) if !blocked.is_empty() => format!("it waits for {}", named(&blocked)),
             Phase::Active if self.serving.search.count() > 0 => {
                 "objects are unfound: an OSD that has them must come back, or they are given up with mark_unfound_lost".into()
@@ -297,7 +299,7 @@ impl Pg {
         if let Some(why) = self.why_not_moving() {
             return why;
         }
-        let interval = &self.history.interval;
+        let interval = &self.core.history.interval;
         let guests: Vec<OsdId> = interval.members().filter(|osd| !interval.up.contains(osd)).collect();
         let (has, size) = (interval.members().count(), interval.size);
         if (has as u64) < u64::from(size) {
@@ -306,7 +308,7 @@ impl Pg {
                  can use, or lower the pool's size"
             );
         }
-        if !self.is_recovered() || guests.is_empty() || !self.keeps_guests() {
+        if !self.is_recovered() || guests.is_empty() || !self.core.keeps_guests() {
             return String::new();
         }
         let places = interval.home().count();

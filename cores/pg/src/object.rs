@@ -7,11 +7,41 @@ use crate::api::Sizes;
 use crate::body::IndexChange;
 use crate::changed::{END, Keys, Part};
 use crate::info::ObjectInfo;
-use crate::load::staging_pool;
 use bytes::Bytes;
 use objectstore::{Hold, Limit, ObjectChange, ObjectChanges, Read, View};
 use std::ops::Bound;
-use types::{HObject, ObjectId, SnapId};
+use types::{HObject, ObjectId, PoolId, SnapId};
+
+/// The pool in which objects lie that are being copied, as long as the copy is not complete.
+pub(crate) fn staging_pool(pool: PoolId) -> PoolId {
+    -2 - pool
+}
+
+/// Returns true if an object lies in such a pool.
+pub(crate) fn is_staged(object: &HObject) -> bool {
+    object.pool <= staging_pool(0)
+}
+
+/// The end of an object.
+pub(crate) fn removal(object: ObjectId) -> ObjectChanges {
+    ObjectChanges { object, changes: vec![ObjectChange::Remove] }
+}
+
+/// A group's place in the order of objects: from the first (included) to the second (excluded).
+pub(crate) fn bounds(pool: i64, seed: u32, pg_num: u32) -> (HObject, HObject) {
+    // Groups whose seed has no partner in the upper half yet hold one bit more.
+    let top = pg_num.max(1).next_power_of_two();
+    let half = top / 2;
+    let folded_twice = half > 0 && seed < half && seed + half >= pg_num;
+    let bits = top.trailing_zeros() - u32::from(folded_twice);
+    let start = HObject::start_of_hash(pool, seed);
+    let next = u64::from(seed.reverse_bits()) + (1u64 << (32 - bits));
+    let end = match u32::try_from(next) {
+        Ok(next) => HObject::start_of_hash(pool, next.reverse_bits()),
+        Err(_) => HObject::start_of_hash(pool + 1, 0),
+    };
+    (start, end)
+}
 
 /// Where a piece begins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

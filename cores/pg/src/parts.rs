@@ -16,47 +16,14 @@
 use crate::api::Ctx;
 use crate::body::{Body, Progress};
 use crate::changed::Part;
-use crate::info::ObjectInfo;
-use crate::letter::Letter;
 use crate::missing::{Base, Lack};
 use crate::object::{Piece, PieceAt, index_of, read_part};
 use crate::pg::{Job, Pg, Work};
 use node::Level;
-use objectstore::{Hold, Refused, Unread};
+use objectstore::{Refused, Unread};
 use types::{EVersion, HObject, OsdId, SnapId};
 
 impl Pg {
-    /// The version that the record of an object here names; `None`: it is not there, or cannot be read.
-    fn version_here(&self, ctx: &Ctx<'_>, hold: Hold, object: &HObject) -> Result<Option<EVersion>, Unread> {
-        match ctx.store.stat(hold, &self.object(object.clone())) {
-            Ok(stat) => Ok(stat.and_then(|stat| ObjectInfo::decode(&stat.info).ok()).map(|info| info.version)),
-            Err(Unread::Damaged(_)) => Ok(None),
-            Err(missing) => Err(missing),
-        }
-    }
-
-    /// What the primary has of an object that is missing here, if its record says so, too.
-    pub(crate) fn own_base(&mut self, ctx: &Ctx<'_>, hold: Hold, object: &HObject) -> Result<Option<Box<Base>>, Unread> {
-        let Some(base) = self.missing.get(object).and_then(|lack| lack.base.clone()) else { return Ok(None) };
-        if self.version_here(ctx, hold, object)? == Some(base.have) {
-            return Ok(Some(base));
-        }
-        self.forget_own_base(object);
-        Ok(None)
-    }
-
-    fn forget_own_base(&mut self, object: &HObject) {
-        if let Some(lack) = self.missing.get_mut(object) {
-            lack.base = None;
-        }
-    }
-
-    /// The question for an object that is missing here, to be asked again.
-    pub(crate) fn part_wish(&self, object: &HObject) -> Option<Letter> {
-        let base = self.missing.get(object)?.base.clone()?;
-        Some(Letter::PullPart(object.clone(), base))
-    }
-
     /// A part of an object that is missing here came, or it cannot be had in part.
     pub(crate) fn hear_pulled_part(
         &mut self,
@@ -72,11 +39,11 @@ impl Pg {
             return;
         };
         let head = job.head.clone();
-        let id = self.object(object.clone());
+        let id = self.core.object(object.clone());
         let taken = match piece.filter(|piece| piece.changes.object == id && piece.next.is_none() && !piece.is_nothing()) {
             Some(piece) => self.take_part(ctx, &object, *piece),
             None => {
-                self.forget_own_base(&object);
+                self.core.forget_own_base(&object);
                 Ok(())
             }
         };
@@ -85,7 +52,7 @@ impl Pg {
         }
         match taken {
             Ok(()) => self.attempt_bring(ctx, job),
-            Err(Refused::Stopped) => self.stopped(ctx),
+            Err(Refused::Stopped) => self.core.stopped(ctx),
             Err(_) => self.end_bring(ctx, job),
         }
         self.pump(ctx, &head);
@@ -95,12 +62,12 @@ impl Pg {
     fn take_part(&mut self, ctx: &mut Ctx<'_>, object: &HObject, piece: Piece) -> Result<(), Refused> {
         let index = index_of(object, &piece.changes.changes);
         let progress = Progress { recovered: vec![object.clone()], ..Progress::default() };
-        match self.apply(ctx, Body::push(vec![piece.changes], index, progress), None) {
+        match self.core.apply(ctx, Body::push(vec![piece.changes], index, progress), None) {
             #[cfg(feature = "sim")]
-            Ok(_) if self.mistake == Some(crate::selfcheck::Mistake::TakePartEarly) => {}
-            Ok(ticket) => self.serving.recovery.took(object.clone(), ticket),
+            Ok(_) if self.core.mistake == Some(crate::selfcheck::Mistake::TakePartEarly) => {}
+            Ok(commit) => self.serving.recovery.took(object.clone(), commit.ticket),
             Err(refused) => {
-                self.log_line(ctx, Level::Error, format!("{object} cannot be taken up: the store refuses ({refused:?})"));
+                self.core.log_line(ctx, Level::Error, format!("{object} cannot be taken up: the store refuses ({refused:?})"));
                 return Err(refused);
             }
         }
@@ -128,7 +95,7 @@ impl Pg {
         targets: &[OsdId],
     ) -> Result<bool, Unread> {
         let Some((bases, part)) = self.with_base(object, targets) else { return Ok(false) };
-        let piece = read_part(&*ctx.store, job.hold, &self.object(object.clone()), &part, &ctx.config.sizes)?;
+        let piece = read_part(&*ctx.store, job.hold, &self.core.object(object.clone()), &part, &ctx.config.sizes)?;
         if job.fetched {
             ctx.store.release(job.hold);
         }
@@ -151,21 +118,9 @@ impl Pg {
         let index = index_of(object, &piece.changes.changes);
         let (recovered, bases) = (vec![object.clone()], vec![(object.clone(), have)]);
         let body = Body::push(vec![piece.changes.clone()], index, Progress { recovered, bases, ..Progress::default() });
-        let letters = self.members.ship_to(&self.envelope(), &[osd], &body);
-        self.post(ctx, letters);
+        let letters = self.members.ship_to(&self.core.envelope(), &[osd], &body);
+        self.core.post(ctx, letters);
         self.members.note_pushed(osd, object);
-    }
-
-    /// Objects of which a body brings a part that does not fit to what this copy has.
-    pub(crate) fn misfits(&self, ctx: &Ctx<'_>, hold: Hold, body: &Body) -> Result<Vec<HObject>, Unread> {
-        let mut found = Vec::new();
-        for (object, have) in body.progress.iter().flat_map(|progress| &progress.bases) {
-            let known = self.missing.get(object).and_then(|lack| lack.base.as_deref()).is_some_and(|base| base.have == *have);
-            if !known || self.version_here(ctx, hold, object)? != Some(*have) {
-                found.push(object.clone());
-            }
-        }
-        Ok(found)
     }
 
     /// A copy says that it lacks objects of which the primary does not know it. What is promised with that, from the change at place
@@ -174,7 +129,7 @@ impl Pg {
         if objects.is_empty() {
             return;
         }
-        let need = self.info.last_update;
+        let need = self.core.info.last_update;
         let mut news = Vec::new();
         if let Some(member) = self.members.all.get_mut(&from).filter(|member| member.activated) {
             for object in objects {
@@ -188,7 +143,7 @@ impl Pg {
         }
         // Clients may wait for it, so it needs no slot.
         for object in news {
-            self.log_line(ctx, Level::Warn, format!("osd.{from} lacks {object}: it is brought again"));
+            self.core.log_line(ctx, Level::Warn, format!("osd.{from} lacks {object}: it is brought again"));
             self.repaired += 1;
             self.bring(ctx, object.at(SnapId::HEAD), None);
         }

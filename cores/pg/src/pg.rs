@@ -3,16 +3,13 @@
 
 use crate::api::{ClientOp, Ctx, Effect, LogSize, numbered};
 use crate::aside::is_aside;
-use crate::commit::{Commit, Release};
+use crate::commit::{Pending, Release};
 use crate::copy::Copying;
-use crate::history::History;
+use crate::core::Core;
 use crate::lease::Laggy;
 use crate::letter::{Envelope, Letter};
 use crate::load::Loading;
-use crate::log::Log;
 use crate::members::Members;
-use crate::meta::Info;
-use crate::missing::Missing;
 use crate::needs::needs;
 use crate::peering::Peering;
 use crate::recorder::{OpKey, Step};
@@ -31,9 +28,9 @@ use crate::unite::Uniting;
 use crate::watch::Watches;
 use crate::{ops, run};
 use messages::osd::{code, flags};
-use node::{Level, LogLine, Mono};
-use objectstore::{Damage, Event, Hold, Ticket, Unfit, Unread};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use node::Mono;
+use objectstore::{Event, Hold, Ticket, Unfit, Unread};
+use std::collections::{BTreeMap, VecDeque};
 use types::{Errno, HObject, Message, ObjectId, OsdId, ReqId, SessionId, SnapId, SpgId};
 
 /// What a group is doing as a whole.
@@ -129,6 +126,8 @@ pub(crate) struct Lane {
 pub(crate) struct Serving {
     pub(crate) lanes: BTreeMap<ObjectId, Lane>,
     pub(crate) jobs: BTreeMap<Hold, Job>,
+    /// Changes that are not durable at all members, oldest first.
+    pub(crate) pending: VecDeque<Pending>,
     pub(crate) watches: Watches,
     /// Operations that came before the group was active.
     pub(crate) waiting: VecDeque<ClientOp>,
@@ -156,29 +155,14 @@ pub(crate) struct Serving {
 
 /// A placement group. See the crate's text.
 pub struct Pg {
-    pub(crate) id: SpgId,
+    /// What every copy has.
+    pub(crate) core: Core,
     pub(crate) phase: Phase,
-    pub(crate) info: Info,
-    pub(crate) history: History,
-    pub(crate) log: Log,
-    /// Pages of duplicates in the store: version of the first record of each.
-    pub(crate) pages: VecDeque<u64>,
-    /// Number of the last hold and fetch.
-    pub(crate) holds: u64,
-    /// Number of the last ticket.
-    pub(crate) tickets: u64,
     pub(crate) serving: Serving,
-    /// Objects that the log names and that this copy lacks.
-    pub(crate) missing: Missing,
-    /// What lies collected in the store, of objects that come in several bodies.
-    pub(crate) collected: BTreeSet<ObjectId>,
     /// The other copies, while this OSD leads the group.
     pub(crate) members: Members,
     /// Letters that came while this copy could not read them.
     pub(crate) deferred: Vec<(OsdId, Envelope, Letter)>,
-    pub(crate) commits: VecDeque<Commit>,
-    /// Transactions that nobody waits for in order: those of new siblings.
-    pub(crate) loose: BTreeSet<Ticket>,
     /// Its keys could not be read.
     pub(crate) load_failed: bool,
     /// A scrub ended since the group was loaded.
@@ -189,44 +173,27 @@ pub struct Pg {
     pub(crate) repaired: i64,
     /// Counts reports, so that the newest is known.
     pub(crate) reports: u64,
-    pub(crate) epoch: u32,
-    /// To be found by the simulator.
-    #[cfg(feature = "sim")]
-    pub(crate) mistake: Option<crate::selfcheck::Mistake>,
 }
 
 impl Pg {
     pub(crate) fn blank(id: SpgId, phase: Phase) -> Self {
         Self {
-            id,
+            core: Core::new(id),
             phase,
-            info: Info::default(),
-            history: History::default(),
-            log: Log::default(),
-            pages: VecDeque::new(),
-            holds: 0,
-            tickets: 0,
             serving: Serving::default(),
-            missing: Missing::new(),
-            collected: BTreeSet::new(),
             members: Members::default(),
             deferred: Vec::new(),
-            commits: VecDeque::new(),
-            loose: BTreeSet::new(),
             load_failed: false,
             scrubbed: false,
             ordered: None,
             repaired: 0,
             reports: 0,
-            epoch: 0,
-            #[cfg(feature = "sim")]
-            mistake: None,
         }
     }
 
     /// Which group.
     pub fn id(&self) -> SpgId {
-        self.id
+        self.core.id
     }
 
     /// Whether the group's keys could not be read when it was loaded: [`Pg::reload`] may succeed.
@@ -239,17 +206,6 @@ impl Pg {
         matches!(self.phase, Phase::Active) && !self.serving.short
     }
 
-    /// Whether it has fewer members than its pool needs to serve.
-    pub(crate) fn is_short(&self) -> bool {
-        let interval = &self.history.interval;
-        (interval.members().count() as u64) < u64::from(interval.min_size)
-    }
-
-    /// Whether it must not serve, though its copies agree: for want of members, or since it is about to be merged.
-    pub(crate) fn is_held(&self) -> bool {
-        self.is_short() || self.history.interval.is_premerge()
-    }
-
     /// Whether the copy does what it is here for: it serves, or follows who does.
     pub fn is_settled(&self) -> bool {
         matches!(self.phase, Phase::Active | Phase::Replica(_))
@@ -258,40 +214,21 @@ impl Pg {
     /// Whether the group that has this number comes out of this one, which is splitting or will.
     pub fn will_split_into(&self, seed: u32) -> bool {
         match &self.phase {
-            Phase::Splitting(split) => split.makes(self.id.pg.seed, seed),
+            Phase::Splitting(split) => split.makes(self.core.id.pg.seed, seed),
             // It is not known yet whether it must.
-            Phase::Loading(_) | Phase::Uniting(_) => descends(seed, self.id.pg.seed),
+            Phase::Loading(_) | Phase::Uniting(_) => descends(seed, self.core.id.pg.seed),
             _ => false,
         }
     }
 
     /// How much of its log the group has in memory.
     pub fn log_size(&self) -> LogSize {
-        LogSize { entries: self.log.len(), dups: self.log.dups(), bytes: self.log.bytes() }
+        LogSize { entries: self.core.log.len(), dups: self.core.log.dups(), bytes: self.core.log.bytes() }
     }
 
     /// Whether nothing of the group is left.
     pub fn is_removed(&self) -> bool {
         matches!(self.phase, Phase::Removed)
-    }
-
-    /// This group's part of an object.
-    pub(crate) fn object(&self, object: HObject) -> ObjectId {
-        ObjectId::of_shard(object, self.id.shard)
-    }
-
-    pub(crate) fn next_hold(&mut self, ctx: &Ctx<'_>) -> Hold {
-        self.holds += 1;
-        Hold(numbered(ctx.slot, self.holds))
-    }
-
-    pub(crate) fn next_ticket(&mut self, ctx: &Ctx<'_>) -> Ticket {
-        self.tickets += 1;
-        Ticket(numbered(ctx.slot, self.tickets))
-    }
-
-    pub(crate) fn log_line(&self, ctx: &mut Ctx<'_>, level: Level, text: String) {
-        ctx.out.push(Effect::Log(LogLine { level, part: format!("pg {}", self.id), text }));
     }
 
     /// Takes an operation of a client. Its answer comes as [`Effect::Reply`], perhaps at once.
@@ -300,7 +237,7 @@ impl Pg {
             Phase::Active if self.serving.short => self.postpone(ctx, op),
             Phase::Active => self.admit(ctx, op),
             Phase::Loading(_) | Phase::Splitting(_) | Phase::Uniting(_) | Phase::Peering(_) => self.postpone(ctx, op),
-            Phase::Broken if is_aside(&op.op) && !self.leads_by_map(ctx) => self.send_back(ctx, &op),
+            Phase::Broken if is_aside(&op.op) && !self.core.leads_by_map(ctx) => self.send_back(ctx, &op),
             Phase::Broken => self.refuse(ctx, &op, Errno::EIO.wire()),
             Phase::Replica(_) if is_aside(&op.op) => self.read_aside(ctx, op),
             Phase::Leaving | Phase::Removing(_) | Phase::Removed if is_aside(&op.op) => self.send_back(ctx, &op),
@@ -319,9 +256,9 @@ impl Pg {
             let job = self.job(ctx, Work::Group(Box::new(op)), ObjectId::default());
             return self.attempt(ctx, job);
         }
-        let head = self.object(HObject::head(op.op.oid.clone(), &op.op.locator));
-        let mine = ctx.map.pools.get(&self.id.pg.pool).is_some_and(|pool| pool.fold(head.hash) == self.id.pg.seed);
-        if !mine || head.pool != self.id.pg.pool {
+        let head = self.core.object(HObject::head(op.op.oid.clone(), &op.op.locator));
+        let mine = ctx.map.pools.get(&self.core.id.pg.pool).is_some_and(|pool| pool.fold(head.hash) == self.core.id.pg.seed);
+        if !mine || head.pool != self.core.id.pg.pool {
             // It belongs to a sibling that was split off; the client sends it there when it has the map.
             return drop_op(ctx, &op);
         }
@@ -341,7 +278,7 @@ impl Pg {
                 lane.queue.push_back(work);
             }
             // An idle object has no lane; it gets one when something is held or not durable.
-            _ if self.members.all.is_empty() && self.missing.is_empty() => self.start(ctx, head, work),
+            _ if self.members.all.is_empty() && self.core.missing.is_empty() => self.start(ctx, head, work),
             _ => {
                 self.start(ctx, head.clone(), work);
                 self.pump(ctx, &head);
@@ -370,14 +307,14 @@ impl Pg {
             Work::Client(op) => (reqid(op), needs(&op.op).is_ok_and(|n| n.modifies())),
             _ => (ReqId::default(), false),
         };
-        let hold = self.next_hold(ctx);
+        let hold = self.core.next_hold(ctx);
         Job { work, head, hold, fetched: false, waited: false, copies: Copies::new(), reqid, modifies }
     }
 
     fn start(&mut self, ctx: &mut Ctx<'_>, head: ObjectId, work: Work) {
         let job = self.job(ctx, work, head);
         #[cfg(feature = "sim")]
-        let Some(job) = (if self.mistake == Some(crate::selfcheck::Mistake::RepeatEarly) {
+        let Some(job) = (if self.core.mistake == Some(crate::selfcheck::Mistake::RepeatEarly) {
             self.answer_duplicate(ctx, job)
         } else {
             Some(job)
@@ -431,7 +368,7 @@ impl Pg {
                 self.keep_waiting(job);
             }
             Err(Stop::Unread(Unread::Damaged(damage))) => {
-                self.report_damage(ctx, &job.head, &damage);
+                self.core.report_damage(ctx, &job.head, &damage);
                 if let Some(object) = self.mendable(ctx, &job) {
                     return self.mend_first(ctx, job, object);
                 }
@@ -482,18 +419,8 @@ impl Pg {
         }
     }
 
-    pub(crate) fn report_damage(&mut self, ctx: &mut Ctx<'_>, object: &ObjectId, damage: &Damage) {
-        let text = format!(
-            "{object}: {} at offset {} is damaged: checksum {:08x} expected, {:08x} found",
-            damage.what, damage.offset, damage.expected, damage.found
-        );
-        self.log_line(ctx, Level::Error, text.clone());
-        let level = crate::api::ClusterLevel::Error;
-        ctx.out.push(Effect::ClusterLog { level, text: format!("{} {text}", self.id) });
-    }
-
     pub(crate) fn execute(&self, ctx: &Ctx<'_>, job: &Job) -> Exec<Outcome> {
-        let Some(pool) = ctx.map.pools.get(&self.id.pg.pool) else { return Ok(Outcome::Drop) };
+        let Some(pool) = ctx.map.pools.get(&self.core.id.pg.pool) else { return Ok(Outcome::Drop) };
         let env = Env {
             store: &*ctx.store,
             hold: job.hold,
@@ -501,14 +428,14 @@ impl Pg {
             map: ctx.map,
             pool,
             now: ctx.now,
-            id: self.id,
-            info: &self.info,
+            id: self.core.id,
+            info: &self.core.info,
             watches: &self.serving.watches,
-            missing: &self.missing,
-            purged: &self.history.purged,
-            scrubbed: self.scrubbed || self.history.scrub.0 != Default::default(),
+            missing: &self.core.missing,
+            purged: &self.core.history.purged,
+            scrubbed: self.scrubbed || self.core.history.scrub.0 != Default::default(),
             findings: self.serving.findings.as_deref(),
-            since: self.history.since,
+            since: self.core.history.since,
             notify_id: u64::from(ctx.map.epoch) << 32 | u64::from((ctx.slot << 16).wrapping_add(self.serving.notify_count)),
         };
         match &job.work {
@@ -517,7 +444,7 @@ impl Pg {
             }
             Work::Group(op) => {
                 let (result, results) = ops::list::execute(&env, &op.op)?;
-                let user_version = self.info.user_version;
+                let user_version = self.core.info.user_version;
                 Ok(Outcome::Read { result, results, user_version, sides: Vec::new(), delta: Default::default() })
             }
             Work::Expire { cookie, holder } => crate::internal::expire(&env, &job.head, *cookie, *holder),
@@ -543,14 +470,14 @@ impl Pg {
     /// Answers a write that was seen before, or lets it wait for itself. Gives back what is new.
     fn answer_duplicate(&mut self, ctx: &mut Ctx<'_>, job: Job) -> Option<Job> {
         let Work::Client(op) = &job.work else { return Some(job) };
-        let Some(done) = self.log.find(&job.reqid).filter(|_| job.modifies) else { return Some(job) };
+        let Some(done) = self.core.log.find(&job.reqid).filter(|_| job.modifies) else { return Some(job) };
         let version = done.version;
         let message = crate::commit::repeated(ctx, op, done);
         let release = Release::reply(ctx, op, message).of(job.work);
         // Only its own commit is waited for: behind a later one, the answer would come after those to later requests.
-        let its_own = |c: &&mut Commit| c.first.is_some_and(|first| first <= version) && version <= c.version;
-        match self.commits.iter_mut().find(its_own) {
-            Some(commit) => commit.releases.push(release),
+        let its_own = |p: &&mut Pending| p.first.is_some_and(|first| first <= version) && version <= p.version;
+        match self.serving.pending.iter_mut().find(its_own) {
+            Some(pending) => pending.releases.push(release),
             None => self.release(ctx, release),
         }
         None
@@ -572,8 +499,8 @@ impl Pg {
         }
         // It comes again when the backoff ends.
         drop_op(ctx, &op);
-        self.holds += 1;
-        let id = numbered(ctx.slot, self.holds);
+        self.core.holds += 1;
+        let id = numbered(ctx.slot, self.core.holds);
         self.serving.backoffs.insert(op.session, id);
         let message = self.backoff(ctx, messages::osd::code::backoff_op::BLOCK, id);
         ctx.out.push(Effect::Send { session: op.session, message });
@@ -586,11 +513,11 @@ impl Pg {
     }
 
     pub(crate) fn backoff(&self, ctx: &Ctx<'_>, op: u8, id: u64) -> Message {
-        let pg_num = ctx.map.pools.get(&self.id.pg.pool).map_or(1, |pool| pool.pg_num);
+        let pg_num = ctx.map.pools.get(&self.core.id.pg.pool).map_or(1, |pool| pool.pg_num);
         // One that is gone by the map lets go what it held back.
-        let pg_num = if self.id.pg.seed < pg_num { pg_num } else { self.history.pg_num };
-        let (begin, end) = ops::list::bounds(self.id.pg.pool, self.id.pg.seed, pg_num);
-        messages::osd::Backoff { pg: self.id, epoch: ctx.map.epoch, op, id, begin, end }.encode()
+        let pg_num = if self.core.id.pg.seed < pg_num { pg_num } else { self.core.history.pg_num };
+        let (begin, end) = crate::object::bounds(self.core.id.pg.pool, self.core.id.pg.seed, pg_num);
+        messages::osd::Backoff { pg: self.core.id, epoch: ctx.map.epoch, op, id, begin, end }.encode()
     }
 
     /// The group serves from here on: what waited goes in.
@@ -598,14 +525,14 @@ impl Pg {
         self.phase = Phase::Active;
         // Somebody may have gone since the copies agreed.
         self.forget_who_is_down(ctx);
-        self.history.last_change = ctx.now.wall;
-        self.serving.short = self.is_held();
+        self.core.history.last_change = ctx.now.wall;
+        self.serving.short = self.core.is_held();
         if self.serving.short {
             return self.plan_recovery(ctx);
         }
         self.fence(ctx);
         self.plan_trim(ctx);
-        if self.history.estimated {
+        if self.core.history.estimated {
             self.count_again(ctx);
         }
         self.begin_ordered(ctx);
@@ -710,7 +637,7 @@ impl Pg {
 
     fn turn_watches(&mut self, ctx: &mut Ctx<'_>) {
         for (head, cookie, holder) in self.serving.watches.expired(ctx.now.mono) {
-            let head = self.object(head);
+            let head = self.core.object(head);
             self.enqueue(ctx, head, Work::Expire { cookie, holder });
         }
         let mut sends = Vec::new();
@@ -739,7 +666,7 @@ impl Pg {
     /// Whether it leads, and does not serve since it has too few members.
     fn is_active_in_vain(&self) -> bool {
         #[cfg(feature = "sim")]
-        if self.mistake == Some(crate::selfcheck::Mistake::WatchInVain) {
+        if self.core.mistake == Some(crate::selfcheck::Mistake::WatchInVain) {
             return false;
         }
         !self.is_active()
@@ -752,7 +679,7 @@ impl Pg {
         let queued = serving.lanes.values().flat_map(|lane| &lane.queue);
         let unfound = serving.recovery.unfound.values().flatten();
         let works = begun.chain(queued).chain(unfound).filter_map(Work::op);
-        let done = self.commits.iter().flat_map(|commit| &commit.releases).filter_map(|release| release.op.as_deref());
+        let done = serving.pending.iter().flat_map(|pending| &pending.releases).filter_map(|release| release.op.as_deref());
         let aside = match &self.phase {
             Phase::Replica(replica) => Some(replica.aside.reads.values()),
             _ => None,

@@ -9,19 +9,18 @@
 
 use crate::api::{Ctx, Effect};
 use crate::body::{Body, Progress};
-use crate::fetch::removal;
 use crate::info::ObjectInfo;
 use crate::letter::{Letter, PeerInfo};
 use crate::members::Source;
-use crate::meta::{self, same_object};
+use crate::meta::same_object;
 use crate::missing::{Lack, is_missing, missing_of};
-use crate::object::{Piece, PieceAt, index_of, place, read_piece};
+use crate::object::{Piece, PieceAt, index_of, place, read_piece, removal};
 use crate::pg::{Job, Pg, Phase, Work};
 use crate::recorder::CopyTime;
 use crate::reserve::Move;
 use maps::flags;
 use node::{Level, Mono};
-use objectstore::{Hold, MetaChange, Refused, Ticket, Unread};
+use objectstore::{Hold, Refused, Ticket, Unread};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use types::{EVersion, HObject, ObjectId, OsdId, SnapId};
@@ -135,10 +134,10 @@ impl Recovery {
 impl Pg {
     /// Whether work on this object must wait until it was brought.
     pub(crate) fn must_bring(&self, head: &ObjectId, modifies: bool) -> bool {
-        if self.missing.is_empty() && self.members.all.is_empty() {
+        if self.core.missing.is_empty() && self.members.all.is_empty() {
             return false;
         }
-        is_missing(&self.missing, head) || modifies && (self.members.anybody_lacks(head) || self.is_arriving(head))
+        is_missing(&self.core.missing, head) || modifies && (self.members.anybody_lacks(head) || self.is_arriving(head))
     }
 
     /// Whether this head, or one of its clones, was brought to a copy, or here, and is not durable there.
@@ -179,7 +178,7 @@ impl Pg {
     /// Of what is missing here it is known since when. Of what becomes missing now, because it cannot be read, anything may have been
     /// written up to now.
     pub(crate) fn holders(&self, object: &HObject) -> Vec<OsdId> {
-        let need = self.missing.get(object).map_or(self.info.last_update, |lack| lack.need);
+        let need = self.core.missing.get(object).map_or(self.core.info.last_update, |lack| lack.need);
         self.members.holders(object, need)
     }
 
@@ -205,13 +204,13 @@ impl Pg {
     pub(crate) fn mend(&mut self, ctx: &mut Ctx<'_>, object: HObject) {
         self.serving.recovery.mended.insert(object.clone(), ctx.now.mono);
         self.repaired += 1;
-        self.mark_missing(ctx, object);
+        self.core.mark_missing(ctx, object);
         self.plan_recovery(ctx);
     }
 
     /// Begins to bring an object, before all that waits for it.
     pub(crate) fn bring(&mut self, ctx: &mut Ctx<'_>, head: HObject, filled: Option<OsdId>) {
-        let head = self.object(head);
+        let head = self.core.object(head);
         self.enqueue(ctx, head, Work::Bring(Box::new(Bring { filled, ..Bring::default() })));
     }
 
@@ -250,8 +249,9 @@ impl Pg {
         }
         self.step_backfills(ctx);
         self.check_clean(ctx);
-        let waits =
-            self.waits_for_targets() || !self.missing.is_empty() || self.members.all.values().any(|member| !member.is_complete());
+        let waits = self.waits_for_targets()
+            || !self.core.missing.is_empty()
+            || self.members.all.values().any(|member| !member.is_complete());
         if waits && self.serving.recovery.next.is_none() {
             self.serving.recovery.next = Some(ctx.now.mono.plus(AGAIN));
         }
@@ -301,7 +301,7 @@ impl Pg {
         let recovery = &self.serving.recovery;
         let wanted = |head: &HObject| !recovery.begun.contains(head) && !recovery.unfound.contains_key(head);
         let mut heads = BTreeSet::new();
-        let lists = std::iter::once(&self.missing).chain(self.members.all.values().map(|member| &member.missing));
+        let lists = std::iter::once(&self.core.missing).chain(self.members.all.values().map(|member| &member.missing));
         for list in lists {
             for object in list.keys() {
                 if heads.len() >= free {
@@ -328,7 +328,7 @@ impl Pg {
                 Ok(Stepped::Waits) => return self.keep_waiting(job),
                 Err(Unread::Missing(wish)) => return self.fetch_for(ctx, job, wish),
                 Err(Unread::Damaged(damage)) => {
-                    self.report_damage(ctx, &job.head, &damage);
+                    self.core.report_damage(ctx, &job.head, &damage);
                     // It cannot be paid: what waits for it is as durable as it will be.
                     self.members
                         .all
@@ -353,18 +353,18 @@ impl Pg {
 
     fn bring_step(&mut self, ctx: &mut Ctx<'_>, job: &mut Job) -> Result<Stepped, Unread> {
         let can_be_had = |object: &&HObject| !self.holders(object).is_empty();
-        let lacked = missing_of(&self.missing, &job.head).find(can_be_had).cloned();
+        let lacked = missing_of(&self.core.missing, &job.head).find(can_be_had).cloned();
         if let Some(object) = lacked {
             return self.pull(ctx, job, object);
         }
         let Work::Bring(bring) = &mut job.work else { return Ok(Stepped::Done) };
         if bring.queue.is_none() {
-            if bring.filled.is_some() && is_missing(&self.missing, &job.head) {
+            if bring.filled.is_some() && is_missing(&self.core.missing, &job.head) {
                 // A copy that is filled gets all of an object, or nothing.
                 return Ok(Stepped::Done);
             }
             let mut unit = self.unit(ctx, job.hold, &job.head, bring.filled)?;
-            unit.retain(|object| !self.missing.contains_key(object));
+            unit.retain(|object| !self.core.missing.contains_key(object));
             bring.unit = unit.iter().cloned().collect();
             bring.queue = Some(unit);
         }
@@ -400,13 +400,13 @@ impl Pg {
         let in_part = if at.is_first() && filled.is_none() { self.push_part(ctx, job, &object, &targets) } else { Ok(false) };
         let piece = match in_part {
             Ok(true) => return Ok(Stepped::On),
-            Ok(false) => read_piece(&*ctx.store, job.hold, &self.object(object.clone()), &at, &ctx.config.sizes),
+            Ok(false) => read_piece(&*ctx.store, job.hold, &self.core.object(object.clone()), &at, &ctx.config.sizes),
             Err(unread) => Err(unread),
         };
         let piece = match piece {
             // Another copy has it: so this one can be mended. The only copy is left as it is, and read again later.
             Err(Unread::Damaged(damage)) if self.is_mendable(ctx.now.mono, &object) => {
-                self.report_damage(ctx, &job.head, &damage);
+                self.core.report_damage(ctx, &job.head, &damage);
                 self.mend(ctx, object);
                 bring_anew(job);
                 return Ok(Stepped::On);
@@ -442,7 +442,7 @@ impl Pg {
             return Ok(all.into_iter().collect());
         }
         let (from, to) = (head.at(SnapId(0)), head.at(SnapId::DIR));
-        let names = ctx.store.list(hold, self.id.shard, &from, &to, usize::MAX)?;
+        let names = ctx.store.list(hold, self.core.id.shard, &from, &to, usize::MAX)?;
         Ok(names.into_iter().map(|name| HObject::clone(&name.object)).collect())
     }
 
@@ -453,23 +453,13 @@ impl Pg {
         }
     }
 
-    /// This copy of an object cannot be read: it is missing here, and brought from elsewhere.
-    pub(crate) fn mark_missing(&mut self, ctx: &mut Ctx<'_>, object: HObject) {
-        let lack = Lack::whole(self.info.last_update);
-        let mark = MetaChange::Set(meta::missing_key(&object), lack.encode());
-        if self.submit_unlogged(ctx, Vec::new(), vec![mark]) == Err(Refused::Stopped) {
-            self.stopped(ctx);
-        }
-        self.missing.insert(object, lack);
-    }
-
     fn push(&mut self, ctx: &mut Ctx<'_>, targets: &[OsdId], object: &HObject, at: &PieceAt, piece: Piece) {
         let index = if at.is_first() { index_of(object, &piece.changes.changes) } else { Vec::new() };
         let last = piece.next.is_none();
         let recovered = if last { vec![object.clone()] } else { Vec::new() };
         let body = Body::push(place(at, piece), index, Progress { recovered, ..Progress::default() });
-        let letters = self.members.ship_to(&self.envelope(), targets, &body);
-        self.post(ctx, letters);
+        let letters = self.members.ship_to(&self.core.envelope(), targets, &body);
+        self.core.post(ctx, letters);
         if last {
             targets.iter().for_each(|osd| self.members.note_pushed(*osd, object));
         }
@@ -490,7 +480,7 @@ impl Pg {
             lane.held = lane.held.filter(|hold| *hold != job.hold);
         }
         self.plan_recovery(ctx);
-        if is_missing(&self.missing, &head) {
+        if is_missing(&self.core.missing, &head) {
             self.park_unfound(ctx, &job.head);
         }
     }
@@ -503,10 +493,10 @@ impl Pg {
         let surplus = backfill.surplus(head, ours);
         backfill.finished(head);
         if !surplus.is_empty() {
-            let objects = surplus.into_iter().map(|object| removal(self.object(object))).collect();
+            let objects = surplus.into_iter().map(|object| removal(self.core.object(object))).collect();
             let body = Body::push(objects, Vec::new(), Progress::default());
-            let letters = self.members.ship_to(&self.envelope(), &[osd], &body);
-            self.post(ctx, letters);
+            let letters = self.members.ship_to(&self.core.envelope(), &[osd], &body);
+            self.core.post(ctx, letters);
         }
     }
 
@@ -515,9 +505,9 @@ impl Pg {
     /// A question has no place among the bodies: a copy answers it with what it holds when it comes. So a member is asked when it has promised
     /// all changes of the object that were shipped to it. No further change begins meanwhile, since the question holds the lane.
     fn giver(&self, head: &ObjectId, object: &HObject) -> Option<OsdId> {
-        let newest = self.commits.iter().rev().find(|commit| commit.head.as_ref() == Some(head)).map(|commit| commit.order);
+        let newest = self.serving.pending.iter().rev().find(|of| of.head.as_ref() == Some(head)).map(|of| of.order);
         #[cfg(feature = "sim")]
-        let newest = newest.filter(|_| self.mistake != Some(crate::selfcheck::Mistake::PullEarly));
+        let newest = newest.filter(|_| self.core.mistake != Some(crate::selfcheck::Mistake::PullEarly));
         let answers = |osd: &OsdId| match (newest, self.members.all.get(osd)) {
             (Some(order), Some(member)) => member.stream.oldest() > order,
             _ => true,
@@ -538,13 +528,13 @@ impl Pg {
         let at = bring.at.clone();
         // Of a copy that was found by asking it is not known that it has the very version.
         let in_part = at.is_first() && !self.members.is_find(from, &object);
-        let base = if in_part { self.own_base(ctx, job.hold, &object)? } else { None };
+        let base = if in_part { self.core.own_base(ctx, job.hold, &object)? } else { None };
         let since = base.as_ref().map(|base| base.have);
         let wish = match base {
             Some(base) => Letter::PullPart(object.clone(), base),
             None => Letter::Pull(object.clone(), at.clone()),
         };
-        self.tell(ctx, from, &wish);
+        self.core.tell(ctx, from, &wish);
         self.serving.recovery.pulls.insert(object, Pull { hold: job.hold, from, at, since });
         Ok(Stepped::Waits)
     }
@@ -581,7 +571,7 @@ impl Pg {
         }
         match next {
             Ok(_) => self.attempt_bring(ctx, job),
-            Err(Refused::Stopped) => self.stopped(ctx),
+            Err(Refused::Stopped) => self.core.stopped(ctx),
             Err(_) => self.end_bring(ctx, job),
         }
         self.pump(ctx, &head);
@@ -599,11 +589,11 @@ impl Pg {
         let next = piece.next.clone();
         let recovered = if next.is_none() { vec![object.clone()] } else { Vec::new() };
         let body = Body::push(place(at, piece), index, Progress { recovered, ..Progress::default() });
-        match self.apply(ctx, body, None) {
-            Ok(ticket) if next.is_none() => self.serving.recovery.took(object.clone(), ticket),
+        match self.core.apply(ctx, body, None) {
+            Ok(commit) if next.is_none() => self.serving.recovery.took(object.clone(), commit.ticket),
             Ok(_) => {}
             Err(refused) => {
-                self.log_line(ctx, Level::Error, format!("{object} cannot be taken up: the store refuses ({refused:?})"));
+                self.core.log_line(ctx, Level::Error, format!("{object} cannot be taken up: the store refuses ({refused:?})"));
                 return Err(refused);
             }
         }
@@ -639,26 +629,26 @@ impl Pg {
     pub(crate) fn retry_unfound(&mut self, ctx: &mut Ctx<'_>) {
         let found = |head: &HObject| {
             let had = |object: &HObject| !self.holders(object).is_empty();
-            !is_missing(&self.missing, head) || missing_of(&self.missing, head).any(had)
+            !is_missing(&self.core.missing, head) || missing_of(&self.core.missing, head).any(had)
         };
         let heads: Vec<HObject> = self.serving.recovery.unfound.keys().filter(|head| found(head)).cloned().collect();
         for head in heads {
             let works = self.serving.recovery.unfound.remove(&head).unwrap_or_default();
-            let head = self.object(head);
+            let head = self.core.object(head);
             works.into_iter().for_each(|work| self.enqueue(ctx, head.clone(), work));
         }
     }
 
     /// A copy that is no member tells what it holds: it may have what is unfound. When the group is clean, it is removed.
     pub(crate) fn hear_stray(&mut self, ctx: &mut Ctx<'_>, from: OsdId, info: PeerInfo) {
-        let own = self.peer_info();
-        let same = crate::merge::common(&info.runs, &own.runs) == self.info.last_update;
-        if same && info.missing == 0 && info.history.is_complete() && !self.missing.is_empty() {
-            let source = Source { head: self.info.last_update, missing: BTreeMap::new() };
+        let own = self.core.peer_info();
+        let same = crate::core::log_merge::common(&info.runs, &own.runs) == self.core.info.last_update;
+        if same && info.missing == 0 && info.history.is_complete() && !self.core.missing.is_empty() {
+            let source = Source { head: self.core.info.last_update, missing: BTreeMap::new() };
             self.members.sources.insert(from, source);
         }
         self.members.strays.insert(from);
-        if !self.missing.is_empty() {
+        if !self.core.missing.is_empty() {
             self.plan_recovery(ctx);
         }
         self.check_clean(ctx);
@@ -668,18 +658,18 @@ impl Pg {
     }
 
     pub(crate) fn dismiss_strays(&mut self, ctx: &mut Ctx<'_>) {
-        let interval = &self.history.interval;
+        let interval = &self.core.history.interval;
         let wanted: BTreeSet<OsdId> = interval.members().chain(interval.home()).collect();
         for osd in std::mem::take(&mut self.members.strays).difference(&wanted) {
             self.members.dismissed.insert(*osd);
-            self.tell(ctx, *osd, &Letter::Remove);
+            self.core.tell(ctx, *osd, &Letter::Remove);
         }
     }
 
     /// The session to a copy that was told to go broke: it may not have heard that.
     pub(crate) fn dismiss_again(&mut self, ctx: &mut Ctx<'_>, osd: OsdId) {
         if self.is_clean() && self.members.dismissed.contains(&osd) {
-            self.tell(ctx, osd, &Letter::Remove);
+            self.core.tell(ctx, osd, &Letter::Remove);
         }
     }
 
@@ -697,7 +687,7 @@ impl Pg {
         let (now, recorder) = (ctx.now.mono, &mut *ctx.recorder);
         let promised = |n: u64, op| recorder.promised(op, now, from, time.filter(|_| n == number));
         if !member.stream.acknowledged(number, promised) {
-            return self.log_line(ctx, Level::Warn, format!("osd.{from} promises change {number}, which it was not sent"));
+            return self.core.log_line(ctx, Level::Warn, format!("osd.{from} promises change {number}, which it was not sent"));
         }
         let oldest = member.stream.oldest();
         let before = member.pushed.len();
@@ -746,12 +736,12 @@ impl Pg {
     /// What was asked of a copy and not answered is asked again.
     pub(crate) fn recovery_resend(&mut self, ctx: &mut Ctx<'_>, osd: OsdId) {
         let wish = |(object, pull): (&HObject, &Pull)| match pull.since {
-            Some(_) => self.part_wish(object),
+            Some(_) => self.core.part_wish(object),
             None => Some(Letter::Pull(object.clone(), pull.at.clone())),
         };
         let pulls = self.serving.recovery.pulls.iter().filter(|(_, pull)| pull.from == osd);
         let wishes: Vec<Letter> = pulls.filter_map(wish).collect();
-        wishes.iter().for_each(|wish| self.tell(ctx, osd, wish));
+        wishes.iter().for_each(|wish| self.core.tell(ctx, osd, wish));
         self.rescan(ctx, osd);
         self.resend(ctx, osd);
         self.seek_again(ctx, osd);
@@ -761,8 +751,8 @@ impl Pg {
     /// Whether all copies are complete and where they belong; or complete, and with guests among them for whom the
     /// map has no place.
     pub(crate) fn is_clean(&self) -> bool {
-        let interval = &self.history.interval;
-        let home = interval.up == interval.acting || self.keeps_guests();
+        let interval = &self.core.history.interval;
+        let home = interval.up == interval.acting || self.core.keeps_guests();
         let enough = interval.members().count() as u64 >= u64::from(interval.size) || interval.primary < 0;
         home && enough && self.is_recovered()
     }
@@ -770,29 +760,9 @@ impl Pg {
     /// Whether nobody lacks anything, and what was brought here is durable.
     pub(crate) fn is_recovered(&self) -> bool {
         matches!(self.phase, Phase::Active)
-            && self.missing.is_empty()
+            && self.core.missing.is_empty()
             && self.serving.recovery.taken.is_empty()
             && self.members.all.values().all(crate::members::Member::is_complete)
-    }
-
-    /// Whether the OSDs where the group belongs may take over: they are as many as the pool wants, or as many as serve now.
-    /// While they are fewer, peering keeps others beside them (`peering::choose::plan`). To send these away would begin an
-    /// interval whose plan calls them back, and so on for ever. The same holds where a rule names an OSD twice: it serves once, so the next
-    /// plan would be another one than the map's. Such a group stays as it is, and is undersized.
-    fn home_is_enough(&self) -> bool {
-        let interval = &self.history.interval;
-        let named = interval.home().count();
-        let home = interval.home().collect::<BTreeSet<_>>().len();
-        let twice = home < named;
-        #[cfg(feature = "sim")]
-        let twice = twice && self.mistake != Some(crate::selfcheck::Mistake::GoHomeTwice);
-        home > 0 && !twice && home >= interval.members().count().min(interval.size.max(1) as usize)
-    }
-
-    /// Whether members serve that do not belong to the group, since those that do are too few: nothing is left to be
-    /// done until the map finds more places.
-    pub(crate) fn keeps_guests(&self) -> bool {
-        self.history.interval.home().next().is_some() && !self.home_is_enough()
     }
 
     /// Acts when all copies have become complete: who belongs to the group may serve, what was before is forgotten.
@@ -800,8 +770,8 @@ impl Pg {
         if !self.is_recovered() {
             return;
         }
-        let held = self.history.interval.is_premerge();
-        if self.history.estimated && !held {
+        let held = self.core.history.interval.is_premerge();
+        if self.core.history.estimated && !held {
             // It could not begin while objects were missing here.
             self.count_again(ctx);
         }
@@ -809,8 +779,8 @@ impl Pg {
             self.plan_trim(ctx);
             self.begin_ordered(ctx);
         }
-        let interval = &self.history.interval;
-        if interval.up != interval.acting && self.home_is_enough() {
+        let interval = &self.core.history.interval;
+        if interval.up != interval.acting && self.core.home_is_enough() {
             // Those whom the map names shall serve. The group serves meanwhile, so nobody waits for the answer.
             ctx.out.push(Effect::WantActing(Vec::new()));
             self.serving.recovery.next = Some(ctx.now.mono.plus(AGAIN));
@@ -818,7 +788,7 @@ impl Pg {
         }
         if self.is_clean() && !self.serving.recovery.clean {
             self.serving.recovery.clean = true;
-            self.change_unlogged(ctx, Body { clean: self.history.since, ..Body::default() });
+            self.change_unlogged(ctx, Body { clean: self.core.history.since, ..Body::default() });
             self.dismiss_strays(ctx);
         }
     }

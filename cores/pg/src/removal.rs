@@ -1,9 +1,8 @@
 //! The end of a group: when its pool is deleted, its objects go in steps, then its own keys.
 
 use crate::api::{Ctx, Effect};
-use crate::fetch;
-use crate::load::staging_pool;
-use crate::ops::list::bounds;
+use crate::object::bounds;
+use crate::object::{self, staging_pool};
 use crate::pg::{Pg, Phase, drop_op};
 use bytes::Bytes;
 use node::{Level, Mono};
@@ -37,11 +36,11 @@ impl Pg {
         }
         self.stop_serving(ctx);
         std::mem::take(&mut self.serving.waiting).iter().for_each(|op| drop_op(ctx, op));
-        let hold = self.next_hold(ctx);
+        let hold = self.core.next_hold(ctx);
         self.phase = Phase::Removing(Box::new(Removal { hold, waiting: false, next: ctx.now.mono, last: false }));
-        if readable && !self.history.removing {
-            self.history.removing = true;
-            self.save(ctx);
+        if readable && !self.core.history.removing {
+            self.core.history.removing = true;
+            self.core.save(ctx);
         }
         self.step_removal(ctx);
     }
@@ -49,7 +48,7 @@ impl Pg {
     /// Removes some more, when what was removed before is durable.
     pub(crate) fn step_removal(&mut self, ctx: &mut Ctx<'_>) {
         let Phase::Removing(removal) = &mut self.phase else { return };
-        if !self.commits.is_empty() || !self.loose.is_empty() || ctx.now.mono < removal.next {
+        if !self.core.is_drained() || ctx.now.mono < removal.next {
             return;
         }
         if removal.last {
@@ -58,11 +57,11 @@ impl Pg {
             return;
         }
         let (hold, max) = (removal.hold, ctx.config.step_objects);
-        let pg_num = self.history.pg_num.max(1);
-        let (pool, seed) = (self.id.pg.pool, self.id.pg.seed);
+        let pg_num = self.core.history.pg_num.max(1);
+        let (pool, seed) = (self.core.id.pg.pool, self.core.id.pg.seed);
         let found = [pool, staging_pool(pool)].into_iter().try_fold(Vec::<ObjectId>::new(), |mut all, pool| {
             let (from, to) = bounds(pool, seed, pg_num);
-            all.extend(ctx.store.list(hold, self.id.shard, &from.into(), &to.into(), max)?);
+            all.extend(ctx.store.list(hold, self.core.id.shard, &from.into(), &to.into(), max)?);
             Ok(all)
         });
         match found {
@@ -75,7 +74,7 @@ impl Pg {
             }
             Err(Unread::Damaged(damage)) => {
                 let text = format!("objects cannot be listed for removal: {} at offset {}", damage.what, damage.offset);
-                self.log_line(ctx, Level::Error, text);
+                self.core.log_line(ctx, Level::Error, text);
                 if let Phase::Removing(removal) = &mut self.phase {
                     removal.next = Mono::NEVER;
                 }
@@ -93,8 +92,8 @@ impl Pg {
             true => vec![MetaChange::RemoveRange(Bytes::new(), Bytes::from_static(&[0xff]))],
             false => Vec::new(),
         };
-        if self.submit_unlogged(ctx, objects.into_iter().map(fetch::removal).collect(), meta) == Err(Refused::Stopped) {
-            self.stopped(ctx);
+        if self.core.submit_unlogged(ctx, objects.into_iter().map(object::removal).collect(), meta) == Err(Refused::Stopped) {
+            self.core.stopped(ctx);
         }
     }
 }

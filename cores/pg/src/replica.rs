@@ -6,11 +6,8 @@
 use crate::api::{ClusterLevel, Ctx, Effect};
 use crate::aside::Aside;
 use crate::body::Body;
-use crate::info::ObjectInfo;
+use crate::core::log_merge::{Merge, Merged};
 use crate::letter::{Letter, LogPart};
-use crate::load::staging_pool;
-use crate::merge::{Merge, Merged};
-use crate::meta;
 use crate::missing::Base;
 use crate::object::{PieceAt, read_part, read_piece};
 use crate::pg::{Pg, Phase};
@@ -21,7 +18,7 @@ use node::{Level, Mono};
 use objectstore::{Hold, Refused, Ticket, Unread};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
-use types::{EVersion, Feature, HObject, ObjectId, OsdId, SnapId};
+use types::{EVersion, Feature, HObject, ObjectId, OsdId};
 
 /// A store that has no room is asked again after this.
 const ROOM: Duration = Duration::from_millis(100);
@@ -70,6 +67,8 @@ pub(crate) struct Replica {
     merge: Option<Box<Merge>>,
     /// It is taken up and durable here, with this ticket before it was.
     pub(crate) activated: bool,
+    /// What the primary is told when a transaction is durable here, oldest first.
+    pub(crate) promises: VecDeque<(Ticket, Promise)>,
     /// Number of the last body that was submitted.
     pub(crate) applied: u64,
     /// The next bodies, with their numbers and the moments when they arrived. The store has no room for the first just now.
@@ -123,7 +122,7 @@ impl Pg {
     /// Takes a letter of the primary.
     pub(crate) fn follow(&mut self, ctx: &mut Ctx<'_>, from: OsdId, arrived: Mono, letter: Letter) {
         match letter {
-            Letter::Query if matches!(self.phase, Phase::Broken) => self.tell(ctx, from, &Letter::Unable),
+            Letter::Query if matches!(self.phase, Phase::Broken) => self.core.tell(ctx, from, &Letter::Unable),
             Letter::Query | Letter::LogWish(_) => {
                 if let Some(replica) = self.replica() {
                     replica.asked.push(letter);
@@ -136,7 +135,7 @@ impl Pg {
             Letter::PullPart(object, base) => self.run_errand(ctx, Errand::PullPart(object, base)),
             Letter::Scan(from, to) => self.run_errand(ctx, Errand::Scan(from, to)),
             Letter::Seek(wanted) if matches!(self.phase, Phase::Broken) => {
-                self.tell(ctx, from, &Letter::Sought(crate::unfound::nothing_of(wanted)));
+                self.core.tell(ctx, from, &Letter::Sought(crate::unfound::nothing_of(wanted)));
             }
             Letter::Seek(wanted) => self.run_errand(ctx, Errand::Seek(wanted)),
             Letter::Reserve(number, priority, backfill) => self.lend(ctx, from, number, priority, backfill),
@@ -144,8 +143,8 @@ impl Pg {
             Letter::Settled(upto) => self.hear_what_is_settled(upto),
             Letter::Survey(ask) => self.be_surveyed(ctx, from, *ask),
             Letter::Spoilt(objects) => self.be_spoilt(ctx, objects),
-            Letter::Remove if !self.is_member(ctx.whoami) => {
-                self.log_line(
+            Letter::Remove if !self.core.is_member(ctx.whoami) => {
+                self.core.log_line(
                     ctx,
                     Level::Info,
                     format!("osd.{from} says that the group is clean without this copy: it is removed"),
@@ -167,16 +166,16 @@ impl Pg {
 
     /// Answers what was asked, if nothing that the answer tells could still be lost.
     fn answer_asked(&mut self, ctx: &mut Ctx<'_>) {
-        if self.commits.iter().any(|commit| !commit.durable) || !self.loose.is_empty() {
+        if !self.core.is_drained() {
             return;
         }
-        let primary = self.history.interval.primary;
+        let primary = self.core.history.interval.primary;
         let Some(replica) = self.replica().filter(|replica| replica.merge.is_none()) else { return };
         for letter in std::mem::take(&mut replica.asked) {
             match letter {
                 Letter::LogWish(after) => self.run_errand(ctx, Errand::Log(after)),
-                _ if self.history.created == 0 => self.tell(ctx, primary, &Letter::Absent),
-                _ => self.tell_info(ctx, primary),
+                _ if self.core.history.created == 0 => self.core.tell(ctx, primary, &Letter::Absent),
+                _ => self.core.tell_info(ctx, primary),
             }
         }
     }
@@ -189,28 +188,28 @@ impl Pg {
         }
         if replica.activated {
             #[cfg(feature = "sim")]
-            if self.mistake == Some(crate::selfcheck::Mistake::ActivateEarly) {
-                return self.tell_activated(ctx, primary);
+            if self.core.mistake == Some(crate::selfcheck::Mistake::ActivateEarly) {
+                return self.core.tell_activated(ctx, primary);
             }
             // It is asked again: the answer was lost, or it has none yet, since the log is not durable here.
             return self.promise_again(ctx, primary);
         }
-        let known = part.anew || part.common <= self.info.last_update;
-        if !self.is_member(ctx.whoami) || !known || !part.is_whole() {
+        let known = part.anew || part.common <= self.core.info.last_update;
+        if !self.core.is_member(ctx.whoami) || !known || !part.is_whole() {
             let text = format!("osd.{primary} sent a log that does not hold together, or is not for this copy: it is refused");
-            return self.log_line(ctx, Level::Warn, text);
+            return self.core.log_line(ctx, Level::Warn, text);
         }
-        self.history.adopt(&part.history);
-        self.history.take_beginning(&part.history);
-        (self.history.started, self.history.created) = (self.history.since, part.history.created);
-        self.history.pg_num = self.history.interval.pg_num;
+        self.core.history.adopt(&part.history);
+        self.core.history.take_beginning(&part.history);
+        (self.core.history.started, self.core.history.created) = (self.core.history.since, part.history.created);
+        self.core.history.pg_num = self.core.history.interval.pg_num;
         // The statistics are the primary's, and so is how well they are known.
-        self.history.estimated = part.history.estimated;
-        part.history.purged.iter().for_each(|(start, len)| self.history.purged.insert(start, len));
+        self.core.history.estimated = part.history.estimated;
+        part.history.purged.iter().for_each(|(start, len)| self.core.history.purged.insert(start, len));
         if part.anew {
-            self.history.backfill = Some(HObject::min());
+            self.core.history.backfill = Some(HObject::min());
         }
-        let merge = self.merge(ctx, part);
+        let merge = self.core.merge(ctx, part);
         if let Some(replica) = self.replica() {
             replica.merge = Some(Box::new(merge));
         }
@@ -219,7 +218,7 @@ impl Pg {
 
     fn go_on_merging(&mut self, ctx: &mut Ctx<'_>) {
         let Some(mut merge) = self.replica().and_then(|replica| replica.merge.take()) else { return };
-        match self.step_merge(ctx, &mut merge) {
+        match self.core.step_merge(ctx, &mut merge) {
             Merged::Waits => {
                 if let Some(replica) = self.replica() {
                     replica.merge = Some(merge);
@@ -229,33 +228,37 @@ impl Pg {
                 if let Some(replica) = self.replica() {
                     replica.activated = true;
                 }
-                let primary = self.history.interval.primary;
-                if let Some(commit) = self.commits.back_mut() {
-                    // Number 0: no body, but the log itself.
-                    commit.promise = Some(Promise { primary, number: 0, body: None });
-                }
+                let primary = self.core.history.interval.primary;
+                // Number 0: no body, but the log itself.
+                self.promise_newest(Promise { primary, number: 0, body: None });
             }
             Merged::Refused => {
-                self.log_line(ctx, Level::Error, "the store does not take up the group's log".into());
+                self.core.log_line(ctx, Level::Error, "the store does not take up the group's log".into());
                 if ctx.store.space().available == 0 {
-                    let text = format!("pg {}: no room for its log", self.id);
+                    let text = format!("pg {}: no room for its log", self.core.id);
                     ctx.out.push(Effect::ClusterLog { level: ClusterLevel::Error, text });
                 }
             }
             Merged::Unreadable(what) => {
-                self.log_line(ctx, Level::Error, format!("cannot take up the group's log: {what} is damaged"));
+                self.core.log_line(ctx, Level::Error, format!("cannot take up the group's log: {what} is damaged"));
                 self.phase = Phase::Broken;
             }
         }
     }
 
-    pub(crate) fn tell_activated(&self, ctx: &mut Ctx<'_>, primary: OsdId) {
-        let missing = self.missing.iter().map(|(object, lack)| (object.clone(), lack.clone())).collect();
-        self.tell(ctx, primary, &Letter::Activated(missing));
+    /// Lets the primary be told something when the newest transaction is durable, if it is not told something else then.
+    pub(crate) fn promise_newest(&mut self, promise: Promise) {
+        let Some(newest) = self.core.commits.back().map(|commit| commit.ticket) else { return };
+        let Some(replica) = self.replica() else { return };
+        if replica.promises.back().is_none_or(|(last, _)| *last < newest) {
+            replica.promises.push_back((newest, promise));
+        }
     }
 
-    /// Makes the promise that a durable transaction allows.
-    pub(crate) fn keep_promise(&mut self, ctx: &mut Ctx<'_>, promise: Promise) {
+    /// Makes the promise that a durable transaction allows, if it allows one.
+    pub(crate) fn keep_promise(&mut self, ctx: &mut Ctx<'_>, ticket: Ticket) {
+        let Some(replica) = self.replica() else { return };
+        let Some((_, promise)) = replica.promises.pop_front_if(|(of, _)| *of == ticket) else { return };
         let time = promise.body.map(|body| CopyTime::of(body.arrived, body.submitted, ctx.now.mono));
         if let (Some(body), Some(time)) = (promise.body, time) {
             ctx.recorder.carried_out(body.pushes, body.bytes, time);
@@ -265,7 +268,7 @@ impl Pg {
 
     fn promise(&mut self, ctx: &mut Ctx<'_>, primary: OsdId, number: u64, time: Option<CopyTime>) {
         if number == 0 {
-            self.tell_activated(ctx, primary);
+            self.core.tell_activated(ctx, primary);
             // That is heeded once in an interval. What came to be missing since goes with a promise, of which there is none to make.
             if self.replica().is_none_or(|replica| replica.lacking.is_empty()) {
                 return;
@@ -280,35 +283,35 @@ impl Pg {
         let level = ctx.map.level;
         let told = level.has(Feature::PromiseTimes);
         #[cfg(feature = "sim")]
-        let told = told || self.mistake == Some(crate::selfcheck::Mistake::IgnoreLevel);
+        let told = told || self.core.mistake == Some(crate::selfcheck::Mistake::IgnoreLevel);
         let time = time.filter(|_| told);
         // A primary that cannot be told hears of it in the next interval.
         let letter = match lacking.is_empty() || !level.has(Feature::Lacking) {
             true => Letter::Ack(number, time),
             false => Letter::AckLacking(number, time, lacking),
         };
-        self.tell(ctx, primary, &letter);
+        self.core.tell(ctx, primary, &letter);
     }
 
     /// What the primary was told may be lost: it is told where this copy is.
     pub(crate) fn promise_again(&mut self, ctx: &mut Ctx<'_>, primary: OsdId) {
-        let durable = self.commits.iter().all(|commit| commit.durable);
+        let durable = self.core.commits.is_empty();
         let Some(replica) = self.replica() else { return };
         let (activated, applied, merging) = (replica.activated, replica.applied, replica.merge.is_some());
         replica.retells = activated && !durable;
         match activated {
             true if durable => {
-                self.tell_activated(ctx, primary);
+                self.core.tell_activated(ctx, primary);
                 self.acknowledge(ctx, primary, applied, None);
             }
             true => {}
-            false if self.history.created > 0 && !merging => self.show_up(ctx),
+            false if self.core.history.created > 0 && !merging => self.show_up(ctx),
             false => {}
         }
     }
 
     fn take_body(&mut self, ctx: &mut Ctx<'_>, primary: OsdId, number: u64, arrived: Mono, body: Box<Body>) {
-        let durable = self.commits.is_empty();
+        let durable = self.core.commits.is_empty();
         let Some(replica) = self.replica().filter(|replica| replica.activated) else { return };
         if number <= replica.applied {
             // It came twice. What is not durable yet is promised when it is.
@@ -323,22 +326,15 @@ impl Pg {
         if !replica.stalled.is_empty() {
             return replica.stalled.push_back((number, arrived, body));
         }
-        let follows = body.follows(self.info.last_update);
-        if !follows || !body.objects.iter().all(|o| self.holds(&o.object)) {
+        let follows = body.follows(self.core.info.last_update);
+        if !follows || !body.objects.iter().all(|o| self.core.holds(&o.object)) {
             let text = format!(
                 "osd.{primary} sent a change that does not follow version {}, or is none of this group",
-                self.info.last_update
+                self.core.info.last_update
             );
-            return self.log_line(ctx, Level::Error, text);
+            return self.core.log_line(ctx, Level::Error, text);
         }
         self.apply_body(ctx, primary, number, arrived, body);
-    }
-
-    /// Whether an object, or one that is being collected, lies in this group.
-    pub(crate) fn holds(&self, object: &ObjectId) -> bool {
-        let pool = self.id.pg.pool;
-        let (pg_num, here) = (self.history.pg_num.max(1), object.pool == pool || object.pool == staging_pool(pool));
-        here && types::hash::stable_mod(object.hash, pg_num, pg_num.next_power_of_two() - 1) == self.id.pg.seed
     }
 
     fn apply_body(&mut self, ctx: &mut Ctx<'_>, primary: OsdId, number: u64, arrived: Mono, body: Box<Body>) {
@@ -351,20 +347,21 @@ impl Pg {
         let body = Box::new(crate::parts::without(*body, &misfits));
         misfits.into_iter().for_each(|object| self.lack(ctx, object));
         // A clone of what is missing is no better.
-        let of_missing = body.clones().filter(|(source, _)| self.missing.contains_key(*source)).map(|(_, clone)| clone.clone());
+        let of_missing =
+            body.clones().filter(|(source, _)| self.core.missing.contains_key(*source)).map(|(_, clone)| clone.clone());
         let of_missing: Vec<HObject> = of_missing.collect();
         let body = Box::new(crate::parts::without(*body, &of_missing));
         of_missing.into_iter().for_each(|object| self.lack(ctx, object));
         let recovered = body.progress.as_ref().map(|progress| progress.recovered.clone()).unwrap_or_default();
         let changes = self.replica().map(|replica| replica.aside.changes(&body)).unwrap_or_default();
-        match self.apply(ctx, *body, None) {
-            Ok(_) => {
-                if let Some(commit) = self.commits.back_mut() {
-                    let body = Some(TakenBody { arrived, submitted: ctx.now.mono, bytes, pushes });
-                    commit.promise = Some(Promise { primary, number, body });
+        match self.core.apply(ctx, *body, None) {
+            Ok(commit) => {
+                let body = Some(TakenBody { arrived, submitted: ctx.now.mono, bytes, pushes });
+                if let Some(replica) = self.replica() {
+                    replica.promises.push_back((commit.ticket, Promise { primary, number, body }));
                 }
                 #[cfg(feature = "sim")]
-                if self.mistake == Some(crate::selfcheck::Mistake::PromiseEarly) {
+                if self.core.mistake == Some(crate::selfcheck::Mistake::PromiseEarly) {
                     self.promise(ctx, primary, number, None);
                 }
                 if let Some(replica) = self.replica() {
@@ -374,7 +371,7 @@ impl Pg {
                 }
                 self.step_inquiry(ctx);
             }
-            Err(Refused::Stopped) => self.stopped(ctx),
+            Err(Refused::Stopped) => self.core.stopped(ctx),
             Err(_) => {
                 // The primary has it, so it must come to be here, too: it waits for room.
                 self.stall(ctx, number, arrived, again);
@@ -397,9 +394,9 @@ impl Pg {
         }
         let hold = match self.replica().and_then(|replica| replica.fitting) {
             Some(fitting) => fitting.hold,
-            None => self.next_hold(ctx),
+            None => self.core.next_hold(ctx),
         };
-        let found = self.misfits(ctx, hold, body);
+        let found = self.core.misfits(ctx, hold, body);
         let waits = matches!(found, Err(Unread::Missing(_)));
         if let Some(replica) = self.replica() {
             replica.fitting = waits.then_some(Fitting { hold, fetching: true });
@@ -422,41 +419,41 @@ impl Pg {
     /// them from another copy. A crash before the marks are durable leaves blocks that are known to be damaged, never wrong bytes.
     pub(crate) fn meet_damage(&mut self, ctx: &mut Ctx<'_>, ticket: Ticket, objects: Vec<ObjectId>) {
         #[cfg(feature = "sim")]
-        if self.mistake == Some(crate::selfcheck::Mistake::IgnoreDamage) {
+        if self.core.mistake == Some(crate::selfcheck::Mistake::IgnoreDamage) {
             return;
         }
-        let pool = self.id.pg.pool;
+        let pool = self.core.id.pg.pool;
         let names = objects.into_iter().map(|object| HObject::clone(&object.object)).filter(|object| object.pool == pool);
         for object in names.collect::<Vec<_>>() {
             let text = format!("{object}: a change needed old data that are damaged");
-            self.log_line(ctx, Level::Error, text.clone());
-            ctx.out.push(Effect::ClusterLog { level: ClusterLevel::Error, text: format!("{} {text}", self.id) });
+            self.core.log_line(ctx, Level::Error, text.clone());
+            ctx.out.push(Effect::ClusterLog { level: ClusterLevel::Error, text: format!("{} {text}", self.core.id) });
             match self.phase {
                 Phase::Replica(_) => self.lack(ctx, object),
                 Phase::Active if !self.holders(&object).is_empty() => self.mend(ctx, object),
                 _ => {}
             }
         }
-        let late = self.commits.iter_mut().skip_while(|commit| commit.ticket < ticket).filter_map(|commit| commit.promise.take());
-        if let Some(last) = late.last()
-            && let Some(commit) = self.commits.back_mut()
-        {
-            commit.promise = Some(last);
+        let Some(replica) = self.replica() else { return };
+        let from = replica.promises.partition_point(|(of, _)| *of < ticket);
+        let late = replica.promises.drain(from..).next_back();
+        if let Some((_, last)) = late {
+            self.promise_newest(last);
         }
     }
 
     /// This copy does not have an object, and the primary thinks that it has, or will: it is marked, and told with the next promise.
     pub(crate) fn lack(&mut self, ctx: &mut Ctx<'_>, object: HObject) {
-        self.log_line(ctx, Level::Warn, format!("{object} is missing here and must be brought whole"));
+        self.core.log_line(ctx, Level::Warn, format!("{object} is missing here and must be brought whole"));
         if let Some(replica) = self.replica() {
             replica.lacking.insert(object.clone());
         }
-        self.mark_missing(ctx, object);
+        self.core.mark_missing(ctx, object);
     }
 
     /// Carries out what waited, as far as it need not wait any longer.
     fn go_on_stalled(&mut self, ctx: &mut Ctx<'_>) {
-        let primary = self.history.interval.primary;
+        let primary = self.core.history.interval.primary;
         let now = ctx.now.mono;
         loop {
             let next = self.replica().filter(|r| r.again <= now && !r.is_fetching()).and_then(|r| r.stalled.pop_front());
@@ -478,7 +475,7 @@ impl Pg {
     pub(crate) fn step_replica(&mut self, ctx: &mut Ctx<'_>) {
         self.answer_asked(ctx);
         if self.replica().is_some_and(|replica| replica.retells) {
-            self.promise_again(ctx, self.history.interval.primary);
+            self.promise_again(ctx, self.core.history.interval.primary);
         }
     }
 
@@ -502,16 +499,16 @@ impl Pg {
     }
 
     fn run_errand(&mut self, ctx: &mut Ctx<'_>, errand: Errand) {
-        let hold = self.next_hold(ctx);
+        let hold = self.core.next_hold(ctx);
         self.go_on_errand(ctx, hold, errand);
     }
 
     fn go_on_errand(&mut self, ctx: &mut Ctx<'_>, hold: Hold, errand: Errand) {
-        let primary = self.history.interval.primary;
+        let primary = self.core.history.interval.primary;
         match self.read_errand(ctx, hold, &errand) {
             Ok(answer) => {
                 ctx.store.release(hold);
-                self.tell(ctx, primary, &answer);
+                self.core.tell(ctx, primary, &answer);
             }
             Err(Unread::Missing(wish)) => {
                 if let Some(replica) = self.replica() {
@@ -522,13 +519,13 @@ impl Pg {
             Err(Unread::Damaged(damage)) => {
                 ctx.store.release(hold);
                 if let Errand::Pull(object, _) | Errand::PullPart(object, _) = &errand {
-                    self.report_damage(ctx, &self.object(object.clone()), &damage);
+                    self.core.report_damage(ctx, &self.core.object(object.clone()), &damage);
                     let at = if let Errand::Pull(_, at) = &errand { at.clone() } else { PieceAt::default() };
-                    self.tell(ctx, primary, &Letter::Pulled(object.clone(), at, None));
+                    self.core.tell(ctx, primary, &Letter::Pulled(object.clone(), at, None));
                 } else {
-                    self.log_line(ctx, Level::Error, format!("cannot be read for the primary: {} is damaged", damage.what));
+                    self.core.log_line(ctx, Level::Error, format!("cannot be read for the primary: {} is damaged", damage.what));
                     if let Errand::Log(_) = &errand {
-                        self.tell(ctx, primary, &Letter::Unable);
+                        self.core.tell(ctx, primary, &Letter::Unable);
                     }
                 }
             }
@@ -537,78 +534,34 @@ impl Pg {
 
     fn read_errand(&self, ctx: &Ctx<'_>, hold: Hold, errand: &Errand) -> Result<Letter, Unread> {
         match errand {
-            Errand::Pull(object, _) | Errand::PullPart(object, _) if self.missing.contains_key(object) => {
+            Errand::Pull(object, _) | Errand::PullPart(object, _) if self.core.missing.contains_key(object) => {
                 Ok(Letter::Pulled(object.clone(), PieceAt::default(), None))
             }
             Errand::Pull(object, at) => {
-                let piece = read_piece(&*ctx.store, hold, &self.object(object.clone()), at, &ctx.config.sizes)?;
+                let piece = read_piece(&*ctx.store, hold, &self.core.object(object.clone()), at, &ctx.config.sizes)?;
                 Ok(Letter::Pulled(object.clone(), at.clone(), Some(Box::new(piece))))
             }
             Errand::PullPart(object, base) => {
-                let piece = read_part(&*ctx.store, hold, &self.object(object.clone()), &base.part, &ctx.config.sizes)?;
+                let piece = read_part(&*ctx.store, hold, &self.core.object(object.clone()), &base.part, &ctx.config.sizes)?;
                 Ok(Letter::PulledPart(object.clone(), base.have, piece.map(Box::new)))
             }
             Errand::Scan(from, to) => {
                 let most = ctx.config.sizes.scan;
-                let found = self.versions(ctx, hold, from, to, most)?;
+                let found = self.core.versions(ctx, hold, from, to, most)?;
                 let end = if found.len() < most { to.clone() } else { found.last().map_or(to.clone(), |(o, _)| o.clone()) };
                 Ok(Letter::Scanned(from.clone(), end, found))
             }
             Errand::Seek(wanted) => {
                 let sought: Result<Vec<_>, Unread> =
-                    wanted.iter().map(|(object, need)| self.look_up(ctx, hold, object, *need)).collect();
+                    wanted.iter().map(|(object, need)| self.core.look_up(ctx, hold, object, *need)).collect();
                 Ok(Letter::Sought(sought?))
             }
             Errand::Log(after) => {
-                let entries = self.read_log_behind(ctx, hold, *after)?;
-                let missing = self.missing.iter().map(|(object, lack)| (object.clone(), lack.need)).collect();
-                let (info, history) = (self.info.clone(), self.history.clone());
+                let entries = self.core.read_log_behind(ctx, hold, *after)?;
+                let missing = self.core.missing.iter().map(|(object, lack)| (object.clone(), lack.need)).collect();
+                let (info, history) = (self.core.info.clone(), self.core.history.clone());
                 let (anew, dups) = (false, Vec::new());
                 Ok(Letter::Log(Box::new(LogPart { info, history, common: *after, anew, entries, dups, missing })))
-            }
-        }
-    }
-
-    /// Heads and clones behind the head `from`, up to and with those of the head `to`, with the versions of their records.
-    pub(crate) fn versions(
-        &self,
-        ctx: &Ctx<'_>,
-        hold: Hold,
-        from: &HObject,
-        to: &HObject,
-        max: usize,
-    ) -> Result<Vec<(HObject, EVersion)>, Unread> {
-        let (start, end) = self.bounds(ctx);
-        let first = if *from < start { start } else { from.clone() };
-        let last = if *to < end { HObject { snap: SnapId::DIR, ..to.clone() } } else { end };
-        let names = ctx.store.list(hold, self.id.shard, &self.object(first), &self.object(last), max)?;
-        let mut found = Vec::with_capacity(names.len());
-        for name in names.iter().filter(|name| ***name != *from) {
-            let Some(stat) = ctx.store.stat(hold, name)? else { continue };
-            let info = ObjectInfo::decode(&stat.info).unwrap_or_default();
-            found.push((HObject::clone(&name.object), info.version));
-        }
-        Ok(found)
-    }
-
-    /// Entries of the own log behind a version.
-    pub(crate) fn read_log_behind(
-        &self,
-        ctx: &Ctx<'_>,
-        hold: Hold,
-        version: EVersion,
-    ) -> Result<Vec<crate::entry::LogEntry>, Unread> {
-        let mut after = meta::version_key(meta::LOG, version.version);
-        let mut entries = Vec::new();
-        loop {
-            let page = crate::load::scan(ctx, hold, self.id, meta::LOG, &after)?;
-            for (key, value) in &page.entries {
-                after = key.clone();
-                let entry = crate::entry::LogEntry::decode(value, self.id.pg.pool);
-                entries.push(entry.map_err(|e| crate::load::bad(&format!("log record {} ({e})", key.escape_ascii())))?);
-            }
-            if !page.more {
-                return Ok(entries);
             }
         }
     }

@@ -194,7 +194,7 @@ impl Pg {
                 if !granted {
                     replica.lent = None;
                 }
-                self.tell(ctx, self.history.interval.primary, &Letter::Reserved(number, lends));
+                self.core.tell(ctx, self.core.history.interval.primary, &Letter::Reserved(number, lends));
             }
             _ => {}
         }
@@ -202,7 +202,7 @@ impl Pg {
 
     fn give_slots_back(&mut self, ctx: &mut Ctx<'_>) {
         for (osd, number) in self.serving.reserve.give_back() {
-            self.tell(ctx, osd, &Letter::Release(number));
+            self.core.tell(ctx, osd, &Letter::Release(number));
         }
     }
 
@@ -210,7 +210,7 @@ impl Pg {
     fn to_move(&self, ctx: &Ctx<'_>) -> Option<Move> {
         let recovery = &self.serving.recovery;
         let parked = |object: &HObject| recovery.unfound.contains_key(&object.at(SnapId::HEAD));
-        let mut lists = std::iter::once(&self.missing).chain(self.members.all.values().map(|member| &member.missing));
+        let mut lists = std::iter::once(&self.core.missing).chain(self.members.all.values().map(|member| &member.missing));
         let brings = || self.members.all.values().any(|member| member.backfill.is_none() && !member.pushed.is_empty());
         let recovers = recovery.is_busy()
             || ctx.map.flags & flags::NORECOVER == 0 && lists.any(|list| list.keys().any(|object| !parked(object)))
@@ -248,7 +248,7 @@ impl Pg {
     fn held_back_by_flags(&self) -> Option<String> {
         let unfound = &self.serving.recovery.unfound;
         let parked = |object: &HObject| unfound.contains_key(&object.at(SnapId::HEAD));
-        let mut lists = std::iter::once(&self.missing).chain(self.members.all.values().map(|member| &member.missing));
+        let mut lists = std::iter::once(&self.core.missing).chain(self.members.all.values().map(|member| &member.missing));
         if lists.any(|list| list.keys().any(|object| !parked(object))) {
             return Some("the cluster's flag norecover holds it back: 'ceph osd unset norecover'".into());
         }
@@ -271,17 +271,17 @@ impl Pg {
     /// How urgent it is.
     fn move_priority(&self, ctx: &Ctx<'_>, what: Move) -> u8 {
         let forced = self.serving.recovery.forced();
-        let interval = &self.history.interval;
+        let interval = &self.core.history.interval;
         let few = (interval.members().count() as u64) < u64::from(interval.size);
         let base = match what {
             Move::Recovery if forced.recovery => return priority::RECOVERY_FORCED,
             Move::Backfill if forced.backfill => return priority::BACKFILL_FORCED,
-            _ if self.is_short() => priority::INACTIVE,
+            _ if self.core.is_short() => priority::INACTIVE,
             Move::Recovery => priority::RECOVERY,
             Move::Backfill if few => priority::BACKFILL_DEGRADED,
             Move::Backfill => priority::BACKFILL,
         };
-        let pool = ctx.map.pools.get(&self.id.pg.pool).and_then(|pool| pool.opts.get(&opts::RECOVERY_PRIORITY));
+        let pool = ctx.map.pools.get(&self.core.id.pg.pool).and_then(|pool| pool.opts.get(&opts::RECOVERY_PRIORITY));
         let more = if let Some(OptValue::Int(more)) = pool { *more } else { 0 };
         u8::try_from((base + more).clamp(0, priority::MOST)).unwrap_or_default()
     }
@@ -333,7 +333,7 @@ impl Pg {
             letters.push((*next, reserve.asked));
         }
         for (osd, number) in letters {
-            self.tell(ctx, osd, &Letter::Reserve(number, priority, what == Move::Backfill));
+            self.core.tell(ctx, osd, &Letter::Reserve(number, priority, what == Move::Backfill));
         }
     }
 
@@ -347,9 +347,9 @@ impl Pg {
         let reserve = &self.serving.reserve;
         let (priority, backfill) = (reserve.priority, reserve.what == Some(Move::Backfill));
         if let Some(target) = reserve.targets.get(&osd) {
-            self.tell(ctx, osd, &Letter::Reserve(target.number, priority, backfill));
+            self.core.tell(ctx, osd, &Letter::Reserve(target.number, priority, backfill));
         } else if let Some(number) = reserve.returned.get(&osd) {
-            self.tell(ctx, osd, &Letter::Release(*number));
+            self.core.tell(ctx, osd, &Letter::Release(*number));
         }
     }
 
@@ -392,12 +392,12 @@ impl Pg {
             Some(lent) if lent.number == number => lent.priority = priority,
             _ if full => {
                 replica.lent = None;
-                return self.tell(ctx, primary, &Letter::Reserved(number, Lends::Full));
+                return self.core.tell(ctx, primary, &Letter::Reserved(number, Lends::Full));
             }
             lent => *lent = Some(Lent { number, priority, held: false }),
         }
         if replica.lent.is_some_and(|lent| lent.held) {
-            self.tell(ctx, primary, &Letter::Reserved(number, Lends::Yes));
+            self.core.tell(ctx, primary, &Letter::Reserved(number, Lends::Yes));
         }
     }
 
@@ -405,6 +405,6 @@ impl Pg {
     pub(crate) fn take_back(&mut self, ctx: &mut Ctx<'_>, primary: OsdId, number: u64) {
         let Phase::Replica(replica) = &mut self.phase else { return };
         replica.lent = replica.lent.filter(|lent| lent.number > number);
-        self.tell(ctx, primary, &Letter::Reserved(number, Lends::Free));
+        self.core.tell(ctx, primary, &Letter::Reserved(number, Lends::Free));
     }
 }

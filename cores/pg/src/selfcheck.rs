@@ -137,12 +137,12 @@ impl Pg {
     /// From now on this group makes a mistake. To be called after every turn.
     #[cfg(feature = "sim")]
     pub fn err(&mut self, mistake: Mistake) {
-        self.mistake = Some(mistake);
+        self.core.mistake = Some(mistake);
         match mistake {
-            Mistake::ForgetIntervals => self.history.forget_past(),
-            Mistake::ForgetMissing => self.missing.clear(),
+            Mistake::ForgetIntervals => self.core.history.forget_past(),
+            Mistake::ForgetMissing => self.core.missing.clear(),
             Mistake::ForgetRanges => {
-                let bases = self.missing.values_mut().filter_map(|lack| lack.base.as_mut());
+                let bases = self.core.missing.values_mut().filter_map(|lack| lack.base.as_mut());
                 bases.for_each(|base| base.part.data = Default::default());
             }
             Mistake::AgelessSource => {
@@ -202,26 +202,30 @@ impl Pg {
             Self::check_aside,
             Self::check_streams,
         ];
-        all.iter().try_for_each(|check| check(self)).map_err(|why| format!("pg {}: {why}", self.id))
+        all.iter().try_for_each(|check| check(self)).map_err(|why| format!("pg {}: {why}", self.core.id))
     }
 
     /// Commits come in the order of their tickets, and versions only rise.
     fn check_commits(&self) -> Result<(), String> {
-        for (older, newer) in self.commits.iter().zip(self.commits.iter().skip(1)) {
+        for (older, newer) in self.core.commits.iter().zip(self.core.commits.iter().skip(1)) {
             holds!(older.ticket < newer.ticket, "{:?} was submitted before {:?}", older.ticket, newer.ticket);
             holds!(older.version <= newer.version, "version {} was submitted before {}", older.version, newer.version);
             let entries = newer.first.is_none_or(|first| older.version < first);
             holds!(entries, "the entries of {} begin before those of {} end", newer.version, older.version);
         }
-        for commit in &self.commits {
+        let pending = &self.serving.pending;
+        for (older, newer) in pending.iter().zip(pending.iter().skip(1)) {
+            holds!(older.ticket < newer.ticket, "{:?} waits behind {:?}", older.ticket, newer.ticket);
+        }
+        for commit in &self.core.commits {
             let (number, first) = (crate::api::number_of(commit.ticket.0), commit.first.unwrap_or(commit.version));
-            holds!(number <= self.tickets, "{:?} was never given out", commit.ticket);
-            holds!(!self.loose.contains(&commit.ticket), "{:?} is both a commit and loose", commit.ticket);
+            holds!(number <= self.core.tickets, "{:?} was never given out", commit.ticket);
+            holds!(!self.core.loose.contains(&commit.ticket), "{:?} is both a commit and loose", commit.ticket);
             holds!(first <= commit.version, "a commit's entries begin at {first} and end at {}", commit.version);
         }
-        match self.commits.back() {
+        match self.core.commits.back() {
             Some(last) => {
-                holds!(last.version <= self.info.last_update, "{} is newer than the group", last.version);
+                holds!(last.version <= self.core.info.last_update, "{} is newer than the group", last.version);
                 Ok(())
             }
             None => Ok(()),
@@ -230,7 +234,7 @@ impl Pg {
 
     /// A lane is there because a job holds it or its object is not durable; the group finds both again.
     fn check_lanes(&self) -> Result<(), String> {
-        let newest: BTreeMap<_, _> = self.commits.iter().filter_map(|c| Some((c.head.as_ref()?, c.ticket))).collect();
+        let newest: BTreeMap<_, _> = self.serving.pending.iter().filter_map(|of| Some((of.head.as_ref()?, of.ticket))).collect();
         for (head, lane) in &self.serving.lanes {
             let held = lane.held.is_none_or(|hold| self.serving.jobs.get(&hold).is_some_and(|job| job.head == *head));
             holds!(held, "the lane of {head} is held by {:?}, which is no job of it", lane.held);
@@ -249,7 +253,7 @@ impl Pg {
     fn check_jobs(&self) -> Result<(), String> {
         for (hold, job) in &self.serving.jobs {
             holds!(*hold == job.hold, "job {:?} is filed under {hold:?}", job.hold);
-            holds!(crate::api::number_of(hold.0) <= self.holds, "{hold:?} was never given out");
+            holds!(crate::api::number_of(hold.0) <= self.core.holds, "{hold:?} was never given out");
             let lane = needs_no_lane(&job.work) || self.serving.lanes.get(&job.head).is_some_and(|lane| lane.held.is_some());
             holds!(lane, "{hold:?} works on {}, whose lane is free", job.head);
             holds!(job.fetched || job.waited, "{hold:?} waits for nothing");
@@ -259,19 +263,19 @@ impl Pg {
 
     /// The log ends where the group is, and begins behind its tail.
     fn check_log(&self) -> Result<(), String> {
-        let (oldest, newest) = (self.log.oldest(1).next(), self.log.newest());
+        let (oldest, newest) = (self.core.log.oldest(1).next(), self.core.log.newest());
         if let (Some(oldest), Some(newest)) = (oldest, newest) {
-            let (tail, head) = (self.info.log_tail, self.info.last_update);
+            let (tail, head) = (self.core.info.log_tail, self.core.info.last_update);
             holds!(tail < oldest.version, "the log's tail {tail} is not before its oldest entry {}", oldest.version);
             holds!(newest.version <= head, "the log's newest entry {} is newer than the group's {head}", newest.version);
         }
-        holds!(self.pages.iter().is_sorted(), "pages of duplicates are out of order: {:?}", self.pages);
+        holds!(self.core.pages.iter().is_sorted(), "pages of duplicates are out of order: {:?}", self.core.pages);
         Ok(())
     }
 
     /// What a copy has of an object that it lacks is older than what is to come.
     fn check_missing(&self) -> Result<(), String> {
-        let lists = std::iter::once(&self.missing).chain(self.members.all.values().map(|member| &member.missing));
+        let lists = std::iter::once(&self.core.missing).chain(self.members.all.values().map(|member| &member.missing));
         for (object, lack) in lists.flatten() {
             holds!(lack.is_sound(), "{object} is missing in version {}, and a newer one is here", lack.need);
         }
@@ -294,20 +298,20 @@ impl Pg {
 
     /// A copy that plays its part has the share that its interval says, and no union is left; one that is to be merged does not serve.
     fn check_share(&self) -> Result<(), String> {
-        if !self.is_settled() && !matches!(self.phase, Phase::Peering(_)) || self.history.created == 0 {
+        if !self.is_settled() && !matches!(self.phase, Phase::Peering(_)) || self.core.history.created == 0 {
             return Ok(());
         }
-        let (share, wanted) = (self.history.pg_num, self.history.interval.pg_num);
+        let (share, wanted) = (self.core.history.pg_num, self.core.history.interval.pg_num);
         holds!(share == wanted, "its share is one of {share}, its interval says one of {wanted}");
-        holds!(self.history.unions.is_empty() && self.history.taken.is_empty(), "a union is not carried out");
-        holds!(!self.history.interval.is_premerge() || !self.is_active(), "it serves, and is about to be merged");
+        holds!(self.core.history.unions.is_empty() && self.core.history.taken.is_empty(), "a union is not carried out");
+        holds!(!self.core.history.interval.is_premerge() || !self.is_active(), "it serves, and is about to be merged");
         Ok(())
     }
 
     /// A copy that does not lead knows of no change that it does not have.
     fn check_aside(&self) -> Result<(), String> {
         match &self.phase {
-            Phase::Replica(replica) => replica.aside.self_check(self.info.last_update.version),
+            Phase::Replica(replica) => replica.aside.self_check(self.core.info.last_update.version),
             _ => Ok(()),
         }
     }
@@ -336,7 +340,7 @@ impl Pg {
 
     /// A mistake to be found: an operation whose change is under way is forgotten, and never answered. False if there is none.
     pub fn forget_operation(&mut self) -> bool {
-        let mut releases = self.commits.iter_mut().flat_map(|commit| &mut commit.releases);
+        let mut releases = self.serving.pending.iter_mut().flat_map(|pending| &mut pending.releases);
         let found = releases.find(|release| release.op.is_some());
         found.is_some_and(|release| (release.op.take(), release.message.take()).0.is_some())
     }

@@ -8,9 +8,9 @@
 //! sibling that is loaded sees in its parent's history that the split was not finished, and ends as if it were removed.
 
 use crate::api::{Ctx, Effect};
+use crate::core::read::scan;
 use crate::entry::LogEntry;
 use crate::history::History;
-use crate::load::scan;
 use crate::meta;
 use crate::pg::{Pg, Phase};
 use bytes::Bytes;
@@ -74,25 +74,29 @@ impl Pg {
         let own = History::begin(ctx.map, id.pg);
         let (since, interval, up_thru, pg_num) = (own.since, own.interval, own.up_thru, own.pg_num);
         let (unions, taken) = (Vec::new(), Vec::new());
-        let parent = Some(self.id.pg.seed);
-        History { since, interval, up_thru, pg_num, estimated: true, parent, unions, taken, ..self.history.clone() }
+        let parent = Some(self.core.id.pg.seed);
+        History { since, interval, up_thru, pg_num, estimated: true, parent, unions, taken, ..self.core.history.clone() }
     }
 
     /// Begins to split, as the present map says: this group's share is smaller than it was.
     pub(crate) fn begin_split(&mut self, ctx: &mut Ctx<'_>) {
-        let Some(pg_num) = ctx.map.pools.get(&self.id.pg.pool).map(|pool| pool.pg_num) else { return };
-        let old = self.history.pg_num;
+        let Some(pg_num) = ctx.map.pools.get(&self.core.id.pg.pool).map(|pool| pool.pg_num) else { return };
+        let old = self.core.history.pg_num;
         let children: Vec<SpgId> = (old..pg_num)
-            .filter(|seed| seed % old == self.id.pg.seed)
-            .map(|seed| SpgId { pg: PgId::new(self.id.pg.pool, seed), shard: self.id.shard })
+            .filter(|seed| seed % old == self.core.id.pg.seed)
+            .map(|seed| SpgId { pg: PgId::new(self.core.id.pg.pool, seed), shard: self.core.id.shard })
             .collect();
-        debug_assert!(!children.is_empty(), "pg {}: a smaller share of {pg_num} than one of {old}, and no siblings", self.id);
+        debug_assert!(
+            !children.is_empty(),
+            "pg {}: a smaller share of {pg_num} than one of {old}, and no siblings",
+            self.core.id
+        );
         self.stop_serving(ctx);
         let children = children.into_iter().map(|id| (id, self.child_history(ctx, id))).collect();
-        let hold = self.next_hold(ctx);
+        let hold = self.core.next_hold(ctx);
         let step = Step::Drain;
         let (prefix, after) = (0, Bytes::new());
-        let since = self.history.since;
+        let since = self.core.history.since;
         self.phase = Phase::Splitting(Box::new(Splitting { children, pg_num, since, step, hold, prefix, after }));
         self.step_split(ctx);
     }
@@ -100,7 +104,7 @@ impl Pg {
     /// Goes on, as far as nothing has to be waited for.
     pub(crate) fn step_split(&mut self, ctx: &mut Ctx<'_>) {
         while let Phase::Splitting(split) = &mut self.phase {
-            let durable = self.commits.is_empty() && self.loose.is_empty();
+            let durable = self.core.is_drained();
             match split.step {
                 Step::Drain => {
                     if !durable
@@ -142,7 +146,7 @@ impl Pg {
             ctx.store.release(hold);
             return self.end_pass(ctx);
         };
-        let page = match scan(ctx, hold, self.id, prefix, &split.after) {
+        let page = match scan(ctx, hold, self.core.id, prefix, &split.after) {
             Ok(page) => page,
             Err(Unread::Missing(wish)) => {
                 ctx.store.fetch(hold, wish);
@@ -150,7 +154,7 @@ impl Pg {
             }
             Err(Unread::Damaged(damage)) => {
                 let text = format!("cannot be split: {} at offset {} is damaged", damage.what, damage.offset);
-                self.log_line(ctx, Level::Error, text);
+                self.core.log_line(ctx, Level::Error, text);
                 self.phase = Phase::Broken;
                 return false;
             }
@@ -180,7 +184,7 @@ impl Pg {
 
     /// Which siblings a key goes to: that of its object; records that left the log have none and go to all.
     fn owners(&self, key: &[u8], value: &[u8], children: &[SpgId], pg_num: u32) -> Vec<SpgId> {
-        let pool = self.id.pg.pool;
+        let pool = self.core.id.pg.pool;
         let object: Option<HObject> = match key.first() {
             Some(&meta::LOG) => LogEntry::decode(value, pool).ok().map(|e| HObject::clone(&e.object)),
             Some(&meta::SNAPS) => meta::parse_snap_key(key, pool).ok().map(|(_, object)| object),
@@ -194,10 +198,10 @@ impl Pg {
     }
 
     fn give(&mut self, ctx: &mut Ctx<'_>, child: SpgId, meta: Vec<MetaChange>) -> bool {
-        let ticket = self.next_ticket(ctx);
+        let ticket = self.core.next_ticket(ctx);
         match ctx.store.submit(Transaction { scope: child, meta, ..Transaction::default() }, ticket) {
             Ok(()) => {
-                self.loose.insert(ticket);
+                self.core.loose.insert(ticket);
                 true
             }
             Err(refused) => {
@@ -208,7 +212,7 @@ impl Pg {
     }
 
     fn submit_or_stop(&mut self, ctx: &mut Ctx<'_>, objects: Vec<ObjectChanges>, meta: Vec<MetaChange>) -> bool {
-        match self.submit_unlogged(ctx, objects, meta) {
+        match self.core.submit_unlogged(ctx, objects, meta) {
             Ok(()) => true,
             Err(refused) => {
                 self.split_refused(ctx, refused);
@@ -218,7 +222,7 @@ impl Pg {
     }
 
     fn split_refused(&mut self, ctx: &mut Ctx<'_>, refused: Refused) {
-        self.log_line(ctx, Level::Error, format!("cannot be split: the store refuses ({refused:?})"));
+        self.core.log_line(ctx, Level::Error, format!("cannot be split: the store refuses ({refused:?})"));
         self.phase = Phase::Broken;
         if refused == Refused::Stopped {
             ctx.out.push(Effect::StoreStopped);
@@ -229,9 +233,9 @@ impl Pg {
     fn end_pass(&mut self, ctx: &mut Ctx<'_>) -> bool {
         let Phase::Splitting(split) = &self.phase else { return false };
         let (children, pg_num, step) = (split.children.clone(), split.pg_num, split.step);
-        let share = self.info.stats.divided(children.len() as i64 + 1);
+        let share = self.core.info.stats.divided(children.len() as i64 + 1);
         if step == Step::Give {
-            let mut info = self.info.clone();
+            let mut info = self.core.info.clone();
             info.stats = share;
             for (child, history) in children {
                 let records = vec![
@@ -243,9 +247,9 @@ impl Pg {
                 }
             }
         } else {
-            children.iter().for_each(|_| self.info.stats.subtract(&share));
-            (self.history.pg_num, self.history.estimated) = (maps::share(self.id.pg.seed, pg_num), true);
-            let records = self.own_records();
+            children.iter().for_each(|_| self.core.info.stats.subtract(&share));
+            (self.core.history.pg_num, self.core.history.estimated) = (maps::share(self.core.id.pg.seed, pg_num), true);
+            let records = self.core.own_records();
             if !self.submit_or_stop(ctx, Vec::new(), records) {
                 return false;
             }
@@ -258,7 +262,7 @@ impl Pg {
 
     fn end_split(&mut self, ctx: &mut Ctx<'_>) {
         let Phase::Splitting(split) = std::mem::replace(&mut self.phase, Phase::Replica(Box::default())) else { return };
-        let (pg_num, seed) = (split.pg_num, self.id.pg.seed);
+        let (pg_num, seed) = (split.pg_num, self.core.id.pg.seed);
         // Maps that came meanwhile.
         for (child, history) in &split.children {
             let record = MetaChange::Set(Bytes::from_static(meta::HISTORY), history.encode());
@@ -267,7 +271,7 @@ impl Pg {
             }
         }
         let stays = |object: &HObject| types::hash::stable_mod(object.hash, pg_num, pg_num.next_power_of_two() - 1) == seed;
-        self.missing.retain(|object, _| stays(object));
+        self.core.missing.retain(|object, _| stays(object));
         ctx.out.push(Effect::Split { children: split.children.into_iter().map(|(id, _)| id).collect() });
         if !self.change_share(ctx) {
             self.take_role(ctx);

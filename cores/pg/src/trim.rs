@@ -40,13 +40,13 @@ impl Trim {
 impl Pg {
     /// Takes the map's list of removed snapshots.
     pub(crate) fn plan_trim(&mut self, ctx: &mut Ctx<'_>) {
-        let removed = ctx.map.removed_snaps_queue.get(&self.id.pg.pool);
+        let removed = ctx.map.removed_snaps_queue.get(&self.core.id.pg.pool);
         let wanted = removed.cloned().unwrap_or_default();
-        self.serving.trim.done = self.history.purged.intersection(&wanted);
+        self.serving.trim.done = self.core.history.purged.intersection(&wanted);
         let noted: Vec<u64> = self.serving.trim.noted.values().copied().collect();
         noted.into_iter().for_each(|snap| self.serving.trim.done.remove(snap, 1));
         self.serving.trim.queue = wanted;
-        self.serving.trim.queue.subtract(&self.history.purged);
+        self.serving.trim.queue.subtract(&self.core.history.purged);
         if self.serving.trim.queue.is_empty() {
             self.serving.trim.next = None;
         } else if self.serving.trim.hold.is_none() && self.serving.trim.outstanding == 0 {
@@ -58,7 +58,7 @@ impl Pg {
     pub(crate) fn step_trim(&mut self, ctx: &mut Ctx<'_>) {
         self.serving.trim.next = None;
         // What is still to be brought is in no list of a snapshot's objects. Trimming goes on when nobody lacks anything.
-        if self.serving.trim.outstanding > 0 || !self.missing.is_empty() {
+        if self.serving.trim.outstanding > 0 || !self.core.missing.is_empty() {
             return;
         }
         let Some(snap) = self.serving.trim.queue.first() else { return };
@@ -68,16 +68,16 @@ impl Pg {
         }
         let hold = match self.serving.trim.hold.take() {
             Some(hold) => hold,
-            None => self.next_hold(ctx),
+            None => self.core.next_hold(ctx),
         };
         let (from, to) = (meta::snap_start(snap), meta::snap_start(snap + 1));
         let limit = Limit { entries: ctx.config.step_objects, bytes: usize::MAX };
-        let page = ctx.store.meta_scan(hold, &self.id, (Bound::Included(&from[..]), Bound::Excluded(&to[..])), limit);
+        let page = ctx.store.meta_scan(hold, &self.core.id, (Bound::Included(&from[..]), Bound::Excluded(&to[..])), limit);
         match page {
             Ok(page) => {
                 ctx.store.release(hold);
                 let objects: Vec<_> =
-                    page.entries.iter().filter_map(|(key, _)| meta::parse_snap_key(key, self.id.pg.pool).ok()).collect();
+                    page.entries.iter().filter_map(|(key, _)| meta::parse_snap_key(key, self.core.id.pg.pool).ok()).collect();
                 self.trim_objects(ctx, snap, objects);
             }
             Err(Unread::Missing(wish)) => {
@@ -87,7 +87,7 @@ impl Pg {
             Err(Unread::Damaged(damage)) => {
                 ctx.store.release(hold);
                 let text = format!("snapshot {snap:x} is not trimmed: {} at offset {} is damaged", damage.what, damage.offset);
-                self.log_line(ctx, Level::Error, text);
+                self.core.log_line(ctx, Level::Error, text);
                 self.serving.trim.queue.remove(snap, 1);
                 self.serving.trim.next = Some(ctx.now.mono);
             }
@@ -98,18 +98,18 @@ impl Pg {
     /// snapshot.
     fn note_purged(&mut self, ctx: &mut Ctx<'_>, snap: u64) {
         #[cfg(feature = "sim")]
-        if self.mistake == Some(crate::selfcheck::Mistake::PurgeAlone) {
-            self.history.purged.insert(snap, 1);
-            self.save(ctx);
+        if self.core.mistake == Some(crate::selfcheck::Mistake::PurgeAlone) {
+            self.core.history.purged.insert(snap, 1);
+            self.core.save(ctx);
             self.serving.trim.queue.remove(snap, 1);
             self.serving.trim.done.insert(snap, 1);
             return;
         }
         if self.change_unlogged(ctx, Body { purged: Intervals::of(snap..snap + 1), ..Body::default() })
-            && let Some(commit) = self.commits.back()
+            && let Some(pending) = self.serving.pending.back()
         {
             self.serving.trim.queue.remove(snap, 1);
-            self.serving.trim.noted.insert(commit.ticket, snap);
+            self.serving.trim.noted.insert(pending.ticket, snap);
         }
     }
 
@@ -130,7 +130,7 @@ impl Pg {
         }
         self.serving.trim.outstanding = objects.len();
         for (_, head) in objects {
-            let head = self.object(head);
+            let head = self.core.object(head);
             self.enqueue(ctx, head, Work::Trim { snap });
         }
     }

@@ -30,17 +30,16 @@ use crate::api::{ClusterLevel, Ctx, Effect, Gone, MaybeHas, UnfoundObject, Unfou
 use crate::body::{Body, IndexChange, Progress};
 use crate::changed::Changed;
 use crate::entry::{Done, Kind, LogEntry};
-use crate::fetch::removal;
-use crate::history::Told;
 use crate::info::ObjectInfo;
 use crate::letter::{Letter, Sought};
 use crate::missing::{Lack, missing_of};
+use crate::object::removal;
 use crate::pg::{Job, Pg, Phase, Work};
 use crate::stats::Stats;
 use node::Level;
 use objectstore::{ObjectChange, ObjectChanges, Refused, Unread};
 use std::collections::{BTreeMap, BTreeSet};
-use types::{EVersion, Feature, HObject, ObjectId, OsdId, SnapId, UTime};
+use types::{EVersion, Feature, HObject, OsdId, SnapId, UTime};
 
 /// Objects in one question.
 const QUESTION: usize = 256;
@@ -107,9 +106,9 @@ impl Pg {
     /// Objects of the heads that were put aside that nobody holds, with the versions that are missed.
     fn lost(&self) -> BTreeMap<HObject, EVersion> {
         let heads = self.serving.recovery.unfound.keys();
-        let objects = heads.flat_map(|head| missing_of(&self.missing, head));
+        let objects = heads.flat_map(|head| missing_of(&self.core.missing, head));
         let lost = objects.filter(|object| self.holders(object).is_empty());
-        lost.map(|object| (object.clone(), self.missing[object].need)).collect()
+        lost.map(|object| (object.clone(), self.core.missing[object].need)).collect()
     }
 
     /// Looks for what nobody has: asks who was not asked, and notes what is unfound.
@@ -139,10 +138,10 @@ impl Pg {
         let news: Vec<HObject> = unfound.keys().filter(|object| !search.unfound.contains_key(*object)).cloned().collect();
         search.unfound = unfound;
         for (osd, fresh) in questions {
-            self.tell(ctx, osd, &Letter::Seek(fresh));
+            self.core.tell(ctx, osd, &Letter::Seek(fresh));
         }
         for object in news {
-            self.log_line(ctx, Level::Warn, format!("{object} is unfound: no copy that can be reached has it"));
+            self.core.log_line(ctx, Level::Warn, format!("{object} is unfound: no copy that can be reached has it"));
         }
     }
 
@@ -160,7 +159,7 @@ impl Pg {
         let asked = std::mem::take(&mut heard.asked);
         for Sought { object, version, has } in sought {
             let Some(need) = asked.get(&object).copied() else { continue };
-            if self.missing.get(&object).is_none_or(|lack| lack.need != need) {
+            if self.core.missing.get(&object).is_none_or(|lack| lack.need != need) {
                 continue;
             }
             if has {
@@ -186,11 +185,6 @@ impl Pg {
         }
     }
 
-    /// Who is down, not marked lost, and may have what is missing.
-    fn unheard(&self, ctx: &Ctx<'_>) -> BTreeSet<OsdId> {
-        self.history.prior(ctx.map, ctx.whoami, &Told::default()).down
-    }
-
     /// Gives up what is unfound.
     pub fn mark_unfound_lost(&mut self, ctx: &mut Ctx<'_>, mercy: Mercy) -> Gone {
         if !self.is_active() {
@@ -205,13 +199,13 @@ impl Pg {
         if count == 0 {
             return Gone::Nothing;
         }
-        let unheard = self.unheard(ctx);
+        let unheard = self.core.unheard(ctx);
         if objects.len() < count || !unheard.is_empty() {
             return Gone::Unheard { objects: count, osds: unheard.into_iter().collect() };
         }
         let heads: BTreeSet<HObject> = objects.iter().map(|object| object.at(SnapId::HEAD)).collect();
         for head in heads {
-            let head = self.object(head);
+            let head = self.core.object(head);
             self.enqueue(ctx, head, Work::Lose(mercy));
         }
         Gone::Marked(count)
@@ -225,7 +219,7 @@ impl Pg {
             Ok(None) => self.end_lose(ctx, job),
             Err(Unread::Missing(wish)) => self.fetch_for(ctx, job, wish),
             Err(Unread::Damaged(damage)) => {
-                self.report_damage(ctx, &job.head, &damage);
+                self.core.report_damage(ctx, &job.head, &damage);
                 self.end_lose(ctx, job);
             }
         }
@@ -253,21 +247,21 @@ impl Pg {
         }
         let stored = ctx.store.stat(job.hold, &job.head)?.and_then(|stat| ObjectInfo::decode(&stat.info).ok());
         let (from, to) = (job.head.at(SnapId(0)), job.head.at(SnapId::DIR));
-        let names = ctx.store.list(job.hold, self.id.shard, &from, &to, usize::MAX)?;
+        let names = ctx.store.list(job.hold, self.core.id.shard, &from, &to, usize::MAX)?;
         let mut unit: BTreeSet<HObject> = names.into_iter().map(|name| HObject::clone(&name.object)).collect();
-        unit.extend(missing_of(&self.missing, head).cloned());
+        unit.extend(missing_of(&self.core.missing, head).cloned());
         let base = match lost.get(head) {
-            None if self.missing.contains_key(head) || self.members.all.values().any(|m| m.lacks(head)) => return Ok(None),
+            None if self.core.missing.contains_key(head) || self.members.all.values().any(|m| m.lacks(head)) => return Ok(None),
             None => stored.clone(),
             Some(_) if mercy == Mercy::Delete => None,
             Some(need) => {
-                let own = stored.clone().filter(|info| info.version < *need && self.counts(info.version));
+                let own = stored.clone().filter(|info| info.version < *need && self.core.counts(info.version));
                 let version = own.as_ref().map_or(EVersion::default(), |info| info.version);
                 if let Some((osd, newer)) = self.newer_elsewhere(head, *need, version) {
                     let text = format!(
                         "pg {}: {} is not given up: osd.{osd} holds version {newer} of it, this OSD {version}; let osd.{osd} lead \
                          the group (ceph osd primary-affinity) and try again",
-                        self.id, job.head
+                        self.core.id, job.head
                     );
                     ctx.out.push(Effect::ClusterLog { level: ClusterLevel::Warn, text });
                     return Ok(None);
@@ -279,15 +273,11 @@ impl Pg {
         Ok(Some(self.loss(ctx, &unit, &lost, head, stored.as_ref(), base, reverted)))
     }
 
-    /// Whether a version is one that the group's log knows, or knew.
-    fn counts(&self, version: EVersion) -> bool {
-        version <= self.info.log_tail || self.log.has(version)
-    }
-
     /// Who holds an older version of an object that is newer than `own`.
     fn newer_elsewhere(&self, object: &HObject, need: EVersion, own: EVersion) -> Option<(OsdId, EVersion)> {
         let held = self.serving.search.heard.iter().filter_map(|(osd, heard)| Some((*osd, *heard.told.get(object)?)));
-        held.filter(|(_, version)| *version > own && *version < need && self.counts(*version)).max_by_key(|(_, version)| *version)
+        held.filter(|(_, version)| *version > own && *version < need && self.core.counts(*version))
+            .max_by_key(|(_, version)| *version)
     }
 
     /// The bodies of a loss. `base`: what the head is from here on; `None`: it goes, and all its clones with it.
@@ -315,7 +305,7 @@ impl Pg {
         {
             index.extend(clone.snaps.iter().map(|snap| IndexChange::NoSnap(*snap, head.clone())));
         }
-        let mut version = EVersion { epoch: ctx.map.epoch, version: self.info.last_update.version };
+        let mut version = EVersion { epoch: ctx.map.epoch, version: self.core.info.last_update.version };
         let mut entry = |kind, object: &HObject, prior, snaps| {
             version.version += 1;
             let done = Done { version, ..Done::default() };
@@ -325,7 +315,7 @@ impl Pg {
         let prior = |object: &HObject| lost.get(object).copied().unwrap_or_default();
         let mut entries: Vec<LogEntry> =
             gone.iter().map(|object| entry(Kind::LostDelete, object, prior(object), Vec::new())).collect();
-        let removals: Vec<ObjectChanges> = gone.iter().map(|object| removal(self.object(object.clone()))).collect();
+        let removals: Vec<ObjectChanges> = gone.iter().map(|object| removal(self.core.object(object.clone()))).collect();
         let clones = gone.iter().filter(|object| !object.is_head()).count() as i64;
         let delta = Stats { objects: -(gone.len() as i64), clones: -clones, ..Stats::default() };
         let mut changed = None;
@@ -350,10 +340,10 @@ impl Pg {
                 }
                 entries.push(last);
                 let changes = vec![ObjectChange::SetInfo(info.encode())];
-                changed = Some(ObjectChanges { object: self.object(head.clone()), changes });
+                changed = Some(ObjectChanges { object: self.core.object(head.clone()), changes });
             }
         }
-        let recovered: Vec<HObject> = gone.iter().filter(|object| self.missing.contains_key(*object)).cloned().collect();
+        let recovered: Vec<HObject> = gone.iter().filter(|object| self.core.missing.contains_key(*object)).cloned().collect();
         let progress = |more: Option<&HObject>| {
             let recovered = recovered.iter().chain(more).cloned().collect();
             Some(Box::new(Progress { recovered, ..Progress::default() }))
@@ -372,12 +362,12 @@ impl Pg {
         let Loss { own, theirs, gone, reverted } = loss;
         let version = own.version().unwrap_or_default();
         // What the lost versions held is not known: the statistics are counted again.
-        self.history.estimated = true;
+        self.core.history.estimated = true;
         match self.submit_apart(ctx, own, &theirs, &job) {
             Ok(()) => {}
-            Err(Refused::Stopped) => return self.stopped(ctx),
+            Err(Refused::Stopped) => return self.core.stopped(ctx),
             Err(refused) => {
-                self.log_line(ctx, Level::Error, format!("{head} cannot be given up: the store refuses ({refused:?})"));
+                self.core.log_line(ctx, Level::Error, format!("{head} cannot be given up: the store refuses ({refused:?})"));
                 return self.end_lose(ctx, job);
             }
         }
@@ -393,9 +383,9 @@ impl Pg {
             (false, true) => "it is removed".to_owned(),
             (false, false) => format!("{} of its clones are removed", gone.len()),
         };
-        let text = format!("pg {}: {head} was lost: {what}", self.id);
+        let text = format!("pg {}: {head} was lost: {what}", self.core.id);
         ctx.out.push(Effect::ClusterLog { level: ClusterLevel::Error, text });
-        self.save(ctx);
+        self.core.save(ctx);
         let key = job.head.clone();
         self.end_lose(ctx, job);
         if reverted {
@@ -409,7 +399,7 @@ impl Pg {
 
     /// What is missing, unfound, and where it may be, as `list_unfound` shows it: so many objects behind the given one.
     pub fn list_unfound(&self, ctx: &Ctx<'_>, after: Option<&HObject>, most: usize) -> UnfoundPage {
-        let mut missing: BTreeSet<&HObject> = self.missing.keys().collect();
+        let mut missing: BTreeSet<&HObject> = self.core.missing.keys().collect();
         missing.extend(self.members.all.values().flat_map(|member| member.missing.keys()));
         let unfound = &self.serving.search.unfound;
         let left = || unfound.iter().filter(|(object, _)| after.is_none_or(|after| *object > after));
@@ -427,7 +417,7 @@ impl Pg {
 
     fn who_may_have(&self, ctx: &Ctx<'_>) -> Vec<(OsdId, MaybeHas)> {
         let mut all: BTreeMap<OsdId, MaybeHas> = BTreeMap::new();
-        let past = self.history.past.iter().flat_map(|interval| interval.acting.iter().copied()).filter(|osd| *osd >= 0);
+        let past = self.core.history.past.iter().flat_map(|interval| interval.acting.iter().copied()).filter(|osd| *osd >= 0);
         for osd in past.chain(self.members.strays.iter().copied()).filter(|osd| *osd != ctx.whoami) {
             let heard = self.serving.search.heard.get(&osd);
             let how = match () {
@@ -450,7 +440,7 @@ impl Pg {
     #[cfg(any(test, feature = "sim"))]
     pub(crate) fn check_search(&self) -> Result<(), String> {
         for (object, need) in &self.serving.search.unfound {
-            if self.missing.get(object).is_some_and(|lack| lack.need != *need) {
+            if self.core.missing.get(object).is_some_and(|lack| lack.need != *need) {
                 return Err(format!("{object} is unfound in version {need}, and another one is missing"));
             }
         }
@@ -467,28 +457,4 @@ pub(crate) fn nothing_of(wanted: Vec<(HObject, EVersion)>) -> Vec<Sought> {
     wanted.into_iter().map(|(object, _)| Sought { object, version: EVersion::default(), has: false }).collect()
 }
 
-impl Pg {
-    /// What this copy holds of an object that another one misses in version `need`.
-    pub(crate) fn look_up(
-        &self,
-        ctx: &Ctx<'_>,
-        hold: objectstore::Hold,
-        object: &HObject,
-        need: EVersion,
-    ) -> Result<Sought, Unread> {
-        let at: ObjectId = self.object(object.clone());
-        let info = match ctx.store.stat(hold, &at) {
-            Ok(stat) => stat.and_then(|stat| ObjectInfo::decode(&stat.info).ok()),
-            Err(Unread::Missing(wish)) => return Err(Unread::Missing(wish)),
-            // What cannot be read is of no use to anybody.
-            Err(Unread::Damaged(_)) => None,
-        };
-        let version = info.map_or(EVersion::default(), |info| info.version);
-        let (there, whole) = (version > EVersion::default(), !self.missing.contains_key(object));
-        // A clone of which a snapshot was trimmed keeps the record that it had.
-        let has = there
-            && whole
-            && (version == need || version < need && self.log.has(need) && self.history.reaches(&object.at(SnapId::HEAD)));
-        Ok(Sought { object: object.clone(), version, has })
-    }
-}
+impl Pg {}

@@ -32,9 +32,9 @@
 //! were removed, and the target takes its keys away.
 
 use crate::api::{Ctx, Effect};
+use crate::core::read::{bad, scan};
 use crate::entry::{Done, encode_page};
 use crate::history::{History, Union};
-use crate::load::scan;
 use crate::meta::{self, Info, version_key};
 use crate::pg::{Pg, Phase};
 use bytes::Bytes;
@@ -152,22 +152,22 @@ impl Pg {
     /// Begins what the pool's number of groups asks for, if that changes this group: unions first, in their order, then a split.
     /// True if something is under way.
     pub(crate) fn change_share(&mut self, ctx: &mut Ctx<'_>) -> bool {
-        let share = self.history.pg_num;
-        if self.history.created > 0 {
+        let share = self.core.history.pg_num;
+        if self.core.history.created > 0 {
             // A split that is not done here need not be undone.
-            let done = self.history.unions.iter().take_while(|union| union.share >= share).count();
-            self.history.unions.drain(..done);
+            let done = self.core.history.unions.iter().take_while(|union| union.share >= share).count();
+            self.core.history.unions.drain(..done);
         }
-        let next = self.history.unions.first().map(|union| union.share);
+        let next = self.core.history.unions.first().map(|union| union.share);
         match next {
-            _ if !self.history.taken.is_empty() => self.begin_union(ctx, Step::Written),
+            _ if !self.core.history.taken.is_empty() => self.begin_union(ctx, Step::Written),
             Some(0) => self.leave(ctx),
             Some(_) => self.begin_union(ctx, Step::Drain),
-            None if self.history.created == 0 => {
-                self.history.pg_num = self.history.interval.pg_num;
+            None if self.core.history.created == 0 => {
+                self.core.history.pg_num = self.core.history.interval.pg_num;
                 return false;
             }
-            None if self.history.interval.pg_num > share => self.begin_split(ctx),
+            None if self.core.history.interval.pg_num > share => self.begin_split(ctx),
             None => return false,
         }
         true
@@ -178,19 +178,15 @@ impl Pg {
         self.stop_serving(ctx);
         self.deferred.clear();
         self.phase = Phase::Leaving;
-        if self.history.created == 0 {
+        if self.core.history.created == 0 {
             self.phase = Phase::Removed;
             return ctx.out.push(Effect::Removed);
         }
         self.step_leaving(ctx);
     }
 
-    fn is_drained(&self) -> bool {
-        self.commits.is_empty() && self.loose.is_empty()
-    }
-
     pub(crate) fn step_leaving(&mut self, ctx: &mut Ctx<'_>) {
-        if self.is_drained() {
+        if self.core.is_drained() {
             ctx.out.push(Effect::Unite);
         }
     }
@@ -202,16 +198,16 @@ impl Pg {
 
     /// Who takes this group in, if it has nothing more to do than to be taken in.
     pub fn heir(&self) -> Option<SpgId> {
-        let union = self.history.unions.iter().find(|union| union.share == 0)?;
-        let heir = SpgId { pg: PgId::new(self.id.pg.pool, union.into), shard: self.id.shard };
-        (self.is_leaving() && self.is_drained()).then_some(heir)
+        let union = self.core.history.unions.iter().find(|union| union.share == 0)?;
+        let heir = SpgId { pg: PgId::new(self.core.id.pg.pool, union.into), shard: self.core.id.shard };
+        (self.is_leaving() && self.core.is_drained()).then_some(heir)
     }
 
     /// What this group leaves to the one that takes it in, if it has nothing more to do than that.
     pub fn legacy(&self) -> Option<Legacy> {
         self.heir()?;
-        let (info, history, missing) = (self.info.clone(), self.history.clone(), self.missing.len());
-        Some(Legacy { id: self.id, info, history, missing, records: self.log.all().cloned().collect() })
+        let (info, history, missing) = (self.core.info.clone(), self.core.history.clone(), self.core.missing.len());
+        Some(Legacy { id: self.core.id, info, history, missing, records: self.core.log.all().cloned().collect() })
     }
 
     /// Whether the group waits for those that it takes in.
@@ -222,37 +218,37 @@ impl Pg {
     /// Whether nothing of the group is here, or what is here is being removed: it takes nothing in.
     pub fn is_nothing(&self) -> bool {
         let unknown = matches!(self.phase, Phase::Loading(_) | Phase::Broken);
-        matches!(self.phase, Phase::Removing(_) | Phase::Removed) || self.history.created == 0 && !unknown
+        matches!(self.phase, Phase::Removing(_) | Phase::Removed) || self.core.history.created == 0 && !unknown
     }
 
     /// Whether this group takes in the one with this number, if that is here.
     pub fn takes_in(&self, seed: u32) -> bool {
-        let Some(union) = self.history.unions.first().filter(|union| union.share > 0) else { return false };
-        seed != self.id.pg.seed && seed < self.history.pg_num && seed % union.share == self.id.pg.seed
+        let Some(union) = self.core.history.unions.first().filter(|union| union.share > 0) else { return false };
+        seed != self.core.id.pg.seed && seed < self.core.history.pg_num && seed % union.share == self.core.id.pg.seed
     }
 
     /// Whether the keys of this group are left over from a union that its target has carried out.
     pub(crate) fn is_left_over(&self, ctx: &Ctx<'_>, hold: Hold) -> Result<bool, Unread> {
-        let leaves = self.history.unions.iter().find(|union| union.share == 0);
-        let Some(union) = leaves.filter(|_| !self.history.removing) else { return Ok(false) };
-        let heir = SpgId { pg: PgId::new(self.id.pg.pool, union.into), shard: self.id.shard };
+        let leaves = self.core.history.unions.iter().find(|union| union.share == 0);
+        let Some(union) = leaves.filter(|_| !self.core.history.removing) else { return Ok(false) };
+        let heir = SpgId { pg: PgId::new(self.core.id.pg.pool, union.into), shard: self.core.id.shard };
         let Some(bytes) = ctx.store.meta_get(hold, &heir, meta::HISTORY)? else { return Ok(false) };
-        let mut heir = History::decode(&bytes).map_err(|e| crate::load::bad(&format!("history of {heir} ({e})")))?;
+        let mut heir = History::decode(&bytes).map_err(|e| bad(&format!("history of {heir} ({e})")))?;
         heir.normalize(union.into);
-        Ok(self.id.pg.seed % heir.pg_num.max(1) == union.into)
+        Ok(self.core.id.pg.seed % heir.pg_num.max(1) == union.into)
     }
 
     /// Whether the group is about to be merged, and this OSD, which leads it, knows that all copies are whole and durable and that nothing
     /// is under way.
     pub(crate) fn is_ready(&self) -> bool {
         let serving = &self.serving;
-        let idle = serving.jobs.is_empty() && serving.lanes.is_empty() && self.is_drained();
-        self.history.interval.is_premerge() && self.is_clean() && serving.recovery.clean && idle
+        let idle = serving.jobs.is_empty() && serving.lanes.is_empty() && serving.pending.is_empty() && self.core.is_drained();
+        self.core.history.interval.is_premerge() && self.is_clean() && serving.recovery.clean && idle
     }
 
     /// Lets the monitors hear soon that the group is ready to be merged.
     pub(crate) fn tell_ready(&mut self, ctx: &mut Ctx<'_>) {
-        if self.history.interval.is_premerge() && !self.serving.ready && self.is_ready() {
+        if self.core.history.interval.is_premerge() && !self.serving.ready && self.is_ready() {
             self.serving.ready = true;
             ctx.out.push(Effect::Ready);
         }
@@ -260,7 +256,7 @@ impl Pg {
 
     fn begin_union(&mut self, ctx: &mut Ctx<'_>, step: Step) {
         self.stop_serving(ctx);
-        let hold = self.next_hold(ctx);
+        let hold = self.core.next_hold(ctx);
         self.phase = Phase::Uniting(Box::new(Uniting::new(hold, step)));
         self.step_union(ctx);
     }
@@ -272,7 +268,7 @@ impl Pg {
                 return;
             }
             uniting.again = None;
-            let (step, drained) = (uniting.step, self.is_drained());
+            let (step, drained) = (uniting.step, self.core.is_drained());
             let on = match step {
                 Step::Drain if drained => {
                     self.set_union_step(Step::Wait);
@@ -307,9 +303,9 @@ impl Pg {
         if !self.waits_for_sources() {
             return;
         }
-        if self.history.created == 0 {
+        if self.core.history.created == 0 {
             // Nothing is here, so there is nothing to write down.
-            self.history.pg_num = self.history.unions.remove(0).share;
+            self.core.history.pg_num = self.core.history.unions.remove(0).share;
             return self.end_union(ctx);
         }
         if let Phase::Uniting(uniting) = &mut self.phase {
@@ -343,7 +339,7 @@ impl Pg {
         let last = page.entries.last().filter(|_| page.more).map(|(key, _)| key.clone());
         let moved: Vec<MetaChange> = page.entries.into_iter().map(|(key, value)| MetaChange::Set(key, value)).collect();
         #[cfg(feature = "sim")]
-        let moved = if self.mistake == Some(crate::selfcheck::Mistake::ForgetSourceSnaps) { Vec::new() } else { moved };
+        let moved = if self.core.mistake == Some(crate::selfcheck::Mistake::ForgetSourceSnaps) { Vec::new() } else { moved };
         if !moved.is_empty() && !self.submit_for_union(ctx, moved) {
             return false;
         }
@@ -354,20 +350,20 @@ impl Pg {
     }
 
     fn submit_for_union(&mut self, ctx: &mut Ctx<'_>, meta: Vec<MetaChange>) -> bool {
-        let taken = self.submit_unlogged(ctx, Vec::new(), meta);
+        let taken = self.core.submit_unlogged(ctx, Vec::new(), meta);
         taken.map_err(|refused| self.union_refused(ctx, refused)).is_ok()
     }
 
     fn union_refused(&mut self, ctx: &mut Ctx<'_>, refused: Refused) {
         match refused {
-            Refused::Stopped => self.stopped(ctx),
+            Refused::Stopped => self.core.stopped(ctx),
             _ => self.try_union_again(ctx, format!("cannot take in another group: the store refuses ({refused:?})")),
         }
     }
 
     /// The step at which it is did not succeed: once more, a little later. A disk may have room, or read better, by then.
     fn try_union_again(&mut self, ctx: &mut Ctx<'_>, why: String) {
-        self.log_line(ctx, Level::Error, why);
+        self.core.log_line(ctx, Level::Error, why);
         if let Phase::Uniting(uniting) = &mut self.phase {
             uniting.again = Some(ctx.now.mono.plus(AGAIN));
         }
@@ -375,10 +371,10 @@ impl Pg {
 
     /// The sources' keys are gone: that is written down.
     fn forget_sources(&mut self, ctx: &mut Ctx<'_>) -> bool {
-        let gone = std::mem::take(&mut self.history.taken);
-        let records = self.own_records();
+        let gone = std::mem::take(&mut self.core.history.taken);
+        let records = self.core.own_records();
         if !self.submit_for_union(ctx, records) {
-            self.history.taken = gone;
+            self.core.history.taken = gone;
             return false;
         }
         if let Phase::Uniting(uniting) = &mut self.phase {
@@ -393,11 +389,11 @@ impl Pg {
         let [source] = legacies else { return None };
         let begin = beginning(union, source_end, target_end);
         #[cfg(feature = "sim")]
-        if self.mistake == Some(crate::selfcheck::Mistake::TakeAnySource) {
+        if self.core.mistake == Some(crate::selfcheck::Mistake::TakeAnySource) {
             return Some((source, begin));
         }
         let good = is_good(&source.info, &source.history, source.missing, source_end)
-            && is_good(&self.info, &self.history, self.missing.len(), target_end);
+            && is_good(&self.core.info, &self.core.history, self.core.missing.len(), target_end);
         good.then_some((source, begin))
     }
 
@@ -405,8 +401,8 @@ impl Pg {
     fn write_union(&mut self, ctx: &mut Ctx<'_>) -> bool {
         let Phase::Uniting(uniting) = &mut self.phase else { return false };
         let legacies = std::mem::take(&mut uniting.legacies);
-        let Some(union) = self.history.unions.first().cloned() else { return false };
-        let mut history = self.history.clone();
+        let Some(union) = self.core.history.unions.first().cloned() else { return false };
+        let mut history = self.core.history.clone();
         history.unions.remove(0);
         history.pg_num = union.share;
         history.taken = legacies.iter().map(|legacy| legacy.id.pg.seed).collect();
@@ -441,22 +437,26 @@ impl Pg {
             }
             return false;
         }
-        if let Some(commit) = self.commits.back_mut() {
+        if let Some(commit) = self.core.commits.back_mut() {
             // A copy that is filled anew is at the beginning again.
             commit.version = info.last_update;
         }
-        self.log_line(ctx, Level::Info, text);
-        (self.info, self.history, self.pages) = (info, history, firsts);
-        self.log = Default::default();
-        records.into_iter().for_each(|done| self.log.push_dup(done));
-        self.missing.clear();
+        self.core.log_line(ctx, Level::Info, text);
+        (self.core.info, self.core.history, self.core.pages) = (info, history, firsts);
+        self.core.log = Default::default();
+        records.into_iter().for_each(|done| self.core.log.push_dup(done));
+        self.core.missing.clear();
         self.set_union_step(Step::Written);
         true
     }
 
     fn united_info(&self, source: &Legacy, begin: EVersion) -> Info {
-        assert!(begin > self.info.last_update && begin > source.info.last_update, "pg {}: {begin} is above both", self.id);
-        let mut info = Info { last_update: begin, log_tail: begin, ..self.info.clone() };
+        assert!(
+            begin > self.core.info.last_update && begin > source.info.last_update,
+            "pg {}: {begin} is above both",
+            self.core.id
+        );
+        let mut info = Info { last_update: begin, log_tail: begin, ..self.core.info.clone() };
         info.user_version = info.user_version.max(source.info.user_version);
         info.stats.add(&source.info.stats);
         info
@@ -464,21 +464,21 @@ impl Pg {
 
     fn united_records(&self, source: &Legacy, begin: EVersion) -> Vec<Done> {
         #[cfg(feature = "sim")]
-        if self.mistake == Some(crate::selfcheck::Mistake::ForgetSourceDups) {
-            return united(self.log.all().cloned().collect(), Vec::new(), begin);
+        if self.core.mistake == Some(crate::selfcheck::Mistake::ForgetSourceDups) {
+            return united(self.core.log.all().cloned().collect(), Vec::new(), begin);
         }
-        let fresh = source.records.iter().filter(|done| self.log.find(&done.reqid).is_none());
-        united(self.log.all().cloned().collect(), fresh.cloned().collect(), begin)
+        let fresh = source.records.iter().filter(|done| self.core.log.find(&done.reqid).is_none());
+        united(self.core.log.all().cloned().collect(), fresh.cloned().collect(), begin)
     }
 
     /// Takes the sources' keys away.
     fn clear_sources(&mut self, ctx: &mut Ctx<'_>) -> bool {
-        for seed in self.history.taken.clone() {
-            let source = SpgId { pg: PgId::new(self.id.pg.pool, seed), shard: self.id.shard };
+        for seed in self.core.history.taken.clone() {
+            let source = SpgId { pg: PgId::new(self.core.id.pg.pool, seed), shard: self.core.id.shard };
             let meta = vec![MetaChange::RemoveRange(Bytes::new(), Bytes::from_static(&[0xff]))];
-            let ticket = self.next_ticket(ctx);
+            let ticket = self.core.next_ticket(ctx);
             match ctx.store.submit(Transaction { scope: source, meta, ..Transaction::default() }, ticket) {
-                Ok(()) => drop(self.loose.insert(ticket)),
+                Ok(()) => drop(self.core.loose.insert(ticket)),
                 Err(refused) => {
                     self.union_refused(ctx, refused);
                     return false;

@@ -1,5 +1,6 @@
 //! Listing a group's objects, and what scrub found.
 
+use crate::object::bounds;
 use crate::run::{Env, Exec, Stop};
 use bytes::Bytes;
 use denc::{Encode, Reader};
@@ -14,22 +15,6 @@ const MAX_PAGE: u64 = 1024;
 const LOOK_AT: usize = 4;
 /// The namespace that stands for all.
 const ALL_NAMESPACES: &[u8] = b"\x01";
-
-/// A group's place in the order of objects: from the first (included) to the second (excluded).
-pub(crate) fn bounds(pool: i64, seed: u32, pg_num: u32) -> (HObject, HObject) {
-    // Groups whose seed has no partner in the upper half yet hold one bit more.
-    let top = pg_num.max(1).next_power_of_two();
-    let half = top / 2;
-    let folded_twice = half > 0 && seed < half && seed + half >= pg_num;
-    let bits = top.trailing_zeros() - u32::from(folded_twice);
-    let start = HObject::start_of_hash(pool, seed);
-    let next = u64::from(seed.reverse_bits()) + (1u64 << (32 - bits));
-    let end = match u32::try_from(next) {
-        Ok(next) => HObject::start_of_hash(pool, next.reverse_bits()),
-        Err(_) => HObject::start_of_hash(pool + 1, 0),
-    };
-    (start, end)
-}
 
 /// What a page came to.
 struct Listed {

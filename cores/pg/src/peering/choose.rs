@@ -1,7 +1,7 @@
 //! Who has the log that counts, and who shall serve: decisions over what the copies told, without anything around them.
 
+use crate::core::log_merge::common;
 use crate::letter::PeerInfo;
-use crate::merge::common;
 use maps::Interval;
 use std::collections::BTreeMap;
 use types::{EVersion, OsdId};

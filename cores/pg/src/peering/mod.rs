@@ -23,11 +23,11 @@ pub(crate) mod choose;
 
 use crate::api::{Ctx, Effect};
 use crate::backfill::Backfill;
+use crate::core::log_merge::{Merge, Merged, common};
 use crate::history::{Told, in_both};
 use crate::lease::Rests;
 use crate::letter::{Letter, LogPart, PeerInfo};
 use crate::members::{Member, Source};
-use crate::merge::{Merge, Merged, common};
 use crate::missing::Lack;
 use crate::pg::{Pg, Phase};
 use choose::{Plan, continues, plan};
@@ -164,8 +164,8 @@ impl Pg {
     pub(crate) fn begin_peering(&mut self, ctx: &mut Ctx<'_>) {
         self.phase = Phase::Peering(Box::new(Peering::new(ctx.now.mono)));
         self.members = Default::default();
-        if self.history.needs_up_thru() {
-            ctx.out.push(Effect::WantUpThru(self.history.since));
+        if self.core.history.needs_up_thru() {
+            ctx.out.push(Effect::WantUpThru(self.core.history.since));
         }
         self.step_peering(ctx);
     }
@@ -184,8 +184,8 @@ impl Pg {
                 Step::Drain => {
                     let up = ctx.is_up;
                     #[cfg(feature = "sim")]
-                    let up = up || self.mistake == Some(crate::selfcheck::Mistake::ServeBeforeUp);
-                    let drained = up && self.commits.iter().all(|commit| commit.durable) && self.loose.is_empty();
+                    let up = up || self.core.mistake == Some(crate::selfcheck::Mistake::ServeBeforeUp);
+                    let drained = up && self.core.is_drained();
                     if drained {
                         peering.step = Step::Ask;
                     }
@@ -225,7 +225,7 @@ impl Pg {
     /// This copy sees each map of its interval, so an OSD that came back has come up with this very map.
     fn forget_who_is_gone(&mut self, ctx: &Ctx<'_>) {
         #[cfg(feature = "sim")]
-        if self.mistake == Some(crate::selfcheck::Mistake::KeepGone) {
+        if self.core.mistake == Some(crate::selfcheck::Mistake::KeepGone) {
             return;
         }
         let Phase::Peering(peering) = &mut self.phase else { return };
@@ -247,36 +247,36 @@ impl Pg {
     /// Takes over what other copies know of earlier intervals, and writes it down: whoever was heard now may be gone when it is needed.
     fn learn_past(&mut self, ctx: &mut Ctx<'_>) {
         #[cfg(feature = "sim")]
-        if self.mistake == Some(crate::selfcheck::Mistake::IgnoreGaps) {
+        if self.core.mistake == Some(crate::selfcheck::Mistake::IgnoreGaps) {
             return;
         }
         let Phase::Peering(peering) = &self.phase else { return };
         let mut learned = false;
         for peer in peering.infos.values() {
-            learned |= self.history.learn(&peer.history);
-            learned |= self.history.close_gaps(&peer.history);
+            learned |= self.core.history.learn(&peer.history);
+            learned |= self.core.history.close_gaps(&peer.history);
         }
         if learned {
-            self.save(ctx);
+            self.core.save(ctx);
         }
     }
 
     /// Asks everybody who may know something. True when enough was heard.
     fn ask(&mut self, ctx: &mut Ctx<'_>) -> bool {
         let whoami = ctx.whoami;
-        let blank = self.history.created == 0;
+        let blank = self.core.history.created == 0;
         self.learn_past(ctx);
         let Phase::Peering(peering) = &mut self.phase else { return false };
         let everybody = || ctx.map.osds().filter(|osd| ctx.map.is_up(*osd) && *osd != whoami).collect::<BTreeSet<_>>();
         let known = peering.infos.values().max_by_key(|peer| (peer.history.clean, peer.history.started)).cloned();
         // Some copy knows the group's life; only then is it clear who else must be heard.
-        let mut history = self.history.clone();
+        let mut history = self.core.history.clone();
         if let (true, Some(known)) = (blank, &known) {
             history.adopt(&known.history);
             peering.infos.values().for_each(|peer| _ = history.learn(&peer.history));
         }
         let whole = peering.infos.iter().map(|(osd, peer)| (*osd, peer.history.whole_since()));
-        let whole = whole.chain([(whoami, self.history.whole_since())]).collect();
+        let whole = whole.chain([(whoami, self.core.history.whole_since())]).collect();
         // What all who know the group do not know.
         let knowing = peering.infos.values().map(|peer| &peer.history).filter(|other| other.created > 0);
         let gaps = knowing.fold(history.gaps(), |gaps, other| in_both(&gaps, &other.gaps()));
@@ -285,7 +285,7 @@ impl Pg {
             told.empty.insert(whoami);
         }
         #[cfg(feature = "sim")]
-        match self.mistake {
+        match self.core.mistake {
             Some(crate::selfcheck::Mistake::TrustEmpty) => history.disprove(&told.empty),
             Some(crate::selfcheck::Mistake::CountReplaced) => told.whole.clear(),
             Some(crate::selfcheck::Mistake::LeapGaps) => told.gaps.clear(),
@@ -307,10 +307,10 @@ impl Pg {
         let silent = peering.asked.iter().any(|osd| !peering.is_heard(*osd));
         let heard = fresh.is_empty() && !silent && peering.needed.is_empty();
         for osd in fresh {
-            self.tell(ctx, osd, &Letter::Query);
+            self.core.tell(ctx, osd, &Letter::Query);
         }
         if blocked {
-            self.log_line(ctx, Level::Warn, format!("does not serve: {}", self.because()));
+            self.core.log_line(ctx, Level::Warn, format!("does not serve: {}", self.because()));
         }
         heard
     }
@@ -318,23 +318,23 @@ impl Pg {
     /// Decides whose log counts and who shall serve. True if the steps go on.
     fn choose(&mut self, ctx: &mut Ctx<'_>) -> bool {
         let whoami = ctx.whoami;
-        if self.history.created == 0 && !self.is_born(ctx) {
+        if self.core.history.created == 0 && !self.is_born(ctx) {
             return false;
         }
-        let own = self.peer_info();
-        let rests = self.rests(ctx);
+        let own = self.core.peer_info();
+        let rests = self.core.rests(ctx);
         let Some(peering) = self.peering() else { return false };
         peering.rests.hear(ctx.now.mono, &rests);
         let mut infos = peering.infos.clone();
         // Who holds nothing has an empty log: it can be continued if it goes back to the beginning.
         infos.extend(peering.empty.iter().map(|osd| (*osd, PeerInfo::default())));
         infos.insert(whoami, own);
-        let interval = self.history.interval.clone();
+        let interval = self.core.history.interval.clone();
         let Some(chosen) = plan(&infos, &interval, whoami) else {
             let Some(peering) = self.peering() else { return false };
             if !peering.incomplete {
                 peering.incomplete = true;
-                self.log_line(ctx, Level::Warn, "no copy of the group is complete".into());
+                self.core.log_line(ctx, Level::Warn, "no copy of the group is complete".into());
             }
             return false;
         };
@@ -349,13 +349,13 @@ impl Pg {
             return false;
         }
         if chosen.leader == whoami {
-            let hold = self.next_hold(ctx);
+            let hold = self.core.next_hold(ctx);
             self.set_step(Step::Read(hold));
             return true;
         }
-        let after = common(&self.peer_info().runs, &infos[&chosen.leader].runs);
+        let after = common(&self.core.peer_info().runs, &infos[&chosen.leader].runs);
         self.set_step(Step::Fetch(chosen.leader));
-        self.tell(ctx, chosen.leader, &Letter::LogWish(after));
+        self.core.tell(ctx, chosen.leader, &Letter::LogWish(after));
         false
     }
 
@@ -365,14 +365,14 @@ impl Pg {
         let Phase::Peering(peering) = &mut self.phase else { return false };
         if let Some(known) = peering.infos.values().max_by_key(|peer| (peer.history.clean, peer.history.started)) {
             // It exists, and this copy is filled like any new one; but it may not lead.
-            self.history.adopt(&known.history.clone());
-            self.history.backfill = Some(HObject::min());
+            self.core.history.adopt(&known.history.clone());
+            self.core.history.backfill = Some(HObject::min());
             return true;
         }
-        let creating = ctx.map.pools.get(&self.id.pg.pool).filter(|pool| pool.has_flag(pool_flags::CREATING));
+        let creating = ctx.map.pools.get(&self.core.id.pg.pool).filter(|pool| pool.has_flag(pool_flags::CREATING));
         #[cfg(feature = "sim")]
-        let creating = match self.mistake {
-            Some(crate::selfcheck::Mistake::BornAgain) => ctx.map.pools.get(&self.id.pg.pool),
+        let creating = match self.core.mistake {
+            Some(crate::selfcheck::Mistake::BornAgain) => ctx.map.pools.get(&self.core.id.pg.pool),
             _ => creating,
         };
         // Who cannot read what it holds of the group holds something.
@@ -391,27 +391,18 @@ impl Pg {
         if !peering.needed.is_empty() {
             return false;
         }
-        self.be_born(ctx);
+        self.core.be_born(ctx);
         true
-    }
-
-    /// The group is new: this is its first copy.
-    pub(crate) fn be_born(&mut self, ctx: &mut Ctx<'_>) {
-        self.history.created = ctx.map.epoch;
-        self.history.clean = self.history.since;
-        self.history.pg_num = self.history.interval.pg_num;
-        (self.history.scrub.1, self.history.deep_scrub.1) = (ctx.now.wall, ctx.now.wall);
-        self.save(ctx);
     }
 
     /// The log that counts is here.
     fn begin_merge(&mut self, ctx: &mut Ctx<'_>, from: OsdId, part: Box<LogPart>) {
         let missing: BTreeMap<HObject, EVersion> = part.missing.iter().cloned().collect();
         self.members.sources.insert(from, Source { head: part.info.last_update, missing });
-        self.history.adopt(&part.history);
-        self.history.estimated = part.history.estimated;
-        part.history.purged.iter().for_each(|(start, len)| self.history.purged.insert(start, len));
-        let merge = self.merge(ctx, part);
+        self.core.history.adopt(&part.history);
+        self.core.history.estimated = part.history.estimated;
+        part.history.purged.iter().for_each(|(start, len)| self.core.history.purged.insert(start, len));
+        let merge = self.core.merge(ctx, part);
         self.set_step(Step::Merge(Box::new(merge)));
         self.step_peering(ctx);
     }
@@ -420,23 +411,23 @@ impl Pg {
         let Some(Step::Merge(mut merge)) = self.peering().map(|peering| std::mem::replace(&mut peering.step, Step::Drain)) else {
             return false;
         };
-        match self.step_merge(ctx, &mut merge) {
+        match self.core.step_merge(ctx, &mut merge) {
             Merged::Waits => {
                 self.set_step(Step::Merge(merge));
                 false
             }
             Merged::Done => {
-                let hold = self.next_hold(ctx);
+                let hold = self.core.next_hold(ctx);
                 self.set_step(Step::Read(hold));
                 true
             }
             Merged::Refused => {
                 self.set_step(Step::Merge(merge));
-                self.log_line(ctx, Level::Error, "the store does not take up the group's log".into());
+                self.core.log_line(ctx, Level::Error, "the store does not take up the group's log".into());
                 false
             }
             Merged::Unreadable(what) => {
-                self.log_line(ctx, Level::Error, format!("cannot take up the group's log: {what} is damaged"));
+                self.core.log_line(ctx, Level::Error, format!("cannot take up the group's log: {what} is damaged"));
                 self.phase = Phase::Broken;
                 false
             }
@@ -447,8 +438,8 @@ impl Pg {
     fn activate_members(&mut self, ctx: &mut Ctx<'_>, hold: Hold) -> bool {
         let Phase::Peering(peering) = &self.phase else { return false };
         let (chosen, infos) = (peering.plan.clone(), peering.infos.clone());
-        let own = self.peer_info();
-        let tail = self.info.log_tail;
+        let own = self.core.peer_info();
+        let tail = self.core.info.log_tail;
         let others: Vec<OsdId> =
             chosen.acting.iter().chain(&chosen.backfill).copied().filter(|o| *o != ctx.whoami && *o >= 0).collect();
         let nothing = PeerInfo::default();
@@ -459,7 +450,7 @@ impl Pg {
         // Where each one's log ends that this one continues; `None`: it begins anew.
         let begins: BTreeMap<OsdId, Option<EVersion>> = others.iter().map(begin).collect();
         let lowest = begins.values().map(|begin| begin.unwrap_or(tail)).min();
-        let entries = match lowest.map(|lowest| self.read_log_behind(ctx, hold, lowest)).transpose() {
+        let entries = match lowest.map(|lowest| self.core.read_log_behind(ctx, hold, lowest)).transpose() {
             Ok(entries) => entries.unwrap_or_default(),
             Err(Unread::Missing(wish)) => {
                 ctx.store.fetch(hold, wish);
@@ -467,23 +458,23 @@ impl Pg {
             }
             Err(Unread::Damaged(damage)) => {
                 ctx.store.release(hold);
-                self.log_line(ctx, Level::Error, format!("its log cannot be read: {} is damaged", damage.what));
+                self.core.log_line(ctx, Level::Error, format!("its log cannot be read: {} is damaged", damage.what));
                 self.phase = Phase::Broken;
                 return false;
             }
         };
         ctx.store.release(hold);
-        self.history.started = self.history.since;
-        self.save(ctx);
+        self.core.history.started = self.core.history.since;
+        self.core.save(ctx);
         self.note_sources(&infos, &own);
         for (osd, begin) in begins {
             let common = begin.unwrap_or(tail);
             let entries = entries.iter().filter(|entry| entry.done.version > common).cloned().collect();
-            let dups = if begin.is_none() { self.log.duplicates().cloned().collect() } else { Vec::new() };
-            let (info, history, missing) = (self.info.clone(), self.history.clone(), Vec::new());
+            let dups = if begin.is_none() { self.core.log.duplicates().cloned().collect() } else { Vec::new() };
+            let (info, history, missing) = (self.core.info.clone(), self.core.history.clone(), Vec::new());
             let part = LogPart { info, history, common, anew: begin.is_none(), entries, dups, missing };
             let part = Box::new(part);
-            let letter = Letter::Activate(part.clone()).seal(&self.envelope());
+            let letter = Letter::Activate(part.clone()).seal(&self.core.envelope());
             let cursor = match begin {
                 None => Some(HObject::min()),
                 Some(_) => infos.get(&osd).and_then(|peer| peer.history.backfill.clone()),
@@ -500,7 +491,7 @@ impl Pg {
 
     /// Copies that are no members, with the very log that counts and nothing missing, can give objects.
     fn note_sources(&mut self, infos: &BTreeMap<OsdId, PeerInfo>, own: &PeerInfo) {
-        let head = self.info.last_update;
+        let head = self.core.info.last_update;
         let whole = infos.iter().filter(|(_, peer)| peer.missing == 0 && peer.history.is_complete());
         for (osd, _) in whole.filter(|(_, peer)| common(&peer.runs, &own.runs) == head) {
             self.members.sources.entry(*osd).or_default().head = head;
@@ -513,28 +504,28 @@ impl Pg {
         let there = matches!(&self.phase, Phase::Peering(peering) if matches!(peering.step, Step::Activate));
         let ready = self.members.all.values().all(|member| !member.acting || member.activated);
         // What this copy has taken up is durable here, too, before anybody is told of it.
-        let durable = self.commits.iter().all(|commit| commit.durable);
+        let durable = self.core.commits.is_empty();
         there && ready && durable && self.is_known_up()
     }
 
     /// Whether the map says, where that matters, that this OSD was up in the interval.
     fn is_known_up(&self) -> bool {
         #[cfg(feature = "sim")]
-        if self.mistake == Some(crate::selfcheck::Mistake::NoUpThru) {
+        if self.core.mistake == Some(crate::selfcheck::Mistake::NoUpThru) {
             return true;
         }
-        !self.history.needs_up_thru()
+        !self.core.history.needs_up_thru()
     }
 
     /// Whether an earlier primary, or a copy that followed it, may still answer reads.
     fn waits_for_rests(&mut self, ctx: &Ctx<'_>) -> bool {
         #[cfg(feature = "sim")]
-        if self.mistake == Some(crate::selfcheck::Mistake::IgnoreRests) {
+        if self.core.mistake == Some(crate::selfcheck::Mistake::IgnoreRests) {
             return false;
         }
         let Phase::Peering(peering) = &mut self.phase else { return false };
         let left = |osd| peering.is_heard(osd) || peering.left.contains(&osd);
-        let until = peering.rests.until(ctx.map, &self.history.past, ctx.whoami, left);
+        let until = peering.rests.until(ctx.map, &self.core.history.past, ctx.whoami, left);
         peering.wait = (until > ctx.now.mono).then_some(until);
         peering.wait.is_some()
     }
@@ -543,7 +534,7 @@ impl Pg {
         if !self.is_agreed() || self.waits_for_rests(ctx) {
             return false;
         }
-        let hold = self.next_hold(ctx);
+        let hold = self.core.next_hold(ctx);
         self.set_step(Step::Watch(Box::new(crate::load::Loading::watches(hold))));
         true
     }
@@ -572,7 +563,7 @@ impl Pg {
             }
             Letter::Log(part) => {
                 let wanted = self.peering().is_some_and(|peering| matches!(peering.step, Step::Fetch(osd) if osd == from));
-                if wanted && part.is_whole() && part.common <= self.info.last_update {
+                if wanted && part.is_whole() && part.common <= self.core.info.last_update {
                     self.begin_merge(ctx, from, part);
                 }
             }
@@ -629,11 +620,11 @@ impl Pg {
         let Some(peering) = self.peering() else { return };
         let heard = peering.is_heard(osd);
         match &peering.step {
-            Step::Ask if peering.asked.contains(&osd) && !heard => self.tell(ctx, osd, &Letter::Query),
+            Step::Ask if peering.asked.contains(&osd) && !heard => self.core.tell(ctx, osd, &Letter::Query),
             Step::Fetch(from) if *from == osd => {
                 let theirs = peering.infos.get(&osd).map(|peer| peer.runs.clone()).unwrap_or_default();
-                let after = common(&self.peer_info().runs, &theirs);
-                self.tell(ctx, osd, &Letter::LogWish(after));
+                let after = common(&self.core.peer_info().runs, &theirs);
+                self.core.tell(ctx, osd, &Letter::LogWish(after));
             }
             Step::Activate => self.resend(ctx, osd),
             _ => {}
@@ -643,8 +634,8 @@ impl Pg {
     /// What time brings while the copies agree.
     pub(crate) fn turn_peering(&mut self, ctx: &mut Ctx<'_>) {
         let now = ctx.now.mono;
-        let needs_up_thru = self.history.needs_up_thru();
-        let since = self.history.since;
+        let needs_up_thru = self.core.history.needs_up_thru();
+        let since = self.core.history.since;
         let Some(peering) = self.peering() else { return };
         if peering.wait.is_some_and(|until| until <= now) {
             return self.step_peering(ctx);

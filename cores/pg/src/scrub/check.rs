@@ -36,8 +36,8 @@ impl Pg {
         let deep = self.serving.scrub.as_ref().is_some_and(|scrub| scrub.deep);
         let (from, to) = (head.at(SnapId(0)), head.at(SnapId::DIR));
         let range = Range { from, to, max: usize::MAX, whole: true, deep, detail: true, large: OmapLimit::NONE };
-        let check = Check { survey: Survey::new(self.id.shard, range), gathering: None };
-        let head = self.object(head);
+        let check = Check { survey: Survey::new(self.core.id.shard, range), gathering: None };
+        let head = self.core.object(head);
         self.enqueue(ctx, head, Work::Check(Box::new(check)));
     }
 
@@ -111,7 +111,7 @@ impl Pg {
         let Some(mut scrub) = self.serving.scrub.take() else { return };
         let whoami = ctx.whoami;
         for (object, damage) in &survey.damage {
-            self.report_damage(ctx, &self.object(object.clone()), damage);
+            self.core.report_damage(ctx, &self.core.object(object.clone()), damage);
         }
         let unreadable = usize::from(survey.unreadable) + gathering.unreadable().count();
         scrub.tally.shallow += unreadable as i64;
@@ -145,16 +145,16 @@ impl Pg {
         for (osd, why) in &verdict.wrong {
             let missing = verdict.shards.get(osd).is_some_and(|errors| errors & shard::MISSING != 0);
             let soid = if missing { "" } else { "soid " };
-            say(format!("{} shard {osd} {soid}{object} : {why}", self.id));
+            say(format!("{} shard {osd} {soid}{object} : {why}", self.core.id));
         }
         if verdict.doubted {
             say(format!(
                 "{} soid {object} : copies differ, it is not certain which is right, and none of them is repaired",
-                self.id
+                self.core.id
             ));
         }
         if verdict.authority.is_none() {
-            say(format!("{} soid {object} : failed to pick suitable object info", self.id));
+            say(format!("{} soid {object} : failed to pick suitable object info", self.core.id));
         }
         scrub.tally.missing += verdict.missing();
         scrub.tally.inconsistent += usize::from(verdict.wrong.len() > verdict.missing());
@@ -179,8 +179,8 @@ impl Pg {
         let whoami = ctx.whoami;
         for (osd, _) in verdict.wrong.iter().filter(|(osd, _)| *osd != whoami) {
             let Some(member) = self.members.all.get_mut(osd) else { continue };
-            member.missing.insert(object.clone(), Lack::whole(self.info.last_update));
-            self.tell(ctx, *osd, &Letter::Spoilt(vec![object.clone()]));
+            member.missing.insert(object.clone(), Lack::whole(self.core.info.last_update));
+            self.core.tell(ctx, *osd, &Letter::Spoilt(vec![object.clone()]));
             self.repaired += 1;
             mended.push(*osd);
         }
@@ -197,7 +197,7 @@ impl Pg {
     /// A mistake to be found: suspects are not looked at again.
     #[cfg(feature = "sim")]
     pub(super) fn judge_at_once(&mut self, ctx: &mut Ctx<'_>, scrub: &mut Scrub, survey: &Survey, gathering: &Gathering) {
-        if self.mistake != Some(crate::selfcheck::Mistake::FirstLook) {
+        if self.core.mistake != Some(crate::selfcheck::Mistake::FirstLook) {
             return;
         }
         let whoami = ctx.whoami;
@@ -212,7 +212,7 @@ impl Pg {
     /// A mistake to be found: the primary is always right.
     #[cfg(feature = "sim")]
     fn misjudge(&self, whoami: OsdId, copies: &[Copy<'_>], verdict: Option<Verdict>) -> Option<Verdict> {
-        let errs = self.mistake == Some(crate::selfcheck::Mistake::TrustPrimary)
+        let errs = self.core.mistake == Some(crate::selfcheck::Mistake::TrustPrimary)
             && copies.iter().any(|copy| copy.primary && copy.entry.is_some());
         let wrong = |copy: &Copy<'_>| (copy.osd != whoami).then(|| (copy.osd, "the primary is right".to_owned()));
         let judged = |verdict| Verdict { authority: Some(whoami), wrong: copies.iter().filter_map(wrong).collect(), ..verdict };
@@ -226,7 +226,7 @@ impl Pg {
             errors if errors & snapset::SIZE_MISMATCH != 0 => "size is not what the head says".into(),
             _ => format!("missing clones [{}], unexpected clones [{}]", clones(&found.missing), clones(&found.extra)),
         };
-        let text = format!("{} {} {} : {why}", self.id, scrub.mode(), found.object);
+        let text = format!("{} {} {} : {why}", self.core.id, scrub.mode(), found.object);
         ctx.out.push(Effect::ClusterLog { level: ClusterLevel::Error, text });
         scrub.tally.shallow += 1;
         scrub.findings.contradicts(found);

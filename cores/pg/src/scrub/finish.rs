@@ -11,7 +11,7 @@ impl Pg {
     pub(super) fn finish_scrub(&mut self, ctx: &mut Ctx<'_>, scrub: Scrub) {
         let tally = &scrub.tally;
         let counted = scrub.counted;
-        let mut stats = self.info.stats;
+        let mut stats = self.core.info.stats;
         let before = stats;
         let figures = |s: &Stats| [s.objects, s.clones, s.bytes, s.whiteouts, s.omap_objects];
         let (had, found) = (figures(&stats), figures(&counted));
@@ -22,23 +22,23 @@ impl Pg {
             (stats.omap_keys, stats.omap_bytes) = (counted.omap_keys, counted.omap_bytes);
             // Older programs cannot read the figure.
             stats.large_omaps = if ctx.map.level.has(Feature::LargeOmaps) { counted.large_omaps } else { 0 };
-            self.history.deep_scrub = (self.info.last_update, ctx.now.wall);
+            self.core.history.deep_scrub = (self.core.info.last_update, ctx.now.wall);
         }
-        self.history.scrub = (self.info.last_update, ctx.now.wall);
+        self.core.history.scrub = (self.core.info.last_update, ctx.now.wall);
         let nothing = tally.shallow + tally.deep == 0 && tally.fixed == 0;
-        if had != found && !self.history.estimated && nothing && !scrub.again {
+        if had != found && !self.core.history.estimated && nothing && !scrub.again {
             let text = format!(
                 "{} {} : stat mismatch, had {had:?} (objects, clones, bytes, whiteouts, omap), found {found:?}",
-                self.id,
+                self.core.id,
                 scrub.mode()
             );
             ctx.out.push(Effect::ClusterLog { level: ClusterLevel::Error, text });
         }
         self.tell_result(ctx, &scrub);
         // What was not there and is brought was not counted.
-        self.history.estimated = scrub.again || tally.fixed > 0;
+        self.core.history.estimated = scrub.again || tally.fixed > 0;
         self.scrubbed = true;
-        self.save(ctx);
+        self.core.save(ctx);
         // The other copies count as this one does.
         stats.subtract(&before);
         self.change_unlogged(ctx, Body { delta: stats, ..Body::default() });
@@ -47,7 +47,7 @@ impl Pg {
 
     /// The lines of the cluster's log that Ceph writes.
     fn tell_result(&self, ctx: &mut Ctx<'_>, scrub: &Scrub) {
-        let (id, mode, tally) = (self.id, scrub.mode(), &scrub.tally);
+        let (id, mode, tally) = (self.core.id, scrub.mode(), &scrub.tally);
         let mut say = |level, text: String| ctx.out.push(Effect::ClusterLog { level, text });
         let errors = tally.shallow + tally.deep + tally.fixed as i64;
         if errors == 0 {

@@ -31,13 +31,13 @@ impl Inquiry {
 impl Pg {
     /// Takes a question of the primary. It has one at a time: a new one takes the place of the last.
     pub(crate) fn be_surveyed(&mut self, ctx: &mut Ctx<'_>, from: OsdId, ask: Ask) {
-        let (start, end) = self.bounds(ctx);
+        let (start, end) = self.core.bounds(ctx);
         if ask.from < start || ask.to > end {
             let text = format!("osd.{from} asks for objects that are none of this group");
-            return self.log_line(ctx, Level::Warn, text);
+            return self.core.log_line(ctx, Level::Warn, text);
         }
-        let hold = self.next_hold(ctx);
-        let shard = self.id.shard;
+        let hold = self.core.next_hold(ctx);
+        let shard = self.core.id.shard;
         let Phase::Replica(replica) = &mut self.phase else { return };
         // It may be asked again while it is still reading.
         let same = |inquiry: &Inquiry| inquiry.ask.serial == ask.serial && inquiry.ask.from == ask.from;
@@ -99,10 +99,10 @@ impl Pg {
     fn answer_inquiry(&mut self, ctx: &mut Ctx<'_>, inquiry: Inquiry) {
         for (object, damage) in &inquiry.survey.damage {
             let (what, offset) = (&damage.what, damage.offset);
-            self.log_line(ctx, Level::Error, format!("scrub: {object}: {what} at offset {offset} is damaged"));
+            self.core.log_line(ctx, Level::Error, format!("scrub: {object}: {what} at offset {offset} is damaged"));
         }
         let answer = inquiry.survey.into_answer(inquiry.ask.serial);
-        self.tell(ctx, inquiry.from, &Letter::Surveyed(Box::new(answer)));
+        self.core.tell(ctx, inquiry.from, &Letter::Surveyed(Box::new(answer)));
     }
 
     /// The primary says that these objects are wrong here: they are missing from here on, and come again.
@@ -111,9 +111,11 @@ impl Pg {
             return;
         }
         for object in objects {
-            if self.missing.get(&object).is_none_or(|lack| lack.base.is_some()) && self.holds(&self.object(object.clone())) {
-                self.log_line(ctx, Level::Warn, format!("{object} is not what the other copies hold: it is brought again"));
-                self.mark_missing(ctx, object);
+            if self.core.missing.get(&object).is_none_or(|lack| lack.base.is_some())
+                && self.core.holds(&self.core.object(object.clone()))
+            {
+                self.core.log_line(ctx, Level::Warn, format!("{object} is not what the other copies hold: it is brought again"));
+                self.core.mark_missing(ctx, object);
             }
         }
     }

@@ -31,7 +31,6 @@ use crate::info::ObjectInfo;
 use crate::internal::clone_bytes;
 use crate::letter::Letter;
 use crate::missing::is_missing;
-use crate::ops::list::bounds;
 use crate::pg::{Pg, Work};
 use crate::stats::Stats;
 use compare::{agree, contradictions};
@@ -162,7 +161,7 @@ impl Pg {
     /// What decides when the group is scrubbed next; `None` unless it is served from here.
     pub fn scrub_state(&self) -> Option<ScrubState> {
         let busy = self.serving.scrub.is_some() || self.ordered.is_some();
-        let (last, last_deep, clean) = (self.history.scrub.1, self.history.deep_scrub.1, self.is_clean());
+        let (last, last_deep, clean) = (self.core.history.scrub.1, self.core.history.deep_scrub.1, self.is_clean());
         self.is_active().then_some(ScrubState { last, last_deep, busy, clean })
     }
 
@@ -185,7 +184,7 @@ impl Pg {
 
     /// Begins what was ordered, if it is time.
     pub(crate) fn begin_ordered(&mut self, ctx: &mut Ctx<'_>) {
-        let ready = self.serving.scrub.is_none() && self.is_active() && self.missing.is_empty();
+        let ready = self.serving.scrub.is_none() && self.is_active() && self.core.missing.is_empty();
         let recovered = self.is_recovered();
         if let Some(order) = self.ordered.take_if(|order| ready && (recovered || !order.verify)) {
             self.begin_scrub(ctx, order);
@@ -203,8 +202,8 @@ impl Pg {
     }
 
     fn begin_scrub(&mut self, ctx: &mut Ctx<'_>, order: Order) {
-        let hold = self.next_hold(ctx);
-        let (from, _) = self.bounds(ctx);
+        let hold = self.core.next_hold(ctx);
+        let (from, _) = self.core.bounds(ctx);
         self.serving.scrub = Some(Box::new(Scrub {
             deep: order.deep,
             repair: order.repair,
@@ -223,11 +222,6 @@ impl Pg {
             tally: Tally::default(),
             findings: Findings::begin(self.serving.findings.as_deref(), order.deep),
         }));
-    }
-
-    pub(crate) fn bounds(&self, ctx: &Ctx<'_>) -> (HObject, HObject) {
-        let pg_num = ctx.map.pools.get(&self.id.pg.pool).map_or(1, |pool| pool.pg_num);
-        bounds(self.id.pg.pool, self.id.pg.seed, pg_num)
     }
 
     /// What was fetched for the scrub is there.
@@ -294,9 +288,9 @@ impl Pg {
         if scrub.ended {
             return Step::Done;
         }
-        let (from, to) = (scrub.from.clone(), self.bounds(ctx).1);
+        let (from, to) = (scrub.from.clone(), self.core.bounds(ctx).1);
         let range = Range { from, to, max: CHUNK, whole: true, deep: scrub.deep, detail: false, large: largest_omap(ctx.config) };
-        scrub.chunk = Some(Box::new(Chunk { survey: Survey::new(self.id.shard, range), gathering: None }));
+        scrub.chunk = Some(Box::new(Chunk { survey: Survey::new(self.core.id.shard, range), gathering: None }));
         Step::On
     }
 
@@ -318,7 +312,7 @@ impl Pg {
     /// Asks all members that are filled what they hold in a range.
     pub(crate) fn ask_members(&mut self, ctx: &mut Ctx<'_>, from: HObject, to: HObject, deep: bool, detail: bool) -> Gathering {
         // No two questions of this copy have the same number.
-        let serial = self.next_hold(ctx).0;
+        let serial = self.core.next_hold(ctx).0;
         let filled = self.members.all.iter().filter(|(_, m)| m.acting && m.activated && m.backfill.is_none());
         let whom: Vec<OsdId> = filled.map(|(osd, _)| *osd).collect();
         let ask = Ask { serial, after: 0, deep, detail, from, to };
@@ -334,7 +328,7 @@ impl Pg {
     fn ask_member(&self, ctx: &mut Ctx<'_>, osd: OsdId, ask: Ask) {
         let Some(member) = self.members.all.get(&osd) else { return };
         let ask = Ask { after: member.stream.last(), ..ask };
-        self.tell(ctx, osd, &Letter::Survey(Box::new(ask)));
+        self.core.tell(ctx, osd, &Letter::Survey(Box::new(ask)));
     }
 
     /// Asks again whom nothing was heard of: one OSD, or all if it is time.
@@ -393,26 +387,26 @@ impl Pg {
             scrub.ended = true;
             scrub.tally.shallow += 1;
             for (object, damage) in &survey.damage {
-                self.report_damage(ctx, &self.object(object.clone()), damage);
+                self.core.report_damage(ctx, &self.core.object(object.clone()), damage);
             }
             return Step::On;
         };
         for osd in gathering.unreadable() {
             scrub.tally.shallow += 1;
-            let text = format!("{} {} osd.{osd} cannot list its objects", self.id, scrub.mode());
+            let text = format!("{} {} osd.{osd} cannot list its objects", self.core.id, scrub.mode());
             ctx.out.push(Effect::ClusterLog { level: ClusterLevel::Error, text });
         }
         #[cfg(feature = "sim")]
         self.judge_at_once(ctx, scrub, &survey, &gathering);
         scrub.suspects = self.suspects(ctx.whoami, &survey, &gathering);
-        scrub.ended = survey.upto >= self.bounds(ctx).1;
+        scrub.ended = survey.upto >= self.core.bounds(ctx).1;
         scrub.from = survey.upto;
         Step::On
     }
 
     /// The line of the cluster's log that Ceph writes: the group by the whole hash of the object, too, and bytes of values alone.
     fn tell_large_omap(&self, ctx: &mut Ctx<'_>, object: &HObject, size: OmapSize) {
-        let (whole, pg) = (PgId::new(object.pool, object.hash), self.id.pg);
+        let (whole, pg) = (PgId::new(object.pool, object.hash), self.core.id.pg);
         let OmapSize { keys, values, .. } = size;
         let text =
             format!("Large omap object found. Object: {object} PG: {whole} ({pg}) Key count: {keys} Size (bytes): {values}");
@@ -428,12 +422,12 @@ impl Pg {
         let own: Vec<&entry::Entry> = survey.found.iter().collect();
         let odd = own.chunk_by(same).filter(|unit| !contradictions(unit).is_empty());
         suspects.extend(odd.filter_map(|unit| Some(unit.first()?.object.at(SnapId::HEAD))));
-        suspects.into_iter().filter(|head| !is_missing(&self.missing, head)).collect()
+        suspects.into_iter().filter(|head| !is_missing(&self.core.missing, head)).collect()
     }
 
     /// Counts a head and all its clones at once, so that no change can come between. What cannot be read is found by the survey.
     fn count(&self, ctx: &Ctx<'_>, scrub: &mut Scrub, object: &ObjectId) -> Result<(), Unread> {
-        scrub.again |= is_missing(&self.missing, object);
+        scrub.again |= is_missing(&self.core.missing, object);
         let stat = match ctx.store.stat(scrub.hold, object) {
             Ok(Some(stat)) => stat,
             Ok(None) => return Ok(()),

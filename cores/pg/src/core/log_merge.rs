@@ -8,15 +8,15 @@
 //! Nothing of an object is undone in place. An object that an entry changed which does not count becomes missing, and a copy that has
 //! it brings it. All of it is one transaction: log, marks of missing objects, removals, the group's records.
 
+use super::Core;
+use super::read::scan;
 use crate::api::Ctx;
 use crate::body::IndexChange;
 use crate::entry::{Kind, LogEntry, encode_page};
-use crate::fetch::removal;
 use crate::letter::LogPart;
-use crate::load::scan;
 use crate::meta::{self, version_key};
 use crate::missing::{Lack, Missing};
-use crate::pg::Pg;
+use crate::object::removal;
 use bytes::Bytes;
 use objectstore::{Hold, MetaChange, Refused, Unread};
 use std::collections::{BTreeMap, BTreeSet};
@@ -115,7 +115,7 @@ impl Effects {
     }
 }
 
-impl Pg {
+impl Core {
     /// Begins to take up a log.
     pub(crate) fn merge(&mut self, ctx: &Ctx<'_>, part: Box<LogPart>) -> Merge {
         let read = part.anew || self.info.last_update == part.common;

@@ -3,99 +3,27 @@
 //! Each copy writes its own keys: the entries it logs, its index, its record, which of its missing objects are whole again. Each trims its
 //! own log. Nothing else in the crate changes objects of the group, but removal, and splitting, which moves none.
 
+use super::{Commit, Core};
 use crate::api::Ctx;
 use crate::body::Body;
-use crate::commit::Commit;
 use crate::entry::{Done, Kind, LogEntry, encode_page};
-use crate::fetch::removal;
-use crate::letter::{Envelope, Sealed};
-use crate::load::staging_pool;
 use crate::meta::{self, version_key};
 use crate::missing::Lack;
-use crate::pg::{Job, Pg};
-use crate::recorder::OpKey;
+use crate::object::{removal, staging_pool};
 use crate::stats::Stats;
 use bytes::Bytes;
-use objectstore::{Hold, MetaChange, ObjectChange, ObjectChanges, Refused, Ticket, Transaction};
-use types::{EVersion, Feature, HObject, ObjectId, OsdId, PoolId, SnapId};
+use objectstore::{Hold, MetaChange, ObjectChange, ObjectChanges, Refused, Transaction};
+use types::{EVersion, HObject, ObjectId, PoolId, SnapId};
 
 /// Entries that leave the log together: one page of duplicates.
 const RETIRE: usize = 100;
 
-impl Pg {
-    /// The envelope of what this copy says now.
-    pub(crate) fn envelope(&self) -> Envelope {
-        Envelope { pg: self.id, interval: self.history.since, epoch: self.epoch }
-    }
-
-    /// Carries out a logged change of the group that this OSD leads: here, and at all other copies.
-    pub(crate) fn submit(&mut self, ctx: &mut Ctx<'_>, mut body: Body, job: &Job) -> Result<(), Refused> {
-        if ctx.map.level.has(Feature::Parts) {
-            body.note_parts();
-        }
-        let delta = body.delta;
-        let ticket = self.apply_and_ship(ctx, body, job.key(), job.fetched.then_some(job.hold))?;
-        self.note_submitted(job, ticket, &delta);
-        Ok(())
-    }
-
-    /// The same where the other copies carry out something else than this one.
-    pub(crate) fn submit_apart(&mut self, ctx: &mut Ctx<'_>, own: Body, theirs: &Body, job: &Job) -> Result<(), Refused> {
-        let (delta, alone) = (own.delta, self.members.all.is_empty());
-        let encoded = if alone { Vec::new() } else { self.members.encode(theirs) };
-        let ticket = self.apply(ctx, own, job.fetched.then_some(job.hold))?;
-        self.ship(ctx, job.key(), encoded);
-        self.note_submitted(job, ticket, &delta);
-        Ok(())
-    }
-
-    fn note_submitted(&mut self, job: &Job, ticket: Ticket, delta: &Stats) {
-        self.serving.lanes.entry(job.head.clone()).or_default().last = Some(ticket);
-        if let Some(scrub) = &mut self.serving.scrub {
-            scrub.changed(&job.head, delta);
-        }
-        if let Some(commit) = self.commits.back_mut() {
-            commit.head = Some(job.head.clone());
-        }
-    }
-
-    /// Carries out a change that is no event of the group's history, here and at all other copies.
-    pub(crate) fn change_unlogged(&mut self, ctx: &mut Ctx<'_>, body: Body) -> bool {
-        debug_assert!(body.entries.is_empty());
-        match self.apply_and_ship(ctx, body, OpKey::NONE, None) {
-            Ok(_) => true,
-            Err(Refused::Stopped) => {
-                self.stopped(ctx);
-                false
-            }
-            Err(_) => false,
-        }
-    }
-
-    fn apply_and_ship(&mut self, ctx: &mut Ctx<'_>, body: Body, op: OpKey, hold: Option<Hold>) -> Result<Ticket, Refused> {
-        if self.members.all.is_empty() {
-            return self.apply(ctx, body, hold);
-        }
-        let encoded = self.members.encode(&body);
-        let ticket = self.apply(ctx, body, hold)?;
-        self.ship(ctx, op, encoded);
-        Ok(ticket)
-    }
-
-    /// Gives a change that was just submitted here to the other copies.
-    fn ship(&mut self, ctx: &mut Ctx<'_>, op: OpKey, encoded: Vec<(OsdId, Sealed)>) {
-        if encoded.is_empty() {
-            return;
-        }
-        let (order, letters) = self.members.ship(&self.envelope(), op, encoded);
-        if let Some(commit) = self.commits.back_mut() {
-            commit.order = order;
-        }
-        self.post(ctx, letters);
-    }
-
+impl Core {
     /// Makes this copy's transaction of a body and hands it to the store.
-    pub(crate) fn apply(&mut self, ctx: &mut Ctx<'_>, body: Body, hold: Option<Hold>) -> Result<Ticket, Refused> {
+    ///
+    /// # Errors
+    /// The store refuses; nothing was changed.
+    pub(crate) fn apply(&mut self, ctx: &mut Ctx<'_>, body: Body, hold: Option<Hold>) -> Result<Commit, Refused> {
         let mut history = None;
         let mut meta: Vec<MetaChange> = body.index.iter().map(crate::body::IndexChange::key).collect();
         if !body.purged.is_empty() || body.clean > 0 || body.progress.is_some() {
@@ -129,7 +57,7 @@ impl Pg {
         }
         let first = body.entries.first().map(|entry| entry.done.version);
         let collected = self.collected_by(&body.objects);
-        let ticket = self.submit_own(ctx, body.objects, meta, hold, first, info.last_update)?;
+        let commit = self.submit_own(ctx, body.objects, meta, hold, first, info.last_update)?;
         self.info = info;
         if let Some(history) = history {
             self.history = history;
@@ -153,7 +81,7 @@ impl Pg {
                 self.collected.remove(&object)
             };
         }
-        Ok(ticket)
+        Ok(commit)
     }
 
     /// What these changes collect, and whether it stays in the store after them.
@@ -182,15 +110,15 @@ impl Pg {
         hold: Option<Hold>,
         first: Option<EVersion>,
         version: EVersion,
-    ) -> Result<Ticket, Refused> {
+    ) -> Result<Commit, Refused> {
         let ticket = self.next_ticket(ctx);
         // Clients read where the group is led; reads elsewhere bring what they need.
         let cold = !self.leads(ctx);
         let objects = take_over(objects, staging_pool(self.id.pg.pool));
         ctx.store.submit(Transaction { scope: self.id, hold, cold, objects, meta }, ticket)?;
-        let (durable, order, promise, head, releases) = (false, 0, None, None, Vec::new());
-        self.commits.push_back(Commit { ticket, durable, order, promise, first, version, head, releases });
-        Ok(ticket)
+        let commit = Commit { ticket, first, version };
+        self.commits.push_back(commit);
+        Ok(commit)
     }
 
     /// If the log is long enough, its oldest entries become a page of duplicates. Gives the page's number.
@@ -234,20 +162,14 @@ impl Pg {
         self.submit_own(ctx, objects, meta, None, None, self.info.last_update).map(|_| ())
     }
 
-    /// Writes history and info.
-    pub(crate) fn save(&mut self, ctx: &mut Ctx<'_>) {
-        debug_assert!(self.history.created > 0, "pg {}: a copy that knows of no group writes one down", self.id);
-        let records = self.own_records();
-        if self.submit_unlogged(ctx, Vec::new(), records) == Err(Refused::Stopped) {
+    /// This copy of an object cannot be read: it is missing here, and brought from elsewhere.
+    pub(crate) fn mark_missing(&mut self, ctx: &mut Ctx<'_>, object: HObject) {
+        let lack = Lack::whole(self.info.last_update);
+        let mark = MetaChange::Set(meta::missing_key(&object), lack.encode());
+        if self.submit_unlogged(ctx, Vec::new(), vec![mark]) == Err(Refused::Stopped) {
             self.stopped(ctx);
         }
-    }
-
-    pub(crate) fn own_records(&self) -> Vec<MetaChange> {
-        vec![
-            MetaChange::Set(Bytes::from_static(meta::HISTORY), self.history.encode()),
-            MetaChange::Set(Bytes::from_static(meta::INFO), self.info.encode()),
-        ]
+        self.missing.insert(object, lack);
     }
 }
 

@@ -1,0 +1,132 @@
+//! What this copy has: its own log, and which versions of which objects.
+
+use super::Core;
+use crate::api::Ctx;
+use crate::body::Body;
+use crate::entry::LogEntry;
+use crate::info::ObjectInfo;
+use crate::letter::{Letter, Sought};
+use crate::meta;
+use crate::missing::Base;
+use bytes::Bytes;
+use objectstore::{Damage, Hold, Limit, Page, Unread};
+use std::ops::Bound;
+use types::{EVersion, HObject, ObjectId, SnapId, SpgId};
+
+/// Keys read at a time.
+const PAGE: Limit = Limit { entries: 512, bytes: 1 << 20 };
+
+/// A fault in the group's own keys.
+pub(crate) fn bad(what: &str) -> Unread {
+    Unread::Damaged(Damage { what: what.into(), offset: 0, expected: 0, found: 0 })
+}
+
+/// A page of meta keys with one prefix.
+pub(crate) fn scan(ctx: &Ctx<'_>, hold: Hold, id: SpgId, prefix: u8, after: &Bytes) -> Result<Page, Unread> {
+    let first = [prefix];
+    let from = if after.is_empty() { Bound::Included(&first[..]) } else { Bound::Excluded(&after[..]) };
+    let end = meta::prefix_end(prefix);
+    ctx.store.meta_scan(hold, &id, (from, Bound::Excluded(&end[..])), PAGE)
+}
+
+impl Core {
+    /// Heads and clones behind the head `from`, up to and with those of the head `to`, with the versions of their records.
+    pub(crate) fn versions(
+        &self,
+        ctx: &Ctx<'_>,
+        hold: Hold,
+        from: &HObject,
+        to: &HObject,
+        max: usize,
+    ) -> Result<Vec<(HObject, EVersion)>, Unread> {
+        let (start, end) = self.bounds(ctx);
+        let first = if *from < start { start } else { from.clone() };
+        let last = if *to < end { HObject { snap: SnapId::DIR, ..to.clone() } } else { end };
+        let names = ctx.store.list(hold, self.id.shard, &self.object(first), &self.object(last), max)?;
+        let mut found = Vec::with_capacity(names.len());
+        for name in names.iter().filter(|name| ***name != *from) {
+            let Some(stat) = ctx.store.stat(hold, name)? else { continue };
+            let info = ObjectInfo::decode(&stat.info).unwrap_or_default();
+            found.push((HObject::clone(&name.object), info.version));
+        }
+        Ok(found)
+    }
+
+    /// Entries of the own log behind a version.
+    pub(crate) fn read_log_behind(&self, ctx: &Ctx<'_>, hold: Hold, version: EVersion) -> Result<Vec<LogEntry>, Unread> {
+        let mut after = meta::version_key(meta::LOG, version.version);
+        let mut entries = Vec::new();
+        loop {
+            let page = scan(ctx, hold, self.id, meta::LOG, &after)?;
+            for (key, value) in &page.entries {
+                after = key.clone();
+                let entry = LogEntry::decode(value, self.id.pg.pool);
+                entries.push(entry.map_err(|e| bad(&format!("log record {} ({e})", key.escape_ascii())))?);
+            }
+            if !page.more {
+                return Ok(entries);
+            }
+        }
+    }
+
+    /// What this copy holds of an object that another one misses in version `need`.
+    pub(crate) fn look_up(&self, ctx: &Ctx<'_>, hold: Hold, object: &HObject, need: EVersion) -> Result<Sought, Unread> {
+        let at: ObjectId = self.object(object.clone());
+        let info = match ctx.store.stat(hold, &at) {
+            Ok(stat) => stat.and_then(|stat| ObjectInfo::decode(&stat.info).ok()),
+            Err(Unread::Missing(wish)) => return Err(Unread::Missing(wish)),
+            // What cannot be read is of no use to anybody.
+            Err(Unread::Damaged(_)) => None,
+        };
+        let version = info.map_or(EVersion::default(), |info| info.version);
+        let (there, whole) = (version > EVersion::default(), !self.missing.contains_key(object));
+        // A clone of which a snapshot was trimmed keeps the record that it had.
+        let has = there
+            && whole
+            && (version == need || version < need && self.log.has(need) && self.history.reaches(&object.at(SnapId::HEAD)));
+        Ok(Sought { object: object.clone(), version, has })
+    }
+
+    /// The version that the record of an object here names; `None`: it is not there, or cannot be read.
+    fn version_here(&self, ctx: &Ctx<'_>, hold: Hold, object: &HObject) -> Result<Option<EVersion>, Unread> {
+        match ctx.store.stat(hold, &self.object(object.clone())) {
+            Ok(stat) => Ok(stat.and_then(|stat| ObjectInfo::decode(&stat.info).ok()).map(|info| info.version)),
+            Err(Unread::Damaged(_)) => Ok(None),
+            Err(missing) => Err(missing),
+        }
+    }
+
+    /// What the primary has of an object that is missing here, if its record says so, too.
+    pub(crate) fn own_base(&mut self, ctx: &Ctx<'_>, hold: Hold, object: &HObject) -> Result<Option<Box<Base>>, Unread> {
+        let Some(base) = self.missing.get(object).and_then(|lack| lack.base.clone()) else { return Ok(None) };
+        if self.version_here(ctx, hold, object)? == Some(base.have) {
+            return Ok(Some(base));
+        }
+        self.forget_own_base(object);
+        Ok(None)
+    }
+
+    pub(crate) fn forget_own_base(&mut self, object: &HObject) {
+        if let Some(lack) = self.missing.get_mut(object) {
+            lack.base = None;
+        }
+    }
+
+    /// The question for an object that is missing here, to be asked again.
+    pub(crate) fn part_wish(&self, object: &HObject) -> Option<Letter> {
+        let base = self.missing.get(object)?.base.clone()?;
+        Some(Letter::PullPart(object.clone(), base))
+    }
+
+    /// Objects of which a body brings a part that does not fit to what this copy has.
+    pub(crate) fn misfits(&self, ctx: &Ctx<'_>, hold: Hold, body: &Body) -> Result<Vec<HObject>, Unread> {
+        let mut found = Vec::new();
+        for (object, have) in body.progress.iter().flat_map(|progress| &progress.bases) {
+            let known = self.missing.get(object).and_then(|lack| lack.base.as_deref()).is_some_and(|base| base.have == *have);
+            if !known || self.version_here(ctx, hold, object)? != Some(*have) {
+                found.push(object.clone());
+            }
+        }
+        Ok(found)
+    }
+}
