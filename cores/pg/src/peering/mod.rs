@@ -293,7 +293,7 @@ impl Pg {
         }
         let prior = history.prior(ctx.map, whoami, &told);
         #[cfg(feature = "sim")]
-        let prior = match self.mistake {
+        let prior = match self.core.mistake {
             Some(crate::selfcheck::Mistake::NeedAll) => {
                 crate::history::Prior { needed: prior.needed.union(&prior.down).copied().collect(), ..prior }
             }
