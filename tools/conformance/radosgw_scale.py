@@ -96,7 +96,7 @@ class Writers:
 
     def __init__(self, site, bucket, count=4, prefix="while"):
         self.site, self.bucket, self.over = site, bucket, threading.Event()
-        self.done, self.late, self.refused, self.wrong = set(), 0.0, 0, []
+        self.done, self.waits, self.refused, self.wrong = set(), [], 0, []
         self.threads = [threading.Thread(target=self.run, args=(f"{prefix}-{n}",), daemon=True) for n in range(count)]
         for thread in self.threads:
             thread.start()
@@ -120,9 +120,13 @@ class Writers:
                 return
             if answer.status == 200:
                 self.done.add(key)
-                self.late = max(self.late, time.monotonic() - begun)
+                self.waits.append((begun, time.monotonic()))
             else:
                 self.refused += 1
+
+    def longest(self, since=0.0, until=float("inf")):
+        """Seconds of the longest put that was under way within these times."""
+        return max((end - begun for begun, end in list(self.waits) if end > since and begun < until), default=0.0)
 
     def end(self):
         self.over.set()
@@ -157,7 +161,7 @@ def reshard(args, directory):
         for shards in (23, 5):
             begun = time.monotonic()
             site.gateway.admin("bucket", "reshard", "--bucket", "wide", "--num-shards", shards, "--yes-i-really-mean-it", parse=False, timeout=args.patience)
-            print(f"reshard: to {shards} shards in {time.monotonic() - begun:.1f} s; puts: {len(writers.done)}, longest {writers.late:.1f} s, {writers.refused} refused", flush=True)
+            print(f"reshard: to {shards} shards in {time.monotonic() - begun:.1f} s; puts: {len(writers.done)}, longest {writers.longest():.1f} s, {writers.refused} refused", flush=True)
         done = writers.end()
         assert site.gateway.admin("bucket", "stats", "--bucket", "wide")["num_shards"] == 5
         print(f"reshard: {whole(site, 'wide', must | done)}", flush=True)
@@ -213,10 +217,11 @@ def shard(args, directory):
             writers = Writers(site, "deep", 2, name.replace(" ", "-"))
             until("clients write", lambda: writers.done, 60)
             begun = time.monotonic()
-            step()
+            back = step() or begun
             took = time.monotonic() - begun
             must |= writers.end()
-            print(f"shard: {name} in {took:.1f} s; {len(writers.done)} puts, longest {writers.late:.2f} s, {writers.refused} refused; {whole(site, 'deep', must)}", flush=True)
+            print(f"shard: {name} in {took:.1f} s; {len(writers.done)} puts, longest {writers.longest(until=back):.2f} s before and {writers.longest(back):.2f} s "
+                  f"after an OSD's return, {writers.refused} refused; {whole(site, 'deep', must)}", flush=True)
         stats = site.gateway.admin("bucket", "check", "--bucket", "deep")
         print(f"shard: {stats and 'the index and its header agree' if counts_agree(stats, len(must)) else stats}", flush=True)
         assert counts_agree(stats, len(must)), stats
@@ -235,12 +240,14 @@ def counts_agree(stats, count):
 
 
 def away(cluster, number, seconds=8):
-    """An OSD is killed, misses writes, and comes back."""
+    """An OSD is killed, misses writes, and comes back; gives when that was."""
     osd = cluster.osds[number]
     osd.kill()
     time.sleep(seconds)
     osd.start()
+    back = time.monotonic()
     cluster.healed(300)
+    return back
 
 
 def out(cluster, number):
