@@ -7,6 +7,7 @@ usage: large_omap.py --nacre PATH [--mib 128] [--most-ms 0] [--dir DIR]
   --most-ms N: fails if the other client waited longer than N milliseconds (0: the table alone)
 """
 import argparse
+import json
 import os
 import random
 import shutil
@@ -57,13 +58,24 @@ class Story:
         self.head = {}
         self.kept = None
 
+    def reactors(self):
+        """How many pieces of work held an OSD's thread for more than 5 ms so far, and how long these took together, in ms."""
+        calls, micros = 0, 0
+        for osd in (0, 1):
+            code, out, status = self.client.osd_command(osd, json.dumps({"prefix": "perf dump"}), b"", timeout=120)
+            assert code == 0, status
+            reactor = json.loads(out)["reactor"]
+            calls, micros = calls + reactor["long_calls"], micros + reactor["long_calls_us"]
+        return calls, micros // 1000
+
     def stage(self, what, call):
-        begun = time.monotonic()
+        before, begun = self.reactors(), time.monotonic()
         call()
         # What it left behind in the background counts, too.
         took = time.monotonic() - begun
         time.sleep(3)
-        self.rows.append((what, begun, time.monotonic(), took))
+        after = self.reactors()
+        self.rows.append((what, begun, time.monotonic(), took, (after[0] - before[0], after[1] - before[1])))
         print(f"{what}: {took:.1f} s", flush=True)
 
     def set(self, items, wait=True):
@@ -173,14 +185,15 @@ class Story:
     def waits(self):
         found = [line.split() for line in open(self.notes) if line.count(" ") == 2 and line.endswith("\n")]
         found = [(float(ended), float(took), what) for ended, took, what in found]
-        print("| what | seconds | longest write ms | longest read ms | 99.9 % of both ms |\n|---|---|---|---|---|")
+        print("| what | seconds | longest write ms | longest read ms | 99.9 % of both ms | calls over 5 ms: number, mean ms |\n"
+              "|---|---|---|---|---|---|")
         worst = 0
-        for stage, begun, ended, seconds in self.rows:
+        for stage, begun, ended, seconds, (calls, millis) in self.rows:
             row = {w: [took for at, took, what in found if what == w and at >= begun and at - took <= ended] for w in ("write", "read")}
             both = sorted(row["write"] + row["read"]) or [float("inf")]
             longest = {w: max(row[w], default=float("inf")) * 1000 for w in row}
             worst = max(worst, *longest.values())
-            print(f"| {stage} | {seconds:.1f} | {longest['write']:.0f} | {longest['read']:.0f} | {both[int(len(both) * 0.999) - 1] * 1000:.0f} |")
+            print(f"| {stage} | {seconds:.1f} | {longest['write']:.0f} | {longest['read']:.0f} | {both[int(len(both) * 0.999) - 1] * 1000:.0f} | {calls}, {millis / max(calls, 1):.1f} |")
         return worst
 
     def tell(self):

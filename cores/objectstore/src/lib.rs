@@ -145,6 +145,8 @@ pub enum Event {
     /// exist or was too large: some of their blocks are known to be unreadable from here on. It comes before the transaction is told to
     /// be durable.
     Damaged(Ticket, Vec<ObjectId>),
+    /// The store read this object for a purpose of its own, and some of its data is damaged. Nobody asked, and nothing was changed.
+    Rotten(ObjectId),
     /// This transaction, and all of its scope before it, is durable.
     Committed(Ticket),
 }

@@ -57,6 +57,11 @@ pub trait Backend: ObjectStore {
     fn self_check(&self, _thorough: bool) -> Result<(), String> {
         Ok(())
     }
+    /// Parts of objects that were brought together since the store was opened.
+    #[cfg(feature = "sim")]
+    fn moved_parts(&self) -> u64 {
+        0
+    }
     /// Begins to write what changed lately into the index, as it would by itself later. False if there is nothing to write.
     fn compact(&mut self) -> bool {
         false
@@ -131,6 +136,10 @@ impl Backend for store::Store {
     fn self_check(&self, thorough: bool) -> Result<(), String> {
         store::Store::self_check(self, thorough)
     }
+    #[cfg(feature = "sim")]
+    fn moved_parts(&self) -> u64 {
+        store::Store::moved_parts(self)
+    }
     fn counters(&self) -> serde_json::Value {
         let c = store::Store::counters(self);
         let memory = self.memory();
@@ -160,6 +169,7 @@ impl Backend for store::Store {
                 "runs_before": c.defrag.runs,
                 "parts_changed": c.defrag.changed,
                 "parts_damaged": c.defrag.damaged,
+                "pause_factor": c.defrag.yields,
             },
             "commit_latency_us_log2": c.commit_latency,
             "memory": {

@@ -117,7 +117,7 @@ impl Default for Options {
             scrubs: crate::ScrubOptions::default(),
             memory_target: None,
             memory_found: true,
-            // Off: the simulator's disks are too small for it to move anything, so no crash of a whole cluster has met it yet.
+            // Off: few crashes of whole clusters have met it yet.
             defragment: false,
             given: BTreeMap::new(),
         }

@@ -12,10 +12,14 @@ use types::{OsdId, PgId, SpgId};
 /// Number of a group within this OSD; 0 is the OSD itself.
 pub(crate) type Slot = u32;
 
-/// Whose event this is.
-pub(crate) fn slot_of(event: &Event) -> Slot {
+/// Whose event this is. None: nobody's here.
+pub(crate) fn slot_of(event: &Event, groups: &Groups, map: &OsdMap) -> Option<Slot> {
     match event {
-        Event::Fetched(Hold(id)) | Event::Committed(Ticket(id)) | Event::Damaged(Ticket(id), _) => pg::slot_of(*id),
+        Event::Fetched(Hold(id)) | Event::Committed(Ticket(id)) | Event::Damaged(Ticket(id), _) => Some(pg::slot_of(*id)),
+        Event::Rotten(object) => {
+            let pool = map.pools.get(&object.pool)?;
+            groups.find(&SpgId { pg: PgId::new(object.pool, pool.fold(object.hash)), shard: object.shard })
+        }
     }
 }
 

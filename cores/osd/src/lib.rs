@@ -388,12 +388,14 @@ impl Osd {
     /// Gives the store's events to whom they belong.
     fn drain_store(&mut self, now: Now, out: &mut Outputs) {
         while let Some(event) = self.store.poll_event() {
-            match groups::slot_of(&event) {
-                0 => self.own_event(now, &event, out),
-                slot => {
-                    let (groups, mut world) = self.world(now);
+            let (groups, mut world) = self.world(now);
+            match groups::slot_of(&event, groups, world.map) {
+                Some(0) => self.own_event(now, &event, out),
+                Some(slot) => {
                     groups.call(slot, &mut world, |pg, ctx| pg.store_event(ctx, event));
                 }
+                // A group that splits or goes: a scrub finds it.
+                None => {}
             }
         }
     }
@@ -403,7 +405,7 @@ impl Osd {
         match event {
             objectstore::Event::Fetched(Hold(_)) => self.load(now, out),
             // What the OSD writes for itself is made of nothing older.
-            objectstore::Event::Damaged(..) => {}
+            objectstore::Event::Damaged(..) | objectstore::Event::Rotten(_) => {}
             objectstore::Event::Committed(ticket) => {
                 self.promised_written(*ticket);
                 if self.bench.as_mut().is_some_and(|b| b.committed(*ticket)) {

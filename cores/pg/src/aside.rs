@@ -216,9 +216,9 @@ impl Pg {
         }
     }
 
-    /// A read met damage: the object is missing here from now on, and the primary brings it. What is damaged again is left as it is, for a
+    /// Damage was met: the object is missing here from now on, and the primary brings it. What is damaged again is left as it is, for a
     /// scrub.
-    fn have_mended(&mut self, ctx: &mut Ctx<'_>, object: HObject) {
+    pub(crate) fn have_mended(&mut self, ctx: &mut Ctx<'_>, object: HObject) {
         if !self.aside().is_some_and(|aside| aside.mended.insert(object.clone())) {
             return;
         }

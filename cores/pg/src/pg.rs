@@ -556,6 +556,7 @@ impl Pg {
         match event {
             Event::Committed(ticket) => self.committed(ctx, ticket),
             Event::Damaged(ticket, objects) => self.meet_damage(ctx, ticket, objects),
+            Event::Rotten(object) => self.meet_rot(ctx, &object),
             Event::Fetched(hold) => {
                 if let Some(job) = self.serving.jobs.remove(&hold) {
                     let head = job.head.clone();

@@ -183,7 +183,7 @@ impl Pg {
     }
 
     /// Returns true if another copy has an object that was not mended here a short time ago.
-    fn is_mendable(&self, now: Mono, object: &HObject) -> bool {
+    pub(crate) fn is_mendable(&self, now: Mono, object: &HObject) -> bool {
         let kept = self.serving.recovery.mended.get(object).is_none_or(|at| at.plus(KEEPS) <= now);
         kept && !self.holders(object).is_empty()
     }

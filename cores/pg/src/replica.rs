@@ -442,6 +442,27 @@ impl Pg {
         }
     }
 
+    /// The store found damage in an object that nobody asked for: it comes from another copy if there is one, as after a read that met it.
+    pub(crate) fn meet_rot(&mut self, ctx: &mut Ctx<'_>, object: &ObjectId) {
+        #[cfg(feature = "sim")]
+        if self.mistake == Some(crate::selfcheck::Mistake::IgnoreDamage) {
+            return;
+        }
+        let name = HObject::clone(&object.object);
+        if object.generation != types::object_id::CURRENT || self.missing.contains_key(&name) {
+            // It comes anyway, or nobody needs it.
+            return;
+        }
+        let text = format!("{name}: its data on the disk are damaged");
+        self.log_line(ctx, Level::Error, text.clone());
+        ctx.out.push(Effect::ClusterLog { level: ClusterLevel::Error, text: format!("{} {text}", self.id) });
+        match self.phase {
+            Phase::Replica(_) => self.have_mended(ctx, name),
+            Phase::Active if self.is_mendable(ctx.now.mono, &name) => self.mend(ctx, name),
+            _ => {}
+        }
+    }
+
     /// This copy does not have an object, and the primary thinks that it has, or will: it is marked, and told with the next promise.
     pub(crate) fn lack(&mut self, ctx: &mut Ctx<'_>, object: HObject) {
         self.core.log_line(ctx, Level::Warn, format!("{object} is missing here and must be brought whole"));

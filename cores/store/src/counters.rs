@@ -60,6 +60,8 @@ pub struct Defrag {
     pub changed: u64,
     /// Parts that were left because a block of them is damaged.
     pub damaged: u64,
+    /// While clients ask for something, the pause behind a step is so many times as long as the step took.
+    pub yields: u32,
 }
 
 /// What a store holds in memory now.

@@ -14,19 +14,25 @@
 //! - **Free runs.** What moves together leaves single free blocks behind, all over the disk. So each walk also empties some
 //!   chunks, the next ones on the disk that are not fuller than usual: whatever part of an object lies there moves. At first
 //!   all long free runs that can be spared go to that, and come back as more of them. When half of what is free lies in
-//!   chunks that are wholly free, half of them go to parts that come together. A walk that moved something is followed by the next one soon.
+//!   chunks that are wholly free, half of them go to parts that come together, and only chunks that are half empty are emptied:
+//!   what moves gives as much as it takes, so a disk with room is not written again and again. A walk that moved much is
+//!   followed by the next one soon.
 //! - **Clients' changes.** Reading takes time, and clients may change the object meanwhile. When all is read, the part's
 //!   ranges are looked up again, in the same call in which the record is made. If one of them differs, the part is left.
 //! - **Rot.** What is read comes from the disk, and its checksum is compared with the index. What is damaged does not move,
-//!   and is not made good by a new checksum: reads go on to say that it is damaged, and a scrub mends it from other copies.
+//!   and is not made good by a new checksum: reads go on to say that it is damaged. The object's group is told
+//!   ([`Event::Rotten`]), once a day for each block, and takes the object from another copy.
 //! - **Room.** It goes on only while a [`SPARE`]th of the chunks is wholly free and an [`AVAILABLE`]th of the disk is
 //!   available, and asks for a checkpoint when an [`OWED`]th of the disk waits for one. It is off when the disk or its host
 //!   is full. A walk that waits for too long ends.
+//! - **Wear.** An eighth of the disk moves in a day at most: what is overwritten at random all the time would move again and
+//!   again, many blocks for each that a client writes.
 //! - **Pace.** There is one part in flight, and few reads. While clients ask for something, the pause behind each step is
-//!   four times as long as the step took, so a busy disk sees less of it; and it waits while transactions do, or the store
-//!   is congested. What it reads enters no cache.
+//!   four times as long as the step took, so a busy disk sees less of it. How long clients' requests take that meet a step is
+//!   compared with how long others take; if that is half as long again, pauses become longer, up to 256 times the step
+//!   ([`crate::yielding`]). It waits while transactions do, or the store is congested. What it reads enters no cache.
 
-use crate::block::{BLOCK, Block, Cell, LARGE, PAGE_BLOCKS, Patch, Place, RANGE, blocks};
+use crate::block::{BLOCK, Block, Cell, PAGE_BLOCKS, Patch, Place, RANGE, blocks};
 use crate::checked::Checked;
 use crate::exec::Plan;
 use crate::held::Held;
@@ -36,14 +42,14 @@ use crate::index::view::Step as Scan;
 use crate::journal::staged::Staged;
 use crate::onode::Onode;
 use crate::read::{all_there, gather};
-use crate::scattered::{Found, Part, Stage};
+use crate::scattered::{Found, Haste, Part, Stage};
 use crate::space::bits::CHUNK;
 use crate::space::refs;
 use crate::store::Store;
 use crate::wish::{Owner, wish_data};
 use bytes::Bytes;
 use node::{Level, Mono};
-use objectstore::{Read, Ticket, Transaction, Unread, Wish};
+use objectstore::{Event, Read, Ticket, Transaction, Unread, Wish};
 use std::collections::BTreeMap;
 use types::{PgId, Rope, SpgId};
 
@@ -53,10 +59,6 @@ pub(crate) const TICKET: Ticket = Ticket(u64::MAX);
 const RANGES: u64 = 64;
 const FEW_RANGES: u64 = 16;
 const LITTLE_MEMORY: u64 = 64 << 20;
-/// Blocks of a run, as a mean, from which on a part is left as it is (64 KiB).
-const LEAST: usize = 16;
-/// Fewest blocks that are moved: those of a large write.
-const FEWEST: usize = LARGE / BLOCK;
 /// Names that are looked at in one call, and parts of objects.
 const NAMES: usize = 64;
 const PARTS: usize = 8;
@@ -66,6 +68,10 @@ const READS: usize = 32;
 const SPARE: u64 = 32;
 const AVAILABLE: u64 = 16;
 const OWED: u64 = 128;
+/// What moves in a day at most: this part of the disk's blocks.
+const DAILY: u64 = 8;
+/// A walk that moved more than this part of the disk's blocks is followed by the next one soon.
+const MUCH: u64 = 256;
 
 /// Chunks that are looked at for those that a walk empties.
 const REGION: u64 = 4096;
@@ -89,12 +95,29 @@ impl Store {
         self.scattered.hurry(self.now);
     }
 
-    /// From now on defragmentation makes no pauses. Only for tests.
+    /// From now on defragmentation makes no pauses, and moves what is small, too. Only for tests.
     #[cfg(any(test, feature = "sim"))]
     pub fn defragment_eagerly(&mut self) {
+        self.defragment_in(Haste::Eager);
+    }
+
+    /// From now on it walks five times a second, and moves what is small, too. Only for tests.
+    #[cfg(any(test, feature = "sim"))]
+    pub fn defragment_briskly(&mut self) {
+        self.defragment_in(Haste::Brisk);
+    }
+
+    #[cfg(any(test, feature = "sim"))]
+    fn defragment_in(&mut self, haste: Haste) {
+        self.scattered.haste = haste;
         self.set_defragment(true);
-        self.scattered.eager = true;
         self.scattered.hurry(self.now);
+    }
+
+    /// Parts of objects that were moved since the store was opened.
+    #[cfg(any(test, feature = "sim"))]
+    pub fn moved_parts(&self) -> u64 {
+        self.counters.defrag.parts
     }
 
     /// Whether a walk is under way.
@@ -111,6 +134,10 @@ impl Store {
     /// Does the next step, if it is time.
     pub(crate) fn defragment(&mut self) {
         if self.defragment_at() > self.now {
+            return;
+        }
+        if self.scattered.has_done(self.space.total() / DAILY, self.now) {
+            self.holds.remove(&Owner::Defragment);
             return;
         }
         if !self.may_defragment() {
@@ -135,6 +162,7 @@ impl Store {
                 self.holds.remove(&Owner::Defragment);
                 let asked = self.counters.commits + self.tally.data_hits.get() + self.tally.data_misses.get();
                 self.scattered.pause(self.now, asked);
+                self.counters.defrag.yields = self.scattered.yields();
             }
             Err(Unread::Missing(wish)) => {
                 self.scattered.asks(self.now);
@@ -167,9 +195,14 @@ impl Store {
 
     fn begin_walk(&mut self) {
         // As long as most of what is free lies in pieces, all goes to that.
-        let spare = if self.is_gathered() { self.spare_chunks().div_ceil(2) } else { self.spare_chunks() } * CHUNK;
-        let (region, usual, left) = self.space.region(self.scattered.region.end, spare, REGION);
+        let gathered = self.is_gathered();
+        let spare = if gathered { self.spare_chunks().div_ceil(2) } else { self.spare_chunks() } * CHUNK;
+        // Else only what is cheap to empty is: a block that moves gives a free one at least. Such disks would be written again for ever.
+        let fullest = if gathered { CHUNK / 2 } else { CHUNK };
+        let (region, usual, left) = self.space.region(self.scattered.region.end, (spare, fullest), REGION);
+        let much = self.space.total() / MUCH;
         let s = &mut self.scattered;
+        (s.moved, s.much) = (0, much);
         (s.from, s.region, s.usual, s.left) = (Bytes::from_static(&[keys::NAME]), region, usual, left);
     }
 
@@ -219,7 +252,7 @@ impl Store {
         let from = self.scattered.from.clone();
         self.eye(Owner::Defragment).view(None).scan(&from, Some(&[keys::NAME + 1]), |key, value| {
             (seen, last) = (seen + 1, Some(key.clone()));
-            let large = Onode::decode(&value).filter(|onode| onode.size >= LARGE as u64 * 2);
+            let large = Onode::decode(&value).filter(|onode| self.scattered.is_large(onode.size));
             found = large.and_then(|onode| Some((keys::object(key)?, onode.id, onode.size)));
             if found.is_some() || seen == NAMES { Scan::Enough } else { Scan::More }
         })?;
@@ -265,7 +298,7 @@ impl Store {
         all_there(std::mem::take(&mut wishes))?;
         // Most parts need no look at who shares them.
         let whole = self.is_gathered() && self.spare_chunks() > self.scattered.left.div_ceil(CHUNK);
-        let worth = whole.then_some((LEAST, FEWEST));
+        let worth = whole.then_some(self.scattered.worth());
         if Part::of(ranges.clone(), worth, |at| self.leaves(at), |_| false).is_none() {
             return Ok((None, next));
         }
@@ -311,9 +344,11 @@ impl Store {
                 return Ok(());
             }
             self.counters.defrag.damaged += 1;
-            let name = found.object;
-            let place = at * BLOCK as u64;
-            self.log.push((Level::Error, format!("{name}: byte {place} of the data disk is damaged; it stays where it is")));
+            if self.scattered.is_news(found.id, at, self.now) {
+                let (name, place) = (found.object, at * BLOCK as u64);
+                self.log.push((Level::Error, format!("{name}: byte {place} of the data disk is damaged; it stays where it is")));
+                self.events.push_back(Event::Rotten(name));
+            }
             self.part_left();
             return Ok(());
         }
@@ -398,8 +433,7 @@ impl Store {
         let transaction = Transaction { scope: scope(), hold: None, cold: true, objects: Vec::new(), meta: Vec::new() };
         self.scattered.stage = Stage::Write;
         self.scattered.asks(self.now);
-        self.scattered.owed += n;
-        self.scattered.moved = true;
+        self.scattered.moves(n);
         let left = part.moving.iter().filter(|(_, _, block)| self.leaves(block.place.0)).count() as u64;
         self.scattered.left -= left.min(self.scattered.left);
         self.counters.defrag.parts += 1;

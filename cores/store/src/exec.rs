@@ -46,6 +46,14 @@ pub(crate) struct Plan {
     pub(crate) place: Option<crate::block::Run>,
 }
 
+impl Plan {
+    /// Units of work that it takes to carry it out and to record it, about: blocks that it names, and the rest by weight.
+    pub(crate) fn work(&self) -> usize {
+        // A block in a patch has 16 bytes.
+        self.delta.len() + self.delta.bytes / 16 + 8 * self.staged.len()
+    }
+}
+
 /// A transaction being carried out.
 pub(crate) struct Run<'a> {
     eye: Eye<'a>,

@@ -2,7 +2,7 @@
 
 use crate::block::BLOCK;
 use crate::checked::Checked;
-use crate::held::{Held, TRIES};
+use crate::held::TRIES;
 use crate::index::page::PageRef;
 use crate::io::{DATA, Purpose};
 use crate::pieces::Reading;
@@ -15,7 +15,7 @@ use objectstore::{Event, Wish};
 impl Store {
     /// Begins to read what `wish` names. [`Store::fetched`] follows, perhaps at once.
     pub(crate) fn fetch_for(&mut self, owner: Owner, wish: Wish) {
-        self.holds.entry(owner).or_default();
+        self.holds.entry(owner).or_default().asked_at = self.now;
         for number in wish.0 {
             if let Some(waiting) = stalled(number) {
                 self.wait_for(owner, waiting);
@@ -143,11 +143,12 @@ impl Store {
 
     /// Tells the owner when nothing is in flight for it any more.
     pub(crate) fn check_fetched(&mut self, owner: Owner) {
-        if !self.holds.get(&owner).is_some_and(Held::complete) {
-            return;
-        }
+        let Some(held) = self.holds.get(&owner).filter(|held| held.complete()) else { return };
         match owner {
-            Owner::Hold(hold) => self.events.push_back(Event::Fetched(hold)),
+            Owner::Hold(hold) => {
+                self.scattered.served(held.asked_at, self.now);
+                self.events.push_back(Event::Fetched(hold));
+            }
             Owner::Stalled(id) => self.waiting.set_runnable(id),
             Owner::Defragment => self.scattered.answered(self.now),
             Owner::Checkpoint | Owner::Open => (),

@@ -3,6 +3,7 @@
 use crate::checked::Checked;
 use crate::index::page::{PageRef, Ptr};
 use crate::wish::Item;
+use node::Mono;
 use std::collections::BTreeMap;
 
 /// How often a damaged item is read before it counts as damaged. The fault may be one of reading only.
@@ -19,6 +20,8 @@ pub(crate) struct Held {
     pub(crate) failed: Vec<(Item, u64)>,
     /// Number of reads in flight.
     pub(crate) under_way: usize,
+    /// When something was asked for last.
+    pub(crate) asked_at: Mono,
     /// Number of transactions that the owner waits for.
     pub(crate) waits_for: usize,
 }

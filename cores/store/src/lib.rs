@@ -71,6 +71,7 @@ pub mod testdisk;
 mod tests;
 mod waiting;
 mod wish;
+mod yielding;
 
 /// Newest disk format that is read, and the one that is written.
 pub const FORMAT: u32 = superblock::VERSION;

@@ -1,7 +1,8 @@
 //! Defragmentation in flight: where the walk through the objects is, and the part of an object that is brought together.
 
-use crate::block::{BLOCK, Block, Patch, Place, Where};
+use crate::block::{BLOCK, Block, LARGE, Patch, Place, Where};
 use crate::checked::Checked;
+use crate::yielding::Yielding;
 use bytes::Bytes;
 use node::Mono;
 use std::collections::BTreeMap;
@@ -12,7 +13,7 @@ use types::ObjectId;
 /// Wait until the first walk after opening, and from the end of a walk to the next.
 const FIRST: Duration = Duration::from_secs(600);
 const NEXT: Duration = Duration::from_secs(3600);
-/// The same if the last walk moved something.
+/// The same if the last walk moved much.
 const AGAIN: Duration = Duration::from_secs(60);
 /// How often it looks for room and quiet before a walk ends early: what is to become free does so at the end of one.
 const LOOKS: u32 = 60;
@@ -21,8 +22,44 @@ const LATER: Duration = Duration::from_secs(1);
 /// Shortest and longest pause between two steps.
 const PAUSE: Duration = Duration::from_millis(10);
 const LONGEST: Duration = Duration::from_secs(10);
-/// The pause after a step is so many times as long as the step was, while clients write or read.
-const YIELDS: u32 = 4;
+/// While nobody asks for anything, the pause behind a step is this part of what the step took.
+const IDLE: u32 = 4;
+/// Damaged blocks that are remembered, so that each is told once in this time: who was told may not have been able to mend it.
+const KNOWN: usize = 1024;
+const TOLD: Duration = DAY;
+const DAY: Duration = Duration::from_secs(24 * 3600);
+/// Blocks of a run, as a mean, from which on a part is left as it is (64 KiB).
+const LEAST: usize = 16;
+/// Fewest blocks that are moved: those of a large write. Objects of less than twice as many are left alone.
+const FEWEST: usize = LARGE / BLOCK;
+
+/// How much of a hurry it is in. The product is in none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Haste {
+    /// Its walks are minutes and hours apart.
+    #[default]
+    None,
+    /// There are five walks a second, and what is small moves, too. For the simulator.
+    Brisk,
+    /// The same without pauses. For tests of the store.
+    Eager,
+}
+
+impl Haste {
+    /// A wait as it is in this hurry.
+    fn wait(self, product: Duration, brisk: Duration) -> Duration {
+        match self {
+            Self::None => product,
+            Self::Brisk => brisk,
+            Self::Eager => Duration::ZERO,
+        }
+    }
+
+    /// Fewest blocks that are moved.
+    fn fewest(self) -> usize {
+        if self == Self::None { FEWEST } else { 2 }
+    }
+}
 
 /// An object that the walk is at.
 #[derive(Clone, Debug)]
@@ -78,8 +115,11 @@ pub(crate) struct Scattered {
     pub(crate) region: Range<u64>,
     pub(crate) usual: u64,
     pub(crate) left: u64,
-    /// Whether this walk moved something.
-    pub(crate) moved: bool,
+    /// Blocks that this walk moved, and from how many on the next one comes soon.
+    pub(crate) moved: u64,
+    pub(crate) much: u64,
+    /// Since when blocks are counted that move, and how many that were: a day's.
+    day: (Mono, u64),
     /// How often it looked in vain for room and quiet.
     looks: u32,
     /// Time of the next step.
@@ -90,8 +130,11 @@ pub(crate) struct Scattered {
     took: Duration,
     /// What clients had asked for at the last step.
     asked: u64,
-    /// No pauses: for tests.
-    pub(crate) eager: bool,
+    /// How long clients' requests take beside it, and what follows from that.
+    yielding: Yielding,
+    /// Damaged blocks that were told, and when: the id of the object, and the block.
+    told: BTreeMap<(u64, u64), Mono>,
+    pub(crate) haste: Haste,
 }
 
 impl Default for Scattered {
@@ -105,13 +148,17 @@ impl Default for Scattered {
             region: 0..0,
             usual: 0,
             left: 0,
-            moved: false,
+            moved: 0,
+            much: 0,
+            day: (Mono(0), 0),
             looks: 0,
             next_at: Mono(0),
             since: None,
             took: Duration::ZERO,
             asked: 0,
-            eager: false,
+            yielding: Yielding::default(),
+            told: BTreeMap::new(),
+            haste: Haste::None,
         }
     }
 }
@@ -120,13 +167,14 @@ impl Scattered {
     /// Switches it on or off. What it was at is forgotten.
     pub(crate) fn switch(&mut self, on: bool, now: Mono) {
         if self.on != on {
-            *self = Self { on, next_at: now.plus(FIRST), eager: self.eager, owed: self.owed, ..Self::default() };
+            let next_at = now.plus(self.haste.wait(FIRST, PAUSE));
+            *self = Self { on, next_at, haste: self.haste, owed: self.owed, day: self.day, ..Self::default() };
         }
     }
 
     /// The store is open: the first walk comes some time later.
     pub(crate) fn opened(&mut self, now: Mono) {
-        self.next_at = now.plus(if self.eager { Duration::ZERO } else { FIRST });
+        self.next_at = now.plus(self.haste.wait(FIRST, PAUSE));
     }
 
     /// Begins a walk at once, if none is under way.
@@ -144,6 +192,62 @@ impl Scattered {
     /// Something is asked of the disk.
     pub(crate) fn asks(&mut self, now: Mono) {
         self.since = Some(now);
+        self.yielding.begin();
+    }
+
+    /// A request of a client that was made at `began` is done. Requests that met a step, and those that met none, show what it costs
+    /// clients.
+    pub(crate) fn served(&mut self, began: Mono, now: Mono) {
+        if self.on {
+            self.yielding.served(began, now);
+        }
+    }
+
+    /// So many blocks move.
+    pub(crate) fn moves(&mut self, n: u64) {
+        self.owed += n;
+        self.moved += n;
+        self.day.1 += n;
+    }
+
+    /// Ends the walk until the day is over, if so many blocks moved in it. False if they did not.
+    pub(crate) fn has_done(&mut self, most: u64, now: Mono) -> bool {
+        if now >= self.day.0.plus(DAY) {
+            self.day = (now, 0);
+        }
+        let done = self.haste == Haste::None && self.day.1 >= most;
+        if done {
+            self.rest(now);
+            self.next_at = self.day.0.plus(DAY);
+        }
+        done
+    }
+
+    /// Gives true if this damaged block is to be told: it was not in the last time.
+    pub(crate) fn is_news(&mut self, id: u64, block: u64, now: Mono) -> bool {
+        if self.told.len() >= KNOWN {
+            self.told.clear();
+        }
+        let before = self.told.get(&(id, block)).is_some_and(|at| at.plus(self.haste.wait(TOLD, LATER)) > now);
+        if !before {
+            self.told.insert((id, block), now);
+        }
+        !before
+    }
+
+    /// Whether an object of so many bytes may be worth a look.
+    pub(crate) fn is_large(&self, size: u64) -> bool {
+        size >= 2 * (self.haste.fewest() * BLOCK) as u64
+    }
+
+    /// What a part must have to be worth its move: runs shorter than so many blocks, as a mean, and so many blocks to move.
+    pub(crate) fn worth(&self) -> (usize, usize) {
+        (LEAST, self.haste.fewest())
+    }
+
+    /// The pause behind a step is so many times as long as the step took, while clients ask for something.
+    pub(crate) fn yields(&self) -> u32 {
+        self.yielding.factor()
     }
 
     /// What was asked for is there, or the part is durable. It goes on at once.
@@ -151,6 +255,7 @@ impl Scattered {
         if let Some(since) = self.since.take() {
             self.took = now.since(since);
             self.next_at = now;
+            self.yielding.end(now);
         }
     }
 
@@ -160,11 +265,12 @@ impl Scattered {
         if self.looks > LOOKS && matches!(self.stage, Stage::Walk | Stage::Read(_)) {
             return self.rest(now);
         }
-        self.next_at = now.plus(if self.eager { PAUSE / 100 } else { LATER });
+        self.next_at = now.plus(self.haste.wait(LATER, LATER / 10).max(PAUSE / 100));
     }
 
     /// A step is done. `asked`: what clients have asked for so far. While they ask for something, the pause is several times
-    /// as long as the step took: the busier the disk, the longer both are.
+    /// as long as the step took: the busier the disk, the longer both are. If clients' requests take longer beside it than
+    /// without it, the pauses grow.
     pub(crate) fn pause(&mut self, now: Mono, asked: u64) {
         if matches!(self.stage, Stage::Rest) {
             return;
@@ -172,15 +278,15 @@ impl Scattered {
         self.looks = 0;
         let busy = std::mem::replace(&mut self.asked, asked) != asked;
         let took = std::mem::take(&mut self.took);
-        let pause = if busy { took * YIELDS } else { took / YIELDS }.clamp(PAUSE, LONGEST);
-        self.next_at = now.plus(if self.eager { Duration::ZERO } else { pause });
+        let pause = if busy { took * self.yielding.judge() } else { took / IDLE }.clamp(PAUSE, LONGEST);
+        self.next_at = now.plus(self.haste.wait(pause, PAUSE / 10));
     }
 
     /// The walk is at its end.
     pub(crate) fn rest(&mut self, now: Mono) {
         (self.stage, self.from, self.at, self.looks) = (Stage::Rest, Bytes::new(), None, 0);
-        let rest = if std::mem::take(&mut self.moved) { AGAIN } else { NEXT };
-        self.next_at = now.plus(if self.eager { PAUSE / 10 } else { rest });
+        let rest = if std::mem::take(&mut self.moved) > self.much { AGAIN } else { NEXT };
+        self.next_at = now.plus(self.haste.wait(rest, LATER / 5).max(PAUSE / 10));
     }
 
     /// The part's record is durable.

@@ -290,7 +290,7 @@ impl Store {
             return self.io.deadline();
         }
         let lets_go = self.space.has_settled() && self.space.may_let_go(&self.io) > 0;
-        if lets_go || !self.shed.is_empty() || self.checkpoint_has_work() || self.giving.is_busy() {
+        if lets_go || self.waiting.more || !self.shed.is_empty() || self.checkpoint_has_work() || self.giving.is_busy() {
             return Mono(0);
         }
         self.io

@@ -73,6 +73,33 @@ fn a_change_that_saves_nothing_for_clones_is_found() {
     assert!(found, "not found");
 }
 
+/// A life in which what lies scattered comes together all the time, while some of it changes, and crashes. Gives the parts that moved,
+/// and those that had changed.
+fn moving(seed: u64, steps: u64, sabotage: Option<Sabotage>) -> [u64; 2] {
+    let mut world = World::sized(seed, seed.is_multiple_of(3), 112 << 20);
+    (world.wide, world.hasty, world.pushy) = (false, true, false);
+    world.moves();
+    sabotage.into_iter().for_each(|sabotage| world.sabotage(sabotage));
+    world.life(steps);
+    [world.total[6], world.total[7]]
+}
+
+#[test]
+fn what_moves_while_it_changes_stays_the_same_through_crashes() {
+    let lives: Vec<[u64; 2]> = (0..16).map(|seed| moving(seed, 300, None)).collect();
+    let (moved, changed) = (lives.iter().map(|l| l[0]).sum::<u64>(), lives.iter().map(|l| l[1]).sum::<u64>());
+    assert!(moved > 80 && changed > 10, "{moved} parts moved, {changed} had changed");
+}
+
+#[test]
+fn a_move_of_what_changed_meanwhile_is_found() {
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| ()));
+    let found = (0..20).any(|seed| std::panic::catch_unwind(|| moving(seed, 300, Some(Sabotage::MoveUnlooked))).is_err());
+    std::panic::set_hook(hook);
+    assert!(found, "not found");
+}
+
 #[test]
 fn a_transaction_survives_a_crash_once_it_is_committed() {
     let mut world = World::new(1, false);
@@ -179,6 +206,9 @@ fn many_lives() {
         }
         if std::panic::catch_unwind(|| sharing(seed, steps, None)).is_err() {
             println!("FAILED seed {seed} steps {steps}, with shared omaps");
+        }
+        if std::panic::catch_unwind(|| moving(seed, steps, None)).is_err() {
+            println!("FAILED seed {seed} steps {steps}, with moves");
         }
     }
 }

@@ -62,6 +62,8 @@ pub(crate) struct Waiting {
     queue: VecDeque<Stalled>,
     /// How many there ever were.
     numbered: u64,
+    /// Whether a turn ended before it had looked at all of them.
+    pub(crate) more: bool,
 }
 
 impl Waiting {
@@ -139,6 +141,12 @@ impl Waiting {
     /// Takes all of them out, in order, to look at each; those that wait on are put back with [`Self::put_back`].
     pub(crate) fn take_all(&mut self) -> VecDeque<Stalled> {
         std::mem::take(&mut self.queue)
+    }
+
+    /// A turn has no time for these: the next one looks at them.
+    pub(crate) fn put_back_rest(&mut self, rest: VecDeque<Stalled>) {
+        self.more = true;
+        self.queue.extend(rest);
     }
 
     /// This one waits on, and what comes behind it and concerns the same.

@@ -36,13 +36,15 @@ pub struct Plan {
 pub struct Aged {
     /// Operations that were measured.
     pub ops: u64,
-    /// What they used, nights included.
+    /// What they used, with the checkpoints behind them.
     pub used: Used,
+    /// What the nights used: all of them, and how many there were.
+    pub nights: (Used, u64),
     /// The longest call since the disk was empty, in nanoseconds of processor time, and which one it was.
     pub longest: (u64, &'static str),
     /// Most bytes that the store took of the process's memory.
     pub memory: u64,
-    /// What the store says that it holds then, in bytes.
+    /// What the store said that it held then, in bytes.
     pub says: u64,
     /// Free blocks, runs of them, and the longest run.
     pub runs: (u64, u64, u64),
@@ -77,16 +79,18 @@ pub fn age(plan: &Plan) -> Result<Aged, String> {
         rig.night()?;
     }
     let mut aged = Aged { longest: rig.used().longest, ..Aged::default() };
-    rig.zero();
     for _ in 0..plan.days.1 {
+        rig.zero();
         aged.ops += load.day(&mut rig, plan.ops)?;
+        rig.checkpoint()?;
+        aged.used.add(&rig.used());
+        rig.zero();
         rig.night()?;
+        aged.nights.0.add(&rig.used());
+        aged.nights.1 += 1;
     }
-    aged.used = rig.used();
-    aged.longest = aged.longest.max(aged.used.longest);
-    aged.memory = rig.memory();
-    let held = rig.store.memory();
-    aged.says = (held.blocks + held.pages + held.records + held.delta + held.maps + (held.onodes + held.ranges) * 512) as u64;
+    aged.longest = aged.longest.max(aged.used.longest).max(aged.nights.0.longest);
+    (aged.memory, aged.says) = (rig.memory(), rig.says());
     aged.runs = rig.store.free_runs();
     if !mixed && plan.kind != Kind::Omap {
         aged.long_write = Some(long_writes(&mut rig)?);
@@ -193,14 +197,16 @@ fn kib(bytes: u64, ops: u64) -> f64 {
 /// The head of the table of [`age`].
 pub const HEAD: &str = "\
 | profile | disk | operations | processor µs each | written, read KiB each | longest call ms (over 5 ms) | memory MiB of (says) | \
-free runs: number, mean, longest MiB | writes of 4 MiB | open: processor ms, reads |\n|---|---|---|---|---|---|---|---|---|---|\n";
+a night: processor ms, MiB written | free runs: number, mean, longest MiB | writes of 4 MiB | open: processor ms, reads |\n\
+|---|---|---|---|---|---|---|---|---|---|---|\n";
 
 /// A row of it.
 pub fn row(plan: &Plan, aged: &Aged) -> String {
     let (free, runs, longest) = aged.runs;
+    let night = |n: u64| n as f64 / aged.nights.1.max(1) as f64;
     let mib = |blocks: f64| blocks * BLOCK as f64 / f64::from(1 << 20);
     format!(
-        "| {} | {}{} | {} | {:.1} | {:.1}, {:.1} | {:.1} {} ({}) | {} of {} ({}) | {}, {:.2}, {:.1} | {} | {:.0}, {} |\n",
+        "| {} | {}{} | {} | {:.1} | {:.1}, {:.1} | {:.1} {} ({}) | {} of {} ({}) | {:.0}, {:.0} | {}, {:.2}, {:.1} | {} | {:.0}, {} |\n",
         plan.kind.name(),
         size(plan.size),
         if plan.part < plan.size { ", mixed" } else { "" },
@@ -210,10 +216,12 @@ pub fn row(plan: &Plan, aged: &Aged) -> String {
         kib(aged.used.traffic.read_bytes, aged.ops),
         aged.longest.0 as f64 / 1e6,
         aged.longest.1,
-        aged.used.long,
+        aged.used.long + aged.nights.0.long,
         aged.memory >> 20,
         plan.memory >> 20,
         aged.says >> 20,
+        night(aged.nights.0.processor) / 1e6,
+        night(aged.nights.0.traffic.written_bytes) / f64::from(1 << 20),
         runs,
         mib(free as f64 / runs.max(1) as f64),
         mib(longest as f64),

@@ -18,6 +18,8 @@ const LOG: u64 = 500;
 /// Transactions that come together at most, and bytes of data in them.
 const BATCH: u64 = 16;
 const BATCH_BYTES: usize = 4 << 20;
+/// A night without requests, in nanoseconds: six hours.
+const NIGHT: u64 = 6 * 3600 * 1_000_000_000;
 /// Most rounds that anything may take to come to an end.
 const PATIENCE: usize = 10_000_000;
 
@@ -54,6 +56,23 @@ pub struct Used {
     pub journal_bytes: u64,
 }
 
+impl Used {
+    /// Adds what was used at another time.
+    pub fn add(&mut self, other: &Self) {
+        self.processor += other.processor;
+        self.longest = self.longest.max(other.longest);
+        self.calls += other.calls;
+        self.long += other.long;
+        self.traffic.reads += other.traffic.reads;
+        self.traffic.read_bytes += other.traffic.read_bytes;
+        self.traffic.writes += other.traffic.writes;
+        self.traffic.written_bytes += other.traffic.written_bytes;
+        self.checkpoints += other.checkpoints;
+        self.index_bytes += other.index_bytes;
+        self.journal_bytes += other.journal_bytes;
+    }
+}
+
 /// A store, its disk, and the meter.
 pub struct Rig {
     /// The store.
@@ -75,6 +94,8 @@ pub struct Rig {
     /// Resident bytes before the store was made, and the most since, less what the disk takes.
     before: u64,
     peak: u64,
+    /// What the store said that it held when it took the most.
+    says: u64,
 }
 
 /// The object of an image or a bucket: number `n` of `pool`, as a clone of snapshot `snap` if there is one.
@@ -107,8 +128,10 @@ impl Rig {
             logs: vec![0; GROUPS as usize],
             before,
             peak: before,
+            says: 0,
         };
         rig.open()?;
+        rig.store.set_defragment(true);
         Ok(rig)
     }
 
@@ -161,7 +184,7 @@ impl Rig {
             match event {
                 Event::Committed(_) => self.committed += 1,
                 Event::Fetched(_) => {}
-                Event::Damaged(..) => return Err("the store says that an object is damaged".into()),
+                Event::Damaged(..) | Event::Rotten(_) => return Err("the store says that an object is damaged".into()),
             }
         }
         self.store.failure().map_or(Ok(()), |why| Err(format!("the store failed: {why}")))
@@ -226,7 +249,22 @@ impl Rig {
     }
 
     fn look(&mut self) {
-        self.peak = self.peak.max(resident().saturating_sub(self.disk.overhead()));
+        let mut now = resident().saturating_sub(self.disk.overhead());
+        if now > self.peak {
+            // What was freed lies with the allocator for a while. The product gives it back once a second when memory is short.
+            runtime::give_memory_back();
+            now = resident().saturating_sub(self.disk.overhead());
+        }
+        if now > self.peak {
+            let held = self.store.memory();
+            let all = held.blocks + held.pages + held.records + held.delta + held.maps + (held.onodes + held.ranges) * 512;
+            (self.peak, self.says) = (now, all as u64);
+        }
+    }
+
+    /// What the store said that it held when it took the most memory, in bytes.
+    pub fn says(&self) -> u64 {
+        self.says
     }
 
     /// Turns the store until it has nothing to do now and all that was submitted is durable.
@@ -265,14 +303,15 @@ impl Rig {
         self.rest()
     }
 
-    /// Lets virtual time pass without requests, as a night does.
+    /// Lets a night of virtual time pass without requests: the store does what it put off, and defragments.
     ///
     /// # Errors
     /// As [`Self::rest`].
     pub fn night(&mut self) -> Result<(), String> {
-        for _ in 0..8 {
-            self.now += 10_000_000_000;
+        let morning = self.now + NIGHT;
+        while self.now < morning {
             self.rest()?;
+            self.now = self.store.deadline().0.clamp(self.now + 1, morning.max(self.now + 1));
         }
         Ok(())
     }
@@ -299,6 +338,7 @@ impl Rig {
     pub fn reopen(&mut self) -> Result<(), String> {
         self.queue.clear();
         self.store = Store::open(self.config.clone());
+        self.store.set_defragment(true);
         self.committed = self.tickets;
         self.open()?;
         self.look();

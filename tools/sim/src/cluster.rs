@@ -99,8 +99,10 @@ pub struct Plan {
     /// In how large pieces OSDs bring and copy objects.
     pub sizes: Sizes,
     /// One of so many changes on the first OSD needs old data that are damaged; 0: none. [`SILENT`]: no change is hurt, and objects of all
-    /// OSDs may rot ([`Cluster::bad`]).
+    /// OSDs may rot ([`Cluster::bad`]). [`TOLD`]: the same, and the stores tell of it, as if they had come by.
     pub wounds: u64,
+    /// Parts of objects that the stores' defragmentation moved.
+    pub moved: Rc<Cell<u64>>,
     /// Whether the first OSD's store takes no writes now, as if a page of its index were damaged.
     pub impaired: Option<Rc<Cell<bool>>>,
     /// Which levels the daemons' programs run, if not all are of today.
@@ -143,6 +145,7 @@ impl Default for Plan {
             few_maps: false,
             sizes: Sizes::TINY,
             wounds: 0,
+            moved: Rc::default(),
             impaired: None,
         }
     }
@@ -200,6 +203,8 @@ pub struct Cluster {
 
 /// See [`Plan::wounds`].
 pub(crate) const SILENT: u64 = u64::MAX;
+/// The same, and the stores tell what has rotted.
+pub const TOLD: u64 = u64::MAX - 1;
 
 /// The pool that comes and goes.
 pub const CHURN_POOL: &str = "tmp";
@@ -321,7 +326,8 @@ fn osd(
     };
     let (store, reopen) = open_store(plan, number, boot, meaning);
     let mut store = Wrapped::new(store, reopen, meaning.1.clone(), plan.misdeed, boot.life);
-    if plan.wounds > 0 && (number == 0 || plan.wounds == SILENT) {
+    store.moved = plan.moved.clone();
+    if plan.wounds > 0 && (number == 0 || plan.wounds >= TOLD) {
         store = store.wounded(Wounds::new(bad.clone(), plan.wounds, boot.life));
     }
     if number == 0 {
@@ -359,11 +365,20 @@ fn open_store(plan: &Plan, number: usize, boot: &Boot, (meaning, made, lost): &M
         // Every third store has a disk that is told what is free.
         discard: number % 3 == 1,
     };
-    if made.get() {
-        return (Box::new(store::Store::open(config)), None);
+    // What lies scattered comes together all the time in half of all lives.
+    let brisk = boot.seed[9].is_multiple_of(2);
+    let made = made.get();
+    let ready = move |mut store: store::Store| {
+        if brisk {
+            store.defragment_briskly();
+        }
+        Box::new(store)
+    };
+    if made {
+        return (ready(store::Store::open(config)), None);
     }
     let again = config.clone();
-    (Box::new(store::Store::create(config)), Some(Box::new(move || Box::new(store::Store::open(again)))))
+    (ready(store::Store::create(config)), Some(Box::new(move || ready(store::Store::open(again)))))
 }
 
 fn client<D: objecter::Driver>(plan: &Plan, boot: &Boot, driver: D) -> ClientNode<D> {
@@ -560,6 +575,20 @@ impl Cluster {
             self.world.start(host);
         }
         Ok(())
+    }
+
+    /// All objects of an OSD have rotted. Gives their number.
+    pub fn rot_objects(&mut self, osd: usize) -> usize {
+        let meaning = self.meanings[osd].borrow();
+        let all = meaning.content().objects().filter(|object| object.pool >= 0).cloned().collect::<Vec<_>>();
+        let n = all.len();
+        self.bad[osd].borrow_mut().extend(all);
+        n
+    }
+
+    /// Number of objects of an OSD that cannot be read.
+    pub fn rotten(&self, osd: usize) -> usize {
+        self.bad[osd].borrow().len()
     }
 
     /// Gives the pool its copies.

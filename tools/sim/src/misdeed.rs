@@ -326,6 +326,9 @@ pub struct Wrapped {
     wounds: Option<Wounds>,
     /// Whether it takes no writes now.
     impaired: Option<Rc<Cell<bool>>>,
+    /// Parts of objects that defragmentation moved, of all stores and lives; and in this one.
+    pub(crate) moved: Rc<Cell<u64>>,
+    moved_here: u64,
 }
 
 impl Wrapped {
@@ -339,7 +342,20 @@ impl Wrapped {
     ) -> Self {
         let rng = RefCell::new(Rng::new(seed));
         let (events, told) = (VecDeque::new(), BTreeSet::new());
-        Self { store, misdeed, reopen, made, events, told, halves: 0, rng, wounds: None, impaired: None }
+        Self {
+            store,
+            misdeed,
+            reopen,
+            made,
+            events,
+            told,
+            halves: 0,
+            rng,
+            wounds: None,
+            impaired: None,
+            moved: Rc::default(),
+            moved_here: 0,
+        }
     }
 
     /// The same store, which takes no writes while `impaired` says so, as if a page of its index were damaged.
@@ -382,7 +398,13 @@ impl Backend for Wrapped {
             Readiness::Ready => self.made.set(true),
             _ => {}
         }
+        if let Some(wounds) = &mut self.wounds {
+            self.events.extend(wounds.tell().map(Event::Rotten));
+        }
         self.store.turn(now, out);
+        let moved = self.store.moved_parts();
+        self.moved.set(self.moved.get() + moved.saturating_sub(self.moved_here));
+        self.moved_here = moved;
     }
     fn deadline(&self) -> Mono {
         let reopens = self.reopen.is_some() && matches!(self.store.readiness(), Readiness::Failed(_));

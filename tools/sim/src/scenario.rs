@@ -910,6 +910,8 @@ pub struct Report {
     pub undecided: u64,
     /// Reads that copies answered which do not lead, where that was counted.
     pub asides: u64,
+    /// Parts of objects that the stores brought together.
+    pub moved: u64,
 }
 
 /// A run that is not as it must be.
@@ -997,6 +999,7 @@ fn run_store(
         asked: shared.counts.iter().sum::<u64>() as usize,
         answered: shared.counts[0] as usize,
         faults: *verdict.as_ref().unwrap_or(&0),
+        moved: shared.moved,
         ..Report::default()
     };
     verdict.map(|_| report.clone()).map_err(|what| Box::new(Failure { what, report, tail: trace.tail().cloned().collect() }))
@@ -1279,5 +1282,6 @@ fn report(cluster: &Cluster, nemesis: &Nemesis) -> Report {
         errors,
         undecided: 0,
         asides: cluster.asides,
+        moved: cluster.plan.moved.get(),
     }
 }

@@ -93,6 +93,8 @@ pub struct StoreShared {
     pub counts: [u64; 3],
     /// Objects that the store called damaged.
     pub damaged: u64,
+    /// Parts of objects that defragmentation moved.
+    pub moved: u64,
     /// Why the store could not be opened or stopped serving, if so.
     pub refused: Option<String>,
     /// Submit nothing.
@@ -261,6 +263,9 @@ struct StoreNode {
     hit: bool,
     /// Flushes under way.
     flushes: BTreeSet<Token>,
+    /// Whether what lies scattered comes together all the time, and parts of objects that did so in this life.
+    brisk: bool,
+    moved: u64,
 }
 
 impl StoreNode {
@@ -279,7 +284,11 @@ impl StoreNode {
         shared.borrow_mut().refused = None;
         // A store that was being made when it died is made again, unless it was finished.
         let made = shared.borrow().verified > 0;
-        let store = if made { Store::open(config.clone()) } else { Store::create(config.clone()) };
+        let mut store = if made { Store::open(config.clone()) } else { Store::create(config.clone()) };
+        let brisk = plan.discard || boot.seed[9].is_multiple_of(2);
+        if brisk {
+            store.defragment_briskly();
+        }
         let rng = Rng::new(u64::from_le_bytes(boot.seed[..8].try_into().expect("eight bytes")));
         Self {
             config,
@@ -298,6 +307,8 @@ impl StoreNode {
             stopping: false,
             hit: false,
             flushes: BTreeSet::new(),
+            brisk,
+            moved: 0,
         }
     }
 
@@ -329,7 +340,6 @@ impl StoreNode {
         shared.verified += 1;
         self.live = shared.scopes.iter().map(|e| e.base.clone()).collect();
         self.phase = Phase::Running;
-        self.store.set_defragment(self.plan.discard);
     }
 
     fn events(&mut self) {
@@ -337,7 +347,7 @@ impl StoreNode {
             match event {
                 Event::Fetched(hold) if hold == VERIFY => self.verify(),
                 Event::Fetched(hold) => self.read(hold),
-                Event::Damaged(..) => {}
+                Event::Damaged(..) | Event::Rotten(_) => {}
                 Event::Committed(ticket) => self.committed(ticket),
             }
         }
@@ -547,7 +557,12 @@ impl Node for StoreNode {
 
     fn turn(&mut self, now: Now, out: &mut Outputs) {
         match self.store.open_error() {
-            Some(OpenError::Exists(_)) => self.store = Store::open(self.config.clone()),
+            Some(OpenError::Exists(_)) => {
+                self.store = Store::open(self.config.clone());
+                if self.brisk {
+                    self.store.defragment_briskly();
+                }
+            }
             Some(error) if self.phase == Phase::Opening => {
                 self.shared.borrow_mut().refused = Some(format!("not opened: {error}"));
                 self.phase = Phase::Ended;
@@ -567,6 +582,8 @@ impl Node for StoreNode {
         }
         self.store.turn(now, out);
         self.issued(out);
+        let moved = self.store.moved_parts();
+        self.shared.borrow_mut().moved += moved - std::mem::replace(&mut self.moved, moved);
         self.turns += 1;
         if let Err(why) = self.store.self_check(self.turns.is_multiple_of(64)) {
             self.wrong(format!("the store breaks its own rules: {why}"));

@@ -3,6 +3,7 @@
 //!
 //! The object is not what was written from then on, and cannot be read, until it is removed or replaced as a whole.
 
+use crate::cluster::TOLD;
 use crate::rng::Rng;
 use bytes::Bytes;
 use objectstore::{Damage, ObjectChange, ObjectChanges, Read, Transaction, Unread};
@@ -20,6 +21,8 @@ pub(crate) struct Wounds {
     /// One of so many changes of what is there.
     one_in: u64,
     rng: Rng,
+    /// Objects of which the store has told that they have rotted.
+    told: BTreeSet<ObjectId>,
 }
 
 /// Whether a change leaves nothing of what was there.
@@ -41,7 +44,7 @@ fn damage(object: &ObjectId) -> Unread {
 
 impl Wounds {
     pub(crate) fn new(bad: Bad, one_in: u64, seed: u64) -> Self {
-        Self { bad, one_in, rng: Rng::new(seed) }
+        Self { bad, one_in, rng: Rng::new(seed), told: BTreeSet::new() }
     }
 
     /// Damages what a transaction changes, now and then. Gives the objects of which the store must tell it.
@@ -67,13 +70,25 @@ impl Wounds {
                 bad.remove(&of.object);
                 of_bad
             }
-            None => written && (bad.contains(&of.object) || self.one_in < u64::MAX && self.rng.one_in(self.one_in)),
+            None => written && (bad.contains(&of.object) || self.one_in < TOLD && self.rng.one_in(self.one_in)),
         };
         if harmed {
             of.changes.iter_mut().for_each(spoil);
             bad.insert(of.object.clone());
         }
         harmed
+    }
+
+    /// The next object of which the store tells that it has rotted, if it tells that at all.
+    pub(crate) fn tell(&mut self) -> Option<ObjectId> {
+        if self.one_in != TOLD {
+            return None;
+        }
+        let bad = self.bad.borrow();
+        self.told.retain(|object| bad.contains(object));
+        let next = bad.iter().find(|object| !self.told.contains(object)).cloned()?;
+        self.told.insert(next.clone());
+        Some(next)
     }
 
     /// What a read of an object's data finds.

@@ -43,6 +43,11 @@ fn a_journal_with_a_disk_of_its_own_loses_nothing_and_stands_in_nobodys_way() {
 fn what_is_told_to_be_free_is_nobodys_and_what_moves_stays_the_same() {
     let (acknowledged, faults) = runs("store-discard", 0..25);
     assert!(acknowledged > 1500 && faults > 60, "{acknowledged} transactions, {faults} faults");
+    let scenarios = ["store", "store-discard"].map(|name| by_name(name).expect("a scenario"));
+    let all =
+        scenarios.into_iter().flat_map(|scenario| (0..20).filter_map(move |seed| run(scenario, seed, &Options::default()).ok()));
+    let moved: u64 = all.map(|report| report.moved).sum();
+    assert!(moved > 5, "{moved} parts of objects were brought together");
 }
 
 #[test]

@@ -251,6 +251,7 @@ impl Bench {
             let number = match event {
                 objectstore::Event::Fetched(hold) => hold.0,
                 objectstore::Event::Committed(ticket) | objectstore::Event::Damaged(ticket, _) => ticket.0,
+                objectstore::Event::Rotten(_) => return true,
             };
             let id = self.slots.iter().find(|(_, slot)| u64::from(**slot) == number >> 40).map(|(id, _)| *id);
             // Groups that are gone may still have events under way.

@@ -19,12 +19,15 @@ const BATCH: usize = 256;
 const DOUBTS: u32 = 5;
 /// Extents that are looked at in one step.
 const LOOK: usize = 4096;
+/// Units of work of a block that moves: its bytes are summed, and copied for the cache. See [`super::WORK`].
+const OF_BLOCK: usize = 48;
 
 impl Store {
     /// Moves the next blocks. False: they must be read first.
     pub(super) fn move_some(&mut self, c: &mut Checkpoint) -> bool {
         let Stage::Move(from) = c.stage else { unreachable!("only while moving") };
-        let (batch, next) = self.batch(c, from);
+        let (batch, next, looked) = self.batch(c, from);
+        c.work += looked + OF_BLOCK * batch.len();
         if !batch.is_empty() && !self.move_batch(c, &batch) {
             return false;
         }
@@ -35,14 +38,15 @@ impl Store {
         true
     }
 
-    /// Gives the next blocks of the frozen delta that lie in the journal, and the extent to go on from.
-    fn batch(&self, c: &Checkpoint, from: Extent) -> (Vec<Block>, Option<Extent>) {
+    /// Gives the next blocks of the frozen delta that lie in the journal, the extent to go on from, and how many were looked at.
+    fn batch(&self, c: &Checkpoint, from: Extent) -> (Vec<Block>, Option<Extent>, usize) {
         let frozen = self.overlay.frozen().expect("a checkpoint has a frozen delta");
-        let mut out: Vec<Block> = Vec::new();
-        for (looked, (key, patch)) in frozen.extents.iter_from(&from).enumerate() {
+        let (mut out, mut looked): (Vec<Block>, usize) = (Vec::new(), 0);
+        for (key, patch) in frozen.extents.iter_from(&from) {
             if out.len() + 16 > BATCH || looked == LOOK {
-                return (out, Some(*key));
+                return (out, Some(*key), looked);
             }
+            looked += 1;
             for (_, block) in patch.iter() {
                 let journal = matches!(block.place.place(), Where::Journal(..));
                 if journal && !c.moved.contains_key(&block.place.0) && !out.iter().rev().take(64).any(|b| b.place == block.place)
@@ -51,7 +55,7 @@ impl Store {
                 }
             }
         }
-        (out, None)
+        (out, None, looked)
     }
 
     fn move_batch(&mut self, c: &mut Checkpoint, batch: &[Block]) -> bool {

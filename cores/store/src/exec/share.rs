@@ -90,18 +90,58 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Removes the keys of a range, one by one.
+    /// Removes the keys of a range, one by one; if they are too many for that, and what is left is not, the object leaves the family with
+    /// what is left.
     fn remove_keys(&mut self, at: usize, omap: &Omap, from: &Bytes, to: &Bytes) -> Read<()> {
         let room = self.room();
-        let (mut list, mut bytes) = (Vec::new(), 0);
+        // What it takes at least, and what it takes if an older clone needs all of that.
+        let (mut list, mut bytes, mut saved) = (Vec::new(), 0, 0);
         let range = (Bound::Included(&from[..]), Bound::Excluded(&to[..]));
-        omap.scan(&self.eye.view(Some(&self.delta)), range, |key, _| {
+        omap.scan(&self.eye.view(Some(&self.delta)), range, |key, value| {
             bytes += key.len() as u64 + OF_CHANGE;
+            saved += key.len() as u64 + value.len() as u64 + OF_CHANGE;
             list.push((key, None));
             if bytes > room { Step::Enough } else { Step::More }
         })?;
+        let all = if omap.before.is_some() { bytes + saved } else { bytes };
+        if all > room
+            && let Some(left) = self.outside(omap, from, to, room)?
+        {
+            return self.leave_with(at, left);
+        }
         // If there were more, these alone are too many.
         self.change_keys(at, omap, list)
+    }
+
+    /// Keys of an omap outside of a range, and their values. None: more than `room` bytes.
+    fn outside(&self, omap: &Omap, from: &Bytes, to: &Bytes, room: u64) -> Read<Option<Vec<(Bytes, Bytes)>>> {
+        let (mut list, mut bytes) = (Vec::new(), 0);
+        let view = self.eye.view(Some(&self.delta));
+        for range in [(Bound::Unbounded, Bound::Excluded(&from[..])), (Bound::Included(&to[..]), Bound::Unbounded)] {
+            omap.scan(&view, range, |key, value| {
+                bytes += key.len() as u64 + value.len() as u64 + OF_CHANGE;
+                list.push((key, value));
+                if bytes > room { Step::Enough } else { Step::More }
+            })?;
+        }
+        Ok((bytes <= room).then_some(list))
+    }
+
+    /// The object has these keys from now on, in a layer of its own; what it had stays for who needs it.
+    fn leave_with(&mut self, at: usize, left: Vec<(Bytes, Bytes)>) -> Read<()> {
+        let bytes = left.iter().map(|(key, value)| key.len() as u64 + value.len() as u64 + OF_CHANGE).sum();
+        if !self.afford(bytes) {
+            self.too_large |= self.rehearsal;
+            return self.lose(at);
+        }
+        let shared = self.objects[at].known.onode.as_ref().and_then(|onode| onode.shared).expect("the caller looked");
+        self.leave(shared)?;
+        let own = self.new_id();
+        let onode = self.change(at);
+        (onode.omap, onode.shared) = (!left.is_empty(), Some(Shared { id: own, family: own }));
+        let keys = &mut self.delta.keys;
+        left.into_iter().for_each(|(key, value)| keys.put(keys::inner(own, keys::OMAP, &key), Some(value)));
+        Ok(())
     }
 
     /// The object of this layer has no part in its family any more.

@@ -317,12 +317,13 @@ impl Allocator {
         (end - chunk * CHUNK).saturating_sub(self.busy.free_in(chunk))
     }
 
-    /// Chunks from `from` on that are not fuller than usual and have at most `most` blocks in use, all together: the first,
-    /// the one behind the last, how full one may be, and the blocks in use. At most `looks` chunks are looked at.
-    pub(crate) fn region(&self, from: u64, most: u64, looks: u64) -> (std::ops::Range<u64>, u64, u64) {
+    /// Chunks from `from` on that are not fuller than usual, nor than `fullest`, and have at most `most` blocks in use, all
+    /// together: the first, the one behind the last, how full one may be, and the blocks in use. At most `looks` chunks are
+    /// looked at.
+    pub(crate) fn region(&self, from: u64, (most, fullest): (u64, u64), looks: u64) -> (std::ops::Range<u64>, u64, u64) {
         let (empty, chunks) = self.empty_chunks();
         let mean = (self.busy.ones() / (chunks - empty).max(1)).min(CHUNK);
-        let usual = (mean + mean / 16).min(CHUNK - CHUNK / 16);
+        let usual = (mean + mean / 16).min(CHUNK - CHUNK / 16).min(fullest);
         let from = if from < chunks { from } else { 0 };
         let (mut at, mut used) = (from, 0);
         while at < chunks.min(from + looks) {

@@ -159,15 +159,14 @@ pub(crate) fn chunk_of(block: u64) -> (u32, u16) {
     ((block / CHUNK) as u32, (block % CHUNK) as u16)
 }
 
-/// Whether the block with this index has more than one reference according to its chunk's value. True, too, if that cannot
-/// be understood.
+/// Whether the block with this index has more than one reference according to its chunk's value, whose runs are in order. True,
+/// too, if that cannot be understood.
 pub(crate) fn is_shared(value: &[u8], index: u16) -> bool {
     let (runs, rest) = value.as_chunks::<8>();
-    let covers = |run: &[u8; 8]| {
-        let (start, n) = (u16::from_le_bytes([run[0], run[1]]), u16::from_le_bytes([run[2], run[3]]));
-        (start..start.saturating_add(n)).contains(&index)
-    };
-    !rest.is_empty() || runs.iter().any(covers)
+    let run = |at: usize| (u16::from_le_bytes([runs[at][0], runs[at][1]]), u16::from_le_bytes([runs[at][2], runs[at][3]]));
+    let behind = runs.partition_point(|run| u16::from_le_bytes([run[0], run[1]]) <= index);
+    let covers = |(start, n): (u16, u16)| index - start < n;
+    !rest.is_empty() || behind.checked_sub(1).map(run).is_some_and(covers)
 }
 
 /// Decodes, for each block of a chunk, how many references it has beyond the first.
@@ -201,6 +200,19 @@ pub(crate) fn encode_shared(others: &[u32]) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
     use crate::block::Block;
+
+    #[test]
+    fn a_table_tells_who_is_shared() {
+        let mut others = vec![0u32; CHUNK as usize];
+        for (at, n) in [(0, 1), (7, 3), (10, 2), (4095, 1)] {
+            others[at..at + n].fill(at as u32 + 1);
+        }
+        let table = encode_shared(&others).expect("some are shared");
+        for (at, n) in others.iter().enumerate() {
+            assert_eq!(is_shared(&table, at as u16), *n > 0, "{at}");
+        }
+        assert!(is_shared(&table[..table.len() - 1], 1) && !is_shared(&[], 1));
+    }
 
     fn value(blocks: &[u64]) -> Patch {
         let mut patch = Patch::holes();

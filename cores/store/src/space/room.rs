@@ -257,7 +257,7 @@ impl Space {
     }
 
     /// See [`Allocator::region`].
-    pub(crate) fn region(&self, from: u64, most: u64, looks: u64) -> (std::ops::Range<u64>, u64, u64) {
+    pub(crate) fn region(&self, from: u64, most: (u64, u64), looks: u64) -> (std::ops::Range<u64>, u64, u64) {
         self.alloc.region(from, most, looks)
     }
 

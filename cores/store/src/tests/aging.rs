@@ -22,6 +22,8 @@ pub(super) struct Rig {
     /// Writes and reads that the disk was asked for.
     writes: u64,
     pub(super) reads: u64,
+    /// Objects that the store found damaged by itself.
+    pub(super) rotten: Vec<ObjectId>,
 }
 
 pub(super) fn object(n: u64) -> ObjectId {
@@ -45,7 +47,18 @@ pub(super) fn small() -> Config {
 impl Rig {
     pub(super) fn new(config: Config, capacity: u64) -> Self {
         let (store, disk) = (Store::create(config.clone()), Sparse::new(capacity));
-        let mut rig = Self { store, disk, config, now: 0, tickets: 0, committed: 0, queue: VecDeque::new(), writes: 0, reads: 0 };
+        let mut rig = Self {
+            store,
+            disk,
+            config,
+            now: 0,
+            tickets: 0,
+            committed: 0,
+            queue: VecDeque::new(),
+            writes: 0,
+            reads: 0,
+            rotten: Vec::new(),
+        };
         rig.open_up();
         rig
     }
@@ -77,7 +90,11 @@ impl Rig {
             self.store.disk_done(now, DiskDone { token: request.token, result });
         }
         while let Some(event) = self.store.poll_event() {
-            self.committed += u64::from(matches!(event, Event::Committed(_)));
+            match event {
+                Event::Committed(_) => self.committed += 1,
+                Event::Rotten(object) => self.rotten.push(object),
+                _ => {}
+            }
         }
     }
 
@@ -478,6 +495,38 @@ fn removals_between_two_checkpoints_have_a_bound() {
     assert!(rig.store.counters().checkpoints > before + objects * 1024 / (shares.gone + 1024), "several checkpoints");
     assert!(counted > 0 && counted < shares.delta / 2, "differences took {counted} bytes of {}", shares.delta / 2);
     assert!(rig.store.space().available * 100 > rig.store.space().total * 90, "all of it is free");
+    rig.check();
+}
+
+#[test]
+fn transactions_that_waited_go_on_in_several_turns() {
+    const CLONES: u64 = 64;
+    let mut rig = Rig::new(Config { journal_bytes: 24 << 20, ..small() }, 1 << 30);
+    for n in 0..CLONES {
+        rig.submit(object(n), ObjectChange::Write(0, filler(1024))).expect("room");
+    }
+    rig.checkpoint();
+    rig.reopen();
+    // Nothing of the index is in memory. Each is of a group of its own, and needs some pages.
+    for n in 0..CLONES {
+        let objects = vec![ObjectChanges { object: object(1000 + n), changes: vec![ObjectChange::CloneOf(object(n))] }];
+        let scope = SpgId::whole(PgId::new(2, n as u32));
+        rig.tickets += 1;
+        let clone = Transaction { cold: false, scope, hold: None, objects, meta: vec![] };
+        rig.store.submit(clone, Ticket(rig.tickets)).expect("room");
+    }
+    let (mut most, mut left, mut turns) = (0, rig.store.waiting.len(), 0);
+    assert!(left > CLONES as usize / 2, "{left} wait");
+    while left > 0 {
+        rig.round();
+        let now = rig.store.waiting.len();
+        (most, turns) = (most.max(left - now), turns + usize::from(now < left));
+        assert!(!rig.store.waiting.more || rig.store.deadline() == Mono(0), "it goes on at once");
+        left = now;
+    }
+    // A clone has 1024 blocks, a turn may do 16,384 units of work.
+    assert!(most <= 18 && turns >= 3, "{most} clones in one turn, {turns} turns");
+    rig.checkpoint();
     rig.check();
 }
 

@@ -7,6 +7,8 @@ use crate::sparse::filler;
 use bytes::Bytes;
 use node::{DiskOp, Mono};
 use objectstore::*;
+use std::collections::BTreeSet;
+use types::ObjectId;
 
 const OBJECT: u64 = 1024;
 
@@ -65,7 +67,7 @@ fn what_clones_share_stays() {
     walk(&mut rig, 1);
     assert_eq!((rig.store.counters().defrag.parts, rig.store.space().data), (0, used), "all is shared");
     // Half of the first object is its own now, and lies scattered.
-    let mut own = std::collections::BTreeSet::new();
+    let mut own = BTreeSet::new();
     for _ in 0..800 {
         let at = dice(&mut x) % OBJECT;
         own.insert(at);
@@ -104,6 +106,8 @@ fn what_is_damaged_does_not_move() {
     walk(&mut rig, 40);
     let defrag = rig.store.counters().defrag;
     assert!(defrag.damaged >= 2 && defrag.parts >= objects - 2, "all others move: {defrag:?}");
+    let told: BTreeSet<ObjectId> = rig.rotten.iter().cloned().collect();
+    assert_eq!(told, BTreeSet::from([object(3), object(7)]), "their groups are told");
     for (n, id, block) in hurt {
         let patch = rig.read(|s, hold| s.eye(crate::wish::Owner::Hold(hold)).view(None).extents((id, 20)));
         assert!(patch.iter().any(|(_, now)| now == block), "object {n} has the block where it was, with the same checksum");
@@ -128,7 +132,7 @@ fn a_full_disk_and_busy_clients_are_left_alone() {
     (0..20_000).for_each(|_| rig.round());
     assert_eq!(rig.store.counters().defrag.parts, 0, "{:?}", rig.store.space.empty_chunks());
     // It looks again from time to time, and not all the time.
-    rig.store.scattered.eager = false;
+    rig.store.scattered.haste = crate::scattered::Haste::None;
     rig.round();
     let (now, at) = (Mono(rig.now), rig.store.defragment_at());
     assert!(at == Mono::NEVER || at > now, "{at:?}");
@@ -184,6 +188,35 @@ fn overwritten_meanwhile(sabotage: Option<crate::sabotage::Sabotage>) -> bool {
 fn what_clients_change_meanwhile_is_not_lost() {
     assert!(overwritten_meanwhile(None));
     assert!(!overwritten_meanwhile(Some(crate::sabotage::Sabotage::MoveUnlooked)), "who does not look loses it");
+}
+
+#[test]
+fn a_day_has_an_end() {
+    let (mut rig, _, _) = an_aged_image(60, 1);
+    rig.store.set_defragment(true);
+    let total = rig.store.space.total();
+    let mut moved = 0;
+    for day in 1..=2 {
+        rig.store.defragment_now();
+        let morning = rig.now;
+        loop {
+            rig.round();
+            let at = rig.store.deadline();
+            if at > Mono(rig.now) {
+                rig.now = at.0.min(morning + 3 * 86_400_000_000_000);
+            }
+            let now = rig.store.counters().defrag.bytes / BLOCK as u64 - moved;
+            assert!(now <= total / 8 + 1024, "{now} blocks of {total} on day {day}");
+            if rig.now > morning + 80_000_000_000_000 {
+                break;
+            }
+        }
+        let now = rig.store.counters().defrag.bytes / BLOCK as u64;
+        assert!(now - moved >= total / 8, "{} blocks of {total} on day {day}: the walk did not use what it may", now - moved);
+        moved = now;
+        // To the end of the day.
+        rig.now = rig.now.max(morning + 86_400_000_000_000);
+    }
 }
 
 #[test]

@@ -106,7 +106,7 @@ impl Rig {
             match event {
                 Event::Committed(_) => self.committed += 1,
                 Event::Damaged(_, objects) => self.damaged.extend(objects),
-                Event::Fetched(_) => (),
+                Event::Fetched(_) | Event::Rotten(_) => (),
             }
         }
     }
@@ -254,7 +254,8 @@ fn a_change_of_a_shared_omap_that_no_record_can_hold_is_an_error_and_holds_nothi
     rig.submit(1, vec![(object(2), ObjectChange::CloneOf(object(1)))]).expect("taken");
     rig.write(1, 3, 1).expect("room");
     rig.checkpoint();
-    let all = vec![(object(1), ObjectChange::OmapRemoveRange("key".into(), "kez".into()))];
+    // What goes is too much for a record, and what would be left is, too.
+    let all = vec![(object(1), ObjectChange::OmapRemoveRange("key 0010".into(), "key 0030".into()))];
     assert_eq!(rig.rehearse(&all), Err(Unfit::TooLarge), "a client is told before anything is done");
     let some = vec![(object(1), ObjectChange::OmapRemoveRange("key 0000".into(), "key 0003".into()))];
     assert_eq!(rig.rehearse(&some), Ok(()));
@@ -270,6 +271,45 @@ fn a_change_of_a_shared_omap_that_no_record_can_hold_is_an_error_and_holds_nothi
     rig.reopen(Config { journal_bytes: 1 << 20, ..config() });
     assert!(rig.read(|s, h| s.read(h, &object(1), 0, 10)).is_err(), "and nobody reads what it was before");
     assert!(rig.omap(&object(2)) == before);
+}
+
+#[test]
+fn a_removal_of_nearly_all_keys_keeps_the_few_that_are_left() {
+    for header in [false, true] {
+        let mut rig = with_large_omap();
+        if header {
+            rig.submit(1, vec![(object(1), ObjectChange::OmapHeader("head".into()))]).expect("room");
+        }
+        let before = rig.omap(&object(1));
+        rig.submit(1, vec![(object(2), ObjectChange::CloneOf(object(1)))]).expect("taken");
+        rig.checkpoint();
+        let nearly = vec![(object(1), ObjectChange::OmapRemoveRange("key 0001".into(), "key 0039 0098".into()))];
+        assert_eq!(rig.rehearse(&nearly), Ok(()));
+        let written = rig.store.counters().journal_bytes;
+        rig.submit(1, nearly).expect("room");
+        (0..200).for_each(|_| rig.round());
+        assert!(rig.store.counters().journal_bytes - written < 100 << 10, "what goes is not copied");
+        let left: Vec<(Bytes, Bytes)> =
+            before.iter().filter(|(key, _)| key < &"key 0001" || key >= &"key 0039 0098").cloned().collect();
+        assert_eq!(left.len(), 102);
+        for again in [false, true] {
+            if again {
+                rig.checkpoint();
+                rig.reopen(Config { journal_bytes: 1 << 20, ..config() });
+            }
+            assert!(rig.omap(&object(1)) == left && rig.omap(&object(2)) == before, "{again}");
+            let told = rig.read(|s, h| s.omap_header(h, &object(1))).expect("whole");
+            assert_eq!(&told[..], if header { &b"head"[..] } else { b"" });
+        }
+        // All of them, and some more after that.
+        rig.submit(1, vec![(object(1), ObjectChange::OmapRemoveRange("".into(), "kez".into()))]).expect("room");
+        rig.submit(1, vec![(object(1), ObjectChange::OmapSet(vec![("a".into(), "b".into())]))]).expect("room");
+        rig.checkpoint();
+        assert_eq!((rig.omap(&object(1)).len(), rig.omap(&object(2)) == before), (1, true));
+        rig.submit(1, vec![(object(1), ObjectChange::Remove), (object(2), ObjectChange::Remove)]).expect("removals");
+        rig.checkpoint();
+        assert_eq!((rig.committed, rig.store.failure(), rig.store.space().omap), (rig.tickets, None, 0));
+    }
 }
 
 #[test]

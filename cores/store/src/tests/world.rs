@@ -44,6 +44,8 @@ pub(crate) struct World {
     pub(crate) scattered: bool,
     /// Defragmentation is on, and makes no pauses.
     pub(crate) defragments: bool,
+    /// A part that moves is changed with each step in which it is read.
+    meddles: bool,
     /// Submit even if the store asks to slow down.
     pub(crate) pushy: bool,
     /// Whether all transactions are cold, or none; by chance if nothing is said.
@@ -108,6 +110,7 @@ impl World {
             wide: seed % 4 == 1,
             scattered: seed % 3 == 1,
             defragments: seed % 4 < 2,
+            meddles: false,
             pushy: seed % 5 == 2,
             cold: None,
             omaps: false,
@@ -124,6 +127,12 @@ impl World {
     pub(crate) fn sabotage(&mut self, sabotage: super::Sabotage) {
         self.sabotage = Some(sabotage);
         self.store.sabotage = self.sabotage;
+        self.scatter();
+    }
+
+    /// From now on objects come together all the time, and what is on its way is changed.
+    pub(crate) fn moves(&mut self) {
+        (self.defragments, self.meddles) = (true, true);
         self.scatter();
     }
 
@@ -205,6 +214,7 @@ impl World {
         while let Some(event) = self.store.poll_event() {
             match event {
                 Event::Fetched(hold) => *self.fetched.entry(hold.0).or_default() += 1,
+                Event::Rotten(_) => {}
                 Event::Damaged(ticket, _) => assert!(self.owner.contains_key(&ticket.0), "damage is told before the commit"),
                 Event::Committed(ticket) => {
                     let at = self.owner.remove(&ticket.0).expect("a ticket of ours");
@@ -223,6 +233,9 @@ impl World {
         for _ in 0..200_000 {
             if !self.pump() && self.owner.is_empty() {
                 return;
+            }
+            if self.meddles && self.dice.one_in(8) {
+                self.change_what_moves();
             }
         }
         panic!("the store does not settle: {} uncommitted", self.owner.len());
@@ -601,7 +614,7 @@ impl World {
                 self.crash();
                 self.check_all();
             }
-            if self.dice.one_in(4) {
+            if self.meddles || self.dice.one_in(4) {
                 self.change_what_moves();
             }
             match self.dice.below(20) {
@@ -609,6 +622,9 @@ impl World {
                 10..=15 => {
                     for _ in 0..self.dice.below(8) {
                         self.pump();
+                        if self.meddles && self.dice.one_in(3) {
+                            self.change_what_moves();
+                        }
                     }
                 }
                 16 => self.check_some(),
