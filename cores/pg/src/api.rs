@@ -1,5 +1,6 @@
 //! What a placement group is given and what it gives back: the language between it and the OSD around it.
 
+use crate::sizes::Sizes;
 use maps::OsdMap;
 use messages::osd::OsdOp;
 use node::{LogLine, Mono, Now};
@@ -55,59 +56,6 @@ pub(crate) fn number_of(id: u64) -> u64 {
 /// The slot of the group that gave a hold or a ticket this id.
 pub fn slot_of(id: u64) -> u32 {
     denc::low32(id >> SLOT_SHIFT)
-}
-
-/// In how large pieces things go that do not fit into one. Ours. Whoever has other sizes understands these, so they are no format.
-///
-/// The simulator makes them tiny: its objects are small, and each way in which a large object goes must be gone there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sizes {
-    /// Most bytes of data, or of omap, in one portion of a copy from another object.
-    pub portion: u32,
-    /// Most bytes of data in one piece of an object that goes to a copy.
-    pub piece: u64,
-    /// Most bytes of omap in one piece of it.
-    pub piece_omap: usize,
-    /// Bytes that may wait in the stream to a copy before further objects go to it.
-    pub window: usize,
-    /// Objects that are compared at a time with those of a copy that is filled.
-    pub batch: usize,
-    /// Objects that a copy lists at a time for that.
-    pub scan: usize,
-    /// Bytes under way to a copy that does not serve, from which on clients wait for it. More than `window`, so what fills a copy does not
-    /// reach this by itself.
-    pub ahead: usize,
-    /// The same in bodies.
-    pub ahead_bodies: usize,
-}
-
-impl Sizes {
-    /// Those of the simulator: objects of some thousand bytes and of some omap keys have several pieces.
-    pub const TINY: Self = Self {
-        portion: 4_000,
-        piece: 6_000,
-        piece_omap: 48,
-        window: 24_000,
-        batch: 4,
-        scan: 6,
-        ahead: 200_000,
-        ahead_bodies: 24,
-    };
-}
-
-impl Default for Sizes {
-    fn default() -> Self {
-        Self {
-            portion: 8 << 20,
-            piece: 4 << 20,
-            piece_omap: 1 << 20,
-            window: 16 << 20,
-            batch: 64,
-            scan: 512,
-            ahead: 32 << 20,
-            ahead_bodies: 4096,
-        }
-    }
 }
 
 /// Limits and defaults. Names and values of [`Config::default`] are those of Ceph's options unless said otherwise.

@@ -29,13 +29,9 @@
 //!
 //! *Suspended hosts.* The clock goes on while a host sleeps (CLOCK_BOOTTIME), so promises to it run out meanwhile.
 
-use crate::api::{Ctx, Effect};
 use crate::history::PastInterval;
-use crate::pg::{Job, Pg, Work, record};
-use crate::recorder::Step;
 use maps::OsdMap;
 use node::Mono;
-use objectstore::Hold;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use types::level::Level;
@@ -189,66 +185,6 @@ fn is_dead_since(map: &OsdMap, osd: OsdId, epoch: Epoch) -> bool {
     let dead = usize::try_from(osd).ok().and_then(|n| map.osd_xinfo.get(n)).is_some_and(|info| info.dead_epoch > epoch);
     let lost = map.info(osd).is_some_and(|info| info.lost_at > epoch);
     !map.exists(osd) || dead || lost || map.up_from(osd) > epoch
-}
-
-/// Reads that wait for other members' promises.
-#[derive(Debug, Default)]
-pub(crate) struct Laggy(Vec<Hold>);
-
-impl Laggy {
-    /// Whether any do.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
-impl Pg {
-    /// Whether this job reads while it is not certain that the group is still led from here.
-    pub(crate) fn must_wait_for_lease(&self, ctx: &Ctx<'_>, job: &Job) -> bool {
-        if self.members.all.is_empty() {
-            return false;
-        }
-        #[cfg(feature = "sim")]
-        if self.core.mistake == Some(crate::selfcheck::Mistake::ReadWithoutLease) {
-            return false;
-        }
-        let reads = match job.work {
-            Work::Client(_) => !job.modifies,
-            Work::Group(_) => true,
-            _ => false,
-        };
-        reads && !self.has_lease(ctx)
-    }
-
-    /// Whether the promises of all other serving members run.
-    fn has_lease(&self, ctx: &Ctx<'_>) -> bool {
-        let mut others = self.members.all.iter().filter(|(_, member)| member.acting);
-        others.all(|(osd, _)| ctx.leases.holds(ctx.now.mono, *osd))
-    }
-
-    /// Keeps a read, and what comes after it on its object, until other members answer again.
-    pub(crate) fn wait_for_lease(&mut self, ctx: &mut Ctx<'_>, job: Job) {
-        self.serving.laggy.0.push(job.hold);
-        record(ctx, &job.work, Step::WaitsForLease);
-        self.keep_waiting(job);
-        ctx.out.push(Effect::WantLease);
-    }
-
-    /// Other OSDs answered heartbeats: reads that waited for that go on.
-    pub fn leases_renewed(&mut self, ctx: &mut Ctx<'_>) {
-        if self.serving.laggy.is_empty() {
-            return;
-        }
-        if !self.has_lease(ctx) {
-            return ctx.out.push(Effect::WantLease);
-        }
-        for hold in std::mem::take(&mut self.serving.laggy.0) {
-            let Some(job) = self.serving.jobs.remove(&hold) else { continue };
-            let head = job.head.clone();
-            self.attempt(ctx, job);
-            self.pump(ctx, &head);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -13,7 +13,6 @@ use crate::meta::{Info, get_version, put_version};
 use crate::missing::{Base, Lack};
 use crate::object::{Piece, PieceAt};
 use crate::recorder::CopyTime;
-use crate::reserve::Lends;
 use crate::scrub::entry::{Answer, Ask};
 use bytes::Bytes;
 use denc::{DecodeError, Result};
@@ -70,15 +69,6 @@ impl Sealed {
     pub fn envelope(&self) -> Result<Envelope> {
         get_envelope(&mut Parser::new(&self.front))
     }
-
-    /// The level that whoever reads it must know, for the simulator.
-    ///
-    /// # Errors
-    /// It does not decode.
-    #[cfg(any(test, feature = "sim"))]
-    pub fn level(&self) -> Result<types::level::Level> {
-        Letter::open(self).map(|(_, letter)| crate::level::Leveled::level(&letter))
-    }
 }
 
 /// What an OSD does with a letter for a group of which it has nothing.
@@ -100,9 +90,7 @@ pub fn answer_of_none(sealed: &Sealed, epoch: Epoch) -> Result<OfNone> {
     let (envelope, letter) = Letter::open(sealed)?;
     Ok(match letter {
         Letter::Query => OfNone::Answers(Letter::Absent.seal(&Envelope { epoch, ..envelope })),
-        Letter::Seek(wanted) => {
-            OfNone::Answers(Letter::Sought(crate::unfound::nothing_of(wanted)).seal(&Envelope { epoch, ..envelope }))
-        }
+        Letter::Seek(wanted) => OfNone::Answers(Letter::Sought(nothing_of(wanted)).seal(&Envelope { epoch, ..envelope })),
         Letter::Activate(_) => OfNone::Joins,
         _ => OfNone::Ignores,
     })
@@ -138,6 +126,41 @@ pub(crate) struct LogPart {
     pub(crate) dups: Vec<Done>,
     /// Objects that the log names and the sender lacks.
     pub(crate) missing: Vec<(HObject, EVersion)>,
+}
+
+/// What a target says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lends {
+    /// The slot is yours.
+    Yes,
+    /// This OSD is too full.
+    Full,
+    /// Somebody else needs it more.
+    TakenBack,
+    /// It is given back.
+    Free,
+}
+
+impl Lends {
+    /// As it is written.
+    pub(crate) fn number(self) -> u64 {
+        match self {
+            Self::Yes => 0,
+            Self::Full => 1,
+            Self::TakenBack => 2,
+            Self::Free => 3,
+        }
+    }
+
+    /// The one that is written like this.
+    pub(crate) fn of(number: u64) -> Option<Self> {
+        [Self::Yes, Self::Full, Self::TakenBack, Self::Free].into_iter().find(|lends| lends.number() == number)
+    }
+}
+
+/// What a copy that holds nothing of the group answers.
+pub(crate) fn nothing_of(wanted: Vec<(HObject, EVersion)>) -> Vec<Sought> {
+    wanted.into_iter().map(|(object, _)| Sought { object, version: EVersion::default(), has: false }).collect()
 }
 
 /// What one copy says to another.

@@ -9,7 +9,7 @@ use crate::changed::Changed;
 use crate::entry::{Kind, LogEntry};
 use crate::history::History;
 use crate::info::ObjectInfo;
-use crate::letter::{Letter, LogPart, PeerInfo};
+use crate::letter::{Letter, LogPart, PeerInfo, Sealed};
 use crate::meta::Info;
 use crate::missing::Lack;
 use crate::object::Piece;
@@ -35,6 +35,16 @@ fn highest(parts: impl IntoIterator<Item = Level>) -> Level {
 
 fn of_all<'a, T: Leveled + 'a>(parts: impl IntoIterator<Item = &'a T>) -> Level {
     highest(parts.into_iter().map(Leveled::level))
+}
+
+impl Sealed {
+    /// The level that whoever reads it must know, for the simulator.
+    ///
+    /// # Errors
+    /// It does not decode.
+    pub fn level(&self) -> denc::Result<types::level::Level> {
+        Letter::open(self).map(|(_, letter)| Leveled::level(&letter))
+    }
 }
 
 impl Leveled for Stats {

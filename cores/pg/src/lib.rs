@@ -6,14 +6,21 @@
 //! | question | file |
 //! |---|---|
 //! | what does every copy have, whatever part it plays? | `core/` |
-//! | which part does this copy play, and when does it change? | `role.rs`; what it knows of the group's life: `history.rs` |
+//! | which part does this copy play, and when does it change? | `pg/role.rs`; what it knows of the group's life: `history.rs` |
 //! | how do copies agree before one serves? | `peering/`; another log is taken up in `core/log_merge.rs` |
+//! | what does a copy that leads have, and do? | `primary/`: its first page says which file has what |
+//! | what does a copy do that follows? | `replica/` |
+//! | how does a group come to be, split, take others in, end? | `pg/` |
 //! | what is a change, and how does each copy carry it out? | `body.rs`, `core/apply.rs` |
-//! | who gets it, and who is waited for? | `ship.rs`, `members.rs`, `commit.rs`; what a replica does: `replica.rs` |
+//! | what does an operation mean? | `ops/`; how a vector of them runs: `ops/run.rs` |
+//! | who gets a change, and who is waited for? | `primary/ship.rs`, `primary/members.rs`, `primary/commit.rs` |
 //! | what does a copy lack, and how much of each object? | `missing.rs`; what an entry changed: `changed.rs` |
-//! | how do objects get to a copy that lacks them? | `recovery.rs`, `backfill.rs`, in pieces of `object.rs`, or only the parts that changed: `parts.rs` |
+//! | how do objects get to a copy that lacks them? | `primary/recovery.rs`, `primary/backfill.rs`, in pieces of `object.rs`, or only the parts that changed: `primary/parts.rs` |
 //! | what do copies say to each other? | `letter.rs`; in one line of text: `line.rs` |
-//! | when may a copy that does not lead answer a client's read? | `aside.rs`; the promises behind that: `lease.rs` |
+//! | when may a copy that does not lead answer a client's read? | `replica/aside.rs`; the promises behind that: `lease.rs` |
+//!
+//! Modules use each other in one direction: values (`body`, `entry`, `letter`, ...), then `core`, `ops` and `scrub`, then `primary`, then `peering`
+//! and `replica`, then `pg`.
 //!
 //! # The life of a group
 //!
@@ -63,69 +70,51 @@
 #![forbid(unsafe_code)]
 
 mod api;
-mod aside;
-mod backfill;
 mod body;
 mod changed;
 mod codec;
-mod commit;
-mod copy;
 mod core;
 mod entry;
-mod fetch;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
 mod history;
 mod info;
-mod internal;
 mod lease;
 mod letter;
 #[cfg(any(test, feature = "sim"))]
 mod level;
 mod line;
-mod load;
 mod log;
-mod map;
-mod members;
 mod meta;
 mod missing;
 mod needs;
 mod object;
 mod ops;
-mod parts;
 mod peering;
 mod pg;
+mod primary;
 mod recorder;
-mod recovery;
-mod removal;
 mod replica;
-mod reserve;
-mod role;
-mod run;
 mod scrub;
 #[cfg(any(test, feature = "sim"))]
 mod selfcheck;
-mod ship;
-mod split;
+mod sizes;
 mod stats;
-mod trim;
-mod unfound;
-mod unite;
 mod watch;
 
 pub use api::{
-    ClientOp, ClusterLevel, Config, Ctx, Effect, Gone, LogSize, MaybeHas, Needs, Peer, PeerQuery, Query, Sizes, UnfoundObject,
+    ClientOp, ClusterLevel, Config, Ctx, Effect, Gone, LogSize, MaybeHas, Needs, Peer, PeerQuery, Query, UnfoundObject,
     UnfoundPage, slot_of,
 };
-pub use aside::is_aside;
 pub use lease::Leases;
 pub use letter::{Envelope, OfNone, Sealed, answer_of_none};
 pub use needs::needs;
-pub use pg::{Pg, descends};
+pub use pg::{Legacy, Pg, descends};
+pub use primary::reserve::{SlotSide, SlotWish, SlotWishes};
+pub use primary::scrub::ScrubState;
+pub use primary::unfound::Mercy;
 pub use recorder::{CopyTime, Nobody, OpKey, Recorder, Step};
-pub use reserve::{SlotSide, SlotWish, SlotWishes};
-pub use scrub::ScrubState;
+pub use replica::aside::is_aside;
 #[cfg(feature = "sim")]
 pub use selfcheck::{Mistake, change_in, omap_in, version_in};
-pub use unfound::Mercy;
-pub use unite::Legacy;
+pub use sizes::Sizes;

@@ -2,9 +2,8 @@
 
 use crate::body::Body;
 use crate::entry::{Kind, LogEntry};
-use crate::letter::{Letter, LogPart, PeerInfo, Sealed};
+use crate::letter::{Lends, Letter, LogPart, PeerInfo, Sealed};
 use crate::object::{Piece, PieceAt};
-use crate::reserve::Lends;
 use objectstore::{ObjectChange, ObjectChanges};
 use std::fmt::Write as _;
 use types::{EVersion, HObject, SnapId};

@@ -3,10 +3,10 @@
 //! An object of one piece replaces what the receiver has in one transaction. A larger one is collected under a name of its own
 //! ([`staged`]) and takes the object's place with its last piece.
 
-use crate::api::Sizes;
 use crate::body::IndexChange;
 use crate::changed::{END, Keys, Part};
 use crate::info::ObjectInfo;
+use crate::sizes::Sizes;
 use bytes::Bytes;
 use objectstore::{Hold, Limit, ObjectChange, ObjectChanges, Read, View};
 use std::ops::Bound;

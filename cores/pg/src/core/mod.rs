@@ -1,10 +1,11 @@
 //! What every copy of a group has, whatever part it plays, and what it does with that alone.
 //!
-//! *Data.* Identity, records and log of the group ([`Info`], [`History`], [`Log`]), what is missing here ([`Missing`]), what lies collected,
-//! and the transactions that are under way to the store.
+//! *Data.* Identity, records and log of the group ([`Info`], [`History`], [`Log`]), what is missing here
+//! ([`Missing`]), what lies collected, and the transactions that are under way to the store.
 //!
-//! *Owner.* [`Core`] belongs to [`crate::Pg`] for as long as the copy exists; no interval ends it. It knows no other copy, no client and no
-//! operation: the part that the copy plays (a primary, a replica, ...) borrows it, and keeps for itself what waits for a transaction.
+//! *Owner.* [`Core`] belongs to [`crate::Pg`] for as long as the copy exists; no interval ends it. It knows no other
+//! copy, no client and no operation: the part that the copy plays (a primary, a replica, ...) borrows it, and keeps
+//! for itself what waits for a transaction.
 //!
 //! | question | file |
 //! |---|---|
@@ -15,18 +16,20 @@
 //!
 //! *Invariants.*
 //!
-//! - Only [`Core::apply`], the merge of logs, and what a split or a merge of groups writes change the records; all of it goes through
-//!   [`Core::submit_unlogged`] or [`Core::apply`] as one transaction each.
-//! - The memory follows the store's *submitted* state: it changes when the store has taken a transaction, not before, and nothing is changed
-//!   if the store refuses.
-//! - A scope's transactions become durable in the order in which they were submitted. [`Core::committed`] asserts it; so "this ticket is
-//!   durable" is one comparison ([`Core::is_durable`]).
+//! - Only [`Core::apply`], the merge of logs, and what a split or a merge of groups writes change the records; all of
+//!   it goes through [`Core::submit_unlogged`] or [`Core::apply`] as one transaction each.
+//! - The memory follows the store's *submitted* state: it changes when the store has taken a transaction, not before,
+//!   and nothing is changed if the store refuses.
+//! - A scope's transactions become durable in the order in which they were submitted. [`Core::committed`] asserts it;
+//!   so "this ticket is durable" is one comparison ([`Core::is_durable`]).
 
 pub(crate) mod apply;
+#[cfg(any(test, feature = "sim"))]
+mod invariants;
 pub(crate) mod log_merge;
 pub(crate) mod read;
 
-use crate::api::{Ctx, Effect, numbered};
+use crate::api::{ClusterLevel, Ctx, Effect, numbered};
 use crate::history::{History, Told};
 use crate::lease::readers;
 use crate::letter::{Envelope, Letter, PeerInfo, Sealed};
@@ -73,6 +76,10 @@ pub(crate) struct Core {
     pub(crate) loose: BTreeSet<Ticket>,
     /// Epoch of the newest map that the copy was given.
     pub(crate) epoch: u32,
+    /// A scrub ended since the group was loaded.
+    pub(crate) scrubbed: bool,
+    /// Copies of objects that were mended since the group was loaded.
+    pub(crate) repaired: i64,
     /// To be found by the simulator.
     #[cfg(feature = "sim")]
     pub(crate) mistake: Option<crate::selfcheck::Mistake>,
@@ -94,6 +101,8 @@ impl Core {
             commits: VecDeque::new(),
             loose: BTreeSet::new(),
             epoch: 0,
+            scrubbed: false,
+            repaired: 0,
             #[cfg(feature = "sim")]
             mistake: None,
         }
@@ -136,17 +145,32 @@ impl Core {
         ctx.out.push(Effect::Log(LogLine { level, part: format!("pg {}", self.id), text }));
     }
 
-    pub(crate) fn report_damage(&mut self, ctx: &mut Ctx<'_>, object: &ObjectId, damage: &Damage) {
+    pub(crate) fn report_damage(&self, ctx: &mut Ctx<'_>, object: &ObjectId, damage: &Damage) {
         let text = format!(
             "{object}: {} at offset {} is damaged: checksum {:08x} expected, {:08x} found",
             damage.what, damage.offset, damage.expected, damage.found
         );
         self.log_line(ctx, Level::Error, text.clone());
-        let level = crate::api::ClusterLevel::Error;
+        let level = ClusterLevel::Error;
         ctx.out.push(Effect::ClusterLog { level, text: format!("{} {text}", self.id) });
     }
 
-    pub(crate) fn stopped(&mut self, ctx: &mut Ctx<'_>) {
+    /// Tells that a change of an object needed old data that are damaged.
+    pub(crate) fn report_change_on_damage(&self, ctx: &mut Ctx<'_>, object: &HObject) {
+        let text = format!("{object}: a change needed old data that are damaged");
+        self.log_line(ctx, Level::Error, text.clone());
+        ctx.out.push(Effect::ClusterLog { level: ClusterLevel::Error, text: format!("{} {text}", self.id) });
+    }
+
+    /// Tells that the store found damage by itself.
+    pub(crate) fn report_rot(&self, ctx: &mut Ctx<'_>, object: &HObject) {
+        let text = format!("{object}: its data on the disk are damaged");
+        self.log_line(ctx, Level::Error, text.clone());
+        ctx.out.push(Effect::ClusterLog { level: ClusterLevel::Error, text: format!("{} {text}", self.id) });
+    }
+
+    /// The store takes nothing any more.
+    pub(crate) fn stopped(&self, ctx: &mut Ctx<'_>) {
         // A store that failed has said so itself; one that was told to stop is no error.
         self.log_line(ctx, Level::Debug, "the store takes no more changes".into());
         ctx.out.push(Effect::StoreStopped);
@@ -261,10 +285,11 @@ impl Core {
         here && types::hash::stable_mod(object.hash, pg_num, pg_num.next_power_of_two() - 1) == self.id.pg.seed
     }
 
-    /// Whether the OSDs where the group belongs may take over: they are as many as the pool wants, or as many as serve now.
-    /// While they are fewer, peering keeps others beside them (`peering::choose::plan`). To send these away would begin an
-    /// interval whose plan calls them back, and so on for ever. The same holds where a rule names an OSD twice: it serves once, so the next
-    /// plan would be another one than the map's. Such a group stays as it is, and is undersized.
+    /// Whether the OSDs where the group belongs may take over: they are as many as the pool wants, or as many as serve
+    /// now. While they are fewer, peering keeps others beside them (`peering::choose::plan`). To send these away would
+    /// begin an interval whose plan calls them back, and so on for ever. The same holds where a rule names an OSD
+    /// twice: it serves once, so the next plan would be another one than the map's. Such a group stays as it is, and
+    /// is undersized.
     pub(crate) fn home_is_enough(&self) -> bool {
         let interval = &self.history.interval;
         let named = interval.home().count();

@@ -30,7 +30,8 @@ pub(crate) fn scan(ctx: &Ctx<'_>, hold: Hold, id: SpgId, prefix: u8, after: &Byt
 }
 
 impl Core {
-    /// Heads and clones behind the head `from`, up to and with those of the head `to`, with the versions of their records.
+    /// Heads and clones behind the head `from`, up to and with those of the head `to`, with the versions of their
+    /// records.
     pub(crate) fn versions(
         &self,
         ctx: &Ctx<'_>,

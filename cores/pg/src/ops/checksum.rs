@@ -1,7 +1,7 @@
 //! CHECKSUM: checksums of an extent, whole or by chunks.
 
 use super::Extent;
-use crate::run::{Exec, Run};
+use crate::ops::run::{Exec, Run};
 use denc::{Encode, Reader, low32};
 use messages::osd::{OpArgs, code::checksum_type};
 use types::Errno;

@@ -1,6 +1,6 @@
 //! CALL: methods of object classes.
 
-use crate::run::{Exec, Run, Stop};
+use crate::ops::run::{Exec, Run, Stop};
 use bytes::Bytes;
 use classes::{Change, Fail, Lookup, Origin, Stat, View};
 use objectstore::{Page, Read, Unread};

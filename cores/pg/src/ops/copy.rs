@@ -1,7 +1,7 @@
 //! Copies from another object: taking one on, and giving one out to whoever copies.
 
-use crate::copy::{Copied, Portion, PortionWish};
-use crate::run::{CopyWish, Exec, Run, Stop};
+use crate::ops::portion::{Copied, Portion, PortionWish};
+use crate::ops::run::{CopyWish, Exec, Run, Stop};
 use bytes::Bytes;
 use denc::Reader;
 use messages::ops::CopySource;

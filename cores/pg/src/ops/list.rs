@@ -1,7 +1,7 @@
 //! Listing a group's objects, and what scrub found.
 
 use crate::object::bounds;
-use crate::run::{Env, Exec, Stop};
+use crate::ops::run::{Env, Exec, Stop};
 use bytes::Bytes;
 use denc::{Encode, Reader};
 use messages::ops::{ListEntry, ListFilter, ListPage, OldListPage, ScrubPage};

@@ -4,9 +4,12 @@
 mod checksum;
 mod class;
 mod copy;
+pub(crate) mod internal;
 pub(crate) mod list;
 mod omap;
+pub(crate) mod portion;
 mod read;
+pub(crate) mod run;
 mod snap;
 mod tier;
 mod tmap;
@@ -14,7 +17,7 @@ mod watch;
 mod write;
 mod xattr;
 
-use crate::run::{Exec, Run};
+use crate::ops::run::{Exec, Run};
 use bytes::Bytes;
 use messages::osd::{Op, OpArgs, code};
 use types::{Errno, Rope};

@@ -1,6 +1,6 @@
 //! The ordered map of an object.
 
-use crate::run::{Exec, Run};
+use crate::ops::run::{Exec, Run};
 use crate::stats::kb;
 use bytes::Bytes;
 use denc::{Decode, Encode, Reader};

@@ -1,7 +1,7 @@
 //! Reads of data and of the object as a whole.
 
 use super::Extent;
-use crate::run::{Exec, Run};
+use crate::ops::run::{Exec, Run};
 use denc::Encode;
 use messages::ops;
 use messages::osd::OpArgs;
@@ -93,7 +93,7 @@ impl Run<'_> {
         let differs = wanted.iter().position(|byte| have.next().copied().unwrap_or(0) != *byte);
         match differs {
             None => Ok(0),
-            Some(at) => Err(crate::run::Stop::Result(-MAX_ERRNO - i32::try_from(at).unwrap_or(i32::MAX - MAX_ERRNO))),
+            Some(at) => Err(crate::ops::run::Stop::Result(-MAX_ERRNO - i32::try_from(at).unwrap_or(i32::MAX - MAX_ERRNO))),
         }
     }
 

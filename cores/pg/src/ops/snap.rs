@@ -1,7 +1,7 @@
 //! Snapshots: what clones there are, and going back to one.
 
 use crate::info::WHITEOUT;
-use crate::run::{Exec, Run};
+use crate::ops::run::{Exec, Run};
 use denc::Encode;
 use messages::ops;
 use messages::osd::OpArgs;

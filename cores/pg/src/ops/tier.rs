@@ -1,7 +1,7 @@
 //! What clients may ask of cache tiers, on a pool that is none.
 
 use crate::info::CLEAN;
-use crate::run::{Exec, Run};
+use crate::ops::run::{Exec, Run};
 use denc::Encode;
 
 impl Run<'_> {

@@ -2,7 +2,7 @@
 //! first format still have their directory in one.
 
 use super::Extent;
-use crate::run::{Exec, Run};
+use crate::ops::run::{Exec, Run};
 use bytes::Bytes;
 use denc::{Encode, Reader};
 use messages::ops::Pairs;

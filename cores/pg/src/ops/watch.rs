@@ -1,7 +1,7 @@
 //! Watches and notifications, as far as the object is concerned. Who is connected and who answered is in `crate::watch`.
 
 use crate::info::{Holder, WatchInfo};
-use crate::run::{Exec, Run, Side};
+use crate::ops::run::{Exec, Run, Side};
 use denc::{Encode, Reader};
 use messages::EntityNum;
 use messages::ops;

@@ -2,7 +2,7 @@
 
 use super::Extent;
 use crate::info::WHITEOUT;
-use crate::run::{Exec, Run, Side};
+use crate::ops::run::{Exec, Run, Side};
 use crate::stats::kb;
 use bytes::Bytes;
 use messages::osd::{OpArgs, op_flags};

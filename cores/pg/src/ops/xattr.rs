@@ -1,6 +1,6 @@
 //! Extended attributes.
 
-use crate::run::{Exec, Run};
+use crate::ops::run::{Exec, Run};
 use bytes::Bytes;
 use denc::{Encode, Reader};
 use messages::osd::{OpArgs, cmp_mode, cmp_op};

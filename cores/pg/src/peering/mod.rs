@@ -22,18 +22,20 @@
 pub(crate) mod choose;
 
 use crate::api::{Ctx, Effect};
-use crate::backfill::Backfill;
+use crate::core::Core;
 use crate::core::log_merge::{Merge, Merged, common};
 use crate::history::{Told, in_both};
 use crate::lease::Rests;
 use crate::letter::{Letter, LogPart, PeerInfo};
-use crate::members::{Member, Source};
-use crate::missing::Lack;
-use crate::pg::{Pg, Phase};
+use crate::primary::Primary;
+use crate::primary::backfill::Backfill;
+use crate::primary::members::{Member, Source, named};
+use crate::primary::scrub::Order;
+use bytes::Bytes;
 use choose::{Plan, continues, plan};
 use maps::pool_flags;
 use node::{Level, Mono};
-use objectstore::{Hold, Unread};
+use objectstore::{Damage, Hold, Unread};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use types::{EVersion, HObject, OsdId, PgState};
@@ -53,13 +55,30 @@ pub(crate) enum Step {
     /// The own log is read for the members.
     Read(Hold),
     Activate,
-    /// Who watches what is read.
-    Watch(Box<crate::load::Loading>),
+    /// Who watches what is read, under this hold, behind this key.
+    Watch {
+        hold: Hold,
+        after: Bytes,
+    },
+}
+
+/// What peering comes to.
+pub(crate) enum Outcome {
+    /// All is agreed on: the primary that was made serves.
+    Agreed,
+    /// This copy cannot read its own log. It has said so.
+    Broken,
+    /// Nor can it read who watches what.
+    Unreadable(Damage),
 }
 
 /// A group whose copies are about to agree.
 pub(crate) struct Peering {
     pub(crate) step: Step,
+    /// The primary that is being made: what is known of the other copies, and who watches what.
+    pub(crate) primary: Box<Primary>,
+    /// How it ended. The group looks at it after each call, and nothing is done any more.
+    pub(crate) outcome: Option<Outcome>,
     /// What the other copies told.
     infos: BTreeMap<OsdId, PeerInfo>,
     /// Who holds nothing of the group.
@@ -83,9 +102,11 @@ pub(crate) struct Peering {
 }
 
 impl Peering {
-    fn new(now: Mono) -> Self {
+    fn new(now: Mono, primary: Primary) -> Self {
         Self {
             step: Step::Drain,
+            primary: Box::new(primary),
+            outcome: None,
             infos: BTreeMap::new(),
             empty: BTreeSet::new(),
             unable: BTreeSet::new(),
@@ -105,7 +126,7 @@ impl Peering {
         let hold = match &self.step {
             Step::Merge(merge) => merge.hold,
             Step::Read(hold) => *hold,
-            Step::Watch(loading) => loading.hold,
+            Step::Watch { hold, .. } => *hold,
             _ => return,
         };
         ctx.store.release(hold);
@@ -117,6 +138,10 @@ impl Peering {
 
     /// Who is waited for.
     pub(crate) fn blocked_by(&self) -> Vec<OsdId> {
+        if matches!(self.step, Step::Activate) {
+            let members = self.primary.members.all.iter();
+            return members.filter(|(_, member)| member.acting && !member.activated).map(|(osd, _)| *osd).collect();
+        }
         let silent = self.asked.iter().filter(|osd| !self.is_heard(**osd));
         self.needed.iter().chain(silent).copied().collect::<BTreeSet<_>>().into_iter().collect()
     }
@@ -131,8 +156,8 @@ impl Peering {
         match self.step {
             _ if !self.needed.is_empty() => PgState::DOWN,
             _ if self.incomplete => PgState::INCOMPLETE,
-            Step::Activate | Step::Watch(_) if self.wait.is_some() => PgState::ACTIVATING.with(PgState::WAIT),
-            Step::Activate | Step::Watch(_) => PgState::ACTIVATING,
+            Step::Activate | Step::Watch { .. } if self.wait.is_some() => PgState::ACTIVATING.with(PgState::WAIT),
+            Step::Activate | Step::Watch { .. } => PgState::ACTIVATING,
             _ => PgState::PEERING,
         }
     }
@@ -147,59 +172,43 @@ impl Peering {
             Step::Wish(_) => "Started/Primary/WaitActingChange",
             Step::Fetch(_) | Step::Merge(_) => "Started/Primary/Peering/GetLog",
             Step::Read(_) => "Started/Primary/Peering/GetMissing",
-            Step::Activate | Step::Watch(_) => "Started/Primary/Active/Activating",
+            Step::Activate | Step::Watch { .. } => "Started/Primary/Active/Activating",
         }
     }
 }
 
-impl Pg {
-    pub(crate) fn peering(&mut self) -> Option<&mut Peering> {
-        match &mut self.phase {
-            Phase::Peering(peering) => Some(peering),
-            _ => None,
+impl Peering {
+    /// This OSD leads the group in the interval that has begun. Call [`Peering::step`] then.
+    pub(crate) fn begin(core: &Core, ctx: &mut Ctx<'_>, ordered: Option<Order>) -> Self {
+        if core.history.needs_up_thru() {
+            ctx.out.push(Effect::WantUpThru(core.history.since));
         }
-    }
-
-    /// This OSD leads the group in the interval that has begun.
-    pub(crate) fn begin_peering(&mut self, ctx: &mut Ctx<'_>) {
-        self.phase = Phase::Peering(Box::new(Peering::new(ctx.now.mono)));
-        self.members = Default::default();
-        if self.core.history.needs_up_thru() {
-            ctx.out.push(Effect::WantUpThru(self.core.history.since));
-        }
-        self.step_peering(ctx);
-    }
-
-    fn set_step(&mut self, step: Step) {
-        if let Some(peering) = self.peering() {
-            peering.step = step;
-        }
+        Self::new(ctx.now.mono, Primary { ordered, ..Primary::default() })
     }
 
     /// Goes on, as far as nothing has to be waited for.
-    pub(crate) fn step_peering(&mut self, ctx: &mut Ctx<'_>) {
-        loop {
-            let Phase::Peering(peering) = &mut self.phase else { return };
-            let on = match &mut peering.step {
+    pub(crate) fn step(&mut self, core: &mut Core, ctx: &mut Ctx<'_>) {
+        while self.outcome.is_none() {
+            let on = match &self.step {
                 Step::Drain => {
                     let up = ctx.is_up;
                     #[cfg(feature = "sim")]
-                    let up = up || self.core.mistake == Some(crate::selfcheck::Mistake::ServeBeforeUp);
-                    let drained = up && self.core.is_drained();
+                    let up = up || core.mistake == Some(crate::selfcheck::Mistake::ServeBeforeUp);
+                    let drained = up && core.is_drained();
                     if drained {
-                        peering.step = Step::Ask;
+                        self.step = Step::Ask;
                     }
                     drained
                 }
-                Step::Ask => self.ask(ctx) && self.choose(ctx),
+                Step::Ask => self.ask(core, ctx) && self.choose(core, ctx),
                 Step::Wish(_) | Step::Fetch(_) => false,
-                Step::Merge(_) => self.go_on_with_merge(ctx),
+                Step::Merge(_) => self.go_on_with_merge(core, ctx),
                 Step::Read(hold) => {
                     let hold = *hold;
-                    self.activate_members(ctx, hold)
+                    self.activate_members(core, ctx, hold)
                 }
-                Step::Activate => self.begin_watch(ctx),
-                Step::Watch(_) => self.read_who_watches(ctx),
+                Step::Activate => self.begin_watch(core, ctx),
+                Step::Watch { .. } => self.read_who_watches(core, ctx),
             };
             if !on {
                 return;
@@ -211,81 +220,80 @@ impl Pg {
     ///
     /// A copy that has just joined knows its interval from its own map on, and does not read letters of older maps: what it has not
     /// answered is said again with this one.
-    pub(crate) fn peering_map(&mut self, ctx: &mut Ctx<'_>) {
-        self.forget_who_is_gone(ctx);
-        if matches!(&self.phase, Phase::Peering(peering) if matches!(peering.step, Step::Activate)) {
-            let silent = self.members.all.iter().filter(|(_, member)| !member.activated).map(|(osd, _)| *osd);
-            silent.collect::<Vec<_>>().into_iter().for_each(|osd| self.resend(ctx, osd));
+    pub(crate) fn new_map(&mut self, core: &mut Core, ctx: &mut Ctx<'_>) {
+        #[cfg(feature = "sim")]
+        let forgets = core.mistake != Some(crate::selfcheck::Mistake::KeepGone);
+        #[cfg(not(feature = "sim"))]
+        let forgets = true;
+        if forgets {
+            self.forget_who_is_gone(ctx);
         }
-        self.step_peering(ctx);
+        if matches!(self.step, Step::Activate) {
+            let silent = self.primary.members.all.iter().filter(|(_, member)| !member.activated).map(|(osd, _)| *osd);
+            silent.collect::<Vec<_>>().into_iter().for_each(|osd| self.primary.resend(core, ctx, osd));
+        }
+        self.step(core, ctx);
     }
 
     /// What copies told that are gone, or were gone for a moment, counts no more. If a step waits for one of them, the steps go back to asking.
     ///
     /// This copy sees each map of its interval, so an OSD that came back has come up with this very map.
     fn forget_who_is_gone(&mut self, ctx: &Ctx<'_>) {
-        #[cfg(feature = "sim")]
-        if self.core.mistake == Some(crate::selfcheck::Mistake::KeepGone) {
-            return;
-        }
-        let Phase::Peering(peering) = &mut self.phase else { return };
         let stays = |osd: &OsdId| *osd == ctx.whoami || ctx.map.is_up(*osd) && ctx.map.up_from(*osd) != ctx.map.epoch;
-        peering.infos.retain(|osd, _| stays(osd));
-        peering.empty.retain(&stays);
-        peering.unable.retain(&stays);
-        peering.asked.retain(&stays);
-        let waits_for_nobody = match &peering.step {
+        self.infos.retain(|osd, _| stays(osd));
+        self.empty.retain(&stays);
+        self.unable.retain(&stays);
+        self.asked.retain(&stays);
+        let waits_for_nobody = match &self.step {
             Step::Fetch(from) => !stays(from),
             Step::Wish(acting) => !acting.iter().all(stays),
             _ => false,
         };
         if waits_for_nobody {
-            peering.step = Step::Ask;
+            self.step = Step::Ask;
         }
     }
 
     /// Takes over what other copies know of earlier intervals, and writes it down: whoever was heard now may be gone when it is needed.
-    fn learn_past(&mut self, ctx: &mut Ctx<'_>) {
+    fn learn_past(&mut self, core: &mut Core, ctx: &mut Ctx<'_>) {
         #[cfg(feature = "sim")]
-        if self.core.mistake == Some(crate::selfcheck::Mistake::IgnoreGaps) {
+        if core.mistake == Some(crate::selfcheck::Mistake::IgnoreGaps) {
             return;
         }
-        let Phase::Peering(peering) = &self.phase else { return };
         let mut learned = false;
-        for peer in peering.infos.values() {
-            learned |= self.core.history.learn(&peer.history);
-            learned |= self.core.history.close_gaps(&peer.history);
+        for peer in self.infos.values() {
+            learned |= core.history.learn(&peer.history);
+            learned |= core.history.close_gaps(&peer.history);
         }
         if learned {
-            self.core.save(ctx);
+            core.save(ctx);
         }
     }
 
     /// Asks everybody who may know something. True when enough was heard.
-    fn ask(&mut self, ctx: &mut Ctx<'_>) -> bool {
+    fn ask(&mut self, core: &mut Core, ctx: &mut Ctx<'_>) -> bool {
         let whoami = ctx.whoami;
-        let blank = self.core.history.created == 0;
-        self.learn_past(ctx);
-        let Phase::Peering(peering) = &mut self.phase else { return false };
+        let blank = core.history.created == 0;
+        self.learn_past(core, ctx);
         let everybody = || ctx.map.osds().filter(|osd| ctx.map.is_up(*osd) && *osd != whoami).collect::<BTreeSet<_>>();
-        let known = peering.infos.values().max_by_key(|peer| (peer.history.clean, peer.history.started)).cloned();
+        let known = self.infos.values().max_by_key(|peer| (peer.history.clean, peer.history.started)).cloned();
         // Some copy knows the group's life; only then is it clear who else must be heard.
-        let mut history = self.core.history.clone();
+        let mut history = core.history.clone();
         if let (true, Some(known)) = (blank, &known) {
             history.adopt(&known.history);
-            peering.infos.values().for_each(|peer| _ = history.learn(&peer.history));
+            self.infos.values().for_each(|peer| _ = history.learn(&peer.history));
         }
-        let whole = peering.infos.iter().map(|(osd, peer)| (*osd, peer.history.whole_since()));
-        let whole = whole.chain([(whoami, self.core.history.whole_since())]).collect();
+        let whole = self.infos.iter().map(|(osd, peer)| (*osd, peer.history.whole_since()));
+        let whole = whole.chain([(whoami, core.history.whole_since())]).collect();
         // What all who know the group do not know.
-        let knowing = peering.infos.values().map(|peer| &peer.history).filter(|other| other.created > 0);
+        let knowing = self.infos.values().map(|peer| &peer.history).filter(|other| other.created > 0);
         let gaps = knowing.fold(history.gaps(), |gaps, other| in_both(&gaps, &other.gaps()));
-        let mut told = Told { empty: peering.empty.clone(), unable: peering.unable.clone(), whole, gaps };
+        let mut told = Told { empty: self.empty.clone(), unable: self.unable.clone(), whole, gaps };
         if blank {
             told.empty.insert(whoami);
         }
         #[cfg(feature = "sim")]
-        match self.core.mistake {
+        match core.mistake {
             Some(crate::selfcheck::Mistake::TrustEmpty) => history.disprove(&told.empty),
             Some(crate::selfcheck::Mistake::CountReplaced) => told.whole.clear(),
             Some(crate::selfcheck::Mistake::LeapGaps) => told.gaps.clear(),
@@ -293,91 +301,87 @@ impl Pg {
         }
         let prior = history.prior(ctx.map, whoami, &told);
         #[cfg(feature = "sim")]
-        let prior = match self.core.mistake {
+        let prior = match core.mistake {
             Some(crate::selfcheck::Mistake::NeedAll) => {
                 crate::history::Prior { needed: prior.needed.union(&prior.down).copied().collect(), ..prior }
             }
             _ => prior,
         };
         let probe = if blank && known.is_none() { everybody() } else { prior.probe.clone() };
-        let blocked = !prior.needed.is_empty() && prior.needed != peering.needed;
-        peering.needed = prior.needed;
-        peering.asked.retain(|osd| ctx.map.is_up(*osd));
-        let fresh: Vec<OsdId> = probe.into_iter().filter(|osd| peering.asked.insert(*osd)).collect();
-        let silent = peering.asked.iter().any(|osd| !peering.is_heard(*osd));
-        let heard = fresh.is_empty() && !silent && peering.needed.is_empty();
+        let blocked = !prior.needed.is_empty() && prior.needed != self.needed;
+        self.needed = prior.needed;
+        self.asked.retain(|osd| ctx.map.is_up(*osd));
+        let fresh: Vec<OsdId> = probe.into_iter().filter(|osd| self.asked.insert(*osd)).collect();
+        let silent = self.asked.iter().any(|osd| !self.is_heard(*osd));
+        let heard = fresh.is_empty() && !silent && self.needed.is_empty();
         for osd in fresh {
-            self.core.tell(ctx, osd, &Letter::Query);
+            core.tell(ctx, osd, &Letter::Query);
         }
         if blocked {
-            self.core.log_line(ctx, Level::Warn, format!("does not serve: {}", self.because()));
+            core.log_line(ctx, Level::Warn, format!("does not serve: {}", self.because(core)));
         }
         heard
     }
 
     /// Decides whose log counts and who shall serve. True if the steps go on.
-    fn choose(&mut self, ctx: &mut Ctx<'_>) -> bool {
+    fn choose(&mut self, core: &mut Core, ctx: &mut Ctx<'_>) -> bool {
         let whoami = ctx.whoami;
-        if self.core.history.created == 0 && !self.is_born(ctx) {
+        if core.history.created == 0 && !self.is_born(core, ctx) {
             return false;
         }
-        let own = self.core.peer_info();
-        let rests = self.core.rests(ctx);
-        let Some(peering) = self.peering() else { return false };
-        peering.rests.hear(ctx.now.mono, &rests);
-        let mut infos = peering.infos.clone();
+        let own = core.peer_info();
+        let rests = core.rests(ctx);
+        self.rests.hear(ctx.now.mono, &rests);
+        let mut infos = self.infos.clone();
         // Who holds nothing has an empty log: it can be continued if it goes back to the beginning.
-        infos.extend(peering.empty.iter().map(|osd| (*osd, PeerInfo::default())));
+        infos.extend(self.empty.iter().map(|osd| (*osd, PeerInfo::default())));
         infos.insert(whoami, own);
-        let interval = self.core.history.interval.clone();
+        let interval = core.history.interval.clone();
         let Some(chosen) = plan(&infos, &interval, whoami) else {
-            let Some(peering) = self.peering() else { return false };
-            if !peering.incomplete {
-                peering.incomplete = true;
-                self.core.log_line(ctx, Level::Warn, "no copy of the group is complete".into());
+            if !self.incomplete {
+                self.incomplete = true;
+                core.log_line(ctx, Level::Warn, "no copy of the group is complete".into());
             }
             return false;
         };
         let serving: Vec<OsdId> = chosen.acting.iter().copied().filter(|osd| *osd >= 0).collect();
         let same = serving == interval.members().collect::<Vec<_>>();
-        let Some(peering) = self.peering() else { return false };
-        peering.incomplete = false;
-        peering.plan = chosen.clone();
+        self.incomplete = false;
+        self.plan = chosen.clone();
         if !same {
-            peering.step = Step::Wish(serving.clone());
+            self.step = Step::Wish(serving.clone());
             ctx.out.push(Effect::WantActing(serving));
             return false;
         }
         if chosen.leader == whoami {
-            let hold = self.core.next_hold(ctx);
-            self.set_step(Step::Read(hold));
+            let hold = core.next_hold(ctx);
+            self.step = Step::Read(hold);
             return true;
         }
-        let after = common(&self.core.peer_info().runs, &infos[&chosen.leader].runs);
-        self.set_step(Step::Fetch(chosen.leader));
-        self.core.tell(ctx, chosen.leader, &Letter::LogWish(after));
+        let after = common(&core.peer_info().runs, &infos[&chosen.leader].runs);
+        self.step = Step::Fetch(chosen.leader);
+        core.tell(ctx, chosen.leader, &Letter::LogWish(after));
         false
     }
 
     /// Nobody holds anything of a group that this OSD leads. Whether it is new: its pool is still being created, and nobody who is down
     /// now could have made it. If so it comes to be.
-    fn is_born(&mut self, ctx: &mut Ctx<'_>) -> bool {
-        let Phase::Peering(peering) = &mut self.phase else { return false };
-        if let Some(known) = peering.infos.values().max_by_key(|peer| (peer.history.clean, peer.history.started)) {
+    fn is_born(&mut self, core: &mut Core, ctx: &mut Ctx<'_>) -> bool {
+        if let Some(known) = self.infos.values().max_by_key(|peer| (peer.history.clean, peer.history.started)) {
             // It exists, and this copy is filled like any new one; but it may not lead.
-            self.core.history.adopt(&known.history.clone());
-            self.core.history.backfill = Some(HObject::min());
+            core.history.adopt(&known.history.clone());
+            core.history.backfill = Some(HObject::min());
             return true;
         }
-        let creating = ctx.map.pools.get(&self.core.id.pg.pool).filter(|pool| pool.has_flag(pool_flags::CREATING));
+        let creating = ctx.map.pools.get(&core.id.pg.pool).filter(|pool| pool.has_flag(pool_flags::CREATING));
         #[cfg(feature = "sim")]
-        let creating = match self.core.mistake {
-            Some(crate::selfcheck::Mistake::BornAgain) => ctx.map.pools.get(&self.core.id.pg.pool),
+        let creating = match core.mistake {
+            Some(crate::selfcheck::Mistake::BornAgain) => ctx.map.pools.get(&core.id.pg.pool),
             _ => creating,
         };
         // Who cannot read what it holds of the group holds something.
-        let Some(pool) = creating.filter(|_| peering.unable.is_empty()) else {
-            peering.incomplete = true;
+        let Some(pool) = creating.filter(|_| self.unable.is_empty()) else {
+            self.incomplete = true;
             return false;
         };
         // These times are in the order of the maps, whatever the monitors' clocks say (`monstate::osds::create_time`).
@@ -387,59 +391,58 @@ impl Pg {
             let since = known.is_none_or(|x| x.down_stamp >= pool.create_time);
             !ctx.map.is_up(*osd) && ctx.map.up_from(*osd) > 0 && since && !lost
         });
-        peering.needed = suspects.collect();
-        if !peering.needed.is_empty() {
+        self.needed = suspects.collect();
+        if !self.needed.is_empty() {
             return false;
         }
-        self.core.be_born(ctx);
+        core.be_born(ctx);
         true
     }
 
     /// The log that counts is here.
-    fn begin_merge(&mut self, ctx: &mut Ctx<'_>, from: OsdId, part: Box<LogPart>) {
+    fn begin_merge(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, from: OsdId, part: Box<LogPart>) {
         let missing: BTreeMap<HObject, EVersion> = part.missing.iter().cloned().collect();
-        self.members.sources.insert(from, Source { head: part.info.last_update, missing });
-        self.core.history.adopt(&part.history);
-        self.core.history.estimated = part.history.estimated;
-        part.history.purged.iter().for_each(|(start, len)| self.core.history.purged.insert(start, len));
-        let merge = self.core.merge(ctx, part);
-        self.set_step(Step::Merge(Box::new(merge)));
-        self.step_peering(ctx);
+        self.primary.members.sources.insert(from, Source { head: part.info.last_update, missing });
+        core.history.adopt(&part.history);
+        core.history.estimated = part.history.estimated;
+        part.history.purged.iter().for_each(|(start, len)| core.history.purged.insert(start, len));
+        let merge = core.merge(ctx, part);
+        self.step = Step::Merge(Box::new(merge));
+        self.step(core, ctx);
     }
 
-    fn go_on_with_merge(&mut self, ctx: &mut Ctx<'_>) -> bool {
-        let Some(Step::Merge(mut merge)) = self.peering().map(|peering| std::mem::replace(&mut peering.step, Step::Drain)) else {
+    fn go_on_with_merge(&mut self, core: &mut Core, ctx: &mut Ctx<'_>) -> bool {
+        let Step::Merge(mut merge) = std::mem::replace(&mut self.step, Step::Drain) else {
             return false;
         };
-        match self.core.step_merge(ctx, &mut merge) {
+        match core.step_merge(ctx, &mut merge) {
             Merged::Waits => {
-                self.set_step(Step::Merge(merge));
+                self.step = Step::Merge(merge);
                 false
             }
             Merged::Done => {
-                let hold = self.core.next_hold(ctx);
-                self.set_step(Step::Read(hold));
+                let hold = core.next_hold(ctx);
+                self.step = Step::Read(hold);
                 true
             }
             Merged::Refused => {
-                self.set_step(Step::Merge(merge));
-                self.core.log_line(ctx, Level::Error, "the store does not take up the group's log".into());
+                self.step = Step::Merge(merge);
+                core.log_line(ctx, Level::Error, "the store does not take up the group's log".into());
                 false
             }
             Merged::Unreadable(what) => {
-                self.core.log_line(ctx, Level::Error, format!("cannot take up the group's log: {what} is damaged"));
-                self.phase = Phase::Broken;
+                core.log_line(ctx, Level::Error, format!("cannot take up the group's log: {what} is damaged"));
+                self.outcome = Some(Outcome::Broken);
                 false
             }
         }
     }
 
     /// Gives each member the part of the log that it lacks.
-    fn activate_members(&mut self, ctx: &mut Ctx<'_>, hold: Hold) -> bool {
-        let Phase::Peering(peering) = &self.phase else { return false };
-        let (chosen, infos) = (peering.plan.clone(), peering.infos.clone());
-        let own = self.core.peer_info();
-        let tail = self.core.info.log_tail;
+    fn activate_members(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, hold: Hold) -> bool {
+        let (chosen, infos) = (self.plan.clone(), self.infos.clone());
+        let own = core.peer_info();
+        let tail = core.info.log_tail;
         let others: Vec<OsdId> =
             chosen.acting.iter().chain(&chosen.backfill).copied().filter(|o| *o != ctx.whoami && *o >= 0).collect();
         let nothing = PeerInfo::default();
@@ -450,7 +453,7 @@ impl Pg {
         // Where each one's log ends that this one continues; `None`: it begins anew.
         let begins: BTreeMap<OsdId, Option<EVersion>> = others.iter().map(begin).collect();
         let lowest = begins.values().map(|begin| begin.unwrap_or(tail)).min();
-        let entries = match lowest.map(|lowest| self.core.read_log_behind(ctx, hold, lowest)).transpose() {
+        let entries = match lowest.map(|lowest| core.read_log_behind(ctx, hold, lowest)).transpose() {
             Ok(entries) => entries.unwrap_or_default(),
             Err(Unread::Missing(wish)) => {
                 ctx.store.fetch(hold, wish);
@@ -458,23 +461,23 @@ impl Pg {
             }
             Err(Unread::Damaged(damage)) => {
                 ctx.store.release(hold);
-                self.core.log_line(ctx, Level::Error, format!("its log cannot be read: {} is damaged", damage.what));
-                self.phase = Phase::Broken;
+                core.log_line(ctx, Level::Error, format!("its log cannot be read: {} is damaged", damage.what));
+                self.outcome = Some(Outcome::Broken);
                 return false;
             }
         };
         ctx.store.release(hold);
-        self.core.history.started = self.core.history.since;
-        self.core.save(ctx);
-        self.note_sources(&infos, &own);
+        core.history.started = core.history.since;
+        core.save(ctx);
+        self.primary.note_sources(core, &infos, &own);
         for (osd, begin) in begins {
             let common = begin.unwrap_or(tail);
             let entries = entries.iter().filter(|entry| entry.done.version > common).cloned().collect();
-            let dups = if begin.is_none() { self.core.log.duplicates().cloned().collect() } else { Vec::new() };
-            let (info, history, missing) = (self.core.info.clone(), self.core.history.clone(), Vec::new());
+            let dups = if begin.is_none() { core.log.duplicates().cloned().collect() } else { Vec::new() };
+            let (info, history, missing) = (core.info.clone(), core.history.clone(), Vec::new());
             let part = LogPart { info, history, common, anew: begin.is_none(), entries, dups, missing };
             let part = Box::new(part);
-            let letter = Letter::Activate(part.clone()).seal(&self.core.envelope());
+            let letter = Letter::Activate(part.clone()).seal(&core.envelope());
             let cursor = match begin {
                 None => Some(HObject::min()),
                 Some(_) => infos.get(&osd).and_then(|peer| peer.history.backfill.clone()),
@@ -482,177 +485,172 @@ impl Pg {
             let backfill = cursor.map(|cursor| Box::new(Backfill::from(cursor)));
             let acting = chosen.acting.contains(&osd);
             let member = Member { acting, activation: Some(part), backfill, ..Member::default() };
-            self.members.all.insert(osd, member);
+            self.primary.members.all.insert(osd, member);
             ctx.out.push(Effect::Tell { to: osd, letter });
         }
-        self.set_step(Step::Activate);
+        self.step = Step::Activate;
         true
     }
 
-    /// Copies that are no members, with the very log that counts and nothing missing, can give objects.
-    fn note_sources(&mut self, infos: &BTreeMap<OsdId, PeerInfo>, own: &PeerInfo) {
-        let head = self.core.info.last_update;
-        let whole = infos.iter().filter(|(_, peer)| peer.missing == 0 && peer.history.is_complete());
-        for (osd, _) in whole.filter(|(_, peer)| common(&peer.runs, &own.runs) == head) {
-            self.members.sources.entry(*osd).or_default().head = head;
-        }
-        self.members.strays.extend(infos.keys());
-    }
-
     /// Whether all members are ready, and the map knows enough.
-    fn is_agreed(&self) -> bool {
-        let there = matches!(&self.phase, Phase::Peering(peering) if matches!(peering.step, Step::Activate));
-        let ready = self.members.all.values().all(|member| !member.acting || member.activated);
+    fn is_agreed(&self, core: &Core) -> bool {
+        let there = matches!(self.step, Step::Activate);
+        let ready = self.primary.members.all.values().all(|member| !member.acting || member.activated);
         // What this copy has taken up is durable here, too, before anybody is told of it.
-        let durable = self.core.commits.is_empty();
-        there && ready && durable && self.is_known_up()
+        let durable = core.commits.is_empty();
+        there && ready && durable && self.is_known_up(core)
     }
 
     /// Whether the map says, where that matters, that this OSD was up in the interval.
-    fn is_known_up(&self) -> bool {
+    fn is_known_up(&self, core: &Core) -> bool {
         #[cfg(feature = "sim")]
-        if self.core.mistake == Some(crate::selfcheck::Mistake::NoUpThru) {
+        if core.mistake == Some(crate::selfcheck::Mistake::NoUpThru) {
             return true;
         }
-        !self.core.history.needs_up_thru()
+        !core.history.needs_up_thru()
     }
 
     /// Whether an earlier primary, or a copy that followed it, may still answer reads.
-    fn waits_for_rests(&mut self, ctx: &Ctx<'_>) -> bool {
+    fn waits_for_rests(&mut self, core: &Core, ctx: &Ctx<'_>) -> bool {
         #[cfg(feature = "sim")]
-        if self.core.mistake == Some(crate::selfcheck::Mistake::IgnoreRests) {
+        if core.mistake == Some(crate::selfcheck::Mistake::IgnoreRests) {
             return false;
         }
-        let Phase::Peering(peering) = &mut self.phase else { return false };
-        let left = |osd| peering.is_heard(osd) || peering.left.contains(&osd);
-        let until = peering.rests.until(ctx.map, &self.core.history.past, ctx.whoami, left);
-        peering.wait = (until > ctx.now.mono).then_some(until);
-        peering.wait.is_some()
+        let left = |osd| self.is_heard(osd) || self.left.contains(&osd);
+        let until = self.rests.until(ctx.map, &core.history.past, ctx.whoami, left);
+        self.wait = (until > ctx.now.mono).then_some(until);
+        self.wait.is_some()
     }
 
-    fn begin_watch(&mut self, ctx: &mut Ctx<'_>) -> bool {
-        if !self.is_agreed() || self.waits_for_rests(ctx) {
+    fn begin_watch(&mut self, core: &mut Core, ctx: &mut Ctx<'_>) -> bool {
+        if !self.is_agreed(core) || self.waits_for_rests(core, ctx) {
             return false;
         }
-        let hold = self.core.next_hold(ctx);
-        self.set_step(Step::Watch(Box::new(crate::load::Loading::watches(hold))));
+        let hold = core.next_hold(ctx);
+        self.step = Step::Watch { hold, after: Bytes::new() };
         true
     }
 
     /// Takes what a copy says.
-    pub(crate) fn hear(&mut self, ctx: &mut Ctx<'_>, from: OsdId, letter: Letter) {
+    pub(crate) fn hear(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, from: OsdId, letter: Letter) {
         match letter {
-            Letter::Info(info) => self.hear_info(ctx, from, *info),
+            Letter::Info(info) => self.hear_info(core, ctx, from, *info),
             Letter::Absent => {
-                if let Some(peering) = self.peering() {
-                    peering.left.insert(from);
-                    peering.empty.insert(from);
-                }
-                self.step_peering(ctx);
+                self.left.insert(from);
+                self.empty.insert(from);
+                self.step(core, ctx);
             }
             Letter::Unable => {
-                if let Some(peering) = self.peering() {
-                    peering.unable.insert(from);
-                    peering.infos.remove(&from);
-                    // It was asked for its log, which it cannot read: others are looked at.
-                    if matches!(peering.step, Step::Fetch(osd) if osd == from) {
-                        peering.step = Step::Ask;
-                    }
+                self.unable.insert(from);
+                self.infos.remove(&from);
+                // It was asked for its log, which it cannot read: others are looked at.
+                if matches!(self.step, Step::Fetch(osd) if osd == from) {
+                    self.step = Step::Ask;
                 }
-                self.step_peering(ctx);
+                self.step(core, ctx);
             }
             Letter::Log(part) => {
-                let wanted = self.peering().is_some_and(|peering| matches!(peering.step, Step::Fetch(osd) if osd == from));
-                if wanted && part.is_whole() && part.common <= self.core.info.last_update {
-                    self.begin_merge(ctx, from, part);
+                let wanted = matches!(self.step, Step::Fetch(osd) if osd == from);
+                if wanted && part.is_whole() && part.common <= core.info.last_update {
+                    self.begin_merge(core, ctx, from, part);
                 }
             }
-            Letter::Activated(missing) => self.hear_activated(ctx, from, missing),
-            Letter::Ack(number, time) => self.hear_ack(ctx, from, number, time, Vec::new()),
-            Letter::AckLacking(number, time, objects) => self.hear_ack(ctx, from, number, time, objects),
-            Letter::Pulled(object, at, piece) => self.hear_pulled(ctx, from, object, at, piece),
-            Letter::PulledPart(object, have, piece) => self.hear_pulled_part(ctx, from, object, have, piece),
-            Letter::Scanned(begin, end, found) => self.hear_scanned(ctx, from, &begin, end, found),
-            Letter::Surveyed(answer) => self.hear_surveyed(ctx, from, *answer),
-            Letter::Reserved(number, lends) => self.hear_reserved(ctx, from, number, lends),
-            Letter::Sought(sought) => self.hear_sought(ctx, from, sought),
-            Letter::Settle => self.tell_what_is_settled(ctx, from),
-            _ => {}
+            Letter::Activated(missing) => {
+                if self.primary.hear_activated(core, ctx, from, missing) {
+                    self.step(core, ctx);
+                }
+            }
+            other => self.primary.hear(core, ctx, from, other),
         }
     }
 
-    fn hear_info(&mut self, ctx: &mut Ctx<'_>, from: OsdId, info: PeerInfo) {
-        match &mut self.phase {
-            Phase::Peering(peering) => {
-                peering.left.insert(from);
-                peering.rests.hear(ctx.now.mono, &info.rests);
-                // A copy that is not asked for may know what is missed; asked or not, it is heard.
-                if matches!(peering.step, Step::Drain | Step::Ask) {
-                    peering.asked.insert(from);
-                    peering.empty.remove(&from);
-                    peering.infos.insert(from, info);
-                } else if !self.members.all.contains_key(&from) {
-                    // It says so once: it is removed when the group is clean.
-                    self.members.strays.insert(from);
-                }
-                self.step_peering(ctx);
-            }
-            Phase::Active if !self.members.all.contains_key(&from) => self.hear_stray(ctx, from, info),
-            _ => {}
+    fn hear_info(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, from: OsdId, info: PeerInfo) {
+        self.left.insert(from);
+        self.rests.hear(ctx.now.mono, &info.rests);
+        // A copy that is not asked for may know what is missed; asked or not, it is heard.
+        if matches!(self.step, Step::Drain | Step::Ask) {
+            self.asked.insert(from);
+            self.empty.remove(&from);
+            self.infos.insert(from, info);
+        } else if !self.primary.members.all.contains_key(&from) {
+            // It says so once: it is removed when the group is clean.
+            self.primary.members.strays.insert(from);
         }
-    }
-
-    fn hear_activated(&mut self, ctx: &mut Ctx<'_>, from: OsdId, missing: Vec<(HObject, Lack)>) {
-        let Some(member) = self.members.all.get_mut(&from).filter(|member| member.activation.is_some()) else { return };
-        member.missing = missing.into_iter().collect();
-        member.activated = true;
-        member.activation = None;
-        // What came about meanwhile.
-        self.resend(ctx, from);
-        match self.phase {
-            Phase::Peering(_) => self.step_peering(ctx),
-            _ => self.plan_recovery(ctx),
-        }
+        self.step(core, ctx);
     }
 
     /// What is not answered is said again to one OSD.
-    pub(crate) fn ask_again(&mut self, ctx: &mut Ctx<'_>, osd: OsdId) {
-        let Some(peering) = self.peering() else { return };
-        let heard = peering.is_heard(osd);
-        match &peering.step {
-            Step::Ask if peering.asked.contains(&osd) && !heard => self.core.tell(ctx, osd, &Letter::Query),
+    pub(crate) fn ask_again(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, osd: OsdId) {
+        let heard = self.is_heard(osd);
+        match &self.step {
+            Step::Ask if self.asked.contains(&osd) && !heard => core.tell(ctx, osd, &Letter::Query),
             Step::Fetch(from) if *from == osd => {
-                let theirs = peering.infos.get(&osd).map(|peer| peer.runs.clone()).unwrap_or_default();
-                let after = common(&self.core.peer_info().runs, &theirs);
-                self.core.tell(ctx, osd, &Letter::LogWish(after));
+                let theirs = self.infos.get(&osd).map(|peer| peer.runs.clone()).unwrap_or_default();
+                let after = common(&core.peer_info().runs, &theirs);
+                core.tell(ctx, osd, &Letter::LogWish(after));
             }
-            Step::Activate => self.resend(ctx, osd),
+            Step::Activate => self.primary.resend(core, ctx, osd),
             _ => {}
         }
     }
 
     /// What time brings while the copies agree.
-    pub(crate) fn turn_peering(&mut self, ctx: &mut Ctx<'_>) {
+    pub(crate) fn turn(&mut self, core: &mut Core, ctx: &mut Ctx<'_>) {
         let now = ctx.now.mono;
-        let needs_up_thru = self.core.history.needs_up_thru();
-        let since = self.core.history.since;
-        let Some(peering) = self.peering() else { return };
-        if peering.wait.is_some_and(|until| until <= now) {
-            return self.step_peering(ctx);
+        let needs_up_thru = core.history.needs_up_thru();
+        let since = core.history.since;
+        if self.wait.is_some_and(|until| until <= now) {
+            return self.step(core, ctx);
         }
-        if peering.again > now {
+        if self.again > now {
             return;
         }
-        peering.again = now.plus(AGAIN);
-        if let Step::Wish(acting) = &peering.step {
+        self.again = now.plus(AGAIN);
+        if let Step::Wish(acting) = &self.step {
             ctx.out.push(Effect::WantActing(acting.clone()));
         }
         if needs_up_thru {
             ctx.out.push(Effect::WantUpThru(since));
         }
-        let mut asked = peering.asked.clone();
-        asked.extend(self.members.all.keys());
-        asked.into_iter().for_each(|osd| self.ask_again(ctx, osd));
-        self.step_peering(ctx);
+        let mut asked = self.asked.clone();
+        asked.extend(self.primary.members.all.keys());
+        asked.into_iter().for_each(|osd| self.ask_again(core, ctx, osd));
+        self.step(core, ctx);
+    }
+
+    /// Reads who watches what; then all is agreed on. False: that is the end, or the store fetches something.
+    fn read_who_watches(&mut self, core: &mut Core, ctx: &mut Ctx<'_>) -> bool {
+        let Step::Watch { hold, after } = &self.step else { return false };
+        let hold = *hold;
+        let read = self.primary.read_watches(core, ctx, hold, after);
+        if let Err(Unread::Missing(wish)) = read {
+            ctx.store.fetch(hold, wish);
+            return false;
+        }
+        match read {
+            Ok(Some(after)) => {
+                self.step = Step::Watch { hold, after };
+                return true;
+            }
+            Err(Unread::Damaged(damage)) => self.outcome = Some(Outcome::Unreadable(damage)),
+            _ => self.outcome = Some(Outcome::Agreed),
+        }
+        ctx.store.release(hold);
+        false
+    }
+
+    /// Why the steps do not go on, and what helps.
+    pub(crate) fn because(&self, core: &Core) -> String {
+        let blocked = self.blocked_by();
+        match () {
+            () if !self.needed.is_empty() => {
+                let needed: Vec<OsdId> = self.needed.iter().copied().collect();
+                format!("{} may have the newest writes: start it, or give it up with 'ceph osd lost'", named(&needed))
+            }
+            () if self.incomplete => "no copy that can be reached is complete: an OSD that has one must come back".into(),
+            () if core.history.needs_up_thru() => "the monitors have not confirmed that this OSD is up".into(),
+            () if !blocked.is_empty() => format!("it waits for {}", named(&blocked)),
+            () => String::new(),
+        }
     }
 }

@@ -1,22 +1,20 @@
 //! The beginning of a group's life: a new one, or one that is read back from the store.
 
+use super::{Pg, Role};
 use crate::api::{Ctx, Effect};
 use crate::core::read::{bad, scan};
 use crate::entry::{LogEntry, decode_page};
 use crate::history::History;
-use crate::info::ObjectInfo;
 use crate::meta::{self, Info};
 use crate::missing::Lack;
 use crate::object::bounds;
 use crate::object::staging_pool;
-use crate::peering::Step;
-use crate::pg::{Pg, Phase};
 use bytes::Bytes;
 use maps::OsdMap;
 use node::Level;
 use objectstore::{Damage, Hold, Page, Unread};
 use std::sync::Arc;
-use types::{HObject, PgId, SpgId};
+use types::{PgId, SpgId};
 
 /// What is read next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +27,6 @@ enum Stage {
     Missing,
     /// What lies collected of objects that come in several bodies.
     Collected,
-    Watches,
 }
 
 /// A group that is being read.
@@ -40,13 +37,6 @@ pub(crate) struct Loading {
     after: Bytes,
     /// The maps that came meanwhile, oldest first, and the one before: their intervals are noted when the history is read.
     pub(crate) maps: Vec<Arc<OsdMap>>,
-}
-
-impl Loading {
-    /// The part that a new primary does when the rest is known.
-    pub(crate) fn watches(hold: Hold) -> Self {
-        Self { hold, stage: Stage::Watches, after: Bytes::new(), maps: Vec::new() }
-    }
 }
 
 impl Pg {
@@ -68,12 +58,12 @@ impl Pg {
     /// A copy that holds nothing, and is about to be told what it shall hold.
     pub fn join(id: SpgId, ctx: &mut Ctx<'_>) -> Self {
         let mut pg = Self::found(id, ctx);
-        pg.phase = Phase::Replica(Box::default());
+        pg.role = Role::Replica(Box::default());
         pg
     }
 
     fn found(id: SpgId, ctx: &Ctx<'_>) -> Self {
-        let mut pg = Self::blank(id, Phase::Broken);
+        let mut pg = Self::blank(id, Role::Broken);
         pg.core.epoch = ctx.map.epoch;
         pg.core.history = History::begin(ctx.map, id.pg);
         pg.core.history.last_change = ctx.now.wall;
@@ -82,7 +72,7 @@ impl Pg {
 
     /// Brings a group back from the store. It is active when [`Pg::is_active`] says so; operations that come earlier wait.
     pub fn load(id: SpgId, ctx: &mut Ctx<'_>) -> Self {
-        let mut pg = Self::blank(id, Phase::Broken);
+        let mut pg = Self::blank(id, Role::Broken);
         pg.begin_load(ctx);
         pg
     }
@@ -93,7 +83,7 @@ impl Pg {
         if !self.load_failed() {
             return;
         }
-        let fresh = Self::blank(self.core.id, Phase::Broken);
+        let fresh = Self::blank(self.core.id, Role::Broken);
         let failed = std::mem::replace(self, fresh);
         (self.core.holds, self.core.tickets, self.reports) = (failed.core.holds, failed.core.tickets, failed.reports);
         self.begin_load(ctx);
@@ -102,7 +92,7 @@ impl Pg {
     fn begin_load(&mut self, ctx: &mut Ctx<'_>) {
         let hold = self.core.next_hold(ctx);
         let maps = vec![ctx.map.clone()];
-        self.phase = Phase::Loading(Box::new(Loading { hold, stage: Stage::Info, after: Bytes::new(), maps }));
+        self.role = Role::Loading(Box::new(Loading { hold, stage: Stage::Info, after: Bytes::new(), maps }));
         self.core.epoch = ctx.map.epoch;
         self.step_load(ctx);
     }
@@ -110,11 +100,11 @@ impl Pg {
     /// Reads on, until something must be fetched or all is there.
     pub(crate) fn step_load(&mut self, ctx: &mut Ctx<'_>) {
         loop {
-            let Phase::Loading(loading) = &self.phase else { return };
+            let Role::Loading(loading) = &self.role else { return };
             let (hold, stage, after) = (loading.hold, loading.stage, loading.after.clone());
             match self.read_stage(ctx, hold, stage, &after) {
                 Ok(Some((stage, after))) => {
-                    if let Phase::Loading(loading) = &mut self.phase {
+                    if let Role::Loading(loading) = &mut self.role {
                         (loading.stage, loading.after) = (stage, after);
                     }
                 }
@@ -131,7 +121,7 @@ impl Pg {
         }
     }
 
-    fn broken(&mut self, ctx: &mut Ctx<'_>, damage: &Damage) {
+    pub(crate) fn broken(&mut self, ctx: &mut Ctx<'_>, damage: &Damage) {
         let text = format!(
             "cannot be loaded: {} at offset {}: checksum {:08x} expected, {:08x} found",
             damage.what, damage.offset, damage.expected, damage.found
@@ -139,7 +129,7 @@ impl Pg {
         self.core.log_line(ctx, Level::Error, text.clone());
         let level = crate::api::ClusterLevel::Error;
         ctx.out.push(Effect::ClusterLog { level, text: format!("pg {} {text}", self.core.id) });
-        self.phase = Phase::Broken;
+        self.role = Role::Broken;
         self.load_failed = true;
         self.end_waiting(ctx);
     }
@@ -169,12 +159,10 @@ impl Pg {
             Stage::Dups => meta::DUPS,
             Stage::Log => meta::LOG,
             Stage::Missing => meta::MISSING,
-            Stage::Watches => meta::WATCHED,
         };
         let page = scan(ctx, hold, self.core.id, prefix, after)?;
         let last = page.entries.last().map(|(key, _)| key.clone());
         match stage {
-            Stage::Watches => self.read_watches(ctx, hold, &page)?,
             Stage::Missing => self.read_missing(&page)?,
             _ => self.read_log(&page, stage)?,
         }
@@ -212,10 +200,10 @@ impl Pg {
     /// The parent makes the group again. If the pool is gone, what is here waits for its removal.
     fn unborn(&mut self, ctx: &mut Ctx<'_>) {
         if ctx.map.pools.contains_key(&self.core.id.pg.pool) {
-            self.phase = Phase::Removed;
+            self.role = Role::Removed;
             ctx.out.push(Effect::Removed);
         } else {
-            self.phase = Phase::Broken;
+            self.role = Role::Broken;
         }
     }
 
@@ -243,64 +231,6 @@ impl Pg {
         Ok(())
     }
 
-    /// Arms the watches that an object's record has.
-    fn arm(&mut self, ctx: &Ctx<'_>, hold: Hold, head: &HObject) -> Result<(), Unread> {
-        let Some(stat) = ctx.store.stat(hold, &self.core.object(head.clone()))? else { return Ok(()) };
-        let info = ObjectInfo::decode(&stat.info).map_err(|_| bad("record of a watched object"))?;
-        for watch in info.watchers {
-            self.serving.watches.arm(ctx.now.mono, head, watch);
-        }
-        Ok(())
-    }
-
-    /// An object was missing here and is not any more.
-    pub(crate) fn arm_watches(&mut self, ctx: &mut Ctx<'_>, head: &HObject) {
-        let hold = self.core.next_hold(ctx);
-        // It was just written, so its record is in memory. Else its watchers ping, and show themselves again.
-        let _ = self.arm(ctx, hold, head);
-        ctx.store.release(hold);
-    }
-
-    fn read_watches(&mut self, ctx: &Ctx<'_>, hold: Hold, page: &Page) -> Result<(), Unread> {
-        for (key, _) in &page.entries {
-            let head = meta::parse_watched_key(key, self.core.id.pg.pool).map_err(|_| bad("key of a watched object"))?;
-            if !self.core.missing.contains_key(&head) {
-                self.arm(ctx, hold, &head)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads who watches what; then the group serves. True if it does.
-    pub(crate) fn read_who_watches(&mut self, ctx: &mut Ctx<'_>) -> bool {
-        loop {
-            let Some(Step::Watch(loading)) = self.peering().map(|peering| &peering.step) else { return false };
-            let (hold, after) = (loading.hold, loading.after.clone());
-            let read = self.read_stage(ctx, hold, Stage::Watches, &after);
-            match read.map(|next| next.map(|(_, after)| after)) {
-                Ok(Some(after)) => {
-                    if let Some(Step::Watch(loading)) = self.peering().map(|peering| &mut peering.step) {
-                        loading.after = after;
-                    }
-                }
-                Ok(None) => {
-                    ctx.store.release(hold);
-                    self.activate(ctx);
-                    return false;
-                }
-                Err(Unread::Missing(wish)) => {
-                    ctx.store.fetch(hold, wish);
-                    return false;
-                }
-                Err(Unread::Damaged(damage)) => {
-                    ctx.store.release(hold);
-                    self.broken(ctx, &damage);
-                    return false;
-                }
-            }
-        }
-    }
-
     /// Reads what lies collected: no copy that was under way when the daemon ended is continued.
     fn read_collected(&mut self, ctx: &Ctx<'_>, hold: Hold) -> Result<(), Unread> {
         let pg_num = self.core.history.pg_num.max(1);
@@ -311,7 +241,7 @@ impl Pg {
     }
 
     fn loaded(&mut self, ctx: &mut Ctx<'_>) {
-        if !matches!(self.phase, Phase::Loading(_)) {
+        if !matches!(self.role, Role::Loading(_)) {
             return;
         }
         // The map that deleted the pool may have come while the group's keys could not be read. A pool with a number that
@@ -322,7 +252,7 @@ impl Pg {
             self.remove(ctx);
             return;
         }
-        let Phase::Loading(loading) = std::mem::replace(&mut self.phase, Phase::Replica(Box::default())) else { return };
+        let Role::Loading(loading) = std::mem::replace(&mut self.role, Role::Replica(Box::default())) else { return };
         let fresh = loading.maps.iter().filter(|map| self.core.history.note(map, self.core.id.pg)).count() > 0;
         // It was split off, and that is done: what becomes of its parent later says nothing about that.
         let born = self.core.history.parent.take().is_some();

@@ -3,15 +3,16 @@
 use super::{Order, Scrub};
 use crate::api::{ClusterLevel, Ctx, Effect};
 use crate::body::Body;
-use crate::pg::Pg;
+use crate::core::Core;
+use crate::primary::Primary;
 use crate::stats::Stats;
 use types::Feature;
 
-impl Pg {
-    pub(super) fn finish_scrub(&mut self, ctx: &mut Ctx<'_>, scrub: Scrub) {
+impl Primary {
+    pub(super) fn finish_scrub(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, scrub: Scrub) {
         let tally = &scrub.tally;
         let counted = scrub.counted;
-        let mut stats = self.core.info.stats;
+        let mut stats = core.info.stats;
         let before = stats;
         let figures = |s: &Stats| [s.objects, s.clones, s.bytes, s.whiteouts, s.omap_objects];
         let (had, found) = (figures(&stats), figures(&counted));
@@ -22,32 +23,32 @@ impl Pg {
             (stats.omap_keys, stats.omap_bytes) = (counted.omap_keys, counted.omap_bytes);
             // Older programs cannot read the figure.
             stats.large_omaps = if ctx.map.level.has(Feature::LargeOmaps) { counted.large_omaps } else { 0 };
-            self.core.history.deep_scrub = (self.core.info.last_update, ctx.now.wall);
+            core.history.deep_scrub = (core.info.last_update, ctx.now.wall);
         }
-        self.core.history.scrub = (self.core.info.last_update, ctx.now.wall);
+        core.history.scrub = (core.info.last_update, ctx.now.wall);
         let nothing = tally.shallow + tally.deep == 0 && tally.fixed == 0;
-        if had != found && !self.core.history.estimated && nothing && !scrub.again {
+        if had != found && !core.history.estimated && nothing && !scrub.again {
             let text = format!(
                 "{} {} : stat mismatch, had {had:?} (objects, clones, bytes, whiteouts, omap), found {found:?}",
-                self.core.id,
+                core.id,
                 scrub.mode()
             );
             ctx.out.push(Effect::ClusterLog { level: ClusterLevel::Error, text });
         }
-        self.tell_result(ctx, &scrub);
+        self.tell_result(core, ctx, &scrub);
         // What was not there and is brought was not counted.
-        self.core.history.estimated = scrub.again || tally.fixed > 0;
-        self.scrubbed = true;
-        self.core.save(ctx);
+        core.history.estimated = scrub.again || tally.fixed > 0;
+        core.scrubbed = true;
+        core.save(ctx);
         // The other copies count as this one does.
         stats.subtract(&before);
-        self.change_unlogged(ctx, Body { delta: stats, ..Body::default() });
-        self.after_scrub(ctx, scrub);
+        self.change_unlogged(core, ctx, Body { delta: stats, ..Body::default() });
+        self.after_scrub(core, ctx, scrub);
     }
 
     /// The lines of the cluster's log that Ceph writes.
-    fn tell_result(&self, ctx: &mut Ctx<'_>, scrub: &Scrub) {
-        let (id, mode, tally) = (self.core.id, scrub.mode(), &scrub.tally);
+    fn tell_result(&self, core: &Core, ctx: &mut Ctx<'_>, scrub: &Scrub) {
+        let (id, mode, tally) = (core.id, scrub.mode(), &scrub.tally);
         let mut say = |level, text: String| ctx.out.push(Effect::ClusterLog { level, text });
         let errors = tally.shallow + tally.deep + tally.fixed as i64;
         if errors == 0 {
@@ -62,16 +63,16 @@ impl Pg {
     }
 
     /// What a scrub leads to: a repair, or a look whether the repair was one.
-    fn after_scrub(&mut self, ctx: &mut Ctx<'_>, scrub: Scrub) {
+    fn after_scrub(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, scrub: Scrub) {
         let errors = scrub.tally.shallow + scrub.tally.deep;
         let few = scrub.findings.len() <= ctx.config.auto_repair_errors;
-        self.serving.failed_repair = (scrub.repair || self.serving.failed_repair) && errors > 0;
-        self.serving.findings = Some(Box::new(scrub.findings));
+        self.failed_repair = (scrub.repair || self.failed_repair) && errors > 0;
+        self.findings = Some(Box::new(scrub.findings));
         if scrub.repair && scrub.tally.fixed > 0 {
-            self.order_scrub(ctx, Order { deep: true, repair: false, verify: true });
+            self.order_scrub(core, ctx, Order { deep: true, repair: false, verify: true });
         } else if ctx.config.auto_repair && scrub.deep && !scrub.repair && !scrub.verify && errors > 0 && few {
-            self.order_scrub(ctx, Order { deep: true, repair: true, verify: false });
+            self.order_scrub(core, ctx, Order { deep: true, repair: true, verify: false });
         }
-        self.begin_ordered(ctx);
+        self.begin_ordered(core, ctx);
     }
 }

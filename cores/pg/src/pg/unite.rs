@@ -31,12 +31,12 @@
 //! A source that is loaded and whose objects are in the target's share by what the target wrote is what is left over: it ends as if it
 //! were removed, and the target takes its keys away.
 
+use super::{Pg, Role};
 use crate::api::{Ctx, Effect};
 use crate::core::read::{bad, scan};
 use crate::entry::{Done, encode_page};
 use crate::history::{History, Union};
 use crate::meta::{self, Info, version_key};
-use crate::pg::{Pg, Phase};
 use bytes::Bytes;
 use node::{Level, Mono};
 use objectstore::{Hold, MetaChange, Refused, Transaction, Unread};
@@ -177,9 +177,9 @@ impl Pg {
     fn leave(&mut self, ctx: &mut Ctx<'_>) {
         self.stop_serving(ctx);
         self.deferred.clear();
-        self.phase = Phase::Leaving;
+        self.role = Role::Leaving;
         if self.core.history.created == 0 {
-            self.phase = Phase::Removed;
+            self.role = Role::Removed;
             return ctx.out.push(Effect::Removed);
         }
         self.step_leaving(ctx);
@@ -193,7 +193,7 @@ impl Pg {
 
     /// Whether the group waits to be taken in by another one.
     pub fn is_leaving(&self) -> bool {
-        matches!(self.phase, Phase::Leaving)
+        matches!(self.role, Role::Leaving)
     }
 
     /// Who takes this group in, if it has nothing more to do than to be taken in.
@@ -212,13 +212,13 @@ impl Pg {
 
     /// Whether the group waits for those that it takes in.
     pub fn waits_for_sources(&self) -> bool {
-        matches!(&self.phase, Phase::Uniting(uniting) if uniting.step == Step::Wait)
+        matches!(&self.role, Role::Uniting(uniting) if uniting.step == Step::Wait)
     }
 
     /// Whether nothing of the group is here, or what is here is being removed: it takes nothing in.
     pub fn is_nothing(&self) -> bool {
-        let unknown = matches!(self.phase, Phase::Loading(_) | Phase::Broken);
-        matches!(self.phase, Phase::Removing(_) | Phase::Removed) || self.core.history.created == 0 && !unknown
+        let unknown = matches!(self.role, Role::Loading(_) | Role::Broken);
+        matches!(self.role, Role::Removing(_) | Role::Removed) || self.core.history.created == 0 && !unknown
     }
 
     /// Whether this group takes in the one with this number, if that is here.
@@ -238,32 +238,16 @@ impl Pg {
         Ok(self.core.id.pg.seed % heir.pg_num.max(1) == union.into)
     }
 
-    /// Whether the group is about to be merged, and this OSD, which leads it, knows that all copies are whole and durable and that nothing
-    /// is under way.
-    pub(crate) fn is_ready(&self) -> bool {
-        let serving = &self.serving;
-        let idle = serving.jobs.is_empty() && serving.lanes.is_empty() && serving.pending.is_empty() && self.core.is_drained();
-        self.core.history.interval.is_premerge() && self.is_clean() && serving.recovery.clean && idle
-    }
-
-    /// Lets the monitors hear soon that the group is ready to be merged.
-    pub(crate) fn tell_ready(&mut self, ctx: &mut Ctx<'_>) {
-        if self.core.history.interval.is_premerge() && !self.serving.ready && self.is_ready() {
-            self.serving.ready = true;
-            ctx.out.push(Effect::Ready);
-        }
-    }
-
     fn begin_union(&mut self, ctx: &mut Ctx<'_>, step: Step) {
         self.stop_serving(ctx);
         let hold = self.core.next_hold(ctx);
-        self.phase = Phase::Uniting(Box::new(Uniting::new(hold, step)));
+        self.role = Role::Uniting(Box::new(Uniting::new(hold, step)));
         self.step_union(ctx);
     }
 
     /// Goes on, as far as nothing has to be waited for.
     pub(crate) fn step_union(&mut self, ctx: &mut Ctx<'_>) {
-        while let Phase::Uniting(uniting) = &mut self.phase {
+        while let Role::Uniting(uniting) = &mut self.role {
             if uniting.again.is_some_and(|again| again > ctx.now.mono) {
                 return;
             }
@@ -293,7 +277,7 @@ impl Pg {
     }
 
     fn set_union_step(&mut self, step: Step) {
-        if let Phase::Uniting(uniting) = &mut self.phase {
+        if let Role::Uniting(uniting) = &mut self.role {
             uniting.step = step;
         }
     }
@@ -308,7 +292,7 @@ impl Pg {
             self.core.history.pg_num = self.core.history.unions.remove(0).share;
             return self.end_union(ctx);
         }
-        if let Phase::Uniting(uniting) = &mut self.phase {
+        if let Role::Uniting(uniting) = &mut self.role {
             (uniting.legacies, uniting.step) = (legacies, Step::Copy);
         }
         self.step_union(ctx);
@@ -316,7 +300,7 @@ impl Pg {
 
     /// Takes over one page of keys. False if it must be waited for.
     fn copy_page(&mut self, ctx: &mut Ctx<'_>) -> bool {
-        let Phase::Uniting(uniting) = &mut self.phase else { return false };
+        let Role::Uniting(uniting) = &mut self.role else { return false };
         let (hold, prefix, after) = (uniting.hold, uniting.prefix, uniting.after.clone());
         let Some(from) = uniting.legacies.get(uniting.source).map(|legacy| legacy.id) else {
             uniting.step = Step::Copied;
@@ -343,7 +327,7 @@ impl Pg {
         if !moved.is_empty() && !self.submit_for_union(ctx, moved) {
             return false;
         }
-        if let Phase::Uniting(uniting) = &mut self.phase {
+        if let Role::Uniting(uniting) = &mut self.role {
             uniting.behind(last.as_ref());
         }
         true
@@ -364,7 +348,7 @@ impl Pg {
     /// The step at which it is did not succeed: once more, a little later. A disk may have room, or read better, by then.
     fn try_union_again(&mut self, ctx: &mut Ctx<'_>, why: String) {
         self.core.log_line(ctx, Level::Error, why);
-        if let Phase::Uniting(uniting) = &mut self.phase {
+        if let Role::Uniting(uniting) = &mut self.role {
             uniting.again = Some(ctx.now.mono.plus(AGAIN));
         }
     }
@@ -377,7 +361,7 @@ impl Pg {
             self.core.history.taken = gone;
             return false;
         }
-        if let Phase::Uniting(uniting) = &mut self.phase {
+        if let Role::Uniting(uniting) = &mut self.role {
             (uniting.gone, uniting.step) = (gone, Step::Cleared);
         }
         true
@@ -399,7 +383,7 @@ impl Pg {
 
     /// One transaction makes one group of both.
     fn write_union(&mut self, ctx: &mut Ctx<'_>) -> bool {
-        let Phase::Uniting(uniting) = &mut self.phase else { return false };
+        let Role::Uniting(uniting) = &mut self.role else { return false };
         let legacies = std::mem::take(&mut uniting.legacies);
         let Some(union) = self.core.history.unions.first().cloned() else { return false };
         let mut history = self.core.history.clone();
@@ -432,7 +416,7 @@ impl Pg {
         meta.push(MetaChange::Set(Bytes::from_static(meta::HISTORY), history.encode()));
         let firsts = pages.iter().map(|page| page[0].version.version).collect();
         if !self.submit_for_union(ctx, meta) {
-            if let Phase::Uniting(uniting) = &mut self.phase {
+            if let Role::Uniting(uniting) = &mut self.role {
                 uniting.legacies = legacies;
             }
             return false;
@@ -490,7 +474,7 @@ impl Pg {
     }
 
     fn end_union(&mut self, ctx: &mut Ctx<'_>) {
-        let Phase::Uniting(uniting) = std::mem::replace(&mut self.phase, Phase::Replica(Box::default())) else { return };
+        let Role::Uniting(uniting) = std::mem::replace(&mut self.role, Role::Replica(Box::default())) else { return };
         ctx.out.push(Effect::United { sources: uniting.gone });
         if !self.change_share(ctx) {
             self.take_role(ctx);

@@ -3,13 +3,14 @@
 //! A stream numbers the bodies for one copy from 1, in one interval. It keeps each until the copy says that it is durable there, and
 //! sends all that is not acknowledged again when the session was broken. So it does not matter what gets lost, or comes twice.
 
-use crate::api::{PeerQuery, Sizes};
-use crate::backfill::Backfill;
+use crate::api::PeerQuery;
 use crate::body::Body;
 use crate::letter::{self, Envelope, LogPart, Sealed};
 use crate::missing::{Missing, is_missing};
 use crate::object::is_staged;
+use crate::primary::backfill::Backfill;
 use crate::recorder::OpKey;
+use crate::sizes::Sizes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use types::{EVersion, HObject, ObjectId, OsdId, SnapId};
 

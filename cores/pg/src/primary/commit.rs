@@ -3,10 +3,12 @@
 use crate::api::{ClientOp, Ctx, Effect};
 use crate::body::{Body, IndexChange};
 use crate::core::Commit;
+use crate::core::Core;
 use crate::entry::Done;
-use crate::pg::{Job, Pg, Work, drop_op, reqid, send_all};
+use crate::ops::run::{Change, Outcome, Side};
+use crate::primary::Primary;
+use crate::primary::lanes::{Job, Work, drop_op, reqid, send_all};
 use crate::recorder::{OpKey, Step};
-use crate::run::{Change, Outcome, Side};
 use messages::osd::{OpResult, OsdOpReply, flags};
 use node::Mono;
 use objectstore::{Refused, Ticket};
@@ -35,6 +37,14 @@ pub(crate) struct Sides {
 impl Release {
     pub(crate) fn reply(ctx: &Ctx<'_>, op: &ClientOp, message: Message) -> Self {
         Self { key: op.key, session: op.session, message: Some(message), sides: None, op: None, executed: ctx.now.mono }
+    }
+
+    /// Gives the answer, and what happens besides.
+    pub(crate) fn answer(self, ctx: &mut Ctx<'_>) -> Option<Box<Sides>> {
+        if let Some(message) = self.message {
+            ctx.out.push(Effect::Reply { op: self.key, session: self.session, message, executed: self.executed });
+        }
+        self.sides
     }
 
     /// The same with the operation that it answers.
@@ -147,9 +157,48 @@ fn sides(job: &Job, sides: Vec<Side>) -> Option<Box<Sides>> {
     Some(Box::new(Sides { head: job.head.clone(), holder, sides }))
 }
 
-impl Pg {
+/// What became of an operation that was carried out.
+pub(crate) struct Executed {
+    pub(crate) result: i32,
+    pub(crate) results: Vec<OpResult>,
+    pub(crate) user_version: u64,
+    pub(crate) sides: Vec<Side>,
+}
+
+/// The answer to a read that was carried out; `None`: nobody asked.
+pub(crate) fn read_release(core: &Core, ctx: &Ctx<'_>, job: Job, done: Executed) -> Option<Release> {
+    let Executed { result, results, mut user_version, sides: besides } = done;
+    let besides = sides(&job, besides);
+    let (op, mut version, whole) = match &job.work {
+        Work::Client(op) => (op, EVersion::default(), false),
+        Work::Group(op) => (op, core.info.last_update, true),
+        _ => return None,
+    };
+    if !whole && result < 0 {
+        // A failed read tells no version; a missing object the floor of its next one.
+        user_version = 0;
+        if result == Errno::ENOENT.wire() {
+            (version, user_version) = (core.info.last_update, core.info.user_version);
+        }
+    }
+    let message = answer(ctx, op, result, results, version, user_version);
+    Some(Release { sides: besides, ..Release::reply(ctx, op, message) }.of(job.work))
+}
+
+impl Primary {
+    /// A transaction is durable here. What waited for it happens when it is durable everywhere, in order.
+    pub(crate) fn committed(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, ticket: Ticket) {
+        if let Some(pending) = self.pending_at(ticket) {
+            for release in &pending.releases {
+                ctx.recorder.step(release.key, ctx.now.mono, Step::Committed);
+            }
+        }
+        self.release_durable(core, ctx);
+        self.note_taken(core, ctx, ticket);
+    }
+
     /// Turns an outcome into a submission and an answer.
-    pub(crate) fn conclude(&mut self, ctx: &mut Ctx<'_>, job: Job, outcome: Outcome) {
+    pub(crate) fn conclude(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, job: Job, outcome: Outcome) {
         let trims = matches!(job.work, Work::Trim { .. });
         match outcome {
             Outcome::Drop => drop_work(ctx, &job.work),
@@ -162,15 +211,15 @@ impl Pg {
                 if let Some(snap) = trimmed {
                     // The object cannot be read; without its index entry the rest of the snapshot can be trimmed.
                     let index = vec![IndexChange::NoSnap(snap, HObject::clone(&job.head.object))];
-                    self.change_unlogged(ctx, Body { index, ..Body::default() });
+                    self.change_unlogged(core, ctx, Body { index, ..Body::default() });
                 }
             }
-            Outcome::Read { result, results, user_version, sides: besides, delta } => {
-                self.core.info.stats.add(&delta);
-                self.answer_read(ctx, job, result, results, user_version, besides);
+            Outcome::Read { result, results, user_version, sides, delta } => {
+                core.info.stats.add(&delta);
+                self.answer_read(core, ctx, job, Executed { result, results, user_version, sides });
             }
-            Outcome::Write { result, results, user_version, sides: besides, change } => {
-                self.answer_write(ctx, job, result, results, user_version, besides, *change);
+            Outcome::Write { result, results, user_version, sides, change } => {
+                self.answer_write(core, ctx, job, Executed { result, results, user_version, sides }, *change);
             }
         }
         if trims {
@@ -178,53 +227,20 @@ impl Pg {
         }
     }
 
-    pub(crate) fn answer_read(
-        &mut self,
-        ctx: &mut Ctx<'_>,
-        job: Job,
-        result: i32,
-        results: Vec<OpResult>,
-        mut user_version: u64,
-        besides: Vec<Side>,
-    ) {
-        let besides = sides(&job, besides);
-        if let Some(b) = &besides {
-            self.serving.notify_count += b.sides.iter().filter(|s| matches!(s, Side::Notify { .. })).count() as u32;
-        }
-        let (op, version, whole) = match &job.work {
-            Work::Client(op) => (op, EVersion::default(), false),
-            Work::Group(op) => (op, self.core.info.last_update, true),
-            _ => return,
-        };
-        let mut version = version;
-        if !whole && result < 0 {
-            // A failed read tells no version; a missing object the floor of its next one.
-            user_version = 0;
-            if result == Errno::ENOENT.wire() {
-                (version, user_version) = (self.core.info.last_update, self.core.info.user_version);
-            }
-        }
-        let message = answer(ctx, op, result, results, version, user_version);
-        let release = Release { sides: besides, ..Release::reply(ctx, op, message) }.of(job.work);
-        if whole {
-            self.release_after_all(ctx, release);
-        } else {
-            self.release_after_lane(ctx, &job.head, release);
+    fn answer_read(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, job: Job, done: Executed) {
+        let notifies = done.sides.iter().filter(|side| matches!(side, Side::Notify { .. })).count();
+        self.notify_count += u32::try_from(notifies).unwrap_or_default();
+        let (head, whole) = (job.head.clone(), matches!(job.work, Work::Group(_)));
+        match read_release(core, ctx, job, done) {
+            Some(release) if whole => self.release_after_all(core, ctx, release),
+            Some(release) => self.release_after_lane(ctx, &head, release),
+            None => {}
         }
     }
 
-    #[allow(clippy::too_many_arguments)]
-    fn answer_write(
-        &mut self,
-        ctx: &mut Ctx<'_>,
-        job: Job,
-        result: i32,
-        results: Vec<OpResult>,
-        user_version: u64,
-        besides: Vec<Side>,
-        change: Change,
-    ) {
-        let version = change.body.version().unwrap_or(self.core.info.last_update);
+    fn answer_write(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, job: Job, done: Executed, change: Change) {
+        let Executed { result, results, user_version, sides: besides } = done;
+        let version = change.body.version().unwrap_or(core.info.last_update);
         let besides = sides(&job, besides);
         let release = match &job.work {
             Work::Client(op) => {
@@ -240,10 +256,10 @@ impl Pg {
                 executed: ctx.now.mono,
             },
         };
-        match self.submit(ctx, change.body, &job) {
+        match self.submit(core, ctx, change.body, &job) {
             Ok(()) => {
                 self.record_submission(ctx, release.key);
-                if let Some(pending) = self.serving.pending.back_mut() {
+                if let Some(pending) = self.pending.back_mut() {
                     pending.releases.push(release.of(job.work));
                 }
             }
@@ -268,7 +284,7 @@ impl Pg {
             }
             Err(Refused::Stopped) => {
                 drop_work(ctx, &job.work);
-                self.core.stopped(ctx);
+                core.stopped(ctx);
             }
         }
     }
@@ -284,52 +300,34 @@ impl Pg {
         }
     }
 
-    /// A transaction is durable here. What waited for it happens when it is durable everywhere, in order.
-    pub(crate) fn committed(&mut self, ctx: &mut Ctx<'_>, ticket: Ticket) {
-        if !self.core.committed(ctx, ticket) {
-            return;
-        }
-        if let Some(pending) = self.pending_at(ticket) {
-            for release in &pending.releases {
-                ctx.recorder.step(release.key, ctx.now.mono, Step::Committed);
-            }
-        }
-        self.keep_promise(ctx, ticket);
-        self.release_durable(ctx);
-        self.note_taken(ctx, ticket);
-    }
-
     /// The change of this transaction, while it is not durable at all members.
     fn pending_at(&mut self, ticket: Ticket) -> Option<&mut Pending> {
-        let at = self.serving.pending.partition_point(|pending| pending.ticket < ticket);
-        self.serving.pending.get_mut(at).filter(|pending| pending.ticket == ticket)
+        let at = self.pending.partition_point(|pending| pending.ticket < ticket);
+        self.pending.get_mut(at).filter(|pending| pending.ticket == ticket)
     }
 
     /// Lets happen what waited for changes that are durable at all members by now.
-    pub(crate) fn release_durable(&mut self, ctx: &mut Ctx<'_>) {
+    pub(crate) fn release_durable(&mut self, core: &mut Core, ctx: &mut Ctx<'_>) {
         #[cfg(feature = "sim")]
-        if self.core.mistake == Some(crate::selfcheck::Mistake::AckEarly) {
-            self.serving.pending.iter_mut().for_each(|pending| pending.order = 0);
+        if core.mistake == Some(crate::selfcheck::Mistake::AckEarly) {
+            self.pending.iter_mut().for_each(|pending| pending.order = 0);
         }
-        let before = self.serving.pending.len();
+        let before = self.pending.len();
         let sizes = ctx.config.sizes;
         #[cfg(feature = "sim")]
-        let sizes = match self.core.mistake {
+        let sizes = match core.mistake {
             Some(crate::selfcheck::Mistake::NeverHoldBack) => {
-                crate::api::Sizes { ahead: usize::MAX, ahead_bodies: usize::MAX, ..sizes }
+                crate::sizes::Sizes { ahead: usize::MAX, ahead_bodies: usize::MAX, ..sizes }
             }
             _ => sizes,
         };
-        let settled = |pending: &Pending, group: &Self| {
-            group.core.is_durable(pending.ticket) && !group.members.wait_for(pending.order, &sizes)
-        };
-        while self.serving.pending.front().is_some_and(|pending| settled(pending, self)) {
-            if let Some(pending) = self.serving.pending.pop_front() {
-                self.release_pending(ctx, pending);
-            }
+        while let Some(pending) =
+            self.pending.pop_front_if(|of| core.is_durable(of.ticket) && !self.members.wait_for(of.order, &sizes))
+        {
+            self.release_pending(ctx, pending);
         }
-        if self.serving.pending.len() < before {
-            self.unpark_released(ctx);
+        if self.pending.len() < before {
+            self.unpark_released(core, ctx);
         }
     }
 
@@ -337,7 +335,7 @@ impl Pg {
         let ticket = pending.ticket;
         self.trim_noted(ticket);
         if let Some(head) = pending.head
-            && let Entry::Occupied(mut entry) = self.serving.lanes.entry(head)
+            && let Entry::Occupied(mut entry) = self.lanes.entry(head)
         {
             let lane = entry.get_mut();
             lane.last = lane.last.filter(|last| *last != ticket);
@@ -352,7 +350,7 @@ impl Pg {
 
     /// Releases when the newest change of the object is durable.
     pub(crate) fn release_after_lane(&mut self, ctx: &mut Ctx<'_>, head: &ObjectId, release: Release) {
-        let ticket = self.serving.lanes.get(head).and_then(|lane| lane.last);
+        let ticket = self.lanes.get(head).and_then(|lane| lane.last);
         match ticket.and_then(|ticket| self.pending_at(ticket)) {
             Some(pending) => pending.releases.push(release),
             None => self.release(ctx, release),
@@ -360,14 +358,14 @@ impl Pg {
     }
 
     /// Releases when everything submitted so far is durable.
-    fn release_after_all(&mut self, ctx: &mut Ctx<'_>, release: Release) {
-        let own = self.core.commits.back().copied();
-        let newest = self.serving.pending.back().map(|pending| pending.ticket);
+    fn release_after_all(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, release: Release) {
+        let own = core.commits.back().copied();
+        let newest = self.pending.back().map(|pending| pending.ticket);
         // This copy's own records, too, in which the other copies have no part.
         if let Some(own) = own.filter(|own| newest.is_none_or(|newest| newest < own.ticket)) {
-            self.serving.pending.push_back(Pending { first: None, ..Pending::of(own) });
+            self.pending.push_back(Pending { first: None, ..Pending::of(own) });
         }
-        match self.serving.pending.back_mut() {
+        match self.pending.back_mut() {
             Some(pending) => pending.releases.push(release),
             None => self.release(ctx, release),
         }
@@ -375,10 +373,7 @@ impl Pg {
 
     pub(crate) fn release(&mut self, ctx: &mut Ctx<'_>, release: Release) {
         let session = release.session;
-        if let Some(message) = release.message {
-            ctx.out.push(Effect::Reply { op: release.key, session, message, executed: release.executed });
-        }
-        if let Some(sides) = release.sides {
+        if let Some(sides) = release.answer(ctx) {
             self.carry_out(ctx, session, *sides);
         }
     }
@@ -389,14 +384,14 @@ impl Pg {
         let mut sends = Vec::new();
         for side in sides {
             match side {
-                Side::Connect(watch) => self.serving.watches.connect(now, &head, &watch, session, &mut sends),
-                Side::Disconnect { cookie, holder, tell } => self.serving.watches.remove(&head, cookie, holder, tell, &mut sends),
-                Side::Ping { cookie } => self.serving.watches.ping(now, &head, cookie, holder),
+                Side::Connect(watch) => self.watches.connect(now, &head, &watch, session, &mut sends),
+                Side::Disconnect { cookie, holder, tell } => self.watches.remove(&head, cookie, holder, tell, &mut sends),
+                Side::Ping { cookie } => self.watches.ping(now, &head, cookie, holder),
                 Side::Notify { id, cookie, timeout, payload, version } => {
                     let from = (session, holder.1 as u64);
-                    self.serving.watches.notify(now, &head, id, cookie, from, timeout, payload, version, &mut sends);
+                    self.watches.notify(now, &head, id, cookie, from, timeout, payload, version, &mut sends);
                 }
-                Side::Ack { id, cookie, reply } => self.serving.watches.ack(holder, id, cookie, &reply, &mut sends),
+                Side::Ack { id, cookie, reply } => self.watches.ack(holder, id, cookie, &reply, &mut sends),
             }
         }
         send_all(ctx, sends);

@@ -1,7 +1,7 @@
 //! Copying another object's content, portion by portion, as the internal read COPY_READ gives it out.
 
 use crate::codec::{Parser, Writer};
-use crate::run::CopyWish;
+use crate::ops::run::CopyWish;
 use bytes::Bytes;
 use denc::Result;
 use messages::osd::{Op, OpArgs, OsdOp, code};

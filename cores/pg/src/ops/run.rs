@@ -126,7 +126,7 @@ pub(crate) struct CopyWish {
 }
 
 /// A source that was copied, or the result of the attempt.
-pub(crate) type Copies = BTreeMap<usize, Result<crate::copy::Copied, i32>>;
+pub(crate) type Copies = BTreeMap<usize, Result<crate::ops::portion::Copied, i32>>;
 
 /// An object at some moment.
 #[derive(Clone, Debug, Default)]

@@ -29,12 +29,14 @@
 use crate::api::{ClusterLevel, Ctx, Effect, Gone, MaybeHas, UnfoundObject, UnfoundPage};
 use crate::body::{Body, IndexChange, Progress};
 use crate::changed::Changed;
+use crate::core::Core;
 use crate::entry::{Done, Kind, LogEntry};
 use crate::info::ObjectInfo;
 use crate::letter::{Letter, Sought};
 use crate::missing::{Lack, missing_of};
 use crate::object::removal;
-use crate::pg::{Job, Pg, Phase, Work};
+use crate::primary::Primary;
+use crate::primary::lanes::{Job, Work};
 use crate::stats::Stats;
 use node::Level;
 use objectstore::{ObjectChange, ObjectChanges, Refused, Unread};
@@ -102,23 +104,23 @@ struct Loss {
     reverted: bool,
 }
 
-impl Pg {
+impl Primary {
     /// Objects of the heads that were put aside that nobody holds, with the versions that are missed.
-    fn lost(&self) -> BTreeMap<HObject, EVersion> {
-        let heads = self.serving.recovery.unfound.keys();
-        let objects = heads.flat_map(|head| missing_of(&self.core.missing, head));
-        let lost = objects.filter(|object| self.holders(object).is_empty());
-        lost.map(|object| (object.clone(), self.core.missing[object].need)).collect()
+    fn lost(&self, core: &Core) -> BTreeMap<HObject, EVersion> {
+        let heads = self.recovery.unfound.keys();
+        let objects = heads.flat_map(|head| missing_of(&core.missing, head));
+        let lost = objects.filter(|object| self.holders(core, object).is_empty());
+        lost.map(|object| (object.clone(), core.missing[object].need)).collect()
     }
 
     /// Looks for what nobody has: asks who was not asked, and notes what is unfound.
-    pub(crate) fn look_for_lost(&mut self, ctx: &mut Ctx<'_>) {
-        let lost = self.lost();
+    pub(crate) fn look_for_lost(&mut self, core: &mut Core, ctx: &mut Ctx<'_>) {
+        let lost = self.lost(core);
         let asks = ctx.map.level.has(Feature::UnfoundSearch);
         let up = |osd: &OsdId| asks && *osd != ctx.whoami && ctx.map.is_up(*osd);
         let askable: BTreeSet<OsdId> =
             self.members.all.keys().chain(&self.members.strays).copied().filter(|osd| up(osd) && !lost.is_empty()).collect();
-        let search = &mut self.serving.search;
+        let search = &mut self.search;
         search.heard.retain(|osd, _| askable.contains(osd));
         let mut questions = Vec::new();
         for osd in &askable {
@@ -138,28 +140,28 @@ impl Pg {
         let news: Vec<HObject> = unfound.keys().filter(|object| !search.unfound.contains_key(*object)).cloned().collect();
         search.unfound = unfound;
         for (osd, fresh) in questions {
-            self.core.tell(ctx, osd, &Letter::Seek(fresh));
+            core.tell(ctx, osd, &Letter::Seek(fresh));
         }
         for object in news {
-            self.core.log_line(ctx, Level::Warn, format!("{object} is unfound: no copy that can be reached has it"));
+            core.log_line(ctx, Level::Warn, format!("{object} is unfound: no copy that can be reached has it"));
         }
     }
 
     /// A question that was not answered is asked again.
-    pub(crate) fn seek_again(&mut self, ctx: &mut Ctx<'_>, osd: OsdId) {
-        if let Some(heard) = self.serving.search.heard.get_mut(&osd).filter(|heard| heard.is_open()) {
+    pub(crate) fn seek_again(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, osd: OsdId) {
+        if let Some(heard) = self.search.heard.get_mut(&osd).filter(|heard| heard.is_open()) {
             heard.asked.clear();
-            self.look_for_lost(ctx);
+            self.look_for_lost(core, ctx);
         }
     }
 
     /// A copy says what it holds of objects that it was asked for.
-    pub(crate) fn hear_sought(&mut self, ctx: &mut Ctx<'_>, from: OsdId, sought: Vec<Sought>) {
-        let Some(heard) = self.serving.search.heard.get_mut(&from) else { return };
+    pub(crate) fn hear_sought(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, from: OsdId, sought: Vec<Sought>) {
+        let Some(heard) = self.search.heard.get_mut(&from) else { return };
         let asked = std::mem::take(&mut heard.asked);
         for Sought { object, version, has } in sought {
             let Some(need) = asked.get(&object).copied() else { continue };
-            if self.core.missing.get(&object).is_none_or(|lack| lack.need != need) {
+            if core.missing.get(&object).is_none_or(|lack| lack.need != need) {
                 continue;
             }
             if has {
@@ -167,12 +169,12 @@ impl Pg {
             }
             heard.told.insert(object, version);
         }
-        self.look_for_lost(ctx);
+        self.look_for_lost(core, ctx);
         self.plan_recovery(ctx);
     }
 
     /// Copies that are no members and are down give nothing any more; what was asked of them is asked of others.
-    pub(crate) fn forget_who_is_down(&mut self, ctx: &mut Ctx<'_>) {
+    pub(crate) fn forget_who_is_down(&mut self, core: &mut Core, ctx: &mut Ctx<'_>) {
         let members = &self.members;
         let givers = members.sources.keys().chain(members.finds.keys()).chain(&members.strays);
         let down: BTreeSet<OsdId> = givers.copied().filter(|osd| !ctx.map.is_up(*osd)).collect();
@@ -180,46 +182,46 @@ impl Pg {
             self.members.sources.remove(&osd);
             self.members.finds.remove(&osd);
             self.members.strays.remove(&osd);
-            self.give_up_pulls(ctx, osd);
+            self.give_up_pulls(core, ctx, osd);
             self.plan_recovery(ctx);
         }
     }
 
     /// Gives up what is unfound.
-    pub fn mark_unfound_lost(&mut self, ctx: &mut Ctx<'_>, mercy: Mercy) -> Gone {
+    pub(crate) fn mark_unfound_lost(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, mercy: Mercy) -> Gone {
         if !self.is_active() {
             return Gone::NotActive;
         }
         if !ctx.map.level.has(Feature::LostEntries) {
             return Gone::LowLevel(ctx.map.level);
         }
-        self.look_for_lost(ctx);
-        let objects: Vec<HObject> = self.serving.search.unfound.keys().cloned().collect();
-        let count = self.lost().len();
+        self.look_for_lost(core, ctx);
+        let objects: Vec<HObject> = self.search.unfound.keys().cloned().collect();
+        let count = self.lost(core).len();
         if count == 0 {
             return Gone::Nothing;
         }
-        let unheard = self.core.unheard(ctx);
+        let unheard = core.unheard(ctx);
         if objects.len() < count || !unheard.is_empty() {
             return Gone::Unheard { objects: count, osds: unheard.into_iter().collect() };
         }
         let heads: BTreeSet<HObject> = objects.iter().map(|object| object.at(SnapId::HEAD)).collect();
         for head in heads {
-            let head = self.core.object(head);
-            self.enqueue(ctx, head, Work::Lose(mercy));
+            let head = core.object(head);
+            self.enqueue(core, ctx, head, Work::Lose(mercy));
         }
         Gone::Marked(count)
     }
 
     /// Gives one head, or clones of it, up as far as that goes now.
-    pub(crate) fn attempt_lose(&mut self, ctx: &mut Ctx<'_>, job: Job) {
+    pub(crate) fn attempt_lose(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, job: Job) {
         let Work::Lose(mercy) = job.work else { return };
-        match self.plan_loss(ctx, &job, mercy) {
-            Ok(Some(loss)) => self.lose(ctx, job, loss),
+        match self.plan_loss(core, ctx, &job, mercy) {
+            Ok(Some(loss)) => self.lose(core, ctx, job, loss),
             Ok(None) => self.end_lose(ctx, job),
             Err(Unread::Missing(wish)) => self.fetch_for(ctx, job, wish),
             Err(Unread::Damaged(damage)) => {
-                self.core.report_damage(ctx, &job.head, &damage);
+                core.report_damage(ctx, &job.head, &damage);
                 self.end_lose(ctx, job);
             }
         }
@@ -229,39 +231,39 @@ impl Pg {
         if job.fetched {
             ctx.store.release(job.hold);
         }
-        if let Some(lane) = self.serving.lanes.get_mut(&job.head) {
+        if let Some(lane) = self.lanes.get_mut(&job.head) {
             lane.held = lane.held.filter(|hold| *hold != job.hold);
             if lane.held.is_none() && lane.queue.is_empty() && lane.last.is_none() {
-                self.serving.lanes.remove(&job.head);
+                self.lanes.remove(&job.head);
             }
         }
     }
 
     /// What becomes of a head and its clones; `None`: nothing, since they were found, or are still on their way.
-    fn plan_loss(&self, ctx: &mut Ctx<'_>, job: &Job, mercy: Mercy) -> Result<Option<Loss>, Unread> {
+    fn plan_loss(&self, core: &Core, ctx: &mut Ctx<'_>, job: &Job, mercy: Mercy) -> Result<Option<Loss>, Unread> {
         let head: &HObject = &job.head.object;
         let lost: BTreeMap<HObject, EVersion> =
-            self.lost().into_iter().filter(|(object, _)| crate::meta::same_object(object, head)).collect();
+            self.lost(core).into_iter().filter(|(object, _)| crate::meta::same_object(object, head)).collect();
         if lost.is_empty() {
             return Ok(None);
         }
         let stored = ctx.store.stat(job.hold, &job.head)?.and_then(|stat| ObjectInfo::decode(&stat.info).ok());
         let (from, to) = (job.head.at(SnapId(0)), job.head.at(SnapId::DIR));
-        let names = ctx.store.list(job.hold, self.core.id.shard, &from, &to, usize::MAX)?;
+        let names = ctx.store.list(job.hold, core.id.shard, &from, &to, usize::MAX)?;
         let mut unit: BTreeSet<HObject> = names.into_iter().map(|name| HObject::clone(&name.object)).collect();
-        unit.extend(missing_of(&self.core.missing, head).cloned());
+        unit.extend(missing_of(&core.missing, head).cloned());
         let base = match lost.get(head) {
-            None if self.core.missing.contains_key(head) || self.members.all.values().any(|m| m.lacks(head)) => return Ok(None),
+            None if core.missing.contains_key(head) || self.members.all.values().any(|m| m.lacks(head)) => return Ok(None),
             None => stored.clone(),
             Some(_) if mercy == Mercy::Delete => None,
             Some(need) => {
-                let own = stored.clone().filter(|info| info.version < *need && self.core.counts(info.version));
+                let own = stored.clone().filter(|info| info.version < *need && core.counts(info.version));
                 let version = own.as_ref().map_or(EVersion::default(), |info| info.version);
-                if let Some((osd, newer)) = self.newer_elsewhere(head, *need, version) {
+                if let Some((osd, newer)) = self.newer_elsewhere(core, head, *need, version) {
                     let text = format!(
                         "pg {}: {} is not given up: osd.{osd} holds version {newer} of it, this OSD {version}; let osd.{osd} lead \
                          the group (ceph osd primary-affinity) and try again",
-                        self.core.id, job.head
+                        core.id, job.head
                     );
                     ctx.out.push(Effect::ClusterLog { level: ClusterLevel::Warn, text });
                     return Ok(None);
@@ -270,20 +272,20 @@ impl Pg {
             }
         };
         let reverted = base.is_some() && lost.contains_key(head);
-        Ok(Some(self.loss(ctx, &unit, &lost, head, stored.as_ref(), base, reverted)))
+        Ok(Some(self.loss(core, ctx, &unit, &lost, head, stored.as_ref(), base, reverted)))
     }
 
     /// Who holds an older version of an object that is newer than `own`.
-    fn newer_elsewhere(&self, object: &HObject, need: EVersion, own: EVersion) -> Option<(OsdId, EVersion)> {
-        let held = self.serving.search.heard.iter().filter_map(|(osd, heard)| Some((*osd, *heard.told.get(object)?)));
-        held.filter(|(_, version)| *version > own && *version < need && self.core.counts(*version))
-            .max_by_key(|(_, version)| *version)
+    fn newer_elsewhere(&self, core: &Core, object: &HObject, need: EVersion, own: EVersion) -> Option<(OsdId, EVersion)> {
+        let held = self.search.heard.iter().filter_map(|(osd, heard)| Some((*osd, *heard.told.get(object)?)));
+        held.filter(|(_, version)| *version > own && *version < need && core.counts(*version)).max_by_key(|(_, version)| *version)
     }
 
     /// The bodies of a loss. `base`: what the head is from here on; `None`: it goes, and all its clones with it.
     #[allow(clippy::too_many_arguments)]
     fn loss(
         &self,
+        core: &Core,
         ctx: &Ctx<'_>,
         unit: &BTreeSet<HObject>,
         lost: &BTreeMap<HObject, EVersion>,
@@ -305,7 +307,7 @@ impl Pg {
         {
             index.extend(clone.snaps.iter().map(|snap| IndexChange::NoSnap(*snap, head.clone())));
         }
-        let mut version = EVersion { epoch: ctx.map.epoch, version: self.core.info.last_update.version };
+        let mut version = EVersion { epoch: ctx.map.epoch, version: core.info.last_update.version };
         let mut entry = |kind, object: &HObject, prior, snaps| {
             version.version += 1;
             let done = Done { version, ..Done::default() };
@@ -315,7 +317,7 @@ impl Pg {
         let prior = |object: &HObject| lost.get(object).copied().unwrap_or_default();
         let mut entries: Vec<LogEntry> =
             gone.iter().map(|object| entry(Kind::LostDelete, object, prior(object), Vec::new())).collect();
-        let removals: Vec<ObjectChanges> = gone.iter().map(|object| removal(self.core.object(object.clone()))).collect();
+        let removals: Vec<ObjectChanges> = gone.iter().map(|object| removal(core.object(object.clone()))).collect();
         let clones = gone.iter().filter(|object| !object.is_head()).count() as i64;
         let delta = Stats { objects: -(gone.len() as i64), clones: -clones, ..Stats::default() };
         let mut changed = None;
@@ -340,10 +342,10 @@ impl Pg {
                 }
                 entries.push(last);
                 let changes = vec![ObjectChange::SetInfo(info.encode())];
-                changed = Some(ObjectChanges { object: self.core.object(head.clone()), changes });
+                changed = Some(ObjectChanges { object: core.object(head.clone()), changes });
             }
         }
-        let recovered: Vec<HObject> = gone.iter().filter(|object| self.core.missing.contains_key(*object)).cloned().collect();
+        let recovered: Vec<HObject> = gone.iter().filter(|object| core.missing.contains_key(*object)).cloned().collect();
         let progress = |more: Option<&HObject>| {
             let recovered = recovered.iter().chain(more).cloned().collect();
             Some(Box::new(Progress { recovered, ..Progress::default() }))
@@ -357,17 +359,17 @@ impl Pg {
     }
 
     /// Carries a loss out, here and at all other copies; then what waited for the object goes on.
-    fn lose(&mut self, ctx: &mut Ctx<'_>, job: Job, loss: Loss) {
+    fn lose(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, job: Job, loss: Loss) {
         let head = HObject::clone(&job.head.object);
         let Loss { own, theirs, gone, reverted } = loss;
         let version = own.version().unwrap_or_default();
         // What the lost versions held is not known: the statistics are counted again.
-        self.core.history.estimated = true;
-        match self.submit_apart(ctx, own, &theirs, &job) {
+        core.history.estimated = true;
+        match self.submit_apart(core, ctx, own, &theirs, &job) {
             Ok(()) => {}
-            Err(Refused::Stopped) => return self.core.stopped(ctx),
+            Err(Refused::Stopped) => return core.stopped(ctx),
             Err(refused) => {
-                self.core.log_line(ctx, Level::Error, format!("{head} cannot be given up: the store refuses ({refused:?})"));
+                core.log_line(ctx, Level::Error, format!("{head} cannot be given up: the store refuses ({refused:?})"));
                 return self.end_lose(ctx, job);
             }
         }
@@ -383,43 +385,43 @@ impl Pg {
             (false, true) => "it is removed".to_owned(),
             (false, false) => format!("{} of its clones are removed", gone.len()),
         };
-        let text = format!("pg {}: {head} was lost: {what}", self.core.id);
+        let text = format!("pg {}: {head} was lost: {what}", core.id);
         ctx.out.push(Effect::ClusterLog { level: ClusterLevel::Error, text });
-        self.core.save(ctx);
+        core.save(ctx);
         let key = job.head.clone();
         self.end_lose(ctx, job);
         if reverted {
-            self.arm_watches(ctx, &head);
+            self.arm_watches(core, ctx, &head);
         }
-        self.retry_unfound(ctx);
-        self.look_for_lost(ctx);
+        self.retry_unfound(core, ctx);
+        self.look_for_lost(core, ctx);
         self.plan_recovery(ctx);
-        self.pump(ctx, &key);
+        self.pump(core, ctx, &key);
     }
 
     /// What is missing, unfound, and where it may be, as `list_unfound` shows it: so many objects behind the given one.
-    pub fn list_unfound(&self, ctx: &Ctx<'_>, after: Option<&HObject>, most: usize) -> UnfoundPage {
-        let mut missing: BTreeSet<&HObject> = self.core.missing.keys().collect();
+    pub(crate) fn list_unfound(&self, core: &Core, ctx: &Ctx<'_>, after: Option<&HObject>, most: usize) -> UnfoundPage {
+        let mut missing: BTreeSet<&HObject> = core.missing.keys().collect();
         missing.extend(self.members.all.values().flat_map(|member| member.missing.keys()));
-        let unfound = &self.serving.search.unfound;
+        let unfound = &self.search.unfound;
         let left = || unfound.iter().filter(|(object, _)| after.is_none_or(|after| *object > after));
         let objects = left().take(most).map(|(object, need)| UnfoundObject { object: object.clone(), need: *need }).collect();
-        let leads = matches!(self.phase, Phase::Active);
+        let leads = self.has_begun();
         UnfoundPage {
             missing: missing.len(),
             unfound: unfound.len(),
             objects,
             more: left().count() > most,
             active: leads,
-            maybe: if leads { self.who_may_have(ctx) } else { Vec::new() },
+            maybe: if leads { self.who_may_have(core, ctx) } else { Vec::new() },
         }
     }
 
-    fn who_may_have(&self, ctx: &Ctx<'_>) -> Vec<(OsdId, MaybeHas)> {
+    fn who_may_have(&self, core: &Core, ctx: &Ctx<'_>) -> Vec<(OsdId, MaybeHas)> {
         let mut all: BTreeMap<OsdId, MaybeHas> = BTreeMap::new();
-        let past = self.core.history.past.iter().flat_map(|interval| interval.acting.iter().copied()).filter(|osd| *osd >= 0);
+        let past = core.history.past.iter().flat_map(|interval| interval.acting.iter().copied()).filter(|osd| *osd >= 0);
         for osd in past.chain(self.members.strays.iter().copied()).filter(|osd| *osd != ctx.whoami) {
-            let heard = self.serving.search.heard.get(&osd);
+            let heard = self.search.heard.get(&osd);
             let how = match () {
                 () if !ctx.map.exists(osd) => MaybeHas::Gone,
                 () if !ctx.map.is_up(osd) => MaybeHas::Down,
@@ -433,28 +435,21 @@ impl Pg {
 
     /// Whether everything that is left to be brought is unfound.
     pub(crate) fn is_out_of_finds(&self) -> bool {
-        self.serving.search.count() > 0 && !self.serving.recovery.is_busy()
+        self.search.count() > 0 && !self.recovery.is_busy()
     }
 
     /// What always holds of the search.
     #[cfg(any(test, feature = "sim"))]
-    pub(crate) fn check_search(&self) -> Result<(), String> {
-        for (object, need) in &self.serving.search.unfound {
-            if self.core.missing.get(object).is_some_and(|lack| lack.need != *need) {
+    pub(crate) fn check_search(&self, core: &Core) -> Result<(), String> {
+        for (object, need) in &self.search.unfound {
+            if core.missing.get(object).is_some_and(|lack| lack.need != *need) {
                 return Err(format!("{object} is unfound in version {need}, and another one is missing"));
             }
         }
-        let looks = !self.serving.search.heard.is_empty() || !self.members.finds.is_empty();
-        if looks && !matches!(self.phase, Phase::Active) {
+        let looks = !self.search.heard.is_empty() || !self.members.finds.is_empty();
+        if looks && !self.has_begun() {
             return Err("a copy that does not lead looks for objects".into());
         }
         Ok(())
     }
 }
-
-/// What a copy that holds nothing of the group answers.
-pub(crate) fn nothing_of(wanted: Vec<(HObject, EVersion)>) -> Vec<Sought> {
-    wanted.into_iter().map(|(object, _)| Sought { object, version: EVersion::default(), has: false }).collect()
-}
-
-impl Pg {}

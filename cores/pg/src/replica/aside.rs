@@ -25,23 +25,26 @@
 //! *What is not promised.* Whether a snapshot is removed is seen in maps, and an OSD may have a newer map than another one: a read at a
 //! removed snapshot may still find it. That is so at primaries, too.
 
+use super::{Promise, Replica};
 use crate::api::{ClientOp, Ctx};
 use crate::body::Body;
+use crate::core::Core;
 use crate::entry::Kind;
 use crate::letter::Letter;
 use crate::meta::same_object;
 use crate::missing::is_missing;
-use crate::pg::{Job, Pg, Phase, Work, check, record};
+use crate::ops::run::{Outcome, Stop};
+use crate::primary::commit::{Executed, read_release};
+use crate::primary::lanes::{Job, Seen, Work, check, execute, looked_at, record, refuse};
 use crate::recorder::Step;
-use crate::replica::Promise;
-use crate::run::{Outcome, Stop};
+use crate::watch::Watches;
 use messages::osd::{OsdOp, code, flags};
 use node::Mono;
 use objectstore::{Hold, Unread};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
-use types::{Errno, Feature, HObject, ObjectId, OsdId};
+use types::{Errno, Feature, HObject, ObjectId};
 
 /// Most changes that are listed.
 const LISTED: usize = 256;
@@ -155,81 +158,65 @@ fn is_plain(ctx: &Ctx<'_>, op: &ClientOp) -> bool {
         && check(ctx, op).is_ok_and(|needs| !needs.group && !needs.modifies())
 }
 
-impl Pg {
-    fn aside(&mut self) -> Option<&mut Aside> {
-        match &mut self.phase {
-            Phase::Replica(replica) => Some(&mut replica.aside),
-            _ => None,
-        }
-    }
+/// Tells a client to ask the primary.
+pub(crate) fn send_back(ctx: &mut Ctx<'_>, op: &ClientOp) {
+    ctx.recorder.read_aside(false);
+    refuse(ctx, op, Errno::EAGAIN.wire());
+}
 
-    /// Number of the last body that was carried out here.
-    fn applied(&self) -> u64 {
-        match &self.phase {
-            Phase::Replica(replica) => replica.applied,
-            _ => 0,
-        }
-    }
-
+impl Replica {
     /// A client sent a read to this copy, which does not lead.
-    pub(crate) fn read_aside(&mut self, ctx: &mut Ctx<'_>, op: ClientOp) {
-        let head = self.core.object(HObject::head(op.op.oid.clone(), &op.op.locator));
-        if !is_plain(ctx, &op) || !self.core.holds(&head) {
-            return self.send_back(ctx, &op);
+    pub(crate) fn read_aside(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, op: ClientOp) {
+        let head = core.object(HObject::head(op.op.oid.clone(), &op.op.locator));
+        if !is_plain(ctx, &op) || !core.holds(&head) {
+            return send_back(ctx, &op);
         }
-        let job = self.job(ctx, Work::Client(Box::new(op)), head);
-        self.attempt_aside(ctx, job);
-    }
-
-    /// Tells a client to ask the primary.
-    pub(crate) fn send_back(&mut self, ctx: &mut Ctx<'_>, op: &ClientOp) {
-        ctx.recorder.read_aside(false);
-        self.refuse(ctx, op, Errno::EAGAIN.wire());
+        let job = Job::new(core, ctx, Work::Client(Box::new(op)), head);
+        self.attempt_aside(core, ctx, job);
     }
 
     /// Answers a read if that is allowed; if it lacks data, has them fetched and keeps it for then.
-    fn attempt_aside(&mut self, ctx: &mut Ctx<'_>, job: Job) {
-        if let Err(refusal) = self.may_answer_aside(ctx, &job.head) {
+    fn attempt_aside(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, job: Job) {
+        if let Err(refusal) = self.may_answer_aside(core, ctx, &job.head) {
             if matches!(refusal, Refusal::Open) {
-                self.ask_what_is_settled(ctx);
+                self.ask_what_is_settled(core, ctx);
             }
-            return self.end_aside(ctx, job, None);
+            return self.end_aside(core, ctx, job, None);
         }
-        match self.execute(ctx, &job) {
-            Ok(outcome) => self.end_aside(ctx, job, Some(outcome)),
+        let watches = Watches::default();
+        match execute(core, ctx, &job, &Seen { watches: &watches, findings: None, notifies: 0 }) {
+            Ok(outcome) => self.end_aside(core, ctx, job, Some(outcome)),
             Err(Stop::Unread(Unread::Missing(wish))) => {
                 record(ctx, &job.work, Step::WaitsForData);
                 ctx.store.fetch(job.hold, wish);
-                if let Some(aside) = self.aside() {
-                    aside.reads.insert(job.hold, Job { fetched: true, ..job });
-                }
+                self.aside.reads.insert(job.hold, Job { fetched: true, ..job });
             }
             Err(Stop::Unread(Unread::Damaged(damage))) => {
-                self.core.report_damage(ctx, &job.head, &damage);
-                if let Some(object) = self.looked_at(ctx, &job) {
-                    self.have_mended(ctx, object);
+                core.report_damage(ctx, &job.head, &damage);
+                if let Some(object) = looked_at(ctx, &job) {
+                    self.have_mended(core, ctx, object);
                 }
-                self.end_aside(ctx, job, None);
+                self.end_aside(core, ctx, job, None);
             }
-            Err(Stop::Result(result)) => self.end_aside(ctx, job, Some(Outcome::Refused(result))),
-            Err(Stop::Copy(_)) => self.end_aside(ctx, job, None),
+            Err(Stop::Result(result)) => self.end_aside(core, ctx, job, Some(Outcome::Refused(result))),
+            Err(Stop::Copy(_)) => self.end_aside(core, ctx, job, None),
         }
     }
 
     /// Damage was met: the object is missing here from now on, and the primary brings it. What is damaged again is left as it is, for a
     /// scrub.
-    pub(crate) fn have_mended(&mut self, ctx: &mut Ctx<'_>, object: HObject) {
-        if !self.aside().is_some_and(|aside| aside.mended.insert(object.clone())) {
+    pub(crate) fn have_mended(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, object: HObject) {
+        if !self.aside.mended.insert(object.clone()) {
             return;
         }
-        self.lack(ctx, object);
-        let (primary, number) = (self.core.history.interval.primary, self.applied());
+        self.lack(core, ctx, object);
+        let (primary, number) = (core.history.interval.primary, self.applied);
         // The primary hears of it when the mark is durable.
-        self.promise_newest(Promise { primary, number, body: None });
+        self.promise_newest(core, Promise { primary, number, body: None });
     }
 
     /// Gives an answer, or none: then the client asks the primary.
-    fn end_aside(&mut self, ctx: &mut Ctx<'_>, job: Job, outcome: Option<Outcome>) {
+    fn end_aside(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, job: Job, outcome: Option<Outcome>) {
         if job.fetched {
             ctx.store.release(job.hold);
         }
@@ -237,90 +224,78 @@ impl Pg {
         match outcome {
             Some(Outcome::Refused(result)) => {
                 ctx.recorder.read_aside(true);
-                self.refuse(ctx, op, result);
+                refuse(ctx, op, result);
             }
             // What it adds to the statistics is not counted: those of the group are the primary's.
             Some(Outcome::Read { result, results, user_version, sides, .. }) if sides.is_empty() => {
                 ctx.recorder.read_aside(true);
-                self.answer_read(ctx, job, result, results, user_version, sides);
+                if let Some(release) = read_release(core, ctx, job, Executed { result, results, user_version, sides }) {
+                    release.answer(ctx);
+                }
             }
-            Some(Outcome::Read { .. } | Outcome::Write { .. } | Outcome::Drop) | None => self.send_back(ctx, op),
+            Some(Outcome::Read { .. } | Outcome::Write { .. } | Outcome::Drop) | None => send_back(ctx, op),
         }
     }
 
     /// Whether this copy may say what an object is now.
-    fn may_answer_aside(&self, ctx: &Ctx<'_>, head: &ObjectId) -> Result<(), Refusal> {
-        let Phase::Replica(replica) = &self.phase else { return Err(Refusal::Unfit) };
-        let serves = replica.activated && self.core.history.is_complete() && !self.core.is_held();
+    fn may_answer_aside(&self, core: &Core, ctx: &Ctx<'_>, head: &ObjectId) -> Result<(), Refusal> {
+        let serves = self.activated && core.history.is_complete() && !core.is_held();
         let knows = ctx.map.level.has(Feature::ReplicaReads);
-        if !serves || !knows || is_missing(&self.core.missing, head) || !self.has_lease_aside(ctx) {
+        if !serves || !knows || is_missing(&core.missing, head) || !self.has_lease_aside(core, ctx) {
             return Err(Refusal::Unfit);
         }
         #[cfg(feature = "sim")]
-        if self.core.mistake == Some(crate::selfcheck::Mistake::ReadUnsettled) {
+        if core.mistake == Some(crate::selfcheck::Mistake::ReadUnsettled) {
             return Ok(());
         }
-        match replica.aside.settled.as_ref().is_some_and(|settled| settled.covers(&head.object)) {
+        match self.aside.settled.as_ref().is_some_and(|settled| settled.covers(&head.object)) {
             true => Ok(()),
             false => Err(Refusal::Open),
         }
     }
 
     /// Whether this copy is a member, and the promises of all others run.
-    fn has_lease_aside(&self, ctx: &Ctx<'_>) -> bool {
-        let members = || self.core.history.interval.members();
+    fn has_lease_aside(&self, core: &Core, ctx: &Ctx<'_>) -> bool {
+        let members = || core.history.interval.members();
         #[cfg(feature = "sim")]
-        if self.core.mistake == Some(crate::selfcheck::Mistake::ReadAsideWithoutLease) {
+        if core.mistake == Some(crate::selfcheck::Mistake::ReadAsideWithoutLease) {
             return members().any(|osd| osd == ctx.whoami);
         }
         members().any(|osd| osd == ctx.whoami) && members().all(|osd| osd == ctx.whoami || ctx.leases.holds(ctx.now.mono, osd))
     }
 
     /// Asks the primary which changes are durable at all members, unless it was just asked.
-    fn ask_what_is_settled(&mut self, ctx: &mut Ctx<'_>) {
-        let (now, version, primary) = (ctx.now.mono, self.core.info.last_update.version, self.core.history.interval.primary);
-        let Some(aside) = self.aside() else { return };
-        aside.settled.get_or_insert_with(|| Settled::unknown(version));
-        if aside.asked.is_some_and(|at| now.since(at) < AGAIN) {
+    fn ask_what_is_settled(&mut self, core: &mut Core, ctx: &mut Ctx<'_>) {
+        let (now, version, primary) = (ctx.now.mono, core.info.last_update.version, core.history.interval.primary);
+        self.aside.settled.get_or_insert_with(|| Settled::unknown(version));
+        if self.aside.asked.is_some_and(|at| now.since(at) < AGAIN) {
             return;
         }
-        aside.asked = Some(now);
-        self.core.tell(ctx, primary, &Letter::Settle);
-    }
-
-    /// A copy wants to know which changes are durable at all members.
-    pub(crate) fn tell_what_is_settled(&mut self, ctx: &mut Ctx<'_>, to: OsdId) {
-        if !self.is_active() || self.members.all.get(&to).is_none_or(|member| !member.acting) {
-            return;
-        }
-        // What was released is durable at all members; of the rest the oldest entry tells where that ends.
-        let open = self.serving.pending.iter().find_map(|pending| pending.first);
-        let upto = open.map_or(self.core.info.last_update.version, |first| first.version.saturating_sub(1));
-        self.core.tell(ctx, to, &Letter::Settled(upto));
+        self.aside.asked = Some(now);
+        core.tell(ctx, primary, &Letter::Settle);
     }
 
     /// The primary says up to which version changes are durable at all members.
-    pub(crate) fn hear_what_is_settled(&mut self, upto: u64) {
-        let version = self.core.info.last_update.version;
-        let Some(aside) = self.aside() else { return };
-        aside.asked = None;
+    pub(crate) fn hear_what_is_settled(&mut self, core: &mut Core, upto: u64) {
+        let version = core.info.last_update.version;
+        self.aside.asked = None;
         // More than this copy has cannot be durable here: whoever says so is wrong.
-        if let Some(settled) = aside.settled.as_mut().filter(|_| upto <= version) {
+        if let Some(settled) = self.aside.settled.as_mut().filter(|_| upto <= version) {
             settled.learn(upto);
         }
     }
 
     /// What a read lacked is there. False if none waits for that.
-    pub(crate) fn fetched_aside(&mut self, ctx: &mut Ctx<'_>, hold: Hold) -> bool {
-        let Some(job) = self.aside().and_then(|aside| aside.reads.remove(&hold)) else { return false };
-        self.attempt_aside(ctx, job);
+    pub(crate) fn fetched_aside(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, hold: Hold) -> bool {
+        let Some(job) = self.aside.reads.remove(&hold) else { return false };
+        self.attempt_aside(core, ctx, job);
         true
     }
 
     /// The interval is over: who waits for an answer of this copy shall ask the primary.
-    pub(crate) fn end_reads_aside(&mut self, ctx: &mut Ctx<'_>) {
-        let reads = self.aside().map(|aside| std::mem::take(&mut aside.reads)).unwrap_or_default();
-        reads.into_values().for_each(|job| self.end_aside(ctx, job, None));
+    pub(crate) fn end_reads_aside(&mut self, core: &mut Core, ctx: &mut Ctx<'_>) {
+        let reads = std::mem::take(&mut self.aside.reads);
+        reads.into_values().for_each(|job| self.end_aside(core, ctx, job, None));
     }
 }
 

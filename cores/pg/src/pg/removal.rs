@@ -1,9 +1,10 @@
 //! The end of a group: when its pool is deleted, its objects go in steps, then its own keys.
 
+use super::{Pg, Role};
 use crate::api::{Ctx, Effect};
 use crate::object::bounds;
 use crate::object::{self, staging_pool};
-use crate::pg::{Pg, Phase, drop_op};
+use crate::primary::lanes::drop_op;
 use bytes::Bytes;
 use node::{Level, Mono};
 use objectstore::{Hold, MetaChange, Refused, Unread};
@@ -27,17 +28,17 @@ impl Removal {
 impl Pg {
     /// Deletes everything, in steps; [`Effect::Removed`] tells the end. Operations are ignored from here on.
     pub fn remove(&mut self, ctx: &mut Ctx<'_>) {
-        if matches!(self.phase, Phase::Removing(_) | Phase::Removed) {
+        if matches!(self.role, Role::Removing(_) | Role::Removed) {
             return;
         }
-        let readable = !matches!(self.phase, Phase::Broken | Phase::Loading(_));
-        if let Phase::Uniting(uniting) = &self.phase {
+        let readable = !matches!(self.role, Role::Broken | Role::Loading(_));
+        if let Role::Uniting(uniting) = &self.role {
             ctx.store.release(uniting.hold());
         }
         self.stop_serving(ctx);
-        std::mem::take(&mut self.serving.waiting).iter().for_each(|op| drop_op(ctx, op));
+        std::mem::take(&mut self.waiting).iter().for_each(|op| drop_op(ctx, op));
         let hold = self.core.next_hold(ctx);
-        self.phase = Phase::Removing(Box::new(Removal { hold, waiting: false, next: ctx.now.mono, last: false }));
+        self.role = Role::Removing(Box::new(Removal { hold, waiting: false, next: ctx.now.mono, last: false }));
         if readable && !self.core.history.removing {
             self.core.history.removing = true;
             self.core.save(ctx);
@@ -47,12 +48,12 @@ impl Pg {
 
     /// Removes some more, when what was removed before is durable.
     pub(crate) fn step_removal(&mut self, ctx: &mut Ctx<'_>) {
-        let Phase::Removing(removal) = &mut self.phase else { return };
+        let Role::Removing(removal) = &mut self.role else { return };
         if !self.core.is_drained() || ctx.now.mono < removal.next {
             return;
         }
         if removal.last {
-            self.phase = Phase::Removed;
+            self.role = Role::Removed;
             ctx.out.push(Effect::Removed);
             return;
         }
@@ -67,7 +68,7 @@ impl Pg {
         match found {
             Ok(objects) => self.remove_some(ctx, objects),
             Err(Unread::Missing(wish)) => {
-                if let Phase::Removing(removal) = &mut self.phase {
+                if let Role::Removing(removal) = &mut self.role {
                     removal.waiting = true;
                 }
                 ctx.store.fetch(hold, wish);
@@ -75,7 +76,7 @@ impl Pg {
             Err(Unread::Damaged(damage)) => {
                 let text = format!("objects cannot be listed for removal: {} at offset {}", damage.what, damage.offset);
                 self.core.log_line(ctx, Level::Error, text);
-                if let Phase::Removing(removal) = &mut self.phase {
+                if let Role::Removing(removal) = &mut self.role {
                     removal.next = Mono::NEVER;
                 }
             }
@@ -83,7 +84,7 @@ impl Pg {
     }
 
     fn remove_some(&mut self, ctx: &mut Ctx<'_>, objects: Vec<ObjectId>) {
-        let Phase::Removing(removal) = &mut self.phase else { return };
+        let Role::Removing(removal) = &mut self.role else { return };
         ctx.store.release(removal.hold);
         removal.waiting = false;
         removal.next = ctx.now.mono.plus(ctx.config.step_pause);

@@ -2,76 +2,92 @@
 
 use crate::api::Ctx;
 use crate::body::Body;
-use crate::commit::Pending;
 use crate::core::Commit;
+use crate::core::Core;
 use crate::letter::Sealed;
-use crate::pg::{Job, Pg};
+use crate::primary::Primary;
+use crate::primary::commit::Pending;
+use crate::primary::lanes::Job;
 use crate::recorder::OpKey;
 use crate::stats::Stats;
 use objectstore::{Hold, Refused};
 use types::{Feature, OsdId};
 
-impl Pg {
+impl Primary {
     /// Carries out a logged change of the group that this OSD leads: here, and at all other copies.
-    pub(crate) fn submit(&mut self, ctx: &mut Ctx<'_>, mut body: Body, job: &Job) -> Result<(), Refused> {
+    pub(crate) fn submit(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, mut body: Body, job: &Job) -> Result<(), Refused> {
         if ctx.map.level.has(Feature::Parts) {
             body.note_parts();
         }
         let delta = body.delta;
-        self.apply_and_ship(ctx, body, job.key(), job.fetched.then_some(job.hold))?;
+        self.apply_and_ship(core, ctx, body, job.key(), job.fetched.then_some(job.hold))?;
         self.note_submitted(job, &delta);
         Ok(())
     }
 
     /// The same where the other copies carry out something else than this one.
-    pub(crate) fn submit_apart(&mut self, ctx: &mut Ctx<'_>, own: Body, theirs: &Body, job: &Job) -> Result<(), Refused> {
+    pub(crate) fn submit_apart(
+        &mut self,
+        core: &mut Core,
+        ctx: &mut Ctx<'_>,
+        own: Body,
+        theirs: &Body,
+        job: &Job,
+    ) -> Result<(), Refused> {
         let (delta, alone) = (own.delta, self.members.all.is_empty());
         let encoded = if alone { Vec::new() } else { self.members.encode(theirs) };
-        let commit = self.core.apply(ctx, own, job.fetched.then_some(job.hold))?;
-        self.ship(ctx, job.key(), commit, encoded);
+        let commit = core.apply(ctx, own, job.fetched.then_some(job.hold))?;
+        self.ship(core, ctx, job.key(), commit, encoded);
         self.note_submitted(job, &delta);
         Ok(())
     }
 
     /// The change that was shipped last is one of this job's object.
     fn note_submitted(&mut self, job: &Job, delta: &Stats) {
-        if let Some(pending) = self.serving.pending.back_mut() {
+        if let Some(pending) = self.pending.back_mut() {
             pending.head = Some(job.head.clone());
-            self.serving.lanes.entry(job.head.clone()).or_default().last = Some(pending.ticket);
+            self.lanes.entry(job.head.clone()).or_default().last = Some(pending.ticket);
         }
-        if let Some(scrub) = &mut self.serving.scrub {
+        if let Some(scrub) = &mut self.scrub {
             scrub.changed(&job.head, delta);
         }
     }
 
     /// Carries out a change that is no event of the group's history, here and at all other copies.
-    pub(crate) fn change_unlogged(&mut self, ctx: &mut Ctx<'_>, body: Body) -> bool {
+    pub(crate) fn change_unlogged(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, body: Body) -> bool {
         debug_assert!(body.entries.is_empty());
-        match self.apply_and_ship(ctx, body, OpKey::NONE, None) {
+        match self.apply_and_ship(core, ctx, body, OpKey::NONE, None) {
             Ok(_) => true,
             Err(Refused::Stopped) => {
-                self.core.stopped(ctx);
+                core.stopped(ctx);
                 false
             }
             Err(_) => false,
         }
     }
 
-    fn apply_and_ship(&mut self, ctx: &mut Ctx<'_>, body: Body, op: OpKey, hold: Option<Hold>) -> Result<(), Refused> {
+    fn apply_and_ship(
+        &mut self,
+        core: &mut Core,
+        ctx: &mut Ctx<'_>,
+        body: Body,
+        op: OpKey,
+        hold: Option<Hold>,
+    ) -> Result<(), Refused> {
         let encoded = if self.members.all.is_empty() { Vec::new() } else { self.members.encode(&body) };
-        let commit = self.core.apply(ctx, body, hold)?;
-        self.ship(ctx, op, commit, encoded);
+        let commit = core.apply(ctx, body, hold)?;
+        self.ship(core, ctx, op, commit, encoded);
         Ok(())
     }
 
     /// Gives a change that was just submitted here to the other copies, if there are any.
-    fn ship(&mut self, ctx: &mut Ctx<'_>, op: OpKey, commit: Commit, encoded: Vec<(OsdId, Sealed)>) {
+    fn ship(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, op: OpKey, commit: Commit, encoded: Vec<(OsdId, Sealed)>) {
         let mut pending = Pending::of(commit);
         if !encoded.is_empty() {
-            let (order, letters) = self.members.ship(&self.core.envelope(), op, encoded);
+            let (order, letters) = self.members.ship(&core.envelope(), op, encoded);
             pending.order = order;
-            self.core.post(ctx, letters);
+            core.post(ctx, letters);
         }
-        self.serving.pending.push_back(pending);
+        self.pending.push_back(pending);
     }
 }

@@ -10,8 +10,8 @@
 //!
 //! *Order.* All groups ask targets in the same order, so none waits for one that waits for it.
 //!
-//! *Data and owner.* [`Reserve`] belongs to the primary, [`Lent`] to the copy at a target, both in one interval. With the interval
-//! both end, and so do the wishes that the OSD sees ([`Pg::slot_wishes`]): a slot that nobody wishes is free. A question has a number.
+//! *Data and owner.* [`Reserve`] belongs to the primary, [`crate::replica::lend::Lent`] to the copy at a target, both in one interval. With the interval
+//! both end, and so do the wishes that the OSD sees ([`crate::Pg::slot_wishes`]): a slot that nobody wishes is free. A question has a number.
 //! What was asked before the last answer counted is answered in vain. A slot that is given back is given back until the target says so.
 //!
 //! *Full.* A target that is over `backfillfull_ratio` lends no slot for a backfill, and one over `full_ratio` none at all. The primary
@@ -22,9 +22,10 @@
 //! *Below the level of* [`Feature::RecoverySlots`] no target is asked, as it may not know the question: the own slot is enough.
 
 use crate::api::Ctx;
-use crate::letter::Letter;
-use crate::members::{Member, named};
-use crate::pg::{Pg, Phase};
+use crate::core::Core;
+use crate::letter::{Lends, Letter};
+use crate::primary::Primary;
+use crate::primary::members::{Member, named};
 use maps::{OptValue, flags, opts};
 use node::Mono;
 use std::collections::BTreeMap;
@@ -80,36 +81,6 @@ pub struct SlotWishes {
     pub remote: Option<SlotWish>,
 }
 
-/// What a target says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lends {
-    /// The slot is yours.
-    Yes,
-    /// This OSD is too full.
-    Full,
-    /// Somebody else needs it more.
-    TakenBack,
-    /// It is given back.
-    Free,
-}
-
-impl Lends {
-    /// As it is written.
-    pub(crate) fn number(self) -> u64 {
-        match self {
-            Self::Yes => 0,
-            Self::Full => 1,
-            Self::TakenBack => 2,
-            Self::Free => 3,
-        }
-    }
-
-    /// The one that is written like this.
-    pub(crate) fn of(number: u64) -> Option<Self> {
-        [Self::Yes, Self::Full, Self::TakenBack, Self::Free].into_iter().find(|lends| lends.number() == number)
-    }
-}
-
 /// A slot at a target, as the primary knows it.
 #[derive(Clone, Copy, Debug)]
 struct Target {
@@ -133,6 +104,12 @@ pub(crate) struct Reserve {
 }
 
 impl Reserve {
+    /// The slot of this OSD that the group has or waits for.
+    pub(crate) fn wish(&self) -> Option<SlotWish> {
+        let wishes = self.what.is_some() && self.full_until.is_none();
+        wishes.then_some(SlotWish { priority: self.priority, held: self.local })
+    }
+
     /// Whether objects move for this purpose: all slots are there.
     pub(crate) fn moves(&self, what: Move) -> bool {
         self.what == Some(what) && self.local && self.full_until.is_none() && self.targets.values().all(|target| target.held)
@@ -151,70 +128,31 @@ impl Reserve {
     }
 }
 
-/// A slot that this copy lends to its primary, or waits for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Lent {
-    number: u64,
-    priority: u8,
-    held: bool,
-}
-
-impl Pg {
-    /// What slots of this OSD the group has or waits for.
-    pub fn slot_wishes(&self) -> SlotWishes {
-        match &self.phase {
-            Phase::Active => {
-                let reserve = &self.serving.reserve;
-                let wishes = reserve.what.is_some() && reserve.full_until.is_none();
-                let local = wishes.then_some(SlotWish { priority: reserve.priority, held: reserve.local });
-                SlotWishes { local, remote: None }
-            }
-            Phase::Replica(replica) => {
-                let remote = replica.lent.map(|lent| SlotWish { priority: lent.priority, held: lent.held });
-                SlotWishes { local: None, remote }
-            }
-            _ => SlotWishes::default(),
+impl Primary {
+    /// The OSD gave its own slot to the group, or took it away.
+    pub(crate) fn slot_changed(&mut self, core: &Core, ctx: &mut Ctx<'_>, granted: bool) {
+        self.reserve.local = granted;
+        if !granted {
+            self.give_slots_back(core, ctx);
         }
+        self.plan_recovery(ctx);
     }
 
-    /// The OSD gave a slot to the group, or took it away.
-    pub fn slot_changed(&mut self, ctx: &mut Ctx<'_>, side: SlotSide, granted: bool) {
-        match (side, &mut self.phase) {
-            (SlotSide::Local, Phase::Active) => {
-                self.serving.reserve.local = granted;
-                if !granted {
-                    self.give_slots_back(ctx);
-                }
-                self.plan_recovery(ctx);
-            }
-            (SlotSide::Remote, Phase::Replica(replica)) => {
-                let Some(lent) = &mut replica.lent else { return };
-                lent.held = granted;
-                let (number, lends) = (lent.number, if granted { Lends::Yes } else { Lends::TakenBack });
-                if !granted {
-                    replica.lent = None;
-                }
-                self.core.tell(ctx, self.core.history.interval.primary, &Letter::Reserved(number, lends));
-            }
-            _ => {}
-        }
-    }
-
-    fn give_slots_back(&mut self, ctx: &mut Ctx<'_>) {
-        for (osd, number) in self.serving.reserve.give_back() {
-            self.core.tell(ctx, osd, &Letter::Release(number));
+    fn give_slots_back(&mut self, core: &Core, ctx: &mut Ctx<'_>) {
+        for (osd, number) in self.reserve.give_back() {
+            core.tell(ctx, osd, &Letter::Release(number));
         }
     }
 
     /// What is to be done, and can be.
-    fn to_move(&self, ctx: &Ctx<'_>) -> Option<Move> {
-        let recovery = &self.serving.recovery;
+    fn to_move(&self, core: &Core, ctx: &Ctx<'_>) -> Option<Move> {
+        let recovery = &self.recovery;
         let parked = |object: &HObject| recovery.unfound.contains_key(&object.at(SnapId::HEAD));
-        let mut lists = std::iter::once(&self.core.missing).chain(self.members.all.values().map(|member| &member.missing));
+        let mut lists = std::iter::once(&core.missing).chain(self.members.all.values().map(|member| &member.missing));
         let brings = || self.members.all.values().any(|member| member.backfill.is_none() && !member.pushed.is_empty());
         let recovers = recovery.is_busy()
             || ctx.map.flags & flags::NORECOVER == 0 && lists.any(|list| list.keys().any(|object| !parked(object)))
-            || self.serving.reserve.what == Some(Move::Recovery) && brings();
+            || self.reserve.what == Some(Move::Recovery) && brings();
         let stuck =
             |member: &Member| member.backfill.as_ref().is_none_or(|b| b.is_stuck(|head| recovery.unfound.contains_key(head)));
         let held_back = flags::NOBACKFILL | flags::NOREBALANCE;
@@ -228,9 +166,9 @@ impl Pg {
 
     /// Why nothing moves, in words, although something is to be moved; none if objects move, or there are none to
     /// move.
-    pub(crate) fn why_not_moving(&self) -> Option<String> {
-        let reserve = &self.serving.reserve;
-        let Some(what) = reserve.what else { return self.held_back_by_flags() };
+    pub(crate) fn why_not_moving(&self, core: &Core) -> Option<String> {
+        let reserve = &self.reserve;
+        let Some(what) = reserve.what else { return self.held_back_by_flags(core) };
         if reserve.full_until.is_some() {
             let targets = named(&self.slot_targets(what));
             return Some(format!(
@@ -245,10 +183,10 @@ impl Pg {
     }
 
     /// The sentence for objects that only flags of the cluster keep from being brought.
-    fn held_back_by_flags(&self) -> Option<String> {
-        let unfound = &self.serving.recovery.unfound;
+    fn held_back_by_flags(&self, core: &Core) -> Option<String> {
+        let unfound = &self.recovery.unfound;
         let parked = |object: &HObject| unfound.contains_key(&object.at(SnapId::HEAD));
-        let mut lists = std::iter::once(&self.core.missing).chain(self.members.all.values().map(|member| &member.missing));
+        let mut lists = std::iter::once(&core.missing).chain(self.members.all.values().map(|member| &member.missing));
         if lists.any(|list| list.keys().any(|object| !parked(object))) {
             return Some("the cluster's flag norecover holds it back: 'ceph osd unset norecover'".into());
         }
@@ -269,35 +207,35 @@ impl Pg {
     }
 
     /// How urgent it is.
-    fn move_priority(&self, ctx: &Ctx<'_>, what: Move) -> u8 {
-        let forced = self.serving.recovery.forced();
-        let interval = &self.core.history.interval;
+    fn move_priority(&self, core: &Core, ctx: &Ctx<'_>, what: Move) -> u8 {
+        let forced = self.recovery.forced();
+        let interval = &core.history.interval;
         let few = (interval.members().count() as u64) < u64::from(interval.size);
         let base = match what {
             Move::Recovery if forced.recovery => return priority::RECOVERY_FORCED,
             Move::Backfill if forced.backfill => return priority::BACKFILL_FORCED,
-            _ if self.core.is_short() => priority::INACTIVE,
+            _ if core.is_short() => priority::INACTIVE,
             Move::Recovery => priority::RECOVERY,
             Move::Backfill if few => priority::BACKFILL_DEGRADED,
             Move::Backfill => priority::BACKFILL,
         };
-        let pool = ctx.map.pools.get(&self.core.id.pg.pool).and_then(|pool| pool.opts.get(&opts::RECOVERY_PRIORITY));
+        let pool = ctx.map.pools.get(&core.id.pg.pool).and_then(|pool| pool.opts.get(&opts::RECOVERY_PRIORITY));
         let more = if let Some(OptValue::Int(more)) = pool { *more } else { 0 };
         u8::try_from((base + more).clamp(0, priority::MOST)).unwrap_or_default()
     }
 
     /// Gets slots for what is to be done, or gives them back when nothing is.
-    pub(crate) fn step_reserve(&mut self, ctx: &mut Ctx<'_>) {
-        let what = self.to_move(ctx);
-        if what != self.serving.reserve.what {
-            self.give_slots_back(ctx);
+    pub(crate) fn step_reserve(&mut self, core: &mut Core, ctx: &mut Ctx<'_>) {
+        let what = self.to_move(core, ctx);
+        if what != self.reserve.what {
+            self.give_slots_back(core, ctx);
             // The own slot goes back, too: others who need it more come first.
-            let reserve = &mut self.serving.reserve;
+            let reserve = &mut self.reserve;
             (reserve.what, reserve.local, reserve.full_until) = (what, reserve.local && what.is_some(), None);
         }
         let Some(what) = what else { return };
-        let priority = self.move_priority(ctx, what);
-        let reserve = &mut self.serving.reserve;
+        let priority = self.move_priority(core, ctx, what);
+        let reserve = &mut self.reserve;
         let fresh = std::mem::replace(&mut reserve.priority, priority) != priority;
         if let Some(until) = reserve.full_until {
             if until > ctx.now.mono {
@@ -305,21 +243,21 @@ impl Pg {
             }
             reserve.full_until = None;
         }
-        if !self.serving.reserve.local {
+        if !self.reserve.local {
             return;
         }
         let targets = if ctx.map.level.has(Feature::RecoverySlots) { self.slot_targets(what) } else { Vec::new() };
-        let reserve = &mut self.serving.reserve;
+        let reserve = &mut self.reserve;
         let highest = reserve.targets.keys().next_back().copied();
         if targets.iter().any(|osd| !reserve.targets.contains_key(osd) && highest.is_some_and(|highest| *osd < highest)) {
             // One that comes before others joined them: all are asked anew, in their order.
-            self.give_slots_back(ctx);
+            self.give_slots_back(core, ctx);
         }
-        self.ask_targets(ctx, what, priority, &targets, fresh);
+        self.ask_targets(core, ctx, what, priority, &targets, fresh);
     }
 
-    fn ask_targets(&mut self, ctx: &mut Ctx<'_>, what: Move, priority: u8, targets: &[OsdId], fresh: bool) {
-        let reserve = &mut self.serving.reserve;
+    fn ask_targets(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, what: Move, priority: u8, targets: &[OsdId], fresh: bool) {
+        let reserve = &mut self.reserve;
         let mut letters = Vec::new();
         if fresh {
             letters.extend(reserve.targets.iter().map(|(osd, target)| (*osd, target.number)));
@@ -333,35 +271,35 @@ impl Pg {
             letters.push((*next, reserve.asked));
         }
         for (osd, number) in letters {
-            self.core.tell(ctx, osd, &Letter::Reserve(number, priority, what == Move::Backfill));
+            core.tell(ctx, osd, &Letter::Reserve(number, priority, what == Move::Backfill));
         }
     }
 
     fn look_again_at(&mut self, at: Mono) {
-        let next = &mut self.serving.recovery.next;
+        let next = &mut self.recovery.next;
         *next = Some(next.map_or(at, |next| next.min(at)));
     }
 
     /// Questions that a target did not answer are asked again.
-    pub(crate) fn reserve_again(&mut self, ctx: &mut Ctx<'_>, osd: OsdId) {
-        let reserve = &self.serving.reserve;
+    pub(crate) fn reserve_again(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, osd: OsdId) {
+        let reserve = &self.reserve;
         let (priority, backfill) = (reserve.priority, reserve.what == Some(Move::Backfill));
         if let Some(target) = reserve.targets.get(&osd) {
-            self.core.tell(ctx, osd, &Letter::Reserve(target.number, priority, backfill));
+            core.tell(ctx, osd, &Letter::Reserve(target.number, priority, backfill));
         } else if let Some(number) = reserve.returned.get(&osd) {
-            self.core.tell(ctx, osd, &Letter::Release(*number));
+            core.tell(ctx, osd, &Letter::Release(*number));
         }
     }
 
     /// Whether some target has not said that it has its slot back, or not answered.
     pub(crate) fn waits_for_targets(&self) -> bool {
-        let reserve = &self.serving.reserve;
+        let reserve = &self.reserve;
         !reserve.returned.is_empty() || reserve.targets.values().any(|target| !target.held)
     }
 
     /// A target answers.
-    pub(crate) fn hear_reserved(&mut self, ctx: &mut Ctx<'_>, from: OsdId, number: u64, lends: Lends) {
-        let reserve = &mut self.serving.reserve;
+    pub(crate) fn hear_reserved(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, from: OsdId, number: u64, lends: Lends) {
+        let reserve = &mut self.reserve;
         if lends == Lends::Free {
             if reserve.returned.get(&from) == Some(&number) {
                 reserve.returned.remove(&from);
@@ -374,37 +312,12 @@ impl Pg {
             Lends::Full | Lends::TakenBack | Lends::Free => {
                 // Nothing is there to be given back.
                 reserve.targets.remove(&from);
-                self.give_slots_back(ctx);
-                let reserve = &mut self.serving.reserve;
+                self.give_slots_back(core, ctx);
+                let reserve = &mut self.reserve;
                 reserve.local = false;
                 reserve.full_until = (lends == Lends::Full).then_some(ctx.now.mono.plus(LATER));
             }
         }
         self.plan_recovery(ctx);
-    }
-
-    /// The primary asks for a slot of this OSD.
-    pub(crate) fn lend(&mut self, ctx: &mut Ctx<'_>, primary: OsdId, number: u64, priority: u8, backfill: bool) {
-        let ratio = if backfill { ctx.map.backfillfull_ratio } else { ctx.map.full_ratio };
-        let full = ratio > 0.0 && crate::commit::used(ctx) >= f64::from(ratio);
-        let Phase::Replica(replica) = &mut self.phase else { return };
-        match &mut replica.lent {
-            Some(lent) if lent.number == number => lent.priority = priority,
-            _ if full => {
-                replica.lent = None;
-                return self.core.tell(ctx, primary, &Letter::Reserved(number, Lends::Full));
-            }
-            lent => *lent = Some(Lent { number, priority, held: false }),
-        }
-        if replica.lent.is_some_and(|lent| lent.held) {
-            self.core.tell(ctx, primary, &Letter::Reserved(number, Lends::Yes));
-        }
-    }
-
-    /// The primary gives a slot of this OSD back.
-    pub(crate) fn take_back(&mut self, ctx: &mut Ctx<'_>, primary: OsdId, number: u64) {
-        let Phase::Replica(replica) = &mut self.phase else { return };
-        replica.lent = replica.lent.filter(|lent| lent.number > number);
-        self.core.tell(ctx, primary, &Letter::Reserved(number, Lends::Free));
     }
 }

@@ -16,34 +16,35 @@
 use crate::api::Ctx;
 use crate::body::{Body, Progress};
 use crate::changed::Part;
+use crate::core::Core;
 use crate::missing::{Base, Lack};
 use crate::object::{Piece, PieceAt, index_of, read_part};
-use crate::pg::{Job, Pg, Work};
+use crate::primary::Primary;
+use crate::primary::lanes::{Job, Work};
 use node::Level;
 use objectstore::{Refused, Unread};
 use types::{EVersion, HObject, OsdId, SnapId};
 
-impl Pg {
+impl Primary {
     /// A part of an object that is missing here came, or it cannot be had in part.
     pub(crate) fn hear_pulled_part(
         &mut self,
+        core: &mut Core,
         ctx: &mut Ctx<'_>,
         from: OsdId,
         object: HObject,
         have: EVersion,
         piece: Option<Box<Piece>>,
     ) {
-        let Some(mut job) =
-            self.serving.recovery.answered_part(from, &object, have).and_then(|hold| self.serving.jobs.remove(&hold))
-        else {
+        let Some(mut job) = self.recovery.answered_part(from, &object, have).and_then(|hold| self.jobs.remove(&hold)) else {
             return;
         };
         let head = job.head.clone();
-        let id = self.core.object(object.clone());
+        let id = core.object(object.clone());
         let taken = match piece.filter(|piece| piece.changes.object == id && piece.next.is_none() && !piece.is_nothing()) {
-            Some(piece) => self.take_part(ctx, &object, *piece),
+            Some(piece) => self.take_part(core, ctx, &object, *piece),
             None => {
-                self.core.forget_own_base(&object);
+                core.forget_own_base(&object);
                 Ok(())
             }
         };
@@ -51,28 +52,28 @@ impl Pg {
             bring.at = PieceAt::default();
         }
         match taken {
-            Ok(()) => self.attempt_bring(ctx, job),
-            Err(Refused::Stopped) => self.core.stopped(ctx),
-            Err(_) => self.end_bring(ctx, job),
+            Ok(()) => self.attempt_bring(core, ctx, job),
+            Err(Refused::Stopped) => core.stopped(ctx),
+            Err(_) => self.end_bring(core, ctx, job),
         }
-        self.pump(ctx, &head);
+        self.pump(core, ctx, &head);
     }
 
     /// Puts a part into its place here.
-    fn take_part(&mut self, ctx: &mut Ctx<'_>, object: &HObject, piece: Piece) -> Result<(), Refused> {
+    fn take_part(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, object: &HObject, piece: Piece) -> Result<(), Refused> {
         let index = index_of(object, &piece.changes.changes);
         let progress = Progress { recovered: vec![object.clone()], ..Progress::default() };
-        match self.core.apply(ctx, Body::push(vec![piece.changes], index, progress), None) {
+        match core.apply(ctx, Body::push(vec![piece.changes], index, progress), None) {
             #[cfg(feature = "sim")]
-            Ok(_) if self.core.mistake == Some(crate::selfcheck::Mistake::TakePartEarly) => {}
-            Ok(commit) => self.serving.recovery.took(object.clone(), commit.ticket),
+            Ok(_) if core.mistake == Some(crate::selfcheck::Mistake::TakePartEarly) => {}
+            Ok(commit) => self.recovery.took(object.clone(), commit.ticket),
             Err(refused) => {
-                self.core.log_line(ctx, Level::Error, format!("{object} cannot be taken up: the store refuses ({refused:?})"));
+                core.log_line(ctx, Level::Error, format!("{object} cannot be taken up: the store refuses ({refused:?})"));
                 return Err(refused);
             }
         }
         if object.is_head() {
-            self.arm_watches(ctx, object);
+            self.arm_watches(core, ctx, object);
         }
         Ok(())
     }
@@ -89,19 +90,20 @@ impl Pg {
     /// Brings an object in part to those of the copies of which it is known what they have. False if there are none: to the rest it goes whole.
     pub(crate) fn push_part(
         &mut self,
+        core: &mut Core,
         ctx: &mut Ctx<'_>,
         job: &Job,
         object: &HObject,
         targets: &[OsdId],
     ) -> Result<bool, Unread> {
         let Some((bases, part)) = self.with_base(object, targets) else { return Ok(false) };
-        let piece = read_part(&*ctx.store, job.hold, &self.core.object(object.clone()), &part, &ctx.config.sizes)?;
+        let piece = read_part(&*ctx.store, job.hold, &core.object(object.clone()), &part, &ctx.config.sizes)?;
         if job.fetched {
             ctx.store.release(job.hold);
         }
         for (osd, have) in bases {
             match &piece {
-                Some(piece) => self.ship_part(ctx, osd, object, have, piece),
+                Some(piece) => self.ship_part(core, ctx, osd, object, have, piece),
                 None => self.forget_base_of(osd, object),
             }
         }
@@ -114,22 +116,22 @@ impl Pg {
         }
     }
 
-    fn ship_part(&mut self, ctx: &mut Ctx<'_>, osd: OsdId, object: &HObject, have: EVersion, piece: &Piece) {
+    fn ship_part(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, osd: OsdId, object: &HObject, have: EVersion, piece: &Piece) {
         let index = index_of(object, &piece.changes.changes);
         let (recovered, bases) = (vec![object.clone()], vec![(object.clone(), have)]);
         let body = Body::push(vec![piece.changes.clone()], index, Progress { recovered, bases, ..Progress::default() });
-        let letters = self.members.ship_to(&self.core.envelope(), &[osd], &body);
-        self.core.post(ctx, letters);
+        let letters = self.members.ship_to(&core.envelope(), &[osd], &body);
+        core.post(ctx, letters);
         self.members.note_pushed(osd, object);
     }
 
     /// A copy says that it lacks objects of which the primary does not know it. What is promised with that, from the change at place
     /// `first` on, is not durable there as it should be, until the objects are brought.
-    pub(crate) fn hear_lacking(&mut self, ctx: &mut Ctx<'_>, from: OsdId, first: u64, objects: Vec<HObject>) {
+    pub(crate) fn hear_lacking(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, from: OsdId, first: u64, objects: Vec<HObject>) {
         if objects.is_empty() {
             return;
         }
-        let need = self.core.info.last_update;
+        let need = core.info.last_update;
         let mut news = Vec::new();
         if let Some(member) = self.members.all.get_mut(&from).filter(|member| member.activated) {
             for object in objects {
@@ -143,22 +145,10 @@ impl Pg {
         }
         // Clients may wait for it, so it needs no slot.
         for object in news {
-            self.core.log_line(ctx, Level::Warn, format!("osd.{from} lacks {object}: it is brought again"));
-            self.repaired += 1;
-            self.bring(ctx, object.at(SnapId::HEAD), None);
+            core.log_line(ctx, Level::Warn, format!("osd.{from} lacks {object}: it is brought again"));
+            core.repaired += 1;
+            self.bring(core, ctx, object.at(SnapId::HEAD), None);
         }
         self.plan_recovery(ctx);
     }
-}
-
-/// A body without the objects that this copy does not take from it.
-pub(crate) fn without(mut body: Body, objects: &[HObject]) -> Body {
-    let kept = |object: &HObject| !objects.contains(object);
-    body.objects.retain(|of| kept(&of.object.object));
-    body.index.retain(|change| kept(change.head()));
-    if let Some(progress) = &mut body.progress {
-        progress.recovered.retain(kept);
-        progress.bases.retain(|(object, _)| kept(object));
-    }
-    body
 }

@@ -1,14 +1,16 @@
 //! A suspect is looked at in its lane, where nothing else happens to it, and what is wrong is mended if that is wanted.
 
-use super::compare::{Contradiction, Copy, Verdict, contradictions, judge, recorded_size};
-use super::entry::{Answer, Entry};
-use super::gather::Gathering;
-use super::survey::{OmapLimit, Range, Survey};
 use super::{Scrub, Tally};
 use crate::api::{ClusterLevel, Ctx, Effect};
+use crate::core::Core;
 use crate::letter::Letter;
 use crate::missing::Lack;
-use crate::pg::{Job, Pg, Work};
+use crate::primary::Primary;
+use crate::primary::lanes::{Job, Work};
+use crate::scrub::compare::{Contradiction, Copy, Verdict, contradictions, judge, recorded_size};
+use crate::scrub::entry::{Answer, Entry};
+use crate::scrub::gather::Gathering;
+use crate::scrub::survey::{OmapLimit, Range, Survey};
 use messages::scrub::{shard, snapset};
 use objectstore::Unread;
 use types::{HObject, OsdId, SnapId};
@@ -30,20 +32,20 @@ pub(crate) struct Check {
     pub(crate) gathering: Option<Gathering>,
 }
 
-impl Pg {
+impl Primary {
     /// Lets a suspect be looked at when its lane is free.
-    pub(crate) fn begin_check(&mut self, ctx: &mut Ctx<'_>, head: HObject) {
-        let deep = self.serving.scrub.as_ref().is_some_and(|scrub| scrub.deep);
+    pub(crate) fn begin_check(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, head: HObject) {
+        let deep = self.scrub.as_ref().is_some_and(|scrub| scrub.deep);
         let (from, to) = (head.at(SnapId(0)), head.at(SnapId::DIR));
         let range = Range { from, to, max: usize::MAX, whole: true, deep, detail: true, large: OmapLimit::NONE };
-        let check = Check { survey: Survey::new(self.core.id.shard, range), gathering: None };
-        let head = self.core.object(head);
-        self.enqueue(ctx, head, Work::Check(Box::new(check)));
+        let check = Check { survey: Survey::new(core.id.shard, range), gathering: None };
+        let head = core.object(head);
+        self.enqueue(core, ctx, head, Work::Check(Box::new(check)));
     }
 
     /// Goes on with a check as far as it goes now.
-    pub(crate) fn attempt_check(&mut self, ctx: &mut Ctx<'_>, mut job: Job) {
-        let brought = self.must_bring(&job.head, false) || self.members.anybody_lacks(&job.head);
+    pub(crate) fn attempt_check(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, mut job: Job) {
+        let brought = self.must_bring(core, &job.head, false) || self.members.anybody_lacks(&job.head);
         let Work::Check(check) = &mut job.work else { return };
         if brought {
             // Some copy is known to lack it: recovery sees to that.
@@ -51,7 +53,7 @@ impl Pg {
         }
         if check.gathering.is_none() {
             let Range { from, to, deep, .. } = check.survey.range.clone();
-            check.gathering = Some(self.ask_members(ctx, from, to, deep, true));
+            check.gathering = Some(self.ask_members(core, ctx, from, to, deep, true));
         }
         while !check.survey.is_done() {
             match check.survey.step(&*ctx.store, job.hold) {
@@ -64,13 +66,13 @@ impl Pg {
         if check.gathering.as_ref().is_some_and(|gathering| !gathering.is_complete()) {
             return self.keep_waiting(job);
         }
-        self.conclude_check(ctx, &job);
+        self.conclude_check(core, ctx, &job);
         self.end_check(ctx, &job);
     }
 
     /// A copy says what it holds of the suspect.
-    pub(crate) fn hear_checked(&mut self, ctx: &mut Ctx<'_>, from: OsdId, answer: Answer) {
-        let check = self.serving.jobs.values_mut().find_map(|job| match &mut job.work {
+    pub(crate) fn hear_checked(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, from: OsdId, answer: Answer) {
+        let check = self.jobs.values_mut().find_map(|job| match &mut job.work {
             Work::Check(check) => Some((job.hold, check)),
             _ => None,
         });
@@ -80,15 +82,15 @@ impl Pg {
             return;
         }
         if !gathering.is_complete() {
-            return self.ask_silent(ctx, Some(from));
+            return self.ask_silent(core, ctx, Some(from));
         }
         // While its own part is being fetched, that calls it.
         if check.survey.is_done()
-            && let Some(job) = self.serving.jobs.remove(&hold)
+            && let Some(job) = self.jobs.remove(&hold)
         {
             let head = job.head.clone();
-            self.attempt(ctx, job);
-            self.pump(ctx, &head);
+            self.attempt(core, ctx, job);
+            self.pump(core, ctx, &head);
         }
     }
 
@@ -97,21 +99,21 @@ impl Pg {
         if job.fetched {
             ctx.store.release(job.hold);
         }
-        if let Some(lane) = self.serving.lanes.get_mut(&job.head) {
+        if let Some(lane) = self.lanes.get_mut(&job.head) {
             lane.held = lane.held.filter(|hold| *hold != job.hold);
         }
-        if let Some(scrub) = &mut self.serving.scrub {
+        if let Some(scrub) = &mut self.scrub {
             (scrub.checking, scrub.next) = (false, ctx.now.mono);
         }
     }
 
-    fn conclude_check(&mut self, ctx: &mut Ctx<'_>, job: &Job) {
+    fn conclude_check(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, job: &Job) {
         let Work::Check(check) = &job.work else { return };
         let Check { survey, gathering: Some(gathering) } = &**check else { return };
-        let Some(mut scrub) = self.serving.scrub.take() else { return };
+        let Some(mut scrub) = self.scrub.take() else { return };
         let whoami = ctx.whoami;
         for (object, damage) in &survey.damage {
-            self.core.report_damage(ctx, &self.core.object(object.clone()), damage);
+            core.report_damage(ctx, &core.object(object.clone()), damage);
         }
         let unreadable = usize::from(survey.unreadable) + gathering.unreadable().count();
         scrub.tally.shallow += unreadable as i64;
@@ -128,37 +130,45 @@ impl Pg {
             let counts = |copy: &&Copy<'_>| verdict.as_ref().is_none_or(|v| v.authority.is_none_or(|osd| osd == copy.osd));
             right.extend(copies.iter().filter(counts).find_map(|copy| copy.entry));
             #[cfg(feature = "sim")]
-            let verdict = self.misjudge(whoami, copies, verdict);
+            let verdict = self.misjudge(core, whoami, copies, verdict);
             if let Some(verdict) = verdict {
-                self.pronounce(ctx, &mut scrub, object, copies, &verdict);
+                self.pronounce(core, ctx, &mut scrub, object, copies, &verdict);
             }
         }
         for found in contradictions(&right) {
-            self.contradict(ctx, &mut scrub, &found);
+            self.contradict(core, ctx, &mut scrub, &found);
         }
-        self.serving.scrub = Some(scrub);
+        self.scrub = Some(scrub);
     }
 
     /// Notes what is wrong with an object, says so, and mends it if that is wanted.
-    fn pronounce(&mut self, ctx: &mut Ctx<'_>, scrub: &mut Scrub, object: &HObject, copies: &[Copy<'_>], verdict: &Verdict) {
+    fn pronounce(
+        &mut self,
+        core: &mut Core,
+        ctx: &mut Ctx<'_>,
+        scrub: &mut Scrub,
+        object: &HObject,
+        copies: &[Copy<'_>],
+        verdict: &Verdict,
+    ) {
         let mut say = |text: String| ctx.out.push(Effect::ClusterLog { level: ClusterLevel::Error, text });
         for (osd, why) in &verdict.wrong {
             let missing = verdict.shards.get(osd).is_some_and(|errors| errors & shard::MISSING != 0);
             let soid = if missing { "" } else { "soid " };
-            say(format!("{} shard {osd} {soid}{object} : {why}", self.core.id));
+            say(format!("{} shard {osd} {soid}{object} : {why}", core.id));
         }
         if verdict.doubted {
             say(format!(
                 "{} soid {object} : copies differ, it is not certain which is right, and none of them is repaired",
-                self.core.id
+                core.id
             ));
         }
         if verdict.authority.is_none() {
-            say(format!("{} soid {object} : failed to pick suitable object info", self.core.id));
+            say(format!("{} soid {object} : failed to pick suitable object info", core.id));
         }
         scrub.tally.missing += verdict.missing();
         scrub.tally.inconsistent += usize::from(verdict.wrong.len() > verdict.missing());
-        let mended = if scrub.repair { self.mend_wrong(ctx, object, verdict) } else { Vec::new() };
+        let mended = if scrub.repair { self.mend_wrong(core, ctx, object, verdict) } else { Vec::new() };
         scrub.tally.fixed += mended.len();
         let left: Vec<OsdId> = verdict.wrong.iter().map(|(osd, _)| *osd).filter(|osd| !mended.contains(osd)).collect();
         for osd in &left {
@@ -171,7 +181,7 @@ impl Pg {
     }
 
     /// Has copies that are wrong brought again from one that is right. Gives those.
-    fn mend_wrong(&mut self, ctx: &mut Ctx<'_>, object: &HObject, verdict: &Verdict) -> Vec<OsdId> {
+    fn mend_wrong(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, object: &HObject, verdict: &Verdict) -> Vec<OsdId> {
         let mut mended = Vec::new();
         if verdict.authority.is_none() || verdict.doubted {
             return mended;
@@ -179,15 +189,15 @@ impl Pg {
         let whoami = ctx.whoami;
         for (osd, _) in verdict.wrong.iter().filter(|(osd, _)| *osd != whoami) {
             let Some(member) = self.members.all.get_mut(osd) else { continue };
-            member.missing.insert(object.clone(), Lack::whole(self.core.info.last_update));
-            self.core.tell(ctx, *osd, &Letter::Spoilt(vec![object.clone()]));
-            self.repaired += 1;
+            member.missing.insert(object.clone(), Lack::whole(core.info.last_update));
+            core.tell(ctx, *osd, &Letter::Spoilt(vec![object.clone()]));
+            core.repaired += 1;
             mended.push(*osd);
         }
         let own = verdict.wrong.iter().any(|(osd, _)| *osd == whoami);
         // Those that are wrong are no holders any more.
-        if own && !self.holders(object).is_empty() {
-            self.mend(ctx, object.clone());
+        if own && !self.holders(core, object).is_empty() {
+            self.mend(core, ctx, object.clone());
             mended.push(whoami);
         }
         self.plan_recovery(ctx);
@@ -196,37 +206,44 @@ impl Pg {
 
     /// A mistake to be found: suspects are not looked at again.
     #[cfg(feature = "sim")]
-    pub(super) fn judge_at_once(&mut self, ctx: &mut Ctx<'_>, scrub: &mut Scrub, survey: &Survey, gathering: &Gathering) {
-        if self.core.mistake != Some(crate::selfcheck::Mistake::FirstLook) {
+    pub(super) fn judge_at_once(
+        &mut self,
+        core: &mut Core,
+        ctx: &mut Ctx<'_>,
+        scrub: &mut Scrub,
+        survey: &Survey,
+        gathering: &Gathering,
+    ) {
+        if core.mistake != Some(crate::selfcheck::Mistake::FirstLook) {
             return;
         }
         let whoami = ctx.whoami;
         let rows = gathering.rows(whoami, &survey.found, |osd, object| self.is_awaited(whoami, osd, object));
         for (object, copies) in &rows {
             if let Some(verdict) = judge(copies, None) {
-                self.pronounce(ctx, scrub, object, copies, &verdict);
+                self.pronounce(core, ctx, scrub, object, copies, &verdict);
             }
         }
     }
 
     /// A mistake to be found: the primary is always right.
     #[cfg(feature = "sim")]
-    fn misjudge(&self, whoami: OsdId, copies: &[Copy<'_>], verdict: Option<Verdict>) -> Option<Verdict> {
-        let errs = self.core.mistake == Some(crate::selfcheck::Mistake::TrustPrimary)
+    fn misjudge(&self, core: &Core, whoami: OsdId, copies: &[Copy<'_>], verdict: Option<Verdict>) -> Option<Verdict> {
+        let errs = core.mistake == Some(crate::selfcheck::Mistake::TrustPrimary)
             && copies.iter().any(|copy| copy.primary && copy.entry.is_some());
         let wrong = |copy: &Copy<'_>| (copy.osd != whoami).then(|| (copy.osd, "the primary is right".to_owned()));
         let judged = |verdict| Verdict { authority: Some(whoami), wrong: copies.iter().filter_map(wrong).collect(), ..verdict };
         if errs { verdict.map(judged) } else { verdict }
     }
 
-    fn contradict(&mut self, ctx: &mut Ctx<'_>, scrub: &mut Scrub, found: &Contradiction) {
+    fn contradict(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, scrub: &mut Scrub, found: &Contradiction) {
         let clones = |snaps: &[SnapId]| snaps.iter().map(|snap| format!("{:x}", snap.0)).collect::<Vec<_>>().join(", ");
         let why = match found.errors {
             errors if errors & snapset::HEADLESS != 0 => "clone has no head".into(),
             errors if errors & snapset::SIZE_MISMATCH != 0 => "size is not what the head says".into(),
             _ => format!("missing clones [{}], unexpected clones [{}]", clones(&found.missing), clones(&found.extra)),
         };
-        let text = format!("{} {} {} : {why}", self.core.id, scrub.mode(), found.object);
+        let text = format!("{} {} {} : {why}", core.id, scrub.mode(), found.object);
         ctx.out.push(Effect::ClusterLog { level: ClusterLevel::Error, text });
         scrub.tally.shallow += 1;
         scrub.findings.contradicts(found);

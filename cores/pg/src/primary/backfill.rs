@@ -9,10 +9,11 @@
 
 use crate::api::Ctx;
 use crate::body::{Body, Progress};
+use crate::core::Core;
 use crate::letter::Letter;
 use crate::meta::same_object;
-use crate::pg::{Pg, Phase};
-use crate::reserve::Move;
+use crate::primary::Primary;
+use crate::primary::reserve::Move;
 use maps::flags;
 use objectstore::{Hold, Unread};
 use std::collections::{BTreeMap, BTreeSet};
@@ -112,39 +113,39 @@ impl Backfill {
     }
 }
 
-impl Pg {
+impl Primary {
     fn backfill_of(&mut self, osd: OsdId) -> Option<&mut Backfill> {
         self.members.all.get_mut(&osd)?.backfill.as_deref_mut()
     }
 
     /// Goes on with the copies that are to be filled.
-    pub(crate) fn step_backfills(&mut self, ctx: &mut Ctx<'_>) {
+    pub(crate) fn step_backfills(&mut self, core: &mut Core, ctx: &mut Ctx<'_>) {
         let held_back = ctx.map.flags & (flags::NOBACKFILL | flags::NOREBALANCE) != 0;
-        if !matches!(self.phase, Phase::Active) || held_back || !self.serving.reserve.moves(Move::Backfill) {
+        if !self.has_begun() || held_back || !self.reserve.moves(Move::Backfill) {
             return;
         }
         let filled: Vec<OsdId> =
             self.members.all.iter().filter(|(_, m)| m.activated && m.backfill.is_some()).map(|(osd, _)| *osd).collect();
         for osd in filled {
-            self.step_backfill(ctx, osd);
+            self.step_backfill(core, ctx, osd);
         }
     }
 
-    fn step_backfill(&mut self, ctx: &mut Ctx<'_>, osd: OsdId) {
-        if !self.serving.reserve.moves(Move::Backfill) {
+    fn step_backfill(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, osd: OsdId) {
+        if !self.reserve.moves(Move::Backfill) {
             // Somebody took a slot away: what is under way ends, and no more is begun.
             return;
         }
         let most = ctx.config.recovery_at_a_time;
-        let unfound: BTreeSet<HObject> = self.serving.recovery.unfound.keys().cloned().collect();
+        let unfound: BTreeSet<HObject> = self.recovery.unfound.keys().cloned().collect();
         let Some(backfill) = self.backfill_of(osd) else { return };
         match &mut backfill.batch {
-            None if backfill.hold.is_none() => self.list_batch(ctx, osd, None),
+            None if backfill.hold.is_none() => self.list_batch(core, ctx, osd, None),
             None => {}
             Some(batch) if !batch.compared => {}
             Some(batch) => {
                 if batch.todo.is_empty() && batch.begun.is_empty() {
-                    return self.end_batch(ctx, osd);
+                    return self.end_batch(core, ctx, osd);
                 }
                 let free = most.saturating_sub(batch.begun.len());
                 // What nobody has is brought when it was found.
@@ -154,18 +155,18 @@ impl Pg {
                 if let Some(batch) = self.backfill_of(osd).and_then(|backfill| backfill.batch.as_mut()) {
                     batch.begun.extend(next.iter().cloned());
                 }
-                next.into_iter().for_each(|head| self.bring(ctx, head, Some(osd)));
+                next.into_iter().for_each(|head| self.bring(core, ctx, head, Some(osd)));
             }
         }
     }
 
     /// Lists the next own objects, and asks the copy for its own.
-    fn list_batch(&mut self, ctx: &mut Ctx<'_>, osd: OsdId, hold: Option<Hold>) {
-        let hold = hold.unwrap_or_else(|| self.core.next_hold(ctx));
+    fn list_batch(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, osd: OsdId, hold: Option<Hold>) {
+        let hold = hold.unwrap_or_else(|| core.next_hold(ctx));
         let Some(from) = self.backfill_of(osd).map(|backfill| backfill.cursor.clone()) else { return };
-        let end = self.core.bounds(ctx).1.at(SnapId::HEAD);
+        let end = core.bounds(ctx).1.at(SnapId::HEAD);
         let most = ctx.config.sizes.batch;
-        let found = match self.core.versions(ctx, hold, &from, &end, most) {
+        let found = match core.versions(ctx, hold, &from, &end, most) {
             Ok(found) => found,
             Err(Unread::Missing(wish)) => {
                 if let Some(backfill) = self.backfill_of(osd) {
@@ -175,7 +176,7 @@ impl Pg {
             }
             Err(Unread::Damaged(damage)) => {
                 ctx.store.release(hold);
-                return self.core.log_line(ctx, node::Level::Error, format!("cannot fill osd.{osd}: {} is damaged", damage.what));
+                return core.log_line(ctx, node::Level::Error, format!("cannot fill osd.{osd}: {} is damaged", damage.what));
             }
         };
         ctx.store.release(hold);
@@ -202,20 +203,21 @@ impl Pg {
         if let Some(backfill) = self.backfill_of(osd) {
             (backfill.batch, backfill.hold) = (Some(batch), None);
         }
-        self.core.tell(ctx, osd, &Letter::Scan(from, to));
+        core.tell(ctx, osd, &Letter::Scan(from, to));
     }
 
     /// The own list that was fetched for is there. False if the hold is none of these.
-    pub(crate) fn backfill_fetched(&mut self, ctx: &mut Ctx<'_>, hold: Hold) -> bool {
-        let whose = |m: &crate::members::Member| m.backfill.as_ref().is_some_and(|backfill| backfill.hold == Some(hold));
+    pub(crate) fn backfill_fetched(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, hold: Hold) -> bool {
+        let whose = |m: &crate::primary::members::Member| m.backfill.as_ref().is_some_and(|backfill| backfill.hold == Some(hold));
         let Some(osd) = self.members.all.iter().find(|(_, member)| whose(member)).map(|(osd, _)| *osd) else { return false };
-        self.list_batch(ctx, osd, Some(hold));
+        self.list_batch(core, ctx, osd, Some(hold));
         true
     }
 
     /// A copy told what it has in a range.
     pub(crate) fn hear_scanned(
         &mut self,
+        core: &mut Core,
         ctx: &mut Ctx<'_>,
         osd: OsdId,
         from: &HObject,
@@ -228,14 +230,14 @@ impl Pg {
         batch.theirs.extend(found);
         if end < batch.end {
             let to = batch.end.clone();
-            return self.core.tell(ctx, osd, &Letter::Scan(end, to));
+            return core.tell(ctx, osd, &Letter::Scan(end, to));
         }
         batch.compare();
-        self.step_backfill(ctx, osd);
+        self.step_backfill(core, ctx, osd);
     }
 
-    fn end_batch(&mut self, ctx: &mut Ctx<'_>, osd: OsdId) {
-        let envelope = self.core.envelope();
+    fn end_batch(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, osd: OsdId) {
+        let envelope = core.envelope();
         let Some(backfill) = self.backfill_of(osd) else { return };
         let Some(batch) = backfill.batch.take() else { return };
         backfill.cursor = batch.end.clone();
@@ -243,7 +245,7 @@ impl Pg {
         let body = Body::push(Vec::new(), Vec::new(), progress);
         let letters = self.members.ship_to(&envelope, &[osd], &body);
         let order = self.members.order;
-        self.core.post(ctx, letters);
+        core.post(ctx, letters);
         if batch.last
             && let Some(member) = self.members.all.get_mut(&osd)
         {
@@ -251,18 +253,18 @@ impl Pg {
             // Complete when it says that this is durable.
             member.pushed.insert(batch.end, order);
         } else {
-            self.step_backfill(ctx, osd);
+            self.step_backfill(core, ctx, osd);
         }
     }
 
     /// What a copy that is filled did not answer is asked again.
-    pub(crate) fn rescan(&mut self, ctx: &mut Ctx<'_>, osd: OsdId) {
+    pub(crate) fn rescan(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, osd: OsdId) {
         let Some(backfill) = self.backfill_of(osd) else { return };
         let cursor = backfill.cursor.clone();
         let Some(batch) = backfill.batch.as_mut().filter(|batch| !batch.compared) else { return };
         batch.theirs.clear();
         let to = batch.end.clone();
-        self.core.tell(ctx, osd, &Letter::Scan(cursor, to));
+        core.tell(ctx, osd, &Letter::Scan(cursor, to));
     }
 }
 

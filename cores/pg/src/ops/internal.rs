@@ -5,7 +5,7 @@ use crate::body::{Body, IndexChange};
 use crate::changed::Changed;
 use crate::entry::{Done, Kind, LogEntry};
 use crate::info::SnapSet;
-use crate::run::{Env, Exec, Object, Outcome, Side};
+use crate::ops::run::{Env, Exec, Object, Outcome, Side};
 use crate::stats::Stats;
 use objectstore::{ObjectChange, ObjectChanges};
 use types::{EVersion, HObject, ObjectId, SnapId, UTime};

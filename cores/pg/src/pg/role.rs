@@ -7,11 +7,12 @@
 //! A letter is read only by who was in the same interval when it was written: the times for which sender and receiver know their
 //! interval to last must meet. Intervals part the time, so two that meet are one.
 
+use super::{Pg, Role};
 use crate::api::{ClientOp, Ctx, Effect};
-use crate::letter::{Envelope, Letter, Sealed};
-use crate::pg::{Pg, Phase, Serving, Work, drop_op};
-use crate::replica::Replica;
-use messages::osd::code::backoff_op;
+use crate::letter::{Envelope, Letter, Sealed, nothing_of};
+use crate::peering::{Outcome, Peering};
+use crate::primary::Primary;
+use crate::primary::lanes::drop_op;
 use node::{Level, Mono};
 use types::OsdId;
 
@@ -25,25 +26,25 @@ impl Pg {
         if !ctx.map.pools.contains_key(&self.core.id.pg.pool) {
             return;
         }
-        match &mut self.phase {
-            Phase::Removing(_) | Phase::Removed => return,
-            Phase::Loading(loading) => return loading.maps.push(ctx.map.clone()),
-            Phase::Splitting(split) => {
+        match &mut self.role {
+            Role::Removing(_) | Role::Removed => return,
+            Role::Loading(loading) => return loading.maps.push(ctx.map.clone()),
+            Role::Splitting(split) => {
                 split.note(ctx.map);
                 self.core.note_interval(ctx);
                 return;
             }
-            Phase::Uniting(_) | Phase::Leaving => {
+            Role::Uniting(_) | Role::Leaving => {
                 self.core.note_interval(ctx);
                 return;
             }
-            Phase::Broken => {
+            Role::Broken => {
                 if self.core.history.created > 0 {
                     self.core.note_interval(ctx);
                 }
                 return;
             }
-            Phase::Peering(_) | Phase::Active | Phase::Replica(_) => {}
+            Role::Peering(_) | Role::Primary(_) | Role::Replica(_) | Role::Between => {}
         }
         let fresh = self.core.note_interval(ctx);
         if fresh {
@@ -57,39 +58,34 @@ impl Pg {
 
     /// The interval goes on with another map.
     fn go_on(&mut self, ctx: &mut Ctx<'_>) {
-        if matches!(self.phase, Phase::Active) {
-            self.forget_who_is_down(ctx);
-        }
-        match self.phase {
-            Phase::Active if self.core.is_held() => {}
-            Phase::Active => {
-                self.fence(ctx);
-                self.plan_trim(ctx);
-                if self.core.history.estimated {
-                    self.count_again(ctx);
-                }
-            }
-            Phase::Peering(_) => self.peering_map(ctx),
+        match &mut self.role {
+            Role::Primary(primary) => primary.new_map(&mut self.core, ctx),
+            Role::Peering(peering) => peering.new_map(&mut self.core, ctx),
             _ => {}
         }
+        self.settle(ctx);
     }
 
     /// Begins an interval.
     pub(crate) fn take_role(&mut self, ctx: &mut Ctx<'_>) {
-        let leads = self.core.leads(ctx);
-        self.ordered = self.ordered.filter(|_| leads);
-        if leads {
-            self.begin_peering(ctx);
+        let ordered = self.ordered.take();
+        if self.core.leads(ctx) {
+            let mut peering = Box::new(Peering::begin(&self.core, ctx, ordered));
+            peering.step(&mut self.core, ctx);
+            self.role = Role::Peering(peering);
+            self.settle(ctx);
         } else if self.core.history.created == 0 {
             // Nothing of it is here, and another OSD looks for it now.
-            self.phase = Phase::Removed;
+            self.role = Role::Removed;
             ctx.out.push(Effect::Removed);
         } else {
-            self.phase = Phase::Replica(Box::default());
+            self.role = Role::Replica(Box::default());
             // What waited for the copy to be read.
             self.end_waiting(ctx);
-            if !self.core.is_member(ctx.whoami) && self.core.history.created > 0 {
-                self.show_up(ctx);
+            if !self.core.is_member(ctx.whoami)
+                && let Role::Replica(replica) = &mut self.role
+            {
+                replica.show_up(&mut self.core, ctx);
             }
         }
         for (from, envelope, letter) in std::mem::take(&mut self.deferred) {
@@ -98,60 +94,49 @@ impl Pg {
         }
     }
 
-    /// A copy that is not needed says that it is there: it may know what others lack, or may be removed.
-    pub(crate) fn show_up(&mut self, ctx: &mut Ctx<'_>) {
-        let primary = self.core.history.interval.primary;
-        if primary >= 0 && primary != ctx.whoami {
-            self.volunteer(ctx);
+    /// Lets the next role take the place of one that has come to its end.
+    pub(crate) fn settle(&mut self, ctx: &mut Ctx<'_>) {
+        match &mut self.role {
+            Role::Peering(peering) => match peering.outcome.take() {
+                None => {}
+                Some(Outcome::Agreed) => self.activate(ctx),
+                Some(Outcome::Broken) => self.role = Role::Broken,
+                Some(Outcome::Unreadable(damage)) => self.broken(ctx, &damage),
+            },
+            Role::Replica(replica) if replica.broken => self.role = Role::Broken,
+            _ => {}
         }
     }
 
     /// Ends all that belonged to the interval that is over. Clients send again what they sent to another primary, and only that: if this
     /// OSD leads the group on, it keeps their operations and begins them anew. What was done already is found in the log then.
     pub(crate) fn stop_serving(&mut self, ctx: &mut Ctx<'_>) {
-        self.end_reads_aside(ctx);
-        let serving = std::mem::take(&mut self.serving);
-        // A scrub that was under way begins anew.
-        self.ordered = self.ordered.or(serving.scrub.as_ref().map(|scrub| scrub.order()));
-        self.members = Default::default();
         let mut kept: Vec<ClientOp> = Vec::new();
-        kept.extend(self.end_work(ctx, serving));
+        match std::mem::replace(&mut self.role, Role::Between) {
+            Role::Primary(primary) => kept = self.end_primary(ctx, *primary),
+            Role::Peering(mut peering) => {
+                peering.end(ctx);
+                kept = self.end_primary(ctx, *peering.primary);
+            }
+            Role::Replica(mut replica) => replica.end(&mut self.core, ctx),
+            other => self.role = other,
+        }
+        self.end_backoffs(ctx);
+        kept.extend(std::mem::take(&mut self.waiting));
         // In the order of arrival: so what one client asked stays in its order.
         kept.sort_by_key(|op| (op.received, op.tid));
-        let keeps = self.core.leads(ctx) && !matches!(self.phase, Phase::Removing(_));
+        let keeps = self.core.leads(ctx) && !matches!(self.role, Role::Removing(_));
         self.core.forget_collected(ctx);
         for op in kept {
             if keeps { self.wait_for_active(ctx, op) } else { drop_op(ctx, &op) }
         }
-        match &mut self.phase {
-            Phase::Replica(replica) => replica.end(ctx),
-            Phase::Peering(peering) => peering.end(ctx),
-            _ => {}
-        }
     }
 
     /// Gives up what was begun. Gives the clients' operations in it.
-    fn end_work(&mut self, ctx: &mut Ctx<'_>, serving: Serving) -> Vec<ClientOp> {
-        let mut works: Vec<Work> = Vec::new();
-        for job in serving.jobs.into_values() {
-            ctx.store.release(job.hold);
-            works.push(job.work);
-        }
-        works.extend(serving.lanes.into_values().flat_map(|lane| lane.queue));
-        works.extend(serving.recovery.unfound.into_values().flatten());
-        for (session, id) in serving.backoffs {
-            let message = self.backoff(ctx, backoff_op::UNBLOCK, id);
-            ctx.out.push(Effect::Send { session, message });
-        }
-        let holds = [serving.trim.hold, serving.scrub.map(|scrub| scrub.hold)];
-        holds.into_iter().flatten().for_each(|hold| ctx.store.release(hold));
-        let answers = serving.pending.into_iter().flat_map(|pending| pending.releases);
-        let answered: Vec<ClientOp> = answers.filter_map(|release| Some(*release.op?)).collect();
-        let clients = works.into_iter().filter_map(|work| match work {
-            Work::Client(op) | Work::Group(op) => Some(*op),
-            Work::Expire { .. } | Work::Trim { .. } | Work::Bring(_) | Work::Check(_) | Work::Lose(_) => None,
-        });
-        answered.into_iter().chain(clients).chain(serving.waiting).collect()
+    fn end_primary(&mut self, ctx: &mut Ctx<'_>, primary: Primary) -> Vec<ClientOp> {
+        let (ops, ordered) = primary.end(ctx);
+        self.ordered = ordered;
+        ops
     }
 
     /// Takes a letter of the copy on another OSD. This OSD has the map that its envelope names.
@@ -162,7 +147,7 @@ impl Pg {
     /// It does not decode; nothing was changed.
     pub fn letter(&mut self, ctx: &mut Ctx<'_>, from: OsdId, arrived: Mono, letter: &Sealed) -> denc::Result<()> {
         let (envelope, letter) = Letter::open(letter)?;
-        if matches!(self.phase, Phase::Loading(_) | Phase::Splitting(_) | Phase::Uniting(_)) {
+        if matches!(self.role, Role::Loading(_) | Role::Splitting(_) | Role::Uniting(_)) {
             // Changes are sent again until they are promised.
             if self.deferred.len() < DEFERRED && !matches!(letter, Letter::Body(..)) {
                 self.deferred.push((from, envelope, letter));
@@ -170,7 +155,9 @@ impl Pg {
         } else {
             self.read(ctx, from, envelope, arrived, letter);
             // What was promised may have been the last that a union waits for.
-            self.tell_ready(ctx);
+            if let Role::Primary(primary) = &mut self.role {
+                primary.tell_ready(&mut self.core, ctx);
+            }
         }
         Ok(())
     }
@@ -209,35 +196,41 @@ impl Pg {
         }
     }
 
-    /// The session to another OSD was broken and stands again, or may be tried again: what is not answered is said again.
-    pub fn peer_returns(&mut self, ctx: &mut Ctx<'_>, osd: OsdId) {
-        match &self.phase {
-            Phase::Peering(_) => self.ask_again(ctx, osd),
-            Phase::Active => {
-                self.recovery_resend(ctx, osd);
-                self.ask_silent(ctx, Some(osd));
-                self.dismiss_again(ctx, osd);
+    /// Takes what only a primary says.
+    fn follow(&mut self, ctx: &mut Ctx<'_>, from: OsdId, arrived: Mono, letter: Letter) {
+        match (&mut self.role, letter) {
+            (_, Letter::Remove) if !self.core.is_member(ctx.whoami) => {
+                let text = format!("osd.{from} says that the group is clean without this copy: it is removed");
+                self.core.log_line(ctx, Level::Info, text);
+                self.remove(ctx);
             }
-            Phase::Replica(_) if self.core.history.interval.primary == osd => self.promise_again(ctx, osd),
+            (Role::Replica(replica), letter) => replica.hear(&mut self.core, ctx, from, arrived, letter),
+            (Role::Broken, Letter::Query) => self.core.tell(ctx, from, &Letter::Unable),
+            (Role::Broken, Letter::Seek(wanted)) => self.core.tell(ctx, from, &Letter::Sought(nothing_of(wanted))),
             _ => {}
         }
+        self.settle(ctx);
     }
 
-    /// Says again what a copy has not acknowledged.
-    pub(crate) fn resend(&mut self, ctx: &mut Ctx<'_>, osd: OsdId) {
-        let Some(member) = self.members.all.get(&osd) else { return };
-        let envelope = self.core.envelope();
-        let letters: Vec<Sealed> = match &member.activation {
-            Some(part) => vec![Letter::Activate(part.clone()).seal(&envelope)],
-            None => member.stream.unacknowledged(&envelope).collect(),
-        };
-        self.core.post(ctx, letters.into_iter().map(|letter| (osd, letter)).collect());
+    /// Takes what is said to a primary.
+    fn hear(&mut self, ctx: &mut Ctx<'_>, from: OsdId, letter: Letter) {
+        match &mut self.role {
+            Role::Primary(primary) => primary.hear(&mut self.core, ctx, from, letter),
+            Role::Peering(peering) => peering.hear(&mut self.core, ctx, from, letter),
+            _ => {}
+        }
+        self.settle(ctx);
     }
-}
 
-impl Replica {
-    /// The interval is over.
-    fn end(&mut self, ctx: &mut Ctx<'_>) {
-        self.holds().into_iter().for_each(|hold| ctx.store.release(hold));
+    /// The session to another OSD was broken and stands again, or may be tried again: what is not answered is said again.
+    pub fn peer_returns(&mut self, ctx: &mut Ctx<'_>, osd: OsdId) {
+        match &mut self.role {
+            Role::Peering(peering) => peering.ask_again(&mut self.core, ctx, osd),
+            Role::Primary(primary) => primary.peer_returns(&mut self.core, ctx, osd),
+            Role::Replica(replica) if self.core.history.interval.primary == osd => {
+                replica.promise_again(&mut self.core, ctx, osd);
+            }
+            _ => {}
+        }
     }
 }

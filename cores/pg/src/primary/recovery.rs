@@ -9,15 +9,16 @@
 
 use crate::api::{Ctx, Effect};
 use crate::body::{Body, Progress};
-use crate::info::ObjectInfo;
+use crate::core::Core;
 use crate::letter::{Letter, PeerInfo};
-use crate::members::Source;
 use crate::meta::same_object;
 use crate::missing::{Lack, is_missing, missing_of};
 use crate::object::{Piece, PieceAt, index_of, place, read_piece, removal};
-use crate::pg::{Job, Pg, Phase, Work};
+use crate::primary::Primary;
+use crate::primary::lanes::{Job, Work, looked_at};
+use crate::primary::members::Source;
+use crate::primary::reserve::Move;
 use crate::recorder::CopyTime;
-use crate::reserve::Move;
 use maps::flags;
 use node::{Level, Mono};
 use objectstore::{Hold, Refused, Ticket, Unread};
@@ -131,13 +132,13 @@ impl Recovery {
     }
 }
 
-impl Pg {
+impl Primary {
     /// Whether work on this object must wait until it was brought.
-    pub(crate) fn must_bring(&self, head: &ObjectId, modifies: bool) -> bool {
-        if self.core.missing.is_empty() && self.members.all.is_empty() {
+    pub(crate) fn must_bring(&self, core: &Core, head: &ObjectId, modifies: bool) -> bool {
+        if core.missing.is_empty() && self.members.all.is_empty() {
             return false;
         }
-        is_missing(&self.core.missing, head) || modifies && (self.members.anybody_lacks(head) || self.is_arriving(head))
+        is_missing(&core.missing, head) || modifies && (self.members.anybody_lacks(head) || self.is_arriving(head))
     }
 
     /// Whether this head, or one of its clones, was brought to a copy, or here, and is not durable there.
@@ -145,79 +146,66 @@ impl Pg {
     /// A change waits for that. Else who has the change and dies may be the only one who has what was before it. If the others go on
     /// without the change, it is undone there, and what was before it is nowhere.
     fn is_arriving(&self, head: &HObject) -> bool {
-        self.members.is_on_its_way(head) || is_missing(&self.serving.recovery.taken, head)
+        self.members.is_on_its_way(head) || is_missing(&self.recovery.taken, head)
     }
 
     /// An operator wants the group to recover (or to backfill) before others, or in its turn again. It holds for this interval.
-    pub fn force(&mut self, ctx: &mut Ctx<'_>, backfill: bool, first: bool) {
-        let forced = &mut self.serving.recovery.forced;
+    pub(crate) fn force(&mut self, ctx: &mut Ctx<'_>, backfill: bool, first: bool) {
+        let forced = &mut self.recovery.forced;
         *(if backfill { &mut forced.backfill } else { &mut forced.recovery }) = first;
         self.plan_recovery(ctx);
     }
 
     /// The object that a client's operation could not read here, if another copy has it and this one was not mended before.
-    pub(crate) fn mendable(&self, ctx: &Ctx<'_>, job: &Job) -> Option<HObject> {
-        self.looked_at(ctx, job).filter(|object| self.is_mendable(ctx.now.mono, object))
-    }
-
-    /// The object, head or clone, that a client's operation is about.
-    pub(crate) fn looked_at(&self, ctx: &Ctx<'_>, job: &Job) -> Option<HObject> {
-        let Work::Client(op) = &job.work else { return None };
-        Some(match op.op.snapid {
-            SnapId::HEAD => HObject::clone(&job.head.object),
-            snap => {
-                let stat = ctx.store.stat(job.hold, &job.head).ok()??;
-                let snaps = ObjectInfo::decode(&stat.info).ok()?.snaps;
-                HObject::clone(&job.head.at(snaps.serving(snap.0)?).object)
-            }
-        })
+    pub(crate) fn mendable(&self, core: &Core, ctx: &Ctx<'_>, job: &Job) -> Option<HObject> {
+        looked_at(ctx, job).filter(|object| self.is_mendable(core, ctx.now.mono, object))
     }
 
     /// Returns who has an object as the group has it now.
     ///
     /// Of what is missing here it is known since when. Of what becomes missing now, because it cannot be read, anything may have been
     /// written up to now.
-    pub(crate) fn holders(&self, object: &HObject) -> Vec<OsdId> {
-        let need = self.core.missing.get(object).map_or(self.core.info.last_update, |lack| lack.need);
+    pub(crate) fn holders(&self, core: &Core, object: &HObject) -> Vec<OsdId> {
+        let need = core.missing.get(object).map_or(core.info.last_update, |lack| lack.need);
         self.members.holders(object, need)
     }
 
     /// Returns true if another copy has an object that was not mended here a short time ago.
-    pub(crate) fn is_mendable(&self, now: Mono, object: &HObject) -> bool {
-        let kept = self.serving.recovery.mended.get(object).is_none_or(|at| at.plus(KEEPS) <= now);
-        kept && !self.holders(object).is_empty()
+    pub(crate) fn is_mendable(&self, core: &Core, now: Mono, object: &HObject) -> bool {
+        let kept = self.recovery.mended.get(object).is_none_or(|at| at.plus(KEEPS) <= now);
+        kept && !self.holders(core, object).is_empty()
     }
 
     /// Takes an object from another copy, and does then what could not read it.
-    pub(crate) fn mend_first(&mut self, ctx: &mut Ctx<'_>, job: Job, object: HObject) {
-        self.mend(ctx, object);
+    pub(crate) fn mend_first(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, job: Job, object: HObject) {
+        self.mend(core, ctx, object);
         if job.fetched {
             ctx.store.release(job.hold);
         }
-        if let Some(lane) = self.serving.lanes.get_mut(&job.head) {
+        if let Some(lane) = self.lanes.get_mut(&job.head) {
             lane.held = lane.held.filter(|hold| *hold != job.hold);
         }
-        self.bring_first(ctx, job);
+        self.bring_first(core, ctx, job);
     }
 
     /// This copy of an object cannot be read: another one takes its place.
-    pub(crate) fn mend(&mut self, ctx: &mut Ctx<'_>, object: HObject) {
-        self.serving.recovery.mended.insert(object.clone(), ctx.now.mono);
-        self.repaired += 1;
-        self.core.mark_missing(ctx, object);
+    pub(crate) fn mend(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, object: HObject) {
+        self.recovery.mended.insert(object.clone(), ctx.now.mono);
+        core.repaired += 1;
+        core.mark_missing(ctx, object);
         self.plan_recovery(ctx);
     }
 
     /// Begins to bring an object, before all that waits for it.
-    pub(crate) fn bring(&mut self, ctx: &mut Ctx<'_>, head: HObject, filled: Option<OsdId>) {
-        let head = self.core.object(head);
-        self.enqueue(ctx, head, Work::Bring(Box::new(Bring { filled, ..Bring::default() })));
+    pub(crate) fn bring(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, head: HObject, filled: Option<OsdId>) {
+        let head = core.object(head);
+        self.enqueue(core, ctx, head, Work::Bring(Box::new(Bring { filled, ..Bring::default() })));
     }
 
     /// Looks for what is to be brought next. Call it when something of it may have changed.
     pub(crate) fn plan_recovery(&mut self, ctx: &mut Ctx<'_>) {
-        if matches!(self.phase, Phase::Active) {
-            let recovery = &mut self.serving.recovery;
+        if self.has_begun() {
+            let recovery = &mut self.recovery;
             recovery.next = Some(ctx.now.mono);
             if recovery.asked_at == Mono::default() {
                 recovery.asked_at = ctx.now.mono;
@@ -226,82 +214,81 @@ impl Pg {
     }
 
     /// Takes a step: some more objects on their way.
-    pub(crate) fn step_recovery(&mut self, ctx: &mut Ctx<'_>) {
-        let due = self.serving.recovery.next.is_some_and(|next| next <= ctx.now.mono);
-        if !due || !matches!(self.phase, Phase::Active) {
+    pub(crate) fn step_recovery(&mut self, core: &mut Core, ctx: &mut Ctx<'_>) {
+        let due = self.recovery.next.is_some_and(|next| next <= ctx.now.mono);
+        if !due || !self.has_begun() {
             return;
         }
-        self.serving.recovery.next = None;
-        self.serving.recovery.held_back = false;
-        if self.serving.recovery.asked_at.plus(AGAIN) <= ctx.now.mono {
-            self.serving.recovery.asked_at = ctx.now.mono;
+        self.recovery.next = None;
+        self.recovery.held_back = false;
+        if self.recovery.asked_at.plus(AGAIN) <= ctx.now.mono {
+            self.recovery.asked_at = ctx.now.mono;
             let members = &self.members;
             let others = members.sources.keys().chain(members.finds.keys()).chain(&members.strays);
             let everybody: BTreeSet<OsdId> = members.all.keys().chain(others).copied().collect();
-            everybody.into_iter().for_each(|osd| self.recovery_resend(ctx, osd));
+            everybody.into_iter().for_each(|osd| self.recovery_resend(core, ctx, osd));
         }
-        self.retry_unreadable(ctx);
-        self.retry_unfound(ctx);
-        self.look_for_lost(ctx);
-        self.step_reserve(ctx);
-        if ctx.map.flags & flags::NORECOVER == 0 && self.serving.reserve.moves(Move::Recovery) {
-            self.bring_some(ctx);
+        self.retry_unreadable(core, ctx);
+        self.retry_unfound(core, ctx);
+        self.look_for_lost(core, ctx);
+        self.step_reserve(core, ctx);
+        if ctx.map.flags & flags::NORECOVER == 0 && self.reserve.moves(Move::Recovery) {
+            self.bring_some(core, ctx);
         }
-        self.step_backfills(ctx);
-        self.check_clean(ctx);
-        let waits = self.waits_for_targets()
-            || !self.core.missing.is_empty()
-            || self.members.all.values().any(|member| !member.is_complete());
-        if waits && self.serving.recovery.next.is_none() {
-            self.serving.recovery.next = Some(ctx.now.mono.plus(AGAIN));
+        self.step_backfills(core, ctx);
+        self.check_clean(core, ctx);
+        let waits =
+            self.waits_for_targets() || !core.missing.is_empty() || self.members.all.values().any(|member| !member.is_complete());
+        if waits && self.recovery.next.is_none() {
+            self.recovery.next = Some(ctx.now.mono.plus(AGAIN));
         }
     }
 
     /// What could not be read here some time ago is read again, and may be taken from elsewhere once more.
-    fn retry_unreadable(&mut self, ctx: &mut Ctx<'_>) {
+    fn retry_unreadable(&mut self, core: &mut Core, ctx: &mut Ctx<'_>) {
         let now = ctx.now.mono;
-        let due: Vec<Hold> =
-            self.serving.recovery.unreadable.extract_if(.., |(at, _)| *at <= now).map(|(_, hold)| hold).collect();
+        let due: Vec<Hold> = self.recovery.unreadable.extract_if(.., |(at, _)| *at <= now).map(|(_, hold)| hold).collect();
         for hold in due {
-            let Some(job) = self.serving.jobs.remove(&hold) else { continue };
+            let Some(job) = self.jobs.remove(&hold) else { continue };
             let head = job.head.clone();
-            self.serving.recovery.mended.retain(|object, _| !same_object(object, &head));
-            self.attempt_bring(ctx, job);
-            self.pump(ctx, &head);
+            self.recovery.mended.retain(|object, _| !same_object(object, &head));
+            self.attempt_bring(core, ctx, job);
+            self.pump(core, ctx, &head);
         }
     }
 
     /// So many of these as may be begun with now.
     pub(crate) fn take_room(&mut self, ctx: &mut Ctx<'_>, mut heads: Vec<HObject>) -> Vec<HObject> {
-        self.serving.recovery.held_back |= heads.len() > *ctx.room;
+        self.recovery.held_back |= heads.len() > *ctx.room;
         heads.truncate(*ctx.room);
         *ctx.room -= heads.len();
         heads
     }
 
     /// Objects on their way to copies, or here, beside those that clients wait for.
-    pub fn moving(&self) -> usize {
-        let of = |member: &crate::members::Member| member.stream.pushes() + member.backfill.as_ref().map_or(0, |b| b.begun());
-        self.serving.recovery.begun.len() + self.members.all.values().map(of).sum::<usize>()
+    pub(crate) fn moving(&self) -> usize {
+        let of =
+            |member: &crate::primary::members::Member| member.stream.pushes() + member.backfill.as_ref().map_or(0, |b| b.begun());
+        self.recovery.begun.len() + self.members.all.values().map(of).sum::<usize>()
     }
 
     /// Whether it would have begun with more objects if it might.
-    pub fn is_held_back(&self) -> bool {
-        self.serving.recovery.held_back
+    pub(crate) fn is_held_back(&self) -> bool {
+        self.recovery.held_back
     }
 
     /// There is room again.
-    pub fn go_on_moving(&mut self, ctx: &mut Ctx<'_>) {
+    pub(crate) fn go_on_moving(&mut self, core: &mut Core, ctx: &mut Ctx<'_>) {
         self.plan_recovery(ctx);
-        self.step_recovery(ctx);
+        self.step_recovery(core, ctx);
     }
 
-    fn bring_some(&mut self, ctx: &mut Ctx<'_>) {
-        let free = ctx.config.recovery_at_a_time.saturating_sub(self.serving.recovery.begun.len());
-        let recovery = &self.serving.recovery;
+    fn bring_some(&mut self, core: &mut Core, ctx: &mut Ctx<'_>) {
+        let free = ctx.config.recovery_at_a_time.saturating_sub(self.recovery.begun.len());
+        let recovery = &self.recovery;
         let wanted = |head: &HObject| !recovery.begun.contains(head) && !recovery.unfound.contains_key(head);
         let mut heads = BTreeSet::new();
-        let lists = std::iter::once(&self.core.missing).chain(self.members.all.values().map(|member| &member.missing));
+        let lists = std::iter::once(&core.missing).chain(self.members.all.values().map(|member| &member.missing));
         for list in lists {
             for object in list.keys() {
                 if heads.len() >= free {
@@ -314,64 +301,64 @@ impl Pg {
             }
         }
         for head in self.take_room(ctx, heads.into_iter().collect()) {
-            self.serving.recovery.begun.insert(head.clone());
-            self.bring(ctx, head, None);
+            self.recovery.begun.insert(head.clone());
+            self.bring(core, ctx, head, None);
         }
     }
 
     /// Brings an object as far as it goes now.
-    pub(crate) fn attempt_bring(&mut self, ctx: &mut Ctx<'_>, mut job: Job) {
+    pub(crate) fn attempt_bring(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, mut job: Job) {
         loop {
-            match self.bring_step(ctx, &mut job) {
+            match self.bring_step(core, ctx, &mut job) {
                 Ok(Stepped::On) => {}
-                Ok(Stepped::Done) => return self.end_bring(ctx, job),
+                Ok(Stepped::Done) => return self.end_bring(core, ctx, job),
                 Ok(Stepped::Waits) => return self.keep_waiting(job),
                 Err(Unread::Missing(wish)) => return self.fetch_for(ctx, job, wish),
                 Err(Unread::Damaged(damage)) => {
-                    self.core.report_damage(ctx, &job.head, &damage);
+                    core.report_damage(ctx, &job.head, &damage);
                     // It cannot be paid: what waits for it is as durable as it will be.
                     self.members
                         .all
                         .values_mut()
                         .for_each(|member| member.owed.retain(|object, _| !same_object(object, &job.head)));
-                    self.release_durable(ctx);
+                    self.release_durable(core, ctx);
                     let again = ctx.now.mono.plus(AGAIN);
                     if matches!(&job.work, Work::Bring(bring) if bring.settles) {
                         // Work waits behind it that would begin it anew at once.
-                        self.serving.recovery.unreadable.push((again, job.hold));
+                        self.recovery.unreadable.push((again, job.hold));
                         bring_anew(&mut job);
                         self.keep_waiting(job);
                     } else {
-                        self.end_bring(ctx, job);
+                        self.end_bring(core, ctx, job);
                     }
-                    self.serving.recovery.next = Some(again);
+                    self.recovery.next = Some(again);
                     return;
                 }
             }
         }
     }
 
-    fn bring_step(&mut self, ctx: &mut Ctx<'_>, job: &mut Job) -> Result<Stepped, Unread> {
-        let can_be_had = |object: &&HObject| !self.holders(object).is_empty();
-        let lacked = missing_of(&self.core.missing, &job.head).find(can_be_had).cloned();
+    fn bring_step(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, job: &mut Job) -> Result<Stepped, Unread> {
+        let can_be_had = |object: &&HObject| !self.holders(core, object).is_empty();
+        let lacked = missing_of(&core.missing, &job.head).find(can_be_had).cloned();
         if let Some(object) = lacked {
-            return self.pull(ctx, job, object);
+            return self.pull(core, ctx, job, object);
         }
         let Work::Bring(bring) = &mut job.work else { return Ok(Stepped::Done) };
         if bring.queue.is_none() {
-            if bring.filled.is_some() && is_missing(&self.core.missing, &job.head) {
+            if bring.filled.is_some() && is_missing(&core.missing, &job.head) {
                 // A copy that is filled gets all of an object, or nothing.
                 return Ok(Stepped::Done);
             }
-            let mut unit = self.unit(ctx, job.hold, &job.head, bring.filled)?;
-            unit.retain(|object| !self.core.missing.contains_key(object));
+            let mut unit = self.unit(core, ctx, job.hold, &job.head, bring.filled)?;
+            unit.retain(|object| !core.missing.contains_key(object));
             bring.unit = unit.iter().cloned().collect();
             bring.queue = Some(unit);
         }
         let Some(object) = bring.queue.as_ref().and_then(|queue| queue.front().cloned()) else {
             let waits = bring.settles && self.is_arriving(&job.head);
             if waits {
-                self.serving.recovery.parked.push(job.hold);
+                self.recovery.parked.push(job.hold);
             }
             return Ok(if waits { Stepped::Waits } else { Stepped::Done });
         };
@@ -393,21 +380,22 @@ impl Pg {
             member.is_some_and(|m| m.stream.bytes() > ctx.config.sizes.window || behind(m.stream.oldest()))
         };
         if targets.iter().any(busy) {
-            self.serving.recovery.parked.push(job.hold);
+            self.recovery.parked.push(job.hold);
             return Ok(Stepped::Waits);
         }
         let at = bring.at.clone();
-        let in_part = if at.is_first() && filled.is_none() { self.push_part(ctx, job, &object, &targets) } else { Ok(false) };
+        let in_part =
+            if at.is_first() && filled.is_none() { self.push_part(core, ctx, job, &object, &targets) } else { Ok(false) };
         let piece = match in_part {
             Ok(true) => return Ok(Stepped::On),
-            Ok(false) => read_piece(&*ctx.store, job.hold, &self.core.object(object.clone()), &at, &ctx.config.sizes),
+            Ok(false) => read_piece(&*ctx.store, job.hold, &core.object(object.clone()), &at, &ctx.config.sizes),
             Err(unread) => Err(unread),
         };
         let piece = match piece {
             // Another copy has it: so this one can be mended. The only copy is left as it is, and read again later.
-            Err(Unread::Damaged(damage)) if self.is_mendable(ctx.now.mono, &object) => {
-                self.core.report_damage(ctx, &job.head, &damage);
-                self.mend(ctx, object);
+            Err(Unread::Damaged(damage)) if self.is_mendable(core, ctx.now.mono, &object) => {
+                core.report_damage(ctx, &job.head, &damage);
+                self.mend(core, ctx, object);
                 bring_anew(job);
                 return Ok(Stepped::On);
             }
@@ -417,7 +405,7 @@ impl Pg {
         if job.fetched {
             ctx.store.release(job.hold);
         }
-        self.push(ctx, &targets, &object, &at, piece);
+        self.push(core, ctx, &targets, &object, &at, piece);
         let Work::Bring(bring) = &mut job.work else { return Ok(Stepped::Done) };
         bring.at = next.clone().unwrap_or_default();
         bring.sent.push_back(self.members.order);
@@ -435,14 +423,21 @@ impl Pg {
     }
 
     /// The heads and clones that are to go.
-    fn unit(&self, ctx: &Ctx<'_>, hold: Hold, head: &ObjectId, filled: Option<OsdId>) -> Result<VecDeque<HObject>, Unread> {
+    fn unit(
+        &self,
+        core: &Core,
+        ctx: &Ctx<'_>,
+        hold: Hold,
+        head: &ObjectId,
+        filled: Option<OsdId>,
+    ) -> Result<VecDeque<HObject>, Unread> {
         if filled.is_none() {
             let lists = self.members.all.values().map(|member| &member.missing);
             let all: BTreeSet<HObject> = lists.flat_map(|list| missing_of(list, head).cloned().collect::<Vec<_>>()).collect();
             return Ok(all.into_iter().collect());
         }
         let (from, to) = (head.at(SnapId(0)), head.at(SnapId::DIR));
-        let names = ctx.store.list(hold, self.core.id.shard, &from, &to, usize::MAX)?;
+        let names = ctx.store.list(hold, core.id.shard, &from, &to, usize::MAX)?;
         Ok(names.into_iter().map(|name| HObject::clone(&name.object)).collect())
     }
 
@@ -453,50 +448,50 @@ impl Pg {
         }
     }
 
-    fn push(&mut self, ctx: &mut Ctx<'_>, targets: &[OsdId], object: &HObject, at: &PieceAt, piece: Piece) {
+    fn push(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, targets: &[OsdId], object: &HObject, at: &PieceAt, piece: Piece) {
         let index = if at.is_first() { index_of(object, &piece.changes.changes) } else { Vec::new() };
         let last = piece.next.is_none();
         let recovered = if last { vec![object.clone()] } else { Vec::new() };
         let body = Body::push(place(at, piece), index, Progress { recovered, ..Progress::default() });
-        let letters = self.members.ship_to(&self.core.envelope(), targets, &body);
-        self.core.post(ctx, letters);
+        let letters = self.members.ship_to(&core.envelope(), targets, &body);
+        core.post(ctx, letters);
         if last {
             targets.iter().for_each(|osd| self.members.note_pushed(*osd, object));
         }
     }
 
-    pub(crate) fn end_bring(&mut self, ctx: &mut Ctx<'_>, job: Job) {
+    pub(crate) fn end_bring(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, job: Job) {
         let head = HObject::clone(&job.head.object);
         let Work::Bring(bring) = &job.work else { return };
-        self.serving.recovery.begun.remove(&head);
+        self.recovery.begun.remove(&head);
         if let Some(osd) = bring.filled {
             let whole = bring.queue.as_ref().is_some_and(VecDeque::is_empty);
-            self.end_filled(ctx, osd, &head, whole.then_some(&bring.unit[..]));
+            self.end_filled(core, ctx, osd, &head, whole.then_some(&bring.unit[..]));
         }
         if job.fetched {
             ctx.store.release(job.hold);
         }
-        if let Some(lane) = self.serving.lanes.get_mut(&job.head) {
+        if let Some(lane) = self.lanes.get_mut(&job.head) {
             lane.held = lane.held.filter(|hold| *hold != job.hold);
         }
         self.plan_recovery(ctx);
-        if is_missing(&self.core.missing, &head) {
-            self.park_unfound(ctx, &job.head);
+        if is_missing(&core.missing, &head) {
+            self.park_unfound(core, ctx, &job.head);
         }
     }
 
     /// A copy that is filled has all of an object, or `None`: not yet.
-    fn end_filled(&mut self, ctx: &mut Ctx<'_>, osd: OsdId, head: &HObject, ours: Option<&[HObject]>) {
+    fn end_filled(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, osd: OsdId, head: &HObject, ours: Option<&[HObject]>) {
         let Some(backfill) = self.members.all.get_mut(&osd).and_then(|member| member.backfill.as_deref_mut()) else { return };
         let Some(ours) = ours else { return backfill.gave_up(head) };
         // What the copy has and nobody else: a clone that was trimmed, an object that was removed.
         let surplus = backfill.surplus(head, ours);
         backfill.finished(head);
         if !surplus.is_empty() {
-            let objects = surplus.into_iter().map(|object| removal(self.core.object(object))).collect();
+            let objects = surplus.into_iter().map(|object| removal(core.object(object))).collect();
             let body = Body::push(objects, Vec::new(), Progress::default());
-            let letters = self.members.ship_to(&self.core.envelope(), &[osd], &body);
-            self.core.post(ctx, letters);
+            let letters = self.members.ship_to(&core.envelope(), &[osd], &body);
+            core.post(ctx, letters);
         }
     }
 
@@ -504,62 +499,63 @@ impl Pg {
     ///
     /// A question has no place among the bodies: a copy answers it with what it holds when it comes. So a member is asked when it has promised
     /// all changes of the object that were shipped to it. No further change begins meanwhile, since the question holds the lane.
-    fn giver(&self, head: &ObjectId, object: &HObject) -> Option<OsdId> {
-        let newest = self.serving.pending.iter().rev().find(|of| of.head.as_ref() == Some(head)).map(|of| of.order);
+    fn giver(&self, core: &Core, head: &ObjectId, object: &HObject) -> Option<OsdId> {
+        let newest = self.pending.iter().rev().find(|of| of.head.as_ref() == Some(head)).map(|of| of.order);
         #[cfg(feature = "sim")]
-        let newest = newest.filter(|_| self.core.mistake != Some(crate::selfcheck::Mistake::PullEarly));
+        let newest = newest.filter(|_| core.mistake != Some(crate::selfcheck::Mistake::PullEarly));
         let answers = |osd: &OsdId| match (newest, self.members.all.get(osd)) {
             (Some(order), Some(member)) => member.stream.oldest() > order,
             _ => true,
         };
-        self.holders(object).into_iter().find(answers)
+        self.holders(core, object).into_iter().find(answers)
     }
 
     /// Asks somebody for a piece of an object that is missing here.
-    fn pull(&mut self, ctx: &mut Ctx<'_>, job: &mut Job, object: HObject) -> Result<Stepped, Unread> {
-        let Some(from) = self.giver(&job.head, &object) else {
-            if self.holders(&object).is_empty() {
+    fn pull(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, job: &mut Job, object: HObject) -> Result<Stepped, Unread> {
+        let Some(from) = self.giver(core, &job.head, &object) else {
+            if self.holders(core, &object).is_empty() {
                 return Ok(Stepped::Done);
             }
-            self.serving.recovery.parked.push(job.hold);
+            self.recovery.parked.push(job.hold);
             return Ok(Stepped::Waits);
         };
         let Work::Bring(bring) = &job.work else { return Ok(Stepped::Done) };
         let at = bring.at.clone();
         // Of a copy that was found by asking it is not known that it has the very version.
         let in_part = at.is_first() && !self.members.is_find(from, &object);
-        let base = if in_part { self.core.own_base(ctx, job.hold, &object)? } else { None };
+        let base = if in_part { core.own_base(ctx, job.hold, &object)? } else { None };
         let since = base.as_ref().map(|base| base.have);
         let wish = match base {
             Some(base) => Letter::PullPart(object.clone(), base),
             None => Letter::Pull(object.clone(), at.clone()),
         };
-        self.core.tell(ctx, from, &wish);
-        self.serving.recovery.pulls.insert(object, Pull { hold: job.hold, from, at, since });
+        core.tell(ctx, from, &wish);
+        self.recovery.pulls.insert(object, Pull { hold: job.hold, from, at, since });
         Ok(Stepped::Waits)
     }
 
     /// A piece of an object that is missing here came, or it cannot be had.
     pub(crate) fn hear_pulled(
         &mut self,
+        core: &mut Core,
         ctx: &mut Ctx<'_>,
         from: OsdId,
         object: HObject,
         at: PieceAt,
         piece: Option<Box<Piece>>,
     ) {
-        let pulls = &mut self.serving.recovery.pulls;
+        let pulls = &mut self.recovery.pulls;
         let asked = |pull: &Pull| pull.from == from && (pull.at == at && pull.since.is_none() || piece.is_none());
         if !pulls.get(&object).is_some_and(asked) {
             return;
         }
         let Some(pull) = pulls.remove(&object) else { return };
-        let Some(mut job) = self.serving.jobs.remove(&pull.hold) else { return };
+        let Some(mut job) = self.jobs.remove(&pull.hold) else { return };
         let head = job.head.clone();
         let next = match piece {
             // Who has it by its log may say that it is not there (any more); who found it when he was asked must have it.
             Some(piece) if !(self.members.is_find(from, &object) && piece.is_nothing()) => {
-                self.take_piece(ctx, &object, &at, *piece)
+                self.take_piece(core, ctx, &object, &at, *piece)
             }
             _ => {
                 self.members.does_not_have(from, &object);
@@ -570,16 +566,17 @@ impl Pg {
             bring.at = next.clone().ok().flatten().unwrap_or_default();
         }
         match next {
-            Ok(_) => self.attempt_bring(ctx, job),
-            Err(Refused::Stopped) => self.core.stopped(ctx),
-            Err(_) => self.end_bring(ctx, job),
+            Ok(_) => self.attempt_bring(core, ctx, job),
+            Err(Refused::Stopped) => core.stopped(ctx),
+            Err(_) => self.end_bring(core, ctx, job),
         }
-        self.pump(ctx, &head);
+        self.pump(core, ctx, &head);
     }
 
     /// Puts a piece into its place here. Gives where the next one begins.
     fn take_piece(
         &mut self,
+        core: &mut Core,
         ctx: &mut Ctx<'_>,
         object: &HObject,
         at: &PieceAt,
@@ -589,93 +586,94 @@ impl Pg {
         let next = piece.next.clone();
         let recovered = if next.is_none() { vec![object.clone()] } else { Vec::new() };
         let body = Body::push(place(at, piece), index, Progress { recovered, ..Progress::default() });
-        match self.core.apply(ctx, body, None) {
-            Ok(commit) if next.is_none() => self.serving.recovery.took(object.clone(), commit.ticket),
+        match core.apply(ctx, body, None) {
+            Ok(commit) if next.is_none() => self.recovery.took(object.clone(), commit.ticket),
             Ok(_) => {}
             Err(refused) => {
-                self.core.log_line(ctx, Level::Error, format!("{object} cannot be taken up: the store refuses ({refused:?})"));
+                core.log_line(ctx, Level::Error, format!("{object} cannot be taken up: the store refuses ({refused:?})"));
                 return Err(refused);
             }
         }
         if next.is_none() && object.is_head() {
-            self.arm_watches(ctx, object);
+            self.arm_watches(core, ctx, object);
         }
         Ok(next)
     }
 
     /// What was asked of somebody who is gone is asked of others.
-    pub(crate) fn give_up_pulls(&mut self, ctx: &mut Ctx<'_>, osd: OsdId) {
-        let pulls = self.serving.recovery.pulls.iter().filter(|(_, pull)| pull.from == osd);
+    pub(crate) fn give_up_pulls(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, osd: OsdId) {
+        let pulls = self.recovery.pulls.iter().filter(|(_, pull)| pull.from == osd);
         let pulls: Vec<(HObject, PieceAt)> = pulls.map(|(object, pull)| (object.clone(), pull.at.clone())).collect();
-        pulls.into_iter().for_each(|(object, at)| self.hear_pulled(ctx, osd, object, at, None));
+        pulls.into_iter().for_each(|(object, at)| self.hear_pulled(core, ctx, osd, object, at, None));
     }
 
     /// Work on an object that nobody has is put aside, until somebody has it or it is given up.
-    fn park_unfound(&mut self, ctx: &mut Ctx<'_>, head: &ObjectId) {
+    fn park_unfound(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, head: &ObjectId) {
         let key = HObject::clone(&head.object);
-        let waiting = self.serving.lanes.get_mut(head).map(|lane| std::mem::take(&mut lane.queue)).unwrap_or_default();
+        let waiting = self.lanes.get_mut(head).map(|lane| std::mem::take(&mut lane.queue)).unwrap_or_default();
         // Who gives it up need not wait for it.
         let (ends, waiting): (VecDeque<Work>, VecDeque<Work>) =
             waiting.into_iter().partition(|work| matches!(work, Work::Lose(_)));
-        self.serving.recovery.unfound.entry(key).or_default().extend(waiting);
-        if self.serving.lanes.get(head).is_some_and(|lane| lane.last.is_none() && lane.held.is_none()) {
-            self.serving.lanes.remove(head);
+        self.recovery.unfound.entry(key).or_default().extend(waiting);
+        if self.lanes.get(head).is_some_and(|lane| lane.last.is_none() && lane.held.is_none()) {
+            self.lanes.remove(head);
         }
-        self.look_for_lost(ctx);
-        ends.into_iter().for_each(|work| self.enqueue(ctx, head.clone(), work));
+        self.look_for_lost(core, ctx);
+        ends.into_iter().for_each(|work| self.enqueue(core, ctx, head.clone(), work));
     }
 
     /// Tries those again of which somebody has something that is missing by now, or nothing is missing any more.
-    pub(crate) fn retry_unfound(&mut self, ctx: &mut Ctx<'_>) {
+    pub(crate) fn retry_unfound(&mut self, core: &mut Core, ctx: &mut Ctx<'_>) {
         let found = |head: &HObject| {
-            let had = |object: &HObject| !self.holders(object).is_empty();
-            !is_missing(&self.core.missing, head) || missing_of(&self.core.missing, head).any(had)
+            let had = |object: &HObject| !self.holders(core, object).is_empty();
+            !is_missing(&core.missing, head) || missing_of(&core.missing, head).any(had)
         };
-        let heads: Vec<HObject> = self.serving.recovery.unfound.keys().filter(|head| found(head)).cloned().collect();
+        let heads: Vec<HObject> = self.recovery.unfound.keys().filter(|head| found(head)).cloned().collect();
         for head in heads {
-            let works = self.serving.recovery.unfound.remove(&head).unwrap_or_default();
-            let head = self.core.object(head);
-            works.into_iter().for_each(|work| self.enqueue(ctx, head.clone(), work));
+            let works = self.recovery.unfound.remove(&head).unwrap_or_default();
+            let head = core.object(head);
+            works.into_iter().for_each(|work| self.enqueue(core, ctx, head.clone(), work));
         }
     }
 
     /// A copy that is no member tells what it holds: it may have what is unfound. When the group is clean, it is removed.
-    pub(crate) fn hear_stray(&mut self, ctx: &mut Ctx<'_>, from: OsdId, info: PeerInfo) {
-        let own = self.core.peer_info();
-        let same = crate::core::log_merge::common(&info.runs, &own.runs) == self.core.info.last_update;
-        if same && info.missing == 0 && info.history.is_complete() && !self.core.missing.is_empty() {
-            let source = Source { head: self.core.info.last_update, missing: BTreeMap::new() };
+    pub(crate) fn hear_stray(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, from: OsdId, info: PeerInfo) {
+        let own = core.peer_info();
+        let same = crate::core::log_merge::common(&info.runs, &own.runs) == core.info.last_update;
+        if same && info.missing == 0 && info.history.is_complete() && !core.missing.is_empty() {
+            let source = Source { head: core.info.last_update, missing: BTreeMap::new() };
             self.members.sources.insert(from, source);
         }
         self.members.strays.insert(from);
-        if !self.core.missing.is_empty() {
+        if !core.missing.is_empty() {
             self.plan_recovery(ctx);
         }
-        self.check_clean(ctx);
-        if self.is_clean() {
-            self.dismiss_strays(ctx);
+        self.check_clean(core, ctx);
+        if self.is_clean(core) {
+            self.dismiss_strays(core, ctx);
         }
     }
 
-    pub(crate) fn dismiss_strays(&mut self, ctx: &mut Ctx<'_>) {
-        let interval = &self.core.history.interval;
+    pub(crate) fn dismiss_strays(&mut self, core: &mut Core, ctx: &mut Ctx<'_>) {
+        let interval = &core.history.interval;
         let wanted: BTreeSet<OsdId> = interval.members().chain(interval.home()).collect();
         for osd in std::mem::take(&mut self.members.strays).difference(&wanted) {
             self.members.dismissed.insert(*osd);
-            self.core.tell(ctx, *osd, &Letter::Remove);
+            core.tell(ctx, *osd, &Letter::Remove);
         }
     }
 
     /// The session to a copy that was told to go broke: it may not have heard that.
-    pub(crate) fn dismiss_again(&mut self, ctx: &mut Ctx<'_>, osd: OsdId) {
-        if self.is_clean() && self.members.dismissed.contains(&osd) {
-            self.core.tell(ctx, osd, &Letter::Remove);
+    pub(crate) fn dismiss_again(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, osd: OsdId) {
+        if self.is_clean(core) && self.members.dismissed.contains(&osd) {
+            core.tell(ctx, osd, &Letter::Remove);
         }
     }
 
     /// A copy says what is durable there, and which objects it lacks all the same.
     pub(crate) fn hear_ack(
         &mut self,
+        core: &mut Core,
         ctx: &mut Ctx<'_>,
         from: OsdId,
         number: u64,
@@ -687,7 +685,7 @@ impl Pg {
         let (now, recorder) = (ctx.now.mono, &mut *ctx.recorder);
         let promised = |n: u64, op| recorder.promised(op, now, from, time.filter(|_| n == number));
         if !member.stream.acknowledged(number, promised) {
-            return self.core.log_line(ctx, Level::Warn, format!("osd.{from} promises change {number}, which it was not sent"));
+            return core.log_line(ctx, Level::Warn, format!("osd.{from} promises change {number}, which it was not sent"));
         }
         let oldest = member.stream.oldest();
         let before = member.pushed.len();
@@ -696,10 +694,10 @@ impl Pg {
         member.owed.retain(|object, _| missing.contains_key(object) || pushed.contains_key(object));
         let arrived = member.pushed.len() < before;
         let room = member.stream.bytes() <= ctx.config.sizes.window;
-        self.hear_lacking(ctx, from, first, lacking);
-        self.release_durable(ctx);
-        if room && !self.serving.recovery.parked.is_empty() {
-            self.unpark(ctx);
+        self.hear_lacking(core, ctx, from, first, lacking);
+        self.release_durable(core, ctx);
+        if room && !self.recovery.parked.is_empty() {
+            self.unpark(core, ctx);
         }
         if arrived {
             self.plan_recovery(ctx);
@@ -707,89 +705,89 @@ impl Pg {
     }
 
     /// A transaction is durable here: an object may be that was brought with it.
-    pub(crate) fn note_taken(&mut self, ctx: &mut Ctx<'_>, ticket: Ticket) {
-        let taken = &mut self.serving.recovery.taken;
+    pub(crate) fn note_taken(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, ticket: Ticket) {
+        let taken = &mut self.recovery.taken;
         let before = taken.len();
         taken.retain(|_, of| *of != ticket);
         if taken.len() < before {
-            self.unpark(ctx);
+            self.unpark(core, ctx);
             self.plan_recovery(ctx);
         }
     }
 
     /// A change is durable at all members that serve: who waits for that may go on.
-    pub(crate) fn unpark_released(&mut self, ctx: &mut Ctx<'_>) {
-        if !self.serving.recovery.parked.is_empty() {
-            self.unpark(ctx);
+    pub(crate) fn unpark_released(&mut self, core: &mut Core, ctx: &mut Ctx<'_>) {
+        if !self.recovery.parked.is_empty() {
+            self.unpark(core, ctx);
         }
     }
 
-    fn unpark(&mut self, ctx: &mut Ctx<'_>) {
-        for hold in std::mem::take(&mut self.serving.recovery.parked) {
-            let Some(job) = self.serving.jobs.remove(&hold) else { continue };
+    fn unpark(&mut self, core: &mut Core, ctx: &mut Ctx<'_>) {
+        for hold in std::mem::take(&mut self.recovery.parked) {
+            let Some(job) = self.jobs.remove(&hold) else { continue };
             let head = job.head.clone();
-            self.attempt_bring(ctx, job);
-            self.pump(ctx, &head);
+            self.attempt_bring(core, ctx, job);
+            self.pump(core, ctx, &head);
         }
     }
 
     /// What was asked of a copy and not answered is asked again.
-    pub(crate) fn recovery_resend(&mut self, ctx: &mut Ctx<'_>, osd: OsdId) {
+    pub(crate) fn recovery_resend(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, osd: OsdId) {
         let wish = |(object, pull): (&HObject, &Pull)| match pull.since {
-            Some(_) => self.core.part_wish(object),
+            Some(_) => core.part_wish(object),
             None => Some(Letter::Pull(object.clone(), pull.at.clone())),
         };
-        let pulls = self.serving.recovery.pulls.iter().filter(|(_, pull)| pull.from == osd);
+        let pulls = self.recovery.pulls.iter().filter(|(_, pull)| pull.from == osd);
         let wishes: Vec<Letter> = pulls.filter_map(wish).collect();
-        wishes.iter().for_each(|wish| self.core.tell(ctx, osd, wish));
-        self.rescan(ctx, osd);
-        self.resend(ctx, osd);
-        self.seek_again(ctx, osd);
-        self.reserve_again(ctx, osd);
+        wishes.iter().for_each(|wish| core.tell(ctx, osd, wish));
+        self.rescan(core, ctx, osd);
+        self.resend(core, ctx, osd);
+        self.seek_again(core, ctx, osd);
+        self.reserve_again(core, ctx, osd);
     }
 
     /// Whether all copies are complete and where they belong; or complete, and with guests among them for whom the
     /// map has no place.
-    pub(crate) fn is_clean(&self) -> bool {
-        let interval = &self.core.history.interval;
-        let home = interval.up == interval.acting || self.core.keeps_guests();
+    pub(crate) fn is_clean(&self, core: &Core) -> bool {
+        let interval = &core.history.interval;
+        let home = interval.up == interval.acting || core.keeps_guests();
         let enough = interval.members().count() as u64 >= u64::from(interval.size) || interval.primary < 0;
-        home && enough && self.is_recovered()
+        home && enough && self.is_recovered(core)
     }
 
     /// Whether nobody lacks anything, and what was brought here is durable.
-    pub(crate) fn is_recovered(&self) -> bool {
-        matches!(self.phase, Phase::Active)
-            && self.core.missing.is_empty()
-            && self.serving.recovery.taken.is_empty()
-            && self.members.all.values().all(crate::members::Member::is_complete)
+    pub(crate) fn is_recovered(&self, core: &Core) -> bool {
+        self.has_begun()
+            && core.missing.is_empty()
+            && self.recovery.taken.is_empty()
+            && self.members.all.values().all(crate::primary::members::Member::is_complete)
     }
 
     /// Acts when all copies have become complete: who belongs to the group may serve, what was before is forgotten.
-    fn check_clean(&mut self, ctx: &mut Ctx<'_>) {
-        if !self.is_recovered() {
+    fn check_clean(&mut self, core: &mut Core, ctx: &mut Ctx<'_>) {
+        if !self.is_recovered(core) {
             return;
         }
-        let held = self.core.history.interval.is_premerge();
-        if self.core.history.estimated && !held {
+        let held = core.history.interval.is_premerge();
+        if core.history.estimated && !held {
             // It could not begin while objects were missing here.
-            self.count_again(ctx);
+            self.count_again(core, ctx);
         }
         if !held {
-            self.plan_trim(ctx);
-            self.begin_ordered(ctx);
+            self.plan_trim(core, ctx);
+            self.begin_ordered(core, ctx);
         }
-        let interval = &self.core.history.interval;
-        if interval.up != interval.acting && self.core.home_is_enough() {
+        let interval = &core.history.interval;
+        if interval.up != interval.acting && core.home_is_enough() {
             // Those whom the map names shall serve. The group serves meanwhile, so nobody waits for the answer.
             ctx.out.push(Effect::WantActing(Vec::new()));
-            self.serving.recovery.next = Some(ctx.now.mono.plus(AGAIN));
+            self.recovery.next = Some(ctx.now.mono.plus(AGAIN));
             return;
         }
-        if self.is_clean() && !self.serving.recovery.clean {
-            self.serving.recovery.clean = true;
-            self.change_unlogged(ctx, Body { clean: self.core.history.since, ..Body::default() });
-            self.dismiss_strays(ctx);
+        if self.is_clean(core) && !self.recovery.clean {
+            self.recovery.clean = true;
+            self.change_unlogged(core, ctx, Body { clean: core.history.since, ..Body::default() });
+            self.dismiss_strays(core, ctx);
         }
     }
 }
@@ -808,7 +806,7 @@ enum Stepped {
     Done,
 }
 
-impl crate::members::Members {
+impl crate::primary::members::Members {
     /// A copy said that it does not have an object, whatever its log says.
     fn does_not_have(&mut self, osd: OsdId, object: &HObject) {
         self.sources.remove(&osd);

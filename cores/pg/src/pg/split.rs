@@ -7,12 +7,12 @@
 //! the split from the start: it writes the same again. Until then the siblings' keys are there, whole or in part, but a
 //! sibling that is loaded sees in its parent's history that the split was not finished, and ends as if it were removed.
 
+use super::{Pg, Role};
 use crate::api::{Ctx, Effect};
 use crate::core::read::scan;
 use crate::entry::LogEntry;
 use crate::history::History;
 use crate::meta;
-use crate::pg::{Pg, Phase};
 use bytes::Bytes;
 use maps::OsdMap;
 use node::Level;
@@ -97,21 +97,17 @@ impl Pg {
         let step = Step::Drain;
         let (prefix, after) = (0, Bytes::new());
         let since = self.core.history.since;
-        self.phase = Phase::Splitting(Box::new(Splitting { children, pg_num, since, step, hold, prefix, after }));
+        self.role = Role::Splitting(Box::new(Splitting { children, pg_num, since, step, hold, prefix, after }));
         self.step_split(ctx);
     }
 
     /// Goes on, as far as nothing has to be waited for.
     pub(crate) fn step_split(&mut self, ctx: &mut Ctx<'_>) {
-        while let Phase::Splitting(split) = &mut self.phase {
+        while let Role::Splitting(split) = &mut self.role {
             let durable = self.core.is_drained();
             match split.step {
                 Step::Drain => {
-                    if !durable
-                        || !self.serving.jobs.is_empty()
-                        || !self.serving.lanes.is_empty()
-                        || self.serving.trim.hold.is_some()
-                    {
+                    if !durable {
                         return;
                     }
                     split.step = Step::Give;
@@ -140,7 +136,7 @@ impl Pg {
 
     /// Divides one page of keys. False if it must be waited for.
     fn divide_page(&mut self, ctx: &mut Ctx<'_>) -> bool {
-        let Phase::Splitting(split) = &self.phase else { return false };
+        let Role::Splitting(split) = &self.role else { return false };
         let (hold, step) = (split.hold, split.step);
         let Some(prefix) = DIVIDED.get(split.prefix).copied() else {
             ctx.store.release(hold);
@@ -155,11 +151,11 @@ impl Pg {
             Err(Unread::Damaged(damage)) => {
                 let text = format!("cannot be split: {} at offset {} is damaged", damage.what, damage.offset);
                 self.core.log_line(ctx, Level::Error, text);
-                self.phase = Phase::Broken;
+                self.role = Role::Broken;
                 return false;
             }
         };
-        let Phase::Splitting(split) = &mut self.phase else { return false };
+        let Role::Splitting(split) = &mut self.role else { return false };
         match page.entries.last().filter(|_| page.more) {
             Some((key, _)) => split.after = key.clone(),
             None => (split.prefix, split.after) = (split.prefix + 1, Bytes::new()),
@@ -223,7 +219,7 @@ impl Pg {
 
     fn split_refused(&mut self, ctx: &mut Ctx<'_>, refused: Refused) {
         self.core.log_line(ctx, Level::Error, format!("cannot be split: the store refuses ({refused:?})"));
-        self.phase = Phase::Broken;
+        self.role = Role::Broken;
         if refused == Refused::Stopped {
             ctx.out.push(Effect::StoreStopped);
         }
@@ -231,7 +227,7 @@ impl Pg {
 
     /// All keys were gone through.
     fn end_pass(&mut self, ctx: &mut Ctx<'_>) -> bool {
-        let Phase::Splitting(split) = &self.phase else { return false };
+        let Role::Splitting(split) = &self.role else { return false };
         let (children, pg_num, step) = (split.children.clone(), split.pg_num, split.step);
         let share = self.core.info.stats.divided(children.len() as i64 + 1);
         if step == Step::Give {
@@ -254,14 +250,14 @@ impl Pg {
                 return false;
             }
         }
-        if let Phase::Splitting(split) = &mut self.phase {
+        if let Role::Splitting(split) = &mut self.role {
             split.step = if step == Step::Give { Step::Given } else { Step::Dropped };
         }
         true
     }
 
     fn end_split(&mut self, ctx: &mut Ctx<'_>) {
-        let Phase::Splitting(split) = std::mem::replace(&mut self.phase, Phase::Replica(Box::default())) else { return };
+        let Role::Splitting(split) = std::mem::replace(&mut self.role, Role::Replica(Box::default())) else { return };
         let (pg_num, seed) = (split.pg_num, self.core.id.pg.seed);
         // Maps that came meanwhile.
         for (child, history) in &split.children {
