@@ -8,24 +8,31 @@ usage: record_rights.py CEPH_CONF, of a real 16.2.15 with cephx that is thrown a
 Entities, their rights and the arguments for which there are grants come from `cores/mon/src/server/rights`. Each entity gives each
 command at each place. Arguments of commands that change something are of a wrong type, so that what is let through is refused afterwards
 and does nothing; what takes no arguments does what it does. -EACCES means that it was not let through. The answers are written beside our table, where a test of the
-monitor compares them. A run goes on where the last one stopped: remove the file to begin anew.
+monitor compares them. A run goes on where the last one stopped: remove the file, or one entity's signs in it, to begin anew.
+
+Nothing here waits for ever. A monitor that dies of a command, or keeps no change after it, is killed and started again, and that command
+stays unasked for that entity.
 """
 
 import errno
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
+import time
 
 import rados
 
 HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../cores/mon/src/server/rights")
 # What would end the cluster under test.
 LEFT_OUT = {"quorum exit", "quorum enter", "get_command_descriptions"}
-# What may end it: those who may write at the monitors are not asked.
-CAREFUL = ("mon ", "compact", "sync_force", "mgr ", "fs volume create", "osd set-require", "osd require-osd-release", "telemetry")
+# What may end it, or change what later answers depend on: those who may write at the monitors are not asked.
+CAREFUL = ("compact", "sync_force", "mgr fail", "fs volume create", "osd set-require", "osd require-osd-release", "telemetry", "osd pause")
 WRITERS = {"allow *", "allow rwx", "allow rw", "profile read-write", "profile mon", "profile mgr", "allow service mon rw"}
+# The monitor holds its log back while it reads these arguments. After one of a wrong type it does so for ever.
+HELD = {"osd new": {"uuid": "zz"}}
 # Seconds for an answer.
 PATIENCE = 5
 
@@ -68,22 +75,49 @@ class Cluster:
         self.keyring = os.path.join(self.directory, "rights.keyring")
         open(self.keyring, "w", encoding="utf-8").close()
 
-    def ceph(self, *words, data=None):
-        argv = ["ceph", "-c", self.conf, *words]
-        return subprocess.run(argv, input=data, capture_output=True, text=True, check=True).stdout
+    def ask(self, command, data=b""):
+        """What the administrator is told. The program `ceph` would wait for ever for a monitor that died."""
+        answer = in_time(lambda: self.admin.mon_command(json.dumps(command), data, timeout=PATIENCE))
+        if answer is None or answer[0]:
+            raise SystemExit(f"the administrator's {command}: {answer}")
+        return answer[1].decode()
 
     def entity(self, name, mon, mgr):
         """Gives an entity exactly these rights, and its key to our keyring."""
-        key = self.ceph("auth", "get-or-create-key", name).strip()
+        key = self.ask({"prefix": "auth get-or-create-key", "entity": name}).strip()
         caps = [word for service, text in (("mon", mon), ("mgr", mgr)) if text for word in (service, text)]
         lines = [f"[{name}]", f"key = {key}"]
         lines += [f'caps {service} = "{text}"' for service, text in zip(caps[::2], (c.replace('"', '\\"') for c in caps[1::2]))]
-        self.ceph("auth", "import", "-i", "-", data="\n".join(lines) + "\n")
+        self.ask({"prefix": "auth import"}, ("\n".join(lines) + "\n").encode())
         with open(self.keyring, "a", encoding="utf-8") as file:
             file.write("\n".join(lines) + "\n")
 
-    def is_dead(self):
-        return not os.path.exists(os.path.join(self.directory, "mon.pid"))
+    def monitor(self):
+        """The number of the monitor's process, or none if it died. A file that names it may be left."""
+        try:
+            with open(os.path.join(self.directory, "mon.pid"), encoding="utf-8") as file:
+                pid = int(file.read())
+            with open(f"/proc/{pid}/cmdline", encoding="utf-8") as line:
+                return pid if "ceph-mon" in line.read() else None
+        except (OSError, ValueError):
+            return None
+
+    def writes(self):
+        """Whether the monitor keeps what it is told."""
+        put = {"prefix": "config-key set", "key": "zz", "val": str(time.time())}
+        answer = in_time(lambda: self.admin.mon_command(json.dumps(put), b"", timeout=PATIENCE))
+        return answer is not None and answer[0] == 0
+
+    def revive(self):
+        """Starts the monitor again, and ends it before if it still runs."""
+        pid = self.monitor()
+        while pid and self.monitor() == pid:
+            os.kill(pid, signal.SIGKILL)
+            time.sleep(0.1)
+        with open(self.conf, encoding="utf-8") as file:
+            address = next(line.split("=", 1)[1].strip() for line in file if line.startswith("mon host"))
+        pid = os.path.join(self.directory, "mon.pid")
+        subprocess.run(["ceph-mon", "-c", self.conf, "-i", "a", "--public-addrv", address, "--pid-file", pid], check=True, timeout=60)
 
     def signatures(self, send):
         """Parameters of the commands that somebody knows, by their words."""
@@ -98,7 +132,8 @@ class Cluster:
             right = "w" not in one.get("perm", "rw") or prefix.startswith(("config", "health", "log"))
             parts = [part for part in parts if part["name"] != "format"]
             parts = [part for part in parts if not right or part.get("req") not in (False, "false")]
-            found[prefix] = {part["name"]: value(part, right) for part in parts}
+            held = HELD.get(prefix)
+            found[prefix] = held or {part["name"]: value(part, right) for part in parts}
         return found
 
 
@@ -186,7 +221,7 @@ def main():
     who, places = table()
     known = json.load(open(os.path.join(HERE, "special.json"), encoding="utf-8"))
     signatures = {place: cluster.signatures(send) for place, send in SENDERS.items()}
-    version = cluster.ceph("version").split()[2]
+    version = json.loads(cluster.ask({"prefix": "version", "format": "json"}))["version"].split()[2]
     marks = read(version)
     slow = []
     # Those who may do most come last.
@@ -194,6 +229,8 @@ def main():
         if any(one == n for one, _, _ in marks):
             continue
         real = f"client.x{n}" if name == "client.x" else name
+        if not cluster.writes():
+            cluster.revive()
         cluster.entity(real, mon, mgr)
         client = rados.Rados(name=real, conf={"keyring": cluster.keyring}, conffile=cluster.conf)
         seen = {}
@@ -210,8 +247,10 @@ def main():
                 if {mon, mgr} & WRITERS and prefix.startswith(CAREFUL):
                     continue
                 may = let_through(client, send, prefix, signatures[place][prefix], seen)
-                if may is None and cluster.is_dead():
-                    raise SystemExit(f"the monitor died of {prefix} {signatures[place][prefix]}: this needs arguments of the right type")
+                if may is None and not cluster.writes():
+                    print(f"the monitor keeps nothing after {prefix} {signatures[place][prefix]} of {name}", file=sys.stderr, flush=True)
+                    cluster.revive()
+                    continue
                 if may is None:
                     slow.append((name, mon, place, prefix))
                     break

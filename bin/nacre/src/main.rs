@@ -63,6 +63,7 @@ fn run(command: Command) -> Result<u8> {
     if std::env::var_os(CORE_DUMPS).is_none_or(|value| value != "1") {
         runtime::process::keep_memory_private().context("keep the memory private")?;
     }
+    runtime::process::keep_files_private();
     // Before any thread exists: signals are held back in all of them.
     let signals = || Signals::hold().context("hold signals");
     match command {

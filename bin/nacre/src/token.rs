@@ -159,6 +159,20 @@ mod tests {
     }
 
     #[test]
+    fn a_token_comes_from_a_file_too() {
+        let file = std::env::temp_dir().join(format!("nacre-token-{}", std::process::id()));
+        std::fs::write(&file, format!("{}\nanother line\n", one().text())).unwrap();
+        let given = Invitation::given(&format!("@{}", file.display()));
+        // What is longer than any token is no token, and is not read whole.
+        std::fs::write(&file, "x".repeat(1 << 20)).unwrap();
+        let long = Invitation::given(&format!("@{}", file.display()));
+        std::fs::remove_file(&file).unwrap();
+        assert_eq!(given.unwrap(), one());
+        assert!(long.is_err() && Invitation::given(&format!("@{}", file.display())).is_err());
+        assert_eq!(Invitation::given(&one().text()).unwrap(), one());
+    }
+
+    #[test]
     fn every_changed_letter_is_noticed() {
         let text = one().text();
         for at in 0..text.len() {

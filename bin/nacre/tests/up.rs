@@ -12,13 +12,27 @@ use std::time::{Duration, Instant};
 fn a_cluster_starts_goes_on_and_grows() {
     let (dir, port) = (folder(), free_port());
     let dir = dir.path().join("deep").join("cluster");
-    let running = Running::start(&dir, &format!("--osds 1 --port {port}"));
+    // Whoever starts it may allow core files.
+    let allowed = Command::new("prlimit").args(["--core=4096:", "--pid", &std::process::id().to_string()]).status().unwrap();
+    assert!(allowed.success());
+    let mut start = Command::new("sh");
+    start
+        .args(["-c", "umask 000; exec \"$@\"", "sh", NACRE, "up", "--osds", "1", "--port", &port.to_string(), "--dir"])
+        .arg(&dir);
+    let running = Running::spawn(&mut start);
+    // Whoever may write to a socket may do everything.
+    let files = Command::new("find").arg(&dir).args(["-perm", "/022"]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&files.stdout), "", "others may write these");
     assert!(running.ready.contains("1 monitor, 1 OSD") && running.ready.contains(&format!("127.0.0.1:{port}")));
     let conf = std::fs::read_to_string(dir.join("ceph.conf")).unwrap();
     assert!(
         conf.contains(&format!("mon host = [v2:127.0.0.1:{port}]")) && conf.contains("auth client required = cephx"),
         "{conf}"
     );
+    // Its memory has keys in it.
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", running.child.id())).unwrap();
+    let core = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();
+    assert_eq!(core.split_whitespace().nth(4), Some("0"), "{core}");
     let status = admin(&dir, "osd.0", "status");
     assert_eq!(status["state"], "active");
     assert!(conf.contains(&format!("fsid = {}", status["cluster_fsid"].as_str().unwrap())));

@@ -134,6 +134,14 @@ impl Image {
             };
             layout = striped;
         }
+        let prefix = text(&prefix)?;
+        // In another pool, only what is named after this image is its own.
+        if data_pool >= 0 && data_pool != at.pool && prefix != format!("rbd_data.{}.{id}", at.pool) {
+            return Err(Fail::new(
+                Errno::EIO,
+                format!("image {id} says that its data is in pool {data_pool} under another name"),
+            ));
+        }
         let mut snaps = Vec::with_capacity(ids.len());
         for snap in ids.iter().rev() {
             // One that is gone meanwhile is gone.
@@ -145,7 +153,7 @@ impl Image {
             at: at.clone(),
             id: id.to_owned(),
             data: if data_pool < 0 { at.clone() } else { at.in_pool(data_pool) },
-            prefix: text(&prefix)?,
+            prefix,
             size,
             layout,
             features,

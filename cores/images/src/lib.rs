@@ -41,7 +41,7 @@ pub mod work;
 
 pub use image::Image;
 pub use rados::{Place, is_for_images};
-pub use work::{Answer, Io, JobId, Progress, Request, RequestId, Works};
+pub use work::{Answer, Io, JobId, Progress, Reach, Request, RequestId, Works};
 
 use std::fmt;
 use types::Errno;

@@ -63,8 +63,11 @@ pub async fn primaries(io: &Io, at: &Place) -> Result<Vec<String>> {
         if !entry(io, at, &id).await?.is_some_and(|e| e.mode == BY_SNAPSHOTS && e.state == mirror_image_state::ENABLED) {
             continue;
         }
-        if Image::open(io, at, &id).await.optional()?.is_some_and(|image| is_primary(&image)) {
-            found.push(id);
+        // One whose header makes no sense is nobody's primary image, and hides no other one.
+        match Image::open(io, at, &id).await.optional() {
+            Ok(Some(image)) if is_primary(&image) => found.push(id),
+            Err(fail) if fail.errno != Errno::EIO => return Err(fail),
+            _ => {}
         }
     }
     Ok(found)

@@ -15,6 +15,9 @@ use types::{EntityAddr, Errno, Locator, PoolId, Rope, SnapId};
 const POOL_APPLICATION: &str = "rbd";
 /// Entries of an omap or a directory that are asked for at a time.
 const PAGE: u64 = 512;
+/// Bytes of an omap, and entries of a directory, that are read at most: what clients wrote there may be of any length.
+const MOST_BYTES: usize = 16 << 20;
+const MOST_ENTRIES: usize = 1 << 20;
 
 /// A pool, and a namespace in it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,6 +61,10 @@ fn decoded<T: Decode>(what: &str, bytes: &Bytes) -> Result<T> {
     T::from_bytes(bytes).map_err(|e| Fail::new(Errno::EIO, format!("the answer to {what}: {e}")))
 }
 
+fn too_many(oid: &str) -> Fail {
+    Fail::new(Errno::EFBIG, format!("{oid} has more than {MOST_ENTRIES} entries"))
+}
+
 fn request(at: &Place, oid: &str, ops: Vec<Op>, flags: u32) -> OpRequest {
     OpRequest { locator: at.locator(), oid: Bytes::copy_from_slice(oid.as_bytes()), ops, flags, ..OpRequest::default() }
 }
@@ -65,10 +72,15 @@ fn request(at: &Place, oid: &str, ops: Vec<Op>, flags: u32) -> OpRequest {
 impl Io {
     async fn operate(&self, mut request: OpRequest) -> Result<Box<OsdOpReply>> {
         request.mtime = self.now();
-        let oid = String::from_utf8_lossy(&request.oid).into_owned();
+        let (oid, pool) = (String::from_utf8_lossy(&request.oid).into_owned(), request.locator.pool);
         let reply = match self.ask(Request::Op(request)).await {
             Answer::Op(Ok(reply)) => reply,
             Answer::Op(Err(OpError::NoPool)) => return Err(Fail::new(Errno::ENOENT, "the pool does not exist")),
+            Answer::Failed(Errno::EPERM) => {
+                let why = format!("{oid}: whoever ordered this has no right to it in pool {pool}");
+                return Err(Fail::new(Errno::EPERM, why));
+            }
+            Answer::Failed(errno) => return Err(Fail::new(errno, format!("{oid}: {}", errno.text()))),
             _ => return Err(Fail::new(Errno::ECANCELED, "it was cancelled")),
         };
         if reply.result < 0 {
@@ -157,9 +169,12 @@ impl Io {
     }
 
     /// All of an object's omap; nothing if there is no object.
+    ///
+    /// # Errors
+    /// EFBIG: there is more than anybody needs. Those of reading.
     pub async fn omap(&self, at: &Place, oid: &str) -> Result<Pairs> {
         let mut all = Pairs::new();
-        let mut start_after = Bytes::new();
+        let (mut start_after, mut bytes) = (Bytes::new(), 0);
         loop {
             let input = OmapGetVals { start_after, max: PAGE, prefix: Bytes::new() }.to_bytes();
             let op = Op { input, ..Op::new(code::OMAPGETVALS, OpArgs::None) };
@@ -167,6 +182,10 @@ impl Io {
                 Err(fail) if fail.errno == Errno::ENOENT => return Ok(all),
                 other => decoded("a look into an omap", &other?)?,
             };
+            bytes += page.pairs.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
+            if bytes > MOST_BYTES {
+                return Err(Fail::new(Errno::EFBIG, format!("{oid} has more than {MOST_BYTES} bytes of keys and values")));
+            }
             let Some(last) = page.pairs.keys().next_back().cloned().filter(|_| page.more) else {
                 all.extend(page.pairs);
                 return Ok(all);
@@ -206,6 +225,9 @@ impl Io {
             if last {
                 return Ok(all);
             }
+            if all.len() > MOST_ENTRIES {
+                return Err(too_many(oid));
+            }
         }
     }
 
@@ -232,6 +254,9 @@ impl Io {
             }
             if last {
                 return Ok(all);
+            }
+            if all.len() > MOST_ENTRIES {
+                return Err(too_many("rbd_namespace"));
             }
         }
     }
@@ -273,7 +298,12 @@ impl Io {
         }
     }
 
+    /// Sees to it that nothing of a client comes late. Its address is what a lock's record says, which others may have written: a whole host
+    /// is not fenced, and a daemon that runs neither.
     pub(crate) async fn fence(&self, addr: EntityAddr) -> Result<()> {
+        if addr.nonce == 0 {
+            return Err(Fail::new(Errno::EIO, format!("the lock of an image names {addr}, which is no client")));
+        }
         match self.ask(Request::Fence(addr)).await {
             Answer::Failed(errno) => Err(Fail::new(errno, format!("{addr} cannot be put on the blocklist"))),
             _ => Ok(()),

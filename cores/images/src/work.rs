@@ -81,11 +81,24 @@ struct Shared {
     seed: u128,
 }
 
-/// A job's way to the cluster.
+/// How far work reaches that is done for somebody.
+pub trait Reach {
+    /// Returns true if what a job asks for may be done for whoever ordered it.
+    fn allows(&self, map: &OsdMap, request: &Request) -> bool;
+}
+
+/// A job's way to the cluster. Headers of images say what their owners wrote there: another pool for the data, any parent, any source of
+/// a migration. So work for somebody goes no further than that one's own rights ([`Io::within`]).
 #[derive(Clone, Default)]
-pub struct Io(Rc<RefCell<Shared>>);
+pub struct Io(Rc<RefCell<Shared>>, Option<Rc<dyn Reach>>);
 
 impl Io {
+    /// The same way, as far as `reach` goes. What lies beyond is refused with EPERM.
+    #[must_use]
+    pub fn within(&self, reach: Rc<dyn Reach>) -> Self {
+        Self(self.0.clone(), Some(reach))
+    }
+
     /// The time.
     pub fn now(&self) -> UTime {
         self.0.borrow().now
@@ -133,6 +146,13 @@ impl Io {
 
     /// Asks for something and waits for the answer.
     pub(crate) async fn ask(&self, request: Request) -> Answer {
+        if let Some(reach) = &self.1 {
+            match self.map() {
+                Ok(map) if reach.allows(&map, &request) => {}
+                Ok(_) => return Answer::Failed(Errno::EPERM),
+                Err(fail) => return Answer::Failed(fail.errno),
+            }
+        }
         let id = {
             let mut shared = self.0.borrow_mut();
             shared.next += 1;

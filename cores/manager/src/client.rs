@@ -47,7 +47,7 @@ use objecter::{Event, Objecter, OpId, OpRequest, WatchId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
-use types::{EntityAddr, Errno, Locator, PoolId, Rope, UTime};
+use types::{EntityAddr, EntityName, Errno, Locator, PoolId, Rope, UTime};
 
 /// Most ids in one request for names.
 const NAMES: usize = 256;
@@ -133,10 +133,10 @@ impl Manager {
         self.works.set_map(map.clone());
     }
 
-    /// Takes an order. [`Manager::poll_ended`] gives its end.
-    pub fn order(&mut self, order: Order, may: May) -> JobId {
+    /// Takes an order of an entity, or, without a name, of whoever may do everything. [`Manager::poll_ended`] gives its end.
+    pub fn order(&mut self, order: Order, may: May, who: Option<EntityName>) -> JobId {
         let desk = self.desk.clone();
-        self.works.start(async move { Some(desk.carry_out(order, may).await) })
+        self.works.start(async move { Some(desk.carry_out(order, may, who).await) })
     }
 
     /// Brings in what became of a [`Wish`].

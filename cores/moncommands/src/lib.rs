@@ -53,6 +53,7 @@ pub use describe::reference;
 pub use join::ended as ended_tokens;
 pub use level::raised as level_raised;
 pub use mon::ping;
+pub use osd_admin::has_room_for_a_fence;
 pub use rbd::place_of_images;
 pub use tell::{mgr_table, mon_table, socket_descriptions};
 

@@ -265,3 +265,23 @@ fn notifications_that_nobody_answers_are_bounded_in_number_bytes_and_time() {
     }
     assert_eq!(room.bench.pgs.values().next().expect("a group").notices(), 0);
 }
+
+#[test]
+fn watches_of_a_client_and_of_an_object_have_a_bound() {
+    let mut room = Room::new();
+    for cookie in 0..64 {
+        assert_eq!(room.result(2, watch(watch_op::WATCH, cookie, 0)), 0, "{cookie}");
+    }
+    assert_eq!(room.result(2, watch(watch_op::WATCH, 64, 0)), Errno::EDQUOT.wire());
+    // What it has is its own still, and others may watch.
+    assert_eq!(room.result(2, watch(watch_op::PING, 3, 0)), 0);
+    for client in 3..18 {
+        for cookie in 0..64 {
+            assert_eq!(room.result(client, watch(watch_op::WATCH, cookie, 0)), 0, "client {client}, {cookie}");
+        }
+    }
+    assert_eq!(room.watchers().len(), 1024);
+    assert_eq!(room.result(18, watch(watch_op::WATCH, 0, 0)), Errno::EDQUOT.wire());
+    assert_eq!(room.result(3, watch(watch_op::UNWATCH, 7, 0)), 0);
+    assert_eq!(room.result(18, watch(watch_op::WATCH, 0, 0)), 0, "a place came free");
+}

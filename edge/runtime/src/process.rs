@@ -67,6 +67,12 @@ pub fn keep_memory_private() -> io::Result<()> {
     sys::keep_memory_private()
 }
 
+/// Lets nobody but the user of this process write its files and folders, and connect to its sockets, whatever mask it was started with. Call it
+/// before any other thread exists.
+pub fn keep_files_private() {
+    sys::keep_files_private();
+}
+
 /// Asks the kernel for small pages for this process and its children, except for what [`Memory`](crate::Memory) asks
 /// for. It is for a server on a virtual machine: the guest gives free memory back to its host in large pieces, and a
 /// huge page always comes from such a piece, which costs milliseconds to get again. Small pages come from what the

@@ -374,6 +374,14 @@ pub(crate) fn keep_memory_private() -> io::Result<()> {
     check(unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const limit) }).map(drop)
 }
 
+/// Files, folders and sockets of this process are written by its user alone, whatever mask it was started with.
+pub(crate) fn keep_files_private() {
+    // SAFETY: changes the mask of the process; no memory is passed.
+    let before = unsafe { libc::umask(0o077) };
+    // SAFETY: as above.
+    unsafe { libc::umask(before | 0o022) };
+}
+
 /// Asks the kernel for pages of 4 KiB from now on, except for memory with advice for huge ones, if the kernel can tell
 /// the two apart (Linux 6.18). Where huge pages are given on advice only, nothing has to be asked for.
 pub(crate) fn refuse_huge_pages() -> io::Result<()> {

@@ -3,6 +3,7 @@
 
 mod image;
 mod object;
+mod reach;
 
 pub(crate) use image::{Image, Spec};
 

@@ -1,19 +1,21 @@
 //! The desk: takes users' orders for work on block images, and has the manager do it. It does what Ceph's module
 //! `rbd_support` does, answers like it and stores like it, so that either can take over from the other without loss.
 //!
-//! - [`tasks`]: removal, flattening, removal from the trash, steps of a migration. They run one after the other. Until
+//! - [`tasks`]: removal, flattening, removal from the trash, steps of a migration. Those of one pool run one after the other. Until
 //!   they are done they are kept in an omap of the object `rbd_task`, in the image's pool and namespace;
 //! - [`schedules`]: purges of the trash, and snapshots for mirroring. They are kept in omaps of
 //!   `rbd_trash_purge_schedule` and `rbd_mirror_snapshot_schedule` in the pool; those of all pools are in the manager's
 //!   options;
 //! - [`task`]: one task;
-//! - [`schedule`] and [`levels`]: when, and for what; [`text`]: the shape of answers.
+//! - [`schedule`] and [`levels`]: when, and for what; [`text`]: the shape of answers;
+//! - [`reach`]: how far work goes that is done for somebody.
 //!
 //! The crate [`images`] does the work itself. All here are its jobs. A command is a job that ends with an answer. A
 //! loop is a job that runs while there is something to wait for, and looks every [`LOOK`]. Everything durable is in
 //! objects before it is in memory here, so a new manager goes on where the last one was.
 
 mod levels;
+mod reach;
 mod schedule;
 mod schedules;
 mod task;
@@ -21,18 +23,22 @@ mod tasks;
 mod text;
 
 use crate::progress::Note;
+use bytes::Bytes;
 use grammar::{Outcome, Refusal, Reply};
-use images::{Fail, Io};
-use monstate::state::{Change, State};
+use images::{Fail, Io, Place};
+use monstate::state::{AuthDb, Change, State};
 use node::Level;
+use reach::{By, Within};
 use schedules::Schedules;
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 use tasks::Tasks;
-use types::Errno;
+use types::{EntityName, Errno};
 
 /// The pool of images whose name has no pool.
 pub const DEFAULT_POOL: &str = "rbd";
@@ -153,6 +159,9 @@ struct Inner {
     notes: RefCell<Vec<Note>>,
     /// The schedules of all pools, as the options have them.
     global: RefCell<[Option<String>; 2]>,
+    /// Entities and their rights, and keys that say who ordered what: the newest of the monitors' state.
+    auth: RefCell<Arc<AuthDb>>,
+    keys: RefCell<Arc<BTreeMap<String, Bytes>>>,
 }
 
 /// What failed at an image, as the refusal of an order.
@@ -173,6 +182,8 @@ impl Desk {
             log: RefCell::default(),
             notes: RefCell::default(),
             global: RefCell::default(),
+            auth: RefCell::default(),
+            keys: RefCell::default(),
         }))
     }
 
@@ -191,8 +202,10 @@ impl Desk {
         });
     }
 
-    /// Carries an order out. Gives the answer and the changes of the cluster's own state.
-    pub async fn carry_out(self, order: Order, may: May) -> (Outcome, Vec<Change>) {
+    /// Carries an order out for an entity, or, without a name, for whoever may do everything. Gives the answer and the changes of the
+    /// cluster's own state.
+    pub async fn carry_out(self, order: Order, may: May, who: Option<EntityName>) -> (Outcome, Vec<Change>) {
+        let by = who.map_or(By::Everybody, By::Entity);
         for _ in 0..BEGIN_LOOKS {
             if self.0.ready.get() {
                 break;
@@ -204,10 +217,13 @@ impl Desk {
             return (Err(Refusal::new(Errno::EAGAIN, why)), Vec::new());
         }
         let outcome = match order {
-            Order::Add(action, spec) => tasks::add(&self, action, &spec, &may).await,
+            Order::Add(action, spec) => match tasks::add(&self, action, &spec, &may, by).await {
+                Ok((reply, changes)) => return (Ok(reply), changes),
+                Err(refusal) => Err(refusal),
+            },
             Order::List(id) => tasks::list(&self, id.as_deref(), &may),
             Order::Cancel(id) => tasks::cancel(&self, &id, &may).await,
-            Order::Schedule(kind, level, plan) => return schedules::carry_out(&self, kind, &level, plan).await,
+            Order::Schedule(kind, level, plan) => return schedules::carry_out(&self, kind, &level, plan, &by).await,
         };
         (outcome, Vec::new())
     }
@@ -225,12 +241,14 @@ impl Desk {
     /// Takes what began and ended since the last look.
     pub fn take_notes(&self) -> Vec<Note> {
         let mut notes = std::mem::take(&mut *self.0.notes.borrow_mut());
-        notes.extend(self.0.tasks.borrow().share().map(|(id, share)| Note::Far(id.to_owned(), share)));
+        notes.extend(self.0.tasks.borrow().shares().map(|(id, share)| Note::Far(id.to_owned(), share)));
         notes
     }
 
-    /// Learns the options that are schedules.
+    /// Learns the options that are schedules, and who may do what.
     pub fn see(&self, state: &State) {
+        self.0.auth.replace(state.auth.clone());
+        self.0.keys.replace(state.keys.clone());
         let option = |kind: Kind| state.config.get("mgr", kind.option()).cloned();
         *self.0.global.borrow_mut() = [option(Kind::Purge), option(Kind::Mirror)];
     }
@@ -261,6 +279,17 @@ impl Desk {
 
     fn io(&self) -> &Io {
         &self.0.io
+    }
+
+    /// The changes that forget who ordered tasks that are done.
+    fn forgotten(&self) -> Vec<Change> {
+        let (keys, needed) = (self.0.keys.borrow(), self.0.tasks.borrow().notes());
+        reach::kept(&keys, "task/").filter(|note| !needed.contains(*note)).map(reach::forget).collect()
+    }
+
+    /// The way to the cluster for work in a place that somebody ordered.
+    fn io_for(&self, by: &By, home: &Place) -> Io {
+        self.io().within(Rc::new(Within::of(by, &self.0.auth.borrow(), home)))
     }
 
     /// Waits for [`LOOK`].

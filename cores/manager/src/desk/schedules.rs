@@ -1,6 +1,7 @@
 //! The schedules of all levels, and the loop that does what they say.
 
 use super::levels::{self, Level};
+use super::reach::{self, By};
 use super::schedule::{self, Interval, Schedule, StartTime};
 use super::text::indented;
 use super::{Desk, Kind, answer, refused};
@@ -55,9 +56,13 @@ impl Schedules {
 
     /// Gives the schedule that counts for a target: the one of the smallest level around it.
     fn find(&self, target: &Target) -> Option<&Schedule> {
+        self.around(target).map(|(_, schedule)| schedule)
+    }
+
+    fn around(&self, target: &Target) -> Option<&(Level, Schedule)> {
         let covers = |level: &Level| level.covers(Some(target.pool), Some(&target.nspace), target.image.as_deref());
         let around = self.by_key.values().filter(|(level, _)| covers(level));
-        around.max_by_key(|(level, _)| level.depth()).map(|(_, schedule)| schedule)
+        around.max_by_key(|(level, _)| level.depth())
     }
 
     /// Lists the schedules of a level and of all within it. If it has none of its own, also the one that it inherits.
@@ -76,6 +81,12 @@ impl Schedules {
             }
         }
         all.into()
+    }
+
+    /// Gives the targets of a pool and namespace that were found last, with their names.
+    fn known_in(&self, at: &Place) -> Vec<(Target, String)> {
+        let here = self.targets.iter().filter(|(target, _)| target.pool == at.pool && target.nspace == at.nspace);
+        here.map(|(target, due)| (target.clone(), due.name.clone())).collect()
     }
 
     /// Takes in which targets exist. `anew`: the times of those that are not due yet are computed again.
@@ -109,14 +120,14 @@ impl Schedules {
 }
 
 /// Carries out what is ordered about schedules.
-pub(super) async fn carry_out(desk: &Desk, kind: Kind, level: &str, plan: super::Plan) -> (Outcome, Vec<Change>) {
-    match carry_out_at(desk, kind, level, plan).await {
+pub(super) async fn carry_out(desk: &Desk, kind: Kind, level: &str, plan: super::Plan, by: &By) -> (Outcome, Vec<Change>) {
+    match carry_out_at(desk, kind, level, plan, by).await {
         Ok((reply, changes)) => (Ok(reply), changes),
         Err(refusal) => (Err(refusal), Vec::new()),
     }
 }
 
-async fn carry_out_at(desk: &Desk, kind: Kind, level: &str, plan: super::Plan) -> Result<(Reply, Vec<Change>), Refusal> {
+async fn carry_out_at(desk: &Desk, kind: Kind, level: &str, plan: super::Plan, by: &By) -> Result<(Reply, Vec<Change>), Refusal> {
     use super::Plan;
     let level = levels::by_name(desk.io(), kind, level).await?;
     let all = desk.schedules(kind);
@@ -127,7 +138,7 @@ async fn carry_out_at(desk: &Desk, kind: Kind, level: &str, plan: super::Plan) -
             let (interval, start) = (Interval::parse(&interval)?, start_time(start.as_deref())?);
             let mut schedule = all.borrow().by_key.get(&level.key()).map(|(_, s)| s.clone()).unwrap_or_default();
             schedule.add(interval, start);
-            change(desk, kind, level, Some(schedule)).await
+            change(desk, kind, level, Some(schedule), by).await
         }
         Plan::Remove { interval, start } => {
             let before = all.borrow().by_key.get(&level.key()).map(|(_, s)| s.clone());
@@ -140,7 +151,7 @@ async fn carry_out_at(desk: &Desk, kind: Kind, level: &str, plan: super::Plan) -
                     Some(schedule).filter(|s| !s.is_empty())
                 }
             };
-            change(desk, kind, level, left).await
+            change(desk, kind, level, left, by).await
         }
     }
 }
@@ -150,9 +161,16 @@ fn start_time(text: Option<&str>) -> Result<Option<StartTime>, Refusal> {
 }
 
 /// Stores the schedule that a level has from now on. Then it counts.
-async fn change(desk: &Desk, kind: Kind, level: Level, schedule: Option<Schedule>) -> Result<(Reply, Vec<Change>), Refusal> {
+async fn change(
+    desk: &Desk,
+    kind: Kind,
+    level: Level,
+    schedule: Option<Schedule>,
+    by: &By,
+) -> Result<(Reply, Vec<Change>), Refusal> {
     let text = schedule.as_ref().map(|s| indented(&s.to_json()));
-    let mut changes = Vec::new();
+    let note = note(kind, &level);
+    let mut changes = vec![if text.is_some() { reach::note(&note, by, "") } else { reach::forget(&note) }];
     match (level.pool, text) {
         (None, text) => {
             let set = vec![("mgr".to_owned(), kind.option().to_owned(), text)];
@@ -174,6 +192,11 @@ async fn change(desk: &Desk, kind: Kind, level: Level, schedule: Option<Schedule
     retarget(desk, kind, true).await.map_err(refused)?;
     work(desk, kind);
     Ok((Reply::default(), changes))
+}
+
+/// The name under which the monitors keep who set the schedule of a level.
+fn note(kind: Kind, level: &Level) -> String {
+    format!("{}/{}", kind.object(), level.key())
 }
 
 async fn erase(io: &Io, kind: Kind, pool: PoolId, key: String) -> Result<(), Refusal> {
@@ -215,20 +238,47 @@ async fn load(desk: &Desk, kind: Kind) -> Result<BTreeMap<String, (Level, Schedu
     }
     for (pool, pool_name) in io.pools()? {
         let at = Place::new(pool, "");
-        for (key, value) in io.omap(&at, kind.object()).await? {
+        let stored = match io.omap(&at, kind.object()).await {
+            Err(fail) if fail.errno == Errno::EFBIG => {
+                desk.say(LogLevel::Error, format!("schedules of pool {pool_name} cannot be read: {fail}"));
+                continue;
+            }
+            other => other?,
+        };
+        for (key, value) in stored {
             let key = String::from_utf8_lossy(&key).into_owned();
+            // Whoever may write in a pool says nothing about another one.
+            if key.split('/').next().and_then(|id| id.parse().ok()) != Some(pool) {
+                desk.say(LogLevel::Warn, format!("schedule {} of pool {pool_name} is for no part of it; it stays", shown(&key)));
+                continue;
+            }
             match levels::by_key(io, kind, &key).await {
                 Ok(level) => match std::str::from_utf8(&value).ok().and_then(Schedule::from_json) {
                     Some(schedule) => drop(found.insert(key, (level, schedule))),
-                    None => desk.say(LogLevel::Warn, format!("schedule {key} of pool {pool_name} cannot be read; it stays")),
+                    None => {
+                        desk.say(LogLevel::Warn, format!("schedule {} of pool {pool_name} cannot be read; it stays", shown(&key)))
+                    }
                 },
                 // What the schedule was for is gone.
                 Err(why) if why.errno == Errno::EINVAL => io.omap_remove(&at, kind.object(), key).await?,
-                Err(why) => return Err(Fail::new(why.errno, why.text)),
+                // What one image says of itself stops no other one's schedule.
+                Err(why) => {
+                    desk.say(
+                        LogLevel::Warn,
+                        format!("schedule {} of pool {pool_name} cannot be used now: {}", shown(&key), why.text),
+                    );
+                    let before = desk.schedules(kind).borrow().by_key.get(&key).cloned();
+                    found.extend(before.map(|before| (key, before)));
+                }
             }
         }
     }
     Ok(found)
+}
+
+/// A key as it may stand in the log: others wrote it.
+fn shown(key: &str) -> String {
+    key.chars().take(64).collect::<String>().escape_default().to_string()
 }
 
 /// Lists the pools, namespaces or images that the schedules are about.
@@ -250,7 +300,15 @@ async fn retarget(desk: &Desk, kind: Kind, anew: bool) -> Result<(), Fail> {
                 if !wanted(Some(&nspace)) {
                     continue;
                 }
-                targets(io, kind, &Place::new(pool, nspace), &pool_name, &mut found).await?;
+                let at = Place::new(pool, nspace);
+                // A place whose images cannot be listed keeps those that it had.
+                match targets(io, kind, &at, &pool_name).await {
+                    Ok(here) => found.extend(here),
+                    Err(fail) => {
+                        desk.say(LogLevel::Warn, format!("images of pool {pool_name}, namespace '{}': {fail}", at.nspace));
+                        found.extend(desk.schedules(kind).borrow().known_in(&at));
+                    }
+                }
             }
         }
     }
@@ -258,15 +316,16 @@ async fn retarget(desk: &Desk, kind: Kind, anew: bool) -> Result<(), Fail> {
     Ok(())
 }
 
-async fn targets(io: &Io, kind: Kind, at: &Place, pool_name: &str, found: &mut BTreeMap<Target, String>) -> Result<(), Fail> {
+async fn targets(io: &Io, kind: Kind, at: &Place, pool_name: &str) -> Result<BTreeMap<Target, String>, Fail> {
+    let mut found = BTreeMap::new();
     let target = |image| Target { pool: at.pool, nspace: at.nspace.clone(), image };
     if kind == Kind::Purge {
         found.insert(target(None), pool_name.to_owned());
-        return Ok(());
+        return Ok(found);
     }
     let primaries = mirror::primaries(io, at).await?;
     if primaries.is_empty() {
-        return Ok(());
+        return Ok(found);
     }
     let names: BTreeMap<String, String> = image::names(io, at).await?.into_iter().collect();
     for id in primaries {
@@ -274,7 +333,7 @@ async fn targets(io: &Io, kind: Kind, at: &Place, pool_name: &str, found: &mut B
         let within = if at.nspace.is_empty() { pool_name.to_owned() } else { format!("{pool_name}/{}", at.nspace) };
         found.insert(target(Some(id)), format!("{within}/{name}"));
     }
-    Ok(())
+    Ok(found)
 }
 
 /// Starts the loop if there are schedules and it does not run.
@@ -323,8 +382,20 @@ fn start_due(desk: &Desk, kind: Kind) {
     }
 }
 
+/// Who set the schedule that counts for a target.
+fn by(desk: &Desk, kind: Kind, target: &Target) -> By {
+    let all = desk.schedules(kind).borrow();
+    let Some((level, _)) = all.around(target) else { return By::Nobody };
+    match reach::noted(&desk.0.keys.borrow(), &note(kind, level), "") {
+        By::Nobody if level.pool.is_none() => By::Everybody,
+        by => by,
+    }
+}
+
 async fn run(desk: &Desk, kind: Kind, target: &Target) {
-    let (io, at) = (desk.io(), Place::new(target.pool, target.nspace.clone()));
+    let at = Place::new(target.pool, target.nspace.clone());
+    let by = by(desk, kind, target);
+    let io = &desk.io_for(&by, &at);
     match (kind, &target.image) {
         (Kind::Mirror, Some(id)) => match mirror::make_snapshot(io, &at, id).await {
             Ok(snap) => desk.say(LogLevel::Debug, format!("image {id} has mirror snapshot {snap}")),

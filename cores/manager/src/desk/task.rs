@@ -1,6 +1,7 @@
 //! A task: the work on one image, in the shape that Ceph's manager stores and shows it.
 
 use super::Action;
+use super::reach::By;
 use super::text::line;
 use crate::progress::About;
 use images::{Fail, Progress};
@@ -112,11 +113,18 @@ pub(super) struct Task {
     /// Its progress, while it runs.
     pub(super) running: Option<Progress>,
     pub(super) cancelled: bool,
+    /// Who ordered it. That is not stored with it.
+    pub(super) by: By,
 }
 
 impl Task {
     pub(super) fn new(sequence: u64, id: String, message: String, refs: Refs) -> Self {
-        Self { sequence, id, message, refs, why: None, attempts: 0, again: None, running: None, cancelled: false }
+        Self { sequence, id, message, refs, why: None, attempts: 0, again: None, running: None, cancelled: false, by: By::Nobody }
+    }
+
+    /// The name under which the monitors keep who ordered it.
+    pub(super) fn note(&self) -> String {
+        format!("task/{}", self.id)
     }
 
     pub(super) fn key(&self) -> String {

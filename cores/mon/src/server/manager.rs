@@ -2,6 +2,7 @@
 
 use super::Monitor;
 use super::sessions::{Outgoing, Side};
+use grammar::Refusal;
 use images::{Answer, RequestId};
 use manager::client::{Found, Wish};
 use manager::progress;
@@ -9,12 +10,21 @@ use maps::Incremental;
 use messages::mon::log_level;
 use moncommands::Ask;
 use monstate::context::{Env, MGR_GID};
+use monstate::state::State;
 use monstate::{effective, pools};
 use msgr::auth::{Acceptor, EntityKey, Key};
 use node::{Mono, Now, Outputs};
 use serde_json::json;
 use std::collections::BTreeMap;
 use types::{AddrType, EntityAddr, EntityName, EntityType, Errno, OsdId};
+
+/// Whether a daemon has this address now: an OSD that is there, or the manager that works.
+fn is_daemon(state: &State, addr: &EntityAddr) -> bool {
+    let map = &state.osdmap;
+    let osds = map.osds().flat_map(|osd| [map.osd_addr(osd), map.osd_cluster_addr(osd)]).flatten().flat_map(|addrs| &addrs.0);
+    let same = |other: &EntityAddr| (other.addr, other.nonce) == (addr.addr, addr.nonce);
+    osds.chain(&state.mgrmap.active_addrs.0).any(same)
+}
 
 impl Monitor {
     /// Takes in what commands ask of the manager.
@@ -128,15 +138,21 @@ impl Monitor {
             Wish::Fence(addr) => {
                 let addr = EntityAddr { kind: AddrType::Any, ..*addr };
                 let secs = effective::monitor_number(&state, &self.env, "mon_osd_blocklist_default_expire");
-                if !state.osdmap.blocklist.contains_key(&addr) {
+                if state.osdmap.blocklist.contains_key(&addr) {
+                    Ok(None)
+                } else if is_daemon(&state, &addr) {
+                    Err(Refusal::new(Errno::EPERM, "the lock of an image names a daemon of the cluster"))
+                } else if !moncommands::has_room_for_a_fence(&state.osdmap) {
+                    Err(Refusal::new(Errno::ENOSPC, "no room for one more blocklisted client"))
+                } else {
                     inc.new_blocklist.insert(addr, pools::after(now.wall, secs));
                     self.line(
                         now,
                         log_level::INFO,
                         format!("client at {} died with the lock of an image: it is blocklisted", addr.legacy_str()),
                     );
+                    Ok(None)
                 }
-                Ok(None)
             }
         };
         let result = result.map_err(|refusal| refusal.errno);
@@ -192,3 +208,30 @@ pub(super) fn manager_name(env: &Env) -> EntityName {
 
 // Numbers of clients are above the manager's own.
 const _: () = assert!(MGR_GID > 0);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use types::{EntityAddrVec, UTime};
+
+    #[test]
+    fn no_lock_fences_a_daemon_that_lives() {
+        let mut state = monstate::state::genesis::state(&crate::Config::bare(types::Fsid([1; 16]), "a"), UTime::ZERO);
+        let at = |port: u16, nonce| EntityAddr { kind: AddrType::Any, nonce, addr: Some(([10, 0, 0, 1], port).into()) };
+        let map = std::sync::Arc::make_mut(&mut state.osdmap);
+        map.set_max_osd(1);
+        map.osd_state[0] = maps::state::EXISTS | maps::state::UP;
+        map.client_addrs[0] = EntityAddrVec(vec![EntityAddr { kind: AddrType::Msgr2, ..at(6800, 5) }]);
+        map.cluster_addrs[0] = EntityAddrVec(vec![EntityAddr { kind: AddrType::Msgr2, ..at(6801, 5) }]);
+        std::sync::Arc::make_mut(&mut state.mgrmap).active_addrs = EntityAddrVec(vec![at(6803, 9)]);
+        for (addr, daemon) in [
+            (at(6800, 5), true),
+            (at(6801, 5), true),
+            (at(6803, 9), true),
+            (at(6803, 8), false), // The manager of before.
+            (at(0, 5), false),
+        ] {
+            assert_eq!(is_daemon(&state, &addr), daemon, "{addr}");
+        }
+    }
+}

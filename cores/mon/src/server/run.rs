@@ -12,7 +12,7 @@ use monstate::state::{Change, State};
 use node::{CallId, Level, Now, Outputs};
 use quorum::ReadId;
 use std::collections::BTreeMap;
-use types::{EntityAddr, Errno, Fsid, Message, Rope, SessionId};
+use types::{EntityAddr, EntityName, Errno, Fsid, Message, Rope, SessionId};
 
 /// Bytes of an input file.
 const INPUT: usize = 16 << 20;
@@ -175,7 +175,9 @@ impl Monitor {
             if parsed.writes() {
                 self.audit(now, &asker, &parsed);
             }
-            return self.order(to, order(&parsed.args), rights::may_in(&parsed, asker, rights), out);
+            // Without keys every name is believed, and none has rights of its own.
+            let who = (rights.is_some() && self.env.cephx()).then(|| asker.name.clone());
+            return self.order(to, order(&parsed.args), rights::may_in(&parsed, asker, rights), who, out);
         }
         if parsed.writes() {
             self.audit(now, &asker, &parsed);
@@ -255,11 +257,11 @@ impl Monitor {
     }
 
     /// Hands an order to the manager; its end is the answer.
-    fn order(&mut self, to: To, order: Order, may: May, out: &mut Outputs) {
+    fn order(&mut self, to: To, order: Order, may: May, who: Option<EntityName>, out: &mut Outputs) {
         if self.leader.orders.len() >= ORDERS {
             return self.answer(to, Err(Refusal::new(Errno::EBUSY, "too many orders wait for the manager")), out);
         }
-        let job = self.leader.manager.order(order, may);
+        let job = self.leader.manager.order(order, may, who);
         self.leader.orders.insert(job, to);
     }
 

@@ -5,6 +5,7 @@ use crate::lab::Lab;
 use crate::plan::Point;
 use crate::process;
 use anyhow::{Context, Result, ensure};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -26,11 +27,20 @@ pub fn root(lab: &Lab, point: &Point) -> Result<Option<PathBuf>> {
     }
     need_root("Ceph 18 in a folder of its own")?;
     let root = PathBuf::from(point.given("root").unwrap_or_else(|| ROOT.into()));
+    only_ours(&root, 0)?;
     if !root.join("usr/bin/ceph-osd").exists() {
         eprintln!("installing Debian 13 with Ceph 18 in {} (some minutes, 1.5 GB)", root.display());
         install(lab, &root).map_err(|e| Skip(format!("Ceph 18 cannot be installed in {}: {e:#}", root.display())))?;
     }
     Ok(Some(root))
+}
+
+/// Refuses a folder that somebody else made, or may change: what is in it is started as root. Where it is by default, everybody may make one.
+fn only_ours(root: &Path, user: u32) -> Result<()> {
+    let Ok(found) = std::fs::symlink_metadata(root) else { return Ok(()) };
+    let own = found.is_dir() && found.uid() == user && found.mode() & 0o022 == 0;
+    ensure!(own, "{} is not a folder that root alone may change: remove it, or name another one (`root`)", root.display());
+    Ok(())
 }
 
 fn install(lab: &Lab, root: &Path) -> Result<()> {
@@ -92,6 +102,23 @@ fn archives_in(text: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn programs_of_others_are_not_started() {
+        let folder = tempfile::tempdir().unwrap();
+        let (root, link) = (folder.path().join("root"), folder.path().join("link"));
+        let user = std::fs::metadata(folder.path()).unwrap().uid();
+        assert!(only_ours(&root, user).is_ok(), "it is not there yet");
+        std::fs::create_dir(&root).unwrap();
+        std::os::unix::fs::symlink(&root, &link).unwrap();
+        for (mode, well) in [(0o755, true), (0o700, true), (0o775, false), (0o777, false), (0o1777, false)] {
+            std::fs::set_permissions(&root, PermissionsExt::from_mode(mode)).unwrap();
+            assert_eq!(only_ours(&root, user).is_ok(), well, "{mode:o}");
+        }
+        std::fs::set_permissions(&root, PermissionsExt::from_mode(0o755)).unwrap();
+        assert!(only_ours(&root, user + 1).is_err() && only_ours(&link, user).is_err());
+    }
 
     #[test]
     fn archives_are_found_in_both_formats() {
