@@ -19,6 +19,7 @@ mod crush;
 mod crush_rules;
 mod describe;
 mod df;
+mod erasure;
 mod force;
 mod health;
 mod hosts;
@@ -219,13 +220,14 @@ impl Command {
 pub fn table() -> &'static [Command] {
     static TABLE: OnceLock<Vec<Command>> = OnceLock::new();
     TABLE.get_or_init(|| {
-        let families: [&[Row]; 35] = [
+        let families: [&[Row]; 36] = [
             status::ROWS,
             df::ROWS,
             health::ROWS,
             osd::ROWS,
             osd_state::ROWS,
             osd_admin::ROWS,
+            erasure::ROWS,
             osd_dump::ROWS,
             osd_df::ROWS,
             osd_spare::ROWS,
